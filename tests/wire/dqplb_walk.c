@@ -10,7 +10,7 @@
 
 void walk_init(struct walk *w, const struct walk_case *of)
 {
-    memset(w, 0, sizeof *w);        /* states are compared by their bytes */
+    memset(w, 0, sizeof *w);        /* states are compared as bytes */
     w->of = of;
     tt_dqplb_sender_init(&w->sender, &of->limits, of->first, w->segment);
     w->sender.lanes.choice = of->choice;
@@ -34,7 +34,8 @@ bool walk_is_done(const struct walk *w)
 
 static uint64_t bytes_of(const struct walk *w, uint32_t message)
 {
-    return w->of->segments[message] * SEGMENT_BYTES - message % SEGMENT_BYTES;     /* the last segment is shorter, some are empty */
+    /* the last segment is shorter, some are empty */
+    return w->of->segments[message] * SEGMENT_BYTES - message % SEGMENT_BYTES;
 }
 
 static bool can_post(const struct walk *w)
@@ -88,7 +89,8 @@ static uint64_t bytes_on(const struct walk_lane *l)
     return bytes;
 }
 
-/* By bytes: within the bound, but for a segment that is alone; and where that is the rule, no lane with room was emptier. */
+/* Checks limits in bytes: within the limit, except for a single segment; and with that policy, no
+ * lane with space has fewer bytes. */
 static void check_bytes(struct walk *w, const struct tt_dqplb_segment *g)
 {
     const uint64_t had = bytes_on(&w->lane[g->lane]);
@@ -116,12 +118,12 @@ static void post(struct walk *w)
     note(w, g.lane < w->of->limits.lanes && !w->lane[g.lane].down, "posted on a lane that is down");
     note(w, g.message < w->begun && g.offset + g.bytes <= bytes_of(w, (uint32_t)g.message), "posted past the message's end");
     kept = g.message < w->begun ? w->of->keeps_to[g.message] : 0;
-    if (kept && head != w->sender.head)         /* not sent anew */
+    if (kept && head != w->sender.head)         /* not retransmitted */
         note(w, g.lane == kept - 1 || w->lane[kept - 1].down, "a message leaves the lane that it keeps to");
     else
         check_bytes(w, &g);
     l = &w->lane[g.lane];
-    if (l->ncompleted > 0) {            /* forget what is over */
+    if (l->ncompleted > 0) {            /* drop completed ones */
         memmove(l->posted, l->posted + l->ncompleted, (l->nposted - l->ncompleted) * sizeof *l->posted);
         l->nposted -= l->ncompleted;
         l->narrived -= l->ncompleted;
@@ -133,7 +135,7 @@ static void post(struct walk *w)
         l->posted[l->nposted++] = g;
 }
 
-/* Bytes land in the receiver's buffer; what is notified may be taken back by its owner. */
+/* Delivers bytes into the receiver's buffer; after the notification, the owner may reuse it. */
 static void arrive(struct walk *w, uint32_t lane)
 {
     struct walk_lane *l = &w->lane[lane];
@@ -204,7 +206,7 @@ void walk_do(struct walk *w, struct walk_move m)
     sweep(w);
 }
 
-/* ---- drawn ---- */
+/* ---- random walks ---- */
 
 const char *walk_drawn(uint64_t seed)
 {
@@ -233,7 +235,7 @@ const char *walk_drawn(uint64_t seed)
         of.fast[i] = tt_prng_below(&p, 3) == 0;
         of.keeps_to[i] = tt_prng_below(&p, 4) ? 0 : (uint8_t)(1 + tt_prng_below(&p, of.limits.lanes));
     }
-    slow = (uint32_t)tt_prng_below(&p, of.limits.lanes);        /* one lane stands still now and then */
+    slow = (uint32_t)tt_prng_below(&p, of.limits.lanes);        /* one lane pauses from time to time */
     walk_init(w, &of);
     while (!w->wrong && (n = walk_moves(w, moves)) > 0) {
         const struct walk_move m = moves[tt_prng_below(&p, n)];
@@ -252,9 +254,9 @@ const char *walk_drawn(uint64_t seed)
     return wrong;
 }
 
-/* ---- all ---- */
+/* ---- all states ---- */
 
-/* States that were seen, by the hash of their bytes: two of 2^64 that meet by chance are none to worry about. */
+/* Visited states, by the hash of their bytes. Collisions of 64-bit hashes are negligible. */
 struct seen {
     uint64_t *hash;
     uint64_t n, room;
@@ -286,7 +288,8 @@ static bool is_new(struct seen *s, uint64_t hash)
     return true;
 }
 
-/* Without what only tells where a copy lies. Numbers of segments that are over differ, and nothing follows from it. */
+/* Excludes addresses of copies. Numbers of completed segments are excluded, too: they have no
+ * effect. */
 static uint64_t hash_of(const struct walk *w)
 {
     struct walk *plain = malloc(sizeof *plain);

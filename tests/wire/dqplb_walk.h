@@ -1,4 +1,5 @@
-/* A sender and a receiver of DQPLB with lanes between them, one move at a time: in any order, drawn or all of them. */
+/* A sender and a receiver of DQPLB with lanes between them, one move at a time: in random order, or
+ * in all orders. */
 #ifndef TESTS_WIRE_DQPLB_WALK_H
 #define TESTS_WIRE_DQPLB_WALK_H
 
@@ -7,20 +8,22 @@
 #define WALK_WINDOW_MAX 64
 #define WALK_OUTSTANDING_MAX 6
 #define WALK_MESSAGES_MAX 64
-#define WALK_SEGMENTS_MAX 16            /* of a message */
+#define WALK_SEGMENTS_MAX 16            /* per message */
 
-/* What is walked. Messages have `segments` segments each; fast[i]: that one is begun as fast; keeps_to[i]: 1 + the lane that it keeps to, or 0. */
+/* Parameters of a walk. Messages have `segments` segments each; fast[i]: message i is started as
+ * fast; keeps_to[i]: 1 + its only lane, or 0. */
 struct walk_case {
     struct tt_dqplb_limits limits;
     enum tt_dqplb_choice choice;
-    uint32_t lane_bytes;                        /* 0: no bound */
-    uint32_t first, nmessages, failures;        /* failures: how many times a lane may fail */
+    uint32_t lane_bytes;                        /* 0: unlimited */
+    uint32_t first, nmessages, failures;        /* failures: maximum number of lane failures */
     uint8_t segments[WALK_MESSAGES_MAX];
     bool fast[WALK_MESSAGES_MAX];
     uint8_t keeps_to[WALK_MESSAGES_MAX];
 };
 
-/* What is on a lane: posted[0 .. nposted), of which `narrived` have arrived and `ncompleted` have completed, the oldest first. */
+/* State of a lane: posted[0 .. nposted), of which `narrived` have arrived and `ncompleted` have
+ * completed, oldest first. */
 struct walk_lane {
     struct tt_dqplb_segment posted[WALK_OUTSTANDING_MAX + 1];
     uint8_t nposted, narrived, ncompleted;
@@ -35,10 +38,10 @@ struct walk {
     struct tt_dqplb_receiver receiver;
     uint64_t words[2];
     struct walk_lane lane[TT_DQPLB_LANES_MAX];
-    uint32_t begun, told, over, failures;       /* messages; failures so far */
-    uint8_t arrived[WALK_MESSAGES_MAX];         /* segments of each message */
+    uint32_t begun, told, over, failures;       /* numbers of messages and failures so far */
+    uint8_t arrived[WALK_MESSAGES_MAX];         /* segments per message */
     bool here[WALK_MESSAGES_MAX][WALK_SEGMENTS_MAX];
-    const char *wrong;                          /* NULL: nothing is */
+    const char *wrong;                          /* error message, or NULL */
 };
 
 enum walk_kind { WALK_BEGIN, WALK_POST, WALK_ARRIVE, WALK_COMPLETE, WALK_FAIL, WALK_RESOLVE, WALK_UP, WALK_KINDS };
@@ -51,18 +54,19 @@ struct walk_move {
 #define WALK_MOVES_MAX (2 + 5 * TT_DQPLB_LANES_MAX)
 
 void walk_init(struct walk *w, const struct walk_case *of);
-/* A copy that goes its own way. */
+/* Copies a walk, so that both continue independently. */
 void walk_copy(struct walk *to, const struct walk *from);
-/* What may happen now. */
+/* Lists the possible moves. */
 uint32_t walk_moves(const struct walk *w, struct walk_move *out);
-/* Does it, and looks whether all is right: w->wrong. */
+/* Makes a move, and checks the state: w->wrong. */
 void walk_do(struct walk *w, struct walk_move m);
-/* Whether all messages have been told of and are over. If nothing but failures can happen, this must hold. */
+/* Returns whether all messages were notified and completed. If only failures are possible, this
+ * must hold. */
 bool walk_is_done(const struct walk *w);
 
-/* Walks a case that is drawn from the seed, to its end. NULL, or what went wrong. */
+/* Walks a case drawn from the seed, to its end. Returns NULL, or an error message. */
 const char *walk_drawn(uint64_t seed);
-/* Walks all ways of a case, however long: ways that meet are walked on once. *states: how many different ones there were. */
+/* Walks all paths of a case; equal states are visited once. *states: number of different states. */
 const char *walk_all(const struct walk_case *of, uint64_t *states);
 
 #endif

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "support/unit.h"
 
-#define WAIT_NS (60 * TT_SECOND)        /* in one UNTIL */
+#define WAIT_NS (60 * TT_SECOND)        /* limit of one UNTIL */
 #define RUN_NS (200 * TT_SECOND)
 
 const uint8_t node_secret[16] = "test of wires";
@@ -43,7 +43,7 @@ void node_wait(struct node *n, uint64_t deadline_ns, const char *file, int line,
 {
     if (n->w)
         node_poll(n);
-    sched_yield();  /* ranks outnumber the cores */
+    sched_yield();  /* there are more ranks than cores */
     if (tt_now_ns() > deadline_ns)
         node_fail(n, file, line, what);
 }
@@ -58,9 +58,10 @@ static _Noreturn void child(struct node *n, void (*role)(struct node *))
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
-        signal(crashes[i], SIG_DFL);    /* cmocka would go on with the next test, in this process too */
+        signal(crashes[i], SIG_DFL);    /* cmocka would continue with the next test in this
+                                           process */
     tt_log_rank((int)n->rank);
-    tt_log_set(TT_LOG_NONE);    /* what is refused here is refused on purpose */
+    tt_log_set(TT_LOG_NONE);    /* refusals are intended */
     role(n);
     node_close(n);
     if (__lsan_do_leak_check)
@@ -68,7 +69,7 @@ static _Noreturn void child(struct node *n, void (*role)(struct node *))
     _exit(0);
 }
 
-/* Waits for one child; after the deadline it is killed. True if it ended as it should. */
+/* Waits for one child, which is killed after the deadline. Returns whether it ended as expected. */
 static bool reap(const struct board *board, uint32_t rank, uint64_t deadline_ns)
 {
     int status = 0;
@@ -83,7 +84,7 @@ static bool reap(const struct board *board, uint32_t rank, uint64_t deadline_ns)
         }
         usleep(500);
     }
-    if (ended < 0) {        /* ECHILD: where SIGCHLD is ignored, the status is lost */
+    if (ended < 0) {        /* ECHILD: with an ignored SIGCHLD, the status is lost */
         fprintf(stderr, "rank %u ended, and its exit status is lost\n", rank);
         return false;
     }
@@ -127,7 +128,7 @@ void nodes_run(const struct setting *s, uint32_t nranks, void (*role)(struct nod
     assert_true(good);
 }
 
-/* ---- what ranks do ---- */
+/* ---- functions of ranks ---- */
 
 void node_open(struct node *n)
 {
@@ -275,7 +276,7 @@ struct tt_desc node_signal(struct node *n, uint32_t peer, uint32_t word, enum tt
                              .signal_value = value };
 }
 
-void node_tell(struct node *n, uint32_t peer, uint32_t word, enum tt_signal_op op, uint64_t value)
+void node_post_signal(struct node *n, uint32_t peer, uint32_t word, enum tt_signal_op op, uint64_t value)
 {
     const struct tt_desc d = node_signal(n, peer, word, op, value);
 
@@ -294,7 +295,7 @@ void node_fence(struct node *n, uint32_t peer)
     node_post(n, &d);
 }
 
-void node_meet_undisturbed(struct node *n)
+void node_connect_undisturbed(struct node *n)
 {
     node_open(n);
     UNTIL(n, n->board->flag[0]);
@@ -302,7 +303,7 @@ void node_meet_undisturbed(struct node *n)
         node_connect(n, 1);
     UNTIL(n, n->ups[!n->rank]);
     for (uint64_t i = 1; i <= 100; i++) {
-        node_tell(n, !n->rank, 0, TT_SIGNAL_ADD, 1);
+        node_post_signal(n, !n->rank, 0, TT_SIGNAL_ADD, 1);
         UNTIL(n, node_word(n, !n->rank, 0) >= i);
     }
     UNTIL(n, n->board->flag[1]);

@@ -1,5 +1,6 @@
-/* Ranks as processes, for tests of wires. Each rank is a fork of the test that runs the same role; they share a board for what
- * a real job's start-up would tell them. A rank that finds something wrong says so and exits; the test fails then. */
+/* Ranks as processes, for tests of transports. Each rank is a fork of the test that runs the same
+ * role. They share a board for the data that start-up exchanges in a real job. A rank that finds an
+ * error reports it and exits; then the test fails. */
 #ifndef TESTS_WIRE_NODES_H
 #define TESTS_WIRE_NODES_H
 
@@ -17,14 +18,14 @@
 #define NODE_KEYS 4
 #define NODE_MEMORIES 8
 
-/* What is under test. */
+/* Parameters of a test. */
 struct setting {
     const struct tt_wire_ops *ops;
     uint32_t lanes;
-    bool cma;                   /* conf.cma, and regions are the test's own memory */
-    bool secure;                /* connections go through TLS, by a token */
+    bool cma;                   /* conf.cma, with regions in memory of the test */
+    bool secure;                /* connections use TLS with a token */
     const char *provider;       /* conf.ofi_provider */
-    bool sampled;               /* some properties will do */
+    bool sampled;               /* only some properties are tested */
     uint64_t seed;
 };
 
@@ -35,7 +36,7 @@ void setting_name(const struct setting *s, char out[SETTING_NAME_BYTES]);
 /* Shared by all ranks of one run. */
 struct board {
     _Atomic uint32_t arrived, flag[8];
-    _Atomic uint32_t dies[NODES_MAX];       /* this rank will be killed, and that is right */
+    _Atomic uint32_t dies[NODES_MAX];       /* this rank is expected to be killed */
     pid_t pid[NODES_MAX];
     struct tt_blob address[NODES_MAX], key[NODES_MAX][NODE_KEYS];
 };
@@ -50,47 +51,51 @@ struct node {
     const char *token;                      /* for TLS; NULL: NODE_TOKEN */
     const char *interfaces;
     struct board *board;
-    bool no_cma;                            /* this rank is opened without, whatever the setting says */
-    void *memory[NODE_MEMORIES];            /* that node_memory gave out; lives as long as the rank */
+    bool no_cma;                            /* this rank is opened without CMA, whatever the
+                                               setting */
+    void *memory[NODE_MEMORIES];            /* allocations of node_memory; freed at the end of
+                                               the rank */
     uint32_t nmemories;
     struct tt_prng prng;
     struct tt_link link[NODES_MAX];
-    uint32_t ups[NODES_MAX], losses[NODES_MAX];     /* events seen */
+    uint32_t ups[NODES_MAX], losses[NODES_MAX];     /* number of events */
     tutti_status why[NODES_MAX];
-    uint8_t local[NODE_COOKIES], remote[NODE_COOKIES];  /* completions seen, by cookie */
+    uint8_t local[NODE_COOKIES], remote[NODE_COOKIES];  /* number of completions, by cookie */
     uint64_t nlocal, nremote;
 };
 
 extern const uint8_t node_secret[16];
 #define NODE_TOKEN "the token of these tests of wires"
 
-/* Runs role in nranks processes and fails the test unless all end well (or die as announced). */
+/* Runs role in nranks processes and fails the test unless all exit with success (or die as
+ * expected). */
 void nodes_run(const struct setting *s, uint32_t nranks, void (*role)(struct node *));
 
-void node_open(struct node *n);         /* opens the wire, and learns all addresses */
+void node_open(struct node *n);         /* opens the transport, and gets all addresses */
 void node_close(struct node *n);
-void node_connect(struct node *n, uint32_t peer);   /* begins */
-void node_connect_all(struct node *n);  /* lower ranks connect to higher ones; waits for all links */
+void node_connect(struct node *n, uint32_t peer);   /* starts to connect */
+void node_connect_all(struct node *n);  /* lower ranks connect to higher ones; waits for all
+                                           links */
 void node_poll(struct node *n);
-void node_post(struct node *n, const struct tt_desc *d);    /* polls until it is taken */
-void node_barrier(struct node *n);      /* over the board; polls the wire while it waits */
-void node_barrier_idle(struct node *n); /* does not */
-/* Zeroed. */
+void node_post(struct node *n, const struct tt_desc *d);    /* polls until it is accepted */
+void node_barrier(struct node *n);      /* over the board; polls the transport while waiting */
+void node_barrier_idle(struct node *n); /* without polling */
+/* Allocates zeroed memory. */
 void *node_memory(struct node *n, uint64_t bytes);
 void node_share(struct node *n, uint32_t slot, const struct tt_region *r);
-/* Where regions are the test's own memory, such is what comes. */
+/* Imports a key. If regions are in memory of the test, so is the target. */
 struct tt_rkey node_import(struct node *n, uint32_t peer, uint32_t slot);
 
-/* A word of the link region: ours, and as a signal target of the peer's. */
+/* A word of the link region: of this rank, and as a signal target of the peer. */
 uint64_t node_word(struct node *n, uint32_t peer, uint32_t i);
-/* A zero-length inline put with that signal; tell posts one. */
+/* A zero-length inline put with that signal; node_post_signal posts one. */
 struct tt_desc node_signal(struct node *n, uint32_t peer, uint32_t word, enum tt_signal_op op, uint64_t value);
-void node_tell(struct node *n, uint32_t peer, uint32_t word, enum tt_signal_op op, uint64_t value);
+void node_post_signal(struct node *n, uint32_t peer, uint32_t word, enum tt_signal_op op, uint64_t value);
 /* A put without flags and signal. */
 struct tt_desc node_put(const struct tt_rkey *key, uint64_t offset, void *local, uint64_t bytes);
 void node_fence(struct node *n, uint32_t peer);
 
-/* Ends the rank, and with it the test. */
+/* Ends the rank, and fails the test. */
 _Noreturn void node_fail(const struct node *n, const char *file, int line, const char *what);
 
 #define CHECK(n, cond) \
@@ -99,7 +104,7 @@ _Noreturn void node_fail(const struct node *n, const char *file, int line, const
             node_fail(n, __FILE__, __LINE__, #cond); \
     } while (0)
 
-/* Polls until cond holds; nobody waits longer than the deadline. */
+/* Polls until cond holds, with a deadline. */
 uint64_t node_deadline(void);
 void node_wait(struct node *n, uint64_t deadline_ns, const char *file, int line, const char *what);
 #define UNTIL(n, cond) \
@@ -109,8 +114,8 @@ void node_wait(struct node *n, uint64_t deadline_ns, const char *file, int line,
             node_wait(n, until_ns, __FILE__, __LINE__, #cond); \
     } while (0)
 
-/* Ranks 0 and 1 of 3, while rank 2 acts as strangers do, from when it sets flag 0 to when it sets flag 1: they open, meet and talk, and see
- * nothing of it. Ends with the barrier of all. */
-void node_meet_undisturbed(struct node *n);
+/* Ranks 0 and 1 of 3, while rank 2 acts as an unauthenticated peer, between setting flags 0 and 1:
+ * they open, connect and communicate undisturbed. Ends with a barrier of all. */
+void node_connect_undisturbed(struct node *n);
 
 #endif

@@ -146,14 +146,15 @@ const char *const remap_ways[] = {
 
 static uint8_t *memory_for(enum way way)
 {
-    void *p = way == FREED    ? malloc(64 * BYTES)      /* so long that it is mapped for itself */
+    void *p = way == FREED    ? malloc(64 * BYTES)      /* so long that it gets a separate
+                                                           mapping */
               : way == SHRUNK ? sbrk(BYTES + PAGE)
                               : mmap(NULL, BYTES, PLAIN, -1, 0);
 
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* NULL: the address came to somebody else. */
+/* NULL: the address was given to another allocation. */
 static uint8_t *change(enum way way, uint8_t *mem)
 {
     void *again = mem;
@@ -221,7 +222,7 @@ const char *remap_between_uses(struct pipe_device *d, size_t way, bool *seen)
             wrong = "it reads other bytes than those that are there";
     again = change((enum way)way, mem);
     if (!again)
-        return wrong;       /* the address went to somebody else */
+        return wrong;       /* the address was given to another allocation */
     *seen = true;
     memset(again, 0x22, BYTES);
     if (!wrong && !reads_what_is_there(d, again, out))

@@ -13,7 +13,7 @@ struct tt_tcp_address address_of(struct node *n, uint32_t peer)
     return a;
 }
 
-int dial(struct node *n, uint32_t peer)
+int raw_connect(struct node *n, uint32_t peer)
 {
     const struct sockaddr_in to = { .sin_family = AF_INET,
                                     .sin_port = htons(address_of(n, peer).port),
@@ -55,5 +55,5 @@ void say(int fd, const struct tt_hello *h, const uint8_t key[16], size_t bytes)
 
     tt_hello_write(h, key, out);
     if (send(fd, out, bytes, MSG_NOSIGNAL) < 0)
-        return;     /* it was hung up already: as good */
+        return;     /* it was closed already */
 }

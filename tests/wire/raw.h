@@ -1,4 +1,4 @@
-/* Callers at the tcp wire's port that have no wire: sockets, and what they say. */
+/* Raw sockets connected to the port of the tcp transport, and their messages. */
 #ifndef TESTS_WIRE_RAW_H
 #define TESTS_WIRE_RAW_H
 
@@ -6,11 +6,11 @@
 #include "wire/tcp_frame.h"
 
 struct tt_tcp_address address_of(struct node *n, uint32_t peer);
-/* A connection to that rank's listener; blocking, with a limit on each wait. */
-int dial(struct node *n, uint32_t peer);
-/* Whether the other end hangs up, whatever it says before. */
+/* Returns a connection to that rank's listener; blocking, with a limit on each wait. */
+int raw_connect(struct node *n, uint32_t peer);
+/* Returns whether the other end closes the connection, after any data. */
 bool hangs_up(int fd);
-/* A good HELLO of this rank's. */
+/* Returns a valid HELLO of this rank. */
 struct tt_hello hello_to(struct node *n, uint32_t peer);
 /* Sends its first `bytes`. */
 void say(int fd, const struct tt_hello *h, const uint8_t key[16], size_t bytes);

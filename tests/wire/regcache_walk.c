@@ -14,13 +14,13 @@
 
 enum model_state { FREE, MAKING, LIVE, STALE, ENDED /* and not handed over yet */ };
 
-/* A registration as the cache has it, and as the model has. */
+/* A registration, in the cache and in the model. */
 struct walked {
     struct tt_reg reg;
     enum model_state state;
     uint32_t domain, users;
     uint64_t begin, end, generation;
-    uint64_t idle_since;            /* the step, if it is idle */
+    uint64_t idle_since;            /* step at which it became idle, if it is idle */
     bool exposed, kept, writable, lasting;
 };
 
@@ -28,7 +28,7 @@ struct history {
     struct tt_prng prng;
     struct tt_regcache cache;
     struct walked w[REGS];
-    char domains[DOMAINS];          /* their addresses */
+    char domains[DOMAINS];          /* addresses serve as domains */
     uint64_t step, hits, evicted, bytes_max, count_max;
 };
 
@@ -88,7 +88,7 @@ static bool serves(const struct walked *w, uint32_t domain, uint64_t begin, uint
            (!expose || (w->writable && !w->exposed));
 }
 
-/* One in that state, which is drawn, or NULL. with_users: such only. */
+/* Returns a random one in that state, or NULL. with_users: only those with users. */
 static struct walked *draw(struct history *h, enum model_state state, bool with_users)
 {
     const uint32_t first = below(h, REGS);
@@ -150,7 +150,8 @@ static const char *walk_enter(struct history *h)
     return NULL;
 }
 
-/* It may have lost its pages meanwhile: then its state here is STALE, and that of its making is known by its handle. */
+/* It may have lost its pages meanwhile: then its state here is STALE, and its handle shows that it
+ * was being created. */
 static const char *walk_made(struct history *h)
 {
     const bool lost = below(h, 3) == 0;
@@ -177,7 +178,7 @@ static const char *walk_put(struct history *h)
     struct walked *w = draw(h, below(h, 4) ? LIVE : STALE, true);
     bool exposed, ends;
 
-    if (!w || !w->reg.handle)       /* who makes it has it still */
+    if (!w || !w->reg.handle)       /* its creator still has it */
         return NULL;
     exposed = w->exposed && (w->users == 1 || below(h, 2));
     ends = w->users == 1 && (w->state == STALE || !w->kept);
@@ -234,7 +235,7 @@ static const char *walk_trim(struct history *h)
     return NULL;
 }
 
-/* What has ended is handed over, all of it, and once. */
+/* Ended registrations are handed over, all of them, exactly once. */
 static const char *collect(struct history *h)
 {
     struct walked *w;

@@ -1,12 +1,15 @@
-/* What every wire must do, whatever it is made of: put and signal, fences, zero length, back-pressure, death, registration.
- * Each property runs in real processes over every registered wire, over several lanes where a wire has them, and over shared memory
- * with regions that are not shared.
+/* Requirements on every transport: put and signal, fences, zero length, back-pressure, death,
+ * registration. Each property is tested in real processes over every registered transport, over
+ * several lanes where supported, and over shared memory with unshared regions.
  *
- * The ofi wire is tried over the provider of libfabric that it chooses, and with some of the properties over each of the others that need no hardware.
+ * The ofi transport is tested over the provider that it selects, and with some of the properties
+ * over each other provider that needs no hardware.
  *
- * TUTTI_TEST_SEED replays a run; TUTTI_TEST_ONLY names a property or a wire, and TUTTI_TEST_HALVES, if it is set, has half of its properties tried in
- * one turn (unit.h), with a wire that has two settings each with one of them: for emulated machines; TUTTI_TEST_OFI names providers of libfabric that the ofi wire shall
- * be tried over with all properties, like "tcp sockets", in place of those. */
+ * TUTTI_TEST_SEED replays a run. TUTTI_TEST_ONLY names a property or a transport.
+ * TUTTI_TEST_HALVES, for emulated machines, tests half of its properties in each turn (unit.h); a
+ * transport with two settings is tested with one of them per property. TUTTI_TEST_OFI names
+ * libfabric providers, like "tcp sockets", over which the ofi transport is tested with all
+ * properties, instead of the above. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -28,7 +31,7 @@ static bool has(const struct node *n, uint32_t cap)
     return n->w->caps & cap;
 }
 
-/* mem NULL: the wire's, or the test's own if that is the setting. */
+/* mem NULL: allocated by the transport, or by the test, depending on the setting. */
 static struct tt_region *region(struct node *n, void *mem, uint64_t bytes)
 {
     struct tt_region *r;
@@ -50,7 +53,7 @@ static struct tt_region *region_shared(struct node *n, uint64_t bytes)
     return r;
 }
 
-/* The state of a process as /proc tells it ('S', 'T', …). */
+/* The state of a process in /proc ('S', 'T', ...). */
 static char process_state(pid_t pid)
 {
     char path[64], line[256] = "";
@@ -71,7 +74,8 @@ static char process_state(pid_t pid)
 static const uint64_t sizes[] = { 0, 1, 7, 8, 63, 64, 65, 4032, 4096, 16383, 16384, 65537, 1 * MIB, 4 * MIB + 3 };
 #define NSIZES (sizeof sizes / sizeof *sizes)
 
-/* Rank 0 puts each size at an odd offset, inline where it may; rank 1 sees the signal, hence the bytes, and no byte beyond. */
+/* Rank 0 puts each size to an odd offset, inline where permitted; rank 1 sees the signal, then the
+ * bytes, and no byte beyond. */
 static void put_role(struct node *n)
 {
     const uint64_t offset = 61, room = 5 * MIB;
@@ -114,12 +118,12 @@ static void put_role(struct node *n)
     node_barrier(n);
 }
 
-static void a_signal_brings_its_bytes(void **state)
+static void data_precedes_its_signal(void **state)
 {
     nodes_run(*state, 2, put_role);
 }
 
-/* Signals of puts without bytes: sets replace, adds add, from two peers into one word each. */
+/* Signals of puts without bytes: SET replaces, ADD adds, from two peers to one word each. */
 static void zero_role(struct node *n)
 {
     node_open(n);
@@ -131,7 +135,7 @@ static void zero_role(struct node *n)
             continue;
         set = node_signal(n, peer, 0, TT_SIGNAL_SET, 7 + n->rank);
         add = node_signal(n, peer, 1, TT_SIGNAL_ADD, 3);
-        set.flags = 0;      /* neither needs to be inline */
+        set.flags = 0;      /* inline is optional */
         node_post(n, &set);
         for (int i = 0; i < 100; i++) {
             add.flags = i % 2 ? TT_DESC_INLINE : 0;
@@ -149,12 +153,13 @@ static void zero_role(struct node *n)
     node_barrier(n);
 }
 
-static void a_put_of_nothing_still_signals(void **state)
+static void empty_put_still_signals(void **state)
 {
     nodes_run(*state, 3, zero_role);
 }
 
-/* Both ranks put random sizes into each other's slots at once, several descriptors per post, and count arrivals by ADD. */
+/* Both ranks concurrently put random sizes into each other's slots, several descriptors per post,
+ * and count arrivals by ADD. */
 #define STORM 1500
 #define STORM_SLOT (8 * KIB)
 static uint64_t storm_bytes(struct tt_prng *p)
@@ -215,12 +220,12 @@ static void storm_role(struct node *n)
     node_barrier(n);
 }
 
-static void a_storm_of_puts_arrives_whole_from_both_sides(void **state)
+static void many_puts_arrive_in_both_directions(void **state)
 {
     nodes_run(*state, 2, storm_role);
 }
 
-/* An inline source is reusable at once, up to the largest. */
+/* An inline source is reusable at once, up to the maximum size. */
 static void inline_role(struct node *n)
 {
     struct tt_region *mine;
@@ -258,7 +263,8 @@ static void inline_sources_are_reusable_at_once(void **state)
     nodes_run(*state, 2, inline_role);
 }
 
-/* Short puts that are copied, right behind a long one, without a poll as long as they are taken: they may not take the room that it needs. */
+/* Short puts that are copied, directly behind a long one, without a poll while they are accepted:
+ * they must not take the space that it needs. */
 static void behind_role(struct node *n)
 {
     enum { COUNT = 40 };
@@ -299,14 +305,15 @@ static void behind_role(struct node *n)
     free(source);
 }
 
-static void short_puts_behind_a_long_one_leave_it_room(void **state)
+static void short_puts_leave_space_for_long(void **state)
 {
     nodes_run(*state, 2, behind_role);
 }
 
 /* ---- fences ---- */
 
-/* Large and small puts without signals, a fence, then one small signal: whoever sees it sees all of them. */
+/* Large and small puts without signals, a fence, then one small signal: a rank that sees it sees
+ * all of them. */
 #define FENCE_LARGE (24 * MIB)      /* more than one poll reads */
 #define FENCE_SMALL 1000ull
 
@@ -354,7 +361,7 @@ static void fence_role(struct node *n)
         if (n->rank == 0) {
             fence_put_all(n, &theirs, source->mem, bytes, few, round);
             node_fence(n, 1);
-            node_tell(n, 1, 0, TT_SIGNAL_SET, round);
+            node_post_signal(n, 1, 0, TT_SIGNAL_SET, round);
         } else {
             UNTIL(n, node_word(n, 0, 0) == round);
             CHECK(n, pattern_differs(mine->mem, bytes, round) == bytes);
@@ -368,7 +375,7 @@ static void fence_role(struct node *n)
     }
 }
 
-static void a_signal_after_a_fence_comes_after_all_earlier_puts(void **state)
+static void fenced_signal_follows_earlier_puts(void **state)
 {
     nodes_run(*state, 2, fence_role);
 }
@@ -410,7 +417,7 @@ static void fenced_signals_keep_their_order(void **state)
     nodes_run(*state, 2, grow_role);
 }
 
-/* Rank 1 is stopped with a full channel behind it; a fence towards it must not hold up rank 2's signal. */
+/* Rank 1 is stopped with a full channel; a fence to it must not delay rank 2's signal. */
 static void apart_role(struct node *n)
 {
     const uint64_t bytes = MIB;
@@ -440,8 +447,8 @@ static void apart_role(struct node *n)
         node_post(n, &d);
         node_fence(n, 1);
         node_fence(n, 2);
-        node_tell(n, 2, 0, TT_SIGNAL_SET, 1);
-        node_tell(n, 1, 0, TT_SIGNAL_SET, 1);
+        node_post_signal(n, 2, 0, TT_SIGNAL_SET, 1);
+        node_post_signal(n, 1, 0, TT_SIGNAL_SET, 1);
         UNTIL(n, n->board->flag[1]);
         n->board->flag[0] = 1;
         kill(n->board->pid[1], SIGCONT);
@@ -449,12 +456,12 @@ static void apart_role(struct node *n)
     node_barrier(n);
 }
 
-static void fences_of_two_peers_do_not_touch(void **state)
+static void fences_of_peers_are_independent(void **state)
 {
     nodes_run(*state, 3, apart_role);
 }
 
-/* ---- room ---- */
+/* ---- back-pressure ---- */
 
 static uint64_t memory_kib(void)
 {
@@ -470,15 +477,15 @@ static uint64_t memory_kib(void)
     return kib;
 }
 
-/* Freed memory that the address sanitizer keeps, at most (TLS allocates with each write). */
+/* Maximum of freed memory that ASan keeps (TLS allocates with each write). */
 #ifdef __SANITIZE_ADDRESS__
 #define KEPT_KIB (256 * KIB)
 #else
 #define KEPT_KIB 0
 #endif
 
-/* Rank 1 does not poll. Rank 0 posts until it is refused, for bulk and then for inline; its memory stays bounded; what was
- * taken arrives once rank 1 polls, and then posting goes on. */
+/* Rank 1 does not poll. Rank 0 posts until it is refused, for bulk and then for inline puts; its
+ * memory stays bounded. Accepted puts arrive when rank 1 polls, and then posting continues. */
 static void pressure_role(struct node *n)
 {
     const uint64_t bytes = 256 * KIB;
@@ -509,7 +516,7 @@ static void pressure_role(struct node *n)
             d.flags = kind == 0 ? 0 : TT_DESC_INLINE;
             d.key = &theirs;
             if (kind == 0 && taken >= 2000)
-                break;      /* a wire may take any number of bulk puts that need no room */
+                break;      /* a transport may accept any number of bulk puts that need no space */
             if (n->ops->post(n->w, &d, 1) == 1) {
                 taken++;
                 n->local[0] = 0;
@@ -523,17 +530,17 @@ static void pressure_role(struct node *n)
     node_barrier_idle(n);
     node_barrier(n);
     for (int i = 0; i < 100; i++)
-        node_tell(n, 1, 0, TT_SIGNAL_ADD, 1);
+        node_post_signal(n, 1, 0, TT_SIGNAL_ADD, 1);
     node_barrier(n);
 }
 
-static void a_receiver_that_does_not_poll_is_not_buried(void **state)
+static void non_polling_receiver_bounds_memory(void **state)
 {
     nodes_run(*state, 2, pressure_role);
 }
 
-/* Bulk is queued to a receiver that does not poll, in large pieces until their bytes are too many, then in small ones until they
- * themselves are; control still has room. */
+/* Bulk puts are queued to a receiver that does not poll: large ones up to the limit of bytes, then
+ * small ones up to the limit of their number. Control messages still have space. */
 static void control_role(struct node *n)
 {
     struct tt_region *mine;
@@ -562,14 +569,15 @@ static void control_role(struct node *n)
     node_barrier(n);
 }
 
-static void control_has_room_when_bulk_has_none(void **state)
+static void control_has_space_beside_full_bulk(void **state)
 {
     nodes_run(*state, 2, control_role);
 }
 
 /* ---- completion ---- */
 
-/* Every descriptor is reported exactly as often as it asked for, and remote completion means that it has landed. */
+/* Every descriptor is reported exactly as often as requested, and remote completion means that it
+ * has landed. */
 static void remote_role(struct node *n)
 {
     enum { COUNT = 600 };
@@ -610,7 +618,7 @@ static void remote_completion_means_landed(void **state)
     nodes_run(*state, 2, remote_role);
 }
 
-/* Gets read, atomics fetch and add; both report locally once the result is there. */
+/* Gets read, atomics fetch and add; both report local completion when the result is available. */
 static void get_role(struct node *n)
 {
     const uint64_t bytes = MIB + 13;
@@ -660,12 +668,12 @@ static void get_role(struct node *n)
     node_barrier(n);
 }
 
-static void gets_and_atomics_bring_back_what_was_there(void **state)
+static void gets_and_atomics_return_remote_values(void **state)
 {
     nodes_run(*state, 3, get_role);
 }
 
-/* A get behind a fence reads what was put before it, however many lanes carried that. */
+/* A get behind a fence reads the data of earlier puts, on any number of lanes. */
 static void get_behind_role(struct node *n)
 {
     const uint64_t rounds = 20;
@@ -692,7 +700,8 @@ static void get_behind_role(struct node *n)
         CHECK(n, pattern_differs(back->mem, bytes, round) == bytes);
         cookie++;
         node_fence(n, 1);
-        d = node_put(&theirs, 0, source->mem, 0);   /* all of the round has landed, so its source is free */
+        d = node_put(&theirs, 0, source->mem, 0);   /* all of the round has landed, so its source
+                                                       is free */
         d.flags = TT_DESC_REMOTE | TT_DESC_INLINE;
         d.cookie = 2000 + cookie;
         node_post(n, &d);
@@ -701,14 +710,14 @@ static void get_behind_role(struct node *n)
     node_barrier(n);
 }
 
-static void a_get_behind_a_fence_reads_what_was_put_before(void **state)
+static void fenced_get_sees_earlier_puts(void **state)
 {
     nodes_run(*state, 2, get_behind_role);
 }
 
 /* ---- registration ---- */
 
-/* A put that comes after dereg lands nowhere, and the link lives on. */
+/* A put that arrives after dereg is dropped, and the link stays up. */
 static void late_role(struct node *n)
 {
     const uint64_t bytes = 100 * KIB;
@@ -734,7 +743,8 @@ static void late_role(struct node *n)
         node_barrier(n);
         UNTIL(n, node_word(n, 0, 1) == 1);
         CHECK(n, pattern_differs(mem, bytes, 3) == bytes);
-        CHECK(n, !any || node_word(n, 0, 0) == 0);  /* its bytes are nowhere, so neither is its signal */
+        CHECK(n, !any || node_word(n, 0, 0) == 0);  /* its bytes were dropped, so its signal was,
+                                                       too */
     } else {
         struct tt_desc d = node_signal(n, 1, 0, TT_SIGNAL_ADD, 1);
 
@@ -747,22 +757,22 @@ static void late_role(struct node *n)
             node_post(n, &d);
         }
         node_fence(n, 1);
-        node_tell(n, 1, 1, TT_SIGNAL_SET, 1);
+        node_post_signal(n, 1, 1, TT_SIGNAL_SET, 1);
         UNTIL(n, tt_put_is_instant(n->w, &key) || n->nlocal == 10);
     }
     CHECK(n, n->losses[!n->rank] == 0);
     node_barrier(n);
-    free(mem);      /* registered or not: close touches nobody's memory */
+    free(mem);      /* registered or not: close does not access user memory */
     node_close(n);
     free(source);
 }
 
-static void a_put_after_dereg_lands_nowhere(void **state)
+static void put_after_dereg_is_dropped(void **state)
 {
     nodes_run(*state, 2, late_role);
 }
 
-/* Dereg in the middle of an arriving put: from its return on no byte changes. */
+/* Dereg during an arriving put: after its return no byte changes. */
 static void midway_role(struct node *n)
 {
     const uint64_t bytes = 32 * MIB;
@@ -791,13 +801,13 @@ static void midway_role(struct node *n)
         d.key = &key;
         node_post(n, &d);
         node_fence(n, 1);
-        node_tell(n, 1, 1, TT_SIGNAL_SET, 1);
+        node_post_signal(n, 1, 1, TT_SIGNAL_SET, 1);
         UNTIL(n, n->nlocal == 1);
     } else {
         UNTIL(n, *(volatile uint8_t *)mem == 1);
         n->ops->dereg(r);
         memcpy(copy, mem, bytes);
-        if (node_word(n, 0, 0) == 0) {      /* else it had landed whole already */
+        if (node_word(n, 0, 0) == 0) {      /* otherwise it had landed completely */
             UNTIL(n, node_word(n, 0, 1) == 1);
             CHECK(n, node_word(n, 0, 0) == 0);
         }
@@ -811,12 +821,13 @@ out:
     free(copy);
 }
 
-static void dereg_cuts_a_put_that_is_arriving(void **state)
+static void dereg_ends_an_arriving_put(void **state)
 {
     nodes_run(*state, 2, midway_role);
 }
 
-/* Dereg of a source with puts queued from it: its memory is not read any more, and the link stays in step. */
+/* Dereg of a source with queued puts: its memory is not read any more, and the link stays
+ * consistent. */
 static void source_role(struct node *n)
 {
     const uint64_t bytes = 8 * MIB;
@@ -851,11 +862,12 @@ static void source_role(struct node *n)
     node_barrier_idle(n);
     if (n->rank == 0) {
         node_fence(n, 1);
-        node_tell(n, 1, 1, TT_SIGNAL_SET, 1);
+        node_post_signal(n, 1, 1, TT_SIGNAL_SET, 1);
         UNTIL(n, n->nremote == taken && (n->nlocal == taken || tt_put_is_instant(n->w, &key)));
     } else {
         UNTIL(n, node_word(n, 0, 1) == 1);
-        /* What was signalled was sent before or copied at dereg; nothing was sent from the memory after it. */
+        /* Signalled data was sent before or copied at dereg; nothing was sent from the memory after
+         * it. */
         CHECK(n, node_word(n, 0, 0) == 0 || memcmp(mine->mem, mem, bytes) == 0);
         for (uint64_t i = 0; i < bytes; i++)
             CHECK(n, ((uint8_t *)mine->mem)[i] == 0 || ((uint8_t *)mine->mem)[i] == mem[i]);
@@ -866,12 +878,12 @@ static void source_role(struct node *n)
     free(mem);
 }
 
-static void dereg_of_a_source_keeps_the_link_in_step(void **state)
+static void source_dereg_keeps_link_consistent(void **state)
 {
     nodes_run(*state, 2, source_role);
 }
 
-/* A source that is registered twice, and still once: what is on its way from it arrives whole. */
+/* A source that is registered twice, then once: data in flight from it arrives completely. */
 static void twice_role(struct node *n)
 {
     const uint64_t bytes = 8 * MIB, puts = 4;
@@ -902,7 +914,7 @@ static void twice_role(struct node *n)
             }
             n->ops->dereg(from[round % 2]);
             node_fence(n, 1);
-            node_tell(n, 1, 1, TT_SIGNAL_SET, round + 1);
+            node_post_signal(n, 1, 1, TT_SIGNAL_SET, round + 1);
             node_barrier(n);
             n->ops->dereg(from[!(round % 2)]);
         } else {
@@ -917,12 +929,12 @@ static void twice_role(struct node *n)
     free(mem);
 }
 
-static void dereg_of_a_source_that_is_registered_twice_loses_nothing(void **state)
+static void second_registration_keeps_the_source(void **state)
 {
     nodes_run(*state, 2, twice_role);
 }
 
-/* A source that may only be read is as good as any. */
+/* A read-only source works like any other. */
 static void constant_role(struct node *n)
 {
     const uint64_t bytes = MIB;
@@ -955,13 +967,14 @@ static void constant_role(struct node *n)
     munmap(mem, bytes);
 }
 
-static void a_source_may_be_read_only(void **state)
+static void source_may_be_read_only(void **state)
 {
     nodes_run(*state, 2, constant_role);
 }
 
-/* Puts from memory and into memory that was registered before, and has been unmapped and mapped anew since, at the same address: what is there now
- * goes and comes. Half of the regions go without a word that peers are done with them. */
+/* Puts from and to memory that was registered before, and was unmapped and mapped again at the same
+ * address: the new contents are transferred. Half of the regions are released without notifying
+ * peers. */
 static void anew_role(struct node *n)
 {
     const uint64_t bytes = 256 * KIB;
@@ -1007,12 +1020,12 @@ static void anew_role(struct node *n)
     node_close(n);
 }
 
-static void memory_that_is_mapped_anew_is_registered_anew(void **state)
+static void remapped_memory_is_registered_again(void **state)
 {
     nodes_run(*state, 2, anew_role);
 }
 
-/* Keys that are none of the wire's. */
+/* Keys that do not belong to the transport. */
 static void key_role(struct node *n)
 {
     struct tt_region *r;
@@ -1025,7 +1038,7 @@ static void key_role(struct node *n)
 
         switch (i % 3) {
         case 0:
-            b.bytes = (uint16_t)(i % (b.bytes + 1u));     /* cut */
+            b.bytes = (uint16_t)(i % (b.bytes + 1u));     /* truncated */
             if (b.bytes == r->key.bytes)
                 b.bytes = 0;
             break;
@@ -1039,7 +1052,8 @@ static void key_role(struct node *n)
             break;
         }
         if (n->ops->import(n->w, !n->rank, &b, &out) == TUTTI_OK)
-            CHECK(n, i % 3 == 1);   /* noise may happen to be a key: of some wires one byte tells, and the length */
+            CHECK(n, i % 3 == 1);   /* random data may be a valid key: some transports check one
+                                       byte and the length */
         else
             CHECK(n, out.peer == 77);
     }
@@ -1047,16 +1061,17 @@ static void key_role(struct node *n)
     node_barrier(n);
 }
 
-static void a_key_that_is_none_is_refused(void **state)
+static void invalid_key_is_refused(void **state)
 {
     nodes_run(*state, 2, key_role);
 }
 
-/* ---- life and death ---- */
+/* ---- connections and death ---- */
 
 static void both_role(struct node *n)
 {
-    /* To open endpoints, megabytes of buffers each, or devices: a second in a machine that is emulated. */
+    /* Opening endpoints, with megabytes of buffers each, or devices, takes a second in an emulated
+     * machine. */
     const bool slow = strcmp(n->ops->name, "ofi") == 0 || strcmp(n->ops->name, "verbs") == 0;
     const uint32_t rounds = !slow ? 50 : UNIT_SHARE > 1 ? 3 : 10;
 
@@ -1072,8 +1087,8 @@ static void both_role(struct node *n)
         for (uint32_t peer = 0; peer < n->nranks; peer++)
             if (peer != n->rank) {
                 UNTIL(n, n->ups[peer]);
-                node_connect(n, peer);      /* nothing happens */
-                node_tell(n, peer, 2, TT_SIGNAL_SET, round);
+                node_connect(n, peer);      /* no effect */
+                node_post_signal(n, peer, 2, TT_SIGNAL_SET, round);
             }
         for (uint32_t peer = 0; peer < n->nranks; peer++)
             if (peer != n->rank)
@@ -1087,12 +1102,12 @@ static void both_role(struct node *n)
     }
 }
 
-static void connecting_from_both_ends_gives_one_link(void **state)
+static void crossing_connections_give_one_link(void **state)
 {
     nodes_run(*state, 3, both_role);
 }
 
-/* What the wire tells of its memory for peers. */
+/* The memory per peer that the transport reports. */
 static uint64_t peers_bytes(const struct node *n)
 {
     tutti_memory m = { .size = sizeof m };
@@ -1104,7 +1119,8 @@ static uint64_t peers_bytes(const struct node *n)
     return bytes;
 }
 
-/* Rank 0 connects to one rank, then to another: each takes a link region at least, and as much as the other but for tables that grow. */
+/* Rank 0 connects to one rank, then to another: each takes at least a link region, and the same
+ * amount, except for growing tables. */
 static void memory_role(struct node *n)
 {
     uint64_t bytes[3] = { 0 };
@@ -1126,7 +1142,8 @@ static void memory_of_links_is_counted(void **state)
     nodes_run(*state, 3, memory_role);
 }
 
-/* Rank 1 is killed while rank 0 streams to it; rank 0 learns within a second, once, and goes on with rank 2. */
+/* Rank 1 is killed while rank 0 streams to it; rank 0 is notified within a second, once, and
+ * continues with rank 2. */
 static void death_role(struct node *n)
 {
     struct tt_region *mine;
@@ -1156,25 +1173,25 @@ static void death_role(struct node *n)
         node_post(n, &d);
     }
     kill(n->board->pid[1], SIGKILL);
-    UNTIL(n, n->losses[1] == 1);    /* that its host is silent would show after a minute only */
+    UNTIL(n, n->losses[1] == 1);    /* a silent host would be detected only after a minute */
     CHECK(n, n->why[1] == TUTTI_ERR_PEER_LOST);
-    for (int i = 0; i < 100; i++) {     /* taken and forgotten */
+    for (int i = 0; i < 100; i++) {     /* accepted and dropped */
         CHECK(n, n->ops->post(n->w, &d, 1) == 1);
         node_poll(n);
     }
-    node_tell(n, 2, 0, TT_SIGNAL_SET, 1);
+    node_post_signal(n, 2, 0, TT_SIGNAL_SET, 1);
     UNTIL(n, n->board->flag[1]);
     CHECK(n, n->losses[1] == 1 && n->losses[2] == 0);
     n->board->flag[2] = 1;
 }
 
-static void a_death_is_told_once_and_soon(void **state)
+static void death_is_reported_once_and_soon(void **state)
 {
     nodes_run(*state, 3, death_role);
 }
 
-/* A rank that closes its wire is gone for its peers, and what it had sent before arrives: also if it closes without having read
- * what came. */
+/* When a rank closes its transport, its peers lose it, and all data that it had sent arrives, also
+ * if it closes without reading received data. */
 static void close_role(struct node *n)
 {
     const uint64_t bytes = 16 * KIB, sent = 50;
@@ -1207,7 +1224,8 @@ static void close_role(struct node *n)
         struct tt_region *late;
 
         node_barrier(n);
-        CHECK(n, n->ops->reg(n->w, NULL, bytes, &late) == TUTTI_OK);    /* shm tells the peer of it */
+        /* shm notifies the peer of it */
+        CHECK(n, n->ops->reg(n->w, NULL, bytes, &late) == TUTTI_OK);
         node_barrier_idle(n);
         UNTIL(n, n->losses[0] == 1);
         CHECK(n, node_word(n, 0, 0) == sent);
@@ -1216,14 +1234,15 @@ static void close_role(struct node *n)
     node_barrier(n);
 }
 
-static void closing_is_seen_and_loses_nothing_sent(void **state)
+static void close_delivers_all_sent_data(void **state)
 {
     nodes_run(*state, 2, close_role);
 }
 
 /* ---- sleeping ---- */
 
-/* Blocks until poll would find something, or *word is value; a wake-up that does not come fails the test. */
+/* Blocks until poll would find something, or *word has the value; a missing wake-up fails the
+ * test. */
 static void sleep_until(struct node *n, uint32_t word, uint64_t value)
 {
     while (node_word(n, 0, word) != value) {
@@ -1238,7 +1257,7 @@ static void sleep_until(struct node *n, uint32_t word, uint64_t value)
     }
 }
 
-/* Rank 1 sleeps before each put of rank 0, which waits until it really does. */
+/* Rank 1 sleeps before each put of rank 0, which waits until it really sleeps. */
 static void wake_role(struct node *n)
 {
     struct tt_region *mine;
@@ -1266,7 +1285,7 @@ static void wake_role(struct node *n)
             d.bytes = tt_prng_below(&n->prng, MIB);
             d.key = &theirs;
         }
-        if (i % 5 == 0)         /* no signal, but the word itself */
+        if (i % 5 == 0)         /* without a signal, by the word itself */
             d = (struct tt_desc){
                 .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE | TT_DESC_WAKE, .local = &word, .bytes = sizeof word,
                 .key = &n->link[!n->rank].theirs,
@@ -1276,12 +1295,12 @@ static void wake_role(struct node *n)
     node_barrier(n);
 }
 
-static void a_put_wakes_a_sleeper(void **state)
+static void put_wakes_a_sleeping_rank(void **state)
 {
     nodes_run(*state, 2, wake_role);
 }
 
-/* A rank that only ever sleeps on its descriptor sees a peer connect, and then die. */
+/* A rank that only sleeps on its descriptor sees a peer connect, and then die. */
 static void doze_role(struct node *n)
 {
     n->board->dies[0] = 1;
@@ -1302,14 +1321,14 @@ static void doze_role(struct node *n)
     CHECK(n, n->ups[0] == 1);
 }
 
-static void a_sleeper_sees_a_peer_come_and_go(void **state)
+static void sleeping_rank_sees_connects_and_deaths(void **state)
 {
     nodes_run(*state, 2, doze_role);
 }
 
-/* ---- no descriptors ---- */
+/* ---- without free descriptors ---- */
 
-/* Whether who arms would sleep now. Polls if not. */
+/* Returns whether an armed rank would sleep now; polls if not. */
 static bool falls_asleep(struct node *n)
 {
     struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
@@ -1319,7 +1338,8 @@ static bool falls_asleep(struct node *n)
     return asleep;
 }
 
-/* Rank 1 calls while rank 0 may have no more descriptors: that one does not wake all the time, and takes the call when it can. */
+/* Rank 1 connects while rank 0 has no free descriptors: rank 0 does not wake all the time, and
+ * accepts the connection when it can. */
 static void poor_role(struct node *n)
 {
     struct rlimit before;
@@ -1335,7 +1355,8 @@ static void poor_role(struct node *n)
     }
     before = unit_descriptors_end();
     n->board->flag[0] = 1;
-    for (uint32_t woken = 0; woken < 3; woken++) {      /* once by the call, then to try again */
+    for (uint32_t woken = 0; woken < 3; woken++) {      /* once by the connection, then to try
+                                                           again */
         struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
 
         CHECK(n, p.fd >= 0 && poll(&p, 1, 60000) == 1);
@@ -1349,55 +1370,55 @@ static void poor_role(struct node *n)
     node_barrier(n);
 }
 
-static void a_caller_for_whom_no_descriptor_is_left_waits_and_nobody_spins(void **state)
+static void pending_connection_waits_without_spinning(void **state)
 {
     nodes_run(*state, 2, poor_role);
 }
 
-/* ---- all of them over all wires ---- */
+/* ---- all properties over all transports ---- */
 
 static const struct {
     const char *name;
     void (*run)(void **state);
 } properties[] = {
 #define PROPERTY(f) { #f, f }
-    PROPERTY(a_signal_brings_its_bytes),
-    PROPERTY(a_put_of_nothing_still_signals),
-    PROPERTY(a_storm_of_puts_arrives_whole_from_both_sides),
+    PROPERTY(data_precedes_its_signal),
+    PROPERTY(empty_put_still_signals),
+    PROPERTY(many_puts_arrive_in_both_directions),
     PROPERTY(inline_sources_are_reusable_at_once),
-    PROPERTY(short_puts_behind_a_long_one_leave_it_room),
-    PROPERTY(a_signal_after_a_fence_comes_after_all_earlier_puts),
+    PROPERTY(short_puts_leave_space_for_long),
+    PROPERTY(fenced_signal_follows_earlier_puts),
     PROPERTY(fenced_signals_keep_their_order),
-    PROPERTY(fences_of_two_peers_do_not_touch),
-    PROPERTY(a_receiver_that_does_not_poll_is_not_buried),
-    PROPERTY(control_has_room_when_bulk_has_none),
+    PROPERTY(fences_of_peers_are_independent),
+    PROPERTY(non_polling_receiver_bounds_memory),
+    PROPERTY(control_has_space_beside_full_bulk),
     PROPERTY(remote_completion_means_landed),
-    PROPERTY(gets_and_atomics_bring_back_what_was_there),
-    PROPERTY(a_get_behind_a_fence_reads_what_was_put_before),
-    PROPERTY(a_put_after_dereg_lands_nowhere),
-    PROPERTY(dereg_cuts_a_put_that_is_arriving),
-    PROPERTY(dereg_of_a_source_keeps_the_link_in_step),
-    PROPERTY(dereg_of_a_source_that_is_registered_twice_loses_nothing),
-    PROPERTY(a_source_may_be_read_only),
-    PROPERTY(memory_that_is_mapped_anew_is_registered_anew),
-    PROPERTY(a_key_that_is_none_is_refused),
-    PROPERTY(connecting_from_both_ends_gives_one_link),
+    PROPERTY(gets_and_atomics_return_remote_values),
+    PROPERTY(fenced_get_sees_earlier_puts),
+    PROPERTY(put_after_dereg_is_dropped),
+    PROPERTY(dereg_ends_an_arriving_put),
+    PROPERTY(source_dereg_keeps_link_consistent),
+    PROPERTY(second_registration_keeps_the_source),
+    PROPERTY(source_may_be_read_only),
+    PROPERTY(remapped_memory_is_registered_again),
+    PROPERTY(invalid_key_is_refused),
+    PROPERTY(crossing_connections_give_one_link),
     PROPERTY(memory_of_links_is_counted),
-    PROPERTY(a_death_is_told_once_and_soon),
-    PROPERTY(closing_is_seen_and_loses_nothing_sent),
-    PROPERTY(a_put_wakes_a_sleeper),
-    PROPERTY(a_sleeper_sees_a_peer_come_and_go),
-    PROPERTY(a_caller_for_whom_no_descriptor_is_left_waits_and_nobody_spins),
+    PROPERTY(death_is_reported_once_and_soon),
+    PROPERTY(close_delivers_all_sent_data),
+    PROPERTY(put_wakes_a_sleeping_rank),
+    PROPERTY(sleeping_rank_sees_connects_and_deaths),
+    PROPERTY(pending_connection_waits_without_spinning),
 };
 #define NPROPERTIES (sizeof properties / sizeof *properties)
 
-/* Tried also over providers of libfabric that nobody chose. */
+/* Also tested over libfabric providers that are not selected by default. */
 static void (*const sample[])(void **state) = {
-    a_signal_brings_its_bytes,
-    a_storm_of_puts_arrives_whole_from_both_sides,
-    a_signal_after_a_fence_comes_after_all_earlier_puts,
-    dereg_cuts_a_put_that_is_arriving,
-    a_put_wakes_a_sleeper,
+    data_precedes_its_signal,
+    many_puts_arrive_in_both_directions,
+    fenced_signal_follows_earlier_puts,
+    dereg_ends_an_arriving_put,
+    put_wakes_a_sleeping_rank,
 };
 
 static bool is_sampled(void (*property)(void **state))
@@ -1410,8 +1431,8 @@ static bool is_sampled(void (*property)(void **state))
 
 #define NSETTINGS_MAX 16
 
-/* Of libfabric, for machines without a fabric. Not all have all of them. sockets has threads of its own, of whose accesses the thread
- * sanitizer knows some. */
+/* Providers for machines without a fabric; not all libfabric builds have them. sockets has its own
+ * threads, whose synchronization TSan sees only in part. */
 static const char *const providers_of_software[] = {
     "tcp;ofi_rxm", "shm", "udp;ofi_rxd", "net",
 #ifndef __SANITIZE_THREAD__
@@ -1420,9 +1441,9 @@ static const char *const providers_of_software[] = {
 };
 #define NSOFTWARE (sizeof providers_of_software / sizeof *providers_of_software)
 
-#define BROKEN 2        /* the exit status of what finds such */
+#define BROKEN 2        /* exit status for a broken provider */
 
-/* Tells why a wire is left out. What libfabric lists, and what then does not do what it says, is left out nowhere. */
+/* Prints why a transport is skipped. A listed provider that does not work is never skipped. */
 static bool leave_out(const struct tt_wire_ops *ops, const char *provider)
 {
     printf("%s%s%s is left out: %s\n", ops->name, provider ? " " : "", provider ? provider : "", tutti_last_error());
@@ -1432,7 +1453,7 @@ static bool leave_out(const struct tt_wire_ops *ops, const char *provider)
     return false;
 }
 
-/* Whether that provider is there, and is not the one that is chosen where nobody names one. */
+/* Returns whether that provider exists, and is not the default. */
 static bool is_another(const struct tt_wire_ops *ops, const char *provider)
 {
     struct tt_wire_conf conf = { .nranks = 1, .secret = node_secret, .link_bytes = 4096 };
@@ -1454,7 +1475,8 @@ static bool is_another(const struct tt_wire_ops *ops, const char *provider)
     return true;
 }
 
-/* A wire that cannot run here says so, and is left out with its reason; one that was asked for must run. */
+/* A transport that cannot run here reports it, and is skipped with its reason; a requested one must
+ * run. */
 static bool is_usable(const struct tt_wire_ops *ops, const char *provider)
 {
     const struct tt_wire_conf conf = {
@@ -1473,7 +1495,8 @@ static bool is_usable(const struct tt_wire_ops *ops, const char *provider)
     return false;
 }
 
-/* What that says, in a process of its own: the wires' threads stay there, and this process can fork. */
+/* Calls `what` in a separate process: the transports' threads stay there, and this process can
+ * fork. */
 static bool ask(bool (*what)(const struct tt_wire_ops *, const char *), const struct tt_wire_ops *ops,
                 const char *provider)
 {
@@ -1494,7 +1517,7 @@ static bool ask(bool (*what)(const struct tt_wire_ops *, const char *), const st
     return WEXITSTATUS(status) == 0;
 }
 
-/* Whether processes like ours may read each other here. */
+/* Whether processes of this kind may read each other here. */
 static _Atomic uint32_t *readable;
 
 static void read_role(struct node *n)
@@ -1517,7 +1540,7 @@ static bool cma_works(const struct tt_wire_ops *ops)
     return *readable == 2;
 }
 
-/* i: the sum of the setting's number and the property's. */
+/* i: sum of the numbers of the setting and of the property. */
 static bool is_tried(uint64_t i, const char *only)
 {
     if (!only)
@@ -1547,7 +1570,8 @@ int main(void)
             continue;
         settings[nsettings++] = (struct setting){ .ops = tt_wires[i], .lanes = 1 };
         if (strcmp(tt_wires[i]->name, "ofi") == 0)
-            for (uint32_t k = 0; k <= NSOFTWARE; k++)   /* others, and with 4 lanes: under a sanitizer, in turn */
+            for (uint32_t k = 0; k <= NSOFTWARE; k++)   /* others, and with 4 lanes: with a
+                                                           sanitizer, in turn */
                 if (unit_has_turn(k, NSOFTWARE + 1) &&
                     (k == NSOFTWARE || ask(is_another, tt_wires[i], providers_of_software[k])))
                     settings[nsettings++] = (struct setting){
@@ -1557,7 +1581,8 @@ int main(void)
                         .sampled = true,
                     };
         if (strcmp(tt_wires[i]->name, "tcp") == 0)
-            for (uint32_t k = 1; k < 4; k++)    /* 3 lanes; TLS over one, and over 3: under a sanitizer, in turn */
+            for (uint32_t k = 1; k < 4; k++)    /* 3 lanes; TLS over one, and over 3: with a
+                                                   sanitizer, in turn */
                 if (k == 1 || unit_has_turn(k, 2))
                     settings[nsettings++] =
                         (struct setting){ .ops = tt_wires[i], .lanes = k == 2 ? 1 : 3, .secure = k > 1 };
@@ -1567,7 +1592,8 @@ int main(void)
             settings[nsettings++] = (struct setting){ .ops = tt_wires[i], .lanes = 1, .cma = true };
     }
     for (size_t s = 0; s < nsettings; s++) {
-        const bool always = !settings[s].sampled && !settings[s].secure;    /* the others have their turn already */
+        /* the others are already in turn */
+        const bool always = !settings[s].sampled && !settings[s].secure;
 
         settings[s].seed = seed ? strtoull(seed, NULL, 0) : tt_now_ns();
         nalways += always;

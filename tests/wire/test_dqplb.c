@@ -1,4 +1,5 @@
-/* DQPLB: any order of what lanes do, drawn and all of it for small windows; how it deals out; its limits; words and reports of strangers. */
+/* DQPLB: random orders of lane events, and all orders for small windows; distribution over lanes;
+ * limits; invalid words and reports. */
 #include "support/unit.h"
 
 #include <stdio.h>
@@ -8,7 +9,7 @@
 
 #define SEEDS 6000
 
-static void drawn_orders_lose_double_and_overtake_nothing(void **state)
+static void random_orders_lose_nothing(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -19,7 +20,7 @@ static void drawn_orders_lose_double_and_overtake_nothing(void **state)
     }
 }
 
-static void all_orders_of_small_windows_are_right(void **state)
+static void all_orders_of_small_windows_work(void **state)
 {
     static const struct walk_case cases[] = {
         { .limits = { 2, 1, 2, 10, 0 }, .nmessages = 3, .segments = { 2, 1, 2 }, .failures = 1 },
@@ -68,8 +69,8 @@ static void all_orders_of_small_windows_are_right(void **state)
     }
 }
 
-/* Equal lanes get equal shares, in turn; one that does not move gets its fill, and the others the rest. */
-static void segments_are_dealt_out_in_turn_and_a_full_lane_is_skipped(void **state)
+/* Equal lanes get equal shares, in turn; a blocked one is filled, and the others get the rest. */
+static void segments_alternate_and_skip_full_lanes(void **state)
 {
     const struct tt_dqplb_limits limits = { .lanes = 4, .outstanding = 2, .window = 256, .segment_bytes = 100 };
     struct tt_dqplb_segment segment[256], g;
@@ -88,7 +89,7 @@ static void segments_are_dealt_out_in_turn_and_a_full_lane_is_skipped(void **sta
     }
     assert_false(tt_dqplb_next(&s, &g));
     for (uint32_t i = 0; i < 100; i++) {
-        const uint32_t lane = i % 3;        /* the fourth stands still */
+        const uint32_t lane = i % 3;        /* the fourth is blocked */
 
         assert_true(tt_dqplb_completed(&s, lane, 1));
         assert_true(tt_dqplb_next(&s, &g));
@@ -99,7 +100,7 @@ static void segments_are_dealt_out_in_turn_and_a_full_lane_is_skipped(void **sta
     assert_false(tt_dqplb_completed(&s, 3, 3));
 }
 
-static void a_fast_message_takes_lane_0_where_it_has_room(void **state)
+static void fast_message_uses_lane_0(void **state)
 {
     const struct tt_dqplb_limits limits = { .lanes = 4, .outstanding = 1, .window = 64, .segment_bytes = 100 };
     struct tt_dqplb_segment segment[64], g;
@@ -120,11 +121,12 @@ static void a_fast_message_takes_lane_0_where_it_has_room(void **state)
     }
     assert_true(tt_dqplb_next(&s, &g));
     assert_true(tt_dqplb_begin(&s, 3, 8, true));
-    assert_true(tt_dqplb_next(&s, &g) && g.lane == 3 && g.word == (TT_DQPLB_NOTIFY | 3));      /* lane 0 has its fill */
+    /* lane 0 is full */
+    assert_true(tt_dqplb_next(&s, &g) && g.lane == 3 && g.word == (TT_DQPLB_NOTIFY | 3));
 }
 
-/* The next message goes over all again. A lane that is down is none of those that a message is kept within. */
-static void a_message_keeps_within_so_many_lanes(void **state)
+/* The next message uses all lanes again. A lane that is down does not count for the limit. */
+static void message_respects_its_lane_limit(void **state)
 {
     const struct tt_dqplb_limits limits = { .lanes = 4, .outstanding = 2, .window = 64, .segment_bytes = 100 };
     static const uint32_t expected[] = { 0, 1, 0, 1 }, without_0[] = { 1, 2, 1, 2 };
@@ -148,8 +150,9 @@ static void a_message_keeps_within_so_many_lanes(void **state)
     }
 }
 
-/* Whatever the bound, and whichever lanes are down or kept: where one may be used that has room, one is chosen. */
-static void a_bound_on_lanes_leaves_one_wherever_there_is_one(void **state)
+/* For any limit and any lanes that are down or reserved: if a usable lane has space, one is
+ * selected. */
+static void lane_limit_leaves_a_usable_lane(void **state)
 {
     struct tt_dqplb_lanes l;
 
@@ -178,9 +181,9 @@ static void a_bound_on_lanes_leaves_one_wherever_there_is_one(void **state)
                 }
 }
 
-/* Messages with bounds on their lanes and those without come in any order: those of each bound, for themselves, are dealt out evenly over all lanes that
- * the bound allows. */
-static void bounds_of_some_messages_leave_the_turns_of_others_alone(void **state)
+/* Messages with and without lane limits in any order: those of each limit are distributed evenly
+ * over all permitted lanes. */
+static void lane_limits_do_not_affect_others(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 300; seed++) {
@@ -212,7 +215,7 @@ static void bounds_of_some_messages_leave_the_turns_of_others_alone(void **state
     }
 }
 
-static void a_message_keeps_to_its_lane_and_waits_for_it_while_it_is_up(void **state)
+static void message_waits_for_its_reserved_lane(void **state)
 {
     const struct tt_dqplb_limits limits = { .lanes = 4, .outstanding = 2, .window = 64, .segment_bytes = 100 };
     struct tt_dqplb_segment segment[64], g;
@@ -231,13 +234,15 @@ static void a_message_keeps_to_its_lane_and_waits_for_it_while_it_is_up(void **s
     assert_true(tt_dqplb_next(&s, &g) && g.lane == 0 && g.last);
     assert_true(tt_dqplb_begin(&s, 1, 8, true));
     tt_dqplb_keep_to(&s, 3);
-    assert_true(tt_dqplb_next(&s, &g) && g.lane == 3 && g.word == (TT_DQPLB_NOTIFY | 4));      /* fast is on lane 0 alone */
-    assert_true(tt_dqplb_begin(&s, 2, 8, false));       /* keeps to none again */
+    /* the fast message uses only lane 0 */
+    assert_true(tt_dqplb_next(&s, &g) && g.lane == 3 && g.word == (TT_DQPLB_NOTIFY | 4));
+    assert_true(tt_dqplb_begin(&s, 2, 8, false));       /* no lane reserved again */
     assert_true(tt_dqplb_next(&s, &g) && g.lane == 1);
 }
 
-/* Sizes differ, and who has fewest bytes is next: not who has fewest segments. Bounds in bytes hold but for what is alone. */
-static void the_emptiest_lane_that_has_room_is_next_where_that_is_asked_for(void **state)
+/* Sizes differ, and the lane with the fewest bytes is next, not that with the fewest segments. Byte
+ * limits hold, except for a single segment. */
+static void emptiest_lane_is_next_if_requested(void **state)
 {
     struct tt_dqplb_lanes l;
 
@@ -245,15 +250,17 @@ static void the_emptiest_lane_that_has_room_is_next_where_that_is_asked_for(void
     tt_dqplb_lanes_init(&l, 3, 4);
     l.choice = TT_DQPLB_EMPTIEST;
     l.bytes_max = 100;
-    for (uint32_t i = 0; i < 3; i++) {      /* alike: in turn */
+    for (uint32_t i = 0; i < 3; i++) {      /* equal: in turn */
         assert_int_equal(tt_dqplb_lanes_choose(&l, 50, 0), i);
         tt_dqplb_lanes_give(&l, i, 1, 50 - 10 * i);
     }
-    assert_int_equal(tt_dqplb_lanes_choose(&l, 70, 0), 2);     /* 50, 40, 30 bytes: fits there alone */
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 70, 0), 2);     /* 50, 40, 30 bytes: it fits only
+                                                              there */
     assert_int_equal(tt_dqplb_lanes_choose(&l, 71, 0), TT_DQPLB_NO_LANE);
     tt_dqplb_lanes_give(&l, 2, 3, 5);
-    assert_int_equal(tt_dqplb_lanes_choose(&l, 10, 0), 1);     /* lane 2 is emptier, and has its fill of segments */
-    assert_true(tt_dqplb_lanes_done(&l, 0, 0, 30));         /* some of its bytes are gone */
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 10, 0), 1);     /* lane 2 has fewer bytes, but the
+                                                              maximum number of segments */
+    assert_true(tt_dqplb_lanes_done(&l, 0, 0, 30));         /* some of its bytes have completed */
     assert_int_equal(tt_dqplb_lanes_choose(&l, 10, 0), 0);
     l.keeps_first = true;
     assert_int_equal(tt_dqplb_lanes_choose(&l, 10, 0), 1);
@@ -262,10 +269,10 @@ static void the_emptiest_lane_that_has_room_is_next_where_that_is_asked_for(void
     tt_dqplb_lanes_down(&l, 1);
     assert_int_equal(tt_dqplb_lanes_choose(&l, 10, 0), TT_DQPLB_NO_LANE);
     tt_dqplb_lanes_up(&l, 1);
-    assert_int_equal(tt_dqplb_lanes_choose(&l, 1000, 0), 1);   /* more than the bound, and alone */
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 1000, 0), 1);   /* more than the limit, but alone */
 }
 
-static void limits_grow_with_distance_and_hold_what_the_link_holds(void **state)
+static void limits_grow_with_distance_and_link(void **state)
 {
     struct tt_dqplb_limits before = { 0 };
 
@@ -284,8 +291,9 @@ static void limits_grow_with_distance_and_hold_what_the_link_holds(void **state)
     }
 }
 
-/* Whatever is asked for: segments of full length stay within a quarter of the window, and any within half of it. Only longer ones hold more. */
-static void limits_leave_room_in_the_window_for_a_slow_lane(void **state)
+/* For any request: segments of full length stay within a quarter of the window, and all segments
+ * within half of it. Only longer segments hold more. */
+static void limits_leave_space_for_slow_lane(void **state)
 {
     (void)state;
     for (int d = TT_NEAR_SELF; d < TT_DISTANCES; d++)
@@ -300,8 +308,8 @@ static void limits_leave_room_in_the_window_for_a_slow_lane(void **state)
             }
 }
 
-/* Only what has bytes fills a lane's bound on bytes: messages without any, as many as segments may be outstanding. */
-static void a_lane_is_full_of_bytes_or_of_segments(void **state)
+/* Only segments with bytes count for the byte limit; empty messages count as segments. */
+static void bytes_or_segments_fill_a_lane(void **state)
 {
     const struct tt_dqplb_limits limits = {
         .lanes = 1, .outstanding = 6, .window = 64, .segment_bytes = 100, .lane_bytes = 250
@@ -318,7 +326,7 @@ static void a_lane_is_full_of_bytes_or_of_segments(void **state)
         n++;
     assert_int_equal(n, 2);
     assert_true(tt_dqplb_completed(&s, 0, 2) && tt_dqplb_next(&s, &g) && g.last);
-    tt_dqplb_rebound(&s, 50, 0); /* shorter segments, and no bound on bytes */
+    tt_dqplb_rebound(&s, 50, 0); /* shorter segments, without a byte limit */
     assert_true(tt_dqplb_begin(&s, 1, 1000, false));
     for (n = 0; tt_dqplb_next(&s, &g); n++)
         assert_int_equal(g.bytes, 50);
@@ -332,7 +340,7 @@ static void a_lane_is_full_of_bytes_or_of_segments(void **state)
     assert_int_equal(n, 6);
 }
 
-/* The machines' answers to words and reports that nobody right sends: none changes anything. */
+/* Invalid words and reports have no effect on the state machines. */
 static void strange_words_and_reports_are_refused(void **state)
 {
     const struct tt_dqplb_limits limits = { .lanes = 2, .outstanding = 2, .window = 4, .segment_bytes = 1 };
@@ -346,12 +354,14 @@ static void strange_words_and_reports_are_refused(void **state)
     tt_dqplb_receiver_init(&r, 4, 10, words);
     assert_int_equal(tt_dqplb_came(&r, 1, 12), 0);
     before = r;
-    assert_int_equal(tt_dqplb_came(&r, 1, 12), -1);         /* again */
-    assert_int_equal(tt_dqplb_came(&r, 1, 9), -1);          /* behind */
-    assert_int_equal(tt_dqplb_came(&r, 1, 14), -1);         /* past the window */
+    assert_int_equal(tt_dqplb_came(&r, 1, 12), -1);         /* duplicate */
+    assert_int_equal(tt_dqplb_came(&r, 1, 9), -1);          /* behind the window */
+    assert_int_equal(tt_dqplb_came(&r, 1, 14), -1);         /* beyond the window */
     assert_int_equal(tt_dqplb_came(&r, 1, 1 << 24 | 10), -1);
-    assert_int_equal(tt_dqplb_came(&r, 1, TT_DQPLB_FAST | TT_DQPLB_NOTIFY | 10), -1);       /* not on lane 0 */
-    assert_int_equal(tt_dqplb_came(&r, 0, TT_DQPLB_FAST | 10), -1);                         /* not alone */
+    /* not on lane 0 */
+    assert_int_equal(tt_dqplb_came(&r, 1, TT_DQPLB_FAST | TT_DQPLB_NOTIFY | 10), -1);
+    /* not alone */
+    assert_int_equal(tt_dqplb_came(&r, 0, TT_DQPLB_FAST | 10), -1);
     assert_memory_equal(&r, &before, sizeof r);
     assert_int_equal(words[0], 1);      /* 12 modulo 4 */
     assert_int_equal(tt_dqplb_came(&r, 0, TT_DQPLB_FAST | TT_DQPLB_NOTIFY | 10), 1);
@@ -365,16 +375,18 @@ static void strange_words_and_reports_are_refused(void **state)
     tt_dqplb_lane_down(&s, 0);
     assert_false(tt_dqplb_resolve(&s, 0, report, sizeof report - 1));
     report[0] = 14;
-    assert_false(tt_dqplb_resolve(&s, 0, report, sizeof report));       /* what was never sent */
+    assert_false(tt_dqplb_resolve(&s, 0, report, sizeof report));       /* never sent */
     report[0] = 4;
-    assert_false(tt_dqplb_resolve(&s, 0, report, sizeof report));       /* before what could be asked about */
+    /* before the queried range */
+    assert_false(tt_dqplb_resolve(&s, 0, report, sizeof report));
     report[0] = 11;
-    assert_true(tt_dqplb_resolve(&s, 0, report, sizeof report));        /* 10 has come, 12 has not */
+    /* 10 has arrived, 12 has not */
+    assert_true(tt_dqplb_resolve(&s, 0, report, sizeof report));
     assert_true(tt_dqplb_next(&s, &g) && g.lane == 1 && g.word == (TT_DQPLB_NOTIFY | 12));
 }
 
-/* A count that is told by its low 24 bits is found again, from anywhere near it, wherever those wrap. */
-static void a_number_is_found_again_across_its_wrap(void **state)
+/* A counter sent by its low 24 bits is reconstructed near its value, also across wraps. */
+static void number_is_reconstructed_across_wrap(void **state)
 {
     static const uint64_t wraps[] = { 0, 1u << 24, 5ull << 24, 1ull << 32, UINT64_MAX - 200 };
 
@@ -393,20 +405,20 @@ static void a_number_is_found_again_across_its_wrap(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(drawn_orders_lose_double_and_overtake_nothing),
-        cmocka_unit_test(all_orders_of_small_windows_are_right),
-        cmocka_unit_test(segments_are_dealt_out_in_turn_and_a_full_lane_is_skipped),
-        cmocka_unit_test(a_fast_message_takes_lane_0_where_it_has_room),
-        cmocka_unit_test(a_message_keeps_within_so_many_lanes),
-        cmocka_unit_test(a_bound_on_lanes_leaves_one_wherever_there_is_one),
-        cmocka_unit_test(bounds_of_some_messages_leave_the_turns_of_others_alone),
-        cmocka_unit_test(a_message_keeps_to_its_lane_and_waits_for_it_while_it_is_up),
-        cmocka_unit_test(the_emptiest_lane_that_has_room_is_next_where_that_is_asked_for),
-        cmocka_unit_test(limits_grow_with_distance_and_hold_what_the_link_holds),
-        cmocka_unit_test(limits_leave_room_in_the_window_for_a_slow_lane),
-        cmocka_unit_test(a_lane_is_full_of_bytes_or_of_segments),
+        cmocka_unit_test(random_orders_lose_nothing),
+        cmocka_unit_test(all_orders_of_small_windows_work),
+        cmocka_unit_test(segments_alternate_and_skip_full_lanes),
+        cmocka_unit_test(fast_message_uses_lane_0),
+        cmocka_unit_test(message_respects_its_lane_limit),
+        cmocka_unit_test(lane_limit_leaves_a_usable_lane),
+        cmocka_unit_test(lane_limits_do_not_affect_others),
+        cmocka_unit_test(message_waits_for_its_reserved_lane),
+        cmocka_unit_test(emptiest_lane_is_next_if_requested),
+        cmocka_unit_test(limits_grow_with_distance_and_link),
+        cmocka_unit_test(limits_leave_space_for_slow_lane),
+        cmocka_unit_test(bytes_or_segments_fill_a_lane),
         cmocka_unit_test(strange_words_and_reports_are_refused),
-        cmocka_unit_test(a_number_is_found_again_across_its_wrap),
+        cmocka_unit_test(number_is_reconstructed_across_wrap),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,7 +22,7 @@ static void rules_let_names_through(void **state)
         { "=eth0", "eth01", false },
         { "=eth0", "eth", false },
         { "=eth0,eth1", "eth1", true },
-        { "=eth0,eth1", "eth10", false },       /* an = in front counts for all, as NCCL has it */
+        { "=eth0,eth1", "eth10", false },       /* a leading = applies to all, as in NCCL */
         { "ib,=eth1", "eth10", false },
         { "ib,=eth1", "ib7", true },
         { "^docker,lo", "docker0", false },
@@ -42,7 +42,7 @@ static void rules_let_names_through(void **state)
             fail_msg("\"%s\" and %s", rows[i].rule ? rows[i].rule : "(none)", rows[i].name);
 }
 
-static void loopback_is_listed_first_and_the_rule_applies(void **state)
+static void loopback_is_first_and_rule_applies(void **state)
 {
     struct tt_ifaddr found[16];
     size_t n, none;
@@ -79,7 +79,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rules_let_names_through),
-        cmocka_unit_test(loopback_is_listed_first_and_the_rule_applies),
+        cmocka_unit_test(loopback_is_first_and_rule_applies),
         cmocka_unit_test(near_means_in_the_same_network),
     };
 

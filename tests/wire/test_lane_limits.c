@@ -4,7 +4,7 @@
 
 #include "wire/lane_limits.h"
 
-static void one_number_is_for_all_distances_and_names_override_it(void **state)
+static void named_limits_override_the_common(void **state)
 {
     struct tt_lane_limits l;
     size_t at;
@@ -25,7 +25,7 @@ static void one_number_is_for_all_distances_and_names_override_it(void **state)
     assert_memory_equal(&l, &tt_lane_limits_default, sizeof l);
 }
 
-static void what_is_no_limit_is_refused_where_it_stands(void **state)
+static void invalid_limits_are_refused_with_position(void **state)
 {
     static const struct {
         const char *text;
@@ -58,7 +58,7 @@ static void what_is_no_limit_is_refused_where_it_stands(void **state)
     }
 }
 
-static void what_is_farther_may_have_more_outstanding(void **state)
+static void distant_peers_may_have_more_outstanding(void **state)
 {
     (void)state;
     for (int d = 1; d < TT_DISTANCES; d++) {
@@ -68,8 +68,9 @@ static void what_is_farther_may_have_more_outstanding(void **state)
     }
 }
 
-/* Of queue pairs: by distance, and by the link there, as far as either is known; and what the user says goes first. */
-static void queue_pairs_hold_twice_what_the_link_does_or_what_the_user_says(void **state)
+/* Limits of queue pairs: by distance, and by the link, as far as known; settings of the user take
+ * precedence. */
+static void queue_pairs_hold_twice_the_link(void **state)
 {
     struct tt_topo_link links[TT_DISTANCES] = { 0 };
     struct tt_lane_limits told;
@@ -89,10 +90,10 @@ static void queue_pairs_hold_twice_what_the_link_does_or_what_the_user_says(void
 
         assert_true(bare.lane_bytes == suit.lane_bytes && bare.segment_bytes == suit.segment_bytes);
         assert_int_equal(said.lane_bytes, d == TT_NEAR_RACK ? 1000000 : d == TT_NEAR_WAN ? 65536 : known.lane_bytes);
-        assert_true(said.segment_bytes <= said.lane_bytes);     /* a lane that is empty always takes one */
-        if (d == TT_NEAR_FABRIC) /* two rails' rate */
+        assert_true(said.segment_bytes <= said.lane_bytes);     /* an empty lane always accepts one */
+        if (d == TT_NEAR_FABRIC) /* the rate of two rails */
             assert_in_range(lanes * known.lane_bytes, 40000000, 40000000 + lanes * known.segment_bytes);
-        else if (d == TT_NEAR_WAN) /* the way carries less */
+        else if (d == TT_NEAR_WAN) /* the path is slower */
             assert_int_equal(known.lane_bytes, suit.lane_bytes);
         else if (d == TT_NEAR_SOCKET) /* through the NIC: 800,000 bytes on one lane */
             assert_in_range(known.lane_bytes, 800000, 800000 + 65536);
@@ -102,10 +103,10 @@ static void queue_pairs_hold_twice_what_the_link_does_or_what_the_user_says(void
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_number_is_for_all_distances_and_names_override_it),
-        cmocka_unit_test(what_is_no_limit_is_refused_where_it_stands),
-        cmocka_unit_test(what_is_farther_may_have_more_outstanding),
-        cmocka_unit_test(queue_pairs_hold_twice_what_the_link_does_or_what_the_user_says),
+        cmocka_unit_test(named_limits_override_the_common),
+        cmocka_unit_test(invalid_limits_are_refused_with_position),
+        cmocka_unit_test(distant_peers_may_have_more_outstanding),
+        cmocka_unit_test(queue_pairs_hold_twice_the_link),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

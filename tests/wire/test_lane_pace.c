@@ -1,4 +1,4 @@
-/* How long the pieces of a lane are: by how fast its link has been, and by nothing else. */
+/* The length of a lane's pieces depends only on the measured speed of its link. */
 #include "support/unit.h"
 
 #include "wire/lane_pace.h"
@@ -6,13 +6,14 @@
 #define KIB 1024ull
 #define MIB (1024 * KIB)
 
-/* A connection as the kernel counts it. */
+/* Counters of a connection in the kernel. */
 struct counted {
     struct tt_lane_pace pace;
     uint64_t acked, busy_us;
 };
 
-/* Sends n messages of `bytes` over a link of mbit, each of which waits for the one before and takes wait_us more. */
+/* Sends n messages of `bytes` over a link of mbit; each waits for the previous one, and takes
+ * wait_us more. */
 static void send_over(struct counted *c, uint64_t n, uint64_t bytes, uint64_t mbit, uint64_t wait_us)
 {
     for (uint64_t i = 0; i < n; i++) {
@@ -25,7 +26,7 @@ static void send_over(struct counted *c, uint64_t n, uint64_t bytes, uint64_t mb
     }
 }
 
-static void pieces_are_what_the_link_carries_in_their_time(void **state)
+static void pieces_match_the_link_rate(void **state)
 {
     static const struct {
         uint64_t mbit, piece;
@@ -37,14 +38,14 @@ static void pieces_are_what_the_link_carries_in_their_time(void **state)
         struct counted c = { 0 };
 
         send_over(&c, 3, 256 * KIB, cases[i].mbit, 0);
-        assert_int_equal(c.pace.bytes, 0);      /* too little to judge by */
+        assert_int_equal(c.pace.bytes, 0);      /* not enough to estimate */
         send_over(&c, 1, 256 * KIB, cases[i].mbit, 0);
         if (c.pace.bytes != cases[i].piece)
             fail_msg("%llu Mbit/s: pieces of %llu bytes", (unsigned long long)cases[i].mbit, (unsigned long long)c.pace.bytes);
     }
 }
 
-static void a_link_that_became_faster_or_slower_is_judged_anew(void **state)
+static void changed_link_rate_is_detected(void **state)
 {
     struct counted c = { 0 };
 
@@ -57,7 +58,7 @@ static void a_link_that_became_faster_or_slower_is_judged_anew(void **state)
     }
 }
 
-static void short_messages_tell_nothing_of_the_link(void **state)
+static void short_messages_give_no_estimate(void **state)
 {
     struct counted c = { 0 };
 
@@ -70,13 +71,13 @@ static void short_messages_tell_nothing_of_the_link(void **state)
     assert_int_equal(c.pace.bytes, 32 * KIB);
 }
 
-static void what_is_still_under_way_is_judged_when_it_has_come(void **state)
+static void data_in_flight_counts_on_arrival(void **state)
 {
     struct tt_lane_pace pace = { 0 };
     uint32_t looks = 0;
 
     (void)state;
-    for (int i = 0; i < 40; i++)        /* 10 MiB are sent before any of it has come */
+    for (int i = 0; i < 40; i++)        /* 10 MiB are sent before any of it has arrived */
         if (tt_lane_pace_sent(&pace, 256 * KIB, 256 * KIB)) {
             tt_lane_pace_look(&pace, 1000, 100000);
             looks++;
@@ -92,10 +93,10 @@ static void what_is_still_under_way_is_judged_when_it_has_come(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_are_what_the_link_carries_in_their_time),
-        cmocka_unit_test(a_link_that_became_faster_or_slower_is_judged_anew),
-        cmocka_unit_test(short_messages_tell_nothing_of_the_link),
-        cmocka_unit_test(what_is_still_under_way_is_judged_when_it_has_come),
+        cmocka_unit_test(pieces_match_the_link_rate),
+        cmocka_unit_test(changed_link_rate_is_detected),
+        cmocka_unit_test(short_messages_give_no_estimate),
+        cmocka_unit_test(data_in_flight_counts_on_arrival),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

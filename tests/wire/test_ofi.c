@@ -1,5 +1,7 @@
-/* The ofi wire with several endpoints for bulk data to a peer: which of them carries what, and that no order depends on it; and what the trial of a
- * provider finds. Where libfabric has nothing that could serve, the test is skipped, with the reason; a provider that is there and fails its trial is a failure. */
+/* The ofi transport with several endpoints for bulk data to a peer: the distribution over
+ * endpoints, on which no order depends; and the trial of a provider. Without a usable provider
+ * the test is skipped, with the reason; a provider that is available and fails its trial is a
+ * failure. */
 #include "support/unit.h"
 
 #ifdef TUTTI_HAVE_OFI
@@ -19,25 +21,25 @@
 #define KIB 1024ull
 #define LANES 4
 #define SLOTS 8u
-#define SLOT_BYTES (1200 * KIB)     /* several writes, and a rest */
+#define SLOT_BYTES (1200 * KIB)     /* several writes, and a remainder */
 #define ROUNDS (UNIT_SHARE > 1 ? 2u : 10u)
 #define SKIPPED 77
 
 enum { ARRIVED, CHECKED };          /* words of the links */
 
-#define PROVIDER "tcp;ofi_rxm"      /* at whose targets nothing lands by itself */
+#define PROVIDER "tcp;ofi_rxm"      /* its targets need active progress */
 
 static struct setting setting = { .ops = &tt_wire_ofi, .lanes = LANES };
 static bool has_provider;
 
-/* What rank 0 puts to rank 1: each message says its number when it has come. */
+/* Puts from rank 0 to rank 1: each message carries its number. */
 struct flow {
     struct tt_rkey there;
     struct tt_region *mine, *source;
     struct tt_ofi_lane *data;
 };
 
-/* Links are up, and all endpoints have met. */
+/* Establishes links with all endpoints. */
 static void begin(struct node *n, struct flow *f)
 {
     node_open(n);
@@ -57,7 +59,7 @@ static uint64_t salt(uint32_t round, uint32_t slot)
     return 100ull * round + slot;
 }
 
-/* lane: as tt_desc has it, with its flags. Short ones are among them. */
+/* lane: as in tt_desc, with its flags. Some messages are short. */
 static void send_round(struct node *n, struct flow *f, uint32_t round, uint8_t lane, uint32_t flags)
 {
     for (uint32_t i = 0; i < SLOTS; i++) {
@@ -74,7 +76,7 @@ static void send_round(struct node *n, struct flow *f, uint32_t round, uint8_t l
     }
 }
 
-/* Numbers come in order, each with its bytes. */
+/* Numbers arrive in order, each with its bytes. */
 static void check_round(struct node *n, struct flow *f, uint32_t round)
 {
     for (uint32_t i = 0; i < SLOTS; i++) {
@@ -84,7 +86,7 @@ static void check_round(struct node *n, struct flow *f, uint32_t round)
         CHECK(n, pattern_differs((uint8_t *)f->mine->mem + i * SLOT_BYTES, bytes, salt(round, i)) == bytes);
     }
     CHECK(n, node_word(n, 0, ARRIVED) == (round + 1) * SLOTS);
-    node_tell(n, 0, CHECKED, TT_SIGNAL_SET, round + 1);
+    node_post_signal(n, 0, CHECKED, TT_SIGNAL_SET, round + 1);
 }
 
 static void one_round(struct node *n, struct flow *f, uint32_t round, uint8_t lane, uint32_t flags)
@@ -109,7 +111,7 @@ static void spread_role(struct node *n)
     node_barrier(n);
 }
 
-static void writes_are_dealt_out_over_all_lanes_and_messages_keep_their_order(void **state)
+static void lanes_share_writes_in_message_order(void **state)
 {
     (void)state;
     nodes_run(&setting, 2, spread_role);
@@ -136,13 +138,13 @@ static void named_role(struct node *n)
     node_barrier(n);
 }
 
-static void a_put_keeps_to_the_lane_or_the_first_few_that_it_names(void **state)
+static void put_respects_its_selected_lanes(void **state)
 {
     (void)state;
     nodes_run(&setting, 2, named_role);
 }
 
-/* Rank 0's endpoints end in the middle of a round, as if one had failed. */
+/* Rank 0's endpoints fail in the middle of a round. */
 static void mend_role(struct node *n)
 {
     struct flow f;
@@ -162,15 +164,15 @@ static void mend_role(struct node *n)
     node_barrier(n);
 }
 
-static void endpoints_that_fail_lose_and_double_nothing(void **state)
+static void failed_endpoints_lose_nothing(void **state)
 {
     (void)state;
     nodes_run(&setting, 2, mend_role);
 }
 
-/* ---- strangers ---- */
+/* ---- unauthenticated peers ---- */
 
-static int refusals;                        /* of receives, that are still to be */
+static int refusals;                        /* number of further receives to refuse */
 static const struct fi_ops_msg *real_msg;
 
 static ssize_t refuse(struct fid_ep *ep, void *buf, size_t bytes, void *desc, fi_addr_t from, void *context)
@@ -182,9 +184,9 @@ static ssize_t refuse(struct fid_ep *ep, void *buf, size_t bytes, void *desc, fi
     return real_msg->recv(ep, buf, bytes, desc, from, context);
 }
 
-/* Rank 1's second endpoint waits for its peer once more. A stranger's message comes, and then it takes no receive for a while: the peer's is heard
- * all the same. */
-static void hear_again(struct node *n, struct tt_ofi_lane *lane)
+/* Rank 1's second endpoint waits for its peer again. Another peer's message arrives, and then no
+ * receive is accepted for a while: the peer's message still arrives. */
+static void receive_again(struct node *n, struct tt_ofi_lane *lane)
 {
     struct tt_ofi_end *end = &lane->end[1];
     struct fi_ops_msg refusing = *end->ep->msg, *const real = end->ep->msg;
@@ -204,14 +206,14 @@ static void hear_again(struct node *n, struct tt_ofi_lane *lane)
     end->ep->msg = real;
 }
 
-/* Rank 0 is the stranger first, as it does not know the token, and then the peer. */
-static void speak_again(struct node *n, struct tt_ofi_lane *lane)
+/* Rank 0 first acts as another peer, without the token, and then as the peer. */
+static void send_again(struct node *n, struct tt_ofi_lane *lane)
 {
     const uint64_t deadline_ns = node_deadline();
 
     node_barrier(n);
     tt_dqplb_lanes_down(&lane->load, 1);
-    while (lane->load.lane[1].down) {       /* until it is taken */
+    while (lane->load.lane[1].down) {       /* until it is accepted */
         lane->link->theirs_token ^= 1;
         tt_ofi_ends_meet(lane);
         lane->link->theirs_token ^= 1;
@@ -231,37 +233,37 @@ static void stranger_role(struct node *n)
     begin(n, &f);
     incarnation = f.data->link->incarnation;
     if (n->rank == 1)
-        hear_again(n, f.data);
+        receive_again(n, f.data);
     else
-        speak_again(n, f.data);
+        send_again(n, f.data);
     node_barrier(n);
     CHECK(n, f.data->link->incarnation == incarnation && !f.data->link->broken);
     one_round(n, &f, 0, 2, 0);
     node_barrier(n);
 }
 
-static void a_stranger_breaks_no_link_where_the_next_receive_must_wait(void **state)
+static void stranger_does_not_break_the_link(void **state)
 {
     (void)state;
     nodes_run(&setting, 2, stranger_role);
 }
 
-/* ---- providers that do not do what they say ---- */
+/* ---- providers with defects ---- */
 
 enum { MESSAGES = 1, WRITES = 2 };
 
-/* What is planted. */
+/* The planted defect. */
 enum lie {
     HONEST,
-    LATE_WRITES,                /* a message comes before the writes that were posted before it */
-    EARLY_WRITES,               /* writes are told to be over that have not landed */
-    EARLY_DELIVERY,             /* only those that are to be told when they have landed */
-    LATE_READS                  /* sources are read when the endpoint is closed, too */
+    LATE_WRITES,                /* a message arrives before earlier writes */
+    EARLY_WRITES,               /* writes complete before they have landed */
+    EARLY_DELIVERY,             /* only those with delivery completion do */
+    LATE_READS                  /* sources are read even when the endpoint is closed */
 };
 
 #define HELD 8u
 
-/* A write that the provider was given. */
+/* A write posted to the provider. */
 static struct held {
     struct fid_ep *ep;
     struct iovec source;
@@ -272,14 +274,15 @@ static struct held {
     bool told;
 } held[HELD];
 static uint32_t nheld;
-static struct fi_context2 own[64];          /* of writes that are made when they were told to be over long ago */
+static struct fi_context2 own[64];          /* of writes whose completion was reported long
+                                               before */
 static uint32_t nown;
 static bool note_came, is_closed;
 static enum lie lie;
 static const struct tt_ofi_provider *liar;
 static uint8_t *target;                     /* memory that may be written */
 
-static int wakes_by;                        /* of these; 0: the trial is not on */
+static int wakes_by;                        /* of the planted ones; 0: the trial is not active */
 static atomic_bool is_deaf;
 static const struct fi_ops_rma *real_rma;
 static struct fi_ops_domain *real_domain;
@@ -292,7 +295,7 @@ static struct fi_ops_rma planted_rma;
 static struct fi_ops_cq planted_cq;
 static struct fi_ops planted_fid;
 
-/* In the place of the system's: nothing wakes who is deaf. */
+/* Replaces the system's function: a deaf provider is never woken. */
 int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 {
     const struct timespec t = { .tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * 1000000L };
@@ -307,7 +310,7 @@ static ssize_t send_note(struct fid_ep *ep, const struct fi_msg *msg, uint64_t f
     return real_msg->sendmsg(ep, msg, flags);
 }
 
-/* Whether it is kept back. */
+/* Returns whether it is held back. */
 static bool is_held(uint64_t flags)
 {
     return lie == LATE_WRITES || lie == EARLY_WRITES || (lie == EARLY_DELIVERY && flags & FI_DELIVERY_COMPLETE);
@@ -319,7 +322,7 @@ static ssize_t write_bytes(struct fid_ep *ep, const struct fi_msg_rma *msg, uint
     if (lie != HONEST && nheld == HELD) {
         if (is_held(flags))
             return -FI_EAGAIN;
-        nheld = 0;      /* long over */
+        nheld = 0;      /* completed long before */
     }
     if (lie != HONEST)
         held[nheld++] = (struct held){ .ep = ep,
@@ -332,7 +335,7 @@ static ssize_t write_bytes(struct fid_ep *ep, const struct fi_msg_rma *msg, uint
     return is_held(flags) ? 0 : real_rma->writemsg(ep, msg, flags);
 }
 
-/* What was kept back goes out, as far as it was told to be over, if it is. */
+/* Sends what was held back and whose completion was reported, if it was. */
 static void let_go(void)
 {
     uint32_t kept = 0;
@@ -353,7 +356,7 @@ static void let_go(void)
     nheld = kept;
 }
 
-/* As long as anybody looks. */
+/* As long as any process polls. */
 static void read_again(void)
 {
     for (uint32_t i = 0; i < nheld; i++)
@@ -367,7 +370,7 @@ static bool is_own(const void *context)
     return (const struct fi_context2 *)context >= own && (const struct fi_context2 *)context < own + 64;
 }
 
-/* Completions, of which some are too early, and some, which nobody waits for, are left out. */
+/* Completions; some are too early, and some unneeded ones are omitted. */
 static ssize_t read_queue(struct fid_cq *cq, void *buf, size_t count)
 {
     struct fi_cq_msg_entry *e = buf;
@@ -404,7 +407,7 @@ static int close_end(struct fid *fid)
     return real_fid->close(fid);
 }
 
-/* The provider's parts, planted. */
+/* Functions of the provider, with the defect. */
 static int open_end(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context)
 {
     const int err = real_domain->endpoint(domain, info, ep, context);
@@ -451,7 +454,8 @@ static int may_sleep(struct fid_fabric *fabric, struct fid **fids, int count)
     return is_deaf ? 0 : real_fabric->trywait(fabric, fids, count);
 }
 
-/* Why a provider with that lie, by whose messages and writes a sleeper is woken or not, fails its trial; NULL: it does not. */
+/* Returns why a provider with that defect, whose messages and writes wake a sleeper or not, fails
+ * its trial; NULL: it passes. */
 static const char *tried(struct tt_ofi_provider *p, enum lie planted, int what)
 {
     struct fi_ops_domain domain = *p->domain->ops;
@@ -499,7 +503,7 @@ static void deaf_role(struct node *n)
     tt_ofi_provider_close(&p);
 }
 
-static void a_provider_that_does_not_wake_for_messages_or_for_writes_is_found(void **state)
+static void provider_without_wake_ups_is_detected(void **state)
 {
     (void)state;
     if (!has_provider)
@@ -507,7 +511,8 @@ static void a_provider_that_does_not_wake_for_messages_or_for_writes_is_found(vo
     nodes_run(&setting, 1, deaf_role);
 }
 
-/* Whether a provider that lies so, and says of itself what p does, fails its trial, with this in the reason; an honest one that says the same does not. */
+/* Returns whether a provider with this defect, and with the attributes of p, fails its trial with
+ * this reason; a correct one with the same attributes passes. */
 static bool is_found(struct tt_ofi_provider *p, enum lie planted, const char *reason)
 {
     const char *honest = tried(p, HONEST, MESSAGES | WRITES), *why = tried(p, planted, MESSAGES | WRITES);
@@ -536,7 +541,7 @@ static void lying_role(struct node *n)
     tt_ofi_provider_close(&p);
 }
 
-static void a_provider_that_breaks_order_or_tells_of_delivery_early_fails_its_trial(void **state)
+static void unordered_provider_fails_its_trial(void **state)
 {
     (void)state;
     if (!has_provider)
@@ -555,7 +560,7 @@ static void late_role(struct node *n)
     tt_ofi_provider_close(&p);
 }
 
-static void a_provider_that_reads_sources_of_closed_endpoints_is_given_copies(void **state)
+static void late_reading_provider_gets_copies(void **state)
 {
     (void)state;
     if (!has_provider)
@@ -563,11 +568,11 @@ static void a_provider_that_reads_sources_of_closed_endpoints_is_given_copies(vo
     nodes_run(&setting, 1, late_role);
 }
 
-/* ---- what is posted as one ---- */
+/* ---- combined posts ---- */
 
 #define ROWS 24u
 
-static uint32_t nposted, nmore;             /* operations on an endpoint; those with more behind them */
+static uint32_t nposted, nmore;             /* operations on an endpoint; those with FI_MORE */
 static bool last_has_more;
 
 static void note_post(uint64_t flags)
@@ -589,7 +594,8 @@ static ssize_t count_write(struct fid_ep *ep, const struct fi_msg_rma *msg, uint
     return real_rma->writemsg(ep, msg, flags);
 }
 
-/* Rows of so many bytes to the link region, which takes no asking, and a signal behind the last; all of them in one post. */
+/* Posts rows of this size to the link region, which needs no request, with a signal behind the
+ * last; all in one post. */
 static void post_rows(struct node *n, struct flow *f, uint64_t bytes, uint32_t operations)
 {
     struct fid_ep *ep = f->data->end[0].ep;
@@ -625,7 +631,7 @@ static void rows_role(struct node *n)
     node_connect_all(n);
     f.data = &((struct tt_ofi_link *)tt_sparse_get(&tt_ofi_of(n->w)->links, !n->rank))->lanes[TT_OFI_DATA];
     CHECK(n, n->ops->reg(n->w, NULL, ROWS * 2048, &f.source) == TUTTI_OK);
-    node_tell(n, !n->rank, CHECKED, TT_SIGNAL_SET, 1);      /* the endpoints have met */
+    node_post_signal(n, !n->rank, CHECKED, TT_SIGNAL_SET, 1);      /* the endpoints are connected */
     UNTIL(n, node_word(n, !n->rank, CHECKED) == 1);
     node_barrier(n);
     if (n->rank == 0) {
@@ -636,13 +642,13 @@ static void rows_role(struct node *n)
     } else {
         for (uint32_t round = 1; round < 3; round++) {
             UNTIL(n, node_word(n, 0, ARRIVED) == round);
-            node_tell(n, 0, CHECKED, TT_SIGNAL_SET, round + 1);
+            node_post_signal(n, 0, CHECKED, TT_SIGNAL_SET, round + 1);
         }
     }
     node_barrier(n);
 }
 
-static void rows_that_are_posted_as_one_tell_the_provider_that_more_follows(void **state)
+static void rows_of_one_post_announce_more(void **state)
 {
     static const struct setting one_lane = { .ops = &tt_wire_ofi, .seed = 1 };
 
@@ -652,12 +658,13 @@ static void rows_that_are_posted_as_one_tell_the_provider_that_more_follows(void
     nodes_run(&one_lane, 2, rows_role);
 }
 
-/* ---- what there is ---- */
+/* ---- available providers ---- */
 
-/* What a provider is said to be that is there and does not do what it says. */
+/* Returns whether the message describes a provider that is available but does not work. */
 static bool is_broken(const char *told) { return strstr(told, "failed its trial"); }
 
-/* 0: there is a provider with so many lanes. SKIPPED: there is none. 1: one says that it is, and is not. What it found it prints. */
+/* Returns 0 if there is a provider with this number of lanes, SKIPPED if there is none, 1 if a
+ * provider does not work. Prints the result. */
 static int look(const char *provider, uint32_t lanes)
 {
     const struct tt_wire_conf conf = {
@@ -677,7 +684,8 @@ static int look(const char *provider, uint32_t lanes)
     return broken ? 1 : has ? 0 : SKIPPED;
 }
 
-/* That in a process of its own: what a provider leaves running stays there. One that it crashes is broken, too. */
+/* The same in a separate process, which keeps the provider's threads. A provider that crashes it
+ * counts as broken, too. */
 static int look_apart(const char *provider, uint32_t lanes)
 {
     int status = 0;
@@ -696,14 +704,14 @@ static int look_apart(const char *provider, uint32_t lanes)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writes_are_dealt_out_over_all_lanes_and_messages_keep_their_order),
-        cmocka_unit_test(a_put_keeps_to_the_lane_or_the_first_few_that_it_names),
-        cmocka_unit_test(endpoints_that_fail_lose_and_double_nothing),
-        cmocka_unit_test(a_stranger_breaks_no_link_where_the_next_receive_must_wait),
-        cmocka_unit_test(a_provider_that_does_not_wake_for_messages_or_for_writes_is_found),
-        cmocka_unit_test(a_provider_that_breaks_order_or_tells_of_delivery_early_fails_its_trial),
-        cmocka_unit_test(a_provider_that_reads_sources_of_closed_endpoints_is_given_copies),
-        cmocka_unit_test(rows_that_are_posted_as_one_tell_the_provider_that_more_follows),
+        cmocka_unit_test(lanes_share_writes_in_message_order),
+        cmocka_unit_test(put_respects_its_selected_lanes),
+        cmocka_unit_test(failed_endpoints_lose_nothing),
+        cmocka_unit_test(stranger_does_not_break_the_link),
+        cmocka_unit_test(provider_without_wake_ups_is_detected),
+        cmocka_unit_test(unordered_provider_fails_its_trial),
+        cmocka_unit_test(late_reading_provider_gets_copies),
+        cmocka_unit_test(rows_of_one_post_announce_more),
     };
     const int found = look_apart(NULL, LANES);
 
@@ -720,7 +728,7 @@ int main(void)
 
 int main(void)
 {
-    return 77;                  /* no libfabric here, and no ofi wire in the library */
+    return 77;                  /* no libfabric here, and no ofi transport in the library */
 }
 
 #endif

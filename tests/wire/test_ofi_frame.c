@@ -24,7 +24,7 @@ static const struct tt_ofi_record good = {
 };
 #define GOOD_BYTES (TT_OFI_RECORD_BYTES + 100)
 
-static void a_record_is_read_as_it_was_written(void **state)
+static void record_is_read_as_written(void **state)
 {
     uint8_t bytes[GOOD_BYTES] = { 0 }, again[TT_OFI_RECORD_BYTES];
     struct tt_ofi_record r;
@@ -40,8 +40,8 @@ static void a_record_is_read_as_it_was_written(void **state)
     assert_int_equal(r.signal_value, 9);
 }
 
-/* Each is wrong in one way. */
-static void a_record_that_nobody_honest_sends_is_refused(void **state)
+/* Each is invalid in one way. */
+static void invalid_record_is_refused(void **state)
 {
     struct tt_ofi_record wrong[11];
     uint8_t bytes[TT_OFI_SLOT_BYTES + 1] = { 0 };
@@ -54,7 +54,7 @@ static void a_record_that_nobody_honest_sends_is_refused(void **state)
     wrong[1].kind = TT_OFI_ACK + 1;
     wrong[2].signal_op = TT_SIGNAL_ADD + 1;
     wrong[3].flags = 4;
-    wrong[4].flags = TT_OFI_YES;        /* of an answer only */
+    wrong[4].flags = TT_OFI_YES;        /* only in a reply */
     wrong[5].lane = TT_OFI_LANES;
     wrong[6].bytes = 99;
     wrong[7].signal_offset = 12;
@@ -67,9 +67,9 @@ static void a_record_that_nobody_honest_sends_is_refused(void **state)
     }
     tt_ofi_record_write(&good, bytes);
     assert_true(tt_ofi_record_read(&r, bytes, GOOD_BYTES));
-    for (size_t n = 0; n < sizeof bytes; n++)   /* cut, or with something behind it */
+    for (size_t n = 0; n < sizeof bytes; n++)   /* truncated, or with trailing data */
         assert_true(tt_ofi_record_read(&r, bytes, n) == (n == GOOD_BYTES));
-    bytes[18] ^= 1;     /* the mark */
+    bytes[18] ^= 1;     /* the marker */
     assert_false(tt_ofi_record_read(&r, bytes, GOOD_BYTES));
 }
 
@@ -79,7 +79,7 @@ static void name_fill(struct tt_ofi_name *name, int with, uint16_t bytes)
     memset(name->data, with, bytes);
 }
 
-static void a_hello_names_both_endpoints_or_is_refused(void **state)
+static void invalid_hello_is_refused(void **state)
 {
     static struct tt_ofi_hello h, out;
     uint8_t bytes[TT_OFI_HELLO_BYTES];
@@ -108,8 +108,9 @@ static void a_hello_names_both_endpoints_or_is_refused(void **state)
     assert_false(tt_ofi_hello_read(&out, bytes));
 }
 
-/* As many as have room: beside the longest names, all that there can be if they are as long as addresses are, and a few of the longest. */
-static void a_hello_names_further_endpoints_or_is_refused(void **state)
+/* As many as there is space for: all possible ones with names of address length, and a few with the
+ * longest names. */
+static void hello_with_invalid_lanes_is_refused(void **state)
 {
     static const uint16_t name_bytes[] = { 1, 28, TT_OFI_MORE_BYTES / (TT_OFI_ENDS_MAX - 1) - 2, TT_OFI_NAME_BYTES };
     static struct tt_ofi_hello h, out;
@@ -130,7 +131,8 @@ static void a_hello_names_further_endpoints_or_is_refused(void **state)
         tt_ofi_hello_write(&h, bytes);
         assert_true(tt_ofi_hello_read(&out, bytes));
         assert_memory_equal(&out, &h, sizeof h);
-        for (size_t at = 0; at + 1 < sizeof bytes; at++) {     /* whatever says how many or how long: never more than there is room for */
+        for (size_t at = 0; at + 1 < sizeof bytes; at++) {     /* any count or length: never more
+                                                              than there is space for */
             memcpy(wrong, bytes, sizeof wrong);
             wrong[at] = wrong[at + 1] = 0xff;
             if (!tt_ofi_hello_read(&out, wrong))
@@ -142,8 +144,8 @@ static void a_hello_names_further_endpoints_or_is_refused(void **state)
     }
 }
 
-/* The inner wire's address loses endpoints from its end until it fits, and stays good. */
-static void an_address_of_many_endpoints_is_shortened_to_what_fits(void **state)
+/* The inner transport's address is shortened from its end until it fits, and stays valid. */
+static void long_address_list_is_shortened(void **state)
 {
     struct tt_tcp_address tcp = { .host = 1, .port = 2, .rails = 5, .outside = 6 };
     struct tt_ofi_address a = { .host = 4, .format = 3, .provider = "tcp;ofi_rxm" }, out;
@@ -170,8 +172,8 @@ static void an_address_of_many_endpoints_is_shortened_to_what_fits(void **state)
     assert_int_equal(tcp.outside, 0);
 }
 
-/* What is shown to people is a name: the provider of an address is no other bytes. */
-static void an_address_names_its_provider_or_is_refused(void **state)
+/* Names are printed, so other bytes are refused as the provider of an address. */
+static void address_needs_a_provider_name(void **state)
 {
     static const char *const names[] = { "", "tcp ofi_rxm", "tcp\n", "tcp\x80", "\x1b[2J" };
     struct tt_ofi_address a = { .format = 3 }, out;
@@ -192,12 +194,12 @@ static void an_address_names_its_provider_or_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_record_is_read_as_it_was_written),
-        cmocka_unit_test(a_record_that_nobody_honest_sends_is_refused),
-        cmocka_unit_test(a_hello_names_both_endpoints_or_is_refused),
-        cmocka_unit_test(a_hello_names_further_endpoints_or_is_refused),
-        cmocka_unit_test(an_address_of_many_endpoints_is_shortened_to_what_fits),
-        cmocka_unit_test(an_address_names_its_provider_or_is_refused),
+        cmocka_unit_test(record_is_read_as_written),
+        cmocka_unit_test(invalid_record_is_refused),
+        cmocka_unit_test(invalid_hello_is_refused),
+        cmocka_unit_test(hello_with_invalid_lanes_is_refused),
+        cmocka_unit_test(long_address_list_is_shortened),
+        cmocka_unit_test(address_needs_a_provider_name),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

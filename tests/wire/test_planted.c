@@ -1,5 +1,6 @@
-/* Walks that find nothing may be blind. So mistakes are put into DQPLB and into the cache of registrations, one at a time, and the walks must find
- * each; and the test of memory that changes must see that nobody hears of it. */
+/* Random walks without findings may be ineffective. Therefore defects are planted in DQPLB and in
+ * the registration cache, one at a time, and the walks must find each; and the test of changing
+ * memory must detect missing notifications. */
 #include "support/unit.h"
 
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static const char *const cache_bugs[TT_REGCACHE_BUG_END] = {
     [TT_REGCACHE_BUG_NOT_RECENT] = "what was used last is the first to end",
 };
 
-/* Every mistake from `none` to `end`, apart from these two, is found by some walk. */
+/* Every defect from `none` to `end`, excluding both, is found by some walk. */
 static void find_all(int none, int end, const char *const *named, const char *(*walk)(uint64_t seed))
 {
     for (tt_planted_bug = none + 1; tt_planted_bug < end; tt_planted_bug++) {
@@ -58,7 +59,7 @@ static void walks_find_every_planted_bug(void **state)
     find_all(TT_DQPLB_BUG_NONE, TT_DQPLB_BUG_END, bugs, walk_drawn);
 }
 
-static void walks_find_every_planted_bug_of_the_cache(void **state)
+static void walks_find_every_planted_cache_bug(void **state)
 {
     (void)state;
     find_all(TT_REGCACHE_BUG_NONE, TT_REGCACHE_BUG_END, cache_bugs, regcache_walk_drawn);
@@ -73,7 +74,7 @@ static void stale_registrations_are_seen(void **state)
     (void)state;
     assert_int_equal(tt_registry_setting(&setting), TUTTI_OK);
     if (!setting.watches)
-        skip();     /* then nothing is kept that could be stale */
+        skip();     /* then nothing is cached that could be stale */
     assert_true(pipe_device_open(&d));
     tt_planted_bug = TT_REGISTRY_BUG_NOT_WATCHED;
     for (size_t way = 0; remap_ways[way]; way++) {
@@ -93,7 +94,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(walks_find_every_planted_bug),
-        cmocka_unit_test(walks_find_every_planted_bug_of_the_cache),
+        cmocka_unit_test(walks_find_every_planted_cache_bug),
         cmocka_unit_test(stale_registrations_are_seen),
     };
 

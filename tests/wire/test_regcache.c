@@ -1,4 +1,4 @@
-/* The cache of registrations: drawn histories against a model; and the tree of ranges below it. */
+/* The registration cache: random histories against a model; and its tree of ranges. */
 #include "support/unit.h"
 
 #include "base/prng.h"
@@ -8,7 +8,7 @@
 #define SEEDS 3000
 #define SPANS 64
 
-static void drawn_histories_are_those_of_the_model(void **state)
+static void random_histories_match_the_model(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -24,7 +24,7 @@ static bool is_chosen(const struct tt_span *s, const void *arg)
     return (s->begin + s->end) % 3 == *(const uint64_t *)arg;
 }
 
-/* What the tree finds is what looking at all of them finds. */
+/* The tree finds the same as a linear search. */
 static const char *spans_drawn(uint64_t seed)
 {
     struct tt_span all[SPANS], *tree = NULL;
@@ -65,7 +65,7 @@ static const char *spans_drawn(uint64_t seed)
     return NULL;
 }
 
-static void ranges_are_found_as_by_looking_at_all(void **state)
+static void ranges_match_a_linear_search(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -79,8 +79,8 @@ static void ranges_are_found_as_by_looking_at_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(drawn_histories_are_those_of_the_model),
-        cmocka_unit_test(ranges_are_found_as_by_looking_at_all),
+        cmocka_unit_test(random_histories_match_the_model),
+        cmocka_unit_test(ranges_match_a_linear_search),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
-/* Registered memory of a process: never stale, whatever becomes of the memory; what is kept and what is not, by the settings; and under threads.
- * The device is a pipe, which holds pages as a network card's registrations do. Each test is a process: settings are a process's. */
+/* Registered memory of a process: never stale after any change of the memory; what is cached, by
+ * the settings; and with threads. The device is a pipe, which holds pages like a network card's
+ * registrations. Each test is a process, because settings are per process. */
 #include "support/unit.h"
 
 #include <fcntl.h>
@@ -22,7 +23,7 @@
 #define TRIES 20
 #define DEADLINE_NS (120 * TT_SECOND)
 
-/* In the process of a test: says what is wrong, and ends it. */
+/* In the process of a test: reports the failed condition, and exits. */
 #define CHECK(cond) \
     do { \
         if (!(cond)) { \
@@ -31,7 +32,7 @@
         } \
     } while (0)
 
-/* Runs role in a process with that setting ("NAME=value", up to two; NULL: none). */
+/* Runs role in a process with up to two settings ("NAME=value"; NULL: none). */
 static void in_process(void (*role)(void), const char *setting, const char *another)
 {
     const pid_t pid = fork();
@@ -83,7 +84,7 @@ static bool watches(void)
     return s.watches;
 }
 
-/* ---- what is kept ---- */
+/* ---- caching ---- */
 
 static void lazy_role(void)
 {
@@ -109,7 +110,7 @@ static void lazy_role(void)
     CHECK(d.unpins == d.pins);
 }
 
-static void what_was_registered_is_found_the_next_time(void **state)
+static void registration_is_found_again(void **state)
 {
     (void)state;
     in_process(lazy_role, NULL, NULL);
@@ -147,13 +148,13 @@ static void readonly_role(void)
     pipe_device_close(&d);
 }
 
-static void what_may_only_be_read_is_not_kept(void **state)
+static void read_only_memory_is_not_cached(void **state)
 {
     (void)state;
     in_process(readonly_role, NULL, NULL);
 }
 
-/* What lies in a file may change under its mapping. */
+/* Memory mapped from a file may change under its mapping. */
 static void file_role(void)
 {
     struct pipe_device d = { .readonly = false };
@@ -166,7 +167,8 @@ static void file_role(void)
     memset(mem, 1, BYTES);
     use(&d, mem, BYTES);
     CHECK(d.pins == 1 && d.unpins == 1);
-    CHECK(tt_registry_tell(mem, BYTES) == TUTTI_OK);    /* but who tells of it vouches for it */
+    CHECK(tt_registry_tell(mem, BYTES) == TUTTI_OK);    /* but an explicit registration
+                                                           guarantees that it does not */
     use(&d, mem, BYTES);
     use(&d, mem, BYTES);
     CHECK(d.pins == 2 && d.unpins == 1);
@@ -174,7 +176,7 @@ static void file_role(void)
     pipe_device_close(&d);
 }
 
-static void memory_in_files_is_kept_only_if_the_application_vouches_for_it(void **state)
+static void file_memory_needs_explicit_registration(void **state)
 {
     (void)state;
     in_process(file_role, NULL, NULL);
@@ -191,7 +193,7 @@ static void bounds_role(void)
         mem[i] = mapped(BYTES);
         use(&d, mem[i], BYTES);
         if (i > 0)
-            use(&d, mem[0], BYTES);     /* that is used all the time */
+            use(&d, mem[0], BYTES);     /* used all the time */
         CHECK(d.pins - d.unpins <= 4);
     }
     tt_registry_counts(&c);
@@ -200,7 +202,7 @@ static void bounds_role(void)
     CHECK(d.unpins == d.pins);
 }
 
-static void what_is_kept_is_bounded_and_the_least_recently_used_ends_first(void **state)
+static void cache_is_bounded_and_lru(void **state)
 {
     (void)state;
     in_process(bounds_role, "TUTTI_REGISTER_COUNT=4", NULL);
@@ -227,13 +229,13 @@ static void full_role(void)
     CHECK(d.bytes == 0);
 }
 
-static void a_device_that_takes_no_more_loses_what_is_not_in_use(void **state)
+static void full_device_drops_unused_registrations(void **state)
 {
     (void)state;
     in_process(full_role, NULL, NULL);
 }
 
-/* Closes the descriptor by which memory is watched, as closefrom does among others. */
+/* Closes the descriptor that watches memory, as e.g. closefrom does. */
 static bool close_watch(void)
 {
     char path[64], what[64] = "";
@@ -249,7 +251,7 @@ static bool close_watch(void)
     return false;
 }
 
-/* Memory that was watched changes then: that ends the watcher's wait. */
+/* Watched memory changes then, which ends the watcher's wait. */
 static void closed_role(void)
 {
     struct pipe_device d = { .readonly = false };
@@ -277,7 +279,7 @@ static void closed_role(void)
     pipe_device_close(&d);
 }
 
-static void a_watch_whose_descriptor_the_program_closes_keeps_nothing(void **state)
+static void closed_watch_disables_caching(void **state)
 {
     (void)state;
     in_process(closed_role, NULL, NULL);
@@ -296,7 +298,8 @@ static void *put_it(void *arg)
     return NULL;
 }
 
-/* Another thread takes back all that the device can hold, and is not through with it when this one is refused. */
+/* Another thread releases all of the device's capacity, and has not finished when this thread is
+ * refused. */
 static void ending_role(void)
 {
     struct user u = { .device = { .bytes_max = BYTES, .unpin_after = 2 } };
@@ -316,7 +319,7 @@ static void ending_role(void)
     pipe_device_close(&u.device);
 }
 
-static void a_device_that_takes_no_more_is_asked_again_when_others_have_given_back(void **state)
+static void full_device_is_retried_after_releases(void **state)
 {
     (void)state;
     in_process(ending_role, NULL, NULL);
@@ -333,7 +336,7 @@ static void revoke_role(void)
     exposed = get(&d, mem, BYTES, true);
     source = get(&d, mem, BYTES, false);
     again = get(&d, mem, BYTES, true);
-    CHECK(again != exposed);            /* each has its own, to be revoked alone */
+    CHECK(again != exposed);            /* each has a separate one, which can be revoked alone */
     tt_registry_revoke(exposed);
     if (source == exposed) {
         tt_registry_put(d.domain, source, false);
@@ -349,7 +352,7 @@ static void revoke_role(void)
     CHECK(d.unpins == d.pins);
 }
 
-static void what_is_revoked_ends_with_its_last_user(void **state)
+static void revoked_registration_ends_with_last_user(void **state)
 {
     (void)state;
     in_process(revoke_role, NULL, NULL);
@@ -375,13 +378,13 @@ static void domains_role(void)
     CHECK(other.unpins == other.pins);
 }
 
-static void each_device_has_its_own_and_takes_them_along(void **state)
+static void each_device_registers_separately(void **state)
 {
     (void)state;
     in_process(domains_role, NULL, NULL);
 }
 
-/* ---- what the application tells of ---- */
+/* ---- explicit registrations ---- */
 
 static void wait_for_pins(struct pipe_device *d, unsigned n)
 {
@@ -393,8 +396,9 @@ static void wait_for_pins(struct pipe_device *d, unsigned n)
     }
 }
 
-/* The whole of it is registered once, for sources and for one who exposes it; a second one at the same time gets his part anew. */
-static void told_role(void)
+/* The whole memory is registered once, for sources and for one exposing user; a second exposing
+ * user gets a separate registration of its part. */
+static void explicit_role(void)
 {
     const char *mode = getenv("TUTTI_REGISTER");
     const bool eager = strcmp(mode, "eager") == 0, async = strcmp(mode, "async") == 0;
@@ -410,7 +414,8 @@ static void told_role(void)
         wait_for_pins(&d, 1);
     for (uint32_t i = 0; i < 16; i++)
         use(&d, mem + i * PAGE, PAGE);
-    CHECK(async || d.pins == 1);        /* async: it may not be ready yet, and then a part is registered for itself */
+    CHECK(async || d.pins == 1);        /* async: it may not be ready yet; then a part is
+                                           registered separately */
     one = get(&d, mem, PAGE, true);
     other = get(&d, mem + PAGE, PAGE, true);
     CHECK(one != other);
@@ -425,15 +430,15 @@ static void told_role(void)
     pipe_device_close(&d);
 }
 
-static void what_is_told_of_is_registered_once(void **state)
+static void explicit_registration_happens_once(void **state)
 {
     (void)state;
-    in_process(told_role, "TUTTI_REGISTER=lazy", NULL);
-    in_process(told_role, "TUTTI_REGISTER=eager", NULL);
-    in_process(told_role, "TUTTI_REGISTER=async", NULL);
+    in_process(explicit_role, "TUTTI_REGISTER=lazy", NULL);
+    in_process(explicit_role, "TUTTI_REGISTER=eager", NULL);
+    in_process(explicit_role, "TUTTI_REGISTER=async", NULL);
 }
 
-/* Of two tells side by side. */
+/* Of two adjacent registrations. */
 static void adjacent_role(void)
 {
     const char *mode = getenv("TUTTI_REGISTER");
@@ -450,14 +455,15 @@ static void adjacent_role(void)
     use(&d, second, PAGE);
     CHECK(d.pins == 2);
     use(&d, second - PAGE, 2 * PAGE);
-    CHECK(d.pins == 3 && d.unpins == 2 && d.bytes == BYTES);    /* both as one, in place of them */
+    CHECK(d.pins == 3 && d.unpins == 2 && d.bytes == BYTES);    /* both as one, which replaces them */
     for (uint32_t i = 0; i < 16; i++)
         use(&d, mem + i * PAGE, PAGE);
     use(&d, mem, BYTES);
     CHECK(d.pins == 3);
     tt_registry_counts(&c);
     CHECK(c.dynamic == 0 && c.registrations == 1 && c.registered_bytes == BYTES);
-    one = get(&d, second, PAGE, true);          /* uses the registration of both: the first tell may go */
+    one = get(&d, second, PAGE, true);          /* uses the registration of both: the first one
+                                                   may end */
     CHECK(tt_registry_untell(mem));
     tt_registry_put(d.domain, one, true);
     if (eager)
@@ -470,7 +476,7 @@ static void adjacent_role(void)
     pipe_device_close(&d);
 }
 
-static void a_buffer_in_two_adjacent_tells_is_registered_with_both_and_once(void **state)
+static void adjacent_registrations_are_merged_once(void **state)
 {
     (void)state;
     in_process(adjacent_role, "TUTTI_REGISTER=lazy", NULL);
@@ -495,13 +501,13 @@ static void untold_role(void)
     pipe_device_close(&d);
 }
 
-static void a_tell_ends_once_and_its_registration_with_the_last_user(void **state)
+static void registration_outlives_its_explicit_end(void **state)
 {
     (void)state;
     in_process(untold_role, NULL, NULL);
 }
 
-static void told_bounds_role(void)
+static void explicit_bounds_role(void)
 {
     struct pipe_device d = { .bytes_max = 2 * BYTES };
     uint8_t *mem = mapped(BYTES), *more = mapped(2 * BYTES);
@@ -521,10 +527,10 @@ static void told_bounds_role(void)
     pipe_device_close(&d);
 }
 
-static void what_is_told_of_outlasts_the_bounds_and_too_much_is_an_error(void **state)
+static void explicit_registrations_exceed_cache_bounds(void **state)
 {
     (void)state;
-    in_process(told_bounds_role, "TUTTI_REGISTER=eager", "TUTTI_REGISTER_COUNT=1");
+    in_process(explicit_bounds_role, "TUTTI_REGISTER=eager", "TUTTI_REGISTER_COUNT=1");
 }
 
 static void unmapped_role(void)
@@ -536,14 +542,14 @@ static void unmapped_role(void)
     CHECK(tt_registry_tell(mem, BYTES) == TUTTI_OK);
     use(&d, mem, BYTES);
     munmap(mem, BYTES);
-    if (watches()) {        /* the tell went with its memory */
+    if (watches()) {        /* the explicit registration ended with its memory */
         use(&d, mapped(PAGE), PAGE);
         CHECK(!tt_registry_untell(mem));
     }
     pipe_device_close(&d);
 }
 
-static void a_tell_goes_with_its_memory(void **state)
+static void unmapping_ends_explicit_registration(void **state)
 {
     (void)state;
     in_process(unmapped_role, NULL, NULL);
@@ -559,19 +565,21 @@ static void dynamic_role(void)
     CHECK(tt_registry_admits(mem, BYTES / 2) == TUTTI_OK);
     CHECK(tt_registry_admits(mem, BYTES) == TUTTI_ERR_INVALID);
     CHECK(strstr(tutti_last_error(), "65536 bytes") && strstr(tutti_last_error(), "TUTTI_REGISTER_DYNAMIC"));
-    CHECK(tt_registry_tell(mem + BYTES / 2, PAGE) == TUTTI_OK);     /* the next pages: together they have it */
+    /* the next pages: together they cover it */
+    CHECK(tt_registry_tell(mem + BYTES / 2, PAGE) == TUTTI_OK);
     CHECK(tt_registry_admits(mem, BYTES / 2 + PAGE) == TUTTI_OK);
     CHECK(tt_registry_admits(mem + BYTES / 2 - 1, 2) == TUTTI_OK);
     CHECK(tt_registry_admits(mem, BYTES / 2 + PAGE + 1) == TUTTI_ERR_INVALID);
     CHECK(tt_registry_tell(mem + BYTES / 2 + 2 * PAGE, PAGE) == TUTTI_OK);
-    CHECK(tt_registry_admits(mem, BYTES / 2 + 3 * PAGE) == TUTTI_ERR_INVALID);      /* a page between is not told of */
+    /* a page between them is not registered */
+    CHECK(tt_registry_admits(mem, BYTES / 2 + 3 * PAGE) == TUTTI_ERR_INVALID);
     CHECK(tt_registry_untell(mem + BYTES / 2) && tt_registry_untell(mem + BYTES / 2 + 2 * PAGE));
     tt_registry_untell(mem);
     CHECK(tt_registry_admits(mem, BYTES / 2) == TUTTI_ERR_INVALID);
     pipe_device_close(&d);
 }
 
-static void registering_for_a_call_can_be_made_an_error(void **state)
+static void implicit_registration_can_be_an_error(void **state)
 {
     (void)state;
     in_process(dynamic_role, "TUTTI_REGISTER_DYNAMIC=0", NULL);
@@ -586,7 +594,7 @@ static unsigned open_descriptors(void)
     return n;
 }
 
-/* Told by a descriptor, of which the device gets the part that is its own; and by address. */
+/* Registered with a descriptor, which the device gets for its part; and by address. */
 static void device_memory_role(void)
 {
     struct pipe_device d = { .readonly = false };
@@ -612,14 +620,15 @@ static void device_memory_role(void)
           !tt_registry_is_device(device, 0));
     whole = get(&d, device, BYTES, true);
     CHECK(d.pins == 1);
-    part = get(&d, device + 2 * PAGE, PAGE, true);  /* nobody else exposes it */
+    part = get(&d, device + 2 * PAGE, PAGE, true);  /* no other user exposes it */
     CHECK(d.device_pins == 2 && d.device.dmabuf_offset == 9 * PAGE);
     tt_registry_put(d.domain, part, true);
     tt_registry_put(d.domain, whole, true);
     CHECK(tt_registry_untell(device) && d.unpins == d.pins && !tt_registry_is_device(device, BYTES));
     CHECK(tt_registry_tell_device(device, BYTES, &by_address) == TUTTI_OK && d.device.dmabuf == -1);
     CHECK(tt_registry_untell(device));
-    CHECK(open_descriptors() <= before + 2);        /* both tells' own are closed; a pipe may wait for its end */
+    CHECK(open_descriptors() <= before + 2);        /* both copies of the descriptor are closed;
+                                                       a pipe may still wait for its end */
     CHECK(tt_registry_tell_device(device, BYTES, &by_nothing) == TUTTI_ERR_INVALID);
     CHECK(strstr(tutti_last_error(), "invalid dma-buf descriptor: 250"));
     d.hosts_only = true;
@@ -629,7 +638,7 @@ static void device_memory_role(void)
     pipe_device_close(&d);
 }
 
-static void memory_of_a_device_is_registered_as_such_and_known(void **state)
+static void device_memory_is_registered_as_such(void **state)
 {
     (void)state;
     in_process(device_memory_role, NULL, NULL);
@@ -643,13 +652,13 @@ static void wrong_role(void)
     CHECK(!pipe_device_open(&d) && strstr(tutti_last_error(), "TUTTI_REGISTER is \"always\""));
 }
 
-static void a_wrong_setting_is_told(void **state)
+static void invalid_setting_is_reported(void **state)
 {
     (void)state;
     in_process(wrong_role, "TUTTI_REGISTER=always", NULL);
 }
 
-/* ---- memory that changes ---- */
+/* ---- changing memory ---- */
 
 static void remaps_role(void)
 {
@@ -674,7 +683,7 @@ static void remaps_role(void)
     CHECK(d.unpins == d.pins);
 }
 
-static void memory_that_changes_between_two_uses_is_never_stale(void **state)
+static void changed_memory_is_never_stale(void **state)
 {
     (void)state;
     in_process(remaps_role, NULL, NULL);
@@ -733,7 +742,7 @@ static void threads_role(void)
     CHECK(shared.unpins == shared.pins);
 }
 
-static void under_threads_nothing_is_stale_or_lost(void **state)
+static void threads_never_see_stale_memory(void **state)
 {
     (void)state;
     in_process(threads_role, NULL, NULL);
@@ -756,7 +765,7 @@ static void fork_role(void)
     if (pid == 0) {
         struct pipe_device mine = { .readonly = false };
 
-        munmap(mem, BYTES);         /* that nobody watches here */
+        munmap(mem, BYTES);         /* not watched in this process */
         mem = mapped(BYTES);
         CHECK(pipe_device_open(&mine));
         use(&mine, mem, BYTES);
@@ -773,11 +782,11 @@ static void fork_role(void)
     CHECK(d.unpins == d.pins);
 }
 
-static void the_child_of_a_fork_begins_anew(void **state)
+static void forked_child_starts_empty(void **state)
 {
     (void)state;
 #ifdef __SANITIZE_THREAD__
-    skip();         /* it allows no threads in the child of a process that had some */
+    skip();         /* TSan does not support threads in the child of a process with threads */
 #endif
     in_process(fork_role, NULL, NULL);
 }
@@ -792,27 +801,27 @@ static int quiet(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_registered_is_found_the_next_time),
+        cmocka_unit_test(registration_is_found_again),
         cmocka_unit_test(without_a_cache_nothing_is_kept),
-        cmocka_unit_test(what_may_only_be_read_is_not_kept),
-        cmocka_unit_test(memory_in_files_is_kept_only_if_the_application_vouches_for_it),
-        cmocka_unit_test(what_is_kept_is_bounded_and_the_least_recently_used_ends_first),
-        cmocka_unit_test(a_device_that_takes_no_more_loses_what_is_not_in_use),
-        cmocka_unit_test(a_device_that_takes_no_more_is_asked_again_when_others_have_given_back),
-        cmocka_unit_test(a_watch_whose_descriptor_the_program_closes_keeps_nothing),
-        cmocka_unit_test(what_is_revoked_ends_with_its_last_user),
-        cmocka_unit_test(each_device_has_its_own_and_takes_them_along),
-        cmocka_unit_test(what_is_told_of_is_registered_once),
-        cmocka_unit_test(a_buffer_in_two_adjacent_tells_is_registered_with_both_and_once),
-        cmocka_unit_test(a_tell_ends_once_and_its_registration_with_the_last_user),
-        cmocka_unit_test(what_is_told_of_outlasts_the_bounds_and_too_much_is_an_error),
-        cmocka_unit_test(a_tell_goes_with_its_memory),
-        cmocka_unit_test(registering_for_a_call_can_be_made_an_error),
-        cmocka_unit_test(memory_of_a_device_is_registered_as_such_and_known),
-        cmocka_unit_test(a_wrong_setting_is_told),
-        cmocka_unit_test(memory_that_changes_between_two_uses_is_never_stale),
-        cmocka_unit_test(under_threads_nothing_is_stale_or_lost),
-        cmocka_unit_test(the_child_of_a_fork_begins_anew),
+        cmocka_unit_test(read_only_memory_is_not_cached),
+        cmocka_unit_test(file_memory_needs_explicit_registration),
+        cmocka_unit_test(cache_is_bounded_and_lru),
+        cmocka_unit_test(full_device_drops_unused_registrations),
+        cmocka_unit_test(full_device_is_retried_after_releases),
+        cmocka_unit_test(closed_watch_disables_caching),
+        cmocka_unit_test(revoked_registration_ends_with_last_user),
+        cmocka_unit_test(each_device_registers_separately),
+        cmocka_unit_test(explicit_registration_happens_once),
+        cmocka_unit_test(adjacent_registrations_are_merged_once),
+        cmocka_unit_test(registration_outlives_its_explicit_end),
+        cmocka_unit_test(explicit_registrations_exceed_cache_bounds),
+        cmocka_unit_test(unmapping_ends_explicit_registration),
+        cmocka_unit_test(implicit_registration_can_be_an_error),
+        cmocka_unit_test(device_memory_is_registered_as_such),
+        cmocka_unit_test(invalid_setting_is_reported),
+        cmocka_unit_test(changed_memory_is_never_stale),
+        cmocka_unit_test(threads_never_see_stale_memory),
+        cmocka_unit_test(forked_child_starts_empty),
     };
 
     return cmocka_run_group_tests(tests, quiet, NULL);

@@ -1,5 +1,5 @@
-/* What is particular to single copies of the shm wire: sources that go away while they are read, peers that stop, die, or cannot
- * be read, and signals that need not wait. */
+/* Single copies of the shm transport: sources that are revoked while they are read, peers that
+ * stop, die, or cannot be read, and signals that need not wait. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,10 +16,10 @@
 #include "wire/shm.h"
 
 #define MIB (1ull << 20)
-#define BYTES (16 * MIB)        /* several polls' worth */
+#define BYTES (16 * MIB)        /* requires several polls */
 #define NOBODY 65534
 
-/* ---- the two sides of one large put from rank 0 to rank 1, with signal 0 ---- */
+/* ---- both sides of one large put from rank 0 to rank 1, with signal 0 ---- */
 
 static struct tt_region *target(struct node *n)
 {
@@ -50,7 +50,7 @@ static void put_all(struct node *n, const struct tt_rkey *key, uint8_t *mem, uin
     node_post(n, &d);
 }
 
-/* Opens both, with the target's key at rank 0. */
+/* Opens both, and gives the target's key to rank 0. */
 static struct tt_rkey begin(struct node *n, struct tt_region **mine)
 {
     struct tt_rkey key = { 0 };
@@ -65,17 +65,18 @@ static struct tt_rkey begin(struct node *n, struct tt_region **mine)
     return key;
 }
 
-#define BEGUN 7                 /* flag: rank 1 says so */
+#define BEGUN 7                 /* flag set by rank 1 */
 
-/* Polls rank 1 until the put has begun to arrive; tells rank 0, which waits for that in await_begun. */
+/* Polls rank 1 until the put has started to arrive, and notifies rank 0, which waits in
+ * await_begun. */
 static void until_begun(struct node *n, const struct tt_region *mine)
 {
     UNTIL(n, *(volatile uint8_t *)mine->mem != 0);
-    CHECK(n, node_word(n, 0, 0) == 0);      /* and has not ended, or the test shows nothing */
+    CHECK(n, node_word(n, 0, 0) == 0);      /* and has not ended, or the test is meaningless */
     n->board->flag[BEGUN] = 1;
 }
 
-/* Waits without a poll. */
+/* Waits without polling. */
 #define UNTIL_IDLE(n, cond) \
     do { \
         const uint64_t idle_until_ns = node_deadline(); \
@@ -85,8 +86,9 @@ static void until_begun(struct node *n, const struct tt_region *mine)
         } \
     } while (0)
 
-/* Rank 0 has put. It does not poll until rank 1 has fetched some: in one poll that fetches a part, and while it does, a sender that polls could write all the
- * rest. Then it writes a few pieces, which leave most of it. */
+/* Rank 0 has put. It does not poll until rank 1 has fetched a part: rank 1 does this in one poll,
+ * during which a polling sender could write all the rest. Then it writes a few pieces, and most
+ * remains. */
 static void await_begun(struct node *n)
 {
     UNTIL_IDLE(n, n->board->flag[BEGUN]);
@@ -94,7 +96,7 @@ static void await_begun(struct node *n)
         node_poll(n);
 }
 
-/* Whether the process runs that program. */
+/* Returns whether the process runs that program. */
 static bool process_is(pid_t pid, const char *program)
 {
     char path[64], name[64] = "";
@@ -128,7 +130,8 @@ static bool process_is_stopped(pid_t pid)
     return at && at[1] == ' ' && at[2] == 'T';
 }
 
-/* A put that is cut leaves what came at both ends of the target, as the sender may have written there; `from` and `to` are what is between. */
+/* An interrupted put leaves the data at both ends of the target, because the sender may also have
+ * written; `from` and `to` limit the gap. */
 static void find_gap(const uint8_t *mem, uint64_t *from, uint64_t *to)
 {
     *from = 0;
@@ -141,7 +144,7 @@ static void find_gap(const uint8_t *mem, uint64_t *from, uint64_t *to)
 
 /* ---- revoking ---- */
 
-/* The source is unmapped between two slices; what was read by then is all that comes. */
+/* The source is unmapped between two slices; only what was read before arrives. */
 static void revoke_role(struct node *n)
 {
     struct tt_region *mine, *from;
@@ -157,7 +160,7 @@ static void revoke_role(struct node *n)
         munmap(mem, BYTES);
         n->board->flag[1] = 1;
         UNTIL(n, n->local[1] == 1 && n->remote[1] == 1);
-        node_tell(n, 1, 1, TT_SIGNAL_SET, 1);
+        node_post_signal(n, 1, 1, TT_SIGNAL_SET, 1);
     } else {
         uint64_t gap, end;
 
@@ -174,13 +177,13 @@ static void revoke_role(struct node *n)
     node_barrier(n);
 }
 
-static void a_source_that_goes_midway_takes_the_rest_and_the_signal_with_it(void **state)
+static void revoked_source_ends_its_put(void **state)
 {
     nodes_run(*state, 2, revoke_role);
 }
 
-/* The same at any moment, also in the middle of a slice, and the memory is written anew at once. Who sees the signal has the bytes
- * that were put. */
+/* The same at any time, also during a slice, and the memory is overwritten at once. If the signal
+ * is visible, the original bytes are, too. */
 #define RACES 300
 #define RACE_BYTES (1 * MIB)
 
@@ -196,7 +199,8 @@ static void race(struct node *n, bool by_cookie)
     for (uint32_t i = 1; i <= RACES; i++) {
         if (n->rank == 0) {
             struct tt_desc d = node_signal(n, 1, 0, TT_SIGNAL_SET, i);
-            const uint64_t patience_ns = tt_prng_below(&n->prng, 1ull << (10 + i % 13));     /* up to 4 ms */
+            /* up to 4 ms */
+            const uint64_t patience_ns = tt_prng_below(&n->prng, 1ull << (10 + i % 13));
             uint64_t posted_ns;
 
             pattern_fill(mem, RACE_BYTES, i);
@@ -216,7 +220,7 @@ static void race(struct node *n, bool by_cookie)
                 n->ops->take_back(n->w, i, UINT64_MAX);
             n->ops->dereg(from);
             memset(mem, 0xee, RACE_BYTES);
-            node_tell(n, 1, 1, TT_SIGNAL_SET, i);
+            node_post_signal(n, 1, 1, TT_SIGNAL_SET, i);
             UNTIL(n, n->local[i] == 1);
         } else {
             UNTIL(n, node_word(n, 0, 1) == i);
@@ -236,17 +240,17 @@ static void race_role(struct node *n) { race(n, false); }
 
 static void cookie_role(struct node *n) { race(n, true); }
 
-static void what_is_taken_back_by_its_cookie_is_not_read_although_others_send_from_there(void **state)
+static void revoked_cookie_is_not_read(void **state)
 {
     nodes_run(*state, 2, cookie_role);
 }
 
-static void a_signal_never_comes_with_bytes_from_after_its_source_went(void **state)
+static void signal_implies_the_original_bytes(void **state)
 {
     nodes_run(*state, 2, race_role);
 }
 
-/* The reader is stopped with the put half read; taking the source back does not wait for it. */
+/* The reader is stopped during the put; revoking the source does not wait for it. */
 static void stopped_role(struct node *n)
 {
     struct tt_region *mine, *from;
@@ -260,7 +264,7 @@ static void stopped_role(struct node *n)
         put_all(n, &key, mem, 1);
         await_begun(n);
         UNTIL_IDLE(n, process_is_stopped(n->board->pid[1]));
-        n->ops->dereg(from);    /* rank 1 goes on only after this */
+        n->ops->dereg(from);    /* rank 1 continues only after this */
         munmap(mem, BYTES);
         kill(n->board->pid[1], SIGCONT);
         UNTIL(n, n->local[1] == 1);
@@ -273,12 +277,12 @@ static void stopped_role(struct node *n)
     node_barrier(n);
 }
 
-static void taking_a_source_back_does_not_wait_for_a_stopped_reader(void **state)
+static void revoke_ignores_a_stopped_reader(void **state)
 {
     nodes_run(*state, 2, stopped_role);
 }
 
-/* Memory that is registered twice stays readable until both are gone. */
+/* Memory that is registered twice stays readable until both registrations end. */
 static void twice_role(struct node *n)
 {
     struct tt_region *mine, *from[2];
@@ -300,14 +304,14 @@ static void twice_role(struct node *n)
     node_barrier(n);
 }
 
-static void a_source_is_there_while_one_registration_is(void **state)
+static void source_stays_until_last_deregistration(void **state)
 {
     nodes_run(*state, 2, twice_role);
 }
 
 /* ---- order ---- */
 
-/* Rank 1 does not poll. An urgent signal comes all the same; one that is not stays behind the put. */
+/* Rank 1 does not poll. An urgent signal still arrives; other signals stay behind the put. */
 static void urgent_role(struct node *n)
 {
     struct tt_region *mine, *from;
@@ -319,7 +323,7 @@ static void urgent_role(struct node *n)
         struct tt_desc urgent = node_signal(n, 1, 2, TT_SIGNAL_SET, 1);
 
         put_all(n, &key, mem, 1);
-        node_tell(n, 1, 1, TT_SIGNAL_SET, 1);
+        node_post_signal(n, 1, 1, TT_SIGNAL_SET, 1);
         urgent.flags |= TT_DESC_URGENT;
         node_post(n, &urgent);
     } else {
@@ -359,12 +363,13 @@ static void death_role(struct node *n)
     CHECK(n, n->why[0] == TUTTI_ERR_PEER_LOST && node_word(n, 0, 0) == 0);
 }
 
-static void a_sender_that_dies_midway_is_lost_and_never_signals(void **state)
+static void dead_sender_never_signals(void **state)
 {
     nodes_run(*state, 2, death_role);
 }
 
-/* Rank 0 becomes another program with a put half read: what is at those addresses now is not read. */
+/* Rank 0 executes another program during a put: the new contents of those addresses are not
+ * read. */
 static void exec_role(struct node *n)
 {
     struct tt_region *mine, *from;
@@ -393,16 +398,17 @@ static void exec_role(struct node *n)
     kill(n->board->pid[0], SIGKILL);
 }
 
-static void a_sender_that_becomes_another_program_is_not_read(void **state)
+static void replaced_sender_is_not_read(void **state)
 {
     nodes_run(*state, 2, exec_role);
 }
 
-/* ---- what sender and receiver move together ---- */
+/* ---- transfers shared by sender and receiver ---- */
 
 static bool stops_before_writing;
 
-/* In the place of the system's, so that a writer can stop at the worst moment: when it is about to write. */
+/* Replaces the system's function, so that a writer can stop at the worst time: just before the
+ * write. */
 ssize_t process_vm_writev(pid_t pid, const struct iovec *here, unsigned long nhere, const struct iovec *there,
                           unsigned long nthere, unsigned long flags)
 {
@@ -413,7 +419,7 @@ ssize_t process_vm_writev(pid_t pid, const struct iovec *here, unsigned long nhe
     return syscall(SYS_process_vm_writev, pid, here, nhere, there, nthere, flags);
 }
 
-/* Rank 0 sends, with a source of its own; rank 1 has polled until the put has begun to arrive. */
+/* Rank 0 sends from its own source; rank 1 has polled until the put has started to arrive. */
 static struct tt_rkey begin_to_send(struct node *n, struct tt_region **mine)
 {
     struct tt_rkey key = begin(n, mine);
@@ -425,14 +431,15 @@ static struct tt_rkey begin_to_send(struct node *n, struct tt_region **mine)
         memset(mem, 7, BYTES);
         CHECK(n, n->ops->reg(n->w, mem, BYTES, &from) == TUTTI_OK);
         put_all(n, &key, mem, 1);
-        UNTIL_IDLE(n, n->board->flag[BEGUN]);       /* not sooner, as in await_begun */
+        UNTIL_IDLE(n, n->board->flag[BEGUN]);       /* not earlier, as in await_begun */
     } else {
         until_begun(n, *mine);
     }
     return key;
 }
 
-/* What the receiver leaves to do, the sender does, up to the last piece, and then tells nobody: that is the receiver's. */
+/* The sender writes what the receiver leaves, up to the last piece, and does not signal: that is
+ * done by the receiver. */
 static void shared_role(struct node *n)
 {
     struct tt_region *mine;
@@ -454,7 +461,7 @@ static void shared_role(struct node *n)
     node_barrier(n);
 }
 
-static void a_sender_that_waits_moves_its_part(void **state)
+static void waiting_sender_copies_its_part(void **state)
 {
     nodes_run(*state, 2, shared_role);
 }
@@ -484,13 +491,13 @@ static void crowded_role(struct node *n)
     node_barrier(n);
 }
 
-static void where_ranks_outnumber_cores_it_leaves_that_to_its_peer(void **state)
+static void oversubscribed_sender_leaves_the_copy(void **state)
 {
     nodes_run(*state, 2, crowded_role);
 }
 
-/* Rank 0 is stopped when it is about to write. Rank 1 takes its memory back, which does not wait for rank 0; what rank 0 then writes
- * gets nowhere. */
+/* Rank 0 is stopped just before a write. Rank 1 revokes its memory, which does not wait for rank 0;
+ * the late write has no effect. */
 static void late_writer_role(struct node *n)
 {
     struct tt_region *mine;
@@ -520,12 +527,13 @@ static void late_writer_role(struct node *n)
     node_barrier(n);
 }
 
-static void a_writer_that_comes_late_writes_nothing(void **state)
+static void late_writer_writes_nothing(void **state)
 {
     nodes_run(*state, 2, late_writer_role);
 }
 
-/* What was written of an ask whose tag was the same, 65,535 asks ago, says nothing of this one. */
+/* Writes for an older request with the same tag, 65,535 requests before, do not count for this
+ * one. */
 static void old_tag_role(struct node *n)
 {
     struct tt_region *mine;
@@ -539,7 +547,8 @@ static void old_tag_role(struct node *n)
         (void)key;
         w = tt_shm_of(n->w);
         s = &tt_shm_asks_in(w, &tt_shm_peer_of(w, 0)->mine)->share;
-        atomic_store(&s->written, tt_shm_tag_of(0) << 48 | 1ull << 47);    /* failed, and all */
+        /* failed, and complete */
+        atomic_store(&s->written, tt_shm_tag_of(0) << 48 | 1ull << 47);
         until_begun(n, mine);
         UNTIL_IDLE(n, process_is_stopped(n->board->pid[0]));
         for (int polls = 0; polls < 1000; polls++)
@@ -554,12 +563,13 @@ static void old_tag_role(struct node *n)
     node_barrier(n);
 }
 
-static void what_was_written_of_an_older_ask_does_not_count(void **state)
+static void writes_for_old_request_are_ignored(void **state)
 {
     nodes_run(*state, 2, old_tag_role);
 }
 
-/* As if rank 1's pid were another process's by now: its page is not where it was. Nothing is written, and rank 1 reads all. */
+/* As if rank 1's pid now belonged to another process: its page is not at its address. Nothing is
+ * written, and rank 1 reads everything. */
 static void stranger_role(struct node *n)
 {
     struct tt_region *mine;
@@ -572,7 +582,7 @@ static void stranger_role(struct node *n)
 
         memset(mem, 7, BYTES);
         CHECK(n, n->ops->reg(n->w, mem, BYTES, &from) == TUTTI_OK);
-        peer->nonce_at = 4096;  /* where nobody has a page */
+        peer->nonce_at = 4096;  /* an address that is never mapped */
         put_all(n, &key, mem, 1);
         UNTIL_IDLE(n, n->board->flag[BEGUN]);
         UNTIL(n, peer->unwritable);
@@ -592,18 +602,18 @@ static void stranger_role(struct node *n)
     node_barrier(n);
 }
 
-static void a_process_that_only_has_the_peers_pid_is_not_written(void **state)
+static void reused_pid_is_not_written(void **state)
 {
     nodes_run(*state, 2, stranger_role);
 }
 
-/* Pieces of all sizes, at all places: what comes is what was sent. */
+/* Pieces of all sizes, at all offsets, arrive unchanged. */
 static void sizes_role(struct node *n)
 {
     struct tt_region *mine, *from;
     struct tt_rkey key = begin(n, &mine);
     uint8_t *mem = node_memory(n, BYTES);
-    struct tt_prng both;        /* draws alike on both ranks */
+    struct tt_prng both;        /* equal on both ranks */
 
     tt_prng_init(&both, n->setting->seed);
     CHECK(n, n->ops->reg(n->w, mem, BYTES, &from) == TUTTI_OK);
@@ -631,12 +641,12 @@ static void sizes_role(struct node *n)
     node_barrier(n);
 }
 
-static void what_two_move_is_whole(void **state)
+static void shared_copy_is_complete(void **state)
 {
     nodes_run(*state, 2, sizes_role);
 }
 
-/* ---- what has just been made, and is pushed ---- */
+/* ---- pushed data that is in the sender's cache ---- */
 
 #define PUSHED (64u << 10)
 
@@ -663,7 +673,8 @@ static uint8_t *source(struct node *n)
     return mem;
 }
 
-/* It is there before its receiver has done anything, the signal comes when it does; where it was not let, all comes then. */
+/* It arrives before its receiver does anything, and the signal when it polls; without permission,
+ * both arrive then. */
 static void hot_role(struct node *n)
 {
     struct tt_region *mine;
@@ -698,16 +709,18 @@ static void hot_role(struct node *n)
     node_barrier(n);
 }
 
-static void a_hot_put_is_written_by_its_sender_where_it_may(void **state)
+static void hot_put_is_pushed_if_permitted(void **state)
 {
     struct tt_shm_writer here;
     struct tt_shm_peer nobody = { 0 };
 
-    tt_shm_writer_aim(&here, &nobody, 0, 0);    /* the ranks are forks of a process that has written before: they say their own threads all the same */
+    tt_shm_writer_aim(&here, &nobody, 0, 0);    /* the ranks are forks of a process that has
+                                                   written before: they still register their own
+                                                   threads */
     nodes_run(*state, 2, hot_role);
 }
 
-/* Rank 1 has let rank 0, which has a source. */
+/* Rank 1 has given permission to rank 0, which has a source. */
 static uint8_t *begin_admitted(struct node *n, struct tt_region **mine, struct tt_rkey *key)
 {
     uint8_t *mem;
@@ -720,7 +733,7 @@ static uint8_t *begin_admitted(struct node *n, struct tt_region **mine, struct t
     return mem;
 }
 
-/* As late_writer_role, of a put that is pushed. */
+/* As late_writer_role, for a pushed put. */
 static void late_push_role(struct node *n)
 {
     struct tt_region *mine;
@@ -748,12 +761,13 @@ static void late_push_role(struct node *n)
     node_barrier(n);
 }
 
-static void a_push_that_comes_late_writes_nothing(void **state)
+static void late_push_writes_nothing(void **state)
 {
     nodes_run(*state, 2, late_push_role);
 }
 
-/* Bytes have been pushed; the memory goes before the signal is raised: it is not. And who pushed may be gone by then. */
+/* Bytes have been pushed; the memory is revoked before the signal is raised, so it is not raised.
+ * The pushing rank may have exited. */
 static void pushed_and_gone_role(struct node *n)
 {
     struct tt_region *mine;
@@ -764,7 +778,7 @@ static void pushed_and_gone_role(struct node *n)
         put_hot(n, &key, 0, mem, 1);
         n->board->flag[0] = 1;
         UNTIL(n, n->local[1] == 1);
-        node_tell(n, 1, 1, TT_SIGNAL_SET, 1);
+        node_post_signal(n, 1, 1, TT_SIGNAL_SET, 1);
         UNTIL_IDLE(n, n->board->flag[1]);
         raise(SIGKILL);
     }
@@ -781,12 +795,12 @@ static void pushed_and_gone_role(struct node *n)
     n->ops->dereg(mine);
 }
 
-static void what_was_pushed_into_memory_that_is_gone_does_not_signal(void **state)
+static void push_to_revoked_memory_never_signals(void **state)
 {
     nodes_run(*state, 2, pushed_and_gone_role);
 }
 
-/* Memory is taken back while it is pushed into: nothing changes in it from then on. */
+/* Memory is revoked during a push: nothing in it changes afterwards. */
 static void push_race_role(struct node *n)
 {
     uint8_t *mem;
@@ -824,16 +838,16 @@ static void push_race_role(struct node *n)
         }
         node_barrier(n);
     }
-    if (n->rank == 1)   /* none, where the two share a processor */
+    if (n->rank == 1)   /* none if the two share a processor */
         print_message("%u of %u were taken back midway\n", midway, RACES);
 }
 
-static void nothing_is_pushed_into_memory_that_was_taken_back(void **state)
+static void revoked_memory_is_not_pushed_to(void **state)
 {
     nodes_run(*state, 2, push_race_role);
 }
 
-/* What there is no permit for comes as ever. */
+/* Puts without a permit use the ordinary method. */
 static void permits_role(struct node *n)
 {
     struct tt_region *r[TT_SHM_PERMITS + 1];
@@ -860,12 +874,12 @@ static void permits_role(struct node *n)
     node_barrier(n);
 }
 
-static void there_are_so_many_permits_and_they_come_back(void **state)
+static void push_permits_are_limited_and_returned(void **state)
 {
     nodes_run(*state, 2, permits_role);
 }
 
-/* As stranger_role. */
+/* As stranger_role, for pushes. */
 static void push_stranger_role(struct node *n)
 {
     struct tt_region *mine;
@@ -875,7 +889,7 @@ static void push_stranger_role(struct node *n)
     if (n->rank == 0) {
         struct tt_shm_peer *peer = tt_shm_peer_of(tt_shm_of(n->w), 1);
 
-        peer->nonce_at = 4096;  /* where nobody has a page */
+        peer->nonce_at = 4096;  /* an address that is never mapped */
         put_hot(n, &key, 0, mem, 1);
         CHECK(n, peer->unwritable);
         n->board->flag[0] = 1;
@@ -891,21 +905,22 @@ static void push_stranger_role(struct node *n)
     node_barrier(n);
 }
 
-static void nothing_is_pushed_to_a_process_that_only_has_the_peers_pid(void **state)
+static void reused_pid_is_not_pushed_to(void **state)
 {
     nodes_run(*state, 2, push_stranger_role);
 }
 
-/* ---- peers that cannot be read ---- */
+/* ---- unreadable peers ---- */
 
-/* From here on this process can be read by its like (readable), or by nobody but root. */
+/* Makes this process readable by other processes of the user, or only by root. */
 static void become(struct node *n, bool readable)
 {
     CHECK(n, geteuid() != 0 || setresuid(NOBODY, NOBODY, NOBODY) == 0);
     CHECK(n, prctl(PR_SET_DUMPABLE, readable) == 0);
 }
 
-/* Rank 1 lets nobody read it: so rank 0 may give it no keys of its memory, and it refuses such; the other way it works. */
+/* Rank 1 is unreadable: rank 0 may give it no keys of its memory, and it refuses such keys; the
+ * other direction works. */
 static void unreadable_role(struct node *n)
 {
     struct tt_region *mine;
@@ -935,12 +950,12 @@ static void unreadable_role(struct node *n)
     node_barrier(n);
 }
 
-static void a_peer_that_cannot_be_read_is_given_no_keys(void **state)
+static void unreadable_peer_gets_no_keys(void **state)
 {
     nodes_run(*state, 2, unreadable_role);
 }
 
-/* Rank 0 shuts itself off with a put half read: an error, for both, and no wrong bytes. */
+/* Rank 0 makes itself unreadable during a put: an error on both, and no wrong bytes. */
 static void shut_role(struct node *n)
 {
     struct tt_region *mine, *from;
@@ -965,12 +980,12 @@ static void shut_role(struct node *n)
     node_barrier(n);
 }
 
-static void a_peer_that_shuts_itself_off_is_lost_with_a_reason(void **state)
+static void peer_turning_unreadable_is_lost(void **state)
 {
     nodes_run(*state, 2, shut_role);
 }
 
-/* Rank 1 is opened without. */
+/* Rank 1 is opened without CMA. */
 static void off_role(struct node *n)
 {
     uint8_t *mem = node_memory(n, 64);
@@ -994,7 +1009,7 @@ static void off_role(struct node *n)
     node_barrier(n);
 }
 
-static void without_it_on_one_side_there_is_none_between_the_two(void **state)
+static void cma_needs_both_sides(void **state)
 {
     nodes_run(*state, 2, off_role);
 }
@@ -1019,7 +1034,7 @@ static void lost_role(struct node *n)
         d.key = &key;
         CHECK(n, n->ops->post(n->w, &d, 1) == 1);
         tt_shm_link_lost(tt_shm_of(n->w), tt_shm_peer_of(tt_shm_of(n->w), 1), TUTTI_ERR_SYSTEM);
-        n->board->flag[0] = 1;  /* the memory is its owner's again */
+        n->board->flag[0] = 1;  /* the memory belongs to its owner again */
         UNTIL(n, n->losses[1] == 1);
     } else {
         UNTIL_IDLE(n, n->board->flag[0]);
@@ -1029,14 +1044,14 @@ static void lost_role(struct node *n)
     node_barrier_idle(n);
 }
 
-static void a_put_whose_link_is_lost_does_not_signal_later(void **state)
+static void put_of_lost_link_never_signals(void **state)
 {
     nodes_run(*state, 2, lost_role);
 }
 
 /* ---- */
 
-static _Atomic uint32_t *readable;      /* ranks that could read the other */
+static _Atomic uint32_t *readable;      /* number of ranks that could read the other */
 
 static void probe_role(struct node *n)
 {
@@ -1051,30 +1066,30 @@ int main(void)
     static struct setting one = { .ops = &tt_wire_shm, .lanes = 1, .cma = true };
     const char *seed = getenv("TUTTI_TEST_SEED");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(a_source_that_goes_midway_takes_the_rest_and_the_signal_with_it, &one),
-        cmocka_unit_test_prestate(a_signal_never_comes_with_bytes_from_after_its_source_went, &one),
-        cmocka_unit_test_prestate(what_is_taken_back_by_its_cookie_is_not_read_although_others_send_from_there, &one),
-        cmocka_unit_test_prestate(taking_a_source_back_does_not_wait_for_a_stopped_reader, &one),
-        cmocka_unit_test_prestate(a_source_is_there_while_one_registration_is, &one),
+        cmocka_unit_test_prestate(revoked_source_ends_its_put, &one),
+        cmocka_unit_test_prestate(signal_implies_the_original_bytes, &one),
+        cmocka_unit_test_prestate(revoked_cookie_is_not_read, &one),
+        cmocka_unit_test_prestate(revoke_ignores_a_stopped_reader, &one),
+        cmocka_unit_test_prestate(source_stays_until_last_deregistration, &one),
         cmocka_unit_test_prestate(only_urgent_signals_overtake, &one),
-        cmocka_unit_test_prestate(a_sender_that_dies_midway_is_lost_and_never_signals, &one),
-        cmocka_unit_test_prestate(a_sender_that_becomes_another_program_is_not_read, &one),
-        cmocka_unit_test_prestate(a_sender_that_waits_moves_its_part, &one),
-        cmocka_unit_test_prestate(where_ranks_outnumber_cores_it_leaves_that_to_its_peer, &one),
-        cmocka_unit_test_prestate(a_writer_that_comes_late_writes_nothing, &one),
-        cmocka_unit_test_prestate(what_was_written_of_an_older_ask_does_not_count, &one),
-        cmocka_unit_test_prestate(a_process_that_only_has_the_peers_pid_is_not_written, &one),
-        cmocka_unit_test_prestate(what_two_move_is_whole, &one),
-        cmocka_unit_test_prestate(a_hot_put_is_written_by_its_sender_where_it_may, &one),
-        cmocka_unit_test_prestate(a_push_that_comes_late_writes_nothing, &one),
-        cmocka_unit_test_prestate(what_was_pushed_into_memory_that_is_gone_does_not_signal, &one),
-        cmocka_unit_test_prestate(nothing_is_pushed_into_memory_that_was_taken_back, &one),
-        cmocka_unit_test_prestate(there_are_so_many_permits_and_they_come_back, &one),
-        cmocka_unit_test_prestate(nothing_is_pushed_to_a_process_that_only_has_the_peers_pid, &one),
-        cmocka_unit_test_prestate(a_peer_that_cannot_be_read_is_given_no_keys, &one),
-        cmocka_unit_test_prestate(a_peer_that_shuts_itself_off_is_lost_with_a_reason, &one),
-        cmocka_unit_test_prestate(a_put_whose_link_is_lost_does_not_signal_later, &one),
-        cmocka_unit_test_prestate(without_it_on_one_side_there_is_none_between_the_two, &one),
+        cmocka_unit_test_prestate(dead_sender_never_signals, &one),
+        cmocka_unit_test_prestate(replaced_sender_is_not_read, &one),
+        cmocka_unit_test_prestate(waiting_sender_copies_its_part, &one),
+        cmocka_unit_test_prestate(oversubscribed_sender_leaves_the_copy, &one),
+        cmocka_unit_test_prestate(late_writer_writes_nothing, &one),
+        cmocka_unit_test_prestate(writes_for_old_request_are_ignored, &one),
+        cmocka_unit_test_prestate(reused_pid_is_not_written, &one),
+        cmocka_unit_test_prestate(shared_copy_is_complete, &one),
+        cmocka_unit_test_prestate(hot_put_is_pushed_if_permitted, &one),
+        cmocka_unit_test_prestate(late_push_writes_nothing, &one),
+        cmocka_unit_test_prestate(push_to_revoked_memory_never_signals, &one),
+        cmocka_unit_test_prestate(revoked_memory_is_not_pushed_to, &one),
+        cmocka_unit_test_prestate(push_permits_are_limited_and_returned, &one),
+        cmocka_unit_test_prestate(reused_pid_is_not_pushed_to, &one),
+        cmocka_unit_test_prestate(unreadable_peer_gets_no_keys, &one),
+        cmocka_unit_test_prestate(peer_turning_unreadable_is_lost, &one),
+        cmocka_unit_test_prestate(put_of_lost_link_never_signals, &one),
+        cmocka_unit_test_prestate(cma_needs_both_sides, &one),
     };
 
     one.seed = seed ? strtoull(seed, NULL, 0) : tt_now_ns();

@@ -1,8 +1,8 @@
-/* What is particular to the sockets of shm: strangers on its listener; sockets that are full.
+/* The sockets of shm: unauthenticated peers at its listener, and full sockets.
  *
  *      rank 0 ---- link ---- rank 1
  *        ^                     ^
- *        +-- sockets by hand --+---- rank 2, which has no wire */
+ *        +-- raw sockets ------+---- rank 2, without a transport */
 #include <dirent.h>
 #include <poll.h>
 #include <stddef.h>
@@ -18,13 +18,13 @@
 #include "support/unit.h"
 
 #define COUNT 200
-#define PACKET_BYTES 72         /* of a greeting */
-#define SOON_NS (4 * TT_SECOND) /* less than strangers are given */
-#define SEGMENTS 600            /* more than a socket takes packets */
+#define PACKET_BYTES 72         /* size of a handshake */
+#define SOON_NS (4 * TT_SECOND) /* shorter than the time limit of unauthenticated peers */
+#define SEGMENTS 600            /* more packets than fit into a socket buffer */
 
 enum { SILENT, GONE, SHORT, LONG, GARBAGE, GUESS, STRANGE_KINDS };
 
-/* A connection to that rank's listener, which is named in its address: magic, host, name[16]. */
+/* Connects to that rank's listener, whose name is in its address: magic, host, name[16]. */
 static int dial(struct node *n, uint32_t peer)
 {
     struct sockaddr_un to = { .sun_family = AF_UNIX };
@@ -64,10 +64,10 @@ static void say(int fd, const void *packet, size_t bytes, uint32_t count)
             memcpy(CMSG_DATA(c) + i * sizeof fd, &fd, sizeof fd);
     }
     if (sendmsg(fd, &msg, MSG_NOSIGNAL) < 0)
-        return;                 /* it was hung up already: as good */
+        return;                 /* it was closed already */
 }
 
-/* Descriptors come with all of them but the silent ones: none to ten. */
+/* All except the silent ones carry descriptors: none to ten. */
 static int stranger(struct node *n, uint32_t peer, int i)
 {
     static const uint32_t magic = 0x314d4853, hello = 1;
@@ -89,7 +89,7 @@ static int stranger(struct node *n, uint32_t peer, int i)
     case LONG:
         say(fd, packet, sizeof packet, count);
         break;
-    case GUESS:                 /* all but the secret is right */
+    case GUESS:                 /* all is correct except the secret */
         memcpy(packet, &magic, 4);
         memcpy(packet + 4, &hello, 4);
         memcpy(packet + 8, &n->rank, 4);
@@ -114,7 +114,7 @@ static uint32_t descriptors(void)
     return n;
 }
 
-/* Rank 2 calls in all ways and holds the line. */
+/* Rank 2 connects in all ways and keeps the connections open. */
 static void caller(struct node *n)
 {
     int fds[COUNT];
@@ -162,27 +162,27 @@ static void strangers_role(struct node *n)
     UNTIL(n, descriptors() == before);
     node_barrier(n);
     UNTIL(n, n->board->flag[2]);
-    UNTIL(n, is_quiet(n));      /* who sleeps is not woken for ever by those who wait at the door */
+    UNTIL(n, is_quiet(n));      /* pending connections do not wake a sleeping rank permanently */
     begin_ns = tt_now_ns();
     if (n->rank == 0)
         node_connect(n, 1);
     UNTIL(n, n->ups[!n->rank]);
     CHECK(n, tt_now_ns() - begin_ns < SOON_NS);
     for (uint64_t i = 1; i <= 100; i++) {
-        node_tell(n, !n->rank, 0, TT_SIGNAL_ADD, 1);
+        node_post_signal(n, !n->rank, 0, TT_SIGNAL_ADD, 1);
         UNTIL(n, node_word(n, !n->rank, 0) >= i);
     }
     CHECK(n, n->ups[!n->rank] == 1 && n->losses[!n->rank] == 0 && n->ups[2] == 0 && n->losses[2] == 0);
     node_barrier(n);
 }
 
-static void strangers_leave_nothing_behind_and_keep_nobody_out(void **state)
+static void strangers_leave_nothing_and_block_nobody(void **state)
 {
     nodes_run(*state, 3, strangers_role);
 }
 
-/* Rank 1 has a descriptor of each segment of rank 0, until it hears that the segment is no more; it hears nothing while rank 0 says so. Twice: slots
- * are used again, by fewer. */
+/* Rank 1 has a descriptor of each segment of rank 0 until it is notified that the segment is freed;
+ * it does not poll while rank 0 notifies it. Twice: slots are reused, by fewer segments. */
 static void deaf_role(struct node *n)
 {
     static struct tt_region *region[SEGMENTS];
@@ -206,7 +206,7 @@ static void deaf_role(struct node *n)
     }
 }
 
-static void what_is_freed_while_a_peer_is_busy_is_gone_there_once_it_listens(void **state)
+static void busy_peer_learns_of_freed_segments(void **state)
 {
     nodes_run(*state, 2, deaf_role);
 }
@@ -216,8 +216,8 @@ int main(void)
     static struct setting one = { .ops = &tt_wire_shm, .lanes = 1 };
     const char *seed = getenv("TUTTI_TEST_SEED");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(strangers_leave_nothing_behind_and_keep_nobody_out, &one),
-        cmocka_unit_test_prestate(what_is_freed_while_a_peer_is_busy_is_gone_there_once_it_listens, &one),
+        cmocka_unit_test_prestate(strangers_leave_nothing_and_block_nobody, &one),
+        cmocka_unit_test_prestate(busy_peer_learns_of_freed_segments, &one),
     };
 
     one.seed = seed ? strtoull(seed, NULL, 0) : tt_now_ns();

@@ -1,8 +1,9 @@
-/* What is particular to tcp: strangers and hostile peers on its listening port, addresses that do not answer, interfaces, IPv6.
+/* The tcp transport: unauthenticated and hostile peers on its listening port, unresponsive
+ * addresses, interfaces, IPv6.
  *
  *      rank 0 ---- link ---- rank 1
  *        ^                     ^
- *        +---- raw sockets ----+---- rank 2, which has no wire */
+ *        +---- raw sockets ----+---- rank 2, without a transport */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
@@ -22,7 +23,7 @@
 #include "wire/tcp.h"
 #include "wire/tcp_frame.h"
 
-/* ---- strangers ---- */
+/* ---- unauthenticated peers ---- */
 
 enum { SILENT, GARBAGE, SLOW, WRONG_SECRET, WRONG_TARGET, WRONG_SIZE, WRONG_KIND, SELF, LANE_OF_NOBODY, STRANGE_KINDS };
 
@@ -31,7 +32,7 @@ static int stranger(struct node *n, uint32_t peer, int kind)
     static const uint8_t wrong[16] = "guess";
     struct tt_hello h = hello_to(n, peer);
     uint8_t noise[300];
-    const int fd = dial(n, peer);
+    const int fd = raw_connect(n, peer);
 
     switch (kind) {
     case SILENT:
@@ -68,7 +69,8 @@ static int stranger(struct node *n, uint32_t peer, int kind)
     return fd;
 }
 
-/* Rank 2 opens all kinds of connections, many at a time, while ranks 0 and 1 link up and talk. Each is hung up in the end. */
+/* Rank 2 opens all kinds of connections, many at a time, while ranks 0 and 1 connect and
+ * communicate. All are closed eventually. */
 static void strangers_role(struct node *n)
 {
     enum { COUNT = 300 };
@@ -87,22 +89,22 @@ static void strangers_role(struct node *n)
         node_barrier(n);
         return;
     }
-    node_meet_undisturbed(n);
+    node_connect_undisturbed(n);
 }
 
-static void strangers_are_dropped_and_disturb_nobody(void **state)
+static void strangers_are_dropped_without_effect(void **state)
 {
     nodes_run(*state, 3, strangers_role);
 }
 
-/* ---- a peer that knows the secret and still misbehaves ---- */
+/* ---- an authenticated peer that violates the protocol ---- */
 
-/* A link to rank 0 by hand. */
+/* Establishes a link to rank 0 over a raw socket. */
 static int shake_hands(struct node *n)
 {
     struct tt_hello h = hello_to(n, 0), answer;
     uint8_t in[TT_HELLO_BYTES];
-    const int fd = dial(n, 0);
+    const int fd = raw_connect(n, 0);
 
     say(fd, &h, node_secret, TT_HELLO_BYTES);
     CHECK(n, recv(fd, in, sizeof in, MSG_WAITALL) == sizeof in);
@@ -136,7 +138,7 @@ static const struct {
 };
 #define NBROKEN (sizeof broken / sizeof *broken)
 
-/* The same put to a region that was never there is only late. */
+/* The same put to an unknown region is only dropped as late. */
 static void send_late(int fd)
 {
     const struct tt_frame f = { .kind = TT_FRAME_PUT,
@@ -182,7 +184,7 @@ static void hostile_role(struct node *n)
             UNTIL(n, n->ups[1] && n->losses[2] == 1);
             CHECK(n, n->why[2] == TUTTI_ERR_PROTOCOL && n->ups[2] == 1);
             n->board->flag[0] = (uint32_t)row + 1;
-            node_tell(n, 1, 0, TT_SIGNAL_SET, 1);
+            node_post_signal(n, 1, 0, TT_SIGNAL_SET, 1);
         } else {
             UNTIL(n, n->ups[0] && node_word(n, 0, 0) == 1);
         }
@@ -192,7 +194,7 @@ static void hostile_role(struct node *n)
     }
 }
 
-static void a_broken_frame_ends_its_link_and_no_other(void **state)
+static void broken_frame_ends_only_its_link(void **state)
 {
     nodes_run(*state, 3, hostile_role);
 }
@@ -213,19 +215,21 @@ static void late_role(struct node *n)
     node_open(n);
     if (n->rank == 0) {
         UNTIL(n, n->losses[2] == 1);
-        CHECK(n, n->ups[2] == 1 && n->why[2] == TUTTI_ERR_PEER_LOST);     /* it left; nothing was wrong */
+        /* it left without an error */
+        CHECK(n, n->ups[2] == 1 && n->why[2] == TUTTI_ERR_PEER_LOST);
     }
     node_barrier(n);
 }
 
-static void a_put_to_an_unknown_region_is_only_late(void **state)
+static void put_to_unknown_region_is_late(void **state)
 {
     nodes_run(*state, 3, late_role);
 }
 
 /* ---- words ---- */
 
-/* Rank 2 sends half of a word; rank 0 has it, and shows none of it before the rest has come. */
+/* Rank 2 sends half of a word; rank 0 has received it, and shows none of it before the rest has
+ * arrived. */
 static void word_role(struct node *n)
 {
     const uint8_t word[4] = { 1, 2, 3, 4 };
@@ -240,7 +244,8 @@ static void word_role(struct node *n)
         tt_frame_write(&f, out);
         memcpy(out + TT_FRAME_BYTES, word, sizeof word);
         CHECK(n, send(fd, out, sizeof out - 2, MSG_NOSIGNAL) == sizeof out - 2);
-        UNTIL(n, ioctl(fd, SIOCOUTQ, &unread) == 0 && unread == 0);     /* it is in rank 0's kernel */
+        /* it is in rank 0's kernel */
+        UNTIL(n, ioctl(fd, SIOCOUTQ, &unread) == 0 && unread == 0);
         n->board->flag[0] = 1;
         UNTIL(n, n->board->flag[1]);
         CHECK(n, send(fd, out + sizeof out - 2, 2, MSG_NOSIGNAL) == 2);
@@ -264,19 +269,19 @@ static void word_role(struct node *n)
     node_barrier(n);
 }
 
-static void a_word_is_not_seen_in_part(void **state)
+static void words_are_never_partly_visible(void **state)
 {
     nodes_run(*state, 3, word_role);
 }
 
-/* ---- short messages in a row ---- */
+/* ---- sequences of short messages ---- */
 
 enum { ROW_GROUPS = 300, ROW_MAX = 9, ROW_PLACE = 128, ROW_SHORT = 120, ROW_LONG = 50000, ROW_LONG_AT = 4096 };
 
-/* How the peer ends: with half a frame under way, or after a whole one. */
+/* How the peer ends: with half a frame in flight, or after a complete one. */
 static bool row_ends_within;
 
-/* Message i of the job: its length, and where it goes; of a group only the first may be long. */
+/* Message i of the job: its length and its offset; only the first of a group may be long. */
 static uint32_t row_bytes(uint64_t i, uint32_t in_group)
 {
     return in_group == 0 && i % 11 == 0 ? (uint32_t)(i * 7919 % ROW_LONG) : (uint32_t)(i * 31 % ROW_SHORT);
@@ -287,7 +292,7 @@ static uint32_t row_at(uint32_t bytes, uint32_t in_group)
     return bytes > ROW_SHORT ? ROW_LONG_AT : 64 + in_group * ROW_PLACE;
 }
 
-/* Sends bytes in some pieces, with pauses in which rank 0 looks in vain. */
+/* Sends bytes in several pieces, with pauses in which rank 0 polls without result. */
 static void in_pieces(struct node *n, int fd, const uint8_t *data, uint32_t bytes)
 {
     while (bytes > 0) {
@@ -329,7 +334,7 @@ static void row_sender(struct node *n)
     close(fd);
 }
 
-/* Whether who sleeps would be woken, though all has been seen. */
+/* Returns whether a sleeping rank would be woken although all data was processed. */
 static bool row_wakes(struct node *n)
 {
     struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
@@ -360,11 +365,11 @@ static void row_receiver(struct node *n)
         if (group % 4 == 1)
             CHECK(n, !row_wakes(n) && !n->w->unheard);
         if (group % 3 == 0)
-            node_tell(n, 2, 0, TT_SIGNAL_SET, group);
+            node_post_signal(n, 2, 0, TT_SIGNAL_SET, group);
         n->board->flag[0] = group + 1;
     }
     CHECK(n, peeked > ROW_GROUPS / 10);
-    UNTIL(n, n->w->unheard || n->losses[2]);    /* nobody has wanted to sleep for a while */
+    UNTIL(n, n->w->unheard || n->losses[2]);    /* arm was not called for a while */
     UNTIL(n, n->losses[2] == 1);
     CHECK(n, n->why[2] == TUTTI_ERR_PEER_LOST && node_word(n, 2, 0) == i);
 }
@@ -383,7 +388,7 @@ static void row_role(struct node *n)
     node_barrier(n);
 }
 
-static void short_messages_in_a_row_are_seen_once_and_their_end_too(void **state)
+static void short_messages_arrive_exactly_once(void **state)
 {
     for (int within = 0; within < 2; within++) {
         row_ends_within = within;
@@ -395,7 +400,8 @@ static void short_messages_in_a_row_are_seen_once_and_their_end_too(void **state
 
 enum { LENGTH_ROUNDS = 40, LENGTH_BYTES = 1024 };
 
-/* Whether the kernel takes the other end for sending segments as long as the first one, or as long as loopback has them. */
+/* Returns whether the kernel assumes that the other end sends segments as long as the first one, or
+ * as long as loopback permits. */
 static bool believes_the_first(struct node *n, uint32_t peer)
 {
     const struct tt_tcp_link *link = tt_sparse_get(&tt_tcp_of(n->w)->links, peer);
@@ -406,7 +412,8 @@ static bool believes_the_first(struct node *n, uint32_t peer)
     return info.tcpi_rcv_mss >= (info.tcpi_advmss < TT_TCP_LONG_BYTES ? info.tcpi_advmss : TT_TCP_LONG_BYTES);
 }
 
-/* Messages that are as long as each other, one at a time and each alone on its way: by their lengths the kernel would believe that no segment is longer. */
+/* Messages of equal length, sent one at a time: from their lengths the kernel would conclude that
+ * no segment is longer. */
 static void length_role(struct node *n)
 {
     static uint8_t out[LENGTH_BYTES];
@@ -434,7 +441,7 @@ static void length_role(struct node *n)
     }
 }
 
-static void equal_messages_do_not_pass_for_the_longest_segments(void **state)
+static void equal_lengths_keep_segment_estimate(void **state)
 {
     nodes_run(*state, 2, length_role);
 }
@@ -442,10 +449,11 @@ static void equal_messages_do_not_pass_for_the_longest_segments(void **state)
 /* ---- closing ---- */
 
 #define LAST_BYTES 60000
-#define LAST_PUTS 2000          /* more than sockets hold that nobody reads */
+#define LAST_PUTS 2000          /* more than socket buffers hold without a reader */
 
-/* Rank 2 reads nothing, and asks for two acknowledgements; rank 0 closes with a lane that is blocked, one acknowledgement queued and the other due:
- * its last flush may queue that, too, while memory is still registered. */
+/* Rank 2 reads nothing, and requests two acknowledgements. Rank 0 closes with a blocked lane, one
+ * acknowledgement queued and the other due: its last flush may queue that, too, while memory is
+ * still registered. */
 static void last_asker(struct node *n)
 {
     static uint8_t in[1 << 16];
@@ -501,22 +509,24 @@ static void last_role(struct node *n)
         last_closer(n);
 }
 
-static void a_wire_closes_with_answers_due_and_memory_registered(void **state)
+static void wire_closes_with_pending_acknowledgements(void **state)
 {
     nodes_run(*state, 3, last_role);
 }
 
-static void lanes_are_limited_by_how_far_the_layout_of_now_has_the_peer(void **state)
+static void lane_limits_follow_the_layout(void **state)
 {
     struct tt_layout l = { 0 };
     struct tt_tcp t = { .conf = { .rank = 0, .layout = &l }, .limits = tt_lane_limits_default };
     const struct tt_tcp_link link = { .tcp = &t, .peer = 2 };
 
     (void)state;
-    assert_int_equal(tt_tcp_lane_bytes(&link), tt_lane_limits_default.bytes[TT_NEAR_RACK]);     /* nothing is known yet */
+    /* nothing is known yet */
+    assert_int_equal(tt_tcp_lane_bytes(&link), tt_lane_limits_default.bytes[TT_NEAR_RACK]);
     tt_layout_regular(&l, 4, 2, 1, 1, TT_NODE_MESH);
     assert_int_equal(tt_tcp_lane_bytes(&link), tt_lane_limits_default.bytes[TT_NEAR_RACK]);
-    for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN; d++)    /* each host is found to be far from the other */
+    for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN; d++)    /* the measured distance between the
+                                                           hosts */
         l.group_ranks[d] = 2;
     assert_int_equal(tt_tcp_lane_bytes(&link), tt_lane_limits_default.bytes[TT_NEAR_WAN]);
     t.conf.layout = NULL;
@@ -527,7 +537,7 @@ static void lanes_are_limited_by_how_far_the_layout_of_now_has_the_peer(void **s
 
 enum { PACED_PUTS = 60, PACED_ROOM = 300 << 10 };
 
-/* Both put messages of all lengths, some inline, each cut into pieces that end anywhere in them. */
+/* Both put messages of all lengths, some inline, each split into pieces at any offset. */
 static void paced_role(struct node *n)
 {
     uint8_t *source = node_memory(n, PACED_ROOM);
@@ -563,10 +573,11 @@ static void paced_role(struct node *n)
         UNTIL(n, i % 3 == 0 || n->local[i] == 1);
         node_barrier(n);
     }
-    CHECK(n, (link->lanes[0].queues[TT_TCP_BULK].tail > 0) == (link->nlanes == 1));     /* urgent ones have it for themselves */
+    /* urgent ones have it for themselves */
+    CHECK(n, (link->lanes[0].queues[TT_TCP_BULK].tail > 0) == (link->nlanes == 1));
 }
 
-static void what_is_cut_into_pieces_arrives_whole(void **state)
+static void split_puts_arrive_complete(void **state)
 {
     struct setting s = *(const struct setting *)*state;
 
@@ -575,7 +586,7 @@ static void what_is_cut_into_pieces_arrives_whole(void **state)
     nodes_run(&s, 2, paced_role);
 }
 
-/* ---- puts that take few of the lanes ---- */
+/* ---- puts limited to some of the lanes ---- */
 
 enum { FEW_PUTS = 24, FEW_BYTES = 40 << 10 };
 
@@ -617,7 +628,7 @@ static void few_role(struct node *n)
     CHECK(n, link->lanes[2].queues[TT_TCP_BULK].tail == 0);
 }
 
-static void puts_take_no_more_lanes_than_they_may(void **state)
+static void puts_respect_their_lane_limit(void **state)
 {
     struct setting s = *(const struct setting *)*state;
 
@@ -625,18 +636,21 @@ static void puts_take_no_more_lanes_than_they_may(void **state)
     nodes_run(&s, 2, few_role);
 }
 
-/* ---- lanes that drain, and one that does not ---- */
+/* ---- several lanes, one of which is blocked ---- */
 
 enum { SLOW_LANES = 4, SLOW_PUT = 32 << 10, SLOW_FRAME = SLOW_PUT + TT_FRAME_BYTES, SLOW_PUTS = 900 };
 #define SLOW_BOUND (4ull << 20)         /* lane limit of nodes */
-#define SLOW_KERNEL (2ull << 20)        /* more than two kernels keep of a connection whose reader has a small buffer */
+#define SLOW_KERNEL \
+    (2ull << 20) /* more than two kernels buffer for a connection whose
+                                           reader has a small buffer */
 
-/* One more lane by hand to rank 0, whose kernel here takes little before it is read. */
+/* Opens one more lane to rank 0 over a raw socket, whose kernel buffers little before it is
+ * read. */
 static int open_lane(struct node *n, uint16_t lane)
 {
     struct tt_hello h = hello_to(n, 0), answer;
     uint8_t in[TT_HELLO_BYTES];
-    const int fd = dial(n, 0), little = 128 << 10;
+    const int fd = raw_connect(n, 0), little = 128 << 10;
 
     CHECK(n, setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &little, sizeof little) == 0);
     h.lanes = SLOW_LANES;
@@ -649,7 +663,7 @@ static int open_lane(struct node *n, uint16_t lane)
     return fd;
 }
 
-/* Reads what has come on the lanes from `first` on, until they brought `bytes` in all; got[lane] counts. */
+/* Reads the data on the lanes from `first` on, until it is `bytes` in total; got[lane] counts. */
 static void drain(struct node *n, const int *fds, int first, uint64_t bytes, uint64_t *got)
 {
     static uint8_t trash[65536];
@@ -670,7 +684,8 @@ static void drain(struct node *n, const int *fds, int first, uint64_t bytes, uin
     }
 }
 
-/* Rank 2 is a peer of four lanes that reads nothing at first, then all lanes but the first, then that one too. */
+/* Rank 2 is a peer with four lanes that reads nothing at first, then all lanes except the first,
+ * then that one too. */
 static void read_lanes(struct node *n)
 {
     const uint64_t all = (uint64_t)SLOW_PUTS * SLOW_FRAME;
@@ -726,7 +741,7 @@ static void slow_role(struct node *n)
     node_barrier(n);
 }
 
-static void a_lane_that_does_not_drain_holds_a_bounded_amount_and_the_others_carry_the_rest(void **state)
+static void blocked_lane_is_bounded_and_bypassed(void **state)
 {
     struct setting s = *(const struct setting *)*state;
 
@@ -747,7 +762,7 @@ static const struct {
     { "from before the first", { 1, 0 }, { FIRST, FIRST | TT_DQPLB_SEQ_MASK } },
 };
 
-/* Rank 1 says such on two lanes by hand. */
+/* Rank 1 sends such numbers on two raw lanes. */
 static void odd_role(struct node *n)
 {
     for (size_t row = 0; row < sizeof odd / sizeof *odd; row++) {
@@ -779,7 +794,7 @@ static void odd_role(struct node *n)
     }
 }
 
-static void numbers_that_no_right_sender_gives_end_the_link(void **state)
+static void invalid_numbers_end_the_link(void **state)
 {
     struct setting s = *(const struct setting *)*state;
 
@@ -787,7 +802,8 @@ static void numbers_that_no_right_sender_gives_end_the_link(void **state)
     nodes_run(&s, 2, odd_role);
 }
 
-/* Of a link on which nothing is under way: as if so many messages had come and gone in both directions, and the peer knew of `acked`. */
+/* Ages an idle link: as if this number of messages had been exchanged in both directions, and the
+ * peer had received `acked`. */
 static void link_age(struct tt_tcp_link *link, uint64_t messages, uint64_t acked)
 {
     link->next_number = link->receiver.expected = messages;
@@ -796,7 +812,8 @@ static void link_age(struct tt_tcp_link *link, uint64_t messages, uint64_t acked
 
 enum { WRAP_PUTS = 400, WRAP_BYTES = 2000 };
 
-/* Both put messages, each behind a fence, some inline, while the numbers wrap. Who sees a signal has all before it. */
+/* Both put messages, each behind a fence, some inline, while the numbers wrap. If a signal is
+ * visible, so is everything before it. */
 static void wrap_role(struct node *n)
 {
     const uint64_t room = (uint64_t)WRAP_PUTS * WRAP_BYTES, first = (5ull << 24) - WRAP_PUTS / 2;
@@ -811,7 +828,7 @@ static void wrap_role(struct node *n)
     CHECK(n, n->ops->reg(n->w, NULL, room, &mine) == TUTTI_OK && n->ops->reg(n->w, source, room, &from) == TUTTI_OK);
     node_share(n, 0, mine);
     link = tt_sparse_get(&tt_tcp_of(n->w)->links, !n->rank);
-    node_tell(n, !n->rank, 1, TT_SIGNAL_SET, 1);
+    node_post_signal(n, !n->rank, 1, TT_SIGNAL_SET, 1);
     UNTIL(n, node_word(n, !n->rank, 1) == 1);   /* and what a connection begins with */
     node_barrier(n);
     link_age(link, first, first);
@@ -849,7 +866,8 @@ static void numbers_may_wrap(void **state)
     nodes_run(&s, 2, wrap_role);
 }
 
-/* Nobody asks for an acknowledgement; but that many messages without one would take more numbers than can be told apart. */
+/* No acknowledgement is requested; but this number of messages without one would exceed the range
+ * of distinguishable numbers. */
 static void unasked_role(struct node *n)
 {
     struct tt_tcp_link *link;
@@ -861,23 +879,23 @@ static void unasked_role(struct node *n)
     link_age(link, TT_TCP_AHEAD / 4 - 3, 0);
     node_barrier(n);
     for (uint64_t i = 1; i <= 5; i++)
-        node_tell(n, !n->rank, 0, TT_SIGNAL_SET, i);
+        node_post_signal(n, !n->rank, 0, TT_SIGNAL_SET, i);
     UNTIL(n, node_word(n, !n->rank, 0) == 5 && link->acked >= TT_TCP_AHEAD / 4);
     node_barrier(n);
-    link->next_number = link->acked + TT_TCP_AHEAD;     /* as far as it may go */
+    link->next_number = link->acked + TT_TCP_AHEAD;     /* as far as permitted */
     d = node_signal(n, !n->rank, 0, TT_SIGNAL_SET, 6);
     CHECK(n, n->ops->post(n->w, &d, 1) == 0);
     node_barrier(n);
 }
 
-static void one_lane_acknowledges_now_and_then_unasked(void **state)
+static void single_lane_acknowledges_unasked(void **state)
 {
     nodes_run(*state, 2, unasked_role);
 }
 
-/* ---- lanes to a peer that is far away ---- */
+/* ---- lanes to a distant peer ---- */
 
-/* Sleeps as a process does that has nothing else to do; true once the wire wakes it. */
+/* Sleeps like an idle process. Returns true when the transport wakes it. */
 static bool is_woken(struct node *n)
 {
     struct pollfd p = { .events = POLLIN };
@@ -887,7 +905,7 @@ static bool is_woken(struct node *n)
     return poll(&p, 1, 60000) == 1;
 }
 
-/* Rank 1 reads nothing, so no event tells rank 0 to go on with its lane. */
+/* Rank 1 reads nothing, so no event lets rank 0 continue with its lane. */
 static void far_role(struct node *n)
 {
     struct tt_tcp_link *link;
@@ -907,7 +925,7 @@ static void far_role(struct node *n)
     t = tt_tcp_of(n->w);
     link = tt_sparse_get(&t->links, 1);
     lane = &link->lanes[0];
-    CHECK(n, lane->far_ns == 0 && t->nfar_blocked == 0);    /* this machine */
+    CHECK(n, lane->far_ns == 0 && t->nfar_blocked == 0);    /* on this machine */
     lane->far_ns = 3000000;
     CHECK(n, n->ops->reg(n->w, node_memory(n, SLOW_PUT), SLOW_PUT, &region) == TUTTI_OK);
     d = node_put(&n->link[1].theirs, 0, region->mem, SLOW_PUT);
@@ -924,12 +942,13 @@ static void far_role(struct node *n)
         CHECK(n, lane->try_ns >= try_ns + lane->far_ns);
     }
     node_barrier_idle(n);
-    UNTIL(n, n->nlocal == posted && !lane->blocked);    /* through TLS, the last record may leave later than its put is complete here */
+    UNTIL(n, n->nlocal == posted && !lane->blocked);    /* with TLS, the last record may be sent
+                                                           after its put has completed here */
     CHECK(n, t->nfar_blocked == 0 && tt_tcp_far_deadline(t) == TT_NEVER);
     node_barrier(n);
 }
 
-static void a_far_lane_that_is_blocked_is_tried_without_an_event(void **state)
+static void blocked_distant_lane_is_retried(void **state)
 {
     struct setting s = *(const struct setting *)*state;
 
@@ -940,7 +959,7 @@ static void a_far_lane_that_is_blocked_is_tried_without_an_event(void **state)
 
 /* ---- addresses ---- */
 
-/* A port of this host where a listener takes connections and never says anything; or, with none, where nobody listens. */
+/* Returns a port of this host with a listener that never replies, or without a listener. */
 static uint16_t odd_port(struct node *n, bool listening, int *fd)
 {
     struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -973,7 +992,7 @@ static void refused_role(struct node *n)
     node_open(n);
     blob = odd_address(n, odd_port(n, false, &fd));
     CHECK(n, n->ops->connect(n->w, peer, &blob) == TUTTI_OK);
-    while (n->losses[peer] == 0) {     /* also for one who sleeps in between */
+    while (n->losses[peer] == 0) {     /* also for a rank that sleeps in between */
         struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
 
         CHECK(n, p.fd < 0 || poll(&p, 1, 60000) == 1);
@@ -984,14 +1003,15 @@ static void refused_role(struct node *n)
     node_barrier(n);
 }
 
-static void an_address_where_nobody_listens_is_told_soon(void **state)
+static void missing_listener_is_reported_soon(void **state)
 {
     nodes_run(*state, 2, refused_role);
 }
 
 #define STARVED_TIMES 12        /* more than the attempts after which a peer counts as lost */
 
-/* Rank 0 would call, and may have no more descriptors. That is not rank 1's fault: it is called when there is one. */
+/* Rank 0 must connect, but has no free descriptors. This is not rank 1's fault: rank 0 connects
+ * when there is one. */
 static void starved_role(struct node *n)
 {
     struct rlimit before;
@@ -1000,7 +1020,7 @@ static void starved_role(struct node *n)
     if (n->rank == 0) {
         before = unit_descriptors_end();
         node_connect(n, 1);
-        for (uint32_t woken = 0; woken < STARVED_TIMES; woken++) {      /* once for each time that it is tried */
+        for (uint32_t woken = 0; woken < STARVED_TIMES; woken++) {      /* once for each attempt */
             struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
 
             CHECK(n, p.fd < 0 || poll(&p, 1, 60000) == 1);
@@ -1013,13 +1033,13 @@ static void starved_role(struct node *n)
     node_barrier(n);
 }
 
-static void who_has_no_descriptor_to_call_with_calls_later(void **state)
+static void missing_descriptor_delays_the_connect(void **state)
 {
     nodes_run(*state, 2, starved_role);
 }
 
-/* Rank 0, the lower one, is told a wrong address where something listens but says nothing. Rank 1's own connection waits behind
- * that attempt, and is taken when it proves dead. */
+/* Rank 0, the lower one, has a wrong address with an unresponsive listener. Rank 1's own connection
+ * waits behind that attempt, and is accepted when the attempt fails. */
 static void silent_role(struct node *n)
 {
     struct tt_blob blob;
@@ -1044,7 +1064,7 @@ static void silent_role(struct node *n)
         close(fd);
 }
 
-static void a_silent_address_does_not_keep_a_peer_out(void **state)
+static void silent_address_does_not_block_peer(void **state)
 {
     nodes_run(*state, 2, silent_role);
 }
@@ -1062,7 +1082,7 @@ static void six_role(struct node *n)
     if (n->rank == 0)
         CHECK(n, n->ops->connect(n->w, 1, &blob) == TUTTI_OK);
     UNTIL(n, n->ups[!n->rank]);
-    node_tell(n, !n->rank, 0, TT_SIGNAL_SET, 1);
+    node_post_signal(n, !n->rank, 0, TT_SIGNAL_SET, 1);
     UNTIL(n, node_word(n, !n->rank, 0) == 1);
     node_barrier(n);
 }
@@ -1080,7 +1100,7 @@ static void ipv6_connects(void **state)
     nodes_run(*state, 2, six_role);
 }
 
-/* Without loopback, ranks of one host meet on whatever else there is. */
+/* Without loopback, ranks of one host connect over any other address. */
 static void outside_role(struct node *n)
 {
     n->interfaces = "^lo";
@@ -1088,7 +1108,7 @@ static void outside_role(struct node *n)
     for (uint8_t i = 0; i < address_of(n, n->rank).count; i++)
         CHECK(n, address_of(n, n->rank).endpoints[i].ip[0] != 127);
     node_connect_all(n);
-    node_tell(n, !n->rank, 0, TT_SIGNAL_SET, 1);
+    node_post_signal(n, !n->rank, 0, TT_SIGNAL_SET, 1);
     UNTIL(n, node_word(n, !n->rank, 0) == 1);
     node_barrier(n);
 }
@@ -1101,12 +1121,12 @@ static void the_interface_rule_is_kept(void **state)
 
     assert_int_equal(tt_wire_tcp.open(&w, &nowhere), TUTTI_ERR_UNSUPPORTED);
     if (tt_wire_tcp.open(&w, &outside) != TUTTI_OK)
-        skip();     /* a machine with nothing but loopback */
+        skip();     /* a machine with only loopback */
     tt_wire_tcp.close(w);
     nodes_run(*state, 2, outside_role);
 }
 
-static void an_address_of_another_wire_is_unsupported(void **state)
+static void address_of_another_wire_is_unsupported(void **state)
 {
     const struct tt_wire_conf conf = { .nranks = 2, .secret = node_secret };
     struct tt_blob blob = { .bytes = 5, .data = "shm!" };
@@ -1121,8 +1141,9 @@ static void an_address_of_another_wire_is_unsupported(void **state)
     tt_wire_tcp.close(w);
 }
 
-/* Several wires of a process take the ports that there are, one each; and tell where these are forwarded from. */
-static void the_ports_that_are_allowed_are_used_and_no_others(void **state)
+/* Several transports of a process use the permitted ports, one each, and publish the forwarded
+ * ports. */
+static void only_permitted_ports_are_used(void **state)
 {
     struct tt_outside outside = { .family = 6, .ip = { 0x20, 0x01, [15] = 7 } };
     struct tt_wire_conf conf = { .nranks = 2, .secret = node_secret, .outside = &outside };
@@ -1133,7 +1154,8 @@ static void the_ports_that_are_allowed_are_used_and_no_others(void **state)
 
     (void)state;
     for (int again = 0; again < 2; again++) {
-        assert_int_equal(tt_wire_tcp.open(&w[2], &conf), TUTTI_OK);    /* one that is free, and with luck another one beside it */
+        /* a free one, and possibly its neighbour */
+        assert_int_equal(tt_wire_tcp.open(&w[2], &conf), TUTTI_OK);
         assert_int_equal(tt_wire_tcp.address(w[2], &blob), TUTTI_OK);
         assert_true(tt_tcp_address_read(&a, &blob));
         tt_wire_tcp.close(w[2]);
@@ -1163,29 +1185,29 @@ int main(void)
     const char *seed = getenv("TUTTI_TEST_SEED");
     static struct setting one = { .ops = &tt_wire_tcp, .lanes = 1 };
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(strangers_are_dropped_and_disturb_nobody, &one),
-        cmocka_unit_test_prestate(a_broken_frame_ends_its_link_and_no_other, &one),
-        cmocka_unit_test_prestate(a_put_to_an_unknown_region_is_only_late, &one),
-        cmocka_unit_test_prestate(a_word_is_not_seen_in_part, &one),
-        cmocka_unit_test_prestate(short_messages_in_a_row_are_seen_once_and_their_end_too, &one),
-        cmocka_unit_test_prestate(equal_messages_do_not_pass_for_the_longest_segments, &one),
-        cmocka_unit_test_prestate(a_wire_closes_with_answers_due_and_memory_registered, &one),
-        cmocka_unit_test_prestate(what_is_cut_into_pieces_arrives_whole, &one),
-        cmocka_unit_test_prestate(puts_take_no_more_lanes_than_they_may, &one),
-        cmocka_unit_test_prestate(a_lane_that_does_not_drain_holds_a_bounded_amount_and_the_others_carry_the_rest,
+        cmocka_unit_test_prestate(strangers_are_dropped_without_effect, &one),
+        cmocka_unit_test_prestate(broken_frame_ends_only_its_link, &one),
+        cmocka_unit_test_prestate(put_to_unknown_region_is_late, &one),
+        cmocka_unit_test_prestate(words_are_never_partly_visible, &one),
+        cmocka_unit_test_prestate(short_messages_arrive_exactly_once, &one),
+        cmocka_unit_test_prestate(equal_lengths_keep_segment_estimate, &one),
+        cmocka_unit_test_prestate(wire_closes_with_pending_acknowledgements, &one),
+        cmocka_unit_test_prestate(split_puts_arrive_complete, &one),
+        cmocka_unit_test_prestate(puts_respect_their_lane_limit, &one),
+        cmocka_unit_test_prestate(blocked_lane_is_bounded_and_bypassed,
                                   &one),
-        cmocka_unit_test_prestate(numbers_that_no_right_sender_gives_end_the_link, &one),
+        cmocka_unit_test_prestate(invalid_numbers_end_the_link, &one),
         cmocka_unit_test_prestate(numbers_may_wrap, &one),
-        cmocka_unit_test_prestate(one_lane_acknowledges_now_and_then_unasked, &one),
-        cmocka_unit_test_prestate(a_far_lane_that_is_blocked_is_tried_without_an_event, &one),
-        cmocka_unit_test_prestate(an_address_where_nobody_listens_is_told_soon, &one),
-        cmocka_unit_test_prestate(who_has_no_descriptor_to_call_with_calls_later, &one),
-        cmocka_unit_test_prestate(a_silent_address_does_not_keep_a_peer_out, &one),
+        cmocka_unit_test_prestate(single_lane_acknowledges_unasked, &one),
+        cmocka_unit_test_prestate(blocked_distant_lane_is_retried, &one),
+        cmocka_unit_test_prestate(missing_listener_is_reported_soon, &one),
+        cmocka_unit_test_prestate(missing_descriptor_delays_the_connect, &one),
+        cmocka_unit_test_prestate(silent_address_does_not_block_peer, &one),
         cmocka_unit_test_prestate(ipv6_connects, &one),
         cmocka_unit_test_prestate(the_interface_rule_is_kept, &one),
-        cmocka_unit_test(an_address_of_another_wire_is_unsupported),
-        cmocka_unit_test(the_ports_that_are_allowed_are_used_and_no_others),
-        cmocka_unit_test(lanes_are_limited_by_how_far_the_layout_of_now_has_the_peer),
+        cmocka_unit_test(address_of_another_wire_is_unsupported),
+        cmocka_unit_test(only_permitted_ports_are_used),
+        cmocka_unit_test(lane_limits_follow_the_layout),
     };
 
     one.seed = seed ? strtoull(seed, NULL, 0) : tt_now_ns();

@@ -25,7 +25,7 @@ static struct tt_frame a_put(void)
                               .signal_value = UINT64_MAX };
 }
 
-static void a_frame_is_read_as_it_was_written(void **state)
+static void frame_is_read_as_written(void **state)
 {
     const struct tt_frame put = a_put();
     uint8_t header[TT_FRAME_BYTES], again[TT_FRAME_BYTES];
@@ -42,7 +42,7 @@ static void a_frame_is_read_as_it_was_written(void **state)
     assert_memory_equal(header + 4, "\x04\x03\x02\x80", 4);     /* little-endian */
 }
 
-/* Each row spoils one thing of a good frame. */
+/* Each row makes one thing of a valid frame invalid. */
 static void no_dishonest_frame_is_read(void **state)
 {
     static const struct {
@@ -103,7 +103,7 @@ static void only_the_secret_opens(void **state)
         const size_t at = bit / 8;
 
         if (at == 5 || at == 6 || at == 7)
-            continue;   /* another kind or lane may be right */
+            continue;   /* another kind or lane may be valid */
         bytes[at] ^= (uint8_t)(1u << bit % 8);
         assert_false(tt_hello_read(&read, secret, bytes));
         bytes[at] ^= (uint8_t)(1u << bit % 8);
@@ -119,7 +119,8 @@ static void a_full_address_fits_a_blob(void **state)
     uint8_t ip[16];
 
     (void)state;
-    for (int i = 0; i < 2 * TT_TCP_ENDPOINTS; i++) {    /* what does not fit is left out, and what is there is not added again */
+    for (int i = 0; i < 2 * TT_TCP_ENDPOINTS; i++) {    /* what does not fit is omitted, and
+                                                           duplicates are not added */
         memset(ip, i / 2 + 1, sizeof ip);
         tt_tcp_address_add(&a, i / 2 == 2 ? 4 : 6, ip);
     }
@@ -136,11 +137,11 @@ static void a_full_address_fits_a_blob(void **state)
         cut.bytes = bytes;
         assert_false(tt_tcp_address_read(&read, &cut));
     }
-    blob.data[blob.bytes++] = 0;    /* longer is no better */
+    blob.data[blob.bytes++] = 0;    /* longer is invalid, too */
     assert_false(tt_tcp_address_read(&read, &blob));
 }
 
-static void an_address_that_names_more_endpoints_than_it_has_is_refused(void **state)
+static void address_with_missing_endpoints_is_refused(void **state)
 {
     const struct tt_tcp_address good = {
         .count = 2, .rails = 2, .outside = 2, .endpoints = { { .family = 4 }, { .family = 4 } }
@@ -160,7 +161,7 @@ static void an_address_that_names_more_endpoints_than_it_has_is_refused(void **s
     assert_false(tt_tcp_address_read(&read, &blob));
 }
 
-static void many_rails_of_ipv4_fit_an_address(void **state)
+static void many_ipv4_rails_fit_an_address(void **state)
 {
     struct tt_tcp_address a = { .port = 1 }, read;
     struct tt_blob blob;
@@ -180,12 +181,12 @@ static void many_rails_of_ipv4_fit_an_address(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_frame_is_read_as_it_was_written),
+        cmocka_unit_test(frame_is_read_as_written),
         cmocka_unit_test(no_dishonest_frame_is_read),
         cmocka_unit_test(only_the_secret_opens),
         cmocka_unit_test(a_full_address_fits_a_blob),
-        cmocka_unit_test(an_address_that_names_more_endpoints_than_it_has_is_refused),
-        cmocka_unit_test(many_rails_of_ipv4_fit_an_address),
+        cmocka_unit_test(address_with_missing_endpoints_is_refused),
+        cmocka_unit_test(many_ipv4_rails_fit_an_address),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

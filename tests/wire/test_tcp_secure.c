@@ -1,8 +1,8 @@
-/* Who comes to a port of the tcp wire where TLS is asked for, and has no token.
+/* Connections without a token to a port of the tcp transport with TLS.
  *
  *      rank 0 ---- TLS ---- rank 1
  *        ^                     ^
- *        +---- anything -------+---- rank 2, which has no wire */
+ *        +---- anything -------+---- rank 2, without a transport */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -23,8 +23,9 @@
 
 enum { GARBAGE, PLAIN, WRONG, RIGHT_BUT_NO_HELLO, STRANGE_KINDS };
 
-/* Says HELLO through TLS with that token, as far as the other end lets it. */
-static struct tt_stream *whisper(struct node *n, uint32_t peer, int fd, struct tt_secure *secure, const uint8_t key[16])
+/* Sends HELLO over TLS with that token, as far as the other end permits it. */
+static struct tt_stream *hello_over_tls(struct node *n, uint32_t peer, int fd, struct tt_secure *secure,
+                                        const uint8_t key[16])
 {
     const struct tt_hello h = hello_to(n, peer);
     const uint64_t until_ns = node_deadline();
@@ -45,12 +46,12 @@ static struct tt_stream *whisper(struct node *n, uint32_t peer, int fd, struct t
     return s;
 }
 
-/* A connection of that kind, over when the other end has hung up. */
+/* Opens a connection of that kind; returns when the other end has closed it. */
 static void come(struct node *n, uint32_t peer, int kind, struct tt_secure *right, struct tt_secure *wrong)
 {
     static const uint8_t guess[16] = "guess";
     const struct tt_hello h = hello_to(n, peer);
-    const int fd = dial(n, peer);
+    const int fd = raw_connect(n, peer);
     struct tt_stream *s = NULL;
     uint8_t noise[300];
 
@@ -58,12 +59,12 @@ static void come(struct node *n, uint32_t peer, int kind, struct tt_secure *righ
         noise[i] = (uint8_t)tt_prng_u64(&n->prng);
     if (kind == GARBAGE)
         CHECK(n, send(fd, noise, sizeof noise, MSG_NOSIGNAL) > 0);
-    else if (kind == PLAIN)     /* it has the job's secret, and yet */
+    else if (kind == PLAIN)     /* it has the job's secret, but no TLS */
         say(fd, &h, node_secret, TT_HELLO_BYTES);
     else if (kind == WRONG)
-        s = whisper(n, peer, fd, wrong, node_secret);
+        s = hello_over_tls(n, peer, fd, wrong, node_secret);
     else if (kind == RIGHT_BUT_NO_HELLO)
-        s = whisper(n, peer, fd, right, guess);
+        s = hello_over_tls(n, peer, fd, right, guess);
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
     CHECK(n, hangs_up(fd));
     if (s)
@@ -85,15 +86,16 @@ static void strangers_role(struct node *n)
 {
     if (n->rank == 2) {
         struct tt_secure *right = secure_of(n, NODE_TOKEN), *wrong = secure_of(n, WRONG_TOKEN);
-        static const uint8_t half[] = { 22, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3 };     /* of a ClientHello */
+        /* of a ClientHello */
+        static const uint8_t half[] = { 22, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3 };
         int silent[100];
 
         node_barrier(n);
         for (size_t i = 0; i < sizeof silent / sizeof *silent; i++)
-            silent[i] = dial(n, (uint32_t)i % 2);
+            silent[i] = raw_connect(n, (uint32_t)i % 2);
         for (size_t i = 0; i < sizeof silent / sizeof *silent; i += 3)
             if (send(silent[i], half, sizeof half, MSG_NOSIGNAL) < 0)
-                continue;   /* it was hung up already: as good */
+                continue;   /* it was closed already */
         n->board->flag[0] = 1;
         for (int kind = 0; kind < STRANGE_KINDS; kind++)
             for (uint32_t peer = 0; peer < 2; peer++)
@@ -108,15 +110,15 @@ static void strangers_role(struct node *n)
         node_barrier(n);
         return;
     }
-    node_meet_undisturbed(n);
+    node_connect_undisturbed(n);
 }
 
-static void strangers_at_a_secure_port_are_dropped_and_disturb_nobody(void **state)
+static void strangers_at_secure_port_are_dropped(void **state)
 {
     nodes_run(*state, 3, strangers_role);
 }
 
-/* Also for one who sleeps in between: what TLS waits for must wake it. */
+/* Also for a rank that sleeps in between: TLS progress must wake it. */
 static void parted_role(struct node *n)
 {
     const uint32_t peer = !n->rank;
@@ -140,12 +142,12 @@ static void parted_role(struct node *n)
     node_barrier(n);
 }
 
-static void ranks_with_different_tokens_do_not_reach_each_other_and_are_told(void **state)
+static void different_tokens_fail_with_reason(void **state)
 {
     nodes_run(*state, 2, parted_role);
 }
 
-/* One lane more than poll looks at without asking epoll, so that what TLS holds has to be remembered. */
+/* One lane more than poll checks without epoll, so that data buffered in TLS must be remembered. */
 #define LANES 6
 #define BYTES (3u << 20)
 
@@ -175,7 +177,8 @@ static void many_lanes_role(struct node *n)
             d.cookie = round * 24 + i;
             node_post(n, &d);
         }
-        while (node_word(n, peer, 0) < round * 24) {    /* asleep, whenever the wire says that it may be */
+        while (node_word(n, peer, 0) < round * 24) {    /* asleep whenever the transport permits
+                                                           it */
             struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
 
             CHECK(n, p.fd < 0 || poll(&p, 1, 60000) == 1);
@@ -190,7 +193,7 @@ static void many_lanes_role(struct node *n)
     node_barrier(n);
 }
 
-static void what_tls_holds_of_many_lanes_is_not_slept_over(void **state)
+static void buffered_tls_data_prevents_sleep(void **state)
 {
     struct setting s = *(struct setting *)*state;
 
@@ -203,9 +206,9 @@ int main(void)
     const char *seed = getenv("TUTTI_TEST_SEED");
     static struct setting secure = { .ops = &tt_wire_tcp, .lanes = 1, .secure = true };
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(strangers_at_a_secure_port_are_dropped_and_disturb_nobody, &secure),
-        cmocka_unit_test_prestate(ranks_with_different_tokens_do_not_reach_each_other_and_are_told, &secure),
-        cmocka_unit_test_prestate(what_tls_holds_of_many_lanes_is_not_slept_over, &secure),
+        cmocka_unit_test_prestate(strangers_at_secure_port_are_dropped, &secure),
+        cmocka_unit_test_prestate(different_tokens_fail_with_reason, &secure),
+        cmocka_unit_test_prestate(buffered_tls_data_prevents_sleep, &secure),
     };
 
     secure.seed = seed ? strtoull(seed, NULL, 0) : tt_now_ns();

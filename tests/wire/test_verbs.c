@@ -1,7 +1,9 @@
-/* The verbs wire when lanes and rails fail: no byte is lost or doubled, messages keep their order, and a peer is lost only when no rail is left. And
- * what a post costs in doorbells. On real devices, as scripts/rdma-vm has them; skipped where there are none, and as to rails where an interface cannot be taken down.
+/* The verbs transport on failures of lanes and rails: no byte is lost or duplicated, messages keep
+ * their order, and a peer is lost only when no rail remains. And the number of doorbells per post.
+ * On real devices, as in scripts/rdma-vm; skipped without devices, and for rails if an interface
+ * cannot be taken down.
  *
- * TUTTI_TEST_SEED replays the draws of a run. */
+ * TUTTI_TEST_SEED replays the random choices of a run. */
 #include "nodes.h"
 #include "support/unit.h"
 
@@ -49,7 +51,8 @@ static uint64_t salt(uint32_t sender, uint32_t round, uint32_t slot)
     return 31ull * sender + 1000ull * round + slot;
 }
 
-/* The messages of a round to the right neighbour, each with its number as signal; what is disturbed is disturbed in between. */
+/* Sends the messages of a round to the right neighbour, each with its number as signal, with
+ * disturbances in between. */
 static void round_send(struct node *n, uint32_t right, const struct tt_rkey *there, uint8_t *source, uint32_t round,
                        void (*disturb)(struct node *, uint32_t round, uint32_t slot))
 {
@@ -67,7 +70,7 @@ static void round_send(struct node *n, uint32_t right, const struct tt_rkey *the
     }
 }
 
-/* Numbers come in order; when the last has, all bytes are there. */
+/* Numbers arrive in order; when the last has arrived, all bytes have. */
 static void round_check(struct node *n, uint32_t left, const uint8_t *mem, uint32_t round)
 {
     const uint64_t last = (round + 1) * SLOTS;
@@ -84,7 +87,7 @@ static void round_check(struct node *n, uint32_t left, const uint8_t *mem, uint3
 
         CHECK(n, pattern_differs(mem + i * SLOT_BYTES, bytes, salt(left, round, i)) == bytes);
     }
-    node_tell(n, left, CHECKED, TT_SIGNAL_SET, round + 1);
+    node_post_signal(n, left, CHECKED, TT_SIGNAL_SET, round + 1);
 }
 
 static void rounds(struct node *n, uint32_t nrounds, void (*disturb)(struct node *, uint32_t round, uint32_t slot))
@@ -124,7 +127,7 @@ static void leave_alone(struct node *n, uint32_t round, uint32_t slot)
     (void)slot;
 }
 
-/* All lanes carry something, and over all rails. */
+/* All lanes carry data, over all rails. */
 static void spread_role(struct node *n)
 {
     bool rails[TT_VERBS_RAILS] = { false };
@@ -142,13 +145,14 @@ static void spread_role(struct node *n)
         CHECK(n, rails[i]);
 }
 
-static void segments_go_over_all_lanes_and_rails(void **state)
+static void segments_use_all_lanes_and_rails(void **state)
 {
     nodes_run(*state, 2, spread_role);
 }
 
-/* A queue pair to the neighbour is put into error, as the device does it when something is wrong; control's too. Its next completion tells; once
- * nothing is posted on it any more, and the neighbour is the one that finds out. */
+/* Puts a queue pair to the neighbour into the error state, as the device does after an error; also
+ * that of control messages. Its next completion reports it; if nothing is posted on it any more,
+ * the neighbour detects it. */
 static void break_a_lane(struct node *n, uint32_t round, uint32_t slot)
 {
     struct tt_verbs_link *link = link_to_right(n);
@@ -170,10 +174,10 @@ static void broken_role(struct node *n)
     rounds(n, 16, break_a_lane);
     for (uint32_t i = 0; i < link_to_right(n)->nlanes; i++)
         incarnations += link_to_right(n)->lanes[i].incarnation;
-    CHECK(n, incarnations > 1 + LANES);     /* some did break */
+    CHECK(n, incarnations > 1 + LANES);     /* some have failed */
 }
 
-static void a_lane_that_breaks_loses_and_doubles_nothing(void **state)
+static void broken_lane_loses_nothing(void **state)
 {
     nodes_run(*state, 3, broken_role);
 }
@@ -186,7 +190,8 @@ static bool all_lanes_up(struct node *n)
     return true;
 }
 
-/* As when a network lost all of what both ends sent: each has tried its lanes before, and one of them fails now. */
+/* As if a network had lost all data of both ends: each has tried its lanes before, and one of them
+ * fails now. */
 static void failed_before_role(struct node *n)
 {
     struct tt_verbs_link *link;
@@ -206,7 +211,7 @@ static void failed_before_role(struct node *n)
     node_barrier(n);
 }
 
-static void a_lane_that_failed_at_both_ends_comes_back(void **state)
+static void lane_failed_at_both_ends_recovers(void **state)
 {
     nodes_run(*state, 2, failed_before_role);
 }
@@ -214,7 +219,7 @@ static void a_lane_that_failed_at_both_ends_comes_back(void **state)
 static int (*true_post)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
 static uint32_t refusals;
 
-/* The device takes nothing, once. */
+/* The device refuses one post. */
 static int refuse(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
     qp->context->ops.post_send = true_post;
@@ -239,7 +244,7 @@ static void refused_role(struct node *n)
     CHECK(n, refusals > 0);
 }
 
-static void a_post_that_a_device_refuses_loses_nothing(void **state)
+static void refused_post_loses_nothing(void **state)
 {
     nodes_run(*state, 2, refused_role);
 }
@@ -248,13 +253,13 @@ static void a_post_that_a_device_refuses_loses_nothing(void **state)
 
 #define ROWS_TRIES 20
 
-/* What one post has. */
+/* Contents of one post. */
 struct rows {
     uint32_t n, bytes;      /* each */
-    uint32_t doorbells;     /* that it costs */
+    uint32_t doorbells;     /* expected number */
 };
 #define ROWS_MAX 31
-#define SHORT_BYTES (TT_VERBS_SLOT_BYTES - TT_VERBS_RECORD_BYTES)   /* go with the record */
+#define SHORT_BYTES (TT_VERBS_SLOT_BYTES - TT_VERBS_RECORD_BYTES)   /* sent with the record */
 
 static struct rows rows;
 
@@ -266,7 +271,8 @@ static int count_post(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send
     return true_post(qp, wr, bad);
 }
 
-/* Lists of work requests that devices are given by one post of n descriptors, which is taken as a whole. */
+/* Returns the number of lists of work requests given to devices by one post of n descriptors, which
+ * is accepted as a whole. */
 static uint32_t doorbells_of(struct node *n, const struct tt_desc *d, int ndesc)
 {
     const struct tt_verbs *v = tt_verbs_of(n->w);
@@ -282,8 +288,9 @@ static uint32_t doorbells_of(struct node *n, const struct tt_desc *d, int ndesc)
     return doorbells;
 }
 
-/* Rank 0's rows, with a signal behind the last of them. Some tries may differ: a list more acknowledges what came, and a lane that has its fill just then, as
- * where its peer waits for a core, gets its rows later. */
+/* Rank 0's rows, with a signal behind the last one. Some tries may differ: an additional list
+ * acknowledges received data, and a full lane, e.g. while its peer waits for a core, gets its rows
+ * later. */
 static void doorbell_role(struct node *n)
 {
     uint32_t told[2 * ROWS_MAX] = { 0 }, usual = 0;
@@ -305,7 +312,7 @@ static void doorbell_role(struct node *n)
         if (n->rank == 1) {
             UNTIL(n, node_word(n, 0, ARRIVED) == k);
             CHECK(n, pattern_differs(mine->mem, rows.n * rows.bytes, k) == rows.n * rows.bytes);
-            node_tell(n, 0, CHECKED, TT_SIGNAL_SET, k);
+            node_post_signal(n, 0, CHECKED, TT_SIGNAL_SET, k);
             continue;
         }
         pattern_fill(source, rows.n * rows.bytes, k);
@@ -327,14 +334,14 @@ static void doorbell_role(struct node *n)
     node_barrier(n);
 }
 
-static void short_rows_and_their_signal_are_one_doorbell(void **state)
+static void short_rows_need_one_doorbell(void **state)
 {
     rows = (struct rows){ .n = ROWS_MAX, .bytes = SHORT_BYTES, .doorbells = 1 };
     nodes_run(*state, 2, doorbell_role);
 }
 
-/* A write and a record each, which one list has room for. */
-static void longer_rows_and_their_signal_are_one_doorbell_for_each_lane(void **state)
+/* A write and a record each, for which one list has space. */
+static void each_lane_needs_one_doorbell(void **state)
 {
     const struct setting *s = *state;
 
@@ -344,7 +351,7 @@ static void longer_rows_and_their_signal_are_one_doorbell_for_each_lane(void **s
 
 /* ---- sources ---- */
 
-/* Only the lane `held` has something outstanding. */
+/* Returns whether only the lane `held` has outstanding segments. */
 static bool all_but_one_have_come(const struct tt_verbs_stream *s, uint32_t held)
 {
     for (uint32_t i = 0; i < s->nlanes; i++)
@@ -353,7 +360,8 @@ static bool all_but_one_have_come(const struct tt_verbs_stream *s, uint32_t held
     return s->sent == s->tail;
 }
 
-/* Messages that use every slot twice: with payload that begins like a void mark, then without. */
+/* Sends messages that use every slot twice: with payload that begins like a void marker, then
+ * without. */
 static void fill_the_slots(struct node *n, const struct tt_rkey *there, uint8_t *source)
 {
     memset(source, TT_VERBS_VOID, SLOT_BYTES);
@@ -368,8 +376,8 @@ static void fill_the_slots(struct node *n, const struct tt_rkey *there, uint8_t 
     }
 }
 
-/* A message has a segment on each lane. Rank 1 lets the first fall, has the others, the last with the record among them, and polls only when the
- * source is gone. */
+/* A message has a segment on each lane. Rank 1 drops the first one, receives the others, with the
+ * record in the last one, and polls only when the source is revoked. */
 static void void_role(struct node *n)
 {
     const uint64_t marker = 1000;
@@ -405,7 +413,7 @@ static void void_role(struct node *n)
         node_post(n, &d);
         UNTIL(n, all_but_one_have_come(s, held));
         n->ops->dereg(source);
-        node_tell(n, 1, ARRIVED, TT_SIGNAL_ADD, marker);
+        node_post_signal(n, 1, ARRIVED, TT_SIGNAL_ADD, marker);
     }
     node_barrier_idle(n);
     if (n->rank == 1) {
@@ -421,12 +429,13 @@ static void void_role(struct node *n)
     node_barrier(n);
 }
 
-static void a_message_that_lost_its_source_before_it_was_whole_is_not_signalled(void **state)
+static void revoked_source_is_not_signalled(void **state)
 {
     nodes_run(*state, 2, void_role);
 }
 
-/* What is left of a source when its registration ended with another region's, and there was no memory for one of its own. */
+/* State of a source when its registration ended with another region's, and there was no memory for
+ * a separate one. */
 static void registration_end(struct node *n, struct tt_region *public)
 {
     struct tt_verbs_region *r = (struct tt_verbs_region *)public;
@@ -466,14 +475,14 @@ static void unregistered_role(struct node *n)
     node_barrier(n);
 }
 
-static void a_source_that_cannot_be_registered_anew_loses_the_peers_it_was_for(void **state)
+static void unregistrable_source_loses_its_peers(void **state)
 {
     nodes_run(*state, 2, unregistered_role);
 }
 
 /* ---- rails ---- */
 
-/* Takes the interface of that rail down or up; every process sees its device's port go. */
+/* Takes the interface of that rail down or up; every process sees the port of its device change. */
 static bool interface_set(const char *interface, const char *what)
 {
     char command[96];
@@ -489,7 +498,8 @@ static const char *interface_of(struct node *n, uint32_t rail)
 
 #define ROUNDS_PER_RAIL 4
 
-/* Rank 0 takes each rail down in turn, in the middle of a round, and up again a round later; the rounds between go on over the other. */
+/* Rank 0 takes each rail down in turn, in the middle of a round, and up again a round later; the
+ * rounds between use the other one. */
 static void pull_the_rails(struct node *n, uint32_t round, uint32_t slot)
 {
     const uint32_t rail = round / ROUNDS_PER_RAIL % tt_verbs_of(n->w)->nrails;
@@ -505,26 +515,26 @@ static void pull_the_rails(struct node *n, uint32_t round, uint32_t slot)
 static void rails_role(struct node *n)
 {
     rounds(n, 4 * ROUNDS_PER_RAIL, pull_the_rails);
-    UNTIL(n, all_lanes_up(n));      /* they have come back */
+    UNTIL(n, all_lanes_up(n));      /* they are up again */
     for (uint32_t i = 1; i < link_to_right(n)->nlanes; i++)
         CHECK(n, link_to_right(n)->lanes[i].incarnation > 1);
     node_barrier(n);
 }
 
-static void a_rail_that_goes_down_costs_nothing_and_comes_back(void **state)
+static void failed_rail_loses_nothing_and_recovers(void **state)
 {
     nodes_run(*state, 2, rails_role);
     nodes_run(*state, 4, rails_role);
 }
 
-/* When no rail is left, the peer is lost; when they come back, new wires work. */
+/* When no rail remains, the peer is lost; when they come back, new connections work. */
 static void none_role(struct node *n)
 {
     const uint32_t peer = !n->rank;
 
     node_open(n);
     node_connect_all(n);
-    node_tell(n, peer, ARRIVED, TT_SIGNAL_SET, 1);
+    node_post_signal(n, peer, ARRIVED, TT_SIGNAL_SET, 1);
     UNTIL(n, node_word(n, peer, ARRIVED) == 1);
     node_barrier(n);
     for (uint32_t i = 0; n->rank == 0 && i < tt_verbs_of(n->w)->nrails; i++)
@@ -537,15 +547,16 @@ static void none_role(struct node *n)
     node_barrier(n);
 }
 
-static void a_peer_is_lost_when_no_rail_is_left(void **state)
+static void peer_is_lost_without_rails(void **state)
 {
     nodes_run(*state, 2, none_role);
     nodes_run(*state, 2, spread_role);
 }
 
-/* ---- what is here ---- */
+/* ---- available devices ---- */
 
-/* Two rails whose interfaces may be taken down: on dummy interfaces only, or a network of somebody's would be gone. */
+/* Returns whether there are two rails whose interfaces may be taken down: only dummy interfaces, so
+ * that no real network is affected. */
 static bool has_rails_to_pull(void)
 {
     const struct tt_wire_conf conf = { .nranks = 1, .secret = node_secret, .link_bytes = 4096 };
@@ -584,24 +595,24 @@ static bool has(const struct CMUnitTest *tests, size_t n, const char *name)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest of_lanes[] = {
-        cmocka_unit_test_prestate(segments_go_over_all_lanes_and_rails, &setting),
-        cmocka_unit_test_prestate(a_lane_that_breaks_loses_and_doubles_nothing, &setting),
-        cmocka_unit_test_prestate(a_lane_that_failed_at_both_ends_comes_back, &setting),
-        cmocka_unit_test_prestate(a_post_that_a_device_refuses_loses_nothing, &setting),
-        { "short_rows_and_their_signal_are_one_doorbell: one lane", short_rows_and_their_signal_are_one_doorbell, NULL,
+        cmocka_unit_test_prestate(segments_use_all_lanes_and_rails, &setting),
+        cmocka_unit_test_prestate(broken_lane_loses_nothing, &setting),
+        cmocka_unit_test_prestate(lane_failed_at_both_ends_recovers, &setting),
+        cmocka_unit_test_prestate(refused_post_loses_nothing, &setting),
+        { "short_rows_need_one_doorbell: one lane", short_rows_need_one_doorbell, NULL,
           NULL, &one_lane },
-        { "short_rows_and_their_signal_are_one_doorbell: lanes", short_rows_and_their_signal_are_one_doorbell, NULL,
+        { "short_rows_need_one_doorbell: lanes", short_rows_need_one_doorbell, NULL,
           NULL, &setting },
-        { "longer_rows_and_their_signal_are_one_doorbell_for_each_lane: one lane",
-          longer_rows_and_their_signal_are_one_doorbell_for_each_lane, NULL, NULL, &one_lane },
-        { "longer_rows_and_their_signal_are_one_doorbell_for_each_lane: lanes",
-          longer_rows_and_their_signal_are_one_doorbell_for_each_lane, NULL, NULL, &setting },
-        cmocka_unit_test_prestate(a_message_that_lost_its_source_before_it_was_whole_is_not_signalled, &setting),
-        cmocka_unit_test_prestate(a_source_that_cannot_be_registered_anew_loses_the_peers_it_was_for, &setting),
+        { "each_lane_needs_one_doorbell: one lane",
+          each_lane_needs_one_doorbell, NULL, NULL, &one_lane },
+        { "each_lane_needs_one_doorbell: lanes",
+          each_lane_needs_one_doorbell, NULL, NULL, &setting },
+        cmocka_unit_test_prestate(revoked_source_is_not_signalled, &setting),
+        cmocka_unit_test_prestate(unregistrable_source_loses_its_peers, &setting),
     };
     const struct CMUnitTest of_rails[] = {
-        cmocka_unit_test_prestate(a_rail_that_goes_down_costs_nothing_and_comes_back, &setting),
-        cmocka_unit_test_prestate(a_peer_is_lost_when_no_rail_is_left, &setting),
+        cmocka_unit_test_prestate(failed_rail_loses_nothing_and_recovers, &setting),
+        cmocka_unit_test_prestate(peer_is_lost_without_rails, &setting),
     };
     const char *seed = getenv("TUTTI_TEST_SEED");
     int failed;

@@ -1,4 +1,4 @@
-/* What the user may want of RDMA devices, as text and as it is used. */
+/* Settings of RDMA devices, as text and as applied. */
 #include "support/unit.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static int unset_all(void **state)
     return 0;
 }
 
-static void what_is_not_said_is_left_to_the_wire(void **state)
+static void unset_options_are_automatic(void **state)
 {
     const uint8_t any[16] = V4(10, 77, 0, 1);
     struct tt_verbs_choice c;
@@ -34,7 +34,7 @@ static void what_is_not_said_is_left_to_the_wire(void **state)
     assert_int_equal(c.traffic_class, 0);
 }
 
-static void what_is_said_is_taken(void **state)
+static void given_options_are_used(void **state)
 {
     struct tt_verbs_choice c;
 
@@ -53,8 +53,8 @@ static void what_is_said_is_taken(void **state)
     assert_int_equal(c.traffic_class, 106);
 }
 
-/* Text that is wrong is told with the variable's name, and nothing is set. */
-static void what_makes_no_sense_is_refused(void **state)
+/* An invalid text is reported with the variable's name, and nothing is set. */
+static void invalid_text_is_refused(void **state)
 {
     static const struct {
         const char *variable, *text;
@@ -100,7 +100,7 @@ static void what_makes_no_sense_is_refused(void **state)
     }
 }
 
-static void a_network_has_the_addresses_that_begin_like_it(void **state)
+static void network_matches_addresses_by_prefix(void **state)
 {
     static const struct {
         const char *network;
@@ -133,7 +133,7 @@ static void a_network_has_the_addresses_that_begin_like_it(void **state)
     }
 }
 
-static void a_partition_is_found_by_its_key_and_in_full_if_that_is_there(void **state)
+static void partition_key_prefers_full_membership(void **state)
 {
     static const uint16_t table[] = { 0xffff, 0x0001, 0x8002, 0x8001, 0x0003, 0 };
     static const struct {
@@ -156,11 +156,11 @@ static void a_partition_is_found_by_its_key_and_in_full_if_that_is_there(void **
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(what_is_not_said_is_left_to_the_wire, unset_all),
-        cmocka_unit_test_setup(what_is_said_is_taken, unset_all),
-        cmocka_unit_test_setup(what_makes_no_sense_is_refused, unset_all),
-        cmocka_unit_test_setup(a_network_has_the_addresses_that_begin_like_it, unset_all),
-        cmocka_unit_test_setup(a_partition_is_found_by_its_key_and_in_full_if_that_is_there, unset_all),
+        cmocka_unit_test_setup(unset_options_are_automatic, unset_all),
+        cmocka_unit_test_setup(given_options_are_used, unset_all),
+        cmocka_unit_test_setup(invalid_text_is_refused, unset_all),
+        cmocka_unit_test_setup(network_matches_addresses_by_prefix, unset_all),
+        cmocka_unit_test_setup(partition_key_prefers_full_membership, unset_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
-/* Which ports of RDMA devices the verbs wire takes, and what its queue pairs are set to. The devices are of this file, in the place of
- * libibverbs' functions: machines with several ports and partitions are rare. */
+/* The ports of RDMA devices that the verbs transport selects, and the attributes of its queue
+ * pairs. The devices are emulated in this file, by replacing functions of libibverbs: machines with
+ * several ports and partitions are rare. */
 #include "support/unit.h"
 
 #if TUTTI_HAVE_VERBS
@@ -30,7 +31,7 @@ static struct fake {
 static uint32_t nfakes;
 static struct ibv_device devices[DEVICES];
 
-static struct ibv_qp_attr inited, joined;   /* what a queue pair was last set to on these ways */
+static struct ibv_qp_attr inited, joined;   /* last attributes of a queue pair */
 static struct ibv_qp qp = { .qp_num = 17 };
 
 static const struct fake *fake_of(const struct ibv_context *c)
@@ -49,7 +50,7 @@ struct ibv_device **ibv_get_device_list(int *n)
 
     *n = (int)nfakes;
     for (uint32_t i = 0; list && i < nfakes; i++)
-        list[i] = &devices[nfakes - 1 - i];     /* in no order of names */
+        list[i] = &devices[nfakes - 1 - i];     /* not sorted by name */
     return list;
 }
 
@@ -102,7 +103,7 @@ int ibv_query_port(struct ibv_context *c, uint8_t port, struct _compat_ibv_port_
     return 0;
 }
 
-/* Two of each port: an IPv4 address that this machine has, and one that it has not. */
+/* Two per port: an IPv4 address of this machine, and another one. */
 ssize_t _ibv_query_gid_table(struct ibv_context *c, struct ibv_gid_entry *entries, size_t max, uint32_t flags,
                              size_t bytes)
 {
@@ -188,7 +189,7 @@ static tutti_status rails_open(const char *rule, const char *gid)
     return tt_verbs_rails_open(rail, &nrails, rule, gid);
 }
 
-/* "a:1 b:2": the devices and ports that were taken, in their order. */
+/* "a:1 b:2": the selected devices and ports, in their order. */
 static const char *taken(void)
 {
     static char text[TT_VERBS_RAILS * 80];
@@ -223,7 +224,7 @@ static int set_up(void **state)
     return 0;
 }
 
-static void devices_come_before_further_ports_of_them(void **state)
+static void devices_precede_additional_ports(void **state)
 {
     (void)state;
     assert_int_equal(rails_open("a,b", NULL), TUTTI_OK);
@@ -235,7 +236,7 @@ static void devices_come_before_further_ports_of_them(void **state)
     rails_close();
 }
 
-static void a_device_alone_is_used_at_all_its_ports(void **state)
+static void single_device_uses_all_ports(void **state)
 {
     (void)state;
     assert_int_equal(rails_open("=a", NULL), TUTTI_OK);
@@ -251,7 +252,7 @@ static void a_device_alone_is_used_at_all_its_ports(void **state)
     rails_close();
 }
 
-static void a_port_that_is_named_is_the_only_one(void **state)
+static void named_port_is_the_only_one(void **state)
 {
     (void)state;
     setenv("TUTTI_RDMA_PORT", "2", 1);
@@ -266,7 +267,7 @@ static void a_port_that_is_named_is_the_only_one(void **state)
     assert_non_null(strstr(tutti_last_error(), "TUTTI_RDMA_PORT"));
 }
 
-static void gids_are_taken_by_namespace_network_or_index(void **state)
+static void gid_selection_by_namespace_network_index(void **state)
 {
     static const struct {
         const char *gid;
@@ -275,7 +276,7 @@ static void gids_are_taken_by_namespace_network_or_index(void **state)
     } cases[] = {
         { NULL, 1, NULL },
         { "127.0.0.0/8", 1, NULL },
-        { "0", 0, NULL },           /* by its index, wherever it is from */
+        { "0", 0, NULL },           /* by its index, in any network */
         { "1", 1, NULL },
         { "192.0.2.0/24", -1, "an address of this network namespace" },
         { "10.0.0.0/8", -1, "TUTTI_RDMA_GID" },
@@ -295,7 +296,7 @@ static void gids_are_taken_by_namespace_network_or_index(void **state)
     }
 }
 
-static void a_device_outside_the_partition_is_left_out(void **state)
+static void device_outside_the_partition_is_skipped(void **state)
 {
     (void)state;
     setenv("TUTTI_RDMA_PKEY", "5", 1);
@@ -307,7 +308,7 @@ static void a_device_outside_the_partition_is_left_out(void **state)
     assert_non_null(strstr(tutti_last_error(), "b is not in the partition of TUTTI_RDMA_PKEY"));
 }
 
-/* A queue pair on the first rail, joined to another end. */
+/* Creates a queue pair on the first rail, connected to another end. */
 static void make_queue_pair(void)
 {
     static struct tt_verbs verbs;
@@ -324,7 +325,7 @@ static void make_queue_pair(void)
     assert_int_equal(tt_verbs_qp_connect(&lane, &theirs), TUTTI_OK);
 }
 
-static void queue_pairs_are_set_to_what_is_wanted(void **state)
+static void queue_pairs_get_the_requested_attributes(void **state)
 {
     (void)state;
     setenv("TUTTI_RDMA_PKEY", "0x8005", 1);
@@ -345,7 +346,7 @@ static void queue_pairs_are_set_to_what_is_wanted(void **state)
     rails_close();
 }
 
-static void queue_pairs_on_infiniband_have_a_service_level_and_no_global_address(void **state)
+static void infiniband_uses_service_level_without_gid(void **state)
 {
     (void)state;
     fakes[0].infiniband = true;
@@ -363,13 +364,13 @@ static void queue_pairs_on_infiniband_have_a_service_level_and_no_global_address
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(devices_come_before_further_ports_of_them, set_up),
-        cmocka_unit_test_setup(a_device_alone_is_used_at_all_its_ports, set_up),
-        cmocka_unit_test_setup(a_port_that_is_named_is_the_only_one, set_up),
-        cmocka_unit_test_setup(gids_are_taken_by_namespace_network_or_index, set_up),
-        cmocka_unit_test_setup(a_device_outside_the_partition_is_left_out, set_up),
-        cmocka_unit_test_setup(queue_pairs_are_set_to_what_is_wanted, set_up),
-        cmocka_unit_test_setup(queue_pairs_on_infiniband_have_a_service_level_and_no_global_address, set_up),
+        cmocka_unit_test_setup(devices_precede_additional_ports, set_up),
+        cmocka_unit_test_setup(single_device_uses_all_ports, set_up),
+        cmocka_unit_test_setup(named_port_is_the_only_one, set_up),
+        cmocka_unit_test_setup(gid_selection_by_namespace_network_index, set_up),
+        cmocka_unit_test_setup(device_outside_the_partition_is_skipped, set_up),
+        cmocka_unit_test_setup(queue_pairs_get_the_requested_attributes, set_up),
+        cmocka_unit_test_setup(infiniband_uses_service_level_without_gid, set_up),
     };
 
     tt_log_set(TT_LOG_NONE);

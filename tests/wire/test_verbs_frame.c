@@ -19,7 +19,7 @@ static const struct tt_verbs_record good = {
     .applied = { 10, 11 },
 };
 
-static void a_record_is_read_as_it_was_written(void **state)
+static void record_is_read_as_written(void **state)
 {
     uint8_t bytes[TT_VERBS_RECORD_BYTES], again[TT_VERBS_RECORD_BYTES];
     struct tt_verbs_record r;
@@ -33,8 +33,8 @@ static void a_record_is_read_as_it_was_written(void **state)
     assert_int_equal(r.signal_value, 9);
 }
 
-/* Each is wrong in one way. */
-static void a_record_that_nobody_honest_writes_is_refused(void **state)
+/* Each is invalid in one way. */
+static void invalid_record_is_refused(void **state)
 {
     struct tt_verbs_record wrong[] = { good, good, good, good, good, good, good };
     uint8_t bytes[TT_VERBS_RECORD_BYTES];
@@ -53,11 +53,11 @@ static void a_record_that_nobody_honest_writes_is_refused(void **state)
         assert_false(tt_verbs_record_read(&r, bytes));
     }
     tt_verbs_record_write(&good, bytes);
-    bytes[4] ^= 1;      /* the mark */
+    bytes[4] ^= 1;      /* the marker */
     assert_false(tt_verbs_record_read(&r, bytes));
 }
 
-static void a_greeting_is_read_as_it_was_written_if_it_can_be(void **state)
+static void valid_greeting_is_read_as_written(void **state)
 {
     const struct tt_verbs_greeting sent = {
         .rails = 2,
@@ -89,8 +89,8 @@ static void a_greeting_is_read_as_it_was_written_if_it_can_be(void **state)
     }
 }
 
-/* Also one that has no queue pair. */
-static void a_hello_is_read_as_it_was_written_if_it_can_be(void **state)
+/* Also one without a queue pair. */
+static void valid_hello_is_read_as_written(void **state)
 {
     struct tt_verbs_hello sent = {
         .incarnation = 7, .qp = 0xffffff, .psn = 1, .mtu = 5, .lid = 3, .gid = { 9 }, .report = { 1, 2 }
@@ -120,8 +120,8 @@ static void a_hello_is_read_as_it_was_written_if_it_can_be(void **state)
     }
 }
 
-/* Up to the largest of each part. */
-static void a_key_is_read_as_it_was_written(void **state)
+/* Up to the maximum of each part. */
+static void key_is_read_as_written(void **state)
 {
     const struct tt_verbs_key keys[] = {
         { .region = 1, .generation = 2, .rkey = { 3, 4 }, .address = 5, .bytes = 6 },
@@ -152,11 +152,11 @@ static void a_key_is_read_as_it_was_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_record_is_read_as_it_was_written),
-        cmocka_unit_test(a_record_that_nobody_honest_writes_is_refused),
-        cmocka_unit_test(a_greeting_is_read_as_it_was_written_if_it_can_be),
-        cmocka_unit_test(a_hello_is_read_as_it_was_written_if_it_can_be),
-        cmocka_unit_test(a_key_is_read_as_it_was_written),
+        cmocka_unit_test(record_is_read_as_written),
+        cmocka_unit_test(invalid_record_is_refused),
+        cmocka_unit_test(valid_greeting_is_read_as_written),
+        cmocka_unit_test(valid_hello_is_read_as_written),
+        cmocka_unit_test(key_is_read_as_written),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* What ends a link of the verbs wire, as far as no RDMA device takes part. */
+/* The end of a link of the verbs transport, as far as it involves no RDMA device. */
 #include "support/unit.h"
 
 #if __has_include(<infiniband/verbs.h>)
@@ -12,7 +12,8 @@ static int take_nothing(struct tt_wire *w, const struct tt_desc *desc, int n)
     return 0;
 }
 
-/* Rank 0 gives up its link to rank 1, when the connection by which it would say so has no room: rank 1 hears of it all the same. */
+/* Rank 0 drops its link to rank 1 when the connection to report it has no space: rank 1 is notified
+ * nevertheless. */
 static void refusal_role(struct node *n)
 {
     static struct tt_wire_ops full;
@@ -37,7 +38,7 @@ static void refusal_role(struct node *n)
     node_barrier(n);
 }
 
-static void who_is_given_up_hears_of_it_even_if_there_is_no_room_to_say_so(void **state)
+static void dropped_peer_is_notified_without_space(void **state)
 {
     const struct setting one = { .ops = &tt_wire_tcp, .lanes = 1, .seed = 1 };
 
@@ -45,8 +46,8 @@ static void who_is_given_up_hears_of_it_even_if_there_is_no_room_to_say_so(void 
     nodes_run(&one, 2, refusal_role);
 }
 
-/* The bounds that a link's lanes get, through what decides: the layout tells the distance, the links what lies between. */
-static void lanes_are_bounded_tightly_towards_near_peers_and_widely_towards_far_ones(void **state)
+/* The limits of a link's lanes: the layout gives the distance, the links give latency and rate. */
+static void near_lanes_have_tighter_limits(void **state)
 {
     static struct tt_verbs v;
     struct tt_topo_link links[TT_DISTANCES] = { 0 };
@@ -81,7 +82,8 @@ static void lanes_are_bounded_tightly_towards_near_peers_and_widely_towards_far_
     links[TT_NEAR_WAN].latency_ns = 20000000;
     assert_int_equal(tt_verbs_limits(&link, 16).lane_bytes, 16u << 20);
     links[TT_NEAR_WAN].latency_ns =
-        2000000; /* and for 4 ms: 400 MB on 16 lanes are too many, 40 MB on them are less than suits */
+        2000000; /* and for 4 ms: 400 MB on 16 lanes are too many, 40 MB on them are less than
+                    recommended */
     links[TT_NEAR_WAN].bytes_per_s = 5e9;
     assert_int_equal(tt_verbs_limits(&link, 16).lane_bytes, 8u << 20);
     v.limits.bytes[TT_NEAR_WAN] = 3000000;
@@ -92,8 +94,8 @@ static void lanes_are_bounded_tightly_towards_near_peers_and_widely_towards_far_
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lanes_are_bounded_tightly_towards_near_peers_and_widely_towards_far_ones),
-        cmocka_unit_test(who_is_given_up_hears_of_it_even_if_there_is_no_room_to_say_so),
+        cmocka_unit_test(near_lanes_have_tighter_limits),
+        cmocka_unit_test(dropped_peer_is_notified_without_space),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
@@ -103,7 +105,7 @@ int main(void)
 
 int main(void)
 {
-    return 77;                  /* there is no libibverbs here, and no verbs wire in the library */
+    return 77;                  /* no libibverbs here, and no verbs transport in the library */
 }
 
 #endif
