@@ -46,8 +46,9 @@ static void begin(struct etcd_server *s)
         run(s);
 }
 
-/* The answer of this one, once it gives one. */
-static struct json_object *ask(const struct etcd_server *s, const char *method, struct json_object *request)
+/* Sends a request to this server, and waits until it replies. */
+static struct json_object *request_until_answered(const struct etcd_server *s, const char *method,
+                                                  struct json_object *request)
 {
     struct json_object *answer;
     struct tt_etcd *e;
@@ -62,8 +63,8 @@ static void await(const struct etcd_server *s)
 {
     struct json_object *request = json_object_new_object();
 
-    tt_etcd_add_text(request, "key", "/none");      /* is answered once some server leads */
-    json_object_put(ask(s, "kv/range", request));
+    tt_etcd_add_text(request, "key", "/none");      /* answered when there is a leader */
+    json_object_put(request_until_answered(s, "kv/range", request));
 }
 
 void etcd_server_start(struct etcd_server *s)
@@ -119,7 +120,7 @@ uint32_t etcd_cluster_leader(const struct etcd_server *s, uint32_t n)
 
         if (s[i].pid == 0)
             continue;
-        answer = ask(&s[i], "maintenance/status", json_object_new_object());
+        answer = request_until_answered(&s[i], "maintenance/status", json_object_new_object());
         leader = json_object_get_string(tt_etcd_at(answer, "leader"));
         own = json_object_get_string(tt_etcd_at(tt_etcd_at(answer, "header"), "member_id"));
         leads = leader && own && strcmp(leader, own) == 0;

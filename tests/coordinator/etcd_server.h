@@ -1,4 +1,5 @@
-/* A real etcd for tests: one server on this host, or several that are one cluster, which end with the test. */
+/* A real etcd for tests: one server on this host, or a cluster of several, which end with the
+ * test. */
 #ifndef TESTS_COORDINATOR_ETCD_SERVER_H
 #define TESTS_COORDINATOR_ETCD_SERVER_H
 
@@ -9,25 +10,26 @@
 #define ETCD_CLUSTER_MAX 3u
 
 struct etcd_server {
-    pid_t pid;              /* 0: it does not run */
+    pid_t pid;              /* 0: not running */
     unsigned port, peer_port;
     char address[32];       /* "127.0.0.1:4711" */
     char directory[64];
     char name[16];
-    char cluster[ETCD_CLUSTER_MAX * 48];    /* all servers, as etcd wants it */
+    char cluster[ETCD_CLUSTER_MAX * 48];    /* all servers, in etcd's format */
 };
 
 bool etcd_server_is_here(void);
-/* A new and empty one; once it answers. Asserts that it works. */
+/* Creates an empty server; returns when it responds. Asserts success. */
 void etcd_server_create(struct etcd_server *s);
-/* Some that are new and empty, as one cluster; once it answers at each. Each is destroyed by itself. */
+/* Creates several empty servers as one cluster; returns when each responds. Each is destroyed
+ * separately. */
 void etcd_cluster_create(struct etcd_server *s, uint32_t n);
-/* Which of them leads the others, once one does. */
+/* Returns the number of the leader, when there is one. */
 uint32_t etcd_cluster_leader(const struct etcd_server *s, uint32_t n);
-/* At once, as a power cut would; and again, with what it had. */
+/* Kill it immediately, like a power failure; restart it with its data. */
 void etcd_server_kill(struct etcd_server *s);
 void etcd_server_start(struct etcd_server *s);
-/* Removes its files, too. */
+/* Also removes its files. */
 void etcd_server_destroy(struct etcd_server *s);
 
 #endif

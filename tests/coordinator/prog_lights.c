@@ -1,6 +1,7 @@
-/* Light members on a coordinator that runs: prog_lights ADDRESS RUN MEMBERS ROUNDS. With a token (TUTTI_TOKEN) or plain. Prints, as JSON, how long it
- * took until all were in one view, what an `epoch` takes that changes nothing (each round's time, from the first call to the last
- * answer), and one that admits a newcomer. All members are in this one thread: what it takes for itself is in the times. */
+/* Light members of a running coordinator: prog_lights ADDRESS RUN MEMBERS ROUNDS. With a token
+ * (TUTTI_TOKEN) or plain. Prints, as JSON, the time until all were in one view, the time of an
+ * `epoch` without changes (each round, from the first call to the last reply), and of one that
+ * admits a newcomer. All members are in this thread, whose own time is included. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +46,7 @@ int main(int argc, char **argv)
         setrlimit(RLIMIT_NOFILE, &files);
     }
     h = hive_create(argv[2], n + 1, 1, n + 1, true, &secure);
-    hive_know(h, argv[1]);
+    hive_add_address(h, argv[1]);
     begin_ns = tt_now_ns();
     for (uint32_t i = 0; i < n; i++) {
         hive_start(h, i);

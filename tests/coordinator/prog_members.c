@@ -1,5 +1,6 @@
-/* prog_members RUN N ADDRESS: N light members who join a run without security, form a view, and live on until standard input ends; then they go as
- * killed ones do. Prints "gathered" once they are in a view. */
+/* prog_members RUN N ADDRESS: N light members join a run without security, form a view, and stay
+ * until the end of standard input; then they exit as if killed. Prints "gathered" when they are in
+ * a view. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@ int main(int argc, char **argv)
         return 2;
     n = (uint32_t)strtoul(argv[2], NULL, 10);
     h = hive_create(argv[1], n, 1, n, false, &(struct tt_secure_conf){ .mode = TT_SECURE_PLAIN });
-    hive_know(h, argv[3]);
+    hive_add_address(h, argv[3]);
     if (!hive_gather(h, 60000))
         return 1;
     printf("gathered\n");

@@ -1,11 +1,12 @@
-/* A status page without a coordinator: prints where it listens, then does what the lines on standard input say, answering each with "ok":
+/* A status page without a coordinator: prints its address, then executes the lines on standard
+ * input, replying to each with "ok":
  *
  *   run N NAME     show a run of N members
- *   hostile N      with a name that wants to be more than text
+ *   hostile N      with a name that contains markup
  *   measured N     with the bandwidth between its members, and shared state
  *   epoch E        the same run, in that epoch
  *
- * and ends with its input. --empty: nothing is shown before the first line. */
+ * It ends with its input. --empty: nothing is shown before the first line. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -35,7 +36,7 @@ static struct tt_snapshot *run_of(const char *line)
     return s;
 }
 
-/* What the last line says, shown anew whenever somebody asks: as a coordinator does. */
+/* The result of the last line; shown again for each request, like in a coordinator. */
 static struct {
     pthread_mutex_t lock;
     struct tt_board *board;

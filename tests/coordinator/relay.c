@@ -9,7 +9,7 @@
 #include "relay.h"
 
 #define PAIRS 16
-#define TURN_MS 50      /* in which it sees that it is to end */
+#define TURN_MS 50      /* interval of checks for its end */
 
 /* fd[2 i] is a client's connection, fd[2 i + 1] the one to the server for it; -1: none. */
 struct pairs {
@@ -51,7 +51,7 @@ static void take(const struct relay *r, struct pairs *p)
     close(server);
 }
 
-/* What came at fd[i] goes to the other one of its pair, or is lost. */
+/* Forwards data from fd[i] to the other one of its pair, or drops it. */
 static void pass_on(struct relay *r, struct pairs *p, int i)
 {
     char data[65537];

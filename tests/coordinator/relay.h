@@ -1,5 +1,5 @@
-/* A relay between a client and a server on this host that can lose answers: the server has carried out what was asked, and the client does not
- * know. */
+/* A relay between a client and a server on this host that can lose replies: the server has executed
+ * the request, but the client does not get the reply. */
 #ifndef TESTS_COORDINATOR_RELAY_H
 #define TESTS_COORDINATOR_RELAY_H
 
@@ -9,13 +9,14 @@
 struct relay {
     unsigned port, to;
     int listener;
-    atomic_int lose;        /* so many answers that have `word` in them are lost from now on, with their connections */
+    atomic_int lose;        /* number of further replies containing `word` to drop, with their
+                               connections */
     atomic_bool ends;
     const char *word;
     pthread_t thread;
 };
 
-/* Asserts that it works. */
+/* Asserts success. */
 void relay_begin(struct relay *r, unsigned to, const char *word);
 void relay_end(struct relay *r);
 

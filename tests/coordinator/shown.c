@@ -12,8 +12,8 @@
 #define WAIT_MS 60000
 #define SHOWN_BYTES 65536
 
-/* What it answers when asked for path, in text[SHOWN_BYTES]. */
-static void ask(const char *address, const char *path, char *text)
+/* Requests path; the reply is in text[SHOWN_BYTES]. */
+static void http_get(const char *address, const char *path, char *text)
 {
     struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -40,7 +40,7 @@ void shown_await(const char *address, const char *path, const char *what)
     do {
         if (tt_now_ns() > deadline_ns)
             fail_msg("%s%s does not show \"%s\", but \"%s\"", address, path, what, text);
-        ask(address, path, text);
+        http_get(address, path, text);
         usleep(20000);
     } while (!strstr(text, what));
 }

@@ -1,4 +1,4 @@
-/* A coordinator on a thread, and members over real connections. */
+/* A coordinator in a thread, and members over real connections. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 #include "support/hive.h"
 #include "support/unit.h"
 
-#define WAIT_MS 60000   /* for what must happen; nothing here waits for less than what it tests takes */
-#define LEASE_NS (2 * TT_SECOND)        /* where it matters: who has the time to speak is heard sooner */
+#define WAIT_MS 60000   /* limit for expected events; no test expires before what it tests */
+#define LEASE_NS (2 * TT_SECOND)        /* where it matters: a running member sends earlier */
 
 static const struct tt_secure_conf plain = { .mode = TT_SECURE_PLAIN };
 static const struct tt_secure_conf token = { .mode = TT_SECURE_TOKEN, .token = "f3a94c0d1b2e5f67a8b9" };
@@ -51,7 +51,7 @@ static struct hive *hive_at(const struct tt_coordinator *c, uint32_t n, const st
 {
     struct hive *h = hive_create("test", n, 1, n, false, secure);
 
-    hive_know(h, tt_coordinator_address(c, 0));
+    hive_add_address(h, tt_coordinator_address(c, 0));
     return h;
 }
 
@@ -60,7 +60,7 @@ static struct tt_snapshot_counters counters(struct tt_coordinator *c)
     struct tt_snapshot_counters out;
     const struct tt_snapshot *s;
 
-    usleep(TT_SNAPSHOT_EVERY_NS / 1000 + 1000); /* older ones are shown till then */
+    usleep(TT_SNAPSHOT_EVERY_NS / 1000 + 1000); /* older ones are shown until then */
     s = tt_board_get(tt_coordinator_board(c), WAIT_MS * TT_MS);
     assert_non_null(s);
     out = s->counters;
@@ -95,7 +95,7 @@ static void members_join_agree_and_leave(void **state)
     tt_coordinator_destroy(c);
 }
 
-static void a_killed_member_is_lost_after_the_grace_and_one_that_is_cut_comes_back(void **state)
+static void killed_member_is_lost_after_grace(void **state)
 {
     struct tt_coordinator *c = begin(20 * TT_SECOND);
     struct hive *h = hive_at(c, 4, &plain);
@@ -114,7 +114,7 @@ static void a_killed_member_is_lost_after_the_grace_and_one_that_is_cut_comes_ba
     tt_coordinator_destroy(c);
 }
 
-static void a_stopped_member_is_lost_after_the_lease_and_told_so(void **state)
+static void stopped_member_is_lost_after_lease(void **state)
 {
     const uint64_t lease_ns = LEASE_NS;
     struct tt_coordinator *c = begin(lease_ns);
@@ -129,7 +129,8 @@ static void a_stopped_member_is_lost_after_the_lease_and_told_so(void **state)
     hive_epoch(h, 1, 0);
     assert_true(hive_until(h, hive_all_in_epoch, 2, WAIT_MS));
     took_ns = tt_now_ns() - begin_ns;
-    assert_true(took_ns > lease_ns / 2); /* it had been heard of a quarter of a lease ago, at most; or a bit more */
+    assert_true(took_ns > lease_ns / 2); /* its last message was at most a quarter of a lease
+                                            ago, or slightly more */
     h->lights[2].deaf = false;
     hive_until(h, hive_light_over, 2, WAIT_MS);
     assert_true(h->lights[2].over);
@@ -138,7 +139,7 @@ static void a_stopped_member_is_lost_after_the_lease_and_told_so(void **state)
     tt_coordinator_destroy(c);
 }
 
-static void a_newcomer_that_is_not_reached_is_refused_and_the_run_goes_on(void **state)
+static void unreachable_newcomer_is_refused(void **state)
 {
     struct tt_coordinator *c = begin(10 * TT_SECOND);
     struct hive *h = hive_at(c, 4, &plain);
@@ -164,7 +165,7 @@ static void a_newcomer_that_is_not_reached_is_refused_and_the_run_goes_on(void *
     tt_coordinator_destroy(c);
 }
 
-static void members_with_the_token_join_and_others_do_not(void **state)
+static void members_need_the_token(void **state)
 {
     struct tt_coordinator *c = begin_at("127.0.0.1:0", false, 10 * TT_SECOND, &token);
     struct hive *h = hive_at(c, 3, &token), *stranger = hive_at(c, 1, &other_token), *bare = hive_at(c, 1, &plain);
@@ -192,7 +193,7 @@ static void members_with_the_token_join_and_others_do_not(void **state)
 
 /* ---- the journal ---- */
 
-static void after_a_restart_on_its_journal_everybody_is_still_there(void **state)
+static void restart_keeps_all_members(void **state)
 {
     struct tt_coordinator *c;
     struct hive *h;
@@ -235,7 +236,7 @@ static void after_a_restart_on_its_journal_everybody_is_still_there(void **state
     remove_files();
 }
 
-/* A journal of which each commit fails once `left` have been made. */
+/* A journal whose commits fail after `left` successful ones. */
 struct failing {
     struct tt_journal base;
     atomic_int left;
@@ -282,8 +283,8 @@ static const struct tt_journal_ops failing_ops = { .name = "failing",
                                                    .check = failing_good,
                                                    .close = failing_close };
 
-/* Whatever the commit that fails: who has heard of something was told after its record was durable. */
-static void a_journal_that_fails_ends_the_coordinator_and_nobody_hears_of_what_is_not_in_it(void **state)
+/* For any failing commit: a member is notified only after the record is durable. */
+static void failed_journal_reveals_nothing_uncommitted(void **state)
 {
     const char *address = "127.0.0.1:0";
     const struct tt_coordinator_conf conf = { .run = "test", .listen = &address, .nlisten = 1 };
@@ -313,7 +314,7 @@ static void a_journal_that_fails_ends_the_coordinator_and_nobody_hears_of_what_i
     }
 }
 
-static void a_journal_that_grows_is_replaced_by_a_short_one(void **state)
+static void growing_journal_is_replaced(void **state)
 {
     struct tt_coordinator *c;
     struct hive *h;
@@ -342,9 +343,9 @@ static void a_journal_that_grows_is_replaced_by_a_short_one(void **state)
     remove_files();
 }
 
-/* ---- its own faults ---- */
+/* ---- delays of the coordinator itself ---- */
 
-/* A disk that takes longer than a lease, with everything that was said meanwhile unread. */
+/* A commit that takes longer than a lease, with unread messages of that time. */
 static tutti_status slow_commit(struct tt_journal *j)
 {
     struct failing *f = (struct failing *)j;
@@ -354,7 +355,7 @@ static tutti_status slow_commit(struct tt_journal *j)
     return TUTTI_OK;
 }
 
-static void nobody_is_blamed_while_the_coordinator_itself_stands_still(void **state)
+static void stalled_coordinator_blames_no_member(void **state)
 {
     const struct tt_journal_ops slow_ops = { .name = "slow",
                                              .read = failing_read,
@@ -378,17 +379,17 @@ static void nobody_is_blamed_while_the_coordinator_itself_stands_still(void **st
             hive_call(h, i, &(struct tt_elmsg){ .what = TT_CALL_COMMIT, .value = 1 });
         assert_true(hive_until(h, hive_all_called, n, WAIT_MS));
         for (uint32_t i = 0; i < h->n; i++)
-            assert_int_equal(h->lights[i].value, 1); /* 0, had anybody been lost */
+            assert_int_equal(h->lights[i].value, 1); /* 0 if any member had been lost */
     }
     assert_true(counters(c).stalls >= 1);
     hive_destroy(h);
     tt_coordinator_destroy(c);
 }
 
-/* ---- what it shows ---- */
+/* ---- statistics ---- */
 
-/* An alarm that rings for members that are lost does not for those that leave, with notice or at once. */
-static void who_leaves_is_counted_apart_from_who_is_lost(void **state)
+/* An alarm for lost members must not count members that leave, with notice or immediately. */
+static void leaving_is_counted_apart_from_loss(void **state)
 {
     struct tt_coordinator *c = begin(20 * TT_SECOND);
     struct hive *h = hive_at(c, 5, &plain);
@@ -424,7 +425,7 @@ static void who_leaves_is_counted_apart_from_who_is_lost(void **state)
     tt_coordinator_destroy(c);
 }
 
-static void its_snapshot_tells_who_is_there_and_what_happened(void **state)
+static void snapshot_has_members_and_events(void **state)
 {
     struct tt_coordinator *c = begin(10 * TT_SECOND);
     struct hive *h = hive_at(c, 3, &plain);
@@ -462,7 +463,7 @@ static void its_snapshot_tells_who_is_there_and_what_happened(void **state)
     tt_coordinator_destroy(c);
 }
 
-/* Waits for a snapshot with this event; it is the caller's, who gives it back. */
+/* Waits for a snapshot with this event; the caller must release it. */
 static const struct tt_snapshot *snapshot_with(struct tt_coordinator *c, struct hive *h, const char *event)
 {
     const uint64_t end_ns = tt_now_ns() + WAIT_MS * TT_MS;
@@ -481,7 +482,7 @@ static const struct tt_snapshot *snapshot_with(struct tt_coordinator *c, struct 
     return NULL;
 }
 
-static void it_tells_why_an_epoch_began_and_who_revoked_the_one_before(void **state)
+static void epoch_reason_and_revoker_are_reported(void **state)
 {
     struct tt_coordinator *c = begin(10 * TT_SECOND);
     struct hive *h = hive_at(c, 4, &plain);
@@ -518,7 +519,7 @@ static void it_tells_why_an_epoch_began_and_who_revoked_the_one_before(void **st
     tt_coordinator_destroy(c);
 }
 
-static void a_journal_with_more_members_than_there_may_be_is_told(void **state)
+static void journal_beyond_limit_is_reported(void **state)
 {
     static const char *const address = "127.0.0.1:0";
     struct tt_coordinator_conf conf = { .run = "test", .listen = &address, .nlisten = 1 };
@@ -550,7 +551,7 @@ static void a_journal_with_more_members_than_there_may_be_is_told(void **state)
     remove_files();
 }
 
-static void a_journal_of_another_version_is_told(void **state)
+static void journal_of_another_version_is_reported(void **state)
 {
     static const char *const address = "127.0.0.1:0";
     const struct tt_coordinator_conf conf = { .run = "test", .listen = &address, .nlisten = 1 };
@@ -574,7 +575,7 @@ static void a_journal_of_another_version_is_told(void **state)
     remove_files();
 }
 
-static void settings_that_make_no_sense_are_told(void **state)
+static void invalid_settings_are_reported(void **state)
 {
     static const char *const loopback = "127.0.0.1:0", *const everywhere = ":0", *const nowhere = "192.0.2.1:1",
                              *const noport = "127.0.0.1", *const bare = "::1:80", *const highport = "127.0.0.1:99999";
@@ -615,20 +616,20 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_join_agree_and_leave),
-        cmocka_unit_test(a_killed_member_is_lost_after_the_grace_and_one_that_is_cut_comes_back),
-        cmocka_unit_test(a_stopped_member_is_lost_after_the_lease_and_told_so),
-        cmocka_unit_test(a_newcomer_that_is_not_reached_is_refused_and_the_run_goes_on),
-        cmocka_unit_test(members_with_the_token_join_and_others_do_not),
-        cmocka_unit_test(after_a_restart_on_its_journal_everybody_is_still_there),
-        cmocka_unit_test(a_journal_that_fails_ends_the_coordinator_and_nobody_hears_of_what_is_not_in_it),
-        cmocka_unit_test(a_journal_that_grows_is_replaced_by_a_short_one),
-        cmocka_unit_test(nobody_is_blamed_while_the_coordinator_itself_stands_still),
-        cmocka_unit_test(who_leaves_is_counted_apart_from_who_is_lost),
-        cmocka_unit_test(its_snapshot_tells_who_is_there_and_what_happened),
-        cmocka_unit_test(it_tells_why_an_epoch_began_and_who_revoked_the_one_before),
-        cmocka_unit_test(a_journal_with_more_members_than_there_may_be_is_told),
-        cmocka_unit_test(a_journal_of_another_version_is_told),
-        cmocka_unit_test(settings_that_make_no_sense_are_told),
+        cmocka_unit_test(killed_member_is_lost_after_grace),
+        cmocka_unit_test(stopped_member_is_lost_after_lease),
+        cmocka_unit_test(unreachable_newcomer_is_refused),
+        cmocka_unit_test(members_need_the_token),
+        cmocka_unit_test(restart_keeps_all_members),
+        cmocka_unit_test(failed_journal_reveals_nothing_uncommitted),
+        cmocka_unit_test(growing_journal_is_replaced),
+        cmocka_unit_test(stalled_coordinator_blames_no_member),
+        cmocka_unit_test(leaving_is_counted_apart_from_loss),
+        cmocka_unit_test(snapshot_has_members_and_events),
+        cmocka_unit_test(epoch_reason_and_revoker_are_reported),
+        cmocka_unit_test(journal_beyond_limit_is_reported),
+        cmocka_unit_test(journal_of_another_version_is_reported),
+        cmocka_unit_test(invalid_settings_are_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,7 @@
 
 #define WAIT_MS 60000
 
-static void members_meet_at_the_address_that_it_says(void **state)
+static void members_use_the_reported_address(void **state)
 {
     static const char token[] = "a0b1c2d3e4f5a6b7c8d9";
     const struct tt_secure_conf secure = { .mode = TT_SECURE_TOKEN, .token = token };
@@ -26,7 +26,7 @@ static void members_meet_at_the_address_that_it_says(void **state)
     assert_non_null(tutti_coordinator_address(c, 0));
     assert_null(tutti_coordinator_address(c, 2));
     h = hive_create("mine", 3, 1, 3, false, &secure);
-    hive_know(h, tutti_coordinator_address(c, 0));
+    hive_add_address(h, tutti_coordinator_address(c, 0));
     assert_true(hive_gather(h, WAIT_MS));
     assert_int_equal(tutti_coordinator_check(c), TUTTI_OK);
     hive_destroy(h);
@@ -34,7 +34,7 @@ static void members_meet_at_the_address_that_it_says(void **state)
     tutti_coordinator_destroy(NULL);
 }
 
-static void two_live_beside_each_other_with_defaults(void **state)
+static void two_coordinators_share_a_process(void **state)
 {
     tutti_coordinator *a = NULL, *b = NULL;
 
@@ -64,8 +64,8 @@ static void its_page_shows_the_run(void **state)
     tutti_coordinator_destroy(c);
 }
 
-/* Which ends before `store`. What lies behind it is not the coordinator's to read. */
-static void a_program_of_an_older_release_is_served(void **state)
+/* Its struct ends before `store`. The coordinator must not read beyond it. */
+static void older_program_is_served(void **state)
 {
     tutti_coordinator_conf conf = { .size = offsetof(tutti_coordinator_conf, store), .insecure = 1 };
     tutti_coordinator *c = NULL;
@@ -77,7 +77,7 @@ static void a_program_of_an_older_release_is_served(void **state)
     tutti_coordinator_destroy(c);
 }
 
-static void what_makes_no_sense_is_told(void **state)
+static void invalid_settings_are_reported(void **state)
 {
     const struct {
         tutti_coordinator_conf conf;
@@ -114,11 +114,11 @@ static void what_makes_no_sense_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(members_meet_at_the_address_that_it_says),
-        cmocka_unit_test(two_live_beside_each_other_with_defaults),
+        cmocka_unit_test(members_use_the_reported_address),
+        cmocka_unit_test(two_coordinators_share_a_process),
         cmocka_unit_test(its_page_shows_the_run),
-        cmocka_unit_test(a_program_of_an_older_release_is_served),
-        cmocka_unit_test(what_makes_no_sense_is_told),
+        cmocka_unit_test(older_program_is_served),
+        cmocka_unit_test(invalid_settings_are_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

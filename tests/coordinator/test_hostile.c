@@ -1,4 +1,4 @@
-/* Whoever means harm, or is broken, costs nobody else anything: while each of them does what it does, three members make their rounds. */
+/* Hostile and broken peers do not affect others: meanwhile three members run their rounds. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 #define WAIT_MS 60000
 #define MEMBERS 3
 
-/* A coordinator and those who must not notice. */
+/* A coordinator and unaffected members. */
 struct scene {
     struct tt_coordinator *c;
     struct hive *h;
@@ -43,12 +43,12 @@ static struct scene open_scene(uint64_t join_ns, uint64_t lease_ns)
     assert_int_equal(tt_coordinator_create(&s.c, &conf, j), TUTTI_OK);
     snprintf(s.address, sizeof s.address, "%s", tt_coordinator_address(s.c, 0));
     s.h = hive_create("test", MEMBERS, 1, 64, false, &plain);
-    hive_know(s.h, s.address);
+    hive_add_address(s.h, s.address);
     assert_true(hive_gather(s.h, WAIT_MS));
     return s;
 }
 
-/* A round of all three, in which none was lost. */
+/* A round of all three, without losses. */
 static void round_goes_well(struct scene *s)
 {
     for (uint32_t i = 0; i < MEMBERS; i++)
@@ -82,7 +82,7 @@ static struct tt_snapshot_counters counters(struct scene *s, uint32_t *connectio
     return out;
 }
 
-/* Rounds go on until `refused` of that kind have been. */
+/* Runs rounds until `refused` connections of that kind have been refused. */
 static void rounds_until_refused(struct scene *s, enum tt_snapshot_refusal kind, uint64_t refused)
 {
     const uint64_t end_ns = tt_now_ns() + WAIT_MS * TT_MS;
@@ -93,9 +93,9 @@ static void rounds_until_refused(struct scene *s, enum tt_snapshot_refusal kind,
     }
 }
 
-/* ---- strangers ---- */
+/* ---- unauthenticated peers ---- */
 
-/* From 127.0.0.`host`; the socket does not block once it is connected. */
+/* Connects from 127.0.0.`host`; the connected socket is non-blocking. */
 static int call_on(const struct scene *s, uint8_t host)
 {
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -110,7 +110,7 @@ static int call_on(const struct scene *s, uint8_t host)
     return fd;
 }
 
-/* Writes what goes; true until the other end is gone. */
+/* Writes as much as possible. Returns true until the other end has closed. */
 static bool put(int fd, const void *data, size_t bytes)
 {
     return send(fd, data, bytes, MSG_NOSIGNAL) >= 0 || errno == EAGAIN;
@@ -177,9 +177,10 @@ static void garbage_costs_its_connection(void **state)
         for (size_t k = 0; k < bytes; k++)
             data[k] = (uint8_t)tt_prng_u64(&p);
         if (i % 3 == 0)
-            memcpy(data, i % 2 ? "\x01\0\x01\0" : "\xff\xff\xff\xff", 4); /* longer than one may say that has not joined */
+            /* longer than permitted before joining */
+            memcpy(data, i % 2 ? "\x01\0\x01\0" : "\xff\xff\xff\xff", 4);
         else if (i % 3 == 1)
-            memcpy(data, "\x04\0\0\0", 4); /* a message, and no known one */
+            memcpy(data, "\x04\0\0\0", 4); /* a message of an unknown kind */
         put(fd, data, bytes);
         if (i % 3 != 2)
             wait_for_end(fd);
@@ -195,7 +196,7 @@ static void garbage_costs_its_connection(void **state)
     close_scene(&s);
 }
 
-static void who_does_not_join_in_time_is_ended(void **state)
+static void join_has_a_time_limit(void **state)
 {
     struct scene s = open_scene(300 * TT_MS, 10 * TT_SECOND);
     int fds[50];
@@ -214,8 +215,9 @@ static void who_does_not_join_in_time_is_ended(void **state)
     close_scene(&s);
 }
 
-/* More connections than strangers may have, all of one address: newcomers from others come in all the same. */
-static void a_crowd_from_one_address_does_not_keep_others_out(void **state)
+/* More connections than the limit of unauthenticated ones, all from one address: newcomers from
+ * others are still admitted. */
+static void one_address_cannot_exhaust_connections(void **state)
 {
     enum { CROWD = 1500 };
     const struct rlimit many = { .rlim_cur = 8192, .rlim_max = 8192 };
@@ -240,7 +242,7 @@ static void a_crowd_from_one_address_does_not_keep_others_out(void **state)
     counters(&s, &connections);
     assert_true(connections <= 1024 + MEMBERS + 1);
     late = hive_create("test", 20, 1, 64, false, &plain);
-    hive_know(late, s.address);
+    hive_add_address(late, s.address);
     for (uint32_t i = 0; i < late->n; i++)
         hive_start(late, i);
     assert_true(hive_until(late, hive_all_welcome, 0, WAIT_MS));
@@ -253,7 +255,7 @@ static void a_crowd_from_one_address_does_not_keep_others_out(void **state)
     close_scene(&s);
 }
 
-static void connections_that_come_and_go_are_forgotten(void **state)
+static void closed_connections_leave_no_state(void **state)
 {
     struct scene s = open_scene(0, 10 * TT_SECOND);
     uint32_t connections;
@@ -276,9 +278,9 @@ static void connections_that_come_and_go_are_forgotten(void **state)
     close_scene(&s);
 }
 
-/* ---- with the token ---- */
+/* ---- authenticated peers ---- */
 
-static void who_talks_without_end_is_slowed_and_others_are_not(void **state)
+static void flooding_member_is_throttled(void **state)
 {
     struct scene s = open_scene(0, 10 * TT_SECOND);
     const struct tt_elmsg beat = { .kind = TT_ELMSG_HEARTBEAT };
@@ -319,9 +321,9 @@ static void who_talks_without_end_is_slowed_and_others_are_not(void **state)
     close_scene(&s);
 }
 
-/* It calls, which its own wish makes vain, and takes that back, again and again, and reads no answer: what waits for it is bounded, and when that is full it is not
- * heard any more, so it is lost. */
-static void who_does_not_read_is_not_read_either(void **state)
+/* It repeatedly makes a call that cannot succeed, cancels it, and reads no reply. The queue for it
+ * is bounded; when it is full, its messages are not read any more, so it is lost. */
+static void non_reading_member_is_not_read(void **state)
 {
     struct scene s = open_scene(0, 4 * TT_SECOND);
     const struct tt_elmsg call = { .kind = TT_ELMSG_CALL, .what = TT_CALL_EPOCH, .flags = TT_EPOCH_ADMIT, .most = 1 },
@@ -360,7 +362,7 @@ static void who_does_not_read_is_not_read_either(void **state)
     close_scene(&s);
 }
 
-static void who_says_what_is_not_its_to_say_is_told_and_ended(void **state)
+static void forbidden_messages_end_the_connection(void **state)
 {
     struct scene s = open_scene(0, 10 * TT_SECOND);
 
@@ -373,7 +375,7 @@ static void who_says_what_is_not_its_to_say_is_told_and_ended(void **state)
         size_t got = 0, at = 0, bytes = 0;
         ssize_t more;
 
-        if (kind == TT_ELMSG_INSIDE || kind == TT_ELMSG_NOT_BEGUN) { /* these are */
+        if (kind == TT_ELMSG_INSIDE || kind == TT_ELMSG_NOT_BEGUN) { /* these are valid */
             close(fd);
             continue;
         }
@@ -398,7 +400,7 @@ static void who_says_what_is_not_its_to_say_is_told_and_ended(void **state)
     close_scene(&s);
 }
 
-static void who_speaks_another_version_is_told_so_in_its_own(void **state)
+static void other_version_is_refused_in_kind(void **state)
 {
     struct scene s = open_scene(0, 10 * TT_SECOND);
     const struct tt_elmsg join = join_of(9);
@@ -421,8 +423,8 @@ static void who_speaks_another_version_is_told_so_in_its_own(void **state)
     close_scene(&s);
 }
 
-/* One byte at a time is slow, but nothing wrong. */
-static void who_speaks_slowly_is_understood(void **state)
+/* One byte at a time is slow, but valid. */
+static void slow_valid_messages_are_accepted(void **state)
 {
     struct scene s = open_scene(0, 10 * TT_SECOND);
     const int fd = call_on(&s, 2);
@@ -451,14 +453,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(garbage_costs_its_connection),
-        cmocka_unit_test(who_does_not_join_in_time_is_ended),
-        cmocka_unit_test(a_crowd_from_one_address_does_not_keep_others_out),
-        cmocka_unit_test(connections_that_come_and_go_are_forgotten),
-        cmocka_unit_test(who_talks_without_end_is_slowed_and_others_are_not),
-        cmocka_unit_test(who_does_not_read_is_not_read_either),
-        cmocka_unit_test(who_says_what_is_not_its_to_say_is_told_and_ended),
-        cmocka_unit_test(who_speaks_another_version_is_told_so_in_its_own),
-        cmocka_unit_test(who_speaks_slowly_is_understood),
+        cmocka_unit_test(join_has_a_time_limit),
+        cmocka_unit_test(one_address_cannot_exhaust_connections),
+        cmocka_unit_test(closed_connections_leave_no_state),
+        cmocka_unit_test(flooding_member_is_throttled),
+        cmocka_unit_test(non_reading_member_is_not_read),
+        cmocka_unit_test(forbidden_messages_end_the_connection),
+        cmocka_unit_test(other_version_is_refused_in_kind),
+        cmocka_unit_test(slow_valid_messages_are_accepted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* What a journal promises, of the one in a file. */
+/* The guarantees of a journal, for the one in a file. */
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 
 static char path[64];
 
-/* What was read. */
+/* The records read. */
 struct heard {
     uint32_t n, stop_at;
     uint64_t hash[RECORDS_MAX];
@@ -33,7 +33,7 @@ static bool take(void *context, const void *data, size_t bytes)
     return h->n != h->stop_at;
 }
 
-/* Record i of seed: its bytes, whose length varies. */
+/* Returns record i of seed: its bytes, with a varying length. */
 static size_t record_of(uint64_t seed, uint32_t i, uint8_t out[600])
 {
     struct tt_prng p;
@@ -115,9 +115,9 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* ---- what it keeps ---- */
+/* ---- contents ---- */
 
-static void what_was_committed_is_read_again_in_its_order(void **state)
+static void committed_records_are_read_in_order(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 3; seed++) {
@@ -138,7 +138,7 @@ static void what_was_committed_is_read_again_in_its_order(void **state)
     }
 }
 
-static void what_was_not_committed_is_gone(void **state)
+static void uncommitted_records_are_dropped(void **state)
 {
     struct tt_journal *j = open_journal();
 
@@ -151,7 +151,7 @@ static void what_was_not_committed_is_gone(void **state)
     assert_read(1, 2);
 }
 
-static void records_go_on_after_those_that_were_read(void **state)
+static void new_records_follow_read_ones(void **state)
 {
     struct tt_journal *j = open_journal();
     struct heard h = { 0 };
@@ -184,7 +184,7 @@ static void a_reader_may_stop(void **state)
     j->ops->close(j);
 }
 
-static void replacing_takes_effect_with_the_commit_or_not_at_all(void **state)
+static void replacement_is_atomic_at_commit(void **state)
 {
     struct tt_journal *j = open_journal();
 
@@ -194,7 +194,7 @@ static void replacing_takes_effect_with_the_commit_or_not_at_all(void **state)
     assert_int_equal(j->ops->commit(j), TUTTI_OK);
     assert_int_equal(j->ops->replace(j), TUTTI_OK);
     append(j, 2, 0);
-    j->ops->close(j); /* as a crash */
+    j->ops->close(j); /* like a crash */
     assert_read(1, 50);
 
     j = open_journal();
@@ -209,9 +209,9 @@ static void replacing_takes_effect_with_the_commit_or_not_at_all(void **state)
     assert_read(2, 3);
 }
 
-/* ---- whose it is ---- */
+/* ---- ownership ---- */
 
-static void a_second_coordinator_is_told_that_the_first_has_it(void **state)
+static void second_coordinator_sees_the_lock(void **state)
 {
     struct tt_journal *j = open_journal(), *other = NULL;
 
@@ -229,8 +229,9 @@ static void a_second_coordinator_is_told_that_the_first_has_it(void **state)
     assert_read(1, 2);
 }
 
-/* Another process has it, and is killed in the middle of what it does: what it committed is there, and its lock is not. */
-static void a_killed_writer_leaves_what_it_committed_and_no_lock(void **state)
+/* Another process owns it, and is killed during its work: the committed records remain, but not its
+ * lock. */
+static void killed_writer_keeps_commits_without_lock(void **state)
 {
     (void)state;
     for (uint32_t round = 0; round < 20; round++) {
@@ -285,14 +286,14 @@ static void others_cannot_read_the_file(void **state)
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
     j->ops->close(j);
-    assert_int_equal(chmod(path, 0644), 0); /* copied, or made by hand */
+    assert_int_equal(chmod(path, 0644), 0); /* copied, or created manually */
     j = open_journal();
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
     j->ops->close(j);
 }
 
-/* ---- what is none, or damaged ---- */
+/* ---- invalid or damaged files ---- */
 
 static void write_file(const char *text)
 {
@@ -329,7 +330,7 @@ static void sql(const char *text)
     sqlite3_close(db);
 }
 
-static void a_file_that_is_none_is_told_and_left_as_it_is(void **state)
+static void foreign_file_is_reported_and_untouched(void **state)
 {
     static const char letter[] = "Not a journal, but somebody's letter. It is longer than the header of a database, which is 100 bytes.";
     struct stat st;
@@ -345,7 +346,7 @@ static void a_file_that_is_none_is_told_and_left_as_it_is(void **state)
     sql("INSERT INTO letters VALUES('reader')");
 }
 
-static void an_altered_or_missing_record_is_told(void **state)
+static void altered_or_missing_record_is_reported(void **state)
 {
     struct tt_journal *j = open_journal();
 
@@ -360,13 +361,13 @@ static void an_altered_or_missing_record_is_told(void **state)
     sql("DELETE FROM record WHERE n = 11");
     assert_refused("damaged: record 12");
     sql("DELETE FROM record WHERE n > 10");
-    assert_read(1, 10); /* the end is as a commit left it */
+    assert_read(1, 10); /* the end is at a commit */
     sql("PRAGMA user_version=7");
     assert_refused("format 7 is unsupported");
 }
 
-/* Bytes of the file are changed: it is told, or nothing is different. */
-static void a_damaged_file_is_told_or_reads_as_before(void **state)
+/* Bytes of the file are changed: it is reported, or there is no difference. */
+static void damage_is_reported_or_harmless(void **state)
 {
     struct tt_journal *j = open_journal();
     struct stat st;
@@ -406,8 +407,8 @@ static void a_damaged_file_is_told_or_reads_as_before(void **state)
     assert_true(found > 100);
 }
 
-/* A disk that is full: the commit that did not fit says so, and all before it is there. */
-static void a_full_disk_is_told_and_loses_nothing(void **state)
+/* On a full disk, the failing commit is reported, and all earlier records remain. */
+static void full_disk_is_reported_without_loss(void **state)
 {
     int pipes[2], status;
     struct heard h = { 0 };
@@ -452,18 +453,18 @@ static void a_full_disk_is_told_and_loses_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_was_committed_is_read_again_in_its_order, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_was_not_committed_is_gone, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(records_go_on_after_those_that_were_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(committed_records_are_read_in_order, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(uncommitted_records_are_dropped, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(new_records_follow_read_ones, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_reader_may_stop, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(replacing_takes_effect_with_the_commit_or_not_at_all, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_second_coordinator_is_told_that_the_first_has_it, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_killed_writer_leaves_what_it_committed_and_no_lock, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(replacement_is_atomic_at_commit, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(second_coordinator_sees_the_lock, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(killed_writer_keeps_commits_without_lock, set_up, tear_down),
         cmocka_unit_test_setup_teardown(others_cannot_read_the_file, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_file_that_is_none_is_told_and_left_as_it_is, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_altered_or_missing_record_is_told, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_damaged_file_is_told_or_reads_as_before, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_full_disk_is_told_and_loses_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(foreign_file_is_reported_and_untouched, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(altered_or_missing_record_is_reported, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(damage_is_reported_or_harmless, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(full_disk_is_reported_without_loss, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

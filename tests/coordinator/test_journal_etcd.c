@@ -1,4 +1,5 @@
-/* The journal in a real etcd: what its readers find, and that whoever does not lead writes nothing. */
+/* The journal in a real etcd: what its readers find, and that a process that is not the leader
+ * writes nothing. */
 #include "support/unit.h"
 
 #include <stdio.h>
@@ -15,14 +16,14 @@
 #include "etcd_server.h"
 #include "relay.h"
 
-#define LONG_BYTES 1500000u     /* more than etcd takes at once */
+#define LONG_BYTES 1500000u     /* more than etcd accepts at once */
 
 static struct etcd_server server;
 static unsigned nstores;
 static char store[128], prefix[64];
-static uint32_t lease_s;        /* where no lease is to end: so long that none does */
+static uint32_t lease_s;        /* for tests in which no lease may end */
 
-/* Each test has keys of its own. */
+/* Each test has separate keys. */
 static int new_store(void **state)
 {
     (void)state;
@@ -55,7 +56,7 @@ static struct tt_journal *opened(const char *who)
 
 /* ---- records ---- */
 
-/* The bytes of record i: of every length, one of them of several pieces. */
+/* The bytes of record i: with different lengths, one of them in several pieces. */
 static size_t fill(uint64_t i, uint8_t **data)
 {
     struct tt_prng random;
@@ -95,7 +96,7 @@ struct heard {
     uint32_t n, at;
 };
 
-static bool hear(void *context, const void *data, size_t bytes)
+static bool record_read(void *context, const void *data, size_t bytes)
 {
     struct heard *h = context;
     uint8_t *same;
@@ -112,13 +113,13 @@ static void assert_has(struct tt_journal *j, const uint64_t *expected, uint32_t 
 {
     struct heard h = { expected, n, 0 };
 
-    assert_int_equal(j->ops->read(j, hear, &h), TUTTI_OK);
+    assert_int_equal(j->ops->read(j, record_read, &h), TUTTI_OK);
     assert_int_equal(h.at, n);
 }
 
-/* ---- a hand in etcd ---- */
+/* ---- direct changes in etcd ---- */
 
-static void tell(const char *method, struct json_object *request)
+static void etcd_request(const char *method, struct json_object *request)
 {
     struct json_object *answer;
     struct tt_etcd *e;
@@ -139,10 +140,10 @@ static struct json_object *key_request(const char *what)
     return request;
 }
 
-/* As when its lease ends, which it does not know yet. */
+/* As if its lease had ended, without notification. */
 static void depose(void)
 {
-    tell("kv/deleterange", key_request("leader"));
+    etcd_request("kv/deleterange", key_request("leader"));
 }
 
 static void put(const char *what, const char *value)
@@ -150,12 +151,12 @@ static void put(const char *what, const char *value)
     struct json_object *request = key_request(what);
 
     tt_etcd_add_text(request, "value", value);
-    tell("kv/put", request);
+    etcd_request("kv/put", request);
 }
 
-/* ---- what is tested ---- */
+/* ---- tests ---- */
 
-static void what_was_committed_is_read_by_the_next_leader_in_its_order(void **state)
+static void next_leader_reads_committed_records(void **state)
 {
     const uint64_t all[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 };
     struct tt_journal *j = opened("a");
@@ -177,7 +178,7 @@ static void what_was_committed_is_read_by_the_next_leader_in_its_order(void **st
     j->ops->close(j);
 }
 
-static void a_shorter_journal_takes_the_place_of_a_long_one_at_its_commit(void **state)
+static void shorter_journal_replaces_at_commit(void **state)
 {
     const uint64_t before[] = { 0, 1, 2, 3 }, after[] = { 20, 21, 6, 7, 8 };
     struct tt_journal *j = opened("a");
@@ -200,7 +201,7 @@ static void a_shorter_journal_takes_the_place_of_a_long_one_at_its_commit(void *
     j->ops->close(j);
 }
 
-static void who_was_deposed_writes_nothing(void **state)
+static void old_leader_cannot_write(void **state)
 {
     const uint64_t expected[] = { 1, 2, 30, 31, 32 };
     struct tt_journal *a = opened("a"), *b;
@@ -215,7 +216,7 @@ static void who_was_deposed_writes_nothing(void **state)
     assert_non_null(strstr(tutti_last_error(), "another coordinator has taken over"));
     assert_int_equal(a->ops->check(a), TUTTI_ERR_ABORTED);
     assert_int_equal(write_some(b, 31, 2), TUTTI_OK);
-    a->ops->close(a);           /* which takes nothing from b */
+    a->ops->close(a);           /* without effect on b */
     assert_int_equal(b->ops->check(b), TUTTI_OK);
     b->ops->close(b);
     b = opened("c");
@@ -223,7 +224,7 @@ static void who_was_deposed_writes_nothing(void **state)
     b->ops->close(b);
 }
 
-static void who_was_deposed_writes_nothing_before_there_is_another_leader_either(void **state)
+static void deposed_leader_writes_nothing(void **state)
 {
     const uint64_t expected[] = { 1 };
     struct tt_journal *j = opened("a");
@@ -239,8 +240,8 @@ static void who_was_deposed_writes_nothing_before_there_is_another_leader_either
     j->ops->close(j);
 }
 
-/* The request was carried out; it is sent again, and counts once. */
-static void an_answer_that_is_lost_costs_nothing(void **state)
+/* The request was executed; it is sent again, and counts once. */
+static void lost_reply_costs_nothing(void **state)
 {
     const uint64_t expected[] = { 1, 2, 3, 7, 8, 20, 21 };
     struct tt_journal *j;
@@ -250,7 +251,7 @@ static void an_answer_that_is_lost_costs_nothing(void **state)
     relay_begin(&relay, server.port, "\"succeeded\"");
     snprintf(store, sizeof store, "etcd://127.0.0.1:%u%s", relay.port, prefix);
     atomic_store(&relay.lose, 1);
-    j = opened("a");                    /* that it leads */
+    j = opened("a");                    /* as the leader */
     assert_int_equal(atomic_load(&relay.lose), 0);
     assert_int_equal(write_some(j, 1, 2), TUTTI_OK);
     atomic_store(&relay.lose, 1);
@@ -273,7 +274,7 @@ static void an_answer_that_is_lost_costs_nothing(void **state)
     relay_end(&relay);
 }
 
-static void one_that_stands_by_can_be_told_to_end(void **state)
+static void standby_can_be_ended(void **state)
 {
     struct tt_journal *a = opened("a"), *b = NULL;
     const int stop = eventfd(1, EFD_CLOEXEC);
@@ -291,8 +292,8 @@ static void note_leader(void *context, const char *leader)
     snprintf(context, 32, "%s", leader);
 }
 
-/* As one that had lost etcd finds its own key there when it comes back. */
-static void who_waits_for_its_own_former_lease_does_not_say_that_it_leads(void **state)
+/* As for one that had lost etcd and finds its own key when it reconnects. */
+static void own_former_lease_is_no_lead(void **state)
 {
     struct tt_journal *a = opened("a"), *again = NULL;
     const int stop = eventfd(1, EFD_CLOEXEC);
@@ -317,7 +318,7 @@ static void who_waits_for_its_own_former_lease_does_not_say_that_it_leads(void *
     a->ops->close(a);
 }
 
-static void etcd_may_restart_between_commits_and_be_late_for_one(void **state)
+static void etcd_may_restart_between_commits(void **state)
 {
     const uint64_t expected[] = { 1, 2, 3 };
     struct tt_journal *j = opened("a");
@@ -326,7 +327,8 @@ static void etcd_may_restart_between_commits_and_be_late_for_one(void **state)
     assert_int_equal(write_some(j, 1, 1), TUTTI_OK);
     etcd_server_kill(&server);
     etcd_server_start(&server);
-    if (write_some(j, 2, 2) == TUTTI_OK) {      /* it started again before the lease was over, by our clock */
+    if (write_some(j, 2, 2) == TUTTI_OK) {      /* it was restarted before the end of the lease,
+                                                   by our clock */
         j->ops->close(j);
         j = opened("b");
         assert_has(j, expected, 3);
@@ -339,7 +341,7 @@ static void etcd_may_restart_between_commits_and_be_late_for_one(void **state)
     j->ops->close(j);
 }
 
-static void an_etcd_that_is_gone_is_told_and_ends_the_lead(void **state)
+static void lost_etcd_ends_the_lead(void **state)
 {
     const uint64_t expected[] = { 1 }, deadline_ns = tt_now_ns() + 60 * TT_SECOND;
     struct tt_journal *j = opened("a"), *other = NULL;
@@ -368,7 +370,7 @@ static bool ignore(void *context, const void *data, size_t bytes)
     return true;
 }
 
-static void what_is_damaged_or_none_is_told(void **state)
+static void damaged_or_missing_data_is_reported(void **state)
 {
     static const struct {
         const char *key, *value, *why;
@@ -392,7 +394,7 @@ static void what_is_damaged_or_none_is_told(void **state)
     }
 }
 
-static void somebody_elses_hand_in_the_journal_is_told(void **state)
+static void foreign_changes_are_reported(void **state)
 {
     struct tt_journal *j = opened("a");
 
@@ -404,7 +406,7 @@ static void somebody_elses_hand_in_the_journal_is_told(void **state)
     j->ops->close(j);
 }
 
-static void a_text_that_is_no_store_is_told(void **state)
+static void invalid_store_text_is_reported(void **state)
 {
     static const struct {
         const char *store, *why;
@@ -433,18 +435,18 @@ static void a_text_that_is_no_store_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(what_was_committed_is_read_by_the_next_leader_in_its_order, new_store),
-        cmocka_unit_test_setup(a_shorter_journal_takes_the_place_of_a_long_one_at_its_commit, new_store),
-        cmocka_unit_test_setup(who_was_deposed_writes_nothing, new_store),
-        cmocka_unit_test_setup(who_was_deposed_writes_nothing_before_there_is_another_leader_either, new_store),
-        cmocka_unit_test_setup(an_answer_that_is_lost_costs_nothing, new_store),
-        cmocka_unit_test_setup(one_that_stands_by_can_be_told_to_end, new_store),
-        cmocka_unit_test_setup(who_waits_for_its_own_former_lease_does_not_say_that_it_leads, new_store),
-        cmocka_unit_test_setup(etcd_may_restart_between_commits_and_be_late_for_one, new_store_whose_leases_end),
-        cmocka_unit_test_setup(an_etcd_that_is_gone_is_told_and_ends_the_lead, new_store_whose_leases_end),
-        cmocka_unit_test_setup(what_is_damaged_or_none_is_told, new_store),
-        cmocka_unit_test_setup(somebody_elses_hand_in_the_journal_is_told, new_store),
-        cmocka_unit_test(a_text_that_is_no_store_is_told),
+        cmocka_unit_test_setup(next_leader_reads_committed_records, new_store),
+        cmocka_unit_test_setup(shorter_journal_replaces_at_commit, new_store),
+        cmocka_unit_test_setup(old_leader_cannot_write, new_store),
+        cmocka_unit_test_setup(deposed_leader_writes_nothing, new_store),
+        cmocka_unit_test_setup(lost_reply_costs_nothing, new_store),
+        cmocka_unit_test_setup(standby_can_be_ended, new_store),
+        cmocka_unit_test_setup(own_former_lease_is_no_lead, new_store),
+        cmocka_unit_test_setup(etcd_may_restart_between_commits, new_store_whose_leases_end),
+        cmocka_unit_test_setup(lost_etcd_ends_the_lead, new_store_whose_leases_end),
+        cmocka_unit_test_setup(damaged_or_missing_data_is_reported, new_store),
+        cmocka_unit_test_setup(foreign_changes_are_reported, new_store),
+        cmocka_unit_test(invalid_store_text_is_reported),
     };
     int failed;
 

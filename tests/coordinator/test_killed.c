@@ -1,4 +1,5 @@
-/* The real process, killed at any moment and started again on its journal: the run goes on, and nobody is out of it. */
+/* The real process, killed at any time and restarted with its journal: the run continues, and no
+ * member is lost. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,11 +18,11 @@
 #define MEMBERS 6
 #define KILLS 60u
 
-/* `tutti coordinator`, and what it says. */
+/* `tutti coordinator`, and its output. */
 struct process {
     pid_t pid;
     char journal[64];
-    char address[64];       /* the same after the first start */
+    char address[64];       /* unchanged after the first start */
 };
 
 static const char token[] = "3c9f1d77a05b4e2288aa";
@@ -37,7 +38,7 @@ static void start(struct process *p)
     p->pid = fork();
     assert_true(p->pid >= 0);
     if (p->pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nothing behind */
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* no process remains after a failed test */
         dup2(out[1], STDOUT_FILENO);
         close(out[0]);
         close(out[1]);
@@ -84,7 +85,8 @@ static bool are_idle(const struct hive *h, uint64_t unused)
     return true;
 }
 
-/* What members do all the time: `commit`, in which nobody may be missing, and now and then `epoch`, which may change nothing. */
+/* The periodic calls of members: `commit`, which requires all, and sometimes `epoch`, which may
+ * change nothing. */
 static void call_all(struct hive *h, bool epoch)
 {
     for (uint32_t i = 0; i < h->n; i++)
@@ -110,14 +112,14 @@ static void assert_good(const struct hive *h, bool epoch, uint32_t kills)
     }
 }
 
-static void killed_at_any_moment_it_goes_on_where_it_was(void **state)
+static void kills_never_lose_the_run(void **state)
 {
     const struct tt_secure_conf secure = { .mode = TT_SECURE_TOKEN, .token = token };
     struct process p = { .address = "127.0.0.1:0" };
     struct hive *h;
     struct tt_prng prng;
     uint64_t rounds = 0;
-    bool epoch = false; /* what all call, or called last */
+    bool epoch = false; /* the current or last call of all */
 
     (void)state;
     if (!getenv("TUTTI_BUILD_DIR"))
@@ -127,8 +129,8 @@ static void killed_at_any_moment_it_goes_on_where_it_was(void **state)
     tt_prng_init(&prng, 4711);
     start(&p);
     h = hive_create("test", MEMBERS, 1, MEMBERS, false, &secure);
-    hive_know(h, p.address);
-    for (uint32_t i = 0; i < MEMBERS; i++) { /* the first kills come while they join */
+    hive_add_address(h, p.address);
+    for (uint32_t i = 0; i < MEMBERS; i++) { /* the first kills occur while they join */
         hive_start(h, i);
         hive_epoch(h, i, MEMBERS);
     }
@@ -171,7 +173,7 @@ static void killed_at_any_moment_it_goes_on_where_it_was(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(killed_at_any_moment_it_goes_on_where_it_was),
+        cmocka_unit_test(kills_never_lose_the_run),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The status page in a real browser. TUTTI_SCREENSHOTS=DIR keeps pictures of it there."""
+"""The status page in a real browser. TUTTI_SCREENSHOTS=DIR stores screenshots there."""
 
 import os
 import subprocess
@@ -42,7 +42,7 @@ class Page(unittest.TestCase):
         if "TUTTI_SCREENSHOTS" in os.environ:
             page.screenshot(Path(os.environ["TUTTI_SCREENSHOTS"]) / f"{name}.png")
 
-    def test_members_ring_events_and_counters_are_shown(self):
+    def test_page_shows_members_ring_events_counters(self):
         with Server("measured 12") as server:
             page = self.open(server)
             self.assertEqual(page.evaluate("document.title"), "char-lm: Tutti")
@@ -60,7 +60,7 @@ class Page(unittest.TestCase):
             self.assertEqual(page.complaints(), [])
             self.keep(page, "light")
 
-    def test_it_refreshes_itself_and_stays_as_it_was_unfolded(self):
+    def test_refresh_keeps_unfolded_parts(self):
         with Server("run 3 first") as server:
             page = self.open(server)
             page.evaluate("document.getElementById('counters').open = true")
@@ -72,7 +72,7 @@ class Page(unittest.TestCase):
             page.wait_for("document.querySelector('#ring svg') !== null", "the ring")
             self.assertEqual(page.complaints(), [])
 
-    def test_it_says_when_the_coordinator_is_gone(self):
+    def test_page_reports_a_missing_coordinator(self):
         with Server() as server:
             page = self.open(server)
             self.assertTrue(page.evaluate("document.getElementById('note').hidden"))
@@ -94,22 +94,23 @@ class Page(unittest.TestCase):
             self.assertEqual(page.complaints(), [])
             self.keep(page, "hostile")
 
-    def test_it_is_whole_without_scripts(self):
+    def test_page_works_without_scripts(self):
         with Server("measured 9") as server:
             page = self.open(server, scripts=False)
-            text = page.command("Runtime.evaluate", expression="1", returnByValue=True)     # the tester's own still runs
+            # the test's own scripts still run
+            text = page.command("Runtime.evaluate", expression="1", returnByValue=True)
             self.assertEqual(text["result"]["value"], 1)
             self.assertEqual((page.evaluate(ROWS), page.evaluate(EPOCH)), (9, "7"))
             self.assertEqual(page.evaluate("document.querySelectorAll('meta[http-equiv=refresh]').length"), 1)
 
-    def test_a_phone_shows_it_without_scrolling_sideways(self):
+    def test_phone_needs_no_sideways_scrolling(self):
         for line in ("measured 12", "hostile 200"):
             with Server(line) as server:
                 page = self.open(server, width=390, height=844)
                 self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), 390)
                 self.keep(page, f"phone-{line.split()[0]}")
 
-    def test_a_real_coordinator_shows_members_who_come_and_go(self):
+    def test_real_coordinator_shows_membership_changes(self):
         build = Path(os.environ["TUTTI_BUILD_DIR"])
         name = "<b>bold</b> & sons"
         coordinator = subprocess.Popen([build / "tutti", "coordinator", "--run", name, "--listen", "127.0.0.1:0", "--journal", "none",

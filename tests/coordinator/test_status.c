@@ -12,7 +12,7 @@
 #include "coordinator/text.h"
 #include "snapshots.h"
 
-/* What one of them writes; the caller's. */
+/* The outputs; owned by the caller. */
 enum format { JSON, METRICS, PAGE, PICTURE };
 
 static char *written(enum format format, const struct tt_snapshot *s)
@@ -117,7 +117,7 @@ static void json_has_members_events_and_counters(void **state)
     tt_snapshot_destroy(s);
 }
 
-static void a_run_that_nobody_joined_is_shown_too(void **state)
+static void empty_run_is_shown(void **state)
 {
     struct tt_snapshot *s = tt_snapshot_create(0, 0);
     struct json_object *o = json_of(s);
@@ -138,7 +138,7 @@ static void a_run_that_nobody_joined_is_shown_too(void **state)
     tt_snapshot_destroy(s);
 }
 
-static void who_revoked_the_epoch_is_shown(void **state)
+static void revoking_member_is_shown(void **state)
 {
     struct tt_snapshot *s = snapshots_run("a", 1);
     struct json_object *o;
@@ -160,7 +160,7 @@ static void who_revoked_the_epoch_is_shown(void **state)
     tt_snapshot_destroy(s);
 }
 
-/* So that an event, which has more text before it, is not cut where it matters. */
+/* The text of an event, which has a prefix, must not be truncated at the relevant part. */
 static void the_longest_cause_has_room(void **state)
 {
     const struct tt_coord_cause cause = {
@@ -176,7 +176,7 @@ static void the_longest_cause_has_room(void **state)
     assert_non_null(strstr(text, ", a better order of the ring"));
 }
 
-static void metrics_are_as_many_whatever_the_members(void **state)
+static void number_of_metrics_is_constant(void **state)
 {
     struct tt_snapshot *few = snapshots_run("a", 1), *many = snapshots_run("a", 4096);
     char *a = written(METRICS, few), *b = written(METRICS, many);
@@ -212,7 +212,7 @@ static void buckets_of_commits_add_up(void **state)
     tt_snapshot_destroy(s);
 }
 
-static void what_a_stranger_says_stays_text_everywhere(void **state)
+static void untrusted_text_stays_text(void **state)
 {
     struct tt_snapshot *s = snapshots_run(snapshots_hostile, 3), *plain = snapshots_run("a", 3);
     char *page = written(PAGE, s), *same = written(PAGE, plain), *metrics = written(METRICS, s);
@@ -240,7 +240,7 @@ static void what_a_stranger_says_stays_text_everywhere(void **state)
     tt_snapshot_destroy(plain);
 }
 
-static void the_page_lists_so_many_and_says_how_many_more(void **state)
+static void page_limits_its_list(void **state)
 {
     struct tt_snapshot *s = snapshots_run("a", TT_PAGE_MEMBERS + 76);
     char *page = written(PAGE, s);
@@ -252,7 +252,7 @@ static void the_page_lists_so_many_and_says_how_many_more(void **state)
     tt_snapshot_destroy(s);
 }
 
-static void a_measured_ring_is_drawn_and_its_slowest_link_told(void **state)
+static void ring_drawing_names_slowest_link(void **state)
 {
     struct tt_snapshot *s = snapshots_run("a", 10);
     char *page, *metrics, *picture;
@@ -292,7 +292,7 @@ static void a_measured_ring_is_drawn_and_its_slowest_link_told(void **state)
     tt_snapshot_destroy(s);
 }
 
-static void revisions_of_shared_state_are_shown_once_there_are_any(void **state)
+static void state_revisions_are_shown(void **state)
 {
     struct tt_snapshot *s = snapshots_run("a", 2);
     char *page = written(PAGE, s), *metrics = written(METRICS, s);
@@ -322,7 +322,7 @@ static void revisions_of_shared_state_are_shown_once_there_are_any(void **state)
     tt_snapshot_destroy(s);
 }
 
-static void text_of_strangers_becomes_valid_and_visible(void **state)
+static void untrusted_text_becomes_printable(void **state)
 {
     static const struct {
         const char *in, *out;
@@ -335,7 +335,8 @@ static void text_of_strangers_becomes_valid_and_visible(void **state)
         { "\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd" },                              /* '/' in two bytes */
         { "\xe0\x80\xaf!", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd!" },            /* in three */
         { "\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },              /* a surrogate */
-        { "\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },  /* past the last */
+        /* beyond the last one */
+        { "\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
         { "a\xe2\x80\xae" "b\xc2\x9b", "a\xef\xbf\xbd" "b\xef\xbf\xbd" },
     };
     char out[64];
@@ -351,16 +352,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_has_members_events_and_counters),
-        cmocka_unit_test(a_run_that_nobody_joined_is_shown_too),
-        cmocka_unit_test(who_revoked_the_epoch_is_shown),
+        cmocka_unit_test(empty_run_is_shown),
+        cmocka_unit_test(revoking_member_is_shown),
         cmocka_unit_test(the_longest_cause_has_room),
-        cmocka_unit_test(metrics_are_as_many_whatever_the_members),
+        cmocka_unit_test(number_of_metrics_is_constant),
         cmocka_unit_test(buckets_of_commits_add_up),
-        cmocka_unit_test(what_a_stranger_says_stays_text_everywhere),
-        cmocka_unit_test(the_page_lists_so_many_and_says_how_many_more),
-        cmocka_unit_test(a_measured_ring_is_drawn_and_its_slowest_link_told),
-        cmocka_unit_test(revisions_of_shared_state_are_shown_once_there_are_any),
-        cmocka_unit_test(text_of_strangers_becomes_valid_and_visible),
+        cmocka_unit_test(untrusted_text_stays_text),
+        cmocka_unit_test(page_limits_its_list),
+        cmocka_unit_test(ring_drawing_names_slowest_link),
+        cmocka_unit_test(state_revisions_are_shown),
+        cmocka_unit_test(untrusted_text_becomes_printable),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

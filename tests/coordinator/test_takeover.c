@@ -1,5 +1,6 @@
-/* Real coordinators of one run, whose journal is in a real etcd: one leads; when it is killed or stopped another one takes over, nobody is out of
- * the run for it, and the first one writes nothing when it wakes up. */
+/* Real coordinators of one run, with its journal in a real etcd: one is the leader. When it is
+ * killed or stopped another one takes over, no member is lost, and the first one writes nothing
+ * when it continues. */
 #include "support/unit.h"
 
 #include <poll.h>
@@ -20,15 +21,17 @@
 #include "tutti/coordinator.h"
 
 #define WAIT_MS 60000
-#define SECONDS_MS 15000   /* in which another one leads, also where the machine is busy: the lease is 3 s */
+#define SECONDS_MS \
+    15000 /* limit until another one is the leader, also on a busy machine: the
+                              lease is 3 s */
 #define MEMBERS 4
 #define LINES_BYTES 512
 
 static struct etcd_server server;
-static char servers[128];       /* where etcd is, of the coordinators that are started */
+static char servers[128];       /* address of etcd, for the started coordinators */
 static const char token[] = "3c9f1d77a05b4e2288aa";
 
-/* `tutti coordinator`, and what it says. */
+/* `tutti coordinator`, and its output. */
 struct process {
     pid_t pid;
     int out;
@@ -37,7 +40,7 @@ struct process {
     char said[LINES_BYTES];
 };
 
-/* http: where it shows its page; NULL: it shows none. */
+/* http: address of its page; NULL: none. */
 static void start_showing(struct process *p, unsigned run, const char *address, const char *http)
 {
     char tool[512];
@@ -69,7 +72,7 @@ static void start(struct process *p, unsigned run, const char *address)
     start_showing(p, run, address, NULL);
 }
 
-/* Whether it says that it leads, and where, within timeout_ms; address: once it did. */
+/* Returns whether it reports to be the leader within timeout_ms, and its address. */
 static bool leads(struct process *p, int timeout_ms)
 {
     const uint64_t deadline_ns = tt_deadline_ns(tt_now_ns(), timeout_ms);
@@ -117,7 +120,7 @@ static struct hive *gather(const struct process *leader)
     struct hive *h = hive_create("test", MEMBERS, 1, MEMBERS, false,
                                  &(struct tt_secure_conf){ .mode = TT_SECURE_TOKEN, .token = token });
 
-    hive_know(h, leader->address);
+    hive_add_address(h, leader->address);
     assert_true(hive_gather(h, WAIT_MS));
     return h;
 }
@@ -127,7 +130,7 @@ static uint32_t calls_of(const struct hive *h)
     return h->lights[0].calls;
 }
 
-/* All commit a step; once they have, they are who they were, in the view that they were in. */
+/* All commit a step; afterwards, members and view are unchanged. */
 static void commit(struct hive *h)
 {
     const uint32_t calls = calls_of(h) + 1;
@@ -147,9 +150,9 @@ static void commit(struct hive *h)
     }
 }
 
-/* ---- what is in etcd ---- */
+/* ---- contents of etcd ---- */
 
-/* mod_revision of what says which records there are: another one with each commit. */
+/* mod_revision of the list of records: changes with each commit. */
 static int64_t revision(const struct process *p)
 {
     struct json_object *request = json_object_new_object(), *answer;
@@ -167,9 +170,9 @@ static int64_t revision(const struct process *p)
     return found;
 }
 
-/* ---- what is tested ---- */
+/* ---- tests ---- */
 
-static void a_standby_takes_over_from_a_leader_that_is_killed_or_told_to_end(void **state)
+static void standby_replaces_an_ended_leader(void **state)
 {
     struct process a, b, c;
     struct hive *h;
@@ -186,22 +189,22 @@ static void a_standby_takes_over_from_a_leader_that_is_killed_or_told_to_end(voi
     end(&a, SIGKILL);
     assert_true(leads(&b, SECONDS_MS));
     printf("the standby leads %llu ms after the leader was killed\n", (unsigned long long)((tt_now_ns() - begin_ns) / TT_MS));
-    hive_know(h, b.address);
+    hive_add_address(h, b.address);
     commit(h);
     commit(h);
     start(&c, 1, "127.0.0.1:0");
     assert_false(leads(&c, 700));
     begin_ns = tt_now_ns();
-    end_well(&b);       /* who leaves in peace is not waited for */
+    end_well(&b);       /* the others do not wait for a regular exit */
     assert_true(leads(&c, WAIT_MS));
     printf("the standby leads %llu ms after the leader was told to end\n", (unsigned long long)((tt_now_ns() - begin_ns) / TT_MS));
-    hive_know(h, c.address);
+    hive_add_address(h, c.address);
     commit(h);
     hive_destroy(h);
     end_well(&c);
 }
 
-/* The next line that it says. */
+/* Reads the next line of its output. */
 static void await_line(struct process *p, const char *format, char word[64])
 {
     struct pollfd fd = { .fd = p->out, .events = POLLIN };
@@ -218,7 +221,7 @@ static void await_line(struct process *p, const char *format, char word[64])
     p->said[0] = '\0';
 }
 
-static void a_standby_shows_who_leads_and_then_that_it_does(void **state)
+static void standby_page_names_the_leader(void **state)
 {
     char leader[64], page[64], where[64];
     struct process a, b;
@@ -259,8 +262,8 @@ static void *create(void *arg)
     return tutti_coordinator_create(&c, &conf) == TUTTI_OK ? c : NULL;
 }
 
-/* The same in a process of its own, by the public calls. */
-static void a_coordinator_within_a_program_stands_by_and_takes_over(void **state)
+/* The same within a process, by the public calls. */
+static void embedded_standby_takes_over(void **state)
 {
     tutti_coordinator_conf conf = { .size = sizeof conf, .run = "test", .token = token, .stand_by_ms = 300 };
     tutti_coordinator *c = NULL;
@@ -284,19 +287,19 @@ static void a_coordinator_within_a_program_stands_by_and_takes_over(void **state
     assert_non_null(created);
     c = created;
     shown_await(tutti_coordinator_http(c), "/status.json", "\"standing_by\":false");
-    hive_know(h, tutti_coordinator_address(c, 0));
+    hive_add_address(h, tutti_coordinator_address(c, 0));
     commit(h);
     assert_int_equal(tutti_coordinator_check(c), TUTTI_OK);
-    tutti_coordinator_destroy(c);       /* and who comes next does not wait for its lease */
+    tutti_coordinator_destroy(c);       /* the next one does not wait for its lease */
     start(&b, 6, "127.0.0.1:0");
     assert_true(leads(&b, WAIT_MS));
-    hive_know(h, b.address);
+    hive_add_address(h, b.address);
     commit(h);
     hive_destroy(h);
     end_well(&b);
 }
 
-static void a_leader_that_was_stopped_writes_nothing_when_it_goes_on(void **state)
+static void stopped_leader_writes_nothing_afterwards(void **state)
 {
     struct process a, b;
     struct hive *h;
@@ -308,30 +311,30 @@ static void a_leader_that_was_stopped_writes_nothing_when_it_goes_on(void **stat
     h = gather(&a);
     start(&b, 2, "127.0.0.1:0");
     kill(a.pid, SIGSTOP);
-    for (uint32_t i = 0; i < h->n; i++)     /* what it finds to do when it wakes up */
+    for (uint32_t i = 0; i < h->n; i++)     /* pending work when it continues */
         hive_call(h, i, &(struct tt_elmsg){ .what = TT_CALL_COMMIT, .value = 1 });
     hive_turn(h, 100);
     assert_true(leads(&b, WAIT_MS));
     was = revision(&b);
     kill(a.pid, SIGCONT);
-    assert_false(leads(&a, 1500));          /* it stands by now */
+    assert_false(leads(&a, 1500));          /* it is on standby now */
     assert_int_equal(waitpid(a.pid, NULL, WNOHANG), 0);
     assert_int_equal(revision(&b), was);
-    hive_know(h, b.address);
+    hive_add_address(h, b.address);
     for (uint32_t i = 0; i < h->n; i++)
         if (h->lights[i].channel)
-            hive_cut(h, i, false);          /* as the system does where a host is gone */
+            hive_cut(h, i, false);          /* as if the host had failed */
     assert_true(hive_until(h, hive_all_called, 2, WAIT_MS));
     commit(h);
     end_well(&b);
     assert_true(leads(&a, WAIT_MS));
-    hive_know(h, a.address);
+    hive_add_address(h, a.address);
     commit(h);
     hive_destroy(h);
     end_well(&a);
 }
 
-static void the_run_goes_on_when_etcd_was_down_for_longer_than_its_lease(void **state)
+static void run_survives_a_long_etcd_outage(void **state)
 {
     struct process a;
     struct hive *h;
@@ -342,11 +345,11 @@ static void the_run_goes_on_when_etcd_was_down_for_longer_than_its_lease(void **
     h = gather(&a);
     commit(h);
     etcd_server_kill(&server);
-    assert_false(leads(&a, 5000));          /* it does not lead any more, and waits */
+    assert_false(leads(&a, 5000));          /* it is not the leader any more, and waits */
     assert_int_equal(waitpid(a.pid, NULL, WNOHANG), 0);
     etcd_server_start(&server);
     assert_true(leads(&a, WAIT_MS));
-    hive_know(h, a.address);
+    hive_add_address(h, a.address);
     commit(h);
     hive_destroy(h);
     end_well(&a);
@@ -360,9 +363,10 @@ static void start_at(struct process *p, unsigned run)
     start(p, run, address);
 }
 
-/* First the one that leads the others, then the one that is asked first: two of three go on. If that takes longer than the coordinator's lease it comes
- * back at its address. Then the coordinator is killed, too. */
-static void servers_of_etcd_are_killed_and_the_run_goes_on(void **state)
+/* First the leader of the etcd cluster, then the server that is queried first is killed: two of
+ * three continue. If that takes longer than the coordinator's lease, it comes back at its address.
+ * Then the coordinator is killed, too. */
+static void run_survives_killed_etcd_servers(void **state)
 {
     struct etcd_server cluster[3];
     struct process a, b;
@@ -387,7 +391,7 @@ static void servers_of_etcd_are_killed_and_the_run_goes_on(void **state)
     start_at(&b, 7);
     end(&a, SIGKILL);
     assert_true(leads(&b, WAIT_MS));
-    hive_know(h, b.address);
+    hive_add_address(h, b.address);
     commit(h);
     hive_destroy(h);
     end_well(&b);
@@ -396,7 +400,7 @@ static void servers_of_etcd_are_killed_and_the_run_goes_on(void **state)
     snprintf(servers, sizeof servers, "%s", server.address);
 }
 
-static void coordinators_of_two_runs_do_not_share_a_store(void **state)
+static void runs_do_not_share_a_store(void **state)
 {
     struct process a;
     char command[700], said[300] = "";
@@ -419,13 +423,13 @@ static void coordinators_of_two_runs_do_not_share_a_store(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_standby_takes_over_from_a_leader_that_is_killed_or_told_to_end),
-        cmocka_unit_test(a_standby_shows_who_leads_and_then_that_it_does),
-        cmocka_unit_test(a_coordinator_within_a_program_stands_by_and_takes_over),
-        cmocka_unit_test(a_leader_that_was_stopped_writes_nothing_when_it_goes_on),
-        cmocka_unit_test(the_run_goes_on_when_etcd_was_down_for_longer_than_its_lease),
-        cmocka_unit_test(servers_of_etcd_are_killed_and_the_run_goes_on),
-        cmocka_unit_test(coordinators_of_two_runs_do_not_share_a_store),
+        cmocka_unit_test(standby_replaces_an_ended_leader),
+        cmocka_unit_test(standby_page_names_the_leader),
+        cmocka_unit_test(embedded_standby_takes_over),
+        cmocka_unit_test(stopped_leader_writes_nothing_afterwards),
+        cmocka_unit_test(run_survives_a_long_etcd_outage),
+        cmocka_unit_test(run_survives_killed_etcd_servers),
+        cmocka_unit_test(runs_do_not_share_a_store),
     };
     int failed;
 

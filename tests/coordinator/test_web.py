@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a coordinator shows over HTTP: all pages, as real parsers read them; and requests of people who mean no good."""
+"""The HTTP output of a coordinator: all pages, read by real parsers; and hostile requests."""
 
 import http.client
 import json
@@ -11,7 +11,8 @@ import time
 import unittest
 from pathlib import Path
 
-sys.path.append("/usr/lib/python3/dist-packages")       # Debian's prometheus_client, where another Python runs this
+# Debian's prometheus_client, if another Python runs this
+sys.path.append("/usr/lib/python3/dist-packages")
 
 PROGRAM = Path(os.environ["TUTTI_BUILD_DIR"]) / "tests/coordinator/prog_status"
 PATIENCE_S = 60
@@ -21,7 +22,7 @@ SANITIZED = "sanitize" in os.environ.get("CFLAGS", "")      # freed memory is ke
 
 
 class Server:
-    """prog_status; with `lines` said to it first."""
+    """prog_status, with `lines` sent to it first."""
 
     def __init__(self, *lines, arguments=()):
         self.process = subprocess.Popen([PROGRAM, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -56,7 +57,7 @@ class Server:
         return answer, text
 
     def raw(self, *pieces):
-        """All that comes back for these bytes."""
+        """All data returned for these bytes."""
         with self.connect() as s:
             got = b""
             try:
@@ -84,7 +85,7 @@ class Server:
 
 
 class Pages(unittest.TestCase):
-    def test_each_page_has_its_type_and_forbids_what_it_does_not_need(self):
+    def test_pages_have_types_and_restrictions(self):
         types = {"/": "text/html; charset=utf-8", "/status.json": "application/json", "/ring.svg": "image/svg+xml",
                  "/metrics": "text/plain; version=0.0.4; charset=utf-8", "/healthz": "text/plain; charset=utf-8"}
         with Server() as server:
@@ -97,7 +98,7 @@ class Pages(unittest.TestCase):
                 self.assertEqual(answer.headers["Cache-Control"], "no-store")
             self.assertNotIn("unsafe", server.ask("/")[0].headers["Content-Security-Policy"])
 
-    def test_json_is_what_was_shown_last(self):
+    def test_json_has_the_latest_state(self):
         with Server("run 3 first", "measured 4") as server:
             got = json.loads(server.ask("/status.json")[1])
             self.assertEqual((got["run"], len(got["members"]), len(got["links"]["order"])), ("char-lm", 4, 4))
@@ -112,7 +113,7 @@ class Pages(unittest.TestCase):
             self.assertEqual((answer.status, text), (200, b""))
             self.assertGreater(int(answer.headers["Content-Length"]), 1000)
 
-    def test_nothing_to_show_is_said(self):
+    def test_empty_state_is_reported(self):
         with Server(arguments=["--empty"]) as server:
             for path in ("/", "/status.json", "/metrics", "/healthz", "/ring.svg"):
                 answer, text = server.ask(path)
@@ -144,14 +145,14 @@ class Pages(unittest.TestCase):
                 (labels,) = values("tutti_coordinator_info")
                 self.assertIn("onerror=alert(1)>\"'&amp;\\\ufffdtutti_epoch 666", dict(labels)["run"])
 
-    def test_an_address_that_is_none_is_told(self):
+    def test_invalid_address_is_reported(self):
         for address, word in (("nowhere", "must be like host:29401"), ("127.0.0.1:99999999", "99999999"), ("[::1:80", "[::1:80"),
                               ("no.such.host.invalid:80", "no.such.host.invalid"), ("192.0.2.1:80", "192.0.2.1:80")):
             done = subprocess.run([PROGRAM, "--run", address], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(word, done.stderr)
 
-    def test_a_port_in_use_is_told(self):
+    def test_used_port_is_reported(self):
         with Server() as server:
             done = subprocess.run([PROGRAM, "--run", server.address], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
             self.assertNotEqual(done.returncode, 0)
@@ -181,13 +182,13 @@ class Hostile(unittest.TestCase):
                 self.assertIn(server.ask(path)[0].status, (200, 404) if path.startswith("/?") else (404, 400), path)
             self.assert_serves(server)
 
-    def test_a_name_that_is_not_this_host_is_not_answered(self):
+    def test_foreign_host_name_is_refused(self):
         with Server() as server:
             for name, status in (("evil.example", 421), ("evil.example:80", 421), ("localhost.evil.example", 421), ("localhost", 200),
                                  ("LOCALHOST:9090", 200), ("127.0.0.1", 200), ("[::1]:80", 200), ("192.0.2.7:1", 200)):
                 self.assertEqual(server.ask("/", headers={"Host": name})[0].status, status, name)
 
-    def test_nonsense_and_too_much_cost_their_connection_alone(self):
+    def test_bad_requests_end_their_connection(self):
         junk = [b"\0" * 70000, b"\xff\xfe\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n",
                 b"GET /" + b"a" * 100000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"X: y\r\n" * 50000 + b"\r\n",
                 b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"y" * 10000000 + b"\r\n\r\n",
@@ -205,7 +206,7 @@ class Hostile(unittest.TestCase):
             self.assertLess(server.resident_kib(), before_kib + (65536 if SANITIZED else 4096))
             self.assertLessEqual(server.descriptors(), before + 1)
 
-    def test_a_request_that_does_not_end_is_ended(self):
+    def test_endless_request_times_out(self):
         with Server() as server:
             begin, held = time.monotonic(), [server.connect() for _ in range(4)]
             for s, piece in zip(held, (b"", b"GET", b"\x16\x03\x01\x02\x00" * 100, b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n")):
@@ -216,7 +217,7 @@ class Hostile(unittest.TestCase):
             self.assertGreater(time.monotonic() - begin, CONNECTION_S - 1)
             self.assert_serves(server)
 
-    def test_who_holds_connections_open_keeps_nobody_out(self):
+    def test_held_connections_block_nobody(self):
         with Server() as server:
             before = server.descriptors()
             held = [server.connect() for _ in range(3 * CONNECTIONS)]
@@ -232,7 +233,7 @@ class Hostile(unittest.TestCase):
                 s.close()
             self.assert_serves(server)
 
-    def test_who_does_not_read_costs_little_and_keeps_nobody_out(self):
+    def test_non_readers_cost_little(self):
         with Server("run 4000 big") as server:
             held = []
             for _ in range(CONNECTIONS):
@@ -244,7 +245,7 @@ class Hostile(unittest.TestCase):
             for s in held:
                 s.close()
 
-    def test_nobody_asking_costs_nothing(self):
+    def test_idle_page_costs_nothing(self):
         with Server() as server:
             held = [server.connect() for _ in range(CONNECTIONS)]
             self.assert_serves(server)

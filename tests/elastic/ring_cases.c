@@ -27,10 +27,10 @@ static void link(struct ring_case *r, uint32_t i, uint32_t k, uint64_t rate, uin
     r->latency[(uint64_t)i * r->m.n + k] = i == k ? 0 : latency;
 }
 
-/* Light in glass over `km`, by a way that is half as long again, and what routers take. */
+/* Latency of `km`: light in glass over a path 1.5 times as long, plus routers. */
 static uint64_t latency_of(double km) { return 200000 + (uint64_t)(km * 7500); }
 
-/* Peers on a map of 10,000 km, at places of their own or at one of some sites. */
+/* Places peers on a map of 10,000 km, each at its own place or at one of some sites. */
 static void draw_map(struct ring_case *r, struct tt_prng *p, uint32_t nsites)
 {
     const uint32_t n = r->m.n, places = nsites > n ? nsites : n;
@@ -67,7 +67,7 @@ static void draw_homes(struct ring_case *r, struct tt_prng *p)
         }
 }
 
-/* Links of a hidden ring, and one in three of the others. */
+/* Keeps the links of a hidden ring, and one in three of the others. */
 static void draw_missing(struct ring_case *r, struct tt_prng *p)
 {
     const uint32_t n = r->m.n;

@@ -1,16 +1,16 @@
-/* Matrices between peers such as there are, and worse ones, drawn from a seed. */
+/* Realistic and difficult matrices between peers, drawn from a seed. */
 #ifndef TESTS_ELASTIC_RING_CASES_H
 #define TESTS_ELASTIC_RING_CASES_H
 
 #include "elastic/ring_matrix.h"
 
 enum ring_kind {
-    RING_RANDOM,        /* all rates and latencies drawn by themselves */
-    RING_SITES,         /* some sites on a map: fast within, between them by distance */
+    RING_RANDOM,        /* independent random rates and latencies */
+    RING_SITES,         /* sites on a map: fast within a site, slower between them by distance */
     RING_HOMES,         /* each peer with an uplink slower than its downlink */
-    RING_BAD_PEER,      /* one that all links to and from are slow of */
+    RING_BAD_PEER,      /* all links to and from one peer are slow */
     RING_MISSING,       /* most links do not exist; a ring does */
-    RING_MAP,           /* rates alike, latencies by distance */
+    RING_MAP,           /* equal rates, latencies by distance */
     RING_TIES,          /* three rates, two latencies */
     RING_KINDS,
 };
@@ -21,14 +21,14 @@ struct ring_case {
     struct tt_ring_matrix m;
     struct tt_ring_load load;
     struct tt_ring_costs c;
-    uint64_t *rate, *latency, *up, *down, *slow, *cost;     /* what m and c show */
+    uint64_t *rate, *latency, *up, *down, *slow, *cost;     /* the arrays of m and c */
 };
 
 const char *ring_kind_name(enum ring_kind kind);
-/* Draws one; ring_case_free ends it. */
+/* Draws a case; undone by ring_case_free. */
 void ring_case_draw(struct ring_case *r, enum ring_kind kind, uint32_t n, uint64_t seed);
 void ring_case_free(struct ring_case *r);
-/* The costs anew, with that floor. */
+/* Recomputes the costs with that floor. */
 void ring_case_costs(struct ring_case *r, uint64_t floor_ns);
 
 #endif

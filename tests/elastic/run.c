@@ -1,4 +1,5 @@
-/* The world around the machines: processes, connections, the coordinator's disk, time, and what goes wrong. */
+/* The environment of the state machines: processes, connections, the coordinator's disk, time, and
+ * faults. */
 #include "run.h"
 
 #include <stdarg.h>
@@ -10,11 +11,15 @@
 #include "base/status.h"
 #include "run_state.h"
 
-#define FIRST_KINDS 13u /* of faults, in RUN_FAULTS_FIRST */
-#define FAULTS_LEAST 2u /* in a history of RUN_FAULTS_ALL, that did something */
-#define PEERS_FOR_FAULTS 12u /* that a round of faults, and filling the groups after it, may bring: without a mate, who has come would wait for ever */
+#define FIRST_KINDS 13u /* number of kinds of faults in RUN_FAULTS_FIRST */
+#define FAULTS_LEAST 2u /* effective faults in a history of RUN_FAULTS_ALL */
+#define PEERS_FOR_FAULTS \
+    12u /* number of processes for a round of faults, and for filling the
+                                groups after it: without a mate, a newcomer would wait forever */
 #define GRACE_NS (30 * MS)
-#define PATIENCE_NS (30 * TT_SECOND) /* after the last fault, until all must have got on */
+#define PATIENCE_NS \
+    (30 * TT_SECOND) /* limit after the last fault, until all must have made
+                                        progress */
 
 void broken(struct run *r, const char *fmt, ...)
 {
@@ -56,7 +61,7 @@ static void plan(struct run *r, uint64_t after_ns, int kind, int a)
     world_plan(&r->w, r->w.now_ns + after_ns, kind, a, 0, NULL, 0);
 }
 
-/* ---- what is on its way ---- */
+/* ---- messages in flight ---- */
 
 static size_t *waiting_of(struct run *r, int kind, int to)
 {
@@ -79,7 +84,7 @@ void send_along(struct run *r, uint64_t at_ns, int kind, int to, const void *dat
     world_plan(&r->w, at_ns, kind, to, 0, data, bytes);
 }
 
-/* It waits no longer. */
+/* Removes it from the waiting bytes. */
 static void arrives(struct run *r, const struct happening *h)
 {
     size_t *waiting = waiting_of(r, h->kind, h->a);
@@ -114,7 +119,7 @@ uint64_t past_parting(const struct peer *from, const struct peer *to, uint64_t a
 
 static void crash(struct run *r);
 
-/* The disk says that it could not write this one. It may have done so nonetheless, where only the sync failed. */
+/* The disk reports a failed write. The data may be stored nevertheless, if only the sync failed. */
 static bool is_refused(struct run *r)
 {
     if (r->w.now_ns >= r->disk_ns || below(r, 2))
@@ -124,7 +129,7 @@ static bool is_refused(struct run *r)
     return below(r, 2);
 }
 
-/* Whose calls are taken back, and stay so. */
+/* Records the calls that are taken back permanently. */
 static void note_backs(struct run *r, const struct tt_coord_act *act)
 {
     struct tt_call_name call;
@@ -142,7 +147,7 @@ static void note_backs(struct run *r, const struct tt_coord_act *act)
     }
 }
 
-/* A record that is refused ends this coordinator, and none of the actions that follow is carried out. */
+/* A failed record ends this coordinator, and none of the following actions is executed. */
 static void log_record(struct run *r, const struct tt_coord_act *act)
 {
     const uint32_t bytes = (uint32_t)act->bytes;
@@ -160,7 +165,7 @@ static void log_record(struct run *r, const struct tt_coord_act *act)
     note_backs(r, act);
 }
 
-/* None of them counts as a new one. */
+/* Checks that none of them counts as a new one. */
 static void check_backs(struct run *r)
 {
     for (uint32_t i = 0; i < r->c.nmembers; i++) {
@@ -190,7 +195,8 @@ static void on_coord_act(void *context, const struct tt_coord_act *act)
     if (!c->coord_open)
         return;
     at_ns = r->w.now_ns + MS / 10 + below(r, 2 * MS);
-    c->down_ns = at_ns > c->down_ns ? at_ns : c->down_ns; /* what is said on a connection arrives in order */
+    c->down_ns = at_ns > c->down_ns ? at_ns : c->down_ns; /* messages of a connection arrive in
+                                                             order */
     if (c->down_ns < c->mute_down_ns)
         c->down_ns = c->mute_down_ns;
     if (act->kind == TT_COORD_ACT_SEND) {
@@ -229,7 +235,7 @@ static void coord_step(struct run *r, uint8_t kind, struct conn *c, const void *
     after_coord(r);
 }
 
-/* A shorter journal takes the place of the longer one, or none of it does. */
+/* A shorter journal replaces the longer one, atomically. */
 static void shorten(struct run *r)
 {
     const size_t nrecords = r->nrecords;
@@ -258,7 +264,8 @@ static void start(struct run *r)
                                   .context = r };
     const uint64_t covered = r->c.covered, rounds_covered = r->c.rounds_covered, syncs_covered = r->c.syncs_covered;
 
-    memcpy(conf.secret, &r->w.now_ns, sizeof r->w.now_ns); /* another one with each start: the journal's holds */
+    memcpy(conf.secret, &r->w.now_ns, sizeof r->w.now_ns); /* different after each start: that of
+                                                              the journal is used */
     tt_coord_init(&r->c, &conf, r->w.now_ns);
     for (size_t at = 0; at < r->nrecords;) {
         uint32_t bytes;
@@ -272,18 +279,18 @@ static void start(struct run *r)
     }
     r->c.covered = covered;
     r->c.rounds_covered = rounds_covered;
-    r->c.syncs_covered |= syncs_covered; /* what is read is such a change, too */
+    r->c.syncs_covered |= syncs_covered; /* a read record is such a change, too */
     r->coord_up = true;
     if (r->nrecords > 0 && below(r, 3) == 0)
         shorten(r);
     picture_mark(r, COORDINATOR, PICTURE_UP, "starts");
     tt_coord_start(&r->c, r->w.now_ns);
     if (r->nrecords > 100 && r->w.now_ns < r->quiet_ns && below(r, 4) == 0)
-        r->crash_after = 1 + below(r, 12); /* again, while members come back and are asked */
+        r->crash_after = 1 + below(r, 12); /* again, while members reconnect and are queried */
     after_coord(r);
 }
 
-/* Its connections end, unless it is a machine that went: then its members only hear nothing. */
+/* Ends its connections, unless the machine failed: then its members only get no data. */
 static void crash(struct run *r)
 {
     const bool silent = below(r, 4) == 0;
@@ -313,7 +320,7 @@ void after_member(struct run *r, struct peer *p)
     world_plan(&r->w, p->tick_ns, MEMBER_TICK, index_of(r, p), 0, NULL, 0);
 }
 
-/* A seat that nobody who lives holds: the first such of groups that have begun, else of a new one. */
+/* Takes a seat without a living member: the first one in existing groups, else in a new group. */
 static void take_seat(const struct run *r, struct peer *p)
 {
     for (uint32_t seat = 0;; seat++) {
@@ -416,8 +423,8 @@ static struct peer *any_alive(struct run *r)
     return NULL;
 }
 
-/* Members whose connections to it ended, and whom its system refuses new ones, say so. */
-static void tell_gone(struct run *r, const struct peer *dead)
+/* Members whose connections to it ended and were refused afterwards report it. */
+static void report_gone(struct run *r, const struct peer *dead)
 {
     for (uint32_t i = 0; i < r->npeers; i++) {
         const struct peer *p = &r->peers[i];
@@ -433,12 +440,12 @@ static void kill_peer(struct run *r, struct peer *p)
     r->faults++;
     p->alive = false;
     picture_mark(r, index_of(r, p), PICTURE_DOWN, "is killed");
-    if (below(r, 3) > 0) /* its machine is there */
-        tell_gone(r, p);
+    if (below(r, 3) > 0) /* its machine is running */
+        report_gone(r, p);
     if (p->conn < 0)
         return;
     r->conns[p->conn].member_open = false;
-    if (below(r, 5) > 0) /* else its machine went, and nobody says so */
+    if (below(r, 5) > 0) /* otherwise its machine failed, and is not reported */
         plan(r, below(r, 3 * MS), COORD_CLOSED, p->conn);
 }
 
@@ -451,7 +458,7 @@ bool is_killed_before(struct run *r, struct peer *p)
     return p->dying;
 }
 
-/* Those that were killed in the middle of the event that is over. */
+/* Removes the members that were killed during the event that has ended. */
 static void bury(struct run *r)
 {
     for (uint32_t i = 0; i < r->npeers; i++) {
@@ -467,7 +474,8 @@ static void bury(struct run *r)
     }
 }
 
-/* Each says so after a lease in which nothing came, or nothing it sent was acknowledged, and again with each lease; one of the two may be wrong about what it sees. */
+/* Each reports a lease without data or acknowledgements from the other, again after each lease; one
+ * of both reports may be wrong. */
 static void suspects(struct run *r, struct peer *p, struct peer *other)
 {
     const uint64_t until_ns = past_parting(p, other, past_parting(other, p, 0));
@@ -487,8 +495,9 @@ static void plan_suspects(struct run *r, const struct peer *p, const struct peer
                0);
 }
 
-/* The connection between two members is lost, and for a while there is no other: nothing gets from one to the other, or either way. What was
- * said is said again on the next one. Sometimes their communicator fails, and the epoch with it. */
+/* The connection between two members is lost, and cannot be re-established for a while: no data in
+ * one direction, or in both. Messages are sent again on the next connection. Sometimes their
+ * communicator fails, and the epoch with it. */
 static void part_ways(struct run *r, struct peer *p)
 {
     struct peer *other = any_alive(r);
@@ -533,7 +542,7 @@ static void mute(struct run *r, struct peer *p)
         r->conns[p->conn].mute_down_ns = until_ns;
 }
 
-static void stranger(struct run *r)
+static void add_stray_connection(struct run *r)
 {
     struct conn *c = &r->conns[r->nconns];
     uint8_t data[64];
@@ -550,10 +559,11 @@ static void stranger(struct run *r)
     coord_step(r, TT_COORD_EV_OPEN, c, NULL, 0);
     coord_step(r, TT_COORD_EV_FRAME, c, data, below(r, sizeof data));
     if (r->coord_up && c->coord_open)
-        broken(r, "a stranger who spoke nonsense is still there");
+        broken(r, "a peer that sent nonsense is still connected");
 }
 
-/* With notice, at once, or in order once an operation has become final there, when others may not know that yet. */
+/* Leaves with notice, immediately, or in order after an operation has become final locally, when
+ * others may not know that yet. */
 static void leave(struct run *r, struct peer *p)
 {
     const uint64_t how = below(r, 5);
@@ -578,7 +588,7 @@ static void mark_fault(struct run *r, int kind, const struct peer *p)
                                          [LEAVE] = "wants to leave",
                                          [REVOKE] = "revokes",
                                          [SUSPECT] = "suspects somebody",
-                                         [GARBAGE] = "a stranger comes",
+                                         [GARBAGE] = "an unauthenticated peer connects",
                                          [KILL_BETWEEN] = "is about to be killed",
                                          [PART_WAYS] = "loses its connection to another" };
 
@@ -586,7 +596,7 @@ static void mark_fault(struct run *r, int kind, const struct peer *p)
         picture_mark(r, kind == GARBAGE ? COORDINATOR : index_of(r, p), PICTURE_FAULT, "%s", names[kind]);
 }
 
-static void go_wrong(struct run *r, int kind)
+static void inject_fault(struct run *r, int kind)
 {
     struct peer *p = any_alive(r);
 
@@ -597,7 +607,7 @@ static void go_wrong(struct run *r, int kind)
     } else if (kind == SPAWN) {
         spawn(r);
     } else if (kind == GARBAGE) {
-        stranger(r);
+        add_stray_connection(r);
     } else if (kind == DISK) {
         r->disk_ns = r->w.now_ns + below(r, 200 * MS);
     } else if (!p) {
@@ -609,7 +619,8 @@ static void go_wrong(struct run *r, int kind)
     } else if (kind == HALT) {
         const uint64_t until_ns = r->w.now_ns + below(r, 2 * LEASE_NS);
 
-        if (p->halted_ns > r->w.now_ns) /* who stands still already does so until then: all that waits for it is planned for one time, and stays in order */
+        if (p->halted_ns > r->w.now_ns) /* a halted member stays halted until then: all its
+                                           events are scheduled for one time, and stay in order */
             return;
         r->faults++;
         p->halted_ns = until_ns;
@@ -641,7 +652,8 @@ static bool fills_again(const struct run *r)
     return r->nroles > 1 || r->least > 1;
 }
 
-/* After the last fault: groups that miss somebody get a replacement, until all are whole; where no process is left for that, who waits for it ends. */
+/* After the last fault: incomplete groups get replacements, until all are complete; if no process
+ * is left for that, their waiting members end. */
 static void fill_groups(struct run *r)
 {
     struct peer *without = NULL;
@@ -667,7 +679,7 @@ static void fill_groups(struct run *r)
         plan(r, 200 * MS, FILL, 0);
 }
 
-/* Some do nothing when their time comes: what they would cut is not connected, say. */
+/* Some have no effect at their time, e.g. because the connection to cut is not established. */
 static void plan_faults(struct run *r)
 {
     static const int kinds[] = { KILL,  KILL,         HALT,         COORD_CRASH, COORD_CRASH, CUT,
@@ -690,7 +702,8 @@ static void plan_faults(struct run *r)
 
 /* ---- the history ---- */
 
-/* Whether this event is for a member that is dead, over or halted; the last come later. */
+/* Returns whether this event is for a member that is dead, over or halted; events of halted ones
+ * come later. */
 static bool is_not_now(struct run *r, const struct happening *h, struct peer *p)
 {
     if (!p->alive)
@@ -711,7 +724,8 @@ static void on_reached(struct peer *p, const uint64_t *failed, uint32_t n)
 {
     if (failed[0] != p->m.proposal)
         return;
-    if (p->reached_in != failed[0]) /* else it was asked again, and either answer may have got there */
+    if (p->reached_in != failed[0]) /* otherwise it was queried again, and either reply may have
+                                       arrived */
         p->reached = 0;
     p->reached_in = failed[0];
     for (uint32_t i = 0; i < p->m.nproposed; i++) {
@@ -795,9 +809,9 @@ static void on_event(struct run *r, const struct happening *h)
         kill_peer(r, &r->peers[h->a]);
         plan(r, below(r, 200 * MS), SPAWN, 0);
     } else if (h->kind == KILL_BETWEEN || h->kind == PART_WAYS || h->kind == DISK) {
-        go_wrong(r, h->kind);
+        inject_fault(r, h->kind);
     } else if (h->kind >= SPAWN && h->kind < FILL && (h->kind != LEAVE || h->a < 0)) {
-        go_wrong(r, h->kind);
+        inject_fault(r, h->kind);
     } else if (c && (c->peer < 0 || !c->member_open || r->peers[c->peer].conn != h->a)) {
         return;
     } else {
@@ -805,7 +819,8 @@ static void on_event(struct run *r, const struct happening *h)
     }
 }
 
-/* Whether all that are left are together in one view and have got on there since the last fault. */
+/* Returns whether all remaining members are in one view and have made progress since the last
+ * fault. */
 static bool is_well(const struct run *r)
 {
     uint32_t n = 0;
@@ -823,24 +838,25 @@ static bool is_well(const struct run *r)
         if (p->m.news.newcomers != r->c.news.newcomers || p->m.news.lost != r->c.news.lost ||
             p->m.news.leaving != r->c.news.leaving || p->m.news.revoked != r->c.news.revoked ||
             p->m.news.better != r->c.news.better)
-            return false; /* it would call `epoch` for nothing, or never */
+            return false; /* it would call `epoch` without effect, or never */
         epoch = p->m.epoch;
     }
     return true;
 }
 
-/* Whether too little has gone wrong, and there are processes for more. */
-static bool wants_faults(const struct run *r)
+/* Returns whether too few faults were effective, and there are processes for more. */
+static bool needs_faults(const struct run *r)
 {
     return r->faults < FAULTS_LEAST && r->faults_of != RUN_FAULTS_FIRST && r->npeers + PEERS_FOR_FAULTS <= PEERS_MAX;
 }
 
-/* Whether the history has come to its end; where all are well, more goes wrong first if it should. */
+/* Returns whether the history has ended. If all are well, more faults are injected first, if
+ * necessary. */
 static bool is_over(struct run *r)
 {
     if (r->w.now_ns <= r->quiet_ns || !r->coord_up || !is_well(r))
         return false;
-    if (!wants_faults(r))
+    if (!needs_faults(r))
         return true;
     for (uint32_t i = 0; i < r->npeers; i++)
         r->peers[i].finals_quiet = 0;
@@ -848,7 +864,7 @@ static bool is_over(struct run *r)
     return false;
 }
 
-/* Who stands where, for the reader of a history that got stuck. */
+/* Prints the state of all processes of a stuck history. */
 static void stuck(struct run *r)
 {
     size_t at;
@@ -948,8 +964,8 @@ bool run_play(uint64_t seed, enum run_faults faults, struct run_sum *sum, char *
     sum->histories++;
     sum->events += r->events;
     sum->faults += r->faults;
-    sum->few_faults += good && wants_faults(r);
-    sum->used_up += good && !wants_faults(r) && faults == RUN_FAULTS_ALL && r->faults < FAULTS_LEAST;
+    sum->few_faults += good && needs_faults(r);
+    sum->used_up += good && !needs_faults(r) && faults == RUN_FAULTS_ALL && r->faults < FAULTS_LEAST;
     sum->finals += r->finals;
     sum->restored += r->restored;
     sum->voted += r->voted;

@@ -1,4 +1,5 @@
-/* A history as a picture: a column for each process, time downwards, an arrow for each message. Time stretches where much happens. */
+/* A history as a drawing: one column per process, time downwards, one arrow per message. Time is
+ * stretched where many events occur. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 #define LEFT 90
 #define TOP 60
 #define ROW 11
-#define PAUSE_NS (5 * MS) /* longer than that nothing happened: a gap */
+#define PAUSE_NS (5 * MS) /* longer intervals without events are drawn as a gap */
 #define TEXT_BYTES 96
 
 struct entry {
@@ -26,7 +27,7 @@ struct picture {
     const char *path;
     struct entry *entries;
     size_t n, cap;
-    uint64_t *times; /* [ntimes], rising, each once */
+    uint64_t *times; /* [ntimes], ascending, without duplicates */
     double *rows;    /* [ntimes] */
     size_t ntimes;
 };
@@ -78,7 +79,8 @@ void picture_message(struct run *r, int from, int to, uint64_t at_ns, const char
     snprintf(e->text, sizeof e->text, "%s", what);
 }
 
-/* NULL: it is none. Backwards: what arrives was sent lately. */
+/* Returns the entry of a message, or NULL. Searches backwards, because arriving messages are
+ * recent. */
 static struct entry *message_of(struct picture *p, const struct happening *h)
 {
     for (size_t i = p ? p->n : 0; i > 0; i--)
@@ -130,7 +132,7 @@ static int by_time(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* What is on its way when the history ends is drawn as far as that. */
+/* Messages in flight at the end of the history are drawn up to its end. */
 static uint64_t end_of(const struct run *r, const struct entry *e)
 {
     return e->to_ns < r->w.now_ns ? e->to_ns : r->w.now_ns;
@@ -198,7 +200,7 @@ static void draw_message(const struct run *r, const struct entry *e, FILE *f)
         draw_text(f, (3 * column_of(e->from) + column_of(e->to)) / 4.0, (3 * y1 + y2) / 4, color, false, e->text);
 }
 
-/* Below those of the same moment. */
+/* Below marks of the same time. */
 static void draw_mark(const struct picture *p, size_t at, FILE *f)
 {
     const struct entry *e = &p->entries[at];
@@ -210,7 +212,7 @@ static void draw_mark(const struct picture *p, size_t at, FILE *f)
               marks[e->kind].loud, e->text);
 }
 
-/* A process from where it began to where it ended. */
+/* Draws the lifetime of each process. */
 static void draw_lives(const struct run *r, FILE *f)
 {
     const struct picture *p = r->picture;

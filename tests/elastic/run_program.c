@@ -1,4 +1,4 @@
-/* The members' programs, and what must hold of them. */
+/* The members' programs, and their invariants. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 #define NEWS_BYTES (offsetof(struct tt_news, better) + sizeof(uint32_t))    /* without padding */
 
-/* What a step does is a function of what all members know alike. */
+/* The actions of a step depend only on data that is equal on all members. */
 static uint64_t plan_of(const struct peer *p)
 {
     return tt_mix64(p->m.epoch * 1000003 + p->step_in_view);
@@ -32,7 +32,7 @@ void plan_program(struct run *r, struct peer *p, uint64_t most_ns)
 
 /* ---- the order of the ring ---- */
 
-/* What lies between two members, from one to the other. */
+/* Returns the link from one member to another. */
 static struct tt_ring_link link_between(uint64_t from, uint64_t to)
 {
     const uint64_t drawn = tt_mix64(from * 8191 + to);
@@ -42,7 +42,8 @@ static struct tt_ring_link link_between(uint64_t from, uint64_t to)
 
 #define RING_BYTES (64ull << 20)
 
-/* What a ring all-reduce among ids[n], in this order, is predicted to take; with replica groups, until those of all roles have ended. */
+/* Returns the predicted time of a ring all-reduce over ids[n] in this order; with replica groups,
+ * until those of all roles have ended. */
 static uint64_t ring_ns(const struct run *r, const uint64_t *ids, uint32_t nids)
 {
     static uint64_t rate[PEERS_MAX * PEERS_MAX], latency[PEERS_MAX * PEERS_MAX];
@@ -67,8 +68,8 @@ static uint64_t ring_ns(const struct run *r, const uint64_t *ids, uint32_t nids)
     return tt_ring_predict(&m, &load, order);
 }
 
-/* The step's number is that of its measurement: the same on all. */
-static void say_links(struct run *r, struct peer *p)
+/* The step's number is that of its measurement, equal on all members. */
+static void send_links(struct run *r, struct peer *p)
 {
     const struct tt_elmsg head = { .number = p->step_in_view + 1, .value = RING_BYTES, .other = 1000, .least = 5 };
 
@@ -79,7 +80,8 @@ static void say_links(struct run *r, struct peer *p)
 
 /* ---- scopes ---- */
 
-/* Bits of the ranks among whom an operation of this member's is. A group has consecutive ranks, in the order of its roles. */
+/* Returns the bits of the ranks in the scope of an operation. A group has consecutive ranks, in the
+ * order of its roles. */
 static uint32_t ranks_of(const struct run *r, const struct peer *p, enum scope scope)
 {
     uint32_t bits = 0;
@@ -96,7 +98,7 @@ static enum scope scope_of(const struct run *r, uint64_t drawn)
     return r->nroles > 1 ? (enum scope)(drawn % SCOPES) : SCOPE_ALL;
 }
 
-/* ---- what must hold ---- */
+/* ---- invariants ---- */
 
 static struct op_record *op_record(struct run *r, uint64_t epoch, uint32_t tag, uint64_t n)
 {
@@ -127,7 +129,7 @@ static bool is_among(uint64_t id, const uint64_t *ids, uint32_t n)
     return false;
 }
 
-/* Ranks that follow a ring that was found are in no worse order than they were. */
+/* If ranks follow a found ring, their order is not worse than before. */
 static void check_order(struct run *r, const struct peer *p, const struct epoch_record *e)
 {
     bool same = p->nwas == e->n;
@@ -142,7 +144,7 @@ static void check_order(struct run *r, const struct peer *p, const struct epoch_
         broken(r, "epoch %llu has a worse order than the one before", (unsigned long long)e->epoch);
 }
 
-/* The view is one of those that were called for. */
+/* Checks that the view satisfies one of the calls. */
 static void check_wishes(struct run *r, struct peer *p)
 {
     const struct tt_elmsg *call = &p->m.call;
@@ -161,7 +163,8 @@ static void check_wishes(struct run *r, struct peer *p)
     r->bounded += come > 0 && p->m.nranks == call->most;
 }
 
-/* One view per epoch, and whoever comes from the view before has the state that all of them have. */
+/* There is one view per epoch, and all members that come from the previous view have the same
+ * state. */
 static void check_view(struct run *r, struct peer *p)
 {
     struct epoch_record *e = epoch_record(r, p->m.epoch);
@@ -221,7 +224,8 @@ uint32_t liars_of(struct run *r, const struct peer *p)
     return n;
 }
 
-/* Whatever its scope, an operation that is final anywhere is complete at all members of the view; but small ones that are settled. */
+/* In any scope, an operation that is final anywhere is complete at all members of the view, except
+ * small settled ones. */
 static void check_final(struct run *r, struct peer *p, uint32_t tag, uint64_t n, enum scope scope, uint64_t got,
                         const struct tt_news *news)
 {
@@ -236,7 +240,8 @@ static void check_final(struct run *r, struct peer *p, uint32_t tag, uint64_t n,
         const struct tt_coord_member *known = tt_coord_find(&r->c, other->m.id);
 
         if (other->liar || !other->alive || other->over || !known || known->state != TT_COORD_IN_VIEW)
-            all &= ~(1u << i); /* who is left can be made to believe that it is final everywhere, if it is here */
+            all &= ~(1u << i); /* a leaving member can be made to consider it final everywhere if
+                                  it is final locally */
     }
     for (uint32_t i = 0; i < p->m.nranks; i++)
         if (among & 1u << i)
@@ -267,7 +272,7 @@ static struct round_record *round_record(struct run *r, uint64_t epoch, uint64_t
     return &r->rounds[r->nrounds++];
 }
 
-/* The value of `agree` and `commit` is that of all members' votes. */
+/* The value of `agree` and `commit` combines all members' votes. */
 static void check_value(struct run *r, const struct peer *p, const struct round_record *o,
                         const struct tt_member_act *act)
 {
@@ -281,7 +286,8 @@ static void check_value(struct run *r, const struct peer *p, const struct round_
                (unsigned long long)act->value);
 }
 
-/* A round that came to SAME is in no journal: if all are lost who heard that, it is decided anew, as nobody is left who went on. */
+/* A round that ended with SAME is not in the journal: if all members that received the result are
+ * lost, it is decided again, because none of the remaining ones has continued. */
 static bool is_forgotten(const struct run *r, const struct peer *p, const struct round_record *o)
 {
     bool one_is_left = false;
@@ -314,8 +320,8 @@ static void check_round(struct run *r, struct peer *p, uint64_t epoch, uint64_t 
 
 /* ---- operations ---- */
 
-/* Each scope has a sum of its own, but all make the same of an operation: its change is that of all parts. So whoever has what others have taken back
- * shows as one of another state, also where these are of other scopes. */
+/* Each scope has a separate sum, but an operation changes all equally, by the sum of all parts. So
+ * a member that has kept what others have restored has another state, also in other scopes. */
 static void add(struct run *r, struct peer *p, uint32_t tag, uint64_t n)
 {
     uint64_t sum = 0, change;
@@ -333,7 +339,8 @@ static void clear_parts(struct peer *p, uint32_t tag, uint64_t n)
     p->parts[tag].sum[n & 1] = 0;
 }
 
-/* The program goes on with it as with one that has ended; others may soon send their parts of the one after the next. */
+/* The program continues as after the end of the operation; others may soon send their parts of the
+ * one after the next. */
 static void complete_tentative(struct run *r, struct peer *p, uint32_t tag)
 {
     const uint64_t n = p->m.ops[tag].n;
@@ -366,7 +373,7 @@ static void complete_if(struct run *r, struct peer *p, uint32_t tag)
         tt_member_complete(&p->m, tag, r->w.now_ns);
 }
 
-static void tell_peer(struct run *r, struct peer *p, const struct peer *to, int kind, const struct held *h)
+static void send_to_peer(struct run *r, struct peer *p, const struct peer *to, int kind, const struct held *h)
 {
     const uint64_t at_ns = past_parting(p, to, r->w.now_ns + delay(r, p, 3 * MS));
     char what[64];
@@ -379,7 +386,7 @@ static void tell_peer(struct run *r, struct peer *p, const struct peer *to, int 
     picture_message(r, index_of(r, p), index_of(r, to), at_ns, kind == CONTRIBUTION ? what : "its part is done");
 }
 
-/* All of the view have done their parts: it is final, with the latest news of all. */
+/* If all members of the view have done their parts, it is final, with the latest news. */
 static void end_if(struct run *r, struct peer *p, uint32_t tag)
 {
     const struct tt_member_op *op = &p->m.ops[tag];
@@ -395,7 +402,7 @@ static void end_if(struct run *r, struct peer *p, uint32_t tag)
     tt_member_all_complete(&p->m, tag, &latest, r->w.now_ns);
 }
 
-/* Of the last operation of the tag, or of the next one. */
+/* Votes on the last operation of the tag, or on the next one. */
 static void take_vote(struct run *r, struct peer *p, const struct held *h, uint32_t rank)
 {
     struct votes *v = &p->votes[h->tag];
@@ -412,7 +419,7 @@ static void take_vote(struct run *r, struct peer *p, const struct held *h, uint3
         end_if(r, p, h->tag);
 }
 
-/* As a session's all-reduce: it may come to its end at some members, and not at others. */
+/* Like a session's all-reduce: it may complete on some members, and not on others. */
 static void vote(struct run *r, struct peer *p, uint32_t tag)
 {
     struct held mine = {
@@ -427,14 +434,14 @@ static void vote(struct run *r, struct peer *p, uint32_t tag)
         struct peer *to = peer_of_id(r, p->m.view[rank].id);
 
         if (to && to != p && to->alive && !is_killed_before(r, p))
-            tell_peer(r, p, to, PEER, &mine);
+            send_to_peer(r, p, to, PEER, &mine);
     }
     take_vote(r, p, &mine, p->m.rank);
 }
 
 /* ---- calls and operations ---- */
 
-/* Sessions wait for a lease. No time is too short for what must hold. */
+/* Sessions wait for a lease. The invariants must hold for any time. */
 static void plan_inside(struct run *r, const struct peer *p, const struct begun *b, uint64_t after_ns)
 {
     if (r->faults_of == RUN_FAULTS_ALL)
@@ -455,7 +462,8 @@ void on_inside(struct run *r, struct peer *p, const struct begun *b)
     plan_inside(r, p, b, LEASE_NS / 4);
 }
 
-/* Some wait in a call, and another in an operation that the one that is named has not begun: that is so, and one of the two had strayed. */
+/* Some wait in a call, and another one in an operation that the named one has not started: this
+ * must be true, and one of both must have strayed. */
 static void check_apart(struct run *r, const struct peer *p, const struct tt_member_act *act, uint64_t id,
                         uint64_t other)
 {
@@ -491,7 +499,7 @@ static void begin(struct run *r, struct peer *p, uint32_t tag, enum scope scope,
         return;
     }
     p->settles[tag] = settles;
-    if (p->m.ops[tag].n % 8 == 3) {     /* the first try of these could not be started */
+    if (p->m.ops[tag].n % 8 == 3) {     /* the first attempt of these could not be started */
         tt_member_take_back(&p->m, tag, r->w.now_ns);
         status = tt_member_begin(&p->m, tag, r->w.now_ns);
         tt_assert(status == TUTTI_OK);
@@ -510,11 +518,12 @@ static void begin(struct run *r, struct peer *p, uint32_t tag, enum scope scope,
         if (to == p)
             on_peer_message(r, p, &part);
         else if (to && to->alive)
-            tell_peer(r, p, to, CONTRIBUTION, &part);
+            send_to_peer(r, p, to, CONTRIBUTION, &part);
     }
 }
 
-/* Of the next view, or of an operation after the next: where operations have scopes, members of another one may be ahead by more than one. */
+/* Of the next view, or of an operation after the next: with scopes, members of another scope may be
+ * ahead by more than one. */
 static bool is_early(const struct peer *p, const struct held *h)
 {
     return h->epoch > p->m.epoch || (h->epoch == p->m.epoch && !p->m.stopped && h->n > p->m.ops[h->tag].n + 1);
@@ -536,7 +545,7 @@ static void take_part(struct run *r, struct peer *p, const struct held *h, uint3
         complete_if(r, p, h->tag);
 }
 
-/* A part of an operation, or what members tell each other about one. */
+/* A part of an operation, or a message of the member state machine. */
 void on_peer_message(struct run *r, struct peer *p, const struct held *h)
 {
     const struct peer *from = &r->peers[h->from_peer];
@@ -595,7 +604,7 @@ static bool owes(const struct peer *p)
     return false;
 }
 
-/* Whether some members have left out what others have done in this epoch. */
+/* Returns whether some members have omitted operations that others have made in this epoch. */
 static bool is_torn(struct run *r, const struct peer *p)
 {
     const struct epoch_record *e = epoch_record(r, p->m.epoch);
@@ -619,7 +628,7 @@ static void on_view(struct run *r, struct peer *p)
     p->finals_quiet = 0;
 }
 
-/* The program had gone on. */
+/* The program had continued. */
 static void on_kept_done(struct run *r, struct peer *p, const struct tt_member_act *act, struct kept *k)
 {
     if (act->state == TT_OP_FINAL) {
@@ -696,16 +705,17 @@ static void on_op_done(struct run *r, struct peer *p, const struct tt_member_act
         return;
     plan_program(r, p, MS / 10);
     if (p->parts_at_final && stands)
-        part_soon(r, p); /* before it goes on */
+        part_soon(r, p); /* before it continues */
 }
 
-/* The coordinator has heard what is final at one that leaves: those who are left take none of it back. Before the last one that of a tag may be
- * open elsewhere, too. */
+/* The coordinator has received the final operations of a leaving member: the remaining ones restore
+ * none of them. For each tag, the operation before the last one may also be open elsewhere. */
 static void on_parted(struct run *r, struct peer *p)
 {
     r->parted++;
     if (r->coord_up && r->crash_after == 0 && r->w.now_ns < r->quiet_ns && tt_prng_below(&r->w.prng, 2) == 0)
-        r->crash_after = 1 + tt_prng_below(&r->w.prng, 6); /* before the others have their verdicts, perhaps */
+        r->crash_after = 1 + tt_prng_below(&r->w.prng, 6); /* possibly before the others have
+                                                              their verdicts */
     for (uint32_t tag = 0; tag < TAGS && p->m.epoch > 0 && liars_of(r, p) == 0; tag++) {
         const struct tt_member_op *op = &p->m.ops[tag];
         const struct tt_op_entry e = { .state = op->state,
@@ -726,7 +736,8 @@ static void on_parted(struct run *r, struct peer *p)
     }
 }
 
-/* A commit that comes to OK has the word of all: what was tentative is final, and nothing of it was taken back. */
+/* A commit with result OK has the consent of all: tentative operations are final, and none was
+ * restored. */
 static void on_committed(struct run *r, struct peer *p, const struct tt_member_act *act)
 {
     if (act->what == TT_ROUND_OK && has_kept(p))
@@ -756,7 +767,7 @@ static bool is_apart(const struct tt_member_act *act)
     return (act->differs & ~TT_DIFFERS_BACK) == TT_DIFFERS_INSIDE;
 }
 
-/* What all do is the same, but for those who lie, leave something out, or stray. */
+/* All make the same calls, except members that lie, omit something, or stray. */
 void check_mismatch(struct run *r, struct peer *p, const struct tt_member_act *act)
 {
     if (is_apart(act))
@@ -789,11 +800,15 @@ static void on_call_done(struct run *r, struct peer *p, const struct tt_member_a
     if ((p->phase == VALUE || p->phase == CLOSE) && p->m.call.what == TT_CALL_COMMIT)
         on_committed(r, p, act);
     if (act->what == TT_ROUND_MISMATCH && is_torn(r, p))
-        tt_member_revoke(&p->m, r->w.now_ns); /* takes back what is tentative; who owes nothing calls `epoch`, and others may commit first */
+        tt_member_revoke(&p->m, r->w.now_ns); /* restores tentative operations; members without
+                                                 obligations call `epoch`, and others may commit
+                                                 first */
     if (act->what == TT_ROUND_MISMATCH && (p->liar || !has_kept(p) || (is_torn(r, p) && p->m.stopped)))
-        memset(p->owes, 0, sizeof p->owes); /* by a lie others took back what is final here, or got other news: what it did not begin they do not owe */
+        memset(p->owes, 0, sizeof p->owes); /* because of a lie others restored what is final
+                                               here, or got other news: what it did not start is
+                                               not required of them */
     if (act->what == TT_ROUND_TIMEOUT)
-        p->most = 0; /* the same again, whatever comes of it */
+        p->most = 0; /* the same again, with any result */
     else if (p->phase == EPOCH && (act->what == TT_ROUND_OK || act->what == TT_ROUND_SAME)) {
         p->phase = act->what == TT_ROUND_OK ? SYNC : STEP;
         p->step_in_view++;
@@ -807,7 +822,7 @@ static void on_call_done(struct run *r, struct peer *p, const struct tt_member_a
     plan_program(r, p, 40 * MS);
 }
 
-/* Who is said to have revoked has, and for that reason. */
+/* The reported revoking member has revoked, and for that reason. */
 static void check_revoker(struct run *r, const struct peer *p, const struct tt_member_act *act)
 {
     const struct peer *by = act->other ? peer_of_id(r, act->other) : NULL;
@@ -826,7 +841,7 @@ static void check_revoker(struct run *r, const struct peer *p, const struct tt_m
                by->m.revocation, (unsigned long long)by->m.unreached);
 }
 
-/* An answer with operations that nobody has, or ends that did not come. */
+/* Changes a reply: nonexistent operations, or wrong results. */
 static size_t lie(struct run *r, const struct peer *p, const struct tt_member_act *act, uint8_t *data)
 {
     static const uint8_t no_result[sizeof p->parts[0].sum[0]];
@@ -847,7 +862,7 @@ static size_t lie(struct run *r, const struct peer *p, const struct tt_member_ac
             e.state = TT_OP_PENDING;
         if (how == 4)
             e.before = e.before != TT_BEFORE_FINAL ? TT_BEFORE_FINAL : TT_BEFORE_TENTATIVE;
-        if (how == 5 && !p->settles[e.tag]) { /* what it says of data would be believed */
+        if (how == 5 && !p->settles[e.tag]) { /* wrong statements about data would be accepted */
             e.state = TT_OP_SETTLED;
             e.nresult = sizeof no_result;
             e.result = no_result;
@@ -899,7 +914,7 @@ static void on_send_peer(struct run *r, struct peer *p, const struct tt_member_a
     h.n = tt_read_u64(&reader);
     if (to && to->alive)
         for (int times = tt_prng_below(&r->w.prng, 50) == 0 ? 2 : 1; times > 0; times--)
-            tell_peer(r, p, to, PEER, &h);
+            send_to_peer(r, p, to, PEER, &h);
 }
 
 static void on_reach(struct run *r, struct peer *p)
@@ -915,7 +930,7 @@ static void on_reach(struct run *r, struct peer *p)
             failed[n++] = p->m.proposed[i].id;
     }
     if (r->w.now_ns < r->quiet_ns && tt_prng_below(&r->w.prng, 100) == 0)
-        return; /* it hangs there, and never says so */
+        return; /* it hangs there, and never reports it */
     world_plan(&r->w, r->w.now_ns + delay(r, p, 10 * MS), REACHED, index_of(r, p), 0, failed, n * sizeof *failed);
 }
 
@@ -964,7 +979,7 @@ void on_member_act(void *context, const struct tt_member_act *act)
     case TT_MEMBER_ACT_STOP:
         check_revoker(r, p, act);
         p->dropped = p->m.epoch == 0;
-        p->diverged |= p->dropped; /* the others go on without it */
+        p->diverged |= p->dropped; /* the others continue without it */
         return;
     case TT_MEMBER_ACT_OP_DONE:
         on_op_done(r, p, act);
@@ -997,8 +1012,9 @@ void on_member_act(void *context, const struct tt_member_act *act)
 
 /* ---- programs ---- */
 
-/* What all members of a view want of the next one is a function of the round; without replica groups, whose members might wait with these wishes for
- * theirs to be whole. A newcomer's are its own. */
+/* The requirements on the next view depend on the round, for all members of a view; not with
+ * replica groups, whose members might wait with these requirements for complete groups. Those of a
+ * newcomer are random. */
 static struct tt_elmsg epoch_call(const struct run *r, const struct peer *p)
 {
     const uint64_t drawn = tt_mix64(p->m.epoch * 7368787 + p->m.round);
@@ -1023,9 +1039,10 @@ static void call(struct run *r, struct peer *p, uint8_t what, uint64_t value)
     const tutti_status status = tt_member_call(&p->m, &msg, r->w.now_ns);
 
     if (what == TT_CALL_OPTIMIZE)
-        say_links(r, p);
+        send_links(r, p);
     if (what != TT_CALL_EPOCH) {
-        struct round_record *o = round_record(r, p->m.epoch, p->m.round + 1); /* as it is once that has ended */
+        /* the round that has ended */
+        struct round_record *o = round_record(r, p->m.epoch, p->m.round + 1);
 
         o->votes &= value;
         o->voters |= 1u << p->m.rank;
@@ -1038,7 +1055,7 @@ static void call(struct run *r, struct peer *p, uint8_t what, uint64_t value)
         world_plan(&r->w, r->w.now_ns + delay(r, p, 20 * MS), CANCEL, index_of(r, p), 0, NULL, 0);
 }
 
-/* A tag whose operation is open is not free. */
+/* A tag with an open operation cannot be used. */
 static void check_tag_is_taken(struct run *r, struct peer *p, uint32_t tag)
 {
     if (!p->dying && p->ended[tag] == TT_OP_PENDING && tt_prng_below(&r->w.prng, 10) == 0 &&
@@ -1046,7 +1063,7 @@ static void check_tag_is_taken(struct run *r, struct peer *p, uint32_t tag)
         broken(r, "member %llu may begin a second operation of tag %u", (unsigned long long)p->m.id, tag);
 }
 
-/* Whether this one's role, or its group, is the one that leaves out what all others do. */
+/* Returns whether this member's role, or its group, omits what all others do. */
 static bool leaves_out(const struct run *r, const struct peer *p, enum scope scope, uint64_t drawn)
 {
     if (scope == SCOPE_ROLE)
@@ -1054,7 +1071,8 @@ static bool leaves_out(const struct run *r, const struct peer *p, enum scope sco
     return drawn % (p->m.nranks / r->nroles) == p->m.rank / r->nroles;
 }
 
-/* The end of a tentative operation among a role or a group tells nothing of the one before it, as others may not have begun that: so it is none. */
+/* A tentative operation among a role or a group does not end the one before it, because others may
+ * not have started that: so it is not tentative. */
 static void begin_one(struct run *r, struct peer *p, uint32_t tag, bool tentative)
 {
     const uint64_t drawn = tt_mix64(plan_of(p) + 1 + tag);
@@ -1080,10 +1098,11 @@ static void begin_step(struct run *r, struct peer *p)
     const uint32_t ntags = r->nroles > 1 ? TAGS / 2 : TAGS, first = (uint32_t)(plan >> 8) % ntags;
 
     if ((plan >> 32) % 16 == 0)
-        say_links(r, p);
+        send_links(r, p);
     p->phase = IN_STEP;
     p->refused = p->tears = false;
-    p->nopen = 1; /* a small operation, and one among one that is alone in its scope, may end at once, and the step has not begun them all */
+    p->nopen = 1; /* a small operation, and one in a scope of one member, may end at once, before
+                     the step has started all */
     memset(p->ended, 0, sizeof p->ended);
     memset(&p->news, 0, sizeof p->news);
     begin_one(r, p, first, plan >> 2 & 1);
@@ -1123,7 +1142,7 @@ static void end_step(struct run *r, struct peer *p)
     plan_program(r, p, 20 * MS);
 }
 
-/* All do the same, and it is a function of the step. */
+/* All members do the same, depending on the step. */
 static void call_value(struct run *r, struct peer *p)
 {
     const uint64_t plan = plan_of(p), own = tt_mix64(plan + p->m.id);
@@ -1139,8 +1158,8 @@ static void call_value(struct run *r, struct peer *p)
     }
 }
 
-/* It does, once, what the others do not: one of the calls where they begin a step, or an operation where they call. One at a time: two might be in two
- * operations, and none in a call. */
+/* Once, it does what the others do not: a call while they start a step, or an operation while they
+ * call. One member at a time: two might be in two operations, and none in a call. */
 static void stray(struct run *r, struct peer *p)
 {
     const bool does = p->phase == STEP || p->phase == VALUE || p->phase == SYNC;
@@ -1177,7 +1196,7 @@ void on_program(struct run *r, struct peer *p)
         p->phase = EPOCH; /* others sync */
     if (p->phase == EPOCH && owes(p))
         p->phase = CLOSE;
-    if (p->phase == EPOCH && !p->m.calling && !has_kept(p)) /* else the verdict on that comes first */
+    if (p->phase == EPOCH && !p->m.calling && !has_kept(p)) /* otherwise the verdict comes first */
         call(r, p, TT_CALL_EPOCH, 0);
     else if (p->phase == CLOSE && !p->m.calling)
         call(r, p, TT_CALL_COMMIT, 0);

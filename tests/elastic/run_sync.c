@@ -1,8 +1,9 @@
-/* Shared state in the members' programs: what each has, what it says of it, how it travels, and what must hold of it.
+/* Shared state in the members' programs: its contents, offers, transfers and invariants.
  *
- * The arrays: the state that steps have led to; two that change with it, the last of which is of some blocks in some histories; and one
- * whose content may differ. Some members have lost their way (a byte is not as the others'), some say too high a revision, some have other
- * keys, some come with what a checkpoint had; liars say what is not so, or have changed it since. */
+ * The arrays: the state after the steps; two that change with it, the last of which has some blocks
+ * in some histories; and one whose content may differ. Some members have diverged (one byte
+ * differs), some report a revision that is too high, some have other keys, some have the content of
+ * a checkpoint; liars report wrong contents, or have changed them since. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
@@ -81,7 +82,7 @@ static void describe(const struct run *r, const struct peer *p, struct tt_sync_a
                                             .may_differ = i == MAY_DIFFER };
 }
 
-/* What the member has, as it is now. */
+/* Returns the hash of the member's current content. */
 static struct tt_hash content_of(const struct run *r, const struct peer *p, uint8_t *list)
 {
     struct tt_sync_array arrays[ARRAYS];
@@ -94,7 +95,7 @@ static struct tt_hash content_of(const struct run *r, const struct peer *p, uint
     return tt_sync_content(list, ARRAYS);
 }
 
-/* ---- how it travels ---- */
+/* ---- transfer ---- */
 
 static void plan_tick(struct run *r, struct peer *p)
 {
@@ -186,9 +187,10 @@ void on_sync_plan(struct run *r, struct peer *p)
     plan_tick(r, p);
 }
 
-/* ---- calling ---- */
+/* ---- calls ---- */
 
-/* Popular for all, or senders and receivers: as all draw it alike. Who has a state may also choose to receive. */
+/* Popular for all, or senders and receivers, equal on all. A member with a state may also choose to
+ * receive. */
 static uint8_t strategy_of(const struct peer *p)
 {
     const uint64_t plan = tt_mix64(p->m.epoch * 31 + p->sync_number);
@@ -198,7 +200,7 @@ static uint8_t strategy_of(const struct peer *p)
     return p->known && tt_mix64(plan + p->m.id) % 4 ? TT_SYNC_SEND : TT_SYNC_RECEIVE;
 }
 
-/* A liar says anything, or changes what it has said it has. */
+/* A liar offers anything, or changes its content after the offer. */
 static void lie_about(struct run *r, struct peer *p, struct tt_sync_offer *offer)
 {
     const uint64_t how = below(r, 4);
@@ -211,7 +213,7 @@ static void lie_about(struct run *r, struct peer *p, struct tt_sync_offer *offer
         offer->revision = below(r, offer->revision + 2);
 }
 
-/* What a member has that was not careful with its state. */
+/* Makes a member diverge. */
 static void stray(struct run *r, struct peer *p)
 {
     p->jumps = false;
@@ -225,7 +227,7 @@ static void stray(struct run *r, struct peer *p)
     p->jumps = goes_wrong(r, 80);
 }
 
-/* Whether all that are willing to send may have said `instead` in this member's sync. */
+/* Returns whether all possible senders may have set `instead` in this member's sync. */
 static bool may_begin_anew(const struct run *r, const struct peer *p)
 {
     for (uint32_t i = 0; i < ANEWS_MAX; i++)
@@ -235,7 +237,7 @@ static bool may_begin_anew(const struct run *r, const struct peer *p)
     return false;
 }
 
-/* It says so. */
+/* Records that it has set `instead`. */
 static void note_anew(struct run *r, const struct peer *p)
 {
     if (may_begin_anew(r, p))
@@ -288,15 +290,15 @@ void call_sync(struct run *r, struct peer *p)
         world_plan(&r->w, r->w.now_ns + delay(r, p, 20 * MS), CANCEL, index_of(r, p), 0, NULL, 0);
 }
 
-/* ---- what must hold ---- */
+/* ---- invariants ---- */
 
 bool may_be_out(const struct run *r, const struct peer *p, const char *text)
 {
     if (p->liar)
         return true;
     if (strstr(text, "ahead"))
-        return p->jumps || r->reset; /* it may have what another state took the place of */
-    return r->tainted; /* others' keys, or content, were more common; else all of us have the same */
+        return p->jumps || r->reset; /* it may have a state that another one replaced */
+    return r->tainted; /* others' keys, or content, were more common; otherwise all have the same */
 }
 
 static void check_raised(struct run *r, const struct peer *p, uint64_t value)
@@ -312,7 +314,8 @@ static void check_raised(struct run *r, const struct peer *p, uint64_t value)
         broken(r, "a sync took revision %llu back to %llu", (unsigned long long)last, (unsigned long long)value);
 }
 
-/* All whom it was told to be good have the same; *first: nobody heard of it before. */
+/* All members with a successful result have the same content; *first: no other member has received
+ * the result yet. */
 static struct sync_record *check_record(struct run *r, const struct peer *p, const struct tt_member_act *act,
                                         const struct tt_hash *content, bool *first)
 {
@@ -341,7 +344,7 @@ static struct sync_record *check_record(struct run *r, const struct peer *p, con
     return s;
 }
 
-/* What was received takes its place. */
+/* Received data replaces its content. */
 static void take(struct run *r, struct peer *p)
 {
     if (p->transfer.part != TT_SYNC_RECEIVES)
@@ -353,7 +356,8 @@ static void take(struct run *r, struct peer *p)
             memcpy(p->arrays[i], p->items[i].stage, r->bytes[i]);
 }
 
-/* Whether this one is later than all that were heard of; some hear of one long after it. */
+/* Returns whether this sync is later than all known ones; some members receive a result long after
+ * it. */
 static bool is_later(const struct run *r, const struct peer *p)
 {
     const uint32_t part = part_of_state(r, p);
@@ -373,7 +377,7 @@ static void on_good(struct run *r, struct peer *p, const struct tt_member_act *a
     take(r, p);
     if (p->liar) {
         r->reset |= p->instead;
-        r->last[part].is &= !p->instead; /* what the others had is not the last one any longer */
+        r->last[part].is &= !p->instead; /* what the others had is no longer the last one */
         p->known = true;
         p->revision = act->value;
         return;
@@ -427,7 +431,7 @@ void on_synced(struct run *r, struct peer *p, const struct tt_member_act *act)
     p->transferring = false;
     r->outcomes |= 1ull << act->what;
     if (p->m.epoch == 0) {
-        p->phase = EPOCH; /* we are newcomers again */
+        p->phase = EPOCH; /* newcomers again */
     } else {
         if (good)
             on_good(r, p, act);

@@ -1,4 +1,5 @@
-/* The coordinator against members that do harm, or are in harm's way: what they do costs themselves, and a bounded number of others. */
+/* The coordinator with harmful members, and with members in difficult situations: they harm
+ * themselves, and at most a bounded number of others. */
 #include "support/unit.h"
 
 #include <stdio.h>
@@ -16,22 +17,22 @@ static struct fixture {
     uint32_t order[MEMBERS];
     uint8_t *scratch;
     struct tt_coord_conn conns[MEMBERS];
-    struct tt_elmsg heard;      /* the last RESULT that anybody was sent, */
-    uint32_t nheard;            /* and how many there were */
+    struct tt_elmsg heard;      /* the last RESULT sent to any member, */
+    uint32_t nheard;            /* and their number */
     struct tt_elmsg lost;       /* the last LOST */
     struct tt_elmsg asked;      /* the last BEGUN; kind 0: none, */
-    uint64_t asked_id;          /* and who got it */
+    uint64_t asked_id;          /* and its receiver */
     struct tt_elmsg refusal;    /* the last REFUSED, */
     uint8_t refused_in;         /* and its version */
-    struct tt_op_entry verdict; /* the last that was told of an operation; n 0: none, */
-    char result[32];            /* and the result that came with it */
-    uint32_t order_heard;       /* the last kinds of RESULT and LOST, a byte each */
+    struct tt_op_entry verdict; /* the last verdict on an operation; n 0: none, */
+    char result[32];            /* and the result delivered with it */
+    uint32_t order_heard;       /* the last kinds of RESULT and LOST, one byte each */
     uint64_t now_ns;
-    uint8_t journal[8192];      /* records, each with its length before it */
+    uint8_t journal[8192];      /* records, each preceded by its length */
     size_t journal_bytes;
 } f;
 
-static void hear_verdict(struct tt_elmsg *m)
+static void read_verdict(struct tt_elmsg *m)
 {
     memset(f.result, 0, sizeof f.result);
     tt_elmsg_next_op(m, &f.verdict);
@@ -66,7 +67,7 @@ static void emit(void *context, const struct tt_coord_act *act)
     if (m.kind == TT_ELMSG_LOST)
         f.lost = m;
     if (m.kind == TT_ELMSG_VERDICTS && m.nlist > 0)
-        hear_verdict(&m);
+        read_verdict(&m);
     if (m.kind == TT_ELMSG_BEGUN) {
         f.asked = m;
         f.asked_id = act->conn->member;
@@ -77,21 +78,21 @@ static void emit(void *context, const struct tt_coord_act *act)
     }
 }
 
-static void say_bytes(uint32_t i, const uint8_t *data, size_t bytes)
+static void send_bytes(uint32_t i, const uint8_t *data, size_t bytes)
 {
     tt_coord_step(
         &f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_FRAME, .conn = &f.conns[i], .data = data, .bytes = bytes },
         f.now_ns);
 }
 
-static void say(uint32_t i, const struct tt_elmsg *m)
+static void send_message(uint32_t i, const struct tt_elmsg *m)
 {
     uint8_t data[512];
 
-    say_bytes(i, data, tt_elmsg_write(data, sizeof data, m));
+    send_bytes(i, data, tt_elmsg_write(data, sizeof data, m));
 }
 
-/* Joins, or comes back: its next round is `number`, or it waits in that in a call `what`. */
+/* Joins, or reconnects: its next round is `number`, or it waits in that round in a call `what`. */
 static void come(uint32_t i, uint64_t epoch, uint64_t number, uint8_t what)
 {
     struct tt_elmsg m = {
@@ -100,7 +101,7 @@ static void come(uint32_t i, uint64_t epoch, uint64_t number, uint8_t what)
 
     m.cookie[0] = (uint8_t)(i + 1);
     tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[i] }, f.now_ns);
-    say(i, &m);
+    send_message(i, &m);
 }
 
 static void join(uint32_t i)
@@ -119,7 +120,7 @@ static void epoch_of(uint32_t i, uint32_t least, uint32_t most)
         call.epoch = f.c.epoch;
         call.number = f.c.round;
     }
-    say(i, &call);
+    send_message(i, &call);
 }
 
 static void epoch(uint32_t i, uint32_t least)
@@ -129,10 +130,10 @@ static void epoch(uint32_t i, uint32_t least)
 
 static void ready(uint32_t i)
 {
-    say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_READY, .number = f.c.proposal });
+    send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_READY, .number = f.c.proposal });
 }
 
-/* Time passes; all of 0..n that are there are heard of. */
+/* Advances the time; the members 0..n send messages. */
 static void wait_ns(uint32_t n, uint64_t ns)
 {
     for (const uint64_t end = f.now_ns + ns; f.now_ns < end;) {
@@ -140,7 +141,7 @@ static void wait_ns(uint32_t n, uint64_t ns)
         tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_TICK }, f.now_ns);
         for (uint32_t i = 0; i < n; i++)
             if (tt_coord_find(&f.c, f.conns[i].member) && tt_coord_find(&f.c, f.conns[i].member)->conn)
-                say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_HEARTBEAT });
+                send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_HEARTBEAT });
     }
 }
 
@@ -163,7 +164,7 @@ static struct tt_coord_conf conf_of_run(void)
                                    .emit = emit };
 }
 
-/* A run of n members. */
+/* Starts a run of n members. */
 static void begin(uint32_t n)
 {
     uint8_t *scratch = f.scratch ? f.scratch : malloc(TT_ELMSG_BYTES_MAX);
@@ -183,7 +184,7 @@ static void begin(uint32_t n)
     assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), n);
 }
 
-/* The coordinator is killed, and another one reads its journal. */
+/* Kills the coordinator; another one reads its journal. */
 static void restart(void)
 {
     const struct tt_coord_conf conf = conf_of_run();
@@ -202,13 +203,15 @@ static void restart(void)
 
 static void suspect(uint32_t i, uint32_t whom)
 {
-    say(i, &(struct tt_elmsg){
+    send_message(
+        i, &(struct tt_elmsg){
                .kind = TT_ELMSG_SUSPECT, .what = TT_SUSPECT_CUT, .id = f.conns[whom].member, .epoch = f.c.epoch });
 }
 
-static void say_gone(uint32_t i, uint32_t whom)
+static void report_gone(uint32_t i, uint32_t whom)
 {
-    say(i, &(struct tt_elmsg){
+    send_message(
+        i, &(struct tt_elmsg){
                .kind = TT_ELMSG_SUSPECT, .what = TT_SUSPECT_GONE, .id = f.conns[whom].member, .epoch = f.c.epoch });
 }
 
@@ -217,41 +220,42 @@ static void end_connection(uint32_t i)
     tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_CLOSED, .conn = &f.conns[i] }, f.now_ns);
 }
 
-/* Whose process has ended, as two others say, has no grace; whichever is heard of first. */
-static void who_is_gone_by_two_words_is_lost_once_its_connection_ended(void **state)
+/* A member whose process has ended, as two others report, gets no grace period, in any order of
+ * events. */
+static void two_reports_and_disconnect_mean_loss(void **state)
 {
     (void)state;
     begin(5);
-    say_gone(0, 4);
-    say_gone(1, 4);
+    report_gone(0, 4);
+    report_gone(1, 4);
     assert_int_equal(state_of(4), TT_COORD_IN_VIEW);
     end_connection(4);
     assert_int_equal(state_of(4), TT_COORD_LOST);
     end_connection(3);
-    say_gone(0, 3);
-    say_gone(0, 3);
+    report_gone(0, 3);
+    report_gone(0, 3);
     assert_int_equal(state_of(3), TT_COORD_IN_VIEW);
-    say_gone(2, 3);
+    report_gone(2, 3);
     assert_int_equal(state_of(3), TT_COORD_LOST);
     assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
 }
 
-static void one_word_that_another_is_gone_is_enough_in_a_view_of_two_only(void **state)
+static void one_report_suffices_between_two_members(void **state)
 {
     (void)state;
     begin(3);
     end_connection(2);
-    say_gone(0, 2);
+    report_gone(0, 2);
     assert_int_equal(state_of(2), TT_COORD_IN_VIEW);
     begin(2);
-    say_gone(0, 1);
+    report_gone(0, 1);
     wait_ns(2, 3 * LEASE_NS);
     assert_int_equal(state_of(1), TT_COORD_IN_VIEW);
     end_connection(1);
     assert_int_equal(state_of(1), TT_COORD_LOST);
 }
 
-static void who_suspects_all_goes_alone(void **state)
+static void member_suspecting_all_is_excluded(void **state)
 {
     (void)state;
     begin(5);
@@ -262,7 +266,7 @@ static void who_suspects_all_goes_alone(void **state)
     assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 4);
 }
 
-static void a_members_word_alone_costs_one_other_at_most(void **state)
+static void single_report_excludes_at_most_one(void **state)
 {
     (void)state;
     begin(5);
@@ -274,7 +278,7 @@ static void a_members_word_alone_costs_one_other_at_most(void **state)
     assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
 }
 
-static void who_never_calls_is_named_and_the_others_can_put_it_out(void **state)
+static void silent_member_is_named_and_removable(void **state)
 {
     struct tt_elmsg agree = { .kind = TT_ELMSG_CALL, .what = TT_CALL_AGREE };
 
@@ -284,8 +288,8 @@ static void who_never_calls_is_named_and_the_others_can_put_it_out(void **state)
     agree.number = f.c.round;
     for (uint32_t i = 0; i < 4; i++)
         if (i != 1)
-            say(i, &agree);
-    say(3, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = f.c.round });
+            send_message(i, &agree);
+    send_message(3, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = f.c.round });
     assert_int_equal(f.heard.what, TT_ROUND_TIMEOUT);
     assert_int_equal(f.heard.id, f.conns[1].member);
     for (uint32_t i = 0; i < 4; i++)
@@ -294,11 +298,11 @@ static void who_never_calls_is_named_and_the_others_can_put_it_out(void **state)
     wait_ns(4, LEASE_NS);
     assert_int_equal(state_of(1), TT_COORD_LOST);
     assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
-    say(3, &agree);
+    send_message(3, &agree);
     assert_int_equal(f.heard.what, TT_ROUND_LOST);
 }
 
-static void what_an_epoch_came_of_is_known_until_a_restart(void **state)
+static void epoch_result_is_kept_until_restart(void **state)
 {
     (void)state;
     begin(3);
@@ -307,7 +311,7 @@ static void what_an_epoch_came_of_is_known_until_a_restart(void **state)
         f.c.cause.lost + f.c.cause.left + f.c.cause.out + f.c.cause.revoked + f.c.cause.revoker + f.c.cause.ordered, 0);
     for (uint32_t i = 0; i < 2; i++)
         epoch(i, 0);
-    say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = TT_REVOKED_ASKED, .epoch = 1 });
+    send_message(2, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = TT_REVOKED_ASKED, .epoch = 1 });
     assert_true(f.c.revoked);
     epoch(2, 0);
     assert_int_equal(f.c.epoch, 2);
@@ -318,7 +322,7 @@ static void what_an_epoch_came_of_is_known_until_a_restart(void **state)
     assert_int_equal(f.c.cause.came + f.c.cause.lost + f.c.cause.left + f.c.cause.out + f.c.cause.ordered, 0);
     join(3);
     epoch(3, 0);
-    say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
+    send_message(2, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
     end_connection(1);
     wait_ns(4, LEASE_NS / 2);
     assert_int_equal(state_of(1), TT_COORD_LOST);
@@ -335,8 +339,8 @@ static void what_an_epoch_came_of_is_known_until_a_restart(void **state)
     assert_int_equal(f.c.cause.came, 0);
 }
 
-/* With one operation, of tag 3, in its list; n 0: with none. */
-static void say_with(uint32_t i, const struct tt_elmsg *m, struct tt_op_entry op)
+/* With one operation, of tag 3, in its list; n 0: without. */
+static void send_with_operation(uint32_t i, const struct tt_elmsg *m, struct tt_op_entry op)
 {
     struct tt_elmsg_writer w;
     uint8_t data[512];
@@ -345,14 +349,14 @@ static void say_with(uint32_t i, const struct tt_elmsg *m, struct tt_op_entry op
     tt_elmsg_begin(&w, data, sizeof data, m);
     if (op.n > 0)
         tt_elmsg_add_op(&w, &op);
-    say_bytes(i, data, tt_elmsg_end(&w));
+    send_bytes(i, data, tt_elmsg_end(&w));
 }
 
 static void answer_with(uint32_t i, uint8_t op_state, uint64_t n, bool before)
 {
     const struct tt_elmsg m = { .kind = TT_ELMSG_ANSWER, .epoch = f.c.epoch, .number = f.c.question };
 
-    say_with(i, &m, (struct tt_op_entry){ .state = op_state, .before = before, .n = n });
+    send_with_operation(i, &m, (struct tt_op_entry){ .state = op_state, .before = before, .n = n });
 }
 
 static void answer(uint32_t i, uint8_t op_state, uint64_t n)
@@ -360,8 +364,9 @@ static void answer(uint32_t i, uint8_t op_state, uint64_t n)
     answer_with(i, op_state, n, false);
 }
 
-/* Members that have gone on after tentative operations are up to two apart, and all tell the truth. */
-static void of_tentative_operations_what_anybody_knows_to_be_final_is(void **state)
+/* Members that continued after tentative operations are up to two apart, and all report
+ * truthfully. */
+static void final_anywhere_is_final_everywhere(void **state)
 {
     static const struct {
         struct {
@@ -386,7 +391,7 @@ static void of_tentative_operations_what_anybody_knows_to_be_final_is(void **sta
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         begin(4);
-        say(3, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
+        send_message(3, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
         for (uint32_t k = 0; k < 3; k++)
             answer_with(k, cases[i].says[k].state, cases[i].says[k].n, cases[i].says[k].before);
         assert_true(f.c.decided);
@@ -395,8 +400,8 @@ static void of_tentative_operations_what_anybody_knows_to_be_final_is(void **sta
     }
 }
 
-/* Three who tell the truth, each two steps apart, against one who does not: it goes. */
-static void one_lie_does_not_outweigh_members_that_are_apart(void **state)
+/* Three truthful members, two steps apart each, against one liar: it is excluded. */
+static void single_lie_does_not_win(void **state)
 {
     static const struct {
         uint8_t state;
@@ -406,7 +411,7 @@ static void one_lie_does_not_outweigh_members_that_are_apart(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
         begin(5);
-        say(4, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
+        send_message(4, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
         answer(3, lies[i].state, lies[i].n);
         answer(0, TT_OP_FINAL, 7);
         answer_with(1, TT_OP_COMPLETE, 7, true);
@@ -416,8 +421,9 @@ static void one_lie_does_not_outweigh_members_that_are_apart(void **state)
     }
 }
 
-/* A commit that is good makes final what is tentative. So none is in an epoch whose end members may have answered for. */
-static void a_commit_is_not_good_once_the_epoch_is_revoked(void **state)
+/* A successful commit makes tentative operations final. So it cannot succeed in an epoch for whose
+ * end members may have replied. */
+static void revoked_epoch_has_no_successful_commit(void **state)
 {
     struct tt_elmsg commit = { .kind = TT_ELMSG_CALL, .what = TT_CALL_COMMIT, .value = 1 };
 
@@ -426,17 +432,18 @@ static void a_commit_is_not_good_once_the_epoch_is_revoked(void **state)
     for (int revoked = 0; revoked < 2; revoked++) {
         commit.epoch = f.c.epoch;
         commit.number = f.c.round;
-        say(0, &commit);
+        send_message(0, &commit);
         if (revoked)
-            say(1, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .epoch = f.c.epoch });
-        say(1, &commit);
+            send_message(1, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .epoch = f.c.epoch });
+        send_message(1, &commit);
         assert_int_equal(f.heard.what, revoked ? TT_ROUND_LOST : TT_ROUND_OK);
         assert_int_equal(f.heard.value, !revoked);
     }
 }
 
-/* What one has completed among its role, and another has not begun, no commit makes final. After a loss some have begun what others have not. */
-static void a_commit_is_one_after_the_same_operations(void **state)
+/* An operation that one has completed among its role, and another has not started, is not made
+ * final by a commit. After a loss some have started what others have not. */
+static void commit_needs_the_same_operations(void **state)
 {
     struct tt_elmsg commit = { .kind = TT_ELMSG_CALL, .what = TT_CALL_COMMIT };
 
@@ -448,17 +455,17 @@ static void a_commit_is_one_after_the_same_operations(void **state)
             commit.number = f.c.round;
             commit.value = 7 << 1 | 1;
             if (revoked)
-                say(1, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .epoch = f.c.epoch });
-            say(0, &commit);
+                send_message(1, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .epoch = f.c.epoch });
+            send_message(0, &commit);
             commit.value += apart << 1;
-            say(1, &commit);
+            send_message(1, &commit);
             assert_int_equal(f.heard.what, revoked ? TT_ROUND_LOST : apart ? TT_ROUND_MISMATCH : TT_ROUND_OK);
             assert_int_equal(f.heard.value, !revoked && !apart);
         }
 }
 
-/* Else it would answer for what it has heard nothing of yet, though others have. */
-static void who_missed_a_result_hears_it_before_it_is_asked(void **state)
+/* Otherwise it would reply about something that it has not received, although others have. */
+static void missed_result_precedes_the_query(void **state)
 {
     struct tt_elmsg commit = { .kind = TT_ELMSG_CALL, .what = TT_CALL_COMMIT, .value = 1 };
 
@@ -467,10 +474,10 @@ static void who_missed_a_result_hears_it_before_it_is_asked(void **state)
     commit.epoch = f.c.epoch;
     commit.number = f.c.round;
     for (uint32_t i = 0; i < 3; i++)
-        say(i, &commit);
+        send_message(i, &commit);
     assert_int_equal(f.heard.what, TT_ROUND_OK);
     end_connection(1);
-    say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
+    send_message(2, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
     f.order_heard = f.nheard = 0;
     come(1, f.c.epoch, commit.number, TT_CALL_COMMIT);
     assert_int_equal(f.nheard, 1);
@@ -478,8 +485,9 @@ static void who_missed_a_result_hears_it_before_it_is_asked(void **state)
     assert_int_equal(f.order_heard, TT_ELMSG_RESULT << 8 | TT_ELMSG_LOST);
 }
 
-/* Whatever member 0 says of operation 7, which others have begun: it goes, they stay, and their verdict is as if it had not been. */
-static void an_answer_that_others_contradict_costs_its_sender(void **state)
+/* Whatever member 0 reports about operation 7, which others have started: it is excluded, they
+ * stay, and their verdict is independent of it. */
+static void contradicted_reply_excludes_its_sender(void **state)
 {
     static const struct {
         uint8_t state;
@@ -491,7 +499,7 @@ static void an_answer_that_others_contradict_costs_its_sender(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
         begin(5);
-        say(4, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
+        send_message(4, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
         answer(0, lies[i].state, lies[i].n);
         answer(1, TT_OP_PENDING, 7);
         answer(2, TT_OP_COMPLETE, 7);
@@ -503,23 +511,24 @@ static void an_answer_that_others_contradict_costs_its_sender(void **state)
         answer(3, TT_OP_PENDING, 7);
         assert_true(f.c.decided);
         assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
-        assert_int_equal(f.c.verdicts[3].n, 6); /* final; what is after it is not */
+        assert_int_equal(f.c.verdicts[3].n, 6); /* final; later ones are not */
         assert_int_equal(f.c.verdicts[3].state, TT_OP_FINAL);
     }
 }
 
-/* ---- who leaves in order ---- */
+/* ---- leaving in order ---- */
 
 static void leave_with(uint32_t i, uint64_t of_epoch, uint64_t final, uint64_t news)
 {
     const struct tt_elmsg m = { .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW, .epoch = of_epoch };
 
-    say_with(i, &m, (struct tt_op_entry){ .state = TT_OP_FINAL, .n = final, .news = { .number = news } });
+    send_with_operation(i, &m, (struct tt_op_entry){ .state = TT_OP_FINAL, .n = final, .news = { .number = news } });
 }
 
-/* What was final there, and all that are left have completed, is final: also where the coordinator restarts before they have said so. What they have not
- * completed is a lie, and costs nobody anything. */
-static void what_who_leaves_knows_to_be_final_is(void **state)
+/* Operations that were final there, and that all remaining ones have completed, are final, also if
+ * the coordinator restarts before they have reported it. If they have not completed it, the report
+ * is a lie without effect on others. */
+static void final_operations_of_leaver_stay_final(void **state)
 {
     static const struct {
         uint64_t said;
@@ -550,7 +559,7 @@ static void what_who_leaves_knows_to_be_final_is(void **state)
         begin(5);
         next = f.c.round;
         leave_with(4, f.c.epoch, cases[k].said, 77);
-        leave_with(3, f.c.epoch, 0, 0); /* who says nothing takes nothing back */
+        leave_with(3, f.c.epoch, 0, 0); /* without a report it has no effect */
         if (restarts) {
             restart();
             for (uint32_t who = 0; who < 3; who++)
@@ -566,7 +575,7 @@ static void what_who_leaves_knows_to_be_final_is(void **state)
     }
 }
 
-static void the_word_of_who_leaves_is_of_its_epoch(void **state)
+static void leave_report_is_of_its_epoch(void **state)
 {
     (void)state;
     begin(3);
@@ -588,26 +597,27 @@ static void the_word_of_who_leaves_is_of_its_epoch(void **state)
     assert_int_equal(f.c.verdicts[3].n, 6);
 }
 
-/* ---- what is settled ---- */
+/* ---- settled operations ---- */
 
 struct says {
     uint8_t state, before;
     uint64_t n;
 };
 
-/* Where one has a result, it comes with it; n 0: of no operation. */
-static void say_standing(uint32_t i, uint8_t kind, struct says s)
+/* The result is included if there is one; n 0: of no operation. */
+static void send_standing(uint32_t i, uint8_t kind, struct says s)
 {
     const struct tt_elmsg m = {
         .kind = kind, .what = kind == TT_ELMSG_LEAVE ? TT_LEAVE_NOW : 0, .epoch = f.c.epoch, .number = f.c.question
     };
 
-    say_with(i, &m,
-             (struct tt_op_entry){
-                 .state = s.state, .before = s.before, .n = s.n, .nresult = 5, .result = (const uint8_t *)"a sum" });
+    send_with_operation(
+        i, &m,
+        (struct tt_op_entry){
+            .state = s.state, .before = s.before, .n = s.n, .nresult = 5, .result = (const uint8_t *)"a sum" });
 }
 
-/* Who has not heard it, and answers again, is told the same. */
+/* A member that has not received it, and replies again, gets the same. */
 static void check_verdict(uint64_t n, bool settled)
 {
     assert_true(f.c.decided);
@@ -619,11 +629,11 @@ static void check_verdict(uint64_t n, bool settled)
         assert_string_equal(f.result, settled ? "a sum" : "");
         f.verdict.n = 0;
         f.result[0] = 0;
-        say_standing(1, TT_ELMSG_ANSWER, (struct says){ TT_OP_PENDING, TT_BEFORE_FINAL, n });
+        send_standing(1, TT_ELMSG_ANSWER, (struct says){ TT_OP_PENDING, TT_BEFORE_FINAL, n });
     }
 }
 
-static void what_anybody_has_settled_is_told_with_its_result(void **state)
+static void settled_result_is_sent_to_all(void **state)
 {
     static const struct {
         struct says says[3];
@@ -647,15 +657,16 @@ static void what_anybody_has_settled_is_told_with_its_result(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         begin(4);
-        say(3, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
+        send_message(3, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
         for (uint32_t k = 0; k < 3; k++)
-            say_standing(k, TT_ELMSG_ANSWER, cases[i].says[k]);
+            send_standing(k, TT_ELMSG_ANSWER, cases[i].says[k]);
         check_verdict(cases[i].n, cases[i].settled);
     }
 }
 
-/* Nobody has settled what another one has not begun, or has restored: the fewer lie, of as many the newer. */
-static void who_has_settled_what_others_have_not_begun_lies(void **state)
+/* No member has settled what another one has not started, or has restored: the minority lies; in a
+ * tie, the newer members. */
+static void settling_unstarted_operation_is_a_lie(void **state)
 {
     static const struct {
         struct says says[3];
@@ -672,16 +683,17 @@ static void who_has_settled_what_others_have_not_begun_lies(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         begin(4);
-        say(3, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
+        send_message(3, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
         for (uint32_t k = 0; k < 3; k++)
-            say_standing(k, TT_ELMSG_ANSWER, cases[i].says[k]);
+            send_standing(k, TT_ELMSG_ANSWER, cases[i].says[k]);
         assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 2);
         assert_int_equal(state_of(cases[i].lies), TT_COORD_LOST);
     }
 }
 
-/* Also where the coordinator restarts before they answer. What some that are left have not begun, or have restored, does not count. */
-static void what_who_leaves_has_settled_is_told_with_its_result(void **state)
+/* Also if the coordinator restarts before they reply. Remaining members that have not started or
+ * have restored it do not count. */
+static void settled_result_of_leaver_is_sent(void **state)
 {
     static const struct {
         struct says says[3];
@@ -704,7 +716,7 @@ static void what_who_leaves_has_settled_is_told_with_its_result(void **state)
 
         begin(5);
         next = f.c.round;
-        say_standing(4, TT_ELMSG_LEAVE, word);
+        send_standing(4, TT_ELMSG_LEAVE, word);
         leave_with(3, f.c.epoch, 0, 0);
         if (i % 2) {
             restart();
@@ -712,14 +724,14 @@ static void what_who_leaves_has_settled_is_told_with_its_result(void **state)
                 come(who, f.c.epoch, next, 0);
         }
         for (uint32_t k = 0; k < 3; k++)
-            say_standing(k, TT_ELMSG_ANSWER, cases[i / 2].says[k]);
+            send_standing(k, TT_ELMSG_ANSWER, cases[i / 2].says[k]);
         check_verdict(cases[i / 2].n, cases[i / 2].settled);
     }
 }
 
 /* ---- other versions ---- */
 
-static void who_speaks_another_version_is_told_so_in_its_own(void **state)
+static void other_version_is_refused_in_kind(void **state)
 {
     const struct tt_elmsg join = { .kind = TT_ELMSG_JOIN, .nroles = 1, .cookie = { 9 }, .text = "run" };
     uint8_t data[512];
@@ -730,7 +742,7 @@ static void who_speaks_another_version_is_told_so_in_its_own(void **state)
         begin(1);
         tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[1] }, f.now_ns);
         data[0] = (uint8_t)version;
-        say_bytes(1, data, bytes - 1); /* its JOIN may have other fields */
+        send_bytes(1, data, bytes - 1); /* its JOIN may have other fields */
         assert_int_equal(f.refused_in, version);
         assert_int_equal(f.refusal.what, TUTTI_ERR_PROTOCOL);
         assert_non_null(strstr(f.refusal.text, "the member has version"));
@@ -738,12 +750,12 @@ static void who_speaks_another_version_is_told_so_in_its_own(void **state)
         assert_int_equal(f.c.nmembers, 1);
     }
     data[0] = TT_ELASTIC_VERSION;
-    say_bytes(2, data, bytes - 1);
+    send_bytes(2, data, bytes - 1);
     assert_int_equal(f.refused_in, TT_ELASTIC_VERSION);
     assert_string_equal(f.refusal.text, "protocol error: the first message of a connection must be JOIN");
 }
 
-/* ---- what does not go together ---- */
+/* ---- incompatible members ---- */
 
 static void joins_in_vain(struct tt_elmsg join, const char *why)
 {
@@ -752,13 +764,13 @@ static void joins_in_vain(struct tt_elmsg join, const char *why)
     join.kind = TT_ELMSG_JOIN;
     join.cookie[0] = 99;
     tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[5] }, f.now_ns);
-    say(5, &join);
+    send_message(5, &join);
     assert_int_equal(f.refusal.what, TUTTI_ERR_INVALID);
     assert_string_equal(f.refusal.text, why);
     assert_int_equal(f.c.nmembers, n);
 }
 
-static void who_does_not_go_with_the_run_is_told_what_both_have(void **state)
+static void incompatible_member_gets_both_values(void **state)
 {
     char name[TT_ELASTIC_TEXT_BYTES], why[TT_ELASTIC_TEXT_BYTES];
     struct tt_elmsg join = { .nroles = 1 };
@@ -775,14 +787,14 @@ static void who_does_not_go_with_the_run_is_told_what_both_have(void **state)
                   "nroles differs: it is 1 in the run, and 3 for this member");
     begin(0);
     tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[0] }, f.now_ns);
-    say(0, &(struct tt_elmsg){
-               .kind = TT_ELMSG_JOIN, .nroles = 2, .group = 4, .role = 1, .cookie = { 1 }, .text = "run" });
+    send_message(0, &(struct tt_elmsg){
+                        .kind = TT_ELMSG_JOIN, .nroles = 2, .group = 4, .role = 1, .cookie = { 1 }, .text = "run" });
     assert_int_equal(f.c.nmembers, 1);
     joins_in_vain((struct tt_elmsg){ .nroles = 2, .group = 4, .role = 1, .text = "run" },
                   "role 1 of group 4 is taken by member 1");
 }
 
-static void a_newcomer_that_never_answers_a_proposal_holds_up_nobody_for_long(void **state)
+static void silent_newcomer_delays_little(void **state)
 {
     (void)state;
     begin(2);
@@ -802,7 +814,7 @@ static void a_newcomer_that_never_answers_a_proposal_holds_up_nobody_for_long(vo
     assert_int_equal(f.c.round, 3);
 }
 
-static void a_newcomer_that_wants_too_many_holds_up_nobody(void **state)
+static void demanding_newcomer_delays_nobody(void **state)
 {
     (void)state;
     begin(0);
@@ -819,7 +831,8 @@ static void a_newcomer_that_wants_too_many_holds_up_nobody(void **state)
     assert_int_equal(state_of(0), TT_COORD_WAITING);
 }
 
-/* Newcomers 0 to n - 1 wait, each with its wishes, when another one, which was to be alone, takes its call back. Who of them is proposed then: bits. */
+/* Newcomers 0 to n - 1 wait, each with its limits, when another one, which required to be alone,
+ * cancels its call. Returns the bits of the proposed members. */
 static uint32_t first_view_of(const uint32_t *least, const uint32_t *most, uint32_t n)
 {
     uint32_t in = 0;
@@ -830,26 +843,28 @@ static uint32_t first_view_of(const uint32_t *least, const uint32_t *most, uint3
     epoch(n, 1);
     for (uint32_t i = 0; i < n; i++)
         epoch_of(i, least[i], most[i]);
-    say(n, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL });
+    send_message(n, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL });
     for (uint32_t i = 0; i < n; i++)
         in |= (uint32_t)(state_of(i) == TT_COORD_CANDIDATE) << i;
     return in;
 }
 
-/* The largest view that all in it accept, and of those who would be one too many who came last waits. */
-static void a_first_view_is_of_a_size_that_all_in_it_want(void **state)
+/* The largest view that all its members accept; if it would have too many, the last newcomers
+ * wait. */
+static void first_view_satisfies_all_limits(void **state)
 {
     static const struct {
         uint32_t least[5], most[5], n, in;
     } cases[] = {
-        { { 1, 1, 1, 1 }, { 2, 0, 0, 0 }, 4, 0xe },            /* who wants few holds up nobody */
+        { { 1, 1, 1, 1 }, { 2, 0, 0, 0 }, 4, 0xe },            /* a newcomer with a low maximum delays none */
         { { 1, 1, 1, 1 }, { 2, 2, 2, 2 }, 4, 0x3 },
-        { { 1, 1, 1, 1 }, { 2, 3, 3, 0 }, 4, 0xe },            /* three, without whom two are enough for */
-        { { 1, 5, 1, 5 }, { 3, 0, 3, 0 }, 4, 0x5 },            /* nor does who wants many */
+        { { 1, 1, 1, 1 }, { 2, 3, 3, 0 }, 4, 0xe },            /* three, without whom two are enough for the
+                                                       other */
+        { { 1, 5, 1, 5 }, { 3, 0, 3, 0 }, 4, 0x5 },            /* nor does one with a high minimum */
         { { 4, 4, 1, 4, 4 }, { 4, 4, 1, 4, 4 }, 5, 0x1b },
         { { 2, 3, 3, 5, 6 }, { 0, 0, 0, 0, 0 }, 5, 0x07 },
-        { { 2, 3, 4, 5, 6 }, { 0, 0, 0, 0, 0 }, 5, 0 },        /* each wants one more than there would be */
-        { { 2, 2 }, { 1, 1 }, 2, 0 },                          /* what nobody can be */
+        { { 2, 3, 4, 5, 6 }, { 0, 0, 0, 0, 0 }, 5, 0 },        /* each requires one more than there are */
+        { { 2, 2 }, { 1, 1 }, 2, 0 },                          /* impossible for any */
     };
 
     (void)state;
@@ -859,27 +874,27 @@ static void a_first_view_is_of_a_size_that_all_in_it_want(void **state)
                      first_view_of(cases[i].least, cases[i].most, cases[i].n), cases[i].in);
 }
 
-/* Members vote: all of two have called, with such a bound. */
+/* Members vote: all of two have called, with such a limit. */
 static void vote(uint32_t most)
 {
     epoch_of(0, 1, most);
     epoch_of(1, 1, most);
 }
 
-/* Its `least` is for a first view: with how few a run goes on is for its members to say. */
-static void a_newcomer_is_voted_into_no_view_that_is_larger_than_it_wants(void **state)
+/* Its `least` applies to a first view: the minimum for continuing is set by its members. */
+static void newcomer_limit_excludes_larger_views(void **state)
 {
     (void)state;
     begin(2);
     for (uint32_t i = 2; i < 5; i++)
         join(i);
     epoch_of(2, 1, 2);
-    assert_int_equal(f.c.news.newcomers, 0); /* it would call members for nothing */
+    assert_int_equal(f.c.news.newcomers, 0); /* it would request calls of members without effect */
     vote(0);
     assert_int_equal(f.heard.what, TT_ROUND_SAME);
     epoch_of(3, 5, 0);
     epoch_of(4, 1, 3);
-    assert_int_equal(f.c.news.newcomers, 1); /* two would be too many for one of them, who came last */
+    assert_int_equal(f.c.news.newcomers, 1); /* two would exceed the maximum of the last one */
     vote(0);
     assert_int_equal(state_of(2), TT_COORD_WAITING);
     assert_int_equal(state_of(3), TT_COORD_CANDIDATE);
@@ -890,8 +905,8 @@ static void a_newcomer_is_voted_into_no_view_that_is_larger_than_it_wants(void *
     assert_int_equal(f.c.news.newcomers, 0);
 }
 
-/* The members' own bound: those who came first go in. */
-static void a_view_has_no_more_than_its_members_want(void **state)
+/* The members' own limit: the first newcomers are admitted. */
+static void view_respects_its_members_limit(void **state)
 {
     (void)state;
     begin(2);
@@ -909,7 +924,7 @@ static void a_view_has_no_more_than_its_members_want(void **state)
     assert_int_equal(f.c.news.newcomers, 1);
 }
 
-static void a_newcomer_that_slanders_newcomers_fails_alone(void **state)
+static void slandering_newcomer_fails_alone(void **state)
 {
     const struct tt_elmsg slander = { .kind = TT_ELMSG_READY };
     struct tt_elmsg_writer w;
@@ -931,7 +946,7 @@ static void a_newcomer_that_slanders_newcomers_fails_alone(void **state)
         tt_elmsg_begin(&w, data, sizeof data, &m);
         tt_elmsg_add_id(&w, f.conns[2].member);
         tt_elmsg_add_id(&w, f.conns[3].member);
-        say_bytes(1, data, tt_elmsg_end(&w));
+        send_bytes(1, data, tt_elmsg_end(&w));
     }
     assert_int_equal(state_of(1), TT_COORD_UNKNOWN);
     ready(0);
@@ -940,20 +955,20 @@ static void a_newcomer_that_slanders_newcomers_fails_alone(void **state)
     assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
 }
 
-/* ---- rounds that came to SAME, which are not in the journal ---- */
+/* ---- rounds that ended with SAME, which are not in the journal ---- */
 
-/* Round `number` as a member says it that need not be right. */
+/* Calls round `number`, which may be wrong. */
 static void call(uint32_t i, uint8_t what, uint64_t number)
 {
-    say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_CALL,
-                               .what = what,
-                               .flags = what == TT_CALL_EPOCH ? TT_EPOCH_ADMIT : 0,
-                               .epoch = f.c.epoch,
-                               .number = number,
-                               .value = 1 });
+    send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_CALL,
+                                        .what = what,
+                                        .flags = what == TT_CALL_EPOCH ? TT_EPOCH_ADMIT : 0,
+                                        .epoch = f.c.epoch,
+                                        .number = number,
+                                        .value = 1 });
 }
 
-/* begin, and two rounds that came to SAME; the round that follows. */
+/* Starts, and runs two rounds that end with SAME; returns the next round. */
 static uint64_t begin_and_stay(uint32_t n)
 {
     size_t bytes;
@@ -977,8 +992,8 @@ static void assert_differs(uint8_t differs, uint64_t value, uint64_t also)
     assert_int_equal(f.heard.also, also);
 }
 
-/* Else who comes to the second round while another is in the first would stay behind. */
-static void that_calls_differ_is_told_once_all_have_called(void **state)
+/* Otherwise a member in the second round would be left behind while another is in the first. */
+static void different_calls_fail_when_all_called(void **state)
 {
     uint64_t next;
 
@@ -995,8 +1010,9 @@ static void that_calls_differ_is_told_once_all_have_called(void **state)
     assert_differs(TT_DIFFERS_CALL, TT_CALL_COMMIT, TT_CALL_EPOCH);
 }
 
-/* It says in what, and what two of them passed; to who comes back, and of a coordinator that starts again, too. */
-static void what_calls_differ_in_is_told(void **state)
+/* The message has the difference, and two of the values; also after a reconnection, and after a
+ * restart of the coordinator. */
+static void call_differences_are_reported(void **state)
 {
     static const struct {
         struct tt_elmsg a, b;
@@ -1028,11 +1044,11 @@ static void what_calls_differ_in_is_told(void **state)
         a.kind = b.kind = TT_ELMSG_CALL;
         a.epoch = b.epoch = f.c.epoch;
         a.number = b.number = f.c.round;
-        say(0, &a);
-        say(1, &b);
+        send_message(0, &a);
+        send_message(1, &b);
         assert_differs(cases[i].differs, cases[i].value, cases[i].also);
         f.nheard = 0;
-        say(1, &b); /* it had not heard the answer */
+        send_message(1, &b); /* it had not received the reply */
         assert_int_equal(f.nheard, 1);
         assert_differs(cases[i].differs, cases[i].value, cases[i].also);
         restart();
@@ -1044,8 +1060,8 @@ static void what_calls_differ_in_is_told(void **state)
     }
 }
 
-/* Newcomers that are wanted and do not come are nobody's fault: the answer says how many there are. */
-static void a_deadline_that_passes_while_newcomers_lack_tells_who_is_there(void **state)
+/* Missing newcomers are not caused by any member: the reply has their number. */
+static void timeout_without_newcomers_names_present_members(void **state)
 {
     (void)state;
     begin(2);
@@ -1054,18 +1070,18 @@ static void a_deadline_that_passes_while_newcomers_lack_tells_who_is_there(void 
     join(2);
     epoch(2, 0);
     f.nheard = 0;
-    say(0, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = f.c.round });
+    send_message(0, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = f.c.round });
     assert_int_equal(f.nheard, 1);
     assert_int_equal(f.heard.what, TT_ROUND_TIMEOUT);
     assert_int_equal(f.heard.id, 0);
     assert_int_equal(f.heard.value, 2);
     assert_int_equal(f.heard.other, 1);
-    say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL });
-    assert_int_equal(f.heard.id, f.conns[0].member); /* which took its call back */
+    send_message(2, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL });
+    assert_int_equal(f.heard.id, f.conns[0].member); /* which cancelled its call */
 }
 
-/* Two wait with one deadline, which passes for one of them a moment sooner. */
-static void who_has_called_nothing_is_named_rather_than_who_has_called_in_vain(void **state)
+/* Two wait with one deadline, which one of them reaches a moment earlier. */
+static void member_without_call_is_named_first(void **state)
 {
     struct tt_elmsg m = { .kind = TT_ELMSG_CANCEL };
 
@@ -1075,32 +1091,34 @@ static void who_has_called_nothing_is_named_rather_than_who_has_called_in_vain(v
     for (uint32_t i = 0; i < 2; i++)
         call(i, TT_CALL_AGREE, f.c.round);
     for (uint32_t i = 0; i < 2; i++) {
-        say(i, &m);
+        send_message(i, &m);
         assert_int_equal(f.heard.what, TT_ROUND_TIMEOUT);
         assert_int_equal(f.heard.id, f.conns[2].member);
     }
     call(2, TT_CALL_AGREE, f.c.round);
-    say(2, &m);
+    send_message(2, &m);
     assert_int_equal(f.heard.id, f.conns[0].member);
 }
 
-/* What keeps a newcomer out whatever the others call is its own wish, or its group: it is not told of one that has not called. */
-static void a_newcomer_whose_own_wish_keeps_it_out_is_told_so(void **state)
+/* If its own limits, or its group, exclude a newcomer, whatever the others call, the message does
+ * not name a member that has not called. */
+static void own_limits_are_reported_as_reason(void **state)
 {
     (void)state;
     begin(2);
     join(2);
     for (uint32_t most = 1; most <= 3; most++) {
         epoch_of(2, 0, most);
-        say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL });
+        send_message(2, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL });
         assert_int_equal(f.heard.what, TT_ROUND_TIMEOUT);
         assert_int_equal(f.heard.flags, most < 3 ? TT_KEPT_OUT_MOST : TT_KEPT_OUT_NOT);
         assert_int_equal(f.heard.id, most < 3 ? 0 : f.conns[0].member);
         assert_int_equal(f.heard.value, most < 3 ? 2 : 0);
     }
-    say(1, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOTICE }); /* which makes room for it */
+    /* which makes space for it */
+    send_message(1, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOTICE });
     epoch_of(2, 0, 2);
-    say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL });
+    send_message(2, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL });
     assert_int_equal(f.heard.flags, TT_KEPT_OUT_NOT);
 }
 
@@ -1110,10 +1128,10 @@ static void join_group(uint32_t i)
 
     m.cookie[0] = (uint8_t)(i + 1);
     tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[i] }, f.now_ns);
-    say(i, &m);
+    send_message(i, &m);
 }
 
-static void a_newcomer_whose_group_is_not_complete_is_told_so(void **state)
+static void incomplete_group_is_reported_as_reason(void **state)
 {
     (void)state;
     begin(0);
@@ -1125,43 +1143,47 @@ static void a_newcomer_whose_group_is_not_complete_is_told_so(void **state)
         ready(i);
     assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 2);
     epoch(2, 0);
-    say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL });
+    send_message(2, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL });
     assert_int_equal(f.heard.what, TT_ROUND_TIMEOUT);
     assert_int_equal(f.heard.flags, TT_KEPT_OUT_GROUP); /* the other one has not called */
     assert_int_equal(f.heard.id, 0);
     epoch(3, 0);
     epoch_of(2, 0, 3);
-    say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL });
+    send_message(2, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL });
     assert_int_equal(f.heard.flags, TT_KEPT_OUT_MOST);
     epoch_of(2, 0, 4);
-    say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL });
+    send_message(2, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL });
     assert_int_equal(f.heard.flags, TT_KEPT_OUT_NOT);
     assert_int_equal(f.heard.id, f.conns[0].member);
-    say(0, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOTICE }); /* and with it its group */
+    /* and its group with it */
+    send_message(0, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOTICE });
     epoch_of(2, 0, 2);
-    say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL });
+    send_message(2, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL });
     assert_int_equal(f.heard.what, TT_ROUND_TIMEOUT);
     assert_int_equal(f.heard.flags, TT_KEPT_OUT_NOT);
 }
 
-/* All hear who revoked, and why; but not of who has only heard of it, and says so to a coordinator that restarted. */
-static void who_revoked_and_why_is_told(void **state)
+/* All get the revoking member, and its reason; but not a member that was only notified, and reports
+ * this to a restarted coordinator. */
+static void revoker_and_reason_are_reported(void **state)
 {
     (void)state;
     begin(3);
-    say(1, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = TT_REVOKED_CUT, .id = 77, .epoch = f.c.epoch });
+    send_message(1,
+                 &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = TT_REVOKED_CUT, .id = 77, .epoch = f.c.epoch });
     assert_int_equal(f.lost.what, TT_REVOKED_CUT);
     assert_int_equal(f.lost.id, f.conns[1].member);
     assert_int_equal(f.lost.other, 77);
-    say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = TT_REVOKED_CUT, .id = 78, .epoch = f.c.epoch });
-    say(0, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
+    send_message(2,
+                 &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = TT_REVOKED_CUT, .id = 78, .epoch = f.c.epoch });
+    send_message(0, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
     assert_int_equal(f.lost.nlist, 1);
     assert_int_equal(f.lost.what, TT_REVOKED_CUT);
     assert_int_equal(f.lost.id, f.conns[1].member); /* the first */
     assert_int_equal(f.lost.other, 77);
     for (uint32_t i = 1; i < 3; i++)
         epoch(i, 0);
-    say(1, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .epoch = f.c.epoch });
+    send_message(1, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .epoch = f.c.epoch });
     assert_int_equal(f.lost.nlist, 0);
     assert_int_equal(f.lost.what, TT_REVOKED_UNSAID);
     assert_int_equal(f.lost.id, 0);
@@ -1170,42 +1192,44 @@ static void who_revoked_and_why_is_told(void **state)
 
 /* ---- calls and operations ---- */
 
-/* i has waited in operation 4 of tag 2; who is asked whether it has begun that, by number; -1: nobody. */
-static int asked_for(uint32_t i, uint8_t needs)
+/* Member i has waited in operation 4 of tag 2. Returns the number of the member that is queried for
+ * it; -1: none. */
+static int queried_for(uint32_t i, uint8_t needs)
 {
     f.asked.kind = 0;
-    say(i,
-        &(struct tt_elmsg){ .kind = TT_ELMSG_INSIDE, .epoch = f.c.epoch, .op = { .tag = 2, .n = 4, .needs = needs } });
+    send_message(i, &(struct tt_elmsg){
+                        .kind = TT_ELMSG_INSIDE, .epoch = f.c.epoch, .op = { .tag = 2, .n = 4, .needs = needs } });
     for (uint32_t k = 0; k < MEMBERS && f.asked.kind; k++)
         if (f.conns[k].member == f.asked_id)
             return (int)k;
     return -1;
 }
 
-/* i says so of the operation that `inside` is in. */
+/* Member i reports this about the operation of `inside`. */
 static void has_not_begun(uint32_t i, uint32_t inside, uint8_t needs, uint64_t epoch)
 {
-    say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_NOT_BEGUN,
-                               .id = f.conns[inside].member,
-                               .epoch = epoch,
-                               .op = { .tag = 2, .n = 4, .needs = needs, .count = 7 } });
+    send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_NOT_BEGUN,
+                                        .id = f.conns[inside].member,
+                                        .epoch = epoch,
+                                        .op = { .tag = 2, .n = 4, .needs = needs, .count = 7 } });
 }
 
-static void who_calls_where_another_is_in_an_operation_is_asked_and_both_are_told(void **state)
+static void call_against_operation_is_reported(void **state)
 {
     uint64_t round;
 
     (void)state;
     begin(3);
     round = f.c.round;
-    assert_int_equal(asked_for(0, TT_OP_NEEDS_ALL), -1);
+    assert_int_equal(queried_for(0, TT_OP_NEEDS_ALL), -1);
     has_not_begun(1, 0, TT_OP_NEEDS_ALL, f.c.epoch); /* which has not called */
     call(1, TT_CALL_AGREE, round);
-    assert_int_equal(asked_for(0, TT_OP_NEEDS_ALL), 1);
+    assert_int_equal(queried_for(0, TT_OP_NEEDS_ALL), 1);
     call(2, TT_CALL_AGREE, round);
-    assert_int_equal(asked_for(0, TT_OP_NEEDS_ALL), 2); /* the next one, as the first may never answer */
-    assert_int_equal(asked_for(0, TT_OP_NEEDS_ALL), 1);
-    assert_int_equal(asked_for(1, TT_OP_NEEDS_ALL), -1); /* who calls is in none */
+    assert_int_equal(queried_for(0, TT_OP_NEEDS_ALL), 2); /* the next one, because the first may
+                                                           never reply */
+    assert_int_equal(queried_for(0, TT_OP_NEEDS_ALL), 1);
+    assert_int_equal(queried_for(1, TT_OP_NEEDS_ALL), -1); /* a calling member is in no operation */
     has_not_begun(1, 0, TT_OP_NEEDS_ALL, f.c.epoch - 1);
     has_not_begun(1, 2, TT_OP_NEEDS_ALL, f.c.epoch);
     assert_int_equal(f.nheard, 0);
@@ -1224,19 +1248,20 @@ static void who_calls_where_another_is_in_an_operation_is_asked_and_both_are_tol
     assert_int_equal(f.lost.value, TT_CALL_AGREE);
     assert_int_equal(f.lost.op.tag, 2);
     call(1, TT_CALL_EPOCH, round);
-    assert_int_equal(asked_for(0, TT_OP_NEEDS_ALL), -1); /* the epoch is over */
+    assert_int_equal(queried_for(0, TT_OP_NEEDS_ALL), -1); /* the epoch is over */
     has_not_begun(1, 0, TT_OP_NEEDS_ALL, f.c.epoch);
     assert_int_equal(f.nheard, 2);
 }
 
-/* i's call number `attempt`. */
+/* Member i makes call number `attempt`. */
 static void attempt(uint32_t i, uint8_t what, uint64_t round, uint64_t attempt)
 {
-    say(i, &(struct tt_elmsg){
-               .kind = TT_ELMSG_CALL, .what = what, .epoch = f.c.epoch, .number = round, .also = attempt });
+    send_message(i, &(struct tt_elmsg){
+                        .kind = TT_ELMSG_CALL, .what = what, .epoch = f.c.epoch, .number = round, .also = attempt });
 }
 
-/* Member 2 comes back, and says its call again: it hears why that was taken back, and then calls something else. */
+/* Member 2 reconnects, and repeats its call: it gets the reason why that was taken back, and then
+ * makes another call. */
 static void check_told_again(uint64_t round)
 {
     const struct tt_coord_member *m;
@@ -1252,15 +1277,17 @@ static void check_told_again(uint64_t round)
     assert_int_equal(f.heard.number, round);
     assert_int_equal(f.heard.epoch, f.c.epoch);
     assert_false(m->called);
-    say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = round }); /* its deadline passed meanwhile */
+    /* its deadline passed meanwhile */
+    send_message(2, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = round });
     assert_int_equal(f.nheard, 1);
     attempt(2, TT_CALL_EPOCH, round, 10);
     assert_true(m->called);
     assert_int_equal(m->what, TT_CALL_EPOCH);
 }
 
-/* However often the word of it is lost, and the coordinator killed; a journal that is written anew has it, too. */
-static void a_call_that_was_taken_back_stays_so_where_it_comes_again(void **state)
+/* Also if the notification is lost repeatedly and the coordinator is killed; a rewritten journal
+ * has it, too. */
+static void revoked_call_stays_revoked(void **state)
 {
     uint64_t round;
 
@@ -1288,12 +1315,13 @@ static void a_call_that_was_taken_back_stays_so_where_it_comes_again(void **stat
 
 static void offer(uint32_t i, uint16_t scope)
 {
-    say(i, &(struct tt_elmsg){
+    send_message(
+        i, &(struct tt_elmsg){
                .kind = TT_ELMSG_OFFER, .what = TT_SYNC_POPULAR, .epoch = f.c.epoch, .number = 1, .scope = scope });
 }
 
 /* Four in two groups. */
-static void only_those_that_an_operation_and_a_call_need_count(void **state)
+static void only_needed_members_are_queried(void **state)
 {
     (void)state;
     begin(0);
@@ -1305,15 +1333,15 @@ static void only_those_that_an_operation_and_a_call_need_count(void **state)
         ready(i);
     assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 4);
     call(1, TT_CALL_COMMIT, f.c.round);
-    assert_int_equal(asked_for(0, TT_OP_NEEDS_ROLE), -1);
-    assert_int_equal(asked_for(0, TT_OP_NEEDS_GROUP), 1);
-    assert_int_equal(asked_for(2, TT_OP_NEEDS_GROUP), -1);
-    assert_int_equal(asked_for(2, TT_OP_NEEDS_ALL), 1);
-    assert_int_equal(asked_for(3, TT_OP_NEEDS_ROLE), 1);
+    assert_int_equal(queried_for(0, TT_OP_NEEDS_ROLE), -1);
+    assert_int_equal(queried_for(0, TT_OP_NEEDS_GROUP), 1);
+    assert_int_equal(queried_for(2, TT_OP_NEEDS_GROUP), -1);
+    assert_int_equal(queried_for(2, TT_OP_NEEDS_ALL), 1);
+    assert_int_equal(queried_for(3, TT_OP_NEEDS_ROLE), 1);
     has_not_begun(1, 0, TT_OP_NEEDS_ROLE, f.c.epoch);
     offer(2, 1); /* of role 0 */
-    assert_int_equal(asked_for(3, TT_OP_NEEDS_GROUP), -1);
-    assert_int_equal(asked_for(0, TT_OP_NEEDS_ROLE), 2);
+    assert_int_equal(queried_for(3, TT_OP_NEEDS_GROUP), -1);
+    assert_int_equal(queried_for(0, TT_OP_NEEDS_ROLE), 2);
     has_not_begun(2, 3, TT_OP_NEEDS_ALL, f.c.epoch);
     assert_false(f.c.revoked);
     has_not_begun(2, 0, TT_OP_NEEDS_ROLE, f.c.epoch);
@@ -1324,8 +1352,8 @@ static void only_those_that_an_operation_and_a_call_need_count(void **state)
         assert_false(tt_coord_find(&f.c, f.conns[i].member)->called);
 }
 
-/* It may have been in a round that is over for the other. */
-static void who_comes_back_after_a_restart_is_not_asked_before_the_round_is_known(void **state)
+/* It may have been in a round that has ended for the other. */
+static void reconnected_member_is_queried_later(void **state)
 {
     uint64_t next;
 
@@ -1335,17 +1363,17 @@ static void who_comes_back_after_a_restart_is_not_asked_before_the_round_is_know
     come(0, f.c.epoch, next - 1, TT_CALL_EPOCH);
     call(0, TT_CALL_EPOCH, next - 1);
     come(1, f.c.epoch, next, 0);
-    assert_int_equal(asked_for(1, TT_OP_NEEDS_ALL), -1);
+    assert_int_equal(queried_for(1, TT_OP_NEEDS_ALL), -1);
     has_not_begun(0, 1, TT_OP_NEEDS_ALL, f.c.epoch);
     assert_false(f.c.revoked);
     come(2, f.c.epoch, next, 0);
     assert_int_equal(f.nheard, 1);
-    assert_int_equal(asked_for(1, TT_OP_NEEDS_ALL), -1);
+    assert_int_equal(queried_for(1, TT_OP_NEEDS_ALL), -1);
     call(0, TT_CALL_EPOCH, next);
-    assert_int_equal(asked_for(1, TT_OP_NEEDS_ALL), 0);
+    assert_int_equal(queried_for(1, TT_OP_NEEDS_ALL), 0);
 }
 
-static void a_round_that_came_to_same_and_that_some_missed_is_the_same_after_a_restart(void **state)
+static void same_round_is_repeated_after_restart(void **state)
 {
     uint64_t next;
 
@@ -1374,7 +1402,7 @@ static void a_round_that_came_to_same_and_that_some_missed_is_the_same_after_a_r
     assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
 }
 
-static void a_call_and_its_end_wait_until_the_round_is_known(void **state)
+static void call_waits_for_the_round(void **state)
 {
     uint64_t next;
 
@@ -1385,7 +1413,7 @@ static void a_call_and_its_end_wait_until_the_round_is_known(void **state)
         come(i, f.c.epoch, next, TT_CALL_AGREE);
     call(0, TT_CALL_AGREE, next);
     call(1, TT_CALL_AGREE, next);
-    say(1, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = next });
+    send_message(1, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = next });
     assert_int_equal(f.nheard, 0);
     come(2, f.c.epoch, next, 0);
     assert_int_equal(f.nheard, 1);
@@ -1398,7 +1426,7 @@ static void a_call_and_its_end_wait_until_the_round_is_known(void **state)
     assert_int_equal(f.heard.what, TT_ROUND_OK);
 }
 
-static void a_round_that_only_the_lost_heard_of_is_decided_anew(void **state)
+static void round_known_to_lost_is_repeated(void **state)
 {
     uint64_t next;
 
@@ -1416,7 +1444,7 @@ static void a_round_that_only_the_lost_heard_of_is_decided_anew(void **state)
     assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 2);
 }
 
-static void who_is_ahead_of_all_others_after_a_restart_is_lost(void **state)
+static void member_ahead_of_all_is_lost(void **state)
 {
     static const uint64_t ahead[] = { 1, 2, 1000, UINT64_MAX / 2, UINT64_MAX - 100 };
     uint64_t next;
@@ -1437,7 +1465,7 @@ static void who_is_ahead_of_all_others_after_a_restart_is_lost(void **state)
     }
 }
 
-static void who_is_behind_all_others_after_a_restart_is_lost(void **state)
+static void member_behind_all_is_lost(void **state)
 {
     uint64_t next;
 
@@ -1457,54 +1485,54 @@ static void a_cookie_of_zeros_is_refused(void **state)
     (void)state;
     begin(1);
     tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[1] }, f.now_ns);
-    say(1, &(struct tt_elmsg){ .kind = TT_ELMSG_JOIN, .nroles = 1, .text = "run" });
+    send_message(1, &(struct tt_elmsg){ .kind = TT_ELMSG_JOIN, .nroles = 1, .text = "run" });
     assert_int_equal(f.c.nmembers, 1);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_is_gone_by_two_words_is_lost_once_its_connection_ended),
-        cmocka_unit_test(one_word_that_another_is_gone_is_enough_in_a_view_of_two_only),
-        cmocka_unit_test(who_suspects_all_goes_alone),
-        cmocka_unit_test(a_members_word_alone_costs_one_other_at_most),
-        cmocka_unit_test(that_calls_differ_is_told_once_all_have_called),
-        cmocka_unit_test(who_never_calls_is_named_and_the_others_can_put_it_out),
-        cmocka_unit_test(of_tentative_operations_what_anybody_knows_to_be_final_is),
-        cmocka_unit_test(one_lie_does_not_outweigh_members_that_are_apart),
-        cmocka_unit_test(what_an_epoch_came_of_is_known_until_a_restart),
-        cmocka_unit_test(a_commit_is_not_good_once_the_epoch_is_revoked),
-        cmocka_unit_test(a_commit_is_one_after_the_same_operations),
-        cmocka_unit_test(who_missed_a_result_hears_it_before_it_is_asked),
-        cmocka_unit_test(an_answer_that_others_contradict_costs_its_sender),
-        cmocka_unit_test(what_who_leaves_knows_to_be_final_is),
-        cmocka_unit_test(the_word_of_who_leaves_is_of_its_epoch),
-        cmocka_unit_test(what_anybody_has_settled_is_told_with_its_result),
-        cmocka_unit_test(who_has_settled_what_others_have_not_begun_lies),
-        cmocka_unit_test(what_who_leaves_has_settled_is_told_with_its_result),
-        cmocka_unit_test(who_speaks_another_version_is_told_so_in_its_own),
-        cmocka_unit_test(who_does_not_go_with_the_run_is_told_what_both_have),
-        cmocka_unit_test(a_newcomer_that_never_answers_a_proposal_holds_up_nobody_for_long),
-        cmocka_unit_test(a_newcomer_that_wants_too_many_holds_up_nobody),
-        cmocka_unit_test(a_first_view_is_of_a_size_that_all_in_it_want),
-        cmocka_unit_test(a_newcomer_is_voted_into_no_view_that_is_larger_than_it_wants),
-        cmocka_unit_test(a_view_has_no_more_than_its_members_want),
-        cmocka_unit_test(a_newcomer_that_slanders_newcomers_fails_alone),
-        cmocka_unit_test(what_calls_differ_in_is_told),
-        cmocka_unit_test(a_deadline_that_passes_while_newcomers_lack_tells_who_is_there),
-        cmocka_unit_test(who_has_called_nothing_is_named_rather_than_who_has_called_in_vain),
-        cmocka_unit_test(a_newcomer_whose_own_wish_keeps_it_out_is_told_so),
-        cmocka_unit_test(a_newcomer_whose_group_is_not_complete_is_told_so),
-        cmocka_unit_test(who_revoked_and_why_is_told),
-        cmocka_unit_test(who_calls_where_another_is_in_an_operation_is_asked_and_both_are_told),
-        cmocka_unit_test(a_call_that_was_taken_back_stays_so_where_it_comes_again),
-        cmocka_unit_test(only_those_that_an_operation_and_a_call_need_count),
-        cmocka_unit_test(who_comes_back_after_a_restart_is_not_asked_before_the_round_is_known),
-        cmocka_unit_test(a_round_that_came_to_same_and_that_some_missed_is_the_same_after_a_restart),
-        cmocka_unit_test(a_call_and_its_end_wait_until_the_round_is_known),
-        cmocka_unit_test(a_round_that_only_the_lost_heard_of_is_decided_anew),
-        cmocka_unit_test(who_is_ahead_of_all_others_after_a_restart_is_lost),
-        cmocka_unit_test(who_is_behind_all_others_after_a_restart_is_lost),
+        cmocka_unit_test(two_reports_and_disconnect_mean_loss),
+        cmocka_unit_test(one_report_suffices_between_two_members),
+        cmocka_unit_test(member_suspecting_all_is_excluded),
+        cmocka_unit_test(single_report_excludes_at_most_one),
+        cmocka_unit_test(different_calls_fail_when_all_called),
+        cmocka_unit_test(silent_member_is_named_and_removable),
+        cmocka_unit_test(final_anywhere_is_final_everywhere),
+        cmocka_unit_test(single_lie_does_not_win),
+        cmocka_unit_test(epoch_result_is_kept_until_restart),
+        cmocka_unit_test(revoked_epoch_has_no_successful_commit),
+        cmocka_unit_test(commit_needs_the_same_operations),
+        cmocka_unit_test(missed_result_precedes_the_query),
+        cmocka_unit_test(contradicted_reply_excludes_its_sender),
+        cmocka_unit_test(final_operations_of_leaver_stay_final),
+        cmocka_unit_test(leave_report_is_of_its_epoch),
+        cmocka_unit_test(settled_result_is_sent_to_all),
+        cmocka_unit_test(settling_unstarted_operation_is_a_lie),
+        cmocka_unit_test(settled_result_of_leaver_is_sent),
+        cmocka_unit_test(other_version_is_refused_in_kind),
+        cmocka_unit_test(incompatible_member_gets_both_values),
+        cmocka_unit_test(silent_newcomer_delays_little),
+        cmocka_unit_test(demanding_newcomer_delays_nobody),
+        cmocka_unit_test(first_view_satisfies_all_limits),
+        cmocka_unit_test(newcomer_limit_excludes_larger_views),
+        cmocka_unit_test(view_respects_its_members_limit),
+        cmocka_unit_test(slandering_newcomer_fails_alone),
+        cmocka_unit_test(call_differences_are_reported),
+        cmocka_unit_test(timeout_without_newcomers_names_present_members),
+        cmocka_unit_test(member_without_call_is_named_first),
+        cmocka_unit_test(own_limits_are_reported_as_reason),
+        cmocka_unit_test(incomplete_group_is_reported_as_reason),
+        cmocka_unit_test(revoker_and_reason_are_reported),
+        cmocka_unit_test(call_against_operation_is_reported),
+        cmocka_unit_test(revoked_call_stays_revoked),
+        cmocka_unit_test(only_needed_members_are_queried),
+        cmocka_unit_test(reconnected_member_is_queried_later),
+        cmocka_unit_test(same_round_is_repeated_after_restart),
+        cmocka_unit_test(call_waits_for_the_round),
+        cmocka_unit_test(round_known_to_lost_is_repeated),
+        cmocka_unit_test(member_ahead_of_all_is_lost),
+        cmocka_unit_test(member_behind_all_is_lost),
         cmocka_unit_test(a_cookie_of_zeros_is_refused),
     };
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* The order of the ring, as the coordinator finds it in what members say they measured: found, adopted by the next epoch, kept over restarts
- * and in views that follow; and left alone where it is not worth a change. */
+/* The order of the ring, found by the coordinator from the members' measurements: adopted by the
+ * next epoch, kept over restarts and in later views; and unchanged if a change has no advantage. */
 #include "support/unit.h"
 
 #include <stdlib.h>
@@ -21,18 +21,18 @@ static struct fixture {
     void *ring;
     struct tt_coord_conn conns[MEMBERS];
     uint32_t n, nroles;
-    uint32_t seat[MEMBERS];         /* group * nroles + role of each, as they came */
-    struct tt_elmsg result;         /* the last that anybody was sent */
+    uint32_t seat[MEMBERS];         /* group * nroles + role of each, in join order */
+    struct tt_elmsg result;         /* the last one sent to any member */
     uint32_t nresults;
-    struct tt_elmsg view;           /* likewise */
+    struct tt_elmsg view;           /* the last view */
     uint64_t ids[MEMBERS];          /* in its order */
-    struct tt_news news;            /* the last that was told */
+    struct tt_news news;            /* the last news */
     uint8_t records[1 << 15];
     size_t nrecords;
     uint64_t now_ns;
 } f;
 
-/* From member to member (as they came), which the tests plant. */
+/* Planted rates from member to member, in join order. */
 static uint64_t rate[MEMBERS][MEMBERS];
 static uint64_t latency = TT_MS;
 
@@ -67,21 +67,21 @@ static void on_act(void *context, const struct tt_coord_act *act)
     }
 }
 
-static void say_bytes(uint32_t i, const void *data, size_t bytes)
+static void send_bytes(uint32_t i, const void *data, size_t bytes)
 {
     tt_coord_step(
         &f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_FRAME, .conn = &f.conns[i], .data = data, .bytes = bytes },
         f.now_ns);
 }
 
-static void say(uint32_t i, const struct tt_elmsg *m)
+static void send_message(uint32_t i, const struct tt_elmsg *m)
 {
     uint8_t data[512];
 
-    say_bytes(i, data, tt_elmsg_write(data, sizeof data, m));
+    send_bytes(i, data, tt_elmsg_write(data, sizeof data, m));
 }
 
-/* Joins, or comes back: what it waits in. */
+/* Joins, or reconnects, waiting in that call. */
 static void come(uint32_t i, uint8_t waits)
 {
     struct tt_elmsg m = {
@@ -93,7 +93,7 @@ static void come(uint32_t i, uint8_t waits)
 
     m.cookie[0] = (uint8_t)(i + 1);
     tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[i] }, f.now_ns);
-    say(i, &m);
+    send_message(i, &m);
 }
 
 static void start(void)
@@ -130,7 +130,7 @@ static bool is_live(uint32_t i)
     return member(i) && member(i)->state == TT_COORD_IN_VIEW;
 }
 
-/* All call, newcomers first, who are reached. */
+/* All call, newcomers first, and are reached. */
 static void epoch(void)
 {
     for (uint32_t k = 0; k < 2 * f.n; k++) {
@@ -145,11 +145,11 @@ static void epoch(void)
             call.epoch = f.c.epoch;
             call.number = f.c.round;
         }
-        say(i, &call);
+        send_message(i, &call);
     }
     for (uint32_t i = 0; i < f.n && tt_coord_is_proposing(&f.c); i++)
         if (member(i))
-            say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_READY, .number = f.c.proposal });
+            send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_READY, .number = f.c.proposal });
 }
 
 static void begin_groups(uint32_t n, uint32_t nroles)
@@ -173,7 +173,7 @@ static void begin(uint32_t n)
     begin_groups(n, 1);
 }
 
-/* Which member (as they came) has that rank. */
+/* Returns the member (in join order) with that rank. */
 static uint32_t of_rank(uint32_t rank)
 {
     uint32_t i = 0;
@@ -183,7 +183,7 @@ static uint32_t of_rank(uint32_t rank)
     return i;
 }
 
-static void say_links_as(uint32_t i, uint64_t number, uint64_t expected, uint32_t gain_percent)
+static void send_links_as(uint32_t i, uint64_t number, uint64_t expected, uint32_t gain_percent)
 {
     const struct tt_elmsg m = { .kind = TT_ELMSG_LINKS,
                                 .epoch = f.c.epoch,
@@ -197,23 +197,23 @@ static void say_links_as(uint32_t i, uint64_t number, uint64_t expected, uint32_
     tt_elmsg_begin(&w, data, sizeof data, &m);
     for (uint32_t rank = f.seat[i] % f.nroles; rank < f.view.nlist; rank += f.nroles)
         tt_elmsg_add_link(&w, &(struct tt_ring_link){ .rate = rate[of_rank(rank)][i], .latency = latency });
-    say_bytes(i, data, tt_elmsg_end(&w));
+    send_bytes(i, data, tt_elmsg_end(&w));
 }
 
-static void say_links(uint32_t i, uint64_t number)
+static void send_links(uint32_t i, uint64_t number)
 {
-    say_links_as(i, number, 1000, 5);
+    send_links_as(i, number, 1000, 5);
 }
 
-/* Waits for measurement `number`; 0: for what was said before. */
+/* Waits for measurement `number`; 0: for earlier reports. */
 static void call_optimize_of(uint32_t i, uint64_t number)
 {
-    say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_CALL,
-                               .what = TT_CALL_OPTIMIZE,
-                               .other = number,
-                               .epoch = f.c.epoch,
-                               .number = f.c.round,
-                               .value = BYTES });
+    send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_CALL,
+                                        .what = TT_CALL_OPTIMIZE,
+                                        .other = number,
+                                        .epoch = f.c.epoch,
+                                        .number = f.c.round,
+                                        .value = BYTES });
 }
 
 static void call_optimize(uint32_t i)
@@ -221,7 +221,7 @@ static void call_optimize(uint32_t i)
     call_optimize_of(i, 0);
 }
 
-/* Time passes while it is searched; all are heard of. */
+/* Advances the time during the search, with messages of all. */
 static void search(void)
 {
     for (uint32_t turns = 0; f.c.ring.waited_for; turns++) {
@@ -230,7 +230,7 @@ static void search(void)
         tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_TICK }, f.now_ns);
         for (uint32_t i = 0; i < f.n && turns % 100 == 0; i++)
             if (member(i) && member(i)->conn)
-                say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_HEARTBEAT });
+                send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_HEARTBEAT });
     }
 }
 
@@ -238,14 +238,15 @@ static void optimize(uint64_t number)
 {
     for (uint32_t i = 0; i < f.n; i++)
         if (is_live(i))
-            say_links(i, number);
+            send_links(i, number);
     for (uint32_t i = 0; i < f.n; i++)
         if (is_live(i))
             call_optimize(i);
     search();
 }
 
-/* Member i sends fast to the one `stride` after it, and slowly to others; n and stride have no common divisor. */
+/* Member i sends fast to the one `stride` after it, and slowly to others; n and stride are
+ * coprime. */
 static void plant(uint32_t n, uint32_t stride)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -259,7 +260,7 @@ static void check_planted(uint32_t n, uint32_t stride)
         assert_int_equal(of_rank(rank), rank * stride % n);
 }
 
-static void the_ring_that_is_there_is_found_and_adopted(void **state)
+static void planted_ring_is_found_and_adopted(void **state)
 {
     static const uint32_t cases[][2] = { { 3, 2 }, { 5, 3 }, { 8, 5 }, { 12, 7 }, { 13, 5 }, { 40, 17 } };
 
@@ -283,8 +284,8 @@ static void the_ring_that_is_there_is_found_and_adopted(void **state)
         check_planted(n, stride);
         assert_int_equal(f.view.news.better, 0);
         for (uint32_t i = 0; i < n; i++)
-            assert_int_equal(f.conns[i].member, i + 1); /* ids stay */
-        optimize(1); /* now it is as good as it gets */
+            assert_int_equal(f.conns[i].member, i + 1); /* ids do not change */
+        optimize(1); /* now it is optimal */
         assert_int_equal(f.result.value, 0);
         assert_true(f.result.id == f.result.other);
         epoch();
@@ -292,9 +293,9 @@ static void the_ring_that_is_there_is_found_and_adopted(void **state)
     }
 }
 
-/* It is called before anything is measured, so what differs is told at once; what comes of it waits for what all have measured, also where one says another
- * number than all others do. */
-static void a_call_waits_for_what_all_measure(void **state)
+/* It is called before the measurement, so differences are reported at once. Its result waits for
+ * all measurements, also if one member reports another number. */
+static void call_waits_for_all_measurements(void **state)
 {
     (void)state;
     begin(5);
@@ -302,42 +303,43 @@ static void a_call_waits_for_what_all_measure(void **state)
     for (uint32_t i = 0; i < 4; i++)
         call_optimize_of(i, 1);
     assert_int_equal(f.nresults, 0);
-    say(4, &(struct tt_elmsg){ .kind = TT_ELMSG_CALL, .what = TT_CALL_AGREE, .epoch = f.c.epoch, .number = f.c.round });
+    send_message(
+        4, &(struct tt_elmsg){ .kind = TT_ELMSG_CALL, .what = TT_CALL_AGREE, .epoch = f.c.epoch, .number = f.c.round });
     assert_int_equal(f.nresults, 5);
     assert_int_equal(f.result.what, TT_ROUND_MISMATCH);
     for (uint32_t i = 0; i < 5; i++)
         call_optimize_of(i, 1);
     for (uint32_t i = 0; i < 4; i++)
-        say_links(i, 1);
+        send_links(i, 1);
     assert_int_equal(f.nresults, 5);
-    say(0, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = f.c.round });
+    send_message(0, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = f.c.round });
     assert_int_equal(f.result.what, TT_ROUND_TIMEOUT);
     assert_int_equal(f.result.id, 0);
     assert_int_equal(f.result.other, f.conns[4].member);
     call_optimize_of(0, 1);
-    say_links(4, 1);
+    send_links(4, 1);
     search();
     assert_int_equal(f.result.what, TT_ROUND_OK);
     assert_int_equal(f.result.value, 1);
     epoch();
     check_planted(5, 3);
-    say_links(2, 1ull << 50); /* nobody else's count beside that */
+    send_links(2, 1ull << 50); /* other counts are negligible then */
     for (uint32_t i = 0; i < 5; i++)
         call_optimize_of(i, 1);
     for (uint32_t i = 0; i < 5; i++)
-        say_links(i, 1);
+        send_links(i, 1);
     assert_int_equal(f.result.what, TT_ROUND_OK);
     assert_int_equal(f.result.value, 0);
 }
 
-static void links_alone_are_measured_in_the_background(void **state)
+static void background_measures_only_links(void **state)
 {
     (void)state;
     begin(5);
     plant(5, 2);
     for (uint32_t i = 0; i < 5; i++) {
         assert_int_equal(f.news.better, 0);
-        say_links(i, 1);
+        send_links(i, 1);
     }
     search();
     assert_int_equal(f.nresults, 0);
@@ -346,7 +348,7 @@ static void links_alone_are_measured_in_the_background(void **state)
     check_planted(5, 2);
 }
 
-static void what_is_not_worth_it_is_left(void **state)
+static void useless_change_is_not_made(void **state)
 {
     (void)state;
     latency = 50 * TT_MS;
@@ -357,23 +359,25 @@ static void what_is_not_worth_it_is_left(void **state)
             for (uint32_t other = 0; other < 6; other++)
                 if (k < 2 && rate[i][other] == SLOW)
                     rate[i][other] = FAST / 100 * 97;
-        /* a gain of 3 % is noise; it is not if that is said, but for one step nobody connects anew; and much is worth that */
+        /* a gain of 3 % is noise, unless the noise is known to be lower; but for one step a
+         * reconnection is not worth it */
         for (uint32_t i = 0; i < 6; i++)
-            say_links_as(i, 1, k == 1 ? 1 : 1000, k == 0 ? 5 : 1);
+            send_links_as(i, 1, k == 1 ? 1 : 1000, k == 0 ? 5 : 1);
         search();
         assert_int_equal(f.news.better, k == 2);
     }
     latency = TT_MS;
 }
 
-static void a_coordinator_that_restarts_finds_the_same(void **state)
+static void restarted_coordinator_finds_the_same(void **state)
 {
     (void)state;
-    for (uint32_t after = 0; after < 3; after++) { /* before all have said what they measured; before it is told; before the epoch */
+    for (uint32_t after = 0; after < 3; after++) { /* before all have reported; before the result
+                                                      is sent; before the epoch */
         begin(7);
         plant(7, 3);
         for (uint32_t i = 0; i < (after ? 7u : 4u); i++)
-            say_links(i, 1);
+            send_links(i, 1);
         for (uint32_t i = 0; i < 7 && after == 2; i++)
             call_optimize(i);
         if (after == 2)
@@ -382,21 +386,21 @@ static void a_coordinator_that_restarts_finds_the_same(void **state)
         for (uint32_t i = 0; i < 7; i++)
             come(i, after == 2 ? TT_CALL_EPOCH : TT_CALL_OPTIMIZE);
         for (uint32_t i = 0; i < 7; i++)
-            say_links(i, 1);
+            send_links(i, 1);
         for (uint32_t i = 0; i < 7 && after < 2; i++)
             call_optimize(i);
         search();
         assert_int_equal(f.result.value, 1);
         epoch();
         check_planted(7, 3);
-        start(); /* and the view is what it was */
+        start(); /* and the view is unchanged */
         for (uint32_t rank = 0; rank < 7; rank++)
             assert_int_equal(tt_coord_find(&f.c, f.ids[rank])->rank, rank);
         assert_int_equal(f.c.plan, TT_RING_AS_RING);
     }
 }
 
-static void the_order_outlives_losses_and_newcomers_follow(void **state)
+static void order_survives_losses_and_newcomers(void **state)
 {
     (void)state;
     begin(5);
@@ -404,9 +408,9 @@ static void the_order_outlives_losses_and_newcomers_follow(void **state)
     optimize(1);
     epoch();
     check_planted(5, 2); /* 0 2 4 1 3 */
-    say(4, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
+    send_message(4, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
     for (uint32_t i = 0; i < 4; i++)
-        say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_ANSWER, .epoch = f.c.epoch, .number = f.c.question });
+        send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_ANSWER, .epoch = f.c.epoch, .number = f.c.question });
     epoch();
     assert_int_equal(f.view.nlist, 4);
     assert_int_equal(f.view.what, TT_RING_AS_RING);
@@ -422,48 +426,48 @@ static void the_order_outlives_losses_and_newcomers_follow(void **state)
         assert_int_equal(of_rank(rank), ((const uint32_t[]){ 0, 2, 1, 3, 5 })[rank]);
 }
 
-static void whoever_is_lost_ends_the_call_and_what_was_found_still_holds(void **state)
+static void loss_ends_call_but_keeps_order(void **state)
 {
     (void)state;
     begin(5);
     plant(5, 3);
     for (uint32_t i = 0; i < 5; i++)
-        say_links(i, 1);
+        send_links(i, 1);
     for (uint32_t i = 1; i < 5; i++)
         call_optimize(i);
     search();
     assert_int_equal(f.nresults, 0);
-    say(0, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
+    send_message(0, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
     assert_int_equal(f.nresults, 4);
     assert_int_equal(f.result.what, TT_ROUND_LOST);
     for (uint32_t i = 1; i < 5; i++)
-        say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_ANSWER, .epoch = f.c.epoch, .number = f.c.question });
+        send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_ANSWER, .epoch = f.c.epoch, .number = f.c.question });
     f.conns[0].member = UINT64_MAX;
     epoch();
     for (uint32_t rank = 0; rank < 4; rank++)
         assert_int_equal(of_rank(rank), ((const uint32_t[]){ 3, 1, 4, 2 })[rank]);
 }
 
-static void who_says_what_cannot_be_goes(void **state)
+static void invalid_reports_exclude_the_member(void **state)
 {
     const struct tt_elmsg few = { .kind = TT_ELMSG_LINKS, .number = 1, .value = BYTES };
 
     (void)state;
     begin(4);
-    say(1, &few);
+    send_message(1, &few);
     assert_true(is_live(1)); /* of another epoch */
-    say_links(1, 1);
-    say_links(1, 1);
-    say_links(1, 2);
-    say_links(1, 1); /* again, and of a time before */
+    send_links(1, 1);
+    send_links(1, 1);
+    send_links(1, 2);
+    send_links(1, 1); /* again, and with an earlier time */
     assert_true(is_live(1));
     assert_int_equal(f.c.ring.have, 1);
-    say(1, &(struct tt_elmsg){ .kind = TT_ELMSG_LINKS, .epoch = f.c.epoch, .number = 3, .value = BYTES });
+    send_message(1, &(struct tt_elmsg){ .kind = TT_ELMSG_LINKS, .epoch = f.c.epoch, .number = 3, .value = BYTES });
     assert_false(is_live(1));
     assert_true(is_live(2));
 }
 
-static void where_nobody_reaches_anybody_there_is_nothing_better(void **state)
+static void unreachable_members_change_nothing(void **state)
 {
     (void)state;
     begin(4);
@@ -473,15 +477,15 @@ static void where_nobody_reaches_anybody_there_is_nothing_better(void **state)
     assert_int_equal(f.result.value, 0);
     assert_int_equal(f.result.id, 0);
     begin(4);
-    for (uint32_t i = 0; i < 4; i++) /* nobody says what it measured */
+    for (uint32_t i = 0; i < 4; i++) /* no reports of measurements */
         call_optimize(i);
     assert_int_equal(f.result.what, TT_ROUND_OK);
     assert_int_equal(f.result.value, 0);
 }
 
-/* Pairs are near each other, and between pairs ways are slower than what a member can send; backwards a little more so. Then each half of the bytes goes its
- * own way round. */
-static void two_rings_are_taken_where_ways_are_slower_than_what_members_send(void **state)
+/* Pairs are near each other, and between pairs links are slower than a member can send; slightly
+ * more so in the opposite direction. Then each half of the bytes uses a different ring. */
+static void slow_links_get_two_rings(void **state)
 {
     const uint32_t n = 8, stride = 5;
 
@@ -506,8 +510,8 @@ static void two_rings_are_taken_where_ways_are_slower_than_what_members_send(voi
     assert_int_equal(f.c.plan, TT_RING_AS_TWO_RINGS);
 }
 
-/* Few bytes among many: the way up and down a tree is shorter than that around a ring. */
-static void trees_are_taken_where_they_are_faster(void **state)
+/* Few bytes among many members: a tree is faster than a ring. */
+static void fast_trees_are_selected(void **state)
 {
     uint8_t data[16 * MEMBERS + 512];
 
@@ -522,7 +526,7 @@ static void trees_are_taken_where_they_are_faster(void **state)
         tt_elmsg_begin(&w, data, sizeof data, &m);
         for (uint32_t rank = 0; rank < 32; rank++)
             tt_elmsg_add_link(&w, &(struct tt_ring_link){ .rate = FAST, .latency = 20 * TT_MS });
-        say_bytes(i, data, tt_elmsg_end(&w));
+        send_bytes(i, data, tt_elmsg_end(&w));
     }
     search();
     assert_int_equal(f.news.better, 1);
@@ -535,7 +539,7 @@ static void trees_are_taken_where_they_are_faster(void **state)
 #define GROUPS 5u
 #define ROLES 2u
 
-/* Which groups are at which places, whole, and in the order of their roles. */
+/* Checks the positions of groups, which stay together, with the order of their roles. */
 static void check_groups(const uint32_t *groups, uint32_t n)
 {
     assert_int_equal(f.view.nlist, n * ROLES);
@@ -543,8 +547,9 @@ static void check_groups(const uint32_t *groups, uint32_t n)
         assert_int_equal(f.seat[of_rank(rank)], groups[rank / ROLES] * ROLES + rank % ROLES);
 }
 
-/* The fastest ring of role 0 has a stride of 3 groups, that of role 1 one of 4, and each is slow for the other role; with a stride of 2 both have half of that. What lies between
- * members of other roles nobody asks. */
+/* The fastest ring of role 0 has a stride of 3 groups, that of role 1 one of 4, and each is slow
+ * for the other role; with a stride of 2 both have half of the rate. Links between different roles
+ * are not measured. */
 static void plant_groups(void)
 {
     for (uint32_t from = 0; from < GROUPS * ROLES; from++)
@@ -555,7 +560,7 @@ static void plant_groups(void)
         }
 }
 
-static void groups_change_places_for_the_role_that_is_slowest(void **state)
+static void slowest_role_orders_the_groups(void **state)
 {
     static const uint32_t before[] = { 0, 1, 2, 3, 4 }, after[] = { 0, 2, 4, 1, 3 }, left[] = { 0, 4, 1, 3 },
                           again[] = { 0, 4, 1, 3, 2 };
@@ -568,7 +573,7 @@ static void groups_change_places_for_the_role_that_is_slowest(void **state)
     assert_int_equal(f.result.what, TT_ROUND_OK);
     assert_int_equal(f.result.value, 1);
     assert_int_equal(f.c.ring.n, GROUPS);
-    assert_int_equal(f.c.ring.rate[0 * GROUPS + 3], SLOW); /* role 1's */
+    assert_int_equal(f.c.ring.rate[0 * GROUPS + 3], SLOW); /* of role 1 */
     assert_int_equal(f.c.ring.ids[3], f.conns[3 * ROLES].member);
     epoch();
     assert_int_equal(f.view.what, TT_RING_AS_RING);
@@ -580,11 +585,11 @@ static void groups_change_places_for_the_role_that_is_slowest(void **state)
         assert_int_equal(tt_coord_find(&f.c, f.ids[rank])->rank, rank);
     for (uint32_t i = 0; i < GROUPS * ROLES; i++)
         come(i, 0);
-    /* the second group goes with one of its members, and comes back as the last */
-    say(2 * ROLES, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
+    /* the second group leaves with one of its members, and returns as the last */
+    send_message(2 * ROLES, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
     for (uint32_t i = 0; i < GROUPS * ROLES; i++)
         if (is_live(i))
-            say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_ANSWER, .epoch = f.c.epoch, .number = f.c.question });
+            send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_ANSWER, .epoch = f.c.epoch, .number = f.c.question });
     f.conns[2 * ROLES].member = UINT64_MAX;
     epoch();
     assert_int_equal(f.view.what, TT_RING_AS_RING);
@@ -597,17 +602,18 @@ static void groups_change_places_for_the_role_that_is_slowest(void **state)
     check_groups(again, GROUPS);
 }
 
-/* One is replaced before the others have changed the view: its group is a newcomer's, and follows. */
-static void a_group_that_is_mended_follows_those_that_are_whole(void **state)
+/* One member is replaced before the others have changed the view: its group is treated like a
+ * newcomer, and comes last. */
+static void mended_group_goes_last(void **state)
 {
     static const uint32_t mended[] = { 1, 2, 0 };
 
     (void)state;
     begin_groups(3 * ROLES, ROLES);
-    say(1, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
+    send_message(1, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
     for (uint32_t i = 0; i < 3 * ROLES; i++)
         if (is_live(i))
-            say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_ANSWER, .epoch = f.c.epoch, .number = f.c.question });
+            send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_ANSWER, .epoch = f.c.epoch, .number = f.c.question });
     f.conns[1].member = UINT64_MAX;
     f.seat[f.n] = 1;
     come(f.n, 0);
@@ -616,14 +622,14 @@ static void a_group_that_is_mended_follows_those_that_are_whole(void **state)
     check_groups(mended, 3);
 }
 
-/* LINKS of members that are no whole number of groups are nobody's. */
-static void who_says_links_of_members_instead_of_groups_goes(void **state)
+/* LINKS of members that are not a whole number of groups are invalid. */
+static void links_of_partial_groups_are_refused(void **state)
 {
     (void)state;
     begin_groups(3 * ROLES, ROLES);
     plant_groups();
     f.nroles = 1; /* it counts members */
-    say_links(1, 1);
+    send_links(1, 1);
     assert_false(is_live(1));
     f.nroles = ROLES;
     assert_true(is_live(2));
@@ -632,20 +638,20 @@ static void who_says_links_of_members_instead_of_groups_goes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(groups_change_places_for_the_role_that_is_slowest),
-        cmocka_unit_test(a_group_that_is_mended_follows_those_that_are_whole),
-        cmocka_unit_test(who_says_links_of_members_instead_of_groups_goes),
-        cmocka_unit_test(the_ring_that_is_there_is_found_and_adopted),
-        cmocka_unit_test(a_call_waits_for_what_all_measure),
-        cmocka_unit_test(links_alone_are_measured_in_the_background),
-        cmocka_unit_test(what_is_not_worth_it_is_left),
-        cmocka_unit_test(a_coordinator_that_restarts_finds_the_same),
-        cmocka_unit_test(the_order_outlives_losses_and_newcomers_follow),
-        cmocka_unit_test(whoever_is_lost_ends_the_call_and_what_was_found_still_holds),
-        cmocka_unit_test(who_says_what_cannot_be_goes),
-        cmocka_unit_test(where_nobody_reaches_anybody_there_is_nothing_better),
-        cmocka_unit_test(two_rings_are_taken_where_ways_are_slower_than_what_members_send),
-        cmocka_unit_test(trees_are_taken_where_they_are_faster),
+        cmocka_unit_test(slowest_role_orders_the_groups),
+        cmocka_unit_test(mended_group_goes_last),
+        cmocka_unit_test(links_of_partial_groups_are_refused),
+        cmocka_unit_test(planted_ring_is_found_and_adopted),
+        cmocka_unit_test(call_waits_for_all_measurements),
+        cmocka_unit_test(background_measures_only_links),
+        cmocka_unit_test(useless_change_is_not_made),
+        cmocka_unit_test(restarted_coordinator_finds_the_same),
+        cmocka_unit_test(order_survives_losses_and_newcomers),
+        cmocka_unit_test(loss_ends_call_but_keeps_order),
+        cmocka_unit_test(invalid_reports_exclude_the_member),
+        cmocka_unit_test(unreachable_members_change_nothing),
+        cmocka_unit_test(slow_links_get_two_rings),
+        cmocka_unit_test(fast_trees_are_selected),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
 

@@ -1,5 +1,6 @@
-/* Thousands of short lives of an elastic run, each under its own seed. TUTTI_TEST_SEED=n replays one, and TUTTI_TEST_PICTURE=file
- * draws it; TUTTI_TEST_HISTORIES=n plays so many, TUTTI_TEST_SEED_AFTER=n others than the first. */
+/* Thousands of short histories of elastic runs, each with its own seed. TUTTI_TEST_SEED=n replays
+ * one, and TUTTI_TEST_PICTURE=file draws it; TUTTI_TEST_HISTORIES=n runs this number,
+ * TUTTI_TEST_SEED_AFTER=n starts after that seed. */
 #include "support/unit.h"
 
 #include <stdio.h>
@@ -17,7 +18,7 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Every legal change of a state happens in some history. */
+/* Every legal state change occurs in some history. */
 static void check_covered(const struct tt_states *s, uint64_t covered)
 {
     for (uint32_t i = 0; i < s->nchanges; i++)
@@ -26,7 +27,7 @@ static void check_covered(const struct tt_states *s, uint64_t covered)
                      s->states[s->changes[i].to], s->changes[i].when);
 }
 
-static void whatever_goes_wrong_members_agree_and_get_on(void **state)
+static void members_agree_despite_any_faults(void **state)
 {
     const char *said = getenv("TUTTI_TEST_HISTORIES");
     const uint64_t n = said ? strtoull(said, NULL, 10) : 4000 / UNIT_SHARE;
@@ -100,29 +101,31 @@ static void whatever_goes_wrong_members_agree_and_get_on(void **state)
         check_covered(&tt_op_states, sum.ops_covered);
     }
     for (uint32_t what = 0; what < TT_ROUND_STATUSES && sum.histories >= 3000; what++)
-        if (what != TT_ROUND_TOO_FEW && !(sum.outcomes & 1ull << what)) /* which is no sync's */
+        if (what != TT_ROUND_TOO_FEW && !(sum.outcomes & 1ull << what)) /* not a result of a sync */
             fail_msg("no history has a sync that comes to %u", what);
     free(sum.event_counts);
 }
 
-/* Histories that once went wrong, of seeds that the test above does not come to. */
-static void what_went_wrong_once_does_not_again(void **state)
+/* Histories that failed once, with seeds outside the range of the test above. */
+static void former_failures_do_not_recur(void **state)
 {
     static const struct {
         uint64_t seed;
         enum run_faults faults;
     } kept[] = {
-        /* who was to stand still for longer while it stood still was told of a loss before the view that had come first */
+        /* a halted member whose halt was extended was notified of a loss before an earlier view */
         { 77032973, RUN_FAULTS_FIRST },
-        /* a lie brought some other news than others: they called `commit` and `epoch` for ever */
+        /* a lie delivered different news to some: they called `commit` and `epoch` forever */
         { 1700033886, RUN_FAULTS_FIRST },
-        /* the machines were right: what was checked of them was not */
+        /* the state machines were correct: the check was wrong */
         { 1387640946, RUN_FAULTS_FIRST },
-        /* and here: who stood still heard of a sync that began anew after others had called for one that did so, too */
+        /* also here: a halted member received the result of a restarting sync after others had
+         * called for another one */
         { 7104015444, RUN_FAULTS_ALL },
         /* all processes of the history were used up, and two waited for mates */
         { 3524686184, RUN_FAULTS_ALL },
-        /* and here: who lies told another result than it had, which is believed, as it was refused the next operation meanwhile */
+        /* also here: a liar reported another result than it had, which was accepted, because its
+         * next operation was refused meanwhile */
         { 2437035077, RUN_FAULTS_ALL },
     };
     char why[2000];
@@ -138,7 +141,7 @@ static void what_went_wrong_once_does_not_again(void **state)
 
 #define TRACE_MAX 100000u
 
-/* All that happens, to the last byte of each message and the nanosecond. */
+/* All events, to the last byte of each message and the nanosecond. */
 static void a_seed_replays_exactly(void **state)
 {
     uint64_t *traces = calloc(2 * TRACE_MAX, sizeof *traces);
@@ -176,7 +179,7 @@ static void a_history_can_be_drawn(void **state)
 
     (void)state;
     assert_non_null(f);
-    if (!getenv("TUTTI_TEST_SEED")) { /* else that one is */
+    if (!getenv("TUTTI_TEST_SEED")) { /* otherwise that one is used */
         setenv("TUTTI_TEST_SEED", "7", 1);
         setenv("TUTTI_TEST_PICTURE", path, 1);
         assert_true(run_play(7, RUN_FAULTS_ALL, &sum, why, sizeof why));
@@ -193,10 +196,10 @@ static void a_history_can_be_drawn(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_went_wrong_once_does_not_again),
+        cmocka_unit_test(former_failures_do_not_recur),
         cmocka_unit_test(a_seed_replays_exactly),
         cmocka_unit_test(a_history_can_be_drawn),
-        cmocka_unit_test(whatever_goes_wrong_members_agree_and_get_on),
+        cmocka_unit_test(members_agree_despite_any_faults),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

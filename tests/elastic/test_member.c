@@ -1,4 +1,5 @@
-/* A member's machine alone, where no history looks: how it leaves, and coordinators of other versions. */
+/* A member's state machine alone, beyond the histories: how it leaves, and coordinators of other
+ * versions. */
 #include "support/unit.h"
 
 #include <stdio.h>
@@ -16,7 +17,7 @@ static struct fixture {
     uint8_t *scratch;
     uint64_t now_ns;
     struct tt_elmsg said;       /* the last message to the coordinator, */
-    struct tt_op_entry first;   /* and the first of its operations; n 0: it has none, */
+    struct tt_op_entry first;   /* and the first of its operations; n 0: none, */
     char result[16];            /* with its result */
     uint8_t results[TT_ELASTIC_TAGS][TT_SETTLED_BYTES];
     struct tt_member_act done;  /* the last OP_DONE, */
@@ -54,14 +55,14 @@ static void emit(void *context, const struct tt_member_act *act)
     }
 }
 
-static void hear(const struct tt_elmsg *m)
+static void receive(const struct tt_elmsg *m)
 {
     uint8_t data[512];
 
     tt_member_frame(&f.m, data, tt_elmsg_write(data, sizeof data, m), f.now_ns);
 }
 
-static void hear_view(void)
+static void receive_view(void)
 {
     const struct tt_elmsg m = { .kind = TT_ELMSG_VIEW, .epoch = 5, .number = 1 };
     struct tt_elmsg_writer w;
@@ -88,13 +89,13 @@ static void join(void)
     tt_member_connected(&f.m, f.now_ns);
 }
 
-/* In a view of two. */
+/* In a view of two members. */
 static void begin(void)
 {
     join();
-    hear(&(struct tt_elmsg){ .kind = TT_ELMSG_WELCOME, .id = 1, .value = LEASE_NS });
+    receive(&(struct tt_elmsg){ .kind = TT_ELMSG_WELCOME, .id = 1, .value = LEASE_NS });
     assert_int_equal(tt_member_call(&f.m, &(struct tt_elmsg){ .what = TT_CALL_EPOCH }, f.now_ns), TUTTI_OK);
-    hear_view();
+    receive_view();
     assert_int_equal(f.m.nranks, 2);
 }
 
@@ -117,12 +118,13 @@ static void tick_at(uint64_t now_ns)
 
 static const struct tt_elmsg you_left = { .kind = TT_ELMSG_REFUSED, .what = TUTTI_OK, .text = "you left" };
 
-static void who_leaves_says_what_is_final_and_waits_until_that_is_heard(void **state)
+static void leaver_waits_for_acknowledgement(void **state)
 {
     (void)state;
     begin();
     reduce(3, 4);
-    assert_int_equal(tt_member_begin(&f.m, 3, f.now_ns), TUTTI_OK); /* which others may never complete */
+    /* which others may never complete */
+    assert_int_equal(tt_member_begin(&f.m, 3, f.now_ns), TUTTI_OK);
     assert_true(tt_member_complete_tentative(&f.m, 3, f.now_ns));
     tt_member_part(&f.m, f.now_ns);
     assert_int_equal(f.said.kind, TT_ELMSG_LEAVE);
@@ -133,31 +135,32 @@ static void who_leaves_says_what_is_final_and_waits_until_that_is_heard(void **s
     assert_int_equal(f.first.state, TT_OP_FINAL);
     assert_int_equal(f.first.news.number, 53);
     assert_false(f.over);
-    hear(&(struct tt_elmsg){ .kind = TT_ELMSG_LOST, .epoch = 5, .number = 1 }); /* to be answered by who stays */
+    /* the remaining member must reply */
+    receive(&(struct tt_elmsg){ .kind = TT_ELMSG_LOST, .epoch = 5, .number = 1 });
     assert_int_equal(f.nsaid[TT_ELMSG_ANSWER], 0);
     tt_member_disconnected(&f.m, f.now_ns);
     tt_member_connected(&f.m, f.now_ns);
-    hear(&(struct tt_elmsg){ .kind = TT_ELMSG_WELCOME, .id = 1, .epoch = 5, .value = LEASE_NS });
+    receive(&(struct tt_elmsg){ .kind = TT_ELMSG_WELCOME, .id = 1, .epoch = 5, .value = LEASE_NS });
     assert_int_equal(f.nsaid[TT_ELMSG_LEAVE], 2);
     assert_int_equal(f.first.n, 4);
-    hear(&you_left);
+    receive(&you_left);
     assert_true(f.over);
     assert_int_equal(f.status, TUTTI_OK);
 }
 
-/* It takes us for a stranger, and gives us a number that happens to be the one that we had. */
-static void whom_a_coordinator_with_another_journal_gives_its_old_number_is_forgotten_all_the_same(void **state)
+/* It does not recognize the member, and assigns a number that happens to be the old one. */
+static void reassigned_old_number_is_not_trusted(void **state)
 {
     (void)state;
     begin();
     tt_member_disconnected(&f.m, f.now_ns);
     tt_member_connected(&f.m, f.now_ns);
-    hear(&(struct tt_elmsg){ .kind = TT_ELMSG_WELCOME, .id = 1, .value = LEASE_NS, .cookie = { 9 } });
+    receive(&(struct tt_elmsg){ .kind = TT_ELMSG_WELCOME, .id = 1, .value = LEASE_NS, .cookie = { 9 } });
     assert_true(f.over);
     assert_int_equal(f.status, TUTTI_ERR_ABORTED);
 }
 
-static void who_leaves_waits_no_longer_than_a_lease(void **state)
+static void leaver_waits_at_most_a_lease(void **state)
 {
     (void)state;
     for (int connected = 0; connected < 2; connected++) {
@@ -170,7 +173,7 @@ static void who_leaves_waits_no_longer_than_a_lease(void **state)
         while (tt_member_next_ns(&f.m) < 1 + LEASE_NS) {
             assert_false(f.over);
             if (connected)
-                hear(&(struct tt_elmsg){ .kind = TT_ELMSG_ALIVE });
+                receive(&(struct tt_elmsg){ .kind = TT_ELMSG_ALIVE });
             tick_at(tt_member_next_ns(&f.m));
         }
         assert_false(f.over);
@@ -182,8 +185,8 @@ static void who_leaves_waits_no_longer_than_a_lease(void **state)
     }
 }
 
-/* Nothing is final that others may not know to be. */
-static void who_has_nothing_to_say_leaves_at_once(void **state)
+/* No operation is final without the others' knowledge. */
+static void leaver_without_report_leaves_at_once(void **state)
 {
     (void)state;
     join();
@@ -195,14 +198,14 @@ static void who_has_nothing_to_say_leaves_at_once(void **state)
     begin();
     reduce(0, 1);
     assert_int_equal(tt_member_call(&f.m, &(struct tt_elmsg){ .what = TT_CALL_AGREE }, f.now_ns), TUTTI_OK);
-    hear(&(struct tt_elmsg){ .kind = TT_ELMSG_RESULT, .what = TT_ROUND_OK, .epoch = 5, .number = 2 });
+    receive(&(struct tt_elmsg){ .kind = TT_ELMSG_RESULT, .what = TT_ROUND_OK, .epoch = 5, .number = 2 });
     tt_member_part(&f.m, f.now_ns);
     assert_true(f.over && f.status == TUTTI_OK);
     assert_int_equal(f.nsaid[TT_ELMSG_LEAVE], 1);
 }
 
-/* Where others called a sync the round is still to come; else a mismatch ends it. */
-static void a_call_that_is_taken_back_keeps_its_round(void **state)
+/* If others called a sync the round is still to come; otherwise a mismatch ends it. */
+static void revoked_call_keeps_its_round(void **state)
 {
     const struct tt_elmsg agree = { .what = TT_CALL_AGREE };
     struct tt_elmsg mismatch = { .kind = TT_ELMSG_RESULT,
@@ -216,18 +219,19 @@ static void a_call_that_is_taken_back_keeps_its_round(void **state)
     for (uint64_t times = 0; times < 3; times++) {
         assert_int_equal(tt_member_call(&f.m, &agree, f.now_ns), TUTTI_OK);
         assert_int_equal(f.said.number, 2);
-        hear(&mismatch);
+        receive(&mismatch);
         assert_false(f.m.calling);
     }
     assert_int_equal(tt_member_call(&f.m, &agree, f.now_ns), TUTTI_OK);
     mismatch.flags = TT_DIFFERS_CALL;
-    hear(&mismatch);
+    receive(&mismatch);
     assert_int_equal(tt_member_call(&f.m, &agree, f.now_ns), TUTTI_OK);
     assert_int_equal(f.said.number, 3);
 }
 
-/* The first reason counts, and is said again to a coordinator that comes back; whoever has only heard that the epoch is over gives none. */
-static void why_a_member_revokes_is_said(void **state)
+/* The first reason counts, and is reported again to a coordinator after a reconnection; a member
+ * that was only notified of the end of the epoch reports none. */
+static void revocation_reason_is_reported(void **state)
 {
     (void)state;
     for (int revokes = 0; revokes < 2; revokes++) {
@@ -237,18 +241,19 @@ static void why_a_member_revokes_is_said(void **state)
             tt_member_revoke(&f.m, f.now_ns);
             assert_int_equal(f.said.what, TT_REVOKED_CUT);
         }
-        hear(&(struct tt_elmsg){ .kind = TT_ELMSG_LOST, .epoch = 5, .number = 1 });
+        receive(&(struct tt_elmsg){ .kind = TT_ELMSG_LOST, .epoch = 5, .number = 1 });
         tt_member_disconnected(&f.m, f.now_ns);
         tt_member_connected(&f.m, f.now_ns);
-        hear(&(struct tt_elmsg){ .kind = TT_ELMSG_WELCOME, .id = 1, .epoch = 5, .value = LEASE_NS });
+        receive(&(struct tt_elmsg){ .kind = TT_ELMSG_WELCOME, .id = 1, .epoch = 5, .value = LEASE_NS });
         assert_int_equal(f.said.kind, TT_ELMSG_REVOKE);
         assert_int_equal(f.said.what, revokes ? TT_REVOKED_CUT : TT_REVOKED_UNSAID);
         assert_int_equal(f.said.id, revokes ? 7 : 0);
     }
 }
 
-/* One that is asked answers where it calls and has not begun the operation; one that waits says in which it is. */
-static void who_is_in_an_operation_says_so_and_who_has_not_begun_it(void **state)
+/* A queried member replies with its call and that it has not started the operation; a waiting one
+ * reports its operation. */
+static void operation_state_is_reported(void **state)
 {
     struct tt_elmsg asks = { .kind = TT_ELMSG_BEGUN, .id = 2, .epoch = 5, .op = { .tag = 3, .n = 3, .count = 9 } };
     struct tt_news mine;
@@ -256,7 +261,7 @@ static void who_is_in_an_operation_says_so_and_who_has_not_begun_it(void **state
     (void)state;
     begin();
     reduce(3, 2);
-    hear(&asks); /* it may begin it yet */
+    receive(&asks); /* it may still start it */
     assert_int_equal(tt_member_begin(&f.m, 3, f.now_ns), TUTTI_OK);
     tt_member_inside(&f.m, &(struct tt_op_name){ .tag = 2 }, f.now_ns);
     assert_int_equal(f.nsaid[TT_ELMSG_INSIDE], 0);
@@ -272,25 +277,25 @@ static void who_is_in_an_operation_says_so_and_who_has_not_begun_it(void **state
     tt_member_inside(&f.m, &asks.op, f.now_ns);
     assert_int_equal(f.nsaid[TT_ELMSG_INSIDE], 2); /* the program is not in it */
     assert_int_equal(tt_member_call(&f.m, &(struct tt_elmsg){ .what = TT_CALL_COMMIT }, f.now_ns), TUTTI_OK);
-    hear(&asks);
+    receive(&asks);
     asks.op.n = 4;
-    hear(&asks);
+    receive(&asks);
     assert_int_equal(f.nsaid[TT_ELMSG_NOT_BEGUN], 0);
     asks.op.n = 5;
     asks.epoch = 4;
-    hear(&asks);
+    receive(&asks);
     assert_int_equal(f.nsaid[TT_ELMSG_NOT_BEGUN], 0);
     asks.epoch = 5;
-    hear(&asks);
+    receive(&asks);
     assert_int_equal(f.nsaid[TT_ELMSG_NOT_BEGUN], 1);
     assert_int_equal(f.said.id, 2);
     assert_int_equal(f.said.op.count, 9);
-    hear(&(struct tt_elmsg){ .kind = TT_ELMSG_LOST, .epoch = 5, .number = 1 });
-    hear(&asks);
+    receive(&(struct tt_elmsg){ .kind = TT_ELMSG_LOST, .epoch = 5, .number = 1 });
+    receive(&asks);
     assert_int_equal(f.nsaid[TT_ELMSG_NOT_BEGUN], 1);
 }
 
-/* ---- what is settled ---- */
+/* ---- settled operations ---- */
 
 static void begin_small(uint32_t tag)
 {
@@ -298,12 +303,12 @@ static void begin_small(uint32_t tag)
     tt_member_may_settle(&f.m, tag, 5);
 }
 
-static void hear_lost(uint64_t question)
+static void receive_lost(uint64_t question)
 {
-    hear(&(struct tt_elmsg){ .kind = TT_ELMSG_LOST, .epoch = 5, .number = question });
+    receive(&(struct tt_elmsg){ .kind = TT_ELMSG_LOST, .epoch = 5, .number = question });
 }
 
-static void hear_verdict(uint64_t question, uint8_t op_state, uint64_t n, const char *result)
+static void receive_verdict(uint64_t question, uint8_t op_state, uint64_t n, const char *result)
 {
     const struct tt_elmsg m = { .kind = TT_ELMSG_VERDICTS, .epoch = 5, .number = question };
     const struct tt_op_entry e = {
@@ -317,7 +322,7 @@ static void hear_verdict(uint64_t question, uint8_t op_state, uint64_t n, const 
     tt_member_frame(&f.m, data, tt_elmsg_end(&w), f.now_ns);
 }
 
-static void check_said(uint8_t kind, uint8_t op_state, uint8_t before, uint64_t n, const char *result)
+static void check_sent(uint8_t kind, uint8_t op_state, uint8_t before, uint64_t n, const char *result)
 {
     assert_int_equal(f.said.kind, kind);
     assert_int_equal(f.first.tag, 3);
@@ -327,8 +332,8 @@ static void check_said(uint8_t kind, uint8_t op_state, uint8_t before, uint64_t 
     assert_string_equal(f.result, result);
 }
 
-/* The result of the second one is said until the third is complete. */
-static void who_has_settled_an_operation_says_so_until_it_is_complete_at_all(void **state)
+/* The result of the second one is reported until the third is complete. */
+static void settled_operation_is_reported_until_complete(void **state)
 {
     struct tt_news mine;
 
@@ -342,45 +347,48 @@ static void who_has_settled_an_operation_says_so_until_it_is_complete_at_all(voi
         assert_null(f.done.data);
         begin_small(3);
         if (!left) {
-            hear_lost(1);
-            check_said(TT_ELMSG_ANSWER, TT_OP_PENDING, TT_BEFORE_SETTLED, 3, "first");
-            assert_false(tt_member_settle(&f.m, 3, "other", f.now_ns)); /* it has said that it has not */
-            hear_verdict(1, TT_OP_SETTLED, 2, "first");
+            receive_lost(1);
+            check_sent(TT_ELMSG_ANSWER, TT_OP_PENDING, TT_BEFORE_SETTLED, 3, "first");
+            /* it has reported that it is not */
+            assert_false(tt_member_settle(&f.m, 3, "other", f.now_ns));
+            receive_verdict(1, TT_OP_SETTLED, 2, "first");
             assert_int_equal(f.done.n, 3);
             assert_int_equal(f.done.state, TT_OP_RESTORED);
-            hear_lost(2);
-            check_said(TT_ELMSG_ANSWER, TT_OP_RESTORED, TT_BEFORE_SETTLED, 3, "first");
+            receive_lost(2);
+            check_sent(TT_ELMSG_ANSWER, TT_OP_RESTORED, TT_BEFORE_SETTLED, 3, "first");
             continue;
         }
         tt_member_take_back(&f.m, 3, f.now_ns);
         assert_int_equal(f.m.ops[3].state, TT_OP_SETTLED);
         tt_member_part(&f.m, f.now_ns);
-        check_said(TT_ELMSG_LEAVE, TT_OP_SETTLED, TT_BEFORE_FINAL, 2, "first");
+        check_sent(TT_ELMSG_LEAVE, TT_OP_SETTLED, TT_BEFORE_FINAL, 2, "first");
     }
     begin();
     begin_small(3);
     assert_true(tt_member_settle(&f.m, 3, "first", f.now_ns));
     assert_int_equal(tt_member_begin(&f.m, 3, f.now_ns), TUTTI_OK);
     assert_true(tt_member_complete_alone(&f.m, 3, &mine, f.now_ns));
-    hear_lost(1);
-    check_said(TT_ELMSG_ANSWER, TT_OP_COMPLETE, TT_BEFORE_SETTLED, 2, "first"); /* the others may not even have begun it */
+    receive_lost(1);
+    /* the others may not even have started it */
+    check_sent(TT_ELMSG_ANSWER, TT_OP_COMPLETE, TT_BEFORE_SETTLED, 2, "first");
     begin();
     begin_small(3);
     assert_true(tt_member_settle(&f.m, 3, "first", f.now_ns));
     assert_int_equal(tt_member_begin(&f.m, 3, f.now_ns), TUTTI_OK);
     assert_true(tt_member_complete_tentative(&f.m, 3, f.now_ns));
-    hear_lost(1);
-    check_said(TT_ELMSG_ANSWER, TT_OP_COMPLETE, TT_BEFORE_FINAL, 2, "");
+    receive_lost(1);
+    check_sent(TT_ELMSG_ANSWER, TT_OP_COMPLETE, TT_BEFORE_FINAL, 2, "");
     begin();
     begin_small(3);
     assert_true(tt_member_settle(&f.m, 3, "first", f.now_ns));
     reduce(3, 1);
-    hear_lost(1);
-    check_said(TT_ELMSG_ANSWER, TT_OP_FINAL, TT_BEFORE_FINAL, 2, "");
+    receive_lost(1);
+    check_sent(TT_ELMSG_ANSWER, TT_OP_FINAL, TT_BEFORE_FINAL, 2, "");
 }
 
-/* And says so from there on. What was tentative, or settled, before it is complete at all. */
-static void who_lacks_a_settled_result_gets_it_with_the_verdict(void **state)
+/* And reports it from then on. For tentative or settled operations, before they are complete
+ * everywhere. */
+static void verdict_delivers_missing_settled_results(void **state)
 {
     static const char *const before[] = { "", "tentative", "settled" };
 
@@ -395,25 +403,25 @@ static void who_lacks_a_settled_result_gets_it_with_the_verdict(void **state)
         if (i == 0)
             reduce(3, 1);
         begin_small(3);
-        hear_lost(1);
+        receive_lost(1);
         f.ndone = 0;
-        hear_verdict(1, TT_OP_SETTLED, f.m.ops[3].n, "given");
+        receive_verdict(1, TT_OP_SETTLED, f.m.ops[3].n, "given");
         assert_int_equal(f.ndone, i == 1 ? 2 : 1);
         assert_int_equal(f.done.state, TT_OP_SETTLED);
         assert_int_equal(f.done.n, f.m.ops[3].n);
         assert_string_equal(f.given, "given");
         assert_int_equal(f.done.news.number, 0);
-        hear_verdict(1, TT_OP_SETTLED, f.m.ops[3].n, "again"); /* which changes nothing */
+        receive_verdict(1, TT_OP_SETTLED, f.m.ops[3].n, "again"); /* which has no effect */
         assert_int_equal(f.ndone, i == 1 ? 2 : 1);
-        hear_lost(2);
-        check_said(TT_ELMSG_ANSWER, TT_OP_SETTLED, TT_BEFORE_FINAL, f.m.ops[3].n, "given");
-        hear_verdict(2, TT_OP_SETTLED, f.m.ops[3].n, "given");
+        receive_lost(2);
+        check_sent(TT_ELMSG_ANSWER, TT_OP_SETTLED, TT_BEFORE_FINAL, f.m.ops[3].n, "given");
+        receive_verdict(2, TT_OP_SETTLED, f.m.ops[3].n, "given");
         assert_false(f.over);
     }
 }
 
-/* Of another length, of what is not small, and of what it has not begun. */
-static void a_result_that_cannot_be_is_none(void **state)
+/* Of another length, of operations that are not small, and of those that it has not started. */
+static void invalid_result_is_ignored(void **state)
 {
     static const struct {
         uint32_t small;
@@ -432,15 +440,15 @@ static void a_result_that_cannot_be_is_none(void **state)
         } else {
             reduce(3, 1);
         }
-        hear_lost(1);
+        receive_lost(1);
         f.done.state = TT_OP_NONE;
-        hear_verdict(1, TT_OP_SETTLED, cases[i].n, cases[i].result);
+        receive_verdict(1, TT_OP_SETTLED, cases[i].n, cases[i].result);
         assert_int_equal(f.done.state, cases[i].n == 2 ? TT_OP_RESTORED : TT_OP_NONE);
         assert_false(f.over);
     }
 }
 
-static void a_coordinator_of_another_version_ends_a_member_with_a_sentence(void **state)
+static void other_coordinator_version_ends_the_member(void **state)
 {
     uint8_t data[300];
     size_t bytes;
@@ -448,7 +456,7 @@ static void a_coordinator_of_another_version_ends_a_member_with_a_sentence(void 
     (void)state;
     join();
     bytes = tt_elmsg_write_refusal(data, sizeof data, TT_ELASTIC_VERSION + 1, TUTTI_ERR_PROTOCOL, "it is not for you");
-    tt_member_frame(&f.m, data, bytes - 1, f.now_ns); /* which is nothing: it connects again */
+    tt_member_frame(&f.m, data, bytes - 1, f.now_ns); /* which is invalid: it reconnects */
     assert_false(f.over);
     tt_member_connected(&f.m, f.now_ns);
     tt_member_frame(&f.m, data, bytes, f.now_ns);
@@ -468,17 +476,17 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_leaves_says_what_is_final_and_waits_until_that_is_heard),
-        cmocka_unit_test(whom_a_coordinator_with_another_journal_gives_its_old_number_is_forgotten_all_the_same),
-        cmocka_unit_test(who_leaves_waits_no_longer_than_a_lease),
-        cmocka_unit_test(who_has_nothing_to_say_leaves_at_once),
-        cmocka_unit_test(a_call_that_is_taken_back_keeps_its_round),
-        cmocka_unit_test(why_a_member_revokes_is_said),
-        cmocka_unit_test(who_is_in_an_operation_says_so_and_who_has_not_begun_it),
-        cmocka_unit_test(who_has_settled_an_operation_says_so_until_it_is_complete_at_all),
-        cmocka_unit_test(who_lacks_a_settled_result_gets_it_with_the_verdict),
-        cmocka_unit_test(a_result_that_cannot_be_is_none),
-        cmocka_unit_test(a_coordinator_of_another_version_ends_a_member_with_a_sentence),
+        cmocka_unit_test(leaver_waits_for_acknowledgement),
+        cmocka_unit_test(reassigned_old_number_is_not_trusted),
+        cmocka_unit_test(leaver_waits_at_most_a_lease),
+        cmocka_unit_test(leaver_without_report_leaves_at_once),
+        cmocka_unit_test(revoked_call_keeps_its_round),
+        cmocka_unit_test(revocation_reason_is_reported),
+        cmocka_unit_test(operation_state_is_reported),
+        cmocka_unit_test(settled_operation_is_reported_until_complete),
+        cmocka_unit_test(verdict_delivers_missing_settled_results),
+        cmocka_unit_test(invalid_result_is_ignored),
+        cmocka_unit_test(other_coordinator_version_ends_the_member),
     };
 
     return cmocka_run_group_tests(tests, NULL, tear_down);

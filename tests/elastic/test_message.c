@@ -5,7 +5,7 @@
 #include "elastic/mismatch.h"
 #include "tutti/elastic.h"
 
-static void a_message_comes_back_as_it_was_written(void **state)
+static void message_is_read_as_written(void **state)
 {
     uint8_t data[512];
     struct tt_elmsg in = { .kind = TT_ELMSG_JOIN, .group = 3, .role = 1, .nroles = 2, .card = { 5, "cards" } }, out;
@@ -27,7 +27,7 @@ static void a_message_comes_back_as_it_was_written(void **state)
     assert_string_equal(out.text, "the run");
 }
 
-static void what_a_member_offers_comes_back(void **state)
+static void offer_is_read_as_written(void **state)
 {
     uint8_t data[512];
     const struct tt_elmsg in = { .kind = TT_ELMSG_OFFER,
@@ -48,7 +48,7 @@ static void what_a_member_offers_comes_back(void **state)
     assert_true(tt_hash_equal(&out.hash, &in.hash));
 }
 
-static void what_calls_differ_in_comes_back_and_is_said(void **state)
+static void differences_are_read_and_described(void **state)
 {
     static const struct {
         uint8_t differs;
@@ -95,7 +95,7 @@ static void what_calls_differ_in_comes_back_and_is_said(void **state)
         }
 }
 
-static void lists_come_back_in_order(void **state)
+static void lists_keep_their_order(void **state)
 {
     uint8_t data[1024];
     const struct tt_elmsg view = { .kind = TT_ELMSG_VIEW, .epoch = 9, .number = 4, .news = { .number = 2, .lost = 1 } };
@@ -145,7 +145,7 @@ static void lists_come_back_in_order(void **state)
     assert_int_equal(op.before, TT_BEFORE_TENTATIVE);
 }
 
-/* An operation with its result, or one after it, of which others follow in the list. */
+/* Writes an operation with its result, or one after it, followed by others in the list. */
 static size_t write_settled(uint8_t data[4096], uint8_t state, uint8_t before, const uint8_t *result, uint16_t bytes)
 {
     const struct tt_elmsg answer = { .kind = TT_ELMSG_ANSWER, .epoch = 9, .number = 1 };
@@ -158,7 +158,7 @@ static size_t write_settled(uint8_t data[4096], uint8_t state, uint8_t before, c
     return tt_elmsg_end(&w);
 }
 
-static void results_travel_with_what_is_settled(void **state)
+static void settled_operations_carry_results(void **state)
 {
     static const struct {
         uint8_t state, before;
@@ -201,8 +201,8 @@ static void results_travel_with_what_is_settled(void **state)
     }
 }
 
-/* Every kind, cut anywhere, or with a byte too many, is none. */
-static void a_message_is_taken_whole_or_not_at_all(void **state)
+/* Every kind, truncated, or with an additional byte, is invalid. */
+static void partial_message_is_refused(void **state)
 {
     uint8_t data[1024];
     struct tt_elmsg out;
@@ -232,7 +232,7 @@ static void values_out_of_range_are_refused(void **state)
         { .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW + 1 },
         { .kind = TT_ELMSG_CALL, .what = TT_CALL_KINDS },
         { .kind = TT_ELMSG_CALL, .what = 0 },
-        { .kind = TT_ELMSG_CALL, .what = TT_CALL_SYNC },       /* that is said by OFFER */
+        { .kind = TT_ELMSG_CALL, .what = TT_CALL_SYNC },       /* which is sent as OFFER */
         { .kind = TT_ELMSG_OFFER, .what = 0 },
         { .kind = TT_ELMSG_OFFER, .what = TT_SYNC_STRATEGIES },
         { .kind = TT_ELMSG_OFFER, .what = TT_SYNC_SEND, .scope = TT_SYNC_SCOPES },
@@ -243,7 +243,9 @@ static void values_out_of_range_are_refused(void **state)
         { .kind = TT_ELMSG_RESULT, .what = TT_ROUND_STATUSES },
     };
     static const uint8_t result[8];
-    const struct tt_op_entry bad_ops[] = { /* nothing is before the first, or open before one that is final or settled */
+    const struct tt_op_entry bad_ops[] = {
+        /* nothing precedes the first, or is open before one
+                                              that is final or settled */
         { .state = TT_OP_PENDING, .before = TT_BEFORE_TENTATIVE, .tag = 1, .n = 1 },
         { .state = TT_OP_PENDING, .before = TT_BEFORE_SETTLED, .tag = 1, .n = 1, .nresult = 8, .result = result },
         { .state = TT_OP_PENDING, .before = TT_BEFORES, .tag = 1, .n = 2 },
@@ -269,13 +271,13 @@ static void values_out_of_range_are_refused(void **state)
         tt_elmsg_add_op(&w, &bad_ops[i]);
         assert_false(tt_elmsg_read(&out, data, tt_elmsg_end(&w)));
     }
-    memset(data, 0xff, sizeof data);        /* a list that says it has more entries than there are bytes */
+    memset(data, 0xff, sizeof data);        /* a list with a count beyond its bytes */
     tt_elmsg_write(data, sizeof data, &(struct tt_elmsg){ .kind = TT_ELMSG_READY });
     memset(data + 10, 0xff, 4);
     assert_false(tt_elmsg_read(&out, data, 14));
 }
 
-static void a_refusal_is_read_in_every_version_and_nothing_else_is(void **state)
+static void refusals_are_readable_in_all_versions(void **state)
 {
     const struct tt_elmsg other = { .kind = TT_ELMSG_RESULT };
     struct tt_elmsg out;
@@ -298,7 +300,7 @@ static void a_refusal_is_read_in_every_version_and_nothing_else_is(void **state)
     assert_int_equal(tt_elmsg_write_refusal(data, 20, 1, TUTTI_OK, "what is longer than there is room for"), 0);
 }
 
-static void what_does_not_fit_is_not_written(void **state)
+static void oversized_message_is_not_written(void **state)
 {
     uint8_t data[64];
     const struct tt_elmsg in = { .kind = TT_ELMSG_RESULT };
@@ -314,15 +316,15 @@ static void what_does_not_fit_is_not_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_message_comes_back_as_it_was_written),
-        cmocka_unit_test(what_a_member_offers_comes_back),
-        cmocka_unit_test(what_calls_differ_in_comes_back_and_is_said),
-        cmocka_unit_test(lists_come_back_in_order),
-        cmocka_unit_test(results_travel_with_what_is_settled),
-        cmocka_unit_test(a_message_is_taken_whole_or_not_at_all),
+        cmocka_unit_test(message_is_read_as_written),
+        cmocka_unit_test(offer_is_read_as_written),
+        cmocka_unit_test(differences_are_read_and_described),
+        cmocka_unit_test(lists_keep_their_order),
+        cmocka_unit_test(settled_operations_carry_results),
+        cmocka_unit_test(partial_message_is_refused),
         cmocka_unit_test(values_out_of_range_are_refused),
-        cmocka_unit_test(a_refusal_is_read_in_every_version_and_nothing_else_is),
-        cmocka_unit_test(what_does_not_fit_is_not_written),
+        cmocka_unit_test(refusals_are_readable_in_all_versions),
+        cmocka_unit_test(oversized_message_is_not_written),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@
 
 #define N_MAX 7
 
-static void no_bound_is_above_the_best_ring(void **state)
+static void bounds_never_exceed_the_best(void **state)
 {
     void *exact = malloc(tt_ring_exact_bytes(14)), *memory = malloc(tt_ring_sum_bound_bytes(14));
     uint32_t tight = 0, looked_at = 0;
@@ -44,7 +44,8 @@ static void no_bound_is_above_the_best_ring(void **state)
     }
     free(exact);
     free(memory);
-    assert_true(looked_at > 0 && (unit_share() > 1 || tight * 10 >= looked_at * 9));     /* a share has too few to count */
+    /* a share has too few to count */
+    assert_true(looked_at > 0 && (unit_share() > 1 || tight * 10 >= looked_at * 9));
 }
 
 struct brute {
@@ -61,7 +62,7 @@ static bool reaches_root(const struct brute *b, uint32_t k)
     return k == 0;
 }
 
-/* Every choice of whom each peer's link comes from. */
+/* Tries every choice of predecessors. */
 static void choose(struct brute *b, uint32_t k, int64_t sum, uint32_t used)
 {
     bool tree = true;
@@ -82,7 +83,8 @@ static void choose(struct brute *b, uint32_t k, int64_t sum, uint32_t used)
         b->arborescence = sum;
 }
 
-/* Up to 5 peers with small weights, so that there are many ties; negative ones for arborescences. */
+/* Up to 5 peers with small weights, so that there are many ties; negative ones for
+ * arborescences. */
 static void assignments_and_arborescences_are_the_cheapest(void **state)
 {
     (void)state;
@@ -117,8 +119,9 @@ static void assignments_and_arborescences_are_the_cheapest(void **state)
     }
 }
 
-/* Few links of 10 peers: depth first finds a ring exactly where there is one, and so never where a bound says that there is none. */
-static void digging_finds_a_ring_exactly_where_there_is_one(void **state)
+/* Few links of 10 peers: depth-first search finds a ring exactly if one exists, and so never if a
+ * bound excludes it. */
+static void depth_first_finds_existing_rings(void **state)
 {
     void *exact = malloc(tt_ring_exact_bytes(10));
     uint32_t found = 0, none = 0, missed = 0;
@@ -165,9 +168,9 @@ static void digging_finds_a_ring_exactly_where_there_is_one(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_bound_is_above_the_best_ring),
+        cmocka_unit_test(bounds_never_exceed_the_best),
         cmocka_unit_test(assignments_and_arborescences_are_the_cheapest),
-        cmocka_unit_test(digging_finds_a_ring_exactly_where_there_is_one),
+        cmocka_unit_test(depth_first_finds_existing_rings),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,8 @@ struct search {
     struct tt_ring_value best;
 };
 
-/* In turn each that is left follows those that are placed, whose links come to `so_far`; unless that is no better than a ring that was found. */
+/* Appends each remaining peer to the placed ones, whose links have the value `so_far`; unless that
+ * is not better than the best ring. */
 static void try_all(struct search *s, uint32_t placed, struct tt_ring_value so_far)
 {
     if (!tt_ring_value_less(so_far, s->best))
@@ -53,7 +54,8 @@ static void is_an_order(const uint32_t *order, uint32_t n)
     }
 }
 
-/* Whether there is a ring, of links of which so many in ten are missing; it is the best of all orders, tried one by one. */
+/* Returns whether there is a ring, with some tenths of the links missing; checks that it is the
+ * best of all orders. */
 static bool check_exact(uint32_t n, enum ring_kind kind, uint64_t seed, uint64_t missing, void *memory)
 {
     struct search s = { .best = { TT_RING_NONE, UINT64_MAX } };
@@ -87,8 +89,8 @@ static bool check_exact(uint32_t n, enum ring_kind kind, uint64_t seed, uint64_t
     return found;
 }
 
-/* All orders of up to 8 peers; links are taken out until there often is no ring. */
-static void no_order_is_better_than_the_exact_one(void **state)
+/* All orders of up to 8 peers; links are removed until there often is no ring. */
+static void exact_order_is_best_to_8(void **state)
 {
     void *memory = malloc(tt_ring_exact_bytes(8));
     uint32_t rings = 0, none = 0;
@@ -106,8 +108,8 @@ static void no_order_is_better_than_the_exact_one(void **state)
     assert_true(rings > 100 / unit_share() && none > 20 / unit_share());
 }
 
-/* As many as are always ordered exactly. */
-static void nor_is_one_of_9_to_12_peers(void **state)
+/* The sizes that are always solved exactly. */
+static void exact_order_is_best_to_12(void **state)
 {
     void *memory = malloc(tt_ring_exact_bytes(12));
 
@@ -119,9 +121,9 @@ static void nor_is_one_of_9_to_12_peers(void **state)
     free(memory);
 }
 
-/* What one pass over pairs (slowest, sum) would get wrong: the way that begins with the faster slowest link has the higher sum, and in the
- * end a link follows that is slower than both. */
-static void a_slow_beginning_with_a_low_sum_wins_where_the_end_is_slower(void **state)
+/* One pass over pairs (slowest, sum) would be wrong here: the path with the faster slowest link has
+ * the higher sum, and finally a link follows that is slower than both. */
+static void slow_start_with_low_sum_wins(void **state)
 {
     enum { N = 5 };
     uint64_t slow[N * N], cost[N * N];
@@ -142,7 +144,7 @@ static void a_slow_beginning_with_a_low_sum_wins_where_the_end_is_slower(void **
     LINK(0, 2, 5, 10);      /* 0 2 1 3: slowest 5, sum 30 */
     LINK(2, 1, 5, 10);
     LINK(1, 3, 5, 10);
-    LINK(3, 4, 9, 10);      /* who comes in by 3 goes on over 9 */
+    LINK(3, 4, 9, 10);      /* a path that enters through 3 continues over a link of 9 */
     LINK(4, 0, 1, 10);
 #undef LINK
     assert_true(sizeof memory >= tt_ring_exact_bytes(N));
@@ -155,9 +157,9 @@ static void a_slow_beginning_with_a_low_sum_wins_where_the_end_is_slower(void **
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_order_is_better_than_the_exact_one),
-        cmocka_unit_test(nor_is_one_of_9_to_12_peers),
-        cmocka_unit_test(a_slow_beginning_with_a_low_sum_wins_where_the_end_is_slower),
+        cmocka_unit_test(exact_order_is_best_to_8),
+        cmocka_unit_test(exact_order_is_best_to_12),
+        cmocka_unit_test(slow_start_with_low_sum_wins),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "elastic/ring_file.h"
 
-static void a_matrix_is_read_as_it_says(void **state)
+static void matrix_is_read_as_written(void **state)
 {
     static const char text[] = "{\"peers\": [\"a\", \"b\"], \"bandwidth_mbit_s\": [[null, 8], [0.008, 5]],\n"
                                " \"latency_ms\": [[0, 1.5], [20, 0]], \"up_mbit_s\": [16, null]}\n";
@@ -25,7 +25,7 @@ static void a_matrix_is_read_as_it_says(void **state)
     tt_ring_file_fini(&f);
 }
 
-static void what_is_wrong_is_said_with_its_place(void **state)
+static void errors_name_their_place(void **state)
 {
     static const struct {
         const char *text, *says;
@@ -71,8 +71,8 @@ static int quiet(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_matrix_is_read_as_it_says),
-        cmocka_unit_test(what_is_wrong_is_said_with_its_place),
+        cmocka_unit_test(matrix_is_read_as_written),
+        cmocka_unit_test(errors_name_their_place),
     };
 
     return cmocka_run_group_tests(tests, quiet, NULL);

@@ -7,7 +7,7 @@
 #include "elastic/ring_matrix.h"
 #include "elastic/ring_measure.h"
 
-static void every_ordered_pair_has_its_turn_and_nobody_is_used_twice_at_once(void **state)
+static void pairs_take_turns_without_overlap(void **state)
 {
     (void)state;
     for (uint32_t n = 2; n <= 65; n++) {
@@ -29,8 +29,9 @@ static void every_ordered_pair_has_its_turn_and_nobody_is_used_twice_at_once(voi
     }
 }
 
-/* A burst of up to 0.3 s: the first quarter at three times or a third of the rate, arrivals up to 0.5 ms late. */
-static void a_rate_is_found_whatever_the_beginning_was(void **state)
+/* A burst of up to 0.3 s: the first quarter at three times or a third of the rate, arrivals up to
+ * 0.5 ms late. */
+static void rate_ignores_the_beginning(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 300; seed++) {
@@ -65,7 +66,7 @@ static void refused(const struct tt_ring_sample *s, uint32_t n, const char *why)
         fail_msg("\"%s\" does not say \"%s\"", tutti_last_error(), why);
 }
 
-static void bursts_that_make_no_sense_are_refused_with_the_reason(void **state)
+static void invalid_bursts_are_refused_with_reason(void **state)
 {
     struct tt_ring_sample good[20], s[20];
     uint64_t rate;
@@ -102,7 +103,7 @@ static void bursts_that_make_no_sense_are_refused_with_the_reason(void **state)
     refused(s, 20, "invalid burst: 18446744073709551615 bytes");
 }
 
-static void the_shortest_round_trip_counts_and_nonsense_does_not(void **state)
+static void shortest_valid_round_trip_counts(void **state)
 {
     const uint64_t trips[] = { 9000, 7001, 8000 }, zero[] = { 5, 0 }, long_one[] = { 2 * TT_RING_LATENCY_MAX + 1 };
     uint64_t ns = 77;
@@ -127,10 +128,10 @@ static int quiet(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_ordered_pair_has_its_turn_and_nobody_is_used_twice_at_once),
-        cmocka_unit_test(a_rate_is_found_whatever_the_beginning_was),
-        cmocka_unit_test(bursts_that_make_no_sense_are_refused_with_the_reason),
-        cmocka_unit_test(the_shortest_round_trip_counts_and_nonsense_does_not),
+        cmocka_unit_test(pairs_take_turns_without_overlap),
+        cmocka_unit_test(rate_ignores_the_beginning),
+        cmocka_unit_test(invalid_bursts_are_refused_with_reason),
+        cmocka_unit_test(shortest_valid_round_trip_counts),
     };
 
     return cmocka_run_group_tests(tests, quiet, NULL);

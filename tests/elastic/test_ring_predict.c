@@ -47,8 +47,8 @@ static void shuffle(uint32_t *order, uint64_t seed)
     }
 }
 
-/* Every segment of every block over every link, one after another: it leaves when the one before it has, and the same one of the block before
- * has come from the left. */
+/* Simulates every segment of every block over every link: it leaves when the previous one has, and
+ * when the same segment of the previous block has arrived from the left. */
 static uint64_t simulate_ring(const struct net *w, const uint32_t *order, uint32_t segments)
 {
     const uint32_t all = 2 * (N - 1) * segments;
@@ -74,7 +74,7 @@ static uint64_t simulate_ring(const struct net *w, const uint32_t *order, uint32
     return end;
 }
 
-static void a_ring_takes_as_long_as_its_segments_one_by_one(void **state)
+static void ring_prediction_matches_segment_simulation(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 500; seed++) {
@@ -94,8 +94,9 @@ static void a_ring_takes_as_long_as_its_segments_one_by_one(void **state)
     }
 }
 
-/* No caps: each of the rings as if alone, with half. A cap as wide as one link: both links of a peer get half of it. */
-static void two_rings_share_what_a_peer_can_send(void **state)
+/* Without limits: each ring as if alone, with half of the bytes. A limit equal to one link: both
+ * links of a peer get half of it. */
+static void two_rings_share_the_uplink(void **state)
 {
     const uint32_t there[N] = { 0, 1, 2, 3, 4, 5 }, back[N] = { 5, 4, 3, 2, 1, 0 };
     const struct tt_ring_load load = { 2 * N * SEGMENT, 0 }, half = { N * SEGMENT, 0 };
@@ -113,7 +114,8 @@ static void two_rings_share_what_a_peer_can_send(void **state)
         w.rate[k] = 1000000;
         w.latency[k] = 0;
     }
-    w.m.up = w.m.down = NULL;       /* then a peer is as fast as its fastest link: 1 MB/s for both of its links */
+    w.m.up = w.m.down = NULL;       /* then a peer is as fast as its fastest link: 1 MB/s for
+                                       both of its links */
     assert_int_equal(tt_ring_predict_two(&w.m, &load, there), tt_ring_predict(&w.m, &load, there));
     w.m.up = w.m.down = w.wide;
     assert_int_equal(tt_ring_predict_two(&w.m, &load, there), tt_ring_predict(&w.m, &half, there));
@@ -146,7 +148,7 @@ static uint64_t time_up(const struct net *w, const uint32_t *order, uint32_t tre
     return longest;
 }
 
-static void trees_are_those_of_the_algorithm_and_take_their_longest_way(void **state)
+static void trees_take_their_longest_path(void **state)
 {
     (void)state;
     for (uint32_t m = 1; m <= 40; m++)
@@ -171,7 +173,7 @@ static void trees_are_those_of_the_algorithm_and_take_their_longest_way(void **s
     }
 }
 
-static void a_missing_link_makes_a_shape_impossible(void **state)
+static void missing_link_excludes_a_shape(void **state)
 {
     const uint32_t order[N] = { 0, 1, 2, 3, 4, 5 }, back[N] = { 5, 4, 3, 2, 1, 0 };
     const struct tt_ring_load load = { 1 << 20, 0 };
@@ -194,7 +196,7 @@ static void a_missing_link_makes_a_shape_impossible(void **state)
     assert_true(tt_ring_predict(&w.m, &load, back) != TT_RING_NONE);
 }
 
-static void a_change_must_win_more_than_it_costs(void **state)
+static void change_must_exceed_its_cost(void **state)
 {
     const struct tt_ring_change c = {
         .now_ns = 1000, .then_ns = 900, .reconnect_ns = 5000, .steps = 51, .gain_percent = 10
@@ -222,19 +224,20 @@ static void reconnecting_costs_new_links_alone(void **state)
 
     (void)state;
     for (uint32_t k = 0; k < N * N; k++) {
-        w.rate[k] = 1000;       /* bytes/s: the first window is enough */
+        w.rate[k] = 1000;       /* bytes/s: the first window is sufficient */
         w.latency[k] = 1000;
     }
     w.m = (struct tt_ring_matrix){ N, w.rate, w.latency, NULL, NULL };
     assert_int_equal(tt_ring_reconnect_ns(&w.m, now, turned, 3), 0);
     assert_int_equal(tt_ring_reconnect_ns(&w.m, now, other, 3), 3 * 2000);
-    w.latency[2 * N + 4] = 100000000;       /* 100.001 ms there and back, and 100 MB/s: 10.0001 MB under way, 10 doublings of 14,600 */
+    w.latency[2 * N + 4] = 100000000;       /* 100.001 ms round trip, and 100 MB/s: 10.0001 MB in
+                                               flight, 10 doublings of 14,600 */
     w.rate[2 * N + 4] = 100000000;
     assert_int_equal(tt_ring_reconnect_ns(&w.m, now, other, 3), (3 + 10) * 100001000ull);
     assert_int_equal(tt_ring_reconnect_ns(&w.m, NULL, now, 1), 2000);
 }
 
-/* ---- the order that is chosen ---- */
+/* ---- the selected order ---- */
 
 static void try_all(const struct ring_case *r, uint32_t *order, uint32_t placed, uint64_t *best)
 {
@@ -257,8 +260,9 @@ static void try_all(const struct ring_case *r, uint32_t *order, uint32_t placed,
     }
 }
 
-/* All orders of up to 8 peers: none is predicted to be more than 10 % faster than the one that is chosen, by the slowest link and the sum. */
-static void the_order_is_nearly_the_fastest_of_all(void **state)
+/* All orders of up to 8 peers: none is predicted to be more than 10 % faster than the order
+ * selected by the slowest link and the sum. */
+static void order_is_nearly_the_fastest(void **state)
 {
     double worst = 1;
     uint32_t same = 0, looked_at = 0;
@@ -299,14 +303,14 @@ static void the_order_is_nearly_the_fastest_of_all(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_ring_takes_as_long_as_its_segments_one_by_one),
-        cmocka_unit_test(two_rings_share_what_a_peer_can_send),
+        cmocka_unit_test(ring_prediction_matches_segment_simulation),
+        cmocka_unit_test(two_rings_share_the_uplink),
         cmocka_unit_test(two_peers_have_no_second_ring),
-        cmocka_unit_test(trees_are_those_of_the_algorithm_and_take_their_longest_way),
-        cmocka_unit_test(a_missing_link_makes_a_shape_impossible),
-        cmocka_unit_test(a_change_must_win_more_than_it_costs),
+        cmocka_unit_test(trees_take_their_longest_path),
+        cmocka_unit_test(missing_link_excludes_a_shape),
+        cmocka_unit_test(change_must_exceed_its_cost),
         cmocka_unit_test(reconnecting_costs_new_links_alone),
-        cmocka_unit_test(the_order_is_nearly_the_fastest_of_all),
+        cmocka_unit_test(order_is_nearly_the_fastest),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

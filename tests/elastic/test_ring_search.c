@@ -50,8 +50,8 @@ static void search(struct outcome *o, const struct tt_ring_costs *c, uint64_t se
     free(memory);
 }
 
-/* Of matrices of all kinds, and it is known to be the best. */
-static void the_ring_of_up_to_12_peers_is_the_best(void **state)
+/* For matrices of all kinds, and it is proven to be optimal. */
+static void rings_to_12_peers_are_best(void **state)
 {
     void *memory = malloc(tt_ring_exact_bytes(12));
     struct outcome o;
@@ -81,8 +81,9 @@ static void the_ring_of_up_to_12_peers_is_the_best(void **state)
     free(memory);
 }
 
-/* 200 matrices of all kinds: the slowest link within 5 % of the best ring's, and where it is the same, the sum too. */
-static void rings_of_13_to_18_peers_are_within_5_percent_of_the_best(void **state)
+/* 200 matrices of all kinds: the slowest link is within 5 % of the best ring's, and if it is equal,
+ * so is the sum. */
+static void rings_to_18_peers_near_best(void **state)
 {
     void *memory = malloc(tt_ring_exact_bytes(18));
     struct outcome o;
@@ -128,7 +129,7 @@ static void rings_of_13_to_18_peers_are_within_5_percent_of_the_best(void **stat
     assert_true(looked_at > 200 / unit_share() / 2);
 }
 
-/* So many peers, so many matrices: of the kinds in turn, each size beginning with another one. */
+/* Numbers of peers and of matrices: of the kinds in turn, each size starting with another one. */
 static const struct {
     uint32_t n, matrices;
 } sizes[] = {
@@ -136,7 +137,8 @@ static const struct {
     { 128, 2 }, { 256, 1 },
 };
 
-/* 19 to 256 peers: within 5 % of what no ring can be better than. The bound on the sum gets rounds until it is that near. */
+/* 19 to 256 peers: within 5 % of a lower bound for any ring. The bound on the sum is refined until
+ * it is that near. */
 static void check_bounds(uint32_t n, uint64_t seed)
 {
     static struct outcome o;
@@ -160,18 +162,19 @@ static void check_bounds(uint32_t n, uint64_t seed)
     ring_case_free(&r);
 }
 
-static void rings_of_many_peers_are_within_5_percent_of_bounds(void **state)
+static void large_rings_are_near_bounds(void **state)
 {
     uint64_t seed = 0;
 
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (uint32_t k = 0; k < sizes[i].matrices; k++, seed++)
-            if (unit_draw() && (UNIT_SHARE == 1 || sizes[i].n <= 64)) /* the largest take too long under a sanitizer */
+            /* the largest take too long with a sanitizer */
+            if (unit_draw() && (UNIT_SHARE == 1 || sizes[i].n <= 64))
                 check_bounds(sizes[i].n, seed);
 }
 
-static void slices_of_any_length_find_the_same(void **state)
+static void slice_length_changes_nothing(void **state)
 {
     static struct outcome whole, sliced;
 
@@ -191,8 +194,8 @@ static void slices_of_any_length_find_the_same(void **state)
     }
 }
 
-/* A peer that can only send, among few and among many. */
-static void where_there_is_no_ring_that_is_proven(void **state)
+/* A peer that can only send, with few and with many peers. */
+static void missing_ring_is_proven(void **state)
 {
     static struct outcome o;
 
@@ -210,7 +213,7 @@ static void where_there_is_no_ring_that_is_proven(void **state)
     }
 }
 
-static void one_peer_is_a_ring_and_so_are_two(void **state)
+static void one_and_two_peers_form_rings(void **state)
 {
     static struct outcome o;
 
@@ -226,8 +229,8 @@ static void one_peer_is_a_ring_and_so_are_two(void **state)
     }
 }
 
-/* What is begun with is never made worse, and the costs may be any. */
-static void an_order_to_begin_with_is_never_made_worse(void **state)
+/* The initial order is never made worse, for any costs. */
+static void initial_order_is_never_made_worse(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 30; seed++) {
@@ -261,13 +264,13 @@ static void an_order_to_begin_with_is_never_made_worse(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_ring_of_up_to_12_peers_is_the_best),
-        cmocka_unit_test(rings_of_13_to_18_peers_are_within_5_percent_of_the_best),
-        cmocka_unit_test(rings_of_many_peers_are_within_5_percent_of_bounds),
-        cmocka_unit_test(slices_of_any_length_find_the_same),
-        cmocka_unit_test(where_there_is_no_ring_that_is_proven),
-        cmocka_unit_test(one_peer_is_a_ring_and_so_are_two),
-        cmocka_unit_test(an_order_to_begin_with_is_never_made_worse),
+        cmocka_unit_test(rings_to_12_peers_are_best),
+        cmocka_unit_test(rings_to_18_peers_near_best),
+        cmocka_unit_test(large_rings_are_near_bounds),
+        cmocka_unit_test(slice_length_changes_nothing),
+        cmocka_unit_test(missing_ring_is_proven),
+        cmocka_unit_test(one_and_two_peers_form_rings),
+        cmocka_unit_test(initial_order_is_never_made_worse),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
-/* Members that measure what lies between them, over links that are played here: of a rate and a latency in each direction, behind a queue of the
- * sender's for each. What they find is what was played; nobody sends or receives two bursts at once; and whatever is lost, they end. */
+/* Members that measure their links, simulated with a rate and a latency in each direction, behind a
+ * queue of the sender for each. The results equal the simulated values; no member sends or receives
+ * two bursts at once; and it ends after any losses. */
 #include "support/unit.h"
 
 #include <stdlib.h>
@@ -12,9 +13,11 @@
 #define PEERS 9u
 #define BURST_NS (300 * TT_MS)
 #define FAR_BURST_NS (2 * TT_SECOND)
-#define WINDOW 14600u   /* of a new connection, bytes in a round trip */
+#define WINDOW 14600u   /* bytes per round trip of a new connection */
 #define GIVE_UP_NS(n) (((n)-1) * (FAR_BURST_NS + 2 * TT_SECOND))
-#define SHARE(n) (((n) + UNIT_SHARE - 1) / UNIT_SHARE)   /* of so many seeds, at least one */
+#define SHARE(n) \
+    (((n) + UNIT_SHARE - 1) / UNIT_SHARE) /* for that number of seeds, at least
+                                                            one */
 #define CHUNK 0xa5u     /* the second byte of a chunk's message */
 
 enum { ARRIVES, ROOM, TICK, BEGINS };
@@ -25,7 +28,7 @@ struct member {
     struct tt_ring_link links[PEERS];
     struct tt_ring_sample samples[TT_SURVEY_SAMPLES];
     bool begun, deaf;
-    uint32_t receives_from;     /* whose chunk came last */
+    uint32_t receives_from;     /* sender of the last chunk */
     uint64_t began_ns, ended_ns;
 };
 
@@ -34,17 +37,18 @@ static struct net {
     uint32_t n;
     struct member members[PEERS];
     uint64_t rate[PEERS][PEERS], latency[PEERS][PEERS];
-    uint64_t free_ns[PEERS][PEERS];     /* when what was sent has left */
+    uint64_t free_ns[PEERS][PEERS];     /* when the sent data has left */
     uint32_t generation[PEERS][PEERS];  /* of the connection */
-    uint32_t changes[PEERS];            /* of whom a member receives from */
+    uint32_t changes[PEERS];            /* changes of a member's sender */
     uint64_t chunks;
     uint32_t unsent_most;
-    bool windows;                       /* of connections are small at first, and double with each round trip */
+    bool windows;                       /* connections start with small windows, which double
+                                           with each round trip */
 } net;
 
 static uint8_t filler[TT_SURVEY_CHUNK_BYTES];
 
-/* At which a chunk goes now. */
+/* Returns the current rate of a chunk. */
 static uint64_t rate_now(const struct member *m, uint32_t from, uint32_t to)
 {
     const uint64_t round_trip_ns = net.latency[from][to] + net.latency[to][from], rate = net.rate[from][to];
@@ -110,7 +114,7 @@ static void net_init(uint32_t n, uint64_t seed)
         world_plan(&net.w, net.w.now_ns + tt_prng_below(&net.w.prng, 50 * TT_MS), BEGINS, (int)i, 1, NULL, 0);
 }
 
-/* A connection between two ends, and another one comes up at both. */
+/* Cuts a connection; another one is established at both ends. */
 static void cut(uint32_t a, uint32_t b)
 {
     net.generation[a][b]++;
@@ -148,7 +152,7 @@ static void after(struct member *m)
         world_plan(&net.w, next_ns, TICK, (int)(m - net.members), 0, NULL, 0);
 }
 
-/* Whether all that hear are done. */
+/* Returns whether all responsive members are done. */
 static bool is_over(void)
 {
     for (uint32_t i = 0; i < net.n; i++)
@@ -158,7 +162,7 @@ static bool is_over(void)
 }
 
 /* Plays until all are done, or so many chunks have come. */
-/* The system may hold more the more was sent. */
+/* The socket buffer grows with the sent data. */
 static void check_room(struct tt_survey *p, uint32_t rank)
 {
     uint32_t unsent;
@@ -203,13 +207,13 @@ static void check_pair(uint32_t from, uint32_t to, uint64_t seed)
     if ((double)l->rate < 0.9 * rate || (double)l->rate > 1.1 * rate)
         fail_msg("seed %llu: from %u to %u: %llu bytes/s were found, %.0f are there", (unsigned long long)seed, from,
                  to, (unsigned long long)l->rate, rate);
-    /* what a ping itself takes to leave comes on top */
+    /* plus the time to send the ping itself */
     if ((double)l->latency < latency || (double)l->latency > 1.1 * latency + 1e6)
         fail_msg("seed %llu: from %u to %u: a latency of %llu ns was found, %.0f is there", (unsigned long long)seed,
                  from, to, (unsigned long long)l->latency, latency);
 }
 
-static void what_is_there_is_found_by_all_pairs(void **state)
+static void survey_finds_all_planted_links(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; (seed = next_seed(seed, SHARE(24))) != 0;) {
@@ -219,7 +223,7 @@ static void what_is_there_is_found_by_all_pairs(void **state)
             for (uint32_t k = 0; k < net.n; k++)
                 if (i != k)
                     check_pair(i, k, seed);
-            /* one burst after the other, each whole */
+            /* one burst after the other, each complete */
             assert_in_range(net.changes[i], net.n - 2, net.n - 1);
             assert_true(net.members[i].ended_ns > 0);
             assert_true(net.members[i].ended_ns - net.members[i].began_ns < GIVE_UP_NS(net.n));
@@ -228,7 +232,7 @@ static void what_is_there_is_found_by_all_pairs(void **state)
     }
 }
 
-static void steady_links_are_not_measured_longer_than_it_takes(void **state)
+static void steady_links_are_measured_briefly(void **state)
 {
     uint64_t last_ns = 0, end_ns = 0;
 
@@ -244,14 +248,16 @@ static void steady_links_are_not_measured_longer_than_it_takes(void **state)
         last_ns = net.members[i].began_ns > last_ns ? net.members[i].began_ns : last_ns;
         end_ns = net.members[i].ended_ns > end_ns ? net.members[i].ended_ns : end_ns;
     }
-    /* pings, then 3 rounds: a burst of 80 ms, and round trips: its request, its end and what was on its way */
+    /* pings, then 3 rounds: a burst of 80 ms, and round trips: its request, its end and the data in
+     * flight */
     assert_in_range(end_ns - last_ns, 3 * 80 * TT_MS, 3 * (100 * TT_MS + 5 * 4 * TT_MS) + 20 * TT_MS);
     assert_int_equal(net.unsent_most, TT_SURVEY_UNSENT_MAX);     /* 1.6 MB each */
     world_fini(&net.w);
 }
 
-/* 80 Mbit/s over 120 ms: a burst of 300 ms would be over before the window is a tenth of what is on such a way. */
-static void far_links_are_measured_until_their_windows_have_grown(void **state)
+/* 80 Mbit/s over 120 ms: a burst of 300 ms would end before the window is a tenth of the
+ * bandwidth-delay product. */
+static void distant_links_wait_for_windows(void **state)
 {
     (void)state;
     net_init(4, 2);
@@ -269,7 +275,7 @@ static void far_links_are_measured_until_their_windows_have_grown(void **state)
     world_fini(&net.w);
 }
 
-static void a_connection_that_is_cut_costs_its_pair_alone(void **state)
+static void cut_connection_affects_only_its_pair(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; (seed = next_seed(seed, SHARE(24))) != 0;) {
@@ -294,7 +300,7 @@ static void a_connection_that_is_cut_costs_its_pair_alone(void **state)
     }
 }
 
-static void who_falls_silent_holds_up_nobody_for_ever(void **state)
+static void silent_member_delays_nobody_forever(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; (seed = next_seed(seed, SHARE(12))) != 0;) {
@@ -310,13 +316,13 @@ static void who_falls_silent_holds_up_nobody_for_ever(void **state)
     }
 }
 
-static void who_has_left_out_a_measurement_takes_part_in_the_next(void **state)
+static void skipping_member_joins_the_next(void **state)
 {
     struct happening h;
 
     (void)state;
     net_init(3, 5);
-    while (world_next(&net.w, &h)) /* they begin otherwise here */
+    while (world_next(&net.w, &h)) /* they start differently here */
         ;
     for (uint32_t order = 0; order < 2; order++) {
         net.members[0].ended_ns = net.members[1].ended_ns = net.members[2].ended_ns = 0;
@@ -339,7 +345,7 @@ static void who_has_left_out_a_measurement_takes_part_in_the_next(void **state)
     world_fini(&net.w);
 }
 
-static void what_is_no_message_is_told_from_what_is_of_another_time(void **state)
+static void invalid_and_old_messages_differ(void **state)
 {
     struct member *m = &net.members[0];
     uint8_t data[TT_SURVEY_HEAD_BYTES] = { TT_ELASTIC_VERSION, 0xa1, 7, [10] = 1 };
@@ -351,14 +357,14 @@ static void what_is_no_message_is_told_from_what_is_of_another_time(void **state
     assert_false(tt_survey_is_mine(data, 1));
     assert_true(tt_survey_peer_says(&m->p, 1, data, sizeof data, net.w.now_ns));
     assert_false(tt_survey_peer_says(&m->p, 1, data, sizeof data - 1, net.w.now_ns));
-    data[1] = 0xa9; /* there is no such kind */
+    data[1] = 0xa9; /* an unknown kind */
     assert_false(tt_survey_peer_says(&m->p, 1, data, sizeof data, net.w.now_ns));
     data[1] = 0xa3;
     data[2] = 8; /* another epoch */
     assert_true(tt_survey_peer_says(&m->p, 1, data, sizeof data, net.w.now_ns));
     assert_false(m->peers[1].ready);
     data[2] = 7;
-    data[17] = 1; /* a number that nobody can have reached */
+    data[17] = 1; /* an impossible number */
     assert_false(tt_survey_peer_says(&m->p, 1, data, sizeof data, net.w.now_ns));
     world_fini(&net.w);
 }
@@ -366,13 +372,13 @@ static void what_is_no_message_is_told_from_what_is_of_another_time(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_there_is_found_by_all_pairs),
-        cmocka_unit_test(steady_links_are_not_measured_longer_than_it_takes),
-        cmocka_unit_test(far_links_are_measured_until_their_windows_have_grown),
-        cmocka_unit_test(a_connection_that_is_cut_costs_its_pair_alone),
-        cmocka_unit_test(who_falls_silent_holds_up_nobody_for_ever),
-        cmocka_unit_test(who_has_left_out_a_measurement_takes_part_in_the_next),
-        cmocka_unit_test(what_is_no_message_is_told_from_what_is_of_another_time),
+        cmocka_unit_test(survey_finds_all_planted_links),
+        cmocka_unit_test(steady_links_are_measured_briefly),
+        cmocka_unit_test(distant_links_wait_for_windows),
+        cmocka_unit_test(cut_connection_affects_only_its_pair),
+        cmocka_unit_test(silent_member_delays_nobody_forever),
+        cmocka_unit_test(skipping_member_joins_the_next),
+        cmocka_unit_test(invalid_and_old_messages_differ),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* What the coordinator decides of shared state: who wins, who receives, who goes, and that nothing changes where a sync fails. */
+/* The coordinator's decisions on shared state: the winner, the receivers, the excluded members, and
+ * that a failed sync has no effect. */
 #include "support/unit.h"
 
 #include <stdlib.h>
@@ -57,7 +58,7 @@ static void on_act(void *context, const struct tt_coord_act *act)
     }
 }
 
-static void say(uint32_t i, const struct tt_elmsg *m)
+static void send_message(uint32_t i, const struct tt_elmsg *m)
 {
     uint8_t data[512];
     const size_t bytes = tt_elmsg_write(data, sizeof data, m);
@@ -75,7 +76,7 @@ static void join(uint32_t i, uint32_t nroles)
 
     m.cookie[0] = (uint8_t)(i + 1);
     tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[i] }, f.now_ns);
-    say(i, &m);
+    send_message(i, &m);
 }
 
 static void start(void)
@@ -100,7 +101,7 @@ static void start(void)
     tt_coord_start(&f.c, f.now_ns);
 }
 
-/* Members first..first + n come, and are a view with those who are there. */
+/* Members first..first + n join, and form a view with the present ones. */
 static void come(uint32_t first, uint32_t n, uint32_t nroles)
 {
     for (uint32_t i = first; i < first + n; i++)
@@ -117,11 +118,11 @@ static void come(uint32_t first, uint32_t n, uint32_t nroles)
             call.epoch = f.c.epoch;
             call.number = f.c.round;
         }
-        say(i, &call);
+        send_message(i, &call);
     }
     for (uint32_t i = 0; i < first + n; i++)
         if (tt_coord_find(&f.c, f.conns[i].member))
-            say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_READY, .number = f.c.proposal });
+            send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_READY, .number = f.c.proposal });
     for (uint32_t i = first; i < first + n; i++)
         assert_int_equal(tt_coord_find(&f.c, f.conns[i].member)->state, TT_COORD_IN_VIEW);
 }
@@ -136,7 +137,7 @@ static void begin(uint32_t n, uint32_t nroles)
     come(0, n, nroles);
 }
 
-/* The next sync's number, in scope 0 unless said otherwise. */
+/* Returns the next sync's number, in scope 0 by default. */
 static uint64_t number(uint16_t scope)
 {
     const struct tt_coord_scope *s = &f.c.scopes[scope];
@@ -154,15 +155,15 @@ struct offer {
 static void offer_in(uint32_t i, uint16_t scope, struct offer o)
 {
     f.heard[i] = (struct heard){ 0 };
-    say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_OFFER,
-                               .what = o.strategy,
-                               .flags = o.flags,
-                               .epoch = f.c.epoch,
-                               .number = number(scope),
-                               .value = o.revision,
-                               .scope = scope,
-                               .keys = { { o.keys } },
-                               .hash = { { o.content } } });
+    send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_OFFER,
+                                        .what = o.strategy,
+                                        .flags = o.flags,
+                                        .epoch = f.c.epoch,
+                                        .number = number(scope),
+                                        .value = o.revision,
+                                        .scope = scope,
+                                        .keys = { { o.keys } },
+                                        .hash = { { o.content } } });
 }
 
 static void offer(uint32_t i, struct offer o)
@@ -172,12 +173,12 @@ static void offer(uint32_t i, struct offer o)
 
 static void vote_of(uint32_t i, uint8_t what, uint16_t scope)
 {
-    say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_VOTE,
-                               .what = what,
-                               .other = f.heard[i].plan.other,
-                               .epoch = f.c.epoch,
-                               .number = number(scope),
-                               .scope = scope });
+    send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_VOTE,
+                                        .what = what,
+                                        .other = f.heard[i].plan.other,
+                                        .epoch = f.c.epoch,
+                                        .number = number(scope),
+                                        .scope = scope });
 }
 
 static void vote(uint32_t i, uint8_t what)
@@ -187,7 +188,7 @@ static void vote(uint32_t i, uint8_t what)
 
 static void leave(uint32_t i)
 {
-    say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
+    send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
 }
 
 static uint8_t state_of(uint32_t i)
@@ -197,7 +198,7 @@ static uint8_t state_of(uint32_t i)
     return m ? m->state : TT_COORD_UNKNOWN;
 }
 
-/* SYNCED came to i: 0 none did, else 1 + what. */
+/* Returns whether i received SYNCED: 0 no, else 1 + what. */
 static uint32_t ended(uint32_t i)
 {
     return f.heard[i].synced.kind ? 1u + f.heard[i].synced.what : 0;
@@ -209,7 +210,7 @@ static uint32_t ended(uint32_t i)
         assert_int_equal(f.heard[i].synced.value, revision);                                                           \
     } while (0)
 
-/* All of n have the same at this revision. */
+/* All n members have the same content at this revision. */
 static void agree_on(uint32_t n, uint64_t revision, uint32_t content)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -218,7 +219,7 @@ static void agree_on(uint32_t n, uint64_t revision, uint32_t content)
         assert_ended(i, TT_ROUND_SAME, revision);
 }
 
-static void the_most_common_content_wins_and_is_final_once_all_have_it(void **state)
+static void most_common_content_wins_when_complete(void **state)
 {
     (void)state;
     begin(5, 1);
@@ -242,7 +243,7 @@ static void the_most_common_content_wins_and_is_final_once_all_have_it(void **st
     agree_on(5, 71, 9);
 }
 
-static void of_equally_common_ones_the_oldest_members_wins(void **state)
+static void oldest_member_breaks_ties(void **state)
 {
     (void)state;
     begin(4, 1);
@@ -252,7 +253,7 @@ static void of_equally_common_ones_the_oldest_members_wins(void **state)
         assert_int_equal(f.heard[i].plan.what, i % 2 ? TT_SYNC_RECEIVES : TT_SYNC_HOLDS);
 }
 
-static void who_is_ahead_or_has_other_keys_goes_and_the_others_go_on(void **state)
+static void diverged_members_are_excluded(void **state)
 {
     (void)state;
     begin(6, 1);
@@ -273,12 +274,12 @@ static void who_is_ahead_or_has_other_keys_goes_and_the_others_go_on(void **stat
     assert_ended(3, TT_ROUND_OK, 6);
 }
 
-static void senders_must_win_and_receivers_are_no_candidates(void **state)
+static void receivers_are_no_candidates(void **state)
 {
     (void)state;
     begin(6, 1);
     agree_on(6, 5, 1);
-    offer(0, (struct offer){ R, 6, 7, 0, 0 });     /* most common, but nobody's to send */
+    offer(0, (struct offer){ R, 6, 7, 0, 0 });     /* most common, but without a sender */
     offer(1, (struct offer){ R, 6, 7, 0, 0 });
     offer(2, (struct offer){ R, 6, 7, 0, 0 });
     offer(3, (struct offer){ S, 6, 2, 0, 0 });
@@ -292,7 +293,7 @@ static void senders_must_win_and_receivers_are_no_candidates(void **state)
     assert_ended(4, TT_ROUND_OK, 6);
 }
 
-static void popular_goes_with_popular_alone_and_nothing_changes(void **state)
+static void popular_excludes_other_strategies(void **state)
 {
     (void)state;
     begin(3, 1);
@@ -305,20 +306,20 @@ static void popular_goes_with_popular_alone_and_nothing_changes(void **state)
     agree_on(3, 6, 2);
 }
 
-/* i's call number `attempt`. */
+/* Member i makes call number `attempt`. */
 static void attempt(uint32_t i, uint8_t strategy, uint64_t attempt)
 {
     f.heard[i] = (struct heard){ 0 };
-    say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_OFFER,
-                               .what = strategy,
-                               .epoch = f.c.epoch,
-                               .number = number(0),
-                               .value = 6,
-                               .also = attempt });
+    send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_OFFER,
+                                        .what = strategy,
+                                        .epoch = f.c.epoch,
+                                        .number = number(0),
+                                        .value = 6,
+                                        .also = attempt });
 }
 
-/* It does not stand for what the others offer next. */
-static void an_offer_that_was_taken_back_stays_so_where_it_comes_again(void **state)
+/* It does not count for the next offers of the others. */
+static void revoked_offer_stays_revoked(void **state)
 {
     (void)state;
     begin(2, 1);
@@ -329,7 +330,7 @@ static void an_offer_that_was_taken_back_stays_so_where_it_comes_again(void **st
     assert_int_equal(ended(0), 1 + TT_ROUND_MISMATCH);
     assert_int_equal(f.heard[0].synced.number, number(0));
     assert_int_equal(f.heard[0].synced.value, P);
-    say(0, &(struct tt_elmsg){ .kind = TT_ELMSG_WITHDRAW, .epoch = f.c.epoch, .number = number(0) });
+    send_message(0, &(struct tt_elmsg){ .kind = TT_ELMSG_WITHDRAW, .epoch = f.c.epoch, .number = number(0) });
     attempt(1, P, 6);
     assert_int_equal(ended(1), 0);
     attempt(0, P, 4);
@@ -339,11 +340,12 @@ static void an_offer_that_was_taken_back_stays_so_where_it_comes_again(void **st
 static void call(uint32_t i, uint8_t what)
 {
     f.heard[i] = (struct heard){ 0 };
-    say(i,
-        &(struct tt_elmsg){ .kind = TT_ELMSG_CALL, .what = what, .epoch = f.c.epoch, .number = f.c.round, .value = 1 });
+    send_message(i, &(struct tt_elmsg){
+                        .kind = TT_ELMSG_CALL, .what = what, .epoch = f.c.epoch, .number = f.c.round, .value = 1 });
 }
 
-/* All are told of two who differ: `one` synced, and its calls are taken back as theirs are; a round keeps its number. */
+/* All are notified of two members that differ: `one` synced, and its calls are taken back like
+ * those of the others; a round keeps its number. */
 static void check_torn(uint32_t one, uint32_t other, uint8_t differs, uint64_t value, uint64_t also)
 {
     for (uint32_t i = 0; i < f.c.nmembers; i++) {
@@ -360,7 +362,7 @@ static void check_torn(uint32_t one, uint32_t other, uint8_t differs, uint64_t v
     }
 }
 
-static void a_sync_and_another_call_of_one_scope_are_a_mismatch_for_all(void **state)
+static void sync_against_call_is_a_mismatch(void **state)
 {
     static const uint8_t calls[] = { TT_CALL_AGREE, TT_CALL_COMMIT, TT_CALL_OPTIMIZE, TT_CALL_EPOCH };
     uint64_t round;
@@ -377,7 +379,8 @@ static void a_sync_and_another_call_of_one_scope_are_a_mismatch_for_all(void **s
         check_torn(i % 2, 1 - i % 2, TT_DIFFERS_CALL, TT_CALL_SYNC, calls[i]);
         assert_int_equal(f.c.round, round);
     }
-    say(1, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = round }); /* its deadline passed meanwhile */
+    /* its deadline passed meanwhile */
+    send_message(1, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = round });
     for (uint32_t i = 0; i < 3; i++)
         call(i, TT_CALL_AGREE);
     for (uint32_t i = 0; i < 3; i++) {
@@ -387,8 +390,9 @@ static void a_sync_and_another_call_of_one_scope_are_a_mismatch_for_all(void **s
     agree_on(3, 6, 1);
 }
 
-/* In the scope of a role, too; who syncs in another one that can be decided gets its result before. */
-static void scopes_that_are_torn_are_a_mismatch_for_all(void **state)
+/* Also in the scope of a role; a member that syncs in another scope that can be decided gets its
+ * result before. */
+static void mixed_scopes_are_a_mismatch(void **state)
 {
     (void)state;
     begin(4, 2); /* groups of roles 0 and 1: members 0, 1 and 2, 3 */
@@ -415,8 +419,9 @@ static void scopes_that_are_torn_are_a_mismatch_for_all(void **state)
     assert_ended(0, TT_ROUND_SAME, 1);
 }
 
-/* After a loss some still sync, and others have gone on to the next view: who syncs is told, and comes there, too. */
-static void who_waits_for_the_next_view_after_a_loss_waits_on_for_who_still_syncs(void **state)
+/* After a loss some still sync, and others wait in the next view: the syncing ones are notified,
+ * and come there, too. */
+static void next_view_waits_for_syncing_members(void **state)
 {
     (void)state;
     begin(3, 1);
@@ -430,7 +435,7 @@ static void who_waits_for_the_next_view_after_a_loss_waits_on_for_who_still_sync
     assert_int_equal(f.c.epoch, 2);
 }
 
-static void nobody_willing_is_an_error_on_all(void **state)
+static void missing_sender_fails_on_all(void **state)
 {
     (void)state;
     begin(3, 1);
@@ -440,13 +445,14 @@ static void nobody_willing_is_an_error_on_all(void **state)
     for (uint32_t i = 0; i < 3; i++)
         assert_ended(i, TT_ROUND_NOBODY, 5);
     for (uint32_t i = 0; i < 3; i++)
-        offer(i, (struct offer){ P, 5, i, 0, 0 });     /* all behind: who forgot to raise it is no candidate */
+        offer(i, (struct offer){ P, 5, i, 0, 0 });     /* all behind: a member with an outdated
+                                                          revision is no candidate */
     assert_ended(2, TT_ROUND_NOBODY, 5);
     assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
     agree_on(3, 6, 2);
 }
 
-static void a_holder_that_dies_is_replaced_by_others_and_by_who_has_received(void **state)
+static void dead_holder_is_replaced(void **state)
 {
     (void)state;
     begin(4, 1);
@@ -466,7 +472,7 @@ static void a_holder_that_dies_is_replaced_by_others_and_by_who_has_received(voi
     assert_ended(3, TT_ROUND_OK, 1);
 }
 
-static void with_the_last_holder_the_sync_is_lost_and_nothing_has_changed(void **state)
+static void last_holder_loss_changes_nothing(void **state)
 {
     (void)state;
     begin(3, 1);
@@ -483,7 +489,7 @@ static void with_the_last_holder_the_sync_is_lost_and_nothing_has_changed(void *
     assert_ended(1, TT_ROUND_OK, 6);
 }
 
-static void a_receiver_that_dies_is_dropped_and_one_that_cannot_fails_all(void **state)
+static void failing_receiver_fails_the_sync(void **state)
 {
     (void)state;
     begin(3, 1);
@@ -501,19 +507,19 @@ static void a_receiver_that_dies_is_dropped_and_one_that_cannot_fails_all(void *
     assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 2);
 }
 
-static void a_deadline_takes_an_offer_back_and_ends_a_sync_that_is_under_way(void **state)
+static void deadline_withdraws_offer_or_ends_sync(void **state)
 {
     const struct tt_elmsg back = { .kind = TT_ELMSG_WITHDRAW, .epoch = 1, .number = 1 };
 
     (void)state;
     begin(2, 1);
     offer(0, (struct offer){ S, 4, 1, 0, 0 });
-    say(0, &back);
+    send_message(0, &back);
     assert_int_equal(ended(0), 1 + TT_ROUND_TIMEOUT);
     offer(0, (struct offer){ S, 4, 1, 0, 0 });
     offer(1, (struct offer){ R, 0, 2, 0, 0 });
     assert_int_equal(f.heard[1].plan.what, TT_SYNC_RECEIVES);
-    say(0, &back);
+    send_message(0, &back);
     for (uint32_t i = 0; i < 2; i++) {
         assert_ended(i, TT_ROUND_ABANDONED, 0);
         assert_int_equal(f.heard[i].synced.id, f.conns[0].member);
@@ -521,7 +527,7 @@ static void a_deadline_takes_an_offer_back_and_ends_a_sync_that_is_under_way(voi
     assert_false(f.c.scopes[0].known);
 }
 
-static void a_receiver_that_more_contradict_is_lost(void **state)
+static void contradicted_receiver_is_lost(void **state)
 {
     (void)state;
     begin(4, 1);
@@ -530,13 +536,13 @@ static void a_receiver_that_more_contradict_is_lost(void **state)
     offer(2, (struct offer){ R, 0, 2, 0, 0 });
     offer(3, (struct offer){ R, 0, 2, 0, 0 });
     vote(2, TT_SYNC_BAD);
-    assert_int_equal(state_of(2), TT_COORD_IN_VIEW); /* not before all have said theirs */
+    assert_int_equal(state_of(2), TT_COORD_IN_VIEW); /* not before all have made their offers */
     vote(3, TT_SYNC_GOT);
     assert_int_equal(state_of(2), TT_COORD_LOST);
     assert_ended(0, TT_ROUND_OK, 4);
 }
 
-static void a_holder_that_more_contradict_is_lost(void **state)
+static void contradicted_holder_is_lost(void **state)
 {
     (void)state;
     begin(3, 1);
@@ -550,7 +556,7 @@ static void a_holder_that_more_contradict_is_lost(void **state)
     assert_ended(1, TT_ROUND_LOST, 5);
 }
 
-static void a_new_cohort_goes_on_with_the_last_state_or_says_that_it_takes_another(void **state)
+static void new_cohort_continues_or_replaces(void **state)
 {
     (void)state;
     begin(2, 1);
@@ -571,7 +577,8 @@ static void a_new_cohort_goes_on_with_the_last_state_or_says_that_it_takes_anoth
         offer(i, (struct offer){ P, 6, 3, 0, 0 });
     assert_ended(3, TT_ROUND_SAME, 6);
     for (uint32_t i = 2; i < 4; i++)
-        offer(i, (struct offer){ P, 2, 4, 9, TT_OFFER_INSTEAD });      /* all say so: other arrays, an older revision */
+        /* all set `instead`: other arrays, an older revision */
+        offer(i, (struct offer){ P, 2, 4, 9, TT_OFFER_INSTEAD });
     assert_ended(2, TT_ROUND_SAME, 2);
 }
 
@@ -588,12 +595,12 @@ static void roles_sync_apart(void **state)
     vote_of(2, TT_SYNC_GOT, 1);
     assert_ended(0, TT_ROUND_OK, 3);
     assert_int_equal(f.c.scopes[2].revision, 9);
-    offer_in(0, 2, (struct offer){ P, 10, 2, 0, 0 }); /* not its own */
+    offer_in(0, 2, (struct offer){ P, 10, 2, 0, 0 }); /* not its own scope */
     assert_int_equal(state_of(0), TT_COORD_LOST);
 }
 
 /* Killed between any two of its records, and once more from a shorter journal. */
-static void a_coordinator_that_restarts_goes_on_where_it_was(void **state)
+static void restarted_coordinator_continues(void **state)
 {
     (void)state;
     for (int snapshot = 0; snapshot < 2; snapshot++) {
@@ -613,13 +620,13 @@ static void a_coordinator_that_restarts_goes_on_where_it_was(void **state)
         offer(2, (struct offer){ R, 0, 3, 0, 0 });
         assert_int_equal(f.heard[2].plan.nlist, 2);
         vote(2, TT_SYNC_GOT);
-        say(0, &(struct tt_elmsg){ /* again: it had ended before this one came back */
-                                   .kind = TT_ELMSG_OFFER,
-                                   .what = S,
-                                   .epoch = f.c.epoch,
-                                   .number = number(0) - 1,
-                                   .value = 6,
-                                   .hash = { { 2 } } });
+        send_message(0, &(struct tt_elmsg){ /* again: it had ended before this one reconnected */
+                                            .kind = TT_ELMSG_OFFER,
+                                            .what = S,
+                                            .epoch = f.c.epoch,
+                                            .number = number(0) - 1,
+                                            .value = 6,
+                                            .hash = { { 2 } } });
         assert_ended(0, TT_ROUND_OK, 6);
         assert_ended(2, TT_ROUND_OK, 6);
         if (snapshot) {
@@ -639,25 +646,25 @@ static void a_coordinator_that_restarts_goes_on_where_it_was(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_most_common_content_wins_and_is_final_once_all_have_it),
-        cmocka_unit_test(of_equally_common_ones_the_oldest_members_wins),
-        cmocka_unit_test(who_is_ahead_or_has_other_keys_goes_and_the_others_go_on),
-        cmocka_unit_test(senders_must_win_and_receivers_are_no_candidates),
-        cmocka_unit_test(popular_goes_with_popular_alone_and_nothing_changes),
-        cmocka_unit_test(an_offer_that_was_taken_back_stays_so_where_it_comes_again),
-        cmocka_unit_test(a_sync_and_another_call_of_one_scope_are_a_mismatch_for_all),
-        cmocka_unit_test(scopes_that_are_torn_are_a_mismatch_for_all),
-        cmocka_unit_test(who_waits_for_the_next_view_after_a_loss_waits_on_for_who_still_syncs),
-        cmocka_unit_test(nobody_willing_is_an_error_on_all),
-        cmocka_unit_test(a_holder_that_dies_is_replaced_by_others_and_by_who_has_received),
-        cmocka_unit_test(with_the_last_holder_the_sync_is_lost_and_nothing_has_changed),
-        cmocka_unit_test(a_receiver_that_dies_is_dropped_and_one_that_cannot_fails_all),
-        cmocka_unit_test(a_deadline_takes_an_offer_back_and_ends_a_sync_that_is_under_way),
-        cmocka_unit_test(a_receiver_that_more_contradict_is_lost),
-        cmocka_unit_test(a_holder_that_more_contradict_is_lost),
-        cmocka_unit_test(a_new_cohort_goes_on_with_the_last_state_or_says_that_it_takes_another),
+        cmocka_unit_test(most_common_content_wins_when_complete),
+        cmocka_unit_test(oldest_member_breaks_ties),
+        cmocka_unit_test(diverged_members_are_excluded),
+        cmocka_unit_test(receivers_are_no_candidates),
+        cmocka_unit_test(popular_excludes_other_strategies),
+        cmocka_unit_test(revoked_offer_stays_revoked),
+        cmocka_unit_test(sync_against_call_is_a_mismatch),
+        cmocka_unit_test(mixed_scopes_are_a_mismatch),
+        cmocka_unit_test(next_view_waits_for_syncing_members),
+        cmocka_unit_test(missing_sender_fails_on_all),
+        cmocka_unit_test(dead_holder_is_replaced),
+        cmocka_unit_test(last_holder_loss_changes_nothing),
+        cmocka_unit_test(failing_receiver_fails_the_sync),
+        cmocka_unit_test(deadline_withdraws_offer_or_ends_sync),
+        cmocka_unit_test(contradicted_receiver_is_lost),
+        cmocka_unit_test(contradicted_holder_is_lost),
+        cmocka_unit_test(new_cohort_continues_or_replaces),
         cmocka_unit_test(roles_sync_apart),
-        cmocka_unit_test(a_coordinator_that_restarts_goes_on_where_it_was),
+        cmocka_unit_test(restarted_coordinator_continues),
     };
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);
 

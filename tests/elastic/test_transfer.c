@@ -1,4 +1,5 @@
-/* How arrays travel: several machines in one process, with messages in any order, spoilt, lost with their sender, or lied about. */
+/* The transfer of arrays: several state machines in one process, with messages in any order,
+ * corrupted, lost with their sender, or false. */
 #include "support/unit.h"
 
 #include <stdlib.h>
@@ -86,7 +87,8 @@ static void list_of(struct node *node)
     tt_sync_list(node->list, arrays, node->hashes, ARRAYS);
 }
 
-/* Nodes 0..2 have one content; the others another one, but for arrays 2 and 3. Array 5 is each one's own. */
+/* Nodes 0..2 have one content; the others another one, except arrays 2 and 3. Array 5 differs on
+ * each node. */
 static void begin(uint64_t seed)
 {
     struct message *messages = f.messages ? f.messages : malloc(MESSAGES * sizeof *messages);
@@ -132,7 +134,7 @@ static struct tt_hash won(void)
     return tt_sync_content(f.nodes[0].list, ARRAYS);
 }
 
-/* Delivers what there is, one of all at a time, in any order; at most `most`. */
+/* Delivers the pending messages one by one, in random order; at most `most`. */
 static void deliver(uint32_t most)
 {
     while (f.n > 0 && most-- > 0) {
@@ -166,12 +168,13 @@ static void assert_got(uint32_t i)
         if (f.nodes[i].items[a].stage)
             assert_memory_equal(f.nodes[i].stages[a], f.nodes[0].data[a], sizes[a]);
     }
-    assert_int_equal(f.nodes[i].staged, sizes[0] + sizes[1] + sizes[4]); /* what differs, and no more */
+    /* only the differing arrays */
+    assert_int_equal(f.nodes[i].staged, sizes[0] + sizes[1] + sizes[4]);
 }
 
 static const uint32_t all[] = { 0, 1, 2, 3 };
 
-static void what_differs_travels_from_all_holders_and_no_more(void **state)
+static void only_differences_are_transferred(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 40; seed++) {
@@ -183,11 +186,12 @@ static void what_differs_travels_from_all_holders_and_no_more(void **state)
         for (uint32_t i = 0; i < 3; i++)
             assert_true(f.nodes[i].t.bytes_sent > 0);
         for (uint64_t k = 0; k < sizes[0]; k++)
-            assert_int_equal(f.nodes[4].data[0][k], (uint8_t)(k * 7 + 1));     /* ours is as it was */
+            /* the original is unchanged */
+            assert_int_equal(f.nodes[4].data[0][k], (uint8_t)(k * 7 + 1));
     }
 }
 
-static void a_piece_that_is_spoilt_is_asked_for_again(void **state)
+static void corrupted_piece_is_requested_again(void **state)
 {
     uint64_t spoilt = 0;
 
@@ -203,7 +207,7 @@ static void a_piece_that_is_spoilt_is_asked_for_again(void **state)
     assert_true(spoilt > 20);
 }
 
-static void a_holder_that_dies_is_replaced_by_the_next_plan(void **state)
+static void dead_holder_is_replaced(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 40; seed++) {
@@ -219,7 +223,7 @@ static void a_holder_that_dies_is_replaced_by_the_next_plan(void **state)
     }
 }
 
-static void a_silent_holder_is_asked_no_more(void **state)
+static void silent_holder_is_not_queried_again(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -248,8 +252,9 @@ static void a_silent_holder_is_asked_no_more(void **state)
     assert_got(4);
 }
 
-/* Messages on their way are lost now and then, with the connection between two that live; both ask again over the next one. */
-static void what_a_cut_connection_has_lost_is_asked_for_again(void **state)
+/* Messages in flight are lost from time to time, with the connection between two living nodes; both
+ * request again over the next one. */
+static void data_of_cut_connection_is_resent(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 40; seed++) {
@@ -266,8 +271,8 @@ static void what_a_cut_connection_has_lost_is_asked_for_again(void **state)
     }
 }
 
-/* Node 3 has another content, and is said to hold what won; or node 1 has changed an array since. */
-static void who_sends_what_is_not_so_is_found_among_those_who_do_not(void **state)
+/* Node 3 has another content, but is listed as a holder; or node 1 has changed an array since. */
+static void lying_sender_is_found(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++) {
@@ -285,7 +290,7 @@ static void who_sends_what_is_not_so_is_found_among_those_who_do_not(void **stat
     }
 }
 
-static void with_false_holders_only_the_vote_is_bad(void **state)
+static void false_holders_fail_only_the_vote(void **state)
 {
     (void)state;
     begin(1);
@@ -299,7 +304,7 @@ static void with_false_holders_only_the_vote_is_bad(void **state)
     assert_got(4);
 }
 
-static void without_memory_the_vote_is_that_it_cannot(void **state)
+static void missing_memory_votes_unable(void **state)
 {
     (void)state;
     begin(1);
@@ -310,7 +315,7 @@ static void without_memory_the_vote_is_that_it_cannot(void **state)
     assert_int_equal(f.nodes[4].votes, 1);
 }
 
-static void who_has_received_can_send(void **state)
+static void receivers_become_senders(void **state)
 {
     struct tt_hash content;
 
@@ -325,13 +330,14 @@ static void who_has_received_can_send(void **state)
     tt_transfer_plan(&f.nodes[3].t, TT_SYNC_RECEIVES, &content, (uint32_t[]){ 4 }, 1, f.now_ns);
     deliver(UINT32_MAX);
     assert_got(3);
-    plan(4, all, 1);        /* asked again, it says so again */
+    plan(4, all, 1);        /* requested again, it replies the same */
     assert_int_equal(f.nodes[4].votes, 2);
     assert_int_equal(f.nodes[4].vote, TT_SYNC_GOT);
 }
 
-/* Every header byte at its extremes, cut anywhere: false, or dropped, never read past its end (sanitizers). */
-static void what_no_member_would_say_is_refused(void **state)
+/* Every header byte at its limits, truncated anywhere: returns false, or drops it, without reading
+ * past its end (sanitizers). */
+static void invalid_messages_are_refused(void **state)
 {
     static uint8_t data[FULL];
     uint32_t refused = 0;
@@ -362,16 +368,16 @@ static void what_no_member_would_say_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_differs_travels_from_all_holders_and_no_more),
-        cmocka_unit_test(a_piece_that_is_spoilt_is_asked_for_again),
-        cmocka_unit_test(a_holder_that_dies_is_replaced_by_the_next_plan),
-        cmocka_unit_test(a_silent_holder_is_asked_no_more),
-        cmocka_unit_test(what_a_cut_connection_has_lost_is_asked_for_again),
-        cmocka_unit_test(who_sends_what_is_not_so_is_found_among_those_who_do_not),
-        cmocka_unit_test(with_false_holders_only_the_vote_is_bad),
-        cmocka_unit_test(without_memory_the_vote_is_that_it_cannot),
-        cmocka_unit_test(who_has_received_can_send),
-        cmocka_unit_test(what_no_member_would_say_is_refused),
+        cmocka_unit_test(only_differences_are_transferred),
+        cmocka_unit_test(corrupted_piece_is_requested_again),
+        cmocka_unit_test(dead_holder_is_replaced),
+        cmocka_unit_test(silent_holder_is_not_queried_again),
+        cmocka_unit_test(data_of_cut_connection_is_resent),
+        cmocka_unit_test(lying_sender_is_found),
+        cmocka_unit_test(false_holders_fail_only_the_vote),
+        cmocka_unit_test(missing_memory_votes_unable),
+        cmocka_unit_test(receivers_become_senders),
+        cmocka_unit_test(invalid_messages_are_refused),
     };
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);
 

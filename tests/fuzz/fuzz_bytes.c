@@ -1,5 +1,6 @@
-/* The reader of foreign bytes: whatever comes in, no read goes past the end, an error stays, and what was read of a valid
- * message writes back to the same bytes. The first half of the input says what to read, the second is read. */
+/* The reader of received bytes: no read goes past the end, an error persists, and a valid message
+ * is written back to the same bytes. The first half of the input selects what to read from the
+ * second half. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

@@ -1,6 +1,7 @@
-/* Messages over a stream, said by somebody who says anything. The first byte chooses: bit 0, whether the stream is TLS (what is then said comes
- * before any handshake), bits 1..7 how the rest is cut into pieces. Whatever comes, no message is longer than allowed, a plain one is exactly
- * what the bytes say, and what has ended stays so. */
+/* Messages over a stream from a peer that sends anything. First byte: bit 0, whether the stream
+ * is TLS (then the input precedes any handshake), bits 1..7 how the rest is split into pieces.
+ * No message is longer than permitted, a plain one equals its bytes, and an ended channel stays
+ * ended. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,7 +26,7 @@ static struct tt_secure *secure_of(enum tt_secure_mode mode)
     return all[mode];
 }
 
-/* What has been said, and how much of it was given as messages. */
+/* The sent bytes, and how many of them were delivered as messages. */
 struct said {
     const uint8_t *data;
     size_t at;
@@ -40,7 +41,7 @@ static void check(struct said *s, const uint8_t *message, size_t bytes)
     s->at += 4 + bytes;
 }
 
-/* Takes what is there; whether the channel goes on. */
+/* Reads the available messages; returns whether the channel continues. */
 static bool take(struct tt_channel *c, struct said *s)
 {
     const void *message;

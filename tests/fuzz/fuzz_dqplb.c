@@ -1,5 +1,6 @@
-/* DQPLB with a peer that says what it likes. The input: two bytes for the window and the lanes, how they are chosen and bounded; then words of a sender, five bytes each (a lane and
- * the word), up to a byte of 0xff; then what a receiver does to a sender: what completes, lanes that go down and up, reports. */
+/* DQPLB with a peer that sends anything. The input: two bytes for the window and the lanes, their
+ * selection and limits; then words of a sender, five bytes each (a lane and the word), up to a byte
+ * of 0xff; then events at a sender: completions, lanes that go down and up, reports. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -8,9 +9,10 @@
 #include "base/status.h"
 #include "wire/dqplb.h"
 
-static void hear(struct tt_reader *in, uint32_t window)
+static void receive_words(struct tt_reader *in, uint32_t window)
 {
-    uint64_t *words = malloc(2 * TT_DQPLB_WORDS(window) * sizeof *words);       /* on the heap: a sanitizer sees what goes past it */
+    /* on the heap: sanitizers detect overruns */
+    uint64_t *words = malloc(2 * TT_DQPLB_WORDS(window) * sizeof *words);
     struct tt_dqplb_receiver r;
     uint64_t notified = 0, came = 0;
     uint8_t lane;
@@ -91,7 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     tt_reader_init(&in, data, bytes);
     window = 1u << tt_read_u8(&in) % 9;
     lanes = tt_read_u8(&in);
-    hear(&in, window);
+    receive_words(&in, window);
     answer(&in, window, 1 + lanes % TT_DQPLB_LANES_MAX, lanes / TT_DQPLB_LANES_MAX);
     return 0;
 }

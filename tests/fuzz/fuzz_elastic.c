@@ -1,11 +1,12 @@
-/* The machines of elastic runs against whoever speaks to them. The first byte says whom we attack:
- *   a coordinator     by several connections, with any frames and with messages that do make sense
- *   a member          by a coordinator that says anything, and by peers that do
- *   a journal         that holds anything
- *   a transfer        of shared state, by holders that send anything and by receivers that ask for it
- *   a survey          of links, by peers that say anything
- * Of the first two some begin within a view, and much of what they are told has the numbers that they expect: else it is hardly looked at.
- * Nothing may be read past its end (sanitizers), and what is believed must make sense. */
+/* The state machines of elastic runs with arbitrary peers. The first byte selects the target:
+ *   a coordinator     with several connections, any frames, and valid messages
+ *   a member          with a coordinator and peers that send anything
+ *   a journal         with any contents
+ *   a transfer        of shared state, with holders and receivers that send anything
+ *   a survey          of links, with peers that send anything
+ * For the first two some inputs start within a view, and many messages have the expected numbers:
+ * otherwise they would be dropped early. No read goes past an end (sanitizers), and accepted data
+ * is valid. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -45,7 +46,7 @@ struct world {
     struct tt_ring_link links[MEMBERS];
     struct tt_ring_sample samples[TT_SURVEY_SAMPLES];
     uint8_t filler[TT_SURVEY_CHUNK_BYTES];
-    uint64_t attempts;          /* calls that members have made */
+    uint64_t attempts;          /* number of members' calls */
     uint8_t list[16 * ARRAYS], coming[16 * ARRAYS], arrays[ARRAYS][ARRAY_BYTES], stages[ARRAYS][ARRAY_BYTES];
 };
 
@@ -96,7 +97,7 @@ static void on_member_act(void *context, const struct tt_member_act *act)
 
 static void coord_init(struct world *w)
 {
-    static void *ring; /* kept: each input finds it as the one before left it */
+    static void *ring; /* kept between inputs */
     const struct tt_coord_conf conf = { .run = "r",
                                         .lease_ns = TT_SECOND,
                                         .grace_ns = TT_SECOND / 4,
@@ -122,7 +123,7 @@ static void coord_event(struct world *w, uint8_t kind, struct conn *c, const voi
 
 typedef void fit_fn(struct world *w, struct tt_elmsg *m, uint8_t byte);
 
-/* What a message has to the coordinator as it stands. */
+/* Adapts a message to the state of the coordinator. */
 static void fit_coordinator(struct world *w, struct tt_elmsg *m, uint8_t byte)
 {
     static const uint8_t kinds[] = { TT_ELMSG_JOIN,    TT_ELMSG_CALL,     TT_ELMSG_CALL,   TT_ELMSG_CALL,
@@ -161,7 +162,7 @@ static void fit_coordinator(struct world *w, struct tt_elmsg *m, uint8_t byte)
     m->op = (struct tt_op_name){ .n = 1, .tag = byte / 64u };
 }
 
-/* What a message has to the member as it stands. */
+/* Adapts a message to the state of the member. */
 static void fit_member(struct world *w, struct tt_elmsg *m, uint8_t byte)
 {
     static const uint8_t kinds[] = { TT_ELMSG_WELCOME, TT_ELMSG_ALIVE,    TT_ELMSG_NEWS,   TT_ELMSG_PROPOSE,
@@ -195,7 +196,8 @@ static void fit_member(struct world *w, struct tt_elmsg *m, uint8_t byte)
     m->op = (struct tt_op_name){ .n = 1, .tag = byte / 64u };
 }
 
-/* A message of a kind, with the input's bytes for its fields. fit: and then what fits; NULL: nothing does. */
+/* Creates a message of a kind, with the input's bytes as fields. fit: adapts it; NULL: no
+ * adaptation. */
 static size_t shaped(uint8_t *out, size_t cap, const uint8_t *data, size_t bytes, struct world *to, fit_fn *fit)
 {
     struct tt_elmsg m = { .nroles = 1, .text = "r" };
@@ -224,7 +226,7 @@ static size_t shaped(uint8_t *out, size_t cap, const uint8_t *data, size_t bytes
         is_view = m.kind == TT_ELMSG_VIEW || m.kind == TT_ELMSG_PROPOSE;
         n = is_view ? 1 + n % 4 : m.kind == TT_ELMSG_LINKS && n > 1 ? NCONNS : n % 3;
         first = 1 + (is_view ? 0 : b[5] / 64u);
-        m.hash.word[0] = m.keys.word[0] = b[5] % 8 == 0; /* else calls hardly ever come together */
+        m.hash.word[0] = m.keys.word[0] = b[5] % 8 == 0; /* otherwise calls hardly ever match */
         m.most = 0;
     }
     tt_elmsg_begin(&w, out, cap, &m);
@@ -255,7 +257,7 @@ static void say(struct world *w, struct conn *c, const struct tt_elmsg *m, uint6
     coord_event(w, TT_COORD_EV_FRAME, c, message, tt_elmsg_write(message, sizeof message, m), now_ns);
 }
 
-/* One of each connection is in the first view. */
+/* One member of each connection is in the first view. */
 static void gather(struct world *w, uint32_t nroles, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < NCONNS; i++) {
@@ -279,8 +281,8 @@ static void gather(struct world *w, uint32_t nroles, uint64_t now_ns)
     tt_assert(w->c.epoch == 1 && tt_coord_count(&w->c, TT_COORD_IN_VIEW) == NCONNS);
 }
 
-/* {what u8, bytes u8, data}: what's lower bits choose the connection, the upper ones what happens on it. within: the first view, of so many roles; 0: nothing
- * has happened. */
+/* {what u8, bytes u8, data}: what's lower bits select the connection, the upper ones the event.
+ * within: the first view, with this number of roles; 0: initial state. */
 static void attack_coordinator(struct world *w, uint32_t within, const uint8_t *data, size_t bytes)
 {
     uint8_t message[1024];
@@ -316,8 +318,8 @@ static void attack_coordinator(struct world *w, uint32_t within, const uint8_t *
     }
 }
 
-/* What a member of the view says of an operation: of the one that is under way, or the next. */
-static size_t said_by_peer(const struct world *w, uint8_t *out, uint8_t what, uint8_t n)
+/* A message of another member about an operation: the current one, or the next. */
+static size_t peer_message(const struct world *w, uint8_t *out, uint8_t what, uint8_t n)
 {
     const uint16_t tag = n % 4;
     struct tt_writer to;
@@ -334,8 +336,8 @@ static size_t said_by_peer(const struct world *w, uint8_t *out, uint8_t what, ui
     return tt_writer_bytes(&to);
 }
 
-/* What its own program and connections tell it, beside calls and operations. */
-static void tell_member(struct world *w, uint8_t what, uint8_t n, uint64_t now_ns)
+/* Events from its own program and connections, except calls and operations. */
+static void member_event(struct world *w, uint8_t what, uint8_t n, uint64_t now_ns)
 {
     static const struct tt_ring_link links[MEMBERS];
     const struct tt_elmsg head = { .number = 1 + n % 4u, .value = 1 << 20 };
@@ -371,7 +373,7 @@ static void tell_member(struct world *w, uint8_t what, uint8_t n, uint64_t now_n
     }
 }
 
-/* It is in a view of four. */
+/* Admits it to a view of four. */
 static void admit(struct world *w, uint64_t now_ns)
 {
     const struct tt_elmsg welcome = { .kind = TT_ELMSG_WELCOME, .id = 1, .value = TT_SECOND },
@@ -390,7 +392,7 @@ static void admit(struct world *w, uint64_t now_ns)
     tt_assert(w->m.epoch == 1 && w->m.nranks == 4 && !w->m.over);
 }
 
-/* {what u8, bytes u8, data}: what's lower bits say what happens. */
+/* {what u8, bytes u8, data}: what's lower bits select the event. */
 static void attack_member(struct world *w, bool within, const uint8_t *data, size_t bytes)
 {
     struct tt_member_conf conf = { .run = "r",
@@ -418,7 +420,7 @@ static void attack_member(struct world *w, bool within, const uint8_t *data, siz
         const bool fits = within && what % 8 == 7, mail = within && what % 8 == 1;
         const size_t asked = fits                 ? 6
                              : within && what % 8 ? 0
-                                                  : n, /* nothing else that happens in a view has data */
+                                                  : n, /* no other event in a view has data */
             have = asked < (size_t)(r.end - r.at) ? asked : (size_t)(r.end - r.at);
 
         now_ns += (uint64_t)n * (within ? TT_MS / 8 : TT_MS);
@@ -427,7 +429,7 @@ static void attack_member(struct world *w, bool within, const uint8_t *data, siz
         if (what % 8 == 0)
             tt_member_frame(&w->m, r.at, have, now_ns);
         else if (mail)
-            tt_member_peer(&w->m, what >> 4 & 3, message, said_by_peer(w, message, what, n), now_ns);
+            tt_member_peer(&w->m, what >> 4 & 3, message, peer_message(w, message, what, n), now_ns);
         else if (what % 8 == 1)
             tt_member_peer(&w->m, what >> 4, r.at, have, now_ns);
         else if (what % 8 == 2)
@@ -437,7 +439,7 @@ static void attack_member(struct world *w, bool within, const uint8_t *data, siz
         else if (what % 8 == 6 && what & 0x40)
             tt_member_inside(&w->m, &(struct tt_op_name){ .tag = n }, now_ns);
         else if (what % 8 == 6 && within)
-            tell_member(w, what, n, now_ns);
+            member_event(w, what, n, now_ns);
         else if (what % 8 == 3 && tt_member_begin(&w->m, n, now_ns) == TUTTI_OK && what & 0x40)
             tt_member_may_settle(&w->m, n, 8);
         else if (what % 8 == 3 && w->m.ops[n].may_settle && w->m.ops[n].state == TT_OP_PENDING)
@@ -502,7 +504,8 @@ static void on_transfer_act(void *context, const struct tt_transfer_act *act)
             tt_assert(w->items[i].here && w->items[i].got <= w->items[i].bytes);
 }
 
-/* A message as members send it: {flags, array, offset, bytes u8}. What won is arrays of zeros. Returns its bytes. */
+/* A message as sent by members: {flags, array, offset, bytes u8}. The winning content is arrays of
+ * zeros. Returns its size. */
 static size_t shaped_piece(uint8_t *out, size_t cap, const uint8_t *theirs, const uint8_t *data, size_t have)
 {
     const uint8_t flags = have > 0 ? data[0] : 0;
@@ -537,7 +540,7 @@ static size_t shaped_piece(uint8_t *out, size_t cap, const uint8_t *theirs, cons
     return tt_writer_bytes(&w) + bytes;
 }
 
-/* {what u8, bytes u8, data}: a plan, time, anything, or what is like a message. */
+/* {what u8, bytes u8, data}: a plan, time, anything, or something similar to a message. */
 static void attack_transfer(struct world *w, const uint8_t *data, size_t bytes)
 {
     static uint8_t message[TT_TRANSFER_HEAD_BYTES + 2 * TT_HASH_BLOCK_BYTES];
@@ -599,7 +602,7 @@ static void on_survey_act(void *context, const struct tt_survey_act *act)
     tt_assert(act->rank < w->p.conf.nranks && act->rank != w->p.conf.rank);
 }
 
-/* {what u8, bytes u8, data}: what's lower bits say who speaks, the upper ones what happens. */
+/* {what u8, bytes u8, data}: what's lower bits select the sender, the upper ones the event. */
 static void attack_survey(struct world *w, const uint8_t *data, size_t bytes)
 {
     const struct tt_survey_conf conf = { .epoch = 1,
@@ -639,7 +642,7 @@ static void attack_survey(struct world *w, const uint8_t *data, size_t bytes)
         case 3:
             tt_survey_peer_says(&w->p, rank, r.at, have, now_ns);
             break;
-        default: /* {kind, number, value} as members say them, with as many bytes of data */
+        default: /* {kind, number, value} as in members' messages, with this number of data bytes */
             tt_writer_init(&w2, message, sizeof message);
             tt_write_u8(&w2, TT_ELASTIC_VERSION);
             tt_write_u8(&w2, (uint8_t)(0xa0 + (have > 0 ? r.at[0] % 10 : 0)));

@@ -1,21 +1,22 @@
-/* An etcd that answers anything. The first byte says what is asked: a journal is read, a write is answered, or it is looked who leads; then come the answers,
- * each up to a zero. With the byte's highest bit the rest are records instead. Nothing outside of an answer is read, whoever is told to lead has a name, and
- * records that are given lie within what was read. */
+/* An etcd with arbitrary replies. The first byte selects the request: reading a journal, a write,
+ * or a query for the leader; then come the replies, each up to a zero. With the byte's highest bit
+ * the rest are records instead. No read goes outside a reply, a reported leader has a name, and
+ * returned records are within the data read. */
 #include <json-c/json.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* No server: what asks one asks the input. */
+/* Without a server: requests are answered from the input. */
 #define tt_etcd_call answer_from_input
 #define tt_etcd_why why_from_input
 #include "../../src/coordinator/etcd_lead.c"
 #include "../../src/coordinator/journal_etcd.c"
 
-static const char *at, *end;    /* answers that are left; a zero is behind them */
+static const char *at, *end;    /* remaining replies, followed by a zero */
 
-/* As the client does: only an object is an answer. */
+/* As in the client: only an object is a reply. */
 tutti_status answer_from_input(struct tt_etcd *e, const char *method, struct json_object *request, uint64_t deadline_ns,
                                struct json_object **out)
 {
@@ -65,7 +66,7 @@ static bool take_none(void *context, const void *data, size_t bytes)
     return true;
 }
 
-/* On the heap, where a sanitizer sees what goes past them. */
+/* On the heap, where sanitizers detect overruns. */
 static void read_records(const uint8_t *data, size_t bytes)
 {
     uint8_t *copy = malloc(bytes + 1);

@@ -1,5 +1,6 @@
-/* Addresses and ranges of ports that say anything; the first byte says which of both. An address that is believed is what its host and port say when they
- * are put together again, and an IPv6 one is not believed without its brackets. A range that is believed goes up, and is what its ends say. */
+/* Arbitrary addresses and ranges of ports; the first byte selects which. An accepted address equals
+ * its host and port when formatted again, and an IPv6 one needs brackets. An accepted range is
+ * ascending, and equals its formatted ends. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* Lists and files of hosts that say anything. Hosts that are believed have names and possible slots, and ranks are placed on hosts that are
- * there, no more on one than it has slots. The first byte says whether it is a list or a file, and how many ranks there are. */
+/* Arbitrary lists and files of hosts. Accepted hosts have names and valid slots, and ranks are
+ * placed only on these, at most as many as slots. The first byte selects a list or a file, and the
+ * number of ranks. */
 #include "../../tools/run_place.c"
 
 #include <stddef.h>
@@ -52,7 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (bytes < 1 || bytes > TEXT_BYTES_MAX)
         return 0;
     if (!nowhere)
-        stderr = nowhere = fopen("/dev/null", "w");     /* what it says; sanitizers write to the descriptor */
+        stderr = nowhere = fopen("/dev/null", "w");     /* its messages; sanitizers write to the
+                                                           descriptor */
     memcpy(text, data + 1, bytes - 1);
     text[bytes - 1] = 0;
     ok = data[0] & 1 ? read_file(&h, text, bytes - 1) : hosts_parse(&h, "fuzz", text);

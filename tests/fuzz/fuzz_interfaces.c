@@ -1,5 +1,6 @@
-/* Rules for interfaces (TUTTI_INTERFACES) that say anything, and names that are anything: the rule up to the first zero, then the name. A rule and its
- * negation never agree, the name alone lets itself through, and one more word only lets more through. */
+/* Arbitrary rules for interfaces (TUTTI_INTERFACES), and arbitrary names: the rule up to the first
+ * zero, then the name. A rule and its negation never agree, a rule with only the name matches it,
+ * and an additional word never excludes more. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 
 #define TEXT_BYTES_MAX 512
 
-/* The name's own rule; none for names with a comma, or that begin as rules do. */
+/* The rule with only that name; none for names with a comma, or that start like rules. */
 static void check_alone(const char *name)
 {
     char rule[TEXT_BYTES_MAX + 2];

@@ -1,5 +1,6 @@
-/* TUTTI_LANE_BYTES that says anything. What is believed is within the bounds at every distance, and says the same again when it is written
- * out; what is not says where, and leaves the table alone. */
+/* Arbitrary TUTTI_LANE_BYTES. Accepted values are within the limits at every distance, and equal
+ * when formatted and parsed again; otherwise the error has the position, and the table is
+ * unchanged. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 
 #define TEXT_BYTES_MAX 512
 
-/* All distances but oneself, for which there is no word. */
+/* All distances except self, which has no word. */
 static void check_again(const struct tt_lane_limits *l)
 {
     char text[TEXT_BYTES_MAX];

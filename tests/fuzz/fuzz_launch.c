@@ -1,5 +1,6 @@
-/* Who we are and where we meet, from an environment that says anything: lines NAME=value. What is believed makes sense, and all text
- * in it ends. Then the text and the bytes of an id: what is one can be written and read again. */
+/* Rank and rendezvous from an arbitrary environment: lines NAME=value. Accepted results are valid,
+ * with terminated strings. Then the text and the bytes of an id: a valid one can be written and
+ * read again. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* Where a coordinator is to listen, as any text. No name is looked up, and nobody listens. What is not believed is told with the text; of what is, each address is one
- * that can be shown, and only where all are of this host nobody else reaches it. */
+/* Arbitrary text as the address on which a coordinator listens. No name is resolved, and no socket
+ * is opened. An error contains the text; each accepted address can be formatted, and only if all
+ * are local, no other host can connect. */
 #include <netdb.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,7 +18,7 @@ static tutti_status look_up_numbers(const char *host, const char *port, int flag
 
 #include "base/log.h"
 
-#define TEXT_BYTES_MAX 400  /* all of it is in the sentence that tells of it */
+#define TEXT_BYTES_MAX 400  /* the error contains all of it */
 
 static bool is_near(const char *where)
 {

@@ -1,6 +1,7 @@
-/* The mailbox of a peer that writes what it likes into our link region, while we read it: no message reaches past the region, and
- * reading on always makes progress. The input: where the reader stands (the lowest bit of its units also says whether the mailbox is mapped), then cells, each behind a byte
- * that says whether it is given the number that the reader expects, else it would hardly ever be looked at. */
+/* The mailbox of a peer that writes anything to our link region, while it is read: no message
+ * extends past the region, and reading always makes progress. The input: the position of the reader
+ * (the lowest bit of its units selects a mapped mailbox), then cells, each after a byte that
+ * selects whether it gets the expected number, because otherwise it would hardly ever be read. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@ static uint32_t read_u32(const uint8_t *at)
     return v;
 }
 
-/* Looks at the payload, as an operation would: at a byte of each line, and the last. */
+/* Reads the payload like an operation: a byte of each line, and the last. */
 static void look(const struct tt_mailbox *box, const struct tt_mail *m)
 {
     const uint8_t *at = m->payload;
@@ -47,7 +48,7 @@ static void read_cells(struct tt_mailbox *box, const uint8_t *data, size_t bytes
         tt_assert(st == TUTTI_OK || st == TUTTI_PENDING || st == TUTTI_ERR_PROTOCOL);
         if (st == TUTTI_OK) {
             look(box, &m);
-            memset(cell, data[0], TT_UNIT);     /* the peer goes on writing */
+            memset(cell, data[0], TT_UNIT);     /* the peer continues to write */
             look(box, &m);
             tt_mail_drop(box, &m);
             tt_assert(box->got.cells == next);
@@ -71,7 +72,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static const struct tt_wire_ops ops = { .name = "fuzz", .post = post };
     static struct tt_wire wire = { .ops = &ops };
-    static uint8_t *region;     /* on the heap, so that a sanitizer sees what goes past it; not cleared: it is the peer's to write */
+    static uint8_t *region;     /* on the heap, where sanitizers detect overruns; not cleared,
+                                   because the peer may write to it */
     struct tt_mailbox box;
     struct tt_link link = { .theirs = { .wire = &wire, .bytes = TT_LINK_BYTES } };
 

@@ -1,5 +1,6 @@
-/* Tiles of a layer of experts, from a peer that says what it likes: what is read lies in the tile, and experts are held here. The input: four bytes that say what the
- * layer is like, then how many tiles are said to come, then the tile. */
+/* Tiles of a layer of experts, from a peer that sends anything: reads stay within the tile, and
+ * experts are local. The input: four bytes for the layer, then the announced number of tiles, then
+ * the tile. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -49,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     memcpy(&ntiles, data + 4, sizeof ntiles);
     data += 8;
     bytes -= 8;
-    tile = calloc(1, v.tile_bytes);         /* on the heap, so that a sanitizer sees what goes past it */
+    tile = calloc(1, v.tile_bytes);         /* on the heap, where sanitizers detect overruns */
     tt_assert(tile);
     memcpy(tile, data, bytes < v.tile_bytes ? bytes : v.tile_bytes);
     st = tutti_moe_check(&v, tile, ntiles);

@@ -1,6 +1,7 @@
-/* What comes over the ofi wire: records, which anybody may send who finds the endpoint, hellos, and the blobs of addresses and keys. Whatever the bytes,
- * nothing outside of them is read, and what is accepted keeps the promises that the wire relies on: it writes back to the same bytes, no range
- * wraps, no payload is longer than what came or than a slot has, no name longer than its room. */
+/* Input of the ofi transport: records, which any process that finds the endpoint can send, hellos,
+ * and the blobs of addresses and keys. No read goes outside of them, and accepted data has the
+ * properties that the transport relies on: it is written back to the same bytes, no range wraps, no
+ * payload exceeds the received data or a slot, no name exceeds its space. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 #include "base/status.h"
 #include "wire/ofi_frame.h"
 
-/* In memory of just that size, so that a sanitizer sees a byte too far. */
+/* In memory of exactly that size, so that sanitizers detect overruns. */
 static void record(const uint8_t *data, size_t bytes)
 {
     static const uint64_t applied[TT_OFI_LANES] = { 7, UINT64_MAX };
@@ -76,7 +77,7 @@ static void blobs(const uint8_t *data, size_t bytes)
     }
 }
 
-/* The first byte says which parser. */
+/* The first byte selects the parser. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     if (bytes == 0)

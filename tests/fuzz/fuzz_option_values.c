@@ -1,5 +1,5 @@
-/* Values of options that say anything; the first byte says of which kind, the next two which numbers may be. A value is refused, or within its bounds, and
- * lists have no more than they may. */
+/* Arbitrary values of options; the first byte selects the kind, the next two the permitted range. A
+ * value is refused, or within its range, and lists have at most the permitted length. */
 #include <argp.h>
 #include <ctype.h>
 #include <setjmp.h>
@@ -88,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static void (*const takes[])(const struct given *) = { take_number,  take_real,  take_size, take_sweep,
                                                            take_numbers, take_sizes, take_wires };
-    static char text[TEXT_BYTES_MAX + 1];   /* it outlives the jump */
+    static char text[TEXT_BYTES_MAX + 1];   /* static, because it must survive the jump */
     struct given g = { .text = text };
 
     if (bytes < 3 || bytes > TEXT_BYTES_MAX)

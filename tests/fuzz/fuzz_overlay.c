@@ -1,5 +1,6 @@
-/* The flood machine against neighbours that say anything: {link u8, bytes u8, data}, the data going into that link's stream. What is
- * delivered must be possible, a rank is lost once, and nothing is sent over a link that was let go. */
+/* The flood state machine with neighbours that send anything: {link u8, bytes u8, data}, where the
+ * data goes to that link's stream. Deliveries are possible ones, a rank is lost once, and nothing
+ * is sent over a dropped link. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -28,7 +29,7 @@ static void step(struct tt_flood *f, const struct tt_flood_event *ev, bool *lost
     }
 }
 
-/* Bytes come on a link; whole frames go to the machine. */
+/* Bytes arrive on a link; complete frames go to the state machine. */
 static void come(struct tt_flood *f, struct tt_framer *in, uint32_t link, const uint8_t *data, size_t bytes, bool *lost)
 {
     struct tt_flood_event ev = { .kind = TT_FLOOD_EV_FRAME, .link = link };

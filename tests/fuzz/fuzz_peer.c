@@ -1,8 +1,9 @@
-/* A peer of a running job that writes anything into what it shares with us, while operations run: messages of every kind, offers of
- * memory, words that say what has landed and what was consumed. The wire is a stand-in that brings all that to where a real one
- * would. Whatever comes, nothing is read or written past its end, every put stays within the key that it names, and all operations end
- * when their context closes. The input: {operations u8, bytes u8}, then a stream of {op u8, fields}; bits of the op say what is put right
- * first, else hardly anything would be looked at. */
+/* A peer of a running job that writes anything to the memory that it shares with this rank, while
+ * operations run: messages of every kind, keys of memory, words with arrivals and credit. The
+ * transport is a stand-in that delivers all of it like a real one. No access goes past an end,
+ * every put stays within its key, and all operations end when their context closes. The input:
+ * {operations u8, bytes u8}, then a stream of {op u8, fields}; bits of the op select what is made
+ * valid first, because otherwise hardly anything would be processed. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -29,9 +30,9 @@ enum { OTHER_PEER = 1 << 2, OTHER_OP = 1 << 3, SAME_DESC = 1 << 4, SAME_KEY = 1 
 static const uint64_t sizes[] = { 0, 64, 4096, 40000 };
 #define NSIZES (sizeof sizes / sizeof *sizes)
 
-/* ---- the wire ---- */
+/* ---- the transport ---- */
 
-/* Registered memory; the wire's own, unless it is the caller's. */
+/* Registered memory; allocated by the transport, unless it belongs to the caller. */
 struct fake_region {
     struct tt_region region;
     struct fake_region *next, **at;
@@ -41,9 +42,9 @@ struct fake_region {
 static struct {
     struct tt_wire base;
     struct fake_region *regions;
-    uint8_t *link[NRANKS];      /* what the peers write */
-    uint8_t *theirs;            /* what we write to rank 2; through posts to the others */
-    uint8_t *mapped;            /* [KEY_BYTES_MAX]: memory of a peer's that is mapped here */
+    uint8_t *link[NRANKS];      /* written by the peers */
+    uint8_t *theirs;            /* written by this rank for rank 2; by posts for the others */
+    uint8_t *mapped;            /* [KEY_BYTES_MAX]: memory of a peer that is mapped here */
     struct tt_done done[DONES_MAX];
     uint32_t ndone;
     bool refuses;
@@ -139,7 +140,7 @@ static void check_desc(const struct tt_desc *d)
     if (d->bytes > 0 && d->key->mapped && from != (uint8_t *)d->key->mapped + d->offset)
         memcpy((uint8_t *)d->key->mapped + d->offset, from, d->bytes);
     else if (d->bytes > 0)
-        tt_assert(memchr(from, 0, d->bytes) || from[d->bytes - 1]);     /* all of it can be read */
+        tt_assert(memchr(from, 0, d->bytes) || from[d->bytes - 1]);     /* all of it is readable */
     if (d->signal_op != TT_SIGNAL_NONE)
         tt_assert(d->signal_offset % 8 == 0 && d->signal_offset + 8 <= d->signal_key->bytes);
 }
@@ -191,7 +192,7 @@ struct scene {
     uint32_t nops;
 };
 
-/* A real engine, whose only wire is the fake one. */
+/* A real engine, whose only transport is the fake one. */
 static void scene_open(struct scene *s)
 {
     static const struct tt_engine_conf conf = { .nranks = NRANKS, .wires = "tcp", .interfaces = "=lo" };
@@ -248,7 +249,7 @@ static const struct tt_algo *algo_of(const struct tt_coll *coll, uint8_t *id)
     return NULL;
 }
 
-/* Kinds whose shape is one number; src and dst of exactly their sizes. */
+/* Kinds whose shape is one number; src and dst have exactly their sizes. */
 static void start(struct scene *s, uint8_t which, uint64_t bytes)
 {
     static const enum tt_coll_kind kinds[] = {
@@ -286,9 +287,10 @@ static void start(struct scene *s, uint8_t which, uint64_t bytes)
     free(s->dst[s->nops]);
 }
 
-/* ---- what the peer does ---- */
+/* ---- actions of the peer ---- */
 
-/* Writes the message where the reader looks next; payload[bytes] is cut at what is left of the ring. */
+/* Writes the message where the reader looks next; payload[bytes] is truncated at the end of the
+ * ring. */
 static void write_mail(struct tt_peer *p, const struct tt_cell *cell, uint8_t type, uint8_t credits,
                        const uint8_t *payload, uint32_t bytes)
 {
@@ -328,7 +330,7 @@ static void mail(struct scene *s, struct tt_peer *p, uint8_t how, struct tt_read
     write_mail(p, &cell, how & GREAT ? type : 1 + type % 5, credits, payload, tt_read_u16(r));
 }
 
-/* Opens a flow to us, with memory that is too small, or somewhere else, or just right. */
+/* Opens a flow to this rank, with memory that is too small, at another address, or correct. */
 static void ready(struct scene *s, struct tt_peer *p, uint8_t how, struct tt_reader *r)
 {
     const struct tt_cell cell = cell_of(s, how | SAME_DESC | SAME_KEY, r);
@@ -343,7 +345,7 @@ static void ready(struct scene *s, struct tt_peer *p, uint8_t how, struct tt_rea
         msg.landing_offset = tt_read_u16(r);
         msg.direct_offset = tt_read_u16(r);
         msg.bytes = tt_read_u32(r);
-        msg.depth = (uint8_t)(1u << msg.handle % 9);    /* 1 << 8 is none */
+        msg.depth = (uint8_t)(1u << msg.handle % 9);    /* 1 << 8 is invalid */
     }
     if (how & SAME_KEY) {
         msg.landing_bytes = msg.direct_bytes = 9;
@@ -357,7 +359,8 @@ static void ready(struct scene *s, struct tt_peer *p, uint8_t how, struct tt_rea
     write_mail(p, &cell, TT_CELL_READY, 0, (const uint8_t *)&msg, sizeof msg - (how & REFUSE ? 1 : 0));
 }
 
-/* A flow word: of a flow that is open, with the right generation and any number; or anything anywhere. */
+/* Writes a flow word: of an open flow, with the right generation and any number; or anything
+ * anywhere. */
 static void word(struct scene *s, struct tt_peer *p, uint8_t how, struct tt_reader *r)
 {
     const struct tt_op *op = s->nops ? s->op[how & OTHER_OP ? s->nops - 1 : 0] : NULL;

@@ -1,5 +1,6 @@
-/* Commands to `tutti perf --interactive` that say anything; the first byte says how many ranks there are. What is believed is a collective that there is,
- * with effort within bounds; else the answer says why not. */
+/* Arbitrary commands to `tutti perf --interactive`; the first byte is the number of ranks. An
+ * accepted command has a known collective and bounded parameters; otherwise the reply has the
+ * cause. */
 #include "../../tools/perf_command.c"
 #include "../../tools/perf_case.c"
 

@@ -1,5 +1,6 @@
-/* Heads of late exchanges, from a peer that says what it likes: what is read lies in the message and in the receive buffer. The input: four bytes of
- * what was declared, then the message. */
+/* Headers of dynamic exchanges, from a peer that sends anything: accepted pieces are within the
+ * message and the receive buffer. The input: four bytes with the declared sizes, then the
+ * message. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     s.rank = data[0] / 32 % s.nranks;
     data += 4;
     bytes -= 4;
-    message = malloc(bytes + 1);        /* on the heap, so that a sanitizer sees what goes past it */
+    message = malloc(bytes + 1);        /* on the heap, where sanitizers detect overruns */
     dst = calloc(1, s.max_total * s.elem_bytes + 1);
     lengths = malloc(s.nsplits * sizeof *lengths);
     list = calloc((s.nsplits + 1) / 2, sizeof *list);

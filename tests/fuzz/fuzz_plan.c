@@ -1,5 +1,5 @@
-/* Plans in JSON that say anything. One that is read has ranks, rounds and steps within bounds; one that is proven, too, can be asked
- * all that an algorithm is asked, for its own size and for others. */
+/* Arbitrary plans in JSON. An accepted one has bounded ranks, rounds and steps; a verified one
+ * supports all functions of an algorithm, for its own size and for others. */
 #include "comm/planfile.h"
 
 #include <stddef.h>

@@ -1,12 +1,12 @@
-/* PMI-1, and the handshake of PMI_PORT, against a launcher that sends any lines. They always end, and our own lines stay
- * single lines. */
+/* PMI-1, and the handshake of PMI_PORT, with a launcher that sends any lines. They always end, and
+ * our own lines stay single lines. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include "base/status.h"
 #include "boot/pmi1.h"
 
-/* Takes the next line of data[*at..bytes); false: there is none, or it is too long. */
+/* Takes the next line of data[*at..bytes). Returns false if there is none, or if it is too long. */
 static bool next_line(const uint8_t *data, size_t bytes, size_t *at, char answer[TT_PMI1_LINE_BYTES])
 {
     const uint8_t *newline;

@@ -1,6 +1,7 @@
-/* The decoder of quantized blocks, whose bytes a peer sends: whatever comes in, it is refused with nothing written, or every value is
- * finite or the one NaN; and what was decoded can be encoded and decoded again. The first four bytes say codec, block,
- * type and count; the count is most often the one that the rest has the length of. */
+/* The decoder of quantized blocks received from a peer: input is refused without output, or every
+ * value is finite or the canonical NaN; and decoded values can be encoded and decoded again. The
+ * first four bytes select codec, block, type and count; the count is mostly that for the length of
+ * the rest. */
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,7 +12,7 @@
 #include "reduce/quant.h"
 #include "reduce/quant_packed.h"
 
-/* The largest count whose encoding is no longer than `bytes`. */
+/* Returns the largest count whose encoding is at most `bytes`. */
 static size_t count_of(const struct tt_quant *q, size_t bytes)
 {
     size_t count = 0;
@@ -43,7 +44,7 @@ static void again(const struct tt_quant *q, float *x, size_t count)
     free(encoded);
 }
 
-/* The buffers have just the bytes they need, so that a sanitizer sees what goes past them. */
+/* The buffers have exactly the required sizes, so that sanitizers detect overruns. */
 static void decode(const struct tt_quant *q, const uint8_t *in, size_t bytes, size_t count, tutti_dtype type)
 {
     const size_t all = count * tutti_dtype_bytes(type);
@@ -67,7 +68,8 @@ static void decode(const struct tt_quant *q, const uint8_t *in, size_t bytes, si
     free(sums);
 }
 
-/* Packed blocks from anybody are decoded and added up, whatever is in them: to numbers or NaN, never past an end. */
+/* Arbitrary packed blocks are decoded and summed to numbers or NaN, without accesses past an
+ * end. */
 static void packed(enum tt_quant_codec codec, const uint8_t *in, size_t bytes, tutti_dtype type)
 {
     const struct tt_packed_step *step;
@@ -78,7 +80,7 @@ static void packed(enum tt_quant_codec codec, const uint8_t *in, size_t bytes, t
 
     tt_assert(defined);
     count = bytes / p.bytes * p.block;
-    count -= count && bytes % p.bytes ? bytes % p.block : 0;        /* the last one maybe in part */
+    count -= count && bytes % p.bytes ? bytes % p.block : 0;        /* the last one may be partial */
     all = count * tutti_dtype_bytes(type);
     values = calloc(1, all + 1);
     sums = malloc(bytes + 1);

@@ -1,5 +1,5 @@
-/* TUTTI_RDMA_GID that says anything. What is believed is an index of a table of GIDs, or a network that has its own address; what is not leaves the
- * choice alone. */
+/* Arbitrary TUTTI_RDMA_GID. An accepted value is an index in a table of GIDs, or a network that
+ * contains its own address; otherwise the setting is unchanged. */
 #include <stdint.h>
 #include <string.h>
 #include "base/status.h"

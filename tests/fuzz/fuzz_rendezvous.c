@@ -1,7 +1,7 @@
-/* The rendezvous against whoever speaks to it. The first byte says whom we attack:
- *   a server      by several connections, with any frames, and with hellos that do know the token
- *   a member      by a server that says anything, and by one that does know the token
- * Nothing may be read past its end (sanitizers), and what is believed must make sense. */
+/* The rendezvous with arbitrary peers. The first byte selects the target:
+ *   a server      with several connections, any frames, and hellos with the right token
+ *   a member      with a server that sends anything, and with one that has the right token
+ * No read goes past an end (sanitizers), and accepted data is valid. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,13 +23,13 @@ static void on_act(void *context, const struct tt_rdv_act *act)
     volatile uint8_t sum = 0;
 
     (void)context;
-    for (size_t i = 0; i < act->bytes; i++)     /* all of it can be read */
+    for (size_t i = 0; i < act->bytes; i++)     /* all of it is readable */
         sum = (uint8_t)(sum + ((const uint8_t *)act->data)[i]);
     if (act->kind == TT_RDV_ACT_CLOSE)
         ((struct conn *)act->conn)->open = false;
 }
 
-/* Writes a body that begins with the proof that whoever knows the token would give: {nonce, mac, said}. */
+/* Writes a body that starts with the proof of a peer that has the token: {nonce, mac, said}. */
 static size_t prove_hello(uint8_t *body, const uint8_t *server_nonce, const uint8_t *said, size_t bytes)
 {
     uint8_t input[2 * TT_NONCE_BYTES + 2048];
@@ -43,7 +43,7 @@ static size_t prove_hello(uint8_t *body, const uint8_t *server_nonce, const uint
     return TT_NONCE_BYTES + TT_MAC_BYTES + bytes;
 }
 
-/* {what u8, bytes u8, data}: what's lower bits choose the connection, the upper ones what happens on it. */
+/* {what u8, bytes u8, data}: what's lower bits select the connection, the upper ones the event. */
 static void attack_server(const uint8_t *data, size_t bytes)
 {
     static const uint8_t secret[TT_SECRET_BYTES] = { 1 };
@@ -80,7 +80,7 @@ static void attack_server(const uint8_t *data, size_t bytes)
         tt_assert(s.ncame <= s.nranks && s.nranks <= 1u << 20);
         r.at += said;
         if (s.nranks > 4096)
-            break;      /* legal, and slow */
+            break;      /* valid, and slow */
     }
     tt_rdv_server_fini(&s);
 }
@@ -116,7 +116,7 @@ static void check_member(const struct tt_rdv_member *m, uint32_t nranks)
     tt_assert(!r.bad && r.at == r.end);
 }
 
-/* The server knows the token: {mac, masked secret, table}, where the table is the input. */
+/* The server has the token: {mac, masked secret, table}, where the table is the input. */
 static size_t prove_table(const struct tt_rdv_member *m, uint8_t *body, const uint8_t *table, size_t bytes)
 {
     uint8_t said[2 * TT_NONCE_BYTES + TT_SECRET_BYTES + TT_MAC_BYTES] = { 0 };

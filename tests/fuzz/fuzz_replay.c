@@ -1,5 +1,5 @@
-/* What says who took part in which exchange of a training run (examples/train/replay.h), and says anything: exchanges that are believed rise in
- * step and have members, each once. */
+/* Arbitrary lists of the contributors to exchanges of a training run (examples/train/replay.h):
+ * accepted exchanges have increasing steps, and distinct members. */
 #include "../../examples/train/replay.c"
 
 #include "base/status.h"
@@ -14,7 +14,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (bytes == 0)
         return 0;
     if (!nowhere)
-        stderr = nowhere = fopen("/dev/null", "w");     /* what it says; sanitizers write to the descriptor */
+        stderr = nowhere = fopen("/dev/null", "w");     /* its messages; sanitizers write to the
+                                                           descriptor */
     r.file = fmemopen((void *)(uintptr_t)data, bytes, "r");
     tt_assert(r.file);
     while (replay_next(&r, &e) > 0) {

@@ -1,4 +1,5 @@
-/* Matrices that say anything. What is believed makes sense, and an order of it is found in few steps, each peer in it once. */
+/* Arbitrary matrices. Accepted ones are valid, and an order with each peer once is found in few
+ * steps. */
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -8,7 +9,7 @@
 #include "elastic/ring_order.h"
 #include "elastic/ring_predict.h"
 
-#define PEERS_MAX 24u       /* that are ordered: larger matrices would make inputs slow */
+#define PEERS_MAX 24u       /* maximum to be ordered: larger matrices would make inputs slow */
 
 static void order(const struct tt_ring_matrix *m)
 {

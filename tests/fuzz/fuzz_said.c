@@ -1,4 +1,5 @@
-/* What another member says, with an operation too, and a member's card: taken whole or not at all, and what is taken is written as it was read. */
+/* Messages of another member, also with an operation, and a member's card: accepted completely or
+ * not at all, and written as they were read. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -34,7 +35,8 @@ static void read_card(const uint8_t *data, size_t bytes)
         tt_assert(tt_member_card_candidates(&card, &card, place, at) <= TT_CARD_ADDRESSES);
 }
 
-/* A number that this member knows, and what others say: any words make news, within bounds, and what they mean is written as it was read. */
+/* A number of this member, and the words of others: any words make bounded news, which are written
+ * as they were read. */
 static void read_news(const uint8_t *data, size_t bytes)
 {
     uint64_t in[TT_NEWS_WORDS], out[TT_NEWS_WORDS], near;

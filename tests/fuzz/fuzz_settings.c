@@ -1,5 +1,6 @@
-/* What a user may say of addresses and ports to a member that joins, as any text; the first byte says whether connections are to stay on this host. No name is
- * looked up. Whatever is believed is an address or a range; what is not is told; and who is to stay on this host does. */
+/* Arbitrary text as addresses and ports of a joining member; the first byte selects whether
+ * connections must stay on this host. No name is resolved. Accepted values are an address or a
+ * range; others are reported; and local ones stay local. */
 #include <netdb.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,7 +33,7 @@ static void check_told(void)
     tt_assert(has_prefix(tutti_last_error(), "tutti_run_join: "));
 }
 
-/* Written as the log does, it is believed again, and the same. */
+/* Formatted as in the log, it is accepted again, with the same value. */
 static void check_address(const struct tt_address *a)
 {
     char text[TT_ADDRESS_TEXT_BYTES];

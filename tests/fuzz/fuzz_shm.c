@@ -1,12 +1,16 @@
-/* The shm wire against processes that connect to it and say anything, with any descriptors, and that write anything into what it shares with
- * them. A stream of {op u8, fields}:
- *   KNOCK     a new connection, and a packet on it        PACKET   a packet on the newest connection
- *   KEY       a key is imported, and what it maps is used SHRINK   what was sent as memory is cut off
- *   ASK       an ask is written and served                LEAVE    the newest connection ends
- *   SHARE     a long ask is served, and its sender says anything of what it has written of it
- *   PERMIT    a region that it may write into is taken back, and it says anything of what it writes
- * Bits of the op say what is put right before it is used, else hardly anything would be looked at. Whatever is believed lies in
- * memory that is there and stays there; an ask changes nothing outside of the regions. */
+/* The shm transport with processes that connect to it and send anything, with any descriptors, and
+ * that write anything to the shared memory. A stream of {op u8, fields}:
+ *   KNOCK     a new connection, and a packet on it        PACKET   a packet on the newest
+ *             connection
+ *   KEY       a key is imported, and its mapping is used  SHRINK   memory that was sent is
+ *             truncated
+ *   ASK       a request is written and served             LEAVE    the newest connection ends
+ *   SHARE     a long request is served, and its sender reports anything about its writes
+ *   PERMIT    a region with write permission is revoked, and the peer reports anything about its
+ *             writes
+ * Bits of the op select what is made valid before its use, because otherwise hardly anything would
+ * be processed. Accepted memory exists and stays mapped; a request changes nothing outside of the
+ * regions. */
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,7 +39,7 @@ struct packet {
 struct scene {
     struct tt_shm *w;
     int fd;                     /* our end of the newest connection; -1 */
-    int sent[SENT_MAX];         /* descriptors that we sent and that are not sealed */
+    int sent[SENT_MAX];         /* descriptors that were sent and that are not sealed */
     uint32_t nsent;
     struct tt_region *own, *shared;
 };
@@ -55,7 +59,7 @@ static void scene_open(struct scene *s)
     tt_assert(tt_wire_shm.open(&w, &conf) == TUTTI_OK);
     s->w = tt_shm_of(w);
     if (tt_wire_shm.reg(w, memory + GUARD_BYTES, REGION_BYTES, &s->own) != TUTTI_OK)
-        s->own = NULL;          /* a system where nobody may read another's memory */
+        s->own = NULL;          /* on systems without access to other processes' memory */
     tt_assert(tt_wire_shm.reg(w, NULL, REGION_BYTES, &s->shared) == TUTTI_OK);
     memset(memory, 0xa5, sizeof memory);
 }
@@ -86,7 +90,7 @@ static void knock(struct scene *s)
     tt_assert(s->fd >= 0 && connect(s->fd, (struct sockaddr *)&to, bytes) == 0);
 }
 
-/* Memory as a peer would send it, sealed against shrinking or not. */
+/* Creates memory as a peer would send it, sealed against shrinking or not. */
 static int make_memory(struct scene *s, bool sealed, uint64_t bytes)
 {
     const int fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -203,7 +207,7 @@ static void ask(struct scene *s, uint8_t op, struct tt_reader *r)
         tt_assert(memory[i] == 0xa5 && memory[GUARD_BYTES + REGION_BYTES + i] == 0xa5);
 }
 
-/* A word of a share: put right in what the peer cannot change, or not. */
+/* Returns a word of a share; optionally valid in the fields that the peer cannot change. */
 static uint64_t share_word(uint64_t now, uint8_t op, struct tt_reader *r)
 {
     return op & HONEST ? (now & ~0xffffffull) | tt_read_u8(r) : now ^ tt_read_u64(r);
@@ -231,7 +235,8 @@ static void share(struct scene *s, uint8_t op, struct tt_reader *r)
         if (op & SEALED || turn > 0)
             atomic_store(&shared->claim, share_word(claim, op, r));
         atomic_store(&shared->written, op & GREAT ? share_word(claim & 0xffffull << 48, op, r) : tt_read_u64(r));
-        atomic_store(&shared->writer.tid, 1u << 30);      /* no thread of ours: that would be waited for */
+        atomic_store(&shared->writer.tid, 1u << 30);      /* no thread of this process, which
+                                                             would be waited for */
         tt_shm_serve(s->w);
     }
     for (size_t i = 0; i < GUARD_BYTES; i++)
@@ -248,7 +253,7 @@ static void permit(struct scene *s, uint8_t op, struct tt_reader *r)
     for (uint32_t i = 0; i < TT_SHM_PERMITS; i++) {
         p = &tt_shm_asks_in(s->w, &peer->mine)->permit[i];
         atomic_store(&p->writing, op & HONEST ? tt_shm_shared_of(s->own)->id : tt_read_u64(r));
-        atomic_store(&p->writer.tid, 1u << 30);    /* no thread of ours, as above */
+        atomic_store(&p->writer.tid, 1u << 30);    /* no thread of this process, as above */
         atomic_store(&p->writer.there[i % 2].iov_len, tt_read_u32(r));
         if (op & GREAT) {
             atomic_store(&p->region, tt_read_u64(r));

@@ -1,6 +1,6 @@
-/* What comes in on a TCP connection: a handshake, then frames; and the blobs of addresses and keys. Whatever the bytes, nothing
- * outside of them is read, and what is accepted keeps the promises that the wire relies on: it writes back to the same bytes, no
- * range wraps, no signal stands where none may. */
+/* Input of a TCP connection: a handshake, then frames; and the blobs of addresses and keys. No read
+ * goes outside of them, and accepted data has the properties that the transport relies on: it is
+ * written back to the same bytes, no range wraps, and there are only permitted signals. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "wire/tcp_frame.h"
 #include "wire/wire.h"
 
-/* The first byte says which parser; the secret is all zeros, so that a fuzzer may find its way in. */
+/* The first byte selects the parser; the secret is all zeros, so that a fuzzer may find it. */
 static const uint8_t secret[16];
 
 static void hello(const uint8_t *data, size_t bytes)
@@ -25,7 +25,7 @@ static void hello(const uint8_t *data, size_t bytes)
     tt_assert(again.from == h.from && again.to == h.to && again.nonce == h.nonce && again.link_bytes == h.link_bytes);
 }
 
-/* As a lane does: header, payload, header, … */
+/* As in a lane: header, payload, header, ... */
 static void frames(const uint8_t *data, size_t bytes)
 {
     uint8_t header[TT_FRAME_BYTES];

@@ -1,4 +1,5 @@
-/* Text of strangers, cleaned: always whole, visible UTF-8 that fits; and cleaning it again changes nothing. */
+/* Cleaning of untrusted text: the result is always valid, printable UTF-8 that fits; and cleaning
+ * it again changes nothing. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

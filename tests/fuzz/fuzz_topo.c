@@ -1,5 +1,5 @@
-/* Descriptions of machines that say anything, and labels. What is believed has a shape within bounds, and every question about it has an
- * answer. The first byte says whether it is a description or labels. */
+/* Arbitrary descriptions of machines, and labels. Accepted ones have bounded shapes, and every
+ * query of them has a result. The first byte selects a description or labels. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
-/* The FIFO of a device, into which kernels may write anything: the proxy gives its sink nothing that is not of the window, and answers or ends. The
- * input: the mode, then triggers of 16 bytes, in the order in which they are written. */
+/* The FIFO of a device, to which kernels may write anything: the proxy passes only valid window
+ * accesses to its sink, and replies or ends. The input: the mode, then triggers of 16 bytes, in the
+ * order of writing. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@ struct world {
     uint8_t words[RANKS];
 };
 
-/* No room now and then. */
+/* Sometimes there is no space. */
 static bool is_full(struct world *w)
 {
     return ++w->calls % 5 == 0;
@@ -92,7 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
             tutti_status st;
             bool any = false;
 
-            tt_assert(turn < 10000);    /* it always takes */
+            tt_assert(turn < 10000);    /* it always accepts */
             tt_proxy_take(&p, &st);
             if (!st && !p.failed)
                 st = tt_proxy_step(&p, 1, &any);

@@ -1,5 +1,6 @@
-/* Tune files that say anything, and what rank 0 tells of its own likewise. One that is read can be asked about any call: what it answers fits the call, and its segments are such as the
- * engine takes. Written again, it reads as the same. */
+/* Arbitrary tune files, also as sent by rank 0. An accepted one can be queried for any call: the
+ * result supports the call, and its segments are valid for the engine. Written and read again, it
+ * is equal. */
 #include "comm/tunes.h"
 
 #include <stdio.h>

@@ -1,6 +1,7 @@
-/* What a peer writes for the verbs wire: records, greetings, hellos of queue pairs, and the blobs of addresses and keys. Whatever the bytes, nothing
- * outside of them is read, and what is accepted keeps the promises that the wire relies on: it writes back to the same bytes, no
- * range wraps, no payload is longer than a slot has. */
+/* Data written by a peer of the verbs transport: records, greetings, hellos of queue pairs, and the
+ * blobs of addresses and keys. No read goes outside of them, and accepted data has the properties
+ * that the transport relies on: it is written back to the same bytes, no range wraps, no payload
+ * exceeds a slot. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -76,7 +77,7 @@ static void blobs(const uint8_t *data, size_t bytes)
     }
 }
 
-/* The first byte says which parser. */
+/* The first byte selects the parser. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     if (bytes == 0)

@@ -1,4 +1,5 @@
-/* Files that say what lies between the hosts of a WAN testbed. What is believed is within bounds, and says the same when it is written. */
+/* Arbitrary files with the network of a WAN testbed. Accepted matrices are bounded, and equal when
+ * written and read again. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

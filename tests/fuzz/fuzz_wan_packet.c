@@ -1,5 +1,5 @@
-/* Packets that a host sends into a WAN testbed: whatever they are, what arrives and what does not add up, and nothing is read or written that
- * is not there. The first byte says what the net is like, the second how large a piece is. */
+/* Arbitrary packets sent by a host of a WAN testbed: arrivals and drops add up, and no access is
+ * out of bounds. The first byte selects the net, the second the size of pieces. */
 #include <stdlib.h>
 
 #include "base/clock.h"

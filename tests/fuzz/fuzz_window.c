@@ -1,5 +1,6 @@
-/* Messages of windows, from a peer that says what it likes: what is read is what was written, and what is done lies in the window. The input: the
- * size of the window, then messages, each behind two bytes with its length. */
+/* Messages of windows, from a peer that sends anything: they are read as written, and accesses are
+ * within the window. The input: the size of the window, then messages, each after two bytes with
+ * its length. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 #include "window/message.h"
 #include "wire/wire.h"
 
-/* What the receiver of a message does with it. */
+/* Processes a message like a receiver. */
 static void take(const uint8_t *data, size_t bytes, uint8_t *mem, size_t size)
 {
     uint8_t again[TT_WINDOW_HEADER_BYTES];
@@ -48,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (bytes < 2)
         return 0;
     size = data[0];
-    mem = malloc(size ? size : 1);      /* on the heap, so that a sanitizer sees what goes past it */
+    mem = malloc(size ? size : 1);      /* on the heap, where sanitizers detect overruns */
     tt_assert(mem);
     memset(mem, 0, size);
     for (data++, bytes--; bytes >= 2;) {

@@ -1,6 +1,7 @@
-/* What other ranks say at the level of communicators: their cards, and words over the control overlay. The first byte says which
- * comes: {a card's rank, card} or many {origin u8, bytes u8, word}. What is believed of a card is within what a rank may set; a word for a
- * context that is here ends it with an error, and no other does. */
+/* Messages of other ranks at the level of communicators: their cards, and words over the control
+ * overlay. The first byte selects {a card's rank, card} or many {origin u8, bytes u8, word}.
+ * Accepted cards are within the range of settings; a word for an existing context ends it with an
+ * error, and no other one. */
 #include "comm/comm.c"
 
 #include <stddef.h>
@@ -10,7 +11,7 @@
 
 #define NRANKS 5u
 
-/* One of five ranks, whose overlay has no links: nobody hears it. */
+/* One of five ranks, whose overlay has no links. */
 static struct tt_world *make_world(void)
 {
     static const uint8_t secret[16];
@@ -66,7 +67,7 @@ static void read_one_card(struct tt_world *w, const uint8_t *data, size_t bytes)
     tt_layout_fini(&l);
 }
 
-static void hear_all(struct tt_world *w, const uint8_t *data, size_t bytes)
+static void receive_words(struct tt_world *w, const uint8_t *data, size_t bytes)
 {
     static const uint32_t all[] = { 0, 1, 2, 3, 4 };
     struct tt_context *c;
@@ -113,6 +114,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (data[0] & 1)
         read_one_card(w, data + 1, bytes - 1);
     else
-        hear_all(w, data + 1, bytes - 1);
+        receive_words(w, data + 1, bytes - 1);
     return 0;
 }

@@ -1,9 +1,11 @@
-/* Runs a fuzzer's entry point without libFuzzer, so that every compiler and every ctest run covers it:
+/* Runs a fuzzer's entry point without libFuzzer, so that every compiler and every ctest run covers
+ * it:
  *
  *     fuzz_<name> RUNS SEED [corpus directory or file...]
  *
- * first every input of the corpus, then RUNS inputs made from the corpus (or from nothing) by a generator with SEED: the same
- * inputs on every machine. When an input breaks the parser, the number of its run and its bytes are printed first. */
+ * First every input of the corpus, then RUNS inputs derived from the corpus (or random ones) by a
+ * generator with SEED: the same inputs on every machine. If an input breaks the parser, the number
+ * of its run and its bytes are printed first. */
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
@@ -28,7 +30,7 @@ struct input {
 static struct input seeds[SEEDS_MAX];
 static size_t nseeds;
 
-/* What is being tried now; printed by the signal handler. */
+/* The current input; printed by the signal handler. */
 static struct {
     uint64_t run;       /* 0: a corpus file */
     size_t bytes;
@@ -51,7 +53,7 @@ static void print_hex(const uint8_t *data, size_t bytes)
 /* Also called by the sanitizers, before they end the process. */
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
 
-static void tell_input(void)
+static void print_input(void)
 {
     char line[96];
     const int n =
@@ -66,12 +68,12 @@ static void tell_input(void)
 
 static void on_signal(int signal_number)
 {
-    tell_input();
+    print_input();
     signal(signal_number, SIG_DFL);
     raise(signal_number);
 }
 
-/* The bytes go to the parser in a block of exactly their size, so that a sanitizer sees the first byte past it. */
+/* The bytes are passed in a block of exactly their size, so that sanitizers detect overruns. */
 static void try_input(uint64_t run, const uint8_t *data, size_t bytes)
 {
     uint8_t *exact = malloc(bytes ? bytes : 1);
@@ -110,7 +112,7 @@ static int not_hidden(const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
-/* A directory's files in the order of their names: the same on every machine. None is fine. */
+/* Adds a directory's files sorted by name: the same on every machine. It may be missing. */
 static void add_seeds(const char *path)
 {
     struct dirent **entries;
@@ -134,7 +136,7 @@ static void add_seeds(const char *path)
         free(entries);
 }
 
-/* Numbers that parsers get wrong. */
+/* Returns a number at a limit, for which parsers often fail. */
 static uint64_t awkward(struct tt_prng *p)
 {
     static const uint64_t values[] = { 0, 1, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0xffffffff, UINT64_MAX };
@@ -142,7 +144,8 @@ static uint64_t awkward(struct tt_prng *p)
     return values[tt_prng_below(p, sizeof values / sizeof *values)];
 }
 
-/* One change of data[*bytes]: a bit, a byte, an awkward number, a piece removed, doubled, or taken from another seed. */
+/* Makes one change of data[*bytes]: a bit, a byte, a number at a limit, a piece removed,
+ * duplicated, or taken from another seed. */
 static void mutate(struct tt_prng *p, uint8_t *data, size_t *bytes)
 {
     const size_t n = *bytes;
@@ -194,7 +197,7 @@ static void mutate(struct tt_prng *p, uint8_t *data, size_t *bytes)
     }
 }
 
-/* Begins with a seed, or, one time in eight and when there is none, with random bytes. */
+/* Starts with a seed, or with random bytes, one time in eight and if there is none. */
 static size_t begin_input(struct tt_prng *p, uint8_t *data)
 {
     size_t bytes;
@@ -229,7 +232,7 @@ int main(int argc, char **argv)
     signal(SIGFPE, on_signal);
     signal(SIGABRT, on_signal);
     if (__sanitizer_set_death_callback)
-        __sanitizer_set_death_callback(tell_input);
+        __sanitizer_set_death_callback(print_input);
 
     for (size_t i = 0; i < nseeds; i++)
         try_input(0, seeds[i].data, seeds[i].bytes);
@@ -237,7 +240,8 @@ int main(int argc, char **argv)
         struct tt_prng p;
         size_t bytes;
 
-        tt_prng_init(&p, tt_mix64(seed) + run);     /* every run stands alone: it can be replayed without those before */
+        tt_prng_init(&p, tt_mix64(seed) + run);     /* every run is independent: it can be
+                                                       replayed without earlier ones */
         bytes = begin_input(&p, data);
         for (uint64_t changes = tt_prng_below(&p, 8); changes > 0; changes--)
             mutate(&p, data, &bytes);

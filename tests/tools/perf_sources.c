@@ -1,4 +1,5 @@
-/* The parts of `tutti perf` that are tested by themselves. The command is no library, so they are compiled here once more. */
+/* Parts of `tutti perf` with separate tests. The command is not a library, so they are compiled
+ * again here. */
 #include "../tools/fit.c"
 #include "../tools/perf_case.c"
 #include "../tools/perf_check.c"

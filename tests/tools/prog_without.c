@@ -1,9 +1,10 @@
-/* Runs a command for which system calls fail, as under a container's filter or on an old kernel:
+/* Runs a command with failing system calls, as with a container's filter or an old kernel:
  *
  *     prog_without NAME[=EPERM]... -- COMMAND [ARGUMENT]...
  *
- * NAME is a system call of the table below; it fails with ENOSYS, or with EPERM. The filter holds for all processes that
- * the command starts. Exit status: the command's; 2 for a wrong argument; 77 where the kernel takes no filter. */
+ * NAME is a system call of the table below; it fails with ENOSYS, or with EPERM. The filter applies
+ * to all processes started by the command. Exit status: the command's; 2 for an invalid argument;
+ * 77 if the kernel supports no filter. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -1,13 +1,15 @@
-/* The line of `tutti perf putsignal`: it finds what was put in, says how sure it is, and refuses what is no line. */
+/* The fit of `tutti perf putsignal`: it finds the planted line and its errors, and refuses invalid
+ * points. */
 #include <math.h>
 
 #include "../tools/fit.h"
 #include "base/prng.h"
 #include "support/unit.h"
 
-static double noise(struct tt_prng *p) { return (double)tt_prng_below(p, 2000001) * 1e-6 - 1; }    /* -1 to 1 */
+/* -1 to 1 */
+static double noise(struct tt_prng *p) { return (double)tt_prng_below(p, 2000001) * 1e-6 - 1; }
 
-static void points_on_a_line_give_it_back(void **state)
+static void exact_points_give_their_line(void **state)
 {
     const double x[] = { 4096, 16384, 65536, 262144, 1048576, 4194304 };
     double y[6];
@@ -26,8 +28,9 @@ static void points_on_a_line_give_it_back(void **state)
     }
 }
 
-/* A tenth of noise on every point: an unweighted line would find alpha by chance, as the largest points tell nothing of it. */
-static void relative_noise_leaves_both_within_their_errors(void **state)
+/* A tenth of noise on every point: an unweighted fit would find alpha only by chance, because the
+ * largest points do not determine it. */
+static void noisy_fit_is_within_its_errors(void **state)
 {
     double x[60], y[60];
     struct tt_prng prng;
@@ -49,7 +52,7 @@ static void relative_noise_leaves_both_within_their_errors(void **state)
     assert_true(near > 70);
 }
 
-static void what_is_no_line_is_refused(void **state)
+static void invalid_points_are_refused(void **state)
 {
     const double x[] = { 1, 2, 3 }, same[] = { 7, 7, 7 }, y[] = { 1, 2, 3 }, zero[] = { 1, 0, 3 },
                  none[] = { 1, NAN, 3 };
@@ -68,9 +71,9 @@ static void what_is_no_line_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(points_on_a_line_give_it_back),
-        cmocka_unit_test(relative_noise_leaves_both_within_their_errors),
-        cmocka_unit_test(what_is_no_line_is_refused),
+        cmocka_unit_test(exact_points_give_their_line),
+        cmocka_unit_test(noisy_fit_is_within_its_errors),
+        cmocka_unit_test(invalid_points_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

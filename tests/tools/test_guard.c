@@ -1,4 +1,5 @@
-/* The process that ends ranks after a launcher that was killed: it must not keep what the launcher had open. */
+/* The process that ends ranks after a launcher was killed: it must not keep the launcher's
+ * descriptors open. */
 #include <poll.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -13,14 +14,14 @@ static int fake_open(void);
 
 #define PATIENCE_MS 60000
 
-/* As in a root folder without /dev, or without a free descriptor. */
+/* As in a root directory without /dev, or without a free descriptor. */
 static int fake_open(void)
 {
     errno = ENOENT;
     return -1;
 }
 
-/* The launcher's part: its output is `out`, and it ends when `go` does. */
+/* The launcher: its output is `out`, and it ends when `go` does. */
 static _Noreturn void launch(int out, int go)
 {
     char byte;
@@ -36,7 +37,7 @@ static _Noreturn void launch(int out, int go)
     _exit(0);
 }
 
-static void without_dev_null_the_guard_keeps_no_output_open(void **state)
+static void guard_without_dev_null_closes_outputs(void **state)
 {
     int out[2], go[2], status;
     struct pollfd p;
@@ -65,7 +66,7 @@ static void without_dev_null_the_guard_keeps_no_output_open(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_dev_null_the_guard_keeps_no_output_open),
+        cmocka_unit_test(guard_without_dev_null_closes_outputs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

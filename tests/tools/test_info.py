@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tutti info: the same facts as text and as JSON."""
+"""tutti info: the same values as text and as JSON."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def document(test, *args, **environment):
 
 
 class States(unittest.TestCase):
-    def test_the_documentation_shows_the_states_that_the_code_has(self):
+    def test_documentation_has_the_current_states(self):
         source = Path(os.environ["TUTTI_SOURCE_DIR"])
         done = subprocess.run([sys.executable, source / "scripts" / "draw-states.py", "--check"], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
@@ -48,7 +48,7 @@ class Machine(unittest.TestCase):
         self.assertIs(document(self)["build"]["pmix"], found)
         self.assertRegex(info().stdout, f"(?m)^  PMIx +{'compiled in' if found else 'not compiled in'}$")
 
-    def test_every_wire_is_usable_or_says_why_not(self):
+    def test_unusable_transport_has_a_reason(self):
         wires = document(self)["wires"]
         self.assertEqual([wire["name"] for wire in wires], ["shm", "verbs", "ofi", "tcp"])
         for wire in wires:
@@ -57,8 +57,8 @@ class Machine(unittest.TestCase):
             self.assertIn(wire["name"], info().stdout)
         self.assertRegex(info().stdout, "(?m)^  verbs .*; used only if TUTTI_WIRES lists it$")
 
-    def test_which_wires_jobs_use_follows_the_setting(self):
-        none = {"TUTTI_RDMA_DEVICES": "=nosuch0"}       # no verbs, whatever this machine has
+    def test_setting_selects_the_transports(self):
+        none = {"TUTTI_RDMA_DEVICES": "=nosuch0"}       # no verbs, on any machine
         for setting, wires in (("", ["shm", "tcp"]), ("tcp", ["tcp"]), ("tcp,shm", ["shm", "tcp"]), ("shm,verbs", ["shm"])):
             jobs = document(self, TUTTI_WIRES=setting, **none)["jobs"]
             self.assertEqual(jobs, {"wires_setting": setting or None, "wires": wires, "why_not": ""})
@@ -70,12 +70,12 @@ class Machine(unittest.TestCase):
             self.assertIn(why, jobs["why_not"])
             self.assertIn(f"\n  jobs cannot start: {why}", info(TUTTI_WIRES=setting, **none).stdout)
 
-    def test_a_wire_that_does_not_open_says_why(self):
+    def test_unopened_transport_has_a_reason(self):
         wires = {wire["name"]: wire for wire in document(self, TUTTI_INTERFACES="=nosuch0")["wires"]}
         self.assertFalse(wires["tcp"]["usable"])
         self.assertIn("nosuch0", wires["tcp"]["why_not"])
 
-    def test_rdma_can_be_used_where_there_are_devices_and_only_there(self):
+    def test_rdma_needs_devices(self):
         devices = Path("/sys/class/infiniband")
         verbs = {wire["name"]: wire for wire in document(self)["wires"]}["verbs"]
         if "not in this build" in verbs["summary"]:
@@ -90,7 +90,7 @@ class Machine(unittest.TestCase):
         names = {interface["name"] for interface in document(self, TUTTI_INTERFACES="=lo")["interfaces"]}
         self.assertEqual(names, {"lo"})
 
-    def test_limits_are_those_of_this_process(self):
+    def test_limits_match_this_process(self):
         machine = document(self)["machine"]
         self.assertEqual(machine["cores_allowed"], len(os.sched_getaffinity(0)))
         self.assertIsInstance(machine["cma"], bool)
@@ -104,7 +104,7 @@ class Machine(unittest.TestCase):
                                  timeout=60, check=True)
         self.assertEqual(json.loads(limited.stdout)["machine"]["nofile"], 100)
 
-    def test_what_is_registered_obeys_the_settings(self):
+    def test_registration_follows_the_settings(self):
         plain = document(self)["registration"]
         self.assertEqual(plain["mode"], "lazy")
         self.assertTrue(plain["dynamic"])
@@ -115,8 +115,9 @@ class Machine(unittest.TestCase):
         self.assertIn('TUTTI_REGISTER is "often"', document(self, TUTTI_REGISTER="often")["registration"]["wrong"])
         self.assertIn('TUTTI_REGISTER is "often"', info(TUTTI_REGISTER="often").stdout)
 
-    def test_memory_is_told_by_purpose(self):
-        """After one ring all-reduce two peers are connected, and what is there for each rank is tables of comm and wires alone."""
+    def test_memory_is_shown_by_purpose(self):
+        """After one ring all-reduce two peers are connected; per-rank memory consists only of
+        tables of comm and transports."""
         for wires, links in (("tcp", "tcp: links"), ("shm,tcp", "shm: links")):
             m = document(self, "--memory", "--ranks", "6", TUTTI_WIRES=wires)
             self.assertEqual((m["nranks"], m["connected"]), (6, 2))
@@ -128,8 +129,9 @@ class Machine(unittest.TestCase):
             self.assertEqual(m["bytes"], sum(part[kind] for part in m["parts"] for kind in ("fixed_bytes", "rank_bytes", "peer_bytes")))
         self.assertIn("each idle rank uses", info("--memory", TUTTI_WIRES="tcp").stdout)
 
-    def test_an_idle_rank_costs_at_most_64_bytes(self):
-        """What eight more ranks take, with which nothing is exchanged; layouts in order are nothing by rank."""
+    def test_idle_rank_takes_64_bytes(self):
+        """The memory of eight more ranks without communication; regular layouts have no per-rank
+        memory."""
         usable = {wire["name"] for wire in document(self, TUTTI_WIRES="shm,verbs,ofi,tcp")["wires"] if wire["usable"]}
         for wires in ["shm,tcp"] + ["shm,ofi,tcp"] * ("ofi" in usable) + ["verbs", "shm,verbs,tcp"] * ("verbs" in usable):
             few, many = (document(self, "--memory", "--ranks", str(n), TUTTI_WIRES=wires) for n in (4, 12))
@@ -140,7 +142,7 @@ class Machine(unittest.TestCase):
 
 
 class Params(unittest.TestCase):
-    def test_each_has_name_unit_default_bounds_value_and_sentence(self):
+    def test_every_parameter_has_all_fields(self):
         params = document(self, "--params")
         self.assertTrue(params)
         for param in params:
@@ -164,20 +166,20 @@ class Params(unittest.TestCase):
 
 
 class Algos(unittest.TestCase):
-    def test_each_says_when_it_is_good(self):
+    def test_each_algorithm_has_a_summary(self):
         algos = document(self, "--algos")
         self.assertIn("allreduce_ring", [algo["name"] for algo in algos])
         for algo in algos:
             self.assertTrue(algo["summary"])
             self.assertTrue(algo["name"].startswith(algo["coll"] + "_"))
 
-    def test_those_of_one_collective(self):
+    def test_collective_filter_works(self):
         algos = document(self, "--algos", "broadcast")
         self.assertEqual({algo["coll"] for algo in algos}, {"broadcast"})
         lines = info("--algos", "broadcast").stdout.splitlines()
         self.assertEqual(len([line for line in lines if not line.startswith(" ")]), len(algos))
 
-    def test_those_that_do_not_always_fit_say_what_they_need(self):
+    def test_conditional_algorithms_name_their_requirements(self):
         needs = {algo["name"]: algo["needs"] for algo in document(self, "--algos")}
         self.assertEqual(needs["allgather_ring"], "")
         self.assertEqual(needs["allgatherv_bruck"], "packed blocks")
@@ -185,7 +187,7 @@ class Algos(unittest.TestCase):
 
 
 class Arguments(unittest.TestCase):
-    def test_what_makes_no_sense_is_status_2(self):
+    def test_invalid_arguments_give_status_2(self):
         for args in (["--algos", "bread"], ["allreduce"], ["--everything"]):
             done = info(*args)
             self.assertEqual((done.returncode, done.stdout), (2, ""), args)

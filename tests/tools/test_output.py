@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Standard output that cannot be written: each command reports the error once, and its exit status is not 0."""
+"""Standard output that cannot be written: each command reports the error once, and its exit status
+is not 0."""
 
 import os
 import re
@@ -13,7 +14,8 @@ from pathlib import Path
 TUTTI = Path(os.environ["TUTTI_BUILD_DIR"]) / "tutti"
 PATIENCE_S = 60
 FULL = "cannot write standard output: No space left on device"
-# A short call of each command that prints something by itself; `tutti run` prints what ranks do: tests/cluster/test_run.py.
+# A short call of each command that prints something itself; `tutti run` prints the output of ranks:
+# tests/cluster/test_run.py.
 CALLS = {
     "info": ["info"],
     "lanes": ["lanes"],
@@ -45,14 +47,14 @@ class FailedOutput(unittest.TestCase):
                 else:
                     self.assert_reported(tutti("--help", to=full), FULL)
 
-    def test_the_help_of_each_command_reports_a_full_device(self):
+    def test_help_reports_a_full_device(self):
         commands = re.findall(r"^  (\w+) ", tutti("--help", to=subprocess.PIPE).stdout, re.MULTILINE)
         self.assertGreater(len(commands), 8)
         for command in commands:
             with self.subTest(command=command), open("/dev/full", "w", encoding="ascii") as full:
                 self.assert_reported(tutti(command, "--help", to=full), FULL)
 
-    def test_closed_standard_output_is_reported_if_there_was_something_to_write(self):
+    def test_closed_output_is_reported_if_used(self):
         done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", TUTTI, "--version"], stderr=subprocess.PIPE, text=True, check=False,
                               timeout=PATIENCE_S)
         self.assert_reported(done, "cannot write standard output: Bad file descriptor")
@@ -64,7 +66,7 @@ class FailedOutput(unittest.TestCase):
             self.assertGreater(os.fstat(file.fileno()).st_size, 0)
         self.assert_reported(done, "cannot write standard output: File too large (a file size limit is set: ulimit -f)")
 
-    def test_a_coordinator_goes_on_without_a_reader_and_ends_well(self):
+    def test_coordinator_continues_without_a_reader(self):
         reader, writer = os.pipe()
         os.close(reader)
         with tempfile.TemporaryDirectory() as folder, \

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""tutti perf as a user sees it: arguments, table, JSON, exit statuses, and ranks that others started."""
+"""tutti perf from a user's view: arguments, table, JSON, exit statuses, and ranks started by
+others."""
 
 import json
 import os
@@ -38,7 +39,7 @@ def rows_of(test, *args):
 
 
 class Arguments(unittest.TestCase):
-    def test_what_makes_no_sense_is_said_once_with_status_2(self):
+    def test_invalid_arguments_are_reported_once(self):
         cases = [
             ([], "missing argument: a collective"),
             (["alreduce"], "alreduce"),
@@ -83,17 +84,17 @@ class Arguments(unittest.TestCase):
                        "check", "json", "mem", "interactive"):
             self.assertIn(f"--{option}", text)
 
-    def test_sizes_go_from_min_to_max_by_the_factor(self):
+    def test_sizes_increase_by_the_factor(self):
         rows = rows_of(self, "allreduce", "--min", 16, "--max", "3K", "--factor", 8, "--iters", 2, "--out-of-place")
         self.assertEqual([row["bytes"] for row in rows], [16, 128, 1024])
 
-    def test_sizes_that_round_to_the_same_are_measured_once(self):
+    def test_sizes_rounded_alike_run_once(self):
         rows = rows_of(self, "allgather", "--ranks", 3, "--min", 1, "--max", 24, "--factor", 2, "--iters", 1, "--in-place")
         self.assertEqual([row["bytes"] for row in rows], [12])
 
 
 class Json(unittest.TestCase):
-    def test_every_collective_has_every_field_with_its_type(self):
+    def test_every_collective_has_typed_fields(self):
         rows = rows_of(self, "all", "--min", 1000, "--max", 1000, "--iters", 2, "--check")
         for row in rows:
             for field, kind in FIELDS.items():
@@ -108,7 +109,7 @@ class Json(unittest.TestCase):
         self.assertEqual(outside, set(COLLECTIVES))
         self.assertEqual(outside - inside, {"barrier"})
 
-    def test_busbw_is_algbw_times_the_factor_of_nccl_tests(self):
+    def test_busbw_factors_match_nccl_tests(self):
         factors = {"allreduce": 4 / 3, "allgather": 2 / 3, "reduce_scatter": 2 / 3, "alltoall": 2 / 3, "gather": 2 / 3,
                    "scatter": 2 / 3, "broadcast": 1, "reduce": 1, "sendrecv": 1, "pingpong": 1}
         for coll, factor in factors.items():
@@ -122,7 +123,7 @@ class Json(unittest.TestCase):
         self.assertIn("wrong", row)
         self.assertIsNone(row["wrong"])
 
-    def test_a_row_says_what_was_asked_for(self):
+    def test_row_repeats_the_request(self):
         row = rows_of(self, "reduce", "--wire", "tcp", "--algo", "binomial", "--dtype", "bf16", "--op", "max", "--root", 1,
                       "--min", "1K", "--max", "1K", "--iters", 3, "--in-place", "--check", "--mem", "mem_alloc")[0]
         wanted = {"wire": "tcp", "algo": "binomial", "dtype": "bf16", "op": "max", "root": 1, "count": 512, "inplace": True,
@@ -139,7 +140,7 @@ class Json(unittest.TestCase):
                     self.assertEqual(row["wrong"], 0, row)
 
 
-    def test_quantized_numbers_are_within_their_bound_and_spoiled_ones_are_not(self):
+    def test_spoiled_quantized_numbers_are_detected(self):
         cases = (("allreduce", "minmax8", "f32"), ("reduce", "zero4", "bf16"), ("reduce_scatter", "e5m2", "f64"), ("allgather", "zero8", "f16"),
                  ("broadcast", "minmax4", "f32"))
         for coll, quant, dtype in cases:
@@ -148,17 +149,19 @@ class Json(unittest.TestCase):
                 self.assertEqual((row["quant"], row["wrong"]), (quant, 0), row)
             self.assertEqual(perf(*args, "--spoil", "3").returncode, 1)
 
-    def test_the_number_of_iterations_is_as_said_or_as_many_as_fit_but_at_least_five(self):
+    def test_iterations_are_at_least_five(self):
         self.assertEqual(rows_of(self, "allreduce", "--max", 8, "--iters", 7)[0]["iters"], 7)
-        tried = []      # a machine that is busy just then is slow with the small one, too: one of several tries shows it
+        # a busy machine may be slow with the small one, too: one of several tries shows it
+        tried = []
         while not tried or tried[-1][0] <= tried[-1][1] and len(tried) < 5:
             tried.append([row["iters"] for row in rows_of(self, "allreduce", "--min", 8, "--max", "8M", "--factor", 1 << 20, "--out-of-place")])
             self.assertGreaterEqual(min(tried[-1]), 5)
-        self.assertTrue(tried[-1][0] > tried[-1][1] or tried == [[5, 5]] * len(tried), tried)      # all are five where all is slow
+        # all are five if all is slow
+        self.assertTrue(tried[-1][0] > tried[-1][1] or tried == [[5, 5]] * len(tried), tried)
 
 
 class Table(unittest.TestCase):
-    def test_it_has_the_shape_of_nccl_tests(self):
+    def test_table_has_the_nccl_tests_format(self):
         done = perf("allreduce", "--min", 8, "--max", 512, "--factor", 8, "--iters", 2, "--check")
         lines = done.stdout.splitlines()
         heads = [line.split() for line in lines if line.startswith("#") and " busbw " in line]
@@ -174,17 +177,17 @@ class Table(unittest.TestCase):
         self.assertTrue(lines[-2].startswith("# Out of bounds values : 0 OK"), lines[-2])
         self.assertTrue(lines[-1].startswith("# Avg bus bandwidth"), lines[-1])
 
-    def test_what_was_not_measured_or_not_checked_is_not_a_number(self):
+    def test_unmeasured_values_are_not_numbers(self):
         done = perf("sendrecv", "--min", 64, "--max", 64, "--iters", 1)
         row = [line for line in done.stdout.splitlines() if not line.startswith("#")][0].split()
         self.assertEqual(row[9:], ["N/A"] * 5)
 
-    def test_all_begins_each_collective_with_its_name(self):
+    def test_each_collective_begins_with_its_name(self):
         done = perf("all", "--min", 64, "--max", 64, "--iters", 1)
         names = [line[2:].split()[0] for line in done.stdout.splitlines() if line.startswith("# ") and "out-of-place" in line]
         self.assertEqual(tuple(names), COLLECTIVES)
 
-    def test_a_forced_algorithm_leaves_out_collectives_that_have_none_of_this_name(self):
+    def test_forced_algorithm_skips_other_collectives(self):
         rows = rows_of(self, "all", "--algo", "ring", "--ranks", 3, "--min", 600, "--max", 600, "--iters", 1, "--check")
         self.assertEqual({row["algo"] for row in rows}, {"ring"})
         self.assertEqual({row["coll"] for row in rows},
@@ -194,7 +197,7 @@ class Table(unittest.TestCase):
 class Timers(unittest.TestCase):
     PARTS = ("send_us", "forward_us", "reduce_us", "copy_us", "wire_us", "wait_us")
 
-    def test_they_say_where_the_time_of_a_call_went(self):
+    def test_phases_of_a_call_are_shown(self):
         for wire in ("shm", "tcp"):
             rows = rows_of(self, "allreduce", "-n", 2, "--wire", wire, "--algo", "ftar", "--min", "1M", "--max", "4M", "--iters", 3, "--timers")
             self.assertEqual([row["bytes"] for row in rows], [1 << 20, 1 << 20, 4 << 20, 4 << 20])
@@ -203,7 +206,7 @@ class Timers(unittest.TestCase):
                 self.assertGreater(row["reduce_us"], 0)
                 self.assertGreater(row["send_us"], 0)
 
-    def test_bytes_in_flight_are_told_and_within_what_is_set(self):
+    def test_bytes_in_flight_respect_the_limit(self):
         bounds = {"TUTTI_FTAR_CHUNK_BYTES": "262144", "TUTTI_FTAR_CHUNKS": "2"}
         for wire in ("shm", "tcp"):
             done = perf("allreduce", "-n", 3, "--wire", wire, "--algo", "ftar", "--min", "8M", "--max", "8M", "--iters", 2, "--check", "--timers",
@@ -214,7 +217,7 @@ class Timers(unittest.TestCase):
                 self.assertGreater(row["in_flight_max_bytes"], 0)
                 self.assertLessEqual(row["in_flight_max_bytes"], 2 * 262144)
 
-    def test_transfer_and_reduction_have_sizes_of_their_own(self):
+    def test_transfer_and_reduction_sizes_differ(self):
         sizes = {"TUTTI_FTAR_PIECE_BYTES": "100000", "TUTTI_FTAR_REDUCE_BYTES": "16384"}
         for wire in ("shm", "tcp"):
             done = perf("allreduce", "-n", 3, "--wire", wire, "--algo", "ftar", "--min", "2M", "--max", "2M", "--iters", 2, "--check", "--json",
@@ -225,14 +228,14 @@ class Timers(unittest.TestCase):
         self.assertNotEqual(refused.returncode, 0)
         self.assertIn("TUTTI_FTAR_REDUCE_BYTES is 10000: must be 0, or a power of two of at least 8192", refused.stderr)
 
-    def test_what_is_over_before_a_clock_could_tell_has_none(self):
+    def test_too_short_calls_have_no_phases(self):
         done = perf("allreduce", "-n", 2, "--min", 8, "--max", 8, "--iters", 3, "--timers")
         self.assertIn("out of place: no phases: the call is too short", done.stdout)
         self.assertNotIn("call_us", rows_of(self, "allreduce", "-n", 2, "--min", 8, "--max", 8, "--iters", 3, "--timers")[0])
 
 
 class Progress(unittest.TestCase):
-    def test_it_goes_to_a_terminal_only(self):
+    def test_progress_needs_a_terminal(self):
         self.assertEqual(perf("allreduce", "--max", 8, "--iters", 1).stderr, "")
         ours, theirs = os.openpty()
         with subprocess.Popen([TUTTI, "perf", "allreduce", "--max", "8", "--iters", "1"], env=clean_environment(),
@@ -246,7 +249,7 @@ class Progress(unittest.TestCase):
 
 
 class Memory(unittest.TestCase):
-    def test_buffers_that_do_not_fit_are_refused_with_both_numbers(self):
+    def test_oversized_buffers_are_refused_with_numbers(self):
         needed = 2 * 2 * 2**40      # two buffers in each of two ranks
         for memory in ("malloc", "mem_alloc"):
             done = perf("allreduce", "-n", "2", "--min", "1024G", "--max", "1024G", "--mem", memory)
@@ -255,7 +258,7 @@ class Memory(unittest.TestCase):
                                           r"and \d+ are available")
             self.assertNotIn("SIGKILL", done.stderr)
 
-    def test_exchanges_that_do_not_fit_are_refused_with_both_numbers(self):
+    def test_oversized_exchanges_are_refused_with_numbers(self):
         for size in ("64G", "1024G"):
             done = perf("a2av", "-n", "2", "--bytes", size)
             self.assertNotEqual(done.returncode, 0)
@@ -263,7 +266,7 @@ class Memory(unittest.TestCase):
 
 
 class ExitStatus(unittest.TestCase):
-    def test_wrong_elements_are_counted_over_all_ranks_and_fail(self):
+    def test_wrong_elements_are_counted_and_fail(self):
         done = perf("allreduce", "--ranks", 3, "--min", "1K", "--max", "1K", "--iters", 1, "--check", "--spoil", 5, "--json")
         rows = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual(done.returncode, 1)
@@ -272,12 +275,12 @@ class ExitStatus(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("# Out of bounds values : 20 FAILED", done.stdout)
 
-    def test_an_error_of_the_library_is_a_sentence_and_a_failure(self):
+    def test_library_error_is_a_failure(self):
         done = perf("allreduce", "--ranks", 1, environment={"TUTTI_EAGER_BYTES": "many"})
         self.assertEqual(done.returncode, 1)
         self.assertIn('TUTTI_EAGER_BYTES is "many"', done.stderr)
 
-    def test_an_environment_that_contradicts_itself_is_status_2(self):
+    def test_contradictory_environment_gives_status_2(self):
         done = perf("allreduce", environment={"TUTTI_RANK": "0"})
         self.assertEqual(done.returncode, 2)
         self.assertIn("TUTTI_SIZE", done.stderr)
@@ -288,12 +291,12 @@ class Starting(unittest.TestCase):
         row = rows_of(self, "allreduce", "--ranks", 1, "--min", 64, "--max", 64, "--iters", 1, "--check")[0]
         self.assertEqual((row["ranks"], row["wire"], row["busbw_gbs"], row["wrong"]), (1, "self", 0, 0))
 
-    def test_inside_a_job_another_number_of_ranks_is_status_2(self):
+    def test_different_rank_count_gives_status_2(self):
         done = perf("allreduce", "--ranks", 4, environment={"TUTTI_RANK": "1", "TUTTI_SIZE": "3", "TUTTI_RENDEZVOUS": "tcp://127.0.0.1:1"})
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertEqual(done.stderr, "tutti perf: --ranks 4 differs from the 3 ranks of the current job\n")
 
-    def test_inside_a_job_its_ranks_are_taken(self):
+    def test_ranks_of_a_job_are_used(self):
         with tempfile.TemporaryDirectory() as place:
             argv = [TUTTI, "perf", "broadcast", "--ranks", "3", "--min", "64", "--max", "64", "--iters", "1", "--check", "--json"]
             ranks = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env={
@@ -306,7 +309,7 @@ class Starting(unittest.TestCase):
 
 
 class Exchanges(unittest.TestCase):
-    def test_every_method_delivers_what_was_routed(self):
+    def test_every_method_delivers_its_data(self):
         done = perf("a2av", "--ranks", 3, "--tokens", 20, "--bytes", 100, "--experts", 6, "--top", 2, "--skew", 1, "--dealt", "--iters", 1, "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         rows = {row["method"]: row for row in map(json.loads, done.stdout.splitlines())}
@@ -315,12 +318,13 @@ class Exchanges(unittest.TestCase):
         self.assertEqual(rows["dynamic"]["sent_bytes"], rows["replay"]["sent_bytes"])
         for row in rows.values():
             self.assertGreaterEqual(row["busiest_bytes"], row["sent_bytes"])
-        self.assertEqual(rows["padded"]["busiest_bytes"], rows["padded"]["sent_bytes"])     # all send the same
+        # all send the same
+        self.assertEqual(rows["padded"]["busiest_bytes"], rows["padded"]["sent_bytes"])
         self.assertGreater(rows["dynamic"]["held_bytes"], 0)
         self.assertGreater(rows["replay"]["tc_us"], 0)
         self.assertGreater(rows["replay"]["cpu_us"], rows["replay"]["tc_us"])
 
-    def test_what_makes_no_sense_is_status_2(self):
+    def test_invalid_arguments_give_status_2(self):
         for args, says in ((["--methods", "dynamic,late"], "late"), (["--top", "0"], "--top 0"), (["--ranks", "1", "--experts", "2", "--top", "3"], "at least --top")):
             done = perf("a2av", *args)
             self.assertEqual(done.returncode, 2, args)

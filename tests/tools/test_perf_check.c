@@ -1,5 +1,5 @@
-/* The check of `tutti perf`: it accepts what the definition of each collective makes of its inputs, and nothing else. The
- * definitions are written out here once more, over the memory of all ranks at once. */
+/* The check of `tutti perf`: it accepts exactly the results defined by each collective. The
+ * definitions are repeated here, over the memory of all ranks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ struct world {
     void *all;              /* the reduction of all inputs */
 };
 
-/* src of rank r as it was before the call: in place, the call itself overwrites it. */
+/* src of rank r before the call: in place, the call overwrites it. */
 static void *input[NRANKS_MAX];
 
 static void reduce_all(struct world *w)
@@ -49,7 +49,7 @@ static void move(const struct world *w, const struct perf_case *c, size_t at, co
     memcpy((char *)c->dst + at * w->elem, (const char *)src + first * w->elem, count * w->elem);
 }
 
-/* What the call does to dst of one rank. */
+/* Applies the call to dst of one rank. */
 static void define(const struct world *w, const struct perf_case *c)
 {
     const uint32_t n = w->nranks, me = c->rank, root = c->root;
@@ -136,7 +136,7 @@ static void fail_case(const struct perf_case *c, const char *what)
              c->rank, what);
 }
 
-/* The right result passes; each way of spoiling it does not. */
+/* The right result passes; each modified one does not. */
 static void check_case(const struct perf_case *like, size_t bytes, struct tt_prng *p)
 {
     struct world w;
@@ -166,7 +166,7 @@ static void check_case(const struct perf_case *like, size_t bytes, struct tt_prn
     world_fini(&w);
 }
 
-static void every_collective_passes_as_defined_and_fails_with_one_wrong_byte(void **state)
+static void every_collective_is_checked_per_byte(void **state)
 {
     static const size_t sizes[] = { 1, 64, 1000, 20000 };
     struct tt_prng p;
@@ -188,9 +188,10 @@ static void every_collective_passes_as_defined_and_fails_with_one_wrong_byte(voi
             }
 }
 
-/* 17 ranks: sums that narrow floats cannot hold exactly, for which the promised bound counts. There a single bit may lie within
- * the bound, so only the right result and the spoiled one are told apart. */
-static void every_type_and_operation_passes_as_the_kernels_compute_it(void **state)
+/* 17 ranks: sums that narrow floats cannot represent exactly, for which the error bound applies. A
+ * single bit may be within the bound, so only the right result and the spoiled one are
+ * distinguished. */
+static void types_and_operations_match_the_kernels(void **state)
 {
     (void)state;
     for (unsigned type = 0; type < TUTTI_DTYPE_COUNT; type++)
@@ -214,7 +215,7 @@ static void every_type_and_operation_passes_as_the_kernels_compute_it(void **sta
             }
 }
 
-static void data_that_is_displaced_or_from_another_rank_is_found(void **state)
+static void displaced_data_is_detected(void **state)
 {
     static const size_t distances[] = { 1, 2, 3, 64, 1024, 2048, 4095, 4096 };
     struct perf_case like = { .coll = perf_coll_find("broadcast"), .nranks = 2, .dtype = TUTTI_F32 };
@@ -240,7 +241,7 @@ static void data_that_is_displaced_or_from_another_rank_is_found(void **state)
     world_fini(&w);
 }
 
-static void busbw_factors_are_those_of_nccl_tests(void **state)
+static void busbw_factors_match_nccl_tests(void **state)
 {
     static const struct {
         const char *name;
@@ -263,7 +264,7 @@ static void busbw_factors_are_those_of_nccl_tests(void **state)
     assert_true(perf_bus_factor(perf_coll_find("allreduce"), 1) == 0);
 }
 
-static void sizes_round_down_to_equal_blocks_of_whole_elements(void **state)
+static void sizes_round_to_whole_blocks(void **state)
 {
     static const struct {
         const char *coll;
@@ -284,7 +285,7 @@ static void sizes_round_down_to_equal_blocks_of_whole_elements(void **state)
             cases[i].got);
 }
 
-static void blocks_of_v_calls_are_uneven_and_fill_the_buffer(void **state)
+static void v_blocks_are_uneven_and_complete(void **state)
 {
     (void)state;
     for (size_t i = 0; i < perf_ncolls; i++)
@@ -304,7 +305,7 @@ static void blocks_of_v_calls_are_uneven_and_fill_the_buffer(void **state)
             }
 }
 
-static void the_median_is_the_middle_or_the_mean_of_the_two_in_the_middle(void **state)
+static void median_handles_even_counts(void **state)
 {
     double odd[] = { 5, 1, 9, 7 }, even[] = { 4, 1, 8, 2, 6 };
     struct perf_times t = perf_summary(odd, 3);
@@ -318,13 +319,13 @@ static void the_median_is_the_middle_or_the_mean_of_the_two_in_the_middle(void *
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_collective_passes_as_defined_and_fails_with_one_wrong_byte),
-        cmocka_unit_test(every_type_and_operation_passes_as_the_kernels_compute_it),
-        cmocka_unit_test(data_that_is_displaced_or_from_another_rank_is_found),
-        cmocka_unit_test(busbw_factors_are_those_of_nccl_tests),
-        cmocka_unit_test(sizes_round_down_to_equal_blocks_of_whole_elements),
-        cmocka_unit_test(blocks_of_v_calls_are_uneven_and_fill_the_buffer),
-        cmocka_unit_test(the_median_is_the_middle_or_the_mean_of_the_two_in_the_middle),
+        cmocka_unit_test(every_collective_is_checked_per_byte),
+        cmocka_unit_test(types_and_operations_match_the_kernels),
+        cmocka_unit_test(displaced_data_is_detected),
+        cmocka_unit_test(busbw_factors_match_nccl_tests),
+        cmocka_unit_test(sizes_round_to_whole_blocks),
+        cmocka_unit_test(v_blocks_are_uneven_and_complete),
+        cmocka_unit_test(median_handles_even_counts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""tutti perf --interactive: the line protocol of bench/peers/PROTOCOL.md, driven over named pipes with two ranks."""
+"""tutti perf --interactive: the protocol of bench/peers/PROTOCOL.md, over named pipes with two
+ranks."""
 
 import json
 import os
@@ -79,7 +80,7 @@ class Interactive(unittest.TestCase):
         self.assertTrue(group.line()["ready"])
         return group
 
-    def test_it_begins_with_the_start_line(self):
+    def test_start_line_is_first(self):
         line = self.start("--wire", "shm").line()
         version = subprocess.run([TUTTI, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
         self.assertEqual(line, {"ready": True, "name": "Tutti", "version": version, "ranks": NRANKS})
@@ -105,21 +106,21 @@ class Interactive(unittest.TestCase):
         group = self.ready("--wire", "tcp")
         self.assertEqual(group.ask("allreduce 4096 2 0 0 malloc")["wrong"], 0)
 
-    def test_bytes_are_what_was_moved_after_rounding(self):
+    def test_bytes_are_the_rounded_size(self):
         group = self.ready("--wire", "shm")
         for asked, moved in ((1, 8), (9, 8), (30, 24)):
             self.assertEqual(group.ask(f"alltoall {asked} 1 0 0 malloc")["bytes"], moved)
         for asked, moved in ((1, 4), (9, 8)):
             self.assertEqual(group.ask(f"allreduce {asked} 1 0 0 malloc")["bytes"], moved)
 
-    def test_without_loops_the_loop_time_is_null(self):
+    def test_loop_time_is_null_without_loops(self):
         group = self.ready("--wire", "shm")
         reply = group.ask("allreduce 64 1 0 0 malloc")
         self.assertIn("time_us_loop", reply)
         self.assertIsNone(reply["time_us_loop"])
         self.assertIsNone(group.ask("allreduce 64 1 0 0 malloc")["first_us"])   # the same again
 
-    def test_an_algorithm_can_be_forced_and_memory_chosen(self):
+    def test_algorithm_and_memory_can_be_selected(self):
         group = self.ready("--wire", "shm")
         for algo in ("ring", "doubling", "ring"):
             reply = group.ask(f"allreduce/{algo} 4096 1 0 0 malloc")
@@ -127,7 +128,7 @@ class Interactive(unittest.TestCase):
         reply = group.ask("allreduce 4096 1 0 0 mem_alloc")
         self.assertEqual((reply["memory"], reply["wrong"]), ("mem_alloc", 0))
 
-    def test_what_cannot_be_run_is_an_error_and_leaves_the_group_ready(self):
+    def test_failed_command_leaves_group_ready(self):
         group = self.ready("--wire", "shm")
         for bad in ("", "allreduce", "allreduce 8 1 0 0 stone", "allreduce 8 0 0 0 malloc", "allreduce 8 1 -1 0 malloc",
                     "bread 8 1 0 0 malloc", "allreduce/none 8 1 0 0 malloc", "allreduce eight 1 0 0 malloc"):
@@ -135,17 +136,17 @@ class Interactive(unittest.TestCase):
             self.assertEqual(list(reply), ["error"], bad)
             self.assertEqual(group.ask("allreduce 8 1 0 0 malloc")["wrong"], 0)
 
-    def test_quit_ends_it_with_status_0(self):
+    def test_quit_gives_status_0(self):
         group = self.ready("--wire", "shm")
         group.send("quit")
         self.assertEqual(group.wait(), 0)
 
-    def test_the_end_of_the_pipes_ends_it_with_status_0(self):
+    def test_end_of_pipes_gives_status_0(self):
         group = self.ready("--wire", "shm")
         group.close_pipes()
         self.assertEqual(group.wait(), 0)
 
-    def test_without_pipes_it_says_which_is_missing(self):
+    def test_missing_pipe_is_named(self):
         with tempfile.TemporaryDirectory() as place:
             done = subprocess.run([TUTTI, "perf", "--ranks", "1", "--interactive", place], capture_output=True, text=True,
                                   timeout=DEADLINE_S, check=False)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tutti plan: what it shows, draws and tells is the algorithm; JSON plans mean what docs/plan-format.md says."""
+"""tutti plan: its output matches the algorithm; JSON plans follow docs/plan-format.md."""
 
 import json
 import os
@@ -45,10 +45,11 @@ def algos():
     return [(a["coll"], a["name"]) for a in listed()]
 
 
-# ---- a reader of plans, by the document alone ----
+# ---- a reader of plans, written from the document ----
 
 class Rank:
-    """Memory is one origin per byte: what moves is followed, what is reduced is a sorted tuple of origins."""
+    """Memory has one origin per byte: moved bytes keep it, a reduced byte has a sorted tuple of
+    origins."""
 
     def __init__(self, steps, work_bytes, src, dst_bytes):
         self.memory = {"SRC": src, "DST": [None] * dst_bytes, "WORK": [None] * work_bytes}
@@ -78,7 +79,7 @@ def combine(a, b):
 
 
 def step_once(ranks, r, mail):
-    """Runs the next step of rank r; False if it has to wait."""
+    """Runs the next step of rank r. Returns False if it must wait."""
     me, s = ranks[r], ranks[r].steps[0]
     if s["op"] == "put":
         mail[r, s["peer"], s["tag"]] = me.load(s["from"], s["bytes"]) if s["bytes"] else []
@@ -99,7 +100,7 @@ def step_once(ranks, r, mail):
 
 
 def buffers(doc):
-    """(bytes of SRC, bytes of DST), of each rank."""
+    """(bytes of SRC, bytes of DST) of each rank."""
     n, b = doc["nranks"], doc["bytes"]
     at_root = [r == doc["root"] for r in range(n)]
     return {
@@ -138,7 +139,7 @@ def expected(doc):
 
 
 class Json(unittest.TestCase):
-    def test_every_algorithm_s_plan_gives_the_result_of_its_collective(self):
+    def test_every_plan_gives_its_result(self):
         seen = 0
         for coll, name in of_turn(algos()):
             if coll in NO_JSON:
@@ -152,31 +153,31 @@ class Json(unittest.TestCase):
                 doc = json.loads(result.stdout)
                 self.assertEqual((doc["format"], doc["name"], doc["coll"]), ("tutti-plan-1", name, coll))
                 self.assertEqual({len(rank["rounds"]) for rank in doc["ranks"]}, {len(doc["ranks"][0]["rounds"])})
-                if coll != "barrier":       # what it reads means nothing
+                if coll != "barrier":       # the bytes that it reads have no meaning
                     self.assertEqual(results(doc), expected(doc), f"{name}, {ranks} ranks")
                 seen += 1
         self.assertGreater(seen, 40 / SHARE)
 
-    def test_what_has_no_plan_says_so(self):
+    def test_missing_plan_is_reported(self):
         result = plan("show", "allgatherv", "ring", "--json")
         self.assertEqual(result.returncode, 1)
         self.assertIn("cannot print allgatherv as JSON", result.stderr)
 
 
 class Show(unittest.TestCase):
-    def test_a_rank_s_program_says_who_sends_whose_data(self):
+    def test_program_of_rank_names_data_origins(self):
         text = done(self, "show", "allgather", "ring", "--ranks", "4", "--rank", "1", "--bytes", "64")
         self.assertEqual(re.findall(r"put +\S+\[\d+, \d+\) +-> +2 .* 64 B  tag \d+ +from (\d)", text), ["1", "0", "3"])
         self.assertEqual(text.count("\nround "), 3)
         self.assertIn("sends 192 B in 3, receives 192 B in 3", text)
 
-    def test_sums_are_told(self):
+    def test_sums_are_described(self):
         text = done(self, "show", "allreduce", "doubling", "--ranks", "4")
         self.assertIn("from 0\n", text)
         self.assertIn("sum of 0-1\n", text)
         self.assertIn("finish", text)
 
-    def test_131072_ranks_are_shown_a_few_rounds_at_a_time(self):
+    def test_few_rounds_of_131072_ranks_work(self):
         text = done(self, "show", "allgather", "ring", "--ranks", "131072", "--rank", "70000", "--rounds", "2")
         self.assertIn("... 131069 more of 131071 rounds are not shown", text)
 
@@ -189,7 +190,7 @@ class Show(unittest.TestCase):
 
 
 class Draw(unittest.TestCase):
-    def test_there_is_an_arrow_for_each_transfer(self):
+    def test_each_transfer_has_an_arrow(self):
         for coll, algo, ranks, arrows in (("allgather", "doubling", 4, 8), ("allgather", "doubling", 8, 24),
                                           ("allgather", "ring", 16, 240), ("alltoall", "direct", 8, 56)):
             svg = xml.etree.ElementTree.fromstring(done(self, "draw", coll, algo, "--ranks", str(ranks), "--ranks-per-host", "4"))
@@ -199,7 +200,7 @@ class Draw(unittest.TestCase):
             self.assertTrue(all(g.find(SVG + "title").text.startswith("round ") for g in drawn))
             self.assertEqual(len([t for t in svg.iter(SVG + "text") if t.get("class") == "r"]), ranks)
 
-    def test_colours_tell_links_apart(self):
+    def test_colours_distinguish_links(self):
         svg = xml.etree.ElementTree.fromstring(
             done(self, "draw", "allgather", "doubling", "--ranks", "8", "--ranks-per-host", "4", "--sockets", "2"))
         strokes = {}
@@ -248,20 +249,20 @@ class Congestion(unittest.TestCase):
         self.assertEqual({k: v for k, v in labels.items() if k[0] == 0},
                          {(0, a, a ^ 1): "congestion-free" for a in range(4)})
 
-    def test_text_says_the_same(self):
+    def test_text_is_equivalent(self):
         text = done(self, "congestion", "allgather", "doubling", "--ranks", "4", "--sockets", "2")
         self.assertEqual(len(re.findall(r"-> .*duplicate", text)), 4)
         self.assertIn("8 transfers: 4 congestion-free, 0 serialized, 0 incast, 4 duplicate", text)
 
 
-    def test_what_runs_on_four_gpus_in_two_sockets_are_the_three_phases(self):
+    def test_four_gpus_run_three_phases(self):
         free = "congestion-free"
         pairs = [(a, a ^ 1) for a in range(4)]
         across = [(0, 2), (1, 3), (2, 1), (3, 0)]
         labels = self.labels("allgather", "parallel_rings_sockets", "--ranks", "4", "--sockets", "2")
         self.assertEqual(labels, {(step, *pair): free for step, step_pairs in enumerate((pairs, across, pairs)) for pair in step_pairs})
 
-    def test_parallel_rings_over_sockets_are_free_of_congestion_on_several_hosts(self):
+    def test_socket_rings_are_free_of_congestion(self):
         for hosts in (2, 3, 8):
             for coll, algo in (("allgather", "parallel_rings_sockets"), ("reduce_scatter", "parallel_rings")):
                 labels = self.labels(coll, algo, "--hosts", str(hosts), "--ranks-per-host", "4", "--sockets", "2")
@@ -269,9 +270,9 @@ class Congestion(unittest.TestCase):
 
 
 class Outside(unittest.TestCase):
-    """Algorithms that TUTTI_ALGORITHMS adds."""
+    """Algorithms added by TUTTI_ALGORITHMS."""
 
-    def test_a_plan_in_json_is_shown_drawn_and_looked_at(self):
+    def test_json_plan_is_shown_and_drawn(self):
         with tempfile.TemporaryDirectory() as folder:
             shown = plan("show", "allgather", "sockets4", "--rank", "2", algorithms=PLAN)
             self.assertEqual(shown.returncode, 0, shown.stderr)
@@ -287,7 +288,7 @@ class Outside(unittest.TestCase):
             again = plan("show", "allgather", "sockets4", "--json", algorithms=Path(folder, "again.json"))
             self.assertEqual(again.stdout, written.stdout)
 
-    def test_linear_broadcast_by_all_as_a_plan_floods_one_receiver_at_a_time(self):
+    def test_linear_plan_floods_one_receiver(self):
         looked = plan("congestion", "allgather", "linear4", "--sockets", "2", "--json", algorithms=LINEAR)
         self.assertEqual((looked.returncode, looked.stderr), (0, ""))
         free, incast = "congestion-free", "incast"
@@ -296,7 +297,7 @@ class Outside(unittest.TestCase):
             (1, 0, 2): incast, (1, 1, 2): incast, (1, 2, 1): incast, (1, 3, 1): incast,
             (2, 0, 3): incast, (2, 1, 3): incast, (2, 2, 3): free, (2, 3, 2): free})
 
-    def test_a_plan_that_was_written_under_a_name_of_its_own_is_loaded(self):
+    def test_plan_with_a_name_is_loaded(self):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "mine.json")
             file.write_text(plan("show", "allgather", "ring", "--ranks", "5", "--json").stdout)
@@ -308,14 +309,14 @@ class Outside(unittest.TestCase):
                           for name in ("ring", "mine"))
             self.assertEqual((mine.returncode, mine.stdout), (0, ours.stdout))
 
-    def test_an_algorithm_of_a_shared_object_is_shown_drawn_and_looked_at(self):
+    def test_shared_object_is_shown_and_drawn(self):
         for args in (("show", "allgather", "bothways"), ("draw", "allgather", "allgather_bothways"),
                      ("congestion", "allgather", "bothways", "--json")):
             result = plan(*args, "--ranks", "5", algorithms=PLUGIN)
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             self.assertIn("allgather_bothways", result.stdout)
 
-    def test_a_plan_that_is_wrong_is_answered_with_the_finding(self):
+    def test_invalid_plan_gets_the_finding(self):
         doc = json.loads(PLAN.read_text())
         doc["ranks"][1]["rounds"][0] = doc["ranks"][1]["rounds"][0][1:]
         with tempfile.TemporaryDirectory() as folder:
@@ -325,28 +326,28 @@ class Outside(unittest.TestCase):
         self.assertEqual((result.returncode, result.stdout), (1, ""))
         self.assertRegex(result.stderr, r"wrong\.json is invalid: rank \d")
 
-    def test_a_plan_for_other_ranks_says_what_it_needs(self):
+    def test_plan_for_other_ranks_explains_itself(self):
         result = plan("show", "allgather", "sockets4", "--ranks", "3", algorithms=PLAN)
         self.assertEqual(result.returncode, 1)
         self.assertIn("it needs 4 ranks", result.stderr)
 
 
 class Needs(unittest.TestCase):
-    """What does not always fit says why, wherever it is asked for."""
+    """Algorithms with requirements report the reason if they do not support a call."""
 
-    def test_an_algorithm_that_cannot_do_a_call_says_what_it_needs(self):
+    def test_unsupported_call_explains_itself(self):
         result = plan("show", "barrier", "onestep", "--ranks", "16")
         self.assertEqual(result.returncode, 1)
         self.assertIn("(it needs 8 ranks or fewer)\n", result.stderr)
 
-    def test_what_is_chosen_for_short_calls_only_does_any_where_it_is_named(self):
+    def test_named_algorithm_supports_long_calls(self):
         named = [a for a in listed() if a["needs"].endswith("; any number of bytes if selected by name")]
         self.assertGreater(len(named), 12)
         for algo in named:
             result = plan("show", algo["coll"], algo["name"], "--ranks", "16", "--bytes", "1M", "--rounds", "1")
             self.assertEqual(result.returncode, 0, (algo["name"], result.stderr))
 
-    def test_those_with_needs_show_them(self):
+    def test_requirements_are_shown(self):
         for algo in listed():
             if algo["coll"] in ("send", "recv"):
                 continue
@@ -355,7 +356,7 @@ class Needs(unittest.TestCase):
             self.assertEqual([line[6:] for line in result.stdout.splitlines() if line.startswith("needs ")],
                              [algo["needs"]] if algo["needs"] else [], algo["name"])
 
-    def test_simulation_and_measurement_say_it_too(self):
+    def test_simulation_and_measurement_report_requirements(self):
         env = {**os.environ, "TUTTI_ALGORITHMS": str(PLAN)}     # of 4 ranks
         named = subprocess.run([TUTTI, "sim", "allgather", "--ranks", "3", "--quiet", "--algo", "sockets4"], env=env,
                                capture_output=True, text=True, timeout=60, check=False)
@@ -365,7 +366,7 @@ class Needs(unittest.TestCase):
                               capture_output=True, text=True, timeout=60, check=False)
         self.assertIn("does not support this call (it needs 4 ranks", perf.stdout)
 
-    def test_a_name_lets_an_algorithm_have_the_memory_that_it_needs(self):
+    def test_named_algorithm_gets_its_memory(self):
         needs = {a["name"]: a["needs"] for a in listed()}["alltoall_bruck"]
         sim = [TUTTI, "sim", "alltoall", "--ranks", "16", "--bytes", "64M", "--quiet", "--algo"]
         named = subprocess.run([*sim, "bruck"], capture_output=True, text=True, timeout=60, check=True)
@@ -378,7 +379,7 @@ class Needs(unittest.TestCase):
             self.assertRegex(perf.stdout, rf"\n +41943\d\d .* {algo} ")
             self.assertIn("Out of bounds values : 0 OK", perf.stdout)
 
-    def test_simulation_knows_algorithms_from_outside(self):
+    def test_simulation_supports_plug_ins(self):
         result = subprocess.run([TUTTI, "sim", "allgather", "--ranks", "4", "--algo", "sockets4,bothways", "--quiet"],
                                 env={**os.environ, "TUTTI_ALGORITHMS": f"{PLAN},{PLUGIN}"}, capture_output=True, text=True,
                                 timeout=60, check=True)
@@ -387,7 +388,7 @@ class Needs(unittest.TestCase):
 
 
 class Mistakes(unittest.TestCase):
-    def test_each_is_told_in_a_sentence(self):
+    def test_each_error_is_one_message(self):
         for args, status, sentence in (
             ((), 2, "Usage: tutti plan VERB"),
             (("paint",), 2, 'unknown verb "paint"'),

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""tutti plan why: it names what the library then really takes, on all ranks, and says why."""
+"""tutti plan why: it prints the algorithm that the library really selects, on all ranks, and the
+reason."""
 
 import json
 import os
@@ -57,29 +58,29 @@ class Why(unittest.TestCase):
                 less, ruled = map(int, re.match(r"(\d+) % less time than by the rule \((\d+) B", reason).groups())
                 by_rule = [c["simulated_us"] for c in of_algo if c["segment_bytes"] == ruled and not c["chosen"] and "simulated_us" in c]
                 self.assertTrue(any(abs(less - 100 * (1 - chosen["simulated_us"] / us)) < 1 for us in by_rule), told)
-        self.assertGreater(compared, 0)     # else no reason was held against any numbers
+        self.assertGreater(compared, 0)     # otherwise no reason was compared with any numbers
         self.assertIn("by the rule; no alternatives were tried", run(TUTTI, "plan", "why", "allreduce", "64", "--ranks", "8").stdout)
 
-    def test_closed_forms_choose_where_that_is_asked_for_or_ranks_are_many(self):
+    def test_closed_forms_apply_if_requested(self):
         self.assertEqual(why("allreduce", "1M", env={"TUTTI_TUNE": "model"})["by"], "formula")
         many = why("allreduce", "1M", "--ranks", "65", "--cores", "4")
         self.assertEqual(many["by"], "formula")
         self.assertIn("too many ranks", many["reason"])
         self.assertEqual(why("allgather", "4K", "--topo", "four-buildings", "--ranks", "1024", env={"TUTTI_TUNE": "model"})["by"], "formula")
 
-    def test_what_was_not_simulated_is_not_said_to_be(self):
+    def test_unsimulated_candidates_are_not_claimed(self):
         for args in (("allreduce", "1M", "--ranks", "1"), ("barrier", "--ranks", "4"), ("allreduce", "1M", "--ranks", "65", "--cores", "4")):
             told = run(TUTTI, "plan", "why", *args).stdout
             self.assertIn("selected by closed forms", told)
             self.assertNotIn("; simulated with", told)
         self.assertIn("; simulated with 1024 B", run(TUTTI, "plan", "why", "allreduce", "1K", "--ranks", "4").stdout)
 
-    def test_a_described_machine_is_simulated_with_its_links(self):
+    def test_described_machine_is_simulated(self):
         told = why("allgather", "1M", "--topo", "four-buildings", "--ranks", "32")
         self.assertEqual(told["hosts"] * 8, 32)
         self.assertEqual(told["by"], "simulation")
 
-    def test_programs_are_walked_where_ranks_are_many_on_several_hosts(self):
+    def test_many_ranks_on_hosts_are_walked(self):
         for coll, size in (("allgather", "4K"), ("allreduce", "1M"), ("broadcast", "64K")):
             told = why(coll, size, "--topo", "four-buildings", "--ranks", "1024")
             self.assertEqual(told["by"], "walk")
@@ -92,7 +93,7 @@ class Why(unittest.TestCase):
         self.assertIn("walked us", text)
         self.assertNotIn("simulated us", text)
 
-    def test_what_was_walked_can_be_simulated_to_compare(self):
+    def test_walked_candidates_can_be_simulated(self):
         told = why("allgather", "64", "--topo", FOUR_BUILDINGS, "--ranks", "128", "--simulate")
         both = [c for c in told["candidates"] if "walked_us" in c]
         self.assertGreater(len(both), 3)
@@ -100,12 +101,12 @@ class Why(unittest.TestCase):
             self.assertLess(c["walked_us"], 2 * c["simulated_us"])
             self.assertGreater(c["walked_us"], c["simulated_us"] / 2)
 
-    def test_what_a_job_is_told_of_a_machine_is_told_once(self):
+    def test_machine_description_is_logged_once(self):
         for where in (("--topo", "four-buildings", "--ranks", "32"), ("--ranks", "4")):
             done = run(TUTTI, "run", "-n", "3", "--output", "plain", "--", TUTTI, "plan", "why", "allgather", "64K", *where)
             self.assertEqual(done.stdout.count("because: "), 1, done.stdout)
 
-    def test_a_job_takes_what_it_tells(self):
+    def test_job_uses_the_printed_selection(self):
         job = [TUTTI, "run", "-n", "3", "--", TUTTI]
         told = run(*job, "plan", "why", "allreduce", "64K").stdout
         taken = run(*job, "perf", "allreduce", "--min", "64K", "--max", "64K", "--out-of-place", "--json").stdout
@@ -114,14 +115,16 @@ class Why(unittest.TestCase):
         rows = [json.loads(line[line.index("{"):]) for line in taken.splitlines() if "{" in line]
         algos = {row["algo"] for row in rows if "algo" in row} | {p["algo"] for row in rows for p in row.values() if isinstance(p, dict) and "algo" in p}
         self.assertTrue(algos, taken)
-        # constants are measured anew by each job, so near ties may end otherwise; but each is one of the candidates
+        # each job measures the constants again, so near ties may have other results; but each is
+        # one of the candidates
         candidates = {c["algo"] for c in why("allreduce", "64K", "--ranks", "3")["candidates"]}
         self.assertIn(named, candidates)
         for algo in algos:
             self.assertIn("allreduce_" + algo.removeprefix("allreduce_"), candidates)
 
-    def test_ranks_agree_though_each_is_told_another_way_to_choose(self):
-        # rank 0's word holds for all; with ranks that followed their own, calls would end with MISMATCH
+    def test_ranks_agree_on_selection_method(self):
+        # rank 0's setting applies to all; if ranks followed their own, calls would end with
+        # MISMATCH
         for first, others in (("sim", "model"), ("model", "sim")):
             script = f'[ "$TUTTI_LOCAL_RANK" = 0 ] && export TUTTI_TUNE={first} || export TUTTI_TUNE={others}; ' \
                      f'exec {TUTTI} perf all --min 64 --max 64K --factor 32 --iters 2 --warmup 0 --check'
@@ -129,7 +132,7 @@ class Why(unittest.TestCase):
             self.assertNotIn("MISMATCH", done.stderr)
             self.assertIn("0 OK", done.stdout)
 
-    def test_ranks_of_a_host_share_the_cores_that_they_may_use_together(self):
+    def test_ranks_share_their_host_cores(self):
         cores = sorted(os.sched_getaffinity(0))[:2]
         bound = f"exec taskset -c $(( TUTTI_LOCAL_RANK % 2 ? {cores[-1]} : {cores[0]} )) {TUTTI} plan why allreduce 64 --json"
         for ranks in (2, 3):
@@ -139,13 +142,13 @@ class Why(unittest.TestCase):
         told = json.loads(run(TUTTI, "run", "-n", "2", "--bind", "none", "--output", "plain", "--", "sh", "-c", alike).stdout)
         self.assertEqual(told["cores"], 1)
 
-    def test_one_of_a_thing_is_no_plural(self):
+    def test_single_items_have_no_plural(self):
         told = run(TUTTI, "plan", "why", "allreduce", "64", "--ranks", "1", "--cores", "1").stdout
         self.assertIn("64 B on 1 rank of 1 host: ", told)
         self.assertRegex(told, r"  1 core per host; a switch to|one core per rank")
         self.assertNotRegex(told, r"\b1 (ranks|streams|hosts|cores|rounds)\b")
 
-    def test_what_makes_no_sense_is_said(self):
+    def test_invalid_arguments_are_reported(self):
         for args, word in (((), "a collective and a size are needed"), (("allreduce", "x"), "must be a size"), (("sum", "8"), "unknown collective"),
                            (("allgatherv", "8"), "not supported"), (("broadcast", "8", "--root", "9"), "invalid root: 9"),
                            (("allreduce", "8", "--wire", "smoke"), "shm or tcp"), (("allreduce", "8", "ring"), 'unexpected argument "ring"')):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""tutti perf putsignal and tutti sim putsignal as a user sees them, and the page that bench/report.py makes of a run."""
+"""tutti perf putsignal and tutti sim putsignal from a user's view, and the page that
+bench/report.py writes from a run."""
 
 import json
 import os
@@ -78,7 +79,7 @@ class Arguments(Case):
         (["--header", "0"], "--header 0"),
     ]
 
-    def test_what_makes_no_sense_is_said_once_with_status_2(self):
+    def test_invalid_arguments_are_reported_once(self):
         cases = [(command, *case) for command, own in (("perf", self.PERF), ("sim", self.SIM)) for case in self.BOTH + own]
         for command, arguments, word in cases:
             with self.subTest(command=command, arguments=arguments):
@@ -100,16 +101,18 @@ class Simulated(Case):
         self.assertEqual({line["hosts"] for line in lines}, {2, 4, 5})
         self.assertEqual({line["transfers"] for line in lines}, {1, 2, 4, 6})
         self.assertEqual({line["bytes"] for line in self.bursts(lines)}, {4096, 16384, 20480})
-        self.assertTrue(all(line["share"] is None for line in self.bursts(lines)))      # put-only was not asked for
+        # put-only was not selected
+        self.assertTrue(all(line["share"] is None for line in self.bursts(lines)))
 
-    def test_shares_and_fits_are_those_of_the_model(self):
+    def test_shares_and_fits_match_the_model(self):
         lines = self.lines("sim", "putsignal", "--hosts", 8, "--bytes", "4K..4M", "--latency-us", 1000, "--gbit-s", 0.4)
         for mode in MODES:
             only, = self.bursts(lines, mode="put-only", bytes=4096)
             row, = self.bursts(lines, mode=mode, bytes=4096)
             self.assertAlmostEqual(row["share"], only["time_us"] / row["time_us"], places=6)
             fit, = [line for line in lines if line["what"] == "fit" and line["mode"] == mode]
-            # A byte takes 0.02 us of the link, in every mode; a coupled transfer a round trip besides, and decoupled 28 of 96 do.
+            # A byte takes 0.02 us on the link, in every mode; a coupled transfer also a round trip,
+            # and so do 28 of 96 decoupled ones.
             self.assertAlmostEqual(fit["beta_us_per_byte"], 0.02, delta=0.0002)
             self.assertAlmostEqual(fit["alpha_us"], {"coupled": 2000, "decoupled": 2000 * 28 / 96}.get(mode, 0), delta=50)
         share, = [row["share"] for row in self.bursts(lines, mode="full", bytes=4096)]
@@ -130,7 +133,7 @@ class Real(Case):
             if row["mode"] == "full":
                 self.assertEqual(row["fences"], row["destinations"], row)
 
-    def test_every_mode_brings_every_byte_and_drains_as_often_as_it_should(self):
+    def test_modes_deliver_bytes_and_expected_drains(self):
         lines = self.lines("perf", "putsignal", "-n", 3, "--wire", "tcp", "--concurrency", "1,7", "--bytes", "8,600", "--rounds", 1, "--iters", 1, "--check",
                            "--sources", "all")
         self.assertEqual([row["mode"] for row in self.bursts(lines, transfers=7, bytes=600)], MODES)
@@ -138,7 +141,7 @@ class Real(Case):
         self.assertEqual(len([line for line in lines if line["what"] == "fit"]), 2 * len(MODES))
         self.check_counts(lines)
 
-    def test_blocks_that_transfers_are_too_few_for_are_told(self):
+    def test_excess_blocks_are_reported(self):
         words = ["perf", "putsignal", "-n", 2, "--wire", "tcp", "--concurrency", "1..8", "--bytes", 8, "--mode", "full", "--rounds", 1, "--iters", 1]
         blocks = {row["transfers"]: row["blocks"] for row in self.bursts(self.lines(*words, "--blocks", 4))}
         self.assertEqual(blocks, {1: 1, 2: 2, 4: 4, 8: 4})
@@ -148,7 +151,7 @@ class Real(Case):
             self.assertEqual("one block per transfer" in head, bool(said), head)
             self.assertIn(said, head)
 
-    def test_a_group_may_be_a_part_of_a_destination_or_several(self):
+    def test_group_may_span_destinations(self):
         fences = {1: 6, 2: 4, 3: 2, 6: 2}       # three transfers to each of two ranks
         for group, each in fences.items():
             with self.subTest(group=group):
@@ -160,12 +163,12 @@ class Real(Case):
                                                "decoupled,full", "--group", group))
                 self.assertEqual({row["mode"]: (row["drains"], row["fences"]) for row in model}, {"decoupled": (each, 0), "full": (0, each)})
 
-    def test_ranks_that_share_memory_need_no_proxy(self):
+    def test_mapped_memory_needs_no_proxy(self):
         lines = self.lines("perf", "putsignal", "-n", 2, "--wire", "shm", "--concurrency", 5, "--bytes", "70K", "--rounds", 1, "--iters", 1, "--check")
         for row in self.bursts(lines):
             self.assertEqual((row["wrong"], row["drains"], row["signals"]), (0, 0, 0))
 
-    def test_wrong_bytes_are_counted_on_all_ranks_and_fail(self):
+    def test_wrong_bytes_are_counted_and_fail(self):
         done = tutti("perf", "putsignal", "-n", 3, "--wire", "tcp", "--concurrency", 4, "--bytes", 64, "--mode", "put-only,full", "--rounds", 1, "--iters", 1,
                      "--check", "--spoil", 5, "--json")
         self.assertEqual(done.returncode, 1)
@@ -179,7 +182,7 @@ class Real(Case):
             self.assertGreater(min(line["samples_us"]), 0)
         self.assertEqual(lines[0]["ratio"], 1)
 
-    def test_windows_that_do_not_fit_are_refused_with_both_numbers(self):
+    def test_oversized_windows_are_refused_with_numbers(self):
         for wire in ("shm", "tcp"):
             done = tutti("perf", "putsignal", "-n", 2, "--wire", wire, "--concurrency", 1024, "--sources", "all", "--bytes", "1G", "--rounds", 1, "--iters", 1)
             self.assertEqual(done.returncode, 1)
@@ -194,7 +197,7 @@ class Real(Case):
         self.assertEqual(done.returncode, 1)
         self.assertIn("ranks 0 and 1 can both map", done.stderr)
 
-    def test_between_hosts_only_ranks_of_others_are_sent_to(self):
+    def test_only_other_hosts_are_targets(self):
         why = wan.why_not()
         if why:
             self.skipTest(why)
@@ -209,7 +212,7 @@ class Real(Case):
 
 
 class Page(unittest.TestCase):
-    def test_a_run_becomes_the_page_and_its_figure(self):
+    def test_run_becomes_page_and_figure(self):
         with tempfile.TemporaryDirectory() as place:
             rows, page = Path(place) / "putsignal.json", Path(place) / "one-sided.md"
             shutil.copy(SOURCE / "docs" / "one-sided.md", page)

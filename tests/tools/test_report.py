@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""bench/report.py: pages say what the rows of their benchmarks say; that about the simulator has a part for each of two."""
+"""bench/report.py: pages match the rows of their benchmarks; the page about the simulator has a
+part for each of two."""
 
 import argparse
 import json
@@ -31,7 +32,7 @@ MACHINE = {"date": "2026-01-02", "commit": "c0ffee", "cpu": "a processor", "core
 
 
 def predicted(measured_us, predicted_us):
-    """A row as bench/run predict writes it."""
+    """A row in the format of bench/run predict."""
     what = bench_predict.what_of(rails.Shape(2, 2, 2, 100, "cubic"), "allgather", "ring", 4 << 20)
     return {"what": what, "value": round(abs(100 * (predicted_us / measured_us - 1)), 2), "reach": 15, "unit": "%", "better": "lower",
             "against": "tutti perf on the testbed", "predicted_us": predicted_us, "measured_us": measured_us, "spread": [-8.0, 3.0],
@@ -39,10 +40,10 @@ def predicted(measured_us, predicted_us):
 
 
 class Rounds(unittest.TestCase):
-    """bench/lib/rounds.py: when the rounds of a row are enough."""
+    """bench/lib/rounds.py: the stop condition for the rounds of a row."""
 
     def measured(self, times, nrounds=6, most=25, fails_at=None):
-        """The entries of two contestants whose turns take what `times` says, and what failed."""
+        """The entries of two contestants with these turn times, and failures."""
         entries = [rounds.Entry("tutti"), rounds.Entry("openmpi")]
         started = []
 
@@ -62,21 +63,21 @@ class Rounds(unittest.TestCase):
             kept, failed = rounds.measure(None, None, entries, nrounds, 1, most, settled)
         return kept, failed, started[::2]
 
-    def test_a_sign_test_takes_neither_side_for_granted(self):
+    def test_sign_test_has_no_bias(self):
         self.assertEqual(rounds.side([2] * 6, 1), 1)
         self.assertEqual(rounds.side([0.5] * 6, 1), -1)
         self.assertEqual(rounds.side([2] * 5, 1), 0)
         self.assertEqual(rounds.side([2] * 8 + [0.5] * 2, 1), 0)
         self.assertEqual(rounds.side([2] * 9 + [0.5], 1), 1)
 
-    def test_clear_rounds_are_few_and_others_more(self):
+    def test_unclear_results_get_more_rounds(self):
         kept, _, starts = self.measured({"tutti": lambda i: 1, "openmpi": lambda i: 2})
         self.assertEqual([len(e.turns_us) for e in kept], [6, 6])
         self.assertEqual(starts, ["openmpi", "tutti"] * 3)      # in turn
         kept, _, _ = self.measured({"tutti": lambda i: 1, "openmpi": lambda i: 2 if i % 2 else 0.5})
         self.assertEqual([len(e.turns_us) for e in kept], [25, 25])
 
-    def test_who_fails_late_keeps_its_turns(self):
+    def test_late_failure_keeps_earlier_turns(self):
         kept, failed, _ = self.measured({"tutti": lambda i: 1, "openmpi": lambda i: 2 if i % 2 else 0.5}, fails_at=9)
         self.assertEqual([len(e.turns_us) for e in kept], [9, 9])
         self.assertEqual(failed, {"openmpi": "it ended"})
@@ -97,18 +98,18 @@ class Report(unittest.TestCase):
         return subprocess.run([sys.executable, BENCH / "report.py", data, "--out", self.page], capture_output=True, text=True, check=False)
 
     def cells(self, case):
-        """Of the one line of the page's tables that begins with it."""
+        """Cells of the page's only table line that starts with it."""
         (line,) = [line for line in self.page.read_text().splitlines() if line.startswith(f"| {case} ")]
         return [cell.strip() for cell in line.strip("|").split("|")][1:]
 
     def sim_rows(self):
-        """Real ones, of cases that take no time."""
+        """Real ones, for cases that take no time."""
         program, options = str(BUILD / "tutti"), argparse.Namespace(runs=2)
         return [bench_sim.form_row(program, bench_sim.FORMS[0]),
                 *bench_sim.scale_rows(program, options, ("allgather", "ring", 16, ["--block", "64"])),
                 *bench_sim.scale_rows(program, options, ("allgather", "nosuch", 16, ["--block", "64"]))]
 
-    def test_rows_of_the_simulator_become_two_tables_and_what_is_missing(self):
+    def test_simulator_rows_become_two_tables(self):
         rows = self.sim_rows()
         done = self.report("sim", rows)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -124,7 +125,7 @@ class Report(unittest.TestCase):
         self.assertEqual(cells[5], "ok")
         self.assertIn("- allgather nosuch, 16 ranks, 64 a block: wall time: ", self.page.read_text())
 
-    def test_what_is_over_its_goal_is_called_short(self):
+    def test_value_beyond_target_is_short(self):
         rows = self.sim_rows()[1:5]
         rows[0]["value"] = 61
         self.report("sim", rows)
@@ -133,7 +134,7 @@ class Report(unittest.TestCase):
         self.report("sim", rows)
         self.assertEqual(self.cells("allgather ring, 16 ranks, 64 a block")[5], "time and memory short")
 
-    def test_each_benchmark_has_its_part_and_leaves_the_other_as_it_is(self):
+    def test_benchmarks_keep_each_others_parts(self):
         self.report("predict", [predicted(200000, 190000)])
         first = self.page.read_text()
         self.assertIn("| -5.0 % |", first)
@@ -150,7 +151,7 @@ class Report(unittest.TestCase):
         self.assertIn("| 97 % | 50 %", last)
         self.assertEqual(last.split("<!-- bench/run predict -->")[0], both.split("<!-- bench/run predict -->")[0])
 
-    def test_the_results_of_both_are_written_by_one_command(self):
+    def test_one_command_writes_both_results(self):
         paths = [self.place / name for name in ("sim.json", "predict.json")]
         for path, rows in zip(paths, (self.sim_rows(), [predicted(200000, 190000)])):
             path.write_text(json.dumps({"benchmark": path.stem, "machine": MACHINE, "rows": rows}))
@@ -160,7 +161,7 @@ class Report(unittest.TestCase):
         self.assertLess(page.index("allgather ring, 16 ranks"), page.index("| -5.0 % |"))
         self.assertNotIn("No run of", page)
 
-    def test_choices_are_counted_by_wire_and_ranks_and_the_far_ones_listed(self):
+    def test_selections_are_counted_and_listed(self):
         def chosen(wire, chosen_us, best_us):
             entries = [bench_tuner.Entry("ring", turns_us=chosen_us), bench_tuner.Entry("direct", turns_us=best_us)]
             return bench_tuner.row_of(rounds.Case("allgather", 4096, wire, 4), "ring", entries, {})
@@ -178,7 +179,7 @@ class Report(unittest.TestCase):
         self.assertEqual(self.report("tuner", rows[3:4]).returncode, 1)
 
     def rails_rows(self, per_host, rounds):
-        """The rows of one size and one time, of so many rounds."""
+        """The rows of one size and one time, with this number of rounds."""
         def turns(us, cpu, mib):
             return rails.Turns([rails.Turn(us, cpu, [[mib, mib / 2]])] * rounds)
 
@@ -192,7 +193,7 @@ class Report(unittest.TestCase):
                  "size": 4 << 20, "cpu": 0.1, "rail_mib": [], "network": {"hosts": 8, "ranks_per_host": per_host, "rails": 1, "rate_mbit": 100,
                                                                           "goodput_mbit": 95.0, "ping_rtt_us": 60.0}}]
 
-    def test_what_a_quick_run_of_rails_left_out_is_told_and_how_busy_processors_were_beside_open_mpi(self):
+    def test_quick_rails_run_is_marked(self):
         self.assertEqual(self.report("rails", self.rails_rows(4, 2)).returncode, 0)
         page = self.page.read_text()
         self.assertIn("nothing of: 16 MiB, 64 MiB, 2048 x 2048, 4096 x 4096, times on hosts of one rank and one rail.", page)
@@ -202,7 +203,7 @@ class Report(unittest.TestCase):
         self.assertNotIn("one rank and one rail.", self.page.read_text())
         self.assertNotIn("fewer rounds", self.page.read_text())
 
-    def test_ratios_of_experts_say_which_reach_what_they_should_and_stay_where_there_are_none_anew(self):
+    def test_expert_ratios_name_missed_targets(self):
         def place(name, text):
             return f"<!-- bench/run {name} -->\n\n{text}\n\n<!-- end of bench/run {name} -->\n"
 
@@ -231,7 +232,7 @@ class Report(unittest.TestCase):
         self.assertEqual(self.cells(what), ["apart", "1.50 x", "1.40 to 1.60", "1.30", "ok", "4096", "143", "1.26"])
         self.assertEqual(self.report("moe", rows).returncode, 1)
 
-    def test_modes_over_rdma_wires_are_a_table_on_their_page_and_wrong_bytes_are_no_row(self):
+    def test_rdma_modes_become_a_table(self):
         def lines(wrong):
             yield {"what": "burst", "mode": "full", "bytes": 4096, "wrong": wrong, "drains": 0, "fences": 2, "signals": 12, "destinations": 2, "transfers": 12,
                    "samples_us": [1.0, 2.0]}
@@ -256,7 +257,7 @@ class Report(unittest.TestCase):
         self.assertEqual(self.report("rdma", rows).returncode, 1)
         self.assertEqual(self.page.read_text(), "a page without a place\n")
 
-    def test_each_part_of_an_rdma_run_is_written_between_its_marks_and_others_stay(self):
+    def test_rdma_parts_stay_between_marks(self):
         def place(name, text):
             return f"<!-- bench/run rdma: {name} -->\n\n{text}\n\n<!-- end of bench/run rdma: {name} -->\n"
 
@@ -278,7 +279,7 @@ class Report(unittest.TestCase):
         self.assertEqual(self.report("rdma", []).returncode, 1)
         self.assertEqual(self.page.read_text(), page)
 
-    def test_policies_of_lanes_become_tables_of_their_own(self):
+    def test_lane_policies_have_their_tables(self):
         options = argparse.Namespace(max=64, only="")
         reaches = bench_putsignal.lanes_names(options)
 
@@ -299,19 +300,21 @@ class Report(unittest.TestCase):
         shares_of, costs = report_putsignal.lanes_tables(rows)[1::2]
         self.assertRegex(shares_of, r"\| 64 KiB +\| 0\.800 [^|]+\| 0\.500 [^|]+\| 0\.400 ")
         self.assertRegex(costs, r"\| pinned +\| 0 +\| 1 +\| 20\.0 \+- 1\.0 +\| 0\.02083 [^|]+\| 10\.0 ")
-        self.assertEqual(report_putsignal.parts_of({"rows": rows}), ({}, {}, {}))       # the other tables are of other rows
+        # the other tables have other rows
+        self.assertEqual(report_putsignal.parts_of({"rows": rows}), ({}, {}, {}))
         self.assertEqual(report_putsignal.lanes_tables([]), [])
 
-    def test_drains_and_fences_are_told_of_every_mode(self):
+    def test_drains_and_fences_are_shown(self):
         costs = {"coupled": (96, 0), "decoupled": (28, 0), "ordered": (0, 96), "full": (0, 28)}
         by_count = {count: {mode: {"drains": drains, "fences": fences, "destinations": 28} for mode, (drains, fences) in costs.items()} for count in (1, 96)}
         said, table = report_putsignal.counted(by_count)
         self.assertIn("96 transfers to 28 ranks", said)
         self.assertRegex(table, r"(?s)\| coupled +\| 96 +\| 0 .*\| decoupled +\| 28 +\| 0 .*\| ordered +\| 0 +\| 96 .*\| full +\| 0 +\| 28 ")
-        self.assertEqual(report_putsignal.counted({96: {"full": {"value": 1}}}), [])       # of before they were kept
+        # before they were recorded
+        self.assertEqual(report_putsignal.counted({96: {"full": {"value": 1}}}), [])
         self.assertEqual(report_putsignal.counted({}), [])
 
-    def test_a_benchmark_without_a_page_is_told(self):
+    def test_benchmark_without_page_is_reported(self):
         done = self.report("nosuch", [])
         self.assertEqual(done.returncode, 1)
         self.assertIn("nosuch, which has no page", done.stderr)

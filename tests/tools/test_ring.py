@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tutti ring order: orders over matrices, as text, JSON and a picture; what is wrong is said."""
+"""tutti ring order: orders for matrices, as text, JSON and a drawing; errors are reported."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 TUTTI = Path(os.environ["TUTTI_BUILD_DIR"]) / "tutti"
-# Fast links only a -> d -> b -> c -> a.
+# The only fast links are a -> d -> b -> c -> a.
 NAMES = ["a", "b", "c & co", "d"]
 FAST = {(0, 3), (3, 1), (1, 2), (2, 0)}
 MATRIX = {"peers": NAMES,
@@ -28,30 +28,32 @@ class Ring(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return json.loads(done.stdout)
 
-    def test_the_fast_ring_is_found_and_worth_a_change(self):
+    def test_fast_ring_is_worth_the_change(self):
         got = self.found(MATRIX, "--bytes", "8M", "--segment", 0)
         self.assertEqual(got["order"], [0, 3, 1, 2])
         self.assertEqual(got["names"], ["a", "d", "b", "c & co"])
-        # 2 MiB at 100 MB/s and 1 ms, six times; the order of the file has links of a tenth.
+        # 2 MiB at 100 MB/s and 1 ms, six times; the order of the file has links with a tenth of the
+        # rate.
         self.assertEqual(got["one_ring_ns"], 6 * (20971520 + 1000000))
         self.assertGreater(got["listed_ns"], 6 * 209715200)
         self.assertTrue(got["proven_best"] and got["worth_changing"])
         self.assertLessEqual(got["bound_ns"], got["one_ring_ns"])
 
-    def test_a_change_that_is_not_used_is_not_worth_it(self):
+    def test_unused_change_is_not_worth_it(self):
         self.assertFalse(self.found(MATRIX, "--bytes", "8M", "--expected", 0)["worth_changing"])
 
-    def test_two_rings_are_fastest_where_peers_send_more_than_their_links_carry(self):
+    def test_fast_uplinks_favour_two_rings(self):
         wide = {**MATRIX, "bandwidth_mbit_s": [[None if i == k else 100 for k in range(4)] for i in range(4)], "up_mbit_s": [1000] * 4,
                 "down_mbit_s": [1000] * 4}
         got = self.found(wide, "--bytes", "8M", "--segment", 0)
         self.assertEqual(got["fastest"], "two rings")
-        self.assertEqual(got["two_rings_ns"], 6 * ((1 << 20) * 80 + 1000000))      # a quarter of a half at 12.5 MB/s and 1 ms, six times
+        # a quarter of a half at 12.5 MB/s and 1 ms, six times
+        self.assertEqual(got["two_rings_ns"], 6 * ((1 << 20) * 80 + 1000000))
         self.assertEqual(got["one_ring_ns"], 6 * ((2 << 20) * 80 + 1000000))
         self.assertTrue(got["worth_changing"])
         self.assertEqual(self.found({**wide, "up_mbit_s": [100] * 4})["fastest"], "one ring")
 
-    def test_trees_are_fastest_for_few_bytes_among_many(self):
+    def test_small_messages_favour_trees(self):
         n = 32
         even = {"bandwidth_mbit_s": [[0 if i == k else 1000 for k in range(n)] for i in range(n)],
                 "latency_ms": [[0 if i == k else 10 for k in range(n)] for i in range(n)]}
@@ -66,7 +68,7 @@ class Ring(unittest.TestCase):
         self.assertEqual({**one, "search_s": 0}, {**two, "search_s": 0})
         self.assertEqual(sorted(one["order"]), list(range(n)))
 
-    def test_text_names_the_peers_and_a_picture_is_xml(self):
+    def test_text_names_peers_drawing_is_xml(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "m.json"
             path.write_text(json.dumps(MATRIX))
@@ -81,7 +83,7 @@ class Ring(unittest.TestCase):
             self.assertEqual(bad.returncode, 1)
             self.assertIn("cannot write", bad.stderr)
 
-    def test_what_cannot_be_is_said(self):
+    def test_errors_are_reported(self):
         one_way = {"bandwidth_mbit_s": [[0, 5], [0, 0]], "latency_ms": [[0, 0], [0, 0]]}
         for text, says in ((json.dumps(one_way), "no ring exists over the given links"), ("{", "unexpected end"), ('{"x": 1}', ':1: unknown key "x"')):
             done = order("--matrix", "-", text=text)

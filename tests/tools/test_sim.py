@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tutti sim: what it prints is a result, and mistakes are told."""
+"""tutti sim: its output is a result, and errors are reported."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def sim(*arguments):
 
 
 def sim_on_a_terminal(*arguments):
-    """What a terminal gets that is its standard error."""
+    """Its output on a terminal that is its standard error."""
     ours, theirs = pty.openpty()
     with subprocess.Popen([TUTTI, "sim", *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs) as run:
         os.close(theirs)
@@ -28,7 +28,7 @@ def sim_on_a_terminal(*arguments):
         try:
             while some := os.read(ours, 4096):
                 shown += some
-        except OSError:         # EIO: nobody has the other end any more
+        except OSError:         # EIO: the other end is closed
             pass
     os.close(ours)
     return run.returncode, shown.decode()
@@ -40,7 +40,7 @@ class Sim(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return [json.loads(line) for line in done.stdout.splitlines()]
 
-    def test_a_result_has_time_bandwidth_links_and_events(self):
+    def test_result_has_all_fields(self):
         (one,) = self.result("allgather", "--ranks", 64, "--topo", "four-buildings", "--algo", "doubling", "--block", "1K")
         self.assertEqual((one["ranks"], one["bytes"], one["algo"]), (64, 65536, "allgather_doubling"))
         self.assertAlmostEqual(one["algbw_gbs"], one["bytes"] / one["time_us"] / 1000, places=6)
@@ -48,14 +48,14 @@ class Sim(unittest.TestCase):
         self.assertEqual(sum(link["bytes"] for link in one["links"].values()), 64 * 63 * 1024)
         self.assertGreater(one["events"], 0)
 
-    def test_the_same_seed_gives_the_same_time_and_another_one_another(self):
+    def test_seed_determines_the_time(self):
         arguments = ("allreduce", "--ranks", 100, "--algo", "ring", "--jitter-ns", 1000)
         times = [self.result(*arguments, "--seed", seed)[0]["time_us"] for seed in (5, 5, 6)]
         self.assertEqual(times[0], times[1])
         self.assertNotEqual(times[0], times[2])
 
-    def test_a_terminal_shows_a_bar_that_grows_and_is_gone_in_the_end(self):
-        """A bar comes after 200 ms; how many ranks take so long is the machine's to say."""
+    def test_terminal_shows_a_temporary_bar(self):
+        """A bar appears after 200 ms; the number of ranks for that depends on the machine."""
         bars, ranks = [], 256
         while len(bars) < 3 and ranks < 8192:
             ranks *= 2
@@ -76,11 +76,11 @@ class Sim(unittest.TestCase):
         self.assertLessEqual(shares[-1], 100)
         self.assertEqual(sim_on_a_terminal(*case, "--quiet"), (0, ""))
 
-    def test_many_ranks_are_told_of_at_once(self):
+    def test_many_ranks_show_progress_at_once(self):
         self.assertTrue(sim("barrier", "--ranks", 16384).stderr.startswith("barrier_dissemination on 16384 ranks: 0 % after "))
         self.assertEqual(sim("barrier", "--ranks", 16384, "--quiet").stderr, "")
 
-    def test_a_ring_of_the_uniform_network_is_what_the_formula_says(self):
+    def test_uniform_ring_matches_the_formula(self):
         (one,) = self.result("allgather", "--ranks", 8, "--algo", "ring", "--block", "1000", "--copy-gbs", "1e9")
         self.assertAlmostEqual(one["time_us"] * 1000, 7 * (300 + 1000 / 12.5 + 1000 + 200), delta=1)
 
@@ -94,13 +94,13 @@ class Sim(unittest.TestCase):
             self.assertEqual([len(line.get("points").split()) for line in lines], [3, 3])
 
     def topology(self, text):
-        """A file with a description, which is gone after the test."""
+        """A file with a description, removed after the test."""
         with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
             json.dump(text, file)
         self.addCleanup(os.unlink, file.name)
         return file.name
 
-    def test_more_latency_takes_as_much_longer_as_there_are_steps(self):
+    def test_latency_counts_once_per_step(self):
         times = []
         for latency_ns in (1000, 5000):
             topo = self.topology({"links": {"rack": {"latency_ns": latency_ns, "gbit_s": 100}}, "machine": {"hosts_per_rack": 32}})
@@ -113,7 +113,7 @@ class Sim(unittest.TestCase):
         for fault in ("slow-rail=1.3:4", "dead-rail=1.3", "slow-rank=3:50", "late-rank=3:1000"):
             self.assertGreater(self.result(*base, "--fault", fault)[0]["time_us"], whole, fault)
 
-    def test_without_a_name_an_algorithm_is_taken_for_what_links_inside_hosts_cost(self):
+    def test_default_algorithm_depends_on_local_links(self):
         slow = {"latency_ns": 500, "gbit_s": 400}
         topo = self.topology({"links": {"rack": {"latency_ns": 1000, "gbit_s": 400}, "host": slow, "socket": slow}, "rails": 8,
                               "machine": {"hosts_per_rack": 2, "ranks_per_host": 64}})
@@ -126,12 +126,12 @@ class Sim(unittest.TestCase):
                            "--plot", os.devnull)
         self.assertEqual([row["bytes"] for row in rows], [1 << 10, 1 << 30, 1 << 50])
 
-    def test_sizes_of_a_sweep_that_are_one_call_are_simulated_once(self):
+    def test_equal_calls_are_simulated_once(self):
         base = ("allgather", "--ranks", 64, "--algo", "ring", "--plot", os.devnull)
         self.assertEqual([row["bytes"] for row in self.result(*base, "--sweep", "1:1K:2")], [256, 512, 1024])
         self.assertEqual([row["bytes"] for row in self.result(*base, "--sweep", "1:4:2")], [256])
 
-    def test_layers_without_links_of_their_own_are_not_called_idle(self):
+    def test_layers_without_links_are_not_idle(self):
         base = ("allgather", "--topo", "four-buildings", "--ranks", 64, "--algo", "direct", "--block", 64)
         links = self.result(*base)[0]["links"]
         self.assertIn("busiest", links["rack"])
@@ -145,7 +145,7 @@ class Sim(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("dead NICs", done.stderr)
 
-    def test_mistakes_are_told(self):
+    def test_errors_are_reported(self):
         for arguments, said in (
                 ((), "missing argument: a collective"),
                 (("allgather", "broadcast"), "one collective"),

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""tutti topo: this host and described machines, as text, JSON and pictures; orders of ranks that tutti run takes."""
+"""tutti topo: this host and described machines, as text, JSON and drawings; orders of ranks for
+tutti run."""
 
 import json
 import os
@@ -33,21 +34,21 @@ class Topo(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
-    def test_this_host_is_told_with_what_is_unknown_as_null(self):
+    def test_unknown_values_are_null(self):
         here = json.loads(self.good("--json"))
         self.assertEqual(here["host"], os.uname().nodename)
         lo = [nic for nic in here["nics"] if nic["name"] == "lo"]
         self.assertEqual([(nic["rail"], nic["bit_s"], nic["socket"]) for nic in lo], [(False, None, None)])
         self.assertNotIn("ranks", here)
 
-    def test_ranks_are_on_sockets_as_hwloc_tells(self):
+    def test_ranks_are_on_hwloc_sockets(self):
         here = json.loads(self.good("--json", "-n", 1, HWLOC_SYNTHETIC="pack:1 core:64 pu:1"))
         self.assertEqual(here["sockets"], 1)
         self.assertEqual(here["cores"], 64)
         self.assertEqual(here["ranks"][0]["socket"], 0)
         self.assertTrue(here["ranks"][0]["why"])
 
-    def test_labels_come_from_the_description_and_over_it_from_the_environment(self):
+    def test_environment_labels_override_the_description(self):
         Path(self.lab).write_text(json.dumps({"hosts": [{"host": "*", "rack": "of-$1", "zone": "z"}]}))
         here = json.loads(self.good("--json", TUTTI_TOPO=self.lab, TUTTI_TOPO_LABELS="zone=mine"))
         self.assertEqual(here["labels"], {"rack": f"of-{os.uname().nodename}"[:47], "zone": "mine", "building": None, "fabric": None})
@@ -55,14 +56,14 @@ class Topo(unittest.TestCase):
         self.assertEqual(bad.returncode, 1)
         self.assertIn('"shelf=3"', bad.stderr)
 
-    def test_a_built_in_is_printed_as_a_description_that_can_be_read_again(self):
+    def test_printed_built_in_can_be_read(self):
         text = self.good("--topo", "four-buildings", "--json")
         Path(self.lab).write_text(text)
         self.assertEqual(self.good("--topo", self.lab, "--json"), text)
         self.assertIn("131,072 ranks", self.good("--topo", "four-buildings"))
         self.assertIn("1:2.8", self.good("--topo", "four-buildings"))
 
-    def test_pictures_are_xml_whatever_names_hold(self):
+    def test_drawings_are_xml_for_any_names(self):
         Path(self.lab).write_text(json.dumps({"name": "a<b>&'c", "machine": {"ranks_per_host": 20, "hosts_per_rack": 3}}))
         svg = str(Path(self.tmp.name) / "p.svg")
         for args in (["--topo", self.lab], ["--topo", "four-buildings"], ["--topo", "two-sockets"], ["--topo", "uniform"], [], ["-n", 3]):
@@ -74,7 +75,7 @@ class Topo(unittest.TestCase):
         self.assertEqual(bad.returncode, 1)
         self.assertIn("cannot write", bad.stderr)
 
-    def test_hosts_that_a_description_names_are_drawn_in_their_groups(self):
+    def test_described_hosts_are_drawn_in_groups(self):
         Path(self.lab).write_text(json.dumps({"rails": 2, "hosts": [{"host": "a1", "rack": "A", "slots": 2}, {"host": "b1", "rack": "<B>"},
                                                                     {"host": "a2", "rack": "A", "slots": 40}, {"host": "c*", "rack": "C"}]}))
         svg = str(Path(self.tmp.name) / "p.svg")
@@ -85,14 +86,14 @@ class Topo(unittest.TestCase):
         self.assertIn("rank 2, all rails", texts)
         self.assertIn("and 25 more", texts)
 
-    def test_a_job_that_cannot_start_reports_its_own_cause_alone(self):
+    def test_failed_job_reports_only_its_cause(self):
         done = subprocess.run([TUTTI, "run", "-n", "2", "-x", "TUTTI_WIRES=nosuch", "--", TUTTI, "topo"], capture_output=True, text=True,
                               timeout=60, check=False)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn('unknown transport "nosuch"', done.stderr)
         self.assertNotIn("out of memory", done.stderr)
 
-    def test_wrong_files_and_arguments_are_told(self):
+    def test_invalid_files_and_arguments_are_reported(self):
         for args, status, words in ((["--measure"], 1, ["--measure", "job"]), (["--write", "x"], 1, ["--write", "job"]),
                                     (["--measure", "--topo", "uniform"], 2, ["--measure", "--topo"]),
                                     (["--measure", "-n", "3"], 2, ["--measure", "--ranks"]), (["--hosts", "a"], 2, ["--hosts", "--measure"]),
@@ -110,7 +111,7 @@ class Topo(unittest.TestCase):
     def place(self, *args):
         return topo("place", *args)
 
-    def test_an_order_that_tears_a_group_is_told_and_another_is_found_when_asked(self):
+    def test_torn_group_is_reported_and_fixable(self):
         args = ["--topo", self.lab, "--hosts", HOSTS, "--group", 8, "--within", "rack"]
         torn = self.place(*args)
         self.assertEqual(torn.returncode, 1)
@@ -123,7 +124,7 @@ class Topo(unittest.TestCase):
         self.assertEqual(none.returncode, 1)
         self.assertIn("1 group of 16 ranks, each within one rack, does not fit", none.stderr)
 
-    def test_what_is_placed_is_what_tutti_run_takes(self):
+    def test_placement_is_accepted_by_tutti_run(self):
         done = self.place("--hosts", "localhost:3")
         self.assertEqual(done.returncode, 0, done.stderr)
         hostfile = Path(self.tmp.name) / "hosts"
@@ -133,7 +134,7 @@ class Topo(unittest.TestCase):
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertEqual(run.stdout.count("rank "), 3)
 
-    def test_wrong_orders_are_told(self):
+    def test_invalid_orders_are_reported(self):
         for args, status, words in ((["--hosts", "a"], 1, ["no slots given for host a"]), ([], 1, ["no hosts"]), (["--group", "8"], 2, ["no --within"]),
                                     (["--hosts", "a:4,a:4"], 1, ["duplicate host a"]), (["--within", "rack"], 2, ["no preceding --group"]),
                                     (["--hosts", "a:4", "--group", "2", "--within", "shelf"], 2, ["shelf"]),
@@ -149,7 +150,7 @@ class Topo(unittest.TestCase):
 
 
 class Job(unittest.TestCase):
-    def test_inside_a_job_rank_0_tells_of_all_ranks(self):
+    def test_rank_0_describes_all_ranks(self):
         done = subprocess.run([TUTTI, "run", "-n", "3", "-o", "plain", "--", TUTTI, "topo", "--json"], capture_output=True, text=True, timeout=60,
                               env={k: v for k, v in os.environ.items() if not k.startswith("TUTTI_TOPO")}, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -161,7 +162,7 @@ class Job(unittest.TestCase):
         return subprocess.run([TUTTI, "run", "-n", str(n), "-o", "plain", "--", TUTTI, "topo", *map(str, args)], capture_output=True, text=True,
                               timeout=60, env={k: v for k, v in os.environ.items() if not k.startswith("TUTTI_TOPO")}, check=False)
 
-    def test_ranks_of_one_host_measure_what_lies_between_them(self):
+    def test_local_ranks_measure_their_links(self):
         for n in (1, 3):
             done = self.job(n, "--measure", "--json")
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -175,7 +176,7 @@ class Job(unittest.TestCase):
                 self.assertGreater(link["gbit_s"], 0)
         self.assertIn("one host", self.job(2, "--measure").stdout)
 
-    def test_a_file_that_cannot_be_written_is_told(self):
+    def test_unwritable_file_is_reported(self):
         done = self.job(2, "--write", "/no/such/lab.json")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("/no/such/lab.json", done.stderr)

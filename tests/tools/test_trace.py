@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""tutti perf --trace: every segment of every message is there once, on the lane that carried it."""
+"""tutti perf --trace: every segment of every message is recorded once, on the lane that carried
+it."""
 
 import json
 import os
@@ -13,7 +14,7 @@ from pathlib import Path
 
 TUTTI = Path(os.environ["TUTTI_BUILD_DIR"]) / "tutti"
 TIMEOUT_S = 100
-SHORT = 4096    # bytes, of a segment that is no collective's
+SHORT = 4096    # bytes of a segment that belongs to no collective
 LONG = 64 << 10
 
 
@@ -45,8 +46,9 @@ class Case(unittest.TestCase):
         return json.loads(self.file.read_text()), done
 
     def sent_and_arrived(self, trace, wire):
-        """What was sent over the wire and what arrived, as {(from, to, lane, number, part): bytes}; each is there once, with an end. Of the barriers in which
-        ranks begin and stop to look one end may be missing: they are short. In verbs and ofi there is a tcp wire, too, by which links are agreed on."""
+        """Sent and received segments, as {(from, to, lane, number, part): bytes}; each occurs once,
+        with an end. Barriers at the start and end of tracing may lack one end: they are short.
+        verbs and ofi contain a tcp transport, which negotiates links."""
         events = [e for e in trace["traceEvents"] if e["ph"] == "e" or e.get("args", {}).get("wire") == wire]
         begun = [e for e in events if e["ph"] == "b"]
         ended = {(e["pid"], e["id"]): e["ts"] for e in events if e["ph"] == "e"}
@@ -68,7 +70,7 @@ class Case(unittest.TestCase):
         return {key(e): e["args"]["bytes"] for e in begun}, {key(e) for e in arrived if "arrived_us" in e["args"]}
 
     def check_rows(self, trace):
-        """Each lane has a row at its sender and one at its receiver, whose names say which."""
+        """Each lane has a row at its sender and one at its receiver, labelled accordingly."""
         names = {(e["pid"], e["tid"]): e["args"]["name"] for e in trace["traceEvents"] if e["ph"] == "M" and e["name"] == "thread_name"}
         self.assertEqual(len(set((pid, name) for (pid, _), name in names.items())), len(names))
         for e in trace["traceEvents"]:
@@ -80,23 +82,27 @@ class Case(unittest.TestCase):
                                  f"{e['args']['wire']} from rank {e['args']['from']}, lane {e['args']['lane']}")
 
     def check(self, wire, lanes, total):
-        """total: bytes that a call brings to each rank's neighbour. Returns what was sent and what arrived."""
-        calls = 3       # one that is checked, one that is timed, and one in the loop
+        """total: bytes received from each rank's neighbour per call. Returns sent and received
+        segments."""
+        calls = 3       # a checked one, a timed one, and one in the loop
         trace, _ = self.traced("sendrecv", "--ranks", 3, "--wire", wire, "--min", total, "--max", total, "--iters", 1, "--warmup", 0, "--check", "--out-of-place",
-                               TUTTI_LANES=lanes, TUTTI_RDMA_DEVICES="=rxe0")    # one rail has as many queue pairs as are asked for
+                               # one rail has as many queue pairs as requested
+                               TUTTI_LANES=lanes, TUTTI_RDMA_DEVICES="=rxe0")
         self.assertEqual(trace["otherData"]["lost"], [0, 0, 0])
         sent, arrived = self.sent_and_arrived(trace, wire)
         self.check_rows(trace)
         self.assertEqual(arrived - sent.keys(), set())
         for rank in range(3):
             bytes_right = sum(n for (source, to, *_), n in sent.items() if (source, to) == (rank, (rank + 1) % 3))
-            # Beside the calls: barriers, results, and what says where a message belongs. A segment that was there twice would be as long as that, or longer.
+            # In addition to the calls: barriers, results, and control messages. A duplicate segment
+            # would be at least that long.
             self.assertGreaterEqual(bytes_right, calls * total)
             self.assertLess(bytes_right, calls * total + LONG)
         return sent, arrived
 
     def check_lanes(self, sent, arrived, wanted, of_stream):
-        """Long segments are on all lanes that are wanted, and one numbering goes over all lanes of a stream. of_stream: the stream of a lane."""
+        """Long segments use all requested lanes, with one numbering over all lanes of a stream.
+        of_stream: the stream of a lane."""
         self.assertEqual({key: n for key, n in sent.items() if n >= SHORT and key not in arrived}, {})
         for source in range(3):
             self.assertEqual({lane for (rank, _, lane, *_), n in sent.items() if n >= LONG and rank == source}, set(wanted))
@@ -108,15 +114,16 @@ class Case(unittest.TestCase):
 
 
     def lanes_of_device(self, wire, policy, iters):
-        """The lanes that long puts of rank 0's device took, in order, {to: [lane, ...]}."""
+        """The lanes of long puts of rank 0's device, in order, {to: [lane, ...]}."""
         trace, _ = self.traced("putsignal", "-n", 3, "--wire", wire, "--lanes", policy, "--concurrency", 16, "--bytes", LONG, "--mode", "full", "--rounds", 1,
                                "--iters", iters, "--check", TUTTI_LANES=4, TUTTI_RDMA_DEVICES="=rxe0")
         sent, _ = self.sent_and_arrived(trace, wire)
         return {to: [lane for _, lane in sorted((number, lane) for (_, peer, lane, number, _), n in sent.items() if peer == to and n >= LONG)] for to in (1, 2)}
 
     def check_policies(self, wire, first):
-        """Devices that pin a peer to a lane, or take lanes in turn, do so; `first` is the number of the first of four lanes. Lanes come up one after the other:
-        for one that is not up yet another is taken, and so the device puts more, until they all are."""
+        """Devices that bind a peer to a lane, or use lanes in turn, do so; `first` is the number of
+        the first of four lanes. Lanes are opened gradually: another one replaces one that is not
+        open yet, so the device puts until all are."""
         lanes = set(range(first, first + 4))
         pinned = {to: first + to % 4 for to in (1, 2)}
         for iters in 1, 8, 64:
@@ -134,34 +141,37 @@ class Case(unittest.TestCase):
 
 
 class OverTcp(Case):
-    def test_each_segment_is_there_once_on_the_lane_that_carried_it(self):
+    def test_segments_appear_once_per_lane(self):
         for lanes in 1, 4:
             with self.subTest(lanes=lanes):
                 sent, arrived = self.check("tcp", lanes, 4 << 20)
                 self.check_lanes(sent, arrived, range(lanes), lambda lane: 0)
 
-    def test_devices_put_on_the_lanes_that_they_name(self):
+    def test_devices_use_the_named_lanes(self):
         self.check_policies("tcp", 0)
 
 
 class OverVerbs(Case):
-    def test_each_segment_is_there_once_on_the_queue_pair_that_carried_it(self):
+    def test_segments_appear_once_per_queue_pair(self):
         if not is_usable("verbs"):
             self.skipTest("no RDMA device here: see scripts/rdma-vm")
         sent, arrived = self.check("verbs", 4, 4 << 20)
-        self.check_lanes(sent, arrived, range(1, 5), lambda lane: min(lane, 1))     # lane 0 is that of urgent messages
+        # lane 0 is for urgent messages
+        self.check_lanes(sent, arrived, range(1, 5), lambda lane: min(lane, 1))
         self.check_policies("verbs", 1)
 
 
 class OverOfi(Case):
-    def test_each_write_and_each_record_is_there_once(self):
+    def test_writes_and_records_appear_once(self):
         if not is_usable("ofi"):
             self.skipTest("no libfabric here")
         for lanes in 1, 4:
             with self.subTest(lanes=lanes):
                 sent, arrived = self.check("ofi", lanes, 1 << 20)
-                self.assertEqual({part for *_, part in arrived}, {0})       # the receiver hears of records only
-                self.assertLessEqual({lane for _, _, lane, *_ in sent}, set(range(1 + lanes)))      # lane 0 is that of urgent messages
+                # the receiver only sees records
+                self.assertEqual({part for *_, part in arrived}, {0})
+                # lane 0 is for urgent messages
+                self.assertLessEqual({lane for _, _, lane, *_ in sent}, set(range(1 + lanes)))
                 self.assertLessEqual({lane for _, _, lane, _, part in sent if part == 0}, {0, 1})
                 parts = Counter((source, to, min(lane, 1), number, part) for source, to, lane, number, part in sent)
                 self.assertEqual({n for n in parts.values()}, {1})
@@ -170,14 +180,14 @@ class OverOfi(Case):
                         self.assertIn((source, to, stream, number, part - 1), parts)
                 self.assertGreater(max(part for *_, part in sent), 1)
 
-    def test_devices_put_on_the_lanes_that_they_name(self):
+    def test_devices_use_the_named_lanes(self):
         if not is_usable("ofi"):
             self.skipTest("no libfabric here")
         self.check_policies("ofi", 1)
 
 
 class Files(Case):
-    def test_a_name_that_ends_in_svg_is_a_picture(self):
+    def test_svg_name_gives_a_drawing(self):
         self.file = Path(self.folder.name) / "trace.svg"
         done = perf("putsignal", "-n", 2, "--wire", "tcp", "--concurrency", 8, "--bytes", "64K", "--mode", "full", "--rounds", 1, "--iters", 1, "--trace", self.file)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -187,14 +197,14 @@ class Files(Case):
         titles = [title.text for title in picture.findall("svg:g/svg:title", space)]
         self.assertGreaterEqual(len([title for title in titles if ", 65536 bytes, completed after " in title]), 8, titles)
 
-    def test_what_cannot_be_written_is_said_once_and_nothing_is_measured(self):
+    def test_unwritable_file_prevents_the_measurement(self):
         self.file = Path(self.folder.name) / "none" / "trace.json"
         done = perf("allreduce", "--wire", "tcp", "--min", 8, "--max", 8, "--iters", 1, "--json", "--trace", self.file)
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertEqual(done.stderr.count("--trace"), 1, done.stderr)
         self.assertIn("No such file", done.stderr)
 
-    def test_more_than_a_rank_keeps_is_said_and_the_newest_are_there(self):
+    def test_overflow_keeps_the_newest_events(self):
         trace, done = self.traced("putsignal", "-n", 2, "--wire", "tcp", "--concurrency", 1024, "--bytes", 8, "--mode", "full", "--rounds", 1, "--iters", 40)
         self.assertIn("newest 131072 events", done.stderr)
         self.assertGreater(trace["otherData"]["lost"][0], 0)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""tutti tune on real ranks: what it writes, and how jobs use it: all ranks, a forced name, other ranks, files that are wrong."""
+"""tutti tune on real ranks: its output, and its use by jobs: all ranks, a forced name, other ranks,
+invalid files."""
 
 import json
 import os
@@ -49,7 +50,8 @@ class TuneTest(unittest.TestCase):
         self.file.write_text(json.dumps(document(*args, **more)))
 
     def chosen(self, coll, ranks, *args, **env):
-        """What each rank of a job chose, by size: {bytes: (how many ranks, what they said)}; all that was said on stderr."""
+        """The selections of a job's ranks, by size: {bytes: (number of ranks, their messages)}; and
+        all of stderr."""
         done = tutti("perf", "-n", ranks, coll, "--out-of-place", "--iters", 1, "--check", *args,
                      **{"TUTTI_TUNE_FILE": self.file, "TUTTI_LOG": "info", **env})
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -60,7 +62,7 @@ class TuneTest(unittest.TestCase):
 
 
 class Measuring(TuneTest):
-    def test_what_is_written_is_measured_and_names_the_place(self):
+    def test_file_has_measurements_and_place(self):
         done = tutti("tune", "-n", 3, "--colls", "allreduce,gather", *QUICK, "-o", self.file)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(os.listdir(self.place.name), ["tune.json"])
@@ -82,7 +84,7 @@ class Measuring(TuneTest):
             self.assertTrue(all(one["algo"].startswith(coll + "_") for one in rows))
             self.assertGreater(len(rows), 2)
 
-    def test_a_job_does_what_the_first_rows_say(self):
+    def test_job_follows_the_first_rows(self):
         self.assertEqual(tutti("tune", "-n", 2, "--colls", "allgather", "--wire", "tcp", *QUICK, "-o", self.file).returncode, 0)
         rows = json.loads(self.file.read_text())["rows"]
         first = {one["bytes"]: one for one in reversed(rows)}
@@ -91,7 +93,7 @@ class Measuring(TuneTest):
             for rank in range(2):
                 self.assertIn(f"{one['algo']} as measured, segments of", said[size][rank])
 
-    def test_plan_why_names_the_file_and_the_row_that_decide(self):
+    def test_plan_why_names_file_and_row(self):
         self.write(2, [row("allreduce", 1024, "onestep"), row("allreduce", 65536, "doubling", median_us=7.5)])
         why = ("plan", "why", "allreduce", "64K", "--json")
         for words in (("--ranks", 2), ()):
@@ -110,14 +112,14 @@ class Measuring(TuneTest):
         self.assertIn("the shortest simulated time", text)
         self.assertEqual(tutti("plan", "why", "allreduce", "8", TUTTI_TUNE_FILE="/nowhere.json").returncode, 1)
 
-    def test_show_prints_what_was_printed_while_measuring(self):
+    def test_show_repeats_the_measured_output(self):
         done = tutti("tune", "--colls", "broadcast", *QUICK, "-o", self.file)
         shown = tutti("tune", "--show", self.file)
         self.assertEqual((shown.returncode, shown.stderr), (0, ""))
         self.assertEqual([line for line in done.stdout.splitlines() if "tune.json" not in line], shown.stdout.splitlines())
         self.assertIn("untuned time / best time", shown.stdout)
 
-    def test_plot_draws_a_line_for_each_algorithm(self):
+    def test_plot_has_one_line_per_algorithm(self):
         self.write(4, [row("reduce", size, algo, median_us=size / 10) for algo in ("flat", "chain") for size in (8, 80, 800)])
         plot = Path(self.place.name) / "plot.svg"
         done = tutti("tune", "--show", self.file, "--colls", "reduce", "--plot", plot)
@@ -126,7 +128,7 @@ class Measuring(TuneTest):
         self.assertEqual([len(line.get("points").split()) for line in lines], [3, 3])
         self.assertEqual(tutti("tune", "--show", self.file, "--colls", "gather", "--plot", plot).returncode, 1)
 
-    def test_interrupted_it_writes_what_it_has(self):
+    def test_interruption_writes_partial_results(self):
         with subprocess.Popen([TUTTI, "tune", "-n", "2", "--colls", "allreduce", "--min", "8", "--max", "32M", "--factor", "2", "--rounds", "20",
                                "-o", self.file], env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
             while not re.match(r" +\d", process.stdout.readline()):     # the first size is done
@@ -141,7 +143,7 @@ class Measuring(TuneTest):
         self.assertIn("INCOMPLETE", rest)
         self.assertEqual(os.listdir(self.place.name), ["tune.json"])
 
-    def test_what_makes_no_sense_is_said_once_with_status_2(self):
+    def test_invalid_arguments_are_reported_once(self):
         self.write(2, [])
         for args, word in ((["--ranks", "1"], "--ranks 1"), (["--colls", "alltoallv"], "alltoallv cannot be tuned"),
                            (["--colls", "broadcats"], "broadcats"), (["--min", "2K", "--max", "1K"], "2048"), (["--rounds", "0"], "--rounds 0"),
@@ -155,7 +157,7 @@ class Measuring(TuneTest):
 
 
 class Using(TuneTest):
-    def test_all_ranks_use_it_though_only_rank_0_sees_it(self):
+    def test_all_ranks_use_rank_0s_file(self):
         self.write(3, [row("allreduce", 1024, "dtree"), row("allreduce", 65536, "ring")])
         script = '[ "$TUTTI_LOCAL_RANK" = 0 ] || unset TUTTI_TUNE_FILE; exec "$0" perf allreduce --out-of-place --iters 1 --min 64 --max 1M --factor 128 --check'
         done = tutti("run", "-n", 3, "--output", "plain", "--", "sh", "-c", script, TUTTI, TUTTI_TUNE_FILE=self.file, TUTTI_LOG="info")
@@ -164,7 +166,7 @@ class Using(TuneTest):
             said = re.findall(rf"^tutti\[(\d)\] info: allreduce of {size} bytes .*: allreduce_(\w+) as measured", done.stderr, re.M)
             self.assertEqual(sorted(set(said)), [(str(rank), algo) for rank in range(3)])
 
-    def test_the_file_of_another_rank_than_0_does_not_count(self):
+    def test_files_of_other_ranks_are_ignored(self):
         self.write(2, [row("allreduce", 1024, "dtree")])
         script = '[ "$TUTTI_LOCAL_RANK" = 1 ] || unset TUTTI_TUNE_FILE; exec "$0" perf allreduce --iters 1 --min 64 --max 64 --check'
         done = tutti("run", "-n", 2, "--output", "plain", "--", "sh", "-c", script, TUTTI, TUTTI_TUNE_FILE=self.file, TUTTI_LOG="info")
@@ -178,19 +180,19 @@ class Using(TuneTest):
         for what in said[1024].values():
             self.assertIn("allreduce_ring as requested", what)
 
-    def test_an_algorithm_that_cannot_do_the_call_is_passed_over(self):
+    def test_unsupported_algorithm_is_skipped(self):
         self.write(2, [row("reduce", 65536, "binomial"), row("reduce", 65536, "chain")])
         said, _ = self.chosen("reduce", 2, "--min", "64K", "--max", "1M", "--factor", 16)
         for rank in range(2):
             self.assertIn("reduce_binomial as measured", said[65536][rank])
             self.assertIn("reduce_chain as measured", said[1 << 20][rank])
 
-    def test_collectives_that_it_does_not_know_are_chosen_as_without(self):
+    def test_missing_collectives_use_the_default(self):
         self.write(2, [row("allreduce", 1024, "dtree")])
         said, _ = self.chosen("broadcast", 2, "--min", "1K", "--max", "1K")
         self.assertNotIn("as measured", said[1024][1])
 
-    def test_other_ranks_or_wires_are_told_once_and_go_without(self):
+    def test_mismatching_file_is_reported_once(self):
         self.write(4, [row("allreduce", 1024, "dtree")])
         for ranks, wire, word in ((2, "shm", "it was measured with 4 ranks, not 2"), (4, "tcp", "measured over shm, not tcp")):
             with self.subTest(ranks=ranks, wire=wire):
@@ -199,7 +201,7 @@ class Using(TuneTest):
                 self.assertEqual(len(re.findall("warn: .*is not used", stderr)), 1)
                 self.assertIn(word, stderr)
 
-    def test_of_several_files_each_job_takes_its_own(self):
+    def test_matching_file_of_several_is_used(self):
         other = Path(self.place.name) / "two.json"
         self.write(3, [row("allreduce", 1024, "dtree")])
         other.write_text(json.dumps(document(2, [row("allreduce", 1024, "rabenseifner")])))
@@ -208,13 +210,13 @@ class Using(TuneTest):
             self.assertIn(f"allreduce_{algo} as measured", said[1024][1])
             self.assertNotIn("is not used", stderr)
 
-    def test_an_algorithm_that_is_not_there_is_told_once(self):
+    def test_missing_algorithm_is_reported_once(self):
         self.write(2, [row("allreduce", 1024, "nowhere"), row("allreduce", 1024, "dtree")])
         said, stderr = self.chosen("allreduce", 2, "--min", "1K", "--max", "1K")
         self.assertIn("allreduce_dtree as measured", said[1024][1])
         self.assertEqual(len(re.findall("1 of 2 rows is ignored.*allreduce_nowhere", stderr)), 1)
 
-    def test_a_file_that_is_missing_or_wrong_ends_the_start_with_file_line_and_what(self):
+    def test_invalid_file_prevents_the_start(self):
         self.file.write_text(json.dumps(document(2, [row("allreduce", 64, "ring"), row("allreduce", "many", "ring")]), indent=1))
         line = 1 + self.file.read_text().splitlines().index('   "bytes": "many",')
         broken = Path(self.place.name) / "broken.json"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A command line that makes no sense: all tools say so alike, and end with status 2."""
+"""Invalid command lines: all tools report them in the same way, and exit with status 2."""
 
 import os
 import re
@@ -15,14 +15,14 @@ def tutti(*arguments):
 
 
 def commands():
-    """All that `tutti --help` lists, with the verbs of those that have some."""
+    """All commands of `tutti --help`, with their verbs."""
     names = re.findall(r"^  (\w+) ", tutti("--help").stdout, re.MULTILINE)
     verbs = re.findall(r"^  (\w+) ", tutti("plan", "--help").stdout, re.MULTILINE)
     return [[name] for name in names] + [["plan", verb] for verb in verbs] + [["topo", "place"], ["ring", "order"]]
 
 
 class Usage(unittest.TestCase):
-    def test_an_option_that_does_not_exist_is_status_2(self):
+    def test_unknown_option_gives_status_2(self):
         self.assertGreater(len(commands()), 8)
         for command in commands():
             with self.subTest(command=command):
@@ -36,7 +36,7 @@ class Usage(unittest.TestCase):
                 done = tutti(*command, "--help")
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
 
-    def test_a_value_that_makes_no_sense_is_status_2(self):
+    def test_invalid_value_gives_status_2(self):
         for command in (("sim", "allgather", "--ranks", "x"), ("perf", "--ranks", "x"), ("plan", "show", "allgather", "ring", "--ranks", "x"),
                         ("topo", "--ranks", "x"), ("run", "-n", "x"), ("tune", "--ranks", "x")):
             with self.subTest(command=command):

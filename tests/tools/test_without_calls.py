@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Jobs where a system call is refused, as by a container's filter or an old kernel: they run without it, or fail with a
-sentence that names the call and the remedy. Likewise for limits of files and ports."""
+"""Jobs with a refused system call, as with a container's filter or an old kernel: they run without
+it, or fail with a message that names the call and the remedy. The same for limits of files and
+ports."""
 
 import os
 import subprocess
@@ -15,8 +16,9 @@ RANKS = 2
 # Jobs run without these.
 OPTIONAL = ["pidfd_open", "getrandom", "memfd_create", "madvise", "fallocate", "membarrier", "process_vm_readv",
             "process_vm_writev", "signalfd4", "accept4", "sched_setaffinity", "setpgid", "setsid", "rseq",
-            "getcpu", "statx", "prctl", "userfaultfd"] + (["prlimit64", "sched_getaffinity"] if not SANITIZED else [])  # sanitizers need these
-# And not without these: what the sentence names.
+            # sanitizers need these
+            "getcpu", "statx", "prctl", "userfaultfd"] + (["prlimit64", "sched_getaffinity"] if not SANITIZED else [])
+# Jobs need these: the name in the message.
 NEEDED = {"epoll_create1": "epoll_create1", "eventfd2": "eventfd", "timerfd_create": "timerfd_create", "pipe2": "pipe2"}
 
 
@@ -43,7 +45,7 @@ class SystemCalls(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.count("the sum is 1"), RANKS, done.stdout)
 
-    def test_the_filter_refuses_what_it_names(self):
+    def test_filter_refuses_named_calls(self):
         done = run(WITHOUT, "getrandom=EPERM", "--", "python3", "-c", "import os; os.getrandom(1)")
         self.assertIn("Operation not permitted", done.stderr)
         self.assertEqual(run(WITHOUT, "no_such_call", "--", "true").returncode, 2)
@@ -54,22 +56,22 @@ class SystemCalls(unittest.TestCase):
                 with self.subTest(call=name + how):
                     self.check_runs(without([name + how]))
 
-    def test_jobs_run_without_all_optional_system_calls_at_once(self):
+    def test_jobs_run_without_optional_calls(self):
         self.check_runs(without(OPTIONAL))
 
-    def test_large_messages_pass_without_the_calls_of_shared_memory(self):
+    def test_large_messages_need_no_shm_calls(self):
         for names in (["madvise", "fallocate"], ["memfd_create=EPERM"], ["process_vm_readv=EPERM", "process_vm_writev=EPERM"]):
             with self.subTest(calls=names):
                 done = run(WITHOUT, *names, "--", TUTTI, "perf", "allreduce", "-n", str(RANKS), "--min", "8M", "--max", "8M", "--check")
                 self.assertEqual(done.returncode, 0, done.stderr)
 
-    def test_without_clone3_jobs_run_or_the_sentence_names_it(self):
+    def test_missing_clone3_is_named_or_harmless(self):
         self.check_runs(without(["clone3"]))
         done = without(["clone3=EPERM"])
         if done.returncode:
             self.assertRegex(done.stderr, "clone3 failed: Operation not permitted .*ENOSYS")
 
-    def test_the_sentence_names_a_needed_system_call_and_the_remedy(self):
+    def test_missing_needed_call_is_named(self):
         for name, shown in NEEDED.items():
             for how, cause in (("", "Function not implemented"), ("=EPERM", "Operation not permitted")):
                 with self.subTest(call=name + how):
@@ -77,19 +79,19 @@ class SystemCalls(unittest.TestCase):
                     self.assertNotEqual(done.returncode, 0)
                     self.assertRegex(done.stderr, rf"{shown} failed: {cause} \(.*sandbox.*system call")
 
-    def test_where_shared_memory_alone_is_asked_for_the_sentence_says_why_it_cannot_be(self):
+    def test_required_shm_explains_its_failure(self):
         done = without(["memfd_create"], TUTTI_WIRES="shm")
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stderr, "no transport is available on this host .*memfd_create failed: Function not implemented")
 
 
 class Limits(unittest.TestCase):
-    def test_under_a_small_limit_of_file_sizes_the_job_runs_over_tcp(self):
+    def test_file_size_limit_causes_tcp_fallback(self):
         done = job("sh", "-c", 'ulimit -f 1; exec "$@"', "sh", TUTTI_LOG="info")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stderr, r"RLIMIT_FSIZE is \d+ bytes \(raise it with ulimit -f\)")
 
-    def test_where_no_port_is_free_the_sentence_names_the_range(self):
+    def test_exhausted_ports_name_the_range(self):
         script = ('ip link set lo up && echo 40000 40001 > /proc/sys/net/ipv4/ip_local_port_range || exit 77; exec "$@"')
         done = job("unshare", "-n", "sh", "-c", script, "sh", TUTTI_WIRES="tcp", TUTTI_TIMEOUT_MS="8000")
         if done.returncode == 77 or "unshare" in done.stderr:
