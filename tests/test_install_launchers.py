@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""scripts/install-launchers.sh, in a checkout of this test, with a python3 that only writes the files of an environment."""
+"""scripts/install-launchers.sh, in a copy of the repository, with a python3 that only writes the
+files of an environment."""
 
 import os
 import shutil
@@ -31,26 +32,26 @@ class InstallLaunchers(unittest.TestCase):
         self.assertEqual(self.install(self.checkout), ["openmpi", "mpich"])
 
     def install(self, checkout):
-        """Returns the launchers that were installed."""
+        """Returns the installed launchers."""
         env = {**os.environ, "PATH": f"{self.place}:{os.environ['PATH']}"}
         done = subprocess.run([checkout / "scripts" / SCRIPT.name], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         return [line.split("==")[0].removeprefix("installed ") for line in done.stdout.splitlines()]
 
-    def test_what_is_there_needs_no_lock(self):
-        """The lock may be another user's; opening a folder fails for root, too."""
+    def test_existing_launchers_need_no_lock(self):
+        """The lock may belong to another user; opening a directory fails for root, too."""
         lock = self.checkout / "build" / "launchers" / "lock"
         lock.unlink()
         lock.mkdir()
         self.assertEqual(self.install(self.checkout), [])
 
-    def test_a_checkout_that_was_moved_gets_its_launchers_again(self):
+    def test_moved_checkout_reinstalls_its_launchers(self):
         moved = self.place / "moved"
         self.checkout.rename(moved)
         self.assertEqual(self.install(moved), ["openmpi", "mpich"])
         self.assertEqual(self.install(moved), [])
 
-    def test_checkouts_that_share_a_folder_share_the_launchers(self):
+    def test_shared_folder_shares_the_launchers(self):
         other = self.place / "other"
         (other / "build").mkdir(parents=True)
         shutil.copytree(self.checkout / "scripts", other / "scripts")

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""What tests rely on when they decide that a process has ended.
+"""The functions by which tests decide that a process has ended.
 
-The directory of test hosts (tests/support/hosts.py, scratch.py) is never removed while its keeper lives, and never stays after its
-keeper was killed. A marked process (tests/cluster/cluster.py) is found while it executes another program. Hosts need root and
-namespaces: else that case is skipped.
-"""
+The directory of test hosts (tests/support/hosts.py, scratch.py) is never removed while its keeper
+runs, and always after it was killed. A marked process (tests/cluster/cluster.py) is found while it
+executes another program. Hosts need root and namespaces: otherwise that case is skipped."""
 
 import multiprocessing
 import os
@@ -24,10 +23,11 @@ import scratch          # noqa: E402
 import share            # noqa: E402
 
 KEEPERS = 200 // min(share.SHARE, 8)
-REMOVALS = 200          # of each remover, before it looks whether all keepers have ended
+REMOVALS = 200          # of each remover, before it checks whether all keepers have ended
 LOOKS = 300
 EXECS = 64
-# A keeper's interpreter: it executes itself EXECS times first. In each exec /proc/PID/cmdline is empty for a moment.
+# A keeper's interpreter: it executes itself EXECS times first. During each exec /proc/PID/cmdline
+# is empty for a moment.
 AGAIN = f"""#!/bin/sh
 : "${{left:={EXECS}}}"
 [ "$left" -gt 0 ] || exec {sys.executable} "$@"
@@ -45,7 +45,7 @@ def remove_again_and_again(place, ended):
 
 
 class Place(unittest.TestCase):
-    """A temporary directory that no other run looks into."""
+    """A temporary directory that no other run uses."""
 
     def setUp(self):
         place = tempfile.TemporaryDirectory()
@@ -69,14 +69,14 @@ class Keepers(Place):
             self.skipTest(f"hosts cannot be made here: {trouble}")
 
     def trouble_of(self, _):
-        """What went wrong with one keeper; None: nothing."""
+        """The failure of one keeper; None: none."""
         try:
             with hosts.Hosts("a") as made:
                 return None if (made.directory / "hosts").exists() else "its directory was removed"
         except (hosts.HostsError, OSError) as trouble:
             return str(trouble)
 
-    def test_keepers_that_start_while_leftovers_are_removed_keep_their_directories(self):
+    def test_starting_keepers_keep_their_directories(self):
         interpreter = self.place / "interpreter"
         interpreter.write_text(AGAIN)
         interpreter.chmod(0o700)
@@ -98,7 +98,7 @@ class Keepers(Place):
 
 
 class Directories(Place):
-    def test_one_that_is_removed_before_its_lock_is_made_again(self):
+    def test_directory_removed_before_lock_is_recreated(self):
         made = []
         make = tempfile.mkdtemp
 
@@ -116,7 +116,7 @@ class Directories(Place):
         scratch.remove_leftovers("x-")
         self.assertTrue(path.is_dir())
 
-    def test_one_is_kept_till_the_last_process_with_its_descriptor_has_ended(self):
+    def test_last_descriptor_keeps_the_directory(self):
         path, fd = scratch.make("x-")
         heir = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=[fd])
         os.close(fd)
@@ -130,7 +130,7 @@ class Directories(Place):
 
 
 class Marks(unittest.TestCase):
-    def test_a_marked_process_that_executes_itself_again_and_again_is_always_found(self):
+    def test_process_in_exec_is_found(self):
         env = cluster.environment()
         process = subprocess.Popen(["sh", "-c", 'exec sh -c "$0" "$0"', 'exec sh -c "$0" "$0"'], env=env)
         try:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A test that passed only the second time is listed by .ci/run, however it failed, and by no other name."""
+"""A test that passed only the second time is listed by .ci/run, for any kind of failure, with its
+exact name."""
 
 import os
 import shutil
@@ -10,7 +11,7 @@ from pathlib import Path
 
 SOURCE = Path(os.environ.get("TUTTI_SOURCE_DIR", Path(__file__).resolve().parents[1]))
 PATIENCE_S = 60
-# What each test does in its first run, and how ctest names that.
+# The behaviour of each test in its first run, and its name in ctest's output.
 FIRST = {
     "room.fails": ("exit 1", "Failed"),
     "room.aborts": ("ulimit -c 0; kill -ABRT $$", "Subprocess aborted Exception"),
@@ -28,7 +29,7 @@ set_tests_properties(room.hangs PROPERTIES TIMEOUT 5)
 
 class Unsteady(unittest.TestCase):
     @unittest.skipUnless(shutil.which("ctest"), "there is no ctest")
-    def test_what_passed_only_the_second_time_is_listed_with_how_it_failed(self):
+    def test_second_success_is_listed_with_failure(self):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "CTestTestfile.cmake")
             file.write_text("".join(f'add_test({name} sh -c "test -e {folder}/{name} || {{ touch {folder}/{name}; {what}; }}")\n'

@@ -9,14 +9,14 @@
 #include "support/memory.h"
 #include "support/unit.h"
 
-#define BYTES_MAX (1u << 24)        /* of one step */
+#define BYTES_MAX (1u << 24)        /* maximum of a step */
 
 struct node {
-    struct tt_step s;       /* refs as the memory sees them */
+    struct tt_step s;       /* references into memory */
     uint64_t round;
-    bool ran, done;         /* done: others that conflict with it may run */
-    uint8_t *carried;       /* put: the bytes on their way; pipe's writer: the pipe */
-    struct node *mate;      /* put: its wait; wait: its put; NULL if it has none */
+    bool ran, done;         /* done: conflicting later steps may run */
+    uint8_t *carried;       /* put: bytes in flight; writer of a pipe: its contents */
+    struct node *mate;      /* put: its wait; wait: its put; otherwise NULL */
 };
 
 struct rank {
@@ -24,7 +24,7 @@ struct rank {
     uint8_t *mem[3];        /* SRC, DST, WORK */
     uint64_t bytes[3];
     struct node *node;
-    uint32_t n, cap, oldest;        /* oldest: the first that is not done */
+    uint32_t n, cap, oldest;        /* oldest: first step that is not done */
 };
 
 struct world {
@@ -33,14 +33,14 @@ struct world {
     struct case_memory memory;
     struct rank *rank;
     struct manner manner;
-    uint32_t last;          /* ONE_RANK_LAST: which */
+    uint32_t last;          /* for ONE_RANK_LAST: that rank */
     struct tt_prng prng;
-    bool broken;            /* why says how */
+    bool broken;            /* why has the error */
     char *why;
     size_t why_bytes;
 };
 
-/* The run ends here; what was first counts. */
+/* Ends the run with an error; the first one counts. */
 static void broke(struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void broke(struct world *w, const char *fmt, ...)
 {
@@ -54,7 +54,7 @@ static void broke(struct world *w, const char *fmt, ...)
     w->broken = true;
 }
 
-/* ---- the memory ------------------------------------------------------------------------------------- */
+/* ---- the memory ---- */
 
 static void set_up(struct world *w)
 {
@@ -73,8 +73,8 @@ static void set_up(struct world *w)
     }
 }
 
-/* As the engine does, where the lengths of rows travel with them. */
-static bool tells_lengths(const struct tt_algo *algo, const struct tt_coll *c)
+/* Returns whether lengths of rows are sent with them, as in the engine. */
+static bool sends_lengths(const struct tt_algo *algo, const struct tt_coll *c)
 {
     return algo->length_at && algo->length_rounds(c) > 0;
 }
@@ -83,7 +83,7 @@ static void write_lengths(struct world *w, const struct rank *me)
 {
     const struct tt_algo *algo = w->spec->algo;
 
-    for (uint32_t r = 0; tells_lengths(algo, me->c) && r < me->c->nranks; r++) {
+    for (uint32_t r = 0; sends_lengths(algo, me->c) && r < me->c->nranks; r++) {
         const uint64_t there = r == me->c->rank ? 0 : algo->length_at(me->c, r, true);
 
         if (r == me->c->rank)
@@ -99,7 +99,7 @@ static void compare_lengths(struct world *w, const struct rank *me)
 {
     const struct tt_algo *algo = w->spec->algo;
 
-    for (uint32_t r = 0; tells_lengths(algo, me->c) && r < me->c->nranks; r++) {
+    for (uint32_t r = 0; sends_lengths(algo, me->c) && r < me->c->nranks; r++) {
         const uint64_t there = r == me->c->rank ? 0 : algo->length_at(me->c, r, false);
         uint64_t came = 0;
 
@@ -120,7 +120,8 @@ static uint64_t at(const struct tt_ref *ref, uint64_t i)
     return ref->block ? ref->offset + i / ref->block * ref->stride + i % ref->block : ref->offset + i;
 }
 
-/* Bytes of a ref to or from contiguous ones; runs that are contiguous on both sides at a time. */
+/* Copies bytes between a reference and contiguous memory, in runs that are contiguous on both
+ * sides. */
 static void move(struct world *w, struct rank *me, const struct tt_ref *ref, uint8_t *bytes, uint64_t n, bool store)
 {
     for (uint64_t i = 0, run; i < n; i += run) {
@@ -144,7 +145,7 @@ static struct node *pipe_writer(struct rank *me, uint64_t name)
     return NULL;
 }
 
-/* The caller frees it. A pipe can be read once. */
+/* Returns a copy owned by the caller. A pipe can be read once. */
 static uint8_t *load(struct world *w, struct rank *me, const struct tt_ref *ref, uint64_t n)
 {
     uint8_t *bytes = calloc(1, n + 1);
@@ -165,7 +166,7 @@ static uint8_t *load(struct world *w, struct rank *me, const struct tt_ref *ref,
     return bytes;
 }
 
-/* Takes over `bytes`. */
+/* Takes ownership of `bytes`. */
 static void store(struct world *w, struct rank *me, struct node *writer, uint8_t *bytes)
 {
     if (writer->s.bytes > 0 && writer->s.out.buf == TT_BUF_PIPE) {
@@ -176,7 +177,7 @@ static void store(struct world *w, struct rank *me, struct node *writer, uint8_t
     free(bytes);
 }
 
-/* ---- which steps can run ---------------------------------------------------------------------------- */
+/* ---- which steps can run ---- */
 
 static bool overlap(const struct tt_ref *x, const struct tt_ref *y, uint64_t x_bytes, uint64_t y_bytes)
 {
@@ -241,7 +242,7 @@ static bool can_run(struct world *w, uint32_t r, uint32_t i)
     return true;
 }
 
-/* ---- running them ------------------------------------------------------------------------------------- */
+/* ---- execution ---- */
 
 static void run_put(struct world *w, uint32_t r, struct node *node)
 {
@@ -269,7 +270,7 @@ static void run_wait(struct world *w, uint32_t r, struct node *node)
     put->carried = NULL;
     put->done = true;
     if (w->manner.moves == LANDING && node->s.out.buf != TT_BUF_PIPE)
-        free(bytes);        /* they are there since the put */
+        free(bytes);        /* the bytes were stored by the put */
     else
         store(w, &w->rank[r], node, bytes);
     node->done = true;
@@ -349,7 +350,7 @@ static void find_mates(struct world *w)
         }
 }
 
-/* Runs one step of one rank; false if none can run. */
+/* Runs one step of one rank. Returns false if none can run. */
 static bool run_one_of(struct world *w, uint32_t r)
 {
     struct rank *me = &w->rank[r];

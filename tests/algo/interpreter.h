@@ -1,39 +1,43 @@
-/* Runs the programs of all ranks on real memory, in an order drawn from a seed, and compares with the collective's
- * definition. Knows nothing of the verifier: what it shares with it is sched.h. */
+/* Runs the programs of all ranks on real memory, in an order drawn from a seed, and compares the
+ * result with the collective's definition. Independent of the verifier, except for sched.h. */
 #ifndef TESTS_ALGO_INTERPRETER_H
 #define TESTS_ALGO_INTERPRETER_H
 
 #include "support/cases.h"
 #include "sched/verify.h"
 
-/* When a put's bytes move. */
+/* When the bytes of a put move. */
 enum moves {
-    AT_ONCE,        /* copied out when the put runs, in at its wait: plenty of room */
-    AT_WAIT,        /* taken from the source when the wait runs; the put is done then: no room at all */
-    LANDING,        /* into the receiver's DST or WORK when the put runs, whatever the receiver is doing */
+    AT_ONCE,        /* read when the put runs, written at its wait: unlimited buffers */
+    AT_WAIT,        /* read from the source when the wait runs, and then the put is done: no
+                       buffers */
+    LANDING,        /* written to the receiver's DST or WORK when the put runs, in any state of
+                       the receiver */
     MOVES
 };
 
-/* Which of the steps that can run does. */
+/* Selection among the steps that can run. */
 enum order {
     AS_DICE_FALL,
-    NEWEST_FIRST,   /* of a rank drawn by dice, the one that comes last in its program */
-    ONE_RANK_LAST,  /* one rank, drawn by dice, only moves when nobody else can */
-    STRAIGHT,       /* each rank's steps one after another */
+    NEWEST_FIRST,   /* of a random rank, the last one in its program */
+    ONE_RANK_LAST,  /* one random rank runs only if no other can */
+    STRAIGHT,       /* the steps of each rank in sequence */
     ORDERS
 };
 
 struct manner {
     enum moves moves;
     enum order order;
-    uint32_t window;        /* rounds that a rank sees at a time; within them any step may run that no earlier one conflicts with */
-    uint64_t seed;          /* of the dice */
+    uint32_t window;        /* number of rounds that a rank can access; within them any step may
+                               run that no earlier one conflicts with */
+    uint64_t seed;          /* for random choices */
 };
 
-/* `program`: what to run, as one round, however wrong it is; NULL: what the algorithm emits. Writes why and returns
- * false on deadlock, a wrong byte, a byte written outside the result, an access out of bounds, an operand that nobody
- * wrote (pipes), or a message that the other side does not take as it is sent; and, of what the algorithm emits, where the length of a row
- * (tt_algo.length_at) does not come to its receiver. */
+/* `program`: the program to run, as one round, even if it is invalid; NULL: the program emitted by
+ * the algorithm. Writes `why` and returns false on a deadlock, a wrong byte, a byte written outside
+ * the result, an access out of bounds, an unwritten operand (pipes), or a message that differs at
+ * both ends. For the algorithm's program, also if a row's length (tt_algo.length_at) does not
+ * arrive at its receiver. */
 bool interpret(const struct case_spec *spec, const struct case_calls *calls, const struct tt_program *program,
                const struct manner *manner, char *why, size_t why_bytes);
 

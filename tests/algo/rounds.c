@@ -17,7 +17,7 @@ static bool has(const struct round_steps *round, enum tt_opcode opcode, uint32_t
     return false;
 }
 
-/* Whether pipe `name` is read after step i of the round. */
+/* Returns whether pipe `name` is read after step i of the round. */
 static bool is_read(const struct round_steps *round, uint32_t i, uint64_t name)
 {
     while (++i < round->s.n) {

@@ -1,4 +1,4 @@
-/* The register, the choice, and what every algorithm's table promises. */
+/* The register, the selection, and guarantees of every algorithm's table. */
 #include <stdio.h>
 #include <string.h>
 #include "algo/blocks.h"
@@ -10,7 +10,7 @@ static const struct tt_cost_model model = {
     .message_ns = 1000, .byte_ns = 0.2, .reduce_byte_ns = 0.1, .copy_byte_ns = 0.1,
 };
 
-static void names_are_unique_and_begin_with_their_collective(void **state)
+static void names_are_unique_with_collective_prefix(void **state)
 {
     (void)state;
     for (size_t i = 0; i < tt_nalgos; i++) {
@@ -24,7 +24,7 @@ static void names_are_unique_and_begin_with_their_collective(void **state)
     }
 }
 
-static void what_does_not_always_fit_says_what_it_needs(void **state)
+static void conditional_algorithms_describe_their_requirements(void **state)
 {
     (void)state;
     for (size_t i = 0; i < tt_nalgos; i++)
@@ -32,7 +32,7 @@ static void what_does_not_always_fit_says_what_it_needs(void **state)
             fail_msg("%s %s", tt_algos[i]->name, tt_algos[i]->needs ? "always fits, and needs something" : "does not say what it needs");
 }
 
-static void an_algorithm_is_found_by_its_long_and_its_short_name(void **state)
+static void algorithms_have_long_and_short_names(void **state)
 {
     const struct tt_coll c = { .kind = TT_ALLREDUCE, .nranks = 3, .elem_bytes = 4, .bytes = 64 };
     const struct tt_coll large = { .kind = TT_ALLTOALL, .nranks = 3, .elem_bytes = 4, .bytes = 1 << 30 };
@@ -42,7 +42,7 @@ static void an_algorithm_is_found_by_its_long_and_its_short_name(void **state)
     assert_string_equal(tt_algo_find(&c, "ring")->name, "allreduce_ring");
     assert_null(tt_algo_find(&c, "allgather_ring"));
     assert_null(tt_algo_find(&c, "triangle"));
-    assert_false(tt_algo_fits(tt_algo_find(&large, "bruck"), &large));     /* it is for him who names it */
+    assert_false(tt_algo_fits(tt_algo_find(&large, "bruck"), &large));     /* used only if named */
     for (size_t i = 0; i < tt_nalgos; i++) {
         struct case_calls calls;
         struct case_spec spec = { .algo = tt_algos[i], .nranks = 4, .elem_bytes = 4, .count = 4, .packed = true };
@@ -59,7 +59,7 @@ static void an_algorithm_is_found_by_its_long_and_its_short_name(void **state)
     }
 }
 
-static void every_collective_has_an_algorithm_for_any_ranks_and_bytes(void **state)
+static void every_collective_has_an_algorithm(void **state)
 {
     static const uint32_t nranks[] = { 1, 2, 3, 17, 131072 };
     static const uint64_t bytes[] = { 0, 4, 1 << 20, 1ull << 40 };
@@ -81,7 +81,7 @@ static void every_collective_has_an_algorithm_for_any_ranks_and_bytes(void **sta
         }
 }
 
-/* Whatever this rank's place and, in alltoallv, sizes. */
+/* For any rank, and in alltoallv for any sizes. */
 static void choose(const struct case_spec *spec, const struct case_calls *calls)
 {
     const struct tt_algo *first = NULL;
@@ -120,7 +120,7 @@ static void all_ranks_choose_the_same(void **state)
     assert_in_range(case_for_each(9, counts, 4, 1, choose), 1000, 1000000);
 }
 
-static void costs_count_what_is_slow(void **state)
+static void costs_count_slow_links(void **state)
 {
     const struct tt_coll small = { .kind = TT_ALLREDUCE, .nranks = 64, .elem_bytes = 4, .bytes = 8 };
     const struct tt_coll large = { .kind = TT_ALLREDUCE, .nranks = 64, .elem_bytes = 4, .bytes = 256 << 20 };
@@ -133,7 +133,7 @@ static void costs_count_what_is_slow(void **state)
     assert_string_not_equal(tt_algo_choose(&large, &model)->name, "allreduce_doubling");
 }
 
-/* ---- what rounds promise -------------------------------------------------------------------------------- */
+/* ---- guarantees of rounds ---- */
 
 static void look_at_rounds(const struct case_spec *spec, const struct case_calls *calls)
 {
@@ -157,7 +157,7 @@ static void look_at_rounds(const struct case_spec *spec, const struct case_calls
     }
 }
 
-static void both_ends_of_a_message_and_of_a_pipe_are_in_the_same_round(void **state)
+static void both_ends_are_in_one_round(void **state)
 {
     static const uint64_t counts[] = { 0, 1, 7, 70000 };
 
@@ -188,7 +188,7 @@ static void count_peers(const struct case_spec *spec, const struct case_calls *c
     }
 }
 
-static void no_rank_has_more_peers_than_it_says(void **state)
+static void peers_stay_within_the_declared_number(void **state)
 {
     static const uint64_t counts[] = { 3 };
 
@@ -196,8 +196,8 @@ static void no_rank_has_more_peers_than_it_says(void **state)
     assert_in_range(case_for_each(33, counts, 1, 1, count_peers), 1000, 1000000);
 }
 
-/* Where the call names the algorithm, it is a few times what all ranks together give. */
-static void work_is_small_whatever_the_size(void **state)
+/* If the call names the algorithm, it is a few times the input of all ranks. */
+static void work_memory_is_small(void **state)
 {
     static const uint64_t bytes[] = { 8, 4096, 1 << 20, 1ull << 33 };
 
@@ -218,8 +218,8 @@ static void work_is_small_whatever_the_size(void **state)
         }
 }
 
-/* A ring at 131,072 ranks has 262,142 rounds; one is emitted without the others. */
-static void a_round_of_131072_ranks_is_emitted_alone(void **state)
+/* A ring with 131,072 ranks has 262,142 rounds; one is emitted without the others. */
+static void single_round_of_131072_ranks_works(void **state)
 {
     const struct tt_coll call = { .nranks = 131072, .elem_bytes = 4, .bytes = 131072 * 64ull };
     uint64_t emitted = 0;
@@ -246,16 +246,16 @@ static void a_round_of_131072_ranks_is_emitted_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_unique_and_begin_with_their_collective),
-        cmocka_unit_test(what_does_not_always_fit_says_what_it_needs),
-        cmocka_unit_test(an_algorithm_is_found_by_its_long_and_its_short_name),
-        cmocka_unit_test(every_collective_has_an_algorithm_for_any_ranks_and_bytes),
+        cmocka_unit_test(names_are_unique_with_collective_prefix),
+        cmocka_unit_test(conditional_algorithms_describe_their_requirements),
+        cmocka_unit_test(algorithms_have_long_and_short_names),
+        cmocka_unit_test(every_collective_has_an_algorithm),
         cmocka_unit_test(all_ranks_choose_the_same),
-        cmocka_unit_test(costs_count_what_is_slow),
-        cmocka_unit_test(both_ends_of_a_message_and_of_a_pipe_are_in_the_same_round),
-        cmocka_unit_test(no_rank_has_more_peers_than_it_says),
-        cmocka_unit_test(work_is_small_whatever_the_size),
-        cmocka_unit_test(a_round_of_131072_ranks_is_emitted_alone),
+        cmocka_unit_test(costs_count_slow_links),
+        cmocka_unit_test(both_ends_are_in_one_round),
+        cmocka_unit_test(peers_stay_within_the_declared_number),
+        cmocka_unit_test(work_memory_is_small),
+        cmocka_unit_test(single_round_of_131072_ranks_works),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

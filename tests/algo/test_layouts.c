@@ -1,4 +1,5 @@
-/* Algorithms that look at where ranks are, over many layouts: proven by the verifier, and what their tables and their ideas promise. */
+/* Layout-dependent algorithms for many layouts: proven by the verifier, with the guarantees of
+ * their tables and of their ideas. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "support/layouts.h"
 #include "support/unit.h"
 
-/* The algorithms that read the layout; all others do as they do without one. */
+/* The algorithms that use the layout; all others ignore it. */
 static const char *const names[] = {
     "allgather_parallel_rings",
     "allgather_parallel_rings_linear",
@@ -39,7 +40,7 @@ static const struct tt_algo *algo_of(const char *name)
     return NULL;
 }
 
-/* ---- one case on one layout ------------------------------------------------------------------------------- */
+/* ---- one case on one layout ---- */
 
 static uint32_t kind;
 
@@ -59,7 +60,8 @@ static void make(struct case_calls *calls, const struct case_spec *spec, struct 
 
 static uint64_t ncases;
 
-/* Each algorithm on every layout, for the ranks [from, to] and one count; one case in `every`. */
+/* Calls a function for each algorithm on every layout, for the ranks [from, to] and one count; for
+ * one case in `every`. */
 typedef void layout_fn(const struct case_spec *spec, const struct case_calls *calls);
 static void for_each(uint32_t from, uint32_t to, uint32_t every, uint64_t count, layout_fn *fn)
 {
@@ -75,7 +77,7 @@ static void for_each(uint32_t from, uint32_t to, uint32_t every, uint64_t count,
                 };
                 struct tt_layout l;
 
-                /* Rows of any size in slabs of one are cut most finely: fewer of those. */
+                /* Slabs with rows of any size have the most segments: fewer of those cases. */
                 if ((n + kind + a) % (spec.algo->kind == TT_REDUCE_SCATTERV ? 5 * every : every))
                     continue;
 
@@ -102,7 +104,7 @@ static void prove(const struct case_spec *spec, const struct case_calls *calls)
     tt_program_fini(&p);
 }
 
-static void every_layout_is_proven_for_1_to_24_ranks(void **state)
+static void layouts_are_proven_to_24_ranks(void **state)
 {
     static const uint64_t counts[] = { 0, 1, 7, 70000 };
 
@@ -111,13 +113,13 @@ static void every_layout_is_proven_for_1_to_24_ranks(void **state)
         for_each(1, 24, 1, counts[i], prove);
 }
 
-static void every_layout_is_proven_for_25_to_64_ranks(void **state)
+static void layouts_are_proven_to_64_ranks(void **state)
 {
     (void)state;
     for_each(25, 64, 7, 65, prove);
 }
 
-/* ---- what rounds promise -------------------------------------------------------------------------------------- */
+/* ---- guarantees of rounds ---- */
 
 static void look_at_rounds(const struct case_spec *spec, const struct case_calls *calls)
 {
@@ -152,15 +154,15 @@ static void look_at_rounds(const struct case_spec *spec, const struct case_calls
                  spec->algo->npeers(&calls->coll[r]));
 }
 
-static void rounds_peers_and_work_are_as_promised_on_every_layout(void **state)
+static void rounds_peers_work_match_the_table(void **state)
 {
     (void)state;
     for_each(1, 40, 2, 9, look_at_rounds);
     for_each(63, 64, 2, 70000, look_at_rounds);
 }
 
-/* Where the lengths of rows travel with them: they come, and in the rounds that are said to bring them. */
-static void hear_lengths(const struct case_spec *spec, const struct case_calls *calls)
+/* If lengths of rows are sent with them: they arrive, in the declared rounds. */
+static void check_lengths(const struct case_spec *spec, const struct case_calls *calls)
 {
     static const struct manner how = { .window = UINT32_MAX / 2, .seed = 1 };
     char why[256] = "";
@@ -180,14 +182,14 @@ static void hear_lengths(const struct case_spec *spec, const struct case_calls *
         }
 }
 
-static void lengths_of_rows_come_with_them_on_every_layout(void **state)
+static void row_lengths_arrive_with_rows(void **state)
 {
     (void)state;
-    for_each(1, 12, 1, 9, hear_lengths);
-    for_each(13, 20, 7, 300, hear_lengths);
+    for_each(1, 12, 1, 9, check_lengths);
+    for_each(13, 20, 7, 300, check_lengths);
 }
 
-/* No step is there for nothing. */
+/* No step is redundant. */
 static void drop_each_step(const struct case_spec *spec, const struct case_calls *calls)
 {
     struct tt_program p;
@@ -209,14 +211,15 @@ static void drop_each_step(const struct case_spec *spec, const struct case_calls
     tt_program_fini(&p);
 }
 
-static void dropping_any_step_on_any_layout_is_noticed(void **state)
+static void dropping_any_step_is_noticed(void **state)
 {
     (void)state;
     for_each(2, 11, 3, 9, drop_each_step);
 }
 
-/* 131,072 ranks on hosts of 8: a round is emitted without the others, in a time that does not grow with them. */
-static void a_round_of_131072_ranks_is_emitted_alone(void **state)
+/* 131,072 ranks on hosts of 8: a round is emitted without the others, in a time independent of
+ * their number. */
+static void single_round_of_131072_ranks_works(void **state)
 {
     struct tt_layout l;
     uint64_t emitted = 0;
@@ -232,7 +235,8 @@ static void a_round_of_131072_ranks_is_emitted_alone(void **state)
             tt_layout_regular(&l, c.nranks, 8, 2, 8, node ? TT_NODE_SOCKETS : TT_NODE_MESH);
             if (case_is_v(algo->kind) || !algo->fits(&c))
                 continue;
-            assert_in_range(algo->nrounds(&c), 1, 240000);     /* hosts times the 7 hops of each, twice */
+            assert_in_range(algo->nrounds(&c), 1, 240000);     /* hosts times the 7 hops of each,
+                                                              twice */
             for (uint64_t k = 0; k < algo->nrounds(&c); k += 1 + 10 * unit_share())
                 for (c.rank = 0; c.rank < c.nranks; c.rank += 13107) {
                     struct round_steps round;
@@ -244,9 +248,9 @@ static void a_round_of_131072_ranks_is_emitted_alone(void **state)
     assert_in_range(emitted, 1000000 / unit_share(), UINT64_MAX);
 }
 
-/* ---- what the idea promises ---------------------------------------------------------------------------------- */
+/* ---- guarantees of the ideas ---- */
 
-/* All programs of a call on a layout. */
+/* Creates all programs of a call on a layout. */
 static void programs(struct tt_program *p, struct case_calls *calls, const char *name, uint32_t nranks,
                      const struct tt_layout *l)
 {
@@ -260,7 +264,7 @@ static void programs(struct tt_program *p, struct case_calls *calls, const char 
     assert_int_equal(tt_program_init(p, spec.algo, calls->coll, nranks), TUTTI_OK);
 }
 
-/* The most puts of a rank to a distance of `from` and further. */
+/* Returns the maximum number of puts by a rank to distances of `from` and more. */
 static uint32_t puts_far(const struct tt_program *p, const struct tt_layout *l, enum tt_distance from)
 {
     uint32_t most = 0;
@@ -275,7 +279,7 @@ static uint32_t puts_far(const struct tt_program *p, const struct tt_layout *l, 
     return most;
 }
 
-static void sixty_four_ranks_on_hosts_of_4_take_15_steps_between_hosts_and_a_flat_ring_63(void **state)
+static void sixty_four_ranks_take_15_steps(void **state)
 {
     static struct case_calls calls;
     static const struct {
@@ -306,7 +310,8 @@ static void sixty_four_ranks_on_hosts_of_4_take_15_steps_between_hosts_and_a_fla
     }
 }
 
-/* How often block `block` is put into the group of `level` that `into` is a member of, from outside of it. */
+/* Returns how many times block `block` is put from outside into the group of `level` that contains
+ * `into`. */
 static uint32_t entries(const struct tt_program *p, const struct tt_layout *l, uint32_t block, uint32_t into,
                         bool sockets)
 {
@@ -328,7 +333,7 @@ static uint32_t entries(const struct tt_program *p, const struct tt_layout *l, u
     return n;
 }
 
-static void a_block_enters_each_host_once_and_each_socket_once(void **state)
+static void block_enters_each_group_once(void **state)
 {
     static struct case_calls calls;
     static const struct {
@@ -355,9 +360,9 @@ static void a_block_enters_each_host_once_and_each_socket_once(void **state)
     }
 }
 
-/* Two sockets of two, one host: in order, everybody puts its own block to its pair; then 0 to 2, 1 to 3, 2 to 1 and 3 to 0; then what came
- * so goes to the pair. */
-static void four_gpus_in_two_sockets_go_in_three_phases(void **state)
+/* Two sockets of two, one host. In order: every rank puts its own block to its pair; then 0 to 2, 1
+ * to 3, 2 to 1 and 3 to 0; then these blocks go to the pair. */
+static void four_gpus_go_in_three_phases(void **state)
 {
     static struct case_calls calls;
     static const uint32_t peer[4][3] = { { 1, 2, 1 }, { 0, 3, 0 }, { 3, 1, 3 }, { 2, 0, 2 } };
@@ -386,7 +391,7 @@ static void four_gpus_in_two_sockets_go_in_three_phases(void **state)
     tt_program_fini(&p);
 }
 
-/* Rounds in which a rank has the given step. */
+/* Returns the round in which a rank has the given step. */
 static uint64_t round_of(const struct tt_algo *algo, const struct tt_coll *c, enum tt_opcode opcode, uint32_t peer,
                          uint64_t offset)
 {
@@ -402,9 +407,10 @@ static uint64_t round_of(const struct tt_algo *algo, const struct tt_coll *c, en
     return 0;
 }
 
-/* Rank 0 of hosts of 4, three rounds to a step: what step 1 of its ring brings (block 8 of 16) goes to its pair and across while step 2 is
- * under way, and what came across before, with step 0, to its pair. */
-static void arrivals_go_round_the_host_while_the_next_step_crosses_the_network(void **state)
+/* Rank 0 of hosts of 4, three rounds per step: the block that step 1 of its ring receives (block 8
+ * of 16) goes to its pair and to the next host during step 2, and the block received in step 0 to
+ * its pair. */
+static void host_phase_overlaps_the_network_phase(void **state)
 {
     static struct case_calls calls;
     struct tt_program p;
@@ -417,18 +423,19 @@ static void arrivals_go_round_the_host_while_the_next_step_crosses_the_network(v
     const struct tt_coll *c = &calls.coll[0];
 
     assert_int_equal(round_of(algo, c, TT_WAIT, 12, 8 * 64), 3);
-    assert_int_equal(round_of(algo, c, TT_PUT, 4, 8 * 64), 6);      /* step 2 passes it on */
-    assert_int_equal(round_of(algo, c, TT_PUT, 1, 15 * 64), 6);     /* of step 0: block 15 came from rank 3 in round 5 */
+    assert_int_equal(round_of(algo, c, TT_PUT, 4, 8 * 64), 6);      /* step 2 forwards it */
+    /* of step 0: block 15 was received from rank 3 in round 5 */
+    assert_int_equal(round_of(algo, c, TT_PUT, 1, 15 * 64), 6);
     assert_int_equal(round_of(algo, c, TT_WAIT, 3, 15 * 64), 5);
     assert_int_equal(round_of(algo, c, TT_PUT, 1, 8 * 64), 7);
     assert_int_equal(round_of(algo, c, TT_PUT, 2, 8 * 64), 8);
-    assert_int_equal(algo->nrounds(c), 3 * 5);                      /* 3 steps, and 2 until the last one has drained */
+    assert_int_equal(algo->nrounds(c), 3 * 5);                      /* 3 steps, and 2 until the last one is complete */
     tt_program_fini(&p);
 }
 
-/* On several hosts, long blocks are worth the rings, and one rail for all makes them dearer; on one host, or where nothing is known, nothing
- * is gained. */
-static void rings_are_chosen_for_long_blocks_on_several_hosts(void **state)
+/* On several hosts, rings are selected for long blocks, and a common rail makes them more
+ * expensive. On one host, or without a layout, they have no advantage. */
+static void rings_serve_long_blocks_across_hosts(void **state)
 {
     static const struct tt_cost_model model = {
         .message_ns = 8000, .byte_ns = 0.8, .reduce_byte_ns = 0.1, .copy_byte_ns = 0.08, .near_message_ns = 250,
@@ -462,17 +469,17 @@ static void rings_are_chosen_for_long_blocks_on_several_hosts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_layout_is_proven_for_1_to_24_ranks),
-        cmocka_unit_test(every_layout_is_proven_for_25_to_64_ranks),
-        cmocka_unit_test(rounds_peers_and_work_are_as_promised_on_every_layout),
-        cmocka_unit_test(lengths_of_rows_come_with_them_on_every_layout),
-        cmocka_unit_test(dropping_any_step_on_any_layout_is_noticed),
-        cmocka_unit_test(a_round_of_131072_ranks_is_emitted_alone),
-        cmocka_unit_test(sixty_four_ranks_on_hosts_of_4_take_15_steps_between_hosts_and_a_flat_ring_63),
-        cmocka_unit_test(a_block_enters_each_host_once_and_each_socket_once),
-        cmocka_unit_test(four_gpus_in_two_sockets_go_in_three_phases),
-        cmocka_unit_test(arrivals_go_round_the_host_while_the_next_step_crosses_the_network),
-        cmocka_unit_test(rings_are_chosen_for_long_blocks_on_several_hosts),
+        cmocka_unit_test(layouts_are_proven_to_24_ranks),
+        cmocka_unit_test(layouts_are_proven_to_64_ranks),
+        cmocka_unit_test(rounds_peers_work_match_the_table),
+        cmocka_unit_test(row_lengths_arrive_with_rows),
+        cmocka_unit_test(dropping_any_step_is_noticed),
+        cmocka_unit_test(single_round_of_131072_ranks_works),
+        cmocka_unit_test(sixty_four_ranks_take_15_steps),
+        cmocka_unit_test(block_enters_each_group_once),
+        cmocka_unit_test(four_gpus_go_in_three_phases),
+        cmocka_unit_test(host_phase_overlaps_the_network_phase),
+        cmocka_unit_test(rings_serve_long_blocks_across_hosts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

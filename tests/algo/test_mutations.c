@@ -1,5 +1,6 @@
-/* The verifier notices every change to a program that changes its result. Whether one does is found by running the altered
- * program on real memory, in several orders that are as unkind as can be: the interpreter knows nothing of the verifier. */
+/* The verifier detects every change to a program that changes its result. The reference runs the
+ * changed program on real memory, in several adversarial orders; the interpreter is independent of
+ * the verifier. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,7 @@ static const char *verified(const struct tt_program *p)
     return tt_verify(p, why, sizeof why) == TUTTI_OK ? NULL : why;
 }
 
-/* ---- mutations ------------------------------------------------------------------------------------------ */
+/* ---- mutations ---- */
 
 enum mutation {
     DROP, DOUBLE, SWAP, MOVE, OPERANDS, FINISH, OPCODE, TAG, PEER, BYTES, OFFSET, STRIDE, BUFFER, WAIT_FIRST, MUTATIONS
@@ -57,7 +58,8 @@ static struct tt_ref *draw_ref(struct tt_step *s, struct tt_prng *p)
     }
 }
 
-/* The first wait for `peer` in the round of step i of rank r, after it; nsteps[r] if there is none. */
+/* Returns the first wait for `peer` after step i of rank r in the same round; nsteps[r] if there is
+ * none. */
 static uint64_t wait_after(const struct tt_program *p, uint32_t r, uint64_t i, uint32_t peer)
 {
     const struct tt_step *steps = p->steps[r];
@@ -69,7 +71,7 @@ static uint64_t wait_after(const struct tt_program *p, uint32_t r, uint64_t i, u
     return j < p->nsteps[r] && steps[j].round == steps[i].round ? j : p->nsteps[r];
 }
 
-/* Whether a step can be changed so. */
+/* Returns whether a step can be changed like this. */
 static bool suits(const struct tt_program *p, uint32_t r, uint64_t i, enum mutation how)
 {
     const struct tt_step *s = &p->steps[r][i];
@@ -99,7 +101,7 @@ static void exchange(void *x, void *y, size_t bytes)
     memcpy(y, held, bytes);
 }
 
-/* Brings the wait for the peer of put i of rank r to before it. */
+/* Moves the wait for the peer of put i of rank r before it. */
 static void wait_first(struct tt_program *p, uint32_t r, uint64_t i)
 {
     struct tt_step *steps = p->steps[r];
@@ -110,7 +112,8 @@ static void wait_first(struct tt_program *p, uint32_t r, uint64_t i)
     steps[i] = wait;
 }
 
-/* The first put of rank r to `peer` in a round; nsteps[r] if there is none, or no wait for that peer after it. */
+/* Returns the first put of rank r to `peer` in a round; nsteps[r] if there is none, or no wait for
+ * that peer after it. */
 static uint64_t put_to(const struct tt_program *p, uint32_t r, uint32_t peer, uint32_t round)
 {
     uint64_t i = 0;
@@ -189,8 +192,8 @@ static void mutate(struct tt_program *p, uint32_t r, uint64_t i, enum mutation h
     }
 }
 
-/* Whether some order of the steps gives a wrong result. Every run has other inputs, so that a byte that is right by
- * chance in one is not in the next. */
+/* Returns whether some order of the steps gives a wrong result. Every run has other inputs, so that
+ * a byte that is correct by chance in one is not in the next. */
 static bool does_harm(const struct case_spec *spec, const struct tt_program *p, char *why, size_t why_bytes)
 {
     for (uint32_t i = 0; i < (ORDERS + 1) * MOVES; i++) {
@@ -202,14 +205,14 @@ static bool does_harm(const struct case_spec *spec, const struct tt_program *p, 
 
         other.seed += i;
         if (manner.order == STRAIGHT && manner.moves != AT_ONCE)
-            continue;       /* only what has room for its messages is run so */
+            continue;       /* only programs with buffers for their messages can run like this */
         if ((manner.moves != LANDING || !p->direct_unsafe) && !interpret(&other, &calls, p, &manner, why, why_bytes))
             return true;
     }
     return false;
 }
 
-/* Draws a step that suits; false if there is none where it looks. */
+/* Draws a suitable step. Returns false if none is found. */
 static bool draw_step(const struct tt_program *p, enum mutation how, struct tt_prng *prng, uint32_t *r, uint64_t *i)
 {
     for (int tries = 0; tries < 20; tries++) {
@@ -223,10 +226,10 @@ static bool draw_step(const struct tt_program *p, enum mutation how, struct tt_p
 
 struct tally {
     uint32_t tried, harmful, caught, harmless_refused;
-    uint32_t straight;      /* caught as nothing but a deadlock step by step */
+    uint32_t straight;      /* detected only as a deadlock of the sequential order */
 };
 
-/* Builds, changes and judges one program. */
+/* Builds, changes and checks one program. */
 static void try_mutation(const struct case_spec *spec, enum mutation how, struct tt_prng *prng, struct tally *tally)
 {
     struct tt_program p;
@@ -253,7 +256,7 @@ static void try_mutation(const struct case_spec *spec, enum mutation how, struct
 }
 
 /* With TUTTI_TEST_LONG=1 (minutes) many more. */
-static void every_mutation_that_changes_a_result_is_noticed(void **state)
+static void every_harmful_mutation_is_noticed(void **state)
 {
     const uint64_t nseeds = (case_all() ? 3000000 : 150000) / UNIT_SHARE, first = unit_turn() % UNIT_SHARE * nseeds;
     struct tally tally[MUTATIONS] = { { 0 } }, all = { 0 };
@@ -288,8 +291,8 @@ static void every_mutation_that_changes_a_result_is_noticed(void **state)
 
 }
 
-/* No step is there for nothing. */
-static void dropping_any_step_of_any_program_is_noticed(void **state)
+/* No step is redundant. */
+static void every_dropped_step_is_noticed(void **state)
 {
     uint32_t dropped = 0;
 
@@ -303,7 +306,7 @@ static void dropping_any_step_of_any_program_is_noticed(void **state)
             struct tt_program p;
 
             if (!case_exists(&spec) || (spec.algo->kind == TT_BARRIER && (nranks & (nranks - 1))))
-                continue;       /* unless a power of two, barriers hear some things twice */
+                continue;       /* except for powers of two, barriers have redundant messages */
             case_make(&calls, &spec);
             if (!spec.algo->fits(&calls.coll[0]))
                 continue;
@@ -326,7 +329,8 @@ static void dropping_any_step_of_any_program_is_noticed(void **state)
     assert_in_range(dropped, 1000, 1000000);
 }
 
-/* The canary: a wrong program must be seen to be wrong when it runs, or the tests above prove nothing. */
+/* Checks the reference: a wrong program must fail when it runs, otherwise the tests above prove
+ * nothing. */
 static void running_a_wrong_program_shows(void **state)
 {
     const struct case_spec spec = {
@@ -352,7 +356,8 @@ static void running_a_wrong_program_shows(void **state)
     tt_program_fini(&p);
 }
 
-/* In place without pipes: each side's arrival would overwrite what its own put has not given away yet. */
+/* In place without pipes: each side's arrival would overwrite data that its own put has not sent
+ * yet. */
 static void running_into_a_deadlock_shows(void **state)
 {
     struct case_spec spec = {
@@ -383,8 +388,8 @@ static void running_into_a_deadlock_shows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_mutation_that_changes_a_result_is_noticed),
-        cmocka_unit_test(dropping_any_step_of_any_program_is_noticed),
+        cmocka_unit_test(every_harmful_mutation_is_noticed),
+        cmocka_unit_test(every_dropped_step_is_noticed),
         cmocka_unit_test(running_a_wrong_program_shows),
         cmocka_unit_test(running_into_a_deadlock_shows),
     };

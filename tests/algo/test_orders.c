@@ -1,5 +1,5 @@
-/* Recursive doubling in its orders: which ranks meet when, where a layout tells of buildings; and every order is proven there, for
- * 1 to 64 ranks. */
+/* The orders of recursive doubling: the peer of each round, with a layout of several buildings; and
+ * every order is proven there, for 1 to 64 ranks. */
 #include <stdio.h>
 #include "algo/orders.h"
 #include "sched/verify.h"
@@ -24,7 +24,7 @@ static struct tt_layout layout_of(uint32_t nranks, uint32_t building)
     return l;
 }
 
-/* The peer that rank 0 puts to in each round. */
+/* Lists the peer that rank 0 puts to in each round. */
 static void peers_of(const struct tt_algo *algo, const struct tt_coll *c, uint32_t *peer)
 {
     for (uint64_t k = 0; k < algo->nrounds(c); k++) {
@@ -39,7 +39,7 @@ static void peers_of(const struct tt_algo *algo, const struct tt_coll *c, uint32
     }
 }
 
-static void far_hybrid_and_near_meet_ranks_in_their_order(void **state)
+static void each_order_has_its_peers(void **state)
 {
     static const struct {
         enum tt_coll_kind kind;
@@ -68,7 +68,7 @@ static void far_hybrid_and_near_meet_ranks_in_their_order(void **state)
     }
 }
 
-/* What crosses from building to building, of all messages, in bytes. */
+/* Returns the bytes of all messages between buildings. */
 static uint64_t crossing(const struct tt_algo *algo, const struct tt_coll *call)
 {
     struct tt_coll c = *call;
@@ -87,7 +87,7 @@ static uint64_t crossing(const struct tt_algo *algo, const struct tt_coll *call)
     return bytes;
 }
 
-static void far_and_hybrid_carry_fewer_bytes_between_buildings(void **state)
+static void far_orders_send_less_between_buildings(void **state)
 {
     const struct tt_layout layout = layout_of(64, 16);
     const struct tt_coll c = { .kind = TT_ALLGATHER, .nranks = 64, .elem_bytes = 4, .bytes = 4, .layout = &layout };
@@ -125,7 +125,7 @@ static void prove(const struct tt_algo *algo, const struct tt_layout *layout, ui
     tt_program_fini(&p);
 }
 
-static void every_order_is_proven_for_1_to_64_ranks_in_buildings(void **state)
+static void every_order_is_proven_in_buildings(void **state)
 {
     static const uint32_t buildings[] = { 2, 6, 8, 16, 32 };
     const struct tt_algo *const algos[] = { named(TT_ALLGATHER, "hybrid"), named(TT_REDUCE_SCATTER, "hybrid") };
@@ -139,8 +139,8 @@ static void every_order_is_proven_for_1_to_64_ranks_in_buildings(void **state)
         }
 }
 
-/* What case_for_each does not reach: many ranks, and messages that are bounded to few blocks. */
-static void flat_and_tree_algorithms_are_proven_for_18_to_64_ranks(void **state)
+/* Cases beyond case_for_each: many ranks, and messages limited to few blocks. */
+static void flat_and_tree_proven_to_64(void **state)
 {
     static const struct {
         enum tt_coll_kind kind;
@@ -171,10 +171,10 @@ static void flat_and_tree_algorithms_are_proven_for_18_to_64_ranks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(far_hybrid_and_near_meet_ranks_in_their_order),
-        cmocka_unit_test(far_and_hybrid_carry_fewer_bytes_between_buildings),
-        cmocka_unit_test(every_order_is_proven_for_1_to_64_ranks_in_buildings),
-        cmocka_unit_test(flat_and_tree_algorithms_are_proven_for_18_to_64_ranks),
+        cmocka_unit_test(each_order_has_its_peers),
+        cmocka_unit_test(far_orders_send_less_between_buildings),
+        cmocka_unit_test(every_order_is_proven_in_buildings),
+        cmocka_unit_test(flat_and_tree_proven_to_64),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,7 +25,7 @@ static void prove_some(const struct case_spec *spec, const struct case_calls *ca
         prove(spec, calls);
 }
 
-static void every_algorithm_is_proven_for_1_to_17_ranks_and_awkward_sizes(void **state)
+static void every_algorithm_is_proven_to_17(void **state)
 {
     static const uint64_t counts[] = { 0, 1, 7, 4096, 65537 };
 
@@ -41,9 +41,10 @@ static void prove_and_count(const struct case_spec *spec, const struct case_call
     nproven++;
 }
 
-/* Blocks longer than a slab are proven for fewer ranks, above. With TUTTI_TEST_LONG=1 all cases, which takes hours: TUTTI_TEST_PART cuts them
- * into parts, and TUTTI_TEST_ALGO=allreduce_ftar takes those of algorithms whose name begins so. */
-static void every_algorithm_is_proven_for_18_to_64_ranks(void **state)
+/* Blocks longer than a slab are proven for fewer ranks, above. With TUTTI_TEST_LONG=1 all cases
+ * run, which takes hours: TUTTI_TEST_PART divides them into parts, and
+ * TUTTI_TEST_ALGO=allreduce_ftar selects algorithms whose names start with it. */
+static void every_algorithm_is_proven_to_64(void **state)
 {
     static const uint64_t counts[] = { 65537, 7, 4096, 1 };
 
@@ -66,7 +67,7 @@ static void count_barriers(const struct case_spec *spec, const struct case_calls
     nothers += spec->algo->kind != TT_BARRIER;
 }
 
-static void only_cases_of_algorithms_that_are_asked_for_are_tried(void **state)
+static void only_selected_algorithms_are_tried(void **state)
 {
     static const uint64_t counts[] = { 1 };
     const char *asked = getenv("TUTTI_TEST_ALGO");
@@ -94,7 +95,8 @@ static void only_cases_of_algorithms_that_are_asked_for_are_tried(void **state)
 #define HEAD_RANKS 33
 #define SLOT 100
 
-/* The calls by which late exchanges begin (src/moe): a message of up to SLOT bytes from each rank to each other one, whose length the sender alone knows. */
+/* Creates the header exchange of dynamic exchanges (src/moe): a message of up to SLOT bytes from
+ * each rank to each other one, whose length only the sender knows. */
 static void make_heads(struct case_calls *calls, const struct case_spec *spec)
 {
     const uint32_t n = spec->nranks;
@@ -124,7 +126,7 @@ static void make_heads(struct case_calls *calls, const struct case_spec *spec)
     }
 }
 
-static void heads_whose_length_the_sender_alone_knows_are_proven(void **state)
+static void headers_of_unknown_length_are_proven(void **state)
 {
     static struct case_calls calls;
 
@@ -137,7 +139,7 @@ static void heads_whose_length_the_sender_alone_knows_are_proven(void **state)
     }
 }
 
-/* A stand-in that does something only where it knows of a neighbour on its host. */
+/* A stand-in that has steps only if it has a neighbour on its host. */
 static void round_on_host(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     (void)k;
@@ -145,7 +147,7 @@ static void round_on_host(struct tt_sched *s, const struct tt_coll *c, uint64_t 
         tt_sched_copy(s, tt_dst(0), tt_src(0), c->bytes);
 }
 
-static void only_those_that_look_at_the_layout_are_tried_with_all_of_them(void **state)
+static void only_layout_users_see_all_layouts(void **state)
 {
     const struct tt_algo nosy = {
         .name = "allgather_nosy", .kind = TT_ALLGATHER, .fits = tt_fits_always, .nrounds = tt_rounds_one,
@@ -174,11 +176,11 @@ static void only_those_that_look_at_the_layout_are_tried_with_all_of_them(void *
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_those_that_look_at_the_layout_are_tried_with_all_of_them),
-        cmocka_unit_test(only_cases_of_algorithms_that_are_asked_for_are_tried),
-        cmocka_unit_test(heads_whose_length_the_sender_alone_knows_are_proven),
-        cmocka_unit_test(every_algorithm_is_proven_for_1_to_17_ranks_and_awkward_sizes),
-        cmocka_unit_test(every_algorithm_is_proven_for_18_to_64_ranks),
+        cmocka_unit_test(only_layout_users_see_all_layouts),
+        cmocka_unit_test(only_selected_algorithms_are_tried),
+        cmocka_unit_test(headers_of_unknown_length_are_proven),
+        cmocka_unit_test(every_algorithm_is_proven_to_17),
+        cmocka_unit_test(every_algorithm_is_proven_to_64),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Every algorithm, run on real memory against the definition of its collective. */
+/* Every algorithm, run on real memory and compared with the definition of its collective. */
 #include "support/cases.h"
 #include "interpreter.h"
 #include "support/unit.h"
@@ -22,25 +22,25 @@ static void run_all(enum moves moves, uint32_t window, uint64_t seed)
     assert_in_range(case_for_each(9, counts, 4, seed, run), 1000, 1000000);
 }
 
-static void results_are_right_in_any_order_of_steps(void **state)
+static void results_hold_in_any_step_order(void **state)
 {
     (void)state;
     run_all(AT_ONCE, UINT32_MAX / 2, 1);
 }
 
-static void results_are_right_when_puts_are_done_only_once_they_are_taken(void **state)
+static void results_hold_with_late_puts(void **state)
 {
     (void)state;
     run_all(AT_WAIT, UINT32_MAX / 2, 2);
 }
 
-static void results_are_right_when_bytes_land_as_soon_as_they_are_put(void **state)
+static void results_hold_with_early_puts(void **state)
 {
     (void)state;
     run_all(LANDING, UINT32_MAX / 2, 3);
 }
 
-static void one_round_at_a_time_is_enough_to_get_through(void **state)
+static void one_round_at_a_time_suffices(void **state)
 {
     (void)state;
     run_all(AT_WAIT, 1, 4);
@@ -53,7 +53,7 @@ static void large_cases(const struct case_spec *spec, const struct case_calls *c
         run(spec, calls);
 }
 
-static void more_ranks_and_longer_vectors_are_right(void **state)
+static void many_ranks_and_long_vectors_work(void **state)
 {
     static const uint64_t counts[] = { 501 };
 
@@ -65,11 +65,11 @@ static void more_ranks_and_longer_vectors_are_right(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results_are_right_in_any_order_of_steps),
-        cmocka_unit_test(results_are_right_when_puts_are_done_only_once_they_are_taken),
-        cmocka_unit_test(results_are_right_when_bytes_land_as_soon_as_they_are_put),
-        cmocka_unit_test(one_round_at_a_time_is_enough_to_get_through),
-        cmocka_unit_test(more_ranks_and_longer_vectors_are_right),
+        cmocka_unit_test(results_hold_in_any_step_order),
+        cmocka_unit_test(results_hold_with_late_puts),
+        cmocka_unit_test(results_hold_with_early_puts),
+        cmocka_unit_test(one_round_at_a_time_suffices),
+        cmocka_unit_test(many_ranks_and_long_vectors_work),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

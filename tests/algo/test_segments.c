@@ -1,4 +1,5 @@
-/* How long segments are: the same on all ranks, within the landing memory of each of them, and as long as the rule says. */
+/* Segment sizes: equal on all ranks, within the bounce buffers of each rank, and as defined by the
+ * rule. */
 #include "algo/segments.h"
 #include "rounds.h"
 #include "support/cases.h"
@@ -6,7 +7,7 @@
 #include "topo/layout.h"
 
 #define NRANKS 24
-#define ROUNDS_MAX 64              /* longer programs are not looked at */
+#define ROUNDS_MAX 64              /* longer programs are not checked */
 #define LANDING_MAX (8ull << 20)
 #define ELEM_BYTES 4
 #define KIB 1024ull
@@ -15,10 +16,10 @@
 static const struct tt_segment_limits between_hosts = { .segment_bytes = 512 * KIB, .eager_bytes = 4096 };
 static const struct tt_segment_limits in_memory = { .segment_bytes = 64 * KIB, .eager_bytes = 4096, .all_local = true };
 
-/* What a rank exchanges, seen by running its whole program. */
+/* The messages of a rank, found by running its whole program. */
 struct seen {
     uint64_t longest;
-    uint32_t nsenders;      /* of messages that are not eager */
+    uint32_t nsenders;      /* senders of messages that are not eager */
 };
 
 static struct seen see(const struct tt_algo *algo, const struct tt_coll *c, uint64_t eager_bytes)
@@ -50,11 +51,11 @@ static uint64_t landing_of(const struct tt_segments *s, uint32_t nsenders)
     return nsenders * s->segment_bytes * s->streams * s->depth;
 }
 
-/* ---- of every algorithm ------------------------------------------------------------------------------------ */
+/* ---- of every algorithm ---- */
 
 static bool is_shortest(const struct tt_segments *s) { return s->segment_bytes == TT_SEGMENT_MIN; }
 
-/* What the rank whom most send to has, and the longest message of all. */
+/* Returns the maximum number of senders of a rank, and the longest message of all. */
 static struct seen see_all(const struct case_spec *spec, const struct case_calls *calls)
 {
     struct seen all = { 0 };
@@ -68,7 +69,7 @@ static struct seen see_all(const struct case_spec *spec, const struct case_calls
     return all;
 }
 
-/* Not all ranks are looked at: nobody has more than twice the memory. */
+/* Some ranks are not checked: none has more than twice the memory. */
 static void check_landing(const struct case_spec *spec, const struct tt_segments *s, const struct seen *seen)
 {
     if (!is_shortest(s) && landing_of(s, seen->nsenders) > 2 * LANDING_MAX)
@@ -76,8 +77,8 @@ static void check_landing(const struct case_spec *spec, const struct tt_segments
                   (unsigned long long)s->segment_bytes, s->streams, s->depth, seen->nsenders);
 }
 
-/* Of the longest message, in two at least (in eight, where it may be passed on within a host); in no more than that takes, unless something else
- * bounds the segment. */
+/* The longest message has at least two segments (eight if it may be forwarded within a host), and
+ * no more unless another limit applies. */
 static void check_rule(const struct case_spec *spec, const struct tt_coll *c, const struct tt_segments *s,
                        const struct seen *seen)
 {
@@ -121,7 +122,7 @@ static void check_all_ranks(const struct case_spec *spec, const struct case_call
         check_rule(spec, &calls->coll[0], &first[0], &seen);
 }
 
-static void all_ranks_cut_alike_and_have_room_for_what_lands(void **state)
+static void ranks_agree_and_fit_their_buffers(void **state)
 {
     static const uint64_t counts[] = { 1, 5000, 300000, 20 << 20 };
 
@@ -129,9 +130,9 @@ static void all_ranks_cut_alike_and_have_room_for_what_lands(void **state)
     assert_true(case_for_some(2, NRANKS, counts, sizeof counts / sizeof *counts, 1, check_all_ranks) > 1000);
 }
 
-/* ---- of some ---------------------------------------------------------------------------------------------- */
+/* ---- of some algorithms ---- */
 
-static void a_segment_is_a_part_of_what_is_sent(void **state)
+static void segment_is_a_part_of_message(void **state)
 {
     static const struct {
         const char *algo;
@@ -141,20 +142,29 @@ static void a_segment_is_a_part_of_what_is_sent(void **state)
         uint8_t streams;
     } cases[] = {
         { "ring", TT_ALLGATHER, 8, false, 128 * KIB, 64 * KIB, 2 },         /* half a block, */
-        { "doubling", TT_ALLGATHER, 8, false, 128 * KIB, 256 * KIB, 1 },    /* or of the four that the last round sends; */
-        { "doubling", TT_ALLGATHER, 8, false, MIB, 512 * KIB, 1 },          /* no more than the wire's; */
-        { "ring", TT_ALLREDUCE, 8, false, 64 * MIB, 256 * KIB, 2 },         /* what is added stays in the cache */
-        { "flat", TT_REDUCE, 9, false, 64 * MIB, 256 * KIB, 1 },            /* 8 senders, 4 each: 8 MiB; */
+        /* or of the four blocks that the last round sends; */
+        { "doubling", TT_ALLGATHER, 8, false, 128 * KIB, 256 * KIB, 1 },
+        /* at most the transport's segment size; */
+        { "doubling", TT_ALLGATHER, 8, false, MIB, 512 * KIB, 1 },
+        /* reduced data stays in the cache */
+        { "ring", TT_ALLREDUCE, 8, false, 64 * MIB, 256 * KIB, 2 },
+        /* 8 senders, 4 slots each: 8 MiB; */
+        { "flat", TT_REDUCE, 9, false, 64 * MIB, 256 * KIB, 1 },
         { "flat", TT_REDUCE, 17, false, 64 * MIB, 128 * KIB, 1 },           /* 16 are too many */
         { "flat", TT_BROADCAST, 17, false, 64 * MIB, 512 * KIB, 1 },        /* one sender each */
-        { "ring", TT_ALLGATHER, 8, true, 128 * KIB, 32 * KIB, 2 },          /* in memory a quarter of a block */
+        /* in memory a quarter of a block */
+        { "ring", TT_ALLGATHER, 8, true, 128 * KIB, 32 * KIB, 2 },
         { "doubling", TT_ALLGATHER, 8, true, 128 * KIB, 32 * KIB, 1 },
         { "ring", TT_ALLGATHER, 8, true, 128, TT_SEGMENT_MIN, 2 },
-        { "ring", TT_ALLREDUCE, 2, true, 16 * MIB - 8, 64 * KIB, 2 },       /* of very long blocks a 64th, */
+        /* of very long blocks a 64th, */
+        { "ring", TT_ALLREDUCE, 2, true, 16 * MIB - 8, 64 * KIB, 2 },
         { "ring", TT_ALLREDUCE, 2, true, 16 * MIB, 128 * KIB, 2 },
-        { "ring", TT_ALLREDUCE, 2, true, 1024 * MIB, 512 * KIB, 2 },        /* but no more than eight times the wire's, */
-        { "ring", TT_ALLREDUCE, 8, true, 256 * MIB, 128 * KIB, 2 },         /* more parts among more ranks, */
-        { "direct", TT_ALLGATHER, 5, true, 128 * MIB, 512 * KIB, 1 },       /* and what the landing memory holds */
+        /* but at most eight times the transport's segment size; */
+        { "ring", TT_ALLREDUCE, 2, true, 1024 * MIB, 512 * KIB, 2 },
+        /* more parts with more ranks, */
+        { "ring", TT_ALLREDUCE, 8, true, 256 * MIB, 128 * KIB, 2 },
+        /* limited by the bounce buffers */
+        { "direct", TT_ALLGATHER, 5, true, 128 * MIB, 512 * KIB, 1 },
         { "direct", TT_ALLGATHER, 9, true, 256 * MIB, 256 * KIB, 1 },
     };
 
@@ -172,7 +182,7 @@ static void a_segment_is_a_part_of_what_is_sent(void **state)
     }
 }
 
-static void long_segments_leave_room_in_the_cache(void **state)
+static void long_segments_leave_cache_space(void **state)
 {
     static const struct {
         const char *algo;
@@ -181,13 +191,15 @@ static void long_segments_leave_room_in_the_cache(void **state)
         uint32_t cache_cpus;
         uint64_t segment_bytes;
     } cases[] = {
-        { "ring", TT_ALLREDUCE, 2, 0, 0, 512 * KIB },           /* not told */
+        { "ring", TT_ALLREDUCE, 2, 0, 0, 512 * KIB },           /* unknown cache */
         { "ring", TT_ALLREDUCE, 2, 32 * MIB, 2, 512 * KIB },    /* two ranks, 8 slots each: 8 MiB, */
         { "ring", TT_ALLREDUCE, 2, 32 * MIB - 1, 2, 256 * KIB },
-        { "ring", TT_ALLREDUCE, 2, 8 * MIB, 2, 128 * KIB },     /* 2, */
-        { "ring", TT_ALLREDUCE, 2, 8 * MIB, 1, 256 * KIB },     /* where each has a cache of its own, 4, */
-        { "ring", TT_ALLREDUCE, 2, MIB, 2, 64 * KIB },          /* but never shorter than the wire's */
-        { "ring", TT_ALLREDUCE, 2, 8 * MIB, 64, 128 * KIB },    /* of 64 processors these two use it */
+        { "ring", TT_ALLREDUCE, 2, 8 * MIB, 2, 128 * KIB },     /* 2 MiB, */
+        { "ring", TT_ALLREDUCE, 2, 8 * MIB, 1, 256 * KIB },     /* with a separate cache for each
+                                                               rank, 4 MiB, */
+        { "ring", TT_ALLREDUCE, 2, MIB, 2, 64 * KIB },          /* but never shorter than the transport's
+                                                          segments */
+        { "ring", TT_ALLREDUCE, 2, 8 * MIB, 64, 128 * KIB },    /* two of 64 processors use it */
         { "direct", TT_ALLGATHER, 5, 8 * MIB, 2, 64 * KIB },    /* 4 senders */
     };
 
@@ -208,7 +220,7 @@ static void long_segments_leave_room_in_the_cache(void **state)
     }
 }
 
-static void what_is_passed_on_within_a_host_is_cut_shorter(void **state)
+static void forwarded_messages_have_shorter_segments(void **state)
 {
     static const struct {
         uint32_t kind, hosts;
@@ -216,8 +228,8 @@ static void what_is_passed_on_within_a_host_is_cut_shorter(void **state)
     } cases[] = {
         { TT_ALLGATHER, 4, 256 * KIB, 32 * KIB },       /* an eighth */
         { TT_ALLGATHER, 4, 128 * KIB, 32 * KIB },       /* not below 32 KiB, */
-        { TT_ALLGATHER, 4, 32 * KIB, 16 * KIB },        /* but for what would be shorter anyway */
-        { TT_ALLGATHER, 16, 256 * KIB, 128 * KIB },     /* one rank on each host: nothing is */
+        { TT_ALLGATHER, 4, 32 * KIB, 16 * KIB },        /* except if it would be shorter anyway */
+        { TT_ALLGATHER, 16, 256 * KIB, 128 * KIB },     /* one rank per host: not forwarded */
         { TT_ALLGATHER, 1, 256 * KIB, 128 * KIB },
         { TT_REDUCE_SCATTER, 4, 256 * KIB, 64 * KIB },
         { TT_ALLREDUCE, 4, 16 * 256 * KIB, 128 * KIB },
@@ -240,9 +252,10 @@ static void what_is_passed_on_within_a_host_is_cut_shorter(void **state)
     }
 }
 
-/* 4 ranks on each of 8 hosts, 4 rails of 100 Mbit/s or 200 Gbit/s, 2 us of software a message. A rank of parallel rings receives and passes on a segment
- * four times: that is 8 us, or 200 KB on the fast rail. A ring: 2 us, or 50 KB. */
-static void a_segment_is_no_shorter_than_the_software_of_its_messages(void **state)
+/* 4 ranks on each of 8 hosts, 4 rails of 100 Mbit/s or 200 Gbit/s, 2 us of CPU time per message. A
+ * rank of parallel rings receives and forwards a segment four times: 8 us, or 200 KB on the fast
+ * rail. A ring: 2 us, or 50 KB. */
+static void segment_covers_its_software_cost(void **state)
 {
     static const struct {
         const char *algo;
@@ -250,16 +263,21 @@ static void a_segment_is_no_shorter_than_the_software_of_its_messages(void **sta
         double rail_byte_ns;
         uint64_t bytes, segment_bytes;
     } cases[] = {
-        { "parallel_rings", TT_ALLGATHER, 0, 512 * KIB, 64 * KIB },         /* not told: an eighth, */
+        /* unknown: an eighth, */
+        { "parallel_rings", TT_ALLGATHER, 0, 512 * KIB, 64 * KIB },
         { "parallel_rings", TT_ALLGATHER, 80, 512 * KIB, 64 * KIB },
-        { "parallel_rings", TT_ALLGATHER, 80, 128 * KIB, 32 * KIB },        /* or 32 KiB, as where links are slow */
+        /* or 32 KiB, as with slow links */
+        { "parallel_rings", TT_ALLGATHER, 80, 128 * KIB, 32 * KIB },
         { "parallel_rings", TT_ALLGATHER, 0.04, 512 * KIB, 256 * KIB },     /* balanced, */
-        { "parallel_rings", TT_ALLGATHER, 0.04, 128 * KIB, 128 * KIB },     /* but no longer than the block */
+        /* but not longer than the block */
+        { "parallel_rings", TT_ALLGATHER, 0.04, 128 * KIB, 128 * KIB },
         { "parallel_rings", TT_ALLGATHER, 0.04, 100 * KIB, 128 * KIB },
-        { "parallel_rings", TT_ALLGATHER, 0.0001, 4 * MIB, 512 * KIB },     /* or than the wire's */
+        /* or than the transport's segments */
+        { "parallel_rings", TT_ALLGATHER, 0.0001, 4 * MIB, 512 * KIB },
         { "ring", TT_ALLGATHER, 0.04, 512 * KIB, 64 * KIB },
         { "ring", TT_ALLGATHER, 0.04, 128 * KIB, 64 * KIB },
-        { "ring", TT_REDUCE_SCATTER, 0.04, 512 * KIB, 128 * KIB },          /* each is answered by credit */
+        /* each is acknowledged by credit */
+        { "ring", TT_REDUCE_SCATTER, 0.04, 512 * KIB, 128 * KIB },
         { "parallel_rings", TT_REDUCE_SCATTER, 0.04, 512 * KIB, 256 * KIB },
         { "parallel_rings", TT_REDUCE_SCATTER, 80, 128 * KIB, 64 * KIB },
     };
@@ -286,9 +304,10 @@ static void a_segment_is_no_shorter_than_the_software_of_its_messages(void **sta
     }
 }
 
-/* The same hosts with fast rails and 0.5 us of software. A flow of a ring has eight slots: with 10 us one way they must hold 525 KB, if what lands is to be
- * added; what lands at its place needs none. */
-static void the_slots_of_a_flow_hold_what_its_rail_carries_in_a_round_trip(void **state)
+/* The same hosts with fast rails and 0.5 us of CPU time. A flow of a ring has eight slots: with 10
+ * us one-way latency they must hold 525 KB if received data is reduced. Data that lands in place
+ * needs no slots. */
+static void slots_cover_a_round_trip(void **state)
 {
     static const struct {
         enum tt_coll_kind kind;
@@ -297,7 +316,7 @@ static void the_slots_of_a_flow_hold_what_its_rail_carries_in_a_round_trip(void 
     } cases[] = {
         { TT_REDUCE_SCATTER, 0, 64 * KIB },
         { TT_REDUCE_SCATTER, 10000, 128 * KIB },
-        { TT_REDUCE_SCATTER, 1e6, 128 * KIB },      /* no longer than what is added to something may be */
+        { TT_REDUCE_SCATTER, 1e6, 128 * KIB },      /* limited by the maximum for reduced data */
         { TT_ALLGATHER, 0, 64 * KIB },
         { TT_ALLGATHER, 10000, 64 * KIB },
     };
@@ -323,8 +342,8 @@ static void the_slots_of_a_flow_hold_what_its_rail_carries_in_a_round_trip(void 
     }
 }
 
-/* A table may ask for what only a few senders have room for. */
-static void what_others_chose_is_kept_within_the_landing_memory(void **state)
+/* A table may request sizes for which only a few senders have space. */
+static void requested_segments_fit_bounce_buffers(void **state)
 {
     static const struct tt_segments asked = { .segment_bytes = 16 * MIB, .streams = 4, .depth = 16 };
     static const struct {
@@ -351,13 +370,14 @@ static void what_others_chose_is_kept_within_the_landing_memory(void **state)
     }
 }
 
-/* The ring with bounded flight: a message is a piece, its segments are what is reduced at a time, and each has its own size. */
+/* The ring with bounded bytes in flight: a message is a piece, its segments are the units of
+ * reduction, and each has a separate size. */
 static void transfer_and_reduction_are_tuned_apart(void **state)
 {
     static const struct {
         uint64_t chunk_bytes, piece_bytes, reduce_bytes, longest, segment_bytes;
     } cases[] = {
-        { 0, 0, 0, MIB, 256 * KIB },                        /* as it is if nobody says anything; */
+        { 0, 0, 0, MIB, 256 * KIB },                        /* the defaults; */
         { 0, 256 * KIB, 0, 256 * KIB, 256 * KIB },
         { 0, 256 * KIB, 64 * KIB, 256 * KIB, 64 * KIB },
         { 0, 4 * MIB, 64 * KIB, 4 * MIB, 64 * KIB },
@@ -365,7 +385,8 @@ static void transfer_and_reduction_are_tuned_apart(void **state)
         { 0, 64 * KIB, 512 * KIB, 64 * KIB, 512 * KIB },    /* a piece at once */
         { MIB, 4 * MIB, 256 * KIB, MIB, 256 * KIB },        /* no message is longer than a chunk, */
         { 256 * KIB, 0, MIB, 256 * KIB, 256 * KIB },        /* and no segment */
-        { 0, 0, 4 * MIB, MIB, 4 * MIB },                    /* what lands keeps to its memory by fewer slots */
+        { 0, 0, 4 * MIB, MIB, 4 * MIB },                    /* received data is limited to its
+                                                               memory by fewer slots */
     };
 
     (void)state;
@@ -392,14 +413,14 @@ static void transfer_and_reduction_are_tuned_apart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_segment_is_a_part_of_what_is_sent),
-        cmocka_unit_test(long_segments_leave_room_in_the_cache),
-        cmocka_unit_test(what_is_passed_on_within_a_host_is_cut_shorter),
-        cmocka_unit_test(a_segment_is_no_shorter_than_the_software_of_its_messages),
-        cmocka_unit_test(the_slots_of_a_flow_hold_what_its_rail_carries_in_a_round_trip),
-        cmocka_unit_test(what_others_chose_is_kept_within_the_landing_memory),
+        cmocka_unit_test(segment_is_a_part_of_message),
+        cmocka_unit_test(long_segments_leave_cache_space),
+        cmocka_unit_test(forwarded_messages_have_shorter_segments),
+        cmocka_unit_test(segment_covers_its_software_cost),
+        cmocka_unit_test(slots_cover_a_round_trip),
+        cmocka_unit_test(requested_segments_fit_bounce_buffers),
         cmocka_unit_test(transfer_and_reduction_are_tuned_apart),
-        cmocka_unit_test(all_ranks_cut_alike_and_have_room_for_what_lands),
+        cmocka_unit_test(ranks_agree_and_fit_their_buffers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,9 +10,9 @@
 #include "base/clock.h"
 #include "support/unit.h"
 
-#define WAIT_MS 60000   /* for what must happen; nothing here waits for less */
+#define WAIT_MS 60000   /* limit for expected events; no test waits for its expiry */
 
-/* A listener on loopback in an epoll set, and a caller's socket that is not connected yet. */
+/* A listener on loopback in an epoll set, and a socket that is not connected yet. */
 struct door {
     struct tt_acceptor a;
     struct sockaddr_in at;
@@ -46,7 +46,7 @@ static void call(struct door *d)
     assert_int_equal(connect(d->caller, (struct sockaddr *)&d->at, sizeof d->at), 0);
 }
 
-/* Waits until the epoll set says so, and takes. */
+/* Waits until the epoll set reports it, and accepts. */
 static int wait_and_take(struct door *d)
 {
     struct epoll_event ev;
@@ -63,7 +63,7 @@ static bool is_quiet(const struct door *d)
     return epoll_wait(d->epoll, &ev, 1, 0) == 0;
 }
 
-static void a_caller_is_taken_and_its_descriptor_does_not_block(void **state)
+static void accepted_descriptor_is_non_blocking(void **state)
 {
     struct door d = door_open();
     int fd;
@@ -79,8 +79,9 @@ static void a_caller_is_taken_and_its_descriptor_does_not_block(void **state)
     door_close(&d);
 }
 
-/* Level-triggered as epoll is, a listener with a caller for whom there is no descriptor would be readable all the time. */
-static void without_descriptors_the_epoll_set_falls_quiet_and_the_caller_is_taken_later(void **state)
+/* epoll is level-triggered: a pending connection without a free descriptor would make the listener
+ * readable permanently. */
+static void pending_connection_waits_for_a_descriptor(void **state)
 {
     struct door d = door_open();
     struct unit_stderr caught;
@@ -111,7 +112,7 @@ static void without_descriptors_the_epoll_set_falls_quiet_and_the_caller_is_take
     door_close(&d);
 }
 
-static void a_listener_that_cannot_be_watched_stays_the_callers(void **state)
+static void unwatchable_listener_stays_the_callers(void **state)
 {
     struct tt_acceptor a = { .listener = 12345 };
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -126,9 +127,9 @@ static void a_listener_that_cannot_be_watched_stays_the_callers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_caller_is_taken_and_its_descriptor_does_not_block),
-        cmocka_unit_test(without_descriptors_the_epoll_set_falls_quiet_and_the_caller_is_taken_later),
-        cmocka_unit_test(a_listener_that_cannot_be_watched_stays_the_callers),
+        cmocka_unit_test(accepted_descriptor_is_non_blocking),
+        cmocka_unit_test(pending_connection_waits_for_a_descriptor),
+        cmocka_unit_test(unwatchable_listener_stays_the_callers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

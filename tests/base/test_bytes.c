@@ -2,7 +2,7 @@
 #include "base/bytes.h"
 #include "support/unit.h"
 
-static void what_was_written_is_read_back(void **state)
+static void written_values_are_read_back(void **state)
 {
     uint8_t data[64], raw[3] = { 0 };
     struct tt_reader r;
@@ -44,7 +44,7 @@ static void numbers_are_little_endian(void **state)
     assert_memory_equal(data, "\x01\x02\x03\x04", 4);
 }
 
-static void a_read_past_the_end_is_an_error_that_stays(void **state)
+static void overread_stays_an_error(void **state)
 {
     const uint8_t data[4] = { 1, 2, 3, 4 };
     uint8_t raw[2] = { 7, 7 };
@@ -54,13 +54,13 @@ static void a_read_past_the_end_is_an_error_that_stays(void **state)
     tt_reader_init(&r, data, sizeof data);
     assert_int_equal(tt_read_u64(&r), 0);
     assert_true(r.bad);
-    assert_int_equal(tt_read_u8(&r), 0);    /* though a byte would be there */
+    assert_int_equal(tt_read_u8(&r), 0);    /* although a byte is available */
     tt_read_bytes(&r, raw, 2);
     assert_memory_equal(raw, "\0\0", 2);
     assert_true(r.bad);
 }
 
-static void a_string_must_fit_and_hold_no_nul(void **state)
+static void string_must_fit_without_nul(void **state)
 {
     static const struct {
         const char *what;
@@ -91,7 +91,7 @@ static void a_string_must_fit_and_hold_no_nul(void **state)
     }
 }
 
-static void a_write_that_does_not_fit_is_an_error_that_stays(void **state)
+static void oversized_write_stays_an_error(void **state)
 {
     uint8_t data[8];
     struct tt_writer w;
@@ -102,13 +102,13 @@ static void a_write_that_does_not_fit_is_an_error_that_stays(void **state)
     tt_write_u16(&w, 1);
     tt_write_u16(&w, 2);
     assert_true(w.bad);
-    tt_write_u8(&w, 3);     /* though there would be room */
+    tt_write_u8(&w, 3);     /* although there is space */
     tt_write_string(&w, "");
     assert_int_equal(tt_writer_bytes(&w), 2);
     assert_memory_equal(data, "\1\0\xee\xee", 4);
 }
 
-static void a_string_too_long_for_its_length_is_refused(void **state)
+static void string_beyond_its_length_field_fails(void **state)
 {
     static char longer[UINT16_MAX + 2], data[UINT16_MAX + 100];
     struct tt_writer w;
@@ -126,7 +126,7 @@ static void a_string_too_long_for_its_length_is_refused(void **state)
     assert_int_equal(tt_writer_bytes(&w), 2 + UINT16_MAX);
 }
 
-static void nothing_can_be_read_from_and_written_to_nothing(void **state)
+static void empty_buffers_hold_nothing(void **state)
 {
     struct tt_reader r;
     struct tt_writer w;
@@ -147,13 +147,13 @@ static void nothing_can_be_read_from_and_written_to_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_written_is_read_back),
+        cmocka_unit_test(written_values_are_read_back),
         cmocka_unit_test(numbers_are_little_endian),
-        cmocka_unit_test(a_read_past_the_end_is_an_error_that_stays),
-        cmocka_unit_test(a_string_must_fit_and_hold_no_nul),
-        cmocka_unit_test(a_write_that_does_not_fit_is_an_error_that_stays),
-        cmocka_unit_test(a_string_too_long_for_its_length_is_refused),
-        cmocka_unit_test(nothing_can_be_read_from_and_written_to_nothing),
+        cmocka_unit_test(overread_stays_an_error),
+        cmocka_unit_test(string_must_fit_without_nul),
+        cmocka_unit_test(oversized_write_stays_an_error),
+        cmocka_unit_test(string_beyond_its_length_field_fails),
+        cmocka_unit_test(empty_buffers_hold_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,11 +1,12 @@
-/* Which of some ways is in use: the one that takes least, also after that has changed, and whatever is interrupted. */
+/* The selected alternative is the fastest one, also after a change, and after interruptions. */
 #include "base/chooser.h"
 #include "base/prng.h"
 #include "support/unit.h"
 
 static const uint8_t even[TT_CHOOSER_WAYS] = { 1, 1, 1 }, biased[2] = { 0, 3 };
 
-/* n uses that take so much either way; one in `odd_one_in` takes ten times as long. Returns how many went the second way. */
+/* Runs n uses with these durations; one in `odd_one_in` takes ten times as long. Returns how many
+ * used the second alternative. */
 static uint32_t use(struct tt_chooser *c, const uint8_t margins[2], uint32_t n, uint32_t first, uint32_t second,
                     uint32_t odd_one_in, struct tt_prng *p)
 {
@@ -21,7 +22,7 @@ static uint32_t use(struct tt_chooser *c, const uint8_t margins[2], uint32_t n, 
     return nsecond;
 }
 
-static void the_better_way_is_found_within_ten_uses(void **state)
+static void faster_way_is_found_soon(void **state)
 {
     struct tt_chooser one = { 0 }, other = { 0 };
 
@@ -34,7 +35,7 @@ static void the_better_way_is_found_within_ten_uses(void **state)
     assert_in_range(use(&other, even, 1280, 20000, 10000, 0, NULL), 1210, 1279);
 }
 
-static void it_changes_when_the_other_one_has_become_better(void **state)
+static void choice_follows_a_change(void **state)
 {
     struct tt_chooser c = { 0 }, b = { 0 };
 
@@ -51,7 +52,7 @@ static void it_changes_when_the_other_one_has_become_better(void **state)
     }
 }
 
-static void what_is_hardly_better_does_not_take_the_place_of_the_other(void **state)
+static void marginal_gains_cause_no_change(void **state)
 {
     struct tt_chooser c = { 0 };
 
@@ -60,11 +61,12 @@ static void what_is_hardly_better_does_not_take_the_place_of_the_other(void **st
     assert_int_equal(c.best, 0);
     use(&c, biased, 2000, 100000, 80000, 0, NULL);
     assert_int_equal(c.best, 1);
-    use(&c, biased, 2000, 79000, 80000, 0, NULL);   /* the other way round nothing is asked for */
+    use(&c, biased, 2000, 79000, 80000, 0, NULL);   /* in the opposite direction there is no
+                                                       margin */
     assert_int_equal(c.best, 0);
 }
 
-static void the_first_use_says_nothing(void **state)
+static void first_use_is_ignored(void **state)
 {
     struct tt_chooser c = { 0 };
 
@@ -75,7 +77,8 @@ static void the_first_use_says_nothing(void **state)
     assert_int_equal(c.best, 1);
 }
 
-/* The second way takes half in the end, and more than the first for some uses after that was gone. */
+/* The second alternative takes half in the end, and more than the first for some uses after the
+ * first was dropped. */
 static uint32_t settling(struct tt_chooser_runs *r, uint32_t run, uint32_t n)
 {
     uint32_t since = 0, nsecond = 0;
@@ -92,18 +95,18 @@ static uint32_t settling(struct tt_chooser_runs *r, uint32_t run, uint32_t n)
     return nsecond;
 }
 
-static void what_takes_a_while_to_settle_is_found_in_longer_runs(void **state)
+static void slowly_settling_way_is_found(void **state)
 {
-    struct tt_chooser_runs hasty = { 0 }, patient = { 0 };
+    struct tt_chooser_runs short_runs = { 0 }, long_runs = { 0 };
 
     (void)state;
-    assert_in_range(settling(&hasty, 1, 2000), 1, 100);
-    settling(&patient, 4, 200);
-    assert_int_equal(patient.chooser.best, 1);
-    assert_in_range(settling(&patient, 4, 2000), 1700, 1999);
+    assert_in_range(settling(&short_runs, 1, 2000), 1, 100);
+    settling(&long_runs, 4, 200);
+    assert_int_equal(long_runs.chooser.best, 1);
+    assert_in_range(settling(&long_runs, 4, 2000), 1700, 1999);
 }
 
-static void a_cost_without_bound_is_one_of_many(void **state)
+static void unbounded_cost_counts_once(void **state)
 {
     struct tt_chooser c = { 0 };
 
@@ -114,7 +117,7 @@ static void a_cost_without_bound_is_one_of_many(void **state)
     assert_int_equal(c.best, 1);
 }
 
-static void interrupted_uses_change_nothing_but_for_a_moment(void **state)
+static void interrupted_uses_have_no_lasting_effect(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 200; seed++) {
@@ -135,8 +138,8 @@ static void interrupted_uses_change_nothing_but_for_a_moment(void **state)
     }
 }
 
-/* Going together the second way takes least, apart most. */
-static void those_who_have_come_to_different_answers_try_both_ways_together(void **state)
+/* Used together the second alternative is the fastest, separately the slowest. */
+static void disagreeing_ranks_try_ways_together(void **state)
 {
     struct tt_chooser a = { 0 }, b = { 0 };
     uint32_t apart = 0;
@@ -157,7 +160,7 @@ static void those_who_have_come_to_different_answers_try_both_ways_together(void
     assert_int_equal(apart, 0);
 }
 
-static void of_three_ways_the_best_is_found_wherever_it_is(void **state)
+static void best_of_three_is_found(void **state)
 {
     (void)state;
     for (uint8_t best = 0; best < 3; best++) {
@@ -172,12 +175,12 @@ static void of_three_ways_the_best_is_found_wherever_it_is(void **state)
         }
         assert_int_equal(c.best, best);
         assert_true(went[best] > 3700);
-        assert_true(went[(best + 1) % 3] > 60 && went[(best + 2) % 3] > 60);   /* still looked at */
+        assert_true(went[(best + 1) % 3] > 60 && went[(best + 2) % 3] > 60);   /* still tried */
     }
 }
 
-/* The best way turns bad, and the third one is what is left. */
-static void of_three_ways_another_one_takes_the_place_of_what_has_become_worse(void **state)
+/* The best alternative becomes slow, and the third one remains. */
+static void degraded_best_way_is_replaced(void **state)
 {
     struct tt_chooser c = { 0 };
 
@@ -195,8 +198,8 @@ static void of_three_ways_another_one_takes_the_place_of_what_has_become_worse(v
     assert_int_equal(c.best, 2);
 }
 
-/* Whoever goes with others goes the way they say, and learns all the same. */
-static void what_others_use_is_used_and_all_ways_are_tried(void **state)
+/* A rank that follows others uses their choice, and still learns. */
+static void follower_still_tries_all_ways(void **state)
 {
     struct tt_chooser_runs r = { 0 };
     uint32_t went[3] = { 0 };
@@ -217,17 +220,17 @@ static void what_others_use_is_used_and_all_ways_are_tried(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_better_way_is_found_within_ten_uses),
-        cmocka_unit_test(it_changes_when_the_other_one_has_become_better),
-        cmocka_unit_test(what_is_hardly_better_does_not_take_the_place_of_the_other),
-        cmocka_unit_test(the_first_use_says_nothing),
-        cmocka_unit_test(what_takes_a_while_to_settle_is_found_in_longer_runs),
-        cmocka_unit_test(a_cost_without_bound_is_one_of_many),
-        cmocka_unit_test(those_who_have_come_to_different_answers_try_both_ways_together),
-        cmocka_unit_test(of_three_ways_the_best_is_found_wherever_it_is),
-        cmocka_unit_test(of_three_ways_another_one_takes_the_place_of_what_has_become_worse),
-        cmocka_unit_test(what_others_use_is_used_and_all_ways_are_tried),
-        cmocka_unit_test(interrupted_uses_change_nothing_but_for_a_moment),
+        cmocka_unit_test(faster_way_is_found_soon),
+        cmocka_unit_test(choice_follows_a_change),
+        cmocka_unit_test(marginal_gains_cause_no_change),
+        cmocka_unit_test(first_use_is_ignored),
+        cmocka_unit_test(slowly_settling_way_is_found),
+        cmocka_unit_test(unbounded_cost_counts_once),
+        cmocka_unit_test(disagreeing_ranks_try_ways_together),
+        cmocka_unit_test(best_of_three_is_found),
+        cmocka_unit_test(degraded_best_way_is_replaced),
+        cmocka_unit_test(follower_still_tries_all_ways),
+        cmocka_unit_test(interrupted_uses_have_no_lasting_effect),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 #include "base/clock.h"
 #include "support/unit.h"
 
-static void time_never_goes_back(void **state)
+static void time_never_decreases(void **state)
 {
     uint64_t last = tt_now_ns();
 
@@ -22,14 +22,14 @@ static void a_deadline_lies_the_timeout_ahead(void **state)
     assert_int_equal(tt_deadline_ns(0, 1000), TT_SECOND);
 }
 
-static void a_negative_timeout_never_comes(void **state)
+static void negative_timeout_never_expires(void **state)
 {
     (void)state;
     assert_true(tt_deadline_ns(0, -1) == TT_NEVER);
     assert_true(tt_deadline_ns(5 * TT_SECOND, INT64_MIN) == TT_NEVER);
 }
 
-static void a_deadline_beyond_the_end_of_time_saturates(void **state)
+static void deadlines_saturate_at_the_maximum(void **state)
 {
     (void)state;
     assert_true(tt_deadline_ns(0, INT64_MAX) == TT_NEVER);
@@ -41,10 +41,10 @@ static void a_deadline_beyond_the_end_of_time_saturates(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(time_never_goes_back),
+        cmocka_unit_test(time_never_decreases),
         cmocka_unit_test(a_deadline_lies_the_timeout_ahead),
-        cmocka_unit_test(a_negative_timeout_never_comes),
-        cmocka_unit_test(a_deadline_beyond_the_end_of_time_saturates),
+        cmocka_unit_test(negative_timeout_never_expires),
+        cmocka_unit_test(deadlines_saturate_at_the_maximum),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,8 +21,8 @@ static rlim_t soft_limit(void)
     return limit.rlim_cur;
 }
 
-/* The descriptors from 3 on are opened until there is none left. */
-static void as_many_are_free_as_can_be_opened(void **state)
+/* Opens the descriptors from 3 on until none is left. */
+static void free_count_matches_possible_opens(void **state)
 {
     static const rlim_t limits[] = { 16, 255, 256, 257, 700 };
     int fds[1024];
@@ -67,7 +67,7 @@ static void the_soft_limit_is_raised_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_many_are_free_as_can_be_opened),
+        cmocka_unit_test(free_count_matches_possible_opens),
         cmocka_unit_test(the_soft_limit_is_raised_once),
     };
 

@@ -14,15 +14,16 @@ static tutti_status parse(const char *text)
     return st;
 }
 
-static void a_key_that_an_object_has_twice_is_named(void **state)
+static void duplicate_key_is_named(void **state)
 {
     static const struct {
-        const char *text, *says;        /* NULL: it is good */
+        const char *text, *says;        /* NULL: valid */
     } cases[] = {
         { "{\"a\": 1, \"b\": {\"a\": 2, \"c\": [{\"a\": 3}, {\"a\": 4}]}}", NULL },
         { "{\"a\": \"a\", \"b\": \"\\\"a\\\": 1, \\\\\", \"c\": [\"a\", \"a\", \":\"]}", NULL },
         { "{\"a:\": 1, \"a\": {}, \"\\\"\": []}", NULL },
-        { "{'a\"': 1, 'b:': 2, \"c'\": {'a\"': 1}}", NULL },        /* no JSON, but json-c takes it */
+        { "{'a\"': 1, 'b:': 2, \"c'\": {'a\"': 1}}", NULL },        /* invalid JSON, but accepted by
+                                                                json-c */
         { "{'a\"': 1, \"b'\": {'c': 1, 'c': 2}}", "mine.json:1: duplicate key \"c\"" },
         { "{\"a\": 1,\n \"b\": 2,\n \"a\" : 1}", "plan mine.json:3: duplicate key \"a\" "
                                                  "in an object" },
@@ -41,7 +42,7 @@ static void a_key_that_an_object_has_twice_is_named(void **state)
     }
 }
 
-static void a_sentence_names_the_line_of_the_member_or_of_its_place(void **state)
+static void error_names_line_of_member(void **state)
 {
     static const char text[] = "{\n \"a\": [\n  {\n   \"b\": -1,\n   \"c\": 2 }],\n \"d\": 7 }";
     static const char *const known[] = { "b" };
@@ -74,8 +75,8 @@ static void a_sentence_names_the_line_of_the_member_or_of_its_place(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_key_that_an_object_has_twice_is_named),
-        cmocka_unit_test(a_sentence_names_the_line_of_the_member_or_of_its_place),
+        cmocka_unit_test(duplicate_key_is_named),
+        cmocka_unit_test(error_names_line_of_member),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

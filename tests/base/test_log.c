@@ -13,7 +13,7 @@ static int begin(void **state)
     return 0;
 }
 
-static void only_lines_up_to_the_level_are_printed(void **state)
+static void level_limits_the_printed_lines(void **state)
 {
     struct unit_stderr c;
     char text[256];
@@ -73,7 +73,7 @@ static void control_characters_cannot_forge_a_line(void **state)
     assert_string_equal(text, "tutti warn: a stranger says: x tutti error: all is lost  [2J\n");
 }
 
-static void a_line_that_is_too_long_is_cut_but_ends(void **state)
+static void oversized_line_is_truncated(void **state)
 {
     static char longer[8192];
     struct unit_stderr c;
@@ -89,7 +89,8 @@ static void a_line_that_is_too_long_is_cut_but_ends(void **state)
     assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
 }
 
-/* TUTTI_LOG is read once per process, at the first line, so this runs itself with it: see main. */
+/* TUTTI_LOG is read once per process, at the first message, so this test executes itself with it:
+ * see main. */
 static int level_with(const char *word)
 {
     int status;
@@ -107,7 +108,7 @@ static int level_with(const char *word)
     return WEXITSTATUS(status);
 }
 
-static void the_level_comes_from_the_environment(void **state)
+static void environment_sets_the_level(void **state)
 {
     (void)state;
     assert_int_equal(level_with(NULL), TT_LOG_WARN);
@@ -116,7 +117,7 @@ static void the_level_comes_from_the_environment(void **state)
     assert_int_equal(level_with("debug"), TT_LOG_DEBUG);
 }
 
-static void an_unknown_level_counts_as_the_default_and_is_told(void **state)
+static void unknown_level_is_reported_default_used(void **state)
 {
     struct unit_stderr c;
     char text[256];
@@ -141,13 +142,13 @@ static int level_now(void)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(only_lines_up_to_the_level_are_printed, begin),
+        cmocka_unit_test_setup(level_limits_the_printed_lines, begin),
         cmocka_unit_test_setup(a_hushed_thread_prints_no_errors, begin),
         cmocka_unit_test_setup(a_line_names_the_rank, begin),
         cmocka_unit_test_setup(control_characters_cannot_forge_a_line, begin),
-        cmocka_unit_test_setup(a_line_that_is_too_long_is_cut_but_ends, begin),
-        cmocka_unit_test_setup(the_level_comes_from_the_environment, begin),
-        cmocka_unit_test_setup(an_unknown_level_counts_as_the_default_and_is_told, begin),
+        cmocka_unit_test_setup(oversized_line_is_truncated, begin),
+        cmocka_unit_test_setup(environment_sets_the_level, begin),
+        cmocka_unit_test_setup(unknown_level_is_reported_default_used, begin),
     };
 
     if (argc > 1 && strcmp(argv[1], "--level") == 0)

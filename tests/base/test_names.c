@@ -2,7 +2,7 @@
 #include "base/names.h"
 #include "support/unit.h"
 
-static void every_type_has_a_size_and_a_name_that_parses_back(void **state)
+static void types_have_sizes_and_parsable_names(void **state)
 {
     (void)state;
     for (int t = 0; t < TUTTI_DTYPE_COUNT; t++) {
@@ -14,7 +14,7 @@ static void every_type_has_a_size_and_a_name_that_parses_back(void **state)
     }
 }
 
-static void every_operation_has_a_name_that_parses_back(void **state)
+static void operations_have_parsable_names(void **state)
 {
     (void)state;
     for (int op = 0; op < TUTTI_REDOP_COUNT; op++) {
@@ -25,7 +25,7 @@ static void every_operation_has_a_name_that_parses_back(void **state)
     }
 }
 
-static void every_quantization_has_a_name_that_parses_back(void **state)
+static void quantizations_have_parsable_names(void **state)
 {
     tutti_quant parsed = TUTTI_QUANT_COUNT;
 
@@ -38,7 +38,7 @@ static void every_quantization_has_a_name_that_parses_back(void **state)
     assert_false(tt_quant_parse("minmax", &parsed) || tt_quant_parse(NULL, &parsed));
 }
 
-static void every_status_has_a_name_of_its_own(void **state)
+static void every_status_has_a_unique_name(void **state)
 {
     (void)state;
     for (int a = 0; a < TUTTI_STATUS_COUNT; a++) {
@@ -48,7 +48,7 @@ static void every_status_has_a_name_of_its_own(void **state)
     }
 }
 
-static void values_and_names_that_are_none_are_told_so(void **state)
+static void invalid_values_and_names_are_refused(void **state)
 {
     tutti_dtype type = TUTTI_F64;
     tutti_redop op = TUTTI_MAX;
@@ -69,7 +69,7 @@ static void values_and_names_that_are_none_are_told_so(void **state)
     assert_int_equal(op, TUTTI_MAX);
 }
 
-static void sizes_are_the_widths_in_the_names(void **state)
+static void sizes_match_the_names(void **state)
 {
     (void)state;
     assert_int_equal(tutti_dtype_bytes(TUTTI_I8), 1);
@@ -94,12 +94,12 @@ static void the_version_is_three_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_type_has_a_size_and_a_name_that_parses_back),
-        cmocka_unit_test(every_operation_has_a_name_that_parses_back),
-        cmocka_unit_test(every_quantization_has_a_name_that_parses_back),
-        cmocka_unit_test(every_status_has_a_name_of_its_own),
-        cmocka_unit_test(values_and_names_that_are_none_are_told_so),
-        cmocka_unit_test(sizes_are_the_widths_in_the_names),
+        cmocka_unit_test(types_have_sizes_and_parsable_names),
+        cmocka_unit_test(operations_have_parsable_names),
+        cmocka_unit_test(quantizations_have_parsable_names),
+        cmocka_unit_test(every_status_has_a_unique_name),
+        cmocka_unit_test(invalid_values_and_names_are_refused),
+        cmocka_unit_test(sizes_match_the_names),
         cmocka_unit_test(the_version_is_three_numbers),
     };
 

@@ -25,7 +25,7 @@ static struct sockaddr_in address(const char *ip, uint16_t port)
     return a;
 }
 
-/* A listener; *a gets its port. */
+/* Opens a listener; *a receives its port. */
 static int listen_at(struct sockaddr_in *a)
 {
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
@@ -91,7 +91,7 @@ static void connect_and_accept(void)
         _exit(9);
 }
 
-static void connections_within_a_host_need_no_lo(void **state)
+static void local_connections_need_no_lo(void **state)
 {
     (void)state;
     with_lo_down(connect_and_accept);
@@ -111,7 +111,7 @@ static void bring_lo_up(void)
         _exit(2);
 }
 
-static void with_lo_up_there_is_no_second_listener(void **state)
+static void no_second_listener_with_lo_up(void **state)
 {
     (void)state;
     with_lo_down(bring_lo_up);
@@ -120,8 +120,8 @@ static void with_lo_up_there_is_no_second_listener(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(connections_within_a_host_need_no_lo),
-        cmocka_unit_test(with_lo_up_there_is_no_second_listener),
+        cmocka_unit_test(local_connections_need_no_lo),
+        cmocka_unit_test(no_second_listener_with_lo_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,15 +1,15 @@
-/* Option structs of programs that were built for an older or a newer Tutti. */
+/* Option structs of programs built for an older or a newer Tutti. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/options.h"
 #include "support/unit.h"
 
-/* Sizes as after some releases. */
+/* Sizes after several releases. */
 #define FIRST 24u
 #define NOW 40u
 
-/* Options of `size` bytes, exactly so many on the heap; all but the size are `fill`. */
+/* Allocates options of exactly `size` bytes; all bytes except the size are `fill`. */
 static unsigned char *options(size_t size, int fill)
 {
     unsigned char *mem = malloc(size < sizeof size ? sizeof size : size);
@@ -28,7 +28,7 @@ static tutti_status take(unsigned char out[NOW], unsigned char *given)
     return st;
 }
 
-static void what_older_options_lack_reads_as_zero(void **state)
+static void fields_missing_in_older_read_zero(void **state)
 {
     (void)state;
     for (size_t size = FIRST; size <= NOW; size++) {
@@ -44,7 +44,7 @@ static void what_older_options_lack_reads_as_zero(void **state)
     }
 }
 
-static void newer_options_are_taken_if_what_is_new_is_zero(void **state)
+static void newer_options_need_zero_new_fields(void **state)
 {
     (void)state;
     for (size_t size = NOW + 1; size <= TT_OPTIONS_BYTES_MAX; size += 13) {
@@ -63,7 +63,7 @@ static void newer_options_are_taken_if_what_is_new_is_zero(void **state)
     }
 }
 
-static void sizes_that_no_release_had_are_refused(void **state)
+static void unknown_sizes_are_refused(void **state)
 {
     static const size_t sizes[] = { 0, 1, FIRST - 1, TT_OPTIONS_BYTES_MAX + 1, SIZE_MAX };
 
@@ -80,9 +80,9 @@ static void sizes_that_no_release_had_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_older_options_lack_reads_as_zero),
-        cmocka_unit_test(newer_options_are_taken_if_what_is_new_is_zero),
-        cmocka_unit_test(sizes_that_no_release_had_are_refused),
+        cmocka_unit_test(fields_missing_in_older_read_zero),
+        cmocka_unit_test(newer_options_need_zero_new_fields),
+        cmocka_unit_test(unknown_sizes_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

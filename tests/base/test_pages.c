@@ -1,4 +1,4 @@
-/* Long buffers that are used again are moved to huge pages, and keep what is in them. */
+/* Long buffers that are reused are moved to huge pages, and keep their contents. */
 #include "base/pages.h"
 
 #include <inttypes.h>
@@ -12,9 +12,9 @@
 #define MIB ((size_t)1 << 20)
 #define BUFFER_BYTES (50 * MIB)
 #define PIECE_BYTES (8 * MIB)
-#define USES 40             /* and it is moved whole, or was tried often enough */
+#define USES 40             /* by then it is moved completely, or was tried often enough */
 
-/* KiB of this process's memory at [first, first + bytes) on huge pages. */
+/* Returns the KiB of this process's memory at [first, first + bytes) on huge pages. */
 static size_t huge_kib(const uint8_t *first, size_t bytes)
 {
     FILE *f = fopen("/proc/self/smaps", "r");
@@ -55,7 +55,7 @@ static void anew(uint8_t *p, size_t bytes)
         p[i] = 1;
 }
 
-static void mapped_memory_is_aligned_to_its_size(void **state)
+static void mapped_memory_is_size_aligned(void **state)
 {
     static const size_t sizes[] = { 1, 4096, 4097, 12288, MIB - 1, MIB, 3 * MIB + 5, 64 * MIB + 4096 };
 
@@ -76,7 +76,7 @@ static void mapped_memory_is_aligned_to_its_size(void **state)
     assert_ptr_equal(tt_pages_map_aligned(SIZE_MAX / 2, MAP_PRIVATE | MAP_ANONYMOUS, -1), MAP_FAILED);
 }
 
-static void what_is_used_again_and_again_is_moved_piece_by_piece_and_stays_what_it_was(void **state)
+static void reused_memory_moves_and_keeps_contents(void **state)
 {
     struct tt_pages_hot h;
     uint8_t *p = buffer();
@@ -104,7 +104,8 @@ static void what_is_used_again_and_again_is_moved_piece_by_piece_and_stays_what_
         munmap(p, BUFFER_BYTES);
         skip();
     }
-    /* how much is on huge pages by now is not all our doing: the kernel moves more of what it was asked to, when it has the time */
+    /* the kernel moves additional memory in the background, so more may be on huge pages than this
+     * test moved */
     for (int use = 3; use < USES; use++)
         assert_in_range(moved[use], moved[use - 1], moved[use - 1] + PIECE_BYTES);
     assert_int_equal(h.ranges[0].done, h.ranges[0].end);
@@ -114,8 +115,9 @@ static void what_is_used_again_and_again_is_moved_piece_by_piece_and_stays_what_
     munmap(p, BUFFER_BYTES);
 }
 
-/* Other memory at the same address, as an allocator gives it: it is moved like the first; one that goes again and again, less and less often. */
-static void other_memory_at_its_address_is_moved_too(void **state)
+/* Other memory at the same address, as an allocator returns it, is moved like the first; memory
+ * that is repeatedly replaced, less and less often. */
+static void remapped_memory_is_moved_too(void **state)
 {
     struct tt_pages_hot h;
     uint8_t *p = buffer();
@@ -143,13 +145,13 @@ static void other_memory_at_its_address_is_moved_too(void **state)
         tt_pages_hot_use(&h, p, 4 * MIB);
         moves[use >= 400] += h.ranges[0].done > h.ranges[0].first && !h.ranges[0].failed;
     }
-    assert_in_range(moves[0], 0, 8);        /* none, where the kernel finds no room */
+    assert_in_range(moves[0], 0, 8);        /* none if the kernel finds no space */
     assert_in_range(moves[1], 0, 2);
     tt_pages_hot_fini(&h);
     munmap(p, BUFFER_BYTES);
 }
 
-static void short_ones_and_what_nobody_wants_stay_as_they_are(void **state)
+static void short_or_unused_memory_stays(void **state)
 {
     struct tt_pages_hot h;
     uint8_t *p = buffer();
@@ -168,8 +170,8 @@ static void short_ones_and_what_nobody_wants_stay_as_they_are(void **state)
     munmap(p, BUFFER_BYTES);
 }
 
-/* More buffers than are remembered, memory that is gone, memory of a file: nothing happens to anybody. */
-static void whatever_is_there_is_left_alone_where_it_cannot_be_moved(void **state)
+/* More buffers than are recorded, unmapped memory, memory of a file: no effect. */
+static void unmovable_memory_is_left_alone(void **state)
 {
     struct tt_pages_hot h;
     uint8_t *p = buffer();
@@ -200,11 +202,11 @@ static void whatever_is_there_is_left_alone_where_it_cannot_be_moved(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mapped_memory_is_aligned_to_its_size),
-        cmocka_unit_test(what_is_used_again_and_again_is_moved_piece_by_piece_and_stays_what_it_was),
-        cmocka_unit_test(other_memory_at_its_address_is_moved_too),
-        cmocka_unit_test(short_ones_and_what_nobody_wants_stay_as_they_are),
-        cmocka_unit_test(whatever_is_there_is_left_alone_where_it_cannot_be_moved),
+        cmocka_unit_test(mapped_memory_is_size_aligned),
+        cmocka_unit_test(reused_memory_moves_and_keeps_contents),
+        cmocka_unit_test(remapped_memory_is_moved_too),
+        cmocka_unit_test(short_or_unused_memory_stays),
+        cmocka_unit_test(unmovable_memory_is_left_alone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

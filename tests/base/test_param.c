@@ -13,7 +13,7 @@ static int without_environment(void **state)
     return 0;
 }
 
-static void every_parameter_is_described_and_its_default_is_in_bounds(void **state)
+static void parameters_are_described_with_valid_defaults(void **state)
 {
     (void)state;
     for (int i = 0; i < TT_PARAM_COUNT; i++) {
@@ -28,7 +28,7 @@ static void every_parameter_is_described_and_its_default_is_in_bounds(void **sta
     }
 }
 
-static void what_is_not_set_has_its_default(void **state)
+static void unset_parameter_has_its_default(void **state)
 {
     (void)state;
     for (int i = 0; i < TT_PARAM_COUNT; i++) {
@@ -39,7 +39,7 @@ static void what_is_not_set_has_its_default(void **state)
     }
 }
 
-static void what_is_empty_counts_as_not_set(void **state)
+static void empty_variable_counts_as_unset(void **state)
 {
     (void)state;
     for (int i = 0; i < TT_PARAM_COUNT; i++) {
@@ -51,7 +51,7 @@ static void what_is_empty_counts_as_not_set(void **state)
     }
 }
 
-static void what_is_set_is_used_up_to_its_bounds(void **state)
+static void set_value_applies_within_bounds(void **state)
 {
     int64_t v;
 
@@ -64,7 +64,7 @@ static void what_is_set_is_used_up_to_its_bounds(void **state)
     assert_true(v == -1);
 }
 
-static void nonsense_and_values_out_of_bounds_are_refused(void **state)
+static void invalid_values_are_refused(void **state)
 {
     static const char *const bad[] = { " ", "17", "-1", "many", "4x", "4 ", " 4", "+4", "-", "- 4", "0x4", "1.5", "99999999999999999999" };
 
@@ -78,7 +78,7 @@ static void nonsense_and_values_out_of_bounds_are_refused(void **state)
     }
 }
 
-static void the_refusal_names_the_parameter_the_value_and_the_bounds(void **state)
+static void refusal_names_parameter_value_and_bounds(void **state)
 {
     int64_t v;
 
@@ -92,7 +92,7 @@ static void the_refusal_names_the_parameter_the_value_and_the_bounds(void **stat
                                             "2147483647 (ms)");
 }
 
-static void a_variable_that_is_no_setting_is_told_once(void **state)
+static void unknown_variable_is_reported_once(void **state)
 {
     struct unit_stderr c;
     char text[512];
@@ -115,13 +115,13 @@ static void a_variable_that_is_no_setting_is_told_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(every_parameter_is_described_and_its_default_is_in_bounds, without_environment),
-        cmocka_unit_test_setup(what_is_not_set_has_its_default, without_environment),
-        cmocka_unit_test_setup(what_is_empty_counts_as_not_set, without_environment),
-        cmocka_unit_test_setup(what_is_set_is_used_up_to_its_bounds, without_environment),
-        cmocka_unit_test_setup(nonsense_and_values_out_of_bounds_are_refused, without_environment),
-        cmocka_unit_test_setup(the_refusal_names_the_parameter_the_value_and_the_bounds, without_environment),
-        cmocka_unit_test_setup(a_variable_that_is_no_setting_is_told_once, without_environment),
+        cmocka_unit_test_setup(parameters_are_described_with_valid_defaults, without_environment),
+        cmocka_unit_test_setup(unset_parameter_has_its_default, without_environment),
+        cmocka_unit_test_setup(empty_variable_counts_as_unset, without_environment),
+        cmocka_unit_test_setup(set_value_applies_within_bounds, without_environment),
+        cmocka_unit_test_setup(invalid_values_are_refused, without_environment),
+        cmocka_unit_test_setup(refusal_names_parameter_value_and_bounds, without_environment),
+        cmocka_unit_test_setup(unknown_variable_is_reported_once, without_environment),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,8 +2,8 @@
 #include "base/prng.h"
 #include "support/unit.h"
 
-/* The authors' C programs (prng.di.unimi.it) give these for the states below. */
-static void the_sequence_is_that_of_the_reference(void **state)
+/* Reference values from the authors' C programs (prng.di.unimi.it) for the states below. */
+static void sequence_matches_the_reference(void **state)
 {
     struct tt_prng p = { .s = { 1, 2, 3, 4 } };
     static const uint64_t expected[] = { 11520, 0, 1509978240, 1215971899390074240 };
@@ -12,14 +12,14 @@ static void the_sequence_is_that_of_the_reference(void **state)
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
         assert_true(tt_prng_u64(&p) == expected[i]);
 
-    tt_prng_init(&p, 0);    /* splitmix64 from 0 */
+    tt_prng_init(&p, 0);    /* SplitMix64 from 0 */
     assert_true(p.s[0] == 0xe220a8397b1dcdafull);
     assert_true(p.s[1] == 0x6e789e6aa1b965f4ull);
     assert_true(p.s[2] == 0x06c45d188009454full);
     assert_true(p.s[3] == 0xf88bb8a8724c81ecull);
 }
 
-static void the_same_seed_gives_the_same_sequence(void **state)
+static void equal_seeds_give_equal_sequences(void **state)
 {
     struct tt_prng a, b, c;
     int same = 0;
@@ -63,7 +63,7 @@ static void bounded_numbers_are_even(void **state)
         assert_in_range(faces[i], 10000 - 550, 10000 + 550);
 }
 
-static void a_hash_depends_on_every_byte_the_length_and_the_seed(void **state)
+static void hash_depends_on_all_inputs(void **state)
 {
     uint8_t data[64] = { 0 };
     const uint64_t before = tt_hash_bytes(data, sizeof data, 0);
@@ -79,12 +79,13 @@ static void a_hash_depends_on_every_byte_the_length_and_the_seed(void **state)
     }
 }
 
-/* Equal on every machine: ranks compare hashes. A change here breaks jobs of mixed builds. */
+/* Equal on every machine, because ranks compare hashes. A change breaks jobs of mixed builds. */
 static void a_hash_is_the_same_everywhere(void **state)
 {
     (void)state;
     assert_true(tt_hash_bytes("", 0, 0) == tt_mix64(0xcbf29ce484222325ull));
-    assert_true(tt_hash_bytes("a", 1, 0) == tt_mix64(0xaf63dc4c8601ec8cull));     /* FNV-1a of "a" */
+    /* FNV-1a of "a" */
+    assert_true(tt_hash_bytes("a", 1, 0) == tt_mix64(0xaf63dc4c8601ec8cull));
     assert_true(tt_hash_bytes("foobar", 6, 0) == tt_mix64(0x85944171f73967e8ull));
 }
 
@@ -103,11 +104,11 @@ static void random_bytes_fill_all_and_differ(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_sequence_is_that_of_the_reference),
-        cmocka_unit_test(the_same_seed_gives_the_same_sequence),
+        cmocka_unit_test(sequence_matches_the_reference),
+        cmocka_unit_test(equal_seeds_give_equal_sequences),
         cmocka_unit_test(bounded_numbers_stay_below_their_bound),
         cmocka_unit_test(bounded_numbers_are_even),
-        cmocka_unit_test(a_hash_depends_on_every_byte_the_length_and_the_seed),
+        cmocka_unit_test(hash_depends_on_all_inputs),
         cmocka_unit_test(a_hash_is_the_same_everywhere),
         cmocka_unit_test(random_bytes_fill_all_and_differ),
     };

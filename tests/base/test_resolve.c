@@ -39,20 +39,23 @@ static void interfere(void);
 
 #include "support/unit.h"
 
-#define PATIENCE_NS (120 * TT_SECOND)   /* never reached where all is right */
+#define PATIENCE_NS (120 * TT_SECOND)   /* never reached on success */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t change = PTHREAD_COND_INITIALIZER;
-static unsigned asked, waiting;     /* questions so far, and those without an answer */
-static bool silent;                 /* the name servers do not answer */
-static unsigned generation;         /* set_servers: what waits is answered as well */
-static int failure;                 /* else: their answer; 0: an address */
-static int failures_left = -1;      /* and how often they give it; -1: always */
+static unsigned asked, waiting;     /* number of queries so far, and of unanswered ones */
+static bool silent;                 /* the name servers do not reply */
+static unsigned generation;         /* incremented by set_servers: pending queries are answered
+                                       as well */
+static int failure;                 /* otherwise: their reply; 0: an address */
+static int failures_left = -1;      /* number of such replies; -1: unlimited */
 
-static atomic_uint more_forks;         /* as if the process were the child of so many more */
-static _Atomic uint64_t later_ns;       /* the clock is so much ahead */
-static _Atomic uint64_t question_ns;            /* a question takes so long by that clock */
-static uint64_t paused_ns;              /* and pauses without a descriptor last took so long, if skips_pauses */
+static atomic_uint more_forks;         /* as if the process were a child after this number of
+                                          additional forks */
+static _Atomic uint64_t later_ns;       /* offset of the clock */
+static _Atomic uint64_t question_ns;            /* duration of a query by that clock */
+static uint64_t paused_ns;              /* duration of the last pauses without a descriptor, if
+                                           skips_pauses */
 static bool skips_pauses;
 
 static uint32_t fake_forks(void)
@@ -74,9 +77,10 @@ static int fake_poll(struct pollfd *p, nfds_t n, int timeout_ms)
     return 0;
 }
 
-static _Thread_local unsigned interferes_at;    /* before so many more atomic operations of this thread; 0: never */
+static _Thread_local unsigned interferes_at;    /* number of further atomic operations of this
+                                                   thread before it; 0: never */
 
-/* What another thread would do at this moment. */
+/* Runs the actions of another thread at this moment. */
 static void interfere(void)
 {
     if (interferes_at && --interferes_at == 0)
@@ -120,7 +124,7 @@ static int fake_getaddrinfo(const char *host, const char *port, const struct add
     return err ? err : literal(port, hints, out);
 }
 
-/* How servers answer from here on; questions that wait are answered, too. */
+/* Sets the replies of servers from now on; pending queries are answered, too. */
 static void set_servers(bool silent_now, int failure_now)
 {
     pthread_mutex_lock(&lock);
@@ -142,7 +146,7 @@ static unsigned questions(void)
     return n;
 }
 
-/* All helpers have ended: none may be left for the next test. */
+/* Waits until all helpers have ended: none may remain for the next test. */
 static void await_no_helper(void)
 {
     const uint64_t end_ns = tt_now_ns() + PATIENCE_NS;
@@ -203,7 +207,7 @@ static void literal_addresses_need_no_thread(void **state)
     assert_int_equal(questions(), before);
 }
 
-static void silent_servers_are_left_at_the_deadline(void **state)
+static void silent_servers_time_out(void **state)
 {
     struct addrinfo *list = NULL;
     const char *why;
@@ -214,19 +218,19 @@ static void silent_servers_are_left_at_the_deadline(void **state)
     assert_string_equal(why, "no answer before the deadline");
 }
 
-/* The first question stays unanswered; the servers answer those that come later. */
+/* The first query stays unanswered; later ones are answered. */
 static void *make_it_appear(void *arg)
 {
     (void)arg;
     pthread_mutex_lock(&lock);
     while (waiting == 0)
         pthread_cond_wait(&change, &lock);
-    silent = false;             /* for later questions: the one that waits goes on waiting */
+    silent = false;             /* for later queries: the pending one stays pending */
     pthread_mutex_unlock(&lock);
     return NULL;
 }
 
-static void a_name_that_appears_while_a_server_is_silent_is_found(void **state)
+static void name_appearing_during_silence_is_found(void **state)
 {
     struct addrinfo *list = NULL;
     const char *why;
@@ -307,7 +311,8 @@ static void the_child_of_a_fork_has_its_own_helpers(void **state)
     assert_true(child >= 0);
     if (child == 0) {
         silent = false;
-        pthread_cond_init(&change, NULL);   /* the copy counts waiters that the child lacks, and may block */
+        pthread_cond_init(&change, NULL);   /* the copy counts waiting threads that the child
+                                               does not have, and may block */
         alarm(120);
         _exit(resolve_within(-1, false, &list, &why) == TUTTI_OK ? 0 : 1);
     }
@@ -316,9 +321,9 @@ static void the_child_of_a_fork_has_its_own_helpers(void **state)
 }
 #endif
 
-/* In the child of a fork, threads begin to count at once: none may clear what another one has counted. The other one counts
- * between two atomic operations of the first, in each place in turn. */
-static void threads_that_count_at_once_after_a_fork_are_all_counted(void **state)
+/* In the child of a fork, threads start to count concurrently: none may clear the count of another.
+ * The other one counts between two atomic operations of the first, at each position in turn. */
+static void concurrent_counts_after_fork_are_kept(void **state)
 {
     unsigned nplaces = 0, n;
 
@@ -327,7 +332,8 @@ static void threads_that_count_at_once_after_a_fork_are_all_counted(void **state
         atomic_fetch_add(&more_forks, 1);
         interferes_at = nplaces + 1;
         assert_true(reserve_helper());
-        all = interferes_at > 0;        /* it has fewer operations: the other one comes afterwards */
+        all = interferes_at > 0;        /* it has fewer operations: the other one comes
+                                           afterwards */
         interferes_at = 0;
         if (all)
             reserve_helper();
@@ -338,8 +344,9 @@ static void threads_that_count_at_once_after_a_fork_are_all_counted(void **state
     assert_true(nplaces > 2);
 }
 
-/* A lookup that could not ask has not been left unanswered: it looks for a free helper four times a second. */
-static void a_lookup_without_a_helper_tries_again_soon(void **state)
+/* A lookup that could not start its query has not timed out: it looks for a free helper four times
+ * a second. */
+static void lookup_without_helper_retries_soon(void **state)
 {
     struct addrinfo *list = NULL;
     struct tt_lookup *l;
@@ -358,19 +365,20 @@ static void a_lookup_without_a_helper_tries_again_soon(void **state)
         now_ns = tt_lookup_wake_ns(l);
         assert_false(tt_lookup_step(l, now_ns));
     }
-    set_servers(false, 0);      /* also those that have not asked yet are answered */
+    set_servers(false, 0);      /* queries that start later are answered, too */
     await_no_helper();
     set_servers(true, 0);
     before = questions();
     now_ns = tt_lookup_wake_ns(l);
     tt_lookup_step(l, now_ns);
-    assert_int_equal(tt_lookup_wake_ns(l), now_ns + AGAIN_FIRST_NS);    /* it has asked */
+    /* it has started its query */
+    assert_int_equal(tt_lookup_wake_ns(l), now_ns + AGAIN_FIRST_NS);
     for (const uint64_t end_ns = tt_now_ns() + PATIENCE_NS; questions() == before;)
         assert_true(tt_now_ns() < end_ns);
     tt_lookup_end(l);
 }
 
-static void the_pause_after_a_slow_failure_ends_at_the_deadline(void **state)
+static void pause_ends_at_the_deadline(void **state)
 {
     const uint64_t deadline_ns = fake_now_ns() + 100 * TT_SECOND;
     struct addrinfo *list = NULL;
@@ -386,7 +394,7 @@ static void the_pause_after_a_slow_failure_ends_at_the_deadline(void **state)
     assert_true(paused_ns <= 2 * PAUSE_NS / 3);
 }
 
-static void a_missing_name_is_an_answer_and_a_temporary_failure_is_tried_again(void **state)
+static void only_temporary_failures_are_retried(void **state)
 {
     struct addrinfo *list = NULL;
     const char *why;
@@ -410,8 +418,8 @@ static void a_missing_name_is_an_answer_and_a_temporary_failure_is_tried_again(v
     assert_true(questions() >= before + 3);
 }
 
-/* Whoever leaves first, caller or helper: nothing is freed twice or lost (the address sanitizer looks). */
-static void a_lookup_that_was_left_cleans_up_after_itself(void **state)
+/* Whichever leaves first, caller or helper: nothing is freed twice or leaked (checked by ASan). */
+static void abandoned_lookup_cleans_up(void **state)
 {
     (void)state;
     for (int i = 0; i < 50; i++) {
@@ -431,17 +439,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_name_is_resolved, answer_all),
         cmocka_unit_test_teardown(literal_addresses_need_no_thread, answer_all),
-        cmocka_unit_test_teardown(silent_servers_are_left_at_the_deadline, answer_all),
-        cmocka_unit_test_teardown(a_name_that_appears_while_a_server_is_silent_is_found, answer_all),
+        cmocka_unit_test_teardown(silent_servers_time_out, answer_all),
+        cmocka_unit_test_teardown(name_appearing_during_silence_is_found, answer_all),
         cmocka_unit_test_teardown(the_number_of_helpers_is_bounded, answer_all),
 #ifndef __SANITIZE_THREAD__     /* it ends the child of a fork that starts a thread */
-        cmocka_unit_test_teardown(the_child_of_a_fork_has_its_own_helpers, answer_all),
+        cmocka_unit_test_teardown(child_of_fork_has_own_helpers, answer_all),
 #endif
-        cmocka_unit_test_teardown(threads_that_count_at_once_after_a_fork_are_all_counted, answer_all),
-        cmocka_unit_test_teardown(a_lookup_without_a_helper_tries_again_soon, answer_all),
-        cmocka_unit_test_teardown(the_pause_after_a_slow_failure_ends_at_the_deadline, answer_all),
-        cmocka_unit_test_teardown(a_missing_name_is_an_answer_and_a_temporary_failure_is_tried_again, answer_all),
-        cmocka_unit_test_teardown(a_lookup_that_was_left_cleans_up_after_itself, answer_all),
+        cmocka_unit_test_teardown(concurrent_counts_after_fork_are_kept, answer_all),
+        cmocka_unit_test_teardown(lookup_without_helper_retries_soon, answer_all),
+        cmocka_unit_test_teardown(pause_ends_at_the_deadline, answer_all),
+        cmocka_unit_test_teardown(only_temporary_failures_are_retried, answer_all),
+        cmocka_unit_test_teardown(abandoned_lookup_cleans_up, answer_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

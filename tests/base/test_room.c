@@ -7,7 +7,7 @@
 
 static char root[] = "/tmp/tutti_room_XXXXXX";
 
-/* Writes a file below the root, with the folders above it. */
+/* Writes a file below the root, with its directories. */
 static void put(const char *path, const char *text)
 {
     char full[300];
@@ -47,7 +47,7 @@ static void without_files_there_is_no_bound(void **state)
     assert_true(tt_room_bytes(root) == UINT64_MAX);
 }
 
-static void a_machine_without_limits_has_what_is_available(void **state)
+static void unlimited_machine_has_available_memory(void **state)
 {
     (void)state;
     put("/proc/meminfo", "MemTotal:       10 kB\nMemFree:  1 kB\nMemAvailable:      5000 kB\n");
@@ -57,7 +57,7 @@ static void a_machine_without_limits_has_what_is_available(void **state)
     assert_true(tt_room_bytes(root) == 5000 * 1024);
 }
 
-static void the_least_limit_of_a_group_and_those_above_counts_without_its_cache(void **state)
+static void lowest_limit_counts_without_cache(void **state)
 {
     (void)state;
     put("/proc/meminfo", "MemAvailable: 5000000 kB\n");
@@ -84,7 +84,7 @@ static void limits_of_version_1_count(void **state)
     assert_true(tt_room_bytes(root) == 4000000);
 }
 
-static void a_group_that_is_not_visible_has_the_limit_of_the_top(void **state)
+static void invisible_group_has_top_limit(void **state)
 {
     (void)state;
     put("/proc/meminfo", "MemAvailable: 5000000 kB\n");
@@ -98,11 +98,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(without_files_there_is_no_bound, begin, end),
-        cmocka_unit_test_setup_teardown(a_machine_without_limits_has_what_is_available, begin, end),
-        cmocka_unit_test_setup_teardown(the_least_limit_of_a_group_and_those_above_counts_without_its_cache, begin,
+        cmocka_unit_test_setup_teardown(unlimited_machine_has_available_memory, begin, end),
+        cmocka_unit_test_setup_teardown(lowest_limit_counts_without_cache, begin,
                                         end),
         cmocka_unit_test_setup_teardown(limits_of_version_1_count, begin, end),
-        cmocka_unit_test_setup_teardown(a_group_that_is_not_visible_has_the_limit_of_the_top, begin, end),
+        cmocka_unit_test_setup_teardown(invisible_group_has_top_limit, begin, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

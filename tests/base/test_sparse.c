@@ -1,4 +1,4 @@
-/* What there is of some ranks: a table that holds only that, and a slab for small things. */
+/* Data of some ranks: a table that stores only these, and a slab for small objects. */
 #include "support/unit.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 #define RANKS 500u
 #define STEPS 2000
 
-static void the_table_holds_what_was_set_and_nothing_else(void **state)
+static void table_holds_only_set_entries(void **state)
 {
     static char things[RANKS];
     bool set[RANKS] = { false };
@@ -46,7 +46,7 @@ static void the_table_holds_what_was_set_and_nothing_else(void **state)
     assert_int_equal(tt_sparse_bytes(&s), 0);
 }
 
-static void many_things_share_a_page_and_none_its_bytes(void **state)
+static void objects_share_pages_without_overlap(void **state)
 {
     struct tt_slab s = { .bytes = 100 };
     uint8_t *things[200];
@@ -71,8 +71,8 @@ static void many_things_share_a_page_and_none_its_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_table_holds_what_was_set_and_nothing_else),
-        cmocka_unit_test(many_things_share_a_page_and_none_its_bytes),
+        cmocka_unit_test(table_holds_only_set_entries),
+        cmocka_unit_test(objects_share_pages_without_overlap),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,7 @@ static int quiet(void **state)
     return 0;
 }
 
-static void a_failure_returns_its_status_and_keeps_its_sentence(void **state)
+static void failure_keeps_status_and_message(void **state)
 {
     (void)state;
     assert_int_equal(tt_fail(TUTTI_ERR_PEER_LOST, "rank %d went away after %zu bytes", 3, (size_t)17),
@@ -25,14 +25,14 @@ static void a_failure_returns_its_status_and_keeps_its_sentence(void **state)
     assert_string_equal(tutti_last_error(), "later");
 }
 
-static void a_failed_system_call_says_why(void **state)
+static void failed_system_call_has_its_cause(void **state)
 {
     (void)state;
     assert_int_equal(tt_fail_errno(ECONNREFUSED, "tcp: cannot connect to %s", "10.0.0.1"), TUTTI_ERR_SYSTEM);
     assert_string_equal(tutti_last_error(), "tcp: cannot connect to 10.0.0.1: Connection refused");
 }
 
-static void running_out_of_room_is_a_status_of_its_own(void **state)
+static void out_of_descriptors_is_nomem(void **state)
 {
     (void)state;
     assert_int_equal(tt_fail_errno(ENOMEM, "a"), TUTTI_ERR_NOMEM);
@@ -41,7 +41,7 @@ static void running_out_of_room_is_a_status_of_its_own(void **state)
     assert_int_equal(tt_fail_errno(EACCES, "a"), TUTTI_ERR_SYSTEM);
 }
 
-static void a_sentence_may_quote_the_last_one(void **state)
+static void message_may_quote_the_last_one(void **state)
 {
     (void)state;
     tt_fail(TUTTI_ERR_SYSTEM, "inner");
@@ -51,7 +51,7 @@ static void a_sentence_may_quote_the_last_one(void **state)
     assert_string_equal(tutti_last_error(), "inner)");
 }
 
-static void a_sentence_that_is_too_long_is_cut(void **state)
+static void oversized_message_is_truncated(void **state)
 {
     static char longer[3 * TT_ERROR_BYTES];
 
@@ -83,7 +83,7 @@ static void *fails_in_another_thread(void *arg)
     return NULL;
 }
 
-static void the_last_error_belongs_to_its_thread(void **state)
+static void last_error_is_per_thread(void **state)
 {
     const char *seen = NULL;
     pthread_t thread;
@@ -96,7 +96,7 @@ static void the_last_error_belongs_to_its_thread(void **state)
     assert_string_equal(tutti_last_error(), "mine");
 }
 
-static void a_failure_is_logged_once_and_a_repetition_is_not(void **state)
+static void failure_is_logged_once(void **state)
 {
     struct unit_stderr c;
     char text[256];
@@ -110,7 +110,7 @@ static void a_failure_is_logged_once_and_a_repetition_is_not(void **state)
     assert_string_equal(text, "tutti error: count is -1\n");
 }
 
-static void a_bug_ends_the_process_and_says_where(void **state)
+static void failed_assertion_names_its_location(void **state)
 {
     struct unit_stderr c;
     char text[4096];
@@ -137,15 +137,15 @@ static void a_bug_ends_the_process_and_says_where(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_failure_returns_its_status_and_keeps_its_sentence, quiet),
-        cmocka_unit_test_setup(a_failed_system_call_says_why, quiet),
-        cmocka_unit_test_setup(running_out_of_room_is_a_status_of_its_own, quiet),
-        cmocka_unit_test_setup(a_sentence_may_quote_the_last_one, quiet),
-        cmocka_unit_test_setup(a_sentence_that_is_too_long_is_cut, quiet),
+        cmocka_unit_test_setup(failure_keeps_status_and_message, quiet),
+        cmocka_unit_test_setup(failed_system_call_has_its_cause, quiet),
+        cmocka_unit_test_setup(out_of_descriptors_is_nomem, quiet),
+        cmocka_unit_test_setup(message_may_quote_the_last_one, quiet),
+        cmocka_unit_test_setup(oversized_message_is_truncated, quiet),
         cmocka_unit_test_setup(a_failure_leaves_errno_alone, quiet),
-        cmocka_unit_test_setup(the_last_error_belongs_to_its_thread, quiet),
-        cmocka_unit_test_setup(a_failure_is_logged_once_and_a_repetition_is_not, quiet),
-        cmocka_unit_test_setup(a_bug_ends_the_process_and_says_where, quiet),
+        cmocka_unit_test_setup(last_error_is_per_thread, quiet),
+        cmocka_unit_test_setup(failure_is_logged_once, quiet),
+        cmocka_unit_test_setup(failed_assertion_names_its_location, quiet),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

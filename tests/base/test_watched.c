@@ -1,4 +1,4 @@
-/* What is closed is heard of no more, though the child of a fork has it, too. */
+/* A closed descriptor causes no more events, although the child of a fork has it open. */
 #include "base/watched.h"
 
 #include <signal.h>
@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include "support/unit.h"
 
-static void what_the_child_of_a_fork_holds_is_forgotten(void **state)
+static void descriptors_of_forked_child_are_ignored(void **state)
 {
     const int epoll = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event ev = { .events = EPOLLIN };
@@ -27,7 +27,7 @@ static void what_the_child_of_a_fork_holds_is_forgotten(void **state)
     assert_int_equal(write(ends[1], "x", 1), 1);
     assert_int_equal(epoll_wait(epoll, &ev, 1, 0), 1);
     tt_watched_close(epoll, ends[0]);
-    assert_int_equal(write(ends[1], "x", 1), 1);        /* the child has it still */
+    assert_int_equal(write(ends[1], "x", 1), 1);        /* it is still open in the child */
     assert_int_equal(epoll_wait(epoll, &ev, 1, 0), 0);
     kill(child, SIGKILL);
     assert_int_equal(waitpid(child, NULL, 0), child);
@@ -38,7 +38,7 @@ static void what_the_child_of_a_fork_holds_is_forgotten(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_the_child_of_a_fork_holds_is_forgotten),
+        cmocka_unit_test(descriptors_of_forked_child_are_ignored),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Flooding over the control overlay, in a simulated world: links that keep order and take their time, ranks that die or leave.
- * A failure prints its seed; TUTTI_TEST_SEED replays it. */
+/* Flooding over the control overlay, in a simulated world: links with ordering and random delays,
+ * ranks that die or leave. A failure prints its seed; TUTTI_TEST_SEED replays it. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/bytes.h"
@@ -10,7 +10,7 @@
 #include "support/world.h"
 
 #define RANKS_MAX 64
-#define FLOODS_MAX 3        /* of each rank */
+#define FLOODS_MAX 3        /* per rank */
 #define SEEDS (40 / UNIT_SHARE)
 
 enum { ARRIVE, END, FLOOD, DIE, LEAVE };
@@ -18,10 +18,10 @@ enum { ARRIVE, END, FLOOD, DIE, LEAVE };
 struct node {
     struct tt_flood flood;
     bool dead, left;
-    uint64_t arrives_ns[TT_FLOOD_LINKS_MAX];    /* nothing on a link overtakes */
+    uint64_t arrives_ns[TT_FLOOD_LINKS_MAX];    /* no overtaking on a link */
     uint32_t said;
-    uint32_t heard[RANKS_MAX];                  /* [origin] how many words */
-    uint32_t lost[RANKS_MAX];                   /* [rank] how often LOST came */
+    uint32_t heard[RANKS_MAX];                  /* [origin] number of received words */
+    uint32_t lost[RANKS_MAX];                   /* [rank] number of LOST notifications */
 };
 
 struct net {
@@ -81,7 +81,7 @@ static void step(struct net *net, uint32_t rank, const struct tt_flood_event *ev
             net->nframes++;
             world_plan(&net->w, arrival(net, rank, i), ARRIVE, (int)peer, (int)rank, act.out, act.out_bytes);
         }
-        if (act.drop & 1ull << i)       /* the peer, if it lives, sees the end of the connection */
+        if (act.drop & 1ull << i)       /* the peer, if alive, sees the end of the connection */
             world_plan(&net->w, arrival(net, rank, i), END, (int)peer, (int)rank, NULL, 0);
     }
     if (act.deliver)
@@ -112,7 +112,7 @@ static void flood(struct net *net, uint32_t rank)
     node->said++;
 }
 
-/* All connections of the rank end, after what it had already sent. */
+/* Ends all connections of the rank, after the data that it had sent. */
 static void end_all(struct net *net, uint32_t rank, bool goodbye)
 {
     struct node *node = &net->nodes[rank];
@@ -196,7 +196,7 @@ static uint32_t reach(const struct net *net, const bool *gone, uint32_t from, bo
     return count;
 }
 
-/* Whether the ranks that are not gone are connected with each other. */
+/* Returns whether the remaining ranks are connected with each other. */
 static bool is_connected(const struct net *net, const bool *gone)
 {
     bool seen[RANKS_MAX] = { false };
@@ -210,7 +210,7 @@ static bool is_connected(const struct net *net, const bool *gone)
     return living > 0 && reach(net, gone, first, seen) == living;
 }
 
-static void neighbours_are_mutual_few_and_reach_everybody_in_log_hops(void **state)
+static void overlay_graph_is_mutual_and_small(void **state)
 {
     (void)state;
     for (uint32_t n = 1; n <= 300; n++) {
@@ -246,8 +246,9 @@ static void neighbours_are_mutual_few_and_reach_everybody_in_log_hops(void **sta
     assert_true(tt_flood_neighbours(0, 1u << 20, (uint32_t[TT_FLOOD_LINKS_MAX]){ 0 }) <= TT_FLOOD_LINKS_MAX);
 }
 
-/* The dead were never there, or die before the floods: every living one gets every flood of a living one, and one LOST for each. */
-static void every_living_rank_gets_every_flood_once_while_the_overlay_is_connected(void **state)
+/* The dead ranks never start, or die before the floods: every living rank gets every flood of a
+ * living one, and one LOST for each dead one. */
+static void floods_arrive_exactly_once(void **state)
 {
     uint32_t checked = 0;
 
@@ -284,8 +285,9 @@ static void every_living_rank_gets_every_flood_once_while_the_overlay_is_connect
     assert_true(checked > 0);
 }
 
-/* Ranks that die in the middle of floods: what is heard is heard once and in order, and all who are left agree on who is lost. */
-static void a_death_in_the_middle_is_told_to_all_and_doubles_nothing(void **state)
+/* Ranks die during floods: words are received once and in order, and all remaining ranks agree on
+ * the lost ones. */
+static void death_during_floods_is_reported_once(void **state)
 {
     uint32_t checked = 0;
 
@@ -316,7 +318,7 @@ static void a_death_in_the_middle_is_told_to_all_and_doubles_nothing(void **stat
     assert_true(checked > 0);
 }
 
-static void who_says_goodbye_is_not_lost(void **state)
+static void goodbye_is_no_loss(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; (seed = next_seed(seed, SEEDS));) {
@@ -338,7 +340,7 @@ static void who_says_goodbye_is_not_lost(void **state)
     }
 }
 
-static void a_frame_that_makes_no_sense_ends_its_link_only(void **state)
+static void invalid_frame_ends_only_its_link(void **state)
 {
     static const struct {
         uint8_t type, body[16];
@@ -368,11 +370,11 @@ static void a_frame_that_makes_no_sense_ends_its_link_only(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(neighbours_are_mutual_few_and_reach_everybody_in_log_hops),
-        cmocka_unit_test(every_living_rank_gets_every_flood_once_while_the_overlay_is_connected),
-        cmocka_unit_test(a_death_in_the_middle_is_told_to_all_and_doubles_nothing),
-        cmocka_unit_test(who_says_goodbye_is_not_lost),
-        cmocka_unit_test(a_frame_that_makes_no_sense_ends_its_link_only),
+        cmocka_unit_test(overlay_graph_is_mutual_and_small),
+        cmocka_unit_test(floods_arrive_exactly_once),
+        cmocka_unit_test(death_during_floods_is_reported_once),
+        cmocka_unit_test(goodbye_is_no_loss),
+        cmocka_unit_test(invalid_frame_ends_only_its_link),
     };
 
     tt_log_set(TT_LOG_NONE);

@@ -1,4 +1,5 @@
-/* The launchers' key-value spaces, with a PMIx and a PMI of this test's: which of them is used, and threads that need them at once. */
+/* The launchers' key-value stores, with a PMIx and a PMI of this test: which of them is used, and
+ * threads that use them concurrently. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t change = PTHREAD_COND_INITIALIZER;
 static bool silent;             /* PMI does not respond */
-static unsigned npmix, npmi;    /* calls so far */
+static unsigned npmix, npmi;    /* number of calls so far */
 
 static tutti_status respond(void)
 {
@@ -90,7 +91,7 @@ static int end(void **state)
     return unsetenv("PMI_ID");
 }
 
-static tutti_status meet(const char *launcher, uint64_t deadline_ns, struct tt_launch *out)
+static tutti_status exchange_as(const char *launcher, uint64_t deadline_ns, struct tt_launch *out)
 {
     int listener;
 
@@ -98,12 +99,12 @@ static tutti_status meet(const char *launcher, uint64_t deadline_ns, struct tt_l
     return tt_kv_meet(out, &listener, &deadline_ns);
 }
 
-static void *meet_whenever(void *arg)
+static void *exchange_thread(void *arg)
 {
     struct tt_launch launch;
 
     (void)arg;
-    return meet("mpich", TT_NEVER, &launch) == TUTTI_OK ? NULL : &silent;
+    return exchange_as("mpich", TT_NEVER, &launch) == TUTTI_OK ? NULL : &silent;
 }
 
 static void *launch_whenever(void *arg)
@@ -115,7 +116,7 @@ static void *launch_whenever(void *arg)
     return tt_boot_launch(&launch, &conf) == TUTTI_OK ? NULL : &silent;
 }
 
-static void a_thread_waits_for_anothers_exchange_until_its_own_deadline(void **state)
+static void exchange_wait_respects_own_deadline(void **state)
 {
     struct tt_launch launch;
     pthread_t thread;
@@ -123,18 +124,19 @@ static void a_thread_waits_for_anothers_exchange_until_its_own_deadline(void **s
 
     (void)state;
     set_silent(true);
-    assert_int_equal(pthread_create(&thread, NULL, meet_whenever, NULL), 0);
+    assert_int_equal(pthread_create(&thread, NULL, exchange_thread, NULL), 0);
     await_call();
-    assert_int_equal(meet("mpich", tt_now_ns() + 10 * TT_MS, &launch), TUTTI_ERR_TIMEOUT);
+    assert_int_equal(exchange_as("mpich", tt_now_ns() + 10 * TT_MS, &launch), TUTTI_ERR_TIMEOUT);
     assert_non_null(strstr(tutti_last_error(), "already in progress"));
     set_silent(false);
     pthread_join(thread, &failed);
     assert_null(failed);
-    assert_int_equal(meet("mpich", tt_now_ns(), &launch), TUTTI_OK);    /* a free lock needs no time */
+    /* a free lock takes no time */
+    assert_int_equal(exchange_as("mpich", tt_now_ns(), &launch), TUTTI_OK);
     assert_string_equal(launch.rendezvous, "pmi");
 }
 
-static void a_thread_waits_for_anothers_query_until_its_own_deadline(void **state)
+static void query_wait_respects_own_deadline(void **state)
 {
     const tutti_conf conf = { .size = sizeof conf, .timeout_ms = 10 };
     struct tt_launch launch;
@@ -153,18 +155,18 @@ static void a_thread_waits_for_anothers_query_until_its_own_deadline(void **stat
     assert_int_equal(launch.nranks, 2);
 }
 
-/* A PMIx server of an outer launcher knows other ranks. */
-static void the_server_that_gave_the_rank_makes_the_exchange(void **state)
+/* A PMIx server of an outer launcher has other ranks. */
+static void server_of_the_rank_is_used(void **state)
 {
     struct tt_launch launch;
 
     (void)state;
     setenv("PMIX_NAMESPACE", "outer", 1);
-    assert_int_equal(meet("mpich", TT_NEVER, &launch), TUTTI_OK);
+    assert_int_equal(exchange_as("mpich", TT_NEVER, &launch), TUTTI_OK);
     assert_string_equal(launch.rendezvous, "pmi");
     assert_int_equal(npmix, 0);
     tt_kv_forget();
-    assert_int_equal(meet("openmpi", TT_NEVER, &launch), TUTTI_OK);
+    assert_int_equal(exchange_as("openmpi", TT_NEVER, &launch), TUTTI_OK);
     assert_string_equal(launch.rendezvous, "pmix");
     assert_int_equal(npmi, 1);
 }
@@ -172,9 +174,9 @@ static void the_server_that_gave_the_rank_makes_the_exchange(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_thread_waits_for_anothers_exchange_until_its_own_deadline, begin, end),
-        cmocka_unit_test_setup_teardown(a_thread_waits_for_anothers_query_until_its_own_deadline, begin, end),
-        cmocka_unit_test_setup_teardown(the_server_that_gave_the_rank_makes_the_exchange, begin, end),
+        cmocka_unit_test_setup_teardown(exchange_wait_respects_own_deadline, begin, end),
+        cmocka_unit_test_setup_teardown(query_wait_respects_own_deadline, begin, end),
+        cmocka_unit_test_setup_teardown(server_of_the_rank_is_used, begin, end),
     };
 
     tt_log_set(TT_LOG_NONE);

@@ -6,7 +6,7 @@
 
 #define VARS_MAX 12
 
-/* The environment that `get` sees: "NAME=value". */
+/* The environment returned by `get`: "NAME=value". */
 static const char *const *environment;
 
 static const char *get(const char *name)
@@ -25,13 +25,13 @@ static tutti_status read_in(const char *const *vars, const tutti_conf *conf, str
     return tt_launch_read(out, conf, get);
 }
 
-static void every_launchers_variables_say_who_we_are(void **state)
+static void launcher_variables_define_the_rank(void **state)
 {
     static const struct {
         const char *vars[VARS_MAX];
         const char *launcher;
         uint32_t rank, nranks;
-        const char *rendezvous;     /* NULL: not looked at */
+        const char *rendezvous;     /* NULL: not checked */
     } cases[] = {
         { { NULL }, "single", 0, 1, "" },
         { { "TUTTI_RANK=2", "TUTTI_SIZE=3", "TUTTI_RENDEZVOUS=tcp://h:1" }, "tutti", 2, 3, "tcp://h:1" },
@@ -40,11 +40,13 @@ static void every_launchers_variables_say_who_we_are(void **state)
         { { "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=4", "TUTTI_RENDEZVOUS=file:///x" }, "openmpi", 1, 4, "file:///x" },
         { { "PMI_RANK=3", "PMI_SIZE=4" }, "mpich", 3, 4, "" },
         { { "SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_ID=0", "PMI_FD=7" }, "slurm", 1, 2, "" },
-        { { "SLURM_PROCID=0", "SLURM_NTASKS=2" }, "single", 0, 1, "" },     /* a batch script, no step */
+        /* a batch script, no step */
+        { { "SLURM_PROCID=0", "SLURM_NTASKS=2" }, "single", 0, 1, "" },
         { { "RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=10.0.0.7", "MASTER_PORT=29500" }, "torchrun", 1, 2, NULL },
-        { { "RANK=captain" }, "single", 0, 1, "" },                          /* names that others use, too */
+        { { "RANK=captain" }, "single", 0, 1, "" },                          /* names used by other software, too */
         { { "WORLD_SIZE=1" }, "single", 0, 1, "" },
-        { { "SLURM_NTASKS=4", "SLURM_JOB_ID=7" }, "single", 0, 1, "" },     /* the shell of salloc */
+        /* the shell of salloc */
+        { { "SLURM_NTASKS=4", "SLURM_JOB_ID=7" }, "single", 0, 1, "" },
         { { "SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=1", "SLURM_STEP_ID=4294967290", "SLURM_NTASKS=8" }, "slurm", 0, 1, "" },
         { { "MASTER_ADDR=h", "MASTER_PORT=29500" }, "single", 0, 1, "" },
         { { "OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=2", "RANK=5", "WORLD_SIZE=8", "TORCHELASTIC_RUN_ID=x",
@@ -73,7 +75,7 @@ static void every_launchers_variables_say_who_we_are(void **state)
     }
 }
 
-static void some_launchers_server_alone_knows_the_number_of_ranks(void **state)
+static void server_may_define_the_size(void **state)
 {
     static const struct {
         const char *vars[VARS_MAX];
@@ -86,7 +88,7 @@ static void some_launchers_server_alone_knows_the_number_of_ranks(void **state)
         { { "PMIX_NAMESPACE=p@1", "PMIX_RANK=3" }, "pmix", 3, TT_QUERY_PMIX, "" },
         { { "PMIX_NAMESPACE=p@1", "PMIX_RANK=3", "TUTTI_RENDEZVOUS=tcp://h:1" }, "pmix", 3, TT_QUERY_PMIX, "tcp://h:1" },
         { { "PMI_PORT=h:4711", "PMI_ID=2" }, "mpich", 2, TT_QUERY_PMI_PORT, "" },
-        /* prterun starts its daemons by srun: the variables of Slurm are theirs */
+        /* prterun starts its daemons by srun: the Slurm variables are those of the daemons */
         { { "PMIX_NAMESPACE=p@1", "PMIX_RANK=3", "PRTE_LAUNCHED=1", "SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2",
             "SLURM_STEP_ID=0" },
           "prrte", 3, TT_QUERY_PMIX, "" },
@@ -105,8 +107,8 @@ static void some_launchers_server_alone_knows_the_number_of_ranks(void **state)
     }
 }
 
-/* A silent world of one on each rank would be the worst answer. */
-static void variables_of_a_launcher_that_are_not_enough_are_refused(void **state)
+/* Silently running as a single-rank job on each rank would be the worst result. */
+static void incomplete_launcher_variables_are_refused(void **state)
 {
     static const struct {
         const char *vars[VARS_MAX];
@@ -150,7 +152,7 @@ static void variables_of_a_launcher_that_are_not_enough_are_refused(void **state
     }
 }
 
-static void a_contradiction_is_refused_with_names_and_values(void **state)
+static void contradiction_is_refused_with_names(void **state)
 {
     static const struct {
         const char *vars[VARS_MAX];
@@ -218,8 +220,8 @@ static void the_conf_wins_over_the_environment(void **state)
     assert_string_equal(l.interfaces, "eth");
 }
 
-/* torch's own store listens at MASTER_PORT, and stores of other jobs at the ports beside it. */
-static void under_torchrun_the_port_is_not_torchs_and_changes_with_each_restart(void **state)
+/* torch's own store listens on MASTER_PORT, and stores of other jobs on the adjacent ports. */
+static void torchrun_port_is_derived_per_restart(void **state)
 {
     static const char *const first[VARS_MAX] = { "RANK=0",
                                                  "WORLD_SIZE=2",
@@ -248,7 +250,7 @@ static void under_torchrun_the_port_is_not_torchs_and_changes_with_each_restart(
     assert_string_not_equal(a.token, "");
 }
 
-static void under_srun_without_pmi_the_first_node_of_the_step_is_the_place(void **state)
+static void srun_uses_the_first_step_node(void **state)
 {
     static const char *const lists[][2] = {
         { "node7", "tcp://node7:" }, { "node[03-07,09],x", "tcp://node03:" }, { "a,b", "tcp://a:" }, { "n[12]", "tcp://n12:" },
@@ -266,7 +268,7 @@ static void under_srun_without_pmi_the_first_node_of_the_step_is_the_place(void 
     }
 }
 
-static void nothing_is_written_when_it_fails(void **state)
+static void failure_writes_no_output(void **state)
 {
     static const char *const vars[VARS_MAX] = { "TUTTI_RANK=1" };
     struct tt_launch l, before;
@@ -281,14 +283,14 @@ static void nothing_is_written_when_it_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_launchers_variables_say_who_we_are),
-        cmocka_unit_test(some_launchers_server_alone_knows_the_number_of_ranks),
-        cmocka_unit_test(variables_of_a_launcher_that_are_not_enough_are_refused),
-        cmocka_unit_test(a_contradiction_is_refused_with_names_and_values),
+        cmocka_unit_test(launcher_variables_define_the_rank),
+        cmocka_unit_test(server_may_define_the_size),
+        cmocka_unit_test(incomplete_launcher_variables_are_refused),
+        cmocka_unit_test(contradiction_is_refused_with_names),
         cmocka_unit_test(the_conf_wins_over_the_environment),
-        cmocka_unit_test(under_torchrun_the_port_is_not_torchs_and_changes_with_each_restart),
-        cmocka_unit_test(under_srun_without_pmi_the_first_node_of_the_step_is_the_place),
-        cmocka_unit_test(nothing_is_written_when_it_fails),
+        cmocka_unit_test(torchrun_port_is_derived_per_restart),
+        cmocka_unit_test(srun_uses_the_first_step_node),
+        cmocka_unit_test(failure_writes_no_output),
     };
 
     tt_log_set(TT_LOG_NONE);

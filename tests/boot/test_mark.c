@@ -1,4 +1,4 @@
-/* Marks of this process, of another network namespace, and of a process that has ended. */
+/* Marks of this process, of another network namespace, and of an ended process. */
 #include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include "boot/mark.h"
 #include "support/unit.h"
 
-static void a_mark_is_here_until_it_ends(void **state)
+static void mark_exists_until_its_end(void **state)
 {
     struct tt_mark m;
     uint64_t number;
@@ -29,7 +29,7 @@ static void without_a_mark_nothing_is_known(void **state)
     assert_int_equal(tt_mark_find(0), TT_MARK_UNKNOWN);
 }
 
-static void a_mark_is_not_found_from_another_network_namespace(void **state)
+static void mark_is_namespace_local(void **state)
 {
     struct tt_mark m;
     int status;
@@ -54,9 +54,9 @@ static void a_mark_is_not_found_from_another_network_namespace(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_mark_is_here_until_it_ends),
+        cmocka_unit_test(mark_exists_until_its_end),
         cmocka_unit_test(without_a_mark_nothing_is_known),
-        cmocka_unit_test(a_mark_is_not_found_from_another_network_namespace),
+        cmocka_unit_test(mark_is_namespace_local),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* Ranks that really meet, as threads of this process, over tcp://, file:// and an id, with strangers at the door. */
+/* Real start-up of ranks, as threads of this process, over tcp://, file:// and an id, with
+ * connections of unauthenticated peers. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
@@ -11,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The waits of meet.c are counted. */
+/* Counts the waits of meet.c. */
 static int counted_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
 #define poll counted_poll
 #include "boot/meet.c"
@@ -64,7 +65,7 @@ static void *meet(void *arg)
     const uint64_t began_ns = tt_now_ns();
     uint32_t card[2] = { r->launch.rank, 0xc0ffee };
 
-    poll(NULL, 0, (int)r->delay_ms);    /* a rank that comes late is what is tested, not waited for */
+    poll(NULL, 0, (int)r->delay_ms);    /* late ranks are the subject of the test */
     r->status = tt_boot_meet(&r->launch, card, sizeof card, tt_deadline_ns(tt_now_ns(), r->launch.timeout_ms),
                              &r->table, &r->overlay);
     if (r->status)
@@ -85,7 +86,7 @@ static void join(struct rank *ranks, uint32_t n)
         pthread_join(ranks[i].thread, NULL);
 }
 
-/* All closes at once: each waits for the other's end. */
+/* All close concurrently: each waits for the other's end. */
 static void *close_one(void *arg)
 {
     struct rank *r = arg;
@@ -129,12 +130,12 @@ static void temporary_path(char out[64])
 
 static void remove_path(char *path)
 {
-    assert_int_not_equal(access(path, F_OK), 0);    /* the meeting has removed it */
+    assert_int_not_equal(access(path, F_OK), 0);    /* start-up has removed it */
     *strrchr(path, '/') = '\0';
     assert_int_equal(rmdir(path), 0);
 }
 
-/* The number of seconds that the sentence gives after `what`. */
+/* Returns the number of seconds in the message after `what`. */
 static double seconds_after(const char *sentence, const char *what)
 {
     const char *at = strstr(sentence, what);
@@ -146,7 +147,7 @@ static double seconds_after(const char *sentence, const char *what)
 
 /* ---- tests ---- */
 
-static void any_number_of_ranks_meets_over_tcp_in_any_order(void **state)
+static void tcp_start_up_accepts_any_order(void **state)
 {
     (void)state;
     for (uint32_t n = 1; n <= RANKS_MAX; n += n < 4 ? 1 : 4) {
@@ -156,7 +157,7 @@ static void any_number_of_ranks_meets_over_tcp_in_any_order(void **state)
         free_rendezvous(rendezvous);
         for (uint32_t r = 0; r < n; r++) {
             ranks[r].launch = launch_of(r, n, rendezvous, "t", PATIENCE_MS);
-            ranks[r].delay_ms = (n - 1 - r) * 5;    /* rank 0 comes last */
+            ranks[r].delay_ms = (n - 1 - r) * 5;    /* rank 0 is last */
         }
         start(ranks, n);
         join(ranks, n);
@@ -164,7 +165,7 @@ static void any_number_of_ranks_meets_over_tcp_in_any_order(void **state)
     }
 }
 
-static void ranks_meet_twice_at_the_same_place(void **state)
+static void rendezvous_can_be_reused(void **state)
 {
     char rendezvous[64];
 
@@ -190,8 +191,9 @@ static void write_text(const char *path, const char *text)
     fclose(f);
 }
 
-/* What an earlier run may have left: nothing, rubbish, an address where nobody is, and one where somebody else's server is. */
-static void a_stale_file_of_an_earlier_run_confuses_nobody(void **state)
+/* Remains of an earlier run: nothing, garbage, an address without a listener, and one with another
+ * server. */
+static void stale_file_has_no_effect(void **state)
 {
     (void)state;
     for (int stale = 0; stale < 4; stale++) {
@@ -210,7 +212,7 @@ static void a_stale_file_of_an_earlier_run_confuses_nobody(void **state)
             assert_int_equal(tt_endpoint_init(&endpoint, port, ""), TUTTI_OK);
             tt_id_init(&id, &endpoint);
         }
-        if (stale == 3) {   /* a server that is alive, but the file has another token */
+        if (stale == 3) {   /* a running server, but the file has another token */
             assert_int_equal(tt_id_serve(&id, &nobody, tt_now_ns() + 2 * TT_SECOND), TUTTI_OK);
             id.bytes[4] ^= 1;
         }
@@ -230,7 +232,7 @@ static void a_stale_file_of_an_earlier_run_confuses_nobody(void **state)
     }
 }
 
-static void the_file_is_for_this_user_only(void **state)
+static void file_is_private_to_the_user(void **state)
 {
     struct rank rank = { .delay_ms = 0 };
     char rendezvous[80], path[64];
@@ -239,7 +241,7 @@ static void the_file_is_for_this_user_only(void **state)
     (void)state;
     temporary_path(path);
     snprintf(rendezvous, sizeof rendezvous, "file://%s", path);
-    rank.launch = launch_of(0, 2, rendezvous, "", 3000);     /* for so long it is there */
+    rank.launch = launch_of(0, 2, rendezvous, "", 3000);     /* it exists for that long */
     start(&rank, 1);
     for (uint64_t end_ns = tt_now_ns() + 60 * TT_SECOND; stat(path, &info) != 0;) {
         assert_true(tt_now_ns() < end_ns);
@@ -251,7 +253,7 @@ static void the_file_is_for_this_user_only(void **state)
     remove_path(path);
 }
 
-static void an_id_brings_ranks_together_and_its_maker_need_not_be_one(void **state)
+static void id_connects_ranks_without_its_creator(void **state)
 {
     struct rank ranks[4] = { { .delay_ms = 0 } };
     const struct tt_launch maker = launch_of(0, 1, "", "mine", 1000);
@@ -268,8 +270,8 @@ static void an_id_brings_ranks_together_and_its_maker_need_not_be_one(void **sta
     check_and_close(ranks, 4);
 }
 
-/* In a process of its own: the limit on descriptors is a process's. */
-static _Noreturn void meet_by_id(uint32_t rank, uint32_t nranks, int id_pipe)
+/* In a separate process, because the limit of descriptors is per process. */
+static _Noreturn void start_by_id(uint32_t rank, uint32_t nranks, int id_pipe)
 {
     struct rank r = { .launch = launch_of(rank, nranks, "", "mine", PATIENCE_MS) };
     tutti_id id;
@@ -284,7 +286,7 @@ static _Noreturn void meet_by_id(uint32_t rank, uint32_t nranks, int id_pipe)
     _exit(0);
 }
 
-static void who_serves_without_descriptors_says_so_once_and_goes_on(void **state)
+static void missing_descriptors_are_logged_once(void **state)
 {
     const struct tt_launch maker = launch_of(0, 1, "", "mine", 1000);
     struct unit_stderr caught;
@@ -301,7 +303,7 @@ static void who_serves_without_descriptors_says_so_once_and_goes_on(void **state
         pids[r] = fork();
         assert_true(pids[r] >= 0);
         if (pids[r] == 0)
-            meet_by_id(r, 2, id_pipe[0]);
+            start_by_id(r, 2, id_pipe[0]);
     }
     unit_stderr_catch(&caught);
     tt_log_set(TT_LOG_WARN);
@@ -323,7 +325,7 @@ static void who_serves_without_descriptors_says_so_once_and_goes_on(void **state
     close(id_pipe[1]);
 }
 
-static void bytes_that_are_no_id_are_refused(void **state)
+static void invalid_id_bytes_are_refused(void **state)
 {
     struct tt_launch l = { .rank = 0 };
     tutti_id id;
@@ -339,7 +341,7 @@ static void bytes_that_are_no_id_are_refused(void **state)
     assert_int_equal(tt_id_read(&id, &l), TUTTI_ERR_INVALID);
 }
 
-static void each_rank_that_came_says_how_many_came_and_which_did_not(void **state)
+static void every_rank_reports_missing_ranks(void **state)
 {
     struct rank ranks[3] = { { .delay_ms = 0 } };
     char rendezvous[64];
@@ -358,7 +360,7 @@ static void each_rank_that_came_says_how_many_came_and_which_did_not(void **stat
     }
 }
 
-static void who_waits_in_vain_for_a_rank_that_was_refused_hears_why(void **state)
+static void refusal_reason_reaches_waiting_ranks(void **state)
 {
     struct rank ranks[2] = { { .delay_ms = 0 } };
     char rendezvous[64];
@@ -374,8 +376,8 @@ static void who_waits_in_vain_for_a_rank_that_was_refused_hears_why(void **state
     assert_int_equal(ranks[1].status, TUTTI_ERR_INVALID);
 }
 
-/* 192.0.2.1 is an address of documentation; names under .invalid do not exist. */
-static void rank_0_says_why_it_cannot_serve_and_what_said_where(void **state)
+/* 192.0.2.1 is an address for documentation; names under .invalid do not exist. */
+static void rank_0_explains_why_it_fails(void **state)
 {
     static const struct {
         const char *rendezvous, *says;
@@ -408,7 +410,7 @@ static void rank_0_says_why_it_cannot_serve_and_what_said_where(void **state)
     }
 }
 
-static void without_rank_0_the_others_say_so_and_where_and_for_how_long(void **state)
+static void missing_rank_0_is_reported(void **state)
 {
     struct rank ranks[2] = { { .delay_ms = 0 } };
     char rendezvous[64];
@@ -427,8 +429,9 @@ static void without_rank_0_the_others_say_so_and_where_and_for_how_long(void **s
     }
 }
 
-/* A round of refused connections needs fewer than ten waits, and 1.5 s have about twelve rounds, however slow the machine is. */
-static void who_waits_for_rank_0_by_name_sleeps(void **state)
+/* A round of refused connections needs fewer than ten waits, and 1.5 s contain about twelve rounds,
+ * however slow the machine is. */
+static void waiting_for_rank_0_sleeps(void **state)
 {
     struct rank rank = { .delay_ms = 0 };
     char rendezvous[64];
@@ -443,7 +446,7 @@ static void who_waits_for_rank_0_by_name_sleeps(void **state)
     assert_in_range(atomic_load(&npolls), 1, 500);
 }
 
-static void a_rank_with_another_token_is_told_so_and_the_others_meet(void **state)
+static void different_token_is_refused_with_reason(void **state)
 {
     struct rank ranks[4] = { { .delay_ms = 0 } };
     char rendezvous[64];
@@ -461,7 +464,7 @@ static void a_rank_with_another_token_is_told_so_and_the_others_meet(void **stat
     check_and_close(ranks, 3);
 }
 
-/* ---- strangers ---- */
+/* ---- unauthenticated peers ---- */
 
 struct strangers {
     pthread_t thread;
@@ -481,7 +484,8 @@ static int knock(const struct tt_address *at)
     return -1;
 }
 
-/* Garbage, a hello that goes on in single bytes, silence, and a connection that ends at once; as many as there is time for. */
+/* Sends garbage, a hello in single bytes, nothing, and a connection that ends at once; as many as
+ * there is time for. */
 static void *be_strange(void *arg)
 {
     struct strangers *s = arg;
@@ -500,22 +504,23 @@ static void *be_strange(void *arg)
         for (size_t i = 0; i < sizeof junk; i++)
             junk[i] = (uint8_t)tt_prng_u64(&prng);
         if (tt_prng_below(&prng, 2))
-            memcpy(junk, "Tt\2\0\60\0\0\0", 8);     /* a hello's head */
+            memcpy(junk, "Tt\2\0\60\0\0\0", 8);     /* the header of a hello */
         if (tt_prng_below(&prng, 4) && send(fd, junk, 1 + tt_prng_below(&prng, sizeof junk), MSG_NOSIGNAL) < 0)
             errno = 0;
         if (tt_prng_below(&prng, 2) && nopen < 200)
-            open_fds[nopen++] = fd;     /* stays, half-open */
+            open_fds[nopen++] = fd;     /* stays half-open */
         else
             close(fd);
         if (nopen > 0)
-            send(open_fds[tt_prng_below(&prng, nopen)], junk, 1, MSG_NOSIGNAL | MSG_DONTWAIT);     /* perhaps it is dropped by now */
+            /* it may have been dropped */
+            send(open_fds[tt_prng_below(&prng, nopen)], junk, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     }
     while (nopen > 0)
         close(open_fds[--nopen]);
     return NULL;
 }
 
-static void strangers_at_the_door_do_not_disturb_the_job(void **state)
+static void strangers_do_not_disturb_start_up(void **state)
 {
     struct strangers s = { .came = 0 };
     struct rank ranks[4] = { { .delay_ms = 0 } };
@@ -545,20 +550,20 @@ static void strangers_at_the_door_do_not_disturb_the_job(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_number_of_ranks_meets_over_tcp_in_any_order),
-        cmocka_unit_test(ranks_meet_twice_at_the_same_place),
-        cmocka_unit_test(a_stale_file_of_an_earlier_run_confuses_nobody),
-        cmocka_unit_test(the_file_is_for_this_user_only),
-        cmocka_unit_test(an_id_brings_ranks_together_and_its_maker_need_not_be_one),
-        cmocka_unit_test(who_serves_without_descriptors_says_so_once_and_goes_on),
-        cmocka_unit_test(bytes_that_are_no_id_are_refused),
-        cmocka_unit_test(each_rank_that_came_says_how_many_came_and_which_did_not),
-        cmocka_unit_test(who_waits_in_vain_for_a_rank_that_was_refused_hears_why),
-        cmocka_unit_test(rank_0_says_why_it_cannot_serve_and_what_said_where),
-        cmocka_unit_test(without_rank_0_the_others_say_so_and_where_and_for_how_long),
-        cmocka_unit_test(who_waits_for_rank_0_by_name_sleeps),
-        cmocka_unit_test(a_rank_with_another_token_is_told_so_and_the_others_meet),
-        cmocka_unit_test(strangers_at_the_door_do_not_disturb_the_job),
+        cmocka_unit_test(tcp_start_up_accepts_any_order),
+        cmocka_unit_test(rendezvous_can_be_reused),
+        cmocka_unit_test(stale_file_has_no_effect),
+        cmocka_unit_test(file_is_private_to_the_user),
+        cmocka_unit_test(id_connects_ranks_without_its_creator),
+        cmocka_unit_test(missing_descriptors_are_logged_once),
+        cmocka_unit_test(invalid_id_bytes_are_refused),
+        cmocka_unit_test(every_rank_reports_missing_ranks),
+        cmocka_unit_test(refusal_reason_reaches_waiting_ranks),
+        cmocka_unit_test(rank_0_explains_why_it_fails),
+        cmocka_unit_test(missing_rank_0_is_reported),
+        cmocka_unit_test(waiting_for_rank_0_sleeps),
+        cmocka_unit_test(different_token_is_refused_with_reason),
+        cmocka_unit_test(strangers_do_not_disturb_start_up),
     };
 
     tt_log_set(TT_LOG_NONE);

@@ -1,4 +1,5 @@
-/* The control overlay over real sockets: all ranks in this process and thread, so that every test says who makes progress. */
+/* The control overlay over real sockets, with all ranks in one thread, so that every test controls
+ * which rank makes progress. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,8 @@ struct net {
     uint32_t lost[RANKS_MAX][RANKS_MAX];
 };
 
-/* Opens listeners, and overlays on all but the absent, whose ports then refuse. Nothing is connected yet. */
+/* Opens listeners, and overlays on all ranks except the absent ones, whose ports then refuse.
+ * Nothing is connected yet. */
 static void net_open(struct net *net)
 {
     int listeners[RANKS_MAX];
@@ -104,7 +106,7 @@ static void take_events(struct net *net, uint32_t r)
     }
 }
 
-/* All but `still` make progress until `done`. */
+/* All ranks except `still` make progress until `done`. */
 static void progress_until(struct net *net, uint32_t still, bool (*done)(const struct net *net))
 {
     const uint64_t end_ns = tt_now_ns() + PATIENCE_NS;
@@ -163,7 +165,7 @@ static bool nobody_lost_anybody_living(const struct net *net)
 
 /* ---- tests ---- */
 
-static void what_one_says_every_other_hears_once_and_in_order(void **state)
+static void words_arrive_once_in_order(void **state)
 {
     (void)state;
     for (uint32_t n = 2; n <= RANKS_MAX; n++) {
@@ -180,8 +182,9 @@ static void what_one_says_every_other_hears_once_and_in_order(void **state)
     }
 }
 
-/* Also rank 0, whom nobody calls: it calls all its neighbours, who find out by probing. */
-static void a_neighbour_that_died_before_it_connected_is_lost_soon_and_the_rest_works(void **state)
+/* Also for rank 0, to which no rank connects: it connects to all its neighbours, which detect its
+ * death by probing. */
+static void early_dead_neighbour_is_lost_soon(void **state)
 {
     (void)state;
     for (uint32_t dead = 0; dead < 6; dead++) {
@@ -215,8 +218,9 @@ static int knock(uint16_t port)
     return fd;
 }
 
-/* More than the room for guests; some silent, some with garbage, some that begin like a neighbour and then lie. */
-static void strangers_at_its_listener_do_not_disturb_it(void **state)
+/* More connections than the limit for unauthenticated peers: some silent, some with garbage, some
+ * that start like a neighbour and then violate the protocol. */
+static void strangers_at_listener_are_harmless(void **state)
 {
     struct net net = { .n = 5 };
     struct tt_prng prng;
@@ -234,7 +238,8 @@ static void strangers_at_its_listener_do_not_disturb_it(void **state)
             for (size_t k = 0; k < sizeof junk; k++)
                 junk[k] = (uint8_t)tt_prng_u64(&prng);
             if (i % 3 == 1) {
-                tt_frame_header(junk, 16, 20);      /* a HELLO, of rank 0, and a CONFIRM with a mac that is none */
+                tt_frame_header(junk, 16, 20);      /* a HELLO of rank 0, and a CONFIRM with an
+                                                       invalid MAC */
                 memset(junk + TT_FRAME_HEADER_BYTES, 0, 4);
                 tt_frame_header(junk + 28, 18, 32);
             }
@@ -252,7 +257,7 @@ static void strangers_at_its_listener_do_not_disturb_it(void **state)
     net_close(&net);
 }
 
-static void who_does_not_know_the_secret_does_not_get_in(void **state)
+static void missing_secret_is_refused(void **state)
 {
     struct net net = { .n = 3 };
     const uint64_t end_ns = tt_now_ns() + TT_SECOND;
@@ -260,7 +265,7 @@ static void who_does_not_know_the_secret_does_not_get_in(void **state)
     (void)state;
     net.secrets[2][0] = 1;
     net_open(&net);
-    while (tt_now_ns() < end_ns) {      /* long enough for all attempts there are */
+    while (tt_now_ns() < end_ns) {      /* long enough for all attempts */
         all_settled(&net, false);
         wait_for_any(&net);
     }
@@ -279,8 +284,8 @@ static bool is_1_lost(const struct net *net)
     return net->lost[0][1] == 1 && net->lost[2][1] == 1;
 }
 
-/* Rank 1 stands still. What the others say to it piles up, to a bound: then it counts as lost. */
-static void a_neighbour_that_takes_nothing_is_dropped_at_a_bound(void **state)
+/* Rank 1 does not make progress. Data for it is queued up to a limit; then it counts as lost. */
+static void blocked_neighbour_is_dropped_at_limit(void **state)
 {
     struct net net = { .n = 3 };
     uint32_t said = 0;
@@ -299,7 +304,7 @@ static void a_neighbour_that_takes_nothing_is_dropped_at_a_bound(void **state)
     net_close(&net);
 }
 
-static void who_says_goodbye_is_not_lost_and_the_others_go_on(void **state)
+static void goodbye_is_no_loss(void **state)
 {
     struct net net = { .n = 4 };
 
@@ -327,12 +332,12 @@ static void who_says_goodbye_is_not_lost_and_the_others_go_on(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_one_says_every_other_hears_once_and_in_order),
-        cmocka_unit_test(a_neighbour_that_died_before_it_connected_is_lost_soon_and_the_rest_works),
-        cmocka_unit_test(strangers_at_its_listener_do_not_disturb_it),
-        cmocka_unit_test(who_does_not_know_the_secret_does_not_get_in),
-        cmocka_unit_test(a_neighbour_that_takes_nothing_is_dropped_at_a_bound),
-        cmocka_unit_test(who_says_goodbye_is_not_lost_and_the_others_go_on),
+        cmocka_unit_test(words_arrive_once_in_order),
+        cmocka_unit_test(early_dead_neighbour_is_lost_soon),
+        cmocka_unit_test(strangers_at_listener_are_harmless),
+        cmocka_unit_test(missing_secret_is_refused),
+        cmocka_unit_test(blocked_neighbour_is_dropped_at_limit),
+        cmocka_unit_test(goodbye_is_no_loss),
     };
 
     tt_log_set(TT_LOG_NONE);

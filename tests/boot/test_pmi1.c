@@ -3,7 +3,7 @@
 #include "boot/pmi1.h"
 #include "support/unit.h"
 
-/* Plays a whole conversation: what we must say, and what the server answers. */
+/* A complete conversation: our expected commands, and the server's replies. */
 struct turn {
     const char *say, *answer;
 };
@@ -20,7 +20,7 @@ static void play(const char *value, const struct turn *turns, size_t n, struct t
     assert_string_equal(line, "");
 }
 
-static void rank_0_puts_its_value_before_the_barrier(void **state)
+static void rank_0_puts_before_the_barrier(void **state)
 {
     static const struct turn turns[] = {
         { "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0" },
@@ -37,7 +37,7 @@ static void rank_0_puts_its_value_before_the_barrier(void **state)
     assert_int_equal(p.state, TT_PMI1_DONE);
 }
 
-static void the_others_get_it_after_the_barrier(void **state)
+static void others_get_after_the_barrier(void **state)
 {
     static const struct turn turns[] = {
         { "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0" },
@@ -55,7 +55,7 @@ static void the_others_get_it_after_the_barrier(void **state)
     assert_string_equal(p.value, "id:ab");
 }
 
-static void whatever_else_the_server_says_ends_it_with_a_reason(void **state)
+static void unexpected_reply_ends_with_reason(void **state)
 {
     static const char *const answers[] = {
         "", " ", "=", "cmd", "cmd=", "cmd=maxes", "cmd=response_to_init", "cmd=response_to_init rc=1", "cmd=response_to_init rc=",
@@ -74,7 +74,7 @@ static void whatever_else_the_server_says_ends_it_with_a_reason(void **state)
     }
 }
 
-static void a_space_whose_values_are_too_short_is_refused(void **state)
+static void too_short_values_are_refused(void **state)
 {
     char line[TT_PMI1_LINE_BYTES];
     struct tt_pmi1 p;
@@ -86,7 +86,7 @@ static void a_space_whose_values_are_too_short_is_refused(void **state)
     assert_int_equal(p.state, TT_PMI1_FAILED);
 }
 
-static void a_rank_with_nothing_to_exchange_says_hello_and_goodbye(void **state)
+static void trivial_exchange_sends_init_and_finalize(void **state)
 {
     char line[TT_PMI1_LINE_BYTES];
     struct tt_pmi1 p;
@@ -100,7 +100,7 @@ static void a_rank_with_nothing_to_exchange_says_hello_and_goodbye(void **state)
     assert_int_equal(p.state, TT_PMI1_DONE);
 }
 
-/* Plays the server's lines, up to a NULL. */
+/* Sends the server's lines, up to a NULL. */
 static void play_join(const char *const *answers, struct tt_pmi1_join *j)
 {
     char line[TT_PMI1_LINE_BYTES];
@@ -111,7 +111,7 @@ static void play_join(const char *const *answers, struct tt_pmi1_join *j)
         tt_pmi1_join_step(j, *answers);
 }
 
-static void over_pmi_port_the_server_gives_rank_and_size(void **state)
+static void port_handshake_gives_rank_and_size(void **state)
 {
     static const char *const servers[][5] = {
         { "cmd=initack", "cmd=set size=4", "cmd=set rank=2", "cmd=set debug=0" },
@@ -128,7 +128,7 @@ static void over_pmi_port_the_server_gives_rank_and_size(void **state)
     }
 }
 
-static void over_pmi_port_a_bad_answer_ends_the_handshake_with_a_reason(void **state)
+static void bad_port_handshake_has_a_reason(void **state)
 {
     static const char *const servers[][5] = {
         { "cmd=initack rc=1" },
@@ -154,7 +154,7 @@ static void over_pmi_port_a_bad_answer_ends_the_handshake_with_a_reason(void **s
     }
 }
 
-static void over_pmi_port_a_handshake_without_end_is_refused(void **state)
+static void endless_port_handshake_is_refused(void **state)
 {
     char line[TT_PMI1_LINE_BYTES];
     struct tt_pmi1_join j;
@@ -170,14 +170,14 @@ static void over_pmi_port_a_handshake_without_end_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rank_0_puts_its_value_before_the_barrier),
-        cmocka_unit_test(the_others_get_it_after_the_barrier),
-        cmocka_unit_test(whatever_else_the_server_says_ends_it_with_a_reason),
-        cmocka_unit_test(a_space_whose_values_are_too_short_is_refused),
-        cmocka_unit_test(a_rank_with_nothing_to_exchange_says_hello_and_goodbye),
-        cmocka_unit_test(over_pmi_port_the_server_gives_rank_and_size),
-        cmocka_unit_test(over_pmi_port_a_bad_answer_ends_the_handshake_with_a_reason),
-        cmocka_unit_test(over_pmi_port_a_handshake_without_end_is_refused),
+        cmocka_unit_test(rank_0_puts_before_the_barrier),
+        cmocka_unit_test(others_get_after_the_barrier),
+        cmocka_unit_test(unexpected_reply_ends_with_reason),
+        cmocka_unit_test(too_short_values_are_refused),
+        cmocka_unit_test(trivial_exchange_sends_init_and_finalize),
+        cmocka_unit_test(port_handshake_gives_rank_and_size),
+        cmocka_unit_test(bad_port_handshake_has_a_reason),
+        cmocka_unit_test(endless_port_handshake_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* PMI-1's descriptor and port, with launchers that close, do not read or do not answer. The clock is this test's: only waits advance it. */
+/* PMI-1's descriptor and port, with launchers that close, do not read or do not reply. The test
+ * controls the clock: only waits advance it. */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -37,17 +38,17 @@ static void fake_freeaddrinfo(struct addrinfo *list);
 
 static uint64_t clock_ns;
 static unsigned npolls;
-static unsigned holes_left;     /* so many of the next calls are not answered */
-static bool has_hole;           /* the name has an address that answers no call, before the other one */
+static unsigned holes_left;     /* number of next calls without a reply */
+static bool has_hole;           /* the name has an unresponsive address before the other one */
 static uint16_t server_port;
-static int ends[2];             /* ends[0] has no room */
+static int ends[2];             /* ends[0] has no space */
 
 static uint64_t fake_now_ns(void)
 {
     return clock_ns;
 }
 
-/* Descriptors without room wait on the test's clock, others on the machine's. */
+/* Descriptors without space wait on the test's clock, others on the machine's. */
 static int fake_poll(struct pollfd *p, nfds_t n, int timeout_ms)
 {
     int ready;
@@ -130,7 +131,7 @@ static void fill(int fd)
     assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
 }
 
-static void a_launcher_that_closed_the_descriptor_is_named(void **state)
+static void closed_descriptor_is_reported(void **state)
 {
     char value[TT_PMI1_VALUE_BYTES] = "";
 
@@ -141,7 +142,7 @@ static void a_launcher_that_closed_the_descriptor_is_named(void **state)
     assert_string_equal(tutti_last_error(), "start-up through PMI: cannot write to the launcher: Broken pipe");
 }
 
-static void a_launcher_that_does_not_read_is_left_at_the_deadline(void **state)
+static void unread_descriptor_times_out(void **state)
 {
     char value[TT_PMI1_VALUE_BYTES] = "";
 
@@ -152,7 +153,7 @@ static void a_launcher_that_does_not_read_is_left_at_the_deadline(void **state)
     assert_in_range(npolls, 1, 1000);
 }
 
-static void pmi_port_is_found_at_its_second_address_and_after_lost_requests(void **state)
+static void pmi_port_retries_lost_requests(void **state)
 {
     int fd = -1, listener;
 
@@ -173,7 +174,7 @@ static void pmi_port_is_found_at_its_second_address_and_after_lost_requests(void
     close(listener);
 }
 
-static void a_pmi_port_that_does_not_answer_is_left_at_the_deadline(void **state)
+static void unresponsive_pmi_port_times_out(void **state)
 {
     const uint64_t deadline_ns = clock_ns + PATIENCE_NS;
     int fd = -1;
@@ -189,10 +190,10 @@ static void a_pmi_port_that_does_not_answer_is_left_at_the_deadline(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_launcher_that_closed_the_descriptor_is_named, begin, end),
-        cmocka_unit_test_setup_teardown(a_launcher_that_does_not_read_is_left_at_the_deadline, begin, end),
-        cmocka_unit_test_setup_teardown(pmi_port_is_found_at_its_second_address_and_after_lost_requests, begin, end),
-        cmocka_unit_test_setup_teardown(a_pmi_port_that_does_not_answer_is_left_at_the_deadline, begin, end),
+        cmocka_unit_test_setup_teardown(closed_descriptor_is_reported, begin, end),
+        cmocka_unit_test_setup_teardown(unread_descriptor_times_out, begin, end),
+        cmocka_unit_test_setup_teardown(pmi_port_retries_lost_requests, begin, end),
+        cmocka_unit_test_setup_teardown(unresponsive_pmi_port_times_out, begin, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

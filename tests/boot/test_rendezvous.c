@@ -1,5 +1,6 @@
-/* The rendezvous machines in a simulated world: bytes arrive late and in pieces, connections break, ranks die, come twice or never,
- * and strangers say anything. A failure prints its seed; TUTTI_TEST_SEED replays it. */
+/* The rendezvous state machines in a simulated world: bytes arrive late and in pieces, connections
+ * break, ranks die, come twice or never, and unauthenticated peers send anything. A failure prints
+ * its seed; TUTTI_TEST_SEED replays it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,15 +22,15 @@ struct member {
     struct tt_framer in;
     bool dead;
     int conn;               /* -1: none */
-    uint64_t ended_ns;      /* when it got its verdict */
+    uint64_t ended_ns;      /* time of its result */
 };
 
 struct conn {
     struct tt_rdv_conn machine;
     struct tt_framer in;
-    int member;             /* -1: a stranger's */
+    int member;             /* -1: an unauthenticated peer */
     bool here, there;       /* open at the server, at the member */
-    uint64_t arrives_ns[2]; /* nothing on a stream overtakes */
+    uint64_t arrives_ns[2]; /* no overtaking on a stream */
 };
 
 struct sim {
@@ -39,7 +40,8 @@ struct sim {
     struct member members[MEMBERS_MAX];
     struct conn conns[CONNS_MAX];
     int nmembers, nconns;
-    uint64_t breaks_in;     /* one in so many deliveries breaks the connection; 0: none does */
+    uint64_t breaks_in;     /* one in this number of deliveries breaks the connection; 0: none
+                               does */
 };
 
 /* 1 us to 30 ms, mostly short. */
@@ -57,7 +59,7 @@ static uint64_t later(struct sim *s, struct conn *c, int direction)
     return c->arrives_ns[direction];
 }
 
-/* Puts bytes on a stream, cut anywhere. */
+/* Sends bytes on a stream, split randomly. */
 static void put(struct sim *s, int conn, int direction, const uint8_t *data, size_t bytes)
 {
     struct conn *c = &s->conns[conn];
@@ -191,7 +193,8 @@ static void to_server(struct sim *s, const struct happening *h)
     struct tt_rdv_event ev = { .kind = TT_RDV_EV_FRAME, .conn = &c->machine };
     size_t at = 0;
 
-    while (c->here && !c->in.bad && at < h->bytes) {    /* in pieces, as a socket would: a frame, then room for more */
+    while (c->here && !c->in.bad && at < h->bytes) {    /* in pieces, like a socket: a frame,
+                                                           then space for more */
         size_t room, n;
 
         tt_framer_space(&c->in, &room);
@@ -227,8 +230,9 @@ static void to_member(struct sim *s, const struct happening *h)
         m->ended_ns = s->w.now_ns;
 }
 
-/* A stranger: connects and says anything, or a hello that lacks the token, or nothing. */
-static void stranger(struct sim *s)
+/* An unauthenticated peer: connects and sends anything, or a hello without the token, or
+ * nothing. */
+static void unauthenticated_peer(struct sim *s)
 {
     const int conn = open_conn(s, -1);
     uint8_t junk[600];
@@ -273,7 +277,7 @@ static void happen(struct sim *s, const struct happening *h)
         end_at_member(s, h->a);
         break;
     case STRANGER:
-        stranger(s);
+        unauthenticated_peer(s);
         break;
     case DIE:
         die(s, h->a);
@@ -296,7 +300,7 @@ static void run(struct sim *s)
 
 /* ---- worlds ---- */
 
-/* A card that tells its rank and has a length of its own. */
+/* Creates a card with its rank, and a length that depends on the rank. */
 static size_t make_card(uint8_t *card, uint32_t rank)
 {
     const size_t bytes = 8 + rank * 37 % 400;
@@ -369,7 +373,7 @@ static void add_strangers(struct sim *s, uint64_t n)
         world_plan(&s->w, s->w.now_ns + tt_prng_below(&s->w.prng, TT_SECOND), STRANGER, 0, 0, NULL, 0);
 }
 
-static void all_get_the_same_table_whatever_breaks_and_whoever_knocks(void **state)
+static void all_get_one_table_despite_faults(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; (seed = next_seed(seed, 300));) {
@@ -386,7 +390,8 @@ static void all_get_the_same_table_whatever_breaks_and_whoever_knocks(void **sta
             for (uint32_t r = 0; r < nranks; r++)
                 check_table(s, &s->members[r].machine, nranks);
         } else {
-            for (uint32_t r = 0; r < nranks; r++)   /* the table itself may be lost on its way; then the rank knows of none */
+            for (uint32_t r = 0; r < nranks; r++)   /* the table may be lost; then the rank has
+                                                       none */
                 if (s->members[r].machine.state == TT_RDV_HAVE_TABLE)
                     check_table(s, &s->members[r].machine, nranks);
             assert_int_equal(s->server.state, TT_RDV_COMPLETE);
@@ -395,7 +400,7 @@ static void all_get_the_same_table_whatever_breaks_and_whoever_knocks(void **sta
     }
 }
 
-/* "k of n ranks came", with the ranks that did not in a list that we make here in another way. */
+/* Checks "k of n ranks came", with the list of missing ranks, computed independently. */
 static void expect_sentence(uint32_t nranks, const bool *gone, const char *sentence)
 {
     char expected[300], list[256] = "";
@@ -420,7 +425,7 @@ static void expect_sentence(uint32_t nranks, const bool *gone, const char *sente
     assert_non_null(strstr(sentence, expected));
 }
 
-static void at_the_deadline_all_who_came_hear_how_many_and_who_is_missing(void **state)
+static void deadline_reports_all_missing_ranks(void **state)
 {
     int heard = 0;
 
@@ -442,11 +447,11 @@ static void at_the_deadline_all_who_came_hear_how_many_and_who_is_missing(void *
             if (never)
                 continue;
             m = add_member(s, r, nranks, "token", tt_prng_below(&s->w.prng, TT_SECOND));
-            if (gone[r])    /* comes, or is on the way, and dies before all could have come */
+            if (gone[r])    /* comes, or is connecting, and dies before all could have come */
                 world_plan(&s->w, tt_prng_below(&s->w.prng, TT_SECOND), DIE, m, 0, NULL, 0);
         }
         add_strangers(s, 10);
-        /* If all happened to be there before one died, there is a table, and that is right. */
+        /* If all had connected before one died, there is a table, which is correct. */
         run(s);
         for (int i = 0; i < s->nmembers; i++) {
             const struct member *m = &s->members[i];
@@ -464,7 +469,7 @@ static void at_the_deadline_all_who_came_hear_how_many_and_who_is_missing(void *
     assert_true(heard > 0);
 }
 
-static void a_second_process_with_the_same_rank_is_refused_and_the_job_goes_on(void **state)
+static void duplicate_rank_is_refused(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; (seed = next_seed(seed, 100));) {
@@ -475,7 +480,8 @@ static void a_second_process_with_the_same_rank_is_refused_and_the_job_goes_on(v
 
         print_message("seed %llu\n", (unsigned long long)seed);
         add_member(s, twice, nranks, "token", tt_prng_below(&s->w.prng, TT_SECOND));
-        for (uint32_t r = 0; r < nranks; r++)   /* the last rank waits until both have surely come */
+        for (uint32_t r = 0; r < nranks; r++)   /* the last rank waits until both have certainly
+                                                   connected */
             add_member(s, r, nranks, "token",
                        r == (twice + 1) % nranks ? 2 * TT_SECOND : tt_prng_below(&s->w.prng, TT_SECOND));
         run(s);
@@ -495,7 +501,7 @@ static void a_second_process_with_the_same_rank_is_refused_and_the_job_goes_on(v
     }
 }
 
-static void a_wrong_token_or_number_of_ranks_is_refused_and_the_job_goes_on(void **state)
+static void wrong_token_or_size_is_refused(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; (seed = next_seed(seed, 100));) {
@@ -524,7 +530,7 @@ static bool is_odd_or_above_20(const void *context, uint32_t rank)
     return rank % 2 == 1 || rank > 20;
 }
 
-static void a_list_of_ranks_has_ranges_and_an_end(void **state)
+static void rank_list_has_ranges_and_end(void **state)
 {
     char list[160];
 
@@ -542,11 +548,11 @@ static void a_list_of_ranks_has_ranges_and_an_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_get_the_same_table_whatever_breaks_and_whoever_knocks),
-        cmocka_unit_test(at_the_deadline_all_who_came_hear_how_many_and_who_is_missing),
-        cmocka_unit_test(a_second_process_with_the_same_rank_is_refused_and_the_job_goes_on),
-        cmocka_unit_test(a_wrong_token_or_number_of_ranks_is_refused_and_the_job_goes_on),
-        cmocka_unit_test(a_list_of_ranks_has_ranges_and_an_end),
+        cmocka_unit_test(all_get_one_table_despite_faults),
+        cmocka_unit_test(deadline_reports_all_missing_ranks),
+        cmocka_unit_test(duplicate_rank_is_refused),
+        cmocka_unit_test(wrong_token_or_size_is_refused),
+        cmocka_unit_test(rank_list_has_ranges_and_end),
     };
 
     tt_log_set(TT_LOG_NONE);

@@ -1,4 +1,4 @@
-/* Which rank stands for a host, found by ranks that come one after the other and all at once. */
+/* The representative rank of a host, found by ranks that start in sequence and concurrently. */
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static void ranks_fini(struct rank *ranks)
         tt_samehost_fini(&ranks[i].found);
 }
 
-static void the_first_rank_of_a_host_stands_for_it(void **state)
+static void first_rank_represents_the_host(void **state)
 {
     uint8_t gathering[TT_NONCE_BYTES];
     struct rank ranks[NRANKS];
@@ -62,7 +62,7 @@ static void the_first_rank_of_a_host_stands_for_it(void **state)
     tt_samehost_fini(&ranks[2].found);
 }
 
-static void ranks_that_come_at_once_agree(void **state)
+static void concurrent_ranks_agree(void **state)
 {
     (void)state;
     for (int round = 0; round < 50; round++) {
@@ -81,7 +81,7 @@ static void ranks_that_come_at_once_agree(void **state)
     }
 }
 
-static void another_start_up_or_token_has_a_host_of_its_own(void **state)
+static void other_jobs_have_separate_hosts(void **state)
 {
     uint8_t gathering[TT_NONCE_BYTES];
     struct rank ranks[NRANKS];
@@ -97,8 +97,8 @@ static void another_start_up_or_token_has_a_host_of_its_own(void **state)
     tt_samehost_fini(&ranks[1].found);
 }
 
-/* A rank that has one descriptor left binds the first name, and cannot bind its own. */
-static void a_rank_that_cannot_be_found_leaves_the_host_to_others(void **state)
+/* A rank with one free descriptor binds the first name, and cannot bind its own. */
+static void unfindable_rank_yields_the_role(void **state)
 {
     uint8_t gathering[TT_NONCE_BYTES];
     struct rank ranks[NRANKS];
@@ -158,10 +158,10 @@ static void another_network_namespace_is_another_host(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_rank_of_a_host_stands_for_it),
-        cmocka_unit_test(ranks_that_come_at_once_agree),
-        cmocka_unit_test(another_start_up_or_token_has_a_host_of_its_own),
-        cmocka_unit_test(a_rank_that_cannot_be_found_leaves_the_host_to_others),
+        cmocka_unit_test(first_rank_represents_the_host),
+        cmocka_unit_test(concurrent_ranks_agree),
+        cmocka_unit_test(other_jobs_have_separate_hosts),
+        cmocka_unit_test(unfindable_rank_yields_the_role),
         cmocka_unit_test(another_network_namespace_is_another_host),
     };
 

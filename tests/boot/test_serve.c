@@ -1,4 +1,5 @@
-/* The rendezvous server's sockets, with the time that a test gives it: strangers who are slow, or vanish, or are too many, and ranks who want in. */
+/* The sockets of the rendezvous server, with simulated time: unauthenticated peers that are slow,
+ * vanish, or are too many, and ranks that join. */
 #include <errno.h>
 #include <poll.h>
 #include <netinet/tcp.h>
@@ -13,8 +14,8 @@
 #include "support/unit.h"
 
 #define NRANKS 2
-#define STRANGER_S 10           /* how long a stranger may stay */
-#define STRANGERS 1024          /* how many may be there; then the oldest goes */
+#define STRANGER_S 10           /* maximum duration of an unauthenticated connection */
+#define STRANGERS 1024          /* maximum number; then the oldest is dropped */
 #define TOO_MANY 40
 #define PATIENCE_MS 60000
 
@@ -46,8 +47,9 @@ static int dial(void)
     return fd;
 }
 
-/* Reads up to bytes that are there, or waits for the first while the server works. 0: the server has hung up. */
-static size_t hear(int fd, uint8_t *in, size_t bytes)
+/* Reads up to `bytes` available bytes, or waits for the first one while the server runs. 0: the
+ * server has closed the connection. */
+static size_t receive(int fd, uint8_t *in, size_t bytes)
 {
     const uint64_t end_ns = tt_now_ns() + PATIENCE_MS * TT_MS;
 
@@ -63,13 +65,13 @@ static size_t hear(int fd, uint8_t *in, size_t bytes)
     }
 }
 
-/* A stranger who is there: the server has greeted him. */
-static int stranger(void)
+/* Opens an unauthenticated connection, after the server's greeting. */
+static int open_unauthenticated(void)
 {
     uint8_t challenge[256];
     const int fd = dial();
 
-    assert_true(hear(fd, challenge, sizeof challenge) > 0);
+    assert_true(receive(fd, challenge, sizeof challenge) > 0);
     return fd;
 }
 
@@ -84,7 +86,7 @@ static bool is_thrown_out(int fd)
 {
     uint8_t byte;
 
-    return hear(fd, &byte, 1) == 0;
+    return receive(fd, &byte, 1) == 0;
 }
 
 /* ---- ranks ---- */
@@ -103,7 +105,7 @@ static void on_act(void *context, const struct tt_rdv_act *act)
     assert_int_equal(send(r->fd, act->data, act->bytes, MSG_NOSIGNAL), act->bytes);
 }
 
-/* Until the rank's machine is in this state. */
+/* Runs until the rank's state machine is in this state. */
 static void rank_until(struct rank *r, enum tt_rdv_member_state state)
 {
     struct tt_rdv_event ev = { .kind = TT_RDV_EV_FRAME };
@@ -111,7 +113,7 @@ static void rank_until(struct rank *r, enum tt_rdv_member_state state)
     while (r->machine.state != state) {
         size_t room;
         uint8_t *at = tt_framer_space(&r->in, &room);
-        const size_t n = hear(r->fd, at, room);
+        const size_t n = receive(r->fd, at, room);
 
         assert_true(n > 0);
         tt_framer_added(&r->in, n);
@@ -121,7 +123,7 @@ static void rank_until(struct rank *r, enum tt_rdv_member_state state)
     }
 }
 
-/* Says hello; the server has it. */
+/* Sends a hello, which the server has received. */
 static void rank_enter(struct rank *r, uint32_t rank)
 {
     const uint32_t before = tt_serve_ncame(hall.serve);
@@ -142,7 +144,7 @@ static void rank_enter(struct rank *r, uint32_t rank)
     }
 }
 
-/* Both have the table. Then nobody is left, stranger or not, and the server is done. */
+/* Both have the table. Then no connection remains, and the server is done. */
 static void ranks_end(struct rank ranks[NRANKS])
 {
     const uint64_t end_ns = tt_now_ns() + PATIENCE_MS * TT_MS;
@@ -162,7 +164,7 @@ static void ranks_end(struct rank ranks[NRANKS])
 
 /* ---- tests ---- */
 
-static void who_does_not_prove_the_token_goes_in_time_however_busily_he_talks(void **state)
+static void unauthenticated_peer_times_out_despite_traffic(void **state)
 {
     static const uint8_t hello[] = { 'T', 't', TT_RDV_HELLO, 0, 200, 0, 0, 0 };
     struct rank ranks[NRANKS];
@@ -171,23 +173,23 @@ static void who_does_not_prove_the_token_goes_in_time_however_busily_he_talks(vo
     (void)state;
     hall_open();
     rank_enter(&ranks[0], 0);
-    silent = stranger();
-    slow = stranger();
-    half = stranger();
+    silent = open_unauthenticated();
+    slow = open_unauthenticated();
+    half = open_unauthenticated();
     assert_int_equal(shutdown(half, SHUT_WR), 0);
-    assert_true(is_thrown_out(half));       /* he will never say more */
-    for (uint32_t s = 0; s < STRANGER_S; s++) {     /* a byte of a hello each second */
+    assert_true(is_thrown_out(half));       /* it sends nothing more */
+    for (uint32_t s = 0; s < STRANGER_S; s++) {     /* one byte of a hello per second */
         assert_int_equal(send(slow, s < sizeof hello ? &hello[s] : hello, 1, MSG_NOSIGNAL), 1);
         tt_serve_step(hall.serve, hall.now_ns);
         assert_true(is_in(silent) && is_in(slow));
         hall.now_ns += TT_SECOND;
         if (s == STRANGER_S / 2)
-            later = stranger();
+            later = open_unauthenticated();
     }
     tt_serve_step(hall.serve, hall.now_ns);
     assert_true(is_thrown_out(silent) && is_thrown_out(slow));
     assert_true(is_in(later));
-    hall.now_ns += 100 * TT_SECOND;     /* who has proven it may wait for as long as it takes */
+    hall.now_ns += 100 * TT_SECOND;     /* an authenticated rank may wait for any time */
     tt_serve_step(hall.serve, hall.now_ns);
     assert_true(is_thrown_out(later) && is_in(ranks[0].fd));
     rank_enter(&ranks[1], 1);
@@ -198,7 +200,8 @@ static void who_does_not_prove_the_token_goes_in_time_however_busily_he_talks(vo
     close(later);
 }
 
-/* One end of a connection ceases to be and does not tell, as when its host loses power. Where that may not be done, he is silent. */
+/* One end of a connection vanishes without notification, like a host that loses power. If that is
+ * not permitted, it is silent instead. */
 static int vanish(int fd)
 {
     const int on = 1;
@@ -209,7 +212,7 @@ static int vanish(int fd)
     return -1;
 }
 
-static void half_open_connections_keep_nobody_waiting(void **state)
+static void half_open_connections_do_not_block(void **state)
 {
     struct rank ranks[NRANKS];
     int gone[20];
@@ -217,7 +220,7 @@ static void half_open_connections_keep_nobody_waiting(void **state)
     (void)state;
     hall_open();
     for (uint32_t i = 0; i < 20; i++)
-        gone[i] = vanish(stranger());
+        gone[i] = vanish(open_unauthenticated());
     rank_enter(&ranks[0], 0);
     rank_enter(&ranks[1], 1);
     ranks_end(ranks);
@@ -226,7 +229,7 @@ static void half_open_connections_keep_nobody_waiting(void **state)
             close(gone[i]);
 }
 
-static void of_too_many_strangers_the_oldest_go_and_the_ranks_still_get_in(void **state)
+static void oldest_strangers_make_space(void **state)
 {
     struct rlimit before, more;
     struct rank ranks[NRANKS];
@@ -243,19 +246,20 @@ static void of_too_many_strangers_the_oldest_go_and_the_ranks_still_get_in(void 
     hall_open();
     rank_enter(&ranks[0], 0);
     for (uint32_t i = 0; i < STRANGERS + TOO_MANY; i++)
-        fds[i] = stranger();
+        fds[i] = open_unauthenticated();
     for (uint32_t i = 0; i < STRANGERS + TOO_MANY; i++)
         assert_true(i < TOO_MANY ? is_thrown_out(fds[i]) : is_in(fds[i]));
     assert_true(is_in(ranks[0].fd));
     rank_enter(&ranks[1], 1);
-    assert_true(is_thrown_out(fds[TOO_MANY]));      /* he made room for the rank, who was a stranger at first, too */
+    assert_true(is_thrown_out(fds[TOO_MANY]));      /* dropped to admit the rank, which was
+                                                       unauthenticated at first, too */
     ranks_end(ranks);
     for (uint32_t i = 0; i < STRANGERS + TOO_MANY; i++)
         close(fds[i]);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
-static void who_serves_has_its_own_challenge_at_once(void **state)
+static void server_sends_its_challenge_first(void **state)
 {
     struct pollfd p = { .events = POLLIN };
 
@@ -272,10 +276,10 @@ static void who_serves_has_its_own_challenge_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_serves_has_its_own_challenge_at_once),
-        cmocka_unit_test(who_does_not_prove_the_token_goes_in_time_however_busily_he_talks),
-        cmocka_unit_test(half_open_connections_keep_nobody_waiting),
-        cmocka_unit_test(of_too_many_strangers_the_oldest_go_and_the_ranks_still_get_in),
+        cmocka_unit_test(server_sends_its_challenge_first),
+        cmocka_unit_test(unauthenticated_peer_times_out_despite_traffic),
+        cmocka_unit_test(half_open_connections_do_not_block),
+        cmocka_unit_test(oldest_strangers_make_space),
     };
 
     tt_log_set(TT_LOG_NONE);

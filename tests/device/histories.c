@@ -6,17 +6,17 @@
 #include "base/clock.h"
 #include "net.h"
 
-#define MESSAGES 48             /* of a history; each has a place and a signal of its own */
-#define TILES 4                 /* puts of a message, at most */
+#define MESSAGES 48             /* per history; each has a separate offset and signal */
+#define TILES 4                 /* maximum number of puts per message */
 #define TILE_BYTES 64
-#define SIGNALS 8192            /* offset of the words */
+#define SIGNALS 8192            /* offset of the signal words */
 #define TURNS_MAX 200000
 
-/* A message: some puts to one peer, and a signal that says which of them it is behind. */
+/* A message: some puts to one peer, and a signal with the puts that precede it. */
 struct message {
-    uint32_t peer, tiles, first;    /* the signal vouches for tiles from `first` on */
+    uint32_t peer, tiles, first;    /* the signal follows the tiles from `first` on */
     uint32_t bytes[TILES];
-    uint64_t ticket;                /* of a flush behind it */
+    uint64_t ticket;                /* of a later flush */
     bool flushes, freed, raised;
     uint8_t *src[TILES];
 };
@@ -28,7 +28,7 @@ struct history {
     char *why;
     size_t why_bytes;
     bool wrong;
-    uint32_t stopped, stopped_for;  /* a rank takes nothing for so many turns */
+    uint32_t stopped, stopped_for;  /* rank that accepts nothing for this number of turns */
 };
 
 static uint64_t place_of(uint32_t m, uint32_t tile) { return (m * TILES + tile) * 32ull; }
@@ -68,7 +68,7 @@ static void raised(void *arg, uint32_t peer, uint64_t word)
     look_at(h, m);
 }
 
-/* Now and then one rank takes nothing for a while. */
+/* From time to time one rank accepts nothing for a while. */
 static void stop_and_go(struct history *h)
 {
     struct net *net = h->b->net;
@@ -82,7 +82,7 @@ static void stop_and_go(struct history *h)
     net->peers[h->stopped].takes = (uint32_t)tt_prng_below(&net->prng, 3);
 }
 
-/* A few things happen; sources that were flushed are somebody else's from then on. */
+/* Advances the network; flushed sources may be reused from then on. */
 static void turn(struct history *h)
 {
     stop_and_go(h);
@@ -102,7 +102,7 @@ static void turn(struct history *h)
     }
 }
 
-/* Until n triggers have room, and as many commands for the peer. */
+/* Waits until there is space for n triggers, and for as many commands to the peer. */
 static bool room(struct history *h, uint32_t peer, uint32_t n)
 {
     for (uint32_t i = 0; i < TURNS_MAX && !h->wrong; i++) {
@@ -127,7 +127,8 @@ static void put_tile(struct history *h, uint32_t m, uint32_t t, const tutti_devi
         tutti_device_put(v, e->peer, place_of(m, t), e->src[t], e->bytes[t]);
 }
 
-/* One message, in one of three ways: puts, a fence, and a signal; puts of which the last has a signal; a group of blocks with a tile each. */
+/* Sends one message in one of three ways: puts, a fence, and a signal; puts, the last of which has
+ * a signal; or a group of blocks with one tile each. */
 static void send(struct history *h, uint32_t m)
 {
     struct message *e = &h->messages[m];
@@ -140,7 +141,8 @@ static void send(struct history *h, uint32_t m)
     const tutti_device_view *v = &h->b->view;
     const uint32_t group = e->peer;
 
-    if (way == 2) {             /* each tile is a signal of its own where modes do not decouple: one tile then */
+    if (way == 2) {             /* in modes without decoupling, each tile has its own signal:
+                                   then only one tile */
         e->tiles = v->mode == TUTTI_DEVICE_FULL || v->mode == TUTTI_DEVICE_DECOUPLED ? e->tiles : 1;
         for (uint32_t t = 0; t < e->tiles && room(h, e->peer, 3); t++) {
             tutti_device_group_put(v, place_of(m, t), e->src[t], e->bytes[t], &s);
@@ -174,7 +176,7 @@ static void draw(struct history *h, uint32_t m)
     }
 }
 
-/* Everything has come, whole; and nothing else. */
+/* Checks that all data has arrived completely, and nothing else. */
 static void check_end(struct history *h)
 {
     for (uint32_t m = 0; m < MESSAGES; m++) {
@@ -221,8 +223,8 @@ bool history_play(uint64_t seed, tutti_device_mode mode, char *why, size_t why_b
         h.nmessages = m + 1;
         send(&h, m);
         if (!h.wrong && tt_prng_below(&net->prng, 3) == 0 && room(&h, TUTTI_DEVICE_ALL, 1)) {
-            h.messages[m].ticket = bench_ask(h.b, TUTTI_TRIGGER_FLUSH,
-                                             tt_prng_below(&net->prng, 4) ? h.messages[m].peer : TUTTI_DEVICE_ALL);
+            h.messages[m].ticket = bench_post_question(
+                h.b, TUTTI_TRIGGER_FLUSH, tt_prng_below(&net->prng, 4) ? h.messages[m].peer : TUTTI_DEVICE_ALL);
             h.messages[m].flushes = true;
         }
         for (uint64_t i = tt_prng_below(&net->prng, 12); i > 0; i--)
@@ -284,7 +286,8 @@ bool history_delayed(tutti_device_mode mode, char *why, size_t why_bytes)
 #define PENDING 24u
 #define ROUNDS 200u
 
-/* Whether a block that pushes now would come back: the proxy has taken what was written, once. */
+/* Returns whether a block that pushes now would return: the proxy has taken everything written
+ * before. */
 static bool may_push(const struct bench *b, uint32_t peer, uint32_t n)
 {
     return b->status == TUTTI_OK && b->taken <= b->reserved && bench_has_room(b, peer, n);
@@ -314,7 +317,7 @@ bool history_stopped(tutti_device_mode mode, char *why, size_t why_bytes)
         few_turns(b, 2);
     }
     for (uint32_t i = 0; i < 2 && may_push(b, TUTTI_DEVICE_ALL, 1); i++)
-        bench_ask(b, i ? TUTTI_TRIGGER_FLUSH : TUTTI_TRIGGER_QUIET, i ? TUTTI_DEVICE_ALL : 1);
+        bench_post_question(b, i ? TUTTI_TRIGGER_FLUSH : TUTTI_TRIGGER_QUIET, i ? TUTTI_DEVICE_ALL : 1);
     for (uint32_t i = 0; i < ROUNDS; i++, signalled++) {
         for (uint32_t k = 0; k < 1000 && !may_push(b, 2 + i % 2, 3); k++)
             few_turns(b, 1);
@@ -323,7 +326,7 @@ bool history_stopped(tutti_device_mode mode, char *why, size_t why_bytes)
         tutti_device_put_signal(v, 2 + i % 2, 0, bytes, sizeof bytes, TUTTI_SIGNAL_ADD, SIGNALS, 1);
         few_turns(b, 2);
     }
-    asked = signalled == ROUNDS ? bench_ask(b, TUTTI_TRIGGER_QUIET, 2) : 0;
+    asked = signalled == ROUNDS ? bench_post_question(b, TUTTI_TRIGGER_QUIET, 2) : 0;
     few_turns(b, 4000);
     right = queued == PENDING / 2 && net_word(b->net, 1, SIGNALS) == 0 && signalled == ROUNDS &&
             net_word(b->net, 2, SIGNALS) + net_word(b->net, 3, SIGNALS) == ROUNDS && bench_is_answered(b, asked);

@@ -78,7 +78,8 @@ static void raise_signal(struct net *n, uint32_t peer, const struct net_item *it
         n->raised(n->arg, peer, it->c.word);
 }
 
-/* Its source is read, then its bytes land, then its signal is raised: each at a time of its own. */
+/* Its source is read, then its bytes arrive, then its signal is raised: each at a separate random
+ * time. */
 static void advance(struct net *n, uint32_t peer, uint32_t i)
 {
     struct net_peer *p = &n->peers[peer];
@@ -109,7 +110,7 @@ void net_turn(struct net *n)
 
             advance(n, peer, nitems - 1 - (uint32_t)tt_prng_below(&n->prng, among));
         }
-        if (nitems > 0)         /* so that what is old is not left for ever */
+        if (nitems > 0)         /* so that old items are eventually processed */
             advance(n, peer, (uint32_t)tt_prng_below(&n->prng, nitems));
     }
 }
@@ -226,7 +227,7 @@ bool bench_has_room(const struct bench *b, uint32_t peer, uint32_t n)
     return b->reserved - b->taken + n <= b->view.fifo_slots;
 }
 
-uint64_t bench_ask(struct bench *b, uint32_t what, uint32_t peer)
+uint64_t bench_post_question(struct bench *b, uint32_t what, uint32_t peer)
 {
     const uint64_t word =
         (what == TUTTI_TRIGGER_FLUSH) * (NET_RANKS + 1) + (peer == TUTTI_DEVICE_ALL ? NET_RANKS : peer);

@@ -1,5 +1,5 @@
-/* A network for proxies: what it is given lands at a random time, in any order, unless a signal says that it goes behind what was before. Sources are read
- * late. Everything follows from the seed. */
+/* A network for proxies: posted items arrive at a random time, in any order, unless a signal is
+ * ordered after earlier ones. Sources are read late. Everything is determined by the seed. */
 #ifndef TESTS_DEVICE_NET_H
 #define TESTS_DEVICE_NET_H
 
@@ -7,53 +7,53 @@
 #include "device/proxy.h"
 
 #define NET_RANKS 4             /* rank 0 puts */
-#define NET_BYTES 16384         /* of each rank's part */
-#define NET_ITEMS 4096          /* under way to a peer, ever */
+#define NET_BYTES 16384         /* size of each rank's part */
+#define NET_ITEMS 4096          /* maximum in total per peer */
 
 struct net_item {
     struct tt_command c;
     bool ordered, sent, landed, raised;
     uint64_t *done;
-    uint8_t copy[64];           /* of its bytes, once sent */
+    uint8_t copy[64];           /* of its bytes, when sent */
 };
 
 struct net_peer {
     uint8_t mem[NET_BYTES];
     struct net_item items[NET_ITEMS];
     uint32_t nitems;
-    uint32_t takes;             /* it takes so many more; UINT32_MAX: any number */
-    bool stopped;               /* nothing lands */
-    bool deaf;                  /* there is no room for wakes */
+    uint32_t takes;             /* number of further accepted items; UINT32_MAX: unlimited */
+    bool stopped;               /* nothing arrives */
+    bool deaf;                  /* there is no space for wakes */
     uint32_t wakes;
 };
 
 struct net {
     struct tt_prng prng;
     struct net_peer peers[NET_RANKS];
-    bool choosy;                /* has no room now and then */
-    uint32_t wrong;             /* puts of more bytes than it carries */
-    /* A signal is there: its word of mem has the value. */
+    bool choosy;                /* sometimes has no space */
+    uint32_t wrong;             /* number of puts larger than supported */
+    /* Called when a signal is raised: its word of mem has the value. */
     void (*raised)(void *arg, uint32_t peer, uint64_t word);
     void *arg;
 };
 
-/* Sizes: puts of at most 64 bytes. */
+/* Supports puts of at most 64 bytes. */
 struct net *net_create(uint64_t seed);
 struct tt_proxy_sink net_sink(struct net *n);
-/* A few things happen. */
+/* Processes some items. */
 void net_turn(struct net *n);
-/* Everything of peers that are not stopped has landed. */
+/* Returns whether all data of peers that are not stopped has arrived. */
 bool net_is_empty(const struct net *n);
 uint64_t net_word(const struct net *n, uint32_t peer, uint64_t offset);
 
-/* ---- a device without a window, whose proxy puts into a net ---- */
+/* ---- a device without a window, whose proxy puts to a net ---- */
 
 struct bench {
     struct net *net;
     tutti_device_view view;
     struct tt_proxy proxy;
     uint64_t now_ns;
-    /* what the view shows */
+    /* memory referenced by the view */
     tutti_device_trigger *fifo;
     uint64_t reserved, taken_seen, taken, full_waits, room_waits, status, clock_ms, pulse;
     uint64_t tickets[2 * (NET_RANKS + 1)], answers[2 * (NET_RANKS + 1)];
@@ -64,16 +64,18 @@ struct bench {
     uint8_t words[NET_RANKS], *direct[NET_RANKS];
 };
 
-/* `pending` commands per peer; 0: as by default. Asserts that it works. Ends with bench_destroy. */
+/* `pending` commands per peer; 0: default. Asserts success. Undone by bench_destroy. */
 struct bench *bench_create(uint64_t seed, tutti_device_mode mode, uint32_t slots, uint32_t pending,
                            uint64_t timeout_ns);
 void bench_destroy(struct bench *b);
-/* Takes what is in the FIFO, and steps once; what came of it. */
+/* Processes the FIFO, and makes one step. Returns its status. */
 tutti_status bench_turn(struct bench *b);
-/* Whether n triggers fit into the FIFO, and n commands for the peer may enter (TUTTI_DEVICE_ALL: none will). */
+/* Returns whether n triggers fit into the FIFO, and n commands for the peer may enter
+ * (TUTTI_DEVICE_ALL: none will). */
 bool bench_has_room(const struct bench *b, uint32_t peer, uint32_t n);
-/* Asks without waiting; whether that ticket is answered. */
-uint64_t bench_ask(struct bench *b, uint32_t what, uint32_t peer);
+/* Posts a question without waiting; returns its ticket. The second one returns whether it is
+ * answered. */
+uint64_t bench_post_question(struct bench *b, uint32_t what, uint32_t peer);
 bool bench_is_answered(const struct bench *b, uint64_t ticket);
 
 #endif

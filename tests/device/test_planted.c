@@ -1,4 +1,5 @@
-/* Histories that find nothing may be blind. So mistakes are put into the proxy, one at a time, and they must find each. */
+/* Random histories without findings may be ineffective. Therefore defects are planted in the proxy,
+ * one at a time, and the histories must find each. */
 #include "support/unit.h"
 
 #include "device/planted.h"

@@ -1,4 +1,5 @@
-/* The proxy over a random network: order, marks and drains, tickets, room, laps, and many blocks at once. */
+/* The proxy over a random network: order, marks and drains, tickets, space, wraps, and many
+ * concurrent blocks. */
 #include "support/unit.h"
 
 #include <pthread.h>
@@ -12,7 +13,7 @@
 
 #define HISTORIES 400
 
-static void no_signal_passes_its_bytes_in_any_mode(void **state)
+static void no_signal_precedes_its_bytes(void **state)
 {
     char why[300];
 
@@ -24,7 +25,7 @@ static void no_signal_passes_its_bytes_in_any_mode(void **state)
                          why);
 }
 
-static void a_fence_of_one_rank_lets_no_other_wait(void **state)
+static void fence_does_not_delay_other_ranks(void **state)
 {
     char why[300];
 
@@ -33,7 +34,7 @@ static void a_fence_of_one_rank_lets_no_other_wait(void **state)
         fail_msg("%s", why);
 }
 
-/* What a group of n tiles to each of two ranks costs. */
+/* Counts the operations for a group of n tiles to each of two ranks. */
 static void count_group(tutti_device_mode mode, uint32_t n, uint64_t *drains, uint64_t *fences)
 {
     static const uint8_t tile[16] = { 1 };
@@ -61,7 +62,7 @@ static void count_group(tutti_device_mode mode, uint32_t n, uint64_t *drains, ui
     bench_destroy(b);
 }
 
-static void modes_drain_and_mark_as_often_as_they_say(void **state)
+static void drains_and_marks_match_the_mode(void **state)
 {
     const uint32_t n = 20;
     uint64_t drains, fences;
@@ -77,7 +78,8 @@ static void modes_drain_and_mark_as_often_as_they_say(void **state)
     assert_true(drains == 0 && fences == 2);
 }
 
-/* A quiet is answered when everything is there, a flush when sources may go; of all ranks, when of each. */
+/* A quiet is answered when all data has arrived, a flush when sources may be reused; for all ranks,
+ * when this holds for each. */
 static void questions_are_answered_in_time(void **state)
 {
     (void)state;
@@ -87,13 +89,13 @@ static void questions_are_answered_in_time(void **state)
         const uint32_t of = seed % 3 ? 1 + (uint32_t)(seed % 2) : TUTTI_DEVICE_ALL;
         uint64_t ticket, empty;
 
-        empty = bench_ask(b, TUTTI_TRIGGER_QUIET, TUTTI_DEVICE_ALL);
+        empty = bench_post_question(b, TUTTI_TRIGGER_QUIET, TUTTI_DEVICE_ALL);
         bench_turn(b);
-        assert_true(bench_is_answered(b, empty));       /* nothing was put */
+        assert_true(bench_is_answered(b, empty));       /* there were no puts */
         for (uint32_t i = 0; i < 10; i++)
             for (uint32_t peer = 1; peer <= 2; peer++)
                 tutti_device_put(&b->view, peer, 8 * i, bytes, sizeof bytes);
-        ticket = bench_ask(b, seed % 2 ? TUTTI_TRIGGER_QUIET : TUTTI_TRIGGER_FLUSH, of);
+        ticket = bench_post_question(b, seed % 2 ? TUTTI_TRIGGER_QUIET : TUTTI_TRIGGER_FLUSH, of);
         for (uint32_t i = 0; i < 100000 && !bench_is_answered(b, ticket); i++) {
             bench_turn(b);
             net_turn(b->net);
@@ -129,8 +131,9 @@ static void *send_beyond_the_bound(void *arg)
     return NULL;
 }
 
-/* Of 12 commands 4 enter; the block waits outside of the FIFO, and goes on with the rank, or when the device ends. */
-static void block_waits_for_room_outside_of_the_fifo(void **state)
+/* Of 12 commands 4 enter; the block waits outside the FIFO, and continues with the rank, or when
+ * the device ends. */
+static void full_peer_blocks_outside_the_fifo(void **state)
 {
     (void)state;
     for (uint32_t ends = 0; ends < 2; ends++) {
@@ -162,8 +165,8 @@ static void block_waits_for_room_outside_of_the_fifo(void **state)
     }
 }
 
-/* A wake that finds no room is queued once, however many blocks ask for one. */
-static void wakes_of_a_stopped_rank_do_not_gather(void **state)
+/* A wake without space is queued once, however many blocks request one. */
+static void wakes_of_stopped_rank_are_merged(void **state)
 {
     struct bench *b = bench_create(4, TUTTI_DEVICE_FULL, 8, 4, TT_NEVER);
 
@@ -181,7 +184,7 @@ static void wakes_of_a_stopped_rank_do_not_gather(void **state)
     bench_destroy(b);
 }
 
-static void a_peer_that_takes_nothing_for_too_long_ends_the_device(void **state)
+static void blocked_peer_ends_the_device(void **state)
 {
     static const uint8_t bytes[4] = { 1, 2, 3, 4 };
 
@@ -196,7 +199,7 @@ static void a_peer_that_takes_nothing_for_too_long_ends_the_device(void **state)
         if (what == 0)
             b->net->peers[2].takes = 0;
         tutti_device_put_signal(&b->view, 2, 0, bytes, sizeof bytes, TUTTI_SIGNAL_SET, 8192, 1);
-        quiet = bench_ask(b, TUTTI_TRIGGER_QUIET, 2);
+        quiet = bench_post_question(b, TUTTI_TRIGGER_QUIET, 2);
         while (!st && turns++ < 1000)
             st = bench_turn(b);
         assert_int_equal(st, TUTTI_ERR_TIMEOUT);
@@ -204,16 +207,17 @@ static void a_peer_that_takes_nothing_for_too_long_ends_the_device(void **state)
         assert_non_null(strstr(tutti_last_error(), "rank 2"));
         assert_true(bench_is_answered(b, quiet) || !tt_proxy_is_idle(&b->proxy));
         bench_turn(b);
-        assert_true(bench_is_answered(b, quiet));       /* who waits is to look at the status */
+        assert_true(bench_is_answered(b, quiet));       /* the waiting block must check the
+                                                           status */
         assert_int_equal(tutti_device_put(&b->view, 1, 0, bytes, sizeof bytes), TUTTI_ERR_TIMEOUT);
-        later = bench_ask(b, TUTTI_TRIGGER_FLUSH, 1);
+        later = bench_post_question(b, TUTTI_TRIGGER_FLUSH, 1);
         bench_turn(b);
         assert_true(bench_is_answered(b, later) && b->taken == b->reserved);
         bench_destroy(b);
     }
 }
 
-static void a_trigger_that_is_none_ends_the_device(void **state)
+static void invalid_trigger_ends_the_device(void **state)
 {
     struct bench *b = bench_create(4, TUTTI_DEVICE_FULL, 64, 0, TT_NEVER);
 
@@ -229,8 +233,8 @@ static void a_trigger_that_is_none_ends_the_device(void **state)
     bench_destroy(b);
 }
 
-/* Signals that blocks store themselves: one trigger tells of many. */
-static void hosts_are_woken_once_for_many_signals(void **state)
+/* Signals stored by blocks themselves: one trigger announces many. */
+static void many_signals_cause_one_wake(void **state)
 {
     struct bench *b = bench_create(4, TUTTI_DEVICE_FULL, 8, 0, TT_NEVER);
 
@@ -259,7 +263,7 @@ struct producer {
     pthread_t thread;
 };
 
-/* Commands of one, two and three triggers; their values say whose they are, and which. */
+/* Commands of one, two and three triggers; their values contain the block and the index. */
 static void *produce(void *arg)
 {
     const struct producer *p = arg;
@@ -273,13 +277,14 @@ static void *produce(void *arg)
         else
             tutti_device_push_put(v, 1, 0, p, 0, i % 3 == 1 ? TUTTI_SIGNAL_NONE : TUTTI_SIGNAL_SET, p->number * 8ull,
                                   value);
-        if (i % 3 == 1)         /* the offset of a put says nothing of the block: its next signal does */
+        if (i % 3 == 1)         /* the offset of a put does not identify the block: its next
+                                   signal does */
             tutti_device_push(v, tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, TUTTI_SIGNAL_SET, 1, p->number), value);
     }
     return NULL;
 }
 
-/* What has come of each block. */
+/* Commands received from each block. */
 struct heard {
     uint32_t next[PRODUCERS];
     bool wrong;
@@ -316,13 +321,14 @@ static void sixty_four_blocks_fill_eight_slots(void **state)
         producers[i] = (struct producer){ .b = b, .number = i };
         assert_int_equal(pthread_create(&producers[i].thread, NULL, produce, &producers[i]), 0);
     }
-    while (!__atomic_load_n(&b->full_waits, __ATOMIC_RELAXED))      /* nobody has taken anything, and they have to wait */
+    /* nothing has been processed, and they must wait */
+    while (!__atomic_load_n(&b->full_waits, __ATOMIC_RELAXED))
         sched_yield();
     while (found < total && !b->status) {
         const uint64_t before = b->proxy.at;
 
         bench_turn(b);
-        assert_true(b->proxy.at - before <= 8);         /* never more than there can be */
+        assert_true(b->proxy.at - before <= 8);         /* never more than the FIFO holds */
         found = b->proxy.at;
         if (b->proxy.at == before)
             sched_yield();
@@ -338,8 +344,8 @@ static void sixty_four_blocks_fill_eight_slots(void **state)
     bench_destroy(b);
 }
 
-/* Without a proxy a block fills the slots that there are, and not one more. */
-static void a_full_fifo_holds_a_block_up(void **state)
+/* Without a proxy a block fills the free slots, and not one more. */
+static void full_fifo_blocks_the_device_block(void **state)
 {
     struct bench *b = bench_create(1, TUTTI_DEVICE_FULL, 8, 0, TT_NEVER);
     struct producer p = { .b = b, .number = 5 };
@@ -355,7 +361,7 @@ static void a_full_fifo_holds_a_block_up(void **state)
         sched_yield();
     for (int i = 0; i < 8; i++) {
         head[i] = tutti_device_load_acquire(&b->fifo[i].head);
-        assert_int_equal(head[i] & 1, 1);               /* all of the first lap */
+        assert_int_equal(head[i] & 1, 1);               /* all of the first cycle */
     }
     for (int i = 0; i < 1000; i++)
         sched_yield();
@@ -372,18 +378,18 @@ static void a_full_fifo_holds_a_block_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_signal_passes_its_bytes_in_any_mode),
-        cmocka_unit_test(a_fence_of_one_rank_lets_no_other_wait),
-        cmocka_unit_test(modes_drain_and_mark_as_often_as_they_say),
+        cmocka_unit_test(no_signal_precedes_its_bytes),
+        cmocka_unit_test(fence_does_not_delay_other_ranks),
+        cmocka_unit_test(drains_and_marks_match_the_mode),
         cmocka_unit_test(questions_are_answered_in_time),
         cmocka_unit_test(stopped_rank_stops_only_its_senders),
-        cmocka_unit_test(block_waits_for_room_outside_of_the_fifo),
-        cmocka_unit_test(wakes_of_a_stopped_rank_do_not_gather),
-        cmocka_unit_test(a_peer_that_takes_nothing_for_too_long_ends_the_device),
-        cmocka_unit_test(a_trigger_that_is_none_ends_the_device),
-        cmocka_unit_test(hosts_are_woken_once_for_many_signals),
+        cmocka_unit_test(full_peer_blocks_outside_the_fifo),
+        cmocka_unit_test(wakes_of_stopped_rank_are_merged),
+        cmocka_unit_test(blocked_peer_ends_the_device),
+        cmocka_unit_test(invalid_trigger_ends_the_device),
+        cmocka_unit_test(many_signals_cause_one_wake),
         cmocka_unit_test(sixty_four_blocks_fill_eight_slots),
-        cmocka_unit_test(a_full_fifo_holds_a_block_up),
+        cmocka_unit_test(full_fifo_blocks_the_device_block),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

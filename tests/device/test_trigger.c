@@ -1,4 +1,4 @@
-/* Triggers: what blocks write is what the proxy reads, and nothing else is taken for a command. */
+/* Triggers: the proxy reads what blocks write, and accepts nothing else as a command. */
 #include "support/unit.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 
 #define SLOTS 8u
 
-/* A view of a FIFO alone. */
+/* A view with only a FIFO. */
 struct fifo {
     tutti_device_trigger slots[SLOTS];
     uint64_t reserved, taken, taken_seen, full_waits;
@@ -23,7 +23,7 @@ static void fifo_init(struct fifo *f)
     };
 }
 
-/* Reads what was pushed since the last time. */
+/* Reads what was pushed since the last call. */
 static enum tt_trigger_found read_back(struct fifo *f, struct tt_command *c)
 {
     struct tt_trigger_reader r = { 0 };
@@ -40,7 +40,7 @@ static enum tt_trigger_found read_back(struct fifo *f, struct tt_command *c)
     return found;
 }
 
-static void what_blocks_write_is_read_back(void **state)
+static void triggers_are_read_as_written(void **state)
 {
     struct tt_prng prng;
     struct tt_command c;
@@ -76,22 +76,27 @@ static void what_blocks_write_is_read_back(void **state)
     assert_int_equal(f.full_waits, 0);
 }
 
-static void what_is_no_trigger_is_told(void **state)
+static void invalid_triggers_are_reported(void **state)
 {
     static const struct {
         uint64_t head[3];
         int n;
     } bad[] = {
         { { 0 }, 1 },                                                                       /* nothing */
-        { { (uint64_t)TUTTI_TRIGGER_SOURCE << 1 }, 1 },                                     /* of no put */
-        { { (uint64_t)TUTTI_TRIGGER_SIGNAL << 1 }, 1 },                                     /* that does nothing */
-        { { (uint64_t)TUTTI_TRIGGER_SIGNAL << 1 | 3 << 4 }, 1 },                            /* no operation */
-        { { (uint64_t)TUTTI_TRIGGER_FENCE << 1 | 1 << 4 }, 1 },                             /* with one */
-        { { (uint64_t)TUTTI_TRIGGER_PUT << 1, (uint64_t)TUTTI_TRIGGER_PUT << 1 }, 2 },      /* without its source */
+        { { (uint64_t)TUTTI_TRIGGER_SOURCE << 1 }, 1 },                                     /* without a put */
+        { { (uint64_t)TUTTI_TRIGGER_SIGNAL << 1 }, 1 },                                     /* without effect */
+        /* no operation */
+        { { (uint64_t)TUTTI_TRIGGER_SIGNAL << 1 | 3 << 4 }, 1 },
+        /* with an operation */
+        { { (uint64_t)TUTTI_TRIGGER_FENCE << 1 | 1 << 4 }, 1 },
+        /* without its source */
+        { { (uint64_t)TUTTI_TRIGGER_PUT << 1, (uint64_t)TUTTI_TRIGGER_PUT << 1 }, 2 },
         { { (uint64_t)TUTTI_TRIGGER_PUT << 1 | 1 << 4, (uint64_t)TUTTI_TRIGGER_SOURCE << 1,
-            (uint64_t)TUTTI_TRIGGER_SIGNAL << 1 | 2 << 4 }, 3 },                            /* another operation */
+            /* another operation */
+            (uint64_t)TUTTI_TRIGGER_SIGNAL << 1 | 2 << 4 }, 3 },
         { { (uint64_t)TUTTI_TRIGGER_PUT << 1 | 1 << 4, (uint64_t)TUTTI_TRIGGER_SOURCE << 1,
-            (uint64_t)TUTTI_TRIGGER_SIGNAL << 1 | 1 << 4 | 1 << 6 }, 3 },                   /* another rank */
+            /* another rank */
+            (uint64_t)TUTTI_TRIGGER_SIGNAL << 1 | 1 << 4 | 1 << 6 }, 3 },
     };
     struct tt_command c;
 
@@ -149,8 +154,8 @@ static void commands_stay_in_the_window(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_blocks_write_is_read_back),
-        cmocka_unit_test(what_is_no_trigger_is_told),
+        cmocka_unit_test(triggers_are_read_as_written),
+        cmocka_unit_test(invalid_triggers_are_reported),
         cmocka_unit_test(commands_stay_in_the_window),
     };
 

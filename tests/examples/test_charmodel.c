@@ -1,12 +1,13 @@
-/* The gradients of the training examples' model are right: each is what the loss changes by, tried in double precision. */
+/* The gradients of the training examples' model are correct: each equals the finite difference of
+ * the loss, in double precision. */
 #define CHARMODEL_REAL double
-#include "../../examples/train/charmodel.c"     /* as the examples have it, but for its numbers */
+#include "../../examples/train/charmodel.c"     /* as in the examples, except for its number type */
 
 #include "support/unit.h"
 
 #define DELTA 1e-5
 
-/* Forty symbols in an order without much sense. */
+/* Creates a pseudo-random text of forty symbols. */
 static struct text some_text(uint8_t room[], size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -26,7 +27,7 @@ static double loss_with(real *param, size_t i, double change, const struct text 
     return loss;
 }
 
-static void every_gradient_is_what_the_loss_changes_by(void **state)
+static void gradients_match_finite_differences(void **state)
 {
     uint8_t room[500];
     const struct text t = some_text(room, sizeof room);
@@ -55,8 +56,8 @@ static void every_gradient_is_what_the_loss_changes_by(void **state)
     free(scratch);
 }
 
-/* So any number of workers see the same examples. */
-static void gradients_of_parts_of_a_batch_add_up(void **state)
+/* So any number of workers uses the same examples. */
+static void partial_gradients_sum_up(void **state)
 {
     uint8_t room[500];
     const struct text t = some_text(room, sizeof room);
@@ -81,7 +82,7 @@ static void gradients_of_parts_of_a_batch_add_up(void **state)
     free(parts);
 }
 
-static void the_first_loss_is_near_that_of_guessing_blindly(void **state)
+static void initial_loss_matches_guessing(void **state)
 {
     uint8_t room[500];
     const struct text t = some_text(room, sizeof room);
@@ -100,9 +101,9 @@ static void the_first_loss_is_near_that_of_guessing_blindly(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_gradient_is_what_the_loss_changes_by),
-        cmocka_unit_test(gradients_of_parts_of_a_batch_add_up),
-        cmocka_unit_test(the_first_loss_is_near_that_of_guessing_blindly),
+        cmocka_unit_test(gradients_match_finite_differences),
+        cmocka_unit_test(partial_gradients_sum_up),
+        cmocka_unit_test(initial_loss_matches_guessing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

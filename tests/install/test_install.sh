@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# What is installed can be used: the outside program builds against the shared and the static library, by pkg-config and by
-# find_package, and runs, also after the installed tree was moved. The libraries export tutti_* under a version and nothing else.
+# The installed files are usable: the outside program builds against the shared and the static
+# library, by pkg-config and by find_package, and runs, also after the installed tree was moved. The
+# libraries export only tutti_*, with versions.
 set -euo pipefail
 
 source_dir=${TUTTI_SOURCE_DIR:-$(cd "$(dirname "$0")/../.." && pwd)}
 build_dir=${TUTTI_BUILD_DIR:-$source_dir/build/release}
 cc=${CC:-cc}
-read -ra cflags <<<"${CFLAGS:-}"    # the sanitizers that the library was built with
+read -ra cflags <<<"${CFLAGS:-}"    # the sanitizers with which the library was built
 outside=$source_dir/tests/install/outside
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -17,7 +18,8 @@ fail()
     exit 1
 }
 
-# Runs a program, which must name the version and reduce, and must need libtutti.so if and only if it is said to be shared.
+# Runs a program, which must print the version and reduce, and must need libtutti.so exactly if it
+# is a shared build.
 check_program()
 {
     local program=$1 kind=$2
@@ -32,7 +34,7 @@ check_program()
 }
 
 cmake --install "$build_dir" --prefix "$work/first" >/dev/null
-mv "$work/first" "$work/prefix"     # nothing in it may remember where it was
+mv "$work/first" "$work/prefix"     # no file may contain its old location
 pc=$(find "$work/prefix" -name tutti.pc)
 libdir=$(dirname "$(dirname "$pc")")
 export PKG_CONFIG_PATH=$libdir/pkgconfig LD_LIBRARY_PATH=$libdir
@@ -41,7 +43,7 @@ read -ra see <<<"$(pkg-config --cflags tutti)"
 read -ra use <<<"$(pkg-config --cflags --libs tutti)"
 read -ra use_static <<<"$(pkg-config --cflags --static --libs tutti)"
 
-# The header stands alone, in C99 and, where a compiler is there, in C++.
+# The header is self-contained, in C99 and, if a compiler is available, in C++.
 "$cc" -std=c99 -Wall -Wextra -pedantic -Werror -fsyntax-only "${see[@]}" "$outside/outside.c"
 if c++ --version >/dev/null 2>&1; then
     echo '#include <tutti/tutti.h>' | c++ -std=c++11 -Wall -Wextra -Werror -fsyntax-only "${see[@]}" -x c++ -
@@ -58,8 +60,8 @@ cmake --build "$work/package" >/dev/null
 check_program "$work/package/with_shared" shared
 check_program "$work/package/with_static" static
 
-# A plug-in is built outside the tree, against the installed headers, and linked with nothing; the installed command loads it, and
-# checks every element that it brings. So does it the plan beside it.
+# A plug-in is built outside the tree, against the installed headers, without libraries. The
+# installed command loads it and checks every element; the same for the plan in its directory.
 plugin=$source_dir/examples/plugin
 "$cc" -std=c99 -Wall -Wextra -pedantic -Werror -shared -fPIC -o "$work/bothways.so" "$plugin/allgather_bothways.c" "${see[@]}"
 if c++ --version >/dev/null 2>&1; then
@@ -72,7 +74,8 @@ for algo in bothways sockets4; do
     echo "ok: $algo gathers"
 done
 
-# So is an OpenSHMEM program, by the compiler wrapper and by pkg-config; the wrapper's needs no LD_LIBRARY_PATH.
+# An OpenSHMEM program is built by the compiler wrapper and by pkg-config; with the wrapper it needs
+# no LD_LIBRARY_PATH.
 shmem=$source_dir/tests/shmem/programs/atomics.c
 OSHCC_COMPILER=$cc "$work/prefix/bin/tutti-oshcc" "${cflags[@]}" "$shmem" -o "$work/shmem_wrapper"
 read -ra use <<<"$(pkg-config --cflags --libs tutti-shmem)"
@@ -86,7 +89,8 @@ SHMEM_SYMMETRIC_SIZE=1M "$work/prefix/bin/tutti" run -n 2 -- "$work/shmem_pkgcon
     fail "the OpenSHMEM program of pkg-config does not run"
 echo "ok: an OpenSHMEM program, by the wrapper and by pkg-config"
 
-# What the shared library exports: only tutti_*, each with its version; and all that the header declares.
+# The exports of the shared library: only tutti_*, each with its version; and all functions that the
+# header declares.
 exported=$(nm -D --defined-only "$libdir/libtutti.so" | awk '$2 != "A" { print $3 }' | sort)
 strangers=$(grep -v '^tutti_[a-z0-9_]*@@TUTTI_[0-9.]*$' <<<"$exported" || true)
 [[ -z $strangers ]] || fail "exported, but not ours or without a version: $strangers"

@@ -1,4 +1,4 @@
-/* What heads say, and what follows from lists. */
+/* The contents of headers, and what follows from lists. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/prng.h"
@@ -6,7 +6,7 @@
 #include "support/unit.h"
 
 /* The example of tutti/moe.h: pieces 0, 2 and 3 are one piece and a stretch of two. */
-static void pieces_side_by_side_are_one_stretch(void **state)
+static void adjacent_pieces_form_a_stretch(void **state)
 {
     const struct tt_pieces_shape s = {
         .nranks = 2, .nsplits = 4, .elem_bytes = 2, .max_length = 256, .max_total = 768
@@ -61,8 +61,9 @@ static void draw(struct tt_prng *p, struct tt_pieces_shape *s, uint64_t *lengths
     }
 }
 
-/* What was written is read, packed pieces come to their places and holes stay; and no head that is cut or changed is read past its end. */
-static void a_head_comes_back_as_it_was_written(void **state)
+/* A header is read as written, packed pieces are placed and holes stay unchanged; truncated or
+ * changed headers cause no reads beyond their end. */
+static void header_is_read_as_written(void **state)
 {
     struct tt_prng p;
 
@@ -110,8 +111,8 @@ static void a_head_comes_back_as_it_was_written(void **state)
     }
 }
 
-/* Of a head to all each rank reads what it gets itself; and it cannot say that pieces follow. */
-static void a_head_to_all_tells_each_rank_its_own(void **state)
+/* From a header to all, each rank reads its own part; and it cannot announce further pieces. */
+static void common_header_serves_each_rank(void **state)
 {
     struct tt_prng p;
 
@@ -151,7 +152,7 @@ static void a_head_to_all_tells_each_rank_its_own(void **state)
     }
 }
 
-static void what_no_honest_rank_says_is_refused(void **state)
+static void invalid_headers_are_refused(void **state)
 {
     const struct tt_pieces_shape s = { .nranks = 2, .nsplits = 3, .elem_bytes = 1, .max_length = 10, .max_total = 20 };
     static const struct {
@@ -187,8 +188,8 @@ static void what_no_honest_rank_says_is_refused(void **state)
     }
 }
 
-/* The first thing that is wrong, where it is, and what. */
-static void a_flaw_says_what_and_where(void **state)
+/* The first error, its position and kind. */
+static void error_has_kind_and_position(void **state)
 {
     const struct tt_pieces_shape s = { .nranks = 2, .nsplits = 3, .elem_bytes = 4, .max_length = 10, .max_total = 25 };
     static const struct {
@@ -226,12 +227,12 @@ static void a_flaw_says_what_and_where(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_side_by_side_are_one_stretch),
+        cmocka_unit_test(adjacent_pieces_form_a_stretch),
         cmocka_unit_test(an_empty_piece_ends_no_stretch),
-        cmocka_unit_test(a_head_comes_back_as_it_was_written),
-        cmocka_unit_test(a_head_to_all_tells_each_rank_its_own),
-        cmocka_unit_test(what_no_honest_rank_says_is_refused),
-        cmocka_unit_test(a_flaw_says_what_and_where),
+        cmocka_unit_test(header_is_read_as_written),
+        cmocka_unit_test(common_header_serves_each_rank),
+        cmocka_unit_test(invalid_headers_are_refused),
+        cmocka_unit_test(error_has_kind_and_position),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Numbers as they travel, who holds what, and where tokens go. */
+/* Numbers in transfer formats, the holders of experts, and the destinations of tokens. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 
 /* ---- numbers ---- */
 
-/* What kernels compute is what the library does elsewhere, for every code and for floats of every size. */
-static void narrow_numbers_are_those_of_the_reductions(void **state)
+/* Kernels compute the same as the library, for every code and for floats of every magnitude. */
+static void narrow_numbers_match_the_reductions(void **state)
 {
     struct tt_prng p;
 
@@ -25,7 +25,8 @@ static void narrow_numbers_are_those_of_the_reductions(void **state)
     tt_prng_init(&p, 20261127);
     for (uint32_t i = 0; i < 1000000; i++) {
         const uint32_t bits = (uint32_t)tt_prng_u64(&p);
-        const float x = tutti_moe_float(i % 2 ? bits : (bits & 0x87ffffff) + 0x3a000000);     /* half of them in the range of 8 bits */
+        /* half of them in the range of 8 bits */
+        const float x = tutti_moe_float(i % 2 ? bits : (bits & 0x87ffffff) + 0x3a000000);
 
         assert_int_equal(tutti_moe_to_bf16(x), tt_bf16_narrow(x));
         assert_int_equal(tutti_moe_to_e4m3(x), tt_e4m3_narrow(x));
@@ -39,8 +40,9 @@ static float draw_scaled(struct tt_prng *p, int exponent)
     return ldexpf((float)((double)tt_prng_below(p, 1u << 24) / (1u << 23) - 1), exponent);
 }
 
-/* The bound of tutti/moe.h, for elements of any size, also where scales end; and what lies behind the last element is not touched. */
-static void a_row_of_8_bits_keeps_its_bound(void **state)
+/* The bound of tutti/moe.h, for elements of any magnitude, also at the limits of scales; bytes
+ * behind the last element are unchanged. */
+static void eight_bit_row_keeps_its_bound(void **state)
 {
     struct tt_prng p;
 
@@ -70,7 +72,7 @@ static void a_row_of_8_bits_keeps_its_bound(void **state)
     }
 }
 
-static void what_is_no_number_spoils_its_scale_alone(void **state)
+static void non_numbers_spoil_only_their_scale(void **state)
 {
     const tutti_moe_row row = tutti_moe_row_of(TUTTI_F8E4M3, 8, 4);
     _Alignas(16) uint8_t bytes[64];
@@ -92,7 +94,7 @@ static void what_is_no_number_spoils_its_scale_alone(void **state)
     }
 }
 
-/* ---- who holds what, and where tokens go ---- */
+/* ---- holders of experts, and destinations of tokens ---- */
 
 /* Three ranks: expert 1 is on all, 0 and 2 on one each. */
 static void holding_of_three(struct tt_holding *h)
@@ -102,7 +104,7 @@ static void holding_of_three(struct tt_holding *h)
     assert_int_equal(tt_holding_init(h, 3, 3, nheld, held, "test"), TUTTI_OK);
 }
 
-static void experts_are_found_where_they_are_held(void **state)
+static void experts_are_found_at_holders(void **state)
 {
     struct tt_holding h;
 
@@ -124,8 +126,9 @@ static void experts_are_found_where_they_are_held(void **state)
     tt_holding_fini(&h);
 }
 
-/* Tokens of rank 1 for an expert that three hold: to ranks 1, 2, 0, 1; rows of a rank stand together, sorted by slot. */
-static void rows_go_in_turn_to_those_who_hold_an_expert(void **state)
+/* Tokens of rank 1 for an expert held by three ranks: to ranks 1, 2, 0, 1; rows of a rank are
+ * adjacent, sorted by slot. */
+static void rows_alternate_between_holders(void **state)
 {
     const uint32_t experts[] = { 1, 2, 1, TUTTI_MOE_NONE, 1, 0, 1, 2 };
     const float weights[8] = { 0 };
@@ -165,7 +168,7 @@ static struct tt_route_flaw flaw_of(size_t ntokens, const void *tokens, const ui
     return tt_route_check(&routing, 3, 2, 2);
 }
 
-static void the_first_flaw_is_told(void **state)
+static void first_error_is_reported(void **state)
 {
     const uint32_t good[] = { 0, 1, 2, 1 }, far[] = { 0, 1, 2, 3 }, twice[] = { 0, 1, 2, 2 };
     const float weights[] = { 1, -1, 0, 2 }, bad[] = { 1, NAN, 0, INFINITY };
@@ -189,12 +192,12 @@ static void the_first_flaw_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(narrow_numbers_are_those_of_the_reductions),
-        cmocka_unit_test(a_row_of_8_bits_keeps_its_bound),
-        cmocka_unit_test(what_is_no_number_spoils_its_scale_alone),
-        cmocka_unit_test(experts_are_found_where_they_are_held),
-        cmocka_unit_test(rows_go_in_turn_to_those_who_hold_an_expert),
-        cmocka_unit_test(the_first_flaw_is_told),
+        cmocka_unit_test(narrow_numbers_match_the_reductions),
+        cmocka_unit_test(eight_bit_row_keeps_its_bound),
+        cmocka_unit_test(non_numbers_spoil_only_their_scale),
+        cmocka_unit_test(experts_are_found_at_holders),
+        cmocka_unit_test(rows_alternate_between_holders),
+        cmocka_unit_test(first_error_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

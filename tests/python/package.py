@@ -32,7 +32,7 @@ programs = {}       # name -> (function, numbers of ranks)
 
 
 def ranks(*sizes):
-    """Marks a function as a test that these numbers of ranks run."""
+    """Marks a function as a test for these numbers of ranks."""
     def add(function):
         assert function.__name__ not in programs
         programs[function.__name__] = (function, sizes)
@@ -41,7 +41,7 @@ def ranks(*sizes):
 
 
 def raises(kind, call, *arguments, **options):
-    """Calls, and returns the exception, which must be of this kind."""
+    """Calls, and returns the exception, which must be of this type."""
     try:
         call(*arguments, **options)
     except kind as e:
@@ -58,7 +58,7 @@ def _test_of(name, size):
 
 
 def main():
-    """Runs all tests, or, as a rank, the one that is named."""
+    """Runs all tests, or, in a rank, the named one."""
     if sys.argv[1:2] == ["--rank"]:
         import tutti
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the Python package takes as an array, what it refuses, and that it neither copies nor loses it."""
+"""Arrays that the Python package accepts or refuses, without copies, and their lifetimes."""
 
 import package
 
@@ -77,7 +77,7 @@ def arrays_that_cannot_be_used_are_refused_with_the_cause(comm):
         assert words in str(e) and "allreduce: src" in str(e) and "\n" not in str(e), e
         package.raises(kind, comm.iallreduce, x)
     out = np.zeros(3)
-    comm.allreduce(read_only, out)      # as a source it is fine
+    comm.allreduce(read_only, out)      # it is valid as a source
     assert "dst is read-only" in str(package.raises(tutti.InvalidError, comm.allreduce, out, read_only))
 
 

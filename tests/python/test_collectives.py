@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every collective and message of the Python package, blocking and not, against its definition in NumPy."""
+"""Every collective and message of the Python package, blocking and not, compared with its
+definition in NumPy."""
 
 import package
 
@@ -28,7 +29,7 @@ def of_rank(rank, shape, dtype=np.float64):
 
 @package.ranks(1, 3)
 def reductions_match_their_definition(comm):
-    for dtype in TYPES:       # values whose sums are exact in all of them
+    for dtype in TYPES:       # the sums of these values are exact in all of them
         src = (of_rank(comm.rank, (4,)) % 2 + 1).astype(dtype)
         all_src = np.stack([of_rank(r, (4,)) % 2 + 1 for r in range(comm.size)])
         for op, want in (("sum", all_src.sum(0)), ("max", all_src.max(0)), ("min", all_src.min(0))):
@@ -85,7 +86,7 @@ def types_that_are_not_numbers_move_and_some_reduce(comm):
     counts, all_words = [1] * n, np.zeros(n, words.dtype)
     comm.allgatherv(words, all_words, counts)
     assert all_words.tolist() == ["rank 0", "rank 1", "rank 2"]
-    big = np.array([r], ">f4")      # another byte order: moved only
+    big = np.array([r], ">f4")      # another byte order: only moved
     comm.broadcast(big, root=2)
     assert big[0] == 2
 
@@ -136,7 +137,8 @@ def collectives_without_roots_match_their_definition(comm):
     rows = np.zeros((n, 3))
     for _ in both(comm, "alltoall", of_rank(r, (n, 3)), rows):
         np.testing.assert_array_equal(rows, np.stack([of_rank(i, (n, 3))[r] for i in range(n)]))
-    received = np.zeros(n * (r + 1), np.complex64)      # rank i sends i + 1 ... to each: j + 1 items to rank j
+    # rank i sends i + 1 ... to each: j + 1 items to rank j
+    received = np.zeros(n * (r + 1), np.complex64)
     sent = np.concatenate([np.full(j + 1, r + 1j * j) for j in range(n)]).astype(np.complex64)
     for _ in both(comm, "alltoallv", sent, counts, received, [r + 1] * n):
         np.testing.assert_array_equal(received, np.repeat(np.arange(n), r + 1) + 1j * r)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Communicators and requests of the Python package: their lives, errors, threads."""
+"""Communicators and requests of the Python package: lifetimes, errors, threads."""
 
 import package
 
@@ -50,7 +50,7 @@ def a_destroyed_communicator_is_refused(comm):
         package.raises(tutti.InvalidError, call)
     e = package.raises(tutti.Error, pending.wait)
     assert isinstance(e, (tutti.AbortedError, tutti.PeerLostError)), e
-    package.raises(type(e), pending.wait)       # again the same
+    package.raises(type(e), pending.wait)       # the same again
     assert pending.done
 
 
@@ -83,7 +83,7 @@ def requests_complete_in_any_order(comm):
     comm.send(np.ones(1), other, tag=1)
     assert tutti.wait_any(requests) == 1
     assert requests[1].done and tutti.wait_any(requests[1:]) == 0
-    comm.barrier()                      # the other rank has looked, too
+    comm.barrier()                      # the other rank has checked, too
     for tag in (0, 2):
         comm.send(np.ones(1), other, tag=tag)
     tutti.wait_all(requests)
@@ -108,7 +108,7 @@ def errors_carry_status_ranks_and_message(comm):
         comm3.abort()
     package.raises(tutti.AbortedError, comm3.recv, x, 1 - comm.rank)
     comm.barrier()
-    if comm.rank == 1:      # with all that is derived from it, which is how a process leaves
+    if comm.rank == 1:      # with all derived objects, as at the end of a process
         for one in (comm1, comm2, comm3, comm):
             one.destroy()
     else:
@@ -118,7 +118,7 @@ def errors_carry_status_ranks_and_message(comm):
 
 @package.ranks(2)
 def other_threads_run_while_a_call_blocks(comm):
-    """The receiver sends, in another thread, what its blocked call waits for."""
+    """The receiver sends, in another thread, the message for which its blocked call waits."""
     mine = comm.dup()
     x = np.zeros(1)
     if comm.rank == 0:
@@ -127,7 +127,8 @@ def other_threads_run_while_a_call_blocks(comm):
 
         def second():
             entered.wait()
-            while True:         # refused while the first thread is in its call; nothing else can happen before
+            # refused while the first thread is in its call; no other result is possible before
+            while True:
                 try:
                     mine.destroy()
                 except tutti.InvalidError as e:
@@ -174,8 +175,8 @@ class Alone(unittest.TestCase):
             self.assertIs(getattr(tutti, c.__name__), c)
             self.assertTrue(c.__doc__)
 
-    def test_a_process_may_end_with_everything_open(self):
-        """No call, no crash and no message at exit, whatever is alive; objects in cycles and in globals."""
+    def test_process_may_exit_with_open_objects(self):
+        """No call, crash or message at exit, with any live objects; in cycles and in globals."""
         code = ("import tutti, numpy as np; c = tutti.Communicator(); m = c.alloc(100); a = np.frombuffer(m, np.uint8)\n"
                 "r = c.irecv(np.zeros(3), 0); x = [c.dup()]; x.append(x); k = c.register(np.zeros(5))\n")
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60,

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The Python package as it is installed: stubs, docstrings, and a wheel that works without the clone."""
+"""The installed Python package: stubs, docstrings, and a wheel that works without the
+repository."""
 
 import package
 
@@ -26,7 +27,7 @@ with tutti.Communicator() as comm:
 
 
 class Package(unittest.TestCase):
-    def test_stub_has_every_public_name_with_types(self):
+    def test_stub_types_every_public_name(self):
         tree = ast.parse(STUB.read_text())
         classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
         functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
@@ -50,7 +51,7 @@ class Package(unittest.TestCase):
             for attribute in (a for a in (vars(value) if public else ()) if not a.startswith("_")):
                 self.assertTrue(getattr(value, attribute).__doc__, f"{name}.{attribute}")
 
-    def test_torch_backend_without_torch_gives_the_cause(self):
+    def test_missing_torch_is_named_as_cause(self):
         from tutti import torch as backend
 
         try:
@@ -60,7 +61,8 @@ class Package(unittest.TestCase):
         self.assertRaises(AttributeError, lambda: backend.nothing)
 
     def test_wheel_runs_without_the_clone(self):
-        """With the library and the command of the build folder; a user's pip builds the same sources of them."""
+        """With the library and the command of the build directory; a user's pip builds the same
+        sources."""
         with tempfile.TemporaryDirectory() as folder:
             site = Path(folder) / "site"
             done = subprocess.run(

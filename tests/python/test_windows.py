@@ -57,7 +57,8 @@ def counted_transfers_keep_their_arrays(comm):
         w.get(other, 700000, back, counter=counter)
         w.wait_counter(counter, 11, timeout=60)
         assert (back == 7).all()
-        w.put(other, 0, np.zeros(100000, np.uint8), counter=tutti.Counter())     # the window keeps both
+        # the window keeps both alive
+        w.put(other, 0, np.zeros(100000, np.uint8), counter=tutti.Counter())
         del counter
         package.raises(tutti.TimeoutError, w.wait_counter, tutti.Counter(), 1, timeout=0.01)
 

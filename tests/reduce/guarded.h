@@ -1,4 +1,4 @@
-/* Memory between two pages that must not be touched: a read or write outside ends the test. */
+/* Memory between two inaccessible pages: an access outside ends the test. */
 #ifndef TESTS_REDUCE_GUARDED_H
 #define TESTS_REDUCE_GUARDED_H
 
@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 struct guarded {
-    uint8_t *at;        /* at[bytes]; bytes is a multiple of the page */
+    uint8_t *at;        /* at[bytes]; bytes is a multiple of the page size */
     size_t bytes;
     void *map;
     size_t map_bytes;

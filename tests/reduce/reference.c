@@ -108,7 +108,7 @@ uint32_t ref_encode(const struct ref_format *f, double value)
     if (rounded > ref_decode(f, largest))
         return sign | (f->saturates ? largest : infinity_of(f));
 
-    frexp(rounded, &exponent);          /* rounding may have moved it up */
+    frexp(rounded, &exponent);          /* rounding may have increased it */
     exponent -= 1;
     if (rounded == 0 || exponent < exponent_min)
         return sign | (uint32_t)ldexp(rounded, f->mantissa_bits - exponent_min);
@@ -177,7 +177,7 @@ static uint64_t f64_bits(double value)
     return bits;
 }
 
-/* The integer that the low bits stand for. */
+/* Returns the integer in the low bits. */
 static __int128 int_value(tutti_dtype type, uint64_t bits)
 {
     const int width = 8 * (int)types[type].bytes;
@@ -240,7 +240,7 @@ uint64_t ref_scale(tutti_dtype type, uint64_t x, double scale)
     return low_bits(type, (uint64_t)(__int128)product);
 }
 
-/* Exponent and mantissa bits of f32, f64 and the narrow formats. */
+/* Returns the exponent and mantissa bits of f32, f64 and the narrow formats. */
 static struct ref_format layout_of(tutti_dtype type)
 {
     if (type == TUTTI_F32)
@@ -259,14 +259,15 @@ uint64_t ref_random(struct tt_prng *p, tutti_dtype type)
 
     if (kind < 3)
         return low_bits(type, random);
-    if (!types[type].is_float)      /* small, and near both ends */
+    if (!types[type].is_float)      /* small, and near both limits */
         return low_bits(type, kind < 6 ? random % 7 - 3 : (sign ? sign : ~sign >> 1) - random % 3 + 1);
 
     f = layout_of(type);
     top = ((1ull << f.exponent_bits) - 1) << f.mantissa_bits;
     switch (kind) {
     case 3: return sign;                                                            /* zeros */
-    case 4: return sign | top | (random & ((1ull << f.mantissa_bits) - 1) & 3);     /* infinity, NaN with few bits */
+    /* infinity, NaN with few bits */
+    case 4: return sign | top | (random & ((1ull << f.mantissa_bits) - 1) & 3);
     case 5: return sign | (random & ((1ull << f.mantissa_bits) - 1));               /* subnormal */
     case 6: return sign | (top - 1 - random % 4);                                   /* largest */
     default: return sign | ((top >> 1) + random % 40);                              /* about 1 and 2 */

@@ -29,7 +29,7 @@ static const struct conversion {
 };
 enum { NCONVERSIONS = sizeof conversions / sizeof conversions[0] };
 
-/* f narrows to the expected code; any NaN is as good as another of the same sign. */
+/* f narrows to the expected code; all NaNs of the same sign are equivalent. */
 static void check_narrow(const struct conversion *c, float f, uint32_t expected)
 {
     const uint32_t code = c->narrow(f);
@@ -39,7 +39,7 @@ static void check_narrow(const struct conversion *c, float f, uint32_t expected)
     fail_msg("%s: %a narrows to 0x%x, not to 0x%x", c->name, (double)f, code, expected);
 }
 
-static void every_code_widens_to_the_value_of_its_format(void **state)
+static void every_code_widens_exactly(void **state)
 {
     (void)state;
     for (int i = 0; i < NCONVERSIONS; i++)
@@ -51,7 +51,7 @@ static void every_code_widens_to_the_value_of_its_format(void **state)
         }
 }
 
-/* A signalling NaN comes back quiet; every other code as it was. */
+/* A signalling NaN becomes quiet; every other code is unchanged. */
 static void every_code_survives_widening_and_narrowing(void **state)
 {
     (void)state;
@@ -68,8 +68,9 @@ static void every_code_survives_widening_and_narrowing(void **state)
     }
 }
 
-/* Between every two neighbours of each sign: the middle goes to the even one, and a hair beside it to the nearer. */
-static void what_lies_between_two_codes_goes_to_the_nearer_and_ties_to_the_even(void **state)
+/* Between every two neighbours of each sign: the middle rounds to the even one, and a value
+ * slightly beside it to the nearer. */
+static void rounding_is_to_nearest_even(void **state)
 {
     (void)state;
     for (int i = 0; i < NCONVERSIONS; i++) {
@@ -90,7 +91,7 @@ static void what_lies_between_two_codes_goes_to_the_nearer_and_ties_to_the_even(
     }
 }
 
-static void overflow_goes_to_infinity_and_saturates_where_there_is_none(void **state)
+static void overflow_becomes_infinity_or_saturates(void **state)
 {
     (void)state;
     assert_int_equal(tt_f32_to_f16(65519.99f), 0x7bff);
@@ -106,7 +107,7 @@ static void overflow_goes_to_infinity_and_saturates_where_there_is_none(void **s
     assert_true(isnan(tt_e4m3_to_f32(0x7f)));
 }
 
-static void random_floats_narrow_as_the_formula_says(void **state)
+static void random_floats_narrow_by_formula(void **state)
 {
     const uint64_t seed = 7;
     struct tt_prng p;
@@ -117,7 +118,7 @@ static void random_floats_narrow_as_the_formula_says(void **state)
         for (int i = 0; i < NCONVERSIONS; i++) {
             const struct conversion *c = &conversions[i];
             const uint32_t bits = (uint32_t)tt_prng_u64(&p);
-            /* all exponents, or those of the format; sometimes few mantissa bits, for ties */
+            /* all exponents, or those of the format; sometimes with few mantissa bits, for ties */
             const uint32_t few = k % 2 ? bits : bits & ~(((1u << (22 - c->format->mantissa_bits)) - 1));
             float f;
 
@@ -131,11 +132,11 @@ static void random_floats_narrow_as_the_formula_says(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_code_widens_to_the_value_of_its_format),
+        cmocka_unit_test(every_code_widens_exactly),
         cmocka_unit_test(every_code_survives_widening_and_narrowing),
-        cmocka_unit_test(what_lies_between_two_codes_goes_to_the_nearer_and_ties_to_the_even),
-        cmocka_unit_test(overflow_goes_to_infinity_and_saturates_where_there_is_none),
-        cmocka_unit_test(random_floats_narrow_as_the_formula_says),
+        cmocka_unit_test(rounding_is_to_nearest_even),
+        cmocka_unit_test(overflow_becomes_infinity_or_saturates),
+        cmocka_unit_test(random_floats_narrow_by_formula),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

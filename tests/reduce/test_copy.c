@@ -58,7 +58,7 @@ static void check_sizes(const struct room *room, struct copy_case c, struct tt_p
         }
 }
 
-static void every_size_and_alignment_copies_all_bytes_and_no_other(void **state)
+static void copies_are_exact_at_all_alignments(void **state)
 {
     static uint8_t memory[3][ROOM_BYTES];
     const struct room room = { memory[0], memory[1], memory[2] };
@@ -68,7 +68,7 @@ static void every_size_and_alignment_copies_all_bytes_and_no_other(void **state)
     (void)state;
     tt_prng_init(&p, seed);
     for (size_t i = 0; i < ROOM_BYTES; i++)
-        room.src[i] = (uint8_t)(1 + tt_prng_below(&p, 255));        /* never the margin's zero */
+        room.src[i] = (uint8_t)(1 + tt_prng_below(&p, 255));        /* never the zero of the margin */
 
     for (uint32_t how = 0; how < 16; how++) {
         struct copy_case c = { .isa = "tt_copy", .copy = tt_copy, .stream = how & 7, .two = how & 8 };
@@ -83,7 +83,7 @@ static void every_size_and_alignment_copies_all_bytes_and_no_other(void **state)
     }
 }
 
-static void nothing_outside_the_buffers_is_read_or_written(void **state)
+static void copy_stays_within_its_buffers(void **state)
 {
     struct guarded src, dst, dst2;
     static const size_t large[] = { 8192, 10007, 16383, 16384, 32767 };
@@ -110,8 +110,8 @@ static void nothing_outside_the_buffers_is_read_or_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_size_and_alignment_copies_all_bytes_and_no_other),
-        cmocka_unit_test(nothing_outside_the_buffers_is_read_or_written),
+        cmocka_unit_test(copies_are_exact_at_all_alignments),
+        cmocka_unit_test(copy_stays_within_its_buffers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,7 @@
 #include "reference.h"
 #include "support/unit.h"
 
-/* The name of the implementation that a process with TUTTI_SIMD=value chooses, told by a child. */
+/* Gets the name of the implementation selected in a child process with TUTTI_SIMD=value. */
 static void isa_with(const char *value, char name[16])
 {
     int pipe_fd[2], status;
@@ -34,7 +34,7 @@ static void isa_with(const char *value, char name[16])
     name[n] = '\0';
 }
 
-static void the_environment_can_ask_for_portable_and_anything_else_gives_the_best(void **state)
+static void environment_selects_portable_or_best(void **state)
 {
     char best[16], name[16];
 
@@ -53,7 +53,7 @@ static void the_environment_can_ask_for_portable_and_anything_else_gives_the_bes
 #endif
 }
 
-static void exactly_the_bitwise_operations_on_floats_are_undefined(void **state)
+static void float_bitwise_operations_are_undefined(void **state)
 {
     (void)state;
     for (int type = 0; type < TUTTI_DTYPE_COUNT; type++)
@@ -69,7 +69,7 @@ static void exactly_the_bitwise_operations_on_floats_are_undefined(void **state)
         }
 }
 
-static void values_that_are_no_type_or_operation_have_no_kernel(void **state)
+static void unknown_types_have_no_kernel(void **state)
 {
     (void)state;
     assert_null(tt_reduce_kernel(TUTTI_DTYPE_COUNT, TUTTI_SUM, false));
@@ -93,9 +93,9 @@ static void only_avg_finishes_differently(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_environment_can_ask_for_portable_and_anything_else_gives_the_best),
-        cmocka_unit_test(exactly_the_bitwise_operations_on_floats_are_undefined),
-        cmocka_unit_test(values_that_are_no_type_or_operation_have_no_kernel),
+        cmocka_unit_test(environment_selects_portable_or_best),
+        cmocka_unit_test(float_bitwise_operations_are_undefined),
+        cmocka_unit_test(unknown_types_have_no_kernel),
         cmocka_unit_test(only_avg_finishes_differently),
     };
 

@@ -1,5 +1,5 @@
-/* Every kernel gives the bits of the default floating-point environment in whatever environment it is called, and
- * leaves the caller's as it found it. */
+/* Every kernel gives the bits of the default floating-point environment in any environment, and
+ * leaves the caller's environment unchanged. */
 #include <fenv.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,12 +15,12 @@
 
 enum { ELEMENTS = 1500, ROOM_BYTES = 8 * ELEMENTS + 4096, SEED = 20260402 };
 
-/* What an application may have set in its thread. */
+/* Settings that an application may have made in its thread. */
 struct setting {
     const char *name;
     int rounding;
     int traps;          /* exceptions that are not masked */
-    bool flushes;       /* results and operands that are denormal become 0 */
+    bool flushes;       /* denormal results and operands become 0 */
     bool raised;        /* exception flags that are set before the call */
 };
 
@@ -37,7 +37,7 @@ static const struct setting settings[] = {
 };
 #define NSETTINGS (sizeof settings / sizeof *settings)
 
-/* The control and status words, whole: what must be the same afterwards. */
+/* The complete control and status words, which must be unchanged. */
 struct env {
     int rounding, traps, raised;
     unsigned csr;
@@ -53,7 +53,7 @@ static struct env env_now(void)
     return e;
 }
 
-/* Traps that the processor does not have stay masked. */
+/* Traps that the processor does not support stay masked. */
 static struct env env_set(const struct setting *s)
 {
     feclearexcept(FE_ALL_EXCEPT);
@@ -78,18 +78,18 @@ static struct env env_set(const struct setting *s)
 static uint8_t a[ROOM_BYTES], b[ROOM_BYTES], packed[ROOM_BYTES], expected[2][ROOM_BYTES], got[2][ROOM_BYTES];
 static float lost[ELEMENTS];
 
-/* One kernel on `a` and `b`, writing to out[0] and perhaps out[1]. */
+/* A kernel applied to `a` and `b`, which writes to out[0] and possibly out[1]. */
 struct kernel_case {
     const char *what;
     tutti_dtype type;
-    int op;             /* a tutti_redop, a codec, or nothing */
+    int op;             /* a tutti_redop, a codec, or unused */
     size_t count;
     bool finish;
     double scale;
     void (*run)(const struct kernel_case *c, uint8_t (*out)[ROOM_BYTES]);
 };
 
-/* Runs it under every setting, and compares. */
+/* Runs it with every setting, and compares. */
 static void check(const struct kernel_case *c)
 {
     fesetenv(FE_DFL_ENV);
@@ -114,7 +114,8 @@ static void check(const struct kernel_case *c)
     }
 }
 
-/* Values of all kinds, among them infinities, NaN (signalling ones too) and many denormals. */
+/* Fills with values of all kinds, including infinities, NaNs (also signalling ones) and many
+ * denormals. */
 static void fill(tutti_dtype type)
 {
     const size_t element = ref_bytes(type);
@@ -138,11 +139,11 @@ static void fill(tutti_dtype type)
 static void reduce(const struct kernel_case *c, uint8_t (*out)[ROOM_BYTES])
 {
     tt_reduce_kernel(c->type, (tutti_redop)c->op, c->finish)(out[0], c->finish ? out[1] : NULL, a, b, c->count, 0, 3);
-    if (c->count == ELEMENTS)   /* past the cache, too */
+    if (c->count == ELEMENTS)   /* also with non-temporal stores */
         tt_reduce_kernel(c->type, (tutti_redop)c->op, c->finish)(out[1], NULL, a, b, c->count, TT_STREAM_DST, 1000003);
 }
 
-static void every_reduction_gives_the_default_bits_and_restores_the_environment(void **state)
+static void reductions_ignore_the_environment(void **state)
 {
     static const size_t counts[] = { 1, 5, 64, ELEMENTS };
     uint32_t checked = 0;
@@ -173,7 +174,7 @@ static void scale(const struct kernel_case *c, uint8_t (*out)[ROOM_BYTES])
     tt_reduce_scale(out[0], a, c->count, c->type, c->scale);
 }
 
-static void every_scaling_gives_the_default_bits_and_restores_the_environment(void **state)
+static void scalings_ignore_the_environment(void **state)
 {
     static const double scales[] = { 0.1, 1.0 / 3, 1e-310, 1e300 };
 
@@ -190,8 +191,8 @@ static void every_scaling_gives_the_default_bits_and_restores_the_environment(vo
     }
 }
 
-/* A denormal scale is not refused as 0 would be. */
-static void whether_a_scale_is_zero_depends_on_its_bits_only(void **state)
+/* A denormal scale is not refused like 0. */
+static void scale_zero_test_is_bitwise(void **state)
 {
     (void)state;
     for (size_t s = 0; s < NSETTINGS; s++) {
@@ -209,7 +210,7 @@ static void whether_a_scale_is_zero_depends_on_its_bits_only(void **state)
 
 /* ---- conversions ---- */
 
-/* To each narrow type and back; `a` has f32. */
+/* Converts to each narrow type and back; `a` has f32. */
 static void convert(const struct kernel_case *c, uint8_t (*out)[ROOM_BYTES])
 {
     for (size_t i = 0; i < c->count; i++) {
@@ -231,13 +232,14 @@ static void convert(const struct kernel_case *c, uint8_t (*out)[ROOM_BYTES])
     }
 }
 
-static void every_conversion_gives_the_default_bits_and_restores_the_environment(void **state)
+static void conversions_ignore_the_environment(void **state)
 {
     static const tutti_dtype narrow[] = { TUTTI_F16, TUTTI_BF16, TUTTI_F8E4M3, TUTTI_F8E5M2 };
 
     (void)state;
     fill(TUTTI_F32);
-    for (size_t i = 0; i < ELEMENTS; i++) {     /* a third has magnitudes that are denormal in a narrow type */
+    for (size_t i = 0; i < ELEMENTS; i++) {     /* a third has magnitudes that are denormal in a
+                                                   narrow type */
         const float f = (float)(i % 97 + 1) * (i % 2 ? 0x1p-26f : 0x1p-14f);
 
         if (i % 3 == 0)
@@ -283,7 +285,7 @@ static void pack(const struct kernel_case *c, uint8_t (*out)[ROOM_BYTES])
     tt_packed_decode(&p, out[0], out[1], c->count);
 }
 
-static void every_quantization_gives_the_default_bits_and_restores_the_environment(void **state)
+static void quantizations_ignore_the_environment(void **state)
 {
     static const tutti_dtype types[] = { TUTTI_F32, TUTTI_F64, TUTTI_F16, TUTTI_BF16 };
 
@@ -307,7 +309,8 @@ static void every_quantization_gives_the_default_bits_and_restores_the_environme
     }
 }
 
-/* What the other tests set is really set: in these environments plain arithmetic gives other results. */
+/* Checks that the settings of the other tests are effective: plain arithmetic gives other
+ * results. */
 static void the_settings_change_plain_arithmetic(void **state)
 {
     volatile float denormal = 0x1p-140f, one = 1, three = 3;
@@ -332,11 +335,11 @@ static int tests(void)
 {
     const struct CMUnitTest all[] = {
         cmocka_unit_test(the_settings_change_plain_arithmetic),
-        cmocka_unit_test(every_reduction_gives_the_default_bits_and_restores_the_environment),
-        cmocka_unit_test(every_scaling_gives_the_default_bits_and_restores_the_environment),
-        cmocka_unit_test(whether_a_scale_is_zero_depends_on_its_bits_only),
-        cmocka_unit_test(every_conversion_gives_the_default_bits_and_restores_the_environment),
-        cmocka_unit_test(every_quantization_gives_the_default_bits_and_restores_the_environment),
+        cmocka_unit_test(reductions_ignore_the_environment),
+        cmocka_unit_test(scalings_ignore_the_environment),
+        cmocka_unit_test(scale_zero_test_is_bitwise),
+        cmocka_unit_test(conversions_ignore_the_environment),
+        cmocka_unit_test(quantizations_ignore_the_environment),
     };
 
     return cmocka_run_group_tests(all, NULL, NULL);

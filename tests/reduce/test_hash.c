@@ -11,7 +11,7 @@
 
 enum { BLOCK = TT_HASH_BLOCK_BYTES, ROW = TT_HASH_ROW_BYTES, LANES = TT_HASH_LANES };
 
-/* ---- the definition of docs/hash.md, step by step -------------------------------------------------------- */
+/* ---- the definition of docs/hash.md, step by step ---- */
 
 static uint32_t rotated(uint32_t x, int k)
 {
@@ -28,7 +28,7 @@ static void mix(uint32_t x[4])
     }
 }
 
-/* Byte `at` of block[bytes], and the zeros behind it. */
+/* Byte `at` of block[bytes], which is zero-padded. */
 static uint32_t byte_of(const uint8_t *block, size_t bytes, size_t at)
 {
     return at < bytes ? block[at] : 0;
@@ -85,7 +85,7 @@ static struct tt_hash reference(const uint8_t *data, size_t bytes)
     return (struct tt_hash){ { sum[0], sum[1], sum[2], sum[3] } };
 }
 
-/* ---- helpers ------------------------------------------------------------------------------------------------ */
+/* ---- helpers ---- */
 
 static void check_equal(struct tt_hash got, struct tt_hash want, const char *what, size_t bytes, uint64_t seed)
 {
@@ -107,8 +107,8 @@ static void fill_random(uint8_t *data, size_t bytes, uint64_t seed)
         data[i] = (uint8_t)tt_prng_u64(&p);
 }
 
-/* A set of values that must all differ, in their first as in their second half: each is 64 bits that no two of some
- * hundred thousand should share. */
+/* A set of values that must all differ, in their first and in their second half: 64 bits each, for
+ * which a collision among some hundred thousand is improbable. */
 struct values {
     size_t count, room;
     uint64_t *first, *second;
@@ -151,10 +151,10 @@ static void values_end_distinct(struct values *v, const char *what)
     free(v->second);
 }
 
-/* ---- what the value is ---------------------------------------------------------------------------------------- */
+/* ---- the value ---- */
 
-/* At the end of memory that may be touched, and at every alignment. */
-static void the_value_is_that_of_the_definition_at_any_size_and_alignment(void **state)
+/* At the end of accessible memory, and at every alignment. */
+static void value_matches_the_definition(void **state)
 {
     static const size_t borders[] = { ROW, 2 * ROW, BLOCK, 2 * BLOCK, 3 * BLOCK, 5 * BLOCK };
     const uint64_t seed = 11;
@@ -200,9 +200,9 @@ static void the_vectors_of_the_documentation_hold(void **state)
     assert_int_equal(hash_vectors_each(SIZE_MAX, try_vector, NULL), (size_t)64 << 20);
 }
 
-/* ---- who hashes what -------------------------------------------------------------------------------------------- */
+/* ---- hashing in parts ---- */
 
-static void pieces_of_any_sizes_give_the_value_of_the_whole(void **state)
+static void pieces_give_the_whole_value(void **state)
 {
     enum { BYTES = 3 * BLOCK + 1001 };
     static uint8_t data[BYTES];
@@ -249,7 +249,7 @@ static void *hash_range(void *arg)
     return NULL;
 }
 
-static void ranges_hashed_by_any_number_of_threads_and_combined_in_any_order_give_the_value_of_the_whole(void **state)
+static void threads_give_the_whole_value(void **state)
 {
     enum { BYTES = 37 * BLOCK + 4321, THREADS_MAX = 9 };
     uint8_t *data = malloc(BYTES);
@@ -278,8 +278,8 @@ static void ranges_hashed_by_any_number_of_threads_and_combined_in_any_order_giv
     free(data);
 }
 
-/* Blocks from 2^32 on are not those from 0 on. */
-static void a_block_counts_as_the_block_that_it_is_also_beyond_32_bits(void **state)
+/* Blocks from 2^32 on differ from those from 0 on. */
+static void blocks_count_beyond_32_bits(void **state)
 {
     static const uint64_t blocks[] = { 0, 1, 2, 0x7fffffff, 0xffffffff, 0x100000000, 0x100000001, (uint64_t)1 << 49 };
     static uint8_t data[BLOCK];
@@ -297,9 +297,9 @@ static void a_block_counts_as_the_block_that_it_is_also_beyond_32_bits(void **st
     values_end_distinct(&v, "blocks and lengths");
 }
 
-/* ---- what it tells apart -------------------------------------------------------------------------------------------- */
+/* ---- distinct contents ---- */
 
-static void every_flipped_bit_gives_a_value_of_its_own(void **state)
+static void single_bit_flips_are_distinct(void **state)
 {
     enum { BYTES = BLOCK + 500 };
     static uint8_t data[BYTES];
@@ -324,8 +324,8 @@ static void every_flipped_bit_gives_a_value_of_its_own(void **state)
     }
 }
 
-/* A lane has 64 bits of its own, so two or three changes in one lane are the hardest to tell apart. `stride` 1: all of one
- * row; 32: eight rows of one lane. */
+/* A lane has 64 bits, so two or three changes in one lane are the most difficult to distinguish.
+ * `stride` 1: all in one row; 32: eight rows of one lane. */
 static void flip_pairs(struct values *v, uint32_t *words, size_t bytes, size_t nbits, size_t stride)
 {
     for (size_t i = 0; i < nbits; i++)
@@ -340,7 +340,7 @@ static void flip_pairs(struct values *v, uint32_t *words, size_t bytes, size_t n
         }
 }
 
-static void any_two_flipped_bits_of_a_row_or_of_a_lane_give_a_value_of_their_own(void **state)
+static void double_bit_flips_are_distinct(void **state)
 {
     uint32_t words[8 * LANES];
     struct values v;
@@ -359,8 +359,8 @@ static void any_two_flipped_bits_of_a_row_or_of_a_lane_give_a_value_of_their_own
     }
 }
 
-/* Three changes that cancel in the first word of a lane whatever they are: the second must remember. */
-static void small_changes_of_three_words_of_one_lane_give_values_of_their_own(void **state)
+/* Three changes that cancel in the first word of a lane: the second word must differ. */
+static void small_changes_of_lanes_are_distinct(void **state)
 {
     uint32_t words[4 * LANES] = { 0 };
     struct values v;
@@ -390,7 +390,7 @@ static void swap(uint8_t *data, size_t x, size_t y, size_t bytes)
     }
 }
 
-static void swapped_words_rows_lanes_and_blocks_give_values_of_their_own(void **state)
+static void swapped_parts_are_distinct(void **state)
 {
     enum { NBLOCKS = 5, BYTES = NBLOCKS * BLOCK };
     static uint8_t data[BYTES];
@@ -416,7 +416,7 @@ static void swapped_words_rows_lanes_and_blocks_give_values_of_their_own(void **
         }
     for (size_t i = 0; i < LANES; i++)
         for (size_t j = 0; j < i; j++)
-            for (size_t rows = 1; rows <= 128; rows *= 2) {     /* of the first rows: all, at last */
+            for (size_t rows = 1; rows <= 128; rows *= 2) {     /* of the first rows; finally all */
                 for (size_t r = 0; r < rows; r++)
                     swap(data, r * ROW + 4 * i, r * ROW + 4 * j, 4);
                 values_add(&v, tt_hash_of(data, BLOCK));
@@ -426,7 +426,7 @@ static void swapped_words_rows_lanes_and_blocks_give_values_of_their_own(void **
     values_end_distinct(&v, "swapped");
 }
 
-static void runs_of_one_byte_of_different_lengths_give_values_of_their_own(void **state)
+static void runs_of_equal_bytes_are_distinct(void **state)
 {
     static const uint8_t fills[] = { 0, 1, 0x7f, 0x80, 0xff };
     static uint8_t data[9 * BLOCK];
@@ -445,9 +445,10 @@ static void runs_of_one_byte_of_different_lengths_give_values_of_their_own(void 
     values_end_distinct(&v, "runs");
 }
 
-/* Whichever bit is flipped, each bit of the value flips in half of the cases: none by more than five standard deviations
- * (one in 1.7 million does) of `trials` random contents. */
-static void each_flipped_bit_flips_each_bit_of_the_value_half_of_the_time(void **state)
+/* For each flipped input bit, each bit of the value flips in half of the cases: none deviates by
+ * more than five standard deviations (probability one in 1.7 million) for `trials` random
+ * contents. */
+static void bit_flips_spread_evenly(void **state)
 {
     static const size_t sizes[] = { 4, 8, 12, ROW, 3 * ROW + 5, BLOCK + 4 };
     const int trials = 4096 / UNIT_SHARE;
@@ -479,7 +480,7 @@ static void each_flipped_bit_flips_each_bit_of_the_value_half_of_the_time(void *
         }
 }
 
-static void the_text_is_the_bytes_as_they_travel(void **state)
+static void text_matches_the_byte_order(void **state)
 {
     const struct tt_hash h = { { 0x03020100, 0x07060504, 0x0b0a0908, 0xff0e0d0c } }, other = { { 0x03020100 } };
     char text[TT_HASH_TEXT_BYTES];
@@ -494,18 +495,18 @@ static void the_text_is_the_bytes_as_they_travel(void **state)
 static int tests(void)
 {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(the_value_is_that_of_the_definition_at_any_size_and_alignment),
+        cmocka_unit_test(value_matches_the_definition),
         cmocka_unit_test(the_vectors_of_the_documentation_hold),
-        cmocka_unit_test(pieces_of_any_sizes_give_the_value_of_the_whole),
-        cmocka_unit_test(ranges_hashed_by_any_number_of_threads_and_combined_in_any_order_give_the_value_of_the_whole),
-        cmocka_unit_test(a_block_counts_as_the_block_that_it_is_also_beyond_32_bits),
-        cmocka_unit_test(every_flipped_bit_gives_a_value_of_its_own),
-        cmocka_unit_test(any_two_flipped_bits_of_a_row_or_of_a_lane_give_a_value_of_their_own),
-        cmocka_unit_test(small_changes_of_three_words_of_one_lane_give_values_of_their_own),
-        cmocka_unit_test(swapped_words_rows_lanes_and_blocks_give_values_of_their_own),
-        cmocka_unit_test(runs_of_one_byte_of_different_lengths_give_values_of_their_own),
-        cmocka_unit_test(each_flipped_bit_flips_each_bit_of_the_value_half_of_the_time),
-        cmocka_unit_test(the_text_is_the_bytes_as_they_travel),
+        cmocka_unit_test(pieces_give_the_whole_value),
+        cmocka_unit_test(threads_give_the_whole_value),
+        cmocka_unit_test(blocks_count_beyond_32_bits),
+        cmocka_unit_test(single_bit_flips_are_distinct),
+        cmocka_unit_test(double_bit_flips_are_distinct),
+        cmocka_unit_test(small_changes_of_lanes_are_distinct),
+        cmocka_unit_test(swapped_parts_are_distinct),
+        cmocka_unit_test(runs_of_equal_bytes_are_distinct),
+        cmocka_unit_test(bit_flips_spread_evenly),
+        cmocka_unit_test(text_matches_the_byte_order),
     };
 
     return cmocka_run_group_tests(all, NULL, NULL);

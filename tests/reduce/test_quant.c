@@ -25,11 +25,11 @@ struct quant_case {
     struct tt_quant q;
     tutti_dtype type;
     size_t count;
-    int kind;           /* of numbers: see fill */
+    int kind;           /* distribution of numbers: see fill */
     uint64_t seed;
 };
 
-/* Of the numbers in a case. */
+/* Distributions of the numbers in a case. */
 static const char *const kinds[] = {
     "around 0", "all negative", "far from 0", "constant", "zeros of both signs", "denormal", "all magnitudes",
     "few denormal steps", "largest of both signs", "one large among small", "largest negative alone",
@@ -46,7 +46,7 @@ static bool is_u4(enum tt_quant_codec codec) { return codec == TT_QUANT_MINMAX_U
 static bool is_minmax(enum tt_quant_codec codec) { return codec <= TT_QUANT_MINMAX_U4; }
 static bool is_real(enum tt_quant_codec codec) { return codec >= TT_QUANT_E4M3; }
 
-/* ---- elements ------------------------------------------------------------------------------------------------ */
+/* ---- elements ---- */
 
 static double load(const struct quant_case *c, const void *data, size_t i)
 {
@@ -88,7 +88,7 @@ static double largest_of(tutti_dtype type)
     return type == TUTTI_F16 ? 65504 : type == TUTTI_BF16 ? 0x1.fep127 : (double)FLT_MAX;
 }
 
-/* A number of the kind, before it is rounded to the type. */
+/* Returns a number of the distribution, before rounding to the type. */
 static double number(struct tt_prng *p, const struct quant_case *c, double constant)
 {
     const double unit = (double)(tt_prng_u64(p) >> 11) * 0x1p-53, both = 2 * unit - 1;
@@ -133,7 +133,7 @@ static void fill(const struct quant_case *c, void *data)
         store(c, data, i, fmax(-top, fmin(top, number(&p, c, constant))));
 }
 
-/* Any case: small counts and short last blocks often. */
+/* Draws a case, often with small counts and short last blocks. */
 static struct quant_case draw_case(struct tt_prng *p, uint64_t seed)
 {
     struct quant_case c = { .seed = seed };
@@ -148,7 +148,7 @@ static struct quant_case draw_case(struct tt_prng *p, uint64_t seed)
     return c;
 }
 
-/* ---- the arithmetic of docs/quantization.md, one element at a time ----------------------------------------------- */
+/* ---- the arithmetic of docs/quantization.md, one element at a time ---- */
 
 static uint32_t bits_f32(float f)
 {
@@ -161,7 +161,7 @@ static uint32_t bits_f32(float f)
 struct ref_block {
     bool poisoned;
     float low, high;        /* min-max: the range */
-    float scale;            /* the others */
+    float scale;            /* other codecs */
     int zero, top;
 };
 
@@ -221,7 +221,7 @@ static uint32_t ref_code(const struct quant_case *c, const struct ref_block *b, 
     return (uint32_t)fmaxf(0, fminf(code, (float)b->top));
 }
 
-/* In f32; not yet of the type. */
+/* In f32; not yet rounded to the type. */
 static float ref_value(const struct quant_case *c, const struct ref_block *b, uint32_t code)
 {
     const double most = largest_of(c->type);
@@ -246,7 +246,7 @@ static float ref_value(const struct quant_case *c, const struct ref_block *b, ui
     return (float)fmax(-most, fmin(most, (double)value));
 }
 
-/* out = the encoding of x[count]; returns its bytes. */
+/* Encodes x[count]; returns the number of bytes. */
 static size_t ref_encode_all(const struct quant_case *c, uint8_t *out, const float *x, size_t *npoisoned)
 {
     struct tt_writer w;
@@ -280,9 +280,9 @@ static float as_f32(const struct quant_case *c, const void *data, size_t i)
     return (float)load(c, data, i);
 }
 
-/* ---- against the definition ----------------------------------------------------------------------------------------- */
+/* ---- against the definition ---- */
 
-/* Memory of one case; each of them ends where none may be touched, at any alignment. */
+/* Memory of one case; each ends at inaccessible memory, at any alignment. */
 static struct guarded src, out, dst, sums;
 static uint8_t expected[BYTES_MAX];
 static float x32[COUNT_MAX];
@@ -292,7 +292,7 @@ static void *at_end(const struct guarded *g, size_t bytes)
     return g->at + g->bytes - bytes;
 }
 
-/* Bits of a + x rounded once to the type. */
+/* Returns the bits of a + x rounded once to the type. */
 static uint64_t ref_sum(const struct quant_case *c, double a, float x)
 {
     const double sum = c->type == TUTTI_F64 ? a + (double)x : (double)((float)a + x);
@@ -344,7 +344,7 @@ static void check_case(const struct quant_case *c, const void *data)
     check_values(c, sum, data, "decoded and added in place");
 }
 
-static void bytes_and_values_are_those_of_the_definition(void **state)
+static void codes_and_values_match_the_definition(void **state)
 {
     const uint64_t first_seed = 1000;
 
@@ -364,8 +364,8 @@ static void bytes_and_values_are_those_of_the_definition(void **state)
     }
 }
 
-/* Bits of any kind, which infinities and NaN are among. */
-static void they_are_for_any_bits_too(void **state)
+/* Arbitrary bits, including infinities and NaNs. */
+static void definition_holds_for_any_bits(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed < 1500; seed++) {
@@ -388,7 +388,7 @@ static void they_are_for_any_bits_too(void **state)
     }
 }
 
-static void a_range_that_begins_with_a_block_is_encoded_as_in_the_whole(void **state)
+static void block_aligned_range_encodes_alike(void **state)
 {
     struct quant_case c = { { TT_QUANT_MINMAX_U8, 64 }, TUTTI_F32, 1000, 0, 4 };
     static float data[1000];
@@ -405,9 +405,10 @@ static void a_range_that_begins_with_a_block_is_encoded_as_in_the_whole(void **s
     }
 }
 
-/* ---- error bounds ------------------------------------------------------------------------------------------------------- */
+/* ---- error bounds ---- */
 
-/* The bound of docs/quantization.md for x in a block of [low, high], before the value is rounded to the type. */
+/* Returns the bound of docs/quantization.md for x in a block of [low, high], before rounding to the
+ * type. */
 static double bound_of(const struct quant_case *c, double x, double low, double high)
 {
     const int top = is_u4(c->q.codec) ? 15 : 255;
@@ -425,7 +426,7 @@ static double bound_of(const struct quant_case *c, double x, double low, double 
     return range / (2 * top) + size * 0x1p-21 + top * 0x1p-149;
 }
 
-/* What rounding the input to f32 and the value to the type adds. */
+/* Returns the error of rounding the input to f32 and the value to the type. */
 static double rounding_of(const struct quant_case *c, double size)
 {
     return c->type == TUTTI_F64    ? size * 0x1p-24 + 0x1p-150
@@ -455,7 +456,7 @@ static void check_bounds(const struct quant_case *c, const void *data, const voi
     }
 }
 
-static void no_value_is_farther_from_its_number_than_the_bound(void **state)
+static void errors_stay_within_the_bound(void **state)
 {
     double worst[TT_QUANT_CODEC_COUNT] = { 0 };
 
@@ -479,13 +480,14 @@ static void no_value_is_farther_from_its_number_than_the_bound(void **state)
         check_bounds(&c, data, decoded, &worst[c.q.codec]);
     }
     for (int codec = 0; codec < TT_QUANT_CODEC_COUNT; codec++)
-        if (worst[codec] < (unit_share() == 1 ? 0.9 : 0.5))  /* the bounds are no guesses: of all cases some element comes near each */
+        if (worst[codec] < (unit_share() == 1 ? 0.9 : 0.5))  /* bounds are tight: some element
+                                                                comes near each of them */
             fail_msg("%s: the largest error is only %.3f of its bound", tt_quant_name((enum tt_quant_codec)codec),
                      worst[codec]);
 }
 
-/* What the codecs promise to keep exactly. */
-static void ends_of_the_range_zero_and_constants_come_back_exactly(void **state)
+/* Values that the codecs guarantee to keep exactly. */
+static void range_ends_and_constants_are_exact(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed < 3000; seed++) {
@@ -517,8 +519,8 @@ static void ends_of_the_range_zero_and_constants_come_back_exactly(void **state)
     }
 }
 
-/* Values that were decoded once lose nothing more, where the codec promises it. */
-static void what_was_decoded_by_minmax_or_fp8_survives_another_round(void **state)
+/* Decoded values lose nothing more, if the codec guarantees it. */
+static void second_round_is_lossless_where_promised(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed < 4000; seed++) {
@@ -546,9 +548,9 @@ static void what_was_decoded_by_minmax_or_fp8_survives_another_round(void **stat
     }
 }
 
-/* ---- what is not finite, and what is not there ----------------------------------------------------------------------------- */
+/* ---- infinite and missing values ---- */
 
-static void a_number_that_is_not_finite_poisons_its_block_and_no_other(void **state)
+static void infinite_number_poisons_only_its_block(void **state)
 {
     static const double bad[] = { INFINITY, -INFINITY, NAN };
 
@@ -570,8 +572,8 @@ static void a_number_that_is_not_finite_poisons_its_block_and_no_other(void **st
             }
 }
 
-/* What f32 cannot hold is infinite to the codecs. */
-static void an_f64_beyond_f32_poisons_its_block(void **state)
+/* Values outside the range of f32 are infinite for the codecs. */
+static void f64_beyond_f32_poisons_its_block(void **state)
 {
     const struct tt_quant q = { TT_QUANT_MINMAX_U8, 32 };
     const double data[2] = { 1, 1e39 };
@@ -593,7 +595,7 @@ static void nothing_has_no_bytes(void **state)
     }
 }
 
-static void only_some_types_blocks_and_codecs_are_defined(void **state)
+static void only_defined_combinations_are_supported(void **state)
 {
     struct tt_quant q = { TT_QUANT_E4M3, 32 };
 
@@ -607,7 +609,7 @@ static void only_some_types_blocks_and_codecs_are_defined(void **state)
     assert_string_equal(tt_quant_name(TT_QUANT_CODEC_COUNT), "?");
 }
 
-/* ---- foreign bytes ------------------------------------------------------------------------------------------------------------ */
+/* ---- received bytes ---- */
 
 static void check_refused(const struct tt_quant *q, const uint8_t *in, size_t bytes, size_t count, const char *why)
 {
@@ -638,8 +640,8 @@ static void bytes_of_another_length_are_refused(void **state)
         }
 }
 
-/* In the last of three blocks: what comes before is right, and still nothing is written. */
-static void parameters_that_no_encoder_writes_are_refused(void **state)
+/* In the last of three blocks: the earlier ones are valid, but nothing is written. */
+static void invalid_parameters_are_refused(void **state)
 {
     static const struct {
         enum tt_quant_codec codec;
@@ -648,7 +650,7 @@ static void parameters_that_no_encoder_writes_are_refused(void **state)
         { TT_QUANT_MINMAX_U8, { 0x3f800000, 0 } },              /* 1 to 0 */
         { TT_QUANT_MINMAX_U8, { 0, 0x7f800000 } },              /* to infinity */
         { TT_QUANT_MINMAX_U4, { 0xff800000, 0 } },
-        { TT_QUANT_MINMAX_U4, { 0, 0x7fc00000 } },              /* half a mark of poison */
+        { TT_QUANT_MINMAX_U4, { 0, 0x7fc00000 } },              /* half of a poison marker */
         { TT_QUANT_MINMAX_U8, { 0x7fc00000, 0x3f800000 } },
         { TT_QUANT_MINMAX_U8, { 0x7fc00001, 0x7fc00001 } },     /* another NaN */
         { TT_QUANT_ZERO_U8, { 0x3f800000, 256 } },
@@ -679,7 +681,7 @@ static void parameters_that_no_encoder_writes_are_refused(void **state)
     }
 }
 
-static void half_a_byte_that_is_left_over_must_be_zero(void **state)
+static void unused_half_byte_must_be_zero(void **state)
 {
     const struct tt_quant q = { TT_QUANT_ZERO_U4, 32 };
     const float data[33] = { 1, 2, -3 };
@@ -691,10 +693,11 @@ static void half_a_byte_that_is_left_over_must_be_zero(void **state)
     check_refused(&q, expected, bytes, 33, "the padding after the last element, 32, is not zero");
 }
 
-/* ---- the rest ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the rest ---- */
 
-/* Over many steps the sum of what is sent follows the sum of what is meant, within one step's error. */
-static void error_feedback_sends_later_what_was_rounded_away(void **state)
+/* Over many steps the sum of the sent values follows the sum of the inputs, within one step's
+ * error. */
+static void error_feedback_compensates_rounding(void **state)
 {
     enum { N = 300, STEPS = 200 };
 
@@ -728,7 +731,7 @@ static void error_feedback_sends_later_what_was_rounded_away(void **state)
     }
 }
 
-static void the_residual_of_a_poisoned_block_is_zero(void **state)
+static void poisoned_block_has_zero_residual(void **state)
 {
     const struct tt_quant q = { TT_QUANT_MINMAX_U8, 32 };
     float data[64] = { 0.1f, 0.25f, 7 }, residual[64];
@@ -745,8 +748,9 @@ static void the_residual_of_a_poisoned_block_is_zero(void **state)
 }
 
 #if defined(__x86_64__)
-/* Denormals flushed, rounding upwards, traps on: nothing of it reaches the bytes, and all of it is there afterwards. */
-static void what_the_thread_does_with_denormals_and_rounding_changes_nothing(void **state)
+/* With denormals flushed, upward rounding and traps enabled: the bytes are unaffected, and the
+ * settings are unchanged afterwards. */
+static void thread_environment_changes_nothing(void **state)
 {
     static const unsigned settings[] = { 0x1f80 | 0x8040, 0x1f80 | 0x4000, 0x1f80 | 0x6000, 0x1f80 & ~0x0e80u };
     static float data[COUNT_MAX], value[COUNT_MAX], other[COUNT_MAX];
@@ -802,23 +806,23 @@ static int rooms_fini(void **state)
 static int tests(void)
 {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(bytes_and_values_are_those_of_the_definition),
-        cmocka_unit_test(they_are_for_any_bits_too),
-        cmocka_unit_test(a_range_that_begins_with_a_block_is_encoded_as_in_the_whole),
-        cmocka_unit_test(no_value_is_farther_from_its_number_than_the_bound),
-        cmocka_unit_test(ends_of_the_range_zero_and_constants_come_back_exactly),
-        cmocka_unit_test(what_was_decoded_by_minmax_or_fp8_survives_another_round),
-        cmocka_unit_test(a_number_that_is_not_finite_poisons_its_block_and_no_other),
-        cmocka_unit_test(an_f64_beyond_f32_poisons_its_block),
+        cmocka_unit_test(codes_and_values_match_the_definition),
+        cmocka_unit_test(definition_holds_for_any_bits),
+        cmocka_unit_test(block_aligned_range_encodes_alike),
+        cmocka_unit_test(errors_stay_within_the_bound),
+        cmocka_unit_test(range_ends_and_constants_are_exact),
+        cmocka_unit_test(second_round_is_lossless_where_promised),
+        cmocka_unit_test(infinite_number_poisons_only_its_block),
+        cmocka_unit_test(f64_beyond_f32_poisons_its_block),
         cmocka_unit_test(nothing_has_no_bytes),
-        cmocka_unit_test(only_some_types_blocks_and_codecs_are_defined),
+        cmocka_unit_test(only_defined_combinations_are_supported),
         cmocka_unit_test(bytes_of_another_length_are_refused),
-        cmocka_unit_test(parameters_that_no_encoder_writes_are_refused),
-        cmocka_unit_test(half_a_byte_that_is_left_over_must_be_zero),
-        cmocka_unit_test(error_feedback_sends_later_what_was_rounded_away),
-        cmocka_unit_test(the_residual_of_a_poisoned_block_is_zero),
+        cmocka_unit_test(invalid_parameters_are_refused),
+        cmocka_unit_test(unused_half_byte_must_be_zero),
+        cmocka_unit_test(error_feedback_compensates_rounding),
+        cmocka_unit_test(poisoned_block_has_zero_residual),
 #if defined(__x86_64__)
-        cmocka_unit_test(what_the_thread_does_with_denormals_and_rounding_changes_nothing),
+        cmocka_unit_test(thread_environment_changes_nothing),
 #endif
     };
 

@@ -1,5 +1,5 @@
-/* Packed blocks are those of quant.h, of one length; steps over them are its codecs and sums in f32, one after the other. With the portable kernels and with
- * the best. */
+/* Packed blocks equal those of quant.h, with one length; steps on them equal its codecs and sums in
+ * f32, in sequence. With the portable kernels and with the best ones. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ struct room {
     uint8_t a[COUNT_MAX * 2], b[COUNT_MAX * 2], out[COUNT_MAX * 2], out2[COUNT_MAX * 2];
 };
 
-/* Every codec and count, with fresh numbers each time. */
+/* Every codec and count, with new numbers each time. */
 static void over_all(tutti_dtype type, void (*check)(struct room *r, size_t count))
 {
     struct room *r = malloc(sizeof *r);
@@ -45,14 +45,14 @@ static struct tt_quant blocks_of(const struct room *r) { return (struct tt_quant
 
 static size_t whole(const struct room *r, size_t count) { return tt_packed_blocks(&r->p, count) * r->p.block; }
 
-/* x goes on with its last element to the end of the block. */
+/* Pads x with its last element to the end of the block. */
 static void go_on(const struct room *r, float *x, size_t count)
 {
     for (size_t i = count; i < whole(r, count); i++)
         x[i] = x[count - 1];
 }
 
-static void blocks_have_a_power_of_two_bytes_and_fill_them(void **state)
+static void blocks_fill_a_power_of_two(void **state)
 {
     struct tt_packed p;
 
@@ -88,7 +88,7 @@ static void check_pack(struct room *r, size_t count)
     assert_true(r->y[count] == 0);
 }
 
-static void packing_is_what_the_codecs_do_with_a_row_that_goes_on_with_its_last_element(void **state)
+static void packing_equals_padded_encoding(void **state)
 {
     (void)state;
     over_all(TUTTI_F32, check_pack);
@@ -99,7 +99,8 @@ static void check_types(struct room *r, size_t count)
     const struct tt_quant q = blocks_of(r);
     uint8_t src[COUNT_MAX * 8], wide[COUNT_MAX * 8];
 
-    tt_quant_encode(&q, r->a, r->x, whole(r, count), TUTTI_F32);        /* some numbers of the type */
+    /* any numbers of the type */
+    tt_quant_encode(&q, r->a, r->x, whole(r, count), TUTTI_F32);
     assert_int_equal(tt_quant_decode(&q, src, r->a, tt_quant_bytes(&q, whole(r, count)), whole(r, count), r->p.type),
                      TUTTI_OK);
     tt_packed_encode(&r->p, r->a, src, NULL, count / r->p.block * r->p.block);
@@ -112,14 +113,14 @@ static void check_types(struct room *r, size_t count)
     assert_memory_equal(src, wide, count / r->p.block * r->p.block * tutti_dtype_bytes(r->p.type));
 }
 
-static void every_type_is_packed_and_unpacked_as_the_codecs_do(void **state)
+static void every_type_packs_like_codecs(void **state)
 {
     (void)state;
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
         over_all(types[t], check_types);
 }
 
-/* sum[whole] = what the packed a stands for + y, divided; and its packed form in b. */
+/* sum[whole] = decoded a + y, divided; and its packed form in b. */
 static void expect_step(struct room *r, size_t count, uint32_t divide_by, float *sum)
 {
     const struct tt_quant q = blocks_of(r);
@@ -133,7 +134,7 @@ static void expect_step(struct room *r, size_t count, uint32_t divide_by, float 
     tt_quant_encode(&q, r->b, sum, whole(r, count), TUTTI_F32);
 }
 
-/* A step's residual: what its codes lack of the sum. */
+/* Residual of a step: the difference of the sum and its encoding. */
 static void check_residual(const struct room *r, size_t count, uint32_t divide_by, const float *sum,
                            const float *residual, float before)
 {
@@ -157,7 +158,7 @@ static void check_step(struct room *r, size_t count)
     };
 
     tt_packed_encode(&r->p, r->a, r->x, NULL, count);
-    for (size_t i = 0; i < count; i++) {        /* own + residual is y, exactly */
+    for (size_t i = 0; i < count; i++) {        /* own + residual is exactly y */
         residual[i] = r->y[i] / 2;
         own[i] = r->y[i] - residual[i];
     }
@@ -169,7 +170,7 @@ static void check_step(struct room *r, size_t count)
     check_residual(r, count, s.divide_by, sum, residual, 0);
 }
 
-static void a_step_adds_this_rank_s_part_as_it_is_and_keeps_what_it_loses(void **state)
+static void step_adds_unencoded_part_keeps_residual(void **state)
 {
     (void)state;
     over_all(TUTTI_F32, check_step);
@@ -195,7 +196,7 @@ static void check_packed_step(struct room *r, size_t count)
     check_residual(r, count, 1, sum, residual, 0.25f);
 }
 
-static void a_step_of_two_packed_parts_may_be_in_place_and_adds_to_the_residual(void **state)
+static void packed_step_may_be_in_place(void **state)
 {
     (void)state;
     over_all(TUTTI_F32, check_packed_step);
@@ -227,7 +228,7 @@ static void check_poison(struct room *r, size_t count)
     }
 }
 
-static void parameters_that_nobody_writes_poison_their_block_and_no_other(void **state)
+static void invalid_parameters_poison_only_their_block(void **state)
 {
     (void)state;
     over_all(TUTTI_F32, check_poison);
@@ -236,12 +237,12 @@ static void parameters_that_nobody_writes_poison_their_block_and_no_other(void *
 static int tests(void)
 {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(blocks_have_a_power_of_two_bytes_and_fill_them),
-        cmocka_unit_test(packing_is_what_the_codecs_do_with_a_row_that_goes_on_with_its_last_element),
-        cmocka_unit_test(every_type_is_packed_and_unpacked_as_the_codecs_do),
-        cmocka_unit_test(a_step_adds_this_rank_s_part_as_it_is_and_keeps_what_it_loses),
-        cmocka_unit_test(a_step_of_two_packed_parts_may_be_in_place_and_adds_to_the_residual),
-        cmocka_unit_test(parameters_that_nobody_writes_poison_their_block_and_no_other),
+        cmocka_unit_test(blocks_fill_a_power_of_two),
+        cmocka_unit_test(packing_equals_padded_encoding),
+        cmocka_unit_test(every_type_packs_like_codecs),
+        cmocka_unit_test(step_adds_unencoded_part_keeps_residual),
+        cmocka_unit_test(packed_step_may_be_in_place),
+        cmocka_unit_test(invalid_parameters_poison_only_their_block),
     };
 
     return cmocka_run_group_tests(all, NULL, NULL);

@@ -21,12 +21,12 @@ struct reduce_case {
     uint32_t stream;
     enum where where;
     size_t count;
-    size_t a_shift, b_shift, dst_shift, dst2_shift;     /* bytes past a line */
+    size_t a_shift, b_shift, dst_shift, dst2_shift;     /* offset in bytes from a cache line */
     uint32_t n;
     uint64_t seed;
 };
 
-/* Lines of memory that cases use again and again. */
+/* Memory that is reused by the cases. */
 static _Alignas(64) uint8_t a_room[ROOM_BYTES], b_room[ROOM_BYTES], dst_room[ROOM_BYTES], dst2_room[ROOM_BYTES];
 static uint64_t expected[ROOM_BYTES];
 
@@ -59,7 +59,8 @@ static void check_elements(const struct reduce_case *c, const uint8_t *dst, cons
             fail_case(c, what, i, ref_load(dst + i * element, element), expected[i]);
 }
 
-/* Random operands, the kernel, and each element compared with its definition; nothing beside dst and dst2 changes. */
+/* Runs the kernel on random operands, and compares each element with its definition; nothing
+ * outside dst and dst2 changes. */
 static void check(const struct reduce_case *c)
 {
     const size_t element = ref_bytes(c->type), bytes = c->count * element;
@@ -89,7 +90,8 @@ static void check(const struct reduce_case *c)
     check_margins(c, dst2, c->two ? bytes : 0);
 }
 
-/* Calls `visit` for every implementation this CPU can run, type, operation and finish. */
+/* Calls `visit` for every implementation that this CPU supports, and every type, operation and
+ * finish. */
 static void for_each_kernel(void (*visit)(struct reduce_case *c))
 {
     const struct tt_kernels *both[] = { &tt_kernels_portable, tt_kernels_get() };
@@ -108,7 +110,7 @@ static void for_each_kernel(void (*visit)(struct reduce_case *c))
                 }
 }
 
-/* Any alignment, also one that is not the element's. */
+/* Any alignment, also less than that of the element. */
 static void draw_shifts(struct reduce_case *c, struct tt_prng *p)
 {
     static const uint32_t divisors[] = { 1, 2, 3, 7, 8, 100, 131072, UINT32_MAX };
@@ -136,7 +138,7 @@ static void check_small_counts(struct reduce_case *c)
         }
 }
 
-static void every_kernel_gives_its_definition_for_small_counts(void **state)
+static void kernels_match_for_small_counts(void **state)
 {
     (void)state;
     for_each_kernel(check_small_counts);
@@ -155,7 +157,7 @@ static void check_large_counts(struct reduce_case *c)
             c->two = how & 4;
             c->where = (enum where)(how / 8);
             draw_shifts(c, &p);
-            if (i % 2) {        /* where streaming is possible */
+            if (i % 2) {        /* where non-temporal stores are possible */
                 c->dst_shift = c->a_shift = c->b_shift = tt_prng_below(&p, 8) * 8;
                 c->dst2_shift = tt_prng_below(&p, 8) * 8;
             }
@@ -163,13 +165,13 @@ static void check_large_counts(struct reduce_case *c)
         }
 }
 
-static void every_kernel_gives_its_definition_for_large_counts(void **state)
+static void kernels_match_for_large_counts(void **state)
 {
     (void)state;
     for_each_kernel(check_large_counts);
 }
 
-/* Read in several pages at once: none, one or two times as many, and something behind them. */
+/* Read in several pages at once: none, one or two times their number, and a remainder. */
 static void check_from_far(struct reduce_case *c)
 {
     static const size_t bytes[] = { 4096, 8192, 12344, 16384, 20000 };
@@ -213,13 +215,13 @@ static void check_streaming_shifts(struct reduce_case *c)
         }
 }
 
-static void streaming_works_at_every_offset_from_a_line(void **state)
+static void streaming_works_at_every_offset(void **state)
 {
     (void)state;
     for_each_kernel(check_streaming_shifts);
 }
 
-/* All pairs of f8: what proves that rounding twice is rounding once. */
+/* All pairs of f8: proves that double rounding equals single rounding. */
 static void check_all_pairs(struct reduce_case *c)
 {
     tt_reduce_fn *fn = c->kernels->reduce[c->type][tt_kernel_of(c->op, c->finish)];
@@ -237,13 +239,13 @@ static void check_all_pairs(struct reduce_case *c)
     check_elements(c, dst_room, "pair");
 }
 
-static void every_pair_of_f8_gives_its_definition(void **state)
+static void f8_pairs_match_the_definition(void **state)
 {
     (void)state;
     for_each_kernel(check_all_pairs);
 }
 
-/* Operands and results that end where memory ends, and that begin where it begins. */
+/* Operands and results directly before and after inaccessible memory. */
 static void check_guarded(struct reduce_case *c)
 {
     const size_t element = ref_bytes(c->type);
@@ -267,7 +269,7 @@ static void check_guarded(struct reduce_case *c)
         guarded_fini(&g[i]);
 }
 
-static void no_kernel_reads_or_writes_outside_its_buffers(void **state)
+static void kernels_stay_within_their_buffers(void **state)
 {
     (void)state;
     for_each_kernel(check_guarded);
@@ -302,8 +304,9 @@ static void both_implementations_give_the_same_bits(void **state)
             }
 }
 
-/* Where a value lies in the buffer decides whether it meets the head, the body or the tail of a kernel. */
-static void the_result_does_not_depend_on_the_position(void **state)
+/* The position of a value in the buffer determines whether the head, the body or the tail of a
+ * kernel processes it. */
+static void result_is_independent_of_position(void **state)
 {
     (void)state;
     for (int type = 0; type < TUTTI_DTYPE_COUNT; type++) {
@@ -339,11 +342,12 @@ static uint16_t sum_f16(uint16_t x, uint16_t y, tutti_redop op)
     return r;
 }
 
-static void nan_wins_and_zeros_and_infinities_follow_the_rules(void **state)
+static void nan_zero_infinity_follow_the_rules(void **state)
 {
     (void)state;
     assert_int_equal(sum_f16(0x7c00, 0xfc00, TUTTI_SUM), 0x7e00);       /* inf - inf */
-    assert_int_equal(sum_f16(0x7d01, 0x3c00, TUTTI_SUM), 0x7e00);       /* NaN payloads do not travel */
+    /* NaN payloads are not kept */
+    assert_int_equal(sum_f16(0x7d01, 0x3c00, TUTTI_SUM), 0x7e00);
     assert_int_equal(sum_f16(0xfe55, 0x3c00, TUTTI_MIN), 0x7e00);
     assert_int_equal(sum_f16(0x3c00, 0xfe55, TUTTI_MIN), 0x7e00);
     assert_int_equal(sum_f16(0x3c00, 0x7fff, TUTTI_MAX), 0x7e00);
@@ -354,7 +358,7 @@ static void nan_wins_and_zeros_and_infinities_follow_the_rules(void **state)
     assert_int_equal(sum_f16(0x7bff, 0x7bff, TUTTI_SUM), 0x7c00);
 }
 
-static void avg_divides_the_wide_sum_once_and_integers_truncate_towards_zero(void **state)
+static void avg_divides_once_and_truncates(void **state)
 {
     const float x = 5, y = 2;
     const uint16_t big = tt_f32_to_f16(60000);
@@ -370,7 +374,7 @@ static void avg_divides_the_wide_sum_once_and_integers_truncate_towards_zero(voi
     assert_true(r32 == 1.75f);
     tt_reduce_kernel(TUTTI_F32, TUTTI_AVG, false)(&r32, NULL, &x, &y, 1, false, 4);
     assert_true(r32 == 7);
-    /* 120000 is no f16, but half of it is; 832 is no e4m3. */
+    /* 120000 is out of range for f16, but half of it is not; 832 is out of range for e4m3. */
     tt_reduce_kernel(TUTTI_F16, TUTTI_AVG, true)(&r16, NULL, &big, &big, 1, false, 2);
     assert_int_equal(r16, big);
     tt_reduce_kernel(TUTTI_F8E4M3, TUTTI_AVG, true)(&r8, NULL, &e4m3, &e4m3, 1, false, 2);
@@ -382,7 +386,8 @@ static void avg_divides_the_wide_sum_once_and_integers_truncate_towards_zero(voi
     assert_int_equal(r8, (200 + 100 - 256) / 2);
 }
 
-/* tutti.h promises: n like-signed values summed in a chain of n - 1 steps are off by at most (n - 1) * u of the sum. */
+/* tutti.h guarantees: n like-signed values summed in a chain of n - 1 steps differ by at most (n -
+ * 1) * u of the sum. */
 static void check_chains(tutti_dtype type, double unit, double value_max, struct tt_prng *p)
 {
     const struct ref_format *format = ref_format_of(type);
@@ -408,7 +413,7 @@ static void check_chains(tutti_dtype type, double unit, double value_max, struct
     }
 }
 
-static void a_chain_of_sums_keeps_the_documented_error_bound(void **state)
+static void sum_chains_keep_the_bound(void **state)
 {
     struct tt_prng p;
 
@@ -422,7 +427,7 @@ static void a_chain_of_sums_keeps_the_documented_error_bound(void **state)
 
 static void scaling_gives_its_definition(void **state)
 {
-    /* The last is a NaN whose bits would carry if they were rounded. */
+    /* The last is a NaN whose bits would overflow if they were rounded. */
     static const double scales[] = {
         1, -1, 0.5, 3, 1e-3, 1.0 / 3, 1e10, -1e300, 1e-300, 0, INFINITY, -INFINITY, NAN, __builtin_nan("0x7ffffffffffff"),
     };
@@ -453,7 +458,7 @@ static void scaling_gives_its_definition(void **state)
             }
 }
 
-static void both_implementations_scale_to_the_same_bits(void **state)
+static void both_implementations_scale_alike(void **state)
 {
     static uint8_t portable[ROOM_BYTES], best[ROOM_BYTES];
     struct tt_prng p;
@@ -476,19 +481,19 @@ static void both_implementations_scale_to_the_same_bits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kernel_gives_its_definition_for_small_counts),
-        cmocka_unit_test(every_kernel_gives_its_definition_for_large_counts),
+        cmocka_unit_test(kernels_match_for_small_counts),
+        cmocka_unit_test(kernels_match_for_large_counts),
         cmocka_unit_test(operands_from_far_give_the_same),
-        cmocka_unit_test(streaming_works_at_every_offset_from_a_line),
-        cmocka_unit_test(every_pair_of_f8_gives_its_definition),
-        cmocka_unit_test(no_kernel_reads_or_writes_outside_its_buffers),
+        cmocka_unit_test(streaming_works_at_every_offset),
+        cmocka_unit_test(f8_pairs_match_the_definition),
+        cmocka_unit_test(kernels_stay_within_their_buffers),
         cmocka_unit_test(both_implementations_give_the_same_bits),
-        cmocka_unit_test(the_result_does_not_depend_on_the_position),
-        cmocka_unit_test(nan_wins_and_zeros_and_infinities_follow_the_rules),
-        cmocka_unit_test(avg_divides_the_wide_sum_once_and_integers_truncate_towards_zero),
-        cmocka_unit_test(a_chain_of_sums_keeps_the_documented_error_bound),
+        cmocka_unit_test(result_is_independent_of_position),
+        cmocka_unit_test(nan_zero_infinity_follow_the_rules),
+        cmocka_unit_test(avg_divides_once_and_truncates),
+        cmocka_unit_test(sum_chains_keep_the_bound),
         cmocka_unit_test(scaling_gives_its_definition),
-        cmocka_unit_test(both_implementations_scale_to_the_same_bits),
+        cmocka_unit_test(both_implementations_scale_alike),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,7 @@
 #include "sched/print.h"
 #include "support/unit.h"
 
-static void each_kind_of_step_has_a_text(void **state)
+static void every_step_kind_has_text(void **state)
 {
     static const char *const texts[] = {
         "put SRC[0, 8) to 3 THERE, 8 B, tag 7",
@@ -24,7 +24,7 @@ static void each_kind_of_step_has_a_text(void **state)
         assert_string_equal(tt_step_text(&steps[i], text, sizeof text), texts[i]);
 }
 
-static void a_text_that_does_not_fit_is_cut(void **state)
+static void oversized_text_is_truncated(void **state)
 {
     const struct tt_step step = { .opcode = TT_COPY, .bytes = 8, .out = tt_dst(0), .a = tt_src(0) };
     char text[10];
@@ -36,8 +36,8 @@ static void a_text_that_does_not_fit_is_cut(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_kind_of_step_has_a_text),
-        cmocka_unit_test(a_text_that_does_not_fit_is_cut),
+        cmocka_unit_test(every_step_kind_has_text),
+        cmocka_unit_test(oversized_text_is_truncated),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,7 +18,7 @@ static void kinds_are_called_by_name(void **state)
     assert_int_equal(kind, TT_BARRIER);
 }
 
-static void blocks_cover_the_vector_in_order_and_differ_by_one_element(void **state)
+static void blocks_cover_the_vector_evenly(void **state)
 {
     static const uint64_t counts[] = { 0, 1, 6, 7, 8, 4096, 65537 };
 
@@ -42,7 +42,7 @@ static void blocks_cover_the_vector_in_order_and_differ_by_one_element(void **st
             }
 }
 
-static void a_ref_ends_with_its_last_piece(void **state)
+static void ref_ends_with_last_piece(void **state)
 {
     static const struct {
         uint64_t offset, block, stride, bytes, begin, end;
@@ -61,7 +61,7 @@ static void a_ref_ends_with_its_last_piece(void **state)
     }
 }
 
-static void in_place_one_buffer_is_the_other(void **state)
+static void in_place_buffers_are_identical(void **state)
 {
     static const struct {
         enum tt_coll_kind kind;
@@ -104,7 +104,7 @@ static void in_place_one_buffer_is_the_other(void **state)
     }
 }
 
-static void a_strided_ref_keeps_its_shape_in_place(void **state)
+static void strided_ref_keeps_its_shape(void **state)
 {
     const struct tt_coll c = {
         .kind = TT_ALLGATHER, .rank = 2, .nranks = 4, .elem_bytes = 1, .bytes = 100, .in_place = true
@@ -124,10 +124,10 @@ static void buffers_end_with_their_last_block(void **state)
 
     (void)state;
     assert_int_equal(tt_coll_src_bytes(&c), 10);
-    assert_int_equal(tt_coll_dst_bytes(&c), 60);        /* an empty block at 900 is nowhere */
+    assert_int_equal(tt_coll_dst_bytes(&c), 60);        /* an empty block at 900 does not count */
     c.rank = 2;
     assert_int_equal(tt_coll_src_bytes(&c), 30);
-    assert_int_equal(tt_coll_dst_bytes(&c), 0);         /* ignored elsewhere than at root */
+    assert_int_equal(tt_coll_dst_bytes(&c), 0);         /* ignored on other ranks than the root */
     c = (struct tt_coll){ .kind = TT_SCATTER, .rank = 1, .nranks = 3, .elem_bytes = 1, .bytes = 5 };
     assert_int_equal(tt_coll_src_bytes(&c), 0);
     assert_int_equal(tt_coll_dst_bytes(&c), 5);
@@ -137,7 +137,7 @@ static void buffers_end_with_their_last_block(void **state)
     assert_int_equal(tt_coll_src_bytes(&c) + tt_coll_dst_bytes(&c), 0);
 }
 
-/* More than 4 GiB, on more ranks than fit 16 bits. */
+/* More than 4 GiB, on more ranks than 16 bits can hold. */
 static void sizes_do_not_overflow_32_bits(void **state)
 {
     const struct tt_coll c = {
@@ -149,7 +149,7 @@ static void sizes_do_not_overflow_32_bits(void **state)
     assert_true(tt_block_offset(1ull << 50, 8, 131072, 131071) == 131071ull << 33);
 }
 
-static void steps_of_no_bytes_name_no_memory(void **state)
+static void empty_steps_name_no_memory(void **state)
 {
     struct tt_step steps[4];
     struct tt_sched s = { .steps = steps, .cap = 4 };
@@ -169,7 +169,7 @@ static void steps_of_no_bytes_name_no_memory(void **state)
     assert_int_equal(steps[2].out.offset, 0);
 }
 
-static void a_step_says_what_it_was_told(void **state)
+static void step_has_the_given_fields(void **state)
 {
     struct tt_step steps[2];
     struct tt_sched s = { .steps = steps, .cap = 2 };
@@ -188,14 +188,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kinds_are_called_by_name),
-        cmocka_unit_test(blocks_cover_the_vector_in_order_and_differ_by_one_element),
-        cmocka_unit_test(a_ref_ends_with_its_last_piece),
-        cmocka_unit_test(in_place_one_buffer_is_the_other),
-        cmocka_unit_test(a_strided_ref_keeps_its_shape_in_place),
+        cmocka_unit_test(blocks_cover_the_vector_evenly),
+        cmocka_unit_test(ref_ends_with_last_piece),
+        cmocka_unit_test(in_place_buffers_are_identical),
+        cmocka_unit_test(strided_ref_keeps_its_shape),
         cmocka_unit_test(buffers_end_with_their_last_block),
         cmocka_unit_test(sizes_do_not_overflow_32_bits),
-        cmocka_unit_test(steps_of_no_bytes_name_no_memory),
-        cmocka_unit_test(a_step_says_what_it_was_told),
+        cmocka_unit_test(empty_steps_name_no_memory),
+        cmocka_unit_test(step_has_the_given_fields),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

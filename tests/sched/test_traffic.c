@@ -1,4 +1,5 @@
-/* What plans move and where transfers are in each other's way, on a host of four: 0 and 1 on one socket, 2 and 3 on the other. */
+/* The traffic of plans and its congestion, on a host of four ranks: 0 and 1 on one socket, 2 and 3
+ * on the other. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 #define STEPS_MAX 16
 #define BLOCK 8
 
-/* One transfer of an allgather, and what it should be called: F, S, I or D. */
+/* One transfer of an allgather, and its expected label: F, S, I or D. */
 struct line {
     uint32_t step, from, to, block;
     char label;
@@ -19,7 +20,7 @@ struct line {
 
 static const char *const names = "FSID";        /* by enum tt_congestion */
 
-/* A plan that does what lines say, on the test's own memory. */
+/* A plan with the transfers of the lines, in memory of the test. */
 struct hand {
     struct tt_program p;
     struct tt_coll coll[RANKS];
@@ -66,7 +67,7 @@ static void write_out(struct hand *h, const struct line *lines, size_t n)
     }
 }
 
-/* Exactly the lines' transfers with exactly their labels. */
+/* Checks that the transfers and their labels are exactly those of the lines. */
 static void check_lines(const struct tt_program *p, const struct line *lines, size_t n)
 {
     struct tt_traffic t;
@@ -95,8 +96,8 @@ static void check_lines(const struct tt_program *p, const struct line *lines, si
     tt_traffic_fini(&t);
 }
 
-/* Step k delivers to each rank's k-th other. */
-static void linear_broadcast_by_all_floods_one_receiver_at_a_time(void **state)
+/* Step k sends to the k-th next rank of each rank. */
+static void linear_broadcast_floods_one_receiver(void **state)
 {
     static const struct line lines[] = {
         { 0, 0, 1, 0, 'F' }, { 0, 1, 0, 1, 'F' }, { 0, 2, 0, 2, 'I' }, { 0, 3, 0, 3, 'I' },
@@ -131,7 +132,8 @@ static void recursive_doubling_takes_blocks_across_twice(void **state)
     tt_program_fini(&p);
 }
 
-/* Own block to the neighbour; own block around the ring 0, 2, 1, 3 that crosses between sockets; what came, to the neighbour. */
+/* Own block to the neighbour; own block around the ring 0, 2, 1, 3, which alternates between
+ * sockets; received blocks to the neighbour. */
 static const struct line three_phases[] = {
     { 0, 0, 1, 0, 'F' }, { 0, 1, 0, 1, 'F' }, { 0, 2, 3, 2, 'F' }, { 0, 3, 2, 3, 'F' },
     { 1, 0, 2, 0, 'F' }, { 1, 2, 1, 2, 'F' }, { 1, 1, 3, 1, 'F' }, { 1, 3, 0, 3, 'F' },
@@ -148,7 +150,7 @@ static void three_phases_are_free_of_congestion(void **state)
     check_lines(&h.p, three_phases, THREE_PHASES);
 }
 
-/* The programs of a registered algorithm on hosts that are alike. */
+/* Builds the programs of a registered algorithm on equal hosts. */
 static void build(struct tt_program *p, const char *name, const struct tt_layout *l)
 {
     static struct case_calls calls;
@@ -164,8 +166,8 @@ static void build(struct tt_program *p, const char *name, const struct tt_layout
     assert_int_equal(tt_program_init(p, spec.algo, calls.coll, l->nranks), TUTTI_OK);
 }
 
-/* Not only the pattern by hand: what runs. */
-static void parallel_rings_on_one_host_are_the_three_phases(void **state)
+/* The registered algorithm has the same pattern. */
+static void parallel_rings_are_three_phases(void **state)
 {
     static const char *const algos[] = { "allgather_parallel_rings_sockets", "allgather_parallel_rings" };
     struct tt_program p;
@@ -180,8 +182,9 @@ static void parallel_rings_on_one_host_are_the_three_phases(void **state)
     }
 }
 
-/* The reduce_scatter reads them backwards, but each rank adds up what its socket has before it takes what comes across. */
-static void parallel_rings_backwards_are_three_phases_too(void **state)
+/* The reduce_scatter has them in reverse order, but each rank sums the data of its socket before it
+ * receives data from the other. */
+static void reversed_rings_are_three_phases(void **state)
 {
     static const struct line lines[] = {
         { 0, 0, 1, 0, 'F' }, { 0, 1, 0, 0, 'F' }, { 0, 2, 3, 0, 'F' }, { 0, 3, 2, 0, 'F' },
@@ -198,7 +201,7 @@ static void parallel_rings_backwards_are_three_phases_too(void **state)
     tt_program_fini(&p);
 }
 
-/* How many transfers of a whole run are not free; *n: of how many. */
+/* Returns the number of congested transfers in a run; *n: of all transfers. */
 static uint32_t congested(const char *name, const struct tt_layout *l, uint32_t *n)
 {
     struct tt_program p;
@@ -217,8 +220,9 @@ static uint32_t congested(const char *name, const struct tt_layout *l, uint32_t 
     return found;
 }
 
-/* Also while arrivals of several steps go round at once, and with other sockets than two of two. */
-static void parallel_rings_over_sockets_are_never_congested_on_any_number_of_hosts(void **state)
+/* Also while data of several steps is forwarded concurrently, and with other numbers of sockets and
+ * ranks. */
+static void socket_rings_are_never_congested(void **state)
 {
     static const struct {
         uint32_t ranks, sockets, hosts_max;
@@ -243,8 +247,8 @@ static void parallel_rings_over_sockets_are_never_congested_on_any_number_of_hos
             }
 }
 
-/* The canary of the test before: on the same hosts other forms are. */
-static void parallel_rings_that_do_not_see_sockets_are_congested(void **state)
+/* Checks the test above: on the same hosts other forms are congested. */
+static void rings_ignoring_sockets_are_congested(void **state)
 {
     static const char *const algos[] = {
         "allgather_parallel_rings_linear",
@@ -261,8 +265,9 @@ static void parallel_rings_that_do_not_see_sockets_are_congested(void **state)
         assert_in_range(congested(algos[a], &l, &n), 16, 240);
 }
 
-/* The same exchanges as linear's in another order, all in one step: what goes across is queued at its sender. */
-static void all_at_once_is_serialized_at_the_sender(void **state)
+/* The same transfers as in linear, all in one step: those to the other socket are queued at their
+ * sender. */
+static void concurrent_transfers_queue_at_sender(void **state)
 {
     static const struct line lines[] = {
         { 0, 0, 1, 0, 'F' }, { 0, 0, 2, 0, 'S' }, { 0, 0, 3, 0, 'S' }, { 0, 1, 0, 1, 'F' }, { 0, 1, 2, 1, 'S' },
@@ -283,11 +288,11 @@ static void all_at_once_is_serialized_at_the_sender(void **state)
     tt_program_fini(&p);
 }
 
-/* ---- any plan ------------------------------------------------------------------------------------------- */
+/* ---- any plan ---- */
 
 static bool same_load(const struct tt_traffic *t, const struct tt_load *a, const struct tt_load *b)
 {
-    bool empty = true;      /* room in a message that nothing was put into */
+    bool empty = true;      /* space in a message without data */
 
     for (size_t k = 0; k < t->words; k++)
         empty = empty && t->set[a->set * t->words + k] == 0;
@@ -295,7 +300,7 @@ static bool same_load(const struct tt_traffic *t, const struct tt_load *a, const
            memcmp(t->set + a->set * t->words, t->set + b->set * t->words, t->words * sizeof *t->set) == 0;
 }
 
-/* Whether x carries something into a socket that `other`, not later, carries into it too. */
+/* Returns whether x carries data into a socket that `other`, not later, also carries into it. */
 static bool repeats(const struct tt_traffic *t, const struct tt_layout *l, const struct tt_transfer *x,
                     const struct tt_transfer *other)
 {
@@ -309,7 +314,7 @@ static bool repeats(const struct tt_traffic *t, const struct tt_layout *l, const
     return false;
 }
 
-/* Straight from the definition, in time that grows with the square. */
+/* By the definition, in quadratic time. */
 static enum tt_congestion defined(const struct tt_traffic *t, const struct tt_layout *l, const struct tt_transfer *x)
 {
     bool serialized = false, incast = false, duplicate = false;
@@ -363,7 +368,7 @@ static void check_traffic(const struct case_spec *spec, const struct case_calls 
     tt_program_fini(&p);
 }
 
-static void labels_of_any_plan_are_those_of_the_definition(void **state)
+static void labels_match_the_definition(void **state)
 {
     static const uint64_t counts[] = { 6, 40 };
 
@@ -373,7 +378,7 @@ static void labels_of_any_plan_are_those_of_the_definition(void **state)
         assert_in_range(labelled[i], 100, 10000000);
 }
 
-static void origins_are_told_as_ranges(void **state)
+static void origins_are_printed_as_ranges(void **state)
 {
     uint64_t set[] = { 0x27 };
     struct tt_load load = { .bytes = 1 };
@@ -410,16 +415,16 @@ static void a_wrong_plan_has_no_traffic(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(linear_broadcast_by_all_floods_one_receiver_at_a_time),
+        cmocka_unit_test(linear_broadcast_floods_one_receiver),
         cmocka_unit_test(recursive_doubling_takes_blocks_across_twice),
         cmocka_unit_test(three_phases_are_free_of_congestion),
-        cmocka_unit_test(parallel_rings_on_one_host_are_the_three_phases),
-        cmocka_unit_test(parallel_rings_backwards_are_three_phases_too),
-        cmocka_unit_test(parallel_rings_over_sockets_are_never_congested_on_any_number_of_hosts),
-        cmocka_unit_test(parallel_rings_that_do_not_see_sockets_are_congested),
-        cmocka_unit_test(all_at_once_is_serialized_at_the_sender),
-        cmocka_unit_test(labels_of_any_plan_are_those_of_the_definition),
-        cmocka_unit_test(origins_are_told_as_ranges),
+        cmocka_unit_test(parallel_rings_are_three_phases),
+        cmocka_unit_test(reversed_rings_are_three_phases),
+        cmocka_unit_test(socket_rings_are_never_congested),
+        cmocka_unit_test(rings_ignoring_sockets_are_congested),
+        cmocka_unit_test(concurrent_transfers_queue_at_sender),
+        cmocka_unit_test(labels_match_the_definition),
+        cmocka_unit_test(origins_are_printed_as_ranges),
         cmocka_unit_test(a_wrong_plan_has_no_traffic),
     };
 

@@ -1,4 +1,4 @@
-/* What the verifier finds, each in a program small enough to see it. Programs are written by hand. */
+/* The errors found by the verifier, each in a minimal program, written by hand. */
 #include <stdio.h>
 #include <string.h>
 #include "sched/verify.h"
@@ -7,7 +7,7 @@
 #define RANKS 3
 #define STEPS 12
 
-/* A program on the test's own memory. */
+/* A program in memory of the test. */
 struct hand {
     struct tt_program p;
     struct tt_coll coll[RANKS];
@@ -32,7 +32,7 @@ static void begin(struct hand *h, enum tt_coll_kind kind, uint32_t nranks, uint6
     };
 }
 
-/* "" if it is proven, else the finding. Static storage. */
+/* Returns "" if it is proven, else the error. Static storage. */
 static const char *finding(struct hand *h)
 {
     static char why[1024];
@@ -66,7 +66,7 @@ static void begin_allgather(struct hand *h)
     }
 }
 
-/* Two ranks exchange vectors of 8 B and both reduce them: steps put, wait, reduce. */
+/* Two ranks exchange vectors of 8 B, and both reduce them: steps put, wait, reduce. */
 static void begin_allreduce(struct hand *h)
 {
     begin(h, TT_ALLREDUCE, 2, 8, false);
@@ -125,14 +125,14 @@ static void puts_and_waits_must_match(void **state)
     finds(&h, "invalid peer");
 }
 
-/* It stands for what its put has. */
-static void a_wait_for_at_most_so_much_takes_less_and_no_more(void **state)
+/* Its effective length is that of its put. */
+static void bounded_wait_accepts_shorter_messages(void **state)
 {
     struct hand h;
 
     (void)state;
     begin_allgather(&h);
-    h.steps[1][1].bytes = 12;           /* of which the copy behind it overwrites what does not come */
+    h.steps[1][1].bytes = 12;           /* the later copy overwrites the missing part */
     finds(&h, "the matching put has 8 B");
     h.steps[1][1].at_most = true;
     assert_string_equal(finding(&h), "");
@@ -146,8 +146,8 @@ static void a_wait_for_at_most_so_much_takes_less_and_no_more(void **state)
     finds(&h, "[4, 8) of its result is not written");
 }
 
-/* Rank 0 sends rank 1 two stretches of a block, at 4 and 12. */
-static void stretches_lie_where_their_lists_say(void **state)
+/* Rank 0 sends two stretches of a block to rank 1, at 4 and 12. */
+static void stretches_match_their_lists(void **state)
 {
     static const struct tt_stretch list[] = { { 4, 4 }, { 12, 8 } };
     static const uint64_t none[] = { 0, 0, 0 }, sends[] = { 0, 0, 2 }, recvs[] = { 0, 2, 2 };
@@ -156,7 +156,8 @@ static void stretches_lie_where_their_lists_say(void **state)
         { .send = list, .recv = list, .send_first = sends, .recv_first = none, .most = 2 },
         { .send = list, .recv = list, .send_first = none, .recv_first = recvs, .most = 2 },
     };
-    /* What is other with the second: where it is taken from, where its put and its wait say that it goes, and how long it is (0: it is not there). */
+    /* Changes of the second one: its source, the destinations in its put and in its wait, and its
+     * length (0: missing). */
     static const struct {
         int64_t src, put, wait;
         uint64_t bytes;
@@ -197,7 +198,7 @@ static void stretches_lie_where_their_lists_say(void **state)
     }
 }
 
-static void a_pair_uses_a_tag_once_and_in_the_same_order(void **state)
+static void tags_match_once_in_order(void **state)
 {
     struct hand h;
 
@@ -218,7 +219,7 @@ static void a_pair_uses_a_tag_once_and_in_the_same_order(void **state)
     finds(&h, "only put");
 }
 
-static void steps_stay_in_bounds_and_off_the_input(void **state)
+static void steps_respect_bounds_and_input(void **state)
 {
     struct hand h;
 
@@ -254,7 +255,7 @@ static void steps_stay_in_bounds_and_off_the_input(void **state)
     finds(&h, "operands overlap");
 }
 
-static void a_pipe_is_written_once_and_then_read_once_as_a_whole(void **state)
+static void pipe_is_written_and_read_once(void **state)
 {
     struct hand h;
 
@@ -282,7 +283,7 @@ static void a_pipe_is_written_once_and_then_read_once_as_a_whole(void **state)
     finds(&h, "cannot be strided");
 }
 
-static void every_byte_must_come_from_where_it_should(void **state)
+static void every_byte_needs_its_origin(void **state)
 {
     struct hand h;
 
@@ -310,7 +311,7 @@ static void every_byte_must_come_from_where_it_should(void **state)
     finds(&h, "comes from 4, not from 0");
 }
 
-static void what_is_not_of_the_result_is_not_written(void **state)
+static void bytes_outside_result_stay_unwritten(void **state)
 {
     static const uint64_t bytes[] = { 8, 8 }, displs[] = { 0, 16 };
     struct hand h;
@@ -328,7 +329,7 @@ static void what_is_not_of_the_result_is_not_written(void **state)
     finds(&h, "[8, 12) of DST is written, but is not part of the result");
 }
 
-static void reductions_take_each_rank_once_lower_left_and_finish_once(void **state)
+static void reductions_include_ranks_once_in_order(void **state)
 {
     struct hand h;
 
@@ -360,7 +361,7 @@ static void reductions_take_each_rank_once_lower_left_and_finish_once(void **sta
     finds(&h, "without reduction");
 }
 
-static void finishing_before_everybody_is_in_is_noticed(void **state)
+static void early_finish_is_noticed(void **state)
 {
     struct hand h;
 
@@ -377,7 +378,7 @@ static void finishing_before_everybody_is_in_is_noticed(void **state)
 }
 
 /* Each waits for the other's message before it sends its own. */
-static void waiting_in_a_circle_is_a_deadlock(void **state)
+static void circular_wait_is_a_deadlock(void **state)
 {
     struct hand h;
 
@@ -390,8 +391,9 @@ static void waiting_in_a_circle_is_a_deadlock(void **state)
     finds(&h, "deadlock");
 }
 
-/* With room for a message in either direction no step waits for another; but one after another, all wait before anybody puts. */
-static void waiting_before_putting_is_found_if_all_do_it(void **state)
+/* With buffers for a message in either direction no step waits for another; but in sequence, all
+ * ranks wait before any puts. */
+static void universal_wait_before_put_is_found(void **state)
 {
     static const uint32_t right[] = { 1, 2, 0 }, left[] = { 2, 0, 1 };
     struct hand h;
@@ -419,15 +421,16 @@ static void waiting_before_putting_is_found_if_all_do_it(void **state)
     finds(&h, "step 1 (");
     finds(&h, "deadlock in program order: circular wait");
     h.s[2].n = 1;
-    for (uint32_t i = 0; i < 2; i++)    /* one that puts first lets all others through */
+    for (uint32_t i = 0; i < 2; i++)    /* one rank that puts first lets all others continue */
         tt_sched_put(&h.s[2], i, tt_src(0), tt_dst(8), 4, 0);
     for (uint32_t i = 0; i < 2; i++)
         tt_sched_wait(&h.s[2], i, tt_dst(4 * i), 4, 0);
     assert_string_equal(finding(&h), "");
 }
 
-/* An exchange in place, straight into what is being sent: only with room for it elsewhere would it get through. */
-static void an_exchange_over_its_own_source_is_a_deadlock(void **state)
+/* An exchange in place, directly into memory that is being sent: it would complete only with
+ * buffers. */
+static void exchange_over_own_source_deadlocks(void **state)
 {
     struct hand h;
 
@@ -445,8 +448,9 @@ static void an_exchange_over_its_own_source_is_a_deadlock(void **state)
     assert_string_equal(finding(&h), "");
 }
 
-/* Each rank passes on, through pipes, a sum that the next one has room for only when its own has gone on. */
-static void a_ring_of_pipes_is_a_deadlock_once_it_is_cut(void **state)
+/* Each rank forwards, through pipes, a sum for which the next one has space only after its own has
+ * continued. */
+static void segmented_ring_of_pipes_deadlocks(void **state)
 {
     struct hand h;
 
@@ -463,9 +467,9 @@ static void a_ring_of_pipes_is_a_deadlock_once_it_is_cut(void **state)
     finds(&h, "deadlock with segments");
 }
 
-/* The first half of what each rank sends is its own, the second is the first half of what the other sends: byte by byte in order, but
- * a message as a whole waits for the other one. */
-static void messages_that_wait_for_each_others_halves_are_a_deadlock_unless_they_are_cut(void **state)
+/* The first half of each rank's message is its own data, the second the first half of the other's:
+ * ordered byte by byte, but as whole messages they wait for each other. */
+static void unsegmented_half_exchange_deadlocks(void **state)
 {
     struct hand h;
 
@@ -480,7 +484,8 @@ static void messages_that_wait_for_each_others_halves_are_a_deadlock_unless_they
     finds(&h, "deadlock without segments");
 }
 
-/* Rank 1 uses DST as scratch where rank 0's block will come; nothing tells rank 0 when it is done with that. */
+/* Rank 1 uses DST as scratch where rank 0's block will arrive; no message notifies rank 0 of the
+ * end of that use. */
 static void landing_on_scratch_is_noticed(void **state)
 {
     struct tt_early early;
@@ -503,8 +508,9 @@ static void landing_on_scratch_is_noticed(void **state)
     assert_string_equal(finding(&h), "");
 }
 
-/* Rank 1's vector comes back reduced to where it was sent from: rank 0 can only have made it after it had read it. */
-static void landing_on_what_the_sender_has_read_is_safe(void **state)
+/* Rank 1's vector returns reduced to its origin: rank 0 can only have computed it after reading
+ * it. */
+static void landing_on_read_source_is_safe(void **state)
 {
     struct hand h;
 
@@ -518,9 +524,9 @@ static void landing_on_what_the_sender_has_read_is_safe(void **state)
     assert_string_equal(finding(&h), "");
 }
 
-/* Safe for the half that rank 0 made out of rank 1's, but not for the other, which it could send at once: order is by
- * bytes, not by steps. */
-static void order_is_told_by_bytes_and_not_by_steps(void **state)
+/* Safe for the half that rank 0 computed from rank 1's, but not for the other, which it could send
+ * at once: order is per byte, not per step. */
+static void order_is_per_byte(void **state)
 {
     struct tt_early early;
     struct hand h;
@@ -548,7 +554,7 @@ static void order_is_told_by_bytes_and_not_by_steps(void **state)
     finds(&h, "may arrive while earlier steps");
 }
 
-static void a_barrier_must_hear_of_everybody(void **state)
+static void barrier_needs_every_rank(void **state)
 {
     struct hand h;
 
@@ -571,24 +577,24 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_programs_are_proven),
         cmocka_unit_test(puts_and_waits_must_match),
-        cmocka_unit_test(a_wait_for_at_most_so_much_takes_less_and_no_more),
-        cmocka_unit_test(stretches_lie_where_their_lists_say),
-        cmocka_unit_test(a_pair_uses_a_tag_once_and_in_the_same_order),
-        cmocka_unit_test(steps_stay_in_bounds_and_off_the_input),
-        cmocka_unit_test(a_pipe_is_written_once_and_then_read_once_as_a_whole),
-        cmocka_unit_test(every_byte_must_come_from_where_it_should),
-        cmocka_unit_test(what_is_not_of_the_result_is_not_written),
-        cmocka_unit_test(reductions_take_each_rank_once_lower_left_and_finish_once),
-        cmocka_unit_test(finishing_before_everybody_is_in_is_noticed),
-        cmocka_unit_test(waiting_in_a_circle_is_a_deadlock),
-        cmocka_unit_test(waiting_before_putting_is_found_if_all_do_it),
-        cmocka_unit_test(an_exchange_over_its_own_source_is_a_deadlock),
-        cmocka_unit_test(a_ring_of_pipes_is_a_deadlock_once_it_is_cut),
-        cmocka_unit_test(messages_that_wait_for_each_others_halves_are_a_deadlock_unless_they_are_cut),
+        cmocka_unit_test(bounded_wait_accepts_shorter_messages),
+        cmocka_unit_test(stretches_match_their_lists),
+        cmocka_unit_test(tags_match_once_in_order),
+        cmocka_unit_test(steps_respect_bounds_and_input),
+        cmocka_unit_test(pipe_is_written_and_read_once),
+        cmocka_unit_test(every_byte_needs_its_origin),
+        cmocka_unit_test(bytes_outside_result_stay_unwritten),
+        cmocka_unit_test(reductions_include_ranks_once_in_order),
+        cmocka_unit_test(early_finish_is_noticed),
+        cmocka_unit_test(circular_wait_is_a_deadlock),
+        cmocka_unit_test(universal_wait_before_put_is_found),
+        cmocka_unit_test(exchange_over_own_source_deadlocks),
+        cmocka_unit_test(segmented_ring_of_pipes_deadlocks),
+        cmocka_unit_test(unsegmented_half_exchange_deadlocks),
         cmocka_unit_test(landing_on_scratch_is_noticed),
-        cmocka_unit_test(landing_on_what_the_sender_has_read_is_safe),
-        cmocka_unit_test(order_is_told_by_bytes_and_not_by_steps),
-        cmocka_unit_test(a_barrier_must_hear_of_everybody),
+        cmocka_unit_test(landing_on_read_source_is_safe),
+        cmocka_unit_test(order_is_per_byte),
+        cmocka_unit_test(barrier_needs_every_rank),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,7 +54,7 @@ int ends_shake(struct ends *e)
     return 0;
 }
 
-ssize_t ends_hear(struct ends *e, int end)
+ssize_t ends_read(struct ends *e, int end)
 {
     uint8_t byte;
 

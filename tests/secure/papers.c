@@ -12,7 +12,7 @@
 
 #define HOUR 3600l
 
-/* Somebody who signs, or is signed. */
+/* A signer, or the holder of a signed certificate. */
 struct holder {
     EVP_PKEY *key;
     X509 *certificate;
@@ -27,8 +27,8 @@ static void add_extension(X509 *certificate, int what, const char *value)
     X509_EXTENSION_free(e);
 }
 
-/* A certificate of `name`, good from..to seconds from now, signed by `by` (NULL: by itself, as an authority is). use: what alone it is for, or
- * NULL. */
+/* Creates a certificate of `name`, valid from..to seconds from now, signed by `by` (NULL:
+ * self-signed, as an authority). use: its only permitted use, or NULL. */
 static struct holder holder_make(const char *name, const struct holder *by, long from, long to, const char *use)
 {
     struct holder h = { .key = EVP_EC_gen("P-256"), .certificate = X509_new() };
@@ -66,7 +66,7 @@ static FILE *paper_open(const struct papers *p, char path[PAPERS_PATH], const ch
     return f;
 }
 
-/* With `more` behind it, so many times. */
+/* Writes it, followed by `more` this number of times. */
 static void write_certificate(const struct papers *p, char path[PAPERS_PATH], const char *name, X509 *certificate,
                               X509 *more, int times)
 {

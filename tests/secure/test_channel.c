@@ -46,7 +46,7 @@ static void pair_close(struct pair *p)
     tt_channel_destroy(p->c[1]);
 }
 
-/* The next message or the end at p->c[end], while the other one sends what it has. */
+/* Reads the next message or the end at p->c[end], while the other end sends its queue. */
 static int pair_next(struct pair *p, int end, const void **data, size_t *bytes)
 {
     for (int i = 0; i < ENDS_STEPS; i++) {
@@ -60,7 +60,7 @@ static int pair_next(struct pair *p, int end, const void **data, size_t *bytes)
     return 0;
 }
 
-/* Message `i` of a direction: its bytes and its length follow from the seed. */
+/* The length of message `i` of a direction; length and contents depend on the seed. */
 static size_t message_bytes(uint64_t seed, int end, uint32_t i)
 {
     const uint64_t drawn = tt_mix64(seed * 2 + (uint64_t)end + 1000003ull * i);
@@ -107,7 +107,7 @@ static void exchange(struct tt_secure *secure, uint64_t seed)
     pair_close(&p);
 }
 
-static void messages_of_any_length_arrive_whole_and_in_order(void **state)
+static void messages_arrive_complete_and_in_order(void **state)
 {
     struct tt_secure *plain = ends_secure(NULL), *token = ends_secure(ENDS_TOKEN);
 
@@ -143,7 +143,7 @@ static void a_channel_ends_between_messages(void **state)
     }
 }
 
-/* The end of a plain channel, and a socket that says anything. */
+/* Creates the end of a plain channel, and a raw socket at the other end. */
 static struct tt_channel *hearer(struct tt_secure *plain, int *mouth)
 {
     int fd[2];
@@ -153,7 +153,7 @@ static struct tt_channel *hearer(struct tt_secure *plain, int *mouth)
     return channel_on(fd[0], plain, TT_STREAM_ACCEPTS, QUEUE_MAX);
 }
 
-static void breaking_the_rules_ends_a_channel_and_is_said(void **state)
+static void violation_ends_the_channel_with_reason(void **state)
 {
     static const struct {
         const char *name, *said, *why;
@@ -193,9 +193,9 @@ static void breaking_the_rules_ends_a_channel_and_is_said(void **state)
     tt_secure_destroy(plain);
 }
 
-/* One end was given a token and the other was not: both can say so, whichever of them connects, also where messages may be as long as what the other end
- * says would be as a length. */
-static void plain_and_tls_tell_each_other(void **state)
+/* One end has a token and the other does not: both can report it, whichever connects, also if the
+ * maximum message size permits the other protocol's bytes as a length. */
+static void plain_and_tls_report_each_other(void **state)
 {
     static const char *const why[] = { "does not use TLS", "uses TLS, but this process does not" };
     struct tt_secure *token = ends_secure(ENDS_TOKEN), *plain = ends_secure(NULL);
@@ -237,7 +237,7 @@ static void plain_and_tls_tell_each_other(void **state)
     tt_secure_destroy(token);
 }
 
-static void a_message_that_is_announced_takes_no_memory_before_it_comes(void **state)
+static void announced_message_takes_no_memory(void **state)
 {
     const struct tt_channel_conf conf = { .frame_max = 1u << 30, .queue_max = 1 };
     struct tt_secure *plain = ends_secure(NULL);
@@ -255,7 +255,7 @@ static void a_message_that_is_announced_takes_no_memory_before_it_comes(void **s
     assert_int_equal(getrlimit(RLIMIT_DATA, &before), 0);
     tight = before;
     if (UNIT_SHARE == 1)                /* a sanitizer's own memory counts, too */
-        tight.rlim_cur = 256u << 20;    /* a GiB would not be had */
+        tight.rlim_cur = 256u << 20;    /* allocating a GiB would fail */
     assert_int_equal(setrlimit(RLIMIT_DATA, &tight), 0);
     assert_int_equal(send(fd[1], "\0\0\0\x40word", 8, MSG_NOSIGNAL), 8);
     assert_int_equal(tt_channel_next(c, &data, &bytes), 0);
@@ -266,7 +266,7 @@ static void a_message_that_is_announced_takes_no_memory_before_it_comes(void **s
     tt_secure_destroy(plain);
 }
 
-static void a_queue_is_bounded_also_for_messages_of_nothing(void **state)
+static void queue_is_bounded_for_empty_messages(void **state)
 {
     struct tt_secure *plain = ends_secure(NULL);
     const size_t lengths[] = { 0, 1, 1000, QUEUE_MAX / 3 };
@@ -279,7 +279,7 @@ static void a_queue_is_bounded_also_for_messages_of_nothing(void **state)
         struct pair p;
         int n;
 
-        pair_open(&p, plain, true);     /* nobody reads */
+        pair_open(&p, plain, true);     /* without a reader */
         while ((n = tt_channel_send(p.c[CONNECTS], data, lengths[i])) == 0)
             assert_true(++taken < QUEUE_MAX);
         assert_int_equal(n, -ENOBUFS);
@@ -332,8 +332,9 @@ static void many_channels_share_a_parcel(void **state)
     tt_secure_destroy(secure[1]);
 }
 
-/* A message of two parts arrives as one; how long it may be is said between two of them, and holds from the next one on. */
-static void what_is_allowed_may_change_between_messages(void **state)
+/* A message of two parts arrives as one; the maximum size is set between two messages, and applies
+ * from the next one on. */
+static void limit_may_change_between_messages(void **state)
 {
     struct tt_secure *plain = ends_secure(NULL);
     uint8_t text[FRAME_MAX + 1000];
@@ -363,8 +364,8 @@ static void what_is_allowed_may_change_between_messages(void **state)
     tt_secure_destroy(plain);
 }
 
-/* Whoever refuses us says why and goes. We may be writing just then. */
-static void the_last_words_are_heard_though_writing_failed(void **state)
+/* The refusing end sends the reason and closes. This end may be writing at that time. */
+static void last_message_survives_a_write_failure(void **state)
 {
     struct tt_secure *secure[] = { ends_secure(NULL), ends_secure(ENDS_TOKEN) };
 
@@ -394,15 +395,15 @@ static void the_last_words_are_heard_though_writing_failed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_of_any_length_arrive_whole_and_in_order),
+        cmocka_unit_test(messages_arrive_complete_and_in_order),
         cmocka_unit_test(a_channel_ends_between_messages),
-        cmocka_unit_test(breaking_the_rules_ends_a_channel_and_is_said),
-        cmocka_unit_test(plain_and_tls_tell_each_other),
-        cmocka_unit_test(a_message_that_is_announced_takes_no_memory_before_it_comes),
-        cmocka_unit_test(a_queue_is_bounded_also_for_messages_of_nothing),
+        cmocka_unit_test(violation_ends_the_channel_with_reason),
+        cmocka_unit_test(plain_and_tls_report_each_other),
+        cmocka_unit_test(announced_message_takes_no_memory),
+        cmocka_unit_test(queue_is_bounded_for_empty_messages),
         cmocka_unit_test(many_channels_share_a_parcel),
-        cmocka_unit_test(what_is_allowed_may_change_between_messages),
-        cmocka_unit_test(the_last_words_are_heard_though_writing_failed),
+        cmocka_unit_test(limit_may_change_between_messages),
+        cmocka_unit_test(last_message_survives_a_write_failure),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@ static struct papers papers;
 static int set_up(void **state)
 {
     (void)state;
-    tt_log_set(TT_LOG_NONE);    /* what is refused here is refused on purpose */
+    tt_log_set(TT_LOG_NONE);    /* refusals are intended */
     papers_make(&papers);
     return 0;
 }
@@ -38,7 +38,7 @@ static void refuse(const struct tt_secure_conf *conf, const char *because, const
         fail_msg("\"%s\" does not say \"%s\" of \"%s\"", tutti_last_error(), because, naming);
 }
 
-static void a_token_that_can_be_found_by_trying_is_refused(void **state)
+static void weak_token_is_refused(void **state)
 {
     (void)state;
     refuse(&(struct tt_secure_conf){ .mode = TT_SECURE_TOKEN }, "at least 16", "0");
@@ -47,7 +47,7 @@ static void a_token_that_can_be_found_by_trying_is_refused(void **state)
     tt_secure_destroy(ends_secure("sixteen letters."));
 }
 
-static void a_file_that_is_none_is_named_with_its_reason(void **state)
+static void invalid_file_is_named_with_reason(void **state)
 {
     const struct tt_secure_conf good = papers_conf(&papers, PAPER_MEMBER);
     struct tt_secure_conf c;
@@ -77,7 +77,7 @@ static void a_file_that_is_none_is_named_with_its_reason(void **state)
     refuse(&c, "mismatch", c.key);
 }
 
-static void a_certificate_that_nobody_will_accept_is_refused_at_once(void **state)
+static void unacceptable_certificate_is_refused_early(void **state)
 {
     struct tt_secure_conf c = papers_conf(&papers, PAPER_EXPIRED);
 
@@ -88,11 +88,11 @@ static void a_certificate_that_nobody_will_accept_is_refused_at_once(void **stat
     c = papers_conf(&papers, PAPER_STRANGER);
     c.authority = papers.authority;
     refuse(&c, papers.authority, papers.certificate[PAPER_STRANGER]);
-    c = papers_conf(&papers, PAPER_SERVER); /* members are both, servers and clients */
+    c = papers_conf(&papers, PAPER_SERVER); /* members are both servers and clients */
     refuse(&c, "ssl_client", papers.certificate[PAPER_SERVER]);
 }
 
-static void members_of_one_authority_come_together(void **state)
+static void members_of_one_authority_connect(void **state)
 {
     struct tt_secure *one = papers_secure(&papers, PAPER_MEMBER), *two = papers_secure(&papers, PAPER_MEMBER_TOO);
     struct ends e;
@@ -107,7 +107,7 @@ static void members_of_one_authority_come_together(void **state)
     tt_secure_destroy(two);
 }
 
-/* Neither end may become ready for more than the other's first look; both say why. */
+/* Neither end may become ready for longer than the other's first check; both report the cause. */
 static void part(struct tt_secure *connects, struct tt_secure *accepts, const char *why_connects,
                  const char *why_accepts)
 {
@@ -118,7 +118,7 @@ static void part(struct tt_secure *connects, struct tt_secure *accepts, const ch
     for (int i = 0; i < 100; i++)
         tt_stream_flush(e.stream[i % 2]);
     for (int end = 0; end < 2; end++) {
-        assert_int_equal(ends_hear(&e, end), -EPROTO);
+        assert_int_equal(ends_read(&e, end), -EPROTO);
         assert_false(tt_stream_ready(e.stream[end]));
         if (!strstr(tt_stream_why(e.stream[end]), why[end]))
             fail_msg("\"%s\" does not say \"%s\"", tt_stream_why(e.stream[end]), why[end]);
@@ -126,7 +126,7 @@ static void part(struct tt_secure *connects, struct tt_secure *accepts, const ch
     ends_close(&e);
 }
 
-static void a_certificate_of_another_authority_is_told_at_both_ends(void **state)
+static void foreign_authority_is_reported_at_both(void **state)
 {
     struct tt_secure *member = papers_secure(&papers, PAPER_MEMBER), *stranger = papers_secure(&papers, PAPER_STRANGER);
 
@@ -137,7 +137,7 @@ static void a_certificate_of_another_authority_is_told_at_both_ends(void **state
     tt_secure_destroy(stranger);
 }
 
-static void a_token_and_a_certificate_do_not_come_together(void **state)
+static void token_excludes_certificate(void **state)
 {
     struct tt_secure *member = papers_secure(&papers, PAPER_MEMBER), *token = ends_secure(ENDS_TOKEN);
 
@@ -148,7 +148,7 @@ static void a_token_and_a_certificate_do_not_come_together(void **state)
     tt_secure_destroy(token);
 }
 
-/* ---- what the environment says of a run ---- */
+/* ---- security settings of a run in the environment ---- */
 
 static void say(const char *security, const char *token, const struct tt_secure_conf *files)
 {
@@ -167,7 +167,7 @@ static void say(const char *security, const char *token, const struct tt_secure_
             unsetenv(said[i][0]);
 }
 
-static void the_environment_says_how_a_run_is_secured(void **state)
+static void environment_selects_the_security(void **state)
 {
     const struct tt_secure_conf files = papers_conf(&papers, PAPER_MEMBER);
     const struct {
@@ -205,8 +205,8 @@ static void the_environment_says_how_a_run_is_secured(void **state)
     say(NULL, NULL, NULL);
 }
 
-/* A stream needs what it was made of, whoever else has given it back. */
-static void what_is_still_referred_to_stays(void **state)
+/* A stream keeps a reference to its context, whoever else has released it. */
+static void referenced_context_stays(void **state)
 {
     struct tt_secure *s = ends_secure(ENDS_TOKEN), *again = tt_secure_get(s);
     struct ends e;
@@ -223,14 +223,14 @@ static void what_is_still_referred_to_stays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_token_that_can_be_found_by_trying_is_refused),
-        cmocka_unit_test(a_file_that_is_none_is_named_with_its_reason),
-        cmocka_unit_test(a_certificate_that_nobody_will_accept_is_refused_at_once),
-        cmocka_unit_test(members_of_one_authority_come_together),
-        cmocka_unit_test(a_certificate_of_another_authority_is_told_at_both_ends),
-        cmocka_unit_test(a_token_and_a_certificate_do_not_come_together),
-        cmocka_unit_test(the_environment_says_how_a_run_is_secured),
-        cmocka_unit_test(what_is_still_referred_to_stays),
+        cmocka_unit_test(weak_token_is_refused),
+        cmocka_unit_test(invalid_file_is_named_with_reason),
+        cmocka_unit_test(unacceptable_certificate_is_refused_early),
+        cmocka_unit_test(members_of_one_authority_connect),
+        cmocka_unit_test(foreign_authority_is_reported_at_both),
+        cmocka_unit_test(token_excludes_certificate),
+        cmocka_unit_test(environment_selects_the_security),
+        cmocka_unit_test(referenced_context_stays),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);

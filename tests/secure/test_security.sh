@@ -1,5 +1,5 @@
-# TUTTI_SECURITY as a user meets it. The commands of docs/security.md make certificates with which two ranks reach each other over TCP, and
-# without which they do not.
+# TUTTI_SECURITY as used by a user. With the commands of docs/security.md, which create
+# certificates, two ranks connect over TCP; without them they do not.
 set -euo pipefail
 
 command -v openssl >/dev/null || { echo "there is no openssl to make certificates with"; exit 77; }
@@ -8,7 +8,7 @@ trap 'rm -r "$dir"' EXIT
 cd "$dir"
 unset TUTTI_RANK TUTTI_SIZE TUTTI_RENDEZVOUS TUTTI_TOKEN
 
-# The first block of commands that begins with openssl, and the settings that follow it.
+# Extracts the first block of commands that starts with openssl, and the settings that follow it.
 awk '/^```sh/ { block = ""; inside = 1; next } /^```/ { if (block ~ /^openssl/) { print block; exit } inside = 0 } inside { block = block $0 "\n" }' \
     "$TUTTI_SOURCE_DIR/docs/security.md" >make.sh
 [ "$(grep -c '^openssl' make.sh)" = 4 ] || { echo "docs/security.md has not four commands for certificates"; exit 1; }
@@ -21,7 +21,8 @@ perf() { timeout 100 "$TUTTI_BUILD_DIR/tutti" perf allreduce -n 2 --wire=tcp --m
 perf >perf.out 2>&1 || { cat perf.out; exit 1; }
 grep -q "Out of bounds values : 0 OK" perf.out
 
-# One of another authority is refused by its owner already, as all name ours.
+# A certificate of another authority is refused by its owner already, because all ranks use our
+# authority.
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj "/CN=stranger" -keyout stranger.key \
     -out stranger.pem 2>/dev/null
 if TUTTI_CERTIFICATE=stranger.pem TUTTI_KEY=stranger.key perf >perf.out 2>&1; then
@@ -30,7 +31,7 @@ if TUTTI_CERTIFICATE=stranger.pem TUTTI_KEY=stranger.key perf >perf.out 2>&1; th
 fi
 grep -q "certificate stranger.pem is not valid under authority authority.pem" perf.out || { cat perf.out; exit 1; }
 
-# Ranks that do not agree are told, and what each has.
+# Ranks with different settings fail, with the settings of each in the message.
 cat >differ.sh <<'END'
 [ "$TUTTI_LOCAL_RANK" = 1 ] && export TUTTI_SECURITY=plain
 exec "$TUTTI_BUILD_DIR/tutti" perf barrier --iters=1
@@ -41,7 +42,7 @@ if timeout 100 "$TUTTI_BUILD_DIR/tutti" run -n 2 -- bash differ.sh >differ.out 2
 fi
 grep -q 'is "plain" on rank 1 and "certificate" on rank 0' differ.out || { cat differ.out; exit 1; }
 
-# A token that is too short to keep a secret is refused, by name.
+# A token that is too short is refused, by name.
 if TUTTI_SECURITY=token TUTTI_TOKEN=short TUTTI_RANK=0 TUTTI_SIZE=1 TUTTI_RENDEZVOUS="file://$dir/meet" \
     timeout 100 "$TUTTI_BUILD_DIR/tutti" perf barrier --iters=1 >short.out 2>&1; then
     echo "a short token was taken"
@@ -49,7 +50,8 @@ if TUTTI_SECURITY=token TUTTI_TOKEN=short TUTTI_RANK=0 TUTTI_SIZE=1 TUTTI_RENDEZ
 fi
 grep -q "must have at least 16 characters, but has 5" short.out || { cat short.out; exit 1; }
 
-# An elastic run by the same settings: its coordinator and members come together, and who has none is kept out.
+# An elastic run with the same settings: its coordinator and members connect, and a member without a
+# certificate is refused.
 members="$TUTTI_BUILD_DIR/tests/cluster/prog_member"
 coproc "$TUTTI_BUILD_DIR/tutti" coordinator --journal none --listen 127.0.0.1:0 2>coordinator.err
 coordinator=$COPROC_PID

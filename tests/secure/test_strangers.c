@@ -1,4 +1,5 @@
-/* Whoever is none of ours, or stands in between: recorded, changed, cut, older, or no TLS at all. */
+/* Peers without credentials, or in the middle: recorded, changed, truncated, downgraded data, or no
+ * TLS. */
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -32,15 +33,15 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* ---- somebody in between ---- */
+/* ---- man in the middle ---- */
 
-/* A connection through hands that keep what passes, and may change it. */
+/* A connection through a relay that records data, and may change it. */
 struct between {
     struct ends ends;
-    int fd[2];                  /* of the hands: towards each end */
+    int fd[2];                  /* of the relay: towards each end */
     uint8_t record[2][RECORD_MAX];
-    size_t bytes[2];            /* that came from each end */
-    size_t change_at[2];        /* the byte from there on that is changed; SIZE_MAX: none */
+    size_t bytes[2];            /* received from each end */
+    size_t change_at[2];        /* offset of the first changed byte; SIZE_MAX: none */
 };
 
 static void between_open(struct between *b, struct tt_secure *connects, struct tt_secure *accepts)
@@ -80,7 +81,7 @@ static void between_pass(struct between *b)
     }
 }
 
-/* Steps both ends until neither gets any further; the first error of each. */
+/* Steps both ends until neither makes progress. Returns the first error of each. */
 static void between_run(struct between *b, int error[2])
 {
     error[0] = error[1] = 0;
@@ -101,7 +102,7 @@ static ssize_t write_text(struct tt_stream *s, const char *text)
     return tt_stream_write(s, &part, 1);
 }
 
-static void a_recorded_conversation_cannot_be_played_again(void **state)
+static void recorded_conversation_cannot_be_replayed(void **state)
 {
     struct tt_secure *secure[] = { ends_secure(ENDS_TOKEN), papers_secure(&papers, PAPER_MEMBER) };
     char text[64];
@@ -120,7 +121,8 @@ static void a_recorded_conversation_cannot_be_played_again(void **state)
         between_pass(b);
         assert_int_equal(tt_stream_read(b->ends.stream[ACCEPTS], text, sizeof text), 9);
 
-        between_open(again, secure[i], secure[i]);      /* the acceptor hears all of it once more */
+        between_open(again, secure[i], secure[i]);      /* replays the connecting end's data to
+                                                           the acceptor */
         assert_int_equal(send(again->fd[ACCEPTS], b->record[CONNECTS], b->bytes[CONNECTS], MSG_NOSIGNAL),
                          b->bytes[CONNECTS]);
         n = -EAGAIN;
@@ -130,7 +132,8 @@ static void a_recorded_conversation_cannot_be_played_again(void **state)
         assert_false(tt_stream_ready(again->ends.stream[ACCEPTS]));
         between_close(again);
 
-        between_open(again, secure[i], secure[i]);      /* and a new caller the acceptor's part */
+        between_open(again, secure[i], secure[i]);      /* and the acceptor's data to a new
+                                                           connecting end */
         assert_int_equal(tt_stream_flush(again->ends.stream[CONNECTS]), -EAGAIN);
         assert_int_equal(send(again->fd[CONNECTS], b->record[ACCEPTS], b->bytes[ACCEPTS], MSG_NOSIGNAL),
                          b->bytes[ACCEPTS]);
@@ -143,9 +146,9 @@ static void a_recorded_conversation_cannot_be_played_again(void **state)
     }
 }
 
-/* Wherever a byte is changed, what comes is what was said, or nothing: that is so for the version in front of a record which is not encrypted
- * yet (TLS 1.3 has it only for the looks), and for no other byte. */
-static void a_changed_byte_is_noticed_wherever_it_is(void **state)
+/* If any byte is changed, the received data is the original, or nothing. The exception is the
+ * version field of unencrypted records, which TLS 1.3 ignores. */
+static void changed_byte_is_noticed(void **state)
 {
     struct tt_secure *secure = ends_secure(ENDS_TOKEN);
     struct between *b = malloc(sizeof *b);
@@ -184,7 +187,8 @@ static void a_changed_byte_is_noticed_wherever_it_is(void **state)
             between_close(b);
         }
     free(b);
-    assert_true(tried > 0 && noticed > tried / 2);  /* else it waits for a longer record than there is */
+    assert_true(tried > 0 && noticed > tried / 2);  /* otherwise it waits for a longer record
+                                                       than was sent */
     if (harmless > 8)
         fail_msg("%u of %u bytes may be changed", harmless, tried);
     tt_secure_destroy(secure);
@@ -221,7 +225,7 @@ static void a_cut_is_no_end(void **state)
 
 /* ---- other programs ---- */
 
-/* One of OpenSSL's own, at the end of a socket that is ours at the other. */
+/* An OpenSSL connection at the other end of our socket. */
 struct other {
     SSL_CTX *tls;
     SSL *ssl;
@@ -261,7 +265,7 @@ static void other_close(struct other *o)
     close(o->fd);
 }
 
-/* How it ends for us. */
+/* Returns the result at our end. */
 static int other_run(struct other *o)
 {
     char byte;
@@ -301,7 +305,7 @@ static void an_older_tls_is_refused(void **state)
     }
 }
 
-static void whoever_shows_no_good_certificate_is_refused(void **state)
+static void missing_certificate_is_refused(void **state)
 {
     struct tt_secure *s = papers_secure(&papers, PAPER_MEMBER);
 
@@ -315,8 +319,9 @@ static void whoever_shows_no_good_certificate_is_refused(void **state)
     tt_secure_destroy(s);
 }
 
-/* A server that does TLS 1.3 well, but by a certificate, must not lead a caller past the token; nor a caller an acceptor. */
-static void whoever_has_no_token_is_refused_whatever_else_it_has(void **state)
+/* A server with valid TLS 1.3 and a certificate must not make a client skip the token; nor the
+ * reverse. */
+static void missing_token_is_refused_always(void **state)
 {
     struct tt_secure *s = ends_secure(ENDS_TOKEN);
 
@@ -329,9 +334,9 @@ static void whoever_has_no_token_is_refused_whatever_else_it_has(void **state)
 
 /* ---- no TLS ---- */
 
-/* What our end says to these bytes. */
-static int hear_bytes(struct tt_secure *secure, enum tt_stream_end ours, const void *data, size_t bytes,
-                      struct tt_stream **out)
+/* Returns the result at our end for these bytes. */
+static int receive_bytes(struct tt_secure *secure, enum tt_stream_end ours, const void *data, size_t bytes,
+                         struct tt_stream **out)
 {
     char text[64];
     int fd[2], n = -EAGAIN;
@@ -346,7 +351,7 @@ static int hear_bytes(struct tt_secure *secure, enum tt_stream_end ours, const v
     return n;
 }
 
-static void what_is_no_tls_is_told_so(void **state)
+static void plain_bytes_are_reported(void **state)
 {
     static const char *const said[] = { "GET / HTTP/1.0\r\n\r\n", "\4\0\0\0tell", "SSH-2.0-OpenSSH_9.2\r\n", "\0\0\0\0\0\0\0\0" };
     struct tt_secure *secure = ends_secure(ENDS_TOKEN);
@@ -356,7 +361,7 @@ static void what_is_no_tls_is_told_so(void **state)
         for (int ours = TT_STREAM_CONNECTS; ours <= TT_STREAM_ACCEPTS; ours++) {
             struct tt_stream *s;
 
-            assert_int_equal(hear_bytes(secure, (enum tt_stream_end)ours, said[i], 8 + strlen(said[i]) / 2, &s),
+            assert_int_equal(receive_bytes(secure, (enum tt_stream_end)ours, said[i], 8 + strlen(said[i]) / 2, &s),
                              -EPROTO);
             assert_string_equal(tt_stream_why(s), TT_WHY_NO_TLS);
             assert_int_equal(tt_stream_flush(s), -EPROTO);
@@ -365,7 +370,7 @@ static void what_is_no_tls_is_told_so(void **state)
     tt_secure_destroy(secure);
 }
 
-static void garbage_is_refused_or_waited_for_but_never_believed(void **state)
+static void garbage_is_never_accepted(void **state)
 {
     struct tt_secure *secure = ends_secure(ENDS_TOKEN);
     struct tt_prng prng;
@@ -380,13 +385,14 @@ static void garbage_is_refused_or_waited_for_but_never_believed(void **state)
 
         for (size_t k = 3; k < bytes; k++)
             data[k] = (uint8_t)tt_prng_u64(&prng);
-        if (tt_prng_below(&prng, 2) && bytes > 9) {     /* a record of a handshake message that is no longer than it says */
+        if (tt_prng_below(&prng, 2) && bytes > 9) {     /* a record of a handshake message with
+                                                           its correct length */
             data[3] = (uint8_t)((bytes - 5) >> 8), data[4] = (uint8_t)(bytes - 5);
             data[5] = 1, data[6] = 0, data[7] = (uint8_t)((bytes - 9) >> 8), data[8] = (uint8_t)(bytes - 9);
         }
         if (!unit_draw())
             continue;
-        n = hear_bytes(secure, tt_prng_below(&prng, 2) ? TT_STREAM_ACCEPTS : TT_STREAM_CONNECTS, data, bytes, &s);
+        n = receive_bytes(secure, tt_prng_below(&prng, 2) ? TT_STREAM_ACCEPTS : TT_STREAM_CONNECTS, data, bytes, &s);
         if (n != -EPROTO && n != -EAGAIN)
             fail_msg("garbage %d gives %d (%s)", i, n, tt_stream_why(s));
         assert_false(tt_stream_ready(s));
@@ -395,9 +401,9 @@ static void garbage_is_refused_or_waited_for_but_never_believed(void **state)
     tt_secure_destroy(secure);
 }
 
-/* ---- strangers who cost something ---- */
+/* ---- costs of unauthenticated peers ---- */
 
-static void a_stranger_who_says_nothing_costs_only_its_entry(void **state)
+static void silent_stranger_costs_one_entry(void **state)
 {
     struct tt_secure *secure = ends_secure(ENDS_TOKEN);
     struct tt_stream *s;
@@ -417,22 +423,23 @@ static void a_stranger_who_says_nothing_costs_only_its_entry(void **state)
     tt_secure_destroy(secure);
 }
 
-static void a_stranger_cannot_announce_a_longer_greeting_than_there_are(void **state)
+static void announced_handshake_length_is_limited(void **state)
 {
-    static const uint8_t announced[] = { 22, 3, 1, 0x40, 0, 1, 0xff, 0xff, 0xff, 3, 3 };    /* a ClientHello of 16 MiB */
+    /* a ClientHello of 16 MiB */
+    static const uint8_t announced[] = { 22, 3, 1, 0x40, 0, 1, 0xff, 0xff, 0xff, 3, 3 };
     struct tt_secure *secure = ends_secure(ENDS_TOKEN);
     uint8_t data[5 + 0x4000] = { 0 };
     struct tt_stream *s;
 
     (void)state;
     memcpy(data, announced, sizeof announced);
-    assert_int_equal(hear_bytes(secure, TT_STREAM_ACCEPTS, data, sizeof data, &s), -EPROTO);
+    assert_int_equal(receive_bytes(secure, TT_STREAM_ACCEPTS, data, sizeof data, &s), -EPROTO);
     tt_stream_destroy(s);
     tt_secure_destroy(secure);
 }
 
-/* SIGPIPE keeps its default here: it would end this test. */
-static void whoever_is_gone_is_an_error_and_no_signal(void **state)
+/* SIGPIPE has its default action here, which would end this test. */
+static void lost_peer_causes_no_signal(void **state)
 {
     struct tt_secure *secure[] = { ends_secure(NULL), ends_secure(ENDS_TOKEN) };
 
@@ -457,17 +464,17 @@ static void whoever_is_gone_is_an_error_and_no_signal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_recorded_conversation_cannot_be_played_again),
-        cmocka_unit_test(a_changed_byte_is_noticed_wherever_it_is),
+        cmocka_unit_test(recorded_conversation_cannot_be_replayed),
+        cmocka_unit_test(changed_byte_is_noticed),
         cmocka_unit_test(a_cut_is_no_end),
         cmocka_unit_test(an_older_tls_is_refused),
-        cmocka_unit_test(whoever_shows_no_good_certificate_is_refused),
-        cmocka_unit_test(whoever_has_no_token_is_refused_whatever_else_it_has),
-        cmocka_unit_test(what_is_no_tls_is_told_so),
-        cmocka_unit_test(garbage_is_refused_or_waited_for_but_never_believed),
-        cmocka_unit_test(a_stranger_who_says_nothing_costs_only_its_entry),
-        cmocka_unit_test(a_stranger_cannot_announce_a_longer_greeting_than_there_are),
-        cmocka_unit_test(whoever_is_gone_is_an_error_and_no_signal),
+        cmocka_unit_test(missing_certificate_is_refused),
+        cmocka_unit_test(missing_token_is_refused_always),
+        cmocka_unit_test(plain_bytes_are_reported),
+        cmocka_unit_test(garbage_is_never_accepted),
+        cmocka_unit_test(silent_stranger_costs_one_entry),
+        cmocka_unit_test(announced_handshake_length_is_limited),
+        cmocka_unit_test(lost_peer_causes_no_signal),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);

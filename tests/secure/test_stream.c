@@ -41,7 +41,7 @@ static void flow_fini(struct flow *f)
     free(f->got);
 }
 
-/* Writes up to four parts of any length, of which some are empty. */
+/* Writes up to four parts of any length, some of them empty. */
 static ssize_t flow_write(struct flow *f, struct tt_stream *s, struct tt_prng *prng)
 {
     struct iovec parts[4];
@@ -99,7 +99,7 @@ static void talk(struct tt_secure *secure, uint64_t seed)
     ends_close(&e);
 }
 
-static void what_is_written_in_any_pieces_is_read_in_any_pieces(void **state)
+static void data_is_independent_of_pieces(void **state)
 {
     struct tt_secure *plain = ends_secure(NULL), *token = ends_secure(ENDS_TOKEN);
 
@@ -113,7 +113,7 @@ static void what_is_written_in_any_pieces_is_read_in_any_pieces(void **state)
     tt_secure_destroy(token);
 }
 
-static void another_token_is_told_at_both_ends(void **state)
+static void different_token_is_reported_at_both(void **state)
 {
     struct tt_secure *one = ends_secure(ENDS_TOKEN), *other = ends_secure("another token of 32 characters..");
     struct ends e;
@@ -122,7 +122,7 @@ static void another_token_is_told_at_both_ends(void **state)
     ends_open(&e, one, other, false);
     assert_int_equal(ends_shake(&e), -EPROTO);
     assert_string_equal(tt_stream_why(e.stream[ACCEPTS]), "the peer has a different token, or none");
-    assert_int_equal(ends_hear(&e, CONNECTS), -EPROTO);
+    assert_int_equal(ends_read(&e, CONNECTS), -EPROTO);
     assert_string_equal(tt_stream_why(e.stream[CONNECTS]), "the peer has a different token, or none");
     ends_close(&e);
     tt_secure_destroy(one);
@@ -131,14 +131,14 @@ static void another_token_is_told_at_both_ends(void **state)
 
 static uint32_t updates;
 
-/* Counts messages of the handshake that say KeyUpdate. */
+/* Counts KeyUpdate messages of the handshake. */
 static void on_message(int sent, int version, int type, const void *data, size_t bytes, SSL *ssl, void *context)
 {
     (void)version, (void)ssl, (void)context;
     updates += sent && type == SSL3_RT_HANDSHAKE && bytes > 0 && *(const uint8_t *)data == SSL3_MT_KEY_UPDATE;
 }
 
-static void a_key_is_used_for_so_many_bytes_and_no_more(void **state)
+static void keys_have_a_byte_limit(void **state)
 {
     struct tt_secure *secure = ends_secure(ENDS_TOKEN);
 
@@ -151,7 +151,7 @@ static void a_key_is_used_for_so_many_bytes_and_no_more(void **state)
     tt_secure_destroy(secure);
 }
 
-static void the_handshake_asks_for_what_it_waits_for(void **state)
+static void handshake_reports_its_needed_events(void **state)
 {
     struct tt_secure *secure = ends_secure(ENDS_TOKEN);
     const struct iovec part = { .iov_base = (void *)(uintptr_t) "x", .iov_len = 1 };
@@ -162,7 +162,8 @@ static void the_handshake_asks_for_what_it_waits_for(void **state)
     assert_int_equal(tt_stream_wants(e.stream[CONNECTS]), EPOLLIN | EPOLLOUT);
     assert_int_equal(tt_stream_wants(e.stream[ACCEPTS]), EPOLLIN);
     assert_int_equal(tt_stream_write(e.stream[CONNECTS], &part, 1), -EAGAIN);
-    assert_int_equal(tt_stream_wants(e.stream[CONNECTS]), EPOLLIN);     /* an answer, and nothing else */
+    /* a reply, and nothing else */
+    assert_int_equal(tt_stream_wants(e.stream[CONNECTS]), EPOLLIN);
     assert_int_equal(ends_shake(&e), 0);
     assert_int_equal(tt_stream_write(e.stream[CONNECTS], &part, 1), 1);
     assert_int_equal(tt_stream_wants(e.stream[CONNECTS]), EPOLLIN);
@@ -170,8 +171,8 @@ static void the_handshake_asks_for_what_it_waits_for(void **state)
     tt_secure_destroy(secure);
 }
 
-/* What write has taken counts as sent, so the stream itself must ask for room for it. */
-static void what_the_socket_does_not_take_is_held_and_asked_room_for(void **state)
+/* Written data counts as sent, so the stream itself must wait for buffer space. */
+static void unsent_data_is_kept(void **state)
 {
     struct tt_secure *secure = ends_secure(ENDS_TOKEN);
     uint8_t data[16384] = { 0 }, got[sizeof data];
@@ -202,7 +203,7 @@ static void what_the_socket_does_not_take_is_held_and_asked_room_for(void **stat
 
 /* ---- the kernel's TLS ---- */
 
-/* Two ends of a TCP connection over loopback: only to such a one the kernel gives TLS. */
+/* Both ends of a TCP connection over loopback: the kernel supports TLS only for TCP. */
 static void tcp_sockets(int fd[2])
 {
     struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -222,7 +223,7 @@ static void tcp_sockets(int fd[2])
     close(listens);
 }
 
-/* Whether this kernel gives TLS to a connection: asked of the kernel itself. */
+/* Returns whether this kernel supports TLS for a connection, by trying it. */
 static bool kernel_gives_tls(int *err)
 {
     int fd[2];
@@ -236,7 +237,7 @@ static bool kernel_gives_tls(int *err)
     return gives;
 }
 
-/* Waits a little where nothing has moved; loopback is never quiet for long. */
+/* Waits briefly if there was no progress; loopback is never silent for long. */
 static void pause_unless(bool moved, int *pauses)
 {
     if (moved)
@@ -267,9 +268,10 @@ static size_t moved_by(const struct flow flow[2])
     return flow[0].written + flow[0].read + flow[1].written + flow[1].read;
 }
 
-/* Over TCP Tutti asks the kernel to make the records. Where it does, what is written is read all the same; where it refuses, too, and that is told
- * with its reason. TUTTI_TEST_KERNEL_TLS=1: this machine is known to have it, with all that it encrypts by. */
-static void the_kernel_makes_the_records_where_it_can(void **state)
+/* Over TCP Tutti requests kernel TLS. Data is transferred whether the kernel supports it, or
+ * refuses it, which is reported with the reason. TUTTI_TEST_KERNEL_TLS=1: this machine is known to
+ * support it, with all ciphers. */
+static void kernel_tls_is_used_where_possible(void **state)
 {
     struct tt_secure *secure;
     const char *why = NULL;
@@ -310,7 +312,8 @@ static void the_kernel_makes_the_records_where_it_can(void **state)
         assert_memory_equal(flow[i].got, flow[i].data, flow[i].bytes);
         flow_fini(&flow[i]);
     }
-    for (int i = 0; i < 2; i++)     /* what TLS says at the end must not come after that: closing would raise SIGPIPE */
+    for (int i = 0; i < 2; i++)     /* data of TLS must not arrive after that: closing would
+                                       raise SIGPIPE */
         shutdown(tt_stream_fd(e.stream[i]), SHUT_WR);
     ends_close(&e);
     tt_secure_destroy(secure);
@@ -319,12 +322,12 @@ static void the_kernel_makes_the_records_where_it_can(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_in_any_pieces_is_read_in_any_pieces),
-        cmocka_unit_test(the_kernel_makes_the_records_where_it_can),
-        cmocka_unit_test(another_token_is_told_at_both_ends),
-        cmocka_unit_test(a_key_is_used_for_so_many_bytes_and_no_more),
-        cmocka_unit_test(the_handshake_asks_for_what_it_waits_for),
-        cmocka_unit_test(what_the_socket_does_not_take_is_held_and_asked_room_for),
+        cmocka_unit_test(data_is_independent_of_pieces),
+        cmocka_unit_test(kernel_tls_is_used_where_possible),
+        cmocka_unit_test(different_token_is_reported_at_both),
+        cmocka_unit_test(keys_have_a_byte_limit),
+        cmocka_unit_test(handshake_reports_its_needed_events),
+        cmocka_unit_test(unsent_data_is_kept),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* A coordinator and the members of a run, each on a thread of its own in this process. */
+/* A coordinator and the members of a run, each in a separate thread of this process. */
 #ifndef TESTS_SESSION_PARTY_H
 #define TESTS_SESSION_PARTY_H
 
@@ -15,9 +15,10 @@
 struct party {
     struct tt_coordinator *coordinator;
     char address[128];
-    uint32_t nroles;                /* guest i is role i % nroles of group i / nroles; 0: no groups */
-    int32_t tags;                   /* of each member; 0: 4 */
-    atomic_int step;                /* how far the test is; see party_reach */
+    uint32_t nroles;                /* guest i is role i % nroles of group i / nroles; 0: no
+                                       groups */
+    int32_t tags;                   /* per member; 0: 4 */
+    atomic_int step;                /* progress of the test; see party_reach */
 };
 
 struct guest {
@@ -25,28 +26,30 @@ struct guest {
     uint32_t index;
     void (*program)(struct guest *g);
     pthread_t thread;
-    tutti_run *run;                 /* joined before the program begins, destroyed after it */
+    tutti_run *run;                 /* joined before the program starts, destroyed after it */
     const char *token;
 };
 
-#define PARTY_LEASE_MS 4000             /* who has the time to speak is heard sooner, however busy the machine is */
+#define PARTY_LEASE_MS \
+    4000 /* a running member sends earlier, however busy the
+                                           machine is */
 #define PARTY_GRACE_MS 100
 
-/* Times in ms. token: NULL: plain. */
+/* Starts the coordinator. Times in ms. token NULL: plain. */
 void party_begin(struct party *p, uint64_t lease_ms, uint64_t grace_ms, const char *token);
 void party_end(struct party *p);
 /* Joins the run as guest `index`; the test fails if that fails. */
 tutti_run *party_join(struct party *p, uint32_t index, const char *token);
 /* Runs n members with one program, to their ends. */
 void party_run(struct party *p, uint32_t n, void (*program)(struct guest *g), const char *token);
-/* Waits until `step` is reached, or says that it is; a test that waits for longer than a minute fails. */
+/* Wait until `step` is reached, or set it. A wait of more than a minute fails the test. */
 void party_await(struct party *p, int step);
 void party_reach(struct party *p, int step);
 
-/* Fails the test with what was said. Threads cannot use cmocka's. */
+/* Fails the test with this message. Threads cannot use cmocka's functions. */
 void party_check(bool good, const char *what, const char *file, int line);
 #define CHECK(what) party_check(what, #what, __FILE__, __LINE__)
-/* Of a call: OK. */
+/* The call must return OK. */
 #define MUST(call) CHECK((call) == TUTTI_OK)
 
 #endif

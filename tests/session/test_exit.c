@@ -1,5 +1,5 @@
-/* exit() while a run's members are in the middle of operations, and its coordinator is there: OpenSSL, which somebody else was the first to use
- * here, frees itself then, and nothing may be in it any more. */
+/* exit() while a run's members are in operations, with a coordinator in the process. OpenSSL, which
+ * other code was the first to use here, is then freed, and no thread may be inside it. */
 #include "session/party.h"
 
 #include <openssl/crypto.h>
@@ -15,20 +15,20 @@
 #include "base/prng.h"
 #include "session/run.h"
 
-#define ROUNDS 20               /* TUTTI_TEST_EXITS: another number */
+#define ROUNDS 20               /* TUTTI_TEST_EXITS sets another number */
 #define MEMBERS 2
-#define AFTER_US 20000          /* of operations, at most */
+#define AFTER_US 20000          /* maximum duration of operations */
 #define HANDLERS_US 5000
 #define PATIENCE_S 120
 #define TOKEN "0123456789abcdef0123456789abcdef"
 
 static struct party party;
 static struct guest guests[MEMBERS];
-static bool lives;              /* this process has them */
-static bool destroys;           /* and ends them all, when OpenSSL has ended */
-static bool cuts;               /* and before that has them connect to each other once more */
+static bool lives;              /* this process runs them */
+static bool destroys;           /* and destroys them all, after the end of OpenSSL */
+static bool cuts;               /* and reconnects them before */
 
-/* A plain run goes on without OpenSSL, but for members that prove themselves to each other anew. */
+/* A plain run continues without OpenSSL, except for new authentications of members. */
 static void cut_all(void)
 {
     for (int i = 0; i < MEMBERS; i++) {
@@ -39,7 +39,7 @@ static void cut_all(void)
     }
 }
 
-/* Other handlers take their time: until then all threads go on. */
+/* Other exit handlers take time: until then all threads continue. */
 static void end_all(void)
 {
     if (cuts)
@@ -55,7 +55,8 @@ static void end_all(void)
     party_end(&party);
 }
 
-/* Before the library's own: as another library that has OpenSSL free itself at exit(). What is registered before that runs after it. */
+/* Before the library's own: like another library whose use of OpenSSL frees it at exit(). Handlers
+ * registered earlier run after it. */
 __attribute__((constructor(101))) static void use_openssl_first(void)
 {
     atexit(end_all);
@@ -70,11 +71,11 @@ static void reduce_on_and_on(struct guest *g)
     MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, MEMBERS, 0, 0, &view));
     while (tutti_run_allreduce(g->run, v, v, 20000, TUTTI_I64, TUTTI_SUM, 0) == TUTTI_OK)
         party_reach(g->party, 1);
-    for (;;)    /* OpenSSL went in the middle of it: an operation may fail for that */
+    for (;;)    /* OpenSSL was freed meanwhile: an operation may fail because of that */
         pause();
 }
 
-/* Handshakes, which need most of OpenSSL. */
+/* Handshakes, which use most of OpenSSL. */
 static void *come_and_go(void *arg)
 {
     const tutti_run_conf conf = {
@@ -98,13 +99,13 @@ static void *be_a_guest(void *arg)
     return NULL;
 }
 
-/* In a process of its own. */
+/* In a separate process. */
 static void live(const char *token, void (*program)(struct guest *g))
 {
     lives = true;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     alarm(PATIENCE_S);
-    tt_log_set(TT_LOG_NONE);    /* what is refused at the end is refused on purpose */
+    tt_log_set(TT_LOG_NONE);    /* refusals at the end are intended */
     setenv("TUTTI_WIRES", "tcp", 1);
     party_begin(&party, 20000, 20000, token);
     for (uint32_t i = 0; i < MEMBERS; i++) {
@@ -172,13 +173,13 @@ static int rounds_of(int rounds)
     return many ? atoi(many) : rounds / UNIT_SHARE + 1;
 }
 
-static void a_process_exits_in_the_middle_of_operations(void **state)
+static void exit_during_operations_works(void **state)
 {
     (void)state;
     exit_again_and_again(live_and_exit, rounds_of(ROUNDS));
 }
 
-static void a_process_exits_while_members_of_a_plain_run_prove_themselves(void **state)
+static void exit_during_plain_authentication_works(void **state)
 {
     (void)state;
     exit_again_and_again(live_plainly_and_exit, rounds_of(3));
@@ -187,8 +188,8 @@ static void a_process_exits_while_members_of_a_plain_run_prove_themselves(void *
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_process_exits_in_the_middle_of_operations),
-        cmocka_unit_test(a_process_exits_while_members_of_a_plain_run_prove_themselves),
+        cmocka_unit_test(exit_during_operations_works),
+        cmocka_unit_test(exit_during_plain_authentication_works),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* News that members tell each other arrive as they were told, whatever this member knew before. */
+/* News sent between members arrive unchanged, for any previous state of the receiver. */
 #include "support/unit.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static void check(const struct tt_news *n, uint64_t near)
                  (unsigned long long)got.number, got.newcomers, got.lost, got.leaving, got.revoked, got.better);
 }
 
-static void news_arrive_as_they_were_told(void **state)
+static void news_arrive_unchanged(void **state)
 {
     static const uint32_t counts[] = { 0, 1, 255, 256, TT_ELASTIC_MEMBERS_MAX };
     struct tt_news n = { .number = START + 7 };
@@ -42,7 +42,7 @@ static void news_arrive_as_they_were_told(void **state)
         }
 }
 
-static void numbers_before_and_behind_what_is_known_are_told_apart(void **state)
+static void old_and_new_numbers_are_distinguished(void **state)
 {
     static const uint64_t known[] = { 0,
                                       START + 1,
@@ -64,8 +64,8 @@ static void numbers_before_and_behind_what_is_known_are_told_apart(void **state)
         }
 }
 
-/* What a verdict's all-reduce makes of the words of several members. */
-static void the_greatest_words_are_the_newest_news(void **state)
+/* The combination of several members' words by a verdict's all-reduce. */
+static void greatest_words_are_newest(void **state)
 {
     struct tt_prng p;
 
@@ -95,8 +95,8 @@ static void the_greatest_words_are_the_newest_news(void **state)
     }
 }
 
-/* A member may say anything: that makes news of so many members at most as fit. */
-static void any_words_make_news(void **state)
+/* A member may send anything: the resulting news have at most the maximum number of members. */
+static void any_words_give_valid_news(void **state)
 {
     struct tt_prng p;
 
@@ -118,10 +118,10 @@ static void any_words_make_news(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(news_arrive_as_they_were_told),
-        cmocka_unit_test(numbers_before_and_behind_what_is_known_are_told_apart),
-        cmocka_unit_test(the_greatest_words_are_the_newest_news),
-        cmocka_unit_test(any_words_make_news),
+        cmocka_unit_test(news_arrive_unchanged),
+        cmocka_unit_test(old_and_new_numbers_are_distinguished),
+        cmocka_unit_test(greatest_words_are_newest),
+        cmocka_unit_test(any_words_give_valid_news),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
-/* What operations of a run are besides an all-reduce of all: v collectives, quantized ones, those in which some withhold their part, and those of
- * replica groups and roles. Members are threads of this process. */
+/* Operations of a run other than an all-reduce of all members: v collectives, quantized ones, those
+ * with withheld contributions, and those of replica groups and roles. Members are threads of this
+ * process. */
 #include "session/party.h"
 
 #include <math.h>
@@ -17,8 +18,8 @@ static void enter(struct guest *g, uint32_t n, tutti_view *view)
     CHECK(view->nranks == (int)n);
 }
 
-/* Nobody goes before all have come here. */
-static void meet(struct guest *g)
+/* Waits for all members. */
+static void wait_for_all(struct guest *g)
 {
     uint64_t flags = 0;
 
@@ -32,7 +33,7 @@ static tutti_elastic operation(tutti_coll coll, const void *src, void *dst, size
     };
 }
 
-/* The same number at all members. */
+/* Checks that all members have the same number. */
 static void check_alike(struct guest *g, uint64_t number)
 {
     uint64_t ones = 0, zeros = 0;
@@ -46,18 +47,18 @@ static void play(uint32_t n, uint32_t nroles, void (*program)(struct guest *g))
 {
     struct party p;
 
-    party_begin(&p, 20000, 100, NULL); /* nobody is to be lost because the machine is slow */
+    party_begin(&p, 20000, 100, NULL); /* no member is lost because the machine is slow */
     p.nroles = nroles;
     party_run(&p, n, program, NULL);
     party_end(&p);
 }
 
-/* ---- blocks of any sizes ---- */
+/* ---- blocks of different sizes ---- */
 
 #define MEMBERS 3
 #define ROOT 2
 #define ALL 9               /* elements of all blocks */
-#define APART 16            /* where blocks begin that are not packed */
+#define APART 16            /* distance of unpacked blocks */
 
 static const size_t counts[MEMBERS] = { 4, 0, 5 }, apart[MEMBERS] = { 0, APART, 2 * APART };
 
@@ -125,7 +126,7 @@ static void exchanges(struct guest *g, int rank)
             CHECK(dst[displs[s] + i] == element(s, rank, i));
 }
 
-/* The member of rank 0 is gone; the others still count by the ranks that they know. */
+/* The member of rank 0 is gone; the others still index by their known ranks. */
 static void gathers_of_who_is_left(struct guest *g, int rank)
 {
     int32_t mine[5], all[3 * APART];
@@ -144,7 +145,7 @@ static void gathers_of_who_is_left(struct guest *g, int rank)
         CHECK(op.contributors == 2);
         for (size_t i = 0; i < 3 * APART && (!rooted || rank == ROOT); i++)
             CHECK(all[i] == (i >= 2 * APART && i < 2 * APART + 5 ? element(2, 7, i - 2 * APART) : -1));
-        op.displs = NULL; /* packed, as if all were there */
+        op.displs = NULL; /* packed, as if all were present */
         memset(all, 0xff, sizeof all);
         MUST(tutti_run_collective(g->run, &op));
         for (size_t i = 0; i < ALL && (!rooted || rank == ROOT); i++)
@@ -177,21 +178,22 @@ static void of_any_sizes(struct guest *g)
         op.coll = coll;
         CHECK(tt_operation_check(g->run, &op, 0) == (retried ? TUTTI_OK : TUTTI_ERR_INVALID));
     }
-    meet(g);
+    wait_for_all(g);
     if (rank == 0)
         return;
     gathers_of_who_is_left(g, rank);
     op = operation(TUTTI_REDUCE_SCATTERV, src, dst, 0, TUTTI_I32);
     op.counts = counts;
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_PEER_LOST && strstr(tutti_last_error(), "2 of 3 members are left"));
-    MUST(tutti_run_shrink(g->run, 0, 0, &view)); /* nothing is lost; this is where the program learns who is left */
+    MUST(tutti_run_shrink(g->run, 0, 0, &view)); /* no effect; it returns the remaining members
+                                                    to the program */
     CHECK(view.nranks == 2);
     op.counts = counts + 1;
     MUST(tutti_run_collective(g->run, &op));
-    meet(g);
+    wait_for_all(g);
 }
 
-static void blocks_of_any_sizes_and_what_a_loss_leaves_of_them(void **state)
+static void v_collectives_work_after_a_loss(void **state)
 {
     (void)state;
     play(MEMBERS, 0, of_any_sizes);
@@ -203,7 +205,7 @@ static void blocks_of_any_sizes_and_what_a_loss_leaves_of_them(void **state)
 
 struct numbers {
     float in[NUMBERS], v[NUMBERS], before[NUMBERS], residual[NUMBERS], residual_before[NUMBERS];
-    double given[NUMBERS], got[NUMBERS];    /* added up over all calls that were good */
+    double given[NUMBERS], got[NUMBERS];    /* totals over all successful calls */
 };
 
 static void draw(struct numbers *x, uint64_t seed)
@@ -231,8 +233,9 @@ static uint64_t hash_of(const struct numbers *x)
     return tt_hash_bytes(x->v, sizeof x->v, 1);
 }
 
-/* It is done here and at all others, but one of them takes it for failed before it has said that it has done its part: by a deadline, which is another's, as its own has not
- * passed. So it is told what it would be told had it heard that from the coordinator. */
+/* It completes here and on all others, but one of them fails it before it has reported completion:
+ * because of another member's deadline, as its own has not passed. So it gets the message that the
+ * coordinator would have sent. */
 static void fails_after_the_data(struct guest *g, tutti_elastic *op)
 {
     struct tt_operation o;
@@ -249,7 +252,7 @@ static void fails_after_the_data(struct guest *g, tutti_elastic *op)
     CHECK(st == TUTTI_ERR_PEER_LOST && strstr(tutti_last_error(), "the test has it fail"));
 }
 
-/* What came out is what went in, but for what all members' residuals still hold. Everything is added up in f64. */
+/* Totals of outputs and inputs differ only by the residuals of all members. All sums are in f64. */
 static void check_nothing_is_lost(struct guest *g, struct numbers *x, double parts)
 {
     double missing[NUMBERS];
@@ -273,7 +276,7 @@ static void with_feedback(struct guest *g)
     enter(g, MEMBERS, &view);
     for (int k = 0; k < 4; k++) {
         draw(x, (uint64_t)(view.members[view.rank].id * 100) + (uint64_t)k);
-        if (k % 2) { /* it does not count: nothing of it is to be seen */
+        if (k % 2) { /* it does not count, and must have no effect */
             if (view.rank == 1)
                 fails_after_the_data(g, &op);
             else
@@ -292,16 +295,16 @@ static void with_feedback(struct guest *g)
     }
     check_nothing_is_lost(g, x, 4 * MEMBERS);
     free(x);
-    meet(g);
+    wait_for_all(g);
 }
 
-static void quantized_sums_are_alike_and_a_restored_one_leaves_its_feedback(void **state)
+static void restored_quantized_sum_keeps_feedback(void **state)
 {
     (void)state;
     play(MEMBERS, 0, with_feedback);
 }
 
-/* What one gives to all is, quantized, overwritten with what they get, where it is in place. */
+/* The root's input is, quantized, replaced by the others' output, if it is in place. */
 static void what_is_given(struct guest *g)
 {
     struct numbers *x = calloc(1, sizeof *x);
@@ -331,16 +334,17 @@ static void what_is_given(struct guest *g)
     }
     free(all);
     free(x);
-    meet(g);
+    wait_for_all(g);
 }
 
-static void what_is_given_to_all_in_place_is_restored(void **state)
+static void quantized_in_place_input_is_restored(void **state)
 {
     (void)state;
     play(MEMBERS, 0, what_is_given);
 }
 
-/* One goes; the sum of the others comes out of the second try. By the ring with bounded flight it cannot be quantized, and is as it is. */
+/* One leaves; the second attempt gives the sum of the others. The ring with bounded bytes in flight
+ * does not support quantization, and the operation is unchanged. */
 static void retried_quantized(struct guest *g)
 {
     struct numbers *x = calloc(1, sizeof *x);
@@ -348,7 +352,7 @@ static void retried_quantized(struct guest *g)
     tutti_view view;
 
     enter(g, MEMBERS, &view);
-    meet(g);
+    wait_for_all(g);
     if (view.rank == 1) {
         free(x);
         return;
@@ -357,11 +361,12 @@ static void retried_quantized(struct guest *g)
     draw(x, 5);         /* both have the same */
     MUST(tutti_run_collective(g->run, &op));
     CHECK(op.contributors == 2);
-    for (size_t i = 0; i < NUMBERS; i++)    /* ranges of 1 and 2, two packings at most, of 255 codes */
+    for (size_t i = 0; i < NUMBERS; i++)    /* ranges of 1 and 2, at most two encodings with 255
+                                               codes */
         CHECK(fabsf(x->v[i] - 2 * x->in[i]) < 2 * (2 / 510.0f) + 1e-5f);
     check_alike(g, hash_of(x));
     op.type = TUTTI_I32;
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_UNSUPPORTED); /* and the epoch goes on */
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_UNSUPPORTED); /* and the epoch continues */
     op.type = TUTTI_F32;
     op.algo = "ftar";
     CHECK(tutti_run_collective(g->run, &op) != TUTTI_OK);
@@ -372,18 +377,18 @@ static void retried_quantized(struct guest *g)
     for (size_t i = 0; i < NUMBERS; i++)
         CHECK(x->v[i] == 2 * x->in[i]);
     free(x);
-    meet(g);
+    wait_for_all(g);
 }
 
-static void a_quantized_sum_is_tried_again_and_the_bounded_ring_is_chosen_by_name(void **state)
+static void quantized_retry_needs_supported_ring(void **state)
 {
     (void)state;
     play(MEMBERS, 0, retried_quantized);
 }
 
-/* ---- who contributes ---- */
+/* ---- contributors ---- */
 
-/* Of ranks 0, 1 and 2 the second has nothing to give; later the last is lost. */
+/* Of ranks 0, 1 and 2 the second contributes nothing; later the last is lost. */
 static void partial_step(struct guest *g, int rank, uint32_t givers, bool by_batch)
 {
     const bool withholds = rank == 1;
@@ -433,7 +438,7 @@ static void some_withhold(struct guest *g)
     op.error_feedback = &v;
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "error_feedback"));
     op.error_feedback = NULL;
-    MUST(tutti_run_collective(g->run, &op)); /* nobody contributes */
+    MUST(tutti_run_collective(g->run, &op)); /* without contributors */
     CHECK(v == 0 && op.contributors == 0);
     for (int k = 0; k < 4; k++)
         partial_step(g, view.rank, 2, k % 2);
@@ -441,16 +446,16 @@ static void some_withhold(struct guest *g)
         return;
     for (int k = 0; k < 4; k++)
         partial_step(g, view.rank, 1, k % 2);
-    meet(g);
+    wait_for_all(g);
 }
 
-static void the_result_is_of_those_who_contribute(void **state)
+static void result_includes_only_contributors(void **state)
 {
     (void)state;
     play(3, 0, some_withhold);
 }
 
-/* The sum is more than f16 can hold, what comes of it is not: it is divided before it is rounded. */
+/* The sum exceeds the range of f16, the result does not: it is divided before it is rounded. */
 static void averages_of_large_numbers(struct guest *g)
 {
     uint16_t v[64];
@@ -466,16 +471,16 @@ static void averages_of_large_numbers(struct guest *g)
     MUST(tutti_run_collective(g->run, &op));
     for (int i = 0; i < 64; i++)
         CHECK(tt_f16_to_f32(v[i]) == 30000);
-    meet(g);
+    wait_for_all(g);
 }
 
-static void an_average_is_divided_before_it_is_rounded(void **state)
+static void average_divides_before_rounding(void **state)
 {
     (void)state;
     play(2, 0, averages_of_large_numbers);
 }
 
-/* One that is left alone has nobody to add to, and its average is divided all the same. */
+/* The last remaining member has no other contribution, but its average is still divided. */
 static void alone_by_a_divisor(struct guest *g)
 {
     float v[5] = { 8, -4, 2, 0, 1 }, out[5];
@@ -507,13 +512,14 @@ static void alone_by_a_divisor(struct guest *g)
           strstr(tutti_last_error(), "tutti_run_collective: TUTTI_PREMUL_SUM requires op.scale: it is 0"));
 }
 
-static void an_average_over_a_fixed_number_is_one_also_where_one_is_left(void **state)
+static void fixed_divisor_applies_to_one_member(void **state)
 {
     (void)state;
     play(1, 0, alone_by_a_divisor);
 }
 
-/* In every mode it fails at all, whoever found it is told both, and nothing has happened. */
+/* In every mode it fails on all, the detecting member gets both values, and the operation has no
+ * effect. */
 static void averages_over_different_numbers(struct guest *g)
 {
     tutti_elastic op = operation(TUTTI_ALLREDUCE, NULL, NULL, 300, TUTTI_F32);
@@ -537,7 +543,8 @@ static void averages_over_different_numbers(struct guest *g)
         if (strstr(tutti_last_error(), "op avg, divisor 4") && strstr(tutti_last_error(), "member 3 called allreduce") &&
             strstr(tutti_last_error(), other ? "op avg, divisor 8" : "op avg, no divisor"))
             atomic_fetch_or(&g->party->step, 1 << k);
-        do { /* others may be trying the operation again; nobody begins the next one before all are out of this one */
+        do { /* others may retry the operation; none starts the next one before all have finished
+                this one */
             st = tutti_run_shrink(g->run, 3, 0, &view);
             st = st ? st : tutti_run_agree(g->run, 1, 0, &flags);
         } while (st == TUTTI_ERR_MISMATCH || st == TUTTI_ERR_PEER_LOST);
@@ -547,7 +554,7 @@ static void averages_over_different_numbers(struct guest *g)
     CHECK(atomic_load(&g->party->step) == 0xff);
 }
 
-static void averages_over_different_numbers_are_a_mismatch(void **state)
+static void different_divisors_are_a_mismatch(void **state)
 {
     (void)state;
     play(3, 0, averages_over_different_numbers);
@@ -558,7 +565,8 @@ static void averages_over_different_numbers_are_a_mismatch(void **state)
 #define ROLES 2
 #define SHARD 5000
 
-/* Role k's members add up a shard of their own length, by the ring with bounded flight. */
+/* The members of role k sum a shard with its own length, by the ring with bounded bytes in
+ * flight. */
 static tutti_elastic sum_of_shards(const tutti_member *own, int64_t *v)
 {
     const size_t n = SHARD + own->role;
@@ -585,7 +593,7 @@ static void sum_of_roles(struct guest *g, const tutti_view *view, uint32_t group
         CHECK(v[i] == (int64_t)(expected * (i + own->role)));
 }
 
-/* The same; the steps of the ring have their timers in a run, too. */
+/* The same, with the timers of the ring's steps, in a run. */
 static void sum_of_roles_timed(struct guest *g, const tutti_view *view, uint32_t groups, uint64_t expected)
 {
     tutti_times t = { .size = sizeof t };
@@ -594,7 +602,7 @@ static void sum_of_roles_timed(struct guest *g, const tutti_view *view, uint32_t
     sum_of_roles(g, view, groups, expected);
     MUST(tutti_comm_times(tutti_run_comm(g->run), &t));
     CHECK(t.calls >= 1 && t.call_ns > 0 && t.send_ns > 0 && t.copy_ns > 0);
-    CHECK(t.forward_ns > 0 && t.reduce_ns > 0); /* each is the owner of a piece, and on the way of another's */
+    CHECK(t.forward_ns > 0 && t.reduce_ns > 0); /* each owns a piece, and forwards another one */
     CHECK(t.call_ns >= t.send_ns + t.forward_ns + t.reduce_ns + t.copy_ns);
     MUST(tutti_comm_time(tutti_run_comm(g->run), 0));
     MUST(tutti_comm_times(tutti_run_comm(g->run), &t));
@@ -605,7 +613,8 @@ static void sum_of_roles_timed(struct guest *g, const tutti_view *view, uint32_t
     CHECK(tutti_comm_time(NULL, 1) == TUTTI_ERR_INVALID);
 }
 
-/* The members of a group show each other what they have; a group is whole, so that this may be tried again, too. */
+/* The members of a group exchange their values; a group is complete, so this may be retried,
+ * too. */
 static void gather_of_group(struct guest *g, const tutti_view *view)
 {
     const tutti_member *own = &view->members[view->rank];
@@ -645,21 +654,22 @@ static void groups_go_and_come(struct guest *g)
     sum_of_roles_timed(g, &view, 3, 1 + 2 + 3);
     gather_of_group(g, &view);
     broadcast_of_role(g, &view);
-    meet(g);
-    if (g->index == 1 * ROLES + 1) { /* it goes without a word, and another one comes in its place */
+    wait_for_all(g);
+    if (g->index == 1 * ROLES + 1) { /* it exits without notice, and another one takes its place */
         tutti_run_destroy(g->run);
         party_await(g->party, 2);
         g->run = party_join(g->party, g->index, NULL);
-    } else if (g->index == 1 * ROLES) { /* what it would try again is not tried with who is left of its group */
+    } else if (g->index == 1 * ROLES) { /* a retried operation is not retried with its incomplete
+                                           group */
         op = sum_of_shards(&view.members[view.rank], v);
         CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_PEER_LOST && v[1] == 2);
         CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_PEER_LOST && v[1] == 2);
     } else {
-        sum_of_roles(g, &view, 2, 1 + 3); /* the others go on */
+        sum_of_roles(g, &view, 2, 1 + 3); /* the others continue */
         MUST(tutti_run_view(g->run, &view));
         CHECK(view.nranks == 2 * ROLES);
         gather_of_group(g, &view);
-        meet(g);
+        wait_for_all(g);
         party_reach(g->party, 2);
     }
     MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, 3 * ROLES, 0, 0, &view));
@@ -667,16 +677,16 @@ static void groups_go_and_come(struct guest *g)
     sum_of_roles(g, &view, 3, 1 + 2 + 3);
     gather_of_group(g, &view);
     broadcast_of_role(g, &view);
-    meet(g);
+    wait_for_all(g);
 }
 
-static void a_group_goes_as_a_whole_and_comes_back_while_others_go_on(void **state)
+static void replica_groups_leave_and_return(void **state)
 {
     (void)state;
     play(3 * ROLES, ROLES, groups_go_and_come);
 }
 
-/* ---- tentative among a role or a group ---- */
+/* ---- tentative operations of a role or a group ---- */
 
 #define PART 6
 
@@ -698,7 +708,8 @@ static void check_part(const int64_t *v, size_t n, int64_t members, int64_t valu
         CHECK(v[i] == values + members * (int64_t)i);
 }
 
-/* One tag for each; roles have parts of other lengths, one of none. A commit tells of all, or what all members take part in. */
+/* One tag for each; roles have parts of different lengths, one of them empty. A commit, or an
+ * operation of all members, ends all of them. */
 static void parts_are_committed(struct guest *g)
 {
     int64_t a[PART], b[PART], c[PART], d[1];
@@ -737,10 +748,11 @@ static void parts_are_committed(struct guest *g)
     }
     MUST(tutti_run_commit(g->run, 1, 0, &verdict));
     CHECK(verdict == 1 && other.status == TUTTI_OK);
-    meet(g);
+    wait_for_all(g);
 }
 
-/* All have the sums of their roles when one goes. Of those who are left one commits, one calls for the next view. */
+/* All have the sums of their roles when one exits. Of the remaining ones one commits, one calls for
+ * the next view. */
 static void one_goes_after_its_part(struct guest *g)
 {
     int64_t a[PART];
@@ -762,20 +774,20 @@ static void one_goes_after_its_part(struct guest *g)
         check_part(a, PART, 1, 7);
     }
     if (g->index == 2)
-        return; /* its group is not whole any longer */
+        return; /* its group is not complete any more */
     do
         MUST(tutti_run_shrink(g->run, 0, 0, &view));
     while (view.nranks > ROLES);
     CHECK(op.status == TUTTI_ERR_PEER_LOST);
     check_part(a, PART, 1, 7);
-    MUST(tutti_run_collective(g->run, &op)); /* again, with the one group that is left */
+    MUST(tutti_run_collective(g->run, &op)); /* again, with the remaining group */
     CHECK(op.status == TUTTI_PENDING && op.contributors == 1);
     MUST(tutti_run_commit(g->run, 1, 0, &verdict));
     CHECK(verdict == 1 && op.status == TUTTI_OK);
-    meet(g);
+    wait_for_all(g);
 }
 
-/* Role 1 does not make the operation that role 0 has completed: no commit makes that final. */
+/* Role 1 does not make the operation that role 0 has completed: no commit makes it final. */
 static void one_role_leaves_it_out(struct guest *g)
 {
     int64_t a[PART];
@@ -795,14 +807,16 @@ static void one_role_leaves_it_out(struct guest *g)
     CHECK(!makes || op.status == TUTTI_PENDING);
     MUST(tutti_run_revoke(g->run));
     MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view));
-    CHECK(strstr(tutti_last_error(), "tutti_run_epoch commits tentative operations first") != NULL);   /* nobody's program called commit where others called epoch */
+    /* the other members' programs called commit, not epoch */
+    CHECK(strstr(tutti_last_error(), "tutti_run_epoch commits tentative operations first") != NULL);
     CHECK(view.nranks == 2 * ROLES && view.changed);
     CHECK(!makes || op.status == TUTTI_ERR_PEER_LOST);
     check_part(a, PART, 1, 7);
-    meet(g);
+    wait_for_all(g);
 }
 
-/* And here it says nonsense, which ends the epoch; also for the other of its role, if that comes later. */
+/* Here it has invalid arguments, which end the epoch; also for the other member of its role, if
+ * that calls later. */
 static void one_role_is_refused(struct guest *g)
 {
     int64_t a[PART];
@@ -813,7 +827,8 @@ static void one_role_is_refused(struct guest *g)
     bool refused;
 
     enter(g, 2 * ROLES, &view);
-    meet(g); /* else some would hear of the end of the epoch before they are in it */
+    wait_for_all(g); /* otherwise some would be notified of the end of the epoch before they are
+                        in it */
     refused = view.members[view.rank].role == 1;
     op = part_of(a, PART, TUTTI_SCOPE_ROLE, 1, 7);
     if (refused)
@@ -826,10 +841,10 @@ static void one_role_is_refused(struct guest *g)
     CHECK(op.status == (st == TUTTI_ERR_INVALID ? st : TUTTI_ERR_PEER_LOST));
     check_part(a, PART, 1, 7);
     MUST(tutti_run_agree(g->run, st != TUTTI_ERR_INVALID, 0, &all));
-    CHECK(all == 0); /* one has told why */
+    CHECK(all == 0); /* one has reported the cause */
 }
 
-static void what_is_tentative_among_a_role_or_a_group_has_one_verdict_on_all(void **state)
+static void scoped_tentative_operations_have_one_verdict(void **state)
 {
     (void)state;
     play(2 * ROLES, ROLES, parts_are_committed);
@@ -838,7 +853,8 @@ static void what_is_tentative_among_a_role_or_a_group_has_one_verdict_on_all(voi
     play(2 * ROLES, ROLES, one_role_is_refused);
 }
 
-/* With fewer members the result would be another one; within a group, which is whole or gone, it is the same. */
+/* With fewer members the result would differ; within a group, which is complete or gone, it does
+ * not. */
 static void what_depends_on_their_number(struct guest *g)
 {
     static const tutti_coll colls[] = { TUTTI_ALLGATHER, TUTTI_GATHER,          TUTTI_REDUCE_SCATTER, TUTTI_SCATTER,
@@ -863,10 +879,10 @@ static void what_depends_on_their_number(struct guest *g)
         CHECK(op.contributors == ROLES);
         memset(out, 0, sizeof out);
     }
-    meet(g);
+    wait_for_all(g);
 }
 
-static void what_depends_on_the_number_of_members_is_not_tried_again_with_fewer(void **state)
+static void size_dependent_operation_is_not_retried(void **state)
 {
     (void)state;
     play(2 * ROLES, ROLES, what_depends_on_their_number);
@@ -884,12 +900,12 @@ static void without_groups(struct guest *g)
     op.scope = (tutti_scope)3;
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "op.scope is 3"));
     op.scope = TUTTI_SCOPE_ROLE;
-    MUST(tutti_run_collective(g->run, &op)); /* all have the one role that there is */
+    MUST(tutti_run_collective(g->run, &op)); /* all have the only role */
     CHECK(v == 6 && op.contributors == 2);
-    meet(g);
+    wait_for_all(g);
 }
 
-static void without_replica_groups_all_have_one_role(void **state)
+static void without_groups_all_share_a_role(void **state)
 {
     (void)state;
     play(2, 0, without_groups);
@@ -898,18 +914,18 @@ static void without_replica_groups_all_have_one_role(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_of_any_sizes_and_what_a_loss_leaves_of_them),
-        cmocka_unit_test(quantized_sums_are_alike_and_a_restored_one_leaves_its_feedback),
-        cmocka_unit_test(what_is_given_to_all_in_place_is_restored),
-        cmocka_unit_test(a_quantized_sum_is_tried_again_and_the_bounded_ring_is_chosen_by_name),
-        cmocka_unit_test(the_result_is_of_those_who_contribute),
-        cmocka_unit_test(an_average_is_divided_before_it_is_rounded),
-        cmocka_unit_test(an_average_over_a_fixed_number_is_one_also_where_one_is_left),
-        cmocka_unit_test(averages_over_different_numbers_are_a_mismatch),
-        cmocka_unit_test(a_group_goes_as_a_whole_and_comes_back_while_others_go_on),
-        cmocka_unit_test(what_is_tentative_among_a_role_or_a_group_has_one_verdict_on_all),
-        cmocka_unit_test(what_depends_on_the_number_of_members_is_not_tried_again_with_fewer),
-        cmocka_unit_test(without_replica_groups_all_have_one_role),
+        cmocka_unit_test(v_collectives_work_after_a_loss),
+        cmocka_unit_test(restored_quantized_sum_keeps_feedback),
+        cmocka_unit_test(quantized_in_place_input_is_restored),
+        cmocka_unit_test(quantized_retry_needs_supported_ring),
+        cmocka_unit_test(result_includes_only_contributors),
+        cmocka_unit_test(average_divides_before_rounding),
+        cmocka_unit_test(fixed_divisor_applies_to_one_member),
+        cmocka_unit_test(different_divisors_are_a_mismatch),
+        cmocka_unit_test(replica_groups_leave_and_return),
+        cmocka_unit_test(scoped_tentative_operations_have_one_verdict),
+        cmocka_unit_test(size_dependent_operation_is_not_retried),
+        cmocka_unit_test(without_groups_all_share_a_role),
     };
 
     return cmocka_run_group_tests_name("operations", tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Members of a run in one process measure what lies between them. They are all equally near, so that which order comes of it is open here (tests/cluster/test_optimize.py
- * plants one); that all have the same is not. */
+/* Members of a run in one process measure their links. All are equally near, so any order is
+ * possible (tests/cluster/test_optimize.py plants one); but it must be equal on all. */
 #include "session/party.h"
 
 #include <inttypes.h>
@@ -17,8 +17,8 @@ static void view_of(struct guest *g, uint32_t n, tutti_view *view)
     CHECK(view->nranks == (int)n);
 }
 
-/* All members' ids, mixed in the order of ranks, are the same on all; and an all-reduce comes to what it must. algo: that of this member; NULL: it does
- * not say. */
+/* A hash of all members' ids in the order of ranks is equal on all, and an all-reduce is correct.
+ * algo: of this member; NULL: not set. */
 static void check_alike(struct guest *g, const tutti_view *view, const char *algo)
 {
     uint64_t mixed = 0, flags;
@@ -38,12 +38,12 @@ static void check_alike(struct guest *g, const tutti_view *view, const char *alg
     CHECK(flags == mixed);
     MUST(tutti_run_agree(g->run, ~mixed, 0, &flags));
     CHECK(flags == ~mixed);
-    for (int64_t i = 0; i < 1 << 17; i++) /* 1 MiB: as long as the ring that was found is for */
+    for (int64_t i = 0; i < 1 << 17; i++) /* 1 MiB: the size for which the ring was found */
         v[i] = i * (view->rank + 1);
     MUST(tutti_run_collective(g->run, &op));
     for (int64_t i = 0; i < 1 << 17; i++)
         CHECK(v[i] == i * (view->nranks * (view->nranks + 1) / 2));
-    MUST(tutti_run_agree(g->run, 1, 0, &flags)); /* nobody leaves before all have their sums */
+    MUST(tutti_run_agree(g->run, 1, 0, &flags)); /* no member leaves before all have their sums */
     free(v);
 }
 
@@ -63,8 +63,8 @@ static void measures_twice(struct guest *g)
               (ring.adopted ? ring.now_ns < ring.was_ns : ring.now_ns == ring.was_ns));
         CHECK(g->run->survey->reported);
         for (uint32_t r = 0; r < 4 && !ring.adopted; r++)
-            CHECK(r == g->run->m.rank || g->run->survey->told[r].rate == 0 || /* the machine had other things to do all the while */
-                  g->run->survey->told[r].latency > 0);
+            /* the machine had no time for it */
+            CHECK(r == g->run->m.rank || g->run->survey->told[r].rate == 0 || g->run->survey->told[r].latency > 0);
         check_alike(g, &view, NULL);
         before = view;
     }
@@ -83,7 +83,8 @@ static void all_find_the_same_order(void **state)
     party_end(&p);
 }
 
-/* Member 0 names what the others take from the view: if theirs were another one, it would be a mismatch. */
+/* Member 0 names the algorithm that the others derive from the view: a difference would be a
+ * mismatch. */
 static void goes_as_planned(struct guest *g)
 {
     static const char *const algos[TT_RING_PLANS] = {
@@ -100,7 +101,7 @@ static void goes_as_planned(struct guest *g)
     }
 }
 
-static void a_long_all_reduce_is_what_the_order_was_found_for(void **state)
+static void long_all_reduce_uses_the_order(void **state)
 {
     struct party p;
 
@@ -138,7 +139,8 @@ static bool is_in_an_operation(tutti_run *run)
     return is;
 }
 
-/* Guest 0 begins to measure while it is in an operation, where one that waits would be INVALID; the others come to that operation later. */
+/* Guest 0 starts to measure during an operation, in which a blocking measurement would be INVALID;
+ * the others reach that operation later. */
 static void begin_within_an_operation(struct guest *g, tutti_ring *ring)
 {
     tutti_ring waits = { .size = sizeof waits };
@@ -187,7 +189,7 @@ static void measures_beside_its_work(struct guest *g)
     check_alike(g, &view, NULL);
 }
 
-static void in_the_background_the_program_goes_on(void **state)
+static void background_optimization_does_not_block(void **state)
 {
     struct party p;
 
@@ -218,7 +220,7 @@ static void one_does_not_come(struct guest *g)
         atomic_fetch_add(&g->party->step, 1);
         party_await(g->party, 2);
     }
-    /* what they left out does not keep them apart */
+    /* their omissions do not separate them */
     MUST(tutti_run_optimize(g->run, &ring, 0, &got));
     check_alike(g, &got, NULL);
     /* a loss ends it */
@@ -234,7 +236,7 @@ static void one_does_not_come(struct guest *g)
     MUST(tutti_run_agree(g->run, 1, 0, &(uint64_t){ 0 }));
 }
 
-static void who_does_not_come_is_named_and_a_loss_ends_it(void **state)
+static void missing_member_is_named_loss_ends(void **state)
 {
     struct party p;
 
@@ -246,7 +248,7 @@ static void who_does_not_come_is_named_and_a_loss_ends_it(void **state)
 
 static tutti_run *_Atomic measured; /* the first member's, when it is about to call */
 
-/* Until the first member measures, and waits for what comes of it. */
+/* Waits until the first member measures. */
 static void await_call(void)
 {
     bool waits = false;
@@ -264,7 +266,8 @@ static void await_call(void)
     CHECK(waits);
 }
 
-/* Of those that hear of the end of the epoch one waits for what it measures, and others, which measured in the background, call for the next view at once. */
+/* Of the members notified of the end of the epoch one waits for its measurement, and others, which
+ * measured in the background, call for the next view at once. */
 static void some_still_measure(struct guest *g)
 {
     tutti_ring ring = { .size = sizeof ring, .burst_ms = 10, .background = g->index > 0 };
@@ -286,7 +289,7 @@ static void some_still_measure(struct guest *g)
     MUST(tutti_run_agree(g->run, 1, 0, &(uint64_t){ 0 }));
 }
 
-static void who_still_measures_and_who_has_hear_the_same_of_a_loss(void **state)
+static void loss_is_reported_to_all_measurers(void **state)
 {
     struct party p;
 
@@ -297,15 +300,15 @@ static void who_still_measures_and_who_has_hear_the_same_of_a_loss(void **state)
     party_end(&p);
 }
 
-static bool says(const char *what)
+static bool error_contains(const char *what)
 {
     return strstr(tutti_last_error(), what) != NULL;
 }
 
 static tutti_array one_array = { .size = sizeof(tutti_array), .name = "one", .type = TUTTI_F32, .may_differ = 1 };
 
-/* Guest 0 optimizes, and the others call something else, or optimize for something else: all are told of two and their calls, before anything is
- * measured. */
+/* Guest 0 optimizes, and the others call something else, or optimize for something else: all get
+ * two members and their calls, before any measurement. */
 static void others_call_otherwise(struct guest *g)
 {
     static const char *const calls[] = { "epoch", "agree", "commit", "sync" };
@@ -325,10 +328,10 @@ static void others_call_otherwise(struct guest *g)
                                               : tutti_run_sync(g->run, &state, 0);
 
         snprintf(what, sizeof what, "called %s", calls[i]);
-        CHECK(st == TUTTI_ERR_MISMATCH && says("called optimize") && says(what) && says("this is member"));
+        CHECK(st == TUTTI_ERR_MISMATCH && error_contains("called optimize") && error_contains(what) && error_contains("this is member"));
     }
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
-    /* others measure, but in the background, and go on */
+    /* others measure, but in the background, and continue */
     ring.background = g->index > 0;
     if (g->index == 0) {
         CHECK(tutti_run_optimize(g->run, &ring, 0, &got) == TUTTI_ERR_MISMATCH);
@@ -336,14 +339,14 @@ static void others_call_otherwise(struct guest *g)
         MUST(tutti_run_optimize(g->run, &ring, 0, NULL));
         CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_MISMATCH);
     }
-    CHECK(says("called optimize") && says("called agree"));
-    /* and nothing of it keeps them apart */
+    CHECK(error_contains("called optimize") && error_contains("called agree"));
+    /* without effect on the views */
     ring.background = 0;
     MUST(tutti_run_optimize(g->run, &ring, 0, &got));
     check_alike(g, &got, NULL);
 }
 
-static void who_optimizes_alone_is_told_at_once_and_so_are_the_others(void **state)
+static void lone_optimize_is_a_mismatch(void **state)
 {
     struct party p;
 
@@ -375,7 +378,7 @@ static void is_of_the_only_group(struct guest *g)
     MUST(tutti_run_agree(g->run, 1, 0, &(uint64_t){ 0 }));
 }
 
-static void there_is_nothing_to_order_for_one_or_one_group(void **state)
+static void single_member_needs_no_order(void **state)
 {
     struct party p;
 
@@ -394,7 +397,7 @@ static void there_is_nothing_to_order_for_one_or_one_group(void **state)
 #define ROLES 2
 #define GROUPS 3
 
-/* Long enough for what the order was found for; its own role's. */
+/* Long enough for the order to apply; in the scope of its own role. */
 static void reduce_shards(struct guest *g, const tutti_view *view, const char *algo)
 {
     const int64_t role = view->members[view->rank].role;
@@ -418,8 +421,9 @@ static void reduce_shards(struct guest *g, const tutti_view *view, const char *a
     free(v);
 }
 
-/* Members of one role measure each other, all roles at once; groups stay together. Then member 0 names what the others of its role take from the view, and what
- * all members do is left as it was: the ring is not for them. */
+/* Members of one role measure each other, all roles concurrently; groups stay together. Then member
+ * 0 names the algorithm that the others of its role derive from the view. Operations of all members
+ * are unchanged, because the ring does not apply to them. */
 static void measures_its_role(struct guest *g)
 {
     static const char *const algos[TT_RING_PLANS] = {
@@ -449,7 +453,7 @@ static void measures_its_role(struct guest *g)
     }
 }
 
-static void groups_are_ordered_by_what_their_roles_measure(void **state)
+static void groups_are_ordered_by_role_measurements(void **state)
 {
     struct party p;
 
@@ -464,13 +468,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_find_the_same_order),
-        cmocka_unit_test(a_long_all_reduce_is_what_the_order_was_found_for),
-        cmocka_unit_test(in_the_background_the_program_goes_on),
-        cmocka_unit_test(who_does_not_come_is_named_and_a_loss_ends_it),
-        cmocka_unit_test(who_still_measures_and_who_has_hear_the_same_of_a_loss),
-        cmocka_unit_test(who_optimizes_alone_is_told_at_once_and_so_are_the_others),
-        cmocka_unit_test(there_is_nothing_to_order_for_one_or_one_group),
-        cmocka_unit_test(groups_are_ordered_by_what_their_roles_measure),
+        cmocka_unit_test(long_all_reduce_uses_the_order),
+        cmocka_unit_test(background_optimization_does_not_block),
+        cmocka_unit_test(missing_member_is_named_loss_ends),
+        cmocka_unit_test(loss_is_reported_to_all_measurers),
+        cmocka_unit_test(lone_optimize_is_a_mismatch),
+        cmocka_unit_test(single_member_needs_no_order),
+        cmocka_unit_test(groups_are_ordered_by_role_measurements),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

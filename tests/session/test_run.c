@@ -1,4 +1,4 @@
-/* Members of a run in one process: views, operations, calls that all make, and how they end. */
+/* Members of a run in one process: views, operations, collective calls, and their ends. */
 #include "session/party.h"
 
 #include <netinet/in.h>
@@ -24,7 +24,7 @@ static void first_view(struct guest *g, uint32_t n)
     CHECK(view.members[view.rank].id > 0);
 }
 
-/* ---- what all do ---- */
+/* ---- common calls ---- */
 
 static void all_calls(struct guest *g)
 {
@@ -56,10 +56,10 @@ static void all_calls(struct guest *g)
     MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, 0, 0, 0, &view));
     CHECK(view.changed == 0 && view.nranks == 3);
     MUST(tutti_barrier(tutti_run_comm(g->run), NULL));
-    MUST(tutti_run_agree(g->run, 1, 0, &flags)); /* nobody leaves before all have done all */
+    MUST(tutti_run_agree(g->run, 1, 0, &flags)); /* no member leaves before all have finished */
 }
 
-static void members_meet_reduce_agree_and_commit(void **state)
+static void members_reduce_agree_and_commit(void **state)
 {
     struct party p;
 
@@ -69,7 +69,7 @@ static void members_meet_reduce_agree_and_commit(void **state)
     party_end(&p);
 }
 
-static void they_do_so_with_a_token(void **state)
+static void members_work_with_a_token(void **state)
 {
     struct party p;
 
@@ -89,18 +89,18 @@ static void fill(int64_t *v, int32_t who)
         v[i] = (int64_t)i * 3 + who;
 }
 
-/* Whether v is what `n` members come to whose numbers add up to `sum`. */
+/* Checks that v is the result of `n` members whose numbers sum to `sum`. */
 static void check_sum(const int64_t *v, uint32_t n, int64_t sum)
 {
     for (int i = 0; i < VALUES; i++)
         CHECK(v[i] == (int64_t)n * i * 3 + sum);
 }
 
-/* One of three goes without a word in the middle of it all; the others' operations, which are in place, are tried again. */
+/* One of three exits without notice; the others' operations, which are in place, are retried. */
 static void one_goes(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
-    int64_t v[VALUES], mine, ids[3];    /* of the first view, whose members are gone with it */
+    int64_t v[VALUES], mine, ids[3];    /* of the first view, whose members are freed with it */
 
     first_view(g, 3);
     MUST(tutti_run_view(g->run, &view));
@@ -119,26 +119,27 @@ static void one_goes(struct guest *g)
         int64_t sum = 0;
 
         if (view.rank == 1 && k == 20)
-            return; /* what is final there stays it, also where others do not know that yet */
+            return; /* final operations stay final, also if others do not know it yet */
         fill(v, (int32_t)mine);
         MUST(tutti_run_collective(g->run, &op));
         CHECK(op.contributors == (k < 20 ? 3 : 2) && op.attempts >= 1);
         for (int32_t r = 0; r < 3; r++)
             sum += k < 20 || r != 1 ? ids[r] : 0;
         check_sum(v, op.contributors, sum);
-        if (k == 20) { /* the members of the view that is shown are new ones */
+        if (k == 20) { /* the shown view has new members */
             tutti_view now = { .size = sizeof now };
 
             MUST(tutti_run_view(g->run, &now));
             CHECK(now.nranks == 2 && now.members[now.rank].id == (uint64_t)mine);
-            MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view)); /* it is that one, which the operation has made */
+            MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view)); /* it is the view that the
+                                                                 operation has made */
             CHECK(view.changed == 0 && view.nranks == 2 && view.epoch == now.epoch);
             return;
         }
     }
 }
 
-static void what_one_interrupts_is_tried_again_in_place(void **state)
+static void interrupted_operation_is_retried_in_place(void **state)
 {
     struct party p;
 
@@ -150,7 +151,8 @@ static void what_one_interrupts_is_tried_again_in_place(void **state)
 
 #define LEAVERS 4
 
-/* They go one by one, each right after an operation, when others may not know yet that all have done it. */
+/* They leave one by one, each directly after an operation, when others may not know yet that all
+ * have completed it. */
 static void each_goes_after_an_operation(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -174,20 +176,20 @@ static void each_goes_after_an_operation(struct guest *g)
     }
 }
 
-static void who_goes_after_an_operation_takes_nothing_back(void **state)
+static void leaving_after_operation_restores_nothing(void **state)
 {
     struct party p;
 
     (void)state;
     for (int times = 0; times < (UNIT_SHARE > 1 ? 2 : 8); times++) {
-        party_begin(&p, 20000, 20000, NULL); /* nobody is to be lost for another reason */
+        party_begin(&p, 20000, 20000, NULL); /* no member is lost for another reason */
         party_run(&p, LEAVERS, each_goes_after_an_operation, NULL);
         party_end(&p);
     }
 }
 
-/* In mode abort the loss is told, the input is as it was, and the next epoch goes on. */
-static void one_goes_and_all_are_told(struct guest *g)
+/* In mode abort the loss is reported, the input is restored, and the next epoch continues. */
+static void one_exits_and_all_fail(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
     int64_t v[VALUES];
@@ -216,13 +218,13 @@ static void one_goes_and_all_are_told(struct guest *g)
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
 }
 
-static void a_loss_is_told_and_the_input_restored(void **state)
+static void loss_is_reported_and_input_restored(void **state)
 {
     struct party p;
 
     (void)state;
     party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
-    party_run(&p, 3, one_goes_and_all_are_told, NULL);
+    party_run(&p, 3, one_exits_and_all_fail, NULL);
     party_end(&p);
 }
 
@@ -240,7 +242,8 @@ static tutti_elastic tentative(int64_t *v, uint32_t tag)
                             .tentative = 1 };
 }
 
-/* What is tentative has its verdict with the next of its tag, of whatever kind, or with a commit; meanwhile other things may not be. */
+/* A tentative operation gets its verdict with the next one of its tag, of any kind, or with a
+ * commit; meanwhile other calls are invalid. */
 static void all_kinds(struct guest *g)
 {
     static const tutti_coll colls[] = { TUTTI_ALLREDUCE, TUTTI_ALLGATHER, TUTTI_BARRIER, TUTTI_REDUCE_SCATTER,
@@ -271,17 +274,19 @@ static void all_kinds(struct guest *g)
             CHECK(colls[k] != TUTTI_ALLREDUCE || out[9] == 27);
             CHECK(colls[k] != TUTTI_ALLGATHER || out[29] == 9);
         }
-        CHECK(tutti_run_collective(g->run, &ops[KINDS - 1]) == TUTTI_ERR_INVALID); /* it is the run's */
+        /* it belongs to the run */
+        CHECK(tutti_run_collective(g->run, &ops[KINDS - 1]) == TUTTI_ERR_INVALID);
         CHECK(ops[KINDS - 1].status == TUTTI_PENDING);
         CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_INVALID);
-        CHECK(tutti_run_allreduce(g->run, &one, out, 1, TUTTI_I64, TUTTI_SUM, 1) == TUTTI_ERR_INVALID); /* in mode retry */
+        /* in mode retry */
+        CHECK(tutti_run_allreduce(g->run, &one, out, 1, TUTTI_I64, TUTTI_SUM, 1) == TUTTI_ERR_INVALID);
         if (round == 0) {
             MUST(tutti_run_commit(g->run, 1, 0, &verdict));
             CHECK(verdict == 1);
         } else if (round == 1) {
             MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, 0, 0, 0, &view));
             CHECK(view.changed == 0 && view.nranks == 3);
-        } else { /* one whose result does not need all, but whose verdict does */
+        } else { /* an operation whose result does not need all members, but whose verdict does */
             op = (tutti_elastic){
                 .size = sizeof op, .coll = TUTTI_BROADCAST, .src = &one, .dst = &one, .count = 1, .type = TUTTI_I64
             };
@@ -291,7 +296,7 @@ static void all_kinds(struct guest *g)
         MUST(tutti_run_agree(g->run, 1, 0, &flags));
     }
     op = tentative(v, 0);
-    op.count = 0; /* nobody waits for others: it has its verdict at once */
+    op.count = 0; /* no waiting for others: it has its verdict at once */
     MUST(tutti_run_collective(g->run, &op));
     CHECK(op.status == TUTTI_OK);
     op = tentative(v, 0);
@@ -302,7 +307,9 @@ static void all_kinds(struct guest *g)
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
     op = tentative(v, 0);
     CHECK(tutti_run_batch(g->run, &op, 1, 0, 1) == TUTTI_ERR_INVALID);
-    for (int before = 0; before < 2; before++) { /* one that is refused at all owes nothing, but what was open before it still does */
+    for (int before = 0; before < 2; before++) { /* one refused on all members leaves nothing
+                                                    pending, but an earlier open one is still
+                                                    pending */
         if (before)
             MUST(tutti_run_collective(g->run, &ops[0]));
         op = tentative(v, 0);
@@ -321,7 +328,7 @@ static void all_kinds(struct guest *g)
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
 }
 
-static void tentative_operations_are_told_by_what_follows(void **state)
+static void later_operation_delivers_tentative_verdict(void **state)
 {
     struct party p;
 
@@ -331,8 +338,9 @@ static void tentative_operations_are_told_by_what_follows(void **state)
     party_end(&p);
 }
 
-/* The arguments of one are wrong, so it owes as little as if all had been; the others wait for it, and owe. They meet all the same. The epoch is not over before
- * all have met in it, and guest 2 has been refused: however slow they are, no deadline passes before. */
+/* The arguments of one are invalid, so it has nothing pending, as if all were refused; the others
+ * wait for it, and do. They still meet. The epoch ends only after all have met in it, and guest 2
+ * has been refused: however slow they are, no deadline passes before. */
 static void one_is_refused(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -362,7 +370,7 @@ static void one_is_refused(struct guest *g)
     check_sum(v, 3, 21);
 }
 
-static void who_was_refused_and_who_waited_for_it_meet_in_the_next_view(void **state)
+static void refused_member_meets_waiting_ones(void **state)
 {
     struct party p;
 
@@ -378,8 +386,9 @@ static void meet(struct guest *g, int n)
     party_await(g->party, n);
 }
 
-/* Two operations in place on the same numbers, the second of which nobody has seen followed. Then guest 2 goes. Of those who are left each hears of it from
- * something else, on another tag, too; and both can go on. */
+/* Two operations in place on the same data; no operation has followed the second. Then guest 2
+ * exits. Each remaining member is notified by a different call, also on another tag; and both can
+ * continue. */
 static void one_goes_after_two(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -423,7 +432,7 @@ static void one_goes_after_two(struct guest *g)
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
 }
 
-static void what_is_tentative_when_one_goes_is_restored_on_all(void **state)
+static void loss_restores_tentative_operations(void **state)
 {
     struct party p;
 
@@ -433,7 +442,8 @@ static void what_is_tentative_when_one_goes_is_restored_on_all(void **state)
     party_end(&p);
 }
 
-/* Two that are open at once, of one tag, in place on the same numbers: guest 2 does not begin the second. */
+/* Two concurrent open ones of one tag, in place on the same data: guest 2 does not start the
+ * second. */
 static void one_goes_between_two(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -449,16 +459,16 @@ static void one_goes_between_two(struct guest *g)
     meet(g, 3);
     if (g->index == 2)
         return;
-    ops[2].tentative = 0; /* it does not come to that */
+    ops[2].tentative = 0; /* it is never reached */
     CHECK(tutti_run_collective(g->run, &ops[2]) == TUTTI_ERR_PEER_LOST);
     CHECK(ops[0].status == TUTTI_OK && ops[1].status == TUTTI_ERR_PEER_LOST && ops[2].status == TUTTI_ERR_PEER_LOST);
-    check_sum(v, 3, 21); /* the second's input came back after the third's */
+    check_sum(v, 3, 21); /* the second's input was restored after the third's */
     MUST(tutti_run_epoch(g->run, 0, 2, 0, 0, &view));
     CHECK(view.nranks == 2);
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
 }
 
-static void two_that_are_open_are_restored_last_first(void **state)
+static void two_open_operations_restore_in_reverse(void **state)
 {
     struct party p;
 
@@ -468,7 +478,7 @@ static void two_that_are_open_are_restored_last_first(void **state)
     party_end(&p);
 }
 
-/* ---- small ones ---- */
+/* ---- small operations ---- */
 
 static tutti_elastic small_sum(const int64_t *src, int64_t *dst)
 {
@@ -503,7 +513,8 @@ static void await_stop(tutti_run *run)
     }
 }
 
-/* The operation of one that is still in it when the epoch ends: what came over the network is not in its result. */
+/* The operation of a member that is still in it when the epoch ends: data from the network is not
+ * in its result. */
 static void is_given_its_result(struct guest *g, tutti_elastic *op, int64_t *dst)
 {
     tutti_request *request = NULL;
@@ -526,7 +537,8 @@ static void is_given_its_result(struct guest *g, tutti_elastic *op, int64_t *dst
     tt_run_unlock(g->run);
 }
 
-/* The first of the epoch brings news, the second one is settled. Guest 0 has its result, and ends the epoch. */
+/* The first of the epoch brings news, the second one is settled. Guest 0 has its result, and ends
+ * the epoch. */
 static void one_lacks_what_others_have(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -552,7 +564,7 @@ static void one_lacks_what_others_have(struct guest *g)
     CHECK(view.nranks == 3 && dst[0] == 15 && op.attempts == 1);
 }
 
-static void who_lacks_a_small_result_that_another_has_gets_it_with_the_verdict(void **state)
+static void missing_small_result_comes_with_verdict(void **state)
 {
     struct party p;
 
@@ -562,7 +574,8 @@ static void who_lacks_a_small_result_that_another_has_gets_it_with_the_verdict(v
     party_end(&p);
 }
 
-/* A small one in place follows a tentative one in place; guest 1 lacks its result, and gets both. */
+/* A small one in place follows a tentative one in place; guest 1 lacks its result, and gets
+ * both. */
 static void one_lacks_what_follows_a_tentative_one(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -600,7 +613,7 @@ static void one_lacks_what_follows_a_tentative_one(struct guest *g)
     CHECK(verdict == 1 && last.status == TUTTI_OK);
 }
 
-static void a_small_result_that_is_given_makes_the_tentative_one_before_it_final(void **state)
+static void delivered_result_finalizes_the_earlier_one(void **state)
 {
     struct party p;
 
@@ -610,7 +623,8 @@ static void a_small_result_that_is_given_makes_the_tentative_one_before_it_final
     party_end(&p);
 }
 
-/* Guest 2 leaves in the middle of the others' batch. Each operation has one result on both, which says with how many it was made. */
+/* Guest 2 exits during the others' batch. Each operation has one result on both, which shows its
+ * number of contributors. */
 static void one_goes_in_a_batch(struct guest *g)
 {
     enum { OPS = 60, WITH_THREE = 23 };
@@ -636,7 +650,7 @@ static void one_goes_in_a_batch(struct guest *g)
     }
 }
 
-static void small_ones_of_a_batch_have_one_result_on_all_that_are_left(void **state)
+static void small_batch_has_one_result(void **state)
 {
     (void)state;
     for (int i = 0; i < 20; i++) {
@@ -648,7 +662,7 @@ static void small_ones_of_a_batch_have_one_result_on_all_that_are_left(void **st
     }
 }
 
-/* Two of the longest results of each tag but one: of the second ones all members keep theirs. */
+/* Two of the largest results of each tag except one: all members keep those of the second ones. */
 static void settle_all_tags(struct guest *g, const int64_t *src, int64_t *dst)
 {
     tutti_elastic op = small_sum(src, dst);
@@ -660,7 +674,8 @@ static void settle_all_tags(struct guest *g, const int64_t *src, int64_t *dst)
     }
 }
 
-/* The epoch is revoked; then guest 2 leaves, with what the others lack. Nobody is lost by what is said. */
+/* The epoch is revoked; then guest 2 leaves, with results that the others lack. No member is lost
+ * because of its messages. */
 static void all_tags_have_results(struct guest *g)
 {
     int64_t src[TT_SETTLED_BYTES / sizeof(int64_t)] = { 0 }, dst[TT_SETTLED_BYTES / sizeof(int64_t)];
@@ -690,10 +705,10 @@ static void all_tags_have_results(struct guest *g)
     CHECK(dst[127] == 15 && op.status == TUTTI_OK);
     MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view));
     CHECK(view.nranks == 2);
-    MUST(tutti_run_agree(g->run, 1, 0, &flags)); /* neither goes while the other has not met it */
+    MUST(tutti_run_agree(g->run, 1, 0, &flags)); /* neither leaves while the other is in it */
 }
 
-static void small_results_of_all_tags_are_told_at_once(void **state)
+static void small_results_of_all_tags_arrive(void **state)
 {
     struct party p;
 
@@ -704,7 +719,8 @@ static void small_results_of_all_tags_are_told_at_once(void **state)
     party_end(&p);
 }
 
-/* Up to 1 KiB, in modes abort and retry; the first of a tag, and the eighth after one that did, bring news. */
+/* Up to 1 KiB, in modes abort and retry; the first of a tag, and the eighth after one with news,
+ * bring news. */
 static void some_are_settled(struct guest *g)
 {
     static const int64_t src[130];
@@ -736,7 +752,7 @@ static void some_are_settled(struct guest *g)
     next.coll = TUTTI_BARRIER;
     MUST(tutti_run_collective(g->run, &next));
     CHECK(is_settled(g->run));
-    next.coll = TUTTI_ALLTOALL; /* each has another result */
+    next.coll = TUTTI_ALLTOALL; /* results differ between members */
     next.count = 1;
     MUST(tutti_run_collective(g->run, &next));
     CHECK(!is_settled(g->run));
@@ -751,7 +767,7 @@ static void some_are_settled(struct guest *g)
     }
 }
 
-static void small_ones_are_settled_and_bring_news_now_and_then(void **state)
+static void small_operations_settle_and_bring_news(void **state)
 {
     struct party p;
 
@@ -761,9 +777,9 @@ static void small_ones_are_settled_and_bring_news_now_and_then(void **state)
     party_end(&p);
 }
 
-/* ---- growing and leaving ---- */
+/* ---- joining and leaving ---- */
 
-/* Three operations at once, whose ends may come in any order. */
+/* Starts three operations concurrently, which may end in any order. */
 static void three_at_once(struct guest *g, uint32_t first_tag)
 {
     tutti_elastic ops[3];
@@ -773,7 +789,8 @@ static void three_at_once(struct guest *g, uint32_t first_tag)
     MUST(tutti_run_batch(g->run, ops, 3, first_tag, 3));
 }
 
-/* Two go on until they hear of a third, at the same point of both programs and with the same operation; then three, and one gives notice. */
+/* Two continue until they are notified of a third, at the same point of both programs and by the
+ * same operation; then three, and one gives notice. */
 static void one_comes_and_one_leaves(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -808,10 +825,11 @@ static void one_comes_and_one_leaves(struct guest *g)
         number = news.number;
         with = news.operation << 8 | news.tag;
         MUST(tutti_run_agree(g->run, with, 0, &all));
-        CHECK(all == with && news.operation == steps); /* it was not heard in the step before */
+        CHECK(all == with && news.operation == steps); /* the step before did not bring it */
         three_at_once(g, 1);
         MUST(tutti_run_poll(g->run, &news));
-        CHECK(news.number != number || with == (news.operation << 8 | news.tag)); /* what brings it again is not with which it came */
+        /* the operation that repeats it is not the first one that brought it */
+        CHECK(news.number != number || with == (news.operation << 8 | news.tag));
         MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, 0, 0, 0, &view));
     }
     CHECK(view.nranks == 3 && view.changed == 1);
@@ -843,7 +861,8 @@ static void newcomers_are_admitted_and_members_leave(void **state)
     party_end(&p);
 }
 
-/* One takes its call back, as who retries an operation does when its replica group breaks, but too late: it is in the view by then. */
+/* One cancels its call, as when an operation is retried after its replica group becomes incomplete,
+ * but too late: it is in the view by then. */
 static void one_is_admitted_too_late(struct guest *g)
 {
     const struct tt_elmsg call = { .what = TT_CALL_EPOCH, .flags = TT_EPOCH_ADMIT, .least = 3 };
@@ -869,7 +888,7 @@ static void one_is_admitted_too_late(struct guest *g)
     MUST(tutti_run_agree(g->run, 1, 0, &all));
 }
 
-static void who_is_admitted_too_late_meets_the_others_by_its_next_call(void **state)
+static void late_admission_joins_the_next_call(void **state)
 {
     struct party p;
 
@@ -879,9 +898,10 @@ static void who_is_admitted_too_late_meets_the_others_by_its_next_call(void **st
     party_end(&p);
 }
 
-/* ---- a cut ---- */
+/* ---- a lost connection ---- */
 
-/* The data connection between two that live ends: nobody is evicted, and the operation is tried again in a new world. */
+/* The data connection between two living members ends: no member is evicted, and the operation is
+ * retried in a new communicator. */
 static void a_connection_is_cut(struct guest *g)
 {
     tutti_run_stats_t stats = { .size = sizeof stats };
@@ -912,7 +932,7 @@ static void a_connection_is_cut(struct guest *g)
     CHECK(stats.worlds == 2 && stats.retries == 1 && stats.views == 2);
 }
 
-static void a_cut_connection_is_replaced_and_evicts_nobody(void **state)
+static void cut_connection_evicts_nobody(void **state)
 {
     struct party p;
 
@@ -924,7 +944,7 @@ static void a_cut_connection_is_replaced_and_evicts_nobody(void **state)
 
 /* ---- the view's communicator ---- */
 
-/* In calls, or with requests. */
+/* By calls, or with requests. */
 static void await_inside(const tutti_comm *comm, unsigned n)
 {
     const uint64_t deadline_ns = tt_now_ns() + 60 * TT_SECOND;
@@ -949,7 +969,7 @@ static void epoch_is_refused(tutti_run *run)
 struct receiver {
     tutti_comm *comm;
     int peer;
-    tutti_request *request;     /* that is waited for; NULL: one is made */
+    tutti_request *request;     /* request to wait for; NULL: creates one */
     tutti_status status;
     int64_t value;
     pthread_t thread;
@@ -963,7 +983,8 @@ static void *receive(void *arg)
     return NULL;
 }
 
-/* One is in a receive, and then has an open request; until these are over it cannot change the view. */
+/* One is in a receive, and then has an open request; until these have ended it cannot change the
+ * view. */
 static void one_is_in_a_call(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -1002,7 +1023,7 @@ static void one_is_in_a_call(struct guest *g)
     CHECK(sum == 2);
 }
 
-static void the_view_does_not_change_under_a_call_on_its_communicator(void **state)
+static void call_on_communicator_delays_view_change(void **state)
 {
     struct party p;
 
@@ -1012,8 +1033,9 @@ static void the_view_does_not_change_under_a_call_on_its_communicator(void **sta
     party_end(&p);
 }
 
-/* Three are in the view, and one goes. The others have a thread in a receive from it, one that waits for a request of such, and a request that nobody waits
- * for, when an operation that is retried makes the next view: all of these end, and then the communicator does. */
+/* Three are in the view, and one exits. The others have a thread in a receive from it, one that
+ * waits for such a request, and an unattended request, when a retried operation makes the next
+ * view: all of these end, and then the communicator does. */
 static void one_goes_under_calls(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -1050,7 +1072,7 @@ static void one_goes_under_calls(struct guest *g)
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
 }
 
-static void a_view_that_is_over_ends_once_nobody_is_in_its_communicator(void **state)
+static void old_view_ends_after_its_calls(void **state)
 {
     struct party p;
 
@@ -1060,9 +1082,10 @@ static void a_view_that_is_over_ends_once_nobody_is_in_its_communicator(void **s
     party_end(&p);
 }
 
-/* ---- strangers ---- */
+/* ---- unauthenticated peers ---- */
 
-/* As many as may be strangers at once to who listens there, and one more, who say nothing: the first has to go for the last. */
+/* The maximum of silent unauthenticated connections to a listener, and one more: the first is
+ * dropped for the last. */
 static void crowd(int fds[TT_RUN_STRANGERS + 1], uint16_t port)
 {
     const struct sockaddr_in at = { .sin_family = AF_INET,
@@ -1085,7 +1108,7 @@ static void disperse(int fds[TT_RUN_STRANGERS + 1])
         close(fds[i]);
 }
 
-/* Ends the connection to the other member as if the network had. */
+/* Ends the connection to the other member as a network failure would. */
 static void cut(tutti_run *run)
 {
     tt_run_lock(run);
@@ -1095,8 +1118,9 @@ static void cut(tutti_run *run)
     tt_run_unlock(run);
 }
 
-/* One is in the view, with strangers at its door; a newcomer is admitted through them, and then a connection that is cut is made again. */
-static void strangers_are_at_the_door(struct guest *g)
+/* One is in the view, with pending unauthenticated connections; a newcomer is still admitted, and
+ * then a cut connection is re-established. */
+static void unauthenticated_connections_pend(struct guest *g)
 {
     const uint64_t deadline_ns = tt_now_ns() + 60 * TT_SECOND;
     tutti_run_stats_t stats = { .size = sizeof stats };
@@ -1135,14 +1159,14 @@ static void strangers_keep_no_member_out(void **state)
 
     (void)state;
     party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
-    party_run(&p, 2, strangers_are_at_the_door, NULL);
+    party_run(&p, 2, unauthenticated_connections_pend, NULL);
     party_end(&p);
     party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, "a token of the run, long enough");
-    party_run(&p, 2, strangers_are_at_the_door, "a token of the run, long enough");
+    party_run(&p, 2, unauthenticated_connections_pend, "a token of the run, long enough");
     party_end(&p);
 }
 
-/* ---- several at once ---- */
+/* ---- batches ---- */
 
 static void a_batch(struct guest *g)
 {
@@ -1180,7 +1204,7 @@ static void a_batch(struct guest *g)
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
 }
 
-static void a_batch_is_final_as_a_whole_also_when_one_goes(void **state)
+static void batch_is_final_as_a_whole(void **state)
 {
     struct party p;
 
@@ -1190,7 +1214,7 @@ static void a_batch_is_final_as_a_whole_also_when_one_goes(void **state)
     party_end(&p);
 }
 
-/* Of three one goes; the last operation of the batch is not to be tried again with two. */
+/* Of three one exits; the last operation of the batch must not be retried with two. */
 static void a_batch_of_which_one_wants_three(struct guest *g)
 {
     int64_t v[2] = { 3, 5 };
@@ -1225,7 +1249,7 @@ static void a_batch_of_which_one_wants_three(struct guest *g)
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
 }
 
-static void a_batch_is_not_tried_again_with_fewer_than_any_of_it_wants(void **state)
+static void size_dependent_batch_is_not_retried(void **state)
 {
     struct party p;
 
@@ -1244,7 +1268,7 @@ struct trier {
     tutti_elastic op;
     int64_t value;
     tutti_status status;
-    char says[200];             /* its thread's last error */
+    char error[200];             /* its thread's last error */
     pthread_t thread;
 };
 
@@ -1253,7 +1277,7 @@ static void *try_one(void *arg)
     struct trier *t = arg;
 
     t->status = tutti_run_collective(t->run, &t->op);
-    snprintf(t->says, sizeof t->says, "%s", tutti_last_error());
+    snprintf(t->error, sizeof t->error, "%s", tutti_last_error());
     return NULL;
 }
 
@@ -1267,7 +1291,8 @@ static uint32_t operations_of(tutti_run *run)
     return n;
 }
 
-/* Of three one goes while the others are in operations of many threads, one of which is not to be tried again with two. Whichever thread makes the next view. */
+/* Of three one exits while the others are in operations of many threads, one of which must not be
+ * retried with two. Any thread may make the next view. */
 static void threads_of_which_one_wants_three(struct guest *g)
 {
     struct trier tries[TRIERS];
@@ -1298,14 +1323,14 @@ static void threads_of_which_one_wants_three(struct guest *g)
     atomic_fetch_add(&g->party->step, 1);
     for (uint32_t k = 0; k < TRIERS; k++)
         pthread_join(tries[k].thread, NULL);
-    CHECK(tries[0].status == TUTTI_ERR_PEER_LOST && strstr(tries[0].says, "only 2 members are left"));
+    CHECK(tries[0].status == TUTTI_ERR_PEER_LOST && strstr(tries[0].error, "only 2 members are left"));
     CHECK(tries[0].op.status == TUTTI_ERR_PEER_LOST && tries[0].value == 3);
     for (uint32_t k = 1; k < TRIERS; k++)
         CHECK(tries[k].status == TUTTI_OK && tries[k].op.contributors == 2 && tries[k].value == 2 * (3 + k));
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
 }
 
-static void what_another_thread_has_made_a_view_for_is_not_tried_with_fewer_than_it_wants(void **state)
+static void other_threads_view_respects_size(void **state)
 {
     struct party p;
 
@@ -1315,7 +1340,7 @@ static void what_another_thread_has_made_a_view_for_is_not_tried_with_fewer_than
     party_end(&p);
 }
 
-/* Guest 1 comes late: the others' time is over, and they have gone on. */
+/* Guest 1 is late: the others have timed out, and continued. */
 static void a_late_retry(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -1347,7 +1372,7 @@ static void a_late_retry(struct guest *g)
     CHECK(v == 9);
 }
 
-static void who_tries_again_after_the_others_have_gone_on_is_sent_after_them(void **state)
+static void late_retry_follows_the_others(void **state)
 {
     struct party p;
 
@@ -1357,7 +1382,8 @@ static void who_tries_again_after_the_others_have_gone_on_is_sent_after_them(voi
     party_end(&p);
 }
 
-/* Guest 1's time passes while guest 2 is not there, and it tries once more; guest 0 has all the time there is, so it is still trying, whoever told it of that deadline first. */
+/* Guest 1 times out while guest 2 is absent, and retries; guest 0 has no deadline, so it is still
+ * trying, whichever member reported that timeout first. */
 static void a_hurried_one(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -1385,7 +1411,7 @@ static void a_hurried_one(struct guest *g)
     CHECK(g->index != 0 || op.attempts == 2);
 }
 
-static void whose_time_has_not_passed_tries_again_when_anothers_has(void **state)
+static void remaining_time_allows_a_retry(void **state)
 {
     struct party p;
 
@@ -1395,7 +1421,7 @@ static void whose_time_has_not_passed_tries_again_when_anothers_has(void **state
     party_end(&p);
 }
 
-/* What the child of a fork may do: 0 if it is told so. */
+/* Calls in the child of a fork. Returns 0 if the result is as expected. */
 static int in_the_child(tutti_run *run)
 {
     tutti_elastic op = { .size = sizeof op, .coll = TUTTI_BARRIER };
@@ -1433,7 +1459,7 @@ static void forks_and_leaves(struct guest *g)
     CHECK(view.nranks == (g->index == 0) && !tutti_run_comm(g->run) == (g->index == 1));
 }
 
-static void the_child_of_a_fork_has_no_run_and_who_has_left_no_communicator(void **state)
+static void fork_and_leave_end_their_objects(void **state)
 {
     struct party p;
 
@@ -1443,8 +1469,8 @@ static void the_child_of_a_fork_has_no_run_and_who_has_left_no_communicator(void
     party_end(&p);
 }
 
-/* All n come to a view whose epoch goes on, wherever each of them stands. */
-static void meet_again(struct guest *g, int32_t n)
+/* All n members enter a view that continues, from any state. */
+static void reach_common_view(struct guest *g, int32_t n)
 {
     tutti_view view = { .size = sizeof view };
     uint64_t flags = 0;
@@ -1458,7 +1484,7 @@ static void meet_again(struct guest *g, int32_t n)
     CHECK(view.nranks == n);
 }
 
-/* One ends the epoch again and again, so that the other's batch never comes to its end. */
+/* One ends the epoch repeatedly, so that the other's batch never completes. */
 static void a_batch_without_end(struct guest *g)
 {
     const uint64_t deadline_ns = tt_now_ns() + 60 * TT_SECOND;
@@ -1486,10 +1512,10 @@ static void a_batch_without_end(struct guest *g)
         st = tutti_run_shrink(g->run, 0, 0, &view);
         CHECK(st == TUTTI_OK || st == TUTTI_ERR_PEER_LOST || st == TUTTI_ERR_MISMATCH);
     }
-    meet_again(g, 2);
+    reach_common_view(g, 2);
 }
 
-static void a_batch_has_one_deadline_for_all_that_it_tries(void **state)
+static void batch_has_one_deadline(void **state)
 {
     struct party p;
 
@@ -1499,7 +1525,7 @@ static void a_batch_has_one_deadline_for_all_that_it_tries(void **state)
     party_end(&p);
 }
 
-/* ---- a verdict that is late ---- */
+/* ---- a delayed verdict ---- */
 
 static tutti_run *first_of_three;
 static uint64_t late_ns;
@@ -1528,7 +1554,7 @@ static void *be_in_an_operation(void *arg)
     return NULL;
 }
 
-/* A thread that is in an operation, to which the others have not come. */
+/* Starts a thread in an operation that the others have not reached. */
 static pthread_t enter(struct within *w, tutti_run *run)
 {
     pthread_t thread;
@@ -1540,8 +1566,9 @@ static pthread_t enter(struct within *w, tutti_run *run)
     return thread;
 }
 
-/* Asks of what is new, with which operation it came, among others, while another thread is in an operation; and ends that, at last. */
-static void asks_meanwhile(struct guest *g)
+/* Queries news, including the operation that brought them, while another thread is in an operation;
+ * finally ends that. */
+static void queries_meanwhile(struct guest *g)
 {
     tutti_news before = { .size = sizeof before }, now = { .size = sizeof now };
     tutti_run_stats_t stats = { .size = sizeof stats };
@@ -1577,7 +1604,7 @@ static void one_asks_meanwhile(struct guest *g)
     first_view(g, 2);
     MUST(tutti_run_collective(g->run, &op));
     if (g->index == 0) {
-        asks_meanwhile(g);
+        queries_meanwhile(g);
     } else {
         op.tag = 1;
         party_await(g->party, 1);
@@ -1588,7 +1615,7 @@ static void one_asks_meanwhile(struct guest *g)
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
 }
 
-static void a_run_is_asked_and_revoked_while_a_thread_is_in_an_operation(void **state)
+static void run_answers_during_an_operation(void **state)
 {
     struct party p;
 
@@ -1598,7 +1625,7 @@ static void a_run_is_asked_and_revoked_while_a_thread_is_in_an_operation(void **
     party_end(&p);
 }
 
-/* One has revoked the epoch, and another one does not say where it stands before the first one's deadline has passed. */
+/* One has revoked the epoch, and another one does not reply before the first one's deadline. */
 static void one_answers_late(struct guest *g)
 {
     int64_t v = 3;
@@ -1632,14 +1659,15 @@ static void one_answers_late(struct guest *g)
         party_await(g->party, 2);
         while (!is_inside(first_of_three))
             nanosleep(&(struct timespec){ .tv_nsec = TT_MS }, NULL);
-        late_ns = tt_now_ns() + 2200 * TT_MS;    /* its deadline is before that, however slow this machine is */
+        late_ns = tt_now_ns() + 2200 * TT_MS;    /* its deadline is before that, however slow
+                                                    this machine is */
         MUST(tutti_run_revoke(g->run));
         party_reach(g->party, 3);
     }
-    meet_again(g, 3);
+    reach_common_view(g, 3);
 }
 
-static void what_is_interrupted_is_not_tried_again_where_its_time_is_over_before_the_verdict(void **state)
+static void expired_operation_is_not_retried(void **state)
 {
     struct party p;
 
@@ -1649,9 +1677,9 @@ static void what_is_interrupted_is_not_tried_again_where_its_time_is_over_before
     party_end(&p);
 }
 
-/* ---- what is wrong ---- */
+/* ---- errors ---- */
 
-static bool says(const char *what)
+static bool error_contains(const char *what)
 {
     return strstr(tutti_last_error(), what) != NULL;
 }
@@ -1668,48 +1696,48 @@ static void wrong_calls(struct guest *g)
     uint64_t flags = 0;
     tutti_status st;
 
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && says("tutti_run_collective: this member is in no view"));
-    CHECK(tutti_run_batch(g->run, &op, 1, 0, 1) == TUTTI_ERR_INVALID && says("tutti_run_batch: this member is in no view"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && error_contains("tutti_run_collective: this member is in no view"));
+    CHECK(tutti_run_batch(g->run, &op, 1, 0, 1) == TUTTI_ERR_INVALID && error_contains("tutti_run_batch: this member is in no view"));
     CHECK(tutti_run_allreduce(g->run, v, v, 4, TUTTI_I64, TUTTI_SUM, 0) == TUTTI_ERR_INVALID &&
-          says("tutti_run_allreduce: this member is in no view"));
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && says("tutti_run_collective: this member is in no view"));
+          error_contains("tutti_run_allreduce: this member is in no view"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && error_contains("tutti_run_collective: this member is in no view"));
     CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_INVALID);
     CHECK(tutti_run_comm(g->run) == NULL);
     CHECK(tutti_run_epoch(g->run, TUTTI_ADMIT, 3, 0, 50, &view) == TUTTI_ERR_TIMEOUT);
-    CHECK(says("no view was formed") && says("`least` is 3"));
+    CHECK(error_contains("no view was formed") && error_contains("`least` is 3"));
     first_view(g, 2);
-    CHECK(tutti_run_shrink(g->run, 3, 0, &view) == TUTTI_ERR_PEER_LOST && says("only 2 members are left, but least is 3"));
-    CHECK(tutti_run_view(g->run, &small) == TUTTI_ERR_INVALID && says("out.size is 4"));
-    CHECK(tutti_run_poll(g->run, &news) == TUTTI_ERR_INVALID && says("out.size is 5: must be sizeof(tutti_news)"));
-    CHECK(tutti_run_stats(g->run, &stats) == TUTTI_ERR_INVALID && says("out.size is 6: must be sizeof(tutti_run_stats_t)"));
-    CHECK(tutti_run_epoch(g->run, 9, 0, 0, 0, &view) == TUTTI_ERR_INVALID && says("0x9 contain unknown bits 0x8"));
-    CHECK(tutti_run_epoch(g->run, 0, 3, 2, 0, &view) == TUTTI_ERR_INVALID && says("least (3) is larger than most (2)"));
+    CHECK(tutti_run_shrink(g->run, 3, 0, &view) == TUTTI_ERR_PEER_LOST && error_contains("only 2 members are left, but least is 3"));
+    CHECK(tutti_run_view(g->run, &small) == TUTTI_ERR_INVALID && error_contains("out.size is 4"));
+    CHECK(tutti_run_poll(g->run, &news) == TUTTI_ERR_INVALID && error_contains("out.size is 5: must be sizeof(tutti_news)"));
+    CHECK(tutti_run_stats(g->run, &stats) == TUTTI_ERR_INVALID && error_contains("out.size is 6: must be sizeof(tutti_run_stats_t)"));
+    CHECK(tutti_run_epoch(g->run, 9, 0, 0, 0, &view) == TUTTI_ERR_INVALID && error_contains("0x9 contain unknown bits 0x8"));
+    CHECK(tutti_run_epoch(g->run, 0, 3, 2, 0, &view) == TUTTI_ERR_INVALID && error_contains("least (3) is larger than most (2)"));
     op.coll = (tutti_coll)99;
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && says("op.coll is 99"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && error_contains("op.coll is 99"));
     op.coll = TUTTI_BARRIER;
     op.mode = (tutti_mode)9;
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && says("op.mode is 9") && says("barrier"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && error_contains("op.mode is 9") && error_contains("barrier"));
     op.coll = TUTTI_ALLREDUCE;
     op.mode = TUTTI_ABORT;
     op.tag = 4;
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && says("tag 4 is out of range 0 to 3"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && error_contains("tag 4 is out of range 0 to 3"));
     op.tag = 0;
     op.type = 99;
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
     op.type = TUTTI_I64;
     op.coll = TUTTI_ALLGATHER;
     op.mode = TUTTI_RETRY;
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && says("allgather cannot be retried"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && error_contains("allgather cannot be retried"));
     CHECK(op.status == TUTTI_ERR_INVALID);
     CHECK(tutti_run_batch(g->run, &op, 1, 0, 1) == TUTTI_ERR_INVALID && op.status == TUTTI_ERR_INVALID);
-    CHECK(says("tutti_run_batch: op.mode is TUTTI_RETRY"));
+    CHECK(error_contains("tutti_run_batch: op.mode is TUTTI_RETRY"));
     op.status = TUTTI_OK;
     CHECK(tutti_run_batch(g->run, &op, 1, 3000000000u, 1) == TUTTI_ERR_INVALID && op.status == TUTTI_ERR_INVALID);
     op.coll = TUTTI_ALLREDUCE;
-    MUST(tutti_run_collective(g->run, &op)); /* and none of that did harm */
+    MUST(tutti_run_collective(g->run, &op)); /* and none of that had an effect */
     CHECK(v[0] == 2 && v[3] == 8);
     op.mode = TUTTI_ABORT;
-    op.count = g->index ? 3 : 4; /* members call different things */
+    op.count = g->index ? 3 : 4; /* members make different calls */
     v[0] = 5;
     CHECK(tutti_run_collective(g->run, &op) != TUTTI_OK);
     CHECK(v[0] == 5 && v[3] == 8);
@@ -1721,7 +1749,8 @@ static void wrong_calls(struct guest *g)
     CHECK(v[0] == 5);
     if (strstr(tutti_last_error(), "mode retry") && strstr(tutti_last_error(), "mode abort"))
         party_reach(g->party, 1);
-    while ((st = tutti_run_shrink(g->run, 2, 0, &view)) == TUTTI_ERR_MISMATCH) /* the other tried its operation again */
+    /* the other has retried its operation */
+    while ((st = tutti_run_shrink(g->run, 2, 0, &view)) == TUTTI_ERR_MISMATCH)
         ;
     MUST(st);
     CHECK(view.nranks == 2);
@@ -1737,7 +1766,8 @@ static void wrong_calls(struct guest *g)
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
     op.count = 1;
     news.size = sizeof news;
-    for (int tries = 0; tries == 0 || news.revoked; tries++) { /* that epoch is over, as is heard by and by */
+    /* that epoch is over, as it is notified gradually */
+    for (int tries = 0; tries == 0 || news.revoked; tries++) {
         CHECK(tries < 100000);
         MUST(tutti_run_collective(g->run, &op));
         MUST(tutti_run_poll(g->run, &news));
@@ -1760,7 +1790,7 @@ static bool operates(tutti_run *run)
     return does;
 }
 
-/* Guest 0 calls while another thread of it waits in an operation. */
+/* Guest 0 calls while another of its threads waits in an operation. */
 static void calls_that_collide(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -1776,13 +1806,13 @@ static void calls_that_collide(struct guest *g)
     CHECK(pthread_create(&other, NULL, wait_in_tag_2, g->run) == 0);
     while (!operates(g->run))
         nanosleep(&(struct timespec){ .tv_nsec = TT_MS }, NULL);
-    CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_INVALID && says("tutti_run_agree: an operation with tag 2 is already in progress"));
-    CHECK(tutti_run_epoch(g->run, 0, 0, 0, 0, &view) == TUTTI_ERR_INVALID && says("tutti_run_epoch: an operation with tag 2 is already in progress"));
+    CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_INVALID && error_contains("tutti_run_agree: an operation with tag 2 is already in progress"));
+    CHECK(tutti_run_epoch(g->run, 0, 0, 0, 0, &view) == TUTTI_ERR_INVALID && error_contains("tutti_run_epoch: an operation with tag 2 is already in progress"));
     party_reach(g->party, 1);
     CHECK(pthread_join(other, NULL) == 0);
 }
 
-static void what_a_call_collides_with_is_told(void **state)
+static void colliding_call_is_reported(void **state)
 {
     struct party p;
 
@@ -1792,7 +1822,7 @@ static void what_a_call_collides_with_is_told(void **state)
     party_end(&p);
 }
 
-static void wrong_calls_are_told_and_cost_nothing(void **state)
+static void wrong_calls_are_reported_without_effect(void **state)
 {
     struct party p;
 
@@ -1802,7 +1832,7 @@ static void wrong_calls_are_told_and_cost_nothing(void **state)
     party_end(&p);
 }
 
-/* Two members call with other arguments, or other calls: both are told of both. */
+/* Two members call with different arguments, or make different calls: both get both. */
 static void arguments_differ(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -1811,22 +1841,25 @@ static void arguments_differ(struct guest *g)
 
     first_view(g, 2);
     CHECK(tutti_run_epoch(g->run, TUTTI_ADMIT, 1 + g->index, 0, 0, &view) == TUTTI_ERR_MISMATCH);
-    CHECK(says("member 1 called epoch with least ") && says("member 2 called it with least "));
-    CHECK(says("least 1") && says("least 2") && says("this is member"));
-    CHECK(tutti_run_epoch(g->run, 0, 0, 4 * g->index, 0, &view) == TUTTI_ERR_MISMATCH && says("most 0") && says("most 4"));
+    CHECK(error_contains("member 1 called epoch with least ") && error_contains("member 2 called it with least "));
+    CHECK(error_contains("least 1") && error_contains("least 2") && error_contains("this is member"));
+    CHECK(tutti_run_epoch(g->run, 0, 0, 4 * g->index, 0, &view) == TUTTI_ERR_MISMATCH && error_contains("most 0") &&
+          error_contains("most 4"));
     CHECK(tutti_run_epoch(g->run, g->index ? 0 : TUTTI_ADMIT, 0, 0, 0, &view) == TUTTI_ERR_MISMATCH);
-    CHECK(says("flags 0x1") && says("flags 0"));
+    CHECK(error_contains("flags 0x1") && error_contains("flags 0"));
     CHECK((g->index ? tutti_run_agree(g->run, 1, 0, &flags) : tutti_run_shrink(g->run, 0, 0, &view)) ==
           TUTTI_ERR_MISMATCH);
-    CHECK(says("called agree") && says("called epoch"));
+    CHECK(error_contains("called agree") && error_contains("called epoch"));
     CHECK(tutti_run_optimize(g->run, &ring, 0, &view) == TUTTI_ERR_MISMATCH);
-    CHECK(says("gain_percent 5") && says("gain_percent 6"));
+    CHECK(error_contains("gain_percent 5") && error_contains("gain_percent 6"));
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
-    /* once more, and whoever is told first goes at once: that is no reason for the other to wait for newcomers */
+    /* once more; the first notified member leaves at once, and the other must not wait for
+     * newcomers because of that */
     CHECK(tutti_run_epoch(g->run, TUTTI_ADMIT, 2 + g->index, 0, 0, &view) == TUTTI_ERR_MISMATCH);
 }
 
-/* Among the only one of its role an operation is over at once, and its verdict is an all-reduce of three numbers: no other operation is taken for that. */
+/* In a role with one member an operation completes at once, and its verdict is an all-reduce of
+ * three numbers, which is not mistaken for another operation. */
 static void one_has_ended_what_another_begins(struct guest *g)
 {
     static const uint64_t three[3] = { 1, 2, 3 };
@@ -1843,13 +1876,14 @@ static void one_has_ended_what_another_begins(struct guest *g)
 
     first_view(g, 2);
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_MISMATCH);
-    if (says("called the verdict exchange of a completed operation") && says("called allreduce(count 3, "))
-        party_reach(g->party, 1);       /* who finds it is told so; the other may hear of it first */
+    if (error_contains("called the verdict exchange of a completed operation") && error_contains("called allreduce(count 3, "))
+        party_reach(g->party, 1);       /* the detecting member gets it; the other may be
+                                           notified first */
     else
-        CHECK(says("found that members called different operations"));
+        CHECK(error_contains("found that members called different operations"));
 }
 
-static void an_operation_is_not_taken_for_the_verdict_on_another(void **state)
+static void operation_is_no_verdict_on_another(void **state)
 {
     struct party p;
 
@@ -1861,7 +1895,7 @@ static void an_operation_is_not_taken_for_the_verdict_on_another(void **state)
     party_end(&p);
 }
 
-static void what_members_passed_is_told_where_it_differs(void **state)
+static void differing_arguments_are_reported(void **state)
 {
     struct party p;
 
@@ -1871,7 +1905,7 @@ static void what_members_passed_is_told_where_it_differs(void **state)
     party_end(&p);
 }
 
-/* An epoch is over as a program said so, or as a deadline passed: the others are told whose. */
+/* An epoch ends because of a program, or because of a deadline: the others get its member. */
 static void one_ends_the_epoch(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -1890,7 +1924,7 @@ static void one_ends_the_epoch(struct guest *g)
         MUST(tutti_run_revoke(g->run));
     while (tutti_run_collective(g->run, &op) == TUTTI_OK)
         ;
-    CHECK(op.status == TUTTI_ERR_PEER_LOST && says(what));
+    CHECK(op.status == TUTTI_ERR_PEER_LOST && error_contains(what));
     MUST(tutti_run_shrink(g->run, 3, 0, &view));
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
     op.timeout_ms = 50;
@@ -1902,12 +1936,12 @@ static void one_ends_the_epoch(struct guest *g)
         party_await(g->party, 1);
         CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_PEER_LOST);
     }
-    CHECK(says(what) && says(" deadline"));
+    CHECK(error_contains(what) && error_contains(" deadline"));
     MUST(tutti_run_shrink(g->run, 3, 0, &view));
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
 }
 
-static void who_ended_an_epoch_is_told(void **state)
+static void epoch_end_names_its_member(void **state)
 {
     struct party p;
 
@@ -1917,9 +1951,9 @@ static void who_ended_an_epoch_is_told(void **state)
     party_end(&p);
 }
 
-/* ---- some call, and others are in an operation ---- */
+/* ---- some members call, and others are in an operation ---- */
 
-/* All are told both, at once; the operation is restored, and is not tried again. */
+/* All get both, at once; the operation is restored, and is not retried. */
 static void one_calls_where_others_operate(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -1949,7 +1983,7 @@ static void one_calls_where_others_operate(struct guest *g)
                   TUTTI_ERR_MISMATCH);
         else
             CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_MISMATCH && op.attempts == 1);
-        CHECK(says(caller) && says(what));
+        CHECK(error_contains(caller) && error_contains(what));
         check_sum(v, 1, 7);
         MUST(tutti_run_shrink(g->run, 3, 0, &view));
         CHECK(view.nranks == 3 && view.changed);
@@ -1957,7 +1991,7 @@ static void one_calls_where_others_operate(struct guest *g)
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
 }
 
-static void a_call_where_others_are_in_an_operation_is_a_mismatch(void **state)
+static void call_against_operation_is_a_mismatch(void **state)
 {
     struct party p;
 
@@ -1967,9 +2001,10 @@ static void a_call_where_others_are_in_an_operation_is_a_mismatch(void **state)
     party_end(&p);
 }
 
-/* ---- a member that is killed ---- */
+/* ---- a killed member ---- */
 
-/* A process of its own, which lives until it is killed. It is told where the coordinator is, and tells who it is. */
+/* A separate process, which runs until it is killed. It receives the address of the coordinator,
+ * and sends its id. */
 static void live_until_killed(int hear, int tell)
 {
     struct party p = { .nroles = 0 };
@@ -1992,7 +2027,8 @@ static struct {
     uint64_t id;
 } killed;
 
-/* Rank 1 alone has a data connection to it. The other one is told who could not reach whom; or that it is lost, where the coordinator finds that first. */
+/* Only rank 1 has a data connection to it. The other one gets both ends of the failed connection;
+ * or the loss, if the coordinator detects that first. */
 static void one_is_killed(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -2002,7 +2038,7 @@ static void one_is_killed(struct guest *g)
 
     first_view(g, 3);
     MUST(tutti_run_view(g->run, &view));
-    CHECK(view.members[0].id == killed.id); /* it was there first */
+    CHECK(view.members[0].id == killed.id); /* it was the first */
     snprintf(told, sizeof told, "member %llu lost its connection to member %llu",
              (unsigned long long)view.members[1].id, (unsigned long long)killed.id);
     snprintf(lost, sizeof lost, "member %llu was lost", (unsigned long long)killed.id);
@@ -2011,12 +2047,12 @@ static void one_is_killed(struct guest *g)
         CHECK(kill(killed.pid, SIGKILL) == 0);
     }
     CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_PEER_LOST &&
-          (says(lost) || (view.rank == 2 && says(told))));
+          (error_contains(lost) || (view.rank == 2 && error_contains(told))));
     MUST(tutti_run_shrink(g->run, 2, 0, &view));
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
 }
 
-static void who_could_not_reach_whom_is_told(void **state)
+static void unreachable_pair_is_named(void **state)
 {
     int to[2], from[2], status;
     struct party p;
@@ -2042,7 +2078,8 @@ static void who_could_not_reach_whom_is_told(void **state)
     }
 }
 
-/* A newcomer that wants fewer than there are is told that; by who is in the view it is not held up. */
+/* A newcomer with a maximum below the size of the view gets that as the reason; it is not delayed
+ * by members of the view. */
 static void one_wants_fewer(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -2051,7 +2088,7 @@ static void one_wants_fewer(struct guest *g)
     if (g->index == 2) {
         party_await(g->party, 1);
         CHECK(tutti_run_epoch(g->run, TUTTI_ADMIT, 0, 2, 50, &view) == TUTTI_ERR_TIMEOUT);
-        CHECK(says("the view already has 2 members, and this member's `most` is 2"));
+        CHECK(error_contains("the view already has 2 members, and this member's `most` is 2"));
         party_reach(g->party, 2);
         return;
     }
@@ -2064,7 +2101,7 @@ static void one_wants_fewer(struct guest *g)
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
 }
 
-static void a_newcomer_is_told_what_keeps_it_out(void **state)
+static void newcomer_gets_the_reason(void **state)
 {
     struct party p;
 
@@ -2074,7 +2111,8 @@ static void a_newcomer_is_told_what_keeps_it_out(void **state)
     party_end(&p);
 }
 
-/* Two whose calls are long to describe: who finds it, at least, is told of both members by their ids, and of both calls to the end. */
+/* Two calls with long descriptions: at least the detecting member gets both members' ids, and both
+ * complete calls. */
 static void calls_are_long(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -2090,19 +2128,20 @@ static void calls_are_long(struct guest *g)
 
     first_view(g, 2);
     CHECK(tutti_run_collective(g->run, &op) != TUTTI_OK);
-    if (says("member 1 called allreduce(count ") || says("member 2 called allreduce(count ")) {
-        CHECK(says("count 7") && says("count 8") && says("where member ") && !says("rank "));
-        CHECK(says("(operation 1 of tag 0)"));
+    if (error_contains("member 1 called allreduce(count ") || error_contains("member 2 called allreduce(count ")) {
+        CHECK(error_contains("count 7") && error_contains("count 8") && error_contains("where member ") && !error_contains("rank "));
+        CHECK(error_contains("(operation 1 of tag 0)"));
         party_reach(g->party, 1);
     } else {
-        CHECK(says("found that members called different operations")); /* the other has */
+        /* the other has found it */
+        CHECK(error_contains("found that members called different operations"));
     }
     MUST(tutti_run_shrink(g->run, 2, 0, &view));
     MUST(tutti_run_agree(g->run, 1, 0, &(uint64_t){ 0 }));
     CHECK(atomic_load(&g->party->step) == 1);
 }
 
-static void long_sentences_are_told_to_their_ends(void **state)
+static void long_messages_are_complete(void **state)
 {
     struct party p;
 
@@ -2112,10 +2151,10 @@ static void long_sentences_are_told_to_their_ends(void **state)
     party_end(&p);
 }
 
-/* Of who has begun before the epoch was over. */
-static bool says_where(const char *operation)
+/* Of members that had started before the end of the epoch. */
+static bool error_names_operation(const char *operation)
 {
-    return says(operation) || says("(call tutti_run_epoch for the next view)");
+    return error_contains(operation) || error_contains("(call tutti_run_epoch for the next view)");
 }
 
 static void *in_tag_3(void *run)
@@ -2123,11 +2162,12 @@ static void *in_tag_3(void *run)
     CHECK(
         tutti_run_collective(run, &(tutti_elastic){ .size = sizeof(tutti_elastic), .coll = TUTTI_BARRIER, .tag = 3 }) ==
         TUTTI_ERR_PEER_LOST);
-    CHECK(says_where(", operation 1 of tag 3, "));
+    CHECK(error_names_operation(", operation 1 of tag 3, "));
     return NULL;
 }
 
-/* Each waits for the other, in a tag of its own, and guest 0 in one more: the sentences say which. */
+/* Each waits for the other, on different tags, and guest 0 on one more: the messages name the
+ * tags. */
 static void in_tags_apart(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -2147,15 +2187,16 @@ static void in_tags_apart(struct guest *g)
     st = tutti_run_collective(g->run, &op);
     CHECK(v == 2);
     if (g->index == 0)
-        CHECK(st == TUTTI_ERR_TIMEOUT && says(", operation 2 of tag 1, in wait of ") && pthread_join(other, NULL) == 0);
+        CHECK(st == TUTTI_ERR_TIMEOUT && error_contains(", operation 2 of tag 1, in wait of ") && pthread_join(other, NULL) == 0);
     else
-        CHECK(st == TUTTI_ERR_PEER_LOST && says("reached ") && says_where(", operation 1 of tag 2, "));
+        CHECK(st == TUTTI_ERR_PEER_LOST && error_contains("reached ") && error_names_operation(", operation 1 of tag 2, "));
     MUST(tutti_run_epoch(g->run, 0, 2, 0, 0, &view));
     MUST(tutti_run_collective(g->run, &(tutti_elastic){ .size = sizeof op, .coll = TUTTI_BARRIER }));
 }
 
-/* Both members are of this process, and each tells of it once: not of the tag that ended, and once more of that which went with it. */
-static void who_is_in_another_tag_is_told_of_both_and_once(void **state)
+/* Both members are in this process, and each logs it once: not for the tag that ended, and once
+ * more for the one that ended with it. */
+static void operations_on_other_tags_log_once(void **state)
 {
     struct unit_stderr caught;
     struct party p;
@@ -2174,7 +2215,8 @@ static void who_is_in_another_tag_is_told_of_both_and_once(void **state)
         fail_msg("two lines were expected, not \"%s\"", text);
 }
 
-/* Who withholds nothing is in an exchange before its all-reduce: it is that which the program called. */
+/* A member that withholds nothing is in an exchange before its all-reduce, which is the call of the
+ * program. */
 static void one_is_partial(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -2189,13 +2231,13 @@ static void one_is_partial(struct guest *g)
 
     first_view(g, 2);
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_MISMATCH && v == 1);
-    if (says(" where member ")) /* else the other has found it */
-        CHECK(says("called allreduce(mode partial, contributors)") && says("called allreduce(count 1, ") && says("mode retry)"));
+    if (error_contains(" where member ")) /* otherwise the other has found it */
+        CHECK(error_contains("called allreduce(mode partial, contributors)") && error_contains("called allreduce(count 1, ") && error_contains("mode retry)"));
     MUST(tutti_run_epoch(g->run, 0, 2, 0, 0, &view));
     MUST(tutti_run_agree(g->run, 1, 0, &(uint64_t){ 0 }));
 }
 
-static void what_goes_before_a_partial_operation_is_told_as_that(void **state)
+static void exchange_before_partial_is_named_so(void **state)
 {
     struct party p;
 
@@ -2205,10 +2247,11 @@ static void what_goes_before_a_partial_operation_is_told_as_that(void **state)
     party_end(&p);
 }
 
-/* One waits for newcomers, as the other has gone: it is told how many there are, and so is the log's reader; till somebody comes. */
+/* One waits for newcomers, because the other has left: error and log contain their number; until
+ * another one comes. */
 static tutti_run *lonely;
 
-static bool log_has_told(void)
+static bool log_was_written(void)
 {
     bool told;
 
@@ -2225,19 +2268,19 @@ static void one_stays_alone(struct guest *g)
 
     if (g->index < 2) {
         first_view(g, 2);
-        MUST(tutti_run_agree(g->run, 1, 0, &flags));    /* both are in it before one goes */
+        MUST(tutti_run_agree(g->run, 1, 0, &flags));    /* both are in it before one leaves */
     }
     if (g->index == 1)
         return;
     if (g->index == 0) {
         do
             CHECK(tutti_run_epoch(g->run, TUTTI_ADMIT, 2, 0, 100, &view) == TUTTI_ERR_TIMEOUT);
-        while (!says("members left: 1; least: 2; waiting newcomers: 0"));
+        while (!error_contains("members left: 1; least: 2; waiting newcomers: 0"));
         lonely = g->run;
         party_reach(g->party, 1);
     } else {
         party_await(g->party, 1);
-        for (int tries = 0; !log_has_told(); tries++) {
+        for (int tries = 0; !log_was_written(); tries++) {
             CHECK(tries < 60000);
             nanosleep(&(struct timespec){ .tv_nsec = TT_MS }, NULL);
         }
@@ -2247,7 +2290,7 @@ static void one_stays_alone(struct guest *g)
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
 }
 
-static void who_waits_for_newcomers_is_told(void **state)
+static void waiting_for_newcomers_is_reported(void **state)
 {
     struct party p;
 
@@ -2257,7 +2300,7 @@ static void who_waits_for_newcomers_is_told(void **state)
     party_end(&p);
 }
 
-/* The join fails, the log says so in one line, and that is the last error. */
+/* The join fails with one line in the log, which equals the last error. */
 static tutti_status join_in_vain(const tutti_run_conf *conf)
 {
     char printed[4 * TT_ERROR_BYTES], line[TT_ERROR_BYTES + 64];
@@ -2270,13 +2313,14 @@ static tutti_status join_in_vain(const tutti_run_conf *conf)
     st = tutti_run_join(&run, conf);
     unit_stderr_release(&caught, printed, sizeof printed);
     snprintf(line, sizeof line, "tutti error: %s\n", tutti_last_error());
-    told = strstr(printed, "tutti error: "); /* the coordinator, in this process, may warn */
+    told = strstr(printed, "tutti error: "); /* the coordinator, in this process, may log
+                                                warnings */
     if (st == TUTTI_OK || !told || strncmp(told, line, strlen(line)) != 0 || strstr(told + 1, "tutti error: "))
         fail_msg("status %d, and the log has not \"%s\" alone: \"%s\"", (int)st, line, printed);
     return st;
 }
 
-static void who_has_another_token_is_told(void **state)
+static void wrong_token_is_reported(void **state)
 {
     tutti_run_conf conf = { .size = sizeof conf, .run = "test", .token = "fedcba9876543210fedcba9876543210", .timeout_ms = 60000 };
     struct party p;
@@ -2301,8 +2345,8 @@ static void who_has_another_token_is_told(void **state)
     party_end(&p);
 }
 
-/* One end was given a token, the other end was not. */
-static void who_is_plain_where_others_are_not_is_told(void **state)
+/* One end has a token, the other does not. */
+static void plain_member_gets_the_mismatch(void **state)
 {
     static const char *const tokens[] = { NULL, "0123456789abcdef0123456789abcdef" };
     static const char *const why[] = { "uses TLS, but this process does not", "does not use TLS" };
@@ -2322,10 +2366,10 @@ static void who_is_plain_where_others_are_not_is_told(void **state)
     }
 }
 
-/* ---- coordinators that are no help ---- */
+/* ---- unresponsive coordinators ---- */
 
-/* It hangs: its system accepts connections, and nobody answers. */
-static void a_coordinator_that_hangs_is_passed_over(void **state)
+/* It hangs: its system accepts connections, without replies. */
+static void hanging_coordinator_is_skipped(void **state)
 {
     tutti_run_conf conf = { .size = sizeof conf, .run = "test", .timeout_ms = 60000 };
     char both[200];
@@ -2345,8 +2389,8 @@ static void a_coordinator_that_hangs_is_passed_over(void **state)
     party_end(&p);
 }
 
-/* What it decided nobody can tell; so a call ends all the same, and the member with it. */
-static void a_call_ends_also_where_no_coordinator_comes_back(void **state)
+/* Its decisions are lost; a call still ends, and the member with it. */
+static void call_ends_without_a_coordinator(void **state)
 {
     tutti_view view = { .size = sizeof view };
     uint64_t flags = 0;
@@ -2365,8 +2409,9 @@ static void a_call_ends_also_where_no_coordinator_comes_back(void **state)
     tutti_run_destroy(run);
 }
 
-/* Another thread that makes the next view, or is in an operation, and does not come back: whoever waits for it does so until its deadline. */
-static void an_operation_waits_for_other_threads_until_its_deadline(void **state)
+/* Another thread makes the next view, or is in an operation, and does not return: threads that wait
+ * for it do so until their deadlines. */
+static void wait_for_threads_has_a_deadline(void **state)
 {
     tutti_elastic op = { .size = sizeof op, .coll = TUTTI_BARRIER, .mode = TUTTI_RETRY, .timeout_ms = 50 };
     const char *told = "another thread did not form the next view before the deadline";
@@ -2393,14 +2438,14 @@ static void an_operation_waits_for_other_threads_until_its_deadline(void **state
     run->ninside = 0;
     tt_run_unlock(run);
     op.timeout_ms = 0;
-    MUST(tutti_run_collective(run, &op)); /* and none of that did harm */
+    MUST(tutti_run_collective(run, &op)); /* and none of that had an effect */
     tutti_run_destroy(run);
     party_end(&p);
 }
 
-/* ---- members that mean harm ---- */
+/* ---- hostile members ---- */
 
-/* One says what no engine says, and much of it: the epoch ends, nobody with it. */
+/* One sends many messages that no engine sends: only the epoch ends. */
 static void one_says_what_is_not_so(struct guest *g)
 {
     struct tt_said s = { .kind = TT_SAID_FAILED, .status = TUTTI_ERR_INVALID, .text = "nonsense" };
@@ -2420,7 +2465,8 @@ static void one_says_what_is_not_so(struct guest *g)
 
         if (view.rank == 0 && k == 50) {
             tt_run_lock(g->run);
-            for (uint32_t i = 0; i < 300; i++) { /* each of the view's communicators, and some that are none */
+            for (uint32_t i = 0; i < 300; i++) { /* each of the view's communicators, and
+                                                    nonexistent ones */
                 s.context = TT_ENGINE_CONTEXTS_OWN + ((uint32_t)s.epoch << 10) + i % 8;
                 tt_peers_say(g->run, &s);
             }
@@ -2440,7 +2486,7 @@ static void one_says_what_is_not_so(struct guest *g)
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
 }
 
-static void what_a_member_says_failed_harms_one_epoch_at_most(void **state)
+static void false_failure_ends_one_epoch(void **state)
 {
     struct party p;
 
@@ -2450,9 +2496,10 @@ static void what_a_member_says_failed_harms_one_epoch_at_most(void **state)
     party_end(&p);
 }
 
-/* ---- a process that stands still ---- */
+/* ---- a stopped process ---- */
 
-/* Whether a wait with so much time goes on after this process was stopped for longer. The parent does that once it hears of us. */
+/* Returns whether a wait with this timeout continues after this process was stopped for longer. The
+ * parent stops it after a message. */
 static bool waits_on(int tell, uint64_t wait_ns)
 {
     tutti_run run = { .lock = PTHREAD_MUTEX_INITIALIZER, .timeout_ms = 3600000 };
@@ -2467,12 +2514,13 @@ static bool waits_on(int tell, uint64_t wait_ns)
            deadline_ns > tt_now_ns() + 1800 * TT_SECOND;
 }
 
-static void a_deadline_that_passes_while_the_process_is_stopped_begins_anew(void **state)
+static void stopped_time_restarts_the_deadline(void **state)
 {
     bool good = false;
 
     (void)state;
-    for (uint64_t wait_ms = 200; wait_ms < 10000 && !good; wait_ms *= 2) { /* we may be too late to stop it in time */
+    /* it may be too late to stop it in time */
+    for (uint64_t wait_ms = 200; wait_ms < 10000 && !good; wait_ms *= 2) {
         int tell[2], status;
         char byte;
         pid_t child;
@@ -2495,9 +2543,9 @@ static void a_deadline_that_passes_while_the_process_is_stopped_begins_anew(void
     assert_true(good);
 }
 
-/* ---- what outlives a run ---- */
+/* ---- objects that outlive a run ---- */
 
-/* Its connections are secured by what the run was given, and end after the run. */
+/* Its connections use the security settings of the run, and end after the run. */
 static void splits_and_goes(struct guest *g)
 {
     tutti_comm *own;
@@ -2511,11 +2559,11 @@ static void splits_and_goes(struct guest *g)
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
     tutti_run_destroy(g->run);
     g->run = NULL;
-    CHECK(tutti_barrier(own, NULL) != TUTTI_OK); /* its members have gone */
+    CHECK(tutti_barrier(own, NULL) != TUTTI_OK); /* its members have left */
     tutti_comm_destroy(own);
 }
 
-static void a_communicator_that_was_split_off_outlives_its_run(void **state)
+static void split_communicator_outlives_its_run(void **state)
 {
     struct party p;
 
@@ -2530,55 +2578,55 @@ static void a_communicator_that_was_split_off_outlives_its_run(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(members_meet_reduce_agree_and_commit),
-        cmocka_unit_test(they_do_so_with_a_token),
-        cmocka_unit_test(what_one_interrupts_is_tried_again_in_place),
-        cmocka_unit_test(who_goes_after_an_operation_takes_nothing_back),
-        cmocka_unit_test(a_loss_is_told_and_the_input_restored),
-        cmocka_unit_test(tentative_operations_are_told_by_what_follows),
-        cmocka_unit_test(who_was_refused_and_who_waited_for_it_meet_in_the_next_view),
-        cmocka_unit_test(what_is_tentative_when_one_goes_is_restored_on_all),
-        cmocka_unit_test(two_that_are_open_are_restored_last_first),
-        cmocka_unit_test(who_lacks_a_small_result_that_another_has_gets_it_with_the_verdict),
-        cmocka_unit_test(a_small_result_that_is_given_makes_the_tentative_one_before_it_final),
-        cmocka_unit_test(small_ones_of_a_batch_have_one_result_on_all_that_are_left),
-        cmocka_unit_test(small_results_of_all_tags_are_told_at_once),
-        cmocka_unit_test(small_ones_are_settled_and_bring_news_now_and_then),
+        cmocka_unit_test(members_reduce_agree_and_commit),
+        cmocka_unit_test(members_work_with_a_token),
+        cmocka_unit_test(interrupted_operation_is_retried_in_place),
+        cmocka_unit_test(leaving_after_operation_restores_nothing),
+        cmocka_unit_test(loss_is_reported_and_input_restored),
+        cmocka_unit_test(later_operation_delivers_tentative_verdict),
+        cmocka_unit_test(refused_member_meets_waiting_ones),
+        cmocka_unit_test(loss_restores_tentative_operations),
+        cmocka_unit_test(two_open_operations_restore_in_reverse),
+        cmocka_unit_test(missing_small_result_comes_with_verdict),
+        cmocka_unit_test(delivered_result_finalizes_the_earlier_one),
+        cmocka_unit_test(small_batch_has_one_result),
+        cmocka_unit_test(small_results_of_all_tags_arrive),
+        cmocka_unit_test(small_operations_settle_and_bring_news),
         cmocka_unit_test(newcomers_are_admitted_and_members_leave),
-        cmocka_unit_test(who_is_admitted_too_late_meets_the_others_by_its_next_call),
-        cmocka_unit_test(a_cut_connection_is_replaced_and_evicts_nobody),
-        cmocka_unit_test(the_view_does_not_change_under_a_call_on_its_communicator),
-        cmocka_unit_test(a_view_that_is_over_ends_once_nobody_is_in_its_communicator),
+        cmocka_unit_test(late_admission_joins_the_next_call),
+        cmocka_unit_test(cut_connection_evicts_nobody),
+        cmocka_unit_test(call_on_communicator_delays_view_change),
+        cmocka_unit_test(old_view_ends_after_its_calls),
         cmocka_unit_test(strangers_keep_no_member_out),
-        cmocka_unit_test(a_batch_is_final_as_a_whole_also_when_one_goes),
-        cmocka_unit_test(a_batch_is_not_tried_again_with_fewer_than_any_of_it_wants),
-        cmocka_unit_test(what_another_thread_has_made_a_view_for_is_not_tried_with_fewer_than_it_wants),
-        cmocka_unit_test(a_batch_has_one_deadline_for_all_that_it_tries),
-        cmocka_unit_test(a_run_is_asked_and_revoked_while_a_thread_is_in_an_operation),
-        cmocka_unit_test(what_is_interrupted_is_not_tried_again_where_its_time_is_over_before_the_verdict),
-        cmocka_unit_test(who_tries_again_after_the_others_have_gone_on_is_sent_after_them),
-        cmocka_unit_test(whose_time_has_not_passed_tries_again_when_anothers_has),
-        cmocka_unit_test(the_child_of_a_fork_has_no_run_and_who_has_left_no_communicator),
-        cmocka_unit_test(wrong_calls_are_told_and_cost_nothing),
-        cmocka_unit_test(what_a_call_collides_with_is_told),
-        cmocka_unit_test(what_members_passed_is_told_where_it_differs),
-        cmocka_unit_test(an_operation_is_not_taken_for_the_verdict_on_another),
-        cmocka_unit_test(who_ended_an_epoch_is_told),
-        cmocka_unit_test(a_call_where_others_are_in_an_operation_is_a_mismatch),
-        cmocka_unit_test(who_could_not_reach_whom_is_told),
-        cmocka_unit_test(a_newcomer_is_told_what_keeps_it_out),
-        cmocka_unit_test(long_sentences_are_told_to_their_ends),
-        cmocka_unit_test(who_is_in_another_tag_is_told_of_both_and_once),
-        cmocka_unit_test(what_goes_before_a_partial_operation_is_told_as_that),
-        cmocka_unit_test(who_waits_for_newcomers_is_told),
-        cmocka_unit_test(who_has_another_token_is_told),
-        cmocka_unit_test(who_is_plain_where_others_are_not_is_told),
-        cmocka_unit_test(a_coordinator_that_hangs_is_passed_over),
-        cmocka_unit_test(a_call_ends_also_where_no_coordinator_comes_back),
-        cmocka_unit_test(an_operation_waits_for_other_threads_until_its_deadline),
-        cmocka_unit_test(what_a_member_says_failed_harms_one_epoch_at_most),
-        cmocka_unit_test(a_deadline_that_passes_while_the_process_is_stopped_begins_anew),
-        cmocka_unit_test(a_communicator_that_was_split_off_outlives_its_run),
+        cmocka_unit_test(batch_is_final_as_a_whole),
+        cmocka_unit_test(size_dependent_batch_is_not_retried),
+        cmocka_unit_test(other_threads_view_respects_size),
+        cmocka_unit_test(batch_has_one_deadline),
+        cmocka_unit_test(run_answers_during_an_operation),
+        cmocka_unit_test(expired_operation_is_not_retried),
+        cmocka_unit_test(late_retry_follows_the_others),
+        cmocka_unit_test(remaining_time_allows_a_retry),
+        cmocka_unit_test(fork_and_leave_end_their_objects),
+        cmocka_unit_test(wrong_calls_are_reported_without_effect),
+        cmocka_unit_test(colliding_call_is_reported),
+        cmocka_unit_test(differing_arguments_are_reported),
+        cmocka_unit_test(operation_is_no_verdict_on_another),
+        cmocka_unit_test(epoch_end_names_its_member),
+        cmocka_unit_test(call_against_operation_is_a_mismatch),
+        cmocka_unit_test(unreachable_pair_is_named),
+        cmocka_unit_test(newcomer_gets_the_reason),
+        cmocka_unit_test(long_messages_are_complete),
+        cmocka_unit_test(operations_on_other_tags_log_once),
+        cmocka_unit_test(exchange_before_partial_is_named_so),
+        cmocka_unit_test(waiting_for_newcomers_is_reported),
+        cmocka_unit_test(wrong_token_is_reported),
+        cmocka_unit_test(plain_member_gets_the_mismatch),
+        cmocka_unit_test(hanging_coordinator_is_skipped),
+        cmocka_unit_test(call_ends_without_a_coordinator),
+        cmocka_unit_test(wait_for_threads_has_a_deadline),
+        cmocka_unit_test(false_failure_ends_one_epoch),
+        cmocka_unit_test(stopped_time_restarts_the_deadline),
+        cmocka_unit_test(split_communicator_outlives_its_run),
     };
 
     return cmocka_run_group_tests_name("session", tests, NULL, NULL);

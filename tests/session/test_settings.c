@@ -1,5 +1,5 @@
-/* What a member is told when it joins: where it listens, at which ports it takes data, how it is reached from outside, and whether the
- * environment says so. Two members of one process, over TCP where data is meant. */
+/* Settings of a joining member: its listening address, its ports for data, its external address,
+ * and their environment variables. Two members of one process, over TCP for data. */
 #include "session/party.h"
 
 #include <arpa/inet.h>
@@ -14,7 +14,7 @@
 
 /* ---- ports ---- */
 
-/* A listener at a free port of this host; -1: there is none. */
+/* Opens a listener at a free port of this host; -1: there is none. */
 static int take_port(int family, uint16_t *port)
 {
     const struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -29,11 +29,11 @@ static int take_port(int family, uint16_t *port)
         close(fd);
         return -1;
     }
-    *port = ntohs(got.sin6_port); /* at the same place in both */
+    *port = ntohs(got.sin6_port); /* the same offset in both address families */
     return fd;
 }
 
-/* Whether somebody listens there, on loopback. */
+/* Returns whether there is a listener on loopback. */
 static bool is_open(int family, uint16_t port)
 {
     const struct sockaddr_in v4 = { .sin_family = AF_INET,
@@ -56,7 +56,7 @@ static bool is_open(int family, uint16_t port)
 struct pair_member {
     tutti_run_conf conf;
     pthread_t thread;
-    void (*look)(tutti_run *run, uint32_t index);   /* after both have reduced; NULL */
+    void (*look)(tutti_run *run, uint32_t index);   /* called after both have reduced; NULL */
     uint32_t index;
 };
 
@@ -77,12 +77,12 @@ static void *live(void *arg)
         CHECK(v[i] == 2 * i + 1);
     if (m->look)
         m->look(run, m->index);
-    MUST(tutti_run_agree(run, 1, 0, &flags)); /* nobody leaves before both have looked */
+    MUST(tutti_run_agree(run, 1, 0, &flags)); /* no member leaves before both have checked */
     tutti_run_destroy(run);
     return NULL;
 }
 
-/* Both live with what the two settings say, besides the party's. */
+/* Runs both with these settings, in addition to the party's. */
 static void run_pair(const struct party *p, tutti_run_conf one, tutti_run_conf other,
                      void (*look)(tutti_run *run, uint32_t index))
 {
@@ -100,11 +100,11 @@ static void run_pair(const struct party *p, tutti_run_conf one, tutti_run_conf o
         pthread_join(m[i].thread, NULL);
 }
 
-/* ---- where a member is reached ---- */
+/* ---- addresses of a member ---- */
 
 static uint16_t own_port[2], data_first[2];
 
-static void is_where_it_was_told(tutti_run *run, uint32_t index)
+static void check_addresses(tutti_run *run, uint32_t index)
 {
     const struct tt_endpoint *e = &run->card.inside;
 
@@ -113,7 +113,7 @@ static void is_where_it_was_told(tutti_run *run, uint32_t index)
     CHECK(is_open(AF_INET, data_first[index]) || is_open(AF_INET, (uint16_t)(data_first[index] + 1)));
 }
 
-static void a_member_listens_where_it_is_told_also_for_data(void **state)
+static void member_listens_at_given_addresses(void **state)
 {
     char listen[2][64], ports[2][32];
     uint16_t port;
@@ -128,7 +128,7 @@ static void a_member_listens_where_it_is_told_also_for_data(void **state)
     own_port[0] = unit_free_port();
     snprintf(listen[0], sizeof listen[0], "127.0.0.1:%u", own_port[0]);
     snprintf(listen[1], sizeof listen[1], "[::1]:%u", own_port[1]);
-    for (int i = 0; i < 2; i++) { /* one of two may be taken by chance */
+    for (int i = 0; i < 2; i++) { /* one of two may be in use by chance */
         do
             data_first[i] = unit_free_port();
         while (data_first[i] == UINT16_MAX);
@@ -136,7 +136,7 @@ static void a_member_listens_where_it_is_told_also_for_data(void **state)
     }
     party_begin(&p, 1000, 100, NULL);
     run_pair(&p, (tutti_run_conf){ .listen = listen[0], .data_ports = ports[0], .wires = "tcp" },
-             (tutti_run_conf){ .listen = listen[1], .data_ports = ports[1], .wires = "tcp" }, is_where_it_was_told);
+             (tutti_run_conf){ .listen = listen[1], .data_ports = ports[1], .wires = "tcp" }, check_addresses);
     party_end(&p);
 }
 
@@ -145,11 +145,11 @@ static void listens_everywhere(tutti_run *run, uint32_t index)
     const struct tt_endpoint *e = &run->card.inside;
 
     CHECK(e->port == own_port[index] && e->naddrs > 0);
-    for (uint32_t i = 0; i < e->naddrs; i++) /* 0.0.0.0 is nothing that can be told others */
+    for (uint32_t i = 0; i < e->naddrs; i++) /* 0.0.0.0 cannot be announced */
         CHECK(memcmp(e->addrs[i].bytes, (const uint8_t[16]){ 0 }, 16) != 0);
 }
 
-static void all_addresses_are_said_in_three_ways(void **state)
+static void wildcard_address_has_three_forms(void **state)
 {
     static const char *const words[] = { ":%u", "0.0.0.0:%u", "[::]:%u" };
     struct party p;
@@ -168,7 +168,8 @@ static void all_addresses_are_said_in_three_ways(void **state)
     party_end(&p);
 }
 
-/* What is announced is in its card, for data too where the ports are known; and harms nobody who is near. */
+/* Announced addresses are in its card, for data too if the ports are known; and do not affect near
+ * members. */
 static void announces(tutti_run *run, uint32_t index)
 {
     char text[TT_ADDRESS_TEXT_BYTES];
@@ -179,7 +180,7 @@ static void announces(tutti_run *run, uint32_t index)
     CHECK(run->outside.family == (index ? 6 : 0));
 }
 
-static void what_is_announced_does_not_keep_neighbours_apart(void **state)
+static void announced_address_spares_neighbours(void **state)
 {
     struct party p;
     char ports[32];
@@ -206,7 +207,8 @@ static bool is_near(const struct sockaddr_storage *a)
     return a->ss_family != AF_INET6 || IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
 }
 
-/* How many sockets of this process listen where other hosts reach them: the coordinator's, members' and those for data. */
+/* Returns how many sockets of this process listen for other hosts: the coordinator's, members' and
+ * those for data. */
 static int listeners_of_the_network(void)
 {
     int n = 0;
@@ -239,8 +241,8 @@ static void can_be_reached(tutti_run *run, uint32_t index)
     CHECK(listeners_of_the_network() >= 2); /* a member's, and one for data */
 }
 
-/* The coordinator is on loopback, and nobody has said anything of security. */
-static void plain_connections_stay_on_loopback_unless_they_are_asked_for(void **state)
+/* The coordinator is on loopback, without security settings. */
+static void plain_connections_default_to_loopback(void **state)
 {
     static const char token[] = "a token of the run, long enough";
     char listen[64], ports[32];
@@ -271,7 +273,7 @@ static void plain_connections_stay_on_loopback_unless_they_are_asked_for(void **
     party_end(&p);
 }
 
-static void plain_connections_over_the_network_are_refused_unless_they_are_asked_for(void **state)
+static void plain_network_needs_explicit_request(void **state)
 {
     static const char told[] =
         "is not on loopback, and neither a token (conf.token, TUTTI_TOKEN) nor a certificate is set "
@@ -305,7 +307,7 @@ static void plain_connections_over_the_network_are_refused_unless_they_are_asked
 
 /* ---- the environment ---- */
 
-static void the_environment_says_what_the_caller_does_not(void **state)
+static void environment_provides_missing_settings(void **state)
 {
     char listen[64];
     struct party p;
@@ -339,7 +341,7 @@ static void the_environment_says_what_the_caller_does_not(void **state)
     party_end(&p);
 }
 
-static void addresses_and_wires_that_are_none_are_told(void **state)
+static void invalid_addresses_and_transports_are_reported(void **state)
 {
     const struct {
         tutti_run_conf conf;
@@ -392,7 +394,7 @@ static void addresses_and_wires_that_are_none_are_told(void **state)
     party_end(&p);
 }
 
-static void ports_that_are_all_taken_are_told(void **state)
+static void exhausted_ports_are_reported(void **state)
 {
     tutti_view view = { .size = sizeof view };
     struct party p;
@@ -417,7 +419,7 @@ static void ports_that_are_all_taken_are_told(void **state)
     close(fd);
 }
 
-/* ---- in which order ---- */
+/* ---- order of addresses ---- */
 
 static void add(struct tt_member_card *c, const char *ip)
 {
@@ -454,7 +456,7 @@ static void in_order(const struct tt_member_card *own, const struct tt_member_ca
     assert_string_equal(all, expected);
 }
 
-static void neighbours_come_first_then_what_is_announced(void **state)
+static void neighbours_precede_announced_addresses(void **state)
 {
     struct tt_member_card own = { .inside = { .host = 1, .port = 1 } }, peer = { .inside = { .host = 2, .port = 2 } };
 
@@ -467,13 +469,13 @@ static void neighbours_come_first_then_what_is_announced(void **state)
     in_order(&own, &peer, TT_MARK_ELSEWHERE, "192.168.1.3:2 203.0.113.1:4711 10.9.9.9:2 ");
     announce(&own, "203.0.113.1"); /* behind the same address translation */
     in_order(&own, &peer, TT_MARK_ELSEWHERE, "192.168.1.3:2 203.0.113.1:4711 10.9.9.9:2 ");
-    announce(&own, "203.0.113.2"); /* behind another one, in a house that looks the same */
+    announce(&own, "203.0.113.2"); /* behind another one, with the same inner addresses */
     in_order(&own, &peer, TT_MARK_ELSEWHERE, "203.0.113.1:4711 192.168.1.3:2 10.9.9.9:2 ");
     peer.inside.host = 1;
     in_order(&own, &peer, TT_MARK_HERE, "127.0.0.1:2 203.0.113.1:4711 ");
 }
 
-static void a_host_that_looks_the_same_is_tried_at_its_other_addresses_too(void **state)
+static void look_alike_host_gets_further_tries(void **state)
 {
     struct tt_member_card own = { .inside = { .host = 1, .port = 1 } }, peer = { .inside = { .host = 1, .port = 2 } };
 
@@ -492,9 +494,9 @@ static void a_host_that_looks_the_same_is_tried_at_its_other_addresses_too(void 
     assert_false(tt_member_card_is_here(&own, &peer, TT_MARK_UNKNOWN));
 }
 
-/* ---- the coordinator's families ---- */
+/* ---- the coordinator's address families ---- */
 
-static void members_come_by_ipv4_and_ipv6(void **state)
+static void members_connect_by_ipv4_and_ipv6(void **state)
 {
     static const char *const listen[] = { "127.0.0.1:0", "[::1]:0" };
     const struct tt_coordinator_conf conf = { .run = "test", .listen = listen, .nlisten = 2 };
@@ -519,17 +521,17 @@ static void members_come_by_ipv4_and_ipv6(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_member_listens_where_it_is_told_also_for_data),
-        cmocka_unit_test(all_addresses_are_said_in_three_ways),
-        cmocka_unit_test(what_is_announced_does_not_keep_neighbours_apart),
-        cmocka_unit_test(plain_connections_stay_on_loopback_unless_they_are_asked_for),
-        cmocka_unit_test(plain_connections_over_the_network_are_refused_unless_they_are_asked_for),
-        cmocka_unit_test(the_environment_says_what_the_caller_does_not),
-        cmocka_unit_test(addresses_and_wires_that_are_none_are_told),
-        cmocka_unit_test(ports_that_are_all_taken_are_told),
-        cmocka_unit_test(neighbours_come_first_then_what_is_announced),
-        cmocka_unit_test(a_host_that_looks_the_same_is_tried_at_its_other_addresses_too),
-        cmocka_unit_test(members_come_by_ipv4_and_ipv6),
+        cmocka_unit_test(member_listens_at_given_addresses),
+        cmocka_unit_test(wildcard_address_has_three_forms),
+        cmocka_unit_test(announced_address_spares_neighbours),
+        cmocka_unit_test(plain_connections_default_to_loopback),
+        cmocka_unit_test(plain_network_needs_explicit_request),
+        cmocka_unit_test(environment_provides_missing_settings),
+        cmocka_unit_test(invalid_addresses_and_transports_are_reported),
+        cmocka_unit_test(exhausted_ports_are_reported),
+        cmocka_unit_test(neighbours_precede_announced_addresses),
+        cmocka_unit_test(look_alike_host_gets_further_tries),
+        cmocka_unit_test(members_connect_by_ipv4_and_ipv6),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* Members of a run in one process sync their state: who wins, who receives, who goes, and what happens when somebody goes meanwhile. */
+/* Members of a run in one process sync their state: the winner, the receivers, the excluded
+ * members, and members that leave meanwhile. */
 #include "session/party.h"
 
 #include <stdio.h>
@@ -13,8 +14,10 @@
 #define TOKEN "0123456789abcdef0123456789abcdef"
 #define FEW 5000u
 #define MANY (6u << 20)                 /* 24 MiB of weights */
-#define VERY_MANY (16u << 20)           /* 64 MiB: they travel so long that who looks at them now and then sees them on their way */
-#define QUEUED_MAX (640u << 10)         /* a piece, and what else there is to say */
+#define VERY_MANY \
+    (16u << 20)                 /* 64 MiB: the transfer takes so long that a polling
+                                           thread observes it */
+#define QUEUED_MAX (640u << 10)         /* a piece, and other messages */
 
 /* ---- a state ---- */
 
@@ -22,7 +25,7 @@ struct model {
     float *weights;
     size_t n;
     int64_t step;
-    uint32_t seed;                      /* each has its own */
+    uint32_t seed;                      /* different on each member */
     tutti_array arrays[3];
     tutti_state state;
 };
@@ -74,7 +77,7 @@ static void view_of(struct guest *g, uint32_t n)
     CHECK(view.nranks == (int)n);
 }
 
-/* Nobody leaves before all have done all. */
+/* No member leaves before all have finished. */
 static void part(struct guest *g, int32_t left)
 {
     tutti_view view = { .size = sizeof view };
@@ -94,7 +97,7 @@ static void party(uint32_t n, void (*program)(struct guest *g), const char *toke
     party_end(&p);
 }
 
-/* ---- who wins ---- */
+/* ---- the winner ---- */
 
 static void popular(struct guest *g)
 {
@@ -111,7 +114,7 @@ static void popular(struct guest *g)
     if (g->index == 1)
         CHECK(m.state.bytes_received == sizeof m.step + FEW * sizeof(float) + 16 * m.state.narrays);
 
-    m.step = g->index == 2 ? 10 : 8; /* only what differs travels */
+    m.step = g->index == 2 ? 10 : 8; /* only the differences are transferred */
     MUST(tutti_run_sync(g->run, &m.state, 0));
     CHECK(m.state.revision == 2 && m.state.received == (g->index == 2) && is(&m, 8));
     if (g->index == 2)
@@ -127,14 +130,14 @@ static void popular(struct guest *g)
     end(&m, g);
 }
 
-static void the_most_common_content_wins_among_those_who_are_not_behind(void **state)
+static void most_common_current_content_wins(void **state)
 {
     (void)state;
     party(3, popular, NULL);
     party(3, popular, TOKEN);
 }
 
-/* Two have a state, and three who have none come: alike, and more. */
+/* Two have a state, and three without a state join: equal, and more. */
 static void newcomers(struct guest *g)
 {
     const bool comes = g->index >= 2;
@@ -162,7 +165,8 @@ static void newcomers(struct guest *g)
     end(&m, g);
 }
 
-/* An array of each type, of an odd count, at an odd address; none ends where the next one begins. */
+/* An array of each type, with an odd count, at an odd address; none ends where the next one
+ * begins. */
 #define TYPED_COUNT(type) (1001 + 2 * (size_t)(type))
 #define TYPED_ROOM ((1001 + 2 * TUTTI_DTYPE_COUNT) * 8 + 64)
 
@@ -212,19 +216,19 @@ static void arrays_of_all_types(struct guest *g)
     free(all);
 }
 
-static void arrays_of_every_type_arrive_bit_for_bit_at_any_address(void **state)
+static void all_types_arrive_at_any_address(void **state)
 {
     (void)state;
     party(2, arrays_of_all_types, NULL);
 }
 
-static void newcomers_receive_however_many_they_are(void **state)
+static void any_number_of_newcomers_receives(void **state)
 {
     (void)state;
     party(5, newcomers, NULL);
 }
 
-/* ---- who goes ---- */
+/* ---- excluded members ---- */
 
 static void strays(struct guest *g)
 {
@@ -251,19 +255,19 @@ static void strays(struct guest *g)
     end(&m, g);
 }
 
-static void who_cannot_have_the_state_is_put_out_and_told_why(void **state)
+static void incompatible_member_is_excluded_with_reason(void **state)
 {
     (void)state;
     party(5, strays, NULL);
 }
 
-/* ---- while it travels ---- */
+/* ---- during the transfer ---- */
 
 struct watcher {
     tutti_run *run;
     pthread_t thread;
-    bool leaves;                /* else it cuts all connections, several times */
-    atomic_bool looks, over;    /* it has begun; there is nothing more to see */
+    bool leaves;                /* otherwise it cuts all connections, several times */
+    atomic_bool looks, over;    /* it has started; there is nothing more to observe */
     int done;
 };
 
@@ -305,7 +309,7 @@ static void watch_begin(struct watcher *w, tutti_run *run, bool leaves)
 {
     *w = (struct watcher){ .run = run, .leaves = leaves };
     CHECK(pthread_create(&w->thread, NULL, watch, w) == 0);
-    while (!atomic_load(&w->looks)) /* the sync may be over before a thread begins, where others want the cores */
+    while (!atomic_load(&w->looks)) /* on busy cores, the sync may end before a thread starts */
         nanosleep(&(struct timespec){ .tv_nsec = TT_MS / 10 }, NULL);
 }
 
@@ -337,14 +341,14 @@ static void one_holder_goes(struct guest *g)
     end(&m, g);
 }
 
-static void a_holder_that_goes_meanwhile_is_replaced(void **state)
+static void leaving_holder_is_replaced(void **state)
 {
     (void)state;
     party(3, one_holder_goes, NULL);
     party(3, one_holder_goes, TOKEN);
 }
 
-/* All holders go but the receivers: nothing has changed for them. */
+/* All holders exit, only the receivers remain: their state is unchanged. */
 static void the_only_holder_goes(struct guest *g)
 {
     struct watcher w;
@@ -384,7 +388,7 @@ static void connections_are_cut(struct guest *g)
     begin(&m, g, MANY, g->index < 2 ? 5 : 6);
     m.state.strategy = g->index < 2 ? TUTTI_SYNC_SEND : TUTTI_SYNC_RECEIVE;
     watch_begin(&w, g->run, false);
-    MUST(tutti_run_sync(g->run, &m.state, 25000)); /* sooner than a silent holder is given up */
+    MUST(tutti_run_sync(g->run, &m.state, 25000)); /* earlier than the timeout of a silent holder */
     watch_end(&w);
     CHECK(is(&m, 5));
     MUST(tutti_run_stats(g->run, &stats));
@@ -393,13 +397,13 @@ static void connections_are_cut(struct guest *g)
     end(&m, g);
 }
 
-static void what_cut_connections_lose_is_sent_again(void **state)
+static void lost_data_is_sent_again(void **state)
 {
     (void)state;
     party(3, connections_are_cut, NULL);
 }
 
-/* ---- what is wrong ---- */
+/* ---- errors ---- */
 
 static void *sync_alone(void *arg)
 {
@@ -422,12 +426,13 @@ static int copy(void *context, void *to, const void *from, size_t bytes)
     return 0;
 }
 
-static bool says(const char *what)
+static bool error_contains(const char *what)
 {
     return strstr(tutti_last_error(), what) != NULL;
 }
 
-/* One syncs, and the others call something else; or the others sync: all are told of two and their calls. */
+/* One syncs, and the others call something else; or the others sync: all get two members and their
+ * calls. */
 static void others_call_otherwise(struct guest *g)
 {
     static const char *const calls[] = { "agree", "epoch", "commit" };
@@ -447,7 +452,7 @@ static void others_call_otherwise(struct guest *g)
                                              : tutti_run_commit(g->run, 1, 0, &verdict);
 
         snprintf(what, sizeof what, "called %s", calls[i / 2]);
-        CHECK(st == TUTTI_ERR_MISMATCH && says("called sync") && says(what) && says("this is member"));
+        CHECK(st == TUTTI_ERR_MISMATCH && error_contains("called sync") && error_contains(what) && error_contains("this is member"));
     }
     MUST(tutti_run_sync(g->run, &m.state, 0));
     CHECK(m.state.revision == 0 && is(&m, 3));
@@ -455,14 +460,14 @@ static void others_call_otherwise(struct guest *g)
     end(&m, g);
 }
 
-static void who_syncs_and_who_calls_something_else_are_told_alike(void **state)
+static void sync_against_call_is_a_mismatch(void **state)
 {
     (void)state;
     party(3, others_call_otherwise, NULL);
 }
 
-/* Of arrays that overlap one may not be written: a sync of all members with those that may. Neither is written where both may differ, or this one only
- * sends. */
+/* Overlapping arrays must not be written: a sync of all members whose arrays may be. Neither is
+ * written if both may differ, or if this member only sends. */
 static void overlap(struct guest *g)
 {
     static const tutti_array_memory elsewhere = { .size = sizeof elsewhere, .to_host = copy, .from_host = copy };
@@ -482,7 +487,7 @@ static void overlap(struct guest *g)
                                      .type = TUTTI_F32 };
     CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
     CHECK(strstr(tutti_last_error(), "\"front\" and \"inside\" overlap") != NULL);
-    m.arrays[1].count = 0; /* it has nothing to share; "back" begins later, and is reached all the same */
+    m.arrays[1].count = 0; /* it shares nothing; "back" starts later, and is still handled */
     CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
     CHECK(strstr(tutti_last_error(), "\"front\" and \"back\" overlap") != NULL);
     m.arrays[1].count = 1;
@@ -492,9 +497,9 @@ static void overlap(struct guest *g)
     MUST(tutti_run_sync(g->run, &m.state, 0));
     for (size_t i = 0; i < 3; i++)
         m.arrays[i].may_differ = 0;
-    m.state.instead = 1; /* with arrays of other kinds */
+    m.state.instead = 1; /* with arrays of other types */
     m.arrays[0].count = FEW - 1;
-    m.arrays[1].memory = &elsewhere; /* the address is another memory's there */
+    m.arrays[1].memory = &elsewhere; /* there the address belongs to another memory */
     MUST(tutti_run_sync(g->run, &m.state, 0));
     m.arrays[1].memory = NULL;
     m.arrays[0].count = FEW;
@@ -503,7 +508,7 @@ static void overlap(struct guest *g)
     end(&m, g);
 }
 
-static void arrays_that_overlap_are_refused_unless_neither_is_written(void **state)
+static void written_overlapping_arrays_are_refused(void **state)
 {
     (void)state;
     party(1, overlap, NULL);
@@ -592,13 +597,13 @@ static void wrong_calls(struct guest *g)
     end(&m, g);
 }
 
-static void wrong_calls_are_told_and_change_nothing(void **state)
+static void wrong_calls_change_nothing(void **state)
 {
     (void)state;
     party(2, wrong_calls, NULL);
 }
 
-/* ---- when all are gone ---- */
+/* ---- after the loss of all members ---- */
 
 static void first_cohort(struct guest *g)
 {
@@ -634,7 +639,7 @@ static void other_cohort(struct guest *g)
     end(&m, g);
 }
 
-static void another_cohort_goes_on_with_the_last_state_or_says_instead(void **state)
+static void new_cohort_continues_or_replaces(void **state)
 {
     struct party p;
 
@@ -647,7 +652,7 @@ static void another_cohort_goes_on_with_the_last_state_or_says_instead(void **st
 
 /* ---- roles ---- */
 
-/* Two groups of two: each role has its own state, and syncs by itself; role 1 more often. */
+/* Two groups of two: each role has a separate state, and syncs separately; role 1 more often. */
 static void sharded(struct guest *g)
 {
     struct model m;
@@ -676,11 +681,11 @@ static void roles_sync_apart(void **state)
     party_end(&p);
 }
 
-/* ---- arrays that are not in host memory ---- */
+/* ---- arrays outside host memory ---- */
 
-/* A device's memory: nobody can touch it but the functions that are given for it, which have it at another address. */
+/* Device memory: accessible only to the given functions, at another address. */
 struct far {
-    uint8_t *mem, *inside;              /* the same pages; mem without any access */
+    uint8_t *mem, *inside;              /* the same pages; mem is inaccessible */
     size_t bytes;
     atomic_uint reads, writes, hashes;
     atomic_int reads_fail, writes_fail, hashes_fail;
@@ -747,13 +752,14 @@ static void far_fini(struct far *f)
     munmap(f->inside, f->bytes);
 }
 
-/* Weights far away, at an address that is no multiple of 4, beside a step in host memory. */
+/* Weights in device memory, at an address that is not a multiple of 4, and a step in host
+ * memory. */
 #define FAR_SHIFT 3
-#define FAR_COUNT 400001u               /* four pieces; the last is no multiple of a block */
+#define FAR_COUNT 400001u               /* four pieces; the last is not a multiple of a block */
 
 struct far_model {
     struct far far;
-    struct model m;                     /* m.weights: what they are to be, and where the processor sees them */
+    struct model m;                     /* m.weights: the expected values, in host memory */
 };
 
 static void far_begin(struct far_model *f, const struct guest *g, bool hashes)
@@ -782,7 +788,8 @@ static void far_end(struct far_model *f, const struct guest *g)
     end(&f->m, g);
 }
 
-/* Members 0 and 1 have weights far away, 0 with a hash of its own; 2 and 3 in host memory. */
+/* Members 0 and 1 have weights in device memory, 0 with its own hash function; 2 and 3 in host
+ * memory. */
 static void here_and_there(struct guest *g)
 {
     const bool is_far = g->index < 2;
@@ -795,7 +802,8 @@ static void here_and_there(struct guest *g)
         f.m.arrays[0].memory = NULL;
     }
     far_fill(&f, 7);
-    MUST(tutti_run_sync(g->run, &f.m.state, 0));    /* their hashes are alike, wherever they were computed */
+    MUST(tutti_run_sync(g->run, &f.m.state, 0));    /* their hashes are equal, wherever they were
+                                                       computed */
     CHECK(f.m.state.revision == 0 && !f.m.state.received);
     CHECK(f.far.hashes == (g->index == 0) && (f.far.reads > 1) == (g->index == 1) && f.far.writes == 0);
 
@@ -813,14 +821,15 @@ static void here_and_there(struct guest *g)
     far_end(&f, g);
 }
 
-static void arrays_in_other_memory_are_synced_by_its_functions_alone(void **state)
+static void device_memory_uses_given_functions_only(void **state)
 {
     (void)state;
     party(4, here_and_there, NULL);
     party(4, here_and_there, TOKEN);
 }
 
-/* Member 0 cannot be read when others ask, 3 not written at the end: they go, and the others have what 1 has. */
+/* Member 0 cannot be read when others request data, 3 cannot be written at the end: they are
+ * excluded, and the others have the state of 1. */
 static void memory_fails(struct guest *g)
 {
     static const char *const why[] = { "\"weights\" cannot be read for other members: its memory callbacks returned 5",
@@ -831,7 +840,7 @@ static void memory_fails(struct guest *g)
     far_begin(&f, g, true);
     far_fill(&f, g->index < 2 ? 1 : 2);
     f.m.state.strategy = g->index < 2 ? TUTTI_SYNC_SEND : TUTTI_SYNC_RECEIVE;
-    if (g->index == 2) {                /* before anybody knows of it: nothing has happened */
+    if (g->index == 2) {                /* before any member detects it: without effect */
         f.far.hashes_fail = 4;
         CHECK(tutti_run_sync(g->run, &f.m.state, 0) == TUTTI_ERR_SYSTEM);
         CHECK(strstr(tutti_last_error(), "\"weights\" cannot be hashed: its memory callbacks returned 4") != NULL);
@@ -851,7 +860,7 @@ static void memory_fails(struct guest *g)
     far_end(&f, g);
 }
 
-static void whose_memory_fails_goes_and_says_why(void **state)
+static void member_with_failing_memory_is_excluded(void **state)
 {
     (void)state;
     tt_log_set(TT_LOG_NONE);
@@ -862,20 +871,20 @@ static void whose_memory_fails_goes_and_says_why(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_most_common_content_wins_among_those_who_are_not_behind),
-        cmocka_unit_test(newcomers_receive_however_many_they_are),
-        cmocka_unit_test(arrays_of_every_type_arrive_bit_for_bit_at_any_address),
-        cmocka_unit_test(who_cannot_have_the_state_is_put_out_and_told_why),
-        cmocka_unit_test(a_holder_that_goes_meanwhile_is_replaced),
+        cmocka_unit_test(most_common_current_content_wins),
+        cmocka_unit_test(any_number_of_newcomers_receives),
+        cmocka_unit_test(all_types_arrive_at_any_address),
+        cmocka_unit_test(incompatible_member_is_excluded_with_reason),
+        cmocka_unit_test(leaving_holder_is_replaced),
         cmocka_unit_test(without_holders_nothing_has_changed),
-        cmocka_unit_test(what_cut_connections_lose_is_sent_again),
-        cmocka_unit_test(who_syncs_and_who_calls_something_else_are_told_alike),
-        cmocka_unit_test(arrays_that_overlap_are_refused_unless_neither_is_written),
-        cmocka_unit_test(wrong_calls_are_told_and_change_nothing),
-        cmocka_unit_test(another_cohort_goes_on_with_the_last_state_or_says_instead),
+        cmocka_unit_test(lost_data_is_sent_again),
+        cmocka_unit_test(sync_against_call_is_a_mismatch),
+        cmocka_unit_test(written_overlapping_arrays_are_refused),
+        cmocka_unit_test(wrong_calls_change_nothing),
+        cmocka_unit_test(new_cohort_continues_or_replaces),
         cmocka_unit_test(roles_sync_apart),
-        cmocka_unit_test(arrays_in_other_memory_are_synced_by_its_functions_alone),
-        cmocka_unit_test(whose_memory_fails_goes_and_says_why),
+        cmocka_unit_test(device_memory_uses_given_functions_only),
+        cmocka_unit_test(member_with_failing_memory_is_excluded),
     };
 
     return cmocka_run_group_tests_name("sync", tests, NULL, NULL);

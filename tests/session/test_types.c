@@ -1,5 +1,6 @@
-/* Every type, operation and collective: in operations of a run, and on the communicator of its view, before and after a member has left. Numbers are so
- * small that each type holds all of them exactly, so results are compared exactly. Members are threads of this process. */
+/* Every type, operation and collective: in operations of a run, and on the communicator of its
+ * view, before and after a member has left. Numbers are so small that each type represents them
+ * exactly, so results are compared exactly. Members are threads of this process. */
 #include "session/party.h"
 
 #include <stdlib.h>
@@ -12,14 +13,14 @@
 #define ELEMENTS_MAX 64
 #define ROOT 1
 
-/* One call as one member makes it. */
+/* A call of one member. */
 struct call {
     tutti_coll coll;
     tutti_redop op;
     tutti_dtype type;
     int n, rank;
     size_t counts[MEMBERS], sent[MEMBERS], received[MEMBERS];   /* of v collectives; of alltoallv */
-    uint64_t src[ELEMENTS_MAX], dst[ELEMENTS_MAX];              /* room for any type */
+    uint64_t src[ELEMENTS_MAX], dst[ELEMENTS_MAX];              /* space for any type */
 };
 
 static void put(void *at, tutti_dtype type, size_t i, double v)
@@ -95,7 +96,7 @@ static double get(const void *at, tutti_dtype type, size_t i)
     return -1;
 }
 
-/* ---- what each has, and what must come of it ---- */
+/* ---- inputs and expected results ---- */
 
 static bool reduces(tutti_coll coll)
 {
@@ -103,7 +104,8 @@ static bool reduces(tutti_coll coll)
            coll == TUTTI_REDUCE_SCATTERV;
 }
 
-/* Element j of rank r's input. What is averaged is alike on all, so that the quotient is exact, too. */
+/* Element j of rank r's input. Inputs of averages are equal on all ranks, so that the quotient is
+ * exact, too. */
 static double input(const struct call *c, int r, size_t j)
 {
     if (!reduces(c->coll))
@@ -140,7 +142,7 @@ static double reduced(const struct call *c, size_t j)
     return c->op == TUTTI_AVG ? v / c->n : c->op == TUTTI_PREMUL_SUM ? 2 * v : v;
 }
 
-/* Elements of the blocks before `rank`'s. */
+/* Returns the number of elements in blocks before `rank`'s. */
 static size_t before(int rank)
 {
     size_t sum = 0;
@@ -160,7 +162,7 @@ static size_t before_to(int from, int to)
     return sum;
 }
 
-/* Compares the block of `from` that begins at dst[at], of `count` elements, with that one's input from `first` on. */
+/* Compares the block of `from` at dst[at], of `count` elements, with its input from `first` on. */
 static void check_block(const struct call *c, size_t at, int from, size_t first, size_t count)
 {
     for (size_t j = 0; j < count; j++)
@@ -215,7 +217,7 @@ static void fill(struct call *c)
     }
 }
 
-/* ---- the two ways to call ---- */
+/* ---- the two interfaces ---- */
 
 static bool is_v(tutti_coll coll)
 {
@@ -282,7 +284,7 @@ static void call_on_comm(tutti_run *run, struct call *c)
     check_result(c);
 }
 
-/* ---- all of them ---- */
+/* ---- all combinations ---- */
 
 static void each_call(tutti_run *run, const tutti_view *view, void (*make)(tutti_run *run, struct call *c))
 {
@@ -327,8 +329,8 @@ static void enter(struct guest *g, tutti_view *view)
     CHECK(view->nranks == MEMBERS);
 }
 
-/* Nobody goes before all have come here. */
-static void meet(struct guest *g)
+/* Waits for all members. */
+static void wait_for_all(struct guest *g)
 {
     uint64_t flags = 0;
 
@@ -341,7 +343,7 @@ static void operations(struct guest *g)
 
     enter(g, &view);
     each_call(g->run, &view, operate);
-    meet(g);
+    wait_for_all(g);
 }
 
 static void calls(struct guest *g)
@@ -361,25 +363,25 @@ static void calls(struct guest *g)
     CHECK(view.nranks == MEMBERS - 1);
     each_call(g->run, &view, call_on_comm);
     from_one_to_another(g->run, &view);
-    meet(g);
+    wait_for_all(g);
 }
 
 static void play(void (*program)(struct guest *g))
 {
     struct party p;
 
-    party_begin(&p, 20000, 100, NULL); /* nobody is to be lost because the machine is slow */
+    party_begin(&p, 20000, 100, NULL); /* no member is lost because the machine is slow */
     party_run(&p, MEMBERS, program, NULL);
     party_end(&p);
 }
 
-static void operations_have_every_type_collective_and_reduction(void **state)
+static void run_operations_cover_all_types(void **state)
 {
     (void)state;
     play(operations);
 }
 
-static void the_communicator_of_a_view_has_every_call_of_tutti_h(void **state)
+static void view_communicator_has_every_call(void **state)
 {
     (void)state;
     play(calls);
@@ -388,8 +390,8 @@ static void the_communicator_of_a_view_has_every_call_of_tutti_h(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(operations_have_every_type_collective_and_reduction),
-        cmocka_unit_test(the_communicator_of_a_view_has_every_call_of_tutti_h),
+        cmocka_unit_test(run_operations_cover_all_types),
+        cmocka_unit_test(view_communicator_has_every_call),
     };
 
     return cmocka_run_group_tests_name("types", tests, NULL, NULL);

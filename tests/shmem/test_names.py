@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""All that OpenSHMEM 1.5 names is there, by tests/shmem/names.txt: every function is declared and linked, every C11 name is a macro, every constant
-has a value; and the library exports nothing else. The header stands alone in C99, C11 and, where a compiler is there, C++11."""
+"""All names of OpenSHMEM 1.5 exist, by tests/shmem/names.txt: every function is declared and
+linked, every C11 name is a macro, every constant has a value; and the library exports nothing else.
+The header is self-contained in C99, C11 and, if a compiler is available, C++11."""
 
 import itertools
 import os
@@ -20,7 +21,7 @@ CFLAGS = os.environ.get("CFLAGS", "").split()
 
 
 def expand(pattern, lists):
-    """All names that a pattern stands for."""
+    """All names of a pattern."""
     parts = re.findall(r"\[[^]]*\]|\{[^}]*\}|[^[{]+", pattern)
     choices = []
     for part in parts:
@@ -58,7 +59,7 @@ def run(*command):
 
 
 def program_of(names):
-    """A C program that cannot be compiled or linked if one of them is not there."""
+    """A C program that fails to compile or link if one of them is missing."""
     lines = ["#include <shmem.h>", "typedef void function(void);", "function *const functions[] = {"]
     lines += [f"    (function *)&{name}," for name in names["function"]]
     lines += ["};", "int main(void)", "{", "    int n = functions[0] == 0;"]
@@ -86,7 +87,7 @@ def check_headers(work):
         return
     outside = SOURCE / "tests/shmem/programs/outside.cpp"
     run("c++", "-std=c++11", *strict, outside)
-    if not CFLAGS:              # the sanitizers of another compiler are not linked with these
+    if not CFLAGS:              # the sanitizers of another compiler cannot be linked with these
         run("c++", "-std=c++11", "-I", INCLUDE, outside, "-o", work / "outside", *link())
         said = run(BUILD / "tutti", "run", "-n", 3, "--", work / "outside")
         if "9 from C++" not in said:

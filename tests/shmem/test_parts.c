@@ -1,4 +1,5 @@
-/* The parts of the OpenSHMEM library that need no job: the pieces of its heap, the sizes it reads, and the reductions that it does itself. */
+/* Parts of the OpenSHMEM library that need no job: the allocator of its heap, the parser of sizes,
+ * and its own reductions. */
 #include <complex.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 #define HEAP 4096u
 #define STEPS (UNIT_SHARE > 1 ? 2000u : 20000u)
 
-/* A heap of bytes, each with the number of its piece: takes and gives at random, and pieces never overlap, leave it, or lose their size. */
+/* A heap of bytes, each with the number of its piece: random allocations and frees; pieces never
+ * overlap, leave the heap, or change their size. */
 static void pieces_do_not_overlap(void **state)
 {
     uint8_t owner[HEAP] = { 0 };
@@ -71,7 +73,7 @@ static void sizes_are_numbers_with_units(void **state)
 {
     static const struct {
         const char *text;
-        size_t bytes;           /* SIZE_MAX: it is none */
+        size_t bytes;           /* SIZE_MAX: invalid */
     } cases[] = {
         { "0", 0 }, { "512", 512 }, { "64m", 64 << 20 }, { "1.5K", 1536 }, { "2g", (size_t)2 << 30 },
         { "1T", (size_t)1 << 40 }, { ".5k", 512 },
@@ -90,7 +92,7 @@ static void sizes_are_numbers_with_units(void **state)
     }
 }
 
-static void what_is_folded_here_is_what_c_says(void **state)
+static void local_reductions_match_c(void **state)
 {
     int16_t a[2] = { 30000, -7 };
     const int16_t b[2] = { 10000, 9 };
@@ -123,7 +125,7 @@ static void what_is_folded_here_is_what_c_says(void **state)
             assert_true(sh_fold_of((enum sh_type)type, (enum sh_op)op) && sh_type_bytes((enum sh_type)type));
 }
 
-static void c_types_are_what_they_are(void **state)
+static void c_types_map_correctly(void **state)
 {
     (void)state;
     assert_int_equal(SH_TYPE(long), SH_I64);
@@ -141,8 +143,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_do_not_overlap),
         cmocka_unit_test(sizes_are_numbers_with_units),
-        cmocka_unit_test(what_is_folded_here_is_what_c_says),
-        cmocka_unit_test(c_types_are_what_they_are),
+        cmocka_unit_test(local_reductions_match_c),
+        cmocka_unit_test(c_types_map_correctly),
     };
 
     if (argc > 1)

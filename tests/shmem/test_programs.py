@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The OpenSHMEM programs of tests/shmem/programs do what they expect, on 1 to 5 PEs, over shared memory (heaps that are mapped; globals by single copies, or by messages) and
-TCP (one lane, and four), and libfabric where it is there; and mistakes are told in a sentence that names the call, and end the job."""
+"""The OpenSHMEM programs of tests/shmem/programs succeed, on 1 to 5 PEs, over shared memory (mapped
+heaps; globals by single copies, or by messages), TCP (one lane, and four), and libfabric if
+available; and errors produce a message with the name of the call, and end the job."""
 
 import json
 import os
@@ -25,7 +26,7 @@ WAYS = {
     "ofi, 4 lanes": ("ofi", {"TUTTI_LANES": "4"}),
 }
 
-# program: (way, number of PEs); every way with every program, and every number
+# program: (method, number of PEs); every method with every program, and every number
 RUNS = {
     "moves": [("shm", 1), ("shm", 2), ("shm by messages", 3), ("tcp", 2), ("tcp, 4 lanes", 3), ("ofi", 3)],
     "heap": [("shm", 1), ("shm", 3), ("shm by messages", 2), ("tcp", 2), ("tcp, 4 lanes", 4), ("ofi", 2)],
@@ -36,7 +37,7 @@ RUNS = {
     "locks": [("shm", 1), ("shm", 3), ("shm by messages", 4), ("tcp", 5), ("tcp", 2), ("tcp, 4 lanes", 2), ("ofi", 3)],
 }
 
-# argument of the program `mistakes`: what must be said, and the exit status
+# argument of the program `mistakes`: the expected message, and the exit status
 MISTAKES = {
     "early": ("shmem_my_pe: the library is not initialized", 1),
     "stack": ("shmem_putmem: dest = ", 1),
@@ -71,7 +72,7 @@ def start(program, npes, wires, env, *args):
 
 
 def end(process, what, status=0):
-    """What it wrote."""
+    """Its output."""
     try:
         said = process.communicate(timeout=DEADLINE_S)[0]
     except subprocess.TimeoutExpired:
@@ -102,7 +103,8 @@ def check_programs():
 
 
 def mistake(what, status, title, **env):
-    """What the program prints. Its deadline holds for the start, too: where that is late, the next one is longer."""
+    """The output of the program. Its deadline includes start-up: if that was too slow, the next one
+    is longer."""
     if not what.startswith("late"):
         return end(start("mistakes", 2, "shm", env, what), title, status)
     for deadline_ms in (1000, 10000, 60000):
@@ -129,7 +131,7 @@ def check_mistakes():
 
 
 def check_full_heap():
-    """It is logged once, by one PE, with the numbers and the variable that makes the heap larger."""
+    """It is logged once, by one PE, with the numbers and the variable that enlarges the heap."""
     said = end(start("heap", 3, "shm", {}), "a full heap")
     lines = [line for line in said.splitlines() if "the symmetric heap is full: " in line]
     if len(lines) != 1 or "4194304 bytes are free" not in lines[0] or "SHMEM_SYMMETRIC_SIZE" not in lines[0]:

@@ -1,4 +1,4 @@
-/* Simulated hosts whose cores are fewer than their ranks: work takes turns, and nothing else changes. */
+/* Simulated hosts with fewer cores than ranks: work takes turns, and nothing else changes. */
 #include <math.h>
 #include <string.h>
 
@@ -7,9 +7,9 @@
 #include "support/one_host.h"
 #include "support/unit.h"
 
-#define NEAR 1e-6       /* of a time: it is kept in whole picoseconds */
+#define NEAR 1e-6       /* relative: times are whole picoseconds */
 
-/* n ranks of one host on links that cost nothing. */
+/* Sets n ranks of one host, whose links cost nothing. */
 static void make_run(struct one_host *r, const char *algo, enum tt_coll_kind kind, uint32_t n, uint64_t bytes)
 {
     one_host_make(r, algo, kind, n, bytes);
@@ -24,8 +24,9 @@ static void expect(double is, double should)
         fail_msg("%.3f ns, but it should be %.3f", is, should);
 }
 
-/* A root that tells n - 1 others: it sends to all, and then one after another reads its message. All copy it where it belongs. */
-static void on_one_core_work_takes_turns(void **state)
+/* A root with n - 1 receivers: it sends to all, and then the receivers read in turn. All copy the
+ * data to its destination. */
+static void work_alternates_on_one_core(void **state)
 {
     struct one_host r;
 
@@ -43,8 +44,9 @@ static void on_one_core_work_takes_turns(void **state)
     }
 }
 
-/* The core turns to each rank once to begin (there is nothing to do for all but the root), and to each but the root to read. */
-static void turning_to_another_rank_takes_its_time(void **state)
+/* The core switches to each rank once at the beginning (only the root has work), and to each except
+ * the root to read. */
+static void switching_ranks_takes_time(void **state)
 {
     struct one_host r;
     double without;
@@ -60,7 +62,7 @@ static void turning_to_another_rank_takes_its_time(void **state)
     assert_true(one_host_run(&r).time_ns > without);
 }
 
-static void as_many_cores_as_ranks_are_as_good_as_any_number(void **state)
+static void cores_beyond_ranks_change_nothing(void **state)
 {
     struct one_host r;
     double unlimited;
@@ -81,9 +83,9 @@ static void as_many_cores_as_ranks_are_as_good_as_any_number(void **state)
     }
 }
 
-/* No core is idle while a rank has something to do, and none does two things at once: the time is at least the work over the cores, on one
- * core exactly that, and never more than on one. */
-static void the_time_lies_between_the_work_and_the_work_over_the_cores(void **state)
+/* No core is idle while a rank has work, and none does two things at once: the time is at least the
+ * work divided by the cores, on one core exactly that, and never more than on one. */
+static void time_is_bounded_by_work(void **state)
 {
     struct one_host r;
 
@@ -110,7 +112,7 @@ static void the_time_lies_between_the_work_and_the_work_over_the_cores(void **st
     }
 }
 
-static void a_bounded_run_ends_at_its_bound(void **state)
+static void bounded_run_ends_at_limit(void **state)
 {
     struct tt_des_result whole, cut;
     struct one_host r;
@@ -131,9 +133,10 @@ static void a_bounded_run_ends_at_its_bound(void **state)
     assert_false(one_host_run(&r).cut);
 }
 
-/* Rank 32 has half of the blocks from the beginning, and sends those that are not their neighbour's turn yet until its credit is used up; what
- * that neighbour owes is less than is returned by itself. */
-static void ranks_that_wait_return_the_credit_that_they_owe(void **state)
+/* Rank 32 has half of the blocks from the beginning, and sends those that its neighbour cannot
+ * consume yet until its credit is used up; that neighbour's pending credit is less than is returned
+ * separately. */
+static void waiting_ranks_return_pending_credit(void **state)
 {
     struct one_host r;
 
@@ -150,12 +153,12 @@ static void ranks_that_wait_return_the_credit_that_they_owe(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(on_one_core_work_takes_turns),
-        cmocka_unit_test(turning_to_another_rank_takes_its_time),
-        cmocka_unit_test(as_many_cores_as_ranks_are_as_good_as_any_number),
-        cmocka_unit_test(the_time_lies_between_the_work_and_the_work_over_the_cores),
-        cmocka_unit_test(a_bounded_run_ends_at_its_bound),
-        cmocka_unit_test(ranks_that_wait_return_the_credit_that_they_owe),
+        cmocka_unit_test(work_alternates_on_one_core),
+        cmocka_unit_test(switching_ranks_takes_time),
+        cmocka_unit_test(cores_beyond_ranks_change_nothing),
+        cmocka_unit_test(time_is_bounded_by_work),
+        cmocka_unit_test(bounded_run_ends_at_limit),
+        cmocka_unit_test(waiting_ranks_return_pending_credit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* The discrete-event simulator against closed forms on a uniform network: every rank alone on its host, one latency, one rate. */
+/* The discrete-event simulator compared with closed forms on a uniform network: every rank alone on
+ * its host, one latency, one rate. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,10 +9,10 @@
 #include "sim/des.h"
 #include "support/unit.h"
 
-#define CONTROL_BYTES 64.0      /* of a `ready` */
+#define CONTROL_BYTES 64.0      /* size of a CTS */
 #define EXACT 0.001
 
-/* One case: what runs on what. */
+/* A case: the program and the network. */
 struct setup {
     const char *algo;
     enum tt_coll_kind kind;
@@ -87,7 +88,8 @@ static void expect(const struct setup *u, double ns)
 
 static double wire_ns(const struct setup *u, double bytes) { return bytes / u->gbs; }
 
-/* One message of so many bytes, from the moment its sender turns to it until its receiver has seen it. */
+/* Returns the time of one message, from the start of the send until the receiver has processed
+ * it. */
 static double message_ns(const struct setup *u, double bytes)
 {
     return u->send_ns + wire_ns(u, bytes) + u->latency_ns + u->receive_ns;
@@ -95,7 +97,7 @@ static double message_ns(const struct setup *u, double bytes)
 
 static uint32_t log2_of(uint32_t n) { return 31 - (uint32_t)__builtin_clz(n); }
 
-/* Networks: latency bound, rate bound, software bound. */
+/* Networks limited by latency, by rate, and by software. */
 static const struct setup nets[] = {
     { .latency_ns = 5000, .gbs = 50, .send_ns = 200, .receive_ns = 100 },
     { .latency_ns = 800, .gbs = 1, .send_ns = 30, .receive_ns = 20 },
@@ -115,8 +117,8 @@ static struct setup on(size_t net, const char *algo, enum tt_coll_kind kind, uin
     return u;
 }
 
-/* Round i: 2^i blocks as one message; nothing of round i + 1 can go before. */
-static void recursive_doubling_takes_the_sum_of_its_messages(void **state)
+/* Round i: 2^i blocks as one message; no data of round i + 1 can be sent before. */
+static void doubling_takes_its_messages_sum(void **state)
 {
     (void)state;
     for (size_t net = 0; net < NNETS; net++)
@@ -130,9 +132,10 @@ static void recursive_doubling_takes_the_sum_of_its_messages(void **state)
         }
 }
 
-/* The same with one segment a round, after the receivers have said that they are ready. All do so at once: the first `ready` opens
- * round 0, and the others come while its bytes travel, where the latency covers what they cost. */
-static void recursive_doubling_of_long_blocks_waits_once_for_ready(void **state)
+/* The same with one segment per round, after the receivers have sent their CTS. All do so at once:
+ * the first CTS opens round 0, and the others arrive while its data is in flight, if the latency
+ * covers their cost. */
+static void long_doubling_waits_once_for_cts(void **state)
 {
     (void)state;
     for (uint32_t n = 2; n <= 64; n *= 2) {
@@ -147,7 +150,8 @@ static void recursive_doubling_of_long_blocks_waits_once_for_ready(void **state)
     }
 }
 
-/* What is received is added before the next half goes: the largest power of two that is less than what is left. */
+/* Received data is reduced before the next half is sent: the largest power of two below the
+ * remainder. */
 static void recursive_halving_adds_between_its_messages(void **state)
 {
     (void)state;
@@ -163,9 +167,9 @@ static void recursive_halving_adds_between_its_messages(void **state)
         }
 }
 
-/* Each round is one message; each eighth message that was read costs one that gives back credit, before the next round's: it takes
- * the thread, and the link, for a moment. */
-static void a_ring_of_short_blocks_takes_n_less_one_messages(void **state)
+/* Each round is one message; each eighth received message adds one that returns credit, before the
+ * next round's: it uses the thread, and the link, for a moment. */
+static void short_ring_takes_n_minus_one(void **state)
 {
     (void)state;
     for (size_t net = 0; net < NNETS; net++)
@@ -177,9 +181,10 @@ static void a_ring_of_short_blocks_takes_n_less_one_messages(void **state)
         }
 }
 
-/* Segments flow through: what round k receives is what round k + 1 sends. A rank's link is busy all the time if a segment is back at its
- * turn before the block is through; else each round takes one segment's way, and the rest of a block comes behind it. */
-static void a_ring_of_long_blocks_is_bound_by_its_links_or_by_the_way_of_a_segment(void **state)
+/* Segments are pipelined: round k + 1 sends what round k receives. A rank's link is always busy if
+ * a segment returns before the block has been sent; otherwise each round takes the time of one
+ * segment, and the rest of a block follows it. */
+static void links_or_latency_bound_long_ring(void **state)
 {
     bool bound[2] = { false, false };
 
@@ -206,7 +211,7 @@ static void a_ring_of_long_blocks_is_bound_by_its_links_or_by_the_way_of_a_segme
 }
 
 /* The deepest rank gets its vector over log2 n messages, each the first that its sender sends. */
-static void a_binomial_tree_is_as_deep_as_its_logarithm(void **state)
+static void binomial_tree_has_logarithmic_depth(void **state)
 {
     (void)state;
     for (size_t net = 0; net < NNETS; net++)
@@ -217,8 +222,9 @@ static void a_binomial_tree_is_as_deep_as_its_logarithm(void **state)
         }
 }
 
-/* At each level the deepest rank gets the last of k - 1 messages of one sender, which go one behind the other. */
-static void a_knomial_tree_sends_k_less_one_messages_a_level(void **state)
+/* At each level the deepest rank gets the last of k - 1 messages of one sender, which are sent in
+ * sequence. */
+static void knomial_level_sends_k_minus_one(void **state)
 {
     static const struct {
         const char *algo;
@@ -262,9 +268,9 @@ static void a_barrier_takes_log2_n_messages(void **state)
         }
 }
 
-/* ---- what is no formula ------------------------------------------------------------------------------------ */
+/* ---- properties without closed forms ---- */
 
-/* Long puts of several rounds share links: the order in which they do may differ, what they get may not. */
+/* Long puts of several rounds share links: their order may differ, their total times may not. */
 static void trains_change_nothing_of_weight(void **state)
 {
     static const char *const algos[] = { "doubling", "ring", "bruck", "direct" };
@@ -286,8 +292,9 @@ static void trains_change_nothing_of_weight(void **state)
             }
 }
 
-/* Each of two ranks begins, and gets `ready` and 20 segments, each of which passes its rail and is seen. */
-static void sources_for_which_nobody_waits_are_no_events(void **state)
+/* Each of two ranks starts, and gets a CTS and 20 segments, each of which passes its rail and is
+ * processed. */
+static void unawaited_sources_cause_no_events(void **state)
 {
     struct setup u = on(0, "doubling", TT_ALLGATHER, 2, 20 * 32768);
     struct tt_des_result result;
@@ -302,8 +309,8 @@ static void sources_for_which_nobody_waits_are_no_events(void **state)
     assert_int_equal(result.events, 2 * (1 + 2 * (1 + 20)));
 }
 
-/* A root ends when its sources are free, and nothing else would tell it. */
-static void who_only_sends_ends_when_its_sources_are_free(void **state)
+/* A root ends when its sources are free; there is no other event. */
+static void sender_ends_with_free_sources(void **state)
 {
     struct setup u = on(0, "binomial", TT_BROADCAST, 2, 20 * 32768);
     struct tt_des_result result;
@@ -316,7 +323,7 @@ static void who_only_sends_ends_when_its_sources_are_free(void **state)
     assert_true(fabs(result.first_ns - message_ns(&u, CONTROL_BYTES) - u.send_ns - wire_ns(&u, 20 * 32768)) < 1);
 }
 
-/* No rank can receive all others' blocks faster than its link brings them. */
+/* No rank can receive all others' blocks faster than its link permits. */
 static void nothing_is_faster_than_the_links(void **state)
 {
     (void)state;
@@ -331,7 +338,7 @@ static void nothing_is_faster_than_the_links(void **state)
             }
 }
 
-static void every_algorithm_ends_and_ends_alike_again(void **state)
+static void every_algorithm_ends_reproducibly(void **state)
 {
     uint32_t ran = 0;
 
@@ -363,7 +370,7 @@ static void every_algorithm_ends_and_ends_alike_again(void **state)
     assert_in_range(ran, 200 / unit_share(), UINT32_MAX);
 }
 
-/* ---- faults ------------------------------------------------------------------------------------------------------ */
+/* ---- faults ---- */
 
 static double with_fault(const struct setup *u, uint32_t hosts_of, uint32_t rails, struct tt_fault fault,
                          uint32_t nfaults)
@@ -383,7 +390,7 @@ static double with_fault(const struct setup *u, uint32_t hosts_of, uint32_t rail
     return result.time_ns;
 }
 
-static void a_rail_at_half_rate_makes_the_ring_take_twice_as_long(void **state)
+static void half_rate_doubles_ring_time(void **state)
 {
     struct setup u = on(1, "ring", TT_ALLGATHER, 8, 4u << 20);
     const double whole = with_fault(&u, 1, 1, (struct tt_fault){ .kind = TT_FAULT_LATE_RANK }, 0);
@@ -394,8 +401,9 @@ static void a_rail_at_half_rate_makes_the_ring_take_twice_as_long(void **state)
     assert_true(slow / whole > 1.95 && slow / whole < 2.05);
 }
 
-/* Two ranks a host, a rail each, and one dies: its rank goes over the other's. Between hosts go two rings' blocks, over one rail there. */
-static void ranks_of_a_dead_nic_share_another(void **state)
+/* Two ranks per host, with a rail each; one rail fails: its rank uses the other's. Two rings'
+ * blocks pass between hosts, over one rail there. */
+static void ranks_of_failed_nic_share_another(void **state)
 {
     struct setup u = on(1, "direct", TT_ALLGATHER, 8, 4u << 20);
     const double whole = with_fault(&u, 2, 2, (struct tt_fault){ .kind = TT_FAULT_LATE_RANK }, 0);
@@ -406,7 +414,7 @@ static void ranks_of_a_dead_nic_share_another(void **state)
     assert_true(dead / whole > 1.9 && dead / whole < 2.1);
 }
 
-static void a_host_without_a_nic_is_named(void **state)
+static void host_without_nic_is_named(void **state)
 {
     const struct tt_fault fault = { .kind = TT_FAULT_DEAD_RAIL, .where = 2 };
     struct setup u = on(0, "ring", TT_ALLGATHER, 5, 64);
@@ -433,7 +441,7 @@ static void a_late_rank_makes_all_late(void **state)
     assert_true(fabs(late - (1e6 + 4 * message_ns(&u, 1))) < EXACT * late);
 }
 
-static void a_slow_rank_pays_its_overhead_twice(void **state)
+static void slow_rank_doubles_its_overhead(void **state)
 {
     struct setup u = on(2, "flat", TT_BROADCAST, 9, 64);
     const double slow =
@@ -477,7 +485,7 @@ static void faults_that_name_nothing_are_refused(void **state)
     }
 }
 
-/* What the configuration makes the simulator say, which is INVALID. */
+/* Returns the message of the simulator for an INVALID configuration. */
 static void refused(const struct run *r, char said[1024])
 {
     struct tt_des_result result;
@@ -492,7 +500,7 @@ static void refused(const struct run *r, char said[1024])
         fail_msg("status %d, said \"%s\", why \"%s\"", st, said, why);
 }
 
-static void faults_of_one_thing_are_bounded_together(void **state)
+static void faults_of_one_element_are_limited(void **state)
 {
     static const enum tt_fault_kind kinds[] = { TT_FAULT_SLOW_RANK, TT_FAULT_SLOW_RAIL };
     struct setup u = on(0, "ring", TT_ALLGATHER, 8, 64);
@@ -514,8 +522,9 @@ static void faults_of_one_thing_are_bounded_together(void **state)
         }
 }
 
-/* Each way in which time passes alone takes too long: a rank's work, a link, a latency, one rank that comes late, another's waiting. */
-static void what_takes_too_long_to_count_is_an_error(void **state)
+/* Each source of time alone overflows: a rank's work, a link, a latency, one late rank, another
+ * one's wait. */
+static void time_overflow_is_an_error(void **state)
 {
     const struct tt_fault late[] = { { .kind = TT_FAULT_LATE_RANK, .where = 1, .factor = 5e15 } };
     const struct tt_fault slow[] = { { .kind = TT_FAULT_SLOW_RANK, .where = 1, .factor = 1e6 } };
@@ -543,7 +552,7 @@ static void what_takes_too_long_to_count_is_an_error(void **state)
 }
 
 /* A host of 70,000 ranks has 4.9 thousand million pairs. */
-static void links_of_pairs_are_there_from_their_first_use_on(void **state)
+static void pair_links_exist_on_first_use(void **state)
 {
     const struct setup u = on(0, "ring", TT_ALLGATHER, 70000, 64);
     uint32_t first[3000];
@@ -572,7 +581,7 @@ static void links_of_pairs_are_there_from_their_first_use_on(void **state)
     tt_net_fini(&net);
 }
 
-static void only_layers_with_links_of_their_own_can_queue(void **state)
+static void only_separate_links_can_queue(void **state)
 {
     struct setup u = on(0, "direct", TT_ALLGATHER, 8, 64);
     struct tt_des_result result;
@@ -592,13 +601,13 @@ static void only_layers_with_links_of_their_own_can_queue(void **state)
     }
 }
 
-/* ---- parallel rings ------------------------------------------------------------------------------------------------- */
+/* ---- parallel rings ---- */
 
 #define SOFTWARE_NS 1000.0
 
 /* ---- lanes ---- */
 
-/* A broadcast to one other rank, both alone on hosts of so many rails, over so many lanes. */
+/* A broadcast to one other rank, both alone on hosts with several rails, over several lanes. */
 static double over_lanes(const struct setup *u, uint32_t rails, uint32_t lanes, uint64_t lane_bytes,
                          struct tt_fault fault, uint32_t nfaults)
 {
@@ -619,8 +628,8 @@ static double over_lanes(const struct setup *u, uint32_t rails, uint32_t lanes, 
 
 static const struct tt_fault nothing_wrong = { .kind = TT_FAULT_LATE_RANK };
 
-/* 64 segments, of which each goes over one of the lanes' rails. More lanes than rails are no more. */
-static void segments_go_over_as_many_rails_as_there_are_lanes(void **state)
+/* 64 segments, each over one of the lanes' rails. More lanes than rails have no effect. */
+static void lanes_limit_the_used_rails(void **state)
 {
     static const uint32_t lanes[] = { 1, 2, 4, 0, 9 }, rails[] = { 1, 2, 4, 4, 4 };
     struct setup u = on(1, "flat", TT_BROADCAST, 2, 64u << 15);
@@ -636,8 +645,9 @@ static void segments_go_over_as_many_rails_as_there_are_lanes(void **state)
     }
 }
 
-/* A slow rail takes longer over its segment than the others over theirs, which count only when it is there. */
-static void a_segment_counts_after_those_that_were_put_before_it(void **state)
+/* A slow rail takes longer for its segment than the others for theirs, which count only when it has
+ * arrived. */
+static void segment_counts_after_earlier_ones(void **state)
 {
     const struct tt_fault slow = { .kind = TT_FAULT_SLOW_RAIL, .where = 1, .index = 1, .factor = 50 };
     struct setup u = on(1, "flat", TT_BROADCAST, 2, 4u << 15);
@@ -648,8 +658,8 @@ static void a_segment_counts_after_those_that_were_put_before_it(void **state)
     assert_true(ns < 1.1 * wire_ns(&u, 50 * 32768.0));
 }
 
-/* Over a long way each lane carries what it may have under way in a round trip. */
-static void a_lane_carries_its_bound_in_a_round_trip(void **state)
+/* Over a long link each lane carries its outstanding limit per round trip. */
+static void lane_limit_applies_per_round_trip(void **state)
 {
     struct setup u = on(1, "flat", TT_BROADCAST, 2, 256u << 15);
 
@@ -664,8 +674,8 @@ static void a_lane_carries_its_bound_in_a_round_trip(void **state)
 
 /* ---- skew ---- */
 
-/* A barrier ends a fixed time after the last rank has come, whoever that is. */
-static void ranks_come_up_to_the_skew_late_each_as_it_is_drawn(void **state)
+/* A barrier ends a fixed time after the last rank has arrived, whichever that is. */
+static void skew_is_random_and_bounded(void **state)
 {
     struct setup u = on(0, "dissemination", TT_BARRIER, 16, 0);
     const double alone = time_of(&u, true);
@@ -688,14 +698,14 @@ static void ranks_come_up_to_the_skew_late_each_as_it_is_drawn(void **state)
     assert_true(most > least);
 }
 
-/* The clusters of docs/simulation.md: 4 ranks on each host, a rail each. */
+/* The clusters of docs/simulation.md: 4 ranks per host, with one rail each. */
 struct cluster {
     enum tt_node_kind node;
     uint32_t nhosts;
     double socket_gbs, between_sockets_gbs, rail_gbs;
 };
 
-/* An allgather with segments by the library's rule, 1 + 1 us of software a message. */
+/* An allgather with segments by the library's rule, and 1 + 1 us of software per message. */
 static double gathered_ns(const struct cluster *cluster, const char *algo, uint64_t block)
 {
     const struct tt_segment_limits limits = { .segment_bytes = 512 << 10,
@@ -733,8 +743,9 @@ static double gathered_ns(const struct cluster *cluster, const char *algo, uint6
     return result.time_ns;
 }
 
-/* Four rails instead of one, so long as neither the network's latency nor the software of short segments takes that away again. */
-static void parallel_rings_take_less_than_the_flat_ring(void **state)
+/* Four rails instead of one, unless the network's latency or the software cost of short segments
+ * outweighs it. */
+static void parallel_rings_beat_the_flat_ring(void **state)
 {
     static const struct cluster mesh = { TT_NODE_MESH, 8, 100, 100, 25 },
                                 sockets = { TT_NODE_SOCKETS, 16, 50, 20, 12.5 };
@@ -763,35 +774,35 @@ static void parallel_rings_take_less_than_the_flat_ring(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recursive_doubling_takes_the_sum_of_its_messages),
-        cmocka_unit_test(recursive_doubling_of_long_blocks_waits_once_for_ready),
+        cmocka_unit_test(doubling_takes_its_messages_sum),
+        cmocka_unit_test(long_doubling_waits_once_for_cts),
         cmocka_unit_test(recursive_halving_adds_between_its_messages),
-        cmocka_unit_test(a_ring_of_short_blocks_takes_n_less_one_messages),
-        cmocka_unit_test(a_ring_of_long_blocks_is_bound_by_its_links_or_by_the_way_of_a_segment),
-        cmocka_unit_test(a_binomial_tree_is_as_deep_as_its_logarithm),
-        cmocka_unit_test(a_knomial_tree_sends_k_less_one_messages_a_level),
+        cmocka_unit_test(short_ring_takes_n_minus_one),
+        cmocka_unit_test(links_or_latency_bound_long_ring),
+        cmocka_unit_test(binomial_tree_has_logarithmic_depth),
+        cmocka_unit_test(knomial_level_sends_k_minus_one),
         cmocka_unit_test(a_chain_pipelines_its_segments),
         cmocka_unit_test(a_barrier_takes_log2_n_messages),
         cmocka_unit_test(trains_change_nothing_of_weight),
-        cmocka_unit_test(sources_for_which_nobody_waits_are_no_events),
-        cmocka_unit_test(who_only_sends_ends_when_its_sources_are_free),
+        cmocka_unit_test(unawaited_sources_cause_no_events),
+        cmocka_unit_test(sender_ends_with_free_sources),
         cmocka_unit_test(nothing_is_faster_than_the_links),
-        cmocka_unit_test(every_algorithm_ends_and_ends_alike_again),
-        cmocka_unit_test(segments_go_over_as_many_rails_as_there_are_lanes),
-        cmocka_unit_test(a_segment_counts_after_those_that_were_put_before_it),
-        cmocka_unit_test(a_lane_carries_its_bound_in_a_round_trip),
-        cmocka_unit_test(ranks_come_up_to_the_skew_late_each_as_it_is_drawn),
-        cmocka_unit_test(a_rail_at_half_rate_makes_the_ring_take_twice_as_long),
-        cmocka_unit_test(ranks_of_a_dead_nic_share_another),
-        cmocka_unit_test(a_host_without_a_nic_is_named),
+        cmocka_unit_test(every_algorithm_ends_reproducibly),
+        cmocka_unit_test(lanes_limit_the_used_rails),
+        cmocka_unit_test(segment_counts_after_earlier_ones),
+        cmocka_unit_test(lane_limit_applies_per_round_trip),
+        cmocka_unit_test(skew_is_random_and_bounded),
+        cmocka_unit_test(half_rate_doubles_ring_time),
+        cmocka_unit_test(ranks_of_failed_nic_share_another),
+        cmocka_unit_test(host_without_nic_is_named),
         cmocka_unit_test(a_late_rank_makes_all_late),
-        cmocka_unit_test(a_slow_rank_pays_its_overhead_twice),
+        cmocka_unit_test(slow_rank_doubles_its_overhead),
         cmocka_unit_test(faults_that_name_nothing_are_refused),
-        cmocka_unit_test(faults_of_one_thing_are_bounded_together),
-        cmocka_unit_test(what_takes_too_long_to_count_is_an_error),
-        cmocka_unit_test(links_of_pairs_are_there_from_their_first_use_on),
-        cmocka_unit_test(only_layers_with_links_of_their_own_can_queue),
-        cmocka_unit_test(parallel_rings_take_less_than_the_flat_ring),
+        cmocka_unit_test(faults_of_one_element_are_limited),
+        cmocka_unit_test(time_overflow_is_an_error),
+        cmocka_unit_test(pair_links_exist_on_first_use),
+        cmocka_unit_test(only_separate_links_can_queue),
+        cmocka_unit_test(parallel_rings_beat_the_flat_ring),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

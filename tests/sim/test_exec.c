@@ -1,6 +1,6 @@
-/* The executor gives every registered algorithm's right result, however the network delays and reorders messages, in every mode:
- * eager and streamed messages, many or few segments, streams and slots, final buffers open or not, slots mapped or not, a wire that
- * refuses sends. */
+/* With the executor every registered algorithm gives the right result, for any delays and
+ * reordering of messages, in every mode: eager and streamed messages, many or few segments, streams
+ * and slots, open final buffers or not, mapped slots or not, a transport that refuses sends. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "support/memory.h"
 #include "support/unit.h"
 
-/* ---- modes ---------------------------------------------------------------------------------------------- */
+/* ---- modes ---- */
 
 struct mode {
     uint64_t segment_bytes, eager_bytes;
@@ -23,7 +23,7 @@ struct mode {
 
 #define MODES (3 * 3 * 4 * 4 * 2 * 2 * 2 * 2)
 
-/* Each i below MODES is another one. */
+/* Returns a different mode for each i below MODES. */
 static struct mode mode_of(uint32_t i)
 {
     static const uint64_t segments[] = { 8, 64, 4096 };
@@ -54,7 +54,7 @@ static const char *mode_text(const struct mode *m, uint64_t seed)
     return text;
 }
 
-/* ---- one run ----------------------------------------------------------------------------------------------- */
+/* ---- one run ---- */
 
 static tutti_status run(const struct case_memory *memory, const struct mode *m, tt_reduce_fn *kernel,
                         tt_reduce_fn *finish, uint64_t seed, char *why, size_t why_bytes)
@@ -71,7 +71,7 @@ static tutti_status run(const struct case_memory *memory, const struct mode *m, 
     return tt_sim_run(&conf, memory->src, memory->dst, &result, why, why_bytes);
 }
 
-/* False, and why, if the ranks are stuck or a byte is wrong. */
+/* Returns false, with the reason, if the ranks are stuck or a byte is wrong. */
 static bool right(const struct case_spec *spec, const struct case_calls *calls, const struct mode *m, uint64_t seed,
                   char *why, size_t why_bytes)
 {
@@ -99,7 +99,7 @@ static void check(const struct case_spec *spec, const struct case_calls *calls, 
     runs++;
 }
 
-/* ---- every case, in modes drawn for it ------------------------------------------------------------------------ */
+/* ---- every case, in random modes ---- */
 
 static uint32_t modes_each, nranks_min;
 
@@ -122,7 +122,7 @@ static void check_cases(uint32_t nranks_from, uint32_t nranks_to, const uint64_t
     assert_in_range(runs, at_least, UINT64_MAX);
 }
 
-static void results_are_right_for_1_to_9_ranks_and_awkward_sizes(void **state)
+static void results_hold_for_1_to_9(void **state)
 {
     static const uint64_t counts[] = { 0, 1, 7, 40, 129 };
 
@@ -130,7 +130,7 @@ static void results_are_right_for_1_to_9_ranks_and_awkward_sizes(void **state)
     check_cases(1, 9, counts, 5, 2, 10000);
 }
 
-static void results_are_right_for_10_to_17_ranks(void **state)
+static void results_hold_for_10_to_17(void **state)
 {
     static const uint64_t counts[] = { 37 };
 
@@ -146,9 +146,9 @@ static void results_are_right_for_many_segments(void **state)
     check_cases(2, 5, counts, 1, 1, 100);
 }
 
-/* ---- every mode -------------------------------------------------------------------------------------------------- */
+/* ---- every mode ---- */
 
-/* One case of each algorithm and place. Where there are three places, each sees a third of the modes. */
+/* One case of each algorithm and place. With three places, each runs a third of the modes. */
 static void check_every_mode(const struct case_spec *spec, const struct case_calls *calls)
 {
     const enum tt_coll_kind kind = spec->algo->kind;
@@ -173,7 +173,7 @@ static void results_are_right_in_every_mode(void **state)
     assert_in_range(runs, tt_nalgos * MODES, UINT64_MAX);
 }
 
-/* ---- left and right ------------------------------------------------------------------------------------------------- */
+/* ---- left and right ---- */
 
 static void check_operands(const struct case_spec *spec, const struct case_calls *calls)
 {
@@ -205,7 +205,7 @@ static void check_operands(const struct case_spec *spec, const struct case_calls
     case_memory_fini(&expected);
 }
 
-static void every_mode_reduces_in_the_same_order(void **state)
+static void every_mode_reduces_in_order(void **state)
 {
     static const uint64_t counts[] = { 0, 0, 60 };      /* the third has elements of 4 bytes */
 
@@ -215,7 +215,7 @@ static void every_mode_reduces_in_the_same_order(void **state)
     assert_in_range(runs, 1000, UINT64_MAX);
 }
 
-/* ---- that the above would fail ------------------------------------------------------------------------------------------ */
+/* ---- checks of the tests above ---- */
 
 static void every_wrong_byte_is_noticed(void **state)
 {
@@ -258,7 +258,7 @@ static void every_wrong_byte_is_noticed(void **state)
 
 enum fault { LOST_PUT, FINISH, SHORT, FAULTS };
 
-/* What is wrong with the program that is run. */
+/* The error in the executed program. */
 static struct {
     const struct tt_algo *algo;
     enum fault fault;
@@ -275,7 +275,7 @@ static bool suits(const struct tt_step *s, enum fault fault)
         return s->opcode == TT_REDUCE_STEP;
     default:
         return s->opcode == TT_COPY && s->out.buf != TT_BUF_PIPE && s->a.buf != TT_BUF_PIPE && !s->out.block &&
-               !s->a.block && s->bytes > 4;     /* a copy of no bytes is in no program */
+               !s->a.block && s->bytes > 4;     /* no program has a copy of 0 bytes */
     }
 }
 
@@ -294,7 +294,7 @@ static void crooked_round(struct tt_sched *s, const struct tt_coll *c, uint64_t 
     }
 }
 
-/* Picks a step of any rank for the fault; false if there is none. */
+/* Picks a step of any rank for the error. Returns false if there is none. */
 static bool draw_fault(const struct case_spec *spec, const struct case_calls *calls, struct tt_prng *p)
 {
     uint32_t found = 0;
@@ -349,8 +349,8 @@ static void crooked_programs_are_noticed(void **state)
     assert_in_range(runs, 400 / unit_share(), UINT64_MAX);
 }
 
-/* A broadcast from rank 1 to rank 0 that parks its bytes in WORK while others, sent after them, use DST: right only if nothing lands
- * in DST before its wait's turn. */
+/* A broadcast from rank 1 to rank 0 that stores its bytes in WORK while later messages use DST:
+ * correct only if nothing lands in DST before its wait. */
 static void parking_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     (void)k;
@@ -368,7 +368,7 @@ static void parking_round(struct tt_sched *s, const struct tt_coll *c, uint64_t 
 
 static uint64_t parking_work(const struct tt_coll *c) { return c->bytes; }
 
-static void what_must_not_land_early_does_if_nobody_says_so(void **state)
+static void undeclared_scratch_is_overwritten(void **state)
 {
     static struct case_calls calls;
     struct tt_algo algo = {
@@ -396,14 +396,14 @@ static void what_must_not_land_early_does_if_nobody_says_so(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results_are_right_for_1_to_9_ranks_and_awkward_sizes),
-        cmocka_unit_test(results_are_right_for_10_to_17_ranks),
+        cmocka_unit_test(results_hold_for_1_to_9),
+        cmocka_unit_test(results_hold_for_10_to_17),
         cmocka_unit_test(results_are_right_for_many_segments),
         cmocka_unit_test(results_are_right_in_every_mode),
-        cmocka_unit_test(every_mode_reduces_in_the_same_order),
+        cmocka_unit_test(every_mode_reduces_in_order),
         cmocka_unit_test(every_wrong_byte_is_noticed),
         cmocka_unit_test(crooked_programs_are_noticed),
-        cmocka_unit_test(what_must_not_land_early_does_if_nobody_says_so),
+        cmocka_unit_test(undeclared_scratch_is_overwritten),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

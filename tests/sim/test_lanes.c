@@ -1,4 +1,5 @@
-/* What bounds on lanes do, in simulated time: results are numbers of the model, the same on every machine. */
+/* The effect of lane limits, in simulated time: results are numbers of the model, equal on every
+ * machine. */
 #include "support/unit.h"
 
 #include <math.h>
@@ -6,7 +7,7 @@
 #include "wire/lane_limits.h"
 #include "wire/verbs_frame.h"
 
-/* One sender, 16 lanes on 16 ways, which carry together what its NIC does. */
+/* One sender, with 16 lanes on 16 paths, whose total rate is that of its NIC. */
 static struct tt_lanes_case one_sender(enum tt_lanes_how how, uint32_t outstanding, double slow_share)
 {
     return (struct tt_lanes_case){
@@ -28,7 +29,7 @@ static struct tt_lanes_case one_sender(enum tt_lanes_how how, uint32_t outstandi
     };
 }
 
-/* 64 senders behind a switch whose 16 uplinks carry a quarter of what they send. */
+/* 64 senders behind a switch whose 16 uplinks carry a quarter of their rate. */
 static struct tt_lanes_case rack(enum tt_lanes_how how, uint32_t outstanding)
 {
     struct tt_lanes_case c = one_sender(how, outstanding, 1);
@@ -49,8 +50,8 @@ static struct tt_lanes_result run(struct tt_lanes_case c)
     return r;
 }
 
-/* One message of one segment: the NIC's time, the way's, and the latency. */
-static void one_segment_takes_what_it_must(void **state)
+/* One message of one segment: the NIC's time, the path's, and the latency. */
+static void single_segment_matches_the_formula(void **state)
 {
     struct tt_lanes_case c = one_sender(TT_LANES_DQPLB, 1, 1);
 
@@ -60,7 +61,7 @@ static void one_segment_takes_what_it_must(void **state)
     assert_true(fabs(run(c).seconds - (100000 / 50e9 + 100000 / (50e9 / 16) + 5e-6)) < 1e-9);
 }
 
-static void a_slow_way_among_16_carries_its_part_and_holds_up_nobody(void **state)
+static void slow_path_delays_no_other(void **state)
 {
     (void)state;
     for (double slow = 1; slow >= 0.25; slow /= 2) {
@@ -72,7 +73,7 @@ static void a_slow_way_among_16_carries_its_part_and_holds_up_nobody(void **stat
     }
 }
 
-static void bounds_keep_queues_short_at_an_oversubscribed_switch(void **state)
+static void limits_shorten_switch_queues(void **state)
 {
     const struct tt_lanes_result all = run(rack(TT_LANES_UNLIMITED, 0)), some = run(rack(TT_LANES_DQPLB, 4)),
                                  more = run(rack(TT_LANES_DQPLB, 8));
@@ -83,8 +84,9 @@ static void bounds_keep_queues_short_at_an_oversubscribed_switch(void **state)
     assert_true(more.queue_mean > some.queue_mean);
 }
 
-/* At the limits that the wire verbs has for the distance, where nobody tells the link, and where a description does. */
-static void limits_of_the_wire_hold_what_lanes_are_for(void **state)
+/* At the limits of the verbs transport for the distance, without and with a description of the
+ * link. */
+static void transport_limits_reach_their_goals(void **state)
 {
     struct tt_topo_link links[TT_DISTANCES] = {
         [TT_NEAR_RACK] = { .latency_ns = 20000, .bytes_per_s = 50e9 }, [TT_NEAR_FABRIC] = { .latency_ns = 30000 }
@@ -114,8 +116,8 @@ static void limits_of_the_wire_hold_what_lanes_are_for(void **state)
     }
 }
 
-/* Too tight a bound cannot fill a long link. */
-static void bounds_below_what_the_link_holds_cost_throughput(void **state)
+/* A limit that is too low cannot fill a long link. */
+static void low_limits_cost_throughput(void **state)
 {
     struct tt_lanes_case c = one_sender(TT_LANES_DQPLB, 1, 1);
 
@@ -127,8 +129,9 @@ static void bounds_below_what_the_link_holds_cost_throughput(void **state)
     assert_true(run(c).share > 0.9);
 }
 
-/* A slow lane that may have far more than it carries takes its turn as all others, but is not the emptiest. */
-static void where_bounds_are_wide_the_emptiest_lane_is_better_than_the_next(void **state)
+/* A slow lane with far more outstanding data than it carries still gets its turn, but is not the
+ * emptiest. */
+static void wide_limits_favour_emptiest_lane(void **state)
 {
     struct tt_lanes_case c = one_sender(TT_LANES_DQPLB, 64, 0.5);
 
@@ -154,12 +157,12 @@ static void cases_without_sense_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_segment_takes_what_it_must),
-        cmocka_unit_test(a_slow_way_among_16_carries_its_part_and_holds_up_nobody),
-        cmocka_unit_test(bounds_keep_queues_short_at_an_oversubscribed_switch),
-        cmocka_unit_test(limits_of_the_wire_hold_what_lanes_are_for),
-        cmocka_unit_test(bounds_below_what_the_link_holds_cost_throughput),
-        cmocka_unit_test(where_bounds_are_wide_the_emptiest_lane_is_better_than_the_next),
+        cmocka_unit_test(single_segment_matches_the_formula),
+        cmocka_unit_test(slow_path_delays_no_other),
+        cmocka_unit_test(limits_shorten_switch_queues),
+        cmocka_unit_test(transport_limits_reach_their_goals),
+        cmocka_unit_test(low_limits_cost_throughput),
+        cmocka_unit_test(wide_limits_favour_emptiest_lane),
         cmocka_unit_test(cases_without_sense_are_refused),
     };
 

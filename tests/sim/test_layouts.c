@@ -1,4 +1,5 @@
-/* Algorithms that look at where ranks are, executed on simulated ranks over many layouts: every byte right, and equal bits on all ranks. */
+/* Layout-dependent algorithms, executed on simulated ranks over many layouts: every byte is
+ * correct, and results are bitwise identical on all ranks. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,9 +30,10 @@ static void make(const struct case_spec *spec)
         case_fail(spec, __VA_ARGS__); \
     } while (0)
 
-static uint32_t shortest;       /* of the segments: index into segments */
+static uint32_t shortest;       /* shortest segment size: index into segments */
 
-/* Ways to run drawn from `seed`: segments, streams, slots, landing, a wire that refuses. */
+/* Random execution parameters: segments, streams, slots, landing, a transport that refuses
+ * sends. */
 static tutti_status run(const struct case_memory *memory, tt_reduce_fn *kernel, tt_reduce_fn *finish, uint64_t seed,
                         char *why, size_t why_bytes)
 {
@@ -70,7 +72,7 @@ static void check_bytes(const struct case_spec *spec)
     runs++;
 }
 
-/* Which algorithms: by what their names have in common. */
+/* The tested algorithms: parts of their names. */
 static const char *const ideas[] = { "_parallel_rings", "_hierarchical", "_two_level", "_by_hosts" };
 
 static bool looks_at_layout(const struct tt_algo *algo)
@@ -138,7 +140,7 @@ static void results_of_many_slabs_are_right(void **state)
     assert_in_range(runs, 20 / unit_share(), UINT64_MAX);
 }
 
-/* ---- equal bits ------------------------------------------------------------------------------------------------- */
+/* ---- equal bits ---- */
 
 static void check_bits(const struct case_spec *given)
 {
@@ -166,7 +168,7 @@ static void check_bits(const struct case_spec *given)
     runs++;
 }
 
-static void all_ranks_get_the_same_bits_however_the_network_delays(void **state)
+static void all_ranks_get_identical_bits(void **state)
 {
     (void)state;
     runs = 0;
@@ -180,7 +182,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_are_right_on_every_layout),
         cmocka_unit_test(results_of_many_slabs_are_right),
-        cmocka_unit_test(all_ranks_get_the_same_bits_however_the_network_delays),
+        cmocka_unit_test(all_ranks_get_identical_bits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

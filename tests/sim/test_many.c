@@ -1,4 +1,4 @@
-/* The executor at scale: thousands of them in one process, and what each one costs. */
+/* The executor at scale: thousands of instances in one process, and the cost of each. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +65,7 @@ static struct tt_sim_conf conf_of(const struct many *m, const char *algo, uint32
     return c;
 }
 
-static void ten_thousand_executors_reduce_in_one_process(void **state)
+static void ten_thousand_executors_fit_one_process(void **state)
 {
     struct tt_sim_result result;
     char why[256] = "";
@@ -89,8 +89,8 @@ static void ten_thousand_executors_reduce_in_one_process(void **state)
     many_fini(&m);
 }
 
-/* A program of 2 (n - 1) rounds is never whole in memory: the window is all there is of it. */
-static void a_long_ring_holds_a_window_of_its_rounds(void **state)
+/* A program of 2 (n - 1) rounds is never completely in memory: only its window is. */
+static void long_ring_keeps_only_a_window(void **state)
 {
     struct tt_sim_result result;
     char why[256] = "";
@@ -107,7 +107,7 @@ static void a_long_ring_holds_a_window_of_its_rounds(void **state)
     many_fini(&m);
 }
 
-static void an_executor_with_17_peers_fits_16_kib(void **state)
+static void executor_with_17_peers_is_small(void **state)
 {
     (void)state;
     assert_in_range(sizeof(struct tt_exec) + 17 * sizeof(struct tt_exec_peer), 1, 16384);
@@ -116,9 +116,9 @@ static void an_executor_with_17_peers_fits_16_kib(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ten_thousand_executors_reduce_in_one_process),
-        cmocka_unit_test(a_long_ring_holds_a_window_of_its_rounds),
-        cmocka_unit_test(an_executor_with_17_peers_fits_16_kib),
+        cmocka_unit_test(ten_thousand_executors_fit_one_process),
+        cmocka_unit_test(long_ring_keeps_only_a_window),
+        cmocka_unit_test(executor_with_17_peers_is_small),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

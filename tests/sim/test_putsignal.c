@@ -1,4 +1,4 @@
-/* Bursts of puts and signals on a simulated network, against closed forms. */
+/* Bursts of puts and signals on a simulated network, compared with closed forms. */
 #include <math.h>
 #include <stdio.h>
 
@@ -43,12 +43,13 @@ static void check_ns(struct burst *b, enum tt_putsignal_mode mode, double ns)
                  b->conf.transfers, (unsigned long long)b->conf.bytes, got, ns);
 }
 
-/* One source and one destination, whose link is slower than the proxy: it is never idle but for drains. */
-static void a_burst_over_a_slow_link_takes_what_the_formulas_say(void **state)
+/* One source and one destination, whose link is slower than the proxy: it is idle only during
+ * drains. */
+static void slow_link_matches_the_formulas(void **state)
 {
     static const uint32_t counts[] = { 1, 2, 96 };
     static const double sizes[] = { 1000, 4096, 1 << 20 };
-    const double op = 10, latency = 1e6, ns = 1;    /* 1 ns a byte */
+    const double op = 10, latency = 1e6, ns = 1;    /* 1 ns per byte */
     const double header = 64 * ns;
     struct burst b;
 
@@ -64,14 +65,15 @@ static void a_burst_over_a_slow_link_takes_what_the_formulas_say(void **state)
         check_ns(&b, TT_PUTSIGNAL_FULL, op + n * (put + header) + 2 * latency);
         check_ns(&b, TT_PUTSIGNAL_ORDERED, op + n * (put + header) + 2 * latency);
         check_ns(&b, TT_PUTSIGNAL_DECOUPLED, op + n * put + 2 * latency + op + n * header + 2 * latency);
-        /* a put follows the signal before it, whose bytes the link has by half when the put comes */
+        /* a put follows the earlier signal, half of whose bytes the link has sent when the put
+         * arrives */
         check_ns(&b, TT_PUTSIGNAL_COUPLED,
                  n * (2 * op + put + 2 * latency) + (n - 1) * (header - op) + header + 2 * latency);
     }
 }
 
-/* Where the proxy is slower than the link, it tells. */
-static void a_burst_of_a_slow_proxy_takes_its_time_for_each_descriptor(void **state)
+/* If the proxy is slower than the link, its time counts. */
+static void slow_proxy_pays_per_descriptor(void **state)
 {
     struct burst b;
 
@@ -85,8 +87,8 @@ static void a_burst_of_a_slow_proxy_takes_its_time_for_each_descriptor(void **st
     check_ns(&b, TT_PUTSIGNAL_COUPLED, 20 * 5000 + 10 * (1 + 2 * 500) + 0.064 + 2 * 500);
 }
 
-/* 96 transfers from a rank of 8 nodes with 4 ranks each, of which 28 are elsewhere. */
-static void drains_fences_and_signals_are_as_many_as_the_mode_has(void **state)
+/* 96 transfers from a rank of 8 nodes with 4 ranks each, 28 of which are on other nodes. */
+static void counts_match_the_mode(void **state)
 {
     static const struct {
         enum tt_putsignal_mode mode;
@@ -114,9 +116,10 @@ static void drains_fences_and_signals_are_as_many_as_the_mode_has(void **state)
     assert_int_equal(run(&b, TT_PUTSIGNAL_FULL).fences, 5);
 }
 
-/* 12 transfers to 8 destinations, of which the first four have two: in the order of destinations 0 0 1 1 2 2 3 3 4 5 6 7. A group of several destinations
- * has a fence for each of them; one that cuts a destination's transfers adds one. */
-static void groups_cost_a_fence_for_each_destination_that_they_have(void **state)
+/* 12 transfers to 8 destinations, the first four of which have two: in the order of destinations 0
+ * 0 1 1 2 2 3 3 4 5 6 7. A group with several destinations has a fence for each of them; one that
+ * divides a destination's transfers adds one. */
+static void groups_fence_each_destination(void **state)
 {
     static const struct {
         uint32_t group;
@@ -142,7 +145,8 @@ static void groups_cost_a_fence_for_each_destination_that_they_have(void **state
     }
 }
 
-/* Its first drain waits for everything, and the others find nothing under way: a round trip for the group, however many destinations it has. */
+/* Its first drain waits for everything, and the others find nothing in flight: one round trip per
+ * group, for any number of destinations. */
 static void drains_of_a_group_wait_once(void **state)
 {
     const double op = 10, latency = 1e6, put = 1000 + 64, header = 64;
@@ -160,8 +164,8 @@ static void drains_of_a_group_wait_once(void **state)
     check_ns(&b, TT_PUTSIGNAL_DECOUPLED, op + 6 * put + 2 * latency + 2 * (op + 3 * header + 2 * latency));
 }
 
-/* All ranks of a node share its link; all nodes send and receive at once. */
-static void ranks_that_send_at_once_share_the_link_of_their_node(void **state)
+/* All ranks of a node share its link; all nodes send and receive concurrently. */
+static void concurrent_ranks_share_the_link(void **state)
 {
     const double put = (1 << 20) + 64;
     struct burst b;
@@ -177,8 +181,9 @@ static void ranks_that_send_at_once_share_the_link_of_their_node(void **state)
     check_ns(&b, TT_PUTSIGNAL_PUT_ONLY, 48 * put + 2 * 1000);
 }
 
-/* Of one source: what waits less is never slower. Every run also asserts that no signal has overtaken its bytes. */
-static void a_mode_that_waits_less_is_never_slower(void **state)
+/* For one source: modes with fewer waits are never slower. Every run also asserts that no signal
+ * overtakes its bytes. */
+static void fewer_waits_are_never_slower(void **state)
 {
     struct tt_prng prng;
 
@@ -209,13 +214,13 @@ static void a_mode_that_waits_less_is_never_slower(void **state)
     }
 }
 
-static void what_cannot_be_simulated_is_refused(void **state)
+static void invalid_configurations_are_refused(void **state)
 {
     struct tt_putsignal_result r = { .time_ns = -1 };
     struct burst b;
 
     (void)state;
-    set_up(&b, 1, 4, 1000, 1e9);        /* nobody elsewhere */
+    set_up(&b, 1, 4, 1000, 1e9);        /* no ranks on other nodes */
     assert_int_equal(tt_putsignal_run(&b.conf, &r), TUTTI_ERR_INVALID);
     set_up(&b, 2, 4, 1000, 1e9);
     b.conf.senders = 9;
@@ -243,14 +248,14 @@ static void what_cannot_be_simulated_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_burst_over_a_slow_link_takes_what_the_formulas_say),
-        cmocka_unit_test(a_burst_of_a_slow_proxy_takes_its_time_for_each_descriptor),
-        cmocka_unit_test(drains_fences_and_signals_are_as_many_as_the_mode_has),
-        cmocka_unit_test(groups_cost_a_fence_for_each_destination_that_they_have),
+        cmocka_unit_test(slow_link_matches_the_formulas),
+        cmocka_unit_test(slow_proxy_pays_per_descriptor),
+        cmocka_unit_test(counts_match_the_mode),
+        cmocka_unit_test(groups_fence_each_destination),
         cmocka_unit_test(drains_of_a_group_wait_once),
-        cmocka_unit_test(ranks_that_send_at_once_share_the_link_of_their_node),
-        cmocka_unit_test(a_mode_that_waits_less_is_never_slower),
-        cmocka_unit_test(what_cannot_be_simulated_is_refused),
+        cmocka_unit_test(concurrent_ranks_share_the_link),
+        cmocka_unit_test(fewer_waits_are_never_slower),
+        cmocka_unit_test(invalid_configurations_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

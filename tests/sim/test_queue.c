@@ -1,4 +1,4 @@
-/* The queue of events against sorting. */
+/* The event queue compared with sorting. */
 #include <stdlib.h>
 
 #include "base/prng.h"
@@ -19,7 +19,8 @@ static int by_time_then_turn(const void *a, const void *b)
     return x->what < y->what ? -1 : 1;
 }
 
-/* Pushes and pops at random, times from `spread` values from now on; each pop is the earliest that was pushed first. */
+/* Pushes and pops at random, with times within `spread` of now; each pop is the earliest event, in
+ * push order. */
 static void compare(uint64_t seed, uint64_t spread)
 {
     enum { MOST = 400 };
@@ -54,7 +55,7 @@ static void compare(uint64_t seed, uint64_t spread)
     tt_queue_fini(&q);
 }
 
-static void events_come_by_time_and_those_of_one_time_in_turn(void **state)
+static void equal_times_keep_their_order(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 3; seed++) {
@@ -65,8 +66,9 @@ static void events_come_by_time_and_those_of_one_time_in_turn(void **state)
     }
 }
 
-/* As many as a simulation has, times from `spread` values from now on: time never runs back, and events of one time come in turn. As nothing is
- * pushed before now, that is the whole order. */
+/* As many events as in a simulation, with times within `spread` of now: time never decreases, and
+ * events of equal times keep their order. Because nothing is pushed before now, this defines the
+ * complete order. */
 static void pour(uint64_t seed, uint32_t most, uint64_t spread)
 {
     struct tt_queue_item item, last = { .time_ps = 0 };
@@ -95,7 +97,7 @@ static void pour(uint64_t seed, uint32_t most, uint64_t spread)
     tt_queue_fini(&q);
 }
 
-static void the_order_holds_for_more_events_than_are_sorted_at_a_time(void **state)
+static void order_holds_for_many_events(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 3; seed++)
@@ -107,8 +109,8 @@ static void the_order_holds_for_more_events_than_are_sorted_at_a_time(void **sta
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(events_come_by_time_and_those_of_one_time_in_turn),
-        cmocka_unit_test(the_order_holds_for_more_events_than_are_sorted_at_a_time),
+        cmocka_unit_test(equal_times_keep_their_order),
+        cmocka_unit_test(order_holds_for_many_events),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

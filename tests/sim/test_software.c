@@ -1,4 +1,5 @@
-/* What a rank's own work is made of, in simulated time: who pays for which byte, and which calls pay for being planned. */
+/* The parts of a rank's own work, in simulated time: which rank has the cost of each byte, and
+ * which calls have planning costs. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@
 
 #define LONG_BYTES (256u << 10)
 
-/* n ranks of one host, which share memory. */
+/* Sets n ranks of one host, which share memory. */
 static void make_run(struct one_host *r, const char *algo, enum tt_coll_kind kind, uint32_t n, uint64_t bytes)
 {
     one_host_make(r, algo, kind, n, bytes);
@@ -24,8 +25,8 @@ static double time_of(const struct one_host *r)
     return one_host_run(r).time_ns;
 }
 
-/* Fetching costs the receiver its bytes, once, and nothing that the sender's copies cost. */
-static void a_single_copy_is_its_receivers_work_alone(void **state)
+/* A single copy costs the receiver its bytes once, and has no cost of the sender's copies. */
+static void single_copy_costs_only_the_receiver(void **state)
 {
     struct one_host r;
     double time;
@@ -42,8 +43,9 @@ static void a_single_copy_is_its_receivers_work_alone(void **state)
     assert_true(time_of(&r) == time);
 }
 
-/* A sender that waits carries half of what is long; one that has something to do does not, nor one whose processor others use. */
-static void an_idle_sender_carries_half_of_a_long_single_copy(void **state)
+/* A waiting sender copies half of a long message; one with other work does not, nor one on an
+ * oversubscribed processor. */
+static void idle_sender_copies_half(void **state)
 {
     struct one_host r;
     double alone, time;
@@ -62,15 +64,16 @@ static void an_idle_sender_carries_half_of_a_long_single_copy(void **state)
     r.conf.way.shared_bytes = LONG_BYTES + 1;
     assert_true(time_of(&r) == alone);
     r.conf.way.shared_bytes = LONG_BYTES;
-    r.conf.copy_byte_ns = 100;      /* the root copies to its own result meanwhile */
+    r.conf.copy_byte_ns = 100;      /* meanwhile the root copies to its own result */
     assert_true(time_of(&r) >= 100.0 * LONG_BYTES);
     r.conf.copy_byte_ns = 0;
     r.conf.cores = 1;
     assert_true(time_of(&r) >= alone);
 }
 
-/* What another rank has just written costs more to read than what is in one's own cache: eager messages and slots, not what was fetched. */
-static void what_others_have_written_may_cost_otherwise(void **state)
+/* Reading data that another rank has just written is slower than reading from the own cache: eager
+ * messages and slots, but not fetched data. */
+static void remote_written_data_may_cost_more(void **state)
 {
     struct one_host r;
     double before, time;
@@ -89,7 +92,7 @@ static void what_others_have_written_may_cost_otherwise(void **state)
     r.conf.came_reduce_byte_ns = 10;
     assert_true(time_of(&r) >= before + 8.9 * LONG_BYTES);
 
-    r.conf.way.mapped = false;                          /* to slots of its own */
+    r.conf.way.mapped = false;                          /* to its own slots */
     r.conf.way.single_bytes = 1;
     r.conf.way.single_byte_ns = 0.1;
     time = time_of(&r);
@@ -97,7 +100,7 @@ static void what_others_have_written_may_cost_otherwise(void **state)
     assert_true(time_of(&r) == time);
 }
 
-/* What is fetched at once costs what a fetch costs beside its bytes once. */
+/* A combined fetch has the fixed cost of a fetch only once. */
 static void segments_may_be_fetched_together(void **state)
 {
     static const struct {
@@ -122,8 +125,8 @@ static void segments_may_be_fetched_together(void **state)
     }
 }
 
-/* To slots of its own, and several segments at once; what it costs to add them comes to that. */
-static void what_is_added_is_fetched_where_slots_are_not_mapped(void **state)
+/* To its own slots, and several segments at once, plus the cost of the sum. */
+static void unmapped_reductions_fetch_their_operands(void **state)
 {
     struct one_host r;
     double time;
@@ -144,7 +147,7 @@ static void what_is_added_is_fetched_where_slots_are_not_mapped(void **state)
     assert_true(time_of(&r) < time + 1e6 * LONG_BYTES / 16384 / 2);
 }
 
-static void shorter_messages_and_those_that_are_added_are_not_fetched(void **state)
+static void short_or_mapped_data_stays_unfetched(void **state)
 {
     static const struct {
         const char *algo;
@@ -170,7 +173,7 @@ static void shorter_messages_and_those_that_are_added_are_not_fetched(void **sta
     }
 }
 
-static void a_straight_program_is_not_planned_and_any_other_is(void **state)
+static void only_straight_programs_skip_planning(void **state)
 {
     struct one_host r;
     double without;
@@ -191,7 +194,7 @@ static void a_straight_program_is_not_planned_and_any_other_is(void **state)
     assert_true(time_of(&r) > without + LONG_BYTES / 16384 * 100);
 }
 
-static void costs_that_cannot_be_are_told(void **state)
+static void invalid_costs_are_reported(void **state)
 {
     double *cost[5];
     struct one_host r;
@@ -218,14 +221,14 @@ static void costs_that_cannot_be_are_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_single_copy_is_its_receivers_work_alone),
-        cmocka_unit_test(an_idle_sender_carries_half_of_a_long_single_copy),
-        cmocka_unit_test(what_others_have_written_may_cost_otherwise),
+        cmocka_unit_test(single_copy_costs_only_the_receiver),
+        cmocka_unit_test(idle_sender_copies_half),
+        cmocka_unit_test(remote_written_data_may_cost_more),
         cmocka_unit_test(segments_may_be_fetched_together),
-        cmocka_unit_test(what_is_added_is_fetched_where_slots_are_not_mapped),
-        cmocka_unit_test(shorter_messages_and_those_that_are_added_are_not_fetched),
-        cmocka_unit_test(a_straight_program_is_not_planned_and_any_other_is),
-        cmocka_unit_test(costs_that_cannot_be_are_told),
+        cmocka_unit_test(unmapped_reductions_fetch_their_operands),
+        cmocka_unit_test(short_or_mapped_data_stays_unfetched),
+        cmocka_unit_test(only_straight_programs_skip_planning),
+        cmocka_unit_test(invalid_costs_are_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

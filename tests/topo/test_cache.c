@@ -1,4 +1,4 @@
-/* What the kernel writes of a cache, read. */
+/* Parsing the kernel's descriptions of caches. */
 #include "support/unit.h"
 
 #include "topo/cache.c"
@@ -12,7 +12,7 @@ static void sizes_have_units(void **state)
     assert_int_equal(bytes_in("512\n"), 512);
     assert_int_equal(bytes_in(""), 0);
     assert_int_equal(bytes_in("many"), 0);
-    assert_int_equal(bytes_in("18446744073709551615K"), 0);     /* more than there can be */
+    assert_int_equal(bytes_in("18446744073709551615K"), 0);     /* more than possible */
 }
 
 static int cpus_in(const char *map, cpu_set_t *set)
@@ -21,7 +21,7 @@ static int cpus_in(const char *map, cpu_set_t *set)
     return CPU_COUNT(set);
 }
 
-static void processors_are_read_from_all_words_of_a_map(void **state)
+static void map_words_list_all_processors(void **state)
 {
     cpu_set_t set;
 
@@ -35,8 +35,8 @@ static void processors_are_read_from_all_words_of_a_map(void **state)
     assert_int_equal(cpus_in("", &set), 0);
 }
 
-/* Of more processors than a set has. */
-static void a_long_map_is_read_as_far_as_a_set_goes(void **state)
+/* A map with more processors than a set can hold. */
+static void long_map_is_truncated(void **state)
 {
     char map[CPU_SETSIZE / 4 + 64];
     cpu_set_t set;
@@ -51,8 +51,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_have_units),
-        cmocka_unit_test(processors_are_read_from_all_words_of_a_map),
-        cmocka_unit_test(a_long_map_is_read_as_far_as_a_set_goes),
+        cmocka_unit_test(map_words_list_all_processors),
+        cmocka_unit_test(long_map_is_truncated),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

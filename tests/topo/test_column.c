@@ -28,8 +28,9 @@ static void check(const uint32_t *numbers, uint32_t n, uint64_t seed)
     assert_null(c.pattern);
 }
 
-/* Numbers that repeat, rise or fall from one period to the next, end anywhere in one, and here and there are not what they would be. */
-static void every_number_is_what_it_was_and_no_shorter_pattern_would_do(void **state)
+/* Numbers that repeat, increase or decrease from one period to the next, end anywhere in a period,
+ * with some exceptions. */
+static void numbers_are_restored_from_shortest_pattern(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 3000; seed++) {
@@ -51,7 +52,7 @@ static void every_number_is_what_it_was_and_no_shorter_pattern_would_do(void **s
     }
 }
 
-static void what_is_regular_takes_nothing_to_speak_of_and_an_entry_no_more_bytes_than_it_needs(void **state)
+static void regular_columns_take_no_memory(void **state)
 {
     static uint32_t numbers[100000], scratch[100000];
     struct tt_column c;
@@ -79,8 +80,8 @@ static void what_is_regular_takes_nothing_to_speak_of_and_an_entry_no_more_bytes
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_number_is_what_it_was_and_no_shorter_pattern_would_do),
-        cmocka_unit_test(what_is_regular_takes_nothing_to_speak_of_and_an_entry_no_more_bytes_than_it_needs),
+        cmocka_unit_test(numbers_are_restored_from_shortest_pattern),
+        cmocka_unit_test(regular_columns_take_no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

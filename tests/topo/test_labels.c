@@ -8,7 +8,8 @@
 static void patterns_match_whole_names(void **state)
 {
     static const struct {
-        const char *pattern, *name, *stars;     /* what the stars stood for, between slashes; NULL: no match */
+        const char *pattern, *name, *stars;     /* the text matched by the stars, separated by
+                                                   slashes; NULL: no match */
     } cases[] = {
         { "a", "a", "" },           { "a", "b", NULL },         { "", "", "" },           { "", "a", NULL },
         { "*", "", "/" },           { "*", "abc", "abc/" },     { "a*c", "abbc", "bb/" }, { "a*c", "abbd", NULL },
@@ -33,8 +34,8 @@ static void patterns_match_whole_names(void **state)
     }
 }
 
-/* A name made from a pattern by filling its stars is of the pattern. */
-static void a_name_made_from_a_pattern_matches_it(void **state)
+/* A name made from a pattern by replacing its stars matches the pattern. */
+static void filled_pattern_matches_itself(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 5000; seed++) {
@@ -71,7 +72,7 @@ static void labels_are_filled_from_stars(void **state)
     assert_string_equal(out, "a long labe");
 }
 
-static void the_environment_labels_one_host(void **state)
+static void environment_labels_this_host(void **state)
 {
     static const char *const bad[] = { "rack",    "rack=",  "=a",
                                        "shelf=3", "host=a", "zone=a,rack",
@@ -100,9 +101,9 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(patterns_match_whole_names),
-        cmocka_unit_test(a_name_made_from_a_pattern_matches_it),
+        cmocka_unit_test(filled_pattern_matches_itself),
         cmocka_unit_test(labels_are_filled_from_stars),
-        cmocka_unit_test(the_environment_labels_one_host),
+        cmocka_unit_test(environment_labels_this_host),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

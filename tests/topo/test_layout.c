@@ -4,7 +4,7 @@
 #include "support/layouts.h"
 #include "topo/layout.h"
 
-static void levels_have_names_and_names_are_levels(void **state)
+static void level_names_are_parsable(void **state)
 {
     enum tt_distance d;
 
@@ -18,8 +18,8 @@ static void levels_have_names_and_names_are_levels(void **state)
     assert_string_equal(tt_distance_name(TT_DISTANCES), "?");
 }
 
-/* 10 ranks in hosts of 4, 2 a socket, 2 rails; racks of 8. */
-static void a_regular_layout_counts_ranks_off_host_by_host(void **state)
+/* 10 ranks in hosts of 4, with 2 per socket, 2 rails; racks of 8. */
+static void regular_layout_counts_host_by_host(void **state)
 {
     struct tt_layout l;
     uint32_t g;
@@ -47,7 +47,7 @@ static void a_regular_layout_counts_ranks_off_host_by_host(void **state)
     assert_int_equal(tt_layout_distance(&l, 0, 3), TT_NEAR_SOCKET);
 }
 
-/* ---- seats of many kinds ---- */
+/* ---- many kinds of seats ---- */
 
 #define NRANKS_MAX 64
 
@@ -58,8 +58,9 @@ struct seating {
 
 enum seats { IN_ORDER, SPREAD, UNEVEN, DEALT, DRAWN, SEATS };
 
-/* The seat of rank r: in hosts of `each` with sockets of two; the same with ranks dealt to the sockets and rails of their host in turns that differ;
- * in hosts of 1, 2, 3, ... ranks; dealt to hosts; anywhere. */
+/* The seat of rank r: in hosts of `each` with sockets of two; the same with ranks alternating
+ * between the sockets and rails of their host in different orders; in hosts of 1, 2, 3, ... ranks;
+ * alternating between hosts; random. */
 static struct tt_layout_seat draw_seat(enum seats kind, uint32_t r, uint32_t each, uint32_t nrails, struct tt_prng *p)
 {
     uint32_t host = r / each, socket = r % each / 2, rail = r % each % nrails;
@@ -119,7 +120,7 @@ static enum tt_distance distance_of(const struct seating *s, uint32_t a, uint32_
     return (enum tt_distance)d;
 }
 
-/* Answers about one rank. */
+/* Checks the results for one rank. */
 static void check_rank(const struct tt_layout *l, const struct seating *s, uint32_t r, enum tt_distance *farthest)
 {
     const uint32_t host = s->seat[r].group[TT_NEAR_HOST];
@@ -170,8 +171,9 @@ static void check_layout(const struct tt_layout *l, const struct seating *s)
         assert_int_equal(g, widest);
 }
 
-/* Also what is left of a layout that was shared, when the first share has ended. What is in order takes no memory. */
-static void a_layout_answers_what_its_seats_say(void **state)
+/* Also for a shared layout after its first reference was released. Regular layouts take no
+ * memory. */
+static void layout_matches_its_seats(void **state)
 {
     uint32_t tables[SEATS] = { 0 }, full[SEATS] = { 0 };
 
@@ -200,8 +202,8 @@ static void a_layout_answers_what_its_seats_say(void **state)
     assert_true(tables[SPREAD] > 0 && tables[UNEVEN] > 0 && tables[DEALT] > 0 && tables[DRAWN] > 0 && full[SPREAD] > 0);
 }
 
-/* Of 1,024 ranks on 128 hosts: in what order they come decides. */
-static void a_table_takes_the_room_of_what_does_not_repeat(void **state)
+/* 1,024 ranks on 128 hosts: the memory depends on their order. */
+static void table_memory_excludes_repetitions(void **state)
 {
     static const struct {
         const char *order;
@@ -230,8 +232,8 @@ static void a_table_takes_the_room_of_what_does_not_repeat(void **state)
     }
 }
 
-/* Ranks dealt out to hosts in turn, unevenly. */
-static void a_table_lists_the_ranks_of_hosts_that_are_not_consecutive(void **state)
+/* Ranks distributed to hosts in turn, unevenly. */
+static void table_lists_scattered_host_ranks(void **state)
 {
     static const uint32_t host[] = { 0, 1, 2, 0, 1, 0 };
     struct tt_layout_seat seats[6] = { 0 };
@@ -258,8 +260,8 @@ static void a_table_lists_the_ranks_of_hosts_that_are_not_consecutive(void **sta
     tt_layout_fini(&l);
 }
 
-/* Groups that nest, of which the last rank is not farthest from the first. */
-static void the_farthest_distance_is_that_of_some_pair_and_of_none_more(void **state)
+/* Nested groups in which the last rank is not the farthest from the first. */
+static void farthest_distance_is_the_maximum(void **state)
 {
     struct tt_prng p;
 
@@ -291,12 +293,12 @@ static void the_farthest_distance_is_that_of_some_pair_and_of_none_more(void **s
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(levels_have_names_and_names_are_levels),
-        cmocka_unit_test(a_regular_layout_counts_ranks_off_host_by_host),
-        cmocka_unit_test(a_layout_answers_what_its_seats_say),
-        cmocka_unit_test(a_table_takes_the_room_of_what_does_not_repeat),
-        cmocka_unit_test(a_table_lists_the_ranks_of_hosts_that_are_not_consecutive),
-        cmocka_unit_test(the_farthest_distance_is_that_of_some_pair_and_of_none_more),
+        cmocka_unit_test(level_names_are_parsable),
+        cmocka_unit_test(regular_layout_counts_host_by_host),
+        cmocka_unit_test(layout_matches_its_seats),
+        cmocka_unit_test(table_memory_excludes_repetitions),
+        cmocka_unit_test(table_lists_scattered_host_ranks),
+        cmocka_unit_test(farthest_distance_is_the_maximum),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* Levels from latencies: whatever tree the hosts hang on, it is found again, also under noise, and by a bounded number of meetings. */
+/* Levels from latencies: any tree of hosts is reconstructed, also with noise, and with a bounded
+ * number of measurements. */
 #include "support/unit.h"
 
 #include <string.h>
@@ -10,10 +11,12 @@
 #define HOSTS_MAX 200u
 #define US 1000u
 
-/* A tree: at each level from the outermost in, hosts fall into groups at random; a pair is as far as the level that parts it. */
+/* A tree: at each level, starting outside, hosts are assigned to groups at random; the distance of
+ * a pair is the level that separates it. */
 struct tree {
     uint32_t nhosts, nlevels;
-    uint32_t latency_ns[TT_LEVELS_MAX];     /* of pairs whose nearest common group is of level i, 0 the nearest */
+    uint32_t latency_ns[TT_LEVELS_MAX];     /* of pairs whose nearest common group has level i,
+                                               with 0 the nearest */
     uint32_t group[TT_LEVELS_MAX][HOSTS_MAX];
     uint32_t noise_percent;
     struct tt_prng prng;
@@ -32,7 +35,8 @@ static void tree_draw(struct tree *t, uint64_t seed, uint32_t hosts_max)
         latency_ns = latency_ns * (3 + tt_prng_below(&t->prng, 9)) + 50 * US;
     }
     memset(t->group, 0, sizeof t->group);
-    for (uint32_t i = t->nlevels - 1; i-- > 0;)     /* the outermost holds all; within a group of the one outside, up to four */
+    for (uint32_t i = t->nlevels - 1; i-- > 0;)     /* the outermost contains all; each group
+                                                       contains up to four */
         for (uint32_t h = 0; h < t->nhosts; h++)
             t->group[i][h] = 4 * t->group[i + 1][h] + (uint32_t)tt_prng_below(&t->prng, 4);
 }
@@ -53,7 +57,7 @@ static uint32_t tree_measure(struct tree *t, uint32_t a, uint32_t b)
     return latency_ns + (uint32_t)(latency_ns / 100ull * tt_prng_below(&t->prng, t->noise_percent + 1));
 }
 
-static struct tt_told told_of(const struct tt_levels *l, const struct tt_level_groups *g, uint32_t host)
+static struct tt_told place_of(const struct tt_levels *l, const struct tt_level_groups *g, uint32_t host)
 {
     struct tt_labels labels;
     struct tt_told told;
@@ -63,7 +67,8 @@ static struct tt_told told_of(const struct tt_levels *l, const struct tt_level_g
     return told;
 }
 
-/* Of a layout that is derived from the labels: pairs of one level of the tree are at one distance, those of a farther level farther. */
+/* In a layout derived from the labels, pairs of one level of the tree have one distance, and pairs
+ * of a farther level a larger one. */
 static void check_layout(const struct tree *t, const struct tt_levels *l, const struct tt_level_groups *groups,
                          uint64_t seed)
 {
@@ -72,7 +77,7 @@ static void check_layout(const struct tree *t, const struct tt_levels *l, const 
     struct tt_layout layout;
 
     for (uint32_t h = 0; h < t->nhosts; h++)
-        places[h] = told_of(l, &groups[h], h);
+        places[h] = place_of(l, &groups[h], h);
     assert_true(tt_layout_derive(&layout, places, t->nhosts));
     for (uint32_t a = 0; a < t->nhosts; a++)
         for (uint32_t b = a + 1; b < t->nhosts; b++) {
@@ -87,7 +92,7 @@ static void check_layout(const struct tree *t, const struct tt_levels *l, const 
         }
     for (uint32_t i = 0, last = TT_NEAR_HOST; i < t->nlevels; i++) {
         if (of_level[i] == TT_NEAR_SELF)
-            continue;       /* the draw left nobody so far apart */
+            continue;       /* no pair is that far apart by chance */
         if (of_level[i] <= last)
             fail_msg("seed %llu: level %u is at \"%s\", one inside it at \"%s\"", (unsigned long long)seed, i,
                      tt_distance_name(of_level[i]), tt_distance_name((enum tt_distance)last));
@@ -96,7 +101,7 @@ static void check_layout(const struct tree *t, const struct tt_levels *l, const 
     tt_layout_fini(&layout);
 }
 
-/* What comm does, with drawn latencies instead of measured ones. */
+/* As in comm, with random latencies instead of measured ones. */
 static void find_all(struct tree *t, struct tt_levels *l, struct tt_level_groups *groups, uint64_t seed)
 {
     const uint32_t ncore = t->nhosts < TT_LEVELS_CORE ? t->nhosts : TT_LEVELS_CORE;
@@ -116,7 +121,7 @@ static void find_all(struct tree *t, struct tt_levels *l, struct tt_level_groups
             assert_int_equal(tt_levels_partner(ncore, round, k), i);
             if (i > k)
                 continue;
-            assert_int_equal(latency_ns[i * ncore + k], 0);     /* they meet once */
+            assert_int_equal(latency_ns[i * ncore + k], 0);     /* each pair is measured once */
             latency_ns[i * ncore + k] = tree_measure(t, tt_levels_core(t->nhosts, i), tt_levels_core(t->nhosts, k));
             meetings++;
         }
@@ -143,7 +148,7 @@ static void find_all(struct tree *t, struct tt_levels *l, struct tt_level_groups
     }
 }
 
-static void the_tree_that_hosts_hang_on_is_found(void **state)
+static void host_tree_is_reconstructed(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 2000; seed++) {
@@ -159,8 +164,9 @@ static void the_tree_that_hosts_hang_on_is_found(void **state)
     }
 }
 
-/* Hosts of more groups than meet each other stay apart where nobody near them was met; what is told is never nearer than it is. */
-static void more_hosts_than_all_meet_are_never_told_nearer_than_they_are(void **state)
+/* With more groups than are measured, hosts without a measured neighbour stay separate; reported
+ * distances are never too small. */
+static void unmeasured_hosts_are_never_too_near(void **state)
 {
     uint32_t right = 0, pairs = 0;
 
@@ -178,7 +184,7 @@ static void more_hosts_than_all_meet_are_never_told_nearer_than_they_are(void **
         tree_draw(&t, seed, HOSTS_MAX);
         find_all(&t, &l, groups, seed);
         for (uint32_t h = 0; h < t.nhosts; h++)
-            places[h] = told_of(&l, &groups[h], h);
+            places[h] = place_of(&l, &groups[h], h);
         assert_true(tt_layout_derive(&layout, places, t.nhosts));
         for (uint32_t i = 0, n = t.nhosts < TT_LEVELS_CORE ? t.nhosts : TT_LEVELS_CORE; i < n; i++)
             for (uint32_t k = i + 1; k < n; k++) {
@@ -191,7 +197,7 @@ static void more_hosts_than_all_meet_are_never_told_nearer_than_they_are(void **
                 const enum tt_distance d = tt_layout_distance(&layout, a, b), real = of_level[tree_level(&t, a, b)];
 
                 if (real == TT_NEAR_SELF)
-                    continue;       /* none of those that met are so far apart */
+                    continue;       /* no measured pair is that far apart */
                 if (d < real)
                     fail_msg("seed %llu: hosts %u and %u of %u are told at \"%s\", and are at \"%s\"",
                              (unsigned long long)seed, a, b, t.nhosts, tt_distance_name(d), tt_distance_name(real));
@@ -203,10 +209,11 @@ static void more_hosts_than_all_meet_are_never_told_nearer_than_they_are(void **
     assert_true(right > pairs * 9ull / 10);
 }
 
-static void one_pair_that_was_disturbed_changes_nothing(void **state)
+static void disturbed_pair_changes_nothing(void **state)
 {
     static const uint32_t ns[4][4] = { { 0, 2000 * US, 20000 * US, 20500 * US },
-                                       { 0, 0, 20100 * US, 90000 * US },       /* the last met in a bad moment */
+                                       /* the last measurement was disturbed */
+                                       { 0, 0, 20100 * US, 90000 * US },
                                        { 0, 0, 0, 2100 * US } };
     struct tt_level_groups groups[4];
     struct tt_levels l;
@@ -224,8 +231,8 @@ static void one_pair_that_was_disturbed_changes_nothing(void **state)
     assert_int_not_equal(groups[0].group[0], groups[2].group[0]);
 }
 
-/* Latencies of levels, and the distances that they count as. */
-static void levels_count_as_the_distance_that_such_latencies_usually_are(void **state)
+/* Latencies of levels, and their distance classes. */
+static void latencies_map_to_distance_classes(void **state)
 {
     static const struct {
         uint32_t n, us[TT_LEVELS_MAX];
@@ -249,7 +256,8 @@ static void levels_count_as_the_distance_that_such_latencies_usually_are(void **
 
     (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        const uint32_t n = cases[c].n + 1;      /* host i is farther from those before it than host i - 1 is */
+        const uint32_t n = cases[c].n + 1;      /* host i is farther from the earlier ones than
+                                                   host i - 1 is */
         uint32_t ns[36] = { 0 };
         struct tt_level_groups groups[6];
         struct tt_levels l;
@@ -265,10 +273,11 @@ static void levels_count_as_the_distance_that_such_latencies_usually_are(void **
     }
 }
 
-/* More gaps than there are names for: the widest stay. */
-static void of_too_many_gaps_the_widest_are_kept(void **state)
+/* More gaps than names: the widest are kept. */
+static void widest_gaps_are_kept(void **state)
 {
-    static const uint32_t us[] = { 50, 150, 1500, 15000, 33000, 330000, 3300000 };     /* 33000 is hardly more than 15000 */
+    /* 33000 is hardly more than 15000 */
+    static const uint32_t us[] = { 50, 150, 1500, 15000, 33000, 330000, 3300000 };
     uint32_t ns[64] = { 0 };
     struct tt_level_groups groups[8];
     struct tt_levels l;
@@ -284,7 +293,7 @@ static void of_too_many_gaps_the_widest_are_kept(void **state)
     assert_int_equal(l.level[2].high_ns, 33000 * US);
 }
 
-static void hosts_that_are_all_alike_and_one_alone_need_no_labels(void **state)
+static void uniform_hosts_need_no_labels(void **state)
 {
     static const uint32_t ns[9] = { 0, 30 * US, 35 * US, 0, 0, 45 * US };
     struct tt_level_groups groups[3];
@@ -307,12 +316,12 @@ static void hosts_that_are_all_alike_and_one_alone_need_no_labels(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_tree_that_hosts_hang_on_is_found),
-        cmocka_unit_test(more_hosts_than_all_meet_are_never_told_nearer_than_they_are),
-        cmocka_unit_test(one_pair_that_was_disturbed_changes_nothing),
-        cmocka_unit_test(levels_count_as_the_distance_that_such_latencies_usually_are),
-        cmocka_unit_test(of_too_many_gaps_the_widest_are_kept),
-        cmocka_unit_test(hosts_that_are_all_alike_and_one_alone_need_no_labels),
+        cmocka_unit_test(host_tree_is_reconstructed),
+        cmocka_unit_test(unmeasured_hosts_are_never_too_near),
+        cmocka_unit_test(disturbed_pair_changes_nothing),
+        cmocka_unit_test(latencies_map_to_distance_classes),
+        cmocka_unit_test(widest_gaps_are_kept),
+        cmocka_unit_test(uniform_hosts_need_no_labels),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

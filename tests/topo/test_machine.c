@@ -1,4 +1,4 @@
-/* Machines that hwloc is told of by its own variables, and the one that we are on. */
+/* Machines given to hwloc by its own variables, and this machine. */
 #include "support/unit.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ static cpu_set_t set_of(int first, int last)
     return set;
 }
 
-static void sockets_and_cores_of_a_set_are_told_where_they_are_one(void **state)
+static void unique_socket_and_core_are_found(void **state)
 {
     cpu_set_t set;
 
@@ -38,14 +38,14 @@ static void sockets_and_cores_of_a_set_are_told_where_they_are_one(void **state)
     assert_int_equal(tt_machine_socket(&m, &set), 1);
     set = set_of(3, 4);
     assert_int_equal(tt_machine_socket(&m, &set), TT_UNKNOWN);
-    set = set_of(0, 8);     /* the last is not there */
+    set = set_of(0, 8);     /* the last does not exist */
     assert_int_equal(tt_machine_socket(&m, &set), TT_UNKNOWN);
     set = set_of(1, 0);
     assert_int_equal(tt_machine_socket(&m, &set), TT_UNKNOWN);
     assert_int_equal(tt_machine_cores(&m, &set), 0);
 }
 
-static void sets_are_written_as_the_kernel_writes_them(void **state)
+static void sets_have_the_kernel_format(void **state)
 {
     cpu_set_t set = set_of(0, 3);
     char text[64];
@@ -61,7 +61,7 @@ static void sets_are_written_as_the_kernel_writes_them(void **state)
     assert_string_equal(text, "");
 }
 
-/* Whatever this is run on: the loopback interface is there, and nothing that is told contradicts itself. */
+/* On any machine: the loopback interface exists, and the values are consistent. */
 static void this_host_is_discovered(void **state)
 {
     bool loopback = false;
@@ -77,12 +77,13 @@ static void this_host_is_discovered(void **state)
     }
     assert_true(loopback);
     assert_int_equal(sched_getaffinity(0, sizeof own, &own), 0);
-    assert_int_equal(tt_socket_of(&own), tt_machine_socket(&m, &own));     /* whoever is asked, a socket has one number */
+    /* a socket has the same number in both */
+    assert_int_equal(tt_socket_of(&own), tt_machine_socket(&m, &own));
     assert_true(tt_machine_cores(&m, &own) <= m.ncores);
 }
 
-/* Some machines tell nothing of their caches. */
-static void the_last_cache_is_told_whole_or_not_at_all(void **state)
+/* Some machines do not report their caches. */
+static void last_cache_is_complete_or_unknown(void **state)
 {
     struct tt_cache cache;
     cpu_set_t set, sharing;
@@ -95,14 +96,15 @@ static void the_last_cache_is_told_whole_or_not_at_all(void **state)
     cache = tt_last_cache_of(&set, &sharing);
     assert_int_equal(CPU_COUNT(&sharing), cache.cpus);
     CPU_AND(&sharing, &sharing, &set);
-    assert_true(cache.bytes == 0 || CPU_COUNT(&sharing) > 0);      /* the first of the set, at least */
+    assert_true(cache.bytes == 0 || CPU_COUNT(&sharing) > 0);      /* at least the first of the set */
     assert_int_equal(cache.bytes > 0, cache.cpus > 0);
     assert_true(cache.bytes == 0 || cache.bytes >= 4096);
     assert_true(cache.cpus <= sysconf(_SC_NPROCESSORS_CONF));
 }
 
-/* An XML export of another machine whose only NIC has our loopback's name and another address: it says nothing of ours. */
-static void what_hwloc_says_of_another_interface_of_that_name_is_not_believed(void **state)
+/* An XML export of another machine whose only NIC has the name of this loopback and another
+ * address: it is not used for this host. */
+static void foreign_interface_of_same_name_ignored(void **state)
 {
     static const char *const parts[] = {
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?><!DOCTYPE topology SYSTEM \"hwloc2.dtd\"><topology version=\"2.0\">"
@@ -141,8 +143,9 @@ static void what_hwloc_says_of_another_interface_of_that_name_is_not_believed(vo
     }
 }
 
-/* A host bridge above a switch, with a GPU below each of two ports; our loopback plays the NIC below the first. */
-static void bridges_above_a_nic_and_a_gpu_are_told(void **state)
+/* A host bridge above a switch, with a GPU below each of two ports; this loopback represents the
+ * NIC below the first. */
+static void bridges_of_nic_and_gpu_found(void **state)
 {
     static const char text[] =
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?><!DOCTYPE topology SYSTEM \"hwloc2.dtd\"><topology version=\"2.0\">"
@@ -183,7 +186,7 @@ static void bridges_above_a_nic_and_a_gpu_are_told(void **state)
     assert_true(seen);
 }
 
-static void the_gpu_of_a_process_is_the_one_that_is_told(void **state)
+static void process_gpu_is_the_given_one(void **state)
 {
     static const struct {
         const char *told, *visible;
@@ -193,7 +196,7 @@ static void the_gpu_of_a_process_is_the_one_that_is_told(void **state)
         { NULL, NULL, true, true, TT_UNKNOWN },
         { "0000:3b:00.0", NULL, false, false, 1 },
         { "3B:00.0", "0", true, true, 1 },
-        { "3b:00.1", "0", true, true, TT_UNKNOWN },       /* there is none: nothing is guessed */
+        { "3b:00.1", "0", true, true, TT_UNKNOWN },       /* unknown: no guess */
         { NULL, "1", true, false, 1 },
         { NULL, "1", false, true, 1 },
         { NULL, "1", false, false, TT_UNKNOWN },
@@ -222,13 +225,13 @@ static void the_gpu_of_a_process_is_the_one_that_is_told(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sockets_and_cores_of_a_set_are_told_where_they_are_one),
-        cmocka_unit_test(sets_are_written_as_the_kernel_writes_them),
+        cmocka_unit_test(unique_socket_and_core_are_found),
+        cmocka_unit_test(sets_have_the_kernel_format),
         cmocka_unit_test(this_host_is_discovered),
-        cmocka_unit_test(the_last_cache_is_told_whole_or_not_at_all),
-        cmocka_unit_test(what_hwloc_says_of_another_interface_of_that_name_is_not_believed),
-        cmocka_unit_test(bridges_above_a_nic_and_a_gpu_are_told),
-        cmocka_unit_test(the_gpu_of_a_process_is_the_one_that_is_told),
+        cmocka_unit_test(last_cache_is_complete_or_unknown),
+        cmocka_unit_test(foreign_interface_of_same_name_ignored),
+        cmocka_unit_test(bridges_of_nic_and_gpu_found),
+        cmocka_unit_test(process_gpu_is_the_given_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,7 @@ static struct tt_order_host host(const char *name, uint32_t slots, uint32_t numb
                                    .group = { [TT_NEAR_HOST] = number, [TT_NEAR_RACK] = rack, [TT_NEAR_ZONE] = zone } };
 }
 
-static void an_order_that_keeps_the_rules_stays(void **state)
+static void valid_order_is_unchanged(void **state)
 {
     const struct tt_order_host hosts[] = { host("a", 4, 0, 0, 0), host("b", 4, 1, 0, 0), host("c", 8, 2, 1, 0) };
     const struct tt_order_rule rule = { 8, TT_NEAR_RACK };
@@ -33,7 +33,7 @@ static void an_order_that_keeps_the_rules_stays(void **state)
     }
 }
 
-static void a_torn_group_is_told_and_mended_only_when_asked(void **state)
+static void torn_group_is_fixed_on_request(void **state)
 {
     const struct tt_order_host hosts[] = { host("a", 4, 0, 0, 0), host("b", 4, 1, 1, 0), host("c", 4, 2, 0, 0),
                                            host("d", 4, 3, 1, 0) };
@@ -51,7 +51,7 @@ static void a_torn_group_is_told_and_mended_only_when_asked(void **state)
     assert_memory_equal(order, mended, sizeof mended);
 }
 
-static void what_cannot_be_says_how_much_room_there_is_where(void **state)
+static void impossible_order_names_available_slots(void **state)
 {
     const struct tt_order_host hosts[] = { host("a", 7, 0, 0, 0), host("b", 7, 1, 1, 0), host("c", 9, 2, 2, 0) };
     const struct tt_order_rule rule = { 8, TT_NEAR_RACK }, odd[] = { { 8, TT_NEAR_HOST }, { 12, TT_NEAR_RACK } };
@@ -75,7 +75,7 @@ static void what_cannot_be_says_how_much_room_there_is_where(void **state)
     assert_non_null(strstr(tutti_last_error(), "groups of 8 ranks within groups of 12"));
 }
 
-/* ---- against trying every order of hosts, and every number of ranks on each ---- */
+/* ---- compared with every order of hosts, and every number of ranks on each ---- */
 
 struct search {
     const struct tt_order_host *hosts;
@@ -119,7 +119,7 @@ static bool exists(struct search *s, uint32_t placed)
     return false;
 }
 
-static void an_order_is_found_exactly_when_there_is_one(void **state)
+static void existing_orders_are_found(void **state)
 {
     uint32_t possible = 0, impossible = 0;
 
@@ -178,10 +178,10 @@ static int quiet(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_order_that_keeps_the_rules_stays),
-        cmocka_unit_test(a_torn_group_is_told_and_mended_only_when_asked),
-        cmocka_unit_test(what_cannot_be_says_how_much_room_there_is_where),
-        cmocka_unit_test(an_order_is_found_exactly_when_there_is_one),
+        cmocka_unit_test(valid_order_is_unchanged),
+        cmocka_unit_test(torn_group_is_fixed_on_request),
+        cmocka_unit_test(impossible_order_names_available_slots),
+        cmocka_unit_test(existing_orders_are_found),
     };
 
     return cmocka_run_group_tests(tests, quiet, NULL);

@@ -27,7 +27,7 @@ static void names_of(const struct tt_rails *r, char out[512])
     }
 }
 
-static void the_fastest_real_nics_are_rails_in_order_of_name(void **state)
+static void fastest_real_nics_are_rails(void **state)
 {
     struct tt_nic nics[] = { nic("eth10", 100, 1), nic("eth2", 100, 0), nic("eno1", 1, 0), nic("docker0", 100, U),
                              nic("lo", 100, U),    nic("eth1", 100, 0), nic("eth3", 100, 0), nic("eth4", 100, 0) };
@@ -42,14 +42,15 @@ static void the_fastest_real_nics_are_rails_in_order_of_name(void **state)
     names_of(&r, names);
     assert_string_equal(names, "eth1 eth2 eth10 ");
     assert_int_equal(r.rail[2].socket, 1);
-    tt_rails_find(&r, nics, 8, not_eth1, "^=eth1");     /* who names rails gets them, slow and virtual ones too */
+    tt_rails_find(&r, nics, 8, not_eth1, "^=eth1");     /* named rails are used, also slow and
+                                                           virtual ones */
     names_of(&r, names);
     assert_string_equal(names, "docker0 eno1 eth2 eth10 ");
     tt_rails_find(&r, nics, 0, all, NULL);
     assert_int_equal(r.n, 0);
 }
 
-static void rails_are_as_fast_as_the_slowest_if_wires_are_behind_all(void **state)
+static void slowest_wire_limits_the_rails(void **state)
 {
     struct tt_nic nics[] = { nic("eth0", 100, U), nic("eth1", 100, U), nic("eth2", 25, U) };
     struct tt_rails r;
@@ -69,7 +70,7 @@ static void rails_are_as_fast_as_the_slowest_if_wires_are_behind_all(void **stat
     assert_true(r.n == 0 && r.bit_s == 0);
 }
 
-static void nics_of_unknown_speed_are_rails_where_none_is_known(void **state)
+static void unknown_speeds_qualify_without_known_ones(void **state)
 {
     const struct tt_nic nics[] = { nic("eth0", 0, U), nic("eth1", 0, U), nic("eth2", 25, U) };
     struct tt_rails r;
@@ -82,7 +83,7 @@ static void nics_of_unknown_speed_are_rails_where_none_is_known(void **state)
     assert_string_equal(r.rail[0].name, "eth2");
 }
 
-static void no_more_rails_than_there_is_room_for(void **state)
+static void number_of_rails_is_limited(void **state)
 {
     struct tt_nic nics[TT_NICS_MAX];
     struct tt_rails r;
@@ -98,7 +99,7 @@ static void no_more_rails_than_there_is_room_for(void **state)
 }
 
 /* Ranks of a host, and its rails, by their socket or NUMA node. */
-static void a_rank_uses_its_nearest_rail_and_says_why(void **state)
+static void rank_uses_nearest_rail_with_reason(void **state)
 {
     static const struct {
         int rails[4], ranks[4];
@@ -113,7 +114,8 @@ static void a_rank_uses_its_nearest_rail_and_says_why(void **state)
         { { U, U }, { 0, 1, 0 }, 2, 3, { 0, 1, 0 }, TT_RAIL_IN_TURN },
         { { 0, 1 }, { U, U, U }, 2, 3, { 0, 1, 0 }, TT_RAIL_IN_TURN },
         { { 3, 3 }, { 0, 1 }, 2, 2, { 0, 1 }, TT_RAIL_IN_TURN },
-        { { 3, 3 }, { 3, 1, 3 }, 2, 3, { 0, 1, 0 }, TT_RAIL_IN_TURN },      /* all are near: that says nothing */
+        /* all are near: no information */
+        { { 3, 3 }, { 3, 1, 3 }, 2, 3, { 0, 1, 0 }, TT_RAIL_IN_TURN },
         { { 0, 1 }, { 1 }, 2, 1, { 1 }, TT_RAIL_ALL },
         { { 0, 1 }, { U }, 2, 1, { 0 }, TT_RAIL_ALL },
     };
@@ -142,8 +144,9 @@ static void a_rank_uses_its_nearest_rail_and_says_why(void **state)
         }
 }
 
-/* Two root complexes, 1 on socket 0 and 2 on socket 1. Below the first a switch, 10, with a port for each device; and another, 11. */
-static void the_nearest_bridge_above_gpu_and_rail_goes_before_numa_and_socket(void **state)
+/* Two root complexes, 1 on socket 0 and 2 on socket 1. Below the first a switch, 10, with a port
+ * for each device; and another, 11. */
+static void nearest_bridge_precedes_numa_and_socket(void **state)
 {
     static const struct tt_pci_path paths[] = {
         { 3, { 1, 10, 100 } }, { 3, { 1, 10, 101 } }, { 3, { 1, 11, 110 } }, { 1, { 2 } },
@@ -154,14 +157,19 @@ static void the_nearest_bridge_above_gpu_and_rail_goes_before_numa_and_socket(vo
         uint16_t set;
         enum tt_rail_why by;
     } cases[] = {
-        { { .socket = 0, .numa = 0, .pci = { 3, { 1, 10, 102 } } }, 1, 1, 0x3, TT_RAIL_PCI },       /* the switch */
+        /* the switch */
+        { { .socket = 0, .numa = 0, .pci = { 3, { 1, 10, 102 } } }, 1, 1, 0x3, TT_RAIL_PCI },
         { { .socket = 0, .numa = 0, .pci = { 3, { 1, 11, 111 } } }, 1, 1, 0x4, TT_RAIL_PCI },
-        { { .socket = 0, .numa = 0, .pci = { 4, { 1, 10, 101, 7 } } }, 0, 0, 0x2, TT_RAIL_PCI },    /* one port */
-        { { .socket = 0, .numa = 0, .pci = { 2, { 1, 12 } } }, 1, 1, 0x7, TT_RAIL_PCI },            /* the root complex */
+        /* one port */
+        { { .socket = 0, .numa = 0, .pci = { 4, { 1, 10, 101, 7 } } }, 0, 0, 0x2, TT_RAIL_PCI },
+        /* the root complex */
+        { { .socket = 0, .numa = 0, .pci = { 2, { 1, 12 } } }, 1, 1, 0x7, TT_RAIL_PCI },
         { { .socket = 1, .numa = 1, .pci = { 1, { 2 } } }, 0, 0, 0x8, TT_RAIL_PCI },
-        { { .socket = 1, .numa = 1, .pci = { 2, { 3, 30 } } }, 0, 0, 0x8, TT_RAIL_NUMA },           /* the GPU's, not the processors' */
+        /* the GPU's node, not the processors' */
+        { { .socket = 1, .numa = 1, .pci = { 2, { 3, 30 } } }, 0, 0, 0x8, TT_RAIL_NUMA },
         { { .socket = 1, .numa = 2, .pci = { 0 } }, 0, 0, 0x8, TT_RAIL_SOCKET },
-        { { .socket = U, .numa = U, .pci = { 0 } }, 0, 0, 0x7, TT_RAIL_NUMA },                      /* of the GPU nothing is known */
+        /* the GPU's location is unknown */
+        { { .socket = U, .numa = U, .pci = { 0 } }, 0, 0, 0x7, TT_RAIL_NUMA },
         { { .socket = 7, .numa = 7, .pci = { 0 } }, 0, 0, 0, TT_RAIL_IN_TURN },
     };
     struct tt_rails rails = { .n = 4 };
@@ -179,12 +187,14 @@ static void the_nearest_bridge_above_gpu_and_rail_goes_before_numa_and_socket(vo
     }
 }
 
-/* Sets that overlap: who has no choice comes first or last, and no rail waits while another is taken twice. */
-static void ranks_take_the_rail_of_their_nearest_that_fewest_have(void **state)
+/* Overlapping sets: ranks without a choice may come first or last, and no rail is unused while
+ * another is used twice. */
+static void least_used_near_rail_is_taken(void **state)
 {
     static const struct tt_rails_near near[] = {
         { 0x1, TT_RAIL_PCI }, { 0x3, TT_RAIL_NUMA }, { 0, TT_RAIL_IN_TURN }, { 0x3, TT_RAIL_NUMA },
-        { 0x2, TT_RAIL_PCI }, { 0xfff8, TT_RAIL_PCI },      /* of rails that its host's first rank does not know */
+        { 0x2, TT_RAIL_PCI }, { 0xfff8, TT_RAIL_PCI },      /* of rails that the host's first
+                                                               rank does not have */
     };
     static const uint32_t want[] = { 0, 1, 2, 0, 1, 2 };
     uint32_t rail[6];
@@ -198,13 +208,13 @@ static void ranks_take_the_rail_of_their_nearest_that_fewest_have(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_fastest_real_nics_are_rails_in_order_of_name),
-        cmocka_unit_test(rails_are_as_fast_as_the_slowest_if_wires_are_behind_all),
-        cmocka_unit_test(nics_of_unknown_speed_are_rails_where_none_is_known),
-        cmocka_unit_test(no_more_rails_than_there_is_room_for),
-        cmocka_unit_test(a_rank_uses_its_nearest_rail_and_says_why),
-        cmocka_unit_test(the_nearest_bridge_above_gpu_and_rail_goes_before_numa_and_socket),
-        cmocka_unit_test(ranks_take_the_rail_of_their_nearest_that_fewest_have),
+        cmocka_unit_test(fastest_real_nics_are_rails),
+        cmocka_unit_test(slowest_wire_limits_the_rails),
+        cmocka_unit_test(unknown_speeds_qualify_without_known_ones),
+        cmocka_unit_test(number_of_rails_is_limited),
+        cmocka_unit_test(rank_uses_nearest_rail_with_reason),
+        cmocka_unit_test(nearest_bridge_precedes_numa_and_socket),
+        cmocka_unit_test(least_used_near_rail_is_taken),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,7 +41,8 @@ static void places_travel_whole(void **state)
         tt_told_read(&q, &r);
         assert_true(r.bad);
     }
-    for (int i = 10; i < 15; i++) {     /* a kind of node that is none; more rails than there may be; rails near that are not there; no reason for it */
+    for (int i = 10; i < 15; i++) {     /* an unknown kind of node; too many rails; near rails
+                                           that do not exist; no reason */
         const uint8_t was = bytes[i];
 
         bytes[i] = 200;
@@ -52,7 +53,8 @@ static void places_travel_whole(void **state)
     }
 }
 
-/* Labels of each host, one rank a host, and the distance of each pair in order 01 02 12. */
+/* Labels of each host, with one rank per host, and the distance of each pair in the order 01 02
+ * 12. */
 static void labels_decide_how_far_hosts_are(void **state)
 {
     static const struct {
@@ -84,7 +86,7 @@ static void labels_decide_how_far_hosts_are(void **state)
     }
 }
 
-static void sockets_and_rails_come_from_what_ranks_tell(void **state)
+static void places_give_sockets_and_rails(void **state)
 {
     const struct tt_told places[] = { place(1, 0, ""),          place(1, 1, ""), place(2, 0, ""),
                                       place(2, TT_UNKNOWN, ""), place(1, 1, ""), place(2, 1, "") };
@@ -95,7 +97,8 @@ static void sockets_and_rails_come_from_what_ranks_tell(void **state)
     assert_true(tt_layout_derive(&l, places, 6));
     assert_int_equal(tt_layout_distance(&l, 1, 4), TT_NEAR_SOCKET);
     assert_int_equal(tt_layout_distance(&l, 0, 1), TT_NEAR_HOST);
-    assert_int_equal(tt_layout_distance(&l, 2, 5), TT_NEAR_SOCKET);     /* one of their host does not know: none is told apart */
+    /* one rank of their host has no socket: sockets are not distinguished */
+    assert_int_equal(tt_layout_distance(&l, 2, 5), TT_NEAR_SOCKET);
     assert_int_equal(tt_layout_rail(&l, 0), 0);
     assert_int_equal(tt_layout_rail(&l, 1), 1);
     assert_int_equal(tt_layout_rail(&l, 3), 1);                         /* in turn */
@@ -125,8 +128,9 @@ static bool together(const struct tt_layout *l, uint32_t a, uint32_t b, int leve
     return tt_layout_group(l, a, (enum tt_distance)level) == tt_layout_group(l, b, (enum tt_distance)level);
 }
 
-/* Groups nest, are numbered in order of first appearance, and a part has the distances of the whole. */
-static void layouts_of_any_places_nest_and_parts_agree_with_the_whole(void **state)
+/* Groups nest, are numbered in order of first appearance, and a part has the distances of the
+ * whole. */
+static void layouts_nest_and_parts_agree(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 500; seed++) {
@@ -169,7 +173,7 @@ static void layouts_of_any_places_nest_and_parts_agree_with_the_whole(void **sta
     }
 }
 
-static void a_part_of_a_regular_layout_has_an_order_of_its_own(void **state)
+static void part_of_regular_layout_is_ordered(void **state)
 {
     static const uint32_t ranks[] = { 9, 3, 2 }, whole_hosts[] = { 4, 5, 6, 7, 0, 1, 2, 3 };
     struct tt_layout whole, part;
@@ -190,8 +194,9 @@ static void a_part_of_a_regular_layout_has_an_order_of_its_own(void **state)
     tt_layout_fini(&part);
 }
 
-/* Two hosts; where nobody is told how their ranks reach each other, two known sockets of one host are enough. */
-static void sockets_are_seen_where_a_host_has_ranks_on_several(void **state)
+/* Two hosts; if the connections of their ranks are unknown, two known sockets of one host are
+ * sufficient. */
+static void sockets_count_with_several_ranks(void **state)
 {
     static const struct {
         int socket[4];
@@ -220,8 +225,9 @@ static void sockets_are_seen_where_a_host_has_ranks_on_several(void **state)
     }
 }
 
-/* Hosts 0, 1, 0, 1, ...: a table. All ranks in order are the whole, in any other they are not. */
-static void all_ranks_in_order_share_the_layout_of_the_whole(void **state)
+/* Hosts 0, 1, 0, 1, ...: a table. All ranks in order are the whole, in any other order they are
+ * not. */
+static void ordered_ranks_share_the_layout(void **state)
 {
     struct tt_layout whole, part;
     struct tt_told places[6];
@@ -248,8 +254,8 @@ static void all_ranks_in_order_share_the_layout_of_the_whole(void **state)
     tt_layout_fini(&whole);
 }
 
-/* Hosts that are alike, ranks in order: nothing. One host of them with a rank more: not so. */
-static void hosts_that_are_alike_take_no_memory(void **state)
+/* Equal hosts with ranks in order take no memory; with one additional rank on one host they do. */
+static void equal_hosts_take_no_memory(void **state)
 {
     static struct tt_told places[1024];
     struct tt_layout l;
@@ -259,7 +265,7 @@ static void hosts_that_are_alike_take_no_memory(void **state)
         places[r] = place(r / 8, (int)(r / 4 % 2), r / 128 % 2 ? "rack=a" : "rack=b");
     assert_true(tt_layout_derive(&l, places, 1024));
     assert_int_equal(l.nhosts, 128);
-    assert_false(tt_layout_is_regular(&l));     /* racks come twice */
+    assert_false(tt_layout_is_regular(&l));     /* racks occur twice */
     assert_true(tt_layout_fills(&l) && tt_layout_bytes(&l) < 1024);
     tt_layout_fini(&l);
     for (uint32_t r = 0; r < 1024; r++)
@@ -285,12 +291,12 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(places_travel_whole),
         cmocka_unit_test(labels_decide_how_far_hosts_are),
-        cmocka_unit_test(sockets_and_rails_come_from_what_ranks_tell),
-        cmocka_unit_test(layouts_of_any_places_nest_and_parts_agree_with_the_whole),
-        cmocka_unit_test(a_part_of_a_regular_layout_has_an_order_of_its_own),
-        cmocka_unit_test(sockets_are_seen_where_a_host_has_ranks_on_several),
-        cmocka_unit_test(all_ranks_in_order_share_the_layout_of_the_whole),
-        cmocka_unit_test(hosts_that_are_alike_take_no_memory),
+        cmocka_unit_test(places_give_sockets_and_rails),
+        cmocka_unit_test(layouts_nest_and_parts_agree),
+        cmocka_unit_test(part_of_regular_layout_is_ordered),
+        cmocka_unit_test(sockets_count_with_several_ranks),
+        cmocka_unit_test(ordered_ranks_share_the_layout),
+        cmocka_unit_test(equal_hosts_take_no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,7 +57,7 @@ static void a_description_is_read_whole(void **state)
     tt_topo_fini(&t);
 }
 
-static void a_machine_of_several_sockets_is_one_of_sockets_unless_it_says_otherwise(void **state)
+static void machine_defaults_to_its_sockets(void **state)
 {
     static const struct {
         const char *text;
@@ -81,8 +81,8 @@ static void a_machine_of_several_sockets_is_one_of_sockets_unless_it_says_otherw
     }
 }
 
-/* Each wrong text, and words of the sentence that must tell it. */
-static void wrong_descriptions_are_told_with_place_and_expectation(void **state)
+/* Invalid texts, and words of the expected messages. */
+static void invalid_descriptions_name_place_and_expectation(void **state)
 {
     static const struct {
         const char *text, *says[3];
@@ -135,7 +135,7 @@ static void wrong_descriptions_are_told_with_place_and_expectation(void **state)
     }
 }
 
-static void what_is_too_deep_or_too_long_is_refused(void **state)
+static void too_deep_or_long_is_refused(void **state)
 {
     const size_t bytes = (1u << 20) + 1;
     char *deep = malloc(bytes);
@@ -150,7 +150,7 @@ static void what_is_too_deep_or_too_long_is_refused(void **state)
     free(deep);
 }
 
-static void every_built_in_is_a_description_that_its_name_finds(void **state)
+static void every_built_in_is_found(void **state)
 {
     const char *name, *summary;
     struct tt_topo t;
@@ -166,7 +166,7 @@ static void every_built_in_is_a_description_that_its_name_finds(void **state)
     assert_true(n >= 3);
 }
 
-static void the_four_buildings_are_the_size_and_the_shape_that_they_say(void **state)
+static void four_buildings_have_their_size(void **state)
 {
     struct tt_topo t;
     struct tt_layout l;
@@ -188,7 +188,7 @@ static void the_four_buildings_are_the_size_and_the_shape_that_they_say(void **s
     tt_topo_fini(&t);
 }
 
-static void times_need_every_level_that_ranks_span(void **state)
+static void times_need_every_used_level(void **state)
 {
     struct tt_topo t;
 
@@ -210,7 +210,7 @@ static void times_need_every_level_that_ranks_span(void **state)
     tt_topo_fini(&t);
 }
 
-static void a_file_is_read_and_one_that_is_not_there_is_told(void **state)
+static void missing_file_is_reported(void **state)
 {
     char path[] = "/tmp/tutti_topo_XXXXXX";
     const int fd = mkstemp(path);
@@ -239,13 +239,13 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_description_is_read_whole),
-        cmocka_unit_test(a_machine_of_several_sockets_is_one_of_sockets_unless_it_says_otherwise),
-        cmocka_unit_test(wrong_descriptions_are_told_with_place_and_expectation),
-        cmocka_unit_test(what_is_too_deep_or_too_long_is_refused),
-        cmocka_unit_test(every_built_in_is_a_description_that_its_name_finds),
-        cmocka_unit_test(the_four_buildings_are_the_size_and_the_shape_that_they_say),
-        cmocka_unit_test(times_need_every_level_that_ranks_span),
-        cmocka_unit_test(a_file_is_read_and_one_that_is_not_there_is_told),
+        cmocka_unit_test(machine_defaults_to_its_sockets),
+        cmocka_unit_test(invalid_descriptions_name_place_and_expectation),
+        cmocka_unit_test(too_deep_or_long_is_refused),
+        cmocka_unit_test(every_built_in_is_found),
+        cmocka_unit_test(four_buildings_have_their_size),
+        cmocka_unit_test(times_need_every_used_level),
+        cmocka_unit_test(missing_file_is_reported),
     };
 
     return cmocka_run_group_tests(tests, quiet, NULL);

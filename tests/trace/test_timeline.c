@@ -1,4 +1,4 @@
-/* Events of several ranks, put together. */
+/* Combination of events of several ranks. */
 #include "support/unit.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #define RANKS 3u
 #define EVENTS_MAX 4096u
 
-/* What ranks keep, as a test makes it up. */
+/* Artificial events of ranks. */
 struct kept {
     struct tt_trace_event events[RANKS][EVENTS_MAX];
     struct tt_timeline_rank ranks[RANKS];
@@ -55,7 +55,7 @@ static void check_segment(const struct tt_timeline_segment *g, uint32_t number, 
     assert_int_equal(g->bytes, posted_ns == TT_NEVER ? 0 : 100 + number);
 }
 
-static void a_segment_has_the_times_of_both_ends_and_lanes_have_rows(void **state)
+static void segment_has_times_of_both_ends(void **state)
 {
     struct kept *k = kept_create();
     struct tt_timeline t;
@@ -68,7 +68,8 @@ static void a_segment_has_the_times_of_both_ends_and_lanes_have_rows(void **stat
     keep(k, 0, TT_TRACE_COMPLETED, 1, 0, 4, 1030);
     keep(k, 1, TT_TRACE_ARRIVED, 0, 0, 4, 1050);
     keep(k, 1, TT_TRACE_ARRIVED, 0, 1, 5, 1040);
-    keep(k, 1, TT_TRACE_POSTED, 0, 0, 4, 1060);     /* the other direction has the same numbers */
+    keep(k, 1, TT_TRACE_POSTED, 0, 0, 4, 1060);     /* the opposite direction has the same
+                                                       numbers */
     assert_int_equal(tt_timeline_init(&t, k->ranks, RANKS), TUTTI_OK);
     assert_int_equal(t.nrows, 3);
     assert_int_equal(t.nsegments, 3);
@@ -84,17 +85,17 @@ static void a_segment_has_the_times_of_both_ends_and_lanes_have_rows(void **stat
     free(k);
 }
 
-static void what_is_sent_again_over_another_lane_is_another_segment(void **state)
+static void resent_data_is_another_segment(void **state)
 {
     struct kept *k = kept_create();
     struct tt_timeline t;
 
     (void)state;
-    keep(k, 0, TT_TRACE_POSTED, 2, 0, 9, 100);      /* the lane breaks */
+    keep(k, 0, TT_TRACE_POSTED, 2, 0, 9, 100);      /* the lane fails */
     keep(k, 0, TT_TRACE_POSTED, 2, 1, 9, 200);
     keep(k, 2, TT_TRACE_ARRIVED, 0, 1, 9, 250);
     keep(k, 0, TT_TRACE_COMPLETED, 2, 1, 9, 300);
-    keep(k, 0, TT_TRACE_POSTED, 2, 1, 9, 400);      /* the same lane again, mended */
+    keep(k, 0, TT_TRACE_POSTED, 2, 1, 9, 400);      /* the same lane after its recovery */
     assert_int_equal(tt_timeline_init(&t, k->ranks, RANKS), TUTTI_OK);
     assert_int_equal(t.nsegments, 3);
     check_segment(&t.segments[0], 9, 0, TT_NEVER, TT_NEVER);
@@ -104,7 +105,7 @@ static void what_is_sent_again_over_another_lane_is_another_segment(void **state
     free(k);
 }
 
-static void an_arrival_before_its_post_by_the_clocks_is_of_that_post_and_what_was_lost_stays_unknown(void **state)
+static void early_arrival_belongs_to_its_post(void **state)
 {
     struct kept *k = kept_create();
     struct tt_timeline t;
@@ -114,7 +115,8 @@ static void an_arrival_before_its_post_by_the_clocks_is_of_that_post_and_what_wa
     keep(k, 0, TT_TRACE_POSTED, 1, 0, 7, 1200);
     keep(k, 0, TT_TRACE_COMPLETED, 1, 0, 7, 1300);
     keep(k, 0, TT_TRACE_COMPLETED, 1, 0, 2, 1000);  /* posted before the ring begins */
-    keep(k, 1, TT_TRACE_ARRIVED, 0, 0, 3, 1000);    /* and this one long before its number comes again */
+    keep(k, 1, TT_TRACE_ARRIVED, 0, 0, 3, 1000);    /* and this one long before its number is
+                                                       reused */
     keep(k, 0, TT_TRACE_POSTED, 1, 0, 3, 1000 + 2 * TT_SECOND);
     assert_int_equal(tt_timeline_init(&t, k->ranks, RANKS), TUTTI_OK);
     assert_int_equal(t.nsegments, 4);
@@ -126,8 +128,8 @@ static void an_arrival_before_its_post_by_the_clocks_is_of_that_post_and_what_wa
     free(k);
 }
 
-/* Whatever is kept, each event is in one segment. */
-static void no_event_is_lost_or_counted_twice(void **state)
+/* Each event belongs to one segment. */
+static void no_event_is_lost_or_duplicated(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 200; seed++) {
@@ -156,7 +158,8 @@ static void no_event_is_lost_or_counted_twice(void **state)
     }
 }
 
-/* What an empty one, and one with everything unknown, is written as has a beginning and an end, and no number of nothing. */
+/* An empty timeline, and one with only unknown values, is written with a beginning and an end, and
+ * without invalid numbers. */
 static void every_timeline_can_be_written(void **state)
 {
     static const uint64_t lost[RANKS] = { 0, 3, 0 };
@@ -183,7 +186,7 @@ static void every_timeline_can_be_written(void **state)
         assert_non_null(strstr(text, "nothing &amp; &lt;all&gt;"));
         assert_non_null(strstr(text, "</svg>"));
         assert_null(strstr(text, "nan"));
-        assert_null(strstr(text, "18446744073"));       /* TT_NEVER, as a number of anything */
+        assert_null(strstr(text, "18446744073"));       /* TT_NEVER, as a number */
         free(text);
         tt_timeline_fini(&t);
         free(k);
@@ -193,10 +196,10 @@ static void every_timeline_can_be_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_segment_has_the_times_of_both_ends_and_lanes_have_rows),
-        cmocka_unit_test(what_is_sent_again_over_another_lane_is_another_segment),
-        cmocka_unit_test(an_arrival_before_its_post_by_the_clocks_is_of_that_post_and_what_was_lost_stays_unknown),
-        cmocka_unit_test(no_event_is_lost_or_counted_twice),
+        cmocka_unit_test(segment_has_times_of_both_ends),
+        cmocka_unit_test(resent_data_is_another_segment),
+        cmocka_unit_test(early_arrival_belongs_to_its_post),
+        cmocka_unit_test(no_event_is_lost_or_duplicated),
         cmocka_unit_test(every_timeline_can_be_written),
     };
 

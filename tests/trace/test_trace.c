@@ -1,4 +1,4 @@
-/* The ring of events: what it keeps, and that events of many threads stay whole. */
+/* The ring of events: its contents, and the consistency of events of many threads. */
 #include "support/unit.h"
 
 #include <pthread.h>
@@ -8,9 +8,9 @@
 #include "trace/trace.h"
 
 #define THREADS 4u
-#define EVENTS 20000u       /* of a thread */
+#define EVENTS 20000u       /* per thread */
 
-/* An event of which each part tells of the others. */
+/* An event whose fields determine each other. */
 static struct tt_trace_event event_of(uint32_t thread, uint32_t i)
 {
     return (struct tt_trace_event){ .at_ns = i,
@@ -32,7 +32,7 @@ static bool is_whole(const struct tt_trace_event *e)
     return e->peer < THREADS && e->number < EVENTS && memcmp(e, &wanted, sizeof wanted) == 0;
 }
 
-static void the_newest_are_kept_in_order_and_the_others_counted(void **state)
+static void newest_events_are_kept_in_order(void **state)
 {
     struct tt_trace_ring r;
     struct tt_trace_event out[8];
@@ -74,8 +74,8 @@ static void *add_all(void *arg)
     return NULL;
 }
 
-/* A reader looks on while threads add, in a ring so short that they overtake it all the time. */
-static void events_of_many_threads_are_whole_and_each_threads_in_order(void **state)
+/* A reader runs while threads add, in a ring so short that they overtake it constantly. */
+static void threads_keep_whole_ordered_events(void **state)
 {
     struct tt_trace_ring r;
     struct tt_trace_event out[64];
@@ -107,7 +107,7 @@ static void events_of_many_threads_are_whole_and_each_threads_in_order(void **st
     tt_trace_ring_fini(&r);
 }
 
-static void a_process_keeps_events_with_their_times_while_somebody_wants_them(void **state)
+static void events_are_recorded_on_demand(void **state)
 {
     struct tt_trace_event out[16];
     uint64_t lost, before_ns;
@@ -134,9 +134,9 @@ static void a_process_keeps_events_with_their_times_while_somebody_wants_them(vo
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_newest_are_kept_in_order_and_the_others_counted),
-        cmocka_unit_test(events_of_many_threads_are_whole_and_each_threads_in_order),
-        cmocka_unit_test(a_process_keeps_events_with_their_times_while_somebody_wants_them),
+        cmocka_unit_test(newest_events_are_kept_in_order),
+        cmocka_unit_test(threads_keep_whole_ordered_events),
+        cmocka_unit_test(events_are_recorded_on_demand),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* The choice: the same for all that belongs to a class, whoever asks, in whatever order; always something that can run; and bounded. */
+/* The selection: equal for all calls of a class, on all ranks, in any order; always executable; and
+ * bounded. */
 #include <string.h>
 
 #include "algo/algos.h"
@@ -10,7 +11,7 @@ static const enum tt_coll_kind kinds[] = { TT_ALLREDUCE, TT_REDUCE,  TT_REDUCE_S
                                            TT_BROADCAST, TT_GATHER, TT_SCATTER,        TT_ALLTOALL };
 #define NKINDS (sizeof kinds / sizeof *kinds)
 
-/* About those of a host of today. */
+/* Approximate values of a current host. */
 static void make_conf(struct tt_tune_conf *conf, const struct tt_layout *layout, bool shm, uint32_t cores)
 {
     const struct tt_des_way near = { .send_ns = 200, .receive_ns = 40, .send_byte_ns = 0.05, .mapped = true }, far = {
@@ -37,7 +38,7 @@ static bool same(const struct tt_tune_choice *a, const struct tt_tune_choice *b)
            a->segments.streams == b->segments.streams && a->segments.depth == b->segments.depth && a->by == b->by;
 }
 
-static void a_class_holds_what_is_not_longer_than_it_and_little_shorter(void **state)
+static void class_holds_slightly_shorter_calls(void **state)
 {
     static const uint32_t elems[] = { 1, 2, 4, 8 };
 
@@ -51,7 +52,8 @@ static void a_class_holds_what_is_not_longer_than_it_and_little_shorter(void **s
             assert_true(tt_tune_class(top, elems[e]) == top);
             assert_true(tt_tune_class(whole + elems[e], elems[e]) >= top);
         }
-    for (int shift = 6; shift < 40; shift++)      /* limits of messages are powers of two: no class has some on either side */
+    for (int shift = 6; shift < 40; shift++)      /* limits of messages are powers of two: no
+                                                     class contains both sides of one */
         assert_true(tt_tune_class(1ull << shift, 4) == 1ull << shift);
     assert_true(tt_tune_class(0, 4) == 0);
 }
@@ -67,8 +69,9 @@ static void random_call(struct tt_prng *p, struct tt_coll *c, const struct tt_la
     c->root = (uint32_t)tt_prng_below(p, layout->nranks);
 }
 
-/* Each rank asks for the same calls in an order of its own, out of a memory that is too small for all, some of them in place. */
-static void ranks_choose_alike_whatever_they_asked_for_before(void **state)
+/* Each rank selects for the same calls in a different order, with a cache that is too small for
+ * all, some of them in place. */
+static void ranks_agree_after_any_calls(void **state)
 {
     enum { CALLS = 300 };
     static struct tt_tune_memory memory[2];
@@ -114,7 +117,7 @@ static void check_can_run(const struct tt_tune_conf *conf, const struct tt_coll 
     assert_true(s->depth >= 1 && s->depth <= TT_EXEC_DEPTH_MAX && !(s->depth & (s->depth - 1)));
 }
 
-static void what_is_chosen_can_run_the_call(void **state)
+static void selection_supports_the_call(void **state)
 {
     static struct tt_tune_memory memory;
     struct tt_tune_choice choice;
@@ -165,7 +168,7 @@ static void a_forced_algorithm_is_taken(void **state)
     }
 }
 
-static void closed_forms_choose_where_nothing_is_simulated(void **state)
+static void closed_forms_apply_without_simulation(void **state)
 {
     static struct tt_tune_report report;
     struct tt_tune_choice choice;
@@ -192,8 +195,9 @@ static void closed_forms_choose_where_nothing_is_simulated(void **state)
     }
 }
 
-/* Before a call no more is simulated than is allowed, however large it is; what a report tells of is what was chosen without one. */
-static void what_is_simulated_before_a_call_is_bounded(void **state)
+/* Simulation before a call is bounded, for any size; a report shows the selection that is made
+ * without it. */
+static void simulation_before_a_call_is_bounded(void **state)
 {
     static struct tt_tune_report report;
     struct tt_tune_choice choice, again;
@@ -222,9 +226,10 @@ static void what_is_simulated_before_a_call_is_bounded(void **state)
     }
 }
 
-/* Where each rank has a core there is time for all candidates that may win, also where ranks are many: what is soon simulated is not kept out by what takes
- * long, and the fastest of those that were simulated to their end is chosen. */
-static void no_candidate_is_left_out_for_want_of_time(void **state)
+/* If each rank has a core there is time for all promising candidates, also with many ranks: fast
+ * simulations are not excluded by slow ones, and the fastest of the completed candidates is
+ * selected. */
+static void no_candidate_lacks_time(void **state)
 {
     static struct tt_tune_report report;
     static const struct tt_topo_link links[TT_DISTANCES] = { [TT_NEAR_RACK] = { 4000, 12.5e9, 1 } };
@@ -265,9 +270,10 @@ static void no_candidate_is_left_out_for_want_of_time(void **state)
     assert_in_range(ran, 1, UINT32_MAX);
 }
 
-/* What the closed forms cannot know: with a core for each rank a tree is the shortest way to tell all a short message; where eight ranks share
- * two cores, each hop costs a wake, and the root had better tell all of them itself. */
-static void ranks_that_outnumber_cores_change_the_choice(void **state)
+/* Effects beyond the closed forms: with a core per rank a tree is the fastest for a short message;
+ * with eight ranks on two cores, each hop costs a wake-up, and it is faster if the root sends to
+ * all. */
+static void oversubscription_changes_the_selection(void **state)
 {
     static struct tt_tune_report report;
     struct tt_layout layout;
@@ -287,8 +293,8 @@ static void ranks_that_outnumber_cores_change_the_choice(void **state)
     assert_string_not_equal(roomy.algo->name, "broadcast_flat");
 }
 
-/* Two ranks, each alone on a host of four rails, or of one at the end of a long way: all lanes are taken where they carry more, and it says what fewer
- * would take. */
+/* Two ranks, each alone on a host with four rails, or with one and a long link: all lanes are used
+ * if they are faster, and the predicted time of fewer is reported. */
 static void lanes_are_chosen_with_the_algorithm(void **state)
 {
     static const struct tt_topo_link links[TT_DISTANCES] = {
@@ -334,8 +340,9 @@ static void lanes_are_chosen_with_the_algorithm(void **state)
     }
 }
 
-/* Links inside a host that a description tells: where sockets share a slow one, what crosses it least is chosen, and it says what bounds it. */
-static void links_inside_hosts_count_where_they_are_told(void **state)
+/* Links inside a host from a description: if sockets share a slow one, the algorithm with the least
+ * traffic on it is selected, and the limit is reported. */
+static void given_host_links_count(void **state)
 {
     struct tt_topo_link links[TT_DISTANCES] = { [TT_NEAR_HOST] = { .latency_ns = 1000, .bytes_per_s = 1e8 } };
     static struct tt_tune_report report;
@@ -358,14 +365,17 @@ static void links_inside_hosts_count_where_they_are_told(void **state)
     assert_true(chosen->prediction.time_ns > 1.5 * flat_ns);
     assert_int_equal(chosen->prediction.bound, TT_BOUND_LINK);
     assert_int_equal(chosen->prediction.link, TT_NEAR_HOST);
-    for (uint32_t i = 0; i < report.ncandidates; i++)       /* each rank sends all others its block itself: that crosses four times as often */
+    for (uint32_t i = 0; i < report.ncandidates; i++)       /* each rank sends its block to all
+                                                               others: this crosses four times as
+                                                               often */
         if (strcmp(report.candidate[i].algo->name, "allgather_direct") == 0)
             assert_true(report.candidate[i].prediction.time_ns > 2 * chosen->prediction.time_ns);
 }
 
-/* Very long broadcasts whose messages are fetched whole are slow where fetching is; then those that go in parts, which are not fetched,
- * are chosen, also where what is simulated is shorter than the call. With a core for each rank nothing is fetched. */
-static void single_copies_count_where_ranks_outnumber_cores(void **state)
+/* Very long broadcasts with completely fetched messages are slow if fetching is; then algorithms
+ * with segments, which are not fetched, are selected, also if the simulated call is shorter. With a
+ * core per rank nothing is fetched. */
+static void single_copies_count_when_oversubscribed(void **state)
 {
     struct tt_layout layout;
     struct tt_tune_conf conf;
@@ -391,7 +401,8 @@ static void single_copies_count_where_ranks_outnumber_cores(void **state)
     }
 }
 
-/* What is predicted with single copies that cost `byte_ns` a byte; 0: the engine tries none. */
+/* Returns the prediction with single copies that cost `byte_ns` per byte; 0: the engine does not
+ * try them. */
 static struct tt_prediction predicted(const struct tt_tune_conf *base, const struct tt_coll *c,
                                       const struct tt_algo *algo, double byte_ns)
 {
@@ -407,8 +418,9 @@ static struct tt_prediction predicted(const struct tt_tune_conf *base, const str
     return p;
 }
 
-/* The engine keeps the faster way, so fetching never makes a call slower, makes some faster, and nothing else changes. */
-static void with_a_core_for_each_rank_the_faster_of_slots_and_single_copies_counts(void **state)
+/* The engine keeps the faster method, so fetching never makes a call slower, makes some faster, and
+ * changes nothing else. */
+static void faster_of_slots_and_copies_counts(void **state)
 {
     struct tt_layout layout;
     struct tt_tune_conf conf;
@@ -441,8 +453,9 @@ static void with_a_core_for_each_rank_the_faster_of_slots_and_single_copies_coun
     assert_true(faster > sums + 5 && sums > 5 && slower > 5);
 }
 
-/* What is simulated is shorter, and so are its segments: as many take as long as those of the call would, in proportion. */
-static void very_long_messages_are_cut_into_as_many_segments_when_they_are_simulated(void **state)
+/* Simulated calls are shorter, and so are their segments: the number of segments, and their
+ * relative times, are those of the call. */
+static void simulated_long_messages_keep_segment_counts(void **state)
 {
     const struct tt_coll mid = { .kind = TT_ALLREDUCE, .nranks = 2, .elem_bytes = 4, .bytes = 4 << 20 };
     const struct tt_coll longest = { .kind = TT_ALLREDUCE, .nranks = 2, .elem_bytes = 4, .bytes = 128 << 20 };
@@ -466,8 +479,9 @@ static void very_long_messages_are_cut_into_as_many_segments_when_they_are_simul
     assert_true(of_mid.candidate[0].prediction.time_ns == of_longest.candidate[0].prediction.time_ns);
 }
 
-/* Cores are all that seems to bound the call, and one long segment is less work for them; but links may be slower than is known. */
-static void between_hosts_a_put_stays_cut_in_two(void **state)
+/* Cores seem to limit the call, and one long segment costs less; but links may be slower than is
+ * known. */
+static void inter_host_puts_stay_split(void **state)
 {
     struct tt_layout layout;
     struct tt_tune_conf conf;
@@ -491,20 +505,20 @@ static void between_hosts_a_put_stays_cut_in_two(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_class_holds_what_is_not_longer_than_it_and_little_shorter),
-        cmocka_unit_test(ranks_choose_alike_whatever_they_asked_for_before),
-        cmocka_unit_test(what_is_chosen_can_run_the_call),
+        cmocka_unit_test(class_holds_slightly_shorter_calls),
+        cmocka_unit_test(ranks_agree_after_any_calls),
+        cmocka_unit_test(selection_supports_the_call),
         cmocka_unit_test(a_forced_algorithm_is_taken),
-        cmocka_unit_test(closed_forms_choose_where_nothing_is_simulated),
-        cmocka_unit_test(no_candidate_is_left_out_for_want_of_time),
-        cmocka_unit_test(what_is_simulated_before_a_call_is_bounded),
-        cmocka_unit_test(ranks_that_outnumber_cores_change_the_choice),
+        cmocka_unit_test(closed_forms_apply_without_simulation),
+        cmocka_unit_test(no_candidate_lacks_time),
+        cmocka_unit_test(simulation_before_a_call_is_bounded),
+        cmocka_unit_test(oversubscription_changes_the_selection),
         cmocka_unit_test(lanes_are_chosen_with_the_algorithm),
-        cmocka_unit_test(links_inside_hosts_count_where_they_are_told),
-        cmocka_unit_test(single_copies_count_where_ranks_outnumber_cores),
-        cmocka_unit_test(with_a_core_for_each_rank_the_faster_of_slots_and_single_copies_counts),
-        cmocka_unit_test(very_long_messages_are_cut_into_as_many_segments_when_they_are_simulated),
-        cmocka_unit_test(between_hosts_a_put_stays_cut_in_two),
+        cmocka_unit_test(given_host_links_count),
+        cmocka_unit_test(single_copies_count_when_oversubscribed),
+        cmocka_unit_test(faster_of_slots_and_copies_counts),
+        cmocka_unit_test(simulated_long_messages_keep_segment_counts),
+        cmocka_unit_test(inter_host_puts_stay_split),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* The walk: it orders candidates as the simulator does where closed forms cannot, it is bounded, and the same whoever walks. */
+/* The walk: it orders candidates like the simulator where closed forms cannot, it is bounded, and
+ * equal on all ranks. */
 #include <math.h>
 #include <string.h>
 
@@ -20,8 +21,8 @@ static const struct tt_topo_link links[TT_DISTANCES] = {
     [TT_NEAR_FABRIC] = { 30000, 0, 2.8 },
 };
 
-/* Four buildings of so many ranks together, as the built-in description has them but for its numbers of racks and zones: hosts of 8 ranks and 8
- * rails, two to a rack. */
+/* Four buildings with this total of ranks, as in the built-in description except for its numbers of
+ * racks and zones: hosts of 8 ranks and 8 rails, two per rack. */
 static void make_layout(struct tt_layout *l, uint32_t nranks)
 {
     tt_layout_regular(l, nranks, 8, 1, 8, TT_NODE_MESH);
@@ -31,7 +32,7 @@ static void make_layout(struct tt_layout *l, uint32_t nranks)
     l->group_ranks[TT_NEAR_FABRIC] = nranks;
 }
 
-/* A NIC that is driven from user space; bytes are copied and added at `gbs` gigabytes a second. */
+/* A NIC driven from user space; bytes are copied and summed at `gbs` GB/s. */
 static void make_conf(struct tt_tune_conf *conf, const struct tt_layout *layout, double gbs)
 {
     const struct tt_des_way near = { .send_ns = 470, .receive_ns = 42, .send_byte_ns = 1 / gbs, .mapped = true };
@@ -75,9 +76,10 @@ static double simulated(const struct tt_tune_conf *conf, const struct tt_coll *c
     return p.time_ns;
 }
 
-/* All orders of doubling send as many messages and bytes, so their closed forms differ by what is copied at most. Where copies cost next to nothing
- * farthest-first is fastest, as little of it goes between buildings; where they are slow nearest-first is, as nothing of it is copied. */
-static void the_order_of_doubling_that_the_simulator_finds_faster_is_chosen(void **state)
+/* All orders of doubling send the same messages and bytes, so their closed forms differ at most by
+ * copies. If copies cost next to nothing farthest-first is the fastest, because it sends little
+ * between buildings; if they are slow nearest-first is, because it needs no copies. */
+static void walk_selects_the_simulated_best_order(void **state)
 {
     static const char *const orders[] = { "doubling", "far", "hybrid" };
     struct tt_layout layout;
@@ -110,8 +112,8 @@ static void the_order_of_doubling_that_the_simulator_finds_faster_is_chosen(void
     }
 }
 
-/* Each round of doubling goes another way: what a round that is left out takes is not what the others take. */
-static void programs_of_few_rounds_are_walked_whole(void **state)
+/* Each round of doubling uses other links: omitted rounds differ from the others. */
+static void short_programs_are_walked_completely(void **state)
 {
     static const char *const orders[] = { "doubling", "far", "hybrid" };
     struct tt_layout layout;
@@ -131,7 +133,7 @@ static void programs_of_few_rounds_are_walked_whole(void **state)
     }
 }
 
-/* What is chosen for many ranks, against the fastest candidate as simulated. */
+/* Compares the selections for many ranks with the fastest simulated candidate. */
 static void check_choices(const struct tt_layout *layout)
 {
     struct tt_tune_conf conf;
@@ -178,7 +180,7 @@ static void check_choices(const struct tt_layout *layout)
     assert_true(sum <= sum_model);
 }
 
-static void what_is_chosen_is_near_the_best_that_the_simulator_finds(void **state)
+static void selection_is_near_the_simulated_best(void **state)
 {
     struct tt_layout layout;
 
@@ -187,8 +189,8 @@ static void what_is_chosen_is_near_the_best_that_the_simulator_finds(void **stat
     check_choices(&layout);
 }
 
-/* Each has a core of its own. */
-static void what_is_chosen_for_many_ranks_of_one_host_is_near_the_best_too(void **state)
+/* Each has a core. */
+static void single_host_selection_is_near_best(void **state)
 {
     struct tt_layout layout;
 
@@ -197,8 +199,9 @@ static void what_is_chosen_for_many_ranks_of_one_host_is_near_the_best_too(void 
     check_choices(&layout);
 }
 
-/* A double tree over ranks that are not all walked cannot be in step, and long broadcasts go through it all the same. */
-static void what_cannot_be_walked_is_compared_by_closed_forms(void **state)
+/* A double tree over partly walked ranks cannot be in step, and long broadcasts use it
+ * nevertheless. */
+static void unwalkable_programs_use_closed_forms(void **state)
 {
     struct tt_layout layout;
     struct tt_tune_conf conf;
@@ -216,8 +219,9 @@ static void what_cannot_be_walked_is_compared_by_closed_forms(void **state)
     assert_int_equal(report.candidate[report.chosen].state, TT_NOT_WALKED);
 }
 
-/* Where eight ranks share a core few candidates are walked: the ring is, and it is not taken for the parallel rings, which are not. */
-static void what_is_not_walked_for_want_of_steps_is_compared_by_closed_forms(void **state)
+/* With eight ranks per core few candidates are walked: the ring is, and it is not confused with the
+ * parallel rings, which are not. */
+static void skipped_programs_use_closed_forms(void **state)
 {
     struct tt_layout layout;
     struct tt_tune_conf conf;
@@ -237,8 +241,9 @@ static void what_is_not_walked_for_want_of_steps_is_compared_by_closed_forms(voi
             assert_true(report.candidate[i].model_ns >= report.candidate[report.chosen].model_ns);
 }
 
-/* The first call costs a bounded number of steps on any number of ranks, and something is chosen that can run. */
-static void a_walk_is_bounded_however_many_ranks_there_are(void **state)
+/* The first call takes a bounded number of steps for any number of ranks, and selects an executable
+ * algorithm. */
+static void walk_is_bounded_for_any_ranks(void **state)
 {
     static const uint32_t ranks[] = { 128, 1024, 4096, 131072 };
     static struct tt_tune_report report;
@@ -267,7 +272,7 @@ static void a_walk_is_bounded_however_many_ranks_there_are(void **state)
             }
 }
 
-/* Who asks, and whether a call is in place, changes nothing, and neither does what was walked before. */
+/* The calling rank, in-place calls, and earlier walks have no influence. */
 static void ranks_walk_alike(void **state)
 {
     struct tt_layout layout;
@@ -292,13 +297,13 @@ static void ranks_walk_alike(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_order_of_doubling_that_the_simulator_finds_faster_is_chosen),
-        cmocka_unit_test(programs_of_few_rounds_are_walked_whole),
-        cmocka_unit_test(what_is_chosen_is_near_the_best_that_the_simulator_finds),
-        cmocka_unit_test(what_is_chosen_for_many_ranks_of_one_host_is_near_the_best_too),
-        cmocka_unit_test(what_cannot_be_walked_is_compared_by_closed_forms),
-        cmocka_unit_test(what_is_not_walked_for_want_of_steps_is_compared_by_closed_forms),
-        cmocka_unit_test(a_walk_is_bounded_however_many_ranks_there_are),
+        cmocka_unit_test(walk_selects_the_simulated_best_order),
+        cmocka_unit_test(short_programs_are_walked_completely),
+        cmocka_unit_test(selection_is_near_the_simulated_best),
+        cmocka_unit_test(single_host_selection_is_near_best),
+        cmocka_unit_test(unwalkable_programs_use_closed_forms),
+        cmocka_unit_test(skipped_programs_use_closed_forms),
+        cmocka_unit_test(walk_is_bounded_for_any_ranks),
         cmocka_unit_test(ranks_walk_alike),
     };
 

@@ -18,7 +18,8 @@ uint8_t frame_byte(uint64_t stamp, uint32_t at)
     return (uint8_t)((stamp * 0x9e3779b97f4a7c15ull + at * 0xbf58476d1ce4e5b9ull) >> 56);
 }
 
-/* The sum of 16-bit words as the Internet's checksums have it, folded: 0xffff if a checksum in it is right. */
+/* The 16-bit one's complement sum of Internet checksums, folded: 0xffff if a contained checksum is
+ * correct. */
 static uint32_t sum_of(const uint8_t *at, size_t bytes, uint32_t sum)
 {
     for (size_t i = 0; i < bytes; i++)
@@ -117,7 +118,8 @@ void frame_check(const uint8_t *frame, size_t bytes)
         assert_int_equal(sum_of(ip, ip_bytes, 0), 0xffff);
     }
     memcpy(tcp, ip + ip_bytes, rest);
-    check = ~sum_of(tcp, rest, 0) & 0xffff;     /* as a card finishes it: over what is there, pseudo-header's sum and all */
+    check = ~sum_of(tcp, rest, 0) & 0xffff;     /* as completed by a network card: including the
+                                                   sum of the pseudo-header */
     tcp[16] = (uint8_t)(check >> 8);
     tcp[17] = (uint8_t)check;
     assert_int_equal(sum_of(tcp, rest, pseudo_sum(ip, is_six, rest)), 0xffff);

@@ -1,8 +1,9 @@
-/* Carries what hosts send to each other, as a matrix of delays, rates and losses says: the hosts are network namespaces, each with one TUN
- * device, and this one process is at the other end of all of them. tests/support/wan.py starts it; docs/wan-testbed.md tells of it.
+/* Forwards packets between hosts with the delays, rates and losses of a matrix: the hosts are
+ * network namespaces with one TUN device each, and this process is at the other end of all of them.
+ * It is started by tests/support/wan.py; see docs/wan-testbed.md.
  *
- * It ends when its standard input closes, and so with whoever started it, however that ended. On standard input it takes commands,
- * one a line, and answers each with one line on standard output. */
+ * It ends when its standard input is closed, and so with its parent, however that ended. Standard
+ * input has commands, one per line; each gets a reply of one line on standard output. */
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -27,21 +28,24 @@
 
 #define DEVICE "wan0"
 #define TUN "/dev/net/tun"
-#define BATCH 32                        /* packets read from one device before what is due is looked at again */
-#define ROOM_BYTES (256ull << 20)       /* under way at once, of all pairs together */
+#define BATCH \
+    32                            /* packets read from one device before due packets are
+                                           handled */
+#define ROOM_BYTES (256ull << 20)       /* in flight, over all pairs */
 #define TIMER_SLACK_NS 1000
 #define COMMAND_BYTES 256
-#define COMMANDS_FROM UINT32_MAX        /* standard input, where others are hosts */
+#define COMMANDS_FROM UINT32_MAX        /* standard input; other values are hosts */
 
 struct relay {
     struct wan_matrix matrix;
     struct wan_net *net;
     int device[WAN_HOSTS_MAX];
     int epoll;
-    uint64_t carried;                   /* packets that were written to a device */
-    uint64_t refused;                   /* that a device did not take: it is not up */
-    uint64_t late_ns, late_max_ns;      /* by how much packets were written after they were due: in all, and the most */
-    char command[COMMAND_BYTES];        /* the line as far as it has come */
+    uint64_t carried;                   /* packets written to a device */
+    uint64_t refused;                   /* packets not accepted by a device that is down */
+    uint64_t late_ns, late_max_ns;      /* delay of packets after their due time: total and
+                                           maximum */
+    char command[COMMAND_BYTES];        /* the line so far */
     size_t command_bytes;
 };
 
@@ -49,7 +53,7 @@ static uint8_t frame[WAN_FRAME_BYTES_MAX];
 
 /* ---- devices ---- */
 
-/* A TUN device in the network namespace that this process is in. */
+/* Opens a TUN device in the current network namespace. */
 static tutti_status open_device(int *out, const char *host, bool cuts)
 {
     struct ifreq ask = { .ifr_flags = (short)(IFF_TUN | IFF_NO_PI | IFF_VNET_HDR) };
@@ -90,7 +94,7 @@ static tutti_status watch(struct relay *r, int fd, uint32_t who)
     return epoll_ctl(r->epoll, EPOLL_CTL_ADD, fd, &want) ? tt_fail_errno(errno, "watch a descriptor") : TUTTI_OK;
 }
 
-/* A device in each host's network namespace; then this process is back where it was. */
+/* Opens a device in each host's network namespace; then returns to the original one. */
 static tutti_status open_devices(struct relay *r, char *const *networks, bool cuts)
 {
     static const char home[] = "/proc/self/ns/net";
@@ -138,7 +142,7 @@ static void obey(struct relay *r, const char *line)
     fflush(stdout);
 }
 
-/* What standard input has; *ended when it has no more. A line that is too long is an error. */
+/* Processes standard input; *ended is set at its end. A line that is too long is an error. */
 static tutti_status take_commands(struct relay *r, bool *ended)
 {
     const size_t room = sizeof r->command - 1 - r->command_bytes;
@@ -191,7 +195,7 @@ static void write_packets(struct relay *r)
     }
 }
 
-/* Until standard input ends. */
+/* Runs until standard input ends. */
 static tutti_status carry(struct relay *r)
 {
     struct epoll_event ready[16];
@@ -285,8 +289,8 @@ static tutti_status relay_run(struct relay *r, const struct options *o)
     return st;
 }
 
-/* Hosts that compute must not delay packets of others: the net goes before them. Where that is not permitted, it is what it is, and the
- * counters tell how late packets were. */
+/* Raises the priority: computing hosts must not delay packets of others. Without permission it has
+ * no effect, and the counters show the delays. */
 static void be_prompt(void)
 {
     const struct sched_param first = { .sched_priority = sched_get_priority_min(SCHED_RR) };

@@ -1,4 +1,4 @@
-/* Matrices of WAN testbeds, as files tell them. */
+/* Matrices of WAN testbeds, as in files. */
 #include <math.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static void read_matrix(const char *text)
     assert_int_equal(wan_matrix_parse(&m, text, strlen(text), "m.json"), TUTTI_OK);
 }
 
-static void one_number_is_for_all_pairs_and_rows_are_from_host_to_host(void **state)
+static void one_number_or_rows_per_host(void **state)
 {
     (void)state;
     read_matrix("{" TWO ", \"delay_ms\": 12.3, \"loss\": [[null, 0.5], [0.25, \"\"]], \"rate_mbit\": [[0, 8], [null, 0]], \"queue_ms\": 100}");
@@ -29,11 +29,11 @@ static void one_number_is_for_all_pairs_and_rows_are_from_host_to_host(void **st
     assert_int_equal(m.pair[0][1].line.queue_bytes, 100000);
 }
 
-static void queues_are_as_long_as_is_said(void **state)
+static void queues_have_their_given_length(void **state)
 {
     (void)state;
     read_matrix("{" TWO ", \"delay_ms\": [[0, 30], [50, 0]], \"rate_mbit\": 80}");
-    assert_int_equal(m.pair[0][1].line.queue_bytes, 800000);      /* 80 ms there and back, once */
+    assert_int_equal(m.pair[0][1].line.queue_bytes, 800000);      /* 80 ms round trip, once */
     assert_int_equal(m.pair[1][0].line.queue_bytes, 800000);
     read_matrix("{" TWO ", \"delay_ms\": [[0, 30], [50, 0]], \"rate_mbit\": 80, \"queue_bdp\": 0.5}");
     assert_int_equal(m.pair[0][1].line.queue_bytes, 400000);
@@ -44,12 +44,12 @@ static void queues_are_as_long_as_is_said(void **state)
     read_matrix(
         "{\"hosts\": [{\"name\": \"a\", \"up_mbit\": 8}, {\"name\": \"b\", \"down_mbit\": 16}, {\"name\": \"c\"}], "
         "\"delay_ms\": [[0, 10, 20], [10, 0, 5], [80, 5, 0]]}");
-    assert_int_equal(m.host[0].up.queue_bytes, 100000);           /* its longest way there and back has 100 ms */
+    assert_int_equal(m.host[0].up.queue_bytes, 100000);           /* its longest round trip is 100 ms */
     assert_int_equal(m.host[0].down.bit_s, 0);
     assert_int_equal(m.host[1].down.queue_bytes, 40000);
 }
 
-static void what_is_written_says_all_that_was_read(void **state)
+static void written_matrix_reads_the_same(void **state)
 {
     char text[4096];
     FILE *f = fmemopen(text, sizeof text, "w");
@@ -114,7 +114,7 @@ static const struct {
                                                 "deeper than the format allows" },
 };
 
-static void each_mistake_is_told_with_its_place(void **state)
+static void errors_name_their_place(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
@@ -133,7 +133,7 @@ static void each_mistake_is_told_with_its_place(void **state)
     }
 }
 
-static void values_of_a_pair_can_be_changed_within_their_bounds(void **state)
+static void pair_values_change_within_bounds(void **state)
 {
     (void)state;
     tt_log_set(TT_LOG_NONE);
@@ -155,11 +155,11 @@ static void values_of_a_pair_can_be_changed_within_their_bounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_number_is_for_all_pairs_and_rows_are_from_host_to_host),
-        cmocka_unit_test(queues_are_as_long_as_is_said),
-        cmocka_unit_test(what_is_written_says_all_that_was_read),
-        cmocka_unit_test(each_mistake_is_told_with_its_place),
-        cmocka_unit_test(values_of_a_pair_can_be_changed_within_their_bounds),
+        cmocka_unit_test(one_number_or_rows_per_host),
+        cmocka_unit_test(queues_have_their_given_length),
+        cmocka_unit_test(written_matrix_reads_the_same),
+        cmocka_unit_test(errors_name_their_place),
+        cmocka_unit_test(pair_values_change_within_bounds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* The WAN as a pure machine: what is sent, in virtual time, and what arrives. */
+/* The WAN as a pure state machine: sent and received packets, in virtual time. */
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 
 static uint8_t frame[WAN_FRAME_BYTES_MAX];
 
-/* NHOSTS hosts with nothing between them yet. */
+/* NHOSTS hosts without limits. */
 static struct wan_matrix plain(void)
 {
     struct wan_matrix m = { .nhosts = NHOSTS, .seed = 1 };
@@ -37,7 +37,7 @@ static void send_plain(struct wan_net *net, uint64_t now_ns, uint32_t from, uint
     wan_net_send(net, now_ns, from, frame, frame_make(frame, false, from, to, payload, 0, now_ns));
 }
 
-/* The next arrival, at its very time and not a nanosecond earlier. */
+/* Returns the next arrival, at exactly its time. */
 static struct wan_arrival next(struct wan_net *net)
 {
     const uint64_t due_ns = wan_net_due(net);
@@ -76,7 +76,7 @@ static void delays_are_exact_in_each_direction(void **state)
     wan_net_destroy(net);
 }
 
-static void a_line_sends_at_its_rate_and_its_queue_drops_the_rest(void **state)
+static void line_keeps_rate_and_drops(void **state)
 {
     struct wan_matrix m = plain();
     const uint64_t packet_ns = 1000 * 8 * 1000;         /* 1000 bytes at 1 Mbit/s */
@@ -98,7 +98,7 @@ static void a_line_sends_at_its_rate_and_its_queue_drops_the_rest(void **state)
     wan_net_destroy(net);
 }
 
-static void a_long_packet_loses_the_segments_that_do_not_fit(void **state)
+static void long_packet_loses_overflowing_segments(void **state)
 {
     struct wan_matrix m = plain();
     struct wan_arrival a;
@@ -118,8 +118,9 @@ static void a_long_packet_loses_the_segments_that_do_not_fit(void **state)
     wan_net_destroy(net);
 }
 
-/* Two senders share a receiver's line down; what comes later than it can take waits, and is dropped where it does not fit. */
-static void what_a_host_receives_is_no_more_than_its_line_down_carries(void **state)
+/* Two senders share a receiver's down line; packets beyond its rate wait, and are dropped if they
+ * do not fit. */
+static void down_line_limits_received_data(void **state)
 {
     struct wan_matrix m = plain();
     uint64_t dropped, arrived = 0, last_ns = 0;
@@ -130,7 +131,7 @@ static void what_a_host_receives_is_no_more_than_its_line_down_carries(void **st
     m.pair[0][2].delay_ns = 30 * TT_MS;
     m.pair[1][2].delay_ns = 10 * TT_MS;
     net = net_of(&m);
-    for (uint64_t t = 0; t < 100; t++) {        /* 1 MB/s each, 1 MB/s is what goes in */
+    for (uint64_t t = 0; t < 100; t++) {        /* 1 MB/s each, and 1 MB/s can pass */
         send_plain(net, t * TT_MS, 0, 2, 960);
         send_plain(net, t * TT_MS, 1, 2, 960);
     }
@@ -144,13 +145,13 @@ static void what_a_host_receives_is_no_more_than_its_line_down_carries(void **st
     }
     dropped = wan_net_count(net, 0, 2)->dropped_down + wan_net_count(net, 1, 2)->dropped_down;
     assert_int_equal(arrived + dropped, 200);
-    /* For 80 ms both arrive. In the first it has 2 packets, in each later one more, until there are 30: from then on one goes and one is
-     * dropped in each of the other 51. */
+    /* For 80 ms both arrive. In the first ms there are 2 packets, in each later one one more, until
+     * there are 30: from then on one is sent and one is dropped in each of the other 51. */
     assert_int_equal(dropped, 51);
     wan_net_destroy(net);
 }
 
-static void losses_are_those_of_the_seed(void **state)
+static void losses_follow_the_seed(void **state)
 {
     enum { N = 20000 };
     static bool arrived[3][N];
@@ -169,7 +170,7 @@ static void losses_are_those_of_the_seed(void **state)
             struct wan_arrival a;
 
             send_plain(net, i, 0, 1, 100);
-            send_plain(net, i, 1, 0, 100);      /* another pair, which changes nothing */
+            send_plain(net, i, 1, 0, 100);      /* another pair, without effect */
             while (wan_net_take(net, i, &a))
                 arrived[run][i] |= a.to == 1;
         }
@@ -183,7 +184,7 @@ static void losses_are_those_of_the_seed(void **state)
     assert_memory_not_equal(arrived[0], arrived[2], sizeof arrived[0]);
 }
 
-/* Marks the segments of 100 bytes that came through, of packets sent with so many segments each. */
+/* Marks the received segments of 100 bytes, of packets with this number of segments each. */
 static void mark_arrived(bool *arrived, uint32_t segments, uint32_t each)
 {
     struct wan_matrix m = plain();
@@ -209,7 +210,7 @@ static void mark_arrived(bool *arrived, uint32_t segments, uint32_t each)
     wan_net_destroy(net);
 }
 
-static void long_packets_lose_the_same_segments_as_short_ones(void **state)
+static void losses_are_independent_of_packet_length(void **state)
 {
     enum { N = 600 };
     bool one_by_one[N] = { 0 }, together[N] = { 0 };
@@ -220,7 +221,7 @@ static void long_packets_lose_the_same_segments_as_short_ones(void **state)
     assert_memory_equal(one_by_one, together, sizeof together);
 }
 
-static void nothing_overtakes_when_a_delay_becomes_shorter(void **state)
+static void shorter_delay_causes_no_overtaking(void **state)
 {
     struct wan_matrix m = plain();
     struct wan_net *net;
@@ -239,7 +240,7 @@ static void nothing_overtakes_when_a_delay_becomes_shorter(void **state)
     wan_net_destroy(net);
 }
 
-static void a_way_can_be_cut_and_joined_again(void **state)
+static void path_can_be_cut_and_restored(void **state)
 {
     const struct wan_matrix m = plain();
     struct wan_net *net = net_of(&m);
@@ -257,7 +258,7 @@ static void a_way_can_be_cut_and_joined_again(void **state)
     wan_net_destroy(net);
 }
 
-static void no_more_is_under_way_than_there_is_room_for(void **state)
+static void data_in_flight_is_bounded(void **state)
 {
     struct wan_matrix m = plain();
     const size_t bytes = WAN_VNET_BYTES + FRAME_HEADER_4 + 1000;
@@ -280,7 +281,7 @@ static void no_more_is_under_way_than_there_is_room_for(void **state)
 
 #define PACKETS 400
 
-/* Of one run: what was sent from host to host, in order, and how much of it was seen again. */
+/* Of one run: the packets sent from host to host, in order, and how many of them have arrived. */
 struct traffic {
     uint64_t seed;
     uint64_t stamps[NHOSTS][NHOSTS][PACKETS];
@@ -305,7 +306,8 @@ static struct wan_matrix drawn_matrix(struct tt_prng *p)
     return m;
 }
 
-/* An arrival has whole, unchanged segments of a packet that was sent after those that arrived before from there. */
+/* An arrival has complete, unchanged segments of a packet sent after the earlier arrivals from
+ * there. */
 static void check_arrival(struct traffic *t, const struct wan_matrix *m, const struct wan_arrival *a)
 {
     uint32_t *at = &t->at[a->from][a->to];
@@ -377,7 +379,7 @@ static void run_traffic(uint64_t seed)
     wan_net_destroy(net);
 }
 
-static void any_traffic_arrives_in_order_and_unchanged_or_is_counted(void **state)
+static void traffic_arrives_ordered_or_is_counted(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++)
@@ -389,15 +391,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(delays_are_exact_in_each_direction),
-        cmocka_unit_test(a_line_sends_at_its_rate_and_its_queue_drops_the_rest),
-        cmocka_unit_test(a_long_packet_loses_the_segments_that_do_not_fit),
-        cmocka_unit_test(what_a_host_receives_is_no_more_than_its_line_down_carries),
-        cmocka_unit_test(losses_are_those_of_the_seed),
-        cmocka_unit_test(long_packets_lose_the_same_segments_as_short_ones),
-        cmocka_unit_test(nothing_overtakes_when_a_delay_becomes_shorter),
-        cmocka_unit_test(a_way_can_be_cut_and_joined_again),
-        cmocka_unit_test(no_more_is_under_way_than_there_is_room_for),
-        cmocka_unit_test(any_traffic_arrives_in_order_and_unchanged_or_is_counted),
+        cmocka_unit_test(line_keeps_rate_and_drops),
+        cmocka_unit_test(long_packet_loses_overflowing_segments),
+        cmocka_unit_test(down_line_limits_received_data),
+        cmocka_unit_test(losses_follow_the_seed),
+        cmocka_unit_test(losses_are_independent_of_packet_length),
+        cmocka_unit_test(shorter_delay_causes_no_overtaking),
+        cmocka_unit_test(path_can_be_cut_and_restored),
+        cmocka_unit_test(data_in_flight_is_bounded),
+        cmocka_unit_test(traffic_arrives_ordered_or_is_counted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

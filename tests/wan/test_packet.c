@@ -1,4 +1,4 @@
-/* Frames of TUN devices: whom they are for, what is in them, and pieces of long ones. */
+/* Frames of TUN devices: their destinations, their contents, and pieces of long ones. */
 #include <linux/virtio_net.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 static uint8_t frame[WAN_FRAME_BYTES_MAX], piece[WAN_FRAME_BYTES_MAX];
 
-static void a_frame_is_for_the_host_of_its_address(void **state)
+static void address_selects_the_host(void **state)
 {
     struct wan_shape s;
 
@@ -25,7 +25,7 @@ static void a_frame_is_for_the_host_of_its_address(void **state)
         }
 }
 
-static void what_is_no_packet_for_a_host_is_for_none(void **state)
+static void other_packets_have_no_host(void **state)
 {
     struct wan_shape s;
     const size_t bytes = frame_make(frame, false, 0, 1, 100, 0, 1);
@@ -40,7 +40,7 @@ static void what_is_no_packet_for_a_host_is_for_none(void **state)
     assert_false(wan_shape_read(&s, frame, bytes, NHOSTS));
 }
 
-static void a_long_packet_is_as_long_on_a_line_as_its_segments(void **state)
+static void long_packet_counts_as_its_segments(void **state)
 {
     struct wan_shape s;
 
@@ -58,7 +58,7 @@ static void a_long_packet_is_as_long_on_a_line_as_its_segments(void **state)
     }
 }
 
-/* One piece of a frame, against the bytes of the whole. */
+/* Compares one piece of a frame with the bytes of the whole. */
 static void check_piece(const struct wan_shape *s, bool is_six, uint32_t segment, uint32_t first, uint32_t n,
                         uint64_t stamp)
 {
@@ -87,7 +87,7 @@ static void check_piece(const struct wan_shape *s, bool is_six, uint32_t segment
     assert_int_equal(wan_shape_bytes(&read, n), wan_shape_bytes(s, first + n) - wan_shape_bytes(s, first));
 }
 
-static void every_piece_of_a_long_packet_is_a_packet_with_its_bytes(void **state)
+static void pieces_are_packets_with_their_bytes(void **state)
 {
     static const uint32_t payloads[] = { 1001, 2000, 4999, 7000 };
 
@@ -103,7 +103,7 @@ static void every_piece_of_a_long_packet_is_a_packet_with_its_bytes(void **state
         }
 }
 
-static void a_short_packet_is_its_own_only_piece(void **state)
+static void short_packet_is_one_piece(void **state)
 {
     const size_t bytes = frame_make(frame, true, 1, 2, 1200, 1400, 9);
     struct wan_shape s;
@@ -118,11 +118,11 @@ static void a_short_packet_is_its_own_only_piece(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_frame_is_for_the_host_of_its_address),
-        cmocka_unit_test(what_is_no_packet_for_a_host_is_for_none),
-        cmocka_unit_test(a_long_packet_is_as_long_on_a_line_as_its_segments),
-        cmocka_unit_test(every_piece_of_a_long_packet_is_a_packet_with_its_bytes),
-        cmocka_unit_test(a_short_packet_is_its_own_only_piece),
+        cmocka_unit_test(address_selects_the_host),
+        cmocka_unit_test(other_packets_have_no_host),
+        cmocka_unit_test(long_packet_counts_as_its_segments),
+        cmocka_unit_test(pieces_are_packets_with_their_bytes),
+        cmocka_unit_test(short_packet_is_one_piece),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* By which quiet knows what has landed: whatever others put meanwhile, and also where the numbers of marks wrap. */
+/* How quiet detects that data has arrived: with concurrent puts, and with wrapped numbers of
+ * marks. */
 #include <string.h>
 #include "base/prng.h"
 #include "support/unit.h"
@@ -9,7 +10,7 @@
 #define QUIETS 16
 #define STEPS 4000
 
-/* A lane that lands in order what was put: puts, and marks between them. */
+/* A lane that delivers puts in order, with marks between them. */
 struct lane {
     struct tt_marks marks;
     uint64_t tick;
@@ -17,16 +18,16 @@ struct lane {
         bool mark;
         uint32_t number;        /* of a mark */
     } queue[QUEUE];
-    uint32_t head, tail;        /* landed, and put: entries before */
+    uint32_t head, tail;        /* delivered, and posted: entries before */
     struct {
         uint64_t tick;          /* 0: none */
-        uint32_t behind;        /* it waits for the entries before this one, … */
-        uint32_t patience;      /* … and may take so many steps more */
+        uint32_t behind;        /* it waits for the entries before this one, */
+        uint32_t patience;      /* and may take this number of further steps */
     } quiets[QUIETS];
-    uint32_t ended_busy;        /* quiets that ended while something was on its way */
+    uint32_t ended_busy;        /* quiets that ended while data was in flight */
 };
 
-/* Numbers that have gone round almost once, or have not. */
+/* Numbers that have almost wrapped, or have not. */
 static void lane_init(struct lane *l, uint32_t number)
 {
     memset(l, 0, sizeof *l);
@@ -59,7 +60,7 @@ static void begin_quiet(struct lane *l, uint32_t i)
     l->quiets[i].patience = UINT32_MAX;
 }
 
-/* As the calls do it: a look, and a mark if one is needed. */
+/* As in the calls: a check, and a mark if necessary. */
 static void step_quiet(struct lane *l, uint32_t i)
 {
     const uint64_t tick = l->quiets[i].tick;
@@ -67,7 +68,8 @@ static void step_quiet(struct lane *l, uint32_t i)
     if (!tick)
         return;
     if (tt_marks_is_quiet(&l->marks, tick)) {
-        assert_true((int32_t)(l->head - l->quiets[i].behind) >= 0);     /* all that was put before has landed */
+        /* all earlier puts have arrived */
+        assert_true((int32_t)(l->head - l->quiets[i].behind) >= 0);
         l->ended_busy += l->head != l->tail;
         l->quiets[i].tick = 0;
         return;
@@ -79,7 +81,7 @@ static void step_quiet(struct lane *l, uint32_t i)
     tt_marks_posted(&l->marks, l->tick);
 }
 
-/* Somebody puts without end, so that there is always something on its way. */
+/* One rank puts without end, so that data is always in flight. */
 static void every_quiet_ends(struct lane *l)
 {
     bool any = true;
@@ -98,7 +100,7 @@ static void every_quiet_ends(struct lane *l)
     }
 }
 
-static void a_quiet_waits_for_what_was_put_before_and_for_no_more(void **state)
+static void quiet_waits_only_for_earlier_puts(void **state)
 {
     static const uint32_t starts[] = { 0, 7, TT_MARK_MASK - 1, TT_MARK_MASK - 100, TT_MARK_MASK / 2 };
     static struct lane l;
@@ -127,8 +129,8 @@ static void a_quiet_waits_for_what_was_put_before_and_for_no_more(void **state)
     assert_true(ended_busy > 100);
 }
 
-/* More quiets at once than there may be marks: those without one of their own end with the marks of later ones. */
-static void marks_are_bounded_and_every_quiet_ends(void **state)
+/* More concurrent quiets than marks: those without a mark end with the marks of later ones. */
+static void bounded_marks_end_every_quiet(void **state)
 {
     static struct lane l;
     uint32_t marks = 0;
@@ -146,7 +148,7 @@ static void marks_are_bounded_and_every_quiet_ends(void **state)
     every_quiet_ends(&l);
 }
 
-static void numbers_that_are_not_on_their_way_change_nothing(void **state)
+static void unknown_numbers_have_no_effect(void **state)
 {
     struct tt_marks m = { .posted = TT_MARK_MASK, .landed = TT_MARK_MASK }, before;
 
@@ -164,7 +166,8 @@ static void numbers_that_are_not_on_their_way_change_nothing(void **state)
     assert_true(tt_marks_is_quiet(&m, 6) && tt_marks_is_quiet(&m, 7));
 }
 
-/* A put that was queued is given to the wire later than one that was called after it: quiets between the two wait for it. */
+/* A queued put is posted to the transport later than one that was called after it: quiets between
+ * the two wait for it. */
 static void queued_put_counts_from_its_call(void **state)
 {
     struct tt_marks m = { 0 };
@@ -180,9 +183,9 @@ static void queued_put_counts_from_its_call(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_quiet_waits_for_what_was_put_before_and_for_no_more),
-        cmocka_unit_test(marks_are_bounded_and_every_quiet_ends),
-        cmocka_unit_test(numbers_that_are_not_on_their_way_change_nothing),
+        cmocka_unit_test(quiet_waits_only_for_earlier_puts),
+        cmocka_unit_test(bounded_marks_end_every_quiet),
+        cmocka_unit_test(unknown_numbers_have_no_effect),
         cmocka_unit_test(queued_put_counts_from_its_call),
     };
 

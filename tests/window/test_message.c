@@ -1,4 +1,4 @@
-/* What windows say to each other, and what it does to memory. */
+/* Messages between windows, and their effect on memory. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/prng.h"
@@ -26,7 +26,7 @@ static const struct tt_window_message sound[] = {
 
 static uint64_t follow(const struct tt_window_message *m) { return m->verb == TT_WINDOW_GET ? 0 : m->bytes; }
 
-static void a_message_comes_back_as_it_was_written(void **state)
+static void message_is_read_as_written(void **state)
 {
     uint8_t data[WHOLE] = { 0 };
 
@@ -40,7 +40,7 @@ static void a_message_comes_back_as_it_was_written(void **state)
     }
 }
 
-static void a_message_of_another_length_is_refused(void **state)
+static void other_lengths_are_refused(void **state)
 {
     static uint8_t data[WHOLE + 1];
 
@@ -56,7 +56,7 @@ static void a_message_of_another_length_is_refused(void **state)
     }
 }
 
-static void what_no_honest_peer_says_is_refused(void **state)
+static void invalid_messages_are_refused(void **state)
 {
     static const struct tt_window_message wrong[] = {
         { .verb = 0 },
@@ -131,8 +131,8 @@ static uint64_t becomes_of(const struct tt_window_message *m, uint64_t was, uint
     }
 }
 
-/* Against what the operations are, by hand. */
-static void atomics_change_their_word_and_nothing_else(void **state)
+/* Compared with the definition of the operations. */
+static void atomics_change_only_their_word(void **state)
 {
     struct tt_prng prng;
 
@@ -165,7 +165,7 @@ static void atomics_change_their_word_and_nothing_else(void **state)
     }
 }
 
-static void words_are_inside_and_at_multiples_of_their_width(void **state)
+static void words_must_be_inside_and_aligned(void **state)
 {
     uint64_t mem[4] = { 0 };
     uint8_t *bytes = (uint8_t *)mem;
@@ -183,12 +183,12 @@ static void words_are_inside_and_at_multiples_of_their_width(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_message_comes_back_as_it_was_written),
-        cmocka_unit_test(a_message_of_another_length_is_refused),
-        cmocka_unit_test(what_no_honest_peer_says_is_refused),
+        cmocka_unit_test(message_is_read_as_written),
+        cmocka_unit_test(other_lengths_are_refused),
+        cmocka_unit_test(invalid_messages_are_refused),
         cmocka_unit_test(a_put_lands_inside_or_nowhere),
-        cmocka_unit_test(atomics_change_their_word_and_nothing_else),
-        cmocka_unit_test(words_are_inside_and_at_multiples_of_their_width),
+        cmocka_unit_test(atomics_change_only_their_word),
+        cmocka_unit_test(words_must_be_inside_and_aligned),
     };
 
     if (argc > 1)

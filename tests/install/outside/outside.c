@@ -1,4 +1,4 @@
-/* A program of someone who has only what was installed: a job of one rank. */
+/* A user's program that uses only the installed files: a single-rank job. */
 #include <stdio.h>
 #include <string.h>
 #include <tutti/tutti.h>

@@ -1,10 +1,11 @@
-/* Every atomic, of every type, by all PEs on words of PE 0; and a count that all add to without asking for a result. */
+/* Every atomic, of every type, by all PEs on words of PE 0; and a counter to which all add without
+ * a result. */
 #include "expect.h"
 
 static int me, npes;
 
 /* clang-format off */
-/* Each PE's bit, its ticket, and its turn to swap. */
+/* Each PE's bit, its ticket, and its swap. */
 #define CHECK_STANDARD(NAME, T)                                                                                        \
     static T NAME##_words[6];                                                                                          \
     static void NAME##_check(void)                                                                                     \

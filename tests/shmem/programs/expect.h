@@ -1,4 +1,5 @@
-/* What the programs of this folder check with. They are OpenSHMEM programs like any others: they see shmem.h and nothing of Tutti's. */
+/* Checks for the programs in this directory, which are ordinary OpenSHMEM programs: they include
+ * shmem.h, and no header of Tutti. */
 #ifndef TUTTI_TESTS_SHMEM_EXPECT_H
 #define TUTTI_TESTS_SHMEM_EXPECT_H
 
@@ -6,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Tells what does not hold, and ends all PEs with status 3. */
+/* Prints the failed condition, and ends all PEs with status 3. */
 #define EXPECT(condition)                                                                                              \
     do {                                                                                                               \
         if (!(condition))                                                                                              \

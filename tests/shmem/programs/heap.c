@@ -1,10 +1,11 @@
-/* The heap: alignments up to the size of the heap, of 4 MiB here; what does not fit is NULL, and changes nothing. */
+/* The heap: alignments up to the size of the heap, 4 MiB here; allocations that do not fit return
+ * NULL, without effect. */
 #include <stdint.h>
 #include "expect.h"
 
 #define MIB ((size_t)1 << 20)
 
-/* Memory at a multiple of the alignment, whose last word others can reach. */
+/* Allocates memory with the alignment; others can access its last word. */
 static void check_alignment(size_t alignment)
 {
     const int me = shmem_my_pe(), npes = shmem_n_pes();

@@ -1,17 +1,18 @@
-/* Locks on the heap and in globals; the heap itself; threads that put at once; and direct loads and stores. */
+/* Locks on the heap and in globals; the heap itself; threads that put concurrently; and direct
+ * loads and stores. */
 #include <pthread.h>
 #include <string.h>
 #include "expect.h"
 
 #define ROUNDS 20
 #define NTHREADS 3
-#define THREAD_ROUNDS 6         /* of each of them */
+#define THREAD_ROUNDS 6         /* per thread */
 
 static int me, npes;
 static long locks[2];
 static long count, sums[NTHREADS];
 
-/* What the lock protects is read and written by plain gets and puts. */
+/* The protected data is read and written by plain gets and puts. */
 static void add_locked(long *lock, int rounds)
 {
     for (int i = 0; i < rounds; i++) {
@@ -35,7 +36,7 @@ static void check_lock(long *lock)
     shmem_barrier_all();
 }
 
-/* Who holds a lock may test it, and still hands it to who came meanwhile. */
+/* The owner of a lock may test it, and still passes it to a PE that queued meanwhile. */
 static void check_holder(long *lock)
 {
     uint32_t *link = (uint32_t *)(void *)lock + 1;
@@ -44,7 +45,7 @@ static void check_holder(long *lock)
         shmem_set_lock(lock);
     shmem_barrier_all();
     if (me == 0 && npes > 1) {
-        shmem_uint32_wait_until(link, SHMEM_CMP_GT, 1u << 30);  /* more than that this PE has it */
+        shmem_uint32_wait_until(link, SHMEM_CMP_GT, 1u << 30);  /* another PE has queued */
         EXPECT(shmem_test_lock(lock) != 0);
     }
     if (me != 0)
@@ -103,7 +104,7 @@ static void check_heap(void)
     shmem_free(b);
 }
 
-/* Loads and stores where the heap of the next PE is mapped. */
+/* Loads and stores if the heap of the next PE is mapped. */
 static void check_pointers(void)
 {
     const int next = (me + 1) % npes;
@@ -117,7 +118,7 @@ static void check_pointers(void)
         *there = 77 + me;
     else
         shmem_p(mine, 77L + me, next);
-    shmem_wait_until(mine, SHMEM_CMP_NE, 0L);   /* a store wakes nobody, and is seen all the same */
+    shmem_wait_until(mine, SHMEM_CMP_NE, 0L);   /* a store does not wake it, but is still seen */
     shmem_barrier_all();
     EXPECT(*mine == 77 + (me + npes - 1) % npes);
     shmem_barrier_all();

@@ -1,4 +1,4 @@
-/* Does what its argument says, which is wrong; tests look at what is said then. */
+/* Makes the error named by its argument; tests check the message. */
 #include <string.h>
 #include <unistd.h>
 #include "expect.h"
@@ -53,7 +53,7 @@ static void mistake(const char *what, int me, int npes)
         shmem_signal_wait_until((uint64_t *)(void *)&word, SHMEM_CMP_GE, UINT64_MAX);
     if (!strcmp(what, "late_barrier") && me == 1)
         pause();                    /* until the launcher ends it */
-    if (!strcmp(what, "exit")) {    /* all others wait for what never comes */
+    if (!strcmp(what, "exit")) {    /* all others wait forever */
         if (me == npes - 1)
             shmem_global_exit(0);
         shmem_wait_until(&word, SHMEM_CMP_EQ, 1L);

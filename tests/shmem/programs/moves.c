@@ -1,4 +1,5 @@
-/* Puts and gets of every type, to the heap and to globals; strides; signals; and the order of a fence. */
+/* Puts and gets of every type, to the heap and to globals; strides; signals; and the order of a
+ * fence. */
 #include <string.h>
 #include "expect.h"
 
@@ -8,11 +9,12 @@ static int me, npes, next, before;
 
 /* ---- every type ---- */
 
-/* Element i that PE `pe` sends: different for all, and exact in every type. */
+/* Element i sent by PE `pe`: different for all, and exact in every type. */
 static int value_of(int pe, int i) { return (pe * 11 + i) % 120; }
 
 /* clang-format off */
-/* To the heap or a global of the next PE; each checks what came from the PE before, and reads it back from the next one. */
+/* To the heap or a global of the next PE; each checks the data from the previous PE, and reads its
+ * own back from the next one. */
 #define CHECK_TYPE(NAME, T)                                                                                            \
     static T NAME##_global[N];                                                                                         \
     static void NAME##_rounds(T *there)                                                                                \
@@ -93,7 +95,7 @@ static char sized[2048];
 
 static uint64_t signal_here;
 
-/* Long and short ones, each with its own bytes; the signal is a global, the bytes are on the heap. */
+/* Long and short ones, with different bytes; the signal is a global, the bytes are on the heap. */
 static void check_signals(void)
 {
     static const size_t sizes[] = { 0, 1, 8, 1000, 40000, 300000 };
@@ -124,7 +126,8 @@ static void check_signals(void)
 static int flag_int, done_int;
 static long flag_long;
 
-/* Who sees a flag that was put after a fence, sees what was put before: flags that are signals, and flags that are not. */
+/* If a flag put after a fence is visible, so is the data put before: flags that are signals, and
+ * flags that are not. */
 static void check_order(void)
 {
     long *there = shmem_calloc(WORDS, sizeof *there), *mine = malloc(WORDS * sizeof *mine);

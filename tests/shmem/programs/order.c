@@ -1,5 +1,6 @@
-/* What a fence orders: a get, a get that counts, an element, strided elements and a fetching atomic see what was put to the same PE before
- * the fence; and a signal comes after atomics without a result. */
+/* The order of a fence: a get, a nonblocking get, an element, strided elements and a fetching
+ * atomic see the data put to the same PE before the fence; and a signal arrives after atomics
+ * without a result. */
 #include <string.h>
 #include "expect.h"
 
@@ -38,10 +39,10 @@ static void check_round(uint64_t *there, size_t n, int way, uint64_t salt)
         for (size_t i = 0; i < count; i++)
             EXPECT(back[i] == source[i * stride]);
     }
-    shmem_quiet();              /* the source is used again */
+    shmem_quiet();              /* the source is reused */
 }
 
-/* Of the bits that the PE before has set, all are there when its bell rings. */
+/* All bits set by the previous PE are visible when its signal arrives. */
 static void check_atomics(void)
 {
     for (uint64_t i = 1; i <= 32; i++) {

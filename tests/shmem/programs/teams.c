@@ -19,7 +19,8 @@ static void fill(long *array, size_t n, long first)
         array[i] = first + (long)i;
 }
 
-/* Every collective of a team in which this PE is `mine` of n; PE i of the team sends numbers from 1000 * i on. */
+/* Every collective of a team in which this PE is number `mine` of n; PE i of the team sends numbers
+ * from 1000 * i on. */
 static void check_collectives(shmem_team_t team)
 {
     const int mine = shmem_team_my_pe(team), n = shmem_team_n_pes(team);
@@ -97,7 +98,8 @@ static void check_strided(void)
     barrier();
 }
 
-/* The calls that OpenSHMEM 1.5 defines for SHMEM_TEAM_INVALID and SHMEM_CTX_INVALID do nothing, or return what it says. */
+/* Calls that OpenSHMEM 1.5 defines for SHMEM_TEAM_INVALID and SHMEM_CTX_INVALID have no effect, or
+ * return the defined value. */
 static void check_invalid(void)
 {
     shmem_team_config_t config = { .num_contexts = 7 };
@@ -136,7 +138,7 @@ static void check_2d(void)
     shmem_team_destroy(x);
 }
 
-/* The PEs from the second on, by ones; or all of them. */
+/* The PEs from the second on with stride 1; or all of them. */
 static void check_active_set(int start)
 {
     const int n = npes - start;

@@ -1,4 +1,4 @@
-/* Waiting for words of every width and sign, one and many, in every comparison; and testing them. */
+/* Waits and tests of words of every width and sign, one and many, with every comparison. */
 #include "expect.h"
 
 #define NWORDS 8
@@ -7,8 +7,8 @@ static int me, npes;
 static long words[NWORDS];
 static int status[NWORDS];
 
-/* All PEs tell PE 0, in word `pe`; words that no PE is for are left out. */
-static void tell(long value)
+/* All PEs set word `pe` on PE 0; words without a PE are ignored. */
+static void notify_pe_0(long value)
 {
     shmem_p(&words[me], value, 0);
     shmem_quiet();
@@ -23,7 +23,7 @@ static void check_all(void)
         status[i] = i >= npes;
         wanted[i] = 200 + i;
     }
-    tell(100 + me);
+    notify_pe_0(100 + me);
     if (me == 0) {
         shmem_wait_until_all(words, NWORDS, status, SHMEM_CMP_GE, 100L);
         for (int i = 0; i < npes; i++)
@@ -34,7 +34,7 @@ static void check_all(void)
         EXPECT(shmem_test_some(words, NWORDS, seen, status, SHMEM_CMP_LE, 100L) == 1 && seen[0] == 0);
     }
     shmem_barrier_all();
-    tell(200 + me);
+    notify_pe_0(200 + me);
     while (me == 0 && left > 0) {
         const size_t i = shmem_wait_until_any_vector(words, NWORDS, status, SHMEM_CMP_EQ, wanted);
 
@@ -44,7 +44,7 @@ static void check_all(void)
     }
     EXPECT(me || shmem_wait_until_any(words, NWORDS, status, SHMEM_CMP_EQ, 1L) == SIZE_MAX);
     shmem_barrier_all();
-    tell(300 + me);
+    notify_pe_0(300 + me);
     left = (size_t)npes;
     for (int i = 0; i < NWORDS; i++)
         status[i] = i >= npes;
@@ -63,7 +63,8 @@ static void check_all(void)
 }
 
 /* clang-format off */
-/* A token goes round, through words of the heap or of the program, by calls that are no signals. */
+/* A token passes around a ring, through words of the heap or of the program, by calls that are not
+ * signals. */
 #define CHECK_RING(NAME, T)                                                                                            \
     {                                                                                                                  \
         static T token;                                                                                                \
@@ -86,8 +87,9 @@ static void check_all(void)
 /* clang-format on */
 
 /* clang-format off */
-/* All four words hold: every index is returned within a few calls by each form that returns one, also where calls for another
- * array come in between, and where a word is left out. Those that return some return all. */
+/* All four words match: each form that returns one index returns every index within a few calls,
+ * also if calls for another array are interleaved, and if a word is ignored. Forms that return
+ * several return all. */
 #define CHECK_TURNS(NAME, T)                                                                                           \
     {                                                                                                                  \
         static T four[4] = { 5, 5, 5, 5 }, single = 5;                                                                 \
@@ -114,7 +116,7 @@ static void check_all(void)
     }
 /* clang-format on */
 
-/* Programs wait for many arrays: more than are remembered, alternately, and yet each word is returned. */
+/* Programs wait alternately for more arrays than are remembered, and yet each word is returned. */
 static void check_many_turns(void)
 {
     enum { ARRAYS = 1000 };
