@@ -49,6 +49,7 @@ std::shared_ptr<Link> meet(const c10::intrusive_ptr<c10d::Store> &store, int ran
     tutti_comm *comm = nullptr;
 
     conf.size = sizeof conf;
+    conf.no_restore = 1; // PyTorch promises nothing about tensors of failed operations
     conf.timeout_ms = milliseconds(options.timeout);
     conf.lanes = options.lanes;
     conf.wires = options.wires.empty() ? nullptr : options.wires.c_str();
@@ -324,14 +325,21 @@ void Backend::start(Operation &operation, const tutti_call &call,
     operation.requests.push_back(request);
 }
 
+// A caller that waits at once waits here: there is nothing to observe or to notify meanwhile.
 c10::intrusive_ptr<c10d::Work> Backend::work(std::shared_ptr<Operation> operation, const char *title,
-                                             const std::vector<at::Tensor> &inputs)
+                                             const std::vector<at::Tensor> &inputs, bool is_async)
 {
+    const bool is_part = coalescing_ && operation != coalesced_;
+
     if (operation->requests.empty() && operation->parts.empty())
         operation->end(nullptr);
-    if (coalescing_ && operation != coalesced_)
+    if (is_part)
         coalesced_->parts.push_back(operation);
-    return c10::make_intrusive<Work>(std::move(operation), rank_, title, inputs);
+    auto work = c10::make_intrusive<Work>(std::move(operation), rank_, title, inputs, is_async || is_part);
+
+    if (!is_async && !is_part)
+        work->finish();
+    return work;
 }
 
 int Backend::check_rank(int64_t rank, const char *call) const
@@ -388,7 +396,7 @@ c10::intrusive_ptr<c10d::Work> Backend::broadcast(std::vector<at::Tensor> &tenso
         start(*op, call_of(*op), [&](tutti_comm *comm, const tutti_call *call) {
             return tutti_broadcast(own.data_ptr(), own.data_ptr(), bytes_of(own), TUTTI_U8, root, comm, call);
         });
-    return work(op, "tutti:broadcast", tensors);
+    return work(op, "tutti:broadcast", tensors, how.asyncOp);
 }
 
 void Backend::start_allreduce(Operation &op, at::Tensor &tensor, const c10d::ReduceOp &reduce)
@@ -420,7 +428,7 @@ c10::intrusive_ptr<c10d::Work> Backend::allreduce(std::vector<at::Tensor> &tenso
     auto op = operation(c10d::OpType::ALLREDUCE, how.timeout);
 
     start_allreduce(*op, tensor, how.reduceOp);
-    return work(op, "tutti:all_reduce", tensors);
+    return work(op, "tutti:all_reduce", tensors, how.asyncOp);
 }
 
 c10::intrusive_ptr<c10d::Work> Backend::allreduce_coalesced(std::vector<at::Tensor> &tensors,
@@ -453,7 +461,7 @@ c10::intrusive_ptr<c10d::Work> Backend::allreduce_coalesced(std::vector<at::Tens
         for (auto &t : tensors)
             start_allreduce(*op, t, how.reduceOp);
     }
-    return work(op, "tutti:all_reduce_coalesced", tensors);
+    return work(op, "tutti:all_reduce_coalesced", tensors, how.asyncOp);
 }
 
 // Coordinates and values are gathered from all ranks, and added here: each rank does the same additions in the same order.
@@ -515,7 +523,7 @@ c10::intrusive_ptr<c10d::Work> Backend::allreduce_sparse(std::vector<at::Tensor>
 
         tensor.copy_(sum);
     });
-    return work(op, "tutti:all_reduce_sparse", tensors);
+    return work(op, "tutti:all_reduce_sparse", tensors, how.asyncOp);
 }
 
 c10::intrusive_ptr<c10d::Work> Backend::reduce(std::vector<at::Tensor> &tensors, const c10d::ReduceOptions &how)
@@ -535,7 +543,7 @@ c10::intrusive_ptr<c10d::Work> Backend::reduce(std::vector<at::Tensor> &tensors,
             return tutti_reduce(own.data_ptr(), own.data_ptr(), own.numel() * r.element.per_element, r.element.type,
                                 r.op, root, comm, c);
         });
-    return work(op, "tutti:reduce", tensors);
+    return work(op, "tutti:reduce", tensors, how.asyncOp);
 }
 
 void Backend::start_allgather(Operation &op, const at::Tensor &output, const at::Tensor &input, const char *call)
@@ -596,7 +604,7 @@ c10::intrusive_ptr<c10d::Work> Backend::allgather(std::vector<std::vector<at::Te
     auto op = operation(c10d::OpType::ALLGATHER, how.timeout);
 
     start_allgather_list(*op, outputs[0], input, "all_gather");
-    return work(op, "tutti:all_gather", inputs);
+    return work(op, "tutti:all_gather", inputs, how.asyncOp);
 }
 
 c10::intrusive_ptr<c10d::Work> Backend::allgather_coalesced(std::vector<std::vector<at::Tensor>> &outputs,
@@ -618,7 +626,7 @@ c10::intrusive_ptr<c10d::Work> Backend::allgather_coalesced(std::vector<std::vec
             of_ranks.push_back(list[i]);
         start_allgather_list(*op, of_ranks, inputs[i], "all_gather_coalesced");
     }
-    return work(op, "tutti:all_gather_coalesced", inputs);
+    return work(op, "tutti:all_gather_coalesced", inputs, how.asyncOp);
 }
 
 c10::intrusive_ptr<c10d::Work> Backend::_allgather_base(at::Tensor &output, at::Tensor &input,
@@ -627,7 +635,7 @@ c10::intrusive_ptr<c10d::Work> Backend::_allgather_base(at::Tensor &output, at::
     auto op = operation(c10d::OpType::_ALLGATHER_BASE, how.timeout);
 
     start_allgather(*op, output, input, "all_gather_single");
-    return work(op, "tutti:all_gather_single", { input });
+    return work(op, "tutti:all_gather_single", { input }, how.asyncOp);
 }
 
 c10::intrusive_ptr<c10d::Work> Backend::allgather_into_tensor_coalesced(std::vector<at::Tensor> &outputs,
@@ -640,7 +648,7 @@ c10::intrusive_ptr<c10d::Work> Backend::allgather_into_tensor_coalesced(std::vec
         invalid(c10::str("all_gather_single_coalesced: ", outputs.size(), " outputs for ", inputs.size(), " inputs"));
     for (size_t i = 0; i < inputs.size(); i++)
         start_allgather(*op, outputs[i], inputs[i], "all_gather_single_coalesced");
-    return work(op, "tutti:all_gather_single_coalesced", inputs);
+    return work(op, "tutti:all_gather_single_coalesced", inputs, how.asyncOp);
 }
 
 c10::intrusive_ptr<c10d::Work> Backend::gather(std::vector<std::vector<at::Tensor>> &outputs,
@@ -673,7 +681,7 @@ c10::intrusive_ptr<c10d::Work> Backend::gather(std::vector<std::vector<at::Tenso
             return tutti_gather(in.data_ptr(), out.defined() ? out.data_ptr() : nullptr, bytes_of(in), TUTTI_U8, root,
                                 comm, call);
         });
-    return work(op, "tutti:gather", inputs);
+    return work(op, "tutti:gather", inputs, how.asyncOp);
 }
 
 #ifdef C10D_BACKEND_HAS_HOOKS
@@ -702,7 +710,7 @@ c10::intrusive_ptr<c10d::Work> Backend::gather_single(at::Tensor &output, at::Te
             return tutti_gather(in.data_ptr(), out.defined() ? out.data_ptr() : nullptr, bytes_of(in), TUTTI_U8, root,
                                 comm, call);
         });
-    return work(op, "tutti:gather_single", { input });
+    return work(op, "tutti:gather_single", { input }, how.asyncOp);
 }
 #endif
 
@@ -737,7 +745,7 @@ c10::intrusive_ptr<c10d::Work> Backend::scatter(std::vector<at::Tensor> &outputs
             return tutti_scatter(in.defined() ? in.data_ptr() : nullptr, out.data_ptr(), bytes_of(out), TUTTI_U8, root,
                                  comm, call);
         });
-    return work(op, "tutti:scatter", outputs);
+    return work(op, "tutti:scatter", outputs, how.asyncOp);
 }
 
 void Backend::start_reduce_scatter(Operation &op, const at::Tensor &output, const at::Tensor &input,
@@ -793,7 +801,7 @@ c10::intrusive_ptr<c10d::Work> Backend::reduce_scatter(std::vector<at::Tensor> &
         start(*op, call, [&](tutti_comm *comm, const tutti_call *c) {
             return tutti_reduce_scatterv(in.data_ptr(), out.data_ptr(), counts.data(), r.element.type, r.op, comm, c);
         });
-    return work(op, "tutti:reduce_scatter", inputs[0]);
+    return work(op, "tutti:reduce_scatter", inputs[0], how.asyncOp);
 }
 
 c10::intrusive_ptr<c10d::Work> Backend::_reduce_scatter_base(at::Tensor &output, at::Tensor &input,
@@ -802,7 +810,7 @@ c10::intrusive_ptr<c10d::Work> Backend::_reduce_scatter_base(at::Tensor &output,
     auto op = operation(c10d::OpType::_REDUCE_SCATTER_BASE, how.timeout);
 
     start_reduce_scatter(*op, output, input, how.reduceOp, "reduce_scatter_single");
-    return work(op, "tutti:reduce_scatter_single", { input });
+    return work(op, "tutti:reduce_scatter_single", { input }, how.asyncOp);
 }
 
 c10::intrusive_ptr<c10d::Work> Backend::reduce_scatter_tensor_coalesced(std::vector<at::Tensor> &outputs,
@@ -816,7 +824,7 @@ c10::intrusive_ptr<c10d::Work> Backend::reduce_scatter_tensor_coalesced(std::vec
             c10::str("reduce_scatter_single_coalesced: ", outputs.size(), " outputs for ", inputs.size(), " inputs"));
     for (size_t i = 0; i < inputs.size(); i++)
         start_reduce_scatter(*op, outputs[i], inputs[i], how.reduceOp, "reduce_scatter_single_coalesced");
-    return work(op, "tutti:reduce_scatter_single_coalesced", inputs);
+    return work(op, "tutti:reduce_scatter_single_coalesced", inputs, how.asyncOp);
 }
 
 c10::intrusive_ptr<c10d::Work> Backend::alltoall_base(at::Tensor &output, at::Tensor &input,
@@ -842,7 +850,7 @@ c10::intrusive_ptr<c10d::Work> Backend::alltoall_base(at::Tensor &output, at::Te
         return tutti_alltoallv(in.data_ptr(), to.data(), to_at.data(), out.data_ptr(), from.data(), from_at.data(),
                                TUTTI_U8, comm, call);
     });
-    return work(op, "tutti:all_to_all_single", { input });
+    return work(op, "tutti:all_to_all_single", { input }, how.asyncOp);
 }
 
 // Each pair of tensors is a message: nothing has to be put together.
@@ -872,7 +880,7 @@ c10::intrusive_ptr<c10d::Work> Backend::alltoall(std::vector<at::Tensor> &output
         return tutti_alltoallv(in.data_ptr(), to.data(), to_at.data(), out.data_ptr(), from.data(), from_at.data(),
                                TUTTI_U8, comm, call);
     });
-    return work(op, "tutti:all_to_all", inputs);
+    return work(op, "tutti:all_to_all", inputs, how.asyncOp);
 }
 
 // ---- point to point -------------------------------------------------------------------------------------------------
@@ -963,7 +971,7 @@ c10::intrusive_ptr<c10d::Work> Backend::barrier(const c10d::BarrierOptions &how)
     auto op = operation(c10d::OpType::BARRIER, how.timeout);
 
     start(*op, call_of(*op), [&](tutti_comm *comm, const tutti_call *call) { return tutti_barrier(comm, call); });
-    return work(op, "tutti:barrier", {});
+    return work(op, "tutti:barrier", {}, how.asyncOp);
 }
 
 // Rank 0 hears from all others, and then answers them. Who is missing is named, by rank 0; each message is waited for by itself, so that one missing

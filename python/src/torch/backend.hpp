@@ -183,7 +183,7 @@ class Backend : public c10d::Backend
     void start(Operation &operation, const tutti_call &call,
                c10::function_ref<tutti_status(tutti_comm *, const tutti_call *)> what);
     c10::intrusive_ptr<c10d::Work> work(std::shared_ptr<Operation> operation, const char *title,
-                                        const std::vector<at::Tensor> &inputs);
+                                        const std::vector<at::Tensor> &inputs, bool is_async = true);
     void start_allreduce(Operation &operation, at::Tensor &tensor, const c10d::ReduceOp &op);
     void start_reduce_scatter(Operation &operation, const at::Tensor &output, const at::Tensor &input,
                               const c10d::ReduceOp &op, const char *call);

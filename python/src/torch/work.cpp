@@ -122,17 +122,21 @@ class Completer
 void Observers::add_completion(int64_t id, c10d::CompletionHook hook)
 {
     std::lock_guard lock(mutex_);
+    auto hooks = std::make_shared<CompletionHooks>(*completion_);
 
-    completion_[id] = std::move(hook);
+    (*hooks)[id] = std::move(hook);
+    completion_ = std::move(hooks);
     any_ = true;
 }
 
 void Observers::remove_completion(int64_t id)
 {
     std::lock_guard lock(mutex_);
+    auto hooks = std::make_shared<CompletionHooks>(*completion_);
 
-    completion_.erase(id);
-    any_ = !completion_.empty();
+    hooks->erase(id);
+    any_ = !hooks->empty();
+    completion_ = std::move(hooks);
 }
 
 void Observers::add_abort(int64_t id, c10d::AbortHook hook)
@@ -161,9 +165,13 @@ void Observers::completed(uint64_t key, float duration_ms)
 #ifdef C10D_BACKEND_HAS_HOOKS
     if (!any())
         return;
-    std::lock_guard lock(mutex_);
+    std::shared_ptr<const CompletionHooks> hooks;
+    {
+        std::lock_guard lock(mutex_);
 
-    for (const auto &[id, hook] : completion_)
+        hooks = completion_;
+    }
+    for (const auto &[id, hook] : *hooks)
         hook({ key, duration_ms });
 #endif
 }
@@ -429,12 +437,13 @@ std::optional<std::vector<at::Tensor>> inputs_if(bool wanted, const std::vector<
 
 } // namespace
 
-Work::Work(std::shared_ptr<Operation> operation, int rank, const char *title, const std::vector<at::Tensor> &inputs)
+Work::Work(std::shared_ptr<Operation> operation, int rank, const char *title, const std::vector<at::Tensor> &inputs,
+           bool is_watched)
     : c10d::Work(rank, operation->type, title_if_recorded(title),
                  inputs_if(title_if_recorded(title) != nullptr, inputs)),
       operation_(std::move(operation))
 {
-    if (operation_->observers->any() && !operation_->is_over())
+    if (is_watched && operation_->observers->any() && !operation_->is_over())
         Completer::get().watch(operation_);
 }
 
@@ -442,6 +451,12 @@ Work::~Work()
 {
     if (!operation_->is_over())
         operation_->end_by_itself();
+    end_recording();
+}
+
+void Work::finish()
+{
+    operation_->wait();
     end_recording();
 }
 
@@ -490,7 +505,9 @@ void Work::synchronize()
 
 bool Work::wait(std::chrono::milliseconds timeout)
 {
-    if (timeout == kNoTimeout || timeout.count() < 0)
+    if (operation_->is_over())
+        ;
+    else if (timeout == kNoTimeout || timeout.count() < 0)
         operation_->wait();
     else if (!operation_->wait_for(timeout))
         TORCH_CHECK_WITH(DistBackendError, false, "tutti: ", c10d::opTypeToString(operation_->type), " (operation ",

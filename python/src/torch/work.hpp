@@ -60,7 +60,10 @@ class Observers
     std::mutex mutex_;
     std::atomic<bool> any_{ false };
 #ifdef C10D_BACKEND_HAS_HOOKS
-    std::unordered_map<int64_t, c10d::CompletionHook> completion_;
+    using CompletionHooks = std::unordered_map<int64_t, c10d::CompletionHook>;
+
+    // Replaced as a whole: hooks run without the lock, as they take locks that are held when they are removed.
+    std::shared_ptr<const CompletionHooks> completion_ = std::make_shared<CompletionHooks>();
     std::unordered_map<int64_t, c10d::AbortHook> abort_;
 #endif
     std::vector<std::pair<uint64_t, std::chrono::milliseconds>>
@@ -132,8 +135,13 @@ class Operation : public std::enable_shared_from_this<Operation>
 class Work : public c10d::Work
 {
   public:
-    Work(std::shared_ptr<Operation> operation, int rank, const char *title, const std::vector<at::Tensor> &inputs);
+    // is_watched: it is reported to observers even if nobody waits for it.
+    Work(std::shared_ptr<Operation> operation, int rank, const char *title, const std::vector<at::Tensor> &inputs,
+         bool is_watched);
     ~Work() override;
+
+    // Returns when the operation has ended. Its error is thrown by wait.
+    void finish();
 
     bool isCompleted() override;
     bool isSuccess() const override;
