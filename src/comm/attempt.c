@@ -222,6 +222,11 @@ static tutti_status quantize(struct tt_attempt *t)
 
 #define RECENT_WAYS 2
 
+static bool is_p2p(enum tt_coll_kind kind)
+{
+    return kind == TT_SEND || kind == TT_RECV;
+}
+
 static int64_t timeout_of(const tutti_comm *comm, const tutti_call *call)
 {
     return call && call->timeout_ms ? call->timeout_ms : comm->timeout_ms;
@@ -268,13 +273,25 @@ static bool can_reuse(const struct tt_plan *p, const tutti_call *call, enum tt_c
     return p && p->kept && same_force(p, call) && shape_fits(&p->shape, kind, src, dst, count, type, op, root);
 }
 
+static tutti_status start_again(struct tt_plan *plan, const void *src, void *dst, int64_t timeout_ms,
+                                tutti_request **request)
+{
+    struct tt_op *op;
+    const tutti_status st = tt_op_start_again(&plan->kept, src, dst, timeout_ms, &op);
+
+    if (!st)
+        *request = (tutti_request *)op;
+    return st;
+}
+
 bool tt_attempt_again(tutti_status *st, enum tt_coll_kind kind, const void *src, void *dst, size_t count,
                       tutti_dtype type, tutti_redop op, int root, tutti_comm *comm, const tutti_call *call)
 {
     struct tt_plan *p = NULL, *const * at;
 
     if (!comm || tt_engine_is_inherited(comm->world->engine) ||
-        (call && (call->size != sizeof *call || call->request || call->quant || call->error_feedback || call->divisor)))
+        (call && (call->size != sizeof *call || call->quant || call->error_feedback || call->divisor)) ||
+        (call && call->request && is_p2p(kind)))
         return false;
     at = recent_plans(comm, kind, count, root);
     for (int way = 0; way < RECENT_WAYS && !p; way++)
@@ -282,8 +299,12 @@ bool tt_attempt_again(tutti_status *st, enum tt_coll_kind kind, const void *src,
             p = at[way];
     if (!p || tt_registry_is_device(src, p->shape.src_bytes) || tt_registry_is_device(dst, p->shape.dst_bytes))
         return false;
-    *st = tt_op_again(&p->kept, p->shape.src_bytes ? src : NULL, p->shape.dst_bytes ? dst : NULL, call ? call->tag : 0,
-                      timeout_of(comm, call));
+    src = p->shape.src_bytes ? src : NULL;
+    dst = p->shape.dst_bytes ? dst : NULL;
+    if (call && call->request)
+        *st = start_again(p, src, dst, timeout_of(comm, call), call->request);
+    else
+        *st = tt_op_again(&p->kept, src, dst, call ? call->tag : 0, timeout_of(comm, call));
     return true;
 }
 
@@ -295,15 +316,26 @@ static void insert_plan(struct tt_plan **at, struct tt_plan *plan)
     at[0] = plan;
 }
 
-/* Runs a call whose operation is kept in its plan, or can be. */
-static tutti_status submit_kept(struct tt_attempt *t, struct tt_plan *plan)
+static tutti_status start(struct tt_attempt *t, tutti_request **request)
+{
+    struct tt_op *op;
+    const tutti_status st = tt_op_start(t->comm->context, &t->conf, &op);
+
+    if (!st)
+        *request = (tutti_request *)op;
+    return st;
+}
+
+/* Runs a call whose operation is kept in its plan, or can be. request: NULL if the call blocks. */
+static tutti_status submit_kept(struct tt_attempt *t, struct tt_plan *plan, tutti_request **request)
 {
     const struct tt_coll *c = &t->conf.coll;
     const uint64_t count = c->bytes / c->elem_bytes;
 
     if (plan->kept &&
         shape_fits(&plan->shape, c->kind, t->conf.src, t->conf.dst, count, t->conf.dtype, t->op, (int)c->root))
-        return tt_op_again(&plan->kept, t->conf.src, t->conf.dst, t->conf.tag, t->conf.timeout_ms);
+        return request ? start_again(plan, t->conf.src, t->conf.dst, t->conf.timeout_ms, request)
+                       : tt_op_again(&plan->kept, t->conf.src, t->conf.dst, t->conf.tag, t->conf.timeout_ms);
     tt_op_drop(plan->kept);
     plan->kept = NULL;
     plan->shape = (struct tt_shape){
@@ -313,7 +345,7 @@ static tutti_status submit_kept(struct tt_attempt *t, struct tt_plan *plan)
     };
     insert_plan(recent_plans(t->comm, c->kind, count, (int)c->root), plan);
     t->conf.kept = &plan->kept;
-    return tt_op_blocking(t->comm->context, &t->conf);
+    return request ? start(t, request) : tt_op_blocking(t->comm->context, &t->conf);
 }
 
 /* Returns whether a buffer is device memory, which the processor must not access. */
@@ -382,7 +414,6 @@ static tutti_status call_submit(struct tt_attempt *t)
 {
     const tutti_call *call = t->call;
     tutti_request **request = call ? call->request : NULL;
-    struct tt_op *op;
     struct tt_plan *plan;
     void *own;
     tutti_status st;
@@ -404,15 +435,10 @@ static tutti_status call_submit(struct tt_attempt *t)
         return st;
     }
     t->conf.owned = own;
-    if (!request && plan->keeps && !tt_attempt_is_with_oneself(t) && t->conf.coll.root != TT_ROOT_ANY &&
-        !t->conf.divisor && t->op != TUTTI_PREMUL_SUM && !t->conf.quant.quant)
-        return submit_kept(t, plan);
-    if (!request)
-        return tt_op_blocking(t->comm->context, &t->conf);
-    st = tt_op_start(t->comm->context, &t->conf, &op);
-    if (!st)
-        *request = (tutti_request *)op;
-    return st;
+    if (plan->keeps && !(request && is_p2p(t->conf.coll.kind)) && !tt_attempt_is_with_oneself(t) &&
+        t->conf.coll.root != TT_ROOT_ANY && !t->conf.divisor && t->op != TUTTI_PREMUL_SUM && !t->conf.quant.quant)
+        return submit_kept(t, plan, request);
+    return request ? start(t, request) : tt_op_blocking(t->comm->context, &t->conf);
 }
 
 tutti_status tt_attempt_finish(struct tt_attempt *t, tutti_status st)

@@ -284,9 +284,9 @@ struct tt_op_conf {
                                        failure. coll may differ, since the algorithm's input can
                                        be a scaled copy */
     int64_t timeout_ms;             /* from its start; negative: none */
-    struct tt_op **kept;            /* NULL, or a place to keep a blocking operation for the next
-                                       call of the same shape (tt_op_again). *kept is NULL or an
-                                       operation kept before; freed with tt_op_drop */
+    struct tt_op **kept;            /* NULL, or a place to keep an operation for the next call of the
+                                       same shape (tt_op_again, tt_op_start_again). *kept is NULL
+                                       or an operation kept before; freed with tt_op_drop */
     void *owned;                    /* malloc'd memory whose ownership passes to the operation,
                                        also on failure */
     uint32_t divisor;               /* divisor of TUTTI_AVG; 0: the number of ranks. For
@@ -303,7 +303,10 @@ tutti_status tt_op_blocking(struct tt_context *c, const struct tt_op_conf *conf)
 /* Like tt_op_blocking, for a call of the same shape as the kept operation, on its context.
  * Nothing is rebuilt. The parameters may differ from the kept call. */
 tutti_status tt_op_again(struct tt_op **kept, const void *src, void *dst, uint32_t tag, int64_t timeout_ms);
-/* Frees the operation that tt_op_blocking kept. op may be NULL. */
+/* Like tt_op_again, but does not block: *out as in tt_op_start. If a request is using the kept
+ * operation, a new one is created. */
+tutti_status tt_op_start_again(struct tt_op **kept, const void *src, void *dst, int64_t timeout_ms, struct tt_op **out);
+/* Frees a kept operation; a request that is using it keeps it until it is freed. op may be NULL. */
 void tt_op_drop(struct tt_op *op);
 /* Starts an operation. On success the caller owns *out until tt_op_free. Also returns the error
  * of a failed context. */

@@ -770,6 +770,7 @@ tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *con
     op->conf = *conf;
     op->guarded = c->guarded;
     op->kept = false;
+    op->loan = TT_LOAN_NONE;
     op->exposed = false;
     op->group = NULL;
     op->oneself = tt_op_is_with_oneself(c, conf);
@@ -840,6 +841,7 @@ struct tt_op *tt_op_blank(struct tt_context *c)
     op->context = c;
     op->conf = (struct tt_op_conf){ .owned = NULL };
     op->guarded = c->guarded;
+    op->loan = TT_LOAN_NONE;
     op->kept = op->exposed = op->oneself = op->unmatched = op->unannounced = op->chooses_stores = false;
     op->group = NULL;
     op->why[0] = 0;
@@ -868,14 +870,14 @@ static bool reuse_kept(struct tt_op *op, const void *src, void *dst, uint32_t ta
     return true;
 }
 
-/* Adds a kept operation to the active ones, if it could not complete at once. */
+/* Adds a kept operation to the active ones, if it could not complete at once. The application
+ * already holds it. */
 static void join_after_reuse(struct tt_op *op)
 {
     op->started = ++op->context->engine->starts;
     atomic_store_explicit(&op->status, TUTTI_PENDING, memory_order_relaxed);
     for (uint32_t i = 0; i < op->exec.npeers; i++)
         op->flow[i].probe_received = false;      /* from an earlier call */
-    tt_request_hold(op);
     join_active(op);
     if (atomic_load(&op->context->status))
         tt_ops_fail(op->context);
@@ -978,6 +980,58 @@ tutti_status tt_op_blocking(struct tt_context *c, const struct tt_op_conf *conf)
     return st;
 }
 
+/* Returns whether the kept operation can be the next one of its communicator now. */
+static bool may_begin_again(const struct tt_op *op)
+{
+    const struct tt_context *c = op->context;
+
+    return op->loan == TT_LOAN_NONE && !atomic_load_explicit(&c->status, memory_order_relaxed) &&
+           (op->p2p ? op->desc.kind == TT_SEND || !c->nunmatched : c->nactive < TT_OPS_EXPOSED && !c->waiting);
+}
+
+/* Runs a kept operation that was started again, if it can complete without a long wait. only_work:
+ * the communicator has no other operation. */
+static bool run_again_at_once(struct tt_op *op, bool only_work)
+{
+    if (!only_work || !only_matching_eager(op) || !tt_op_run_at_once(op))
+        return false;
+    record_history(op);
+    if (op->chooses_stores)
+        tt_op_stores_learn(op);
+    return true;
+}
+
+/* Frees a kept operation. */
+static void drop_kept(struct tt_op *op)
+{
+    struct tt_engine *e = op->context->engine;
+
+    for (uint32_t i = 0; i < op->exec.npeers; i++)
+        op->flow[i].cp = NULL;
+    op->kept = false;
+    op->loan = TT_LOAN_NONE;
+    op->next = e->free_ops;
+    e->free_ops = op;
+}
+
+/* Returns the configuration of a call like the kept operation, which is in use or not reusable. The
+ * new operation may be kept in its place. */
+static struct tt_op_conf conf_again(struct tt_op **kept, const void *src, void *dst, uint32_t tag, int64_t timeout_ms)
+{
+    struct tt_op_conf conf = (*kept)->conf;
+
+    if ((*kept)->loan == TT_LOAN_LAPSED) {
+        drop_kept(*kept);
+        *kept = NULL;
+    }
+    conf.src = src;
+    conf.dst = dst;
+    conf.tag = tag;
+    conf.timeout_ms = timeout_ms;
+    conf.kept = kept;
+    return conf;
+}
+
 tutti_status tt_op_again(struct tt_op **kept, const void *src, void *dst, uint32_t tag, int64_t timeout_ms)
 {
     struct tt_op *op = *kept;
@@ -986,30 +1040,66 @@ tutti_status tt_op_again(struct tt_op **kept, const void *src, void *dst, uint32
     struct tt_op_conf conf;
 
     tt_baton_take(e);
-    if (!atomic_load_explicit(&c->status, memory_order_relaxed) &&
-        (op->p2p ? op->desc.kind == TT_SEND || !c->nunmatched : c->nactive < TT_OPS_EXPOSED && !c->waiting)) {
+    if (may_begin_again(op)) {
         const bool at_once = is_only_work(c);
 
         if (reuse_kept(op, src, dst, tag, timeout_ms)) {
-            if (at_once && only_matching_eager(op) && tt_op_run_at_once(op)) {
-                record_history(op);
-                if (op->chooses_stores)
-                    tt_op_stores_learn(op);
+            if (run_again_at_once(op, at_once)) {
                 tt_baton_give(e);
                 return TUTTI_OK;
             }
+            tt_request_hold(op);
             join_after_reuse(op);
             return op_finish(op, kept);
         }
     }
+    conf = conf_again(kept, src, dst, tag, timeout_ms);
     tt_baton_give(e);
-    conf = op->conf;
-    conf.src = src;
-    conf.dst = dst;
-    conf.tag = tag;
-    conf.timeout_ms = timeout_ms;
-    conf.kept = kept;
     return tt_op_blocking(c, &conf);
+}
+
+tutti_status tt_op_start_again(struct tt_op **kept, const void *src, void *dst, int64_t timeout_ms, struct tt_op **out)
+{
+    struct tt_op *op = *kept;
+    struct tt_context *c = op->context;
+    struct tt_engine *e = c->engine;
+    struct tt_op_conf conf;
+
+    tt_baton_take(e);
+    if (may_begin_again(op)) {
+        const bool at_once = is_only_work(c);
+
+        if (reuse_kept(op, src, dst, 0, timeout_ms)) {
+            op->loan = TT_LOAN_OUT;
+            *out = op;
+            tt_request_hold(op);
+            if (!run_again_at_once(op, at_once))
+                join_after_reuse(op);
+            tt_baton_give(e);
+            return TUTTI_OK;
+        }
+    }
+    conf = conf_again(kept, src, dst, 0, timeout_ms);
+    tt_baton_give(e);
+    return tt_op_start(c, &conf, out);
+}
+
+bool tt_op_give_back(struct tt_op *op)
+{
+    const bool succeeded = atomic_load_explicit(&op->status, memory_order_relaxed) == TUTTI_OK;
+
+    if (op->loan != TT_LOAN_OUT) {
+        for (uint32_t i = 0; i < op->exec.npeers && op->kept; i++)
+            op->flow[i].cp = NULL;      /* dropped meanwhile */
+        op->kept = false;
+        return false;
+    }
+    if (!op->kept && succeeded && op->exec.straight && !op->conf.owned) {
+        op->kept = true;
+        tt_op_stores_settle(op);
+    }
+    op->loan = op->kept ? TT_LOAN_NONE : TT_LOAN_LAPSED;
+    return true;
 }
 
 void tt_op_drop(struct tt_op *op)
@@ -1020,10 +1110,10 @@ void tt_op_drop(struct tt_op *op)
         return;
     e = op->context->engine;
     tt_baton_take(e);
-    for (uint32_t i = 0; i < op->exec.npeers; i++)
-        op->flow[i].cp = NULL;
-    op->next = e->free_ops;
-    e->free_ops = op;
+    if (op->loan == TT_LOAN_OUT)
+        op->loan = TT_LOAN_NONE;
+    else
+        drop_kept(op);
     tt_baton_give(e);
 }
 
@@ -1033,8 +1123,12 @@ tutti_status tt_op_start(struct tt_context *c, const struct tt_op_conf *conf, st
 
     tt_baton_take(c->engine);
     st = tt_op_start_here(c, conf, out);
-    if (st)
+    if (st) {
         free(conf->owned);
+    } else if (conf->kept && !*conf->kept) {
+        (*out)->loan = TT_LOAN_OUT;
+        *conf->kept = *out;
+    }
     tt_baton_give(c->engine);
     return st;
 }

@@ -56,6 +56,9 @@ const char *tt_op_number(const struct tt_op *op, char out[TT_OP_NUMBER_BYTES]);
 uint32_t tt_op_waits_for(const struct tt_op *op);
 /* Sends a probe to the rank that it waits for. */
 void tt_op_nudge(struct tt_op *op);
+/* After the end of a request: returns its kept operation to the plan, for the next call. False: it
+ * has none, or it cannot be reused. Requires the progress lock. */
+bool tt_op_give_back(struct tt_op *op);
 /* Frees the memory of an operation that is in no list. */
 void tt_op_discard(struct tt_op *op);
 /* Frees the memory of completed operations. Called when the engine is destroyed. */

@@ -105,6 +105,9 @@ void tt_op_free_here(struct tt_op *op)
     free(members);
     tt_request_let_go(op);
     free(op->conf.owned);
+    op->conf.owned = NULL;
+    if (tt_op_give_back(op))
+        return;
     op->next = e->free_ops;
     e->free_ops = op;
 }

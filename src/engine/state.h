@@ -202,6 +202,14 @@ struct tt_op_regions {
     struct tt_region *src, *dst, *stage, *work;
 };
 
+/* State of a kept operation. A request borrows it from its start until its wait. Only the thread
+ * that may call on the communicator lends and drops it. Requires the progress lock. */
+enum tt_loan {
+    TT_LOAN_NONE,               /* owned by its plan and unused, or owned by a single request */
+    TT_LOAN_OUT,                /* used by a request, which returns it */
+    TT_LOAN_LAPSED,             /* owned by its plan, but not reusable: it must be dropped */
+};
+
 struct tt_op {
     struct tt_op *next, **at;   /* active or waiting list of the context; at: the link to an
                                    active one */
@@ -216,6 +224,7 @@ struct tt_op {
                                    and counter */
     bool p2p, exposed;
     bool kept;                  /* reused by each call of its shape; straight */
+    enum tt_loan loan;          /* of an operation that is kept, or will be */
     bool second;                /* in its second part (tt_op_parts), whose seq is one higher */
     bool lengths_due;           /* its row lengths were not compared yet: lengths.c */
     bool oneself;               /* a send or receive of this rank with itself: oneself.c */

@@ -12,6 +12,8 @@
 #define DIRECT_POLLS 256u
 /* the same, if ranks are oversubscribed: other ranks may run before each poll */
 #define DIRECT_POLLS_OVERSUBSCRIBED 16u
+/* the same for a non-blocking call; 1 if ranks are oversubscribed */
+#define DIRECT_POLLS_REQUEST 64u
 
 /* Returns the address of a step's operand: memory, or the eager message that its pipe's writer
  * waited for. */
@@ -154,12 +156,15 @@ static bool must_release_lock(const struct tt_engine *e)
 
 /* Waits briefly for a message in the mailbox. If ranks are oversubscribed, the peer may need
  * this core, so this yields. Any other way of waiting costs more than this poll of one word. */
-static bool await_any(struct tt_engine *e, const struct tt_mailbox *m, struct tt_wire *w)
+static bool await_any(struct tt_engine *e, const struct tt_mailbox *m, struct tt_wire *w, bool blocking)
 {
     const bool crowded = e->spins == 0;
+    uint32_t polls = crowded ? DIRECT_POLLS_OVERSUBSCRIBED : DIRECT_POLLS;
 
-    for (uint32_t looks = crowded ? DIRECT_POLLS_OVERSUBSCRIBED : DIRECT_POLLS; !tt_mail_waits(m);) {
-        if (--looks == 0 || (crowded && must_release_lock(e)))
+    if (!blocking)
+        polls = crowded ? 1 : DIRECT_POLLS_REQUEST;
+    while (!tt_mail_waits(m)) {
+        if (--polls == 0 || (crowded && must_release_lock(e)))
             return false;
         if (crowded)
             sched_yield();
@@ -187,7 +192,8 @@ static bool await_mail(struct tt_op *op, struct tt_exec_step *t, struct tt_mail 
     m = &f->cp->peer->mail;
     while (!tt_mail_waits(m) && copy_meanwhile(op))
         ;
-    if (!await_any(op->context->engine, m, f->cp->peer->wire) || tt_mail_next(m, mail) || !is_mail_of_wait(op, t, mail))
+    if (!await_any(op->context->engine, m, f->cp->peer->wire, op->loan == TT_LOAN_NONE) || tt_mail_next(m, mail) ||
+        !is_mail_of_wait(op, t, mail))
         return false;
     f->cp->eager_out -= mail->credits < f->cp->eager_out ? mail->credits : f->cp->eager_out;
     t->arrived = true;
