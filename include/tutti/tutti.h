@@ -215,9 +215,11 @@ TUTTI_API tutti_status tutti_comm_split(tutti_comm *parent, int colour, int key,
 TUTTI_API tutti_status tutti_comm_dup(tutti_comm *parent, tutti_comm **out);
 
 /* Creates a communicator of ranks[n] of `parent`, in this order. Collective over the listed ranks
- * only; other ranks do not call it. All listed ranks pass the same list and tag. Two groups that
- * share a rank need different tags, unless all shared ranks create them in the same order. The new
- * communicator shares the parent's connections. Source: MPI_Comm_create_group.
+ * only; other ranks do not call it. All listed ranks pass the same list and tag. The call sends
+ * point-to-point messages on `parent` with this tag. Two groups that share a rank need different
+ * tags, unless all shared ranks create them in the same order. Several threads may call it on the
+ * same parent at once, in any order, if the tags differ. The new communicator shares the parent's
+ * connections. Source: MPI_Comm_create_group.
  * INVALID: a rank is out of range or listed twice, this rank is not listed, or n is not positive.
  * MISMATCH or TIMEOUT: ranks passed different lists. TIMEOUT: a listed rank did not make the
  * call. */

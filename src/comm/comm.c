@@ -296,6 +296,7 @@ void tt_world_discard(struct tt_world *w)
     pthread_cond_destroy(&w->frame_signal);
     pthread_mutex_destroy(&w->overlay_lock);
     pthread_mutex_destroy(&w->probe_lock);
+    pthread_mutex_destroy(&w->group_lock);
     tt_pages_hot_fini(&w->hot);
     free(w->probe.rank);
     free(w);
@@ -630,6 +631,7 @@ tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf 
     pthread_mutex_init(&w->overlay_lock, NULL);
     init_frame_signal(w);
     pthread_mutex_init(&w->probe_lock, NULL);
+    pthread_mutex_init(&w->group_lock, NULL);
     tt_pages_hot_init(&w->hot);
     asked = calloc(conf->nranks, sizeof *asked);
     w->places = calloc(conf->nranks, sizeof *w->places);
@@ -1188,6 +1190,17 @@ static tutti_status refuse_second(const tutti_comm *comm, const char *call, cons
                         call, other);
 }
 
+tutti_status tt_comm_hold(tutti_comm *comm, const char *call)
+{
+    return comm && comm->guarded ? tt_context_enter(comm->context, call) : TUTTI_OK;
+}
+
+void tt_comm_unhold(tutti_comm *comm)
+{
+    if (comm && comm->guarded)
+        tt_context_leave(comm->context);
+}
+
 tutti_status tt_comm_enter(tutti_comm *comm, const char *call)
 {
     const char *other;
@@ -1195,17 +1208,14 @@ tutti_status tt_comm_enter(tutti_comm *comm, const char *call)
 
     if (!comm)
         return TUTTI_OK;
-    if (comm->guarded) {
-        st = tt_context_enter(comm->context, call);
-        if (st)
-            return st;
-    }
+    st = tt_comm_hold(comm, call);
+    if (st)
+        return st;
     other = tt_entry_take(&comm->entry, call);
     if (!other)
         return TUTTI_OK;
     st = refuse_second(comm, call, other);
-    if (comm->guarded)
-        tt_context_leave(comm->context);
+    tt_comm_unhold(comm);
     return st;
 }
 
@@ -1214,8 +1224,7 @@ void tt_comm_leave(tutti_comm *comm)
     if (!comm)
         return;
     tt_entry_leave(&comm->entry);
-    if (comm->guarded)
-        tt_context_leave(comm->context);
+    tt_comm_unhold(comm);
 }
 
 void tutti_comm_destroy(tutti_comm *comm)

@@ -45,6 +45,7 @@ struct tt_world {
                                        not yet */
     pthread_mutex_t probe_lock;
     struct tt_probe probe;          /* protected by probe_lock */
+    pthread_mutex_t group_lock;     /* held while tutti_comm_create_group starts a message */
     struct tt_constants constants;  /* rank 0's, like the sizes: equal on all ranks */
     struct tt_sizes shm_sizes, tcp_sizes;
     struct tt_cache cache;          /* rank 0's */
@@ -183,6 +184,10 @@ void tt_comm_guard(tutti_comm *comm);
  * communicator is changing. comm may be NULL. */
 tutti_status tt_comm_enter(tutti_comm *comm, const char *call);
 void tt_comm_leave(tutti_comm *comm);
+/* Begins and ends a call that several threads may make at once. It keeps a guarded communicator from changing. NULL is
+ * allowed. INVALID: the view of a guarded communicator is changing. */
+tutti_status tt_comm_hold(tutti_comm *comm, const char *call);
+void tt_comm_unhold(tutti_comm *comm);
 
 /* Returns OK; FORKED (logged) in the child of a fork; INVALID (logged) if comm is NULL. */
 tutti_status tt_comm_check(const tutti_comm *comm, const char *call);

@@ -1,7 +1,11 @@
 /* A communicator of some ranks of another one, which the rest need not know of. Source: MPI 4.0, section 7.4.2 (MPI_Comm_create_group).
  *
  * The listed ranks form a binomial tree by their positions in the list; its edges are sends and receives on the parent. An offer goes
- * down the tree, statuses go up once all have opened their part, and a verdict goes down: nobody uses the communicator before. */
+ * down the tree, statuses go up once all have opened their part, and a verdict goes down: nobody uses the communicator before.
+ *
+ * A thread enters the parent only while it starts a message, and waits outside. Otherwise two processes whose threads create
+ * the same two groups in opposite orders would wait for each other. */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/prng.h"
@@ -43,18 +47,34 @@ static bool has_below(const struct group *g, uint32_t k)
     return (g->at == 0 || step < (g->at & -g->at)) && step < g->n - g->at;
 }
 
+/* Starts a message of this rank to or from a position, and waits for it. */
+static tutti_status transfer(const struct group *g, uint32_t at, const void *src, void *dst, size_t bytes)
+{
+    tutti_comm *parent = g->parent;
+    tutti_request *request = NULL;
+    const tutti_call call = { .size = sizeof call, .tag = g->tag, .request = &request };
+    const int peer = g->ranks[at];
+    tutti_status st;
+
+    pthread_mutex_lock(&parent->world->group_lock);
+    st = tt_comm_enter(parent, name);
+    if (!st) {
+        st = src ? tutti_send(src, bytes, TUTTI_U8, peer, parent, &call)
+                 : tutti_recv(dst, bytes, TUTTI_U8, peer, parent, &call);
+        tt_comm_leave(parent);
+    }
+    pthread_mutex_unlock(&parent->world->group_lock);
+    return st ? st : tutti_wait(request);
+}
+
 static tutti_status to(const struct group *g, uint32_t at, const void *data, size_t bytes)
 {
-    const tutti_call call = { .size = sizeof call, .tag = g->tag };
-
-    return tutti_send(data, bytes, TUTTI_U8, g->ranks[at], g->parent, &call);
+    return transfer(g, at, data, NULL, bytes);
 }
 
 static tutti_status from(const struct group *g, uint32_t at, void *data, size_t bytes)
 {
-    const tutti_call call = { .size = sizeof call, .tag = g->tag };
-
-    return tutti_recv(data, bytes, TUTTI_U8, g->ranks[at], g->parent, &call);
+    return transfer(g, at, NULL, data, bytes);
 }
 
 /* From the first to all; *data is the first rank's on return. */
@@ -189,11 +209,11 @@ static tutti_status checked(tutti_comm *parent, const int *ranks, int n, uint32_
 
 tutti_status tutti_comm_create_group(tutti_comm *parent, const int *ranks, int n, uint32_t tag, tutti_comm **out)
 {
-    tutti_status st = tt_comm_enter(parent, name);
+    tutti_status st = tt_comm_hold(parent, name);
 
     if (st)
         return st;
     st = checked(parent, ranks, n, tag, out);
-    tt_comm_leave(parent);
+    tt_comm_unhold(parent);
     return st;
 }

@@ -254,6 +254,68 @@ static void refused_call_changes_nothing(void **state)
     }
 }
 
+/* ---- groups ---- */
+
+#define GROUP_THREADS 6
+#define GROUPS 48
+
+/* Group i of three ranks: two of them, or all three, in changing order. */
+static int list_of(uint32_t i, int *list)
+{
+    for (uint32_t k = 0; k < 3; k++)
+        list[k] = (int)((i + k) % 3);
+    return i % 4 == 3 ? 3 : 2;
+}
+
+/* Creates and uses each group of this thread that has this rank. */
+static void *create_groups(void *arg)
+{
+    struct worker *w = arg;
+    const uint32_t rank = w->r->rank;
+
+    for (uint32_t i = w->seed; i < GROUPS; i += GROUP_THREADS) {
+        uint32_t word[2] = { i, rank }, all[2 * 3];
+        int list[3];
+        const int n = list_of(i, list);
+        tutti_comm *group;
+
+        if (n == 2 && (uint32_t)list[0] != rank && (uint32_t)list[1] != rank)
+            continue;
+        CHECK_OK(w->r, tutti_comm_create_group(w->comm, list, n, i, &group));
+        CHECK_OK(w->r, tutti_allgather(word, all, 2, TUTTI_U32, group, NULL));
+        for (int k = 0; k < n; k++)
+            CHECK(w->r, all[2 * k] == i && all[2 * k + 1] == (uint32_t)list[k]);
+        tutti_comm_destroy(group);
+    }
+    return NULL;
+}
+
+/* The threads start in another order on each rank. */
+static void groups_role(struct rank *r)
+{
+    struct worker w[GROUP_THREADS];
+
+    job_open(r);
+    for (uint32_t i = 0; i < GROUP_THREADS; i++) {
+        w[i] = (struct worker){ .r = r, .comm = r->comm, .seed = (i + 2 * r->rank) % GROUP_THREADS };
+        CHECK(r, pthread_create(&w[i].thread, NULL, create_groups, &w[i]) == 0);
+    }
+    for (uint32_t i = 0; i < GROUP_THREADS; i++)
+        CHECK(r, pthread_join(w[i].thread, NULL) == 0);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    job_close(r);
+}
+
+static void threads_create_groups_in_any_order(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < NWIRES; i++) {
+        const struct job job = { .wires = wires[i], .nranks = 3, .seed = SEED };
+
+        job_run(&job, groups_role);
+    }
+}
+
 /* ---- one thread after another ---- */
 
 #define TURNS 200
@@ -297,6 +359,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refused_call_changes_nothing),
+        cmocka_unit_test(threads_create_groups_in_any_order),
         cmocka_unit_test(successive_threads_are_not_refused),
         cmocka_unit_test(concurrent_calls_end_or_are_refused),
     };
