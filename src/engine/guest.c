@@ -118,6 +118,20 @@ struct tt_wire *tt_guest_wire(struct tt_engine *e, uint32_t i)
     return i < e->nwires ? e->wire[i] : NULL;
 }
 
+const struct tt_region *tt_guest_allocated(const struct tt_engine *e, const void *mem, uint64_t bytes, uint64_t *offset)
+{
+    for (uint32_t i = 0; i < e->nallocated; i++) {
+        const struct tt_region *r = e->allocated[i];
+        const uint64_t at = (uint64_t)((uintptr_t)mem - (uintptr_t)r->mem);
+
+        if ((uintptr_t)mem < (uintptr_t)r->mem || at > r->bytes || bytes > r->bytes - at)
+            continue;
+        *offset = at;
+        return r;
+    }
+    return NULL;
+}
+
 tutti_status tt_guest_reach(struct tt_engine *e, uint32_t rank, struct tt_guest_link *out)
 {
     struct tt_peer *p = tt_peer_of(e, rank);

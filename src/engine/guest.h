@@ -82,6 +82,10 @@ void tt_guest_left_unfinished(struct tt_engine *e);
 void tt_guest_wake(struct tt_engine *e);
 /* Returns wire i in order of preference, or NULL after the last one. */
 struct tt_wire *tt_guest_wire(struct tt_engine *e, uint32_t i);
+/* Returns the region of tutti_mem_alloc, of the first wire, that contains mem[bytes], and their
+ * *offset in it; or NULL. */
+const struct tt_region *tt_guest_allocated(const struct tt_engine *e, const void *mem, uint64_t bytes,
+                                           uint64_t *offset);
 /* Until called with false, posted puts may be delayed, so that one system call sends several
  * short puts. */
 void tt_guest_gather(struct tt_engine *e, bool begins);

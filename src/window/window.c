@@ -151,6 +151,18 @@ static const struct tt_window_key *key_for(const struct tt_window_card *card, co
     return NULL;
 }
 
+/* Narrows the key of a region to the window's bytes, which begin at `offset` in it. Returns false
+ * if they exceed the region, or if it is not mapped. */
+static bool enter_region(struct tt_rkey *key, uint64_t offset, uint64_t bytes)
+{
+    if (offset > key->bytes || bytes > key->bytes - offset || (offset && !key->mapped))
+        return false;
+    if (offset)
+        key->mapped = (uint8_t *)key->mapped + offset;
+    key->bytes -= offset;
+    return true;
+}
+
 /* Determines the way, once the link is up. */
 static tutti_status find_way(struct tt_window *w, uint32_t rank, struct tt_wire *wire, struct tt_window_way *way)
 {
@@ -168,9 +180,12 @@ static tutti_status find_way(struct tt_window *w, uint32_t rank, struct tt_wire 
     blob.bytes = key->bytes;
     memcpy(blob.data, key->data, key->bytes);
     st = p->no_direct ? TUTTI_ERR_UNSUPPORTED : wire->ops->import(wire, p->rank, &blob, &way->key);
-    if (st == TUTTI_OK && way->key.bytes < w->cards[rank].bytes)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank %u sent a key of %llu bytes for a window of %llu",
-                       rank, (unsigned long long)way->key.bytes, (unsigned long long)w->cards[rank].bytes);
+    if (st == TUTTI_OK &&
+        !enter_region(&way->key, key == w->cards[rank].keys ? w->cards[rank].offset : 0, w->cards[rank].bytes))
+        return tt_fail(TUTTI_ERR_PROTOCOL,
+                       "protocol error: rank %u sent a key of %llu bytes for a window of %llu at offset %llu", rank,
+                       (unsigned long long)way->key.bytes, (unsigned long long)w->cards[rank].bytes,
+                       (unsigned long long)w->cards[rank].offset);
     if (st && st != TUTTI_ERR_UNSUPPORTED)
         return st;
     p->no_direct = way->by_mail = st == TUTTI_ERR_UNSUPPORTED;
@@ -203,6 +218,15 @@ void tt_window_destroy(struct tt_window *w)
     free(w);
 }
 
+/* Uses the peers' existing mapping of memory of tutti_mem_alloc, if its wire maps memory. */
+static bool borrow_region(struct tt_window *w, const struct tt_wire *wire, const void *mem)
+{
+    const bool can = mem && w->bytes && (wire->caps & TT_WIRE_CAP_MAPPED);
+
+    w->borrowed = can ? tt_guest_allocated(w->home->engine, mem, w->bytes, &w->borrowed_offset) : NULL;
+    return w->borrowed;
+}
+
 /* Registers this rank's part with every wire that supports it. Allocates it with the preferred
  * wire if the caller has no memory. The caller holds the progress lock. */
 static tutti_status expose_own(struct tt_window *w, void *mem)
@@ -215,6 +239,8 @@ static tutti_status expose_own(struct tt_window *w, void *mem)
         tutti_status st;
 
         if (w->device && !(wire->caps & TT_WIRE_CAP_DEVICE))
+            continue;
+        if (i == 0 && borrow_region(w, wire, mem))
             continue;
         if (!allocates && (w->bytes == 0 || !(wire->caps & TT_WIRE_CAP_ANYMEM)))
             continue;
@@ -239,10 +265,10 @@ static void fill_card(struct tt_window *w, tutti_status st, struct tt_window_car
 {
     *card = (struct tt_window_card){
         .bytes = w->bytes, .status = (uint32_t)st, .id = tt_engine_new_context(w->home->engine),
-        .aligned = (uintptr_t)w->mem % 8 == 0, .device = w->device,
+        .aligned = (uintptr_t)w->mem % 8 == 0, .device = w->device, .offset = w->borrowed ? w->borrowed_offset : 0,
     };
     for (uint32_t i = 0; i < TT_ENGINE_WIRES_MAX && !st; i++) {
-        const struct tt_region *r = w->regions[i];
+        const struct tt_region *r = i == 0 && w->borrowed ? w->borrowed : w->regions[i];
 
         if (!r)
             continue;

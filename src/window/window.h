@@ -42,6 +42,7 @@ struct tt_window_card {
     uint32_t id;                /* rank 0's is the id of the window */
     uint8_t aligned;            /* 1: begins at a multiple of 8 */
     uint8_t device, pad[6];     /* 1: device memory, which no processor may access */
+    uint64_t offset;            /* of its memory in the mapped region of keys[0] */
     struct tt_window_key keys[TT_ENGINE_WIRES_MAX];
 };
 
@@ -64,6 +65,8 @@ struct tt_window {
     uint64_t bytes;
     bool device;                /* this rank's part is device memory */
     struct tt_region *regions[TT_ENGINE_WIRES_MAX];
+    const struct tt_region *borrowed;   /* of tutti_mem_alloc, in place of regions[0]; NULL: none */
+    uint64_t borrowed_offset;   /* of mem in it */
     struct tt_window_card *cards;   /* [nranks] */
     struct tt_window_way *ways; /* [nranks] */
     _Atomic uint32_t nleft;     /* ranks that have left */

@@ -35,11 +35,6 @@ static void halves_init(struct rank *r, struct halves *h)
     CHECK_OK(r, tutti_mem_register(r->comm, h->second, PART));
 }
 
-static bool is_mapped(const struct rank *r)
-{
-    return r->job->arg == &window_ways[0];
-}
-
 /* ---- buffers that span registrations ---- */
 
 /* Only registered memory may be used. */
@@ -144,8 +139,8 @@ static void put_role(struct rank *r)
     if (r->rank == 0) {
         pattern_fill(h.second, PART, 3);
         CHECK_OK(r, tutti_window_put(s.window, 1, 0, h.second, PART, &rma));
-        CHECK(r, is_mapped(r) == (done == 1));
-        check_second(r, &h, !is_mapped(r));
+        CHECK(r, window_is_mapped(r) == (done == 1));
+        check_second(r, &h, !window_is_mapped(r));
         job_raise(r->board, FLAG_GO);
         CHECK_OK(r, tutti_window_wait_counter(s.window, &done, 1, 0));
         CHECK_OK(r, tutti_window_quiet(s.window, 1, 0));
@@ -184,7 +179,7 @@ static void queued_role(struct rank *r)
 
         CHECK_OK(r, tutti_window_put(s.window, 1, 0, other, PART, &rma));
         CHECK_OK(r, tutti_window_put_pieces(s.window, 1, pieces, 2, &rma));
-        check_second(r, &h, !is_mapped(r));
+        check_second(r, &h, !window_is_mapped(r));
         job_raise(r->board, FLAG_GO);
         CHECK_OK(r, tutti_window_wait_counter(s.window, &done, 2, 0));
         CHECK_OK(r, tutti_mem_deregister(r->comm, h.second));
@@ -218,8 +213,8 @@ static void get_role(struct rank *r)
     stand_still(r);
     if (r->rank == 0) {
         st = tutti_window_get(s.window, 1, 0, h.second, PART, &brief);
-        CHECK(r, st == (is_mapped(r) ? TUTTI_OK : TUTTI_ERR_TIMEOUT));
-        check_second(r, &h, !is_mapped(r));
+        CHECK(r, st == (window_is_mapped(r) ? TUTTI_OK : TUTTI_ERR_TIMEOUT));
+        check_second(r, &h, !window_is_mapped(r));
         job_raise(r->board, FLAG_GO);
         CHECK_OK(r, tutti_window_quiet(s.window, 1, 0));
         CHECK_OK(r, tutti_mem_deregister(r->comm, h.second));
@@ -271,9 +266,9 @@ static void waiting_role(struct rank *r)
         CHECK_OK(r, tutti_window_fence(s.window, 1));
         CHECK(r, pthread_create(&thread, NULL, get_it, &g) == 0);
         job_step(r, "wait for the other thread's call");
-        while (!is_mapped(r) && tt_now_ns() < give_up_ns && tutti_mem_deregister(r->comm, h.second) == TUTTI_OK)
+        while (!window_is_mapped(r) && tt_now_ns() < give_up_ns && tutti_mem_deregister(r->comm, h.second) == TUTTI_OK)
             CHECK_OK(r, tutti_mem_register(r->comm, h.second, PART));
-        check_second(r, &h, !is_mapped(r));
+        check_second(r, &h, !window_is_mapped(r));
         job_raise(r->board, FLAG_GO);
         CHECK(r, pthread_join(thread, NULL) == 0);
         CHECK_OK(r, tutti_mem_deregister(r->comm, h.second));

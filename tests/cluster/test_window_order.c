@@ -272,7 +272,7 @@ static void fence_does_not_delay_other_ranks(void **state)
     (UNIT_SHARE > 1 ? 20u : 200u) /* over verbs and ofi: software
                                                                 devices are slow */
 
-static const struct window_way two_lanes = { "tcp, 2 lanes", "tcp", "0", "2", true };
+static const struct window_way two_lanes = { "tcp, 2 lanes", "tcp", "0", "2", true, false };
 
 /* Sizes that grow and shrink from round to round, all multiples of 8. */
 static size_t fetch_bytes(struct tt_prng *p, uint32_t round)
@@ -377,7 +377,7 @@ static void get_after_fence_sees_puts(void **state)
 static void queued_role(struct rank *r)
 {
     enum { ALL = QUEUED_PUTS * QUEUED_BYTES };
-    const bool mapped = r->job->arg == &window_ways[0], counts = tt_prng_below(&r->common, 2);
+    const bool mapped = window_is_mapped(r), counts = tt_prng_below(&r->common, 2);
     const int fenced = tt_prng_below(&r->common, 2) ? TUTTI_ALL_RANKS : 1;
     uint8_t *src = job_have(r, malloc(ALL)), *dst = job_have(r, calloc(1, ALL));
     uint64_t sent[3] = { 0 }, after = 0, got = 0, old = 0, wanted[3] = { 0 };

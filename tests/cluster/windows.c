@@ -5,14 +5,17 @@
 #include "support/pattern.h"
 #include "support/unit.h"
 
+#define ALLOCATED_OFFSET 4160   /* of a window in its allocation */
+
 const struct window_way window_ways[WINDOW_WAYS] = {
-    { "mapped", "shm", "1", "1", false },
-    { "single copies", "shm", "1", "1", true },
-    { "messages", "shm", "0", "1", true },
-    { "tcp", "tcp", "0", "1", false },
-    { "tcp, 4 lanes", "tcp", "0", "4", true },
-    { "verbs", "verbs", "0", "1", false },
-    { "verbs, 4 lanes", "verbs", "0", "4", true },
+    { "mapped", "shm", "1", "1", false, false },
+    { "single copies", "shm", "1", "1", true, false },
+    { "messages", "shm", "0", "1", true, false },
+    { "tcp", "tcp", "0", "1", false, false },
+    { "tcp, 4 lanes", "tcp", "0", "4", true, false },
+    { "verbs", "verbs", "0", "1", false, false },
+    { "verbs, 4 lanes", "verbs", "0", "4", true, false },
+    { "allocated", "shm", "1", "1", false, true },
 };
 
 bool window_way_is_wanted(const struct window_way *m)
@@ -24,6 +27,13 @@ bool window_way_is_wanted(const struct window_way *m)
     if (getenv("TUTTI_TEST_IN_PLACE_OF_TCP"))
         return strcmp(m->wires, "tcp") == 0;
     return wires ? strcmp(m->wires, wires) == 0 : strcmp(m->wires, "verbs") != 0;
+}
+
+bool window_is_mapped(const struct rank *r)
+{
+    const struct window_way *m = r->job->arg;
+
+    return strcmp(m->wires, "shm") == 0 && !m->own;
 }
 
 void window_job_open(struct rank *r)
@@ -38,22 +48,27 @@ void window_job_open(struct rank *r)
 void window_side_init(struct rank *r, struct window_side *s, size_t bytes)
 {
     const struct window_way *m = r->job->arg;
-    void *mem;
+    void *mem, *given;
 
     *s = (struct window_side){ .bytes = bytes };
     if (m->own)
         s->owned = job_have(r, aligned_alloc(64, (bytes / 64 + 1) * 64));
     if (s->owned)
         memset(s->owned, 0, bytes);
-    CHECK_OK(r, tutti_window_create(r->comm, s->owned, bytes, &s->window));
+    if (m->allocated)
+        CHECK_OK(r, tutti_mem_alloc(r->comm, ALLOCATED_OFFSET + bytes, &s->allocated));
+    given = s->allocated ? (uint8_t *)s->allocated + ALLOCATED_OFFSET : s->owned;
+    CHECK_OK(r, tutti_window_create(r->comm, given, bytes, &s->window));
     CHECK_OK(r, tutti_window_memory(s->window, &mem, &s->bytes));
-    CHECK(r, s->bytes == bytes && (!m->own || mem == s->owned));
+    CHECK(r, s->bytes == bytes && (!given || mem == given));
     s->mem = mem;
 }
 
 void window_side_fini(struct rank *r, struct window_side *s)
 {
     CHECK_OK(r, tutti_window_free(s->window));
+    if (s->allocated)
+        CHECK_OK(r, tutti_mem_free(r->comm, s->allocated));
     free(s->owned);
 }
 

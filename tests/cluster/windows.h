@@ -11,9 +11,10 @@
 struct window_way {
     const char *name, *wires, *cma, *lanes;
     bool own;                   /* windows are memory of the caller */
+    bool allocated;             /* windows are in memory of tutti_mem_alloc */
 };
 
-#define WINDOW_WAYS 7
+#define WINDOW_WAYS 8
 extern const struct window_way window_ways[WINDOW_WAYS];
 
 /* Returns whether a method is tested. RDMA devices are rare: they are used only if TUTTI_WIRES
@@ -27,11 +28,14 @@ void over_all_ways(void (*role)(struct rank *), uint32_t nranks,
 /* ---- in a rank; the job's arg is its access method ---- */
 
 void window_job_open(struct rank *r);
+/* Whether its way maps the memory of other ranks. */
+bool window_is_mapped(const struct rank *r);
 
 /* A window of this rank, and its memory. */
 struct window_side {
     tutti_window *window;
     uint8_t *mem, *owned;
+    void *allocated;            /* mem is in it; NULL: the way has none */
     size_t bytes;
 };
 
