@@ -181,6 +181,8 @@ typedef struct tutti_conf {
                                with the token) or "certificate" (TLS 1.3 with TUTTI_CERTIFICATE,
                                TUTTI_KEY and TUTTI_AUTHORITY); NULL: TUTTI_SECURITY, else plain.
                                Must be the same on all ranks */
+    const char *tune_files; /* files of `tutti tune`, "a.json,b.json", which rank 0 reads for all
+                               ranks; NULL: TUTTI_TUNE_FILE, else none */
 } tutti_conf;
 
 /* Id of a new communicator, from tutti_id_create. The application distributes it to all ranks. */

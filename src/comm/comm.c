@@ -673,12 +673,13 @@ destroy:
 }
 
 /* Does not start the engine: no messages are received before the first communicator exists. */
-static tutti_status world_create(struct tt_world **out, const struct tt_launch *launch, int32_t lanes)
+static tutti_status world_create(struct tt_world **out, const struct tt_launch *launch, int32_t lanes,
+                                 const char *tune_files)
 {
     const struct tt_world_conf conf = {
         .rank = launch->rank, .nranks = launch->nranks, .wires = launch->wires,
         .interfaces = launch->interfaces[0] ? launch->interfaces : NULL, .lanes = (uint32_t)lanes,
-        .security = launch->security, .token = launch->token, .tune_files = getenv("TUTTI_TUNE_FILE"),
+        .security = launch->security, .token = launch->token, .tune_files = tune_files,
     };
     uint8_t card[TT_CARD_BYTES];
     struct tt_world *w;
@@ -912,7 +913,8 @@ static tutti_status comm_create(tutti_comm **out, const struct tt_launch *launch
         st = tt_plugins_load();
     if (st)
         return send_refusal(launch, st);
-    st = world_create(&w, launch, (int32_t)lanes);
+    st = world_create(&w, launch, (int32_t)lanes,
+                      conf && conf->tune_files ? conf->tune_files : getenv("TUTTI_TUNE_FILE"));
     if (st)
         return st;
     ranks = malloc(w->nranks * sizeof *ranks);
