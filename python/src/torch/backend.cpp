@@ -215,6 +215,13 @@ c10::intrusive_ptr<Backend> Backend::create(const c10d::DistributedBackendOption
     return backend;
 }
 
+// Of a group with enable_reconfigure, there is none before the first reconfigure.
+std::shared_ptr<Link> Backend::link(const char *call) const
+{
+    TORCH_CHECK(link_, "tutti: ", call, ": the group has no members yet (call reconfigure first)");
+    return link_;
+}
+
 c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::Store> & /* store */,
                                                  const std::vector<int> &ranks,
                                                  const c10::intrusive_ptr<c10d::Backend::Options> &options)
@@ -231,7 +238,7 @@ c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::
             mine->group_name = options->group_name;
         }
     }
-    auto link = create_group(*link_, ranks, mine->group_name);
+    auto link = create_group(*this->link("split"), ranks, mine->group_name);
     auto backend =
         c10::make_intrusive<Backend>(link, static_cast<int>(at - ranks.begin()), static_cast<int>(ranks.size()), mine);
 
@@ -276,6 +283,11 @@ c10d::ErrorType Backend::getError()
 
 void Backend::abort()
 {
+    std::lock_guard lock(windows_lock_);
+
+    for (const auto &weak : windows_)
+        if (const auto window = weak.lock())
+            tutti_comm_abort(window->comm);
     tutti_comm_abort(link_->comm);
 }
 

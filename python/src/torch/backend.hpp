@@ -113,6 +113,22 @@ class Backend : public c10d::Backend
     c10::intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions &how) override;
     void monitoredBarrier(const c10d::BarrierOptions &how, bool wait_all_ranks) override;
 
+    // Memory of tutti_mem_alloc, which other ranks of this host can map. It is freed with the tensor.
+    at::Tensor allocateTensor(long size, at::TensorOptions options) override;
+    bool supportsTensorAlloc(c10::DeviceIndex) override
+    {
+        return true;
+    }
+    std::shared_ptr<c10::Allocator> getMemAllocator() override;
+
+#ifdef C10D_BACKEND_HAS_WINDOW
+    bool supportsWindow() const override
+    {
+        return true;
+    }
+    c10::intrusive_ptr<c10d::Window> new_window(const std::optional<at::Tensor> &tensor) override;
+#endif
+
 #ifdef C10D_BACKEND_HAS_HOOKS
     c10::intrusive_ptr<c10d::Work> all_gather_single(at::Tensor &output, at::Tensor &input,
                                                      const c10d::AllgatherOptions &how) override
@@ -196,12 +212,16 @@ class Backend : public c10d::Backend
     at::Tensor &check_p2p(std::vector<at::Tensor> &tensors, int64_t peer, const char *call);
     int check_rank(int64_t rank, const char *call) const;
 
-    std::shared_ptr<Link> link_;
+    std::shared_ptr<Link> link(const char *call) const; // throws where there is none
+
+    std::shared_ptr<Link> link_; // NULL: reconfigure must be called first
     std::shared_ptr<Link> control_; // of the job's first group: groups are created over it
     std::shared_ptr<Observers> observers_ = std::make_shared<Observers>();
     c10::intrusive_ptr<GroupOptions> options_;
     std::atomic<int64_t> timeout_ms_;
     std::atomic<uint64_t> sequence_{ 0 };
+    std::mutex windows_lock_;
+    std::vector<std::weak_ptr<Link>> windows_; // communicators of windows, under windows_lock_
 
     // Between startCoalescing and endCoalescing, by one thread.
     bool coalescing_ = false;

@@ -224,10 +224,13 @@ Operation::Operation(std::shared_ptr<Link> link, std::shared_ptr<Observers> obse
     : link(std::move(link)), observers(std::move(observers)), type(type), sequence(sequence), timeout(timeout),
       key(++last_key), begin_(std::chrono::steady_clock::now())
 {
+    this->link->open++;
 }
 
 Operation::~Operation()
 {
+    if (!is_over())
+        link->open--;
     for (auto *request : requests) // only where it failed to start
         tutti_wait(request);
 }
@@ -258,6 +261,8 @@ bool Operation::poll()
     for (const auto &part : parts)
         if (!part->poll())
             return leave_pending(lock);
+    if (is_ready && !is_ready())
+        return leave_pending(lock);
     conclude();
     return true;
 }
@@ -320,8 +325,10 @@ void Operation::end(std::exception_ptr error)
 
     held.clear();
     after.clear();
+    is_ready = nullptr;
     parts.clear();
     finish_ = std::chrono::steady_clock::now();
+    link->open--;
     {
         std::lock_guard lock(state_);
 

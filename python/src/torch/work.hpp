@@ -30,6 +30,7 @@ struct Link {
 
     tutti_comm *const comm;
     std::mutex lock;
+    std::atomic<int64_t> open{ 0 }; // operations that have not ended
 };
 
 // What is reported of operations of one process group, and to whom.
@@ -91,6 +92,7 @@ class Operation : public std::enable_shared_from_this<Operation>
     Outputs outputs;
     std::vector<std::shared_ptr<Operation>> parts; // operations that end before it does
     std::vector<std::function<void()>> after;      // run once all requests have completed well
+    std::function<bool()> is_ready;                // NULL, or whether `after` would not block
     int source = -1;                               // of a receive from any rank
 
     // Returns when it has ended. Any thread.

@@ -35,6 +35,42 @@ def register():
         Backend.register_backend("tutti", _load().create, extended_api=True, devices=["cpu"])
 
 
+def _backend(group, call):
+    """The compiled backend of a process group (None: the default one)."""
+    import torch
+    import torch.distributed as dist
+
+    group = group or dist.group.WORLD
+    if group is None:
+        raise ValueError(f"tutti: {call}: there is no default process group (call init_process_group first)")
+    backend = group._get_backend(torch.device("cpu"))
+    backend = getattr(backend, "wrapped_pg", backend)       # TORCH_DISTRIBUTED_DEBUG=DETAIL
+    if not isinstance(backend, _load().Backend):
+        raise ValueError(f"tutti: {call}: the backend of the process group is {backend.name()!r}: must be 'tutti'")
+    return backend
+
+
+def empty(*size, dtype=None, group=None):
+    """Returns a tensor in memory that the other ranks of this host can map. Values are zero.
+
+    size     the shape, as integers or one sequence
+    dtype    None: the default of PyTorch
+    group    the process group (None: the default one); its job owns the memory
+
+    Transfers to it need one copy less, and windows over it can be mapped by other ranks (map_remote_tensor). The memory is
+    freed with the tensor. A process may have 256 of these tensors at a time.
+    Raises: DistBackendError (NOMEM) beyond that.
+    """
+    import torch
+
+    shape = torch.Size(size[0] if len(size) == 1 and not isinstance(size[0], int) else size)
+    if any(n < 0 for n in shape):
+        raise ValueError(f"tutti: empty: negative size in {tuple(shape)}")
+    backend = _backend(group, "empty")
+    return backend.allocate_tensor(shape.numel(), dtype=dtype or torch.get_default_dtype(),
+                                   device=torch.device("cpu")).reshape(shape)
+
+
 def __getattr__(name):
     """Options, the class of init_process_group's pg_options, is in the compiled part."""
     if name == "Options":
