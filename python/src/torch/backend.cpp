@@ -44,16 +44,10 @@ uint32_t tag_of(const std::string &name)
 std::shared_ptr<Link> meet(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
                            const GroupOptions &options)
 {
-    tutti_conf conf{};
+    const tutti_conf conf = options.conf();
     tutti_id id{};
     tutti_comm *comm = nullptr;
 
-    conf.size = sizeof conf;
-    conf.no_restore = 1; // PyTorch promises nothing about tensors of failed operations
-    conf.timeout_ms = milliseconds(options.timeout);
-    conf.lanes = options.lanes;
-    conf.wires = options.wires.empty() ? nullptr : options.wires.c_str();
-    conf.interfaces = options.interfaces.empty() ? nullptr : options.interfaces.c_str();
     if (rank == 0) {
         check(tutti_id_create(&id, &conf), "init");
         store->set("tutti", std::vector<uint8_t>(id.bytes, id.bytes + sizeof id.bytes));
@@ -166,6 +160,21 @@ at::Tensor as_one(Operation &operation, const std::vector<at::Tensor> &tensors, 
 }
 
 } // namespace
+
+tutti_conf GroupOptions::conf() const
+{
+    const auto text = [](const std::string &s) { return s.empty() ? nullptr : s.c_str(); };
+    tutti_conf conf{};
+
+    conf.size = sizeof conf;
+    conf.no_restore = 1; // PyTorch promises nothing about tensors of failed operations
+    conf.timeout_ms = milliseconds(timeout);
+    conf.lanes = lanes;
+    conf.wires = text(wires);
+    conf.interfaces = text(interfaces);
+    conf.tune_files = text(tune_files);
+    return conf;
+}
 
 // ---- start and end --------------------------------------------------------------------------------------------------
 
@@ -411,7 +420,20 @@ c10::intrusive_ptr<c10d::Work> Backend::broadcast(std::vector<at::Tensor> &tenso
     return work(op, "tutti:broadcast", tensors, how.asyncOp);
 }
 
-void Backend::start_allreduce(Operation &op, at::Tensor &tensor, const c10d::ReduceOp &reduce)
+// Error feedback follows the tensor's memory.
+CallOptions Backend::group_options(const at::Tensor &tensor, tutti_redop op)
+{
+    CallOptions mine{ options_->algorithm, TUTTI_QUANT_NONE, {} };
+
+    if ((op == TUTTI_SUM || op == TUTTI_AVG) && at::isFloatingType(tensor.scalar_type()) && tensor.element_size() > 1)
+        mine.quantization = options_->quantization;
+    if (mine.quantization != TUTTI_QUANT_NONE && options_->error_feedback)
+        mine.error_feedback = residuals_.of(tensor);
+    return mine;
+}
+
+void Backend::start_allreduce(Operation &op, at::Tensor &tensor, const c10d::ReduceOp &reduce,
+                              const CallOptions *options)
 {
     const Reduction r = reduction_of(tensor, reduce);
     const at::Tensor own = op.outputs.add(tensor, true);
@@ -422,14 +444,37 @@ void Backend::start_allreduce(Operation &op, at::Tensor &tensor, const c10d::Red
     if (!own.numel())
         return;
     call.scale = r.scale;
-    call.algo = options_->algorithm.empty() ? nullptr : options_->algorithm.c_str();
-    if ((r.op == TUTTI_SUM || r.op == TUTTI_AVG) && at::isFloatingType(tensor.scalar_type()) &&
-        tensor.element_size() > 1)
-        call.quant = options_->quantization;
+    const CallOptions of_group = options ? CallOptions{} : group_options(tensor, r.op);
+    const CallOptions &mine = options ? *options : of_group;
+
+    call.algo = mine.algorithm.empty() ? nullptr : mine.algorithm.c_str();
+    call.quant = mine.quantization;
+    if (mine.error_feedback.defined()) {
+        op.held.push_back(mine.error_feedback);
+        call.error_feedback = mine.error_feedback.data_ptr<float>();
+    }
     start(op, call, [&](tutti_comm *comm, const tutti_call *c) {
         return tutti_allreduce(own.data_ptr(), own.data_ptr(), own.numel() * r.element.per_element, r.element.type,
                                r.op, comm, c);
     });
+}
+
+c10::intrusive_ptr<c10d::Work> Backend::allreduce_with(at::Tensor &tensor, const c10d::AllreduceOptions &how,
+                                                       const CallOptions &options)
+{
+    const at::Tensor &feedback = options.error_feedback;
+
+    check_tensor(tensor, "all_reduce", "the tensor");
+    if (feedback.defined() && (feedback.scalar_type() != at::kFloat || !feedback.device().is_cpu() ||
+                               !feedback.is_contiguous() || feedback.numel() != tensor.numel()))
+        invalid(c10::str("all_reduce: error_feedback is ", feedback.scalar_type(), " with ", feedback.numel(),
+                         " elements: must be contiguous float32 on the CPU with ", tensor.numel()));
+    if (feedback.defined() && options.quantization == TUTTI_QUANT_NONE)
+        invalid("all_reduce: error_feedback without quantization");
+    auto op = operation(c10d::OpType::ALLREDUCE, how.timeout);
+
+    start_allreduce(*op, tensor, how.reduceOp, &options);
+    return work(op, "tutti:all_reduce", { tensor });
 }
 
 c10::intrusive_ptr<c10d::Work> Backend::allreduce(std::vector<at::Tensor> &tensors, const c10d::AllreduceOptions &how)

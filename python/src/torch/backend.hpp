@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "residuals.hpp"
 #include "work.hpp"
 
 namespace tutti_torch
@@ -27,8 +28,19 @@ struct GroupOptions : c10d::Backend::Options {
 
     std::string algorithm;                       // of calls that have it; empty: chosen
     tutti_quant quantization = TUTTI_QUANT_NONE; // of all-reduces of floats
+    bool error_feedback = false;                 // of quantized all-reduces: see Residuals
     int32_t lanes = 0;                           // of the job's first group
-    std::string wires, interfaces;               // likewise
+    std::string wires, interfaces, tune_files;   // likewise
+
+    // What a start-up takes of it. Valid as long as the options.
+    tutti_conf conf() const;
+};
+
+// Options of one all-reduce.
+struct CallOptions {
+    std::string algorithm; // empty: chosen
+    tutti_quant quantization = TUTTI_QUANT_NONE;
+    at::Tensor error_feedback; // float32, as many elements as the tensor; undefined: none
 };
 
 class Backend : public c10d::Backend
@@ -71,6 +83,9 @@ class Backend : public c10d::Backend
                                              const c10d::BroadcastOptions &how) override;
     c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor> &tensors,
                                              const c10d::AllreduceOptions &how) override;
+    // With options of this call, in place of those of the group.
+    c10::intrusive_ptr<c10d::Work> allreduce_with(at::Tensor &tensor, const c10d::AllreduceOptions &how,
+                                                  const CallOptions &options);
     c10::intrusive_ptr<c10d::Work> allreduce_sparse(std::vector<at::Tensor> &tensors,
                                                     const c10d::AllreduceOptions &how) override;
     c10::intrusive_ptr<c10d::Work> allreduce_coalesced(std::vector<at::Tensor> &tensors,
@@ -200,7 +215,10 @@ class Backend : public c10d::Backend
                c10::function_ref<tutti_status(tutti_comm *, const tutti_call *)> what);
     c10::intrusive_ptr<c10d::Work> work(std::shared_ptr<Operation> operation, const char *title,
                                         const std::vector<at::Tensor> &inputs, bool is_async = true);
-    void start_allreduce(Operation &operation, at::Tensor &tensor, const c10d::ReduceOp &op);
+    // options NULL: the group's.
+    void start_allreduce(Operation &operation, at::Tensor &tensor, const c10d::ReduceOp &op,
+                         const CallOptions *options = nullptr);
+    CallOptions group_options(const at::Tensor &tensor, tutti_redop op);
     void start_reduce_scatter(Operation &operation, const at::Tensor &output, const at::Tensor &input,
                               const c10d::ReduceOp &op, const char *call);
     void start_allgather(Operation &operation, const at::Tensor &output, const at::Tensor &input, const char *call);
@@ -220,6 +238,7 @@ class Backend : public c10d::Backend
     c10::intrusive_ptr<GroupOptions> options_;
     std::atomic<int64_t> timeout_ms_;
     std::atomic<uint64_t> sequence_{ 0 };
+    Residuals residuals_;
     std::mutex windows_lock_;
     std::vector<std::weak_ptr<Link>> windows_; // communicators of windows, under windows_lock_
 

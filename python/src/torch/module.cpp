@@ -12,6 +12,39 @@ namespace py = pybind11;
 namespace tutti_torch
 {
 
+namespace
+{
+
+tutti_quant quant_of(const std::string &name)
+{
+    std::string known;
+
+    for (int q = 0; q < TUTTI_QUANT_COUNT; q++) {
+        const char *one = tutti_quant_name(static_cast<tutti_quant>(q));
+
+        if (name == one)
+            return static_cast<tutti_quant>(q);
+        known += (q ? ", " : "") + std::string(one);
+    }
+    throw py::value_error("tutti: unknown quantization \"" + name + "\" (known: " + known + ")");
+}
+
+c10::intrusive_ptr<c10d::Work> all_reduce(Backend &backend, at::Tensor tensor, const c10d::ReduceOp &op,
+                                          std::optional<std::chrono::milliseconds> timeout,
+                                          const std::string &algorithm, const std::string &quantization,
+                                          const std::optional<at::Tensor> &feedback)
+{
+    const CallOptions options{ algorithm, quant_of(quantization), feedback.value_or(at::Tensor()) };
+    c10d::AllreduceOptions how;
+    py::gil_scoped_release unlocked;
+
+    how.reduceOp = op;
+    how.timeout = timeout.value_or(c10d::kUnsetTimeout);
+    return backend.allreduce_with(tensor, how, options);
+}
+
+} // namespace
+
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
 {
     m.doc() = "The c10d backend \"tutti\", compiled for one minor version of PyTorch.";
@@ -24,21 +57,26 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
         .def_readwrite("lanes", &GroupOptions::lanes)
         .def_readwrite("wires", &GroupOptions::wires)
         .def_readwrite("interfaces", &GroupOptions::interfaces)
+        .def_readwrite("tune_file", &GroupOptions::tune_files)
+        .def_readwrite("error_feedback", &GroupOptions::error_feedback)
         .def_property(
             "quantization", [](const GroupOptions &o) { return tutti_quant_name(o.quantization); },
-            [](GroupOptions &o, const std::string &name) {
-                for (int q = 0; q < TUTTI_QUANT_COUNT; q++)
-                    if (name == tutti_quant_name(static_cast<tutti_quant>(q))) {
-                        o.quantization = static_cast<tutti_quant>(q);
-                        return;
-                    }
-                throw py::value_error("unknown quantization \"" + name + "\"");
-            });
+            [](GroupOptions &o, const std::string &name) { o.quantization = quant_of(name); });
 
     py::class_<Backend, c10::intrusive_ptr<Backend>, c10d::Backend>(m, "Backend")
         // Groups of some ranks are created by these alone: other ranks have nothing to do.
         .def(
-            "perform_nocolor_split", [](const Backend &, const py::object &) {}, py::arg("device"));
+            "perform_nocolor_split", [](const Backend &, const py::object &) {}, py::arg("device"))
+        .def("all_reduce_with", all_reduce, py::arg("tensor"), py::arg("op"), py::arg("timeout"), py::arg("algorithm"),
+             py::arg("quantization"), py::arg("error_feedback"));
+
+    m.def("quantizations", [] {
+        std::vector<std::string> names;
+
+        for (int q = 0; q < TUTTI_QUANT_COUNT; q++)
+            names.emplace_back(tutti_quant_name(static_cast<tutti_quant>(q)));
+        return names;
+    });
 
     m.def(
         "create",

@@ -71,8 +71,36 @@ def empty(*size, dtype=None, group=None):
                                    device=torch.device("cpu")).reshape(shape)
 
 
+def all_reduce(tensor, op=None, group=None, async_op=False, *, algorithm=None, quantization=None, error_feedback=None,
+               timeout=None):
+    """torch.distributed.all_reduce with options of this call. All ranks must pass the same options.
+
+    op               None: SUM. Quantized: SUM or AVG
+    algorithm        name of the algorithm, as in `tutti info --algos`; None: selected
+    quantization     the encoding, as in Options; None: not quantized
+    error_feedback   float32 tensor with as many elements as `tensor`, zero before the first call and passed to all later
+                     ones. It receives the quantization error of this rank, which the next call adds. On all ranks or none
+    timeout          datetime.timedelta; None: the group's
+
+    Returns: a Work if async_op, else None.
+    Raises: ValueError for wrong arguments; DistBackendError.
+    """
+    import torch.distributed as dist
+
+    work = _backend(group, "all_reduce").all_reduce_with(tensor, dist.ReduceOp.SUM if op is None else op, timeout,
+                                                         algorithm or "", quantization or "none", error_feedback)
+    if async_op:
+        return work
+    work.wait()
+    return None
+
+
 def __getattr__(name):
-    """Options, the class of init_process_group's pg_options, is in the compiled part."""
+    """Options, the class of init_process_group's pg_options, is in the compiled part; hooks needs torch."""
     if name == "Options":
         return _load().Options
+    if name == "hooks":
+        import importlib
+
+        return importlib.import_module(".hooks", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,278 @@
+"""One rank of tests of quantized all-reduces: the hook of DDP, options of calls and of groups.
+
+    prog_torch_hooks.py INIT_FILE RANK SIZE [CASE...]     prints "ok: CASE" for each, and "rank R is right" """
+
+import datetime
+import io
+import sys
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+import tutti.torch
+from tutti.torch import hooks
+
+RANK, SIZE = int(sys.argv[2]), int(sys.argv[3])
+INIT = {"init_method": f"file://{sys.argv[1]}", "rank": RANK, "world_size": SIZE, "timeout": datetime.timedelta(seconds=120)}
+
+
+def raises(kind, text, call, *args, **kwargs):
+    try:
+        call(*args, **kwargs)
+    except kind as error:
+        assert text in str(error), f"{error!r} does not contain {text!r}"
+    else:
+        raise AssertionError(f"no {kind.__name__}: {text!r}")
+
+
+def draw(seed, *shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(1000 * seed + RANK))
+
+
+# ---- loss ----
+
+WIDTH, STEPS, RATE, NOISE = 239, 200, 0.05, 20
+
+
+class Regression(nn.Module):
+    """Linear regression beside a parameter whose gradient is large noise. It sets the range of the quantization, so the others are smaller than one step of
+    4 bits: without error feedback they are lost."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(WIDTH))
+        self.noisy = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x, noise):
+        return x @ self.weight + 0 * self.noisy, (self.noisy * noise).sum()
+
+
+def samples(seed, n):
+    g = torch.Generator().manual_seed(seed)
+    x, error, noise = torch.randn(n, WIDTH, generator=g), torch.randn(n, generator=g), torch.randn(1, generator=g)
+    true = torch.randn(WIDTH, generator=torch.Generator().manual_seed(9))
+    return x, x @ true + 0.5 * error, NOISE * noise
+
+
+def loss_of(**options):
+    """After training with the hook of these options; without any: as DDP does by itself."""
+    module = Regression()
+    model = DDP(module)
+    if options:
+        model.register_comm_hook(hooks.QuantizationState(module.named_parameters(), **options), hooks.quantize_hook)
+    for step in range(STEPS):
+        x, y, noise = samples(1000 * step + RANK, 32)
+        model.zero_grad()
+        predicted, extra = model(x, noise)
+        ((predicted - y).square().mean() + extra).backward()
+        with torch.no_grad():
+            for p in module.parameters():
+                p -= RATE * (1 - step / STEPS) * p.grad
+    x, y, _ = samples(10**9, 4000)
+    with torch.no_grad():
+        return (x @ module.weight - y).square().mean().item()
+
+
+def case_loss():
+    exact, four_bits = loss_of(), loss_of(bits=4)
+    for bits, loss in ((8, loss_of(bits=8)), (4, four_bits)):
+        assert abs(loss / exact - 1) < 0.01, (bits, loss, exact)
+    without = loss_of(bits=4, error_feedback=False)
+    assert without / exact > 1.05, (without, exact)
+    assert loss_of(bits=4) == four_bits, "training is not deterministic"
+
+
+# ---- errors follow parameters ----
+
+def case_errors_follow_parameters():
+    """The hook gives what all_reduce gives with one array of errors for each parameter, also when DDP changes its buckets."""
+    torch.manual_seed(5)
+    module = nn.Sequential(*(nn.Linear(20, 20) for _ in range(4)))
+    model = DDP(module, bucket_cap_mb=0.002)
+    names = {id(p): n for n, p in module.named_parameters()}
+    state = hooks.QuantizationState(module.named_parameters(), bits=4)
+    mine = {n: torch.zeros(p.numel()) for n, p in module.named_parameters()}
+    layouts = []
+
+    def checked(state, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        parts = [names[id(p)] for p in bucket.parameters()]
+        layouts.append((bucket.index(), tuple(parts)))
+        want, errors = bucket.buffer().clone(), torch.cat([mine[n] for n in parts])
+        tutti.torch.all_reduce(want, dist.ReduceOp.AVG, quantization="minmax4", error_feedback=errors)
+        for n, part in zip(parts, errors.split([mine[n].numel() for n in parts])):
+            mine[n] = part
+        got = hooks.quantize_hook(state, bucket).wait()
+        assert torch.equal(got, want), f"bucket {bucket.index()}: {(got - want).abs().max()}"
+        done = torch.futures.Future()
+        done.set_result(got)
+        return done
+
+    model.register_comm_hook(state, checked)
+    for step in range(4):
+        model(draw(step, 8, 20)).square().mean().backward()
+    assert len(set(layouts)) > len({index for index, _ in layouts}) > 1, f"DDP did not change its buckets: {layouts}"
+    for name, errors in state.state_dict()["errors"].items():
+        assert torch.equal(errors.flatten(), mine[name]) and errors.any(), name
+
+
+def case_checkpoint():
+    """A run that is restored from a checkpoint continues bit for bit."""
+    def start():
+        torch.manual_seed(2)
+        module = nn.Linear(40, 30, bias=False)
+        model = DDP(module)
+        state = hooks.QuantizationState(module.named_parameters(), bits=4)
+        model.register_comm_hook(state, hooks.quantize_hook)
+        return module, model, state
+
+    def step(module, model, i):
+        model.zero_grad()
+        model(draw(50 + i, 8, 40)).square().mean().backward()
+        with torch.no_grad():
+            module.weight -= 0.1 * module.weight.grad
+
+    module, model, state = start()
+    for i in range(3):
+        step(module, model, i)
+    file = io.BytesIO()
+    torch.save({"module": module.state_dict(), "hook": state.state_dict()}, file)
+    for i in range(3, 6):
+        step(module, model, i)
+    file.seek(0)
+    saved = torch.load(file)
+    losing, with_errors = start(), start()
+    for (other, other_model, other_state), keeps in ((losing, False), (with_errors, True)):
+        other.load_state_dict(saved["module"])
+        if keeps:
+            other_state.load_state_dict(saved["hook"])
+        for i in range(3, 6):
+            step(other, other_model, i)
+        assert torch.equal(other.weight, module.weight) == keeps
+    raises(ValueError, "the state is of 'minmax4', this hook of 'minmax8'",
+           hooks.QuantizationState(module.named_parameters()).load_state_dict, saved["hook"])
+    raises(ValueError, "'weight' has 1200 elements, here 2",
+           hooks.QuantizationState(nn.Linear(1, 2).named_parameters(), bits=4).load_state_dict, saved["hook"])
+
+
+def case_hook_types():
+    """Gradients of other types, bucket views, and join() with different numbers of steps."""
+    for dtype in (torch.bfloat16, torch.float64):
+        module = nn.Linear(64, 64).to(dtype)
+        model = DDP(module, gradient_as_bucket_view=True)
+        model.register_comm_hook(hooks.QuantizationState(module.named_parameters()), hooks.quantize_hook)
+        x = draw(1, 8, 64).to(dtype)
+        model(x).square().mean().backward()
+        exact = torch.autograd.grad(module(x).square().mean(), module.parameters())
+        for p, g in zip(module.parameters(), exact):
+            g = g.clone()
+            dist.all_reduce(g, dist.ReduceOp.AVG)
+            assert (p.grad - g).abs().max() < 0.02 * g.abs().max(), dtype
+    module = nn.Linear(8, 8)
+    model = DDP(module)
+    model.register_comm_hook(hooks.QuantizationState(module.named_parameters()), hooks.quantize_hook)
+    with model.join():
+        for i in range(2 + RANK):
+            model(draw(i, 4, 8)).square().mean().backward()
+
+
+def case_hook_bad_input():
+    module = nn.Linear(3, 3)
+    raises(ValueError, "bits is 5: must be 8 or 4", hooks.QuantizationState, module.named_parameters(), bits=5)
+    raises(ValueError, "unknown quantization 'none' (known: minmax8,", hooks.QuantizationState, module.named_parameters(), quantization="none")
+    raises(ValueError, "no parameters", hooks.QuantizationState, [])
+    model = DDP(module)
+    model.register_comm_hook(hooks.QuantizationState(nn.Linear(3, 3).named_parameters()), hooks.quantize_hook)
+    raises(Exception, "is not one of those given to QuantizationState", lambda: model(torch.ones(1, 3)).sum().backward())
+    dist.barrier()
+
+
+# ---- options ----
+
+def case_call_options():
+    x = draw(7, 5000)
+    exact = x.clone()
+    dist.all_reduce(exact)
+    for algorithm in (None, "ring", "allreduce_doubling"):
+        t = x.clone()
+        tutti.torch.all_reduce(t, algorithm=algorithm)
+        torch.testing.assert_close(t, exact)
+    wholes, results = torch.zeros(5000), []
+    errors = torch.zeros(5000)
+    for _ in range(50):
+        t = x.clone()
+        work = tutti.torch.all_reduce(t, dist.ReduceOp.SUM, async_op=True, quantization="minmax4", error_feedback=errors,
+                                      timeout=datetime.timedelta(seconds=60))
+        work.wait()
+        wholes += t
+        results.append(t)
+    # With error feedback the mean of many calls is exact; without it each call has the same error.
+    assert (wholes / 50 - exact).abs().max() < (results[0] - exact).abs().max() / 10
+    assert errors.any() and not torch.equal(results[0], results[1])
+    for text, tensor, options in (
+            ("unknown quantization \"x\" (known: none, minmax8,", x, {"quantization": "x"}), ("nowhere", x, {"algorithm": "nowhere"}),
+            ("error_feedback without quantization", x, {"error_feedback": errors}),
+            ("error_feedback is Double with 5000", x, {"quantization": "minmax8", "error_feedback": errors.double()}),
+            ("error_feedback is Float with 4999", x, {"quantization": "minmax8", "error_feedback": errors[1:]}),
+            ("", x.to(torch.int32), {"quantization": "minmax8"}), ("", x, {"quantization": "minmax8", "op": dist.ReduceOp.MAX})):
+        raises(ValueError, text, tutti.torch.all_reduce, tensor.clone(), **options)
+    dist.barrier()
+
+
+def case_group_options():
+    """A group with error feedback gives what calls with their own errors give, as long as the memory of a tensor lives."""
+    options = tutti.torch.Options()
+    options.quantization, options.error_feedback = "minmax4", True
+    group = dist.new_group(pg_options=options)
+    x = draw(8, 3000)
+    errors, tensor = torch.zeros(3000), torch.empty(3000)
+    for _ in range(4):
+        want = x.clone()
+        tutti.torch.all_reduce(want, quantization="minmax4", error_feedback=errors)
+        dist.all_reduce(tensor.copy_(x), group=group)
+        assert torch.equal(tensor, want)
+    address = tensor.data_ptr()
+    del tensor
+    for _ in range(100):            # memory is reused: errors of the tensor that was there are not
+        fresh, errors = x.clone(), torch.zeros(3000)
+        want = x.clone()
+        tutti.torch.all_reduce(want, quantization="minmax4", error_feedback=errors)
+        dist.all_reduce(fresh, group=group)
+        assert torch.equal(fresh, want)
+        if fresh.data_ptr() == address:
+            break
+        del fresh
+    counts = torch.full((3000,), RANK)
+    dist.all_reduce(counts, group=group)        # not quantized
+    assert (counts == SIZE * (SIZE - 1) // 2).all()
+
+
+def case_tune_file():
+    """The file is read when the job starts, by rank 0."""
+    dist.destroy_process_group()
+    options = tutti.torch.Options()
+    options.tune_file = "/nowhere.json"
+    raises(dist.DistBackendError, "/nowhere.json", dist.init_process_group, "tutti", pg_options=options,
+           **{**INIT, "init_method": INIT["init_method"] + ".tune"})
+    dist.init_process_group("tutti", **{**INIT, "init_method": INIT["init_method"] + ".after"})
+
+
+CASES = {name[5:]: case for name, case in list(globals().items()) if name.startswith("case_")}
+
+
+def main():
+    torch.set_num_threads(1)
+    raises(ValueError, "there is no default process group", tutti.torch.empty, 3)
+    dist.init_process_group("tutti", **INIT)
+    for name in sys.argv[4:] or CASES:
+        CASES[name]()
+        if RANK == 0:
+            print(f"ok: {name}", flush=True)
+    dist.barrier()
+    dist.destroy_process_group()
+    print(f"rank {RANK} is right", flush=True)
+
+
+if __name__ == "__main__":
+    main()
