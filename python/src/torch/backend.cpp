@@ -201,6 +201,15 @@ c10::intrusive_ptr<Backend> Backend::create(const c10d::DistributedBackendOption
 
         control = job().control.lock();
     }
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+    options->enable_reconfigure |= how.enable_reconfigure;
+    if (options->enable_reconfigure) {
+        auto backend = c10::make_intrusive<Backend>(nullptr, how.group_rank, how.group_size, std::move(options));
+
+        backend->is_first_ = is_first;
+        return backend;
+    }
+#endif
     if (control) {
         const std::vector<int> ranks(how.global_ranks_in_group.begin(), how.global_ranks_in_group.end());
 
@@ -210,18 +219,24 @@ c10::intrusive_ptr<Backend> Backend::create(const c10d::DistributedBackendOption
     }
     auto backend = c10::make_intrusive<Backend>(link, how.group_rank, how.group_size, std::move(options));
 
+    backend->is_first_ = is_first;
     if (is_first) {
         tutti_comm *comm = nullptr;
 
         check(tutti_comm_dup(link->comm, &comm), "init");
         backend->control_ = std::make_shared<Link>(comm);
-        std::lock_guard lock(job().lock);
-
-        job().control = backend->control_;
+        set_job_control(backend->control_);
     } else {
         backend->control_ = control;
     }
     return backend;
+}
+
+void Backend::set_job_control(const std::shared_ptr<Link> &control)
+{
+    std::lock_guard lock(job().lock);
+
+    job().control = control;
 }
 
 // Of a group with enable_reconfigure, there is none before the first reconfigure.
@@ -275,7 +290,7 @@ c10d::ErrorType Backend::getError()
 {
     const c10d::ErrorType seen = observers_->error;
 
-    if (seen != c10d::ErrorType::SUCCESS)
+    if (seen != c10d::ErrorType::SUCCESS || !link_)
         return seen;
     switch (tutti_comm_status(link_->comm)) {
     case TUTTI_OK:
@@ -297,13 +312,15 @@ void Backend::abort()
     for (const auto &weak : windows_)
         if (const auto window = weak.lock())
             tutti_comm_abort(window->comm);
-    tutti_comm_abort(link_->comm);
+    if (link_)
+        tutti_comm_abort(link_->comm);
 }
 
 // The communicator stays until the last operation on it is gone.
 void Backend::shutdown()
 {
     cancel_coalescing();
+    membership_.withdraw();
 }
 
 // ---- operations -----------------------------------------------------------------------------------------------------
@@ -314,6 +331,8 @@ std::shared_ptr<Operation> Backend::operation(c10d::OpType type, std::chrono::mi
 
     if (limit.count() > 0)
         limit += observers_->extension();
+    if (C10_UNLIKELY(!link_))
+        link(c10d::opTypeToString(type).c_str());
     return std::make_shared<Operation>(link_, observers_, type, c10d::isP2POp(type) ? sequence_.load() : ++sequence_,
                                        limit);
 }

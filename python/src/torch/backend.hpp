@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "membership.hpp"
 #include "residuals.hpp"
 #include "work.hpp"
 
@@ -144,6 +145,19 @@ class Backend : public c10d::Backend
     c10::intrusive_ptr<c10d::Window> new_window(const std::optional<at::Tensor> &tensor) override;
 #endif
 
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+    bool supportsReconfigure() const override
+    {
+        return true;
+    }
+    bool isInitialized() override
+    {
+        return link_ != nullptr;
+    }
+    c10d::ReconfigureHandle get_reconfigure_handle() const override;
+    c10::intrusive_ptr<c10d::Work> reconfigure(const c10d::ReconfigureOptions &how) override;
+#endif
+
 #ifdef C10D_BACKEND_HAS_HOOKS
     c10::intrusive_ptr<c10d::Work> all_gather_single(at::Tensor &output, at::Tensor &input,
                                                      const c10d::AllgatherOptions &how) override
@@ -230,6 +244,11 @@ class Backend : public c10d::Backend
     at::Tensor &check_p2p(std::vector<at::Tensor> &tensors, int64_t peer, const char *call);
     int check_rank(int64_t rank, const char *call) const;
 
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+    void join(const tutti_id &id, int rank, int size, const GroupOptions &options, uint64_t hash);
+    void leave();
+#endif
+    static void set_job_control(const std::shared_ptr<Link> &control);
     std::shared_ptr<Link> link(const char *call) const; // throws where there is none
 
     std::shared_ptr<Link> link_; // NULL: reconfigure must be called first
@@ -239,6 +258,8 @@ class Backend : public c10d::Backend
     std::atomic<int64_t> timeout_ms_;
     std::atomic<uint64_t> sequence_{ 0 };
     Residuals residuals_;
+    mutable Membership membership_;
+    bool is_first_ = false; // the job's first group
     std::mutex windows_lock_;
     std::vector<std::weak_ptr<Link>> windows_; // communicators of windows, under windows_lock_
 
