@@ -286,6 +286,10 @@ typedef struct tutti_call {
 /* Makes progress, and returns the status of the request: TUTTI_PENDING until it has completed. Does
  * not free the request. */
 TUTTI_API tutti_status tutti_test(tutti_request *request);
+/* Like tutti_test, but blocks until the request completes or timeout_ms has passed; 50 ms more if
+ * nothing arrives. Negative: no limit. For callers that must look at something else now and then,
+ * for example at signals. */
+TUTTI_API tutti_status tutti_test_for(tutti_request *request, int64_t timeout_ms);
 /* Blocks until the request completes, frees it and returns its status.
  * INVALID: request is NULL. */
 TUTTI_API tutti_status tutti_wait(tutti_request *request);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "comm/comm.h"
 
@@ -22,6 +23,16 @@ tutti_status tutti_test(tutti_request *request)
     if (st)
         return st;
     return tt_op_test(op) ? tt_op_status(op) : TUTTI_PENDING;
+}
+
+tutti_status tutti_test_for(tutti_request *request, int64_t timeout_ms)
+{
+    struct tt_op *op = (struct tt_op *)request;
+    const tutti_status st = check_request(request, "tutti_test_for");
+
+    if (st)
+        return st;
+    return tt_op_wait_until(op, tt_deadline_ns(tt_now_ns(), timeout_ms)) ? tt_op_status(op) : TUTTI_PENDING;
 }
 
 tutti_status tutti_wait(tutti_request *request)

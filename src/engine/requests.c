@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "engine/context.h"
 #include "engine/group.h"
@@ -155,6 +156,33 @@ void tt_op_wait(struct tt_op *op)
     if (c)
         tt_engine_wait(c->engine, tt_request_is_over, op);
     unpin_context(c, guarded);
+}
+
+struct until {
+    struct tt_op *op;
+    uint64_t due_ns;
+};
+
+static bool over_or_due(void *arg)
+{
+    const struct until *until = arg;
+
+    return tt_op_is_over(until->op) || tt_now_ns() >= until->due_ns;
+}
+
+bool tt_op_wait_until(struct tt_op *op, uint64_t due_ns)
+{
+    struct until until = { .op = op, .due_ns = due_ns };
+    const bool guarded = op->guarded;
+    struct tt_context *c;
+
+    if (tt_op_is_over(op))
+        return true;
+    c = pin(op);
+    if (c)
+        tt_engine_wait(c->engine, over_or_due, &until);
+    unpin(c, guarded);
+    return tt_op_is_over(op);
 }
 
 struct any {

@@ -999,9 +999,52 @@ static void request_notifies_exactly_once(void **state)
     over_wires(2, notify_role);
 }
 
+/* Rank 0 sends only after rank 1 has waited in vain, so PENDING is certain. */
+static void timed_role(struct rank *r)
+{
+    const int peer = 1 - (int)r->rank;
+    tutti_request *request = NULL;
+    const tutti_call how = { .size = sizeof how, .request = &request };
+    uint32_t in = 0, out = 7;
+
+    job_open(r);
+    CHECK(r, tutti_test_for(NULL, 1) == TUTTI_ERR_INVALID);
+    job_step(r, "a receive");
+    if (r->rank == 1) {
+        const uint64_t begin_ns = tt_now_ns();
+
+        CHECK_OK(r, tutti_recv(&in, 1, TUTTI_U32, peer, r->comm, &how));
+        CHECK(r, tutti_test_for(request, 0) == TUTTI_PENDING);
+        CHECK(r, tutti_test_for(request, 30) == TUTTI_PENDING);
+        CHECK(r, tt_now_ns() - begin_ns >= 30 * TT_MS);
+        job_meet(r);
+        CHECK_OK(r, tutti_test_for(request, -1));
+        CHECK_OK(r, tutti_test_for(request, 30));
+        CHECK_OK(r, tutti_wait(request));
+        CHECK(r, in == 7);
+    } else {
+        job_meet(r);
+        CHECK_OK(r, tutti_send(&out, 1, TUTTI_U32, peer, r->comm, NULL));
+    }
+    job_step(r, "a request that is aborted");
+    job_meet(r);
+    CHECK_OK(r, tutti_recv(&in, 1, TUTTI_U32, peer, r->comm, &how));
+    job_meet(r);
+    CHECK_OK(r, tutti_comm_abort(r->comm));
+    CHECK(r, tutti_test_for(request, -1) == TUTTI_ERR_ABORTED);
+    CHECK(r, tutti_wait(request) == TUTTI_ERR_ABORTED);
+}
+
+static void a_timed_wait_returns_pending_before_completion(void **state)
+{
+    (void)state;
+    over_wires(2, timed_role);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_timed_wait_returns_pending_before_completion),
         cmocka_unit_test(messages_of_any_size_arrive_whole),
         cmocka_unit_test(tags_match_in_any_order),
         cmocka_unit_test(messages_of_one_tag_stay_ordered),
