@@ -32,7 +32,7 @@ struct tt_launch {
     char security[16];          /* as set by the user; "" if not set */
     int64_t timeout_ms;
     const char *launcher;       /* "tutti", "openmpi", "mpich", "prrte", "pmix", "slurm",
-                                   "torchrun", "conf", "single" */
+                                   "torchrun", "kubernetes", "conf", "single" */
 };
 
 /* Fills *out from conf (may be NULL) and `get`, a function like getenv, and from nothing else.

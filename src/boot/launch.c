@@ -71,6 +71,8 @@ static const struct who launchers[] = {
     { "slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID", TT_QUERY_NONE },
     { "pmix", "PMIX_RANK", NULL, "PMIX_NAMESPACE", TT_QUERY_PMIX },
     { "torchrun", "RANK", "WORLD_SIZE", NULL, TT_QUERY_NONE },
+    { "kubernetes", "JOB_COMPLETION_INDEX", "TUTTI_SIZE", NULL, TT_QUERY_NONE },
+    { "kubernetes", "JOB_COMPLETION_INDEX", "WORLD_SIZE", NULL, TT_QUERY_NONE },
 };
 
 /* Values of a variable that show that a launcher started this process. */
@@ -112,7 +114,7 @@ static const struct sign {
     { "Flux", "FLUX_TASK_RANK", NULL, SHOWS_ANY },
     { "horovodrun", "HOROVOD_RANK", NULL, SHOWS_ANY },
     { "MPICH's hydra", "MPI_LOCALRANKID", NULL, SHOWS_ANY },
-    { "an indexed Job of Kubernetes", "JOB_COMPLETION_INDEX", NULL, SHOWS_ANY },
+    { "an indexed Job of Kubernetes", "JOB_COMPLETION_INDEX", "TUTTI_SIZE", SHOWS_ANY },
 };
 
 static tutti_status read_number_variable(getter get, const char *name, int64_t min, int64_t max, int64_t *out)
@@ -216,9 +218,11 @@ static tutti_status read_rank_and_size(struct tt_launch *out, const tutti_conf *
         out->launcher = "conf";
         return TUTTI_OK;
     }
-    for (size_t i = 0; i < 2; i++)      /* one of Tutti's own pair without the other is an error
-                                           under any launcher */
-        st = st ? st : check_sign(&signs[i], get);
+    /* Half a pair of Tutti's own variables is an error under every launcher. Exception: in an indexed
+     * Job of Kubernetes, the index is the rank, and TUTTI_SIZE alone is correct. */
+    for (size_t i = 0; i < 2; i++)
+        if (i == 0 || !var(get, "JOB_COMPLETION_INDEX"))
+            st = st ? st : check_sign(&signs[i], get);
     if (st)
         return st;
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
@@ -306,6 +310,7 @@ static tutti_status derive_slurm(struct tt_launch *out, getter get)
     return put_tcp(out, node, derived_port(text));
 }
 
+/* Also in an indexed Job of Kubernetes, whose manifests set the same variables. */
 static tutti_status derive_torchrun(struct tt_launch *out, getter get)
 {
     const char *host = var(get, "MASTER_ADDR"), *run_id = or_empty(var(get, "TORCHELASTIC_RUN_ID"));
@@ -314,7 +319,8 @@ static tutti_status derive_torchrun(struct tt_launch *out, getter get)
     char text[256];
 
     if (!host || !var(get, "MASTER_PORT"))
-        return tt_fail(TUTTI_ERR_INVALID, "RANK and WORLD_SIZE are set, but %s is not (set it, or " SET_RENDEZVOUS ")",
+        return tt_fail(TUTTI_ERR_INVALID, "%s and the number of ranks are set, but %s is not (set it, or " SET_RENDEZVOUS ")",
+                       strcmp(out->launcher, "torchrun") == 0 ? "RANK" : "JOB_COMPLETION_INDEX",
                        host ? "MASTER_PORT" : "MASTER_ADDR");
     st = read_number_variable(get, "MASTER_PORT", 1, 65535, &port);
     if (st)
@@ -356,7 +362,7 @@ static tutti_status read_rendezvous(struct tt_launch *out, const tutti_conf *con
         return TUTTI_OK;
     if (strcmp(out->launcher, "slurm") == 0)
         return derive_slurm(out, get);
-    if (strcmp(out->launcher, "torchrun") == 0)
+    if (strcmp(out->launcher, "torchrun") == 0 || strcmp(out->launcher, "kubernetes") == 0)
         return derive_torchrun(out, get);
     for (size_t i = 0; i < sizeof with_space / sizeof *with_space; i++)
         if (strcmp(out->launcher, with_space[i]) == 0)

@@ -53,6 +53,14 @@ static void launcher_variables_define_the_rank(void **state)
             "MASTER_ADDR=h", "MASTER_PORT=29500" },
           "torchrun", 5, 8, NULL },                                           /* torchrun under mpirun */
         { { "JOB_COMPLETION_INDEX=3", "TUTTI_RANK=0", "TUTTI_SIZE=1" }, "tutti", 0, 1, "" },
+        { { "JOB_COMPLETION_INDEX=3", "TUTTI_SIZE=4", "TUTTI_RENDEZVOUS=tcp://job-0.svc:29401" },
+          "kubernetes", 3, 4, "tcp://job-0.svc:29401" },
+        { { "JOB_COMPLETION_INDEX=0", "TUTTI_SIZE=1" }, "kubernetes", 0, 1, "" },
+        { { "JOB_COMPLETION_INDEX=1", "WORLD_SIZE=2", "MASTER_ADDR=set-workers-0-0.set", "MASTER_PORT=3389" },
+          "kubernetes", 1, 2, NULL },
+        { { "JOB_COMPLETION_INDEX=1", "TUTTI_SIZE=2", "RANK=5", "WORLD_SIZE=8", "TORCHELASTIC_RUN_ID=x",
+            "MASTER_ADDR=h", "MASTER_PORT=29500" },
+          "torchrun", 5, 8, NULL },                                           /* torchrun in each pod */
         { { "SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_ID=0", "RANK=5", "WORLD_SIZE=8",
             "TORCHELASTIC_RUN_ID=x", "MASTER_ADDR=h", "MASTER_PORT=29500" },
           "torchrun", 5, 8, NULL },                                           /* torchrun under srun */
@@ -172,6 +180,8 @@ static void contradiction_is_refused_with_names(void **state)
         { { "TUTTI_RANK=0", "TUTTI_SIZE=1", "TUTTI_TIMEOUT_MS=soon" }, { "TUTTI_TIMEOUT_MS", "\"soon\"", "must be" } },
         { { "TUTTI_RANK=0", "TUTTI_SIZE=1", "TUTTI_TIMEOUT_MS=0" }, { "TUTTI_TIMEOUT_MS", "\"0\"", "-1 (none)" } },
         { { "RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=h" }, { "RANK", "MASTER_PORT", "TUTTI_RENDEZVOUS" } },
+        { { "JOB_COMPLETION_INDEX=0", "TUTTI_SIZE=2" }, { "JOB_COMPLETION_INDEX", "MASTER_ADDR", "TUTTI_RENDEZVOUS" } },
+        { { "JOB_COMPLETION_INDEX=4", "TUTTI_SIZE=4" }, { "JOB_COMPLETION_INDEX is 4", "TUTTI_SIZE is 4", "0 to 3" } },
         { { "SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_ID=0" }, { "srun", "SLURM_STEP_NODELIST", "TUTTI_RENDEZVOUS" } },
     };
     struct tt_launch l;

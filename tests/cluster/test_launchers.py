@@ -127,6 +127,27 @@ class Launchers(LauncherTest):
                 self.assertIn(f"rank {rank} of 3 met (torchrun)", output)
             self.check_calls_by_hand(envs)
 
+    def test_the_variables_of_an_indexed_job_of_kubernetes(self):
+        """Those of the manifests, with an address of this host and a free port; Kubernetes sets the index."""
+        job, jobset = (self.variables_of_manifest(name) for name in ("job.yaml", "jobset.yaml"))
+        self.assertEqual(job.pop("TUTTI_RENDEZVOUS"), "tcp://tutti-job-0.tutti-job:29401")
+        self.assertEqual(jobset.pop("MASTER_ADDR"), "tutti-ddp-workers-0-0.tutti-ddp")
+        jobset.pop("MASTER_PORT")
+        for given in ({**job, "TUTTI_RENDEZVOUS": f"tcp://127.0.0.1:{free_port()}"},
+                      {**jobset, "WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}):
+            with self.subTest(given=given):
+                envs = [environment(**given, JOB_COMPLETION_INDEX=str(r), TUTTI_TIMEOUT_MS="30000") for r in range(4)]
+                for rank, (status, output) in enumerate(self.start_by_hand(envs)):
+                    self.assertEqual(status, 0, output)
+                    self.assertIn(f"rank {rank} of 4 met (kubernetes)", output)
+
+    def variables_of_manifest(self, name):
+        root = Path(os.environ.get("TUTTI_SOURCE_DIR", Path(__file__).resolve().parents[2]))
+        text = (root / "examples" / "kubernetes" / name).read_text(encoding="utf-8")
+        pairs = re.findall(r"- name: ([A-Z_]+)(?: +#.*)?\n +value: \"?([^\s\"]+)", text)
+        self.assertTrue(pairs, "no variables in the manifest")
+        return dict(pairs)
+
     def test_the_variables_of_srun(self):
         envs = [environment(SLURM_PROCID=str(r), SLURM_STEP_NUM_TASKS="2", SLURM_STEP_ID="1", SLURM_JOB_ID=str(free_port()),
                             SLURM_STEP_NODELIST="localhost", TUTTI_TIMEOUT_MS="30000") for r in range(2)]
