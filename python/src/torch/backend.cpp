@@ -41,6 +41,16 @@ uint32_t tag_of(const std::string &name)
     return static_cast<uint32_t>(std::hash<std::string>{}(name));
 }
 
+std::vector<uint8_t> address_in(const c10::intrusive_ptr<c10d::Store> &store)
+{
+    try {
+        return store->get("tutti");
+    } catch (c10::Error &error) {
+        error.add_context("tutti: init: no address of rank 0 in the store (has rank 0 started, and does the store run?)");
+        throw;
+    }
+}
+
 std::shared_ptr<Link> meet(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
                            const GroupOptions &options)
 {
@@ -52,7 +62,7 @@ std::shared_ptr<Link> meet(const c10::intrusive_ptr<c10d::Store> &store, int ran
         check(tutti_id_create(&id, &conf), "init");
         store->set("tutti", std::vector<uint8_t>(id.bytes, id.bytes + sizeof id.bytes));
     } else {
-        const auto bytes = store->get("tutti");
+        const auto bytes = address_in(store);
 
         if (bytes.size() != sizeof id.bytes)
             TORCH_CHECK_WITH(DistBackendError, false, "tutti: init: the store has ", bytes.size(),
@@ -213,9 +223,11 @@ c10::intrusive_ptr<Backend> Backend::create(const c10d::DistributedBackendOption
     if (control) {
         const std::vector<int> ranks(how.global_ranks_in_group.begin(), how.global_ranks_in_group.end());
 
-        link = create_group(*control, ranks, how.group_id);
+        link = in_background([control, ranks, name = how.group_id] { return create_group(*control, ranks, name); });
     } else {
-        link = meet(how.store, how.group_rank, how.group_size, *options);
+        link = in_background(
+            [store = how.store, rank = how.group_rank, size = how.group_size,
+             settings = c10::make_intrusive<GroupOptions>(*options)] { return meet(store, rank, size, *settings); });
     }
     auto backend = c10::make_intrusive<Backend>(link, how.group_rank, how.group_size, std::move(options));
 
@@ -262,7 +274,8 @@ c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::
             mine->group_name = options->group_name;
         }
     }
-    auto link = create_group(*this->link("split"), ranks, mine->group_name);
+    auto link = in_background(
+        [parent = this->link("split"), ranks, name = mine->group_name] { return create_group(*parent, ranks, name); });
     auto backend =
         c10::make_intrusive<Backend>(link, static_cast<int>(at - ranks.begin()), static_cast<int>(ranks.size()), mine);
 
@@ -434,7 +447,9 @@ c10::intrusive_ptr<c10d::Work> Backend::broadcast(std::vector<at::Tensor> &tenso
     op->results = tensors;
     if (own.numel())
         start(*op, call_of(*op), [&](tutti_comm *comm, const tutti_call *call) {
-            return tutti_broadcast(own.data_ptr(), own.data_ptr(), bytes_of(own), TUTTI_U8, root, comm, call);
+            const Moved m = moved(own);
+
+            return tutti_broadcast(own.data_ptr(), own.data_ptr(), m.count, m.type, root, comm, call);
         });
     return work(op, "tutti:broadcast", tensors, how.asyncOp);
 }
@@ -557,14 +572,18 @@ c10::intrusive_ptr<c10d::Work> Backend::allreduce_sparse(std::vector<at::Tensor>
 
     // How much each rank has must be known before the rest is gathered.
     {
-        Operation sizes(link_, observers_, op->type, op->sequence, op->timeout);
+        const at::Tensor from = at::full({ 1 }, mine, at::kLong), to = at::empty({ size_ }, at::kLong);
+        Parts sizes;
 
-        start(sizes, call_of(sizes), [&](tutti_comm *comm, const tutti_call *call) {
-            return tutti_allgather(&mine, lengths.data(), 1, TUTTI_I64, comm, call);
+        sizes.list.push_back(std::make_shared<Operation>(link_, observers_, op->type, op->sequence, op->timeout));
+        sizes.list[0]->held = { from, to };
+        start(*sizes.list[0], call_of(*op), [&](tutti_comm *comm, const tutti_call *call) {
+            return tutti_allgather(from.data_ptr(), to.data_ptr(), 1, TUTTI_I64, comm, call);
         });
-        sizes.wait();
-        if (const auto error = sizes.error())
+        sizes.list[0]->wait();
+        if (const auto error = sizes.list[0]->error())
             std::rethrow_exception(error);
+        std::copy_n(to.data_ptr<int64_t>(), size_, lengths.begin());
     }
     const int64_t total = std::accumulate(lengths.begin(), lengths.end(), int64_t{ 0 });
     const size_t value_bytes =
@@ -636,7 +655,9 @@ void Backend::start_allgather(Operation &op, const at::Tensor &output, const at:
     op.results.push_back(output);
     if (in.numel())
         start(op, call_of(op), [&](tutti_comm *comm, const tutti_call *c) {
-            return tutti_allgather(in.data_ptr(), out.data_ptr(), bytes_of(in), TUTTI_U8, comm, c);
+            const Moved m = moved(in);
+
+            return tutti_allgather(in.data_ptr(), out.data_ptr(), m.count, m.type, comm, c);
         });
 }
 
@@ -665,7 +686,9 @@ void Backend::start_allgather_list(Operation &op, std::vector<at::Tensor> &outpu
     if (!out.numel())
         return;
     start(op, call_of(op), [&](tutti_comm *comm, const tutti_call *c) {
-        return even ? tutti_allgather(in.data_ptr(), out.data_ptr(), counts[0], TUTTI_U8, comm, c)
+        const Moved m = moved(in);
+
+        return even ? tutti_allgather(in.data_ptr(), out.data_ptr(), m.count, m.type, comm, c)
                     : tutti_allgatherv(in.data_ptr(), out.data_ptr(), counts.data(), nullptr, TUTTI_U8, comm, c);
     });
 }
@@ -754,8 +777,10 @@ c10::intrusive_ptr<c10d::Work> Backend::gather(std::vector<std::vector<at::Tenso
     op->held = { in, out };
     if (in.numel())
         start(*op, call_of(*op), [&](tutti_comm *comm, const tutti_call *call) {
-            return tutti_gather(in.data_ptr(), out.defined() ? out.data_ptr() : nullptr, bytes_of(in), TUTTI_U8, root,
-                                comm, call);
+            const Moved m = moved(in);
+
+            return tutti_gather(in.data_ptr(), out.defined() ? out.data_ptr() : nullptr, m.count, m.type, root, comm,
+                                call);
         });
     return work(op, "tutti:gather", inputs, how.asyncOp);
 }
@@ -783,8 +808,10 @@ c10::intrusive_ptr<c10d::Work> Backend::gather_single(at::Tensor &output, at::Te
     op->held = { in, out };
     if (in.numel())
         start(*op, call_of(*op), [&](tutti_comm *comm, const tutti_call *call) {
-            return tutti_gather(in.data_ptr(), out.defined() ? out.data_ptr() : nullptr, bytes_of(in), TUTTI_U8, root,
-                                comm, call);
+            const Moved m = moved(in);
+
+            return tutti_gather(in.data_ptr(), out.defined() ? out.data_ptr() : nullptr, m.count, m.type, root, comm,
+                                call);
         });
     return work(op, "tutti:gather_single", { input }, how.asyncOp);
 }
@@ -818,8 +845,10 @@ c10::intrusive_ptr<c10d::Work> Backend::scatter(std::vector<at::Tensor> &outputs
     op->results = outputs;
     if (out.numel())
         start(*op, call_of(*op), [&](tutti_comm *comm, const tutti_call *call) {
-            return tutti_scatter(in.defined() ? in.data_ptr() : nullptr, out.data_ptr(), bytes_of(out), TUTTI_U8, root,
-                                 comm, call);
+            const Moved m = moved(out);
+
+            return tutti_scatter(in.defined() ? in.data_ptr() : nullptr, out.data_ptr(), m.count, m.type, root, comm,
+                                 call);
         });
     return work(op, "tutti:scatter", outputs, how.asyncOp);
 }
@@ -1057,30 +1086,30 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions &how, bool wait_all_ra
     constexpr uint32_t tag = 0xfffffffe;
     auto op = operation(c10d::OpType::BARRIER, how.timeout);
     const auto begin = std::chrono::steady_clock::now();
-    uint8_t byte = 0;
-    std::vector<uint8_t> bytes(size_);
     std::vector<int> missing;
-    std::vector<std::unique_ptr<Operation>> parts;
-    const auto one = [&](auto &&what) {
-        auto part = std::make_unique<Operation>(link_, observers_, op->type, op->sequence, op->timeout);
-        tutti_call call = call_of(*part);
+    Parts parts;
+    const auto one = [&](bool is_send, int peer) {
+        const at::Tensor byte = at::zeros({ 1 }, at::kByte);
+        tutti_call call = call_of(*op);
 
+        parts.list.push_back(std::make_shared<Operation>(link_, observers_, op->type, op->sequence, op->timeout));
+        parts.list.back()->held = { byte };
         call.tag = tag;
-        start(*part, call, what);
-        return part;
+        start(*parts.list.back(), call, [&](tutti_comm *comm, const tutti_call *c) {
+            return is_send ? tutti_send(byte.data_ptr(), 1, TUTTI_U8, peer, comm, c)
+                           : tutti_recv(byte.data_ptr(), 1, TUTTI_U8, peer, comm, c);
+        });
     };
     const auto elapsed = [&] {
         return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin).count();
     };
 
     if (rank_ != 0) {
-        parts.push_back(
-            one([&](tutti_comm *c, const tutti_call *call) { return tutti_send(&byte, 1, TUTTI_U8, 0, c, call); }));
-        parts.push_back(
-            one([&](tutti_comm *c, const tutti_call *call) { return tutti_recv(&byte, 1, TUTTI_U8, 0, c, call); }));
-        for (auto &part : parts)
+        one(true, 0);
+        one(false, 0);
+        for (auto &part : parts.list)
             part->wait();
-        for (auto &part : parts)
+        for (auto &part : parts.list)
             if (part->error())
                 TORCH_CHECK(false, "Rank ", rank_,
                             " successfully reached monitoredBarrier, but received errors while waiting for "
@@ -1088,26 +1117,24 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions &how, bool wait_all_ra
         return;
     }
     for (int r = 1; r < size_; r++)
-        parts.push_back(one(
-            [&, r](tutti_comm *c, const tutti_call *call) { return tutti_recv(&bytes[r], 1, TUTTI_U8, r, c, call); }));
+        one(false, r);
     for (int r = 1; r < size_; r++) {
-        parts[r - 1]->wait();
-        if (!parts[r - 1]->error())
+        parts.list[r - 1]->wait();
+        if (!parts.list[r - 1]->error())
             continue;
         missing.push_back(r);
         if (!wait_all_ranks)
             break;
     }
-    for (auto &part : parts)
+    for (auto &part : parts.list)
         part->wait();
     if (!missing.empty())
         TORCH_CHECK(false, "[Rank 0]: ", missing.size() > 1 ? "Ranks " : "Rank ", c10::Join(", ", missing),
                     " failed to pass monitoredBarrier in ", elapsed(), " ms");
-    parts.clear();
+    parts.list.clear();
     for (int r = 1; r < size_; r++)
-        parts.push_back(
-            one([&, r](tutti_comm *c, const tutti_call *call) { return tutti_send(&byte, 1, TUTTI_U8, r, c, call); }));
-    for (auto &part : parts) {
+        one(true, r);
+    for (auto &part : parts.list) {
         part->wait();
         if (const auto error = part->error())
             std::rethrow_exception(error);

@@ -77,6 +77,8 @@ class Backend : public c10d::Backend
     void shutdown() override;
     c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store> &store, const std::vector<int> &ranks,
                                             const c10::intrusive_ptr<c10d::Backend::Options> &options) override;
+    // Drops the batch that is open, for example because an exception left it.
+    void cancel_coalescing();
     void startCoalescing() override;
     c10::intrusive_ptr<c10d::Work> endCoalescing() override;
 
@@ -240,7 +242,6 @@ class Backend : public c10d::Backend
                               const char *call);
     void start_p2p(Operation &operation, std::vector<tutti_p2p> ops);
     c10::intrusive_ptr<c10d::Work> receive(std::vector<at::Tensor> &tensors, int peer, int tag, c10d::OpType type);
-    void cancel_coalescing();
     at::Tensor &check_p2p(std::vector<at::Tensor> &tensors, int64_t peer, const char *call);
     int check_rank(int64_t rank, const char *call) const;
 

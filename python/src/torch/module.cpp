@@ -68,7 +68,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
         .def(
             "perform_nocolor_split", [](const Backend &, const py::object &) {}, py::arg("device"))
         .def("all_reduce_with", all_reduce, py::arg("tensor"), py::arg("op"), py::arg("timeout"), py::arg("algorithm"),
-             py::arg("quantization"), py::arg("error_feedback"));
+             py::arg("quantization"), py::arg("error_feedback"))
+        .def("_cancel_coalescing", &Backend::cancel_coalescing);
 
     m.def("quantizations", [] {
         std::vector<std::string> names;

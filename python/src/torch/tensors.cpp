@@ -57,9 +57,10 @@ bool is_linear(c10d::ReduceOp::RedOpType op)
     return op == c10d::ReduceOp::SUM || op == c10d::ReduceOp::AVG || op == c10d::ReduceOp::PREMUL_SUM;
 }
 
-Element element_of(const at::Tensor &tensor, const c10d::ReduceOp &op)
+// per_element is 0 for a type that Tutti does not have.
+Element element_of(at::ScalarType type)
 {
-    switch (tensor.scalar_type()) {
+    switch (type) {
     case at::kChar:
         return { TUTTI_I8, 1 };
     case at::kByte:
@@ -91,17 +92,25 @@ Element element_of(const at::Tensor &tensor, const c10d::ReduceOp &op)
     case at::kFloat8_e5m2:
         return { TUTTI_F8E5M2, 1 };
     case at::kComplexHalf:
+        return { TUTTI_F16, 2 };
     case at::kComplexFloat:
+        return { TUTTI_F32, 2 };
     case at::kComplexDouble:
-        if (!is_linear(op.op_))
-            refuse(tensor, op, " (complex numbers have SUM, AVG and PREMUL_SUM)");
-        return { tensor.scalar_type() == at::kComplexHalf    ? TUTTI_F16
-                 : tensor.scalar_type() == at::kComplexFloat ? TUTTI_F32
-                                                             : TUTTI_F64,
-                 2 };
+        return { TUTTI_F64, 2 };
     default:
-        refuse(tensor, op, "");
+        return { TUTTI_U8, 0 };
     }
+}
+
+Element element_of(const at::Tensor &tensor, const c10d::ReduceOp &op)
+{
+    const Element element = element_of(tensor.scalar_type());
+
+    if (!element.per_element)
+        refuse(tensor, op, "");
+    if (tensor.is_complex() && !is_linear(op.op_))
+        refuse(tensor, op, " (complex numbers have SUM, AVG and PREMUL_SUM)");
+    return element;
 }
 
 // Sums of truth values are "or", products are "and", as in NCCL's backend: the result must be a truth value again.
@@ -179,6 +188,13 @@ Reduction reduction_of(const at::Tensor &tensor, const c10d::ReduceOp &op)
     return r;
 }
 
+Moved moved(const at::Tensor &tensor)
+{
+    const Element e = element_of(tensor.scalar_type());
+
+    return e.per_element ? Moved{ e.type, tensor.numel() * e.per_element } : Moved{ TUTTI_U8, bytes_of(tensor) };
+}
+
 void check_tensor(const at::Tensor &tensor, const char *call, const char *what)
 {
     if (C10_UNLIKELY(!tensor.defined()))
@@ -197,7 +213,7 @@ at::Tensor &only(std::vector<at::Tensor> &tensors, const char *call, const char 
     if (tensors.size() != 1)
         C10_THROW_ERROR(ValueError, c10::str("tutti: ", call, ": ", tensors.size(), " tensors for ", what,
                                              ": must be 1 per process"));
-    check_tensor(tensors[0], call, what);
+    check_tensor(tensors[0], call, "the tensor");
     return tensors[0];
 }
 

@@ -38,6 +38,13 @@ void check_tensor(const at::Tensor &tensor, const char *call, const char *what);
 // The only tensor of a list, checked. Throws ValueError for another number of tensors.
 at::Tensor &only(std::vector<at::Tensor> &tensors, const char *call, const char *what);
 
+// Elements to move. They have the tensor's type where Tutti has it, so that ranks that pass different types get an error.
+struct Moved {
+    tutti_dtype type;
+    size_t count;
+};
+Moved moved(const at::Tensor &tensor);
+
 // An input as contiguous memory: the tensor itself, or a copy.
 at::Tensor dense_input(const at::Tensor &tensor);
 

@@ -20,9 +20,15 @@ std::atomic<uint64_t> last_key{ 0 };
 class Completer
 {
   public:
+    // Never destroyed: operations may end while the process exits. A forked child has none of its threads, and perhaps its lock taken: it
+    // gets one of its own.
     static Completer &get()
     {
-        static auto *completer = new Completer; // never destroyed: operations may end while the process exits
+        static Completer *completer = [] {
+            pthread_atfork(nullptr, nullptr, [] { completer = new Completer; });
+            return new Completer;
+        }();
+
         return *completer;
     }
 
@@ -227,6 +233,12 @@ Operation::Operation(std::shared_ptr<Link> link, std::shared_ptr<Observers> obse
     this->link->open++;
 }
 
+Parts::~Parts()
+{
+    for (const auto &part : list)
+        part->end_by_itself();
+}
+
 Operation::~Operation()
 {
     if (!is_over())
@@ -235,10 +247,32 @@ Operation::~Operation()
         tutti_wait(request);
 }
 
+// True: it has ended. Holds no lock afterwards, so that the caller can take Python's.
+bool Operation::wait_slice()
+{
+    std::unique_lock lock(running_, signal_slice);
+
+    if (!lock || is_over())
+        return is_over();
+    for (auto *request : requests)
+        if (tutti_test_for(request, signal_slice.count()) == TUTTI_PENDING)
+            return leave_pending(lock);
+    for (const auto &part : parts)
+        if (!part->wait_slice())
+            return leave_pending(lock);
+    conclude();
+    return true;
+}
+
 void Operation::wait()
 {
     if (is_over())
         return;
+    if (handles_signals()) {
+        while (!wait_slice())
+            check_signals();
+        return;
+    }
     std::lock_guard lock(running_);
 
     if (!is_over())
@@ -268,7 +302,7 @@ bool Operation::poll()
 }
 
 // False. Whoever wanted it to end by itself while the lock was held could not arrange that.
-bool Operation::leave_pending(std::unique_lock<std::mutex> &lock)
+bool Operation::leave_pending(std::unique_lock<std::timed_mutex> &lock)
 {
     const bool is_due = wanted_ && !ends_by_itself_;
 
@@ -351,10 +385,22 @@ void Operation::end(std::exception_ptr error)
 
 bool Operation::wait_for(std::chrono::milliseconds limit)
 {
-    end_by_itself();
-    std::unique_lock lock(state_);
+    const auto due = std::chrono::steady_clock::now() + limit;
+    const bool slices = handles_signals();
 
-    return ended_.wait_for(lock, limit, [this] { return over_.load(); });
+    end_by_itself();
+    for (;;) {
+        const auto until = slices ? std::min(due, std::chrono::steady_clock::now() + signal_slice) : due;
+        {
+            std::unique_lock lock(state_);
+
+            if (ended_.wait_until(lock, until, [this] { return over_.load(); }))
+                return true;
+        }
+        if (until == due)
+            return false;
+        check_signals();
+    }
 }
 
 namespace

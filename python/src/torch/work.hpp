@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "signals.hpp"
 #include "tensors.hpp"
 
 namespace tutti_torch
@@ -72,6 +73,16 @@ class Observers
     std::atomic<bool> extended_{ false };
 };
 
+// Operations that continue in the background if the caller leaves early.
+struct Parts {
+    Parts() = default;
+    Parts(const Parts &) = delete;
+    Parts &operator=(const Parts &) = delete;
+    ~Parts();
+
+    std::vector<std::shared_ptr<class Operation>> list;
+};
+
 // An operation from its start to its end. It outlives the Work if that is dropped before the end: memory that Tutti uses must stay.
 class Operation : public std::enable_shared_from_this<Operation>
 {
@@ -95,7 +106,8 @@ class Operation : public std::enable_shared_from_this<Operation>
     std::function<bool()> is_ready;                // NULL, or whether `after` would not block
     int source = -1;                               // of a receive from any rank
 
-    // Returns when it has ended. Any thread.
+    // Returns when it has ended. Any thread. In Python's main thread, an exception of a signal handler (KeyboardInterrupt) ends
+    // the wait and is thrown. The operation continues: it can be waited for again.
     void wait();
     // Whether it has ended; makes a little progress.
     bool poll();
@@ -108,7 +120,7 @@ class Operation : public std::enable_shared_from_this<Operation>
     {
         return is_over() ? error_ : nullptr;
     }
-    // Waits at most so long. False: it has not ended.
+    // Waits at most so long. False: it has not ended. Signals as in wait().
     bool wait_for(std::chrono::milliseconds limit);
     // It ends without anybody waiting for it.
     void end_by_itself();
@@ -118,11 +130,12 @@ class Operation : public std::enable_shared_from_this<Operation>
     void end(std::exception_ptr error);
 
   private:
-    bool leave_pending(std::unique_lock<std::mutex> &lock);
+    bool leave_pending(std::unique_lock<std::timed_mutex> &lock);
+    bool wait_slice();
     void conclude(); // requests have completed
     static void notified(void *ticket);
 
-    std::mutex running_; // whoever waits for the requests, and ends it
+    std::timed_mutex running_; // whoever waits for the requests, and ends it
     mutable std::mutex state_;
     std::condition_variable ended_;
     std::atomic<bool> over_{ false };

@@ -27,12 +27,47 @@ def _load():
     return _c
 
 
+def _close_batch(group):
+    """Ends a batch of a group that an exception has left, in PyTorch and in the backends of the group."""
+    from torch.distributed import distributed_c10d as c10d
+
+    group = group or c10d._get_default_group()
+    c10d._world.pg_coalesce_state.pop(group, None)
+    for device in group._device_types:
+        backend = group._get_backend(device)
+        backend = getattr(backend, "wrapped_pg", backend)       # TORCH_DISTRIBUTED_DEBUG=DETAIL
+        if hasattr(backend, "_cancel_coalescing"):
+            backend._cancel_coalescing()
+
+
+def _mend_coalescing():
+    """Lets an exception end a batch. Up to 2.15, PyTorch leaves the batch open: later operations are collected and never run."""
+    import contextlib
+
+    import torch.distributed as dist
+    from torch.distributed import distributed_c10d as c10d
+
+    original = c10d._coalescing_manager
+
+    @contextlib.contextmanager
+    def _coalescing_manager(group=None, device=None, async_ops=False):
+        try:
+            with original(group, device, async_ops) as manager:
+                yield manager
+        except BaseException:
+            _close_batch(group)
+            raise
+
+    c10d._coalescing_manager = dist._coalescing_manager = _coalescing_manager
+
+
 def register():
     """Registers the backend with torch.distributed. Called by PyTorch through the entry point; may be called again."""
     from torch.distributed import Backend
 
     if "tutti" not in Backend.backend_list:
         Backend.register_backend("tutti", _load().create, extended_api=True, devices=["cpu"])
+        _mend_coalescing()
 
 
 def _backend(group, call):
