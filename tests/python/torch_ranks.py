@@ -1,6 +1,8 @@
 """Ranks of programs on the c10d backend "tutti", in the environment of scripts/install-torch.sh. Tests are skipped where that was not made."""
 
 import os
+import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -35,6 +37,42 @@ class TorchTest(unittest.TestCase):
         for rank, (job, output) in enumerate(zip(jobs, outputs)):
             self.assertEqual(job.returncode, 0, f"rank {rank}:\n{output}")
             self.assertIn(f"rank {rank} is right", output)
+
+    def need(self, package):
+        if subprocess.run([PYTHON, "-c", f"import {package}"], capture_output=True, check=False,
+                          env=environment()).returncode:
+            self.skipTest(f"{package} is not installed (scripts/install-torch.sh --frameworks)")
+
+    def output_of(self, *command, scratch):
+        """Exit status and output of a command. Its processes are a session: none of them is left."""
+        env = environment(TMPDIR=scratch, RAY_TMPDIR=scratch, RAY_USAGE_STATS_ENABLED="0",
+                          HF_HUB_OFFLINE="1", HOME=scratch)
+        job = subprocess.Popen([PYTHON, *command], env=env, stdin=subprocess.DEVNULL, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=scratch,
+                               start_new_session=True)
+        try:
+            output = job.communicate(timeout=PATIENCE_S)[0]
+        finally:
+            try:
+                os.killpg(job.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        return job.returncode, output
+
+    def compare(self, ranks, *command):
+        losses = {}
+        for backend in ("tutti", "gloo"):
+            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
+                status, output = self.output_of(*command, "--backend", backend, scratch=scratch)
+            if "timed out during startup" in output:
+                self.skipTest("Ray gives its own servers 30 s to start; this machine is too busy")
+            self.assertEqual(status, 0, output)
+            self.assertIn(f"{ranks} ranks, backend {backend}", output)
+            losses[backend] = [float(x) for x in re.findall(r": loss ([0-9.]+)", output)]
+            self.assertTrue(losses[backend], output)
+        self.assertEqual(len(losses["tutti"]), len(losses["gloo"]))
+        for ours, theirs in zip(losses["tutti"], losses["gloo"]):
+            self.assertAlmostEqual(ours, theirs, delta=2e-5)
 
 
 def main():
