@@ -6,10 +6,14 @@
 #   scripts/install-torch.sh [BUILD]            BUILD: the folder with libtutti.so and the tutti command
 #                                               (build/release)
 #   scripts/install-torch.sh --environment      without the package
+#   scripts/install-torch.sh --frameworks       what test_torch_frameworks.py needs, added to it
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 wheels=(torch==2.15.0 numpy==2.4.6 expecttest==0.3.0 nanobind==3.1.0 scikit-build-core==1.1.2)
+
+# Accelerate, Lightning and Ray are examples of programs that use torch.distributed: examples/torch.
+frameworks=(accelerate==1.15.0 pytorch-lightning==2.6.6 ray==2.60.0)
 
 folder=build/torch
 mkdir -p build
@@ -22,6 +26,14 @@ if [[ $(cat "$folder/wheels" 2>/dev/null || true) != "${wheels[*]}" ]]; then
     "${pip[@]}" --retries 2 --timeout 20 --only-binary :all: "${wheels[@]}"
     echo "${wheels[*]}" >"$folder/wheels"
     echo "installed ${wheels[*]} in $folder"
+fi
+if [[ ${1:-} == --frameworks ]]; then
+    if [[ $(cat "$folder/frameworks" 2>/dev/null || true) != "${frameworks[*]}" ]]; then
+        "${pip[@]}" --retries 2 --timeout 20 --only-binary :all: "${frameworks[@]}" "${wheels[@]}"
+        echo "${frameworks[*]}" >"$folder/frameworks"
+        echo "installed ${frameworks[*]} in $folder"
+    fi
+    exit 0
 fi
 [[ ${1:-} != --environment ]] || exit 0
 library=$(realpath "${1:-build/release}")
