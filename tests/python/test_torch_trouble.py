@@ -29,8 +29,9 @@ class Trouble(torch_ranks.TorchTest):
         own = self.folder / "tmp"
         own.mkdir(exist_ok=True)
         job = subprocess.Popen([PYTHON, HERE / "prog_torch_trouble.py", case, self.folder, str(rank),
-                                str(size)], env=environment(TMPDIR=str(own)), stdin=subprocess.PIPE,
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                str(size)],
+                               env=environment(TMPDIR=str(own), TORCH_INCLUDE_STACK_TRACE="0"),
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                start_new_session=True)
         self.jobs.append(job)
         return job
