@@ -175,8 +175,8 @@ typedef struct tutti_conf {
                                else selected by the routing table */
     int32_t lanes;          /* lanes per peer, 1 to 16: TCP connections, RDMA queue pairs or
                                endpoints; 0: TUTTI_LANES, else automatic */
-    int32_t no_restore;     /* 1: do not restore in-place input after a failure, which saves a copy
-                               of it */
+    int32_t restore;        /* 1: restore the in-place input of a call that fails, at the cost of a
+                               copy of it. 0: the buffer of a failed in-place call is undefined */
     const char *security;   /* of connections between hosts: "plain" (unencrypted), "token" (TLS 1.3
                                with the token) or "certificate" (TLS 1.3 with TUTTI_CERTIFICATE,
                                TUTTI_KEY and TUTTI_AUTHORITY); NULL: TUTTI_SECURITY, else plain.

@@ -16,7 +16,7 @@
 tutti_status tt_options_take(void *out, size_t bytes, size_t bytes_first, const void *given, const char *call,
                              const char *what, const char *type);
 
-/* Returns INVALID (logged) if `value` of the flag `field` ("conf.no_restore") of `call` is neither
+/* Returns INVALID (logged) if `value` of the flag `field` ("conf.restore") of `call` is neither
  * 0 nor 1. */
 tutti_status tt_options_flag(const char *call, const char *field, int64_t value);
 /* Returns INVALID (logged) if `value` of the enumeration `field` is not in 0 to `last`. */

@@ -924,7 +924,7 @@ static tutti_status comm_create(tutti_comm **out, const struct tt_launch *launch
     }
     for (uint32_t r = 0; r < w->nranks; r++)
         ranks[r] = r;
-    st = tt_comm_open(&comm, w, 0, ranks, w->nranks, w->rank, launch->timeout_ms, !(conf && conf->no_restore));
+    st = tt_comm_open(&comm, w, 0, ranks, w->nranks, w->rank, launch->timeout_ms, conf && conf->restore);
     free(ranks);
     if (st) {
         tt_world_discard(w);
@@ -949,7 +949,7 @@ static tutti_status comm_create(tutti_comm **out, const struct tt_launch *launch
 }
 
 /* size in release 0.1 */
-#define CONF_BYTES_FIRST (offsetof(tutti_conf, no_restore) + sizeof(int32_t))
+#define CONF_BYTES_FIRST (offsetof(tutti_conf, restore) + sizeof(int32_t))
 
 /* Copies the fields of this release from the caller's conf (if given) to *mine, and sets
  * *of_caller to it. */
@@ -964,7 +964,7 @@ static tutti_status copy_conf(const tutti_conf **of_caller, tutti_conf *mine, co
     if (conf && (conf->lanes < 0 || conf->lanes > 16))
         return tt_fail(TUTTI_ERR_INVALID, "%s: conf.lanes is %d: must be 0 to 16", call, conf->lanes);
     *of_caller = conf;
-    return conf ? tt_options_flag(call, "conf.no_restore", conf->no_restore) : TUTTI_OK;
+    return conf ? tt_options_flag(call, "conf.restore", conf->restore) : TUTTI_OK;
 }
 
 tutti_status tutti_comm_create(tutti_comm **out, const tutti_conf *conf)

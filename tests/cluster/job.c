@@ -131,10 +131,22 @@ void job_step(struct rank *r, const char *fmt, ...)
     va_end(ap);
 }
 
+static void open_with(struct rank *r, const tutti_conf *conf)
+{
+    CHECK_OK(r, tutti_comm_create(&r->comm, conf));
+    CHECK(r, tutti_comm_rank(r->comm) == (int)r->rank && tutti_comm_size(r->comm) == (int)r->nranks);
+}
+
 void job_open(struct rank *r)
 {
-    CHECK_OK(r, tutti_comm_create(&r->comm, NULL));
-    CHECK(r, tutti_comm_rank(r->comm) == (int)r->rank && tutti_comm_size(r->comm) == (int)r->nranks);
+    open_with(r, NULL);
+}
+
+void job_open_restoring(struct rank *r)
+{
+    const tutti_conf conf = { .size = sizeof conf, .restore = 1 };
+
+    open_with(r, &conf);
 }
 
 void job_close(struct rank *r)

@@ -66,6 +66,7 @@ uint64_t job_seed(uint64_t seed);
 /* ---- in a rank ---- */
 
 void job_open(struct rank *r);          /* creates r->comm from the environment */
+void job_open_restoring(struct rank *r);        /* the same, with conf.restore */
 void job_close(struct rank *r);         /* otherwise all ranks close it together after the role */
 /* Records the next step of this rank, which is printed if it hangs or fails. */
 void job_step(struct rank *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

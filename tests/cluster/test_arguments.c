@@ -629,7 +629,7 @@ static void newer_role(struct rank *r)
     const struct {
         tutti_conf known;
         uint64_t more[3];
-    } conf = { .known.size = sizeof conf, .known.no_restore = 1 };
+    } conf = { .known.size = sizeof conf, .known.restore = 1 };
     tutti_request *request;
     const struct newer asks = { .known.size = sizeof asks, .known.request = &request };
     const struct newer tagged = { .known.size = sizeof tagged, .known.tag = 7 };

@@ -47,7 +47,7 @@ static void open_all(struct rank *r)
 
     setenv("TUTTI_TIMEOUT_MS", "3600000", 1);
     setenv("TUTTI_TCP_SILENCE_S", "0", 1);
-    job_open(r);
+    job_open_restoring(r);
     CHECK_OK(r, tutti_alltoall(byte, all, 1, TUTTI_U8, r->comm, NULL));
     job_meet(r);
 }

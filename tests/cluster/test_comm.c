@@ -744,7 +744,7 @@ static void conf_role(struct rank *r)
     const char *rendezvous = r->job->arg;
     const tutti_conf conf = {
         .size = sizeof conf, .rendezvous = rendezvous, .nranks = (int32_t)r->nranks, .rank = (int32_t)(r->rank + 1) % 3,
-        .token = "of this job", .timeout_ms = 60000, .wires = r->job->wires, .interfaces = "=lo", .lanes = 2, .no_restore = 1,
+        .token = "of this job", .timeout_ms = 60000, .wires = r->job->wires, .interfaces = "=lo", .lanes = 2, .restore = 1,
     };
     tutti_comm *comm[2];
 
@@ -795,7 +795,7 @@ static const struct {
 } bad_confs[] = {
     { "conf.size is 0", { .size = 0 }, NULL, NULL },
     { "conf.size is 8", { .size = 8 }, NULL, NULL },
-    { "sizeof(tutti_conf)", { .size = offsetof(tutti_conf, no_restore) }, NULL, NULL },
+    { "sizeof(tutti_conf)", { .size = offsetof(tutti_conf, restore) }, NULL, NULL },
     { "sizeof(tutti_conf)", { .size = SIZE_MAX }, NULL, NULL },
     { "conf.rendezvous is \"http://here\"", { .rendezvous = "http://here" }, NULL, NULL },
     { "conf.rendezvous is \"tcp://nowhere\"", { .rendezvous = "tcp://nowhere", .nranks = 2 }, NULL, NULL },
@@ -810,8 +810,8 @@ static const struct {
     { "nosuch0", { .wires = "tcp", .interfaces = "=nosuch0" }, NULL, NULL },
     { "conf.lanes is -1", { .lanes = -1 }, NULL, NULL },
     { "conf.lanes is 17", { .lanes = 17 }, NULL, NULL },
-    { "conf.no_restore is 2", { .no_restore = 2 }, NULL, NULL },
-    { "conf.no_restore is -1", { .no_restore = -1 }, NULL, NULL },
+    { "conf.restore is 2", { .restore = 2 }, NULL, NULL },
+    { "conf.restore is -1", { .restore = -1 }, NULL, NULL },
     { "TUTTI_LANES is \"17\"", { .nranks = 0 }, "TUTTI_LANES", "17" },
     { "TUTTI_TIMEOUT_MS is \"soon\"", { .nranks = 0 }, "TUTTI_TIMEOUT_MS", "soon" },
     { "TUTTI_EAGER_BYTES is \"9999999\"", { .nranks = 0 }, "TUTTI_EAGER_BYTES", "9999999" },

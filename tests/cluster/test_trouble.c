@@ -34,14 +34,17 @@ static const char *const wires[] = { "shm", "tcp" };
  * that notifications of deaths and aborts arrive within a second: no deadline or silence is waited
  * for in between, only messages. Their latency is printed if it is long, but fails no test, because
  * any machine may be slow. */
-static void open_without_timers(struct rank *r)
+static void open_without_timers(struct rank *r, bool restores)
 {
     const int off = 0;
     uint32_t neighbours[TT_FLOOD_LINKS_MAX], nlinks = 0;
 
     setenv("TUTTI_TIMEOUT_MS", "3600000", 1);
     setenv("TUTTI_TCP_SILENCE_S", "0", 1);
-    job_open(r);
+    if (restores)
+        job_open_restoring(r);
+    else
+        job_open(r);
     for (int fd = 0; fd < DESCRIPTORS_MAX; fd++) {
         struct sockaddr_storage peer;
         socklen_t bytes = sizeof peer;
@@ -82,7 +85,7 @@ static void die(struct rank *r, int sig)
 }
 
 /* Checks the state of a survivor. */
-static void check_survivor(struct rank *r, struct call_side *s, tutti_status st, uint32_t victim)
+static void check_survivor(struct rank *r, struct call_side *s, tutti_status st, uint32_t victim, bool restores)
 {
     char why[CALL_TEXT_BYTES];
 
@@ -92,11 +95,11 @@ static void check_survivor(struct rank *r, struct call_side *s, tutti_status st,
         return;
     CHECK_STATUS(r, st, TUTTI_ERR_PEER_LOST);
     CHECK(r, job_names(tutti_last_error(), victim));
-    if (!call_is_restored(s, why))
+    if (restores && !call_is_restored(s, why))
         job_fail(r, __FILE__, __LINE__, "not restored: %s", why);
 }
 
-static void death_role(struct rank *r)
+static void die_or_survive(struct rank *r, bool restores)
 {
     const struct death *d = r->job->arg;
     struct call c = {
@@ -106,7 +109,7 @@ static void death_role(struct rank *r)
     struct call_side s;
     tutti_status st;
 
-    open_without_timers(r);
+    open_without_timers(r, restores);
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     job_meet(r);
     call_init(&s, &c, r->rank);
@@ -121,7 +124,7 @@ static void death_role(struct rank *r)
     st = call_go(&s, r->comm, tt_prng_below(&r->prng, 2));
     if (st == TUTTI_OK && s.request)
         st = tutti_wait(s.request);
-    check_survivor(r, &s, st, d->victim);
+    check_survivor(r, &s, st, d->victim, restores);
     for (int i = 0; st == TUTTI_OK && i < 1000; i++)
         st = tutti_barrier(r->comm, NULL);      /* the victim cannot have taken part in all of
                                                    them */
@@ -130,6 +133,16 @@ static void death_role(struct rank *r)
     log_latency(r, r->board->word[d->victim][WORD_DIED], "the death");
     call_fini(&s);
     job_close(r);
+}
+
+static void death_role(struct rank *r)
+{
+    die_or_survive(r, true);
+}
+
+static void plain_death_role(struct rank *r)
+{
+    die_or_survive(r, false);
 }
 
 static void survivors_have_result_or_restored_input(void **state)
@@ -163,6 +176,22 @@ static void survivors_have_result_or_restored_input(void **state)
     }
 }
 
+static void survivors_without_restore_have_result_or_error(void **state)
+{
+    static const struct death deaths[] = {
+        { 1, TT_ALLREDUCE, "rabenseifner", 1000000, true, TUTTI_SUM }, { 0, TT_ALLTOALL, NULL, 200000, true, TUTTI_SUM },
+    };
+
+    (void)state;
+    for (uint32_t i = 0; i < NWIRES * sizeof deaths / sizeof *deaths; i++) {
+        const struct job job = {
+            .wires = wires[i % NWIRES], .nranks = 3, .seed = job_seed(SEED) + i, .arg = &deaths[i / NWIRES]
+        };
+
+        job_run(&job, plain_death_role);
+    }
+}
+
 /* ---- wait graphs at a death ---- */
 
 #define CIRCLE_RANKS \
@@ -187,7 +216,7 @@ static void loss_role(struct rank *r)
     uint64_t word;
     tutti_status st;
 
-    open_without_timers(r);
+    open_without_timers(r, false);
     if (l->waited_for)
         CHECK_OK(r, tutti_barrier(r->comm, NULL));
     job_meet(r);
@@ -262,7 +291,7 @@ static void stop_role(struct rank *r)
     struct call_side s;
     tutti_status st;
 
-    open_without_timers(r);
+    open_without_timers(r, true);
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     job_meet(r);
     call_init(&s, &c, r->rank);
@@ -320,7 +349,7 @@ static void deadline_role(struct rank *r)
     const char *sentence;
     tutti_status st = TUTTI_OK;
 
-    open_without_timers(r);
+    open_without_timers(r, false);
     for (uint32_t i = 0; i < 7; i++)
         CHECK_OK(r, tutti_allreduce(&x, &y, 1, TUTTI_F32, TUTTI_SUM, r->comm, NULL));
     if (r->rank == 1) {
@@ -375,7 +404,7 @@ static void abort_once(struct rank *r, uint32_t round, float *room, size_t count
     pthread_t thread;
 
     job_step(r, "round %u: open", round);
-    open_without_timers(r);
+    open_without_timers(r, false);
     job_step(r, "round %u: start", round);
     for (uint32_t i = 0; i < IN_FLIGHT && calls; i++) {
         const tutti_call how = { .size = sizeof how, .request = &request[i] };
@@ -778,7 +807,7 @@ static void adjacent_role(struct rank *r)
 {
     float *buf;
 
-    job_open(r);
+    job_open_restoring(r);
     CHECK_OK(r, tutti_mem_alloc(r->comm, NEXT_OPS * NEXT_COUNT * sizeof *buf, (void **)&buf));
     for (uint32_t round = 0; round < NEXT_ROUNDS; round++) {
         tutti_request *request[NEXT_OPS];
@@ -894,6 +923,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(survivors_have_result_or_restored_input),
+        cmocka_unit_test(survivors_without_restore_have_result_or_error),
         cmocka_unit_test(death_notification_needs_no_timer),
         cmocka_unit_test(stopped_rank_is_named_at_deadline),
         cmocka_unit_test(deadline_message_names_operation_and_peer),

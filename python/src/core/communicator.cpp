@@ -60,7 +60,7 @@ static tutti_conf conf_of(const Text &rendezvous, const Text &token, const std::
     conf.wires = text(transports);
     conf.interfaces = text(interfaces);
     conf.lanes = lanes;
-    conf.no_restore = !restore;
+    conf.restore = restore;
     conf.security = text(security);
     return conf;
 }
@@ -154,7 +154,7 @@ timeout      seconds: the deadline of start-up and the default deadline of every
 transports   allowed ones, e.g. "shm,tcp"; None: TUTTI_WIRES, or all except verbs and ofi
 interfaces   network interfaces, e.g. "eth", "=eth0", "^docker,lo"
 lanes        1 to 16 connections per peer; 0: chosen
-restore      restore in-place input after a failure, at the cost of a copy
+restore      restore in-place input of a call that fails, at the cost of a copy
 security     "plain", "token" or "certificate"
 
 Arrays of all methods are objects with the buffer protocol or DLPack: NumPy arrays, torch tensors, array.array,
@@ -176,7 +176,7 @@ void bind_communicator(nb::module_ &m)
 
     c.def("__init__", create, "rank"_a = nb::none(), "size"_a = nb::none(), "rendezvous"_a = nb::none(), nb::kw_only(),
           "id"_a = nb::none(), "token"_a = nb::none(), "timeout"_a = nb::none(), "transports"_a = nb::none(),
-          "interfaces"_a = nb::none(), "lanes"_a = 0, "restore"_a = true, "security"_a = nb::none());
+          "interfaces"_a = nb::none(), "lanes"_a = 0, "restore"_a = false, "security"_a = nb::none());
     c.def_prop_ro(
         "rank", [](Communicator &self) { return tutti_comm_rank(self.handle("rank")->comm); },
         "This process's rank, from 0.");

@@ -177,7 +177,6 @@ tutti_conf GroupOptions::conf() const
     tutti_conf conf{};
 
     conf.size = sizeof conf;
-    conf.no_restore = 1; // PyTorch promises nothing about tensors of failed operations
     conf.timeout_ms = milliseconds(timeout);
     conf.lanes = lanes;
     conf.wires = text(wires);
