@@ -433,6 +433,106 @@ static void sequences_of_short_calls_are_correct(void **state)
     over_jobs(2, RANKS_MAX, row_role);
 }
 
+/* ---- short calls with requests ---- */
+
+#define PENDING 6
+
+struct pending {
+    tutti_request *request;     /* NULL: none */
+    uint32_t i;                 /* number of the call */
+    size_t n;
+    uint32_t src[FIFTY], dst[FIFTY];
+};
+
+static void check_sum(struct rank *r, const struct pending *p, tutti_status st)
+{
+    const uint32_t want = brought_by_all(p->i, r->nranks);
+
+    CHECK_OK(r, st);
+    if (p->dst[0] != want || p->dst[p->n - 1] != want)
+        job_fail(r, __FILE__, __LINE__, "call %u gave %u and %u, and not %u", p->i, p->dst[0], p->dst[p->n - 1], want);
+}
+
+static void start_sum(struct rank *r, struct pending *p, uint32_t i, bool in_place, size_t n)
+{
+    const tutti_call how = { .size = sizeof how, .request = &p->request };
+    uint32_t *src = in_place ? p->dst : p->src;
+
+    p->i = i;
+    p->n = n;
+    for (size_t k = 0; k < n; k++)
+        src[k] = brought(i, r->rank);
+    CHECK_OK(r, tutti_allreduce(src, p->dst, n, TUTTI_U32, TUTTI_SUM, r->comm, &how));
+}
+
+static void finish_sum(struct rank *r, struct pending *p)
+{
+    tutti_request *request = p->request;
+
+    p->request = NULL;
+    check_sum(r, p, tutti_wait(request));
+}
+
+/* Calls of few shapes, so that several of one are pending and others take their place; blocking ones between them. */
+static void mixed_role(struct rank *r)
+{
+    static const size_t counts[] = { 1, 2, FIFTY };
+    struct pending all[PENDING] = { { .request = NULL } };
+
+    job_open(r);
+    for (uint32_t i = 0; i < IN_A_ROW; i++) {
+        struct pending *p = &all[tt_prng_below(&r->prng, PENDING)];
+        const size_t n = counts[tt_prng_below(&r->common, 3)];
+        const bool in_place = tt_prng_below(&r->common, 2), blocks = tt_prng_below(&r->common, 4) == 0;
+
+        job_step(r, "call %u", i);
+        if (p->request)
+            finish_sum(r, p);
+        start_sum(r, p, i, in_place, n);
+        if (blocks) {
+            finish_sum(r, p);
+            CHECK_OK(r, tutti_allreduce(p->src, p->dst, n, TUTTI_U32, TUTTI_MAX, r->comm, NULL));
+        }
+    }
+    for (size_t k = 0; k < PENDING; k++)
+        if (all[k].request)
+            finish_sum(r, &all[k]);
+}
+
+static void short_requests_complete_in_any_order(void **state)
+{
+    (void)state;
+    over_jobs(2, RANKS_MAX, mixed_role);
+}
+
+/* The second time each has the operation of the first, which belongs to the communicator. */
+static void outlive_role(struct rank *r)
+{
+    struct pending all[3] = { { .request = NULL } };
+
+    job_open(r);
+    for (uint32_t i = 0; i < 6; i++) {
+        struct pending *p = &all[i % 3];
+
+        if (p->request)
+            finish_sum(r, p);
+        start_sum(r, p, i, false, i % 3 == 2 ? FIFTY : 1);
+    }
+    for (size_t k = 0; k < 3; k++)
+        while (tutti_test(all[k].request) == TUTTI_PENDING)
+            sched_yield();
+    job_meet(r);
+    job_close(r);
+    for (size_t k = 0; k < 3; k++)
+        finish_sum(r, &all[k]);
+}
+
+static void short_requests_outlive_their_communicator(void **state)
+{
+    (void)state;
+    over_jobs(2, 3, outlive_role);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -445,6 +545,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(buffers_may_begin_at_any_address),
         cmocka_unit_test(concurrent_calls_complete_in_any_order),
         cmocka_unit_test(sequences_of_short_calls_are_correct),
+        cmocka_unit_test(short_requests_complete_in_any_order),
+        cmocka_unit_test(short_requests_outlive_their_communicator),
     };
 
     if (argc > 1)
