@@ -144,7 +144,7 @@ tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_con
 
     if (!e)
         return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the engine");
-    e->kick_fd = e->all_epoll = e->control_epoll = -1;
+    e->kick_fd = e->summon_fd = e->all_epoll = e->control_epoll = -1;
     e->forks = tt_forks();
     e->rank = conf->rank;
     e->nranks = conf->nranks;

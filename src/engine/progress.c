@@ -129,6 +129,14 @@ static void kick(struct tt_engine *e)
         tt_fail_errno(errno, "cannot wake the progress thread");
 }
 
+void tt_engine_summon(struct tt_engine *e)
+{
+    const uint64_t one = 1;
+
+    if (write(e->summon_fd, &one, sizeof one) < 0 && errno != EAGAIN)
+        tt_fail_errno(errno, "cannot summon the progress thread");
+}
+
 bool tt_baton_try(struct tt_engine *e)
 {
     int free = 0;
@@ -767,20 +775,34 @@ static bool progress_while_unattended(struct tt_engine *e)
     return called;
 }
 
+/* Leaves operations to callers for a while, or until it is summoned. Returns whether it was. */
+static bool stand_by(struct tt_engine *e, int ms)
+{
+    struct epoll_event ev[4];
+    const int n = epoll_wait(e->control_epoll, ev, 4, ms);
+    bool summoned = false;
+    uint64_t count;
+
+    for (int i = 0; i < n; i++)
+        summoned |= ev[i].data.fd == e->summon_fd;
+    if (summoned && read(e->summon_fd, &count, sizeof count) < 0 && errno != EAGAIN)
+        tt_fail_errno(errno, "cannot read the descriptor of summons");
+    if (n > summoned)
+        tt_engine_hear(e);
+    return summoned;
+}
+
 static void *progress_thread(void *arg)
 {
     struct tt_engine *e = arg;
     uint32_t seen = atomic_load(&e->uses);
-    bool called = false;
+    bool called = false, summoned;
 
     (void)tt_float_env_enter();     /* not the environment of the creating thread */
     while (!atomic_load(&e->stop)) {
-        struct epoll_event ev[4];
-
         tt_engine_hear(e);
-        if (epoll_wait(e->control_epoll, ev, 4, called ? 0 : scaled_sleep_ms(e, THREAD_MS)) > 0)
-            tt_engine_hear(e);
-        if (atomic_load(&e->uses) == seen && !atomic_load(&e->baton)) {
+        summoned = stand_by(e, called ? 0 : scaled_sleep_ms(e, THREAD_MS));
+        if ((summoned || atomic_load(&e->uses) == seen) && !atomic_load(&e->baton)) {
             called = progress_while_unattended(e);
             if (!atomic_load(&e->baton))
                 drain_kick(e);
@@ -881,10 +903,12 @@ tutti_status tt_progress_init(struct tt_engine *e)
 
     e->barrier = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
     e->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    e->summon_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     e->all_epoll = epoll_create1(EPOLL_CLOEXEC);
     e->control_epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (e->kick_fd < 0 || e->all_epoll < 0 || e->control_epoll < 0 || !epoll_add(e->all_epoll, e->kick_fd))
-        return tt_fail_call(errno, "progress", e->kick_fd < 0 ? "eventfd" : "epoll_create1");
+    if (e->kick_fd < 0 || e->summon_fd < 0 || e->all_epoll < 0 || e->control_epoll < 0 ||
+        !epoll_add(e->all_epoll, e->kick_fd) || !epoll_add(e->control_epoll, e->summon_fd))
+        return tt_fail_call(errno, "progress", e->kick_fd < 0 || e->summon_fd < 0 ? "eventfd" : "epoll_create1");
     st = tt_param_get(TT_PARAM_NUDGE_MS, &nudge_ms);
     if (!st)
         st = tt_param_get(TT_PARAM_SPIN_US, &spin_us);
@@ -906,6 +930,8 @@ void tt_progress_fini(struct tt_engine *e)
     }
     if (e->kick_fd >= 0)
         close(e->kick_fd);
+    if (e->summon_fd >= 0)
+        close(e->summon_fd);
     if (e->all_epoll >= 0)
         close(e->all_epoll);
     if (e->control_epoll >= 0)

@@ -84,6 +84,8 @@ bool tt_op_notify(struct tt_op *op, void (*notify)(void *arg), void *arg)
     }
     if (c)
         tt_baton_give(c->engine);
+    if (c && !over)
+        tt_engine_summon(c->engine);
     unpin_context(c, guarded);
     if (over)
         notify(arg);
@@ -181,7 +183,7 @@ bool tt_op_wait_until(struct tt_op *op, uint64_t due_ns)
     c = pin(op);
     if (c)
         tt_engine_wait(c->engine, over_or_due, &until);
-    unpin(c, guarded);
+    unpin_context(c, guarded);
     return tt_op_is_over(op);
 }
 

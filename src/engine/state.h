@@ -389,6 +389,7 @@ struct tt_engine {
     atomic_bool parked;         /* the progress thread sleeps without the lock: a start must wake
                                    it */
     int kick_fd, all_epoll, control_epoll;
+    int summon_fd;              /* wakes the progress thread while it leaves operations to callers */
     uint32_t spins;             /* polls of a waiter before it yields; 0: ranks are
                                    oversubscribed */
     uint32_t ranks_per_core;    /* ranks of this host per core */
