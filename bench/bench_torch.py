@@ -2,8 +2,8 @@
 
 Both groups of a case are alive together, and take turns; a row's value is the median over rounds of Gloo's time over Tutti's. A call is timed in a
 loop, as programs call it, on the slowest rank. "Time exposed to communication" is what a step (forward and backward) takes longer
-than the same step of a model that does not communicate, of the same ranks at the same time. What the torch layer costs is the time of a call,
-less that of PyTorch's backend "fake" in as many processes, less that of the C call. Needs scripts/install-torch.sh.
+than the same step, of the same ranks, that does not communicate (a hook of DDP; FSDP2 over PyTorch's backend "fake"). What the torch layer costs is the time of a call,
+less that of "fake" in as many processes, less that of the C call. Needs scripts/install-torch.sh.
 """
 
 import contextlib
@@ -195,9 +195,9 @@ def layer(options):
 
 def exposed_us(group, kind, steps):
     """What a step takes longer than one without communication, each as medians."""
-    local = group.samples_us(do="train", kind="local", steps=steps)
+    without = group.samples_us(do="train", kind=kind, steps=steps, communicates=False)
     step = group.samples_us(do="train", kind=kind, steps=steps)
-    return statistics.median(step) - statistics.median(local)
+    return statistics.median(step) - statistics.median(without)
 
 
 def training(options):

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+import torch.testing._internal.distributed.fake_pg  # noqa: F401    registers "fake"
 from torch import nn
 
 LETTERS, LENGTH, WIDTH, LAYERS = 256, 64, 384, 6
@@ -64,25 +65,35 @@ def batches(seed):
         yield text[:, :-1], text[:, 1:]
 
 
-def wrapped(kind, model):
+def nothing(_, bucket):
+    """A communication hook that does not communicate."""
+    future = torch.futures.Future()
+    future.set_result(bucket.buffer())
+    return future
+
+
+def wrapped(kind, model, communicates):
     if kind == "ddp":
-        return nn.parallel.DistributedDataParallel(model)
-    if kind == "fsdp2":
-        from torch.distributed.device_mesh import init_device_mesh
-        from torch.distributed.fsdp import fully_shard
-        mesh = init_device_mesh("cpu", (dist.get_world_size(),))
-        for block in model.blocks:
-            fully_shard(block, mesh=mesh)
-        fully_shard(model, mesh=mesh)
+        model = nn.parallel.DistributedDataParallel(model)
+        if not communicates:
+            model.register_comm_hook(None, nothing)
+        return model
+    group = dist.group.WORLD if communicates else dist.new_group(backend="fake")
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.fsdp import fully_shard
+    mesh = DeviceMesh.from_group(group, "cpu")
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
     return model
 
 
 class Trainer:
-    """kind: ddp, fsdp2, or local, which does not communicate."""
+    """kind: ddp or fsdp2. Not communicating, it does all the rest: with a hook, or over the backend "fake"."""
 
-    def __init__(self, kind):
+    def __init__(self, kind, communicates):
         torch.manual_seed(0)
-        self.model = wrapped(kind, Gpt())
+        self.model = wrapped(kind, Gpt(), communicates)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.05)
         self.batches = batches(1 + dist.get_rank())
 
@@ -154,12 +165,12 @@ class Rank:
         self.calls.clear()
         return {"us": []}
 
-    def train(self, kind, steps):
-        if kind not in self.trainers:
-            self.trainers[kind] = Trainer(kind)
+    def train(self, kind, steps, communicates=True):
+        if (kind, communicates) not in self.trainers:
+            self.trainers[kind, communicates] = Trainer(kind, communicates)
             for _ in range(3):
-                self.trainers[kind].step()
-        done = [self.trainers[kind].step() for _ in range(steps)]
+                self.trainers[kind, communicates].step()
+        done = [self.trainers[kind, communicates].step() for _ in range(steps)]
         return {"us": [us for us, _ in done], "loss": [loss for _, loss in done]}
 
     def new_groups(self, count):

@@ -180,7 +180,7 @@ bool tt_op_wait_until(struct tt_op *op, uint64_t due_ns)
 
     if (tt_op_is_over(op))
         return true;
-    c = pin(op);
+    c = pin_context(op);
     if (c)
         tt_engine_wait(c->engine, over_or_due, &until);
     unpin_context(c, guarded);
