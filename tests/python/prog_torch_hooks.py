@@ -232,17 +232,14 @@ def case_group_options():
         tutti.torch.all_reduce(want, quantization="minmax4", error_feedback=errors)
         dist.all_reduce(tensor.copy_(x), group=group)
         assert torch.equal(tensor, want)
-    address = tensor.data_ptr()
     del tensor
-    for _ in range(100):            # memory is reused: errors of the tensor that was there are not
+    for _ in range(10):             # memory is reused: errors of the tensor that was there are not
         fresh, errors = x.clone(), torch.zeros(3000)
         want = x.clone()
         tutti.torch.all_reduce(want, quantization="minmax4", error_feedback=errors)
         dist.all_reduce(fresh, group=group)
         assert torch.equal(fresh, want)
-        if fresh.data_ptr() == address:
-            break
-        del fresh
+        del fresh, want
     counts = torch.full((3000,), RANK)
     dist.all_reduce(counts, group=group)        # not quantized
     assert (counts == SIZE * (SIZE - 1) // 2).all()
