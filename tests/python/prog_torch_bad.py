@@ -34,8 +34,8 @@ def check_group(group=None):
 
 
 def case_wrong_device():
-    """Device "meta" is the only other one without a GPU. PyTorch itself runs calls whose tensors are
-    all there, so the backend is called directly as well."""
+    """Device "meta" is the only other one without a GPU. PyTorch itself runs calls whose tensors
+    are all there, so the backend is called directly as well."""
     cpu, meta = torch.ones(3), torch.ones(3, device="meta")
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))
     backend = getattr(backend, "wrapped_pg", backend)
@@ -55,7 +55,8 @@ def mismatched(call, *words):
     """Each mismatch is in a group of its own: it ends the group, and nothing else. A rank that only
     sends may have completed the call: then its next one raises."""
     group = dist.new_group()
-    raises(lambda: (call(group), dist.barrier(group)), "tutti: ", *words, kind=dist.DistBackendError)
+    raises(lambda: (call(group), dist.barrier(group)), "tutti: ", *words,
+           kind=dist.DistBackendError)
     check_group()
 
 
@@ -63,7 +64,8 @@ def case_mismatched_shapes():
     odd = torch.ones(40 + (RANK == SIZE - 1))
     mismatched(lambda g: dist.all_reduce(odd, group=g), "count 40", "count 41")
     mismatched(lambda g: dist.broadcast(odd, 0, group=g), "40", "41")
-    mismatched(lambda g: dist.all_gather([torch.empty_like(odd) for _ in range(SIZE)], odd, group=g),
+    parts = [torch.empty_like(odd) for _ in range(SIZE)]
+    mismatched(lambda g: dist.all_gather(parts, odd, group=g),
                "count 40", "count 41")
     mismatched(lambda g: dist.reduce_scatter_tensor(odd, torch.ones(SIZE * odd.numel()), group=g),
                "40", "41")
@@ -105,9 +107,9 @@ def case_exception_in_a_batch():
         except KeyError:
             pass
         check_group()
-    good = [dist.P2POp(dist.isend, torch.ones(2), peer), dist.P2POp(dist.irecv, torch.ones(2), peer)]
+    good = [dist.P2POp(call, torch.ones(2), peer) for call in (dist.isend, dist.irecv)]
     bad = dist.P2POp(dist.isend, torch.ones(2), peer)
-    bad.tensor = [torch.ones(2)]        # PyTorch itself refuses it, after it has passed on the others
+    bad.tensor = [torch.ones(2)]        # PyTorch itself refuses it, after the others
     raises(lambda: dist.batch_isend_irecv(good + [bad]))
     check_group()
     if RANK < 2:        # nothing of the batch was sent: this is the first message
@@ -190,8 +192,8 @@ CASES = {name[5:]: case for name, case in list(globals().items()) if name.starts
 
 def main():
     torch.set_num_threads(1)
-    dist.init_process_group("tutti", init_method=f"file://{sys.argv[1]}", rank=RANK, world_size=SIZE,
-                            timeout=TIMEOUT)
+    dist.init_process_group("tutti", init_method=f"file://{sys.argv[1]}", rank=RANK,
+                            world_size=SIZE, timeout=TIMEOUT)
     for name in sys.argv[4:] or CASES:
         CASES[name]()
         if RANK == 0:

@@ -34,8 +34,8 @@ def call_all():
 
 
 def main():
-    dist.init_process_group("tutti", init_method=f"file://{sys.argv[1]}", rank=RANK, world_size=SIZE,
-                            timeout=datetime.timedelta(seconds=120))
+    dist.init_process_group("tutti", init_method=f"file://{sys.argv[1]}", rank=RANK,
+                            world_size=SIZE, timeout=datetime.timedelta(seconds=120))
     call_all()
     last = dist.all_reduce(torch.ones(7), async_op=True) if RANK == 0 else None
     dump = torch._C._distributed_c10d._dump_fr_trace(backend="tutti")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Four actors of Ray train over the c10d backend "tutti", with the loss that they have over Gloo. It
-is skipped where scripts/install-torch.sh --frameworks did not install Ray."""
+"""Four actors of Ray train over the c10d backend "tutti", with the loss that they have over Gloo.
+It is skipped where scripts/install-torch.sh --frameworks did not install Ray."""
 
 import torch_ranks
 from torch_ranks import ROOT

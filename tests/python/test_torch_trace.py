@@ -11,8 +11,9 @@ from torch_ranks import PATIENCE_S, PYTHON, environment
 
 # The console script of the wheel, whatever the environment's path is.
 TOOL = [PYTHON, "-c", "from torch.distributed.flight_recorder.fr_trace import main; main()"]
-OPERATIONS = ("all_reduce", "broadcast", "reduce", "all_gather", "_all_gather_base", "reduce_scatter",
-              "_reduce_scatter_base", "all_to_all_single", "gather", "scatter", "barrier", "send 0->1")
+OPERATIONS = ("all_reduce", "broadcast", "reduce", "all_gather", "_all_gather_base",
+              "reduce_scatter", "_reduce_scatter_base", "all_to_all_single", "gather", "scatter",
+              "barrier", "send 0->1")
 
 
 class Trace(torch_ranks.TorchTest):

@@ -28,11 +28,11 @@ class Trouble(torch_ranks.TorchTest):
         """Temporary files go to a folder of their own, so that what is left can be seen."""
         own = self.folder / "tmp"
         own.mkdir(exist_ok=True)
-        job = subprocess.Popen([PYTHON, HERE / "prog_torch_trouble.py", case, self.folder, str(rank),
-                                str(size)],
+        program = HERE / "prog_torch_trouble.py"
+        job = subprocess.Popen([PYTHON, program, case, self.folder, str(rank), str(size)],
                                env=environment(TMPDIR=str(own), TORCH_INCLUDE_STACK_TRACE="0"),
-                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                               start_new_session=True)
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True, start_new_session=True)
         self.jobs.append(job)
         return job
 
