@@ -6,12 +6,13 @@
 PRESET ?= release
 JOBS ?= $(shell nproc)
 
-.PHONY: help demo test test-long conformance build format format-check clean
+.PHONY: help demo test test-long test-torch conformance build format format-check clean
 
 help:
 	@echo 'make demo            start 4 ranks, run every collective over shared memory and TCP, check every byte; train while members come and go'
 	@echo 'make test            all tests; those with thousands of similar cases try a quarter of these'
 	@echo 'make test-long       all cases of those tests'
+	@echo 'make test-torch      PyTorch'"'"'s own suite for backends on 2, 3 and 4 ranks: what Gloo passes must pass (10 to 20 minutes)'
 	@echo 'make conformance     what wires must do, over every provider of libfabric and in virtual machines with RDMA devices: long'
 	@echo 'make build           the libraries, the tutti command and the tests, in build/$(PRESET)'
 	@echo 'make format          lay out all C sources (make format-check only looks)'
@@ -35,6 +36,11 @@ test:
 test-long:
 	@$(MAKE) --no-print-directory build
 	ctest --preset $(PRESET) -L '^long$$' -j $(JOBS) $(CTEST_FLAGS)
+
+test-torch:
+	@$(MAKE) --no-print-directory build
+	scripts/install-torch.sh build/$(PRESET)
+	python3 tests/python/suite_torch.py
 
 conformance:
 	@$(MAKE) --no-print-directory build

@@ -218,6 +218,22 @@ def case_gather_scatter():
             same(t, parts[RANK])
 
 
+def case_gather_single():
+    if not hasattr(dist, "gather_single") or dist.get_debug_level() == dist.DebugLevel.DETAIL:
+        return      # before PyTorch 2.15; with DETAIL PyTorch does not pass the call on to the backend
+    for root in range(SIZE):
+        for dtype in (torch.float32, torch.int16, torch.float8_e4m3fn):
+            parts = [draw(r, (3, 2), dtype, root) for r in range(SIZE)]
+            for part in each_layout(parts[RANK]):
+                for shape in ((3 * SIZE, 2), (SIZE, 3, 2)):
+                    out = torch.zeros(shape).to(dtype) if RANK == root else None
+                    dist.gather_single(part, out, root)
+                    if out is not None:
+                        same(out.reshape(SIZE, 3, 2), torch.stack(parts))
+    if RANK == 0:
+        refused(lambda: dist.gather_single(torch.ones(3), torch.empty(3 * SIZE + 1), 0), "gather_single", "must be")
+
+
 def case_all_to_all():
     rows = [[draw(r, (r + 1, k + 2), torch.float64, k) for k in range(SIZE)] for r in range(SIZE)]
     out = [torch.empty(r + 1, RANK + 2, dtype=torch.float64) for r in range(SIZE)]
@@ -383,6 +399,52 @@ def case_groups():
     dist.barrier()
 
 
+def case_split_group():
+    if not hasattr(dist, "gather_single") or dist.get_debug_level() == dist.DebugLevel.DETAIL:
+        return      # before PyTorch 2.15 it needs a device that is bound to the group; with DETAIL it was not tried
+    turned = list(reversed(range(SIZE)))
+    whole = dist.split_group(split_ranks=[turned])
+    assert dist.get_rank(whole) == turned.index(RANK)
+    out = torch.empty(SIZE)
+    dist.all_gather_into_tensor(out, torch.tensor([float(RANK)]), group=whole)
+    same(out, torch.tensor(turned).float())
+    # Of a part: its ranks are those of the part. Rank 0 of the job is in no list.
+    part = dist.split_group(whole, split_ranks=[list(range(SIZE - 1))])
+    if RANK == 0:
+        assert part is dist.GroupMember.NON_GROUP_MEMBER, part
+        return
+    assert dist.get_process_group_ranks(part) == turned[:-1]
+    t = torch.full((3,), float(RANK))
+    dist.all_reduce(t, group=part)
+    assert t[0] == SIZE * (SIZE - 1) / 2
+    dist.broadcast(t.fill_(RANK), SIZE - 1, group=part)
+    assert t[0] == SIZE - 1
+
+
+def case_groups_in_threads():
+    """Threads of each rank create groups that have ranks in common, and start in another order on each rank."""
+    lists = [[r for r in range(SIZE) if bits >> r & 1] for bits in range(1, 1 << SIZE)]
+    failures = []
+
+    def use(ranks):
+        try:
+            for _ in range(5):
+                group = dist.new_group(ranks, use_local_synchronization=True)
+                t = torch.full((3,), float(RANK))
+                dist.all_reduce(t, group=group)
+                assert t[0] == sum(ranks), (ranks, t)
+        except Exception as error:      # pylint: disable=broad-exception-caught
+            failures.append((ranks, error))
+
+    threads = [threading.Thread(target=use, args=(ranks,)) for ranks in lists if RANK in ranks]
+    threads = threads[RANK:] + threads[:RANK]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+
+
 def case_objects():
     objects = [None] * SIZE
     dist.all_gather_object(objects, {"rank": RANK, "data": list(range(RANK * 10))})
@@ -401,12 +463,46 @@ def case_objects():
 def case_monitored_barrier():
     dist.monitored_barrier()
     dist.monitored_barrier(wait_all_ranks=True)
+    if RANK == 0:
+        refused(lambda: dist.monitored_barrier(timeout=datetime.timedelta(0)), "Rank 0 timed out in monitoredBarrier")
+
+
+def case_timeout():
+    group = dist.new_group(timeout=datetime.timedelta(milliseconds=200))
+    dist.barrier()
+    if RANK == 0:
+        try:
+            dist.barrier(group)
+            raise AssertionError("a barrier with one rank completed")
+        except RuntimeError as error:       # with debug level DETAIL a monitored barrier of PyTorch fails first
+            detail = dist.get_debug_level() == dist.DebugLevel.DETAIL
+            assert ("failed to pass monitoredBarrier" if detail else "TIMEOUT: Timed out waiting 200ms: rank 0") in str(error), error
+    dist.barrier()
+
+
+def case_profiler():
+    """Each operation is one event, with the shapes of its tensors."""
+    if dist.get_debug_level() == dist.DebugLevel.DETAIL:        # adds operations of its own
+        return
+    to, source = (RANK + 1) % SIZE, (RANK - 1) % SIZE
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as profile:
+        for receive in (lambda t: dist.recv(t, source), dist.recv):
+            work = dist.isend(torch.ones(3, 2), to)
+            receive(torch.empty(3, 2))
+            work.wait()
+            dist.barrier()      # a second message must not overtake the first receive
+        dist.all_reduce(torch.ones(5))
+    events = sorted((e.name, e.input_shapes) for e in profile.events() if e.name.startswith("tutti:") and e.name != "tutti:barrier")
+    assert events == [("tutti:all_reduce", [[5]]), ("tutti:recv", [[3, 2]]), ("tutti:recvAnySource", [[3, 2]]),
+                      ("tutti:send", [[3, 2]]), ("tutti:send", [[3, 2]])], events
 
 
 CASES = {name[5:]: case for name, case in list(globals().items()) if name.startswith("case_")}
 
 
 def main():
+    if not hasattr(dist, "gather_single"):      # PyTorch before 2.15 has no entry points for backends
+        import tutti.torch      # pylint: disable=unused-import,import-outside-toplevel
     dist.init_process_group("tutti", init_method=f"file://{sys.argv[1]}", rank=RANK, world_size=SIZE,
                             timeout=datetime.timedelta(seconds=120))
     for name in sys.argv[4:] or CASES:

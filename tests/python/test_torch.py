@@ -21,7 +21,7 @@ class Calls(torch_ranks.TorchTest):
         self.run_ranks("prog_torch.py", 2, TORCH_DISTRIBUTED_DEBUG="DETAIL")
 
     def test_a_rank_that_dies_is_an_exception_of_the_others(self):
-        program = ("import sys, os, signal, datetime, torch, torch.distributed as dist\n"
+        program = ("import sys, os, signal, datetime, torch, tutti.torch, torch.distributed as dist\n"
                    "dist.init_process_group('tutti', init_method='file://' + sys.argv[1], rank=int(sys.argv[2]), world_size=2,\n"
                    "                        timeout=datetime.timedelta(seconds=100))\n"
                    "dist.all_reduce(torch.ones(3))\n"

@@ -1,4 +1,6 @@
-"""Ranks of programs on the c10d backend "tutti", in the environment of scripts/install-torch.sh. Tests are skipped where that was not made."""
+"""Ranks of programs on the c10d backend "tutti", in the environment of scripts/install-torch.sh.
+
+TUTTI_TEST_TORCH=FOLDER selects another one of its environments. Without the environment tests are skipped."""
 
 import os
 import re
@@ -10,7 +12,7 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(os.environ.get("TUTTI_SOURCE_DIR", Path(__file__).resolve().parents[2]))
-PYTHON = ROOT / "build" / "torch" / "bin" / "python"
+PYTHON = ROOT / os.environ.get("TUTTI_TEST_TORCH", "build/torch") / "bin" / "python"
 HERE = Path(__file__).parent
 PATIENCE_S = 250
 SETTINGS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "TORCHELASTIC_", "TUTTI_RANK", "TUTTI_SIZE", "TUTTI_REND")
@@ -18,7 +20,8 @@ SETTINGS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "TORCHELASTIC_", "TUT
 
 def environment(**more):
     kept = {k: v for k, v in os.environ.items() if not k.startswith(SETTINGS)}
-    return {**kept, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **more}
+    # Traces of failed operations without stacks: PyTorch takes seconds to resolve these, and aborts a process that ends meanwhile.
+    return {**kept, "TORCH_INCLUDE_STACK_TRACE": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **more}
 
 
 class TorchTest(unittest.TestCase):

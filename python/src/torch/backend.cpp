@@ -4,14 +4,23 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstring>
 #include <numeric>
+#include <set>
 
 namespace tutti_torch
 {
 
 namespace
 {
+
+#ifdef C10D_BACKEND_HAS_HOOKS
+constexpr auto allgathers_coalesced = c10d::OpType::ALLGATHER_INTO_TENSOR_COALESCED;
+constexpr auto reduce_scatters_coalesced = c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED;
+#else
+constexpr auto allgathers_coalesced = c10d::OpType::COALESCED, reduce_scatters_coalesced = c10d::OpType::COALESCED;
+#endif
 
 [[noreturn]] void invalid(const std::string &message)
 {
@@ -34,11 +43,6 @@ Job &job()
     static auto *job = new Job;
 
     return *job;
-}
-
-uint32_t tag_of(const std::string &name)
-{
-    return static_cast<uint32_t>(std::hash<std::string>{}(name));
 }
 
 std::vector<uint8_t> address_in(const c10::intrusive_ptr<c10d::Store> &store)
@@ -79,13 +83,44 @@ std::shared_ptr<Link> meet(const c10::intrusive_ptr<c10d::Store> &store, int ran
     return std::make_shared<Link>(comm);
 }
 
-std::shared_ptr<Link> create_group(Link &parent, const std::vector<int> &ranks, const std::string &name)
-{
-    tutti_comm *comm = nullptr;
-    std::lock_guard lock(parent.lock);
+// The lists of ranks whose groups are being created. Creations with the same list wait for each other: they have the same tag.
+struct Creations {
+    std::mutex lock;
+    std::condition_variable ended;
+    std::set<std::vector<int>> lists;
+};
 
-    check(tutti_comm_create_group(parent.comm, ranks.data(), static_cast<int>(ranks.size()), tag_of(name), &comm),
-          "new_group");
+// The same on all ranks for one list (FNV-1a). Names of groups are no tags: threads of two processes may count differently.
+uint32_t tag_of(const std::vector<int> &ranks)
+{
+    uint32_t tag = 2166136261u;
+
+    for (const int rank : ranks)
+        tag = (tag ^ static_cast<uint32_t>(rank)) * 16777619u;
+    return tag;
+}
+
+// Any threads, at once. `ranks` are those of the job.
+std::shared_ptr<Link> create_group(const Link &control, const std::vector<int> &ranks, const char *call)
+{
+    static auto *creations = new Creations;
+    tutti_comm *comm = nullptr;
+
+    {
+        std::unique_lock lock(creations->lock);
+
+        creations->ended.wait(lock, [&] { return !creations->lists.contains(ranks); });
+        creations->lists.insert(ranks);
+    }
+    const tutti_status status =
+        tutti_comm_create_group(control.comm, ranks.data(), static_cast<int>(ranks.size()), tag_of(ranks), &comm);
+    {
+        std::lock_guard lock(creations->lock);
+
+        creations->lists.erase(ranks);
+    }
+    creations->ended.notify_all();
+    check(status, call);
     return std::make_shared<Link>(comm);
 }
 
@@ -219,26 +254,28 @@ c10::intrusive_ptr<Backend> Backend::create(const c10d::DistributedBackendOption
         return backend;
     }
 #endif
-    if (control) {
-        const std::vector<int> ranks(how.global_ranks_in_group.begin(), how.global_ranks_in_group.end());
+    std::vector<int> members(how.global_ranks_in_group.begin(), how.global_ranks_in_group.end());
 
-        link = in_background([control, ranks, name = how.group_id] { return create_group(*control, ranks, name); });
+    if (control) {
+        link = in_background([control, members] { return create_group(*control, members, "new_group"); });
     } else {
+        tutti_comm *comm = nullptr;
+
         link = in_background(
             [store = how.store, rank = how.group_rank, size = how.group_size,
              settings = c10::make_intrusive<GroupOptions>(*options)] { return meet(store, rank, size, *settings); });
+        check(tutti_comm_dup(link->comm, &comm), "init");
+        control = std::make_shared<Link>(comm);
+        members.resize(how.group_size);
+        std::iota(members.begin(), members.end(), 0);
     }
     auto backend = c10::make_intrusive<Backend>(link, how.group_rank, how.group_size, std::move(options));
 
     backend->is_first_ = is_first;
-    if (is_first) {
-        tutti_comm *comm = nullptr;
-
-        check(tutti_comm_dup(link->comm, &comm), "init");
-        backend->control_ = std::make_shared<Link>(comm);
-        set_job_control(backend->control_);
-    } else {
-        backend->control_ = control;
+    backend->control_ = control;
+    backend->members_ = std::move(members);
+    if (is_first)
+        set_job_control(control);
     }
     return backend;
 }
@@ -273,12 +310,18 @@ c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::
             mine->group_name = options->group_name;
         }
     }
+    this->link("split_group"); // throws where there is none
+    std::vector<int> members;
+
+    for (const int rank : ranks)
+        members.push_back(members_[check_rank(rank, "split_group")]);
     auto link = in_background(
-        [parent = this->link("split"), ranks, name = mine->group_name] { return create_group(*parent, ranks, name); });
+        [control = control_, members] { return create_group(*control, members, "split_group"); });
     auto backend =
         c10::make_intrusive<Backend>(link, static_cast<int>(at - ranks.begin()), static_cast<int>(ranks.size()), mine);
 
     backend->control_ = control_;
+    backend->members_ = std::move(members);
     return backend;
 }
 
@@ -740,7 +783,7 @@ c10::intrusive_ptr<c10d::Work> Backend::allgather_into_tensor_coalesced(std::vec
                                                                         std::vector<at::Tensor> &inputs,
                                                                         const c10d::AllgatherOptions &how)
 {
-    auto op = operation(c10d::OpType::ALLGATHER_INTO_TENSOR_COALESCED, how.timeout);
+    auto op = operation(allgathers_coalesced, how.timeout);
 
     if (outputs.size() != inputs.size())
         invalid(c10::str("all_gather_single_coalesced: ", outputs.size(), " outputs for ", inputs.size(), " inputs"));
@@ -921,7 +964,7 @@ c10::intrusive_ptr<c10d::Work> Backend::reduce_scatter_tensor_coalesced(std::vec
                                                                         std::vector<at::Tensor> &inputs,
                                                                         const c10d::ReduceScatterOptions &how)
 {
-    auto op = operation(c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, how.timeout);
+    auto op = operation(reduce_scatters_coalesced, how.timeout);
 
     if (outputs.size() != inputs.size())
         invalid(
@@ -1065,7 +1108,7 @@ c10::intrusive_ptr<c10d::Work> Backend::receive(std::vector<at::Tensor> &tensors
     start(*op, call, [&](tutti_comm *comm, const tutti_call *c) {
         return tutti_recv(out.data_ptr(), bytes_of(out), TUTTI_U8, peer, comm, c);
     });
-    return work(op, "tutti:recv", tensors);
+    return work(op, type == c10d::OpType::RECVANYSOURCE ? "tutti:recvAnySource" : "tutti:recv", tensors);
 }
 
 // ---- barriers -------------------------------------------------------------------------------------------------------
@@ -1083,6 +1126,9 @@ c10::intrusive_ptr<c10d::Work> Backend::barrier(const c10d::BarrierOptions &how)
 void Backend::monitoredBarrier(const c10d::BarrierOptions &how, bool wait_all_ranks)
 {
     constexpr uint32_t tag = 0xfffffffe;
+
+    TORCH_CHECK(rank_ != 0 || size_ == 1 || how.timeout.count() != 0,
+                "Rank 0 timed out in monitoredBarrier: the timeout is 0 ms");
     auto op = operation(c10d::OpType::BARRIER, how.timeout);
     const auto begin = std::chrono::steady_clock::now();
     std::vector<int> missing;

@@ -252,8 +252,9 @@ class Backend : public c10d::Backend
     static void set_job_control(const std::shared_ptr<Link> &control);
     std::shared_ptr<Link> link(const char *call) const; // throws where there is none
 
-    std::shared_ptr<Link> link_; // NULL: reconfigure must be called first
-    std::shared_ptr<Link> control_; // of the job's first group: groups are created over it
+    std::shared_ptr<Link> link_;    // NULL: reconfigure must be called first
+    std::shared_ptr<Link> control_; // groups are created over it; the first group's, where there is one
+    std::vector<int> members_;      // the ranks of this group on control_
     std::shared_ptr<Observers> observers_ = std::make_shared<Observers>();
     c10::intrusive_ptr<GroupOptions> options_;
     std::atomic<int64_t> timeout_ms_;

@@ -3,6 +3,7 @@
 
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
 
+#include <numeric>
 #include <algorithm>
 #include <cstring>
 
@@ -136,6 +137,8 @@ void Backend::join(const tutti_id &id, int rank, int size, const GroupOptions &o
     control_ = std::move(control);
     rank_ = rank;
     size_ = size;
+    members_.resize(size);
+    std::iota(members_.begin(), members_.end(), 0);
     sequence_ = 0;
     observers_->error = c10d::ErrorType::SUCCESS;
     if (is_first_)

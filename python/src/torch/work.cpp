@@ -327,6 +327,8 @@ void Operation::conclude()
             why = tutti_last_error();
         }
     }
+    if (first == TUTTI_ERR_TIMEOUT) // programs look for these words, which all backends of PyTorch use
+        why = c10::str("Timed out waiting ", timeout.count(), "ms: ", why);
     requests.clear();
     try {
         for (const auto &part : parts)

@@ -2,7 +2,7 @@
 
     torch.distributed.init_process_group("tutti")       # or "cpu:tutti", "cpu:tutti,cuda:nccl"
 
-PyTorch finds it without an import, by the entry point of the package.
+PyTorch 2.15 and later find it without an import, by the entry point of the package. For older ones this import registers it.
 """
 
 
@@ -16,10 +16,7 @@ def _load():
         raise ImportError("tutti.torch: this installation of tutti was built without PyTorch (install torch first, then "
                           "reinstall tutti: pip install --force-reinstall ./python)") from None
 
-    def minor(version):
-        return version.split("+")[0].split(".")[:2]
-
-    if minor(torch.__version__) != minor(TORCH):
+    if _minor(torch.__version__) != _minor(TORCH):
         raise ImportError(f"tutti.torch: built for PyTorch {TORCH}, but PyTorch {torch.__version__} is installed (reinstall "
                           "tutti: pip install --force-reinstall ./python)")
     from . import _c
@@ -59,6 +56,10 @@ def _mend_coalescing():
             raise
 
     c10d._coalescing_manager = dist._coalescing_manager = _coalescing_manager
+
+
+def _minor(version):
+    return tuple(int(word) for word in version.split("+")[0].split(".")[:2])
 
 
 def register():
@@ -139,3 +140,15 @@ def __getattr__(name):
 
         return importlib.import_module(".hooks", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _register_with_old():
+    try:
+        import torch
+    except ImportError:
+        return
+    if _minor(torch.__version__) < (2, 15):
+        register()
+
+
+_register_with_old()
