@@ -264,7 +264,7 @@ tutti_status tt_between_hosts(tutti_comm *comm, struct tt_between *out)
 
 /* ---- distances ------------------------------------------------------------------------------- */
 
-static int by_value(const void *a, const void *b)
+static int compare_u32(const void *a, const void *b)
 {
     const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
@@ -291,7 +291,7 @@ static uint32_t median_latency(const tutti_comm *comm, const struct tt_between *
             }
             of_distance[found++] = b->core_ns[i * n + k];
         }
-    qsort(of_distance, found, sizeof *of_distance, by_value);
+    qsort(of_distance, found, sizeof *of_distance, compare_u32);
     return found ? of_distance[found / 2] : 0;
 }
 
@@ -332,7 +332,7 @@ bool tt_between_pair(const tutti_comm *comm, uint32_t pair[2])
 }
 
 /* Runs this rank's part of a pair's measurement: latency (unless known), then rate. */
-static tutti_status measure_pair(tutti_comm *comm, const uint32_t pair[2], uint8_t *mem, uint64_t *latency_ns,
+static tutti_status pair_measure(tutti_comm *comm, const uint32_t pair[2], uint8_t *mem, uint64_t *latency_ns,
                                  uint64_t *rate)
 {
     const bool asks = comm->rank == pair[0];
@@ -392,7 +392,7 @@ tutti_status tt_between_links(tutti_comm *comm, const struct tt_between *b, stru
             if (way_ns[d] == 0)
                 continue;
         }
-        st = measure_pair(comm, pair, mem, &way_ns[d], &rate[d]);
+        st = pair_measure(comm, pair, mem, &way_ns[d], &rate[d]);
     }
     free(mem);
     if (!st)

@@ -42,7 +42,7 @@ void tt_chunks_write(const struct tt_chunks *chunks, struct tt_writer *w)
     tt_write_u64(w, chunks->reduce_bytes);
 }
 
-static bool is_within(uint64_t v, enum tt_param_id id)
+static bool param_accepts(uint64_t v, enum tt_param_id id)
 {
     return v >= (uint64_t)tt_params[id].value_min && v <= (uint64_t)tt_params[id].value_max;
 }
@@ -53,8 +53,9 @@ void tt_chunks_read(struct tt_chunks *chunks, struct tt_reader *r)
     chunks->count = tt_read_u32(r);
     chunks->piece_bytes = tt_read_u64(r);
     chunks->reduce_bytes = tt_read_u64(r);
-    if (!is_within(chunks->bytes, TT_PARAM_FTAR_CHUNK_BYTES) || !is_within(chunks->count, TT_PARAM_FTAR_CHUNKS) ||
-        !is_within(chunks->piece_bytes, TT_PARAM_FTAR_PIECE_BYTES) ||
-        !is_within(chunks->reduce_bytes, TT_PARAM_FTAR_REDUCE_BYTES) || !is_segment_size(chunks->reduce_bytes))
+    if (!param_accepts(chunks->bytes, TT_PARAM_FTAR_CHUNK_BYTES) ||
+        !param_accepts(chunks->count, TT_PARAM_FTAR_CHUNKS) ||
+        !param_accepts(chunks->piece_bytes, TT_PARAM_FTAR_PIECE_BYTES) ||
+        !param_accepts(chunks->reduce_bytes, TT_PARAM_FTAR_REDUCE_BYTES) || !is_segment_size(chunks->reduce_bytes))
         r->bad = true;
 }

@@ -199,7 +199,7 @@ static void handle_response(struct tt_world *w, uint32_t from, struct tt_reader 
 }
 
 /* Handles another rank's report of a failed context. */
-static void handle_failure(struct tt_world *w, uint32_t from, uint32_t id, struct tt_reader *r)
+static void world_handle_failure(struct tt_world *w, uint32_t from, uint32_t id, struct tt_reader *r)
 {
     char sentence[TT_OVERLAY_BYTES] = "";
     const uint32_t status = tt_read_u32(r);
@@ -228,7 +228,7 @@ static void handle_frame(struct tt_world *w, const struct tt_overlay_event *ev)
     if (r.bad)
         kind = 0;
     if (kind == FRAME_FAILED)
-        handle_failure(w, ev->origin, to, &r);
+        world_handle_failure(w, ev->origin, to, &r);
     else if (kind == FRAME_QUERY && to == w->rank)
         handle_query(w, ev->origin, &r);
     else if (kind == FRAME_RESPONSE && to == w->rank)
@@ -319,7 +319,7 @@ static void write_sizes(const struct tt_sizes *s, struct tt_writer *w)
     tt_write_u64(w, s->eager_bytes);
 }
 
-static bool is_within(uint64_t v, enum tt_param_id id)
+static bool sizes_in_range(uint64_t v, enum tt_param_id id)
 {
     return v >= (uint64_t)tt_params[id].value_min && v <= (uint64_t)tt_params[id].value_max;
 }
@@ -328,7 +328,7 @@ static void read_sizes(struct tt_sizes *s, struct tt_reader *r, enum tt_param_id
 {
     s->segment_bytes = tt_read_u64(r);
     s->eager_bytes = tt_read_u64(r);
-    if (!is_within(s->segment_bytes, segment) || !is_within(s->eager_bytes, eager))
+    if (!sizes_in_range(s->segment_bytes, segment) || !sizes_in_range(s->eager_bytes, eager))
         r->bad = true;
 }
 
@@ -581,7 +581,8 @@ static tutti_status send_refusal(const struct tt_launch *launch, tutti_status st
 }
 
 /* Takes the security of connections from the session, or else from the settings. */
-static tutti_status set_security(struct tt_world *w, const struct tt_world_conf *conf, struct tt_engine_conf *engine)
+static tutti_status world_set_security(struct tt_world *w, const struct tt_world_conf *conf,
+                                       struct tt_engine_conf *engine)
 {
     tutti_status st;
 
@@ -645,7 +646,7 @@ tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf 
     w->nranks = conf->nranks;
     st = tt_seat_find(engine.interfaces, &w->here, &w->places[w->rank]);
     if (!st)
-        st = set_security(w, conf, &engine);
+        st = world_set_security(w, conf, &engine);
     if (!st)
         st = tt_engine_create(&w->engine, &engine);
     if (!st && conf->host) {
@@ -852,7 +853,7 @@ static tutti_status wait_for_pair(tutti_comm *comm, uint32_t *ns)
 
 /* One pair of ranks measures the latency between hosts. Rank 0 distributes it over the overlay,
  * so that no other connection is needed. */
-static tutti_status measure_pair(tutti_comm *comm)
+static tutti_status measure_hosts_latency(tutti_comm *comm)
 {
     struct tt_world *w = comm->world;
     uint32_t pair[2], ns = 0;
@@ -890,7 +891,7 @@ static tutti_status measure_links(tutti_comm *comm)
     if (comm->world->measures == TT_MEASURE_ALL)
         st = measure_between(comm);
     else if (comm->world->measures == TT_MEASURE_PAIR)
-        st = measure_pair(comm);
+        st = measure_hosts_latency(comm);
     tt_float_env_leave(kept);
     return st;
 }
@@ -1035,7 +1036,7 @@ struct ticket {
                                    part; index: rank in the parent */
 };
 
-static int by_key(const void *a, const void *b)
+static int ticket_compare(const void *a, const void *b)
 {
     const struct ticket *x = a, *y = b;
 
@@ -1103,7 +1104,7 @@ static tutti_status comm_split(tutti_comm *parent, int32_t colour, int32_t key, 
     mine.index = parent->rank;
     st = tutti_allgather(&mine, tickets, sizeof mine, TUTTI_U8, parent, NULL);
     if (!st) {
-        qsort(tickets, parent->nranks, sizeof *tickets, by_key);
+        qsort(tickets, parent->nranks, sizeof *tickets, ticket_compare);
         st = colour < 0 ? TUTTI_OK : open_part(parent, tickets, colour, &part);
         st = comm_agree(parent, st, call);
     }

@@ -6,7 +6,7 @@ void tt_cores_own(cpu_set_t *out)
         CPU_ZERO(out);
 }
 
-static uint8_t byte_of(const cpu_set_t *set, int i)
+static uint8_t cpu_set_byte(const cpu_set_t *set, int i)
 {
     uint8_t v = 0;
 
@@ -20,11 +20,11 @@ void tt_cores_write(const cpu_set_t *set, struct tt_writer *w)
 {
     int n = CPU_SETSIZE / 8;
 
-    while (n > 0 && byte_of(set, n - 1) == 0)
+    while (n > 0 && cpu_set_byte(set, n - 1) == 0)
         n--;
     tt_write_u8(w, (uint8_t)n);
     for (int i = 0; i < n; i++)
-        tt_write_u8(w, byte_of(set, i));
+        tt_write_u8(w, cpu_set_byte(set, i));
 }
 
 void tt_cores_read(cpu_set_t *out, struct tt_reader *r)

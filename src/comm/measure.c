@@ -212,7 +212,7 @@ static bool await_word(const atomic_uint *word, uint32_t value, uint64_t until_n
     return true;
 }
 
-static uint8_t *slot_at(const struct slots *s, uint32_t round) { return s->bytes + round % SLOTS * SLOT_BYTES; }
+static uint8_t *measured_slot(const struct slots *s, uint32_t round) { return s->bytes + round % SLOTS * SLOT_BYTES; }
 
 /* Empties the slots: copies from one, and reduces the next, in turn. */
 static void *empty_slots(void *arg)
@@ -224,10 +224,10 @@ static void *empty_slots(void *arg)
         const uint64_t start = tt_now_ns();
 
         if (i % 2) {
-            tt_copy(s->own, NULL, slot_at(s, i), SLOT_BYTES, tt_from_far());
+            tt_copy(s->own, NULL, measured_slot(s, i), SLOT_BYTES, tt_from_far());
             s->drain_ns = min_u64(s->drain_ns, tt_now_ns() - start);
         } else {
-            add(s->own, NULL, slot_at(s, i), s->own, SLOT_BYTES / 4, tt_from_far(), 1);
+            add(s->own, NULL, measured_slot(s, i), s->own, SLOT_BYTES / 4, tt_from_far(), 1);
             s->add_ns = min_u64(s->add_ns, tt_now_ns() - start);
         }
         atomic_store_explicit(&s->empty, i, memory_order_release);
@@ -252,7 +252,7 @@ static uint64_t fill_slots(struct slots *s, const uint8_t *from, uint32_t stream
     for (uint32_t i = 1; i <= SLOT_ROUNDS && await_word(&s->empty, i - 1, s->until_ns); i++) {
         const uint64_t start = tt_now_ns();
 
-        tt_copy(slot_at(s, i), NULL, from, SLOT_BYTES, stream);
+        tt_copy(measured_slot(s, i), NULL, from, SLOT_BYTES, stream);
         if (i > SLOTS)
             fill_ns = min_u64(fill_ns, tt_now_ns() - start);
         atomic_store_explicit(&s->full, i, memory_order_release);
@@ -344,7 +344,7 @@ int tt_measure_accept_own(int listener, int own)
 }
 
 /* Sets a timeout of SOCKET_TIMEOUT_MS for the calls on fd. */
-static bool set_timeouts(int fd)
+static bool socket_set_timeouts(int fd)
 {
     const struct timeval patience = { .tv_usec = SOCKET_TIMEOUT_MS * 1000 };
 
@@ -361,17 +361,18 @@ static bool tcp_pair(int fd[2])
     bool good;
 
     fd[0] = fd[1] = -1;
-    good = listener >= 0 && set_timeouts(listener) && bind(listener, (struct sockaddr *)&addr, sizeof addr) == 0 &&
+    good = listener >= 0 && socket_set_timeouts(listener) &&
+           bind(listener, (struct sockaddr *)&addr, sizeof addr) == 0 &&
            listen(listener, TT_MEASURE_STRANGERS_MAX) == 0 && socket_address(listener, false, &addr);
     if (good) {
         fd[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        good = fd[0] >= 0 && set_timeouts(fd[0]) && connect(fd[0], (struct sockaddr *)&addr, sizeof addr) == 0;
+        good = fd[0] >= 0 && socket_set_timeouts(fd[0]) && connect(fd[0], (struct sockaddr *)&addr, sizeof addr) == 0;
     }
     if (good)
         fd[1] = tt_measure_accept_own(listener, fd[0]);
     if (listener >= 0)
         close(listener);
-    if (fd[1] < 0 || !set_timeouts(fd[1]))
+    if (fd[1] < 0 || !socket_set_timeouts(fd[1]))
         return false;
     setsockopt(fd[0], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     setsockopt(fd[0], IPPROTO_TCP, TCP_CONGESTION, "reno", 4);

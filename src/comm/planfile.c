@@ -50,7 +50,7 @@ static uint64_t plan_nrounds(const void *self, const struct tt_coll *c)
     return p->nrounds;
 }
 
-static struct tt_ref scaled(struct tt_ref ref, uint64_t m)
+static struct tt_ref ref_scaled(struct tt_ref ref, uint64_t m)
 {
     if (ref.buf != TT_BUF_PIPE)
         ref.offset *= m;
@@ -59,7 +59,7 @@ static struct tt_ref scaled(struct tt_ref ref, uint64_t m)
     return ref;
 }
 
-static bool is_same(const struct tt_ref *a, const struct tt_ref *b)
+static bool ref_is_same(const struct tt_ref *a, const struct tt_ref *b)
 {
     return a->buf == b->buf && a->offset == b->offset && a->block == b->block && a->stride == b->stride;
 }
@@ -70,7 +70,7 @@ static void plan_emit_copy(struct tt_sched *s, const struct tt_coll *c, struct t
 {
     const struct tt_ref out = tt_coll_canonical(c, to), a = tt_coll_canonical(c, from);
 
-    if (!is_same(&out, &a))
+    if (!ref_is_same(&out, &a))
         tt_sched_copy(s, to, from, bytes);
 }
 
@@ -81,7 +81,7 @@ static void plan_round(const void *self, struct tt_sched *s, const struct tt_col
 
     for (uint64_t i = first[k]; i < first[k + 1]; i++) {
         const struct tt_step *t = &p->step[i];
-        const struct tt_ref out = scaled(t->out, m), a = scaled(t->a, m), b = scaled(t->b, m);
+        const struct tt_ref out = ref_scaled(t->out, m), a = ref_scaled(t->a, m), b = ref_scaled(t->b, m);
 
         if (t->opcode == TT_PUT)
             tt_sched_put(s, t->peer, a, out, t->bytes * m, t->tag);

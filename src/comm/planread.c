@@ -37,8 +37,8 @@ static void go_to(struct reader *r, int64_t rank, int64_t round, int64_t step)
 
 /* Reads an integer up to `most`. If the member is missing, *out is unchanged, or it is an error
  * (must). */
-static tutti_status read_number(const struct reader *r, struct json_object *o, const char *key, bool must,
-                                uint64_t most, uint64_t *out)
+static tutti_status plan_read_number(const struct reader *r, struct json_object *o, const char *key, bool must,
+                                     uint64_t most, uint64_t *out)
 {
     if (!must && !json_object_object_get_ex(o, key, NULL))
         return TUTTI_OK;
@@ -46,7 +46,7 @@ static tutti_status read_number(const struct reader *r, struct json_object *o, c
 }
 
 /* Returns the member's text, or NULL. */
-static const char *text_of(struct json_object *o, const char *key)
+static const char *json_text(struct json_object *o, const char *key)
 {
     struct json_object *value;
 
@@ -70,16 +70,16 @@ static tutti_status read_ref(const struct reader *r, struct json_object *step, c
     st = tt_json_members(&r->at, o, key, members, 4);
     if (st)
         return st;
-    buf = text_of(o, "buf");
+    buf = json_text(o, "buf");
     while (buf && ref.buf <= TT_BUF_THERE && strcmp(buf, bufs[ref.buf]) != 0)
         ref.buf++;
     if (!buf || ref.buf > TT_BUF_THERE || (ref.buf == TT_BUF_THERE && !may_be_there))
         return tt_json_wrong_key(&r->at, key, "\"%s\" has an invalid buffer", key);
-    st = read_number(r, o, "offset", ref.buf != TT_BUF_THERE, NUMBER_MAX, &ref.offset);
+    st = plan_read_number(r, o, "offset", ref.buf != TT_BUF_THERE, NUMBER_MAX, &ref.offset);
     if (!st)
-        st = read_number(r, o, "block", false, NUMBER_MAX, &ref.block);
+        st = plan_read_number(r, o, "block", false, NUMBER_MAX, &ref.block);
     if (!st)
-        st = read_number(r, o, "stride", ref.block > 0, NUMBER_MAX, &ref.stride);
+        st = plan_read_number(r, o, "stride", ref.block > 0, NUMBER_MAX, &ref.stride);
     if (!st && ref.block > 0 && (ref.stride < ref.block || ref.buf >= TT_BUF_PIPE))
         return tt_json_wrong_key(&r->at, key,
                                  "\"%s\" has an invalid block of %llu bytes with stride %llu: the stride must be "
@@ -95,12 +95,12 @@ static tutti_status read_ref(const struct reader *r, struct json_object *step, c
 static tutti_status read_message(const struct reader *r, struct json_object *o, struct tt_step *s)
 {
     uint64_t peer = 0, tag = 0;
-    tutti_status st = read_number(r, o, "peer", true, r->p->nranks - 1, &peer);
+    tutti_status st = plan_read_number(r, o, "peer", true, r->p->nranks - 1, &peer);
 
     if (!st && peer == (uint64_t)r->rank)
         st = tt_json_wrong_key(&r->at, "peer", "\"peer\" is the rank itself");
     if (!st)
-        st = read_number(r, o, "tag", false, UINT32_MAX, &tag);
+        st = plan_read_number(r, o, "tag", false, UINT32_MAX, &tag);
     s->peer = (uint32_t)peer;
     s->tag = (uint32_t)tag;
     return st;
@@ -119,7 +119,7 @@ static tutti_status read_step(const struct reader *r, struct json_object *o, str
         [TT_COPY] = { "copy", { "op", "bytes", "to", "from" }, 4 },
     };
     struct tt_step s = { 0 };
-    const char *op = json_object_is_type(o, json_type_object) ? text_of(o, "op") : NULL;
+    const char *op = json_object_is_type(o, json_type_object) ? json_text(o, "op") : NULL;
     tutti_status st;
 
     while (op && s.opcode <= TT_COPY && strcmp(op, kinds[s.opcode].op) != 0)
@@ -128,7 +128,7 @@ static tutti_status read_step(const struct reader *r, struct json_object *o, str
         return tt_json_wrong_key(&r->at, "op", "\"op\" must be put, wait, reduce or copy");
     st = tt_json_members(&r->at, o, "the step", kinds[s.opcode].members, kinds[s.opcode].n);
     if (!st)
-        st = read_number(r, o, "bytes", true, NUMBER_MAX, &s.bytes);
+        st = plan_read_number(r, o, "bytes", true, NUMBER_MAX, &s.bytes);
     if (!st)
         st = read_ref(r, o, "to", s.opcode == TT_PUT, &s.out);
     if (!st && (s.opcode == TT_PUT || s.opcode == TT_WAIT))
@@ -146,7 +146,7 @@ static tutti_status read_step(const struct reader *r, struct json_object *o, str
     return st;
 }
 
-static tutti_status add_step(const struct reader *r, const struct tt_step *s)
+static tutti_status plan_add_step(const struct reader *r, const struct tt_step *s)
 {
     struct tt_plan_file *p = r->p;
     struct tt_step *more;
@@ -177,7 +177,7 @@ static tutti_status read_round(struct reader *r, struct json_object *round)
         go_to(r, r->rank, r->round, (int64_t)i);
         st = read_step(r, json_object_array_get_idx(round, i), &step);
         if (!st)
-            st = add_step(r, &step);
+            st = plan_add_step(r, &step);
     }
     go_to(r, r->rank, r->round, -1);
     return st;
@@ -207,11 +207,11 @@ static tutti_status read_rank(struct reader *r, struct json_object *o)
     tutti_status st = tt_json_members(&r->at, o, "the rank", members, 3);
 
     if (!st)
-        st = read_number(r, o, "rank", true, NUMBER_MAX, &rank);
+        st = plan_read_number(r, o, "rank", true, NUMBER_MAX, &rank);
     if (!st && rank != (uint64_t)r->rank)
         st = tt_json_wrong(&r->at, "invalid \"rank\" %llu: ranks must be in ascending order", (unsigned long long)rank);
     if (!st)
-        st = read_number(r, o, "work_bytes", false, TT_PLAN_WORK_BYTES_MAX, &p->work_bytes[r->rank]);
+        st = plan_read_number(r, o, "work_bytes", false, TT_PLAN_WORK_BYTES_MAX, &p->work_bytes[r->rank]);
     if (st)
         return st;
     if (!json_object_object_get_ex(o, "rounds", &rounds) || !json_object_is_type(rounds, json_type_array))
@@ -274,7 +274,7 @@ bool tt_plan_name_is_fine(const char *name, enum tt_coll_kind kind)
 
 static tutti_status read_name(struct reader *r, struct json_object *doc)
 {
-    const char *coll = text_of(doc, "coll"), *name = text_of(doc, "name");
+    const char *coll = json_text(doc, "coll"), *name = json_text(doc, "name");
     struct tt_plan_file *p = r->p;
 
     if (!coll || !tt_coll_parse(coll, &p->kind) || !tt_plan_has_json(p->kind))
@@ -288,7 +288,7 @@ static tutti_status read_name(struct reader *r, struct json_object *doc)
     return TUTTI_OK;
 }
 
-static tutti_status read_call(struct reader *r, struct json_object *doc)
+static tutti_status plan_read_call(struct reader *r, struct json_object *doc)
 {
     static const char *const members[] = { "format", "name", "coll", "nranks", "root", "elem_bytes", "bytes", "in_place", "ranks" };
     struct tt_plan_file *p = r->p;
@@ -299,22 +299,22 @@ static tutti_status read_call(struct reader *r, struct json_object *doc)
 
     if (st)
         return st;
-    format = text_of(doc, "format");
+    format = json_text(doc, "format");
     if (!format || strcmp(format, TT_PLAN_FORMAT) != 0)
         return tt_json_wrong_key(&r->at, "format", "\"format\" must be \"%s\"", TT_PLAN_FORMAT);
     st = read_name(r, doc);
     if (!st)
-        st = read_number(r, doc, "nranks", true, TT_PLAN_RANKS_MAX, &nranks);
+        st = plan_read_number(r, doc, "nranks", true, TT_PLAN_RANKS_MAX, &nranks);
     if (!st && nranks == 0)
         st = tt_json_wrong_key(&r->at, "nranks", "\"nranks\" is 0: must be 1 or more");
     if (!st)
-        st = read_number(r, doc, "root", false, nranks - 1, &root);
+        st = plan_read_number(r, doc, "root", false, nranks - 1, &root);
     if (!st)
-        st = read_number(r, doc, "elem_bytes", false, 8, &elem_bytes);
+        st = plan_read_number(r, doc, "elem_bytes", false, 8, &elem_bytes);
     if (!st && (elem_bytes == 0 || (elem_bytes & (elem_bytes - 1)) != 0))
         st = tt_json_wrong_key(&r->at, "elem_bytes", "\"elem_bytes\" must be 1, 2, 4 or 8");
     if (!st)
-        st = read_number(r, doc, "bytes", p->kind != TT_BARRIER, TT_PLAN_BYTES_MAX, &p->bytes);
+        st = plan_read_number(r, doc, "bytes", p->kind != TT_BARRIER, TT_PLAN_BYTES_MAX, &p->bytes);
     if (!st && p->kind != TT_BARRIER && (p->bytes == 0 || p->bytes % elem_bytes != 0))
         st = tt_json_wrong_key(&r->at, "bytes", "\"bytes\" must be a positive multiple of \"elem_bytes\"");
     if (!st && p->kind == TT_BARRIER && p->bytes != 0)
@@ -345,7 +345,7 @@ tutti_status tt_plan_file_read(struct tt_plan_file **out, const char *text, size
         free(p);
         return st;
     }
-    st = read_call(&r, doc);
+    st = plan_read_call(&r, doc);
     if (!st)
         st = read_ranks(&r, doc);
     json_object_put(doc);

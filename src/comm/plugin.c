@@ -33,7 +33,7 @@ _Static_assert((int)TUTTI_BUFFER_THERE == (int)TT_BUF_THERE && (int)TUTTI_BUFFER
                "buffers are numbered alike");
 _Static_assert(TUTTI_ROUND_STEPS == TT_ROUND_STEPS_MAX, "the public bound equals the internal one");
 
-static tutti_algorithm_call call_of(const struct tt_coll *c)
+static tutti_algorithm_call public_call(const struct tt_coll *c)
 {
     return (tutti_algorithm_call){
         .size = sizeof(tutti_algorithm_call),
@@ -173,7 +173,7 @@ static void plugin_emit_copy(tutti_schedule *s, tutti_ref to, tutti_ref from, ui
 static uint64_t plugin_work_bytes(const void *self, const struct tt_coll *c)
 {
     const tutti_algorithm *a = self;
-    const tutti_algorithm_call call = call_of(c);
+    const tutti_algorithm_call call = public_call(c);
 
     return a->work_bytes ? a->work_bytes(&call) : 0;
 }
@@ -182,7 +182,7 @@ static uint64_t plugin_work_bytes(const void *self, const struct tt_coll *c)
 static const char *emit_round(const tutti_algorithm *a, struct tt_sched *s, const struct tt_coll *c, uint64_t k,
                               uint32_t *step)
 {
-    const tutti_algorithm_call call = call_of(c);
+    const tutti_algorithm_call call = public_call(c);
     struct emitter e = {
         .schedule = { .size = sizeof e.schedule,
                       .put = emit_put,
@@ -204,7 +204,7 @@ static const char *emit_round(const tutti_algorithm *a, struct tt_sched *s, cons
 static bool plugin_fits(const void *self, const struct tt_coll *c)
 {
     const tutti_algorithm *a = self;
-    const tutti_algorithm_call call = call_of(c);
+    const tutti_algorithm_call call = public_call(c);
 
     if (c->kind == TT_ALLTOALLV && c->in_place)
         /* not in version 1; a proof would not detect rows that are overwritten before they are
@@ -216,7 +216,7 @@ static bool plugin_fits(const void *self, const struct tt_coll *c)
 static uint64_t plugin_nrounds(const void *self, const struct tt_coll *c)
 {
     const tutti_algorithm *a = self;
-    const tutti_algorithm_call call = call_of(c);
+    const tutti_algorithm_call call = public_call(c);
 
     return a->nrounds(&call);
 }
@@ -233,7 +233,7 @@ static void emit_checked(const void *self, struct tt_sched *s, const struct tt_c
 static uint32_t plugin_npeers(const void *self, const struct tt_coll *c)
 {
     const tutti_algorithm *a = self;
-    const tutti_algorithm_call call = call_of(c);
+    const tutti_algorithm_call call = public_call(c);
     const uint32_t all = c->nranks - 1, n = a->npeers ? a->npeers(&call) : all;
 
     return n < all ? n : all;
@@ -242,7 +242,7 @@ static uint32_t plugin_npeers(const void *self, const struct tt_coll *c)
 static struct tt_cost plugin_cost(const void *self, const struct tt_coll *c)
 {
     const tutti_algorithm *a = self;
-    const tutti_algorithm_call call = call_of(c);
+    const tutti_algorithm_call call = public_call(c);
     tutti_algorithm_cost out = { .messages = INFINITY };
 
     if (a->cost)
@@ -390,7 +390,7 @@ tutti_status tt_plugin_check(const struct tt_algo *algo, const struct tt_coll *c
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-static bool is_word(const char *name)
+static bool is_identifier(const char *name)
 {
     return name && *name && strlen(name) <= NAME_BYTES_MAX &&
            strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(name);
@@ -419,7 +419,7 @@ static tutti_status plugin_add(const char *path, size_t index, const tutti_algor
                        "%s: algorithm %zu has version %u with %zu bytes: this library supports version %u with %zu",
                        path, index, a->size >= offsetof(tutti_algorithm, collective) ? a->version : 0, a->size,
                        TUTTI_ALGORITHM_VERSION, SIZE_FIRST);
-    if (!is_word(a->name))
+    if (!is_identifier(a->name))
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: invalid name of algorithm %zu: must be 1 to %u letters, digits and _",
                        path, index, NAME_BYTES_MAX);

@@ -16,7 +16,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool loaded;
 static struct tt_plugin_set ours;
 
-static bool ends_with(const char *text, const char *end)
+static bool has_suffix(const char *text, const char *end)
 {
     const size_t n = strlen(text), m = strlen(end);
 
@@ -27,7 +27,7 @@ static bool ends_with(const char *text, const char *end)
  * rejected. */
 static tutti_status load_algorithm(void *hash, const char *path)
 {
-    if (ends_with(path, ".json"))
+    if (has_suffix(path, ".json"))
         return tt_plan_file_load(path, hash);
     if (!strchr(path, '/'))
         return tt_fail(TUTTI_ERR_INVALID, "TUTTI_ALGORITHMS: \"%s\" is not a path: it contains no \"/\" (use ./%s)",
@@ -103,17 +103,17 @@ void tt_plugin_judge_add(struct tt_plugin_judge *j, uint32_t rank, const struct 
         snprintf(j->ranks + at, sizeof j->ranks - at, ", ...");
 }
 
-static const char *text_of(const struct tt_plugin_set *set) { return set->hash ? set->names : "none"; }
+static const char *plugin_names(const struct tt_plugin_set *set) { return set->hash ? set->names : "none"; }
 
 tutti_status tt_plugin_judge_end(const struct tt_plugin_judge *j)
 {
-    const bool same_names = strcmp(text_of(&j->first), text_of(&j->other)) == 0;
+    const bool same_names = strcmp(plugin_names(&j->first), plugin_names(&j->other)) == 0;
 
     if (j->differing == 0)
         return TUTTI_OK;
     return tt_fail(TUTTI_ERR_MISMATCH,
                    "TUTTI_ALGORITHMS differs between ranks, but must be the same: rank 0 has %s; "
                    "%s %s %s %s",
-                   text_of(&j->first), j->differing > 1 ? "ranks" : "rank", j->ranks, j->differing > 1 ? "have" : "has",
-                   same_names ? "different algorithms with these names" : text_of(&j->other));
+                   plugin_names(&j->first), j->differing > 1 ? "ranks" : "rank", j->ranks, j->differing > 1 ? "have" : "has",
+                   same_names ? "different algorithms with these names" : plugin_names(&j->other));
 }

@@ -85,7 +85,7 @@ struct search {
     struct tt_waiting ask;
 };
 
-static void enqueue(struct search *s, uint32_t rank)
+static void search_enqueue(struct search *s, uint32_t rank)
 {
     struct tt_probe_rank *r = &s->p->rank[rank];
 
@@ -129,7 +129,7 @@ static void visit(struct search *s, const struct tt_waiting *w)
         s->found.idle = w->rank;
     }
     r->due |= relevant(r, w);
-    enqueue(s, w->rank);
+    search_enqueue(s, w->rank);
 }
 
 /* Finds the rank that the rank in *w waits for, or waited for when it failed. */

@@ -40,7 +40,8 @@ static tutti_status read_time(const struct reader *r, struct json_object *o, con
 }
 
 /* Reads a printable text of 1 to cap - 1 bytes. */
-static tutti_status read_text(const struct reader *r, struct json_object *o, const char *key, char *out, size_t cap)
+static tutti_status tune_read_text(const struct reader *r, struct json_object *o, const char *key, char *out,
+                                   size_t cap)
 {
     struct json_object *value;
     const char *text;
@@ -87,7 +88,7 @@ static tutti_status read_hosts(const struct reader *r, struct json_object *doc)
     return TUTTI_OK;
 }
 
-static tutti_status read_head(const struct reader *r, struct json_object *doc)
+static tutti_status tune_read_head(const struct reader *r, struct json_object *doc)
 {
     static const char *const members[] = { "format", "tutti", "date", "host", "wires", "ranks", "hosts", "complete", "rows" };
     struct tt_tunefile *f = r->f;
@@ -96,17 +97,17 @@ static tutti_status read_head(const struct reader *r, struct json_object *doc)
     tutti_status st = tt_json_members(&r->at, doc, "the document", members, sizeof members / sizeof *members);
 
     if (!st)
-        st = read_text(r, doc, "format", format, sizeof format);
+        st = tune_read_text(r, doc, "format", format, sizeof format);
     if (!st && strcmp(format, FORMAT) != 0)
         st = tt_json_wrong_key(&r->at, "format", "\"format\" must be \"%s\"", FORMAT);
     if (!st)
-        st = read_text(r, doc, "tutti", f->tutti, sizeof f->tutti);
+        st = tune_read_text(r, doc, "tutti", f->tutti, sizeof f->tutti);
     if (!st)
-        st = read_text(r, doc, "date", f->date, sizeof f->date);
+        st = tune_read_text(r, doc, "date", f->date, sizeof f->date);
     if (!st)
-        st = read_text(r, doc, "host", f->host, sizeof f->host);
+        st = tune_read_text(r, doc, "host", f->host, sizeof f->host);
     if (!st)
-        st = read_text(r, doc, "wires", f->wires, sizeof f->wires);
+        st = tune_read_text(r, doc, "wires", f->wires, sizeof f->wires);
     if (!st && strcmp(f->wires, "shm") != 0 && strcmp(f->wires, "tcp") != 0 && strcmp(f->wires, "shm+tcp") != 0)
         st = tt_json_wrong_key(&r->at, "wires", "\"wires\" must be shm, tcp or shm+tcp");
     if (!st)
@@ -141,18 +142,18 @@ static tutti_status read_segments(const struct reader *r, struct json_object *o,
 static tutti_status read_algo(const struct reader *r, struct json_object *o, struct tt_tune_row *row)
 {
     char coll[32];
-    tutti_status st = read_text(r, o, "coll", coll, sizeof coll);
+    tutti_status st = tune_read_text(r, o, "coll", coll, sizeof coll);
 
     if (!st && (!tt_coll_parse(coll, &row->kind) || !tt_tunefile_has(row->kind)))
         st = tt_json_wrong_key(&r->at, "coll", "\"coll\" is \"%s\": must be a collective that can be tuned", coll);
     if (!st)
-        st = read_text(r, o, "algo", row->name, sizeof row->name);
+        st = tune_read_text(r, o, "algo", row->name, sizeof row->name);
     if (!st)
         row->algo = tt_algo_named(row->kind, row->name);
     return st;
 }
 
-static tutti_status read_row(const struct reader *r, struct json_object *o, struct tt_tune_row *row)
+static tutti_status tune_read_row(const struct reader *r, struct json_object *o, struct tt_tune_row *row)
 {
     static const char *const members[] = { "coll",   "bytes",   "algo",      "segment_bytes", "streams",
                                            "depth",  "lanes",   "median_us", "min_us",        "max_us",
@@ -193,7 +194,7 @@ static int row_order(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-static tutti_status read_rows(struct reader *r, struct json_object *doc)
+static tutti_status tune_read_rows(struct reader *r, struct json_object *doc)
 {
     struct tt_tunefile *f = r->f;
     struct json_object *rows;
@@ -211,7 +212,7 @@ static tutti_status read_rows(struct reader *r, struct json_object *doc)
     for (uint32_t i = 0; i < n && !st; i++) {
         snprintf(r->at.where, sizeof r->at.where, ": rows[%u]", i);
         f->row[i].index = i;
-        st = read_row(r, json_object_array_get_idx(rows, i), &f->row[i]);
+        st = tune_read_row(r, json_object_array_get_idx(rows, i), &f->row[i]);
     }
     f->nrows = (uint32_t)n;
     qsort(f->row, n, sizeof *f->row, row_order);
@@ -234,9 +235,9 @@ tutti_status tt_tunefile_read(struct tt_tunefile **out, const char *text, size_t
         tt_tunefile_free(f);
         return st;
     }
-    st = read_head(&r, doc);
+    st = tune_read_head(&r, doc);
     if (!st)
-        st = read_rows(&r, doc);
+        st = tune_read_rows(&r, doc);
     json_object_put(doc);
     if (st)
         tt_tunefile_free(f);
@@ -274,12 +275,12 @@ tutti_status tt_tunefile_load(struct tt_tunefile **out, const char *path, char *
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static void add_text(struct json_object *o, const char *key, const char *text)
+static void tune_add_text(struct json_object *o, const char *key, const char *text)
 {
     json_object_object_add(o, key, json_object_new_string(text));
 }
 
-static void add_number(struct json_object *o, const char *key, uint64_t number)
+static void tune_add_number(struct json_object *o, const char *key, uint64_t number)
 {
     json_object_object_add(o, key, json_object_new_int64((int64_t)number));
 }
@@ -292,23 +293,23 @@ static void add_time(struct json_object *o, const char *key, double us)
     json_object_object_add(o, key, json_object_new_double_s(us, text));
 }
 
-static bool write_row(const struct tt_tune_row *row, bool last, FILE *to)
+static bool tune_write_row(const struct tt_tune_row *row, bool last, FILE *to)
 {
     struct json_object *o = json_object_new_object();
     bool good;
 
-    add_text(o, "coll", tt_coll_name(row->kind));
-    add_number(o, "bytes", row->bytes);
-    add_text(o, "algo", row->name);
-    add_number(o, "segment_bytes", row->segments.segment_bytes);
-    add_number(o, "streams", row->segments.streams);
-    add_number(o, "depth", row->segments.depth);
+    tune_add_text(o, "coll", tt_coll_name(row->kind));
+    tune_add_number(o, "bytes", row->bytes);
+    tune_add_text(o, "algo", row->name);
+    tune_add_number(o, "segment_bytes", row->segments.segment_bytes);
+    tune_add_number(o, "streams", row->segments.streams);
+    tune_add_number(o, "depth", row->segments.depth);
     if (row->segments.lanes)
-        add_number(o, "lanes", row->segments.lanes);
+        tune_add_number(o, "lanes", row->segments.lanes);
     add_time(o, "median_us", row->median_us);
     add_time(o, "min_us", row->min_us);
     add_time(o, "max_us", row->max_us);
-    add_number(o, "rounds", row->rounds);
+    tune_add_number(o, "rounds", row->rounds);
     if (row->untuned)
         json_object_object_add(o, "untuned", json_object_new_boolean(true));
     if (row->dropped)
@@ -320,7 +321,7 @@ static bool write_row(const struct tt_tune_row *row, bool last, FILE *to)
 }
 
 /* Writes ` "key": value,` on its own line; takes ownership of the value. */
-static bool write_member(FILE *to, const char *key, struct json_object *value)
+static bool tune_write_member(FILE *to, const char *key, struct json_object *value)
 {
     const bool good =
         fprintf(to, "  \"%s\": %s,\n", key,
@@ -337,17 +338,17 @@ tutti_status tt_tunefile_write(const struct tt_tunefile *f, FILE *to, const char
 
     for (uint32_t i = 0; i < f->nranks; i++)
         json_object_array_add(hosts, json_object_new_int64(f->host_of[i]));
-    good &= write_member(to, "format", json_object_new_string(FORMAT));
-    good &= write_member(to, "tutti", json_object_new_string(f->tutti));
-    good &= write_member(to, "date", json_object_new_string(f->date));
-    good &= write_member(to, "host", json_object_new_string(f->host));
-    good &= write_member(to, "wires", json_object_new_string(f->wires));
-    good &= write_member(to, "ranks", json_object_new_int64(f->nranks));
-    good &= write_member(to, "hosts", hosts);
-    good &= write_member(to, "complete", json_object_new_boolean(f->complete));
+    good &= tune_write_member(to, "format", json_object_new_string(FORMAT));
+    good &= tune_write_member(to, "tutti", json_object_new_string(f->tutti));
+    good &= tune_write_member(to, "date", json_object_new_string(f->date));
+    good &= tune_write_member(to, "host", json_object_new_string(f->host));
+    good &= tune_write_member(to, "wires", json_object_new_string(f->wires));
+    good &= tune_write_member(to, "ranks", json_object_new_int64(f->nranks));
+    good &= tune_write_member(to, "hosts", hosts);
+    good &= tune_write_member(to, "complete", json_object_new_boolean(f->complete));
     good &= fputs("  \"rows\": [\n", to) >= 0;
     for (uint32_t i = 0; i < f->nrows && good; i++)
-        good = write_row(&f->row[i], i + 1 == f->nrows, to);
+        good = tune_write_row(&f->row[i], i + 1 == f->nrows, to);
     good &= fputs("  ]\n}\n", to) >= 0 && fflush(to) == 0;
     return good ? TUTTI_OK : tt_fail_errno(errno, "cannot write the tune file %s", path);
 }

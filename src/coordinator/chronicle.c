@@ -128,7 +128,7 @@ void tt_chronicle_record(struct tt_chronicle *c, const void *data, size_t bytes,
     }
 }
 
-static uint8_t kind_of(const void *data, size_t bytes)
+static uint8_t message_kind(const void *data, size_t bytes)
 {
     const uint8_t *b = data;
 
@@ -139,13 +139,13 @@ static uint8_t kind_of(const void *data, size_t bytes)
 
 void tt_chronicle_taken(struct tt_chronicle *c, const void *data, size_t bytes)
 {
-    c->counters.taken[kind_of(data, bytes)]++;
+    c->counters.taken[message_kind(data, bytes)]++;
     c->counters.taken_bytes += bytes;
 }
 
 void tt_chronicle_sent(struct tt_chronicle *c, const void *data, size_t bytes)
 {
-    const uint8_t kind = kind_of(data, bytes);
+    const uint8_t kind = message_kind(data, bytes);
 
     c->counters.sent[kind]++;
     c->counters.sent_bytes += bytes;

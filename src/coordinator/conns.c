@@ -55,7 +55,7 @@ static void cancel_wait(struct tt_coordinator *c, struct tt_conn *conn)
     conn->waits = false;
 }
 
-static void wait_until(struct tt_coordinator *c, struct tt_conn *conn, uint64_t at_ns)
+static void conn_wait_until(struct tt_coordinator *c, struct tt_conn *conn, uint64_t at_ns)
 {
     cancel_wait(c, conn);
     conn->waits = true;
@@ -101,7 +101,7 @@ static void end_for(struct tt_coordinator *c, struct tt_conn *conn, int err)
 }
 
 /* Updates the watched events. */
-static void conn_watch(struct tt_coordinator *c, struct tt_conn *conn)
+static void conn_update_events(struct tt_coordinator *c, struct tt_conn *conn)
 {
     struct epoll_event ev = { .data.ptr = conn };
     uint32_t wanted;
@@ -141,7 +141,7 @@ static struct tt_rate *origin_rate(struct tt_coordinator *c, const uint8_t who[1
     return &oldest->rate;
 }
 
-static uint32_t count_unauthenticated(const struct tt_coordinator *c, const uint8_t who[16])
+static uint32_t conns_count_unauthenticated(const struct tt_coordinator *c, const uint8_t who[16])
 {
     const struct tt_conn *conn;
     uint32_t n = 0;
@@ -153,7 +153,7 @@ static uint32_t count_unauthenticated(const struct tt_coordinator *c, const uint
 
 /* Closes an unauthenticated connection if there are too many: the oldest of the address with the
  * most, unless that is the new one's address. Searches the oldest 32 only, to bound the time. */
-static bool limit_unauthenticated(struct tt_coordinator *c, const uint8_t who[16])
+static bool conns_limit_unauthenticated(struct tt_coordinator *c, const uint8_t who[16])
 {
     struct tt_conn *conn, *worst = NULL;
     uint32_t most = 0, looked = 0;
@@ -162,7 +162,7 @@ static bool limit_unauthenticated(struct tt_coordinator *c, const uint8_t who[16
         return true;
     TAILQ_FOREACH(conn, &c->conns[TT_CONN_STRANGER], place)
     {
-        const uint32_t n = count_unauthenticated(c, conn->origin);
+        const uint32_t n = conns_count_unauthenticated(c, conn->origin);
 
         if (n > most) {
             most = n;
@@ -171,7 +171,7 @@ static bool limit_unauthenticated(struct tt_coordinator *c, const uint8_t who[16
         if (++looked == 32)
             break;
     }
-    if (!worst || count_unauthenticated(c, who) + 1 >= most) {
+    if (!worst || conns_count_unauthenticated(c, who) + 1 >= most) {
         c->chronicle.counters.refused[TT_REFUSAL_CROWD]++;
         return false;
     }
@@ -198,7 +198,7 @@ static struct tt_conn *conn_new(struct tt_coordinator *c, int fd)
     return conn;
 }
 
-static void admit(struct tt_coordinator *c, int fd)
+static void conns_accept_one(struct tt_coordinator *c, int fd)
 {
     struct epoll_event ev = { .events = EPOLLIN };
     struct sockaddr_storage at = { 0 };
@@ -217,7 +217,7 @@ static void admit(struct tt_coordinator *c, int fd)
         *(struct sockaddr_in *)&at =
             (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     tt_listen_origin(&at, origin);
-    conn = limit_unauthenticated(c, origin) ? conn_new(c, fd) : (close(fd), NULL);
+    conn = conns_limit_unauthenticated(c, origin) ? conn_new(c, fd) : (close(fd), NULL);
     if (!conn)
         return;
     conn->source = TT_SOURCE_CONN;
@@ -240,8 +240,8 @@ static void admit(struct tt_coordinator *c, int fd)
     tt_rate_take(rate, 1, c->clock_ns);
     if (next_ns > c->clock_ns) {
         c->chronicle.counters.slowed++;
-        wait_until(c, conn, next_ns);
-        conn_watch(c, conn);
+        conn_wait_until(c, conn, next_ns);
+        conn_update_events(c, conn);
     }
 }
 
@@ -252,7 +252,7 @@ void tt_conns_welcome(struct tt_coordinator *c, struct tt_door *door)
 
         if (fd < 0)
             return;
-        admit(c, fd);
+        conns_accept_one(c, fd);
     }
 }
 
@@ -268,13 +268,13 @@ static bool may_read(struct tt_coordinator *c, struct tt_conn *conn)
         return false;
     if (next_ns > c->clock_ns) {
         c->chronicle.counters.slowed++;
-        wait_until(c, conn, next_ns);
+        conn_wait_until(c, conn, next_ns);
         return false;
     }
     return true;
 }
 
-static void handle_message(struct tt_coordinator *c, struct tt_conn *conn, const void *data, size_t bytes)
+static void conn_handle_message(struct tt_coordinator *c, struct tt_conn *conn, const void *data, size_t bytes)
 {
     tt_rate_take(&conn->rate, 1 + bytes / UNIT_BYTES, c->clock_ns);
     tt_chronicle_taken(&c->chronicle, data, bytes);
@@ -300,10 +300,10 @@ static void conn_read(struct tt_coordinator *c, struct tt_conn *conn)
             end_for(c, conn, rc);
         if (rc <= 0)
             return;
-        handle_message(c, conn, data, bytes);
+        conn_handle_message(c, conn, data, bytes);
     }
     if (!conn->let_go && !conn->clogged && !conn->waits)
-        wait_until(c, conn, c->clock_ns);
+        conn_wait_until(c, conn, c->clock_ns);
 }
 
 /* Reads and discards remaining data of a closing connection: closing a socket with unread data
@@ -345,7 +345,7 @@ void tt_conns_ready(struct tt_coordinator *c, struct tt_conn *conn, uint32_t eve
         return;
     if (conn->state == TT_CONN_LEAVER) {
         begin_close(c, conn);
-        conn_watch(c, conn);
+        conn_update_events(c, conn);
         return;
     }
     if (events & EPOLLOUT) {
@@ -356,7 +356,7 @@ void tt_conns_ready(struct tt_coordinator *c, struct tt_conn *conn, uint32_t eve
         }
     }
     if (conn->waits && !(events & (EPOLLHUP | EPOLLERR))) {
-        conn_watch(c, conn);
+        conn_update_events(c, conn);
         return;
     }
     if (conn->waits || conn->clogged) {
@@ -368,7 +368,7 @@ void tt_conns_ready(struct tt_coordinator *c, struct tt_conn *conn, uint32_t eve
     }
     if (!conn->let_go)
         conn_read(c, conn);
-    conn_watch(c, conn);
+    conn_update_events(c, conn);
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -383,7 +383,7 @@ void tt_conns_send(struct tt_coordinator *c, struct tt_conn *conn, struct tt_par
     if (rc != 0)
         end_for(c, conn, rc);
     else
-        conn_watch(c, conn);
+        conn_update_events(c, conn);
 }
 
 void tt_conns_let_go(struct tt_coordinator *c, struct tt_conn *conn)
@@ -398,7 +398,7 @@ void tt_conns_let_go(struct tt_coordinator *c, struct tt_conn *conn)
         shutdown(tt_stream_fd(tt_channel_stream(conn->channel)), SHUT_WR);
         discard_input(c, conn);
     }
-    conn_watch(c, conn);
+    conn_update_events(c, conn);
 }
 
 /* ---- timers ---------------------------------------------------------------------------------- */
@@ -423,7 +423,7 @@ void tt_conns_due(struct tt_coordinator *c)
         if (conn->again_ns > c->clock_ns)
             continue;
         conn_read(c, conn);
-        conn_watch(c, conn);
+        conn_update_events(c, conn);
     }
 }
 

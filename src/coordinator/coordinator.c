@@ -165,7 +165,7 @@ static tutti_status check_listeners(const struct tt_coordinator_conf *conf)
     return st;
 }
 
-static tutti_status check_conf(const struct tt_coordinator_conf *conf)
+static tutti_status coordinator_check_conf(const struct tt_coordinator_conf *conf)
 {
     if (!conf->run || !*conf->run || strlen(conf->run) >= TT_ELASTIC_TEXT_BYTES)
         return tt_fail(TUTTI_ERR_INVALID,
@@ -188,7 +188,7 @@ static tutti_status check_conf(const struct tt_coordinator_conf *conf)
     return conf->secure.mode == TT_SECURE_TOKEN ? tt_secure_check_token(conf->secure.token) : TUTTI_OK;
 }
 
-static void set_defaults(struct tt_coordinator_conf *conf)
+static void coordinator_set_defaults(struct tt_coordinator_conf *conf)
 {
     if (conf->lease_ns == 0)
         conf->lease_ns = TT_COORDINATOR_LEASE_NS;
@@ -216,8 +216,8 @@ tutti_status tt_coordinator_check(const struct tt_coordinator_conf *given)
     struct tt_coordinator_conf conf = *given;
     tutti_status st;
 
-    set_defaults(&conf);
-    st = check_conf(&conf);
+    coordinator_set_defaults(&conf);
+    st = coordinator_check_conf(&conf);
     if (!st)
         st = check_listeners(&conf);
     return st ? st : check_secure(&conf);
@@ -241,7 +241,7 @@ static tutti_status add_listener(struct tt_coordinator *c, const struct tt_liste
     return st;
 }
 
-static tutti_status open_listeners(struct tt_coordinator *c)
+static tutti_status coordinator_listen(struct tt_coordinator *c)
 {
     struct tt_listener found[TT_LISTEN_MAX];
     uint32_t n, opened;
@@ -305,7 +305,7 @@ static tutti_status set_up_core(struct tt_coordinator *c)
 }
 
 /* Signals belong to the program's threads. */
-static tutti_status start_thread(struct tt_coordinator *c)
+static tutti_status coordinator_start_thread(struct tt_coordinator *c)
 {
     sigset_t all, before;
     int err;
@@ -350,8 +350,8 @@ tutti_status tt_coordinator_create(struct tt_coordinator **out, const struct tt_
     struct tt_coordinator *c;
     tutti_status st;
 
-    set_defaults(&conf);
-    st = check_conf(&conf);
+    coordinator_set_defaults(&conf);
+    st = coordinator_check_conf(&conf);
     if (st)
         return st;
     c = calloc(1, sizeof *c);
@@ -375,14 +375,14 @@ tutti_status tt_coordinator_create(struct tt_coordinator **out, const struct tt_
     if (st == TUTTI_OK)
         st = set_up_core(c);
     if (st == TUTTI_OK)
-        st = open_listeners(c);
+        st = coordinator_listen(c);
     if (st == TUTTI_OK)
         st = tt_deeds_begin(c);
     c->conf.run = c->run;
     c->conf.listen = NULL; /* belongs to the caller, and is not needed any longer */
     c->conf.secure = (struct tt_secure_conf){ .mode = conf.secure.mode };
     if (st == TUTTI_OK)
-        st = start_thread(c);
+        st = coordinator_start_thread(c);
     if (st) {
         coordinator_release(c);
         return st;

@@ -25,14 +25,14 @@ struct tutti_coordinator {
     struct tt_web *web;         /* NULL: no status pages */
 };
 
-static const char *from_environment(const char *name, const char *otherwise)
+static const char *env_or_default(const char *name, const char *otherwise)
 {
     const char *value = getenv(name);
 
     return value && *value ? value : otherwise;
 }
 
-static tutti_status set_security(struct tt_coordinator_conf *out, const tutti_coordinator_conf *conf)
+static tutti_status embed_set_security(struct tt_coordinator_conf *out, const tutti_coordinator_conf *conf)
 {
     const int files = !!conf->certificate + !!conf->key + !!conf->authority;
     const char *token = conf->token;
@@ -59,7 +59,7 @@ static tutti_status set_security(struct tt_coordinator_conf *out, const tutti_co
     return TUTTI_OK;
 }
 
-static tutti_status set_timeouts(struct tt_coordinator_conf *out, const tutti_coordinator_conf *conf)
+static tutti_status embed_set_timeouts(struct tt_coordinator_conf *out, const tutti_coordinator_conf *conf)
 {
     if (conf->lease_ms < 0 || conf->lease_ms > LEASE_MS_MAX || conf->grace_ms < 0 || conf->grace_ms > LEASE_MS_MAX)
         return tt_fail(TUTTI_ERR_INVALID,
@@ -141,8 +141,8 @@ static tutti_status open_store(struct tt_journal **out, tutti_coordinator *c, co
     return st;
 }
 
-static tutti_status open_journal(struct tt_journal **out, tutti_coordinator *c, const tutti_coordinator_conf *conf,
-                                 const char *listen)
+static tutti_status embed_open_journal(struct tt_journal **out, tutti_coordinator *c,
+                                       const tutti_coordinator_conf *conf, const char *listen)
 {
     if (conf->journal && conf->store)
         return tt_fail(TUTTI_ERR_INVALID,
@@ -162,20 +162,20 @@ static tutti_status open_journal(struct tt_journal **out, tutti_coordinator *c, 
 static tutti_status embedded_begin(tutti_coordinator *c, const tutti_coordinator_conf *conf, char *addresses)
 {
     const char *listen[TT_LISTEN_MAX];
-    struct tt_coordinator_conf inside = { .run = conf->run ? conf->run : from_environment("TUTTI_RUN", "tutti"),
+    struct tt_coordinator_conf inside = { .run = conf->run ? conf->run : env_or_default("TUTTI_RUN", "tutti"),
                                           .listen = listen,
                                           .members_max = conf->members_max };
     struct tt_journal *journal;
     tutti_status st = split_addresses(addresses, listen, &inside.nlisten);
 
     if (st == TUTTI_OK)
-        st = set_security(&inside, conf);
+        st = embed_set_security(&inside, conf);
     if (st == TUTTI_OK)
-        st = set_timeouts(&inside, conf);
+        st = embed_set_timeouts(&inside, conf);
     if (st == TUTTI_OK && conf->http)
         st = tt_web_create(&c->web, conf->http, NULL, inside.run);
     if (st == TUTTI_OK)
-        st = open_journal(&journal, c, conf, inside.nlisten > 0 ? listen[0] : "nowhere");
+        st = embed_open_journal(&journal, c, conf, inside.nlisten > 0 ? listen[0] : "nowhere");
     if (st)
         return st;
     st = tt_coordinator_create(&c->inside, &inside, journal);

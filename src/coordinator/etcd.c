@@ -39,7 +39,7 @@ static void start_curl(void)
 
 /* ---- one request ---- */
 
-static size_t take(char *data, size_t one, size_t bytes, void *client)
+static size_t response_append(char *data, size_t one, size_t bytes, void *client)
 {
     struct tt_etcd *e = client;
     size_t room = e->room;
@@ -72,7 +72,7 @@ static bool is_temporary(struct json_object *answer)
     return code == 4 || code == 14;
 }
 
-static tutti_status refused(struct tt_etcd *e, const char *method, struct json_object *answer, long http)
+static tutti_status request_refused(struct tt_etcd *e, const char *method, struct json_object *answer, long http)
 {
     struct json_object *said = tt_etcd_at(answer, "error");
     const char *text = json_object_get_string(json_object_is_type(said, json_type_string) ? said : NULL);
@@ -111,7 +111,7 @@ static tutti_status ask_server(struct tt_etcd *e, const char *method, const char
         *out = answer;
         return TUTTI_OK;
     }
-    st = refused(e, method, answer, http);
+    st = request_refused(e, method, answer, http);
     if (is_temporary(answer) || http >= 500)
         st = TUTTI_ERR_TIMEOUT;
     json_object_put(answer);
@@ -153,7 +153,7 @@ const char *tt_etcd_why(const struct tt_etcd *e)
 /* ---- client ---------------------------------------------------------------------------------- */
 
 /* "host:port": only characters that have no other meaning in a URL. */
-static bool is_address(const char *text)
+static bool is_server_address(const char *text)
 {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:[]";
     struct tt_hostport at;
@@ -167,7 +167,7 @@ static tutti_status take_servers(struct tt_etcd *e, const char *servers)
     tutti_status st = copy ? TUTTI_OK : tt_fail(TUTTI_ERR_NOMEM, "etcd: out of memory for the server list");
 
     while (!st && (one = strsep(&rest, ","))) {
-        if (!is_address(one))
+        if (!is_server_address(one))
             st = tt_fail(TUTTI_ERR_INVALID, "etcd: invalid server address \"%s\" in \"%s\": must be host:port", one, servers);
         else if (e->nservers == TT_ETCD_SERVERS_MAX)
             st = tt_fail(TUTTI_ERR_INVALID, "etcd: too many servers in \"%s\": the maximum is %u", servers, TT_ETCD_SERVERS_MAX);
@@ -180,14 +180,14 @@ static tutti_status take_servers(struct tt_etcd *e, const char *servers)
     return st;
 }
 
-static tutti_status start(struct tt_etcd *e)
+static tutti_status curl_start(struct tt_etcd *e)
 {
     e->curl = curl_easy_init();
     e->headers = curl_slist_append(NULL, "Content-Type: application/json");
     if (!e->curl || !e->headers)
         return tt_fail(TUTTI_ERR_NOMEM, "etcd: out of memory for a client");
     curl_easy_setopt(e->curl, CURLOPT_HTTPHEADER, e->headers);
-    curl_easy_setopt(e->curl, CURLOPT_WRITEFUNCTION, take);
+    curl_easy_setopt(e->curl, CURLOPT_WRITEFUNCTION, response_append);
     curl_easy_setopt(e->curl, CURLOPT_WRITEDATA, e);
     curl_easy_setopt(e->curl, CURLOPT_ERRORBUFFER, e->error);
     curl_easy_setopt(e->curl, CURLOPT_NOSIGNAL, 1L);
@@ -207,7 +207,7 @@ tutti_status tt_etcd_create(struct tt_etcd **out, const char *servers)
         return tt_fail(TUTTI_ERR_NOMEM, "etcd: out of memory for a client");
     pthread_once(&curl_once, start_curl);
     st = take_servers(e, servers);
-    st = st ? st : start(e);
+    st = st ? st : curl_start(e);
     if (st) {
         tt_etcd_destroy(e);
         return st;

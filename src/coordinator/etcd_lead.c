@@ -74,7 +74,7 @@ static tutti_status grant(struct tt_etcd_lead *l)
 }
 
 /* OK: extended; INVALID: the lease does not exist any more; otherwise no response. */
-static tutti_status keep_alive(struct tt_etcd_lead *l)
+static tutti_status lease_extend(struct tt_etcd_lead *l)
 {
     struct json_object *request = json_object_new_object(), *answer;
     const uint64_t asked_ns = clock_ns();
@@ -119,7 +119,7 @@ static void *lease_thread(void *lead)
             ;
         done = l->ending || l->lost;
         pthread_mutex_unlock(&l->lock);
-        if (!done && keep_alive(l) == TUTTI_ERR_INVALID)
+        if (!done && lease_extend(l) == TUTTI_ERR_INVALID)
             tt_etcd_lead_lose(l, "its lease expired");
     }
     return NULL;
@@ -209,7 +209,7 @@ static tutti_status try_once(struct tt_etcd_lead *l, struct leader *leader, int6
             *term = leader->term;
         return TUTTI_OK;
     }
-    if (l->lease == 0 || keep_alive(l) != TUTTI_OK)
+    if (l->lease == 0 || lease_extend(l) != TUTTI_OK)
         st = grant(l);
     return st ? st : claim(l, term);
 }
@@ -259,7 +259,7 @@ static tutti_status wait_for_term(struct tt_etcd_lead *l)
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
-static tutti_status start_thread(struct tt_etcd_lead *l)
+static tutti_status lead_start_thread(struct tt_etcd_lead *l)
 {
     sigset_t all, before;
     int err;
@@ -298,7 +298,7 @@ static tutti_status lead_begin(struct tt_etcd_lead *l)
     st = l->conf->patient ? TUTTI_OK : find_etcd(l);
     if (!st)
         st = wait_for_term(l);
-    return st ? st : start_thread(l);
+    return st ? st : lead_start_thread(l);
 }
 
 tutti_status tt_etcd_lead_begin(struct tt_etcd_lead **out, const struct tt_etcd_lead_conf *conf)

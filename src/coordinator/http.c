@@ -133,8 +133,8 @@ static bool is_for_loopback(struct MHD_Connection *c)
     return strncasecmp(host, "localhost", 9) == 0 && (host[9] == '\0' || host[9] == ':');
 }
 
-static enum MHD_Result answer(void *server, struct MHD_Connection *c, const char *path, const char *method,
-                              const char *version, const char *upload, size_t *upload_bytes, void **request)
+static enum MHD_Result request_handle(void *server, struct MHD_Connection *c, const char *path, const char *method,
+                                      const char *version, const char *upload, size_t *upload_bytes, void **request)
 {
     struct tt_http *h = server;
 
@@ -195,7 +195,7 @@ static uint32_t oldest(const struct tt_http *h, uint32_t *nopen)
 }
 
 /* The library detects its end, and closes it. */
-static void end_oldest(struct tt_http *h, uint32_t at)
+static void http_end_connection(struct tt_http *h, uint32_t at)
 {
     shutdown(h->open[at].fd, SHUT_RDWR);
     h->open[at].since_ns = tt_now_ns();
@@ -217,7 +217,7 @@ static int end_overdue(struct tt_http *h)
         now_ns = tt_now_ns();
         if (now_ns < end_ns)
             return (int)((end_ns - now_ns) / TT_MS) + 1;
-        end_oldest(h, at);
+        http_end_connection(h, at);
     }
 }
 
@@ -232,7 +232,7 @@ static void take_connections(struct tt_http *h, struct tt_acceptor *a)
         const uint32_t at = oldest(h, &nopen);
 
         if (nopen == TT_HTTP_CONNECTIONS)
-            end_oldest(h, at);
+            http_end_connection(h, at);
         bytes = sizeof from;
         if (getpeername(fd, (struct sockaddr *)&from, &bytes) != 0)
             close(fd);
@@ -273,7 +273,7 @@ static void *http_thread(void *server)
 
 /* ---- creation and destruction ---------------------------------------------------------------- */
 
-static tutti_status open_listeners(struct tt_http *h, const char *address)
+static tutti_status http_listen(struct tt_http *h, const char *address)
 {
     struct tt_listener opened[LISTENERS];
     tutti_status st = tt_listen_open(opened, LISTENERS, &h->nlisteners, address, TT_LISTEN_FOR_HTTP);
@@ -300,7 +300,7 @@ static tutti_status start_library(struct tt_http *h)
     const union MHD_DaemonInfo *info;
     struct epoll_event ev = { .events = EPOLLIN, .data.u32 = WHO_LIBRARY };
 
-    h->library = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, answer, h,
+    h->library = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, request_handle, h,
                                   MHD_OPTION_CONNECTION_LIMIT, TT_HTTP_CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
                                   (size_t)REQUEST_BYTES_MAX, MHD_OPTION_NOTIFY_CONNECTION, count_connection, h,
                                   MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
@@ -329,7 +329,7 @@ static void http_release(struct tt_http *h)
     free(h);
 }
 
-static tutti_status start(struct tt_http *h, const char *address)
+static tutti_status http_start(struct tt_http *h, const char *address)
 {
     struct epoll_event ev = { .events = EPOLLIN, .data.u32 = WHO_STOP };
     sigset_t all, before;
@@ -340,7 +340,7 @@ static tutti_status start(struct tt_http *h, const char *address)
     h->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (h->epoll < 0 || h->stop < 0 || epoll_ctl(h->epoll, EPOLL_CTL_ADD, h->stop, &ev) != 0)
         return tt_fail_call(errno, "http", h->epoll < 0 ? "epoll_create1" : "eventfd");
-    st = open_listeners(h, address);
+    st = http_listen(h, address);
     st = st ? st : start_library(h);
     if (st)
         return st;
@@ -367,7 +367,7 @@ tutti_status tt_http_create(struct tt_http **out, const struct tt_http_conf *con
     h->kept = calloc(conf->npages + 1u, sizeof *h->kept);
     for (uint32_t i = 0; i < TT_HTTP_CONNECTIONS; i++)
         h->open[i].fd = -1;
-    st = h->kept ? start(h, conf->address) : tt_fail(TUTTI_ERR_NOMEM, "http: out of memory for the contents of %u web pages", conf->npages);
+    st = h->kept ? http_start(h, conf->address) : tt_fail(TUTTI_ERR_NOMEM, "http: out of memory for the contents of %u web pages", conf->npages);
     if (st) {
         http_release(h);
         return st;

@@ -51,19 +51,19 @@ struct etcd_journal {
     size_t bytes, room;
 };
 
-static struct etcd_journal *journal_of(struct tt_journal *j)
+static struct etcd_journal *etcd_journal_of(struct tt_journal *j)
 {
     return (struct etcd_journal *)j;
 }
 
 /* ---- keys and values ---- */
 
-static void key_of(const struct etcd_journal *j, const char *what, char out[KEY_BYTES])
+static void journal_key(const struct etcd_journal *j, const char *what, char out[KEY_BYTES])
 {
     snprintf(out, KEY_BYTES, "%s/%s", j->prefix, what);
 }
 
-static void key_of_piece(const struct etcd_journal *j, uint32_t piece, char out[KEY_BYTES])
+static void journal_piece_key(const struct etcd_journal *j, uint32_t piece, char out[KEY_BYTES])
 {
     snprintf(out, KEY_BYTES, "%s/records/%016" PRIx64 ".%08" PRIx32 "/%08" PRIx32, j->prefix, j->term, j->turn, piece);
 }
@@ -83,7 +83,7 @@ static bool read_meta(struct etcd_journal *j, const char *text)
     return strcmp(text, again) == 0;
 }
 
-static tutti_status damaged(const struct etcd_journal *j, const char *what)
+static tutti_status etcd_damaged(const struct etcd_journal *j, const char *what)
 {
     return tt_fail(TUTTI_ERR_INVALID, "journal in etcd, %s: %s", j->prefix, what);
 }
@@ -105,14 +105,14 @@ static struct json_object *pair_at(struct json_object *answer, size_t at)
     return json_object_array_get_idx(kvs, at);
 }
 
-static tutti_status read_head(struct etcd_journal *j)
+static tutti_status read_journal_meta(struct etcd_journal *j)
 {
     struct json_object *request = json_object_new_object(), *answer, *kv;
     char key[KEY_BYTES], *text;
     tutti_status st = TUTTI_OK;
     size_t bytes;
 
-    key_of(j, "journal", key);
+    journal_key(j, "journal", key);
     tt_etcd_add_text(request, "key", key);
     if (tt_etcd_call(j->etcd, "kv/range", request, tt_now_ns() + READ_NS, &answer))
         return unreached(j, "read it");
@@ -121,7 +121,7 @@ static tutti_status read_head(struct etcd_journal *j)
         text = tt_etcd_bytes(kv, "value", &bytes);
         j->meta_revision = tt_etcd_number(kv, "mod_revision");
         if (!text || !read_meta(j, text))
-            st = damaged(j, "not a coordinator's journal, or from another version");
+            st = etcd_damaged(j, "not a coordinator's journal, or from another version");
         free(text);
     }
     json_object_put(answer);
@@ -135,13 +135,13 @@ static tutti_status keep_piece(struct etcd_journal *j, struct json_object *kv, u
     tutti_status st = TUTTI_OK;
     uint8_t *more;
 
-    key_of_piece(j, piece, expected);
+    journal_piece_key(j, piece, expected);
     key = tt_etcd_bytes(kv, "key", &key_bytes);
     data = tt_etcd_bytes(kv, "value", &bytes);
     if (!key || !data || strcmp(key, expected) != 0)
-        st = damaged(j, "pieces are missing");
+        st = etcd_damaged(j, "pieces are missing");
     else if (bytes > JOURNAL_BYTES_MAX - j->bytes)
-        st = damaged(j, "its length exceeds the limit");
+        st = etcd_damaged(j, "its length exceeds the limit");
     if (!st) {
         more = realloc(j->pending, j->bytes + bytes + 1);
         if (more) {
@@ -160,15 +160,15 @@ static tutti_status keep_piece(struct etcd_journal *j, struct json_object *kv, u
 }
 
 /* Reads some pieces, beginning with *next. */
-static tutti_status read_some(struct etcd_journal *j, uint32_t *next, uint64_t *hash)
+static tutti_status read_pieces(struct etcd_journal *j, uint32_t *next, uint64_t *hash)
 {
     struct json_object *request = json_object_new_object(), *answer, *kv;
     char first[KEY_BYTES], end[KEY_BYTES];
     tutti_status st = TUTTI_OK;
     uint32_t begin = *next;
 
-    key_of_piece(j, *next, first);
-    key_of_piece(j, j->npieces + 1, end);
+    journal_piece_key(j, *next, first);
+    journal_piece_key(j, j->npieces + 1, end);
     tt_etcd_add_text(request, "key", first);
     tt_etcd_add_text(request, "range_end", end);
     tt_etcd_add_number(request, "limit", PIECES_AT_ONCE);
@@ -177,7 +177,7 @@ static tutti_status read_some(struct etcd_journal *j, uint32_t *next, uint64_t *
     while (!st && (kv = pair_at(answer, *next - begin)) && *next <= j->npieces)
         st = keep_piece(j, kv, (*next)++, hash);
     if (!st && *next == begin)
-        st = damaged(j, "pieces are missing");
+        st = etcd_damaged(j, "pieces are missing");
     json_object_put(answer);
     return st;
 }
@@ -193,7 +193,7 @@ static tutti_status pass_records(struct etcd_journal *j, bool (*take)(void *cont
         const uint32_t bytes = tt_read_u32(&r);
 
         if (r.bad || bytes > (size_t)(r.end - r.at))
-            return damaged(j, "the last record is truncated");
+            return etcd_damaged(j, "the last record is truncated");
         if (more)
             more = take(context, r.at, bytes);
         r.at += bytes;
@@ -204,14 +204,14 @@ static tutti_status pass_records(struct etcd_journal *j, bool (*take)(void *cont
 static tutti_status etcd_read(struct tt_journal *journal, bool (*take)(void *context, const void *data, size_t bytes),
                               void *context)
 {
-    struct etcd_journal *j = journal_of(journal);
-    tutti_status st = read_head(j);
+    struct etcd_journal *j = etcd_journal_of(journal);
+    tutti_status st = read_journal_meta(j);
     uint64_t hash = SEED;
 
     for (uint32_t next = 1; !st && next <= j->npieces;)
-        st = read_some(j, &next, &hash);
+        st = read_pieces(j, &next, &hash);
     if (!st && j->meta_revision && hash != j->hash)
-        st = damaged(j, "pieces were modified");
+        st = etcd_damaged(j, "pieces were modified");
     if (!st)
         st = pass_records(j, take, context);
     j->bytes = 0;
@@ -222,7 +222,7 @@ static tutti_status etcd_read(struct tt_journal *journal, bool (*take)(void *con
 
 static tutti_status etcd_append(struct tt_journal *journal, const void *data, size_t bytes)
 {
-    struct etcd_journal *j = journal_of(journal);
+    struct etcd_journal *j = etcd_journal_of(journal);
     const size_t needed = j->bytes + bytes + 4;
     struct tt_writer w;
 
@@ -244,14 +244,14 @@ static tutti_status etcd_append(struct tt_journal *journal, const void *data, si
 
 static tutti_status etcd_replace(struct tt_journal *journal)
 {
-    struct etcd_journal *j = journal_of(journal);
+    struct etcd_journal *j = etcd_journal_of(journal);
 
     j->replacing = true;
     j->bytes = 0;
     return TUTTI_OK;
 }
 
-static struct json_object *op_of(const char *kind, struct json_object *what)
+static struct json_object *txn_op(const char *kind, struct json_object *what)
 {
     struct json_object *op = json_object_new_object();
 
@@ -259,31 +259,31 @@ static struct json_object *op_of(const char *kind, struct json_object *what)
     return op;
 }
 
-static struct json_object *put_of(const char *key, const void *data, size_t bytes)
+static struct json_object *txn_put(const char *key, const void *data, size_t bytes)
 {
     struct json_object *put = json_object_new_object();
 
     tt_etcd_add_text(put, "key", key);
     tt_etcd_add_bytes(put, "value", data, bytes);
-    return op_of("request_put", put);
+    return txn_op("request_put", put);
 }
 
-static struct json_object *get_of(const char *key)
+static struct json_object *txn_get(const char *key)
 {
     struct json_object *get = json_object_new_object();
 
     tt_etcd_add_text(get, "key", key);
-    return op_of("request_range", get);
+    return txn_op("request_range", get);
 }
 
 /* Returns a deletion of the keys from `first` to before `end`. */
-static struct json_object *delete_of(const char *first, const char *end)
+static struct json_object *txn_delete(const char *first, const char *end)
 {
     struct json_object *range = json_object_new_object();
 
     tt_etcd_add_text(range, "key", first);
     tt_etcd_add_text(range, "range_end", end);
-    return op_of("request_delete_range", range);
+    return txn_op("request_delete_range", range);
 }
 
 static struct json_object *conditions(const struct etcd_journal *j, const char *meta_key)
@@ -304,33 +304,33 @@ static void delete_others(const struct etcd_journal *j, struct json_object *ops)
 {
     char first[KEY_BYTES], own[KEY_BYTES], behind[KEY_BYTES], end[KEY_BYTES];
 
-    key_of(j, "records/", first);
-    key_of(j, "records0", end);         /* '0' follows '/' */
-    key_of_piece(j, 0, own);
-    key_of_piece(j, UINT32_MAX, behind);
-    json_object_array_add(ops, delete_of(first, own));
-    json_object_array_add(ops, delete_of(behind, end));
+    journal_key(j, "records/", first);
+    journal_key(j, "records0", end);         /* '0' follows '/' */
+    journal_piece_key(j, 0, own);
+    journal_piece_key(j, UINT32_MAX, behind);
+    json_object_array_add(ops, txn_delete(first, own));
+    json_object_array_add(ops, txn_delete(behind, end));
 }
 
 /* Returns the request for piece `piece`; with the last one it also writes `meta` to
  * PREFIX/journal (else NULL). */
-static struct json_object *request_of(const struct etcd_journal *j, uint32_t piece, const uint8_t *data, size_t bytes,
-                                      const char *meta)
+static struct json_object *txn_request(const struct etcd_journal *j, uint32_t piece, const uint8_t *data, size_t bytes,
+                                       const char *meta)
 {
     struct json_object *request = json_object_new_object(), *success = json_object_new_array(),
                        *failure = json_object_new_array();
     char meta_key[KEY_BYTES], leader_key[KEY_BYTES], key[KEY_BYTES];
 
-    key_of(j, "journal", meta_key);
-    key_of(j, "leader", leader_key);
-    key_of_piece(j, piece, key);
-    json_object_array_add(success, put_of(key, data, bytes));
+    journal_key(j, "journal", meta_key);
+    journal_key(j, "leader", leader_key);
+    journal_piece_key(j, piece, key);
+    json_object_array_add(success, txn_put(key, data, bytes));
     if (meta)
-        json_object_array_add(success, put_of(meta_key, meta, strlen(meta)));
+        json_object_array_add(success, txn_put(meta_key, meta, strlen(meta)));
     if (meta && j->replacing)
         delete_others(j, success);
-    json_object_array_add(failure, get_of(leader_key));
-    json_object_array_add(failure, get_of(meta_key));
+    json_object_array_add(failure, txn_get(leader_key));
+    json_object_array_add(failure, txn_get(meta_key));
     json_object_object_add(request, "compare", conditions(j, meta_key));
     json_object_object_add(request, "success", success);
     json_object_object_add(request, "failure", failure);
@@ -339,7 +339,7 @@ static struct json_object *request_of(const struct etcd_journal *j, uint32_t pie
 
 /* A condition failed. The same request may have been executed before, and its response lost:
  * then it succeeded. */
-static tutti_status explain(struct etcd_journal *j, struct json_object *answer, const char *meta)
+static tutti_status explain_loss(struct etcd_journal *j, struct json_object *answer, const char *meta)
 {
     struct json_object *responses = tt_etcd_at(answer, "responses"), *leader = NULL, *there = NULL;
     bool same = false;
@@ -361,16 +361,16 @@ static tutti_status explain(struct etcd_journal *j, struct json_object *answer, 
     return TUTTI_OK;
 }
 
-static tutti_status write_piece(struct etcd_journal *j, uint32_t piece, const uint8_t *data, size_t bytes,
-                                const char *meta)
+static tutti_status commit_piece(struct etcd_journal *j, uint32_t piece, const uint8_t *data, size_t bytes,
+                                 const char *meta)
 {
     struct json_object *answer;
     tutti_status st;
 
-    if (tt_etcd_call(j->etcd, "kv/txn", request_of(j, piece, data, bytes, meta), tt_etcd_lead_until_ns(j->lead), &answer))
+    if (tt_etcd_call(j->etcd, "kv/txn", txn_request(j, piece, data, bytes, meta), tt_etcd_lead_until_ns(j->lead), &answer))
         return unreached(j, "write to it");
     if (!json_object_get_boolean(tt_etcd_at(answer, "succeeded"))) {
-        st = explain(j, answer, meta);
+        st = explain_loss(j, answer, meta);
     } else {
         if (meta)
             j->meta_revision = tt_etcd_number(tt_etcd_at(answer, "header"), "revision");
@@ -381,7 +381,7 @@ static tutti_status write_piece(struct etcd_journal *j, uint32_t piece, const ui
 }
 
 /* Returns the size of pending piece i. */
-static size_t piece_bytes(const struct etcd_journal *j, uint32_t i)
+static size_t next_piece_bytes(const struct etcd_journal *j, uint32_t i)
 {
     const size_t left = j->bytes - (size_t)i * PIECE_BYTES;
 
@@ -395,18 +395,18 @@ static tutti_status write_pieces(struct etcd_journal *j)
     char meta[META_BYTES];
 
     for (uint32_t i = 0; i < n; i++)
-        j->hash = tt_hash_bytes(j->pending + (size_t)i * PIECE_BYTES, piece_bytes(j, i), j->hash);
+        j->hash = tt_hash_bytes(j->pending + (size_t)i * PIECE_BYTES, next_piece_bytes(j, i), j->hash);
     write_meta(j, before + n, j->hash, meta);
     for (uint32_t i = 0; i < n && !st; i++)
-        st = write_piece(j, before + i + 1, j->pending + (size_t)i * PIECE_BYTES, piece_bytes(j, i),
-                         i + 1 == n ? meta : NULL);
+        st = commit_piece(j, before + i + 1, j->pending + (size_t)i * PIECE_BYTES, next_piece_bytes(j, i),
+                          i + 1 == n ? meta : NULL);
     j->npieces += n;
     return st;
 }
 
 static tutti_status etcd_commit(struct tt_journal *journal)
 {
-    struct etcd_journal *j = journal_of(journal);
+    struct etcd_journal *j = etcd_journal_of(journal);
     tutti_status st;
 
     if (j->bytes == 0 && !j->replacing)
@@ -425,12 +425,12 @@ static tutti_status etcd_commit(struct tt_journal *journal)
 
 static tutti_status etcd_check(struct tt_journal *journal)
 {
-    return tt_etcd_lead_check(journal_of(journal)->lead);
+    return tt_etcd_lead_check(etcd_journal_of(journal)->lead);
 }
 
 static void etcd_close(struct tt_journal *journal)
 {
-    struct etcd_journal *j = journal_of(journal);
+    struct etcd_journal *j = etcd_journal_of(journal);
 
     if (j->lead)
         tt_etcd_lead_end(j->lead);
@@ -453,7 +453,7 @@ static const struct tt_journal_ops etcd_ops = {
 
 /* Returns whether each server is on this host, by its text: only one name reliably means this
  * host. */
-static bool is_local(const char *servers)
+static bool is_loopback_server(const char *servers)
 {
     for (const char *at = servers; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
         if ((strncmp(at, "127.", 4) != 0 || at[strspn(at, "0123456789.")] != ':') &&
@@ -462,8 +462,8 @@ static bool is_local(const char *servers)
     return true;
 }
 
-static tutti_status split(const struct tt_journal_etcd_conf *conf, char servers[SERVERS_BYTES],
-                          char prefix[PREFIX_BYTES])
+static tutti_status split_url(const struct tt_journal_etcd_conf *conf, char servers[SERVERS_BYTES],
+                              char prefix[PREFIX_BYTES])
 {
     const char *rest = conf->store + strlen(SCHEME), *slash;
 
@@ -481,13 +481,13 @@ static tutti_status make_client(struct tt_etcd **out, const struct tt_journal_et
                                 char servers[SERVERS_BYTES], char prefix[PREFIX_BYTES])
 {
     struct tt_etcd *etcd;
-    tutti_status st = split(conf, servers, prefix);
+    tutti_status st = split_url(conf, servers, prefix);
 
     if (!st)
         st = tt_etcd_create(&etcd, servers);
     if (st)
         return st;
-    if (!conf->plain && !is_local(servers)) {
+    if (!conf->plain && !is_loopback_server(servers)) {
         tt_etcd_destroy(etcd);
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: the journal holds secrets and would cross the network unencrypted "
@@ -525,7 +525,7 @@ tutti_status tt_journal_etcd_open(struct tt_journal **out, const struct tt_journ
     j->base.ops = &etcd_ops;
     st = make_client(&j->etcd, conf, servers, j->prefix);
     if (!st) {
-        key_of(j, "leader", key);
+        journal_key(j, "leader", key);
         st = tt_etcd_lead_begin(
             &j->lead, &(struct tt_etcd_lead_conf){ .servers = servers,
                                                    .key = key,

@@ -32,7 +32,7 @@ struct sqlite_journal {
     uint64_t hash;          /* of all up to it */
 };
 
-static struct sqlite_journal *journal_of(struct tt_journal *j)
+static struct sqlite_journal *sqlite_journal_of(struct tt_journal *j)
 {
     return (struct sqlite_journal *)j;
 }
@@ -83,7 +83,7 @@ static tutti_status query_number(struct sqlite_journal *j, const char *sql, sqli
 
 /* ---- records ---- */
 
-static tutti_status damaged(const struct sqlite_journal *j, sqlite3_int64 n)
+static tutti_status record_damaged(const struct sqlite_journal *j, sqlite3_int64 n)
 {
     return tt_fail(TUTTI_ERR_INVALID,
                    "journal %s: damaged: record %lld is corrupt, or records before it are "
@@ -94,7 +94,7 @@ static tutti_status damaged(const struct sqlite_journal *j, sqlite3_int64 n)
 static tutti_status sqlite_read(struct tt_journal *journal, bool (*take)(void *context, const void *data, size_t bytes),
                                 void *context)
 {
-    struct sqlite_journal *j = journal_of(journal);
+    struct sqlite_journal *j = sqlite_journal_of(journal);
     sqlite3_stmt *stmt;
     tutti_status st = TUTTI_OK;
     bool more = true;
@@ -111,7 +111,7 @@ static tutti_status sqlite_read(struct tt_journal *journal, bool (*take)(void *c
 
         j->hash = tt_hash_bytes(data, bytes, j->hash);
         if (n != j->n + 1 || (uint64_t)sqlite3_column_int64(stmt, 2) != j->hash)
-            st = damaged(j, n);
+            st = record_damaged(j, n);
         else if (more)
             more = take(context, data, bytes);
         j->n = n;
@@ -135,7 +135,7 @@ static tutti_status begin_transaction(struct sqlite_journal *j)
 
 static tutti_status sqlite_append(struct tt_journal *journal, const void *data, size_t bytes)
 {
-    struct sqlite_journal *j = journal_of(journal);
+    struct sqlite_journal *j = sqlite_journal_of(journal);
     tutti_status st = begin_transaction(j);
 
     if (st)
@@ -152,7 +152,7 @@ static tutti_status sqlite_append(struct tt_journal *journal, const void *data, 
 
 static tutti_status sqlite_replace(struct tt_journal *journal)
 {
-    struct sqlite_journal *j = journal_of(journal);
+    struct sqlite_journal *j = sqlite_journal_of(journal);
     tutti_status st = begin_transaction(j);
 
     if (st)
@@ -164,7 +164,7 @@ static tutti_status sqlite_replace(struct tt_journal *journal)
 
 static tutti_status sqlite_commit(struct tt_journal *journal)
 {
-    struct sqlite_journal *j = journal_of(journal);
+    struct sqlite_journal *j = sqlite_journal_of(journal);
 
     if (!j->open)
         return TUTTI_OK;
@@ -180,7 +180,7 @@ static tutti_status sqlite_check(struct tt_journal *journal)
 
 static void sqlite_close(struct tt_journal *journal)
 {
-    struct sqlite_journal *j = journal_of(journal);
+    struct sqlite_journal *j = sqlite_journal_of(journal);
 
     sqlite3_finalize(j->insert);
     sqlite3_close(j->db);
@@ -235,7 +235,7 @@ static tutti_status keep_both_to_owner(const struct sqlite_journal *j)
     return st ? st : keep_to_owner(ahead);
 }
 
-static tutti_status make_tables(struct sqlite_journal *j)
+static tutti_status create_tables(struct sqlite_journal *j)
 {
     char sql[SQL_BYTES];
 
@@ -270,7 +270,7 @@ static tutti_status check_file(struct sqlite_journal *j, bool *is_new)
 }
 
 /* With EXCLUSIVE locking, an acquired lock is kept, and no shared memory file is needed. */
-static tutti_status set_up(struct sqlite_journal *j)
+static tutti_status database_prepare(struct sqlite_journal *j)
 {
     bool is_new;
     tutti_status st = run_statement(j, "PRAGMA locking_mode=EXCLUSIVE", "lock it");
@@ -284,7 +284,7 @@ static tutti_status set_up(struct sqlite_journal *j)
     if (st == TUTTI_OK)
         st = run_statement(j, "PRAGMA synchronous=FULL; BEGIN EXCLUSIVE; COMMIT", "lock it");
     if (st == TUTTI_OK && is_new)
-        st = make_tables(j);
+        st = create_tables(j);
     if (st == TUTTI_OK && sqlite3_prepare_v3(j->db, "INSERT INTO record VALUES(?, ?, ?)", -1, SQLITE_PREPARE_PERSISTENT,
                                              &j->insert, NULL) != SQLITE_OK)
         st = sqlite_fail(j, "write to it");
@@ -311,7 +311,7 @@ tutti_status tt_journal_sqlite_open(struct tt_journal **out, const char *path)
         SQLITE_OK)
         st = sqlite_fail(j, "open it");
     if (st == TUTTI_OK)
-        st = set_up(j);
+        st = database_prepare(j);
     if (st) {
         sqlite_close(&j->base);
         return st;

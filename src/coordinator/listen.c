@@ -66,7 +66,7 @@ void tt_listen_origin(const struct sockaddr_storage *at, uint8_t out[16])
         memcpy(out + 8, &((const struct sockaddr_in *)&a)->sin_addr, 4);
 }
 
-static bool is_loopback(const struct sockaddr *at)
+static bool listens_on_loopback(const struct sockaddr *at)
 {
     const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)at;
     const struct sockaddr_in *four = (const struct sockaddr_in *)at;
@@ -109,7 +109,7 @@ tutti_status tt_listen_check(const char *text, const char *given, bool *loopback
         return st;
     *loopback = true;
     for (const struct addrinfo *a = list; a; a = a->ai_next)
-        *loopback &= is_loopback(a->ai_addr);
+        *loopback &= listens_on_loopback(a->ai_addr);
     freeaddrinfo(list);
     return TUTTI_OK;
 }
@@ -124,7 +124,7 @@ static void set_port(struct sockaddr_storage *at, uint16_t port)
         ((struct sockaddr_in *)at)->sin_port = htons(port);
 }
 
-static uint16_t port_of(const struct sockaddr_storage *at)
+static uint16_t bound_port(const struct sockaddr_storage *at)
 {
     return ntohs(at->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)at)->sin6_port
                                            : ((const struct sockaddr_in *)at)->sin_port);
@@ -155,14 +155,14 @@ static int listen_one(struct tt_listener *out, const struct addrinfo *a, uint16_
         close(fd);
         return err;
     }
-    *port = port_of(&at);
+    *port = bound_port(&at);
     out->fd = fd;
-    out->loopback = is_loopback(a->ai_addr);
+    out->loopback = listens_on_loopback(a->ai_addr);
     tt_listen_text(&at, out->text);
     return 0;
 }
 
-static void close_all(struct tt_listener *l, uint32_t n)
+static void close_listeners(struct tt_listener *l, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         close(l[i].fd);
@@ -184,7 +184,7 @@ static int listen_all(struct tt_listener *out, uint32_t max, uint32_t *n, const 
             err = 0;
     }
     if (err)
-        close_all(out, *n);
+        close_listeners(out, *n);
     return err;
 }
 

@@ -147,7 +147,7 @@ static void write_figures(const struct tt_snapshot *s, FILE *to)
     fputs("</dl>\n", to);
 }
 
-static void write_member(const struct tt_snapshot_member *m, FILE *to)
+static void html_member(const struct tt_snapshot_member *m, FILE *to)
 {
     static const char *const colours[TT_COORD_STATES] = { "soft", "wait", "wait", "good", "bad" };
 
@@ -166,7 +166,7 @@ static void write_member(const struct tt_snapshot_member *m, FILE *to)
     fputs("</td></tr>\n", to);
 }
 
-static void write_members(const struct tt_snapshot *s, FILE *to)
+static void html_members(const struct tt_snapshot *s, FILE *to)
 {
     const uint32_t n = s->nmembers < TT_PAGE_MEMBERS ? s->nmembers : TT_PAGE_MEMBERS;
 
@@ -179,7 +179,7 @@ static void write_members(const struct tt_snapshot *s, FILE *to)
               "message</th><th>waits in</th><th>address</th></tr></thead><tbody>\n",
               to);
         for (uint32_t i = 0; i < n; i++)
-            write_member(&s->members[i], to);
+            html_member(&s->members[i], to);
         fputs("</tbody></table></div>\n", to);
     } else {
         fputs("<p class=\"soft\">none</p>\n", to);
@@ -190,7 +190,7 @@ static void write_members(const struct tt_snapshot *s, FILE *to)
 }
 
 /* Writes nothing if nothing was synced. */
-static void write_states(const struct tt_snapshot *s, FILE *to)
+static void html_states(const struct tt_snapshot *s, FILE *to)
 {
     if (s->nstates == 0)
         return;
@@ -210,7 +210,7 @@ static void write_states(const struct tt_snapshot *s, FILE *to)
     fputs("</tbody></table></div></section>\n", to);
 }
 
-static void write_ring(const struct tt_snapshot_links *l, FILE *to)
+static void html_ring(const struct tt_snapshot_links *l, FILE *to)
 {
     fputs("<section id=\"ring\" class=\"ring\"><h2>Ring", to);
     if (l->n > 1)
@@ -249,7 +249,7 @@ static void put_row(FILE *to, const char *what, uint64_t n)
     fprintf(to, "<tr><td>%s</td><td class=\"n\">%" PRIu64 "</td></tr>\n", what, n);
 }
 
-static void write_kinds(FILE *to, const char *title, const uint64_t *counts, uint64_t bytes)
+static void html_kinds(FILE *to, const char *title, const uint64_t *counts, uint64_t bytes)
 {
     fprintf(to, "<table><thead><tr><th>%s</th><th class=\"n\">", title);
     put_bytes(to, bytes);
@@ -260,7 +260,7 @@ static void write_kinds(FILE *to, const char *title, const uint64_t *counts, uin
     fputs("</tbody></table>\n", to);
 }
 
-static void write_connections(const struct tt_snapshot *s, FILE *to)
+static void html_connections(const struct tt_snapshot *s, FILE *to)
 {
     fputs("<table><thead><tr><th>connections</th><th></th></tr></thead><tbody>\n", to);
     put_row(to, "open", s->connections);
@@ -275,7 +275,7 @@ static void write_connections(const struct tt_snapshot *s, FILE *to)
     fputs("</tbody></table>\n", to);
 }
 
-static void write_lost(const uint64_t lost[TT_LOSSES], FILE *to)
+static void html_lost(const uint64_t lost[TT_LOSSES], FILE *to)
 {
     fputs("<table><thead><tr><th>members of views</th><th></th></tr></thead><tbody>\n", to);
     put_row(to, tt_status_loss(TT_LOSS_LEFT), lost[TT_LOSS_LEFT]);
@@ -285,7 +285,7 @@ static void write_lost(const uint64_t lost[TT_LOSSES], FILE *to)
     fputs("</tbody></table>\n", to);
 }
 
-static void write_journal(const struct tt_snapshot_counters *c, FILE *to)
+static void html_journal(const struct tt_snapshot_counters *c, FILE *to)
 {
     fputs("<table><thead><tr><th>journal</th><th class=\"n\">", to);
     put_bytes(to, c->record_bytes);
@@ -302,11 +302,11 @@ static void write_journal(const struct tt_snapshot_counters *c, FILE *to)
 static void write_counters(const struct tt_snapshot *s, FILE *to)
 {
     fputs("<section><details id=\"counters\"><summary>Counters of this start</summary>\n<div class=\"columns wide\">\n", to);
-    write_connections(s, to);
-    write_lost(s->counters.lost, to);
-    write_journal(&s->counters, to);
-    write_kinds(to, "messages taken", s->counters.taken, s->counters.taken_bytes);
-    write_kinds(to, "messages sent", s->counters.sent, s->counters.sent_bytes);
+    html_connections(s, to);
+    html_lost(s->counters.lost, to);
+    html_journal(&s->counters, to);
+    html_kinds(to, "messages taken", s->counters.taken, s->counters.taken_bytes);
+    html_kinds(to, "messages sent", s->counters.sent, s->counters.sent_bytes);
     fputs("</div></details></section>\n", to);
 }
 
@@ -330,9 +330,9 @@ static void write_live(const struct tt_snapshot *s, FILE *to)
     write_sentence(s, to);
     write_cause(s, to);
     write_figures(s, to);
-    write_members(s, to);
-    write_states(s, to);
-    write_ring(&s->links, to);
+    html_members(s, to);
+    html_states(s, to);
+    html_ring(&s->links, to);
     write_events(s, to);
     write_counters(s, to);
     fprintf(to, "<footer>Tutti %s, coordinator %" PRIu64 " of this run", tutti_version(), s->starts);

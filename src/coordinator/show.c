@@ -52,7 +52,7 @@ static void show_states(const struct tt_coord *core, struct tt_snapshot *s)
     }
 }
 
-static double seconds(uint64_t ns)
+static double ring_seconds(uint64_t ns)
 {
     return ns == TT_RING_NONE ? 0 : (double)ns / 1e9;
 }
@@ -72,12 +72,12 @@ static void show_links(const struct tt_coord_ring *r, struct tt_snapshot_links *
         return;
     for (size_t i = 0; i < n * n; i++) {
         out->bytes_per_s[i] = (double)r->rate[i];
-        out->latency_s[i] = seconds(r->latency[i]);
+        out->latency_s[i] = ring_seconds(r->latency[i]);
     }
     memcpy(out->ids, r->ids, n * sizeof *out->ids);
     memcpy(out->order, r->worth ? r->order : r->now, n * sizeof *out->order);
-    out->was_s = seconds(r->was_ns);
-    out->now_s = seconds(r->worth ? r->best_ns : r->was_ns);
+    out->was_s = ring_seconds(r->was_ns);
+    out->now_s = ring_seconds(r->worth ? r->best_ns : r->was_ns);
     out->waits = r->waits;
     out->shape = tt_ring_shape_name((enum tt_ring_shape)(r->worth ? r->shape : r->was_shape));
     out->n = r->n;

@@ -138,7 +138,7 @@ static void json_add(struct json_object *to, const char *key, struct json_object
     json_object_object_add(to, key, value);
 }
 
-static struct json_object *number(uint64_t n)
+static struct json_object *json_number(uint64_t n)
 {
     return json_object_new_uint64(n);
 }
@@ -148,7 +148,7 @@ static struct json_object *truth(bool is)
     return json_object_new_boolean(is);
 }
 
-static struct json_object *seconds(uint64_t ns)
+static struct json_object *json_seconds(uint64_t ns)
 {
     char text[32];
 
@@ -171,8 +171,8 @@ static void add_mismatch(struct json_object *o, const struct tt_coord_result *r)
     struct json_object *members = json_object_new_array();
     char sentence[TT_MISMATCH_BYTES];
 
-    json_object_array_add(members, number(r->id));
-    json_object_array_add(members, number(r->other));
+    json_object_array_add(members, json_number(r->id));
+    json_object_array_add(members, json_number(r->other));
     json_add(o, "members", members);
     json_add(o, "why", json_object_new_string(tt_mismatch_text(sentence, &m)));
 }
@@ -184,11 +184,11 @@ static struct json_object *json_last(const struct tt_coord_result *r)
     if (r->round == 0)
         return NULL;
     o = json_object_new_object();
-    json_add(o, "round", number(r->round));
+    json_add(o, "round", json_number(r->round));
     json_add(o, "outcome", json_object_new_string(r->is_view ? "view" : tt_status_outcome(r->what)));
-    json_add(o, "epoch", number(r->epoch));
+    json_add(o, "epoch", json_number(r->epoch));
     if (!r->is_view && r->what != TT_ROUND_MISMATCH)
-        json_add(o, "value", number(r->value));
+        json_add(o, "value", json_number(r->value));
     if (r->what == TT_ROUND_MISMATCH)
         add_mismatch(o, r);
     return o;
@@ -203,11 +203,11 @@ static struct json_object *json_cause(const struct tt_coord_cause *cause)
     if (*tt_status_cause(why, cause) == '\0')
         return NULL;
     o = json_object_new_object();
-    json_add(o, "came", number(cause->came));
-    json_add(o, "lost", number(cause->lost));
-    json_add(o, "left", number(cause->left));
-    json_add(o, "out", number(cause->out));
-    json_add(o, "revoked_by", cause->revoker ? number(cause->revoker) : NULL);
+    json_add(o, "came", json_number(cause->came));
+    json_add(o, "lost", json_number(cause->lost));
+    json_add(o, "left", json_number(cause->left));
+    json_add(o, "out", json_number(cause->out));
+    json_add(o, "revoked_by", cause->revoker ? json_number(cause->revoker) : NULL);
     json_add(o, "ordered", truth(cause->ordered));
     json_add(o, "why", json_object_new_string(why));
     return o;
@@ -218,10 +218,10 @@ static struct json_object *json_news(const struct tt_news *n, uint32_t left)
 {
     struct json_object *o = json_object_new_object();
 
-    json_add(o, "newcomers", number(n->newcomers));
-    json_add(o, "lost", number(n->lost > left ? n->lost - left : 0));
-    json_add(o, "left", number(left));
-    json_add(o, "leaving", number(n->leaving));
+    json_add(o, "newcomers", json_number(n->newcomers));
+    json_add(o, "lost", json_number(n->lost > left ? n->lost - left : 0));
+    json_add(o, "left", json_number(left));
+    json_add(o, "leaving", json_number(n->leaving));
     json_add(o, "revoked", truth(n->revoked));
     return o;
 }
@@ -230,15 +230,15 @@ static struct json_object *json_member(const struct tt_snapshot_member *m)
 {
     struct json_object *o = json_object_new_object();
 
-    json_add(o, "id", number(m->id));
+    json_add(o, "id", json_number(m->id));
     json_add(o, "state", json_object_new_string(tt_status_of(m)));
     json_add(o, "connected", truth(m->connected));
     json_add(o, "leaving", truth(m->leaving));
     json_add(o, "call", m->called ? json_object_new_string(tt_call_name(m->what)) : NULL);
-    json_add(o, "group", number(m->group));
-    json_add(o, "role", number(m->role));
-    json_add(o, "rank", m->rank == TT_COORD_NO_RANK ? NULL : number(m->rank));
-    json_add(o, "silent_s", seconds(m->silent_ns));
+    json_add(o, "group", json_number(m->group));
+    json_add(o, "role", json_number(m->role));
+    json_add(o, "rank", m->rank == TT_COORD_NO_RANK ? NULL : json_number(m->rank));
+    json_add(o, "silent_s", json_seconds(m->silent_ns));
     json_add(o, "address", text(m->address));
     return o;
 }
@@ -279,10 +279,10 @@ static struct json_object *json_links(const struct tt_snapshot_links *l)
     for (uint32_t i = 0; i < l->n; i++) {
         struct json_object *row = json_object_new_array();
 
-        json_object_array_add(ids, number(l->ids[i]));
-        json_object_array_add(order, number(l->order[i]));
+        json_object_array_add(ids, json_number(l->ids[i]));
+        json_object_array_add(order, json_number(l->order[i]));
         for (uint32_t k = 0; k < l->n; k++)
-            json_object_array_add(row, i == k ? NULL : number((uint64_t)l->bytes_per_s[(size_t)i * l->n + k]));
+            json_object_array_add(row, i == k ? NULL : json_number((uint64_t)l->bytes_per_s[(size_t)i * l->n + k]));
         json_object_array_add(rows, row);
     }
     json_add(o, "ids", ids);
@@ -303,8 +303,8 @@ static struct json_object *json_states(const struct tt_snapshot *s)
     for (uint32_t i = 0; i < s->nstates; i++) {
         struct json_object *o = json_object_new_object();
 
-        json_add(o, "role", s->states[i].scope ? number(s->states[i].scope - 1u) : NULL);
-        json_add(o, "revision", number(s->states[i].revision));
+        json_add(o, "role", s->states[i].scope ? json_number(s->states[i].scope - 1u) : NULL);
+        json_add(o, "revision", json_number(s->states[i].revision));
         json_add(o, "hash", text(s->states[i].hash));
         json_add(o, "moving", truth(s->states[i].moving));
         json_object_array_add(all, o);
@@ -317,10 +317,10 @@ static struct json_object *json_by_kind(const uint64_t *counts)
     struct json_object *o = json_object_new_object();
 
     if (counts[0])
-        json_add(o, "none", number(counts[0]));
+        json_add(o, "none", json_number(counts[0]));
     for (uint8_t kind = 1; kind < TT_ELMSG_KINDS; kind++)
         if (counts[kind])
-            json_add(o, tt_elmsg_name(kind), number(counts[kind]));
+            json_add(o, tt_elmsg_name(kind), json_number(counts[kind]));
     return o;
 }
 
@@ -328,12 +328,12 @@ static struct json_object *json_journal(const struct tt_snapshot_counters *c)
 {
     struct json_object *o = json_object_new_object();
 
-    json_add(o, "records", number(c->records));
-    json_add(o, "bytes", number(c->record_bytes));
-    json_add(o, "commits", number(c->commits));
-    json_add(o, "commit_s", seconds(c->commit_ns));
-    json_add(o, "longest_commit_s", seconds(c->commit_most_ns));
-    json_add(o, "replaced", number(c->replaced));
+    json_add(o, "records", json_number(c->records));
+    json_add(o, "bytes", json_number(c->record_bytes));
+    json_add(o, "commits", json_number(c->commits));
+    json_add(o, "commit_s", json_seconds(c->commit_ns));
+    json_add(o, "longest_commit_s", json_seconds(c->commit_most_ns));
+    json_add(o, "replaced", json_number(c->replaced));
     return o;
 }
 
@@ -343,20 +343,20 @@ static struct json_object *json_counters(const struct tt_snapshot_counters *c)
                        *lost = json_object_new_object();
 
     for (uint8_t i = 0; i < TT_REFUSAL_KINDS; i++)
-        json_add(refused, tt_status_refusal(i), number(c->refused[i]));
+        json_add(refused, tt_status_refusal(i), json_number(c->refused[i]));
     for (uint8_t i = 0; i < TT_LOSSES; i++)
         if (i != TT_LOSS_LEFT)
-            json_add(lost, tt_status_loss(i), number(c->lost[i]));
-    json_add(o, "left", number(c->lost[TT_LOSS_LEFT]));
+            json_add(lost, tt_status_loss(i), json_number(c->lost[i]));
+    json_add(o, "left", json_number(c->lost[TT_LOSS_LEFT]));
     json_add(o, "lost", lost);
-    json_add(o, "accepted", number(c->accepted));
+    json_add(o, "accepted", json_number(c->accepted));
     json_add(o, "refused", refused);
     json_add(o, "taken", json_by_kind(c->taken));
     json_add(o, "sent", json_by_kind(c->sent));
-    json_add(o, "taken_bytes", number(c->taken_bytes));
-    json_add(o, "sent_bytes", number(c->sent_bytes));
-    json_add(o, "slowed", number(c->slowed));
-    json_add(o, "stalls", number(c->stalls));
+    json_add(o, "taken_bytes", json_number(c->taken_bytes));
+    json_add(o, "sent_bytes", json_number(c->sent_bytes));
+    json_add(o, "slowed", json_number(c->slowed));
+    json_add(o, "stalls", json_number(c->stalls));
     json_add(o, "journal", json_journal(c));
     return o;
 }
@@ -368,7 +368,7 @@ static struct json_object *json_events(const struct tt_snapshot *s)
     for (uint32_t i = 0; i < s->nevents; i++) {
         struct json_object *o = json_object_new_object();
 
-        json_add(o, "number", number(s->events[i].number));
+        json_add(o, "number", json_number(s->events[i].number));
         json_add(o, "unix_ms", json_object_new_int64(s->events[i].unix_ms));
         json_add(o, "text", text(s->events[i].text));
         json_object_array_add(all, o);
@@ -383,22 +383,22 @@ static void add_state(struct json_object *all, const struct tt_snapshot *s)
     json_add(all, "unix_ms", json_object_new_int64(s->unix_ms));
     json_add(all, "standing_by", truth(false));
     json_add(all, "started_unix_ms", json_object_new_int64(s->started_unix_ms));
-    json_add(all, "starts", number(s->starts));
-    json_add(all, "epoch", number(s->epoch));
-    json_add(all, "round", number(s->round));
-    json_add(all, "lease_s", seconds(s->lease_ns));
-    json_add(all, "grace_s", seconds(s->grace_ns));
-    json_add(all, "nroles", number(s->nroles));
-    json_add(all, "members_max", number(s->members_max));
+    json_add(all, "starts", json_number(s->starts));
+    json_add(all, "epoch", json_number(s->epoch));
+    json_add(all, "round", json_number(s->round));
+    json_add(all, "lease_s", json_seconds(s->lease_ns));
+    json_add(all, "grace_s", json_seconds(s->grace_ns));
+    json_add(all, "nroles", json_number(s->nroles));
+    json_add(all, "members_max", json_number(s->members_max));
     json_add(all, "proposing", truth(s->proposing));
     json_add(all, "asking", truth(s->asking));
     json_add(all, "revoked", truth(s->revoked));
-    json_add(all, "revoked_by", s->revoked && s->revoker ? number(s->revoker) : NULL);
+    json_add(all, "revoked_by", s->revoked && s->revoker ? json_number(s->revoker) : NULL);
     json_add(all, "began", json_cause(&s->cause));
     json_add(all, "last", json_last(&s->last));
     json_add(all, "news", json_news(&s->news, tt_status_left(s)));
-    json_add(all, "connections", number(s->connections));
-    json_add(all, "strangers", number(s->strangers));
+    json_add(all, "connections", json_number(s->connections));
+    json_add(all, "strangers", json_number(s->strangers));
 }
 
 static bool write_object(struct json_object *all, FILE *to)

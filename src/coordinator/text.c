@@ -8,7 +8,7 @@
 
 /* Decodes the first character of `in`, and returns its size; 0: invalid. Shortest forms only, no
  * surrogates. */
-static size_t decode(const unsigned char *in, uint32_t *out)
+static size_t utf8_decode(const unsigned char *in, uint32_t *out)
 {
     static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
     const size_t bytes = in[0] < 0x80 ? 1 : in[0] >> 5 == 6 ? 2 : in[0] >> 4 == 14 ? 3 : in[0] >> 3 == 30 ? 4 : 0;
@@ -25,7 +25,7 @@ static size_t decode(const unsigned char *in, uint32_t *out)
     return bytes;
 }
 
-static bool is_shown(uint32_t c)
+static bool is_printable(uint32_t c)
 {
     const bool control = c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029;
     const bool turns =
@@ -41,8 +41,8 @@ const char *tt_text_clean(char *out, size_t cap, const char *in)
 
     while (*at) {
         uint32_t c = 0;
-        const size_t bytes = decode(at, &c);
-        const bool shown = bytes > 0 && is_shown(c);
+        const size_t bytes = utf8_decode(at, &c);
+        const bool shown = bytes > 0 && is_printable(c);
         const void *what = shown ? (const void *)at : REPLACEMENT;
         const size_t n = shown ? bytes : strlen(REPLACEMENT);
 

@@ -120,7 +120,7 @@ static unsigned write_one(struct tt_web *w, FILE *to, unsigned (*of_leader)(cons
     return status;
 }
 
-static unsigned write_page(void *web, FILE *to)
+static unsigned serve_page(void *web, FILE *to)
 {
     return write_one(web, to, page_of, page_of_standby);
 }
@@ -135,7 +135,7 @@ static unsigned write_metrics(void *web, FILE *to)
     return write_one(web, to, metrics_of, metrics_of_standby);
 }
 
-static unsigned write_ring(void *web, FILE *to)
+static unsigned serve_ring(void *web, FILE *to)
 {
     return write_one(web, to, ring_of, ring_of_standby);
 }
@@ -157,10 +157,10 @@ tutti_status tt_web_create(struct tt_web **out, const char *address, struct tt_b
     w->standby.since_unix_ms = tt_chronicle_unix_ms();
     snprintf(w->standby.run, sizeof w->standby.run, "%s", run);
     tt_page_policy(w->policy);
-    w->pages[0] = (struct tt_http_page){ "/", "text/html; charset=utf-8", w->policy, write_page };
+    w->pages[0] = (struct tt_http_page){ "/", "text/html; charset=utf-8", w->policy, serve_page };
     w->pages[1] = (struct tt_http_page){ "/status.json", "application/json", NOTHING, write_json };
     w->pages[2] = (struct tt_http_page){ "/metrics", "text/plain; version=0.0.4; charset=utf-8", NOTHING, write_metrics };
-    w->pages[3] = (struct tt_http_page){ "/ring.svg", "image/svg+xml", NOTHING, write_ring };
+    w->pages[3] = (struct tt_http_page){ "/ring.svg", "image/svg+xml", NOTHING, serve_ring };
     w->pages[4] = (struct tt_http_page){ "/healthz", "text/plain; charset=utf-8", NOTHING, write_health };
     st = tt_http_create(
         &w->http, &(struct tt_http_conf){ .address = address, .pages = w->pages, .npages = NPAGES, .context = w });

@@ -30,7 +30,7 @@ static tutti_status check_mode(tutti_device_mode mode, tutti_device_lanes lanes,
     return st ? st : tt_options_enum(call, "lanes", (int)lanes, TUTTI_DEVICE_LANES - 1);
 }
 
-static tutti_status check_conf(const tutti_device_conf *c)
+static tutti_status device_check_conf(const tutti_device_conf *c)
 {
     static const char call[] = "tutti_device_create";
     tutti_status st = tt_options_enum(call, "conf.mode", (int)c->mode, TUTTI_DEVICE_MODES - 1);
@@ -61,7 +61,7 @@ static tutti_status check_conf(const tutti_device_conf *c)
     return TUTTI_OK;
 }
 
-static tutti_status take_conf(tutti_device *d, const tutti_device_conf *given)
+static tutti_status device_copy_conf(tutti_device *d, const tutti_device_conf *given)
 {
     tutti_device_conf *c = &d->conf;
     tutti_status st = TUTTI_OK;
@@ -77,7 +77,7 @@ static tutti_status take_conf(tutti_device *d, const tutti_device_conf *given)
         c->pending = TUTTI_DEVICE_PENDING;
     if (c->timeout_ms == 0)
         c->timeout_ms = d->window->comm->timeout_ms;
-    st = check_conf(c);
+    st = device_check_conf(c);
     if (c->alloc)
         c->polls = 1;
     return st;
@@ -137,7 +137,7 @@ static tutti_status find_mapped(const tutti_device *d, uint32_t rank, uint8_t **
 }
 
 /* Fills the blocks' tables of the window's parts. */
-static tutti_status make_tables(tutti_device *d)
+static tutti_status fill_part_tables(tutti_device *d)
 {
     tutti_device_view *v = &d->view;
     uint8_t **direct = device_alloc(d, v->nranks * sizeof *direct, TUTTI_DEVICE_SHARED, "peer addresses");
@@ -204,7 +204,7 @@ static tutti_status make_view(tutti_device *d)
     v->clock_ms = d->clock_ms;
     if (d->npieces < 18)        /* an allocation failed */
         return TUTTI_ERR_NOMEM;
-    return make_tables(d);
+    return fill_part_tables(d);
 }
 
 /* ---- creation and destruction ---------------------------------------------------------------- */
@@ -263,7 +263,7 @@ tutti_status tutti_device_create(tutti_window *window, const tutti_device_conf *
     d->window = w;
     atomic_store(&w->signals_itself, true);     /* blocks store directly to this rank's words */
     pthread_mutex_init(&d->lock, NULL);
-    st = take_conf(d, conf);
+    st = device_copy_conf(d, conf);
     if (!st)
         st = make_view(d);
     if (!st)

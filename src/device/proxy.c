@@ -10,7 +10,7 @@
 #define DEPTH_FIRST 16u         /* initial size of a peer's queue in commands */
 #define TURN 64                 /* commands of one peer before the next peer is served */
 
-static void add_count(_Atomic uint64_t *counter, uint64_t n)
+static void counter_add(_Atomic uint64_t *counter, uint64_t n)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
 }
@@ -43,7 +43,7 @@ void tt_proxy_fini(struct tt_proxy *p)
 
 /* ---- tickets ---- */
 
-static uint32_t kind_of(const struct tt_command *c)
+static uint32_t ticket_kind(const struct tt_command *c)
 {
     return c->what == TUTTI_TRIGGER_FLUSH;
 }
@@ -51,16 +51,16 @@ static uint32_t kind_of(const struct tt_command *c)
 static void answer_ticket(struct tt_proxy *p, const struct tt_command *c)
 {
     const uint32_t column = c->peer == TUTTI_DEVICE_ALL ? p->conf.nranks : c->peer;
-    uint64_t *word = &p->conf.answers[kind_of(c) * (p->conf.nranks + 1) + column];
+    uint64_t *word = &p->conf.answers[ticket_kind(c) * (p->conf.nranks + 1) + column];
 
     __atomic_store_n(word, __atomic_load_n(word, __ATOMIC_RELAXED) + 1, __ATOMIC_RELEASE);
-    add_count(&p->counters.quiets, 1);
+    counter_add(&p->counters.quiets, 1);
 }
 
 /* Records one peer's answer. A query of all peers is complete with the last one. */
 static void answer_part(struct tt_proxy *p, const struct tt_command *c)
 {
-    if (c->peer != TUTTI_DEVICE_ALL || --p->parts[kind_of(c)][c->ticket % TUTTI_DEVICE_TICKETS] == 0)
+    if (c->peer != TUTTI_DEVICE_ALL || --p->parts[ticket_kind(c)][c->ticket % TUTTI_DEVICE_TICKETS] == 0)
         answer_ticket(p, c);
 }
 
@@ -80,7 +80,7 @@ static void return_credit(struct tt_proxy *p, const struct tt_command *c)
 
 /* ---- queues ---- */
 
-static struct tt_proxy_peer *peer_of(struct tt_proxy *p, uint32_t rank)
+static struct tt_proxy_peer *proxy_peer(struct tt_proxy *p, uint32_t rank)
 {
     if (!p->peers[rank]) {
         p->peers[rank] = calloc(1, sizeof(struct tt_proxy_peer));
@@ -114,9 +114,9 @@ static uint32_t depth_max(const struct tt_proxy *p)
 
 /* Returns whether another command fits. It always does, unless memory is short or a kernel
  * violates tutti/device.h; then the FIFO waits. */
-static bool has_room(struct tt_proxy *p, uint32_t rank)
+static bool queue_has_room(struct tt_proxy *p, uint32_t rank)
 {
-    struct tt_proxy_peer *peer = peer_of(p, rank);
+    struct tt_proxy_peer *peer = proxy_peer(p, rank);
 
     if (!peer || peer->tail - peer->head >= depth_max(p))
         return false;
@@ -183,14 +183,14 @@ static bool accept_of_all(struct tt_proxy *p, const struct tt_command *c)
     struct tt_command part = *c;
     uint32_t *parts;
 
-    part.ticket = p->next_ticket[kind_of(c)];
-    parts = &p->parts[kind_of(c)][part.ticket % TUTTI_DEVICE_TICKETS];
+    part.ticket = p->next_ticket[ticket_kind(c)];
+    parts = &p->parts[ticket_kind(c)][part.ticket % TUTTI_DEVICE_TICKETS];
     if (*parts > 0)             /* exceeds the number that blocks may enter */
         return false;
     for (uint32_t r = 0; r < p->conf.nranks; r++)
-        if (p->peers[r] && !has_room(p, r))
+        if (p->peers[r] && !queue_has_room(p, r))
             return false;
-    p->next_ticket[kind_of(c)]++;
+    p->next_ticket[ticket_kind(c)]++;
     *parts = 1;
     for (uint32_t r = 0; r < p->conf.nranks; r++)
         if (p->peers[r]) {
@@ -205,7 +205,7 @@ static bool accept_of_all(struct tt_proxy *p, const struct tt_command *c)
  * before it is sent. */
 static bool accept_wake(struct tt_proxy *p, const struct tt_command *c)
 {
-    if (!has_room(p, c->peer))
+    if (!queue_has_room(p, c->peer))
         return false;
     if (!p->peers[c->peer]->wakes)
         push_command(p, c->peer, c);
@@ -232,7 +232,7 @@ static bool accept(struct tt_proxy *p, const struct tt_command *c)
         return accept_of_all(p, c);
     if (c->what == TUTTI_TRIGGER_WAKE)
         return accept_wake(p, c);
-    if (!has_room(p, c->peer))
+    if (!queue_has_room(p, c->peer))
         return false;
     if (c->what == TUTTI_TRIGGER_PUT && c->op && decides_by_drain(p))
         split_put(p, c);
@@ -245,7 +245,7 @@ static bool accept(struct tt_proxy *p, const struct tt_command *c)
 }
 
 /* Returns the slot of the next position if it is filled: its parity is that of the lap. */
-static const tutti_device_trigger *next_slot(const struct tt_proxy *p, uint64_t *head)
+static const tutti_device_trigger *next_trigger(const struct tt_proxy *p, uint64_t *head)
 {
     const tutti_device_trigger *slot = &p->conf.fifo[p->at & (p->conf.fifo_slots - 1)];
     const uint64_t parity = (p->at / p->conf.fifo_slots + 1) & 1;
@@ -260,7 +260,7 @@ bool tt_proxy_has_trigger(const struct tt_proxy *p)
 {
     uint64_t head;
 
-    return next_slot(p, &head) != NULL;
+    return next_trigger(p, &head) != NULL;
 }
 
 /* Checks a command from the FIFO and accepts or holds it. */
@@ -290,7 +290,7 @@ uint32_t tt_proxy_take(struct tt_proxy *p, tutti_status *st)
     *st = TUTTI_OK;
     if (p->holds)
         p->holds = !accept(p, &p->held);
-    while (!p->holds && !*st && p->at - began < p->conf.fifo_slots && (slot = next_slot(p, &head))) {
+    while (!p->holds && !*st && p->at - began < p->conf.fifo_slots && (slot = next_trigger(p, &head))) {
         const uint64_t body = slot->body;
         const enum tt_trigger_found found = tt_trigger_take(&p->reader, head, body, &c);
 
@@ -303,7 +303,7 @@ uint32_t tt_proxy_take(struct tt_proxy *p, tutti_status *st)
     }
     if (p->at == began)
         return 0;
-    add_count(&p->counters.triggers, p->at - began);
+    counter_add(&p->counters.triggers, p->at - began);
     __atomic_store_n(p->conf.taken, p->at, __ATOMIC_RELEASE);
     return (uint32_t)(p->at - began);
 }
@@ -319,14 +319,14 @@ static tutti_status pass_put(struct tt_proxy *p, struct tt_proxy_peer *peer, con
         return st;
     peer->given++;
     if (c->what == TUTTI_TRIGGER_PUT) {
-        add_count(&p->counters.puts, 1);
-        add_count(&p->counters.put_bytes, c->bytes);
+        counter_add(&p->counters.puts, 1);
+        counter_add(&p->counters.put_bytes, c->bytes);
     }
     if (!c->op)
         return TUTTI_OK;
-    add_count(&p->counters.signals, 1);
+    counter_add(&p->counters.signals, 1);
     if (peer->marked || c->bytes > 0)   /* ordered after its own data, or after earlier puts */
-        add_count(&p->counters.fences, 1);
+        counter_add(&p->counters.fences, 1);
     peer->marked = false;
     return TUTTI_OK;
 }
@@ -421,7 +421,7 @@ static tutti_status continue_drain(struct tt_proxy *p, uint64_t now_ns, bool *an
                        waits_for, (unsigned long long)(p->conf.timeout_ns / TT_MS));
     if (waits_for != UINT32_MAX)
         return TUTTI_OK;
-    add_count(&p->counters.drains, 1);
+    counter_add(&p->counters.drains, 1);
     p->drains = false;
     if (p->behind.what)
         push_command(p, p->behind.peer, &p->behind);    /* its queue is empty */
@@ -447,7 +447,7 @@ tutti_status tt_proxy_step(struct tt_proxy *p, uint64_t now_ns, bool *any)
             at = &peer->next_busy;
         }
     }
-    add_count(&p->counters.stalls, stalled);
+    counter_add(&p->counters.stalls, stalled);
     return p->drains && !p->busy ? continue_drain(p, now_ns, any) : TUTTI_OK;
 }
 

@@ -6,17 +6,17 @@ static uint32_t what_of(uint64_t head)
     return head >> 1 & 7;
 }
 
-static uint8_t op_of(uint64_t head)
+static uint8_t trigger_op(uint64_t head)
 {
     return head >> 4 & 3;
 }
 
-static uint32_t peer_of(uint64_t head)
+static uint32_t trigger_peer(uint64_t head)
 {
     return head >> TUTTI_TRIGGER_PEER_SHIFT & TUTTI_DEVICE_ALL;
 }
 
-static uint64_t word_of(uint64_t head)
+static uint64_t trigger_word(uint64_t head)
 {
     return head >> TUTTI_TRIGGER_WORD_SHIFT;
 }
@@ -26,21 +26,21 @@ static bool begin_command(struct tt_trigger_reader *r, uint64_t head, uint64_t b
 {
     struct tt_command *c = &r->c;
 
-    *c = (struct tt_command){ .what = (uint8_t)what_of(head), .op = op_of(head), .peer = peer_of(head) };
+    *c = (struct tt_command){ .what = (uint8_t)what_of(head), .op = trigger_op(head), .peer = trigger_peer(head) };
     switch (c->what) {
     case TUTTI_TRIGGER_PUT:
         c->offset = body;
         r->next = TUTTI_TRIGGER_SOURCE;
-        return c->op <= TUTTI_SIGNAL_ADD && word_of(head) == 0;
+        return c->op <= TUTTI_SIGNAL_ADD && trigger_word(head) == 0;
     case TUTTI_TRIGGER_SIGNAL:
-        c->word = word_of(head) * 8;
+        c->word = trigger_word(head) * 8;
         c->value = body;
         return c->op == TUTTI_SIGNAL_SET || c->op == TUTTI_SIGNAL_ADD;
     case TUTTI_TRIGGER_QUIET:
     case TUTTI_TRIGGER_FLUSH:
     case TUTTI_TRIGGER_FENCE:
     case TUTTI_TRIGGER_WAKE:
-        return c->op == 0 && word_of(head) == 0 && body == 0;
+        return c->op == 0 && trigger_word(head) == 0 && body == 0;
     default:
         return false;
     }
@@ -56,12 +56,12 @@ static bool follows(struct tt_trigger_reader *r, uint64_t head, uint64_t body)
         c->bytes = head >> TUTTI_TRIGGER_PEER_SHIFT;
         c->src = (const void *)(uintptr_t)body;
         r->next = c->op ? TUTTI_TRIGGER_SIGNAL : TUTTI_TRIGGER_NONE;
-        return op_of(head) == 0;
+        return trigger_op(head) == 0;
     }
-    c->word = word_of(head) * 8;
+    c->word = trigger_word(head) * 8;
     c->value = body;
     r->next = TUTTI_TRIGGER_NONE;
-    return op_of(head) == c->op && peer_of(head) == c->peer;
+    return trigger_op(head) == c->op && trigger_peer(head) == c->peer;
 }
 
 enum tt_trigger_found tt_trigger_take(struct tt_trigger_reader *r, uint64_t head, uint64_t body, struct tt_command *out)

@@ -23,25 +23,25 @@ struct reading {
     uint32_t n;
 };
 
-static const char *text_of(struct json_object *v)
+static const char *matrix_text(struct json_object *v)
 {
     return v ? json_object_to_json_string_ext(v, JSON_C_TO_STRING_PLAIN) : "null";
 }
 
 /* Returns "t.json:3": the line of the key or element. */
-static const char *locate(const struct reading *r, const char *path, char out[LOCATION_BYTES])
+static const char *position_text(const struct reading *r, const char *path, char out[LOCATION_BYTES])
 {
     return tt_json_locate(out, LOCATION_BYTES, r->from, r->text, r->bytes, path);
 }
 
-static tutti_status check_keys(const struct reading *r)
+static tutti_status matrix_check_keys(const struct reading *r)
 {
     static const char *const known[] = { "peers", "bandwidth_mbit_s", "latency_ms", "up_mbit_s", "down_mbit_s", "comment" };
 
     char line[LOCATION_BYTES];
 
     if (!json_object_is_type(r->whole, json_type_object))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: the document is %.64s: must be an object {...}", r->from, text_of(r->whole));
+        return tt_fail(TUTTI_ERR_INVALID, "%s: the document is %.64s: must be an object {...}", r->from, matrix_text(r->whole));
     json_object_object_foreach(r->whole, key, value)
     {
         bool found = false;
@@ -53,7 +53,7 @@ static tutti_status check_keys(const struct reading *r)
             return tt_fail(TUTTI_ERR_INVALID,
                            "%s: unknown key \"%.64s\" (known: peers, bandwidth_mbit_s, latency_ms, "
                            "up_mbit_s, down_mbit_s, comment)",
-                           locate(r, key, line), key);
+                           position_text(r, key, line), key);
     }
     return TUTTI_OK;
 }
@@ -61,7 +61,7 @@ static tutti_status check_keys(const struct reading *r)
 /* ---- numbers ---- */
 
 /* Reads a number from 0 to max, times `unit`; null is 0. */
-static bool read_number(struct json_object *v, double unit, uint64_t max, uint64_t *out)
+static bool matrix_number(struct json_object *v, double unit, uint64_t max, uint64_t *out)
 {
     double d = 0;
 
@@ -75,28 +75,28 @@ static bool read_number(struct json_object *v, double unit, uint64_t max, uint64
     return true;
 }
 
-static tutti_status read_rows(const struct reading *r, const char *key, double unit, uint64_t max, uint64_t *out)
+static tutti_status matrix_read_rows(const struct reading *r, const char *key, double unit, uint64_t max, uint64_t *out)
 {
     struct json_object *rows = json_object_object_get(r->whole, key);
     char line[LOCATION_BYTES], path[PATH_BYTES];
 
     if (!json_object_is_type(rows, json_type_array) || json_object_array_length(rows) != r->n)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %s must be an array of %u row%s, one per peer", locate(r, key, line),
-                       key, r->n, TT_PLURAL(r->n));
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s must be an array of %u row%s, one per peer",
+                       position_text(r, key, line), key, r->n, TT_PLURAL(r->n));
     for (uint32_t i = 0; i < r->n; i++) {
         struct json_object *row = json_object_array_get_idx(rows, i);
 
         snprintf(path, sizeof path, "%s[%u]", key, i);
         if (!json_object_is_type(row, json_type_array) || json_object_array_length(row) != r->n)
             return tt_fail(TUTTI_ERR_INVALID, "%s: row %u of %s must be an array of %u numbers, one per peer",
-                           locate(r, path, line), i, key, r->n);
+                           position_text(r, path, line), i, key, r->n);
         for (uint32_t k = 0; k < r->n; k++)
-            if (!read_number(json_object_array_get_idx(row, k), unit, max, &out[(size_t)i * r->n + k])) {
+            if (!matrix_number(json_object_array_get_idx(row, k), unit, max, &out[(size_t)i * r->n + k])) {
                 snprintf(path, sizeof path, "%s[%u][%u]", key, i, k);
                 return tt_fail(TUTTI_ERR_INVALID,
                                "%s: %s from peer %u to peer %u is %.64s: must be a number from 0 to %g, "
                                "or null",
-                               locate(r, path, line), key, i, k, text_of(json_object_array_get_idx(row, k)),
+                               position_text(r, path, line), key, i, k, matrix_text(json_object_array_get_idx(row, k)),
                                (double)max / unit);
             }
     }
@@ -113,13 +113,13 @@ static tutti_status read_caps(const struct reading *r, const char *key, uint64_t
     if (!*there)
         return TUTTI_OK;
     if (!json_object_is_type(caps, json_type_array) || json_object_array_length(caps) != r->n)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %s must be an array of %u numbers, one per peer", locate(r, key, line),
-                       key, r->n);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s must be an array of %u numbers, one per peer",
+                       position_text(r, key, line), key, r->n);
     for (uint32_t k = 0; k < r->n; k++)
-        if (!read_number(json_object_array_get_idx(caps, k), MBIT, TT_RING_RATE_MAX, &out[k])) {
+        if (!matrix_number(json_object_array_get_idx(caps, k), MBIT, TT_RING_RATE_MAX, &out[k])) {
             snprintf(path, sizeof path, "%s[%u]", key, k);
             return tt_fail(TUTTI_ERR_INVALID, "%s: %s of peer %u is %.64s: must be a number from 0 to %g, or null",
-                           locate(r, path, line), key, k, text_of(json_object_array_get_idx(caps, k)),
+                           position_text(r, path, line), key, k, matrix_text(json_object_array_get_idx(caps, k)),
                            (double)TT_RING_RATE_MAX / MBIT);
         }
     return TUTTI_OK;
@@ -138,7 +138,7 @@ static tutti_status read_names(const struct reading *r, char (*name)[TT_RING_NAM
         return TUTTI_OK;
     if (!json_object_is_type(names, json_type_array) || json_object_array_length(names) != r->n)
         return tt_fail(TUTTI_ERR_INVALID, "%s: peers must be an array of %u names, one per row of bandwidth_mbit_s",
-                       locate(r, "peers", line), r->n);
+                       position_text(r, "peers", line), r->n);
     for (uint32_t k = 0; k < r->n; k++) {
         struct json_object *v = json_object_array_get_idx(names, k);
         const char *s = json_object_is_type(v, json_type_string) ? json_object_get_string(v) : "";
@@ -151,13 +151,13 @@ static tutti_status read_names(const struct reading *r, char (*name)[TT_RING_NAM
             return tt_fail(TUTTI_ERR_INVALID,
                            "%s: name of peer %u is %.80s: must be a string of 1 to %d bytes without "
                            "control characters",
-                           locate(r, path, line), k, text_of(v), TT_RING_NAME_BYTES - 1);
+                           position_text(r, path, line), k, matrix_text(v), TT_RING_NAME_BYTES - 1);
         memcpy(name[k], s, strlen(s) + 1);
     }
     return TUTTI_OK;
 }
 
-static tutti_status read_whole(const struct reading *r, struct tt_ring_file *f)
+static tutti_status matrix_read(const struct reading *r, struct tt_ring_file *f)
 {
     const size_t links = (size_t)r->n * r->n;
     uint64_t *rate = calloc(1, (2 * links + 2 * r->n) * sizeof *rate + (size_t)r->n * sizeof *f->name);
@@ -173,9 +173,9 @@ static tutti_status read_whole(const struct reading *r, struct tt_ring_file *f)
     *f = (struct tt_ring_file){ .memory = rate, .name = (void *)(down + r->n) };
     st = read_names(r, f->name);
     if (!st)
-        st = read_rows(r, "bandwidth_mbit_s", MBIT, TT_RING_RATE_MAX, rate);
+        st = matrix_read_rows(r, "bandwidth_mbit_s", MBIT, TT_RING_RATE_MAX, rate);
     if (!st)
-        st = read_rows(r, "latency_ms", MS, TT_RING_LATENCY_MAX, latency);
+        st = matrix_read_rows(r, "latency_ms", MS, TT_RING_LATENCY_MAX, latency);
     if (!st)
         st = read_caps(r, "up_mbit_s", up, &has_up);
     if (!st)
@@ -200,7 +200,7 @@ tutti_status tt_ring_file_parse(struct tt_ring_file *out, const char *text, size
     st = tt_json_parse(&r.whole, &place, text, bytes, FILE_BYTES_MAX, DEPTH_MAX);
     if (st)
         return st;
-    st = check_keys(&r);
+    st = matrix_check_keys(&r);
     if (!st) {
         rows = json_object_object_get(r.whole, "bandwidth_mbit_s");
         n = json_object_is_type(rows, json_type_array) ? json_object_array_length(rows) : 0;
@@ -209,7 +209,7 @@ tutti_status tt_ring_file_parse(struct tt_ring_file *out, const char *text, size
     }
     r.n = (uint32_t)n;
     if (!st)
-        st = read_whole(&r, &f);
+        st = matrix_read(&r, &f);
     if (!st)
         *out = f;
     json_object_put(r.whole);

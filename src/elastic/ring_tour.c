@@ -44,7 +44,7 @@ void tt_ring_tour_init(struct tt_ring_tour *t, uint32_t n, const int64_t *weight
 
 /* ---- near peers ------------------------------------------------------------------------------ */
 
-static bool is_in(const uint32_t *list, uint32_t n, uint32_t peer)
+static bool list_contains(const uint32_t *list, uint32_t n, uint32_t peer)
 {
     for (uint32_t k = 0; k < n; k++)
         if (list[k] == peer)
@@ -63,7 +63,7 @@ static void add_near(const struct tt_ring_tour *t, uint32_t peer, const int64_t 
         const int64_t left = row[k] - (price ? price[k] : 0);
         uint32_t place = has;
 
-        if (k == peer || (has == n && left >= worth[n - 1]) || is_in(list, first, k))
+        if (k == peer || (has == n && left >= worth[n - 1]) || list_contains(list, first, k))
             continue;
         place = has < n ? has++ : n - 1;
         for (; place > first && worth[place - 1] > left; place--) {
@@ -125,7 +125,7 @@ void tt_ring_tour_near(struct tt_ring_tour *t, const int64_t *column_price)
 
 /* ---- the order ---- */
 
-static void enqueue(struct tt_ring_tour *t, uint32_t peer)
+static void tour_enqueue(struct tt_ring_tour *t, uint32_t peer)
 {
     if (t->is_queued[peer])
         return;
@@ -144,7 +144,7 @@ void tt_ring_tour_set(struct tt_ring_tour *t, const uint32_t *order)
     for (uint32_t k = 0; k < t->n; k++) {
         t->at[t->order[k]] = k;
         t->sum += t->weight[(size_t)t->order[k] * t->n + t->order[k + 1 < t->n ? k + 1 : 0]];
-        enqueue(t, t->order[k]);
+        tour_enqueue(t, t->order[k]);
     }
 }
 
@@ -201,7 +201,10 @@ static void move_pieces(struct tt_ring_tour *t, uint32_t at, uint32_t x, uint32_
 
 /* ---- moves ---- */
 
-static const int64_t *row_of(const struct tt_ring_tour *t, uint32_t peer) { return t->weight + (size_t)peer * t->n; }
+static const int64_t *weight_row(const struct tt_ring_tour *t, uint32_t peer)
+{
+    return t->weight + (size_t)peer * t->n;
+}
 
 static uint32_t after(const struct tt_ring_tour *t, uint32_t peer) { return t->order[around(t, t->at[peer] + 1)]; }
 
@@ -224,22 +227,22 @@ static bool close_move(struct tt_ring_tour *t, uint32_t a, uint32_t next, int64_
 {
     const uint32_t was = after(t, a), b = before(t, next), x = distance(t, t->at[a], t->at[b]),
                    count = count_successors(t);
-    const int64_t lost = gain + row_of(t, b)[next];
+    const int64_t lost = gain + weight_row(t, b)[next];
 
     for (uint32_t k = 0; k < count; k++) {
         const uint32_t end = successor_candidate(t, b, k), c = before(t, end);
-        const int64_t balance = lost - row_of(t, b)[end];
+        const int64_t balance = lost - weight_row(t, b)[end];
         const uint32_t to_c = distance(t, t->at[a], t->at[c]);
 
         if (balance <= 0)
             break;
-        if (to_c <= x || to_c == t->n || balance + row_of(t, c)[end] - row_of(t, c)[was] <= 0)
+        if (to_c <= x || to_c == t->n || balance + weight_row(t, c)[end] - weight_row(t, c)[was] <= 0)
             continue;       /* b's new successor must come after `next`, at the latest a itself */
-        t->sum -= balance + row_of(t, c)[end] - row_of(t, c)[was];
+        t->sum -= balance + weight_row(t, c)[end] - weight_row(t, c)[was];
         move_pieces(t, t->at[a], x, to_c - x);
-        enqueue(t, a);
-        enqueue(t, b);
-        enqueue(t, c);
+        tour_enqueue(t, a);
+        tour_enqueue(t, b);
+        tour_enqueue(t, c);
         return true;
     }
     return false;
@@ -253,8 +256,8 @@ static void sum_links(struct tt_ring_tour *t)
     for (uint32_t k = 0; k < t->n; k++) {
         const uint32_t a = t->order[k], b = t->order[around(t, k + 1)];
 
-        t->forth[k + 1] = t->forth[k] + row_of(t, a)[b];
-        t->back[k + 1] = t->back[k] + row_of(t, b)[a];
+        t->forth[k + 1] = t->forth[k] + weight_row(t, a)[b];
+        t->back[k + 1] = t->back[k] + weight_row(t, b)[a];
     }
     t->stale = false;
 }
@@ -294,15 +297,15 @@ static void reverse_after(struct tt_ring_tour *t, uint32_t a)
 
         if (end == was || beyond == a)
             continue;
-        gain = row_of(t, a)[was] + row_of(t, end)[beyond] - row_of(t, a)[end] - row_of(t, was)[beyond] +
+        gain = weight_row(t, a)[was] + weight_row(t, end)[beyond] - weight_row(t, a)[end] - weight_row(t, was)[beyond] +
                links_between(t, t->forth, from, to) - links_between(t, t->back, from, to);
         if (gain <= 0)
             continue;
         t->sum -= gain;
         reverse_piece(t, from, to);
-        enqueue(t, a);
-        enqueue(t, was);
-        enqueue(t, end);
+        tour_enqueue(t, a);
+        tour_enqueue(t, was);
+        tour_enqueue(t, end);
         return;
     }
 }
@@ -319,10 +322,10 @@ bool tt_ring_tour_improve(struct tt_ring_tour *t)
     t->head = (t->head + 1) % t->n;
     t->queued--;
     t->is_queued[a] = false;
-    has = row_of(t, a)[after(t, a)];
+    has = weight_row(t, a)[after(t, a)];
     for (uint32_t k = 0; k < count; k++) {
         const uint32_t next = successor_candidate(t, a, k);
-        const int64_t gain = has - row_of(t, a)[next];
+        const int64_t gain = has - weight_row(t, a)[next];
 
         if (gain <= 0)
             break;
@@ -356,11 +359,11 @@ static uint32_t draw_far(const struct tt_ring_tour *t, struct tt_prng *random, u
         for (uint32_t k = 0; k < FAR_DRAWS; k++) {
             const uint32_t other = (uint32_t)tt_prng_below(random, t->n);
 
-            if (row_of(t, t->order[other])[after(t, t->order[other])] >
-                row_of(t, t->order[best])[after(t, t->order[best])])
+            if (weight_row(t, t->order[other])[after(t, t->order[other])] >
+                weight_row(t, t->order[best])[after(t, t->order[best])])
                 best = other;
         }
-        while (is_in(place, n, best))
+        while (list_contains(place, n, best))
             best = around(t, best + 1);
         for (n++; i > 0 && place[i - 1] > best; i--)
             place[i] = place[i - 1];
@@ -387,13 +390,13 @@ void tt_ring_tour_kick(struct tt_ring_tour *t, struct tt_prng *random, bool far)
     for (int k = 0; k < 4; k++) {
         cut[k] = t->order[cut[k]];
         piece[k] = t->order[piece[k]];
-        gone += row_of(t, cut[k])[piece[k]];
+        gone += weight_row(t, cut[k])[piece[k]];
     }
-    come = row_of(t, cut[0])[piece[2]] + row_of(t, cut[3])[piece[1]] + row_of(t, cut[2])[piece[0]] +
-           row_of(t, cut[1])[piece[3]];
+    come = weight_row(t, cut[0])[piece[2]] + weight_row(t, cut[3])[piece[1]] + weight_row(t, cut[2])[piece[0]] +
+           weight_row(t, cut[1])[piece[3]];
     exchange_pieces(t, first, length[0], length[1]);       /* 2 1 3 */
     exchange_pieces(t, first, length[0] + length[1], length[2]);       /* 3 2 1 */
     t->sum += come - gone;
     for (int k = 0; k < 4; k++)
-        enqueue(t, cut[k]);
+        tour_enqueue(t, cut[k]);
 }

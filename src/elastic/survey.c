@@ -32,7 +32,7 @@ bool tt_survey_is_mine(const void *data, size_t bytes)
     return bytes >= 2 && ((const uint8_t *)data)[1] >= KIND_MIN && ((const uint8_t *)data)[1] < KIND_END;
 }
 
-static uint32_t nrounds_of(const struct tt_survey *p)
+static uint32_t survey_rounds(const struct tt_survey *p)
 {
     return p->conf.nranks - 1;
 }
@@ -79,12 +79,12 @@ static uint64_t burst_ns(const struct tt_survey *p, uint32_t rank)
 /* Returns the time after which missing messages are given up. */
 static uint64_t give_up_after_ns(const struct tt_survey *p)
 {
-    return nrounds_of(p) * (p->conf.far_burst_ns + ROUND_NS);
+    return survey_rounds(p) * (p->conf.far_burst_ns + ROUND_NS);
 }
 
 static void end_if_all(struct tt_survey *p)
 {
-    if (p->state == TT_SURVEY_BURSTS && p->in == nrounds_of(p) && p->out == nrounds_of(p))
+    if (p->state == TT_SURVEY_BURSTS && p->in == survey_rounds(p) && p->out == survey_rounds(p))
         p->state = TT_SURVEY_DONE;
 }
 
@@ -114,7 +114,7 @@ static void send_if_asked(struct tt_survey *p)
 {
     uint32_t rank;
 
-    if (p->state != TT_SURVEY_BURSTS || p->sending || p->out == nrounds_of(p))
+    if (p->state != TT_SURVEY_BURSTS || p->sending || p->out == survey_rounds(p))
         return;
     rank = tt_ring_round_to(p->conf.nranks, p->out, p->conf.rank);
     if (!p->conf.peers[rank].asked)
@@ -171,13 +171,13 @@ static void request_burst(struct tt_survey *p)
     p->bytes = 0;
     p->nsamples = p->skipped = 0;
     p->stride = 1;
-    if (p->in < nrounds_of(p))
+    if (p->in < survey_rounds(p))
         send_message(p, tt_ring_round_from(p->conf.nranks, p->in, p->conf.rank), GO, p->in);
 }
 
 static bool comes_from(const struct tt_survey *p, uint32_t rank)
 {
-    return p->state == TT_SURVEY_BURSTS && p->in < nrounds_of(p) &&
+    return p->state == TT_SURVEY_BURSTS && p->in < survey_rounds(p) &&
            rank == tt_ring_round_from(p->conf.nranks, p->in, p->conf.rank);
 }
 
@@ -381,7 +381,8 @@ static void handle_end(struct tt_survey *p, uint32_t rank, uint32_t round, uint3
     }
 }
 
-static void handle_message(struct tt_survey *p, uint32_t rank, uint8_t kind, uint32_t value, uint32_t us, size_t bytes)
+static void survey_handle_message(struct tt_survey *p, uint32_t rank, uint8_t kind, uint32_t value, uint32_t us,
+                                  size_t bytes)
 {
     switch (kind) {
     case PING:
@@ -440,7 +441,7 @@ bool tt_survey_peer_says(struct tt_survey *p, uint32_t rank, const void *data, s
     if (number > p->number && kind == PING && p->state != TT_SURVEY_DONE)
         tt_survey_begin(p, &p->conf, number, now_ns);
     if (number == p->number)
-        handle_message(p, rank, kind, value, us, bytes);
+        survey_handle_message(p, rank, kind, value, us, bytes);
     else if (number < p->number && kind == PING && value & FIRST && p->state == TT_SURVEY_PINGS_GO)
         ping(p, rank, FIRST); /* so that it gets the current number */
     return true;
@@ -466,7 +467,7 @@ void tt_survey_again(struct tt_survey *p, uint32_t rank, uint64_t now_ns)
 
 void tt_survey_end(struct tt_survey *p)
 {
-    p->in = p->out = nrounds_of(p);
+    p->in = p->out = survey_rounds(p);
     p->sending = false;
     p->state = TT_SURVEY_DONE;
 }

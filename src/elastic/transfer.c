@@ -23,7 +23,7 @@ struct header {
     uint32_t bytes;
 };
 
-static uint32_t piece_bytes(const struct tt_transfer *t)
+static uint32_t transfer_piece_bytes(const struct tt_transfer *t)
 {
     return t->conf.piece_bytes ? t->conf.piece_bytes : TT_TRANSFER_PIECE_BYTES;
 }
@@ -46,7 +46,7 @@ static void write_header(struct tt_writer *w, const struct tt_transfer *t, uint8
     tt_write_u32(w, bytes);
 }
 
-static struct tt_hash_sum sum_of(const void *data, uint64_t offset, uint32_t bytes)
+static struct tt_hash_sum hash_sum_of(const void *data, uint64_t offset, uint32_t bytes)
 {
     struct tt_hash_stream h;
 
@@ -191,7 +191,7 @@ static bool next_array(struct tt_transfer *t, uint32_t source, uint32_t *array)
 
 /* Returns a slot to request from `source`: a piece that was requested from another one before,
  * or a new piece. NULL: none. */
-static struct tt_transfer_slot *next_slot(struct tt_transfer *t, uint32_t source)
+static struct tt_transfer_slot *next_free_slot(struct tt_transfer *t, uint32_t source)
 {
     struct tt_transfer_slot *free_slot = NULL;
     struct tt_transfer_item *item;
@@ -216,10 +216,11 @@ static struct tt_transfer_slot *next_slot(struct tt_transfer *t, uint32_t source
         return NULL;
     }
     left = item->bytes - item->next;
-    *free_slot = (struct tt_transfer_slot){ .source = TT_TRANSFER_NONE,
-                                            .array = array,
-                                            .offset = item->next,
-                                            .bytes = left < piece_bytes(t) ? (uint32_t)left : piece_bytes(t) };
+    *free_slot =
+        (struct tt_transfer_slot){ .source = TT_TRANSFER_NONE,
+                                   .array = array,
+                                   .offset = item->next,
+                                   .bytes = left < transfer_piece_bytes(t) ? (uint32_t)left : transfer_piece_bytes(t) };
     item->next += free_slot->bytes;
     return free_slot;
 }
@@ -252,7 +253,7 @@ static void send_requests(struct tt_transfer *t)
 
             if (!is_usable(&t->sources[i]) || t->sources[i].asked == TT_TRANSFER_WINDOW)
                 continue;
-            slot = next_slot(t, i);
+            slot = next_free_slot(t, i);
             if (slot)
                 request_piece(t, slot, i);
             some |= slot != NULL;
@@ -279,7 +280,7 @@ static void compare_list(struct tt_transfer *t)
         send_vote(t, TT_SYNC_GOT, NULL);
 }
 
-static uint32_t lowest(uint64_t bits)
+static uint32_t lowest_source(uint64_t bits)
 {
     return (uint32_t)__builtin_ctzll(bits);
 }
@@ -297,7 +298,7 @@ static void array_finish(struct tt_transfer *t, uint32_t array)
         item->here = true;
         item->mixed &= ~from;
         if (item->mixed && (item->mixed & (item->mixed - 1)) == 0)
-            drop_bad(t, lowest(item->mixed)); /* the other sources of the wrong data are cleared */
+            drop_bad(t, lowest_source(item->mixed)); /* the other sources of the wrong data are cleared */
         if (array == TT_TRANSFER_LIST)
             compare_list(t);
         else if (--t->missing == 0)
@@ -306,7 +307,7 @@ static void array_finish(struct tt_transfer *t, uint32_t array)
     }
     restart_array(t, array);
     if ((from & (from - 1)) == 0) {
-        drop_bad(t, lowest(from));
+        drop_bad(t, lowest_source(from));
         return;
     }
     for (uint32_t i = 0; i < t->nsources; i++)
@@ -315,10 +316,10 @@ static void array_finish(struct tt_transfer *t, uint32_t array)
     if (!all_usable)
         return; /* the data may be wrong because of a source that is not used any more */
     item->mixed = from;
-    item->alone = lowest(from);
+    item->alone = lowest_source(from);
 }
 
-static struct tt_transfer_slot *slot_of(struct tt_transfer *t, uint32_t rank, const struct header *h)
+static struct tt_transfer_slot *source_slot(struct tt_transfer *t, uint32_t rank, const struct header *h)
 {
     for (uint32_t i = 0; i < TT_TRANSFER_SLOTS; i++) {
         struct tt_transfer_slot *slot = &t->slots[i];
@@ -342,7 +343,7 @@ static bool on_piece(struct tt_transfer *t, uint32_t rank, const struct header *
         said.word[i] = tt_read_u32(r);
     if (r->bad || (size_t)(r->end - r->at) != h->bytes)
         return false;
-    slot = slot_of(t, rank, h);
+    slot = source_slot(t, rank, h);
     if (!slot)
         return true; /* requested from another source meanwhile */
     source = slot->source;
@@ -350,7 +351,7 @@ static bool on_piece(struct tt_transfer *t, uint32_t rank, const struct header *
     s->asked--;
     s->heard_ns = t->now_ns;
     slot->source = TT_TRANSFER_NONE;
-    is = sum_of(r->at, h->offset, h->bytes);
+    is = hash_sum_of(r->at, h->offset, h->bytes);
     if (memcmp(&is, &said, sizeof is) != 0) {
         if (++s->wrong == WRONG_MAX) {
             s->silent = true; /* this does not prove a false state, but its data is unreliable */
@@ -406,7 +407,7 @@ static bool on_get(struct tt_transfer *t, uint32_t rank, const struct header *h)
     data = own_data(t, h, received);
     if (!data)
         return true;
-    sum = sum_of(data, h->offset, h->bytes);
+    sum = hash_sum_of(data, h->offset, h->bytes);
     tt_writer_init(&w, head, sizeof head);
     write_header(&w, t, PIECE, h->array, h->offset, h->bytes);
     for (int i = 0; i < 4; i++)
@@ -471,7 +472,7 @@ bool tt_transfer_peer(struct tt_transfer *t, uint32_t rank, const void *data, si
 
 /* ---- plans and time -------------------------------------------------------------------------- */
 
-static struct tt_transfer_source *source_of(struct tt_transfer *t, uint32_t rank)
+static struct tt_transfer_source *find_source(struct tt_transfer *t, uint32_t rank)
 {
     for (uint32_t i = 0; i < t->nsources; i++)
         if (t->sources[i].rank == rank)
@@ -499,7 +500,7 @@ void tt_transfer_plan(struct tt_transfer *t, uint8_t part, const struct tt_hash 
     for (uint32_t i = 0; i < t->nsources; i++)
         t->sources[i].now = false;
     for (uint32_t i = 0; i < nholders; i++) {
-        struct tt_transfer_source *s = source_of(t, holders[i]);
+        struct tt_transfer_source *s = find_source(t, holders[i]);
 
         if (!s)
             continue;

@@ -23,7 +23,7 @@ static void *next_part(struct parts *p, size_t n, size_t bytes)
     return here;
 }
 
-static void lay_out(struct tt_exchange *x, struct parts *p)
+static void exchange_layout(struct tt_exchange *x, struct parts *p)
 {
     const size_t n = x->shape.nranks;
 
@@ -76,13 +76,13 @@ static struct tt_exchange *exchange_make(struct tt_exchanges *of, const struct t
     struct parts parts = { .begin = NULL };
     struct tt_exchange *x = NULL;
 
-    lay_out(&plan, &parts);
+    exchange_layout(&plan, &parts);
     x = calloc(1, parts.at);
     if (!x)
         return NULL;
     *x = (struct tt_exchange){ .of = of, .shape = *shape, .slot_bytes = slot_bytes, .bytes = parts.at };
     parts.begin = (uint8_t *)x;
-    lay_out(x, &parts);
+    exchange_layout(x, &parts);
     if (tt_exchange_need(x, 2 * (uint64_t)shape->nranks))
         return x;
     exchange_free(x);
@@ -179,7 +179,7 @@ struct way {
     double model_ns, simulated_ns;
 };
 
-static void predict(tutti_comm *comm, struct way *w)
+static void way_predict(tutti_comm *comm, struct way *w)
 {
     const tt_float_env kept = tt_float_env_enter();     /* all ranks must compute the same times */
     const struct tt_cost cost = w->algo->cost(&w->coll);
@@ -233,8 +233,8 @@ static tutti_status gathering_pays(tutti_comm *comm, const struct tt_pieces_shap
     direct.coll.kind = TT_ALLTOALL;
     direct.coll.bytes = tt_pieces_head_bytes(shape);
     direct.algo = tt_algo_find(&direct.coll, "alltoall_direct");
-    predict(comm, &gathered);
-    predict(comm, &direct);
+    way_predict(comm, &gathered);
+    way_predict(comm, &direct);
     simulated = gathered.simulated_ns > 0 && direct.simulated_ns > 0;
     *out = simulated ? gathered.simulated_ns < direct.simulated_ns : gathered.model_ns < direct.model_ns;
     tt_log(TT_LOG_INFO,

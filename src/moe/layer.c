@@ -103,7 +103,7 @@ static tutti_status check_type(const char *name, tutti_dtype type, bool travels)
 }
 
 /* Checks a conf with defaults filled in; INVALID (logged). */
-static tutti_status check_conf(const tutti_moe_conf *c)
+static tutti_status layer_check_conf(const tutti_moe_conf *c)
 {
     tutti_status st = TUTTI_OK;
 
@@ -164,8 +164,8 @@ static const char *form_name(uint64_t form)
     return form == TUTTI_MOE_TILES ? "tiles" : form == TUTTI_MOE_COLLECTIVE ? "collective" : "?";
 }
 
-static tutti_status compare_with(const struct declared *mine, const struct declared *theirs, uint32_t own_rank,
-                                 uint32_t rank)
+static tutti_status layer_compare_with(const struct declared *mine, const struct declared *theirs, uint32_t own_rank,
+                                       uint32_t rank)
 {
     const struct tt_alike fields[] = {
         { "form", mine->form, theirs->form, form_name },
@@ -207,7 +207,7 @@ static tutti_status layer_compare(tutti_comm *comm, const struct declared *mine,
             st = tt_fail(theirs->status < TUTTI_STATUS_COUNT ? (tutti_status)theirs->status : TUTTI_ERR_PROTOCOL,
                          CREATE ": rank %u failed to create its part (see the log of that rank)", r);
         else
-            st = compare_with(mine, theirs, comm->rank, r);
+            st = layer_compare_with(mine, theirs, comm->rank, r);
     }
     free(all);
     return st;
@@ -329,7 +329,7 @@ static tutti_status layer_make(tutti_moe *m, const tutti_moe_conf *c)
 }
 
 /* Copies the caller's conf with defaults, and that of the device. */
-static tutti_status take_conf(tutti_moe_conf *mine, tutti_device_conf *device, const tutti_moe_conf *conf)
+static tutti_status layer_copy_conf(tutti_moe_conf *mine, tutti_device_conf *device, const tutti_moe_conf *conf)
 {
     tutti_status st = tt_options_take(mine, sizeof *mine, CONF_BYTES_FIRST, conf, CREATE, "conf", "tutti_moe_conf");
 
@@ -346,7 +346,7 @@ static tutti_status take_conf(tutti_moe_conf *mine, tutti_device_conf *device, c
         return st;
     if (mine->tile_tokens == 0)
         mine->tile_tokens = TILE_TOKENS_DEFAULT;
-    return check_conf(mine);
+    return layer_check_conf(mine);
 }
 
 tutti_status tutti_moe_create(tutti_comm *comm, const tutti_moe_conf *conf, tutti_moe **out)
@@ -366,7 +366,7 @@ tutti_status tutti_moe_create(tutti_comm *comm, const tutti_moe_conf *conf, tutt
     if (!m)
         return tt_fail(TUTTI_ERR_NOMEM, CREATE ": out of memory for a layer");
     m->comm = comm;
-    st = take_conf(&mine, &m->device, conf);
+    st = layer_copy_conf(&mine, &m->device, conf);
     held = mine.held;
     nheld = mine.nheld;
     if (!st && !held) {

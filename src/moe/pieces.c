@@ -46,7 +46,7 @@ size_t tt_pieces_head_bytes(const struct tt_pieces_shape *s)
            (s->to_all ? s->nranks : 1) * tt_pieces_wanted_bytes(s);
 }
 
-static bool is_wanted(const uint8_t *wanted, uint32_t i)
+static bool is_requested(const uint8_t *wanted, uint32_t i)
 {
     return !wanted || (wanted[i / 8] >> i % 8 & 1);
 }
@@ -77,7 +77,7 @@ static bool read_lengths(const struct tt_pieces_shape *s, const tutti_dynamic *w
 }
 
 /* Sums the numbers of indices. False: invalid; the flaw is set. */
-static bool add_up(const struct tt_pieces_shape *s, const tutti_dynamic *what, struct tt_head *h)
+static bool sum_indices(const struct tt_pieces_shape *s, const tutti_dynamic *what, struct tt_head *h)
 {
     uint64_t sum = 0;
 
@@ -100,7 +100,7 @@ void tt_pieces_read(const struct tt_pieces_shape *s, const tutti_dynamic *what, 
 
     *head = (struct tt_head){ .flaw = TT_FLAW_NONE };
     memset(wanted, 0, s->nranks * bytes);
-    if (!read_lengths(s, what, lengths, head) || !add_up(s, what, head))
+    if (!read_lengths(s, what, lengths, head) || !sum_indices(s, what, head))
         return;
     for (uint32_t r = 0; r < s->nranks; r++)
         for (const uint64_t end = at + what->index_block_lens[r]; at < end; at++) {
@@ -132,7 +132,7 @@ uint64_t tt_pieces_total(const struct tt_pieces_shape *s, const uint64_t *length
     uint64_t total = 0;
 
     for (uint32_t i = 0; i < s->nsplits; i++)
-        total += is_wanted(wanted, i) ? lengths[i] : 0;
+        total += is_requested(wanted, i) ? lengths[i] : 0;
     return total;
 }
 
@@ -144,7 +144,7 @@ uint64_t tt_pieces_stretches(const struct tt_pieces_shape *s, const uint64_t *le
     for (uint32_t i = 0; i < s->nsplits; at += lengths[i] * s->elem_bytes, i++) {
         const uint64_t bytes = lengths[i] * s->elem_bytes;
 
-        if (!bytes || !is_wanted(wanted, i))
+        if (!bytes || !is_requested(wanted, i))
             continue;
         if (at != end && out)
             out[n] = (struct tt_stretch){ .offset = at };
@@ -164,7 +164,7 @@ void tt_pieces_unpack(const struct tt_pieces_shape *s, const uint64_t *lengths, 
     for (uint32_t i = 0; i < s->nsplits; at += lengths[i] * s->elem_bytes, i++) {
         const uint64_t bytes = lengths[i] * s->elem_bytes;
 
-        if (!bytes || !is_wanted(wanted, i))
+        if (!bytes || !is_requested(wanted, i))
             continue;
         tt_copy((uint8_t *)dst + at, NULL, pieces, bytes, false);
         pieces += bytes;
@@ -217,7 +217,7 @@ size_t tt_head_write(const struct tt_pieces_shape *s, const struct tt_head *h, c
     for (uint32_t i = 0; h->packed && i < s->nsplits; at += lengths[i] * s->elem_bytes, i++) {
         const uint64_t n = lengths[i] * s->elem_bytes;
 
-        if (!n || !is_wanted(wanted, i))
+        if (!n || !is_requested(wanted, i))
             continue;
         tt_copy(to, NULL, (const uint8_t *)src + at, n, false);
         to += n;

@@ -46,24 +46,24 @@ struct tutti_replay {
     size_t *all_lengths;        /* [depth][nranks][nsplits] */
 };
 
-static uint64_t lines(uint64_t bytes)
+static uint64_t whole_lines(uint64_t bytes)
 {
     return (bytes + LINE - 1) / LINE * LINE;
 }
 
 /* ---- layout, equal on all ranks -------------------------------------------------------------- */
 
-static uint32_t set_of(const struct tutti_replay *y)
+static uint32_t current_set(const struct tutti_replay *y)
 {
     return (uint32_t)(y->run % y->depth);
 }
 
-static uint64_t word_at(const struct tutti_replay *y, uint32_t sender)
+static uint64_t arrival_offset(const struct tutti_replay *y, uint32_t sender)
 {
-    return ((uint64_t)set_of(y) * y->shape.nranks + sender) * LINE;
+    return ((uint64_t)current_set(y) * y->shape.nranks + sender) * LINE;
 }
 
-static uint64_t slot_at(const struct tutti_replay *y, uint32_t set, uint32_t sender)
+static uint64_t sender_slot(const struct tutti_replay *y, uint32_t set, uint32_t sender)
 {
     const uint64_t n = y->shape.nranks;
 
@@ -72,7 +72,7 @@ static uint64_t slot_at(const struct tutti_replay *y, uint32_t set, uint32_t sen
 
 static uint64_t data_at(const struct tutti_replay *y, uint32_t set, uint32_t sender)
 {
-    return slot_at(y, set, sender) + y->slot_bytes;
+    return sender_slot(y, set, sender) + y->slot_bytes;
 }
 
 /* ---- creation and destruction ---------------------------------------------------------------- */
@@ -103,8 +103,8 @@ static struct tutti_replay *replay_make(tutti_comm *comm, const struct tt_pieces
     *y = (struct tutti_replay){
         .comm = comm, .shape = *s, .rank = comm->rank, .depth = conf->depth ? conf->depth : 2, .without = conf->without,
     };
-    y->slot_bytes = lines(head_bytes > TT_INLINE_BYTES ? head_bytes : TT_INLINE_BYTES);
-    y->block_bytes = y->slot_bytes + lines(s->max_total * s->elem_bytes);
+    y->slot_bytes = whole_lines(head_bytes > TT_INLINE_BYTES ? head_bytes : TT_INLINE_BYTES);
+    y->block_bytes = y->slot_bytes + whole_lines(s->max_total * s->elem_bytes);
     y->lengths = calloc(n * s->nsplits, sizeof *y->lengths);
     y->wanted = calloc(n, tt_pieces_wanted_bytes(s));
     y->out = calloc(n, y->slot_bytes);
@@ -128,8 +128,8 @@ struct declared {
     uint32_t type, depth, without, status;
 };
 
-static tutti_status compare_with(const struct declared *mine, const struct declared *theirs, uint32_t own_rank,
-                                 uint32_t rank)
+static tutti_status replay_compare_with(const struct declared *mine, const struct declared *theirs, uint32_t own_rank,
+                                        uint32_t rank)
 {
     const struct tt_alike fields[] = {
         { "nsplits", mine->nsplits, theirs->nsplits, NULL },
@@ -169,13 +169,13 @@ static tutti_status replay_compare(tutti_comm *comm, const tutti_replay_conf *co
             st = tt_fail(all[r].status < TUTTI_STATUS_COUNT ? (tutti_status)all[r].status : TUTTI_ERR_PROTOCOL,
                          "tutti_replay_create: rank %u failed to create its part (see the log of that rank)", r);
         else
-            st = compare_with(&mine, &all[r], comm->rank, r);
+            st = replay_compare_with(&mine, &all[r], comm->rank, r);
     }
     free(all);
     return st;
 }
 
-static tutti_status check_conf(const tutti_replay_conf *conf)
+static tutti_status replay_check_conf(const tutti_replay_conf *conf)
 {
     if (conf->depth == 1 || conf->depth > DEPTH_MAX)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_create: conf.depth is %u: must be 2 to %u", conf->depth,
@@ -201,7 +201,7 @@ static tutti_status check_sets(const struct tt_pieces_shape *s, uint32_t depth)
 /* Creates the window, and locates the receive buffers in it. */
 static tutti_status open_window(struct tutti_replay *y)
 {
-    const uint64_t bytes = slot_at(y, y->depth, 0);
+    const uint64_t bytes = sender_slot(y, y->depth, 0);
     void *mem = NULL;
     tutti_status st = tutti_window_create(y->comm, NULL, bytes, &y->handle);
 
@@ -225,7 +225,7 @@ tutti_status tutti_replay_create(tutti_comm *comm, const tutti_replay_conf *conf
     if (!st)
         st = tt_options_take(&mine, sizeof mine, sizeof mine, conf, "tutti_replay_create", "conf", "tutti_replay_conf");
     if (!st)
-        st = check_conf(&mine);
+        st = replay_check_conf(&mine);
     if (!st)
         st = tt_pieces_shape_take(&shape, comm->nranks, mine.type, mine.nsplits, mine.max_length, mine.max_total,
                                   "tutti_replay_create");
@@ -343,11 +343,13 @@ static size_t list_pieces(struct tutti_replay *y, const tutti_dynamic *what, uin
         n = tt_pieces_stretches(s, lengths, y->wanted + r * tt_pieces_wanted_bytes(s), y->list);
     for (size_t i = 0; i < n; i++)
         y->pieces[i] = (tutti_piece){
-            .offset = data_at(y, set_of(y), y->rank) + y->list[i].offset,
+            .offset = data_at(y, current_set(y), y->rank) + y->list[i].offset,
             .src = (const uint8_t *)what->sendbuff + y->list[i].offset, .bytes = y->list[i].bytes,
         };
     y->pieces[n] = (tutti_piece){
-        .offset = slot_at(y, set_of(y), y->rank), .src = y->out + r * y->slot_bytes, .bytes = write_head(y, what, r),
+        .offset = sender_slot(y, current_set(y), y->rank),
+        .src = y->out + r * y->slot_bytes,
+        .bytes = write_head(y, what, r),
     };
     return n + 1;
 }
@@ -363,7 +365,7 @@ static tutti_status put_pieces(struct tutti_replay *y, const tutti_dynamic *what
 
     signal.signal_op = TUTTI_SIGNAL_SET;
     signal.signal_value = y->run;
-    signal.signal_offset = word_at(y, y->rank);
+    signal.signal_offset = arrival_offset(y, y->rank);
     if (!(y->without & TUTTI_REPLAY_NO_CHAIN))
         return tutti_window_put_pieces(y->handle, (int)r, y->pieces, n, &signal);
     for (size_t i = 0; i + 1 < n && !st; i++)
@@ -386,8 +388,8 @@ static tutti_status put_packed(struct tutti_replay *y, struct tt_window *w, cons
         if (y->own.flaw ? tt_pieces_head_bytes(&y->shape) > TT_INLINE_BYTES : !y->packed[r])
             continue;
         y->puts[n++] = (struct tt_window_short){
-            .rank = r, .src = y->out + r * y->slot_bytes, .offset = slot_at(y, set_of(y), y->rank),
-            .bytes = write_head(y, what, r), .signal_offset = word_at(y, y->rank), .signal_value = y->run,
+            .rank = r, .src = y->out + r * y->slot_bytes, .offset = sender_slot(y, current_set(y), y->rank),
+            .bytes = write_head(y, what, r), .signal_offset = arrival_offset(y, y->rank), .signal_value = y->run,
         };
     }
     st = tt_window_put_several(w, y->puts, n, timeout_ms, "tutti_replay_start");
@@ -474,11 +476,11 @@ tutti_status tutti_replay_start(tutti_replay *y, const tutti_dynamic *what, int6
 /* ---- receiving a run ------------------------------------------------------------------------- */
 
 /* Reads the head of one sender into *h, and finds its packed pieces. */
-static tutti_status read_head(struct tutti_replay *y, uint32_t sender, struct tt_head *h, const uint8_t **wanted,
-                              const uint8_t **pieces)
+static tutti_status read_sender_head(struct tutti_replay *y, uint32_t sender, struct tt_head *h, const uint8_t **wanted,
+                                     const uint8_t **pieces)
 {
     const struct tt_pieces_shape *s = &y->shape;
-    const uint8_t *slot = y->mem + slot_at(y, set_of(y), sender);
+    const uint8_t *slot = y->mem + sender_slot(y, current_set(y), sender);
     const size_t head_bytes = tt_pieces_head_bytes(s);
 
     memcpy(y->head, slot, head_bytes);
@@ -498,9 +500,10 @@ static tutti_status read_all_heads(struct tutti_replay *y, bool unpack)
     tutti_status st = TUTTI_OK;
 
     for (uint32_t r = 0; r < s->nranks && !st; r++) {
-        st = replay_broken(y, read_head(y, r, &h, &wanted, &pieces));
+        st = replay_broken(y, read_sender_head(y, r, &h, &wanted, &pieces));
         if (!st && unpack && h.packed)
-            tt_pieces_unpack(s, y->lengths + (size_t)r * s->nsplits, wanted, pieces, y->mem + data_at(y, set_of(y), r));
+            tt_pieces_unpack(s, y->lengths + (size_t)r * s->nsplits, wanted, pieces,
+                             y->mem + data_at(y, current_set(y), r));
         if (!st && !unpack)
             st = tt_head_status(s, &h, r, "tutti_replay_wait");
     }
@@ -522,7 +525,8 @@ tutti_status tutti_replay_wait(tutti_replay *y, tutti_arrived *out, int64_t time
     if (!y->started)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_wait: no run is in progress (call tutti_replay_start first)");
     for (uint32_t r = 0; r < y->shape.nranks && !st; r++)
-        st = replay_broken(y, tutti_window_wait(y->handle, word_at(y, r), TUTTI_EQUAL, y->run, timeout_ms, NULL));
+        st =
+            replay_broken(y, tutti_window_wait(y->handle, arrival_offset(y, r), TUTTI_EQUAL, y->run, timeout_ms, NULL));
     if (st)
         return st;
     y->started = false;
@@ -531,10 +535,10 @@ tutti_status tutti_replay_wait(tutti_replay *y, tutti_arrived *out, int64_t time
         st = read_all_heads(y, true);
     if (st)
         return st;
-    lengths = y->all_lengths + (size_t)set_of(y) * y->shape.nranks * y->shape.nsplits;
+    lengths = y->all_lengths + (size_t)current_set(y) * y->shape.nranks * y->shape.nsplits;
     for (size_t i = 0; i < (size_t)y->shape.nranks * y->shape.nsplits; i++)
         lengths[i] = y->lengths[i];
-    out->recvbuffs = y->recvbuffs + (size_t)set_of(y) * y->shape.nranks;
+    out->recvbuffs = y->recvbuffs + (size_t)current_set(y) * y->shape.nranks;
     out->recv_all_split_lengths = lengths;
     return TUTTI_OK;
 }

@@ -36,7 +36,7 @@ static tutti_status check_held(const struct tt_holding *h, const uint32_t *held,
     return st;
 }
 
-static bool make_tables(struct tt_holding *h)
+static bool alloc_tables(struct tt_holding *h)
 {
     h->expert = calloc(h->nslots + 1, sizeof *h->expert);
     h->rank = calloc(h->nslots + 1, sizeof *h->rank);
@@ -57,7 +57,7 @@ tutti_status tt_holding_init(struct tt_holding *h, uint32_t nranks, uint32_t nex
         h->most = nheld[r] > h->most ? nheld[r] : h->most;
     }
     h->nslots = h->first ? h->first[nranks] : 0;
-    if (!h->first || !make_tables(h))
+    if (!h->first || !alloc_tables(h))
         return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for %u ranks and %u experts", call, nranks, nexperts);
     st = check_held(h, held, call);
     if (st)

@@ -37,7 +37,7 @@ static struct tiles *tiles_own(const tutti_moe *m)
 
 /* ---- creation -------------------------------------------------------------------------------- */
 
-static uint64_t lines(uint64_t bytes)
+static uint64_t pad_to_lines(uint64_t bytes)
 {
     return (bytes + 63) / 64 * 64;
 }
@@ -49,10 +49,10 @@ static void set_layout(tutti_moe *m, struct tiles *t)
     const uint64_t places = (uint64_t)v->device.nranks * v->tiles_max;
 
     t->words_at = 0;
-    t->result_words_at = t->words_at + lines(8 * places);
-    t->tiles_at = t->result_words_at + lines(8 * places);
-    t->results_at = t->tiles_at + lines(places * v->tile_bytes);
-    t->set_bytes = t->results_at + lines(places * v->tile_tokens * v->back.bytes);
+    t->result_words_at = t->words_at + pad_to_lines(8 * places);
+    t->tiles_at = t->result_words_at + pad_to_lines(8 * places);
+    t->results_at = t->tiles_at + pad_to_lines(places * v->tile_bytes);
+    t->set_bytes = t->results_at + pad_to_lines(places * v->tile_tokens * v->back.bytes);
 }
 
 /* Returns the group of a tile for that rank whose first row belongs to that slot. */
@@ -212,7 +212,7 @@ static uint32_t plan_peer(tutti_moe *m, uint32_t peer, uint32_t n)
     return nsends;
 }
 
-static void plan(tutti_moe *m)
+static void tiles_plan(tutti_moe *m)
 {
     struct tiles *t = tiles_own(m);
 
@@ -334,7 +334,7 @@ static tutti_status tiles_dispatch(tutti_moe *m, const struct tt_route_flaw *fla
     }
     if (st)
         return tt_moe_broke(m, st);
-    plan(m);
+    tiles_plan(m);
     kept = tt_float_env_enter();
     for (uint32_t i = 0; i < v->nsends && !st; i++)     /* other ranks first */
         st = tutti_moe_send(v, (v->first_send[v->device.rank + 1] + i) % v->nsends);
@@ -454,7 +454,7 @@ tutti_status tutti_moe_begin(tutti_moe *m, const tutti_moe_routing *routing, voi
     }
     if (st)
         return tt_moe_broke(m, st);
-    plan(m);
+    tiles_plan(m);
     m->view.out = out;
     *view = m->view;
     return TUTTI_OK;

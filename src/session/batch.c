@@ -73,7 +73,7 @@ static void slot_advance(struct batch *b, struct slot *s, tutti_status st)
     slot_end(b, s, st);
 }
 
-static bool is_idle(const struct batch *b)
+static bool batch_is_idle(const struct batch *b)
 {
     for (uint32_t i = 0; i < b->nslots; i++)
         if (b->slots[i].phase != IDLE)
@@ -88,7 +88,7 @@ static void slot_begin(struct batch *b, struct slot *s)
 
     tt_run_lock(b->run);
     /* The thread that forms the next view waits for operations in the engine. */
-    if (b->run->recovering && !is_idle(b))
+    if (b->run->recovering && !batch_is_idle(b))
         st = tt_fail_again(TUTTI_ERR_PEER_LOST, "tutti_run_batch: the epoch has ended; another thread is forming the "
                                                 "next view");
     else
@@ -124,7 +124,7 @@ static void batch_pass(struct batch *b)
     b->at = 0;
     b->over = false;
     b->failed = TUTTI_OK;
-    for (start_operations(b); !is_idle(b); start_operations(b)) {
+    for (start_operations(b); !batch_is_idle(b); start_operations(b)) {
         size_t i = 0;
         const tutti_status st = tutti_wait_any(b->requests, b->nslots, &i);
 

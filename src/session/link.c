@@ -39,7 +39,7 @@ static void link_drop(tutti_run *run)
 }
 
 /* Records the failure, and selects the next address for the next attempt. */
-static void next_address(tutti_run *run, const char *how)
+static void select_next_address(tutti_run *run, const char *how)
 {
     struct tt_coordinator_link *l = &run->link;
     char where[TT_ADDRESS_TEXT_BYTES];
@@ -53,7 +53,7 @@ void tt_link_disconnect(tutti_run *run)
 {
     /* it hangs, although its system still accepts connections */
     if (!run->m.over && run->link.channel)
-        next_address(run, "no message within the lease, or an invalid message");
+        select_next_address(run, "no message within the lease, or an invalid message");
     link_drop(run);
     run->link.state = TT_LINK_DOWN;
 }
@@ -67,7 +67,7 @@ void tt_link_close(tutti_run *run)
  * run inside a call of the machine. */
 static void link_broke(tutti_run *run, const char *how)
 {
-    next_address(run, how);
+    select_next_address(run, how);
     run->link.state = TT_LINK_BROKEN;
     tt_run_wake(run);
 }
@@ -98,7 +98,7 @@ static void link_ended(tutti_run *run, int err)
         link_broke(run, err == -EPIPE ? "it closed the connection" : strerror(-err));
 }
 
-static void link_watch(tutti_run *run)
+static void coordinator_link_update_events(tutti_run *run)
 {
     struct tt_coordinator_link *l = &run->link;
     const uint32_t events = tt_channel_wants(l->channel);
@@ -120,10 +120,10 @@ void tt_link_send(tutti_run *run, const void *data, size_t bytes)
     if (err)
         link_ended(run, err);
     else
-        link_watch(run);
+        coordinator_link_update_events(run);
 }
 
-static void link_begin(tutti_run *run, uint64_t now_ns)
+static void coordinator_link_begin(tutti_run *run, uint64_t now_ns)
 {
     struct tt_coordinator_link *l = &run->link;
 
@@ -187,7 +187,7 @@ void tt_link_event(tutti_run *run)
     if (got < 0)
         link_ended(run, got);
     else
-        link_watch(run);
+        coordinator_link_update_events(run);
 }
 
 void tt_link_tried(const tutti_run *run, char tried[TT_LINK_TRIED_BYTES])
@@ -227,7 +227,7 @@ void tt_link_tick(tutti_run *run, uint64_t now_ns)
 
     log_absence(run, now_ns);
     if (l->state == TT_LINK_WAITS && now_ns >= l->connect_ns)
-        link_begin(run, now_ns);
+        coordinator_link_begin(run, now_ns);
     else if (l->state == TT_LINK_CONNECTS && now_ns >= l->give_up_ns)
         link_broke(run, "it does not respond");
 }

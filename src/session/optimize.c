@@ -32,7 +32,7 @@ static bool is_measuring(const tutti_run *run)
 }
 
 /* Returns the number of consecutive ranks of the view that form a replica group. */
-static uint32_t group_size(const tutti_run *run)
+static uint32_t replica_group_size(const tutti_run *run)
 {
     return run->m.conf.nroles > 1 ? run->m.conf.nroles : 1;
 }
@@ -40,7 +40,7 @@ static uint32_t group_size(const tutti_run *run)
 /* Returns the id of the member with this rank in the survey. */
 static uint64_t survey_id(const tutti_run *run, uint32_t rank)
 {
-    const uint32_t size = group_size(run);
+    const uint32_t size = replica_group_size(run);
 
     return run->m.view[rank * size + run->m.rank % size].id;
 }
@@ -48,7 +48,7 @@ static uint64_t survey_id(const tutti_run *run, uint32_t rank)
 /* Returns the rank of a member in the survey, or UINT32_MAX if it does not take part. */
 static uint32_t survey_rank(const tutti_run *run, uint64_t id)
 {
-    const uint32_t rank = tt_run_rank_of(run, id), size = group_size(run);
+    const uint32_t rank = tt_run_rank_of(run, id), size = replica_group_size(run);
 
     return rank == UINT32_MAX || rank % size != run->m.rank % size ? UINT32_MAX : rank / size;
 }
@@ -146,7 +146,7 @@ static tutti_status survey_begin(tutti_run *run, const tutti_ring *ring)
 {
     struct tt_run_survey *p = run->survey;
     struct tt_survey_conf conf = { .epoch = run->m.epoch,
-                                   .rank = run->m.rank / group_size(run),
+                                   .rank = run->m.rank / replica_group_size(run),
                                    .nranks = tt_member_nlinks(&run->m),
                                    .burst_ns = (ring->burst_ms ? ring->burst_ms : BURST_MS) * TT_MS,
                                    .far_burst_ns = (ring->burst_ms ? ring->burst_ms : FAR_BURST_MS) * TT_MS,
@@ -186,7 +186,7 @@ static tutti_status survey_over(tutti_run *run)
     return st ? st : tt_run_epoch_over(run, name, " (call tutti_run_epoch for the next view)");
 }
 
-static uint64_t known(uint64_t ns) { return ns == TT_RING_NONE ? 0 : ns; }
+static uint64_t known_or_zero(uint64_t ns) { return ns == TT_RING_NONE ? 0 : ns; }
 
 /* Runs from the measurement, which has begun if needed, to the new view. Called at once, so that
  * a member in another call detects the mismatch. The caller holds the lock; it is released while
@@ -211,7 +211,7 @@ static tutti_status optimize(tutti_run *run, tutti_ring *ring, bool measures, ui
     if (result.what != TT_ROUND_OK)
         return survey_over(run);
     ring->adopted = 0;
-    ring->was_ns = ring->now_ns = known(result.id);
+    ring->was_ns = ring->now_ns = known_or_zero(result.id);
     if (result.value == 0) {
         tt_view_show(run, out, false);
         return TUTTI_OK;
@@ -219,7 +219,7 @@ static tutti_status optimize(tutti_run *run, tutti_ring *ring, bool measures, ui
     st = tt_view_call(run, 0, 0, 0, deadline_ns, name, out);
     if (!st && out->changed) {
         ring->adopted = 1;
-        ring->now_ns = known(result.other);
+        ring->now_ns = known_or_zero(result.other);
     }
     return st;
 }

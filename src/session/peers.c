@@ -140,7 +140,7 @@ uint64_t tt_peers_host(const tutti_run *run)
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-static void conn_watch(tutti_run *run, struct tt_peer_conn *c)
+static void peer_conn_update_events(tutti_run *run, struct tt_peer_conn *c)
 {
     const uint32_t events = tt_channel_wants(c->channel);
 
@@ -161,7 +161,7 @@ static void conn_send(tutti_run *run, struct tt_peer_conn *c, const struct tt_sa
         end_conn(c);
         tt_run_wake(run);
     } else {
-        conn_watch(run, c);
+        peer_conn_update_events(run, c);
     }
 }
 
@@ -188,7 +188,7 @@ void tt_peers_send(tutti_run *run, uint64_t id, const void *head, size_t head_by
         end_conn(p->conn);
         tt_run_wake(run);
     } else {
-        conn_watch(run, p->conn);
+        peer_conn_update_events(run, p->conn);
     }
     tt_parcel_drop(parcel);
 }
@@ -281,7 +281,7 @@ static void send_proof(tutti_run *run, struct tt_peer_conn *c)
 
 /* Closes the oldest connections of the member beyond the limit. Any of the latest ones may be
  * the one in use at the other end. */
-static void end_oldest(tutti_run *run, const struct tt_peer_link *p)
+static void conns_end_oldest(tutti_run *run, const struct tt_peer_link *p)
 {
     uint32_t n = 0;
 
@@ -304,7 +304,7 @@ static void conn_authenticated(tutti_run *run, struct tt_peer_conn *c)
         return;
     }
     c->peer = p;
-    end_oldest(run, p);
+    conns_end_oldest(run, p);
     p->conn = c;
     if (p->trying == c)
         p->trying = NULL;
@@ -344,7 +344,7 @@ static bool handle_proof(tutti_run *run, struct tt_peer_conn *c, const struct tt
 }
 
 /* Handles a message. False: protocol violation. */
-static bool handle_message(tutti_run *run, struct tt_peer_conn *c, const void *data, size_t bytes)
+static bool peer_handle_message(tutti_run *run, struct tt_peer_conn *c, const void *data, size_t bytes)
 {
     struct tt_said s;
 
@@ -473,7 +473,7 @@ static void find_origin(int fd, uint8_t origin[16])
     }
 }
 
-static uint32_t count_unauthenticated(const tutti_run *run, const uint8_t origin[16])
+static uint32_t peers_count_unauthenticated(const tutti_run *run, const uint8_t origin[16])
 {
     uint32_t n = 0;
 
@@ -485,7 +485,7 @@ static uint32_t count_unauthenticated(const tutti_run *run, const uint8_t origin
 /* Closes an unauthenticated connection if there are too many: the oldest one of the address with
  * the most. Thus a flood from one address does not affect others. At the same address it affects
  * only idle connections, since a member authenticates itself before as many others arrive. */
-static void limit_unauthenticated(tutti_run *run)
+static void peers_limit_unauthenticated(tutti_run *run)
 {
     struct tt_peer_conn *worst = NULL;
     uint32_t most = 0;
@@ -493,7 +493,7 @@ static void limit_unauthenticated(tutti_run *run)
     if (run->nstrangers < TT_RUN_STRANGERS)
         return;
     for (struct tt_peer_conn *c = run->conns; c; c = c->next) { /* from the newest to the oldest */
-        const uint32_t n = c->stranger ? count_unauthenticated(run, c->origin) : 0;
+        const uint32_t n = c->stranger ? peers_count_unauthenticated(run, c->origin) : 0;
 
         if (n > 0 && n >= most) {
             most = n;
@@ -519,7 +519,7 @@ void tt_peers_accept(tutti_run *run, uint64_t now_ns)
             close(fd); /* the peer will retry */
             continue;
         }
-        limit_unauthenticated(run);
+        peers_limit_unauthenticated(run);
         c->stranger = true;
         find_origin(fd, c->origin);
         run->nstrangers++;
@@ -558,7 +558,7 @@ void tt_peers_event(tutti_run *run, struct tt_peer_conn *c)
         c->more = n == MESSAGES_AT_ONCE;
         if (c->more || (got = tt_channel_next(c->channel, &data, &bytes)) == 0)
             break;
-        if (got > 0 && !handle_message(run, c, data, bytes))
+        if (got > 0 && !peer_handle_message(run, c, data, bytes))
             got = -EPROTO;
     }
     if (got < 0)
@@ -566,7 +566,7 @@ void tt_peers_event(tutti_run *run, struct tt_peer_conn *c)
     if (c->peer && c->proved)
         serve_requests(run, c->peer);
     if (!c->dead)
-        conn_watch(run, c);
+        peer_conn_update_events(run, c);
 }
 
 /* Frees closed connections, and schedules new attempts to their members. */

@@ -215,7 +215,7 @@ static void stop_epoch(tutti_run *run, const struct tt_member_act *act)
         tt_log(differ ? TT_LOG_ERROR : TT_LOG_WARN, "%s: %s", tutti_status_name(st), why);
 }
 
-static void run_end(tutti_run *run, const struct tt_member_act *act)
+static void run_set_over(tutti_run *run, const struct tt_member_act *act)
 {
     if (!*run->over_why) {
         run->over_status = act->status;
@@ -284,7 +284,7 @@ void tt_run_act(void *context, const struct tt_member_act *act)
         run->result_over = run->m.stopped || (act->what == TT_ROUND_MISMATCH && act->differs & TT_DIFFERS_OVER);
         break;
     default:
-        run_end(run, act);
+        run_set_over(run, act);
         break;
     }
     pthread_cond_broadcast(&run->changed);

@@ -8,7 +8,7 @@
 
 /* ---- members of a scope ---- */
 
-static bool is_in(const tutti_run *run, const tutti_member *m, tutti_scope scope)
+static bool member_is_in_scope(const tutti_run *run, const tutti_member *m, tutti_scope scope)
 {
     const tutti_member *own = &run->members[run->space.rank];
 
@@ -27,7 +27,7 @@ static uint32_t scope_count(const tutti_run *run, const tutti_member *members, u
     uint32_t in = 0;
 
     for (uint32_t i = 0; i < n; i++)
-        in += is_in(run, &members[i], scope);
+        in += member_is_in_scope(run, &members[i], scope);
     return in;
 }
 
@@ -36,7 +36,7 @@ static const tutti_member *member_of(const tutti_run *run, const tutti_member *m
 {
     uint32_t i = 0;
 
-    while (!is_in(run, &members[i], scope) || k-- > 0)
+    while (!member_is_in_scope(run, &members[i], scope) || k-- > 0)
         i++;
     return &members[i];
 }
@@ -50,14 +50,14 @@ static uint32_t scope_rank(const tutti_run *run, const tutti_member *members, ui
     for (uint32_t i = 0; i < n; i++) {
         if (members[i].id == id)
             return rank;
-        rank += is_in(run, &members[i], scope);
+        rank += member_is_in_scope(run, &members[i], scope);
     }
     return UINT32_MAX;
 }
 
 /* ---- mapping to current ranks ---------------------------------------------------------------- */
 
-static bool has_root(tutti_coll coll)
+static bool coll_has_root(tutti_coll coll)
 {
     return coll == TUTTI_REDUCE || coll == TUTTI_BROADCAST || coll == TUTTI_GATHER || coll == TUTTI_SCATTER ||
            coll == TUTTI_GATHERV || coll == TUTTI_SCATTERV;
@@ -70,7 +70,7 @@ static tutti_status find_root(const tutti_run *run, struct tt_operation *o, uint
     uint32_t rank;
 
     o->root = 0;
-    if (!has_root(o->op->coll))
+    if (!coll_has_root(o->op->coll))
         return TUTTI_OK;
     if (asked < 0 || (uint32_t)asked >= nasked)
         return tt_fail(TUTTI_ERR_INVALID, "%s: rank %d is out of range: the view has %u ranks", tt_operation_call(), asked, nasked);
@@ -87,7 +87,7 @@ static tutti_status find_root(const tutti_run *run, struct tt_operation *o, uint
 static tutti_status check_known(const tutti_run *run, tutti_scope scope)
 {
     for (uint32_t i = 0; i < run->space.nranks; i++)
-        if (is_in(run, &run->members[i], scope) &&
+        if (member_is_in_scope(run, &run->members[i], scope) &&
             scope_rank(run, run->asked, run->nasked, scope, run->members[i].id) == UINT32_MAX)
             return tt_fail(TUTTI_ERR_ABORTED, "%s: member %" PRIu64 " has joined (call tutti_run_epoch for the next view)",
                            tt_operation_call(), run->members[i].id);
@@ -109,7 +109,7 @@ static tutti_status map_counts(const tutti_run *run, struct tt_operation *o, uin
         const tutti_member *m = &run->asked[i];
         uint32_t now;
 
-        if (!is_in(run, m, op->scope))
+        if (!member_is_in_scope(run, m, op->scope))
             continue;
         now = scope_rank(run, run->members, run->space.nranks, op->scope, m->id);
         if (now < o->nscope) {
@@ -136,7 +136,7 @@ tutti_status tt_scope_take(const tutti_run *run, struct tt_operation *o)
     o->nscope = scope_count(run, run->members, run->space.nranks, op->scope);
     o->counts = op->counts;
     o->displs = op->displs;
-    st = op->counts || has_root(op->coll) ? check_known(run, op->scope) : TUTTI_OK;
+    st = op->counts || coll_has_root(op->coll) ? check_known(run, op->scope) : TUTTI_OK;
     if (!st)
         st = find_root(run, o, nasked);
     if (st || !op->counts || o->nscope == nasked)

@@ -20,7 +20,7 @@
 #define TAGS_OF_GROUPS_MAX 128
 
 /* Returns the caller's value, or else that of the environment, or NULL. */
-static const char *setting(const char *of_caller, const char *name)
+static const char *setting_or_env(const char *of_caller, const char *name)
 {
     const char *text = of_caller && *of_caller ? of_caller : getenv(name);
 
@@ -84,7 +84,7 @@ static tutti_status take_coordinators(tutti_run *run, const char *list, uint64_t
     return st;
 }
 
-static bool is_loopback(const struct tt_address *a)
+static bool address_is_loopback(const struct tt_address *a)
 {
     static const uint8_t one[16] = { [15] = 1 }, mapped[13] = { [10] = 0xff, [11] = 0xff, [12] = 127 };
 
@@ -99,7 +99,8 @@ static bool is_loopback(const struct tt_address *a)
 /* Selects the security; the caller's setting takes precedence. far: the coordinators, if one is
  * not on loopback; else NULL. *near: nothing is set, so connections are plain and limited to
  * this host. */
-static tutti_status choose_security(const tutti_run_conf *conf, const char *far, struct tt_secure_conf *out, bool *near)
+static tutti_status session_choose_security(const tutti_run_conf *conf, const char *far, struct tt_secure_conf *out,
+                                            bool *near)
 {
     bool asked = true;
     tutti_status st;
@@ -136,9 +137,9 @@ static tutti_status take_security(tutti_run *run, const tutti_run_conf *conf)
     tutti_status st;
 
     for (uint32_t i = 0; i < run->ncoordinators; i++)
-        if (!is_loopback(&run->coordinators[i]))
-            far = setting(conf->coordinators, "TUTTI_COORDINATOR");
-    st = choose_security(conf, far, &secure, &run->outside.near);
+        if (!address_is_loopback(&run->coordinators[i]))
+            far = setting_or_env(conf->coordinators, "TUTTI_COORDINATOR");
+    st = session_choose_security(conf, far, &secure, &run->outside.near);
     return st ? st : tt_secure_create(&run->secure, &secure);
 }
 
@@ -177,7 +178,7 @@ static void card_of_one(struct tt_member_card *c, const struct tt_address *a, ui
     }
 }
 
-static uint16_t port_of(const struct tt_address *a)
+static uint16_t address_port(const struct tt_address *a)
 {
     if (a->storage.ss_family == AF_INET6)
         return ntohs(((const struct sockaddr_in6 *)&a->storage)->sin6_port);
@@ -197,7 +198,7 @@ static bool is_any(const struct tt_address *a)
 /* Returns why this member may not be reachable there: plain connections were not requested. */
 static tutti_status check_near(const tutti_run *run, const struct tt_address *a, const char *text, const char *what)
 {
-    if (!run->outside.near || is_loopback(a))
+    if (!run->outside.near || address_is_loopback(a))
         return TUTTI_OK;
     return tt_fail(TUTTI_ERR_INVALID,
                    "tutti_run_join: %s \"%s\" is not on loopback, and neither a token "
@@ -219,7 +220,7 @@ static tutti_status choose_address(const tutti_run *run, const char *listen, uin
         st = parse_address(listen, what, AI_PASSIVE, deadline_ns, at);
     if (!st && run->outside.near && (!listen || *listen == ':')) {
         *in = (struct sockaddr_in){ .sin_family = AF_INET,
-                                    .sin_port = htons(port_of(at)),
+                                    .sin_port = htons(address_port(at)),
                                     .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
         at->bytes = sizeof *in;
     }
@@ -238,7 +239,7 @@ static tutti_status listen_for_members(tutti_run *run, const char *listen, const
 
     if (st)
         return st;
-    port = port_of(&at);
+    port = address_port(&at);
     fd = tt_listen(one ? &at : NULL, port, &port);
     if (fd < 0)
         return tt_fail_errno(errno, "tutti_run_join: cannot listen for members on \"%s\"", listen ? listen : "any port");
@@ -280,8 +281,8 @@ static void announce_data(const struct tt_address *a, struct tt_outside *out)
 
 static tutti_status take_addresses(tutti_run *run, const tutti_run_conf *conf, uint64_t deadline_ns)
 {
-    const char *ports = setting(conf->data_ports, "TUTTI_DATA_PORTS"), *announce = setting(conf->announce, "TUTTI_ANNOUNCE");
-    tutti_status st = listen_for_members(run, setting(conf->listen, "TUTTI_LISTEN"), run->interfaces, deadline_ns);
+    const char *ports = setting_or_env(conf->data_ports, "TUTTI_DATA_PORTS"), *announce = setting_or_env(conf->announce, "TUTTI_ANNOUNCE");
+    tutti_status st = listen_for_members(run, setting_or_env(conf->listen, "TUTTI_LISTEN"), run->interfaces, deadline_ns);
 
     if (!st && ports)
         st = parse_ports(ports, &run->outside);
@@ -290,7 +291,7 @@ static tutti_status take_addresses(tutti_run *run, const tutti_run_conf *conf, u
     st = parse_address(announce, "conf.announce (TUTTI_ANNOUNCE)", 0, deadline_ns, &run->card.outside);
     if (st)
         return st;
-    if (is_any(&run->card.outside) || port_of(&run->card.outside) == 0)
+    if (is_any(&run->card.outside) || address_port(&run->card.outside) == 0)
         return tt_fail(TUTTI_ERR_INVALID,
                        "tutti_run_join: conf.announce (TUTTI_ANNOUNCE) \"%s\" is not reachable "
                        "from other hosts: the address must not be a wildcard, nor the port 0",
@@ -339,13 +340,13 @@ tutti_status tt_run_take_conf(tutti_run *run, const tutti_run_conf *conf)
     deadline_ns = tt_deadline_ns(tt_now_ns(), timeout_ms);
     run->lanes = (uint32_t)lanes;
     run->ntags = conf->tags ? (uint32_t)conf->tags : TAGS_DEFAULT;
-    st = copy_settings(&run->wires, setting(conf->wires, "TUTTI_WIRES"));
+    st = copy_settings(&run->wires, setting_or_env(conf->wires, "TUTTI_WIRES"));
     if (!st)
         st = tt_wire_check_list(run->wires); /* checked now, not when connecting to other members */
     if (!st)
-        st = copy_settings(&run->interfaces, setting(conf->interfaces, "TUTTI_INTERFACES"));
+        st = copy_settings(&run->interfaces, setting_or_env(conf->interfaces, "TUTTI_INTERFACES"));
     if (!st)
-        st = take_coordinators(run, setting(conf->coordinators, "TUTTI_COORDINATOR"), deadline_ns);
+        st = take_coordinators(run, setting_or_env(conf->coordinators, "TUTTI_COORDINATOR"), deadline_ns);
     if (!st)
         st = take_security(run, conf);
     if (!st)

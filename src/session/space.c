@@ -261,7 +261,7 @@ static void note_late(tutti_run *run, uint32_t context)
 /* Handles the failure of a communicator of the view: notifies the other members of the reason,
  * and ends the epoch for all, because no operation can complete any more. The coordinator
  * detects a lost member itself, but not a lost connection between two live ones. */
-static void handle_failure(tutti_run *run, const struct tt_run_trouble *t)
+static void space_handle_failure(tutti_run *run, const struct tt_run_trouble *t)
 {
     struct tt_said s = {
         .kind = TT_SAID_FAILED, .epoch = run->space.epoch, .context = t->context, .status = (uint32_t)t->status
@@ -291,7 +291,7 @@ void tt_space_hear(tutti_run *run)
     run->ntroubles = 0;
     pthread_mutex_unlock(&run->trouble_lock);
     for (uint32_t i = 0; i < n; i++)
-        handle_failure(run, &troubles[i]);
+        space_handle_failure(run, &troubles[i]);
 }
 
 void tt_space_failed(tutti_run *run, const struct tt_said *s)

@@ -442,7 +442,7 @@ static tutti_status keep_program_view(tutti_run *run)
 }
 
 /* This member has given notice, and the others have continued without it. */
-static bool has_left(const tutti_run *run)
+static bool member_has_left(const tutti_run *run)
 {
     return run->over && run->over_status == TUTTI_OK;
 }
@@ -487,7 +487,7 @@ tutti_status tt_view_call(tutti_run *run, uint32_t flags, uint32_t least, uint32
                                    "; not all of its members were connected, and they have made other calls since "
                                    "(repeat the call)");
     }
-    if (st && has_left(run)) {
+    if (st && member_has_left(run)) {
         *out = (tutti_view){ .size = sizeof *out, .rank = -1, .changed = 1 };
         st = TUTTI_OK;
     } else if (!st && !(st = keep_program_view(run))) {

@@ -203,7 +203,7 @@ void tt_transfers_drop(struct tt_window *w)
     }
 }
 
-static void handle_completion(void *arg, const struct tt_done *d)
+static void home_handle_completion(void *arg, const struct tt_done *d)
 {
     struct tt_windows *home = arg;
     struct tt_window_peer *p;
@@ -432,7 +432,7 @@ static bool execute(struct tt_windows *home, struct tt_window_message *m, const 
 
 /* Handles the message that a rank frees its window: its last signal has landed. False: it is not
  * a member of the window. */
-static bool handle_leave(struct tt_windows *home, uint32_t from, const struct tt_window_message *m)
+static bool home_handle_leave(struct tt_windows *home, uint32_t from, const struct tt_window_message *m)
 {
     struct tt_window *w = tt_window_find(home, m->window);
 
@@ -446,7 +446,7 @@ static bool handle_leave(struct tt_windows *home, uint32_t from, const struct tt
     return !w;                  /* freed here, too */
 }
 
-static bool handle_message(void *arg, uint32_t from, const void *payload, uint32_t bytes)
+static bool home_handle_message(void *arg, uint32_t from, const void *payload, uint32_t bytes)
 {
     struct tt_windows *home = arg;
     struct tt_window_peer *p = tt_window_peer_of(home, from);
@@ -467,7 +467,7 @@ static bool handle_message(void *arg, uint32_t from, const void *payload, uint32
         return true;
     }
     if (m.verb == TT_WINDOW_LEAVE) {
-        if (!handle_leave(home, from, &m)) {
+        if (!home_handle_leave(home, from, &m)) {
             tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank %u sent LEAVE for window %u, of which it is not a member", from, m.window);
             return false;
         }
@@ -509,7 +509,7 @@ static bool wake_ready_waiters(struct tt_windows *home)
     return any;
 }
 
-static bool run(void *arg)
+static bool home_run(void *arg)
 {
     struct tt_windows *home = arg;
     bool any = wake_ready_waiters(home);
@@ -576,7 +576,7 @@ static bool close_context(void *arg, const struct tt_context *c)
     return any;
 }
 
-static void close_all(void *arg)
+static void close_windows(void *arg)
 {
     struct tt_windows *home = arg;
 
@@ -616,14 +616,14 @@ tutti_status tt_windows_of(struct tt_world *world, struct tt_windows **out)
     home->nranks = world->nranks;
     home->guest = (struct tt_guest){
         .arg = home,
-        .run = run,
+        .run = home_run,
         .has_news = has_news,
         .is_stuck = is_stuck,
-        .mail = handle_message,
-        .done = handle_completion,
+        .mail = home_handle_message,
+        .done = home_handle_completion,
         .uses = uses,
         .close_context = close_context,
-        .close = close_all,
+        .close = close_windows,
     };
     there = tt_engine_invite(world->engine, &home->guest);
     if (there != &home->guest) {    /* another thread was faster */

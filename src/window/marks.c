@@ -4,18 +4,18 @@ _Static_assert((TT_MARK_MASK + 1u) % TT_MARKS == 0, "the ring of ticks must be c
 
 static uint32_t marks_in_flight(const struct tt_marks *m) { return (m->posted - m->landed) & TT_MARK_MASK; }
 
-static bool is_idle(const struct tt_marks *m) { return !m->unmarked && marks_in_flight(m) == 0; }
+static bool marks_are_idle(const struct tt_marks *m) { return !m->unmarked && marks_in_flight(m) == 0; }
 
 void tt_marks_put(struct tt_marks *m, uint64_t tick)
 {
-    if (is_idle(m) || tick < m->busy_since)     /* a queued put is posted late */
+    if (marks_are_idle(m) || tick < m->busy_since)     /* a queued put is posted late */
         m->busy_since = tick;
     m->unmarked = true;
 }
 
 bool tt_marks_is_quiet(const struct tt_marks *m, uint64_t tick)
 {
-    return is_idle(m) || m->busy_since >= tick || m->landed_tick >= tick;
+    return marks_are_idle(m) || m->busy_since >= tick || m->landed_tick >= tick;
 }
 
 bool tt_marks_wants(const struct tt_marks *m, uint64_t tick)

@@ -20,7 +20,7 @@ struct wait {
     uint64_t seen;
 };
 
-static bool holds(uint64_t word, tutti_compare compare, uint64_t value)
+static bool condition_holds(uint64_t word, tutti_compare compare, uint64_t value)
 {
     switch (compare) {
     case TUTTI_EQUAL:
@@ -45,7 +45,7 @@ static bool find_match(const struct wait *w, size_t *index, uint64_t *seen)
     for (size_t i = 0; i < w->n; i++) {
         const uint64_t word = __atomic_load_n((uint64_t *)(void *)(w->window->mem + w->offsets[i]), __ATOMIC_ACQUIRE);
 
-        if (!holds(word, w->compare, w->value))
+        if (!condition_holds(word, w->compare, w->value))
             continue;
         *index = i;
         *seen = word;
@@ -130,7 +130,7 @@ static tutti_status end_late(const struct wait *w, size_t *index, uint64_t *seen
     const uint32_t rank = w->window->comm->rank;
     const char *const prefix = tt_compare_prefix(w->compare);
 
-    if (holds(first, w->compare, w->value)) {
+    if (condition_holds(first, w->compare, w->value)) {
         *index = 0;
         *seen = first;
         return TUTTI_OK;
