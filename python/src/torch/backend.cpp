@@ -276,7 +276,6 @@ c10::intrusive_ptr<Backend> Backend::create(const c10d::DistributedBackendOption
     backend->members_ = std::move(members);
     if (is_first)
         set_job_control(control);
-    }
     return backend;
 }
 
