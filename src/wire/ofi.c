@@ -154,13 +154,13 @@ static int ofi_news_report(struct tt_ofi *o, struct tt_done *done, int max)
     while (n < max && o->news) {
         struct tt_ofi_link *link = o->news;
 
-        done[n++] = ofi_link_done(link, link->tell_up ? TT_DONE_LINK_UP : TT_DONE_LINK_LOST);
-        if (link->tell_up && link->tell_lost) {
-            link->tell_up = false;
+        done[n++] = ofi_link_done(link, link->report_up ? TT_DONE_LINK_UP : TT_DONE_LINK_LOST);
+        if (link->report_up && link->report_lost) {
+            link->report_up = false;
             continue;
         }
-        link->tell_up = link->tell_lost = false;
-        o->news = link->next_news;
+        link->report_up = link->report_lost = false;
+        o->news = link->next_reported;
         if (!o->news)
             o->news_end = &o->news;
     }
@@ -209,7 +209,7 @@ static bool ofi_link_has_work(struct tt_ofi_link *link)
     bool came;
 
     for (uint32_t i = 0; i < TT_OFI_LANES; i++)
-        if (link->lanes[i].told < link->lanes[i].acked)
+        if (link->lanes[i].reported < link->lanes[i].acked)
             return true;
     if (link->broken || link->cq_fd < 0)
         return link->broken;

@@ -138,7 +138,7 @@ struct tt_ofi_out {
     bool few_lanes;                 /* `lane` is a limit */
     uint8_t chunk;                  /* 1 + the chunk that it holds; 0: none */
     bool report_local, report_remote;
-    bool asks, answered;            /* it needs a CTS; it has one */
+    bool needs_cts, has_cts;            /* it needs a CTS; it has one */
     bool orphan;                    /* its source was revoked after its record was sent: it
                                        cannot be retransmitted */
 };
@@ -179,22 +179,22 @@ struct tt_ofi_lane {
     bool met;                       /* something was received: the endpoints are connected, if
                                        the provider uses connections */
 
-    /* ---- send side: message numbers; retired <= told <= acked <= sent <= written <= asked <= tail
-     * ---- */
+    /* ---- send side ----
+     * Message numbers: retired <= reported <= acked <= sent <= written <= rts_sent <= tail. */
     struct tt_ofi_out *out;         /* [TT_OFI_DEPTH] */
-    uint64_t retired, told, acked, sent, written, asked, tail;
+    uint64_t retired, reported, acked, sent, written, rts_sent, tail;
     uint8_t *staging;               /* [TT_OFI_DEPTH][TT_OFI_SLOT_BYTES] */
     uint8_t *asking;                /* [TT_OFI_ASKS][TT_OFI_RECORD_BYTES] */
     uint8_t *notes;                 /* [TT_OFI_NOTES][TT_OFI_RECORD_BYTES] */
     uint8_t *chunks;                /* [TT_OFI_CHUNKS][TT_OFI_CHUNK_BYTES] */
     uint32_t chunks_used, chunks_lent;  /* bitmaps; lent: to writes, not to messages */
     uint32_t notes_used, asking_used;   /* bitmaps */
-    uint32_t nasking;               /* messages with RTS that are not acknowledged */
+    uint32_t nrts;               /* messages with RTS that are not acknowledged */
 
     /* ---- receive side ---- */
-    uint64_t applied, applied_told;
+    uint64_t applied, applied_sent;
     struct tt_ofi_asked in[TT_OFI_ASKS];
-    uint32_t nunanswered;
+    uint32_t nrts_unanswered;
     bool ack_due;
 };
 
@@ -212,13 +212,13 @@ struct tt_ofi_link {
     enum tt_ofi_state state;
     bool was_up;
     bool connected;                 /* our endpoints have the peer's addresses */
-    bool owes_hello, owes_ready, owes_refusal;  /* to send as soon as the tcp wire has space */
+    bool hello_pending, ready_pending, refusal_pending;  /* to send when the tcp wire has space */
     bool broken;                    /* recovery starts in the next poll */
     uint32_t incarnation;
     uint32_t setbacks;              /* errors since the last acknowledgement */
     tutti_status status;
-    bool tell_up, tell_lost;
-    struct tt_ofi_link *next_news;
+    bool report_up, report_lost;
+    struct tt_ofi_link *next_reported;
 
     struct tt_link tcp;             /* link of the inner wire */
     void *mine;                     /* link region */

@@ -56,11 +56,11 @@ static void ofi_link_news(struct tt_ofi_link *link)
 {
     struct tt_ofi *o = link->ofi;
 
-    if (link->tell_up || link->tell_lost)
+    if (link->report_up || link->report_lost)
         return;     /* already listed */
-    link->next_news = NULL;
+    link->next_reported = NULL;
     *o->news_end = link;
-    o->news_end = &link->next_news;
+    o->news_end = &link->next_reported;
 }
 
 static void ofi_link_enter(struct tt_ofi_link *link, enum tt_ofi_state state)
@@ -217,12 +217,12 @@ static bool ofi_send_hello(struct tt_ofi_link *link)
 /* Sends pending messages as far as there is space. */
 static void ofi_link_send_pending(struct tt_ofi_link *link)
 {
-    if (link->owes_hello)
-        link->owes_hello = !ofi_send_hello(link);
-    if (link->owes_ready && !link->owes_hello)
-        link->owes_ready = !ofi_mailbox_write(link, offsetof(struct mailbox, ready), link->incarnation, 0, NULL, 0);
-    if (link->owes_refusal)
-        link->owes_refusal = !ofi_mailbox_write(link, offsetof(struct mailbox, refusal), 1, 0, NULL, 0);
+    if (link->hello_pending)
+        link->hello_pending = !ofi_send_hello(link);
+    if (link->ready_pending && !link->hello_pending)
+        link->ready_pending = !ofi_mailbox_write(link, offsetof(struct mailbox, ready), link->incarnation, 0, NULL, 0);
+    if (link->refusal_pending)
+        link->refusal_pending = !ofi_mailbox_write(link, offsetof(struct mailbox, refusal), 1, 0, NULL, 0);
 }
 
 /* ---- teardown ---- */
@@ -242,10 +242,10 @@ static void ofi_link_lose(struct tt_ofi_link *link, tutti_status status, const c
         return;
     tt_log(status == TUTTI_ERR_PEER_LOST || status == TUTTI_OK ? TT_LOG_INFO : TT_LOG_WARN,
            "ofi: the link to rank %u ended: %s", link->peer, why);
-    link->owes_refusal = status != TUTTI_OK && link->tcp.mine; /* otherwise the peer would wait */
-    link->owes_hello = link->owes_ready = false;
+    link->refusal_pending = status != TUTTI_OK && link->tcp.mine; /* otherwise the peer would wait */
+    link->hello_pending = link->ready_pending = false;
     ofi_link_send_pending(link);
-    if (link->owes_refusal)     /* this link is not polled any more */
+    if (link->refusal_pending)     /* this link is not polled any more */
         tcp_end(o, link->peer, "cannot send the refusal of a link");
     ofi_link_enter(link, TT_OFI_LOST);
     ofi_link_free_parts(link);
@@ -254,7 +254,7 @@ static void ofi_link_lose(struct tt_ofi_link *link, tutti_status status, const c
             o->active[i] = o->active[--o->nactive];
     link->status = status;
     ofi_link_news(link);
-    link->tell_lost = true;
+    link->report_lost = true;
 }
 
 /* ---- set-up ---- */
@@ -314,7 +314,7 @@ static void ofi_link_begin(struct tt_ofi *o, uint32_t peer, const struct tt_link
         return;
     }
     ofi_link_watch(link);
-    link->owes_hello = true;
+    link->hello_pending = true;
     ofi_link_send_pending(link);
 }
 
@@ -378,14 +378,14 @@ void tt_ofi_link_break(struct tt_ofi_link *link)
     tt_log(TT_LOG_DEBUG, "ofi: new endpoints for rank %u, after incarnation %u", link->peer, link->incarnation);
     link->broken = link->connected = false;
     link->incarnation++;
-    link->owes_ready = false;
+    link->ready_pending = false;
     ofi_link_enter(link, TT_OFI_GREETING);
     if (tt_ofi_ends_open(link) != TUTTI_OK) {
         ofi_link_lose(link, TUTTI_ERR_NOMEM, "cannot open new endpoints");
         return;
     }
     ofi_link_watch(link);
-    link->owes_hello = true;
+    link->hello_pending = true;
     ofi_link_send_pending(link);
 }
 
@@ -426,7 +426,7 @@ static void ofi_link_connect(struct tt_ofi_link *link)
     link->theirs_address = h.link_address;
     link->theirs_bytes = h.link_bytes;
     link->connected = true;
-    link->owes_ready = true;
+    link->ready_pending = true;
     ofi_link_send_pending(link);
 }
 
@@ -435,7 +435,7 @@ static void ofi_link_up(struct tt_ofi_link *link)
     ofi_link_enter(link, TT_OFI_UP);
     if (!link->was_up) {
         ofi_link_news(link);
-        link->tell_up = true;
+        link->report_up = true;
     }
     link->was_up = true;
     for (uint32_t i = 0; i < TT_OFI_LANES && link->ofi->conf.rank < link->peer; i++)
@@ -463,7 +463,7 @@ static void ofi_link_step(struct tt_ofi_link *link)
         tt_ofi_link_break(link);
     if (link->state == TT_OFI_GREETING && !link->connected && hello == link->incarnation)
         ofi_link_connect(link);
-    if (link->state == TT_OFI_GREETING && link->connected && !link->owes_ready &&
+    if (link->state == TT_OFI_GREETING && link->connected && !link->ready_pending &&
         mailbox_word(&box->ready) == link->incarnation)
         ofi_link_up(link);
 }

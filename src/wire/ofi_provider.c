@@ -26,7 +26,7 @@ struct search {
     size_t nreasons, names_end;     /* lengths: of all reasons, and up to the end of the last
                                        list of names */
     const char *last_why;
-    const char *told[NAMES_MAX];    /* names of providers with a reason, from libfabric's lists */
+    const char *reported[NAMES_MAX];    /* names of providers with a reason, from libfabric's lists */
     size_t ntold;
 };
 
@@ -52,7 +52,7 @@ static void add_reason(struct search *s, const char *name, const char *why)
 static bool has_reason(const struct search *s, const char *name)
 {
     for (size_t i = 0; i < s->ntold; i++)
-        if (strcmp(s->told[i], name) == 0)
+        if (strcmp(s->reported[i], name) == 0)
             return true;
     return false;
 }
@@ -63,7 +63,7 @@ static void refuse_provider(struct search *s, const char *name, const char *why)
         return;
     add_reason(s, name, why);
     if (s->ntold < NAMES_MAX)
-        s->told[s->ntold++] = name;
+        s->reported[s->ntold++] = name;
 }
 
 /* ---- available providers ---- */

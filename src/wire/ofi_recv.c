@@ -66,7 +66,7 @@ static bool handle_rts(struct tt_ofi_lane *lane, const struct tt_ofi_record *r)
                                                  .generation = r->generation,
                                                  .offset = r->offset,
                                                  .bytes = r->bytes };
-            lane->nunanswered++;
+            lane->nrts_unanswered++;
             return true;
         }
     return false;       /* more RTS than allowed */
@@ -113,7 +113,7 @@ static bool send_cts(struct tt_ofi_lane *lane, struct tt_ofi_asked *a)
     if (!note_send(link, &r))
         return false;
     a->state = mr ? TT_OFI_ALLOWED : TT_OFI_DENIED;
-    lane->nunanswered--;
+    lane->nrts_unanswered--;
     return true;
 }
 
@@ -124,7 +124,7 @@ void tt_ofi_notes_pump(struct tt_ofi_link *link)
     for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
         struct tt_ofi_lane *lane = &link->lanes[i];
 
-        for (uint32_t k = 0; k < TT_OFI_ASKS && lane->nunanswered > 0; k++)
+        for (uint32_t k = 0; k < TT_OFI_ASKS && lane->nrts_unanswered > 0; k++)
             if (lane->in[k].state == TT_OFI_UNANSWERED && !send_cts(lane, &lane->in[k]))
                 return;
     }
@@ -148,7 +148,7 @@ static void ofi_apply_record(struct tt_ofi_lane *lane, const struct tt_ofi_recor
                          a->offset == r->offset && a->bytes == r->bytes;
 
     if (a) {
-        lane->nunanswered -= a->state == TT_OFI_UNANSWERED;
+        lane->nrts_unanswered -= a->state == TT_OFI_UNANSWERED;
         a->state = TT_OFI_NOT_ASKED;
     }
     if (r->kind == TT_OFI_VOID || (r->bytes && !to))
@@ -170,7 +170,7 @@ static bool ofi_message_arrived(struct tt_ofi_lane *lane, const struct tt_ofi_re
         tt_ofi_trace(lane, 0, TT_TRACE_ARRIVED, r->number, 0, 0, 0);
     ofi_apply_record(lane, r, payload);
     lane->applied++;
-    lane->ack_due |= r->flags & TT_OFI_WANT_ACK || lane->applied - lane->applied_told >= ACK_EVERY;
+    lane->ack_due |= r->flags & TT_OFI_WANT_ACK || lane->applied - lane->applied_sent >= ACK_EVERY;
     return true;
 }
 

@@ -28,7 +28,7 @@ void tt_ofi_stamp(struct tt_ofi_link *link, uint8_t *record)
     uint64_t applied[TT_OFI_LANES];
 
     for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
-        applied[i] = link->lanes[i].applied_told = link->lanes[i].applied;
+        applied[i] = link->lanes[i].applied_sent = link->lanes[i].applied;
         link->lanes[i].ack_due = false;
     }
     tt_ofi_record_stamp(record, link->theirs_token, applied);
@@ -39,14 +39,14 @@ void tt_ofi_stamp(struct tt_ofi_link *link, uint8_t *record)
 /* Sends the RTS of the next messages. */
 static void pump_rts(struct tt_ofi_lane *lane)
 {
-    for (; lane->asked < lane->tail; lane->asked++) {
-        const struct tt_ofi_out *m = tt_ofi_out_of(lane, lane->asked);
+    for (; lane->rts_sent < lane->tail; lane->rts_sent++) {
+        const struct tt_ofi_out *m = tt_ofi_out_of(lane, lane->rts_sent);
         struct tt_ofi_op *op;
         uint8_t *ask;
 
-        if (!m->asks)
+        if (!m->needs_cts)
             continue;
-        if (lane->nasking == TT_OFI_ASKS || !(op = tt_ofi_op_take(lane, TT_OFI_SENDS_RESERVED)))
+        if (lane->nrts == TT_OFI_ASKS || !(op = tt_ofi_op_take(lane, TT_OFI_SENDS_RESERVED)))
             return;
         if (!tt_ofi_buffer_take(&lane->asking_used, TT_OFI_ASKS, &op->buffer_index)) {
             tt_ofi_op_give(op);
@@ -54,14 +54,14 @@ static void pump_rts(struct tt_ofi_lane *lane)
         }
         op->kind = TT_OFI_OP_ASK;
         ask = lane->asking + op->buffer_index * (size_t)TT_OFI_RECORD_BYTES;
-        memcpy(ask, staging_at(lane, lane->asked), TT_OFI_RECORD_BYTES);
+        memcpy(ask, staging_at(lane, lane->rts_sent), TT_OFI_RECORD_BYTES);
         tt_ofi_record_ask(ask);
         tt_ofi_stamp(lane->link, ask);
         if (!tt_ofi_post_record(op, ask, TT_OFI_RECORD_BYTES)) {
             lane->asking_used &= ~(1u << op->buffer_index);
             return;
         }
-        lane->nasking++;
+        lane->nrts++;
     }
 }
 
@@ -182,7 +182,7 @@ static bool message_follows(const struct tt_ofi_lane *lane, uint64_t message)
 
     if (message < lane->written)
         return record_follows(lane, message);
-    if (message == lane->asked || (m->asks && !m->answered) || lane->stuck)
+    if (message == lane->rts_sent || (m->needs_cts && !m->has_cts) || lane->stuck)
         return false;
     return m->posted < m->bytes ? write_follows(lane, m, 0) : record_follows(lane, message);
 }
@@ -193,7 +193,7 @@ static bool write_over(struct tt_ofi_lane *lane, struct tt_ofi_out *m, uint32_t 
     const struct tt_ofi_link *link = lane->link;
     const bool copy = link->ofi->provider.copies && !m->chunk;
     const uint8_t *data = m->data + m->posted;
-    const uint64_t target = m->target + m->posted + (m->asks ? 0 : link->theirs_address);
+    const uint64_t target = m->target + m->posted + (m->needs_cts ? 0 : link->theirs_address);
     const uint64_t post_ns = time_of_post();
     struct tt_ofi_op *op = tt_ofi_op_take(lane, TT_OFI_SENDS_RESERVED);
 
@@ -215,7 +215,7 @@ static bool write_over(struct tt_ofi_lane *lane, struct tt_ofi_out *m, uint32_t 
         }
     }
     if (!tt_ofi_post_write(op, data, source_mr(lane, m, copy || m->chunk), target,
-                           m->asks ? m->key : link->theirs_key[lane->index])) {
+                           m->needs_cts ? m->key : link->theirs_key[lane->index])) {
         chunk_take_back(op);
         return false;
     }
@@ -255,7 +255,7 @@ static bool pump_writes(struct tt_ofi_lane *lane)
 {
     struct tt_ofi_out *m = tt_ofi_out_of(lane, lane->written);
 
-    if (lane->written == lane->asked || (m->asks && !m->answered))
+    if (lane->written == lane->rts_sent || (m->needs_cts && !m->has_cts))
         return false;
     while (m->posted < m->bytes)
         if (!write_segment(lane, m))
@@ -366,7 +366,7 @@ bool tt_ofi_acked(struct tt_ofi_lane *lane, uint64_t acked)
         return false;
     lane->met |= lane->acked < acked;
     for (; lane->acked < acked; lane->acked++)
-        lane->nasking -= tt_ofi_out_of(lane, lane->acked)->asks && lane->nasking > 0;
+        lane->nrts -= tt_ofi_out_of(lane, lane->acked)->needs_cts && lane->nrts > 0;
     return true;
 }
 
@@ -378,7 +378,7 @@ static void message_void(struct tt_ofi_lane *lane, uint64_t message)
     m->source = NULL;
     m->bytes = m->posted = 0;
     m->orphan = false;
-    m->answered = true;     /* no CTS is needed any more */
+    m->has_cts = true;     /* no CTS is needed any more */
     tt_ofi_record_void(staging_at(lane, message));
 }
 
@@ -390,11 +390,11 @@ bool tt_ofi_answered(struct tt_ofi_lane *lane, const struct tt_ofi_record *r)
     if ((int32_t)(r->number - (uint32_t)lane->acked) < 0)
         return true;        /* it was sent without CTS and applied: there is no order among
                                endpoints */
-    if (message >= lane->asked || !m->asks)
+    if (message >= lane->rts_sent || !m->needs_cts)
         return false;
-    if (m->answered)        /* it became void while it waited */
+    if (m->has_cts)        /* it became void while it waited */
         return true;
-    m->answered = true;
+    m->has_cts = true;
     m->target = r->offset;
     m->key = r->bytes;
     if (!(r->flags & TT_OFI_YES))
@@ -409,7 +409,7 @@ void tt_ofi_lane_halt(struct tt_ofi_lane *lane)
     lane->chunks_used &= ~lane->chunks_lent;
     lane->chunks_lent = lane->notes_used = lane->asking_used = 0;
     memset(lane->in, 0, sizeof lane->in);
-    lane->nunanswered = 0;
+    lane->nrts_unanswered = 0;
     lane->ack_due = false;      /* the hello has the counts */
 }
 
@@ -418,8 +418,8 @@ bool tt_ofi_lane_again(struct tt_ofi_lane *lane, uint64_t applied)
     if (applied < lane->acked || !tt_ofi_acked(lane, applied))
         return false;
     lane->met = false;      /* earlier acknowledgements were for the old endpoints */
-    lane->sent = lane->written = lane->asked = lane->acked;
-    lane->nasking = 0;
+    lane->sent = lane->written = lane->rts_sent = lane->acked;
+    lane->nrts = 0;
     for (uint64_t i = lane->acked; i < lane->tail; i++) {
         struct tt_ofi_out *m = tt_ofi_out_of(lane, i);
 
@@ -427,8 +427,8 @@ bool tt_ofi_lane_again(struct tt_ofi_lane *lane, uint64_t applied)
         if (m->orphan)
             message_void(lane, i);
         if (!m->data)
-            m->asks = false;
-        m->answered = false;
+            m->needs_cts = false;
+        m->has_cts = false;
     }
     return true;
 }
@@ -456,7 +456,7 @@ bool tt_ofi_source_gone(struct tt_ofi_lane *lane, const struct tt_ofi_region *r)
 
 static void lane_retire(struct tt_ofi_lane *lane)
 {
-    for (; lane->retired < lane->told; lane->retired++) {
+    for (; lane->retired < lane->reported; lane->retired++) {
         const struct tt_ofi_out *m = tt_ofi_out_of(lane, lane->retired);
 
         if (m->writes || m->records)
@@ -470,8 +470,8 @@ int tt_ofi_lane_report(struct tt_ofi_lane *lane, struct tt_done *done, int max)
 {
     int n = 0;
 
-    for (; lane->told < lane->acked; lane->told++) {
-        const struct tt_ofi_out *m = tt_ofi_out_of(lane, lane->told);
+    for (; lane->reported < lane->acked; lane->reported++) {
+        const struct tt_ofi_out *m = tt_ofi_out_of(lane, lane->reported);
 
         if (max - n < m->report_local + m->report_remote)
             break;
@@ -547,7 +547,7 @@ static bool ofi_put_enter(struct tt_ofi_lane *lane, const struct tt_desc *d)
             return false;
         m.bytes = d->bytes;
         m.target = d->offset;
-        m.asks = r.region != 0;
+        m.needs_cts = r.region != 0;
     }
     tt_ofi_record_write(&r, slot);
     if (small && d->bytes)

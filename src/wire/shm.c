@@ -96,10 +96,10 @@ static int shm_poll(struct tt_wire *base, struct tt_done *done, int max)
     }
     if (!w->base.busy || ++w->put_off >= PUT_OFF_MAX) {
         w->put_off = 0;
-        if (!tt_shm_serve(w) && w->nasked && !w->base.crowded)
+        if (!tt_shm_serve(w) && w->npulls && !w->base.crowded)
             tt_shm_share_help(w);
     }
-    if (w->nasked)
+    if (w->npulls)
         n = tt_shm_asks_over(w, done, max);     /* before the report that the link is lost */
     while (n < max && w->done_head != w->done_tail)
         done[n++] = w->done[w->done_head++ % w->done_cap];
@@ -188,7 +188,7 @@ static bool needs_pull(const struct tt_shm_peer *peer, const struct tt_desc *d)
 {
     if (!d->key->mapped)
         return true;
-    return d->signal_op != TT_SIGNAL_NONE && (!d->signal_key->mapped || (peer->nasked && !(d->flags & TT_DESC_URGENT)));
+    return d->signal_op != TT_SIGNAL_NONE && (!d->signal_key->mapped || (peer->npulls && !(d->flags & TT_DESC_URGENT)));
 }
 
 /* Returns false if there is no space now. */
@@ -236,8 +236,8 @@ static void shm_close(struct tt_wire *base)
     tt_shm_links_close(w);
     tt_shm_regions_close(w);
     for (int i = 0; i < TT_SHM_STRANGERS_MAX; i++)
-        if (w->strangers[i].fd >= 0)
-            close(w->strangers[i].fd);
+        if (w->pending[i].fd >= 0)
+            close(w->pending[i].fd);
     if (w->bell.base)
         tt_segment_fini(&w->bell);
     tt_acceptor_fini(&w->acceptor);
@@ -263,7 +263,7 @@ static tutti_status shm_open(struct tt_wire **out, const struct tt_wire_conf *co
     w->conf = *conf;
     w->acceptor.listener = w->epoll = w->bell_fd = -1;
     for (int i = 0; i < TT_SHM_STRANGERS_MAX; i++)
-        w->strangers[i].fd = -1;
+        w->pending[i].fd = -1;
     w->peer_slab.bytes = sizeof(struct tt_shm_peer);
     w->done_cap = DONES;
     w->done = calloc(w->done_cap, sizeof *w->done);

@@ -124,7 +124,7 @@ struct tt_shm_peer {
                                        the peer is on another host, or has ended */
     int fd;                         /* the socket; -1: none */
     int bell_fd;
-    uint64_t told;                  /* newest change of our segments that was sent to it */
+    uint64_t changes_sent;                  /* newest change of our segments that was sent to it */
     uint64_t retry_ns;
     struct sockaddr_un addr;
     socklen_t addr_len;
@@ -150,7 +150,7 @@ struct tt_shm_peer {
                                        request */
     uint64_t permitted[TT_SHM_PERMITS];     /* regions of this process that it may write into; 0:
                                                none */
-    uint32_t nasked;                /* our incomplete pull requests to it */
+    uint32_t npulls;                /* our incomplete pull requests to it */
     struct tt_shm_asker *asker;     /* our pull requests; allocated at the first */
 };
 
@@ -172,7 +172,7 @@ struct tt_shm {
     bool fence;                     /* expedited membarrier is not available */
     bool armed;
     uint32_t polls, put_off;        /* put_off: polls in a row that served no pull requests */
-    struct tt_shm_stranger strangers[TT_SHM_STRANGERS_MAX];
+    struct tt_shm_stranger pending[TT_SHM_STRANGERS_MAX];
     struct tt_sparse peers;         /* struct tt_shm_peer, by rank; made at first use, from the
                                        slab */
     struct tt_slab peer_slab;
@@ -197,7 +197,7 @@ struct tt_shm {
                                        single copy is disabled */
     uint64_t *guard;                /* a page at a random address: its first word is the nonce,
                                        peers write the second */
-    uint32_t nasked;                /* of all peers */
+    uint32_t npulls;                /* of all peers */
     struct tt_done *done;           /* ring of [done_cap], which grows with the number of peers:
                                        each may connect and fail at once */
     uint32_t done_head, done_tail, done_cap;
@@ -323,7 +323,7 @@ void tt_shm_writer_stop(struct tt_shm_writer *r);
 /* State of a wait for the end of a write. */
 struct tt_shm_writing {
     uint64_t looks, began_ns;
-    bool told;
+    bool logged;
 };
 /* Yields between two checks for the end of a stopped writer's call. Returns false if it is not in a
  * call. */

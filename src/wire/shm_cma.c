@@ -206,8 +206,8 @@ bool tt_shm_ask(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc
     write_pull_line(line, d, from);
     atomic_store_explicit(&line->state, state_of(k->tail, TT_SHM_POSTED), memory_order_release);
     k->tail++;
-    peer->nasked++;
-    w->nasked++;
+    peer->npulls++;
+    w->npulls++;
     tt_shm_ring(peer);
     return true;
 }
@@ -224,7 +224,7 @@ static int report_pulls(struct tt_shm *w, struct tt_shm_peer *peer, struct tt_do
     struct tt_shm_asker *k = peer->asker;
     int n = 0;
 
-    while (n < max && peer->nasked && pull_is_done(w, peer, k->head)) {
+    while (n < max && peer->npulls && pull_is_done(w, peer, k->head)) {
         struct asked *a = &k->asked[k->head % TT_SHM_ASKS];
 
         if (a->local || a->remote)
@@ -238,8 +238,8 @@ static int report_pulls(struct tt_shm *w, struct tt_shm_peer *peer, struct tt_do
         if (a->inline_end)
             k->inline_head = a->inline_end;
         k->head++;
-        peer->nasked--;
-        w->nasked--;
+        peer->npulls--;
+        w->npulls--;
     }
     return n;
 }
@@ -248,8 +248,8 @@ int tt_shm_asks_over(struct tt_shm *w, struct tt_done *done, int max)
 {
     int n = 0;
 
-    for (uint32_t i = 0; i < w->nlinks && w->nasked && n < max; i++)
-        if (w->links[i]->nasked)
+    for (uint32_t i = 0; i < w->nlinks && w->npulls && n < max; i++)
+        if (w->links[i]->npulls)
             n += report_pulls(w, w->links[i], done + n, max - n);
     return n;
 }
@@ -271,24 +271,24 @@ void tt_shm_asks_lost(struct tt_shm *w, struct tt_shm_peer *peer)
     peer->readable = false;
     tt_shm_share_close(w, peer);
     tt_shm_permits_close(w, peer);
-    while (over < peer->nasked && pull_is_done(w, peer, peer->asker->head + over))
+    while (over < peer->npulls && pull_is_done(w, peer, peer->asker->head + over))
         over++;
-    for (uint32_t i = over; i < peer->nasked; i++)      /* the peer may be alive and unaware of
+    for (uint32_t i = over; i < peer->npulls; i++)      /* the peer may be alive and unaware of
                                                            the loss */
         pull_revoke(w, peer, peer->asker->head + i);
-    w->nasked -= peer->nasked - over;
-    peer->nasked = over;
+    w->npulls -= peer->npulls - over;
+    peer->npulls = over;
 }
 
 void tt_shm_source_gone(struct tt_shm *w, const void *mem, uint64_t bytes)
 {
     const uintptr_t begin = (uintptr_t)mem, end = begin + bytes;
 
-    for (uint32_t i = 0; i < w->nlinks && w->nasked; i++) {
+    for (uint32_t i = 0; i < w->nlinks && w->npulls; i++) {
         struct tt_shm_peer *peer = w->links[i];
         const struct tt_shm_asker *k = peer->asker;
 
-        for (uint32_t j = 0; j < peer->nasked; j++) {
+        for (uint32_t j = 0; j < peer->npulls; j++) {
             const struct asked *a = &k->asked[(k->head + j) % TT_SHM_ASKS];
             const uintptr_t from = (uintptr_t)a->from;
 
@@ -300,11 +300,11 @@ void tt_shm_source_gone(struct tt_shm *w, const void *mem, uint64_t bytes)
 
 void tt_shm_take_back_of(struct tt_shm *w, uint64_t cookie, uint64_t mask)
 {
-    for (uint32_t i = 0; i < w->nlinks && w->nasked; i++) {
+    for (uint32_t i = 0; i < w->nlinks && w->npulls; i++) {
         struct tt_shm_peer *peer = w->links[i];
         const struct tt_shm_asker *k = peer->asker;
 
-        for (uint32_t j = 0; j < peer->nasked; j++)
+        for (uint32_t j = 0; j < peer->npulls; j++)
             if ((k->asked[(k->head + j) % TT_SHM_ASKS].cookie & mask) == cookie)
                 pull_revoke(w, peer, k->head + j);
     }
@@ -315,7 +315,7 @@ bool tt_shm_ask_of_tag(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t tag,
 {
     const struct tt_shm_asker *k = peer->asker;
 
-    for (uint64_t at = k->head; at < k->head + peer->nasked; at++) {
+    for (uint64_t at = k->head; at < k->head + peer->npulls; at++) {
         const struct asked *a = &k->asked[at % TT_SHM_ASKS];
 
         if (tt_shm_tag_of(at) != tag)
@@ -485,7 +485,7 @@ bool tt_shm_cma_has_news(const struct tt_shm *w)
         struct tt_shm_peer *peer = w->links[i];
         uint64_t state;
 
-        if (peer->nasked && pull_is_done((struct tt_shm *)(uintptr_t)w, peer, peer->asker->head))
+        if (peer->npulls && pull_is_done((struct tt_shm *)(uintptr_t)w, peer, peer->asker->head))
             return true;
         if (!peer->readable)
             continue;
@@ -506,7 +506,7 @@ static bool pulls_pending(struct tt_shm *w)
     for (uint32_t i = 0; i < w->nlinks; i++) {
         struct tt_shm_peer *peer = w->links[i];
 
-        for (uint32_t j = 0; peer->state == TT_SHM_UP && j < peer->nasked; j++) {
+        for (uint32_t j = 0; peer->state == TT_SHM_UP && j < peer->npulls; j++) {
             const uint64_t number = peer->asker->head + j;
             const uint64_t state =
                 atomic_load_explicit(&line_of(tt_shm_asks_in(w, &peer->theirs), number)->state, memory_order_acquire);
@@ -522,7 +522,7 @@ void tt_shm_cma_close(struct tt_shm *w)
 {
     const uint64_t until_ns = tt_now_ns() + LINGER_NS;
 
-    while (w->nasked && pulls_pending(w) && tt_now_ns() < until_ns) {
+    while (w->npulls && pulls_pending(w) && tt_now_ns() < until_ns) {
         tt_shm_serve(w);        /* the peer may be closing too */
         tt_shm_look(w);
         poll(NULL, 0, 1);
@@ -532,7 +532,7 @@ void tt_shm_cma_close(struct tt_shm *w)
 
         tt_shm_share_close(w, peer);
         tt_shm_permits_close(w, peer);
-        for (uint32_t j = 0; j < peer->nasked; j++)
+        for (uint32_t j = 0; j < peer->npulls; j++)
             pull_revoke(w, peer, peer->asker->head + j);
         if (peer->asker)
             free(peer->asker->inline_ring);

@@ -181,8 +181,8 @@ static const struct tt_shm_shared *changed_after(const struct tt_shm *w, uint64_
 
 void tt_shm_send_changes(struct tt_shm *w, struct tt_shm_peer *peer)
 {
-    while (peer->state == TT_SHM_UP && peer->told < w->changes) {
-        const struct tt_shm_shared *s = changed_after(w, peer->told);
+    while (peer->state == TT_SHM_UP && peer->changes_sent < w->changes) {
+        const struct tt_shm_shared *s = changed_after(w, peer->changes_sent);
         struct packet p = packet_of(w, s->used ? PACKET_SEGMENT : PACKET_FORGET);
 
         p.id = s->id;
@@ -190,7 +190,7 @@ void tt_shm_send_changes(struct tt_shm *w, struct tt_shm_peer *peer)
         p.bytes = s->seg.bytes;
         if (!send_packet(peer->fd, &p, &s->seg.fd, s->used ? 1 : 0))
             return;
-        peer->told = s->change;
+        peer->changes_sent = s->change;
     }
 }
 
@@ -271,7 +271,7 @@ static void shm_link_up(struct tt_shm *w, struct tt_shm_peer *peer)
 {
     peer->state = TT_SHM_UP;
     w->links[w->nlinks++] = peer;
-    peer->told = 0;
+    peer->changes_sent = 0;
     tt_shm_send_changes(w, peer);
     tt_shm_tell(w, &(struct tt_done){
         .kind = TT_DONE_LINK_UP, .peer = peer->rank,
@@ -471,7 +471,7 @@ static struct tt_shm_stranger *pending_slot(struct tt_shm *w)
     struct tt_shm_stranger *worst = NULL;
 
     for (int i = 0; i < TT_SHM_STRANGERS_MAX; i++) {
-        struct tt_shm_stranger *s = &w->strangers[i];
+        struct tt_shm_stranger *s = &w->pending[i];
 
         if (s->fd < 0)
             return s;
@@ -496,7 +496,7 @@ static void accept_pending(struct tt_shm *w)
         *s = (struct tt_shm_stranger){
             .fd = fd, .until_ns = tt_now_ns() + HELLO_NS, .other_user = is_of_another_user(fd),
         };
-        shm_watch(w, fd, WHAT_STRANGER | (uint64_t)(s - w->strangers), EPOLLIN);
+        shm_watch(w, fd, WHAT_STRANGER | (uint64_t)(s - w->pending), EPOLLIN);
         receive_hello(w, s);
     }
 }
@@ -508,9 +508,9 @@ static void shm_handle_timeouts(struct tt_shm *w)
     struct tt_shm_peer *peer;
 
     for (int i = 0; i < TT_SHM_STRANGERS_MAX; i++)
-        if (w->strangers[i].fd >= 0 && now > w->strangers[i].until_ns) {
-            close(w->strangers[i].fd);
-            w->strangers[i].fd = -1;
+        if (w->pending[i].fd >= 0 && now > w->pending[i].until_ns) {
+            close(w->pending[i].fd);
+            w->pending[i].fd = -1;
         }
     if (tt_acceptor_is_starved(&w->acceptor))
         shm_lose_starved(w);
@@ -585,8 +585,8 @@ void tt_shm_look(struct tt_shm *w)
             if (read(w->bell_fd, &rings, sizeof rings) < 0 && errno != EAGAIN)
                 tt_fail_errno(errno, "shm: cannot read the wake-up descriptor");
         } else if (what & WHAT_STRANGER) {
-            if (w->strangers[what & 0xff].fd >= 0)
-                receive_hello(w, &w->strangers[what & 0xff]);
+            if (w->pending[what & 0xff].fd >= 0)
+                receive_hello(w, &w->pending[what & 0xff]);
         } else {
             tt_shm_hear(w, tt_shm_peer_of(w, (uint32_t)what));
         }

@@ -51,7 +51,7 @@ bool tt_shm_share_open(struct tt_shm *w, struct tt_shm_peer *peer, uint8_t *to)
     struct tt_shm_share *s = share_in(w, &peer->mine);
     const uint64_t units = units_of(peer->ask.bytes);
 
-    if (peer->ask.bytes < TT_SHM_SHARE_BYTES || units > UNITS_MAX || peer->nasked || !peer->threads_seen)
+    if (peer->ask.bytes < TT_SHM_SHARE_BYTES || units > UNITS_MAX || peer->npulls || !peer->threads_seen)
         return false;           /* with our own requests pending, the peer reads data itself:
                                    both cores are busy */
     if (peer->alone >= ALONE_MAX && ++peer->alone % SELDOM)
@@ -224,7 +224,7 @@ bool tt_shm_share_help(struct tt_shm *w)
         const uint8_t *from;
         uint64_t tag, number, bytes;
 
-        if (!peer->nasked || !peer->readable || peer->unwritable)
+        if (!peer->npulls || !peer->readable || peer->unwritable)
             continue;
         tag = tag_in(atomic_load_explicit(&share_in(w, &peer->theirs)->claim, memory_order_relaxed));
         if (tag && tt_shm_ask_of_tag(w, peer, tag, &number, &from, &bytes) &&

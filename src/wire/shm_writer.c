@@ -116,12 +116,12 @@ bool tt_shm_writer_may_be_in(const struct tt_shm_writer *r, const struct tt_shm_
     if (++wait->looks % LOOKS_PER_STATE == 0) {
         if (thread_is_elsewhere(peer->pid, tid) || tt_shm_is_another(peer))
             return false;
-        if (!wait->told && tt_now_ns() - wait->began_ns > TT_SECOND) {
+        if (!wait->logged && tt_now_ns() - wait->began_ns > TT_SECOND) {
             tt_log(TT_LOG_WARN,
                    "shm: waiting for thread %u of process %d, which has stopped during a write "
                    "into this process",
                    tid, (int)peer->pid);
-            wait->told = true;
+            wait->logged = true;
         }
     }
     sched_yield();

@@ -282,8 +282,8 @@ void tt_tcp_tell(struct tt_tcp_link *link, uint8_t kind, uint64_t cookie, tutti_
 {
     struct tt_tcp *t = link->tcp;
 
-    tt_assert(link->owed > 0);
-    link->owed--;
+    tt_assert(link->reserved_dones > 0);
+    link->reserved_dones--;
     t->dones[t->done_tail++ & (t->ndones - 1)] =
         (struct tt_tcp_done){ .kind = kind, .peer = link->peer, .cookie = cookie, .status = status };
 }
@@ -317,16 +317,16 @@ static int tcp_report(struct tt_tcp *t, struct tt_done *done, int max)
     while (n < max && t->news) {
         struct tt_tcp_link *link = t->news;
 
-        if (link->tell_up) {
-            link->tell_up = false;
+        if (link->report_up) {
+            link->report_up = false;
             done[n++] = tcp_link_done(link, TT_DONE_LINK_UP);
         } else {
-            link->tell_lost = false;
+            link->report_lost = false;
             done[n++] = tcp_link_done(link, TT_DONE_LINK_LOST);
         }
-        if (link->tell_up || link->tell_lost)
+        if (link->report_up || link->report_lost)
             continue;
-        t->news = link->next_news;
+        t->news = link->next_reported;
         if (!t->news)
             t->news_end = &t->news;
     }

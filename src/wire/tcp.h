@@ -135,7 +135,7 @@ struct tt_tcp_lane {
     bool dirty;                 /* is in tt_tcp.dirty */
     bool blocked;               /* the kernel accepted less than offered: wait for EPOLLOUT */
     uint32_t watching;          /* epoll events besides the end: EPOLLIN, EPOLLOUT */
-    bool deaf;                  /* the peer accepts no more data */
+    bool send_closed;                  /* the peer accepts no more data */
     uint64_t far_ns;            /* retry interval while blocked, for a far peer; 0: near */
     uint64_t try_ns;            /* far and blocked: time of the next retry */
     bool paced;                 /* leaves this machine: pace applies */
@@ -153,11 +153,11 @@ struct tt_tcp_lane {
     uint8_t *buffer;            /* [TT_TCP_BUFFER_BYTES]; bytes at .. have are unparsed */
     uint32_t at, have;
     uint32_t read_bytes;        /* size of the next read between frames, without TLS */
-    bool bulky;                 /* the last read had more than a few short messages */
+    bool last_read_long;                 /* the last read had more than a few short messages */
     bool peeks;                 /* the buffer's contents are also still in the socket */
-    uint8_t vain, unanswered;   /* vain: peeks in a row without new data; unanswered: reads with
-                                   data since this end last sent */
-    bool goes_on;               /* its last turn was too short */
+    uint8_t empty_peeks, unanswered_reads;    /* consecutive peeks without new data; reads
+                                   with data since this end last sent */
+    bool turn_unfinished;               /* its last turn was too short */
     uint8_t turns;              /* remaining short turns, while the peer sends too */
     uint64_t turn, turn_left;   /* turn: poll number (tt_tcp.npolls) of its turn; turn_left:
                                    bytes it may still write in it */
@@ -206,10 +206,10 @@ struct tt_tcp_link {
     uint32_t peer;
     enum tt_tcp_state state;
     tutti_status status;        /* cause of the loss */
-    bool tell_up, tell_lost;    /* events to report by poll */
+    bool report_up, report_lost;    /* events to report by poll */
     bool asked;                 /* connect was called, so a failure must be reported */
-    struct tt_tcp_link *next_news;
-    uint32_t owed;              /* completions reserved in tt_tcp.dones that are not yet in it */
+    struct tt_tcp_link *next_reported;
+    uint32_t reserved_dones;    /* reserved completions that are not yet in tt_tcp.dones */
 
     void *mine;                 /* link region, conf.link_bytes */
     uint64_t theirs_bytes;
@@ -229,7 +229,8 @@ struct tt_tcp_link {
     struct tt_tcp_request requests[TT_TCP_REQUESTS];
     uint32_t next_token;
     uint8_t *inline_ring;               /* [TT_TCP_INLINE_BYTES] */
-    bool borrows;                       /* frames in its inline queue refer to the caller's data */
+    bool has_borrowed;                       /* frames in its inline queue refer to the caller's
+                                                data */
     uint64_t inline_head, inline_tail;
 
     /* ---- receive side ---- */
@@ -247,7 +248,7 @@ struct tt_tcp_link {
     struct tt_tcp_address address;
     struct tt_tcp_way order[1 + TT_TCP_ENDPOINTS];  /* candidates, best first */
     uint8_t ncandidates, candidate;
-    uint32_t failures, patience;
+    uint32_t failures, silent_attempts;
     uint64_t starved_ns;                /* time since when no descriptor has been free to
                                            connect; 0: one is free */
     bool refused;               /* the failure of TLS was logged */
@@ -300,7 +301,7 @@ struct tt_tcp {
     struct tt_tcp_link *news, **news_end;
 
     struct tt_tcp_greeting *greetings;  /* connections that are not lanes yet */
-    uint32_t nstrangers;                /* connections that have not proved the secret */
+    uint32_t nunauthenticated;                /* connections that have not proved the secret */
     uint32_t nopening;                  /* connections that we have started */
     uint64_t npolls;
     uint32_t tick;
@@ -342,7 +343,8 @@ static inline uint32_t tt_tcp_ahead(const struct tt_tcp_link *link)
 /* ---- tcp.c ---- */
 /* Reserves n more completions. Returns false if out of memory. */
 bool tt_tcp_dones_reserve(struct tt_tcp *t, uint32_t n);
-/* Queues a completion for poll. It was reserved in link->owed when the descriptor was accepted. */
+/* Queues a completion for poll. It was reserved in link->reserved_dones when the descriptor was
+ * accepted. */
 void tt_tcp_tell(struct tt_tcp_link *link, uint8_t kind, uint64_t cookie, tutti_status status);
 
 /* Sets whether epoll reports data on lanes; if not (wire.unheard), each poll reads all lanes. */

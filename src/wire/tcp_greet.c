@@ -75,7 +75,7 @@ static void greeting_set_state(struct tt_tcp_greeting *g, enum greeting_state st
     struct tt_tcp *t = g->tcp;
 
     t->nopening += (state <= PAUSED) - (g->state <= PAUSED);
-    t->nstrangers += (state == STRANGER) - (g->state == STRANGER);
+    t->nunauthenticated += (state == STRANGER) - (g->state == STRANGER);
     g->state = state;
     g->deadline_ns = deadline_ns;
 }
@@ -432,7 +432,7 @@ static void attempt_silent(struct tt_tcp_greeting *g)
         return;
     }
     g->link->failures = 0;
-    g->link->patience++;
+    g->link->silent_attempts++;
     attempt_failed(g);
 }
 
@@ -441,7 +441,7 @@ static void attempt_silent(struct tt_tcp_greeting *g)
 static void attempt_connected(struct tt_tcp_greeting *g)
 {
     struct tt_tcp_link *link = g->link;
-    const uint32_t doublings = link->patience / link->ncandidates;
+    const uint32_t doublings = link->silent_attempts / link->ncandidates;
     const bool choice = g->lane == 0 && (link->ncandidates > 1 || greeting_of(link, STANDBY, STANDBY));
     int err = 0;
     socklen_t bytes = sizeof err;
@@ -811,7 +811,7 @@ void tt_tcp_accept(struct tt_tcp *t)
 
         if (fd < 0)
             break;
-        for (g = t->greetings; g && t->nstrangers >= STRANGERS_MAX; g = g->next)
+        for (g = t->greetings; g && t->nunauthenticated >= STRANGERS_MAX; g = g->next)
             if (g->state == STRANGER)
                 greeting_end(g);
         g = greeting_create(t, NULL, 0);

@@ -196,11 +196,11 @@ static void tcp_link_news(struct tt_tcp_link *link)
 {
     struct tt_tcp *t = link->tcp;
 
-    if (link->tell_up || link->tell_lost)
+    if (link->report_up || link->report_lost)
         return;     /* already listed */
-    link->next_news = NULL;
+    link->next_reported = NULL;
     *t->news_end = link;
-    t->news_end = &link->next_news;
+    t->news_end = &link->next_reported;
 }
 
 static void lane_close(struct tt_tcp_lane *lane)
@@ -261,7 +261,7 @@ void tt_tcp_link_up(struct tt_tcp_link *link)
 {
     link->state = TT_TCP_UP;
     tcp_link_news(link);
-    link->tell_up = true;
+    link->report_up = true;
 }
 
 void tt_tcp_link_lose(struct tt_tcp_link *link, tutti_status status, const char *why)
@@ -275,12 +275,12 @@ void tt_tcp_link_lose(struct tt_tcp_link *link, tutti_status status, const char 
         lane_close(&link->lanes[i]);
     tt_tcp_greetings_end(link);
     tt_tcp_promise(link, 0);
-    t->reserved -= link->owed;
-    link->owed = 0;
+    t->reserved -= link->reserved_dones;
+    link->reserved_dones = 0;
     link->state = TT_TCP_LOST;
     link->status = status;
     tcp_link_news(link);
-    link->tell_lost = true;
+    link->report_lost = true;
 }
 
 void tt_tcp_lane_ended(struct tt_tcp_lane *lane)
@@ -340,12 +340,12 @@ static bool lane_unfinished(struct tt_tcp_lane *lane)
 {
     int pending = 0;
 
-    if (lane->deaf || lane->fd < 0)
+    if (lane->send_closed || lane->fd < 0)
         return false;
     if (tt_tcp_queued(lane) || lane->blocked)
         tt_tcp_lane_flush(lane, UINT64_MAX);
-    if (lane->deaf || tt_tcp_queued(lane) || lane->blocked)
-        return !lane->deaf;
+    if (lane->send_closed || tt_tcp_queued(lane) || lane->blocked)
+        return !lane->send_closed;
     return ioctl(lane->fd, SIOCOUTQ, &pending) == 0 && pending > 0 && !is_reset(lane->fd);
 }
 
@@ -356,7 +356,7 @@ static void send_bye(struct tt_tcp_lane *lane)
     const struct iovec part = { .iov_base = header, .iov_len = sizeof header };
 
     tt_frame_write(&bye, header);
-    if (lane->fd >= 0 && !lane->deaf && !tt_tcp_queued(lane))
+    if (lane->fd >= 0 && !lane->send_closed && !tt_tcp_queued(lane))
         tt_tcp_say(lane->fd, lane->stream, &part, 1, false);
     if (lane->fd >= 0)
         shutdown(lane->fd, SHUT_WR);

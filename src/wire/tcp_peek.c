@@ -59,9 +59,10 @@ static bool sent_is_delivered(struct tt_tcp_lane *lane)
 /* Returns whether the next read shall leave its data in the socket. */
 static bool should_peek(struct tt_tcp_lane *lane)
 {
-    return !lane->bye && lane->unanswered > 0 && lane->unanswered < UNANSWERED_MAX && lane->vain < VAIN_MAX &&
-           !lane->bulky && (lane->peeks || lane->have == 0) && lane->link->tcp->nactive <= TT_TCP_FEW_LANES &&
-           !lane->link->tcp->wire.crowded && !lane->paced && sent_is_delivered(lane);
+    return !lane->bye && lane->unanswered_reads > 0 && lane->unanswered_reads < UNANSWERED_MAX &&
+           lane->empty_peeks < VAIN_MAX && !lane->last_read_long && (lane->peeks || lane->have == 0) &&
+           lane->link->tcp->nactive <= TT_TCP_FEW_LANES && !lane->link->tcp->wire.crowded && !lane->paced &&
+           sent_is_delivered(lane);
 }
 
 ssize_t tt_tcp_read_between(struct tt_tcp_lane *lane, size_t *room)
@@ -82,14 +83,14 @@ ssize_t tt_tcp_read_between(struct tt_tcp_lane *lane, size_t *room)
         return n;
     lane->peeks = peek;
     if (n <= (ssize_t)again) {
-        lane->vain += peek;
+        lane->empty_peeks += peek;
         if (!peek)
             tt_tcp_forget_digested(lane);
         errno = n < (ssize_t)again ? EPROTO : EAGAIN;
         return -1;
     }
-    lane->vain = 0;
-    lane->unanswered += lane->unanswered < UNANSWERED_MAX;
-    lane->bulky = n > (ssize_t)TT_TCP_BRIEF_BYTES;
+    lane->empty_peeks = 0;
+    lane->unanswered_reads += lane->unanswered_reads < UNANSWERED_MAX;
+    lane->last_read_long = n > (ssize_t)TT_TCP_BRIEF_BYTES;
     return n - again;
 }

@@ -53,7 +53,7 @@ ssize_t tt_tcp_secure_read(struct tt_tcp_lane *lane, size_t *room)
 
 bool tt_tcp_secure_holds(struct tt_tcp_lane *lane)
 {
-    return lane->stream && lane->fd >= 0 && !lane->deaf && tt_stream_flush(lane->stream) == -EAGAIN;
+    return lane->stream && lane->fd >= 0 && !lane->send_closed && tt_stream_flush(lane->stream) == -EAGAIN;
 }
 
 void tt_tcp_secure_more(struct tt_tcp_lane *lane, bool more)

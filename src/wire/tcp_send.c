@@ -290,7 +290,7 @@ uint64_t tt_tcp_lane_flush(struct tt_tcp_lane *lane, uint64_t most)
     int nparts;
 
     set_blocked(lane, false);
-    while (lane->fd >= 0 && !lane->deaf && most > 0) {
+    while (lane->fd >= 0 && !lane->send_closed && most > 0) {
         const uint64_t pace = lane->pace.bytes, piece = pace && pace < most ? pace : most;
         bool apart;
 
@@ -314,14 +314,14 @@ uint64_t tt_tcp_lane_flush(struct tt_tcp_lane *lane, uint64_t most)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno != EAGAIN) {
-            lane->deaf = true;      /* earlier data of the peer may be unread: reading it finds
+            lane->send_closed = true;      /* earlier data of the peer may be unread: reading it finds
                                        the end */
             break;
         }
         if (n > 0) {
             most -= (uint64_t)n;
             queues_advance(lane, (uint64_t)n);
-            lane->unanswered = 0;
+            lane->unanswered_reads = 0;
             lane->sent_bytes += (uint64_t)n;
             tt_tcp_length_sent(lane, (uint64_t)n);
             if (lane->paced && tt_lane_pace_sent(&lane->pace, (uint64_t)n, offered))
@@ -351,7 +351,7 @@ static bool reserve_dones(struct tt_tcp_link *link, uint32_t n)
 {
     if (!tt_tcp_dones_reserve(link->tcp, n))
         return false;
-    link->owed += n;
+    link->reserved_dones += n;
     return true;
 }
 
@@ -445,7 +445,7 @@ static bool take_inline(struct tt_tcp_link *link, const struct tt_desc *d, struc
         out->data = d->local;
         out->bytes = payload;
         out->room = at;
-        link->borrows = true;
+        link->has_borrowed = true;
     } else {
         tt_frame_write(f, at);
         if (payload > 0)
@@ -512,7 +512,7 @@ static bool take_put(struct tt_tcp_link *link, const struct tt_desc *d)
         taken = take_bulk(link, d, &f);
     }
     if (!taken) {
-        link->owed -= remote;
+        link->reserved_dones -= remote;
         link->tcp->reserved -= remote;
     }
     return taken;
@@ -541,7 +541,7 @@ static bool take_request(struct tt_tcp_link *link, const struct tt_desc *d)
     if (get)
         frame_fence(link, &f);
     if (!take_inline(link, d, &f)) {
-        link->owed -= 1 + remote;
+        link->reserved_dones -= 1 + remote;
         link->tcp->reserved -= 1 + remote;
         return false;
     }
@@ -613,7 +613,7 @@ static void keep_borrowed(struct tt_tcp_link *link)
     struct tt_tcp_lane *lane = &link->lanes[0];
     struct tt_tcp_queue *q = &lane->queues[inline_class(link)];
 
-    link->borrows = false;
+    link->has_borrowed = false;
     for (uint32_t i = q->head; i != q->tail; i++) {
         struct tt_tcp_out *out = queue_at(q, i);
         const bool begun = lane->begun && lane->current == inline_class(link) && i == q->head;
@@ -665,7 +665,7 @@ int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n)
         struct tt_tcp_link *link =
             desc[i].flags & TT_DESC_INLINE && desc[i].bytes ? tt_sparse_get(&t->links, desc[i].key->peer) : NULL;
 
-        if (link && link->borrows)
+        if (link && link->has_borrowed)
             keep_borrowed(link);
     }
     return taken;

@@ -16,7 +16,7 @@
 
 static uint64_t turn_bytes(struct tt_tcp_lane *lane)
 {
-    if (!lane->goes_on)
+    if (!lane->turn_unfinished)
         return FIRST_TURN;
     if (lane->turns == 0)
         return UINT64_MAX;
@@ -29,7 +29,7 @@ void tt_tcp_lane_turn(struct tt_tcp_lane *lane)
     const struct tt_tcp *t = lane->link->tcp;
 
     if (lane->paced || !t->wire.unheard) {
-        lane->goes_on = false;
+        lane->turn_unfinished = false;
         tt_tcp_lane_flush(lane, UINT64_MAX);
         return;
     }
@@ -39,8 +39,8 @@ void tt_tcp_lane_turn(struct tt_tcp_lane *lane)
     }
     if (lane->turn_left > 0)
         lane->turn_left = tt_tcp_lane_flush(lane, lane->turn_left);
-    lane->goes_on = lane->fd >= 0 && !lane->deaf && (lane->turn_left == 0 || tt_tcp_queued(lane) > 0);
-    if (lane->goes_on)
+    lane->turn_unfinished = lane->fd >= 0 && !lane->send_closed && (lane->turn_left == 0 || tt_tcp_queued(lane) > 0);
+    if (lane->turn_unfinished)
         tt_tcp_mark(lane);
 }
 

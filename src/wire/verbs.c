@@ -177,8 +177,8 @@ static int stream_report(struct tt_verbs_stream *s, struct tt_done *done, int ma
 {
     int n = 0;
 
-    for (; s->told < s->done; s->told++) {
-        const struct tt_verbs_out *m = tt_verbs_out_of(s, s->told);
+    for (; s->reported < s->done; s->reported++) {
+        const struct tt_verbs_out *m = tt_verbs_out_of(s, s->reported);
 
         if (m->report_local && n == max)
             return n;
@@ -209,7 +209,7 @@ static int streams_report(struct tt_verbs *v, struct tt_done *done, int max)
         if (s->link->state != TT_VERBS_LOST) {
             n += stream_report(s, done + n, max - n);
             tt_verbs_stream_pump(s);
-            if (s->told < s->done || s->retired < s->acked)
+            if (s->reported < s->done || s->retired < s->acked)
                 break;      /* done[] is full */
         }
         v->noted = s->next_noted;
@@ -228,16 +228,16 @@ static int verbs_news_report(struct tt_verbs *v, struct tt_done *done, int max)
     while (n < max && v->news) {
         struct tt_verbs_link *link = v->news;
 
-        if (link->tell_up) {
-            link->tell_up = false;
+        if (link->report_up) {
+            link->report_up = false;
             done[n++] = verbs_link_done(link, TT_DONE_LINK_UP);
         } else {
-            link->tell_lost = false;
+            link->report_lost = false;
             done[n++] = verbs_link_done(link, TT_DONE_LINK_LOST);
         }
-        if (link->tell_up || link->tell_lost)
+        if (link->report_up || link->report_lost)
             continue;
-        v->news = link->next_news;
+        v->news = link->next_reported;
         if (!v->news)
             v->news_end = &v->news;
     }

@@ -111,8 +111,8 @@ struct tt_verbs_lane {
     uint32_t rail;
     enum tt_verbs_lane_state state;
     uint32_t incarnation;           /* of the lane, from 1; equal at both ends when it is up */
-    bool heard;                     /* the peer's hello of this incarnation has arrived */
-    bool owes_hello, owes_ready;    /* to send as soon as the tcp wire has space */
+    bool hello_received;                     /* the peer's hello of this incarnation has arrived */
+    bool hello_pending, ready_pending;    /* to send as soon as the tcp wire has space */
     bool broken;                    /* is taken down in the next poll */
     uint32_t setbacks;              /* number of its own failures since it last sent */
     uint32_t walks;                 /* number of changes to a rail that was down, since it was
@@ -170,9 +170,10 @@ struct tt_verbs_stream {
     bool noted;                     /* is in tt_verbs.noted: it may have completions to report,
                                        or may continue */
 
-    /* ---- send side: message numbers; retired <= told <= done <= sent <= tail ---- */
+    /* ---- send side ----
+     * Message numbers: retired <= reported <= done <= sent <= tail. */
     struct tt_verbs_out *out;       /* [TT_VERBS_DEPTH] */
-    uint64_t retired, told, done, sent, tail;
+    uint64_t retired, reported, done, sent, tail;
     uint64_t acked;                 /* the receiver has applied all messages before it */
     uint64_t acked_segments;        /* and all segments before it */
     struct tt_dqplb_sender sender;
@@ -189,7 +190,7 @@ struct tt_verbs_stream {
     struct tt_dqplb_receiver receiver;
     uint64_t marks[2 * TT_DQPLB_WORDS(TT_VERBS_WINDOW)];    /* memory of the receiver */
     uint64_t applied;               /* number of applied messages */
-    uint64_t told_segments;         /* value of receiver.expected last sent to the peer */
+    uint64_t acked_segments_sent;         /* value of receiver.expected last sent to the peer */
     bool ack_due;
 };
 
@@ -206,16 +207,17 @@ struct tt_verbs_link {
     struct tt_verbs_group *group[TT_VERBS_RAILS];   /* NULL: not in a group */
     uint32_t peer;
     enum tt_verbs_state state;
-    bool owes_greeting, owes_refusal;   /* to send as soon as the tcp wire has space */
-    bool greeted;                   /* the peer's link hello has arrived: nrails, nlanes and
-                                       theirs are valid, and the lanes exist */
+    bool link_hello_pending, refusal_pending;   /* to send as soon as the tcp wire has space */
+    bool link_hello_received;                   /* the peer's link hello has arrived: nrails,
+                                                   nlanes and theirs are valid, and the lanes
+                                                   exist */
     uint32_t nrails;                /* number that both ends have */
     uint32_t nlanes;
     struct tt_verbs_greeting theirs;
     uint64_t portless_ns;           /* time since when none of our rails is up; 0: one is up */
     tutti_status status;            /* cause of the loss, also if it is lost in the next poll */
-    bool tell_up, tell_lost;
-    struct tt_verbs_link *next_news;
+    bool report_up, report_lost;
+    struct tt_verbs_link *next_reported;
 
     struct tt_link tcp;             /* link of the inner wire */
     void *mine;                     /* link region, then the streams' rings */
@@ -338,7 +340,7 @@ void tt_verbs_qp_destroy(struct tt_verbs_lane *lane);
 /* ---- verbs_link.c ---- */
 /* Contents of the inner wire's link region: the mailbox, written by the peer. */
 struct tt_verbs_mailbox {
-    uint64_t greeted;       /* 1: the link hello is complete */
+    uint64_t link_hello_received;       /* 1: the link hello is complete */
     uint64_t refusal;       /* 1: the peer gives the link up */
     uint64_t hello[TT_VERBS_LANES];     /* newest incarnation of the lane whose hello is complete */
     uint64_t ready[TT_VERBS_LANES];     /* newest incarnation in which the peer can receive */

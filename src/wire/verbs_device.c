@@ -267,14 +267,14 @@ static bool device_is_near(const char *name)
     cpu_set_t allowed;
     unsigned first, last;
     FILE *f;
-    bool told;
+    bool reported;
 
     snprintf(path, sizeof path, "/sys/class/infiniband/%s/device/local_cpulist", name);
     f = fopen(path, "re");
-    told = f && fgets(list, sizeof list, f) && list[0] >= '0' && list[0] <= '9';
+    reported = f && fgets(list, sizeof list, f) && list[0] >= '0' && list[0] <= '9';
     if (f)
         fclose(f);
-    if (!told || sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+    if (!reported || sched_getaffinity(0, sizeof allowed, &allowed) != 0)
         return true;
     for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
         const int n = sscanf(at, "%u-%u", &first, &last);

@@ -80,11 +80,11 @@ static bool lane_send_hello(struct tt_verbs_lane *lane)
 /* Sends pending messages as far as there is space. */
 static void lane_send_pending(struct tt_verbs_lane *lane)
 {
-    if (lane->owes_hello)
-        lane->owes_hello = !lane_send_hello(lane);
-    if (lane->owes_ready && !lane->owes_hello)
-        lane->owes_ready = !tt_verbs_tell(lane->link, offsetof(struct tt_verbs_mailbox, ready) + 8ull * lane->number,
-                                          lane->incarnation, 0, NULL, 0);
+    if (lane->hello_pending)
+        lane->hello_pending = !lane_send_hello(lane);
+    if (lane->ready_pending && !lane->hello_pending)
+        lane->ready_pending = !tt_verbs_tell(lane->link, offsetof(struct tt_verbs_mailbox, ready) + 8ull * lane->number,
+                                             lane->incarnation, 0, NULL, 0);
 }
 
 /* ---- incarnations ---- */
@@ -109,9 +109,9 @@ static void open_next(struct tt_verbs_lane *lane)
     lane->incarnation++;
     lane->rail = rail_of_incarnation(lane, lane->incarnation);
     lane->state = TT_VERBS_LANE_DOWN;
-    lane->heard = false;
-    lane->owes_hello = true;
-    lane->owes_ready = false;
+    lane->hello_received = false;
+    lane->hello_pending = true;
+    lane->ready_pending = false;
     if (!v->rail[lane->rail].up) {
         if (changes_rails(lane) && ++lane->walks % WALKS_PER_SETBACK == 0)
             lane->setbacks++;
@@ -209,7 +209,7 @@ static void take_down(struct tt_verbs_lane *lane, bool again)
 
 void tt_verbs_lane_break(struct tt_verbs_lane *lane)
 {
-    take_down(lane, lane->heard);   /* otherwise the peer may not have reached this incarnation;
+    take_down(lane, lane->hello_received);   /* otherwise the peer may not have reached this incarnation;
                                        the lane continues when it has */
 }
 
@@ -267,7 +267,7 @@ static void lane_handle_hello(struct tt_verbs_lane *lane)
                            "protocol error: it acknowledged segments that were not sent");
         return;
     }
-    lane->heard = true;
+    lane->hello_received = true;
     if (!lane->qp || h.qp == 0)
         return;     /* an end without a queue pair starts the next incarnation when it can have
                        one */
@@ -277,7 +277,7 @@ static void lane_handle_hello(struct tt_verbs_lane *lane)
         return;
     }
     lane->state = TT_VERBS_LANE_CONNECTED;
-    lane->owes_ready = true;
+    lane->ready_pending = true;
     lane_send_pending(lane);
 }
 
@@ -305,18 +305,19 @@ void tt_verbs_lane_step(struct tt_verbs_lane *lane)
     }
     if (hello > lane->incarnation)      /* the peer has a new queue pair, so ours is obsolete */
         take_down(lane, true);
-    if (hello == lane->incarnation && !lane->heard)
+    if (hello == lane->incarnation && !lane->hello_received)
         lane_handle_hello(lane);
     if (link->state == TT_VERBS_LOST)
         return;
-    if (lane->state == TT_VERBS_LANE_DOWN && lane->heard && !lane->qp && has_rail(lane) &&
+    if (lane->state == TT_VERBS_LANE_DOWN && lane->hello_received && !lane->qp && has_rail(lane) &&
         tt_now_ns() >= lane->again_ns)
         open_next(lane);
-    else if (lane->state == TT_VERBS_LANE_CONNECTED && !lane->owes_ready &&
+    else if (lane->state == TT_VERBS_LANE_CONNECTED && !lane->ready_pending &&
              tt_verbs_heard(link, offsetof(struct tt_verbs_mailbox, ready) + 8ull * lane->number) == lane->incarnation)
         lane_joined(lane);
     else if (lane->state == TT_VERBS_LANE_PROBING && !lane->broken && lane->wr_head == lane->wr_tail)
         lane_come_up(lane);
     if (lane->state != TT_VERBS_LANE_UP)
-        *(lane->state == TT_VERBS_LANE_DOWN && lane->heard ? &link->verbs->waiting : &link->verbs->mending) = true;
+        *(lane->state == TT_VERBS_LANE_DOWN && lane->hello_received ? &link->verbs->waiting : &link->verbs->mending) =
+            true;
 }

@@ -39,11 +39,11 @@ static void verbs_link_news(struct tt_verbs_link *link)
 {
     struct tt_verbs *v = link->verbs;
 
-    if (link->tell_up || link->tell_lost)
+    if (link->report_up || link->report_lost)
         return;     /* already listed */
-    link->next_news = NULL;
+    link->next_reported = NULL;
     *v->news_end = link;
-    v->news_end = &link->next_news;
+    v->news_end = &link->next_reported;
 }
 
 /* ---- memory of a link ---- */
@@ -210,17 +210,17 @@ static bool send_link_hello(struct tt_verbs_link *link)
     for (uint32_t i = 0; i < v->nrails; i++)
         g.rkey[i] = link->mine_mr[i]->rkey;
     tt_verbs_greeting_write(&g, out);
-    return tt_verbs_tell(link, offsetof(struct tt_verbs_mailbox, greeted), 1,
+    return tt_verbs_tell(link, offsetof(struct tt_verbs_mailbox, link_hello_received), 1,
                          offsetof(struct tt_verbs_mailbox, greeting), out, sizeof out);
 }
 
 /* Sends pending messages as far as there is space. */
 static void verbs_link_send_pending(struct tt_verbs_link *link)
 {
-    if (link->owes_greeting)
-        link->owes_greeting = !send_link_hello(link);
-    if (link->owes_refusal)
-        link->owes_refusal = !tt_verbs_tell(link, offsetof(struct tt_verbs_mailbox, refusal), 1, 0, NULL, 0);
+    if (link->link_hello_pending)
+        link->link_hello_pending = !send_link_hello(link);
+    if (link->refusal_pending)
+        link->refusal_pending = !tt_verbs_tell(link, offsetof(struct tt_verbs_mailbox, refusal), 1, 0, NULL, 0);
 }
 
 /* ---- set-up ---- */
@@ -233,10 +233,10 @@ void tt_verbs_link_lose(struct tt_verbs_link *link, tutti_status status, const c
         return;
     tt_log(status == TUTTI_ERR_PEER_LOST || status == TUTTI_OK ? TT_LOG_INFO : TT_LOG_WARN,
            "verbs: the link to rank %u ended: %s", link->peer, why);
-    link->owes_greeting = false;
-    link->owes_refusal = status != TUTTI_OK && link->tcp.mine; /* otherwise the peer would wait */
+    link->link_hello_pending = false;
+    link->refusal_pending = status != TUTTI_OK && link->tcp.mine; /* otherwise the peer would wait */
     verbs_link_send_pending(link);
-    if (link->owes_refusal)     /* there is no space for it, and this link is not polled any
+    if (link->refusal_pending)     /* there is no space for it, and this link is not polled any
                                    more: the end of the connection notifies the peer */
         tt_tcp_link_lose(tt_sparse_get(&tt_tcp_of(v->tcp)->links, link->peer), TUTTI_ERR_PEER_LOST,
                          "cannot send the "
@@ -249,7 +249,7 @@ void tt_verbs_link_lose(struct tt_verbs_link *link, tutti_status status, const c
             v->active[i] = v->active[--v->nactive];
     link->status = status;
     verbs_link_news(link);
-    link->tell_lost = true;
+    link->report_lost = true;
 }
 
 /* The tcp wire has connected the peer. */
@@ -276,7 +276,7 @@ static void verbs_link_begin(struct tt_verbs *v, uint32_t peer, const struct tt_
         tt_verbs_link_lose(link, TUTTI_ERR_NOMEM, "cannot allocate its resources");
         return;
     }
-    link->owes_greeting = true;
+    link->link_hello_pending = true;
     verbs_link_send_pending(link);
 }
 
@@ -323,7 +323,7 @@ static void handle_link_hello(struct tt_verbs_link *link)
         tt_verbs_link_lose(link, TUTTI_ERR_PROTOCOL, "protocol error: invalid handshake");
         return;
     }
-    link->greeted = true;
+    link->link_hello_received = true;
     link->nrails = link->theirs.rails < link->verbs->nrails ? link->theirs.rails : link->verbs->nrails;
     if (lanes_begin(link, wanted < link->theirs.data_lanes ? wanted : link->theirs.data_lanes) != TUTTI_OK)
         tt_verbs_link_lose(link, TUTTI_ERR_NOMEM, "cannot allocate its resources");
@@ -345,7 +345,7 @@ void tt_verbs_link_gained(struct tt_verbs_link *link)
         return;
     link->state = TT_VERBS_UP;
     verbs_link_news(link);
-    link->tell_up = true;
+    link->report_up = true;
 }
 
 tutti_status tt_verbs_connect(struct tt_wire *w, uint32_t peer, const struct tt_blob *address)
@@ -414,11 +414,11 @@ static void verbs_link_step(struct tt_verbs_link *link)
         tt_verbs_link_lose(link, TUTTI_ERR_PEER_LOST, "the peer ended the link");
         return;
     }
-    if (!link->greeted && tt_verbs_heard(link, offsetof(struct tt_verbs_mailbox, greeted)))
+    if (!link->link_hello_received && tt_verbs_heard(link, offsetof(struct tt_verbs_mailbox, link_hello_received)))
         handle_link_hello(link);
     for (uint32_t i = 0; i < TT_VERBS_STREAMS && link->nlanes > 0; i++)
         stream_rebound(&link->streams[i]);
-    link->verbs->mending |= !link->greeted;
+    link->verbs->mending |= !link->link_hello_received;
     for (uint32_t i = 0; i < link->nlanes; i++)
         tt_verbs_lane_step(&link->lanes[i]);
     if (is_exhausted(link))

@@ -113,7 +113,7 @@ static bool segment_arrived(struct tt_verbs_lane *lane, uint32_t imm)
     for (; whole > 0; whole--)
         if (!verbs_message_arrived(s))
             return false;
-    s->ack_due |= s->receiver.expected - s->told_segments >= ACK_EVERY;
+    s->ack_due |= s->receiver.expected - s->acked_segments_sent >= ACK_EVERY;
     if (s->ack_due)
         tt_verbs_note(s);
     return true;

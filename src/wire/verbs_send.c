@@ -93,7 +93,7 @@ static void add_record(struct tt_verbs_chain *c, const struct tt_dqplb_segment *
     uint64_t applied[TT_VERBS_STREAMS];
 
     for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++) {
-        applied[i] = link->streams[i].told_segments = link->streams[i].receiver.expected;
+        applied[i] = link->streams[i].acked_segments_sent = link->streams[i].receiver.expected;
         link->streams[i].ack_due = false;
     }
     tt_verbs_record_stamp(slot, applied);
@@ -168,7 +168,7 @@ static void add_ack(struct tt_verbs_chain *c, struct tt_verbs_stream *of)
 
     with_immediate(chain_add(c, &what, NULL, 0, 0, 0, 0, false),
                    tt_dqplb_word(of->receiver.expected, false, false) | of->index << TT_IMM_STREAM_SHIFT | TT_IMM_ACK);
-    of->told_segments = of->receiver.expected;
+    of->acked_segments_sent = of->receiver.expected;
     of->ack_due = false;
 }
 

@@ -30,7 +30,7 @@ static void refusal_role(struct node *n)
         verbs.news_end = &verbs.news;
         link = (struct tt_verbs_link){ .verbs = &verbs, .peer = 1, .tcp = n->link[1] };
         tt_verbs_link_lose(&link, TUTTI_ERR_NOMEM, "the test gives it up");
-        CHECK(n, link.state == TT_VERBS_LOST && link.status == TUTTI_ERR_NOMEM && link.tell_lost);
+        CHECK(n, link.state == TT_VERBS_LOST && link.status == TUTTI_ERR_NOMEM && link.report_lost);
         n->w->ops = n->ops;
     }
     UNTIL(n, n->losses[!n->rank] == 1);
