@@ -354,7 +354,7 @@ static int wait_for_end(const struct options *o, struct tt_coordinator *c, int s
         ;
     if (fds[1].revents == 0)
         return 0;
-    st = tt_coordinator_why(c, why, sizeof why);
+    st = tt_coordinator_error(c, why, sizeof why);
     if (!tt_log_on(TT_LOG_ERROR)) /* otherwise the library has logged it */
         fprintf(stderr, "tutti coordinator: %s\n", why);
     return o->store && (st == TUTTI_ERR_ABORTED || st == TUTTI_ERR_SYSTEM) ? STAND_BY : 1;

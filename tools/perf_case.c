@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/log.h"
-#include "comm/attempt.h"
+#include "comm/call.h"
 #include "comm/plugin.h"
 
 const struct perf_coll perf_colls[] = {
@@ -309,9 +309,9 @@ struct tt_coll perf_case_call(const struct perf_case *c, const tutti_comm *comm)
                             .bytes = c->coll->uneven ? 0 : c->block * elem };
     struct tt_packed packed;
 
-    tt_chunks_tell(&comm->world->chunks, &coll);
+    tt_chunks_apply(&comm->world->chunks, &coll);
     if (c->quant && tt_packed_init(&packed, (enum tt_quant_codec)(c->quant - 1), c->dtype))
-        tt_attempt_pack(&coll, &packed, c->block, false);
+        tt_call_check_pack(&coll, &packed, c->block, false);
     return coll;
 }
 

@@ -3,7 +3,7 @@
 #include <argp.h>
 #include <string.h>
 #include "base/names.h"
-#include "comm/attempt.h"
+#include "comm/call.h"
 #include "option_values.h"
 #include "reduce/reduce.h"
 
@@ -88,7 +88,7 @@ static void check_quant(const struct perf_options *o, struct argp_state *state)
 
     if (!o->quant)
         return;
-    if (!o->coll || o->coll->kind >= TT_COLL_KINDS || !tt_attempt_can_quantize((enum tt_coll_kind)o->coll->kind))
+    if (!o->coll || o->coll->kind >= TT_COLL_KINDS || !tt_call_check_can_quantize((enum tt_coll_kind)o->coll->kind))
         argp_error(state, "--quant %s: only allreduce, reduce, reduce_scatter, allgather and broadcast can be quantized",
                    tutti_quant_name(o->quant));
     if (!tt_packed_init(&packed, (enum tt_quant_codec)(o->quant - 1), o->dtype) || !is_sum)

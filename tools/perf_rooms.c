@@ -11,7 +11,7 @@ tutti_status perf_rooms_check(tutti_comm *comm, uint64_t rank_bytes)
 {
     const struct tt_layout *l = &comm->layout;
     const uint32_t here = tt_layout_host_ranks(l, tt_layout_host(l, comm->rank));
-    const uint64_t free_bytes = tt_room_bytes("");
+    const uint64_t free_bytes = tt_available_memory("");
     uint64_t needed, worst[2];
     tutti_status st;
 

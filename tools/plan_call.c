@@ -225,7 +225,7 @@ static void make_coll(struct plan *p, const struct plan_options *o, const struct
         c->kind = rank == 0 ? TT_SEND : TT_RECV;
         c->root = 1 - rank;
     }
-    tt_chunks_tell(chunks, c);
+    tt_chunks_apply(chunks, c);
     p->counts[rank] = bytes;
     p->displs[rank] = rank * bytes;
     if (has_counts(kind)) {

@@ -141,7 +141,7 @@ static bool make_coll(struct why *w, const struct plan_options *o, const struct 
         return false;       /* the library has logged the error */
     if (!tt_coll_parse(o->coll, &kind))
         return COMPLAIN("unknown collective \"%s\" (`tutti perf --help` lists them)", o->coll);
-    if (!tt_predict_knows(kind) && kind != TT_BARRIER)
+    if (!tt_predict_supports(kind) && kind != TT_BARRIER)
         return COMPLAIN("%s is not supported: its algorithm is selected per call by closed forms", o->coll);
     if (o->root >= layout->nranks)
         return COMPLAIN("invalid root: %u (must be a rank from 0 to %u)", o->root, layout->nranks - 1);
@@ -149,7 +149,7 @@ static bool make_coll(struct why *w, const struct plan_options *o, const struct 
         .kind = kind, .nranks = layout->nranks, .root = o->root, .layout = layout, .in_place = o->in_place,
         .elem_bytes = o->elem_bytes ? o->elem_bytes : bytes % 4 ? 1 : 4, .bytes = kind == TT_BARRIER ? 0 : bytes,
     };
-    tt_chunks_tell(&chunks, &w->coll);
+    tt_chunks_apply(&chunks, &w->coll);
     if (w->coll.bytes % w->coll.elem_bytes)
         return COMPLAIN("invalid size: %" PRIu64 " B (must be a multiple of the element size, %u B)", bytes, w->coll.elem_bytes);
     return true;
@@ -252,7 +252,7 @@ static int why_planned(const struct why_options *o)
         tt_links_model(w.conf.links, tt_layout_farthest(&p.layout), &ends, &w.conf.model);
     tt_constants_costs(&constants, shm, o->cores ? o->cores : o->plan.topo ? 0 : tt_engine_cores(), &w.conf.costs);
     if (get_sizes(&w.conf.limits, all_local) && find_tune(&w, &tunes, shm)) {
-        tt_tune_tell_limits(&w.conf);
+        tt_tune_set_limits(&w.conf);
         choose(&w);
         if (o->simulates && w.report.walked)
             simulate_walked(&w);

@@ -313,7 +313,7 @@ static struct tt_coll coll_of(const struct sim_run *run, uint64_t *bytes, uint64
                          .elem_bytes = ELEM_BYTES,
                          .layout = &run->layout };
 
-    tt_chunks_tell(&run->chunks, &c);
+    tt_chunks_apply(&run->chunks, &c);
     if (c.kind == TT_BARRIER) {
         *bytes = 0;
         return c;

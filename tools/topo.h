@@ -5,16 +5,16 @@
 #include <json-c/json.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include "comm/between.h"
+#include "comm/link_probe.h"
 #include "topo/machine.h"
-#include "topo/told.h"
+#include "topo/rank_location.h"
 #include "topo/topo.h"
 
 #define TOPO_RANKS_MAX 4096u
 
 /* A rank, as described by itself. */
 struct topo_rank {
-    struct tt_told place;
+    struct tt_rank_location place;
     char host[64];
     char cpus[64];                  /* allowed CPUs; "" if unknown */
     char gpu[16];                   /* PCI bus id of its GPU; "" if unknown */
@@ -32,7 +32,7 @@ struct topo_here {
     bool in_job;
     uint32_t rank;                  /* this rank, in a job */
     bool measured, labelled;        /* links between ranks were measured; a host has labels */
-    struct tt_between between;      /* result of the measurement; its arrays are freed */
+    struct tt_link_probe between;      /* result of the measurement; its arrays are freed */
     struct tt_topo_link links[TT_DISTANCES];    /* known links between ranks */
     struct tt_layout layout;        /* layout of the ranks, if any */
 };

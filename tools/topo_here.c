@@ -7,7 +7,7 @@
 #include <string.h>
 #include "base/host.h"
 #include "comm/comm.h"
-#include "comm/seat.h"
+#include "comm/surroundings.h"
 #include "perf_launch.h"
 #include "run_bind.h"
 #include "tutti/tutti.h"
@@ -34,16 +34,16 @@ static bool read_labels(struct topo_here *h, const struct tt_topo *description)
 static void describe_rank(const struct topo_here *h, const cpu_set_t *set, bool ours, enum tt_node_kind node,
                           struct topo_rank *out)
 {
-    struct tt_seat_found seat = { .socket = TT_UNKNOWN };
+    struct tt_surroundings_seat_found seat = { .socket = TT_UNKNOWN };
 
     memset(out, 0, sizeof *out);
     if (set && ours) {
-        tt_seat_of(&h->machine, &h->rails, set, &seat);
+        tt_surroundings_seat_of(&h->machine, &h->rails, set, &seat);
     } else if (set) {
         seat.socket = tt_machine_socket(&h->machine, set);
         seat.near = tt_rails_nearest(&h->rails, seat.socket, tt_machine_numa(&h->machine, set), NULL);
     }
-    tt_told_init(&out->place, tt_host_hash(), seat.socket, h->rails.n, seat.near, &h->labels, node);
+    tt_rank_location_init(&out->place, tt_host_hash(), seat.socket, h->rails.n, seat.near, &h->labels, node);
     snprintf(out->host, sizeof out->host, "%.63s", h->machine.host);
     memcpy(out->gpu, seat.gpu, sizeof out->gpu);
     if (set)
@@ -123,7 +123,7 @@ bool topo_here_find(struct topo_here *out, const struct tt_topo *description, ui
             out_of_memory(nranks);
     }
     if (ok && h->nranks) {
-        struct tt_told *places = calloc(h->nranks, sizeof *places);
+        struct tt_rank_location *places = calloc(h->nranks, sizeof *places);
 
         for (uint32_t r = 0; places && r < h->nranks; r++)
             places[r] = h->ranks[r].place;

@@ -93,7 +93,7 @@ static uint32_t slots_of(const struct tt_topo_rule *r)
 }
 
 /* Creates one rank per slot of the named hosts, with numbered rails. */
-static void fill_ranks(struct topo_here *h, const struct tt_topo *t, struct tt_told *places)
+static void fill_ranks(struct topo_here *h, const struct tt_topo *t, struct tt_rank_location *places)
 {
     uint32_t n = 0;
 
@@ -102,8 +102,8 @@ static void fill_ranks(struct topo_here *h, const struct tt_topo *t, struct tt_t
             struct topo_rank *rank = &h->ranks[n];
 
             tt_labels_of(&rank->labels, t, t->rules[i].host);
-            tt_told_init(&rank->place, tt_hash_bytes(t->rules[i].host, strlen(t->rules[i].host), 0), TT_UNKNOWN,
-                         h->rails.n, (struct tt_rails_near){ 0 }, &rank->labels, t->node);
+            tt_rank_location_init(&rank->place, tt_hash_bytes(t->rules[i].host, strlen(t->rules[i].host), 0),
+                                  TT_UNKNOWN, h->rails.n, (struct tt_rails_near){ 0 }, &rank->labels, t->node);
             strcpy(rank->host, t->rules[i].host);
             for (uint32_t r = 0; r < h->rails.n; r++)
                 strcpy(rank->rail[r], h->rails.rail[r].name);
@@ -113,7 +113,7 @@ static void fill_ranks(struct topo_here *h, const struct tt_topo *t, struct tt_t
 
 bool topo_hosts_described(struct topo_here *out, const struct tt_topo *t)
 {
-    struct tt_told *places;
+    struct tt_rank_location *places;
     uint64_t nranks = 0;
     bool ok;
 

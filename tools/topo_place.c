@@ -160,7 +160,7 @@ static bool find_slots(struct hosts *h, const struct tt_topo *t)
 static bool find_groups(const struct options *o, const struct tt_topo *t, const struct hosts *h,
                         struct tt_order_host *out)
 {
-    struct tt_told *places = calloc(h->n, sizeof *places);
+    struct tt_rank_location *places = calloc(h->n, sizeof *places);
     bool told[TT_NEAR_WAN] = { [TT_NEAR_HOST] = true };
     struct tt_layout l;
 
@@ -171,7 +171,7 @@ static bool find_groups(const struct options *o, const struct tt_topo *t, const 
             tt_labels_of(&labels, t, h->at[i].name);
         for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN; d++)
             told[d] |= *labels.label[d] != '\0';
-        tt_told_init(&places[i], i, TT_UNKNOWN, 0, (struct tt_rails_near){ 0 }, &labels, TT_NODE_MESH);
+        tt_rank_location_init(&places[i], i, TT_UNKNOWN, 0, (struct tt_rails_near){ 0 }, &labels, TT_NODE_MESH);
     }
     for (uint32_t i = 0; i < o->nrules; i++)
         if (!told[o->rules[i].within]) {

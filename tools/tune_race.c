@@ -53,7 +53,7 @@ static tutti_status add_all_candidates(struct tune_race *r)
     tutti_status st;
 
     r->comm->tune = NULL;
-    tt_plans_forget(r->comm);
+    tt_plans_discard(r->comm);
     st = tt_plan_of(r->comm, &r->coll, NULL, &plan);
     if (st)
         return st;
@@ -105,7 +105,7 @@ static void force_candidate(struct tune_race *r, const struct tune_candidate *c,
         (struct tt_tune_row){ .algo = c->algo, .kind = r->coll.kind, .bytes = r->coll.bytes, .segments = c->segments };
     *file = (struct tt_tunefile){ .nrows = 1, .row = row };
     r->comm->tune = file;
-    tt_plans_forget(r->comm);
+    tt_plans_discard(r->comm);
 }
 
 static tutti_status sample(struct tune_race *r, struct tune_candidate *c, double *us)
@@ -153,7 +153,7 @@ static tutti_status run_round(struct tune_race *r, uint32_t round, double *us, b
             st = any_rank_interrupted(r, over);
     }
     r->comm->tune = NULL;
-    tt_plans_forget(r->comm);
+    tt_plans_discard(r->comm);
     return st;
 }
 

@@ -112,7 +112,7 @@ tutti_status tt_algo_add(const struct tt_algo *algo, const char *from)
     return TUTTI_OK;
 }
 
-void tt_algo_forget(size_t n)
+void tt_algo_remove_from(size_t n)
 {
     tt_assert(n >= BUILT_IN && n <= tt_nalgos);
     tt_nalgos = n;

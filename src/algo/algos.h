@@ -17,9 +17,9 @@ extern const struct tt_algo tt_algo_alltoallv_stretches;
 
 /* Adds an algorithm, which must stay valid. Call it before the first communicator is created, from
  * one thread. INVALID (logged, with the file `from`): its name is taken or does not begin with its
- * kind's name, or the registry is full. tt_algo_forget drops those from the n-th on. */
+ * kind's name, or the registry is full. tt_algo_remove_from drops those from the n-th on. */
 tutti_status tt_algo_add(const struct tt_algo *algo, const char *from);
-void tt_algo_forget(size_t n);
+void tt_algo_remove_from(size_t n);
 
 /* Constants of the network, measured once and agreed on by all ranks: equal inputs give equal
  * choices on all ranks. */

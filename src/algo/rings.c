@@ -31,7 +31,7 @@ void tt_rings_init(struct tt_rings *r, const struct tt_coll *c, enum tt_form for
     /* A host of n ranks has ceil(widest / n) (n - 1) of them, which is less than 2 widest - 1. */
     r->hops = r->widest == r->narrowest ? r->widest - 1 : 2 * r->widest - 2;
     r->one_by_one = form == TT_FORM_SOCKETS && r->widest > 1;
-    tt_mates_init(&r->mates, r->layout, c->rank, form);
+    tt_local_fanout_init(&r->mates, r->layout, c->rank, form);
 }
 
 /* ---- locations ---- */
@@ -104,7 +104,7 @@ struct hop_counts {
 static struct hop_counts hop_counts(const struct tt_rings *r)
 {
     const uint32_t columns = (r->widest + r->mates.n - 1) / r->mates.n, each = r->mates.n - 1;
-    const uint32_t first = columns * tt_mates_first_hops(&r->mates);
+    const uint32_t first = columns * tt_local_fanout_first_hops(&r->mates);
 
     return (struct hop_counts){ first, columns * each - first };
 }
@@ -114,7 +114,7 @@ static struct hop_counts hop_counts(const struct tt_rings *r)
 static bool hop_of_level(const struct tt_rings *r, bool second, uint64_t at, uint32_t *m, uint32_t *e)
 {
     const struct hop_counts n = hop_counts(r);
-    const uint32_t first = tt_mates_first_hops(&r->mates), each = second ? r->mates.n - 1 - first : first;
+    const uint32_t first = tt_local_fanout_first_hops(&r->mates), each = second ? r->mates.n - 1 - first : first;
 
     if (at >= (second ? n.second : n.first))
         return false;
@@ -211,7 +211,7 @@ static void gather_hops(const struct gather *g, bool put)
 
         if (!gather_hop(g, i, &m, &e))
             return;
-        const struct tt_hop hop = put ? tt_mates_give(&r->mates, e) : tt_mates_take(&r->mates, e);
+        const struct tt_hop hop = put ? tt_local_fanout_give(&r->mates, e) : tt_local_fanout_take(&r->mates, e);
         const uint64_t steps = g->slot - hop.level;     /* steps that the arrival has made; 0 for
                                                            the host's own blocks */
 
@@ -354,14 +354,14 @@ static void rings_hand_on(const struct reduction *x)
 
         if (!rings_add_hop(x, n, &m, &e))
             return;
-        const struct tt_hop hop = tt_mates_take(&r->mates, e);
+        const struct tt_hop hop = tt_local_fanout_take(&r->mates, e);
 
         if (!hop_row(x, &hop, m, &rank, &i))
             continue;
         const struct tt_block row = rings_row_of(x, rank);
         const uint32_t tag = x->tag + 1 + n;
-        const struct tt_ref from = tt_mates_relays(&r->mates, e)
-                                       ? sum_at(x, rank, i, m, 1 + tt_mates_relay(&r->mates, e))
+        const struct tt_ref from = tt_local_fanout_relays(&r->mates, e)
+                                       ? sum_at(x, rank, i, m, 1 + tt_local_fanout_relay(&r->mates, e))
                                        : tt_src(row.offset);
 
         tt_sched_put(x->s, mate(r, hop.peer), from, tt_pipe(tag), row.bytes, tag);
@@ -378,13 +378,14 @@ static void rings_add_up(const struct reduction *x)
 
         if (!rings_add_hop(x, n, &m, &e))
             return;
-        const struct tt_hop hop = tt_mates_give(&r->mates, e);
+        const struct tt_hop hop = tt_local_fanout_give(&r->mates, e);
 
         if (!hop_row(x, &hop, m, &rank, &i))
             continue;
         const struct tt_block row = rings_row_of(x, rank);
-        const struct tt_add add = tt_mates_add(&r->mates, e);
-        const uint32_t tag = x->tag + 1 + n, relay = hop.carrier == r->mates.me ? 0 : 1 + tt_mates_relay(&r->mates, e);
+        const struct tt_add add = tt_local_fanout_add(&r->mates, e);
+        const uint32_t tag = x->tag + 1 + n,
+                       relay = hop.carrier == r->mates.me ? 0 : 1 + tt_local_fanout_relay(&r->mates, e);
         const struct tt_ref sum = sum_at(x, rank, i, m, relay);
         const bool last = r->hosts == 1 && relay == 0 && add.last;
 

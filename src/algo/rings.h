@@ -14,7 +14,7 @@
 #ifndef TT_ALGO_RINGS_H
 #define TT_ALGO_RINGS_H
 
-#include "algo/mates.h"
+#include "algo/local_fanout.h"
 #include "sched/algo.h"
 
 struct tt_rings {
@@ -26,7 +26,7 @@ struct tt_rings {
     uint32_t levels;                    /* slots to distribute an arrival within the host */
     uint32_t hops;                      /* maximum per slot, over all hosts */
     bool one_by_one;                    /* one hop per round */
-    struct tt_mates mates;
+    struct tt_local_fanout mates;
 };
 
 /* Returns the form for the layout: sockets if ranks of a host are joined by sockets, else

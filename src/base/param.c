@@ -39,7 +39,7 @@ const struct tt_param tt_params[TT_PARAM_COUNT] = {
     [TT_PARAM_CMA]               = { "TUTTI_CMA",               "0, 1 or 2",          1,    0,      2,
         "use of direct copies between processes (process_vm_readv): 0: never; 1: for very long "
         "messages, if oversubscribed; 2: for all messages of at least 256 KiB" },
-    [TT_PARAM_NUDGE_MS]          = { "TUTTI_NUDGE_MS",          "ms",                20,    1,      60000,
+    [TT_PARAM_PROBE_MS]          = { "TUTTI_NUDGE_MS",          "ms",                20,    1,      60000,
         "time that an operation waits for a rank before it queries the state of this rank" },
     [TT_PARAM_FTAR_CHUNK_BYTES]  = { "TUTTI_FTAR_CHUNK_BYTES",  "bytes",        8 * MIB,  256 * KIB, 1024 * MIB,
         "maximum chunk size of the allreduce \"ftar\"; the value of rank 0 is used on all ranks" },

@@ -19,7 +19,7 @@ enum tt_param_id {
                                    suffice */
     TT_PARAM_CMA,               /* process_vm_readv: 0 never, 1 if it is faster, 2 for all longer
                                    copies */
-    TT_PARAM_NUDGE_MS,          /* time that an operation waits before it probes the awaited rank */
+    TT_PARAM_PROBE_MS,          /* time that an operation waits before it probes the awaited rank */
     TT_PARAM_FTAR_CHUNK_BYTES,  /* largest message of an all-reduce that bounds the bytes in
                                    flight */
     TT_PARAM_FTAR_CHUNKS,       /* maximum number of such messages in flight to a peer */

@@ -93,7 +93,7 @@ static uint64_t left_of_groups(const char *root)
     return left;
 }
 
-uint64_t tt_room_bytes(const char *root)
+uint64_t tt_available_memory(const char *root)
 {
     char path[PATH_BYTES];
     uint64_t kib;

@@ -9,6 +9,6 @@
  * Page cache that the kernel can drop counts as free. UINT64_MAX if the system shows neither.
  * `root` is prepended to the paths of /proc and /sys: "", or a test's folder. Reads files; any
  * thread. */
-uint64_t tt_room_bytes(const char *root);
+uint64_t tt_available_memory(const char *root);
 
 #endif

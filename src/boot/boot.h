@@ -62,8 +62,8 @@ struct tt_overlay;
 /* Runs the rendezvous: blocks until all nranks have joined, or until the deadline. Then each rank
  * that joined reports how many joined and which are missing (TIMEOUT). On success the caller owns
  * *table (tt_table_fini) and *overlay (connected; tt_overlay_close). */
-tutti_status tt_boot_meet(const struct tt_launch *launch, const void *card, size_t card_bytes, uint64_t deadline_ns,
-                          struct tt_table *table, struct tt_overlay **overlay);
+tutti_status tt_boot_rendezvous(const struct tt_launch *launch, const void *card, size_t card_bytes,
+                                uint64_t deadline_ns, struct tt_table *table, struct tt_overlay **overlay);
 void tt_table_fini(struct tt_table *table);
 
 /* Creates an id: a listener in this process with a random token, served by a thread that ends when

@@ -95,11 +95,11 @@ static tutti_status kv_publish(const struct tt_launch *launch, char *value, size
     bool not_all = false;
 
     if (getenv("PMIX_NAMESPACE") && !is_of_pmi1(launch))
-        st = tt_pmix_tell(rank, value, cap, seconds_left(*deadline_ns), &not_all);
+        st = tt_pmix_broadcast(rank, value, cap, seconds_left(*deadline_ns), &not_all);
     if (not_all && !st)
         *deadline_ns = tt_now_ns() + COUNT_NS;
     if (st == TUTTI_ERR_UNSUPPORTED && tt_pmi1_is_offered())
-        st = tt_pmi1_tell(rank, value, cap, *deadline_ns);
+        st = tt_pmi1_broadcast(rank, value, cap, *deadline_ns);
     return st;
 }
 
@@ -172,7 +172,7 @@ static tutti_status listen_again(int *listener)
     return TUTTI_OK;
 }
 
-tutti_status tt_kv_meet(struct tt_launch *launch, int *listener, uint64_t *deadline_ns)
+tutti_status tt_kv_rendezvous(struct tt_launch *launch, int *listener, uint64_t *deadline_ns)
 {
     tutti_status st = kv_lock(*deadline_ns);
 
@@ -266,7 +266,7 @@ tutti_status tt_boot_launch(struct tt_launch *out, const tutti_conf *conf)
     return st;
 }
 
-void tt_kv_forget(void)
+void tt_kv_reset(void)
 {
     (void)kv_lock(TT_NEVER);
     *told = '\0';

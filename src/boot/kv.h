@@ -12,8 +12,8 @@
  * 0, *listener is the socket to serve, owned by the caller, or -1 if the rendezvous has the address
  * itself. If ranks are missing at the deadline and the launcher does not report which, *deadline_ns
  * is extended a little: the present ranks then connect and determine the missing ones. */
-tutti_status tt_kv_meet(struct tt_launch *launch, int *listener, uint64_t *deadline_ns);
+tutti_status tt_kv_rendezvous(struct tt_launch *launch, int *listener, uint64_t *deadline_ns);
 /* Makes the next call repeat the exchange, since not all ranks took part in this one. */
-void tt_kv_forget(void);
+void tt_kv_reset(void);
 
 #endif

@@ -502,9 +502,9 @@ static void member_receive(struct meet *m)
     tt_framer_added(&m->in, (size_t)n);
     while (m->member.state != TT_RDV_HAVE_TABLE && tt_framer_next(&m->in, &ev.frame)) {
         member_step(m, ev);
-        if (m->member.state == TT_RDV_TURNED_AWAY)
+        if (m->member.state == TT_RDV_MEMBER_REFUSED)
             return;
-        if (m->member.state == TT_RDV_AWAY) {
+        if (m->member.state == TT_RDV_DISCONNECTED) {
             member_disconnect(m, "protocol error: not a rendezvous server");
             return;
         }
@@ -523,7 +523,7 @@ static void member_check_connection(struct meet *m, short revents, uint64_t now_
         member_receive(m);
     else if (!m->connected && now_ns - m->attempt_ns > CONNECT_NS)
         member_disconnect(m, strerror(ETIMEDOUT));
-    else if (m->member.state == TT_RDV_GREETED && now_ns - m->attempt_ns > CHALLENGE_NS)
+    else if (m->member.state == TT_RDV_CONNECTED && now_ns - m->attempt_ns > CHALLENGE_NS)
         member_disconnect(m, "no message from the server after connecting");
 }
 
@@ -613,9 +613,9 @@ static tutti_status member_call(struct meet *m)
 
         if (m->member.state == TT_RDV_HAVE_TABLE)
             return TUTTI_OK;
-        if (m->member.state == TT_RDV_TURNED_AWAY && (m->member.final || m->where != AT_FILE))
+        if (m->member.state == TT_RDV_MEMBER_REFUSED && (m->member.final || m->where != AT_FILE))
             return tt_fail(m->member.status, "start-up of rank %u: %s", m->launch->rank, m->member.sentence);
-        if (m->member.state == TT_RDV_TURNED_AWAY && m->fd >= 0)
+        if (m->member.state == TT_RDV_MEMBER_REFUSED && m->fd >= 0)
             member_disconnect(m, m->member.sentence);     /* the file may be an earlier run's */
         if (m->deadline_ns != TT_NEVER && now_ns >= m->deadline_ns + grace_ns)
             return fail_unreached(m);
@@ -792,7 +792,7 @@ static tutti_status rendezvous_prepare(struct meet *m, struct tt_launch *launch,
     if (st)
         return st;
     if (!*launch->rendezvous) {
-        st = tt_kv_meet(launch, &m->listener, &m->deadline_ns);
+        st = tt_kv_rendezvous(launch, &m->listener, &m->deadline_ns);
         if (st)
             return st;
     }
@@ -855,8 +855,8 @@ static tutti_status rendezvous_run(struct meet *m, struct tt_table *table, struc
     return TUTTI_OK;
 }
 
-tutti_status tt_boot_meet(const struct tt_launch *launch, const void *card, size_t card_bytes, uint64_t deadline_ns,
-                          struct tt_table *table, struct tt_overlay **overlay)
+tutti_status tt_boot_rendezvous(const struct tt_launch *launch, const void *card, size_t card_bytes,
+                                uint64_t deadline_ns, struct tt_table *table, struct tt_overlay **overlay)
 {
     struct tt_launch l = *launch;
     struct meet m = { .launch = &l,
@@ -879,7 +879,7 @@ tutti_status tt_boot_meet(const struct tt_launch *launch, const void *card, size
     if (!st)
         st = rendezvous_run(&m, table, overlay);
     if (st && m.deadline_ns != deadline_ns)
-        tt_kv_forget();
+        tt_kv_reset();
     if (st)
         serve_on(&m);
 

@@ -257,7 +257,7 @@ static void leave_port(void)
 
 /* ---- the exchange ---- */
 
-tutti_status tt_pmi1_tell(uint32_t rank, char *value, size_t cap, uint64_t deadline_ns)
+tutti_status tt_pmi1_broadcast(uint32_t rank, char *value, size_t cap, uint64_t deadline_ns)
 {
     char out[TT_PMI1_LINE_BYTES];
     uint32_t own, nranks;

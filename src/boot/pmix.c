@@ -18,7 +18,7 @@ tutti_status tt_pmix_size(uint32_t *nranks)
     return TUTTI_ERR_UNSUPPORTED;
 }
 
-tutti_status tt_pmix_tell(uint32_t rank, char *value, size_t cap, unsigned timeout_s, bool *not_all)
+tutti_status tt_pmix_broadcast(uint32_t rank, char *value, size_t cap, unsigned timeout_s, bool *not_all)
 {
     (void)rank;
     (void)not_all;
@@ -285,7 +285,7 @@ tutti_status tt_pmix_size(uint32_t *nranks)
     return st;
 }
 
-tutti_status tt_pmix_tell(uint32_t rank, char *value, size_t cap, unsigned timeout_s, bool *not_all)
+tutti_status tt_pmix_broadcast(uint32_t rank, char *value, size_t cap, unsigned timeout_s, bool *not_all)
 {
     tutti_status st = TUTTI_OK;
 

@@ -11,7 +11,7 @@ void tt_rdv_member_init(struct tt_rdv_member *m, const char *token, uint32_t ran
                         const void *card, size_t card_bytes, uint64_t began_ns, uint64_t deadline_ns)
 {
     tt_assert(card_bytes <= TT_RDV_CARD_BYTES && rank < nranks);
-    *m = (struct tt_rdv_member){ .state = TT_RDV_AWAY,
+    *m = (struct tt_rdv_member){ .state = TT_RDV_DISCONNECTED,
                                  .rank = rank,
                                  .nranks = nranks,
                                  .process = process,
@@ -24,7 +24,7 @@ void tt_rdv_member_init(struct tt_rdv_member *m, const char *token, uint32_t ran
 
 static void member_refused(struct tt_rdv_member *m, bool final, tutti_status status, const char *sentence)
 {
-    m->state = TT_RDV_TURNED_AWAY;
+    m->state = TT_RDV_MEMBER_REFUSED;
     m->final = final;
     m->status = status;
     snprintf(m->sentence, sizeof m->sentence, "%s", sentence);
@@ -32,7 +32,7 @@ static void member_refused(struct tt_rdv_member *m, bool final, tutti_status sta
 
 static uint32_t clamp_ms(uint64_t ns)
 {
-    return ns / TT_MS < TT_RDV_PATIENT ? (uint32_t)(ns / TT_MS) : TT_RDV_PATIENT - 1;
+    return ns / TT_MS < TT_RDV_NO_TIMEOUT ? (uint32_t)(ns / TT_MS) : TT_RDV_NO_TIMEOUT - 1;
 }
 
 static void member_send_hello(struct tt_rdv_member *m, uint64_t now_ns)
@@ -49,7 +49,7 @@ static void member_send_hello(struct tt_rdv_member *m, uint64_t now_ns)
     tt_write_u32(&w, m->nranks);
     tt_write_u64(&w, m->process);
     tt_write_u32(&w, clamp_ms(now_ns - m->began_ns));
-    tt_write_u32(&w, m->deadline_ns == TT_NEVER ? TT_RDV_PATIENT : clamp_ms(left_ns));
+    tt_write_u32(&w, m->deadline_ns == TT_NEVER ? TT_RDV_NO_TIMEOUT : clamp_ms(left_ns));
     tt_write_u16(&w, m->card_bytes);
     tt_write_bytes(&w, m->card, m->card_bytes);
     tt_assert(!w.bad);
@@ -65,7 +65,7 @@ static void member_send_hello(struct tt_rdv_member *m, uint64_t now_ns)
 static void read_challenge(struct tt_rdv_member *m, const struct tt_frame *f, uint64_t now_ns)
 {
     uint8_t gathering[TT_NONCE_BYTES];
-    char sentence[TT_RDV_SENTENCE_BYTES];
+    char sentence[TT_RDV_MESSAGE_BYTES];
     struct tt_reader r;
     uint16_t version;
 
@@ -73,7 +73,7 @@ static void read_challenge(struct tt_rdv_member *m, const struct tt_frame *f, ui
     version = tt_read_u16(&r);
     tt_read_bytes(&r, m->server_nonce, TT_NONCE_BYTES);
     if (f->type != TT_RDV_CHALLENGE || r.bad) {
-        m->state = TT_RDV_AWAY;     /* not our server (yet) */
+        m->state = TT_RDV_DISCONNECTED;     /* not our server (yet) */
         return;
     }
     tt_read_bytes(&r, gathering, sizeof gathering);
@@ -82,7 +82,7 @@ static void read_challenge(struct tt_rdv_member *m, const struct tt_frame *f, ui
                  "rendezvous protocol mismatch: the server has version %u, this rank has version %u", version, TT_RDV_VERSION);
         member_refused(m, true, TUTTI_ERR_PROTOCOL, sentence);
     } else if (r.bad) {
-        m->state = TT_RDV_AWAY;
+        m->state = TT_RDV_DISCONNECTED;
     } else {
         if (m->prepare)
             m->prepare(m->context, gathering);
@@ -93,7 +93,7 @@ static void read_challenge(struct tt_rdv_member *m, const struct tt_frame *f, ui
 /* A refusal without a valid proof comes from a server with another token. */
 static void read_refused(struct tt_rdv_member *m, const struct tt_frame *f)
 {
-    char sentence[TT_RDV_SENTENCE_BYTES];
+    char sentence[TT_RDV_MESSAGE_BYTES];
     uint8_t proof[TT_MAC_BYTES], expected[TT_MAC_BYTES];
     struct tt_reader r;
     const uint8_t *said;
@@ -104,8 +104,8 @@ static void read_refused(struct tt_rdv_member *m, const struct tt_frame *f)
     said = r.at;
     status = tt_read_u8(&r);
     tt_read_string(&r, sentence, sizeof sentence);
-    if (r.bad || f->bytes > TT_MAC_BYTES + 1 + 2 + TT_RDV_SENTENCE_BYTES) {
-        m->state = TT_RDV_AWAY;
+    if (r.bad || f->bytes > TT_MAC_BYTES + 1 + 2 + TT_RDV_MESSAGE_BYTES) {
+        m->state = TT_RDV_DISCONNECTED;
         return;
     }
     tt_rdv_prove(expected, m->token, "tutti rendezvous refused", m->server_nonce, m->member_nonce, said, (size_t)(r.end - said));
@@ -140,7 +140,7 @@ static void read_table(struct tt_rdv_member *m, const struct tt_frame *f)
     tt_read_bytes(&r, proof, sizeof proof);
     tt_read_bytes(&r, masked, sizeof masked);
     if (r.bad) {
-        m->state = TT_RDV_AWAY;
+        m->state = TT_RDV_DISCONNECTED;
         return;
     }
     tt_digest(digest, r.at, (size_t)(r.end - r.at));
@@ -162,27 +162,27 @@ static void read_table(struct tt_rdv_member *m, const struct tt_frame *f)
 
 void tt_rdv_member_step(struct tt_rdv_member *m, const struct tt_rdv_event *ev, uint64_t now_ns)
 {
-    if (m->state == TT_RDV_HAVE_TABLE || (m->state == TT_RDV_TURNED_AWAY && m->final))
+    if (m->state == TT_RDV_HAVE_TABLE || (m->state == TT_RDV_MEMBER_REFUSED && m->final))
         return;
 
     switch ((enum tt_rdv_event_kind)ev->kind) {
     case TT_RDV_EV_OPEN:
         memcpy(m->member_nonce, ev->nonce, TT_NONCE_BYTES);
-        m->state = TT_RDV_GREETED;
+        m->state = TT_RDV_CONNECTED;
         break;
     case TT_RDV_EV_CLOSED:
-        if (m->state != TT_RDV_TURNED_AWAY)
-            m->state = TT_RDV_AWAY;
+        if (m->state != TT_RDV_MEMBER_REFUSED)
+            m->state = TT_RDV_DISCONNECTED;
         break;
     case TT_RDV_EV_FRAME:
-        if (m->state == TT_RDV_GREETED)
+        if (m->state == TT_RDV_CONNECTED)
             read_challenge(m, &ev->frame, now_ns);
         else if (m->state == TT_RDV_WAITING && ev->frame.type == TT_RDV_TABLE)
             read_table(m, &ev->frame);
         else if (m->state == TT_RDV_WAITING && ev->frame.type == TT_RDV_REFUSED)
             read_refused(m, &ev->frame);
         else
-            m->state = TT_RDV_AWAY;
+            m->state = TT_RDV_DISCONNECTED;
         break;
     case TT_RDV_EV_TICK:
         break;

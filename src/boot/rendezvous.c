@@ -35,7 +35,7 @@ struct hello {
 size_t tt_rdv_table_bytes_max(uint32_t nranks)
 {
     const size_t table = TABLE_HEAD_BYTES + 4 + (size_t)nranks * (2 + TT_RDV_CARD_BYTES);
-    const size_t refusal = TT_MAC_BYTES + 1 + 2 + TT_RDV_SENTENCE_BYTES;
+    const size_t refusal = TT_MAC_BYTES + 1 + 2 + TT_RDV_MESSAGE_BYTES;
 
     return table > refusal ? table : refusal;
 }
@@ -94,7 +94,7 @@ void tt_rdv_server_fini(struct tt_rdv_server *s)
     s->table = NULL;
 }
 
-bool tt_rdv_conn_is_stranger(const struct tt_rdv_conn *c, uint64_t now_ns, uint64_t age_ns)
+bool tt_rdv_conn_is_unauthenticated(const struct tt_rdv_conn *c, uint64_t now_ns, uint64_t age_ns)
 {
     return c->stage == CONN_STRANGER && now_ns - c->opened_ns >= age_ns;
 }
@@ -129,7 +129,7 @@ static void open_conn(struct tt_rdv_server *s, struct tt_rdv_conn *c, const uint
 static void server_send_refusal(struct tt_rdv_server *s, struct tt_rdv_conn *c, tutti_status status,
                                 const char *sentence)
 {
-    uint8_t frame[TT_FRAME_HEADER_BYTES + TT_MAC_BYTES + 1 + 2 + TT_RDV_SENTENCE_BYTES];
+    uint8_t frame[TT_FRAME_HEADER_BYTES + TT_MAC_BYTES + 1 + 2 + TT_RDV_MESSAGE_BYTES];
     uint8_t *body = frame + TT_FRAME_HEADER_BYTES, *said = body + TT_MAC_BYTES;
     struct tt_writer w;
     size_t bytes;
@@ -251,7 +251,7 @@ static bool server_join_rank(struct tt_rdv_server *s, struct tt_rdv_conn *c, con
 static void agree_deadline(struct tt_rdv_server *s, const struct hello *h, uint64_t now_ns)
 {
     const uint64_t waited_ns = h->waited_ms * TT_MS;
-    const uint64_t deadline_ns = h->left_ms == TT_RDV_PATIENT ? TT_NEVER : now_ns + h->left_ms * TT_MS;
+    const uint64_t deadline_ns = h->left_ms == TT_RDV_NO_TIMEOUT ? TT_NEVER : now_ns + h->left_ms * TT_MS;
 
     if (deadline_ns < s->deadline_ns) {
         s->deadline_ns = deadline_ns;
@@ -342,7 +342,7 @@ static bool rank_has_left(const void *context, uint32_t rank)
 /* The earliest deadline has passed: reports how many joined and which are missing. */
 static void server_expire(struct tt_rdv_server *s, uint64_t now_ns)
 {
-    char sentence[TT_RDV_SENTENCE_BYTES], missing[120], left[120];
+    char sentence[TT_RDV_MESSAGE_BYTES], missing[120], left[120];
     const uint64_t waited_ms = (now_ns - s->began_ns) / TT_MS;
 
     tt_rdv_name_ranks(missing, sizeof missing, s->nranks, rank_is_missing, s);

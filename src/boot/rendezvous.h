@@ -28,9 +28,9 @@
 #define TT_RDV_VERSION 4
 #define TT_RDV_CARD_BYTES 1408          /* the caller's card and boot's additions */
 #define TT_RDV_HELLO_BYTES (TT_NONCE_BYTES + TT_MAC_BYTES + 26 + TT_RDV_CARD_BYTES)
-#define TT_RDV_SENTENCE_BYTES 512
+#define TT_RDV_MESSAGE_BYTES 512
 #define TT_RDV_REFUSAL_BYTES 128        /* maximum length of a refusal message */
-#define TT_RDV_PATIENT UINT32_MAX       /* left_ms of a rank without a timeout */
+#define TT_RDV_NO_TIMEOUT UINT32_MAX       /* left_ms of a rank without a timeout */
 #define TT_SECRET_BYTES 16
 
 enum tt_rdv_type { TT_RDV_CHALLENGE = 1, TT_RDV_HELLO, TT_RDV_TABLE, TT_RDV_REFUSED };
@@ -109,16 +109,16 @@ void tt_rdv_server_name_missing(const struct tt_rdv_server *s, char *out, size_t
 void tt_rdv_server_give_up(struct tt_rdv_server *s, const char *sentence);
 /* Returns whether this connection has been unauthenticated for `age_ns`: the caller may drop it,
  * and then passes CLOSED. */
-bool tt_rdv_conn_is_stranger(const struct tt_rdv_conn *c, uint64_t now_ns, uint64_t age_ns);
+bool tt_rdv_conn_is_unauthenticated(const struct tt_rdv_conn *c, uint64_t now_ns, uint64_t age_ns);
 
 /* ---- member ---- */
 
 enum tt_rdv_member_state {
-    TT_RDV_AWAY,            /* no connection, or a failed one: retry until the deadline */
-    TT_RDV_GREETED,         /* connected, waits for the challenge */
+    TT_RDV_DISCONNECTED,            /* no connection, or a failed one: retry until the deadline */
+    TT_RDV_CONNECTED,         /* connected, waits for the challenge */
     TT_RDV_WAITING,         /* hello is sent */
     TT_RDV_HAVE_TABLE,      /* secret and cards are available */
-    TT_RDV_TURNED_AWAY      /* the cause is in status and sentence */
+    TT_RDV_MEMBER_REFUSED      /* the cause is in status and sentence */
 };
 
 struct tt_rdv_member {
@@ -137,7 +137,7 @@ struct tt_rdv_member {
     struct tt_reader cards; /* HAVE_TABLE: [nranks] of u16 length and bytes, in the received
                                frame */
     tutti_status status;
-    char sentence[TT_RDV_SENTENCE_BYTES];
+    char sentence[TT_RDV_MESSAGE_BYTES];
     void (*emit)(void *context, const struct tt_rdv_act *act);
     /* May be NULL. Called before each HELLO; may change `card`. `gathering` is equal for all
      * members of one gathering, and unique. */

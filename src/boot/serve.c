@@ -259,7 +259,7 @@ static void conn_receive(struct tt_serve *s, struct conn *c, uint64_t now_ns)
         step_machine(s, c, ev, now_ns);
         if (s->machine.nrefused > nrefused)
             log_refusal(s, c);
-        if (c->stranger && !tt_rdv_conn_is_stranger(&c->machine, now_ns, 0)) {
+        if (c->stranger && !tt_rdv_conn_is_unauthenticated(&c->machine, now_ns, 0)) {
             c->stranger = false;
             s->nstrangers--;
         }
@@ -276,7 +276,7 @@ static void drop_slow(struct tt_serve *s, uint64_t now_ns)
 
     for (struct conn *c = s->oldest; c; c = newer) {
         newer = c->newer;
-        if (tt_rdv_conn_is_stranger(&c->machine, now_ns, s->over_ns ? 0 : STRANGER_AGE_NS) ||
+        if (tt_rdv_conn_is_unauthenticated(&c->machine, now_ns, s->over_ns ? 0 : STRANGER_AGE_NS) ||
             (s->over_ns && now_ns - s->over_ns > FLUSH_NS))
             conn_lost(s, c, now_ns);
     }

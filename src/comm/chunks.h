@@ -19,7 +19,7 @@ tutti_status tt_chunks_get(struct tt_chunks *out);
 void tt_chunks_write(const struct tt_chunks *chunks, struct tt_writer *w);
 void tt_chunks_read(struct tt_chunks *chunks, struct tt_reader *r);
 
-static inline void tt_chunks_tell(const struct tt_chunks *chunks, struct tt_coll *c)
+static inline void tt_chunks_apply(const struct tt_chunks *chunks, struct tt_coll *c)
 {
     c->chunk_bytes = chunks->bytes;
     c->chunks = chunks->count;

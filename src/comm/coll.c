@@ -6,7 +6,7 @@
 
 #include "base/prng.h"
 #include "base/status.h"
-#include "comm/attempt.h"
+#include "comm/call.h"
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
@@ -15,14 +15,15 @@ enum in_place { NEVER, WHOLE, SRC_IN_DST, DST_IN_SRC };
 
 /* Sets the buffers that this rank uses. own_at: offset of its block in the larger one. If they
  * coincide as tutti.h permits, the call is in place; any other overlap is an error. */
-static tutti_status take_buffers(struct tt_attempt *t, const void *src, void *dst, enum in_place how, uint64_t own_at)
+static tutti_status take_buffers(struct tt_call_check *t, const void *src, void *dst, enum in_place how,
+                                 uint64_t own_at)
 {
     struct tt_coll *c = &t->conf.coll;
     const uint64_t src_bytes = tt_coll_src_bytes(c), dst_bytes = tt_coll_dst_bytes(c);
     const uintptr_t s = (uintptr_t)src, d = (uintptr_t)dst;
     tutti_status st;
 
-    if ((st = tt_attempt_need(t, src, src_bytes, "src")) || (st = tt_attempt_need(t, dst, dst_bytes, "dst")))
+    if ((st = tt_call_check_need(t, src, src_bytes, "src")) || (st = tt_call_check_need(t, dst, dst_bytes, "dst")))
         return st;
     t->conf.src = src_bytes ? src : NULL;
     t->conf.dst = dst_bytes ? dst : NULL;
@@ -59,28 +60,28 @@ static const struct {
 };
 
 /* Checks that are common to all calls. */
-static tutti_status coll_begin(struct tt_attempt *t, enum tt_coll_kind kind, tutti_dtype type, tutti_redop op, int root,
-                               tutti_comm *comm, const tutti_call *call)
+static tutti_status coll_begin(struct tt_call_check *t, enum tt_coll_kind kind, tutti_dtype type, tutti_redop op,
+                               int root, tutti_comm *comm, const tutti_call *call)
 {
-    tutti_status st = tt_attempt_begin(t, forms[kind].name, kind, comm, call, type);
+    tutti_status st = tt_call_check_begin(t, forms[kind].name, kind, comm, call, type);
 
     if (!st && tt_coll_reduces(kind))
-        st = tt_attempt_op(t, op);
+        st = tt_call_check_op(t, op);
     if (!st && forms[kind].rooted)
-        st = tt_attempt_root(t, root);
+        st = tt_call_check_root(t, root);
     return st;
 }
 
 static tutti_status coll_run_blocks(enum tt_coll_kind kind, const void *src, void *dst, size_t count, tutti_dtype type,
                                     tutti_redop op, int root, tutti_comm *comm, const tutti_call *call)
 {
-    struct tt_attempt t;
+    struct tt_call_check t;
     tutti_status st = coll_begin(&t, kind, type, op, root, comm, call);
 
-    if (st || (st = tt_attempt_count(&t, count)) ||
+    if (st || (st = tt_call_check_count(&t, count)) ||
         (st = take_buffers(&t, src, dst, forms[kind].in_place, comm->rank * t.conf.coll.bytes)))
         return st;
-    return tt_attempt_finish(&t, TUTTI_OK);
+    return tt_call_check_finish(&t, TUTTI_OK);
 }
 
 /* Short repeated calls return at the beginning, and avoid all other work. */
@@ -91,7 +92,7 @@ static tutti_status coll_run(enum tt_coll_kind kind, const void *src, void *dst,
 
     if (st)
         return st;
-    if (!tt_attempt_again(&st, kind, src, dst, count, type, op, root, comm, call))
+    if (!tt_call_check_again(&st, kind, src, dst, count, type, op, root, comm, call))
         st = coll_run_blocks(kind, src, dst, count, type, op, root, comm, call);
     tt_comm_leave(comm);
     return st;
@@ -147,14 +148,14 @@ tutti_status tutti_alltoall(const void *src, void *dst, size_t count, tutti_dtyp
 
 tutti_status tutti_barrier(tutti_comm *comm, const tutti_call *call)
 {
-    struct tt_attempt t;
+    struct tt_call_check t;
     tutti_status st = tt_comm_enter(comm, "tutti_barrier");
 
     if (st)
         return st;
-    if (!tt_attempt_again(&st, TT_BARRIER, NULL, NULL, 0, TUTTI_U8, TUTTI_SUM, 0, comm, call)) {
-        st = tt_attempt_begin(&t, "tutti_barrier", TT_BARRIER, comm, call, TUTTI_U8);
-        st = st ? st : tt_attempt_finish(&t, TUTTI_OK);
+    if (!tt_call_check_again(&st, TT_BARRIER, NULL, NULL, 0, TUTTI_U8, TUTTI_SUM, 0, comm, call)) {
+        st = tt_call_check_begin(&t, "tutti_barrier", TT_BARRIER, comm, call, TUTTI_U8);
+        st = st ? st : tt_call_check_finish(&t, TUTTI_OK);
     }
     tt_comm_leave(comm);
     return st;
@@ -162,7 +163,7 @@ tutti_status tutti_barrier(tutti_comm *comm, const tutti_call *call)
 
 /* ---- blocks of any sizes --------------------------------------------------------------------- */
 
-static tutti_status need_arrays(struct tt_attempt *t)
+static tutti_status need_arrays(struct tt_call_check *t)
 {
     t->arrays = calloc(4 * (size_t)t->comm->nranks, sizeof *t->arrays);
     return t->arrays ? TUTTI_OK : tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for counts", t->name);
@@ -170,7 +171,7 @@ static tutti_status need_arrays(struct tt_attempt *t)
 
 /* Converts counts and displacements (NULL: packed) from elements to bytes: bytes[nranks] and
  * displs[nranks]. */
-static tutti_status take_counts(struct tt_attempt *t, const size_t *counts, const size_t *displs, uint64_t *bytes,
+static tutti_status take_counts(struct tt_call_check *t, const size_t *counts, const size_t *displs, uint64_t *bytes,
                                 uint64_t *at, const char *what)
 {
     const uint32_t elem = t->conf.coll.elem_bytes;
@@ -204,7 +205,7 @@ static int by_position(const void *a, const void *b)
     return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-static tutti_status fail_overlap(const struct tt_attempt *t, const struct block *a, const struct block *b)
+static tutti_status fail_overlap(const struct tt_call_check *t, const struct block *a, const struct block *b)
 {
     const uint64_t elem = t->conf.coll.elem_bytes;
     const struct block *low = a->rank < b->rank ? a : b, *high = low == a ? b : a;
@@ -217,7 +218,7 @@ static tutti_status fail_overlap(const struct tt_attempt *t, const struct block 
 }
 
 /* Checks blocks that do not ascend: sorts them by offset, and fails if two overlap. */
-static tutti_status check_sorted(const struct tt_attempt *t, const uint64_t *bytes, const uint64_t *at)
+static tutti_status check_sorted(const struct tt_call_check *t, const uint64_t *bytes, const uint64_t *at)
 {
     struct block *blocks = malloc(t->comm->nranks * sizeof *blocks);
     tutti_status st = TUTTI_OK;
@@ -238,7 +239,7 @@ static tutti_status check_sorted(const struct tt_attempt *t, const uint64_t *byt
 
 /* INVALID if two of the blocks that dst receives overlap. Blocks in ascending order take one
  * pass. */
-static tutti_status check_apart(const struct tt_attempt *t, const uint64_t *bytes, const uint64_t *at)
+static tutti_status check_apart(const struct tt_call_check *t, const uint64_t *bytes, const uint64_t *at)
 {
     uint64_t end = 0;
 
@@ -253,13 +254,13 @@ static tutti_status check_apart(const struct tt_attempt *t, const uint64_t *byte
 }
 
 /* Returns the hash that ranks compare instead of their counts. */
-static uint64_t hash_counts(const struct tt_attempt *t, const uint64_t *bytes)
+static uint64_t hash_counts(const struct tt_call_check *t, const uint64_t *bytes)
 {
     return tt_hash_bytes(bytes, t->comm->nranks * sizeof *bytes, 0);
 }
 
 /* Sets the blocks: those of src if it contains dst in place, else those of dst. */
-static tutti_status take_blocks(struct tt_attempt *t, const void *src, void *dst, const size_t *counts,
+static tutti_status take_blocks(struct tt_call_check *t, const void *src, void *dst, const size_t *counts,
                                 const size_t *displs)
 {
     struct tt_coll *c = &t->conf.coll;
@@ -281,13 +282,13 @@ static tutti_status coll_run_v(enum tt_coll_kind kind, const void *src, void *ds
                                const size_t *displs, tutti_dtype type, tutti_redop op, int root, tutti_comm *comm,
                                const tutti_call *call)
 {
-    struct tt_attempt t;
+    struct tt_call_check t;
     tutti_status st = tt_comm_enter(comm, forms[kind].name);
 
     if (st)
         return st;
     st = coll_begin(&t, kind, type, op, root, comm, call);
-    st = st ? st : tt_attempt_finish(&t, take_blocks(&t, src, dst, counts, displs));
+    st = st ? st : tt_call_check_finish(&t, take_blocks(&t, src, dst, counts, displs));
     tt_comm_leave(comm);
     return st;
 }
@@ -317,7 +318,7 @@ tutti_status tutti_scatterv(const void *src, void *dst, const size_t *counts, co
 }
 
 /* Sets the blocks of an alltoallv, whose sizes may differ between sends and receives. */
-static tutti_status take_both_blocks(struct tt_attempt *t, const size_t *send_counts, const size_t *send_displs,
+static tutti_status take_both_blocks(struct tt_call_check *t, const size_t *send_counts, const size_t *send_displs,
                                      const size_t *recv_counts, const size_t *recv_displs)
 {
     struct tt_coll *c = &t->conf.coll;
@@ -353,7 +354,7 @@ tutti_status tutti_alltoallv(const void *src, const size_t *send_counts, const s
                              const size_t *recv_counts, const size_t *recv_displs, tutti_dtype type, tutti_comm *comm,
                              const tutti_call *call)
 {
-    struct tt_attempt t;
+    struct tt_call_check t;
     tutti_status st = tt_comm_enter(comm, forms[TT_ALLTOALLV].name);
 
     if (st)
@@ -363,7 +364,7 @@ tutti_status tutti_alltoallv(const void *src, const size_t *send_counts, const s
         st = take_both_blocks(&t, send_counts, send_displs, recv_counts, recv_displs);
         if (!st)
             st = take_buffers(&t, src, dst, in_place_of_both(&t.conf.coll), 0);
-        st = tt_attempt_finish(&t, st);
+        st = tt_call_check_finish(&t, st);
     }
     tt_comm_leave(comm);
     return st;

@@ -14,7 +14,7 @@
 #include "base/prng.h"
 #include "base/status.h"
 #include "comm/cores.h"
-#include "comm/seat.h"
+#include "comm/surroundings.h"
 #include "comm/tuner.h"
 #include "reduce/float_env.h"
 #include "secure/ending.h"
@@ -121,7 +121,7 @@ static void query_slow_rank(void *arg, const struct tt_waiting *about)
     bool ask;
 
     pthread_mutex_lock(&w->probe_lock);
-    ask = tt_probe_ask(&w->probe, about->rank, now_ns);
+    ask = tt_liveness_should_query(&w->probe, about->rank, now_ns);
     pthread_mutex_unlock(&w->probe_lock);
     write_query(frame, about, now_ns);
     if (ask)
@@ -139,7 +139,7 @@ static enum tt_blame find_silent_rank(void *arg, const struct tt_waiting *of, ui
     do {
         now_ns = tt_now_ns();
         pthread_mutex_lock(&w->probe_lock);
-        blame = tt_probe_blame(&w->probe, of, since_ns, now_ns, out, &ask);
+        blame = tt_liveness_blame(&w->probe, of, since_ns, now_ns, out, &ask);
         pthread_mutex_unlock(&w->probe_lock);
         write_query(frame, &ask, now_ns);
         if (ask.rank != UINT32_MAX)
@@ -161,7 +161,7 @@ static void handle_query(struct tt_world *w, uint32_t from, struct tt_reader *r)
     number = tt_read_u64(r);
     if (r->bad)
         return;
-    n = tt_engine_waitings(w->engine, about.context, about.op, waits);
+    n = tt_engine_list_waits(w->engine, about.context, about.op, waits);
     tt_overlay_flood(w->overlay, frame, (uint16_t)write_response(frame, from, &about, number, waits, n));
 }
 
@@ -190,7 +190,7 @@ static void handle_response(struct tt_world *w, uint32_t from, struct tt_reader 
     if (r->bad)
         return;
     pthread_mutex_lock(&w->probe_lock);
-    nask = tt_probe_answer(&w->probe, from, &about, waits, n, number, now_ns, ask);
+    nask = tt_liveness_answer(&w->probe, from, &about, waits, n, number, now_ns, ask);
     pthread_mutex_unlock(&w->probe_lock);
     for (uint32_t i = 0; i < nask; i++) {
         write_query(frame, &ask[i], now_ns);
@@ -210,7 +210,7 @@ static void world_handle_failure(struct tt_world *w, uint32_t from, uint32_t id,
     if (r->bad)
         return;
     pthread_mutex_lock(&w->probe_lock);
-    tt_probe_failed(&w->probe, from);
+    tt_liveness_failed(&w->probe, from);
     pthread_mutex_unlock(&w->probe_lock);
     tt_engine_fail_context(w->engine, from, id, (tutti_status)status, sentence);
 }
@@ -291,7 +291,7 @@ void tt_world_discard(struct tt_world *w)
     tt_overlay_close(w->overlay);
     tt_layout_fini(&w->layout);
     tt_tunes_fini(&w->tunes);
-    tt_between_fini(&w->between);
+    tt_link_probe_fini(&w->between);
     free(w->places);
     pthread_cond_destroy(&w->frame_signal);
     pthread_mutex_destroy(&w->overlay_lock);
@@ -394,7 +394,7 @@ static tutti_status make_card(struct tt_world *w, const struct tt_constants *con
     write_cache(w->cache_mine, &wr);
     tt_write_u8(&wr, w->simulates);
     tt_write_u8(&wr, (uint8_t)w->security);
-    tt_told_write(&w->places[w->rank], &wr);
+    tt_rank_location_write(&w->places[w->rank], &wr);
     tt_plugins_set(&plugins);
     tt_plugin_set_write(&plugins, &wr);
     tt_write_u32(&wr, w->tunes.told_bytes);
@@ -434,7 +434,7 @@ tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t 
     struct tt_constants constants;
     struct tt_plugin_set plugins;
     struct tt_sizes shm, tcp;
-    struct tt_told place;
+    struct tt_rank_location place;
     struct tt_reader r;
     uint32_t told_bytes;
     struct tt_chunks chunks;
@@ -464,11 +464,11 @@ tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t 
     cache = read_cache(&r);
     simulates = tt_read_u8(&r);
     security = tt_read_u8(&r);
-    tt_told_read(&place, &r);
+    tt_rank_location_read(&place, &r);
     tt_plugin_set_read(&plugins, &r);
     told_bytes = tt_read_u32(&r);
     if (r.bad || measures > TT_MEASURE_PAIR || !cores || simulates > 1 || security > TT_SECURE_CERTIFICATE ||
-        told_bytes > TT_TUNES_TOLD_MAX)
+        told_bytes > TT_TUNES_SHARED_MAX)
         return tt_fail(TUTTI_ERR_PROTOCOL,
                        "protocol error: invalid start-up card of rank %u, %zu bytes (another "
                        "version of Tutti?)",
@@ -509,9 +509,9 @@ static tutti_status derive_layout(struct tt_world *w)
     tt_engine_set_cache(w->engine, w->cache_mine.bytes, (uint32_t)CPU_COUNT(&w->cache_cores));
     if (!tt_layout_derive(&w->layout, w->places, w->nranks))
         return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the layout of %u ranks", w->nranks);
-    tt_lane_facts_know(&w->lanes, w->here.links, w->layout.nrails);
+    tt_lane_facts_set_links(&w->lanes, w->here.links, w->layout.nrails);
     for (uint32_t r = 0; r < w->nranks; r++)
-        w->labelled |= tt_told_is_labelled(&w->places[r]);
+        w->labelled |= tt_rank_location_is_labelled(&w->places[r]);
     return TUTTI_OK;
 }
 
@@ -540,7 +540,7 @@ static tutti_status exchange_cards(struct tt_world *w, const struct tt_launch *l
         st = tt_world_add_card(w, 0, card, bytes);
         return st ? st : derive_layout(w);
     }
-    st = tt_boot_meet(launch, card, bytes, deadline_ns, &table, &w->overlay);
+    st = tt_boot_rendezvous(launch, card, bytes, deadline_ns, &table, &w->overlay);
     if (st)
         return st;
     w->proven = table.holders;
@@ -572,8 +572,8 @@ static tutti_status send_refusal(const struct tt_launch *launch, tutti_status st
     tt_writer_init(&wr, card, sizeof card);
     tt_write_u8(&wr, (uint8_t)st);
     tt_write_string(&wr, sentence);
-    if (tt_boot_meet(launch, card, tt_writer_bytes(&wr), soon_ns < deadline_ns ? soon_ns : deadline_ns, &table,
-                     &overlay) == TUTTI_OK) {
+    if (tt_boot_rendezvous(launch, card, tt_writer_bytes(&wr), soon_ns < deadline_ns ? soon_ns : deadline_ns, &table,
+                           &overlay) == TUTTI_OK) {
         tt_overlay_close(overlay);
         tt_table_fini(&table);
     }
@@ -612,7 +612,7 @@ tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf 
                               size_t *bytes)
 {
     struct tt_world *w = calloc(1, sizeof *w);
-    struct tt_probe_rank *asked;
+    struct tt_liveness_rank *asked;
     struct tt_engine_conf engine = {
         .rank = conf->rank,
         .nranks = conf->nranks,
@@ -641,10 +641,10 @@ tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf 
         st = tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u ranks", conf->nranks);
         goto destroy;
     }
-    tt_probe_init(&w->probe, asked, conf->nranks);
+    tt_liveness_init(&w->probe, asked, conf->nranks);
     w->rank = conf->rank;
     w->nranks = conf->nranks;
-    st = tt_seat_find(engine.interfaces, &w->here, &w->places[w->rank]);
+    st = tt_surroundings_seat_find(engine.interfaces, &w->here, &w->places[w->rank]);
     if (!st)
         st = world_set_security(w, conf, &engine);
     if (!st)
@@ -787,7 +787,7 @@ static tutti_status relabel(tutti_comm *comm)
         const uint32_t host = tt_layout_host(&w->layout, r);
 
         tt_levels_label(&w->between.levels, &w->between.groups[host], host, &labels);
-        tt_told_label(&w->places[r], &labels);
+        tt_rank_location_label(&w->places[r], &labels);
         if (r == w->rank)
             w->here.labels = labels;
     }
@@ -810,20 +810,20 @@ static tutti_status measure_between(tutti_comm *comm)
 {
     struct tt_topo_link measured[TT_DISTANCES], links[TT_DISTANCES];
     struct tt_world *w = comm->world;
-    tutti_status st = tt_between_hosts(comm, &w->between);
+    tutti_status st = tt_link_probe_hosts(comm, &w->between);
 
     if (!st && !w->labelled)
         st = relabel(comm);
     if (!st)
-        st = tt_between_links(comm, &w->between, measured);
+        st = tt_link_probe_links(comm, &w->between, measured);
     if (st)
         return st;
     memcpy(links, w->here.links, sizeof links);
     tt_links_complete(links, measured);
     tt_engine_set_links(w->engine, w->here.links, links);
-    tt_lane_facts_know(&w->lanes, links, w->layout.nrails);
+    tt_lane_facts_set_links(&w->lanes, links, w->layout.nrails);
     make_model(comm);
-    tt_plans_forget(comm);      /* made with less information */
+    tt_plans_discard(comm);      /* made with less information */
     return TUTTI_OK;
 }
 
@@ -861,10 +861,10 @@ static tutti_status measure_hosts_latency(tutti_comm *comm)
     struct tt_writer wr;
     uint8_t frame[5];
 
-    if (!tt_between_pair(comm, pair))
+    if (!tt_link_probe_pair(comm, pair))
         return TUTTI_OK;
     if (comm->rank == pair[0] || comm->rank == pair[1])
-        st = tt_between_meet(comm, pair, &ns);
+        st = tt_link_probe_measure(comm, pair, &ns);
     if (st) {
         tt_context_fail(comm->context, st, tutti_last_error());
         return st;
@@ -879,7 +879,7 @@ static tutti_status measure_hosts_latency(tutti_comm *comm)
     }
     w->constants.hosts.way_ns = ns;
     make_model(comm);
-    tt_plans_forget(comm);      /* made with less information */
+    tt_plans_discard(comm);      /* made with less information */
     return st;
 }
 
@@ -1237,7 +1237,7 @@ void tutti_comm_destroy(tutti_comm *comm)
         return;
     if (comm->guarded)
         tt_context_clear(comm->context);
-    tt_plans_forget(comm);
+    tt_plans_discard(comm);
     tt_context_close(comm->context);
     if (comm->exchanges)
         comm->exchanges_free(comm->exchanges);

@@ -10,15 +10,15 @@
 #include "algo/algos.h"
 #include "base/pages.h"
 #include "boot/boot.h"
-#include "comm/between.h"
+#include "comm/link_probe.h"
 #include "comm/chunks.h"
 #include "comm/entry.h"
 #include "comm/lanes.h"
 #include "comm/links.h"
 #include "comm/measure.h"
 #include "comm/plugins.h"
-#include "comm/probe.h"
-#include "comm/seat.h"
+#include "comm/liveness.h"
+#include "comm/surroundings.h"
 #include "comm/tunes.h"
 #include "engine/engine.h"
 #include "topo/machine.h"
@@ -44,7 +44,7 @@ struct tt_world {
     uint32_t pair_ns;               /* protected by overlay_lock: measured and sent by rank 0; 0:
                                        not yet */
     pthread_mutex_t probe_lock;
-    struct tt_probe probe;          /* protected by probe_lock */
+    struct tt_liveness probe;          /* protected by probe_lock */
     pthread_mutex_t group_lock;     /* held while tutti_comm_create_group starts a message */
     struct tt_constants constants;  /* rank 0's, like the sizes: equal on all ranks */
     struct tt_sizes shm_sizes, tcp_sizes;
@@ -64,10 +64,10 @@ struct tt_world {
                                        all ranks */
     const uint32_t *proven;         /* [nranks] during start-up: verified host of each rank;
                                        NULL: places give it */
-    struct tt_told *places;         /* [nranks] from the cards; NULL after start-up */
+    struct tt_rank_location *places;         /* [nranks] from the cards; NULL after start-up */
     struct tt_layout layout;        /* of all ranks of the job; empty before all cards are known */
     enum tt_measure_what measures;  /* rank 0's TUTTI_TOPO_MEASURE */
-    struct tt_between between;      /* results of TT_MEASURE_ALL; else zero */
+    struct tt_link_probe between;      /* results of TT_MEASURE_ALL; else zero */
     bool labelled;                  /* some host has labels, which take precedence */
     struct tt_plugin_judge plugins;
     struct tt_tunes tunes;          /* rank 0's */
@@ -155,7 +155,7 @@ struct tutti_comm {
 tutti_status tt_plan_of(tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan **out);
 
 /* Discards all plans and their kept operations. Called by the thread that calls collectives. */
-void tt_plans_forget(tutti_comm *comm);
+void tt_plans_discard(tutti_comm *comm);
 
 /* ---- for sessions: the steps of tutti_comm_create, with external cards ----------------------- */
 

@@ -50,11 +50,11 @@ tutti_status tt_lane_facts_get(struct tt_lane_facts *out, uint32_t lanes, const 
         out->bytes[d] = most && most < limits.bytes[d] ? most : limits.bytes[d];
         out->by_link |= (uint8_t)((queue_pairs && !limits.told[d]) << d);
     }
-    tt_lane_facts_know(out, NULL, 1);
+    tt_lane_facts_set_links(out, NULL, 1);
     return TUTTI_OK;
 }
 
-void tt_lane_facts_know(struct tt_lane_facts *f, const struct tt_topo_link *links, uint32_t nrails)
+void tt_lane_facts_set_links(struct tt_lane_facts *f, const struct tt_topo_link *links, uint32_t nrails)
 {
     const uint32_t used = nrails < TT_VERBS_RAILS ? nrails : TT_VERBS_RAILS;
 

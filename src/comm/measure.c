@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "engine/perform.h"
+#include "engine/exec_actions.h"
 #include "engine/progress.h"
 #include "reduce/reduce.h"
 
@@ -39,7 +39,7 @@
  * (docs/tuning.md), as ratios where possible. */
 #define SHM_SEND_NS 470.0           /* software cost of a message */
 #define SHM_RECEIVE_NS 42.0
-/* the same for a call that is not a straight program (src/engine/straight.c), */
+/* the same for a call that is not a straight program (src/engine/eager_fastpath.c), */
 #define PLAN_NS 3000.0
 #define STEP_NS 116.0               /* and for each of its steps */
 #define TCP_SOFTWARE_NS 2500.0      /* the same at each end, in addition to the system calls */
@@ -224,10 +224,10 @@ static void *empty_slots(void *arg)
         const uint64_t start = tt_now_ns();
 
         if (i % 2) {
-            tt_copy(s->own, NULL, measured_slot(s, i), SLOT_BYTES, tt_from_far());
+            tt_copy(s->own, NULL, measured_slot(s, i), SLOT_BYTES, tt_other_core_flag());
             s->drain_ns = min_u64(s->drain_ns, tt_now_ns() - start);
         } else {
-            add(s->own, NULL, measured_slot(s, i), s->own, SLOT_BYTES / 4, tt_from_far(), 1);
+            add(s->own, NULL, measured_slot(s, i), s->own, SLOT_BYTES / 4, tt_other_core_flag(), 1);
             s->add_ns = min_u64(s->add_ns, tt_now_ns() - start);
         }
         atomic_store_explicit(&s->empty, i, memory_order_release);

@@ -44,7 +44,7 @@ tutti_status tutti_mem_register(tutti_comm *comm, void *mem, size_t bytes)
                        "tutti_mem_register: invalid memory: %zu bytes at %p (must be non-NULL, "
                        "not empty, and within the address space)",
                        bytes, mem);
-    return tt_engine_tell(comm->world->engine, mem, bytes);
+    return tt_engine_declare(comm->world->engine, mem, bytes);
 }
 
 tutti_status tutti_mem_register_device(tutti_comm *comm, void *mem, size_t bytes, const tutti_mem_device *what)
@@ -79,7 +79,7 @@ tutti_status tutti_mem_register_device(tutti_comm *comm, void *mem, size_t bytes
                        "%s: misaligned memory: %zu bytes at %p, offset %zu in the dma-buf (all must be multiples of "
                        "the page size, %zu bytes)",
                        call, bytes, mem, mine.has_dmabuf ? mine.dmabuf_offset : 0, page);
-    return tt_engine_tell_device(
+    return tt_engine_declare_device(
         comm->world->engine, mem, bytes,
         &(struct tt_device_memory){ .kind = mine.kind,
                                     .device = mine.device,
@@ -95,7 +95,7 @@ tutti_status tutti_mem_deregister(tutti_comm *comm, void *mem)
         return st;
     if (!mem)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_mem_deregister: mem is NULL");
-    return tt_engine_untell(mem);
+    return tt_engine_undeclare(mem);
 }
 
 tutti_status tutti_mem_registered(tutti_registered *out)

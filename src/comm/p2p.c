@@ -5,20 +5,20 @@
 #include "base/checked.h"
 #include "base/options.h"
 #include "base/status.h"
-#include "comm/attempt.h"
+#include "comm/call.h"
 
-static tutti_status prepare_p2p(struct tt_attempt *t, enum tt_coll_kind kind, const void *src, void *dst, size_t count,
-                                int peer, uint32_t tag)
+static tutti_status prepare_p2p(struct tt_call_check *t, enum tt_coll_kind kind, const void *src, void *dst,
+                                size_t count, int peer, uint32_t tag)
 {
     tutti_status st = TUTTI_OK;
 
     if (kind == TT_RECV && peer == TUTTI_ANY_RANK)
         t->conf.coll.root = TT_ROOT_ANY;
     else
-        st = tt_attempt_root(t, peer);
-    if (st || (st = tt_attempt_count(t, count)))
+        st = tt_call_check_root(t, peer);
+    if (st || (st = tt_call_check_count(t, count)))
         return st;
-    st = tt_attempt_need(t, kind == TT_SEND ? src : dst, t->conf.coll.bytes, "buf");
+    st = tt_call_check_need(t, kind == TT_SEND ? src : dst, t->conf.coll.bytes, "buf");
     if (st)
         return st;
     t->conf.src = src;
@@ -29,14 +29,14 @@ static tutti_status prepare_p2p(struct tt_attempt *t, enum tt_coll_kind kind, co
 }
 
 /* Returns whether only this rank can make the matching call. */
-static bool only_self_matches(const struct tt_attempt *t)
+static bool only_self_matches(const struct tt_call_check *t)
 {
-    return tt_attempt_is_with_oneself(t) || (t->conf.coll.root == TT_ROOT_ANY && t->comm->nranks == 1);
+    return tt_call_check_is_self(t) || (t->conf.coll.root == TT_ROOT_ANY && t->comm->nranks == 1);
 }
 
 /* Prepares a single call. It may block on this rank itself only if the matching call was made
  * before. */
-static tutti_status prepare_single(struct tt_attempt *t, enum tt_coll_kind kind, const void *src, void *dst,
+static tutti_status prepare_single(struct tt_call_check *t, enum tt_coll_kind kind, const void *src, void *dst,
                                    size_t count, int peer)
 {
     const uint32_t tag = t->call ? t->call->tag : 0;
@@ -46,7 +46,7 @@ static tutti_status prepare_single(struct tt_attempt *t, enum tt_coll_kind kind,
         return st;
     if ((t->call && t->call->request) || peer == TUTTI_ANY_RANK)
         t->conf.source = t->call && kind == TT_RECV ? t->call->source : NULL;
-    if ((t->call && t->call->request) || !only_self_matches(t) || tt_op_would_meet_oneself(t->comm->context, kind, tag))
+    if ((t->call && t->call->request) || !only_self_matches(t) || tt_op_would_match_self(t->comm->context, kind, tag))
         return TUTTI_OK;
     return tt_fail(TUTTI_ERR_INVALID,
                    "%s: rank %d is the calling rank, which has not started the matching %s with tag %u (start one of "
@@ -57,15 +57,15 @@ static tutti_status prepare_single(struct tt_attempt *t, enum tt_coll_kind kind,
 static tutti_status p2p_run(const char *name, enum tt_coll_kind kind, const void *src, void *dst, size_t count,
                             tutti_dtype type, int peer, tutti_comm *comm, const tutti_call *call)
 {
-    struct tt_attempt t;
+    struct tt_call_check t;
     tutti_status st = tt_comm_enter(comm, name);
 
     if (st)
         return st;
-    if (!tt_attempt_again(&st, kind, src, dst, count, type, TUTTI_SUM, peer, comm, call)) {
-        st = tt_attempt_begin(&t, name, kind, comm, call, type);
+    if (!tt_call_check_again(&st, kind, src, dst, count, type, TUTTI_SUM, peer, comm, call)) {
+        st = tt_call_check_begin(&t, name, kind, comm, call, type);
         call = st ? NULL : t.call;
-        st = st ? st : tt_attempt_finish(&t, prepare_single(&t, kind, src, dst, count, peer));
+        st = st ? st : tt_call_check_finish(&t, prepare_single(&t, kind, src, dst, count, peer));
     }
     if (!st && kind == TT_RECV && call && call->source && !call->request && peer != TUTTI_ANY_RANK)
         *call->source = peer;   /* the engine writes it for all other calls */
@@ -89,7 +89,7 @@ static tutti_status prepare_member(struct tt_op_conf *out, const tutti_p2p *op, 
                                    const tutti_call *call)
 {
     const enum tt_coll_kind kind = op->is_recv ? TT_RECV : TT_SEND;
-    struct tt_attempt t;
+    struct tt_call_check t;
     char name[48], field[48];
     tutti_status st;
 
@@ -97,12 +97,12 @@ static tutti_status prepare_member(struct tt_op_conf *out, const tutti_p2p *op, 
     snprintf(field, sizeof field, "ops[%zu].is_recv", i);
     st = tt_options_flag("tutti_group", field, op->is_recv);
     if (!st)
-        st = tt_attempt_begin(&t, name, kind, comm, call, op->type);
+        st = tt_call_check_begin(&t, name, kind, comm, call, op->type);
     if (!st)
         st = prepare_p2p(&t, kind, op->is_recv ? NULL : op->buf, op->is_recv ? op->buf : NULL, op->count, op->peer,
                          op->tag);
     if (!st)
-        st = tt_attempt_plan(&t);
+        st = tt_call_check_plan(&t);
     if (!st)
         *out = t.conf;
     return st;

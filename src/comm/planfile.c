@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "base/jsonread.h"
 #include "comm/placement.h"
-#include "comm/slots.h"
+#include "comm/plugin_trampolines.h"
 #include "sched/rounds.h"
 #include "sched/verify.h"
 
@@ -171,7 +171,7 @@ static tutti_status prove_all(const struct tt_algo *algo, const struct tt_plan_f
 
 tutti_status tt_plan_file_add(struct tt_plan_file *p, const char *from)
 {
-    const uint32_t before = tt_slots_taken();
+    const uint32_t before = tt_trampolines_used();
     const size_t nalgos = tt_nalgos;
     const struct tt_algo *algo;
     struct tt_algo like = {
@@ -193,10 +193,10 @@ tutti_status tt_plan_file_add(struct tt_plan_file *p, const char *from)
     if (!st) {
         st = prove_all(algo, p, from);
         if (st)
-            tt_algo_forget(nalgos);
+            tt_algo_remove_from(nalgos);
     }
     if (st)
-        tt_slots_drop(before);
+        tt_trampolines_drop(before);
     return st;
 }
 

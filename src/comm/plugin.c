@@ -11,7 +11,7 @@
 #include "base/prng.h"
 #include "base/status.h"
 #include "comm/placement.h"
-#include "comm/slots.h"
+#include "comm/plugin_trampolines.h"
 #include "sched/print.h"
 #include "sched/rounds.h"
 #include "sched/verify.h"
@@ -401,7 +401,7 @@ static bool is_identifier(const char *name)
 static const char *needs_text(const tutti_algorithm *a)
 {
     static char text[TT_SLOTS][NEEDS_BYTES];
-    char *needs = text[tt_slots_taken() % TT_SLOTS];
+    char *needs = text[tt_trampolines_used() % TT_SLOTS];
 
     if (a->collective != TUTTI_COLL_ALLTOALLV)
         return a->needs;

@@ -10,7 +10,7 @@
 #include "comm/pathlist.h"
 #include "comm/planfile.h"
 #include "comm/plugin.h"
-#include "comm/slots.h"
+#include "comm/plugin_trampolines.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool loaded;
@@ -49,7 +49,7 @@ tutti_status tt_plugins_load(void)
 {
     const char *list = getenv("TUTTI_ALGORITHMS");
     const size_t nalgos = tt_nalgos;
-    const uint32_t nslots = tt_slots_taken();
+    const uint32_t nslots = tt_trampolines_used();
     uint64_t hash = 0;
     tutti_status st = TUTTI_OK;
 
@@ -57,8 +57,8 @@ tutti_status tt_plugins_load(void)
     if (!loaded && list) {
         st = tt_path_list_each("TUTTI_ALGORITHMS", list, load_algorithm, &hash);
         if (st) {
-            tt_algo_forget(nalgos);
-            tt_slots_free(nslots);
+            tt_algo_remove_from(nalgos);
+            tt_trampolines_free(nslots);
         } else if (tt_nalgos > nalgos) {
             ours.hash = hash | 1;
             list_names(nalgos, ours.names, sizeof ours.names);

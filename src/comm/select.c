@@ -115,7 +115,7 @@ static struct tt_plan *plan_place(tutti_comm *comm, uint64_t key)
     return &set[comm->plans_made++ % PLAN_WAYS];
 }
 
-void tt_plans_forget(tutti_comm *comm)
+void tt_plans_discard(tutti_comm *comm)
 {
     for (size_t i = 0; i < TT_PLANS; i++) {
         tt_op_drop(comm->plans[i].kept);

@@ -42,7 +42,7 @@ void tt_comm_tune_conf(const tutti_comm *comm, struct tt_tune_conf *out)
     out->lanes = comm->all_local ? 1 : tt_lane_facts_count(&comm->world->lanes, &comm->layout);
     out->lane_bytes = comm->world->lanes.bytes;
     tt_constants_costs(&comm->world->constants, comm->near_is_shm, comm->world->cores, &out->costs);
-    tt_tune_tell_limits(out);
+    tt_tune_set_limits(out);
 }
 
 tutti_status tt_tune_mode(bool *simulates)

@@ -206,7 +206,7 @@ void tt_tunes_choose(tutti_comm *comm)
         log_unused(comm, why);
         return;
     }
-    tt_plans_forget(comm);
+    tt_plans_discard(comm);
     if (comm->rank == 0)
         tt_log(TT_LOG_INFO, "tune file %s, measured on %s at %s, is used for %u ranks%s", comm->tune->path,
                comm->tune->host, comm->tune->date, comm->nranks, comm->tune->complete ? "" : "; it is incomplete");

@@ -8,7 +8,7 @@
 #include "comm/tunefile.h"
 
 #define TT_TUNES_MAX 16
-#define TT_TUNES_TOLD_MAX (TT_TUNES_MAX * (TT_TUNEFILE_BYTES_MAX + 65536u))
+#define TT_TUNES_SHARED_MAX (TT_TUNES_MAX * (TT_TUNEFILE_BYTES_MAX + 65536u))
 
 struct tt_tunes {
     struct tt_tunefile *file[TT_TUNES_MAX];     /* [n] */

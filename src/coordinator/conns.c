@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/watched.h"
-#include "coordinator/inside.h"
+#include "coordinator/internal.h"
 
 #define ACCEPTS_AT_ONCE 64
 #define FRAMES_AT_ONCE 32
@@ -76,7 +76,7 @@ static void conn_end(struct tt_coordinator *c, struct tt_conn *conn)
  * misconfigured member; others cannot fill the log. */
 static void conn_refuse(struct tt_coordinator *c, struct tt_conn *conn, enum tt_snapshot_refusal why, const char *text)
 {
-    const bool first = c->chronicle.counters.refused[why]++ == 0 && why == TT_REFUSAL_STRANGER;
+    const bool first = c->chronicle.counters.refused[why]++ == 0 && why == TT_REFUSAL_HANDSHAKE;
 
     tt_log(first ? TT_LOG_WARN : TT_LOG_INFO, "coordinator: closed the connection from %s: %s%s", conn->address, text,
            first ? "; further ones are only counted (TUTTI_LOG=info logs all)" : "");
@@ -89,7 +89,7 @@ static void end_for(struct tt_coordinator *c, struct tt_conn *conn, int err)
     const char *why = tt_stream_why(tt_channel_stream(conn->channel));
 
     if (err == -EPROTO && *why)
-        conn_refuse(c, conn, conn->state == TT_CONN_STRANGER ? TT_REFUSAL_STRANGER : TT_REFUSAL_GARBAGE, why);
+        conn_refuse(c, conn, conn->state == TT_CONN_UNAUTHENTICATED ? TT_REFUSAL_HANDSHAKE : TT_REFUSAL_GARBAGE, why);
     else if (err == -EPROTO)
         conn_refuse(c, conn, TT_REFUSAL_GARBAGE, "invalid message framing");
     else if (err == -EMSGSIZE)
@@ -111,7 +111,7 @@ static void conn_update_events(struct tt_coordinator *c, struct tt_conn *conn)
     if (conn->state == TT_CONN_LEAVER)
         wanted = tt_channel_queued(conn->channel) > 0 ? EPOLLOUT : EPOLLIN;
     else
-        wanted = tt_channel_wants(conn->channel) & ~(conn->waits || conn->clogged ? (uint32_t)EPOLLIN : 0u);
+        wanted = tt_channel_events(conn->channel) & ~(conn->waits || conn->clogged ? (uint32_t)EPOLLIN : 0u);
     if (wanted == conn->watched)
         return;
     ev.events = wanted;
@@ -146,7 +146,7 @@ static uint32_t conns_count_unauthenticated(const struct tt_coordinator *c, cons
     const struct tt_conn *conn;
     uint32_t n = 0;
 
-    TAILQ_FOREACH(conn, &c->conns[TT_CONN_STRANGER], place)
+    TAILQ_FOREACH(conn, &c->conns[TT_CONN_UNAUTHENTICATED], place)
     n += memcmp(conn->origin, who, sizeof conn->origin) == 0;
     return n;
 }
@@ -158,9 +158,9 @@ static bool conns_limit_unauthenticated(struct tt_coordinator *c, const uint8_t 
     struct tt_conn *conn, *worst = NULL;
     uint32_t most = 0, looked = 0;
 
-    if (c->counts[TT_CONN_STRANGER] < TT_STRANGERS_MAX)
+    if (c->counts[TT_CONN_UNAUTHENTICATED] < TT_STRANGERS_MAX)
         return true;
-    TAILQ_FOREACH(conn, &c->conns[TT_CONN_STRANGER], place)
+    TAILQ_FOREACH(conn, &c->conns[TT_CONN_UNAUTHENTICATED], place)
     {
         const uint32_t n = conns_count_unauthenticated(c, conn->origin);
 
@@ -172,10 +172,10 @@ static bool conns_limit_unauthenticated(struct tt_coordinator *c, const uint8_t 
             break;
     }
     if (!worst || conns_count_unauthenticated(c, who) + 1 >= most) {
-        c->chronicle.counters.refused[TT_REFUSAL_CROWD]++;
+        c->chronicle.counters.refused[TT_REFUSAL_TOO_MANY]++;
         return false;
     }
-    conn_refuse(c, worst, TT_REFUSAL_CROWD, "too many connections have not joined, most of them from this address");
+    conn_refuse(c, worst, TT_REFUSAL_TOO_MANY, "too many connections have not joined, most of them from this address");
     return true;
 }
 
@@ -226,15 +226,15 @@ static void conns_accept_one(struct tt_coordinator *c, int fd)
     memcpy(conn->origin, origin, sizeof origin);
     tt_listen_text(&at, conn->address);
     tt_rate_init(&conn->rate, UNITS_PER_S, UNITS_BURST);
-    TAILQ_INSERT_TAIL(&c->conns[TT_CONN_STRANGER], conn, place);
-    c->counts[TT_CONN_STRANGER]++;
+    TAILQ_INSERT_TAIL(&c->conns[TT_CONN_UNAUTHENTICATED], conn, place);
+    c->counts[TT_CONN_UNAUTHENTICATED]++;
     ev.data.ptr = conn;
     if (epoll_ctl(c->epoll, EPOLL_CTL_ADD, fd, &ev) != 0) {
         conn->let_go = true; /* the state machine has no record of it */
         conn_end(c, conn);
         return;
     }
-    tt_deeds_step(c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &conn->core });
+    tt_group_commit_step(c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &conn->core });
     rate = origin_rate(c, origin);
     next_ns = tt_rate_next_ns(rate, c->clock_ns);
     tt_rate_take(rate, 1, c->clock_ns);
@@ -245,7 +245,7 @@ static void conns_accept_one(struct tt_coordinator *c, int fd)
     }
 }
 
-void tt_conns_welcome(struct tt_coordinator *c, struct tt_door *door)
+void tt_conns_accept(struct tt_coordinator *c, struct tt_door *door)
 {
     for (int i = 0; i < ACCEPTS_AT_ONCE; i++) {
         const int fd = tt_acceptor_take(&door->acceptor);
@@ -277,10 +277,10 @@ static bool may_read(struct tt_coordinator *c, struct tt_conn *conn)
 static void conn_handle_message(struct tt_coordinator *c, struct tt_conn *conn, const void *data, size_t bytes)
 {
     tt_rate_take(&conn->rate, 1 + bytes / UNIT_BYTES, c->clock_ns);
-    tt_chronicle_taken(&c->chronicle, data, bytes);
-    tt_deeds_step(
+    tt_event_log_taken(&c->chronicle, data, bytes);
+    tt_group_commit_step(
         c, &(struct tt_coord_event){ .kind = TT_COORD_EV_FRAME, .conn = &conn->core, .data = data, .bytes = bytes });
-    if (conn->state == TT_CONN_STRANGER && conn->core.member != 0 && !conn->let_go) {
+    if (conn->state == TT_CONN_UNAUTHENTICATED && conn->core.member != 0 && !conn->let_go) {
         set_conn_state(c, conn, TT_CONN_MEMBER);
         tt_channel_allow(conn->channel, TT_ELMSG_OPS_BYTES_MAX);
     }
@@ -337,7 +337,7 @@ static void begin_close(struct tt_coordinator *c, struct tt_conn *conn)
         discard_input(c, conn);
 }
 
-void tt_conns_ready(struct tt_coordinator *c, struct tt_conn *conn, uint32_t events)
+void tt_conns_on_events(struct tt_coordinator *c, struct tt_conn *conn, uint32_t events)
 {
     int rc;
 
@@ -386,7 +386,7 @@ void tt_conns_send(struct tt_coordinator *c, struct tt_conn *conn, struct tt_par
         conn_update_events(c, conn);
 }
 
-void tt_conns_let_go(struct tt_coordinator *c, struct tt_conn *conn)
+void tt_conns_release(struct tt_coordinator *c, struct tt_conn *conn)
 {
     if (conn->state == TT_CONN_ENDED)
         return;
@@ -407,15 +407,15 @@ static uint64_t deadline_ns(const struct tt_coordinator *c, enum tt_conn_state s
 {
     const struct tt_conn *oldest = TAILQ_FIRST(&c->conns[state]);
 
-    return !oldest ? TT_NEVER : oldest->since_ns + (state == TT_CONN_STRANGER ? c->conf.join_ns : LEAVE_NS);
+    return !oldest ? TT_NEVER : oldest->since_ns + (state == TT_CONN_UNAUTHENTICATED ? c->conf.join_ns : LEAVE_NS);
 }
 
 void tt_conns_due(struct tt_coordinator *c)
 {
     struct tt_conn *conn, *next;
 
-    while (deadline_ns(c, TT_CONN_STRANGER) <= c->clock_ns)
-        conn_refuse(c, TAILQ_FIRST(&c->conns[TT_CONN_STRANGER]), TT_REFUSAL_SLOW, "it did not join before the deadline");
+    while (deadline_ns(c, TT_CONN_UNAUTHENTICATED) <= c->clock_ns)
+        conn_refuse(c, TAILQ_FIRST(&c->conns[TT_CONN_UNAUTHENTICATED]), TT_REFUSAL_SLOW, "it did not join before the deadline");
     while (deadline_ns(c, TT_CONN_LEAVER) <= c->clock_ns)
         conn_end(c, TAILQ_FIRST(&c->conns[TT_CONN_LEAVER]));
     for (conn = TAILQ_FIRST(&c->waiting); conn; conn = next) {
@@ -429,7 +429,7 @@ void tt_conns_due(struct tt_coordinator *c)
 
 uint64_t tt_conns_next_ns(const struct tt_coordinator *c)
 {
-    const uint64_t join_ns = deadline_ns(c, TT_CONN_STRANGER), leave_ns = deadline_ns(c, TT_CONN_LEAVER);
+    const uint64_t join_ns = deadline_ns(c, TT_CONN_UNAUTHENTICATED), leave_ns = deadline_ns(c, TT_CONN_LEAVER);
     uint64_t next_ns = join_ns < leave_ns ? join_ns : leave_ns;
     const struct tt_conn *conn;
 
@@ -440,7 +440,7 @@ uint64_t tt_conns_next_ns(const struct tt_coordinator *c)
 
 /* ---- closing --------------------------------------------------------------------------------- */
 
-bool tt_conns_tell(struct tt_coordinator *c)
+bool tt_conns_report_ended(struct tt_coordinator *c)
 {
     struct tt_conn *conn;
     bool some = false;
@@ -450,7 +450,7 @@ bool tt_conns_tell(struct tt_coordinator *c)
         if (conn->let_go)
             continue;
         conn->let_go = some = true;
-        tt_deeds_step(c, &(struct tt_coord_event){ .kind = TT_COORD_EV_CLOSED, .conn = &conn->core });
+        tt_group_commit_step(c, &(struct tt_coord_event){ .kind = TT_COORD_EV_CLOSED, .conn = &conn->core });
     }
     return some;
 }
@@ -460,12 +460,12 @@ static void free_conn(struct tt_coordinator *c, struct tt_conn *conn)
     TAILQ_REMOVE(&c->conns[conn->state], conn, place);
     c->counts[conn->state]--;
     cancel_wait(c, conn);
-    tt_watched_forget(c->epoll, tt_stream_fd(tt_channel_stream(conn->channel)));
+    tt_watched_remove(c->epoll, tt_stream_fd(tt_channel_stream(conn->channel)));
     tt_channel_destroy(conn->channel);
     free(conn);
 }
 
-void tt_conns_bury(struct tt_coordinator *c)
+void tt_conns_free_ended(struct tt_coordinator *c)
 {
     while (!TAILQ_EMPTY(&c->conns[TT_CONN_ENDED]))
         free_conn(c, TAILQ_FIRST(&c->conns[TT_CONN_ENDED]));

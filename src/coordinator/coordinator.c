@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "base/prng.h"
 #include "base/status.h"
-#include "coordinator/inside.h"
+#include "coordinator/internal.h"
 #include "reduce/float_env.h"
 #include "secure/ending.h"
 
@@ -62,8 +62,8 @@ static void advance_clocks(struct tt_coordinator *c)
     c->core_ns += passed_ns < worth_ns ? passed_ns : worth_ns;
     if (passed_ns > 2 * worth_ns) {
         c->chronicle.counters.stalls++;
-        tt_chronicle_tell(&c->chronicle, "the coordinator was stalled for %llu ms, which do not count towards leases",
-                          (unsigned long long)(passed_ns / TT_MS));
+        tt_event_log_add(&c->chronicle, "the coordinator was stalled for %llu ms, which do not count towards leases",
+                         (unsigned long long)(passed_ns / TT_MS));
     }
 }
 
@@ -89,10 +89,10 @@ static void take_event(struct tt_coordinator *c, const struct epoll_event *ev)
             return;
         return;
     case TT_SOURCE_DOOR:
-        tt_conns_welcome(c, ev->data.ptr);
+        tt_conns_accept(c, ev->data.ptr);
         return;
     case TT_SOURCE_CONN:
-        tt_conns_ready(c, ev->data.ptr, ev->events);
+        tt_conns_on_events(c, ev->data.ptr, ev->events);
         return;
     }
 }
@@ -112,12 +112,12 @@ static void loop_turn(struct tt_coordinator *c)
         take_event(c, &c->events[i]);
     tt_conns_due(c);
     if (tt_coord_next_ns(&c->core) <= c->core_ns)
-        tt_deeds_step(c, &(struct tt_coord_event){ .kind = TT_COORD_EV_TICK });
+        tt_group_commit_step(c, &(struct tt_coord_event){ .kind = TT_COORD_EV_TICK });
     do
-        tt_deeds_do(c);
-    while (!c->failed && tt_conns_tell(c));
-    tt_conns_bury(c);
-    if (tt_board_is_wanted(c->board))
+        tt_group_commit_do(c);
+    while (!c->failed && tt_conns_report_ended(c));
+    tt_conns_free_ended(c);
+    if (tt_board_has_waiters(c->board))
         tt_show(c);
 }
 
@@ -129,7 +129,7 @@ static void *loop(void *context)
     while (!atomic_load(&c->stop) && !c->failed)
         loop_turn(c);
     tt_conns_drop_all(c);
-    tt_deeds_drop(c);
+    tt_group_commit_drop(c);
     for (uint32_t i = 0; i < c->ndoors; i++)
         tt_acceptor_fini(&c->doors[i].acceptor);
     if (c->failed)
@@ -283,7 +283,7 @@ static tutti_status set_up_core(struct tt_coordinator *c)
                                   .members_max = TT_ELASTIC_MEMBERS_MAX,
                                   .ring_peers_max =
                                       c->conf.members_max < TT_RING_PEERS_MAX ? c->conf.members_max : TT_RING_PEERS_MAX,
-                                  .emit = tt_deeds_emit,
+                                  .emit = tt_group_commit_emit,
                                   .context = c };
 
     /* touched only as far as there are members */
@@ -321,7 +321,7 @@ static tutti_status coordinator_start_thread(struct tt_coordinator *c)
 static void coordinator_release(struct tt_coordinator *c)
 {
     tt_conns_drop_all(c);
-    tt_deeds_drop(c);
+    tt_group_commit_drop(c);
     for (uint32_t i = 0; i < c->ndoors; i++)
         tt_acceptor_fini(&c->doors[i].acceptor);
     if (c->epoll >= 0)
@@ -361,7 +361,7 @@ tutti_status tt_coordinator_create(struct tt_coordinator **out, const struct tt_
     c->journal = journal;
     c->epoll = c->wake = c->ended = -1;
     c->clock_ns = c->core_ns = tt_now_ns();
-    c->started_unix_ms = tt_chronicle_unix_ms();
+    c->started_unix_ms = tt_event_log_unix_ms();
     snprintf(c->run, sizeof c->run, "%s", conf.run);
     pthread_mutex_init(&c->lock, NULL);
     TAILQ_INIT(&c->waiting);
@@ -377,7 +377,7 @@ tutti_status tt_coordinator_create(struct tt_coordinator **out, const struct tt_
     if (st == TUTTI_OK)
         st = coordinator_listen(c);
     if (st == TUTTI_OK)
-        st = tt_deeds_begin(c);
+        st = tt_group_commit_begin(c);
     c->conf.run = c->run;
     c->conf.listen = NULL; /* belongs to the caller, and is not needed any longer */
     c->conf.secure = (struct tt_secure_conf){ .mode = conf.secure.mode };
@@ -428,7 +428,7 @@ int tt_coordinator_ended_fd(const struct tt_coordinator *c)
     return c->ended;
 }
 
-tutti_status tt_coordinator_why(struct tt_coordinator *c, char *text, size_t bytes)
+tutti_status tt_coordinator_error(struct tt_coordinator *c, char *text, size_t bytes)
 {
     tutti_status why;
 

@@ -56,6 +56,6 @@ struct tt_board *tt_coordinator_board(struct tt_coordinator *c);
 /* Return a descriptor that becomes readable if it ends because of an error, and that error; OK
  * while it runs. Any thread. */
 int tt_coordinator_ended_fd(const struct tt_coordinator *c);
-tutti_status tt_coordinator_why(struct tt_coordinator *c, char *text, size_t bytes);
+tutti_status tt_coordinator_error(struct tt_coordinator *c, char *text, size_t bytes);
 
 #endif

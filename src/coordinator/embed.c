@@ -235,7 +235,7 @@ tutti_status tutti_coordinator_check(tutti_coordinator *c)
 
     if (!c)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_coordinator_check: coordinator is NULL");
-    st = tt_coordinator_why(c->inside, why, sizeof why);
+    st = tt_coordinator_error(c->inside, why, sizeof why);
     return st ? tt_fail_again(st, why) : TUTTI_OK;
 }
 

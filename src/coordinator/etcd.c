@@ -145,7 +145,7 @@ tutti_status tt_etcd_call(struct tt_etcd *e, const char *method, struct json_obj
     return st;
 }
 
-const char *tt_etcd_why(const struct tt_etcd *e)
+const char *tt_etcd_error(const struct tt_etcd *e)
 {
     return e->why;
 }
@@ -252,7 +252,7 @@ tutti_status tt_etcd_call(struct tt_etcd *e, const char *method, struct json_obj
     return TUTTI_ERR_UNSUPPORTED;
 }
 
-const char *tt_etcd_why(const struct tt_etcd *e)
+const char *tt_etcd_error(const struct tt_etcd *e)
 {
     (void)e;
     return "this build has no libcurl";

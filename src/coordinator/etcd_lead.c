@@ -245,11 +245,11 @@ static tutti_status wait_for_term(struct tt_etcd_lead *l)
     for (;;) {
         st = try_once(l, &leader, &l->term);
         if (st == TUTTI_ERR_INVALID)
-            return tt_fail(TUTTI_ERR_SYSTEM, "%s", tt_etcd_why(l->etcd));
+            return tt_fail(TUTTI_ERR_SYSTEM, "%s", tt_etcd_error(l->etcd));
         if (st == TUTTI_OK && l->term)
             return TUTTI_OK;
         if (st && !told_silence)
-            tt_log(TT_LOG_WARN, "%s; waiting for it", tt_etcd_why(l->etcd));
+            tt_log(TT_LOG_WARN, "%s; waiting for it", tt_etcd_error(l->etcd));
         told_silence = st != TUTTI_OK;
         report_leader(l, st == TUTTI_OK ? leader.who : "", told);
         if (is_stopped(l, STANDBY_POLL_MS))
@@ -279,10 +279,10 @@ static tutti_status find_etcd(struct tt_etcd_lead *l)
     tutti_status st = get_leader(l, UNREACHABLE_LOG_S * TT_SECOND, &leader);
 
     if (st == TUTTI_ERR_TIMEOUT) {
-        tt_log(TT_LOG_WARN, "%s; retrying for %d s", tt_etcd_why(l->etcd), FIRST_S - UNREACHABLE_LOG_S);
+        tt_log(TT_LOG_WARN, "%s; retrying for %d s", tt_etcd_error(l->etcd), FIRST_S - UNREACHABLE_LOG_S);
         st = get_leader(l, (FIRST_S - UNREACHABLE_LOG_S) * TT_SECOND, &leader);
     }
-    return st ? tt_fail(TUTTI_ERR_SYSTEM, "%s", tt_etcd_why(l->etcd)) : TUTTI_OK;
+    return st ? tt_fail(TUTTI_ERR_SYSTEM, "%s", tt_etcd_error(l->etcd)) : TUTTI_OK;
 }
 
 static tutti_status lead_begin(struct tt_etcd_lead *l)

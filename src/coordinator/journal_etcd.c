@@ -90,7 +90,7 @@ static tutti_status etcd_damaged(const struct etcd_journal *j, const char *what)
 
 static tutti_status unreached(const struct etcd_journal *j, const char *what)
 {
-    return tt_fail(TUTTI_ERR_SYSTEM, "journal in etcd, %s: cannot %s: %s", j->prefix, what, tt_etcd_why(j->etcd));
+    return tt_fail(TUTTI_ERR_SYSTEM, "journal in etcd, %s: cannot %s: %s", j->prefix, what, tt_etcd_error(j->etcd));
 }
 
 /* ---- reading ---- */

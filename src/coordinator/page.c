@@ -6,7 +6,7 @@
 #include <time.h>
 #include "base/status.h"
 #include "base/xml.h"
-#include "coordinator/picture.h"
+#include "coordinator/ring_svg.h"
 #include "coordinator/status.h"
 #include "coordinator/text.h"
 
@@ -223,7 +223,7 @@ static void html_ring(const struct tt_snapshot_links *l, FILE *to)
                 l->now_s, l->shape, l->was_s, l->waits ? " The next epoch adopts it." : "");
     if (l->n == 0)
         fputs("<p class=\"soft\">The bandwidth between members has not been measured yet.</p>\n", to);
-    else if (l->n > TT_PAGE_RING_MEMBERS || !tt_picture_ring(l, to))
+    else if (l->n > TT_PAGE_RING_MEMBERS || !tt_ring_svg_ring(l, to))
         fputs("<p><a href=\"ring.svg\">the ring on the measured bandwidth</a></p>\n", to);
     fputs("</section>\n", to);
 }

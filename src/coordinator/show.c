@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coordinator/inside.h"
+#include "coordinator/internal.h"
 #include "elastic/ring_predict.h"
 #include "reduce/hash.h"
 
@@ -91,7 +91,7 @@ void tt_show(struct tt_coordinator *c)
     if (!s)
         return; /* readers get the previous snapshot */
     memcpy(s->run, c->run, sizeof s->run);
-    s->unix_ms = tt_chronicle_unix_ms();
+    s->unix_ms = tt_event_log_unix_ms();
     s->started_unix_ms = c->started_unix_ms;
     s->starts = core->starts;
     s->epoch = core->epoch;
@@ -109,12 +109,12 @@ void tt_show(struct tt_coordinator *c)
     s->news = core->news;
     for (int state = 0; state < TT_CONN_STATES; state++)
         s->connections += c->counts[state];
-    s->strangers = c->counts[TT_CONN_STRANGER];
+    s->strangers = c->counts[TT_CONN_UNAUTHENTICATED];
     s->counters = c->chronicle.counters;
     for (uint32_t i = 0; i < core->nmembers; i++)
         show_member(c, &core->conf.members[i], &s->members[i]);
     show_states(core, s);
     show_links(&core->ring, &s->links);
-    s->nevents = tt_chronicle_events(&c->chronicle, s->events);
+    s->nevents = tt_event_log_events(&c->chronicle, s->events);
     tt_board_hang(c->board, s);
 }

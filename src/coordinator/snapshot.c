@@ -86,7 +86,7 @@ void tt_board_destroy(struct tt_board *b)
     free(b);
 }
 
-bool tt_board_is_wanted(struct tt_board *b)
+bool tt_board_has_waiters(struct tt_board *b)
 {
     bool wanted;
 

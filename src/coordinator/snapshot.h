@@ -43,10 +43,10 @@ struct tt_snapshot_event {
 
 /* Reason for which the coordinator closed a connection. */
 enum tt_snapshot_refusal {
-    TT_REFUSAL_STRANGER, /* its handshake failed: no TLS, another token, another authority */
+    TT_REFUSAL_HANDSHAKE, /* its handshake failed: no TLS, another token, another authority */
     TT_REFUSAL_GARBAGE,  /* invalid framing, or a message that is too long */
     TT_REFUSAL_SLOW,     /* it did not join in time */
-    TT_REFUSAL_CROWD,    /* too many connections had not joined */
+    TT_REFUSAL_TOO_MANY,    /* too many connections had not joined */
     TT_REFUSAL_UNREAD,   /* it did not read its messages */
     TT_REFUSAL_PROTOCOL, /* refused by the state machine: another run, a seat in use, declared
                             lost, an illegal message */
@@ -105,7 +105,7 @@ struct tt_snapshot {
     uint64_t revoker;           /* if it is revoked */
     struct tt_coord_cause cause; /* of this epoch */
     struct tt_coord_result last; /* round 0: none yet */
-    struct tt_news news;
+    struct tt_membership news;
     uint32_t connections, strangers; /* open ones; of these, not joined yet */
     struct tt_snapshot_counters counters;
     struct tt_snapshot_links links;
@@ -137,7 +137,7 @@ tutti_status tt_board_create(struct tt_board **out, void (*wake)(void *context),
 /* The board must not be in use any more. b may be NULL. */
 void tt_board_destroy(struct tt_board *b);
 /* Returns whether a reader waits for a newer one. */
-bool tt_board_is_wanted(struct tt_board *b);
+bool tt_board_has_waiters(struct tt_board *b);
 /* Publishes s, which then belongs to the board. */
 void tt_board_hang(struct tt_board *b, struct tt_snapshot *s);
 /* No newer snapshots follow: readers do not wait any more, and get the last one. */

@@ -55,8 +55,8 @@ const char *tt_status_outcome(uint8_t round_status)
 const char *tt_status_refusal(uint8_t refusal)
 {
     static const char *const words[TT_REFUSAL_KINDS] = {
-        [TT_REFUSAL_STRANGER] = "stranger", [TT_REFUSAL_GARBAGE] = "garbage", [TT_REFUSAL_SLOW] = "slow",
-        [TT_REFUSAL_CROWD] = "crowd",       [TT_REFUSAL_UNREAD] = "unread",   [TT_REFUSAL_PROTOCOL] = "protocol",
+        [TT_REFUSAL_HANDSHAKE] = "stranger", [TT_REFUSAL_GARBAGE] = "garbage", [TT_REFUSAL_SLOW] = "slow",
+        [TT_REFUSAL_TOO_MANY] = "crowd",       [TT_REFUSAL_UNREAD] = "unread",   [TT_REFUSAL_PROTOCOL] = "protocol",
     };
 
     return WORD(words, refusal);
@@ -214,7 +214,7 @@ static struct json_object *json_cause(const struct tt_coord_cause *cause)
 }
 
 /* The result of poll, except that lost members and those that left are separate. */
-static struct json_object *json_news(const struct tt_news *n, uint32_t left)
+static struct json_object *json_news(const struct tt_membership *n, uint32_t left)
 {
     struct json_object *o = json_object_new_object();
 

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include "base/clock.h"
 #include "base/status.h"
-#include "coordinator/chronicle.h"
+#include "coordinator/event_log.h"
 #include "coordinator/http.h"
 #include "coordinator/metrics.h"
 #include "coordinator/page.h"
-#include "coordinator/picture.h"
+#include "coordinator/ring_svg.h"
 #include "coordinator/status.h"
 
 #define SNAPSHOT_TIMEOUT_NS (500 * TT_MS)   /* maximum wait for a newer snapshot */
@@ -47,7 +47,7 @@ static unsigned metrics_of(const struct tt_snapshot *s, FILE *to)
 
 static unsigned ring_of(const struct tt_snapshot *s, FILE *to)
 {
-    if (!tt_picture_ring(&s->links, to))
+    if (!tt_ring_svg_ring(&s->links, to))
         fputs("<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 300 40'><text x='10' y='25' font-size='13'>not measured yet</text></svg>\n", to);
     return 200;
 }
@@ -55,7 +55,7 @@ static unsigned ring_of(const struct tt_snapshot *s, FILE *to)
 /* Healthy if the coordinator's thread still publishes snapshots. */
 static unsigned health_of(const struct tt_snapshot *s, FILE *to)
 {
-    const int64_t age_ms = tt_chronicle_unix_ms() - s->unix_ms;
+    const int64_t age_ms = tt_event_log_unix_ms() - s->unix_ms;
 
     if (age_ms > STALE_MS)
         fprintf(to, "the coordinator has not updated its status for %.0f s\n", (double)age_ms / 1e3);
@@ -107,7 +107,7 @@ static unsigned write_one(struct tt_web *w, FILE *to, unsigned (*of_leader)(cons
 
     pthread_mutex_lock(&w->lock);
     if (!w->board) {
-        w->standby.unix_ms = tt_chronicle_unix_ms();
+        w->standby.unix_ms = tt_event_log_unix_ms();
         status = of_standby(&w->standby, to);
     } else if ((s = tt_board_get(w->board, SNAPSHOT_TIMEOUT_NS))) {
         status = of_leader(s, to);
@@ -154,7 +154,7 @@ tutti_status tt_web_create(struct tt_web **out, const char *address, struct tt_b
         return tt_fail(TUTTI_ERR_NOMEM, "http: out of memory for the status page");
     pthread_mutex_init(&w->lock, NULL);
     w->board = board;
-    w->standby.since_unix_ms = tt_chronicle_unix_ms();
+    w->standby.since_unix_ms = tt_event_log_unix_ms();
     snprintf(w->standby.run, sizeof w->standby.run, "%s", run);
     tt_page_policy(w->policy);
     w->pages[0] = (struct tt_http_page){ "/", "text/html; charset=utf-8", w->policy, serve_page };
@@ -184,7 +184,7 @@ void tt_web_stand_by(struct tt_web *w, const char *leader)
 {
     pthread_mutex_lock(&w->lock);
     if (w->board)
-        w->standby.since_unix_ms = tt_chronicle_unix_ms();
+        w->standby.since_unix_ms = tt_event_log_unix_ms();
     w->board = NULL;
     snprintf(w->standby.leader, sizeof w->standby.leader, "%s", leader);
     pthread_mutex_unlock(&w->lock);

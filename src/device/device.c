@@ -213,9 +213,9 @@ static void destroy(tutti_device *d)
 {
     tt_device_stop(d);
     if (d->sink.peers) {
-        tt_guest_enter(d->window->home->engine);
-        tt_sink_fini(&d->sink, &d->proxy);
-        tt_guest_leave(d->window->home->engine);
+        tt_engine_client_enter(d->window->home->engine);
+        tt_proxy_put_fini(&d->sink, &d->proxy);
+        tt_engine_client_leave(d->window->home->engine);
     }
     tt_proxy_fini(&d->proxy);
     free_pieces(d);
@@ -227,7 +227,7 @@ static tutti_status make_proxy(tutti_device *d)
 {
     const tutti_device_view *v = &d->view;
     const struct tt_proxy_conf conf = {
-        .sink = tt_sink_of(&d->sink),
+        .sink = tt_proxy_put_of(&d->sink),
         .mode = d->conf.mode,
         .rank = v->rank,
         .nranks = v->nranks,
@@ -242,7 +242,7 @@ static tutti_status make_proxy(tutti_device *d)
         .bytes = v->bytes,
         .words = v->words,
     };
-    const tutti_status st = tt_sink_init(&d->sink, d->window, d->conf.lanes);
+    const tutti_status st = tt_proxy_put_init(&d->sink, d->window, d->conf.lanes);
 
     return st ? st : tt_proxy_init(&d->proxy, &conf);
 }
@@ -274,9 +274,9 @@ tutti_status tutti_device_create(tutti_window *window, const tutti_device_conf *
         destroy(d);
         return st;
     }
-    tt_guest_enter(w->home->engine);
+    tt_engine_client_enter(w->home->engine);
     w->ndevices++;
-    tt_guest_leave(w->home->engine);
+    tt_engine_client_leave(w->home->engine);
     *out = d;
     return TUTTI_OK;
 }
@@ -308,9 +308,9 @@ tutti_status tutti_device_destroy(tutti_device *device)
         return TUTTI_OK;
     tt_device_stop(device);
     st = tutti_device_status(device);
-    tt_guest_enter(device->window->home->engine);
+    tt_engine_client_enter(device->window->home->engine);
     device->window->ndevices--;
-    tt_guest_leave(device->window->home->engine);
+    tt_engine_client_leave(device->window->home->engine);
     destroy(device);
     return st;
 }

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "base/status.h"
-#include "device/sink.h"
+#include "device/proxy_put.h"
 
 /* size in the first release with it */
 #define TT_DEVICE_CONF_BYTES_FIRST offsetof(tutti_device_conf, pending)
@@ -29,7 +29,7 @@ struct tutti_device {
     uint64_t pulse_seen;        /* used only by the thread, like the next */
     uint64_t eager_ns;          /* the thread polls without a pause until then */
     struct tt_proxy proxy;      /* used by the thread while it runs */
-    struct tt_sink sink;        /* likewise, under the progress lock */
+    struct tt_proxy_put sink;        /* likewise, under the progress lock */
     uint32_t asleep;            /* futex: 1 while the thread sleeps because there are no triggers */
     pthread_t thread;
     bool runs;

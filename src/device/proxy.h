@@ -17,7 +17,7 @@
 
 /* The target of commands. All functions return OK, PENDING (call again with the same arguments),
  * or the error that ended the peer, with a message. */
-struct tt_proxy_sink {
+struct tt_proxy_putter {
     void *arg;
     /* Sends the data, if any, then the signal, if any. ordered: the signal follows everything
      * put to the peer before. OK when taken; *done is incremented (atomically) when c->src may
@@ -30,7 +30,7 @@ struct tt_proxy_sink {
 };
 
 struct tt_proxy_conf {
-    struct tt_proxy_sink sink;
+    struct tt_proxy_putter sink;
     tutti_device_mode mode;
     uint32_t rank, nranks;
     uint64_t timeout_ns;        /* a peer that takes nothing, or lets nothing land, for this time

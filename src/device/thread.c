@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "engine/guest.h"
+#include "engine/engine_client.h"
 #include "reduce/float_env.h"
 
 #define YIELDS 100              /* idle passes before the thread sleeps */
@@ -56,9 +56,9 @@ static void end_device(tutti_device *d, tutti_status st)
     __atomic_store_n(d->status, (uint64_t)st, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&d->lock);
     tt_proxy_fail(&d->proxy, st);
-    tt_guest_enter(engine_of(d));
+    tt_engine_client_enter(engine_of(d));
     set_stuck(d, false);
-    tt_guest_leave(engine_of(d));
+    tt_engine_client_leave(engine_of(d));
 }
 
 /* Returns errors that end the device, apart from the proxy's. */
@@ -75,14 +75,14 @@ static tutti_status pass_commands(tutti_device *d, uint64_t now_ns, bool *any)
     bool moved = false;
     tutti_status st;
 
-    tt_guest_enter(engine_of(d));
-    tt_guest_gather(engine_of(d), true);    /* signals of a group are short and consecutive */
+    tt_engine_client_enter(engine_of(d));
+    tt_engine_client_gather(engine_of(d), true);    /* signals of a group are short and consecutive */
     st = tt_proxy_step(&d->proxy, now_ns, &moved);
-    tt_guest_gather(engine_of(d), false);
+    tt_engine_client_gather(engine_of(d), false);
     set_stuck(d, d->proxy.busy != NULL);
-    tt_guest_leave(engine_of(d));
+    tt_engine_client_leave(engine_of(d));
     if (!moved)
-        tt_guest_progress(engine_of(d));
+        tt_engine_client_progress(engine_of(d));
     *any |= moved;
     return st;
 }
@@ -137,7 +137,7 @@ static void pause_idle(tutti_device *d, uint64_t now_ns, uint32_t idle)
     const bool eager = polls_eagerly(d, now_ns);
 
     if (eager)
-        tt_guest_progress(engine_of(d));
+        tt_engine_client_progress(engine_of(d));
     if (eager && idle % EAGER_POLLS != 0)
         return;
     if (eager || idle < (tt_proxy_is_idle(&d->proxy) ? YIELDS : YIELDS_BUSY))
@@ -205,9 +205,9 @@ void tt_device_stop(tutti_device *d)
     tutti_device_wake(d);
     pthread_join(d->thread, NULL);
     d->runs = false;
-    tt_guest_enter(engine_of(d));
+    tt_engine_client_enter(engine_of(d));
     set_stuck(d, false);
-    tt_guest_leave(engine_of(d));
+    tt_engine_client_leave(engine_of(d));
 }
 
 /* ---- for blocks of the CPU device ---- */
@@ -230,7 +230,7 @@ void tutti_device_rest(tutti_device *d, uint32_t turn)
         return;
     }
     if (d && !d->conf.polls)
-        tt_guest_progress(engine_of(d));
+        tt_engine_client_progress(engine_of(d));
     if (turn < REST_YIELDS)
         sched_yield();
     else

@@ -448,7 +448,7 @@ static void handle_revoke(struct tt_coord *c, const struct tt_coord_member *m, c
         c->revoked_epoch = msg->epoch;
         c->revoker = c->unreached = 0;
     }
-    if (c->revocation != TT_REVOKED_UNSAID || msg->what == TT_REVOKED_UNSAID)
+    if (c->revocation != TT_REVOKED_NO_REASON || msg->what == TT_REVOKED_NO_REASON)
         return;
     c->revocation = msg->what;
     c->revoker = m->id;
@@ -476,7 +476,7 @@ static void on_message(struct tt_coord *c, struct tt_coord_member *m, struct tt_
         tt_coord_cancel(c, m, msg->number);
         return;
     case TT_ELMSG_READY:
-        tt_coord_ready(c, m, msg);
+        tt_coord_on_ready(c, m, msg);
         return;
     case TT_ELMSG_ANSWER:
         tt_coord_answer(c, m, msg);
@@ -583,10 +583,12 @@ uint64_t tt_coord_next_ns(const struct tt_coord *c)
 
 /* A newcomer counts if it waits in `epoch` and its group is complete. This is what an epoch
  * without a limit would admit. */
-void tt_coord_tell_news(struct tt_coord *c)
+void tt_coord_send_updates(struct tt_coord *c)
 {
-    struct tt_elmsg msg = { .kind = TT_ELMSG_NEWS };
-    struct tt_news now = { .number = c->news.number, .lost = tt_coord_count(c, TT_COORD_LOST), .revoked = c->revoked };
+    struct tt_elmsg msg = { .kind = TT_ELMSG_UPDATE };
+    struct tt_membership now = { .number = c->news.number,
+                                 .lost = tt_coord_count(c, TT_COORD_LOST),
+                                 .revoked = c->revoked };
 
     now.better = c->ring.waits;
     if (!c->stale_news || tt_coord_count(c, TT_COORD_IN_VIEW) == 0)
@@ -601,7 +603,7 @@ void tt_coord_tell_news(struct tt_coord *c)
             (m->state == TT_COORD_WAITING || m->state == TT_COORD_CANDIDATE) && m->next_rank != TT_COORD_NO_RANK;
         now.leaving += tt_coord_is_live(m) && m->leaving;
     }
-    if (tt_news_are_same(&now, &c->news))
+    if (tt_membership_are_same(&now, &c->news))
         return;
     now.number = tt_coord_numbered(c, now.number);
     c->news = now;
@@ -618,10 +620,10 @@ static void run_decisions(struct tt_coord *c)
     if (!c->dirty)
         return;
     c->dirty = false;
-    while (tt_coord_ask(c) || tt_coord_judge(c) || tt_coord_conclude(c) || tt_coord_catch_up(c) ||
+    while (tt_coord_query(c) || tt_coord_judge(c) || tt_coord_conclude(c) || tt_coord_catch_up(c) ||
            tt_coord_decide_sync(c) || tt_coord_decide_round(c))
         ;
-    tt_coord_tell_news(c);
+    tt_coord_send_updates(c);
     remove_unknown(c);
 }
 

@@ -286,7 +286,7 @@ struct tt_coord {
     struct tt_coord_scope scopes[TT_SYNC_SCOPES];
     bool syncing;                   /* some scope is dirty */
     struct tt_coord_ring ring;
-    struct tt_news news;
+    struct tt_membership news;
     bool stale_news;                /* an update may be due */
     uint64_t covered, rounds_covered, syncs_covered;    /* bit i: changes[i] of
                                                            tt_coord_member_states, _round_states,

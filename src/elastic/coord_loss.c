@@ -46,7 +46,7 @@ void tt_coord_send_lost(struct tt_coord *c, struct tt_coord_member *m)
     tt_coord_send(c, m, write_lost(c));
 }
 
-bool tt_coord_ask(struct tt_coord *c)
+bool tt_coord_query(struct tt_coord *c)
 {
     size_t bytes;
 
@@ -73,7 +73,7 @@ bool tt_coord_ask(struct tt_coord *c)
 static uint64_t completed_by(const struct tt_op_entry *e)
 {
     if (e->state == TT_OP_RESTORED)
-        return e->before == TT_BEFORE_SETTLED ? e->n - 1 : tt_op_known(e);
+        return e->before == TT_BEFORE_SETTLED ? e->n - 1 : tt_op_last_complete(e);
     return e->state == TT_OP_PENDING ? e->n - 1 : e->n;
 }
 
@@ -89,7 +89,7 @@ static uint64_t begun_by(const struct tt_op_entry *e)
  * reports it as FINAL, that takes precedence, since SETTLED may be false. */
 static void merge_entry(struct tt_op_entry *verdict, uint8_t result[TT_SETTLED_BYTES], const struct tt_op_entry *e)
 {
-    const uint64_t known = tt_op_known(e), settled = TT_PLANTED(TT_BUG_SETTLED_IGNORED) ? 0 : tt_op_settled(e);
+    const uint64_t known = tt_op_last_complete(e), settled = TT_PLANTED(TT_BUG_SETTLED_IGNORED) ? 0 : tt_op_settled(e);
 
     if (known > verdict->n || (known == verdict->n && verdict->state == TT_OP_SETTLED))
         *verdict = (struct tt_op_entry){ .state = TT_OP_FINAL, .tag = e->tag, .n = known, .news = e->news };
@@ -145,7 +145,7 @@ static void count_answer(struct tt_coord_tally *t, const struct tt_op_entry *e, 
 {
     const bool first = t->entries++ == 0;
 
-    count_claim(&t->completed, tt_op_known(e), id, first);
+    count_claim(&t->completed, tt_op_last_complete(e), id, first);
     count_said(&t->completed, completed_by(e), id, first);
     count_claim(&t->begun, tt_op_settled(e), id, first);
     count_said(&t->begun, begun_by(e), id, first);

@@ -30,7 +30,7 @@ void tt_coord_due(struct tt_coord *c, uint64_t at_ns);
 uint64_t tt_coord_numbered(const struct tt_coord *c, uint64_t last);
 
 /* Sends an update to all members of the view, if anything has changed. */
-void tt_coord_tell_news(struct tt_coord *c);
+void tt_coord_send_updates(struct tt_coord *c);
 
 /* coord_view.c: proposals and views */
 /* Chooses the members of the next view (next_rank of each). These are the remaining members, and
@@ -38,7 +38,7 @@ void tt_coord_tell_news(struct tt_coord *c);
 uint32_t tt_coord_choose(struct tt_coord *c, bool admit, uint32_t most);
 void tt_coord_propose(struct tt_coord *c);
 void tt_coord_abandon(struct tt_coord *c);
-void tt_coord_ready(struct tt_coord *c, struct tt_coord_member *m, struct tt_elmsg *msg);
+void tt_coord_on_ready(struct tt_coord *c, struct tt_coord_member *m, struct tt_elmsg *msg);
 /* Not all have answered it in time. */
 void tt_coord_overdue(struct tt_coord *c);
 /* Concludes a proposal that all have answered; returns whether it did. */
@@ -88,7 +88,7 @@ void tt_coord_reset_ring(struct tt_coord *c);
 
 /* coord_loss.c: questions and verdicts */
 void tt_coord_answer(struct tt_coord *c, struct tt_coord_member *m, struct tt_elmsg *msg);
-bool tt_coord_ask(struct tt_coord *c);
+bool tt_coord_query(struct tt_coord *c);
 bool tt_coord_judge(struct tt_coord *c);
 void tt_coord_send_lost(struct tt_coord *c, struct tt_coord_member *m);
 /* Merges the final operations in msg's list, from a member that leaves, or left before a

@@ -202,7 +202,8 @@ static size_t write_seats(struct tt_coord *c, const struct tt_elmsg *msg, bool p
 
         if ((proposal ? m->next_rank : m->rank) != rank)
             break;
-        tt_elmsg_add_seat(&w, &(struct tt_seat){ .id = m->id, .group = m->group, .role = m->role, .card = m->card });
+        tt_elmsg_add_seat(
+            &w, &(struct tt_surroundings_seat){ .id = m->id, .group = m->group, .role = m->role, .card = m->card });
         rank++;
     }
     return tt_elmsg_end(&w);
@@ -326,7 +327,7 @@ void tt_coord_overdue(struct tt_coord *c)
     }
 }
 
-void tt_coord_ready(struct tt_coord *c, struct tt_coord_member *m, struct tt_elmsg *msg)
+void tt_coord_on_ready(struct tt_coord *c, struct tt_coord_member *m, struct tt_elmsg *msg)
 {
     if (!tt_coord_is_proposing(c) || msg->number != c->proposal || m->next_rank == TT_COORD_NO_RANK || m->ready)
         return;
@@ -463,7 +464,7 @@ void tt_coord_install(struct tt_coord *c)
     tt_coord_end_round(c);
     c->stale_news |= c->revoked;    /* not this epoch */
     c->revoked = c->asking = c->decided = c->changed = false;
-    c->revocation = TT_REVOKED_UNSAID;
+    c->revocation = TT_REVOKED_NO_REASON;
     memset(c->words, 0, sizeof c->words);
     tt_coord_reset_syncs(c);
     sort_by_rank(c, true);
@@ -473,7 +474,7 @@ void tt_coord_install(struct tt_coord *c)
             remove_from_view(c, &c->conf.members[i]);
         else
             add_to_view(c, &c->conf.members[i]);
-    tt_coord_tell_news(c);
+    tt_coord_send_updates(c);
     for (uint32_t i = 0; i < c->nmembers; i++) {
         if (!tt_coord_is_live(&c->conf.members[i]))
             continue;

@@ -199,8 +199,8 @@ static void send_links(struct tt_member *m)
     tt_member_send(m, tt_elmsg_end(&w));
 }
 
-void tt_member_say_links(struct tt_member *m, const struct tt_elmsg *head, const struct tt_ring_link *links,
-                         uint64_t now_ns)
+void tt_member_send_links(struct tt_member *m, const struct tt_elmsg *head, const struct tt_ring_link *links,
+                          uint64_t now_ns)
 {
     at(m, now_ns);
     tt_assert(tt_member_nlinks(m) <= TT_RING_PEERS_MAX && head->number > 0);
@@ -282,7 +282,7 @@ static void on_view(struct tt_member *m, struct tt_elmsg *msg)
     m->plan = msg->what;
     m->links.head.number = 0;
     m->calling = m->cancelling = m->stopped = m->revoking = m->unheard = false;
-    m->revocation = TT_REVOKED_UNSAID;
+    m->revocation = TT_REVOKED_NO_REASON;
     m->unreached = 0;
     m->proposal = 0;
     memset(m->ops, 0, sizeof m->ops);
@@ -356,7 +356,7 @@ void tt_member_suspect(struct tt_member *m, uint64_t id, uint64_t now_ns)
     send_suspicion(m, id, TT_SUSPECT_CUT);
 }
 
-void tt_member_gone(struct tt_member *m, uint64_t id, uint64_t now_ns)
+void tt_member_unreachable(struct tt_member *m, uint64_t id, uint64_t now_ns)
 {
     at(m, now_ns);
     send_suspicion(m, id, TT_SUSPECT_GONE);
@@ -384,7 +384,7 @@ void tt_member_revoke_as(struct tt_member *m, uint8_t why, uint64_t unreached, u
 
 void tt_member_revoke(struct tt_member *m, uint64_t now_ns)
 {
-    tt_member_revoke_as(m, TT_REVOKED_ASKED, 0, now_ns);
+    tt_member_revoke_as(m, TT_REVOKED_BY_CALL, 0, now_ns);
 }
 
 /* ---- messages ---- */
@@ -476,7 +476,7 @@ void tt_member_frame(struct tt_member *m, const void *data, size_t bytes, uint64
     case TT_ELMSG_REFUSED:
         tt_member_end(m, msg.what < TUTTI_STATUS_COUNT ? (tutti_status)msg.what : TUTTI_ERR_PROTOCOL, msg.text);
         return;
-    case TT_ELMSG_NEWS:
+    case TT_ELMSG_UPDATE:
         if (msg.news.number > m->news.number)
             m->news = msg.news;
         return;

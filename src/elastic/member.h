@@ -70,7 +70,7 @@ struct tt_member_act {
     uint64_t delay_ns, n, value, also, id, other;
     const void *data;
     size_t bytes;
-    struct tt_news news;
+    struct tt_membership news;
     struct tt_op_name op;               /* for a MISMATCH with TT_DIFFERS_INSIDE */
     tutti_status status;
     const char *text;
@@ -81,7 +81,7 @@ struct tt_member_conf {
     uint32_t group, role, nroles;       /* nroles 1: no replica groups */
     uint8_t cookie[TT_COOKIE_BYTES];    /* random; identifies this member */
     struct tt_blob card;
-    struct tt_seat *view, *proposed;    /* [members_max] each, owned by the caller, must outlive
+    struct tt_surroundings_seat *view, *proposed;    /* [members_max] each, owned by the caller, must outlive
                                            the member */
     uint32_t members_max;               /* maximum size of a view; at most TT_ELASTIC_MEMBERS_MAX */
     uint8_t *scratch;                   /* [TT_ELMSG_BYTES_MAX], likewise */
@@ -102,8 +102,8 @@ struct tt_member_op {
     uint16_t may_settle;        /* size of its result if it may be SETTLED; else 0 */
     uint8_t round;              /* round of the dissemination, while COMPLETE */
     uint16_t heard[2];          /* by n & 1: bit k: round k's message has arrived */
-    struct tt_news news[2];     /* likewise */
-    struct tt_news final_news;  /* update of the last FINAL or SETTLED operation: n, n - 1 or n -
+    struct tt_membership news[2];     /* likewise */
+    struct tt_membership final_news;  /* update of the last FINAL or SETTLED operation: n, n - 1 or n -
                                    2; none if it was tentative or settled */
     uint64_t settled;           /* the SETTLED operation: n, or n - 1 while n is open or
                                    RESTORED; 0: none */
@@ -144,7 +144,7 @@ struct tt_member {
     uint32_t rank, nranks;
     uint8_t plan;                       /* enum tt_ring_plan: origin of the order of ranks */
     struct tt_member_links links;
-    struct tt_seat *view, *proposed;    /* [nranks], [nproposed] */
+    struct tt_surroundings_seat *view, *proposed;    /* [nranks], [nproposed] */
     uint32_t nproposed;
     uint64_t proposal, round;           /* round: of the next call; 0: a newcomer, whose call
                                            waits for admission */
@@ -159,7 +159,7 @@ struct tt_member {
     uint64_t question;
     bool unheard;                       /* an operation became FINAL here, and no round of all
                                            members has followed */
-    struct tt_news news;                /* the latest from the coordinator */
+    struct tt_membership news;                /* the latest from the coordinator */
     struct tt_member_op ops[TT_ELASTIC_TAGS];
     uint64_t covered;                   /* bit i: tt_op_states.changes[i] was taken; for tests */
 };
@@ -198,7 +198,7 @@ void tt_member_part(struct tt_member *m, uint64_t now_ns);
 void tt_member_suspect(struct tt_member *m, uint64_t id, uint64_t now_ns);
 /* The connection to a member of the view ended, and all its addresses refuse connections. If the
  * coordinator has lost it too, it does not wait for a reconnect. */
-void tt_member_gone(struct tt_member *m, uint64_t id, uint64_t now_ns);
+void tt_member_unreachable(struct tt_member *m, uint64_t id, uint64_t now_ns);
 /* Ends the epoch at the request of the program. */
 void tt_member_revoke(struct tt_member *m, uint64_t now_ns);
 /* Ends the epoch because of a failure here: enum tt_revocation; for CUT, the lost member, 0:
@@ -218,8 +218,8 @@ static inline uint32_t tt_member_nlinks(const struct tt_member *m)
  * the next view or report. Possible while the program does other things, or waits in
  * TT_CALL_OPTIMIZE for the result of this measurement (the call's `other`). Ignored without a
  * view. */
-void tt_member_say_links(struct tt_member *m, const struct tt_elmsg *head, const struct tt_ring_link *links,
-                         uint64_t now_ns);
+void tt_member_send_links(struct tt_member *m, const struct tt_elmsg *head, const struct tt_ring_link *links,
+                          uint64_t now_ns);
 
 /* ---- shared state ---- */
 /* Offers this member's state. A call like others: one at a time, without open operations, in a
@@ -243,10 +243,10 @@ void tt_member_complete(struct tt_member *m, uint32_t tag, uint64_t now_ns);
 /* The same in two steps, if the caller itself combines the completion of all parts: a successful
  * all-reduce of `mine` replaces the rounds of messages. First step: this member's part is done;
  * no message is sent. False: the epoch is over, the verdict decides. */
-bool tt_member_complete_alone(struct tt_member *m, uint32_t tag, struct tt_news *mine, uint64_t now_ns);
+bool tt_member_complete_alone(struct tt_member *m, uint32_t tag, struct tt_membership *mine, uint64_t now_ns);
 /* Second step: all members of the view have done the first step for this operation. latest: the
  * latest of all updates. Ignored in an ended epoch. */
-void tt_member_all_complete(struct tt_member *m, uint32_t tag, const struct tt_news *latest, uint64_t now_ns);
+void tt_member_all_complete(struct tt_member *m, uint32_t tag, const struct tt_membership *latest, uint64_t now_ns);
 /* This member's part of a tentative operation is done; no message is sent. If the previous one
  * is tentative and open, no member may be able to complete this one before all have begun it.
  * Then the previous one is FINAL, without an update. False: the epoch is over, the verdict
@@ -268,9 +268,9 @@ void tt_member_take_back(struct tt_member *m, uint32_t tag, uint64_t now_ns);
  * caller. If a required member waits in a call of all members instead of beginning the
  * operation, all such calls get a MISMATCH. The epoch is then over. Ignored if the operation is
  * over, or waits for no member. */
-void tt_member_inside(struct tt_member *m, const struct tt_op_name *op, uint64_t now_ns);
+void tt_member_report_wait(struct tt_member *m, const struct tt_op_name *op, uint64_t now_ns);
 
-enum tt_peermsg { TT_PEERMSG_TAKEN, TT_PEERMSG_EARLY, TT_PEERMSG_STALE, TT_PEERMSG_BAD };
+enum tt_peermsg { TT_PEERMSG_TAKEN, TT_PEERMSG_BEFORE_VIEW, TT_PEERMSG_STALE, TT_PEERMSG_BAD };
 /* Handles data[bytes] from `rank` of the view. EARLY: it belongs to the next view; keep it until
  * VIEW (at most a few per tag and peer), then pass it again. STALE: of an ended epoch, or a
  * repetition. Messages between live members must not be lost, but may be reordered and repeated.

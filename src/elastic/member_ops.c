@@ -81,9 +81,9 @@ uint64_t tt_member_begun(const struct tt_member *m)
     return mixed;
 }
 
-static const struct tt_news no_news;
+static const struct tt_membership no_news;
 
-static void later_news(struct tt_news *have, const struct tt_news *other)
+static void later_news(struct tt_membership *have, const struct tt_membership *other)
 {
     if (other->number > have->number)
         *have = *other;
@@ -104,7 +104,7 @@ static uint32_t nrounds(const struct tt_member *m)
 static void send_round(struct tt_member *m, uint32_t tag)
 {
     const struct tt_member_op *op = &m->ops[tag];
-    const struct tt_news *news = &op->news[op->n & 1];
+    const struct tt_membership *news = &op->news[op->n & 1];
     uint8_t data[TT_PEERMSG_BYTES];
     struct tt_writer w;
 
@@ -127,7 +127,7 @@ static void send_round(struct tt_member *m, uint32_t tag)
                                                .bytes = sizeof data });
 }
 
-static void emit_done(struct tt_member *m, uint32_t tag, uint64_t n, uint8_t state, const struct tt_news *news)
+static void emit_done(struct tt_member *m, uint32_t tag, uint64_t n, uint8_t state, const struct tt_membership *news)
 {
     if (state != TT_OP_RESTORED) {
         m->ops[tag].final_news = *news;
@@ -138,7 +138,7 @@ static void emit_done(struct tt_member *m, uint32_t tag, uint64_t n, uint8_t sta
 }
 
 /* Ends the tentative operation before the last one, if open. */
-static void end_before(struct tt_member *m, uint32_t tag, uint8_t state, const struct tt_news *news)
+static void end_before(struct tt_member *m, uint32_t tag, uint8_t state, const struct tt_membership *news)
 {
     struct tt_member_op *op = &m->ops[tag];
 
@@ -159,7 +159,7 @@ static void end_settled(struct tt_member *m, struct tt_member_op *op)
 }
 
 /* Ends the last one; the one before it has ended. */
-static void end_op(struct tt_member *m, uint32_t tag, uint8_t state, const struct tt_news *news)
+static void end_op(struct tt_member *m, uint32_t tag, uint8_t state, const struct tt_membership *news)
 {
     if (TT_PLANTED(TT_BUG_COUNTED_TWICE))
         m->ops[tag].state = state;
@@ -172,7 +172,7 @@ static void advance_round(struct tt_member *m, uint32_t tag)
 {
     struct tt_member_op *op = &m->ops[tag];
     const uint32_t parity = op->n & 1, last = nrounds(m);
-    struct tt_news news;
+    struct tt_membership news;
 
     if (op->state != TT_OP_COMPLETE || op->tentative || m->stopped)
         return;
@@ -229,7 +229,7 @@ void tt_member_complete(struct tt_member *m, uint32_t tag, uint64_t now_ns)
     advance_round(m, tag);
 }
 
-bool tt_member_complete_alone(struct tt_member *m, uint32_t tag, struct tt_news *mine, uint64_t now_ns)
+bool tt_member_complete_alone(struct tt_member *m, uint32_t tag, struct tt_membership *mine, uint64_t now_ns)
 {
     struct tt_member_op *op = &m->ops[tag];
 
@@ -243,7 +243,7 @@ bool tt_member_complete_alone(struct tt_member *m, uint32_t tag, struct tt_news 
     return true;
 }
 
-void tt_member_all_complete(struct tt_member *m, uint32_t tag, const struct tt_news *latest, uint64_t now_ns)
+void tt_member_all_complete(struct tt_member *m, uint32_t tag, const struct tt_membership *latest, uint64_t now_ns)
 {
     tt_assert(now_ns >= m->now_ns && tag < TT_ELASTIC_TAGS);
     m->now_ns = now_ns;
@@ -343,7 +343,7 @@ void tt_member_take_back(struct tt_member *m, uint32_t tag, uint64_t now_ns)
 enum tt_peermsg tt_member_peer(struct tt_member *m, uint32_t rank, const void *data, size_t bytes, uint64_t now_ns)
 {
     struct tt_member_op *op;
-    struct tt_news news;
+    struct tt_membership news;
     struct tt_reader r;
     uint8_t version, round;
     uint16_t tag;
@@ -366,7 +366,7 @@ enum tt_peermsg tt_member_peer(struct tt_member *m, uint32_t rank, const void *d
     if (r.bad || r.at != r.end || version != TT_ELASTIC_VERSION || tag >= TT_ELASTIC_TAGS)
         return TT_PEERMSG_BAD;
     if (epoch > m->epoch)
-        return TT_PEERMSG_EARLY;
+        return TT_PEERMSG_BEFORE_VIEW;
     if ((epoch < m->epoch && !TT_PLANTED(TT_BUG_STALE_EPOCH_ACCEPTED)) || m->stopped)
         return TT_PEERMSG_STALE;
     op = &m->ops[tag];
@@ -383,7 +383,7 @@ enum tt_peermsg tt_member_peer(struct tt_member *m, uint32_t rank, const void *d
 
 /* ---- members in other calls ------------------------------------------------------------------ */
 
-void tt_member_inside(struct tt_member *m, const struct tt_op_name *op, uint64_t now_ns)
+void tt_member_report_wait(struct tt_member *m, const struct tt_op_name *op, uint64_t now_ns)
 {
     struct tt_elmsg msg = { .kind = TT_ELMSG_INSIDE, .epoch = m->epoch, .op = *op };
     const struct tt_member_op *own = &m->ops[op->tag];
@@ -416,7 +416,7 @@ static struct tt_op_entry entry_of(const struct tt_member *m, uint32_t tag)
     const struct tt_member_op *op = &m->ops[tag];
     struct tt_op_entry e = { .state = op->state, .tag = (uint16_t)tag, .n = op->n, .news = op->final_news };
 
-    if (op->before && !TT_PLANTED(TT_BUG_TENTATIVE_NOT_SAID))
+    if (op->before && !TT_PLANTED(TT_BUG_TENTATIVE_NOT_REPORTED))
         e.before = TT_BEFORE_TENTATIVE;
     if (op->settled == 0)
         return e;
@@ -451,13 +451,13 @@ void tt_member_send_leave(struct tt_member *m, uint8_t how)
     for (uint32_t tag = 0; tag < TT_ELASTIC_TAGS && how == TT_LEAVE_NOW; tag++) {
         struct tt_op_entry e = entry_of(m, tag);
 
-        if (e.n == 0 || (tt_op_known(&e) == 0 && tt_op_settled(&e) == 0))
+        if (e.n == 0 || (tt_op_last_complete(&e) == 0 && tt_op_settled(&e) == 0))
             continue;
         if (tt_op_settled(&e)) {
             e.n = tt_op_settled(&e);
             e.state = TT_OP_SETTLED;
         } else {
-            e.n = tt_op_known(&e);
+            e.n = tt_op_last_complete(&e);
             e.state = TT_OP_FINAL;
         }
         e.before = TT_BEFORE_FINAL;

@@ -57,7 +57,7 @@ static const struct shape shapes[TT_ELMSG_KINDS] = {
     [TT_ELMSG_WELCOME] = { "WELCOME", ID | EPOCH | NUMBER | VALUE | COOKIE | NEWS, 0 },
     [TT_ELMSG_REFUSED] = { "REFUSED", WHAT | TEXT, UINT8_MAX },
     [TT_ELMSG_ALIVE] = { "ALIVE", NUMBER, 0 },
-    [TT_ELMSG_NEWS] = { "NEWS", NEWS, 0 },
+    [TT_ELMSG_UPDATE] = { "NEWS", NEWS, 0 },
     [TT_ELMSG_PROPOSE] = { "PROPOSE", EPOCH | NUMBER | SEATS, 0 },
     [TT_ELMSG_VIEW] = { "VIEW", WHAT | EPOCH | NUMBER | NEWS | SEATS, TT_RING_PLANS },
     [TT_ELMSG_DROPPED] = { "DROPPED", EPOCH, 0 },
@@ -105,7 +105,7 @@ static void read_hash(struct tt_reader *r, struct tt_hash *h)
         h->word[i] = tt_read_u32(r);
 }
 
-static void read_news(struct tt_reader *r, struct tt_news *n)
+static void read_news(struct tt_reader *r, struct tt_membership *n)
 {
     n->number = tt_read_u64(r);
     n->newcomers = tt_read_u32(r);
@@ -115,7 +115,7 @@ static void read_news(struct tt_reader *r, struct tt_news *n)
     n->better = tt_read_u32(r);
 }
 
-static void read_seat(struct tt_reader *r, struct tt_seat *s)
+static void read_seat(struct tt_reader *r, struct tt_surroundings_seat *s)
 {
     s->id = tt_read_u64(r);
     s->group = tt_read_u32(r);
@@ -216,7 +216,7 @@ static void check_list(struct tt_elmsg *m, struct tt_reader *r, uint32_t fields)
     struct tt_call_name call;
     struct tt_ring_link link;
     struct tt_op_entry op;
-    struct tt_seat seat;
+    struct tt_surroundings_seat seat;
 
     m->nlist = tt_read_u32(r);
     if (m->nlist > most)
@@ -273,7 +273,7 @@ static struct tt_reader *list_of(struct tt_elmsg *m, uint32_t lists)
     return &m->list;
 }
 
-void tt_elmsg_next_seat(struct tt_elmsg *m, struct tt_seat *out)
+void tt_elmsg_next_seat(struct tt_elmsg *m, struct tt_surroundings_seat *out)
 {
     read_seat(list_of(m, SEATS), out);
 }
@@ -312,7 +312,7 @@ static void write_hash(struct tt_writer *w, const struct tt_hash *h)
         tt_write_u32(w, h->word[i]);
 }
 
-static void write_news(struct tt_writer *w, const struct tt_news *n)
+static void write_news(struct tt_writer *w, const struct tt_membership *n)
 {
     tt_write_u64(w, n->number);
     tt_write_u32(w, n->newcomers);
@@ -392,7 +392,7 @@ void tt_elmsg_begin(struct tt_elmsg_writer *w, void *data, size_t cap, const str
     }
 }
 
-void tt_elmsg_add_seat(struct tt_elmsg_writer *w, const struct tt_seat *seat)
+void tt_elmsg_add_seat(struct tt_elmsg_writer *w, const struct tt_surroundings_seat *seat)
 {
     tt_write_u64(&w->w, seat->id);
     tt_write_u32(&w->w, seat->group);

@@ -56,7 +56,7 @@ enum tt_elmsg_kind {
     TT_ELMSG_REFUSED,       /* what: a tutti_status; text: the reason; the connection ends. Equal
                                bytes in all versions */
     TT_ELMSG_ALIVE,         /* response to a heartbeat, or request for one (number 1) */
-    TT_ELMSG_NEWS,
+    TT_ELMSG_UPDATE,
     TT_ELMSG_PROPOSE,       /* number: the proposal; list: members of the proposed view, with
                                cards */
     TT_ELMSG_VIEW,          /* a view was decided in round `number`; what: enum tt_ring_plan;
@@ -141,9 +141,9 @@ enum tt_offer_flags { TT_OFFER_INSTEAD = 1 };
 
 /* Reason for which a member revoked the epoch. */
 enum tt_revocation {
-    TT_REVOKED_UNSAID,   /* not revoked; or a repetition of another member's deadline, or to a
+    TT_REVOKED_NO_REASON,   /* not revoked; or a repetition of another member's deadline, or to a
                             restarted coordinator */
-    TT_REVOKED_ASKED,    /* requested by its program */
+    TT_REVOKED_BY_CALL,    /* requested by its program */
     TT_REVOKED_CUT,      /* it lost another member, or the connection to it */
     TT_REVOKED_LATE,     /* a deadline passed there */
     TT_REVOKED_MISMATCH, /* it found that members called different operations */
@@ -223,7 +223,7 @@ enum tt_op_state {
 
 /* A membership update: the result of `poll`. Numbered, so that the latest of several is
  * identified. */
-struct tt_news {
+struct tt_membership {
     uint64_t number;
     uint32_t newcomers;     /* number that an epoch would admit */
     uint32_t lost, leaving;
@@ -231,7 +231,7 @@ struct tt_news {
     uint32_t better;        /* a better ring order waits for an epoch */
 };
 
-static inline bool tt_news_are_same(const struct tt_news *a, const struct tt_news *b)
+static inline bool tt_membership_are_same(const struct tt_membership *a, const struct tt_membership *b)
 {
     return a->number == b->number && a->newcomers == b->newcomers && a->lost == b->lost && a->leaving == b->leaving &&
            a->revoked == b->revoked && a->better == b->better;
@@ -254,7 +254,7 @@ struct tt_ring_link {
 };
 
 /* A member in a list. */
-struct tt_seat {
+struct tt_surroundings_seat {
     uint64_t id;
     uint32_t group, role;
     struct tt_blob card;    /* opaque here: its addresses */
@@ -277,7 +277,7 @@ struct tt_op_entry {
     uint8_t before;         /* enum tt_op_before */
     uint16_t tag;
     uint64_t n;             /* 1-based sequence number within the tag and epoch */
-    struct tt_news news;    /* common update of the last FINAL operation: this one, or one of the
+    struct tt_membership news;    /* common update of the last FINAL operation: this one, or one of the
                                two before it */
     uint16_t nresult;       /* of the SETTLED one, this or the previous one: */
     const uint8_t *result;  /* [nresult], in the message being read, or the writer's */
@@ -285,7 +285,7 @@ struct tt_op_entry {
 
 /* Returns the last operation of the tag that is complete on all members, according to this
  * entry; 0: none. */
-static inline uint64_t tt_op_known(const struct tt_op_entry *e)
+static inline uint64_t tt_op_last_complete(const struct tt_op_entry *e)
 {
     return e->state == TT_OP_FINAL ? e->n : e->n - 1 - (e->before != TT_BEFORE_FINAL);
 }
@@ -305,7 +305,7 @@ struct tt_elmsg {
     uint16_t scope;             /* 0: of the view; 1 + role */
     struct tt_hash keys, hash;
     uint8_t cookie[TT_COOKIE_BYTES];
-    struct tt_news news;
+    struct tt_membership news;
     struct tt_op_name op;
     struct tt_blob card;
     char text[TT_ELASTIC_TEXT_BYTES];
@@ -319,7 +319,7 @@ struct tt_elmsg {
 bool tt_elmsg_read(struct tt_elmsg *m, const void *data, size_t bytes);
 /* Read the next entry of a list of members, ids, operations, links, or calls, depending on the
  * message's kind. */
-void tt_elmsg_next_seat(struct tt_elmsg *m, struct tt_seat *out);
+void tt_elmsg_next_seat(struct tt_elmsg *m, struct tt_surroundings_seat *out);
 uint64_t tt_elmsg_next_id(struct tt_elmsg *m);
 void tt_elmsg_next_op(struct tt_elmsg *m, struct tt_op_entry *out);
 void tt_elmsg_next_link(struct tt_elmsg *m, struct tt_ring_link *out);
@@ -333,7 +333,7 @@ struct tt_elmsg_writer {
     uint32_t n;
 };
 void tt_elmsg_begin(struct tt_elmsg_writer *w, void *data, size_t cap, const struct tt_elmsg *m);
-void tt_elmsg_add_seat(struct tt_elmsg_writer *w, const struct tt_seat *seat);
+void tt_elmsg_add_seat(struct tt_elmsg_writer *w, const struct tt_surroundings_seat *seat);
 void tt_elmsg_add_id(struct tt_elmsg_writer *w, uint64_t id);
 void tt_elmsg_add_op(struct tt_elmsg_writer *w, const struct tt_op_entry *op);
 void tt_elmsg_add_link(struct tt_elmsg_writer *w, const struct tt_ring_link *link);

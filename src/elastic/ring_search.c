@@ -19,7 +19,7 @@
 #include "base/status.h"
 #include "elastic/ring_assign.h"
 #include "elastic/ring_bound.h"
-#include "elastic/ring_dig.h"
+#include "elastic/ring_dfs.h"
 #include "elastic/ring_exact.h"
 #include "elastic/ring_tour.h"
 
@@ -48,7 +48,7 @@ struct tt_ring_search {
     int64_t *weight;            /* [n][n] */
     struct tt_ring_assign assign;
     struct tt_ring_tour tour;
-    struct tt_ring_dig dig;
+    struct tt_ring_dfs dig;
     uint64_t digs, digs_left;   /* steps of a depth-first search, in a try */
     void *assign_memory, *tour_memory, *scratch;    /* scratch: memory of a single phase */
 };
@@ -61,7 +61,7 @@ static size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
 static size_t scratch_bytes(uint32_t n)
 {
-    return n <= TT_RING_EXACT_PEERS ? tt_ring_exact_bytes(n) : max_size(tt_ring_reach_bytes(n), tt_ring_dig_bytes(n));
+    return n <= TT_RING_EXACT_PEERS ? tt_ring_exact_bytes(n) : max_size(tt_ring_reach_bytes(n), tt_ring_dfs_bytes(n));
 }
 
 size_t tt_ring_search_bytes(uint32_t n)
@@ -155,7 +155,7 @@ static void begin_limit(struct tt_ring_search *s, uint64_t limit, bool polishing
     s->phase = ASSIGN;
     if (polishing)
         return;
-    tt_ring_dig_init(&s->dig, &s->c, limit, &s->random, s->scratch);
+    tt_ring_dfs_init(&s->dig, &s->c, limit, &s->random, s->scratch);
     s->digs_left = s->digs;
     s->phase = DIG;
 }
@@ -204,7 +204,7 @@ static void phase_exact(struct tt_ring_search *s)
 
 static void phase_dig(struct tt_ring_search *s)
 {
-    switch (tt_ring_dig_step(&s->dig)) {
+    switch (tt_ring_dfs_step(&s->dig)) {
     case TT_RING_DUG:
         remember(s, s->dig.way);
         end_limit(s);

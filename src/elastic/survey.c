@@ -415,7 +415,7 @@ static void survey_handle_message(struct tt_survey *p, uint32_t rank, uint8_t ki
     }
 }
 
-bool tt_survey_peer_says(struct tt_survey *p, uint32_t rank, const void *data, size_t bytes, uint64_t now_ns)
+bool tt_survey_receive(struct tt_survey *p, uint32_t rank, const void *data, size_t bytes, uint64_t now_ns)
 {
     struct tt_reader r;
     uint8_t version, kind;

@@ -82,7 +82,7 @@ struct tt_survey {
     uint32_t nsamples, stride, skipped;     /* each stride-th chunk is a sample */
 };
 
-/* Returns whether this is a message for tt_survey_peer_says: other messages between members
+/* Returns whether this is a message for tt_survey_receive: other messages between members
  * begin differently. */
 bool tt_survey_is_mine(const void *data, size_t bytes);
 
@@ -91,7 +91,7 @@ bool tt_survey_is_mine(const void *data, size_t bytes);
  * participants. */
 void tt_survey_begin(struct tt_survey *p, const struct tt_survey_conf *conf, uint64_t number, uint64_t now_ns);
 /* Handles data[bytes] from `rank`. False: not a valid message. */
-bool tt_survey_peer_says(struct tt_survey *p, uint32_t rank, const void *data, size_t bytes, uint64_t now_ns);
+bool tt_survey_receive(struct tt_survey *p, uint32_t rank, const void *data, size_t bytes, uint64_t now_ns);
 /* Called when all messages to `rank` were passed to the system, so that there is room for a
  * chunk. Returns whether one was sent. */
 bool tt_survey_room(struct tt_survey *p, uint32_t rank, uint64_t now_ns);

@@ -4,8 +4,8 @@
 
 #include "engine/context.h"
 #include "engine/op.h"
-#include "engine/perform.h"
-#include "engine/trouble.h"
+#include "engine/exec_actions.h"
+#include "engine/failure.h"
 
 /* ---- messages that were started -------------------------------------------------------------- */
 
@@ -187,7 +187,7 @@ tutti_status tt_any_begin(struct tt_context *c)
         return TUTTI_OK;
     while (!st && (cp = tt_sparse_next(&c->peers, &at)))
         for (uint64_t left = cp->kept; left && !st; left &= left - 1) {
-            const struct tt_early *m = &cp->early[__builtin_ctzll(left)];
+            const struct tt_unexpected *m = &cp->early[__builtin_ctzll(left)];
 
             if (m->desc.kind == TT_SEND)
                 st = record_started(cp, m->opseq);
@@ -219,7 +219,7 @@ void tt_any_send_due(struct tt_engine *e)
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-bool tt_any_is_deserted(const struct tt_op *op)
+bool tt_any_all_closed(const struct tt_op *op)
 {
     const struct tt_context *c = op->context;
 

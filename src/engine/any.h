@@ -51,7 +51,7 @@ void tt_any_connected(struct tt_engine *e);
 void tt_any_send_due(struct tt_engine *e);
 
 /* Returns whether all other ranks have closed the communicator. Then no message can arrive. */
-bool tt_any_is_deserted(const struct tt_op *op);
+bool tt_any_all_closed(const struct tt_op *op);
 /* Describes an unmatched receive. call: "recv(4 bytes, type u32)". */
 void tt_any_describe(const struct tt_op *op, const char *call, char *out, size_t cap);
 

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/log.h"
-#include "engine/ended.h"
+#include "engine/context_teardown.h"
 #include "engine/op.h"
 #include "engine/progress.h"
 #include "engine/requests.h"
@@ -102,9 +102,9 @@ struct tt_tag_counter *tt_context_counter(struct tt_context_peer *cp, uint32_t t
 
 /* ---- unexpected messages --------------------------------------------------------------------- */
 
-tutti_status tt_early_keep(struct tt_context_peer *cp, const struct tt_mail *mail, bool claimed)
+tutti_status tt_unexpected_keep(struct tt_context_peer *cp, const struct tt_mail *mail, bool claimed)
 {
-    struct tt_early *m;
+    struct tt_unexpected *m;
 
     if (!~cp->kept)
         return tt_fail(TUTTI_ERR_PROTOCOL,
@@ -133,11 +133,11 @@ tutti_status tt_early_keep(struct tt_context_peer *cp, const struct tt_mail *mai
     return TUTTI_OK;
 }
 
-struct tt_early *tt_early_find(struct tt_context_peer *cp, uint32_t *at, uint64_t opseq, bool p2p, uint8_t kind,
-                               uint8_t type)
+struct tt_unexpected *tt_unexpected_find(struct tt_context_peer *cp, uint32_t *at, uint64_t opseq, bool p2p,
+                                         uint8_t kind, uint8_t type)
 {
     for (uint64_t left = *at < 64 ? cp->kept >> *at << *at : 0; left; left &= left - 1) {
-        struct tt_early *m = &cp->early[__builtin_ctzll(left)];
+        struct tt_unexpected *m = &cp->early[__builtin_ctzll(left)];
 
         *at = (uint32_t)(m - cp->early);
         if (m->type == type && m->opseq == opseq && tt_is_p2p(m->desc.kind) == p2p && (!p2p || m->desc.kind != kind))
@@ -146,20 +146,20 @@ struct tt_early *tt_early_find(struct tt_context_peer *cp, uint32_t *at, uint64_
     return NULL;
 }
 
-void tt_early_drop(struct tt_context_peer *cp, struct tt_early *m)
+void tt_unexpected_drop(struct tt_context_peer *cp, struct tt_unexpected *m)
 {
     cp->kept &= ~(1ull << (m - cp->early));
     cp->context->nunexpected--;
 }
 
-void tt_context_owe(struct tt_context *c, struct tt_context_peer *cp)
+void tt_context_add_credit(struct tt_context *c, struct tt_context_peer *cp)
 {
     cp->credits_due++;
     if (cp->credits_due >= TT_EAGER_CREDIT / 2)
         c->engine->credit_due = true;
 }
 
-void tt_context_pay(struct tt_context *c, uint32_t least)
+void tt_context_send_credits(struct tt_context *c, uint32_t least)
 {
     for (struct tt_peer *p = c->engine->up; p; p = p->next_up) {
         struct tt_context_peer *cp = tt_sparse_get(&c->peers, p->rank);
@@ -214,14 +214,14 @@ tutti_status tt_context_open(struct tt_engine *e, uint32_t id, const uint32_t *r
         return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a communicator of %u ranks", nranks);
     made->id = id;
     made->rank = rank;
-    tt_baton_take(e);
+    tt_progress_lock(e);
     for (const struct tt_context *c = e->contexts; c; c = c->next)
         n++;
     if (n < TT_CONTEXTS_MAX) {
         made->next = e->contexts;
         e->contexts = made;
     }
-    tt_baton_give(e);
+    tt_progress_unlock(e);
     if (n == TT_CONTEXTS_MAX) {
         free(made->ranks);
         free(made);
@@ -238,7 +238,7 @@ const uint32_t *tt_context_ranks(const struct tt_context *c)
 
 static void free_peer(struct tt_context_peer *cp)
 {
-    for (uint32_t i = 0; i < TT_EARLY_MAX; i++)
+    for (uint32_t i = 0; i < TT_UNEXPECTED_MAX; i++)
         free(cp->early[i].payload);
     free(cp->tags);
     free(cp);
@@ -266,9 +266,9 @@ bool tt_context_is_busy(struct tt_context *c)
 {
     bool busy;
 
-    tt_baton_take(c->engine);
+    tt_progress_lock(c->engine);
     busy = c->active || c->waiting;
-    tt_baton_give(c->engine);
+    tt_progress_unlock(c->engine);
     return busy;
 }
 
@@ -318,10 +318,10 @@ bool tt_context_seal(struct tt_context *c)
 
     if (!atomic_compare_exchange_strong(&c->inside, &nobody, TT_CONTEXT_SEALED))
         return false;
-    tt_baton_take(c->engine);
+    tt_progress_lock(c->engine);
     for (const struct tt_op *op = c->requests; op && over; op = op->next_request)
         over = tt_op_is_over(op);
-    tt_baton_give(c->engine);
+    tt_progress_unlock(c->engine);
     if (!over)
         tt_context_unseal(c);
     return over;
@@ -345,9 +345,9 @@ void tt_context_clear(struct tt_context *c)
 static void detach_requests(struct tt_context *c)
 {
     while (!tt_ops_orphan(c)) {
-        tt_baton_give(c->engine);
+        tt_progress_unlock(c->engine);
         nanosleep(&(struct timespec){ .tv_nsec = STEP_NS }, NULL);
-        tt_baton_take(c->engine);
+        tt_progress_lock(c->engine);
     }
 }
 
@@ -355,7 +355,7 @@ void tt_context_close(struct tt_context *c)
 {
     struct tt_engine *e = c->engine;
 
-    tt_baton_take(e);
+    tt_progress_lock(e);
     if (e->guest && e->guest->close_context(e->guest->arg, c)) {
         char why[96];
 
@@ -367,7 +367,7 @@ void tt_context_close(struct tt_context *c)
     tt_context_ended(c);
     detach_requests(c);
     tt_context_free(c);
-    tt_baton_give(e);
+    tt_progress_unlock(e);
 }
 
 /* Logs the failure of a communicator. A loss that fails many communicators is logged once. In
@@ -397,9 +397,9 @@ void tt_context_fail_here(struct tt_context *c, tutti_status status, const char 
 
 void tt_context_fail(struct tt_context *c, tutti_status status, const char *sentence)
 {
-    tt_baton_take(c->engine);
+    tt_progress_lock(c->engine);
     tt_context_fail_here(c, status, sentence, true);
-    tt_baton_give(c->engine);
+    tt_progress_unlock(c->engine);
 }
 
 tutti_status tt_context_status(const struct tt_context *c, char *why, size_t why_bytes)

@@ -23,18 +23,18 @@ struct tt_tag_counter *tt_context_counter(struct tt_context_peer *cp, uint32_t t
 static inline uint64_t tt_tag_key(const struct tt_tag_counter *t) { return (uint64_t)t->tag << 32 | t->next; }
 
 /* Stores an unexpected message; copies the payload. PROTOCOL: the peer exceeded its credit. */
-tutti_status tt_early_keep(struct tt_context_peer *cp, const struct tt_mail *mail, bool claimed);
+tutti_status tt_unexpected_keep(struct tt_context_peer *cp, const struct tt_mail *mail, bool claimed);
 /* Returns the next unexpected message of the operation at or after *at, or NULL. p2p: the
  * message belongs to a send or receive. */
-struct tt_early *tt_early_find(struct tt_context_peer *cp, uint32_t *at, uint64_t opseq, bool p2p, uint8_t kind,
-                               uint8_t type);
+struct tt_unexpected *tt_unexpected_find(struct tt_context_peer *cp, uint32_t *at, uint64_t opseq, bool p2p,
+                                         uint8_t kind, uint8_t type);
 /* Frees an unexpected message. An eager message returns its credit to the peer. */
-void tt_early_drop(struct tt_context_peer *cp, struct tt_early *m);
+void tt_unexpected_drop(struct tt_context_peer *cp, struct tt_unexpected *m);
 /* Records that an eager message of this peer was consumed. Its credit is returned with the next
  * message to the peer, or in a separate message. */
-void tt_context_owe(struct tt_context *c, struct tt_context_peer *cp);
+void tt_context_add_credit(struct tt_context *c, struct tt_context_peer *cp);
 /* Sends pending credit in separate messages, to peers with at least `least` credits to return. */
-void tt_context_pay(struct tt_context *c, uint32_t least);
+void tt_context_send_credits(struct tt_context *c, uint32_t least);
 
 static inline bool tt_is_p2p(uint8_t kind) { return kind == TT_SEND || kind == TT_RECV; }
 

@@ -10,14 +10,14 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "engine/context.h"
-#include "engine/ended.h"
+#include "engine/context_teardown.h"
 #include "engine/engines.h"
 #include "engine/op.h"
 #include "engine/progress.h"
 #include "engine/quantized.h"
 #include "engine/state.h"
-#include "engine/stream.h"
-#include "engine/trouble.h"
+#include "engine/nontemporal.h"
+#include "engine/failure.h"
 #include "wire/registry.h"
 #include "wire/verbs_choice.h"
 
@@ -84,7 +84,7 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
         if (st)
             return st;
         tt_log(TT_LOG_INFO, "transport %s is open", tt_wires[i]->name);
-        e->pool[e->nwires] = tt_landing_pool_create(e->wire[e->nwires]);
+        e->pool[e->nwires] = tt_bounce_pool_create(e->wire[e->nwires]);
         e->nwires++;
     }
     if (!e->nwires)
@@ -150,7 +150,7 @@ tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_con
     e->nranks = conf->nranks;
     e->first_here = UINT32_MAX;
     e->host = tt_host_hash();
-    e->stream_least = tt_stream_least(0, 0, 0, 0);
+    e->stream_least = tt_nontemporal_least(0, 0, 0, 0);
     e->ops_cap = TT_OPS_MAX;
     pthread_mutex_init(&e->waiting_lock, NULL);
     pthread_mutex_init(&e->trouble_lock, NULL);
@@ -186,16 +186,16 @@ void tt_engine_destroy(struct tt_engine *e)
 
     tt_engines_remove(e);
     tt_progress_fini(e);
-    tt_take_trouble(e);         /* the last reports */
+    tt_take_failures(e);         /* the last reports */
     if (e->guest)
         e->guest->close(e->guest->arg);
     while (e->contexts)
         tt_context_free(e->contexts);
     for (uint32_t i = 0; i < e->nallocated; i++)
-        tt_registry_untell(e->allocated[i]->mem);
+        tt_registry_remove(e->allocated[i]->mem);
     for (uint32_t i = 0; i < e->nwires; i++) {
         e->wire[i]->ops->close(e->wire[i]);
-        tt_landing_pool_destroy(e->pool[i]);
+        tt_bounce_pool_destroy(e->pool[i]);
     }
     tt_ops_free_all(e);
     while ((p = tt_sparse_next(&e->peers, &at)))
@@ -358,10 +358,10 @@ const char *tt_engine_wire_of(struct tt_engine *e, uint32_t peer)
     const struct tt_peer *p;
     const struct tt_wire *w;
 
-    tt_baton_take(e);
+    tt_progress_lock(e);
     p = tt_peer_get(e, peer);
     w = p ? p->wire : NULL;
-    tt_baton_give(e);
+    tt_progress_unlock(e);
     if (w)
         return w->ops->name;
     return expected_wire(e, peer);
@@ -376,10 +376,10 @@ uint32_t tt_engine_links(struct tt_engine *e)
 {
     uint32_t n = 0;
 
-    tt_baton_take(e);
+    tt_progress_lock(e);
     for (const struct tt_peer *p = e->up; p; p = p->next_up)
         n++;
-    tt_baton_give(e);
+    tt_progress_unlock(e);
     return n;
 }
 
@@ -387,24 +387,24 @@ void tt_engine_exchange_layout(struct tt_engine *e, struct tt_layout *of_job, st
 {
     const struct tt_layout kept = *other;
 
-    tt_baton_take(e);
+    tt_progress_lock(e);
     *other = *of_job;
     *of_job = kept;
-    tt_baton_give(e);
+    tt_progress_unlock(e);
 }
 
 void tt_engine_set_links(struct tt_engine *e, struct tt_topo_link *of_job, const struct tt_topo_link *links)
 {
-    tt_baton_take(e);
+    tt_progress_lock(e);
     memcpy(of_job, links, TT_DISTANCES * sizeof *links);
-    tt_baton_give(e);
+    tt_progress_unlock(e);
 }
 
 void tt_engine_set_hooks(struct tt_engine *e, const struct tt_engine_hooks *hooks)
 {
-    tt_baton_take(e);
+    tt_progress_lock(e);
     e->hooks = *hooks;
-    tt_baton_give(e);
+    tt_progress_unlock(e);
 }
 
 /* Returns entry i of the operations in progress, followed by the failed ones. The caller holds
@@ -414,7 +414,7 @@ static const struct tt_waiting *waiting_at(const struct tt_engine *e, uint32_t i
     return i < e->nwaiting ? &e->waiting[i] : &e->failed[i - e->nwaiting];
 }
 
-uint32_t tt_engine_waitings(struct tt_engine *e, uint32_t context, uint64_t op, struct tt_waiting out[TT_WAITINGS])
+uint32_t tt_engine_list_waits(struct tt_engine *e, uint32_t context, uint64_t op, struct tt_waiting out[TT_WAITINGS])
 {
     uint32_t first = UINT32_MAX, n = 0;
 
@@ -433,13 +433,13 @@ uint32_t tt_engine_waitings(struct tt_engine *e, uint32_t context, uint64_t op, 
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-tutti_status tt_engine_tell(struct tt_engine *e, void *mem, size_t bytes)
+tutti_status tt_engine_declare(struct tt_engine *e, void *mem, size_t bytes)
 {
     (void)e;
-    return tt_registry_tell(mem, bytes);
+    return tt_registry_add(mem, bytes);
 }
 
-tutti_status tt_engine_tell_device(struct tt_engine *e, void *mem, size_t bytes, const struct tt_device_memory *what)
+tutti_status tt_engine_declare_device(struct tt_engine *e, void *mem, size_t bytes, const struct tt_device_memory *what)
 {
     char names[64] = "";
     uint32_t caps = 0;
@@ -451,23 +451,23 @@ tutti_status tt_engine_tell_device(struct tt_engine *e, void *mem, size_t bytes,
         snprintf(names + at, sizeof names - at, "%s%s", i ? ", " : "", e->wire[i]->ops->name);
     }
     if (caps & TT_WIRE_CAP_DEVICE)
-        return tt_registry_tell_device(mem, bytes, what);
+        return tt_registry_add_device(mem, bytes, what);
     return tt_fail(TUTTI_ERR_UNSUPPORTED,
                    "device memory requires an RDMA transport, but this job uses %s (set "
                    "TUTTI_WIRES=verbs or ofi)",
                    names);
 }
 
-tutti_status tt_engine_untell(const void *mem)
+tutti_status tt_engine_undeclare(const void *mem)
 {
-    const size_t bytes = tt_registry_told_bytes(mem);
+    const size_t bytes = tt_registry_user_bytes(mem);
 
     if (bytes && tt_engines_use(mem, bytes))
         return tt_fail(TUTTI_ERR_INVALID,
                        "tutti_mem_deregister: an operation or a window uses part of the %zu bytes "
                        "at %p (wait for the operation, or free the window, first)",
                        bytes, mem);
-    if (!tt_registry_untell(mem))
+    if (!tt_registry_remove(mem))
         return tt_fail(
             TUTTI_ERR_INVALID,
             "tutti_mem_deregister: no registered memory begins at %p (it was not registered, was deregistered "
@@ -483,7 +483,7 @@ tutti_status tt_engine_alloc(struct tt_engine *e, size_t bytes, void **out)
 
     if (!tt_memory_can_be(NULL, bytes))
         return tt_fail(TUTTI_ERR_NOMEM, "tutti_mem_alloc: %zu bytes exceed the address space", bytes);
-    tt_baton_take(e);
+    tt_progress_lock(e);
     if (e->nallocated == TT_ENGINE_ALLOCATED_MAX) {
         st = tt_fail(TUTTI_ERR_NOMEM, "tutti_mem_alloc: too many allocations: the maximum is %u",
                      TT_ENGINE_ALLOCATED_MAX);
@@ -492,7 +492,7 @@ tutti_status tt_engine_alloc(struct tt_engine *e, size_t bytes, void **out)
     st = e->wire[0]->ops->reg(e->wire[0], NULL, bytes ? bytes : 1, &r);
     if (st)
         goto give;
-    st = tt_engine_tell(e, r->mem, r->bytes);
+    st = tt_engine_declare(e, r->mem, r->bytes);
     if (st) {
         e->wire[0]->ops->dereg(r);
         goto give;
@@ -500,7 +500,7 @@ tutti_status tt_engine_alloc(struct tt_engine *e, size_t bytes, void **out)
     e->allocated[e->nallocated++] = r;
     *out = r->mem;
 give:
-    tt_baton_give(e);
+    tt_progress_unlock(e);
     return st;
 }
 
@@ -508,14 +508,14 @@ tutti_status tt_engine_free(struct tt_engine *e, void *mem)
 {
     tutti_status st = TUTTI_ERR_INVALID;
 
-    tt_baton_take(e);
+    tt_progress_lock(e);
     for (uint32_t i = 0; i < e->nallocated && st; i++)
         if (e->allocated[i]->mem == mem) {
-            tt_registry_untell(mem);
+            tt_registry_remove(mem);
             e->wire[0]->ops->dereg(e->allocated[i]);
             e->allocated[i] = e->allocated[--e->nallocated];
             st = TUTTI_OK;
         }
-    tt_baton_give(e);
+    tt_progress_unlock(e);
     return st ? tt_fail(st, "tutti_mem_free: %p was not allocated by tutti_mem_alloc of this job", mem) : TUTTI_OK;
 }

@@ -217,7 +217,7 @@ void tt_engine_set_hooks(struct tt_engine *e, const struct tt_engine_hooks *hook
  * a context without any, one that has not begun). Then follow failed ones, if no later one
  * succeeded. The operation with this context and number is first if it is among them. Returns
  * the number of entries. Any thread; the data is some milliseconds old. */
-uint32_t tt_engine_waitings(struct tt_engine *e, uint32_t context, uint64_t op, struct tt_waiting out[TT_WAITINGS]);
+uint32_t tt_engine_list_waits(struct tt_engine *e, uint32_t context, uint64_t op, struct tt_waiting out[TT_WAITINGS]);
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
@@ -317,7 +317,7 @@ tutti_status tt_op_start(struct tt_context *c, const struct tt_op_conf *conf, st
 tutti_status tt_op_start_group(struct tt_context *c, const struct tt_op_conf *conf, size_t n, struct tt_op **out);
 /* Returns whether a send to this rank itself, or a receive from it, would complete at once,
  * because its counterpart has been started. */
-bool tt_op_would_meet_oneself(struct tt_context *c, enum tt_coll_kind kind, uint32_t tag);
+bool tt_op_would_match_self(struct tt_context *c, enum tt_coll_kind kind, uint32_t tag);
 /* Returns whether its engine is inherited. False if its context was closed. */
 bool tt_op_is_inherited(const struct tt_op *op);
 /* Makes some progress. Returns true when the operation is over. */
@@ -344,7 +344,7 @@ void tt_op_free(struct tt_op *op);
 /* Time spent in the operations of this process. The remainder of call_ns is waiting for peers.
  * Short operations that run in one go are excluded. Concurrent operations each count the full
  * time. */
-struct tt_timers {
+struct tt_profile {
     uint64_t calls, call_ns;
     uint64_t send_ns;           /* passing data to peers or wires */
     uint64_t forward_ns;        /* reducing data that is only forwarded: into a peer's memory or
@@ -359,20 +359,21 @@ struct tt_timers {
 /* Resets and starts the timers, or stops them. Operations in progress are not timed, or only
  * partially. */
 void tt_engine_time(struct tt_engine *e, bool on);
-void tt_engine_timers(struct tt_engine *e, struct tt_timers *out);
+void tt_engine_profile(struct tt_engine *e, struct tt_profile *out);
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 tutti_status tt_engine_alloc(struct tt_engine *e, size_t bytes, void **out);
 tutti_status tt_engine_free(struct tt_engine *e, void *mem);
-/* Declares that mem[bytes] (the caller's) will be used often, until tt_engine_untell. Wires with
+/* Declares that mem[bytes] (the caller's) will be used often, until tt_engine_undeclare. Wires with
  * slow registration may register it now (NOMEM on failure) or in the background. It is recorded
  * even if no wire registers memory. Any thread. */
-tutti_status tt_engine_tell(struct tt_engine *e, void *mem, size_t bytes);
+tutti_status tt_engine_declare(struct tt_engine *e, void *mem, size_t bytes);
 /* The same for device memory. UNSUPPORTED if no wire can transfer it. */
-tutti_status tt_engine_tell_device(struct tt_engine *e, void *mem, size_t bytes, const struct tt_device_memory *what);
+tutti_status tt_engine_declare_device(struct tt_engine *e, void *mem, size_t bytes,
+                                      const struct tt_device_memory *what);
 /* Ends the declaration. INVALID: no declared memory begins at mem, or an engine of this process
  * uses it (engines.h). The caller must not hold a progress lock. */
-tutti_status tt_engine_untell(const void *mem);
+tutti_status tt_engine_undeclare(const void *mem);
 
 #endif

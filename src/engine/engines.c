@@ -3,7 +3,7 @@
 #include <pthread.h>
 
 #include "base/checked.h"
-#include "engine/guest.h"
+#include "engine/engine_client.h"
 #include "engine/progress.h"
 #include "engine/quantized.h"
 #include "engine/state.h"
@@ -74,11 +74,11 @@ static bool engine_uses(struct tt_engine *e, const void *mem, size_t bytes)
 {
     bool uses;
 
-    tt_baton_take(e);
+    tt_progress_lock(e);
     uses = e->guest && e->guest->uses(e->guest->arg, mem, bytes);
     for (const struct tt_context *c = e->contexts; c && !uses; c = c->next)
         uses = list_uses(c->active, mem, bytes) || list_uses(c->waiting, mem, bytes);
-    tt_baton_give(e);
+    tt_progress_unlock(e);
     return uses;
 }
 

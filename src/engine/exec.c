@@ -1523,7 +1523,7 @@ bool tt_exec_finished(const struct tt_exec *x)
     return x->head == x->tail && x->round == x->nrounds;
 }
 
-bool tt_exec_has_come(const struct tt_exec *x, uint64_t rounds, uint32_t tag)
+bool tt_exec_has_reached(const struct tt_exec *x, uint64_t rounds, uint32_t tag)
 {
     for (uint32_t n = x->head; n != x->tail; n++) {
         const struct tt_exec_step *t = &x->step[index_of(n)];

@@ -259,7 +259,7 @@ int tt_exec_peer_of(const struct tt_exec *x, uint32_t rank);
 bool tt_exec_finished(const struct tt_exec *x);
 /* Returns whether the first `rounds` rounds have begun, and all waits with `tag` among them are
  * over. */
-bool tt_exec_has_come(const struct tt_exec *x, uint64_t rounds, uint32_t tag);
+bool tt_exec_has_reached(const struct tt_exec *x, uint64_t rounds, uint32_t tag);
 /* Returns the peer that the oldest unfinished step with a remote dependency waits for, to send,
  * open or make room. UINT32_MAX: all remaining work is local. */
 uint32_t tt_exec_waits_for(const struct tt_exec *x);

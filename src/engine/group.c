@@ -86,7 +86,7 @@ tutti_status tt_op_start_group(struct tt_context *c, const struct tt_op_conf *co
 
     if (n && !members)
         return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a group of %zu operations", n);
-    tt_baton_take(c->engine);
+    tt_progress_lock(c->engine);
     group = tt_op_blank(c);
     if (!group) {
         free(members);
@@ -102,6 +102,6 @@ tutti_status tt_op_start_group(struct tt_context *c, const struct tt_op_conf *co
         *out = group;
 
 give:
-    tt_baton_give(c->engine);
+    tt_progress_unlock(c->engine);
     return st;
 }

@@ -8,7 +8,7 @@
 
 /* picoseconds per byte: if ordinary stores take longer, the peer shares no cache, ... */
 #define SLOW_PS_BYTE 200
-/* ... and on AMD, where non-temporal stores are cheap, and their data is read fast (TT_FROM_FAR) */
+/* ... and on AMD, where non-temporal stores are cheap, and their data is read fast (TT_FROM_OTHER_CORE) */
 #define SLOW_PS_BYTE_AMD 60
 /* consecutive slow measurements that switch to non-temporal stores */
 #define SLOW_TIMES 2
@@ -131,7 +131,7 @@ static void write_long(struct tt_mailbox *m, void *to, const void *from, uint32_
     uint64_t began_ns;
 
     if (m->stores != TT_STORES_TIMED) {
-        tt_copy(to, NULL, from, bytes, m->stores == TT_STORES_PAST_CACHE ? TT_STREAM_DST : 0);
+        tt_copy(to, NULL, from, bytes, m->stores == TT_STORES_NONTEMPORAL ? TT_STREAM_DST : 0);
         return;
     }
     if (m->nontemporal_left > 0) {
@@ -346,7 +346,7 @@ tutti_status tt_mail_next(const struct tt_mailbox *m, struct tt_mail *out)
     return TUTTI_OK;
 }
 
-void tt_mail_tell(struct tt_mailbox *m)
+void tt_mail_ack(struct tt_mailbox *m)
 {
     struct tt_wire *w = m->theirs.wire;
     struct tt_desc d;
@@ -365,5 +365,5 @@ void tt_mail_drop(struct tt_mailbox *m, const struct tt_mail *mail)
     const struct taken t = ring_place(m, &m->got, mail->bytes, mail->in_long);
 
     mail_count_add(&m->got, &t);
-    tt_mail_tell(m);
+    tt_mail_ack(m);
 }

@@ -88,13 +88,13 @@ _Static_assert(sizeof(struct tt_opdesc) == 16, "no padding: compared as bytes");
 
 enum tt_cell_type {
     TT_CELL_EAGER = 1,          /* payload of a small put; tag is the step's tag */
-    TT_CELL_READY,              /* CTS, with struct tt_ready_msg: the receiver may stream to the
+    TT_CELL_CTS,              /* CTS, with struct tt_cts_msg: the receiver may stream to the
                                    sender of this message */
     TT_CELL_CREDIT,             /* returns eager credit only */
-    TT_CELL_NUDGE,              /* probe: the sender waits for the receiver in this operation;
-                                   alltoallv: with struct tt_nudge_msg */
+    TT_CELL_PROBE,              /* probe: the sender waits for the receiver in this operation;
+                                   alltoallv: with struct tt_probe_msg */
     TT_CELL_ENDED,              /* the sender posts no further puts for this context */
-    TT_CELL_GUEST,              /* message of the engine's client: only a payload */
+    TT_CELL_CLIENT,              /* message of the engine's client: only a payload */
     TT_CELL_FENCE,              /* orders later messages after earlier puts */
     TT_CELL_RECEIVES_ANY,       /* request to announce sends to the sender of this message in
                                    this context (any.h) */
@@ -112,8 +112,8 @@ struct tt_cell {
 };
 _Static_assert(sizeof(struct tt_cell) == TT_UNIT, "a cell is a cache line");
 
-/* Payload of a CTS (TT_CELL_READY). */
-struct tt_ready_msg {
+/* Payload of a CTS (TT_CELL_CTS). */
+struct tt_cts_msg {
     uint16_t handle;
     uint8_t direct, landing;    /* flags: which of the keys below are set */
     uint32_t gen;
@@ -123,13 +123,13 @@ struct tt_ready_msg {
     uint8_t landing_bytes, direct_bytes;    /* sizes of the keys */
     uint8_t depth;              /* slots per stream: a power of two */
     uint8_t copies;             /* method that its sender announces for the next operation of
-                                   this kind (copies.c); 0: none */
+                                   this kind (copy_method.c); 0: none */
     uint8_t landing_key[TT_KEY_BYTES], direct_key[TT_KEY_BYTES];
 };
 
 /* Payload of a probe in an alltoallv. If two ranks disagree about a block's size, both may be
  * waiting. */
-struct tt_nudge_msg {
+struct tt_probe_msg {
     uint64_t sends, expects;    /* bytes: to the receiver of the probe, and from it */
 };
 
@@ -156,7 +156,7 @@ struct tt_mail_count {
 enum tt_stores {
     TT_STORES_TIMED,            /* chosen by measurements of the sender's own stores */
     TT_STORES_ORDINARY,
-    TT_STORES_PAST_CACHE
+    TT_STORES_NONTEMPORAL
 };
 
 /* Sending and receiving state of one end. */
@@ -200,7 +200,7 @@ static inline bool tt_mail_waits(const struct tt_mailbox *m)
 tutti_status tt_mail_next(const struct tt_mailbox *m, struct tt_mail *out);
 /* Reports the consumption to the peer, if enough is unreported. tt_mail_drop calls it; every
  * progress pass retries, because the wire may have had no room. */
-void tt_mail_tell(struct tt_mailbox *m);
+void tt_mail_ack(struct tt_mailbox *m);
 /* Consumes the message, and frees its room. */
 void tt_mail_drop(struct tt_mailbox *m, const struct tt_mail *mail);
 

@@ -37,7 +37,7 @@ static uint64_t context_peers_bytes(const struct tt_context *c)
 
     while ((cp = tt_sparse_next(&c->peers, &at))) {
         bytes += sizeof *cp + cp->tags_cap * sizeof *cp->tags;
-        for (uint32_t i = 0; i < TT_EARLY_MAX; i++)
+        for (uint32_t i = 0; i < TT_UNEXPECTED_MAX; i++)
             bytes += cp->early[i].payload_cap;
     }
     return bytes;
@@ -54,17 +54,17 @@ void tt_engine_memory(struct tt_engine *e, const struct tt_context *c, tutti_mem
         { .purpose = "engine: landing memory", .shared = 1 },
     };
 
-    tt_baton_take(e);
+    tt_progress_lock(e);
     parts[0].peer_bytes = context_peers_bytes(c);
     parts[3].peer_bytes = peers_bytes(e);
     parts[4].fixed_bytes = kept_ops_bytes(e);
     for (uint32_t i = 0; i < e->nwires; i++)
-        parts[5].fixed_bytes += tt_landing_pool_bytes(e->pool[i]);
+        parts[5].fixed_bytes += tt_bounce_pool_bytes(e->pool[i]);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         tt_memory_add(m, &parts[i]);
     for (uint32_t i = 0; i < e->nwires; i++)
         e->wire[i]->ops->memory(e->wire[i], m);
     for (const struct tt_peer *p = e->up; p; p = p->next_up)
         m->connected += p->state == TT_PEER_UP;
-    tt_baton_give(e);
+    tt_progress_unlock(e);
 }

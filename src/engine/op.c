@@ -11,18 +11,18 @@
 #include "base/log.h"
 #include "engine/any.h"
 #include "engine/context.h"
-#include "engine/deliver.h"
-#include "engine/ended.h"
+#include "engine/rx_dispatch.h"
+#include "engine/context_teardown.h"
 #include "engine/group.h"
-#include "engine/lengths.h"
-#include "engine/oneself.h"
-#include "engine/perform.h"
+#include "engine/row_check.h"
+#include "engine/self.h"
+#include "engine/exec_actions.h"
 #include "engine/progress.h"
 #include "engine/quantized.h"
 #include "engine/requests.h"
-#include "engine/stream.h"
-#include "engine/timers.h"
-#include "engine/trouble.h"
+#include "engine/nontemporal.h"
+#include "engine/profile.h"
+#include "engine/failure.h"
 
 #define PASSES_HELD 400         /* about 20 us, the time of a few segments */
 #define NO_HOLD_ACTIONS 64
@@ -69,7 +69,7 @@ static void release_resources(struct tt_op *op, bool failed)
         if (f->cp && f->in_handle >= 0 && failed && op->exec_peers[i].opened)
             tt_flow_abandon(op->context, f);
         else if (f->cp && f->in_handle >= 0)
-            tt_flow_give_back(e, f->cp->peer, f->in_handle, &f->landing);
+            tt_flow_free(e, f->cp->peer, f->in_handle, &f->landing);
         f->cp = NULL;           /* tt_op_flow initializes it again */
     }
 }
@@ -136,7 +136,7 @@ static void withdraw_target(struct tt_op *op)
     fail_neighbours(op, r);
 }
 
-void tt_op_awaken(struct tt_op *op)
+void tt_op_wake(struct tt_op *op)
 {
     struct tt_context *c = op->context;
 
@@ -172,7 +172,7 @@ static bool has_open_flow(const struct tt_op *op)
 
 /* Removes only sends and receives from the awake list: there may be thousands of them, but few
  * collectives. */
-void tt_op_doze(struct tt_op *op)
+void tt_op_sleep(struct tt_op *op)
 {
     if (op->p2p && !op->retry && !op->exec.progress && !op->exec.credit_due && !op->in_flight && !has_open_flow(op))
         leave_awake(op);
@@ -211,8 +211,8 @@ void tt_op_end(struct tt_op *op, tutti_status status, const char *why)
         c->nunmatched -= op->unmatched;
         op->unmatched = false;
         end_probes(op);
-        tt_timers_end(op);
-        tt_op_copies_end(op, !status);
+        tt_profile_end(op);
+        tt_op_copy_method_end(op, !status);
         if (status) {
             withdraw_target(op);
             tt_op_take_back_puts(op);
@@ -298,7 +298,7 @@ static bool run_actions(struct tt_op *op)
 
     for (;;) {
         if (op->scanned != x->loaded)
-            tt_op_take_early(op);
+            tt_op_take_unexpected(op);
         if (tt_op_is_over(op))
             return any;
         x->patient = cores_suffice && op->no_hold_actions == 0;
@@ -313,9 +313,9 @@ static bool run_actions(struct tt_op *op)
         op->no_hold_actions -= op->no_hold_actions > 0;
         if (delays_puts(op, &a))
             tt_ops_send_off(op->context->engine);
-        if (tt_timers_perform(op, &a)) {
+        if (tt_profile_perform(op, &a)) {
             any = true;
-            if (tt_engine_worked(op->context->engine, bytes_moved(op, &a)) || a.idle) {
+            if (tt_engine_count_work(op->context->engine, bytes_moved(op, &a)) || a.idle) {
                 op->retry = true;
                 return true;
             }
@@ -343,7 +343,7 @@ static void start_executor(struct tt_op *op)
         .eager_bytes = op->conf.eager_bytes, .streams = op->conf.streams, .depth = op->conf.depth,
     };
 
-    op->stream_dst = tt_stream_pays(&op->conf.coll, op->context->engine->stream_least);
+    op->stream_dst = tt_nontemporal_pays(&op->conf.coll, op->context->engine->stream_least);
     op->in_flight = 0;
     tt_op_write_lengths(op);
     tt_exec_init(&op->exec, &conf, op->exec_peers, op->peers_max);
@@ -361,10 +361,10 @@ static void begin_second_part(struct tt_op *op)
         record_history(op);
         op->second = true;
         op->seq++;
-        tt_op_copies_end(op, false);
+        tt_op_copy_method_end(op, false);
         reset_received(op);
         start_executor(op);
-        tt_op_contradicted(op);
+        tt_op_find_mismatch(op);
     } else if (st == TUTTI_OK || st == TUTTI_ERR_RANGE || st == TUTTI_ERR_INVALID) {
         tt_op_end(op, st, st ? tutti_last_error() : "");
     } else {
@@ -380,16 +380,16 @@ bool tt_op_run(struct tt_op *op)
 
     if (op->oneself || op->unmatched)
         return false;           /* its counterpart, or the matching message, completes it */
-    tt_op_awaken(op);
+    tt_op_wake(op);
     if (!x->straight)
-        tt_op_look_at_flows(op);
+        tt_op_read_flows(op);
     if (!x->progress && !x->credit_due && !op->retry)
         return false;
     op->retry = false;
     if (x->straight && op->scanned != x->loaded)
-        tt_op_take_early(op);   /* an unexpected probe makes it use streams */
+        tt_op_take_unexpected(op);   /* an unexpected probe makes it use streams */
     if (x->straight)
-        any = !tt_op_is_over(op) && tt_op_run_straight(op);
+        any = !tt_op_is_over(op) && tt_op_run_in_order(op);
     else
         any = run_actions(op);
     tt_ops_send_off(e);
@@ -488,7 +488,7 @@ static void join_active(struct tt_op *op)
     *op->at = op;
     c->active_end = &op->next;
     op->awake_at = NULL;
-    tt_op_awaken(op);
+    tt_op_wake(op);
     c->nactive += !op->p2p;
     c->engine->nexposed++;
 }
@@ -497,11 +497,11 @@ static void join_active(struct tt_op *op)
 static void op_begin(struct tt_op *op)
 {
     start_executor(op);
-    tt_timers_begin(op);
+    tt_profile_begin(op);
     if (op->oneself)
-        tt_op_meet_oneself(op);
+        tt_op_match_self(op);
     else
-        tt_op_contradicted(op);
+        tt_op_find_mismatch(op);
 }
 
 /* Adds a receive that has no number yet, and therefore no steps to run. */
@@ -773,7 +773,7 @@ tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *con
     op->loan = TT_LOAN_NONE;
     op->exposed = false;
     op->group = NULL;
-    op->oneself = tt_op_is_with_oneself(c, conf);
+    op->oneself = tt_op_is_self(c, conf);
     op->unmatched = op->unannounced = false;
     if (!copy_arrays(op)) {
         st = tt_fail(TUTTI_ERR_NOMEM, "out of memory for the counts of an operation");
@@ -881,7 +881,7 @@ static void join_after_reuse(struct tt_op *op)
     join_active(op);
     if (atomic_load(&op->context->status))
         tt_ops_fail(op->context);
-    else if (!tt_op_contradicted(op))
+    else if (!tt_op_find_mismatch(op))
         run_first(op);
 }
 
@@ -906,7 +906,7 @@ static bool only_matching_eager(const struct tt_op *op)
         const struct tt_context_peer *cp = tt_sparse_get(&c->peers, p->rank);
 
         for (uint64_t left = cp ? cp->kept : 0; left; left &= left - 1) {
-            const struct tt_early *m = &cp->early[__builtin_ctzll(left)];
+            const struct tt_unexpected *m = &cp->early[__builtin_ctzll(left)];
 
             if (m->opseq == op->seq && !tt_is_p2p(m->desc.kind) &&
                 (m->type != TT_CELL_EAGER || !tt_same_desc(&m->desc, &op->desc)))
@@ -916,7 +916,7 @@ static bool only_matching_eager(const struct tt_op *op)
     return true;
 }
 
-void tt_op_stream(struct tt_op *op)
+void tt_op_choose_nontemporal(struct tt_op *op)
 {
     if (op->kept && !take_slot(op->context->engine, op)) {
         tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "too many running operations: cannot stream a message", true);
@@ -925,7 +925,7 @@ void tt_op_stream(struct tt_op *op)
     op->kept = op->chooses_stores = false;
     tt_exec_stream(&op->exec);
     op->retry = true;
-    tt_op_awaken(op);
+    tt_op_wake(op);
 }
 
 /* Keeps a completed operation for the next call, or frees it. */
@@ -938,10 +938,10 @@ static void keep_or_free(struct tt_op *op, struct tt_op **kept, tutti_status st)
             *kept = op;
             tt_op_stores_settle(op);
         } else if (op->chooses_stores && !st) {
-            tt_op_stores_learn(op);
+            tt_op_stores_record(op);
         }
         op->kept = true;
-        tt_request_let_go(op);
+        tt_request_release(op);
         return;
     }
     tt_op_free_here(op);
@@ -956,13 +956,13 @@ static tutti_status op_finish(struct tt_op *op, struct tt_op **kept)
     if (tt_op_is_over(op))
         tt_engine_progress(e);  /* for other operations, which would starve if calls never waited */
     if (!tt_engine_work(e, tt_request_is_over, op)) {
-        tt_baton_give(e);
+        tt_progress_unlock(e);
         tt_engine_wait(e, tt_request_is_over, op);
-        tt_baton_take(e);
+        tt_progress_lock(e);
     }
     st = tt_op_status(op);
     keep_or_free(op, kept, st);
-    tt_baton_give(e);
+    tt_progress_unlock(e);
     return st;
 }
 
@@ -971,12 +971,12 @@ tutti_status tt_op_blocking(struct tt_context *c, const struct tt_op_conf *conf)
     struct tt_op *op;
     tutti_status st;
 
-    tt_baton_take(c->engine);
+    tt_progress_lock(c->engine);
     st = tt_op_start_here(c, conf, &op);
     if (!st)
         return op_finish(op, conf->kept);
     free(conf->owned);
-    tt_baton_give(c->engine);
+    tt_progress_unlock(c->engine);
     return st;
 }
 
@@ -993,11 +993,11 @@ static bool may_begin_again(const struct tt_op *op)
  * the communicator has no other operation. */
 static bool run_again_at_once(struct tt_op *op, bool only_work)
 {
-    if (!only_work || !only_matching_eager(op) || !tt_op_run_at_once(op))
+    if (!only_work || !only_matching_eager(op) || !tt_op_run_unexposed(op))
         return false;
     record_history(op);
     if (op->chooses_stores)
-        tt_op_stores_learn(op);
+        tt_op_stores_record(op);
     return true;
 }
 
@@ -1039,13 +1039,13 @@ tutti_status tt_op_again(struct tt_op **kept, const void *src, void *dst, uint32
     struct tt_engine *e = c->engine;
     struct tt_op_conf conf;
 
-    tt_baton_take(e);
+    tt_progress_lock(e);
     if (may_begin_again(op)) {
         const bool at_once = is_only_work(c);
 
         if (reuse_kept(op, src, dst, tag, timeout_ms)) {
             if (run_again_at_once(op, at_once)) {
-                tt_baton_give(e);
+                tt_progress_unlock(e);
                 return TUTTI_OK;
             }
             tt_request_hold(op);
@@ -1054,7 +1054,7 @@ tutti_status tt_op_again(struct tt_op **kept, const void *src, void *dst, uint32
         }
     }
     conf = conf_again(kept, src, dst, tag, timeout_ms);
-    tt_baton_give(e);
+    tt_progress_unlock(e);
     return tt_op_blocking(c, &conf);
 }
 
@@ -1065,7 +1065,7 @@ tutti_status tt_op_start_again(struct tt_op **kept, const void *src, void *dst, 
     struct tt_engine *e = c->engine;
     struct tt_op_conf conf;
 
-    tt_baton_take(e);
+    tt_progress_lock(e);
     if (may_begin_again(op)) {
         const bool at_once = is_only_work(c);
 
@@ -1075,12 +1075,12 @@ tutti_status tt_op_start_again(struct tt_op **kept, const void *src, void *dst, 
             tt_request_hold(op);
             if (!run_again_at_once(op, at_once))
                 join_after_reuse(op);
-            tt_baton_give(e);
+            tt_progress_unlock(e);
             return TUTTI_OK;
         }
     }
     conf = conf_again(kept, src, dst, 0, timeout_ms);
-    tt_baton_give(e);
+    tt_progress_unlock(e);
     return tt_op_start(c, &conf, out);
 }
 
@@ -1109,19 +1109,19 @@ void tt_op_drop(struct tt_op *op)
     if (!op)
         return;
     e = op->context->engine;
-    tt_baton_take(e);
+    tt_progress_lock(e);
     if (op->loan == TT_LOAN_OUT)
         op->loan = TT_LOAN_NONE;
     else
         drop_kept(op);
-    tt_baton_give(e);
+    tt_progress_unlock(e);
 }
 
 tutti_status tt_op_start(struct tt_context *c, const struct tt_op_conf *conf, struct tt_op **out)
 {
     tutti_status st;
 
-    tt_baton_take(c->engine);
+    tt_progress_lock(c->engine);
     st = tt_op_start_here(c, conf, out);
     if (st) {
         free(conf->owned);
@@ -1129,6 +1129,6 @@ tutti_status tt_op_start(struct tt_context *c, const struct tt_op_conf *conf, st
         (*out)->loan = TT_LOAN_OUT;
         *conf->kept = *out;
     }
-    tt_baton_give(c->engine);
+    tt_progress_unlock(c->engine);
     return st;
 }

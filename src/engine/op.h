@@ -14,10 +14,10 @@ static inline bool tt_op_is_over(const struct tt_op *op)
  * it. */
 bool tt_op_run(struct tt_op *op);
 /* Adds the exposed operation to those that each progress pass runs. */
-void tt_op_awaken(struct tt_op *op);
+void tt_op_wake(struct tt_op *op);
 /* Removes an operation that could not advance from the awake list, until a message for it
  * arrives. */
-void tt_op_doze(struct tt_op *op);
+void tt_op_sleep(struct tt_op *op);
 /* Exposes waiting operations of c while there is room, and runs them. */
 void tt_ops_expose(struct tt_context *c);
 /* Ends all operations of a failed context with its status. */
@@ -35,13 +35,13 @@ void tt_op_end(struct tt_op *op, tutti_status status, const char *why);
 /* Returns the active operation of c with this key, or NULL. */
 struct tt_op *tt_op_find(struct tt_context *c, uint32_t from, uint64_t opseq, bool p2p, uint8_t kind);
 /* Handles one message from a peer. False: a protocol error (logged); the link must be closed. */
-bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *mail);
+bool tt_rx_dispatch(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *mail);
 /* The message of a send or receive uses streams instead of eager. */
-void tt_op_stream(struct tt_op *op);
+void tt_op_choose_nontemporal(struct tt_op *op);
 /* A put of this rank is locally complete. */
 void tt_op_sent(struct tt_engine *e, uint64_t cookie);
 /* Returns whether flow words have changed; does not process them. */
-bool tt_op_has_news(const struct tt_op *op);
+bool tt_op_has_flow_updates(const struct tt_op *op);
 /* Describes the operation: call, number, step, and the rank that it waits for. */
 void tt_op_describe(const struct tt_op *op, char *out, size_t cap);
 #define TT_RANK_TEXT_BYTES 32
@@ -55,7 +55,7 @@ const char *tt_op_number(const struct tt_op *op, char out[TT_OP_NUMBER_BYTES]);
 /* Returns the job rank that it waits for, or UINT32_MAX. */
 uint32_t tt_op_waits_for(const struct tt_op *op);
 /* Sends a probe to the rank that it waits for. */
-void tt_op_nudge(struct tt_op *op);
+void tt_op_send_probe(struct tt_op *op);
 /* After the end of a request: returns its kept operation to the plan, for the next call. False: it
  * has none, or it cannot be reused. Requires the progress lock. */
 bool tt_op_give_back(struct tt_op *op);

@@ -22,11 +22,11 @@
 #include "base/param.h"
 #include "engine/any.h"
 #include "engine/context.h"
-#include "engine/ended.h"
+#include "engine/context_teardown.h"
 #include "engine/op.h"
-#include "engine/stream.h"
-#include "engine/timers.h"
-#include "engine/trouble.h"
+#include "engine/nontemporal.h"
+#include "engine/profile.h"
+#include "engine/failure.h"
 #include "reduce/float_env.h"
 
 #define TIMER_NS (5 * TT_MS)            /* interval between checks of deadlines */
@@ -137,7 +137,7 @@ void tt_engine_summon(struct tt_engine *e)
         tt_fail_errno(errno, "cannot summon the progress thread");
 }
 
-bool tt_baton_try(struct tt_engine *e)
+bool tt_progress_trylock(struct tt_engine *e)
 {
     int free = 0;
 
@@ -148,9 +148,9 @@ bool tt_baton_try(struct tt_engine *e)
     return true;
 }
 
-void tt_baton_take(struct tt_engine *e)
+void tt_progress_lock(struct tt_engine *e)
 {
-    if (tt_baton_try(e))
+    if (tt_progress_trylock(e))
         return;
     atomic_fetch_add(&e->urgent, 1);
     for (;;) {
@@ -158,7 +158,7 @@ void tt_baton_take(struct tt_engine *e)
 
         if (atomic_load(&e->blocked))
             kick(e);
-        if (tt_baton_try(e))
+        if (tt_progress_trylock(e))
             break;
         sleeper_enter(e);
         seen = atomic_load(&e->events);
@@ -180,7 +180,7 @@ static bool has_silent_arrivals(const struct tt_engine *e)
 
 /* Peers do not send wake-ups while the wires are being polled. Therefore a parked progress
  * thread must be woken here if work remains. */
-void tt_baton_give(struct tt_engine *e)
+void tt_progress_unlock(struct tt_engine *e)
 {
     const bool parked = atomic_load_explicit(&e->parked, memory_order_relaxed);
     const bool busy = e->nexposed > 0 || e->nunbegun > 0 || e->unfinished || (e->expected > 0 && !e->armed) ||
@@ -307,14 +307,14 @@ static bool read_mail(struct tt_engine *e, struct tt_peer *p)
 
         if (st == TUTTI_PENDING)
             break;
-        if (st || !tt_deliver(e, p, &mail)) {
+        if (st || !tt_rx_dispatch(e, p, &mail)) {
             tt_peer_lost(e, p->rank, "a message from it was rejected");
             return true;
         }
         tt_mail_drop(&p->mail, &mail);
         any = true;
     }
-    tt_mail_tell(&p->mail);
+    tt_mail_ack(&p->mail);
     return any;
 }
 
@@ -335,7 +335,7 @@ static bool run_ops(struct tt_engine *e)
                 break;          /* the list was freed */
             after = op->next_awake;
             if (!ran && !tt_op_is_over(op))
-                tt_op_doze(op);
+                tt_op_sleep(op);
         }
     }
     return any;
@@ -361,8 +361,8 @@ static void handle_link_ended(struct tt_engine *e, const struct tt_done *d)
         p->state = TT_PEER_LEFT;
         tt_peer_left(e, p);
     } else {
-        tt_engine_hear(e);      /* a reason that it has sent takes precedence */
-        tt_take_trouble(e);
+        tt_engine_read_reports(e);      /* a reason that it has sent takes precedence */
+        tt_take_failures(e);
         tt_peer_lost(e, p->rank, "its connection closed");
     }
 }
@@ -377,7 +377,7 @@ static bool is_quiet(const struct tt_engine *e, uint32_t i)
 /* Operations never request remote completion, only the client does. */
 static void handle_completion(struct tt_engine *e, const struct tt_done *d)
 {
-    if (d->cookie >= TT_GUEST_COOKIE)
+    if (d->cookie >= TT_CLIENT_COOKIE)
         e->guest->done(e->guest->arg, d);
     else if (d->kind == TT_DONE_LOCAL)
         tt_op_sent(e, d->cookie);
@@ -402,7 +402,7 @@ static bool poll_wires(struct tt_engine *e)
         w->crowded = e->spins == 0;
         n = w->ops->poll(w, done, DONE_MAX);
         if (e->ntimed)
-            tt_timers_polled(e, tt_now_ns() - began_ns, n > 0);
+            tt_profile_polled(e, tt_now_ns() - began_ns, n > 0);
         for (int k = 0; k < n; k++)
             switch (done[k].kind) {
             case TT_DONE_LOCAL:
@@ -427,7 +427,7 @@ static void pay_credit(struct tt_engine *e, uint32_t least)
 {
     e->credit_due = false;
     for (struct tt_context *c = e->contexts; c; c = c->next)
-        tt_context_pay(c, least);
+        tt_context_send_credits(c, least);
 }
 
 static void check_timers(struct tt_engine *e)
@@ -444,7 +444,7 @@ bool tt_engine_progress(struct tt_engine *e)
     bool any = poll_wires(e);
 
     if (atomic_load_explicit(&e->ntrouble, memory_order_relaxed) != e->trouble_seen)
-        tt_take_trouble(e);
+        tt_take_failures(e);
     for (struct tt_peer *p = e->up, *next; p; p = next) {
         next = p->next_up;
         if (p->state == TT_PEER_UP)
@@ -458,7 +458,7 @@ bool tt_engine_progress(struct tt_engine *e)
     if (e->any_due)
         tt_any_send_due(e);
     if (e->endings_due)
-        tt_tell_ended_again(e);
+        tt_context_retry_ended(e);
     e->busy = any;
     return any;
 }
@@ -473,7 +473,7 @@ static bool has_arrivals(const struct tt_engine *e)
             return true;
     for (const struct tt_context *c = e->contexts; c; c = c->next)
         for (const struct tt_op *op = c->awake; op; op = op->next_awake)
-            if (tt_op_has_news(op))
+            if (tt_op_has_flow_updates(op))
                 return true;
     return e->guest && e->guest->has_news(e->guest->arg);
 }
@@ -583,7 +583,7 @@ static bool polls_cost_syscalls(const struct tt_engine *e)
 /* If ranks are oversubscribed, a rank with data to send may wait for a core while another moves
  * data in memory. The network is idle meanwhile. Therefore work in memory is divided into
  * slices, with a yield after each. With shared memory alone, this gains nothing. */
-bool tt_engine_worked(struct tt_engine *e, uint64_t bytes)
+bool tt_engine_count_work(struct tt_engine *e, uint64_t bytes)
 {
     if (e->spins || !polls_cost_syscalls(e))
         return false;
@@ -670,10 +670,10 @@ static uint64_t wait_ns(struct tt_engine *e)
 void tt_engine_wait(struct tt_engine *e, bool (*done)(void *arg), void *arg)
 {
     while (!done(arg)) {
-        if (tt_baton_try(e)) {
+        if (tt_progress_trylock(e)) {
             const bool over = tt_engine_work(e, done, arg);
 
-            tt_baton_give(e);
+            tt_progress_unlock(e);
             if (over)
                 return;
             while (atomic_load(&e->urgent))
@@ -701,7 +701,7 @@ static bool any_active(const struct tt_engine *e)
     return false;
 }
 
-void tt_engine_hear(struct tt_engine *e)
+void tt_engine_read_reports(struct tt_engine *e)
 {
     if (e->alert)
         e->alert(e->alert_arg);
@@ -715,7 +715,7 @@ static bool thread_may_stop(void *arg)
 
     if (e->control_readable || ++e->thread_passes % CONTROL_EVERY == 0) {
         e->control_readable = false;
-        tt_engine_hear(e);
+        tt_engine_read_reports(e);
     }
     return atomic_load(&e->stop) || !any_active(e);
 }
@@ -746,12 +746,12 @@ static bool progress_while_unattended(struct tt_engine *e)
     int patience, n = 0;
     bool quiet, expected, called = false;
 
-    if (!tt_baton_try(e))
+    if (!tt_progress_trylock(e))
         return false;
     while (!tt_engine_work(e, thread_may_stop, e) && atomic_load(&e->urgent)) {
-        tt_baton_give(e);
+        tt_progress_unlock(e);
         sched_yield();
-        if (!tt_baton_try(e))
+        if (!tt_progress_trylock(e))
             return false;
     }
     tt_engine_progress(e);
@@ -764,7 +764,7 @@ static bool progress_while_unattended(struct tt_engine *e)
     if (e->guest && e->guest->is_stuck(e->guest->arg))
         patience = RETRY_MS;
     expected = e->expected > 0;
-    tt_baton_give(e);
+    tt_progress_unlock(e);
     atomic_store(&e->parked, true);
     sleeper_barrier(e);
     if (quiet && uses == atomic_load(&e->uses))
@@ -788,7 +788,7 @@ static bool stand_by(struct tt_engine *e, int ms)
     if (summoned && read(e->summon_fd, &count, sizeof count) < 0 && errno != EAGAIN)
         tt_fail_errno(errno, "cannot read the descriptor of summons");
     if (n > summoned)
-        tt_engine_hear(e);
+        tt_engine_read_reports(e);
     return summoned;
 }
 
@@ -800,7 +800,7 @@ static void *progress_thread(void *arg)
 
     (void)tt_float_env_enter();     /* not the environment of the creating thread */
     while (!atomic_load(&e->stop)) {
-        tt_engine_hear(e);
+        tt_engine_read_reports(e);
         summoned = stand_by(e, called ? 0 : scaled_sleep_ms(e, THREAD_MS));
         if ((summoned || atomic_load(&e->uses) == seen) && !atomic_load(&e->baton)) {
             called = progress_while_unattended(e);
@@ -850,7 +850,7 @@ void tt_engine_set_cores(struct tt_engine *e, uint32_t cores)
 
 void tt_engine_set_cache(struct tt_engine *e, uint64_t bytes, uint32_t sharing)
 {
-    e->stream_least = tt_stream_least(bytes, sharing, e->cores, e->local_ranks);
+    e->stream_least = tt_nontemporal_least(bytes, sharing, e->cores, e->local_ranks);
 }
 
 tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(void *arg), void *arg)
@@ -909,7 +909,7 @@ tutti_status tt_progress_init(struct tt_engine *e)
     if (e->kick_fd < 0 || e->summon_fd < 0 || e->all_epoll < 0 || e->control_epoll < 0 ||
         !epoll_add(e->all_epoll, e->kick_fd) || !epoll_add(e->control_epoll, e->summon_fd))
         return tt_fail_call(errno, "progress", e->kick_fd < 0 || e->summon_fd < 0 ? "eventfd" : "epoll_create1");
-    st = tt_param_get(TT_PARAM_NUDGE_MS, &nudge_ms);
+    st = tt_param_get(TT_PARAM_PROBE_MS, &nudge_ms);
     if (!st)
         st = tt_param_get(TT_PARAM_SPIN_US, &spin_us);
     if (st)

@@ -14,15 +14,15 @@ static inline void tt_relax(void)
 
 /* Takes the progress lock; wakes its holder if that sleeps. Callers must not wait for a peer
  * while holding it, except through tt_engine_work and tt_engine_wait. */
-void tt_baton_take(struct tt_engine *e);
-bool tt_baton_try(struct tt_engine *e);
-void tt_baton_give(struct tt_engine *e);
+void tt_progress_lock(struct tt_engine *e);
+bool tt_progress_trylock(struct tt_engine *e);
+void tt_progress_unlock(struct tt_engine *e);
 /* Runs one pass: wires, mailboxes, operations, and timers at intervals. Returns whether anything
  * happened. The caller holds the lock. */
 bool tt_engine_progress(struct tt_engine *e);
 /* Counts `bytes` that an operation has moved in memory. True: it must leave the rest to the next
  * pass, so that wires are polled, and other ranks get the core, in between. */
-bool tt_engine_worked(struct tt_engine *e, uint64_t bytes);
+bool tt_engine_count_work(struct tt_engine *e, uint64_t bytes);
 /* Wakes sleepers, because an operation ended. */
 void tt_engine_wake(struct tt_engine *e);
 /* Makes progress, with the lock that the caller holds, until done (true) or until another thread
@@ -30,9 +30,9 @@ void tt_engine_wake(struct tt_engine *e);
 bool tt_engine_work(struct tt_engine *e, bool (*done)(void *arg), void *arg);
 /* Makes progress or waits until done(arg). */
 void tt_engine_wait(struct tt_engine *e, bool (*done)(void *arg), void *arg);
-/* Reads the reports of the control overlay. tt_take_trouble processes them. With or without the
+/* Reads the reports of the control overlay. tt_take_failures processes them. With or without the
  * lock. */
-void tt_engine_hear(struct tt_engine *e);
+void tt_engine_read_reports(struct tt_engine *e);
 /* Connects to p over the first wire that reaches it. The caller holds the lock. */
 void tt_peer_connect(struct tt_engine *e, struct tt_peer *p);
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct tt_op_rooms {
+struct tt_op_quant_buffers {
     uint8_t *src, *dst;         /* packed; NULL: the operation has none */
     uint64_t *packed;           /* bitmap of the packed blocks of src */
     uint64_t *unpacked;         /* bitmap of the blocks of dst that were unpacked to the caller */
@@ -45,7 +45,7 @@ static uint64_t elements_of(const struct tt_op *op, uint64_t bytes)
 static bool reserve_buffers(struct tt_op *op)
 {
     const struct tt_op_quant *q = &op->conf.quant;
-    struct tt_op_rooms *r = op->rooms;
+    struct tt_op_quant_buffers *r = op->rooms;
 
     r->src_bytes = op->conf.src ? tt_coll_src_bytes(&op->conf.coll) : 0;
     r->dst_bytes = op->conf.dst ? tt_coll_dst_bytes(&op->conf.coll) : 0;
@@ -63,7 +63,7 @@ static bool reserve_buffers(struct tt_op *op)
 
 bool tt_op_quantized_begin(struct tt_op *op)
 {
-    struct tt_op_rooms *r;
+    struct tt_op_quant_buffers *r;
 
     if (!op->rooms)
         op->rooms = calloc(1, sizeof *op->rooms);
@@ -151,7 +151,7 @@ static void add_run(uint64_t *set, uint64_t first, uint64_t end)
 static void pack_blocks(struct tt_op *op, uint64_t at, uint64_t end)
 {
     const struct tt_op_quant *q = &op->conf.quant;
-    struct tt_op_rooms *r = op->rooms;
+    struct tt_op_quant_buffers *r = op->rooms;
 
     while (at < end) {
         const struct run run = packed_run_at(op, at, end - at);
@@ -164,7 +164,7 @@ static void pack_blocks(struct tt_op *op, uint64_t at, uint64_t end)
 
 void tt_op_quantized_need(struct tt_op *op, const uint8_t *at, uint64_t bytes)
 {
-    struct tt_op_rooms *r = op->rooms;
+    struct tt_op_quant_buffers *r = op->rooms;
     const uint64_t block = op->conf.quant.packed.bytes;
     uint64_t first = (uint64_t)(at - r->src) / block;
     const uint64_t end = first + bytes / block;
@@ -185,7 +185,7 @@ void tt_op_quantized_need(struct tt_op *op, const uint8_t *at, uint64_t bytes)
  * DST that is this rank's row or the whole. */
 static float *residual_of(const struct tt_op *op, const uint8_t *out, const struct run *run)
 {
-    const struct tt_op_rooms *r = op->rooms;
+    const struct tt_op_quant_buffers *r = op->rooms;
     const bool scattered = op->conf.coll.kind == TT_REDUCE_SCATTER;
 
     if (!r->nresidual || !is_within(out, r->dst, r->dst_bytes))
@@ -196,7 +196,7 @@ static float *residual_of(const struct tt_op *op, const uint8_t *out, const stru
 /* Adds this rank's own input, unquantized, to packed data. */
 static void reduce_own(struct tt_op *op, struct tt_packed_step step, const uint8_t *own, uint64_t bytes)
 {
-    const struct tt_op_rooms *r = op->rooms;
+    const struct tt_op_quant_buffers *r = op->rooms;
 
     for (uint64_t done = 0; done < bytes;) {
         const struct run run = packed_run_at(op, (uint64_t)(own - r->src) + done, bytes - done);
@@ -215,7 +215,7 @@ static void reduce_own(struct tt_op *op, struct tt_packed_step step, const uint8
 static void reduce_packed(struct tt_op *op, struct tt_packed_step step, uint64_t bytes)
 {
     const struct tt_packed *p = &op->conf.quant.packed;
-    const struct tt_op_rooms *r = op->rooms;
+    const struct tt_op_quant_buffers *r = op->rooms;
     const uint8_t *out = step.out;
     struct run run = { .bytes = bytes, .count = bytes / p->bytes * p->block };
 
@@ -231,7 +231,7 @@ static void reduce_packed(struct tt_op *op, struct tt_packed_step step, uint64_t
 void tt_op_quantized_reduce(struct tt_op *op, void *out, void *out2, const uint8_t *a, const uint8_t *b, uint64_t bytes,
                             bool finish)
 {
-    const struct tt_op_rooms *r = op->rooms;
+    const struct tt_op_quant_buffers *r = op->rooms;
     struct tt_packed_step step = {
         .out = out, .out2 = out2,
         .divide_by = finish && op->conf.redop == TUTTI_AVG ? tt_op_divisor(op) : 1,
@@ -273,7 +273,7 @@ static void unpack_blocks(struct tt_op *op, uint64_t at, uint64_t end)
 static void unpack_new(struct tt_op *op, uint64_t first, uint64_t end)
 {
     const uint64_t block = op->conf.quant.packed.bytes;
-    struct tt_op_rooms *r = op->rooms;
+    struct tt_op_quant_buffers *r = op->rooms;
 
     while ((first = end_of_run(r->unpacked, first, end, true)) < end) {
         const uint64_t to = end_of_run(r->unpacked, first, end, false);
@@ -297,7 +297,7 @@ bool tt_op_quantized_ahead(struct tt_op *op)
     const struct tt_exec *x = &op->exec;
     const uint64_t block = op->conf.quant.packed.bytes;
     const uint32_t n = x->loaded < TT_EXEC_STEPS ? x->loaded : TT_EXEC_STEPS;
-    struct tt_op_rooms *r = op->rooms;
+    struct tt_op_quant_buffers *r = op->rooms;
 
     /* also completed steps, while they are in the window */
     for (uint32_t i = 0; op->conf.quant.ahead && i < n; i++) {
@@ -323,7 +323,7 @@ bool tt_op_quantized_ahead(struct tt_op *op)
 
 void tt_op_quantized_end(struct tt_op *op)
 {
-    const struct tt_op_rooms *r = op->rooms;
+    const struct tt_op_quant_buffers *r = op->rooms;
 
     unpack_new(op, 0, r->dst_bytes / op->conf.quant.packed.bytes);
     if (r->nresidual)

@@ -25,7 +25,7 @@ void tt_request_hold(struct tt_op *op)
     c->requests = op;
 }
 
-void tt_request_let_go(struct tt_op *op)
+void tt_request_release(struct tt_op *op)
 {
     *op->request_at = op->next_request;
     if (op->next_request)
@@ -73,7 +73,7 @@ bool tt_op_notify(struct tt_op *op, void (*notify)(void *arg), void *arg)
     bool taken = false, over;
 
     if (c)
-        tt_baton_take(c->engine);
+        tt_progress_lock(c->engine);
     over = tt_op_is_over(op);
     if (!over) {
         taken = op->notify != NULL;
@@ -83,7 +83,7 @@ bool tt_op_notify(struct tt_op *op, void (*notify)(void *arg), void *arg)
         }
     }
     if (c)
-        tt_baton_give(c->engine);
+        tt_progress_unlock(c->engine);
     if (c && !over)
         tt_engine_summon(c->engine);
     unpin_context(c, guarded);
@@ -106,7 +106,7 @@ void tt_op_free_here(struct tt_op *op)
     for (size_t i = 0; i < n; i++)
         tt_op_free_here(members[i]);
     free(members);
-    tt_request_let_go(op);
+    tt_request_release(op);
     free(op->conf.owned);
     op->conf.owned = NULL;
     if (tt_op_give_back(op))
@@ -124,7 +124,7 @@ bool tt_ops_orphan(struct tt_context *c)
     while (c->requests && idle) {
         struct tt_op *op = c->requests;
 
-        tt_request_let_go(op);
+        tt_request_release(op);
         op->context = NULL;
     }
     pthread_mutex_unlock(&pinning);
@@ -139,9 +139,9 @@ bool tt_op_test(struct tt_op *op)
     if (tt_op_is_over(op))
         return true;
     c = pin_context(op);
-    if (c && tt_baton_try(c->engine)) {
+    if (c && tt_progress_trylock(c->engine)) {
         tt_engine_progress(c->engine);
-        tt_baton_give(c->engine);
+        tt_progress_unlock(c->engine);
     }
     unpin_context(c, guarded);
     return tt_op_is_over(op);
@@ -254,10 +254,10 @@ void tt_op_free(struct tt_op *op)
         free_orphan(op);
         return;
     }
-    tt_baton_take(c->engine);
+    tt_progress_lock(c->engine);
     if (!tt_op_is_over(op))
         tt_context_fail_here(c, TUTTI_ERR_ABORTED, "an operation was cancelled before it completed", true);
     tt_op_free_here(op);
-    tt_baton_give(c->engine);
+    tt_progress_unlock(c->engine);
     unpin_context(c, guarded);
 }

@@ -8,7 +8,7 @@
 
 /* The application holds the request, or has released it. */
 void tt_request_hold(struct tt_op *op);
-void tt_request_let_go(struct tt_op *op);
+void tt_request_release(struct tt_op *op);
 /* Completes the operation: sets its final status, and calls the callback of tt_op_notify. The
  * application may free it as soon as the progress lock is released. */
 void tt_request_complete(struct tt_op *op, tutti_status status);

@@ -5,22 +5,22 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/chooser.h"
+#include "base/autotune.h"
 #include "base/slab.h"
 #include "base/sparse.h"
 #include "base/status.h"
 #include "engine/cards.h"
 #include "engine/engine.h"
 #include "engine/exec.h"
-#include "engine/guest.h"
-#include "engine/landing.h"
+#include "engine/engine_client.h"
+#include "engine/bounce_buffer.h"
 #include "engine/link.h"
 #include "wire/wires.h"
 
 #define TT_OPS_EXPOSED 16u      /* collectives of one context that are visible to peers at once */
 /* receives of one (context, peer) that are opened before the peer has probed for them */
-#define TT_OPENED_UNASKED 16u
-#define TT_NUDGES 16u           /* operations of one (context, peer) with a pending probe */
+#define TT_OPENED_UNPROBED 16u
+#define TT_PROBES_MAX 16u           /* operations of one (context, peer) with a pending probe */
 #define TT_OPS_WAITING 4096u    /* operations that wait locally behind them */
 /* running or waiting operations of all contexts; cookies have one more slot, for the client */
 #define TT_OPS_MAX 8191u
@@ -45,7 +45,7 @@ enum tt_peer_state { TT_PEER_NONE, TT_PEER_CONNECTING, TT_PEER_UP, TT_PEER_LEFT,
 struct tt_abandoned {
     bool used;
     uint32_t context;           /* its id */
-    struct tt_landing landing;
+    struct tt_bounce landing;
 };
 
 struct tt_handles {
@@ -74,7 +74,7 @@ struct tt_peer {
 /* ---- contexts -------------------------------------------------------------------------------- */
 
 /* An unexpected message: no operation can take it yet. */
-struct tt_early {
+struct tt_unexpected {
     uint64_t opseq;
     struct tt_opdesc desc;
     uint32_t tag;
@@ -93,8 +93,9 @@ struct tt_tag_counter {
 
 /* exceeds the sum of a peer's eager credit, and a CTS and a probe of each of its exposed
  * operations */
-#define TT_EARLY_MAX 64u
-_Static_assert(TT_EAGER_CREDIT + TT_OPENED_UNASKED + TT_OPS_EXPOSED + TT_NUDGES <= TT_EARLY_MAX && TT_EARLY_MAX <= 64,
+#define TT_UNEXPECTED_MAX 64u
+_Static_assert(TT_EAGER_CREDIT + TT_OPENED_UNPROBED + TT_OPS_EXPOSED + TT_PROBES_MAX <= TT_UNEXPECTED_MAX &&
+                   TT_UNEXPECTED_MAX <= 64,
                "what a peer may send ahead fits; kept is a bitmap");
 
 /* State of a context for one of its peers; created on first use. */
@@ -113,24 +114,24 @@ struct tt_context_peer {
                                    announced */
     bool receives_any_sent;     /* the peer was notified that this rank receives from any rank */
     uint64_t kept;              /* bitmap of the records below that are in use */
-    struct tt_early early[TT_EARLY_MAX];
+    struct tt_unexpected early[TT_UNEXPECTED_MAX];
     struct tt_tag_counter *tags;    /* hash table, [tags_cap]: a power of two, or 0; at least
                                        half of it is free */
     uint32_t ntags, tags_cap;
 };
 
-/* Transfer methods of long messages within a host (copies.c). */
-enum tt_copies_way {
+/* Transfer methods of long messages within a host (copy_method.c). */
+enum tt_copy_method_way {
     TT_COPIES_SLOTS,            /* through slots; in mutual operations with ordinary stores */
     TT_COPIES_SINGLE,           /* fetched by the receiver in a single copy */
-    TT_COPIES_PAST_CACHE,       /* through slots with non-temporal stores */
+    TT_COPIES_NONTEMPORAL,       /* through slots with non-temporal stores */
     TT_COPIES_WAYS
 };
 
 /* Measurements of one kind of operation and size class. */
-struct tt_copies {
-    struct tt_chooser_runs runs;
-    uint8_t in_use;             /* tt_copies_way announced by the last operation for the next
+struct tt_copy_method {
+    struct tt_autotune_runs runs;
+    uint8_t in_use;             /* tt_copy_method_way announced by the last operation for the next
                                    one, */
     bool follows;               /* by another rank */
 };
@@ -162,7 +163,7 @@ struct tt_context {
     uint32_t nunmatched;        /* receives without a number */
     uint32_t next_source;       /* rank whose message the next one takes first */
     struct tt_history history[TT_HISTORY];
-    struct tt_copies (*copies)[TT_COPIES_CLASSES];   /* [TT_COLL_KINDS]; NULL: no long message
+    struct tt_copy_method (*copies)[TT_COPIES_CLASSES];   /* [TT_COLL_KINDS]; NULL: no long message
                                                         within the host yet */
     atomic_int status;          /* tutti_status */
     uint32_t failed_by;         /* job rank that reported the failure; UINT32_MAX: none */
@@ -182,7 +183,7 @@ struct tt_flow {
     struct tt_context_peer *cp; /* NULL: not looked up yet */
     int16_t in_handle;          /* -1: not opened */
     uint32_t in_gen;
-    struct tt_landing landing;
+    struct tt_bounce landing;
     struct tt_region *direct;   /* region in which the peer may write directly to the final
                                    buffer; NULL: none */
     bool ready;                 /* CTS received: the fields below are valid */
@@ -226,8 +227,8 @@ struct tt_op {
     bool kept;                  /* reused by each call of its shape; straight */
     enum tt_loan loan;          /* of an operation that is kept, or will be */
     bool second;                /* in its second part (tt_op_parts), whose seq is one higher */
-    bool lengths_due;           /* its row lengths were not compared yet: lengths.c */
-    bool oneself;               /* a send or receive of this rank with itself: oneself.c */
+    bool lengths_due;           /* its row lengths were not compared yet: row_check.c */
+    bool oneself;               /* a send or receive of this rank with itself: self.c */
     bool unmatched;             /* a receive without a number, not visible to peers: any.h */
     bool unannounced;           /* a send whose announcement is pending: any.h */
     struct tt_op *group;        /* group of which it is a running member: group.c; else NULL */
@@ -240,21 +241,21 @@ struct tt_op {
     uint64_t began_ns;          /* for timers; 0: not timed */
     uint64_t deadline_ns, probe_ns;     /* 0: set at the next clock reading */
     uint32_t started;           /* engine->starts at that time */
-    struct tt_copies *copies;   /* measurements that chose the transfer method; NULL: no choice
+    struct tt_copy_method *copies;   /* measurements that chose the transfer method; NULL: no choice
                                    yet */
     bool copies_timed;          /* this call is measured for `copies` */
-    uint8_t copies_way;         /* tt_copies_way that it uses */
-    uint8_t copies_says;        /* announcement in its CTS for the next operation: 1 +
-                                   TT_COPIES_WAYS * size class + tt_copies_way, */
-    uint8_t copies_told;        /* announcement of the lowest rank of the host below this one; 0:
+    uint8_t copies_way;         /* tt_copy_method_way that it uses */
+    uint8_t copies_announced;        /* announcement in its CTS for the next operation: 1 +
+                                   TT_COPIES_WAYS * size class + tt_copy_method_way, */
+    uint8_t copies_received;        /* announcement of the lowest rank of the host below this one; 0:
                                    none */
-    uint32_t copies_told_by;    /* index of that rank */
+    uint32_t copies_received_from;    /* index of that rank */
     uint64_t copies_begin_ns, copies_bytes;
     enum tt_stores slot_stores; /* for its segments */
     bool chooses_stores;        /* kept, and tries both kinds of stores for long eager messages:
-                                   stores.c */
+                                   eager_stores.c */
     enum tt_stores stores;      /* in use */
-    struct tt_chooser stores_chooser;   /* 1: non-temporal */
+    struct tt_autotune stores_chooser;   /* 1: non-temporal */
     uint64_t stores_begin_ns;
     tt_reduce_fn *kernel, *kernel_finish;
     uint8_t elem_shift;         /* log2 of the element size */
@@ -265,7 +266,7 @@ struct tt_op {
     const void *own_src;        /* quantized: the caller's buffers; those in conf are packed, and
                                    in `rooms` */
     void *own_dst;
-    struct tt_op_rooms *rooms;  /* quantized.h; reused by later operations. NULL: not needed yet */
+    struct tt_op_quant_buffers *rooms;  /* quantized.h; reused by later operations. NULL: not needed yet */
     uint8_t *work, *stage;
     uint64_t stage_bytes;
     void *backup;
@@ -314,7 +315,7 @@ struct tt_engine {
     uint64_t host;              /* number of this host */
     uint32_t first_here;        /* lowest rank of this host */
     uint32_t cores;             /* processors that they share; 0: unknown */
-    uint64_t stream_least;      /* stream.h */
+    uint64_t stream_least;      /* nontemporal.h */
     uint32_t forks;             /* number of forks before its creation */
     uint8_t secret[16];
     uint64_t *members;          /* [nranks] in an elastic run; else NULL */
@@ -340,7 +341,7 @@ struct tt_engine {
     uint32_t ops_cap;
     uint16_t ops_generation;
     struct tt_op *free_ops;
-    struct tt_landing_pool *pool[TT_ENGINE_WIRES_MAX];
+    struct tt_bounce_pool *pool[TT_ENGINE_WIRES_MAX];
     struct tt_region *allocated[TT_ENGINE_ALLOCATED_MAX];   /* tutti_mem_alloc */
     uint32_t nallocated;
     bool credit_due;            /* unreturned credit of some context peer */
@@ -348,12 +349,12 @@ struct tt_engine {
     int endings_nap_ms;         /* sleep while notifications are pending; increases */
     bool endings_due;           /* a notification of an ended context is pending */
 
-    const struct tt_guest *guest;   /* NULL: none */
+    const struct tt_engine_client *guest;   /* NULL: none */
     uint32_t expected;          /* objects of the client that peers may access at any time */
 
     struct tt_engine_hooks hooks;
     pthread_mutex_t waiting_lock;
-    struct tt_waiting waiting[TT_WAITINGS_KEPT];    /* see tt_engine_waitings: written under the
+    struct tt_waiting waiting[TT_WAITINGS_KEPT];    /* see tt_engine_list_waits: written under the
                                                        progress lock and waiting_lock */
     uint32_t nwaiting;
     struct tt_waiting failed[TT_WAITINGS];      /* the last failed ones, oldest first; likewise */
@@ -395,7 +396,7 @@ struct tt_engine {
     uint32_t ranks_per_core;    /* ranks of this host per core */
     bool timed;                 /* timers run */
     uint32_t ntimed;            /* timed operations in progress */
-    struct tt_timers timers;
+    struct tt_profile timers;
     char loss_logged[TT_ERROR_BYTES];     /* last logged loss: one loss ends many communicators */
     uint64_t moved_bytes;           /* bytes moved in memory since the last yield */
     bool yield_due;                /* a yield is due */
@@ -411,7 +412,7 @@ struct tt_engine {
 
     /* Failure reports of other threads. */
     pthread_mutex_t trouble_lock;
-    struct tt_trouble *trouble;
+    struct tt_failure *trouble;
     bool trouble_missed;        /* a report was lost: out of memory */
     atomic_uint ntrouble;       /* number of reports */
     uint32_t trouble_seen;

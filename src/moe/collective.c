@@ -38,17 +38,17 @@ static tutti_status collective_init(tutti_moe *m)
         return tt_fail(TUTTI_ERR_NOMEM, "tutti_moe_create: out of memory for a layer");
     m->own = g;
     g->max_total = m->route.nrows_max * m->view.there.bytes + sizeof(struct tt_route_flaw);
-    g->send = tt_moe_have(m, g->max_total, 1, "tokens to send");
-    g->recv = tt_moe_have(m, n, g->max_total, "received tokens");
-    g->lengths = tt_moe_have(m, h->nslots + 1ull, sizeof *g->lengths, "lengths");
-    g->all_lengths = tt_moe_have(m, n * (h->nslots + 1ull), sizeof *g->all_lengths, "lengths");
-    g->indices = tt_moe_have(m, (uint64_t)h->nslots + n, sizeof *g->indices, "indices");
-    g->block_lens = tt_moe_have(m, n, sizeof *g->block_lens, "indices");
-    g->recvbuffs = tt_moe_have(m, n, sizeof *g->recvbuffs, "receive buffers");
-    g->begins = tt_moe_have(m, n, sizeof *g->begins, "ranks");
-    g->experts = tt_moe_have(m, (uint64_t)n * m->stride, sizeof *g->experts, "experts of rows");
-    g->results = tt_moe_have(m, (uint64_t)n * m->stride, m->view.back.bytes, "received results");
-    g->send_counts = tt_moe_have(m, 4ull * n, sizeof *g->send_counts, "counts");
+    g->send = tt_moe_alloc(m, g->max_total, 1, "tokens to send");
+    g->recv = tt_moe_alloc(m, n, g->max_total, "received tokens");
+    g->lengths = tt_moe_alloc(m, h->nslots + 1ull, sizeof *g->lengths, "lengths");
+    g->all_lengths = tt_moe_alloc(m, n * (h->nslots + 1ull), sizeof *g->all_lengths, "lengths");
+    g->indices = tt_moe_alloc(m, (uint64_t)h->nslots + n, sizeof *g->indices, "indices");
+    g->block_lens = tt_moe_alloc(m, n, sizeof *g->block_lens, "indices");
+    g->recvbuffs = tt_moe_alloc(m, n, sizeof *g->recvbuffs, "receive buffers");
+    g->begins = tt_moe_alloc(m, n, sizeof *g->begins, "ranks");
+    g->experts = tt_moe_alloc(m, (uint64_t)n * m->stride, sizeof *g->experts, "experts of rows");
+    g->results = tt_moe_alloc(m, (uint64_t)n * m->stride, m->view.back.bytes, "received results");
+    g->send_counts = tt_moe_alloc(m, 4ull * n, sizeof *g->send_counts, "counts");
     if (!g->send || !g->recv || !g->lengths || !g->all_lengths || !g->indices || !g->block_lens || !g->recvbuffs ||
         !g->begins || !g->experts || !g->results || !g->send_counts)
         return TUTTI_ERR_NOMEM;
@@ -143,7 +143,7 @@ static tutti_status collective_refuse(tutti_moe *m, int64_t timeout_ms)
         st = tt_route_flaw_status(&flaw, m->view.experts, m->max_tokens, r, "tutti_moe_dispatch");
         if (st == TUTTI_ERR_INVALID)
             m->state = TT_MOE_IDLE;
-        return st == TUTTI_ERR_INVALID ? st : tt_moe_broke(m, st);
+        return st == TUTTI_ERR_INVALID ? st : tt_moe_set_broken(m, st);
     }
     return TUTTI_OK;
 }
@@ -162,10 +162,10 @@ static tutti_status collective_dispatch(tutti_moe *m, const struct tt_route_flaw
     collective_write_pieces(m, flaw);
     st = tutti_alltoallv_dynamic(&what, TUTTI_U8, m->comm, &call);
     if (st)
-        return tt_moe_broke(m, st);
+        return tt_moe_set_broken(m, st);
     st = collective_refuse(m, timeout_ms);
     for (uint32_t r = 0; r < m->view.device.nranks && !st; r++)
-        st = tt_moe_broke(m, read_source(m, r));
+        st = tt_moe_set_broken(m, read_source(m, r));
     return st;
 }
 

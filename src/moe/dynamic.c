@@ -21,7 +21,7 @@
 #include "base/options.h"
 #include "base/prng.h"
 #include "base/status.h"
-#include "comm/attempt.h"
+#include "comm/call.h"
 #include "moe/exchange.h"
 #include "wire/registry.h"
 
@@ -59,7 +59,7 @@ static uint32_t choose_packed(struct tt_exchange *x, const uint64_t *lengths)
     uint64_t most = 0;
 
     for (uint32_t r = 0; r < s->nranks; r++) {
-        const uint8_t *wanted = x->wanted + r * tt_pieces_wanted_bytes(s);
+        const uint8_t *wanted = x->wanted + r * tt_pieces_requested_bytes(s);
         uint64_t n;
 
         x->packed[r] = x->packs && tt_pieces_total(s, lengths, wanted) * s->elem_bytes <= room;
@@ -119,7 +119,7 @@ static void heads_begin(void *arg, struct tt_op_conf *conf)
         to.packed = !h->flaw && x->packed[r];
         x->send_bytes[r] = 0;
         if (r != x->rank)
-            x->send_bytes[r] = tt_head_write(s, &to, lengths, x->wanted + r * tt_pieces_wanted_bytes(s),
+            x->send_bytes[r] = tt_head_write(s, &to, lengths, x->wanted + r * tt_pieces_requested_bytes(s),
                                              x->what.sendbuff, x->out + r * x->slot_bytes);
     }
     list_heads(x);
@@ -153,7 +153,7 @@ static void unpack_all(const struct tt_exchange *x)
 {
     const struct tt_pieces_shape *s = &x->shape;
     const uint64_t *own = x->lengths + (size_t)x->rank * s->nsplits;
-    const uint8_t *to_self = x->wanted + x->rank * tt_pieces_wanted_bytes(s);
+    const uint8_t *to_self = x->wanted + x->rank * tt_pieces_requested_bytes(s);
 
     for (uint32_t r = 0; r < s->nranks; r++)
         if (r != x->rank && x->heads[r].packed)
@@ -171,7 +171,7 @@ static void unpack_all(const struct tt_exchange *x)
 /* Return the pieces to rank r, and from rank r, that were not packed. */
 static const uint8_t *unpacked_to(const struct tt_exchange *x, uint32_t r)
 {
-    return x->packed[r] ? NULL : x->wanted + r * tt_pieces_wanted_bytes(&x->shape);
+    return x->packed[r] ? NULL : x->wanted + r * tt_pieces_requested_bytes(&x->shape);
 }
 
 static const uint8_t *unpacked_from(const struct tt_exchange *x, uint32_t r)
@@ -335,7 +335,7 @@ static tutti_status check_recvbuffs(const tutti_dynamic *what, const struct tt_p
 }
 
 /* Checks the arguments that do not depend on data. */
-static tutti_status dynamic_check(const tutti_dynamic *what, const struct tt_attempt *t)
+static tutti_status dynamic_check(const tutti_dynamic *what, const struct tt_call_check *t)
 {
     const tutti_call *call = t->call;
 
@@ -387,7 +387,7 @@ static void fill_conf(struct tt_op_conf *conf, struct tt_exchange *x, tutti_comm
     conf->parts_arg = x;
 }
 
-static tutti_status submit(struct tt_attempt *t, struct tt_exchange *x)
+static tutti_status submit(struct tt_call_check *t, struct tt_exchange *x)
 {
     tutti_comm *comm = t->comm;
     const int64_t timeout_ms = t->call && t->call->timeout_ms ? t->call->timeout_ms : comm->timeout_ms;
@@ -461,9 +461,9 @@ static tutti_status dynamic_run(const tutti_dynamic *what, tutti_dtype type, tut
 {
     tutti_dynamic mine = { .size = sizeof mine };
     struct tt_pieces_shape shape;
-    struct tt_attempt t;
+    struct tt_call_check t;
     struct tt_exchange *x = NULL;
-    tutti_status st = tt_attempt_begin(&t, CALL, TT_ALLTOALLV, comm, call, type);
+    tutti_status st = tt_call_check_begin(&t, CALL, TT_ALLTOALLV, comm, call, type);
 
     if (!st && !what)
         st = tt_fail(TUTTI_ERR_INVALID, CALL ": what is NULL");

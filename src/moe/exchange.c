@@ -31,7 +31,7 @@ static void exchange_layout(struct tt_exchange *x, struct parts *p)
     next_part(p, 1, sizeof *x);
     x->out = next_part(p, x->shape.to_all ? 1 : n, x->slot_bytes);
     x->in = next_part(p, n, x->slot_bytes);
-    x->wanted = next_part(p, n, tt_pieces_wanted_bytes(&x->shape));
+    x->wanted = next_part(p, n, tt_pieces_requested_bytes(&x->shape));
     x->packed = next_part(p, n, sizeof *x->packed);
     x->lengths = next_part(p, n, x->shape.nsplits * sizeof *x->lengths);
     x->heads = next_part(p, n, sizeof *x->heads);

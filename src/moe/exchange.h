@@ -21,7 +21,7 @@ struct tt_exchange {
     uint64_t slot_bytes;            /* size of a head with packed pieces */
     uint8_t *out, *in;              /* [nranks][slot_bytes]: to each rank (or one common head),
                                        and from each */
-    uint8_t *wanted;                /* [nranks][tt_pieces_wanted_bytes]: pieces for each rank */
+    uint8_t *wanted;                /* [nranks][tt_pieces_requested_bytes]: pieces for each rank */
     bool *packed;                   /* [nranks]: the pieces are sent with the head */
     uint64_t *lengths;              /* [nranks][nsplits] */
     struct tt_head *heads;          /* [nranks] */

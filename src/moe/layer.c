@@ -20,7 +20,7 @@
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-void *tt_moe_have(tutti_moe *m, uint64_t n, uint64_t bytes, const char *what)
+void *tt_moe_alloc(tutti_moe *m, uint64_t n, uint64_t bytes, const char *what)
 {
     void *mem = NULL;
 
@@ -59,15 +59,15 @@ static tutti_status make_plan_memory(tutti_moe *m)
     const uint32_t n = m->holding.nranks, nrows = m->route.nrows_max;
     tutti_moe_view *v = &m->view;
 
-    m->weights = tt_moe_have(m, nrows, sizeof *m->weights, "weights");
-    m->rows = tt_moe_have(m, nrows, sizeof *m->rows, "rows");
-    m->row_experts = tt_moe_have(m, nrows, sizeof *m->row_experts, "experts of rows");
-    m->places = tt_moe_have(m, nrows, sizeof *m->places, "places of results");
-    m->held_at = tt_moe_have(m, v->experts, sizeof *m->held_at, "the experts of this rank");
-    m->sum = tt_moe_have(m, v->hidden, sizeof *m->sum, "a token");
-    m->sources = tt_moe_have(m, n, sizeof *m->sources, "ranks");
-    m->tiles = tt_moe_have(m, (uint64_t)n * v->tiles_max, 1, "tiles");
-    v->giving = tt_moe_have(m, (uint64_t)n * m->stride, v->back.bytes, "results to send");
+    m->weights = tt_moe_alloc(m, nrows, sizeof *m->weights, "weights");
+    m->rows = tt_moe_alloc(m, nrows, sizeof *m->rows, "rows");
+    m->row_experts = tt_moe_alloc(m, nrows, sizeof *m->row_experts, "experts of rows");
+    m->places = tt_moe_alloc(m, nrows, sizeof *m->places, "places of results");
+    m->held_at = tt_moe_alloc(m, v->experts, sizeof *m->held_at, "the experts of this rank");
+    m->sum = tt_moe_alloc(m, v->hidden, sizeof *m->sum, "a token");
+    m->sources = tt_moe_alloc(m, n, sizeof *m->sources, "ranks");
+    m->tiles = tt_moe_alloc(m, (uint64_t)n * v->tiles_max, 1, "tiles");
+    v->giving = tt_moe_alloc(m, (uint64_t)n * m->stride, v->back.bytes, "results to send");
     if (!m->weights || !m->rows || !m->row_experts || !m->places || !m->held_at || !m->sum || !m->sources ||
         !m->tiles || !v->giving)
         return TUTTI_ERR_NOMEM;

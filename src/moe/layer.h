@@ -63,7 +63,7 @@ struct tutti_moe {
     struct tt_moe_source *sources;  /* [nranks] */
     uint8_t *tiles;             /* source to check first */
     uint32_t turn;              /* the source that is looked at first */
-    void *pieces[24];           /* memory from tt_moe_have */
+    void *pieces[24];           /* memory from tt_moe_alloc */
     uint32_t npieces;
     tutti_device_conf device;   /* TILES: allocates the layer's memory, if it has `alloc` */
     void *own;                  /* data of the form */
@@ -73,12 +73,12 @@ struct tutti_moe {
 
 /* Allocates zeroed memory that kernels can access, freed with the layer: n times `bytes`. NULL
  * (logged). */
-void *tt_moe_have(tutti_moe *m, uint64_t n, uint64_t bytes, const char *what);
+void *tt_moe_alloc(tutti_moe *m, uint64_t n, uint64_t bytes, const char *what);
 
 /* ---- run.c ---- */
 
 /* If st is an error, marks the layer as unusable. Returns st. */
-tutti_status tt_moe_broke(tutti_moe *m, tutti_status st);
+tutti_status tt_moe_set_broken(tutti_moe *m, tutti_status st);
 /* Checks a routing. *flaw describes its error; otherwise the run's rows are set. Other errors
  * (logged): the call is not possible now. */
 tutti_status tt_moe_take(tutti_moe *m, const tutti_moe_routing *given, struct tt_route_flaw *flaw, const char *call);

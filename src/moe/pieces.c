@@ -35,7 +35,7 @@ uint32_t tt_pieces_width(const struct tt_pieces_shape *s)
     return s->max_length < 1u << 8 ? 1 : s->max_length < 1u << 16 ? 2 : s->max_length < 1ull << 32 ? 4 : 8;
 }
 
-size_t tt_pieces_wanted_bytes(const struct tt_pieces_shape *s)
+size_t tt_pieces_requested_bytes(const struct tt_pieces_shape *s)
 {
     return (s->nsplits + 7) / 8;
 }
@@ -43,7 +43,7 @@ size_t tt_pieces_wanted_bytes(const struct tt_pieces_shape *s)
 size_t tt_pieces_head_bytes(const struct tt_pieces_shape *s)
 {
     return TT_HEAD_BYTES + (size_t)s->nsplits * tt_pieces_width(s) +
-           (s->to_all ? s->nranks : 1) * tt_pieces_wanted_bytes(s);
+           (s->to_all ? s->nranks : 1) * tt_pieces_requested_bytes(s);
 }
 
 static bool is_requested(const uint8_t *wanted, uint32_t i)
@@ -95,7 +95,7 @@ static bool sum_indices(const struct tt_pieces_shape *s, const tutti_dynamic *wh
 void tt_pieces_read(const struct tt_pieces_shape *s, const tutti_dynamic *what, uint64_t *lengths, uint8_t *wanted,
                     struct tt_head *head)
 {
-    const size_t bytes = tt_pieces_wanted_bytes(s);
+    const size_t bytes = tt_pieces_requested_bytes(s);
     uint64_t at = 0;
 
     *head = (struct tt_head){ .flaw = TT_FLAW_NONE };
@@ -269,7 +269,8 @@ bool tt_head_read(const struct tt_pieces_shape *s, const uint8_t *data, size_t b
     h->value = tt_read_u64(&r);
     if (packed > !s->to_all || said_width != width || zero || h->most > (s->nsplits + 1) / 2)
         return false;
-    *wanted = data + TT_HEAD_BYTES + (size_t)s->nsplits * width + (s->to_all ? s->rank : 0) * tt_pieces_wanted_bytes(s);
+    *wanted =
+        data + TT_HEAD_BYTES + (size_t)s->nsplits * width + (s->to_all ? s->rank : 0) * tt_pieces_requested_bytes(s);
     *pieces = data + tt_pieces_head_bytes(s);
     if (h->flaw)
         return !packed && flaw_is_valid(s, h);

@@ -63,11 +63,11 @@ tutti_status tt_pieces_shape_take(struct tt_pieces_shape *out, uint32_t nranks, 
                                   size_t max_length, size_t max_total, const char *call);
 /* Return the sizes in bytes of a length, of a bitmap, and of a complete head without pieces. */
 uint32_t tt_pieces_width(const struct tt_pieces_shape *s);
-size_t tt_pieces_wanted_bytes(const struct tt_pieces_shape *s);
+size_t tt_pieces_requested_bytes(const struct tt_pieces_shape *s);
 size_t tt_pieces_head_bytes(const struct tt_pieces_shape *s);
 
 /* Reads the caller's lists: lengths[nsplits], and the bitmaps
- * wanted[nranks][tt_pieces_wanted_bytes] of the pieces for each rank. *head gets the first flaw
+ * wanted[nranks][tt_pieces_requested_bytes] of the pieces for each rank. *head gets the first flaw
  * in the order of enum tt_flaw; the lists are then invalid. */
 void tt_pieces_read(const struct tt_pieces_shape *s, const tutti_dynamic *what, uint64_t *lengths, uint8_t *wanted,
                     struct tt_head *head);

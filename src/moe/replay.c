@@ -35,7 +35,7 @@ struct tutti_replay {
     tutti_status broken;        /* error after which the replay can only be freed */
     struct tt_head own;
     uint64_t *lengths;          /* [nranks][nsplits] of the run */
-    uint8_t *wanted;            /* [nranks][tt_pieces_wanted_bytes] */
+    uint8_t *wanted;            /* [nranks][tt_pieces_requested_bytes] */
     uint8_t *out;               /* [nranks][slot_bytes] */
     uint8_t *head;              /* [tt_pieces_head_bytes]: private copy of a sender's head */
     bool *packed;               /* [nranks] */
@@ -106,7 +106,7 @@ static struct tutti_replay *replay_make(tutti_comm *comm, const struct tt_pieces
     y->slot_bytes = whole_lines(head_bytes > TT_INLINE_BYTES ? head_bytes : TT_INLINE_BYTES);
     y->block_bytes = y->slot_bytes + whole_lines(s->max_total * s->elem_bytes);
     y->lengths = calloc(n * s->nsplits, sizeof *y->lengths);
-    y->wanted = calloc(n, tt_pieces_wanted_bytes(s));
+    y->wanted = calloc(n, tt_pieces_requested_bytes(s));
     y->out = calloc(n, y->slot_bytes);
     y->head = calloc(1, head_bytes);
     y->packed = calloc(n, sizeof *y->packed);
@@ -265,11 +265,11 @@ tutti_status tutti_replay_free(tutti_replay *y)
 /* ---- sending a run --------------------------------------------------------------------------- */
 
 struct await_start {
-    struct tt_attempt attempt;
+    struct tt_call_check attempt;
     const tutti_dynamic *what;
 };
 
-static tutti_status look_for_start(struct tt_attempt *a)
+static tutti_status look_for_start(struct tt_call_check *a)
 {
     const tutti_dynamic *w = ((struct await_start *)a)->what;
 
@@ -283,7 +283,7 @@ static tutti_status await_start(struct tt_window *w, const tutti_dynamic *what, 
         .what = what,
     };
 
-    return what->start ? tt_attempt_run(&s.attempt) : TUTTI_OK;
+    return what->start ? tt_call_check_run(&s.attempt) : TUTTI_OK;
 }
 
 /* Returns the maximum size of a head with packed pieces for rank r. Packing costs a copy at each
@@ -310,7 +310,7 @@ static void read_lists(struct tutti_replay *y, const struct tt_window *w, const 
     if (!y->own.flaw)
         tt_pieces_read_src(s, what, lengths, &y->own);
     for (uint32_t r = 0; r < s->nranks && !y->own.flaw; r++) {
-        const uint8_t *wanted = y->wanted + r * tt_pieces_wanted_bytes(s);
+        const uint8_t *wanted = y->wanted + r * tt_pieces_requested_bytes(s);
         uint64_t n;
 
         y->packed[r] = !(y->without & TUTTI_REPLAY_NO_BYPASS) &&
@@ -328,7 +328,7 @@ static uint64_t write_head(struct tutti_replay *y, const tutti_dynamic *what, ui
     struct tt_head h = y->own;
 
     h.packed = !h.flaw && y->packed[r];
-    return tt_head_write(s, &h, y->lengths + (size_t)y->rank * s->nsplits, y->wanted + r * tt_pieces_wanted_bytes(s),
+    return tt_head_write(s, &h, y->lengths + (size_t)y->rank * s->nsplits, y->wanted + r * tt_pieces_requested_bytes(s),
                          what->sendbuff, y->out + r * y->slot_bytes);
 }
 
@@ -340,7 +340,7 @@ static size_t list_pieces(struct tutti_replay *y, const tutti_dynamic *what, uin
     size_t n = 0;
 
     if (!y->own.flaw && !y->packed[r])
-        n = tt_pieces_stretches(s, lengths, y->wanted + r * tt_pieces_wanted_bytes(s), y->list);
+        n = tt_pieces_stretches(s, lengths, y->wanted + r * tt_pieces_requested_bytes(s), y->list);
     for (size_t i = 0; i < n; i++)
         y->pieces[i] = (tutti_piece){
             .offset = data_at(y, current_set(y), y->rank) + y->list[i].offset,

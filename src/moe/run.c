@@ -7,7 +7,7 @@
 #include "moe/layer.h"
 #include "reduce/float_env.h"
 
-tutti_status tt_moe_broke(tutti_moe *m, tutti_status st)
+tutti_status tt_moe_set_broken(tutti_moe *m, tutti_status st)
 {
     if (st)
         m->broken = st;
@@ -157,13 +157,13 @@ tutti_status tutti_moe_next(tutti_moe *m, tutti_moe_tile *out, int64_t timeout_m
         if (st == TUTTI_ERR_INVALID)    /* the routing of some rank is invalid */
             return m->ops->refuse(m, timeout_ms);
         if (st != TUTTI_PENDING)
-            return tt_moe_broke(m, st);
+            return tt_moe_set_broken(m, st);
         if (over) {
             *out = (tutti_moe_tile){ .size = sizeof *out };
             return TUTTI_OK;
         }
         if (tt_now_ns() >= deadline_ns)
-            return tt_moe_broke(
+            return tt_moe_set_broken(
                 m, tt_fail(TUTTI_ERR_TIMEOUT, "tutti_moe_next: timed out: no tile arrived in run %u", m->view.run));
         tutti_device_rest(tutti_moe_device(m), turn);
     }
@@ -218,7 +218,7 @@ tutti_status tutti_moe_give(tutti_moe *m, const tutti_moe_tile *tile, const floa
         tutti_moe_result_write(&m->view, own.source, own.number, r, results + (size_t)r * m->view.hidden);
     tt_float_env_leave(kept);
     m->tiles[tutti_moe_place(&m->view, own.source, own.number)] = TT_TILE_GIVEN;
-    return tt_moe_broke(m, m->ops->give(m, &own));
+    return tt_moe_set_broken(m, m->ops->give(m, &own));
 }
 
 /* Checks that all tiles of all ranks were given back. */
@@ -256,7 +256,7 @@ tutti_status tutti_moe_combine(tutti_moe *m, void *out, int64_t timeout_ms)
         return st;
     st = m->ops->collect(m, timeout_ms);
     if (st)
-        return tt_moe_broke(m, st);
+        return tt_moe_set_broken(m, st);
     m->view.out = out;
     kept = tt_float_env_enter();
     for (uint32_t t = 0; t < m->view.ntokens; t++)

@@ -67,13 +67,13 @@ static tutti_status make_memory(tutti_moe *m, struct tiles *t)
     const uint32_t n = m->view.device.nranks, nsends = m->route.nrows_max / m->view.tile_tokens + n;
     tutti_moe_view *v = &m->view;
 
-    t->sends = tt_moe_have(m, nsends, sizeof *t->sends, "tiles to send");
-    t->signals = tt_moe_have(m, nsends, sizeof *t->signals, "signals");
-    t->first_send = tt_moe_have(m, n + 1, sizeof *t->first_send, "destinations of tiles");
-    t->group_first = tt_moe_have(m, t->ngroups + 1ull, sizeof *t->group_first, "groups");
-    t->complete = tt_moe_have(m, t->ngroups, sizeof *t->complete, "counters");
-    t->staged = tt_moe_have(m, t->ngroups, sizeof *t->staged, "counters");
-    v->staging = tt_moe_have(m, nsends, v->tile_bytes, "staged tiles");
+    t->sends = tt_moe_alloc(m, nsends, sizeof *t->sends, "tiles to send");
+    t->signals = tt_moe_alloc(m, nsends, sizeof *t->signals, "signals");
+    t->first_send = tt_moe_alloc(m, n + 1, sizeof *t->first_send, "destinations of tiles");
+    t->group_first = tt_moe_alloc(m, t->ngroups + 1ull, sizeof *t->group_first, "groups");
+    t->complete = tt_moe_alloc(m, t->ngroups, sizeof *t->complete, "counters");
+    t->staged = tt_moe_alloc(m, t->ngroups, sizeof *t->staged, "counters");
+    v->staging = tt_moe_alloc(m, nsends, v->tile_bytes, "staged tiles");
     if (!t->sends || !t->signals || !t->first_send || !t->group_first || !t->complete || !t->staged || !v->staging)
         return TUTTI_ERR_NOMEM;
     v->sends = t->sends;
@@ -95,7 +95,7 @@ static tutti_status make_window_memory(tutti_moe *m, struct tiles *t)
                        "tutti_moe_create: the tiles of all ranks need %llu bytes: the maximum is %llu",
                        (unsigned long long)bytes, WINDOW_BYTES_MAX);
     if (m->device.alloc) {
-        t->owned = tt_moe_have(m, bytes, 1, "a window");
+        t->owned = tt_moe_alloc(m, bytes, 1, "a window");
         if (!t->owned)
             return TUTTI_ERR_NOMEM;
     }
@@ -304,20 +304,21 @@ static tutti_status end_flawed(tutti_moe *m, const char *call, int64_t timeout_m
     if (!st)
         st = tutti_window_quiet(tiles_own(m)->window, TUTTI_ALL_RANKS, timeout_ms);
     if (st)
-        return tt_moe_broke(m, st);
+        return tt_moe_set_broken(m, st);
     m->state = TT_MOE_IDLE;
     st = find_flaw(m, call);
     return st ? st
-              : tt_moe_broke(m, tt_fail(TUTTI_ERR_PROTOCOL,
-                                        "%s: protocol error: run %u failed, but no rank reports an invalid routing",
-                                        call, m->view.run));
+              : tt_moe_set_broken(m,
+                                  tt_fail(TUTTI_ERR_PROTOCOL,
+                                          "%s: protocol error: run %u failed, but no rank reports an invalid routing",
+                                          call, m->view.run));
 }
 
 static tutti_status tiles_refuse(tutti_moe *m, int64_t timeout_ms)
 {
     const tutti_status st = with_device_message(m, tutti_device_quiet(&m->view.device, TUTTI_DEVICE_ALL), "tutti_moe_next");
 
-    return st ? tt_moe_broke(m, st) : end_flawed(m, "tutti_moe_next", timeout_ms);
+    return st ? tt_moe_set_broken(m, st) : end_flawed(m, "tutti_moe_next", timeout_ms);
 }
 
 /* ---- a run by the calling thread ------------------------------------------------------------- */
@@ -330,16 +331,16 @@ static tutti_status tiles_dispatch(tutti_moe *m, const struct tt_route_flaw *fla
 
     if (!st && flaw->kind) {
         st = send_flaw(m, flaw);
-        return st ? tt_moe_broke(m, st) : end_flawed(m, "tutti_moe_dispatch", timeout_ms);
+        return st ? tt_moe_set_broken(m, st) : end_flawed(m, "tutti_moe_dispatch", timeout_ms);
     }
     if (st)
-        return tt_moe_broke(m, st);
+        return tt_moe_set_broken(m, st);
     tiles_plan(m);
     kept = tt_float_env_enter();
     for (uint32_t i = 0; i < v->nsends && !st; i++)     /* other ranks first */
         st = tutti_moe_send(v, (v->first_send[v->device.rank + 1] + i) % v->nsends);
     tt_float_env_leave(kept);
-    return tt_moe_broke(m, with_device_message(m, st, "tutti_moe_dispatch"));
+    return tt_moe_set_broken(m, with_device_message(m, st, "tutti_moe_dispatch"));
 }
 
 static tutti_status tiles_look(tutti_moe *m, uint32_t source, uint32_t tile)
@@ -450,10 +451,10 @@ tutti_status tutti_moe_begin(tutti_moe *m, const tutti_moe_routing *routing, voi
     st = refresh_view(m);
     if (!st && flaw.kind) {
         st = send_flaw(m, &flaw);
-        return st ? tt_moe_broke(m, st) : end_flawed(m, "tutti_moe_begin", timeout_ms);
+        return st ? tt_moe_set_broken(m, st) : end_flawed(m, "tutti_moe_begin", timeout_ms);
     }
     if (st)
-        return tt_moe_broke(m, st);
+        return tt_moe_set_broken(m, st);
     tiles_plan(m);
     m->view.out = out;
     *view = m->view;
@@ -469,10 +470,10 @@ tutti_status tutti_moe_end(tutti_moe *m, tutti_status kernel, int64_t timeout_ms
     if (kernel == TUTTI_ERR_INVALID)
         return end_flawed(m, "tutti_moe_end", timeout_ms);
     if (kernel)
-        return tt_moe_broke(m, with_device_message(m, kernel, "tutti_moe_end"));
+        return tt_moe_set_broken(m, with_device_message(m, kernel, "tutti_moe_end"));
     for (uint32_t r = 0; r < m->view.device.nranks; r++)
         if (!is_begun(m, r))
-            return tt_moe_broke(m, tt_fail(TUTTI_ERR_INVALID, "tutti_moe_end: the kernel did not wait for rank %u", r));
+            return tt_moe_set_broken(m, tt_fail(TUTTI_ERR_INVALID, "tutti_moe_end: the kernel did not wait for rank %u", r));
     m->state = TT_MOE_IDLE;
     return TUTTI_OK;
 }

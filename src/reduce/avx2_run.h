@@ -235,7 +235,7 @@ INLINE uint32_t streamable(const struct operands *o, size_t bytes, size_t elemen
 /* dst[bytes] = a[bytes] op b[bytes], in elements of `element` bytes. dst may equal a or b. */
 INLINE void run(const struct operands *o, size_t bytes, size_t element, vector_op *op, double k, uint32_t stream)
 {
-    const bool far = stream & TT_FROM_FAR && !o->dst2;
+    const bool far = stream & TT_FROM_OTHER_CORE && !o->dst2;
     size_t at = 0, head;
     vector last;
 

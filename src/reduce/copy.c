@@ -21,10 +21,10 @@ static bool is_memcpys(size_t bytes)
 #endif
 }
 
-uint32_t tt_from_far(void)
+uint32_t tt_other_core_flag(void)
 {
 #ifdef __x86_64__
-    return __builtin_cpu_is("amd") ? TT_FROM_FAR : 0;
+    return __builtin_cpu_is("amd") ? TT_FROM_OTHER_CORE : 0;
 #else
     return 0;
 #endif

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include "tutti/tutti.h"
 
-enum { TT_STREAM_DST = 1u << 0, TT_STREAM_DST2 = 1u << 1, TT_FROM_FAR = 1u << 2 };
+enum { TT_STREAM_DST = 1u << 0, TT_STREAM_DST2 = 1u << 1, TT_FROM_OTHER_CORE = 1u << 2 };
 
 /* A kernel: dst[i] = a[i] op b[i] for i in [0, count), and the same in dst2[i] if dst2 is not NULL.
  * `a` is the left operand. dst may equal a or b exactly; other overlap is not allowed. Any
@@ -20,7 +20,7 @@ enum { TT_STREAM_DST = 1u << 0, TT_STREAM_DST2 = 1u << 1, TT_FROM_FAR = 1u << 2 
  * before return. The fence waits for memory (0.4 us), so calls below 8 KiB ignore it. It is also
  * ignored if the destination is not aligned to its elements, and for dst2 of 8-bit types, which
  * would be computed twice.
- * TT_FROM_FAR: an operand was just written by another core, or with non-temporal stores. It is read
+ * TT_FROM_OTHER_CORE: an operand was just written by another core, or with non-temporal stores. It is read
  * in several pages at once, each followed by its own prefetcher. Ignored with dst2 and if dst is
  * streamed.
  * `finish_n`, at least 1, is read only by a finishing kernel. A NaN result is the canonical one;
@@ -51,9 +51,9 @@ bool tt_reduce_scale_is_zero(double scale);
 /* Copies src[bytes] to dst, and to dst2 if not NULL; must not overlap. stream as above. */
 void tt_copy(void *dst, void *dst2, const void *src, size_t bytes, uint32_t stream);
 
-/* Returns TT_FROM_FAR if it helps, as on AMD CPUs (copying 32 KiB that another core has written
+/* Returns TT_FROM_OTHER_CORE if it helps, as on AMD CPUs (copying 32 KiB that another core has written
  * with non-temporal stores takes a quarter less time, bench/README.md); else 0. */
-uint32_t tt_from_far(void);
+uint32_t tt_other_core_flag(void);
 
 /* Scalar conversions, for tests and tools: round to nearest even, saturating for e4m3, NaN kept. */
 float tt_f16_to_f32(uint16_t h);

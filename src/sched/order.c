@@ -417,7 +417,7 @@ free_all:
 
 /* ---- barriers ---- */
 
-tutti_status tt_order_meets(const struct tt_order *o, const struct tt_finding *f)
+tutti_status tt_order_synchronizes(const struct tt_order *o, const struct tt_finding *f)
 {
     const uint32_t n = o->pieces->npieces, nranks = f->program->nranks;
     const size_t words = (nranks + 63) / 64;

@@ -37,6 +37,6 @@ void tt_order_fini(struct tt_order *o);
 tutti_status tt_order_early(const struct tt_order *o, struct tt_early *out, const struct tt_finding *f);
 
 /* Checks that every rank's end follows every rank's beginning. */
-tutti_status tt_order_meets(const struct tt_order *o, const struct tt_finding *f);
+tutti_status tt_order_synchronizes(const struct tt_order *o, const struct tt_finding *f);
 
 #endif

@@ -7,7 +7,7 @@
 #include "sched/expect.h"
 #include "sched/order.h"
 #include "sched/segments.h"
-#include "sched/straight.h"
+#include "sched/in_order.h"
 
 /* ---- programs ---- */
 
@@ -365,11 +365,11 @@ static tutti_status prove_linked(const struct tt_program *p, const struct tt_lin
         goto fini_pieces;
     st = tt_segments_check(p, links, f);
     if (st == TUTTI_OK)
-        st = tt_straight_check(p, links, f);
+        st = tt_in_order_check(p, links, f);
     if (st == TUTTI_OK)
         st = follow_values(p, &order, listener, f);
     if (st == TUTTI_OK && p->coll[0].kind == TT_BARRIER)
-        st = tt_order_meets(&order, f);
+        st = tt_order_synchronizes(&order, f);
     if (st == TUTTI_OK)
         st = tt_order_early(&order, early, f);
 

@@ -8,7 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "secure/inside.h"
+#include "secure/internal.h"
 
 #define LENGTH_BYTES 4u
 #define READ_BYTES 4096u            /* minimum space of a read, once data has arrived */
@@ -134,9 +134,9 @@ size_t tt_channel_queued(const struct tt_channel *c)
     return c->queued;
 }
 
-uint32_t tt_channel_wants(const struct tt_channel *c)
+uint32_t tt_channel_events(const struct tt_channel *c)
 {
-    return c->deaf ? EPOLLIN : tt_stream_wants(c->stream) | (c->first && tt_stream_ready(c->stream) ? EPOLLOUT : 0);
+    return c->deaf ? EPOLLIN : tt_stream_events(c->stream) | (c->first && tt_stream_ready(c->stream) ? EPOLLOUT : 0);
 }
 
 /* ---- sending ---- */

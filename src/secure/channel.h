@@ -47,6 +47,6 @@ size_t tt_channel_queued(const struct tt_channel *c);
  * the peer violated the protocol. -EMSGSIZE: longer than frame_max. */
 int tt_channel_next(struct tt_channel *c, const void **data, size_t *bytes);
 /* Returns the needed events: EPOLLIN and EPOLLOUT. */
-uint32_t tt_channel_wants(const struct tt_channel *c);
+uint32_t tt_channel_events(const struct tt_channel *c);
 
 #endif

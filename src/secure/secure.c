@@ -18,7 +18,7 @@
 
 #include "base/status.h"
 #include "secure/ending.h"
-#include "secure/inside.h"
+#include "secure/internal.h"
 
 /* Both use SHA-256, as the key of a token requires; the second one is for CPUs without AES. */
 #define SUITES "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"

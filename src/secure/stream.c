@@ -13,8 +13,8 @@
 
 #include "base/status.h"
 #include "secure/ending.h"
-#include "secure/inside.h"
-#include "secure/why.h"
+#include "secure/internal.h"
+#include "secure/tls_error.h"
 
 #define RECORD_BYTES 16384u     /* maximum data of one TLS record */
 #define RECORD_HANDSHAKE 22     /* first byte sent by a TLS client */
@@ -88,7 +88,7 @@ bool tt_stream_ready(const struct tt_stream *s)
     return s->state == TT_STREAM_READY || s->state == TT_STREAM_ENDED;
 }
 
-uint32_t tt_stream_wants(const struct tt_stream *s)
+uint32_t tt_stream_events(const struct tt_stream *s)
 {
     const bool begins = s->state == TT_STREAM_NEW && s->end == TT_STREAM_CONNECTS;
 
@@ -122,7 +122,7 @@ static int tls_result(struct tt_stream *s, int result)
             return tt_stream_fail(s, -errno, strerror(errno));
         return tt_stream_fail(s, -ECONNRESET, "the connection was reset");
     default:
-        s->error = tt_why(s->why, s->ssl, s->secure->mode);
+        s->error = tt_tls_error(s->why, s->ssl, s->secure->mode);
         s->state = TT_STREAM_FAILED;
         tt_held_flush(&s->held);    /* the TLS alert for the peer */
         return s->error;

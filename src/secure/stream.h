@@ -1,5 +1,5 @@
 /* A byte stream over a connected, non-blocking socket, plain or TLS 1.3. Calls never block;
- * tt_stream_wants returns the events to wait for. One thread at a time per stream. */
+ * tt_stream_events returns the events to wait for. One thread at a time per stream. */
 #ifndef TT_SECURE_STREAM_H
 #define TT_SECURE_STREAM_H
 
@@ -36,7 +36,7 @@ bool tt_stream_ready(const struct tt_stream *s);
 /* Returns EPOLLIN, and also EPOLLOUT if the handshake starts, write returned -EAGAIN, or
  * accepted data is unsent. Decrypted but unread data does not make the socket readable: read
  * until -EAGAIN. */
-uint32_t tt_stream_wants(const struct tt_stream *s);
+uint32_t tt_stream_events(const struct tt_stream *s);
 /* Returns why the stream failed, in a few words; "" if it did not. */
 const char *tt_stream_why(const struct tt_stream *s);
 

@@ -52,7 +52,7 @@ static void slot_advance(struct batch *b, struct slot *s, tutti_status st)
     b->requests[i] = NULL;
     if (!st && s->phase == ASKS) {
         s->phase = PERFORMS;
-        tt_partial_heard(&s->o);
+        tt_partial_apply(&s->o);
         st = tt_operation_perform(&s->o, &b->requests[i]);
         if (st)
             slot_end(b, s, st);
@@ -105,7 +105,7 @@ static void slot_begin(struct batch *b, struct slot *s)
     s->index = index;
     s->phase = b->ops[index].mode == TUTTI_PARTIAL ? ASKS : PERFORMS;
     b->epoch = s->o.epoch;
-    st = s->phase == ASKS ? tt_partial_ask(&s->o, &b->requests[i]) : tt_operation_perform(&s->o, &b->requests[i]);
+    st = s->phase == ASKS ? tt_partial_exchange(&s->o, &b->requests[i]) : tt_operation_perform(&s->o, &b->requests[i]);
     if (st)
         slot_end(b, s, st);
 }
@@ -200,15 +200,15 @@ static tutti_status batch_run_all(struct batch *b)
             return TUTTI_OK;
         st = first_error(b);
         if (st != TUTTI_ERR_PEER_LOST || !tt_operation_retries(&b->ops[b->left[0]]))
-            return tt_operation_told(b->run, st);
+            return tt_operation_caller_status(b->run, st);
         tt_run_lock(b->run);
         st = batch_is_late(b) ? tt_operation_too_late()
                               : tt_operation_recover(b->run, largest_least(b), b->epoch, b->deadline_ns);
-        if (tt_run_stood_still(b->deadline_ns, tt_now_ns()))
+        if (tt_run_was_stalled(b->deadline_ns, tt_now_ns()))
             b->deadline_ns = deadline_from_now(b);
         tt_run_unlock(b->run);
         if (st)
-            return tt_operation_told(b->run, st);
+            return tt_operation_caller_status(b->run, st);
     }
 }
 

@@ -27,11 +27,11 @@ static void link_drop(tutti_run *run)
     struct tt_coordinator_link *l = &run->link;
 
     if (l->channel) {
-        tt_service_forget(run, tt_stream_fd(tt_channel_stream(l->channel)));
+        tt_service_unwatch(run, tt_stream_fd(tt_channel_stream(l->channel)));
         tt_channel_destroy(l->channel);
         l->channel = NULL;
     } else if (l->fd >= 0) {
-        tt_service_forget(run, l->fd);
+        tt_service_unwatch(run, l->fd);
         close(l->fd);
     }
     l->fd = -1;
@@ -101,7 +101,7 @@ static void link_ended(tutti_run *run, int err)
 static void coordinator_link_update_events(tutti_run *run)
 {
     struct tt_coordinator_link *l = &run->link;
-    const uint32_t events = tt_channel_wants(l->channel);
+    const uint32_t events = tt_channel_events(l->channel);
 
     if (events == l->events)
         return;
@@ -152,7 +152,7 @@ static void link_connected(tutti_run *run)
         return;
     }
     if (tt_channel_create(&l->channel, stream, &conf)) {
-        tt_service_forget(run, l->fd);
+        tt_service_unwatch(run, l->fd);
         tt_stream_destroy(stream);
         l->fd = -1;
         link_broke(run, tutti_last_error());
@@ -212,7 +212,7 @@ static void log_absence(tutti_run *run, uint64_t now_ns)
     const bool away = !run->m.welcome && !run->m.over && !run->over;
     uint64_t waited_ns;
 
-    if (!tt_run_tells_wait(&l->away, away, now_ns, &waited_ns))
+    if (!tt_run_should_log_wait(&l->away, away, now_ns, &waited_ns))
         return;
     tt_link_tried(run, tried);
     tt_log(TT_LOG_WARN,

@@ -9,7 +9,7 @@
  *
  * If anything fails, the epoch ends, and the coordinator decides the verdict
  * (elastic/coord_loss.c). Until then the input must be preserved: an in-place operation copies
- * it first. Tentative operations omit the all-reduce (tentative.c). */
+ * it first. Tentative operations omit the all-reduce (deferred_commit.c). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,7 +121,7 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
     if (tag >= run->ntags)
         return tt_fail(TUTTI_ERR_INVALID, "%s: tag %u is out of range 0 to %u (tutti_run_conf.tags is %u)", name, tag,
                        run->ntags - 1, run->ntags);
-    if (op->tentative && !tt_tentative_fits(op))
+    if (op->tentative && !tt_deferred_fits(op))
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: %s in mode %s cannot be tentative: only allreduce, reduce_scatter, "
                        "allgather, alltoall and barrier in mode TUTTI_ABORT can",
@@ -327,23 +327,23 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
     if (!st)
         st = may_begin(run, tag);
     if (!st)
-        st = tt_tentative_refuse(run, op, "tutti_run_collective");
+        st = tt_deferred_refuse(run, op, "tutti_run_collective");
     if (st) {
         if (run->over && !t->in_use)
-            tt_tentative_tell(run, tag);
+            tt_deferred_deliver(run, tag);
         return st;
     }
     if (run->m.stopped || run->m.epoch != run->space.epoch) {
-        if (tt_tentative_is(run, op))
-            tt_tentative_owe(run, tag);
+        if (tt_deferred_is(run, op))
+            tt_deferred_set_pending(run, tag);
         t->in_use = true;
         run->noperations++;
-        tt_tentative_await(run, tag, tt_run_deadline(run, 0));
+        tt_deferred_await(run, tag, tt_run_deadline(run, 0));
         run->noperations--;
         t->in_use = false;
         return run->over ? tt_run_check(run) : epoch_is_over(run);
     }
-    st = tt_tentative_follows(run, op, tag);
+    st = tt_deferred_follows(run, op, tag);
     if (st)
         return st;
     *o = (struct tt_operation){ .op = op,
@@ -353,14 +353,14 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
                                 .nranks = run->space.nranks,
                                 .comm = run->space.tags[tag],
                                 .kept = t,
-                                .tentative = tt_tentative_is(run, op) };
+                                .tentative = tt_deferred_is(run, op) };
     o->call = (tutti_call){ .size = sizeof o->call,
                             .algo = operation_algo(run, op),
                             .scale = op->scale,
                             .quant = op->quant,
                             .error_feedback = op->error_feedback,
                             .divisor = op->divisor };
-    st = tt_scope_take(run, o);
+    st = tt_subgroup_take(run, o);
     if (st == TUTTI_ERR_NOMEM || (st == TUTTI_ERR_ABORTED && op->scope != TUTTI_SCOPE_ALL))
         /* other members may have begun: they must not wait for this one */
         tt_run_end_epoch(run, st);
@@ -370,13 +370,13 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
     o->seen_ns = tt_now_ns();
     st = tt_member_begin(&run->m, tag, o->seen_ns);
     if (st) {
-        tt_scope_drop(o);
+        tt_subgroup_drop(o);
         return tt_fail(st, "tutti_run_collective: an operation with tag %u cannot start now", tag);
     }
     tt_context_set_operation(o->comm->context, operation_mode(o), tag, run->m.ops[tag].n);
     tt_context_set_operation(o->scope->context, operation_mode(o), tag, run->m.ops[tag].n);
     if (o->tentative)
-        tt_tentative_owe(run, tag);
+        tt_deferred_set_pending(run, tag);
     t->in_use = true;
     t->done = false;
     t->n = run->m.ops[tag].n;
@@ -395,7 +395,7 @@ int64_t tt_operation_left_ms(const struct tt_operation *o)
 {
     if (o->deadline_ns == TT_NEVER)
         return -1;
-    if (tt_run_stood_still(o->deadline_ns, o->seen_ns))
+    if (tt_run_was_stalled(o->deadline_ns, o->seen_ns))
         return o->op->timeout_ms;
     return o->deadline_ns > o->seen_ns ? (int64_t)((o->deadline_ns - o->seen_ns + TT_MS - 1) / TT_MS) : 1;
 }
@@ -470,7 +470,7 @@ bool tt_operation_complete(tutti_run *run, struct tt_operation *o)
         tt_member_all_complete(&run->m, o->tag, &o->mine, o->seen_ns);
         return false;
     }
-    tt_news_write(&o->mine, o->news);
+    tt_membership_write(&o->mine, o->news);
     return true;
 }
 
@@ -481,12 +481,12 @@ tutti_status tt_operation_vote(struct tt_operation *o, tutti_request **request)
                             .request = request,
                             .algo = tt_comm_shares_cores(o->comm) ? "allreduce_doubling" : NULL };
     tt_context_set_operation(o->comm->context, TT_MODE_VERDICT, o->tag, o->kept->n);
-    return tutti_allreduce(o->news, o->newest, TT_NEWS_WORDS, TUTTI_U64, TUTTI_MAX, o->comm, &o->call);
+    return tutti_allreduce(o->news, o->newest, TT_MEMBERSHIP_WORDS, TUTTI_U64, TUTTI_MAX, o->comm, &o->call);
 }
 
 void tt_operation_voted(tutti_run *run, struct tt_operation *o)
 {
-    const struct tt_news latest = tt_news_read(o->newest, o->mine.number);
+    const struct tt_membership latest = tt_membership_read(o->newest, o->mine.number);
 
     if (!run->over)
         tt_member_all_complete(&run->m, o->tag, &latest, tt_now_ns());
@@ -501,7 +501,7 @@ static bool is_other_deadline(const struct tt_operation *o, tutti_status st)
     if (st != TUTTI_ERR_TIMEOUT || o->kept->late_here == o->epoch)
         return false;
     return o->deadline_ns == TT_NEVER || now_ns + SAME_TIME_NS < o->deadline_ns ||
-           tt_run_stood_still(o->deadline_ns, now_ns);
+           tt_run_was_stalled(o->deadline_ns, now_ns);
 }
 
 void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st)
@@ -511,7 +511,7 @@ void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st)
     snprintf(o->kept->why, sizeof o->kept->why, "%s", tutti_last_error());
     if (!run->over)
         /* else the others would get only the coordinator's message, without the position */
-        tt_space_hear(run);
+        tt_view_comms_read_reports(run);
     theirs = is_other_deadline(o, st);
     /* for this member the epoch has ended, whichever report arrives first */
     o->failed = theirs ? TUTTI_ERR_PEER_LOST : st;
@@ -519,9 +519,9 @@ void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st)
         return;
     if ((st == TUTTI_ERR_INVALID || st == TUTTI_ERR_UNSUPPORTED) && run->m.ops[o->tag].state == TT_OP_PENDING &&
         /* not started; otherwise others may have a result that cannot be restored */
-        !(o->tentative && tt_scope_is_part(run, o->op))) {
+        !(o->tentative && tt_subgroup_is_part(run, o->op))) {
         tt_member_take_back(&run->m, o->tag, tt_now_ns());
-        tt_tentative_refused(run, o);
+        tt_deferred_refused(run, o);
         run->tags[o->tag].done = true;
         run->tags[o->tag].state = TT_OP_NONE;
         return;
@@ -550,9 +550,9 @@ void tt_operation_tick(tutti_run *run, uint64_t now_ns)
         name.coll = (uint8_t)o->op->coll;
         name.type = (uint8_t)o->op->type;
         name.count = o->op->count;
-        if (o->tentative && tt_scope_is_part(run, o->op))
+        if (o->tentative && tt_subgroup_is_part(run, o->op))
             name.needs = o->op->scope == TUTTI_SCOPE_ROLE ? TT_OP_NEEDS_ROLE : TT_OP_NEEDS_GROUP;
-        tt_member_inside(&run->m, &name, now_ns);
+        tt_member_report_wait(&run->m, &name, now_ns);
     }
 }
 
@@ -609,7 +609,7 @@ static void wait_verdict(tutti_run *run, const struct tt_operation *o)
     snprintf(what, sizeof what, "an operation in epoch %" PRIu64, o->epoch);
     while (!run->tags[o->tag].done && !run->over) {
         if (o->deadline_ns < deadline_ns && tt_now_ns() < o->deadline_ns) {
-            if (!tt_run_wait(run, o->deadline_ns) && !tt_run_stood_still(o->deadline_ns, tt_now_ns()))
+            if (!tt_run_wait(run, o->deadline_ns) && !tt_run_was_stalled(o->deadline_ns, tt_now_ns()))
                 o->kept->late_in = o->epoch;
         } else if (!tt_run_wait_awake(run, &deadline_ns) && !run->tags[o->tag].done && !run->over) {
             tt_run_give_up(run, what);
@@ -650,7 +650,7 @@ tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
         run->stats.final++;
         o->op->contributors = o->contributors;
         if (!o->tentative)
-            tt_tentative_owe_no_more(run, o->tag);
+            tt_deferred_clear_pending(run, o->tag);
         if (!o->tentative && !o->settles) {
             t->told_epoch = o->epoch;
             t->told_n = t->n;
@@ -660,10 +660,10 @@ tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
         run->stats.restored += !t->done || t->state == TT_OP_RESTORED; /* else it was refused */
         tt_saved_restore(run, t, &o->saved);
     }
-    tt_tentative_tell(run, o->tag); /* after this one, since it may use the same memory */
+    tt_deferred_deliver(run, o->tag); /* after this one, since it may use the same memory */
     o->op->status = st;
     o->op->epoch = o->epoch;
-    tt_scope_drop(o);
+    tt_subgroup_drop(o);
     t->in_use = false;
     run->noperations--;
     return st;
@@ -711,7 +711,7 @@ tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint6
     }
     if (run->calling)
         return tt_fail(TUTTI_ERR_INVALID, "%s: a collective call of the run is already in progress", call_name);
-    if (tt_tentative_tried(run))
+    if (tt_deferred_tried(run))
         /* another thread has tentative operations: this one must not form the next view */
         return epoch_is_over(run);
     if (run->m.epoch == 0)
@@ -733,7 +733,7 @@ tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint6
     return final ? tt_fail_again(TUTTI_ERR_ABORTED, tutti_last_error()) : st;
 }
 
-tutti_status tt_operation_told(tutti_run *run, tutti_status st)
+tutti_status tt_operation_caller_status(tutti_run *run, tutti_status st)
 {
     bool over;
 
@@ -759,13 +759,13 @@ static tutti_status operation_attempt(tutti_run *run, tutti_elastic *op, uint64_
     if (st)
         return st;
     *epoch = o.epoch;
-    st = op->mode == TUTTI_PARTIAL ? tt_partial_ask(&o, NULL) : TUTTI_OK;
+    st = op->mode == TUTTI_PARTIAL ? tt_partial_exchange(&o, NULL) : TUTTI_OK;
     if (!st && op->mode == TUTTI_PARTIAL)
-        tt_partial_heard(&o);
+        tt_partial_apply(&o);
     if (!st)
         st = tt_operation_perform(&o, NULL);
     tt_run_lock(run);
-    if (!st && o.tentative && tt_tentative_keep(run, &o)) {
+    if (!st && o.tentative && tt_deferred_keep(run, &o)) {
         tt_run_unlock(run);
         return TUTTI_OK;
     }
@@ -816,11 +816,11 @@ tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op)
         tt_run_lock(run);
         st = tt_operation_is_late(run, op->tag, epoch) ? tt_operation_too_late()
                                                        : tt_operation_recover(run, op, epoch, deadline_ns);
-        if (tt_run_stood_still(deadline_ns, tt_now_ns()))
+        if (tt_run_was_stalled(deadline_ns, tt_now_ns()))
             deadline_ns = tt_run_deadline(run, op->timeout_ms);
         tt_run_unlock(run);
     } while (!st);
-    st = tt_operation_told(run, st);
+    st = tt_operation_caller_status(run, st);
     if (st)
         tt_operation_refused(op, st);
     return st;

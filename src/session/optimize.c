@@ -60,7 +60,7 @@ static void survey_emit(void *context, const struct tt_survey_act *act)
 
     tt_peers_send(run, id, act->head, act->head_bytes, act->body, act->body_bytes);
     if (act->body_bytes > 0)
-        tt_peers_look_again(run, id);
+        tt_peers_resume_send(run, id);
 }
 
 /* Sends the report to the coordinator when all measurable links have been measured. */
@@ -74,18 +74,18 @@ static void report_if_done(tutti_run *run)
     tt_peers_measure(run, false);
     p->head.number = p->machine.number;
     memcpy(p->told, p->links, tt_member_nlinks(&run->m) * sizeof *p->told);
-    tt_member_say_links(&run->m, &p->head, p->told, tt_now_ns());
+    tt_member_send_links(&run->m, &p->head, p->told, tt_now_ns());
     pthread_cond_broadcast(&run->changed);
 }
 
-bool tt_measure_hear(tutti_run *run, uint64_t id, const void *data, size_t bytes)
+bool tt_measure_receive(tutti_run *run, uint64_t id, const void *data, size_t bytes)
 {
     const uint32_t rank = survey_rank(run, id);
     bool good;
 
     if (!run->survey || run->survey->machine.conf.epoch != run->m.epoch || run->m.epoch == 0 || rank == UINT32_MAX)
         return true; /* not begun here, or already over */
-    good = tt_survey_peer_says(&run->survey->machine, rank, data, bytes, tt_now_ns());
+    good = tt_survey_receive(&run->survey->machine, rank, data, bytes, tt_now_ns());
     report_if_done(run);
     return good;
 }
@@ -258,7 +258,7 @@ static tutti_status optimize_refuse(tutti_run *run, const tutti_ring *ring)
         return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: the view has %u %s: the maximum is %u", name,
                        tt_member_nlinks(&run->m), run->m.conf.nroles > 1 ? "replica groups" : "members",
                        TT_RING_PEERS_MAX);
-    return ring->background ? TUTTI_OK : tt_tentative_refuse(run, NULL, name);
+    return ring->background ? TUTTI_OK : tt_deferred_refuse(run, NULL, name);
 }
 
 tutti_status tutti_run_optimize(tutti_run *run, tutti_ring *ring, int64_t timeout_ms, tutti_view *out)
@@ -271,7 +271,7 @@ tutti_status tutti_run_optimize(tutti_run *run, tutti_ring *ring, int64_t timeou
     tt_run_lock(run);
     st = optimize_refuse(run, ring);
     seals = !st && !ring->background;
-    if (seals && !tt_space_seal(run)) {
+    if (seals && !tt_view_comms_seal(run)) {
         seals = false;
         st = tt_round_refuse(run, name);
     }
@@ -290,7 +290,7 @@ tutti_status tutti_run_optimize(tutti_run *run, tutti_ring *ring, int64_t timeou
         run->calling = false;
     }
     if (seals)
-        tt_space_unseal(run);
+        tt_view_comms_unseal(run);
     tt_run_unlock(run);
     return st;
 }

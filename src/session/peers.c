@@ -33,7 +33,7 @@
 /* connections to one member: each end may make one, and another before a cut is noticed */
 #define CONNS_OF_ONE 4
 
-_Static_assert(FRAME_BYTES >= TT_SAID_BYTES_MAX && FRAME_BYTES < QUEUE_BYTES / 4 * 3, "a piece leaves room for other messages");
+_Static_assert(FRAME_BYTES >= TT_MESSAGE_BYTES_MAX && FRAME_BYTES < QUEUE_BYTES / 4 * 3, "a piece leaves room for other messages");
 
 /* ---- wanted members -------------------------------------------------------------------------- */
 
@@ -61,7 +61,7 @@ static struct tt_peer_link *peer_create(tutti_run *run, uint64_t id)
     return p;
 }
 
-static void peer_want(tutti_run *run, const struct tt_seat *seat, uint64_t now_ns)
+static void peer_want(tutti_run *run, const struct tt_surroundings_seat *seat, uint64_t now_ns)
 {
     const uint64_t patience_ns = run->m.lease_ns / 4;
     struct tt_peer_link *p = tt_peers_find(run, seat->id);
@@ -105,7 +105,7 @@ static void peer_unwant(tutti_run *run, struct tt_peer_link *p)
             end_conn(c);
 }
 
-void tt_peers_want(tutti_run *run, uint64_t now_ns)
+void tt_peers_update(tutti_run *run, uint64_t now_ns)
 {
     const struct tt_member *m = &run->m;
 
@@ -142,7 +142,7 @@ uint64_t tt_peers_host(const tutti_run *run)
 
 static void peer_conn_update_events(tutti_run *run, struct tt_peer_conn *c)
 {
-    const uint32_t events = tt_channel_wants(c->channel);
+    const uint32_t events = tt_channel_events(c->channel);
 
     if (events == c->events)
         return;
@@ -150,10 +150,10 @@ static void peer_conn_update_events(tutti_run *run, struct tt_peer_conn *c)
     tt_service_change(run, tt_stream_fd(tt_channel_stream(c->channel)), events, c);
 }
 
-static void conn_send(tutti_run *run, struct tt_peer_conn *c, const struct tt_said *s)
+static void conn_send(tutti_run *run, struct tt_peer_conn *c, const struct tt_message *s)
 {
-    uint8_t data[TT_SAID_BYTES_MAX];
-    const size_t bytes = tt_said_write(s, data);
+    uint8_t data[TT_MESSAGE_BYTES_MAX];
+    const size_t bytes = tt_message_write(s, data);
 
     if (c->dead)
         return;
@@ -165,7 +165,7 @@ static void conn_send(tutti_run *run, struct tt_peer_conn *c, const struct tt_sa
     }
 }
 
-void tt_peers_say(tutti_run *run, const struct tt_said *s)
+void tt_peers_broadcast(tutti_run *run, const struct tt_message *s)
 {
     for (uint32_t i = 0; i < run->m.nranks; i++) {
         const struct tt_peer_link *p = tt_peers_find(run, run->m.view[i].id);
@@ -214,7 +214,7 @@ static void serve_requests(tutti_run *run, struct tt_peer_link *p)
 
         q->first = (q->first + 1) % TT_RUN_REQUESTS;
         q->n--;
-        if (!tt_state_hear(run, p->id, r->data, r->bytes))
+        if (!tt_state_receive(run, p->id, r->data, r->bytes))
             end_conn(p->conn);
     }
     for (int n = 0; p->conn && !p->conn->dead && tt_channel_queued(p->conn->channel) == 0; n++) {
@@ -232,7 +232,7 @@ void tt_peers_measure(tutti_run *run, bool measuring)
             set_unsent(p->conn, measuring ? TT_SURVEY_UNSENT_MIN : UNSENT_BYTES);
 }
 
-void tt_peers_look_again(tutti_run *run, uint64_t id)
+void tt_peers_resume_send(tutti_run *run, uint64_t id)
 {
     const struct tt_peer_link *p = tt_peers_find(run, id);
 
@@ -263,7 +263,7 @@ static bool queue_request(struct tt_peer_link *p, const void *data, size_t bytes
 
 static void send_identity(tutti_run *run, struct tt_peer_conn *c)
 {
-    struct tt_said s = { .kind = TT_SAID_GREETING, .id = run->m.id };
+    struct tt_message s = { .kind = TT_MESSAGE_HELLO, .id = run->m.id };
 
     tt_random_bytes(c->own.nonce, sizeof c->own.nonce);
     c->own.id = run->m.id;
@@ -273,9 +273,9 @@ static void send_identity(tutti_run *run, struct tt_peer_conn *c)
 
 static void send_proof(tutti_run *run, struct tt_peer_conn *c)
 {
-    struct tt_said s = { .kind = TT_SAID_PROOF };
+    struct tt_message s = { .kind = TT_MESSAGE_PROOF };
 
-    tt_said_prove(s.proof, run->m.secret, c->connects, &c->own, &c->other);
+    tt_message_prove(s.proof, run->m.secret, c->connects, &c->own, &c->other);
     conn_send(run, c, &s);
 }
 
@@ -319,7 +319,7 @@ static void conn_authenticated(tutti_run *run, struct tt_peer_conn *c)
     tt_measure_connected(run, p->id);
 }
 
-static bool handle_identity(tutti_run *run, struct tt_peer_conn *c, const struct tt_said *s)
+static bool handle_identity(tutti_run *run, struct tt_peer_conn *c, const struct tt_message *s)
 {
     if (c->greeted || s->id == run->m.id || (c->connects && s->id != c->peer->id))
         return false;
@@ -330,13 +330,13 @@ static bool handle_identity(tutti_run *run, struct tt_peer_conn *c, const struct
     return true;
 }
 
-static bool handle_proof(tutti_run *run, struct tt_peer_conn *c, const struct tt_said *s)
+static bool handle_proof(tutti_run *run, struct tt_peer_conn *c, const struct tt_message *s)
 {
     uint8_t expected[TT_MAC_BYTES];
 
     if (!c->greeted || c->proved)
         return false;
-    tt_said_prove(expected, run->m.secret, !c->connects, &c->other, &c->own);
+    tt_message_prove(expected, run->m.secret, !c->connects, &c->other, &c->own);
     if (!tt_mac_equal(expected, s->proof))
         return false;
     conn_authenticated(run, c);
@@ -346,29 +346,29 @@ static bool handle_proof(tutti_run *run, struct tt_peer_conn *c, const struct tt
 /* Handles a message. False: protocol violation. */
 static bool peer_handle_message(tutti_run *run, struct tt_peer_conn *c, const void *data, size_t bytes)
 {
-    struct tt_said s;
+    struct tt_message s;
 
     if (tt_survey_is_mine(data, bytes))
-        return c->proved && tt_measure_hear(run, c->peer->id, data, bytes);
+        return c->proved && tt_measure_receive(run, c->peer->id, data, bytes);
     if (tt_transfer_is_mine(data, bytes))
         return c->proved && (tt_transfer_is_request(data, bytes) ? queue_request(c->peer, data, bytes)
-                                                                 : tt_state_hear(run, c->peer->id, data, bytes));
-    if (!tt_said_read(&s, data, bytes))
+                                                                 : tt_state_receive(run, c->peer->id, data, bytes));
+    if (!tt_message_read(&s, data, bytes))
         return false;
-    if (s.kind == TT_SAID_GREETING)
+    if (s.kind == TT_MESSAGE_HELLO)
         return handle_identity(run, c, &s);
-    if (s.kind == TT_SAID_PROOF)
+    if (s.kind == TT_MESSAGE_PROOF)
         return handle_proof(run, c, &s);
     if (!c->proved)
         return false;
-    if (s.kind == TT_SAID_OFFER) {
+    if (s.kind == TT_MESSAGE_OFFER) {
         if (!c->peer->has_offer || s.epoch >= c->peer->offer.epoch) {
             c->peer->offer = s;
             c->peer->has_offer = true;
         }
         pthread_cond_broadcast(&run->changed);
     } else {
-        tt_space_failed(run, &s);
+        tt_view_comms_failed(run, &s);
     }
     return true;
 }
@@ -391,14 +391,14 @@ static struct tt_peer_conn *make_conn(tutti_run *run, struct tt_peer_link *p, in
 /* The socket is connected: creates a channel, and sends the first message. */
 static bool open_channel(tutti_run *run, struct tt_peer_conn *c)
 {
-    static const struct tt_channel_conf conf = { .frame_max = TT_SAID_BYTES_MAX, .queue_max = QUEUE_BYTES };
+    static const struct tt_channel_conf conf = { .frame_max = TT_MESSAGE_BYTES_MAX, .queue_max = QUEUE_BYTES };
     struct tt_stream *stream;
 
     set_unsent(c, UNSENT_BYTES);
     if (tt_stream_create(&stream, run->secure, c->fd, c->connects ? TT_STREAM_CONNECTS : TT_STREAM_ACCEPTS))
         return false;
     if (tt_channel_create(&c->channel, stream, &conf)) {
-        tt_service_forget(run, c->fd);
+        tt_service_unwatch(run, c->fd);
         tt_stream_destroy(stream);
         c->fd = -1;
         return false;
@@ -424,7 +424,7 @@ static void connect_failed(tutti_run *run, struct tt_peer_link *p, int err, uint
         return;
     p->gone_ns = now_ns + run->m.lease_ns / 4;
     if (is_in_view(run, p))
-        tt_member_gone(&run->m, p->id, now_ns);
+        tt_member_unreachable(&run->m, p->id, now_ns);
 }
 
 static void try_address(tutti_run *run, struct tt_peer_link *p, uint64_t now_ns)
@@ -584,10 +584,10 @@ void tt_peers_settle(tutti_run *run)
         *at = c->next;
         end_unauthenticated(run, c);
         if (c->channel) {
-            tt_service_forget(run, tt_stream_fd(tt_channel_stream(c->channel)));
+            tt_service_unwatch(run, tt_stream_fd(tt_channel_stream(c->channel)));
             tt_channel_destroy(c->channel);
         } else if (c->fd >= 0) {
-            tt_service_forget(run, c->fd);
+            tt_service_unwatch(run, c->fd);
             close(c->fd);
         }
         if (p && p->trying == c)
@@ -639,7 +639,7 @@ void tt_peers_reach(tutti_run *run, uint64_t now_ns)
 {
     run->reach = run->m.proposal;
     run->reach_ns = now_ns + run->m.lease_ns / 4 * 3;
-    tt_peers_want(run, now_ns);
+    tt_peers_update(run, now_ns);
     tt_run_wake(run);
 }
 

@@ -69,7 +69,7 @@ tutti_status tt_round_refuse(tutti_run *run, const char *name)
 }
 
 /* Returns whether one member called `epoch` and the other `commit`. The commit may be part of
- * its epoch call (tt_tentative_close), which its program did not make explicitly. */
+ * its epoch call (tt_deferred_close), which its program did not make explicitly. */
 static bool met_commit(const struct tt_member_act *r)
 {
     return (r->differs & (uint8_t) ~(TT_DIFFERS_OVER | TT_DIFFERS_BACK)) == TT_DIFFERS_CALL &&
@@ -204,7 +204,7 @@ void tt_round_tick(tutti_run *run, uint64_t now_ns)
 {
     uint64_t waited_ns;
 
-    if (tt_run_tells_wait(&run->lacking, lacks_members(run), now_ns, &waited_ns))
+    if (tt_run_should_log_wait(&run->lacking, lacks_members(run), now_ns, &waited_ns))
         tt_log(TT_LOG_WARN,
                "tutti_run_epoch has waited %llu s for newcomers (epoch %" PRIu64
                ", members left: %u, least: %u, waiting newcomers: %u)",
@@ -234,13 +234,13 @@ static tutti_status round_agree(tutti_run *run, uint64_t flags, int64_t timeout_
 
     if (run->calling || run->noperations > 0)
         return tt_round_refuse(run, name);
-    st = tt_tentative_refuse(run, NULL, name);
+    st = tt_deferred_refuse(run, NULL, name);
     if (st)
         return st;
     run->calling = true;
     st = tt_round_call(run, &call, tt_run_deadline(run, timeout_ms), name, result);
     if (!st)
-        tt_tentative_owe_nothing(run);
+        tt_deferred_clear_all(run);
     run->calling = false;
     return st;
 }
@@ -288,7 +288,7 @@ tutti_status tutti_run_commit(tutti_run *run, int good, int64_t timeout_ms, int 
         st = tt_round_refuse(run, name);
     } else {
         run->calling = true;
-        st = tt_tentative_commit(run, good, tt_run_deadline(run, timeout_ms), name, &all);
+        st = tt_deferred_commit(run, good, tt_run_deadline(run, timeout_ms), name, &all);
         run->calling = false;
     }
     tt_run_unlock(run);

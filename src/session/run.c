@@ -39,7 +39,7 @@ bool tt_run_wait_awake(tutti_run *run, uint64_t *deadline_ns)
 
     if (tt_run_wait(run, *deadline_ns))
         return true;
-    if (!in_time || !tt_run_stood_still(*deadline_ns, tt_now_ns()))
+    if (!in_time || !tt_run_was_stalled(*deadline_ns, tt_now_ns()))
         return false;
     *deadline_ns = tt_run_deadline(run, 0);
     return true;
@@ -50,12 +50,12 @@ uint64_t tt_run_deadline(const tutti_run *run, int64_t timeout_ms)
     return tt_deadline_ns(tt_now_ns(), timeout_ms ? timeout_ms : run->timeout_ms);
 }
 
-bool tt_run_stood_still(uint64_t deadline_ns, uint64_t now_ns)
+bool tt_run_was_stalled(uint64_t deadline_ns, uint64_t now_ns)
 {
     return now_ns > deadline_ns && now_ns - deadline_ns > TT_RUN_STILL_NS;
 }
 
-bool tt_run_tells_wait(struct tt_run_waiting *w, bool waits, uint64_t now_ns, uint64_t *waited_ns)
+bool tt_run_should_log_wait(struct tt_run_waiting *w, bool waits, uint64_t now_ns, uint64_t *waited_ns)
 {
     if (!waits) {
         w->since_ns = 0;
@@ -114,9 +114,9 @@ void tt_run_end_epoch(tutti_run *run, tutti_status status)
                         status == TUTTI_ERR_PEER_LOST  ? TT_REVOKED_CUT
                         : status == TUTTI_ERR_TIMEOUT  ? TT_REVOKED_LATE
                         : status == TUTTI_ERR_MISMATCH ? TT_REVOKED_MISMATCH
-                        : status == TUTTI_PENDING      ? TT_REVOKED_UNSAID
+                        : status == TUTTI_PENDING      ? TT_REVOKED_NO_REASON
                                                        : TT_REVOKED_FAILED,
-                        status == TUTTI_ERR_PEER_LOST ? tt_home_lost(run) : 0, tt_now_ns());
+                        status == TUTTI_ERR_PEER_LOST ? tt_rma_home_lost(run) : 0, tt_now_ns());
 }
 
 void tt_run_break(tutti_run *run, tutti_status status, const char *format, ...)
@@ -152,14 +152,14 @@ static void enter_view(tutti_run *run)
 {
     run->reach = 0;
     run->offered = false;
-    run->heard = (struct tt_news){ .number = 0 };
+    run->heard = (struct tt_membership){ .number = 0 };
     run->heard_n = 0;
     run->heard_tag = 0;
     *run->stop_why = 0;
     run->stop_logged = false;
-    tt_tentative_owe_nothing(run); /* newcomers have no record of earlier refusals */
+    tt_deferred_clear_all(run); /* newcomers have no record of earlier refusals */
     tt_measure_drop(run);
-    tt_peers_want(run, tt_now_ns());
+    tt_peers_update(run, tt_now_ns());
     tt_run_wake(run);
 }
 
@@ -168,7 +168,7 @@ static void enter_view(tutti_run *run)
 static void set_stop_reason(tutti_run *run, const struct tt_member_act *act)
 {
     static const char *const revoked[TT_REVOCATIONS] = {
-        [TT_REVOKED_ASKED] = "revoked the epoch",
+        [TT_REVOKED_BY_CALL] = "revoked the epoch",
         [TT_REVOKED_CUT] = "lost its connection to another member",
         [TT_REVOKED_LATE] = "reached a deadline",
         [TT_REVOKED_MISMATCH] = "found that members called different operations",
@@ -186,7 +186,7 @@ static void set_stop_reason(tutti_run *run, const struct tt_member_act *act)
         snprintf(run->stop_why, cap, "this member's replica group became incomplete");
     else if (act->what == TT_REVOKED_APART)
         snprintf(run->stop_why, cap, "%s", tt_mismatch_text(text, &apart));
-    else if (act->n == 0 && act->what == TT_REVOKED_UNSAID)
+    else if (act->n == 0 && act->what == TT_REVOKED_NO_REASON)
         snprintf(run->stop_why, cap, "it was revoked");
     else if (act->n == 0 && act->what == TT_REVOKED_CUT && act->also)
         snprintf(run->stop_why, cap, "member %" PRIu64 " lost its connection to member %" PRIu64, act->other, act->also);
@@ -203,7 +203,7 @@ static void stop_epoch(tutti_run *run, const struct tt_member_act *act)
 {
     const bool differ = act->what == TT_REVOKED_APART || (act->n == 0 && act->what == TT_REVOKED_MISMATCH);
     const tutti_status st = differ ? TUTTI_ERR_MISMATCH : TUTTI_ERR_PEER_LOST;
-    char why[TT_SAID_TEXT_BYTES + 40];
+    char why[TT_MESSAGE_TEXT_BYTES + 40];
 
     run->put_out |= run->m.epoch == 0;
     run->dropped |= run->recovering && run->m.epoch == 0;
@@ -294,8 +294,8 @@ void tt_run_act(void *context, const struct tt_member_act *act)
 
 static void run_fini(tutti_run *run)
 {
-    tt_home_leave(&run->home);
-    tt_space_close(&run->space, run->ntags); /* also closes the world */
+    tt_rma_home_leave(&run->home);
+    tt_view_comms_close(&run->space, run->ntags); /* also closes the world */
     tt_link_close(run);
     tt_peers_close(run);
     tt_acceptor_fini(&run->acceptor);
@@ -417,7 +417,7 @@ tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *of_caller)
     if (st)
         return st;
     tt_descriptors_raise();
-    tt_space_constants();
+    tt_view_comms_constants();
     began_ns = tt_now_ns(); /* name resolution counts from here on */
     run = run_create();
     if (!run)

@@ -21,8 +21,8 @@
 #include "elastic/transfer.h"
 #include "secure/channel.h"
 #include "session/card.h"
-#include "session/news.h"
-#include "session/said.h"
+#include "session/membership_updates.h"
+#include "session/messages.h"
 #include "tutti/elastic.h"
 #include "wire/wire.h"
 
@@ -75,7 +75,7 @@ struct tt_peer_conn {
     uint32_t events;
     uint32_t unsent_bytes;              /* maximum unsent bytes in the system; 0: unlimited */
     uint64_t give_up_ns;                /* until authenticated */
-    struct tt_said_end own, other;
+    struct tt_message_end own, other;
     bool more;                          /* it has more messages than are handled in one turn */
     bool dead;                          /* freed at the end of this turn */
 };
@@ -108,14 +108,14 @@ struct tt_peer_link {
     uint64_t gone_ns;                   /* earliest time of the next report that it has ended */
     bool was_there;                     /* it was connected before */
     bool has_offer;
-    struct tt_said offer;               /* for the latest epoch in which it made one */
+    struct tt_message offer;               /* for the latest epoch in which it made one */
     struct tt_peer_requests *requests;  /* NULL: none so far */
 };
 
 /* ---- views ---- */
 
 /* A world, and its members by job rank. */
-struct tt_home {
+struct tt_rma_home {
     struct tt_world *world;
     uint64_t epoch;                     /* epoch in which it was created, as its name; 0: none */
     uint32_t n;
@@ -123,7 +123,7 @@ struct tt_home {
 };
 
 /* The communicators of a view. */
-struct tt_space {
+struct tt_view_comms {
     uint64_t epoch;                     /* 0: none */
     uint32_t rank, nranks;
     tutti_comm *comm;                   /* the program's */
@@ -143,7 +143,7 @@ struct tt_saved {
 static inline bool tt_is_saved(const struct tt_saved *s) { return s->input_bytes > 0 || s->feedback_bytes > 0; }
 
 /* An operation that has returned before its verdict. */
-struct tt_tentative {
+struct tt_deferred {
     tutti_elastic *op;                  /* the program's descriptor; NULL: none */
     uint64_t n;                         /* number within the tag, as counted by the machine */
     bool done;                          /* the verdict is known: */
@@ -154,10 +154,10 @@ struct tt_tentative {
 /* Whether a tentative operation of a tag was tried, and no final operation or commit has
  * followed. */
 enum tt_owing {
-    TT_OWES_NOTHING,
-    TT_OWES_REFUSED,                    /* refused here before it started; possibly on the other
+    TT_DEFERRED_NONE,
+    TT_DEFERRED_REFUSED,                    /* refused here before it started; possibly on the other
                                            members, too, if they made the same call */
-    TT_OWES
+    TT_DEFERRED_PENDING
 };
 
 /* State of one tag's operation. */
@@ -169,9 +169,9 @@ struct tt_tag {
     bool given;                         /* with its result, which the machine has */
     uint8_t state;                      /* enum tt_op_state */
     uint64_t n;
-    struct tt_news news;
+    struct tt_membership news;
     uint64_t told_epoch, told_n;        /* last operation that exchanged updates */
-    struct tt_tentative tentative;      /* the previous operation, if tentative */
+    struct tt_deferred tentative;      /* the previous operation, if tentative */
     enum tt_owing owes, owed;           /* owed: value before the current operation */
     void *copy[2];                      /* backups of overwritten data, [copy_cap] each; the
                                            second is used while a tentative operation has the
@@ -213,10 +213,10 @@ struct tt_run_survey {
 };
 
 /* Failure of a context, reported by the engine under its progress lock. */
-struct tt_run_trouble {
+struct tt_run_failure {
     uint32_t context;
     tutti_status status;
-    char sentence[TT_SAID_TEXT_BYTES];
+    char sentence[TT_MESSAGE_TEXT_BYTES];
 };
 
 struct tutti_run {
@@ -240,7 +240,7 @@ struct tutti_run {
     struct tt_acceptor acceptor;
 
     struct tt_member m;
-    struct tt_seat *seats;              /* [2 * TT_ELASTIC_MEMBERS_MAX]: members of the view,
+    struct tt_surroundings_seat *seats;              /* [2 * TT_ELASTIC_MEMBERS_MAX]: members of the view,
                                            then proposed ones */
     uint8_t *scratch;
     uint8_t (*results)[TT_SETTLED_BYTES];   /* [TT_ELASTIC_TAGS] results of small operations;
@@ -268,13 +268,13 @@ struct tutti_run {
     struct tt_run_survey *survey;       /* NULL: never measured */
     bool synced[2];                     /* by enum tt_sync_scope: a sync was successful before */
 
-    struct tt_home home;
-    struct tt_space space;
-    char stop_why[TT_SAID_TEXT_BYTES];  /* first failure of the epoch, or the coordinator's
+    struct tt_rma_home home;
+    struct tt_view_comms space;
+    char stop_why[TT_MESSAGE_TEXT_BYTES];  /* first failure of the epoch, or the coordinator's
                                            message; "": none */
     bool stop_logged;                   /* a failure of the epoch was logged */
     bool offered;                       /* `offer` was sent, and is repeated on new connections */
-    struct tt_said offer;
+    struct tt_message offer;
     tutti_member *members;              /* [nranks] of the space's view */
     tutti_member *asked;                /* [nasked] of the view that the program's last
                                            tutti_run_epoch returned */
@@ -291,14 +291,14 @@ struct tutti_run {
     uint64_t expected;                  /* epoch to which this member was admitted after it had
                                            cancelled its call; the others wait for it there; 0:
                                            none */
-    struct tt_news heard;               /* update returned by poll, */
+    struct tt_membership heard;               /* update returned by poll, */
     uint64_t heard_n;                   /* and the first operation that had it, by number, then
                                            tag; 0: none */
     uint32_t heard_tag;
     tutti_run_stats_t stats;
 
     pthread_mutex_t trouble_lock;       /* a leaf lock */
-    struct tt_run_trouble troubles[TT_RUN_TROUBLES];
+    struct tt_run_failure troubles[TT_RUN_TROUBLES];
     uint32_t ntroubles;
 };
 
@@ -330,11 +330,11 @@ tutti_status tt_run_check_out(const tutti_run *run, const void *out, const char 
 /* Returns the deadline of a call. */
 uint64_t tt_run_deadline(const tutti_run *run, int64_t timeout_ms);
 /* Returns whether the process was suspended at the deadline: it is noticed much too late. */
-bool tt_run_stood_still(uint64_t deadline_ns, uint64_t now_ns);
+bool tt_run_was_stalled(uint64_t deadline_ns, uint64_t now_ns);
 void tt_run_wake(tutti_run *run);
 /* Returns whether a wait must be logged now: after a second, and again after each doubling, at
  * most a minute. *waited_ns: duration of the wait. */
-bool tt_run_tells_wait(struct tt_run_waiting *w, bool waits, uint64_t now_ns, uint64_t *waited_ns);
+bool tt_run_should_log_wait(struct tt_run_waiting *w, bool waits, uint64_t now_ns, uint64_t *waited_ns);
 /* Returns the rank of a member in the machine's view, or UINT32_MAX if it is not in it. */
 uint32_t tt_run_rank_of(const tutti_run *run, uint64_t id);
 /* Called when no coordinator has decided an outcome before the deadline, while others may have
@@ -356,7 +356,7 @@ void tt_service_stop(tutti_run *run);
 /* Watches fd for `events`, or no longer. data: passed with the event. */
 bool tt_service_watch(tutti_run *run, int fd, uint32_t events, void *data);
 void tt_service_change(tutti_run *run, int fd, uint32_t events, void *data);
-void tt_service_forget(tutti_run *run, int fd);
+void tt_service_unwatch(tutti_run *run, int fd);
 
 /* link.c: the connection to the coordinator. The caller holds the lock. */
 void tt_link_connect(tutti_run *run, uint64_t delay_ns);
@@ -379,7 +379,7 @@ void tt_peers_event(tutti_run *run, struct tt_peer_conn *c);
 void tt_peers_tick(tutti_run *run, uint64_t now_ns);
 uint64_t tt_peers_next_ns(const tutti_run *run);
 /* Makes connections to the members in the view or proposed, and closes the others. */
-void tt_peers_want(tutti_run *run, uint64_t now_ns);
+void tt_peers_update(tutti_run *run, uint64_t now_ns);
 /* Begins to connect to the proposed members. */
 void tt_peers_reach(tutti_run *run, uint64_t now_ns);
 struct tt_peer_link *tt_peers_find(tutti_run *run, uint64_t id);
@@ -387,7 +387,7 @@ struct tt_peer_link *tt_peers_find(tutti_run *run, uint64_t id);
  * their marks prove that they share a host. */
 uint64_t tt_peers_host(const tutti_run *run);
 /* Sends a message to all members of the view. */
-void tt_peers_say(tutti_run *run, const struct tt_said *s);
+void tt_peers_broadcast(tutti_run *run, const struct tt_message *s);
 /* Sends a message with these two parts to a member of the view if it is connected, else drops
  * it. The amount is bounded: control messages, requests, and one piece at a time. */
 void tt_peers_send(tutti_run *run, uint64_t id, const void *head, size_t head_bytes, const void *body,
@@ -395,7 +395,7 @@ void tt_peers_send(tutti_run *run, uint64_t id, const void *head, size_t head_by
 /* Sets whether links are being measured. */
 void tt_peers_measure(tutti_run *run, bool measuring);
 /* There may be data for that member after the queued messages have been sent. */
-void tt_peers_look_again(tutti_run *run, uint64_t id);
+void tt_peers_resume_send(tutti_run *run, uint64_t id);
 /* Frees closed connections. */
 void tt_peers_settle(tutti_run *run);
 void tt_peers_close(tutti_run *run);
@@ -420,7 +420,7 @@ uint64_t tt_round_next_ns(const tutti_run *run);
 /* The machine has a plan. */
 void tt_state_plan(tutti_run *run);
 /* Handles a member's message (see tt_transfer_peer). False: protocol violation. */
-bool tt_state_hear(tutti_run *run, uint64_t id, const void *data, size_t bytes);
+bool tt_state_receive(tutti_run *run, uint64_t id, const void *data, size_t bytes);
 /* A new connection to a member was made. */
 void tt_state_connected(tutti_run *run, uint64_t id);
 void tt_state_tick(tutti_run *run);
@@ -428,8 +428,8 @@ uint64_t tt_state_next_ns(const tutti_run *run);
 
 /* optimize.c: the service thread's part of a measurement, if there is one. The caller holds the
  * lock. */
-/* Handles a member's message (see tt_survey_peer_says). False: protocol violation. */
-bool tt_measure_hear(tutti_run *run, uint64_t id, const void *data, size_t bytes);
+/* Handles a member's message (see tt_survey_receive). False: protocol violation. */
+bool tt_measure_receive(tutti_run *run, uint64_t id, const void *data, size_t bytes);
 /* Called when all messages to that member were sent. Returns whether more was sent. */
 bool tt_measure_room(tutti_run *run, uint64_t id);
 /* Returns the limit on unsent bytes in the system for that member after that. */
@@ -462,9 +462,9 @@ struct tt_operation {
     bool tentative;
     bool settles;                       /* the first member with the result settles it */
     struct tt_saved saved;
-    struct tt_news mine;                /* latest update when this member's part was complete */
-    uint64_t news[TT_NEWS_WORDS];       /* the same, encoded */
-    uint64_t newest[TT_NEWS_WORDS];     /* of all members */
+    struct tt_membership mine;                /* latest update when this member's part was complete */
+    uint64_t news[TT_MEMBERSHIP_WORDS];       /* the same, encoded */
+    uint64_t newest[TT_MEMBERSHIP_WORDS];     /* of all members */
     uint8_t part;                       /* likewise, for PARTIAL: 1 if this member contributes */
     tutti_status failed;                /* error on this member; its message is in the tag */
     uint64_t seen_ns;                   /* last clock reading, before each of its calls */
@@ -517,58 +517,58 @@ tutti_status tt_operation_too_late(void);
 tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint64_t epoch, uint64_t deadline_ns);
 /* Returns the caller's status: an ABORTED that only prevents a repetition becomes PEER_LOST,
  * unless this member left the run. The run's lock must not be held. */
-tutti_status tt_operation_told(tutti_run *run, tutti_status st);
+tutti_status tt_operation_caller_status(tutti_run *run, tutti_status st);
 
-/* tentative.c: operations with a later verdict. Holds the lock, except for the first two. */
+/* deferred_commit.c: operations with a later verdict. Holds the lock, except for the first two. */
 /* Returns whether such a collective may be tentative: no member has its result before all have
  * begun it. */
-bool tt_tentative_fits(const tutti_elastic *op);
+bool tt_deferred_fits(const tutti_elastic *op);
 /* Returns whether this operation is tentative in the current view. */
-bool tt_tentative_is(const tutti_run *run, const tutti_elastic *op);
+bool tt_deferred_is(const tutti_run *run, const tutti_elastic *op);
 /* Returns why this operation may not follow in its tag, or OK. */
-tutti_status tt_tentative_follows(const tutti_run *run, const tutti_elastic *op, uint32_t tag);
+tutti_status tt_deferred_follows(const tutti_run *run, const tutti_elastic *op, uint32_t tag);
 /* A tentative operation of the tag was tried; or a final operation or commit followed, for one
  * tag or for all. */
-void tt_tentative_owe(tutti_run *run, uint32_t tag);
-void tt_tentative_owe_no_more(tutti_run *run, uint32_t tag);
-void tt_tentative_owe_nothing(tutti_run *run);
+void tt_deferred_set_pending(tutti_run *run, uint32_t tag);
+void tt_deferred_clear_pending(tutti_run *run, uint32_t tag);
+void tt_deferred_clear_all(tutti_run *run);
 /* The current operation was refused before it started. */
-void tt_tentative_refused(tutti_run *run, const struct tt_operation *o);
+void tt_deferred_refused(tutti_run *run, const struct tt_operation *o);
 /* Returns whether some tag has a tried tentative operation that was not refused. */
-bool tt_tentative_tried(const tutti_run *run);
+bool tt_deferred_tried(const tutti_run *run);
 /* Returns why this operation, or the call `name` of all members (op NULL), is not permitted
  * while operations are tentative; or OK. */
-tutti_status tt_tentative_refuse(const tutti_run *run, const tutti_elastic *op, const char *name);
+tutti_status tt_deferred_refuse(const tutti_run *run, const tutti_elastic *op, const char *name);
 /* Completes this member's part of a tentative operation, which then returns; the previous one is
  * final. False: the epoch is over, and the operation must be judged. */
-bool tt_tentative_keep(tutti_run *run, struct tt_operation *o);
+bool tt_deferred_keep(tutti_run *run, struct tt_operation *o);
 /* Delivers the verdict of the tag's tentative operation, if known: sets its status, and restores
  * its input; releases the lock meanwhile. */
-void tt_tentative_tell(tutti_run *run, uint32_t tag);
+void tt_deferred_deliver(tutti_run *run, uint32_t tag);
 /* Waits until the verdict is known: the epoch is over. */
-void tt_tentative_await(tutti_run *run, uint32_t tag, uint64_t deadline_ns);
+void tt_deferred_await(tutti_run *run, uint32_t tag, uint64_t deadline_ns);
 /* Performs a commit. Afterwards no operation is tentative, unless it fails. */
-tutti_status tt_tentative_commit(tutti_run *run, int good, uint64_t deadline_ns, const char *name, bool *verdict);
+tutti_status tt_deferred_commit(tutti_run *run, int good, uint64_t deadline_ns, const char *name, bool *verdict);
 /* The same before the view changes, if tentative operations were tried. */
-tutti_status tt_tentative_close(tutti_run *run, uint64_t deadline_ns, const char *name);
+tutti_status tt_deferred_close(tutti_run *run, uint64_t deadline_ns, const char *name);
 
-/* scope.c */
+/* subgroup.c */
 /* Sets the participants, and the root and counts by their ranks: o->scope, nscope, root, counts,
  * displs. ABORTED: the root, or the receiver of a block, was lost. The caller holds the lock. */
-tutti_status tt_scope_take(const tutti_run *run, struct tt_operation *o);
+tutti_status tt_subgroup_take(const tutti_run *run, struct tt_operation *o);
 /* Returns whether the scope is a part of the members: a role or a group. */
-static inline bool tt_scope_is_part(const tutti_run *run, const tutti_elastic *op)
+static inline bool tt_subgroup_is_part(const tutti_run *run, const tutti_elastic *op)
 {
     return op->scope != TUTTI_SCOPE_ALL && run->m.conf.nroles > 1;
 }
-/* Frees the arrays of tt_scope_take; they may be NULL. */
-void tt_scope_drop(struct tt_operation *o);
+/* Frees the arrays of tt_subgroup_take; they may be NULL. */
+void tt_subgroup_drop(struct tt_operation *o);
 
-/* partial.c */
+/* optional_contribution.c */
 /* Exchanges who contributes, before a PARTIAL operation is performed. See tt_operation_perform. */
-tutti_status tt_partial_ask(struct tt_operation *o, tutti_request **request);
+tutti_status tt_partial_exchange(struct tt_operation *o, tutti_request **request);
 /* Called after the exchange: sets the number of contributors, and the divisor of an average. */
-void tt_partial_heard(struct tt_operation *o);
+void tt_partial_apply(struct tt_operation *o);
 
 /* view.c */
 struct tt_view_result {
@@ -594,36 +594,37 @@ tutti_status tt_view_call(tutti_run *run, uint32_t flags, uint32_t least, uint32
 /* Copies the current view. The caller holds the lock. */
 void tt_view_show(const tutti_run *run, tutti_view *out, bool changed);
 
-/* space.c */
+/* view_comms.c */
 /* Returns whether the world can be used for the view, as far as this member can determine. */
-bool tt_home_fits(tutti_run *run);
+bool tt_rma_home_fits(tutti_run *run);
 /* Returns a member of the view to which the world has lost its connection; 0: none. The progress
  * lock must not be held. */
-uint64_t tt_home_lost(tutti_run *run);
-void tt_home_leave(struct tt_home *h);
+uint64_t tt_rma_home_lost(tutti_run *run);
+void tt_rma_home_leave(struct tt_rma_home *h);
 /* Opens the communicators of a view in its world. */
-tutti_status tt_space_open(struct tt_space *s, struct tt_world *world, const struct tt_home *home, const uint64_t *ids,
-                           uint32_t nranks, uint32_t rank, uint64_t epoch, uint32_t ntags, int64_t timeout_ms);
+tutti_status tt_view_comms_open(struct tt_view_comms *s, struct tt_world *world, const struct tt_rma_home *home,
+                                const uint64_t *ids, uint32_t nranks, uint32_t rank, uint64_t epoch, uint32_t ntags,
+                                int64_t timeout_ms);
 /* Opens those of this member's role and group, of members[s->nranks]. They are closed with s,
  * also on failure. */
-tutti_status tt_space_open_scopes(struct tt_space *s, struct tt_world *world, const struct tt_home *home,
-                                  const tutti_member *members, uint32_t ntags, int64_t timeout_ms);
-void tt_space_close(struct tt_space *s, uint32_t ntags);
+tutti_status tt_view_comms_open_scopes(struct tt_view_comms *s, struct tt_world *world, const struct tt_rma_home *home,
+                                       const tutti_member *members, uint32_t ntags, int64_t timeout_ms);
+void tt_view_comms_close(struct tt_view_comms *s, uint32_t ntags);
 /* Begin and end a call that may change the view; meanwhile no call on the program's communicator
  * begins. False: a call or a request is in progress. In an ended epoch they are waited for
  * instead. The caller holds the lock. */
-bool tt_space_seal(tutti_run *run);
-void tt_space_unseal(tutti_run *run);
+bool tt_view_comms_seal(tutti_run *run);
+void tt_view_comms_unseal(tutti_run *run);
 /* Returns the constants of this host. Measured on first use in this process, which is before it
  * joins, when no member waits for it. */
-const struct tt_constants *tt_space_constants(void);
+const struct tt_constants *tt_view_comms_constants(void);
 /* Returns whether a context id belongs to this epoch. */
-bool tt_space_has(uint64_t epoch, uint32_t context);
+bool tt_view_comms_has(uint64_t epoch, uint32_t context);
 /* Returns the hooks of its engine that report to the run. */
-struct tt_engine_hooks tt_space_hooks(tutti_run *run);
+struct tt_engine_hooks tt_view_comms_hooks(tutti_run *run);
 /* Handles the engine's reports. The caller holds the lock. */
-void tt_space_hear(tutti_run *run);
+void tt_view_comms_read_reports(tutti_run *run);
 /* Another member reports that a context failed there. */
-void tt_space_failed(tutti_run *run, const struct tt_said *s);
+void tt_view_comms_failed(tutti_run *run, const struct tt_message *s);
 
 #endif

@@ -26,7 +26,7 @@ void tt_service_change(tutti_run *run, int fd, uint32_t events, void *data)
     epoll_ctl(run->epoll, EPOLL_CTL_MOD, fd, &ev);
 }
 
-void tt_service_forget(tutti_run *run, int fd)
+void tt_service_unwatch(tutti_run *run, int fd)
 {
     epoll_ctl(run->epoll, EPOLL_CTL_DEL, fd, NULL);
 }
@@ -83,7 +83,7 @@ static void service_turn(tutti_run *run, const struct epoll_event *ev, int n)
 
     for (int i = 0; i < n; i++)
         one_event(run, ev[i].data.ptr, now_ns);
-    tt_space_hear(run);
+    tt_view_comms_read_reports(run);
     tt_link_tick(run, tt_now_ns());
     tt_peers_tick(run, tt_now_ns());
     tt_state_tick(run);

@@ -292,7 +292,7 @@ void tt_state_plan(tutti_run *run)
         tt_transfer_plan(&run->sync->transfer, plan->part, &plan->content, plan->holders, plan->nholders, tt_now_ns());
 }
 
-bool tt_state_hear(tutti_run *run, uint64_t id, const void *data, size_t bytes)
+bool tt_state_receive(tutti_run *run, uint64_t id, const void *data, size_t bytes)
 {
     const uint32_t rank = tt_run_rank_of(run, id);
 
@@ -448,7 +448,7 @@ static tutti_status sync_begin(tutti_run *run, int64_t timeout_ms, uint64_t *dea
     if (run->over || run->m.epoch == 0 || run->calling || run->noperations > 0)
         st = tt_round_refuse(run, name);
     else
-        st = tt_tentative_refuse(run, NULL, name);
+        st = tt_deferred_refuse(run, NULL, name);
     if (!st)
         run->calling = true;
     tt_run_unlock(run);

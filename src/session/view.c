@@ -25,7 +25,7 @@ struct view_setup {
     tutti_member *members;      /* [n] */
     bool keeps;                 /* this member offers to keep the old world */
     struct tt_world *world;     /* the new world, while owned by this struct */
-    struct tt_space space;      /* opened, but not in use by the run yet */
+    struct tt_view_comms space;      /* opened, but not in use by the run yet */
     uint8_t card[TT_CARD_BYTES];
     size_t card_bytes;
 };
@@ -41,7 +41,7 @@ static tutti_status view_setup_init(struct view_setup *g, const tutti_run *run)
         return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a view of %u members", g->n);
     }
     for (uint32_t i = 0; i < g->n; i++) {
-        const struct tt_seat *seat = &run->m.view[i];
+        const struct tt_surroundings_seat *seat = &run->m.view[i];
 
         g->ids[i] = seat->id;
         g->members[i] = (tutti_member){ .id = seat->id, .group = seat->group, .role = seat->role };
@@ -51,10 +51,10 @@ static tutti_status view_setup_init(struct view_setup *g, const tutti_run *run)
 
 /* Releases the lock: a world ends with its last communicator. That takes up to a second if data
  * is in flight to a hanging member, and heartbeats to the coordinator must continue. */
-static void close_space(tutti_run *run, struct tt_space *s)
+static void close_space(tutti_run *run, struct tt_view_comms *s)
 {
     tt_run_unlock(run);
-    tt_space_close(s, run->ntags);
+    tt_view_comms_close(s, run->ntags);
     tt_run_lock(run);
 }
 
@@ -82,9 +82,9 @@ static tutti_status view_over(tutti_run *run, const char *name)
 
 static void send_offer(tutti_run *run, const struct view_setup *g)
 {
-    struct tt_said *s = &run->offer;
+    struct tt_message *s = &run->offer;
 
-    *s = (struct tt_said){ .kind = TT_SAID_OFFER, .epoch = g->epoch, .keep = g->keeps };
+    *s = (struct tt_message){ .kind = TT_MESSAGE_OFFER, .epoch = g->epoch, .keep = g->keeps };
     if (g->keeps) {
         s->world = run->home.epoch;
     } else {
@@ -92,7 +92,7 @@ static void send_offer(tutti_run *run, const struct view_setup *g)
         memcpy(s->card, g->card, g->card_bytes);
     }
     run->offered = true;
-    tt_peers_say(run, s);
+    tt_peers_broadcast(run, s);
 }
 
 /* Creates this member's part of a new world. Releases the lock, because it takes milliseconds. */
@@ -105,7 +105,7 @@ static tutti_status prepare_world(tutti_run *run, struct view_setup *g)
                                   .lanes = run->lanes,
                                   .outside = &run->outside,
                                   .secure = run->secure,
-                                        .constants = tt_space_constants(),
+                                        .constants = tt_view_comms_constants(),
                                   .host = tt_peers_host(run),
                                         .members = g->ids };
     tutti_status st;
@@ -161,14 +161,14 @@ static tutti_status late(tutti_run *run, const struct view_setup *g, const char 
 
 /* Opens all communicators of the view. */
 static tutti_status open_space(const tutti_run *run, struct view_setup *g, struct tt_world *world,
-                               const struct tt_home *home)
+                               const struct tt_rma_home *home)
 {
     const tutti_status st =
-        tt_space_open(&g->space, world, home, g->ids, g->n, g->rank, g->epoch, run->ntags, run->timeout_ms);
+        tt_view_comms_open(&g->space, world, home, g->ids, g->n, g->rank, g->epoch, run->ntags, run->timeout_ms);
 
     if (st || run->m.conf.nroles <= 1)
         return st;
-    return tt_space_open_scopes(&g->space, world, home, g->members, run->ntags, run->timeout_ms);
+    return tt_view_comms_open_scopes(&g->space, world, home, g->members, run->ntags, run->timeout_ms);
 }
 
 /* ---- a new world ---- */
@@ -202,8 +202,8 @@ static void secret_of(const tutti_run *run, uint64_t epoch, uint8_t out[16])
 /* All cards have arrived: completes and starts the world. On success it belongs to run->home. */
 static tutti_status complete_world(tutti_run *run, struct view_setup *g)
 {
-    const struct tt_engine_hooks hooks = tt_space_hooks(run);
-    struct tt_home home = { .world = g->world, .epoch = g->epoch, .n = g->n };
+    const struct tt_engine_hooks hooks = tt_view_comms_hooks(run);
+    struct tt_rma_home home = { .world = g->world, .epoch = g->epoch, .n = g->n };
     uint8_t secret[16];
     tutti_status st;
 
@@ -228,7 +228,7 @@ static tutti_status complete_world(tutti_run *run, struct view_setup *g)
         free(home.ids);
         return st;
     }
-    tt_home_leave(&run->home);
+    tt_rma_home_leave(&run->home);
     run->home = home;
     run->stats.worlds++;
     return TUTTI_OK;
@@ -249,7 +249,7 @@ static tutti_status exchange_offers(tutti_run *run, struct view_setup *g, uint64
         if (anew && g->keeps) {
             tutti_status st;
 
-            tt_space_close(&g->space, run->ntags);
+            tt_view_comms_close(&g->space, run->ntags);
             st = prepare_world(run, g);
             if (st)
                 return st;
@@ -305,12 +305,12 @@ static bool others_went_on(const tutti_run *run, const struct view_setup *g)
 static tutti_status connect_view(tutti_run *run, uint64_t deadline_ns, const char *name)
 {
     struct view_setup g;
-    struct tt_space old;
+    struct tt_view_comms old;
     tutti_status st = view_setup_init(&g, run);
 
     if (st)
         return st;
-    g.keeps = tt_home_fits(run);
+    g.keeps = tt_rma_home_fits(run);
     if (g.keeps)
         st = open_space(run, &g, run->home.world, &run->home);
     else
@@ -338,7 +338,7 @@ static tutti_status connect_view(tutti_run *run, uint64_t deadline_ns, const cha
     run->put_out = false;
     old = run->space;
     run->space = g.space;
-    g.space = (struct tt_space){ .epoch = 0 };
+    g.space = (struct tt_view_comms){ .epoch = 0 };
     free(run->members);
     run->members = g.members;
     g.members = NULL;
@@ -513,7 +513,7 @@ static tutti_status epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32
     if (most && least > most)
         return tt_fail(TUTTI_ERR_INVALID, "%s: least (%u) is larger than most (%u)", name, least, most);
     tt_run_lock(run);
-    if (run->calling || run->noperations > 0 || !tt_space_seal(run)) {
+    if (run->calling || run->noperations > 0 || !tt_view_comms_seal(run)) {
         st = tt_round_collides(run, name);
         tt_run_unlock(run);
         return st;
@@ -521,10 +521,10 @@ static tutti_status epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32
     deadline_ns = tt_run_deadline(run, timeout_ms);
     run->calling = true;
     if (run->nowing > 0)
-        st = tt_tentative_close(run, deadline_ns, name);
+        st = tt_deferred_close(run, deadline_ns, name);
     if (!st)
         st = tt_view_call(run, flags, least, most, deadline_ns, name, out);
-    tt_space_unseal(run);
+    tt_view_comms_unseal(run);
     run->calling = false;
     tt_run_unlock(run);
     return st;

@@ -139,7 +139,7 @@ static void lanes_segment_arrived(struct lanes *s, struct connection *k, const s
         k->told += --k->stripes[2 * g->message] == 0;
         return;
     }
-    whole = tt_dqplb_came(&k->receiver, g->lane, g->word);
+    whole = tt_dqplb_received(&k->receiver, g->lane, g->word);
     tt_assert(whole >= 0);
     k->told += (uint32_t)whole;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "topo/column.h"
+#include "topo/rle_array.h"
 
 static const char *const names[TT_DISTANCES] = {
     [TT_NEAR_SELF] = "self",     [TT_NEAR_SOCKET] = "socket",     [TT_NEAR_HOST] = "host",     [TT_NEAR_RACK] = "rack",
@@ -56,12 +56,12 @@ struct tt_layout_table {
     bool fills;                                     /* result of tt_layout_fills */
     uint32_t widest, narrowest;                     /* maximum and minimum ranks of a host */
     uint32_t ngroups[TT_NEAR_WAN];
-    struct tt_column column[COLUMNS];
+    struct tt_rle_array column[COLUMNS];
 };
 
 static uint32_t table_at(const struct tt_layout_table *t, unsigned column, uint32_t i)
 {
-    return tt_column_at(&t->column[column], i);
+    return tt_rle_array_at(&t->column[column], i);
 }
 
 /* Sized for the maximum count of a layout: ranks, or hosts plus one. */
@@ -72,7 +72,7 @@ struct scratch {
 static bool keep_column(struct tt_layout_table *t, unsigned column, const uint32_t *numbers, uint32_t n,
                         struct scratch *x)
 {
-    return tt_column_init(&t->column[column], numbers, n, x->more);
+    return tt_rle_array_init(&t->column[column], numbers, n, x->more);
 }
 
 static bool keep_seats(struct tt_layout_table *t, const struct tt_layout_seat *seats, uint32_t nranks,
@@ -135,7 +135,7 @@ static bool keep_hosts(struct tt_layout_table *t, const struct tt_layout_seat *s
 static void table_free(struct tt_layout_table *t)
 {
     for (int i = 0; i < COLUMNS; i++)
-        tt_column_fini(&t->column[i]);
+        tt_rle_array_fini(&t->column[i]);
     free(t);
 }
 
@@ -246,7 +246,7 @@ uint64_t tt_layout_bytes(const struct tt_layout *l)
     uint64_t bytes = l->table ? sizeof *l->table : 0;
 
     for (int i = 0; l->table && i < COLUMNS; i++)
-        bytes += tt_column_bytes(&l->table->column[i]);
+        bytes += tt_rle_array_bytes(&l->table->column[i]);
     return bytes;
 }
 

@@ -1,7 +1,7 @@
 /* Trace of the segments of transports: a ring of events for the whole process. While tracing is
  * off, an event costs one branch:
  *
- *   if (tt_trace_is_wanted())
+ *   if (tt_trace_is_enabled())
  *       tt_trace_add(&(struct tt_trace_event){ ... });
  *
  * A *segment* is a unit of data on one lane that both ends identify by the same numbers. Each
@@ -78,7 +78,7 @@ uint32_t tt_trace_ring_read(struct tt_trace_ring *r, struct tt_trace_event *out,
 extern atomic_bool tt_trace_on;
 
 /* Relaxed: a few events around start and stop may be missed. */
-static inline bool tt_trace_is_wanted(void)
+static inline bool tt_trace_is_enabled(void)
 {
     return __builtin_expect(atomic_load_explicit(&tt_trace_on, memory_order_relaxed), false);
 }

@@ -42,7 +42,7 @@ struct tt_tune_choice tt_tune_recall(struct tt_tune_memory *m, const struct tt_t
     const uint32_t at = (uint32_t)(key >> 32) % TT_TUNE_REMEMBERED;
     struct tt_tune_choice choice;
 
-    if (!simulate || !tt_predict_knows(call->kind))
+    if (!simulate || !tt_predict_supports(call->kind))
         return by_closed_forms(conf, call, forced);
     if (m->slot[at].key != key) {
         m->slot[at].choice = tt_tune_choose(conf, call, forced, true, NULL);

@@ -9,7 +9,7 @@
                                     ends */
 #define BUSY 0.75                /* utilization above which a resource counts as the bottleneck */
 
-bool tt_predict_knows(enum tt_coll_kind kind)
+bool tt_predict_supports(enum tt_coll_kind kind)
 {
     switch (kind) {
     case TT_SEND:
@@ -27,7 +27,7 @@ bool tt_predict_knows(enum tt_coll_kind kind)
     }
 }
 
-bool tt_predict_crowded(const struct tt_tune_conf *conf)
+bool tt_predict_oversubscribed(const struct tt_tune_conf *conf)
 {
     return conf->costs.cores && conf->costs.cores < tt_layout_widest(conf->layout);
 }
@@ -203,7 +203,7 @@ static bool is_rooted(enum tt_coll_kind kind)
 void tt_predict_near(const struct tt_tune_conf *conf, const struct tt_coll *coll, struct tt_predict_near *out)
 {
     const struct tt_tune_costs *costs = &conf->costs;
-    const bool crowded = tt_predict_crowded(conf);
+    const bool crowded = tt_predict_oversubscribed(conf);
     const bool apart = !crowded && costs->apart.copy_byte_ns > 0 && costs->near.mapped;
 
     *out = (struct tt_predict_near){

@@ -64,10 +64,10 @@ struct tt_prediction {
 };
 
 /* Returns whether ranks of a host share cores (oversubscribed). */
-bool tt_predict_crowded(const struct tt_tune_conf *conf);
+bool tt_predict_oversubscribed(const struct tt_tune_conf *conf);
 
 /* Returns whether calls of that kind can be simulated. */
-bool tt_predict_knows(enum tt_coll_kind kind);
+bool tt_predict_supports(enum tt_coll_kind kind);
 
 /* Configures the network between the layout's ranks, by the described or measured links. */
 void tt_predict_net(const struct tt_tune_conf *conf, struct tt_net_conf *net);

@@ -1,8 +1,8 @@
 #include "tune/tune.h"
 
 #include "base/status.h"
-#include "tune/glance.h"
-#include "tune/walk.h"
+#include "tune/program_features.h"
+#include "tune/critical_path.h"
 
 #define FACTOR \
     8.0                   /* candidates whose closed form is this many times the best are not
@@ -20,7 +20,7 @@
                                   bench/micro_codec.c sums */
 #define WALKS 10u /* the limit for all candidates, in multiples of one candidate's */
 
-void tt_tune_tell_limits(struct tt_tune_conf *conf)
+void tt_tune_set_limits(struct tt_tune_conf *conf)
 {
     const double bytes_per_s = conf->links ? conf->links[TT_NEAR_RACK].bytes_per_s : 0;
     const uint64_t told_ns = conf->links ? conf->links[tt_layout_farthest(conf->layout)].latency_ns : 0;
@@ -95,7 +95,7 @@ static void list_candidates(const struct tt_tune_conf *conf, const struct tt_col
 struct race {
     const struct tt_tune_conf *conf;
     struct tt_coll like;
-    struct tt_walk *walk;   /* NULL: candidates are simulated */
+    struct tt_critical_path *walk;   /* NULL: candidates are simulated */
     uint64_t times_shorter; /* the class's size over the simulated size; a walk uses the class
                                itself */
     uint64_t events_left;   /* or the number of steps that may be walked for one candidate */
@@ -118,7 +118,8 @@ static void walk_candidate(struct race *race, struct tt_candidate *c)
         c->state = TT_TOO_LONG;
         return;
     }
-    st = tt_walk_run(race->walk, &race->like, c->algo, &c->segments, race->events_left, race->limit_ns, &c->prediction);
+    st = tt_critical_path_run(race->walk, &race->like, c->algo, &c->segments, race->events_left, race->limit_ns,
+                              &c->prediction);
     c->state = st ? TT_NOT_WALKED : TT_WALKED;
     r->events += st ? race->events_left : c->prediction.events;
 }
@@ -168,12 +169,12 @@ static void run_candidate(struct race *race, struct tt_candidate *c)
 static uint32_t order_candidates(const struct race *race, uint32_t order[SIMULATED_MAX])
 {
     struct tt_tune_report *r = race->report;
-    struct tt_glance seen[SIMULATED_MAX];
+    struct tt_program_features seen[SIMULATED_MAX];
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < r->ncandidates; i++) {
         struct tt_candidate *c = &r->candidate[i];
-        struct tt_glance g;
+        struct tt_program_features g;
         uint32_t at;
 
         if (c->state == TT_DOES_NOT_FIT)
@@ -182,8 +183,8 @@ static uint32_t order_candidates(const struct race *race, uint32_t order[SIMULAT
             c->state = TT_TOO_FAR;
             continue;
         }
-        tt_glance(&g, c->algo, &race->like, in_proportion(race, c->algo, c->segments).segment_bytes);
-        for (at = 0; at < n && !tt_glance_same(&seen[at], &g); at++)
+        tt_program_features(&g, c->algo, &race->like, in_proportion(race, c->algo, c->segments).segment_bytes);
+        for (at = 0; at < n && !tt_program_features_same(&seen[at], &g); at++)
             continue;
         if (at < n) {
             c->state = TT_SAME;
@@ -355,13 +356,13 @@ static const char *why_not_simulated(const struct tt_tune_conf *conf, const stru
 {
     if (!simulate)
         return "simulation is turned off";
-    if (!tt_predict_knows(call->kind))
+    if (!tt_predict_supports(call->kind))
         return "calls of this kind are not simulated";
     if (call->nranks < 2 || !call->bytes)
         return "no data is sent";
     if (conf->layout->nranks != call->nranks)
         return "the placement of the ranks is unknown";
-    if (call->nranks > TT_TUNE_RANKS_MAX && conf->layout->nhosts == 1 && tt_predict_crowded(conf))
+    if (call->nranks > TT_TUNE_RANKS_MAX && conf->layout->nhosts == 1 && tt_predict_oversubscribed(conf))
         return "too many ranks on one host with shared cores for a simulation before the call";
     return NULL;
 }
@@ -421,9 +422,11 @@ static void compare_unwalked(struct race *race)
 static void walk_candidates(const struct tt_tune_conf *conf, const struct tt_coll *of_class, bool whole,
                             struct tt_tune_report *r)
 {
-    struct race race = {
-        .conf = conf, .like = *of_class, .walk = tt_walk_open(conf), .events_left = steps_for(conf), .report = r
-    };
+    struct race race = { .conf = conf,
+                         .like = *of_class,
+                         .walk = tt_critical_path_open(conf),
+                         .events_left = steps_for(conf),
+                         .report = r };
 
     r->walked = true;
     r->events_max = race.events_left;
@@ -433,7 +436,7 @@ static void walk_candidates(const struct tt_tune_conf *conf, const struct tt_col
         compare_unwalked(&race);
     if (whole && race.walk)
         run_to_the_end(&race);
-    tt_walk_close(race.walk);
+    tt_critical_path_close(race.walk);
     if (race.best)
         r->chosen = (uint32_t)(race.best - r->candidate);
     else

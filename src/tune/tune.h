@@ -4,7 +4,7 @@
  * All fitting algorithms are ranked by their closed forms (algo->cost). The best are simulated, the
  * cheapest simulations first: the call at the size that represents its class, on the layout, with
  * constants that all ranks agree on; the fastest wins. With too many ranks for that, programs are
- * walked instead (walk.h). For the fastest simulated one, other segments and streams are tried in
+ * walked instead (critical_path.h). For the fastest simulated one, other segments and streams are tried in
  * the same way, and fewer lanes if transports have several. Algorithms far behind by their closed
  * form are not simulated. If simulation would take too long or is not possible, the closed forms
  * decide. docs/tuning.md. */
@@ -78,7 +78,7 @@ struct tt_tune_report {
 
 /* Sets conf->limits from conf->costs and conf->links, for messages between hosts and their
  * rails. */
-void tt_tune_tell_limits(struct tt_tune_conf *conf);
+void tt_tune_set_limits(struct tt_tune_conf *conf);
 
 /* For quantized calls, whose elements are packed blocks: sets the costs of steps that unpack, add
  * and pack. Packing the input and unpacking the result cost the same for every choice, and are left

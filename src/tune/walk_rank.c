@@ -77,7 +77,7 @@ static double turn_of(const struct walk_rank *r, double ready_ns)
 /* Schedules `work`, not before `ready`: in an idle time if there is space; or within the work since
  * then, which delays the rest of that unless there is spare time; or at the end. Returns when it is
  * done. */
-static double thread_spend(const struct tt_walk *w, struct walk_rank *r, double ready_ns, double work_ns)
+static double thread_spend(const struct tt_critical_path *w, struct walk_rank *r, double ready_ns, double work_ns)
 {
     const double work = work_ns * w->crowd, ready = later_of(ready_ns, r->floor_ns);
     double start;
@@ -103,8 +103,8 @@ static double thread_spend(const struct tt_walk *w, struct walk_rank *r, double 
 
 /* The same in `parts` parts, the last one not before all data is available; the thread does other
  * work in between. */
-static struct walk_when spend_on(const struct tt_walk *w, struct walk_rank *r, struct walk_when there, uint32_t parts,
-                                 double work_ns)
+static struct walk_when spend_on(const struct tt_critical_path *w, struct walk_rank *r, struct walk_when there,
+                                 uint32_t parts, double work_ns)
 {
     const double part = work_ns * w->crowd / parts, end = thread_spend(w, r, there.first_ns, work_ns);
     struct walk_when done = { .first_ns = end - work_ns * w->crowd + part,
@@ -177,7 +177,7 @@ static void note_written(struct walk_rank *r, const struct tt_ref *ref, uint64_t
 }
 
 /* Nanoseconds per byte of a copy or reduction. */
-static double walk_work_byte_ns(const struct tt_walk *w, bool reduces, bool came)
+static double walk_work_byte_ns(const struct tt_critical_path *w, bool reduces, bool came)
 {
     const double own = reduces ? w->work.reduce_byte_ns : w->work.copy_byte_ns;
     const double other = reduces ? w->came.reduce_byte_ns : w->came.copy_byte_ns;
@@ -187,14 +187,17 @@ static double walk_work_byte_ns(const struct tt_walk *w, bool reduces, bool came
 
 /* ---- messages ---- */
 
-static enum tt_distance peer_distance(const struct tt_walk *w, const struct walk_rank *r, uint32_t peer)
+static enum tt_distance peer_distance(const struct tt_critical_path *w, const struct walk_rank *r, uint32_t peer)
 {
     return tt_layout_distance(w->conf->layout, r->coll.rank, peer);
 }
 
-static bool message_is_eager(const struct tt_walk *w, uint64_t bytes) { return bytes <= w->conf->limits.eager_bytes; }
+static bool message_is_eager(const struct tt_critical_path *w, uint64_t bytes)
+{
+    return bytes <= w->conf->limits.eager_bytes;
+}
 
-static uint32_t parts_of_bytes(const struct tt_walk *w, uint64_t bytes)
+static uint32_t parts_of_bytes(const struct tt_critical_path *w, uint64_t bytes)
 {
     return message_is_eager(w, bytes) ? 1 : tt_exec_segments(bytes, w->segments.segment_bytes);
 }
@@ -206,7 +209,8 @@ static bool is_for_result(const struct tt_ref *to)
 }
 
 /* Returns whether a message is fetched by its receiver (single copy). */
-static bool message_is_fetched(const struct tt_walk *w, enum tt_distance d, const struct tt_ref *to, uint64_t bytes)
+static bool message_is_fetched(const struct tt_critical_path *w, enum tt_distance d, const struct tt_ref *to,
+                               uint64_t bytes)
 {
     const struct tt_des_way *way = walk_way(w, d);
 
@@ -216,7 +220,8 @@ static bool message_is_fetched(const struct tt_walk *w, enum tt_distance d, cons
 
 /* The number of parts of a message; fetched ones have longer parts if they arrive directly in their
  * place, as in the executor. */
-static uint32_t parts_of_message(const struct tt_walk *w, enum tt_distance d, const struct tt_ref *to, uint64_t bytes)
+static uint32_t parts_of_message(const struct tt_critical_path *w, enum tt_distance d, const struct tt_ref *to,
+                                 uint64_t bytes)
 {
     const uint64_t segment = w->segments.segment_bytes, whole = w->near.whole_bytes;
     uint64_t part = bytes / FETCHED_PARTS;
@@ -227,24 +232,25 @@ static uint32_t parts_of_message(const struct tt_walk *w, enum tt_distance d, co
     return tt_exec_segments(bytes, part > segment ? part : segment);
 }
 
-static double step_ns(const struct tt_walk *w, const struct walk_rank *r)
+static double step_ns(const struct tt_critical_path *w, const struct walk_rank *r)
 {
     return r->straight ? 0 : w->conf->costs.step_ns;
 }
 
 /* Returns whether data arrives directly in its final place. */
-static bool arrives_direct(const struct tt_walk *w, enum tt_distance d, const struct tt_ref *to, uint64_t bytes)
+static bool arrives_direct(const struct tt_critical_path *w, enum tt_distance d, const struct tt_ref *to,
+                           uint64_t bytes)
 {
     return walk_way(w, d)->direct && !message_is_eager(w, bytes) && !w->algo->direct_unsafe && is_for_result(to);
 }
 
-static bool is_in_slots(const struct tt_walk *w, enum tt_distance d, const struct tt_ref *to, uint64_t bytes)
+static bool is_in_slots(const struct tt_critical_path *w, enum tt_distance d, const struct tt_ref *to, uint64_t bytes)
 {
     return !message_is_eager(w, bytes) && !arrives_direct(w, d, to, bytes) &&
            !(message_is_fetched(w, d, to, bytes) && is_for_result(to));
 }
 
-static double credits_of(const struct tt_walk *w, uint32_t parts)
+static double credits_of(const struct tt_critical_path *w, uint32_t parts)
 {
     const uint32_t each = w->segments.depth > CREDITS ? w->segments.depth / CREDITS : 1;
 
@@ -284,7 +290,7 @@ static void mail_pass(struct walk_calendar share[TT_DISTANCES], double busy_ns[T
 }
 
 /* Factor by which a rank's data takes longer at a server that others share in this round. */
-static double shared(const struct tt_walk *w, const struct walk_rank *r, int level, double ranks)
+static double shared(const struct tt_critical_path *w, const struct walk_rank *r, int level, double ranks)
 {
     const double own = (double)r->own_bytes[level];
 
@@ -294,7 +300,7 @@ static double shared(const struct tt_walk *w, const struct walk_rank *r, int lev
 static double byte_ns(double bytes_per_s) { return bytes_per_s > 0 ? 1e9 / bytes_per_s : 0; }
 
 /* Time of the message at the servers of each level of its path. */
-static void take_at_levels(const struct tt_walk *w, const struct walk_rank *r, struct walk_mail *m)
+static void take_at_levels(const struct tt_critical_path *w, const struct walk_rank *r, struct walk_mail *m)
 {
     const double rail = byte_ns(w->net.link[TT_NEAR_RACK].bytes_per_s), bytes = (double)m->bytes;
     const int d = (int)m->distance;
@@ -320,7 +326,7 @@ static void take_at_levels(const struct tt_walk *w, const struct walk_rank *r, s
 
 /* Minimum time of a message received in slots: its stream's slots fill repeatedly, until the sender
  * gets their credits. */
-static double slots_ns(const struct tt_walk *w, const struct walk_mail *m)
+static double slots_ns(const struct tt_critical_path *w, const struct walk_mail *m)
 {
     const struct tt_des_way *way = walk_way(w, m->distance);
     const double there_and_back = 2 * w->net.link[m->distance].latency_ns + way->send_ns + way->receive_ns;
@@ -330,7 +336,7 @@ static double slots_ns(const struct tt_walk *w, const struct walk_mail *m)
 
 /* Sends a message of r, or of a rank in step with it; its first segment is ready at left.first_ns,
  * and the last at left.last_ns. */
-static void mail_leave(const struct tt_walk *w, const struct walk_rank *r, struct walk_when left,
+static void mail_leave(const struct tt_critical_path *w, const struct walk_rank *r, struct walk_when left,
                        struct walk_calendar out[TT_DISTANCES], double busy_ns[TT_DISTANCES], struct walk_mail *m)
 {
     const int d = (int)m->distance;
@@ -388,7 +394,7 @@ static void interleave_puts(struct walk_rank *r, const struct tt_step *put, uint
     left->last_ns = later_of(left->last_ns, left->first_ns + f->nputs * (parts - 1) * part_ns);
 }
 
-static struct walk_rank *walk_put(struct tt_walk *w, struct walk_rank *r, const struct tt_step *t)
+static struct walk_rank *walk_put(struct tt_critical_path *w, struct walk_rank *r, const struct tt_step *t)
 {
     const enum tt_distance d = peer_distance(w, r, t->peer);
     const struct tt_des_way *way = walk_way(w, d);
@@ -430,7 +436,8 @@ static struct walk_mail *find_mail(struct walk_rank *r, const struct tt_step *t)
 
 /* Returns whether the message of `peer`, which is not walked, to r in this round depends on what it
  * waits for in the same round: then it cannot be in step. */
-static bool passes_on(const struct tt_walk *w, const struct walk_rank *r, const struct tt_step *wait, uint64_t round)
+static bool passes_on(const struct tt_critical_path *w, const struct walk_rank *r, const struct tt_step *wait,
+                      uint64_t round)
 {
     struct tt_step steps[TT_ROUND_STEPS_MAX];
     struct tt_sched s = { .steps = steps, .cap = TT_ROUND_STEPS_MAX };
@@ -448,7 +455,8 @@ static bool passes_on(const struct tt_walk *w, const struct walk_rank *r, const 
 }
 
 /* The message of a rank that is not walked, and assumed in step. */
-static void send_in_step(struct tt_walk *w, const struct walk_rank *r, const struct tt_step *t, struct walk_mail *m)
+static void send_in_step(struct tt_critical_path *w, const struct walk_rank *r, const struct tt_step *t,
+                         struct walk_mail *m)
 {
     struct walk_calendar out[TT_DISTANCES] = { { .free_ns = 0 } };
     double busy_ns[TT_DISTANCES] = { 0 };
@@ -462,7 +470,7 @@ static void send_in_step(struct tt_walk *w, const struct walk_rank *r, const str
     mail_leave(w, r, r->left.last_ns > 0 ? r->left : now, out, busy_ns, m);
 }
 
-static void walk_take(struct tt_walk *w, struct walk_rank *r, const struct tt_step *t, struct walk_mail *m)
+static void walk_take(struct tt_critical_path *w, struct walk_rank *r, const struct tt_step *t, struct walk_mail *m)
 {
     const struct tt_des_way *way = walk_way(w, m->distance);
     const uint32_t parts = m->parts;
@@ -488,7 +496,7 @@ static void walk_take(struct tt_walk *w, struct walk_rank *r, const struct tt_st
     step_complete(r, done.last_ns);
 }
 
-static void walk_change(const struct tt_walk *w, struct walk_rank *r, const struct tt_step *t)
+static void walk_change(const struct tt_critical_path *w, struct walk_rank *r, const struct tt_step *t)
 {
     const bool reduces = t->opcode == TT_REDUCE_STEP;
     const uint32_t parts = parts_of_bytes(w, t->bytes);
@@ -508,7 +516,7 @@ static void walk_change(const struct tt_walk *w, struct walk_rank *r, const stru
 
 /* ---- the round ---- */
 
-uint32_t walk_rank_go_on(struct tt_walk *w, struct walk_rank *r, uint64_t round,
+uint32_t walk_rank_go_on(struct tt_critical_path *w, struct walk_rank *r, uint64_t round,
                          struct walk_rank *woken[TT_ROUND_STEPS_MAX])
 {
     uint32_t n = 0;
@@ -548,7 +556,7 @@ uint32_t walk_rank_go_on(struct tt_walk *w, struct walk_rank *r, uint64_t round,
 
 /* As in the executor: the steps of straight programs run in order (and copies that can be made
  * while waiting, then). */
-static bool is_simple(const struct tt_walk *w, const struct tt_step *t)
+static bool is_simple(const struct tt_critical_path *w, const struct tt_step *t)
 {
     const bool makes = t->opcode == TT_REDUCE_STEP || t->opcode == TT_COPY;
 
@@ -568,7 +576,7 @@ static void note_fan(struct walk_rank *r, const struct tt_step *put)
 
 /* Examines the first window of steps: whether it holds the whole program, of short steps, so that
  * the program is straight; and the number of peers that get a CTS. */
-void walk_rank_begin(struct tt_walk *w, struct walk_rank *r)
+void walk_rank_begin(struct tt_critical_path *w, struct walk_rank *r)
 {
     const uint64_t rounds = w->algo->nrounds(&r->coll);
     struct tt_step steps[TT_ROUND_STEPS_MAX];

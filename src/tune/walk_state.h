@@ -3,7 +3,7 @@
 #define TT_TUNE_WALK_STATE_H
 
 #include "sim/net.h"
-#include "tune/walk.h"
+#include "tune/critical_path.h"
 
 #define WALK_PLACES 2048u
 #define WALK_WRITTEN 32u    /* steps whose results a rank remembers */
@@ -97,7 +97,7 @@ struct walk_rank {
     struct tt_step step[TT_ROUND_STEPS_MAX];
 };
 
-struct tt_walk {
+struct tt_critical_path {
     const struct tt_tune_conf *conf;
     struct tt_net_conf net;
     struct tt_des_way near;
@@ -128,8 +128,8 @@ struct tt_walk {
 };
 
 /* Returns the entry of a walked rank, or NULL. */
-struct walk_rank *walk_find(struct tt_walk *w, uint32_t rank);
-static inline const struct tt_des_way *walk_way(const struct tt_walk *w, enum tt_distance d)
+struct walk_rank *walk_find(struct tt_critical_path *w, uint32_t rank);
+static inline const struct tt_des_way *walk_way(const struct tt_critical_path *w, enum tt_distance d)
 {
     return d <= TT_NEAR_HOST ? &w->near : &w->conf->costs.far;
 }
@@ -137,11 +137,11 @@ static inline const struct tt_des_way *walk_way(const struct tt_walk *w, enum tt
 /* ---- walk_rank.c: one rank ---- */
 
 /* Charges the cost of a call before its first round. */
-void walk_rank_begin(struct tt_walk *w, struct walk_rank *r);
+void walk_rank_begin(struct tt_critical_path *w, struct walk_rank *r);
 /* Advances to the end of the round, or to a wait whose message a walked rank has not sent yet
  * (waits). Writes the waiting ranks that now have a message to woken[TT_ROUND_STEPS_MAX]; returns
  * their number. */
-uint32_t walk_rank_go_on(struct tt_walk *w, struct walk_rank *r, uint64_t round,
+uint32_t walk_rank_go_on(struct tt_critical_path *w, struct walk_rank *r, uint64_t round,
                          struct walk_rank *woken[TT_ROUND_STEPS_MAX]);
 
 #endif

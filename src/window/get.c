@@ -19,7 +19,8 @@ struct behind {
 /* Returns the rank's peer, with all fences recorded. PENDING in *st also while queued puts to it
  * precede a fence before the call. */
 static struct tt_window_peer *reach_fenced(struct tt_window *w, uint32_t rank, struct behind *behind,
-                                           struct tt_window_way **way, struct tt_guest_link *link, tutti_status *st)
+                                           struct tt_window_way **way, struct tt_engine_client_link *link,
+                                           tutti_status *st)
 {
     struct tt_window_peer *p;
 
@@ -31,7 +32,7 @@ static struct tt_window_peer *reach_fenced(struct tt_window *w, uint32_t rank, s
         *st = TUTTI_ERR_NOMEM;
         return NULL;
     }
-    tt_window_see_fences(w->home, p);
+    tt_window_check_fences(w->home, p);
     if (!behind->known)
         *behind = (struct behind){ .known = true, .fence_tick = p->fence_tick };
     if (tt_window_is_queued(p, behind->fence_tick))
@@ -42,14 +43,14 @@ static struct tt_window_peer *reach_fenced(struct tt_window *w, uint32_t rank, s
 /* ---- gets ---- */
 
 struct get {
-    struct tt_attempt attempt;
+    struct tt_call_check attempt;
     struct behind behind;
     tutti_rma rma;
     uint64_t offset, bytes, at;     /* at: the part before it was requested */
     uint8_t *dst;
     struct tt_window_peer *peer;
     struct tt_window_way *way;
-    struct tt_guest_link link;
+    struct tt_engine_client_link link;
     struct tt_window_transfer *transfer;
     bool begun, by_wire;
 };
@@ -106,25 +107,27 @@ static bool get_request(struct get *g)
         .offset = g->offset + g->at, .cookie = tt_transfer_cookie(g->transfer),
     };
 
-    if (g->by_wire ? !get_post(g, &d)
-                   : !tt_window_hold_mail(w->home, g->peer) ||
-                         !tt_window_ask(w->home, g->peer, &m, NULL, g->dst + g->at, g->transfer, &g->way->failed))
+    if (g->by_wire
+            ? !get_post(g, &d)
+            : !tt_window_hold_mail(w->home, g->peer) ||
+                  !tt_window_send_request(w->home, g->peer, &m, NULL, g->dst + g->at, g->transfer, &g->way->failed))
         return false;
     g->at += bytes;
     return true;
 }
 
-static bool get_uses(const struct tt_attempt *a, const void *mem, size_t bytes)
+static bool get_uses(const struct tt_call_check *a, const void *mem, size_t bytes)
 {
     const struct get *g = (const struct get *)a;
 
     return tt_overlap(g->dst, g->bytes, mem, bytes);
 }
 
-static tutti_status get_step(struct tt_attempt *a)
+static tutti_status get_step(struct tt_call_check *a)
 {
     struct get *g = (struct get *)a;
-    tutti_status st = g->begun ? tt_guest_reach(a->window->home->engine, g->peer->rank, &g->link) : get_begin(g);
+    tutti_status st =
+        g->begun ? tt_engine_client_reach(a->window->home->engine, g->peer->rank, &g->link) : get_begin(g);
 
     if (st > TUTTI_PENDING || !g->begun)
         return st;
@@ -172,7 +175,7 @@ tutti_status tutti_window_get(tutti_window *window, int rank, size_t offset, voi
     if (bytes && (uint32_t)rank == w->comm->rank)
         memmove(dst, w->mem + offset, bytes);
     else if (bytes)
-        st = tt_attempt_run_transfer(&g.attempt, &g.transfer);
+        st = tt_call_check_run_transfer(&g.attempt, &g.transfer);
     if (!st && g.rma.counter)
         tt_window_count(g.rma.counter);
     return st;
@@ -181,7 +184,7 @@ tutti_status tutti_window_get(tutti_window *window, int rank, size_t offset, voi
 /* ---- atomics ---- */
 
 struct atomic {
-    struct tt_attempt attempt;
+    struct tt_call_check attempt;
     struct behind behind;
     struct tt_window_message m;
     bool fetch, asked;
@@ -191,12 +194,12 @@ struct atomic {
 
 /* Performs the atomic on mapped memory with the processor, then wakes the owner, which may wait
  * for the word. */
-static tutti_status change_mapped(struct atomic *c, uint8_t *mem, const struct tt_guest_link *link)
+static tutti_status change_mapped(struct atomic *c, uint8_t *mem, const struct tt_engine_client_link *link)
 {
     const struct tt_desc wake = {
         .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE | TT_DESC_URGENT, .peer = link->theirs->peer,
         .key = link->theirs, .signal_op = TT_SIGNAL_ADD, .signal_key = link->theirs, .signal_offset = link->word,
-        .cookie = TT_GUEST_COOKIE,
+        .cookie = TT_CLIENT_COOKIE,
     };
 
     c->old = tt_window_change(mem + c->m.offset, c->m.width, c->m.verb, c->m.operand, c->m.compare);
@@ -204,13 +207,13 @@ static tutti_status change_mapped(struct atomic *c, uint8_t *mem, const struct t
     return TUTTI_OK;
 }
 
-static tutti_status atomic_step(struct tt_attempt *a)
+static tutti_status atomic_step(struct tt_call_check *a)
 {
     struct atomic *c = (struct atomic *)a;
     struct tt_window *w = a->window;
     struct tt_window_peer *p;
     struct tt_window_way *way;
-    struct tt_guest_link link;
+    struct tt_engine_client_link link;
     tutti_status st;
 
     p = reach_fenced(w, a->rank, &c->behind, &way, &link, &st);
@@ -224,8 +227,8 @@ static tutti_status atomic_step(struct tt_attempt *a)
         if (!c->transfer)
             return st;
     }
-    if (!c->asked &&
-        (!tt_window_hold_mail(w->home, p) || !tt_window_ask(w->home, p, &c->m, NULL, NULL, c->transfer, &way->failed)))
+    if (!c->asked && (!tt_window_hold_mail(w->home, p) ||
+                      !tt_window_send_request(w->home, p, &c->m, NULL, NULL, c->transfer, &way->failed)))
         return TUTTI_PENDING;
     c->asked = true;
     if (!c->fetch)
@@ -243,10 +246,10 @@ static tutti_status run_atomic(struct atomic *c)
     struct tt_window *w = c->attempt.window;
 
     if (c->attempt.rank != w->comm->rank)
-        return tt_attempt_run_transfer(&c->attempt, &c->transfer);
+        return tt_call_check_run_transfer(&c->attempt, &c->transfer);
     c->old = tt_window_change(w->mem + c->m.offset, c->m.width, c->m.verb, c->m.operand, c->m.compare);
     atomic_store(&w->signals_itself, true);
-    tt_guest_touch(w->home->engine);
+    tt_engine_client_touch(w->home->engine);
     return TUTTI_OK;
 }
 

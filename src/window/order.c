@@ -21,17 +21,17 @@ tutti_status tutti_window_fence(tutti_window *window, int rank)
 
     if (st)
         return st;
-    tt_guest_enter(w->home->engine);
+    tt_engine_client_enter(w->home->engine);
     if (all)
         w->home->fences++;
     else
         st = tt_window_fence_rank(w, (uint32_t)rank);
-    tt_guest_leave(w->home->engine);
+    tt_engine_client_leave(w->home->engine);
     return st;
 }
 
 struct quiet {
-    struct tt_attempt attempt;
+    struct tt_call_check attempt;
     bool all;
     uint64_t tick;              /* 0: not begun */
 };
@@ -49,20 +49,20 @@ static tutti_status failure_status(tutti_status st, uint32_t rank)
 static tutti_status quiet_one(struct tt_window *w, uint32_t rank, uint64_t tick, tutti_status *failed)
 {
     struct tt_window_peer *p = w->home->peers[tt_window_job_rank(w, rank)];
-    struct tt_guest_link link;
+    struct tt_engine_client_link link;
     tutti_status st;
     bool queued;
 
     if (!p || rank == w->comm->rank)
         return TUTTI_OK;
     queued = tt_window_is_queued(p, tick);
-    if (!queued && tt_marks_is_quiet(&p->marks, tick) && !tt_window_is_under_way(p, tick)) {
+    if (!queued && tt_flush_is_quiet(&p->marks, tick) && !tt_window_is_under_way(p, tick)) {
         st = *failed;
         *failed = TUTTI_OK;
         return st ? failure_status(st, rank) : TUTTI_OK;
     }
-    st = tt_guest_reach(w->home->engine, p->rank, &link);
-    if (!st && !queued && tt_marks_wants(&p->marks, tick))
+    st = tt_engine_client_reach(w->home->engine, p->rank, &link);
+    if (!st && !queued && tt_flush_needs_mark(&p->marks, tick))
         tt_window_mark(w->home, p, &link);
     return st ? st : TUTTI_PENDING;
 }
@@ -81,25 +81,25 @@ tutti_status tt_window_quiet_rank(struct tt_window *w, uint32_t rank, uint64_t *
 
 tutti_status tt_window_wake_rank(struct tt_window *w, uint32_t rank)
 {
-    struct tt_guest_link link;
+    struct tt_engine_client_link link;
     struct tt_desc d;
     tutti_status st;
 
     if (rank == w->comm->rank) {
-        tt_guest_wake(w->home->engine);
+        tt_engine_client_wake(w->home->engine);
         return TUTTI_OK;
     }
-    st = tt_guest_reach(w->home->engine, tt_window_job_rank(w, rank), &link);
+    st = tt_engine_client_reach(w->home->engine, tt_window_job_rank(w, rank), &link);
     if (st)
         return st;
     d = (struct tt_desc){
         .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .peer = link.theirs->peer, .key = link.theirs,
-        .signal_op = TT_SIGNAL_ADD, .signal_key = link.theirs, .signal_offset = link.word, .cookie = TT_GUEST_COOKIE,
+        .signal_op = TT_SIGNAL_ADD, .signal_key = link.theirs, .signal_offset = link.word, .cookie = TT_CLIENT_COOKIE,
     };
     return link.wire->ops->post(link.wire, &d, 1) == 1 ? TUTTI_OK : TUTTI_PENDING;
 }
 
-static tutti_status quiet_step(struct tt_attempt *a)
+static tutti_status quiet_step(struct tt_call_check *a)
 {
     struct quiet *q = (struct quiet *)a;
     struct tt_window *w = a->window;
@@ -128,5 +128,5 @@ tutti_status tutti_window_quiet(tutti_window *window, int rank, int64_t timeout_
     };
     const tutti_status st = tt_window_take_rank(window, q.all ? 0 : rank, q.attempt.call, &q.attempt.window);
 
-    return st ? st : tt_attempt_run(&q.attempt);
+    return st ? st : tt_call_check_run(&q.attempt);
 }

@@ -66,7 +66,7 @@ static void record_fences(const struct tt_window_put *p)
     struct tt_window_peer *peer = w->home->peers[tt_window_job_rank(w, p->attempt.rank)];
 
     if (!p->queued && peer)
-        tt_window_see_fences(w->home, peer);
+        tt_window_check_fences(w->home, peer);
 }
 
 static tutti_status *failed_of(const struct tt_window_put *p)
@@ -168,7 +168,7 @@ static bool next_desc(const struct tt_window_put *p, size_t *at, uint64_t *withi
             .bytes = instant || left < TT_WINDOW_SLICE_BYTES ? left : TT_WINDOW_SLICE_BYTES,
             .key = &p->way->key,
             .offset = piece.offset + *within,
-            .cookie = p->transfer ? tt_transfer_cookie(p->transfer) : TT_GUEST_COOKIE,
+            .cookie = p->transfer ? tt_transfer_cookie(p->transfer) : TT_CLIENT_COOKIE,
         };
         *within += d->bytes;
         return true;
@@ -188,7 +188,7 @@ static int add_signal(const struct tt_window_put *p, struct tt_desc *d, int n)
         .lane = p->lane,
         .peer = p->peer->rank,
         .key = &p->signal_way->key,
-        .cookie = TT_GUEST_COOKIE,
+        .cookie = TT_CLIENT_COOKIE,
     };
 
     if (alone && n == 1)
@@ -211,7 +211,7 @@ static void descriptor_taken(struct tt_window_put *p, const struct tt_desc *d)
     if (d->kind == TT_DESC_FENCE)
         return;
     if (!instant || d->signal_op != TT_SIGNAL_NONE)
-        tt_marks_put(&p->peer->marks, put_tick(p));
+        tt_flush_put(&p->peer->marks, put_tick(p));
     if (d->bytes && !instant && !(d->flags & TT_DESC_INLINE))
         p->transfer->left++;
     if (d->signal_op != TT_SIGNAL_NONE) {
@@ -284,9 +284,9 @@ static tutti_status put_send_message(struct tt_window_put *p, bool *any)
         m.signal_offset = p->rma.signal_offset;
         m.signal_value = p->rma.signal_value;
     }
-    if (!tt_window_ask(w->home, p->peer, &m, from, NULL, NULL, failed_of(p)))
+    if (!tt_window_send_request(w->home, p->peer, &m, from, NULL, NULL, failed_of(p)))
         return TUTTI_PENDING;
-    p->peer->asked[m.token % TT_WINDOW_ASKS].tick = put_tick(p);
+    p->peer->asked[m.token % TT_WINDOW_REQUESTS_MAX].tick = put_tick(p);
     p->within += m.bytes;
     p->signalled |= m.signal_op != 0;
     *any = true;
@@ -295,7 +295,7 @@ static tutti_status put_send_message(struct tt_window_put *p, bool *any)
 
 /* ---- steps of a put -------------------------------------------------------------------------- */
 
-static tutti_status put_step(struct tt_attempt *a)
+static tutti_status put_step(struct tt_call_check *a)
 {
     struct tt_window_put *p = (struct tt_window_put *)a;
     tutti_status st = TUTTI_PENDING;
@@ -307,7 +307,7 @@ static tutti_status put_step(struct tt_attempt *a)
     if (!p->begun)
         st = put_begin(p);
     else
-        st = tt_guest_reach(a->window->home->engine, p->peer->rank, &p->link);
+        st = tt_engine_client_reach(a->window->home->engine, p->peer->rank, &p->link);
     if (st)
         return st;
     if (p->transfer && !p->transfer->open)
@@ -340,7 +340,7 @@ bool tt_window_put_uses(const struct tt_window_put *p, const void *mem, size_t b
     return false;
 }
 
-static bool put_uses(const struct tt_attempt *a, const void *mem, size_t bytes)
+static bool put_uses(const struct tt_call_check *a, const void *mem, size_t bytes)
 {
     return tt_window_put_uses((const struct tt_window_put *)a, mem, bytes);
 }
@@ -351,7 +351,7 @@ tutti_status tt_window_put_go_on(struct tt_window_put *p)
 }
 
 /* A call with a counter does not wait for room in the wire: the rest of the put is queued. */
-static tutti_status put_or_queue_step(struct tt_attempt *a)
+static tutti_status put_or_queue_step(struct tt_call_check *a)
 {
     struct tt_window_put *p = (struct tt_window_put *)a;
     const tutti_status st = put_step(a);
@@ -375,7 +375,7 @@ static void set_own_signal(struct tt_window *w, uint64_t offset, uint8_t op, uin
 void tt_window_raise_own(struct tt_window *w, uint64_t offset, uint8_t op, uint64_t value)
 {
     set_own_signal(w, offset, op, value);
-    tt_guest_wake(w->home->engine);
+    tt_engine_client_wake(w->home->engine);
 }
 
 /* Puts to this rank, with the processor. Taking the progress lock wakes a waiter that sleeps
@@ -392,7 +392,7 @@ static void put_self(struct tt_window_put *p)
     }
     if (p->rma.signal_op != TUTTI_SIGNAL_NONE)
         set_own_signal(p->signals, p->rma.signal_offset, (uint8_t)p->rma.signal_op, p->rma.signal_value);
-    tt_guest_touch(w->home->engine);
+    tt_engine_client_touch(w->home->engine);
 }
 
 static tutti_status put_run(struct tt_window_put *p)
@@ -408,7 +408,7 @@ static tutti_status put_run(struct tt_window_put *p)
     else if (p->attempt.rank == w->comm->rank)
         put_self(p);
     else if (has_bytes(&p->shape) || p->rma.signal_op != TUTTI_SIGNAL_NONE)
-        st = tt_attempt_run_transfer(&p->attempt, &p->transfer);
+        st = tt_call_check_run_transfer(&p->attempt, &p->transfer);
     if (p->full)
         return TUTTI_PENDING;
     if (!st && p->rma.counter)
@@ -450,7 +450,7 @@ void tt_window_disown(struct tt_window *w, uint32_t rank, const uint64_t *counte
 
     if (*failed)
         *hosts = *failed;
-    for (uint32_t i = 0; p && i < TT_WINDOW_ASKS; i++)
+    for (uint32_t i = 0; p && i < TT_WINDOW_REQUESTS_MAX; i++)
         if (p->asked[i].busy && p->asked[i].failed == failed)
             p->asked[i].failed = hosts;
     for (uint32_t i = 0; i < w->home->ntransfers; i++) {

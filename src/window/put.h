@@ -12,13 +12,13 @@ struct tt_window_shape {
 };
 
 struct tt_window_put {
-    struct tt_attempt attempt;
+    struct tt_call_check attempt;
     struct tt_window_shape shape;
     tutti_rma rma;
     struct tt_window *signals;  /* the window of the signal */
     struct tt_window_peer *peer;
     struct tt_window_way *way, *signal_way;
-    struct tt_guest_link link;
+    struct tt_engine_client_link link;
     uint8_t lane;               /* see tt_desc */
     tutti_status *failed;       /* where quiet of the caller finds a failure; NULL: the host's */
     bool begun, by_mail;

@@ -105,8 +105,8 @@ bool tt_window_queue_add(struct tt_window_put *p)
     q->put.queued = true;
     q->put.tick = home->tick;
     if (!home->queued)
-        tt_guest_wake(home->engine);
-    tt_guest_left_unfinished(home->engine);
+        tt_engine_client_wake(home->engine);
+    tt_engine_client_left_unfinished(home->engine);
     if (!peer->queue)
         list_peer(home, peer);
     *(peer->queue_last ? &peer->queue_last->next : &peer->queue) = q;
@@ -190,7 +190,7 @@ bool tt_window_queue_run(struct tt_windows *home)
             any = true;
     }
     if (any)
-        tt_guest_wake(home->engine);
+        tt_engine_client_wake(home->engine);
     return any;
 }
 

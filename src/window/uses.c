@@ -14,7 +14,7 @@ static bool exposes(const struct tt_windows *home, const void *mem, size_t bytes
 /* Calls in progress. */
 static bool attempts_use(const struct tt_windows *home, const void *mem, size_t bytes)
 {
-    for (const struct tt_attempt *a = home->attempts; a; a = a->next)
+    for (const struct tt_call_check *a = home->attempts; a; a = a->next)
         if (a->uses && a->uses(a, mem, bytes))
             return true;
     return false;
@@ -36,8 +36,8 @@ static bool transfers_use(const struct tt_windows *home, const void *mem, size_t
 /* Gets by message with a pending reply. */
 static bool requests_use(const struct tt_window_peer *p, const void *mem, size_t bytes)
 {
-    for (uint32_t i = 0; p->nasked && i < TT_WINDOW_ASKS; i++) {
-        const struct tt_window_asked *a = &p->asked[i];
+    for (uint32_t i = 0; p->nasked && i < TT_WINDOW_REQUESTS_MAX; i++) {
+        const struct tt_window_pending *a = &p->asked[i];
 
         if (a->busy && a->verb == TT_WINDOW_GET && tt_overlap(a->to, a->bytes, mem, bytes))
             return true;

@@ -57,7 +57,7 @@ static bool find_match(const struct wait *w, size_t *index, uint64_t *seen)
 /* Returns whether the condition can never become true. */
 static bool cannot_match(const struct wait *w)
 {
-    return tt_context_status(w->window->comm->context, NULL, 0) || (!w->is_there && tt_window_is_deserted(w->window));
+    return tt_context_status(w->window->comm->context, NULL, 0) || (!w->is_there && tt_window_all_closed(w->window));
 }
 
 static bool wait_is_ready(const struct tt_window_waiter *waiter)
@@ -82,7 +82,7 @@ static bool wait_is_over(void *arg)
     struct wait *w = arg;
 
     w->there = find_match(w, &w->index, &w->seen);
-    tt_guest_due(w->window->home->engine, w->deadline_ns);
+    tt_engine_client_due(w->window->home->engine, w->deadline_ns);
     return w->there || cannot_match(w) || tt_now_ns() >= w->deadline_ns;
 }
 
@@ -92,16 +92,16 @@ static void wait_listed(struct wait *w, struct tt_windows *home)
 {
     struct tt_window_waiter **at = &home->waiters;
 
-    tt_guest_enter(home->engine);
+    tt_engine_client_enter(home->engine);
     w->waiter.next = home->waiters;
     home->waiters = &w->waiter;
-    tt_guest_leave(home->engine);
-    tt_guest_wait(home->engine, wait_is_over, w);
-    tt_guest_enter(home->engine);
+    tt_engine_client_leave(home->engine);
+    tt_engine_client_wait(home->engine, wait_is_over, w);
+    tt_engine_client_enter(home->engine);
     while (*at != &w->waiter)
         at = &(*at)->next;
     *at = w->waiter.next;
-    tt_guest_leave(home->engine);
+    tt_engine_client_leave(home->engine);
     if (!w->there)
         w->there = find_match(w, &w->index, &w->seen);
 }
@@ -170,7 +170,7 @@ static tutti_status wait_any(tutti_window *window, const size_t *offsets, size_t
     st = tt_window_status(of);
     if (st)
         return st;
-    if (tt_window_is_deserted(of))
+    if (tt_window_all_closed(of))
         return fail_deserted(&w, call);
     return end_late(&w, index, seen, call);
 }
@@ -220,9 +220,9 @@ tutti_status tutti_window_test(tutti_window *window, size_t offset, tutti_compar
         return st;
     w.window = of;
     if (!find_match(&w, &index, &was)) {
-        const bool deserted = tt_window_is_deserted(of);
+        const bool deserted = tt_window_all_closed(of);
 
-        tt_guest_progress(of->home->engine);
+        tt_engine_client_progress(of->home->engine);
         if (!find_match(&w, &index, &was))
             return deserted ? fail_deserted(&w, "tutti_window_test") : TUTTI_PENDING;
     }
@@ -257,12 +257,12 @@ tutti_status tutti_window_wait_until(tutti_window *window, int (*is_there)(const
 /* ---- counters ---- */
 
 struct count {
-    struct tt_attempt attempt;
+    struct tt_call_check attempt;
     const uint64_t *counter;
     uint64_t value;
 };
 
-static tutti_status count_step(struct tt_attempt *a)
+static tutti_status count_step(struct tt_call_check *a)
 {
     const struct count *c = (const struct count *)a;
 
@@ -283,5 +283,5 @@ tutti_status tutti_window_wait_counter(tutti_window *window, const uint64_t *cou
     if (st)
         return st;
     c.attempt.rank = UINT32_MAX;
-    return tt_attempt_run(&c.attempt);
+    return tt_call_check_run(&c.attempt);
 }

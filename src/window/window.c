@@ -42,7 +42,7 @@ static tutti_status handle_enter(struct tt_window *w)
     return st ? tt_fail(st, "tutti_window_create: too many windows: this process has %u already", TT_WINDOWS_MAX) : TUTTI_OK;
 }
 
-void tt_window_forget(struct tt_window *w)
+void tt_window_invalidate(struct tt_window *w)
 {
     if (w->handle)
         atomic_store(&slots[number_of(w->handle) >> 1 & (TT_WINDOWS_MAX - 1)].handle, 0);
@@ -193,9 +193,10 @@ static tutti_status find_way(struct tt_window *w, uint32_t rank, struct tt_wire 
     return TUTTI_OK;
 }
 
-tutti_status tt_window_reach(struct tt_window *w, uint32_t rank, struct tt_window_way **way, struct tt_guest_link *link)
+tutti_status tt_window_reach(struct tt_window *w, uint32_t rank, struct tt_window_way **way,
+                             struct tt_engine_client_link *link)
 {
-    tutti_status st = tt_guest_reach(w->home->engine, tt_window_job_rank(w, rank), link);
+    tutti_status st = tt_engine_client_reach(w->home->engine, tt_window_job_rank(w, rank), link);
 
     *way = &w->ways[rank];
     if (st || (*way)->known)
@@ -223,7 +224,7 @@ static bool borrow_region(struct tt_window *w, const struct tt_wire *wire, const
 {
     const bool can = mem && w->bytes && (wire->caps & TT_WIRE_CAP_MAPPED);
 
-    w->borrowed = can ? tt_guest_allocated(w->home->engine, mem, w->bytes, &w->borrowed_offset) : NULL;
+    w->borrowed = can ? tt_engine_client_allocated(w->home->engine, mem, w->bytes, &w->borrowed_offset) : NULL;
     return w->borrowed;
 }
 
@@ -234,7 +235,7 @@ static tutti_status expose_own(struct tt_window *w, void *mem)
     struct tt_wire *wire;
     bool any = false;
 
-    for (uint32_t i = 0; (wire = tt_guest_wire(w->home->engine, i)); i++) {
+    for (uint32_t i = 0; (wire = tt_engine_client_wire(w->home->engine, i)); i++) {
         const bool allocates = !mem;
         tutti_status st;
 
@@ -306,21 +307,21 @@ tutti_status tt_window_exchange_keys(struct tt_window *w)
 
     if (!st)
         st = check_cards(w, TUTTI_OK);
-    tt_guest_enter(w->home->engine);
+    tt_engine_client_enter(w->home->engine);
     for (uint32_t r = 0; r < w->comm->nranks; r++)
         w->ways[r].known = false;
-    tt_guest_leave(w->home->engine);
+    tt_engine_client_leave(w->home->engine);
     return st;
 }
 
 /* Adds the window to the list, or removes it: peers may use it only while it is listed. */
 static void list_window(struct tt_window *w)
 {
-    tt_guest_enter(w->home->engine);
+    tt_engine_client_enter(w->home->engine);
     w->next = w->home->first;
     w->home->first = w;
-    tt_guest_expects(w->home->engine, true);
-    tt_guest_leave(w->home->engine);
+    tt_engine_client_expects(w->home->engine, true);
+    tt_engine_client_leave(w->home->engine);
 }
 
 static void unlist_and_destroy(struct tt_window *w)
@@ -328,16 +329,16 @@ static void unlist_and_destroy(struct tt_window *w)
     struct tt_engine *e = w->home->engine;
     struct tt_window **at = &w->home->first;
 
-    tt_guest_enter(e);
+    tt_engine_client_enter(e);
     while (*at && *at != w)
         at = &(*at)->next;
     if (*at) {
         *at = w->next;
-        tt_guest_expects(e, false);
+        tt_engine_client_expects(e, false);
     }
     tt_transfers_drop(w);
     tt_window_destroy(w);
-    tt_guest_leave(e);
+    tt_engine_client_leave(e);
 }
 
 static struct tt_window *window_make(struct tt_windows *home, tutti_comm *comm, size_t bytes)
@@ -366,9 +367,9 @@ static tutti_status prepare_own(struct tt_window *w, void *mem)
         return tt_fail(mem ? TUTTI_ERR_INVALID : TUTTI_ERR_NOMEM,
                        "tutti_window_create: bytes = %llu exceeds the address space", (unsigned long long)w->bytes);
     w->device = tt_registry_is_device(mem, w->bytes);
-    tt_guest_enter(w->home->engine);
+    tt_engine_client_enter(w->home->engine);
     st = expose_own(w, mem);
-    tt_guest_leave(w->home->engine);
+    tt_engine_client_leave(w->home->engine);
     return st;
 }
 
@@ -399,7 +400,7 @@ static tutti_status window_create(tutti_comm *comm, void *mem, size_t bytes, tut
         st = tutti_barrier(comm, NULL);     /* no rank may use it before all have it */
     }
     if (st) {
-        tt_window_forget(w);
+        tt_window_invalidate(w);
         unlist_and_destroy(w);
         return st;
     }
@@ -419,11 +420,11 @@ tutti_status tutti_window_create(tutti_comm *comm, void *mem, size_t bytes, tutt
 }
 
 struct leave {
-    struct tt_attempt attempt;
+    struct tt_call_check attempt;
     uint32_t at;                /* the ranks before this index were notified */
 };
 
-static tutti_status leave_step(struct tt_attempt *a)
+static tutti_status leave_step(struct tt_call_check *a)
 {
     struct leave *l = (struct leave *)a;
     struct tt_window *w = a->window;
@@ -432,7 +433,8 @@ static tutti_status leave_step(struct tt_attempt *a)
     for (; l->at < w->comm->nranks; l->at++) {
         const uint32_t rank = tt_window_job_rank(w, l->at);
 
-        if (l->at != w->comm->rank && tt_guest_is_linked(w->home->engine, rank) && !tt_window_tell(w->home, rank, &m))
+        if (l->at != w->comm->rank && tt_engine_client_is_linked(w->home->engine, rank) &&
+            !tt_window_send_message(w->home, rank, &m))
             return TUTTI_PENDING;
     }
     return TUTTI_OK;
@@ -446,7 +448,7 @@ static tutti_status window_leave(struct tt_window *w)
         .attempt = { .window = w, .call = "tutti_window_free", .rank = UINT32_MAX, .step = leave_step },
     };
 
-    return tt_attempt_run(&l.attempt);
+    return tt_call_check_run(&l.attempt);
 }
 
 /* Fails the window on all ranks, because the others would wait for this one. */
@@ -475,7 +477,7 @@ static tutti_status quiet_and_free(tutti_window *handle, struct tt_window *w)
         fail_for_all(w, st);
     else
         st = tutti_barrier(w->comm, NULL);
-    tt_window_forget(w);
+    tt_window_invalidate(w);
     unlist_and_destroy(w);
     return st ? st : undone;
 }
@@ -530,14 +532,14 @@ tutti_status tutti_window_bytes(tutti_window *handle, int rank, size_t *bytes)
 }
 
 struct reach {
-    struct tt_attempt attempt;
+    struct tt_call_check attempt;
     void *mapped;
 };
 
-static tutti_status reach_step(struct tt_attempt *a)
+static tutti_status reach_step(struct tt_call_check *a)
 {
     struct reach *r = (struct reach *)a;
-    struct tt_guest_link link;
+    struct tt_engine_client_link link;
     struct tt_window_way *way;
     const tutti_status st = tt_window_reach(a->window, a->rank, &way, &link);
 
@@ -560,7 +562,7 @@ tutti_status tutti_window_pointer(tutti_window *handle, int rank, void **out)
     if ((uint32_t)rank == w->comm->rank)
         r.mapped = w->mem;
     else
-        st = tt_attempt_run(&r.attempt);
+        st = tt_call_check_run(&r.attempt);
     if (!st)
         *out = r.mapped;
     return st;

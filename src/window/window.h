@@ -10,19 +10,19 @@
  *   message   memory that no wire reaches: everything is sent by message. Over shm this is the
  *             caller's memory if processes may not access each other's
  * Messages are executed by progress at the target, in the order in which they were sent. At most
- * TT_WINDOW_ASKS of one process to another are unanswered, so the target needs room for that
+ * TT_WINDOW_REQUESTS_MAX of one process to another are unanswered, so the target needs room for that
  * many replies only. */
 #ifndef TT_WINDOW_WINDOW_H
 #define TT_WINDOW_WINDOW_H
 
 #include "comm/comm.h"
-#include "engine/guest.h"
+#include "engine/engine_client.h"
 #include "tutti/rma.h"
-#include "window/marks.h"
+#include "window/flush_tracker.h"
 #include "window/message.h"
 
 #define TT_WINDOWS_MAX 1024u
-#define TT_WINDOW_ASKS 16u
+#define TT_WINDOW_REQUESTS_MAX 16u
 #define TT_WINDOW_TRANSFERS 1024u       /* maximum transfers in progress to one peer */
 #define TT_WINDOW_QUEUED 1024u          /* maximum queued non-blocking puts to one peer */
 /* maximum size of one descriptor, so that several lanes share a long put */
@@ -98,7 +98,7 @@ struct tt_window_transfer {
 };
 
 /* An unanswered request. */
-struct tt_window_asked {
+struct tt_window_pending {
     bool busy;
     uint8_t verb;
     uint32_t token, window;
@@ -127,13 +127,13 @@ struct tt_window_peer {
                                                            queue */
     bool no_direct;             /* determined once: the wire cannot put into memory that it did
                                    not allocate */
-    struct tt_marks marks;      /* used by quiet to wait for puts taken by the wire */
+    struct tt_flush marks;      /* used by quiet to wait for puts taken by the wire */
     struct tt_window_transfer *oldest, *newest;     /* incomplete transfers, in the order in
                                                        which they began */
     uint32_t ntransfers;        /* incomplete ones, and complete ones that are not freed */
     uint32_t nasked, nmail_changes, next_token;     /* nmail_changes: unanswered puts and atomics */
-    struct tt_window_asked asked[TT_WINDOW_ASKS];   /* by token */
-    struct tt_window_message answers[TT_WINDOW_ASKS];   /* replies to it that had no room; a ring */
+    struct tt_window_pending asked[TT_WINDOW_REQUESTS_MAX];   /* by token */
+    struct tt_window_message answers[TT_WINDOW_REQUESTS_MAX];   /* replies to it that had no room; a ring */
     uint32_t answers_head, answers_tail;
 };
 
@@ -147,7 +147,7 @@ struct tt_window_waiter {
 
 /* All windows of an engine. */
 struct tt_windows {
-    struct tt_guest guest;
+    struct tt_engine_client guest;
     struct tt_engine *engine;
     uint32_t rank, nranks;      /* in the job */
     struct tt_window *first;
@@ -156,15 +156,15 @@ struct tt_windows {
     uint32_t ntransfers, transfers_busy, next_transfer, generation;
     struct tt_window_waiter *waiters;
     uint32_t fences;            /* number of fences over all ranks */
-    uint64_t tick;              /* number of quiets that have begun: marks.h */
+    uint64_t tick;              /* number of quiets that have begun: flush_tracker.h */
     uint32_t nattempts;         /* calls that may wait for room, and devices */
-    struct tt_attempt *attempts;    /* of these, the calls */
+    struct tt_call_check *attempts;    /* of these, the calls */
     uint32_t nanswers;          /* pending replies */
     struct tt_window_peer *queued;  /* peers with a queue */
     uint8_t message[TT_WINDOW_HEADER_BYTES + TT_WINDOW_CHUNK_BYTES];    /* buffer for a message */
 };
 
-/* ---- home.c ---- */
+/* ---- rma_progress.c ---- */
 
 /* Returns the engine's windows, created on first use. Any thread; the caller must not hold the
  * progress lock. */
@@ -193,14 +193,14 @@ void tt_transfer_leave(struct tt_window_transfer *t);
 void tt_transfers_drop(struct tt_window *w);
 
 /* Returns whether another request may be sent to the peer. */
-static inline bool tt_window_may_ask(const struct tt_window_peer *p)
+static inline bool tt_window_may_request(const struct tt_window_peer *p)
 {
-    return !p->asked[p->next_token % TT_WINDOW_ASKS].busy;
+    return !p->asked[p->next_token % TT_WINDOW_REQUESTS_MAX].busy;
 }
 /* Sends a request with its payload[m->bytes] (of a put), and sets its token. `to`: destination
  * of a get. *failed as in a transfer. False: no room now. */
-bool tt_window_ask(struct tt_windows *home, struct tt_window_peer *p, struct tt_window_message *m, const void *payload,
-                   void *to, struct tt_window_transfer *t, tutti_status *failed);
+bool tt_window_send_request(struct tt_windows *home, struct tt_window_peer *p, struct tt_window_message *m,
+                            const void *payload, void *to, struct tt_window_transfer *t, tutti_status *failed);
 /* Fences a peer: sets flags for each way to reach it, and adds a fence after the last queued
  * put. Constant time. */
 void tt_window_peer_fence(struct tt_windows *home, struct tt_window_peer *p);
@@ -208,7 +208,7 @@ void tt_window_peer_fence(struct tt_windows *home, struct tt_window_peer *p);
  * now. */
 void tt_window_peer_mark(struct tt_window_peer *p);
 /* Fences the peer if a fence of all ranks was called since the last check. */
-void tt_window_see_fences(struct tt_windows *home, struct tt_window_peer *p);
+void tt_window_check_fences(struct tt_windows *home, struct tt_window_peer *p);
 /* After a fence, orders the next messages to the peer, and all later ones, after the puts that
  * the wire had taken. False: no room now. */
 bool tt_window_hold_mail(struct tt_windows *home, struct tt_window_peer *p);
@@ -219,14 +219,14 @@ static inline bool tt_window_is_queued(const struct tt_window_peer *p, uint64_t 
 }
 /* Returns whether the processor may access the peer's mapped memory: everything put before the
  * fence of that tick (0: none) has landed. Posts a mark if necessary. */
-bool tt_window_may_load(struct tt_windows *home, struct tt_window_peer *p, const struct tt_guest_link *link,
+bool tt_window_may_load(struct tt_windows *home, struct tt_window_peer *p, const struct tt_engine_client_link *link,
                         uint64_t fence_tick);
 /* Returns whether a transfer or request to the peer is incomplete that began before the tick. */
 bool tt_window_is_under_way(const struct tt_window_peer *p, uint64_t tick);
 /* Posts the mark whose landing shows that all earlier puts have landed. False: no room now. */
-bool tt_window_mark(struct tt_windows *home, struct tt_window_peer *p, const struct tt_guest_link *link);
+bool tt_window_mark(struct tt_windows *home, struct tt_window_peer *p, const struct tt_engine_client_link *link);
 /* Sends a message without a reply. False: no room now. */
-bool tt_window_tell(struct tt_windows *home, uint32_t rank, const struct tt_window_message *m);
+bool tt_window_send_message(struct tt_windows *home, uint32_t rank, const struct tt_window_message *m);
 
 /* ---- uses.c ---- */
 
@@ -259,23 +259,23 @@ tutti_status tt_window_exchange_keys(struct tt_window *w);
 /* Returns the way to the part of `rank` (not this one). PENDING: not known yet; PEER_LOST (not
  * logged). */
 tutti_status tt_window_reach(struct tt_window *w, uint32_t rank, struct tt_window_way **way,
-                             struct tt_guest_link *link);
+                             struct tt_engine_client_link *link);
 /* Returns whether no rank will send a signal to this one any more: all others have left, and it
  * never did so itself. Any thread. */
-static inline bool tt_window_is_deserted(const struct tt_window *w)
+static inline bool tt_window_all_closed(const struct tt_window *w)
 {
     return w->comm->nranks > 1 && w->nleft == w->comm->nranks - 1 && !w->signals_itself;
 }
 /* Returns the job rank of a rank of the window. */
 static inline uint32_t tt_window_job_rank(const struct tt_window *w, uint32_t rank) { return w->comm->ranks[rank]; }
 /* Invalidates the handle, because the engine is being destroyed. Any thread. */
-void tt_window_forget(struct tt_window *w);
+void tt_window_invalidate(struct tt_window *w);
 void tt_window_destroy(struct tt_window *w);
 
-/* ---- attempt.c ---- */
+/* ---- calls.c ---- */
 
 /* A call that makes progress until it is complete. */
-struct tt_attempt {
+struct tt_call_check {
     struct tt_window *window;
     const char *call;
     uint32_t rank;              /* of the window, for messages; UINT32_MAX: none */
@@ -283,20 +283,20 @@ struct tt_attempt {
     uint64_t deadline_ns;       /* 0: not set yet */
     tutti_status status;
     bool failed;                /* the communicator has failed, and has the message */
-    struct tt_attempt *next;    /* list of home->attempts */
-    tutti_status (*step)(struct tt_attempt *a);     /* called under the progress lock; PENDING:
+    struct tt_call_check *next;    /* list of home->attempts */
+    tutti_status (*step)(struct tt_call_check *a);     /* called under the progress lock; PENDING:
                                                        not complete */
     /* called under the progress lock: whether it uses some of the caller's mem[bytes]. NULL:
      * never */
-    bool (*uses)(const struct tt_attempt *a, const void *mem, size_t bytes);
+    bool (*uses)(const struct tt_call_check *a, const void *mem, size_t bytes);
 };
 
 /* Calls `step` until it returns something else than PENDING, the communicator fails, or the
  * deadline passes. Logs errors that `step` does not log. */
-tutti_status tt_attempt_run(struct tt_attempt *a);
+tutti_status tt_call_check_run(struct tt_call_check *a);
 /* The same, then leaves the transfer in *t that `step` may have begun, and sets *t to NULL. If
  * it failed, the counter is not incremented. */
-tutti_status tt_attempt_run_transfer(struct tt_attempt *a, struct tt_window_transfer **t);
+tutti_status tt_call_check_run_transfer(struct tt_call_check *a, struct tt_window_transfer **t);
 /* Returns the deadline of a call with that timeout_ms. */
 uint64_t tt_window_deadline_ns(const struct tt_window *w, int64_t timeout_ms);
 
@@ -310,7 +310,7 @@ tutti_status tt_rma_take(const tutti_rma *rma, tutti_rma *out, const char *call)
 /* Increments the counter, at local completion. */
 void tt_window_count(uint64_t *counter);
 
-/* ---- several.c ---- */
+/* ---- multi_put.c ---- */
 
 /* A put of at most TT_INLINE_BYTES into a window, and the word of that window that is set after
  * it. */

@@ -356,7 +356,7 @@ static int receiver_advance(struct tt_dqplb_receiver *r)
     return whole;
 }
 
-int tt_dqplb_came(struct tt_dqplb_receiver *r, uint32_t lane, uint32_t word)
+int tt_dqplb_received(struct tt_dqplb_receiver *r, uint32_t lane, uint32_t word)
 {
     const uint32_t wrap = TT_PLANTED(TT_DQPLB_BUG_NO_WRAP) ? UINT32_MAX : TT_DQPLB_SEQ_MASK;
     const uint32_t ahead = ((word & TT_DQPLB_SEQ_MASK) - (uint32_t)r->expected) & wrap;

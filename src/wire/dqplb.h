@@ -182,7 +182,7 @@ void tt_dqplb_receiver_init(struct tt_dqplb_receiver *r, uint32_t window, uint32
 /* Records a segment received over `lane` with `word`. Returns how many more messages are complete,
  * or -1 for an invalid word: outside of the window, a duplicate, or fast but not a whole message or
  * not on lane 0. On -1 nothing has changed. */
-int tt_dqplb_came(struct tt_dqplb_receiver *r, uint32_t lane, uint32_t word);
+int tt_dqplb_received(struct tt_dqplb_receiver *r, uint32_t lane, uint32_t word);
 
 /* Writes TT_DQPLB_REPORT_BYTES(window) bytes that list the received segments, for
  * tt_dqplb_resolve. */

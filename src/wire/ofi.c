@@ -180,7 +180,7 @@ static int ofi_poll(struct tt_wire *w, struct tt_done *done, int max)
         tt_ofi_links_step(o);
     }
     for (uint32_t i = o->nactive; i-- > 0;)
-        tt_ofi_link_tend(o->active[i]);
+        tt_ofi_link_progress(o->active[i]);
     pthread_mutex_unlock(&o->lock);
     n = completions_report(o, done, max);
     return n + ofi_news_report(o, done + n, max - n);

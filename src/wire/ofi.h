@@ -65,7 +65,7 @@
 
 #define TT_OFI_TCP_LINK_BYTES 4096          /* link region of the inner tcp wire */
 /* buffers of a further endpoint: for one receive and one send */
-#define TT_OFI_MEET_BYTES (TT_OFI_SLOT_BYTES + TT_OFI_RECORD_BYTES)
+#define TT_OFI_PROBE_BYTES (TT_OFI_SLOT_BYTES + TT_OFI_RECORD_BYTES)
 
 struct tt_ofi;
 struct tt_ofi_link;
@@ -115,12 +115,12 @@ struct tt_ofi_op {
 };
 enum tt_ofi_op_kind {
     TT_OFI_OP_RECEIVE,
-    TT_OFI_OP_MET,                  /* receive of a further endpoint */
+    TT_OFI_OP_PROBE_RECEIVE,                  /* receive of a further endpoint */
     TT_OFI_OP_WRITE,
     TT_OFI_OP_RECORD,
-    TT_OFI_OP_ASK,
+    TT_OFI_OP_RTS,
     TT_OFI_OP_NOTE,
-    TT_OFI_OP_MEET
+    TT_OFI_OP_PROBE
 };
 #define TT_OFI_NO_OP UINT16_MAX
 
@@ -144,8 +144,8 @@ struct tt_ofi_out {
 };
 
 /* An RTS of the peer: memory that may be written until the message's record arrives. */
-struct tt_ofi_asked {
-    enum { TT_OFI_NOT_ASKED, TT_OFI_UNANSWERED, TT_OFI_ALLOWED, TT_OFI_DENIED } state;
+struct tt_ofi_rts {
+    enum { TT_OFI_RTS_NONE, TT_OFI_RTS_RECEIVED, TT_OFI_RTS_GRANTED, TT_OFI_RTS_REFUSED } state;
     uint32_t number, region, generation;
     uint64_t offset, bytes;
 };
@@ -156,7 +156,7 @@ struct tt_ofi_end {
     struct tt_ofi_op met;           /* of a further endpoint: the receive that proves that both
                                        ends can communicate */
     bool unposted;                  /* this receive is not posted yet */
-    uint8_t *meeting;               /* [TT_OFI_MEET_BYTES] */
+    uint8_t *meeting;               /* [TT_OFI_PROBE_BYTES] */
     uint64_t writes, bytes;         /* totals, for statistics */
 };
 
@@ -184,7 +184,7 @@ struct tt_ofi_lane {
     struct tt_ofi_out *out;         /* [TT_OFI_DEPTH] */
     uint64_t retired, reported, acked, sent, written, rts_sent, tail;
     uint8_t *staging;               /* [TT_OFI_DEPTH][TT_OFI_SLOT_BYTES] */
-    uint8_t *asking;                /* [TT_OFI_ASKS][TT_OFI_RECORD_BYTES] */
+    uint8_t *asking;                /* [TT_OFI_RTS_MAX][TT_OFI_RECORD_BYTES] */
     uint8_t *notes;                 /* [TT_OFI_NOTES][TT_OFI_RECORD_BYTES] */
     uint8_t *chunks;                /* [TT_OFI_CHUNKS][TT_OFI_CHUNK_BYTES] */
     uint32_t chunks_used, chunks_lent;  /* bitmaps; lent: to writes, not to messages */
@@ -193,7 +193,7 @@ struct tt_ofi_lane {
 
     /* ---- receive side ---- */
     uint64_t applied, applied_sent;
-    struct tt_ofi_asked in[TT_OFI_ASKS];
+    struct tt_ofi_rts in[TT_OFI_RTS_MAX];
     uint32_t nrts_unanswered;
     bool ack_due;
 };
@@ -201,7 +201,7 @@ struct tt_ofi_lane {
 /* ---- links ---- */
 
 enum tt_ofi_state {
-    TT_OFI_GREETING,                /* endpoints exist, but are not yet known to both ends */
+    TT_OFI_HANDSHAKE,                /* endpoints exist, but are not yet known to both ends */
     TT_OFI_UP,
     TT_OFI_LOST
 };
@@ -389,7 +389,7 @@ bool tt_ofi_post_record(struct tt_ofi_op *op, const uint8_t *record, uint32_t by
 bool tt_ofi_post_write(struct tt_ofi_op *op, const void *data, struct fid_mr *mr, uint64_t target, uint64_t key);
 /* Connects the lane's further endpoints with the peer's, as far as they accept operations; then
  * they are used. */
-void tt_ofi_ends_meet(struct tt_ofi_lane *lane);
+void tt_ofi_connect_endpoints(struct tt_ofi_lane *lane);
 /* Returns whether one of them is not connected yet. */
 bool tt_ofi_ends_wait(const struct tt_ofi_lane *lane);
 /* Posts missing receives on the lane's endpoints. */
@@ -403,7 +403,7 @@ void tt_ofi_links_step(struct tt_ofi *o);
  * Must not be called twice before the peer has followed, since it would miss one incarnation. */
 void tt_ofi_link_break(struct tt_ofi_link *link);
 /* Recovers the link if it is marked broken; otherwise sends. */
-void tt_ofi_link_tend(struct tt_ofi_link *link);
+void tt_ofi_link_progress(struct tt_ofi_link *link);
 /* Waits up to a second until posted descriptors have been applied. */
 void tt_ofi_links_linger(struct tt_ofi *o);
 void tt_ofi_links_close(struct tt_ofi *o);
@@ -425,7 +425,7 @@ void tt_ofi_sent(struct tt_ofi_op *op);
 /* Processes an acknowledgement of all messages before `acked`. Returns false if it is invalid. */
 bool tt_ofi_acked(struct tt_ofi_lane *lane, uint64_t acked);
 /* Processes a CTS. */
-bool tt_ofi_answered(struct tt_ofi_lane *lane, const struct tt_ofi_record *r);
+bool tt_ofi_cts_received(struct tt_ofi_lane *lane, const struct tt_ofi_record *r);
 /* The endpoints are closed: nothing is in flight. */
 void tt_ofi_lane_halt(struct tt_ofi_lane *lane);
 /* New endpoints exist: retransmits what the peer has not applied. Returns false if `applied` is

@@ -223,8 +223,9 @@ static bool end_open(struct tt_ofi_lane *lane, size_t *room)
     end->ep = tt_ofi_ep_open(&lane->link->ofi->provider, lane->link->cq);
     if (!end->ep || lane->nopen == 0)
         return end->ep;
-    end->met =
-        (struct tt_ofi_op){ .kind = TT_OFI_OP_MET, .lane = lane, .end = (uint8_t)lane->nopen, .buffer = end->meeting };
+    end->met = (struct tt_ofi_op){
+        .kind = TT_OFI_OP_PROBE_RECEIVE, .lane = lane, .end = (uint8_t)lane->nopen, .buffer = end->meeting
+    };
     bytes = sizeof(uint16_t) + tt_ofi_ep_name(end->ep, name);
     if (bytes > sizeof(uint16_t) && bytes <= *room && connect_receive_post(lane, end)) {
         *room -= bytes;
@@ -391,7 +392,7 @@ bool tt_ofi_post_write(struct tt_ofi_op *op, const void *data, struct fid_mr *mr
 
 /* The lower rank sends first, so the ends do not connect to each other at once. The other end uses
  * the endpoint after a receive. */
-void tt_ofi_ends_meet(struct tt_ofi_lane *lane)
+void tt_ofi_connect_endpoints(struct tt_ofi_lane *lane)
 {
     static const uint64_t applied[TT_OFI_LANES];     /* the contents are ignored */
     const struct tt_ofi_record r = { .kind = TT_OFI_ACK };
@@ -403,7 +404,7 @@ void tt_ofi_ends_meet(struct tt_ofi_lane *lane)
 
         if (!op)
             continue;
-        op->kind = TT_OFI_OP_MEET;
+        op->kind = TT_OFI_OP_PROBE;
         op->end = (uint8_t)k;
         tt_ofi_record_write(&r, record);
         tt_ofi_record_stamp(record, link->theirs_token, applied);
@@ -470,13 +471,13 @@ static void op_completed(const struct fi_cq_msg_entry *e)
     case TT_OFI_OP_RECEIVE:
         op_received(op, e->len);
         break;
-    case TT_OFI_OP_MET:
+    case TT_OFI_OP_PROBE_RECEIVE:
         end_connected(op, e->len);
         break;
     case TT_OFI_OP_WRITE:
         tt_ofi_wrote(op);
         break;
-    case TT_OFI_OP_MEET:
+    case TT_OFI_OP_PROBE:
         tt_ofi_op_give(op);
         break;
     default:
@@ -495,7 +496,7 @@ static void op_failed(struct tt_ofi_link *link)
     if (fi_cq_readerr(link->cq, &e, 0) < 0)
         return;
     op = e.op_context;
-    if (op && op->kind == TT_OFI_OP_MET && (e.err == FI_ETRUNC || e.err == FI_EMSGSIZE)) {
+    if (op && op->kind == TT_OFI_OP_PROBE_RECEIVE && (e.err == FI_ETRUNC || e.err == FI_EMSGSIZE)) {
         end_connected(e.op_context, 0);
         return;
     }

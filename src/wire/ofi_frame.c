@@ -51,7 +51,7 @@ static bool ofi_record_is_valid(const struct tt_ofi_record *r, size_t bytes)
         return false;
     if (r->signal_op > TT_SIGNAL_ADD || r->lane >= TT_OFI_LANES || r->flags & ~(TT_OFI_WANT_ACK | TT_OFI_YES))
         return false;
-    if (r->flags & TT_OFI_YES && r->kind != TT_OFI_ANSWER)
+    if (r->flags & TT_OFI_YES && r->kind != TT_OFI_CTS)
         return false;
     if (bytes != TT_OFI_RECORD_BYTES + (size_t)r->payload || r->payload > TT_OFI_PAYLOAD_BYTES)
         return false;
@@ -59,7 +59,7 @@ static bool ofi_record_is_valid(const struct tt_ofi_record *r, size_t bytes)
         return false;
     if (r->signal_offset % 8 || r->signal_offset > UINT64_MAX - 8)
         return false;
-    return r->kind == TT_OFI_ANSWER || !__builtin_add_overflow(r->offset, r->bytes, &end);
+    return r->kind == TT_OFI_CTS || !__builtin_add_overflow(r->offset, r->bytes, &end);
 }
 
 bool tt_ofi_record_read(struct tt_ofi_record *r, const uint8_t *in, size_t bytes)
@@ -107,9 +107,9 @@ void tt_ofi_record_void(uint8_t record[TT_OFI_RECORD_BYTES])
     record[KIND_AT] = TT_OFI_VOID;
 }
 
-void tt_ofi_record_ask(uint8_t record[TT_OFI_RECORD_BYTES])
+void tt_ofi_record_rts(uint8_t record[TT_OFI_RECORD_BYTES])
 {
-    record[KIND_AT] = TT_OFI_ASK;
+    record[KIND_AT] = TT_OFI_RTS;
 }
 
 /* ---- the hello ---- */

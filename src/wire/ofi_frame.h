@@ -19,13 +19,13 @@
 #define TT_OFI_RECORD_BYTES 80
 #define TT_OFI_SLOT_BYTES 2048      /* a record and the payload of a short put */
 #define TT_OFI_PAYLOAD_BYTES (TT_OFI_SLOT_BYTES - TT_OFI_RECORD_BYTES)
-#define TT_OFI_ASKS 16              /* messages per lane with RTS that are not applied */
+#define TT_OFI_RTS_MAX 16              /* messages per lane with RTS that are not applied */
 
 enum tt_ofi_kind {
     TT_OFI_PUT = 1,         /* end of a message: its payload follows, or was written before */
     TT_OFI_VOID,            /* end of a dropped message: only its number counts */
-    TT_OFI_ASK,             /* RTS: requests an address for this message's bytes */
-    TT_OFI_ANSWER,          /* CTS: the response to an RTS */
+    TT_OFI_RTS,             /* RTS: requests an address for this message's bytes */
+    TT_OFI_CTS,          /* CTS: the response to an RTS */
     TT_OFI_ACK              /* only `applied` counts */
 };
 enum {
@@ -56,7 +56,7 @@ bool tt_ofi_record_read(struct tt_ofi_record *r, const uint8_t *in, size_t bytes
 /* Change a written record: set token and applied counts; make it void; make it an RTS. */
 void tt_ofi_record_stamp(uint8_t record[TT_OFI_RECORD_BYTES], uint64_t token, const uint64_t applied[TT_OFI_LANES]);
 void tt_ofi_record_void(uint8_t record[TT_OFI_RECORD_BYTES]);
-void tt_ofi_record_ask(uint8_t record[TT_OFI_RECORD_BYTES]);
+void tt_ofi_record_rts(uint8_t record[TT_OFI_RECORD_BYTES]);
 
 /* ---- hello: the endpoints of one end ---- */
 

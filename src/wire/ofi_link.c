@@ -41,7 +41,7 @@ enum {
     RECEIVES_AT = STAGING_AT + TT_OFI_DEPTH * TT_OFI_SLOT_BYTES,
     CHUNKS_AT = RECEIVES_AT + TT_OFI_RECEIVES * TT_OFI_SLOT_BYTES,
     ASKING_AT = CHUNKS_AT + TT_OFI_CHUNKS * TT_OFI_CHUNK_BYTES,
-    NOTES_AT = ASKING_AT + TT_OFI_ASKS * TT_OFI_RECORD_BYTES,
+    NOTES_AT = ASKING_AT + TT_OFI_RTS_MAX * TT_OFI_RECORD_BYTES,
     LANE_BYTES = (NOTES_AT + TT_OFI_NOTES * TT_OFI_RECORD_BYTES + 4095) / 4096 * 4096
 };
 
@@ -65,7 +65,7 @@ static void ofi_link_news(struct tt_ofi_link *link)
 
 static void ofi_link_enter(struct tt_ofi_link *link, enum tt_ofi_state state)
 {
-    link->ofi->ngreeting += (state == TT_OFI_GREETING) - (link->state == TT_OFI_GREETING);
+    link->ofi->ngreeting += (state == TT_OFI_HANDSHAKE) - (link->state == TT_OFI_HANDSHAKE);
     link->state = state;
 }
 
@@ -79,7 +79,7 @@ static uint32_t nends_of(const struct tt_ofi *o, uint32_t lane)
 /* For the lanes, and for connecting further endpoints. */
 static size_t local_bytes(const struct tt_ofi *o)
 {
-    return TT_OFI_LANES * (size_t)LANE_BYTES + (o->nends - 1) * (size_t)TT_OFI_MEET_BYTES;
+    return TT_OFI_LANES * (size_t)LANE_BYTES + (o->nends - 1) * (size_t)TT_OFI_PROBE_BYTES;
 }
 
 static tutti_status ofi_lane_init(struct tt_ofi_lane *lane, struct tt_ofi_link *link, uint32_t index)
@@ -98,7 +98,7 @@ static tutti_status ofi_lane_init(struct tt_ofi_lane *lane, struct tt_ofi_link *
     if (!lane->out || !lane->sends || !lane->receives || !lane->end)
         return tt_fail(TUTTI_ERR_NOMEM, "ofi: out of memory for a link to rank %u", link->peer);
     for (uint32_t i = 1; i < lane->nends; i++)
-        lane->end[i].meeting = link->local + TT_OFI_LANES * (size_t)LANE_BYTES + (i - 1) * (size_t)TT_OFI_MEET_BYTES;
+        lane->end[i].meeting = link->local + TT_OFI_LANES * (size_t)LANE_BYTES + (i - 1) * (size_t)TT_OFI_PROBE_BYTES;
     for (uint32_t i = 0; i < TT_OFI_RECEIVES; i++)
         lane->receives[i] = (struct tt_ofi_op){ .kind = TT_OFI_OP_RECEIVE,
                                                 .lane = lane,
@@ -286,7 +286,7 @@ static struct tt_ofi_link *ofi_link_create(struct tt_ofi *o, uint32_t peer)
     }
     *link = (struct tt_ofi_link){ .ofi = o, .peer = peer, .state = TT_OFI_LOST, .incarnation = 1, .cq_fd = -1 };
     o->active[o->nactive++] = link;
-    ofi_link_enter(link, TT_OFI_GREETING);
+    ofi_link_enter(link, TT_OFI_HANDSHAKE);
     return link;
 }
 
@@ -379,7 +379,7 @@ void tt_ofi_link_break(struct tt_ofi_link *link)
     link->broken = link->connected = false;
     link->incarnation++;
     link->ready_pending = false;
-    ofi_link_enter(link, TT_OFI_GREETING);
+    ofi_link_enter(link, TT_OFI_HANDSHAKE);
     if (tt_ofi_ends_open(link) != TUTTI_OK) {
         ofi_link_lose(link, TUTTI_ERR_NOMEM, "cannot open new endpoints");
         return;
@@ -389,7 +389,7 @@ void tt_ofi_link_break(struct tt_ofi_link *link)
     ofi_link_send_pending(link);
 }
 
-void tt_ofi_link_tend(struct tt_ofi_link *link)
+void tt_ofi_link_progress(struct tt_ofi_link *link)
 {
     const struct mailbox *box = link->tcp.mine;
 
@@ -461,9 +461,9 @@ static void ofi_link_step(struct tt_ofi_link *link)
     }
     if (hello > link->incarnation)      /* the peer has new endpoints, so ours are obsolete */
         tt_ofi_link_break(link);
-    if (link->state == TT_OFI_GREETING && !link->connected && hello == link->incarnation)
+    if (link->state == TT_OFI_HANDSHAKE && !link->connected && hello == link->incarnation)
         ofi_link_connect(link);
-    if (link->state == TT_OFI_GREETING && link->connected && !link->ready_pending &&
+    if (link->state == TT_OFI_HANDSHAKE && link->connected && !link->ready_pending &&
         mailbox_word(&box->ready) == link->incarnation)
         ofi_link_up(link);
 }

@@ -37,18 +37,18 @@ static void ofi_raise_signal(struct tt_ofi_link *link, const struct tt_ofi_recor
 
 /* ---- RTS ---- */
 
-static struct tt_ofi_asked *find_rts(struct tt_ofi_lane *lane, uint32_t number)
+static struct tt_ofi_rts *find_rts(struct tt_ofi_lane *lane, uint32_t number)
 {
-    for (uint32_t i = 0; i < TT_OFI_ASKS; i++)
-        if (lane->in[i].state != TT_OFI_NOT_ASKED && lane->in[i].number == number)
+    for (uint32_t i = 0; i < TT_OFI_RTS_MAX; i++)
+        if (lane->in[i].state != TT_OFI_RTS_NONE && lane->in[i].number == number)
             return &lane->in[i];
     return NULL;
 }
 
 bool tt_ofi_target_is_open(const struct tt_ofi_lane *lane, const struct tt_ofi_region *r)
 {
-    for (uint32_t i = 0; i < TT_OFI_ASKS; i++)
-        if (lane->in[i].state == TT_OFI_ALLOWED && lane->in[i].region == r->id &&
+    for (uint32_t i = 0; i < TT_OFI_RTS_MAX; i++)
+        if (lane->in[i].state == TT_OFI_RTS_GRANTED && lane->in[i].region == r->id &&
             lane->in[i].generation == r->generation)
             return true;
     return false;
@@ -58,14 +58,14 @@ static bool handle_rts(struct tt_ofi_lane *lane, const struct tt_ofi_record *r)
 {
     if (find_rts(lane, r->number))
         return false;
-    for (uint32_t i = 0; i < TT_OFI_ASKS; i++)
-        if (lane->in[i].state == TT_OFI_NOT_ASKED) {
-            lane->in[i] = (struct tt_ofi_asked){ .state = TT_OFI_UNANSWERED,
-                                                 .number = r->number,
-                                                 .region = r->region,
-                                                 .generation = r->generation,
-                                                 .offset = r->offset,
-                                                 .bytes = r->bytes };
+    for (uint32_t i = 0; i < TT_OFI_RTS_MAX; i++)
+        if (lane->in[i].state == TT_OFI_RTS_NONE) {
+            lane->in[i] = (struct tt_ofi_rts){ .state = TT_OFI_RTS_RECEIVED,
+                                               .number = r->number,
+                                               .region = r->region,
+                                               .generation = r->generation,
+                                               .offset = r->offset,
+                                               .bytes = r->bytes };
             lane->nrts_unanswered++;
             return true;
         }
@@ -96,12 +96,12 @@ static bool note_send(struct tt_ofi_link *link, const struct tt_ofi_record *r)
 }
 
 /* Sends a CTS with the address, or a refusal. Returns false if not possible now. */
-static bool send_cts(struct tt_ofi_lane *lane, struct tt_ofi_asked *a)
+static bool send_cts(struct tt_ofi_lane *lane, struct tt_ofi_rts *a)
 {
     struct tt_ofi_link *link = lane->link;
     struct tt_ofi_region *region = tt_ofi_region_find(link->ofi, a->region, a->generation);
     struct fid_mr *mr = NULL;
-    struct tt_ofi_record r = { .kind = TT_OFI_ANSWER, .lane = (uint8_t)lane->index, .number = a->number };
+    struct tt_ofi_record r = { .kind = TT_OFI_CTS, .lane = (uint8_t)lane->index, .number = a->number };
 
     if (region && a->bytes > 0 && ofi_target_memory(link, a->region, a->generation, a->offset, a->bytes, false))
         mr = tt_ofi_region_grant(lane, region);
@@ -112,7 +112,7 @@ static bool send_cts(struct tt_ofi_lane *lane, struct tt_ofi_asked *a)
     }
     if (!note_send(link, &r))
         return false;
-    a->state = mr ? TT_OFI_ALLOWED : TT_OFI_DENIED;
+    a->state = mr ? TT_OFI_RTS_GRANTED : TT_OFI_RTS_REFUSED;
     lane->nrts_unanswered--;
     return true;
 }
@@ -124,8 +124,8 @@ void tt_ofi_notes_pump(struct tt_ofi_link *link)
     for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
         struct tt_ofi_lane *lane = &link->lanes[i];
 
-        for (uint32_t k = 0; k < TT_OFI_ASKS && lane->nrts_unanswered > 0; k++)
-            if (lane->in[k].state == TT_OFI_UNANSWERED && !send_cts(lane, &lane->in[k]))
+        for (uint32_t k = 0; k < TT_OFI_RTS_MAX && lane->nrts_unanswered > 0; k++)
+            if (lane->in[k].state == TT_OFI_RTS_RECEIVED && !send_cts(lane, &lane->in[k]))
                 return;
     }
     for (uint32_t i = 0; i < TT_OFI_LANES; i++)
@@ -143,13 +143,13 @@ static void ofi_apply_record(struct tt_ofi_lane *lane, const struct tt_ofi_recor
     struct tt_ofi_link *link = lane->link;
     uint8_t *to =
         r->bytes ? ofi_target_memory(link, r->region, r->generation, r->offset, r->bytes, r->payload > 0) : NULL;
-    struct tt_ofi_asked *a = find_rts(lane, r->number);
-    const bool allowed = a && a->state == TT_OFI_ALLOWED && a->region == r->region && a->generation == r->generation &&
-                         a->offset == r->offset && a->bytes == r->bytes;
+    struct tt_ofi_rts *a = find_rts(lane, r->number);
+    const bool allowed = a && a->state == TT_OFI_RTS_GRANTED && a->region == r->region &&
+                         a->generation == r->generation && a->offset == r->offset && a->bytes == r->bytes;
 
     if (a) {
-        lane->nrts_unanswered -= a->state == TT_OFI_UNANSWERED;
-        a->state = TT_OFI_NOT_ASKED;
+        lane->nrts_unanswered -= a->state == TT_OFI_RTS_RECEIVED;
+        a->state = TT_OFI_RTS_NONE;
     }
     if (r->kind == TT_OFI_VOID || (r->bytes && !to))
         return;
@@ -166,7 +166,7 @@ static bool ofi_message_arrived(struct tt_ofi_lane *lane, const struct tt_ofi_re
 {
     if (r->number != (uint32_t)lane->applied)
         return false;
-    if (tt_trace_is_wanted())
+    if (tt_trace_is_enabled())
         tt_ofi_trace(lane, 0, TT_TRACE_ARRIVED, r->number, 0, 0, 0);
     ofi_apply_record(lane, r, payload);
     lane->applied++;
@@ -194,10 +194,10 @@ static bool record_arrived(struct tt_ofi_lane *lane, const struct tt_ofi_record 
     if (!ofi_handle_applied(lane->link, r))
         return false;
     switch (r->kind) {
-    case TT_OFI_ASK:
+    case TT_OFI_RTS:
         return handle_rts(lane, r);
-    case TT_OFI_ANSWER:
-        return tt_ofi_answered(&lane->link->lanes[r->lane], r);
+    case TT_OFI_CTS:
+        return tt_ofi_cts_received(&lane->link->lanes[r->lane], r);
     case TT_OFI_ACK:
         return true;
     default:

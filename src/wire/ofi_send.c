@@ -46,16 +46,16 @@ static void pump_rts(struct tt_ofi_lane *lane)
 
         if (!m->needs_cts)
             continue;
-        if (lane->nrts == TT_OFI_ASKS || !(op = tt_ofi_op_take(lane, TT_OFI_SENDS_RESERVED)))
+        if (lane->nrts == TT_OFI_RTS_MAX || !(op = tt_ofi_op_take(lane, TT_OFI_SENDS_RESERVED)))
             return;
-        if (!tt_ofi_buffer_take(&lane->asking_used, TT_OFI_ASKS, &op->buffer_index)) {
+        if (!tt_ofi_buffer_take(&lane->asking_used, TT_OFI_RTS_MAX, &op->buffer_index)) {
             tt_ofi_op_give(op);
             return;
         }
-        op->kind = TT_OFI_OP_ASK;
+        op->kind = TT_OFI_OP_RTS;
         ask = lane->asking + op->buffer_index * (size_t)TT_OFI_RECORD_BYTES;
         memcpy(ask, staging_at(lane, lane->rts_sent), TT_OFI_RECORD_BYTES);
-        tt_ofi_record_ask(ask);
+        tt_ofi_record_rts(ask);
         tt_ofi_stamp(lane->link, ask);
         if (!tt_ofi_post_record(op, ask, TT_OFI_RECORD_BYTES)) {
             lane->asking_used &= ~(1u << op->buffer_index);
@@ -126,7 +126,7 @@ void tt_ofi_trace(const struct tt_ofi_lane *lane, uint32_t end, enum tt_trace_ki
 /* Time before a post, since the peer may receive it before the call returns; 0 without a trace. */
 static uint64_t time_of_post(void)
 {
-    return tt_trace_is_wanted() ? tt_now_ns() : 0;
+    return tt_trace_is_enabled() ? tt_now_ns() : 0;
 }
 
 /* Returns the endpoint for a piece of a message, or TT_DQPLB_NO_LANE if all are full. */
@@ -314,7 +314,7 @@ static void lane_pump(struct tt_ofi_lane *lane, uint64_t limit)
         pump_records(lane);
         more &= !lane->stuck && !lane->link->broken;
     }
-    tt_ofi_ends_meet(lane);
+    tt_ofi_connect_endpoints(lane);
 }
 
 void tt_ofi_link_pump(struct tt_ofi_link *link)
@@ -336,7 +336,7 @@ void tt_ofi_wrote(struct tt_ofi_op *op)
     struct tt_ofi_lane *lane = op->lane;
     struct tt_ofi_out *m = tt_ofi_out_of(lane, op->message);
 
-    if (tt_trace_is_wanted())
+    if (tt_trace_is_enabled())
         tt_ofi_trace(lane, op->end, TT_TRACE_COMPLETED, op->message, op->part, 0, 0);
     m->writes--;
     m->away -= op->end > 0;
@@ -349,11 +349,11 @@ void tt_ofi_sent(struct tt_ofi_op *op)
 {
     struct tt_ofi_lane *lane = op->lane;
 
-    if (op->kind == TT_OFI_OP_RECORD && tt_trace_is_wanted())
+    if (op->kind == TT_OFI_OP_RECORD && tt_trace_is_enabled())
         tt_ofi_trace(lane, 0, TT_TRACE_COMPLETED, op->message, 0, 0, 0);
     if (op->kind == TT_OFI_OP_RECORD)
         tt_ofi_out_of(lane, op->message)->records--;
-    else if (op->kind == TT_OFI_OP_ASK)
+    else if (op->kind == TT_OFI_OP_RTS)
         lane->asking_used &= ~(1u << op->buffer_index);
     else
         lane->notes_used &= ~(1u << op->buffer_index);
@@ -382,7 +382,7 @@ static void message_void(struct tt_ofi_lane *lane, uint64_t message)
     tt_ofi_record_void(staging_at(lane, message));
 }
 
-bool tt_ofi_answered(struct tt_ofi_lane *lane, const struct tt_ofi_record *r)
+bool tt_ofi_cts_received(struct tt_ofi_lane *lane, const struct tt_ofi_record *r)
 {
     const uint64_t message = lane->acked + (uint32_t)(r->number - (uint32_t)lane->acked);
     struct tt_ofi_out *m = tt_ofi_out_of(lane, message);

@@ -480,7 +480,7 @@ static void *worker(void *arg)
             const uint64_t begin = t->span.begin, end = t->span.end;
 
             registry.awaited = t->next_awaited;
-            registry.undoing++;     /* tt_registry_untell also waits for this */
+            registry.undoing++;     /* tt_registry_remove also waits for this */
             register_user_range(begin, end, false, failed);   /* a later call that needs it reports the
                                                            error */
             registry.undoing--;
@@ -771,16 +771,16 @@ static tutti_status add_user_range(void *mem, size_t bytes, const struct tt_devi
     if (!err)
         return TUTTI_OK;
     st = fail_to_register(failed, err, mem, bytes);     /* checks whether it is device memory */
-    tt_registry_untell(mem);
+    tt_registry_remove(mem);
     return st;
 }
 
-tutti_status tt_registry_tell(void *mem, size_t bytes)
+tutti_status tt_registry_add(void *mem, size_t bytes)
 {
     return add_user_range(mem, bytes, NULL);
 }
 
-tutti_status tt_registry_tell_device(void *mem, size_t bytes, const struct tt_device_memory *what)
+tutti_status tt_registry_add_device(void *mem, size_t bytes, const struct tt_device_memory *what)
 {
     struct tt_device_memory mine = *what;
 
@@ -863,7 +863,7 @@ static void unregister_range(const struct tt_span *of)
         requeue_user_ranges();
 }
 
-bool tt_registry_untell(const void *mem)
+bool tt_registry_remove(const void *mem)
 {
     struct tt_span of;
     struct told *t;
@@ -883,7 +883,7 @@ bool tt_registry_untell(const void *mem)
     return true;
 }
 
-size_t tt_registry_told_bytes(const void *mem)
+size_t tt_registry_user_bytes(const void *mem)
 {
     const struct told *t;
     size_t bytes;
@@ -895,7 +895,7 @@ size_t tt_registry_told_bytes(const void *mem)
     return bytes;
 }
 
-tutti_status tt_registry_admits(const void *mem, size_t bytes)
+tutti_status tt_registry_check_use(const void *mem, size_t bytes)
 {
     uint64_t begin, end, from, till;
     bool good;

@@ -79,22 +79,22 @@ void tt_registry_revoke(struct tt_reg *r);
 /* Adds a user range mem[bytes], which is registered as a whole until it is removed. By the setting,
  * it is registered now (NOMEM on failure), in the background or at first use. User ranges of the
  * same memory are counted. */
-tutti_status tt_registry_tell(void *mem, size_t bytes);
+tutti_status tt_registry_add(void *mem, size_t bytes);
 /* The same for device memory, which is registered now, whatever the setting. UNSUPPORTED or NOMEM
  * if no domain can register it. mem and bytes are whole pages. The caller keeps the descriptor. The
  * end of the memory is not detected: remove it with untell. */
-tutti_status tt_registry_tell_device(void *mem, size_t bytes, const struct tt_device_memory *what);
+tutti_status tt_registry_add_device(void *mem, size_t bytes, const struct tt_device_memory *what);
 /* Returns whether mem[bytes] overlaps a user range of device memory. Fast if there are none. */
 bool tt_registry_is_device(const void *mem, size_t bytes);
 /* Removes the newest user range that begins at mem. Afterwards the memory is not registered, except
  * for registrations in use, which last until their put. Returns false if no user range begins there
  * (its memory may have been unmapped). */
-bool tt_registry_untell(const void *mem);
+bool tt_registry_remove(const void *mem);
 /* Returns the bytes of the newest user range that begins at mem; 0: none. */
-size_t tt_registry_told_bytes(const void *mem);
+size_t tt_registry_user_bytes(const void *mem);
 /* Returns OK, or INVALID if calls may use only user ranges, and part of mem[bytes] is in none.
  * Adjacent ranges count together. */
-tutti_status tt_registry_admits(const void *mem, size_t bytes);
+tutti_status tt_registry_check_use(const void *mem, size_t bytes);
 
 struct tt_registry_counts {
     uint64_t hits, misses;          /* hits: gets that found a registration; misses:

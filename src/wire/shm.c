@@ -36,7 +36,7 @@
     64 /* completions queued for poll, besides one connect and one
                                        loss per peer */
 
-void tt_shm_tell(struct tt_shm *w, const struct tt_done *d)
+void tt_shm_complete(struct tt_shm *w, const struct tt_done *d)
 {
     tt_assert(w->done_tail - w->done_head < w->done_cap);
     w->done[w->done_tail++ % w->done_cap] = *d;
@@ -92,7 +92,7 @@ static int shm_poll(struct tt_wire *base, struct tt_done *done, int max)
         if (w->armed)
             atomic_store_explicit(&tt_shm_bell_of(&w->bell)->asleep, 0, memory_order_relaxed);
         w->armed = false;
-        tt_shm_look(w);
+        tt_shm_poll_sockets(w);
     }
     if (!w->base.busy || ++w->put_off >= PUT_OFF_MAX) {
         w->put_off = 0;
@@ -100,7 +100,7 @@ static int shm_poll(struct tt_wire *base, struct tt_done *done, int max)
             tt_shm_share_help(w);
     }
     if (w->npulls)
-        n = tt_shm_asks_over(w, done, max);     /* before the report that the link is lost */
+        n = tt_shm_pulls_poll(w, done, max);     /* before the report that the link is lost */
     while (n < max && w->done_head != w->done_tail)
         done[n++] = w->done[w->done_head++ % w->done_cap];
     return n;
@@ -150,11 +150,11 @@ void tt_shm_ring(struct tt_shm_peer *peer)
 static void copy_timed(struct tt_shm_peer *peer, void *dst, const void *src, uint64_t bytes)
 {
     static const uint8_t margins[2] = { 0, 3 };
-    const uint8_t past_cache = tt_chooser_next(&peer->stores, 2);
+    const uint8_t past_cache = tt_autotune_next(&peer->stores, 2);
     const uint64_t begin_ns = tt_now_ns();
 
     tt_copy(dst, NULL, src, bytes, past_cache ? TT_STREAM_DST : 0);
-    tt_chooser_learn(&peer->stores, past_cache, (tt_now_ns() - begin_ns) * 1000 / (bytes / 1024), margins);
+    tt_autotune_learn(&peer->stores, past_cache, (tt_now_ns() - begin_ns) * 1000 / (bytes / 1024), margins);
 }
 
 /* Copies, then signals. */
@@ -202,12 +202,12 @@ static bool shm_post_one(struct tt_shm *w, const struct tt_desc *d)
     if (!peer || peer->state != TT_SHM_UP)
         return true;
     if (needs_pull(peer, d))
-        return tt_shm_ask(w, peer, d);
+        return tt_shm_pull(w, peer, d);
     if (d->flags & TT_DESC_REMOTE && w->done_tail - w->done_head >= w->done_cap - 2 * w->peers.n - 1)
         return false;
     put_mapped(peer, d);
     if (d->flags & TT_DESC_REMOTE)
-        tt_shm_tell(w, &(struct tt_done){ .kind = TT_DONE_REMOTE, .peer = d->key->peer, .cookie = d->cookie });
+        tt_shm_complete(w, &(struct tt_done){ .kind = TT_DONE_REMOTE, .peer = d->key->peer, .cookie = d->cookie });
     return true;
 }
 
@@ -222,7 +222,7 @@ static int shm_post(struct tt_wire *base, const struct tt_desc *desc, int n)
 
 static void shm_take_back(struct tt_wire *base, uint64_t cookie, uint64_t mask)
 {
-    tt_shm_take_back_of(tt_shm_of(base), cookie, mask);
+    tt_shm_revoke_cookies(tt_shm_of(base), cookie, mask);
 }
 
 /* ---- open and close ---- */
@@ -235,7 +235,7 @@ static void shm_close(struct tt_wire *base)
     tt_shm_guard_close(w);
     tt_shm_links_close(w);
     tt_shm_regions_close(w);
-    for (int i = 0; i < TT_SHM_STRANGERS_MAX; i++)
+    for (int i = 0; i < TT_SHM_PENDING_MAX; i++)
         if (w->pending[i].fd >= 0)
             close(w->pending[i].fd);
     if (w->bell.base)
@@ -262,7 +262,7 @@ static tutti_status shm_open(struct tt_wire **out, const struct tt_wire_conf *co
     w->base.caps = TT_WIRE_CAP_INSTANT | TT_WIRE_CAP_ORDERED | TT_WIRE_CAP_MAPPED;
     w->conf = *conf;
     w->acceptor.listener = w->epoll = w->bell_fd = -1;
-    for (int i = 0; i < TT_SHM_STRANGERS_MAX; i++)
+    for (int i = 0; i < TT_SHM_PENDING_MAX; i++)
         w->pending[i].fd = -1;
     w->peer_slab.bytes = sizeof(struct tt_shm_peer);
     w->done_cap = DONES;

@@ -10,7 +10,7 @@
 #include <sys/un.h>
 
 #include "base/acceptor.h"
-#include "base/chooser.h"
+#include "base/autotune.h"
 #include "base/slab.h"
 #include "base/sparse.h"
 #include "wire/shm_segment.h"
@@ -20,7 +20,7 @@
 #define TT_SHM_SEGMENTS_MAX \
     4096 /* maximum number of segments that a process shares at a
                                            time */
-#define TT_SHM_STRANGERS_MAX \
+#define TT_SHM_PENDING_MAX \
     16 /* maximum number of connections before their HELLO; the
                                            oldest are dropped */
 
@@ -47,24 +47,24 @@ struct tt_shm_shared {
 
 /* ---- single copy: see shm_cma.c ---- */
 
-#define TT_SHM_ASKS 128u            /* pull requests per link and direction */
+#define TT_SHM_PULLS 128u            /* pull requests per link and direction */
 
 /* A pull request: the receiver copies these bytes from the sender's memory into its own, then
  * raises the signal. Regions and offsets are the receiver's. */
-struct tt_shm_ask {
+struct tt_shm_pull {
     uint64_t from, bytes;
     uint64_t region, offset;
     uint64_t signal_region, signal; /* offset, a multiple of 8, plus enum tt_signal_op */
     uint64_t signal_value;
 };
 
-enum tt_shm_ask_state { TT_SHM_DONE, TT_SHM_POSTED, TT_SHM_REVOKED, TT_SHM_TAKEN };
+enum tt_shm_pull_state { TT_SHM_DONE, TT_SHM_POSTED, TT_SHM_REVOKED, TT_SHM_TAKEN };
 
-struct tt_shm_ask_line {
-    _Atomic uint64_t state;         /* number << 2 | enum tt_shm_ask_state */
-    struct tt_shm_ask ask;
+struct tt_shm_pull_line {
+    _Atomic uint64_t state;         /* number << 2 | enum tt_shm_pull_state */
+    struct tt_shm_pull ask;
 };
-_Static_assert(sizeof(struct tt_shm_ask_line) == 64, "a request is a cache line");
+_Static_assert(sizeof(struct tt_shm_pull_line) == 64, "a request is a cache line");
 
 /* A struct iovec that another process may change. */
 struct tt_shm_vector {
@@ -102,23 +102,23 @@ struct tt_shm_permit {
 _Static_assert(sizeof(struct tt_shm_permit) == 64, "a permit is a cache line");
 
 /* In the receiver's link segment, after the link region. */
-struct tt_shm_asks {
+struct tt_shm_pulls {
     alignas(64) _Atomic uint32_t readable;  /* 1: the owner of this memory can read the other's */
     struct tt_shm_share share;
     struct tt_shm_permit permit[TT_SHM_PERMITS];
-    struct tt_shm_ask_line line[TT_SHM_ASKS];
+    struct tt_shm_pull_line line[TT_SHM_PULLS];
 };
 
-struct tt_shm_asker;
+struct tt_shm_pull_queue;
 
 /* ---- the rest ---- */
 
-enum tt_shm_state { TT_SHM_NONE, TT_SHM_WANTED, TT_SHM_GREETING, TT_SHM_UP, TT_SHM_LOST };
+enum tt_shm_state { TT_SHM_NONE, TT_SHM_WANTED, TT_SHM_HANDSHAKE, TT_SHM_UP, TT_SHM_LOST };
 
 struct tt_shm_peer {
     uint32_t rank;
     enum tt_shm_state state;
-    struct tt_chooser stores;       /* of long copies; 1: past the cache */
+    struct tt_autotune stores;       /* of long copies; 1: past the cache */
     bool bye, fence;
     bool first;                     /* no packet received yet: a refused connection means that
                                        the peer is on another host, or has ended */
@@ -138,7 +138,7 @@ struct tt_shm_peer {
     pid_t pid;
     uint64_t nonce_at, nonce;       /* a random number in its memory, and its address there */
     uint64_t served;                /* number of its completed pull requests */
-    struct tt_shm_ask ask;          /* current pull request: a copy that the peer cannot change */
+    struct tt_shm_pull ask;          /* current pull request: a copy that the peer cannot change */
     uint64_t fetched;               /* bytes of it that have been copied */
     bool begun;                     /* the current request has been read */
     bool sharing;                   /* the current request may also be written by the peer */
@@ -151,11 +151,11 @@ struct tt_shm_peer {
     uint64_t permitted[TT_SHM_PERMITS];     /* regions of this process that it may write into; 0:
                                                none */
     uint32_t npulls;                /* our incomplete pull requests to it */
-    struct tt_shm_asker *asker;     /* our pull requests; allocated at the first */
+    struct tt_shm_pull_queue *asker;     /* our pull requests; allocated at the first */
 };
 
 /* An accepted connection before its HELLO. */
-struct tt_shm_stranger {
+struct tt_shm_pending {
     int fd;
     uint64_t until_ns;
     bool other_user;
@@ -172,7 +172,7 @@ struct tt_shm {
     bool fence;                     /* expedited membarrier is not available */
     bool armed;
     uint32_t polls, put_off;        /* put_off: polls in a row that served no pull requests */
-    struct tt_shm_stranger pending[TT_SHM_STRANGERS_MAX];
+    struct tt_shm_pending pending[TT_SHM_PENDING_MAX];
     struct tt_sparse peers;         /* struct tt_shm_peer, by rank; made at first use, from the
                                        slab */
     struct tt_slab peer_slab;
@@ -204,14 +204,14 @@ struct tt_shm {
 };
 
 /* Offset of the pull requests in a link segment, and its total bytes. */
-static inline uint64_t tt_shm_asks_offset(const struct tt_shm *w) { return (w->conf.link_bytes + 63) / 64 * 64; }
+static inline uint64_t tt_shm_pulls_offset(const struct tt_shm *w) { return (w->conf.link_bytes + 63) / 64 * 64; }
 static inline uint64_t tt_shm_link_bytes(const struct tt_shm *w)
 {
-    return tt_shm_asks_offset(w) + sizeof(struct tt_shm_asks);
+    return tt_shm_pulls_offset(w) + sizeof(struct tt_shm_pulls);
 }
-static inline struct tt_shm_asks *tt_shm_asks_in(const struct tt_shm *w, const struct tt_segment *link)
+static inline struct tt_shm_pulls *tt_shm_pulls_in(const struct tt_shm *w, const struct tt_segment *link)
 {
-    return (struct tt_shm_asks *)(void *)((char *)link->base + tt_shm_asks_offset(w));
+    return (struct tt_shm_pulls *)(void *)((char *)link->base + tt_shm_pulls_offset(w));
 }
 
 static inline struct tt_shm *tt_shm_of(struct tt_wire *w) { return (struct tt_shm *)w; }
@@ -224,7 +224,7 @@ static inline struct tt_shm_bell *tt_shm_bell_of(const struct tt_segment *seg) {
 /* ---- shm.c ---- */
 
 /* Queues an event for poll. */
-void tt_shm_tell(struct tt_shm *w, const struct tt_done *d);
+void tt_shm_complete(struct tt_shm *w, const struct tt_done *d);
 /* Returns the state of a rank, or NULL if it has none. */
 static inline struct tt_shm_peer *tt_shm_peer_of(const struct tt_shm *w, uint32_t rank)
 {
@@ -241,10 +241,10 @@ tutti_status tt_shm_connect(struct tt_wire *base, uint32_t rank, const struct tt
 /* Opens the listener, and watches it and the bell. */
 tutti_status tt_shm_listen(struct tt_shm *w);
 /* Handles all sockets and timeouts. */
-void tt_shm_look(struct tt_shm *w);
+void tt_shm_poll_sockets(struct tt_shm *w);
 /* Receives the packets of the peer's socket. */
-void tt_shm_hear(struct tt_shm *w, struct tt_shm_peer *peer);
-/* Sends the pending segment changes to the peer. If its socket is full, tt_shm_look continues
+void tt_shm_receive_packets(struct tt_shm *w, struct tt_shm_peer *peer);
+/* Sends the pending segment changes to the peer. If its socket is full, tt_shm_poll_sockets continues
  * later. */
 void tt_shm_send_changes(struct tt_shm *w, struct tt_shm_peer *peer);
 void tt_shm_link_lost(struct tt_shm *w, struct tt_shm_peer *peer, tutti_status why);
@@ -263,7 +263,7 @@ tutti_status tt_shm_import(struct tt_wire *base, uint32_t rank, const struct tt_
 tutti_status tt_shm_segment_add(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t id, uint32_t slot, int fd,
                                 uint64_t bytes);
 /* Removes the segment in that slot, if any, which the peer has deregistered. */
-void tt_shm_segment_forget(struct tt_shm *w, struct tt_shm_peer *peer, uint32_t slot);
+void tt_shm_segment_remove(struct tt_shm *w, struct tt_shm_peer *peer, uint32_t slot);
 /* Returns the address of `bytes` bytes at `offset` of region `id`, or of the link region that
  * `peer` may write. NULL: deregistered or out of range. */
 uint8_t *tt_shm_memory_of(struct tt_shm *w, const struct tt_shm_peer *peer, uint64_t id, uint64_t offset,
@@ -278,15 +278,15 @@ void tt_shm_regions_close(struct tt_shm *w);
 void tt_shm_cma_open(struct tt_shm *w);
 /* Checks whether this process can read the peer, which has `nonce` at `nonce_at` (0: it disallows
  * reads), and notifies it. */
-void tt_shm_cma_meet(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t nonce_at, uint64_t nonce);
+void tt_shm_cma_check_peer(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t nonce_at, uint64_t nonce);
 /* Posts the put as a pull request. Returns false if there is no space now. */
-bool tt_shm_ask(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc *d);
+bool tt_shm_pull(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc *d);
 /* Serves pull requests of peers, for a bounded time. Returns false if there were none. */
 bool tt_shm_serve(struct tt_shm *w);
 /* Finds our pull request to the peer with that tag, if its data is still needed, and returns its
  * source. */
-bool tt_shm_ask_of_tag(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t tag, uint64_t *number, const uint8_t **from,
-                       uint64_t *bytes);
+bool tt_shm_pull_of_tag(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t tag, uint64_t *number,
+                        const uint8_t **from, uint64_t *bytes);
 static inline uint64_t tt_shm_tag_of(uint64_t number)
 {
     return number % 65535 + 1;
@@ -295,20 +295,20 @@ static inline uint64_t tt_shm_tag_of(uint64_t number)
 bool tt_shm_is_another(const struct tt_shm_peer *peer);
 /* Reports completed pull requests of this process. Returns the number of entries written to
  * done[max]. */
-int tt_shm_asks_over(struct tt_shm *w, struct tt_done *done, int max);
-/* Returns whether tt_shm_serve or tt_shm_asks_over has work. */
+int tt_shm_pulls_poll(struct tt_shm *w, struct tt_done *done, int max);
+/* Returns whether tt_shm_serve or tt_shm_pulls_poll has work. */
 bool tt_shm_cma_has_news(const struct tt_shm *w);
 /* The memory is not registered any more: revokes the pull requests that read it. */
-void tt_shm_source_gone(struct tt_shm *w, const void *mem, uint64_t bytes);
+void tt_shm_revoke_source(struct tt_shm *w, const void *mem, uint64_t bytes);
 /* Revokes the pull requests whose cookie equals `cookie` under `mask`. */
-void tt_shm_take_back_of(struct tt_shm *w, uint64_t cookie, uint64_t mask);
+void tt_shm_revoke_cookies(struct tt_shm *w, uint64_t cookie, uint64_t mask);
 /* The link is lost: keeps completed pull requests for reporting, and revokes and drops the
  * others. */
-void tt_shm_asks_lost(struct tt_shm *w, struct tt_shm_peer *peer);
+void tt_shm_pulls_lost(struct tt_shm *w, struct tt_shm_peer *peer);
 /* Waits for peers to serve pending pull requests, for a bounded time; then revokes them. */
 void tt_shm_cma_close(struct tt_shm *w);
 /* Memory used by our pull requests to the peer. */
-uint64_t tt_shm_asks_bytes(const struct tt_shm_peer *peer);
+uint64_t tt_shm_pulls_bytes(const struct tt_shm_peer *peer);
 
 /* ---- shm_writer.c ---- */
 
@@ -317,7 +317,7 @@ bool tt_shm_guard_open(struct tt_shm *w);
 void tt_shm_guard_close(struct tt_shm *w);
 /* Checks whether the threads of the peer, whose pid is known, are visible under the ids that it
  * uses. Otherwise it must not write here. */
-void tt_shm_writer_meet(struct tt_shm_peer *peer);
+void tt_shm_writer_check_peer(struct tt_shm_peer *peer);
 /* From now on no call starts to write; one may be in progress. */
 void tt_shm_writer_stop(struct tt_shm_writer *r);
 /* State of a wait for the end of a write. */

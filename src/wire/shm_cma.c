@@ -40,7 +40,7 @@
                                        50 us */
 #define WHOLE_BYTES (512u << 10)    /* reading a page takes half as long as a system call */
 #define BULK_MAX \
-    (TT_SHM_ASKS / 2)             /* pending pull requests with data per peer; the others are
+    (TT_SHM_PULLS / 2)             /* pending pull requests with data per peer; the others are
                                        for signals and inline puts */
 #define INLINE_BYTES (256u << 10)   /* inline puts to one peer whose copies have not been read */
 #define LINGER_NS TT_SECOND         /* time that closing waits for peers */
@@ -54,18 +54,18 @@ struct asked {
 };
 
 /* Our pull requests to one peer. */
-struct tt_shm_asker {
+struct tt_shm_pull_queue {
     uint64_t head, tail;            /* numbers: [head, tail) are pending or not yet reported */
     uint64_t inline_head, inline_tail;
     uint8_t *inline_ring;           /* [INLINE_BYTES]; allocated at first use */
-    struct asked asked[TT_SHM_ASKS];
+    struct asked asked[TT_SHM_PULLS];
 };
 
-static uint64_t state_of(uint64_t number, enum tt_shm_ask_state s) { return number << 2 | s; }
+static uint64_t state_of(uint64_t number, enum tt_shm_pull_state s) { return number << 2 | s; }
 
-static struct tt_shm_ask_line *line_of(struct tt_shm_asks *asks, uint64_t number)
+static struct tt_shm_pull_line *line_of(struct tt_shm_pulls *asks, uint64_t number)
 {
-    return &asks->line[number % TT_SHM_ASKS];
+    return &asks->line[number % TT_SHM_PULLS];
 }
 
 /* ---- reading a peer ---- */
@@ -102,7 +102,7 @@ void tt_shm_cma_open(struct tt_shm *w)
     w->base.whole_bytes = WHOLE_BYTES;
 }
 
-void tt_shm_cma_meet(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t nonce_at, uint64_t nonce)
+void tt_shm_cma_check_peer(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t nonce_at, uint64_t nonce)
 {
     struct ucred who = { 0 };
     socklen_t len = sizeof who;
@@ -124,8 +124,8 @@ void tt_shm_cma_meet(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t nonce_
     peer->nonce_at = nonce_at;
     peer->nonce = nonce;
     peer->readable = true;
-    tt_shm_writer_meet(peer);
-    atomic_store_explicit(&tt_shm_asks_in(w, &peer->mine)->readable, 1, memory_order_release);
+    tt_shm_writer_check_peer(peer);
+    atomic_store_explicit(&tt_shm_pulls_in(w, &peer->mine)->readable, 1, memory_order_release);
 }
 
 bool tt_shm_is_another(const struct tt_shm_peer *peer)
@@ -135,7 +135,7 @@ bool tt_shm_is_another(const struct tt_shm_peer *peer)
 
 /* ---- sender ---- */
 
-static struct tt_shm_asker *pull_queue_of(struct tt_shm_peer *peer)
+static struct tt_shm_pull_queue *pull_queue_of(struct tt_shm_peer *peer)
 {
     if (!peer->asker)
         peer->asker = calloc(1, sizeof *peer->asker);
@@ -143,7 +143,7 @@ static struct tt_shm_asker *pull_queue_of(struct tt_shm_peer *peer)
 }
 
 /* Copies an inline source, until the receiver has read it. NULL: no space now. */
-static const uint8_t *keep_copy(struct tt_shm_asker *k, const void *local, uint64_t bytes, uint64_t *end)
+static const uint8_t *keep_copy(struct tt_shm_pull_queue *k, const void *local, uint64_t bytes, uint64_t *end)
 {
     const uint64_t at = k->inline_tail % INLINE_BYTES, skip = at + bytes > INLINE_BYTES ? INLINE_BYTES - at : 0;
     uint8_t *to;
@@ -162,9 +162,9 @@ static const uint8_t *keep_copy(struct tt_shm_asker *k, const void *local, uint6
 
 /* Writes the pull request; it becomes visible when the state is set. from NULL: no bytes to
  * read. */
-static void write_pull_line(struct tt_shm_ask_line *line, const struct tt_desc *d, const uint8_t *from)
+static void write_pull_line(struct tt_shm_pull_line *line, const struct tt_desc *d, const uint8_t *from)
 {
-    line->ask = (struct tt_shm_ask){
+    line->ask = (struct tt_shm_pull){
         .from = (uintptr_t)from, .bytes = from ? d->bytes : 0, .region = d->key->handle[0], .offset = d->offset,
     };
     if (d->signal_op == TT_SIGNAL_NONE)
@@ -175,16 +175,16 @@ static void write_pull_line(struct tt_shm_ask_line *line, const struct tt_desc *
     line->ask.signal_value = d->signal_value;
 }
 
-bool tt_shm_ask(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc *d)
+bool tt_shm_pull(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc *d)
 {
     const bool copied = d->flags & TT_DESC_INLINE;
     bool fetched = d->bytes && !d->key->mapped;
-    struct tt_shm_asker *k = pull_queue_of(peer);
-    struct tt_shm_ask_line *line;
+    struct tt_shm_pull_queue *k = pull_queue_of(peer);
+    struct tt_shm_pull_line *line;
     const uint8_t *from;
     uint64_t inline_end = 0;
 
-    if (!k || k->tail - k->head >= (fetched && !copied ? BULK_MAX : TT_SHM_ASKS))
+    if (!k || k->tail - k->head >= (fetched && !copied ? BULK_MAX : TT_SHM_PULLS))
         return false;
     tt_assert(d->offset <= d->key->bytes && d->bytes <= d->key->bytes - d->offset);
     if (fetched && d->flags & TT_DESC_HOT && tt_shm_push(w, peer, d))
@@ -198,11 +198,11 @@ bool tt_shm_ask(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc
     if (d->bytes && d->key->mapped) /* data is unordered: only the signal waits for its turn */
         tt_copy((char *)d->key->mapped + d->offset, NULL, d->local, d->bytes,
                 d->flags & TT_DESC_STREAM ? TT_STREAM_DST : 0);
-    k->asked[k->tail % TT_SHM_ASKS] = (struct asked){
+    k->asked[k->tail % TT_SHM_PULLS] = (struct asked){
         .from = copied ? NULL : from, .bytes = d->bytes, .cookie = d->cookie, .inline_end = inline_end,
         .local = !copied && !d->key->mapped, .remote = d->flags & TT_DESC_REMOTE,
     };
-    line = line_of(tt_shm_asks_in(w, &peer->theirs), k->tail);
+    line = line_of(tt_shm_pulls_in(w, &peer->theirs), k->tail);
     write_pull_line(line, d, from);
     atomic_store_explicit(&line->state, state_of(k->tail, TT_SHM_POSTED), memory_order_release);
     k->tail++;
@@ -214,18 +214,18 @@ bool tt_shm_ask(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc
 
 static bool pull_is_done(struct tt_shm *w, const struct tt_shm_peer *peer, uint64_t number)
 {
-    return atomic_load_explicit(&line_of(tt_shm_asks_in(w, &peer->theirs), number)->state, memory_order_acquire) ==
+    return atomic_load_explicit(&line_of(tt_shm_pulls_in(w, &peer->theirs), number)->state, memory_order_acquire) ==
            state_of(number, TT_SHM_DONE);
 }
 
 /* Reports the completed requests of one peer, up to the first incomplete one. */
 static int report_pulls(struct tt_shm *w, struct tt_shm_peer *peer, struct tt_done *done, int max)
 {
-    struct tt_shm_asker *k = peer->asker;
+    struct tt_shm_pull_queue *k = peer->asker;
     int n = 0;
 
     while (n < max && peer->npulls && pull_is_done(w, peer, k->head)) {
-        struct asked *a = &k->asked[k->head % TT_SHM_ASKS];
+        struct asked *a = &k->asked[k->head % TT_SHM_PULLS];
 
         if (a->local || a->remote)
             done[n++] = (struct tt_done){
@@ -244,7 +244,7 @@ static int report_pulls(struct tt_shm *w, struct tt_shm_peer *peer, struct tt_do
     return n;
 }
 
-int tt_shm_asks_over(struct tt_shm *w, struct tt_done *done, int max)
+int tt_shm_pulls_poll(struct tt_shm *w, struct tt_done *done, int max)
 {
     int n = 0;
 
@@ -257,14 +257,14 @@ int tt_shm_asks_over(struct tt_shm *w, struct tt_done *done, int max)
 /* Revokes a request unless it is in state TAKEN or DONE. */
 static void pull_revoke(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t number)
 {
-    struct tt_shm_ask_line *line = line_of(tt_shm_asks_in(w, &peer->theirs), number);
+    struct tt_shm_pull_line *line = line_of(tt_shm_pulls_in(w, &peer->theirs), number);
     uint64_t posted = state_of(number, TT_SHM_POSTED);
 
     atomic_compare_exchange_strong_explicit(&line->state, &posted, state_of(number, TT_SHM_REVOKED),
                                             memory_order_acq_rel, memory_order_acquire);
 }
 
-void tt_shm_asks_lost(struct tt_shm *w, struct tt_shm_peer *peer)
+void tt_shm_pulls_lost(struct tt_shm *w, struct tt_shm_peer *peer)
 {
     uint32_t over = 0;
 
@@ -280,16 +280,16 @@ void tt_shm_asks_lost(struct tt_shm *w, struct tt_shm_peer *peer)
     peer->npulls = over;
 }
 
-void tt_shm_source_gone(struct tt_shm *w, const void *mem, uint64_t bytes)
+void tt_shm_revoke_source(struct tt_shm *w, const void *mem, uint64_t bytes)
 {
     const uintptr_t begin = (uintptr_t)mem, end = begin + bytes;
 
     for (uint32_t i = 0; i < w->nlinks && w->npulls; i++) {
         struct tt_shm_peer *peer = w->links[i];
-        const struct tt_shm_asker *k = peer->asker;
+        const struct tt_shm_pull_queue *k = peer->asker;
 
         for (uint32_t j = 0; j < peer->npulls; j++) {
-            const struct asked *a = &k->asked[(k->head + j) % TT_SHM_ASKS];
+            const struct asked *a = &k->asked[(k->head + j) % TT_SHM_PULLS];
             const uintptr_t from = (uintptr_t)a->from;
 
             if (from && from < end && from + a->bytes > begin && !tt_shm_is_registered(w, a->from, a->bytes))
@@ -298,32 +298,32 @@ void tt_shm_source_gone(struct tt_shm *w, const void *mem, uint64_t bytes)
     }
 }
 
-void tt_shm_take_back_of(struct tt_shm *w, uint64_t cookie, uint64_t mask)
+void tt_shm_revoke_cookies(struct tt_shm *w, uint64_t cookie, uint64_t mask)
 {
     for (uint32_t i = 0; i < w->nlinks && w->npulls; i++) {
         struct tt_shm_peer *peer = w->links[i];
-        const struct tt_shm_asker *k = peer->asker;
+        const struct tt_shm_pull_queue *k = peer->asker;
 
         for (uint32_t j = 0; j < peer->npulls; j++)
-            if ((k->asked[(k->head + j) % TT_SHM_ASKS].cookie & mask) == cookie)
+            if ((k->asked[(k->head + j) % TT_SHM_PULLS].cookie & mask) == cookie)
                 pull_revoke(w, peer, k->head + j);
     }
 }
 
-bool tt_shm_ask_of_tag(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t tag, uint64_t *number, const uint8_t **from,
-                       uint64_t *bytes)
+bool tt_shm_pull_of_tag(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t tag, uint64_t *number,
+                        const uint8_t **from, uint64_t *bytes)
 {
-    const struct tt_shm_asker *k = peer->asker;
+    const struct tt_shm_pull_queue *k = peer->asker;
 
     for (uint64_t at = k->head; at < k->head + peer->npulls; at++) {
-        const struct asked *a = &k->asked[at % TT_SHM_ASKS];
+        const struct asked *a = &k->asked[at % TT_SHM_PULLS];
 
         if (tt_shm_tag_of(at) != tag)
             continue;
         *number = at;
         *from = a->from;
         *bytes = a->bytes;
-        return a->from && atomic_load_explicit(&line_of(tt_shm_asks_in(w, &peer->theirs), at)->state,
+        return a->from && atomic_load_explicit(&line_of(tt_shm_pulls_in(w, &peer->theirs), at)->state,
                                                memory_order_acquire) == state_of(at, TT_SHM_POSTED);
     }
     return false;
@@ -347,7 +347,7 @@ static void pull_raise_signal(struct tt_shm *w, const struct tt_shm_peer *peer)
 enum outcome { FETCHED, DROPPED, LATER };
 
 /* Reads n bytes at `at` of the request to their destination. */
-static enum outcome pull_fetch_piece(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_shm_ask_line *line,
+static enum outcome pull_fetch_piece(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_shm_pull_line *line,
                                      uint8_t *to, uint64_t at, uint64_t n)
 {
     const int err = read_process(peer->pid, peer->nonce_at, peer->nonce, to + at, peer->ask.from + at, n);
@@ -395,10 +395,10 @@ static bool pull_next_part(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t 
 }
 
 /* Reads the remaining bytes of the request, within the budget. */
-static enum outcome pull_fetch(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_shm_ask_line *line,
+static enum outcome pull_fetch(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_shm_pull_line *line,
                                uint64_t *budget)
 {
-    const struct tt_shm_ask *ask = &peer->ask;
+    const struct tt_shm_pull *ask = &peer->ask;
 
     for (;;) {
         uint8_t *to = tt_shm_memory_of(w, peer, ask->region, ask->offset, ask->bytes);
@@ -422,7 +422,7 @@ static enum outcome pull_fetch(struct tt_shm *w, struct tt_shm_peer *peer, const
 }
 
 /* Reads a new request and tries to share it. */
-static void pull_begin(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_shm_ask_line *line)
+static void pull_begin(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_shm_pull_line *line)
 {
     uint8_t *to;
 
@@ -436,7 +436,7 @@ static void pull_begin(struct tt_shm *w, struct tt_shm_peer *peer, const struct 
 /* Serves the peer's oldest request. Returns true if it completed. */
 static bool serve_pull(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t *budget)
 {
-    struct tt_shm_ask_line *line = line_of(tt_shm_asks_in(w, &peer->mine), peer->served);
+    struct tt_shm_pull_line *line = line_of(tt_shm_pulls_in(w, &peer->mine), peer->served);
     uint64_t state = atomic_load_explicit(&line->state, memory_order_acquire);
 
     if (state == state_of(peer->served, TT_SHM_POSTED)) {
@@ -490,7 +490,7 @@ bool tt_shm_cma_has_news(const struct tt_shm *w)
         if (!peer->readable)
             continue;
         state =
-            atomic_load_explicit(&line_of(tt_shm_asks_in(w, &peer->mine), peer->served)->state, memory_order_acquire);
+            atomic_load_explicit(&line_of(tt_shm_pulls_in(w, &peer->mine), peer->served)->state, memory_order_acquire);
         if (state == state_of(peer->served, TT_SHM_REVOKED) ||
             (state == state_of(peer->served, TT_SHM_POSTED) && !tt_shm_share_waits(w, peer)))
             return true;
@@ -509,7 +509,7 @@ static bool pulls_pending(struct tt_shm *w)
         for (uint32_t j = 0; peer->state == TT_SHM_UP && j < peer->npulls; j++) {
             const uint64_t number = peer->asker->head + j;
             const uint64_t state =
-                atomic_load_explicit(&line_of(tt_shm_asks_in(w, &peer->theirs), number)->state, memory_order_acquire);
+                atomic_load_explicit(&line_of(tt_shm_pulls_in(w, &peer->theirs), number)->state, memory_order_acquire);
 
             if (state == state_of(number, TT_SHM_POSTED) || state == state_of(number, TT_SHM_TAKEN))
                 return true;
@@ -524,7 +524,7 @@ void tt_shm_cma_close(struct tt_shm *w)
 
     while (w->npulls && pulls_pending(w) && tt_now_ns() < until_ns) {
         tt_shm_serve(w);        /* the peer may be closing too */
-        tt_shm_look(w);
+        tt_shm_poll_sockets(w);
         poll(NULL, 0, 1);
     }
     for (uint32_t i = 0; i < w->nlinks; i++) {
@@ -541,7 +541,7 @@ void tt_shm_cma_close(struct tt_shm *w)
     free(w->links);
 }
 
-uint64_t tt_shm_asks_bytes(const struct tt_shm_peer *peer)
+uint64_t tt_shm_pulls_bytes(const struct tt_shm_peer *peer)
 {
     if (!peer->asker)
         return 0;

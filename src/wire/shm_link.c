@@ -206,8 +206,8 @@ void tt_shm_link_lost(struct tt_shm *w, struct tt_shm_peer *peer, tutti_status w
     if (peer->fd >= 0)
         close(peer->fd);
     peer->fd = -1;
-    tt_shm_asks_lost(w, peer);
-    tt_shm_tell(
+    tt_shm_pulls_lost(w, peer);
+    tt_shm_complete(
         w, &(struct tt_done){ .kind = TT_DONE_LINK_LOST, .peer = peer->rank, .status = peer->bye ? TUTTI_OK : why });
 }
 
@@ -222,12 +222,12 @@ static void shm_lose_starved(struct tt_shm *w)
     tutti_status st;
 
     for (uint32_t at = 0; (peer = tt_sparse_next(&w->peers, &at));)
-        missing += peer->state == TT_SHM_WANTED || peer->state == TT_SHM_GREETING;
+        missing += peer->state == TT_SHM_WANTED || peer->state == TT_SHM_HANDSHAKE;
     if (!missing)
         return;
     st = tt_fail_descriptors("shm: cannot connect to ranks on this host", LINK_DESCRIPTORS * missing);
     for (uint32_t at = 0; (peer = tt_sparse_next(&w->peers, &at));)
-        if (peer->state == TT_SHM_WANTED || peer->state == TT_SHM_GREETING)
+        if (peer->state == TT_SHM_WANTED || peer->state == TT_SHM_HANDSHAKE)
             tt_shm_link_lost(w, peer, st);
 }
 
@@ -257,7 +257,7 @@ static tutti_status take_hello_descriptors(struct tt_shm *w, struct tt_shm_peer 
         goto detach;
     peer->bell_fd = fds[2];
     peer->fence = w->fence || p->fence;
-    tt_shm_cma_meet(w, peer, p->nonce_at, p->nonce);
+    tt_shm_cma_check_peer(w, peer, p->nonce_at, p->nonce);
     return TUTTI_OK;
 
 detach:
@@ -273,7 +273,7 @@ static void shm_link_up(struct tt_shm *w, struct tt_shm_peer *peer)
     w->links[w->nlinks++] = peer;
     peer->changes_sent = 0;
     tt_shm_send_changes(w, peer);
-    tt_shm_tell(w, &(struct tt_done){
+    tt_shm_complete(w, &(struct tt_done){
         .kind = TT_DONE_LINK_UP, .peer = peer->rank,
         .link = {
             .mine = peer->mine.base,
@@ -341,7 +341,7 @@ static void try_connect(struct tt_shm *w, struct tt_shm_peer *peer)
     peer->fd = fd;
     if (peer->state == TT_SHM_WANTED)
         w->nwanted--;
-    peer->state = TT_SHM_GREETING;
+    peer->state = TT_SHM_HANDSHAKE;
     if (!send_hello(w, peer, fd)) {
         if (errno == EPIPE || errno == ECONNRESET)
             handshake_ended(w, peer);    /* it dropped pending connections */
@@ -396,7 +396,7 @@ tutti_status tt_shm_connect(struct tt_wire *base, uint32_t rank, const struct tt
 static void accept_hello(struct tt_shm *w, int fd, const struct packet *p, int fds[3])
 {
     struct tt_shm_peer *peer = tt_shm_peer_make(w, p->rank);
-    const bool ours_wins = peer && peer->state == TT_SHM_GREETING && w->conf.rank < p->rank;
+    const bool ours_wins = peer && peer->state == TT_SHM_HANDSHAKE && w->conf.rank < p->rank;
 
     if (!peer || peer->state == TT_SHM_UP || peer->state == TT_SHM_LOST || ours_wins || create_own_segment(w, peer)) {
         close_fds(fds);
@@ -409,7 +409,7 @@ static void accept_hello(struct tt_shm *w, int fd, const struct packet *p, int f
         w->nwanted--;
     peer->fd = fd;
     if (take_hello_descriptors(w, peer, p, fds) || !send_hello(w, peer, fd)) {
-        peer->state = TT_SHM_GREETING;
+        peer->state = TT_SHM_HANDSHAKE;
         tt_shm_link_lost(w, peer, TUTTI_ERR_PROTOCOL);
         return;
     }
@@ -427,7 +427,7 @@ static bool hello_is_valid(const struct tt_shm *w, const struct packet *p)
            p->rank != w->conf.rank;
 }
 
-static void receive_hello(struct tt_shm *w, struct tt_shm_stranger *s)
+static void receive_hello(struct tt_shm *w, struct tt_shm_pending *s)
 {
     struct packet p;
     int fds[3], got;
@@ -466,12 +466,12 @@ static bool is_of_another_user(int fd)
 
 /* Returns a free entry, or evicts the oldest; first those of other users, which rarely belong to
  * the job. An evicted peer connects again. */
-static struct tt_shm_stranger *pending_slot(struct tt_shm *w)
+static struct tt_shm_pending *pending_slot(struct tt_shm *w)
 {
-    struct tt_shm_stranger *worst = NULL;
+    struct tt_shm_pending *worst = NULL;
 
-    for (int i = 0; i < TT_SHM_STRANGERS_MAX; i++) {
-        struct tt_shm_stranger *s = &w->pending[i];
+    for (int i = 0; i < TT_SHM_PENDING_MAX; i++) {
+        struct tt_shm_pending *s = &w->pending[i];
 
         if (s->fd < 0)
             return s;
@@ -486,14 +486,14 @@ static struct tt_shm_stranger *pending_slot(struct tt_shm *w)
 
 static void accept_pending(struct tt_shm *w)
 {
-    for (int i = 0; i < TT_SHM_STRANGERS_MAX; i++) {
+    for (int i = 0; i < TT_SHM_PENDING_MAX; i++) {
         const int fd = tt_acceptor_take(&w->acceptor);
-        struct tt_shm_stranger *s;
+        struct tt_shm_pending *s;
 
         if (fd < 0)
             return;
         s = pending_slot(w);
-        *s = (struct tt_shm_stranger){
+        *s = (struct tt_shm_pending){
             .fd = fd, .until_ns = tt_now_ns() + HELLO_NS, .other_user = is_of_another_user(fd),
         };
         shm_watch(w, fd, WHAT_STRANGER | (uint64_t)(s - w->pending), EPOLLIN);
@@ -507,7 +507,7 @@ static void shm_handle_timeouts(struct tt_shm *w)
     const uint64_t now = tt_now_ns();
     struct tt_shm_peer *peer;
 
-    for (int i = 0; i < TT_SHM_STRANGERS_MAX; i++)
+    for (int i = 0; i < TT_SHM_PENDING_MAX; i++)
         if (w->pending[i].fd >= 0 && now > w->pending[i].until_ns) {
             close(w->pending[i].fd);
             w->pending[i].fd = -1;
@@ -536,7 +536,7 @@ static void handle_segment(struct tt_shm *w, struct tt_shm_peer *peer, const str
         tt_shm_link_lost(w, peer, st);
 }
 
-void tt_shm_hear(struct tt_shm *w, struct tt_shm_peer *peer)
+void tt_shm_receive_packets(struct tt_shm *w, struct tt_shm_peer *peer)
 {
     while (peer->fd >= 0) {
         struct packet p;
@@ -547,11 +547,11 @@ void tt_shm_hear(struct tt_shm *w, struct tt_shm_peer *peer)
             return;
         if (got == -2) {
             tt_shm_link_lost(w, peer, tt_fail_descriptors("shm: cannot receive from a rank on this host", LINK_DESCRIPTORS));
-        } else if (got < 0 && peer->state == TT_SHM_GREETING) {
+        } else if (got < 0 && peer->state == TT_SHM_HANDSHAKE) {
             handshake_ended(w, peer);
         } else if (got < 0) {
             tt_shm_link_lost(w, peer, TUTTI_ERR_PEER_LOST);
-        } else if (peer->state == TT_SHM_GREETING) {
+        } else if (peer->state == TT_SHM_HANDSHAKE) {
             if (!hello_is_valid(w, &p) || p.rank != peer->rank || take_hello_descriptors(w, peer, &p, fds))
                 tt_shm_link_lost(w, peer, TUTTI_ERR_PROTOCOL);
             else {
@@ -561,7 +561,7 @@ void tt_shm_hear(struct tt_shm *w, struct tt_shm_peer *peer)
         } else if (p.kind == PACKET_SEGMENT) {
             handle_segment(w, peer, &p, fds);
         } else if (p.kind == PACKET_FORGET) {
-            tt_shm_segment_forget(w, peer, p.slot);
+            tt_shm_segment_remove(w, peer, p.slot);
         } else if (p.kind == PACKET_BYE) {
             peer->bye = true;
         }
@@ -569,7 +569,7 @@ void tt_shm_hear(struct tt_shm *w, struct tt_shm_peer *peer)
     }
 }
 
-void tt_shm_look(struct tt_shm *w)
+void tt_shm_poll_sockets(struct tt_shm *w)
 {
     struct epoll_event ev[32];
     const int n = epoll_wait(w->epoll, ev, 32, 0);
@@ -588,7 +588,7 @@ void tt_shm_look(struct tt_shm *w)
             if (w->pending[what & 0xff].fd >= 0)
                 receive_hello(w, &w->pending[what & 0xff]);
         } else {
-            tt_shm_hear(w, tt_shm_peer_of(w, (uint32_t)what));
+            tt_shm_receive_packets(w, tt_shm_peer_of(w, (uint32_t)what));
         }
     }
     for (uint32_t i = 0; i < w->nlinks; i++)
@@ -641,7 +641,7 @@ void tt_shm_memory(const struct tt_wire *base, tutti_memory *m)
     for (uint32_t i = 0; i < w->nlinks; i++) {
         const struct tt_shm_peer *p = w->links[i];
 
-        links.peer_bytes += p->mine.bytes + p->nsegments * sizeof *p->segments + tt_shm_asks_bytes(p);
+        links.peer_bytes += p->mine.bytes + p->nsegments * sizeof *p->segments + tt_shm_pulls_bytes(p);
     }
     tt_memory_add(m, &own);
     tt_memory_add(m, &links);

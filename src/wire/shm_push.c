@@ -9,7 +9,7 @@
 
 static struct tt_shm_permit *permits_in(const struct tt_shm *w, const struct tt_segment *link)
 {
-    return tt_shm_asks_in(w, link)->permit;
+    return tt_shm_pulls_in(w, link)->permit;
 }
 
 /* ---- receiver ---- */
@@ -22,7 +22,7 @@ bool tt_shm_admit(struct tt_region *region, uint32_t rank)
     struct tt_shm_permit *p;
 
     if (s->seg.base || !peer || peer->state != TT_SHM_UP || !peer->readable || !peer->threads_seen ||
-        !atomic_load_explicit(&tt_shm_asks_in(w, &peer->theirs)->readable, memory_order_acquire))
+        !atomic_load_explicit(&tt_shm_pulls_in(w, &peer->theirs)->readable, memory_order_acquire))
         return false;           /* a peer that cannot read this process cannot write it */
     p = permits_in(w, &peer->mine);
     for (uint32_t i = 0; i < TT_SHM_PERMITS; i++)

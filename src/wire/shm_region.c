@@ -77,7 +77,7 @@ tutti_status tt_shm_segment_add(struct tt_shm *w, struct tt_shm_peer *peer, uint
     return TUTTI_OK;
 }
 
-void tt_shm_segment_forget(struct tt_shm *w, struct tt_shm_peer *peer, uint32_t slot)
+void tt_shm_segment_remove(struct tt_shm *w, struct tt_shm_peer *peer, uint32_t slot)
 {
     if (slot < peer->nsegments && peer->segments[slot].seg.base)
         segment_gone(w, &peer->segments[slot]);
@@ -186,7 +186,7 @@ void tt_shm_dereg(struct tt_region *region)
     struct tt_shm_shared *s = tt_shm_shared_of(region);
 
     s->used = false;
-    tt_shm_source_gone(w, region->mem, region->bytes);
+    tt_shm_revoke_source(w, region->mem, region->bytes);
     tt_shm_share_close_of(w, s->id);
     if (s->permitted)
         tt_shm_permits_close_of(w, s->id);
@@ -292,7 +292,7 @@ static tutti_status import_own(struct tt_shm *w, uint32_t rank, uint64_t id, uin
 
     if (!peer || peer->state != TT_SHM_UP)
         return TUTTI_ERR_PEER_LOST;
-    if (!atomic_load_explicit(&tt_shm_asks_in(w, &peer->theirs)->readable, memory_order_acquire))
+    if (!atomic_load_explicit(&tt_shm_pulls_in(w, &peer->theirs)->readable, memory_order_acquire))
         return TUTTI_ERR_UNSUPPORTED;
     *out = (struct tt_rkey){ .wire = &w->base, .peer = rank, .bytes = bytes, .handle = { id } };
     return TUTTI_OK;
@@ -329,7 +329,7 @@ tutti_status tt_shm_import(struct tt_wire *base, uint32_t rank, const struct tt_
                 };
                 return TUTTI_OK;
             }
-        tt_shm_hear(w, peer);
+        tt_shm_receive_packets(w, peer);
     }
     return peer->state == TT_SHM_UP ? TUTTI_PENDING : TUTTI_ERR_PEER_LOST;
 }

@@ -50,7 +50,7 @@ static int reserve_pages(int fd, void *base, size_t bytes)
  * available memory is checked first. Small segments are not checked. */
 static tutti_status check_available_memory(size_t bytes)
 {
-    const uint64_t available = bytes >= ASK_BYTES ? tt_room_bytes("") : UINT64_MAX;
+    const uint64_t available = bytes >= ASK_BYTES ? tt_available_memory("") : UINT64_MAX;
 
     if (bytes > available)
         return tt_fail(TUTTI_ERR_NOMEM, "shm: cannot create a segment of %zu bytes: %llu bytes of memory are available",

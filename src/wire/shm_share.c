@@ -41,7 +41,7 @@ static uint64_t half_of(uint64_t left)
 
 static struct tt_shm_share *share_in(const struct tt_shm *w, const struct tt_segment *link)
 {
-    return &tt_shm_asks_in(w, link)->share;
+    return &tt_shm_pulls_in(w, link)->share;
 }
 
 /* ---- receiver ---- */
@@ -227,7 +227,7 @@ bool tt_shm_share_help(struct tt_shm *w)
         if (!peer->npulls || !peer->readable || peer->unwritable)
             continue;
         tag = tag_in(atomic_load_explicit(&share_in(w, &peer->theirs)->claim, memory_order_relaxed));
-        if (tag && tt_shm_ask_of_tag(w, peer, tag, &number, &from, &bytes) &&
+        if (tag && tt_shm_pull_of_tag(w, peer, tag, &number, &from, &bytes) &&
             share_write_piece(w, peer, number, from, bytes))
             return true;
     }

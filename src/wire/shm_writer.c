@@ -52,7 +52,7 @@ void tt_shm_guard_close(struct tt_shm *w)
         munmap(w->guard, (size_t)sysconf(_SC_PAGESIZE));
 }
 
-void tt_shm_writer_meet(struct tt_shm_peer *peer)
+void tt_shm_writer_check_peer(struct tt_shm_peer *peer)
 {
     char path[64];
     struct stat here, there;

@@ -28,7 +28,7 @@ static void tcp_close(struct tt_wire *w)
 {
     struct tt_tcp *t = tt_tcp_of(w);
 
-    tt_tcp_greetings_close(t);
+    tt_tcp_handshakes_close(t);
     tt_tcp_links_close(t);
     tt_tcp_regions_close(t);
     tt_acceptor_fini(&t->acceptor);
@@ -215,8 +215,8 @@ static void tcp_poll_epoll(struct tt_tcp *t)
             if (read(t->timer_fd, &expirations, sizeof expirations) < 0)
                 break;  /* a deadline: handled below */
             break;
-        case TT_TCP_GREETING:
-            tt_tcp_greeting_step(what);
+        case TT_TCP_HANDSHAKE:
+            tt_tcp_handshake_step(what);
             break;
         case TT_TCP_LANE:
             lane_event(what, events[i].events);
@@ -224,7 +224,7 @@ static void tcp_poll_epoll(struct tt_tcp *t)
         }
     }
     if (t->greetings)
-        tt_tcp_greetings_expire(t, tt_now_ns());
+        tt_tcp_handshakes_expire(t, tt_now_ns());
     if (t->nactive)
         tt_tcp_links_expire(t, tt_now_ns());
 }
@@ -278,7 +278,7 @@ bool tt_tcp_dones_reserve(struct tt_tcp *t, uint32_t n)
     return true;
 }
 
-void tt_tcp_tell(struct tt_tcp_link *link, uint8_t kind, uint64_t cookie, tutti_status status)
+void tt_tcp_complete(struct tt_tcp_link *link, uint8_t kind, uint64_t cookie, tutti_status status)
 {
     struct tt_tcp *t = link->tcp;
 
@@ -353,7 +353,7 @@ static int tcp_poll(struct tt_wire *w, struct tt_done *done, int max)
         tcp_poll_epoll(t);
     }
     if (t->nfar_blocked)
-        tt_tcp_far_try(t, tt_now_ns());
+        tt_tcp_pacing_try(t, tt_now_ns());
     if (t->dirty)
         tt_tcp_flush(t);
     return tcp_report(t, done, max);
@@ -362,8 +362,8 @@ static int tcp_poll(struct tt_wire *w, struct tt_done *done, int max)
 /* Returns the next time at which poll has work without an event. */
 static uint64_t tcp_deadline(const struct tt_tcp *t)
 {
-    const uint64_t greetings_ns = t->greetings ? tt_tcp_greetings_deadline(t) : TT_NEVER;
-    const uint64_t far_ns = t->nfar_blocked ? tt_tcp_far_deadline(t) : TT_NEVER;
+    const uint64_t greetings_ns = t->greetings ? tt_tcp_handshakes_deadline(t) : TT_NEVER;
+    const uint64_t far_ns = t->nfar_blocked ? tt_tcp_pacing_deadline(t) : TT_NEVER;
 
     return greetings_ns < far_ns ? greetings_ns : far_ns;
 }

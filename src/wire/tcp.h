@@ -1,13 +1,13 @@
 /* Private declarations of the tcp transport.
  *
  *  tcp.c         the wire: open, poll, sleep, the table of operations
- *  tcp_greet.c   the listener, and connections until they are lanes
+ *  tcp_handshake.c   the listener, and connections until they are lanes
  *  tcp_rail.c    selection of the NIC of a lane
  *  tcp_offer.c   the number of lanes of a link
  *  tcp_link.c    links and lanes: set-up and teardown
  *  tcp_send.c    descriptors to frames to the kernel
- *  tcp_turn.c    limits on what a lane gives the kernel at once
- *  tcp_far.c     lanes with a long round trip
+ *  tcp_batching.c    limits on what a lane gives the kernel at once
+ *  tcp_pacing.c     lanes with a long round trip
  *  tcp_recv.c    bytes from the kernel to frames to memory and signals
  *  tcp_length.c  segment lengths, which control when the kernel acknowledges
  *  tcp_peek.c    reads of short messages without an acknowledgement for each
@@ -74,7 +74,7 @@ struct tt_tcp;
 struct tt_tcp_link;
 
 /* First member of each struct that an epoll entry points to. */
-enum tt_tcp_watched { TT_TCP_LISTENER, TT_TCP_TIMER, TT_TCP_GREETING, TT_TCP_LANE };
+enum tt_tcp_watched { TT_TCP_LISTENER, TT_TCP_TIMER, TT_TCP_HANDSHAKE, TT_TCP_LANE };
 
 /* ---- memory ---- */
 
@@ -268,7 +268,7 @@ struct tt_tcp_done {
     tutti_status status;
 };
 
-struct tt_tcp_greeting;
+struct tt_tcp_handshake;
 
 struct tt_tcp {
     struct tt_wire wire;
@@ -300,7 +300,7 @@ struct tt_tcp {
     struct tt_tcp_lane *dirty;
     struct tt_tcp_link *news, **news_end;
 
-    struct tt_tcp_greeting *greetings;  /* connections that are not lanes yet */
+    struct tt_tcp_handshake *greetings;  /* connections that are not lanes yet */
     uint32_t nunauthenticated;                /* connections that have not proved the secret */
     uint32_t nopening;                  /* connections that we have started */
     uint64_t npolls;
@@ -345,7 +345,7 @@ static inline uint32_t tt_tcp_ahead(const struct tt_tcp_link *link)
 bool tt_tcp_dones_reserve(struct tt_tcp *t, uint32_t n);
 /* Queues a completion for poll. It was reserved in link->reserved_dones when the descriptor was
  * accepted. */
-void tt_tcp_tell(struct tt_tcp_link *link, uint8_t kind, uint64_t cookie, tutti_status status);
+void tt_tcp_complete(struct tt_tcp_link *link, uint8_t kind, uint64_t cookie, tutti_status status);
 
 /* Sets whether epoll reports data on lanes; if not (wire.unheard), each poll reads all lanes. */
 void tt_tcp_lanes_watch(struct tt_tcp *t, bool on);
@@ -399,23 +399,23 @@ bool tt_tcp_rail_bind(const struct tt_tcp *t, int fd, uint8_t rail);
  * Constant for a link. */
 uint32_t tt_tcp_offer(struct tt_tcp_link *link);
 /* Sets the number of lanes of the link that do not exist yet. */
-void tt_tcp_promise(struct tt_tcp_link *link, uint32_t lanes);
+void tt_tcp_set_pending_lanes(struct tt_tcp_link *link, uint32_t lanes);
 /* Returns whether another lane leaves the reserve of descriptors untouched. */
 bool tt_tcp_may_have_lane(void);
 
-/* ---- tcp_greet.c ---- */
+/* ---- tcp_handshake.c ---- */
 tutti_status tt_tcp_listen(struct tt_tcp *t);
 void tt_tcp_accept(struct tt_tcp *t);
 tutti_status tt_tcp_connect(struct tt_wire *w, uint32_t peer, const struct tt_blob *address);
-void tt_tcp_greeting_step(struct tt_tcp_greeting *g);       /* the connection is readable or
+void tt_tcp_handshake_step(struct tt_tcp_handshake *g);       /* the connection is readable or
                                                                writable */
 /* handles deadlines, frees ended ones */
-void tt_tcp_greetings_expire(struct tt_tcp *t, uint64_t now_ns);
-uint64_t tt_tcp_greetings_deadline(const struct tt_tcp *t);
-void tt_tcp_greetings_end(struct tt_tcp_link *link);
-void tt_tcp_greetings_close(struct tt_tcp *t);
+void tt_tcp_handshakes_expire(struct tt_tcp *t, uint64_t now_ns);
+uint64_t tt_tcp_handshakes_deadline(const struct tt_tcp *t);
+void tt_tcp_handshakes_end(struct tt_tcp_link *link);
+void tt_tcp_handshakes_close(struct tt_tcp *t);
 
-/* ---- tcp_turn.c ---- */
+/* ---- tcp_batching.c ---- */
 /* Writes to the kernel what the lane should send before the next poll. May lose the link. */
 void tt_tcp_lane_turn(struct tt_tcp_lane *lane);
 /* Records that a read of the lane returned this many bytes. */
@@ -441,7 +441,7 @@ void tt_tcp_flush(struct tt_tcp *t);
 bool tt_tcp_acknowledge(struct tt_tcp_link *link);
 /* Queues a redundant acknowledgement, followed by `more` others written to frames[]: memory of
  * malloc, freed when they are sent. */
-void tt_tcp_acknowledge_again(struct tt_tcp_link *link, uint8_t *frames, uint32_t more);
+void tt_tcp_acknowledge_redundantly(struct tt_tcp_link *link, uint8_t *frames, uint32_t more);
 /* Processes an acknowledgement of all messages before the number with these 24 bits. Returns false
  * if it is invalid. */
 bool tt_tcp_acknowledged(struct tt_tcp_link *link, uint32_t prefix);
@@ -458,24 +458,24 @@ bool tt_tcp_length_is_again(const struct tt_tcp_lane *lane, uint64_t bytes);
 /* Records the length of a write. */
 void tt_tcp_length_sent(struct tt_tcp_lane *lane, uint64_t bytes);
 
-/* ---- tcp_far.c ---- */
+/* ---- tcp_pacing.c ---- */
 /* Returns the minimum round trip measured on its first lane; 0: unknown. */
 uint64_t tt_tcp_round_trip_ns(const struct tt_tcp_link *link);
 /* Determines whether the peer is far, and if so enables pacing in the kernel. Called once the lane
  * is connected. */
-void tt_tcp_far_open(struct tt_tcp_lane *lane);
+void tt_tcp_pacing_open(struct tt_tcp_lane *lane);
 /* A far lane is blocked after a write. */
-void tt_tcp_far_blocked(struct tt_tcp_lane *lane);
+void tt_tcp_pacing_blocked(struct tt_tcp_lane *lane);
 /* Retries the blocked far lanes that are due. May lose links. */
-void tt_tcp_far_try(struct tt_tcp *t, uint64_t now_ns);
+void tt_tcp_pacing_try(struct tt_tcp *t, uint64_t now_ns);
 /* Returns the time of the next retry, or TT_NEVER. */
-uint64_t tt_tcp_far_deadline(const struct tt_tcp *t);
+uint64_t tt_tcp_pacing_deadline(const struct tt_tcp *t);
 
 /* ---- tcp_recv.c ---- */
 /* Reads and applies received data, up to a fair share. May lose the link. */
 void tt_tcp_lane_receive(struct tt_tcp_lane *lane);
 /* Removes parsed bytes from the lane's buffer. */
-void tt_tcp_forget_digested(struct tt_tcp_lane *lane);
+void tt_tcp_drop_parsed(struct tt_tcp_lane *lane);
 /* The region is being deregistered: data that is arriving there is discarded from now on. */
 void tt_tcp_targets_gone(struct tt_tcp *t, const struct tt_tcp_region *r);
 
@@ -491,8 +491,8 @@ bool tt_tcp_peeked_take(struct tt_tcp_lane *lane);
 /* Non-blocking recv and sendmsg, with errno, through the stream, or on fd if that is NULL. Sent
  * data may remain in the stream: call tt_stream_flush. apart: the kernel must not join it with
  * later data in one packet. */
-ssize_t tt_tcp_hear(int fd, struct tt_stream *stream, void *data, size_t bytes);
-ssize_t tt_tcp_say(int fd, struct tt_stream *stream, const struct iovec *parts, int nparts, bool apart);
+ssize_t tt_tcp_recv(int fd, struct tt_stream *stream, void *data, size_t bytes);
+ssize_t tt_tcp_send(int fd, struct tt_stream *stream, const struct iovec *parts, int nparts, bool apart);
 /* Reads once, into the payload's destination or the buffer. *room: the bytes read, as only the next
  * read shows whether there are more. */
 ssize_t tt_tcp_secure_read(struct tt_tcp_lane *lane, size_t *room);

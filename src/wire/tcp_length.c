@@ -30,7 +30,7 @@ void tt_tcp_length_open(struct tt_tcp_lane *lane)
 
     if (!frames)
         return;
-    tt_tcp_acknowledge_again(lane->link, frames, TT_TCP_LONG_BYTES / TT_FRAME_BYTES);
+    tt_tcp_acknowledge_redundantly(lane->link, frames, TT_TCP_LONG_BYTES / TT_FRAME_BYTES);
     tt_tcp_lane_flush(lane, UINT64_MAX);
 }
 

@@ -209,7 +209,7 @@ static void lane_close(struct tt_tcp_lane *lane)
 
     if (lane->fd < 0)
         return;
-    tt_watched_forget(t->epoll_fd, lane->fd);
+    tt_watched_remove(t->epoll_fd, lane->fd);
     if (lane->stream)
         tt_stream_destroy(lane->stream);
     else
@@ -248,7 +248,7 @@ bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd, struct tt_stream *stream
     lane->paced = !tt_tcp_tune(t, fd, lane->link->nlanes > 1);
     lane->fd = fd;
     tt_dqplb_lanes_up(&lane->link->load, lane->number);
-    tt_tcp_far_open(lane);
+    tt_tcp_pacing_open(lane);
     lane->stream = stream;
     t->active[t->nactive++] = lane;
     tt_tcp_length_open(lane);
@@ -273,8 +273,8 @@ void tt_tcp_link_lose(struct tt_tcp_link *link, tutti_status status, const char 
     tt_log(status == TUTTI_ERR_PEER_LOST || status == TUTTI_OK ? TT_LOG_INFO : TT_LOG_WARN, "tcp: the link to rank %u ended: %s", link->peer, why);
     for (uint32_t i = 0; i < link->nlanes; i++)
         lane_close(&link->lanes[i]);
-    tt_tcp_greetings_end(link);
-    tt_tcp_promise(link, 0);
+    tt_tcp_handshakes_end(link);
+    tt_tcp_set_pending_lanes(link, 0);
     t->reserved -= link->reserved_dones;
     link->reserved_dones = 0;
     link->state = TT_TCP_LOST;
@@ -292,7 +292,7 @@ void tt_tcp_lane_ended(struct tt_tcp_lane *lane)
     tt_tcp_secure_more(lane, false);
     for (uint32_t i = 0; i < link->nlanes; i++)
         if (link->lanes[i].fd >= 0 && !link->lanes[i].ended) {
-            tt_watched_forget(t->epoll_fd, lane->fd);
+            tt_watched_remove(t->epoll_fd, lane->fd);
             for (uint32_t k = 0; k < t->nactive; k++)
                 if (t->active[k] == lane)
                     t->active[k] = t->active[--t->nactive];
@@ -357,7 +357,7 @@ static void send_bye(struct tt_tcp_lane *lane)
 
     tt_frame_write(&bye, header);
     if (lane->fd >= 0 && !lane->send_closed && !tt_tcp_queued(lane))
-        tt_tcp_say(lane->fd, lane->stream, &part, 1, false);
+        tt_tcp_send(lane->fd, lane->stream, &part, 1, false);
     if (lane->fd >= 0)
         shutdown(lane->fd, SHUT_WR);
 }

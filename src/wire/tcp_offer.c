@@ -12,7 +12,7 @@
     32u /* for control connections, handshakes, another communicator, files of
                            the program */
 
-void tt_tcp_promise(struct tt_tcp_link *link, uint32_t lanes)
+void tt_tcp_set_pending_lanes(struct tt_tcp_link *link, uint32_t lanes)
 {
     link->tcp->promised += lanes - link->promised;
     link->promised = lanes;
@@ -39,7 +39,7 @@ uint32_t tt_tcp_offer(struct tt_tcp_link *link)
     if (link->offer < t->conf.lanes)
         tt_log(TT_LOG_INFO, "tcp: %u of %u lanes to rank %u: few descriptors are free (raise RLIMIT_NOFILE with ulimit -n)",
                link->offer, t->conf.lanes, link->peer);
-    tt_tcp_promise(link, link->offer - 1);
+    tt_tcp_set_pending_lanes(link, link->offer - 1);
     return link->offer;
 }
 

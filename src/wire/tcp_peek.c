@@ -39,7 +39,7 @@ bool tt_tcp_peeked_take(struct tt_tcp_lane *lane)
         return false;
     }
     lane->peeks = false;
-    tt_tcp_forget_digested(lane);
+    tt_tcp_drop_parsed(lane);
     return true;
 }
 
@@ -85,7 +85,7 @@ ssize_t tt_tcp_read_between(struct tt_tcp_lane *lane, size_t *room)
     if (n <= (ssize_t)again) {
         lane->empty_peeks += peek;
         if (!peek)
-            tt_tcp_forget_digested(lane);
+            tt_tcp_drop_parsed(lane);
         errno = n < (ssize_t)again ? EPROTO : EAGAIN;
         return -1;
     }

@@ -161,9 +161,9 @@ static bool message_landed(const struct tt_tcp_lane *lane, const struct tt_frame
     struct tt_tcp_link *link = lane->link;
     const uint64_t number = link->receiver.expected + (uint32_t)tt_dqplb_ahead(link->receiver.expected, f->word);
 
-    if (tt_trace_is_wanted())
+    if (tt_trace_is_enabled())
         tt_tcp_trace(lane, TT_TRACE_ARRIVED, f->word, 0);
-    if (tt_dqplb_came(&link->receiver, lane->number, f->word) < 0)
+    if (tt_dqplb_received(&link->receiver, lane->number, f->word) < 0)
         return false;
     if (f->flags & TT_FRAME_WANT_ACK && link->ack_want <= number)
         link->ack_want = number + 1;
@@ -204,9 +204,9 @@ static struct tt_tcp_request *request_of_frame(struct tt_tcp_link *link, const s
 static void request_end(struct tt_tcp_link *link, struct tt_tcp_request *q, tutti_status status)
 {
     q->busy = false;
-    tt_tcp_tell(link, TT_DONE_LOCAL, q->cookie, status);
+    tt_tcp_complete(link, TT_DONE_LOCAL, q->cookie, status);
     if (q->remote)
-        tt_tcp_tell(link, TT_DONE_REMOTE, q->cookie, status);
+        tt_tcp_complete(link, TT_DONE_REMOTE, q->cookie, status);
 }
 
 static bool serve_atomic(const struct tt_tcp_lane *lane, const struct tt_frame *f)
@@ -329,7 +329,7 @@ static bool put_is_word(const struct tt_frame *f)
     return f->kind == TT_FRAME_PUT && f->bytes <= WORD_BYTES;
 }
 
-void tt_tcp_forget_digested(struct tt_tcp_lane *lane)
+void tt_tcp_drop_parsed(struct tt_tcp_lane *lane)
 {
     memmove(lane->buffer, lane->buffer + lane->at, lane->have - lane->at);
     lane->have -= lane->at;
@@ -359,7 +359,7 @@ static bool parse_buffer(struct tt_tcp_lane *lane)
     }
     if (lane->peeks)
         return true;            /* the buffer must match the socket */
-    tt_tcp_forget_digested(lane);
+    tt_tcp_drop_parsed(lane);
     return true;
 }
 

@@ -17,12 +17,12 @@ static ssize_t as_errno(ssize_t n)
     return -1;
 }
 
-ssize_t tt_tcp_hear(int fd, struct tt_stream *stream, void *data, size_t bytes)
+ssize_t tt_tcp_recv(int fd, struct tt_stream *stream, void *data, size_t bytes)
 {
     return stream ? as_errno(tt_stream_read(stream, data, bytes)) : recv(fd, data, bytes, MSG_DONTWAIT);
 }
 
-ssize_t tt_tcp_say(int fd, struct tt_stream *stream, const struct iovec *parts, int nparts, bool apart)
+ssize_t tt_tcp_send(int fd, struct tt_stream *stream, const struct iovec *parts, int nparts, bool apart)
 {
     const int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (apart ? MSG_EOR : 0);
     const struct msghdr msg = { .msg_iov = (struct iovec *)(uintptr_t)parts, .msg_iovlen = (size_t)nparts };

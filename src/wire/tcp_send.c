@@ -83,7 +83,7 @@ static struct tt_tcp_out *queue_reply(struct tt_tcp_link *link, const struct tt_
     return out;
 }
 
-void tt_tcp_acknowledge_again(struct tt_tcp_link *link, uint8_t *frames, uint32_t more)
+void tt_tcp_acknowledge_redundantly(struct tt_tcp_link *link, uint8_t *frames, uint32_t more)
 {
     const struct tt_frame f = { .kind = TT_FRAME_ACK, .word = tt_dqplb_word(link->ack_sent, false, false) };
 
@@ -181,14 +181,14 @@ static void out_sent(struct tt_tcp_lane *lane, struct tt_tcp_out *out)
 {
     struct tt_tcp_link *link = lane->link;
 
-    if (tt_trace_is_wanted())
+    if (tt_trace_is_enabled())
         trace_sent(lane, out);
     if (out->inline_end)
         link->inline_head = out->inline_end;
     if (out->ack)
         link->ack_queued = false;
     if (out->report)
-        tt_tcp_tell(link, TT_DONE_LOCAL, out->cookie, TUTTI_OK);
+        tt_tcp_complete(link, TT_DONE_LOCAL, out->cookie, TUTTI_OK);
     free(out->copy);
 }
 
@@ -296,7 +296,7 @@ uint64_t tt_tcp_lane_flush(struct tt_tcp_lane *lane, uint64_t most)
 
         nparts = queues_gather(lane, iov, &total);
         if (tt_tcp_length_is_again(lane, total)) {
-            tt_tcp_acknowledge_again(lane->link, NULL, 0);
+            tt_tcp_acknowledge_redundantly(lane->link, NULL, 0);
             nparts = queues_gather(lane, iov, &total);
         }
         offered = total;
@@ -310,7 +310,7 @@ uint64_t tt_tcp_lane_flush(struct tt_tcp_lane *lane, uint64_t most)
                 break;
             continue;
         }
-        n = tt_tcp_say(lane->fd, lane->stream, iov, nparts, apart);
+        n = tt_tcp_send(lane->fd, lane->stream, iov, nparts, apart);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno != EAGAIN) {
@@ -340,7 +340,7 @@ uint64_t tt_tcp_lane_flush(struct tt_tcp_lane *lane, uint64_t most)
         /* the layout may have changed */
         lane->link->load.bytes_max = tt_tcp_lane_bytes(lane->link);
     if (lane->blocked && lane->far_ns)
-        tt_tcp_far_blocked(lane);
+        tt_tcp_pacing_blocked(lane);
     return most;
 }
 
@@ -396,7 +396,7 @@ static void frame_number(const struct tt_tcp_lane *lane, const struct tt_desc *d
     const uint64_t number = link->next_number++;
 
     f->word = tt_dqplb_word(number, true, class == TT_TCP_URGENT);
-    if (tt_trace_is_wanted())
+    if (tt_trace_is_enabled())
         tt_tcp_trace(lane, TT_TRACE_POSTED, f->word, tt_frame_payload(f));
     if (d->flags & TT_DESC_REMOTE) {
         f->flags |= TT_FRAME_WANT_ACK;
@@ -721,7 +721,7 @@ bool tt_tcp_acknowledged(struct tt_tcp_link *link, uint32_t prefix)
         if (r->number >= link->acked)
             break;
         link->remote_head++;
-        tt_tcp_tell(link, TT_DONE_REMOTE, r->cookie, TUTTI_OK);
+        tt_tcp_complete(link, TT_DONE_REMOTE, r->cookie, TUTTI_OK);
     }
     return true;
 }

@@ -197,7 +197,7 @@ struct tt_verbs_stream {
 /* ---- links ---- */
 
 enum tt_verbs_state {
-    TT_VERBS_GREETING,              /* not usable at both ends yet */
+    TT_VERBS_HANDSHAKE,              /* not usable at both ends yet */
     TT_VERBS_UP,
     TT_VERBS_LOST
 };
@@ -213,7 +213,7 @@ struct tt_verbs_link {
                                                    exist */
     uint32_t nrails;                /* number that both ends have */
     uint32_t nlanes;
-    struct tt_verbs_greeting theirs;
+    struct tt_verbs_link_hello theirs;
     uint64_t portless_ns;           /* time since when none of our rails is up; 0: one is up */
     tutti_status status;            /* cause of the loss, also if it is lost in the next poll */
     bool report_up, report_lost;
@@ -344,7 +344,7 @@ struct tt_verbs_mailbox {
     uint64_t refusal;       /* 1: the peer gives the link up */
     uint64_t hello[TT_VERBS_LANES];     /* newest incarnation of the lane whose hello is complete */
     uint64_t ready[TT_VERBS_LANES];     /* newest incarnation in which the peer can receive */
-    uint8_t greeting[TT_VERBS_GREETING_BYTES];
+    uint8_t greeting[TT_VERBS_LINK_HELLO_BYTES];
     /* indexed by incarnation modulo 2; older ones are not needed */
     uint8_t hellos[TT_VERBS_LANES][2][TT_VERBS_HELLO_BYTES];
 };
@@ -364,10 +364,10 @@ void tt_verbs_link_lose(struct tt_verbs_link *link, tutti_status status, const c
 void tt_verbs_links_break(struct tt_verbs *v);
 /* Writes data[bytes] at `at` of the peer's mailbox, then `word` at `word_at`. Returns false if the
  * tcp wire has no space now. */
-bool tt_verbs_tell(struct tt_verbs_link *link, size_t word_at, uint64_t word, size_t at, const void *data,
-                   size_t bytes);
+bool tt_verbs_mailbox_write(struct tt_verbs_link *link, size_t word_at, uint64_t word, size_t at, const void *data,
+                            size_t bytes);
 /* Reads a word of our mailbox. */
-uint64_t tt_verbs_heard(const struct tt_verbs_link *link, size_t word_at);
+uint64_t tt_verbs_mailbox_read(const struct tt_verbs_link *link, size_t word_at);
 /* Waits up to a second until posted data has arrived. */
 void tt_verbs_links_linger(struct tt_verbs *v);
 void tt_verbs_links_close(struct tt_verbs *v);

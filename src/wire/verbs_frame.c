@@ -97,12 +97,12 @@ void tt_verbs_record_void(uint8_t record[TT_VERBS_RECORD_BYTES])
 
 _Static_assert(32 + TT_VERBS_REPORT_BYTES <= TT_VERBS_HELLO_BYTES, "a hello has room for the report");
 
-void tt_verbs_greeting_write(const struct tt_verbs_greeting *g, uint8_t out[TT_VERBS_GREETING_BYTES])
+void tt_verbs_link_hello_write(const struct tt_verbs_link_hello *g, uint8_t out[TT_VERBS_LINK_HELLO_BYTES])
 {
     struct tt_writer w;
 
-    memset(out, 0, TT_VERBS_GREETING_BYTES);
-    tt_writer_init(&w, out, TT_VERBS_GREETING_BYTES);
+    memset(out, 0, TT_VERBS_LINK_HELLO_BYTES);
+    tt_writer_init(&w, out, TT_VERBS_LINK_HELLO_BYTES);
     tt_write_u32(&w, GREETING_MAGIC);
     tt_write_u8(&w, VERSION);
     tt_write_u8(&w, g->rails);
@@ -116,13 +116,13 @@ void tt_verbs_greeting_write(const struct tt_verbs_greeting *g, uint8_t out[TT_V
         tt_write_u32(&w, g->rkey[i]);
 }
 
-bool tt_verbs_greeting_read(struct tt_verbs_greeting *g, const uint8_t in[TT_VERBS_GREETING_BYTES])
+bool tt_verbs_link_hello_read(struct tt_verbs_link_hello *g, const uint8_t in[TT_VERBS_LINK_HELLO_BYTES])
 {
     struct tt_reader r;
     uint64_t end;
     bool good;
 
-    tt_reader_init(&r, in, TT_VERBS_GREETING_BYTES);
+    tt_reader_init(&r, in, TT_VERBS_LINK_HELLO_BYTES);
     good = tt_read_u32(&r) == GREETING_MAGIC;
     good &= tt_read_u8(&r) == VERSION;
     g->rails = tt_read_u8(&r);

@@ -63,9 +63,9 @@ void tt_verbs_record_void(uint8_t record[TT_VERBS_RECORD_BYTES]);
 
 /* ---- link hello: properties of one end of a link, sent once ---- */
 
-#define TT_VERBS_GREETING_BYTES 48
+#define TT_VERBS_LINK_HELLO_BYTES 48
 
-struct tt_verbs_greeting {
+struct tt_verbs_link_hello {
     uint8_t rails;              /* 1..TT_VERBS_RAILS */
     uint8_t data_lanes;         /* 1..TT_VERBS_DATA_LANES, offered; the lesser number is used */
     uint64_t link_address, link_bytes;  /* link region of the sender */
@@ -73,8 +73,8 @@ struct tt_verbs_greeting {
     uint32_t rkey[TT_VERBS_RAILS];      /* of link region and rings; 0 for missing rails */
 };
 
-void tt_verbs_greeting_write(const struct tt_verbs_greeting *g, uint8_t out[TT_VERBS_GREETING_BYTES]);
-bool tt_verbs_greeting_read(struct tt_verbs_greeting *g, const uint8_t in[TT_VERBS_GREETING_BYTES]);
+void tt_verbs_link_hello_write(const struct tt_verbs_link_hello *g, uint8_t out[TT_VERBS_LINK_HELLO_BYTES]);
+bool tt_verbs_link_hello_read(struct tt_verbs_link_hello *g, const uint8_t in[TT_VERBS_LINK_HELLO_BYTES]);
 
 /* ---- lane hello: a queue pair of one end, and what has arrived in its stream ---- */
 

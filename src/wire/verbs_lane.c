@@ -71,10 +71,11 @@ static bool lane_send_hello(struct tt_verbs_lane *lane)
     memcpy(h.gid, rail->gid.raw, sizeof h.gid);
     tt_dqplb_report(&lane->stream->receiver, h.report);
     tt_verbs_hello_write(&h, out);
-    return tt_verbs_tell(lane->link, offsetof(struct tt_verbs_mailbox, hello) + 8ull * lane->number, lane->incarnation,
-                         offsetof(struct tt_verbs_mailbox, hellos) +
-                             (2ull * lane->number + lane->incarnation % 2) * TT_VERBS_HELLO_BYTES,
-                         out, sizeof out);
+    return tt_verbs_mailbox_write(lane->link, offsetof(struct tt_verbs_mailbox, hello) + 8ull * lane->number,
+                                  lane->incarnation,
+                                  offsetof(struct tt_verbs_mailbox, hellos) +
+                                      (2ull * lane->number + lane->incarnation % 2) * TT_VERBS_HELLO_BYTES,
+                                  out, sizeof out);
 }
 
 /* Sends pending messages as far as there is space. */
@@ -83,8 +84,8 @@ static void lane_send_pending(struct tt_verbs_lane *lane)
     if (lane->hello_pending)
         lane->hello_pending = !lane_send_hello(lane);
     if (lane->ready_pending && !lane->hello_pending)
-        lane->ready_pending = !tt_verbs_tell(lane->link, offsetof(struct tt_verbs_mailbox, ready) + 8ull * lane->number,
-                                             lane->incarnation, 0, NULL, 0);
+        lane->ready_pending = !tt_verbs_mailbox_write(
+            lane->link, offsetof(struct tt_verbs_mailbox, ready) + 8ull * lane->number, lane->incarnation, 0, NULL, 0);
 }
 
 /* ---- incarnations ---- */
@@ -296,7 +297,7 @@ static void lane_joined(struct tt_verbs_lane *lane)
 void tt_verbs_lane_step(struct tt_verbs_lane *lane)
 {
     struct tt_verbs_link *link = lane->link;
-    const uint64_t hello = tt_verbs_heard(link, offsetof(struct tt_verbs_mailbox, hello) + 8ull * lane->number);
+    const uint64_t hello = tt_verbs_mailbox_read(link, offsetof(struct tt_verbs_mailbox, hello) + 8ull * lane->number);
 
     lane_send_pending(lane);
     if (hello > lane->incarnation + 1ull) {
@@ -313,7 +314,8 @@ void tt_verbs_lane_step(struct tt_verbs_lane *lane)
         tt_now_ns() >= lane->again_ns)
         open_next(lane);
     else if (lane->state == TT_VERBS_LANE_CONNECTED && !lane->ready_pending &&
-             tt_verbs_heard(link, offsetof(struct tt_verbs_mailbox, ready) + 8ull * lane->number) == lane->incarnation)
+             tt_verbs_mailbox_read(link, offsetof(struct tt_verbs_mailbox, ready) + 8ull * lane->number) ==
+                 lane->incarnation)
         lane_joined(lane);
     else if (lane->state == TT_VERBS_LANE_PROBING && !lane->broken && lane->wr_head == lane->wr_tail)
         lane_come_up(lane);

@@ -27,7 +27,7 @@
 
 #define WATCH_EVERY 16
 
-uint64_t tt_verbs_heard(const struct tt_verbs_link *link, size_t word_at)
+uint64_t tt_verbs_mailbox_read(const struct tt_verbs_link *link, size_t word_at)
 {
     return __atomic_load_n((const uint64_t *)(const void *)((const uint8_t *)link->tcp.mine + word_at),
                            __ATOMIC_ACQUIRE);
@@ -176,7 +176,8 @@ static void stream_rebound(struct tt_verbs_stream *s)
 
 /* ---- messages to the peer ---- */
 
-bool tt_verbs_tell(struct tt_verbs_link *link, size_t word_at, uint64_t word, size_t at, const void *data, size_t bytes)
+bool tt_verbs_mailbox_write(struct tt_verbs_link *link, size_t word_at, uint64_t word, size_t at, const void *data,
+                            size_t bytes)
 {
     const struct tt_desc d = {
         .kind = TT_DESC_PUT,
@@ -197,21 +198,21 @@ bool tt_verbs_tell(struct tt_verbs_link *link, size_t word_at, uint64_t word, si
 static bool send_link_hello(struct tt_verbs_link *link)
 {
     const struct tt_verbs *v = link->verbs;
-    struct tt_verbs_greeting g = {
+    struct tt_verbs_link_hello g = {
         .rails = (uint8_t)v->nrails,
         .data_lanes = data_lanes_wanted(link),
         .link_address = (uintptr_t)link->mine,
         .link_bytes = v->conf.link_bytes,
     };
-    uint8_t out[TT_VERBS_GREETING_BYTES];
+    uint8_t out[TT_VERBS_LINK_HELLO_BYTES];
 
     for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++)
         g.ring[i] = (uintptr_t)link->streams[i].ring;
     for (uint32_t i = 0; i < v->nrails; i++)
         g.rkey[i] = link->mine_mr[i]->rkey;
-    tt_verbs_greeting_write(&g, out);
-    return tt_verbs_tell(link, offsetof(struct tt_verbs_mailbox, link_hello_received), 1,
-                         offsetof(struct tt_verbs_mailbox, greeting), out, sizeof out);
+    tt_verbs_link_hello_write(&g, out);
+    return tt_verbs_mailbox_write(link, offsetof(struct tt_verbs_mailbox, link_hello_received), 1,
+                                  offsetof(struct tt_verbs_mailbox, greeting), out, sizeof out);
 }
 
 /* Sends pending messages as far as there is space. */
@@ -220,7 +221,8 @@ static void verbs_link_send_pending(struct tt_verbs_link *link)
     if (link->link_hello_pending)
         link->link_hello_pending = !send_link_hello(link);
     if (link->refusal_pending)
-        link->refusal_pending = !tt_verbs_tell(link, offsetof(struct tt_verbs_mailbox, refusal), 1, 0, NULL, 0);
+        link->refusal_pending =
+            !tt_verbs_mailbox_write(link, offsetof(struct tt_verbs_mailbox, refusal), 1, 0, NULL, 0);
 }
 
 /* ---- set-up ---- */
@@ -316,10 +318,10 @@ static void handle_link_hello(struct tt_verbs_link *link)
 {
     const struct tt_verbs_mailbox *box = link->tcp.mine;
     const uint32_t wanted = data_lanes_wanted(link);
-    uint8_t in[TT_VERBS_GREETING_BYTES];
+    uint8_t in[TT_VERBS_LINK_HELLO_BYTES];
 
     memcpy(in, box->greeting, sizeof in);
-    if (!tt_verbs_greeting_read(&link->theirs, in)) {
+    if (!tt_verbs_link_hello_read(&link->theirs, in)) {
         tt_verbs_link_lose(link, TUTTI_ERR_PROTOCOL, "protocol error: invalid handshake");
         return;
     }
@@ -340,7 +342,7 @@ static bool has_lane_up(const struct tt_verbs_stream *s)
 
 void tt_verbs_link_gained(struct tt_verbs_link *link)
 {
-    if (link->state != TT_VERBS_GREETING || !has_lane_up(&link->streams[TT_VERBS_CONTROL]) ||
+    if (link->state != TT_VERBS_HANDSHAKE || !has_lane_up(&link->streams[TT_VERBS_CONTROL]) ||
         !has_lane_up(&link->streams[TT_VERBS_DATA]))
         return;
     link->state = TT_VERBS_UP;
@@ -410,11 +412,12 @@ void tt_verbs_links_break(struct tt_verbs *v)
 static void verbs_link_step(struct tt_verbs_link *link)
 {
     verbs_link_send_pending(link);
-    if (tt_verbs_heard(link, offsetof(struct tt_verbs_mailbox, refusal))) {
+    if (tt_verbs_mailbox_read(link, offsetof(struct tt_verbs_mailbox, refusal))) {
         tt_verbs_link_lose(link, TUTTI_ERR_PEER_LOST, "the peer ended the link");
         return;
     }
-    if (!link->link_hello_received && tt_verbs_heard(link, offsetof(struct tt_verbs_mailbox, link_hello_received)))
+    if (!link->link_hello_received &&
+        tt_verbs_mailbox_read(link, offsetof(struct tt_verbs_mailbox, link_hello_received)))
         handle_link_hello(link);
     for (uint32_t i = 0; i < TT_VERBS_STREAMS && link->nlanes > 0; i++)
         stream_rebound(&link->streams[i]);

@@ -104,11 +104,11 @@ static bool verbs_message_arrived(struct tt_verbs_stream *s)
 static bool segment_arrived(struct tt_verbs_lane *lane, uint32_t imm)
 {
     struct tt_verbs_stream *s = lane->stream;
-    int whole = tt_dqplb_came(&s->receiver, lane->index, imm);
+    int whole = tt_dqplb_received(&s->receiver, lane->index, imm);
 
     if (whole < 0)
         return false;
-    if (tt_trace_is_wanted())
+    if (tt_trace_is_enabled())
         tt_verbs_trace(lane, TT_TRACE_ARRIVED, imm & TT_DQPLB_SEQ_MASK, 0);
     for (; whole > 0; whole--)
         if (!verbs_message_arrived(s))

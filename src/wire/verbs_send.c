@@ -142,7 +142,7 @@ static void chain_add_segment(struct tt_verbs_chain *c, const struct tt_dqplb_se
     };
     struct ibv_send_wr *wr;
 
-    if (tt_trace_is_wanted())
+    if (tt_trace_is_enabled())
         tt_verbs_trace(lane, TT_TRACE_POSTED, what.number, m->data ? g->bytes : m->slot_bytes - TT_VERBS_RECORD_BYTES);
     if (!m->data && m->bytes > 0 && !g->last)
         add_void_mark(c, g);
@@ -282,7 +282,7 @@ static void wrs_over(struct tt_verbs_lane *lane, uint64_t end)
         const struct tt_verbs_wr *w = &lane->wrs[lane->wr_head++ % lane->wr_depth];
 
         segments += w->segment;
-        if (w->segment && tt_trace_is_wanted())
+        if (w->segment && tt_trace_is_enabled())
             tt_verbs_trace(lane, TT_TRACE_COMPLETED, w->number, 0);
     }
     if (segments > 0 && !tt_dqplb_completed(&lane->stream->sender, lane->index, segments))

@@ -293,7 +293,7 @@ static void await_waiting_helpers(unsigned n)
 }
 
 /* The child has none of the parent's threads, so none counts there. */
-static void the_child_of_a_fork_has_its_own_helpers(void **state)
+static void child_of_fork_has_own_helpers(void **state)
 {
     struct addrinfo *list = NULL;
     const char *why;

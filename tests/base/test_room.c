@@ -44,7 +44,7 @@ static int end(void **state)
 static void without_files_there_is_no_bound(void **state)
 {
     (void)state;
-    assert_true(tt_room_bytes(root) == UINT64_MAX);
+    assert_true(tt_available_memory(root) == UINT64_MAX);
 }
 
 static void unlimited_machine_has_available_memory(void **state)
@@ -54,7 +54,7 @@ static void unlimited_machine_has_available_memory(void **state)
     put("/proc/self/cgroup", "0::/user/job\n");
     put("/sys/fs/cgroup/user/job/memory.max", "max\n");
     put("/sys/fs/cgroup/user/job/memory.current", "77\n");
-    assert_true(tt_room_bytes(root) == 5000 * 1024);
+    assert_true(tt_available_memory(root) == 5000 * 1024);
 }
 
 static void lowest_limit_counts_without_cache(void **state)
@@ -67,9 +67,9 @@ static void lowest_limit_counts_without_cache(void **state)
     put("/sys/fs/cgroup/user/memory.max", "1000000\n");
     put("/sys/fs/cgroup/user/memory.current", "300000\n");
     put("/sys/fs/cgroup/user/memory.stat", "anon 200000\ninactive_file 50000\n");
-    assert_true(tt_room_bytes(root) == 750000);
+    assert_true(tt_available_memory(root) == 750000);
     put("/sys/fs/cgroup/user/memory.current", "2000000\n");
-    assert_true(tt_room_bytes(root) == 0);
+    assert_true(tt_available_memory(root) == 0);
 }
 
 static void limits_of_version_1_count(void **state)
@@ -81,7 +81,7 @@ static void limits_of_version_1_count(void **state)
     put("/sys/fs/cgroup/memory/memory.usage_in_bytes", "100\n");
     put("/sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes", "4096000\n");
     put("/sys/fs/cgroup/memory/docker/abc/memory.usage_in_bytes", "96000\n");
-    assert_true(tt_room_bytes(root) == 4000000);
+    assert_true(tt_available_memory(root) == 4000000);
 }
 
 static void invisible_group_has_top_limit(void **state)
@@ -91,7 +91,7 @@ static void invisible_group_has_top_limit(void **state)
     put("/proc/self/cgroup", "0::/../elsewhere\n");
     put("/sys/fs/cgroup/memory.max", "2000\n");
     put("/sys/fs/cgroup/memory.current", "500\n");
-    assert_true(tt_room_bytes(root) == 1500);
+    assert_true(tt_available_memory(root) == 1500);
 }
 
 int main(void)

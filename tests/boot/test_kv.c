@@ -7,12 +7,12 @@
 
 #include "base/log.h"
 
-#define tt_pmix_tell fake_pmix_tell
-#define tt_pmi1_tell fake_pmi1_tell
+#define tt_pmix_broadcast fake_pmix_tell
+#define tt_pmi1_broadcast fake_pmi1_tell
 #define tt_pmi1_join fake_pmi1_join
 #include "boot/kv.c"
-#undef tt_pmix_tell
-#undef tt_pmi1_tell
+#undef tt_pmix_broadcast
+#undef tt_pmi1_broadcast
 #undef tt_pmi1_join
 
 #include "support/unit.h"
@@ -76,7 +76,7 @@ static void await_call(void)
 static int begin(void **state)
 {
     (void)state;
-    tt_kv_forget();
+    tt_kv_reset();
     queried_nranks = 0;
     set_silent(false);
     setenv("PMI_PORT", "host:4711", 1);
@@ -96,7 +96,7 @@ static tutti_status exchange_as(const char *launcher, uint64_t deadline_ns, stru
     int listener;
 
     *out = (struct tt_launch){ .rank = 1, .nranks = 2, .launcher = launcher };
-    return tt_kv_meet(out, &listener, &deadline_ns);
+    return tt_kv_rendezvous(out, &listener, &deadline_ns);
 }
 
 static void *exchange_thread(void *arg)
@@ -165,7 +165,7 @@ static void server_of_the_rank_is_used(void **state)
     assert_int_equal(exchange_as("mpich", TT_NEVER, &launch), TUTTI_OK);
     assert_string_equal(launch.rendezvous, "pmi");
     assert_int_equal(npmix, 0);
-    tt_kv_forget();
+    tt_kv_reset();
     assert_int_equal(exchange_as("openmpi", TT_NEVER, &launch), TUTTI_OK);
     assert_string_equal(launch.rendezvous, "pmix");
     assert_int_equal(npmi, 1);

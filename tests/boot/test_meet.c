@@ -66,8 +66,8 @@ static void *meet(void *arg)
     uint32_t card[2] = { r->launch.rank, 0xc0ffee };
 
     poll(NULL, 0, (int)r->delay_ms);    /* late ranks are the subject of the test */
-    r->status = tt_boot_meet(&r->launch, card, sizeof card, tt_deadline_ns(tt_now_ns(), r->launch.timeout_ms),
-                             &r->table, &r->overlay);
+    r->status = tt_boot_rendezvous(&r->launch, card, sizeof card, tt_deadline_ns(tt_now_ns(), r->launch.timeout_ms),
+                                   &r->table, &r->overlay);
     if (r->status)
         snprintf(r->error, sizeof r->error, "%s", tutti_last_error());
     r->took_s = (double)(tt_now_ns() - began_ns) / 1e9;

@@ -138,7 +138,7 @@ static void closed_descriptor_is_reported(void **state)
     (void)state;
     close(ends[1]);
     ends[1] = -1;
-    assert_int_equal(tt_pmi1_tell(1, value, sizeof value, clock_ns + PATIENCE_NS), TUTTI_ERR_SYSTEM);
+    assert_int_equal(tt_pmi1_broadcast(1, value, sizeof value, clock_ns + PATIENCE_NS), TUTTI_ERR_SYSTEM);
     assert_string_equal(tutti_last_error(), "start-up through PMI: cannot write to the launcher: Broken pipe");
 }
 
@@ -148,7 +148,7 @@ static void unread_descriptor_times_out(void **state)
 
     (void)state;
     fill(ends[0]);
-    assert_int_equal(tt_pmi1_tell(1, value, sizeof value, clock_ns + PATIENCE_NS), TUTTI_ERR_TIMEOUT);
+    assert_int_equal(tt_pmi1_broadcast(1, value, sizeof value, clock_ns + PATIENCE_NS), TUTTI_ERR_TIMEOUT);
     assert_non_null(strstr(tutti_last_error(), "write to the launcher: it did not read before the deadline"));
     assert_in_range(npolls, 1, 1000);
 }

@@ -458,7 +458,7 @@ static void deadline_reports_all_missing_ranks(void **state)
 
             if (m->dead || s->server.state == TT_RDV_COMPLETE)
                 continue;
-            assert_int_equal(m->machine.state, TT_RDV_TURNED_AWAY);
+            assert_int_equal(m->machine.state, TT_RDV_MEMBER_REFUSED);
             assert_int_equal(m->machine.status, TUTTI_ERR_TIMEOUT);
             assert_true(m->ended_ns >= PATIENCE_NS && m->ended_ns < PATIENCE_NS + TT_SECOND);
             expect_sentence(nranks, gone, m->machine.sentence);
@@ -489,7 +489,7 @@ static void duplicate_rank_is_refused(void **state)
             const struct tt_rdv_member *m = &s->members[i].machine;
 
             met += m->state == TT_RDV_HAVE_TABLE;
-            if (m->state == TT_RDV_TURNED_AWAY) {
+            if (m->state == TT_RDV_MEMBER_REFUSED) {
                 assert_non_null(strstr(m->sentence, "joined twice"));
                 assert_int_equal(m->rank, twice);
                 refused++;
@@ -514,9 +514,9 @@ static void wrong_token_or_size_is_refused(void **state)
         for (uint32_t r = 0; r < 3; r++)
             add_member(s, r, 3, "token", tt_prng_below(&s->w.prng, TT_SECOND) + 100 * TT_MS);
         run(s);
-        assert_int_equal(s->members[token].machine.state, TT_RDV_TURNED_AWAY);
+        assert_int_equal(s->members[token].machine.state, TT_RDV_MEMBER_REFUSED);
         assert_false(s->members[token].machine.final);
-        assert_int_equal(s->members[number].machine.state, TT_RDV_TURNED_AWAY);
+        assert_int_equal(s->members[number].machine.state, TT_RDV_MEMBER_REFUSED);
         assert_non_null(strstr(s->members[number].machine.sentence, "4 ranks, but the job has 3"));
         for (int i = 2; i < 5; i++)
             check_table(s, &s->members[i].machine, 3);

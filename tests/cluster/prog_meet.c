@@ -91,7 +91,7 @@ static void start_up_once(const struct tt_launch *launch, const char *how)
     struct tt_overlay *overlay;
     struct tt_table table;
 
-    if (tt_boot_meet(launch, &card, sizeof card, deadline_ns, &table, &overlay) != TUTTI_OK)
+    if (tt_boot_rendezvous(launch, &card, sizeof card, deadline_ns, &table, &overlay) != TUTTI_OK)
         die("meet");
     check_table(&table);
     if (strcmp(how, "quiet") != 0)

@@ -100,12 +100,12 @@ static void await_untaken(struct rank *r, uint32_t tag, uint32_t n)
         const struct tt_context_peer *cp;
         const struct tt_tag_counter *t;
 
-        tt_baton_take(c->engine);
+        tt_progress_lock(c->engine);
         tt_engine_progress(c->engine);
         cp = tt_sparse_get(&c->peers, from);
         t = cp ? tt_context_counter_find(cp, tag, true) : NULL;
         from += t && t->untaken == n;
-        tt_baton_give(c->engine);
+        tt_progress_unlock(c->engine);
         if (!t || t->untaken != n)
             usleep(100);        /* a rank that does not end is reported and killed */
     }
@@ -508,11 +508,11 @@ static void await_kept(struct rank *r, int n)
     while (kept < n) {
         const struct tt_context_peer *cp;
 
-        tt_baton_take(c->engine);
+        tt_progress_lock(c->engine);
         tt_engine_progress(c->engine);
         cp = tt_sparse_get(&c->peers, 1);
         kept = cp ? __builtin_popcountll(cp->kept) : 0;
-        tt_baton_give(c->engine);
+        tt_progress_unlock(c->engine);
         usleep(100);
     }
 }

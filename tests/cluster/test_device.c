@@ -565,7 +565,7 @@ static void hide(struct rank *r, tutti_window *window, bool hidden)
     struct tt_window *w = NULL, **at;
 
     CHECK_OK(r, tt_window_take(window, "hide", &w));
-    tt_guest_enter(w->home->engine);
+    tt_engine_client_enter(w->home->engine);
     for (at = &w->home->first; *at && *at != w;)
         at = &(*at)->next;
     if (hidden) {
@@ -574,7 +574,7 @@ static void hide(struct rank *r, tutti_window *window, bool hidden)
         w->next = NULL;
         *at = w;
     }
-    tt_guest_leave(w->home->engine);
+    tt_engine_client_leave(w->home->engine);
 }
 
 static tutti_status putting_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
@@ -661,11 +661,11 @@ static void *hold(void *arg)
 {
     struct holder *h = arg;
 
-    tt_guest_enter(h->engine);
+    tt_engine_client_enter(h->engine);
     atomic_store(&h->holds, true);
     while (!atomic_load(&h->over))
         usleep(100);
-    tt_guest_leave(h->engine);
+    tt_engine_client_leave(h->engine);
     return NULL;
 }
 

@@ -511,13 +511,13 @@ static void sparse_polling_role(struct rank *r)
         CHECK_OK(r, tutti_recv(&in[i], 1, TUTTI_U32, 0, r->comm, &how));
     }
     if (r->rank == 1) {
-        tt_baton_take(e);
+        tt_progress_lock(e);
         tt_engine_progress(e);
         looks = e->looks;
         for (uint32_t i = 0; i < PASSES; i++)
             tt_engine_progress(e);
         looks = e->looks - looks;
-        tt_baton_give(e);
+        tt_progress_unlock(e);
         if (looks >= PASSES * N / 10)
             job_fail(r, __FILE__, __LINE__, "%u passes looked at operations %llu times", PASSES, (unsigned long long)looks);
     }
@@ -683,9 +683,9 @@ static void asleep_role(struct rank *r)
         do {
             usleep(pause_us); /* it falls asleep meanwhile, even on a busy machine */
             pause_us = pause_us < 500000 ? 2 * pause_us : pause_us;
-            tt_baton_take(e);
+            tt_progress_lock(e);
             tt_engine_progress(e);
-            tt_baton_give(e);
+            tt_progress_unlock(e);
         } while (!atomic_load(&e->parked));
         CHECK_OK(r, tutti_recv(buf, MIB, TUTTI_U8, 1, r->comm, &how));
         CHECK(r, !atomic_load(&e->parked));
@@ -708,10 +708,10 @@ static bool has_probed(struct rank *r)
     const struct tt_context_peer *cp;
     bool asked;
 
-    tt_baton_take(c->engine);
+    tt_progress_lock(c->engine);
     cp = tt_sparse_get(&c->peers, 1);
     asked = cp && cp->kept;
-    tt_baton_give(c->engine);
+    tt_progress_unlock(c->engine);
     return asked;
 }
 
@@ -784,11 +784,11 @@ static bool has_unread_probe(struct rank *r)
     struct tt_mail mail;
     bool unread;
 
-    tt_baton_take(e);
-    unread = tt_mail_next(&tt_peer_get(e, 1)->mail, &mail) == TUTTI_OK && mail.type == TT_CELL_NUDGE;
+    tt_progress_lock(e);
+    unread = tt_mail_next(&tt_peer_get(e, 1)->mail, &mail) == TUTTI_OK && mail.type == TT_CELL_PROBE;
     if (!unread)
         tt_engine_progress(e);
-    tt_baton_give(e);
+    tt_progress_unlock(e);
     return unread;
 }
 
@@ -797,10 +797,10 @@ static void read_all(struct rank *r)
     struct tt_engine *e = r->comm->context->engine;
     struct tt_mail mail;
 
-    tt_baton_take(e);
+    tt_progress_lock(e);
     while (tt_mail_next(&tt_peer_get(e, 1)->mail, &mail) == TUTTI_OK)
         tt_engine_progress(e);
-    tt_baton_give(e);
+    tt_progress_unlock(e);
 }
 
 /* Rank 0 sends the message that rank 1 has probed for, and processes the probe afterwards. */

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "comm/comm.h"
-#include "engine/guest.h"
+#include "engine/engine_client.h"
 #include "engine/progress.h"
 #include "support/pattern.h"
 #include "support/unit.h"
@@ -542,15 +542,15 @@ static void check_quiet_error(struct rank *r, const struct window_side *s, int o
         { TUTTI_ERR_ABORTED, "freed its window before all operations to it were complete" },
         { TUTTI_ERR_NOMEM, "failed after its call had returned" },
     };
-    struct tt_windows *home = tt_engine_guest(r->comm->world->engine)->arg;
+    struct tt_windows *home = tt_engine_client_of(r->comm->world->engine)->arg;
 
     CHECK_OK(r, tutti_window_signal(s->window, other, 0, TUTTI_SIGNAL_ADD, 0));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        tt_guest_enter(home->engine);
+        tt_engine_client_enter(home->engine);
         for (struct tt_window *w = home->first; w; w = w->next)
             if (w->handle == s->window)
                 w->ways[other].failed = cases[i].status;
-        tt_guest_leave(home->engine);
+        tt_engine_client_leave(home->engine);
         CHECK_SAYS(r, tutti_window_quiet(s->window, other, 0), cases[i].status, cases[i].text);
         CHECK_OK(r, tutti_window_quiet(s->window, other, 0));
     }
@@ -693,10 +693,10 @@ static tutti_window *make_unreached(struct rank *r, void *mem, size_t bytes)
     tutti_window *window;
 
     for (int able = 0; able < 2; able++) {
-        tt_guest_enter(e);
-        for (uint32_t i = 0; (wire = tt_guest_wire(e, i)); i++)
+        tt_engine_client_enter(e);
+        for (uint32_t i = 0; (wire = tt_engine_client_wire(e, i)); i++)
             wire->caps = able ? wire->caps | TT_WIRE_CAP_ANYMEM : wire->caps & ~TT_WIRE_CAP_ANYMEM;
-        tt_guest_leave(e);
+        tt_engine_client_leave(e);
         if (!able)
             CHECK_OK(r, tutti_window_create(r->comm, mem, bytes, &window));
     }
@@ -756,7 +756,7 @@ static void fence_orders_messages_behind_puts(void **state)
 /* ---- several fences behind queued puts ---- */
 
 /* One more message than the limit of unacknowledged ones, so the last one is queued. */
-#define FENCES_BYTES ((size_t)(TT_WINDOW_ASKS + 1) * TT_WINDOW_CHUNK_BYTES)
+#define FENCES_BYTES ((size_t)(TT_WINDOW_REQUESTS_MAX + 1) * TT_WINDOW_CHUNK_BYTES)
 #define FENCES_PASSES 100
 
 /* Rank 1 executes the received messages before rank 0 gets a reply: both hold their progress
@@ -800,7 +800,7 @@ static void fences_role(struct rank *r)
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     job_meet(r);
     if (r->rank == 1)
-        tt_guest_enter(e);
+        tt_engine_client_enter(e);
     job_meet(r);
     if (r->rank == 0) {
         CHECK_OK(r, tutti_window_put(unreached, 1, 0, src, FENCES_BYTES, &put));
@@ -810,15 +810,15 @@ static void fences_role(struct rank *r)
             CHECK_OK(r, tutti_window_put(s.window, 1, 0, NULL, 0, &tell));
         }
         CHECK_OK(r, tutti_window_fence(s.window, fenced));
-        tt_guest_enter(e);
+        tt_engine_client_enter(e);
     }
     execute_first_messages(r, host, src);
     if (r->rank == 0) {
-        tt_guest_leave(e);
+        tt_engine_client_leave(e);
         job_step(r, "send the last message");
         CHECK_OK(r, tutti_window_wait_counter(unreached, &sent, 1, 0));
-        tt_guest_enter(e);      /* the pass that sent it is over */
-        tt_guest_leave(e);
+        tt_engine_client_enter(e);      /* the pass that sent it is over */
+        tt_engine_client_leave(e);
     }
     job_meet(r);
     if (r->rank == 1) {
@@ -826,7 +826,7 @@ static void fences_role(struct rank *r)
 
         for (int i = 0; i < 4; i++)
             CHECK(r, __atomic_load_n(&word[i], __ATOMIC_ACQUIRE) == 0);
-        tt_guest_leave(e);
+        tt_engine_client_leave(e);
         for (size_t i = 0; i < 4; i++)
             CHECK_OK(r, tutti_window_wait(s.window, 8 * i, TUTTI_EQUAL, 1, 0, NULL));
         window_check_pattern(r, host, FENCES_BYTES, 13, "put by messages, before fences");
@@ -937,21 +937,21 @@ static void check_looks_at_queues_only(struct rank *r, tutti_window *window)
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = r->nranks * sizeof(struct tt_window_peer *);
     uint8_t *mem = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct tt_engine *e = r->comm->world->engine;
-    struct tt_windows *home = tt_engine_guest(e)->arg;
+    struct tt_windows *home = tt_engine_client_of(e)->arg;
     struct tt_window_peer **peers = home->peers;
     const uint64_t never = 0;
 
     CHECK(r, mem != MAP_FAILED && mprotect(mem + page, page, PROT_NONE) == 0);
-    tt_guest_enter(e);
+    tt_engine_client_enter(e);
     home->peers = memcpy(mem + page - bytes, peers, bytes);
     home->nranks += 1000;
-    tt_guest_leave(e);
+    tt_engine_client_leave(e);
     CHECK_STATUS(r, tutti_window_wait_counter(window, &never, 1, BLOCKED_MS), TUTTI_ERR_TIMEOUT);
-    tt_guest_enter(e);
+    tt_engine_client_enter(e);
     memcpy(peers, home->peers, bytes);
     home->peers = peers;
     home->nranks -= 1000;
-    tt_guest_leave(e);
+    tt_engine_client_leave(e);
     munmap(mem, 2 * page);
 }
 
@@ -1101,7 +1101,7 @@ static void check_waits_behind_messages(struct rank *r, tutti_window *window, tu
     job_step(r, "put a device's memory behind messages");
     pattern_fill(mailed, sizeof mailed, 7);
     if (r->rank == 1)
-        tt_guest_enter(r->comm->world->engine);
+        tt_engine_client_enter(r->comm->world->engine);
     job_meet(r);
     if (r->rank == 0) {
         CHECK_OK(r, tutti_window_put(unreached, other, 0, mailed, sizeof mailed, NULL));
@@ -1113,7 +1113,7 @@ static void check_waits_behind_messages(struct rank *r, tutti_window *window, tu
     if (r->rank == 0) {
         CHECK_OK(r, tutti_window_put(window, other, 0, source, DEVICE_BYTES, &rma));
     } else {
-        tt_guest_leave(r->comm->world->engine);
+        tt_engine_client_leave(r->comm->world->engine);
         CHECK_OK(r, tutti_window_wait(signals, 0, TUTTI_EQUAL, UINT64_MAX, 0, NULL));
         window_check_pattern(r, host, sizeof mailed, 7, "put by message, before a put of a device's memory");
     }

@@ -83,9 +83,9 @@ static void facts_describe_the_inter_host_transport(void **state)
     }
     links[TT_NEAR_RACK] = (struct tt_topo_link){ .latency_ns = 20000, .bytes_per_s = 50e9 };
     before = tcp;
-    tt_lane_facts_know(&tcp, links, 1);
+    tt_lane_facts_set_links(&tcp, links, 1);
     assert_memory_equal(&tcp, &before, sizeof tcp);
-    tt_lane_facts_know(&verbs, links, 1);
+    tt_lane_facts_set_links(&verbs, links, 1);
     assert_in_range(2 * verbs.bytes[TT_NEAR_RACK], 4000000, 4000000 + (256 << 10));
     assert_int_equal(tt_lane_facts_get(&verbs, 5, "verbs"), TUTTI_OK);
     assert_int_equal(verbs.asked, 5);
@@ -93,7 +93,7 @@ static void facts_describe_the_inter_host_transport(void **state)
     assert_int_equal(tt_lane_facts_get(&verbs, 0, "verbs"), TUTTI_OK);
     assert_int_equal(verbs.bytes[TT_NEAR_RACK], 65536);
     assert_int_equal(verbs.bytes[TT_NEAR_WAN], 131072);
-    tt_lane_facts_know(&verbs, links, 1); /* the user's settings stay */
+    tt_lane_facts_set_links(&verbs, links, 1); /* the user's settings stay */
     assert_int_equal(verbs.bytes[TT_NEAR_RACK], 65536);
     setenv("TUTTI_LANE_BYTES", "65536,moon=131072", 1);
     assert_int_equal(tt_lane_facts_get(&verbs, 0, "verbs"), TUTTI_ERR_INVALID);

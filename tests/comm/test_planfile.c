@@ -8,7 +8,7 @@
 #include "base/prng.h"
 #include "base/status.h"
 #include "comm/planfile.h"
-#include "comm/slots.h"
+#include "comm/plugin_trampolines.h"
 #include "sim/sim.h"
 #include "support/unit.h"
 
@@ -107,8 +107,8 @@ static void example_gathers_at_every_size(void **state)
     assert_non_null(strstr(tt_algo_named(TT_ALLGATHER, "sockets4")->needs, "4 ranks"));
     for (uint32_t i = 0; i < 5 * 2 * 4; i++)
         run(tt_algo_named(TT_ALLGATHER, "sockets4"), blocks[i % 5], i / 5 % 2, i / 10);
-    tt_algo_forget(nalgos);
-    tt_slots_free(0);
+    tt_algo_remove_from(nalgos);
+    tt_trampolines_free(0);
 }
 
 static void plan_fits_only_multiples_of_bytes(void **state)
@@ -131,8 +131,8 @@ static void plan_fits_only_multiples_of_bytes(void **state)
     assert_non_null(tt_algo_find(&c, "one"));
     c.bytes = 12;
     assert_null(tt_algo_find(&c, "one"));
-    tt_algo_forget(nalgos);
-    tt_slots_free(0);
+    tt_algo_remove_from(nalgos);
+    tt_trampolines_free(0);
 }
 
 struct wrong {
@@ -170,7 +170,7 @@ static void invalid_documents_name_file_and_line(void **state)
 
         if (take(altered(w->after, w->from, w->to)) == TUTTI_OK || !strstr(tutti_last_error(), w->said))
             fail_msg("%s instead of %s: %s", w->to, w->from, tutti_last_error());
-        assert_int_equal(tt_slots_taken(), 0);
+        assert_int_equal(tt_trampolines_used(), 0);
     }
 }
 
@@ -190,7 +190,7 @@ static void invalid_plans_are_refused_with_finding(void **state)
         if (take(altered(w->after, w->from, w->to)) != TUTTI_ERR_INVALID || !strstr(tutti_last_error(), w->said) ||
             !strstr(tutti_last_error(), "plan here is invalid: "))
             fail_msg("%s instead of %s: %s", w->to, w->from, tutti_last_error());
-        assert_int_equal(tt_slots_taken(), 0);
+        assert_int_equal(tt_trampolines_used(), 0);
     }
 }
 

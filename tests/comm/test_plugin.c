@@ -7,7 +7,7 @@
 #include "algo/algos.h"
 #include "base/status.h"
 #include "comm/plugin.h"
-#include "comm/slots.h"
+#include "comm/plugin_trampolines.h"
 #include "sim/sim.h"
 #include "support/unit.h"
 
@@ -56,8 +56,8 @@ static void unloadable_objects_are_refused_with_reason(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (load(cases[i].what) != TUTTI_ERR_INVALID || !strstr(tutti_last_error(), cases[i].said))
             fail_msg("%s: %s", cases[i].what, tutti_last_error());
-        tt_algo_forget(nalgos);
-        tt_slots_free(0);
+        tt_algo_remove_from(nalgos);
+        tt_trampolines_free(0);
     }
     assert_int_equal(tt_plugin_load("/nowhere/at/all.so", &hash), TUTTI_ERR_INVALID);
     assert_non_null(strstr(tutti_last_error(), "/nowhere/at/all.so"));
@@ -93,8 +93,8 @@ static void invalid_programs_are_refused(void **state)
         if (tt_plugin_check(tt_algo_find(&c, "star"), &c) != TUTTI_ERR_INVALID ||
             !strstr(tutti_last_error(), cases[i].said))
             fail_msg("%s: %s", cases[i].what, tutti_last_error());
-        tt_algo_forget(nalgos);
-        tt_slots_free(0);
+        tt_algo_remove_from(nalgos);
+        tt_trampolines_free(0);
     }
 }
 
@@ -131,8 +131,8 @@ static void valid_plug_in_fits_and_runs(void **state)
         fail_msg("%s", why);
     for (uint32_t r = 0; r < 4; r++)
         assert_memory_equal(mem[r][1], mem[0][0], 1000);
-    tt_algo_forget(nalgos);
-    tt_slots_free(0);
+    tt_algo_remove_from(nalgos);
+    tt_trampolines_free(0);
 }
 
 /* In-place alltoallv calls are not part of the plug-in contract, and are not verified. */
@@ -161,8 +161,8 @@ static void in_place_alltoallv_is_never_used(void **state)
         assert_int_equal(tt_algo_refuse(&c, "turn"), TUTTI_ERR_INVALID);
         if (!strstr(tutti_last_error(), cases[i].said))
             fail_msg("%s: %s", cases[i].what, tutti_last_error());
-        tt_algo_forget(nalgos);
-        tt_slots_free(0);
+        tt_algo_remove_from(nalgos);
+        tt_trampolines_free(0);
     }
 }
 

@@ -84,7 +84,7 @@ struct tt_snapshot *snapshots_run(const char *name, uint32_t n)
                                         .value = 2,
                                         .other = 102,
                                         .also = 3 };
-    s->news = (struct tt_news){ .number = 4, .lost = 2, .leaving = 1 };
+    s->news = (struct tt_membership){ .number = 4, .lost = 2, .leaving = 1 };
     s->cause = (struct tt_coord_cause){ .came = 1, .lost = 2, .left = 1, .revoked = true, .revoker = 102 };
     s->connections = n + 1;
     s->strangers = 1;

@@ -181,7 +181,7 @@ static void members_need_the_token(void **state)
     }
     assert_true(stranger->lights[0].m.failures >= 3 && bare->lights[0].m.failures >= 3);
     assert_int_equal(stranger->lights[0].m.id + bare->lights[0].m.id, 0);
-    assert_true(counters(c).refused[TT_REFUSAL_STRANGER] >= 4);
+    assert_true(counters(c).refused[TT_REFUSAL_HANDSHAKE] >= 4);
     for (uint32_t i = 0; i < 3; i++)
         hive_epoch(h, i, 0);
     assert_true(hive_until(h, hive_all_called, 2, WAIT_MS));
@@ -300,10 +300,10 @@ static void failed_journal_reveals_nothing_uncommitted(void **state)
         h = hive_at(c, 1, &plain);
         hive_start(h, 0);
         hive_epoch(h, 0, 1);
-        while (left < 3 && tt_coordinator_why(c, why, sizeof why) == TUTTI_OK)
+        while (left < 3 && tt_coordinator_error(c, why, sizeof why) == TUTTI_OK)
             hive_turn(h, 5);
         if (left < 3)
-            assert_int_equal(tt_coordinator_why(c, why, sizeof why), TUTTI_ERR_SYSTEM);
+            assert_int_equal(tt_coordinator_error(c, why, sizeof why), TUTTI_ERR_SYSTEM);
         else
             assert_true(hive_until(h, hive_all_in_epoch, 1, WAIT_MS));
         /* 1: its start; 2: the member; 3: the view */

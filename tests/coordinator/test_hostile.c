@@ -246,7 +246,7 @@ static void one_address_cannot_exhaust_connections(void **state)
     for (uint32_t i = 0; i < late->n; i++)
         hive_start(late, i);
     assert_true(hive_until(late, hive_all_welcome, 0, WAIT_MS));
-    assert_true(counters(&s, NULL).refused[TT_REFUSAL_CROWD] >= CROWD - 1024);
+    assert_true(counters(&s, NULL).refused[TT_REFUSAL_TOO_MANY] >= CROWD - 1024);
     round_goes_well(&s);
     hive_destroy(late);
     for (int i = 0; i < CROWD; i++)

@@ -7,7 +7,7 @@
 
 #include "coordinator/metrics.h"
 #include "coordinator/page.h"
-#include "coordinator/picture.h"
+#include "coordinator/ring_svg.h"
 #include "coordinator/status.h"
 #include "coordinator/text.h"
 #include "snapshots.h"
@@ -29,7 +29,7 @@ static char *written(enum format format, const struct tt_snapshot *s)
     else if (format == PAGE)
         tt_page_write(s, to);
     else
-        assert_int_equal(tt_picture_ring(&s->links, to), s->links.n > 0);
+        assert_int_equal(tt_ring_svg_ring(&s->links, to), s->links.n > 0);
     assert_int_equal(fclose(to), 0);
     assert_int_equal(strlen(text), bytes);
     return text;

@@ -61,9 +61,9 @@ static tutti_status wake(void *arg, uint32_t peer)
     return TUTTI_OK;
 }
 
-struct tt_proxy_sink net_sink(struct net *n)
+struct tt_proxy_putter net_sink(struct net *n)
 {
-    return (struct tt_proxy_sink){ .arg = n, .put = put, .quiet = quiet, .wake = wake };
+    return (struct tt_proxy_putter){ .arg = n, .put = put, .quiet = quiet, .wake = wake };
 }
 
 static void raise_signal(struct net *n, uint32_t peer, const struct net_item *it)

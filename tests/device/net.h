@@ -39,7 +39,7 @@ struct net {
 
 /* Supports puts of at most 64 bytes. */
 struct net *net_create(uint64_t seed);
-struct tt_proxy_sink net_sink(struct net *n);
+struct tt_proxy_putter net_sink(struct net *n);
 /* Processes some items. */
 void net_turn(struct net *n);
 /* Returns whether all data of peers that are not stopped has arrived. */

@@ -345,7 +345,7 @@ void spawn(struct run *r)
                                    .scratch = r->member_scratch,
                                    .emit = on_member_act,
                                    .context = p };
-    struct tt_seat *view = p->view, *proposed = p->proposed;
+    struct tt_surroundings_seat *view = p->view, *proposed = p->proposed;
     uint8_t(*results)[TT_SETTLED_BYTES] = p->results;
 
     if (r->npeers == PEERS_MAX)
@@ -635,13 +635,14 @@ static void inject_fault(struct run *r, int kind)
     } else if (kind == LEAVE) {
         leave(r, p);
     } else if (kind == REVOKE) {
-        tt_member_revoke_as(&p->m, (uint8_t)(TT_REVOKED_ASKED + r->w.now_ns % (TT_REVOKED_APART - TT_REVOKED_ASKED)),
+        tt_member_revoke_as(&p->m,
+                            (uint8_t)(TT_REVOKED_BY_CALL + r->w.now_ns % (TT_REVOKED_APART - TT_REVOKED_BY_CALL)),
                             r->w.now_ns % 3, r->w.now_ns);
     } else if (kind == SUSPECT && p->m.nranks > 0) {
         const uint64_t id = p->m.view[below(r, p->m.nranks)].id;
 
         if (p->liar && below(r, 2))
-            tt_member_gone(&p->m, id, r->w.now_ns);
+            tt_member_unreachable(&p->m, id, r->w.now_ns);
         else
             tt_member_suspect(&p->m, id, r->w.now_ns);
     }
@@ -760,7 +761,7 @@ static void on_member_event(struct run *r, const struct happening *h, struct pee
     else if (h->kind == LEAVE && !p->over)
         tt_member_part(&p->m, r->w.now_ns);
     else if (h->kind == GONE && !p->over) {
-        tt_member_gone(&p->m, r->peers[h->b].m.id, r->w.now_ns);
+        tt_member_unreachable(&p->m, r->peers[h->b].m.id, r->w.now_ns);
         r->gone++;
     } else if (h->kind == CANCEL)
         tt_member_cancel(&p->m, r->w.now_ns);
@@ -892,7 +893,7 @@ static void stuck(struct run *r)
 static struct run *run_create(uint64_t seed, enum run_faults faults)
 {
     struct run *r = calloc(1, sizeof *r);
-    struct tt_seat *seats = calloc(PEERS_MAX, 2 * PEERS_MAX * sizeof *seats);
+    struct tt_surroundings_seat *seats = calloc(PEERS_MAX, 2 * PEERS_MAX * sizeof *seats);
     uint8_t(*results)[TT_SETTLED_BYTES] = malloc(PEERS_MAX * TT_ELASTIC_TAGS * sizeof *results);
 
     tt_assert(r && seats && results);

@@ -7,7 +7,7 @@
 #include "elastic/planted.h"
 #include "run_state.h"
 
-#define NEWS_BYTES (offsetof(struct tt_news, better) + sizeof(uint32_t))    /* without padding */
+#define NEWS_BYTES (offsetof(struct tt_membership, better) + sizeof(uint32_t))    /* without padding */
 
 /* The actions of a step depend only on data that is equal on all members. */
 static uint64_t plan_of(const struct peer *p)
@@ -75,7 +75,7 @@ static void send_links(struct run *r, struct peer *p)
 
     for (uint32_t from = 0; from < tt_member_nlinks(&p->m); from++)
         p->links[from] = link_between(p->m.view[from * r->nroles + p->m.rank % r->nroles].id, p->m.id);
-    tt_member_say_links(&p->m, &head, p->links, r->w.now_ns);
+    tt_member_send_links(&p->m, &head, p->links, r->w.now_ns);
 }
 
 /* ---- scopes ---- */
@@ -227,7 +227,7 @@ uint32_t liars_of(struct run *r, const struct peer *p)
 /* In any scope, an operation that is final anywhere is complete at all members of the view, except
  * small settled ones. */
 static void check_final(struct run *r, struct peer *p, uint32_t tag, uint64_t n, enum scope scope, uint64_t got,
-                        const struct tt_news *news)
+                        const struct tt_membership *news)
 {
     struct op_record *o = op_record(r, p->m.epoch, tag, n);
     uint32_t all = (uint32_t)((1ull << p->m.nranks) - 1);
@@ -391,7 +391,7 @@ static void end_if(struct run *r, struct peer *p, uint32_t tag)
 {
     const struct tt_member_op *op = &p->m.ops[tag];
     struct votes *v = &p->votes[tag];
-    const struct tt_news latest = v->latest[op->n & 1];
+    const struct tt_membership latest = v->latest[op->n & 1];
 
     if (p->dying || p->m.stopped || op->state != TT_OP_COMPLETE || op->tentative ||
         v->from[op->n & 1] != ranks_of(r, p, SCOPE_ALL))
@@ -406,7 +406,7 @@ static void end_if(struct run *r, struct peer *p, uint32_t tag)
 static void take_vote(struct run *r, struct peer *p, const struct held *h, uint32_t rank)
 {
     struct votes *v = &p->votes[h->tag];
-    struct tt_news news = { .number = 0 };
+    struct tt_membership news = { .number = 0 };
 
     if (h->epoch != p->m.epoch || p->m.stopped)
         return;
@@ -425,7 +425,7 @@ static void vote(struct run *r, struct peer *p, uint32_t tag)
     struct held mine = {
         .from_peer = (uint32_t)index_of(r, p), .says = SAYS_VOTE, .tag = tag, .epoch = p->m.epoch, .n = p->m.ops[tag].n
     };
-    struct tt_news news;
+    struct tt_membership news;
 
     if (!tt_member_complete_alone(&p->m, tag, &news, r->w.now_ns))
         return;
@@ -458,7 +458,7 @@ void on_inside(struct run *r, struct peer *p, const struct begun *b)
 
     if (p->m.epoch != b->epoch || p->m.ops[b->tag].n != b->n || p->ended[b->tag] != TT_OP_PENDING)
         return;
-    tt_member_inside(&p->m, &op, r->w.now_ns);
+    tt_member_report_wait(&p->m, &op, r->w.now_ns);
     plan_inside(r, p, b, LEASE_NS / 4);
 }
 
@@ -562,7 +562,7 @@ void on_peer_message(struct run *r, struct peer *p, const struct held *h)
         const enum tt_peermsg what =
             tt_member_peer(&p->m, rank < p->m.nranks ? rank : 0, h->data, sizeof h->data, r->w.now_ns);
 
-        early = what == TT_PEERMSG_EARLY;
+        early = what == TT_PEERMSG_BEFORE_VIEW;
         if (what == TT_PEERMSG_BAD)
             broken(r, "member %llu finds a message of member %llu bad", (unsigned long long)p->m.id,
                    (unsigned long long)from->m.id);
@@ -723,7 +723,8 @@ static void on_parted(struct run *r, struct peer *p)
                                                  : op->settled > 0 && op->settled != op->n ? TT_BEFORE_SETTLED
                                                                                             : TT_BEFORE_FINAL,
                                        .n = op->n };
-        const uint64_t known = op->n > 0 ? tt_op_known(&e) : 0, last = op->settled > known ? op->settled : known;
+        const uint64_t known = op->n > 0 ? tt_op_last_complete(&e) : 0,
+                       last = op->settled > known ? op->settled : known;
 
         for (uint64_t n = last > 1 ? last - 1 : 1; n <= last; n++) {
             struct op_record *o = op_record(r, p->m.epoch, tag, n);
@@ -832,7 +833,7 @@ static void check_revoker(struct run *r, const struct peer *p, const struct tt_m
         return;
     }
     r->revokers += by != NULL;
-    if ((act->other != 0) != (act->what != TT_REVOKED_UNSAID) || (act->other != 0 && !by))
+    if ((act->other != 0) != (act->what != TT_REVOKED_NO_REASON) || (act->other != 0 && !by))
         broken(r, "member %llu hears that nobody revoked, for a reason, or somebody for none",
                (unsigned long long)p->m.id);
     else if (by && by->m.epoch == p->m.epoch && (by->m.revocation != act->what || by->m.unreached != act->also))

@@ -102,7 +102,7 @@ struct kept {
 /* Members that have completed an operation, as in sessions. */
 struct votes {
     uint32_t from[2];                           /* by n & 1: bit of rank whose part is done */
-    struct tt_news latest[2];
+    struct tt_membership latest[2];
 };
 
 /* Messages between members: of the state machine; parts of operations; completion of a part, as in
@@ -120,7 +120,7 @@ struct held {
 struct peer {
     struct run *run;
     struct tt_member m;
-    struct tt_seat *view, *proposed;
+    struct tt_surroundings_seat *view, *proposed;
     uint8_t (*results)[TT_SETTLED_BYTES];
     bool alive, over;
     int conn;                                   /* -1: none */
@@ -149,7 +149,7 @@ struct peer {
     struct kept kept[TAGS][2];                  /* by n & 1 */
     bool taken_back;                            /* one was restored since the last commit of this
                                                    view */
-    struct tt_news news;                        /* of this step */
+    struct tt_membership news;                        /* of this step */
     struct parts parts[TAGS];
     struct votes votes[TAGS];
     bool known;                                 /* it has completed a sync, and has the state */
@@ -216,7 +216,7 @@ struct op_record {
     uint32_t tag;
     uint32_t completed;                         /* bit of rank whose part is done */
     bool has_news;
-    struct tt_news news;
+    struct tt_membership news;
     bool promised;                              /* a leaving member has reported to the
                                                    coordinator that it is final */
     bool restored;                              /* on some member */

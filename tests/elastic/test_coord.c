@@ -311,7 +311,7 @@ static void epoch_result_is_kept_until_restart(void **state)
         f.c.cause.lost + f.c.cause.left + f.c.cause.out + f.c.cause.revoked + f.c.cause.revoker + f.c.cause.ordered, 0);
     for (uint32_t i = 0; i < 2; i++)
         epoch(i, 0);
-    send_message(2, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = TT_REVOKED_ASKED, .epoch = 1 });
+    send_message(2, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = TT_REVOKED_BY_CALL, .epoch = 1 });
     assert_true(f.c.revoked);
     epoch(2, 0);
     assert_int_equal(f.c.epoch, 2);
@@ -1185,7 +1185,7 @@ static void revoker_and_reason_are_reported(void **state)
         epoch(i, 0);
     send_message(1, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .epoch = f.c.epoch });
     assert_int_equal(f.lost.nlist, 0);
-    assert_int_equal(f.lost.what, TT_REVOKED_UNSAID);
+    assert_int_equal(f.lost.what, TT_REVOKED_NO_REASON);
     assert_int_equal(f.lost.id, 0);
     assert_int_equal(f.lost.other, 0);
 }

@@ -26,7 +26,7 @@ static struct fixture {
     uint32_t nresults;
     struct tt_elmsg view;           /* the last view */
     uint64_t ids[MEMBERS];          /* in its order */
-    struct tt_news news;            /* the last news */
+    struct tt_membership news;            /* the last news */
     uint8_t records[1 << 15];
     size_t nrecords;
     uint64_t now_ns;
@@ -54,10 +54,10 @@ static void on_act(void *context, const struct tt_coord_act *act)
     if (m.kind == TT_ELMSG_RESULT) {
         f.result = m;
         f.nresults++;
-    } else if (m.kind == TT_ELMSG_NEWS) {
+    } else if (m.kind == TT_ELMSG_UPDATE) {
         f.news = m.news;
     } else if (m.kind == TT_ELMSG_VIEW) {
-        struct tt_seat seat;
+        struct tt_surroundings_seat seat;
 
         f.view = m;
         for (uint32_t i = 0; i < m.nlist; i++) {

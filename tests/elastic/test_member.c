@@ -13,7 +13,7 @@
 
 static struct fixture {
     struct tt_member m;
-    struct tt_seat view[2], proposed[2];
+    struct tt_surroundings_seat view[2], proposed[2];
     uint8_t *scratch;
     uint64_t now_ns;
     struct tt_elmsg said;       /* the last message to the coordinator, */
@@ -70,7 +70,7 @@ static void receive_view(void)
 
     tt_elmsg_begin(&w, data, sizeof data, &m);
     for (uint64_t id = 1; id <= 2; id++)
-        tt_elmsg_add_seat(&w, &(struct tt_seat){ .id = id });
+        tt_elmsg_add_seat(&w, &(struct tt_surroundings_seat){ .id = id });
     tt_member_frame(&f.m, data, tt_elmsg_end(&w), f.now_ns);
 }
 
@@ -101,12 +101,12 @@ static void begin(void)
 
 static void reduce(uint32_t tag, uint64_t times)
 {
-    struct tt_news mine;
+    struct tt_membership mine;
 
     for (uint64_t i = 0; i < times; i++) {
         assert_int_equal(tt_member_begin(&f.m, tag, f.now_ns), TUTTI_OK);
         assert_true(tt_member_complete_alone(&f.m, tag, &mine, f.now_ns));
-        tt_member_all_complete(&f.m, tag, &(struct tt_news){ .number = 50 + i }, f.now_ns);
+        tt_member_all_complete(&f.m, tag, &(struct tt_membership){ .number = 50 + i }, f.now_ns);
     }
 }
 
@@ -246,7 +246,7 @@ static void revocation_reason_is_reported(void **state)
         tt_member_connected(&f.m, f.now_ns);
         receive(&(struct tt_elmsg){ .kind = TT_ELMSG_WELCOME, .id = 1, .epoch = 5, .value = LEASE_NS });
         assert_int_equal(f.said.kind, TT_ELMSG_REVOKE);
-        assert_int_equal(f.said.what, revokes ? TT_REVOKED_CUT : TT_REVOKED_UNSAID);
+        assert_int_equal(f.said.what, revokes ? TT_REVOKED_CUT : TT_REVOKED_NO_REASON);
         assert_int_equal(f.said.id, revokes ? 7 : 0);
     }
 }
@@ -256,25 +256,25 @@ static void revocation_reason_is_reported(void **state)
 static void operation_state_is_reported(void **state)
 {
     struct tt_elmsg asks = { .kind = TT_ELMSG_BEGUN, .id = 2, .epoch = 5, .op = { .tag = 3, .n = 3, .count = 9 } };
-    struct tt_news mine;
+    struct tt_membership mine;
 
     (void)state;
     begin();
     reduce(3, 2);
     receive(&asks); /* it may still start it */
     assert_int_equal(tt_member_begin(&f.m, 3, f.now_ns), TUTTI_OK);
-    tt_member_inside(&f.m, &(struct tt_op_name){ .tag = 2 }, f.now_ns);
+    tt_member_report_wait(&f.m, &(struct tt_op_name){ .tag = 2 }, f.now_ns);
     assert_int_equal(f.nsaid[TT_ELMSG_INSIDE], 0);
-    tt_member_inside(&f.m, &asks.op, f.now_ns);
+    tt_member_report_wait(&f.m, &asks.op, f.now_ns);
     assert_int_equal(f.nsaid[TT_ELMSG_INSIDE], 1);
     assert_int_equal(f.said.op.n, 3);
     assert_true(tt_member_complete_alone(&f.m, 3, &mine, f.now_ns));
-    tt_member_inside(&f.m, &asks.op, f.now_ns);
+    tt_member_report_wait(&f.m, &asks.op, f.now_ns);
     assert_int_equal(f.nsaid[TT_ELMSG_INSIDE], 2); /* others may not have completed it */
     tt_member_all_complete(&f.m, 3, &mine, f.now_ns);
     assert_int_equal(tt_member_begin(&f.m, 3, f.now_ns), TUTTI_OK);
     assert_true(tt_member_complete_tentative(&f.m, 3, f.now_ns));
-    tt_member_inside(&f.m, &asks.op, f.now_ns);
+    tt_member_report_wait(&f.m, &asks.op, f.now_ns);
     assert_int_equal(f.nsaid[TT_ELMSG_INSIDE], 2); /* the program is not in it */
     assert_int_equal(tt_member_call(&f.m, &(struct tt_elmsg){ .what = TT_CALL_COMMIT }, f.now_ns), TUTTI_OK);
     receive(&asks);
@@ -335,7 +335,7 @@ static void check_sent(uint8_t kind, uint8_t op_state, uint8_t before, uint64_t 
 /* The result of the second one is reported until the third is complete. */
 static void settled_operation_is_reported_until_complete(void **state)
 {
-    struct tt_news mine;
+    struct tt_membership mine;
 
     (void)state;
     for (int left = 0; left < 2; left++) {

@@ -103,14 +103,15 @@ static void lists_keep_their_order(void **state)
     const struct tt_elmsg back = { .kind = TT_ELMSG_LOG_BACK };
     struct tt_elmsg_writer w;
     struct tt_elmsg out;
-    struct tt_seat seat;
+    struct tt_surroundings_seat seat;
     struct tt_op_entry op;
     struct tt_call_name call;
 
     (void)state;
     tt_elmsg_begin(&w, data, sizeof data, &view);
     for (uint64_t id = 1; id <= 3; id++)
-        tt_elmsg_add_seat(&w, &(struct tt_seat){ .id = id, .group = (uint32_t)id, .card = { 1, { (uint8_t)id } } });
+        tt_elmsg_add_seat(
+            &w, &(struct tt_surroundings_seat){ .id = id, .group = (uint32_t)id, .card = { 1, { (uint8_t)id } } });
     assert_true(tt_elmsg_read(&out, data, tt_elmsg_end(&w)));
     assert_int_equal(out.nlist, 3);
     assert_int_equal(out.news.lost, 1);
@@ -186,7 +187,7 @@ static void settled_operations_carry_results(void **state)
             assert_int_equal(op.state, cases[i].state);
             assert_int_equal(op.before, cases[i].before);
             assert_int_equal(tt_op_settled(&op), cases[i].settled);
-            assert_int_equal(tt_op_known(&op), cases[i].known);
+            assert_int_equal(tt_op_last_complete(&op), cases[i].known);
             assert_int_equal(op.nresult, n);
             assert_memory_equal(op.result, result, n);
             tt_elmsg_next_op(&out, &op);

@@ -7,7 +7,7 @@
 #include "elastic/ring_assign.h"
 #include "elastic/ring_bound.h"
 #include "elastic/ring_cases.h"
-#include "elastic/ring_dig.h"
+#include "elastic/ring_dfs.h"
 #include "elastic/ring_exact.h"
 
 #define N_MAX 7
@@ -131,7 +131,7 @@ static void depth_first_finds_existing_rings(void **state)
         uint64_t memory[256];
         uint32_t order[10];
         enum tt_ring_dug dug;
-        struct tt_ring_dig d;
+        struct tt_ring_dfs d;
         struct ring_case r;
         struct tt_prng p;
         bool any;
@@ -143,10 +143,10 @@ static void depth_first_finds_existing_rings(void **state)
         for (uint32_t k = 0; k < 100; k++)
             r.slow[k] = tt_prng_below(&p, 10) < 3 ? 1 : TT_RING_NONE;
         any = tt_ring_exact(&r.c, exact, order);
-        assert_true(tt_ring_dig_bytes(10) <= sizeof memory && tt_ring_reach_bytes(10) <= sizeof memory);
-        tt_ring_dig_init(&d, &r.c, 1, &p, memory);
+        assert_true(tt_ring_dfs_bytes(10) <= sizeof memory && tt_ring_reach_bytes(10) <= sizeof memory);
+        tt_ring_dfs_init(&d, &r.c, 1, &p, memory);
         do
-            dug = tt_ring_dig_step(&d);
+            dug = tt_ring_dfs_step(&d);
         while (dug == TT_RING_DIGGING);
         if (any != (dug == TT_RING_DUG))
             fail_msg("seed %llu: a ring %s", (unsigned long long)seed, any ? "was not found" : "was found where there is none");

@@ -139,7 +139,7 @@ static void arrives(const struct happening *h)
         net.changes[to] += m->receives_from != from;
         m->receives_from = from;
     }
-    assert_true(tt_survey_peer_says(&m->p, from, h->data, h->bytes, net.w.now_ns));
+    assert_true(tt_survey_receive(&m->p, from, h->data, h->bytes, net.w.now_ns));
 }
 
 static void after(struct member *m)
@@ -355,17 +355,17 @@ static void invalid_and_old_messages_differ(void **state)
     begin(0, 1);
     assert_true(tt_survey_is_mine(data, sizeof data));
     assert_false(tt_survey_is_mine(data, 1));
-    assert_true(tt_survey_peer_says(&m->p, 1, data, sizeof data, net.w.now_ns));
-    assert_false(tt_survey_peer_says(&m->p, 1, data, sizeof data - 1, net.w.now_ns));
+    assert_true(tt_survey_receive(&m->p, 1, data, sizeof data, net.w.now_ns));
+    assert_false(tt_survey_receive(&m->p, 1, data, sizeof data - 1, net.w.now_ns));
     data[1] = 0xa9; /* an unknown kind */
-    assert_false(tt_survey_peer_says(&m->p, 1, data, sizeof data, net.w.now_ns));
+    assert_false(tt_survey_receive(&m->p, 1, data, sizeof data, net.w.now_ns));
     data[1] = 0xa3;
     data[2] = 8; /* another epoch */
-    assert_true(tt_survey_peer_says(&m->p, 1, data, sizeof data, net.w.now_ns));
+    assert_true(tt_survey_receive(&m->p, 1, data, sizeof data, net.w.now_ns));
     assert_false(m->peers[1].ready);
     data[2] = 7;
     data[17] = 1; /* an impossible number */
-    assert_false(tt_survey_peer_says(&m->p, 1, data, sizeof data, net.w.now_ns));
+    assert_false(tt_survey_receive(&m->p, 1, data, sizeof data, net.w.now_ns));
     world_fini(&net.w);
 }
 

@@ -113,7 +113,7 @@ static void freeing_requests_does_not_block_seal(void **state)
     pthread_t frees, seals;
 
     (void)state;
-    tt_baton_take(s.e);
+    tt_progress_lock(s.e);
     assert_int_equal(pthread_create(&frees, NULL, free_it, op), 0);
     while (!tt_context_is_used(s.c) && tt_now_ns() < deadline_ns)
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
@@ -121,7 +121,7 @@ static void freeing_requests_does_not_block_seal(void **state)
     assert_int_equal(pthread_create(&seals, NULL, seal_it, &sealing), 0);
     while (!has_begun(&sealing) && tt_now_ns() < deadline_ns)
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-    tt_baton_give(s.e);
+    tt_progress_unlock(s.e);
     pthread_join(seals, NULL);
     pthread_join(frees, NULL);
     assert_true(sealing.done);

@@ -61,9 +61,9 @@ static void begin_to_receive(struct scene *s)
 
 static void progress(struct scene *s)
 {
-    tt_baton_take(s->e);
+    tt_progress_lock(s->e);
     tt_engine_progress(s->e);
-    tt_baton_give(s->e);
+    tt_progress_unlock(s->e);
 }
 
 static struct scene scene_open(void)

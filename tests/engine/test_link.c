@@ -367,14 +367,14 @@ static void credit_is_combined_with_messages(void **state)
             assert_true(send(i, 100) && receive(i, 100));
         before = fake.posted;
         fake.refuse = 1;
-        assert_true(tt_mail_send(&b.box, &cell, TT_CELL_NUDGE, 0, NULL, 0));
+        assert_true(tt_mail_send(&b.box, &cell, TT_CELL_PROBE, 0, NULL, 0));
         assert_int_equal(fake.posted - before, 1);
         assert_int_equal(b.box.reported.cells, 0);
         fake.refuse = UINT32_MAX;
-        assert_true(tt_mail_send(&b.box, &cell, TT_CELL_NUDGE, 0, NULL, 0));
+        assert_true(tt_mail_send(&b.box, &cell, TT_CELL_PROBE, 0, NULL, 0));
         assert_int_equal(fake.posted - before, mapped ? 2 : 3);
         assert_int_equal(b.box.reported.cells, b.box.got.cells);
-        assert_true(tt_mail_send(&b.box, &cell, TT_CELL_NUDGE, 0, NULL, 0));
+        assert_true(tt_mail_send(&b.box, &cell, TT_CELL_PROBE, 0, NULL, 0));
         assert_int_equal(fake.posted - before, mapped ? 3 : 4);     /* nothing new */
         for (uint32_t i = 0; i < TT_CELLS_POSTED && !mapped; i++)
             assert_true(send(i, 0));
@@ -413,11 +413,11 @@ static void refused_credit_is_sent_later(void **state)
         assert_true(receive(i, 0));
     assert_false(tt_mail_room(&a.box, 0));
     fake.refuse = UINT32_MAX;
-    tt_mail_tell(&b.box);
+    tt_mail_ack(&b.box);
     for (uint32_t i = 0; i < TT_CELLS_POSTED; i++)
         assert_true(send(n + i, 0));
     fake.posted = 0;
-    tt_mail_tell(&b.box);
+    tt_mail_ack(&b.box);
     assert_int_equal(fake.posted, 0);   /* nothing new */
     ends_fini();
 }
@@ -436,12 +436,12 @@ static void notifications_follow_all_earlier_puts(void **state)
         put.key = &a.box.theirs;
         put.offset = TT_LINK_ARRIVED;
         assert_int_equal(post(&fake.wire, &put, 1), 1);
-        assert_true(tt_mail_send(&a.box, &cell, TT_CELL_NUDGE, 0, NULL, 0));
+        assert_true(tt_mail_send(&a.box, &cell, TT_CELL_PROBE, 0, NULL, 0));
         assert_true(fake.flags & TT_DESC_URGENT);
         assert_true(tt_mail_send(&a.box, &cell, TT_CELL_ENDED, 0, NULL, 0));
         assert_false(fake.flags & TT_DESC_URGENT);
         assert_memory_equal(b.region + TT_LINK_ARRIVED, late, 4);
-        for (uint8_t type = TT_CELL_NUDGE; type <= TT_CELL_ENDED; type++) {
+        for (uint8_t type = TT_CELL_PROBE; type <= TT_CELL_ENDED; type++) {
             assert_int_equal(tt_mail_next(&b.box, &m), TUTTI_OK);
             assert_int_equal(m.type, type);
             tt_mail_drop(&b.box, &m);

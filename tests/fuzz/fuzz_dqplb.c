@@ -20,7 +20,7 @@ static void receive_words(struct tt_reader *in, uint32_t window)
     tt_assert(words);
     tt_dqplb_receiver_init(&r, window, 0xfffffe, words);
     while (lane = tt_read_u8(in), lane != 0xff && !in->bad) {
-        const int whole = tt_dqplb_came(&r, lane, tt_read_u32(in));
+        const int whole = tt_dqplb_received(&r, lane, tt_read_u32(in));
 
         tt_assert(whole >= -1 && whole <= (int)window);
         came += whole >= 0;

@@ -34,7 +34,7 @@ struct conn {
 struct world {
     struct tt_coord_member members[MEMBERS];
     uint32_t order[MEMBERS];
-    struct tt_seat view[MEMBERS], proposed[MEMBERS];
+    struct tt_surroundings_seat view[MEMBERS], proposed[MEMBERS];
     struct conn conns[NCONNS];
     uint8_t scratch[TT_ELMSG_BYTES_MAX], results[TT_ELASTIC_TAGS][TT_SETTLED_BYTES];
     struct tt_coord c;
@@ -165,7 +165,7 @@ static void fit_coordinator(struct world *w, struct tt_elmsg *m, uint8_t byte)
 /* Adapts a message to the state of the member. */
 static void fit_member(struct world *w, struct tt_elmsg *m, uint8_t byte)
 {
-    static const uint8_t kinds[] = { TT_ELMSG_WELCOME, TT_ELMSG_ALIVE,    TT_ELMSG_NEWS,   TT_ELMSG_PROPOSE,
+    static const uint8_t kinds[] = { TT_ELMSG_WELCOME, TT_ELMSG_ALIVE,    TT_ELMSG_UPDATE,   TT_ELMSG_PROPOSE,
                                      TT_ELMSG_VIEW,    TT_ELMSG_VIEW,     TT_ELMSG_RESULT, TT_ELMSG_RESULT,
                                      TT_ELMSG_LOST,    TT_ELMSG_VERDICTS, TT_ELMSG_PLAN,   TT_ELMSG_SYNCED,
                                      TT_ELMSG_BEGUN,   TT_ELMSG_DROPPED };
@@ -246,7 +246,7 @@ static size_t shaped(uint8_t *out, size_t cap, const uint8_t *data, size_t bytes
                                                        .tag = (uint16_t)i,
                                                        .n = 1 + b[3] % (fit ? 7u : 3u) });
         else
-            tt_elmsg_add_seat(&w, &(struct tt_seat){ .id = i + first });
+            tt_elmsg_add_seat(&w, &(struct tt_surroundings_seat){ .id = i + first });
     return tt_elmsg_end(&w);
 }
 
@@ -342,7 +342,7 @@ static void member_event(struct world *w, uint8_t what, uint8_t n, uint64_t now_
     static const struct tt_ring_link links[MEMBERS];
     const struct tt_elmsg head = { .number = 1 + n % 4u, .value = 1 << 20 };
     const uint64_t id = 1 + n / 8 % 4u;
-    struct tt_news news = { 0 };
+    struct tt_membership news = { 0 };
 
     switch (n % 8) {
     case 0:
@@ -352,10 +352,10 @@ static void member_event(struct world *w, uint8_t what, uint8_t n, uint64_t now_
         tt_member_suspect(&w->m, id, now_ns);
         break;
     case 2:
-        tt_member_gone(&w->m, id, now_ns);
+        tt_member_unreachable(&w->m, id, now_ns);
         break;
     case 3:
-        tt_member_say_links(&w->m, &head, links, now_ns);
+        tt_member_send_links(&w->m, &head, links, now_ns);
         break;
     case 4:
         tt_member_revoke(&w->m, now_ns);
@@ -387,7 +387,7 @@ static void admit(struct world *w, uint64_t now_ns)
     tt_assert(tt_member_call(&w->m, &epoch, now_ns) == TUTTI_OK);
     tt_elmsg_begin(&to, message, sizeof message, &view);
     for (uint32_t i = 0; i < 4; i++)
-        tt_elmsg_add_seat(&to, &(struct tt_seat){ .id = 1 + i });
+        tt_elmsg_add_seat(&to, &(struct tt_surroundings_seat){ .id = 1 + i });
     tt_member_frame(&w->m, message, tt_elmsg_end(&to), now_ns);
     tt_assert(w->m.epoch == 1 && w->m.nranks == 4 && !w->m.over);
 }
@@ -437,7 +437,7 @@ static void attack_member(struct world *w, bool within, const uint8_t *data, siz
         else if (what % 8 == 6 && what & 0x80)
             tt_member_revoke_as(&w->m, TT_REVOKED_LATE, 0, now_ns);
         else if (what % 8 == 6 && what & 0x40)
-            tt_member_inside(&w->m, &(struct tt_op_name){ .tag = n }, now_ns);
+            tt_member_report_wait(&w->m, &(struct tt_op_name){ .tag = n }, now_ns);
         else if (what % 8 == 6 && within)
             member_event(w, what, n, now_ns);
         else if (what % 8 == 3 && tt_member_begin(&w->m, n, now_ns) == TUTTI_OK && what & 0x40)
@@ -640,7 +640,7 @@ static void attack_survey(struct world *w, const uint8_t *data, size_t bytes)
             tt_survey_room(&w->p, rank, now_ns);
             break;
         case 3:
-            tt_survey_peer_says(&w->p, rank, r.at, have, now_ns);
+            tt_survey_receive(&w->p, rank, r.at, have, now_ns);
             break;
         default: /* {kind, number, value} as in members' messages, with this number of data bytes */
             tt_writer_init(&w2, message, sizeof message);
@@ -650,8 +650,8 @@ static void attack_survey(struct world *w, const uint8_t *data, size_t bytes)
             tt_write_u64(&w2, w->p.number + (have > 1 ? r.at[1] / 64 : 0));
             tt_write_u32(&w2, have > 2 ? (uint32_t)(r.at[2] & 0x7f) | (uint32_t)(r.at[2] >> 7) << 31 : 0);
             tt_write_u32(&w2, n);
-            tt_survey_peer_says(&w->p, rank, message, TT_SURVEY_HEAD_BYTES + (have > 0 && r.at[0] % 10 == 5 ? have : 0),
-                                now_ns);
+            tt_survey_receive(&w->p, rank, message, TT_SURVEY_HEAD_BYTES + (have > 0 && r.at[0] % 10 == 5 ? have : 0),
+                              now_ns);
         }
         r.at += have;
     }

@@ -10,7 +10,7 @@
 
 /* Without a server: requests are answered from the input. */
 #define tt_etcd_call answer_from_input
-#define tt_etcd_why why_from_input
+#define tt_etcd_error why_from_input
 #include "../../src/coordinator/etcd_lead.c"
 #include "../../src/coordinator/journal_etcd.c"
 
@@ -75,7 +75,7 @@ static void read_records(const uint8_t *data, size_t bytes)
 
     tt_assert(copy);
     memcpy(copy, data, bytes);
-    if (give(&j, take, &all) == TUTTI_OK)
+    if (pass_records(&j, take, &all) == TUTTI_OK)
         tt_assert(all.begin == all.end);
     free(copy);
 }
@@ -94,14 +94,14 @@ static void ask(uint8_t what)
         etcd_read(&j.base, take_none, NULL);
         break;
     case 1:
-        write_piece(&j, 1, (const uint8_t *)"x", 1, "meta");
+        commit_piece(&j, 1, (const uint8_t *)"x", 1, "meta");
         break;
     default:
-        if (look(&lead, 0, &leader) == TUTTI_OK)
+        if (get_leader(&lead, 0, &leader) == TUTTI_OK)
             tt_assert(memchr(leader.who, 0, sizeof leader.who));
         claim(&lead, &term);
         if (grant(&lead) == TUTTI_OK)
-            keep_alive(&lead);
+            lease_extend(&lead);
     }
     free(j.pending);
 }

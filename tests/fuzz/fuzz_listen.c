@@ -42,10 +42,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         tt_assert(strstr(tutti_last_error(), text) && strstr(tutti_last_error(), TT_LISTEN_FOR_MEMBERS));
         return 0;
     }
-    tt_assert(find(text, TT_LISTEN_FOR_MEMBERS, &list, &port) == TUTTI_OK && list);
+    tt_assert(resolve_text(text, TT_LISTEN_FOR_MEMBERS, &list, &port) == TUTTI_OK && list);
     for (const struct addrinfo *a = list; a; a = a->ai_next) {
         memcpy(&at, a->ai_addr, a->ai_addrlen);
-        tt_assert(port_of(&at) == port);
+        tt_assert(bound_port(&at) == port);
         tt_listen_text(&at, where);
         near &= is_near(where);
     }

@@ -88,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     tt_mailbox_init(&box, &link);
     box.got.cells = read_u32(data);
     box.got.units[TT_MAIL_SHORT] = box.got.units[TT_MAIL_LONG] = read_u32(data + 4);
-    box.told = box.got;
+    box.reported = box.got;
     read_cells(&box, data + 8, bytes - 8);
     return 0;
 }

@@ -21,7 +21,7 @@ static void record(const uint8_t *data, size_t bytes)
     if (tt_ofi_record_read(&r, in, bytes)) {
         tt_assert(bytes == TT_OFI_RECORD_BYTES + (size_t)r.payload && bytes <= TT_OFI_SLOT_BYTES);
         tt_assert(r.payload == 0 || (r.kind == TT_OFI_PUT && r.payload == r.bytes));
-        tt_assert(r.kind == TT_OFI_ANSWER || r.offset + r.bytes >= r.offset);
+        tt_assert(r.kind == TT_OFI_CTS || r.offset + r.bytes >= r.offset);
         tt_assert(r.signal_offset % 8 == 0 && r.signal_offset + 8 > r.signal_offset);
         tt_assert(r.lane < TT_OFI_LANES);
         tt_ofi_record_write(&r, out);
@@ -30,8 +30,8 @@ static void record(const uint8_t *data, size_t bytes)
         if (r.kind == TT_OFI_PUT && r.payload == 0) {
             tt_ofi_record_void(out);
             tt_assert(tt_ofi_record_read(&r, out, sizeof out) && r.kind == TT_OFI_VOID);
-            tt_ofi_record_ask(out);
-            tt_assert(tt_ofi_record_read(&r, out, sizeof out) && r.kind == TT_OFI_ASK);
+            tt_ofi_record_rts(out);
+            tt_assert(tt_ofi_record_read(&r, out, sizeof out) && r.kind == TT_OFI_RTS);
             tt_assert(r.token == 5 && r.applied[0] == 7 && r.applied[1] == UINT32_MAX);
         }
     }

@@ -208,10 +208,10 @@ static void scene_open(struct scene *s)
     fake.mapped = malloc(KEY_BYTES_MAX);
     fake.theirs = aligned_alloc(TT_UNIT, TT_LINK_BYTES);
     tt_assert(fake.mapped && fake.theirs && tt_engine_create(&s->e, &conf) == TUTTI_OK && s->e->nwires == 1);
-    tt_landing_pool_destroy(s->e->pool[0]);
+    tt_bounce_pool_destroy(s->e->pool[0]);
     s->e->wire[0]->ops->close(s->e->wire[0]);
     s->e->wire[0] = &fake.base;
-    s->e->pool[0] = tt_landing_pool_create(&fake.base);
+    s->e->pool[0] = tt_bounce_pool_create(&fake.base);
     tt_assert(tt_engine_card(s->e, card, sizeof card, &bytes) == TUTTI_OK);
     for (uint32_t r = 0; r < NRANKS; r++) {
         fake.link[r] = aligned_alloc(TT_UNIT, TT_LINK_BYTES);
@@ -334,7 +334,7 @@ static void mail(struct scene *s, struct tt_peer *p, uint8_t how, struct tt_read
 static void ready(struct scene *s, struct tt_peer *p, uint8_t how, struct tt_reader *r)
 {
     const struct tt_cell cell = cell_of(s, how | SAME_DESC | SAME_KEY, r);
-    struct tt_ready_msg msg = {
+    struct tt_cts_msg msg = {
         .handle = tt_read_u8(r), .gen = tt_read_u8(r), .direct = tt_read_u8(r) % 2, .landing = 1
     };
     struct tt_writer w;
@@ -356,7 +356,7 @@ static void ready(struct scene *s, struct tt_peer *p, uint8_t how, struct tt_rea
         tt_write_u8(&w, tt_read_u8(r));
         tt_write_u64(&w, tt_read_u16(r));
     }
-    write_mail(p, &cell, TT_CELL_READY, 0, (const uint8_t *)&msg, sizeof msg - (how & REFUSE ? 1 : 0));
+    write_mail(p, &cell, TT_CELL_CTS, 0, (const uint8_t *)&msg, sizeof msg - (how & REFUSE ? 1 : 0));
 }
 
 /* Writes a flow word: of an open flow, with the right generation and any number; or anything
@@ -390,9 +390,9 @@ static void step(struct scene *s, uint8_t how, struct tt_reader *r)
         start(s, how, sizes[how / 16 % NSIZES]);
     else if (how % 4 == TIME)
         fake.refuses = how & REFUSE;
-    tt_baton_take(s->e);
+    tt_progress_lock(s->e);
     tt_engine_progress(s->e);
-    tt_baton_give(s->e);
+    tt_progress_unlock(s->e);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

@@ -8,7 +8,7 @@
 #include "algo/algos.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "comm/slots.h"
+#include "comm/plugin_trampolines.h"
 
 #define TEXT_BYTES_MAX 8192
 
@@ -58,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
             if (tt_algos[nalgos]->fits(&c))
                 ask(tt_algos[nalgos], &c);
         }
-    tt_algo_forget(nalgos);
-    tt_slots_free(0);
+    tt_algo_remove_from(nalgos);
+    tt_trampolines_free(0);
     return 0;
 }

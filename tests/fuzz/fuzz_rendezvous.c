@@ -102,7 +102,7 @@ static void check_member(const struct tt_rdv_member *m, uint32_t nranks)
 {
     struct tt_reader r = m->cards;
 
-    if (m->state == TT_RDV_TURNED_AWAY)
+    if (m->state == TT_RDV_MEMBER_REFUSED)
         tt_assert(strlen(m->sentence) < sizeof m->sentence && m->status > TUTTI_PENDING &&
                   m->status < TUTTI_STATUS_COUNT);
     if (m->state != TT_RDV_HAVE_TABLE)

@@ -4,17 +4,17 @@
 #include <stdint.h>
 #include <string.h>
 #include "session/card.h"
-#include "session/news.h"
-#include "session/said.h"
+#include "session/membership_updates.h"
+#include "session/messages.h"
 
 static void read_said(const uint8_t *data, size_t bytes)
 {
-    uint8_t out[TT_SAID_BYTES_MAX];
-    struct tt_said s;
+    uint8_t out[TT_MESSAGE_BYTES_MAX];
+    struct tt_message s;
 
-    if (!tt_said_read(&s, data, bytes))
+    if (!tt_message_read(&s, data, bytes))
         return;
-    tt_assert(tt_said_write(&s, out) == bytes && memcmp(out, data, bytes) == 0);
+    tt_assert(tt_message_write(&s, out) == bytes && memcmp(out, data, bytes) == 0);
     tt_assert(memchr(s.text, 0, sizeof s.text) && s.card_bytes <= sizeof s.card);
 }
 
@@ -39,20 +39,20 @@ static void read_card(const uint8_t *data, size_t bytes)
  * as they were read. */
 static void read_news(const uint8_t *data, size_t bytes)
 {
-    uint64_t in[TT_NEWS_WORDS], out[TT_NEWS_WORDS], near;
-    struct tt_news n, again;
+    uint64_t in[TT_MEMBERSHIP_WORDS], out[TT_MEMBERSHIP_WORDS], near;
+    struct tt_membership n, again;
 
     if (bytes != sizeof near + sizeof in)
         return;
     memcpy(&near, data, sizeof near);
     memcpy(in, data + sizeof near, sizeof in);
-    n = tt_news_read(in, near);
+    n = tt_membership_read(in, near);
     tt_assert(n.newcomers < 1u << 15 && n.lost < 1u << 15 && n.leaving < 1u << 15);
     tt_assert(n.number - near + (1ull << 47) < 1ull << 48);
-    tt_news_write(&n, out);
+    tt_membership_write(&n, out);
     tt_assert(out[0] == in[0] && (uint16_t)out[1] == (uint16_t)in[1]);
-    again = tt_news_read(out, near);
-    tt_assert(tt_news_are_same(&n, &again));
+    again = tt_membership_read(out, near);
+    tt_assert(tt_membership_are_same(&n, &again));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

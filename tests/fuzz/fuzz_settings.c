@@ -44,8 +44,8 @@ static void check_address(const struct tt_address *a)
                   : a->storage.ss_family == AF_INET6 && a->bytes == sizeof(struct sockaddr_in6));
     tt_address_text(a, text);
     tt_assert(parse_address(text, "conf.announce (TUTTI_ANNOUNCE)", 0, TT_NEVER, &again) == TUTTI_OK);
-    tt_assert(again.storage.ss_family == a->storage.ss_family && port_of(&again) == port_of(a) &&
-              is_any(&again) == is_any(a) && is_loopback(&again) == is_loopback(a));
+    tt_assert(again.storage.ss_family == a->storage.ss_family && address_port(&again) == address_port(a) &&
+              is_any(&again) == is_any(a) && address_is_loopback(&again) == address_is_loopback(a));
 }
 
 static void check_coordinators(const char *text)
@@ -76,8 +76,8 @@ static void check_listen(const char *text)
     if (run.outside.near)
         tt_assert(has_prefix(where, "127.") || has_prefix(where, "[::1]:") || has_prefix(where, "[::ffff:127."));
     tt_assert(one == !is_any(&at));
-    card_of_one(&card, &at, port_of(&at));
-    tt_assert(card.inside.naddrs == 1 && card.inside.port == port_of(&at));
+    card_of_one(&card, &at, address_port(&at));
+    tt_assert(card.inside.naddrs == 1 && card.inside.port == address_port(&at));
 }
 
 static void check_announce(const char *text)

@@ -184,7 +184,7 @@ static void import(struct scene *s, uint8_t op, struct tt_reader *r)
 static void ask(struct scene *s, uint8_t op, struct tt_reader *r)
 {
     struct tt_shm_peer *peer = tt_shm_peer_of(s->w, op & OTHER_RANK ? 2 : 1);
-    const struct tt_shm_ask a = {
+    const struct tt_shm_pull a = {
         .from = op & HONEST ? (uintptr_t)source + tt_read_u16(r) % 4096 : tt_read_u64(r),
         .bytes = op & GREAT ? tt_read_u64(r) : tt_read_u16(r),
         .region = op & WITH_FDS ? tt_read_u64(r) : tt_read_u8(r) % 3,
@@ -193,11 +193,11 @@ static void ask(struct scene *s, uint8_t op, struct tt_reader *r)
         .signal = tt_read_u64(r),
         .signal_value = tt_read_u64(r),
     };
-    struct tt_shm_ask_line *line;
+    struct tt_shm_pull_line *line;
 
     if (!peer || peer->state != TT_SHM_UP || !peer->mine.base)
         return;
-    line = &tt_shm_asks_in(s->w, &peer->mine)->line[peer->served % TT_SHM_ASKS];
+    line = &tt_shm_pulls_in(s->w, &peer->mine)->line[peer->served % TT_SHM_PULLS];
     line->ask = a;
     if (a.region == 2 && s->own)
         line->ask.region = ((struct tt_shm_shared *)((char *)s->own - offsetof(struct tt_shm_shared, region)))->id;
@@ -216,14 +216,14 @@ static uint64_t share_word(uint64_t now, uint8_t op, struct tt_reader *r)
 static void share(struct scene *s, uint8_t op, struct tt_reader *r)
 {
     struct tt_shm_peer *peer = tt_shm_peer_of(s->w, op & OTHER_RANK ? 2 : 1);
-    struct tt_shm_ask_line *line;
+    struct tt_shm_pull_line *line;
     struct tt_shm_share *shared;
 
     if (!peer || peer->state != TT_SHM_UP || !peer->mine.base || !s->own)
         return;
-    shared = &tt_shm_asks_in(s->w, &peer->mine)->share;
-    line = &tt_shm_asks_in(s->w, &peer->mine)->line[peer->served % TT_SHM_ASKS];
-    line->ask = (struct tt_shm_ask){
+    shared = &tt_shm_pulls_in(s->w, &peer->mine)->share;
+    line = &tt_shm_pulls_in(s->w, &peer->mine)->line[peer->served % TT_SHM_PULLS];
+    line->ask = (struct tt_shm_pull){
         .from = (uintptr_t)source + tt_read_u16(r) % 4096,
         .bytes = TT_SHM_SHARE_BYTES + tt_read_u32(r) % (REGION_BYTES - TT_SHM_SHARE_BYTES + 1),
         .region = ((struct tt_shm_shared *)((char *)s->own - offsetof(struct tt_shm_shared, region)))->id,
@@ -251,7 +251,7 @@ static void permit(struct scene *s, uint8_t op, struct tt_reader *r)
     if (!peer || peer->state != TT_SHM_UP || !s->own || !tt_shm_admit(s->own, peer->rank))
         return;
     for (uint32_t i = 0; i < TT_SHM_PERMITS; i++) {
-        p = &tt_shm_asks_in(s->w, &peer->mine)->permit[i];
+        p = &tt_shm_pulls_in(s->w, &peer->mine)->permit[i];
         atomic_store(&p->writing, op & HONEST ? tt_shm_shared_of(s->own)->id : tt_read_u64(r));
         atomic_store(&p->writer.tid, 1u << 30);    /* no thread of this process, as above */
         atomic_store(&p->writer.there[i % 2].iov_len, tt_read_u32(r));
@@ -311,7 +311,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     tt_reader_init(&r, data, bytes);
     for (int steps = 0; steps < 64 && r.at < r.end; steps++) {
         step(&s, tt_read_u8(&r), &r);
-        tt_shm_look(s.w);
+        tt_shm_poll_sockets(s.w);
         tt_wire_shm.poll(&s.w->base, done, 16);
     }
     scene_close(&s);

@@ -46,15 +46,15 @@ static void hello(const uint8_t *data, size_t bytes)
 
 static void greeting(const uint8_t *data, size_t bytes)
 {
-    uint8_t in[TT_VERBS_GREETING_BYTES] = { 0 }, out[TT_VERBS_GREETING_BYTES];
-    struct tt_verbs_greeting g;
+    uint8_t in[TT_VERBS_LINK_HELLO_BYTES] = { 0 }, out[TT_VERBS_LINK_HELLO_BYTES];
+    struct tt_verbs_link_hello g;
 
     memcpy(in, data, bytes < sizeof in ? bytes : sizeof in);
-    if (!tt_verbs_greeting_read(&g, in))
+    if (!tt_verbs_link_hello_read(&g, in))
         return;
     tt_assert(g.rails >= 1 && g.rails <= TT_VERBS_RAILS && g.data_lanes >= 1 && g.data_lanes <= TT_VERBS_DATA_LANES);
     tt_assert(g.link_address + g.link_bytes >= g.link_address);
-    tt_verbs_greeting_write(&g, out);
+    tt_verbs_link_hello_write(&g, out);
     tt_assert(memcmp(in, out, sizeof in) == 0);
 }
 

@@ -24,7 +24,7 @@ static struct tt_world *make_world(void)
     tt_assert(w);
     pthread_mutex_init(&w->overlay_lock, NULL);
     pthread_mutex_init(&w->probe_lock, NULL);
-    tt_probe_init(&w->probe, calloc(NRANKS, sizeof(struct tt_probe_rank)), NRANKS);
+    tt_liveness_init(&w->probe, calloc(NRANKS, sizeof(struct tt_liveness_rank)), NRANKS);
     w->rank = conf.rank;
     w->nranks = NRANKS;
     w->places = calloc(NRANKS, sizeof *w->places);
@@ -88,14 +88,14 @@ static void receive_words(struct tt_world *w, const uint8_t *data, size_t bytes)
         if (ev.bytes > left)
             ev.bytes = (uint16_t)left;
         tt_read_bytes(&r, ev.data, ev.bytes);
-        hear_words(w, &ev);
+        handle_frame(w, &ev);
         of.rank = ev.origin;
         of.op = ev.data[0];
-        tt_assert(who_is_silent(w, &of, tt_now_ns(), &guilty) != TT_BLAME_RANK || guilty.silent < NRANKS);
+        tt_assert(find_silent_rank(w, &of, tt_now_ns(), &guilty) != TT_BLAME_RANK || guilty.silent < NRANKS);
     }
-    tt_baton_take(w->engine);
+    tt_progress_lock(w->engine);
     tt_engine_progress(w->engine);
-    tt_baton_give(w->engine);
+    tt_progress_unlock(w->engine);
     st = tt_context_status(c, why, sizeof why);
     tt_assert((st == TUTTI_OK || st > TUTTI_PENDING) && st < TUTTI_STATUS_COUNT && strlen(why) < sizeof why);
     tt_context_close(c);

@@ -54,7 +54,7 @@ static void draw(struct tt_prng *p, struct tt_pieces_shape *s, uint64_t *lengths
         .max_length = longest[tt_prng_below(p, 5)],
     };
     s->max_total = s->nsplits * s->max_length;
-    memset(wanted, 0, tt_pieces_wanted_bytes(s));
+    memset(wanted, 0, tt_pieces_requested_bytes(s));
     for (uint32_t i = 0; i < s->nsplits; i++) {
         lengths[i] = tt_prng_below(p, s->max_length < 20 ? s->max_length + 1 : 20);
         wanted[i / 8] |= (uint8_t)(tt_prng_below(p, 2) << i % 8);
@@ -95,7 +95,7 @@ static void header_is_read_as_written(void **state)
         assert_int_equal(got.packed, h.packed);
         assert_int_equal(got.most, h.most);
         assert_memory_equal(again, lengths, s.nsplits * sizeof *again);
-        assert_memory_equal(theirs, wanted, tt_pieces_wanted_bytes(&s));
+        assert_memory_equal(theirs, wanted, tt_pieces_requested_bytes(&s));
         if (h.packed) {
             tt_pieces_unpack(&s, again, theirs, pieces, dst);
             for (size_t i = 0, at = 0; i < s.nsplits; at += lengths[i] * s.elem_bytes, i++)
@@ -131,7 +131,7 @@ static void common_header_serves_each_rank(void **state)
             continue;
         each = s;
         s.to_all = true;
-        map_bytes = tt_pieces_wanted_bytes(&s);
+        map_bytes = tt_pieces_requested_bytes(&s);
         h.most = (s.nsplits + 1) / 2;
         for (uint32_t r = 1; r < s.nranks; r++)
             for (size_t b = 0; b < map_bytes; b++)

@@ -98,8 +98,8 @@ static void copy_stays_within_its_buffers(void **state)
         for (uint32_t stream = 0; stream < 4; stream++) {
             tt_copy(dst.at, dst2.at, src.at, n, stream);
             tt_copy(dst.at + dst.bytes - n, dst2.at + dst2.bytes - n, src.at + src.bytes - n, n, stream);
-            tt_copy(dst.at, NULL, src.at, n, stream | TT_FROM_FAR);
-            tt_copy(dst.at + dst.bytes - n, NULL, src.at + src.bytes - n, n, stream | TT_FROM_FAR);
+            tt_copy(dst.at, NULL, src.at, n, stream | TT_FROM_OTHER_CORE);
+            tt_copy(dst.at + dst.bytes - n, NULL, src.at + src.bytes - n, n, stream | TT_FROM_OTHER_CORE);
         }
     }
     guarded_fini(&src);

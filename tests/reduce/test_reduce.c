@@ -181,7 +181,7 @@ static void check_from_far(struct reduce_case *c)
     for (size_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++)
         for (int where = 0; where < NWHERES; where++) {
             c->count = bytes[i] / ref_bytes(c->type);
-            c->stream = TT_FROM_FAR | (i % 2 ? TT_STREAM_DST : 0);
+            c->stream = TT_FROM_OTHER_CORE | (i % 2 ? TT_STREAM_DST : 0);
             c->two = where == APART && i == 1;
             c->where = (enum where)where;
             draw_shifts(c, &p);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "secure/ends.h"
-#include "secure/inside.h"
+#include "secure/internal.h"
 #include "secure/papers.h"
 #include "support/unit.h"
 
@@ -414,7 +414,7 @@ static void silent_stranger_costs_one_entry(void **state)
     assert_int_equal(tt_stream_create(&s, secure, fd[0], TT_STREAM_ACCEPTS), TUTTI_OK);
     for (int i = 0; i < 10; i++)
         assert_int_equal(tt_stream_flush(s), -EAGAIN);
-    assert_int_equal(tt_stream_wants(s), EPOLLIN);
+    assert_int_equal(tt_stream_events(s), EPOLLIN);
     assert_null(s->ssl);
     assert_null(s->held.data);
     close(fd[1]);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "secure/ends.h"
-#include "secure/inside.h"
+#include "secure/internal.h"
 #include "support/pattern.h"
 #include "support/unit.h"
 #include "support/world.h"
@@ -159,14 +159,14 @@ static void handshake_reports_its_needed_events(void **state)
 
     (void)state;
     ends_open(&e, secure, secure, false);
-    assert_int_equal(tt_stream_wants(e.stream[CONNECTS]), EPOLLIN | EPOLLOUT);
-    assert_int_equal(tt_stream_wants(e.stream[ACCEPTS]), EPOLLIN);
+    assert_int_equal(tt_stream_events(e.stream[CONNECTS]), EPOLLIN | EPOLLOUT);
+    assert_int_equal(tt_stream_events(e.stream[ACCEPTS]), EPOLLIN);
     assert_int_equal(tt_stream_write(e.stream[CONNECTS], &part, 1), -EAGAIN);
     /* a reply, and nothing else */
-    assert_int_equal(tt_stream_wants(e.stream[CONNECTS]), EPOLLIN);
+    assert_int_equal(tt_stream_events(e.stream[CONNECTS]), EPOLLIN);
     assert_int_equal(ends_shake(&e), 0);
     assert_int_equal(tt_stream_write(e.stream[CONNECTS], &part, 1), 1);
-    assert_int_equal(tt_stream_wants(e.stream[CONNECTS]), EPOLLIN);
+    assert_int_equal(tt_stream_events(e.stream[CONNECTS]), EPOLLIN);
     ends_close(&e);
     tt_secure_destroy(secure);
 }
@@ -187,7 +187,7 @@ static void unsent_data_is_kept(void **state)
     while ((n = tt_stream_write(e.stream[CONNECTS], &part, 1)) > 0)
         written += (size_t)n;
     assert_int_equal(n, -EAGAIN);
-    assert_int_equal(tt_stream_wants(e.stream[CONNECTS]), EPOLLIN | EPOLLOUT);
+    assert_int_equal(tt_stream_events(e.stream[CONNECTS]), EPOLLIN | EPOLLOUT);
     assert_int_equal(tt_stream_flush(e.stream[CONNECTS]), -EAGAIN);
     while (read < written) {
         n = tt_stream_read(e.stream[ACCEPTS], got, sizeof got);
@@ -196,7 +196,7 @@ static void unsent_data_is_kept(void **state)
         tt_stream_flush(e.stream[CONNECTS]);
     }
     assert_int_equal(tt_stream_flush(e.stream[CONNECTS]), 0);
-    assert_int_equal(tt_stream_wants(e.stream[CONNECTS]), EPOLLIN);
+    assert_int_equal(tt_stream_events(e.stream[CONNECTS]), EPOLLIN);
     ends_close(&e);
     tt_secure_destroy(secure);
 }

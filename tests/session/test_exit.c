@@ -149,7 +149,7 @@ static void live_plainly_and_exit(uint64_t seed, bool with_handler)
 static void exit_again_and_again(void (*exits)(uint64_t seed, bool with_handler), int rounds)
 {
     assert_true(rounds > 0);
-    tt_space_constants();   /* measured once, for all children */
+    tt_view_comms_constants();   /* measured once, for all children */
     for (int i = 0; i < rounds; i++) {
         const uint64_t seed = unit_turn() * 1000 + (uint64_t)i;
         pid_t child;

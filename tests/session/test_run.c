@@ -2448,7 +2448,7 @@ static void wait_for_threads_has_a_deadline(void **state)
 /* One sends many messages that no engine sends: only the epoch ends. */
 static void one_says_what_is_not_so(struct guest *g)
 {
-    struct tt_said s = { .kind = TT_SAID_FAILED, .status = TUTTI_ERR_INVALID, .text = "nonsense" };
+    struct tt_message s = { .kind = TT_MESSAGE_FAILED, .status = TUTTI_ERR_INVALID, .text = "nonsense" };
     tutti_view view = { .size = sizeof view };
     int64_t v = 1;
     uint64_t flags = 0;
@@ -2468,7 +2468,7 @@ static void one_says_what_is_not_so(struct guest *g)
             for (uint32_t i = 0; i < 300; i++) { /* each of the view's communicators, and
                                                     nonexistent ones */
                 s.context = TT_ENGINE_CONTEXTS_OWN + ((uint32_t)s.epoch << 10) + i % 8;
-                tt_peers_say(g->run, &s);
+                tt_peers_broadcast(g->run, &s);
             }
             tt_run_unlock(g->run);
         }

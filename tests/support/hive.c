@@ -54,7 +54,7 @@ static void watch(struct light *l)
 {
     struct epoll_event ev = { .data.ptr = l };
 
-    ev.events = l->connecting ? (uint32_t)EPOLLOUT : l->deaf ? 0u : tt_channel_wants(l->channel);
+    ev.events = l->connecting ? (uint32_t)EPOLLOUT : l->deaf ? 0u : tt_channel_events(l->channel);
     if (ev.events == l->watched)
         return;
     l->watched = ev.events;

@@ -39,7 +39,7 @@ struct hive {
     const char *addresses[4];       /* of coordinators, "127.0.0.1:4711" */
     uint32_t naddresses;
     uint32_t nroles;
-    struct tt_seat *seats;          /* the views of all members */
+    struct tt_surroundings_seat *seats;          /* the views of all members */
     uint8_t *scratch;
     char run[TT_ELASTIC_TEXT_BYTES];
 };

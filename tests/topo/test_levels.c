@@ -6,7 +6,7 @@
 
 #include "base/prng.h"
 #include "topo/levels.h"
-#include "topo/told.h"
+#include "topo/rank_location.h"
 
 #define HOSTS_MAX 200u
 #define US 1000u
@@ -57,13 +57,13 @@ static uint32_t tree_measure(struct tree *t, uint32_t a, uint32_t b)
     return latency_ns + (uint32_t)(latency_ns / 100ull * tt_prng_below(&t->prng, t->noise_percent + 1));
 }
 
-static struct tt_told place_of(const struct tt_levels *l, const struct tt_level_groups *g, uint32_t host)
+static struct tt_rank_location place_of(const struct tt_levels *l, const struct tt_level_groups *g, uint32_t host)
 {
     struct tt_labels labels;
-    struct tt_told told;
+    struct tt_rank_location told;
 
     tt_levels_label(l, g, host, &labels);
-    tt_told_init(&told, host, TT_UNKNOWN, 0, (struct tt_rails_near){ 0 }, &labels, TT_NODE_MESH);
+    tt_rank_location_init(&told, host, TT_UNKNOWN, 0, (struct tt_rails_near){ 0 }, &labels, TT_NODE_MESH);
     return told;
 }
 
@@ -72,7 +72,7 @@ static struct tt_told place_of(const struct tt_levels *l, const struct tt_level_
 static void check_layout(const struct tree *t, const struct tt_levels *l, const struct tt_level_groups *groups,
                          uint64_t seed)
 {
-    struct tt_told places[HOSTS_MAX];
+    struct tt_rank_location places[HOSTS_MAX];
     enum tt_distance of_level[TT_LEVELS_MAX] = { TT_NEAR_SELF };
     struct tt_layout layout;
 
@@ -172,7 +172,7 @@ static void unmeasured_hosts_are_never_too_near(void **state)
 
     (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
-        struct tt_told places[HOSTS_MAX];
+        struct tt_rank_location places[HOSTS_MAX];
         struct tt_level_groups groups[HOSTS_MAX];
         enum tt_distance of_level[TT_LEVELS_MAX] = { TT_NEAR_SELF };
         struct tt_layout layout;

@@ -114,21 +114,21 @@ static void events_are_recorded_on_demand(void **state)
     struct tt_trace_event e = event_of(2, 7);
 
     (void)state;
-    assert_false(tt_trace_is_wanted());
+    assert_false(tt_trace_is_enabled());
     assert_int_equal(tt_trace_start(16), TUTTI_OK);
-    assert_true(tt_trace_is_wanted());
+    assert_true(tt_trace_is_enabled());
     before_ns = tt_now_ns();
     e.at_ns = 0;
     tt_trace_add(&e);
     tt_trace_stop();
-    assert_false(tt_trace_is_wanted());
+    assert_false(tt_trace_is_enabled());
     assert_int_equal(tt_trace_read(out, &lost), 1);
     assert_int_equal(lost, 0);
     assert_true(out[0].at_ns >= before_ns && out[0].at_ns <= tt_now_ns());
     e.at_ns = out[0].at_ns;
     assert_memory_equal(&out[0], &e, sizeof e);
     assert_int_equal(tt_trace_start(16), TUTTI_ERR_INVALID);
-    assert_false(tt_trace_is_wanted());
+    assert_false(tt_trace_is_enabled());
 }
 
 int main(void)

@@ -159,7 +159,7 @@ static void a_forced_algorithm_is_taken(void **state)
             .kind = tt_algos[i]->kind, .nranks = 6, .elem_bytes = 4, .bytes = 100000, .layout = &layout
         };
 
-        if (!tt_predict_knows(c.kind) || !tt_algos[i]->fits(&c))
+        if (!tt_predict_supports(c.kind) || !tt_algos[i]->fits(&c))
             continue;
         choice = tt_tune_recall(&memory, &conf, &c, tt_algos[i], true);
         assert_ptr_equal(choice.algo, tt_algos[i]);
@@ -241,7 +241,7 @@ static void no_candidate_lacks_time(void **state)
     tt_layout_regular(&layout, 32, 4, 2, 4, TT_NODE_SOCKETS);
     make_conf(&conf, &layout, false, 0);
     conf.links = links;
-    tt_tune_tell_limits(&conf);
+    tt_tune_set_limits(&conf);
     for (uint64_t bytes = 256; bytes <= 16u << 20; bytes *= 64) {
         const struct tt_coll c = {
             .kind = TT_ALLGATHER, .nranks = 32, .elem_bytes = 4, .bytes = bytes, .layout = &layout
@@ -434,7 +434,7 @@ static void faster_of_slots_and_copies_counts(void **state)
         };
         struct tt_prediction without, cheap, dear;
 
-        if (!tt_predict_knows(c.kind) || !tt_algos[i]->fits(&c))
+        if (!tt_predict_supports(c.kind) || !tt_algos[i]->fits(&c))
             continue;
         make_conf(&conf, &layout, true, 4);
         without = predicted(&conf, &c, tt_algos[i], 0);

@@ -147,7 +147,7 @@ static void arrive(struct walk *w, uint32_t lane)
     note(w, !w->here[g->message][at], "bytes arrive twice");
     w->here[g->message][at] = true;
     w->arrived[g->message]++;
-    whole = tt_dqplb_came(&w->receiver, lane, g->word);
+    whole = tt_dqplb_received(&w->receiver, lane, g->word);
     note(w, whole >= 0, "the receiver refuses a segment");
     for (; whole > 0 && !w->wrong; whole--, w->told++)
         note(w, w->told < w->begun && w->arrived[w->told] == w->of->segments[w->told], "a message is told of before all of it is there");

@@ -352,20 +352,20 @@ static void strange_words_and_reports_are_refused(void **state)
 
     (void)state;
     tt_dqplb_receiver_init(&r, 4, 10, words);
-    assert_int_equal(tt_dqplb_came(&r, 1, 12), 0);
+    assert_int_equal(tt_dqplb_received(&r, 1, 12), 0);
     before = r;
-    assert_int_equal(tt_dqplb_came(&r, 1, 12), -1);         /* duplicate */
-    assert_int_equal(tt_dqplb_came(&r, 1, 9), -1);          /* behind the window */
-    assert_int_equal(tt_dqplb_came(&r, 1, 14), -1);         /* beyond the window */
-    assert_int_equal(tt_dqplb_came(&r, 1, 1 << 24 | 10), -1);
+    assert_int_equal(tt_dqplb_received(&r, 1, 12), -1);         /* duplicate */
+    assert_int_equal(tt_dqplb_received(&r, 1, 9), -1);          /* behind the window */
+    assert_int_equal(tt_dqplb_received(&r, 1, 14), -1);         /* beyond the window */
+    assert_int_equal(tt_dqplb_received(&r, 1, 1 << 24 | 10), -1);
     /* not on lane 0 */
-    assert_int_equal(tt_dqplb_came(&r, 1, TT_DQPLB_FAST | TT_DQPLB_NOTIFY | 10), -1);
+    assert_int_equal(tt_dqplb_received(&r, 1, TT_DQPLB_FAST | TT_DQPLB_NOTIFY | 10), -1);
     /* not alone */
-    assert_int_equal(tt_dqplb_came(&r, 0, TT_DQPLB_FAST | 10), -1);
+    assert_int_equal(tt_dqplb_received(&r, 0, TT_DQPLB_FAST | 10), -1);
     assert_memory_equal(&r, &before, sizeof r);
     assert_int_equal(words[0], 1);      /* 12 modulo 4 */
-    assert_int_equal(tt_dqplb_came(&r, 0, TT_DQPLB_FAST | TT_DQPLB_NOTIFY | 10), 1);
-    assert_int_equal(tt_dqplb_came(&r, 1, TT_DQPLB_NOTIFY | 11), 1);
+    assert_int_equal(tt_dqplb_received(&r, 0, TT_DQPLB_FAST | TT_DQPLB_NOTIFY | 10), 1);
+    assert_int_equal(tt_dqplb_received(&r, 1, TT_DQPLB_NOTIFY | 11), 1);
 
     tt_dqplb_sender_init(&s, &limits, 10, segment);
     assert_true(tt_dqplb_begin(&s, 0, 3, false));

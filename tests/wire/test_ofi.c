@@ -215,7 +215,7 @@ static void send_again(struct node *n, struct tt_ofi_lane *lane)
     tt_dqplb_lanes_down(&lane->load, 1);
     while (lane->load.lane[1].down) {       /* until it is accepted */
         lane->link->theirs_token ^= 1;
-        tt_ofi_ends_meet(lane);
+        tt_ofi_connect_endpoints(lane);
         lane->link->theirs_token ^= 1;
         tt_ofi_collect(lane->link);
         CHECK(n, tt_now_ns() < deadline_ns);

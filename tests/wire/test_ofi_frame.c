@@ -60,7 +60,7 @@ static void invalid_record_is_refused(void **state)
     wrong[7].signal_offset = 12;
     wrong[8].signal_offset = UINT64_MAX - 7;
     wrong[9].offset = UINT64_MAX;
-    wrong[10].kind = TT_OFI_ASK;        /* with a payload */
+    wrong[10].kind = TT_OFI_RTS;        /* with a payload */
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         tt_ofi_record_write(&wrong[i], bytes);
         assert_false(tt_ofi_record_read(&r, bytes, GOOD_BYTES));

@@ -167,12 +167,12 @@ static void file_role(void)
     memset(mem, 1, BYTES);
     use(&d, mem, BYTES);
     CHECK(d.pins == 1 && d.unpins == 1);
-    CHECK(tt_registry_tell(mem, BYTES) == TUTTI_OK);    /* but an explicit registration
+    CHECK(tt_registry_add(mem, BYTES) == TUTTI_OK);    /* but an explicit registration
                                                            guarantees that it does not */
     use(&d, mem, BYTES);
     use(&d, mem, BYTES);
     CHECK(d.pins == 2 && d.unpins == 1);
-    CHECK(tt_registry_untell(mem) && d.unpins == 2);
+    CHECK(tt_registry_remove(mem) && d.unpins == 2);
     pipe_device_close(&d);
 }
 
@@ -408,7 +408,7 @@ static void explicit_role(void)
     struct tt_reg *one, *other;
 
     CHECK(pipe_device_open(&d));
-    CHECK(tt_registry_tell(mem, BYTES) == TUTTI_OK);
+    CHECK(tt_registry_add(mem, BYTES) == TUTTI_OK);
     CHECK(async || d.pins == (eager ? 1 : 0));
     if (async)
         wait_for_pins(&d, 1);
@@ -423,7 +423,7 @@ static void explicit_role(void)
     tt_registry_put(d.domain, other, true);
     tt_registry_counts(&c);
     CHECK(c.dynamic == 0 && c.told_bytes == BYTES && d.unpins == 0);
-    CHECK(tt_registry_untell(mem) && !tt_registry_untell(mem));
+    CHECK(tt_registry_remove(mem) && !tt_registry_remove(mem));
     CHECK(d.unpins == d.pins);
     tt_registry_counts(&c);
     CHECK(c.registered_bytes == 0 && c.told_bytes == 0);
@@ -450,7 +450,7 @@ static void adjacent_role(void)
     struct tt_reg *one;
 
     CHECK(pipe_device_open(&d));
-    CHECK(tt_registry_tell(mem, BYTES / 2) == TUTTI_OK && tt_registry_tell(second, BYTES / 2) == TUTTI_OK);
+    CHECK(tt_registry_add(mem, BYTES / 2) == TUTTI_OK && tt_registry_add(second, BYTES / 2) == TUTTI_OK);
     use(&d, mem, PAGE);
     use(&d, second, PAGE);
     CHECK(d.pins == 2);
@@ -464,14 +464,14 @@ static void adjacent_role(void)
     CHECK(c.dynamic == 0 && c.registrations == 1 && c.registered_bytes == BYTES);
     one = get(&d, second, PAGE, true);          /* uses the registration of both: the first one
                                                    may end */
-    CHECK(tt_registry_untell(mem));
+    CHECK(tt_registry_remove(mem));
     tt_registry_put(d.domain, one, true);
     if (eager)
         wait_for_pins(&d, 4);   /* the second one again, in the background */
     pins = d.pins;
     use(&d, second, BYTES / 2);
     CHECK(d.pins <= pins + 1);
-    CHECK(tt_registry_untell(second));
+    CHECK(tt_registry_remove(second));
     CHECK(d.bytes == 0 && d.pins == d.unpins);
     pipe_device_close(&d);
 }
@@ -489,13 +489,13 @@ static void untold_role(void)
     uint8_t *mem = mapped(BYTES);
     struct tt_reg *one;
 
-    CHECK(tt_registry_tell(mem, BYTES) == TUTTI_OK);    /* before there is a device */
-    CHECK(tt_registry_told_bytes(mem) == BYTES && tt_registry_told_bytes(mem + PAGE) == 0);
+    CHECK(tt_registry_add(mem, BYTES) == TUTTI_OK);    /* before there is a device */
+    CHECK(tt_registry_user_bytes(mem) == BYTES && tt_registry_user_bytes(mem + PAGE) == 0);
     CHECK(pipe_device_open(&d));
-    CHECK(!tt_registry_untell(mem + PAGE));
+    CHECK(!tt_registry_remove(mem + PAGE));
     one = get(&d, mem + PAGE, PAGE, false);
-    CHECK(tt_registry_untell(mem) && !tt_registry_untell(mem));
-    CHECK(tt_registry_told_bytes(mem) == 0 && d.unpins == 0);   /* the user keeps its registration */
+    CHECK(tt_registry_remove(mem) && !tt_registry_remove(mem));
+    CHECK(tt_registry_user_bytes(mem) == 0 && d.unpins == 0);   /* the user keeps its registration */
     tt_registry_put(d.domain, one, false);
     CHECK(d.unpins == d.pins);
     pipe_device_close(&d);
@@ -513,7 +513,7 @@ static void explicit_bounds_role(void)
     uint8_t *mem = mapped(BYTES), *more = mapped(2 * BYTES);
 
     CHECK(pipe_device_open(&d));
-    CHECK(tt_registry_tell(mem, BYTES) == TUTTI_OK && d.pins == 1);
+    CHECK(tt_registry_add(mem, BYTES) == TUTTI_OK && d.pins == 1);
     for (int i = 0; i < 8; i++) {
         uint8_t *other = mapped(PAGE);
 
@@ -522,7 +522,7 @@ static void explicit_bounds_role(void)
     }
     use(&d, mem, BYTES);
     CHECK(d.pins == 9);
-    CHECK(tt_registry_tell(more, 2 * BYTES) == TUTTI_ERR_NOMEM && !tt_registry_untell(more));
+    CHECK(tt_registry_add(more, 2 * BYTES) == TUTTI_ERR_NOMEM && !tt_registry_remove(more));
     use(&d, mem, BYTES);
     pipe_device_close(&d);
 }
@@ -539,12 +539,12 @@ static void unmapped_role(void)
     uint8_t *mem = mapped(BYTES);
 
     CHECK(pipe_device_open(&d));
-    CHECK(tt_registry_tell(mem, BYTES) == TUTTI_OK);
+    CHECK(tt_registry_add(mem, BYTES) == TUTTI_OK);
     use(&d, mem, BYTES);
     munmap(mem, BYTES);
     if (watches()) {        /* the explicit registration ended with its memory */
         use(&d, mapped(PAGE), PAGE);
-        CHECK(!tt_registry_untell(mem));
+        CHECK(!tt_registry_remove(mem));
     }
     pipe_device_close(&d);
 }
@@ -561,21 +561,21 @@ static void dynamic_role(void)
     uint8_t *mem = mapped(BYTES);
 
     CHECK(pipe_device_open(&d));
-    CHECK(tt_registry_tell(mem, BYTES / 2) == TUTTI_OK);
-    CHECK(tt_registry_admits(mem, BYTES / 2) == TUTTI_OK);
-    CHECK(tt_registry_admits(mem, BYTES) == TUTTI_ERR_INVALID);
+    CHECK(tt_registry_add(mem, BYTES / 2) == TUTTI_OK);
+    CHECK(tt_registry_check_use(mem, BYTES / 2) == TUTTI_OK);
+    CHECK(tt_registry_check_use(mem, BYTES) == TUTTI_ERR_INVALID);
     CHECK(strstr(tutti_last_error(), "65536 bytes") && strstr(tutti_last_error(), "TUTTI_REGISTER_DYNAMIC"));
     /* the next pages: together they cover it */
-    CHECK(tt_registry_tell(mem + BYTES / 2, PAGE) == TUTTI_OK);
-    CHECK(tt_registry_admits(mem, BYTES / 2 + PAGE) == TUTTI_OK);
-    CHECK(tt_registry_admits(mem + BYTES / 2 - 1, 2) == TUTTI_OK);
-    CHECK(tt_registry_admits(mem, BYTES / 2 + PAGE + 1) == TUTTI_ERR_INVALID);
-    CHECK(tt_registry_tell(mem + BYTES / 2 + 2 * PAGE, PAGE) == TUTTI_OK);
+    CHECK(tt_registry_add(mem + BYTES / 2, PAGE) == TUTTI_OK);
+    CHECK(tt_registry_check_use(mem, BYTES / 2 + PAGE) == TUTTI_OK);
+    CHECK(tt_registry_check_use(mem + BYTES / 2 - 1, 2) == TUTTI_OK);
+    CHECK(tt_registry_check_use(mem, BYTES / 2 + PAGE + 1) == TUTTI_ERR_INVALID);
+    CHECK(tt_registry_add(mem + BYTES / 2 + 2 * PAGE, PAGE) == TUTTI_OK);
     /* a page between them is not registered */
-    CHECK(tt_registry_admits(mem, BYTES / 2 + 3 * PAGE) == TUTTI_ERR_INVALID);
-    CHECK(tt_registry_untell(mem + BYTES / 2) && tt_registry_untell(mem + BYTES / 2 + 2 * PAGE));
-    tt_registry_untell(mem);
-    CHECK(tt_registry_admits(mem, BYTES / 2) == TUTTI_ERR_INVALID);
+    CHECK(tt_registry_check_use(mem, BYTES / 2 + 3 * PAGE) == TUTTI_ERR_INVALID);
+    CHECK(tt_registry_remove(mem + BYTES / 2) && tt_registry_remove(mem + BYTES / 2 + 2 * PAGE));
+    tt_registry_remove(mem);
+    CHECK(tt_registry_check_use(mem, BYTES / 2) == TUTTI_ERR_INVALID);
     pipe_device_close(&d);
 }
 
@@ -610,7 +610,7 @@ static void device_memory_role(void)
     CHECK(fd >= 0 && pipe_device_open(&d));
     before = open_descriptors();
     CHECK(!tt_registry_is_device(device, BYTES));
-    CHECK(tt_registry_tell_device(device, BYTES, &by_dmabuf) == TUTTI_OK);
+    CHECK(tt_registry_add_device(device, BYTES, &by_dmabuf) == TUTTI_OK);
     CHECK(d.device_pins == 1 && d.pins == 1);       /* now, and as a whole */
     CHECK(d.device.kind == TUTTI_MEM_CUDA && d.device.device == 3 && d.device.dmabuf_offset == 7 * PAGE);
     CHECK(d.device.dmabuf >= 0 && d.device.dmabuf != fd);
@@ -624,17 +624,17 @@ static void device_memory_role(void)
     CHECK(d.device_pins == 2 && d.device.dmabuf_offset == 9 * PAGE);
     tt_registry_put(d.domain, part, true);
     tt_registry_put(d.domain, whole, true);
-    CHECK(tt_registry_untell(device) && d.unpins == d.pins && !tt_registry_is_device(device, BYTES));
-    CHECK(tt_registry_tell_device(device, BYTES, &by_address) == TUTTI_OK && d.device.dmabuf == -1);
-    CHECK(tt_registry_untell(device));
+    CHECK(tt_registry_remove(device) && d.unpins == d.pins && !tt_registry_is_device(device, BYTES));
+    CHECK(tt_registry_add_device(device, BYTES, &by_address) == TUTTI_OK && d.device.dmabuf == -1);
+    CHECK(tt_registry_remove(device));
     CHECK(open_descriptors() <= before + 2);        /* both copies of the descriptor are closed;
                                                        a pipe may still wait for its end */
-    CHECK(tt_registry_tell_device(device, BYTES, &by_nothing) == TUTTI_ERR_INVALID);
+    CHECK(tt_registry_add_device(device, BYTES, &by_nothing) == TUTTI_ERR_INVALID);
     CHECK(strstr(tutti_last_error(), "invalid dma-buf descriptor: 250"));
     d.hosts_only = true;
-    CHECK(tt_registry_tell_device(device, BYTES, &by_dmabuf) == TUTTI_ERR_UNSUPPORTED);
+    CHECK(tt_registry_add_device(device, BYTES, &by_dmabuf) == TUTTI_ERR_UNSUPPORTED);
     CHECK(strstr(tutti_last_error(), "65536 bytes of device memory") && strstr(tutti_last_error(), "by its dma-buf"));
-    CHECK(!tt_registry_is_device(device, BYTES) && !tt_registry_untell(device));
+    CHECK(!tt_registry_is_device(device, BYTES) && !tt_registry_remove(device));
     pipe_device_close(&d);
 }
 

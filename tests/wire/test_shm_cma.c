@@ -546,7 +546,7 @@ static void old_tag_role(struct node *n)
 
         (void)key;
         w = tt_shm_of(n->w);
-        s = &tt_shm_asks_in(w, &tt_shm_peer_of(w, 0)->mine)->share;
+        s = &tt_shm_pulls_in(w, &tt_shm_peer_of(w, 0)->mine)->share;
         /* failed, and complete */
         atomic_store(&s->written, tt_shm_tag_of(0) << 48 | 1ull << 47);
         until_begun(n, mine);
@@ -691,7 +691,7 @@ static void hot_role(struct node *n)
         UNTIL(n, n->local[2] == 1);
     } else {
         const struct tt_shm *w = tt_shm_of(n->w);
-        const struct tt_shm_permit *permit = tt_shm_asks_in(w, &tt_shm_peer_of(w, 0)->mine)->permit;
+        const struct tt_shm_permit *permit = tt_shm_pulls_in(w, &tt_shm_peer_of(w, 0)->mine)->permit;
         const uint8_t *to = mine->mem;
 
         UNTIL_IDLE(n, n->board->flag[0]);

@@ -934,7 +934,7 @@ static void far_role(struct node *n)
     for (int tries = 0; tries < 5; tries++) {
         const uint64_t try_ns = lane->try_ns;
 
-        CHECK(n, lane->blocked && t->nfar_blocked == 1 && tt_tcp_far_deadline(t) == try_ns);
+        CHECK(n, lane->blocked && t->nfar_blocked == 1 && tt_tcp_pacing_deadline(t) == try_ns);
         while (lane->try_ns == try_ns) {
             CHECK(n, is_woken(n));
             node_poll(n);
@@ -944,7 +944,7 @@ static void far_role(struct node *n)
     node_barrier_idle(n);
     UNTIL(n, n->nlocal == posted && !lane->blocked);    /* with TLS, the last record may be sent
                                                            after its put has completed here */
-    CHECK(n, t->nfar_blocked == 0 && tt_tcp_far_deadline(t) == TT_NEVER);
+    CHECK(n, t->nfar_blocked == 0 && tt_tcp_pacing_deadline(t) == TT_NEVER);
     node_barrier(n);
 }
 

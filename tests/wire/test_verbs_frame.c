@@ -59,7 +59,7 @@ static void invalid_record_is_refused(void **state)
 
 static void valid_greeting_is_read_as_written(void **state)
 {
-    const struct tt_verbs_greeting sent = {
+    const struct tt_verbs_link_hello sent = {
         .rails = 2,
         .data_lanes = 16,
         .link_address = 1ull << 47,
@@ -67,12 +67,12 @@ static void valid_greeting_is_read_as_written(void **state)
         .ring = { 3, 4 },
         .rkey = { 5, 6 },
     };
-    struct tt_verbs_greeting wrong[] = { sent, sent, sent, sent, sent }, got = { 0 };
-    uint8_t bytes[TT_VERBS_GREETING_BYTES];
+    struct tt_verbs_link_hello wrong[] = { sent, sent, sent, sent, sent }, got = { 0 };
+    uint8_t bytes[TT_VERBS_LINK_HELLO_BYTES];
 
     (void)state;
-    tt_verbs_greeting_write(&sent, bytes);
-    assert_true(tt_verbs_greeting_read(&got, bytes));
+    tt_verbs_link_hello_write(&sent, bytes);
+    assert_true(tt_verbs_link_hello_read(&got, bytes));
     assert_int_equal(got.rails, sent.rails);
     assert_int_equal(got.data_lanes, sent.data_lanes);
     assert_int_equal(got.link_address, sent.link_address);
@@ -84,8 +84,8 @@ static void valid_greeting_is_read_as_written(void **state)
     wrong[3].data_lanes = TT_VERBS_DATA_LANES + 1;
     wrong[4].link_bytes = UINT64_MAX;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        tt_verbs_greeting_write(&wrong[i], bytes);
-        assert_false(tt_verbs_greeting_read(&got, bytes));
+        tt_verbs_link_hello_write(&wrong[i], bytes);
+        assert_false(tt_verbs_link_hello_read(&got, bytes));
     }
 }
 

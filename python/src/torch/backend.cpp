@@ -314,8 +314,7 @@ c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::
 
     for (const int rank : ranks)
         members.push_back(members_[check_rank(rank, "split_group")]);
-    auto link = in_background(
-        [control = control_, members] { return create_group(*control, members, "split_group"); });
+    auto link = in_background([control = control_, members] { return create_group(*control, members, "split_group"); });
     auto backend =
         c10::make_intrusive<Backend>(link, static_cast<int>(at - ranks.begin()), static_cast<int>(ranks.size()), mine);
 

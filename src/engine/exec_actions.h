@@ -1,0 +1,75 @@
+/* Execution of actions (see op.h). The caller holds the progress lock. */
+#ifndef TT_ENGINE_EXEC_ACTIONS_H
+#define TT_ENGINE_EXEC_ACTIONS_H
+
+#include "engine/op.h"
+
+/* If ranks are oversubscribed, messages of at least this size between non-shared memory are
+ * fetched by their receiver in one copy. */
+#define TT_SINGLE_COPY_BYTES (2u << 20)
+
+/* Performs one action, and updates the executor. False: not possible now. */
+bool tt_op_perform(struct tt_op *op, const struct tt_action *a);
+/* Sends what wires have delayed for further puts (tt_wire.together). */
+void tt_ops_send_off(struct tt_engine *e);
+/* Runs a straight program as far as possible. Returns whether it advanced. */
+bool tt_op_run_in_order(struct tt_op *op);
+
+/* Runs a straight program that is not exposed, in one go, reading its messages directly from the
+ * mailboxes. Returns false if other work is pending; the operation must then be exposed and
+ * continues from its current step. */
+bool tt_op_run_unexposed(struct tt_op *op);
+
+/* Computes out[bytes] (and out2, if not NULL) = a op b, on whole elements. finish: this step
+ * completes them. */
+void tt_op_reduce(struct tt_op *op, uint8_t *out, uint8_t *out2, const uint8_t *a, const uint8_t *b, uint64_t bytes,
+                  uint32_t stream, bool finish);
+
+/* Returns the landing memory of a flow with `depth` slots per stream, in bytes. */
+uint64_t tt_op_landing_bytes(const struct tt_op *op, uint32_t depth);
+/* Returns the address of a symbolic buffer. */
+uint8_t *tt_op_buffer(const struct tt_op *op, uint8_t buf);
+/* Returns the flows with the executor's peer i. Looks them up on first use; connects if
+ * necessary. NULL: the context has failed. */
+struct tt_flow *tt_op_flow(struct tt_op *op, uint16_t i);
+/* Sends a message of this operation to the peer. False: no room now. */
+bool tt_op_send_cell(struct tt_op *op, struct tt_flow *f, enum tt_cell_type type, uint32_t tag, const void *payload,
+                     uint32_t bytes);
+/* Returns whether an eager message may be sent. The last credit is reserved for the context's
+ * oldest collective, so that later ones, and messages that its peer receives later, cannot
+ * starve it. */
+bool tt_op_has_eager_credit(const struct tt_op *op, const struct tt_flow *f);
+/* Return the payload of an eager message that has arrived, and release it. */
+const uint8_t *tt_op_eager_payload(const struct tt_op *op, uint16_t peer, uint32_t tag);
+void tt_op_eager_consumed(struct tt_op *op, uint16_t peer, uint32_t tag);
+/* Returns TT_FROM_OTHER_CORE (reduce.h) if a peer's data comes from another core's cache, else 0. */
+uint32_t tt_op_remote_cache_flag(const struct tt_op *op, uint16_t peer);
+
+/* Returns whether all ranks wait for data from each other. */
+bool tt_op_is_mutual(const struct tt_op *op);
+/* Returns whether the data of this wait should be fetched in a single copy: to its destination,
+ * or, if it will be reduced, to this process's own memory. */
+bool tt_op_single_copy_is_faster(struct tt_op *op, const struct tt_exec_step *wait);
+/* Returns whether single copies were chosen. */
+bool tt_op_is_in_single_copies(const struct tt_op *op);
+/* Handles the announcement in a rank's CTS: the method for the next operation of this kind. */
+void tt_op_copy_method_receive(struct tt_op *op, uint32_t rank, uint8_t says);
+/* The operation, or one of its parts, is over. well: its time is a valid measurement of its
+ * transfer method. */
+void tt_op_copy_method_end(struct tt_op *op, bool well);
+/* The operation is kept from now on. Decides whether its calls try both kinds of stores for long
+ * eager messages (eager_stores.c). */
+void tt_op_stores_settle(struct tt_op *op);
+/* For such an operation: a call begins; a call has succeeded. */
+void tt_op_stores_begin(struct tt_op *op);
+void tt_op_stores_record(struct tt_op *op);
+/* After a failure: cancels the puts that peers have not read, wherever the data is. At the end:
+ * deregisters the buffers. settled: all data from peers has arrived. */
+void tt_op_take_back_puts(struct tt_op *op);
+void tt_op_drop_regions(struct tt_op *op, bool settled);
+/* Returns whether the operation itself has registered this region, and will deregister it. */
+bool tt_op_is_registered(const struct tt_op *op, const struct tt_region *r);
+void tt_peer_free_handle(struct tt_peer *p, int handle);
+uint32_t tt_op_wire_index(const struct tt_engine *e, const struct tt_wire *w);
+
+#endif

@@ -1,0 +1,518 @@
+#include "engine/failure.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "engine/any.h"
+#include "engine/context.h"
+#include "engine/context_teardown.h"
+#include "engine/op.h"
+#include "engine/progress.h"
+
+/* A report from another thread. */
+struct tt_failure {
+    struct tt_failure *next;
+    bool is_context;
+    uint32_t id;                /* context id, or job rank */
+    uint32_t from;              /* job rank that reported it */
+    tutti_status status;
+    char sentence[TT_ERROR_BYTES];
+};
+
+static bool has_member(const struct tt_context *c, uint32_t rank)
+{
+    for (uint32_t i = 0; i < c->nranks; i++)
+        if (c->ranks[i] == rank)
+            return true;
+    return false;
+}
+
+/* ---- failure reports ------------------------------------------------------------------------- */
+
+static void clear_failed(struct tt_engine *e)
+{
+    pthread_mutex_lock(&e->waiting_lock);
+    e->nfailed = 0;
+    pthread_mutex_unlock(&e->waiting_lock);
+}
+
+static void keep_failed(struct tt_engine *e, const struct tt_waiting *w)
+{
+    pthread_mutex_lock(&e->waiting_lock);
+    if (e->nfailed == TT_WAITINGS)
+        memmove(e->failed, e->failed + 1, --e->nfailed * sizeof *e->failed);
+    e->failed[e->nfailed++] = *w;
+    pthread_mutex_unlock(&e->waiting_lock);
+    e->failed_starts = e->starts;
+    e->failed_ndirect = e->ndirect;
+}
+
+static bool has_failed_in(const struct tt_engine *e, uint32_t context)
+{
+    for (uint32_t i = 0; i < e->nfailed; i++)
+        if (e->failed[i].context == context)
+            return true;
+    return false;
+}
+
+/* The waited-for rank is recorded only for timeouts and losses: other failures have a different
+ * cause. */
+void tt_op_has_failed(const struct tt_op *op, tutti_status status)
+{
+    struct tt_engine *e = op->context->engine;
+    struct tt_waiting w = {
+        .context = op->context->id, .rank = UINT32_MAX, .op = op->p2p ? UINT64_MAX : op->seq, .ended = true
+    };
+
+    if (status == TUTTI_ERR_TIMEOUT || status == TUTTI_ERR_PEER_LOST)
+        w.rank = tt_op_waits_for(op);
+    if (w.rank != UINT32_MAX || !has_failed_in(e, w.context))
+        keep_failed(e, &w);
+}
+
+void tt_op_has_succeeded(const struct tt_op *op)
+{
+    struct tt_engine *e = op->context->engine;
+
+    if (e->nfailed && (int32_t)(op->started - e->failed_starts) > 0)
+        clear_failed(e);
+}
+
+void tt_context_has_refused(const struct tt_context *c)
+{
+    if (!has_failed_in(c->engine, c->id))
+        keep_failed(c->engine,
+                    &(struct tt_waiting){ .context = c->id, .rank = c->failed_by, .op = UINT64_MAX, .ended = true });
+}
+
+/* Returns the last failure that a rank reported, or NULL. */
+static const char *report_of(const struct tt_engine *e, uint32_t rank)
+{
+    for (uint32_t i = 0; i < e->nreports && i < TT_REPORTS; i++)
+        if (e->reports[i].rank == rank)
+            return e->reports[i].sentence;
+    return NULL;
+}
+
+static void keep_report(struct tt_engine *e, uint32_t rank, const char *sentence)
+{
+    struct tt_report *r = NULL;
+
+    if (rank == UINT32_MAX)
+        return;
+    if (!e->reports)
+        e->reports = calloc(TT_REPORTS, sizeof *e->reports);
+    if (!e->reports)
+        return;
+    for (uint32_t i = 0; i < e->nreports && i < TT_REPORTS && !r; i++)
+        if (e->reports[i].rank == rank)
+            r = &e->reports[i];
+    if (!r)
+        r = &e->reports[e->nreports++ % TT_REPORTS];
+    r->rank = rank;
+    snprintf(r->sentence, sizeof r->sentence, "%s", sentence);
+}
+
+#define REPORT_TEXT_BYTES 400
+
+/* Prints "; it had reported: ...", or "". */
+static const char *report_text(const struct tt_engine *e, uint32_t rank, char out[REPORT_TEXT_BYTES])
+{
+    const char *report = report_of(e, rank);
+
+    if (report)
+        snprintf(out, REPORT_TEXT_BYTES, "; it had reported: %.*s", REPORT_TEXT_BYTES - 30, report);
+    else
+        out[0] = 0;
+    return out;
+}
+
+/* ---- losses ---- */
+
+void tt_peer_lost(struct tt_engine *e, uint32_t rank, const char *how)
+{
+    struct tt_peer *p = tt_peer_of(e, rank);
+    char who[TT_RANK_TEXT_BYTES], why[TT_ERROR_BYTES], report[REPORT_TEXT_BYTES];
+
+    if (p && p->state == TT_PEER_LOST)
+        return;
+    if (p)
+        p->state = TT_PEER_LOST;
+    snprintf(why, sizeof why, "%s was lost: %.*s%s", tt_rank_text(e, rank, who),
+             TT_ERROR_BYTES - REPORT_TEXT_BYTES - 60, how, report_text(e, rank, report));
+    for (struct tt_context *c = e->contexts, *next; c; c = next) {
+        next = c->next;
+        if (has_member(c, rank))
+            tt_context_fail_here(c, TUTTI_ERR_PEER_LOST, why, true);
+    }
+}
+
+#define LEFT_GRACE_NS (250 * TT_MS)
+/* time before a deadline: enough to follow a chain of waiting ranks to one that does not respond */
+#define QUERY_BEFORE_NS (2 * TT_SECOND)
+/* maximum time after a deadline for responses of queried ranks: on a busy machine each takes a
+ * while, and there is a chain of them */
+#define QUERY_AFTER_NS (5 * TT_SECOND)
+#define LATE_NS (2 * TT_MS)             /* interval between checks for responses after a deadline */
+#define STOP_NS_MIN (2 * TT_SECOND)         /* exceeds the sleep of any sleeper */
+
+/* A rank that ends its communicator sends the reason over the control overlay before it
+ * disconnects, but the disconnect may arrive first. The reason has LEFT_GRACE_NS to arrive.
+ * Reports that have arrived by then are read first. */
+bool tt_peer_is_gone(struct tt_engine *e, const struct tt_peer *p)
+{
+    if (p->state != TT_PEER_LEFT || tt_now_ns() < p->left_ns + LEFT_GRACE_NS)
+        return false;
+    tt_engine_read_reports(e);
+    return atomic_load(&e->ntrouble) == e->trouble_seen;
+}
+
+/* Fails the operations that wait for a rank that has left; the others continue. */
+static void check_left(struct tt_engine *e)
+{
+    for (struct tt_context *c = e->contexts, *next; c; c = next) {
+        next = c->next;
+        for (const struct tt_op *op = c->active; op; op = op->next) {
+            const uint32_t r = tt_op_waits_for(op);
+            const struct tt_peer *p = r == UINT32_MAX ? NULL : tt_peer_get(e, r);
+            char who[TT_RANK_TEXT_BYTES], why[128 + REPORT_TEXT_BYTES], told[REPORT_TEXT_BYTES];
+
+            if (tt_any_all_closed(op)) {
+                tt_context_fail_here(
+                    c, TUTTI_ERR_PEER_LOST,
+                    "all other ranks have closed the communicator, but a receive from any rank is pending", true);
+                break;
+            }
+            if (!p || !tt_peer_is_gone(e, p))
+                continue;
+            snprintf(why, sizeof why, "%s has closed its communicator, but an operation still waits for it%s",
+                     tt_rank_text(e, r, who), report_text(e, r, told));
+            tt_context_fail_here(c, TUTTI_ERR_PEER_LOST, why, true);
+            break;
+        }
+    }
+}
+
+void tt_peer_left(struct tt_engine *e, struct tt_peer *p)
+{
+    p->left_ns = tt_now_ns();       /* tt_check_deadlines handles the rest */
+    tt_peer_has_left(e, p);
+}
+
+static void queue_report(struct tt_engine *e, bool is_context, uint32_t from, uint32_t id, tutti_status st,
+                         const char *sentence)
+{
+    struct tt_failure *t = calloc(1, sizeof *t);
+    const uint64_t one = 1;
+
+    if (t) {
+        t->is_context = is_context;
+        t->from = from;
+        t->id = id;
+        t->status = st;
+        snprintf(t->sentence, sizeof t->sentence, "%s", sentence);
+    }
+    pthread_mutex_lock(&e->trouble_lock);
+    if (t) {
+        t->next = e->trouble;
+        e->trouble = t;
+    } else {
+        e->trouble_missed = true;
+    }
+    pthread_mutex_unlock(&e->trouble_lock);
+    atomic_fetch_add(&e->ntrouble, 1);
+    if (write(e->kick_fd, &one, sizeof one) < 0)
+        return;                 /* a full eventfd wakes as well */
+}
+
+void tt_engine_lost(struct tt_engine *e, uint32_t rank, const char *sentence)
+{
+    queue_report(e, false, rank, rank, TUTTI_ERR_PEER_LOST, sentence);
+}
+
+void tt_engine_fail_context(struct tt_engine *e, uint32_t from, uint32_t id, tutti_status status, const char *sentence)
+{
+    queue_report(e, true, from, id, status, sentence);
+}
+
+bool tt_engine_has_lost(struct tt_engine *e, uint32_t rank)
+{
+    const struct tt_peer *p;
+    bool lost;
+
+    tt_progress_lock(e);
+    p = tt_peer_get(e, rank);
+    lost = p && (p->state == TT_PEER_LOST || p->state == TT_PEER_LEFT);
+    tt_progress_unlock(e);
+    return lost;
+}
+
+void tt_take_failures(struct tt_engine *e)
+{
+    struct tt_failure *list = NULL, *t;
+    bool missed;
+
+    e->trouble_seen = atomic_load(&e->ntrouble);
+    pthread_mutex_lock(&e->trouble_lock);
+    while ((t = e->trouble)) {      /* reverse the list: the oldest report gives the reason */
+        e->trouble = t->next;
+        t->next = list;
+        list = t;
+    }
+    missed = e->trouble_missed;
+    e->trouble_missed = false;
+    pthread_mutex_unlock(&e->trouble_lock);
+    for (struct tt_context *c = e->contexts, *next; missed && c; c = next) {
+        next = c->next;
+        tt_context_fail_here(c, TUTTI_ERR_NOMEM, "out of memory for a failure report", true);
+    }
+    while ((t = list)) {
+        list = t->next;
+        if (t->is_context) {
+            struct tt_context *c = tt_context_find(e, t->id);
+
+            keep_report(e, t->from, t->sentence);
+            if (c && !atomic_load(&c->status))
+                c->failed_by = t->from;
+            if (c)              /* else this rank is not a member, or has closed it */
+                tt_context_fail_here(c, t->status, t->sentence, false);
+        } else {
+            tt_peer_lost(e, t->id, t->sentence);
+        }
+        free(t);
+    }
+}
+
+/* Fails them at once, so that contexts opened later are not affected. */
+bool tt_engine_fail_all(struct tt_engine *e, tutti_status status, const char *sentence)
+{
+    bool ends_some = false;
+
+    tt_progress_lock(e);
+    tt_take_failures(e);
+    for (struct tt_context *c = e->contexts, *next; c; c = next) {
+        next = c->next;
+        if (atomic_load(&c->status) == TUTTI_OK) { /* logged once, by the caller */
+            ends_some |= c->active || c->waiting;
+            snprintf(c->why, sizeof c->why, "%s", sentence);
+            atomic_store(&c->status, (int)status);
+        }
+        tt_context_fail_here(c, status, sentence, false);
+    }
+    tt_progress_unlock(e);
+    return ends_some;
+}
+
+/* Finds the rank that op waits for. For an operation that has not begun, the rank that the
+ * oldest blocked operation waits for. Returns false if there is none. */
+static bool find_waited_for(const struct tt_op *op, struct tt_waiting *out)
+{
+    const struct tt_op *at = op->exposed ? op : op->context->active;
+    uint32_t rank = UINT32_MAX;
+
+    while (at && (rank = tt_op_waits_for(at)) == UINT32_MAX && !op->exposed)
+        at = at->next;
+    if (rank == UINT32_MAX)
+        return false;
+    *out = (struct tt_waiting){ .context = op->context->id, .rank = rank, .op = at->p2p ? UINT64_MAX : at->seq };
+    return true;
+}
+
+/* Finds the rank that caused op to miss its deadline. Reports that have arrived are processed
+ * first, because this process itself may have been stopped. *w: what op waits for. */
+static enum tt_blame find_blamed(struct tt_engine *e, const struct tt_op *op, struct tt_waiting *w,
+                                 struct tt_blamed *out)
+{
+    *out = (struct tt_blamed){ .silent = UINT32_MAX, .idle = UINT32_MAX, .gone = UINT32_MAX, .next = UINT32_MAX };
+    if (!e->hooks.blame || !find_waited_for(op, w))
+        return TT_BLAME_NOBODY;
+    tt_engine_read_reports(e);
+    if (atomic_load(&e->ntrouble) != e->trouble_seen)
+        return TT_BLAME_OPEN;   /* a report gives the reason */
+    return e->hooks.blame(e->hooks.arg, w, op->deadline_ns, out);
+}
+
+#define BLAME_TEXT_BYTES (REPORT_TEXT_BYTES + 160)
+
+/* Prints the state of other ranks, if all queried ranks respond: a rank in no operation, a rank
+ * that failed and is gone, or else the rank that the waited-for rank waits for. */
+static void print_blamed(struct tt_engine *e, uint32_t waits_for, const struct tt_blamed *b, char out[BLAME_TEXT_BYTES])
+{
+    char who[TT_RANK_TEXT_BYTES], whom[TT_RANK_TEXT_BYTES], report[REPORT_TEXT_BYTES];
+
+    out[0] = 0;
+    if (b->idle != UINT32_MAX) {
+        snprintf(out, BLAME_TEXT_BYTES, "; %s responds, but was in no collective, send or receive",
+                 tt_rank_text(e, b->idle, who));
+    } else if (b->gone != UINT32_MAX) {
+        snprintf(out, BLAME_TEXT_BYTES, "; %s no longer responds%s", tt_rank_text(e, b->gone, who),
+                 report_text(e, b->gone, report));
+    } else if (b->next_ended && b->next == UINT32_MAX) {
+        snprintf(out, BLAME_TEXT_BYTES, "; the last call of %s failed", tt_rank_text(e, waits_for, who));
+    } else if (b->next != UINT32_MAX) {
+        snprintf(out, BLAME_TEXT_BYTES,
+                 b->next_ended ? "; the last call of %s failed while waiting for %s" : "; %s waits for %s",
+                 tt_rank_text(e, waits_for, who), tt_rank_text(e, b->next, whom));
+    }
+}
+
+/* Handles a passed deadline of op. Blames the rank that does not respond, not the neighbour that
+ * waits for it. Returns false if a query is pending; op then continues until the response. */
+static bool handle_timeout(struct tt_engine *e, struct tt_op *op)
+{
+    char what[512], why[TT_ERROR_BYTES], own[TT_RANK_TEXT_BYTES], other[TT_RANK_TEXT_BYTES], blamed[BLAME_TEXT_BYTES];
+    struct tt_waiting w = { .rank = UINT32_MAX };
+    struct tt_blamed b;
+    const enum tt_blame blame = find_blamed(e, op, &w, &b);
+
+    if (blame == TT_BLAME_OPEN && e->now_ns < op->deadline_ns + QUERY_AFTER_NS)
+        return false;
+    tt_op_describe(op, what, sizeof what);
+    tt_rank_text(e, e->rank, own);
+    if (blame == TT_BLAME_RANK) {
+        snprintf(why, sizeof why, "%s does not respond: %s reached its deadline in %s",
+                 tt_rank_text(e, b.silent, other), own, what);
+    } else {
+        print_blamed(e, w.rank, &b, blamed);
+        snprintf(why, sizeof why, "%s reached its deadline in %.*s%s", own, TT_ERROR_BYTES - BLAME_TEXT_BYTES - 60, what, blamed);
+    }
+    tt_context_fail_here(op->context, blame == TT_BLAME_RANK ? TUTTI_ERR_PEER_LOST : TUTTI_ERR_TIMEOUT, why, true);
+    return true;
+}
+
+/* Returns whether the deadline has passed. The timeout starts at the first clock reading after
+ * the start, so that short operations need none. */
+static bool deadline_passed(const struct tt_engine *e, struct tt_op *op)
+{
+    if (!op->deadline_ns)
+        op->deadline_ns = tt_deadline_ns(e->now_ns, op->conf.timeout_ms);
+    return e->now_ns >= op->deadline_ns;
+}
+
+static uint64_t earlier_of(struct tt_engine *e, struct tt_op *op, uint64_t due_ns, uint64_t now_ns)
+{
+    const uint64_t soon_ns = now_ns + LATE_NS;
+
+    e->now_ns = now_ns;
+    if (deadline_passed(e, op))
+        return soon_ns < due_ns ? soon_ns : due_ns;
+    return op->deadline_ns < due_ns ? op->deadline_ns : due_ns;
+}
+
+uint64_t tt_next_deadline_ns(struct tt_engine *e, uint64_t now_ns)
+{
+    uint64_t due_ns = TT_NEVER;
+
+    for (const struct tt_context *c = e->contexts; c; c = c->next) {
+        for (struct tt_op *op = c->active; op; op = op->next)
+            due_ns = earlier_of(e, op, due_ns, now_ns);
+        for (struct tt_op *op = c->waiting; op; op = op->next)
+            due_ns = earlier_of(e, op, due_ns, now_ns);
+    }
+    return due_ns;
+}
+
+/* Returns whether the cause of the delay must be determined now. Not earlier: a query and its
+ * response go to all ranks, and queries of all long operations would flood the network. */
+static bool deadline_is_near(const struct tt_engine *e, const struct tt_op *op)
+{
+    return op->deadline_ns != TT_NEVER && e->now_ns + QUERY_BEFORE_NS >= op->deadline_ns;
+}
+
+/* Returns false if the context has failed; then its list is freed. */
+static bool check_op(struct tt_engine *e, struct tt_op *op)
+{
+    struct tt_waiting w;
+
+    if (deadline_passed(e, op) && handle_timeout(e, op))
+        return false;
+    if (!op->probe_ns)
+        op->probe_ns = e->now_ns + e->probe_ns;
+    else if (e->now_ns >= op->probe_ns) {
+        op->probe_ns = e->now_ns + e->probe_ns;
+        tt_op_send_probe(op);
+        if (tt_op_is_over(op))
+            return false;
+        if (e->hooks.slow && deadline_is_near(e, op) && find_waited_for(op, &w))
+            e->hooks.slow(e->hooks.arg, &w);
+    }
+    return true;
+}
+
+/* Publishes what the operations wait for: the response to a query. For operations that cannot
+ * begin yet, only one entry per context. */
+static void publish_waiting(struct tt_engine *e)
+{
+    struct tt_waiting now[TT_WAITINGS_KEPT];
+    uint32_t n = 0;
+
+    for (const struct tt_context *c = e->contexts; c; c = c->next) {
+        for (const struct tt_op *op = c->active; op && n < TT_WAITINGS_KEPT; op = op->next)
+            now[n++] = (struct tt_waiting){ .context = c->id,
+                                            .rank = tt_op_waits_for(op),
+                                            .op = op->p2p ? UINT64_MAX : op->seq };
+        if (!c->active && c->waiting && n < TT_WAITINGS_KEPT)
+            now[n++] = (struct tt_waiting){ .context = c->id, .rank = UINT32_MAX, .op = c->waiting->seq };
+    }
+    if (e->nfailed && e->ndirect != e->failed_ndirect)
+        clear_failed(e);       /* direct calls have succeeded since */
+    if (!n && !e->nwaiting)
+        return;
+    pthread_mutex_lock(&e->waiting_lock);
+    memcpy(e->waiting, now, n * sizeof *now);
+    e->nwaiting = n;
+    pthread_mutex_unlock(&e->waiting_lock);
+}
+
+static uint64_t cpu_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+    return (uint64_t)ts.tv_sec * TT_SECOND + (uint64_t)ts.tv_nsec;
+}
+
+static void extend_deadline(struct tt_op *op, uint64_t ns)
+{
+    if (op->deadline_ns && op->deadline_ns != TT_NEVER)
+        op->deadline_ns += ns;
+    if (op->probe_ns)
+        op->probe_ns += ns;
+}
+
+/* Detects that that this process was stopped, or its machine suspended: no check for a long
+ * time, and little CPU time used. Extends all deadlines by that time. */
+static void extend_after_stop(struct tt_engine *e)
+{
+    const uint64_t cpu = cpu_ns(), stood_ns = e->now_ns - e->looked_ns;
+
+    if (e->looked_ns && stood_ns > STOP_NS_MIN && cpu - e->looked_cpu_ns < stood_ns / 2)
+        for (struct tt_context *c = e->contexts; c; c = c->next) {
+            for (struct tt_op *op = c->active; op; op = op->next)
+                extend_deadline(op, stood_ns);
+            for (struct tt_op *op = c->waiting; op; op = op->next)
+                extend_deadline(op, stood_ns);
+        }
+    e->looked_ns = e->now_ns;
+    e->looked_cpu_ns = cpu;
+}
+
+void tt_check_deadlines(struct tt_engine *e)
+{
+    extend_after_stop(e);
+    check_left(e);
+    publish_waiting(e);
+    for (struct tt_context *c = e->contexts, *next; c; c = next) {
+        bool going = true;
+
+        next = c->next;
+        for (struct tt_op *op = c->active; going && op; op = op->next)
+            going = check_op(e, op);
+        for (struct tt_op *op = c->waiting; going && op; op = op->next)
+            going = !deadline_passed(e, op) || !handle_timeout(e, op);
+    }
+}

@@ -1,0 +1,95 @@
+#include "base/clock.h"
+#include "base/status.h"
+#include "window/window.h"
+
+uint64_t tt_window_deadline_ns(const struct tt_window *w, int64_t timeout_ms)
+{
+    return tt_deadline_ns(tt_now_ns(), timeout_ms ? timeout_ms : w->comm->timeout_ms);
+}
+
+/* ---- waiting calls --------------------------------------------------------------------------- */
+
+static void list_attempt(struct tt_call_check *a)
+{
+    struct tt_windows *home = a->window->home;
+
+    a->next = home->attempts;
+    home->attempts = a;
+    home->nattempts++;
+}
+
+static void unlist_attempt(struct tt_call_check *a)
+{
+    struct tt_windows *home = a->window->home;
+    struct tt_call_check **at = &home->attempts;
+
+    while (*at != a)
+        at = &(*at)->next;
+    *at = a->next;
+    home->nattempts--;
+}
+
+/* Returns whether the call is over. The clock is first read if it is not over at once. */
+static bool attempt_is_over(struct tt_call_check *a)
+{
+    a->status = tt_context_status(a->window->comm->context, NULL, 0);
+    a->failed = a->status != TUTTI_OK;
+    if (a->failed)
+        return true;
+    a->status = a->step(a);
+    if (a->status != TUTTI_PENDING)
+        return true;
+    if (!a->deadline_ns) {
+        a->deadline_ns = tt_window_deadline_ns(a->window, a->timeout_ms);
+        list_attempt(a);
+    }
+    tt_engine_client_due(a->window->home->engine, a->deadline_ns);
+    if (tt_now_ns() < a->deadline_ns)
+        return false;
+    a->status = TUTTI_ERR_TIMEOUT;
+    return true;
+}
+
+static bool go(void *arg)
+{
+    struct tt_call_check *a = arg;
+
+    if (!attempt_is_over(a))
+        return false;
+    if (a->deadline_ns)
+        unlist_attempt(a);
+    return true;
+}
+
+tutti_status tt_call_check_run(struct tt_call_check *a)
+{
+    tt_engine_client_until(a->window->home->engine, go, a);
+    a->failed |= a->status == TUTTI_ERR_PEER_LOST && tt_context_status(a->window->comm->context, NULL, 0);
+    if (a->failed)
+        return tt_window_status(a->window);
+    if (a->status == TUTTI_ERR_PEER_LOST)
+        return tt_fail(a->status, "%s: rank %u has destroyed its communicator", a->call, a->rank);
+    if (a->status == TUTTI_ERR_TIMEOUT && a->rank == UINT32_MAX)
+        return tt_fail(a->status, "%s: not complete at the deadline", a->call);
+    if (a->status == TUTTI_ERR_TIMEOUT)
+        return tt_fail(a->status, "%s: rank %u did not complete the operation before the deadline (is it stopped, or is its network down?)", a->call, a->rank);
+    return a->status;
+}
+
+tutti_status tt_call_check_run_transfer(struct tt_call_check *a, struct tt_window_transfer **t)
+{
+    struct tt_engine *e = a->window->home->engine;
+    const tutti_status st = tt_call_check_run(a);
+
+    if (*t) {
+        tt_engine_client_enter(e);
+        if (st)
+            (*t)->counter = NULL;
+        tt_transfer_leave(*t);
+        tt_engine_client_leave(e);
+        *t = NULL;
+    }
+    if (st == TUTTI_ERR_ABORTED && !a->failed)
+        return tt_fail(st, "%s: rank %u has freed its window", a->call, a->rank);
+    return st;
+}
