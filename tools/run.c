@@ -35,7 +35,7 @@
 #define DYING_NS \
     TT_SECOND                 /* the same while another rank is ending that closed its output
                                    earlier */
-#define STOP_NS (200 * TT_MS)   /* for one rank to stop */
+#define STOP_NS (5 * TT_SECOND) /* for all ranks to stop; a busy machine may need long */
 #define WAIT_MS 50              /* interval of checks while a stream is not read */
 #define ENV_BYTES 512
 
@@ -286,11 +286,10 @@ static void begin_ending(struct job *j, int sig)
     j->ending = true;
 }
 
-/* Waits until a process that received SIGSTOP has stopped or exited. The wait is limited, because a
+/* Waits until a process that received SIGSTOP has stopped or exited, or until end_ns, because a
  * system call can delay the stop. */
-static void await_stop(pid_t pid)
+static void await_stop(pid_t pid, uint64_t end_ns)
 {
-    const uint64_t end_ns = tt_now_ns() + STOP_NS;
     const struct timespec pause = { .tv_nsec = TT_MS };
     siginfo_t info;
 
@@ -307,10 +306,12 @@ static void await_stop(pid_t pid)
  * loss of another rank. */
 static void end_silently(struct job *j)
 {
+    const uint64_t end_ns = tt_now_ns() + STOP_NS;
+
     signal_all(j, SIGSTOP);
     for (uint32_t r = 0; r < j->nstarted; r++)
         if (j->ranks[r].state == RANK_RUNNING)
-            await_stop(j->ranks[r].child.pid);
+            await_stop(j->ranks[r].child.pid, end_ns);
     begin_ending(j, SIGTERM);
 }
 

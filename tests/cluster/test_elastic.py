@@ -246,7 +246,7 @@ class Elastic(unittest.TestCase):
         self.assertEqual(members[2].process.wait(timeout=60), 3)
         for reader in members[2].readers:
             reader.join()
-        self.assertRegex("\n".join(members[2].errors), "(?m)^(all-reduce|epoch): .*ABORTED: .*(no longer has this member|declared this member lost)")
+        self.assertRegex("\n".join(members[2].errors), "(?m)^(all-reduce|epoch): .*ABORTED: .*(has removed this member|declared this member lost)")
         self.leave(members[:2])
 
     def test_newcomer_is_admitted_and_member_leaves(self):

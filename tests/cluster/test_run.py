@@ -466,7 +466,7 @@ class Signals(ClusterTest):
 
     def test_ignored_signals_stay_ignored(self):
         env = environment()
-        script = "echo ready; trap 'echo usr1; exit 0' USR1; while :; do sleep 0.01; done"
+        script = "trap 'echo usr1; exit 0' USR1; echo ready; while :; do sleep 0.01; done"
         with subprocess.Popen(["sh", "-c", "trap '' HUP INT QUIT; exec \"$@\"", "sh", TUTTI, "run", "-n", "1", "sh", "-c", script], env=env,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
             self.assertEqual(job.stdout.readline(), "[0] ready\n")
