@@ -2,6 +2,8 @@
 #include "base/status.h"
 #include "window/window.h"
 
+#define REASON_NS (250 * TT_MS)     /* for an abort to arrive */
+
 uint64_t tt_window_deadline_ns(const struct tt_window *w, int64_t timeout_ms)
 {
     return tt_deadline_ns(tt_now_ns(), timeout_ms ? timeout_ms : w->comm->timeout_ms);
@@ -61,10 +63,29 @@ static bool go(void *arg)
     return true;
 }
 
+static bool has_reason(void *arg)
+{
+    struct tt_call_check *a = arg;
+
+    tt_engine_client_due(a->window->home->engine, a->deadline_ns);
+    return tt_context_status(a->window->comm->context, NULL, 0) || tt_now_ns() >= a->deadline_ns;
+}
+
+/* A rank whose window is gone has freed it, or has aborted. In the latter case, its abort may arrive
+ * after its refusal of the operation: waits for it. */
+static void await_abort(struct tt_call_check *a)
+{
+    a->deadline_ns = tt_now_ns() + REASON_NS;
+    tt_engine_client_until(a->window->home->engine, has_reason, a);
+}
+
 tutti_status tt_call_check_run(struct tt_call_check *a)
 {
     tt_engine_client_until(a->window->home->engine, go, a);
-    a->failed |= a->status == TUTTI_ERR_PEER_LOST && tt_context_status(a->window->comm->context, NULL, 0);
+    if (a->status == TUTTI_ERR_ABORTED && !a->failed)
+        await_abort(a);
+    a->failed |= (a->status == TUTTI_ERR_PEER_LOST || a->status == TUTTI_ERR_ABORTED) &&
+                 tt_context_status(a->window->comm->context, NULL, 0);
     if (a->failed)
         return tt_window_status(a->window);
     if (a->status == TUTTI_ERR_PEER_LOST)

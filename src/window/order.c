@@ -32,7 +32,7 @@ tutti_status tutti_window_fence(tutti_window *window, int rank)
 
 struct quiet {
     struct tt_call_check attempt;
-    bool all;
+    bool all, late;             /* late: an operation failed after its call had returned */
     uint64_t tick;              /* 0: not begun */
 };
 
@@ -45,7 +45,7 @@ static tutti_status failure_status(tutti_status st, uint32_t rank)
 }
 
 /* Drains one rank: posts a mark, if none follows all puts before the tick, and checks the
- * transfers in progress. *failed is reported once. */
+ * transfers in progress. Returns *failed once, without a message. */
 static tutti_status quiet_one(struct tt_window *w, uint32_t rank, uint64_t tick, tutti_status *failed)
 {
     struct tt_window_peer *p = w->home->peers[tt_window_job_rank(w, rank)];
@@ -59,7 +59,7 @@ static tutti_status quiet_one(struct tt_window *w, uint32_t rank, uint64_t tick,
     if (!queued && tt_flush_is_quiet(&p->marks, tick) && !tt_window_is_under_way(p, tick)) {
         st = *failed;
         *failed = TUTTI_OK;
-        return st ? failure_status(st, rank) : TUTTI_OK;
+        return st;
     }
     st = tt_engine_client_reach(w->home->engine, p->rank, &link);
     if (!st && !queued && tt_flush_needs_mark(&p->marks, tick))
@@ -69,14 +69,16 @@ static tutti_status quiet_one(struct tt_window *w, uint32_t rank, uint64_t tick,
 
 tutti_status tt_window_quiet_rank(struct tt_window *w, uint32_t rank, uint64_t *tick, tutti_status *failed)
 {
-    tutti_status st;
+    tutti_status st, late;
 
     if (!*tick)
         *tick = ++w->home->tick;
+    late = *failed;
     st = quiet_one(w, rank, *tick, failed);
-    if (st != TUTTI_PENDING)
-        *tick = 0;
-    return st;
+    if (st == TUTTI_PENDING)
+        return st;
+    *tick = 0;
+    return late && !*failed ? failure_status(st, rank) : st;
 }
 
 tutti_status tt_window_wake_rank(struct tt_window *w, uint32_t rank)
@@ -104,19 +106,20 @@ static tutti_status quiet_step(struct tt_call_check *a)
     struct quiet *q = (struct quiet *)a;
     struct tt_window *w = a->window;
     tutti_status st = TUTTI_OK;
+    uint32_t worst = a->rank;
 
     if (!q->tick)
         q->tick = ++w->home->tick;
-    if (!q->all)
-        return quiet_one(w, a->rank, q->tick, &w->ways[a->rank].failed);
-    for (uint32_t r = 0; r < w->comm->nranks; r++) {
-        const tutti_status one = quiet_one(w, r, q->tick, &w->ways[r].failed);
+    for (uint32_t r = q->all ? 0 : a->rank; r < (q->all ? w->comm->nranks : a->rank + 1); r++) {
+        const tutti_status late = w->ways[r].failed, one = quiet_one(w, r, q->tick, &w->ways[r].failed);
 
         if (one == TUTTI_OK || st > TUTTI_PENDING)
             continue;
-        a->rank = r;
+        worst = r;
+        q->late = late && one == late;
         st = one;
     }
+    a->rank = worst;
     return st;
 }
 
@@ -126,7 +129,10 @@ tutti_status tutti_window_quiet(tutti_window *window, int rank, int64_t timeout_
         .attempt = { .call = "tutti_window_quiet", .rank = (uint32_t)rank, .timeout_ms = timeout_ms, .step = quiet_step },
         .all = rank == TUTTI_ALL_RANKS,
     };
-    const tutti_status st = tt_window_take_rank(window, q.all ? 0 : rank, q.attempt.call, &q.attempt.window);
+    tutti_status st = tt_window_take_rank(window, q.all ? 0 : rank, q.attempt.call, &q.attempt.window);
 
-    return st ? st : tt_call_check_run(&q.attempt);
+    if (st)
+        return st;
+    st = tt_call_check_run(&q.attempt);
+    return q.late && st && !q.attempt.failed ? failure_status(st, q.attempt.rank) : st;
 }
