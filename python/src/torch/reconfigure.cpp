@@ -114,7 +114,7 @@ c10::intrusive_ptr<c10d::Work> Backend::reconfigure(const c10d::ReconfigureOptio
     auto done = std::make_shared<Operation>(link_, observers_, c10d::OpType::UNKNOWN, sequence_, options->timeout);
 
     done->end(nullptr);
-    return c10::make_intrusive<Work>(std::move(done), rank_, nullptr, std::vector<at::Tensor>{});
+    return c10::make_intrusive<Work>(std::move(done), rank_, nullptr, std::vector<at::Tensor>{}, false);
 }
 
 // Forms the communicator of the new members, and replaces that of the old ones.

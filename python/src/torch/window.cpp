@@ -268,7 +268,7 @@ std::shared_ptr<Operation> Window::operation(std::chrono::milliseconds timeout) 
 c10::intrusive_ptr<c10d::Work> Window::work(std::shared_ptr<Operation> operation, bool async, const char *title,
                                             const std::vector<at::Tensor> &inputs) const
 {
-    auto work = c10::make_intrusive<Work>(std::move(operation), rank_, title, inputs);
+    auto work = c10::make_intrusive<Work>(std::move(operation), rank_, title, inputs, async);
 
     if (!async)
         work->wait(kNoTimeout);
