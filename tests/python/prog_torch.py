@@ -422,6 +422,8 @@ def case_split_group():
 
 
 def case_groups_in_threads():
+    if dist.get_debug_level() == dist.DebugLevel.DETAIL:
+        return      # PyTorch's wrapper creates groups of Gloo, whose creation in threads blocks
     """Threads of each rank create groups that have ranks in common, and start in another order on each rank."""
     lists = [[r for r in range(SIZE) if bits >> r & 1] for bits in range(1, 1 << SIZE)]
     failures = []
