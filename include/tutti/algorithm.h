@@ -12,31 +12,35 @@
  * state, time or the calling rank. They may be called from any thread, and with the arguments of
  * any rank.
  * The steps that `round` emits for a rank are the rank's program. Before their first run, the
- * programs of all ranks are verified together: in place, out of place and mixed. This covers up to
- * 64 ranks and 2^20 steps in total. Beyond these limits, and for alltoallv, each rank only checks
- * its own program against the rules below. (If 2^20 steps are exceeded, it logs this at level
- * info.) If the verification fails, the call that selected the algorithm returns the error.
+ * programs of all ranks are verified together: in place, out of place and mixed. This verification
+ * covers up to 64 ranks and 2^20 steps in total. Beyond these limits, and for alltoallv, each rank
+ * only checks its own program against the rules below. (If the programs have more than 2^20 steps,
+ * this is logged at level info.) If the verification fails, the call that selected the algorithm
+ * returns the error.
  *
  * `round` emits one round of one rank's program. A round consists of steps on symbolic buffers
  * (tutti_buffer). There are four kinds of steps:
- *  - tutti_step_put sends bytes to a peer. The matching tutti_step_wait of the peer (with the same
- *    tag) specifies the same number of bytes and their destination.
- *  - tutti_step_reduce computes out = a op b. a is the operand that contains the lowest
+ *  - tutti_step_put sends bytes to a peer.
+ *  - tutti_step_wait waits for the bytes of the matching put: the peer's put to this rank with the
+ *    same tag and the same number of bytes. It specifies the destination of the bytes.
+ *  - tutti_step_reduce computes out = a op b. Operand a contains the input of the lowest
  *    contributing rank. `finish` is 1 in the last reduction of each element, else 0.
  *  - tutti_step_copy copies bytes within the rank.
  * A step waits only for earlier steps of its rank that access the same bytes.
  *
  * Bounds
  *  - A round has at most TUTTI_ROUND_STEPS steps; WORK has at most TUTTI_ALGORITHM_WORK bytes.
- *  - A put and its wait have the same round number. The puts and waits of a pair have distinct tags
- *    and the same order on both ranks.
+ *  - A put and its matching wait have the same round number. Between any two ranks, each put has
+ *    its own tag, shared only with its matching wait; the sender issues its puts and the receiver
+ *    its waits in the same order.
  *  - A pipe (TUTTI_BUFFER_PIPE) is written by one step and read by one later step of the same
  *    round.
  *  - SRC is read-only. All accesses are within the buffers.
- *  - The programs must not deadlock when their steps are executed one after the other. Therefore
- *    all puts precede the waits in a round that exchanges data with several peers.
+ *  - The programs must not deadlock when their steps are executed one after the other. Therefore,
+ *    in a round that exchanges data with several peers, all puts precede all waits.
  *
- * This is a stable C interface: structs begin with their size and grow at their end. */
+ * This is a stable C interface: each struct begins with its size, and new fields are added at its
+ * end. */
 #ifndef TUTTI_ALGORITHM_H
 #define TUTTI_ALGORITHM_H
 
@@ -47,7 +51,7 @@
 extern "C" {
 #endif
 
-#define TUTTI_ALGORITHM_VERSION 1u      /* incremented by each incompatible change */
+#define TUTTI_ALGORITHM_VERSION 1u      /* incremented with each incompatible change */
 #define TUTTI_ROUND_STEPS 16u
 #define TUTTI_ALGORITHM_WORK (1u << 20)
 
@@ -77,8 +81,8 @@ typedef enum tutti_buffer {
                                round, without being stored; `offset` is an identifier, unique within
                                the rank */
     TUTTI_BUFFER_THERE      /* the destination that the matching wait of the peer specifies. Valid
-                               only as `to` of a put, if it is the only put from this rank to that
-                               peer */
+                               only as `to` of a put, and only if there is no other put from this
+                               rank to that peer */
 } tutti_buffer;
 
 /* Bytes of a buffer, starting at `offset`: contiguous if block is 0, else pieces of `block` bytes
@@ -163,7 +167,8 @@ typedef struct tutti_algorithm {
     const char *summary;    /* when to use it, in a few words */
     const char *needs;      /* what `fits` requires, for the error message; NULL: nothing */
     uint64_t revision;      /* version number of the algorithm; must be equal on all ranks */
-    int (*fits)(const tutti_algorithm_call *call);              /* NULL: always 1; same on ranks */
+    /* The same on all ranks; NULL: always 1. */
+    int (*fits)(const tutti_algorithm_call *call);
     uint64_t (*nrounds)(const tutti_algorithm_call *call);      /* same on all ranks */
     void (*round)(tutti_schedule *s, const tutti_algorithm_call *call, uint64_t k);
     uint64_t (*work_bytes)(const tutti_algorithm_call *call);   /* NULL: none */
@@ -171,12 +176,12 @@ typedef struct tutti_algorithm {
     /* NULL: selected only by name, like all alltoallv algorithms. */
     void (*cost)(const tutti_algorithm_call *call, tutti_algorithm_cost *out);
     uint32_t direct_unsafe; /* 1: received data must not be written to DST or WORK before the
-                               program reaches the wait for it */
+                               program reaches the wait for this data */
     uint32_t reserved;      /* 0 */
 } tutti_algorithm;
 
-/* The shared object defines this function. It returns the algorithm with 0-based index `index`, or
- * NULL if there are no more. */
+/* The shared object defines this function, which returns the algorithm with 0-based index `index`,
+ * or NULL if there are no more. */
 typedef const tutti_algorithm *tutti_algorithm_at_fn(size_t index);
 
 #if defined(__GNUC__)

@@ -14,15 +14,16 @@ extern "C" {
 
 typedef struct tutti_coordinator tutti_coordinator;
 
-/* Options of a coordinator. Zero (or NULL) means default; set `size` to sizeof. The library copies
- * them; the caller may free the struct and its strings after the call. */
+/* Options of a coordinator. Set `size` to sizeof(tutti_coordinator_conf). A field that is zero (or
+ * NULL) takes its default value. The library copies the options; the caller may free the struct and
+ * its strings after the call. */
 typedef struct tutti_coordinator_conf {
     size_t size;
     const char *run;            /* name of the run; NULL: TUTTI_RUN, else "tutti" */
     const char *listen;         /* "host:port,[v6]:port,:port"; port 0: any free port;
                                    NULL: "127.0.0.1:0" */
-    const char *journal;        /* file that stores the state for a restart; NULL: none, and the run
-                                   cannot outlive its coordinator */
+    const char *journal;        /* file that stores the state for a restart; NULL: no file, and the
+                                   run cannot continue after its coordinator has ended */
     /* Access control: set a token, or certificates, or insecure. If none is set, environment
      * variables apply: TUTTI_TOKEN alone, or TUTTI_SECURITY with TUTTI_CERTIFICATE, TUTTI_KEY and
      * TUTTI_AUTHORITY. Access control is required if other hosts can connect. */
@@ -42,9 +43,9 @@ typedef struct tutti_coordinator_conf {
      * (docs/coordinator-store.md). */
     const char *store;
     const char *http;           /* "host:port" of the status page; port 0: any free port; NULL:
-                                   none. The page has no access control, and is also served while
-                                   standing by (docs/coordinator-status.md) */
-    int64_t stand_by_ms;        /* with a store: timeout for becoming the leader; 0:
+                                   none. The page has no access control. A coordinator that stands
+                                   by also serves it (docs/coordinator-status.md) */
+    int64_t stand_by_ms;        /* timeout for becoming the leader, if `store` is set; 0:
                                    TUTTI_TIMEOUT_MS (default 300000); negative: none */
     int32_t store_plain;        /* 1: allow unencrypted connections to store servers on other
                                    hosts */

@@ -15,7 +15,7 @@
  *
  * Flow control. A block waits while the FIFO is full; the proxy empties it continuously. In
  * addition, each peer has credits: at most tutti_device_conf.pending commands per peer may be in
- * the FIFO or wait for the transport. If a peer has no credit left, a block waits before it
+ * the FIFO or wait for the transport. If no credit is left for a peer, a block waits before it
  * enqueues a command for this peer. Therefore an unresponsive peer blocks only the blocks that send
  * to it. tutti_device_has_room queries the credits.
  *
@@ -26,7 +26,7 @@
  *    This includes puts of other blocks that the calling block has synchronized with, by a group's
  *    counter or a barrier of the kernel.
  *  - A fence does not wait and does not affect other peers. Only quiet and flush wait for the
- *    network. All commands wait if the FIFO is full or the peer has no credit.
+ *    network. All commands wait if the FIFO is full or no credit is left for the peer.
  * Device signals update the same words as tutti_window_signal. Host code can therefore wait for a
  * signal of a device and vice versa (see tutti_device_conf.wakes_hosts).
  *
@@ -47,13 +47,12 @@
  * threads of the block made to its source before the call. Several blocks may call functions
  * concurrently.
  *
- * Errors. For invalid arguments, a call returns TUTTI_ERR_INVALID and sends nothing. An error of
- * the proxy ends the device: a peer is lost, or accepts or completes nothing for the whole timeout.
- * All pending and later calls then return the status of this error, and tutti_device_status returns
- * it with a message. GPU blocks detect the error when they wait, or after about 256 triggers; until
- * then their puts are dropped. A wait that times out returns TUTTI_ERR_TIMEOUT, and the device
- * stays usable. On the CPU device, the message contains the expected and the actual value of the
- * word.
+ * Errors. For invalid arguments, a call returns TUTTI_ERR_INVALID and sends nothing. The device
+ * ends when a peer is lost, or accepts or completes nothing for the whole timeout. All pending and
+ * later calls then return the status of this error, and tutti_device_status returns the status with
+ * a message. GPU blocks detect the error when they wait, or after about 256 triggers; until then
+ * their puts are dropped. A wait that times out returns TUTTI_ERR_TIMEOUT, and the device stays
+ * usable. On the CPU device, the message contains the expected and the actual value of the word.
  *
  * Sources: "Eliminating Hidden Serialization in Multi-Node Megakernel Communication" (2026) for
  * decoupled signaling and ordering by the NIC; MSCCL++ (arXiv 2504.09014) for lap parity and
@@ -97,7 +96,8 @@ typedef enum tutti_device_memory {
     TUTTI_DEVICE_LOCAL          /* for kernels only: the device's own memory, zeroed */
 } tutti_device_memory;
 
-/* Options of tutti_device_create. Zero means default; set `size` to sizeof. */
+/* Options of tutti_device_create. Set `size` to sizeof(tutti_device_conf). A field that is zero (or
+ * NULL) takes its default value. */
 typedef struct tutti_device_conf {
     size_t size;
     tutti_device_mode mode;
@@ -114,9 +114,9 @@ typedef struct tutti_device_conf {
                                  * tutti_window_wait. 0: only device code and tutti_window_test
                                  * detect such signals without delay. Always 1 if `polls` is set. */
     uint8_t polls;              /* 1: blocks are treated like GPU blocks, which cannot wake the
-                                 * proxy or make progress: the proxy performs all signals, and polls
-                                 * the FIFO. It polls continuously while blocks wait and for 1 ms
-                                 * after a put, else every 50 us. Implied by alloc. */
+                                 * proxy or make progress: the proxy sends all signals, and polls
+                                 * the FIFO. The proxy polls continuously while blocks wait and for
+                                 * 1 ms after a put, else every 50 us. Implied by alloc. */
     uint8_t pad[1];
     uint32_t flags;             /* Number of flags (tutti_device_flag), at most 2^16 */
     /* For kernels on a GPU: alloc returns zeroed memory aligned to 64 bytes, or NULL; free releases
@@ -125,13 +125,13 @@ typedef struct tutti_device_conf {
     void (*free)(void *mem, tutti_device_memory memory, void *arg);
     void *arg;
     uint32_t pending;           /* Maximum number of commands queued per peer, 1 to 2^20; 0:
-                                 * TUTTI_DEVICE_PENDING. If it is reached, only blocks that send to
+                                 * TUTTI_DEVICE_PENDING. At this limit, only blocks that send to
                                  * that peer wait. */
     uint32_t pad2;
 } tutti_device_conf;
 
-/* Counters of a device since its creation or tutti_device_counters_reset. Set `size` to sizeof
- * before the call. */
+/* Counters of a device since its creation or tutti_device_counters_reset. Set `size` to
+ * sizeof(tutti_device_counters) before the call. */
 typedef struct tutti_device_counters {
     size_t size;
     uint64_t triggers;          /* triggers that the proxy read from the FIFO */
@@ -142,7 +142,8 @@ typedef struct tutti_device_counters {
     uint64_t quiets;            /* completed calls of quiet and flush */
     uint64_t full_waits;        /* triggers that were delayed because the FIFO was full */
     uint64_t stalls;            /* passes of the proxy in which the transport accepted no command */
-    uint64_t room_waits;        /* commands that were delayed because their peer had no credit */
+    uint64_t room_waits;        /* commands that were delayed because no credit was available for
+                                 * their peer */
 } tutti_device_counters;
 
 /* ---- for hosts ------------------------------------------------------------------------------- */
@@ -155,9 +156,10 @@ typedef struct tutti_device_counters {
  * thread. */
 TUTTI_API tutti_status tutti_device_create(tutti_window *window, const tutti_device_conf *conf,
                                            tutti_device **out);
-/* Destroys the device; no kernel may be running. Issues the commands in the FIFO, until the timeout
- * at most, and stops the proxy. Does not wait for remote completion: use tutti_window_quiet for
- * that. Returns TUTTI_OK, or the status that ended the device earlier. NULL is a no-op. */
+/* Destroys the device; no kernel may be running. Issues the commands in the FIFO, for at most the
+ * timeout of the device, and stops the proxy. Does not wait for remote completion;
+ * tutti_window_quiet does. Returns TUTTI_OK, or the status that ended the device earlier. NULL is a
+ * no-op. */
 TUTTI_API tutti_status tutti_device_destroy(tutti_device *device);
 /* Returns TUTTI_OK, or the status that ended the device, with its message. Any thread. */
 TUTTI_API tutti_status tutti_device_status(tutti_device *device);
@@ -235,8 +237,8 @@ typedef struct tutti_device_view {
 TUTTI_API tutti_status tutti_device_view_of(tutti_device *device, tutti_device_view *out);
 
 /* CPU device: runs kernel(view, block, nblocks, arg) in nblocks threads, 1 to 1024, and waits until
- * all of them have ended. Returns TUTTI_OK, or the first other status with a message that names the
- * block. TUTTI_ERR_INVALID for a device with conf.alloc. */
+ * all of them have ended. Returns TUTTI_OK, or the first error status, with a message that names
+ * the block. TUTTI_ERR_INVALID for a device with conf.alloc. */
 typedef tutti_status tutti_device_kernel(const tutti_device_view *view, uint32_t block,
                                          uint32_t nblocks, void *arg);
 TUTTI_API tutti_status tutti_device_run(tutti_device *device, uint32_t nblocks,
@@ -252,7 +254,7 @@ TUTTI_API void tutti_device_wake(tutti_device *device);
 TUTTI_API tutti_status tutti_device_refuse(tutti_device *device, const char *call, uint32_t peer,
                                            uint64_t offset, uint64_t bytes, int what);
 
-/* Internal, too: returns TUTTI_ERR_TIMEOUT and sets a message. `what` is the kind of the wait
+/* Also internal: returns TUTTI_ERR_TIMEOUT and sets a message. `what` is the kind of the wait
  * (TUTTI_DEVICE_LATE_*), `which` the offset, group, flag or rank, `value` the expected and `seen`
  * the actual value of a word. */
 enum {
@@ -673,7 +675,7 @@ TUTTI_DEVICE int tutti_device_is_alone(const tutti_device_view *v, uint32_t peer
     return tutti_device_is_direct(v, peer) && !v->asks;
 }
 
-/* Returns TUTTI_OK if a range is inside the window of `peer`, else TUTTI_ERR_INVALID. */
+/* Returns TUTTI_OK if a range lies within the window of `peer`, else TUTTI_ERR_INVALID. */
 TUTTI_DEVICE tutti_status tutti_device_check(const tutti_device_view *v, const char *call,
                                              uint32_t peer, uint64_t offset, uint64_t bytes)
 {
@@ -975,10 +977,10 @@ TUTTI_DEVICE int tutti_device_compares(uint64_t word, tutti_compare compare, uin
                                        : word != value;
 }
 
-/* Tests the word at `offset` in this rank's window. Returns TUTTI_OK if it satisfies the
+/* Tests the word at `offset` in this rank's window. Returns TUTTI_OK if the word satisfies the
  * comparison, else TUTTI_PENDING or the status that ended the device. On TUTTI_OK, *seen receives
- * its value (seen may be NULL), and data that was put before the signal is visible. May be called
- * by one thread or by all threads of a block. */
+ * the value of the word (seen may be NULL), and data that was put before the signal is visible. May
+ * be called by one thread or by all threads of a block. */
 TUTTI_DEVICE tutti_status tutti_device_poll(const tutti_device_view *v, uint64_t offset,
                                             tutti_compare compare, uint64_t value, uint64_t *seen)
 {
@@ -1023,7 +1025,7 @@ TUTTI_DEVICE tutti_status tutti_device_poll_until(const tutti_device_view *v, ui
 }
 
 /* Waits until the word at `offset` in this rank's window satisfies the comparison. *seen receives
- * its value (seen may be NULL); data that was put before the signal is then visible. */
+ * the value of the word (seen may be NULL); data that was put before the signal is then visible. */
 TUTTI_DEVICE tutti_status tutti_device_wait(const tutti_device_view *v, uint64_t offset,
                                             tutti_compare compare, uint64_t value, uint64_t *seen)
 {
@@ -1106,8 +1108,8 @@ TUTTI_DEVICE int tutti_device_decouples(const tutti_device_view *v, uint32_t pee
            !tutti_device_is_direct(v, peer);
 }
 
-/* Puts a tile: src[bytes] to s->peer at `offset`. Its signal *s is raised by this call or by the
- * leader, whose list must contain the same signal. */
+/* Puts a tile: src[bytes] to s->peer at `offset`. The signal *s of the tile is raised by this call
+ * or by the leader. The leader's list must contain the same signal. */
 TUTTI_DEVICE tutti_status tutti_device_group_put(const tutti_device_view *v, uint64_t offset,
                                                  const void *src, uint64_t bytes,
                                                  const tutti_device_signal_to *s)
@@ -1117,8 +1119,9 @@ TUTTI_DEVICE tutti_status tutti_device_group_put(const tutti_device_view *v, uin
     return tutti_device_put_signal(v, s->peer, offset, src, bytes, s->op, s->offset, s->value);
 }
 
-/* Adds 1 to the group's counter. Call it after group_put of all tiles of this block in this round.
- * Counters are never reset: with n blocks, round r (from 1) is complete at the value n * r. */
+/* Adds 1 to the group's counter. Each block makes this call after group_put of all its tiles of the
+ * round. Counters are never reset: with n blocks, round r (from 1) is complete when the counter is
+ * n * r. */
 TUTTI_DEVICE tutti_status tutti_device_group_publish(const tutti_device_view *v, uint32_t group)
 {
     if (group >= v->ngroups)
@@ -1174,10 +1177,11 @@ TUTTI_DEVICE void tutti_device_push_signals(const tutti_device_view *v,
 }
 
 /* Waits until the group's counter is at least `complete`, then fences each destination and raises
- * signals[n], the signals of all tiles of the round. Called by one block, the leader; if it has
- * tiles, after its own publish. Signals to the same peer should be adjacent, because each sequence
- * of them needs a fence. All fences precede all signals: if fences are drains, only the first one
- * waits. If a signal is invalid, returns TUTTI_ERR_INVALID, and nothing is sent. */
+ * signals[n], the signals of all tiles of the round. Called by one block, the leader. If the leader
+ * itself puts tiles, it publishes them before this call. Signals to the same peer should be
+ * adjacent, because each sequence of them needs a fence. All fences precede all signals: if fences
+ * are drains, only the first one waits. If a signal is invalid, returns TUTTI_ERR_INVALID, and
+ * nothing is sent. */
 TUTTI_DEVICE tutti_status tutti_device_group_signal(const tutti_device_view *v, uint32_t group,
                                                     uint64_t complete,
                                                     const tutti_device_signal_to *signals,

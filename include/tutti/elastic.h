@@ -4,8 +4,8 @@
  * membership. The *view* is the set of current members. The members make the same calls in the same
  * order, like the ranks of a communicator. Each operation of this header has one verdict for all
  * surviving members:
- *  - FINAL (TUTTI_OK): all of them have the result, and it is never undone.
- *  - restored (an error): the operation has had no effect; its input is unchanged, bit for bit.
+ *  - FINAL (TUTTI_OK): all of them have the result, which is never undone.
+ *  - restored (an error): the operation has had no effect. The input is unchanged, bit for bit.
  * The *epoch* is the time during which a view is valid. The loss of a member ends the epoch:
  * operations return TUTTI_ERR_PEER_LOST until tutti_run_epoch has formed the next view, unless they
  * retry automatically (TUTTI_RETRY).
@@ -16,17 +16,18 @@
  *  - Operations with different tags may run concurrently, from different threads, in any order. At
  *    most one operation per tag may be in progress.
  *  - epoch, shrink, agree, commit, sync and optimize are *group calls*: all members make them in
- *    the same order. A group call that a member makes during another of its group calls or
- *    operations returns TUTTI_ERR_INVALID, without any effect. Exception: an optimize in the
- *    background may start while operations run.
+ *    the same order. If a member makes a group call while another of its group calls or operations
+ *    is in progress, the new call returns TUTTI_ERR_INVALID, without any effect. Exception: an
+ *    optimize in the background may start while operations run.
  *  - If one member makes a group call while another waits in an operation that the first has not
- *    started, neither can complete. After half a lease all members get TUTTI_ERR_MISMATCH; the
+ *    started, neither call can complete. After half a lease all members get TUTTI_ERR_MISMATCH; the
  *    message names both calls. The group call has no effect, the operation is restored and not
  *    retried, and the epoch ends.
  *  - epoch, shrink and optimize may change the view. They return TUTTI_ERR_INVALID while a call on
- *    the view's communicator (tutti_run_comm) is in progress, or while one of its requests has not
- *    been freed. While one of these three calls is in progress, calls on that communicator return
- *    TUTTI_ERR_INVALID. After a change of view, no call may be made on the old communicator.
+ *    the view's communicator (tutti_run_comm) is in progress, or while a request of that
+ *    communicator has not been freed. While one of these three calls is in progress, calls on that
+ *    communicator return TUTTI_ERR_INVALID. After a change of view, no call may be made on the old
+ *    communicator.
  *  - tutti_run_poll, _revoke, _leave and _stats may be called by any thread at any time.
  *  - A run belongs to the process that joined it. In a forked child all calls return
  *    TUTTI_ERR_FORKED.
@@ -65,7 +66,8 @@ extern "C" {
 /* One member's handle of a run. */
 typedef struct tutti_run tutti_run;
 
-/* Options of tutti_run_join. Zero (or NULL) means default; set `size` to sizeof. */
+/* Options of tutti_run_join. Set `size` to sizeof(tutti_run_conf). A field that is zero (or NULL)
+ * takes its default value. */
 typedef struct tutti_run_conf {
     size_t size;
     const char *coordinators;   /* "host:port,host:port,[v6]:port": addresses to try in turn; names
@@ -84,10 +86,11 @@ typedef struct tutti_run_conf {
     int32_t insecure;           /* 1: plain connections, even to other hosts */
     uint32_t group, role, nroles;   /* replica groups: this is member `role` of the `nroles` members
                                        of `group`; nroles 0 or 1: no groups. A view contains either
-                                       all members of a group or none, and a group is admitted only
-                                       if it is complete. After the loss of a member the next view
-                                       excludes its group. The group's other members then wait in
-                                       tutti_run_epoch for a replacement, like newcomers */
+                                       all members of a group or none of them, and a group is
+                                       admitted only if it is complete. After the loss of a member
+                                       the next view excludes its group. The group's other members
+                                       then wait in tutti_run_epoch for a replacement, like
+                                       newcomers */
     const char *listen;         /* "address:port", "[v6]:port" or ":port" for connections of other
                                    members; NULL: TUTTI_LISTEN, else any port on all addresses
                                    (on loopback if no access control is set) */
@@ -135,7 +138,7 @@ TUTTI_API void tutti_run_destroy(tutti_run *run);
 
 /* ---- membership events ----------------------------------------------------------------------- */
 
-/* Membership events of an epoch, from tutti_run_poll. Set `size` to sizeof. */
+/* Membership events of an epoch, from tutti_run_poll. Set `size` to sizeof(tutti_news). */
 typedef struct tutti_news {
     size_t size;
     uint64_t number;        /* number of the latest event, which increases with each event; 0: no
@@ -154,12 +157,12 @@ typedef struct tutti_news {
     uint32_t tag;
 } tutti_news;
 
-/* Writes the membership events to *out that completed operations (those that returned TUTTI_OK)
+/* Writes to *out the membership events that completed operations (those that returned TUTTI_OK)
  * have carried to this member. The result is the same on all members at the same point of the
  * program. Never blocks; may be called while operations run.
  * A small operation (see tutti_run_collective) carries events only if it is the first of its tag in
- * the epoch, or if the last seven of its tag carried none. A loss is also reported by operations:
- * by the status of a failed one, and by `attempts` of a retried one (see tutti_run_view).
+ * the epoch, or if the last seven operations with its tag carried none. A loss is also visible in
+ * the status of a failed operation, and in `attempts` of a retried operation (see tutti_run_view).
  * INVALID: out->size is wrong. */
 TUTTI_API tutti_status tutti_run_poll(tutti_run *run, tutti_news *out);
 
@@ -171,15 +174,16 @@ typedef struct tutti_member {
     uint32_t group, role;
 } tutti_member;
 
-/* A view, as seen by this member. Set `size` to sizeof. */
+/* A view, as seen by this member. Set `size` to sizeof(tutti_view). */
 typedef struct tutti_view {
     size_t size;
     uint64_t epoch;             /* 0: this member is in no view (it is a newcomer, has left or
                                    was removed) */
-    int32_t rank, nranks;       /* of this member, in this epoch; -1 and 0 if it is in no view */
-    int32_t changed;            /* 1: the view differs from the one before this call. That view may
-                                   be smaller than the one of the last epoch, because of retried
-                                   operations */
+    int32_t rank, nranks;       /* this member's rank, and the number of members, in this epoch; -1
+                                   and 0 if this member is in no view */
+    int32_t changed;            /* 1: the view differs from the view before this call. The view
+                                   before this call may be smaller than that of the last epoch,
+                                   because of retried operations */
     const tutti_member *members;    /* [nranks], by rank; owned by the run and valid until the next
                                        call that changes the view */
 } tutti_view;
@@ -192,18 +196,18 @@ enum tutti_epoch_flags {
  * TUTTI_ADMIT also from newcomers. All members of the view make this call with the same arguments.
  * Newcomers make it too, and wait until they are admitted. If the membership is unchanged, the view
  * stays the same. *out is written on success.
- * least  minimum number of members; 0: 1. With TUTTI_ADMIT, the call waits for newcomers until
+ * least  minimum number of members; 0 means 1. With TUTTI_ADMIT, the call waits for newcomers until
  *        there are enough members
  * most   maximum number of members when newcomers are admitted; 0: unlimited
- * A newcomer's own `most` also applies: it joins no view with more members. Its own `least` applies
- * only to the first view, which newcomers form among themselves. A newcomer that cannot be admitted
- * waits, without delaying other members. A member that announced leaving gets an empty view after
- * the other members have continued.
+ * A newcomer's own `most` also applies: the newcomer joins no view with more members. A newcomer's
+ * own `least` applies only to the first view, which newcomers form among themselves. A newcomer
+ * that cannot be admitted waits, without delaying other members. A member that announced leaving
+ * gets an empty view after the other members have continued.
  * PEER_LOST: fewer than `least` members are left and newcomers are not admitted; or a member was
  *            lost during the call and the other members made different calls (then repeat the
  *            call).
- * MISMATCH:  members made different calls or passed different arguments; the message names two of
- *            them and their arguments. After its admission, a newcomer must pass the same
+ * MISMATCH:  members made different calls or passed different arguments; the message names two
+ *            members and their arguments. After its admission, a newcomer must pass the same
  *            arguments as the other members.
  * TIMEOUT:   the message names a member that has not made the call. If the call waited for
  *            newcomers, it gives the numbers of members and of waiting newcomers (also logged after
@@ -214,22 +218,22 @@ TUTTI_API tutti_status tutti_run_epoch(tutti_run *run, uint32_t flags, uint32_t 
 /* tutti_run_epoch without TUTTI_ADMIT. */
 TUTTI_API tutti_status tutti_run_shrink(tutti_run *run, uint32_t least, int64_t timeout_ms,
                                         tutti_view *out);
-/* Writes the current view to *out. It is smaller than the view of the last epoch if operations have
- * been retried after a loss, and empty if this member has left or was removed. While this member
- * waits for a replacement in its replica group, it is the last view that contained this member.
- * Local. */
+/* Writes the current view to *out. The view is smaller than that of the last epoch if operations
+ * have been retried after a loss, and empty if this member has left or was removed. While this
+ * member waits for a replacement in its replica group, *out is the last view that contained this
+ * member. Local. */
 TUTTI_API tutti_status tutti_run_view(tutti_run *run, tutti_view *out);
 /* Ends the epoch on all members, asynchronously: operations that are not FINAL are restored. The
  * other members get PEER_LOST with this member's id in the message. Does not wait. Any thread. */
 TUTTI_API tutti_status tutti_run_revoke(tutti_run *run);
 /* Returns the communicator of the view, for all calls of tutti.h, or NULL if this member is in no
- * view. Calls on it have no common verdict: after a failure, they may succeed on one member and
- * fail on another. The run owns the communicator and the memory allocated in it until the view
- * changes, by an epoch or by a retried operation.
+ * view. Calls on this communicator have no common verdict: after a failure, a call may succeed on
+ * one member and fail on another. The run owns the communicator and the memory allocated in it
+ * until the view changes, by an epoch or by a retried operation.
  * If a view changes after a loss while other threads are in collectives, sends, receives, groups,
  * split or dup on the communicator, these calls fail, and the change waits for them to return. The
  * program must still free its requests with a wait. The change does not wait for other calls
- * (tutti_comm_status, tutti_mem_alloc ...): no other thread may be in one. For windows
+ * (tutti_comm_status, tutti_mem_alloc ...): no other thread may be in such a call. For windows
  * (tutti/rma.h), use a tutti_comm_dup of this communicator, and destroy it after the windows. */
 TUTTI_API tutti_comm *tutti_run_comm(tutti_run *run);
 
@@ -239,13 +243,13 @@ TUTTI_API tutti_comm *tutti_run_comm(tutti_run *run);
  * *out is then the AND of the remaining members' flags. */
 TUTTI_API tutti_status tutti_run_agree(tutti_run *run, uint64_t flags, int64_t timeout_ms,
                                        uint64_t *out);
-/* Decides one verdict on a step for all members and groups. *verdict is 1 if all members passed
- * good != 0 and the epoch has not ended (no member lost, not revoked). Unless it returns TIMEOUT or
- * MISMATCH, the call also decides tentative operations: they become FINAL, or are restored if the
- * epoch has ended.
+/* Decides whether a step (of the program, e.g. a training step) is valid: one verdict for all
+ * members and groups. *verdict is 1 if all members passed good != 0 and the epoch has not ended (no
+ * member lost, not revoked). Unless it returns TIMEOUT or MISMATCH, the call also decides tentative
+ * operations: they become FINAL, or are restored if the epoch has ended.
  * MISMATCH: also if the members have not called the same operations in this epoch, e.g. because one
- * has omitted a tentative operation of its role. The call then had no effect; tutti_run_revoke
- * followed by tutti_run_epoch undoes the tentative operations. */
+ * member has omitted a tentative operation of its role. The call then has no effect;
+ * tutti_run_revoke followed by tutti_run_epoch undoes the tentative operations. */
 TUTTI_API tutti_status tutti_run_commit(tutti_run *run, int good, int64_t timeout_ms, int *verdict);
 
 /* ---- operations ------------------------------------------------------------------------------ */
@@ -282,9 +286,9 @@ typedef enum tutti_mode {
                                its other members get PEER_LOST and are in no view until
                                tutti_run_epoch readmits them */
     TUTTI_PARTIAL           /* like TUTTI_RETRY, but members may withhold their input (`withholds`).
-                               The result covers the contributors; their number is returned. Valid
-                               for allreduce with SUM or AVG. Costs one more exchange of a few
-                               bytes */
+                               The result is computed from the inputs of the other members;
+                               `contributors` receives their number. Valid for allreduce with SUM or
+                               AVG. Costs one more exchange of a few bytes */
 } tutti_mode;
 
 /* The scope (set of participants) of an operation. The operation's shapes, root and counts use
@@ -298,10 +302,11 @@ typedef enum tutti_scope {
     TUTTI_SCOPE_GROUP       /* this member's replica group: rank k has role k */
 } tutti_scope;
 
-/* One operation. Zero means default; set `size` to sizeof. All members of the scope must pass the
- * same scope, coll, count, type, op, root, quant, divisor, tag and mode, and as in tutti.h the same
- * counts. Otherwise they get MISMATCH. Exception: if members call operations with different tags,
- * they wait until the deadline and get TIMEOUT; the message names the tags. */
+/* One operation. Set `size` to sizeof(tutti_elastic). A field that is zero (or NULL) takes its
+ * default value. All members of the scope must pass the same scope, coll, count, type, op, root,
+ * quant, divisor, tag and mode, and as in tutti.h the same counts. Otherwise they get MISMATCH.
+ * Exception: if members call operations with different tags, they wait until the deadline and get
+ * TIMEOUT; the message names the tags. */
 typedef struct tutti_elastic {
     size_t size;
     tutti_coll coll;
@@ -310,21 +315,22 @@ typedef struct tutti_elastic {
     size_t count;
     tutti_dtype type;
     tutti_redop op;
-    /* v collectives, as in tutti.h: number of elements of each rank's block, and displacements
-     * (NULL: packed); for alltoallv, of the sent blocks. These arrays and `root` are indexed by
-     * rank within the scope, in the view that tutti_run_epoch last returned. This holds even if
-     * retries have shrunk the view since. In a shrunk view, allgatherv and gatherv omit the blocks
-     * of lost members. The other v collectives, and operations with a lost root, then return
-     * PEER_LOST. */
+    /* v collectives, as in tutti.h: number of elements and displacement of each rank's block
+     * (displs NULL: packed). For alltoallv, these are the sent blocks. These arrays and `root` are
+     * indexed by rank within the scope, in the view that tutti_run_epoch last returned. This
+     * applies even if retries have shrunk the view since. In a shrunk view, allgatherv and gatherv
+     * omit the blocks of lost members. The other v collectives, and operations with a lost root,
+     * then return PEER_LOST. */
     const size_t *counts, *displs;
-    const size_t *recv_counts, *recv_displs;    /* alltoallv: of the received blocks */
+    const size_t *recv_counts, *recv_displs;    /* alltoallv: the received blocks */
     int32_t root;
     uint32_t tag;
     tutti_mode mode;
     tutti_scope scope;
-    uint32_t least;         /* RETRY, PARTIAL: minimum number of remaining members for a retry; 0:
-                               1. In a batch, the maximum over all unfinished operations applies */
-    int32_t withholds;      /* PARTIAL only, 1: this member contributes nothing, e.g. because it is
+    uint32_t least;         /* RETRY, PARTIAL: minimum number of remaining members for a retry; 0
+                               means 1. In a batch, the maximum over all unfinished operations
+                               applies */
+    int32_t withholds;      /* PARTIAL only; 1: this member contributes nothing, e.g. because it is
                                new or its data is invalid. src is not read; dst receives the
                                result */
     const char *algo;       /* as in tutti_call */
@@ -347,9 +353,9 @@ typedef struct tutti_elastic {
 /* Runs one operation and returns its verdict, which is the same on all live members. op->status
  * receives the same value.
  * The verdict costs one more exchange of a few bytes, except for *small operations*: barriers, and
- * allreduces and allgathers with a result of up to 1 KiB. An operation is small only in mode
- * TUTTI_ABORT or TUTTI_RETRY, if it is neither quantized nor tentative, and in a run without
- * replica groups. A small operation returns TUTTI_OK as soon as this member has the result. If the
+ * allreduces and allgathers with a result of up to 1 KiB. Operations in mode TUTTI_PARTIAL,
+ * quantized operations, tentative operations, and all operations of a run with replica groups are
+ * never small. A small operation returns TUTTI_OK as soon as this member has the result. If the
  * epoch ends, members without the result get it from members that have it
  * (docs/elastic-protocol.md).
  * INVALID, without any effect: an argument is wrong, the tag is in use, this member is in no view,
@@ -361,9 +367,9 @@ typedef struct tutti_elastic {
  * TUTTI_PENDING. The result may be used, but the operation may still be undone. Its verdict,
  * TUTTI_OK or TUTTI_ERR_PEER_LOST, is the same on all live members. It is written to op->status by
  * one of these calls:
- *   - the next operation of the same tag, tentative or not. If that operation succeeds, this one is
- *     FINAL. Otherwise either this one is FINAL or both are restored.
- *   - tutti_run_commit. The verdict of the commit is 0 if this operation is not FINAL.
+ *   - the next operation of the same tag, tentative or not. If that operation succeeds, the
+ *     tentative one is FINAL. Otherwise either the tentative one is FINAL, or both are restored.
+ *   - tutti_run_commit. The verdict of the commit is 0 if the tentative operation is not FINAL.
  *   - tutti_run_epoch or tutti_run_shrink, which first make a commit with good = 0.
  * Until then, *op must stay valid. The buffers of an in-place operation must stay valid, too,
  * because the run may restore the input in them. Other buffers are reusable when the call returns,
@@ -379,7 +385,8 @@ typedef struct tutti_elastic {
  * different call on each member.
  * From a tentative operation until the next commit, epoch or non-tentative operation of its tag,
  * tutti_run_agree, tutti_run_sync, tutti_run_optimize (unless in the background) and operations
- * that retry are INVALID, on any thread. Tentative operations carry no membership events. */
+ * that retry return TUTTI_ERR_INVALID, on any thread. Tentative operations carry no membership
+ * events. */
 TUTTI_API tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op);
 /* Short form of an all-reduce in mode TUTTI_RETRY. */
 TUTTI_API tutti_status tutti_run_allreduce(tutti_run *run, const void *src, void *dst, size_t count,
@@ -394,13 +401,13 @@ TUTTI_API tutti_status tutti_run_batch(tutti_run *run, tutti_elastic *ops, size_
 
 /* ---- shared state ---------------------------------------------------------------------------- */
 
-/* Callbacks that access arrays for tutti_run_sync, if the CPU cannot access them directly, e.g. in
- * GPU memory. <tutti/elastic_cuda.h> provides them for CUDA. One object can serve several arrays.
- * Zero means default; set `size` to sizeof. A callback returns 0, or an error number of the
- * program, which is included in the error message. Callbacks run only during tutti_run_sync, one at
- * a time, in the thread that calls it. `to_host` may also run in the run's internal thread, which
- * sends this member's heartbeats and must not be blocked for long. Callbacks must not call
- * Tutti. */
+/* Callbacks by which tutti_run_sync accesses arrays that the CPU cannot access directly, e.g.
+ * arrays in GPU memory. <tutti/elastic_cuda.h> provides such callbacks for CUDA. Several arrays can
+ * share one object. Set `size` to sizeof(tutti_array_memory). A field that is zero (or NULL) takes
+ * its default value. A callback returns 0, or an error number of the program, which is included in
+ * the error message. Callbacks run only during tutti_run_sync, one at a time, in the thread that
+ * calls it. `to_host` may also run in the run's internal thread, which sends this member's
+ * heartbeats and must not be blocked for long. Callbacks must not call Tutti. */
 typedef struct tutti_array_memory {
     size_t size;
     /* Copies at[bytes], a part of an array, to host[bytes]. Returns after completion. Required. */
@@ -413,15 +420,15 @@ typedef struct tutti_array_memory {
     void *context;
 } tutti_array_memory;
 
-/* One array of the state. Zero means default; set `size` to sizeof. Name, type and count, and the
- * order of the arrays, must be the same on all members. */
+/* One array of the state. Set `size` to sizeof(tutti_array). A field that is zero (or NULL) takes
+ * its default value. Name, type and count, and the order of the arrays, must be the same on all
+ * members. */
 typedef struct tutti_array {
     size_t size;
     const char *name;
-    void *data;             /* [count], any alignment. Arrays that a sync may write must not overlap
-                               others. A sync does not write if both arrays have may_differ, or if
-                               this member only sends. Overlap is checked among arrays with the same
-                               `memory` */
+    void *data;             /* [count], any alignment. Two arrays must not overlap, unless both have
+                               may_differ or this member only sends: the sync then writes neither.
+                               Overlap is checked among arrays with the same `memory` */
     size_t count;
     tutti_dtype type;
     int32_t may_differ;     /* 1: local to each member (e.g. a random seed): neither compared nor
@@ -446,16 +453,17 @@ typedef enum tutti_sync_scope {
                                numbers must be below 512 */
 } tutti_sync_scope;
 
-/* The state that a sync compares and transfers. Zero means default; set `size` to sizeof. */
+/* The state that a sync compares and transfers. Set `size` to sizeof(tutti_state). A field that is
+ * zero takes its default value. */
 typedef struct tutti_state {
     size_t size;
     tutti_array *arrays;    /* [narrays] */
     size_t narrays;         /* 1 to 65536 */
     /* Version number of the state. Before this member's first successful sync, the program sets it
      * to 0, to the value from a checkpoint, or to any number that grows with its progress. The
-     * run's first sync keeps this number, and each later sync increments it. A successful sync
-     * writes the current number here; the program must not change it. Members with a lower revision
-     * than the others receive; members with a higher one are removed. */
+     * run's first sync keeps this number, and each later sync increments the number. A successful
+     * sync writes the current number here; the program must not change it. Members with a lower
+     * revision than the others receive; members with a higher one are removed. */
     uint64_t revision;
     tutti_sync_strategy strategy;
     tutti_sync_scope scope;
@@ -497,7 +505,8 @@ TUTTI_API tutti_status tutti_run_sync(tutti_run *run, tutti_state *state, int64_
 
 /* ---- ring order ------------------------------------------------------------------------------ */
 
-/* Arguments and results of tutti_run_optimize. Zero means default; set `size` to sizeof. */
+/* Arguments and results of tutti_run_optimize. Set `size` to sizeof(tutti_ring). A field that is
+ * zero takes its default value. */
 typedef struct tutti_ring {
     size_t size;
     /* The same on all members: */
@@ -518,21 +527,21 @@ typedef struct tutti_ring {
 
 /* Measures bandwidth and latency between all ordered pairs of members, and searches for the order
  * of ranks with the shortest predicted time of a ring allreduce. If the gain is large enough, the
- * call adopts this order. It is then also an epoch without newcomers that renumbers the ranks: in
- * the ring, rank r sends to rank r + 1. Member ids do not change.
+ * call adopts this order. The call then also acts as an epoch without newcomers, and renumbers the
+ * ranks: in the ring, rank r sends to rank r + 1. Member ids do not change.
  * Until newcomers join the view, elastic allreduces of at least 1 MiB without an explicit algorithm
  * then use the ring, or "two_rings" (opposite directions) or "dtree" (two trees) if this is
  * predicted to be faster.
  *
- * With replica groups, pairs with equal roles are measured, for all roles at the same time, and
- * whole groups are reordered. The order is optimized for operations of `bytes` bytes in
- * TUTTI_SCOPE_ROLE on the slowest role. Within a group, members stay in the order of their roles.
- * The algorithms of other scopes do not change.
+ * With replica groups, only connections between members with equal roles are measured, for all
+ * roles at the same time, and whole groups are reordered. The order is optimized for operations of
+ * `bytes` bytes in TUTTI_SCOPE_ROLE on the slowest role. Within a group, members stay in the order
+ * of their roles. The algorithms of other scopes do not change.
  *
- * A measurement has nranks - 1 rounds; with replica groups, their number - 1. In each round a
+ * A measurement has nranks - 1 rounds, or with g replica groups g - 1 rounds. In each round a
  * member sends a burst to one peer and receives one from another, on connections that are not used
  * for data. A burst ends when its rate is stable, at the latest after burst_ms. A round takes about
- * three round trips and the longest burst of all pairs.
+ * three round trips plus the time of the longest burst.
  *
  * All members of the view make this call with the same arguments; out is as in tutti_run_epoch. In
  * the background, out is NULL and the program continues. When a better order is found,
@@ -556,6 +565,7 @@ TUTTI_API tutti_status tutti_run_optimize(tutti_run *run, tutti_ring *ring, int6
 
 /* ---- statistics ------------------------------------------------------------------------------ */
 
+/* Statistics of this member since it joined. Set `size` to sizeof(tutti_run_stats_t). */
 typedef struct tutti_run_stats_t {
     size_t size;
     uint64_t id;                    /* id of this member; 0: none yet */

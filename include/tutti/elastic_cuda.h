@@ -33,8 +33,8 @@ static inline cudaError_t tutti_array_cuda_enter(const tutti_array_cuda *where, 
     return err == cudaSuccess ? cudaSetDevice(where->device) : err;
 }
 
-/* Makes the previous device current again. Returns err, unless err is cudaSuccess: then returns the
- * status of this change. */
+/* Makes the previous device current again. Returns err if err is an error, else the status of
+ * cudaSetDevice. */
 static inline int tutti_array_cuda_leave(int before, cudaError_t err)
 {
     const cudaError_t back = cudaSetDevice(before);

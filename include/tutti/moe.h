@@ -3,12 +3,13 @@
  *
  * Dynamic exchanges: each rank divides its send buffer into pieces, e.g. one per expert, and sends
  * each piece to zero or more ranks. The lengths and destinations of the pieces are read from memory
- * when the exchange *starts*, which may be after the call has returned. They are sent with the
- * data, so that no rank needs the sizes of other ranks in advance. Only the listed pieces are sent.
+ * when the exchange *starts*, which may be after the call has returned. The lengths are sent with
+ * the data, so that no rank needs the sizes of other ranks in advance. Only the listed pieces are
+ * sent.
  *
- * There are two forms. tutti_alltoallv_dynamic is a collective like the others. A *replay* repeats
- * an exchange with the same maximum sizes; the library allocates and registers its receive buffers
- * once.
+ * There are two forms. tutti_alltoallv_dynamic is a collective like those of tutti.h. A *replay*
+ * repeats an exchange with the same maximum sizes; the library allocates and registers the receive
+ * buffers of a replay once.
  *
  * Example of the layout: the send buffer contains four pieces of 128, 256, 256 and 128 elements,
  * with index_block_lens = {2, 3} and indices = {0, 1 | 0, 2, 3}. Rank 0 receives pieces 0 and 1.
@@ -32,9 +33,10 @@ extern "C" {
 
 /* ---- the exchange ---------------------------------------------------------------------------- */
 
-/* Arguments of one rank of an exchange. Zero the whole struct and set `size` to sizeof. Lengths are
- * in elements. Fields marked "read at start" are read when the exchange starts. They must stay
- * valid until the exchange ends; the caller may change them until it sets *start. */
+/* Arguments of one rank of an exchange. Zero the whole struct, then set `size` to
+ * sizeof(tutti_dynamic). Lengths are in elements. Fields marked "read at start" are read when the
+ * exchange starts. These fields must stay valid until the exchange ends; the caller may change them
+ * until *start is set. */
 typedef struct tutti_dynamic {
     size_t size;
     const void *sendbuff;           /* [sum of split_lengths] elements: the pieces in order. Read
@@ -78,9 +80,9 @@ typedef struct tutti_dynamic {
 /* Exchanges the pieces described by *what; elements have type `type`. Collective. *what itself is
  * read during the call only.
  * `call` may contain a request and a timeout; the timeout includes the wait for `start`. call.algo
- * selects how the lists of lengths ("heads") are exchanged: "heads_direct" (each rank sends its
- * list to each peer) or "heads_gathered" (an allgather); it must be the same on all ranks. Any
- * other algo, and quant, divisor and scale, return TUTTI_ERR_INVALID.
+ * selects how the lists of lengths are exchanged: "heads_direct" (each rank sends its list to each
+ * peer) or "heads_gathered" (an allgather); call.algo must be the same on all ranks. Any other
+ * algo, and quant, divisor and scale, return TUTTI_ERR_INVALID.
  *
  * All ranks check the lists of all ranks before any data is written. If a list is invalid, all
  * ranks return the same status, with a message that names the rank and the value:
@@ -111,13 +113,13 @@ typedef struct tutti_replay tutti_replay;
 enum {
     TUTTI_REPLAY_NO_HANDLES = 1,    /* exchange the receive buffers' addresses in each run */
     TUTTI_REPLAY_NO_BYPASS = 2,     /* put short pieces like long ones, instead of packing them into
-                                     * one message with their head */
+                                     * one message with their header */
     TUTTI_REPLAY_NO_CHAIN = 4       /* post each put separately, instead of posting all puts to a
                                      * rank (or all packed messages) together */
 };
 
-/* Options of a replay; they must be the same on all ranks. Zero selects the default where a default
- * is given; set `size` to sizeof. */
+/* Options of a replay; they must be the same on all ranks. Set `size` to sizeof(tutti_replay_conf).
+ * A field that is zero takes its default value, if the comment on the field gives one. */
 typedef struct tutti_replay_conf {
     size_t size;
     size_t nsplits, max_length, max_total;  /* as in tutti_dynamic */
@@ -133,9 +135,9 @@ TUTTI_API tutti_status tutti_replay_create(tutti_comm *comm, const tutti_replay_
                                            tutti_replay **out);
 
 /* Starts the next run: waits for `start`, then sends the data. sendbuff is reusable when the call
- * returns. Uses the fields sendbuff, split_lengths, indices, index_block_lens, nindices, start and
- * start_value of *what; all other fields except `size` must be zero. Invalid lists are reported by
- * tutti_replay_wait on all ranks, not by this call. Each run must be completed with
+ * returns. The call uses the fields sendbuff, split_lengths, indices, index_block_lens, nindices,
+ * start and start_value of *what; all other fields except `size` must be zero. Invalid lists are
+ * reported by tutti_replay_wait on all ranks, not by this call. Each run must be completed with
  * tutti_replay_wait before the next one starts. timeout_ms: as in tutti_call. */
 TUTTI_API tutti_status tutti_replay_start(tutti_replay *replay, const tutti_dynamic *what,
                                           int64_t timeout_ms);
@@ -187,19 +189,19 @@ TUTTI_API tutti_status tutti_replay_free(tutti_replay *replay);
  * Encodings on the network, of dispatched tokens (conf.there) and of returned results (conf.back):
  *   TUTTI_F32, TUTTI_BF16    hidden elements, rounded to nearest even
  *   TUTTI_F8E4M3             hidden codes, padded to a multiple of 4 bytes, then a float scale for
- *                            each scale_elems elements. value = code * scale. The scale is the
- *                            power of two, at least 2^-126, that scales the largest magnitude of
- *                            these elements to between 224 and 448. The error is at most 2^-4 of
- *                            the element or 2^-10 of the scale, whichever is larger. Elements that
- *                            share a scale with an infinity or a NaN become NaN.
+ *                            each scale_elems elements. value = code * scale. The scale is a power
+ *                            of two, at least 2^-126, such that the largest magnitude of these
+ *                            elements is between 224 and 448 times the scale. The error is at most
+ *                            2^-4 of the element or 2^-10 of the scale, whichever is larger. If one
+ *                            of these elements is an infinity or a NaN, all of them become NaN.
  * An encoded token or result is a row. Rows are 16-byte aligned; row_bytes, the distance between
  * rows, is a multiple of 16.
  *
  * Errors. If the routing of a rank is invalid, a call returns TUTTI_ERR_INVALID on all ranks, with
  * a message that names the rank, the token and the value. With COLLECTIVE this call is
- * tutti_moe_dispatch. With TILES it is tutti_moe_dispatch on the rank itself and tutti_moe_next on
- * the others. The run then ends on all ranks without a result, and the layer stays usable. After
- * any other error the layer can only be freed.
+ * tutti_moe_dispatch. With TILES it is tutti_moe_dispatch on the rank with the invalid routing, and
+ * tutti_moe_next on all others. The run then ends on all ranks without a result, and the layer
+ * stays usable. After any other error the layer can only be freed.
  * Threads: only one thread at a time may use a layer.
  *
  * Sources: DeepEP and "DeepSeek-V3 Technical Report" (arXiv 2412.19437), section 3.2, for dispatch
@@ -216,7 +218,8 @@ typedef enum tutti_moe_form {
 #define TUTTI_MOE_NONE 0xffffffffu      /* in tutti_moe_routing.experts: unused choice */
 
 /* Options of a layer. All except held, nheld, device and group_experts must be the same on all
- * ranks. Zero selects the default where a default is given; set `size` to sizeof. */
+ * ranks. Set `size` to sizeof(tutti_moe_conf). A field that is zero takes its default value, if the
+ * comment on the field gives one. */
 typedef struct tutti_moe_conf {
     size_t size;
     tutti_moe_form form;
@@ -224,8 +227,8 @@ typedef struct tutti_moe_conf {
     uint32_t experts;           /* total number of experts, 1 to 65535 */
     uint32_t top_k;             /* experts per token, 1 to 64 and at most `experts` */
     uint32_t max_tokens;        /* maximum number of tokens of a rank per run, 1 to 2^20 */
-    uint32_t tile_tokens;       /* maximum number of tokens per tile, 1 to 4096; 0: default, 16 */
-    tutti_dtype type;           /* of tokens and combined results: TUTTI_F32 or TUTTI_BF16 */
+    uint32_t tile_tokens;       /* maximum number of tokens per tile, 1 to 4096; 0 means 16 */
+    tutti_dtype type;           /* type of tokens and combined results: TUTTI_F32 or TUTTI_BF16 */
     tutti_dtype there, back;    /* encodings of dispatched tokens and of results on the network:
                                  * TUTTI_F32, TUTTI_BF16 or TUTTI_F8E4M3 */
     uint32_t scale_elems;       /* TUTTI_F8E4M3: elements per scale; 0: all elements of a token */
@@ -261,7 +264,7 @@ TUTTI_API tutti_status tutti_moe_create(tutti_comm *comm, const tutti_moe_conf *
  * TUTTI_ERR_FORKED. NULL is a no-op. */
 TUTTI_API tutti_status tutti_moe_free(tutti_moe *moe);
 
-/* The tokens of this rank in a run, and their experts. Set `size` to sizeof. */
+/* The tokens of this rank in a run, and their experts. Set `size` to sizeof(tutti_moe_routing). */
 typedef struct tutti_moe_routing {
     size_t size;
     const void *tokens;         /* [ntokens][hidden] of conf.type */
@@ -277,10 +280,11 @@ TUTTI_API tutti_status tutti_moe_dispatch(tutti_moe *moe, const tutti_moe_routin
                                           int64_t timeout_ms);
 
 /* Received tokens for experts of this rank, in memory of the library. Valid until
- * tutti_moe_combine. Set `size` to sizeof. */
+ * tutti_moe_combine. Set `size` to sizeof(tutti_moe_tile). */
 typedef struct tutti_moe_tile {
     size_t size;
-    uint32_t source, number;    /* the sending rank, and the index of the tile among its tiles */
+    uint32_t source, number;    /* the sending rank, and the index of the tile among all tiles from
+                                 * that rank */
     uint32_t rows;              /* number of tokens; 0: all tiles of this run have been returned */
     uint32_t row_bytes;
     const uint32_t *experts;    /* [rows] expert of each token; equal experts are adjacent */

@@ -51,7 +51,7 @@ typedef struct tutti_moe_row {
     uint64_t bytes;             /* size of the row */
 } tutti_moe_row;
 
-/* The beginning of a tile. It is followed by the expert of each of its tile_tokens rows, and by the
+/* The header of a tile. It is followed by the expert of each of its tile_tokens rows, and by the
  * rows at offset tutti_moe_view.head_bytes. */
 typedef struct tutti_moe_head {
     uint32_t rows;
@@ -112,14 +112,14 @@ typedef struct tutti_moe_view {
  * routing is invalid, the run has already ended. */
 TUTTI_API tutti_status tutti_moe_begin(tutti_moe *moe, const tutti_moe_routing *routing, void *out,
                                        tutti_moe_view *view, int64_t timeout_ms);
-/* Ends a run; `kernel` is the status that its kernel returned. If it is TUTTI_ERR_INVALID, this
- * call also returns TUTTI_ERR_INVALID, with a message that names the rank with the invalid routing,
- * and the layer stays usable. The call also returns TUTTI_ERR_INVALID if the kernel returned
- * TUTTI_OK too early: before it had received all tiles, or the signal of a rank without tiles. The
- * layer can then only be freed. */
+/* Ends a run; `kernel` is the status that the kernel of the run returned. If this status is
+ * TUTTI_ERR_INVALID, tutti_moe_end also returns TUTTI_ERR_INVALID, with a message that names the
+ * rank with the invalid routing, and the layer stays usable. tutti_moe_end also returns
+ * TUTTI_ERR_INVALID if the kernel returned TUTTI_OK too early: before it had received all tiles, or
+ * the signal of a rank without tiles. The layer can then only be freed. */
 TUTTI_API tutti_status tutti_moe_end(tutti_moe *moe, tutti_status kernel, int64_t timeout_ms);
-/* Returns the device of the layer, or NULL if it has none. The layer owns it. It can be passed to
- * tutti_device_run and, between runs, to tutti_device_set_mode. */
+/* Returns the device of the layer, or NULL if the layer has no device. The layer owns the device.
+ * The device can be passed to tutti_device_run and, between runs, to tutti_device_set_mode. */
 TUTTI_API tutti_device *tutti_moe_device(tutti_moe *moe);
 /* Used by tutti_moe_check on the CPU device: returns `status` and sets the error message. */
 TUTTI_API tutti_status tutti_moe_refuse(const tutti_moe_view *view, const uint8_t *tile,
@@ -203,7 +203,8 @@ TUTTI_DEVICE uint32_t tutti_moe_scale_exponent(float largest)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Returns element i of an array of type F32, BF16 or F8E4M3. Each thread calls it independently. */
+/* Returns element i of an array of type F32, BF16 or F8E4M3. Each thread makes this call
+ * independently. */
 TUTTI_DEVICE float tutti_moe_get(uint32_t type, const void *from, uint64_t i)
 {
     if (type == TUTTI_F32)
@@ -212,7 +213,8 @@ TUTTI_DEVICE float tutti_moe_get(uint32_t type, const void *from, uint64_t i)
                               : tutti_moe_from_e4m3(((const uint8_t *)from)[i]);
 }
 
-/* Writes element i of an array of type F32, BF16 or F8E4M3. Each thread calls it independently. */
+/* Writes element i of an array of type F32, BF16 or F8E4M3. Each thread makes this call
+ * independently. */
 TUTTI_DEVICE void tutti_moe_set(uint32_t type, void *to, uint64_t i, float x)
 {
     if (type == TUTTI_F32)
@@ -366,7 +368,8 @@ TUTTI_DEVICE uint64_t tutti_moe_share(uint64_t mine)
 #endif
 }
 
-/* Writes tile i of tutti_moe_view.sends to its staging buffer. Returns its size in bytes. */
+/* Writes tile i of tutti_moe_view.sends to the staging buffer of this tile. Returns the size of the
+ * tile in bytes. */
 TUTTI_DEVICE uint64_t tutti_moe_stage(const tutti_moe_view *v, uint32_t i)
 {
     const tutti_moe_send_tile *s = &v->sends[i];
@@ -390,7 +393,8 @@ TUTTI_DEVICE uint64_t tutti_moe_stage(const tutti_moe_view *v, uint32_t i)
 }
 
 /* Puts tile i of tutti_moe_view.sends. Each tile must be sent once, by any block. The block that
- * puts the last tile of a group is its leader and raises its signals (see <tutti/device.h>). */
+ * puts the last tile of a group is the leader of the group and raises all signals of the group (see
+ * <tutti/device.h>). */
 TUTTI_DEVICE tutti_status tutti_moe_send(const tutti_moe_view *v, uint32_t i)
 {
     const tutti_moe_send_tile *s = &v->sends[i];
@@ -419,9 +423,9 @@ TUTTI_DEVICE tutti_status tutti_moe_send(const tutti_moe_view *v, uint32_t i)
 /* ---- received tiles -------------------------------------------------------------------------- */
 
 /* Tests whether a tile of `source` has arrived. Returns TUTTI_OK, TUTTI_PENDING, or the status that
- * ended the device. On TUTTI_OK *ntiles is the number of tiles of that source in this run. Every
- * rank sets the word of tile 0, also if it has no tiles: *ntiles is then 0. May be called by one
- * thread or by all threads of a block. */
+ * ended the device. On TUTTI_OK *ntiles is the number of tiles of that source in this run. A source
+ * without tiles sets only the word of tile 0; *ntiles is then 0. May be called by one thread or by
+ * all threads of a block. */
 TUTTI_DEVICE tutti_status tutti_moe_poll(const tutti_moe_view *v, uint32_t source, uint32_t tile,
                                          uint32_t *ntiles)
 {
@@ -472,7 +476,8 @@ TUTTI_DEVICE tutti_status tutti_moe_check(const tutti_moe_view *v, const uint8_t
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* Encodes x[hidden], the result of one row of a received tile, into its result buffer. */
+/* Encodes x[hidden], the result for one row of a received tile, into the buffer for the results of
+ * that tile. */
 TUTTI_DEVICE void tutti_moe_result_write(const tutti_moe_view *v, uint32_t source, uint32_t tile,
                                          uint32_t row, const float *x)
 {
@@ -503,10 +508,10 @@ TUTTI_DEVICE tutti_status tutti_moe_poll_result(const tutti_moe_view *v, uint32_
                              TUTTI_AT_LEAST, (uint64_t)v->run << 32, NULL);
 }
 
-/* Ends a block's part of the run; each block must call it last, with its status `st`. Returns `st`,
- * or the error of the wait. If `st` is TUTTI_OK, waits for local completion of all puts, so that
- * their sources are reusable. If `st` is TUTTI_ERR_INVALID (invalid routing), waits for remote
- * completion of all puts. */
+/* Ends a block's part of the run. Each block must make this call last, with the status `st` of the
+ * block's work. Returns `st`, or the error of the following wait. If `st` is TUTTI_OK, waits for
+ * local completion of all puts, so that their sources are reusable. If `st` is TUTTI_ERR_INVALID
+ * (invalid routing), waits for remote completion of all puts. */
 TUTTI_DEVICE tutti_status tutti_moe_close(const tutti_moe_view *v, tutti_status st)
 {
     const int flawed = st == TUTTI_ERR_INVALID;
@@ -519,8 +524,8 @@ TUTTI_DEVICE tutti_status tutti_moe_close(const tutti_moe_view *v, tutti_status 
     return closed ? closed : st;
 }
 
-/* Combines the results of a token into out[token]; all of them must have arrived. sum[hidden] is
- * scratch memory of the block. */
+/* Combines the results of a token into out[token]. All results of the token must have arrived.
+ * sum[hidden] is scratch memory of the block. */
 TUTTI_DEVICE void tutti_moe_combine_token(const tutti_moe_view *v, uint32_t token, float *sum)
 {
     const uint64_t token_bytes = (uint64_t)v->hidden * (v->type == TUTTI_F32 ? 4 : 2);

@@ -13,15 +13,15 @@
  *  - Put with a signal: when the target observes the value of the signal (tutti_window_wait or
  *    _test, or an acquire load), all bytes of that put are visible. A put of 0 bytes also signals.
  *  - tutti_window_fence orders earlier puts and atomics to a rank before later signals, gets and
- *    atomics: a signal becomes visible after their data, and a get or atomic reads their data. The
- *    data of later puts is not ordered.
+ *    atomics: a signal becomes visible after the data of the earlier puts, and a get or atomic
+ *    reads this data. The data of later puts is not ordered.
  *  - Without a fence or tutti_window_quiet before it, a get or atomic may return old data, because
  *    earlier puts may still be in flight.
  *
  * Blocking and non-blocking. Without tutti_rma.counter a put or get returns at local completion.
  * With a counter it is non-blocking: it returns at once, and 1 is added to the counter at local
  * completion. Puts that the transport cannot accept yet are queued per target rank. A queue holds
- * up to 1,024 puts, and copies of short sources up to 4 MiB. A non-blocking put waits (with
+ * up to 1,024 puts, and up to 4 MiB of copies of short sources. A non-blocking put waits (with
  * no_wait: returns TUTTI_PENDING) only if the queue of its target is full, so a slow target delays
  * only puts to itself. Fences, signals and quiets also apply to queued puts. A non-blocking get
  * waits until the transport accepts it.
@@ -38,7 +38,7 @@
  * Deadlines: calls that wait return TUTTI_ERR_TIMEOUT after `timeout_ms` (0: the communicator's
  * timeout; negative: none). The window stays usable, and the operation continues: its buffers must
  * stay valid until tutti_window_quiet returns TUTTI_OK, or until the window is freed. A put that
- * timed out may have written part of its data, and does not change its counter.
+ * timed out may have written part of its data; its counter does not change.
  *
  * Sources: OpenSHMEM 1.5, sections 9.5 to 9.12 (put with signal, fence, quiet); MPI-4.0, chapter 12
  * (windows); NCCLX (arXiv 2510.20171, section 5.2). Details: docs/one-sided.md. */
@@ -71,10 +71,11 @@ TUTTI_API tutti_status tutti_window_create(tutti_comm *comm, void *mem, size_t b
 /* Frees the window. Collective. Waits, up to the communicator's timeout, until this rank's puts are
  * complete and all ranks have made the call. Afterwards no rank accesses this rank's memory. NULL
  * is a no-op.
- * INVALID: a device still uses the window; it is not freed. After any other error it is freed.
+ * INVALID: a device still uses the window, which is not freed. After any other error the window is
+ * freed.
  * ABORTED: an operation targeted a rank that had already freed its window, or the communicator was
- * aborted. In the first case the communicator stays usable. After any other error it fails on all
- * ranks. */
+ * aborted. In the first case the communicator stays usable. After any other error except INVALID,
+ * the communicator fails on all ranks. */
 TUTTI_API tutti_status tutti_window_free(tutti_window *window);
 
 /* Returns the address and size of this rank's memory; mem and bytes may be NULL. Local. */
@@ -97,7 +98,8 @@ typedef enum tutti_signal_op {
     TUTTI_SIGNAL_ADD
 } tutti_signal_op;
 
-/* Options of a put or get. Zero (or NULL) means default; set `size` to sizeof. */
+/* Options of a put or get. Set `size` to sizeof(tutti_rma). A field that is zero (or NULL) takes
+ * its default value. */
 typedef struct tutti_rma {
     size_t size;
     tutti_signal_op signal_op;  /* puts only: how the signal word is updated, after the data has
@@ -110,8 +112,9 @@ typedef struct tutti_rma {
                                  * counter at local completion; the counter must stay valid until
                                  * then */
     int64_t timeout_ms;
-    uint32_t no_wait;           /* puts with a counter only; if the queue of the target is full: 1:
-                                 * return TUTTI_PENDING without sending; 0: wait for space */
+    uint32_t no_wait;           /* puts with a counter only. 1: if the queue of the target is full,
+                                 * return TUTTI_PENDING without sending; 0: wait for space in the
+                                 * queue */
     uint32_t pad;
 } tutti_rma;
 
@@ -151,9 +154,10 @@ TUTTI_API tutti_status tutti_window_wait_counter(tutti_window *window, const uin
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-/* Orders earlier puts and atomics of this process to `rank` (or TUTTI_ALL_RANKS) before its later
- * signals, gets and atomics to it. Takes constant time and never waits, but a later get or atomic
- * may wait for the earlier puts. Transfers to other ranks are not affected. */
+/* Orders earlier puts and atomics of this process to `rank` (or TUTTI_ALL_RANKS) before later
+ * signals, gets and atomics of this process to the same rank. Takes constant time and never waits,
+ * but a later get or atomic may wait for the earlier puts. Transfers to other ranks are not
+ * affected. */
 TUTTI_API tutti_status tutti_window_fence(tutti_window *window, int rank);
 /* Waits for remote completion of all earlier puts, gets and atomics of this process to `rank`, or
  * with TUTTI_ALL_RANKS to all ranks of the communicator. Does not wait for operations that other
@@ -175,9 +179,9 @@ typedef enum tutti_compare {
 /* Waits until the word at `offset` of this rank's own window satisfies the comparison. *seen
  * receives the value of the word; seen may be NULL. Data that was put before the signal is then
  * visible.
- * PEER_LOST: a rank failed, or all other ranks have called tutti_window_free and this
- * rank never signalled its own window, so that no signal can arrive. The failure of a rank without
- * a connection to this one is detected only at the deadline. */
+ * PEER_LOST: a rank failed, or all other ranks have called tutti_window_free and this rank never
+ * signalled its own window, so that no signal can arrive. The failure of a rank without a
+ * connection to this one is detected only at the deadline. */
 TUTTI_API tutti_status tutti_window_wait(tutti_window *window, size_t offset, tutti_compare compare,
                                          uint64_t value, int64_t timeout_ms, uint64_t *seen);
 /* Like tutti_window_wait, for any of the words at offsets[n], n >= 1. *index receives the lowest
@@ -186,8 +190,8 @@ TUTTI_API tutti_status tutti_window_wait_any(tutti_window *window, const size_t 
                                              tutti_compare compare, uint64_t value,
                                              int64_t timeout_ms, size_t *index, uint64_t *seen);
 /* Waits until the predicate is_there(arg) returns nonzero. The predicate reads words of this rank's
- * windows with acquire loads. It is called whenever a put, signal or atomic may have arrived, by
- * any thread that makes progress. It must be short and must not call Tutti. */
+ * windows with acquire loads. The predicate is called whenever a put, signal or atomic may have
+ * arrived, by any thread that makes progress. It must be short and must not call Tutti. */
 TUTTI_API tutti_status tutti_window_wait_until(tutti_window *window,
                                                int (*is_there)(const void *arg), const void *arg,
                                                int64_t timeout_ms);
@@ -205,11 +209,12 @@ typedef enum tutti_atomic_op {
     TUTTI_ATOMIC_AND, TUTTI_ATOMIC_OR, TUTTI_ATOMIC_XOR
 } tutti_atomic_op;
 
-/* Updates the word of `bytes` (4 or 8) at `offset` (a multiple of `bytes`) in the window of `rank`.
- * old non-NULL: waits, and *old receives the previous value. old NULL: does not wait; the update is
- * complete after tutti_window_quiet. With 4 bytes, the low halves of operand, compare and *old are
- * used. The update is atomic with respect to all atomics and ADD signals of the same width on that
- * word, and to atomic CPU instructions on it, by its owner or through tutti_window_pointer. */
+/* Updates a word of 4 or 8 bytes (argument `bytes`) at `offset`, a multiple of `bytes`, in the
+ * window of `rank`. If old is not NULL, the call waits, and *old receives the previous value. If
+ * old is NULL, the call does not wait, and the update is complete after tutti_window_quiet. With 4
+ * bytes, the low halves of operand, compare and *old are used. The update is atomic with respect to
+ * all atomics and ADD signals of the same width on that word, and to atomic CPU instructions on it,
+ * by the owner of the window or through tutti_window_pointer. */
 TUTTI_API tutti_status tutti_window_atomic(tutti_window *window, int rank, size_t offset,
                                            size_t bytes, tutti_atomic_op op, uint64_t operand,
                                            uint64_t compare, uint64_t *old);

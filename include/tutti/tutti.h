@@ -9,18 +9,19 @@
  *    to stderr (see TUTTI_LOG).
  *  - Order: all ranks of a communicator call its collectives in the same order.
  *  - Threads: only one thread at a time may use a communicator. A concurrent call returns
- *    TUTTI_ERR_INVALID at once and has no effect. If it was a collective, this rank has then
- *    skipped it, and later collectives return TUTTI_ERR_MISMATCH or TUTTI_ERR_TIMEOUT. Different
- *    threads may use different communicators at the same time. Calls marked "any thread" have no
- *    such restriction.
+ *    TUTTI_ERR_INVALID at once and has no effect. If the rejected call was a collective, this rank
+ *    has skipped it, and later collectives return TUTTI_ERR_MISMATCH or TUTTI_ERR_TIMEOUT.
+ *    Different threads may use different communicators at the same time. Calls marked "any thread"
+ *    have no such restriction.
  *  - Local: calls marked "local" do not communicate with other ranks.
- *  - Blocking: if its argument `call` is NULL, a function blocks, with the communicator's timeout.
- *  - Structs: set `size` to sizeof the struct and zero the rest; zero (or NULL) means default. New
- *    releases add fields at the end. A newer library reads fields that an older program lacks as
- *    zero. An older library accepts unknown fields only if they are zero; otherwise it returns
- *    TUTTI_ERR_INVALID.
- *  - Ownership: buffers belong to the caller. Tutti accesses them until the call returns or, if
- *    non-blocking, until its request completes. This holds for any status.
+ *  - Blocking: a function with the argument `call` blocks if `call` is NULL, for at most the
+ *    communicator's timeout.
+ *  - Structs: zero the whole struct, then set `size` to the sizeof of its type. A field that is
+ *    zero (or NULL) takes its default value. New releases add fields at the end. A newer library
+ *    reads fields that an older program lacks as zero. An older library accepts unknown fields only
+ *    if they are zero; otherwise it returns TUTTI_ERR_INVALID.
+ *  - Ownership: buffers belong to the caller. Tutti accesses them until the call returns or, for a
+ *    non-blocking call, until its request completes. This also applies to failed calls.
  *  - In place, as in NCCL: allreduce, reduce, broadcast and alltoall with src == dst;
  *    allgather and gather with src == dst[rank]; reduce_scatter and scatter with dst == src[rank].
  *    Any other overlap of src and dst is an error.
@@ -158,7 +159,8 @@ TUTTI_API const char *tutti_quant_name(tutti_quant quant);      /* "none", "minm
 typedef struct tutti_comm tutti_comm;
 typedef struct tutti_request tutti_request;
 
-/* Options of a new communicator. Zero (or NULL) means default; set `size` to sizeof. */
+/* Options of a new communicator. Set `size` to sizeof(tutti_conf). A field that is zero (or NULL)
+ * takes its default value. */
 typedef struct tutti_conf {
     size_t size;
     const char *rendezvous; /* "tcp://host:port", "tcp://[v6]:port" or "file:///path";
@@ -175,8 +177,9 @@ typedef struct tutti_conf {
                                else selected by the routing table */
     int32_t lanes;          /* lanes per peer, 1 to 16: TCP connections, RDMA queue pairs or
                                endpoints; 0: TUTTI_LANES, else automatic */
-    int32_t restore;        /* 1: restore the in-place input of a call that fails, at the cost of a
-                               copy of it. 0: the buffer of a failed in-place call is undefined */
+    int32_t restore;        /* 1: if an in-place call fails, Tutti restores its input, which costs a
+                               copy of each in-place input. 0: the buffer of a failed in-place call
+                               is undefined */
     const char *security;   /* of connections between hosts: "plain" (unencrypted), "token" (TLS 1.3
                                with the token) or "certificate" (TLS 1.3 with TUTTI_CERTIFICATE,
                                TUTTI_KEY and TUTTI_AUTHORITY); NULL: TUTTI_SECURITY, else plain.
@@ -197,7 +200,7 @@ typedef struct tutti_id {
  *        mpirun of Open MPI or MPICH, srun, torchrun)
  * *out   is owned by the caller and freed with tutti_comm_destroy
  * TIMEOUT: some ranks did not connect. The message names them. With a tcp:// or file:// rendezvous,
- * which rank 0 serves, the message names only rank 0 if it is missing. */
+ * which rank 0 serves, the message names only rank 0 if rank 0 is missing. */
 TUTTI_API tutti_status tutti_comm_create(tutti_comm **out, const tutti_conf *conf);
 
 /* Creates an id. Exactly one process calls it; this process may have any rank. A background thread
@@ -209,8 +212,8 @@ TUTTI_API tutti_status tutti_comm_create_id(tutti_comm **out, const tutti_id *id
                                             int rank, const tutti_conf *conf);
 
 /* Splits `parent` by colour; within a colour, ranks are ordered by key, then by parent rank. A rank
- * with a negative colour must also call it, and gets *out = NULL. Collective over parent. The new
- * communicator shares the parent's connections. Source: MPI_Comm_split. */
+ * with a negative colour must also make this call, and gets *out = NULL. Collective over parent.
+ * The new communicator shares the parent's connections. Source: MPI_Comm_split. */
 TUTTI_API tutti_status tutti_comm_split(tutti_comm *parent, int colour, int key, tutti_comm **out);
 /* Creates a communicator with the same ranks and separate message matching. Collective over parent.
  * Source: MPI_Comm_dup. */
@@ -219,9 +222,9 @@ TUTTI_API tutti_status tutti_comm_dup(tutti_comm *parent, tutti_comm **out);
 /* Creates a communicator of ranks[n] of `parent`, in this order. Collective over the listed ranks
  * only; other ranks do not call it. All listed ranks pass the same list and tag. The call sends
  * point-to-point messages on `parent` with this tag. Two groups that share a rank need different
- * tags, unless all shared ranks create them in the same order. Several threads may call it on the
- * same parent at once, in any order, if the tags differ. The new communicator shares the parent's
- * connections. Source: MPI_Comm_create_group.
+ * tags, unless all shared ranks create the two groups in the same order. Several threads may make
+ * this call on the same parent at once, in any order, if the tags differ. The new communicator
+ * shares the parent's connections. Source: MPI_Comm_create_group.
  * INVALID: a rank is out of range or listed twice, this rank is not listed, or n is not positive.
  * MISMATCH or TIMEOUT: ranks passed different lists. TIMEOUT: a listed rank did not make the
  * call. */
@@ -236,7 +239,7 @@ TUTTI_API int tutti_comm_size(const tutti_comm *comm);
  * block. Any thread. */
 TUTTI_API tutti_status tutti_comm_status(const tutti_comm *comm);
 
-/* Aborts the communicator: current and later calls return TUTTI_ERR_ABORTED on all its ranks.
+/* Aborts the communicator: current and later calls on any of its ranks return TUTTI_ERR_ABORTED.
  * Returns without waiting for the other ranks. Afterwards the communicator can only be destroyed.
  * Any thread.
  * Source: ncclCommAbort. */
@@ -248,16 +251,17 @@ TUTTI_API void tutti_comm_destroy(tutti_comm *comm);
 
 /* ---- call options ---------------------------------------------------------------------------- */
 
-/* Options of one call. Zero means default; set `size` to sizeof. */
+/* Options of one call. Set `size` to sizeof(tutti_call). A field that is zero (or NULL) takes its
+ * default value. */
 typedef struct tutti_call {
     size_t size;
     tutti_request **request;    /* non-NULL: the call is non-blocking and sets *request, which the
                                    caller owns and must free with one of the waits below */
     int64_t timeout_ms;         /* 0: the communicator's timeout; negative: none. On an idle machine
                                    a call returns within 5 ms of its deadline, plus one round trip
-                                   to query the missing ranks for the error message. If one of them
-                                   does not respond, the call returns up to 500 ms later, on a busy
-                                   machine up to 5 s */
+                                   to query the missing ranks for the error message. If a missing
+                                   rank does not respond, the call returns up to 500 ms later, on a
+                                   busy machine up to 5 s */
     const char *algo;           /* name of an algorithm (`tutti info --algos`), e.g.
                                    "allreduce_ring" or "ring" for short; must be the same on all
                                    ranks. NULL: automatic selection */
@@ -271,42 +275,43 @@ typedef struct tutti_call {
                                    and f64, and only with SUM or AVG. Other calls return
                                    TUTTI_ERR_UNSUPPORTED. Must be the same on all ranks */
     float *error_feedback;      /* with quant only; NULL: none. Array with one entry per element of
-                                   src. Each call adds it to src, and stores the new quantization
-                                   error of this rank in it, so that errors do not accumulate. Zero
-                                   it before the first call, and pass it to each later call. All
-                                   ranks or none must pass an array. Unchanged if the call fails */
+                                   src. Each call adds the array to src, and then stores this rank's
+                                   new quantization error in the array, so that errors do not
+                                   accumulate. Zero the array before the first call, and pass the
+                                   same array to each later call. Either all ranks or no ranks must
+                                   pass an array. A failed call does not change the array */
     uint64_t divisor;           /* TUTTI_AVG only: divisor of the sum, at most 2^32 - 1; 0: nranks.
-                                   Set it if some ranks contribute nothing to the average. Must be
-                                   the same on all ranks, else MISMATCH */
+                                   Set a divisor if some ranks contribute nothing to the average.
+                                   Must be the same on all ranks, else MISMATCH */
     int *source;                /* recv only: receives the rank of the sender when the receive
                                    completes with TUTTI_OK. Must stay valid until the receive has
                                    completed. NULL: not reported */
 } tutti_call;
 
-/* Makes progress, and returns the status of the request: TUTTI_PENDING until it has completed. Does
- * not free the request. */
+/* Makes progress, and returns the status of the request: TUTTI_PENDING until the request has
+ * completed. Does not free the request. */
 TUTTI_API tutti_status tutti_test(tutti_request *request);
-/* Like tutti_test, but blocks until the request completes or timeout_ms has passed; 50 ms more if
- * nothing arrives. Negative: no limit. For callers that must look at something else now and then,
- * for example at signals. */
+/* Like tutti_test, but blocks until the request completes or timeout_ms has passed. If no data
+ * arrives, the call may return up to 50 ms late. Negative timeout_ms: no limit. For callers that
+ * must periodically check for other events, such as signals. */
 TUTTI_API tutti_status tutti_test_for(tutti_request *request, int64_t timeout_ms);
-/* Blocks until the request completes, frees it and returns its status.
+/* Blocks until the request completes, then frees the request and returns its status.
  * INVALID: request is NULL. */
 TUTTI_API tutti_status tutti_wait(tutti_request *request);
 /* Waits for requests[n] and frees all of them; skips NULL entries. Returns TUTTI_OK, or the error
  * of the failed request with the lowest index. */
 TUTTI_API tutti_status tutti_wait_all(tutti_request **requests, size_t n);
-/* Waits until one of requests[n] completes, frees it and returns its status. Sets *index to the
- * index of this request, and requests[*index] to NULL. Skips NULL entries. INVALID: all entries are
- * NULL. */
+/* Waits until one of requests[n] completes, then frees this request and returns its status. Sets
+ * *index to the index of this request, and requests[*index] to NULL. Skips NULL entries. INVALID:
+ * all entries are NULL. */
 TUTTI_API tutti_status tutti_wait_any(tutti_request **requests, size_t n, size_t *index);
 
 /* Sets a completion callback: notify(arg) is called once, when the request completes with any
  * status, or at once if it has already completed. The callback runs in the thread that completes
- * the request, which may be an internal thread of Tutti. It must return quickly and must not call
- * Tutti, e.g. only set a flag or wake a thread. The caller must still free the request with a wait.
- * Any thread, but not during a wait for the same request. INVALID: request or notify is NULL, or
- * the request already has a callback. */
+ * the request, which may be an internal thread of Tutti. The callback must return quickly and must
+ * not call Tutti. For example, it may set a flag or wake a thread. The caller must still free the
+ * request with a wait. Any thread, but not during a wait for the same request. INVALID: request or
+ * notify is NULL, or the request already has a callback. */
 TUTTI_API tutti_status tutti_request_notify(tutti_request *request, void (*notify)(void *arg),
                                             void *arg);
 
@@ -324,7 +329,8 @@ TUTTI_API tutti_status tutti_reduce_scatter(const void *src, void *dst, size_t c
                                             tutti_dtype type, tutti_redop op, tutti_comm *comm,
                                             const tutti_call *call);
 /* Like reduce_scatter, with blocks of different sizes: src contains counts[r] elements for each
- * rank r, packed in rank order; dst[counts[rank]]. counts[nranks] must be the same on all ranks. */
+ * rank r, packed in rank order, and dst has counts[rank] elements. counts[nranks] must be the same
+ * on all ranks. */
 TUTTI_API tutti_status tutti_reduce_scatterv(const void *src, void *dst, const size_t *counts,
                                              tutti_dtype type, tutti_redop op, tutti_comm *comm,
                                              const tutti_call *call);
@@ -370,7 +376,7 @@ TUTTI_API tutti_status tutti_alltoallv(const void *src, const size_t *send_count
                                        const size_t *send_displs, void *dst,
                                        const size_t *recv_counts, const size_t *recv_displs,
                                        tutti_dtype type, tutti_comm *comm, const tutti_call *call);
-/* Returns TUTTI_OK on a rank only after all ranks have called it. */
+/* Returns TUTTI_OK on a rank only after all ranks have made this call. */
 TUTTI_API tutti_status tutti_barrier(tutti_comm *comm, const tutti_call *call);
 
 /* ---- point to point -------------------------------------------------------------------------- */
@@ -386,8 +392,8 @@ TUTTI_API tutti_status tutti_barrier(tutti_comm *comm, const tutti_call *call);
  * received in order; if several ranks have sent, their messages are taken in turn. A message
  * matches the earliest receive that accepts it. Therefore, while a receive from any rank is
  * unmatched, later receives with the same tag wait behind it. After a rank's first receive from any
- * rank, each long send to it on this communicator costs one more short message, unless the receive
- * is posted before the send.
+ * rank, each long send to that rank on this communicator costs one more short message, unless the
+ * receive is posted before the send.
  * TIMEOUT: no rank sent. PEER_LOST: a rank that might have been the sender was lost, or all other
  * ranks have destroyed the communicator.
  * Source: MPI_ANY_SOURCE; MPI 4.0, section 3.5. */
@@ -409,20 +415,20 @@ typedef struct tutti_p2p {
 } tutti_p2p;
 
 /* Runs the sends and receives ops[n] concurrently, so that no order of ops[] causes a deadlock.
- * Operations of the same pair, direction and tag match in list order. All operations are checked
- * before the first one is started. call->request is one request for the whole group; it completes
- * with the last operation. call->timeout_ms applies to each operation; call->tag, call->algo and
- * call->source are ignored. The caller may free ops when the call returns. Returns the error of the
- * failed operation with the lowest index.
+ * Operations with the same peer, direction and tag match in list order. All operations are checked
+ * before the first one is started. call->request is one request for the whole group, and completes
+ * when the last operation completes. call->timeout_ms applies to each operation; call->tag,
+ * call->algo and call->source are ignored. The caller may free ops when the call returns. Returns
+ * the error of the failed operation with the lowest index.
  * Source: ncclGroupStart and ncclGroupEnd; MPI_Isend, MPI_Irecv and MPI_Waitall. */
 TUTTI_API tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *comm,
                                    const tutti_call *call);
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Allocates zeroed, page-aligned memory that other ranks of this host can map: a transfer to it
- * needs only one copy. Local. The caller frees *out with tutti_mem_free, after the last call that
- * uses it and before the communicator is destroyed.
+/* Allocates zeroed, page-aligned memory that other ranks of this host can map: a transfer to this
+ * memory needs only one copy. Local. The caller frees *out with tutti_mem_free, after the last call
+ * that uses it and before the communicator is destroyed.
  * NOMEM: also if 256 allocations exist. A communicator shares this limit with all communicators
  * that were split or duplicated from it. */
 TUTTI_API tutti_status tutti_mem_alloc(tutti_comm *comm, size_t bytes, void **out);
@@ -440,7 +446,7 @@ TUTTI_API tutti_status tutti_mem_free(tutti_comm *comm, void *mem);
 TUTTI_API tutti_status tutti_mem_register(tutti_comm *comm, void *mem, size_t bytes);
 TUTTI_API tutti_status tutti_mem_deregister(tutti_comm *comm, void *mem);
 
-/* Kind of device memory. Used by transport ofi; ignored by transport verbs. */
+/* Kind of device memory. Used by the ofi transport; ignored by the verbs transport. */
 typedef enum tutti_mem_kind {
     TUTTI_MEM_MAPPED = 0,       /* device memory that the CPU can access in this process */
     TUTTI_MEM_CUDA,
@@ -448,7 +454,8 @@ typedef enum tutti_mem_kind {
     TUTTI_MEM_LEVEL_ZERO
 } tutti_mem_kind;
 
-/* Describes device memory. Zero means default; set `size` to sizeof. */
+/* Describes device memory. Set `size` to sizeof(tutti_mem_device). A field that is zero takes its
+ * default value. */
 typedef struct tutti_mem_device {
     size_t size;
     tutti_mem_kind kind;
@@ -468,17 +475,19 @@ typedef struct tutti_mem_device {
  * transport that supports device memory: verbs, or ofi with a suitable provider (docs/rdma.md).
  * mem, bytes and dmabuf_offset must be multiples of the page size. End the registration with
  * tutti_mem_deregister before the memory is freed. Local; valid for all communicators.
- * UNSUPPORTED: no transport of this job supports device memory, or no device can register it.
+ * UNSUPPORTED: no transport of this job supports device memory, or no network device can register
+ * this memory.
  * Sources: dma-buf (kernel.org, driver-api/dma-buf), ibv_reg_dmabuf_mr(3), fi_mr(3). */
 TUTTI_API tutti_status tutti_mem_register_device(tutti_comm *comm, void *mem, size_t bytes,
                                                  const tutti_mem_device *what);
 
 /* Statistics of the RDMA registrations of this process, for all communicators (docs/rdma.md). Set
- * `size` to sizeof. */
+ * `size` to sizeof(tutti_registered). */
 typedef struct tutti_registered {
     size_t size;
     uint64_t hits;              /* uses of memory that was already registered */
-    uint64_t misses;            /* new registrations, at a use or by tutti_mem_register */
+    uint64_t misses;            /* new registrations, made by tutti_mem_register or when an
+                                   operation used the memory */
     uint64_t dynamic;           /* misses for memory that the program did not register */
     uint64_t evicted;           /* registrations ended because of TUTTI_REGISTER_BYTES,
                                    TUTTI_REGISTER_COUNT or a limit of the device */
@@ -506,9 +515,9 @@ typedef struct tutti_memory_part {
 } tutti_memory_part;
 
 /* Memory use of a communicator in this process, without the overhead of allocators and the kernel.
- * Set `size` to sizeof. A rank is idle if this rank has not communicated with it. idle_bytes is the
- * memory per idle rank: the sum of rank_bytes / nranks over all parts (shared parts: rank_bytes /
- * job_ranks). */
+ * Set `size` to sizeof(tutti_memory). A rank is idle if the calling rank has not communicated with
+ * it. idle_bytes is the memory per idle rank: the sum of rank_bytes / nranks over all parts (shared
+ * parts: rank_bytes / job_ranks). */
 typedef struct tutti_memory {
     size_t size;
     uint32_t nranks;            /* ranks of the communicator */
@@ -525,9 +534,9 @@ typedef struct tutti_memory {
 TUTTI_API tutti_status tutti_comm_memory(tutti_comm *comm, tutti_memory *out);
 
 /* Time of operations in this process by phase, for all communicators derived from one
- * tutti_comm_create. The rest of call_ns, in no phase, was spent waiting. In an elastic run, the
- * times of tutti_run_comm include the run's own operations since the members last reconnected
- * (tutti_run_stats_t.worlds). Set `size` to sizeof.
+ * tutti_comm_create. The part of call_ns that belongs to no phase was spent waiting. In an elastic
+ * run, the times of tutti_run_comm include the run's own operations since the members last
+ * reconnected (tutti_run_stats_t.worlds). Set `size` to sizeof(tutti_times).
  * Source of the phases: "Collective Communication for 100k+ GPUs", 2025, section 5.3. */
 typedef struct tutti_times {
     size_t size;
@@ -539,9 +548,10 @@ typedef struct tutti_times {
     uint64_t reduce_ns;         /* reductions that store their result */
     uint64_t copy_ns;           /* copies from receive buffers to the destination, including
                                    forwarding to the next peer in the same pass */
-    uint64_t wire_ns;           /* transfers by transport tcp, which use the CPU of this process */
-    uint64_t most_in_flight;    /* maximum bytes in flight to a peer, for algorithms that limit them
-                                   (e.g. "ftar") */
+    uint64_t wire_ns;           /* transfers over the tcp transport, which use the CPU of this
+                                   process */
+    uint64_t most_in_flight;    /* maximum bytes in flight to a peer, for algorithms that limit this
+                                   number (e.g. "ftar") */
 } tutti_times;
 
 /* Resets and starts the timers (on != 0), or stops them (on == 0). Timing costs a few clock
