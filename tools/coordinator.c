@@ -157,7 +157,7 @@ static const struct argp argp = {
     .parser = parse_one,
     .doc = "Runs the coordinator of an elastic run, which decides which processes are members.\v"
            "Members contact the coordinator when one of them joins, fails or leaves, but not "
-           "during collectives. After a restart with the same journal the run continues. The "
+           "during collectives. After a restart with the same journal, the run continues. The "
            "coordinator prints a line \"listening on ADDRESS...\" when members can connect. "
            "SIGTERM or SIGINT ends the coordinator; members then wait until another one is "
            "started.\n\n"

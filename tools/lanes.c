@@ -33,7 +33,7 @@ static const struct argp_option argp_options[] = {
       "times the limit of all lanes)", 0 },
     { "segment", 's', "SIZE", 0, "segment size in bytes, with an optional K, M or G (default 128K)", 0 },
     { "distance", 'D', "LEVEL", 0,
-      "use the lanes, segment size and limit that transport verbs uses for a peer at this "
+      "use the lanes, segment size and limit that the verbs transport uses for a peer at this "
       "distance: socket, host, rack, zone, building, fabric or wan", 0 },
     { "described", 'T', NULL, 0,
       "with --distance: compute its values from --nic and --latency, as if a topology description "

@@ -67,7 +67,7 @@ const char *plan_link_name(enum tt_distance d);
  * text. */
 const char *plan_carried(const struct tt_traffic *t, const struct tt_transfer *transfer, char *text, size_t bytes);
 
-/* The verbs. argv[0] is "tutti plan VERB". */
+/* The subcommands. argv[0] is "tutti plan SUBCOMMAND". */
 int plan_show_main(int argc, char **argv);
 int plan_draw_main(int argc, char **argv);
 int plan_congestion_main(int argc, char **argv);

@@ -200,7 +200,7 @@ static void print_program(const struct plan *p, const struct show_options *o, co
            sums.copies);
 }
 
-/* ---- the verb ---- */
+/* ---- the subcommand ---- */
 
 /* Shows the program of a rank; with few enough ranks, also the origins of the data in its
  * messages. */

@@ -315,27 +315,28 @@ static int order_main(int argc, char **argv)
 
 static void usage(FILE *to)
 {
-    fprintf(to,
-            "Usage: tutti ring VERB [OPTION...]\nOrders peers in a ring by the measured links between them.\n\nVerbs:\n"
-            "  order    find the fastest order of the peers\n\n"
-            "`tutti ring VERB --help` describes a verb.\n");
+    fprintf(
+        to,
+        "Usage: tutti ring SUBCOMMAND [OPTION...]\nOrders peers in a ring by the measured links between them.\n\nSubcommands:\n"
+        "  order    find the fastest order of the peers\n\n"
+        "`tutti ring SUBCOMMAND --help` describes a subcommand.\n");
 }
 
 int tool_ring_main(int argc, char **argv)
 {
     static char name[] = "tutti ring order";
-    const char *verb = argc > 1 ? argv[1] : "";
+    const char *subcommand = argc > 1 ? argv[1] : "";
 
-    if (strcmp(verb, "order") == 0) {
+    if (strcmp(subcommand, "order") == 0) {
         argv[1] = name;
         return order_main(argc - 1, argv + 1);
     }
-    if (strcmp(verb, "--help") == 0 || strcmp(verb, "-?") == 0 || strcmp(verb, "help") == 0) {
+    if (strcmp(subcommand, "--help") == 0 || strcmp(subcommand, "-?") == 0 || strcmp(subcommand, "help") == 0) {
         usage(stdout);
         return 0;
     }
-    if (*verb)
-        fprintf(stderr, "tutti ring: unknown verb \"%s\"\n\n", verb);
+    if (*subcommand)
+        fprintf(stderr, "tutti ring: unknown subcommand \"%s\"\n\n", subcommand);
     usage(stderr);
     return 2;
 }

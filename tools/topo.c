@@ -71,7 +71,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         o->nranks = (uint32_t)option_number(state, "--ranks", arg, 1, TOPO_RANKS_MAX);
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "unknown verb \"%s\" (available: place)", arg);
+        argp_error(state, "unknown subcommand \"%s\" (available: place)", arg);
         return 0;
     case ARGP_KEY_END:
         if (o->topo && o->nranks)

@@ -390,8 +390,8 @@ class Needs(unittest.TestCase):
 class Mistakes(unittest.TestCase):
     def test_each_error_is_one_message(self):
         for args, status, sentence in (
-            ((), 2, "Usage: tutti plan VERB"),
-            (("paint",), 2, 'unknown verb "paint"'),
+            ((), 2, "Usage: tutti plan SUBCOMMAND"),
+            (("paint",), 2, 'unknown subcommand "paint"'),
             (("show", "allgather"), 2, "a collective and an algorithm are needed"),
             (("show", "allgather", "ring", "x"), 2, 'unexpected argument "x"'),
             (("show", "allgathr", "ring"), 1, 'unknown collective "allgathr"'),

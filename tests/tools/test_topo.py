@@ -101,7 +101,7 @@ class Topo(unittest.TestCase):
                                     (["--measure", "--rsh", "ssh"], 2, ["--rsh"]), (["--measure", "--hosts", "a:x"], 1, ['"x"']),
                                     (["--measure", "--hosts", "a:5000"], 1, ["5000"]), (["--measure", "--hostfile", "/no/such"], 1, ["/no/such"]),
                                     (["--topo", "/no/such"], 1, ["/no/such"]), (["--topo", "nosuch"], 1, ["neither built in (four-buildings, "]), (["--ranks", "0"], 2, ["--ranks 0"]),
-                                    (["--topo", "uniform", "-n", "3"], 2, ["excludes"]), (["plan"], 2, ['unknown verb "plan"'])):
+                                    (["--topo", "uniform", "-n", "3"], 2, ["excludes"]), (["plan"], 2, ['unknown subcommand "plan"'])):
             with self.subTest(args=args):
                 done = topo(*args)
                 self.assertEqual(done.returncode, status, done.stderr)
