@@ -123,7 +123,7 @@ SHMEM_NORETURN static void die_of_timeout(const struct sh_watch *w)
         i++;
     w->print((const volatile char *)w->ivars + i * w->bytes, is, sizeof is);
     w->print((const char *)w->values + (w->vector ? i * w->bytes : 0), wanted, sizeof wanted);
-    sh_die(w->call, "TIMEOUT: word %zu of %zu, at %p, was %s at the deadline, expected %s %s", i, w->nelems,
+    sh_die(w->call, "TIMEOUT: word %zu of %zu, at %p, had the value %s at the deadline, expected %s %s", i, w->nelems,
            (const char *)(uintptr_t)w->ivars + i * w->bytes, is, signs[w->cmp], wanted);
 }
 

@@ -111,8 +111,9 @@ static tutti_status open_offered(const struct group *g, const struct offer *mine
     tutti_comm *parent = g->parent;
 
     if (theirs->n != mine->n || theirs->list != mine->list)
-        return tt_fail(TUTTI_ERR_MISMATCH, "%s: rank %d passed another list of ranks than rank %d, which listed %u",
-                       name, (int)parent->rank, g->ranks[0], theirs->n);
+        return tt_fail(TUTTI_ERR_MISMATCH,
+                       "%s: rank %d passed a different list of ranks than rank %d, which listed %u ranks", name,
+                       (int)parent->rank, g->ranks[0], theirs->n);
     if (!theirs->context)
         return tt_fail(TUTTI_ERR_NOMEM, "too many communicators: no communicator number is left");
     return tt_comm_open(out, parent->world, theirs->context, g->job_ranks, g->n, g->at, parent->timeout_ms,
@@ -183,7 +184,7 @@ static tutti_status check_list(struct group *g)
     }
     free(listed);
     if (!st && !found)
-        st = tt_fail(TUTTI_ERR_INVALID, "%s: rank %u, which calls it, is not listed", name, parent->rank);
+        st = tt_fail(TUTTI_ERR_INVALID, "%s: rank %u, the calling rank, is not listed", name, parent->rank);
     return st;
 }
 

@@ -57,7 +57,7 @@ tutti_status tutti_request_notify(tutti_request *request, void (*notify)(void *a
     if (!notify)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_request_notify: notify is NULL");
     if (!tt_op_notify((struct tt_op *)request, notify, arg))
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_request_notify: the request already has a notification");
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_request_notify: the request already has a callback");
     return TUTTI_OK;
 }
 

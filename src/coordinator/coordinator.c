@@ -40,7 +40,7 @@ static void coordinator_fail(struct tt_coordinator *c)
     snprintf(c->why_text, sizeof c->why_text, "%.*s", (int)sizeof c->why_text - 1, tutti_last_error());
     pthread_mutex_unlock(&c->lock);
     if (write(c->ended, &one, sizeof one) != sizeof one)
-        tt_log(TT_LOG_ERROR, "coordinator: cannot signal its failure to the program");
+        tt_log(TT_LOG_ERROR, "coordinator: cannot notify the program of the failure");
 }
 
 static void wake(void *context)
@@ -314,7 +314,7 @@ static tutti_status coordinator_start_thread(struct tt_coordinator *c)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     err = pthread_create(&c->thread, NULL, loop, c);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return err ? tt_fail_errno(err, "coordinator: cannot start its thread") : TUTTI_OK;
+    return err ? tt_fail_errno(err, "coordinator: cannot start the coordinator thread") : TUTTI_OK;
 }
 
 /* Frees everything except the thread and the journal. */

@@ -479,7 +479,7 @@ tutti_status tutti_device_late(int what, uint64_t which, tutti_compare compare, 
     char rank[32] = "other ranks";
 
     if (what >= 0 && what <= TUTTI_DEVICE_LATE_FLAG)
-        return tt_fail(TUTTI_ERR_TIMEOUT, "%s: timed out: the %s %llu is %llu, expected %s%llu",
+        return tt_fail(TUTTI_ERR_TIMEOUT, "%s: timed out: the %s %llu has the value %llu, expected %s%llu",
                        words[what].call, words[what].whose, (unsigned long long)which, (unsigned long long)seen,
                        tt_compare_prefix(compare), (unsigned long long)value);
     if (which != TUTTI_DEVICE_ALL)

@@ -112,8 +112,8 @@ static void fail_neighbours(const struct tt_op *op, const struct tt_region *r)
         for (const struct tt_op *other = c->active; c != op->context && other; other = other->next)
             if (mapped_target(other) == r && share_a_page(op, other)) {
                 tt_context_fail_here(c, TUTTI_ERR_ABORTED,
-                                     "the operation of another communicator failed, which "
-                                     "receives into the same memory page",
+                                     "an operation of another communicator, which receives "
+                                     "into the same memory page, failed",
                                      true);
                 break;
             }
@@ -466,9 +466,10 @@ static void back_up(struct tt_op *op)
         op->backup = malloc(op->backup_bytes);
         op->backup_cap = op->backup ? op->backup_bytes : 0;
         if (!op->backup) {
-            tt_log(TT_LOG_WARN,
-                   "out of memory for a copy of in-place input (%llu bytes): it will not be restored after a failure",
-                   (unsigned long long)op->backup_bytes);
+            tt_log(
+                TT_LOG_WARN,
+                "out of memory for a copy of in-place input (%llu bytes): the input will not be restored after a failure",
+                (unsigned long long)op->backup_bytes);
             op->backup_bytes = 0;
         }
     }

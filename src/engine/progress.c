@@ -134,7 +134,7 @@ void tt_engine_summon(struct tt_engine *e)
     const uint64_t one = 1;
 
     if (write(e->summon_fd, &one, sizeof one) < 0 && errno != EAGAIN)
-        tt_fail_errno(errno, "cannot summon the progress thread");
+        tt_fail_errno(errno, "cannot notify the progress thread");
 }
 
 bool tt_progress_trylock(struct tt_engine *e)
@@ -786,7 +786,7 @@ static bool stand_by(struct tt_engine *e, int ms)
     for (int i = 0; i < n; i++)
         summoned |= ev[i].data.fd == e->summon_fd;
     if (summoned && read(e->summon_fd, &count, sizeof count) < 0 && errno != EAGAIN)
-        tt_fail_errno(errno, "cannot read the descriptor of summons");
+        tt_fail_errno(errno, "cannot read the notification descriptor");
     if (n > summoned)
         tt_engine_read_reports(e);
     return summoned;

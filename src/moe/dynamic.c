@@ -140,7 +140,7 @@ static tutti_status read_heads(struct tt_exchange *x, uint64_t *most)
 
         if (r != x->rank && !tt_head_read(s, x->in + r * x->slot_bytes, x->slot_bytes, h,
                                           x->lengths + (size_t)r * s->nsplits, &x->wanted_in[r], &x->pieces_in[r]))
-            return tt_fail(TUTTI_ERR_PROTOCOL, CALL ": protocol error: rank %u sent an invalid head", r);
+            return tt_fail(TUTTI_ERR_PROTOCOL, CALL ": protocol error: rank %u sent an invalid header", r);
         *most = h->most > *most ? h->most : *most;
     }
     for (uint32_t r = 0; r < s->nranks && !st; r++)

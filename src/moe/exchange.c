@@ -238,7 +238,7 @@ static tutti_status gathering_pays(tutti_comm *comm, const struct tt_pieces_shap
     simulated = gathered.simulated_ns > 0 && direct.simulated_ns > 0;
     *out = simulated ? gathered.simulated_ns < direct.simulated_ns : gathered.model_ns < direct.model_ns;
     tt_log(TT_LOG_INFO,
-           "alltoallv_dynamic of %u pieces on %u ranks: heads %s "
+           "alltoallv_dynamic of %u pieces on %u ranks: headers %s "
            "(gathered by %s: %.1f us, direct: %.1f us, predicted by %s)",
            shape->nsplits, shape->nranks, *out ? "gathered" : "direct", gathered.algo->name,
            (simulated ? gathered.simulated_ns : gathered.model_ns) / 1000,
@@ -284,8 +284,7 @@ tutti_status tt_exchange_choose_heads(tutti_comm *comm, struct tt_exchanges *of,
         to_all = true;
     else if (strcmp(algo, "heads_direct") != 0)
         st = tt_fail(TUTTI_ERR_INVALID,
-                     "tutti_alltoallv_dynamic: unknown algorithm \"%s\" (expected heads_direct or heads_gathered)",
-                     algo);
+                     "tutti_alltoallv_dynamic: unknown algorithm \"%s\" (use heads_direct or heads_gathered)", algo);
     if (!st && to_all)
         st = plan_gathering(comm, shape, &c, &made);
     if (st)

@@ -488,7 +488,7 @@ static tutti_status read_sender_head(struct tutti_replay *y, uint32_t sender, st
         *pieces = slot + head_bytes;
         return TUTTI_OK;
     }
-    return tt_fail(TUTTI_ERR_PROTOCOL, "tutti_replay_wait: protocol error: rank %u sent an invalid head", sender);
+    return tt_fail(TUTTI_ERR_PROTOCOL, "tutti_replay_wait: protocol error: rank %u sent an invalid header", sender);
 }
 
 /* Reads all heads. If all are valid, copies the packed pieces to their places. */

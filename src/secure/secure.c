@@ -144,7 +144,7 @@ static tutti_status check_own(struct tt_secure *s, const struct tt_secure_conf *
         X509_STORE_CTX_set_default(check, use) != 1)
         st = tt_fail(TUTTI_ERR_NOMEM, "secure: cannot verify certificate %s: out of memory", conf->certificate);
     else if (X509_verify_cert(check) != 1)
-        st = tt_fail(TUTTI_ERR_INVALID, "secure: certificate %s is not valid under authority %s for use as %s: %s",
+        st = tt_fail(TUTTI_ERR_INVALID, "secure: certificate %s failed verification with authority %s (purpose %s): %s",
                      conf->certificate, conf->authority, use,
                      X509_verify_cert_error_string(X509_STORE_CTX_get_error(check)));
     X509_STORE_CTX_free(check);

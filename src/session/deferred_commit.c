@@ -81,14 +81,14 @@ tutti_status tt_deferred_refuse(const tutti_run *run, const tutti_elastic *op, c
         name = tt_operation_call();
     if (!op || tt_operation_retries(op))
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: tentative operations are pending (call tutti_run_commit, or run a "
-                       "final operation with the same tag, first)",
+                       "%s: tentative operations are pending (first call tutti_run_commit, or run a "
+                       "non-tentative operation with the same tag)",
                        name);
     for (uint32_t tag = 0; tag < run->ntags; tag++)
         if (run->tags[tag].tentative.op == op)
             return tt_fail(TUTTI_ERR_INVALID,
-                           "%s: this descriptor belongs to the pending tentative operation with tag "
-                           "%u until its verdict",
+                           "%s: this tutti_elastic belongs to the pending tentative operation with tag "
+                           "%u (use another one until the verdict)",
                            name, tag);
     return TUTTI_OK;
 }
@@ -98,9 +98,9 @@ tutti_status tt_deferred_follows(const tutti_run *run, const tutti_elastic *op, 
     if (!run->tags[tag].tentative.op || !tt_deferred_is(run, op) || !tt_subgroup_is_part(run, op))
         return TUTTI_OK;
     return tt_fail(TUTTI_ERR_INVALID,
-                   "%s: an operation with tag %u is tentative: an operation of a role or "
-                   "group cannot decide it (call tutti_run_commit, or run a final operation "
-                   "with that tag or of all members, first)",
+                   "%s: a tentative operation with tag %u is pending, and a tentative operation in the "
+                   "scope of a role or group cannot follow it (use another tag, or first call "
+                   "tutti_run_commit or run a non-tentative operation with this tag)",
                    tt_operation_call(), tag);
 }
 

@@ -337,10 +337,10 @@ static tutti_status sync_outcome(tutti_run *run, const struct tt_run_sync *s, co
                              "not received the state",
                              name);
     case TT_ROUND_NOBODY:
-        return tt_fail(TUTTI_ERR_INVALID, "%s: no member offers a state with a revision after %" PRIu64, name, r->value);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: no member offers a state with a higher revision than %" PRIu64, name, r->value);
     case TT_ROUND_OTHER_STATE:
         return tt_fail(TUTTI_ERR_UNSUPPORTED,
-                       "%s: no present member holds the state of this run, which is at revision "
+                       "%s: no current member has the state of this run, which is at revision "
                        "%" PRIu64 " (set state.instead to replace it)",
                        name, r->value);
     case TT_ROUND_LOST:

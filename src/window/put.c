@@ -123,9 +123,9 @@ static tutti_status put_begin(struct tt_window_put *p)
     if (p->direct && (p->by_mail || !(p->link.wire->caps & TT_WIRE_CAP_DEVICE)))
         return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: device memory cannot be put to rank %u: %s", p->attempt.call,
                        p->attempt.rank,
-                       p->by_mail ? "no transport reaches its window"
-                                  : "the transport to it does "
-                                    "not support device memory");
+                       p->by_mail ? "no transport reaches the window of this rank"
+                                  : "the transport to this rank "
+                                    "does not support device memory");
     if (signal && p->peer->mail_fenced) {
         if (p->direct)
             /* its data cannot be sent by message: waits until the messages before the fence are

@@ -137,10 +137,11 @@ static tutti_status end_late(const struct wait *w, size_t *index, uint64_t *seen
     }
     if (w->n == 1)
         return tt_fail(TUTTI_ERR_TIMEOUT,
-                       "%s: the word at offset %zu of rank %u was %llu at the deadline, expected %s%llu", call,
-                       w->offsets[0], rank, (unsigned long long)first, prefix, (unsigned long long)w->value);
+                       "%s: the word at offset %zu of rank %u had the value %llu at the deadline, expected %s%llu",
+                       call, w->offsets[0], rank, (unsigned long long)first, prefix, (unsigned long long)w->value);
     return tt_fail(TUTTI_ERR_TIMEOUT,
-                   "%s: none of %zu words of rank %u was %s%llu at the deadline (the first, at offset %zu, was %llu)",
+                   "%s: none of %zu words of rank %u matched at the deadline: expected %s%llu "
+                   "(the first word, at offset %zu, had the value %llu)",
                    call, w->n, rank, prefix, (unsigned long long)w->value, w->offsets[0], (unsigned long long)first);
 }
 

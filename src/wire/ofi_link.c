@@ -122,7 +122,7 @@ static tutti_status ofi_link_alloc(struct tt_ofi_link *link)
     link->mine = map(o->conf.link_bytes);
     link->local = map(local_bytes(o));
     if (!link->mine || !link->local)
-        return tt_fail_errno(errno, "ofi: cannot map a link to rank %u", link->peer);
+        return tt_fail_errno(errno, "ofi: cannot map memory for the link to rank %u", link->peer);
     if (!o->provider.per_endpoint) {
         link->mine_mr = tt_ofi_mr_open(&o->provider, link->mine, o->conf.link_bytes, FI_WRITE | FI_REMOTE_WRITE, NULL);
         link->local_mr = tt_ofi_mr_open(&o->provider, link->local, local_bytes(o), FI_SEND | FI_RECV | FI_WRITE, NULL);

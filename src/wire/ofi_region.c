@@ -34,7 +34,7 @@ static tutti_status region_map(struct tt_ofi_region *r, void *mem, size_t bytes)
     if (!mem && bytes > 0) {
         mem = tt_pages_map_aligned(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
         if (mem == MAP_FAILED)
-            return tt_fail_errno(errno, "ofi: cannot map a region of %zu bytes", bytes);
+            return tt_fail_errno(errno, "ofi: cannot map %zu bytes of memory for a region", bytes);
         r->owned = true;
     }
     r->public.mem = mem;

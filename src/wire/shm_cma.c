@@ -116,8 +116,8 @@ void tt_shm_cma_check_peer(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t 
     else
         err = read_process(who.pid, nonce_at, nonce, NULL, 0, 0);
     if (err) {
-        tt_log(TT_LOG_INFO, "shm: cannot read the memory of rank %u (%s): its data is copied twice", peer->rank,
-               strerror(err));
+        tt_log(TT_LOG_INFO, "shm: cannot read the memory of rank %u (%s): data from this rank is copied twice",
+               peer->rank, strerror(err));
         return;
     }
     peer->pid = who.pid;

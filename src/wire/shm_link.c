@@ -241,7 +241,7 @@ static tutti_status take_hello_descriptors(struct tt_shm *w, struct tt_shm_peer 
     if (fds[0] < 0 || fds[1] < 0 || fds[2] < 0 || p->bytes != w->conf.link_bytes) {
         close_fds(fds);
         return tt_fail(TUTTI_ERR_PROTOCOL,
-                       "shm: protocol error: the hello of rank %u lacks descriptors, or has a link "
+                       "shm: protocol error: the handshake of rank %u lacks descriptors, or has a link "
                        "of %llu bytes, not %llu",
                        peer->rank, (unsigned long long)p->bytes, (unsigned long long)w->conf.link_bytes);
     }

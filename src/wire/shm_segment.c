@@ -102,7 +102,7 @@ tutti_status tt_segment_create(struct tt_segment *seg, size_t bytes)
                                                    we have mapped */
     base = tt_pages_map_aligned(bytes, MAP_SHARED, fd);
     if (base == MAP_FAILED) {
-        st = tt_fail_errno(errno, "shm: cannot map %zu bytes", bytes);
+        st = tt_fail_errno(errno, "shm: cannot map a segment of %zu bytes", bytes);
         goto close;
     }
     err = reserve_pages(fd, base, bytes);
@@ -128,7 +128,7 @@ tutti_status tt_segment_attach(struct tt_segment *seg, int fd, size_t bytes)
     int seals;
 
     if (fstat(fd, &sb) < 0) {
-        st = tt_fail_errno(errno, "shm: cannot stat a peer's segment");
+        st = tt_fail_errno(errno, "shm: cannot get the size of a peer's segment");
         goto close;
     }
     if (bytes == 0 || (uint64_t)sb.st_size < bytes) {
@@ -147,7 +147,7 @@ tutti_status tt_segment_attach(struct tt_segment *seg, int fd, size_t bytes)
     }
     base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) {
-        st = tt_fail_errno(errno, "shm: cannot map %zu bytes of a peer", bytes);
+        st = tt_fail_errno(errno, "shm: cannot map the segment of a peer, %zu bytes", bytes);
         goto close;
     }
     tt_pages_huge(base, bytes);

@@ -326,8 +326,8 @@ static void attempt_starved(struct tt_tcp_handshake *g, int err)
     }
     if (!g->tcp->starved)
         tt_log(TT_LOG_WARN,
-               "tcp: cannot connect to rank %u yet: %s (raise RLIMIT_NOFILE with ulimit -n): "
-               "waiting for a free descriptor",
+               "tcp: cannot connect to rank %u until a descriptor is free: %s "
+               "(raise RLIMIT_NOFILE with ulimit -n)",
                g->link->peer, strerror(err));
     g->tcp->starved = true;
     greeting_set_state(g, PAUSED, tt_now_ns() + PAUSE_NS);

@@ -60,7 +60,7 @@ void tt_tcp_settle(struct tt_tcp *t)
     if (t->conf.lanes > 1)
         t->wire.caps &= ~(uint32_t)TT_WIRE_CAP_ORDERED;
     if (t->alone && l->nranks > 1)
-        tt_log(TT_LOG_INFO, "tcp: alone on its host: lanes use all %u rails", nrails);
+        tt_log(TT_LOG_INFO, "tcp: this rank is the only one on its host: lanes use all %u rails", nrails);
     else if (t->rail != TT_TCP_NO_RAIL && nrails > 1)
         tt_log(TT_LOG_INFO, "tcp: lanes use rail %u, %s", t->rail, t->conf.rails->rail[t->rail].name);
 }

@@ -44,7 +44,7 @@ tutti_status tt_tcp_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_re
         mem = tt_pages_map_aligned(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
         if (mem == MAP_FAILED) {
             free(r);
-            return tt_fail_errno(errno, "tcp: cannot map a region of %zu bytes", bytes);
+            return tt_fail_errno(errno, "tcp: cannot map %zu bytes of memory for a region", bytes);
         }
         r->owned = true;
     }

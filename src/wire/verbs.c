@@ -86,9 +86,9 @@ static tutti_status verbs_open(struct tt_wire **out, const struct tt_wire_conf *
         return tt_fail_again(TUTTI_ERR_UNSUPPORTED, "verbs: not usable with forwarded or "
                                                     "configured ports: RDMA devices cannot use them");
     if (conf->outside && conf->outside->near)
-        return tt_fail_again(TUTTI_ERR_UNSUPPORTED, "verbs: not usable on loopback only "
-                                                    "(connections over the network require a "
-                                                    "token, or plain security)");
+        return tt_fail_again(TUTTI_ERR_UNSUPPORTED,
+                             "verbs: not usable: without access control, connections are limited to this host "
+                             "(conf.insecure or TUTTI_SECURITY=plain allows unencrypted connections to other hosts)");
     v = calloc(1, sizeof *v);
     if (!v)
         return tt_fail(TUTTI_ERR_NOMEM, "verbs: out of memory for the transport");

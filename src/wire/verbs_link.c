@@ -92,12 +92,12 @@ static tutti_status verbs_link_alloc(struct tt_verbs_link *link)
     link->mine = mmap(NULL, mine_bytes(v), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (link->mine == MAP_FAILED) {
         link->mine = NULL;
-        return tt_fail_errno(errno, "verbs: cannot map a link to rank %u", link->peer);
+        return tt_fail_errno(errno, "verbs: cannot map memory for the link to rank %u", link->peer);
     }
     link->local = mmap(NULL, LOCAL_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (link->local == MAP_FAILED) {
         link->local = NULL;
-        return tt_fail_errno(errno, "verbs: cannot map a link to rank %u", link->peer);
+        return tt_fail_errno(errno, "verbs: cannot map memory for the link to rank %u", link->peer);
     }
     for (uint32_t i = 0; i < TT_VERBS_STREAMS && !st; i++)
         st = stream_init(&link->streams[i], link, i);

@@ -127,7 +127,7 @@ static tutti_status register_own_memory(struct tt_verbs *v, struct tt_verbs_regi
         return TUTTI_OK;
     mem = tt_pages_map_aligned(r->public.bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
     if (mem == MAP_FAILED)
-        return tt_fail_errno(errno, "verbs: cannot map a region of %zu bytes", r->public.bytes);
+        return tt_fail_errno(errno, "verbs: cannot map %zu bytes of memory for a region", r->public.bytes);
     mrs = calloc(1, sizeof *mrs);
     for (uint32_t i = 0; mrs && i < v->nrails; i++) {
         mrs->rail[i] = tt_verbs_pin(&v->rail[i], mem, r->public.bytes, ACCESS);
@@ -217,7 +217,7 @@ static void part_with(struct tt_verbs *v, const struct tt_verbs_region *r)
         if (!other || other == r || other->pin != shared)
             continue;
         if (register_caller_memory(v, other))
-            tt_log(TT_LOG_WARN, "verbs: cannot register a source again: links that still send from it will fail");
+            tt_log(TT_LOG_WARN, "verbs: cannot register the source of a transfer again: links that still send from this memory will fail");
         tt_registry_put(v->domain, shared, false);
     }
 }

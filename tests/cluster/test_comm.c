@@ -202,7 +202,7 @@ static void wrong_list_role(struct rank *r)
     CHECK(r, tutti_comm_create_group(r->comm, beyond, 2, 0, &out) == TUTTI_ERR_INVALID);
     CHECK(r, tutti_comm_create_group(r->comm, below, 2, 0, &out) == TUTTI_ERR_INVALID);
     CHECK(r, tutti_comm_create_group(r->comm, next, 1, 0, &out) == TUTTI_ERR_INVALID);
-    CHECK(r, strstr(tutti_last_error(), "which calls it, is not listed"));
+    CHECK(r, strstr(tutti_last_error(), "the calling rank, is not listed"));
     CHECK(r, out == (tutti_comm *)(uintptr_t)1);
     CHECK_OK(r, tutti_comm_create_group(r->comm, mine, 1, 0, &out));
     tutti_comm_destroy(out);

@@ -440,12 +440,12 @@ static tutti_status wrong_kernel(const tutti_device_view *v, uint32_t block, uin
     CHECK_SAYS(r, tutti_device_group_signal(v, 1, 0, &nobody, 1), TUTTI_ERR_INVALID, "invalid group 1");
     CHECK_SAYS(r, tutti_device_raise_flag(v, 2, 1), TUTTI_ERR_INVALID, "invalid flag 2");
     CHECK_SAYS(r, tutti_device_await_flag(v, 2, 1), TUTTI_ERR_INVALID, "invalid flag 2");
-    CHECK_SAYS(r, tutti_device_await_flag(v, 1, 1), TUTTI_ERR_TIMEOUT, "timed out: the flag 1 is 0, expected at least 1");
-    CHECK_SAYS(r, tutti_device_group_signal(v, 0, 3, NULL, 0), TUTTI_ERR_TIMEOUT, "group 0 is 0, expected at least 3");
+    CHECK_SAYS(r, tutti_device_await_flag(v, 1, 1), TUTTI_ERR_TIMEOUT, "timed out: the flag 1 has the value 0, expected at least 1");
+    CHECK_SAYS(r, tutti_device_group_signal(v, 0, 3, NULL, 0), TUTTI_ERR_TIMEOUT, "group 0 has the value 0, expected at least 3");
     CHECK(r, tutti_device_poll(v, 0, TUTTI_EQUAL, 1, NULL) == TUTTI_PENDING);
     /* of 50 ms */
     CHECK_SAYS(r, tutti_device_wait(v, 8, TUTTI_NOT_EQUAL, 0, NULL), TUTTI_ERR_TIMEOUT,
-               "offset 8 is 0, expected other than 0");
+               "offset 8 has the value 0, expected other than 0");
     return TUTTI_ERR_TIMEOUT;
 }
 

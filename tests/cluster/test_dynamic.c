@@ -507,7 +507,7 @@ static void mistakes_role(struct rank *r)
     CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, TUTTI_F32, NULL, NULL), TUTTI_ERR_INVALID, "communicator is NULL");
     CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, (tutti_dtype)99, r->comm, NULL), TUTTI_ERR_INVALID, "99");
     CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, TUTTI_F32, r->comm, &forced), TUTTI_ERR_INVALID,
-               "unknown algorithm \"direct\" (expected heads_direct or heads_gathered)");
+               "unknown algorithm \"direct\" (use heads_direct or heads_gathered)");
     CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, TUTTI_F32, r->comm, &scaled), TUTTI_ERR_INVALID, "call.scale");
     bad = e.what;
     bad.size = 8;

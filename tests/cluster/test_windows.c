@@ -425,11 +425,11 @@ static void waiting_role(struct rank *r)
     window_side_init(r, &s, 64);
     CHECK_STATUS(r, tutti_window_test(s.window, 0, TUTTI_NOT_EQUAL, 0, NULL), TUTTI_PENDING);
     CHECK_SAYS(r, tutti_window_wait(s.window, 0, TUTTI_NOT_EQUAL, 0, 20, NULL), TUTTI_ERR_TIMEOUT,
-               "was 0 at the deadline, expected other than 0");
+               "had the value 0 at the deadline, expected other than 0");
     CHECK_SAYS(r, tutti_window_wait(s.window, 8, TUTTI_EQUAL, 7, 20, NULL), TUTTI_ERR_TIMEOUT,
-               "was 0 at the deadline, expected 7");
+               "had the value 0 at the deadline, expected 7");
     CHECK_SAYS(r, tutti_window_wait_any(s.window, words, 3, TUTTI_AT_LEAST, 40, 20, &index, &seen), TUTTI_ERR_TIMEOUT,
-               "was at least 40 at the deadline (the first, at offset 16, was 0)");
+               "expected at least 40 (the first word, at offset 16, had the value 0)");
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     if (r->rank == 0) {
         CHECK_OK(r, tutti_window_signal(s.window, 1, 8, TUTTI_SIGNAL_SET, 44));
@@ -540,7 +540,7 @@ static void check_quiet_error(struct rank *r, const struct window_side *s, int o
         const char *text;
     } cases[] = {
         { TUTTI_ERR_ABORTED, "freed its window before all operations to it were complete" },
-        { TUTTI_ERR_NOMEM, "failed after its call had returned" },
+        { TUTTI_ERR_NOMEM, "failed after the call that started it had returned" },
     };
     struct tt_windows *home = tt_engine_client_of(r->comm->world->engine)->arg;
 

@@ -29,7 +29,7 @@ if TUTTI_CERTIFICATE=stranger.pem TUTTI_KEY=stranger.key perf >perf.out 2>&1; th
     echo "a stranger's certificate was taken"
     exit 1
 fi
-grep -q "certificate stranger.pem is not valid under authority authority.pem" perf.out || { cat perf.out; exit 1; }
+grep -q "certificate stranger.pem failed verification with authority authority.pem" perf.out || { cat perf.out; exit 1; }
 
 # Ranks with different settings fail, with the settings of each in the message.
 cat >differ.sh <<'END'

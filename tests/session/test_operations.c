@@ -730,7 +730,7 @@ static void parts_are_committed(struct guest *g)
     check_part(a, n, 2, 10 * (2 * (view.rank % ROLES) + ROLES));
     check_part(b, PART, 2, 10 * (2 * (view.rank - view.rank % ROLES) + 1));
     other = part_of(d, 1, TUTTI_SCOPE_GROUP, 0, 1);
-    CHECK(tutti_run_collective(g->run, &other) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "cannot decide it"));
+    CHECK(tutti_run_collective(g->run, &other) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "cannot follow it"));
     CHECK(ops[0].status == TUTTI_PENDING);
     MUST(tutti_run_commit(g->run, 1, 0, &verdict));
     CHECK(verdict == 1);
