@@ -22,7 +22,7 @@
  * (tutti_buffer). There are four kinds of steps:
  *  - tutti_step_put sends bytes to a peer.
  *  - tutti_step_wait waits for the bytes of the matching put: the peer's put to this rank with the
- *    same tag and the same number of bytes. It specifies the destination of the bytes.
+ *    same tag and the same number of bytes. The wait specifies the destination of these bytes.
  *  - tutti_step_reduce computes out = a op b. Operand a contains the input of the lowest
  *    contributing rank. `finish` is 1 in the last reduction of each element, else 0.
  *  - tutti_step_copy copies bytes within the rank.

@@ -2,16 +2,16 @@
  * of a running kernel.
  *
  * The same kernel source runs on two kinds of devices. Functions marked TUTTI_DEVICE are called by
- * kernels; they are all in this header and compile as C, C++ and CUDA (nvcc, sm_70 and newer). On a
- * CUDA device a block is a thread block. On the CPU device a block is a thread started by
- * tutti_device_run, so kernels can run and be tested without a GPU.
+ * kernels. All of these functions are in this header and compile as C, C++ and CUDA (nvcc, sm_70
+ * and newer). On a CUDA device a block is a thread block. On the CPU device a block is a thread
+ * started by tutti_device_run, so kernels can run and be tested without a GPU.
  *
  *     create (host, per window) -> view -> kernels put, signal and wait with the view -> destroy
  *
  * Implementation. If the memory of a rank on this host is mapped, blocks store to it directly;
  * blocks of a GPU store only data, not signals. All other commands pass through a FIFO in host
  * memory. The FIFO is a ring of 16-byte triggers. Any number of blocks write triggers, and one
- * proxy thread of this process reads them and issues the puts.
+ * proxy thread of this process reads the triggers and issues the puts.
  *
  * Flow control. A block waits while the FIFO is full; the proxy empties it continuously. In
  * addition, each peer has credits: at most tutti_device_conf.pending commands per peer may be in
@@ -214,7 +214,8 @@ typedef struct tutti_device_view {
                                  * polls continuously while it changes */
     uint64_t *tickets;          /* [2][nranks + 1] total calls of quiet and of flush, per peer; the
                                  * last column is for TUTTI_DEVICE_ALL */
-    const uint64_t *answers;    /* [2][nranks + 1] number of them that the proxy has completed */
+    const uint64_t *answers;    /* [2][nranks + 1] number of these calls that the proxy has
+                                 * completed */
     uint32_t pending, pad;      /* maximum of entered - given, per peer */
     uint64_t *entered;          /* [nranks] total commands for that peer from blocks */
     uint64_t *given_seen;       /* [nranks] the blocks' cached copy of `given` */
@@ -724,7 +725,7 @@ TUTTI_DEVICE void tutti_device_copy(uint8_t *to, const void *src, uint64_t bytes
 }
 
 /* Enters a trigger that wakes the waiting host threads of that rank, unless the FIFO already
- * contains one. Two concurrent blocks may both enter one. Called by one thread. */
+ * contains such a trigger. Two concurrent blocks may each enter one. Called by one thread. */
 TUTTI_DEVICE void tutti_device_wake_hosts(const tutti_device_view *v, uint32_t peer)
 {
     tutti_device_full_fence();

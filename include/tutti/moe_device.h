@@ -73,7 +73,8 @@ typedef struct tutti_moe_view {
     tutti_device_view device;
     uint32_t run;
     uint32_t hidden, experts, top_k, nheld, ntokens;
-    uint32_t tile_tokens, tiles_max;    /* maximum rows of a tile, and tiles per pair of ranks */
+    uint32_t tile_tokens, tiles_max;    /* maximum rows of a tile, and maximum tiles from one
+                                         * rank to another */
     uint32_t type;                      /* tutti_dtype of tokens and out */
     tutti_moe_row there, back;          /* layouts of rows to experts, and of results */
     uint64_t head_bytes, tile_bytes;

@@ -85,9 +85,9 @@ TUTTI_API tutti_status tutti_window_bytes(tutti_window *window, int rank, size_t
 /* Sets *out to an address for loads and stores to the memory of `rank`, or to NULL if this memory
  * is not mapped: the rank is on another host, or passed memory to tutti_window_create that is not
  * from tutti_mem_alloc. The address is valid until the window is freed. The call may connect to the
- * rank. Stores do not wake waiting threads: call tutti_window_signal after them.
+ * rank. Stores do not wake waiting threads: call tutti_window_signal after the stores.
  * Memory of tutti_mem_alloc: after a collective that receives into it has failed, other ranks may
- * have lost the mapping, and their stores have no effect. Free the window then. */
+ * have lost the mapping, and their stores have no effect. In this case, free the window. */
 TUTTI_API tutti_status tutti_window_pointer(tutti_window *window, int rank, void **out);
 
 /* ---- puts and gets --------------------------------------------------------------------------- */
@@ -119,8 +119,8 @@ typedef struct tutti_rma {
 } tutti_rma;
 
 /* Puts src[bytes] into the window of `rank` at `offset`. A source of up to 32 KiB is reusable when
- * the call returns, a longer one at local completion. A blocking put waits until the transport has
- * accepted all data. For puts with a counter see "Blocking and non-blocking" above. */
+ * the call returns, a longer source at local completion. A blocking put waits until the transport
+ * has accepted all data. For puts with a counter see "Blocking and non-blocking" above. */
 TUTTI_API tutti_status tutti_window_put(tutti_window *window, int rank, size_t offset,
                                         const void *src, size_t bytes, const tutti_rma *rma);
 /* Gets dst[bytes] from the window of `rank` at `offset`. */

@@ -60,10 +60,10 @@ typedef enum tutti_status {
     TUTTI_ERR_NOMEM = 3,        /* out of memory, descriptors or another local resource */
     TUTTI_ERR_SYSTEM = 4,       /* an operating-system call failed */
     TUTTI_ERR_TIMEOUT = 5,      /* the deadline passed; the message names the missing ranks */
-    TUTTI_ERR_PEER_LOST = 6,    /* a rank died or does not respond; the message names it */
+    TUTTI_ERR_PEER_LOST = 6,    /* a rank died or does not respond; the message names the rank */
     TUTTI_ERR_ABORTED = 7,      /* tutti_comm_abort was called on this or another rank */
     TUTTI_ERR_MISMATCH = 8,     /* ranks made different calls; the message shows both */
-    TUTTI_ERR_UNSUPPORTED = 9,  /* valid, but not supported by this build or machine */
+    TUTTI_ERR_UNSUPPORTED = 9,  /* the call is valid, but not supported by this build or machine */
     TUTTI_ERR_PROTOCOL = 10,    /* a remote process violated the protocol */
     TUTTI_ERR_FORKED = 11,      /* the object was created by the parent process, before fork() */
     TUTTI_ERR_RANGE = 12,       /* tutti_alltoallv_dynamic: a size exceeds its declared maximum;
@@ -134,8 +134,9 @@ typedef enum tutti_redop {
  *   F8             |error| <= ((1 + e)^m - 1) S + m 2^-135, e = 2^-4 (E4M3), 2^-3 (E5M2)
  * plus the error of rounding to the type (f64 is sent as f32). For AVG the bound is divided by
  * nranks. Negative and denormal numbers have the same bounds. If a block contains an infinity, a
- * NaN or an f32 sum that overflows, all its elements become NaN; other blocks are unaffected.
- * Results outside the range of f16 or bf16 become the largest finite number of the type. */
+ * NaN or an f32 sum that overflows, all elements of the block become NaN; other blocks are
+ * unaffected. Results outside the range of f16 or bf16 become the largest finite number of the
+ * type. */
 typedef enum tutti_quant {
     TUTTI_QUANT_NONE = 0,
     TUTTI_QUANT_MINMAX_U8,
@@ -180,12 +181,12 @@ typedef struct tutti_conf {
     int32_t restore;        /* 1: if an in-place call fails, Tutti restores its input, which costs a
                                copy of each in-place input. 0: the buffer of a failed in-place call
                                is undefined */
-    const char *security;   /* of connections between hosts: "plain" (unencrypted), "token" (TLS 1.3
-                               with the token) or "certificate" (TLS 1.3 with TUTTI_CERTIFICATE,
-                               TUTTI_KEY and TUTTI_AUTHORITY); NULL: TUTTI_SECURITY, else plain.
-                               Must be the same on all ranks */
-    const char *tune_files; /* files of `tutti tune`, "a.json,b.json", which rank 0 reads for all
-                               ranks; NULL: TUTTI_TUNE_FILE, else none */
+    const char *security;   /* security of connections between hosts: "plain" (unencrypted), "token"
+                               (TLS 1.3 with the token) or "certificate" (TLS 1.3 with
+                               TUTTI_CERTIFICATE, TUTTI_KEY and TUTTI_AUTHORITY); NULL:
+                               TUTTI_SECURITY, else plain. Must be the same on all ranks */
+    const char *tune_files; /* files written by `tutti tune`, e.g. "a.json,b.json", which rank 0
+                               reads for all ranks; NULL: TUTTI_TUNE_FILE, else none */
 } tutti_conf;
 
 /* Id of a new communicator, from tutti_id_create. The application distributes it to all ranks. */
@@ -203,9 +204,9 @@ typedef struct tutti_id {
  * which rank 0 serves, the message names only rank 0 if rank 0 is missing. */
 TUTTI_API tutti_status tutti_comm_create(tutti_comm **out, const tutti_conf *conf);
 
-/* Creates an id. Exactly one process calls it; this process may have any rank. A background thread
- * of the process serves the rendezvous until all ranks have connected or the timeout has expired.
- * conf may be NULL. */
+/* Creates an id. Exactly one process makes this call; the process may have any rank. A background
+ * thread of this process serves the rendezvous until all ranks have connected or the timeout has
+ * expired. conf may be NULL. */
 TUTTI_API tutti_status tutti_id_create(tutti_id *out, const tutti_conf *conf);
 /* Like tutti_comm_create, but uses the id instead of conf->rendezvous and conf->token. */
 TUTTI_API tutti_status tutti_comm_create_id(tutti_comm **out, const tutti_id *id, int nranks,
