@@ -217,13 +217,13 @@ tutti_status tt_algo_refuse(const struct tt_coll *c, const char *name)
                        name, coll);
     if (fits_named(algo, c) && !takes_form(algo, c))
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s, quantized%s: algorithm \"%s\" does not support it: %s",
+                       "%s, quantized%s: algorithm \"%s\" does not support this call: %s",
                        coll, c->quantized == TT_QUANTIZED_FEEDBACK ? " with error feedback" : "", algo->name,
                        algo->quantizes ? "its ranks cannot attribute the quantization errors "
                                          "to an input"
                                        : "the results of its ranks would differ");
     return tt_fail(TUTTI_ERR_INVALID,
-                   "%s of %llu bytes on %u rank%s: algorithm \"%s\" does not support it: "
+                   "%s of %llu bytes on %u rank%s: algorithm \"%s\" does not support this call: "
                    "it needs %s%s",
                    coll, (unsigned long long)c->bytes, c->nranks, TT_PLURAL(c->nranks), algo->name,
                    algo->needs ? algo->needs : "another call", tt_algo_if_named(algo));

@@ -577,7 +577,7 @@ static tutti_status fail_unreached(const struct meet *m)
     if (m->member.state == TT_RDV_WAITING)
         return tt_fail(
             TUTTI_ERR_TIMEOUT,
-            "rank %u: no answer from the rendezvous server at %s: it accepted this rank, but sent nothing more "
+            "rank %u: no answer from the rendezvous server at %s: the server accepted this rank, but sent nothing more "
             "within %.1f s",
             m->launch->rank, where, waited_s);
     if (m->lookup && m->naddresses == 0 && !*m->cannot)

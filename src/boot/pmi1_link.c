@@ -107,8 +107,9 @@ static tutti_status pmi1_write_line(int fd, const char *line, uint64_t deadline_
         } else if (n < 0 && errno != EINTR && errno != EAGAIN) {
             return tt_fail_errno(errno, "start-up through PMI: cannot write to the launcher");
         } else if (tt_now_ns() >= deadline_ns) {
-            return tt_fail(TUTTI_ERR_TIMEOUT,
-                           "start-up through PMI: cannot write to the launcher: it did not read before the deadline");
+            return tt_fail(
+                TUTTI_ERR_TIMEOUT,
+                "start-up through PMI: cannot write to the launcher: the launcher did not read before the deadline");
         } else {
             poll(&p, 1, 100);
         }

@@ -249,7 +249,7 @@ static tutti_status wait_for_term(struct tt_etcd_lead *l)
         if (st == TUTTI_OK && l->term)
             return TUTTI_OK;
         if (st && !told_silence)
-            tt_log(TT_LOG_WARN, "%s; waiting for it", tt_etcd_error(l->etcd));
+            tt_log(TT_LOG_WARN, "%s; waiting for the store", tt_etcd_error(l->etcd));
         told_silence = st != TUTTI_OK;
         report_leader(l, st == TUTTI_OK ? leader.who : "", told);
         if (is_stopped(l, STANDBY_POLL_MS))

@@ -149,7 +149,7 @@ static void unread_descriptor_times_out(void **state)
     (void)state;
     fill(ends[0]);
     assert_int_equal(tt_pmi1_broadcast(1, value, sizeof value, clock_ns + PATIENCE_NS), TUTTI_ERR_TIMEOUT);
-    assert_non_null(strstr(tutti_last_error(), "write to the launcher: it did not read before the deadline"));
+    assert_non_null(strstr(tutti_last_error(), "write to the launcher: the launcher did not read before the deadline"));
     assert_in_range(npolls, 1, 1000);
 }
 

@@ -295,7 +295,7 @@ static void spoil_algo(const struct attempts *a)
         g.displs = backwards;
         snprintf(text, sizeof text, "unknown algorithm \"%s\"", names[i]);
         CHECK_INVALID(a->r, calls[a->which].go(&g),
-                      strcmp(names[i], "bruck") == 0 ? "\"allgatherv_bruck\" does not support it: "
+                      strcmp(names[i], "bruck") == 0 ? "\"allgatherv_bruck\" does not support this call: "
                                                        "it needs packed blocks"
                                                      : text);
     }
