@@ -49,6 +49,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
 {
     m.doc() = "The c10d backend \"tutti\", compiled for one minor version of PyTorch.";
     py::module_::import("torch._C._distributed_c10d");
+    py::module_::import("atexit").attr("register")(py::cpp_function([] {
+        py::gil_scoped_release unlocked;
+
+        stop_completing();
+    }));
 
     py::class_<GroupOptions, c10::intrusive_ptr<GroupOptions>, c10d::Backend::Options>(m, "Options")
         .def(py::init([](std::chrono::milliseconds timeout) { return c10::make_intrusive<GroupOptions>(timeout); }),

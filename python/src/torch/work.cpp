@@ -60,8 +60,18 @@ class Completer
         watched_.push_back(std::move(operation));
     }
 
+    // Ends nothing more, and waits until all threads are idle, for a while at most.
+    void stop()
+    {
+        std::unique_lock lock(mutex_);
+
+        stopped_ = true;
+        became_idle_.wait_for(lock, stop_within, [this] { return idle_ == threads_; });
+    }
+
   private:
     static constexpr auto look_every = std::chrono::milliseconds(50);
+    static constexpr auto stop_within = std::chrono::seconds(10);
     static constexpr int threads_max = 64;
 
     void start_thread()
@@ -77,15 +87,17 @@ class Completer
         std::unique_lock lock(mutex_);
 
         for (;;) {
-            if (watched_.empty())
-                wake_.wait(lock, [this] { return !over_.empty() || !watched_.empty(); });
+            if (watched_.empty() || stopped_)
+                wake_.wait(lock, [this] { return !stopped_ && (!over_.empty() || !watched_.empty()); });
             else
                 wake_.wait_for(lock, look_every, [this] { return !over_.empty(); });
+            if (stopped_)
+                continue;
             if (--idle_ == 0 && threads_ < threads_max)
                 start_thread();
             if (over_.empty())
                 look(lock);
-            while (!over_.empty()) {
+            while (!over_.empty() && !stopped_) {
                 auto operation = std::move(over_.front());
 
                 over_.pop_front();
@@ -95,6 +107,7 @@ class Completer
                 lock.lock();
             }
             idle_++;
+            became_idle_.notify_all();
         }
     }
 
@@ -114,13 +127,19 @@ class Completer
     }
 
     std::mutex mutex_;
-    std::condition_variable wake_;
+    std::condition_variable wake_, became_idle_;
     std::deque<std::shared_ptr<Operation>> over_;
     std::vector<std::weak_ptr<Operation>> watched_;
     int threads_ = 0, idle_ = 0;
+    bool stopped_ = false;
 };
 
 } // namespace
+
+void stop_completing()
+{
+    Completer::get().stop();
+}
 
 // ---- observers ------------------------------------------------------------------------------------------------------
 

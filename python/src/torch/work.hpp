@@ -147,6 +147,10 @@ class Operation : public std::enable_shared_from_this<Operation>
     std::chrono::steady_clock::time_point begin_, finish_;
 };
 
+// Operations that end later are not completed. Called before Python ends: the threads that complete operations may then not
+// release tensors any more, because this needs Python's lock.
+void stop_completing();
+
 class Work : public c10d::Work
 {
   public:
