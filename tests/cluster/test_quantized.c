@@ -530,7 +530,7 @@ static void failure_role(struct rank *r)
     c.exponent = 0;
     for (size_t i = 0; i < count; i++)
         residual[i] = (float)i * 1e-9f;
-    job_open(r);
+    job_open_restoring(r);
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     side_init(r, &s, &c);
     step(r, &c);
