@@ -259,9 +259,9 @@ static void agree_deadline(struct tt_rdv_server *s, const struct hello *h, uint6
     }
 }
 
-/* Calls `tell` for every member, then closes its connection. */
+/* Calls `send_one` for every member, then closes its connection. */
 static void server_send_all(struct tt_rdv_server *s,
-                            void (*tell)(struct tt_rdv_server *s, struct tt_rdv_conn *c, const void *what),
+                            void (*send_one)(struct tt_rdv_server *s, struct tt_rdv_conn *c, const void *what),
                             const void *what)
 {
     for (uint32_t r = 0; s->seats && r < s->nranks; r++) {
@@ -270,7 +270,7 @@ static void server_send_all(struct tt_rdv_server *s,
         if (!c)
             continue;
         s->seats[r].conn = NULL;
-        tell(s, c, what);
+        send_one(s, c, what);
     }
 }
 

@@ -323,9 +323,9 @@ static void end_improve(struct tt_ring_search *s)
     /* A try also accepts rings with the same number of slow links, whatever their sums. */
     const bool as_few = !s->polishing && s->tour.sum / s->too_slow <= s->kept_sum / s->too_slow;
 
-    const bool anew = s->polishing && s->kicks_left % ((uint64_t)s->c.n * RESTART_KICKS) == 0;
+    const bool restart = s->polishing && s->kicks_left % ((uint64_t)s->c.n * RESTART_KICKS) == 0;
 
-    if (s->tour.sum <= s->kept_sum || as_few || anew) {
+    if (s->tour.sum <= s->kept_sum || as_few || restart) {
         if (s->tour.sum < s->kept_sum)
             remember(s, s->tour.order);
         s->kept_sum = s->tour.sum;

@@ -382,13 +382,13 @@ static void log_failure(struct tt_engine *e, tutti_status status, const char *se
            tutti_status_name(status), sentence);
 }
 
-void tt_context_fail_here(struct tt_context *c, tutti_status status, const char *sentence, bool tell)
+void tt_context_fail_here(struct tt_context *c, tutti_status status, const char *sentence, bool notify)
 {
     if (atomic_load(&c->status) == TUTTI_OK) {
         snprintf(c->why, sizeof c->why, "%s", sentence);
         atomic_store(&c->status, (int)status);
         log_failure(c->engine, status, sentence);
-        if (tell && c->engine->hooks.failed)
+        if (notify && c->engine->hooks.failed)
             c->engine->hooks.failed(c->engine->hooks.arg, c->id, status, c->why);
     }
     tt_ops_fail(c);

@@ -53,7 +53,7 @@ static inline bool tt_same_desc(const struct tt_opdesc *a, const struct tt_opdes
 /* Returns whether a thread is in a call on c, or uses one of its requests. For a guarded
  * context, any thread. */
 bool tt_context_is_used(const struct tt_context *c);
-/* Fails c; the caller holds the progress lock. tell: notify other ranks. */
-void tt_context_fail_here(struct tt_context *c, tutti_status status, const char *sentence, bool tell);
+/* Fails c; the caller holds the progress lock. notify: also fail it on the other ranks. */
+void tt_context_fail_here(struct tt_context *c, tutti_status status, const char *sentence, bool notify);
 
 #endif

@@ -255,7 +255,7 @@ static bool send_posted(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flag
     const uint32_t at = tt_mail_place(m, m->sent.cells);
     const bool apart = bytes > m->inline_bytes;
     struct tt_wire *w = m->theirs.wire;
-    const bool tells = head_update_due(m, 8);
+    const bool reports_head = head_update_due(m, 8);
     uint8_t together[TT_PLACE_POSTED];
     struct tt_desc d[4];
     uint32_t cell_bytes = sizeof *cell;
@@ -293,9 +293,9 @@ static bool send_posted(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flag
         .signal_offset = at,
         .signal_value = cell->state,
     };
-    if (tells)
+    if (reports_head)
         d[n] = head_update(m);
-    taken = w->ops->post(w, d, n + tells);
+    taken = w->ops->post(w, d, n + reports_head);
     if (taken > n)
         m->reported = m->got;
     return taken >= n;          /* without its cell, a payload is ignored, and sent again later */

@@ -118,18 +118,18 @@ static tutti_status prepare_world(tutti_run *run, struct view_setup *g)
 }
 
 /* Returns the number of received offers, and whether any requires a new world. */
-static uint32_t count_offers(tutti_run *run, const struct view_setup *g, bool *anew)
+static uint32_t count_offers(tutti_run *run, const struct view_setup *g, bool *new_world)
 {
     uint32_t n = 0;
 
-    *anew = !g->keeps;
+    *new_world = !g->keeps;
     for (uint32_t i = 0; i < g->n; i++) {
         const struct tt_peer_link *p = i == g->rank ? NULL : tt_peers_find(run, g->ids[i]);
 
         if (!p || !p->has_offer || p->offer.epoch != g->epoch)
             continue;
         n++;
-        *anew |= !p->offer.keep || p->offer.world != run->home.epoch;
+        *new_world |= !p->offer.keep || p->offer.world != run->home.epoch;
     }
     return n;
 }
@@ -239,14 +239,14 @@ static tutti_status complete_world(tutti_run *run, struct view_setup *g)
 /* Waits for all offers. Sends a new one if another member needs a new world. */
 static tutti_status exchange_offers(tutti_run *run, struct view_setup *g, uint64_t deadline_ns, const char *name)
 {
-    bool anew;
+    bool new_world;
 
     for (;;) {
-        const uint32_t n = count_offers(run, g, &anew);
+        const uint32_t n = count_offers(run, g, &new_world);
 
         if (view_is_over(run, g))
             return view_over(run, name);
-        if (anew && g->keeps) {
+        if (new_world && g->keeps) {
             tutti_status st;
 
             tt_view_comms_close(&g->space, run->ntags);
@@ -256,7 +256,7 @@ static tutti_status exchange_offers(tutti_run *run, struct view_setup *g, uint64
             send_offer(run, g);
             continue;
         }
-        if (n == g->n - 1 && (!anew || count_cards(run, g) == n))
+        if (n == g->n - 1 && (!new_world || count_cards(run, g) == n))
             return TUTTI_OK;
         if (!tt_run_wait_awake(run, &deadline_ns))
             return late(run, g, name);

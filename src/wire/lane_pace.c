@@ -11,7 +11,7 @@ bool tt_lane_pace_sent(struct tt_lane_pace *p, uint64_t n, uint64_t offered)
 void tt_lane_pace_look(struct tt_lane_pace *p, uint64_t acked, uint64_t busy_us)
 {
     const uint64_t came = acked - p->acked, took_us = busy_us - p->busy_us;
-    const bool tells = p->bulk >= p->sent - p->sent / 4;
+    const bool mostly_bulk = p->bulk >= p->sent - p->sent / 4;
     uint64_t bytes = TT_PIECE_BYTES_MIN;
 
     p->look_at = p->sent;
@@ -20,7 +20,7 @@ void tt_lane_pace_look(struct tt_lane_pace *p, uint64_t acked, uint64_t busy_us)
     p->acked = acked;
     p->busy_us = busy_us;
     p->sent = p->bulk = p->look_at = 0;
-    if (!tells)
+    if (!mostly_bulk)
         return;
     while (bytes < TT_PIECE_BYTES_MAX && bytes * took_us * 1000 < came * TT_PIECE_NS)
         bytes *= 2;

@@ -48,7 +48,7 @@ static uint8_t *buffer(void)
     return p;
 }
 
-static void anew(uint8_t *p, size_t bytes)
+static void remap(uint8_t *p, size_t bytes)
 {
     assert_ptr_equal(mmap(p, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), p);
     for (size_t i = 0; i < bytes; i += 4096)
@@ -133,7 +133,7 @@ static void remapped_memory_is_moved_too(void **state)
         munmap(p, BUFFER_BYTES);
         skip();
     }
-    anew(p, BUFFER_BYTES);
+    remap(p, BUFFER_BYTES);
     assert_int_equal(huge_kib(p, BUFFER_BYTES), 0);
     for (int use = 0; use < USES; use++)
         tt_pages_hot_use(&h, p, BUFFER_BYTES);
@@ -141,7 +141,7 @@ static void remapped_memory_is_moved_too(void **state)
     tt_pages_hot_fini(&h);
     tt_pages_hot_init(&h);
     for (int use = 0; use < 800; use++) {
-        anew(p, 4 * MIB);
+        remap(p, 4 * MIB);
         tt_pages_hot_use(&h, p, 4 * MIB);
         moves[use >= 400] += h.ranges[0].done > h.ranges[0].first && !h.ranges[0].failed;
     }

@@ -19,7 +19,7 @@
 #define OPS_MAX 2048u               /* remembered: (epoch, tag, n) */
 #define HELD_MAX 64u
 #define SYNCS_MAX 1024u
-#define ANEWS_MAX 16u
+#define RESTARTS_MAX 16u
 #define ARRAYS 4u                   /* of the shared state */
 #define MS 1000000ull
 #define LEASE_NS (300 * MS)
@@ -277,10 +277,10 @@ struct run {
     struct {
         uint64_t epoch, number;
         uint32_t part;
-    } anew[ANEWS_MAX];                          /* the last syncs with `instead`: a member that
+    } restarts[RESTARTS_MAX];                   /* the last syncs with `instead`: a member that
                                                    receives one may have called without it, or
                                                    long before others restarted */
-    uint32_t nanew;
+    uint32_t nrestarts;
     uint64_t events, faults, finals, restored, received, bad_pieces;   /* faults: effective ones */
     uint64_t tentative_finals, tentative_restored;  /* of those, with programs that had continued */
     uint64_t scoped_finals, scoped_restored;    /* of those, among a role or a group */

@@ -228,23 +228,23 @@ static void stray(struct run *r, struct peer *p)
 }
 
 /* Returns whether all possible senders may have set `instead` in this member's sync. */
-static bool may_begin_anew(const struct run *r, const struct peer *p)
+static bool may_restart(const struct run *r, const struct peer *p)
 {
-    for (uint32_t i = 0; i < ANEWS_MAX; i++)
-        if (r->anew[i].epoch == p->m.epoch && r->anew[i].number == p->sync_number &&
-            r->anew[i].part == part_of_state(r, p))
+    for (uint32_t i = 0; i < RESTARTS_MAX; i++)
+        if (r->restarts[i].epoch == p->m.epoch && r->restarts[i].number == p->sync_number &&
+            r->restarts[i].part == part_of_state(r, p))
             return true;
     return false;
 }
 
 /* Records that it has set `instead`. */
-static void note_anew(struct run *r, const struct peer *p)
+static void note_restart(struct run *r, const struct peer *p)
 {
-    if (may_begin_anew(r, p))
+    if (may_restart(r, p))
         return;
-    r->anew[r->nanew % ANEWS_MAX].epoch = p->m.epoch;
-    r->anew[r->nanew % ANEWS_MAX].number = p->sync_number;
-    r->anew[r->nanew++ % ANEWS_MAX].part = part_of_state(r, p);
+    r->restarts[r->nrestarts % RESTARTS_MAX].epoch = p->m.epoch;
+    r->restarts[r->nrestarts % RESTARTS_MAX].number = p->sync_number;
+    r->restarts[r->nrestarts++ % RESTARTS_MAX].part = part_of_state(r, p);
 }
 
 void call_sync(struct run *r, struct peer *p)
@@ -274,7 +274,7 @@ void call_sync(struct run *r, struct peer *p)
     offer.strategy = strategy_of(p);
     offer.instead = p->instead = p->last_sync == TT_ROUND_OTHER_STATE;
     if (p->instead)
-        note_anew(r, p);
+        note_restart(r, p);
     r->tainted |= p->diverged || p->odd || p->liar || p->jumps;
     if (p->liar)
         lie_about(r, p, &offer);
@@ -306,7 +306,7 @@ static void check_raised(struct run *r, const struct peer *p, uint64_t value)
     const uint32_t part = part_of_state(r, p);
     const uint64_t last = r->last[part].revision;
 
-    if (!r->last[part].is || may_begin_anew(r, p))
+    if (!r->last[part].is || may_restart(r, p))
         r->reset |= r->last[part].is;
     else if (p->known && !p->diverged && p->revision == last && value != last + 1)
         broken(r, "a sync raised revision %llu to %llu", (unsigned long long)last, (unsigned long long)value);
@@ -389,7 +389,7 @@ static void on_good(struct run *r, struct peer *p, const struct tt_member_act *a
         check_raised(r, p, act->value);
     if (!tt_hash_equal(&s->content, &content))
         broken(r, "member %llu has another state than others after a sync that was good", (unsigned long long)p->m.id);
-    if (first && r->last[part].is && !may_begin_anew(r, p) && act->value == r->last[part].revision &&
+    if (first && r->last[part].is && !may_restart(r, p) && act->value == r->last[part].revision &&
         memcmp(p->arrays[0], r->last[part].data, r->total - r->bytes[MAY_DIFFER]) != 0)
         broken(r, "a new cohort goes on with a state that is not the last one");
     if (p->arrays[MAY_DIFFER][0] != (uint8_t)(index_of(r, p) + 1))

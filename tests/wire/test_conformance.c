@@ -975,7 +975,7 @@ static void source_may_be_read_only(void **state)
 /* Puts from and to memory that was registered before, and was unmapped and mapped again at the same
  * address: the new contents are transferred. Half of the regions are released without notifying
  * peers. */
-static void anew_role(struct node *n)
+static void remapped_role(struct node *n)
 {
     const uint64_t bytes = 256 * KIB;
     uint8_t *mem = NULL;
@@ -1022,7 +1022,7 @@ static void anew_role(struct node *n)
 
 static void remapped_memory_is_registered_again(void **state)
 {
-    nodes_run(*state, 2, anew_role);
+    nodes_run(*state, 2, remapped_role);
 }
 
 /* Keys that do not belong to the transport. */

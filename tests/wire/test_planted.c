@@ -16,14 +16,14 @@ int tt_planted_bug;
 static const char *const bugs[TT_DQPLB_BUG_END] = {
     [TT_DQPLB_BUG_TOLD_EARLY] = "a message counts as whole when its last segment comes",
     [TT_DQPLB_BUG_FAST_OVERTAKES] = "a fast message counts as whole when it comes",
-    [TT_DQPLB_BUG_SENT_TWICE] = "what is in doubt is sent anew without asking",
+    [TT_DQPLB_BUG_SENT_TWICE] = "segments of unknown state are retransmitted without a query",
     [TT_DQPLB_BUG_NOT_SENT_ANEW] = "what is in doubt is taken for arrived",
     [TT_DQPLB_BUG_LANE_OVERFULL] = "a lane that has its fill is not skipped",
     [TT_DQPLB_BUG_LANE_OVERWEIGHT] = "a lane that has its fill of bytes is not skipped",
     [TT_DQPLB_BUG_NOT_EMPTIEST] = "a lane is taken though another is emptier",
     [TT_DQPLB_BUG_WINDOW_OVERRUN] = "the window does not bound what is cut",
     [TT_DQPLB_BUG_NO_WRAP] = "numbers are compared as if they did not wrap",
-    [TT_DQPLB_BUG_FAST_ANYWHERE] = "a fast message that is sent anew over another lane is still called fast",
+    [TT_DQPLB_BUG_FAST_ANYWHERE] = "a fast message that is retransmitted on another lane is still marked fast",
 };
 
 static const char *const cache_bugs[TT_REGCACHE_BUG_END] = {
