@@ -58,7 +58,8 @@ static uint8_t *payload_of(const struct mail *m, struct box *b)
 {
     const uint64_t units = (m->bytes + UNIT - 1) / UNIT;
 
-    return m->way == TOGETHER ? (uint8_t *)cell_of(m, b) + 8 + HEAD : &b->ring[m->n * units % (m->cells * 4) * UNIT];
+    return m->way == TOGETHER ? (uint8_t *)cell_of(m, b) + 8 + HEAD
+                              : &b->ring[m->n * units % (m->cells * 4) * UNIT];
 }
 
 static void put(const struct mail *m, struct box *b, const uint8_t *src)
@@ -111,15 +112,18 @@ static void measure(int me, struct box boxes[2])
 
             for (int round = 0; round < ROUNDS; round++) {
                 for (int way = 0; way < WAYS; way++) {
-                    struct mail m = { .way = (enum way)way, .cells = cells[c], .bytes = bytes[b], .n = n };
+                    struct mail m = {
+                        .way = (enum way)way, .cells = cells[c], .bytes = bytes[b], .n = n
+                    };
 
                     ns[way][round] = one_way_ns(&m, me, boxes);
                     n = m.n;
                 }
             }
             if (me == 0)
-                printf("%4zu bytes, %3u cells  %5.0f %5.0f %5.0f\n", bytes[b], cells[c], median(ns[NEAR], ROUNDS),
-                       median(ns[APART], ROUNDS), median(ns[TOGETHER], ROUNDS));
+                printf("%4zu bytes, %3u cells  %5.0f %5.0f %5.0f\n", bytes[b], cells[c],
+                       median(ns[NEAR], ROUNDS), median(ns[APART], ROUNDS),
+                       median(ns[TOGETHER], ROUNDS));
             fflush(stdout);
         }
     }
@@ -127,7 +131,8 @@ static void measure(int me, struct box boxes[2])
 
 int main(void)
 {
-    struct box *boxes = mmap(NULL, 2 * sizeof *boxes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct box *boxes =
+        mmap(NULL, 2 * sizeof *boxes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int me, status = 0;
     cpu_set_t core;
     pid_t child;

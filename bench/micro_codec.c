@@ -59,8 +59,8 @@ static void hash_row(const uint8_t *from, uint8_t *to, size_t bytes, size_t reac
         hash[run] = (double)total / (now_s() - start) * 1e-9;
         ratio[run] = hash[run] / copy[run];
     }
-    printf("%10zu %8s %9.2f %9.2f %9.2f   (%08x)\n", bytes, reach == bytes ? "hot" : "cold", median(copy, RUNS),
-           median(hash, RUNS), median(ratio, RUNS), seen);
+    printf("%10zu %8s %9.2f %9.2f %9.2f   (%08x)\n", bytes, reach == bytes ? "hot" : "cold",
+           median(copy, RUNS), median(hash, RUNS), median(ratio, RUNS), seen);
 }
 
 static void measure_hash(void)
@@ -70,7 +70,8 @@ static void measure_hash(void)
     const uint8_t *from = memory(big);
     uint8_t *to = memory(big);
 
-    printf("# hash, %s; GB/s\n%10s %8s %9s %9s %9s\n", tt_reduce_isa(), "bytes", "", "memcpy", "hash", "ratio");
+    printf("# hash, %s; GB/s\n%10s %8s %9s %9s %9s\n", tt_reduce_isa(), "bytes", "", "memcpy",
+           "hash", "ratio");
     for (size_t i = 0; i < ARRAY_LEN(hot); i++)
         hash_row(from, to, hot[i], hot[i], (size_t)32 << 20);
     hash_row(from, to, (size_t)1 << 20, big, big);
@@ -91,7 +92,8 @@ enum what { COPY, ENCODE, DECODE, DECODE_ADD, NWHATS };
 
 static double quant_pass(const struct pass *p, enum what what)
 {
-    const size_t bytes = p->count * tutti_dtype_bytes(p->type), encoded = tt_quant_bytes(&p->q, p->count);
+    const size_t bytes = p->count * tutti_dtype_bytes(p->type),
+                 encoded = tt_quant_bytes(&p->q, p->count);
     const int calls = (int)(((size_t)16 << 20) / bytes);
     const double start = now_s();
     tutti_status st = TUTTI_OK;
@@ -104,7 +106,8 @@ static double quant_pass(const struct pass *p, enum what what)
         else if (what == DECODE)
             st |= tt_quant_decode(&p->q, p->dst, p->encoded, encoded, p->count, p->type);
         else
-            st |= tt_quant_decode_add(&p->q, p->dst, p->src, p->encoded, encoded, p->count, p->type);
+            st |=
+                tt_quant_decode_add(&p->q, p->dst, p->src, p->encoded, encoded, p->count, p->type);
     }
     if (st)
         abort();
@@ -128,10 +131,11 @@ enum { SEGMENT_BYTES = 131072 };
 static void measure_quant(void)
 {
     static const tutti_dtype types[] = { TUTTI_F32, TUTTI_F16, TUTTI_BF16, TUTTI_F64 };
-    uint8_t *src = memory(SEGMENT_BYTES), *encoded = memory(SEGMENT_BYTES), *dst = memory(SEGMENT_BYTES);
+    uint8_t *src = memory(SEGMENT_BYTES), *encoded = memory(SEGMENT_BYTES),
+            *dst = memory(SEGMENT_BYTES);
 
-    printf("# %s; GB/s of the floats, in segments of 128 KiB\n%-8s %-5s %9s %9s %9s %9s\n", tt_reduce_isa(), "codec",
-           "type", "memcpy", "encode", "decode", "add");
+    printf("# %s; GB/s of the floats, in segments of 128 KiB\n%-8s %-5s %9s %9s %9s %9s\n",
+           tt_reduce_isa(), "codec", "type", "memcpy", "encode", "decode", "add");
     for (int codec = 0; codec < TT_QUANT_CODEC_COUNT; codec++)
         for (size_t t = 0; t < ARRAY_LEN(types); t++) {
             const struct pass p = {
@@ -141,8 +145,9 @@ static void measure_quant(void)
             double rate[NWHATS];
 
             quant_rates(&p, rate);
-            printf("%-8s %-5s %9.2f %9.2f %9.2f %9.2f\n", tt_quant_name(p.q.codec), tutti_dtype_name(types[t]),
-                   rate[COPY], rate[ENCODE], rate[DECODE], rate[DECODE_ADD]);
+            printf("%-8s %-5s %9.2f %9.2f %9.2f %9.2f\n", tt_quant_name(p.q.codec),
+                   tutti_dtype_name(types[t]), rate[COPY], rate[ENCODE], rate[DECODE],
+                   rate[DECODE_ADD]);
         }
 }
 
@@ -155,7 +160,8 @@ static void fill_numbers(float *x, size_t n, bool tails)
 
     tt_prng_init(&p, 1);
     for (size_t i = 0; i < n; i++) {
-        const double u = (double)((tt_prng_u64(&p) >> 11) + 1) * 0x1p-53, v = (double)(tt_prng_u64(&p) >> 11) * 0x1p-53;
+        const double u = (double)((tt_prng_u64(&p) >> 11) + 1) * 0x1p-53,
+                     v = (double)(tt_prng_u64(&p) >> 11) * 0x1p-53;
         const double normal = sqrt(-2 * log(u)) * cos(2 * 3.14159265358979323846 * v);
 
         if (tails && i % 1024 == 0)
@@ -170,7 +176,8 @@ static double rms_error(const struct pass *p)
     double lost = 0, all = 0;
 
     tt_quant_encode(&p->q, p->encoded, x, p->count, p->type);
-    if (tt_quant_decode(&p->q, p->dst, p->encoded, tt_quant_bytes(&p->q, p->count), p->count, p->type))
+    if (tt_quant_decode(&p->q, p->dst, p->encoded, tt_quant_bytes(&p->q, p->count), p->count,
+                        p->type))
         abort();
     for (size_t i = 0; i < p->count; i++) {
         lost += ((double)x[i] - (double)y[i]) * ((double)x[i] - (double)y[i]);
@@ -187,18 +194,20 @@ static void measure_blocks(void)
 
     fill_numbers(normal, COUNT, false);
     fill_numbers(tails, COUNT, true);
-    printf("# f32, %s\n%-8s %6s %9s %9s %9s %9s %9s %9s\n", tt_reduce_isa(), "codec", "block", "wire", "normal",
-           "tails", "encode", "decode", "add");
+    printf("# f32, %s\n%-8s %6s %9s %9s %9s %9s %9s %9s\n", tt_reduce_isa(), "codec", "block",
+           "wire", "normal", "tails", "encode", "decode", "add");
     for (int codec = 0; codec < TT_QUANT_CODEC_COUNT; codec++)
         for (uint32_t block = TT_QUANT_BLOCK_MIN; block <= TT_QUANT_BLOCK_MAX; block *= 2) {
-            struct pass p = { { (enum tt_quant_codec)codec, block }, TUTTI_F32, COUNT, normal, encoded, dst };
+            struct pass p = {
+                { (enum tt_quant_codec)codec, block }, TUTTI_F32, COUNT, normal, encoded, dst
+            };
             const double plain = rms_error(&p), wild = (p.src = tails, rms_error(&p));
             double rate[NWHATS];
 
             quant_rates(&p, rate);
-            printf("%-8s %6u %9.3f %9.5f %9.5f %9.2f %9.2f %9.2f\n", tt_quant_name(p.q.codec), block,
-                   (double)tt_quant_bytes(&p.q, COUNT) / COUNT, plain, wild, rate[ENCODE], rate[DECODE],
-                   rate[DECODE_ADD]);
+            printf("%-8s %6u %9.3f %9.5f %9.5f %9.2f %9.2f %9.2f\n", tt_quant_name(p.q.codec),
+                   block, (double)tt_quant_bytes(&p.q, COUNT) / COUNT, plain, wild, rate[ENCODE],
+                   rate[DECODE], rate[DECODE_ADD]);
         }
 }
 
@@ -207,11 +216,16 @@ static void measure_blocks(void)
 enum { SUM_COUNT = 248 * 240, SUM_RANKS = 32, SUM_BYTES = 4 * SUM_COUNT, TURNS = 20 };
 enum sum_step { STEP_OWN, STEP_PACKED, STEP_PACK, STEP_UNPACK, SUM_STEPS };
 
-static void sum_step(const struct tt_packed *p, enum sum_step what, const float *own, uint8_t *a, const uint8_t *b,
-                     float *out)
+static void sum_step(const struct tt_packed *p, enum sum_step what, const float *own, uint8_t *a,
+                     const uint8_t *b, float *out)
 {
     const struct tt_packed_step step = {
-        .out = a, .a = a, .b = what == STEP_OWN ? NULL : b, .own = own, .count = SUM_COUNT, .divide_by = 1,
+        .out = a,
+        .a = a,
+        .b = what == STEP_OWN ? NULL : b,
+        .own = own,
+        .count = SUM_COUNT,
+        .divide_by = 1,
     };
 
     if (what == STEP_PACK)
@@ -222,8 +236,8 @@ static void sum_step(const struct tt_packed *p, enum sum_step what, const float 
         tt_packed_add(p, &step);
 }
 
-static double sum_rate(const struct tt_packed *p, enum sum_step what, const float *own, uint8_t *a, const uint8_t *b,
-                       float *out)
+static double sum_rate(const struct tt_packed *p, enum sum_step what, const float *own, uint8_t *a,
+                       const uint8_t *b, float *out)
 {
     double samples[RUNS];
 
@@ -240,8 +254,8 @@ static double sum_rate(const struct tt_packed *p, enum sum_step what, const floa
 }
 
 /* Sums x[n] into out, with the encodings of a ring. */
-static void ring_sum(const struct tt_packed *p, float *const *x, int n, bool all_packed, uint8_t *sum, uint8_t *part,
-                     float *out)
+static void ring_sum(const struct tt_packed *p, float *const *x, int n, bool all_packed,
+                     uint8_t *sum, uint8_t *part, float *out)
 {
     tt_packed_encode(p, sum, x[0], NULL, SUM_COUNT);
     for (int r = 1; r < n; r++) {
@@ -252,7 +266,8 @@ static void ring_sum(const struct tt_packed *p, float *const *x, int n, bool all
 }
 
 /* Sums pairs of ranks, then pairs of pairs. One rank of each first pair adds its unencoded part. */
-static void halving_sum(const struct tt_packed *p, float *const *x, int n, uint8_t *const *room, float *out)
+static void halving_sum(const struct tt_packed *p, float *const *x, int n, uint8_t *const *room,
+                        float *out)
 {
     for (int r = 0; r < n; r += 2) {
         tt_packed_encode(p, room[r], x[r], NULL, SUM_COUNT);
@@ -281,7 +296,8 @@ static double sum_error(float *const *x, int n, const float *got)
 
 static void measure_sums(void)
 {
-    float *x[SUM_RANKS], *out = (float *)memory(SUM_BYTES), *all = (float *)memory((size_t)SUM_RANKS * SUM_BYTES);
+    float *x[SUM_RANKS], *out = (float *)memory(SUM_BYTES),
+                         *all = (float *)memory((size_t)SUM_RANKS * SUM_BYTES);
     uint8_t *room[SUM_RANKS];
 
     fill_numbers(all, (size_t)SUM_RANKS * SUM_COUNT, false);
@@ -289,8 +305,8 @@ static void measure_sums(void)
         x[r] = all + (size_t)r * SUM_COUNT;
         room[r] = memory(SUM_BYTES);
     }
-    printf("# f32, %s\n%-8s %9s %9s %9s %9s   n: ring, ring of packed parts, halving\n", tt_reduce_isa(), "codec",
-           "add own", "add", "pack", "unpack");
+    printf("# f32, %s\n%-8s %9s %9s %9s %9s   n: ring, ring of packed parts, halving\n",
+           tt_reduce_isa(), "codec", "add own", "add", "pack", "unpack");
     for (int codec = 0; codec < TT_QUANT_CODEC_COUNT; codec++) {
         struct tt_packed p;
 
@@ -317,7 +333,10 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*measure)(void);
-    } all[] = { { "hash", measure_hash }, { "quant", measure_quant }, { "blocks", measure_blocks }, { "sums", measure_sums } };
+    } all[] = { { "hash", measure_hash },
+                { "quant", measure_quant },
+                { "blocks", measure_blocks },
+                { "sums", measure_sums } };
 
     for (size_t i = 0; argc == 2 && i < ARRAY_LEN(all); i++)
         if (strcmp(argv[1], all[i].name) == 0) {

@@ -82,7 +82,8 @@ static void add_piece(struct side *e, uint64_t n, size_t at, size_t bytes, bool 
     await(&s->put[!e->me], n + 1);
     if (whole && n >= SLOTS)
         await(&s->taken[!e->me], n + 1 - SLOTS);
-    e->add(e->dst + at, whole ? s->sum[e->me][i] : NULL, e->me ? s->operand[1 - e->me][i] : e->src + at,
+    e->add(e->dst + at, whole ? s->sum[e->me][i] : NULL,
+           e->me ? s->operand[1 - e->me][i] : e->src + at,
            e->me ? e->src + at : s->operand[!e->me][i], SLOT / sizeof(float), streamed(bytes), 1);
     say(&s->summed[e->me], n + 1);
 }
@@ -106,8 +107,8 @@ static void through_slots(struct side *e, size_t bytes, bool whole)
             add_piece(e, n, mine + k * SLOT, bytes, whole);
         if (whole && k >= SLOTS - 1) {
             await(&s->summed[!e->me], before + 1);
-            tt_copy(e->dst + theirs + (k - (SLOTS - 1)) * SLOT, NULL, s->sum[!e->me][before % SLOTS], SLOT,
-                    streamed(bytes));
+            tt_copy(e->dst + theirs + (k - (SLOTS - 1)) * SLOT, NULL,
+                    s->sum[!e->me][before % SLOTS], SLOT, streamed(bytes));
             say(&s->taken[e->me], before + 1);
         }
     }
@@ -133,8 +134,9 @@ static void mapped(struct side *e, size_t bytes)
     const size_t half = bytes / 2, from = (size_t)e->me * half;
 
     for (size_t at = from; at < from + half; at += SLOT)
-        e->add(e->mapped[0][1] + at, e->mapped[1][1] + at, e->mapped[0][0] + at, e->mapped[1][0] + at,
-               SLOT / sizeof(float), streamed(bytes) ? TT_STREAM_DST | TT_STREAM_DST2 : 0, 1);
+        e->add(e->mapped[0][1] + at, e->mapped[1][1] + at, e->mapped[0][0] + at,
+               e->mapped[1][0] + at, SLOT / sizeof(float),
+               streamed(bytes) ? TT_STREAM_DST | TT_STREAM_DST2 : 0, 1);
 }
 
 static void must_move(const struct side *e, ssize_t moved, size_t bytes)
@@ -149,7 +151,8 @@ static void must_move(const struct side *e, ssize_t moved, size_t bytes)
 static void fetch_to(const struct side *e, void *to, size_t at, size_t bytes)
 {
     const struct iovec here = { to, bytes };
-    const struct iovec there = { (void *)(uintptr_t)(atomic_load(&e->s->source[!e->me].v) + at), bytes };
+    const struct iovec there = { (void *)(uintptr_t)(atomic_load(&e->s->source[!e->me].v) + at),
+                                 bytes };
 
     must_move(e, process_vm_readv(e->peer, &here, 1, &there, 1, 0), bytes);
 }
@@ -157,7 +160,9 @@ static void fetch_to(const struct side *e, void *to, size_t at, size_t bytes)
 static void write_from(const struct side *e, const void *from, size_t at, size_t bytes)
 {
     const struct iovec here = { (void *)(uintptr_t)from, bytes };
-    const struct iovec there = { (void *)(uintptr_t)(atomic_load(&e->s->destination[!e->me].v) + at), bytes };
+    const struct iovec there = {
+        (void *)(uintptr_t)(atomic_load(&e->s->destination[!e->me].v) + at), bytes
+    };
 
     must_move(e, process_vm_writev(e->peer, &here, 1, &there, 1, 0), bytes);
 }
@@ -177,8 +182,8 @@ static void by_fetching(struct side *e, size_t bytes, bool whole)
 
     for (size_t at = mine; at < mine + half; at += PIECE) {
         fetch_to(e, operand, at, PIECE);
-        e->add(e->dst + at, whole ? sum : NULL, e->me ? operand : e->src + at, e->me ? e->src + at : operand,
-               PIECE / sizeof(float), streamed(bytes), 1);
+        e->add(e->dst + at, whole ? sum : NULL, e->me ? operand : e->src + at,
+               e->me ? e->src + at : operand, PIECE / sizeof(float), streamed(bytes), 1);
         if (whole)
             write_from(e, sum, at, PIECE);
     }
@@ -197,7 +202,8 @@ static void push(struct side *e, size_t bytes)
 static const struct way {
     const char *name;
     void (*go)(struct side *, size_t);
-} ways[] = { { "once", once }, { "slots", slots }, { "mapped", mapped }, { "sums", sums }, { "fetch", fetch }, { "fetchsum", fetchsum }, { "push", push } };
+} ways[] = { { "once", once },   { "slots", slots },       { "mapped", mapped }, { "sums", sums },
+             { "fetch", fetch }, { "fetchsum", fetchsum }, { "push", push } };
 #define WAYS (sizeof ways / sizeof *ways)
 
 /* Returns the time of the slower side in milliseconds. */

@@ -78,7 +78,8 @@ static double pass(const struct memory *m, const struct walk *w, tt_reduce_fn *f
     return (double)w->bytes / (now_s() - start) * 1e-9;
 }
 
-static void row(const struct memory *m, const char *type, const char *op, tt_reduce_fn *fn, size_t element)
+static void row(const struct memory *m, const char *type, const char *op, tt_reduce_fn *fn,
+                size_t element)
 {
     double gbs[RUNS];
 
@@ -111,7 +112,8 @@ static void measure_all(const struct memory *m)
         { "avg", TUTTI_AVG }, { "bxor", TUTTI_BXOR },
     };
 
-    printf("# %s; GB of dst per second, medians of %d\n%-6s %-6s", tt_reduce_isa(), RUNS, "type", "op");
+    printf("# %s; GB of dst per second, medians of %d\n%-6s %-6s", tt_reduce_isa(), RUNS, "type",
+           "op");
     for (size_t i = 0; i < ARRAY_LEN(walks); i++)
         printf(" %9s", walks[i].name);
     printf("\n");
@@ -120,7 +122,8 @@ static void measure_all(const struct memory *m)
             if (tt_reduce_defined(types[t].type, ops[o].op)) {
                 if (o == 0)
                     row(m, "memcpy", "", NULL, 1);
-                row(m, types[t].name, ops[o].name, tt_reduce_kernel(types[t].type, ops[o].op, true), types[t].element);
+                row(m, types[t].name, ops[o].name, tt_reduce_kernel(types[t].type, ops[o].op, true),
+                    types[t].element);
             }
 }
 
@@ -150,13 +153,15 @@ static void measure_tiny(const struct memory *m)
                 copy_fn(m->dst, m->a, counts[i] * 4);
             copy[run] = (now_s() - start) / calls * 1e9;
         }
-        printf("%6zu %8.1f %8.1f %8.1f\n", counts[i], median(plain, RUNS), median(two, RUNS), median(copy, RUNS));
+        printf("%6zu %8.1f %8.1f %8.1f\n", counts[i], median(plain, RUNS), median(two, RUNS),
+               median(copy, RUNS));
     }
 }
 
 enum copier { MEMCPY, PLAIN, STREAM, TWO, STREAM_TWO, NCOPIERS };
 
-static void copy_once(enum copier how, uint8_t *dst, uint8_t *dst2, const uint8_t *src, size_t bytes)
+static void copy_once(enum copier how, uint8_t *dst, uint8_t *dst2, const uint8_t *src,
+                      size_t bytes)
 {
     if (how == MEMCPY)
         memcpy(dst, src, bytes);
@@ -174,7 +179,8 @@ static double copy_pass(const struct memory *m, enum copier how, size_t bytes, s
 
     for (size_t done = 0; done < total; done += bytes) {
         for (size_t part = 0; part < bytes; part += SLOT)
-            copy_once(how, m->dst + at + part, m->slot2, m->a + at + part, bytes - part < SLOT ? bytes - part : SLOT);
+            copy_once(how, m->dst + at + part, m->slot2, m->a + at + part,
+                      bytes - part < SLOT ? bytes - part : SLOT);
         at = at + 2 * bytes <= reach ? at + bytes : 0;
     }
     return (double)total / (now_s() - start) * 1e-9;
@@ -182,7 +188,8 @@ static double copy_pass(const struct memory *m, enum copier how, size_t bytes, s
 
 static void measure_copy(const struct memory *m)
 {
-    static const char *const names[NCOPIERS] = { "memcpy", "tt_copy", "stream", "dst2", "stream+2" };
+    static const char *const names[NCOPIERS] = { "memcpy", "tt_copy", "stream", "dst2",
+                                                 "stream+2" };
 
     printf("# GB/s in pieces of at most 32 KiB\n%10s %5s", "bytes", "");
     for (int how = 0; how < NCOPIERS; how++)

@@ -53,7 +53,8 @@ static void fetch(struct side *e, size_t bytes, bool checked)
     uint64_t seen;
     struct iovec here[2] = { { e->dst, bytes }, { &seen, sizeof seen } };
     struct iovec there[2] = { { (void *)(uintptr_t)atomic_load(&s->memory[!e->me].v), bytes },
-                              { (void *)(uintptr_t)atomic_load(&s->nonce[!e->me].v), sizeof seen } };
+                              { (void *)(uintptr_t)atomic_load(&s->nonce[!e->me].v),
+                                sizeof seen } };
     const unsigned long parts = checked ? 2 : 1;
     const ssize_t want = (ssize_t)(bytes + (checked ? sizeof seen : 0));
 
@@ -79,7 +80,8 @@ static void write_half(struct side *e, size_t at, size_t bytes)
 
 /* Sends one message from side 0 to side 1, or one in each direction. Returns the time of the slower
  * side in microseconds. */
-static double exchange(struct side *e, size_t bytes, bool both, bool announce, bool checked, bool halves)
+static double exchange(struct side *e, size_t bytes, bool both, bool announce, bool checked,
+                       bool halves)
 {
     struct shared *s = e->s;
     const int me = e->me, peer = !me;
@@ -140,7 +142,8 @@ static void measure(struct side *e, size_t bytes, bool both)
 
 int main(void)
 {
-    struct shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct shared *s =
+        mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     struct side e = { .s = s, .nonce = 42 };
     cpu_set_t set;
     pid_t child;

@@ -132,8 +132,9 @@ static void connect_pair(int fd[2])
     socklen_t n = sizeof at;
 
     fd[1] = socket(AF_INET, SOCK_STREAM, 0);
-    if (listener < 0 || fd[1] < 0 || bind(listener, (struct sockaddr *)&at, sizeof at) || listen(listener, 1) ||
-        getsockname(listener, (struct sockaddr *)&at, &n) || connect(fd[1], (struct sockaddr *)&at, sizeof at))
+    if (listener < 0 || fd[1] < 0 || bind(listener, (struct sockaddr *)&at, sizeof at) ||
+        listen(listener, 1) || getsockname(listener, (struct sockaddr *)&at, &n) ||
+        connect(fd[1], (struct sockaddr *)&at, sizeof at))
         fail("connect");
     fd[0] = accept(listener, NULL, NULL);
     if (fd[0] < 0)
@@ -182,7 +183,8 @@ int main(void)
     CPU_SET(me, &core);
     sched_setaffinity(0, sizeof core, &core);
     if (me == 0)
-        printf("%11s %10s %10s %10s %10s %10s\n", "", "alone", "peeked", "polled", "answered", "both ways");
+        printf("%11s %10s %10s %10s %10s %10s\n", "", "alone", "peeked", "polled", "answered",
+               "both ways");
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         measure(fd[me], me, sizes[i]);
     if (me)

@@ -78,9 +78,12 @@ static void swap(int socket, const void *mine, void *theirs, size_t bytes)
 static void start(struct side *s, const char *wire, uint32_t lanes)
 {
     static const uint8_t secret[16] = "wire_pingpong";
-    const struct tt_wire_conf conf = {
-        .rank = s->rank, .nranks = 2, .secret = secret, .link_bytes = 4096, .lanes = lanes, .cma = true
-    };
+    const struct tt_wire_conf conf = { .rank = s->rank,
+                                       .nranks = 2,
+                                       .secret = secret,
+                                       .link_bytes = 4096,
+                                       .lanes = lanes,
+                                       .cma = true };
     const struct tt_wire_ops *ops = tt_wire_find(wire);
     struct tt_blob mine, theirs;
 
@@ -158,8 +161,8 @@ static void stream(struct side *s, uint64_t bytes)
     if (s->rank == 0) {
         const double ns = (double)(tt_now_ns() - begun);
 
-        printf("stream   %10lu B %10.2f us each %8.2f GB/s\n", (unsigned long)bytes, ns / 1e3 / (double)pieces,
-               (double)STREAM_BYTES / ns);
+        printf("stream   %10lu B %10.2f us each %8.2f GB/s\n", (unsigned long)bytes,
+               ns / 1e3 / (double)pieces, (double)STREAM_BYTES / ns);
         fflush(stdout);
     }
     progress(s);

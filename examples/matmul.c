@@ -90,14 +90,16 @@ static void multiply(const struct matrices *m)
 }
 
 /* In-place all-gather: this rank's rows are already in place. */
-static tutti_status gather(const struct matrices *m, float *matrix, tutti_comm *comm, const tutti_call *how)
+static tutti_status gather(const struct matrices *m, float *matrix, tutti_comm *comm,
+                           const tutti_call *how)
 {
     return tutti_allgather(matrix + m->first * m->n, matrix, m->rows * m->n, TUTTI_F32, comm, how);
 }
 
 /* ms[PARTS]: times on this rank. A barrier before each part separates it from imbalance in other
  * parts. */
-static tutti_status compute(const struct matrices *m, tutti_comm *comm, const tutti_call *how, double ms[PARTS])
+static tutti_status compute(const struct matrices *m, tutti_comm *comm, const tutti_call *how,
+                            double ms[PARTS])
 {
     double began;
     tutti_status st = TUTTI_OK;
@@ -169,8 +171,9 @@ static int run(tutti_comm *comm, size_t n, const char *algo)
     if (status && rank == 0)
         fprintf(stderr, "matmul: the product is wrong on %d ranks\n", any_wrong);
     if (!status && rank == 0)
-        printf("{\"n\": %zu, \"ranks\": %d, \"gather_b_ms\": %.3f, \"product_ms\": %.3f, \"gather_c_ms\": %.3f}\n", n,
-               tutti_comm_size(comm), slowest[GATHER_B], slowest[PRODUCT], slowest[GATHER_C]);
+        printf(
+            "{\"n\": %zu, \"ranks\": %d, \"gather_b_ms\": %.3f, \"product_ms\": %.3f, \"gather_c_ms\": %.3f}\n",
+            n, tutti_comm_size(comm), slowest[GATHER_B], slowest[PRODUCT], slowest[GATHER_C]);
 free:
     matrices_fini(&m);
     return status;
@@ -184,7 +187,8 @@ int main(int argc, char **argv)
     int status;
 
     if (argc > 3 || n < 1 || n > N_MAX || *end) {
-        fprintf(stderr, "usage: matmul [N [ALGORITHM]]: matrices of N x N floats, N from 1 to %d\n", N_MAX);
+        fprintf(stderr, "usage: matmul [N [ALGORITHM]]: matrices of N x N floats, N from 1 to %d\n",
+                N_MAX);
         return 2;
     }
     if (tutti_comm_create(&comm, NULL))
@@ -193,7 +197,9 @@ int main(int argc, char **argv)
         status = run(comm, (size_t)n, argc > 2 ? argv[2] : NULL);
     } else {
         if (tutti_comm_rank(comm) == 0)
-            fprintf(stderr, "matmul: invalid N: %ld (must be a multiple of the number of ranks, %d)\n", n, tutti_comm_size(comm));
+            fprintf(stderr,
+                    "matmul: invalid N: %ld (must be a multiple of the number of ranks, %d)\n", n,
+                    tutti_comm_size(comm));
         status = 2;
     }
     tutti_comm_destroy(comm);

@@ -19,9 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("include", "src", "tools", "examples", "bench", "tests", "python", "shim")
-COLUMNS = 120
-PUBLIC = ("include", "shim/shmem/include")
-PUBLIC_COLUMNS = 100        # of public headers; applied to a header as soon as all its lines fit
+COLUMNS = 100
 ONE_LINE = re.compile(r"""$                         # blank, or
     | static\ [^;]*\)\ \{\ [^;]*;\ \}$            # a whole function, or
     | \s*((case\ [^:]*|default):\s?)+([^:;]*;)?$  # cases, perhaps with their one statement
@@ -51,13 +49,17 @@ def code_of(line):
     return re.sub(r"/\*.*", "", re.sub(r'"(\\.|[^"\\])*"', '""', line)).rstrip()
 
 
+def without_comment(line):
+    return re.sub(r'("(?:\\.|[^"\\])*")|/\*.*', lambda match: match[1] or "", line).rstrip()
+
+
 def is_laid_out(lines):
     """Returns true if the lines are a list broken by meaning, functions or cases on one line, or
     too long only because of a comment."""
     code = [code_of(line) for line in lines]
     if any(len(line) > COLUMNS for line in code):
         return False
-    if all(len(line.rstrip()) > COLUMNS for line in lines):
+    if all(len(line.rstrip()) > COLUMNS >= len(without_comment(line)) for line in lines):
         return True
     if all(ONE_LINE.match(line) for line in code):
         return True
@@ -65,23 +67,11 @@ def is_laid_out(lines):
     return is_list and not any(";" in line for line in code) and not code[-1].endswith(("{", ")"))
 
 
-def style_of(path, lines):
-    """Returns the style to format with: the file .clang-format, with the columns of a public
-    header."""
-    is_public = any(path.is_relative_to(ROOT / folder) for folder in PUBLIC)
-    if is_public and all(len(line.rstrip("\n")) <= PUBLIC_COLUMNS for line in lines):
-        text = (ROOT / ".clang-format").read_text()
-        rules = [line for line in text.splitlines() if line and not line.startswith(("#", "ColumnLimit"))]
-        return "{" + ", ".join([*rules, f"ColumnLimit: {PUBLIC_COLUMNS}"]) + "}"
-    return "file"
-
-
 def formatted(path):
     """Returns the lines of the file after formatting, and before."""
     tool = os.environ.get("CLANG_FORMAT", "clang-format")
     before = path.read_text().splitlines(keepends=True)
-    style = style_of(path, before)
-    result = subprocess.run([tool, "--style=" + style, str(path)], capture_output=True, text=True, check=True, cwd=ROOT)
+    result = subprocess.run([tool, "--style=file", str(path)], capture_output=True, text=True, check=True, cwd=ROOT)
     after = re.sub(r"^(\s*\}) \* (?=\w)", r"\1 *", result.stdout, flags=re.MULTILINE).splitlines(keepends=True)
 
     out = []

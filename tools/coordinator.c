@@ -105,7 +105,8 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case 'l':
         if (o->conf.nlisten == LISTEN_MAX)
-            argp_error(state, "too many addresses: --listen %s (the maximum is %d)", arg, LISTEN_MAX);
+            argp_error(state, "too many addresses: --listen %s (the maximum is %d)", arg,
+                       LISTEN_MAX);
         o->listen[o->conf.nlisten++] = arg;
         return 0;
     case 'j':
@@ -142,7 +143,8 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         o->conf.grace_ns = option_number(state, "--grace", arg, 1, LEASE_MS_MAX) * TT_MS;
         return 0;
     case OPT_MEMBERS:
-        o->conf.members_max = (uint32_t)option_number(state, "--members", arg, 1, TT_ELASTIC_MEMBERS_MAX);
+        o->conf.members_max =
+            (uint32_t)option_number(state, "--members", arg, 1, TT_ELASTIC_MEMBERS_MAX);
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument \"%s\"", arg);
@@ -206,8 +208,11 @@ static int read_token(struct options *o)
     fclose(f);
     bytes = strcspn(o->token, "\r\n");
     if (bytes == sizeof o->token - 1 || bytes < TT_SECURE_TOKEN_MIN) {
-        fprintf(stderr, "tutti coordinator: invalid token in %s: the first line has %zu%s characters (must be %d to %zu)\n",
-                o->token_file, bytes, bytes < TT_SECURE_TOKEN_MIN ? "" : " or more", TT_SECURE_TOKEN_MIN, sizeof o->token - 2);
+        fprintf(
+            stderr,
+            "tutti coordinator: invalid token in %s: the first line has %zu%s characters (must be %d to %zu)\n",
+            o->token_file, bytes, bytes < TT_SECURE_TOKEN_MIN ? "" : " or more",
+            TT_SECURE_TOKEN_MIN, sizeof o->token - 2);
         return STATUS_ARGUMENTS;
     }
     o->token[bytes] = '\0';
@@ -223,7 +228,8 @@ static int choose_security(struct options *o)
     const int files = !!s->certificate + !!s->key + !!s->authority;
 
     if (o->conf.insecure && (files || o->token_file))
-        return complain("conflicting options: --insecure excludes --token-file, --cert, --key and --ca");
+        return complain(
+            "conflicting options: --insecure excludes --token-file, --cert, --key and --ca");
     if (files && o->token_file)
         return complain("conflicting options: --token-file excludes --cert, --key and --ca");
     if (files && files < 3)
@@ -252,7 +258,8 @@ static int check(const struct options *o)
     if (!st && o->http)
         st = tt_listen_check(o->http, TT_LISTEN_FOR_HTTP, &loopback);
     if (!st && o->store)
-        st = tt_journal_etcd_check(&(struct tt_journal_etcd_conf){ .store = o->store, .plain = o->store_plain });
+        st = tt_journal_etcd_check(
+            &(struct tt_journal_etcd_conf){ .store = o->store, .plain = o->store_plain });
     return st ? refuse(st) : 0;
 }
 
@@ -269,8 +276,10 @@ static int set_defaults(struct options *o)
         o->listen[o->conf.nlisten++] = DEFAULT_LISTEN;
     o->conf.listen = o->listen;
     if (o->conf.grace_ns > lease_ns) {
-        fprintf(stderr, "tutti coordinator: invalid --grace: %llu ms exceeds the lease of %llu ms (--lease)\n",
-                o->conf.grace_ns / TT_MS, lease_ns / TT_MS);
+        fprintf(
+            stderr,
+            "tutti coordinator: invalid --grace: %llu ms exceeds the lease of %llu ms (--lease)\n",
+            o->conf.grace_ns / TT_MS, lease_ns / TT_MS);
         return STATUS_ARGUMENTS;
     }
     if (o->store_plain && !o->store)
@@ -278,12 +287,16 @@ static int set_defaults(struct options *o)
     if (o->journal && o->store)
         return complain("conflicting options: --journal excludes --store");
     if (o->journal && !*o->journal)
-        return complain("invalid --journal: the name is empty (use a file name, or " NO_JOURNAL ")");
+        return complain("invalid --journal: the name is empty (use a file name, or " NO_JOURNAL
+                        ")");
     if (!o->journal && !o->store) {
         if (strchr(o->conf.run, '/'))
-            return complain("cannot name the journal after the run: its name contains \"/\" (use --journal FILE)");
-        if (snprintf(o->journal_default, sizeof o->journal_default, "%s.journal", o->conf.run) >= (int)sizeof o->journal_default)
-            return complain("cannot name the journal after the run: its name is too long (use --journal FILE)");
+            return complain(
+                "cannot name the journal after the run: its name contains \"/\" (use --journal FILE)");
+        if (snprintf(o->journal_default, sizeof o->journal_default, "%s.journal", o->conf.run) >=
+            (int)sizeof o->journal_default)
+            return complain(
+                "cannot name the journal after the run: its name is too long (use --journal FILE)");
         o->journal = o->journal_default;
     }
     status = choose_security(o);
@@ -313,7 +326,8 @@ struct shown {
  * it. */
 static void announce_web(struct shown *shown)
 {
-    static const char four[] = "0.0.0.0:", six[] = "[::]:", others[] = ", and at the other addresses of this host";
+    static const char four[] = "0.0.0.0:", six[] = "[::]:",
+                      others[] = ", and at the other addresses of this host";
     const char *at;
 
     if (!shown->web || shown->printed)
@@ -373,8 +387,8 @@ static void stands_by(void *context, const char *leader)
 
 /* Opens the journal. `again`: this process was the leader before, and waits without limit for the
  * journal. */
-static tutti_status open_journal(const struct options *o, int signals, bool again, struct shown *shown,
-                                 struct tt_journal **out)
+static tutti_status open_journal(const struct options *o, int signals, bool again,
+                                 struct shown *shown, struct tt_journal **out)
 {
     char who[TT_COORDINATOR_CALLED_BYTES];
 
@@ -391,7 +405,8 @@ static tutti_status open_journal(const struct options *o, int signals, bool agai
                                                                      .context = shown });
 }
 
-static int lead(const struct options *o, int signals, struct shown *shown, struct tt_journal *journal)
+static int lead(const struct options *o, int signals, struct shown *shown,
+                struct tt_journal *journal)
 {
     struct tt_coordinator *c;
     tutti_status st = tt_coordinator_create(&c, &o->conf, journal);
@@ -432,7 +447,8 @@ static int serve(const struct options *o, int signals, struct shown *shown)
 static int show_and_serve(const struct options *o, int signals)
 {
     struct shown shown = { .web = NULL };
-    const tutti_status st = o->http ? tt_web_create(&shown.web, o->http, NULL, o->conf.run) : TUTTI_OK;
+    const tutti_status st =
+        o->http ? tt_web_create(&shown.web, o->http, NULL, o->conf.run) : TUTTI_OK;
     int status;
 
     if (st)

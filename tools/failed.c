@@ -10,6 +10,6 @@ void tool_failed(const char *who, const char *what, tutti_status st)
 
     if (logged && !what)
         return;
-    fprintf(stderr, "%s: %s%s%s%s%s\n", who, what ? what : "", what ? ": " : "", tutti_status_name(st),
-            logged ? "" : ": ", logged ? "" : tutti_last_error());
+    fprintf(stderr, "%s: %s%s%s%s%s\n", who, what ? what : "", what ? ": " : "",
+            tutti_status_name(st), logged ? "" : ": ", logged ? "" : tutti_last_error());
 }

@@ -99,12 +99,15 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         if (o->coll)
             argp_error(state, "unexpected argument \"%s\" (give one collective)", arg);
         if (!tt_coll_parse(arg, &kind))
-            argp_error(state, "unexpected argument \"%s\" (only --algos takes an argument, a collective)", arg);
+            argp_error(state,
+                       "unexpected argument \"%s\" (only --algos takes an argument, a collective)",
+                       arg);
         o->coll = arg;
         return 0;
     case ARGP_KEY_END:
         if (o->coll && o->what != WHAT_ALGOS)
-            argp_error(state, "missing option: collective \"%s\" needs --algos (--algos %s)", o->coll, o->coll);
+            argp_error(state, "missing option: collective \"%s\" needs --algos (--algos %s)",
+                       o->coll, o->coll);
         if (o->nranks && o->what != WHAT_MEMORY)
             argp_error(state, "missing option: --ranks needs --memory");
         return 0;
@@ -210,7 +213,8 @@ static struct json_object *gather_jobs(struct json_object *wires)
         why = tutti_last_error();
     for (size_t i = 0; i < tt_nwires && !*why; i++)
         if (tt_wire_is_listed(asked, tt_wires[i]) &&
-            json_object_get_boolean(json_object_object_get(json_object_array_get_idx(wires, i), "usable")))
+            json_object_get_boolean(
+                json_object_object_get(json_object_array_get_idx(wires, i), "usable")))
             json_object_array_add(used, json_object_new_string(tt_wires[i]->name));
     if (!*why && json_object_array_length(used) == 0)
         why = "no allowed transport is usable";
@@ -264,7 +268,8 @@ static struct json_object *gather_machine(void)
     put_string(o, "cma_why_not", m.cma_why);
     put_bool(o, "cma_wanted", cma_wanted);
     put_bool(o, "kernel_tls", tt_secure_kernel(&tls_why));
-    put_string(o, "kernel_tls_why_not", json_object_get_boolean(json_object_object_get(o, "kernel_tls")) ? "" : tls_why);
+    put_string(o, "kernel_tls_why_not",
+               json_object_get_boolean(json_object_object_get(o, "kernel_tls")) ? "" : tls_why);
     put_string(o, "tcp_congestion", m.congestion);
     put_string(o, "tcp_congestion_allowed", m.congestion_allowed);
     return o;
@@ -312,7 +317,8 @@ static struct json_object *gather_params(void)
         struct json_object *o = json_object_new_object();
 
         put_string(o, "name", name);
-        json_object_object_add(o, "value", !value ? NULL : json_object_new_string(secret ? "(set)" : value));
+        json_object_object_add(o, "value",
+                               !value ? NULL : json_object_new_string(secret ? "(set)" : value));
         put_string(o, "summary", tt_param_words[i].summary);
         json_object_array_add(all, o);
     }
@@ -334,7 +340,8 @@ static struct json_object *gather_algos(const char *coll)
         put_string(o, "coll", tt_coll_name(algo->kind));
         put_string(o, "name", algo->name);
         put_string(o, "summary", algo->summary);
-        snprintf(needs, sizeof needs, "%s%s", algo->needs ? algo->needs : "", tt_algo_if_named(algo));
+        snprintf(needs, sizeof needs, "%s%s", algo->needs ? algo->needs : "",
+                 tt_algo_if_named(algo));
         put_string(o, "needs", needs);
         json_object_array_add(all, o);
     }
@@ -454,7 +461,8 @@ static void print_interfaces(struct json_object *interfaces)
     for (size_t i = 0; i < json_object_array_length(interfaces); i++) {
         struct json_object *f = json_object_array_get_idx(interfaces, i);
 
-        printf("  %-12s %s/%lld\n", text_of(f, "name"), text_of(f, "address"), (long long)integer_of(f, "prefix_bits"));
+        printf("  %-12s %s/%lld\n", text_of(f, "name"), text_of(f, "address"),
+               (long long)integer_of(f, "prefix_bits"));
     }
 }
 
@@ -467,12 +475,14 @@ static void print_machine(struct json_object *m)
            (long long)integer_of(m, "cores_online"));
     print_limit("locked memory", integer_of(m, "memlock_bytes"), " bytes (ulimit -l)");
     print_limit("open files", integer_of(m, "nofile"), " (ulimit -n)");
-    printf("  %-22s transparent %s; for shared memory %s; %lld reserved\n", "huge pages", text_of(m, "huge_pages"),
-           text_of(m, "huge_pages_shm"), (long long)integer_of(m, "huge_pages_reserved"));
+    printf("  %-22s transparent %s; for shared memory %s; %lld reserved\n", "huge pages",
+           text_of(m, "huge_pages"), text_of(m, "huge_pages_shm"),
+           (long long)integer_of(m, "huge_pages_reserved"));
     printf("  %-22s %s%s%s\n", "cross-memory attach",
-           bool_of(m, "cma") ? "allowed between ranks" : "not available: ", text_of(m, "cma_why_not"),
-           bool_of(m, "cma_wanted") ? "" : "; disabled (TUTTI_CMA=0)");
-    printf("  %-22s %s%s\n", "kernel TLS", bool_of(m, "kernel_tls") ? "yes" : "no: ", text_of(m, "kernel_tls_why_not"));
+           bool_of(m, "cma") ? "allowed between ranks" : "not available: ",
+           text_of(m, "cma_why_not"), bool_of(m, "cma_wanted") ? "" : "; disabled (TUTTI_CMA=0)");
+    printf("  %-22s %s%s\n", "kernel TLS",
+           bool_of(m, "kernel_tls") ? "yes" : "no: ", text_of(m, "kernel_tls_why_not"));
     printf("  %-22s %s (allowed: %s)\n", "TCP congestion control", text_of(m, "tcp_congestion"),
            text_of(m, "tcp_congestion_allowed"));
 }
@@ -484,11 +494,16 @@ static void print_registration(struct json_object *r)
         printf("  %s\n", text_of(r, "wrong"));
         return;
     }
-    printf("  %-22s %s%s\n", "mode", text_of(r, "mode"),
-           bool_of(r, "dynamic") ? "" : "; only for memory of tutti_mem_register and tutti_mem_alloc (TUTTI_REGISTER_DYNAMIC=0)");
-    printf("  %-22s %lld bytes, %lld registrations\n", "cache limits", (long long)integer_of(r, "bytes_max"),
-           (long long)integer_of(r, "count_max"));
-    printf("  %-22s %s%s\n", "change detection", bool_of(r, "watches") ? "yes (userfaultfd)" : "no, so only memory of tutti_mem_register is cached: ",
+    printf(
+        "  %-22s %s%s\n", "mode", text_of(r, "mode"),
+        bool_of(r, "dynamic")
+            ? ""
+            : "; only for memory of tutti_mem_register and tutti_mem_alloc (TUTTI_REGISTER_DYNAMIC=0)");
+    printf("  %-22s %lld bytes, %lld registrations\n", "cache limits",
+           (long long)integer_of(r, "bytes_max"), (long long)integer_of(r, "count_max"));
+    printf("  %-22s %s%s\n", "change detection",
+           bool_of(r, "watches") ? "yes (userfaultfd)"
+                                 : "no, so only memory of tutti_mem_register is cached: ",
            text_of(r, "watches_why_not"));
 }
 
@@ -523,8 +538,8 @@ static void print_params(struct json_object *params)
             print_wrapped(text_of(p, "summary"));
             continue;
         }
-        printf("%-26s %12s %12s %12s %12s  %s\n", text_of(p, "name"), value ? value : "invalid", text_of(p, "default"),
-               text_of(p, "min"), text_of(p, "max"), text_of(p, "unit"));
+        printf("%-26s %12s %12s %12s %12s  %s\n", text_of(p, "name"), value ? value : "invalid",
+               text_of(p, "default"), text_of(p, "min"), text_of(p, "max"), text_of(p, "unit"));
         print_wrapped(text_of(p, "summary"));
     }
 }
@@ -543,13 +558,15 @@ static void print_algos(struct json_object *algos)
 static void print_states(struct json_object *all)
 {
     for (size_t i = 0; i < json_object_array_length(all); i++) {
-        struct json_object *o = json_object_array_get_idx(all, i), *changes = json_object_object_get(o, "changes");
+        struct json_object *o = json_object_array_get_idx(all, i),
+                           *changes = json_object_object_get(o, "changes");
 
         printf("%s%s\n", i ? "\n" : "", text_of(o, "of"));
         for (size_t k = 0; k < json_object_array_length(changes); k++) {
             struct json_object *change = json_object_array_get_idx(changes, k);
 
-            printf("  %-12s -> %-12s %s\n", text_of(change, "from"), text_of(change, "to"), text_of(change, "when"));
+            printf("  %-12s -> %-12s %s\n", text_of(change, "from"), text_of(change, "to"),
+                   text_of(change, "when"));
         }
     }
 }
@@ -587,7 +604,8 @@ static int print_memory(const struct options *opt, int argc, char **argv)
     const uint32_t there = perf_job_ranks(), nranks = opt->nranks ? opt->nranks : RANKS_DEFAULT;
 
     if (there && opt->nranks && opt->nranks != there) {
-        fprintf(stderr, "tutti info: --ranks %u differs from the %u rank%s of the current job\n", opt->nranks, there, TT_PLURAL(there));
+        fprintf(stderr, "tutti info: --ranks %u differs from the %u rank%s of the current job\n",
+                opt->nranks, there, TT_PLURAL(there));
         return 2;
     }
     return there || nranks == 1 ? info_memory(opt->json) : perf_launch(nranks, argc, argv);
@@ -606,7 +624,8 @@ int tool_info_main(int argc, char **argv)
         return 1;
     o = gather(&opt);
     if (opt.json)
-        printf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
+        printf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY |
+                                                             JSON_C_TO_STRING_NOSLASHESCAPE));
     else
         print_text(&opt, o);
     json_object_put(o);

@@ -116,7 +116,8 @@ void info_machine_read(struct info_machine *m)
 {
     struct utsname u = { .sysname = "?" };
 
-    *m = (struct info_machine){ .cores_allowed = count_allowed(), .cores_online = (int)sysconf(_SC_NPROCESSORS_ONLN) };
+    *m = (struct info_machine){ .cores_allowed = count_allowed(),
+                                .cores_online = (int)sysconf(_SC_NPROCESSORS_ONLN) };
     uname(&u);
     snprintf(m->host, sizeof m->host, "%s", u.nodename);
     snprintf(m->kernel, sizeof m->kernel, "%s %s %s", u.sysname, u.release, u.machine);

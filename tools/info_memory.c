@@ -29,28 +29,33 @@ static void print_json(const tutti_memory *m)
         json_object_array_add(parts, part);
     }
     json_object_object_add(o, "parts", parts);
-    printf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
+    printf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY |
+                                                         JSON_C_TO_STRING_NOSLASHESCAPE));
     json_object_put(o);
 }
 
 static void print_text(const tutti_memory *m)
 {
-    printf("memory of rank 0 of %u after one ring all-reduce, in bytes; connected peers: %u\n\n", m->nranks,
-           m->connected);
-    printf("  %-32s %12s %12s %12s %12s\n", "purpose", "fixed", "all ranks", "per rank", "connected");
+    printf("memory of rank 0 of %u after one ring all-reduce, in bytes; connected peers: %u\n\n",
+           m->nranks, m->connected);
+    printf("  %-32s %12s %12s %12s %12s\n", "purpose", "fixed", "all ranks", "per rank",
+           "connected");
     for (uint32_t i = 0; i < m->nparts; i++) {
         const tutti_memory_part *p = &m->parts[i];
 
-        printf("  %-32s %12llu %12llu %12.1f %12llu\n", p->purpose, (unsigned long long)p->fixed_bytes,
-               (unsigned long long)p->rank_bytes, (double)p->rank_bytes / (p->shared ? m->job_ranks : m->nranks),
+        printf("  %-32s %12llu %12llu %12.1f %12llu\n", p->purpose,
+               (unsigned long long)p->fixed_bytes, (unsigned long long)p->rank_bytes,
+               (double)p->rank_bytes / (p->shared ? m->job_ranks : m->nranks),
                (unsigned long long)p->peer_bytes);
     }
-    printf("\n  each idle rank uses %.1f bytes; in total %.1f KiB are used\n", m->idle_bytes, (double)m->bytes / 1024);
+    printf("\n  each idle rank uses %.1f bytes; in total %.1f KiB are used\n", m->idle_bytes,
+           (double)m->bytes / 1024);
 }
 
 static tutti_status go_round(tutti_comm *comm, float *buf)
 {
-    const tutti_call call = { .size = sizeof call, .algo = tutti_comm_size(comm) > 1 ? "ring" : NULL };
+    const tutti_call call = { .size = sizeof call,
+                              .algo = tutti_comm_size(comm) > 1 ? "ring" : NULL };
 
     return tutti_allreduce(buf, buf, FLOATS, TUTTI_F32, TUTTI_SUM, comm, &call);
 }

@@ -61,7 +61,8 @@ static const struct argp_option argp_options[] = {
 };
 
 /* Reads numbers separated by commas. Returns their number. */
-static uint32_t list_of(struct argp_state *state, const char *option, char *arg, double min, double max, double *out)
+static uint32_t list_of(struct argp_state *state, const char *option, char *arg, double min,
+                        double max, double *out)
 {
     uint32_t n = 0;
     char *rest;
@@ -85,8 +86,9 @@ static void take_limits(struct options *o)
     links[TT_NEAR_RACK].bytes_per_s = c->nic_bytes_per_s;
     links[o->distance].latency_ns = c->latency_ns;
     links[TT_NEAR_RACK].latency_ns = c->latency_ns;
-    c->limits = tt_lane_limits_queues(&tt_lane_limits_default, o->distance, tt_dqplb_lane_count(o->distance),
-                                      TT_VERBS_WINDOW, o->described ? links : NULL, 1);
+    c->limits = tt_lane_limits_queues(&tt_lane_limits_default, o->distance,
+                                      tt_dqplb_lane_count(o->distance), TT_VERBS_WINDOW,
+                                      o->described ? links : NULL, 1);
     o->outstanding[0] = c->limits.outstanding;
     o->noutstanding = 1;
 }
@@ -137,7 +139,10 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case 'D':
         if (!tt_distance_parse(arg, &o->distance) || o->distance == TT_NEAR_SELF)
-            argp_error(state, "--distance %s: unknown distance (socket, host, rack, zone, building, fabric or wan)", arg);
+            argp_error(
+                state,
+                "--distance %s: unknown distance (socket, host, rack, zone, building, fabric or wan)",
+                arg);
         return 0;
     case 'T':
         o->described = true;
@@ -202,21 +207,25 @@ static const struct argp argp = {
            "  tutti lanes --outstanding 1,4 --paths 8 --json\n",
 };
 
-static const char *const how_names[] = { [TT_LANES_DQPLB] = "dqplb", [TT_LANES_UNLIMITED] = "unlimited", [TT_LANES_STATIC] = "static" };
+static const char *const how_names[] = {
+    [TT_LANES_DQPLB] = "dqplb", [TT_LANES_UNLIMITED] = "unlimited", [TT_LANES_STATIC] = "static"
+};
 
-static void print_result(const struct options *o, const struct tt_lanes_case *c, const struct tt_lanes_result *r,
-                         json_object *rows)
+static void print_result(const struct options *o, const struct tt_lanes_case *c,
+                         const struct tt_lanes_result *r, json_object *rows)
 {
     const struct tt_dqplb_limits *l = &c->limits;
-    const uint32_t outstanding = l->lane_bytes ? (uint32_t)(l->lane_bytes / l->segment_bytes) : l->outstanding;
+    const uint32_t outstanding =
+        l->lane_bytes ? (uint32_t)(l->lane_bytes / l->segment_bytes) : l->outstanding;
     json_object *row;
     char bound[16] = "-";
 
     if (!o->json) {
         if (c->how == TT_LANES_DQPLB)
             snprintf(bound, sizeof bound, "%u", outstanding);
-        printf("%8.3f  %-10s %11s  %10.2f  %7.3f  %14.3f  %14.3f\n", c->slow_share, how_names[c->how], bound,
-               r->bytes_per_s / 1e9, r->share, r->queue_mean / 1e6, r->queue_most / 1e6);
+        printf("%8.3f  %-10s %11s  %10.2f  %7.3f  %14.3f  %14.3f\n", c->slow_share,
+               how_names[c->how], bound, r->bytes_per_s / 1e9, r->share, r->queue_mean / 1e6,
+               r->queue_most / 1e6);
         return;
     }
     row = json_object_new_object();
@@ -255,8 +264,9 @@ static bool run_all(const struct options *o, json_object *rows)
         c.slow_share = o->slow[i];
         for (uint32_t k = 0; k < o->noutstanding && ok; k++) {
             c.limits.outstanding = o->outstanding[k];
-            c.limits.window = o->base.limits.window ? o->base.limits.window
-                                                    : tt_dqplb_window_of(c.limits.lanes, c.limits.outstanding);
+            c.limits.window = o->base.limits.window
+                                  ? o->base.limits.window
+                                  : tt_dqplb_window_of(c.limits.lanes, c.limits.outstanding);
             ok = run_one(o, &c, rows);
         }
         for (c.how = TT_LANES_UNLIMITED; c.how <= TT_LANES_STATIC && ok; c.how++)
@@ -281,7 +291,8 @@ int tool_lanes_main(int argc, char **argv)
     argp_parse(&argp, argc, argv, 0, NULL, &o);
     rows = json_object_new_array();
     if (!o.json)
-        printf("%8s  %-10s %11s  %10s  %7s  %14s  %14s\n", "slow", "how", "outstanding", "GB/s", "share", "queue mean MB", "queue max. MB");
+        printf("%8s  %-10s %11s  %10s  %7s  %14s  %14s\n", "slow", "how", "outstanding", "GB/s",
+               "share", "queue mean MB", "queue max. MB");
     ok = run_all(&o, rows);
     if (ok && o.json)
         puts(json_object_to_json_string_ext(rows, JSON_C_TO_STRING_PRETTY));

@@ -107,22 +107,25 @@ static void finish_output(void)
     }
     if (write_error == EPIPE && reader_may_leave)
         return;
-    fprintf(stderr, "%s: cannot write standard output: %s%s\n", running, strerror(write_error ? write_error : EIO),
-            write_error == EFBIG ? FILE_SIZE_HINT : "");
+    fprintf(stderr, "%s: cannot write standard output: %s%s\n", running,
+            strerror(write_error ? write_error : EIO), write_error == EFBIG ? FILE_SIZE_HINT : "");
     _exit(EXIT_FAILURE);
 }
 
 static void usage(FILE *to)
 {
-    fprintf(to, "Usage: tutti COMMAND [OPTION...]\nRuns, measures, simulates and explains collectives.\n\nCommands:\n");
+    fprintf(
+        to,
+        "Usage: tutti COMMAND [OPTION...]\nRuns, measures, simulates and explains collectives.\n\nCommands:\n");
     for (size_t i = 0; i < NTOOLS; i++)
         fprintf(to, "  %-11s %s\n", tools[i].name, tools[i].summary);
-    fprintf(to,
-            "\n`tutti COMMAND --help` describes a command; `tutti --version` prints the version (%s).\n\n"
-            "Exit status: 0 on success, 1 on failure, 2 on a usage error. `tutti run` returns the status of\n"
-            "its program; an interrupted `tutti tune` returns 130.\n\n"
-            "Examples:\n    tutti run -n 4 -- ./program\n    tutti perf allreduce -n 4 --check\n",
-            tutti_version());
+    fprintf(
+        to,
+        "\n`tutti COMMAND --help` describes a command; `tutti --version` prints the version (%s).\n\n"
+        "Exit status: 0 on success, 1 on failure, 2 on a usage error. `tutti run` returns the status of\n"
+        "its program; an interrupted `tutti tune` returns 130.\n\n"
+        "Examples:\n    tutti run -n 4 -- ./program\n    tutti perf allreduce -n 4 --check\n",
+        tutti_version());
 }
 
 static const struct tool *find(const char *command)
@@ -152,7 +155,8 @@ int main(int argc, char **argv)
     reset_signals();
     watch_output();
     atexit(finish_output);
-    if (strcmp(command, "--version") == 0 || strcmp(command, "-V") == 0 || strcmp(command, "version") == 0) {
+    if (strcmp(command, "--version") == 0 || strcmp(command, "-V") == 0 ||
+        strcmp(command, "version") == 0) {
         printf("tutti %s\n", tutti_version());
         return 0;
     }
@@ -167,7 +171,8 @@ int main(int argc, char **argv)
         if (tool)
             return run_tool(tool, 2, argv + 1);
         command = argv[1];
-    } else if (strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0 || strcmp(command, "help") == 0) {
+    } else if (strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0 ||
+               strcmp(command, "help") == 0) {
         usage(stdout);
         return 0;
     }

@@ -9,8 +9,8 @@
 #include <string.h>
 #include "wire/wires.h"
 
-unsigned long long option_number(struct argp_state *state, const char *option, const char *arg, unsigned long long min,
-                                 unsigned long long max)
+unsigned long long option_number(struct argp_state *state, const char *option, const char *arg,
+                                 unsigned long long min, unsigned long long max)
 {
     unsigned long long v;
     char *end;
@@ -22,7 +22,8 @@ unsigned long long option_number(struct argp_state *state, const char *option, c
     return v;
 }
 
-double option_real(struct argp_state *state, const char *option, const char *arg, double min, double max)
+double option_real(struct argp_state *state, const char *option, const char *arg, double min,
+                   double max)
 {
     char *end;
     const double v = strtod(arg, &end);
@@ -56,8 +57,8 @@ static bool scan(const char *at, bool is_size, uint64_t *out, const char **end)
     return true;
 }
 
-const char *option_size_until(struct argp_state *state, const char *option, const char *arg, const char *at, char stop,
-                              uint64_t *out)
+const char *option_size_until(struct argp_state *state, const char *option, const char *arg,
+                              const char *at, char stop, uint64_t *out)
 {
     const char *end = "";
 
@@ -83,8 +84,8 @@ size_t option_size(struct argp_state *state, const char *option, const char *arg
     return v;
 }
 
-uint32_t option_list(struct argp_state *state, const char *option, const char *arg, bool of_sizes, uint64_t factor,
-                     uint64_t min, uint64_t max, uint64_t *out, uint32_t most)
+uint32_t option_list(struct argp_state *state, const char *option, const char *arg, bool of_sizes,
+                     uint64_t factor, uint64_t min, uint64_t max, uint64_t *out, uint32_t most)
 {
     const char *at = arg;
     uint32_t n = 0;
@@ -97,10 +98,11 @@ uint32_t option_list(struct argp_state *state, const char *option, const char *a
         if (good && strncmp(at, "..", 2) == 0)
             good = scan(at + 2, of_sizes, &last, &at);
         if (!good || (*at && *at != ','))
-            argp_error(state, "%s %s: must be a list like %s", option, arg, of_sizes ? "4K..4M or 64,1K" : "1..128 or 8,96");
+            argp_error(state, "%s %s: must be a list like %s", option, arg,
+                       of_sizes ? "4K..4M or 64,1K" : "1..128 or 8,96");
         if (v < min || last > max || v > last)
-            argp_error(state, "%s %s: values must be from %llu to %llu, and ranges ascending", option, arg,
-                       (unsigned long long)min, (unsigned long long)max);
+            argp_error(state, "%s %s: values must be from %llu to %llu, and ranges ascending",
+                       option, arg, (unsigned long long)min, (unsigned long long)max);
         for (;; v = v > last / factor ? last : v * factor) {
             if (n == most)
                 argp_error(state, "%s %s: too many values (the maximum is %u)", option, arg, most);
@@ -122,7 +124,8 @@ void option_check_wires_of(struct argp_state *state, const char *option, const c
 
         snprintf(name, sizeof name, "%.*s", (int)n, at);
         if (n == 0 || n >= sizeof name || !tt_wire_find(name))
-            argp_error(state, "%s %s: unknown transport \"%.*s\" (available: %s)", option, arg, (int)n, at, tt_wire_names());
+            argp_error(state, "%s %s: unknown transport \"%.*s\" (available: %s)", option, arg,
+                       (int)n, at, tt_wire_names());
         at += n;
         if (*at == '\0')
             return;

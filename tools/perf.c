@@ -41,17 +41,20 @@ static bool is_wanted(const struct perf_options *o, const struct perf_coll *coll
     return coll->kind < TT_COLL_KINDS && (!o->algo || perf_algo_exists(coll, o->algo));
 }
 
-static bool is_pass_wanted(const struct perf_options *o, const struct perf_coll *coll, bool in_place)
+static bool is_pass_wanted(const struct perf_options *o, const struct perf_coll *coll,
+                           bool in_place)
 {
     return in_place ? o->in_place && coll->in_place : o->out_of_place;
 }
 
 /* Lists the sizes of the larger buffer after rounding, without duplicates. Returns their number. */
-static uint32_t sizes_of(const struct sweep *s, const struct perf_coll *coll, size_t sizes[SIZES_MAX])
+static uint32_t sizes_of(const struct sweep *s, const struct perf_coll *coll,
+                         size_t sizes[SIZES_MAX])
 {
     uint32_t n = 0;
 
-    for (size_t bytes = s->o->min_bytes; bytes <= s->o->max_bytes && n < SIZES_MAX; bytes *= s->o->factor) {
+    for (size_t bytes = s->o->min_bytes; bytes <= s->o->max_bytes && n < SIZES_MAX;
+         bytes *= s->o->factor) {
         const size_t rounded = perf_rounded_bytes(coll, s->o->dtype, s->nranks, bytes);
 
         if (n == 0 || rounded != sizes[n - 1])
@@ -75,7 +78,8 @@ static void count_work(struct sweep *s, size_t *largest)
         if (!is_wanted(s->o, coll))
             continue;
         n = sizes_of(s, coll, sizes);
-        s->printer.ntotal += n * ((uint32_t)is_pass_wanted(s->o, coll, false) + is_pass_wanted(s->o, coll, true));
+        s->printer.ntotal +=
+            n * ((uint32_t)is_pass_wanted(s->o, coll, false) + is_pass_wanted(s->o, coll, true));
         if (sizes[n - 1] > *largest)
             *largest = sizes[n - 1];
     }
@@ -153,7 +157,9 @@ static tutti_status pass(struct sweep *s, struct perf_case *c, size_t bytes, str
 
     if (!perf_case_init(c, bytes))
         return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the counts of %u ranks", c->nranks);
-    *row = (struct perf_row){ .c = c, .wire = s->wire, .algo = perf_case_algo(c, s->comm, &s->refused) };
+    *row = (struct perf_row){ .c = c,
+                              .wire = s->wire,
+                              .algo = perf_case_algo(c, s->comm, &s->refused) };
     perf_case_place(c, s->rooms.one, s->rooms.other);
     if (s->rank == 0)
         perf_print_progress(&s->printer, c);
@@ -176,8 +182,13 @@ static tutti_status one_size(struct sweep *s, const struct perf_coll *coll, size
     tutti_status st = TUTTI_OK;
 
     for (int i = 0; i < 2 && !st; i++) {
-        cases[i] = (struct perf_case){ .coll = coll, .rank = s->rank, .nranks = s->nranks, .root = o->root,
-                                       .dtype = o->dtype, .op = o->op, .in_place = i == 1,
+        cases[i] = (struct perf_case){ .coll = coll,
+                                       .rank = s->rank,
+                                       .nranks = s->nranks,
+                                       .root = o->root,
+                                       .dtype = o->dtype,
+                                       .op = o->op,
+                                       .in_place = i == 1,
                                        .quant = o->quant,
                                        .algo = coll->kind < TT_COLL_KINDS ? o->algo : NULL };
         if (is_pass_wanted(o, coll, i == 1))
@@ -238,9 +249,10 @@ static tutti_status print_start(struct sweep *s)
 
 static int sweep(const struct perf_options *o, tutti_comm *comm)
 {
-    struct sweep s = {
-        .o = o, .comm = comm, .rank = (uint32_t)tutti_comm_rank(comm), .nranks = (uint32_t)tutti_comm_size(comm)
-    };
+    struct sweep s = { .o = o,
+                       .comm = comm,
+                       .rank = (uint32_t)tutti_comm_rank(comm),
+                       .nranks = (uint32_t)tutti_comm_size(comm) };
     struct perf_trace trace;
     bool traced;
     size_t largest;
@@ -267,7 +279,10 @@ static int sweep(const struct perf_options *o, tutti_comm *comm)
     perf_rooms_fini(&s.rooms);
     /* only rank 0 has the number of wrong elements and of measurements, and includes them in its
      * status */
-    return st || !traced || s.printer.wrong || (s.rank == 0 && s.printer.ntotal && !s.printer.nmeasured) ? 1 : 0;
+    return st || !traced || s.printer.wrong ||
+                   (s.rank == 0 && s.printer.ntotal && !s.printer.nmeasured)
+               ? 1
+               : 0;
 }
 
 /* Checks the options that depend on the number of ranks. */
@@ -277,7 +292,8 @@ static bool suits(const struct perf_options *o, uint32_t nranks, bool speak)
     const bool no_root = o->root >= nranks, alone = pairs && nranks < 2;
 
     if (no_root && speak)
-        fprintf(stderr, "tutti perf: --root %u: must be a rank from 0 to %u\n", o->root, nranks - 1);
+        fprintf(stderr, "tutti perf: --root %u: must be a rank from 0 to %u\n", o->root,
+                nranks - 1);
     else if (alone && speak)
         fprintf(stderr, "tutti perf: too few ranks: 1 (use at least 2)\n");
     return !no_root && !alone;
@@ -319,7 +335,8 @@ int tool_perf_main(int argc, char **argv)
     nranks = o.nranks ? o.nranks : NRANKS_DEFAULT;
     there = perf_job_ranks();
     if (there && o.nranks && o.nranks != there) {
-        fprintf(stderr, "tutti perf: --ranks %u differs from the %u rank%s of the current job\n", o.nranks, there, TT_PLURAL(there));
+        fprintf(stderr, "tutti perf: --ranks %u differs from the %u rank%s of the current job\n",
+                o.nranks, there, TT_PLURAL(there));
         return 2;
     }
     if (there)

@@ -195,7 +195,10 @@ static size_t to_rank(const struct exchange *x, uint32_t from, uint32_t to)
     return bytes;
 }
 
-static uint8_t byte_of(uint32_t from, size_t at) { return (uint8_t)(from * 151 + at * 7 + (at >> 8)); }
+static uint8_t byte_of(uint32_t from, size_t at)
+{
+    return (uint8_t)(from * 151 + at * 7 + (at >> 8));
+}
 
 static void *room(size_t n, size_t bytes)
 {
@@ -215,7 +218,8 @@ static uint64_t buffer_bytes(const struct options *o, uint64_t n)
     uint64_t token, sent, rows, out;
 
     if (__builtin_mul_overflow((uint64_t)o->tokens, (uint64_t)o->bytes, &token) ||
-        __builtin_mul_overflow((n + 2) * o->top, token, &sent) || __builtin_mul_overflow(2 * n * each, token, &rows) ||
+        __builtin_mul_overflow((n + 2) * o->top, token, &sent) ||
+        __builtin_mul_overflow(2 * n * each, token, &rows) ||
         __builtin_add_overflow(sent, rows, &out))
         return UINT64_MAX;
     return out;
@@ -268,9 +272,16 @@ static void plan(struct exchange *x)
         x->recv_displs[r] = r * x->max_total;
     }
     x->what = (tutti_dynamic){
-        .size = sizeof x->what, .sendbuff = x->send, .split_lengths = x->lengths + x->rank * o->experts,
-        .nsplits = o->experts, .indices = x->indices, .index_block_lens = x->block_lens, .recvbuffs = x->recvbuffs,
-        .recv_all_split_lengths = x->all_lengths, .max_length = x->max_length, .max_total = x->max_total,
+        .size = sizeof x->what,
+        .sendbuff = x->send,
+        .split_lengths = x->lengths + x->rank * o->experts,
+        .nsplits = o->experts,
+        .indices = x->indices,
+        .index_block_lens = x->block_lens,
+        .recvbuffs = x->recvbuffs,
+        .recv_all_split_lengths = x->all_lengths,
+        .max_length = x->max_length,
+        .max_total = x->max_total,
     };
     x->arrived.size = sizeof x->arrived;
 }
@@ -324,8 +335,8 @@ static tutti_status dynamic(struct exchange *x, uint32_t arg)
 static tutti_status known(struct exchange *x, uint32_t arg)
 {
     (void)arg;
-    return tutti_alltoallv(x->o->dealt ? x->packed : x->send, x->send_counts, x->send_displs, x->recv, x->recv_counts,
-                           x->recv_displs, TUTTI_U8, x->comm, NULL);
+    return tutti_alltoallv(x->o->dealt ? x->packed : x->send, x->send_counts, x->send_displs,
+                           x->recv, x->recv_counts, x->recv_displs, TUTTI_U8, x->comm, NULL);
 }
 
 /* Gathers lengths and indices, then exchanges blocks of the largest possible size (with arg: of the
@@ -333,7 +344,8 @@ static tutti_status known(struct exchange *x, uint32_t arg)
 static tutti_status padded(struct exchange *x, uint32_t arg)
 {
     const size_t bytes = arg ? x->seen_bytes : x->pad_bytes;
-    tutti_status st = tutti_allgather(x->what.split_lengths, x->all_lengths, x->o->experts, TUTTI_U64, x->comm, NULL);
+    tutti_status st = tutti_allgather(x->what.split_lengths, x->all_lengths, x->o->experts,
+                                      TUTTI_U64, x->comm, NULL);
 
     if (!st)
         st = tutti_allgather(x->block_lens, x->gathered, x->nranks, TUTTI_U64, x->comm, NULL);
@@ -379,8 +391,10 @@ static const struct method {
     { "replay_without_chain", replayed, TUTTI_REPLAY_NO_CHAIN, true, false },
     { "replay_without_bypass", replayed, TUTTI_REPLAY_NO_BYPASS, true, false },
     { "replay_without_handles", replayed, TUTTI_REPLAY_NO_HANDLES, true, false },
-    { "replay_without_chain_bypass", replayed, TUTTI_REPLAY_NO_CHAIN | TUTTI_REPLAY_NO_BYPASS, true, false },
-    { "replay_without_all", replayed, TUTTI_REPLAY_NO_CHAIN | TUTTI_REPLAY_NO_BYPASS | TUTTI_REPLAY_NO_HANDLES, true, false },
+    { "replay_without_chain_bypass", replayed, TUTTI_REPLAY_NO_CHAIN | TUTTI_REPLAY_NO_BYPASS, true,
+      false },
+    { "replay_without_all", replayed,
+      TUTTI_REPLAY_NO_CHAIN | TUTTI_REPLAY_NO_BYPASS | TUTTI_REPLAY_NO_HANDLES, true, false },
 };
 
 static bool is_wanted(const struct options *o, int method)
@@ -394,7 +408,8 @@ static void take_methods(struct options *o, struct argp_state *state, const char
         const size_t n = strcspn(at, ",");
         int m = 0;
 
-        while (m < METHODS && (strlen(methods[m].name) != n || strncmp(methods[m].name, at, n) != 0))
+        while (m < METHODS &&
+               (strlen(methods[m].name) != n || strncmp(methods[m].name, at, n) != 0))
             m++;
         if (m == METHODS)
             argp_error(state,
@@ -452,7 +467,10 @@ static tutti_status check(struct exchange *x, const struct method *w)
         mine = wrong_bytes(x, w);
         st = tutti_allreduce(&mine, &all, 1, TUTTI_U64, TUTTI_SUM, x->comm, NULL);
     }
-    return st || !all ? st : tt_fail(TUTTI_ERR_PROTOCOL, "wrong data: %s: %llu received bytes differ from the sent bytes", w->name, (unsigned long long)all);
+    return st || !all ? st
+                      : tt_fail(TUTTI_ERR_PROTOCOL,
+                                "wrong data: %s: %llu received bytes differ from the sent bytes",
+                                w->name, (unsigned long long)all);
 }
 
 /* ---- measuring ---- */
@@ -500,9 +518,13 @@ static double median(double *of, size_t n)
 }
 
 /* The bytes that one rank sends to another with method w. */
-static uint64_t sent_to(const struct exchange *x, const struct method *w, uint32_t from, uint32_t to)
+static uint64_t sent_to(const struct exchange *x, const struct method *w, uint32_t from,
+                        uint32_t to)
 {
-    return from == to ? 0 : !w->padded ? to_rank(x, from, to) : w->arg ? x->seen_bytes : x->pad_bytes;
+    return from == to   ? 0
+           : !w->padded ? to_rank(x, from, to)
+           : w->arg     ? x->seen_bytes
+                        : x->pad_bytes;
 }
 
 /* The largest number of bytes that any rank sends or receives. */
@@ -526,7 +548,8 @@ static uint64_t busiest_bytes(const struct exchange *x, const struct method *w)
 static void print(const struct exchange *x, const struct method *w, const struct sample *samples)
 {
     const size_t n = x->o->iters;
-    double *us = room(n, sizeof *us), *cpu = room(n, sizeof *cpu), *start = room(n, sizeof *start), tc;
+    double *us = room(n, sizeof *us), *cpu = room(n, sizeof *cpu), *start = room(n, sizeof *start),
+           tc;
     size_t held = 0;
     uint64_t sent = 0;
 
@@ -544,12 +567,14 @@ static void print(const struct exchange *x, const struct method *w, const struct
             "{\"method\": \"%s\", \"ranks\": %u, \"tokens\": %zu, \"bytes\": %zu, \"experts\": %zu, \"top\": %zu, \"skew\": %g, "
             "\"dealt\": %s, \"sent_bytes\": %llu, \"busiest_bytes\": %llu, \"time_us\": %.2f, \"cpu_us\": %.2f, \"tc_us\": %.3f, \"held_bytes\": %zu}\n",
             w->name, x->nranks, x->o->tokens, x->o->bytes, x->o->experts, x->o->top, x->o->skew,
-            x->o->dealt ? "true" : "false", (unsigned long long)sent, (unsigned long long)busiest_bytes(x, w),
-            median(us, n), median(cpu, n), tc, held);
+            x->o->dealt ? "true" : "false", (unsigned long long)sent,
+            (unsigned long long)busiest_bytes(x, w), median(us, n), median(cpu, n), tc, held);
     else if (w->replays)
-        printf("%-28s %12llu %12.2f %12.2f %10.3f\n", w->name, (unsigned long long)sent, median(us, n), median(cpu, n), tc);
+        printf("%-28s %12llu %12.2f %12.2f %10.3f\n", w->name, (unsigned long long)sent,
+               median(us, n), median(cpu, n), tc);
     else
-        printf("%-28s %12llu %12.2f %12.2f %10s\n", w->name, (unsigned long long)sent, median(us, n), median(cpu, n), "");
+        printf("%-28s %12llu %12.2f %12.2f %10s\n", w->name, (unsigned long long)sent,
+               median(us, n), median(cpu, n), "");
     free(us);
     free(cpu);
     free(start);
@@ -564,8 +589,12 @@ static tutti_status measure(struct exchange *x)
     gather_pieces(x, x->packed, 0);
     for (int m = 0; m < METHODS && !st; m++) {
         const tutti_replay_conf conf = {
-            .size = sizeof conf, .nsplits = x->o->experts, .max_length = x->max_length, .max_total = x->max_total,
-            .type = TUTTI_U8, .without = methods[m].arg,
+            .size = sizeof conf,
+            .nsplits = x->o->experts,
+            .max_length = x->max_length,
+            .max_total = x->max_total,
+            .type = TUTTI_U8,
+            .without = methods[m].arg,
         };
 
         if (!is_wanted(x->o, m))
@@ -582,7 +611,8 @@ static tutti_status measure(struct exchange *x)
                 st = round_of(x, &methods[m], &samples[(size_t)m * iters + i]);
     if (!st && x->rank == 0) {
         if (!x->o->json)
-            printf("%-28s %12s %12s %12s %10s\n", "method", "bytes sent", "time us", "cpu us", "Tc us");
+            printf("%-28s %12s %12s %12s %10s\n", "method", "bytes sent", "time us", "cpu us",
+                   "Tc us");
         for (int m = 0; m < METHODS; m++)
             if (is_wanted(x->o, m))
                 print(x, &methods[m], samples + (size_t)m * iters);
@@ -655,7 +685,9 @@ int perf_a2av_main(int argc, char **argv)
     argp_parse(&argp, argc - 1, argv + 1, 0, NULL, &o);
     there = perf_job_ranks();
     if (there && o.nranks && o.nranks != there) {
-        fprintf(stderr, "tutti perf a2av: --ranks %u differs from the %u rank%s of the current job\n", o.nranks, there, TT_PLURAL(there));
+        fprintf(stderr,
+                "tutti perf a2av: --ranks %u differs from the %u rank%s of the current job\n",
+                o.nranks, there, TT_PLURAL(there));
         return 2;
     }
     if (there || o.nranks == 1)

@@ -9,15 +9,19 @@
 const struct perf_coll perf_colls[] = {
     { "allreduce",       TT_ALLREDUCE,       PERF_TWICE,  .reduces = true, .in_place = true },
     { "reduce",          TT_REDUCE,          PERF_WHOLE,  .reduces = true, .rooted = true, .in_place = true },
-    { "reduce_scatter",  TT_REDUCE_SCATTER,  PERF_OTHERS, .cut = true, .reduces = true, .in_place = true },
-    { "reduce_scatterv", TT_REDUCE_SCATTERV, PERF_OTHERS, .cut = true, .uneven = true, .reduces = true, .in_place = true },
+    { "reduce_scatter", TT_REDUCE_SCATTER, PERF_OTHERS, .cut = true, .reduces = true,
+      .in_place = true },
+    { "reduce_scatterv", TT_REDUCE_SCATTERV, PERF_OTHERS, .cut = true, .uneven = true,
+      .reduces = true, .in_place = true },
     { "allgather",       TT_ALLGATHER,       PERF_OTHERS, .cut = true, .in_place = true },
     { "allgatherv",      TT_ALLGATHERV,      PERF_OTHERS, .cut = true, .uneven = true, .in_place = true },
     { "broadcast",       TT_BROADCAST,       PERF_WHOLE,  .rooted = true, .in_place = true },
     { "gather",          TT_GATHER,          PERF_OTHERS, .cut = true, .rooted = true, .in_place = true },
-    { "gatherv",         TT_GATHERV,         PERF_OTHERS, .cut = true, .uneven = true, .rooted = true, .in_place = true },
+    { "gatherv", TT_GATHERV, PERF_OTHERS, .cut = true, .uneven = true, .rooted = true,
+      .in_place = true },
     { "scatter",         TT_SCATTER,         PERF_OTHERS, .cut = true, .rooted = true, .in_place = true },
-    { "scatterv",        TT_SCATTERV,        PERF_OTHERS, .cut = true, .uneven = true, .rooted = true, .in_place = true },
+    { "scatterv", TT_SCATTERV, PERF_OTHERS, .cut = true, .uneven = true, .rooted = true,
+      .in_place = true },
     { "alltoall",        TT_ALLTOALL,        PERF_OTHERS, .cut = true, .in_place = true },
     { "alltoallv",       TT_ALLTOALLV,       PERF_OTHERS, .cut = true, .uneven = true, .in_place = true },
     { "barrier",         TT_BARRIER,         PERF_WHOLE,  .in_place = false },
@@ -71,18 +75,22 @@ static size_t part_displ(const struct perf_case *c, uint32_t row, uint32_t r)
     return r % 2 == 0 ? r * c->block : (r - 1) * c->block + part_count(c, row, r - 1);
 }
 
-static size_t block_of(const struct perf_coll *coll, tutti_dtype dtype, uint32_t nranks, size_t bytes)
+static size_t block_of(const struct perf_coll *coll, tutti_dtype dtype, uint32_t nranks,
+                       size_t bytes)
 {
-    const size_t elems = bytes / tutti_dtype_bytes(dtype), block = coll->cut ? elems / nranks : elems;
+    const size_t elems = bytes / tutti_dtype_bytes(dtype),
+                 block = coll->cut ? elems / nranks : elems;
 
     if (coll->kind == TT_BARRIER)
         return 0;
     return block > 0 ? block : 1;
 }
 
-size_t perf_rounded_bytes(const struct perf_coll *coll, tutti_dtype dtype, uint32_t nranks, size_t bytes)
+size_t perf_rounded_bytes(const struct perf_coll *coll, tutti_dtype dtype, uint32_t nranks,
+                          size_t bytes)
 {
-    return block_of(coll, dtype, nranks, bytes) * (coll->cut ? nranks : 1) * tutti_dtype_bytes(dtype);
+    return block_of(coll, dtype, nranks, bytes) * (coll->cut ? nranks : 1) *
+           tutti_dtype_bytes(dtype);
 }
 
 bool perf_case_init(struct perf_case *c, size_t bytes)
@@ -237,8 +245,14 @@ double perf_scale_of(uint32_t rank)
 static tutti_status run_sendrecv(const struct perf_case *c, tutti_comm *comm)
 {
     const tutti_p2p ops[2] = {
-        { .peer = (int)((c->rank + 1) % c->nranks), .buf = c->src, .count = c->count, .type = c->dtype },
-        { .is_recv = 1, .peer = (int)((c->rank + c->nranks - 1) % c->nranks), .buf = c->dst, .count = c->count,
+        { .peer = (int)((c->rank + 1) % c->nranks),
+          .buf = c->src,
+          .count = c->count,
+          .type = c->dtype },
+        { .is_recv = 1,
+          .peer = (int)((c->rank + c->nranks - 1) % c->nranks),
+          .buf = c->dst,
+          .count = c->count,
           .type = c->dtype },
     };
 
@@ -262,29 +276,48 @@ static tutti_status run_pingpong(const struct perf_case *c, tutti_comm *comm)
 
 tutti_status perf_case_run(const struct perf_case *c, tutti_comm *comm)
 {
-    const tutti_call how = { .size = sizeof how, .algo = c->algo, .scale = perf_scale_of(c->rank), .quant = c->quant },
+    const tutti_call how = { .size = sizeof how,
+                             .algo = c->algo,
+                             .scale = perf_scale_of(c->rank),
+                             .quant = c->quant },
                      *call = &how;
     const int root = (int)c->root;
     void *src = c->src, *dst = c->dst;
 
     switch (c->coll->kind) {
-    case TT_ALLREDUCE: return tutti_allreduce(src, dst, c->block, c->dtype, c->op, comm, call);
-    case TT_REDUCE: return tutti_reduce(src, dst, c->block, c->dtype, c->op, root, comm, call);
-    case TT_REDUCE_SCATTER: return tutti_reduce_scatter(src, dst, c->block, c->dtype, c->op, comm, call);
-    case TT_REDUCE_SCATTERV: return tutti_reduce_scatterv(src, dst, c->counts, c->dtype, c->op, comm, call);
-    case TT_ALLGATHER: return tutti_allgather(src, dst, c->block, c->dtype, comm, call);
-    case TT_ALLGATHERV: return tutti_allgatherv(src, dst, c->counts, c->displs, c->dtype, comm, call);
-    case TT_BROADCAST: return tutti_broadcast(src, dst, c->block, c->dtype, root, comm, call);
-    case TT_GATHER: return tutti_gather(src, dst, c->block, c->dtype, root, comm, call);
-    case TT_GATHERV: return tutti_gatherv(src, dst, c->counts, c->displs, c->dtype, root, comm, call);
-    case TT_SCATTER: return tutti_scatter(src, dst, c->block, c->dtype, root, comm, call);
-    case TT_SCATTERV: return tutti_scatterv(src, dst, c->counts, c->displs, c->dtype, root, comm, call);
-    case TT_ALLTOALL: return tutti_alltoall(src, dst, c->block, c->dtype, comm, call);
+    case TT_ALLREDUCE:
+        return tutti_allreduce(src, dst, c->block, c->dtype, c->op, comm, call);
+    case TT_REDUCE:
+        return tutti_reduce(src, dst, c->block, c->dtype, c->op, root, comm, call);
+    case TT_REDUCE_SCATTER:
+        return tutti_reduce_scatter(src, dst, c->block, c->dtype, c->op, comm, call);
+    case TT_REDUCE_SCATTERV:
+        return tutti_reduce_scatterv(src, dst, c->counts, c->dtype, c->op, comm, call);
+    case TT_ALLGATHER:
+        return tutti_allgather(src, dst, c->block, c->dtype, comm, call);
+    case TT_ALLGATHERV:
+        return tutti_allgatherv(src, dst, c->counts, c->displs, c->dtype, comm, call);
+    case TT_BROADCAST:
+        return tutti_broadcast(src, dst, c->block, c->dtype, root, comm, call);
+    case TT_GATHER:
+        return tutti_gather(src, dst, c->block, c->dtype, root, comm, call);
+    case TT_GATHERV:
+        return tutti_gatherv(src, dst, c->counts, c->displs, c->dtype, root, comm, call);
+    case TT_SCATTER:
+        return tutti_scatter(src, dst, c->block, c->dtype, root, comm, call);
+    case TT_SCATTERV:
+        return tutti_scatterv(src, dst, c->counts, c->displs, c->dtype, root, comm, call);
+    case TT_ALLTOALL:
+        return tutti_alltoall(src, dst, c->block, c->dtype, comm, call);
     case TT_ALLTOALLV:
-        return tutti_alltoallv(src, c->counts, c->displs, dst, c->counts, c->displs, c->dtype, comm, call);
-    case TT_BARRIER: return tutti_barrier(comm, call);
-    case PERF_SENDRECV: return run_sendrecv(c, comm);
-    default: return run_pingpong(c, comm);
+        return tutti_alltoallv(src, c->counts, c->displs, dst, c->counts, c->displs, c->dtype, comm,
+                               call);
+    case TT_BARRIER:
+        return tutti_barrier(comm, call);
+    case PERF_SENDRECV:
+        return run_sendrecv(c, comm);
+    default:
+        return run_pingpong(c, comm);
     }
 }
 
@@ -316,7 +349,8 @@ struct tt_coll perf_case_call(const struct perf_case *c, const tutti_comm *comm)
 }
 
 /* The library's plan for the call; NULL on an error, which rank 0 has reported. */
-static struct tt_plan *plan_of(const struct perf_case *c, tutti_comm *comm, const struct tt_coll *coll, bool *refused)
+static struct tt_plan *plan_of(const struct perf_case *c, tutti_comm *comm,
+                               const struct tt_coll *coll, bool *refused)
 {
     struct tt_plan *plan = NULL;
     tutti_status st;

@@ -55,7 +55,8 @@ struct perf_case {
 
 /* Returns the size of the larger buffer: `bytes` rounded down to whole elements and equal blocks,
  * with at least one element per block. */
-size_t perf_rounded_bytes(const struct perf_coll *coll, tutti_dtype dtype, uint32_t nranks, size_t bytes);
+size_t perf_rounded_bytes(const struct perf_coll *coll, tutti_dtype dtype, uint32_t nranks,
+                          size_t bytes);
 
 /* Completes *c for a larger buffer of `bytes`, rounded as above. The caller has set the fields
  * before `block`. Returns false if out of memory. Undone by perf_case_fini. */

@@ -191,17 +191,21 @@ static int64_t reduced(const struct perf_case *c, size_t k)
 /* The quotient, rounded to f32 (to f64 for f64 only); the caller rounds it to the type. */
 static double divided(const struct perf_case *c, int64_t sum)
 {
-    return c->dtype == TUTTI_F64 ? (double)sum / c->nranks : (double)((float)sum / (float)c->nranks);
+    return c->dtype == TUTTI_F64 ? (double)sum / c->nranks
+                                 : (double)((float)sum / (float)c->nranks);
 }
 
-static bool is_sum(tutti_redop op) { return op == TUTTI_SUM || op == TUTTI_AVG || op == TUTTI_PREMUL_SUM; }
+static bool is_sum(tutti_redop op)
+{
+    return op == TUTTI_SUM || op == TUTTI_AVG || op == TUTTI_PREMUL_SUM;
+}
 
 static void expect_reduction(struct table *t, const struct perf_case *c)
 {
     const double scale_max = c->op == TUTTI_PREMUL_SUM ? 2 : 1;
 
-    t->exact =
-        !is_sum(c->op) || scale_max * (double)limits[c->dtype].input_max * c->nranks <= limits[c->dtype].exact_max;
+    t->exact = !is_sum(c->op) || scale_max * (double)limits[c->dtype].input_max * c->nranks <=
+                                     limits[c->dtype].exact_max;
     t->slack = c->nranks * limits[c->dtype].roundoff;
     for (size_t k = 0; k < CLASSES; k++) {
         const int64_t all = reduced(c, k);
@@ -217,7 +221,8 @@ static void expect_reduction(struct table *t, const struct perf_case *c)
 }
 
 /* Sets the error bounds of quantized values that are sums over the ranks `first` to `last` - 1. */
-static void allow_quantized(struct table *t, const struct perf_case *c, uint32_t first, uint32_t last)
+static void allow_quantized(struct table *t, const struct perf_case *c, uint32_t first,
+                            uint32_t last)
 {
     const bool zero = c->quant == TUTTI_QUANT_ZERO_U8 || c->quant == TUTTI_QUANT_ZERO_U4;
     const uint32_t parts = last - first, times = parts > 1 ? 2 * (parts - 1) : 1;
@@ -241,7 +246,8 @@ static void allow_quantized(struct table *t, const struct perf_case *c, uint32_t
     }
     t->exact = false;
     for (size_t k = 0; k < CLASSES; k++)
-        t->off[k] = tt_packed_bound(&packed, magnitude / divisor, range / divisor, times, t->value[k]);
+        t->off[k] =
+            tt_packed_bound(&packed, magnitude / divisor, range / divisor, times, t->value[k]);
 }
 
 static void expect_input(struct table *t, const struct perf_case *c, uint32_t rank)
@@ -255,7 +261,8 @@ static void expect_input(struct table *t, const struct perf_case *c, uint32_t ra
         const int64_t number = is_number ? input_of(c, rank, k) : 0;
 
         t->value[k] = (double)number;
-        t->bits[k] = is_number ? bits_of(c->dtype, number) : tt_mix64((uint64_t)rank << 32 | k) & mask;
+        t->bits[k] =
+            is_number ? bits_of(c->dtype, number) : tt_mix64((uint64_t)rank << 32 | k) & mask;
     }
 }
 
@@ -295,7 +302,8 @@ static uint64_t element(const void *src, size_t bytes, size_t i)
     }
 }
 
-static uint64_t count_unequal(const void *src, size_t bytes, const struct perf_piece *p, const struct table *t)
+static uint64_t count_unequal(const void *src, size_t bytes, const struct perf_piece *p,
+                              const struct table *t)
 {
     uint64_t wrong = 0;
 
@@ -304,8 +312,8 @@ static uint64_t count_unequal(const void *src, size_t bytes, const struct perf_p
     return wrong;
 }
 
-static uint64_t count_far(const void *src, tutti_dtype type, const struct perf_piece *p, const struct table *t,
-                          bool quantized)
+static uint64_t count_far(const void *src, tutti_dtype type, const struct perf_piece *p,
+                          const struct table *t, bool quantized)
 {
     const size_t bytes = tutti_dtype_bytes(type);
     uint64_t wrong = 0;

@@ -69,8 +69,9 @@ struct first_run {
     uint64_t wrong, ns; /* wrong elements; ns 0: there was no first run */
 };
 
-static void reply_result(const struct server *s, const struct perf_command *cmd, const struct perf_case *c,
-                         const char *algo, const double *us, const struct first_run *first)
+static void reply_result(const struct server *s, const struct perf_command *cmd,
+                         const struct perf_case *c, const char *algo, const double *us,
+                         const struct first_run *first)
 {
     struct json_object *o = json_object_new_object(), *samples = json_object_new_array();
     const long iters = cmd->effort.iters;
@@ -79,7 +80,8 @@ static void reply_result(const struct server *s, const struct perf_command *cmd,
     json_object_object_add(o, "algo", json_object_new_string(algo));
     json_object_object_add(o, "bytes", json_object_new_int64((int64_t)perf_case_bytes(c)));
     json_object_object_add(o, "ranks", json_object_new_int((int)c->nranks));
-    json_object_object_add(o, "memory", json_object_new_string(cmd->mem_alloc ? "mem_alloc" : "malloc"));
+    json_object_object_add(o, "memory",
+                           json_object_new_string(cmd->mem_alloc ? "mem_alloc" : "malloc"));
     json_object_object_add(o, "wrong", json_object_new_int64((int64_t)first->wrong));
     json_object_object_add(o, "first_us", first->ns ? number((double)first->ns * 1e-3) : NULL);
     for (long i = 0; i < iters; i++)
@@ -122,8 +124,8 @@ static tutti_status renew_rooms(struct server *s, const struct perf_command *cmd
     return perf_rooms_init(&s->rooms, s->comm, bytes, cmd->mem_alloc);
 }
 
-static tutti_status measure(struct server *s, const struct perf_command *cmd, struct perf_case *c, const char *algo,
-                            double *us)
+static tutti_status measure(struct server *s, const struct perf_command *cmd, struct perf_case *c,
+                            const char *algo, double *us)
 {
     struct first_run first = { .ns = 0 };
     tutti_status st;
@@ -160,8 +162,11 @@ static tutti_status serve(struct server *s, const char *line)
 {
     struct perf_command cmd;
     const char *why = perf_command_parse(line, tutti_comm_size(s->comm), &cmd), *algo;
-    struct perf_case c = { .coll = cmd.coll, .rank = (uint32_t)tutti_comm_rank(s->comm),
-                           .nranks = (uint32_t)tutti_comm_size(s->comm), .dtype = TUTTI_F32, .op = TUTTI_SUM,
+    struct perf_case c = { .coll = cmd.coll,
+                           .rank = (uint32_t)tutti_comm_rank(s->comm),
+                           .nranks = (uint32_t)tutti_comm_size(s->comm),
+                           .dtype = TUTTI_F32,
+                           .op = TUTTI_SUM,
                            .algo = *cmd.algo ? cmd.algo : NULL };
     tutti_status st = TUTTI_ERR_NOMEM;
     bool refused = false;

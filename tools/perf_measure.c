@@ -78,7 +78,8 @@ static double share_of(const struct perf_case *c)
 }
 
 /* Runs a barrier, then n calls. *us: the total time of the calls in microseconds. */
-static tutti_status timed(const struct perf_case *c, tutti_comm *comm, long n, struct perf_start *start, double *us)
+static tutti_status timed(const struct perf_case *c, tutti_comm *comm, long n,
+                          struct perf_start *start, double *us)
 {
     tutti_status st = tutti_barrier(comm, NULL);
     const uint64_t began_ns = perf_start_wait(start);
@@ -89,7 +90,8 @@ static tutti_status timed(const struct perf_case *c, tutti_comm *comm, long n, s
     return st;
 }
 
-tutti_status perf_sample(const struct perf_case *c, tutti_comm *comm, const struct perf_effort *e, double *us)
+tutti_status perf_sample(const struct perf_case *c, tutti_comm *comm, const struct perf_effort *e,
+                         double *us)
 {
     tutti_status st = TUTTI_OK;
 
@@ -102,7 +104,8 @@ tutti_status perf_sample(const struct perf_case *c, tutti_comm *comm, const stru
         st = timed(c, comm, e->loops, e->start, &us[e->iters]);
         us[e->iters] /= (double)e->loops;
     }
-    return st ? st : tutti_allreduce(us, us, (size_t)e->iters + 1, TUTTI_F64, TUTTI_MAX, comm, NULL);
+    return st ? st
+              : tutti_allreduce(us, us, (size_t)e->iters + 1, TUTTI_F64, TUTTI_MAX, comm, NULL);
 }
 
 static double per_call_us(uint64_t ns, uint64_t calls)
@@ -110,8 +113,9 @@ static double per_call_us(uint64_t ns, uint64_t calls)
     return calls ? (double)ns * 1e-3 / (double)calls : 0;
 }
 
-tutti_status perf_sample_timed(const struct perf_case *c, tutti_comm *comm, const struct perf_effort *e, double *us,
-                               struct perf_where *where, bool *timed)
+tutti_status perf_sample_timed(const struct perf_case *c, tutti_comm *comm,
+                               const struct perf_effort *e, double *us, struct perf_where *where,
+                               bool *timed)
 {
     tutti_times t = { .size = sizeof t };
     double mine[7];
@@ -135,7 +139,8 @@ tutti_status perf_sample_timed(const struct perf_case *c, tutti_comm *comm, cons
     where->most_in_flight = (double)t.most_in_flight;
     st = tutti_allreduce(mine, mine, 7, TUTTI_F64, TUTTI_AVG, comm, NULL);
     if (!st)
-        st = tutti_allreduce(&where->most_in_flight, &where->most_in_flight, 1, TUTTI_F64, TUTTI_MAX, comm, NULL);
+        st = tutti_allreduce(&where->most_in_flight, &where->most_in_flight, 1, TUTTI_F64,
+                             TUTTI_MAX, comm, NULL);
     if (st)
         return st;
     *timed = mine[6] > 0;

@@ -20,7 +20,8 @@ tutti_status perf_choose(const struct perf_case *c, tutti_comm *comm, struct per
 
 /* Measures. us[0 .. iters) receive the durations of the iterations in microseconds, us[iters] the
  * mean of a back-to-back run. They are equal on all ranks. */
-tutti_status perf_sample(const struct perf_case *c, tutti_comm *comm, const struct perf_effort *e, double *us);
+tutti_status perf_sample(const struct perf_case *c, tutti_comm *comm, const struct perf_effort *e,
+                         double *us);
 
 /* Time of a call by phase, in microseconds: mean over ranks and over the calls of a sample. */
 struct perf_where {
@@ -31,8 +32,9 @@ struct perf_where {
 
 /* Like perf_sample, with phase timers. *timed is false if the calls were too short for the
  * timers. */
-tutti_status perf_sample_timed(const struct perf_case *c, tutti_comm *comm, const struct perf_effort *e, double *us,
-                               struct perf_where *where, bool *timed);
+tutti_status perf_sample_timed(const struct perf_case *c, tutti_comm *comm,
+                               const struct perf_effort *e, double *us, struct perf_where *where,
+                               bool *timed);
 
 /* Printed statistics of the samples. */
 struct perf_times {

@@ -88,12 +88,17 @@ static void check_quant(const struct perf_options *o, struct argp_state *state)
 
     if (!o->quant)
         return;
-    if (!o->coll || o->coll->kind >= TT_COLL_KINDS || !tt_call_check_can_quantize((enum tt_coll_kind)o->coll->kind))
-        argp_error(state, "--quant %s: only allreduce, reduce, reduce_scatter, allgather and broadcast can be quantized",
-                   tutti_quant_name(o->quant));
+    if (!o->coll || o->coll->kind >= TT_COLL_KINDS ||
+        !tt_call_check_can_quantize((enum tt_coll_kind)o->coll->kind))
+        argp_error(
+            state,
+            "--quant %s: only allreduce, reduce, reduce_scatter, allgather and broadcast can be quantized",
+            tutti_quant_name(o->quant));
     if (!tt_packed_init(&packed, (enum tt_quant_codec)(o->quant - 1), o->dtype) || !is_sum)
-        argp_error(state, "--quant %s: requires --dtype f16, bf16, f32 or f64 and --op sum or avg (not --dtype %s --op %s)",
-                   tutti_quant_name(o->quant), tutti_dtype_name(o->dtype), tutti_redop_name(o->op));
+        argp_error(
+            state,
+            "--quant %s: requires --dtype f16, bf16, f32 or f64 and --op sum or avg (not --dtype %s --op %s)",
+            tutti_quant_name(o->quant), tutti_dtype_name(o->dtype), tutti_redop_name(o->op));
     if (o->interactive)
         argp_error(state, "conflicting options: --quant excludes --interactive");
 }
@@ -104,21 +109,24 @@ static void check_together(const struct perf_options *o, struct argp_state *stat
     bool algo_exists = false;
 
     if (state->arg_num == 0 && !o->interactive)
-        argp_error(state, "missing argument: a collective, or all (`%s --help` lists them)", state->name);
+        argp_error(state, "missing argument: a collective, or all (`%s --help` lists them)",
+                   state->name);
     if (o->min_bytes > o->max_bytes)
         argp_error(state, "--min %zu exceeds --max %zu", o->min_bytes, o->max_bytes);
     if (!tt_reduce_defined(o->dtype, o->op))
-        argp_error(state, "--op %s is not defined for --dtype %s", tutti_redop_name(o->op), tutti_dtype_name(o->dtype));
+        argp_error(state, "--op %s is not defined for --dtype %s", tutti_redop_name(o->op),
+                   tutti_dtype_name(o->dtype));
     if (o->coll && o->in_place && !o->out_of_place && !o->coll->in_place)
         argp_error(state, "--in-place: %s has no in-place form", o->coll->name);
     if (o->trace && o->interactive)
         argp_error(state, "conflicting options: --trace excludes --interactive");
     check_quant(o, state);
     for (size_t i = 0; o->algo && i < perf_ncolls; i++)
-        algo_exists |= (!o->coll || o->coll == &perf_colls[i]) && perf_algo_exists(&perf_colls[i], o->algo);
+        algo_exists |=
+            (!o->coll || o->coll == &perf_colls[i]) && perf_algo_exists(&perf_colls[i], o->algo);
     if (o->algo && !algo_exists)
-        argp_error(state, "--algo %s: unknown algorithm%s%s (`tutti info --algos` lists them)", o->algo,
-                   o->coll ? " of " : "", o->coll ? o->coll->name : "");
+        argp_error(state, "--algo %s: unknown algorithm%s%s (`tutti info --algos` lists them)",
+                   o->algo, o->coll ? " of " : "", o->coll ? o->coll->name : "");
 }
 
 static error_t parse_one(int key, char *arg, struct argp_state *state)
@@ -147,15 +155,24 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_DTYPE:
         if (!tt_dtype_parse(arg, &o->dtype))
-            argp_error(state, "--dtype %s: unknown type (use one of i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 f8e4m3 f8e5m2)", arg);
+            argp_error(
+                state,
+                "--dtype %s: unknown type (use one of i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 f8e4m3 f8e5m2)",
+                arg);
         return 0;
     case OPT_OP:
         if (!tt_redop_parse(arg, &o->op))
-            argp_error(state, "--op %s: unknown operation (use one of sum prod min max avg band bor bxor premul_sum)", arg);
+            argp_error(
+                state,
+                "--op %s: unknown operation (use one of sum prod min max avg band bor bxor premul_sum)",
+                arg);
         return 0;
     case OPT_QUANT:
         if (!tt_quant_parse(arg, &o->quant))
-            argp_error(state, "--quant %s: unknown quantization (use one of none minmax8 minmax4 zero8 zero4 e4m3 e5m2)", arg);
+            argp_error(
+                state,
+                "--quant %s: unknown quantization (use one of none minmax8 minmax4 zero8 zero4 e4m3 e5m2)",
+                arg);
         return 0;
     case OPT_ROOT:
         o->root = (uint32_t)option_number(state, "--root", arg, 0, 65535);
@@ -211,24 +228,25 @@ static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
     .args_doc = "COLLECTIVE|all|sendrecv|pingpong",
-    .doc = "Measures and checks collectives, on new ranks or on the ranks of the current job.\v"
-           "Collectives: allreduce reduce reduce_scatter reduce_scatterv allgather allgatherv "
-           "broadcast gather gatherv scatter scatterv alltoall alltoallv barrier.\n\n"
-           "The size of a call is the size of its larger buffer. An iteration is a barrier followed "
-           "by one call. Its time is the time of the call on the slowest rank; the tool prints the "
-           "median over all iterations. algbw is size / time. As in nccl-tests, busbw is algbw times "
-           "2(n-1)/n for allreduce, (n-1)/n for collectives with one block per rank, and 1 for "
-           "others. The time of a pingpong is half of the round trip. In collectives with counts per "
-           "rank (allgatherv, ...), the block sizes alternate between 0.5 and 1.5 times the "
-           "mean.\n\n"
-           "See also `tutti perf putsignal --help` (puts with signals from devices) and `tutti perf "
-           "a2av --help` (all-to-all exchange of a mixture of experts).\n\n"
-           "Exit status: 0 on success, 1 if a call failed, an element was wrong or nothing was "
-           "measured, 2 on a usage error. If a rank was killed, the exit status is that of `tutti "
-           "run`.\n\n"
-           "Examples:\n"
-           "  tutti perf allreduce -n 4 --check\n"
-           "  tutti perf all -n 4 --wire tcp --max 16M --json\n",
+    .doc =
+        "Measures and checks collectives, on new ranks or on the ranks of the current job.\v"
+        "Collectives: allreduce reduce reduce_scatter reduce_scatterv allgather allgatherv "
+        "broadcast gather gatherv scatter scatterv alltoall alltoallv barrier.\n\n"
+        "The size of a call is the size of its larger buffer. An iteration is a barrier followed "
+        "by one call. Its time is the time of the call on the slowest rank; the tool prints the "
+        "median over all iterations. algbw is size / time. As in nccl-tests, busbw is algbw times "
+        "2(n-1)/n for allreduce, (n-1)/n for collectives with one block per rank, and 1 for "
+        "others. The time of a pingpong is half of the round trip. In collectives with counts per "
+        "rank (allgatherv, ...), the block sizes alternate between 0.5 and 1.5 times the "
+        "mean.\n\n"
+        "See also `tutti perf putsignal --help` (puts with signals from devices) and `tutti perf "
+        "a2av --help` (all-to-all exchange of a mixture of experts).\n\n"
+        "Exit status: 0 on success, 1 if a call failed, an element was wrong or nothing was "
+        "measured, 2 on a usage error. If a rank was killed, the exit status is that of `tutti "
+        "run`.\n\n"
+        "Examples:\n"
+        "  tutti perf allreduce -n 4 --check\n"
+        "  tutti perf all -n 4 --wire tcp --max 16M --json\n",
 };
 
 void perf_options_parse(struct perf_options *o, int argc, char **argv)

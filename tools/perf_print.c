@@ -16,7 +16,10 @@ double perf_busbw_gbs(const struct perf_row *row)
     return perf_algbw_gbs(row) * perf_bus_factor(row->c->coll, row->c->nranks);
 }
 
-static const char *op_name(const struct perf_case *c) { return c->coll->reduces ? tutti_redop_name(c->op) : "none"; }
+static const char *op_name(const struct perf_case *c)
+{
+    return c->coll->reduces ? tutti_redop_name(c->op) : "none";
+}
 
 static int root_of(const struct perf_case *c) { return c->coll->rooted ? (int)c->root : -1; }
 
@@ -28,7 +31,8 @@ static void clear_progress(const struct perf_printer *p)
 
 /* ---- the table ---- */
 
-void perf_print_start(struct perf_printer *p, uint32_t nranks, const char *wire, const char (*places)[PERF_PLACE_BYTES])
+void perf_print_start(struct perf_printer *p, uint32_t nranks, const char *wire,
+                      const char (*places)[PERF_PLACE_BYTES])
 {
     const struct perf_options *o = p->o;
     size_t last = o->min_bytes;
@@ -47,9 +51,10 @@ void perf_print_start(struct perf_printer *p, uint32_t nranks, const char *wire,
         fprintf(p->out, "chosen by time");
     fprintf(p->out, "; time of the slowest rank, median over iterations\n");
     if (o->quant)
-        fprintf(p->out,
-                "# values are sent quantized as %s; sizes and bandwidths refer to unquantized values\n",
-                tutti_quant_name(o->quant));
+        fprintf(
+            p->out,
+            "# values are sent quantized as %s; sizes and bandwidths refer to unquantized values\n",
+            tutti_quant_name(o->quant));
     fprintf(p->out, "#\n");
     for (uint32_t r = 0; r < nranks && r < 16; r++)
         fprintf(p->out, "#  Rank %2u %s\n", r, places[r]);
@@ -63,11 +68,14 @@ void perf_print_columns(struct perf_printer *p, const struct perf_coll *coll)
     if (p->o->json)
         return;
     clear_progress(p);
-    fprintf(p->out, "#\n# %-46s%41s%41s\n", coll->name, "out-of-place                 ", "in-place                   ");
-    fprintf(p->out, "#%11s %11s %7s %10s %5s %-20s %9s %8s %8s %7s  %9s %8s %8s %7s\n", "size", "count", "type",
-            "redop", "root", "algorithm", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong");
-    fprintf(p->out, "#%11s %11s %7s %10s %5s %-20s %9s %8s %8s %7s  %9s %8s %8s %7s\n", "(B)", "(elements)", "", "", "",
-            "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "");
+    fprintf(p->out, "#\n# %-46s%41s%41s\n", coll->name, "out-of-place                 ",
+            "in-place                   ");
+    fprintf(p->out, "#%11s %11s %7s %10s %5s %-20s %9s %8s %8s %7s  %9s %8s %8s %7s\n", "size",
+            "count", "type", "redop", "root", "algorithm", "time", "algbw", "busbw", "#wrong",
+            "time", "algbw", "busbw", "#wrong");
+    fprintf(p->out, "#%11s %11s %7s %10s %5s %-20s %9s %8s %8s %7s  %9s %8s %8s %7s\n", "(B)",
+            "(elements)", "", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)",
+            "(GB/s)", "");
     fflush(p->out);
 }
 
@@ -77,8 +85,8 @@ void perf_print_progress(struct perf_printer *p, const struct perf_case *c)
     if (!p->progress)
         return;
     clear_progress(p);
-    fprintf(stderr, "%u of %u: %s, %zu bytes, %s", p->ndone, p->ntotal, c->coll->name, perf_case_bytes(c),
-            c->in_place ? "in place" : "out of place");
+    fprintf(stderr, "%u of %u: %s, %zu bytes, %s", p->ndone, p->ntotal, c->coll->name,
+            perf_case_bytes(c), c->in_place ? "in place" : "out of place");
 }
 
 /* Prints the four columns of one form, in place or out of place. */
@@ -88,7 +96,8 @@ static void print_half(const struct perf_printer *p, const struct perf_row *row)
         fprintf(p->out, " %9s %8s %8s %7s", "N/A", "N/A", "N/A", "N/A");
         return;
     }
-    fprintf(p->out, " %9.2f %8.3f %8.3f", row->times.median_us, perf_algbw_gbs(row), perf_busbw_gbs(row));
+    fprintf(p->out, " %9.2f %8.3f %8.3f", row->times.median_us, perf_algbw_gbs(row),
+            perf_busbw_gbs(row));
     if (p->o->check)
         fprintf(p->out, " %7llu", (unsigned long long)row->wrong);
     else
@@ -104,8 +113,8 @@ static void print_line(const struct perf_printer *p, const struct perf_row rows[
     snprintf(algo, sizeof algo, "%s", any->algo);
     if (rows[0].measured && rows[1].measured && strcmp(rows[0].algo, rows[1].algo) != 0)
         snprintf(algo, sizeof algo, "%s|%s", rows[0].algo, rows[1].algo);
-    fprintf(p->out, " %11zu %11zu %7s %10s %5d %-20s", perf_case_bytes(c), c->block, tutti_dtype_name(c->dtype),
-            op_name(c), root_of(c), algo);
+    fprintf(p->out, " %11zu %11zu %7s %10s %5d %-20s", perf_case_bytes(c), c->block,
+            tutti_dtype_name(c->dtype), op_name(c), root_of(c), algo);
     print_half(p, &rows[0]);
     fputc(' ', p->out);
     print_half(p, &rows[1]);
@@ -118,14 +127,15 @@ static void print_where(const struct perf_printer *p, const struct perf_row *row
     const struct perf_where *w = &row->where;
 
     if (!row->timed) {
-        fprintf(p->out, "#   %s: no phases: the call is too short\n", row->c->in_place ? "in place" : "out of place");
+        fprintf(p->out, "#   %s: no phases: the call is too short\n",
+                row->c->in_place ? "in place" : "out of place");
         return;
     }
     fprintf(
         p->out,
         "#   %s: average per rank: %.1f us, of which %.1f sending, %.1f reducing and forwarding, %.1f reducing, %.1f copying, %.1f in transports, %.1f waiting",
-        row->c->in_place ? "in place" : "out of place", w->call_us, w->send_us, w->forward_us, w->reduce_us, w->copy_us,
-        w->wire_us, w->wait_us);
+        row->c->in_place ? "in place" : "out of place", w->call_us, w->send_us, w->forward_us,
+        w->reduce_us, w->copy_us, w->wire_us, w->wait_us);
     if (w->most_in_flight > 0)
         fprintf(p->out, "; at most %.0f B in flight to one peer", w->most_in_flight);
     fputc('\n', p->out);
@@ -186,7 +196,8 @@ static void print_json(const struct perf_printer *p, const struct perf_row *row)
         add_number(o, "wait_us", row->where.wait_us);
         add_integer(o, "in_flight_max_bytes", (uint64_t)row->where.most_in_flight);
     }
-    json_object_object_add(o, "wrong", p->o->check ? json_object_new_int64((int64_t)row->wrong) : NULL);
+    json_object_object_add(o, "wrong",
+                           p->o->check ? json_object_new_int64((int64_t)row->wrong) : NULL);
     fprintf(p->out, "%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_SPACED));
     json_object_put(o);
 }
@@ -217,7 +228,8 @@ void perf_print_rows(struct perf_printer *p, const struct perf_row rows[2])
 
 void perf_print_skipped(struct perf_printer *p, const struct perf_case *c)
 {
-    const struct tt_algo *algo = c->algo ? tt_algo_named((enum tt_coll_kind)c->coll->kind, c->algo) : NULL;
+    const struct tt_algo *algo =
+        c->algo ? tt_algo_named((enum tt_coll_kind)c->coll->kind, c->algo) : NULL;
     const char *needs = algo ? algo->needs : NULL;
 
     clear_progress(p);
@@ -229,11 +241,13 @@ void perf_print_skipped(struct perf_printer *p, const struct perf_case *c)
 
 static void print_nothing(const struct perf_options *o)
 {
-    const struct tt_algo *algo = o->coll && o->algo ? tt_algo_named((enum tt_coll_kind)o->coll->kind, o->algo) : NULL;
+    const struct tt_algo *algo =
+        o->coll && o->algo ? tt_algo_named((enum tt_coll_kind)o->coll->kind, o->algo) : NULL;
     const char *needs = algo ? algo->needs : NULL;
 
     fprintf(stderr, "tutti perf: nothing was measured: %s supports none of these calls%s%s%s\n",
-            o->algo ? o->algo : "the selected algorithm", needs ? " (it needs " : "", needs ? needs : "", needs ? ")" : "");
+            o->algo ? o->algo : "the selected algorithm", needs ? " (it needs " : "",
+            needs ? needs : "", needs ? ")" : "");
 }
 
 /* Prints the memory that rank 0 registered with RDMA devices, if any. */
@@ -246,8 +260,9 @@ static void print_registered(const struct perf_printer *p)
     fprintf(p->out,
             "# Registered memory    : at most %.1f MiB; %llu hits, %llu registrations in %.1f ms, "
             "%llu invalidations\n",
-            (double)r.bytes_most / (1 << 20), (unsigned long long)r.hits, (unsigned long long)r.misses,
-            (double)r.registering_ns / 1e6, (unsigned long long)r.invalidated);
+            (double)r.bytes_most / (1 << 20), (unsigned long long)r.hits,
+            (unsigned long long)r.misses, (double)r.registering_ns / 1e6,
+            (unsigned long long)r.invalidated);
 }
 
 void perf_print_end(struct perf_printer *p)
@@ -259,10 +274,11 @@ void perf_print_end(struct perf_printer *p)
         return;
     print_registered(p);
     if (p->o->check)
-        fprintf(p->out, "# Checked              : %u calls\n# Out of bounds values : %llu %s\n", p->nchecked,
-                (unsigned long long)p->wrong, p->wrong ? "FAILED" : "OK");
+        fprintf(p->out, "# Checked              : %u calls\n# Out of bounds values : %llu %s\n",
+                p->nchecked, (unsigned long long)p->wrong, p->wrong ? "FAILED" : "OK");
     else
         fprintf(p->out, "# Out of bounds values : not checked\n");
-    fprintf(p->out, "# Avg bus bandwidth    : %.4f GB/s\n", p->nbusbw ? p->busbw_sum / p->nbusbw : 0.0);
+    fprintf(p->out, "# Avg bus bandwidth    : %.4f GB/s\n",
+            p->nbusbw ? p->busbw_sum / p->nbusbw : 0.0);
     fflush(p->out);
 }

@@ -161,8 +161,11 @@ static void print_few(const struct putsignal_options *c, uint32_t nblocks)
 
     for (uint32_t i = 0; i < c->ntransfers; i++)
         if (c->transfers[i] < nblocks)
-            printf("%s%llu", n++ ? ", " : "# fewer transfers than --blocks, so only one block per transfer is used: --concurrency ",
-                   (unsigned long long)c->transfers[i]);
+            printf(
+                "%s%llu",
+                n++ ? ", "
+                    : "# fewer transfers than --blocks, so only one block per transfer is used: --concurrency ",
+                (unsigned long long)c->transfers[i]);
     if (n)
         putchar('\n');
 }
@@ -172,12 +175,13 @@ static void print_head(struct sweep *s, const struct putsignal_burst *b)
     if (s->headed || s->o->common.json)
         return;
     s->headed = true;
-    printf("# tutti %s perf putsignal: %u ranks on %u host%s, transport %s, lanes %s\n", tutti_version(), b->c.nranks,
-           b->c.nhosts, b->c.nhosts == 1 ? "" : "s", putsignal_wire(b), tutti_device_lanes_name(b->lanes));
+    printf("# tutti %s perf putsignal: %u ranks on %u host%s, transport %s, lanes %s\n",
+           tutti_version(), b->c.nranks, b->c.nhosts, b->c.nhosts == 1 ? "" : "s",
+           putsignal_wire(b), tutti_device_lanes_name(b->lanes));
     printf(
         "# %u source%s with %u block%s, %u round%s, %u burst%s per mode and round; speed is relative to puts without signals\n",
-        b->c.nsources, b->c.nsources == 1 ? "" : "s", s->o->nblocks, s->o->nblocks == 1 ? "" : "s", s->o->nrounds,
-        TT_PLURAL(s->o->nrounds), s->o->iters, TT_PLURAL(s->o->iters));
+        b->c.nsources, b->c.nsources == 1 ? "" : "s", s->o->nblocks, s->o->nblocks == 1 ? "" : "s",
+        s->o->nrounds, TT_PLURAL(s->o->nrounds), s->o->iters, TT_PLURAL(s->o->iters));
     print_few(&s->o->common, s->o->nblocks);
     putsignal_print_columns(stdout);
 }
@@ -206,7 +210,8 @@ static tutti_status one_turn(struct sweep *s, struct putsignal_burst *b, struct 
 }
 
 /* Runs all rounds of all modes. Each round begins with a different mode. */
-static tutti_status all_turns(struct sweep *s, struct putsignal_burst *b, struct putsignal_row *rows)
+static tutti_status all_turns(struct sweep *s, struct putsignal_burst *b,
+                              struct putsignal_row *rows)
 {
     const bool *wanted = s->o->common.modes;
     tutti_status st = TUTTI_OK;
@@ -277,7 +282,8 @@ static tutti_status all_cases(struct sweep *s)
 
 /* ---- latency ---- */
 
-static void print_ball(const struct options *o, const struct putsignal_latency *l, enum putsignal_ball ball)
+static void print_ball(const struct options *o, const struct putsignal_latency *l,
+                       enum putsignal_ball ball)
 {
     static const char *const names[] = {
         [PUTSIGNAL_FLAG] = "flag", [PUTSIGNAL_DIRECT] = "direct", [PUTSIGNAL_PROXY] = "proxy",
@@ -317,7 +323,8 @@ static tutti_status latency(const struct options *o, tutti_comm *comm)
         printf(
             "# tutti %s perf putsignal --latency: 8 bytes and a signal, %u round%s of %u round trip%s; ratio: time relative to a flag, median over rounds\n"
             "#%-7s %12s %12s\n",
-            tutti_version(), o->nrounds, TT_PLURAL(o->nrounds), o->trips, TT_PLURAL(o->trips), "how", "half trip us", "ratio");
+            tutti_version(), o->nrounds, TT_PLURAL(o->nrounds), o->trips, TT_PLURAL(o->trips),
+            "how", "half trip us", "ratio");
     for (int ball = 0; ball < PUTSIGNAL_BALLS; ball++)
         print_ball(o, &l, (enum putsignal_ball)ball);
     return TUTTI_OK;
@@ -370,7 +377,9 @@ static int run_as_rank(const struct options *o)
 int perf_putsignal_main(int argc, char **argv)
 {
     static char name[] = "tutti perf putsignal";
-    struct options o = { .common = putsignal_defaults(), .nblocks = 4, .nrounds = 5, .iters = 3, .trips = 10000 };
+    struct options o = {
+        .common = putsignal_defaults(), .nblocks = 4, .nrounds = 5, .iters = 3, .trips = 10000
+    };
     char *const verb = argv[1];
     uint32_t nranks, there;
 
@@ -381,7 +390,9 @@ int perf_putsignal_main(int argc, char **argv)
     nranks = o.nranks ? o.nranks : NRANKS_DEFAULT;
     there = perf_job_ranks();
     if (there && o.nranks && o.nranks != there) {
-        fprintf(stderr, "tutti perf putsignal: --ranks %u differs from the %u rank%s of the current job\n", o.nranks, there, TT_PLURAL(there));
+        fprintf(stderr,
+                "tutti perf putsignal: --ranks %u differs from the %u rank%s of the current job\n",
+                o.nranks, there, TT_PLURAL(there));
         return 2;
     }
     if (there)

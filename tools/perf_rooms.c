@@ -25,7 +25,8 @@ tutti_status perf_rooms_check(tutti_comm *comm, uint64_t rank_bytes)
         return tt_fail(TUTTI_ERR_NOMEM,
                        "out of memory: the buffers of %u rank%s on this host need %llu bytes, and "
                        "%llu are available (use smaller buffers or fewer ranks)",
-                       here, TT_PLURAL(here), (unsigned long long)needed, (unsigned long long)free_bytes);
+                       here, TT_PLURAL(here), (unsigned long long)needed,
+                       (unsigned long long)free_bytes);
     return tt_fail(TUTTI_ERR_NOMEM,
                    "out of memory for the buffers of another host: this host needs %llu bytes, and "
                    "%llu are available",
@@ -37,7 +38,8 @@ static tutti_status room_init(void **out, tutti_comm *comm, size_t bytes, bool m
     if (mem_alloc)
         return tutti_mem_alloc(comm, bytes, out);
     *out = malloc(bytes);
-    return *out ? TUTTI_OK : tt_fail(TUTTI_ERR_NOMEM, "out of memory for a buffer of %zu bytes", bytes);
+    return *out ? TUTTI_OK
+                : tt_fail(TUTTI_ERR_NOMEM, "out of memory for a buffer of %zu bytes", bytes);
 }
 
 static void room_fini(const struct perf_rooms *r, void *room)
@@ -51,7 +53,8 @@ static void room_fini(const struct perf_rooms *r, void *room)
 tutti_status perf_rooms_init(struct perf_rooms *r, tutti_comm *comm, size_t bytes, bool mem_alloc)
 {
     struct perf_rooms new = { .comm = comm, .bytes = bytes ? bytes : 1, .mem_alloc = mem_alloc };
-    tutti_status st = perf_rooms_check(comm, new.bytes > UINT64_MAX / 2 ? UINT64_MAX : 2 * (uint64_t) new.bytes);
+    tutti_status st =
+        perf_rooms_check(comm, new.bytes > UINT64_MAX / 2 ? UINT64_MAX : 2 * (uint64_t) new.bytes);
 
     if (!st)
         st = room_init(&new.one, comm, new.bytes, mem_alloc);

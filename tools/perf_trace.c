@@ -20,7 +20,8 @@ struct report {
 
 static bool say(const struct perf_trace *t, tutti_status st)
 {
-    fprintf(stderr, "tutti perf: rank %u: --trace failed: %s: %s\n", t->comm->rank, tutti_status_name(st), tutti_last_error());
+    fprintf(stderr, "tutti perf: rank %u: --trace failed: %s: %s\n", t->comm->rank,
+            tutti_status_name(st), tutti_last_error());
     return false;
 }
 
@@ -96,15 +97,16 @@ static int64_t ahead_of(const struct report *r, const struct report *zero)
 /* ---- gathering the events ---- */
 
 /* Gathers the events of all ranks on rank 0, in rank order. The caller frees *events. */
-static tutti_status gather(const struct perf_trace *t, const struct tt_trace_event *mine, const struct report *reports,
-                           struct tt_trace_event **events)
+static tutti_status gather(const struct perf_trace *t, const struct tt_trace_event *mine,
+                           const struct report *reports, struct tt_trace_event **events)
 {
     size_t *counts = calloc(t->comm->nranks, sizeof *counts), all = 0;
     tutti_status st;
 
     *events = NULL;
     if (!counts)
-        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the counts of %u ranks", t->comm->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the counts of %u ranks",
+                       t->comm->nranks);
     for (uint32_t r = 0; r < t->comm->nranks; r++) {
         counts[r] = reports[r].nevents * sizeof **events;
         all += counts[r];
@@ -149,10 +151,12 @@ static tutti_status write_file(const struct perf_trace *t, const struct report *
     struct tt_timeline_rank *ranks = calloc(nranks, sizeof *ranks);
     uint64_t *lost = calloc(nranks, sizeof *lost);
     struct tt_timeline timeline = { .rows = NULL };
-    tutti_status st = ranks && lost ? TUTTI_OK : tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u ranks", nranks);
+    tutti_status st =
+        ranks && lost ? TUTTI_OK : tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u ranks", nranks);
 
     for (uint32_t r = 0; r < nranks && !st; r++) {
-        ranks[r] = (struct tt_timeline_rank){ .events = events, .nevents = (uint32_t)reports[r].nevents,
+        ranks[r] = (struct tt_timeline_rank){ .events = events,
+                                              .nevents = (uint32_t)reports[r].nevents,
                                               .ahead_ns = ahead_of(&reports[r], &reports[0]) };
         lost[r] = reports[r].lost;
         events += reports[r].nevents;
@@ -160,7 +164,10 @@ static tutti_status write_file(const struct perf_trace *t, const struct report *
     if (!st)
         st = tt_timeline_init(&timeline, ranks, nranks);
     if (!st && timeline.nsegments == 0)
-        fprintf(stderr, "tutti perf: --trace %s: empty trace: no transport with lanes (tcp, verbs, ofi) carried data\n", t->file);
+        fprintf(
+            stderr,
+            "tutti perf: --trace %s: empty trace: no transport with lanes (tcp, verbs, ofi) carried data\n",
+            t->file);
     if (!st && is_picture(t->file))
         st = tt_timeline_write_svg(&timeline, what, t->to);
     else if (!st)

@@ -25,8 +25,10 @@ static void usage(FILE *to)
         "Shows, draws and explains plans. A plan lists the steps of every rank for one collective call.\n\nSubcommands:\n");
     for (size_t i = 0; i < NSUBCOMMANDS; i++)
         fprintf(to, "  %-12s %s\n", subcommands[i].name, subcommands[i].summary);
-    fprintf(to, "\n`tutti plan SUBCOMMAND --help` describes a subcommand; `tutti info --algos` lists algorithms.\n"
-                "TUTTI_ALGORITHMS adds algorithms from shared objects and JSON plans.\n");
+    fprintf(
+        to,
+        "\n`tutti plan SUBCOMMAND --help` describes a subcommand; `tutti info --algos` lists algorithms.\n"
+        "TUTTI_ALGORITHMS adds algorithms from shared objects and JSON plans.\n");
 }
 
 int tool_plan_main(int argc, char **argv)
@@ -40,7 +42,8 @@ int tool_plan_main(int argc, char **argv)
             argv[1] = name;
             return subcommands[i].main(argc - 1, argv + 1);
         }
-    if (strcmp(subcommand, "--help") == 0 || strcmp(subcommand, "-?") == 0 || strcmp(subcommand, "help") == 0) {
+    if (strcmp(subcommand, "--help") == 0 || strcmp(subcommand, "-?") == 0 ||
+        strcmp(subcommand, "help") == 0) {
         usage(stdout);
         return 0;
     }

@@ -47,12 +47,14 @@ void plan_close(struct plan *p);
 /* Create the programs of all ranks, and their traffic. Return false after an error message. Undone
  * by the _fini of each. */
 bool plan_program(const struct plan *p, struct tt_program *program);
-bool plan_traffic(const struct plan *p, const struct tt_program *program, struct tt_traffic *traffic);
+bool plan_traffic(const struct plan *p, const struct tt_program *program,
+                  struct tt_traffic *traffic);
 
 /* Opens the plan, verifies its programs, traces their traffic and passes all three to `use`, which
  * returns the exit status. Returns 1 if one of these steps fails. */
 int plan_with_traffic(const struct plan_options *o, uint32_t nranks_max,
-                      int (*use)(const void *arg, const struct plan *p, const struct tt_program *program,
+                      int (*use)(const void *arg, const struct plan *p,
+                                 const struct tt_program *program,
                                  const struct tt_traffic *traffic),
                       const void *arg);
 
@@ -65,7 +67,8 @@ const char *plan_link_name(enum tt_distance d);
 
 /* Writes the origin of a transfer's data to text[bytes], e.g. "from 0-1", "sum of 0-3". Returns
  * text. */
-const char *plan_carried(const struct tt_traffic *t, const struct tt_transfer *transfer, char *text, size_t bytes);
+const char *plan_carried(const struct tt_traffic *t, const struct tt_transfer *transfer, char *text,
+                         size_t bytes);
 
 /* The subcommands. argv[0] is "tutti plan SUBCOMMAND". */
 int plan_show_main(int argc, char **argv);

@@ -86,19 +86,24 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
             return 0;
         }
         if (o->algo || (o->any_algo && o->coll))
-            argp_error(state, "unexpected argument \"%s\" (the arguments are a collective and %s)", arg,
-                       o->any_algo ? "a size" : "an algorithm");
+            argp_error(state, "unexpected argument \"%s\" (the arguments are a collective and %s)",
+                       arg, o->any_algo ? "a size" : "an algorithm");
         *(o->coll ? &o->algo : &o->coll) = arg;
         return 0;
     case ARGP_KEY_END:
         if (o->any_algo && !o->coll)
-            argp_error(state, "missing argument: a collective and a size are needed, e.g. allreduce 1M");
+            argp_error(state,
+                       "missing argument: a collective and a size are needed, e.g. allreduce 1M");
         if (!o->any_algo && !o->algo)
-            argp_error(state, "missing argument: a collective and an algorithm are needed, e.g. allgather ring");
+            argp_error(
+                state,
+                "missing argument: a collective and an algorithm are needed, e.g. allgather ring");
         if (o->elem_bytes & (o->elem_bytes - 1))
             argp_error(state, "--elem-bytes %u: must be 1, 2, 4 or 8", o->elem_bytes);
         if (o->topo && (o->hosts || o->host_ranks || o->sockets))
-            argp_error(state, "conflicting options: --topo excludes --hosts, --ranks-per-host and --sockets");
+            argp_error(
+                state,
+                "conflicting options: --topo excludes --hosts, --ranks-per-host and --sockets");
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -131,19 +136,22 @@ static bool layout_of_options(struct plan *p, const struct plan_options *o)
     if (o->nranks)
         p->nranks = o->nranks;
     else if (o->hosts && (uint64_t)o->hosts * (each ? each : 1) > TT_TOPO_RANKS_MAX)
-        return COMPLAIN("too many ranks: %u hosts with %u rank%s each (the maximum is %u in all)", o->hosts,
-                        each ? each : 1, TT_PLURAL(each ? each : 1), TT_TOPO_RANKS_MAX);
+        return COMPLAIN("too many ranks: %u hosts with %u rank%s each (the maximum is %u in all)",
+                        o->hosts, each ? each : 1, TT_PLURAL(each ? each : 1), TT_TOPO_RANKS_MAX);
     else
         p->nranks = o->hosts ? o->hosts * (each ? each : 1) : each ? each : RANKS_DEFAULT;
     if (!each)
         each = o->hosts ? (p->nranks + o->hosts - 1) / o->hosts : p->nranks;
     if (o->hosts && (p->nranks + each - 1) / each != o->hosts)
-        return COMPLAIN("invalid number of hosts: %u (%u rank%s with %u per host use%s %u host%s)", o->hosts, p->nranks,
-                        TT_PLURAL(p->nranks), each, p->nranks == 1 ? "s" : "", (p->nranks + each - 1) / each,
-                        TT_PLURAL((p->nranks + each - 1) / each));
+        return COMPLAIN("invalid number of hosts: %u (%u rank%s with %u per host use%s %u host%s)",
+                        o->hosts, p->nranks, TT_PLURAL(p->nranks), each, p->nranks == 1 ? "s" : "",
+                        (p->nranks + each - 1) / each, TT_PLURAL((p->nranks + each - 1) / each));
     if (each % sockets)
-        return COMPLAIN("invalid number of ranks per host: %u (must be a multiple of the %u sockets)", each, sockets);
-    tt_layout_regular(&p->layout, p->nranks, each, sockets, 1, sockets > 1 ? TT_NODE_SOCKETS : TT_NODE_MESH);
+        return COMPLAIN(
+            "invalid number of ranks per host: %u (must be a multiple of the %u sockets)", each,
+            sockets);
+    tt_layout_regular(&p->layout, p->nranks, each, sockets, 1,
+                      sockets > 1 ? TT_NODE_SOCKETS : TT_NODE_MESH);
     return true;
 }
 
@@ -168,8 +176,8 @@ static bool find_algo(struct plan *p, const struct plan_options *o)
 
 static bool has_counts(enum tt_coll_kind kind)
 {
-    return kind == TT_ALLGATHERV || kind == TT_GATHERV || kind == TT_SCATTERV || kind == TT_REDUCE_SCATTERV ||
-           kind == TT_ALLTOALLV;
+    return kind == TT_ALLGATHERV || kind == TT_GATHERV || kind == TT_SCATTERV ||
+           kind == TT_REDUCE_SCATTERV || kind == TT_ALLTOALLV;
 }
 
 static bool is_one_way(enum tt_coll_kind kind)
@@ -184,7 +192,8 @@ static bool is_one_way(enum tt_coll_kind kind)
 static bool make_stretches(struct plan *p, uint64_t bytes, uint32_t elem_bytes)
 {
     const uint64_t n = p->nranks, third = bytes / elem_bytes / 3 * elem_bytes;
-    const struct tt_stretch first = { 0, third ? third : bytes }, last = { 2 * third, third ? bytes - 2 * third : 0 };
+    const struct tt_stretch first = { 0, third ? third : bytes },
+                            last = { 2 * third, third ? bytes - 2 * third : 0 };
 
     p->stretches = calloc(n, sizeof *p->stretches);
     p->stretch = calloc(4 * n, sizeof *p->stretch);
@@ -210,8 +219,8 @@ static bool make_stretches(struct plan *p, uint64_t bytes, uint32_t elem_bytes)
     return true;
 }
 
-static void make_coll(struct plan *p, const struct plan_options *o, const struct tt_chunks *chunks, uint32_t rank,
-                      uint64_t bytes, uint32_t elem_bytes)
+static void make_coll(struct plan *p, const struct plan_options *o, const struct tt_chunks *chunks,
+                      uint32_t rank, uint64_t bytes, uint32_t elem_bytes)
 {
     const enum tt_coll_kind kind = p->algo->kind;
     struct tt_coll *c = &p->coll[rank];
@@ -235,7 +244,8 @@ static void make_coll(struct plan *p, const struct plan_options *o, const struct
 }
 
 /* Checks that the call is valid, and that the algorithm supports it. */
-static bool check_call(const struct plan *p, const struct plan_options *o, uint64_t bytes, uint32_t elem_bytes)
+static bool check_call(const struct plan *p, const struct plan_options *o, uint64_t bytes,
+                       uint32_t elem_bytes)
 {
     const enum tt_coll_kind kind = p->algo->kind;
 
@@ -246,10 +256,14 @@ static bool check_call(const struct plan *p, const struct plan_options *o, uint6
     if (o->in_place && (kind == TT_BARRIER || is_one_way(kind)))
         return COMPLAIN("--in-place: %s has no in-place form", o->coll);
     if (bytes % elem_bytes)
-        return COMPLAIN("invalid size: %" PRIu64 " B (must be a multiple of the element size, %u B)", bytes, elem_bytes);
+        return COMPLAIN("invalid size: %" PRIu64
+                        " B (must be a multiple of the element size, %u B)",
+                        bytes, elem_bytes);
     if (!tt_algo_fits_named(p->algo, &p->coll[0]))
-        return COMPLAIN("%s does not support this call of %u rank%s and %" PRIu64 " B (it needs %s)", p->algo->name,
-                        p->nranks, TT_PLURAL(p->nranks), bytes, p->algo->needs ? p->algo->needs : "a different call");
+        return COMPLAIN("%s does not support this call of %u rank%s and %" PRIu64
+                        " B (it needs %s)",
+                        p->algo->name, p->nranks, TT_PLURAL(p->nranks), bytes,
+                        p->algo->needs ? p->algo->needs : "a different call");
     return tt_plugin_check(p->algo, &p->coll[0]) == TUTTI_OK;       /* the library has logged the error */
 }
 
@@ -271,7 +285,8 @@ bool plan_open(struct plan *p, const struct plan_options *o, uint32_t nranks_max
     struct tt_chunks chunks;
 
     *p = (struct plan){ .algo = NULL };
-    if (tt_chunks_get(&chunks) || tt_plugins_load() != TUTTI_OK || !find_algo(p, o) || !plan_place(p, o, nranks_max))
+    if (tt_chunks_get(&chunks) || tt_plugins_load() != TUTTI_OK || !find_algo(p, o) ||
+        !plan_place(p, o, nranks_max))
         return false;
     p->coll = calloc(p->nranks, sizeof *p->coll);
     p->counts = calloc(p->nranks, sizeof *p->counts);
@@ -309,7 +324,8 @@ bool plan_program(const struct plan *p, struct tt_program *program)
     return tt_program_init(program, p->algo, p->coll, p->nranks) == TUTTI_OK;
 }
 
-bool plan_traffic(const struct plan *p, const struct tt_program *program, struct tt_traffic *traffic)
+bool plan_traffic(const struct plan *p, const struct tt_program *program,
+                  struct tt_traffic *traffic)
 {
     char why[1024] = "";
 
@@ -328,8 +344,10 @@ const char *plan_title(const struct plan *p, char *text, size_t bytes)
     if (c->kind == TT_BARRIER)
         snprintf(text, bytes, "%s: %u %s", p->algo->name, p->nranks, ranks);
     else
-        snprintf(text, bytes, "%s: %u %s, %" PRIu64 " B%s", p->algo->name, p->nranks, ranks, p->counts[0],
-                 c->kind == TT_ALLREDUCE || c->kind == TT_REDUCE || c->kind == TT_BROADCAST || is_one_way(c->kind)
+        snprintf(text, bytes, "%s: %u %s, %" PRIu64 " B%s", p->algo->name, p->nranks, ranks,
+                 p->counts[0],
+                 c->kind == TT_ALLREDUCE || c->kind == TT_REDUCE || c->kind == TT_BROADCAST ||
+                         is_one_way(c->kind)
                      ? ""
                      : " per block");
     return text;
@@ -346,7 +364,8 @@ const char *plan_link_name(enum tt_distance d)
     return (unsigned)d < TT_DISTANCES ? names[d] : "?";
 }
 
-const char *plan_carried(const struct tt_traffic *t, const struct tt_transfer *transfer, char *text, size_t bytes)
+const char *plan_carried(const struct tt_traffic *t, const struct tt_transfer *transfer, char *text,
+                         size_t bytes)
 {
     char origins[96];
     bool reduced;
@@ -357,7 +376,8 @@ const char *plan_carried(const struct tt_traffic *t, const struct tt_transfer *t
 }
 
 int plan_with_traffic(const struct plan_options *o, uint32_t nranks_max,
-                      int (*use)(const void *arg, const struct plan *p, const struct tt_program *program,
+                      int (*use)(const void *arg, const struct plan *p,
+                                 const struct tt_program *program,
                                  const struct tt_traffic *traffic),
                       const void *arg)
 {

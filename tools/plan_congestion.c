@@ -65,7 +65,8 @@ static void print_text(const struct plan *p, const struct tt_traffic *t)
         if (i == 0 || t->transfer[i - 1].round != x->round)
             printf("\nstep %u\n", x->round);
         printf("  %4u -> %-4u %8" PRIu64 " B  %-18s %-16s %s\n", x->from, x->to, x->bytes,
-               plan_link_name((enum tt_distance)x->over), tt_congestion_name((enum tt_congestion)x->congestion),
+               plan_link_name((enum tt_distance)x->over),
+               tt_congestion_name((enum tt_congestion)x->congestion),
                plan_carried(t, x, carried, sizeof carried));
         n[x->congestion]++;
     }
@@ -79,19 +80,24 @@ static void print_json(const struct plan *p, const struct tt_traffic *t)
 {
     char carried[128];
 
-    printf("{\n  \"name\": \"%s\",\n  \"nranks\": %u,\n  \"transfers\": [", p->algo->name, p->nranks);
+    printf("{\n  \"name\": \"%s\",\n  \"nranks\": %u,\n  \"transfers\": [", p->algo->name,
+           p->nranks);
     for (uint32_t i = 0; i < t->ntransfers; i++) {
         const struct tt_transfer *x = &t->transfer[i];
 
-        printf("%s\n    { \"step\": %u, \"from\": %u, \"to\": %u, \"bytes\": %" PRIu64 ", \"over\": \"%s\", "
+        printf("%s\n    { \"step\": %u, \"from\": %u, \"to\": %u, \"bytes\": %" PRIu64
+               ", \"over\": \"%s\", "
                "\"congestion\": \"%s\", \"carries\": \"%s\" }",
-               i ? "," : "", x->round, x->from, x->to, x->bytes, tt_distance_name((enum tt_distance)x->over),
-               tt_congestion_name((enum tt_congestion)x->congestion), plan_carried(t, x, carried, sizeof carried));
+               i ? "," : "", x->round, x->from, x->to, x->bytes,
+               tt_distance_name((enum tt_distance)x->over),
+               tt_congestion_name((enum tt_congestion)x->congestion),
+               plan_carried(t, x, carried, sizeof carried));
     }
     printf("\n  ]\n}\n");
 }
 
-static int print(const void *arg, const struct plan *p, const struct tt_program *program, const struct tt_traffic *t)
+static int print(const void *arg, const struct plan *p, const struct tt_program *program,
+                 const struct tt_traffic *t)
 {
     const struct congestion_options *o = arg;
 

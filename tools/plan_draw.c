@@ -95,10 +95,12 @@ static const struct argp argp = {
 
 /* Writes a page that highlights the element under the pointer and describes it below the
  * picture. */
-static void write_page(FILE *to, const struct plan *p, const struct tt_program *program, const struct tt_traffic *t,
-                       uint32_t first, uint32_t end)
+static void write_page(FILE *to, const struct plan *p, const struct tt_program *program,
+                       const struct tt_traffic *t, uint32_t first, uint32_t end)
 {
-    fprintf(to, "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>%s</title>\n", p->algo->name);
+    fprintf(to,
+            "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>%s</title>\n",
+            p->algo->name);
     fputs(
         "<style>\nbody{font-family:sans-serif;margin:16px}\n.r{cursor:pointer}\n"
         "svg.some .t[data-from]{opacity:.1}\nsvg.some .t.on{opacity:1}\n"
@@ -144,15 +146,17 @@ static int write_picture(const void *arg, const struct plan *p, const struct tt_
     uint32_t arrows = 0;
 
     if (o->first >= end) {
-        fprintf(stderr, "tutti plan: invalid round: %u (the plan has %u rounds, numbered from 0)\n", o->first, t->nrounds);
+        fprintf(stderr, "tutti plan: invalid round: %u (the plan has %u rounds, numbered from 0)\n",
+                o->first, t->nrounds);
         return 1;
     }
     for (uint32_t i = 0; i < t->ntransfers; i++)
         arrows += t->transfer[i].round >= o->first && t->transfer[i].round < end;
     if (arrows > ARROWS_MAX) {
-        fprintf(stderr,
-                "tutti plan: too many arrows: %u (the maximum is %u; draw fewer of the %u rounds with --rounds)\n",
-                arrows, ARROWS_MAX, t->nrounds);
+        fprintf(
+            stderr,
+            "tutti plan: too many arrows: %u (the maximum is %u; draw fewer of the %u rounds with --rounds)\n",
+            arrows, ARROWS_MAX, t->nrounds);
         return 1;
     }
     if (o->out && !(to = fopen(o->out, "w")))

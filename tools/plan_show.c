@@ -74,13 +74,14 @@ static const struct argp argp = {
     .parser = parse_one,
     .args_doc = PLAN_ARGS_DOC,
     .children = children,
-    .doc = "Prints the program of a rank, round by round.\vA step runs as soon as the bytes that it "
-           "uses are available. It does not wait for other steps of the same or earlier rounds. The "
-           "end of a put or wait line shows the ranks whose data the message contains.\n\n"
-           "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
-           "Examples:\n"
-           "  tutti plan show allreduce ring -n 4 --rank 1\n"
-           "  tutti plan show allgather ring -n 4 --json --name allgather_mine > mine.json\n",
+    .doc =
+        "Prints the program of a rank, round by round.\vA step runs as soon as the bytes that it "
+        "uses are available. It does not wait for other steps of the same or earlier rounds. The "
+        "end of a put or wait line shows the ranks whose data the message contains.\n\n"
+        "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
+        "Examples:\n"
+        "  tutti plan show allreduce ring -n 4 --rank 1\n"
+        "  tutti plan show allgather ring -n 4 --json --name allgather_mine > mine.json\n",
 };
 
 /* ---- lines ---- */
@@ -100,8 +101,8 @@ static const char *ref_text(const struct tt_ref *ref, uint64_t bytes, char *out)
     else if (ref->block == 0)
         snprintf(out, REF_BYTES, "%s[%" PRIu64 ", %" PRIu64 ")", names[ref->buf], begin, end);
     else
-        snprintf(out, REF_BYTES, "%s[%" PRIu64 ", %" PRIu64 ") by %" PRIu64 " every %" PRIu64, names[ref->buf], begin,
-                 end, ref->block, ref->stride);
+        snprintf(out, REF_BYTES, "%s[%" PRIu64 ", %" PRIu64 ") by %" PRIu64 " every %" PRIu64,
+                 names[ref->buf], begin, end, ref->block, ref->stride);
     return out;
 }
 
@@ -116,16 +117,17 @@ static void print_step(const struct tt_step *s, const char *carried)
     snprintf(peer, sizeof peer, "%u", s->peer);
     switch (s->opcode) {
     case TT_PUT:
-        printf("  put     %-20s -> %4s  %-20s %8" PRIu64 " B  tag %-4u %s\n", s->bytes ? a : "", peer,
-               s->bytes ? out : "", s->bytes, s->tag, carried);
+        printf("  put     %-20s -> %4s  %-20s %8" PRIu64 " B  tag %-4u %s\n", s->bytes ? a : "",
+               peer, s->bytes ? out : "", s->bytes, s->tag, carried);
         break;
     case TT_WAIT:
-        printf("  wait    %-20s <- %4s  %-20s %8" PRIu64 " B  tag %-4u %s\n", s->bytes ? out : "", peer, "", s->bytes,
-               s->tag, carried);
+        printf("  wait    %-20s <- %4s  %-20s %8" PRIu64 " B  tag %-4u %s\n", s->bytes ? out : "",
+               peer, "", s->bytes, s->tag, carried);
         break;
     case TT_REDUCE_STEP:
         snprintf(right, sizeof right, "%s op %s", a, b);
-        printf("  reduce  %-20s =  %-26s %8" PRIu64 " B%s\n", out, right, s->bytes, s->finish ? "  finish" : "");
+        printf("  reduce  %-20s =  %-26s %8" PRIu64 " B%s\n", out, right, s->bytes,
+               s->finish ? "  finish" : "");
         break;
     default:
         printf("  copy    %-20s =  %-26s %8" PRIu64 " B\n", out, a, s->bytes);
@@ -133,9 +135,11 @@ static void print_step(const struct tt_step *s, const char *carried)
 }
 
 /* The transfer of a put or wait; NULL if it has no bytes. */
-static const struct tt_transfer *transfer_of(const struct tt_traffic *t, const struct tt_step *s, uint32_t rank)
+static const struct tt_transfer *transfer_of(const struct tt_traffic *t, const struct tt_step *s,
+                                             uint32_t rank)
 {
-    const uint32_t from = s->opcode == TT_PUT ? rank : s->peer, to = s->opcode == TT_PUT ? s->peer : rank;
+    const uint32_t from = s->opcode == TT_PUT ? rank : s->peer,
+                   to = s->opcode == TT_PUT ? s->peer : rank;
 
     for (uint32_t i = 0; i < t->ntransfers; i++)
         if (t->transfer[i].from == from && t->transfer[i].to == to && t->transfer[i].tag == s->tag)
@@ -143,7 +147,8 @@ static const struct tt_transfer *transfer_of(const struct tt_traffic *t, const s
     return NULL;
 }
 
-static void print_round(const struct tt_sched *s, uint64_t k, uint32_t rank, const struct tt_traffic *t)
+static void print_round(const struct tt_sched *s, uint64_t k, uint32_t rank,
+                        const struct tt_traffic *t)
 {
     printf("\nround %" PRIu64 "%s\n", k, s->n ? "" : ": no steps");
     for (uint32_t i = 0; i < s->n; i++) {
@@ -165,13 +170,15 @@ struct sums {
 static void add(struct sums *sums, const struct tt_step *s)
 {
     uint64_t *const n[] = { &sums->puts, &sums->waits, &sums->reduces, &sums->copies };
-    uint64_t *const bytes[] = { &sums->put_bytes, &sums->wait_bytes, &sums->reduced_bytes, &sums->copied_bytes };
+    uint64_t *const bytes[] = { &sums->put_bytes, &sums->wait_bytes, &sums->reduced_bytes,
+                                &sums->copied_bytes };
 
     *n[s->opcode] += 1;
     *bytes[s->opcode] += s->bytes;
 }
 
-static void print_program(const struct plan *p, const struct show_options *o, const struct tt_traffic *t)
+static void print_program(const struct plan *p, const struct show_options *o,
+                          const struct tt_traffic *t)
 {
     const struct tt_coll *c = &p->coll[o->rank];
     const uint64_t nrounds = p->algo->nrounds(c);
@@ -179,8 +186,8 @@ static void print_program(const struct plan *p, const struct show_options *o, co
     struct sums sums = { 0 };
     char title[160];
 
-    printf("%s: program of rank %u\n%s; WORK %" PRIu64 " B\n", plan_title(p, title, sizeof title), o->rank,
-           p->algo->summary, p->algo->work_bytes(c));
+    printf("%s: program of rank %u\n%s; WORK %" PRIu64 " B\n", plan_title(p, title, sizeof title),
+           o->rank, p->algo->summary, p->algo->work_bytes(c));
     if (p->algo->needs)
         printf("needs %s%s\n", p->algo->needs, tt_algo_if_named(p->algo));
     for (uint64_t k = 0; k < nrounds && k < o->rounds_max; k++) {
@@ -194,10 +201,10 @@ static void print_program(const struct plan *p, const struct show_options *o, co
     if (nrounds > o->rounds_max)
         printf("\n... %" PRIu64 " more of %" PRIu64 " rounds are not shown and not in the totals\n",
                nrounds - o->rounds_max, nrounds);
-    printf("\ntotal: sends %" PRIu64 " B in %" PRIu64 ", receives %" PRIu64 " B in %" PRIu64 ", reduces %" PRIu64
-           " B in %" PRIu64 ", copies %" PRIu64 " B in %" PRIu64 " steps\n",
-           sums.put_bytes, sums.puts, sums.wait_bytes, sums.waits, sums.reduced_bytes, sums.reduces, sums.copied_bytes,
-           sums.copies);
+    printf("\ntotal: sends %" PRIu64 " B in %" PRIu64 ", receives %" PRIu64 " B in %" PRIu64
+           ", reduces %" PRIu64 " B in %" PRIu64 ", copies %" PRIu64 " B in %" PRIu64 " steps\n",
+           sums.put_bytes, sums.puts, sums.wait_bytes, sums.waits, sums.reduced_bytes, sums.reduces,
+           sums.copied_bytes, sums.copies);
 }
 
 /* ---- the subcommand ---- */
@@ -234,8 +241,10 @@ static bool show_json(const struct plan *p, const char *name)
     struct tt_program program;
 
     if (!tt_plan_has_json(p->algo->kind)) {
-        fprintf(stderr, "tutti plan: cannot print %s as JSON: calls with counts per rank, and send/recv, have no JSON form\n",
-                tt_coll_name(p->algo->kind));
+        fprintf(
+            stderr,
+            "tutti plan: cannot print %s as JSON: calls with counts per rank, and send/recv, have no JSON form\n",
+            tt_coll_name(p->algo->kind));
         return false;
     }
     if (name && !tt_plan_name_is_fine(name, p->algo->kind)) {

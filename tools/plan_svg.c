@@ -43,7 +43,8 @@ static int by_seat(const void *a, const void *b)
 {
     const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     const uint32_t host_x = tt_layout_host(sorted_by, x), host_y = tt_layout_host(sorted_by, y);
-    const uint32_t socket_x = tt_layout_socket(sorted_by, x), socket_y = tt_layout_socket(sorted_by, y);
+    const uint32_t socket_x = tt_layout_socket(sorted_by, x),
+                   socket_y = tt_layout_socket(sorted_by, y);
 
     if (host_x != host_y)
         return host_x < host_y ? -1 : 1;
@@ -107,21 +108,23 @@ static void draw_head(const struct picture *d, double height)
 {
     char title[160];
 
-    fprintf(d->to,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
-            "font-family=\"sans-serif\" font-size=\"11\">\n",
-            d->right, height, d->right, height);
+    fprintf(
+        d->to,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
+        "font-family=\"sans-serif\" font-size=\"11\">\n",
+        d->right, height, d->right, height);
     fputs(
         "<style>.t path{fill:none;stroke-width:1.7}.t text{font-size:9.5px;paint-order:stroke;stroke:#fff;stroke-width:3px;"
         "stroke-linejoin:round}"
         ".t:hover path{stroke-width:3.6}</style>\n<defs>\n",
         d->to);
     for (int over = TT_NEAR_SOCKET; over < TT_DISTANCES; over++)
-        fprintf(d->to,
-                "<marker id=\"a%d\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" "
-                "markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0 0.8L8 4L0 7.2z\" fill=\"%s\" "
-                "stroke=\"none\"/></marker>\n",
-                over, colours[over]);
+        fprintf(
+            d->to,
+            "<marker id=\"a%d\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" "
+            "markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0 0.8L8 4L0 7.2z\" fill=\"%s\" "
+            "stroke=\"none\"/></marker>\n",
+            over, colours[over]);
     fprintf(d->to,
             "</defs>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n"
             "<text x=\"%d\" y=\"20\" font-size=\"14\" font-weight=\"bold\">",
@@ -135,9 +138,12 @@ static void draw_columns(const struct picture *d)
     for (uint32_t k = d->first; k < d->end; k++) {
         const double x = d->x[k - d->first], width = d->width[k - d->first];
 
-        fprintf(d->to, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"4\" fill=\"#f3f4f6\"/>\n", x,
-                TOP - 0.6 * d->line, width, d->bottom - TOP + 0.2 * d->line);
-        fprintf(d->to, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" fill=\"#555555\">%s%u</text>\n",
+        fprintf(
+            d->to,
+            "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"4\" fill=\"#f3f4f6\"/>\n",
+            x, TOP - 0.6 * d->line, width, d->bottom - TOP + 0.2 * d->line);
+        fprintf(d->to,
+                "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" fill=\"#555555\">%s%u</text>\n",
                 x + width / 2, TOP - 0.6 * d->line - 5, d->end - d->first <= 24 ? "round " : "", k);
     }
 }
@@ -153,15 +159,18 @@ static void draw_groups(const struct picture *d)
         const uint32_t group = hosts ? tt_layout_host(l, r) : tt_layout_socket(l, r);
 
         for (end = i + 1; end < d->p->nranks; end++)
-            if ((hosts ? tt_layout_host(l, d->rank_at[end]) : tt_layout_socket(l, d->rank_at[end])) != group)
+            if ((hosts ? tt_layout_host(l, d->rank_at[end])
+                       : tt_layout_socket(l, d->rank_at[end])) != group)
                 break;
         if (end - i == d->p->nranks)
             return;         /* one group: no names are needed */
 
         const double from = d->y[r] - 0.4 * d->line, to = d->y[d->rank_at[end - 1]] + 0.4 * d->line;
 
-        fprintf(d->to, "<path d=\"M%d %.1fh-4V%.1fh4\" fill=\"none\" stroke=\"#999999\"/>\n", 57, from, to);
-        fprintf(d->to, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\" fill=\"#555555\">%s %u</text>\n", 49,
+        fprintf(d->to, "<path d=\"M%d %.1fh-4V%.1fh4\" fill=\"none\" stroke=\"#999999\"/>\n", 57,
+                from, to);
+        fprintf(d->to,
+                "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\" fill=\"#555555\">%s %u</text>\n", 49,
                 (from + to) / 2 + 4, hosts ? "host" : "socket", group);
     }
 }
@@ -172,7 +181,8 @@ static void draw_ranks(const struct picture *d)
     const double right = nrounds ? d->x[nrounds - 1] + d->width[nrounds - 1] : LEFT + 78;
 
     for (uint32_t r = 0; r < d->p->nranks; r++) {
-        fprintf(d->to, "<path d=\"M%d %.1fH%.1f\" stroke=\"#c4c8ce\" stroke-width=\"1\"/>\n", LEFT, d->y[r], right);
+        fprintf(d->to, "<path d=\"M%d %.1fH%.1f\" stroke=\"#c4c8ce\" stroke-width=\"1\"/>\n", LEFT,
+                d->y[r], right);
         fprintf(
             d->to,
             "<text class=\"r\" data-rank=\"%u\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\" font-weight=\"bold\">%u</text>\n",
@@ -201,15 +211,17 @@ static void draw_local(const struct picture *d, uint32_t rank)
         const double x = d->x[k - d->first], right = x + d->width[k - d->first], y = d->y[rank];
 
         if (copied)
-            fprintf(d->to,
-                    "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#ffffff\" stroke=\"#444444\"><title>rank %u copies "
-                    "%" PRIu64 " B</title></circle>\n",
-                    x + 6, y, rank, copied);
+            fprintf(
+                d->to,
+                "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#ffffff\" stroke=\"#444444\"><title>rank %u copies "
+                "%" PRIu64 " B</title></circle>\n",
+                x + 6, y, rank, copied);
         if (reduced)
-            fprintf(d->to,
-                    "<rect x=\"%.1f\" y=\"%.1f\" width=\"6\" height=\"6\" fill=\"#444444\"><title>rank %u reduces "
-                    "%" PRIu64 " B</title></rect>\n",
-                    right - 8, y - 3, rank, reduced);
+            fprintf(
+                d->to,
+                "<rect x=\"%.1f\" y=\"%.1f\" width=\"6\" height=\"6\" fill=\"#444444\"><title>rank %u reduces "
+                "%" PRIu64 " B</title></rect>\n",
+                right - 8, y - 3, rank, reduced);
     }
 }
 
@@ -227,15 +239,17 @@ static void draw_transfer(const struct picture *d, const struct tt_transfer *t)
             t->from, t->to, t->round, t->from, t->to, t->bytes, carried, t->tag,
             plan_link_name((enum tt_distance)t->over), t->congestion == TT_FREE ? "" : ", ",
             t->congestion == TT_FREE ? "" : tt_congestion_name((enum tt_congestion)t->congestion));
-    fprintf(d->to, "<path d=\"M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f\" stroke=\"%s\" marker-end=\"url(#a%d)\"/>",
-            from, y1, from + 26, y1, to - 26, y2, to, y2, colours[t->over], t->over);
+    fprintf(
+        d->to,
+        "<path d=\"M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f\" stroke=\"%s\" marker-end=\"url(#a%d)\"/>",
+        from, y1, from + 26, y1, to - 26, y2, to, y2, colours[t->over], t->over);
     if (d->labels) {
         bool reduced;
         char origins[12];
 
         tt_traffic_origins(d->t, t, origins, sizeof origins, &reduced);
-        fprintf(d->to, "<text x=\"%.1f\" y=\"%.1f\" fill=\"%s\">%s%s</text>", from - 3, y1 + (y2 > y1 ? -4 : 11),
-                colours[t->over], reduced ? "\xce\xa3 " : "", origins);
+        fprintf(d->to, "<text x=\"%.1f\" y=\"%.1f\" fill=\"%s\">%s%s</text>", from - 3,
+                y1 + (y2 > y1 ? -4 : 11), colours[t->over], reduced ? "\xce\xa3 " : "", origins);
     }
     fputs("</g>\n", d->to);
 }
@@ -289,16 +303,19 @@ static uint32_t legend(const struct picture *d, double y, bool draw)
         lines++;
         if (!draw)
             continue;
-        fprintf(d->to, "<g class=\"t\"><path d=\"M%d %.1fh34\" stroke=\"%s\" marker-end=\"url(#a%d)\"/></g>\n", LEFT,
-                at - 4, colours[over], over);
-        fprintf(d->to, "<text x=\"%d\" y=\"%.1f\">%s: %u transfers, %" PRIu64 " B</text>\n", LEFT + 44, at,
-                plan_link_name((enum tt_distance)over), n[over], bytes[over]);
+        fprintf(
+            d->to,
+            "<g class=\"t\"><path d=\"M%d %.1fh34\" stroke=\"%s\" marker-end=\"url(#a%d)\"/></g>\n",
+            LEFT, at - 4, colours[over], over);
+        fprintf(d->to, "<text x=\"%d\" y=\"%.1f\">%s: %u transfers, %" PRIu64 " B</text>\n",
+                LEFT + 44, at, plan_link_name((enum tt_distance)over), n[over], bytes[over]);
     }
     for (int i = 0; i < NOTES; i++) {
         if (!note_holds(d, i))
             continue;
         if (draw)
-            fprintf(d->to, "<text x=\"%d\" y=\"%.1f\" fill=\"#555555\">%s</text>\n", LEFT, y + LEGEND_LINE * lines, notes[i]);
+            fprintf(d->to, "<text x=\"%d\" y=\"%.1f\" fill=\"#555555\">%s</text>\n", LEFT,
+                    y + LEGEND_LINE * lines, notes[i]);
         lines++;
     }
     return lines;
@@ -321,8 +338,8 @@ static void draw(struct picture *d)
     fputs("</svg>\n", d->to);
 }
 
-void plan_svg(FILE *to, const struct plan *p, const struct tt_program *program, const struct tt_traffic *traffic,
-              uint32_t first, uint32_t end)
+void plan_svg(FILE *to, const struct plan *p, const struct tt_program *program,
+              const struct tt_traffic *traffic, uint32_t first, uint32_t end)
 {
     const uint32_t n = p->nranks, nrounds = end - first;
     struct picture d = {

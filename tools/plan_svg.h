@@ -8,7 +8,7 @@
 /* Draws the rounds [first, end) of the plan. Ranks are horizontal lines, grouped by socket and
  * host; rounds are columns; transfers are arrows, coloured by link. Every mark has a title with
  * details. */
-void plan_svg(FILE *to, const struct plan *p, const struct tt_program *program, const struct tt_traffic *traffic,
-              uint32_t first, uint32_t end);
+void plan_svg(FILE *to, const struct plan *p, const struct tt_program *program,
+              const struct tt_traffic *traffic, uint32_t first, uint32_t end);
 
 #endif

@@ -90,15 +90,16 @@ static const struct argp argp = {
     .parser = parse_one,
     .args_doc = "COLL SIZE",
     .children = children,
-    .doc = "Shows which algorithm the library selects for a call of SIZE bytes, and why.\vAll "
-           "candidates are listed with their predicted times and their bottlenecks. In a job, "
-           "without --ranks, --hosts or --topo, the selection is that of the job's communicator. "
-           "Otherwise the tool measures the cost parameters on this host, and assumes that all ranks "
-           "are on this host, or on the machine that --topo describes. docs/tuning.md explains the output.\n\n"
-           "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
-           "Examples:\n"
-           "  tutti plan why allreduce 1M -n 4\n"
-           "  tutti run -n 4 -- tutti plan why allreduce 64K\n",
+    .doc =
+        "Shows which algorithm the library selects for a call of SIZE bytes, and why.\vAll "
+        "candidates are listed with their predicted times and their bottlenecks. In a job, "
+        "without --ranks, --hosts or --topo, the selection is that of the job's communicator. "
+        "Otherwise the tool measures the cost parameters on this host, and assumes that all ranks "
+        "are on this host, or on the machine that --topo describes. docs/tuning.md explains the output.\n\n"
+        "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
+        "Examples:\n"
+        "  tutti plan why allreduce 1M -n 4\n"
+        "  tutti run -n 4 -- tutti plan why allreduce 64K\n",
 };
 
 /* ---- inputs of the selection ---- */
@@ -128,7 +129,8 @@ static bool get_lanes(struct tt_lane_facts *out)
 {
     int64_t lanes = 0;
 
-    return !tt_param_get(TT_PARAM_LANES, &lanes) && !tt_lane_facts_get(out, (uint32_t)lanes, getenv("TUTTI_WIRES"));
+    return !tt_param_get(TT_PARAM_LANES, &lanes) &&
+           !tt_lane_facts_get(out, (uint32_t)lanes, getenv("TUTTI_WIRES"));
 }
 
 static bool make_coll(struct why *w, const struct plan_options *o, const struct tt_layout *layout)
@@ -142,16 +144,27 @@ static bool make_coll(struct why *w, const struct plan_options *o, const struct 
     if (!tt_coll_parse(o->coll, &kind))
         return COMPLAIN("unknown collective \"%s\" (`tutti perf --help` lists them)", o->coll);
     if (!tt_predict_supports(kind) && kind != TT_BARRIER)
-        return COMPLAIN("%s is not supported: its algorithm is selected per call by closed forms", o->coll);
+        return COMPLAIN("%s is not supported: its algorithm is selected per call by closed forms",
+                        o->coll);
     if (o->root >= layout->nranks)
-        return COMPLAIN("invalid root: %u (must be a rank from 0 to %u)", o->root, layout->nranks - 1);
+        return COMPLAIN("invalid root: %u (must be a rank from 0 to %u)", o->root,
+                        layout->nranks - 1);
     w->coll = (struct tt_coll){
-        .kind = kind, .nranks = layout->nranks, .root = o->root, .layout = layout, .in_place = o->in_place,
-        .elem_bytes = o->elem_bytes ? o->elem_bytes : bytes % 4 ? 1 : 4, .bytes = kind == TT_BARRIER ? 0 : bytes,
+        .kind = kind,
+        .nranks = layout->nranks,
+        .root = o->root,
+        .layout = layout,
+        .in_place = o->in_place,
+        .elem_bytes = o->elem_bytes ? o->elem_bytes
+                      : bytes % 4   ? 1
+                                    : 4,
+        .bytes = kind == TT_BARRIER ? 0 : bytes,
     };
     tt_chunks_apply(&chunks, &w->coll);
     if (w->coll.bytes % w->coll.elem_bytes)
-        return COMPLAIN("invalid size: %" PRIu64 " B (must be a multiple of the element size, %u B)", bytes, w->coll.elem_bytes);
+        return COMPLAIN("invalid size: %" PRIu64
+                        " B (must be a multiple of the element size, %u B)",
+                        bytes, w->coll.elem_bytes);
     return true;
 }
 
@@ -182,7 +195,8 @@ static void simulate_walked(struct why *w)
         const struct tt_candidate *c = &w->report.candidate[i];
         struct tt_prediction p;
 
-        if (c->state == TT_WALKED && !tt_predict(&w->conf, &of_class, c->algo, &c->segments, 0, 0, &p))
+        if (c->state == TT_WALKED &&
+            !tt_predict(&w->conf, &of_class, c->algo, &c->segments, 0, 0, &p))
             w->simulated_ns[i] = p.time_ns;
     }
 }
@@ -202,7 +216,10 @@ static bool find_tune(struct why *w, struct tt_tunes *t, bool shm)
 {
     static char why[160];
     const struct tt_layout *l = w->conf.layout;
-    const char *wires = !shm ? "tcp" : l->nhosts == 1 ? "shm" : l->nhosts == l->nranks ? "tcp" : "shm+tcp";
+    const char *wires = !shm                     ? "tcp"
+                        : l->nhosts == 1         ? "shm"
+                        : l->nhosts == l->nranks ? "tcp"
+                                                 : "shm+tcp";
     char ignored[160];
 
     if (tt_tunes_load(t, getenv("TUTTI_TUNE_FILE")))
@@ -224,7 +241,8 @@ static int why_planned(const struct why_options *o)
     struct tt_ends ends;
     struct plan p = { .algo = NULL };
     struct tt_topo topo = { .nrules = 0 };
-    const bool shm = !o->wire || strcmp(o->wire, "shm") == 0, fine = shm || strcmp(o->wire, "tcp") == 0;
+    const bool shm = !o->wire || strcmp(o->wire, "shm") == 0,
+               fine = shm || strcmp(o->wire, "tcp") == 0;
     bool all_local;
     int status = 1;
 
@@ -250,7 +268,11 @@ static int why_planned(const struct why_options *o)
     tt_constants_ends(&constants, shm, &ends);
     if (w.conf.links)
         tt_links_model(w.conf.links, tt_layout_farthest(&p.layout), &ends, &w.conf.model);
-    tt_constants_costs(&constants, shm, o->cores ? o->cores : o->plan.topo ? 0 : tt_engine_cores(), &w.conf.costs);
+    tt_constants_costs(&constants, shm,
+                       o->cores       ? o->cores
+                       : o->plan.topo ? 0
+                                      : tt_engine_cores(),
+                       &w.conf.costs);
     if (get_sizes(&w.conf.limits, all_local) && find_tune(&w, &tunes, shm)) {
         tt_tune_set_limits(&w.conf);
         choose(&w);
@@ -302,7 +324,8 @@ static const char *bound_text(const struct tt_prediction *p, char *text, size_t 
         snprintf(text, bytes, "the cores of a host, %.0f %% of the time", 100 * p->busy);
         break;
     case TT_BOUND_LINK:
-        snprintf(text, bytes, "links %s, %.0f %% of the time", plan_link_name(p->link), 100 * p->busy);
+        snprintf(text, bytes, "links %s, %.0f %% of the time", plan_link_name(p->link),
+                 100 * p->busy);
         break;
     default:
         snprintf(text, bytes, "dependencies between messages");
@@ -311,7 +334,8 @@ static const char *bound_text(const struct tt_prediction *p, char *text, size_t 
 }
 
 /* How the candidate was evaluated, or why not. */
-static const char *state_text(const struct why *w, enum tt_candidate_state state, char *text, size_t bytes)
+static const char *state_text(const struct why *w, enum tt_candidate_state state, char *text,
+                              size_t bytes)
 {
     static const char *const texts[] = {
         [TT_SAME] = ": it has the program of another candidate",
@@ -336,13 +360,18 @@ static const char *name_of(const struct tt_candidate *c)
 }
 
 /* Whether it was simulated or walked. */
-static bool has_time(const struct tt_candidate *c) { return c->state == TT_SIMULATED || c->state == TT_WALKED; }
+static bool has_time(const struct tt_candidate *c)
+{
+    return c->state == TT_SIMULATED || c->state == TT_WALKED;
+}
 
 static int by_time(const void *a, const void *b)
 {
-    const struct tt_candidate *x = *(const struct tt_candidate *const *)a, *y = *(const struct tt_candidate *const *)b;
+    const struct tt_candidate *x = *(const struct tt_candidate *const *)a,
+                              *y = *(const struct tt_candidate *const *)b;
     const bool xs = has_time(x), ys = has_time(y);
-    const double xt = xs ? x->prediction.time_ns : x->model_ns, yt = ys ? y->prediction.time_ns : y->model_ns;
+    const double xt = xs ? x->prediction.time_ns : x->model_ns,
+                 yt = ys ? y->prediction.time_ns : y->model_ns;
 
     if (xs != ys)
         return xs ? -1 : 1;
@@ -357,9 +386,12 @@ static void reason_text(const struct why *w, char *text, size_t bytes)
     double next = 0;
 
     if (w->tuned.row) {
-        snprintf(text, bytes, "selected by row %u of the tune file %s: %.2f us at %" PRIu64 " B, the median of %u round%s%s",
-                 w->tuned.row->index + 1, w->tune->path, w->tuned.row->median_us, w->tuned.row->bytes,
-                 w->tuned.row->rounds, TT_PLURAL(w->tuned.row->rounds), w->tune->complete ? "" : " (it is incomplete)");
+        snprintf(text, bytes,
+                 "selected by row %u of the tune file %s: %.2f us at %" PRIu64
+                 " B, the median of %u round%s%s",
+                 w->tuned.row->index + 1, w->tune->path, w->tuned.row->median_us,
+                 w->tuned.row->bytes, w->tuned.row->rounds, TT_PLURAL(w->tuned.row->rounds),
+                 w->tune->complete ? "" : " (it is incomplete)");
         return;
     }
     if (r->why_model) {
@@ -376,14 +408,18 @@ static void reason_text(const struct why *w, char *text, size_t bytes)
     for (uint32_t i = 0; i < r->ncandidates; i++) {
         const struct tt_candidate *other = &r->candidate[i];
 
-        if (other->algo != c->algo && has_time(other) && (next == 0 || other->prediction.time_ns < next))
+        if (other->algo != c->algo && has_time(other) &&
+            (next == 0 || other->prediction.time_ns < next))
             next = other->prediction.time_ns;
     }
     if (next > c->prediction.time_ns)
         snprintf(text, bytes, "the shortest %s time; the next algorithm takes %.0f %% longer", how,
                  100 * (next / c->prediction.time_ns - 1));
     else if (next > 0)
-        snprintf(text, bytes, "the shortest %s time, shared with other algorithms; the first of them in `tutti info --algos`", how);
+        snprintf(
+            text, bytes,
+            "the shortest %s time, shared with other algorithms; the first of them in `tutti info --algos`",
+            how);
     else
         snprintf(text, bytes, "no other algorithm was %s", how);
 }
@@ -412,14 +448,18 @@ static void segments_text(const struct why *w, char *text, size_t bytes)
     if (w->tuned.row)
         snprintf(text, bytes, "as measured");
     else if (c->variant)
-        snprintf(text, bytes, "%.0f %% less time than by the rule (%" PRIu64 " B, %u stream%s, lanes: %u)",
-                 100 * (1 - c->prediction.time_ns / ruled->prediction.time_ns), ruled->segments.segment_bytes,
-                 ruled->segments.streams, TT_PLURAL(ruled->segments.streams), lanes_of(w, &ruled->segments));
+        snprintf(text, bytes,
+                 "%.0f %% less time than by the rule (%" PRIu64 " B, %u stream%s, lanes: %u)",
+                 100 * (1 - c->prediction.time_ns / ruled->prediction.time_ns),
+                 ruled->segments.segment_bytes, ruled->segments.streams,
+                 TT_PLURAL(ruled->segments.streams), lanes_of(w, &ruled->segments));
     else if (!other)
         snprintf(text, bytes, "by the rule; no alternatives were tried");
     else if (other->prediction.time_ns < c->prediction.time_ns)
-        snprintf(text, bytes, "by the rule; the best alternative takes %.1f %% less time (must be at least %.0f %%)",
-                 100 * (1 - other->prediction.time_ns / c->prediction.time_ns), 100 * TT_TUNE_WORTH);
+        snprintf(
+            text, bytes,
+            "by the rule; the best alternative takes %.1f %% less time (must be at least %.0f %%)",
+            100 * (1 - other->prediction.time_ns / c->prediction.time_ns), 100 * TT_TUNE_WORTH);
     else
         snprintf(text, bytes, "by the rule; no alternative that was tried is faster");
 }
@@ -457,8 +497,9 @@ static void print_candidate(const struct why *w, const struct tt_candidate *c, b
 {
     char bound[96];
 
-    printf("%c %-24s %7" PRIu64 " %7u %5u %12.2f", chosen ? '*' : ' ', name_of(c), c->segments.segment_bytes,
-           c->segments.streams, lanes_of(w, &c->segments), c->model_ns / 1000);
+    printf("%c %-24s %7" PRIu64 " %7u %5u %12.2f", chosen ? '*' : ' ', name_of(c),
+           c->segments.segment_bytes, c->segments.streams, lanes_of(w, &c->segments),
+           c->model_ns / 1000);
     print_times(w, c);
     if (has_time(c))
         printf("  %s%s\n", bound_text(&c->prediction, bound, sizeof bound),
@@ -474,12 +515,13 @@ static void print_costs(const struct tt_tune_costs *c)
            "  message between hosts: send %.0f + %.3f per byte, receive %.0f + %.3f per byte\n"
            "  per byte: copy %.3f, reduce %.3f\n"
            "  executor (calls without a straight program): %.0f per call, %.0f per step\n",
-           c->near.send_ns, c->near.send_byte_ns, c->near.receive_ns, c->near.receive_byte_ns, c->far.send_ns,
-           c->far.send_byte_ns, c->far.receive_ns, c->far.receive_byte_ns, c->copy_byte_ns, c->reduce_byte_ns,
-           c->plan_ns, c->step_ns);
+           c->near.send_ns, c->near.send_byte_ns, c->near.receive_ns, c->near.receive_byte_ns,
+           c->far.send_ns, c->far.send_byte_ns, c->far.receive_ns, c->far.receive_byte_ns,
+           c->copy_byte_ns, c->reduce_byte_ns, c->plan_ns, c->step_ns);
     if (c->apart.copy_byte_ns > 0)
-        printf("  slots, if each rank has a core, per byte: fill %.3f, copy out %.3f, reduce %.3f\n",
-               c->apart.send_byte_ns, c->apart.copy_byte_ns, c->apart.reduce_byte_ns);
+        printf(
+            "  slots, if each rank has a core, per byte: fill %.3f, copy out %.3f, reduce %.3f\n",
+            c->apart.send_byte_ns, c->apart.copy_byte_ns, c->apart.reduce_byte_ns);
     if (c->cores && c->near.single_bytes)
         printf("  single copies from %" PRIu64 " KiB, if ranks outnumber cores: %.0f + %.3f per byte\n",
                c->near.single_bytes >> 10, c->near.single_ns, c->near.single_byte_ns);
@@ -487,8 +529,9 @@ static void print_costs(const struct tt_tune_costs *c)
         printf("  single copies from %" PRIu64 " KiB, if each rank has a core and they are faster: %.0f + %.3f per byte\n",
                c->fetched.single_bytes >> 10, c->fetched.single_ns, c->fetched.single_byte_ns);
     if (c->cores)
-        printf("  %u core%s per host; a switch to another rank takes %.0f, plus %.0f per waiting rank\n", c->cores,
-               TT_PLURAL(c->cores), c->wake_ns, c->idle_ns);
+        printf(
+            "  %u core%s per host; a switch to another rank takes %.0f, plus %.0f per waiting rank\n",
+            c->cores, TT_PLURAL(c->cores), c->wake_ns, c->idle_ns);
     else
         printf("  one core per rank\n");
 }
@@ -504,14 +547,14 @@ static void print_text(const struct why *w)
     qsort(sorted, r->ncandidates, sizeof *sorted, by_time);
     reason_text(w, reason, sizeof reason);
     segments_text(w, segments, sizeof segments);
-    printf("%s of %" PRIu64 " B on %u rank%s of %u host%s: %s\n", tt_coll_name(w->coll.kind), w->coll.bytes,
-           w->coll.nranks, TT_PLURAL(w->coll.nranks), w->conf.layout->nhosts, w->conf.layout->nhosts == 1 ? "" : "s",
-           w->choice.algo->name);
+    printf("%s of %" PRIu64 " B on %u rank%s of %u host%s: %s\n", tt_coll_name(w->coll.kind),
+           w->coll.bytes, w->coll.nranks, TT_PLURAL(w->coll.nranks), w->conf.layout->nhosts,
+           w->conf.layout->nhosts == 1 ? "" : "s", w->choice.algo->name);
     printf("because: %s\n", reason);
     if (w->unused)
         printf("no tune file of TUTTI_TUNE_FILE matches these ranks: %s\n", w->unused);
-    printf("segments of %" PRIu64 " B, %u stream%s", w->choice.segments.segment_bytes, w->choice.segments.streams,
-           TT_PLURAL(w->choice.segments.streams));
+    printf("segments of %" PRIu64 " B, %u stream%s", w->choice.segments.segment_bytes,
+           w->choice.segments.streams, TT_PLURAL(w->choice.segments.streams));
     if (w->conf.lanes > 1)
         printf(", over %u of %u lanes to a peer", lanes_of(w, &w->choice.segments), w->conf.lanes);
     printf(": %s\n", segments);
@@ -523,8 +566,9 @@ static void print_text(const struct why *w)
     putchar('\n');
     print_costs(&w->conf.costs);
     print_far(w);
-    printf("\n  %-24s %7s %7s %5s %12s %12s%s  %s\n", "candidate", "segment", "streams", "lanes", "formula us",
-           r->walked ? "walked us" : "simulated us", w->also_simulated ? " simulated us" : "", "bound by");
+    printf("\n  %-24s %7s %7s %5s %12s %12s%s  %s\n", "candidate", "segment", "streams", "lanes",
+           "formula us", r->walked ? "walked us" : "simulated us",
+           w->also_simulated ? " simulated us" : "", "bound by");
     for (uint32_t i = 0; i < r->ncandidates; i++)
         print_candidate(w, sorted[i], is_chosen(w, (uint32_t)(sorted[i] - r->candidate)));
 }
@@ -544,7 +588,8 @@ static void add_text(struct json_object *o, const char *key, const char *v)
     json_object_object_add(o, key, json_object_new_string(v));
 }
 
-static struct json_object *candidate_json(const struct why *w, const struct tt_candidate *c, bool chosen)
+static struct json_object *candidate_json(const struct why *w, const struct tt_candidate *c,
+                                          bool chosen)
 {
     struct json_object *o = json_object_new_object();
     char bound[96];
@@ -560,7 +605,8 @@ static struct json_object *candidate_json(const struct why *w, const struct tt_c
         add_number(o, "simulated_us", w->simulated_ns[c - w->report.candidate] / 1000);
     if (!has_time(c))
         return o;
-    add_number(o, c->state == TT_WALKED ? "walked_us" : "simulated_us", c->prediction.time_ns / 1000);
+    add_number(o, c->state == TT_WALKED ? "walked_us" : "simulated_us",
+               c->prediction.time_ns / 1000);
     json_object_object_add(o, "single_copies", json_object_new_boolean(c->prediction.fetched));
     add_count(o, c->state == TT_WALKED ? "steps" : "events", c->prediction.events);
     add_text(o, "bound", bound_text(&c->prediction, bound, sizeof bound));
@@ -587,7 +633,11 @@ static void print_json(const struct why *w)
     add_count(o, "segment_bytes", w->choice.segments.segment_bytes);
     add_count(o, "streams", w->choice.segments.streams);
     add_count(o, "lanes", lanes_of(w, &w->choice.segments));
-    add_text(o, "by", w->tuned.row ? "measurement" : w->report.why_model ? "formula" : w->report.walked ? "walk" : "simulation");
+    add_text(o, "by",
+             w->tuned.row          ? "measurement"
+             : w->report.why_model ? "formula"
+             : w->report.walked    ? "walk"
+                                   : "simulation");
     add_text(o, "reason", reason);
     add_text(o, "segments_reason", segments);
     if (w->tuned.row) {
@@ -599,7 +649,8 @@ static void print_json(const struct why *w)
     for (uint32_t i = 0; i < r->ncandidates; i++)
         json_object_array_add(candidates, candidate_json(w, &r->candidate[i], is_chosen(w, i)));
     json_object_object_add(o, "candidates", candidates);
-    printf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));
+    printf("%s\n",
+           json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));
     json_object_put(o);
 }
 

@@ -62,9 +62,11 @@ static size_t word_of(const struct putsignal_burst *b, uint32_t source, uint32_t
     return ((size_t)source * b->c.transfers + transfer) * sizeof(uint64_t);
 }
 
-static size_t slot_of(const struct putsignal_burst *b, uint32_t source, uint32_t ndestinations, uint32_t transfer)
+static size_t slot_of(const struct putsignal_burst *b, uint32_t source, uint32_t ndestinations,
+                      uint32_t transfer)
 {
-    return b->slots_at + ((size_t)source * b->source_slots + transfer / ndestinations) * b->slot_bytes;
+    return b->slots_at +
+           ((size_t)source * b->source_slots + transfer / ndestinations) * b->slot_bytes;
 }
 
 /* The data that transfer `transfer` of a burst sends. */
@@ -109,15 +111,20 @@ static void fill(uint8_t *src, size_t bytes)
 /* Creates the device of a source, and the signals of its bursts. */
 static tutti_status make_device(struct putsignal_burst *b)
 {
-    const uint32_t npeers = list_peers(b->comm, b->rank, b->peers), ndestinations = destinations_of(b, npeers);
+    const uint32_t npeers = list_peers(b->comm, b->rank, b->peers),
+                   ndestinations = destinations_of(b, npeers);
     const tutti_device_conf conf = {
-        .size = sizeof conf, .lanes = b->lanes, .groups = ngroups_of(b, ndestinations), .wakes_hosts = 1,
+        .size = sizeof conf,
+        .lanes = b->lanes,
+        .groups = ngroups_of(b, ndestinations),
+        .wakes_hosts = 1,
     };
     uint32_t at = 0;
 
     for (uint32_t d = 0; d < ndestinations; d++)
         for (uint32_t i = d; i < b->c.transfers; i += ndestinations)
-            b->signals[at++] = (tutti_device_signal_to){ b->peers[d], TUTTI_SIGNAL_ADD, word_of(b, b->rank, i), 1 };
+            b->signals[at++] = (tutti_device_signal_to){ b->peers[d], TUTTI_SIGNAL_ADD,
+                                                         word_of(b, b->rank, i), 1 };
     return tutti_device_create(b->window, &conf, &b->device);
 }
 
@@ -126,7 +133,8 @@ static uint64_t window_bytes(const struct putsignal_burst *b)
 {
     uint64_t slots, bytes;
 
-    if (__builtin_mul_overflow((uint64_t)b->c.nsources * b->source_slots, (uint64_t)b->slot_bytes, &slots) ||
+    if (__builtin_mul_overflow((uint64_t)b->c.nsources * b->source_slots, (uint64_t)b->slot_bytes,
+                               &slots) ||
         __builtin_add_overflow(slots, (uint64_t)b->slots_at, &bytes))
         return UINT64_MAX;
     return bytes;
@@ -147,13 +155,14 @@ static tutti_status make_buffers(struct putsignal_burst *b)
         return st;
     b->src = malloc(src_bytes);
     if (!b->src)
-        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u transfers of %llu bytes", b->c.transfers,
-                       (unsigned long long)b->c.bytes);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u transfers of %llu bytes",
+                       b->c.transfers, (unsigned long long)b->c.bytes);
     fill(b->src, src_bytes);
     return tutti_window_create(b->comm, NULL, window_bytes(b), &b->window);
 }
 
-tutti_status putsignal_burst_init(struct putsignal_burst *b, tutti_comm *comm, const struct putsignal_conf *conf)
+tutti_status putsignal_burst_init(struct putsignal_burst *b, tutti_comm *comm,
+                                  const struct putsignal_conf *conf)
 {
     tutti_status st;
 
@@ -162,8 +171,8 @@ tutti_status putsignal_burst_init(struct putsignal_burst *b, tutti_comm *comm, c
     b->peers = calloc(comm->nranks, sizeof *b->peers);
     b->signals = calloc(conf->c.transfers, sizeof *b->signals);
     if (!b->peers || !b->signals)
-        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u transfers of %llu bytes", conf->c.transfers,
-                       (unsigned long long)conf->c.bytes);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u transfers of %llu bytes",
+                       conf->c.transfers, (unsigned long long)conf->c.bytes);
     st = find_shape(b, conf);
     if (!st)
         st = make_buffers(b);
@@ -183,7 +192,8 @@ void putsignal_burst_fini(struct putsignal_burst *b)
 
 const char *putsignal_wire(const struct putsignal_burst *b)
 {
-    return b->device ? tt_engine_wire_of(b->comm->world->engine, b->comm->ranks[b->signals[0].peer]) : "?";
+    return b->device ? tt_engine_wire_of(b->comm->world->engine, b->comm->ranks[b->signals[0].peer])
+                     : "?";
 }
 
 /* ---- the kernel ---- */
@@ -238,8 +248,8 @@ static void group_at(const struct run *run, uint32_t group, uint32_t *first, uin
 
 /* Issues the transfers of this block, then the signals of the groups that it leads. Does not wait
  * for completion. */
-static tutti_status publish(const tutti_device_view *view, const struct run *run, uint32_t block, uint32_t nblocks,
-                            uint32_t round)
+static tutti_status publish(const tutti_device_view *view, const struct run *run, uint32_t block,
+                            uint32_t nblocks, uint32_t round)
 {
     const struct putsignal_burst *b = run->b;
     const uint64_t number = b->nbursts + round + 1, complete = b->nsignalled + round + 1;
@@ -259,7 +269,8 @@ static tutti_status publish(const tutti_device_view *view, const struct run *run
         if (!st && signals)
             st = tutti_device_group_publish(view, b->c.group ? place / b->c.group : d);
     }
-    for (uint32_t group = block; group < ngroups_of(b, run->ndestinations) && signals && !st; group += nblocks) {
+    for (uint32_t group = block; group < ngroups_of(b, run->ndestinations) && signals && !st;
+         group += nblocks) {
         uint32_t first, n;
 
         group_at(run, group, &first, &n);
@@ -269,7 +280,8 @@ static tutti_status publish(const tutti_device_view *view, const struct run *run
 }
 
 /* Blocks whose calls fail still take part in the barriers. */
-static tutti_status kernel(const tutti_device_view *view, uint32_t block, uint32_t nblocks, void *arg)
+static tutti_status kernel(const tutti_device_view *view, uint32_t block, uint32_t nblocks,
+                           void *arg)
 {
     struct run *run = arg;
     tutti_status st = TUTTI_OK;
@@ -301,7 +313,8 @@ static tutti_device_mode device_mode(enum tt_putsignal_mode mode)
 }
 
 /* Runs n bursts of this source. */
-static tutti_status send(struct putsignal_burst *b, enum tt_putsignal_mode mode, uint32_t n, double *us)
+static tutti_status send(struct putsignal_burst *b, enum tt_putsignal_mode mode, uint32_t n,
+                         double *us)
 {
     struct run run = {
         .b = b,
@@ -319,7 +332,8 @@ static tutti_status send(struct putsignal_burst *b, enum tt_putsignal_mode mode,
 }
 
 /* Called on all ranks, including those that do not send. */
-static tutti_status bursts(struct putsignal_burst *b, enum tt_putsignal_mode mode, uint32_t n, double *us)
+static tutti_status bursts(struct putsignal_burst *b, enum tt_putsignal_mode mode, uint32_t n,
+                           double *us)
 {
     tutti_status st = tutti_barrier(b->comm, NULL);
 
@@ -358,16 +372,18 @@ tutti_status putsignal_turn(struct putsignal_burst *b, enum tt_putsignal_mode mo
     if (!st)
         st = tutti_allreduce(values, values, 4, TUTTI_F64, TUTTI_MAX, b->comm, NULL);
     if (!st)
-        *out =
-            (struct putsignal_turn){ .us = values[0], .drains = values[1], .fences = values[2], .signals = values[3] };
+        *out = (struct putsignal_turn){
+            .us = values[0], .drains = values[1], .fences = values[2], .signals = values[3]
+        };
     return st;
 }
 
 /* ---- checks ---- */
 
 /* Checks one transfer to this rank: waits for its signal, then compares its data at once. */
-static tutti_status check_one(struct putsignal_burst *b, enum tt_putsignal_mode mode, uint32_t source,
-                              uint32_t ndestinations, uint32_t transfer, uint64_t *wrong, uint32_t *spoil)
+static tutti_status check_one(struct putsignal_burst *b, enum tt_putsignal_mode mode,
+                              uint32_t source, uint32_t ndestinations, uint32_t transfer,
+                              uint64_t *wrong, uint32_t *spoil)
 {
     const uint8_t *want = src_of(b, transfer, b->nbursts);
     uint64_t seen = b->nsignalled;
@@ -376,7 +392,8 @@ static tutti_status check_one(struct putsignal_burst *b, enum tt_putsignal_mode 
     uint8_t *got;
 
     if (mode != TT_PUTSIGNAL_PUT_ONLY)
-        st = tutti_window_wait(b->window, word_of(b, source, transfer), TUTTI_AT_LEAST, b->nsignalled, 0, &seen);
+        st = tutti_window_wait(b->window, word_of(b, source, transfer), TUTTI_AT_LEAST,
+                               b->nsignalled, 0, &seen);
     if (!st)
         st = tutti_window_memory(b->window, &mem, NULL);
     if (st)
@@ -390,7 +407,8 @@ static tutti_status check_one(struct putsignal_burst *b, enum tt_putsignal_mode 
     return TUTTI_OK;
 }
 
-tutti_status putsignal_check(struct putsignal_burst *b, enum tt_putsignal_mode mode, uint32_t spoil, uint64_t *wrong)
+tutti_status putsignal_check(struct putsignal_burst *b, enum tt_putsignal_mode mode, uint32_t spoil,
+                             uint64_t *wrong)
 {
     double us[1];
     tutti_status st = bursts(b, mode, 1, us);

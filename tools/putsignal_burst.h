@@ -32,7 +32,8 @@ struct putsignal_conf {
 
 /* Creates the window and the devices. Returns NOMEM or an error of the library. Undone by
  * putsignal_burst_fini, also after an error. */
-tutti_status putsignal_burst_init(struct putsignal_burst *b, tutti_comm *comm, const struct putsignal_conf *conf);
+tutti_status putsignal_burst_init(struct putsignal_burst *b, tutti_comm *comm,
+                                  const struct putsignal_conf *conf);
 void putsignal_burst_fini(struct putsignal_burst *b);
 
 /* Measured values of a turn. */
@@ -49,7 +50,8 @@ tutti_status putsignal_turn(struct putsignal_burst *b, enum tt_putsignal_mode mo
 /* Runs one burst and compares the data of each transfer as soon as its signal arrives (put-only:
  * when all data has arrived). *wrong receives the number of wrong bytes and wrong signal words on
  * all ranks. `spoil` bytes are changed on each rank before, and must be detected. */
-tutti_status putsignal_check(struct putsignal_burst *b, enum tt_putsignal_mode mode, uint32_t spoil, uint64_t *wrong);
+tutti_status putsignal_check(struct putsignal_burst *b, enum tt_putsignal_mode mode, uint32_t spoil,
+                             uint64_t *wrong);
 
 /* Returns the transport between a source and its first destination, as seen by rank 0; "?" on other
  * ranks. Local. */

@@ -28,7 +28,10 @@ struct rally {
     uint64_t began_ns, ended_ns;
 };
 
-static uint32_t word_of(enum putsignal_ball ball) { return ball * LINE_BYTES / (uint32_t)sizeof(uint64_t); }
+static uint32_t word_of(enum putsignal_ball ball)
+{
+    return ball * LINE_BYTES / (uint32_t)sizeof(uint64_t);
+}
 
 /* ---- the plain flag ---- */
 
@@ -62,7 +65,8 @@ static void rally_flag(struct rally *r)
 
 /* Puts the 8 bytes behind the signal, which is set to the number of the put. A signal from the
  * other rank implies that the preceding put of this rank has arrived. */
-static tutti_status rally_device(const tutti_device_view *view, uint32_t block, uint32_t nblocks, void *arg)
+static tutti_status rally_device(const tutti_device_view *view, uint32_t block, uint32_t nblocks,
+                                 void *arg)
 {
     struct rally *r = arg;
     const uint32_t other = 1 - r->g->comm->rank;
@@ -79,7 +83,8 @@ static tutti_status rally_device(const tutti_device_view *view, uint32_t block, 
             st = tutti_device_wait(view, word, TUTTI_EQUAL, i, NULL);
         sent = i;
         if (!st)
-            st = tutti_device_put_signal(view, other, word + BYTES, &sent, BYTES, TUTTI_SIGNAL_SET, word, i);
+            st = tutti_device_put_signal(view, other, word + BYTES, &sent, BYTES, TUTTI_SIGNAL_SET,
+                                         word, i);
         if (!st && serves)
             st = tutti_device_wait(view, word, TUTTI_EQUAL, i, NULL);
     }
@@ -87,14 +92,17 @@ static tutti_status rally_device(const tutti_device_view *view, uint32_t block, 
     if (!st)
         st = tutti_device_flush(view, other);
     if (!st && r->g->mine[word_of(r->ball) + 1] != sent)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "wrong data: put %llu differs from the sent bytes", (unsigned long long)sent);
+        return tt_fail(TUTTI_ERR_PROTOCOL, "wrong data: put %llu differs from the sent bytes",
+                       (unsigned long long)sent);
     return st;
 }
 
 /* Runs one round of one kind between ranks 0 and 1. *us: half of a round trip, in microseconds. */
 static tutti_status rally(struct game *g, enum putsignal_ball ball, double *us)
 {
-    struct rally r = { .g = g, .ball = ball, .first = g->turn[ball] + 1, .end = g->turn[ball] + g->trips + 2 };
+    struct rally r = {
+        .g = g, .ball = ball, .first = g->turn[ball] + 1, .end = g->turn[ball] + g->trips + 2
+    };
     tutti_status st = TUTTI_OK;
 
     if (ball == PUTSIGNAL_FLAG)
@@ -128,13 +136,16 @@ static tutti_status prepare(struct game *g)
     if (!st && plays)
         st = tutti_window_pointer(g->window, 1 - (int)g->comm->rank, &theirs);
     if (!st && plays && !theirs)
-        st = tt_fail(TUTTI_ERR_UNSUPPORTED, "--latency needs memory that ranks 0 and 1 can both map (use ranks of one host and shm)");
+        st = tt_fail(
+            TUTTI_ERR_UNSUPPORTED,
+            "--latency needs memory that ranks 0 and 1 can both map (use ranks of one host and shm)");
     g->mine = mine;
     g->theirs = theirs;
     return st || !plays ? st : make_devices(g);
 }
 
-tutti_status putsignal_latency(tutti_comm *comm, uint32_t nrounds, uint32_t trips, struct putsignal_latency *out)
+tutti_status putsignal_latency(tutti_comm *comm, uint32_t nrounds, uint32_t trips,
+                               struct putsignal_latency *out)
 {
     struct game g = { .comm = comm, .trips = trips };
     tutti_status st = prepare(&g);

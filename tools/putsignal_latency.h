@@ -25,6 +25,7 @@ struct putsignal_latency {
 /* Runs nrounds rounds, each with `trips` round trips per method, in turn. Results are equal on all
  * ranks. Collective; ranks other than 0 and 1 only wait. UNSUPPORTED (logged): ranks 0 and 1 cannot
  * map each other's memory. */
-tutti_status putsignal_latency(tutti_comm *comm, uint32_t nrounds, uint32_t trips, struct putsignal_latency *out);
+tutti_status putsignal_latency(tutti_comm *comm, uint32_t nrounds, uint32_t trips,
+                               struct putsignal_latency *out);
 
 #endif

@@ -23,7 +23,9 @@ static const struct argp_option argp_options[] = {
 
 struct putsignal_options putsignal_defaults(void)
 {
-    struct putsignal_options o = { .transfers = { 96 }, .ntransfers = 1, .nsources = 1, .nbytes = 0 };
+    struct putsignal_options o = {
+        .transfers = { 96 }, .ntransfers = 1, .nsources = 1, .nbytes = 0
+    };
 
     for (uint64_t bytes = 4096; bytes <= 1u << 20; bytes *= 4)
         o.bytes[o.nbytes++] = bytes;
@@ -40,12 +42,14 @@ static void take_modes(struct putsignal_options *o, struct argp_state *state, co
         const size_t n = strcspn(at, ",");
         int m = 0;
 
-        while (m < TT_PUTSIGNAL_MODES &&
-               (strlen(tt_putsignal_mode_name(m)) != n || strncmp(tt_putsignal_mode_name(m), at, n) != 0))
+        while (m < TT_PUTSIGNAL_MODES && (strlen(tt_putsignal_mode_name(m)) != n ||
+                                          strncmp(tt_putsignal_mode_name(m), at, n) != 0))
             m++;
         if (m == TT_PUTSIGNAL_MODES)
-            argp_error(state, "--mode %s: unknown mode \"%.*s\" (put-only, coupled, decoupled, ordered or full)", arg,
-                       (int)n, at);
+            argp_error(
+                state,
+                "--mode %s: unknown mode \"%.*s\" (put-only, coupled, decoupled, ordered or full)",
+                arg, (int)n, at);
         o->modes[m] = true;
         at += n;
         if (!*at)
@@ -68,17 +72,20 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 
     switch (key) {
     case 'c':
-        o->ntransfers = option_list(state, "--concurrency", arg, false, 2, 1, PUTSIGNAL_TRANSFERS_MAX, o->transfers,
-                                    PUTSIGNAL_LIST_MAX);
+        o->ntransfers = option_list(state, "--concurrency", arg, false, 2, 1,
+                                    PUTSIGNAL_TRANSFERS_MAX, o->transfers, PUTSIGNAL_LIST_MAX);
         return 0;
     case OPT_BYTES:
-        o->nbytes = option_list(state, "--bytes", arg, true, 4, 8, PUTSIGNAL_BYTES_MAX, o->bytes, PUTSIGNAL_LIST_MAX);
+        o->nbytes = option_list(state, "--bytes", arg, true, 4, 8, PUTSIGNAL_BYTES_MAX, o->bytes,
+                                PUTSIGNAL_LIST_MAX);
         return 0;
     case OPT_MODE:
         take_modes(o, state, arg);
         return 0;
     case OPT_SOURCES:
-        o->nsources = strcmp(arg, "all") == 0 ? 0 : (uint32_t)option_number(state, "--sources", arg, 1, 65536);
+        o->nsources = strcmp(arg, "all") == 0
+                          ? 0
+                          : (uint32_t)option_number(state, "--sources", arg, 1, 65536);
         return 0;
     case OPT_GROUP:
         o->group = (uint32_t)option_number(state, "--group", arg, 1, PUTSIGNAL_TRANSFERS_MAX);

@@ -107,15 +107,17 @@ static void print_json(FILE *to, const struct putsignal_row *r)
     add_number(o, "drains", r->drains);
     add_number(o, "fences", r->fences);
     add_number(o, "signals", r->signals);
-    json_object_object_add(o, "wrong", r->checked ? json_object_new_int64((int64_t)r->wrong) : NULL);
+    json_object_object_add(o, "wrong",
+                           r->checked ? json_object_new_int64((int64_t)r->wrong) : NULL);
     json_object_object_add(o, "samples_us", samples);
     finish_json(to, o);
 }
 
 void putsignal_print_columns(FILE *to)
 {
-    fprintf(to, "#%5s %9s %10s %-10s %12s %10s %9s %17s %8s %8s %8s %7s\n", "ranks", "transfers", "bytes", "mode",
-            "burst us", "MB/s", "speed", "range", "drains", "fences", "signals", "#wrong");
+    fprintf(to, "#%5s %9s %10s %-10s %12s %10s %9s %17s %8s %8s %8s %7s\n", "ranks", "transfers",
+            "bytes", "mode", "burst us", "MB/s", "speed", "range", "drains", "fences", "signals",
+            "#wrong");
 }
 
 void putsignal_print_row(FILE *to, const struct putsignal_row *r, bool json)
@@ -127,8 +129,9 @@ void putsignal_print_row(FILE *to, const struct putsignal_row *r, bool json)
         print_json(to, r);
         return;
     }
-    fprintf(to, "%6u %9u %10llu %-10s %12.1f %10.2f", r->c.nranks, r->c.transfers, (unsigned long long)r->c.bytes,
-            r->mode, putsignal_median(r->us, r->nrounds), mbs_of(r));
+    fprintf(to, "%6u %9u %10llu %-10s %12.1f %10.2f", r->c.nranks, r->c.transfers,
+            (unsigned long long)r->c.bytes, r->mode, putsignal_median(r->us, r->nrounds),
+            mbs_of(r));
     if (share_of(r, &share, &low, &high)) {
         snprintf(rounds, sizeof rounds, "%.3f to %.3f", low, high);
         fprintf(to, " %9.3f %17s", share, rounds);
@@ -147,10 +150,12 @@ void putsignal_print_row(FILE *to, const struct putsignal_row *r, bool json)
 
 static bool is_of_one_line(const struct putsignal_row *a, const struct putsignal_row *b)
 {
-    return strcmp(a->mode, b->mode) == 0 && a->c.nranks == b->c.nranks && a->c.transfers == b->c.transfers;
+    return strcmp(a->mode, b->mode) == 0 && a->c.nranks == b->c.nranks &&
+           a->c.transfers == b->c.transfers;
 }
 
-static void print_fit(FILE *to, const struct putsignal_row *r, const struct fit *f, uint32_t nsizes, bool json)
+static void print_fit(FILE *to, const struct putsignal_row *r, const struct fit *f, uint32_t nsizes,
+                      bool json)
 {
     char alpha_error[32] = "-", beta_error[32] = "-";
     struct json_object *o;
@@ -169,8 +174,8 @@ static void print_fit(FILE *to, const struct putsignal_row *r, const struct fit 
         snprintf(alpha_error, sizeof alpha_error, "%.3f", f->alpha_error);
         snprintf(beta_error, sizeof beta_error, "%.4e", f->beta_error);
     }
-    fprintf(to, "%6u %9u %-10s %12.3f %12s %14.4e %14s %10.2f\n", r->c.nranks, r->c.transfers, r->mode, f->alpha,
-            alpha_error, f->beta, beta_error, f->beta > 0 ? 1 / f->beta : 0);
+    fprintf(to, "%6u %9u %-10s %12.3f %12s %14.4e %14s %10.2f\n", r->c.nranks, r->c.transfers,
+            r->mode, f->alpha, alpha_error, f->beta, beta_error, f->beta > 0 ? 1 / f->beta : 0);
 }
 
 void putsignal_print_fits(FILE *to, const struct putsignal_row *rows, uint32_t n, bool json)

@@ -25,7 +25,16 @@ struct options {
     bool json, quiet;
 };
 
-enum { OPT_MATRIX = 256, OPT_BYTES, OPT_SEGMENT, OPT_STEPS, OPT_SEED, OPT_EXPECTED, OPT_JSON, OPT_SVG };
+enum {
+    OPT_MATRIX = 256,
+    OPT_BYTES,
+    OPT_SEGMENT,
+    OPT_STEPS,
+    OPT_SEED,
+    OPT_EXPECTED,
+    OPT_JSON,
+    OPT_SVG
+};
 
 static const struct argp_option argp_options[] = {
     { "matrix", OPT_MATRIX, "FILE", 0,
@@ -121,8 +130,8 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static bool find_order(const struct options *o, const struct tt_ring_matrix *m, const uint32_t *now, uint32_t *order,
-                       struct tt_ring_ordered *out)
+static bool find_order(const struct options *o, const struct tt_ring_matrix *m, const uint32_t *now,
+                       uint32_t *order, struct tt_ring_ordered *out)
 {
     const uint64_t all = o->steps ? o->steps : tt_ring_order_enough(m->n);
     void *memory = malloc(tt_ring_order_bytes(m->n));
@@ -158,19 +167,22 @@ static bool find_all(const struct options *o, struct result *r)
         return false;
     r->search_s = seconds() - begin;
     if (!r->first.any) {
-        fprintf(stderr, "tutti ring order: %s: %s\n", o->matrix, r->first.none ? "no ring exists over the given links" : "no ring was found over the given links (use more --steps)");
+        fprintf(stderr, "tutti ring order: %s: %s\n", o->matrix,
+                r->first.none ? "no ring exists over the given links"
+                              : "no ring was found over the given links (use more --steps)");
         return false;
     }
     for (int shape = TT_RING_ONE; shape < TT_RING_SHAPES; shape++)
         r->shape_ns[shape] = tt_ring_predict_as((enum tt_ring_shape)shape, m, &o->load, r->order);
     r->now_ns = tt_ring_predict(m, &o->load, r->now);
-    r->reconnect_ns =
-        tt_ring_reconnect_ns(m, r->now_ns == TT_RING_NONE ? NULL : r->now, r->order, HANDSHAKE_ROUND_TRIPS);
-    r->worth = tt_ring_is_worth(&(struct tt_ring_change){ .now_ns = r->now_ns,
-                                                          .then_ns = r->shape_ns[tt_ring_fastest(r->shape_ns)],
-                                                          .reconnect_ns = r->reconnect_ns,
-                                                          .steps = o->expected,
-                                                          .gain_percent = GAIN_PERCENT });
+    r->reconnect_ns = tt_ring_reconnect_ns(m, r->now_ns == TT_RING_NONE ? NULL : r->now, r->order,
+                                           HANDSHAKE_ROUND_TRIPS);
+    r->worth = tt_ring_is_worth(
+        &(struct tt_ring_change){ .now_ns = r->now_ns,
+                                  .then_ns = r->shape_ns[tt_ring_fastest(r->shape_ns)],
+                                  .reconnect_ns = r->reconnect_ns,
+                                  .steps = o->expected,
+                                  .gain_percent = GAIN_PERCENT });
     return true;
 }
 
@@ -218,14 +230,17 @@ static void print_text(const struct options *o, const struct result *r)
     print_order(r);
     if (m->n > 1)
         printf("slowest link: %s to %s, %.3f Mbit/s, %.3f ms\n", r->file.name[a], r->file.name[b],
-               (double)tt_ring_rate(m, a, b) / 125000, (double)m->latency[(size_t)a * m->n + b] / 1e6);
+               (double)tt_ring_rate(m, a, b) / 125000,
+               (double)m->latency[(size_t)a * m->n + b] / 1e6);
     printf("predicted for %llu bytes:\n", (unsigned long long)o->load.bytes);
     for (int k = 0; k < TT_RING_SHAPES; k++)
         print_shape(tt_ring_shape_name((enum tt_ring_shape)k), r->shape_ns[k], k == (int)fastest);
-    printf("lower bound of a single ring: %.3f ms%s\n", (double)r->first.bound_ns / 1e6, r->first.best ? "; this order is proven optimal" : "");
+    printf("lower bound of a single ring: %.3f ms%s\n", (double)r->first.bound_ns / 1e6,
+           r->first.best ? "; this order is proven optimal" : "");
     print_shape("as listed", r->now_ns, false);
     printf("change of the order: %s (reconnection takes %.1f ms; %llu all-reduces are expected)\n",
-           r->worth ? "pays off" : "does not pay off", (double)r->reconnect_ns / 1e6, (unsigned long long)o->expected);
+           r->worth ? "pays off" : "does not pay off", (double)r->reconnect_ns / 1e6,
+           (unsigned long long)o->expected);
 }
 
 static struct json_object *json_order(const struct result *r, const uint32_t *order)
@@ -237,7 +252,10 @@ static struct json_object *json_order(const struct result *r, const uint32_t *or
     return list;
 }
 
-static struct json_object *json_ns(uint64_t ns) { return ns == TT_RING_NONE ? NULL : json_object_new_uint64(ns); }
+static struct json_object *json_ns(uint64_t ns)
+{
+    return ns == TT_RING_NONE ? NULL : json_object_new_uint64(ns);
+}
 
 static void print_json(const struct options *o, const struct result *r)
 {
@@ -252,7 +270,8 @@ static void print_json(const struct options *o, const struct result *r)
     json_object_object_add(all, "names", names);
     for (int k = 0; k < TT_RING_SHAPES; k++)
         json_object_object_add(all, keys[k], json_ns(r->shape_ns[k]));
-    json_object_object_add(all, "fastest", json_object_new_string(tt_ring_shape_name(tt_ring_fastest(r->shape_ns))));
+    json_object_object_add(
+        all, "fastest", json_object_new_string(tt_ring_shape_name(tt_ring_fastest(r->shape_ns))));
     json_object_object_add(all, "bound_ns", json_ns(r->first.bound_ns));
     json_object_object_add(all, "proven_best", json_object_new_boolean(r->first.best));
     json_object_object_add(all, "floor_ns", json_ns(r->first.floor_ns));
@@ -264,7 +283,8 @@ static void print_json(const struct options *o, const struct result *r)
     json_object_object_add(all, "worth_changing", json_object_new_boolean(r->worth));
     json_object_object_add(all, "search_steps", json_object_new_uint64(r->first.steps));
     json_object_object_add(all, "search_s", json_object_new_double(r->search_s));
-    printf("%s\n", json_object_to_json_string_ext(all, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
+    printf("%s\n", json_object_to_json_string_ext(all, JSON_C_TO_STRING_PRETTY |
+                                                           JSON_C_TO_STRING_NOSLASHESCAPE));
     json_object_put(all);
 }
 
@@ -331,7 +351,8 @@ int tool_ring_main(int argc, char **argv)
         argv[1] = name;
         return order_main(argc - 1, argv + 1);
     }
-    if (strcmp(subcommand, "--help") == 0 || strcmp(subcommand, "-?") == 0 || strcmp(subcommand, "help") == 0) {
+    if (strcmp(subcommand, "--help") == 0 || strcmp(subcommand, "-?") == 0 ||
+        strcmp(subcommand, "help") == 0) {
         usage(stdout);
         return 0;
     }

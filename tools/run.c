@@ -105,7 +105,8 @@ static bool all_hosts_local(const struct job *j)
  * addresses of this host. */
 static int open_listener(struct job *j, char token[TT_TOKEN_BYTES])
 {
-    struct sockaddr_in loopback = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in loopback = { .sin_family = AF_INET,
+                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     struct tt_address here = { .bytes = sizeof loopback };
     uint8_t id_token[TT_ID_TOKEN_BYTES];
     struct tt_endpoint endpoint;
@@ -127,7 +128,8 @@ static int open_listener(struct job *j, char token[TT_TOKEN_BYTES])
         goto fail;
     tt_id_init(&id, &endpoint);
     tt_id_text(&id, j->rendezvous);
-    if (tt_id_parse(&id, &endpoint, id_token) != TUTTI_OK || tt_id_join_token(token, j->token, id_token) != TUTTI_OK)
+    if (tt_id_parse(&id, &endpoint, id_token) != TUTTI_OK ||
+        tt_id_join_token(token, j->token, id_token) != TUTTI_OK)
         goto fail;
     return fd;
 
@@ -140,10 +142,13 @@ static bool serve_rendezvous(struct job *j)
 {
     char token[TT_TOKEN_BYTES];
     uint64_t random[2];
-    struct tt_serve_conf conf = { .token = token, .began_ns = tt_now_ns(), .deadline_ns = TT_NEVER, .again = true };
+    struct tt_serve_conf conf = {
+        .token = token, .began_ns = tt_now_ns(), .deadline_ns = TT_NEVER, .again = true
+    };
 
     tt_random_bytes(random, sizeof random);
-    snprintf(j->token, sizeof j->token, "%016llx%016llx", (unsigned long long)random[0], (unsigned long long)random[1]);
+    snprintf(j->token, sizeof j->token, "%016llx%016llx", (unsigned long long)random[0],
+             (unsigned long long)random[1]);
     conf.listener = open_listener(j, token);
     if (conf.listener < 0)
         return false;
@@ -158,7 +163,8 @@ static bool serve_rendezvous(struct job *j)
 
 /* Writes the variables of one rank into text[ENV_MAX][ENV_BYTES]. Those of the user are last and
  * take precedence. */
-static size_t write_env(const struct job *j, uint32_t rank, char (*text)[ENV_BYTES], const char **env)
+static size_t write_env(const struct job *j, uint32_t rank, char (*text)[ENV_BYTES],
+                        const char **env)
 {
     const struct run_options *o = j->opt;
     const struct host *host = &j->hosts.at[j->host_of[rank]];
@@ -175,7 +181,8 @@ static size_t write_env(const struct job *j, uint32_t rank, char (*text)[ENV_BYT
     if (o->interfaces)
         snprintf(text[n++], ENV_BYTES, "TUTTI_INTERFACES=%s", o->interfaces);
     if (o->timeout_s > 0)
-        snprintf(text[n++], ENV_BYTES, "TUTTI_TIMEOUT_MS=%.0f", o->timeout_s * 1000 < 1 ? 1 : o->timeout_s * 1000);
+        snprintf(text[n++], ENV_BYTES, "TUTTI_TIMEOUT_MS=%.0f",
+                 o->timeout_s * 1000 < 1 ? 1 : o->timeout_s * 1000);
     for (size_t i = 0; i < n; i++)
         env[i] = text[i];
     for (size_t i = 0; i < o->nenv; i++)
@@ -210,7 +217,9 @@ static int open_stream(const struct job *j, uint32_t rank, struct sink *ours, st
         return open_file(j, rank, ours->fd == STDOUT_FILENO ? "out" : "err");
     if (pipe2(ends, O_CLOEXEC) != 0) {
         fprintf(stderr, "tutti run: pipe2 failed: %s%s\n", strerror(errno),
-                errno == ENOSYS || errno == EPERM ? " (a sandbox denies the system call: allow it there)" : "");
+                errno == ENOSYS || errno == EPERM
+                    ? " (a sandbox denies the system call: allow it there)"
+                    : "");
         return -1;
     }
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
@@ -240,7 +249,9 @@ static int start_rank(struct job *j, uint32_t rank)
     const struct host *host = &j->hosts.at[j->host_of[rank]];
     char text[ENV_MAX - RUN_ENV_MAX][ENV_BYTES];
     struct rank *r = &j->ranks[rank];
-    struct child_conf conf = { .argv = j->opt->argv, .host = host->here ? NULL : host->name, .rsh = j->opt->rsh };
+    struct child_conf conf = { .argv = j->opt->argv,
+                               .host = host->here ? NULL : host->name,
+                               .rsh = j->opt->rsh };
     cpu_set_t cores;
     int status = 126;
 
@@ -295,8 +306,8 @@ static void await_stop(pid_t pid, uint64_t end_ns)
 
     for (;;) {
         info.si_pid = 0;
-        if (waitid(P_PID, (id_t)pid, &info, WSTOPPED | WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0 ||
-            tt_now_ns() >= end_ns)
+        if (waitid(P_PID, (id_t)pid, &info, WSTOPPED | WEXITED | WNOHANG | WNOWAIT) != 0 ||
+            info.si_pid != 0 || tt_now_ns() >= end_ns)
             return;
         nanosleep(&pause, NULL);
     }
@@ -344,20 +355,22 @@ static int signal_of(const struct rank *r)
 
 static void print_failure(struct job *j, uint32_t rank)
 {
-    const char *host = j->hosts.at[j->host_of[rank]].name, *after = j->opt->survive || j->nrunning == 0 ? "" : "; ending the others";
+    const char *host = j->hosts.at[j->host_of[rank]].name,
+               *after = j->opt->survive || j->nrunning == 0 ? "" : "; ending the others";
     const int status = j->ranks[rank].ended, code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
     const bool elsewhere = j->ranks[rank].child.control >= 0;
     const int sig = signal_of(&j->ranks[rank]);
     const int pid = (int)j->ranks[rank].child.pid;
 
     if (sig)
-        say(j, "tutti run: rank %u (pid %d) on host %s was killed by signal %d (SIG%s)%s\n", rank, pid, host, sig,
-            sigabbrev_np(sig) ? sigabbrev_np(sig) : "?", after);
+        say(j, "tutti run: rank %u (pid %d) on host %s was killed by signal %d (SIG%s)%s\n", rank,
+            pid, host, sig, sigabbrev_np(sig) ? sigabbrev_np(sig) : "?", after);
     else if (elsewhere && code == 255)
         say(j, "tutti run: rank %u on host %s exited with status 255 (of the rank, or of \"%s\", which could not reach the host)%s\n",
             rank, host, j->opt->rsh, after);
     else
-        say(j, "tutti run: rank %u (pid %d) on host %s exited with status %d%s\n", rank, pid, host, code, after);
+        say(j, "tutti run: rank %u (pid %d) on host %s exited with status %d%s\n", rank, pid, host,
+            code, after);
 }
 
 static void note_status(struct job *j, int status)
@@ -408,7 +421,8 @@ static void report_failures(struct job *j)
         dying |= is_dying(j, r);
     if (j->nrunning > 0 && now_ns < j->report_ns + (dying ? DYING_NS : 0))
         return;
-    for (uint32_t r = first_failure(j); r < j->opt->nranks; r = j->opt->survive ? first_failure(j) : j->opt->nranks) {
+    for (uint32_t r = first_failure(j); r < j->opt->nranks;
+         r = j->opt->survive ? first_failure(j) : j->opt->nranks) {
         j->ranks[r].reported = true;
         print_failure(j, r);
         note_status(j, j->ranks[r].ended);
@@ -426,8 +440,9 @@ static bool read_status(struct job *j, uint32_t rank, int *status)
     siginfo_t info = { .si_pid = 0 };
 
     if (waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
-        say(j, "tutti run: cannot get the exit status of rank %u (pid %d): %s (status 1 is assumed)\n", rank,
-            (int)c->pid, strerror(errno));
+        say(j,
+            "tutti run: cannot get the exit status of rank %u (pid %d): %s (status 1 is assumed)\n",
+            rank, (int)c->pid, strerror(errno));
         *status = 1 << 8;
         return true;
     }
@@ -558,7 +573,8 @@ static bool wait_writable(void *job, int fd)
     struct job *j = job;
 
     for (;;) {
-        struct pollfd p[] = { { .fd = fd, .events = POLLOUT }, { .fd = j->signals, .events = POLLIN } };
+        struct pollfd p[] = { { .fd = fd, .events = POLLOUT },
+                              { .fd = j->signals, .events = POLLIN } };
         uint64_t now_ns;
 
         if (poll(p, 2, j->ending || j->give_up_ns ? WAIT_MS : -1) < 0 && errno != EINTR)
@@ -620,7 +636,8 @@ static void fill_poll(const struct job *j, struct pollfd *p)
 
         at[0] = (struct pollfd){ .fd = rank->out.from, .events = POLLIN };
         at[1] = (struct pollfd){ .fd = rank->err.from, .events = POLLIN };
-        at[2] = (struct pollfd){ .fd = rank->state == RANK_RUNNING ? rank->child.pidfd : -1, .events = POLLIN };
+        at[2] = (struct pollfd){ .fd = rank->state == RANK_RUNNING ? rank->child.pidfd : -1,
+                                 .events = POLLIN };
     }
 }
 
@@ -646,9 +663,11 @@ static void announce_missing_rank(struct job *j)
         return;
     status = j->ranks[rank].ended;
     if (WIFEXITED(status))
-        snprintf(sentence, sizeof sentence, "rank %u exited with status %d before joining", rank, WEXITSTATUS(status));
+        snprintf(sentence, sizeof sentence, "rank %u exited with status %d before joining", rank,
+                 WEXITSTATUS(status));
     else
-        snprintf(sentence, sizeof sentence, "rank %u was killed by signal %d before joining", rank, WTERMSIG(status));
+        snprintf(sentence, sizeof sentence, "rank %u was killed by signal %d before joining", rank,
+                 WTERMSIG(status));
     if (rank != j->missed && !j->ending)
         say(j, "tutti run: %s; the other ranks wait for it\n", sentence);
     j->missed = rank;
@@ -673,7 +692,8 @@ static void run_job(struct job *j, struct pollfd *p)
                 output_pump(&j->ranks[r].out);
             if (at[1].revents)
                 output_pump(&j->ranks[r].err);
-            if ((at[0].revents || at[1].revents) && j->ranks[r].out.from < 0 && j->ranks[r].err.from < 0)
+            if ((at[0].revents || at[1].revents) && j->ranks[r].out.from < 0 &&
+                j->ranks[r].err.from < 0)
                 j->ranks[r].closed = j->turns;
             if (at[2].revents)
                 rank_ended(j, r);
@@ -768,7 +788,9 @@ static int start_all(struct job *j)
 
 static int run(const struct run_options *opt)
 {
-    struct job j = { .opt = opt, .missed = opt->nranks, .terminal = { -1, -1 }, .signals = -1, .guard = -1 };
+    struct job j = {
+        .opt = opt, .missed = opt->nranks, .terminal = { -1, -1 }, .signals = -1, .guard = -1
+    };
     struct pollfd *p = calloc(FIXED_FDS + (size_t)FDS_PER_RANK * opt->nranks, sizeof *p);
     int status = 126;
 

@@ -48,11 +48,12 @@ static void write_script(FILE *to, const struct child_conf *conf, const char *cw
         fputc(' ', to);
         quote(to, *arg);
     }
-    fputs(" 3<&- & p=$!; "
-          "{ while read -r s <&3; do kill -s \"$s\" -- \"-$p\"; done; "
-          "kill -s TERM -- \"-$p\"; sleep 3; kill -s KILL -- \"-$p\"; } >/dev/null 2>&1 & w=$!; "
-          "wait \"$p\"; s=$?; kill -s KILL -- \"-$p\" 2>/dev/null; kill \"$w\" 2>/dev/null; exit \"$s\"",
-          to);
+    fputs(
+        " 3<&- & p=$!; "
+        "{ while read -r s <&3; do kill -s \"$s\" -- \"-$p\"; done; "
+        "kill -s TERM -- \"-$p\"; sleep 3; kill -s KILL -- \"-$p\"; } >/dev/null 2>&1 & w=$!; "
+        "wait \"$p\"; s=$?; kill -s KILL -- \"-$p\" 2>/dev/null; kill \"$w\" 2>/dev/null; exit \"$s\"",
+        to);
 }
 
 /* "/bin/sh -c 'script'" as one argument, so that sh runs the script whatever the login shell is.
@@ -128,7 +129,8 @@ static char **merge_environment(const struct child_conf *conf)
 
 /* Runs between fork and exec, and uses only async-signal-safe calls. Does not return. Signals get
  * their default dispositions, except that an ignored SIGHUP (nohup) stays ignored. */
-static void become(const struct child_conf *conf, char *const *argv, char *const *env, int in, int failed, pid_t parent)
+static void become(const struct child_conf *conf, char *const *argv, char *const *env, int in,
+                   int failed, pid_t parent)
 {
     const bool here = !conf->host;
     struct sigaction now;
@@ -148,7 +150,8 @@ static void become(const struct child_conf *conf, char *const *argv, char *const
     sigprocmask(SIG_SETMASK, &none, NULL);
     if (conf->cores)
         sched_setaffinity(0, sizeof *conf->cores, conf->cores);
-    if (dup2(in, STDIN_FILENO) >= 0 && dup2(conf->out, STDOUT_FILENO) >= 0 && dup2(conf->err, STDERR_FILENO) >= 0)
+    if (dup2(in, STDIN_FILENO) >= 0 && dup2(conf->out, STDOUT_FILENO) >= 0 &&
+        dup2(conf->err, STDERR_FILENO) >= 0)
         execvpe(argv[0], argv, env);
     err = errno;
     if (write(failed, &err, sizeof err) < 0)
@@ -159,7 +162,8 @@ static void become(const struct child_conf *conf, char *const *argv, char *const
 /* ---- in the parent ---- */
 
 /* Forks and executes. Returns 0 when the program runs, else the errno. */
-static int spawn(struct child *out, const struct child_conf *conf, char *const *argv, char *const *env, int in)
+static int spawn(struct child *out, const struct child_conf *conf, char *const *argv,
+                 char *const *env, int in)
 {
     const pid_t parent = getpid();
     int failed[2], err = 0;
@@ -353,8 +357,10 @@ int child_start(struct child *out, const struct child_conf *conf)
         return !conf->host ? print_not_started(conf->argv[0], err) : err == ENOENT ? 127 : 126;
     c.pidfd = watch_end(c.pid);
     if (c.pidfd < 0) {
-        fprintf(stderr, "tutti run: cannot watch process %d: pidfd_open failed, and no thread could be started instead: %s\n",
-                (int)c.pid, strerror(errno));
+        fprintf(
+            stderr,
+            "tutti run: cannot watch process %d: pidfd_open failed, and no thread could be started instead: %s\n",
+            (int)c.pid, strerror(errno));
         kill(-c.pid, SIGKILL);
         waitpid(c.pid, NULL, 0);
         if (c.control >= 0)
@@ -468,7 +474,10 @@ void guard_add(int guard_fd, const struct child *c)
     const struct guarded one = { .pid = c->pid, .elsewhere = c->control >= 0 };
 
     if (guard_fd >= 0 && write(guard_fd, &one, sizeof one) < 0)
-        fprintf(stderr, "tutti run: cannot write to the guard process: %s (ranks may survive if tutti run is killed)\n", strerror(errno));
+        fprintf(
+            stderr,
+            "tutti run: cannot write to the guard process: %s (ranks may survive if tutti run is killed)\n",
+            strerror(errno));
 }
 
 void guard_dismiss(int guard_fd)

@@ -55,7 +55,9 @@ static error_t parse_output(struct run_options *o, const char *arg)
 
 static error_t parse_bind(struct run_options *o, const char *arg)
 {
-    static const char *const names[] = { [BIND_SHARE] = "share", [BIND_CORE] = "core", [BIND_NONE] = "none" };
+    static const char *const names[] = {
+        [BIND_SHARE] = "share", [BIND_CORE] = "core", [BIND_NONE] = "none"
+    };
 
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(arg, names[i]) == 0) {
@@ -127,7 +129,8 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case 'x':
         if (add_env(o, arg))
-            argp_error(state, "-x %s: must be NAME=VALUE or NAME, at most %d times", arg, RUN_ENV_MAX);
+            argp_error(state, "-x %s: must be NAME=VALUE or NAME, at most %d times", arg,
+                       RUN_ENV_MAX);
         return 0;
     case OPT_BIND:
         if (parse_bind(o, arg))
@@ -155,24 +158,25 @@ static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
     .args_doc = "[--] PROGRAM [ARGUMENT...]",
-    .doc = "Starts N ranks of PROGRAM and waits for them.\vA rank fails if it exits with a status "
-           "other than 0 or is killed by a signal. Then all processes of the other ranks get SIGTERM, "
-           "and SIGKILL after 3 s.\n\n"
-           "SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are forwarded to the ranks; a second "
-           "SIGINT kills them. SIGHUP, SIGINT and SIGQUIT stay ignored if they are ignored at start "
-           "(with nohup, or as a background job of a script). Ranks start with default signal "
-           "handling, except for an ignored SIGHUP.\n\n"
-           "Rank 0 reads standard input if it runs on this host. A line of output longer than 1 MiB is "
-           "split: each part but the last ends with \"\\\", and the following part begins with "
-           "\"[rank]+\". If output cannot be written, the error is reported once, the job continues, "
-           "and the exit status is not 0. If the reader of the output has exited, the job ends with "
-           "status 141, as for SIGPIPE. Output that is not read is discarded 3 s after a signal "
-           "that ends the job.\n\n"
-           "Exit status: 0 on success; otherwise that of the first failed rank, or 128 + N for "
-           "signal N; 2 on a usage error.\n\n"
-           "Examples:\n"
-           "  tutti run -n 4 -- ./program\n"
-           "  tutti run -H a:4,b:4 -n 8 -x DATA=/data -- ./program\n",
+    .doc =
+        "Starts N ranks of PROGRAM and waits for them.\vA rank fails if it exits with a status "
+        "other than 0 or is killed by a signal. Then all processes of the other ranks get SIGTERM, "
+        "and SIGKILL after 3 s.\n\n"
+        "SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are forwarded to the ranks; a second "
+        "SIGINT kills them. SIGHUP, SIGINT and SIGQUIT stay ignored if they are ignored at start "
+        "(with nohup, or as a background job of a script). Ranks start with default signal "
+        "handling, except for an ignored SIGHUP.\n\n"
+        "Rank 0 reads standard input if it runs on this host. A line of output longer than 1 MiB is "
+        "split: each part but the last ends with \"\\\", and the following part begins with "
+        "\"[rank]+\". If output cannot be written, the error is reported once, the job continues, "
+        "and the exit status is not 0. If the reader of the output has exited, the job ends with "
+        "status 141, as for SIGPIPE. Output that is not read is discarded 3 s after a signal "
+        "that ends the job.\n\n"
+        "Exit status: 0 on success; otherwise that of the first failed rank, or 128 + N for "
+        "signal N; 2 on a usage error.\n\n"
+        "Examples:\n"
+        "  tutti run -n 4 -- ./program\n"
+        "  tutti run -H a:4,b:4 -n 8 -x DATA=/data -- ./program\n",
 };
 
 bool run_options_parse(struct run_options *o, int argc, char **argv)

@@ -69,8 +69,11 @@ void sink_write(struct sink *to, const char *text, size_t bytes)
 static void write_line(struct output *o, const char *text, size_t bytes, const char *end)
 {
     char prefix[32];
-    const size_t nprefix = (size_t)snprintf(prefix, sizeof prefix, o->cut ? "[%u]+" : "[%u] ", o->rank);
-    struct iovec parts[PARTS] = { { prefix, nprefix }, { (char *)text, bytes }, { (char *)end, strlen(end) } };
+    const size_t nprefix =
+        (size_t)snprintf(prefix, sizeof prefix, o->cut ? "[%u]+" : "[%u] ", o->rank);
+    struct iovec parts[PARTS] = { { prefix, nprefix },
+                                  { (char *)text, bytes },
+                                  { (char *)end, strlen(end) } };
 
     write_parts(o->to, parts, PARTS);
 }

@@ -11,7 +11,8 @@ static bool is_here(const char *name)
     char own[HOST_BYTES] = "";
 
     gethostname(own, sizeof own - 1);
-    return strcmp(name, "localhost") == 0 || strcmp(name, "127.0.0.1") == 0 || strcmp(name, own) == 0;
+    return strcmp(name, "localhost") == 0 || strcmp(name, "127.0.0.1") == 0 ||
+           strcmp(name, own) == 0;
 }
 
 static bool add_host(struct hosts *h, const char *name, size_t bytes, uint32_t slots)
@@ -19,12 +20,13 @@ static bool add_host(struct hosts *h, const char *name, size_t bytes, uint32_t s
     struct host *at;
 
     if (bytes == 0 || bytes >= HOST_BYTES) {
-        fprintf(stderr, "%s: invalid host name \"%.*s\" (must have 1 to %d characters)\n", h->tool, (int)bytes, name,
-                HOST_BYTES - 1);
+        fprintf(stderr, "%s: invalid host name \"%.*s\" (must have 1 to %d characters)\n", h->tool,
+                (int)bytes, name, HOST_BYTES - 1);
         return false;
     }
     if (h->n == HOSTS_MAX) {
-        fprintf(stderr, "%s: too many hosts: \"%s\" (the maximum is %u)\n", h->tool, name, HOSTS_MAX);
+        fprintf(stderr, "%s: too many hosts: \"%s\" (the maximum is %u)\n", h->tool, name,
+                HOSTS_MAX);
         return false;
     }
     at = realloc(h->at, (h->n + 1) * sizeof *at);
@@ -47,7 +49,8 @@ static bool parse_slots(const struct hosts *h, const char *text, uint32_t *out)
     const unsigned long v = strtoul(text, &end, 10);
 
     if (end == text || *end || v == 0 || v > RANKS_MAX) {
-        fprintf(stderr, "%s: invalid number of slots \"%s\": must be 1 to %u\n", h->tool, text, RANKS_MAX);
+        fprintf(stderr, "%s: invalid number of slots \"%s\": must be 1 to %u\n", h->tool, text,
+                RANKS_MAX);
         return false;
     }
     *out = (uint32_t)v;
@@ -62,7 +65,8 @@ static bool parse_host(struct hosts *h, char *text)
 
     if (*text == '[') {
         if (!end || (end[1] != '\0' && end[1] != ':')) {
-            fprintf(stderr, "%s: invalid host \"%s\": must be like [ADDRESS] or [ADDRESS]:SLOTS\n", h->tool, text);
+            fprintf(stderr, "%s: invalid host \"%s\": must be like [ADDRESS] or [ADDRESS]:SLOTS\n",
+                    h->tool, text);
             return false;
         }
         *end++ = '\0';
@@ -109,7 +113,8 @@ static bool parse_line(struct hosts *h, char *line)
         more = strtok_r(NULL, " \t\r", &save);
     }
     if (more)
-        fprintf(stderr, "%s: invalid line \"%s\": must be \"host\" or \"host slots=N\"\n", h->tool, more);
+        fprintf(stderr, "%s: invalid line \"%s\": must be \"host\" or \"host slots=N\"\n", h->tool,
+                more);
     return !more;
 }
 

@@ -71,10 +71,11 @@ static void print_progress(struct sim_run *run, double share)
     const uint32_t n = run->layout.nranks;
 
     if (terminal)
-        fprintf(stderr, "\r\033[K%s on %u rank%s [%-30.*s] %3.0f %%  %.0f s", run->algo_name, n, TT_PLURAL(n),
-                (int)(share * 30), full, share * 100, s);
+        fprintf(stderr, "\r\033[K%s on %u rank%s [%-30.*s] %3.0f %%  %.0f s", run->algo_name, n,
+                TT_PLURAL(n), (int)(share * 30), full, share * 100, s);
     else
-        fprintf(stderr, "%s on %u rank%s: %.0f %% after %.0f s\n", run->algo_name, n, TT_PLURAL(n), share * 100, s);
+        fprintf(stderr, "%s on %u rank%s: %.0f %% after %.0f s\n", run->algo_name, n, TT_PLURAL(n),
+                share * 100, s);
     run->shown = terminal;
 }
 
@@ -100,15 +101,22 @@ static double peak_rss_bytes(void)
     return (double)u.ru_maxrss * 1024;
 }
 
-static double algbw_gbs(const struct sim_case *c) { return c->r.time_ns > 0 ? (double)c->bytes / c->r.time_ns : 0; }
+static double algbw_gbs(const struct sim_case *c)
+{
+    return c->r.time_ns > 0 ? (double)c->bytes / c->r.time_ns : 0;
+}
 
-static double events_per_s(const struct sim_case *c) { return c->wall_s > 0 ? (double)c->r.events / c->wall_s : 0; }
+static double events_per_s(const struct sim_case *c)
+{
+    return c->wall_s > 0 ? (double)c->r.events / c->wall_s : 0;
+}
 
 static void add(struct json_object *o, const char *key, double value)
 {
     json_object_object_add(o, key,
-                           value == floor(value) && fabs(value) < 9e15 ? json_object_new_int64((int64_t)value)
-                                                                       : json_object_new_double(value));
+                           value == floor(value) && fabs(value) < 9e15
+                               ? json_object_new_int64((int64_t)value)
+                               : json_object_new_double(value));
 }
 
 static struct json_object *json_links(const struct tt_des_result *r)
@@ -167,11 +175,12 @@ static void print_head(struct sim_run *run)
     if (run->headed)
         return;
     run->headed = true;
-    printf("# tutti sim: %s, %u rank%s of %s; software %g + %g ns per message, reduces at %g GB/s, copies at %g GB/s\n",
-           o->coll->name, run->layout.nranks, TT_PLURAL(run->layout.nranks), run->topo.name, o->send_ns, o->receive_ns,
-           o->reduce_gbs, o->copy_gbs);
-    printf("#%13s %-32s %14s %9s %9s %9s %11s %11s %8s\n", "bytes", "algorithm", "time us", "algbw", "busbw", "segment",
-           "messages", "events", "M ev/s");
+    printf(
+        "# tutti sim: %s, %u rank%s of %s; software %g + %g ns per message, reduces at %g GB/s, copies at %g GB/s\n",
+        o->coll->name, run->layout.nranks, TT_PLURAL(run->layout.nranks), run->topo.name,
+        o->send_ns, o->receive_ns, o->reduce_gbs, o->copy_gbs);
+    printf("#%13s %-32s %14s %9s %9s %9s %11s %11s %8s\n", "bytes", "algorithm", "time us", "algbw",
+           "busbw", "segment", "messages", "events", "M ev/s");
 }
 
 /* Layers without over-subscription have no links in the model, so "-" replaces their load. */
@@ -180,8 +189,9 @@ static void print_links(const struct tt_des_result *r)
     for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++) {
         if (!r->puts[d] && r->busiest[d] <= 0)
             continue;
-        printf("#   %-9s %15llu bytes in %11llu messages; links: ", tt_distance_name((enum tt_distance)d),
-               (unsigned long long)r->bytes[d], (unsigned long long)r->puts[d]);
+        printf("#   %-9s %15llu bytes in %11llu messages; links: ",
+               tt_distance_name((enum tt_distance)d), (unsigned long long)r->bytes[d],
+               (unsigned long long)r->puts[d]);
         if (r->queues[d])
             printf("busiest %5.1f %%, at most %llu bytes queued\n", 100 * r->busiest[d],
                    (unsigned long long)r->peak_queue_bytes[d]);
@@ -193,8 +203,9 @@ static void print_links(const struct tt_des_result *r)
 static void print_text(struct sim_run *run, const struct sim_case *c)
 {
     print_head(run);
-    printf("%14llu %-32s %14.3f %9.3f %9.3f %9llu %11llu %11llu %8.2f\n", (unsigned long long)c->bytes, c->algo->name,
-           c->r.time_ns / 1e3, algbw_gbs(c), algbw_gbs(c) * perf_bus_factor(run->o.coll, c->coll.nranks),
+    printf("%14llu %-32s %14.3f %9.3f %9.3f %9llu %11llu %11llu %8.2f\n",
+           (unsigned long long)c->bytes, c->algo->name, c->r.time_ns / 1e3, algbw_gbs(c),
+           algbw_gbs(c) * perf_bus_factor(run->o.coll, c->coll.nranks),
            (unsigned long long)c->segments.segment_bytes, (unsigned long long)c->r.messages,
            (unsigned long long)c->r.events, events_per_s(c) / 1e6);
     if (!run->o.sweeps)
@@ -232,8 +243,11 @@ static tutti_status check_memory(const struct sim_run *run, const struct sim_cas
 
     if (needs <= run->memory_bytes)
         return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_NOMEM, "out of memory: the simulation of %s on %u ranks needs %.1f GiB (this machine has %.1f GiB)",
-                   c->algo->name, c->coll.nranks, (double)needs / (1 << 30), (double)run->memory_bytes / (1 << 30));
+    return tt_fail(
+        TUTTI_ERR_NOMEM,
+        "out of memory: the simulation of %s on %u ranks needs %.1f GiB (this machine has %.1f GiB)",
+        c->algo->name, c->coll.nranks, (double)needs / (1 << 30),
+        (double)run->memory_bytes / (1 << 30));
 }
 
 static tutti_status simulate(struct sim_run *run, struct sim_case *c)
@@ -279,8 +293,8 @@ static tutti_status simulate(struct sim_run *run, struct sim_case *c)
     return st;
 }
 
-static tutti_status run_case(struct sim_run *run, const struct tt_algo *algo, const struct tt_coll *coll,
-                             uint64_t bytes)
+static tutti_status run_case(struct sim_run *run, const struct tt_algo *algo,
+                             const struct tt_coll *coll, uint64_t bytes)
 {
     struct sim_case c = { .coll = *coll, .algo = algo, .bytes = bytes };
     struct sim_point *grown;
@@ -328,8 +342,8 @@ static struct tt_coll coll_of(const struct sim_run *run, uint64_t *bytes, uint64
 
 /* The highest latency, and the longest time of a byte, of the links from `nearest` to
  * `farthest`. */
-static void slowest_link(const struct sim_run *run, enum tt_distance nearest, enum tt_distance farthest,
-                         double *latency_ns, double *byte_ns)
+static void slowest_link(const struct sim_run *run, enum tt_distance nearest,
+                         enum tt_distance farthest, double *latency_ns, double *byte_ns)
 {
     *latency_ns = *byte_ns = 0;
     for (int d = (int)nearest; d <= (int)farthest; d++) {
@@ -345,18 +359,22 @@ static const struct tt_algo *cheapest(const struct sim_run *run, const struct tt
 {
     const double software_ns = run->o.send_ns + run->o.receive_ns;
     const enum tt_distance farthest = tt_layout_farthest(&run->layout);
-    const enum tt_distance inside = tt_layout_distance(&run->layout, 0, tt_layout_host_ranks(&run->layout, 0) - 1);
-    struct tt_cost_model m = { .reduce_byte_ns = 1 / run->o.reduce_gbs, .copy_byte_ns = 1 / run->o.copy_gbs };
+    const enum tt_distance inside =
+        tt_layout_distance(&run->layout, 0, tt_layout_host_ranks(&run->layout, 0) - 1);
+    struct tt_cost_model m = { .reduce_byte_ns = 1 / run->o.reduce_gbs,
+                               .copy_byte_ns = 1 / run->o.copy_gbs };
 
     slowest_link(run, TT_NEAR_SOCKET, inside, &m.near_message_ns, &m.near_byte_ns);
-    slowest_link(run, farthest > inside ? TT_NEAR_RACK : TT_NEAR_SOCKET, farthest, &m.message_ns, &m.byte_ns);
+    slowest_link(run, farthest > inside ? TT_NEAR_RACK : TT_NEAR_SOCKET, farthest, &m.message_ns,
+                 &m.byte_ns);
     m.near_message_ns += software_ns;
     m.message_ns += software_ns;
     return tt_algo_choose(c, &m);
 }
 
 /* Reports an algorithm of "all" that does not support the call. */
-static void report_unsupported(struct sim_run *run, const struct tt_coll *c, uint64_t bytes, const char *name)
+static void report_unsupported(struct sim_run *run, const struct tt_coll *c, uint64_t bytes,
+                               const char *name)
 {
     const struct tt_algo *algo = tt_algo_named(c->kind, name);
 
@@ -364,13 +382,15 @@ static void report_unsupported(struct sim_run *run, const struct tt_coll *c, uin
         return;
     print_head(run);
     printf("# %llu bytes: %s is omitted (it needs %s%s)\n", (unsigned long long)bytes, name,
-           algo && algo->needs ? algo->needs : "a different call", algo ? tt_algo_if_named(algo) : "");
+           algo && algo->needs ? algo->needs : "a different call",
+           algo ? tt_algo_if_named(algo) : "");
 }
 
 /* Lists the calls of the run, one per size, at most SIZES_MAX; bytes[]: sizes of their larger
  * buffers. Sizes of a sweep that are rounded to the same call are listed once. Returns their
  * number. */
-static uint32_t calls_of(const struct sim_run *run, struct tt_coll calls[SIZES_MAX], uint64_t bytes[SIZES_MAX])
+static uint32_t calls_of(const struct sim_run *run, struct tt_coll calls[SIZES_MAX],
+                         uint64_t bytes[SIZES_MAX])
 {
     const struct sim_options *o = &run->o;
     uint64_t size = o->sweeps ? o->min : o->bytes;
@@ -388,11 +408,14 @@ static uint32_t calls_of(const struct sim_run *run, struct tt_coll calls[SIZES_M
 
 /* The algorithm of a call: of that name, or the cheapest if `name` is NULL. Returns NULL if it does
  * not support the call; with "all", also if it is used only by name. */
-static const struct tt_algo *algo_of(const struct sim_run *run, const struct tt_coll *c, const char *name)
+static const struct tt_algo *algo_of(const struct sim_run *run, const struct tt_coll *c,
+                                     const char *name)
 {
     const struct tt_algo *algo = name ? tt_algo_find(c, name) : cheapest(run, c);
 
-    return algo && run->o.algos && strcmp(run->o.algos, "all") == 0 && !tt_algo_fits(algo, c) ? NULL : algo;
+    return algo && run->o.algos && strcmp(run->o.algos, "all") == 0 && !tt_algo_fits(algo, c)
+               ? NULL
+               : algo;
 }
 
 /* Runs all sizes of one algorithm, or of the cheapest one of each size if `name` is NULL. Omits
@@ -433,7 +456,8 @@ static tutti_status check_named(struct sim_run *run, const char *name)
 }
 
 /* Calls `what` for each name of the list. */
-static tutti_status each_named(struct sim_run *run, tutti_status (*what)(struct sim_run *, const char *))
+static tutti_status each_named(struct sim_run *run,
+                               tutti_status (*what)(struct sim_run *, const char *))
 {
     tutti_status st = TUTTI_OK;
     char name[NAME_BYTES];
@@ -472,10 +496,11 @@ static tutti_status draw(const struct sim_run *run)
 {
     char title[160], subtitle[200];
 
-    snprintf(title, sizeof title, "%s on %u rank%s of %s, simulated", run->o.coll->name, run->layout.nranks,
-             TT_PLURAL(run->layout.nranks), run->topo.name);
-    snprintf(subtitle, sizeof subtitle, "time by size of the larger buffer; software %g + %g ns per message",
-             run->o.send_ns, run->o.receive_ns);
+    snprintf(title, sizeof title, "%s on %u rank%s of %s, simulated", run->o.coll->name,
+             run->layout.nranks, TT_PLURAL(run->layout.nranks), run->topo.name);
+    snprintf(subtitle, sizeof subtitle,
+             "time by size of the larger buffer; software %g + %g ns per message", run->o.send_ns,
+             run->o.receive_ns);
     return sim_plot(run->o.plot, title, subtitle, run->points, run->npoints);
 }
 
@@ -493,7 +518,8 @@ static tutti_status prepare(struct sim_run *run)
         st = tt_fail(TUTTI_ERR_INVALID, "--block %llu on %u ranks: the larger buffer would exceed %llu bytes",
                      (unsigned long long)run->o.block, n, OPTION_SIZE_MAX);
     if (!st && run->o.root >= n)
-        st = tt_fail(TUTTI_ERR_INVALID, "--root %u: must be a rank from 0 to %u", run->o.root, n - 1);
+        st = tt_fail(TUTTI_ERR_INVALID, "--root %u: must be a rank from 0 to %u", run->o.root,
+                     n - 1);
     run->memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     return st;
 }

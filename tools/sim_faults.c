@@ -99,13 +99,14 @@ void sim_fault_parse(struct argp_state *state, const char *arg, struct tt_fault 
     struct tt_fault f = { .factor = 1 };
 
     if (!form) {
-        argp_error(state, "--fault %s: unknown fault (%s, %s, %s, %s, %s)", arg, forms[0].text, forms[1].text,
-                   forms[2].text, forms[3].text, forms[4].text);
+        argp_error(state, "--fault %s: unknown fault (%s, %s, %s, %s, %s)", arg, forms[0].text,
+                   forms[1].text, forms[2].text, forms[3].text, forms[4].text);
     } else if (!read_fault(form, arg + strlen(form->name), &f)) {
         argp_error(state, "--fault %s: must be like %s", arg, form->text);
-    } else if (form->factor_max > 0 && !(f.factor >= form->factor_min && f.factor <= form->factor_max)) {
-        argp_error(state, "--fault %s: %s must be from %g to %g", arg, strrchr(form->text, ':') + 1, form->factor_min,
-                   form->factor_max);
+    } else if (form->factor_max > 0 &&
+               !(f.factor >= form->factor_min && f.factor <= form->factor_max)) {
+        argp_error(state, "--fault %s: %s must be from %g to %g", arg, strrchr(form->text, ':') + 1,
+                   form->factor_min, form->factor_max);
     } else {
         if (form->kind == TT_FAULT_LATE_RANK)
             f.factor *= 1000;

@@ -100,14 +100,17 @@ static void take_coll(struct sim_options *o, struct argp_state *state, const cha
     o->coll = perf_coll_find(arg);
     if (!o->coll)
         argp_error(state, "unknown collective \"%s\" (`tutti perf --help` lists them)", arg);
-    if (o->coll->uneven || o->coll->kind >= TT_COLL_KINDS || o->coll->kind == TT_SEND || o->coll->kind == TT_RECV)
+    if (o->coll->uneven || o->coll->kind >= TT_COLL_KINDS || o->coll->kind == TT_SEND ||
+        o->coll->kind == TT_RECV)
         argp_error(state, "%s: not supported (only collectives with equal blocks)", arg);
 }
 
 static void check_together(struct sim_options *o, struct argp_state *state)
 {
     if (!o->coll)
-        argp_error(state, "missing argument: a collective, e.g. tutti sim allgather --ranks 4096 --topo four-buildings");
+        argp_error(
+            state,
+            "missing argument: a collective, e.g. tutti sim allgather --ranks 4096 --topo four-buildings");
     if (o->bytes && o->block)
         argp_error(state, "conflicting options: --bytes excludes --block");
     if (o->block && !o->coll->cut && o->coll->kind != TT_BARRIER)
@@ -120,8 +123,8 @@ static void check_together(struct sim_options *o, struct argp_state *state)
         o->plot = "sim.svg";
     if (!o->bytes && !o->block)
         o->bytes = 1u << 20;
-    if (o->segment_bytes &&
-        (o->segment_bytes < 8 || (o->segment_bytes & (o->segment_bytes - 1)) || o->segment_bytes < o->eager_bytes))
+    if (o->segment_bytes && (o->segment_bytes < 8 || (o->segment_bytes & (o->segment_bytes - 1)) ||
+                             o->segment_bytes < o->eager_bytes))
         argp_error(state, "--segment %llu: must be a power of two, and at least --eager (%llu)",
                    (unsigned long long)o->segment_bytes, (unsigned long long)o->eager_bytes);
     if (o->depth & (o->depth - 1))
@@ -165,7 +168,8 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_FAULT:
         if (o->nfaults == SIM_FAULTS_MAX)
-            argp_error(state, "too many faults: --fault %s (the maximum is %d)", arg, SIM_FAULTS_MAX);
+            argp_error(state, "too many faults: --fault %s (the maximum is %d)", arg,
+                       SIM_FAULTS_MAX);
         sim_fault_parse(state, arg, &o->faults[o->nfaults++]);
         return 0;
     case OPT_SEGMENT:

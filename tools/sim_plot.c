@@ -32,15 +32,19 @@ static double at(const struct axis *a, double value)
 
 static void label(FILE *f, double x, double y, const char *anchor, int points, const char *text)
 {
-    fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" font-size=\"%d\">", x, y, anchor, points);
+    fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" font-size=\"%d\">", x, y, anchor,
+            points);
     tt_xml_put(f, text);
     fprintf(f, "</text>\n");
 }
 
-static void line(FILE *f, double x1, double y1, double x2, double y2, const char *colour, double width)
+static void line(FILE *f, double x1, double y1, double x2, double y2, const char *colour,
+                 double width)
 {
-    fprintf(f, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"%.1f\"/>\n", x1, y1,
-            x2, y2, colour, width);
+    fprintf(
+        f,
+        "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"%.1f\"/>\n",
+        x1, y1, x2, y2, colour, width);
 }
 
 static void size_text(char out[24], double bytes)
@@ -94,25 +98,31 @@ static void draw_axes(FILE *f, const struct axis *x, const struct axis *y)
     line(f, x->from, y->from, x->from, y->to, "#444", 1);
 }
 
-static void draw_series(FILE *f, const struct axis *x, const struct axis *y, const struct sim_point *p, uint32_t n,
-                        uint32_t number)
+static void draw_series(FILE *f, const struct axis *x, const struct axis *y,
+                        const struct sim_point *p, uint32_t n, uint32_t number)
 {
     const char *colour = colours[number % NCOLOURS];
     const char *dash = number < NCOLOURS ? "none" : "5 3";
     const double legend_y = TOP + 12 + 18 * number;
 
-    fprintf(f, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.8\" stroke-dasharray=\"%s\" points=\"", colour, dash);
+    fprintf(
+        f,
+        "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.8\" stroke-dasharray=\"%s\" points=\"",
+        colour, dash);
     for (uint32_t i = 0; i < n; i++)
         fprintf(f, "%.1f,%.1f ", at(x, (double)p[i].bytes), at(y, p[i].time_us));
     fprintf(f, "\"/>\n");
     for (uint32_t i = 0; i < n; i++)
-        fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.6\" fill=\"%s\"><title>%.3f us</title></circle>\n",
-                at(x, (double)p[i].bytes), at(y, p[i].time_us), colour, p[i].time_us);
+        fprintf(
+            f,
+            "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.6\" fill=\"%s\"><title>%.3f us</title></circle>\n",
+            at(x, (double)p[i].bytes), at(y, p[i].time_us), colour, p[i].time_us);
     line(f, x->to + 14, legend_y, x->to + 34, legend_y, colour, 2.5);
     label(f, x->to + 40, legend_y + 4, "start", 12, p->series);
 }
 
-static void draw(FILE *f, const char *title, const char *subtitle, const struct sim_point *p, uint32_t n)
+static void draw(FILE *f, const char *title, const char *subtitle, const struct sim_point *p,
+                 uint32_t n)
 {
     struct axis x = { .low = 1e9, .high = -1e9, .from = LEFT, .to = WIDTH - RIGHT };
     struct axis y = { .low = 1e9, .high = -1e9, .from = HEIGHT - BOTTOM, .to = TOP };
@@ -128,8 +138,11 @@ static void draw(FILE *f, const char *title, const char *subtitle, const struct 
     x.high += 0.4;
     y.low -= 0.5;
     y.high += 0.5;
-    fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%g\" height=\"%g\" viewBox=\"0 0 %g %g\" font-family=\"sans-serif\" "
-               "fill=\"#222\">\n<rect width=\"%g\" height=\"%g\" fill=\"white\"/>\n", WIDTH, HEIGHT, WIDTH, HEIGHT, WIDTH, HEIGHT);
+    fprintf(
+        f,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%g\" height=\"%g\" viewBox=\"0 0 %g %g\" font-family=\"sans-serif\" "
+        "fill=\"#222\">\n<rect width=\"%g\" height=\"%g\" fill=\"white\"/>\n",
+        WIDTH, HEIGHT, WIDTH, HEIGHT, WIDTH, HEIGHT);
     label(f, LEFT, 22, "start", 15, title);
     label(f, LEFT, 42, "start", 11, subtitle);
     draw_axes(f, &x, &y);
@@ -141,8 +154,8 @@ static void draw(FILE *f, const char *title, const char *subtitle, const struct 
     fprintf(f, "</svg>\n");
 }
 
-tutti_status sim_plot(const char *path, const char *title, const char *subtitle, const struct sim_point *points,
-                      uint32_t n)
+tutti_status sim_plot(const char *path, const char *title, const char *subtitle,
+                      const struct sim_point *points, uint32_t n)
 {
     FILE *f = fopen(path, "w");
     int failed;

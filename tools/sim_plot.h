@@ -13,7 +13,7 @@ struct sim_point {
 
 /* Writes points[n] as SVG. The points of a series must be consecutive. SYSTEM (logged): the file
  * cannot be written. */
-tutti_status sim_plot(const char *path, const char *title, const char *subtitle, const struct sim_point *points,
-                      uint32_t n);
+tutti_status sim_plot(const char *path, const char *title, const char *subtitle,
+                      const struct sim_point *points, uint32_t n);
 
 #endif

@@ -41,7 +41,8 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 
     switch (key) {
     case OPT_HOSTS:
-        o->nhosts = option_list(state, "--hosts", arg, false, 2, 2, HOSTS_MAX, o->hosts, PUTSIGNAL_LIST_MAX);
+        o->nhosts = option_list(state, "--hosts", arg, false, 2, 2, HOSTS_MAX, o->hosts,
+                                PUTSIGNAL_LIST_MAX);
         return 0;
     case OPT_HOST_RANKS:
         o->host_ranks = (uint32_t)option_number(state, "--ranks-per-host", arg, 1, HOST_RANKS_MAX);
@@ -69,17 +70,18 @@ static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
     .children = children,
-    .doc = "Simulates bursts of puts with signals to other hosts through a CPU proxy, in each "
-           "mode.\vColumns are those of `tutti perf putsignal`. The model includes the proxy's time "
-           "per descriptor, links with a rate and a latency, and drains, which block until all sent "
-           "data is acknowledged. docs/one-sided.md explains the modes.\n\n"
-           "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
-           "Examples:\n"
-           "  tutti sim putsignal --hosts 2..16 --mode full\n",
+    .doc =
+        "Simulates bursts of puts with signals to other hosts through a CPU proxy, in each "
+        "mode.\vColumns are those of `tutti perf putsignal`. The model includes the proxy's time "
+        "per descriptor, links with a rate and a latency, and drains, which block until all sent "
+        "data is acknowledged. docs/one-sided.md explains the modes.\n\n"
+        "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
+        "Examples:\n"
+        "  tutti sim putsignal --hosts 2..16 --mode full\n",
 };
 
-static tutti_status run_mode(const struct options *o, const struct tt_putsignal_conf *conf, double only_us,
-                             struct putsignal_row *row)
+static tutti_status run_mode(const struct options *o, const struct tt_putsignal_conf *conf,
+                             double only_us, struct putsignal_row *row)
 {
     const uint32_t nranks = conf->net->layout->nranks;
     struct tt_putsignal_result r;
@@ -88,8 +90,12 @@ static tutti_status run_mode(const struct options *o, const struct tt_putsignal_
     if (st)
         return st;
     *row = (struct putsignal_row){
-        .c = { .nranks = nranks, .nhosts = nranks / o->host_ranks, .nsources = conf->senders,
-               .ndestinations = (uint32_t)r.destinations, .transfers = conf->transfers, .group = conf->group,
+        .c = { .nranks = nranks,
+               .nhosts = nranks / o->host_ranks,
+               .nsources = conf->senders,
+               .ndestinations = (uint32_t)r.destinations,
+               .transfers = conf->transfers,
+               .group = conf->group,
                .bytes = conf->bytes },
         .mode = tt_putsignal_mode_name(conf->mode),
         .nrounds = 1,
@@ -105,8 +111,8 @@ static tutti_status run_mode(const struct options *o, const struct tt_putsignal_
 
 /* Runs all modes for one number of hosts, number of transfers and size. The first mode is
  * put-only. */
-static tutti_status run_case(const struct options *o, struct tt_putsignal_conf *conf, struct putsignal_row *rows,
-                             uint32_t *nrows)
+static tutti_status run_case(const struct options *o, struct tt_putsignal_conf *conf,
+                             struct putsignal_row *rows, uint32_t *nrows)
 {
     tutti_status st = TUTTI_OK;
     double only_us = 0;
@@ -123,7 +129,8 @@ static tutti_status run_case(const struct options *o, struct tt_putsignal_conf *
     return st;
 }
 
-static tutti_status run_hosts(const struct options *o, uint32_t nhosts, struct putsignal_row *rows, uint32_t *nrows)
+static tutti_status run_hosts(const struct options *o, uint32_t nhosts, struct putsignal_row *rows,
+                              uint32_t *nrows)
 {
     const uint32_t nranks = nhosts * o->host_ranks;
     struct tt_putsignal_conf conf = {
@@ -166,7 +173,8 @@ int sim_putsignal_main(int argc, char **argv)
 
     if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
         return 2;
-    rows = calloc((size_t)o.nhosts * o.common.ntransfers * o.common.nbytes * TT_PUTSIGNAL_MODES, sizeof *rows);
+    rows = calloc((size_t)o.nhosts * o.common.ntransfers * o.common.nbytes * TT_PUTSIGNAL_MODES,
+                  sizeof *rows);
     if (!rows) {
         tt_fail(TUTTI_ERR_NOMEM, "tutti sim putsignal: out of memory for the rows");
         return 1;

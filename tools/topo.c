@@ -15,7 +15,16 @@ struct options {
     bool json, measure;
 };
 
-enum { OPT_TOPO = 256, OPT_JSON, OPT_SVG, OPT_MEASURE, OPT_WRITE, OPT_HOSTS, OPT_HOSTFILE, OPT_RSH };
+enum {
+    OPT_TOPO = 256,
+    OPT_JSON,
+    OPT_SVG,
+    OPT_MEASURE,
+    OPT_WRITE,
+    OPT_HOSTS,
+    OPT_HOSTFILE,
+    OPT_RSH
+};
 
 static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0,
@@ -77,9 +86,11 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         if (o->topo && o->nranks)
             argp_error(state, "conflicting options: --ranks excludes --topo");
         if ((o->measure || o->write) && (o->topo || o->nranks))
-            argp_error(state, "conflicting options: --%s needs a job and excludes %s", o->measure ? "measure" : "write", o->topo ? "--topo" : "--ranks");
+            argp_error(state, "conflicting options: --%s needs a job and excludes %s",
+                       o->measure ? "measure" : "write", o->topo ? "--topo" : "--ranks");
         if ((o->hosts || o->hostfile) && !o->measure)
-            argp_error(state, "missing option: --%s needs --measure", o->hosts ? "hosts" : "hostfile");
+            argp_error(state, "missing option: --%s needs --measure",
+                       o->hosts ? "hosts" : "hostfile");
         if (o->hosts && o->hostfile)
             argp_error(state, "conflicting options: --hosts excludes --hostfile");
         if (o->rsh && !o->hosts && !o->hostfile)
@@ -103,7 +114,9 @@ static char *help_filter(int key, const char *text, void *input)
     f = open_memstream(&all, &bytes);
     if (!f)
         return NULL;
-    fprintf(f, "See also `tutti topo place --help` (order of hosts for groups of ranks).\n\nBuilt-in descriptions:\n");
+    fprintf(
+        f,
+        "See also `tutti topo place --help` (order of hosts for groups of ranks).\n\nBuilt-in descriptions:\n");
     for (size_t i = 0; tt_topo_builtin(i, &name, &summary); i++)
         fprintf(f, "  %-16s %s\n", name, summary);
     fprintf(f, "\nExit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
@@ -116,8 +129,9 @@ static char *help_filter(int key, const char *text, void *input)
 static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
-    .doc = "Shows the topology: sockets, NICs and GPUs of this host, or a machine given by a description.\n"
-           "As the program of a job, it also shows which rail each rank uses, and why.\v",
+    .doc =
+        "Shows the topology: sockets, NICs and GPUs of this host, or a machine given by a description.\n"
+        "As the program of a job, it also shows which rail each rank uses, and why.\v",
     .help_filter = help_filter,
 };
 
@@ -141,7 +155,8 @@ static bool close_svg(const char *path, FILE *f)
 
 static void print_json(struct json_object *o)
 {
-    printf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
+    printf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY |
+                                                         JSON_C_TO_STRING_NOSLASHESCAPE));
     json_object_put(o);
 }
 
@@ -205,7 +220,8 @@ static bool write_description(const char *path, const struct topo_here *here)
         print_json(o);
         return true;
     }
-    ok = json_object_to_file_ext(path, o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE) == 0;
+    ok = json_object_to_file_ext(path, o,
+                                 JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE) == 0;
     if (!ok)
         fprintf(stderr, "tutti topo: cannot write %s: %s\n", path, strerror(errno));
     json_object_put(o);
@@ -230,7 +246,8 @@ static int show_here(const struct options *o, const struct tt_topo *description)
             print_json(topo_here_json(&here));
         else if (!o->write || strcmp(o->write, "-") != 0)
             topo_here_print(&here);
-        ok = (!o->svg || draw_here(o->svg, &here)) && (!o->write || write_description(o->write, &here));
+        ok = (!o->svg || draw_here(o->svg, &here)) &&
+             (!o->write || write_description(o->write, &here));
     }
     topo_here_free(&here);
     return ok ? 0 : 1;

@@ -41,12 +41,14 @@ struct topo_here {
  * Outside a job, nranks ranks are assumed to be bound as by `tutti run`. In a job, gathers the real
  * ranks, which is collective; `measure`: also measures the links between them. Returns false after
  * an error message. */
-bool topo_here_find(struct topo_here *out, const struct tt_topo *description, uint32_t nranks, bool measure);
+bool topo_here_find(struct topo_here *out, const struct tt_topo *description, uint32_t nranks,
+                    bool measure);
 void topo_here_free(struct topo_here *h);
 struct json_object *topo_here_json(const struct topo_here *h);
 void topo_here_print(const struct topo_here *h);
 /* Returns the rail of a rank, its name in *name ("none") and the reason of the choice. */
-uint32_t topo_rail_of(const struct topo_here *h, uint32_t rank, const char **name, enum tt_rail_why *why);
+uint32_t topo_rail_of(const struct topo_here *h, uint32_t rank, const char **name,
+                      enum tt_rail_why *why);
 
 /* topo_levels.c: prints the hosts of a job and the links between them. */
 void topo_levels_print(const struct topo_here *h);
@@ -70,7 +72,8 @@ void topo_host_ranks_text(const struct topo_here *h, uint32_t host, char out[64]
 /* topo_measure.c: replaces this process by a job of `tutti topo` with these options
  * (NULL-terminated) on the hosts (a list, or a file). Returns an exit status, after an error
  * message, only if it fails. */
-int topo_measure_start(const char *hosts, const char *hostfile, const char *rsh, const char *const options[]);
+int topo_measure_start(const char *hosts, const char *hostfile, const char *rsh,
+                       const char *const options[]);
 
 /* topo_machine.c: output of a description. */
 struct json_object *topo_link_json(const struct tt_topo_link *l, bool above);
@@ -90,7 +93,8 @@ void topo_machine_draw(const struct tt_topo *t, FILE *f);
 extern const char *const topo_level_colours[TT_DISTANCES];
 const char *topo_rail_colour(const struct topo_here *h, const char *name);
 void topo_svg_begin(FILE *f, double w, double h);
-void topo_svg_box(FILE *f, double x, double y, double w, double h, const char *fill, const char *stroke);
+void topo_svg_box(FILE *f, double x, double y, double w, double h, const char *fill,
+                  const char *stroke);
 void topo_svg_label(FILE *f, double x, double y, double size, const char *anchor, const char *text);
 
 /* topo_place.c: `tutti topo place`. argv[0] is "tutti topo place". Returns the exit status. */

@@ -31,8 +31,8 @@ static bool read_labels(struct topo_here *h, const struct tt_topo *description)
 
 /* Describes a rank that may use the CPUs of the set (NULL: not bound, or unknown). `ours`: it uses
  * the GPU of this process. */
-static void describe_rank(const struct topo_here *h, const cpu_set_t *set, bool ours, enum tt_node_kind node,
-                          struct topo_rank *out)
+static void describe_rank(const struct topo_here *h, const cpu_set_t *set, bool ours,
+                          enum tt_node_kind node, struct topo_rank *out)
 {
     struct tt_surroundings_seat_found seat = { .socket = TT_UNKNOWN };
 
@@ -41,9 +41,11 @@ static void describe_rank(const struct topo_here *h, const cpu_set_t *set, bool 
         tt_surroundings_seat_of(&h->machine, &h->rails, set, &seat);
     } else if (set) {
         seat.socket = tt_machine_socket(&h->machine, set);
-        seat.near = tt_rails_nearest(&h->rails, seat.socket, tt_machine_numa(&h->machine, set), NULL);
+        seat.near =
+            tt_rails_nearest(&h->rails, seat.socket, tt_machine_numa(&h->machine, set), NULL);
     }
-    tt_rank_location_init(&out->place, tt_host_hash(), seat.socket, h->rails.n, seat.near, &h->labels, node);
+    tt_rank_location_init(&out->place, tt_host_hash(), seat.socket, h->rails.n, seat.near,
+                          &h->labels, node);
     snprintf(out->host, sizeof out->host, "%.63s", h->machine.host);
     memcpy(out->gpu, seat.gpu, sizeof out->gpu);
     if (set)
@@ -58,7 +60,8 @@ static void assume_ranks(struct topo_here *h, enum tt_node_kind node)
 {
     for (uint32_t i = 0; i < h->nranks; i++) {
         cpu_set_t set;
-        const bool known = bind_mask(BIND_SHARE, i, h->nranks, &set) || sched_getaffinity(0, sizeof set, &set) == 0;
+        const bool known = bind_mask(BIND_SHARE, i, h->nranks, &set) ||
+                           sched_getaffinity(0, sizeof set, &set) == 0;
 
         describe_rank(h, known ? &set : NULL, false, node, &h->ranks[i]);
     }
@@ -66,7 +69,8 @@ static void assume_ranks(struct topo_here *h, enum tt_node_kind node)
 
 static void out_of_memory(uint32_t nranks)
 {
-    fprintf(stderr, "tutti topo: out of memory for the layout of %u rank%s\n", nranks, TT_PLURAL(nranks));
+    fprintf(stderr, "tutti topo: out of memory for the layout of %u rank%s\n", nranks,
+            TT_PLURAL(nranks));
 }
 
 /* Gathers the ranks of the job. False: an error was reported. */
@@ -95,12 +99,14 @@ static bool gather_ranks(struct topo_here *h, enum tt_node_kind node)
     h->ranks = calloc(h->nranks, sizeof *h->ranks);
     if (!h->ranks)
         out_of_memory(h->nranks);
-    ok = h->ranks && tutti_allgather(&mine, h->ranks, sizeof mine, TUTTI_U8, comm, NULL) == TUTTI_OK;
+    ok =
+        h->ranks && tutti_allgather(&mine, h->ranks, sizeof mine, TUTTI_U8, comm, NULL) == TUTTI_OK;
     tutti_comm_destroy(comm);
     return ok;
 }
 
-bool topo_here_find(struct topo_here *out, const struct tt_topo *description, uint32_t nranks, bool measure)
+bool topo_here_find(struct topo_here *out, const struct tt_topo *description, uint32_t nranks,
+                    bool measure)
 {
     const enum tt_node_kind node = description ? description->node : TT_NODE_MESH;
     struct topo_here *h = out;
@@ -111,7 +117,8 @@ bool topo_here_find(struct topo_here *out, const struct tt_topo *description, ui
         setenv("TUTTI_TOPO_MEASURE", "1", 1);
     if (tt_machine_discover(&h->machine) != TUTTI_OK || !read_labels(h, description))
         return false;
-    tt_rails_find(&h->rails, h->machine.nic, h->machine.nnics, tt_ifaddr_allows, getenv("TUTTI_INTERFACES"));
+    tt_rails_find(&h->rails, h->machine.nic, h->machine.nnics, tt_ifaddr_allows,
+                  getenv("TUTTI_INTERFACES"));
     if (h->in_job) {
         ok = gather_ranks(h, node);
     } else if (nranks) {
@@ -144,7 +151,8 @@ void topo_here_free(struct topo_here *h)
     tt_layout_fini(&h->layout);
 }
 
-uint32_t topo_rail_of(const struct topo_here *h, uint32_t rank, const char **name, enum tt_rail_why *why)
+uint32_t topo_rail_of(const struct topo_here *h, uint32_t rank, const char **name,
+                      enum tt_rail_why *why)
 {
     const struct tt_layout *l = &h->layout;
     const uint32_t host = tt_layout_host(l, rank), n = tt_layout_host_ranks(l, host);
@@ -193,8 +201,10 @@ static struct json_object *gpus_json(const struct tt_machine *m)
         struct json_object *o = json_object_new_object();
 
         json_object_object_add(o, "bus", json_object_new_string(m->gpu[i].bus));
-        json_object_object_add(o, "name", *m->gpu[i].name ? json_object_new_string(m->gpu[i].name) : NULL);
-        json_object_object_add(o, "socket", number(m->gpu[i].socket, m->gpu[i].socket != TT_UNKNOWN));
+        json_object_object_add(o, "name",
+                               *m->gpu[i].name ? json_object_new_string(m->gpu[i].name) : NULL);
+        json_object_object_add(o, "socket",
+                               number(m->gpu[i].socket, m->gpu[i].socket != TT_UNKNOWN));
         json_object_object_add(o, "numa", number(m->gpu[i].numa, m->gpu[i].numa != TT_UNKNOWN));
         json_object_array_add(all, o);
     }
@@ -214,11 +224,13 @@ static struct json_object *ranks_json(const struct topo_here *h)
         topo_rail_of(h, r, &name, &why);
         json_object_object_add(o, "rank", json_object_new_int64(r));
         json_object_object_add(o, "host", json_object_new_string(k->host));
-        json_object_object_add(o, "host_number", json_object_new_int64(tt_layout_host(&h->layout, r)));
+        json_object_object_add(o, "host_number",
+                               json_object_new_int64(tt_layout_host(&h->layout, r)));
         json_object_object_add(o, "socket", number(k->place.socket, k->place.socket != TT_UNKNOWN));
         json_object_object_add(o, "cpus", *k->cpus ? json_object_new_string(k->cpus) : NULL);
         json_object_object_add(o, "gpu", *k->gpu ? json_object_new_string(k->gpu) : NULL);
-        json_object_object_add(o, "rail", json_object_new_string(why == TT_RAIL_ALL ? "all" : name));
+        json_object_object_add(o, "rail",
+                               json_object_new_string(why == TT_RAIL_ALL ? "all" : name));
         json_object_object_add(o, "why", json_object_new_string(tt_rail_why_text(why)));
         json_object_array_add(all, o);
     }
@@ -237,7 +249,8 @@ struct json_object *topo_here_json(const struct topo_here *h)
     json_object_object_add(o, "numa_nodes", number(m->nnuma, m->nnuma > 0));
     for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN; d++)
         json_object_object_add(labels, tt_distance_name((enum tt_distance)d),
-                               *h->labels.label[d] ? json_object_new_string(h->labels.label[d]) : NULL);
+                               *h->labels.label[d] ? json_object_new_string(h->labels.label[d])
+                                                   : NULL);
     json_object_object_add(o, "labels", labels);
     json_object_object_add(o, "nics", nics_json(h));
     json_object_object_add(o, "gpus", gpus_json(m));
@@ -274,8 +287,12 @@ static void print_nics(const struct topo_here *h)
             rail++;
         snprintf(what, sizeof what, "rail %u", rail);
         topo_rate((double)n->bit_s / 8, rate);
-        printf("  %-16s %-10s %-14s %-16s%s\n", n->name, n->loopback ? "loopback" : rail < h->rails.n ? what : "no rail",
-               n->loopback ? "" : rate, n->loopback ? "" : socket_text(n->socket, socket), n->up ? "" : " down");
+        printf("  %-16s %-10s %-14s %-16s%s\n", n->name,
+               n->loopback         ? "loopback"
+               : rail < h->rails.n ? what
+                                   : "no rail",
+               n->loopback ? "" : rate, n->loopback ? "" : socket_text(n->socket, socket),
+               n->up ? "" : " down");
     }
 }
 
@@ -293,8 +310,9 @@ static void print_ranks(const struct topo_here *h)
 
         topo_rail_of(h, r, &name, &why);
         printf("  rank %-5u %-20s %-16s cpus %-10s %s%s%s%-10s (%s)\n", r, k->host,
-               socket_text(k->place.socket, socket), *k->cpus ? k->cpus : "unknown", *k->gpu ? "GPU " : "", k->gpu,
-               *k->gpu ? "  " : "", why == TT_RAIL_ALL ? "all rails" : name, tt_rail_why_text(why));
+               socket_text(k->place.socket, socket), *k->cpus ? k->cpus : "unknown",
+               *k->gpu ? "GPU " : "", k->gpu, *k->gpu ? "  " : "",
+               why == TT_RAIL_ALL ? "all rails" : name, tt_rail_why_text(why));
     }
 }
 
@@ -306,7 +324,8 @@ void topo_here_print(const struct topo_here *h)
 
     printf("%s\n", m->host);
     printf("  sockets %s, cores %s, cpus %s, NUMA nodes %s\n", count_or_unknown(m->nsockets, a),
-           count_or_unknown(m->ncores, b), count_or_unknown(m->ncpus, c), count_or_unknown(m->nnuma, d));
+           count_or_unknown(m->ncores, b), count_or_unknown(m->ncpus, c),
+           count_or_unknown(m->nnuma, d));
     printf("  labels");
     for (int i = TT_NEAR_RACK; i < TT_NEAR_WAN; i++)
         if (*h->labels.label[i]) {
@@ -317,7 +336,8 @@ void topo_here_print(const struct topo_here *h)
     print_nics(h);
     printf("\nGPUs\n%s", m->ngpus ? "" : "  none found\n");
     for (uint32_t i = 0; i < m->ngpus; i++)
-        printf("  %-16s %-16s %s\n", m->gpu[i].bus, socket_text(m->gpu[i].socket, a), m->gpu[i].name);
+        printf("  %-16s %-16s %s\n", m->gpu[i].bus, socket_text(m->gpu[i].socket, a),
+               m->gpu[i].name);
     if (h->nranks)
         print_ranks(h);
     if (h->in_job)

@@ -50,16 +50,19 @@ static struct size draw_host(const struct drawing *d, uint32_t host, double x, d
         snprintf(text, sizeof text, "rank %u, %s", rank, why == TT_RAIL_ALL ? "all rails" : rail);
         if (i + 1 == ROWS_MAX && n > ROWS_MAX)
             snprintf(text, sizeof text, "and %u more", n - i);
-        topo_svg_box(d->f, x + PAD / 2, top, s.w - PAD, ROW - 3, "#ffffff", topo_rail_colour(d->h, rail));
+        topo_svg_box(d->f, x + PAD / 2, top, s.w - PAD, ROW - 3, "#ffffff",
+                     topo_rail_colour(d->h, rail));
         topo_svg_label(d->f, x + PAD, top + 13, 11, "start", text);
     }
     return s;
 }
 
-static struct size draw_groups(const struct drawing *d, uint32_t first, uint32_t end, int level, double x, double y);
+static struct size draw_groups(const struct drawing *d, uint32_t first, uint32_t end, int level,
+                               double x, double y);
 
 /* Draws a group of `level`, which consists of hosts[first .. end). */
-static struct size draw_group(const struct drawing *d, uint32_t first, uint32_t end, int level, double x, double y)
+static struct size draw_group(const struct drawing *d, uint32_t first, uint32_t end, int level,
+                              double x, double y)
 {
     struct size s;
     char name[96];
@@ -81,7 +84,8 @@ static struct size draw_group(const struct drawing *d, uint32_t first, uint32_t 
 }
 
 /* Draws the groups of `level` that contain hosts[first .. end), side by side. */
-static struct size draw_groups(const struct drawing *d, uint32_t first, uint32_t end, int level, double x, double y)
+static struct size draw_groups(const struct drawing *d, uint32_t first, uint32_t end, int level,
+                               double x, double y)
 {
     struct size all = { 0, 0 };
     double row_x = 0, row_y = 0, row_h = 0;
@@ -132,14 +136,16 @@ static double draw_links(FILE *f, const struct topo_here *h, double x, double y)
         topo_svg_box(f, x, y, 14, 14, topo_level_colours[d], "#888");
         topo_svg_label(f, x + 22, y + 12, 13, "start", tt_distance_name((enum tt_distance)d));
         topo_svg_label(f, x + 130, y + 12, 13, "start", latency);
-        topo_svg_label(f, x + 260, y + 12, 13, "start", d > TT_NEAR_RACK && l->bytes_per_s <= 0 ? "rail rate" : rate);
+        topo_svg_label(f, x + 260, y + 12, 13, "start",
+                       d > TT_NEAR_RACK && l->bytes_per_s <= 0 ? "rail rate" : rate);
     }
     return any ? y + ROW - top : 0;
 }
 
 void topo_job_draw(const struct topo_here *h, FILE *f)
 {
-    uint32_t *hosts = topo_hosts_sorted(h), shown = h->layout.nhosts > HOSTS_MAX ? HOSTS_MAX : h->layout.nhosts;
+    uint32_t *hosts = topo_hosts_sorted(h),
+             shown = h->layout.nhosts > HOSTS_MAX ? HOSTS_MAX : h->layout.nhosts;
     const struct drawing none = { NULL, h, hosts }, real = { f, h, hosts };
     const struct size s = draw_groups(&none, 0, shown, TT_NEAR_WAN - 1, 0, 0);
     const double table = draw_links(NULL, h, 0, 0), w = s.w > 420 ? s.w : 420;
@@ -147,7 +153,8 @@ void topo_job_draw(const struct topo_here *h, FILE *f)
 
     tt_layout_describe(&h->layout, text, sizeof text);
     if (shown < h->layout.nhosts)
-        snprintf(text + strlen(text), sizeof text - strlen(text), "; only the first %u hosts are drawn", shown);
+        snprintf(text + strlen(text), sizeof text - strlen(text),
+                 "; only the first %u hosts are drawn", shown);
     topo_svg_begin(f, w + 2 * PAD, HEAD + s.h + table + 4 * PAD);
     topo_svg_label(f, PAD, PAD + 10, 14, "start", text);
     draw_groups(&real, 0, shown, TT_NEAR_WAN - 1, PAD, PAD + HEAD);

@@ -61,7 +61,8 @@ void topo_group_name(const struct topo_here *h, uint32_t host, int level, char o
     const struct topo_rank *first = topo_host_first(h, host);
 
     if (*first->labels.label[level])
-        snprintf(out, 96, "%s %s", tt_distance_name((enum tt_distance)level), first->labels.label[level]);
+        snprintf(out, 96, "%s %s", tt_distance_name((enum tt_distance)level),
+                 first->labels.label[level]);
     else
         snprintf(out, 96, "%s", tt_distance_name((enum tt_distance)level));
 }
@@ -93,7 +94,8 @@ static uint32_t slots_of(const struct tt_topo_rule *r)
 }
 
 /* Creates one rank per slot of the named hosts, with numbered rails. */
-static void fill_ranks(struct topo_here *h, const struct tt_topo *t, struct tt_rank_location *places)
+static void fill_ranks(struct topo_here *h, const struct tt_topo *t,
+                       struct tt_rank_location *places)
 {
     uint32_t n = 0;
 
@@ -102,8 +104,9 @@ static void fill_ranks(struct topo_here *h, const struct tt_topo *t, struct tt_r
             struct topo_rank *rank = &h->ranks[n];
 
             tt_labels_of(&rank->labels, t, t->rules[i].host);
-            tt_rank_location_init(&rank->place, tt_hash_bytes(t->rules[i].host, strlen(t->rules[i].host), 0),
-                                  TT_UNKNOWN, h->rails.n, (struct tt_rails_near){ 0 }, &rank->labels, t->node);
+            tt_rank_location_init(
+                &rank->place, tt_hash_bytes(t->rules[i].host, strlen(t->rules[i].host), 0),
+                TT_UNKNOWN, h->rails.n, (struct tt_rails_near){ 0 }, &rank->labels, t->node);
             strcpy(rank->host, t->rules[i].host);
             for (uint32_t r = 0; r < h->rails.n; r++)
                 strcpy(rank->rail[r], h->rails.rail[r].name);
@@ -152,16 +155,17 @@ static void print_measured(const struct topo_here *h)
         printf("\none host, so no latencies between hosts were measured\n");
         return;
     }
-    printf("\nlatencies between %u hosts: measured for %u pair%s in %.3g s\n", h->between.nhosts, h->between.npairs,
-           h->between.npairs == 1 ? "" : "s", (double)h->between.took_ns / 1e9);
+    printf("\nlatencies between %u hosts: measured for %u pair%s in %.3g s\n", h->between.nhosts,
+           h->between.npairs, h->between.npairs == 1 ? "" : "s", (double)h->between.took_ns / 1e9);
     for (uint32_t i = 0; i < l->n; i++) {
         char low[32], typical[32], high[32];
 
         topo_latency(l->level[i].least_ns, low);
         topo_latency(l->level[i].typical_ns, typical);
         topo_latency(l->level[i].most_ns, high);
-        printf("  %4u pair%s %s (%s to %s): distance %s\n", l->level[i].npairs, l->level[i].npairs == 1 ? " " : "s",
-               typical, low, high, tt_distance_name(l->level[i].distance));
+        printf("  %4u pair%s %s (%s to %s): distance %s\n", l->level[i].npairs,
+               l->level[i].npairs == 1 ? " " : "s", typical, low, high,
+               tt_distance_name(l->level[i].distance));
     }
     if (l->n == 1 && h->between.nhosts > 2)
         printf("  all latencies are similar, so all hosts have the same distance\n");
@@ -232,7 +236,8 @@ static struct json_object *labels_json(const struct tt_labels *labels)
 
     for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN; d++)
         if (*labels->label[d])
-            json_object_object_add(o, tt_distance_name((enum tt_distance)d), json_object_new_string(labels->label[d]));
+            json_object_object_add(o, tt_distance_name((enum tt_distance)d),
+                                   json_object_new_string(labels->label[d]));
     return o;
 }
 
@@ -241,7 +246,8 @@ static struct json_object *links_json(const struct topo_here *h)
     struct json_object *o = json_object_new_object();
 
     for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++)
-        if (h->links[d].latency_ns || h->links[d].bytes_per_s > 0 || h->links[d].oversubscription > 1)
+        if (h->links[d].latency_ns || h->links[d].bytes_per_s > 0 ||
+            h->links[d].oversubscription > 1)
             json_object_object_add(o, tt_distance_name((enum tt_distance)d),
                                    topo_link_json(&h->links[d], d > TT_NEAR_RACK));
     return o;
@@ -257,7 +263,8 @@ static struct json_object *measured_json(const struct topo_here *h)
         const struct tt_level *l = &h->between.levels.level[i];
         struct json_object *one = json_object_new_object();
 
-        json_object_object_add(one, "distance", json_object_new_string(tt_distance_name(l->distance)));
+        json_object_object_add(one, "distance",
+                               json_object_new_string(tt_distance_name(l->distance)));
         json_object_object_add(one, "pairs", json_object_new_int64(l->npairs));
         json_object_object_add(one, "least_ns", json_object_new_int64(l->least_ns));
         json_object_object_add(one, "typical_ns", json_object_new_int64(l->typical_ns));
@@ -276,7 +283,8 @@ void topo_levels_json(const struct topo_here *h, struct json_object *out)
         struct json_object *o = json_object_new_object();
 
         json_object_object_add(o, "host", json_object_new_string(topo_host_first(h, i)->host));
-        json_object_object_add(o, "ranks", json_object_new_int64(tt_layout_host_ranks(&h->layout, i)));
+        json_object_object_add(o, "ranks",
+                               json_object_new_int64(tt_layout_host_ranks(&h->layout, i)));
         json_object_object_add(o, "labels", labels_json(&topo_host_first(h, i)->labels));
         json_object_array_add(hosts, o);
     }
@@ -293,7 +301,9 @@ static bool names_differ(const struct topo_here *h)
     for (uint32_t a = 0; a < h->layout.nhosts; a++)
         for (uint32_t b = 0; b < a; b++)
             if (strcmp(topo_host_first(h, a)->host, topo_host_first(h, b)->host) == 0) {
-                fprintf(stderr, "tutti topo: cannot write a description: two hosts have the name %s\n", topo_host_first(h, a)->host);
+                fprintf(stderr,
+                        "tutti topo: cannot write a description: two hosts have the name %s\n",
+                        topo_host_first(h, a)->host);
                 return false;
             }
     return true;
@@ -304,8 +314,10 @@ struct json_object *topo_levels_description(const struct topo_here *h)
     struct json_object *o = json_object_new_object(), *hosts = json_object_new_array();
 
     if (h->layout.nhosts > TT_TOPO_HOSTS_MAX)
-        fprintf(stderr, "tutti topo: cannot write a description: too many hosts: %u (the maximum is %u; use patterns)\n",
-                h->layout.nhosts, TT_TOPO_HOSTS_MAX);
+        fprintf(
+            stderr,
+            "tutti topo: cannot write a description: too many hosts: %u (the maximum is %u; use patterns)\n",
+            h->layout.nhosts, TT_TOPO_HOSTS_MAX);
     if (h->layout.nhosts > TT_TOPO_HOSTS_MAX || !names_differ(h)) {
         json_object_put(o);
         json_object_put(hosts);
@@ -316,11 +328,15 @@ struct json_object *topo_levels_description(const struct topo_here *h)
         struct json_object *one = labels_json(&first->labels);
 
         json_object_object_add(one, "host", json_object_new_string(first->host));
-        json_object_object_add(one, "slots", json_object_new_int64(tt_layout_host_ranks(&h->layout, i)));
+        json_object_object_add(one, "slots",
+                               json_object_new_int64(tt_layout_host_ranks(&h->layout, i)));
         json_object_array_add(hosts, one);
     }
-    json_object_object_add(o, "about", json_object_new_string(h->measured ? "measured by tutti topo --measure" : "written by tutti topo --write"));
-    json_object_object_add(o, "node", json_object_new_string(h->layout.node == TT_NODE_MESH ? "mesh" : "sockets"));
+    json_object_object_add(o, "about",
+                           json_object_new_string(h->measured ? "measured by tutti topo --measure"
+                                                              : "written by tutti topo --write"));
+    json_object_object_add(
+        o, "node", json_object_new_string(h->layout.node == TT_NODE_MESH ? "mesh" : "sockets"));
     json_object_object_add(o, "rails", json_object_new_int64(h->layout.nrails));
     json_object_object_add(o, "links", links_json(h));
     json_object_object_add(o, "hosts", hosts);

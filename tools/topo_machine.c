@@ -50,7 +50,8 @@ static struct json_object *real_json(double v)
 {
     struct json_object *o = json_object_new_double(v);
 
-    json_object_set_serializer(o, json_object_double_to_json_string, (void *)(uintptr_t) "%.6g", NULL);
+    json_object_set_serializer(o, json_object_double_to_json_string, (void *)(uintptr_t) "%.6g",
+                               NULL);
     return o;
 }
 
@@ -91,9 +92,11 @@ static struct json_object *shape_json(const struct tt_topo *t)
     const struct {
         const char *key;
         uint32_t value;
-    } shape[] = { { "ranks_per_host", t->host_ranks },         { "sockets_per_host", t->host_sockets },
-                  { "hosts_per_rack", t->rack_hosts },         { "racks_per_zone", t->zone_racks },
-                  { "zones_per_building", t->building_zones }, { "buildings", t->buildings } };
+    } shape[] = {
+        { "ranks_per_host", t->host_ranks },         { "sockets_per_host", t->host_sockets },
+        { "hosts_per_rack", t->rack_hosts },         { "racks_per_zone", t->zone_racks },
+        { "zones_per_building", t->building_zones }, { "buildings", t->buildings }
+    };
     struct json_object *o = json_object_new_object();
 
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
@@ -106,7 +109,8 @@ struct json_object *topo_machine_json(const struct tt_topo *t)
     struct json_object *o = json_object_new_object(), *links = json_object_new_object();
 
     json_object_object_add(o, "name", json_object_new_string(t->name));
-    json_object_object_add(o, "node", json_object_new_string(t->node == TT_NODE_MESH ? "mesh" : "sockets"));
+    json_object_object_add(o, "node",
+                           json_object_new_string(t->node == TT_NODE_MESH ? "mesh" : "sockets"));
     json_object_object_add(o, "rails", json_object_new_int64(t->nrails));
     for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++)
         if (t->link[d].latency_ns || t->link[d].bytes_per_s > 0 || t->link[d].oversubscription > 1)
@@ -123,14 +127,16 @@ struct json_object *topo_machine_json(const struct tt_topo *t)
 /* Whether some ranks of the machine are at distance d. */
 static bool spans(const struct tt_topo *t, int d)
 {
-    const uint32_t below = d > TT_NEAR_SOCKET ? tt_topo_group_ranks(t, (enum tt_distance)(d - 1)) : 1;
+    const uint32_t below =
+        d > TT_NEAR_SOCKET ? tt_topo_group_ranks(t, (enum tt_distance)(d - 1)) : 1;
 
     return t->has_shape && d < TT_NEAR_WAN && tt_topo_group_ranks(t, (enum tt_distance)d) > below;
 }
 
 static void print_links(const struct tt_topo *t)
 {
-    printf("\n  %-10s %12s %12s %14s %16s\n", "distance", "ranks", "latency", "rate", "subgroup uplink");
+    printf("\n  %-10s %12s %12s %14s %16s\n", "distance", "ranks", "latency", "rate",
+           "subgroup uplink");
     for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++) {
         const struct tt_topo_link *l = &t->link[d];
         char ranks[32] = "", latency[32], rate[32], uplink[32] = "", over[48] = "";
@@ -147,7 +153,8 @@ static void print_links(const struct tt_topo *t)
             topo_rate(tt_topo_uplink(t, (enum tt_distance)d), uplink);
         if (l->oversubscription > 1)
             snprintf(over, sizeof over, "  over-subscribed 1:%.4g", l->oversubscription);
-        printf("  %-10s %12s %12s %14s %16s%s\n", tt_distance_name((enum tt_distance)d), ranks, latency, rate, uplink, over);
+        printf("  %-10s %12s %12s %14s %16s%s\n", tt_distance_name((enum tt_distance)d), ranks,
+               latency, rate, uplink, over);
     }
 }
 
@@ -161,8 +168,8 @@ void topo_machine_print(const struct tt_topo *t)
         printf(
             "  %s ranks; per host %u, sockets %u (%s), rails %u; hosts per rack %u, racks per zone %u, zones per building %u, buildings %u\n",
             ranks, t->host_ranks, t->host_sockets,
-            t->node == TT_NODE_MESH ? "one link per pair of ranks" : "one link per pair of sockets", t->nrails,
-            t->rack_hosts, t->zone_racks, t->building_zones, t->buildings);
+            t->node == TT_NODE_MESH ? "one link per pair of ranks" : "one link per pair of sockets",
+            t->nrails, t->rack_hosts, t->zone_racks, t->building_zones, t->buildings);
     }
     print_links(t);
     if (t->nrules)

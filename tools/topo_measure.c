@@ -29,11 +29,19 @@ static uint32_t count_ranks(const char *list, const char *file)
     return (uint32_t)n;
 }
 
-int topo_measure_start(const char *hosts, const char *hostfile, const char *rsh, const char *const options[])
+int topo_measure_start(const char *hosts, const char *hostfile, const char *rsh,
+                       const char *const options[])
 {
     const uint32_t nranks = count_ranks(hosts, hostfile);
     char self[PATH_MAX] = "", count[16];
-    const char *words[WORDS_MAX] = { self, "run", "-n", count, "-o", "plain", hosts ? "--hosts" : "--hostfile", hosts ? hosts : hostfile };
+    const char *words[WORDS_MAX] = { self,
+                                     "run",
+                                     "-n",
+                                     count,
+                                     "-o",
+                                     "plain",
+                                     hosts ? "--hosts" : "--hostfile",
+                                     hosts ? hosts : hostfile };
     size_t n = 8;
 
     if (nranks == 0)

@@ -76,7 +76,8 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_GROUP:
         if (o->group_open || o->nrules == TT_ORDER_RULES_MAX)
-            argp_error(state, "--group %s: %s", arg, o->group_open ? "the preceding --group has no --within" : "too many groups");
+            argp_error(state, "--group %s: %s", arg,
+                       o->group_open ? "the preceding --group has no --within" : "too many groups");
         o->rules[o->nrules].ranks = (uint32_t)option_number(state, "--group", arg, 1, RANKS_MAX);
         o->group_open = true;
         return 0;
@@ -96,11 +97,12 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
-    .doc = "Orders hosts so that groups of consecutive ranks stay together.\vPrints a host file for "
-           "`tutti run --hostfile`.\n\n"
-           "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
-           "Examples:\n"
-           "  tutti topo place --topo lab.json --group 8 --within rack > placed\n",
+    .doc =
+        "Orders hosts so that groups of consecutive ranks stay together.\vPrints a host file for "
+        "`tutti run --hostfile`.\n\n"
+        "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
+        "Examples:\n"
+        "  tutti topo place --topo lab.json --group 8 --within rack > placed\n",
 };
 
 /* Lists the hosts of the options, or else of the description. */
@@ -123,7 +125,9 @@ static bool list_hosts(const struct options *o, const struct tt_topo *t, struct 
         fclose(f);
     ok = list && *list && hosts_parse(out, "tutti topo place", list);
     if (!ok && !(list && *list))
-        fprintf(stderr, "tutti topo place: no hosts given (use --hosts, --hostfile, or --topo with a description of hosts)\n");
+        fprintf(
+            stderr,
+            "tutti topo place: no hosts given (use --hosts, --hostfile, or --topo with a description of hosts)\n");
     free(list);
     return ok;
 }
@@ -141,9 +145,10 @@ static bool find_slots(struct hosts *h, const struct tt_topo *t)
         if (h->at[i].slots == 0 && t && t->has_shape)
             h->at[i].slots = t->host_ranks;
         if (h->at[i].slots == 0) {
-            fprintf(stderr,
-                    "tutti topo place: no slots given for host %s (use \"%s:4\", or \"slots\" in the description)\n",
-                    h->at[i].name, h->at[i].name);
+            fprintf(
+                stderr,
+                "tutti topo place: no slots given for host %s (use \"%s:4\", or \"slots\" in the description)\n",
+                h->at[i].name, h->at[i].name);
             return false;
         }
         for (uint32_t k = 0; k < i; k++)
@@ -171,7 +176,8 @@ static bool find_groups(const struct options *o, const struct tt_topo *t, const 
             tt_labels_of(&labels, t, h->at[i].name);
         for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN; d++)
             told[d] |= *labels.label[d] != '\0';
-        tt_rank_location_init(&places[i], i, TT_UNKNOWN, 0, (struct tt_rails_near){ 0 }, &labels, TT_NODE_MESH);
+        tt_rank_location_init(&places[i], i, TT_UNKNOWN, 0, (struct tt_rails_near){ 0 }, &labels,
+                              TT_NODE_MESH);
     }
     for (uint32_t i = 0; i < o->nrules; i++)
         if (!told[o->rules[i].within]) {
@@ -197,13 +203,14 @@ static bool find_groups(const struct options *o, const struct tt_topo *t, const 
     return true;
 }
 
-static void print_hosts(const struct tt_topo *t, const struct tt_order_host *hosts, const uint32_t *order,
-                        const uint32_t *take, uint32_t used)
+static void print_hosts(const struct tt_topo *t, const struct tt_order_host *hosts,
+                        const uint32_t *order, const uint32_t *take, uint32_t used)
 {
     uint32_t rank = 0;
 
     for (uint32_t i = 0; i < used; i++) {
-        printf("%s slots=%u    # ranks %u to %u", hosts[order[i]].name, take[i], rank, rank + take[i] - 1);
+        printf("%s slots=%u    # ranks %u to %u", hosts[order[i]].name, take[i], rank,
+               rank + take[i] - 1);
         for (int d = TT_NEAR_RACK; t && d < TT_NEAR_WAN; d++) {
             char label[TT_TOPO_LABEL_BYTES];
 
@@ -219,14 +226,16 @@ static void print_hosts(const struct tt_topo *t, const struct tt_order_host *hos
 static int place(const struct options *o, const struct tt_topo *t, struct hosts *h)
 {
     struct tt_order_host *hosts = calloc(h->n + 1, sizeof *hosts);
-    uint32_t *order = calloc(h->n + 1, sizeof *order), *take = calloc(h->n + 1, sizeof *take), used = 0;
+    uint32_t *order = calloc(h->n + 1, sizeof *order), *take = calloc(h->n + 1, sizeof *take),
+             used = 0;
     uint64_t nranks = o->nranks;
     bool ok = hosts && order && take && find_slots(h, t) && find_groups(o, t, h, hosts);
 
     for (uint32_t i = 0; ok && !o->nranks && i < h->n; i++)
         nranks += h->at[i].slots;
     ok = ok && nranks <= UINT32_MAX &&
-         tt_order_ranks(hosts, h->n, (uint32_t)nranks, o->rules, o->nrules, o->reorder, order, take, &used) == TUTTI_OK;
+         tt_order_ranks(hosts, h->n, (uint32_t)nranks, o->rules, o->nrules, o->reorder, order, take,
+                        &used) == TUTTI_OK;
     if (ok)
         print_hosts(t, hosts, order, take, used);
     free(hosts);

@@ -8,26 +8,35 @@
 #define HEAD 26.0
 #define FONT "font-family='Helvetica,Arial,sans-serif'"
 
-const char *const topo_level_colours[TT_DISTANCES] = { "#ffffff", "#eef4fb", "#dfeaf6", "#e9f3e4", "#f6efd9", "#f8e6d4", "#f3dddd", "#eeeeee" };
+const char *const topo_level_colours[TT_DISTANCES] = { "#ffffff", "#eef4fb", "#dfeaf6", "#e9f3e4",
+                                                       "#f6efd9", "#f8e6d4", "#f3dddd", "#eeeeee" };
 /* A palette for colour-blind readers (Okabe and Ito). */
-static const char *const rail_colours[] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a7a00", "#444444" };
+static const char *const rail_colours[] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                            "#e69f00", "#56b4e9", "#7a7a00", "#444444" };
 #define NRAIL_COLOURS (sizeof rail_colours / sizeof *rail_colours)
 
-void topo_svg_box(FILE *f, double x, double y, double w, double h, const char *fill, const char *stroke)
+void topo_svg_box(FILE *f, double x, double y, double w, double h, const char *fill,
+                  const char *stroke)
 {
-    fprintf(f, "<rect x='%.1f' y='%.1f' width='%.1f' height='%.1f' rx='5' fill='%s' stroke='%s'/>\n", x, y, w, h, fill, stroke);
+    fprintf(f,
+            "<rect x='%.1f' y='%.1f' width='%.1f' height='%.1f' rx='5' fill='%s' stroke='%s'/>\n",
+            x, y, w, h, fill, stroke);
 }
 
 void topo_svg_label(FILE *f, double x, double y, double size, const char *anchor, const char *text)
 {
-    fprintf(f, "<text x='%.1f' y='%.1f' font-size='%.0f' text-anchor='%s' fill='#222'>", x, y, size, anchor);
+    fprintf(f, "<text x='%.1f' y='%.1f' font-size='%.0f' text-anchor='%s' fill='#222'>", x, y, size,
+            anchor);
     tt_xml_put(f, text);
     fputs("</text>\n", f);
 }
 
 void topo_svg_begin(FILE *f, double w, double h)
 {
-    fprintf(f, "<svg xmlns='http://www.w3.org/2000/svg' width='%.0f' height='%.0f' viewBox='0 0 %.0f %.0f' %s>\n", w, h, w, h, FONT);
+    fprintf(
+        f,
+        "<svg xmlns='http://www.w3.org/2000/svg' width='%.0f' height='%.0f' viewBox='0 0 %.0f %.0f' %s>\n",
+        w, h, w, h, FONT);
     fprintf(f, "<rect width='100%%' height='100%%' fill='white'/>\n");
 }
 
@@ -58,15 +67,16 @@ static struct size ranks_size(uint32_t n)
 {
     const uint32_t shown = n > 16 ? 16 : n, columns = shown > 8 ? 8 : shown;
 
-    return (struct size){ columns * (RANK_SIZE + 6) - 6, (double)((shown + 7) / 8) * (RANK_SIZE + 6) - 6 };
+    return (struct size){ columns * (RANK_SIZE + 6) - 6,
+                          (double)((shown + 7) / 8) * (RANK_SIZE + 6) - 6 };
 }
 
 static bool is_shown(const struct tt_topo *t, int level)
 {
     if (level == TT_NEAR_SOCKET)
         return t->host_sockets > 1;
-    return level <= TT_NEAR_HOST ||
-           tt_topo_group_ranks(t, (enum tt_distance)level) > tt_topo_group_ranks(t, (enum tt_distance)(level - 1));
+    return level <= TT_NEAR_HOST || tt_topo_group_ranks(t, (enum tt_distance)level) >
+                                        tt_topo_group_ranks(t, (enum tt_distance)(level - 1));
 }
 
 static struct size inner_size(const struct tt_topo *t, int level);
@@ -132,7 +142,8 @@ static void group_title(const struct tt_topo *t, int level, uint32_t number, cha
     else if (level == TT_NEAR_SOCKET)
         snprintf(out, 128, "socket %u", number);
     else
-        snprintf(out, 128, "%s %u: %s rank%s", tt_distance_name((enum tt_distance)level), number, ranks, strcmp(ranks, "1") ? "s" : "");
+        snprintf(out, 128, "%s %u: %s rank%s", tt_distance_name((enum tt_distance)level), number,
+                 ranks, strcmp(ranks, "1") ? "s" : "");
 }
 
 static void draw_closed(FILE *f, const struct tt_topo *t, int level, double x, double y)
@@ -147,12 +158,14 @@ static void draw_closed(FILE *f, const struct tt_topo *t, int level, double x, d
             snprintf(text, sizeof text, "and %s more", count);
         else
             snprintf(text, sizeof text, "%s %u", tt_distance_name((enum tt_distance)level), i + 1);
-        topo_svg_box(f, x, y + i * (CLOSED_H + 8), CLOSED_W, CLOSED_H, topo_level_colours[level], "#888");
+        topo_svg_box(f, x, y + i * (CLOSED_H + 8), CLOSED_W, CLOSED_H, topo_level_colours[level],
+                     "#888");
         topo_svg_label(f, x + CLOSED_W / 2, y + i * (CLOSED_H + 8) + 22, 12, "middle", text);
     }
 }
 
-static void draw_group(FILE *f, const struct tt_topo *t, int level, uint32_t number, double x, double y)
+static void draw_group(FILE *f, const struct tt_topo *t, int level, uint32_t number, double x,
+                       double y)
 {
     const struct size s = group_size(t, level);
     char title[128];
@@ -165,7 +178,8 @@ static void draw_group(FILE *f, const struct tt_topo *t, int level, uint32_t num
         y += HEAD;
     }
     if (level == TT_NEAR_SOCKET) {
-        draw_ranks(f, number * (t->host_ranks / t->host_sockets), t->host_ranks / t->host_sockets, x, y);
+        draw_ranks(f, number * (t->host_ranks / t->host_sockets), t->host_ranks / t->host_sockets,
+                   x, y);
         return;
     }
     if (level == TT_NEAR_HOST) {
@@ -216,12 +230,14 @@ static double draw_table(FILE *f, const struct tt_topo *t, double x, double y)
         if (d > TT_NEAR_RACK && t->has_shape) {
             topo_rate(tt_topo_uplink(t, (enum tt_distance)d), uplink);
             if (l->oversubscription > 1)
-                snprintf(uplink + strlen(uplink), sizeof uplink - strlen(uplink), ", 1:%.4g", l->oversubscription);
+                snprintf(uplink + strlen(uplink), sizeof uplink - strlen(uplink), ", 1:%.4g",
+                         l->oversubscription);
         }
         topo_svg_box(f, x, y - 13, 16, 16, topo_level_colours[d], "#888");
         topo_svg_label(f, x + 24, y, 13, "start", tt_distance_name((enum tt_distance)d));
         topo_svg_label(f, x + columns[1], y, 13, "start", latency);
-        topo_svg_label(f, x + columns[2], y, 13, "start", d > TT_NEAR_RACK && l->bytes_per_s <= 0 ? "rail rate" : rate);
+        topo_svg_label(f, x + columns[2], y, 13, "start",
+                       d > TT_NEAR_RACK && l->bytes_per_s <= 0 ? "rail rate" : rate);
         topo_svg_label(f, x + columns[3], y, 13, "start", uplink);
     }
     return y;
@@ -289,21 +305,25 @@ static double draw_here_ranks(FILE *f, const struct topo_here *h, int socket, do
             continue;
         topo_rail_of(h, r, &name, &why);
         topo_svg_box(f, x, y, SOCKET_W - 2 * PAD, ROW - 8, "#ffffff", topo_rail_colour(h, name));
-        fprintf(f, "<rect x='%.1f' y='%.1f' width='8' height='%.1f' fill='%s'/>\n", x, y, ROW - 8, topo_rail_colour(h, name));
-        snprintf(text, sizeof text, "rank %u, cpus %s, %s", r, *k->cpus ? k->cpus : "unknown", why == TT_RAIL_ALL ? "all rails" : name);
+        fprintf(f, "<rect x='%.1f' y='%.1f' width='8' height='%.1f' fill='%s'/>\n", x, y, ROW - 8,
+                topo_rail_colour(h, name));
+        snprintf(text, sizeof text, "rank %u, cpus %s, %s", r, *k->cpus ? k->cpus : "unknown",
+                 why == TT_RAIL_ALL ? "all rails" : name);
         topo_svg_label(f, x + 16, y + 17, 12, "start", text);
         y += ROW;
     }
     return y;
 }
 
-static void draw_socket(FILE *f, const struct topo_here *h, int socket, double x, double y, double height)
+static void draw_socket(FILE *f, const struct topo_here *h, int socket, double x, double y,
+                        double height)
 {
     const struct tt_machine *m = &h->machine;
     char text[160], rate[32];
 
     snprintf(text, sizeof text, socket == TT_UNKNOWN ? "socket unknown" : "socket %d", socket);
-    topo_svg_box(f, x, y, SOCKET_W, height, socket == TT_UNKNOWN ? "#f4f4f4" : topo_level_colours[TT_NEAR_HOST], "#888");
+    topo_svg_box(f, x, y, SOCKET_W, height,
+                 socket == TT_UNKNOWN ? "#f4f4f4" : topo_level_colours[TT_NEAR_HOST], "#888");
     topo_svg_label(f, x + PAD, y + 18, 13, "start", text);
     x += PAD;
     y = draw_here_ranks(f, h, socket, x, y + HEAD);
@@ -323,7 +343,8 @@ static void draw_socket(FILE *f, const struct topo_here *h, int socket, double x
             continue;
         topo_rate((double)n->bit_s / 8, rate);
         topo_svg_box(f, x, y, SOCKET_W - 2 * PAD, ROW - 8, "#ffffff", colour);
-        fprintf(f, "<rect x='%.1f' y='%.1f' width='%.1f' height='6' fill='%s'/>\n", x, y + ROW - 14, SOCKET_W - 2 * PAD, colour);
+        fprintf(f, "<rect x='%.1f' y='%.1f' width='%.1f' height='6' fill='%s'/>\n", x, y + ROW - 14,
+                SOCKET_W - 2 * PAD, colour);
         snprintf(text, sizeof text, "%s, %s%s%s", n->name, n->bit_s > 0 ? "" : "rate ", rate,
                  n->up ? strcmp(colour, "#bbbbbb") ? ", rail" : ", no rail" : ", down");
         topo_svg_label(f, x + 16, y + 15, 12, "start", text);
@@ -372,7 +393,8 @@ void topo_here_draw(const struct topo_here *h, FILE *f)
     w = boxes * (SOCKET_W + PAD) + PAD;
     topo_svg_begin(f, w + 2 * PAD, height + HEAD + PAD + 2 * PAD);
     topo_svg_box(f, PAD, PAD, w, height + HEAD + PAD, topo_level_colours[TT_NEAR_RACK], "#888");
-    snprintf(title, sizeof title, "%s: cores: %s, NUMA nodes: %u", h->machine.host, cores, h->machine.nnuma);
+    snprintf(title, sizeof title, "%s: cores: %s, NUMA nodes: %u", h->machine.host, cores,
+             h->machine.nnuma);
     topo_svg_label(f, 2 * PAD, PAD + 18, 14, "start", title);
     for (int s = 0; s < nsockets; s++)
         draw_socket(f, h, sockets[s], 2 * PAD + s * (SOCKET_W + PAD), PAD + HEAD, height);

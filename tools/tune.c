@@ -61,11 +61,14 @@ static bool can_write(const char *path)
     const size_t n = strlen(path);
 
     if (n + sizeof ".part" > sizeof copy)
-        fprintf(stderr, "tutti tune: --output: the path is too long: %zu bytes (the maximum is %zu)\n", n, sizeof copy - sizeof ".part");
+        fprintf(stderr,
+                "tutti tune: --output: the path is too long: %zu bytes (the maximum is %zu)\n", n,
+                sizeof copy - sizeof ".part");
     else if (path[n - 1] == '/')
         fprintf(stderr, "tutti tune: --output %s: it is a directory (use a file name)\n", path);
     else if (access(dirname(strcpy(copy, path)), W_OK | X_OK) != 0)
-        fprintf(stderr, "tutti tune: --output %s: cannot write to directory %s: %s\n", path, copy, strerror(errno));
+        fprintf(stderr, "tutti tune: --output %s: cannot write to directory %s: %s\n", path, copy,
+                strerror(errno));
     else
         return true;
     return false;
@@ -109,7 +112,8 @@ static tutti_status begin_file(struct tuning *t)
     struct tt_tunefile *f = &t->file;
     struct tm utc;
 
-    *f = (struct tt_tunefile){ .nranks = t->nranks, .host_of = calloc(t->nranks, sizeof *f->host_of) };
+    *f = (struct tt_tunefile){ .nranks = t->nranks,
+                               .host_of = calloc(t->nranks, sizeof *f->host_of) };
     if (!f->host_of)
         return tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u ranks", t->nranks);
     for (uint32_t r = 0; r < t->nranks; r++)
@@ -126,7 +130,8 @@ static tutti_status begin_file(struct tuning *t)
 
 static void print_time_left(const struct tuning *t, double share)
 {
-    const double done = t->weight_done + share * t->weight_now, passed_s = (double)(tt_now_ns() - t->began_ns) * 1e-9;
+    const double done = t->weight_done + share * t->weight_now,
+                 passed_s = (double)(tt_now_ns() - t->began_ns) * 1e-9;
     const double left_s = done > 0 ? passed_s * (t->weight_total - done) / done : 0;
 
     if (done <= 0 || passed_s < 0.5)
@@ -143,8 +148,9 @@ static void print_round(void *arg, uint32_t done, uint32_t of, uint32_t ncandida
 
     if (!t->progress)
         return;
-    fprintf(stderr, "\r\033[K%u of %u: %s, %zu bytes, round %u of %u with %u candidates", t->ndone + 1, t->ntotal,
-            t->now->coll->name, perf_case_bytes(t->now), done + 1, of, ncandidates);
+    fprintf(stderr, "\r\033[K%u of %u: %s, %zu bytes, round %u of %u with %u candidates",
+            t->ndone + 1, t->ntotal, t->now->coll->name, perf_case_bytes(t->now), done + 1, of,
+            ncandidates);
     print_time_left(t, (double)done / of);
 }
 
@@ -178,7 +184,9 @@ static tutti_status add_rows(struct tuning *t, struct tune_race *race)
     const uint32_t n = tune_race_rows(race, f->row + f->nrows);
 
     if (f->nrows + n > TT_TUNE_ROWS_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "too many rows for a tune file (the maximum is %u; use fewer sizes)", TT_TUNE_ROWS_MAX);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "too many rows for a tune file (the maximum is %u; use fewer sizes)",
+                       TT_TUNE_ROWS_MAX);
     clear_progress(t);
     if (t->rank == 0)
         tune_show_size(f->row + f->nrows, n, t->nranks, stdout);
@@ -217,7 +225,8 @@ static size_t next_size(const struct tune_options *o, size_t bytes)
 
 /* Calls visit for each selected collective and size, until it fails. Sizes that round to the same
  * value are visited once. */
-static tutti_status sweep(struct tuning *t, tutti_status (*visit)(struct tuning *t, struct perf_case *c),
+static tutti_status sweep(struct tuning *t,
+                          tutti_status (*visit)(struct tuning *t, struct perf_case *c),
                           void (*begin)(const struct tuning *t, const struct perf_coll *coll))
 {
     tutti_status st = TUTTI_OK;
@@ -231,16 +240,19 @@ static tutti_status sweep(struct tuning *t, tutti_status (*visit)(struct tuning 
         begin(t, coll);
         for (size_t bytes = t->o->min_bytes; bytes <= t->o->max_bytes && !st && !t->over;
              bytes = next_size(t->o, bytes)) {
-            struct perf_case c = {
-                .coll = coll, .rank = t->rank, .nranks = t->nranks, .dtype = TUTTI_F32, .op = TUTTI_SUM
-            };
+            struct perf_case c = { .coll = coll,
+                                   .rank = t->rank,
+                                   .nranks = t->nranks,
+                                   .dtype = TUTTI_F32,
+                                   .op = TUTTI_SUM };
             const size_t rounded = perf_rounded_bytes(coll, c.dtype, t->nranks, bytes);
 
             if (rounded == last)
                 continue;
             last = rounded;
             if (!perf_case_init(&c, bytes))
-                return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the counts of %u ranks", t->nranks);
+                return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the counts of %u ranks",
+                               t->nranks);
             st = visit(t, &c);
             perf_case_fini(&c);
         }
@@ -383,7 +395,8 @@ int tool_tune_main(int argc, char **argv)
         return 2;
     }
     if (there && o.nranks && o.nranks != there) {
-        fprintf(stderr, "tutti tune: --ranks %u differs from the %u ranks of the current job\n", o.nranks, there);
+        fprintf(stderr, "tutti tune: --ranks %u differs from the %u ranks of the current job\n",
+                o.nranks, there);
         return 2;
     }
     if (there)

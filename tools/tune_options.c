@@ -39,10 +39,11 @@ static void take_colls(struct tune_options *o, struct argp_state *state, const c
         if (n >= sizeof name || !tt_coll_parse(name, &kind))
             argp_error(state, "--colls %s: unknown collective \"%.*s\"", arg, (int)n, at);
         if (!tt_tunefile_has(kind))
-            argp_error(state,
-                       "--colls %s: %s cannot be tuned (use allreduce reduce reduce_scatter allgather broadcast gather "
-                       "scatter alltoall)",
-                       arg, name);
+            argp_error(
+                state,
+                "--colls %s: %s cannot be tuned (use allreduce reduce reduce_scatter allgather broadcast gather "
+                "scatter alltoall)",
+                arg, name);
         o->nwanted += !o->wanted[kind];
         o->wanted[kind] = true;
         at += n;
@@ -57,7 +58,9 @@ static void check_together(struct tune_options *o, struct argp_state *state)
     if (o->min_bytes > o->max_bytes)
         argp_error(state, "invalid sizes: --min %zu exceeds --max %zu", o->min_bytes, o->max_bytes);
     if (o->plot && (!o->show || o->nwanted != 1))
-        argp_error(state, "missing option: --plot %s needs --show FILE and one collective in --colls", o->plot);
+        argp_error(state,
+                   "missing option: --plot %s needs --show FILE and one collective in --colls",
+                   o->plot);
     for (int kind = 0; kind < TT_COLL_KINDS && o->nwanted == 0; kind++)
         o->wanted[kind] = tt_tunefile_has((enum tt_coll_kind)kind);
 }

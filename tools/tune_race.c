@@ -29,10 +29,12 @@ static struct tt_tune_conf conf_of(const tutti_comm *comm)
     return conf;
 }
 
-static bool is_same(const struct tune_candidate *c, const struct tt_algo *algo, struct tt_segments s)
+static bool is_same(const struct tune_candidate *c, const struct tt_algo *algo,
+                    struct tt_segments s)
 {
-    return c->algo == algo && c->segments.segment_bytes == s.segment_bytes && c->segments.streams == s.streams &&
-           c->segments.depth == s.depth && c->segments.lanes == s.lanes;
+    return c->algo == algo && c->segments.segment_bytes == s.segment_bytes &&
+           c->segments.streams == s.streams && c->segments.depth == s.depth &&
+           c->segments.lanes == s.lanes;
 }
 
 static void add(struct tune_race *r, const struct tt_algo *algo, struct tt_segments s)
@@ -98,11 +100,12 @@ static void vary(struct tune_race *r, const struct tune_candidate *of)
 
 /* Makes the communicator run the call as this candidate, by a tune file of one row, so that the
  * measurement matches a job that uses the file. */
-static void force_candidate(struct tune_race *r, const struct tune_candidate *c, struct tt_tune_row *row,
-                            struct tt_tunefile *file)
+static void force_candidate(struct tune_race *r, const struct tune_candidate *c,
+                            struct tt_tune_row *row, struct tt_tunefile *file)
 {
-    *row =
-        (struct tt_tune_row){ .algo = c->algo, .kind = r->coll.kind, .bytes = r->coll.bytes, .segments = c->segments };
+    *row = (struct tt_tune_row){
+        .algo = c->algo, .kind = r->coll.kind, .bytes = r->coll.bytes, .segments = c->segments
+    };
     *file = (struct tt_tunefile){ .nrows = 1, .row = row };
     r->comm->tune = file;
     tt_plans_discard(r->comm);
@@ -114,7 +117,8 @@ static tutti_status sample(struct tune_race *r, struct tune_candidate *c, double
     tutti_status st = perf_sample(r->c, r->comm, &effort, us);
 
     if (!st && !c->iters) {     /* number of iterations that fit into the time */
-        c->iters = us[0] > 0 && us[0] * ITERS_MAX > SAMPLE_US ? (long)(SAMPLE_US / us[0]) : ITERS_MAX;
+        c->iters =
+            us[0] > 0 && us[0] * ITERS_MAX > SAMPLE_US ? (long)(SAMPLE_US / us[0]) : ITERS_MAX;
         c->iters = c->iters < ITERS_MIN ? ITERS_MIN : c->iters;
         effort.iters = c->iters;
         st = perf_sample(r->c, r->comm, &effort, us);
@@ -269,8 +273,13 @@ static double whole_ns(double us) { return round(us * 1000) / 1000; }
 static struct tt_tune_row row_of(const struct tune_race *r, struct tune_candidate *c)
 {
     struct tt_tune_row row = {
-        .algo = c->algo, .kind = r->coll.kind, .rounds = c->nus, .untuned = c->untuned, .dropped = c->dropped,
-        .bytes = r->coll.bytes, .segments = c->segments,
+        .algo = c->algo,
+        .kind = r->coll.kind,
+        .rounds = c->nus,
+        .untuned = c->untuned,
+        .dropped = c->dropped,
+        .bytes = r->coll.bytes,
+        .segments = c->segments,
     };
 
     snprintf(row.name, sizeof row.name, "%s", c->algo->name);

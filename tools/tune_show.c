@@ -29,7 +29,9 @@ static const char *idea_of(const struct tt_tune_row *row)
 {
     const size_t n = strlen(tt_coll_name(row->kind));
 
-    return strncmp(row->name, tt_coll_name(row->kind), n) == 0 && row->name[n] == '_' ? row->name + n + 1 : row->name;
+    return strncmp(row->name, tt_coll_name(row->kind), n) == 0 && row->name[n] == '_'
+               ? row->name + n + 1
+               : row->name;
 }
 
 static const struct tt_tune_row *untuned_of(const struct tt_tune_row *rows, uint32_t n)
@@ -61,15 +63,16 @@ void tune_show_head(const struct tt_tunefile *f, FILE *to)
 {
     const uint32_t nhosts = nhosts_of(f);
 
-    fprintf(to, "# tutti %s tune: %u ranks on %u host%s, transport %s, measured on %s at %s%s\n", f->tutti, f->nranks,
-            nhosts, nhosts == 1 ? "" : "s", f->wires, f->host, f->date, f->complete ? "" : "; INCOMPLETE");
+    fprintf(to, "# tutti %s tune: %u ranks on %u host%s, transport %s, measured on %s at %s%s\n",
+            f->tutti, f->nranks, nhosts, nhosts == 1 ? "" : "s", f->wires, f->host, f->date,
+            f->complete ? "" : "; INCOMPLETE");
 }
 
 void tune_show_columns(enum tt_coll_kind kind, FILE *to)
 {
-    fprintf(to, "#\n# %s\n#%11s %11s  %-24s %9s %7s %5s %11s   %-24s %11s %6s   %-24s %11s\n", tt_coll_name(kind),
-            "size (B)", "count (B)", "best", "segment", "streams", "lanes", "time (us)", "untuned", "time (us)",
-            "ratio", "next", "time (us)");
+    fprintf(to, "#\n# %s\n#%11s %11s  %-24s %9s %7s %5s %11s   %-24s %11s %6s   %-24s %11s\n",
+            tt_coll_name(kind), "size (B)", "count (B)", "best", "segment", "streams", "lanes",
+            "time (us)", "untuned", "time (us)", "ratio", "next", "time (us)");
 }
 
 void tune_show_size(const struct tt_tune_row *rows, uint32_t n, uint32_t nranks, FILE *to)
@@ -80,11 +83,13 @@ void tune_show_size(const struct tt_tune_row *rows, uint32_t n, uint32_t nranks,
 
     if (rows->segments.lanes)
         snprintf(lanes, sizeof lanes, "%u", rows->segments.lanes);
-    fprintf(to, " %11llu %11llu  %-24s %9llu %7u %5s %11.2f", (unsigned long long)larger_bytes(rows, nranks),
-            (unsigned long long)rows->bytes, idea_of(rows), (unsigned long long)rows->segments.segment_bytes,
-            rows->segments.streams, lanes, rows->median_us);
+    fprintf(to, " %11llu %11llu  %-24s %9llu %7u %5s %11.2f",
+            (unsigned long long)larger_bytes(rows, nranks), (unsigned long long)rows->bytes,
+            idea_of(rows), (unsigned long long)rows->segments.segment_bytes, rows->segments.streams,
+            lanes, rows->median_us);
     if (untuned)
-        fprintf(to, "   %-24s %11.2f %6.2f", idea_of(untuned), untuned->median_us, ratio_of(rows, n));
+        fprintf(to, "   %-24s %11.2f %6.2f", idea_of(untuned), untuned->median_us,
+                ratio_of(rows, n));
     else
         fprintf(to, "   %-24s %11s %6s", "-", "-", "-");
     while (next < n && strcmp(rows[next].name, rows[0].name) == 0)
@@ -117,9 +122,11 @@ void tune_show_summary(const struct tt_tunefile *f, FILE *to)
     }
     fputs("#\n", to);
     if (n)
-        fprintf(to, "# untuned time / best time: geometric mean %.3f over %u calls, maximum %.2f (%s of %llu bytes)\n",
-                exp(logs / n), n, highest, tt_coll_name(worst->kind),
-                (unsigned long long)larger_bytes(worst, f->nranks));
+        fprintf(
+            to,
+            "# untuned time / best time: geometric mean %.3f over %u calls, maximum %.2f (%s of %llu bytes)\n",
+            exp(logs / n), n, highest, tt_coll_name(worst->kind),
+            (unsigned long long)larger_bytes(worst, f->nranks));
 }
 
 void tune_show(const struct tt_tunefile *f, FILE *to)
@@ -140,12 +147,14 @@ void tune_show(const struct tt_tunefile *f, FILE *to)
 /* ---- the drawing ---- */
 
 /* Adds the fastest row of each size for the algorithm of row `of`. */
-static uint32_t add_series(const struct tt_tunefile *f, const struct tt_tune_row *of, struct sim_point *points)
+static uint32_t add_series(const struct tt_tunefile *f, const struct tt_tune_row *of,
+                           struct sim_point *points)
 {
     uint64_t last = 0;
     uint32_t n = 0;
 
-    for (const struct tt_tune_row *row = of; row < f->row + f->nrows && row->kind == of->kind; row++) {
+    for (const struct tt_tune_row *row = of; row < f->row + f->nrows && row->kind == of->kind;
+         row++) {
         if (row->bytes == last || strcmp(row->name, of->name) != 0)
             continue;
         points[n++] = (struct sim_point){ .series = of->name,
@@ -176,10 +185,13 @@ tutti_status tune_plot(const struct tt_tunefile *f, enum tt_coll_kind kind, cons
     for (const struct tt_tune_row *row = f->row; row < f->row + f->nrows; row++)
         if (row->kind == kind && is_first_of_its_name(f, row))
             n += add_series(f, row, points + n);
-    snprintf(title, sizeof title, "%s on %u ranks over %s, measured", tt_coll_name(kind), f->nranks, f->wires);
-    snprintf(subtitle, sizeof subtitle, "time by size of the larger buffer; %s, %s", f->host, f->date);
+    snprintf(title, sizeof title, "%s on %u ranks over %s, measured", tt_coll_name(kind), f->nranks,
+             f->wires);
+    snprintf(subtitle, sizeof subtitle, "time by size of the larger buffer; %s, %s", f->host,
+             f->date);
     st = n ? sim_plot(path, title, subtitle, points, n)
-           : tt_fail(TUTTI_ERR_INVALID, "tune file %s contains no rows of %s", f->path, tt_coll_name(kind));
+           : tt_fail(TUTTI_ERR_INVALID, "tune file %s contains no rows of %s", f->path,
+                     tt_coll_name(kind));
     free(points);
     return st;
 }

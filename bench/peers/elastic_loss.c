@@ -39,7 +39,9 @@ static int is_over(void)
 
 int main(int argc, char **argv)
 {
-    const tutti_run_conf conf = { .size = sizeof(conf), .coordinators = argc > 1 ? argv[1] : NULL, .wires = "tcp" };
+    const tutti_run_conf conf = { .size = sizeof(conf),
+                                  .coordinators = argc > 1 ? argv[1] : NULL,
+                                  .wires = "tcp" };
     const size_t count = argc > 3 ? (size_t)atoll(argv[3]) / sizeof(float) : 0;
     const int members = argc > 2 ? atoi(argv[2]) : 0;
     float *src = malloc(count * sizeof(*src)), *dst = malloc(count * sizeof(*dst));
@@ -73,7 +75,8 @@ int main(int argc, char **argv)
         printf("%u %u %.1f\n", op.contributors, op.attempts, now_us() - t0);
         for (size_t i = 1; i < count; i++)
             if (dst[i] != (float)op.contributors) {
-                fprintf(stderr, "elastic_loss: element %zu is %g of %u members\n", i, dst[i], op.contributors);
+                fprintf(stderr, "elastic_loss: element %zu is %g of %u members\n", i, dst[i],
+                        op.contributors);
                 return 1;
             }
         over = dst[0] < (float)op.contributors;

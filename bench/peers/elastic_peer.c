@@ -77,7 +77,9 @@ static void check(tutti_status status, const char *call)
 
 static const struct algo *algo_of(const struct peer_job *job)
 {
-    const int on = job->coll == PEER_ALLREDUCE ? ON_ALLREDUCE : job->coll == PEER_BARRIER ? ON_BARRIER : 0;
+    const int on = job->coll == PEER_ALLREDUCE ? ON_ALLREDUCE
+                   : job->coll == PEER_BARRIER ? ON_BARRIER
+                                               : 0;
 
     for (size_t i = 0; i < sizeof(algos) / sizeof(*algos); i++)
         if (!strcmp(job->algo, algos[i].name))
@@ -127,7 +129,8 @@ static void run_once(struct peer *p, const struct peer_job *job)
         check(tutti_run_epoch(p->run, TUTTI_ADMIT, 0, 0, 0, &view), "tutti_run_epoch");
     } else if (algo->how == PLAIN) {
         check(is_barrier ? tutti_barrier(comm_of(p), NULL)
-                         : tutti_allreduce(job->src, job->dst, job->count, TUTTI_F32, TUTTI_SUM, comm_of(p), NULL),
+                         : tutti_allreduce(job->src, job->dst, job->count, TUTTI_F32, TUTTI_SUM,
+                                           comm_of(p), NULL),
               "plain");
     } else {
         *op = (tutti_elastic){ .size = sizeof(*op),
@@ -173,8 +176,10 @@ static void open_comms(struct peer *p, const tutti_view *view)
 {
     if (!p->roles)
         return;
-    check(tutti_comm_split(tutti_run_comm(p->run), view->rank % p->roles, 0, &p->role), "tutti_comm_split");
-    check(tutti_comm_split(tutti_run_comm(p->run), view->rank / p->roles, 0, &p->group), "tutti_comm_split");
+    check(tutti_comm_split(tutti_run_comm(p->run), view->rank % p->roles, 0, &p->role),
+          "tutti_comm_split");
+    check(tutti_comm_split(tutti_run_comm(p->run), view->rank / p->roles, 0, &p->group),
+          "tutti_comm_split");
 }
 
 int main(int argc, char **argv)
@@ -211,7 +216,8 @@ int main(int argc, char **argv)
             check(tutti_run_join(&p.run, &conf), "tutti_run_join");
         meeting_barrier(&p.meeting);
     }
-    check(tutti_run_epoch(p.run, TUTTI_ADMIT, (uint32_t)ops.nranks, 0, 0, &view), "tutti_run_epoch");
+    check(tutti_run_epoch(p.run, TUTTI_ADMIT, (uint32_t)ops.nranks, 0, 0, &view),
+          "tutti_run_epoch");
     mine.rank = view.rank;      /* pipes are indexed by place and values by rank, so any order
                                    works */
     p.meeting.rank = view.rank;

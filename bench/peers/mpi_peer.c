@@ -19,7 +19,8 @@ static void library(char version[64], const char **name)
     MPI_Get_library_version(text, &len);
     *name = strstr(text, "Open MPI") ? "Open MPI" : strstr(text, "MPICH") ? "MPICH" : "MPI";
     digits = strpbrk(text, "0123456789");
-    snprintf(version, 64, "%.*s", digits ? (int)strspn(digits, "0123456789.abrc") : 0, digits ? digits : "");
+    snprintf(version, 64, "%.*s", digits ? (int)strspn(digits, "0123456789.abrc") : 0,
+             digits ? digits : "");
 }
 
 /* A communicator that uses the requested algorithm, or MPI_COMM_WORLD. */
@@ -35,7 +36,8 @@ static int value_of(int setting, const char *word)
     MPI_Datatype type;
     MPI_T_enum words;
 
-    if (MPI_T_cvar_get_info(setting, name, &name_len, &verbosity, &type, &words, NULL, NULL, &binding, &scope) ||
+    if (MPI_T_cvar_get_info(setting, name, &name_len, &verbosity, &type, &words, NULL, NULL,
+                            &binding, &scope) ||
         type != MPI_INT || words == MPI_T_ENUM_NULL)
         return -1;
     len = sizeof(item);
@@ -157,7 +159,8 @@ static void max(void *ctx, double *values, size_t n)
 
     (void)ctx;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Reduce(rank ? values : MPI_IN_PLACE, values, (int)n, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    MPI_Reduce(rank ? values : MPI_IN_PLACE, values, (int)n, MPI_DOUBLE, MPI_MAX, 0,
+               MPI_COMM_WORLD);
 }
 
 int main(int argc, char **argv)

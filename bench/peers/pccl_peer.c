@@ -80,7 +80,8 @@ static struct {
     int (*optimize)(void *comm);
     int (*allreduce)(const void *src, void *dst, const struct pccl_reduce *how, const void *comm,
                      struct pccl_info *info);
-    int (*start)(const void *src, void *dst, const struct pccl_reduce *how, const void *comm, struct pccl_async *out);
+    int (*start)(const void *src, void *dst, const struct pccl_reduce *how, const void *comm,
+                 struct pccl_async *out);
     int (*await)(const struct pccl_async *op, struct pccl_info *info);
     int (*create_master)(struct pccl_address at, void **out);
     int (*run_master)(void *master);
@@ -167,7 +168,10 @@ static const char *prepare(void *ctx, const struct peer_job *job, int fresh)
 
 static struct pccl_reduce sum_of(size_t count, uint64_t tag)
 {
-    return (struct pccl_reduce){ .count = count, .op = PCCL_SUM, .tag = tag, .operand = { .type = PCCL_FLOAT },
+    return (struct pccl_reduce){ .count = count,
+                                 .op = PCCL_SUM,
+                                 .tag = tag,
+                                 .operand = { .type = PCCL_FLOAT },
                                  .quantized = { .type = PCCL_FLOAT } };
 }
 
@@ -189,11 +193,13 @@ static void run(void *ctx, const struct peer_job *job)
         return;
     }
     for (size_t at = 0; at < job->count; n++) {
-        const size_t part =
-            (job->count + POOL - 1) / POOL < job->count - at ? (job->count + POOL - 1) / POOL : job->count - at;
+        const size_t part = (job->count + POOL - 1) / POOL < job->count - at
+                                ? (job->count + POOL - 1) / POOL
+                                : job->count - at;
         const struct pccl_reduce some = sum_of(part, n);
 
-        check(pccl.start(job->src + at, job->dst + at, &some, p->comm, &ops[n]), "pcclAllReduceAsync");
+        check(pccl.start(job->src + at, job->dst + at, &some, p->comm, &ops[n]),
+              "pcclAllReduceAsync");
         at += part;
     }
     for (size_t i = 0; i < n; i++)

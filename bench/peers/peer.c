@@ -112,8 +112,8 @@ static size_t count_wrong(const struct server *s, const struct peer_job *job)
 
 static int is_cut_into_blocks(enum peer_coll c)
 {
-    return c == PEER_REDUCE_SCATTER || c == PEER_ALLGATHER || c == PEER_GATHER || c == PEER_SCATTER ||
-           c == PEER_ALLTOALL;
+    return c == PEER_REDUCE_SCATTER || c == PEER_ALLGATHER || c == PEER_GATHER ||
+           c == PEER_SCATTER || c == PEER_ALLTOALL;
 }
 
 /* Parses a command line into job, except its buffers. Returns NULL or an error message. */
@@ -122,8 +122,8 @@ static const char *parse(const char *line, int nranks, struct peer_job *job, cha
     char coll[32];
     char *slash;
 
-    if (sscanf(line, "%31s %zu %ld %ld %ld %15s", coll, &job->bytes, &job->iters, &job->warmup, &job->loops, memory) !=
-        6)
+    if (sscanf(line, "%31s %zu %ld %ld %ld %15s", coll, &job->bytes, &job->iters, &job->warmup,
+               &job->loops, memory) != 6)
         return "a command has six words: coll[/algo] bytes iters warmup loops memory";
     if (job->iters < 1 || job->warmup < 0 || job->loops < 0)
         return "iters must be at least 1, warmup and loops at least 0";
@@ -199,7 +199,8 @@ static void reply_result(const struct server *s, const struct peer_job *job, con
             "{\"coll\": \"%s\", \"algo\": \"%s\", \"bytes\": %zu, \"ranks\": %d, "
             "\"memory\": \"malloc\", \"wrong\": %.0f, ",
             coll_names[job->coll], job->algo, job->bytes, s->ops->nranks, times[job->iters + 1]);
-    fprintf(s->reply, times[job->iters + 2] > 0 ? "\"first_us\": %.3f, " : "\"first_us\": null, ", times[job->iters + 2]);
+    fprintf(s->reply, times[job->iters + 2] > 0 ? "\"first_us\": %.3f, " : "\"first_us\": null, ",
+            times[job->iters + 2]);
     fprintf(s->reply, "\"samples_us\": [");
     for (long i = 0; i < job->iters; i++)
         fprintf(s->reply, "%s%.3f", i ? ", " : "", times[i]);
@@ -294,8 +295,9 @@ int peer_serve(const char *dir, const struct peer_ops *ops, void *ctx)
     }
     if (ops->rank == 0) {
         s.reply = open_pipe(dir, "reply", O_WRONLY);
-        fprintf(s.reply, "{\"ready\": true, \"name\": \"%s\", \"version\": \"%s\", \"ranks\": %d}\n", ops->name,
-                ops->version, ops->nranks);
+        fprintf(s.reply,
+                "{\"ready\": true, \"name\": \"%s\", \"version\": \"%s\", \"ranks\": %d}\n",
+                ops->name, ops->version, ops->nranks);
         fflush(s.reply);
     }
     while (fgets(line, sizeof(line), control) && strcmp(line, "quit\n"))

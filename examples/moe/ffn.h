@@ -41,11 +41,13 @@ TUTTI_DEVICE uint64_t ffn_scratch(const struct ffn *f)
 
 /* y[n][columns] = x[n][rows] w[rows][columns]. Callers pass a constant n, so that sums stay in
  * registers. */
-TUTTI_DEVICE void ffn_product_of(uint32_t n, const float *w, uint32_t rows, uint32_t columns, const float *x, float *y)
+TUTTI_DEVICE void ffn_product_of(uint32_t n, const float *w, uint32_t rows, uint32_t columns,
+                                 const float *x, float *y)
 {
     for (uint32_t p = tutti_device_thread(); p < ffn_panels(columns); p += tutti_device_threads()) {
         const float *panel = w + (uint64_t)p * rows * FFN_PANEL;
-        const uint32_t first = p * FFN_PANEL, last = columns - first < FFN_PANEL ? columns - first : FFN_PANEL;
+        const uint32_t first = p * FFN_PANEL,
+                       last = columns - first < FFN_PANEL ? columns - first : FFN_PANEL;
         float sum[FFN_TOKENS][FFN_PANEL] = { { 0 } };
 
         for (uint32_t i = 0; i < rows; i++)
@@ -58,7 +60,8 @@ TUTTI_DEVICE void ffn_product_of(uint32_t n, const float *w, uint32_t rows, uint
     }
 }
 
-TUTTI_DEVICE void ffn_product(uint32_t n, const float *w, uint32_t rows, uint32_t columns, const float *x, float *y)
+TUTTI_DEVICE void ffn_product(uint32_t n, const float *w, uint32_t rows, uint32_t columns,
+                              const float *x, float *y)
 {
     if (n == 4)
         ffn_product_of(4, w, rows, columns, x, y);
@@ -95,15 +98,16 @@ TUTTI_DEVICE float ffn_silu(float x)
 
 /* Computes y[n][hidden] from x[n][hidden] with one expert; n is 1 to FFN_TOKENS. gate and up,
  * [FFN_TOKENS][inner], are scratch of the block. */
-TUTTI_DEVICE void ffn_tokens(const struct ffn *f, uint32_t expert, uint32_t n, const float *x, float *gate, float *up,
-                             float *y)
+TUTTI_DEVICE void ffn_tokens(const struct ffn *f, uint32_t expert, uint32_t n, const float *x,
+                             float *gate, float *up, float *y)
 {
     const uint64_t wide = ffn_packed(f->hidden, f->inner), back = ffn_packed(f->inner, f->hidden);
 
     ffn_product(n, f->gate + expert * wide, f->hidden, f->inner, x, gate);
     ffn_product(n, f->up + expert * wide, f->hidden, f->inner, x, up);
     tutti_device_sync();
-    for (uint64_t i = tutti_device_thread(); i < (uint64_t)n * f->inner; i += tutti_device_threads())
+    for (uint64_t i = tutti_device_thread(); i < (uint64_t)n * f->inner;
+         i += tutti_device_threads())
         gate[i] = ffn_silu(gate[i]) * up[i];
     tutti_device_sync();
     ffn_product(n, f->down + expert * back, f->inner, f->hidden, gate, y);

@@ -74,19 +74,23 @@ TUTTI_DEVICE uint64_t mega_tasks(const tutti_moe_view *v)
 /* ---- processors ---- */
 
 /* Computes a received tile, some tokens of one expert at a time, and returns it. */
-TUTTI_DEVICE tutti_status mega_compute(const struct mega *m, uint32_t source, uint32_t number, float *scratch)
+TUTTI_DEVICE tutti_status mega_compute(const struct mega *m, uint32_t source, uint32_t number,
+                                       float *scratch)
 {
     const tutti_moe_view *v = &m->view;
     const uint8_t *tile = tutti_moe_tile_at(v, source, number);
-    const uint32_t rows = ((const tutti_moe_head *)(const void *)tile)->rows, *experts = tutti_moe_tile_experts(tile);
-    float *x = scratch, *y = x + FFN_TOKENS * (uint64_t)v->hidden, *gate = y + FFN_TOKENS * (uint64_t)v->hidden,
+    const uint32_t rows = ((const tutti_moe_head *)(const void *)tile)->rows,
+                   *experts = tutti_moe_tile_experts(tile);
+    float *x = scratch, *y = x + FFN_TOKENS * (uint64_t)v->hidden,
+          *gate = y + FFN_TOKENS * (uint64_t)v->hidden,
           *up = gate + FFN_TOKENS * (uint64_t)m->ffn.inner;
 
     for (uint32_t at = 0, n; at < rows; at += n) {
         for (n = 1; n < FFN_TOKENS && at + n < rows && experts[at + n] == experts[at];)
             n++;
         for (uint32_t i = 0; i < n; i++)
-            tutti_moe_row_read(&v->there, tutti_moe_row_at(v, tile, at + i), x + (uint64_t)i * v->hidden);
+            tutti_moe_row_read(&v->there, tutti_moe_row_at(v, tile, at + i),
+                               x + (uint64_t)i * v->hidden);
         tutti_device_sync();
         ffn_tokens(&m->ffn, v->held_at[experts[at]], n, x, gate, up, y);
         for (uint32_t i = 0; i < n; i++)
@@ -105,7 +109,8 @@ TUTTI_DEVICE tutti_status mega_do(const struct mega *m, uint64_t number, uint32_
         return tutti_moe_send(&m->view, task.number);
     if (task.kind == MEGA_TILE)
         return mega_compute(m, task.rank, task.number, scratch);
-    for (uint32_t t = task.number * MEGA_CHUNK; t < m->view.ntokens && t < (task.number + 1) * MEGA_CHUNK; t++)
+    for (uint32_t t = task.number * MEGA_CHUNK;
+         t < m->view.ntokens && t < (task.number + 1) * MEGA_CHUNK; t++)
         tutti_moe_combine_token(&m->view, t, scratch + ffn_scratch(&m->ffn));
     return TUTTI_OK;
 }
@@ -363,7 +368,8 @@ TUTTI_DEVICE tutti_status mega_watch(struct mega *m, uint32_t nblocks)
 }
 
 /* The kernel; arg is a struct mega. */
-TUTTI_DEVICE tutti_status mega_kernel(const tutti_device_view *device, uint32_t block, uint32_t nblocks, void *arg)
+TUTTI_DEVICE tutti_status mega_kernel(const tutti_device_view *device, uint32_t block,
+                                      uint32_t nblocks, void *arg)
 {
     struct mega *m = (struct mega *)arg;
 

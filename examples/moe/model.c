@@ -91,22 +91,24 @@ static uint32_t draw_expert(const struct model *m, const double *until, uint64_t
 }
 
 /* Draws top_k different experts. If the model is balanced, the experts are used in turn. */
-static void route_token(const struct model *m, const double *until, uint64_t stream, uint64_t token, uint32_t *experts)
+static void route_token(const struct model *m, const double *until, uint64_t stream, uint64_t token,
+                        uint32_t *experts)
 {
     const uint32_t top_k = m->shape.top_k;
 
     for (uint32_t c = 0, i = 0; c < top_k; i++) {
         bool has = false;
 
-        experts[c] =
-            m->skew < 0 ? (uint32_t)((token * top_k + c) % m->shape.experts) : draw_expert(m, until, mix(stream, i));
+        experts[c] = m->skew < 0 ? (uint32_t)((token * top_k + c) % m->shape.experts)
+                                 : draw_expert(m, until, mix(stream, i));
         for (uint32_t k = 0; k < c; k++)
             has |= experts[k] == experts[c];
         c += !has;
     }
 }
 
-bool model_route(const struct model *m, uint32_t rank, uint32_t tokens, uint32_t *experts, float *weights)
+bool model_route(const struct model *m, uint32_t rank, uint32_t tokens, uint32_t *experts,
+                 float *weights)
 {
     const uint32_t top_k = m->shape.top_k;
     double *until = malloc(m->shape.experts * sizeof *until), all = 0;
@@ -149,8 +151,9 @@ static void travel(const tutti_moe_row *row, float *x, uint8_t *room)
 
 /* Applies one expert to one token: y[hidden]. x and y are rounded by their transfers. gate and up
  * are scratch. */
-static void apply(const struct model *m, uint32_t expert, const tutti_moe_row *there, const tutti_moe_row *back,
-                  float *x, float *gate, float *up, float *y, uint8_t *room)
+static void apply(const struct model *m, uint32_t expert, const tutti_moe_row *there,
+                  const tutti_moe_row *back, float *x, float *gate, float *up, float *y,
+                  uint8_t *room)
 {
     const uint32_t hidden = m->shape.hidden, inner = m->shape.inner;
 
@@ -164,7 +167,8 @@ static void apply(const struct model *m, uint32_t expert, const tutti_moe_row *t
 }
 
 bool model_reference(const struct model *m, uint32_t rank, uint32_t tokens, const uint32_t *experts,
-                     const float *weights, const tutti_moe_row *there, const tutti_moe_row *back, float *out)
+                     const float *weights, const tutti_moe_row *there, const tutti_moe_row *back,
+                     float *out)
 {
     const uint32_t hidden = m->shape.hidden, inner = m->shape.inner, top_k = m->shape.top_k;
     float *x = calloc(hidden, sizeof *x), *y = calloc(hidden, sizeof *y);

@@ -33,12 +33,14 @@ void model_expert(const struct model *m, uint32_t expert, float *gate, float *up
 void model_token(const struct model *m, uint32_t rank, uint32_t token, float *x);
 /* Generates the routes experts[tokens][top_k] and weights[tokens][top_k]. Weights are positive and
  * sum to 1 per token. Returns false if out of memory. */
-bool model_route(const struct model *m, uint32_t rank, uint32_t tokens, uint32_t *experts, float *weights);
+bool model_route(const struct model *m, uint32_t rank, uint32_t tokens, uint32_t *experts,
+                 float *weights);
 /* Computes out[tokens][hidden] of a rank by the definition: each token alone, in floats, with sums
  * in order, and rounded like transfers in the formats `there` and `back`. Returns false if out of
  * memory. */
 bool model_reference(const struct model *m, uint32_t rank, uint32_t tokens, const uint32_t *experts,
-                     const float *weights, const tutti_moe_row *there, const tutti_moe_row *back, float *out);
+                     const float *weights, const tutti_moe_row *there, const tutti_moe_row *back,
+                     float *out);
 
 #ifdef __cplusplus
 }

@@ -58,13 +58,14 @@ static void compute_tile(const struct work *w, const struct taken *t, float *scr
     for (uint32_t at = 0, n; at < t->tile.rows; at += n) {
         for (n = 1; n < FFN_TOKENS && at + n < t->tile.rows && experts[at + n] == experts[at];)
             n++;
-        ffn_tokens(&w->me.ffn, experts[at] - w->me.first_expert, n, t->x + (size_t)at * hidden, gate, up,
-                   t->y + (size_t)at * hidden);
+        ffn_tokens(&w->me.ffn, experts[at] - w->me.first_expert, n, t->x + (size_t)at * hidden,
+                   gate, up, t->y + (size_t)at * hidden);
     }
 }
 
 /* Blocks take tiles until no tile remains. */
-static tutti_status compute_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+static tutti_status compute_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks,
+                                   void *arg)
 {
     struct work *w = arg;
 
@@ -82,8 +83,8 @@ static tutti_status compute_kernel(const tutti_device_view *v, uint32_t block, u
 static tutti_status compute(struct work *w)
 {
     w->next_taken = 0;
-    return tutti_device_run(tutti_moe_device(w->me.tiles), w->me.nblocks > 1 ? w->me.nblocks - 1 : 1, compute_kernel,
-                            w);
+    return tutti_device_run(tutti_moe_device(w->me.tiles),
+                            w->me.nblocks > 1 ? w->me.nblocks - 1 : 1, compute_kernel, w);
 }
 
 /* Takes all received tiles. */
@@ -133,13 +134,17 @@ static void take_padded(struct work *w)
 
     w->ntaken = 0;
     for (uint32_t source = 0; source < w->me.nranks; source++) {
-        const uint32_t *experts, n = padded_rows(&w->padded, source, &experts), most = (uint32_t)w->me.o->tile;
+        const uint32_t *experts, n = padded_rows(&w->padded, source, &experts),
+                                 most = (uint32_t)w->me.o->tile;
 
         for (uint32_t at = 0; at < n; at += most, w->ntaken++) {
             struct taken *t = &w->taken[w->ntaken];
 
             t->tile = (tutti_moe_tile){
-                .source = source, .number = at / most, .rows = n - at < most ? n - at : most, .experts = experts + at,
+                .source = source,
+                .number = at / most,
+                .rows = n - at < most ? n - at : most,
+                .experts = experts + at,
             };
             t->x = w->x + rows * w->me.ffn.hidden;
             t->y = w->y + rows * w->me.ffn.hidden;
@@ -189,7 +194,8 @@ static void make_taken(struct work *w)
     w->taken = rank_have(w->me.nranks * rank_tiles_max(&w->me) + 1, sizeof *w->taken);
     w->x = rank_have(rows * s->hidden, sizeof *w->x);
     w->y = rank_have(rows * s->hidden, sizeof *w->y);
-    if (!padded_init(&w->padded, w->me.comm, tokens, s->top_k, s->experts, s->hidden, w->me.o->there, w->me.o->back)) {
+    if (!padded_init(&w->padded, w->me.comm, tokens, s->top_k, s->experts, s->hidden,
+                     w->me.o->there, w->me.o->back)) {
         fprintf(stderr, "moe: out of memory for padded blocks\n");
         exit(1);
     }

@@ -5,23 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define USAGE \
-    "usage: moe [options], as the program of a job: tutti run -n 4 -- moe\n" \
-    "  --shape NAME     qwen3-30b (default), deepseek-v3 or gpt-oss-120b\n" \
+#define USAGE                                                                                   \
+    "usage: moe [options], as the program of a job: tutti run -n 4 -- moe\n"                    \
+    "  --shape NAME     qwen3-30b (default), deepseek-v3 or gpt-oss-120b\n"                     \
     "  --scale N        divisor of the shape's hidden and intermediate sizes (default 8 for qwen3-30b, else 16)\n" \
-    "  --tokens N       tokens per rank (default 64)\n" \
+    "  --tokens N       tokens per rank (default 64)\n"                                         \
     "  --skew S         exponent of the Zipf distribution of experts, 0 to 4 (default: balanced, equal tokens per expert)\n" \
-    "  --there TYPE     encoding of dispatched tokens: f32, bf16 or fp8 (default bf16)\n" \
-    "  --back TYPE      encoding of returned results (default bf16)\n" \
-    "  --tile N         tokens per tile (default 16)\n" \
+    "  --there TYPE     encoding of dispatched tokens: f32, bf16 or fp8 (default bf16)\n"       \
+    "  --back TYPE      encoding of returned results (default bf16)\n"                          \
+    "  --tile N         tokens per tile (default 16)\n"                                         \
     "  --group N        experts per group of tiles; a group has one fence per rank, after its last put (default: experts of a rank)\n" \
-    "  --processors N   computing blocks; 0 (default): the scheduling block also computes\n" \
+    "  --processors N   computing blocks; 0 (default): the scheduling block also computes\n"    \
     "  --forms LIST     collective, padded, coupled, decoupled, ordered, full (default: all)\n" \
-    "  --proxied        also send tiles to ranks of the same host through the proxy\n" \
+    "  --proxied        also send tiles to ranks of the same host through the proxy\n"          \
     "  --wrong          first run each form with an invalid routing on the last rank, which all ranks must report\n" \
-    "  --rounds N       measured rounds of each form (default 3)\n" \
-    "  --seed N         seed of weights, tokens and routes (default 1)\n" \
-    "  --json           print one line of JSON, with the times of all rounds\n" \
+    "  --rounds N       measured rounds of each form (default 3)\n"                             \
+    "  --seed N         seed of weights, tokens and routes (default 1)\n"                       \
+    "  --json           print one line of JSON, with the times of all rounds\n"                 \
     "  --help           print this text\n"
 
 #define NUMBER_MAX 65536
@@ -30,7 +30,8 @@
 #define GROUP_MAX 65535
 #define SEED_MAX 1000000000
 
-const char *const options_forms[FORMS] = { "collective", "padded", "full", "coupled", "decoupled", "ordered" };
+const char *const options_forms[FORMS] = { "collective", "padded",    "full",
+                                           "coupled",    "decoupled", "ordered" };
 
 const struct options options_default = {
     .shape = "qwen3-30b",
@@ -70,7 +71,9 @@ static bool take_real(const char *name, const char *text, double max, double *ou
 
 static bool take_type(const char *name, const char *text, tutti_dtype *out)
 {
-    *out = strcmp(text, "f32") == 0 ? TUTTI_F32 : strcmp(text, "bf16") == 0 ? TUTTI_BF16 : TUTTI_F8E4M3;
+    *out = strcmp(text, "f32") == 0    ? TUTTI_F32
+           : strcmp(text, "bf16") == 0 ? TUTTI_BF16
+                                       : TUTTI_F8E4M3;
     if (*out != TUTTI_F8E4M3 || strcmp(text, "fp8") == 0)
         return true;
     fprintf(stderr, "moe: --%s %s: must be f32, bf16 or fp8\n", name, text);
@@ -84,7 +87,8 @@ static bool take_forms(const char *name, const char *text, uint32_t *out)
         const size_t n = strcspn(at, ",");
         int form = 0;
 
-        while (form < FORMS && (strlen(options_forms[form]) != n || strncmp(options_forms[form], at, n) != 0))
+        while (form < FORMS &&
+               (strlen(options_forms[form]) != n || strncmp(options_forms[form], at, n) != 0))
             form++;
         if (form == FORMS) {
             fprintf(

@@ -8,16 +8,24 @@ static uint32_t first_of(const struct padded *p, uint32_t rank)
     return (uint32_t)((uint64_t)rank * p->experts / p->nranks);
 }
 
-bool padded_init(struct padded *p, tutti_comm *comm, uint32_t tokens, uint32_t top_k, uint32_t experts, uint32_t hidden,
-                 tutti_dtype there, tutti_dtype back)
+bool padded_init(struct padded *p, tutti_comm *comm, uint32_t tokens, uint32_t top_k,
+                 uint32_t experts, uint32_t hidden, tutti_dtype there, tutti_dtype back)
 {
-    const uint32_t n = (uint32_t)tutti_comm_size(comm), most = (experts + n - 1) / n, nrows = tokens * top_k;
+    const uint32_t n = (uint32_t)tutti_comm_size(comm), most = (experts + n - 1) / n,
+                   nrows = tokens * top_k;
     size_t rows, bytes;
 
     *p = (struct padded){
-        .comm = comm, .rank = (uint32_t)tutti_comm_rank(comm), .nranks = n, .tokens = tokens, .top_k = top_k,
-        .experts = experts, .hidden = hidden, .rows_max = tokens * (top_k < most ? top_k : most),
-        .there = tutti_moe_row_of((uint32_t)there, hidden, 0), .back = tutti_moe_row_of((uint32_t)back, hidden, 0),
+        .comm = comm,
+        .rank = (uint32_t)tutti_comm_rank(comm),
+        .nranks = n,
+        .tokens = tokens,
+        .top_k = top_k,
+        .experts = experts,
+        .hidden = hidden,
+        .rows_max = tokens * (top_k < most ? top_k : most),
+        .there = tutti_moe_row_of((uint32_t)there, hidden, 0),
+        .back = tutti_moe_row_of((uint32_t)back, hidden, 0),
     };
     rows = (size_t)n * p->rows_max;
     bytes = p->there.bytes > p->back.bytes ? p->there.bytes : p->back.bytes;
@@ -30,8 +38,8 @@ bool padded_init(struct padded *p, tutti_comm *comm, uint32_t tokens, uint32_t t
     p->in_experts = calloc(rows, sizeof *p->in_experts);
     p->out = aligned_alloc(64, (rows * bytes + 63) / 64 * 64);
     p->in = aligned_alloc(64, (rows * bytes + 63) / 64 * 64);
-    if (!p->first || !p->sorted || !p->places || !p->counts || !p->all_counts || !p->all_experts || !p->in_experts ||
-        !p->out || !p->in)
+    if (!p->first || !p->sorted || !p->places || !p->counts || !p->all_counts || !p->all_experts ||
+        !p->in_experts || !p->out || !p->in)
         return false;
     memset(p->out, 0, rows * bytes);    /* padding is sent, too */
     return true;
@@ -69,7 +77,8 @@ static void sort(struct padded *p, const uint32_t *experts)
     p->first[p->experts] = nrows;
 }
 
-static uint8_t *row_at(const struct padded *p, uint8_t *blocks, const tutti_moe_row *kind, uint32_t peer, uint32_t row)
+static uint8_t *row_at(const struct padded *p, uint8_t *blocks, const tutti_moe_row *kind,
+                       uint32_t peer, uint32_t row)
 {
     return blocks + ((size_t)peer * p->rows_max + row) * kind->bytes;
 }
@@ -106,7 +115,8 @@ tutti_status padded_dispatch(struct padded *p, const float *tokens, const uint32
 
         sort(p, theirs);
         for (uint32_t i = 0; i < padded_rows(p, source, NULL); i++)
-            p->in_experts[source * p->rows_max + i] = theirs[p->sorted[p->first[first_of(p, p->rank)] + i]];
+            p->in_experts[source * p->rows_max + i] =
+                theirs[p->sorted[p->first[first_of(p, p->rank)] + i]];
     }
     return st;
 }
@@ -130,7 +140,8 @@ void padded_give(struct padded *p, uint32_t source, uint32_t row, const float *y
 
 tutti_status padded_combine(struct padded *p, const float *weights, float *out)
 {
-    const tutti_status st = tutti_alltoall(p->out, p->in, p->rows_max * p->back.bytes, TUTTI_U8, p->comm, NULL);
+    const tutti_status st =
+        tutti_alltoall(p->out, p->in, p->rows_max * p->back.bytes, TUTTI_U8, p->comm, NULL);
 
     if (st)
         return st;

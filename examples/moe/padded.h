@@ -24,8 +24,8 @@ struct padded {
 };
 
 /* Returns false if out of memory. Undone by padded_fini in any case. */
-bool padded_init(struct padded *p, tutti_comm *comm, uint32_t tokens, uint32_t top_k, uint32_t experts, uint32_t hidden,
-                 tutti_dtype there, tutti_dtype back);
+bool padded_init(struct padded *p, tutti_comm *comm, uint32_t tokens, uint32_t top_k,
+                 uint32_t experts, uint32_t hidden, tutti_dtype there, tutti_dtype back);
 void padded_fini(struct padded *p);
 
 /* Sends this rank's tokens[tokens][hidden] according to experts[tokens][top_k], and receives those

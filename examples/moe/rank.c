@@ -12,7 +12,9 @@ static void host_copy(void *to, const void *from, size_t bytes) { memcpy(to, fro
 
 static void host_fill(void *mem, int byte, size_t bytes) { memset(mem, byte, bytes); }
 
-const struct reach reach_host = { .have = host_have, .drop = free, .copy = host_copy, .fill = host_fill };
+const struct reach reach_host = {
+    .have = host_have, .drop = free, .copy = host_copy, .fill = host_fill
+};
 
 static void *must(void *mem, size_t n, size_t bytes)
 {
@@ -38,7 +40,8 @@ static void *have(const struct rank *me, size_t n, size_t bytes)
 
 size_t rank_tiles_max(const struct rank *me)
 {
-    return ((size_t)me->o->tokens * me->model.shape.top_k + (size_t)me->o->tile - 1) / (size_t)me->o->tile;
+    return ((size_t)me->o->tokens * me->model.shape.top_k + (size_t)me->o->tile - 1) /
+           (size_t)me->o->tile;
 }
 
 static size_t sends_max(const struct rank *me)
@@ -59,7 +62,8 @@ static void make_mega(struct rank *me)
     m->scratch = have(me, me->nblocks * mega_scratch(&me->ffn), sizeof *m->scratch);
     m->bells = have(me, me->nblocks * MEGA_LINE, sizeof *m->bells);
     m->failed = have(me, 1, sizeof *m->failed);
-    m->tasks = have(me, sends_max(me) + me->nranks * rank_tiles_max(me) + chunks_max(me), sizeof *m->tasks);
+    m->tasks = have(me, sends_max(me) + me->nranks * rank_tiles_max(me) + chunks_max(me),
+                    sizeof *m->tasks);
     m->ntiles = have(me, me->nranks, sizeof *m->ntiles);
     m->low = have(me, me->nranks, sizeof *m->low);
     m->seen = have(me, me->nranks * rank_tiles_max(me), 1);
@@ -70,7 +74,8 @@ static void make_mega(struct rank *me)
 static void forget_mega(const struct rank *me)
 {
     const struct mega *m = &me->mega;
-    void *const all[] = { m->scratch, m->bells, m->failed, m->tasks, m->ntiles, m->low, m->seen, m->returned, m->left };
+    void *const all[] = { m->scratch, m->bells, m->failed,   m->tasks, m->ntiles,
+                          m->low,     m->seen,  m->returned, m->left };
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         me->reach->drop(all[i]);
@@ -119,7 +124,9 @@ static void make_experts(struct rank *me)
         me->reach->copy(me->up + (e - first) * wide, up, wide * sizeof *up);
         me->reach->copy(me->down + (e - first) * back, down, back * sizeof *down);
     }
-    me->ffn = (struct ffn){ .hidden = s->hidden, .inner = s->inner, .gate = me->gate, .up = me->up, .down = me->down };
+    me->ffn = (struct ffn){
+        .hidden = s->hidden, .inner = s->inner, .gate = me->gate, .up = me->up, .down = me->down
+    };
     free(gate);
     free(up);
     free(down);
@@ -143,7 +150,8 @@ static void make_tokens(struct rank *me)
         model_token(&me->model, me->rank, t, me->got + (size_t)t * s->hidden);
     me->reach->copy(me->tokens, me->got, elems * sizeof *me->tokens);
     if (!model_route(&me->model, me->rank, tokens, me->experts, me->weights) ||
-        !model_reference(&me->model, me->rank, tokens, me->experts, me->weights, &there, &back, me->reference)) {
+        !model_reference(&me->model, me->rank, tokens, me->experts, me->weights, &there, &back,
+                         me->reference)) {
         fprintf(stderr, "moe: out of memory for the reference\n");
         exit(1);
     }
@@ -161,7 +169,8 @@ void rank_make(struct rank *me)
     make_mega(me);
 }
 
-tutti_moe_conf rank_conf(const struct rank *me, tutti_moe_form form, const tutti_device_conf *device)
+tutti_moe_conf rank_conf(const struct rank *me, tutti_moe_form form,
+                         const tutti_device_conf *device)
 {
     const struct shape *s = &me->model.shape;
 

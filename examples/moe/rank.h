@@ -55,7 +55,8 @@ size_t rank_tiles_max(const struct rank *me);
  * the rest is zero. Exits if out of memory. */
 void rank_make(struct rank *me);
 /* Returns the conf of a layer of this form; `device` must stay valid until the layer is created. */
-tutti_moe_conf rank_conf(const struct rank *me, tutti_moe_form form, const tutti_device_conf *device);
+tutti_moe_conf rank_conf(const struct rank *me, tutti_moe_form form,
+                         const tutti_device_conf *device);
 /* Also destroys the layer. */
 void rank_forget(struct rank *me);
 

@@ -32,22 +32,24 @@ static void print_spread(const struct report *r, const char *name, int line)
 
     memcpy(sorted, r->ms + (size_t)line * n, n * sizeof *sorted);
     qsort(sorted, n, sizeof *sorted, by_value);
-    printf("%-14s %10.3f %10.3f %10.3f", name, n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2,
-           sorted[0], sorted[n - 1]);
+    printf("%-14s %10.3f %10.3f %10.3f", name,
+           n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2, sorted[0],
+           sorted[n - 1]);
 }
 
 void report_table(const struct report *r)
 {
     const struct shape *s = r->shape;
 
-    printf("%s with widths scaled by 1/%u: hidden %u, intermediate %u; %u experts, %u per token\n", s->name, s->scale,
-           s->hidden, s->inner, s->experts, s->top_k);
+    printf("%s with widths scaled by 1/%u: hidden %u, intermediate %u; %u experts, %u per token\n",
+           s->name, s->scale, s->hidden, s->inner, s->experts, s->top_k);
     printf(
         "%u ranks with %ld tokens each; encoding of tokens %s, of results %s; %u blocks per kernel; at most %llu bytes put by a proxy per round\n",
-        r->nranks, r->o->tokens, tutti_dtype_name(r->o->there), tutti_dtype_name(r->o->back), r->nblocks,
-        (unsigned long long)r->put_bytes);
+        r->nranks, r->o->tokens, tutti_dtype_name(r->o->there), tutti_dtype_name(r->o->back),
+        r->nblocks, (unsigned long long)r->put_bytes);
     printf("all results are bitwise equal to a dense reference\n\n");
-    printf("%-14s %10s %10s %10s %8s %8s %8s\n", "form", "median ms", "min ms", "max ms", "puts", "drains", "fences");
+    printf("%-14s %10s %10s %10s %8s %8s %8s\n", "form", "median ms", "min ms", "max ms", "puts",
+           "drains", "fences");
     for (int form = 0; form < FORMS; form++) {
         const tutti_device_counters *c = &r->proxy[form];
 
@@ -58,7 +60,8 @@ void report_table(const struct report *r)
             printf("\n");
             print_spread(r, "  computation", FORMS);
         } else if (form >= FULL) {
-            printf(" %8llu %8llu %8llu", (unsigned long long)c->puts, (unsigned long long)c->drains, (unsigned long long)c->fences);
+            printf(" %8llu %8llu %8llu", (unsigned long long)c->puts, (unsigned long long)c->drains,
+                   (unsigned long long)c->fences);
         }
         printf("\n");
     }
@@ -89,8 +92,9 @@ void report_json(const struct report *r)
     printf(
         "{\"shape\": \"%s\", \"hidden\": %u, \"intermediate\": %u, \"experts\": %u, \"top_k\": %u, \"ranks\": %u, \"tokens\": %ld, "
         "\"there\": \"%s\", \"back\": \"%s\", \"blocks\": %u, \"put_bytes\": %llu",
-        s->name, s->hidden, s->inner, s->experts, s->top_k, r->nranks, r->o->tokens, tutti_dtype_name(r->o->there),
-        tutti_dtype_name(r->o->back), r->nblocks, (unsigned long long)r->put_bytes);
+        s->name, s->hidden, s->inner, s->experts, s->top_k, r->nranks, r->o->tokens,
+        tutti_dtype_name(r->o->there), tutti_dtype_name(r->o->back), r->nblocks,
+        (unsigned long long)r->put_bytes);
     for (int form = 0; form < FORMS; form++)
         if (options_want(r->o, form))
             print_times(r, options_forms[form], form);
@@ -99,8 +103,9 @@ void report_json(const struct report *r)
     printf(", \"proxy\": {");
     for (int form = FULL; form < FORMS; form++)
         if (options_want(r->o, form)) {
-            printf("%s\"%s\": {\"puts\": %llu, \"drains\": %llu, \"fences\": %llu}", between, options_forms[form],
-                   (unsigned long long)r->proxy[form].puts, (unsigned long long)r->proxy[form].drains,
+            printf("%s\"%s\": {\"puts\": %llu, \"drains\": %llu, \"fences\": %llu}", between,
+                   options_forms[form], (unsigned long long)r->proxy[form].puts,
+                   (unsigned long long)r->proxy[form].drains,
                    (unsigned long long)r->proxy[form].fences);
             between = ", ";
         }

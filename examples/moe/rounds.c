@@ -38,10 +38,12 @@ static size_t count_wrong(const struct rank *me, enum form form)
         if (tutti_moe_bits(me->got[i]) == tutti_moe_bits(me->reference[i]))
             continue;
         if (wrong++ == 0)
-            fprintf(stderr,
-                    "moe: %s: token %zu of rank %u has %.9g (%#x) as element %zu, but the reference is %.9g (%#x)\n",
-                    options_forms[form], i / hidden, me->rank, (double)me->got[i], tutti_moe_bits(me->got[i]),
-                    i % hidden, (double)me->reference[i], tutti_moe_bits(me->reference[i]));
+            fprintf(
+                stderr,
+                "moe: %s: token %zu of rank %u has %.9g (%#x) as element %zu, but the reference is %.9g (%#x)\n",
+                options_forms[form], i / hidden, me->rank, (double)me->got[i],
+                tutti_moe_bits(me->got[i]), i % hidden, (double)me->reference[i],
+                tutti_moe_bits(me->reference[i]));
     }
     return wrong;
 }
@@ -51,11 +53,13 @@ static tutti_status set_mode(struct rank *me, enum form form)
 {
     if (form < FULL)
         return TUTTI_OK;
-    return tutti_device_set_mode(tutti_moe_device(me->tiles), (tutti_device_mode)(form - FULL), TUTTI_DEVICE_SEQUENCED);
+    return tutti_device_set_mode(tutti_moe_device(me->tiles), (tutti_device_mode)(form - FULL),
+                                 TUTTI_DEVICE_SEQUENCED);
 }
 
 /* Runs one form once. *ms and *compute_ms: of the slowest rank; *wrong: sum over all ranks. */
-static tutti_status measure(struct rank *me, enum form form, double *ms, double *compute_ms, int64_t *wrong)
+static tutti_status measure(struct rank *me, enum form form, double *ms, double *compute_ms,
+                            int64_t *wrong)
 {
     tutti_device *device = tutti_moe_device(me->tiles);
     double took[2], worst[2];
@@ -104,7 +108,8 @@ bool rank_is_refused(struct rank *me)
             st = run_form(me, (enum form)form);
         good = st == TUTTI_ERR_INVALID;
         if (!good)
-            fprintf(stderr, "moe: rank %u, %s: an invalid routing returned %s\n", me->rank, options_forms[form], tutti_status_name(st));
+            fprintf(stderr, "moe: rank %u, %s: an invalid routing returned %s\n", me->rank,
+                    options_forms[form], tutti_status_name(st));
     }
     me->experts[0] = first;
     return good;
@@ -122,15 +127,18 @@ int rank_measure(struct rank *me, double *times)
 
             if (!options_want(me->o, form))
                 continue;
-            st = measure(me, (enum form)form, &times[(size_t)form * rounds + at], &times[FORMS * rounds + at], &wrong);
+            st = measure(me, (enum form)form, &times[(size_t)form * rounds + at],
+                         &times[FORMS * rounds + at], &wrong);
             if (st) {
                 /* Tutti has logged the cause */
-                fprintf(stderr, "moe: rank %u, %s: %s\n", me->rank, options_forms[form], tutti_status_name(st));
+                fprintf(stderr, "moe: rank %u, %s: %s\n", me->rank, options_forms[form],
+                        tutti_status_name(st));
                 return 1;
             }
             if (wrong) {
                 if (me->rank == 0)
-                    fprintf(stderr, "moe: %s: %lld elements differ from the reference\n", options_forms[form], (long long)wrong);
+                    fprintf(stderr, "moe: %s: %lld elements differ from the reference\n",
+                            options_forms[form], (long long)wrong);
                 return 1;
             }
         }

@@ -33,7 +33,8 @@ static void round_k(tutti_schedule *s, const tutti_algorithm_call *c, uint64_t k
     const tutti_ref own = tutti_ref_of(TUTTI_BUFFER_SRC, 0);
 
     if (k < to_the_right(c))
-        tutti_step_put(s, right, k == 0 ? own : block(c, r + n - k), block(c, r + n - k), c->bytes, tag);
+        tutti_step_put(s, right, k == 0 ? own : block(c, r + n - k), block(c, r + n - k), c->bytes,
+                       tag);
     if (k < to_the_left(c))
         tutti_step_put(s, left, k == 0 ? own : block(c, r + k), block(c, r + k), c->bytes, tag + 1);
     if (k < to_the_right(c))

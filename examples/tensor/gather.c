@@ -28,7 +28,8 @@ tutti_status gather_init(struct work *g, const struct layer *l)
     void *mem;
 
     *g = (struct work){ .layer = l };
-    st = tutti_window_create(l->comm, NULL, SIGNALS_BYTES + l->rows * l->inner * sizeof *g->x, &g->window);
+    st = tutti_window_create(l->comm, NULL, SIGNALS_BYTES + l->rows * l->inner * sizeof *g->x,
+                             &g->window);
     if (!st)
         st = tutti_window_memory(g->window, &mem, NULL);
     if (st)
@@ -48,20 +49,24 @@ void gather_fini(struct work *g)
 
 /* Puts the span's rows of the chunks [first, first + n) of its host to the same offset of another
  * rank's window. */
-static tutti_status put(struct work *g, const struct span *s, size_t first, size_t n, size_t to, size_t step,
-                        uint64_t *counter)
+static tutti_status put(struct work *g, const struct span *s, size_t first, size_t n, size_t to,
+                        size_t step, uint64_t *counter)
 {
     const struct layer *l = g->layer;
     const size_t from = at(l, s->host + first, s->row), row = l->inner * sizeof *g->x;
     const tutti_rows rows = {
-        .rows = n, .row_bytes = s->rows * row, .src_stride = l->chunk * row, .stride = l->chunk * row,
+        .rows = n,
+        .row_bytes = s->rows * row,
+        .src_stride = l->chunk * row,
+        .stride = l->chunk * row,
     };
     const tutti_rma rma = {
         .size = sizeof rma, .signal_op = TUTTI_SIGNAL_SET, .signal_value = g->turn,
         .signal_offset = SIGNAL(s->panel, step), .counter = counter,
     };
 
-    return tutti_window_put_rows(g->window, (int)to, SIGNALS_BYTES + from * sizeof *g->x, g->x + from, &rows, &rma);
+    return tutti_window_put_rows(g->window, (int)to, SIGNALS_BYTES + from * sizeof *g->x,
+                                 g->x + from, &rows, &rma);
 }
 
 /* Computes the product of the span's rows of these chunks. Whole chunks are one product. */
@@ -73,8 +78,8 @@ static void multiply(struct work *g, const struct span *s, size_t first, size_t 
     for (size_t i = 0; i < times; i++) {
         const size_t chunk = s->host + first + i;
 
-        gemm(s->rows * n / times, columns, l->inner, g->x + at(l, chunk, s->row), l->inner, g->w, columns,
-             g->y + (chunk * l->chunk + s->row) * columns, columns);
+        gemm(s->rows * n / times, columns, l->inner, g->x + at(l, chunk, s->row), l->inner, g->w,
+             columns, g->y + (chunk * l->chunk + s->row) * columns, columns);
     }
 }
 

@@ -9,8 +9,9 @@
 
 /* Constants of the C interface of BLAS: row-major, not transposed. */
 enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111 };
-typedef void sgemm_fn(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda,
-                      const float *b, int ldb, float beta, float *c, int ldc);
+typedef void sgemm_fn(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,
+                      const float *a, int lda, const float *b, int ldb, float beta, float *c,
+                      int ldc);
 
 static sgemm_fn *sgemm;         /* NULL: use the loop below */
 
@@ -46,8 +47,8 @@ const char *gemm_choose(const char *name, const char **why)
     return found || strcmp(name, "openblas") == 0 ? found : "own loop";
 }
 
-static void multiply(size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c,
-                     size_t ldc)
+static void multiply(size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b,
+                     size_t ldb, float *c, size_t ldc)
 {
     for (size_t i = 0; i < m; i++)
         memset(c + i * ldc, 0, n * sizeof *c);
@@ -68,11 +69,12 @@ static void multiply(size_t m, size_t n, size_t k, const float *a, size_t lda, c
     }
 }
 
-void gemm(size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc)
+void gemm(size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb,
+          float *c, size_t ldc)
 {
     if (sgemm)
-        sgemm(ROW_MAJOR, NO_TRANSPOSE, NO_TRANSPOSE, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, 0, c,
-              (int)ldc);
+        sgemm(ROW_MAJOR, NO_TRANSPOSE, NO_TRANSPOSE, (int)m, (int)n, (int)k, 1, a, (int)lda, b,
+              (int)ldb, 0, c, (int)ldc);
     else
         multiply(m, n, k, a, lda, b, ldb, c, ldc);
 }

@@ -11,6 +11,7 @@
 const char *gemm_choose(const char *name, const char **why);
 
 /* c[m][n] = a[m][k] b[k][n], with row strides of lda, ldb and ldc floats. Single-threaded. */
-void gemm(size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc);
+void gemm(size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb,
+          float *c, size_t ldc);
 
 #endif

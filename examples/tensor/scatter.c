@@ -31,7 +31,8 @@ tutti_status scatter_init(struct work *s, const struct layer *l)
     void *mem;
 
     *s = (struct work){ .layer = l };
-    st = tutti_window_create(l->comm, NULL, SIGNALS_BYTES + (last_place(l) + 1) * chunk_bytes, &s->window);
+    st = tutti_window_create(l->comm, NULL, SIGNALS_BYTES + (last_place(l) + 1) * chunk_bytes,
+                             &s->window);
     if (!st)
         st = tutti_window_memory(s->window, &mem, NULL);
     if (st)
@@ -59,20 +60,24 @@ static size_t at(const struct layer *l, size_t chunk, size_t row)
 
 /* Puts the span's rows of the chunks [first, first + n) of its host to a place of another rank's
  * window. */
-static tutti_status put(struct work *k, const struct span *s, size_t first, size_t n, size_t to, size_t to_place,
-                        size_t step, uint64_t *counter)
+static tutti_status put(struct work *k, const struct span *s, size_t first, size_t n, size_t to,
+                        size_t to_place, size_t step, uint64_t *counter)
 {
     const struct layer *l = k->layer;
     const size_t row = l->columns * sizeof *k->y;
     const tutti_rows rows = {
-        .rows = n, .row_bytes = s->rows * row, .src_stride = l->chunk * row, .stride = l->chunk * row,
+        .rows = n,
+        .row_bytes = s->rows * row,
+        .src_stride = l->chunk * row,
+        .stride = l->chunk * row,
     };
     const tutti_rma rma = {
         .size = sizeof rma, .signal_op = TUTTI_SIGNAL_SET, .signal_value = k->turn,
         .signal_offset = SIGNAL(s->panel, step), .counter = counter,
     };
 
-    return tutti_window_put_rows(k->window, (int)to, SIGNALS_BYTES + at(l, to_place, s->row) * sizeof *k->y,
+    return tutti_window_put_rows(k->window, (int)to,
+                                 SIGNALS_BYTES + at(l, to_place, s->row) * sizeof *k->y,
                                  k->y + at(l, s->host + first, s->row), &rows, &rma);
 }
 
@@ -98,14 +103,15 @@ static void multiply(struct work *k, const struct span *s, size_t first, size_t 
     for (size_t i = 0; i < times; i++) {
         const size_t chunk = s->host + first + i;
 
-        gemm(s->rows * n / times, l->columns, inner, k->x + (chunk * l->chunk + s->row) * inner, inner, k->w,
-             l->columns, k->y + at(l, chunk, s->row), l->columns);
+        gemm(s->rows * n / times, l->columns, inner, k->x + (chunk * l->chunk + s->row) * inner,
+             inner, k->w, l->columns, k->y + at(l, chunk, s->row), l->columns);
     }
 }
 
 /* Adds the data that other ranks of this host sent for these chunks, in the steps wider than
  * `width`, widest first. */
-static tutti_status collect(struct work *k, const struct span *s, size_t first, size_t n, size_t width)
+static tutti_status collect(struct work *k, const struct span *s, size_t first, size_t n,
+                            size_t width)
 {
     const struct layer *l = k->layer;
     tutti_status st = TUTTI_OK;
@@ -133,7 +139,8 @@ static tutti_status tree(struct work *k, const struct span *s, struct parts part
         if (parts.moves)
             st = collect(k, s, theirs, width, width);
         if (!st && parts.moves)
-            st = put(k, s, theirs, width, l->here + (l->local ^ width), place(l, s, width), step_of(width), NULL);
+            st = put(k, s, theirs, width, l->here + (l->local ^ width), place(l, s, width),
+                     step_of(width), NULL);
     }
     if (!st && parts.computes)
         multiply(k, s, l->local, 1);

@@ -15,16 +15,16 @@
 #include "gemm.h"
 #include "tensor.h"
 
-#define USAGE \
+#define USAGE                                                                                \
     "usage: tensor_parallel [options], as the program of a job: tutti run -n 8 --hosts a:4,b:4 -- tensor_parallel\n" \
-    "  --rows N       rows of X (default 1024)\n" \
-    "  --inner N      columns of X and rows of W (default 1024)\n" \
+    "  --rows N       rows of X (default 1024)\n"                                            \
+    "  --inner N      columns of X and rows of W (default 1024)\n"                           \
     "  --columns N    columns of W (default 1024); rows, inner and columns must be multiples of the number of ranks\n" \
-    "  --panels N     parts in which a chunk is sent between hosts, 1 to 64 (default 4)\n" \
+    "  --panels N     parts in which a chunk is sent between hosts, 1 to 64 (default 4)\n"   \
     "  --per-host N   ranks per host, a power of two: half of the ranks (default) or all;\n" \
-    "                 ranks are numbered host by host\n" \
-    "  --rounds N     measured rounds of each form (default 3)\n" \
-    "  --layer NAME   only allgather or only reduce_scatter (default both)\n" \
+    "                 ranks are numbered host by host\n"                                     \
+    "  --rounds N     measured rounds of each form (default 3)\n"                            \
+    "  --layer NAME   only allgather or only reduce_scatter (default both)\n"                \
     "  --gemm NAME    openblas, own (a plain loop), or auto: OpenBLAS if available (default auto)\n" \
     "  --help         print this text\n"
 
@@ -33,7 +33,8 @@
 
 /* The timed forms, in the order of each round. */
 enum form { COMPUTE, COMMUNICATE, PUTS_APART, COLLECTIVE_APART, OVERLAPPED, FORMS };
-static const char *const form_names[FORMS] = { "compute_ms", "communicate_ms", "puts_apart_ms", "collective_apart_ms", "overlapped_ms" };
+static const char *const form_names[FORMS] = { "compute_ms", "communicate_ms", "puts_apart_ms",
+                                               "collective_apart_ms", "overlapped_ms" };
 
 struct options {
     long rows, inner, columns, panels, per_host, rounds;
@@ -133,7 +134,8 @@ static tutti_status gather_collective(struct work *g)
 {
     const struct layer *l = g->layer;
     const size_t columns = l->columns / l->nranks, count = l->chunk * l->inner;
-    const tutti_status st = tutti_allgather(g->x + l->rank * count, g->x, count, TUTTI_F32, l->comm, NULL);
+    const tutti_status st =
+        tutti_allgather(g->x + l->rank * count, g->x, count, TUTTI_F32, l->comm, NULL);
 
     if (!st)
         gemm(l->rows, columns, l->inner, g->x, l->inner, g->w, columns, g->y, columns);
@@ -172,7 +174,8 @@ static tutti_status scatter_collective(struct work *s)
     const size_t inner = l->inner / l->nranks, count = l->chunk * l->columns;
 
     gemm(l->rows, l->columns, inner, s->x, inner, s->w, l->columns, s->y, l->columns);
-    return tutti_reduce_scatter(s->y, s->y + l->rank * count, count, TUTTI_F32, TUTTI_SUM, l->comm, NULL);
+    return tutti_reduce_scatter(s->y, s->y + l->rank * count, count, TUTTI_F32, TUTTI_SUM, l->comm,
+                                NULL);
 }
 
 static bool scatter_reference(const struct layer *l, double **reference)
@@ -219,7 +222,8 @@ static const struct kind kinds[] = {
 
 static tutti_status run_form(const struct kind *kind, struct work *k, enum form form)
 {
-    const struct parts moves = { .moves = true }, computes = { .computes = true }, both = { true, true };
+    const struct parts moves = { .moves = true }, computes = { .computes = true },
+                       both = { true, true };
     tutti_status st;
 
     switch (form) {
@@ -251,8 +255,8 @@ static size_t count_wrong(const struct kind *kind, const struct work *k, const d
 /* Runs one form once. *ms: of the slowest rank; *wrong: sum over all ranks. A barrier before it
  * ensures that no rank's time includes the delay of another rank, and that no rank puts into memory
  * that is still read. */
-static tutti_status measure(const struct kind *kind, struct work *k, enum form form, const double *reference,
-                            double *ms, int64_t *wrong)
+static tutti_status measure(const struct kind *kind, struct work *k, enum form form,
+                            const double *reference, double *ms, int64_t *wrong)
 {
     const bool has_result = form != COMPUTE && form != COMMUNICATE;
     tutti_comm *comm = k->layer->comm;
@@ -299,14 +303,16 @@ static int time_kind(const struct kind *kind, const struct layer *l, size_t roun
         return fail(l, kind->name, st);
     for (size_t round = 0; round < rounds && !status; round++)
         for (int form = 0; form < FORMS && !status; form++) {
-            st = measure(kind, &k, (enum form)form, reference, &ms[(size_t)form * rounds + round], &wrong);
+            st = measure(kind, &k, (enum form)form, reference, &ms[(size_t)form * rounds + round],
+                         &wrong);
             if (st) {
                 status = fail(l, kind->name, st);
             } else if (wrong) {
                 status = 1;
                 if (l->rank == 0)
-                    fprintf(stderr, "tensor_parallel: %s, %s: %lld elements differ from the reference\n", kind->name,
-                            form_names[form], (long long)wrong);
+                    fprintf(stderr,
+                            "tensor_parallel: %s, %s: %lld elements differ from the reference\n",
+                            kind->name, form_names[form], (long long)wrong);
             }
         }
     kind->fini(&k);
@@ -316,7 +322,8 @@ static int time_kind(const struct kind *kind, const struct layer *l, size_t roun
 
 /* ---- the program ---- */
 
-static void print_kind(const struct kind *kind, const struct layer *l, size_t rounds, const double *ms)
+static void print_kind(const struct kind *kind, const struct layer *l, size_t rounds,
+                       const double *ms)
 {
     const size_t columns = kind->moves_first ? l->inner : l->columns;
 
@@ -336,7 +343,8 @@ static bool is_wanted(const struct options *o, const struct kind *kind)
     return !o->layer || strcmp(o->layer, kind->option) == 0;
 }
 
-static void print(const struct layer *l, const struct options *o, const char *gemm_name, double *const ms[NKINDS])
+static void print(const struct layer *l, const struct options *o, const char *gemm_name,
+                  double *const ms[NKINDS])
 {
     const char *between = "";
 
@@ -454,7 +462,8 @@ static const char *make_layer(struct layer *l, tutti_comm *comm, const struct op
     const size_t per_host = o->per_host ? (size_t)o->per_host : n > 1 ? n / 2 : 1;
     const size_t host = rank / per_host, nhosts = n / per_host;
 
-    if (per_host & (per_host - 1) || per_host > 1 << STEPS_MAX || n % per_host || nhosts > 2 || !nhosts)
+    if (per_host & (per_host - 1) || per_host > 1 << STEPS_MAX || n % per_host || nhosts > 2 ||
+        !nhosts)
         return "invalid number of ranks: must be one or two hosts with equal numbers of ranks, a power of two up to 64";
     *l = (struct layer){
         .comm = comm,
@@ -479,7 +488,9 @@ static const char *make_layer(struct layer *l, tutti_comm *comm, const struct op
 
 int main(int argc, char **argv)
 {
-    struct options o = { .rows = 1024, .inner = 1024, .columns = 1024, .panels = 4, .rounds = 3, .gemm = "auto" };
+    struct options o = {
+        .rows = 1024, .inner = 1024, .columns = 1024, .panels = 4, .rounds = 3, .gemm = "auto"
+    };
     const char *why = NULL, *gemm_name;
     struct layer l;
     tutti_comm *comm;

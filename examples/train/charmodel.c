@@ -153,9 +153,11 @@ static void forward(struct pass *s, const real *w, const struct parts *p, unsign
     real largest, sum = 0;
 
     for (size_t c = 0; c < CONTEXT; c++)
-        memcpy(s->input + c * EMBED, w + p->embed + (size_t)s->seen[c] * EMBED, EMBED * sizeof(real));
+        memcpy(s->input + c * EMBED, w + p->embed + (size_t)s->seen[c] * EMBED,
+               EMBED * sizeof(real));
     for (size_t h = 0; h < HIDDEN; h++)
-        s->hidden[h] = (real)tanh((double)(w[p->in_bias + h] + dot(w + p->in + h * INPUTS, s->input, INPUTS)));
+        s->hidden[h] =
+            (real)tanh((double)(w[p->in_bias + h] + dot(w + p->in + h * INPUTS, s->input, INPUTS)));
     for (size_t k = 0; k < nsymbols; k++)
         s->guess[k] = w[p->out_bias + k] + dot(w + p->out + k * HIDDEN, s->hidden, HIDDEN);
     largest = s->guess[0];
@@ -169,7 +171,8 @@ static void forward(struct pass *s, const real *w, const struct parts *p, unsign
         s->guess[k] /= sum;
 }
 
-static void backward(struct pass *s, const real *w, const struct parts *p, unsigned nsymbols, real *g)
+static void backward(struct pass *s, const real *w, const struct parts *p, unsigned nsymbols,
+                     real *g)
 {
     real hidden[HIDDEN] = { 0 }, input[INPUTS] = { 0 };
 
@@ -190,7 +193,8 @@ static void backward(struct pass *s, const real *w, const struct parts *p, unsig
         add_scaled(g + p->embed + (size_t)s->seen[c] * EMBED, input + c * EMBED, 1, EMBED);
 }
 
-double model_gradient(const real *param, const struct text *t, const struct batch *b, real *gradient)
+double model_gradient(const real *param, const struct text *t, const struct batch *b,
+                      real *gradient)
 {
     const struct parts p = parts_of(t->nsymbols);
     double loss = 0;

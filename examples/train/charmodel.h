@@ -40,6 +40,7 @@ struct batch {
 
 /* Adds the gradient of the examples' total loss to gradient[model_size]. Returns the total loss:
  * the sum of -log p(next byte). */
-double model_gradient(const real *param, const struct text *t, const struct batch *b, real *gradient);
+double model_gradient(const real *param, const struct text *t, const struct batch *b,
+                      real *gradient);
 
 #endif

@@ -29,13 +29,15 @@ uint64_t inner_count(const struct options *o, uint64_t step)
     return o->inner < o->steps - step ? o->inner : o->steps - step;
 }
 
-double inner_steps(const struct options *o, const struct text *t, struct worker *w, uint64_t step, uint64_t n,
-                   uint64_t number)
+double inner_steps(const struct options *o, const struct text *t, struct worker *w, uint64_t step,
+                   uint64_t n, uint64_t number)
 {
     double loss = 0;
 
     for (uint64_t i = 0; i < n; i++) {
-        const struct batch mine = { .seed = o->seed, .step = step + i, .first = number * o->batch, .count = o->batch };
+        const struct batch mine = {
+            .seed = o->seed, .step = step + i, .first = number * o->batch, .count = o->batch
+        };
 
         worker_look(w, t, &mine, (double)o->batch);
         loss += (double)w->gradient[w->n] / (double)n;

@@ -22,8 +22,8 @@ void outer_free(struct outer *u);
 uint64_t inner_count(const struct options *o, uint64_t step);
 /* Runs n steps, starting at step `step`, on the examples of worker `number`. Returns their mean
  * loss. */
-double inner_steps(const struct options *o, const struct text *t, struct worker *w, uint64_t step, uint64_t n,
-                   uint64_t number);
+double inner_steps(const struct options *o, const struct text *t, struct worker *w, uint64_t step,
+                   uint64_t n, uint64_t number);
 
 /* delta[n] = global - local. */
 void outer_delta(const struct outer *u, const struct worker *w, real *delta);

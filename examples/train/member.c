@@ -108,21 +108,26 @@ static tutti_status end(struct member *m)
     const tutti_status st = left ? TUTTI_OK : member_sync(m, TUTTI_SYNC_POPULAR);
 
     if (!st)
-        fprintf(stderr, "member %" PRIu64 " %s after step %" PRIu64 " with state %016" PRIx64 "\n", m->id,
-                left ? "left" : "ended", m->step, h);
+        fprintf(stderr, "member %" PRIu64 " %s after step %" PRIu64 " with state %016" PRIx64 "\n",
+                m->id, left ? "left" : "ended", m->step, h);
     return st;
 }
 
 static void describe_state(struct member *m)
 {
-    m->arrays[0] = (tutti_array){
-        .size = sizeof(tutti_array), .name = "global", .data = m->u.global, .count = m->u.n, .type = TUTTI_F32
+    m->arrays[0] = (tutti_array){ .size = sizeof(tutti_array),
+                                  .name = "global",
+                                  .data = m->u.global,
+                                  .count = m->u.n,
+                                  .type = TUTTI_F32 };
+    m->arrays[1] = (tutti_array){ .size = sizeof(tutti_array),
+                                  .name = "velocity",
+                                  .data = m->u.velocity,
+                                  .count = m->u.n,
+                                  .type = TUTTI_F32 };
+    m->arrays[2] = (tutti_array){
+        .size = sizeof(tutti_array), .name = "step", .data = &m->step, .count = 1, .type = TUTTI_U64
     };
-    m->arrays[1] = (tutti_array){
-        .size = sizeof(tutti_array), .name = "velocity", .data = m->u.velocity, .count = m->u.n, .type = TUTTI_F32
-    };
-    m->arrays[2] =
-        (tutti_array){ .size = sizeof(tutti_array), .name = "step", .data = &m->step, .count = 1, .type = TUTTI_U64 };
     m->state = (tutti_state){ .size = sizeof m->state, .arrays = m->arrays, .narrays = 3 };
 }
 

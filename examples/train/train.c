@@ -9,7 +9,15 @@
 
 /* ---- options ---- */
 
-enum { OPT_RATE = 256, OPT_MOMENTUM, OPT_OUTER_RATE, OPT_OUTER_MOMENTUM, OPT_GROUP, OPT_ROLE, OPT_ROLES };
+enum {
+    OPT_RATE = 256,
+    OPT_MOMENTUM,
+    OPT_OUTER_RATE,
+    OPT_OUTER_MOMENTUM,
+    OPT_GROUP,
+    OPT_ROLE,
+    OPT_ROLES
+};
 
 /* Each option, and the kinds of programs that accept it. */
 static const struct {
@@ -35,7 +43,8 @@ static const struct {
 };
 #define NKNOWN (sizeof known / sizeof *known)
 
-static uint64_t number(struct argp_state *state, const char *what, const char *arg, uint64_t min, uint64_t max)
+static uint64_t number(struct argp_state *state, const char *what, const char *arg, uint64_t min,
+                       uint64_t max)
 {
     char *end;
     unsigned long long v;
@@ -43,7 +52,8 @@ static uint64_t number(struct argp_state *state, const char *what, const char *a
     errno = 0;
     v = strtoull(arg, &end, 10);
     if (*arg < '0' || *arg > '9' || *end || errno || v < min || v > max)
-        argp_error(state, "--%s %s: must be a number from %" PRIu64 " to %" PRIu64, what, arg, min, max);
+        argp_error(state, "--%s %s: must be a number from %" PRIu64 " to %" PRIu64, what, arg, min,
+                   max);
     return v;
 }
 
@@ -116,10 +126,13 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         if (!o->text)
             argp_error(state, "missing argument: a text file");
         if (o->workers && o->replay)
-            argp_error(state, "conflicting options: --workers excludes --replay, whose file lists the workers");
+            argp_error(
+                state,
+                "conflicting options: --workers excludes --replay, whose file lists the workers");
         if (o->role >= o->roles)
-            argp_error(state, "--role %" PRIu64 ": the maximum with --roles %" PRIu64 " is %" PRIu64, o->role, o->roles,
-                       o->roles - 1);
+            argp_error(state,
+                       "--role %" PRIu64 ": the maximum with --roles %" PRIu64 " is %" PRIu64,
+                       o->role, o->roles, o->roles - 1);
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -128,7 +141,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 void options_parse(struct options *o, int argc, char **argv, unsigned kind, const char *about)
 {
     struct argp_option own[NKNOWN + 1] = { { 0 } };
-    const struct argp argp = { .options = own, .parser = parse_one, .args_doc = "TEXT", .doc = about };
+    const struct argp argp = {
+        .options = own, .parser = parse_one, .args_doc = "TEXT", .doc = about
+    };
     size_t n = 0;
 
     for (size_t i = 0; i < NKNOWN; i++)
@@ -184,8 +199,10 @@ struct batch share_of(const struct options *o, uint64_t step, uint64_t rank, uin
 {
     const uint64_t first = o->batch * rank / nranks;
 
-    return (
-        struct batch){ .seed = o->seed, .step = step, .first = first, .count = o->batch * (rank + 1) / nranks - first };
+    return (struct batch){ .seed = o->seed,
+                           .step = step,
+                           .first = first,
+                           .count = o->batch * (rank + 1) / nranks - first };
 }
 
 void worker_look(struct worker *w, const struct text *t, const struct batch *b, double of)

@@ -9,9 +9,11 @@
 #include <tutti/tutti.h>
 #include "train.h"
 
-static const char about[] = "Trains a character model of a text on all ranks, with one all-reduce of gradients per step.";
+static const char about[] =
+    "Trains a character model of a text on all ranks, with one all-reduce of gradients per step.";
 
-static tutti_status train(const struct options *o, const struct text *t, struct worker *w, tutti_comm *comm)
+static tutti_status train(const struct options *o, const struct text *t, struct worker *w,
+                          tutti_comm *comm)
 {
     const int rank = tutti_comm_rank(comm), nranks = tutti_comm_size(comm);
     tutti_status st = tutti_broadcast(w->param, w->param, w->n, TUTTI_F32, 0, comm, NULL);

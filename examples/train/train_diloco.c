@@ -11,11 +11,12 @@
 #include <tutti/tutti.h>
 #include "diloco.h"
 
-static const char about[] = "Trains a character model of a text on all ranks, which average their parameters every --inner steps (DiLoCo).";
+static const char about[] =
+    "Trains a character model of a text on all ranks, which average their parameters every --inner steps (DiLoCo).";
 
 /* delta[n + 1]; the last element is the loss. */
-static tutti_status train(const struct options *o, const struct text *t, struct worker *w, struct outer *u, real *delta,
-                          tutti_comm *comm)
+static tutti_status train(const struct options *o, const struct text *t, struct worker *w,
+                          struct outer *u, real *delta, tutti_comm *comm)
 {
     const int rank = tutti_comm_rank(comm);
     tutti_status st = tutti_broadcast(u->global, u->global, u->n, TUTTI_F32, 0, comm, NULL);

@@ -22,7 +22,8 @@
 #include <tutti/elastic.h>
 #include "train.h"
 
-static const char about[] = "Trains a character model of a text in a run whose members join, fail and leave (TUTTI_COORDINATOR, TUTTI_RUN).";
+static const char about[] =
+    "Trains a character model of a text in a run whose members join, fail and leave (TUTTI_COORDINATOR, TUTTI_RUN).";
 
 static volatile sig_atomic_t stopped;
 
@@ -42,14 +43,19 @@ struct training {
 
 static void describe_state(struct training *x)
 {
-    x->arrays[0] = (tutti_array){
-        .size = sizeof(tutti_array), .name = "parameters", .data = x->w.param, .count = x->w.n, .type = TUTTI_F32
+    x->arrays[0] = (tutti_array){ .size = sizeof(tutti_array),
+                                  .name = "parameters",
+                                  .data = x->w.param,
+                                  .count = x->w.n,
+                                  .type = TUTTI_F32 };
+    x->arrays[1] = (tutti_array){ .size = sizeof(tutti_array),
+                                  .name = "velocity",
+                                  .data = x->w.velocity,
+                                  .count = x->w.n,
+                                  .type = TUTTI_F32 };
+    x->arrays[2] = (tutti_array){
+        .size = sizeof(tutti_array), .name = "step", .data = &x->step, .count = 1, .type = TUTTI_U64
     };
-    x->arrays[1] = (tutti_array){
-        .size = sizeof(tutti_array), .name = "velocity", .data = x->w.velocity, .count = x->w.n, .type = TUTTI_F32
-    };
-    x->arrays[2] =
-        (tutti_array){ .size = sizeof(tutti_array), .name = "step", .data = &x->step, .count = 1, .type = TUTTI_U64 };
     x->state = (tutti_state){ .size = sizeof x->state, .arrays = x->arrays, .narrays = 3 };
 }
 
@@ -108,7 +114,8 @@ static tutti_status train(struct training *x)
     tutti_status st = TUTTI_OK;
 
     while (!st && x->step < x->o->steps) {
-        st = tutti_run_epoch(x->run, TUTTI_ADMIT, x->view.epoch ? 0 : (uint32_t)x->o->members, 0, -1, &x->view);
+        st = tutti_run_epoch(x->run, TUTTI_ADMIT, x->view.epoch ? 0 : (uint32_t)x->o->members, 0,
+                             -1, &x->view);
         if (!st && x->view.nranks == 0)
             return TUTTI_OK;        /* this member has left */
         if (!st)

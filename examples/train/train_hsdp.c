@@ -79,8 +79,8 @@ static void *await_end(void *arg)
 
 /* ---- a step ---- */
 
-static tutti_status perform(struct training *x, tutti_coll coll, tutti_scope scope, const void *src, void *dst,
-                            const size_t *counts)
+static tutti_status perform(struct training *x, tutti_coll coll, tutti_scope scope, const void *src,
+                            void *dst, const size_t *counts)
 {
     const size_t own = counts[x->o.role];
     tutti_elastic e = { .size = sizeof e,
@@ -105,7 +105,8 @@ static int is_printing(const struct training *x)
 
 static tutti_status step(struct training *x)
 {
-    const struct batch mine = share_of(&x->o, x->step, (uint64_t)x->view.rank, (uint64_t)x->view.nranks);
+    const struct batch mine =
+        share_of(&x->o, x->step, (uint64_t)x->view.rank, (uint64_t)x->view.nranks);
     struct worker *const part = &x->part;
     tutti_status st;
 
@@ -113,7 +114,8 @@ static tutti_status step(struct training *x)
     if (st)
         return st;
     worker_look(&x->whole, &x->t, &mine, (double)x->o.batch);
-    st = perform(x, TUTTI_REDUCE_SCATTERV, TUTTI_SCOPE_GROUP, x->whole.gradient, part->gradient, x->sums);
+    st = perform(x, TUTTI_REDUCE_SCATTERV, TUTTI_SCOPE_GROUP, x->whole.gradient, part->gradient,
+                 x->sums);
     if (!st)
         st = perform(x, TUTTI_ALLREDUCE, TUTTI_SCOPE_ROLE, part->gradient, part->gradient, x->sums);
     if (st)
@@ -206,28 +208,38 @@ static tutti_status train(struct training *x)
 
 static void describe_state(struct training *x)
 {
-    x->arrays[0] = (tutti_array){
-        .size = sizeof(tutti_array), .name = "parameters", .data = x->part.param, .count = x->part.n, .type = TUTTI_F32
+    x->arrays[0] = (tutti_array){ .size = sizeof(tutti_array),
+                                  .name = "parameters",
+                                  .data = x->part.param,
+                                  .count = x->part.n,
+                                  .type = TUTTI_F32 };
+    x->arrays[1] = (tutti_array){ .size = sizeof(tutti_array),
+                                  .name = "velocity",
+                                  .data = x->part.velocity,
+                                  .count = x->part.n,
+                                  .type = TUTTI_F32 };
+    x->arrays[2] = (tutti_array){
+        .size = sizeof(tutti_array), .name = "step", .data = &x->step, .count = 1, .type = TUTTI_U64
     };
-    x->arrays[1] = (tutti_array){
-        .size = sizeof(tutti_array), .name = "velocity", .data = x->part.velocity, .count = x->part.n, .type = TUTTI_F32
+    x->state = (tutti_state){
+        .size = sizeof x->state, .arrays = x->arrays, .narrays = 3, .scope = TUTTI_SYNC_ROLE
     };
-    x->arrays[2] =
-        (tutti_array){ .size = sizeof(tutti_array), .name = "step", .data = &x->step, .count = 1, .type = TUTTI_U64 };
-    x->state = (tutti_state){ .size = sizeof x->state, .arrays = x->arrays, .narrays = 3, .scope = TUTTI_SYNC_ROLE };
 }
 
 /* Initializes all parts from the initial model of train_alone. Returns false, after a message, if
  * out of memory. */
 static int share_out(struct training *x)
 {
-    const size_t n = model_size(x->t.nsymbols), roles = x->o.roles, role = x->o.role, first = n * role / roles;
+    const size_t n = model_size(x->t.nsymbols), roles = x->o.roles, role = x->o.role,
+                 first = n * role / roles;
 
     for (size_t k = 0; k < roles; k++) {
         x->params[k] = n * (k + 1) / roles - n * k / roles;
         x->sums[k] = x->params[k] + (k + 1 == roles);
     }
-    x->whole = (struct worker){ .n = n, .param = malloc(n * sizeof(real)), .gradient = malloc((n + 1) * sizeof(real)) };
+    x->whole = (struct worker){ .n = n,
+                                .param = malloc(n * sizeof(real)),
+                                .gradient = malloc((n + 1) * sizeof(real)) };
     if (!worker_room(&x->part, x->params[role]))
         return 0;
     if (!x->whole.param || !x->whole.gradient) {
@@ -242,9 +254,10 @@ static int share_out(struct training *x)
 
 static tutti_status join(struct training *x)
 {
-    const tutti_run_conf conf = {
-        .size = sizeof conf, .group = (uint32_t)x->o.group, .role = (uint32_t)x->o.role, .nroles = (uint32_t)x->o.roles
-    };
+    const tutti_run_conf conf = { .size = sizeof conf,
+                                  .group = (uint32_t)x->o.group,
+                                  .role = (uint32_t)x->o.role,
+                                  .nroles = (uint32_t)x->o.roles };
     tutti_run *run;
     tutti_status st = tutti_run_join(&run, &conf);
 
@@ -253,8 +266,8 @@ static tutti_status join(struct training *x)
     x->run = run;
     st = train(x);
     if (!st)
-        fprintf(stderr, "role %" PRIu64 " of group %" PRIu64 " %s after step %" PRIu64 "\n", x->o.role, x->o.group,
-                x->view.nranks ? "ended" : "left", x->step);
+        fprintf(stderr, "role %" PRIu64 " of group %" PRIu64 " %s after step %" PRIu64 "\n",
+                x->o.role, x->o.group, x->view.nranks ? "ended" : "left", x->step);
     return st;
 }
 

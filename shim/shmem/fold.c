@@ -2,20 +2,20 @@
 
 /* Integers wrap: they are added as unsigned. */
 /* clang-format off */
-#define FOLD(NAME, T, expression)                                                                                      \
-    static void NAME(void *into, const void *with, size_t n)                                                           \
-    {                                                                                                                  \
-        T *x = into;                                                                                                   \
-        const T *y = with;                                                                                             \
-                                                                                                                       \
-        for (size_t i = 0; i < n; i++)                                                                                 \
-            x[i] = (T)(expression);                                                                                    \
+#define FOLD(NAME, T, expression)                            \
+    static void NAME(void *into, const void *with, size_t n) \
+    {                                                        \
+        T *x = into;                                         \
+        const T *y = with;                                   \
+                                                             \
+        for (size_t i = 0; i < n; i++)                       \
+            x[i] = (T)(expression);                          \
     }
 #define ORDER(NAME, T) FOLD(NAME##_max, T, x[i] < y[i] ? y[i] : x[i]) FOLD(NAME##_min, T, y[i] < x[i] ? y[i] : x[i])
 #define SUM(NAME, T) FOLD(NAME##_sum, T, x[i] + y[i]) FOLD(NAME##_prod, T, x[i] * y[i])
-#define INTEGER(NAME, T)                                                                                               \
-    FOLD(NAME##_and, T, x[i] & y[i]) FOLD(NAME##_or, T, x[i] | y[i]) FOLD(NAME##_xor, T, x[i] ^ y[i])                  \
-    ORDER(NAME, T) FOLD(NAME##_sum, T, (uint64_t)x[i] + (uint64_t)y[i])                                                \
+#define INTEGER(NAME, T)                                                \
+    FOLD(NAME##_and, T, x[i] & y[i]) FOLD(NAME##_or, T, x[i] | y[i]) FOLD(NAME##_xor, T, x[i] ^ y[i]) \
+    ORDER(NAME, T) FOLD(NAME##_sum, T, (uint64_t)x[i] + (uint64_t)y[i]) \
     FOLD(NAME##_prod, T, (uint64_t)x[i] * (uint64_t)y[i])
 #define REAL(NAME, T) ORDER(NAME, T) SUM(NAME, T)
 /* clang-format on */
@@ -36,7 +36,8 @@ SUM(cd, shmemi_complexd)
 
 #define OF_SUM(NAME) [SH_SUM] = NAME##_sum, [SH_PROD] = NAME##_prod
 #define OF_REAL(NAME) [SH_MAX] = NAME##_max, [SH_MIN] = NAME##_min, OF_SUM(NAME)
-#define OF_INTEGER(NAME) [SH_AND] = NAME##_and, [SH_OR] = NAME##_or, [SH_XOR] = NAME##_xor, OF_REAL(NAME)
+#define OF_INTEGER(NAME) \
+    [SH_AND] = NAME##_and, [SH_OR] = NAME##_or, [SH_XOR] = NAME##_xor, OF_REAL(NAME)
 
 static const struct {
     size_t bytes;

@@ -59,8 +59,11 @@ static void check_equal_on_all_pes(const char *call, const char *what, uint64_t 
     shmem_quiet();
     sh_check(call, tutti_allreduce(both, both, 2, TUTTI_U64, TUTTI_MAX, sh_job.comm, NULL));
     if (both[0] != ~both[1])
-        sh_die(call, "%s differs between PEs: %llu on this PE, %llu to %llu on all PEs (all PEs must pass the same value)",
-               what, (unsigned long long)value, (unsigned long long)~both[1], (unsigned long long)both[0]);
+        sh_die(
+            call,
+            "%s differs between PEs: %llu on this PE, %llu to %llu on all PEs (all PEs must pass the same value)",
+            what, (unsigned long long)value, (unsigned long long)~both[1],
+            (unsigned long long)both[0]);
 }
 
 /* Size in MiB to recommend: twice the current heap plus `bytes`. */

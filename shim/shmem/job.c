@@ -62,7 +62,9 @@ void sh_check(const char *call, tutti_status status)
 void sh_need(const char *call)
 {
     if (!sh_job.up)
-        sh_die(call, "the library is not initialized (call shmem_init first, and nothing after shmem_finalize)");
+        sh_die(
+            call,
+            "the library is not initialized (call shmem_init first, and nothing after shmem_finalize)");
 }
 
 void *sh_alloc(const char *call, size_t bytes)
@@ -87,8 +89,9 @@ SHMEM_NORETURN void shmem_global_exit(int status)
 {
     sh_need(__func__);
     for (int pe = 0; pe < sh_job.n; pe++)   /* a PE that the signal does not reach gets the abort */
-        if (pe != sh_job.me && tutti_window_signal(sh_job.heap.window, pe, offsetof(struct sh_head, exit),
-                                                   TUTTI_SIGNAL_SET, EXIT_BIT | (uint8_t)status) != TUTTI_OK)
+        if (pe != sh_job.me &&
+            tutti_window_signal(sh_job.heap.window, pe, offsetof(struct sh_head, exit),
+                                TUTTI_SIGNAL_SET, EXIT_BIT | (uint8_t)status) != TUTTI_OK)
             break;
     tutti_window_quiet(sh_job.heap.window, TUTTI_ALL_RANKS, 1000);
     tutti_comm_abort(sh_job.comm);
@@ -111,9 +114,13 @@ static size_t heap_bytes(void)
     if (!text)
         text = getenv("SMA_SYMMETRIC_SIZE");
     if (text && !sh_size_parse(text, &bytes))
-        sh_die("shmem_init", "invalid SHMEM_SYMMETRIC_SIZE \"%s\" (use bytes, or a number with K, M, G or T, such as 512M)", text);
+        sh_die(
+            "shmem_init",
+            "invalid SHMEM_SYMMETRIC_SIZE \"%s\" (use bytes, or a number with K, M, G or T, such as 512M)",
+            text);
     if (bytes > SIZE_MAX / 4)
-        sh_die("shmem_init", "invalid SHMEM_SYMMETRIC_SIZE \"%s\": exceeds the address space", text);
+        sh_die("shmem_init", "invalid SHMEM_SYMMETRIC_SIZE \"%s\": exceeds the address space",
+               text);
     return bytes;
 }
 
@@ -174,7 +181,8 @@ static size_t heap_alignment(void)
     const uint64_t base = (uintptr_t)sh_job.heap.base;
     uint64_t alignment = base & -base;
 
-    sh_check("shmem_init", tutti_allreduce(&alignment, &alignment, 1, TUTTI_U64, TUTTI_MIN, sh_job.comm, NULL));
+    sh_check("shmem_init",
+             tutti_allreduce(&alignment, &alignment, 1, TUTTI_U64, TUTTI_MIN, sh_job.comm, NULL));
     return alignment;
 }
 
@@ -184,7 +192,8 @@ static void init(int level)
     struct pe_info *infos, mine;
 
     sh_globals_find(&globals);
-    mine = (struct pe_info){ SH_HEAD_BYTES + heap_bytes(), globals.bytes, globals.program, host_hash() };
+    mine = (struct pe_info){ SH_HEAD_BYTES + heap_bytes(), globals.bytes, globals.program,
+                             host_hash() };
     sh_check("shmem_init", tutti_comm_create(&sh_job.comm, NULL));
     sh_job.me = tutti_comm_rank(sh_job.comm);
     sh_job.n = tutti_comm_size(sh_job.comm);

@@ -34,7 +34,8 @@ struct sh_head {
 };
 
 /* Logs the error, prefixed with this PE's number and the call, and exits. */
-SHMEM_NORETURN void sh_die(const char *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
+SHMEM_NORETURN void sh_die(const char *call, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* Calls sh_die with the name of the status if it is an error. Tutti has already logged the error
  * message, except with TUTTI_LOG=none; then it is included. If a PE has called shmem_global_exit,
  * exits with its status instead. */

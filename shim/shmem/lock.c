@@ -29,14 +29,16 @@ static struct word *word_of(const char *call, long *lock)
 {
     sh_place_of(call, "lock", lock, sizeof *lock);
     if ((uintptr_t)lock % sizeof *lock)
-        sh_die(call, "lock = %p is misaligned: must be a multiple of %zu", (void *)lock, sizeof *lock);
+        sh_die(call, "lock = %p is misaligned: must be a multiple of %zu", (void *)lock,
+               sizeof *lock);
     return (struct word *)(void *)lock;
 }
 
 /* Returns the home PE. The locks of an array are distributed over all PEs. */
 static int home_of(const char *call, long *lock)
 {
-    return (int)(sh_place_of(call, "lock", lock, sizeof *lock).offset / sizeof *lock % (size_t)sh_job.n);
+    return (int)(sh_place_of(call, "lock", lock, sizeof *lock).offset / sizeof *lock %
+                 (size_t)sh_job.n);
 }
 
 static uint32_t my_number(void) { return (uint32_t)sh_job.me + 1; }
@@ -63,7 +65,8 @@ static bool is_not_taken(const volatile void *ivar, int cmp, const void *value)
 }
 
 static struct sh_watch watch_of(const char *call, const uint32_t *link,
-                                bool (*compares)(const volatile void *ivar, int cmp, const void *value))
+                                bool (*compares)(const volatile void *ivar, int cmp,
+                                                 const void *value))
 {
     return (struct sh_watch){
         .call = call,
@@ -110,8 +113,8 @@ static void queue_leave(const char *call, struct word *w)
 {
     __atomic_store_n(&w->link, 0, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&nwaiting, __ATOMIC_SEQ_CST))
-        sh_check(call, tutti_window_signal(sh_job.heap.window, sh_job.me, offsetof(struct sh_head, exit),
-                                           TUTTI_SIGNAL_ADD, 0));
+        sh_check(call, tutti_window_signal(sh_job.heap.window, sh_job.me,
+                                           offsetof(struct sh_head, exit), TUTTI_SIGNAL_ADD, 0));
 }
 
 /* ---- the queue of PEs ---- */
@@ -122,11 +125,12 @@ void shmem_set_lock(long *lock)
     uint32_t before;
 
     queue_enter(__func__, w);
-    before = (uint32_t)sh_fetch(__func__, SHMEM_CTX_DEFAULT, &w->tail, 4, TUTTI_ATOMIC_SWAP, my_number(), 0,
-                                home_of(__func__, lock));
+    before = (uint32_t)sh_fetch(__func__, SHMEM_CTX_DEFAULT, &w->tail, 4, TUTTI_ATOMIC_SWAP,
+                                my_number(), 0, home_of(__func__, lock));
     if (!before)
         return;
-    sh_change(__func__, SHMEM_CTX_DEFAULT, &w->link, 4, TUTTI_ATOMIC_OR, my_number(), (int)before - 1);
+    sh_change(__func__, SHMEM_CTX_DEFAULT, &w->link, 4, TUTTI_ATOMIC_OR, my_number(),
+              (int)before - 1);
     wait_for(__func__, &w->link, is_handed);
 }
 
@@ -140,8 +144,8 @@ int shmem_test_lock(long *lock)
         sched_yield();          /* and yields the core to the owner of the lock */
         return 1;
     }
-    if (sh_fetch(__func__, SHMEM_CTX_DEFAULT, &w->tail, 4, TUTTI_ATOMIC_COMPARE_SWAP, my_number(), 0,
-                 home_of(__func__, lock)) == 0)
+    if (sh_fetch(__func__, SHMEM_CTX_DEFAULT, &w->tail, 4, TUTTI_ATOMIC_COMPARE_SWAP, my_number(),
+                 0, home_of(__func__, lock)) == 0)
         return 0;
     queue_leave(__func__, w);
     sched_yield();
@@ -159,8 +163,8 @@ void shmem_clear_lock(long *lock)
     next &= NEXT;
     shmem_quiet();
     if (!next) {
-        const uint32_t last = (uint32_t)sh_fetch(__func__, SHMEM_CTX_DEFAULT, &w->tail, 4, TUTTI_ATOMIC_COMPARE_SWAP, 0,
-                                                 my_number(), home);
+        const uint32_t last = (uint32_t)sh_fetch(__func__, SHMEM_CTX_DEFAULT, &w->tail, 4,
+                                                 TUTTI_ATOMIC_COMPARE_SWAP, 0, my_number(), home);
 
         if (last == my_number()) {
             queue_leave(__func__, w);

@@ -7,7 +7,8 @@
 
 /* ---- address translation ---- */
 
-static bool is_in(const struct sh_segment *s, size_t head, const void *addr, size_t bytes, struct sh_place *out)
+static bool is_in(const struct sh_segment *s, size_t head, const void *addr, size_t bytes,
+                  struct sh_place *out)
 {
     const uintptr_t base = (uintptr_t)s->base, at = (uintptr_t)addr;
 
@@ -19,7 +20,8 @@ static bool is_in(const struct sh_segment *s, size_t head, const void *addr, siz
 
 bool sh_find(const void *addr, size_t bytes, struct sh_place *out)
 {
-    return is_in(&sh_job.heap, SH_HEAD_BYTES, addr, bytes, out) || is_in(&sh_job.globals, 0, addr, bytes, out);
+    return is_in(&sh_job.heap, SH_HEAD_BYTES, addr, bytes, out) ||
+           is_in(&sh_job.globals, 0, addr, bytes, out);
 }
 
 struct sh_place sh_place_of(const char *call, const char *what, const void *addr, size_t bytes)
@@ -37,7 +39,8 @@ struct sh_place sh_place_of(const char *call, const char *what, const void *addr
     sh_die(
         call,
         "%s = %p with %zu bytes is not symmetric: neither in the symmetric heap (%p to %p) nor a global variable of the program",
-        what, addr, bytes, (void *)(sh_job.heap.base + SH_HEAD_BYTES), (void *)(sh_job.heap.base + sh_job.heap.bytes));
+        what, addr, bytes, (void *)(sh_job.heap.base + SH_HEAD_BYTES),
+        (void *)(sh_job.heap.base + sh_job.heap.bytes));
 }
 
 size_t sh_bytes(const char *call, size_t nelems, size_t bytes)
@@ -45,7 +48,8 @@ size_t sh_bytes(const char *call, size_t nelems, size_t bytes)
     size_t all;
 
     if (__builtin_mul_overflow(nelems, bytes, &all))
-        sh_die(call, "nelems = %zu is too large: elements of %zu bytes exceed the address space", nelems, bytes);
+        sh_die(call, "nelems = %zu is too large: elements of %zu bytes exceed the address space",
+               nelems, bytes);
     return all;
 }
 
@@ -53,7 +57,8 @@ size_t sh_bytes(const char *call, size_t nelems, size_t bytes)
 
 /* Puts an aligned 8-byte word as a signal, which a fence orders without waiting and which is
  * written atomically. Returns false for other sizes and alignments. */
-static bool put_word(const char *call, const struct sh_place *to, const void *src, size_t bytes, int pe)
+static bool put_word(const char *call, const struct sh_place *to, const void *src, size_t bytes,
+                     int pe)
 {
     uint64_t value;
 
@@ -61,7 +66,8 @@ static bool put_word(const char *call, const struct sh_place *to, const void *sr
         return false;
     memcpy(&value, src, sizeof value);
     sh_order_pass(call, pe);
-    sh_check(call, tutti_window_signal(to->segment->window, pe, to->offset, TUTTI_SIGNAL_SET, value));
+    sh_check(call,
+             tutti_window_signal(to->segment->window, pe, to->offset, TUTTI_SIGNAL_SET, value));
     return true;
 }
 
@@ -70,7 +76,8 @@ static void add_signal(const char *call, tutti_rma *rma, const struct sh_signal 
     const struct sh_place at = sh_place_of(call, "sig_addr", signal->addr, sizeof *signal->addr);
 
     if (signal->op != SHMEM_SIGNAL_SET && signal->op != SHMEM_SIGNAL_ADD)
-        sh_die(call, "sig_op = %d is invalid: must be SHMEM_SIGNAL_SET or SHMEM_SIGNAL_ADD", signal->op);
+        sh_die(call, "sig_op = %d is invalid: must be SHMEM_SIGNAL_SET or SHMEM_SIGNAL_ADD",
+               signal->op);
     if (at.offset % sizeof *signal->addr)
         sh_die(call, "sig_addr = %p is misaligned: must be a multiple of 8", (void *)signal->addr);
     rma->signal_op = signal->op == SHMEM_SIGNAL_SET ? TUTTI_SIGNAL_SET : TUTTI_SIGNAL_ADD;
@@ -79,8 +86,8 @@ static void add_signal(const char *call, tutti_rma *rma, const struct sh_signal 
     rma->signal_window = at.segment->window;
 }
 
-void sh_put(const char *call, shmem_ctx_t ctx, void *dest, const void *src, size_t bytes, int pe, bool nbi,
-            const struct sh_signal *signal)
+void sh_put(const char *call, shmem_ctx_t ctx, void *dest, const void *src, size_t bytes, int pe,
+            bool nbi, const struct sh_signal *signal)
 {
     tutti_rma rma = { .size = sizeof rma, .counter = nbi ? &sh_job.nbi : NULL };
     struct sh_place to = { .segment = &sh_job.heap };
@@ -117,7 +124,8 @@ static const char *loadable(const char *call, const struct sh_place *from, int p
     return sh_job.heap_at[pe] + from->offset;
 }
 
-void sh_get(const char *call, shmem_ctx_t ctx, void *dest, const void *src, size_t bytes, int pe, bool nbi)
+void sh_get(const char *call, shmem_ctx_t ctx, void *dest, const void *src, size_t bytes, int pe,
+            bool nbi)
 {
     const tutti_rma rma = { .size = sizeof rma, .counter = nbi ? &sh_job.nbi : NULL };
     struct sh_place from;
@@ -147,7 +155,8 @@ static size_t span(const char *call, const char *what, const struct sh_stride *s
     return sh_bytes(call, sh_bytes(call, s->nelems - 1, (size_t)stride) + 1, s->bytes);
 }
 
-void sh_iput(const char *call, shmem_ctx_t ctx, void *dest, const void *src, const struct sh_stride *s, int pe)
+void sh_iput(const char *call, shmem_ctx_t ctx, void *dest, const void *src,
+             const struct sh_stride *s, int pe)
 {
     tutti_rows rows = { .rows = s->nelems, .row_bytes = s->bytes };
     struct sh_place to;
@@ -165,7 +174,8 @@ void sh_iput(const char *call, shmem_ctx_t ctx, void *dest, const void *src, con
     sh_check(call, tutti_window_put_rows(to.segment->window, at, to.offset, src, &rows, NULL));
 }
 
-void sh_iget(const char *call, shmem_ctx_t ctx, void *dest, const void *src, const struct sh_stride *s, int pe)
+void sh_iget(const char *call, shmem_ctx_t ctx, void *dest, const void *src,
+             const struct sh_stride *s, int pe)
 {
     uint64_t counter = 0;
     const tutti_rma rma = { .size = sizeof rma, .counter = &counter };
@@ -187,7 +197,8 @@ void sh_iget(const char *call, shmem_ctx_t ctx, void *dest, const void *src, con
         if (there)
             memmove(to, there + offset, s->bytes);
         else
-            sh_check(call, tutti_window_get(from.segment->window, at, from.offset + offset, to, s->bytes, &rma));
+            sh_check(call, tutti_window_get(from.segment->window, at, from.offset + offset, to,
+                                            s->bytes, &rma));
     }
     if (!there)
         sh_check(call, tutti_window_wait_counter(from.segment->window, &counter, s->nelems, 0));
@@ -204,20 +215,21 @@ static struct sh_place word_of(const char *call, const void *dest, size_t bytes)
     return at;
 }
 
-uint64_t sh_fetch(const char *call, shmem_ctx_t ctx, const void *dest, size_t bytes, tutti_atomic_op op,
-                  uint64_t operand, uint64_t compare, int pe)
+uint64_t sh_fetch(const char *call, shmem_ctx_t ctx, const void *dest, size_t bytes,
+                  tutti_atomic_op op, uint64_t operand, uint64_t compare, int pe)
 {
     const struct sh_place word = word_of(call, dest, bytes);
     const int at = sh_pe(call, ctx, pe);
     uint64_t old = 0;
 
     sh_order_pass(call, at);
-    sh_check(call, tutti_window_atomic(word.segment->window, at, word.offset, bytes, op, operand, compare, &old));
+    sh_check(call, tutti_window_atomic(word.segment->window, at, word.offset, bytes, op, operand,
+                                       compare, &old));
     return old;
 }
 
-void sh_change(const char *call, shmem_ctx_t ctx, void *dest, size_t bytes, tutti_atomic_op op, uint64_t operand,
-               int pe)
+void sh_change(const char *call, shmem_ctx_t ctx, void *dest, size_t bytes, tutti_atomic_op op,
+               uint64_t operand, int pe)
 {
     const struct sh_place word = word_of(call, dest, bytes);
     const int at = sh_pe(call, ctx, pe);
@@ -225,9 +237,11 @@ void sh_change(const char *call, shmem_ctx_t ctx, void *dest, size_t bytes, tutt
     sh_order_pass(call, at);
     /* supported by window signals */
     if (bytes == sizeof operand && (op == TUTTI_ATOMIC_ADD || op == TUTTI_ATOMIC_SWAP)) {
-        sh_check(call, tutti_window_signal(word.segment->window, at, word.offset,
-                                           op == TUTTI_ATOMIC_ADD ? TUTTI_SIGNAL_ADD : TUTTI_SIGNAL_SET, operand));
+        sh_check(call, tutti_window_signal(
+                           word.segment->window, at, word.offset,
+                           op == TUTTI_ATOMIC_ADD ? TUTTI_SIGNAL_ADD : TUTTI_SIGNAL_SET, operand));
         return;
     }
-    sh_check(call, tutti_window_atomic(word.segment->window, at, word.offset, bytes, op, operand, 0, NULL));
+    sh_check(call, tutti_window_atomic(word.segment->window, at, word.offset, bytes, op, operand, 0,
+                                       NULL));
 }

@@ -31,24 +31,27 @@ struct sh_signal {
 
 /* Puts src[bytes] to dest on PE `pe` of the context's team. signal may be NULL. With nbi, src must
  * stay valid until quiet. */
-void sh_put(const char *call, shmem_ctx_t ctx, void *dest, const void *src, size_t bytes, int pe, bool nbi,
-            const struct sh_signal *signal);
-void sh_get(const char *call, shmem_ctx_t ctx, void *dest, const void *src, size_t bytes, int pe, bool nbi);
+void sh_put(const char *call, shmem_ctx_t ctx, void *dest, const void *src, size_t bytes, int pe,
+            bool nbi, const struct sh_signal *signal);
+void sh_get(const char *call, shmem_ctx_t ctx, void *dest, const void *src, size_t bytes, int pe,
+            bool nbi);
 
 /* nelems elements of `bytes` each. Strides are in elements. */
 struct sh_stride {
     size_t nelems, bytes;
     ptrdiff_t dst, sst;
 };
-void sh_iput(const char *call, shmem_ctx_t ctx, void *dest, const void *src, const struct sh_stride *s, int pe);
-void sh_iget(const char *call, shmem_ctx_t ctx, void *dest, const void *src, const struct sh_stride *s, int pe);
+void sh_iput(const char *call, shmem_ctx_t ctx, void *dest, const void *src,
+             const struct sh_stride *s, int pe);
+void sh_iget(const char *call, shmem_ctx_t ctx, void *dest, const void *src,
+             const struct sh_stride *s, int pe);
 
 /* Updates the word of `bytes` (4 or 8) at dest on `pe` and returns its previous value. With 4
  * bytes, the lower halves of operand and compare are used. */
-uint64_t sh_fetch(const char *call, shmem_ctx_t ctx, const void *dest, size_t bytes, tutti_atomic_op op,
-                  uint64_t operand, uint64_t compare, int pe);
+uint64_t sh_fetch(const char *call, shmem_ctx_t ctx, const void *dest, size_t bytes,
+                  tutti_atomic_op op, uint64_t operand, uint64_t compare, int pe);
 /* The same without a result; does not wait for completion. */
-void sh_change(const char *call, shmem_ctx_t ctx, void *dest, size_t bytes, tutti_atomic_op op, uint64_t operand,
-               int pe);
+void sh_change(const char *call, shmem_ctx_t ctx, void *dest, size_t bytes, tutti_atomic_op op,
+               uint64_t operand, int pe);
 
 #endif

@@ -43,48 +43,48 @@ void *shmemalign(size_t alignment, size_t size)
 /* ---- atomics and waiting ---- */
 
 /* clang-format off */
-#define EXTENDED(NAME, T)                                                                                              \
-    T shmem_##NAME##_fetch(const T *source, int pe)                                                                    \
-    {                                                                                                                  \
-        return shmem_##NAME##_atomic_fetch(source, pe);                                                                \
-    }                                                                                                                  \
-    void shmem_##NAME##_set(T *dest, T value, int pe)                                                                  \
-    {                                                                                                                  \
-        shmem_##NAME##_atomic_set(dest, value, pe);                                                                    \
-    }                                                                                                                  \
-    T shmem_##NAME##_swap(T *dest, T value, int pe)                                                                    \
-    {                                                                                                                  \
-        return shmem_##NAME##_atomic_swap(dest, value, pe);                                                            \
+#define EXTENDED(NAME, T)                                   \
+    T shmem_##NAME##_fetch(const T *source, int pe)         \
+    {                                                       \
+        return shmem_##NAME##_atomic_fetch(source, pe);     \
+    }                                                       \
+    void shmem_##NAME##_set(T *dest, T value, int pe)       \
+    {                                                       \
+        shmem_##NAME##_atomic_set(dest, value, pe);         \
+    }                                                       \
+    T shmem_##NAME##_swap(T *dest, T value, int pe)         \
+    {                                                       \
+        return shmem_##NAME##_atomic_swap(dest, value, pe); \
     }
 SHMEMI_OLD_EXTENDED_TYPES(EXTENDED)
 
-#define STANDARD(NAME, T)                                                                                              \
-    T shmem_##NAME##_cswap(T *dest, T cond, T value, int pe)                                                           \
-    {                                                                                                                  \
-        return shmem_##NAME##_atomic_compare_swap(dest, cond, value, pe);                                              \
-    }                                                                                                                  \
-    T shmem_##NAME##_finc(T *dest, int pe)                                                                             \
-    {                                                                                                                  \
-        return shmem_##NAME##_atomic_fetch_inc(dest, pe);                                                              \
-    }                                                                                                                  \
-    void shmem_##NAME##_inc(T *dest, int pe)                                                                           \
-    {                                                                                                                  \
-        shmem_##NAME##_atomic_inc(dest, pe);                                                                           \
-    }                                                                                                                  \
-    T shmem_##NAME##_fadd(T *dest, T value, int pe)                                                                    \
-    {                                                                                                                  \
-        return shmem_##NAME##_atomic_fetch_add(dest, value, pe);                                                       \
-    }                                                                                                                  \
-    void shmem_##NAME##_add(T *dest, T value, int pe)                                                                  \
-    {                                                                                                                  \
-        shmem_##NAME##_atomic_add(dest, value, pe);                                                                    \
+#define STANDARD(NAME, T)                                                 \
+    T shmem_##NAME##_cswap(T *dest, T cond, T value, int pe)              \
+    {                                                                     \
+        return shmem_##NAME##_atomic_compare_swap(dest, cond, value, pe); \
+    }                                                                     \
+    T shmem_##NAME##_finc(T *dest, int pe)                                \
+    {                                                                     \
+        return shmem_##NAME##_atomic_fetch_inc(dest, pe);                 \
+    }                                                                     \
+    void shmem_##NAME##_inc(T *dest, int pe)                              \
+    {                                                                     \
+        shmem_##NAME##_atomic_inc(dest, pe);                              \
+    }                                                                     \
+    T shmem_##NAME##_fadd(T *dest, T value, int pe)                       \
+    {                                                                     \
+        return shmem_##NAME##_atomic_fetch_add(dest, value, pe);          \
+    }                                                                     \
+    void shmem_##NAME##_add(T *dest, T value, int pe)                     \
+    {                                                                     \
+        shmem_##NAME##_atomic_add(dest, value, pe);                       \
     }
 SHMEMI_OLD_STANDARD_TYPES(STANDARD)
 
-#define WAIT(NAME, T)                                                                                                  \
-    void shmem_##NAME##_wait(volatile T *ivar, T cmp_value)                                                            \
-    {                                                                                                                  \
-        shmem_##NAME##_wait_until(ivar, SHMEM_CMP_NE, cmp_value);                                                      \
+#define WAIT(NAME, T)                                             \
+    void shmem_##NAME##_wait(volatile T *ivar, T cmp_value)       \
+    {                                                             \
+        shmem_##NAME##_wait_until(ivar, SHMEM_CMP_NE, cmp_value); \
     }
 SHMEMI_OLD_WAIT_TYPES(WAIT)
 
@@ -120,62 +120,62 @@ void(shmem_sync)(int PE_start, int logPE_stride, int PE_size, long *pSync)
 
 #define SET int PE_start, int logPE_stride, int PE_size
 #define PARTY sh_party_of_set(__func__, PE_start, logPE_stride, PE_size)
-#define COLLECTIVES(BITS, bytes)                                                                                       \
-    void shmem_broadcast##BITS(void *dest, const void *source, size_t nelems, int PE_root, SET, long *pSync)           \
-    {                                                                                                                  \
-        const struct sh_party p = PARTY;                                                                               \
-        const size_t block = sh_bytes(__func__, nelems, bytes);                                                        \
-                                                                                                                       \
-        (void)pSync;                                                                                                   \
-        sh_party_buffers(&p, dest, 1, source, 1, block);                                                               \
-        sh_party_broadcast(&p, dest, source, block, PE_root, false);                                                   \
-    }                                                                                                                  \
-    void shmem_collect##BITS(void *dest, const void *source, size_t nelems, SET, long *pSync)                          \
-    {                                                                                                                  \
-        const struct sh_party p = PARTY;                                                                               \
-                                                                                                                       \
-        (void)pSync;                                                                                                   \
-        sh_party_collect(&p, dest, source, sh_bytes(__func__, nelems, bytes));                                         \
-    }                                                                                                                  \
-    void shmem_fcollect##BITS(void *dest, const void *source, size_t nelems, SET, long *pSync)                         \
-    {                                                                                                                  \
-        const struct sh_party p = PARTY;                                                                               \
-        const size_t block = sh_bytes(__func__, nelems, bytes);                                                        \
-                                                                                                                       \
-        (void)pSync;                                                                                                   \
-        sh_party_buffers(&p, dest, p.n, source, 1, block);                                                             \
-        sh_party_fcollect(&p, dest, source, block);                                                                    \
-    }                                                                                                                  \
-    void shmem_alltoall##BITS(void *dest, const void *source, size_t nelems, SET, long *pSync)                         \
-    {                                                                                                                  \
-        const struct sh_party p = PARTY;                                                                               \
-        const size_t block = sh_bytes(__func__, nelems, bytes);                                                        \
-                                                                                                                       \
-        (void)pSync;                                                                                                   \
-        sh_party_buffers(&p, dest, p.n, source, p.n, block);                                                           \
-        sh_party_alltoall(&p, dest, source, block);                                                                    \
-    }                                                                                                                  \
-    void shmem_alltoalls##BITS(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, SET,       \
-                               long *pSync)                                                                            \
-    {                                                                                                                  \
-        const struct sh_party p = PARTY;                                                                               \
-                                                                                                                       \
-        (void)pSync;                                                                                                   \
-        sh_party_alltoalls(&p, dest, source, dst, sst, nelems, bytes);                                                 \
+#define COLLECTIVES(BITS, bytes)                                                               \
+    void shmem_broadcast##BITS(void *dest, const void *source, size_t nelems, int PE_root, SET, long *pSync) \
+    {                                                                                          \
+        const struct sh_party p = PARTY;                                                       \
+        const size_t block = sh_bytes(__func__, nelems, bytes);                                \
+                                                                                               \
+        (void)pSync;                                                                           \
+        sh_party_buffers(&p, dest, 1, source, 1, block);                                       \
+        sh_party_broadcast(&p, dest, source, block, PE_root, false);                           \
+    }                                                                                          \
+    void shmem_collect##BITS(void *dest, const void *source, size_t nelems, SET, long *pSync)  \
+    {                                                                                          \
+        const struct sh_party p = PARTY;                                                       \
+                                                                                               \
+        (void)pSync;                                                                           \
+        sh_party_collect(&p, dest, source, sh_bytes(__func__, nelems, bytes));                 \
+    }                                                                                          \
+    void shmem_fcollect##BITS(void *dest, const void *source, size_t nelems, SET, long *pSync) \
+    {                                                                                          \
+        const struct sh_party p = PARTY;                                                       \
+        const size_t block = sh_bytes(__func__, nelems, bytes);                                \
+                                                                                               \
+        (void)pSync;                                                                           \
+        sh_party_buffers(&p, dest, p.n, source, 1, block);                                     \
+        sh_party_fcollect(&p, dest, source, block);                                            \
+    }                                                                                          \
+    void shmem_alltoall##BITS(void *dest, const void *source, size_t nelems, SET, long *pSync) \
+    {                                                                                          \
+        const struct sh_party p = PARTY;                                                       \
+        const size_t block = sh_bytes(__func__, nelems, bytes);                                \
+                                                                                               \
+        (void)pSync;                                                                           \
+        sh_party_buffers(&p, dest, p.n, source, p.n, block);                                   \
+        sh_party_alltoall(&p, dest, source, block);                                            \
+    }                                                                                          \
+    void shmem_alltoalls##BITS(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, SET, \
+                               long *pSync)                                                    \
+    {                                                                                          \
+        const struct sh_party p = PARTY;                                                       \
+                                                                                               \
+        (void)pSync;                                                                           \
+        sh_party_alltoalls(&p, dest, source, dst, sst, nelems, bytes);                         \
     }
 COLLECTIVES(32, (size_t)4)
 COLLECTIVES(64, (size_t)8)
 
-#define TO_ALL(NAME, CALL, T, op)                                                                                      \
-    void shmem_##NAME##_##CALL##_to_all(T *dest, const T *source, int nreduce, SET, T *pWrk, long *pSync)              \
-    {                                                                                                                  \
-        const struct sh_party p = PARTY;                                                                               \
-        const size_t n = nreduce > 0 ? (size_t)nreduce : 0;                                                            \
-                                                                                                                       \
-        (void)pWrk;                                                                                                    \
-        (void)pSync;                                                                                                   \
-        sh_party_buffers(&p, dest, 1, source, 1, n * sizeof(T));                                                       \
-        sh_reduce(&p, dest, source, n, SH_TYPE(T), op);                                                                \
+#define TO_ALL(NAME, CALL, T, op)                                \
+    void shmem_##NAME##_##CALL##_to_all(T *dest, const T *source, int nreduce, SET, T *pWrk, long *pSync) \
+    {                                                            \
+        const struct sh_party p = PARTY;                         \
+        const size_t n = nreduce > 0 ? (size_t)nreduce : 0;      \
+                                                                 \
+        (void)pWrk;                                              \
+        (void)pSync;                                             \
+        sh_party_buffers(&p, dest, 1, source, 1, n * sizeof(T)); \
+        sh_reduce(&p, dest, source, n, SH_TYPE(T), op);          \
     }
 #define BITS_TO_ALL(NAME, T) TO_ALL(NAME, and, T, SH_AND) TO_ALL(NAME, or, T, SH_OR) TO_ALL(NAME, xor, T, SH_XOR)
 #define ORDER_TO_ALL(NAME, T) TO_ALL(NAME, max, T, SH_MAX) TO_ALL(NAME, min, T, SH_MIN)

@@ -14,7 +14,9 @@ struct sh_party sh_party_of_team(const char *call, shmem_team_t team)
 {
     const struct sh_team *t = sh_team_of(call, team);
 
-    return (struct sh_party){ .call = call, .comm = t->comm, .whole = true, .stride = 1, .me = t->me, .n = t->n };
+    return (struct sh_party){
+        .call = call, .comm = t->comm, .whole = true, .stride = 1, .me = t->me, .n = t->n
+    };
 }
 
 struct sh_party sh_party_of_set(const char *call, int start, int log_stride, int size)
@@ -24,27 +26,31 @@ struct sh_party sh_party_of_set(const char *call, int start, int log_stride, int
 
     sh_need(call);
     if (log_stride < 0 || log_stride > 30 || size < 1 || start < 0)
-        sh_die(call, "invalid active set: PE_start = %d, logPE_stride = %d, PE_size = %d", start, log_stride, size);
+        sh_die(call, "invalid active set: PE_start = %d, logPE_stride = %d, PE_size = %d", start,
+               log_stride, size);
     p.stride = 1 << log_stride;
     last = start + (int64_t)p.stride * (size - 1);
     if (last >= sh_job.n)
-        sh_die(call, "invalid active set: its last PE is %lld, but the job has %d PEs", (long long)last, sh_job.n);
+        sh_die(call, "invalid active set: its last PE is %lld, but the job has %d PEs",
+               (long long)last, sh_job.n);
     p.me = (sh_job.me - start) / p.stride;
     if (sh_job.me < start || sh_job.me > last || (sh_job.me - start) % p.stride)
-        sh_die(call, "this PE is not in the active set PE_start = %d, logPE_stride = %d, PE_size = %d", start,
-               log_stride, size);
+        sh_die(call,
+               "this PE is not in the active set PE_start = %d, logPE_stride = %d, PE_size = %d",
+               start, log_stride, size);
     p.whole = size == sh_job.n;
     return p;
 }
 
-static void check(const struct sh_party *p, const char *what, const void *buffer, int blocks, size_t bytes)
+static void check(const struct sh_party *p, const char *what, const void *buffer, int blocks,
+                  size_t bytes)
 {
     if (bytes)
         sh_place_of(p->call, what, buffer, sh_bytes(p->call, (size_t)blocks, bytes));
 }
 
-void sh_party_buffers(const struct sh_party *p, const void *dest, int dest_blocks, const void *source,
-                      int source_blocks, size_t bytes)
+void sh_party_buffers(const struct sh_party *p, const void *dest, int dest_blocks,
+                      const void *source, int source_blocks, size_t bytes)
 {
     check(p, "dest", dest, dest_blocks, bytes);
     check(p, "source", source, source_blocks, bytes);
@@ -54,7 +60,8 @@ static int pe_of(const struct sh_party *p, int i) { return p->start + i * p->str
 
 /* ---- collectives of an active set ---- */
 
-static tutti_p2p transfer_of(const struct sh_party *p, int i, bool is_recv, const void *buf, size_t bytes)
+static tutti_p2p transfer_of(const struct sh_party *p, int i, bool is_recv, const void *buf,
+                             size_t bytes)
 {
     return (tutti_p2p){
         .is_recv = is_recv,
@@ -72,7 +79,8 @@ static void transfers_run(const struct sh_party *p, const tutti_p2p *parts, size
 }
 
 /* All-to-all exchange: block i goes to PE i from src + i * step. The own block is copied. */
-static void exchange(const struct sh_party *p, char *dest, const char *src, size_t bytes, size_t step)
+static void exchange(const struct sh_party *p, char *dest, const char *src, size_t bytes,
+                     size_t step)
 {
     tutti_p2p *parts = sh_alloc(p->call, 2 * (size_t)p->n * sizeof *parts);
     size_t n = 0;
@@ -134,7 +142,8 @@ void sh_party_sync(const struct sh_party *p)
 
 /* Copies the source if it overlaps dest, since dest is written while the source is read. Returns
  * the copy, owned by the caller, or NULL without overlap. */
-static void *copy_of(const struct sh_party *p, const void *dest, size_t dest_bytes, const void *src, size_t bytes)
+static void *copy_of(const struct sh_party *p, const void *dest, size_t dest_bytes, const void *src,
+                     size_t bytes)
 {
     const uintptr_t d = (uintptr_t)dest, s = (uintptr_t)src;
     void *copy;
@@ -146,13 +155,15 @@ static void *copy_of(const struct sh_party *p, const void *dest, size_t dest_byt
     return copy;
 }
 
-void sh_party_broadcast(const struct sh_party *p, void *dest, const void *src, size_t bytes, int root, bool to_root)
+void sh_party_broadcast(const struct sh_party *p, void *dest, const void *src, size_t bytes,
+                        int root, bool to_root)
 {
     const bool am_root = p->me == root;
     void *buf = am_root ? (void *)(uintptr_t)src : dest;
 
     if (root < 0 || root >= p->n)
-        sh_die(p->call, "PE_root = %d is out of range: the team or active set has %d PEs", root, p->n);
+        sh_die(p->call, "PE_root = %d is out of range: the team or active set has %d PEs", root,
+               p->n);
     if (p->whole)
         sh_check(p->call, tutti_broadcast(buf, buf, bytes, TUTTI_U8, root, p->comm, NULL));
     else
@@ -229,8 +240,8 @@ void sh_party_alltoall(const struct sh_party *p, void *dest, const void *src, si
     free(copy);
 }
 
-void sh_party_alltoalls(const struct sh_party *p, void *dest, const void *src, ptrdiff_t dst, ptrdiff_t sst,
-                        size_t nelems, size_t bytes)
+void sh_party_alltoalls(const struct sh_party *p, void *dest, const void *src, ptrdiff_t dst,
+                        ptrdiff_t sst, size_t nelems, size_t bytes)
 {
     const size_t all = sh_bytes(p->call, sh_bytes(p->call, (size_t)p->n, nelems), bytes);
     char *to, *from;

@@ -8,7 +8,8 @@
 
 #define GATHER_BYTES 65536u     /* bytes per PE and chunk */
 
-_Static_assert((int)SH_I8 == (int)TUTTI_I8 && (int)SH_U64 == (int)TUTTI_U64, "integers are numbered alike");
+_Static_assert((int)SH_I8 == (int)TUTTI_I8 && (int)SH_U64 == (int)TUTTI_U64,
+               "integers are numbered alike");
 
 static tutti_dtype dtype_of(enum sh_type type)
 {
@@ -19,8 +20,8 @@ static tutti_dtype dtype_of(enum sh_type type)
 
 /* Gathers the input of all PEs in chunks and reduces it locally. All PEs compute in the same order,
  * so results are bitwise identical. */
-static void reduce_here(const struct sh_party *p, char *dest, const char *src, size_t n, enum sh_type type,
-                        enum sh_op op)
+static void reduce_here(const struct sh_party *p, char *dest, const char *src, size_t n,
+                        enum sh_type type, enum sh_op op)
 {
     const size_t bytes = sh_type_bytes(type), most = GATHER_BYTES / bytes;
     char *all = sh_alloc(p->call, (size_t)p->n * most * bytes);
@@ -36,11 +37,12 @@ static void reduce_here(const struct sh_party *p, char *dest, const char *src, s
     free(all);
 }
 
-void sh_reduce(const struct sh_party *p, void *dest, const void *src, size_t n, enum sh_type type, enum sh_op op)
+void sh_reduce(const struct sh_party *p, void *dest, const void *src, size_t n, enum sh_type type,
+               enum sh_op op)
 {
     static const tutti_redop redops[SH_OPS] = {
-        [SH_AND] = TUTTI_BAND, [SH_OR] = TUTTI_BOR, [SH_XOR] = TUTTI_BXOR, [SH_MAX] = TUTTI_MAX, [SH_MIN] = TUTTI_MIN,
-        [SH_SUM] = TUTTI_SUM, [SH_PROD] = TUTTI_PROD,
+        [SH_AND] = TUTTI_BAND, [SH_OR] = TUTTI_BOR,  [SH_XOR] = TUTTI_BXOR,  [SH_MAX] = TUTTI_MAX,
+        [SH_MIN] = TUTTI_MIN,  [SH_SUM] = TUTTI_SUM, [SH_PROD] = TUTTI_PROD,
     };
 
     if (p->whole && type <= SH_F64)

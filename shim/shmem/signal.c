@@ -4,34 +4,34 @@
 #define DEF SHMEM_CTX_DEFAULT
 
 /* clang-format off */
-#define SIGNAL(PUT, T, bytes)                                                                                          \
-    void shmem_##PUT##_signal(T *dest, const T *source, size_t nelems, uint64_t *sig_addr, uint64_t signal,            \
-                              int sig_op, int pe)                                                                      \
-    {                                                                                                                  \
-        const struct sh_signal s = { sig_addr, signal, sig_op };                                                       \
-                                                                                                                       \
-        sh_put(__func__, DEF, dest, source, sh_bytes(__func__, nelems, bytes), pe, false, &s);                         \
-    }                                                                                                                  \
-    void shmem_ctx_##PUT##_signal(shmem_ctx_t ctx, T *dest, const T *source, size_t nelems, uint64_t *sig_addr,        \
-                                  uint64_t signal, int sig_op, int pe)                                                 \
-    {                                                                                                                  \
-        const struct sh_signal s = { sig_addr, signal, sig_op };                                                       \
-                                                                                                                       \
-        sh_put(__func__, ctx, dest, source, sh_bytes(__func__, nelems, bytes), pe, false, &s);                         \
-    }                                                                                                                  \
-    void shmem_##PUT##_signal_nbi(T *dest, const T *source, size_t nelems, uint64_t *sig_addr, uint64_t signal,        \
-                                  int sig_op, int pe)                                                                  \
-    {                                                                                                                  \
-        const struct sh_signal s = { sig_addr, signal, sig_op };                                                       \
-                                                                                                                       \
-        sh_put(__func__, DEF, dest, source, sh_bytes(__func__, nelems, bytes), pe, true, &s);                          \
-    }                                                                                                                  \
-    void shmem_ctx_##PUT##_signal_nbi(shmem_ctx_t ctx, T *dest, const T *source, size_t nelems, uint64_t *sig_addr,    \
-                                      uint64_t signal, int sig_op, int pe)                                             \
-    {                                                                                                                  \
-        const struct sh_signal s = { sig_addr, signal, sig_op };                                                       \
-                                                                                                                       \
-        sh_put(__func__, ctx, dest, source, sh_bytes(__func__, nelems, bytes), pe, true, &s);                          \
+#define SIGNAL(PUT, T, bytes)                                                                  \
+    void shmem_##PUT##_signal(T *dest, const T *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, \
+                              int sig_op, int pe)                                              \
+    {                                                                                          \
+        const struct sh_signal s = { sig_addr, signal, sig_op };                               \
+                                                                                               \
+        sh_put(__func__, DEF, dest, source, sh_bytes(__func__, nelems, bytes), pe, false, &s); \
+    }                                                                                          \
+    void shmem_ctx_##PUT##_signal(shmem_ctx_t ctx, T *dest, const T *source, size_t nelems, uint64_t *sig_addr, \
+                                  uint64_t signal, int sig_op, int pe)                         \
+    {                                                                                          \
+        const struct sh_signal s = { sig_addr, signal, sig_op };                               \
+                                                                                               \
+        sh_put(__func__, ctx, dest, source, sh_bytes(__func__, nelems, bytes), pe, false, &s); \
+    }                                                                                          \
+    void shmem_##PUT##_signal_nbi(T *dest, const T *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, \
+                                  int sig_op, int pe)                                          \
+    {                                                                                          \
+        const struct sh_signal s = { sig_addr, signal, sig_op };                               \
+                                                                                               \
+        sh_put(__func__, DEF, dest, source, sh_bytes(__func__, nelems, bytes), pe, true, &s);  \
+    }                                                                                          \
+    void shmem_ctx_##PUT##_signal_nbi(shmem_ctx_t ctx, T *dest, const T *source, size_t nelems, uint64_t *sig_addr, \
+                                      uint64_t signal, int sig_op, int pe)                     \
+    {                                                                                          \
+        const struct sh_signal s = { sig_addr, signal, sig_op };                               \
+                                                                                               \
+        sh_put(__func__, ctx, dest, source, sh_bytes(__func__, nelems, bytes), pe, true, &s);  \
     }
 
 #define TYPED(NAME, T) SIGNAL(NAME##_put, T, sizeof(T))

@@ -110,8 +110,8 @@ void sh_teams_fini(void)
 
 /* Creates one team per colour, with PEs ordered by key. A negative colour joins no team. Collective
  * over the parent. */
-static void team_split(const char *call, struct sh_team *parent, int colour, int key, const shmem_team_config_t *config,
-                       long mask, shmem_team_t *out)
+static void team_split(const char *call, struct sh_team *parent, int colour, int key,
+                       const shmem_team_config_t *config, long mask, shmem_team_t *out)
 {
     struct sh_team *t;
     tutti_comm *comm = NULL;
@@ -132,7 +132,8 @@ static void team_split(const char *call, struct sh_team *parent, int colour, int
 }
 
 int shmem_team_split_strided(shmem_team_t parent_team, int start, int stride, int size,
-                             const shmem_team_config_t *config, long config_mask, shmem_team_t *new_team)
+                             const shmem_team_config_t *config, long config_mask,
+                             shmem_team_t *new_team)
 {
     struct sh_team *parent = sh_team_find(parent_team);
     int64_t last;
@@ -148,13 +149,15 @@ int shmem_team_split_strided(shmem_team_t parent_team, int start, int stride, in
     for (int i = 0; i < size && key < 0; i++)
         if (start + i * stride == parent->me)
             key = i;
-    team_split(__func__, parent, key < 0 ? -1 : 0, key < 0 ? 0 : key, config, config_mask, new_team);
+    team_split(__func__, parent, key < 0 ? -1 : 0, key < 0 ? 0 : key, config, config_mask,
+               new_team);
     return 0;
 }
 
-int shmem_team_split_2d(shmem_team_t parent_team, int xrange, const shmem_team_config_t *xaxis_config, long xaxis_mask,
-                        shmem_team_t *xaxis_team, const shmem_team_config_t *yaxis_config, long yaxis_mask,
-                        shmem_team_t *yaxis_team)
+int shmem_team_split_2d(shmem_team_t parent_team, int xrange,
+                        const shmem_team_config_t *xaxis_config, long xaxis_mask,
+                        shmem_team_t *xaxis_team, const shmem_team_config_t *yaxis_config,
+                        long yaxis_mask, shmem_team_t *yaxis_team)
 {
     struct sh_team *parent = sh_team_find(parent_team);
 
@@ -164,8 +167,10 @@ int shmem_team_split_2d(shmem_team_t parent_team, int xrange, const shmem_team_c
         return 1;
     if (xrange > parent->n)
         xrange = parent->n;
-    team_split(__func__, parent, parent->me / xrange, parent->me, xaxis_config, xaxis_mask, xaxis_team);
-    team_split(__func__, parent, parent->me % xrange, parent->me, yaxis_config, yaxis_mask, yaxis_team);
+    team_split(__func__, parent, parent->me / xrange, parent->me, xaxis_config, xaxis_mask,
+               xaxis_team);
+    team_split(__func__, parent, parent->me % xrange, parent->me, yaxis_config, yaxis_mask,
+               yaxis_team);
     return 0;
 }
 
@@ -177,7 +182,8 @@ void shmem_team_destroy(shmem_team_t team)
     if (!t)
         return;
     if (t == &world || t == &shared)
-        sh_die(__func__, "predefined teams (SHMEM_TEAM_WORLD, SHMEM_TEAM_SHARED) cannot be destroyed");
+        sh_die(__func__,
+               "predefined teams (SHMEM_TEAM_WORLD, SHMEM_TEAM_SHARED) cannot be destroyed");
     /* completes operations of its contexts */
     sh_check(__func__, tutti_window_quiet(sh_job.heap.window, TUTTI_ALL_RANKS, 0));
     sh_check(__func__, tutti_barrier(t->comm, NULL));

@@ -53,8 +53,10 @@ static uint64_t mix(uint64_t x)     /* the finalizer of SplitMix64 */
 /* Returns the index of a matching word, with fair selection; SIZE_MAX: no match. */
 static size_t next_match(const struct sh_watch *w)
 {
-    const uint64_t hash = mix((uintptr_t)w->ivars + 0x9e3779b97f4a7c15ull), tag = hash >> INDEX_BITS;
-    uint64_t *slot = &search_starts[hash % SEARCH_STARTS], turn = __atomic_load_n(slot, __ATOMIC_RELAXED);
+    const uint64_t hash = mix((uintptr_t)w->ivars + 0x9e3779b97f4a7c15ull),
+                   tag = hash >> INDEX_BITS;
+    uint64_t *slot = &search_starts[hash % SEARCH_STARTS],
+             turn = __atomic_load_n(slot, __ATOMIC_RELAXED);
     size_t i;
 
     if (w->nelems == 0)
@@ -92,9 +94,11 @@ static void check(const struct sh_watch *w)
         sh_die(w->call, "cmp = %d is invalid: must be one of SHMEM_CMP_*", w->cmp);
     if (!w->nelems)
         return;
-    sh_place_of(w->call, "ivar", (const void *)(uintptr_t)w->ivars, sh_bytes(w->call, w->nelems, w->bytes));
+    sh_place_of(w->call, "ivar", (const void *)(uintptr_t)w->ivars,
+                sh_bytes(w->call, w->nelems, w->bytes));
     if ((uintptr_t)w->ivars % w->bytes)
-        sh_die(w->call, "ivar = %p is misaligned: must be a multiple of %zu", (const void *)(uintptr_t)w->ivars, w->bytes);
+        sh_die(w->call, "ivar = %p is misaligned: must be a multiple of %zu",
+               (const void *)(uintptr_t)w->ivars, w->bytes);
 }
 
 /* ---- waiting ---- */
@@ -106,8 +110,14 @@ static int has_exited(void)
     return __atomic_load_n(&head->exit, __ATOMIC_ACQUIRE) != 0;
 }
 
-static int all_match_or_exit(const void *arg) { return all_hold(arg) || has_exited(); }
-static int one_matches_or_exit(const void *arg) { return find_match(arg, 0) != SIZE_MAX || has_exited(); }
+static int all_match_or_exit(const void *arg)
+{
+    return all_hold(arg) || has_exited();
+}
+static int one_matches_or_exit(const void *arg)
+{
+    return find_match(arg, 0) != SIZE_MAX || has_exited();
+}
 
 /* Reports the first word that does not match, its value and the expected value. */
 SHMEM_NORETURN static void die_of_timeout(const struct sh_watch *w)
@@ -123,8 +133,9 @@ SHMEM_NORETURN static void die_of_timeout(const struct sh_watch *w)
         i++;
     w->print((const volatile char *)w->ivars + i * w->bytes, is, sizeof is);
     w->print((const char *)w->values + (w->vector ? i * w->bytes : 0), wanted, sizeof wanted);
-    sh_die(w->call, "TIMEOUT: word %zu of %zu, at %p, had the value %s at the deadline, expected %s %s", i, w->nelems,
-           (const char *)(uintptr_t)w->ivars + i * w->bytes, is, signs[w->cmp], wanted);
+    sh_die(w->call,
+           "TIMEOUT: word %zu of %zu, at %p, had the value %s at the deadline, expected %s %s", i,
+           w->nelems, (const char *)(uintptr_t)w->ivars + i * w->bytes, is, signs[w->cmp], wanted);
 }
 
 static void wait_until(const struct sh_watch *w, int (*is_there)(const void *arg))
@@ -176,7 +187,8 @@ size_t sh_wait_some(const struct sh_watch *w, size_t *indices)
 
 static void progress(const char *call)
 {
-    sh_check(call, tutti_window_test(sh_job.heap.window, offsetof(struct sh_head, exit), TUTTI_NOT_EQUAL, 0, NULL));
+    sh_check(call, tutti_window_test(sh_job.heap.window, offsetof(struct sh_head, exit),
+                                     TUTTI_NOT_EQUAL, 0, NULL));
     sh_check_exit();
 }
 

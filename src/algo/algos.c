@@ -93,14 +93,17 @@ ALGOS(DECLARE)
 
 const struct tt_algo *tt_algos[TT_ALGOS_MAX] = { ALGOS(ENTRY) };
 size_t tt_nalgos = BUILT_IN;
-_Static_assert(BUILT_IN + 40 <= TT_ALGOS_MAX && TT_ALGOS_MAX <= 256, "room for added ones; an index is a byte in messages");
+_Static_assert(BUILT_IN + 40 <= TT_ALGOS_MAX && TT_ALGOS_MAX <= 256,
+               "room for added ones; an index is a byte in messages");
 
 tutti_status tt_algo_add(const struct tt_algo *algo, const char *from)
 {
     const size_t n = strlen(tt_coll_name(algo->kind));
 
-    if (strncmp(algo->name, tt_coll_name(algo->kind), n) != 0 || algo->name[n] != '_' || !algo->name[n + 1])
-        return tt_fail(TUTTI_ERR_INVALID, "%s: invalid name of algorithm \"%s\": must begin with \"%s_\"", from,
+    if (strncmp(algo->name, tt_coll_name(algo->kind), n) != 0 || algo->name[n] != '_' ||
+        !algo->name[n + 1])
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: invalid name of algorithm \"%s\": must begin with \"%s_\"", from,
                        algo->name, tt_coll_name(algo->kind));
     if (tt_algo_named(algo->kind, algo->name))
         return tt_fail(TUTTI_ERR_INVALID, "%s: duplicate name of algorithm \"%s\" (choose another name)", from,
@@ -120,9 +123,9 @@ void tt_algo_remove_from(size_t n)
 
 double tt_cost_ns(const struct tt_cost *cost, const struct tt_cost_model *m)
 {
-    return cost->messages * m->message_ns + cost->bytes * m->byte_ns + cost->reduced * m->reduce_byte_ns +
-           cost->copied * m->copy_byte_ns + cost->near_messages * m->near_message_ns +
-           cost->near_bytes * m->near_byte_ns;
+    return cost->messages * m->message_ns + cost->bytes * m->byte_ns +
+           cost->reduced * m->reduce_byte_ns + cost->copied * m->copy_byte_ns +
+           cost->near_messages * m->near_message_ns + cost->near_bytes * m->near_byte_ns;
 }
 
 uint8_t tt_algo_index(const struct tt_algo *algo)
@@ -216,12 +219,12 @@ tutti_status tt_algo_refuse(const struct tt_coll *c, const char *name)
         return tt_fail(TUTTI_ERR_INVALID, "%s: unknown algorithm \"%s\" (`tutti info --algos %s` lists them)", coll,
                        name, coll);
     if (fits_named(algo, c) && !takes_form(algo, c))
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "%s, quantized%s: algorithm \"%s\" does not support this call: %s",
-                       coll, c->quantized == TT_QUANTIZED_FEEDBACK ? " with error feedback" : "", algo->name,
-                       algo->quantizes ? "its ranks cannot attribute the quantization errors "
-                                         "to an input"
-                                       : "the results of its ranks would differ");
+        return tt_fail(
+            TUTTI_ERR_INVALID, "%s, quantized%s: algorithm \"%s\" does not support this call: %s",
+            coll, c->quantized == TT_QUANTIZED_FEEDBACK ? " with error feedback" : "", algo->name,
+            algo->quantizes ? "its ranks cannot attribute the quantization errors "
+                              "to an input"
+                            : "the results of its ranks would differ");
     return tt_fail(TUTTI_ERR_INVALID,
                    "%s of %llu bytes on %u rank%s: algorithm \"%s\" does not support this call: "
                    "it needs %s%s",

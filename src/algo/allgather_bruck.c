@@ -29,11 +29,12 @@ static void allgather_bruck_round(struct tt_sched *s, const struct tt_coll *c, u
         ranges(c, from, count, theirs);
         for (uint32_t i = 0; i < 2; i++)
             if (mine[i].bytes > 0 || i == 0)
-                tt_sched_put(s, to, k == 0 ? tt_src(0) : tt_dst(mine[i].offset), tt_dst(mine[i].offset), mine[i].bytes,
-                             2 * (uint32_t)k + i);
+                tt_sched_put(s, to, k == 0 ? tt_src(0) : tt_dst(mine[i].offset),
+                             tt_dst(mine[i].offset), mine[i].bytes, 2 * (uint32_t)k + i);
         for (uint32_t i = 0; i < 2; i++)
             if (theirs[i].bytes > 0 || i == 0)
-                tt_sched_wait(s, from, tt_dst(theirs[i].offset), theirs[i].bytes, 2 * (uint32_t)k + i);
+                tt_sched_wait(s, from, tt_dst(theirs[i].offset), theirs[i].bytes,
+                              2 * (uint32_t)k + i);
     }
     if (k == 0)
         tt_sched_own(s, c);
@@ -43,18 +44,31 @@ static struct tt_cost allgather_bruck_cost(const struct tt_coll *c)
 {
     const double n = c->nranks, total = (double)tt_blocks_total(c), rounds = tt_log2_up(c->nranks);
 
-    return (struct tt_cost){ .messages = 1.1 * rounds, .bytes = total * (n - 1) / n, .copied = total / n };
+    return (struct tt_cost){ .messages = 1.1 * rounds,
+                             .bytes = total * (n - 1) / n,
+                             .copied = total / n };
 }
 
 const struct tt_algo tt_algo_allgather_bruck = {
-    .name = "allgather_bruck", .summary = "short blocks, any number of ranks",
-    .kind = TT_ALLGATHER, .fits = tt_fits_always, .nrounds = tt_rounds_log, .round = allgather_bruck_round,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_log, .cost = allgather_bruck_cost,
+    .name = "allgather_bruck",
+    .summary = "short blocks, any number of ranks",
+    .kind = TT_ALLGATHER,
+    .fits = tt_fits_always,
+    .nrounds = tt_rounds_log,
+    .round = allgather_bruck_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_log,
+    .cost = allgather_bruck_cost,
 };
 
 const struct tt_algo tt_algo_allgatherv_bruck = {
     .name = "allgatherv_bruck", .summary = "short packed blocks, any number of ranks",
     .needs = "packed blocks",
-    .kind = TT_ALLGATHERV, .fits = tt_fits_packed, .nrounds = tt_rounds_log, .round = allgather_bruck_round,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_log, .cost = allgather_bruck_cost,
+    .kind = TT_ALLGATHERV,
+    .fits = tt_fits_packed,
+    .nrounds = tt_rounds_log,
+    .round = allgather_bruck_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_log,
+    .cost = allgather_bruck_cost,
 };

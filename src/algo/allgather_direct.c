@@ -37,18 +37,32 @@ static struct tt_cost allgather_direct_cost(const struct tt_coll *c)
     const double sent = longest * (c->nranks - 1);
 
     return (struct tt_cost){
-        .messages = tt_cost_burst(c->nranks - 1), .bytes = sent > bytes ? sent : bytes, .copied = longest,
+        .messages = tt_cost_burst(c->nranks - 1),
+        .bytes = sent > bytes ? sent : bytes,
+        .copied = longest,
     };
 }
 
 const struct tt_algo tt_algo_allgather_direct = {
-    .name = "allgather_direct", .summary = "few ranks, or all on one host",
-    .kind = TT_ALLGATHER, .fits = tt_fits_always, .nrounds = allgather_direct_nrounds, .round = allgather_direct_round,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = allgather_direct_cost,
+    .name = "allgather_direct",
+    .summary = "few ranks, or all on one host",
+    .kind = TT_ALLGATHER,
+    .fits = tt_fits_always,
+    .nrounds = allgather_direct_nrounds,
+    .round = allgather_direct_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_all,
+    .cost = allgather_direct_cost,
 };
 
 const struct tt_algo tt_algo_allgatherv_direct = {
-    .name = "allgatherv_direct", .summary = "few ranks, or all on one host; blocks of any size",
-    .kind = TT_ALLGATHERV, .fits = tt_fits_always, .nrounds = allgather_direct_nrounds, .round = allgather_direct_round,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = allgather_direct_cost,
+    .name = "allgatherv_direct",
+    .summary = "few ranks, or all on one host; blocks of any size",
+    .kind = TT_ALLGATHERV,
+    .fits = tt_fits_always,
+    .nrounds = allgather_direct_nrounds,
+    .round = allgather_direct_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_all,
+    .cost = allgather_direct_cost,
 };

@@ -16,16 +16,16 @@ static uint64_t allgather_doubling_nrounds(const struct tt_coll *c)
 }
 
 /* The blocks of the `count` groups in the aligned range that contains `group`. */
-static struct tt_block allgather_doubling_held(const struct tt_coll *c, const struct tt_fold *f, uint32_t group,
-                                               uint32_t count)
+static struct tt_block allgather_doubling_held(const struct tt_coll *c, const struct tt_fold *f,
+                                               uint32_t group, uint32_t count)
 {
     const uint32_t first = group & ~(count - 1);
 
     return tt_blocks_of(c, tt_fold_rank(f, first), tt_fold_rank(f, first + count));
 }
 
-static void allgather_doubling_double_up(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f,
-                                         uint32_t i)
+static void allgather_doubling_double_up(struct tt_sched *s, const struct tt_coll *c,
+                                         const struct tt_fold *f, uint32_t i)
 {
     const uint32_t other = f->group ^ (1u << i);
     const uint32_t peer = tt_fold_rank(f, other);
@@ -33,7 +33,8 @@ static void allgather_doubling_double_up(struct tt_sched *s, const struct tt_col
                           theirs = allgather_doubling_held(c, f, other, 1u << i);
     const bool fresh = i == 0 && !f->folded;
 
-    tt_sched_put(s, peer, fresh ? tt_src(0) : tt_dst(mine.offset), tt_dst(mine.offset), mine.bytes, 0);
+    tt_sched_put(s, peer, fresh ? tt_src(0) : tt_dst(mine.offset), tt_dst(mine.offset), mine.bytes,
+                 0);
     tt_sched_wait(s, peer, tt_dst(theirs.offset), theirs.bytes, 0);
 }
 
@@ -58,7 +59,9 @@ static struct tt_cost allgather_doubling_cost(const struct tt_coll *c)
     const double n = c->nranks, total = (double)tt_blocks_total(c), passes = f.extras ? 2 : 1;
 
     return (struct tt_cost){
-        .messages = f.rounds + (f.extras ? 2 : 0), .bytes = passes * total * (n - 1) / n, .copied = total / n,
+        .messages = f.rounds + (f.extras ? 2 : 0),
+        .bytes = passes * total * (n - 1) / n,
+        .copied = total / n,
     };
 }
 

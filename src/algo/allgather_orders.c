@@ -22,10 +22,11 @@ static uint64_t allgather_orders_nrounds(const struct tt_coll *c)
     return f.groups == 1 ? 1 : f.rounds + (f.extras ? 2 : 0);
 }
 
-static void allgather_orders_double_up(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f,
-                                       uint32_t far, uint32_t i)
+static void allgather_orders_double_up(struct tt_sched *s, const struct tt_coll *c,
+                                       const struct tt_fold *f, uint32_t far, uint32_t i)
 {
-    const uint32_t other = f->group ^ (1u << tt_order_dimension(f, far, i)), peer = tt_fold_rank(f, other);
+    const uint32_t other = f->group ^ (1u << tt_order_dimension(f, far, i)),
+                   peer = tt_fold_rank(f, other);
     const bool fresh = i == 0 && !f->folded;
     struct tt_part mine[TT_ORDER_PARTS], theirs[TT_ORDER_PARTS];
 
@@ -39,7 +40,8 @@ static void allgather_orders_double_up(struct tt_sched *s, const struct tt_coll 
             tt_sched_wait(s, peer, theirs[p].ref, theirs[p].bytes, p);
 }
 
-static void allgather_orders_round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t k, enum tt_order_kind kind)
+static void allgather_orders_round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t k,
+                                      enum tt_order_kind kind)
 {
     const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
     const uint64_t before = f.extras ? 1 : 0;
@@ -72,7 +74,8 @@ static struct tt_cost allgather_orders_cost_of(const struct tt_coll *c, enum tt_
     const double strided = tt_order_far(c, &f, kind) > 0 ? 2 * total : 0;
 
     return (struct tt_cost){
-        .messages = f.rounds * (f.extras && strided > 0 ? tt_cost_burst(2) : 1) + (f.extras ? 2 : 0),
+        .messages =
+            f.rounds * (f.extras && strided > 0 ? tt_cost_burst(2) : 1) + (f.extras ? 2 : 0),
         .bytes = passes * total * (n - 1) / n,
         .copied = total / n + strided,
     };

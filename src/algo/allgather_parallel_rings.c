@@ -124,8 +124,13 @@ const struct tt_algo tt_algo_allgather_parallel_rings_linear = {
     .name = "allgather_parallel_rings_linear",
     .summary = "parallel rings between hosts, direct exchange within hosts",
     .needs = "fewer than 2^29 rounds",
-    .kind = TT_ALLGATHER, .fits = allgather_parallel_rings_fits, .nrounds = linear_nrounds, .round = linear_round,
-    .work_bytes = tt_work_none, .npeers = allgather_parallel_rings_npeers, .cost = linear_cost,
+    .kind = TT_ALLGATHER,
+    .fits = allgather_parallel_rings_fits,
+    .nrounds = linear_nrounds,
+    .round = linear_round,
+    .work_bytes = tt_work_none,
+    .npeers = allgather_parallel_rings_npeers,
+    .cost = linear_cost,
 };
 
 static uint64_t doubling_nrounds(const struct tt_coll *c)
@@ -147,8 +152,13 @@ const struct tt_algo tt_algo_allgather_parallel_rings_doubling = {
     .name = "allgather_parallel_rings_doubling",
     .summary = "parallel rings between hosts, binomial trees within hosts (near ranks first)",
     .needs = "fewer than 2^29 rounds",
-    .kind = TT_ALLGATHER, .fits = allgather_parallel_rings_fits, .nrounds = doubling_nrounds, .round = doubling_round,
-    .work_bytes = tt_work_none, .npeers = allgather_parallel_rings_npeers, .cost = doubling_cost,
+    .kind = TT_ALLGATHER,
+    .fits = allgather_parallel_rings_fits,
+    .nrounds = doubling_nrounds,
+    .round = doubling_round,
+    .work_bytes = tt_work_none,
+    .npeers = allgather_parallel_rings_npeers,
+    .cost = doubling_cost,
 };
 
 static uint64_t halving_nrounds(const struct tt_coll *c)
@@ -170,8 +180,13 @@ const struct tt_algo tt_algo_allgather_parallel_rings_halving = {
     .name = "allgather_parallel_rings_halving",
     .summary = "parallel rings between hosts, binomial trees within hosts (far ranks first)",
     .needs = "fewer than 2^29 rounds",
-    .kind = TT_ALLGATHER, .fits = allgather_parallel_rings_fits, .nrounds = halving_nrounds, .round = halving_round,
-    .work_bytes = tt_work_none, .npeers = allgather_parallel_rings_npeers, .cost = halving_cost,
+    .kind = TT_ALLGATHER,
+    .fits = allgather_parallel_rings_fits,
+    .nrounds = halving_nrounds,
+    .round = halving_round,
+    .work_bytes = tt_work_none,
+    .npeers = allgather_parallel_rings_npeers,
+    .cost = halving_cost,
 };
 
 static uint64_t knomial_nrounds(const struct tt_coll *c)
@@ -193,8 +208,13 @@ const struct tt_algo tt_algo_allgather_parallel_rings_knomial = {
     .name = "allgather_parallel_rings_knomial",
     .summary = "parallel rings between hosts, 4-ary trees within hosts",
     .needs = "fewer than 2^29 rounds",
-    .kind = TT_ALLGATHER, .fits = allgather_parallel_rings_fits, .nrounds = knomial_nrounds, .round = knomial_round,
-    .work_bytes = tt_work_none, .npeers = allgather_parallel_rings_npeers, .cost = knomial_cost,
+    .kind = TT_ALLGATHER,
+    .fits = allgather_parallel_rings_fits,
+    .nrounds = knomial_nrounds,
+    .round = knomial_round,
+    .work_bytes = tt_work_none,
+    .npeers = allgather_parallel_rings_npeers,
+    .cost = knomial_cost,
 };
 
 static uint64_t sockets_nrounds(const struct tt_coll *c)
@@ -216,6 +236,11 @@ const struct tt_algo tt_algo_allgather_parallel_rings_sockets = {
     .name = "allgather_parallel_rings_sockets",
     .summary = "parallel rings; each block crosses the link between sockets once",
     .needs = "fewer than 2^29 rounds",
-    .kind = TT_ALLGATHER, .fits = allgather_parallel_rings_fits, .nrounds = sockets_nrounds, .round = sockets_round,
-    .work_bytes = tt_work_none, .npeers = allgather_parallel_rings_npeers, .cost = sockets_cost,
+    .kind = TT_ALLGATHER,
+    .fits = allgather_parallel_rings_fits,
+    .nrounds = sockets_nrounds,
+    .round = sockets_round,
+    .work_bytes = tt_work_none,
+    .npeers = allgather_parallel_rings_npeers,
+    .cost = sockets_cost,
 };

@@ -11,19 +11,23 @@
 #include "algo/algos.h"
 #include "algo/pat.h"
 
-static struct tt_pat allgather_pat_all_of(const struct tt_coll *c) { return tt_pat_of(c->nranks, UINT64_MAX); }
+static struct tt_pat allgather_pat_all_of(const struct tt_coll *c)
+{
+    return tt_pat_of(c->nranks, UINT64_MAX);
+}
 
 static struct tt_pat allgather_pat_bounded_of(const struct tt_coll *c)
 {
-    const uint64_t blocks = TT_SLAB_BYTES / (c->bytes ? c->bytes : 1), half = 1ull << tt_log2_up(c->nranks) >> 1;
+    const uint64_t blocks = TT_SLAB_BYTES / (c->bytes ? c->bytes : 1),
+                   half = 1ull << tt_log2_up(c->nranks) >> 1;
 
     return tt_pat_of(c->nranks, blocks < half ? blocks : half);
 }
 
 /* The blocks of trees [from, to) in which `rank` is offset first + i * apart; they must not pass
  * rank 0. */
-static struct tt_ref blocks_at(const struct tt_coll *c, const struct tt_pat *p, uint32_t rank, uint32_t first,
-                               uint32_t apart, uint32_t from, uint32_t to)
+static struct tt_ref blocks_at(const struct tt_coll *c, const struct tt_pat *p, uint32_t rank,
+                               uint32_t first, uint32_t apart, uint32_t from, uint32_t to)
 {
     const struct tt_ref ref = tt_dst(tt_pat_root(p, rank, first + (to - 1) * apart) * c->bytes);
 
@@ -31,8 +35,8 @@ static struct tt_ref blocks_at(const struct tt_coll *c, const struct tt_pat *p, 
 }
 
 /* One side of a step's message, sent by `sender`, which is offset `parent` of the trees. */
-static void allgather_pat_pass(struct tt_sched *s, const struct tt_coll *c, const struct tt_pat *p, uint32_t k,
-                               uint32_t sender, uint32_t peer)
+static void allgather_pat_pass(struct tt_sched *s, const struct tt_coll *c, const struct tt_pat *p,
+                               uint32_t k, uint32_t sender, uint32_t peer)
 {
     const struct tt_pat_step step = tt_pat_step(p, k);
     const uint32_t wrap = tt_pat_wrap(sender, step.parent, step.apart, step.count);
@@ -43,7 +47,8 @@ static void allgather_pat_pass(struct tt_sched *s, const struct tt_coll *c, cons
 
         if (part[i] == part[i + 1])
             continue;
-        const struct tt_ref at = blocks_at(c, p, sender, step.parent, step.apart, part[i], part[i + 1]);
+        const struct tt_ref at =
+            blocks_at(c, p, sender, step.parent, step.apart, part[i], part[i + 1]);
 
         if (peer == c->rank)
             tt_sched_wait(s, sender, at, bytes, 2 * k + i);
@@ -52,7 +57,8 @@ static void allgather_pat_pass(struct tt_sched *s, const struct tt_coll *c, cons
     }
 }
 
-static void allgather_pat_round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t k, const struct tt_pat *p)
+static void allgather_pat_round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t k,
+                                   const struct tt_pat *p)
 {
     const uint32_t n = c->nranks, r = c->rank;
 
@@ -73,11 +79,16 @@ static struct tt_cost allgather_pat_cost_of(const struct tt_coll *c, const struc
     const double beyond = p->steps - p->levels, strided = p->aggregated > 1 ? 2 * total : 0;
 
     return (struct tt_cost){
-        .messages = 1.1 * p->levels + 0.4 * beyond, .bytes = total * (n - 1) / n, .copied = total / n + strided,
+        .messages = 1.1 * p->levels + 0.4 * beyond,
+        .bytes = total * (n - 1) / n,
+        .copied = total / n + strided,
     };
 }
 
-static uint64_t allgather_pat_nrounds_of(const struct tt_pat *p) { return p->steps > 0 ? p->steps : 1; }
+static uint64_t allgather_pat_nrounds_of(const struct tt_pat *p)
+{
+    return p->steps > 0 ? p->steps : 1;
+}
 
 static uint64_t allgather_pat_nrounds(const struct tt_coll *c)
 {

@@ -24,13 +24,25 @@ static struct tt_cost allgather_ring_cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_allgather_ring = {
-    .name = "allgather_ring", .summary = "long blocks, any number of ranks",
-    .kind = TT_ALLGATHER, .fits = tt_fits_always, .nrounds = tt_rounds_linear, .round = allgather_ring_round,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_two, .cost = allgather_ring_cost,
+    .name = "allgather_ring",
+    .summary = "long blocks, any number of ranks",
+    .kind = TT_ALLGATHER,
+    .fits = tt_fits_always,
+    .nrounds = tt_rounds_linear,
+    .round = allgather_ring_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_two,
+    .cost = allgather_ring_cost,
 };
 
 const struct tt_algo tt_algo_allgatherv_ring = {
-    .name = "allgatherv_ring", .summary = "long blocks of similar sizes, any number of ranks",
-    .kind = TT_ALLGATHERV, .fits = tt_fits_always, .nrounds = tt_rounds_linear, .round = allgather_ring_round,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_two, .cost = allgather_ring_cost,
+    .name = "allgatherv_ring",
+    .summary = "long blocks of similar sizes, any number of ranks",
+    .kind = TT_ALLGATHERV,
+    .fits = tt_fits_always,
+    .nrounds = tt_rounds_linear,
+    .round = allgather_ring_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_two,
+    .cost = allgather_ring_cost,
 };

@@ -16,8 +16,8 @@ static uint64_t allreduce_doubling_nrounds(const struct tt_coll *c)
     return f.groups == 1 ? 1 : f.rounds + (f.extras ? 2 : 0);
 }
 
-static void allreduce_doubling_double_up(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f,
-                                         uint32_t i)
+static void allreduce_doubling_double_up(struct tt_sched *s, const struct tt_coll *c,
+                                         const struct tt_fold *f, uint32_t i)
 {
     const uint32_t other = f->group ^ (1u << i);
     const uint32_t peer = tt_fold_rank(f, other);
@@ -26,7 +26,8 @@ static void allreduce_doubling_double_up(struct tt_sched *s, const struct tt_col
 
     tt_sched_put(s, peer, mine, theirs, c->bytes, 0);
     tt_sched_wait(s, peer, theirs, c->bytes, 0);
-    tt_sched_reduce_ordered(s, tt_dst(0), mine, f->group, theirs, other, c->bytes, i == f->rounds - 1);
+    tt_sched_reduce_ordered(s, tt_dst(0), mine, f->group, theirs, other, c->bytes,
+                            i == f->rounds - 1);
 }
 
 static void allreduce_doubling_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
@@ -43,7 +44,9 @@ static struct tt_cost allreduce_doubling_cost(const struct tt_coll *c)
     const double messages = f.rounds + (f.extras ? 2 : 0), bytes = (double)c->bytes;
 
     return (struct tt_cost){
-        .messages = messages, .bytes = messages * bytes, .reduced = (f.rounds + (f.extras ? 1 : 0)) * bytes,
+        .messages = messages,
+        .bytes = messages * bytes,
+        .reduced = (f.rounds + (f.extras ? 1 : 0)) * bytes,
     };
 }
 

@@ -18,8 +18,9 @@ static uint32_t lowest_of(const struct tt_coll *c, uint32_t tree, uint32_t node)
 }
 
 /* Reduces the value received from a child with `ours`, whose lowest rank is *lowest. */
-static struct tt_ref allreduce_dtree_take(struct tt_sched *s, const struct tt_coll *c, uint32_t tree, uint32_t child,
-                                          struct tt_ref sum, struct tt_ref ours, uint32_t *lowest, bool right,
+static struct tt_ref allreduce_dtree_take(struct tt_sched *s, const struct tt_coll *c,
+                                          uint32_t tree, uint32_t child, struct tt_ref sum,
+                                          struct tt_ref ours, uint32_t *lowest, bool right,
                                           bool finish)
 {
     const struct tt_ref theirs = tt_pipe(PIPES * tree + (right ? FROM_RIGHT : FROM_LEFT));
@@ -43,25 +44,30 @@ static void allreduce_dtree_pass_up(struct tt_sched *s, const struct tt_coll *c,
 
     if (at.left)
         ours = allreduce_dtree_take(s, c, tree, at.left,
-                                    top && !at.right ? tt_dst(half.offset) : tt_pipe(PIPES * tree + WITH_LEFT), ours,
-                                    &lowest, false, top && !at.right);
+                                    top && !at.right ? tt_dst(half.offset)
+                                                     : tt_pipe(PIPES * tree + WITH_LEFT),
+                                    ours, &lowest, false, top && !at.right);
     if (at.right)
-        ours = allreduce_dtree_take(s, c, tree, at.right, top ? tt_dst(half.offset) : tt_pipe(PIPES * tree + WITH_BOTH),
+        ours = allreduce_dtree_take(s, c, tree, at.right,
+                                    top ? tt_dst(half.offset) : tt_pipe(PIPES * tree + WITH_BOTH),
                                     ours, &lowest, true, top);
     if (!top) {
         const bool right = tt_tree_place(c->nranks, tree, at.parent).right == node;
 
-        tt_sched_put(s, at.parent - 1, ours, tt_pipe(PIPES * tree + (right ? FROM_RIGHT : FROM_LEFT)), half.bytes,
+        tt_sched_put(s, at.parent - 1, ours,
+                     tt_pipe(PIPES * tree + (right ? FROM_RIGHT : FROM_LEFT)), half.bytes,
                      WAYS * tree + UP);
     }
 }
 
-static void allreduce_dtree_serve(struct tt_sched *s, const struct tt_coll *c, uint32_t tree, uint32_t child)
+static void allreduce_dtree_serve(struct tt_sched *s, const struct tt_coll *c, uint32_t tree,
+                                  uint32_t child)
 {
     const struct tt_block half = tt_tree_half(c, tree);
 
     if (child > 0)
-        tt_sched_put(s, child - 1, tt_dst(half.offset), tt_dst(half.offset), half.bytes, WAYS * tree + DOWN);
+        tt_sched_put(s, child - 1, tt_dst(half.offset), tt_dst(half.offset), half.bytes,
+                     WAYS * tree + DOWN);
 }
 
 static void pass_down(struct tt_sched *s, const struct tt_coll *c, uint32_t tree)
@@ -95,7 +101,9 @@ static struct tt_cost allreduce_dtree_cost(const struct tt_coll *c)
 {
     const struct tt_cost way = tt_tree_cost(c, c->nranks > 1 ? c->nranks : 0);
 
-    return (struct tt_cost){ .messages = 2 * way.messages, .bytes = 2 * way.bytes, .reduced = way.bytes };
+    return (struct tt_cost){ .messages = 2 * way.messages,
+                             .bytes = 2 * way.bytes,
+                             .reduced = way.bytes };
 }
 
 /* A parent and two children in one tree, a parent in the other; a root without children in the
@@ -108,6 +116,11 @@ static uint32_t allreduce_dtree_npeers(const struct tt_coll *c)
 const struct tt_algo tt_algo_allreduce_dtree = {
     .name = "allreduce_dtree", .summary = "long vectors, many ranks",
     .quantizes = TT_QUANTIZED,
-    .kind = TT_ALLREDUCE, .fits = tt_fits_always, .nrounds = allreduce_dtree_nrounds, .round = allreduce_dtree_round,
-    .work_bytes = tt_work_none, .npeers = allreduce_dtree_npeers, .cost = allreduce_dtree_cost,
+    .kind = TT_ALLREDUCE,
+    .fits = tt_fits_always,
+    .nrounds = allreduce_dtree_nrounds,
+    .round = allreduce_dtree_round,
+    .work_bytes = tt_work_none,
+    .npeers = allreduce_dtree_npeers,
+    .cost = allreduce_dtree_cost,
 };

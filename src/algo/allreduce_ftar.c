@@ -38,7 +38,8 @@ static uint64_t npieces(const struct tt_coll *c)
     const uint64_t least = n < WINDOW_PIECES ? n : WINDOW_PIECES,
                    long_way = tt_coll_piece_bytes(c) * ((n + WINDOW_PIECES - 1) / WINDOW_PIECES);
     const uint64_t chunk = tt_coll_chunk_bytes(c), piece = chunk < long_way ? chunk : long_way;
-    const uint64_t limit = piece > c->elem_bytes ? piece / c->elem_bytes : 1, most = (elements + limit - 1) / limit;
+    const uint64_t limit = piece > c->elem_bytes ? piece / c->elem_bytes : 1,
+                   most = (elements + limit - 1) / limit;
 
     if (most <= least)
         return least;
@@ -47,7 +48,8 @@ static uint64_t npieces(const struct tt_coll *c)
 
 static struct piece allreduce_ftar_piece_of(const struct tt_coll *c, uint64_t k)
 {
-    const uint32_t m = (uint32_t)npieces(c), i = (uint32_t)k, apart = m < c->nranks ? c->nranks / m : 1;
+    const uint32_t m = (uint32_t)npieces(c), i = (uint32_t)k,
+                   apart = m < c->nranks ? c->nranks / m : 1;
 
     return (struct piece){
         .offset = tt_block_offset(c->bytes, c->elem_bytes, m, i),
@@ -68,7 +70,10 @@ static uint64_t result_after(const struct tt_coll *c)
 
 static uint32_t right_of(const struct tt_coll *c) { return (c->rank + 1) % c->nranks; }
 
-static uint32_t allreduce_ftar_left_of(const struct tt_coll *c) { return (c->rank + c->nranks - 1) % c->nranks; }
+static uint32_t allreduce_ftar_left_of(const struct tt_coll *c)
+{
+    return (c->rank + c->nranks - 1) % c->nranks;
+}
 
 /* This rank's part of a piece's first pass, from the rank after its owner to its owner. */
 static void sum_up(struct tt_sched *s, const struct tt_coll *c, const struct piece *k)
@@ -79,11 +84,12 @@ static void sum_up(struct tt_sched *s, const struct tt_coll *c, const struct pie
 
     if (before > 0) {
         tt_sched_wait(s, allreduce_ftar_left_of(c), k->coming, k->bytes, k->sum_tag);
-        tt_sched_reduce_ordered(s, last ? tt_dst(k->offset) : k->leaving, k->coming, tt_lowest(first, before, n), own,
-                                c->rank, k->bytes, last);
+        tt_sched_reduce_ordered(s, last ? tt_dst(k->offset) : k->leaving, k->coming,
+                                tt_lowest(first, before, n), own, c->rank, k->bytes, last);
     }
     if (!last)
-        tt_sched_put(s, right_of(c), before > 0 ? k->leaving : own, k->coming, k->bytes, k->sum_tag);
+        tt_sched_put(s, right_of(c), before > 0 ? k->leaving : own, k->coming, k->bytes,
+                     k->sum_tag);
 }
 
 /* The second pass, from its owner to the rank before it. */
@@ -122,8 +128,8 @@ static void allreduce_ftar_round(struct tt_sched *s, const struct tt_coll *c, ui
 
 static struct tt_cost allreduce_ftar_cost(const struct tt_coll *c)
 {
-    const double steps = c->nranks - 1, block = (double)c->bytes / c->nranks, pieces = (double)npieces(c),
-                 ranks = c->nranks;
+    const double steps = c->nranks - 1, block = (double)c->bytes / c->nranks,
+                 pieces = (double)npieces(c), ranks = c->nranks;
 
     return (struct tt_cost){ .messages = 2 * steps + (pieces > ranks ? 0.8 * (pieces - ranks) : 0),
                              .bytes = 2 * steps * block,
@@ -139,6 +145,12 @@ static bool allreduce_ftar_fits(const struct tt_coll *c)
 const struct tt_algo tt_algo_allreduce_ftar = {
     .name = "allreduce_ftar", .summary = "long vectors over shared links; limits data in flight",
     .needs = "fewer than 2^31 pieces",
-    .kind = TT_ALLREDUCE, .fits = allreduce_ftar_fits, .nrounds = allreduce_ftar_nrounds, .round = allreduce_ftar_round,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_two, .cost = allreduce_ftar_cost, .bounded = true,
+    .kind = TT_ALLREDUCE,
+    .fits = allreduce_ftar_fits,
+    .nrounds = allreduce_ftar_nrounds,
+    .round = allreduce_ftar_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_two,
+    .cost = allreduce_ftar_cost,
+    .bounded = true,
 };

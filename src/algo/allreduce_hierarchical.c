@@ -53,7 +53,8 @@ static uint64_t allreduce_hierarchical_nrounds(const struct tt_coll *c)
 }
 
 /* Level p on the host: local v sends its value to v - 2^p if that is its lowest bit. */
-static void reduce_level(struct tt_sched *s, const struct tt_coll *c, const struct tree *t, uint32_t p)
+static void reduce_level(struct tt_sched *s, const struct tt_coll *c, const struct tree *t,
+                         uint32_t p)
 {
     const uint32_t step = 1u << p;
     const bool last = t->layout->nhosts == 1 && t->me == 0 && 2ull * step >= t->n;
@@ -67,14 +68,16 @@ static void reduce_level(struct tt_sched *s, const struct tt_coll *c, const stru
     }
 }
 
-static void broadcast_level(struct tt_sched *s, const struct tt_coll *c, const struct tree *t, uint32_t p)
+static void broadcast_level(struct tt_sched *s, const struct tt_coll *c, const struct tree *t,
+                            uint32_t p)
 {
     const uint32_t step = 1u << p;
 
     if (t->me % (2 * step) == step)
         tt_sched_wait(s, allreduce_hierarchical_rank_of(t, t->me - step), tt_dst(0), c->bytes, 0);
     if (t->me % (2 * step) == 0 && t->me + step < t->n)
-        tt_sched_put(s, allreduce_hierarchical_rank_of(t, t->me + step), tt_dst(0), tt_dst(0), c->bytes, 0);
+        tt_sched_put(s, allreduce_hierarchical_rank_of(t, t->me + step), tt_dst(0), tt_dst(0),
+                     c->bytes, 0);
 }
 
 /* The value of this host before the exchange with other hosts. */
@@ -83,7 +86,8 @@ static struct tt_ref host_value(const struct tree *t)
     return t->n == 1 ? tt_src(0) : tt_dst(0);
 }
 
-static void allreduce_hierarchical_fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tree *t)
+static void allreduce_hierarchical_fold_in(struct tt_sched *s, const struct tt_coll *c,
+                                           const struct tree *t)
 {
     if (!t->fold.folded)
         return;
@@ -95,7 +99,8 @@ static void allreduce_hierarchical_fold_in(struct tt_sched *s, const struct tt_c
     tt_sched_reduce(s, tt_dst(0), host_value(t), tt_pipe(FOLD_PIPE), c->bytes, false);
 }
 
-static void allreduce_hierarchical_fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tree *t)
+static void allreduce_hierarchical_fold_out(struct tt_sched *s, const struct tt_coll *c,
+                                            const struct tree *t)
 {
     if (!t->fold.folded)
         return;
@@ -105,8 +110,8 @@ static void allreduce_hierarchical_fold_out(struct tt_sched *s, const struct tt_
         tt_sched_wait(s, first_of(t, t->host - 1), tt_dst(0), c->bytes, 0);
 }
 
-static void allreduce_hierarchical_double_up(struct tt_sched *s, const struct tt_coll *c, const struct tree *t,
-                                             uint32_t i)
+static void allreduce_hierarchical_double_up(struct tt_sched *s, const struct tt_coll *c,
+                                             const struct tree *t, uint32_t i)
 {
     const struct tt_fold *f = &t->fold;
     const uint32_t other = f->group ^ (1u << i), peer = first_of(t, tt_fold_rank(f, other));
@@ -115,11 +120,13 @@ static void allreduce_hierarchical_double_up(struct tt_sched *s, const struct tt
 
     tt_sched_put(s, peer, mine, theirs, c->bytes, 0);
     tt_sched_wait(s, peer, theirs, c->bytes, 0);
-    tt_sched_reduce_ordered(s, tt_dst(0), mine, f->group, theirs, other, c->bytes, i == f->rounds - 1);
+    tt_sched_reduce_ordered(s, tt_dst(0), mine, f->group, theirs, other, c->bytes,
+                            i == f->rounds - 1);
 }
 
 /* Round i of the first ranks of hosts. */
-static void allreduce_hierarchical_across(struct tt_sched *s, const struct tt_coll *c, const struct tree *t, uint32_t i)
+static void allreduce_hierarchical_across(struct tt_sched *s, const struct tt_coll *c,
+                                          const struct tree *t, uint32_t i)
 {
     const uint32_t before = t->fold.extras ? 1 : 0;
 
@@ -170,7 +177,9 @@ static struct tt_cost allreduce_hierarchical_cost(const struct tt_coll *c)
     levels = 2 * t.levels;
     rounds = across_rounds(&t);
     if (t.layout->nhosts == 1)
-        return (struct tt_cost){ .messages = levels, .bytes = levels * bytes, .reduced = levels / 2 * bytes };
+        return (struct tt_cost){ .messages = levels,
+                                 .bytes = levels * bytes,
+                                 .reduced = levels / 2 * bytes };
     return (struct tt_cost){
         .messages = rounds, .bytes = rounds * bytes,
         .reduced = (levels / 2 + rounds - (t.fold.extras ? 1 : 0)) * bytes,

@@ -52,7 +52,8 @@ static void allreduce_onestep_take(struct tt_sched *s, const struct tt_coll *c, 
     const bool last = j == c->nranks - 1;
     const struct tt_ref running = c->in_place ? tt_work(0) : tt_dst(0);
 
-    tt_sched_reduce(s, last ? tt_dst(0) : running, j == 1 ? vector(c, 0) : running, vector(c, j), c->bytes, last);
+    tt_sched_reduce(s, last ? tt_dst(0) : running, j == 1 ? vector(c, 0) : running, vector(c, j),
+                    c->bytes, last);
 }
 
 static void few(struct tt_sched *s, const struct tt_coll *c)
@@ -88,7 +89,8 @@ static void allreduce_onestep_round(struct tt_sched *s, const struct tt_coll *c,
         return;
     }
     k -= exchange_rounds(c);
-    for (uint32_t j = (uint32_t)k * TT_ROUND_STEPS_MAX + 1; j < n && j <= (k + 1) * TT_ROUND_STEPS_MAX; j++)
+    for (uint32_t j = (uint32_t)k * TT_ROUND_STEPS_MAX + 1;
+         j < n && j <= (k + 1) * TT_ROUND_STEPS_MAX; j++)
         allreduce_onestep_take(s, c, j);
 }
 
@@ -96,7 +98,9 @@ static struct tt_cost allreduce_onestep_cost(const struct tt_coll *c)
 {
     const double bytes = (double)c->bytes * (c->nranks - 1);
 
-    return (struct tt_cost){ .messages = tt_cost_burst(c->nranks - 1), .bytes = bytes, .reduced = bytes };
+    return (struct tt_cost){ .messages = tt_cost_burst(c->nranks - 1),
+                             .bytes = bytes,
+                             .reduced = bytes };
 }
 
 const struct tt_algo tt_algo_allreduce_onestep = {

@@ -14,7 +14,8 @@
 /* The vector is split into as many blocks as there are groups. Returns the range of a group before
  * halving round i, i in [0, rounds]: groups >> i blocks, selected by the group's low bits, the
  * lowest bit first. */
-static struct tt_block allreduce_rabenseifner_share(const struct tt_coll *c, const struct tt_fold *f, uint32_t group,
+static struct tt_block allreduce_rabenseifner_share(const struct tt_coll *c,
+                                                    const struct tt_fold *f, uint32_t group,
                                                     uint32_t i)
 {
     uint32_t first = 0;
@@ -25,12 +26,13 @@ static struct tt_block allreduce_rabenseifner_share(const struct tt_coll *c, con
     const uint64_t begin = tt_block_offset(c->bytes, c->elem_bytes, f->groups, first);
 
     return (struct tt_block){
-        begin, tt_block_offset(c->bytes, c->elem_bytes, f->groups, first + (f->groups >> i)) - begin,
+        begin,
+        tt_block_offset(c->bytes, c->elem_bytes, f->groups, first + (f->groups >> i)) - begin,
     };
 }
 
-static void allreduce_rabenseifner_halve(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f,
-                                         uint32_t i)
+static void allreduce_rabenseifner_halve(struct tt_sched *s, const struct tt_coll *c,
+                                         const struct tt_fold *f, uint32_t i)
 {
     const uint32_t other = f->group ^ (1u << i);
     const uint32_t peer = tt_fold_rank(f, other);
@@ -39,14 +41,16 @@ static void allreduce_rabenseifner_halve(struct tt_sched *s, const struct tt_col
     const bool fresh = i == 0 && !f->folded;
     const struct tt_ref theirs = tt_pipe(1 + i);
 
-    tt_sched_put(s, peer, fresh ? tt_src(leaving.offset) : tt_dst(leaving.offset), theirs, leaving.bytes, i);
+    tt_sched_put(s, peer, fresh ? tt_src(leaving.offset) : tt_dst(leaving.offset), theirs,
+                 leaving.bytes, i);
     tt_sched_wait(s, peer, theirs, staying.bytes, i);
-    tt_sched_reduce_ordered(s, tt_dst(staying.offset), fresh ? tt_src(staying.offset) : tt_dst(staying.offset),
-                            f->group, theirs, other, staying.bytes, i == f->rounds - 1);
+    tt_sched_reduce_ordered(s, tt_dst(staying.offset),
+                            fresh ? tt_src(staying.offset) : tt_dst(staying.offset), f->group,
+                            theirs, other, staying.bytes, i == f->rounds - 1);
 }
 
-static void allreduce_rabenseifner_double_up(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f,
-                                             uint32_t i)
+static void allreduce_rabenseifner_double_up(struct tt_sched *s, const struct tt_coll *c,
+                                             const struct tt_fold *f, uint32_t i)
 {
     const uint32_t other = f->group ^ (1u << i);
     const uint32_t peer = tt_fold_rank(f, other);
@@ -80,7 +84,8 @@ static void allreduce_rabenseifner_round(struct tt_sched *s, const struct tt_col
 static struct tt_cost allreduce_rabenseifner_cost(const struct tt_coll *c)
 {
     const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
-    const double bytes = (double)c->bytes, moved = bytes * (f.groups - 1) / f.groups, folding = f.extras ? 1 : 0;
+    const double bytes = (double)c->bytes, moved = bytes * (f.groups - 1) / f.groups,
+                 folding = f.extras ? 1 : 0;
 
     return (struct tt_cost){
         .messages = 2 * f.rounds + 2 * folding,

@@ -22,10 +22,11 @@ static void reduce_round(struct tt_sched *s, const struct tt_coll *c, uint32_t k
     const struct tt_block coming = tt_block_of(c, (r + 2 * n - k - 2) % n);
     const struct tt_ref theirs = tt_pipe(k);
 
-    tt_sched_put(s, right, k == 0 ? tt_src(leaving.offset) : tt_dst(leaving.offset), theirs, leaving.bytes, k);
+    tt_sched_put(s, right, k == 0 ? tt_src(leaving.offset) : tt_dst(leaving.offset), theirs,
+                 leaving.bytes, k);
     tt_sched_wait(s, left, theirs, coming.bytes, k);
-    tt_sched_reduce_ordered(s, tt_dst(coming.offset), theirs, tt_lowest(r + n - k - 1, k + 1, n), tt_src(coming.offset),
-                            r, coming.bytes, k == n - 2);
+    tt_sched_reduce_ordered(s, tt_dst(coming.offset), theirs, tt_lowest(r + n - k - 1, k + 1, n),
+                            tt_src(coming.offset), r, coming.bytes, k == n - 2);
 }
 
 static void allreduce_ring_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
@@ -37,19 +38,27 @@ static void allreduce_ring_round(struct tt_sched *s, const struct tt_coll *c, ui
     else if (k < n - 1)
         reduce_round(s, c, (uint32_t)k);
     else
-        tt_phase_ring_gather(s, c, (uint32_t)k - (n - 1), (uint32_t)k, tt_dst(tt_block_of(c, c->rank).offset));
+        tt_phase_ring_gather(s, c, (uint32_t)k - (n - 1), (uint32_t)k,
+                             tt_dst(tt_block_of(c, c->rank).offset));
 }
 
 static struct tt_cost allreduce_ring_cost(const struct tt_coll *c)
 {
     const double steps = c->nranks - 1, block = (double)c->bytes / c->nranks;
 
-    return (struct tt_cost){ .messages = 2 * steps, .bytes = 2 * steps * block, .reduced = steps * block };
+    return (struct tt_cost){ .messages = 2 * steps,
+                             .bytes = 2 * steps * block,
+                             .reduced = steps * block };
 }
 
 const struct tt_algo tt_algo_allreduce_ring = {
     .name = "allreduce_ring", .summary = "long vectors, any number of ranks",
     .quantizes = TT_QUANTIZED_FEEDBACK,
-    .kind = TT_ALLREDUCE, .fits = tt_fits_always, .nrounds = allreduce_ring_nrounds, .round = allreduce_ring_round,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_two, .cost = allreduce_ring_cost,
+    .kind = TT_ALLREDUCE,
+    .fits = tt_fits_always,
+    .nrounds = allreduce_ring_nrounds,
+    .round = allreduce_ring_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_two,
+    .cost = allreduce_ring_cost,
 };

@@ -28,12 +28,14 @@ static uint32_t allreduce_two_rings_next(const struct tt_coll *c, uint32_t ring)
 }
 
 /* The block of the ring's half that is complete at `rank` after the reduction. */
-static struct tt_block allreduce_two_rings_block_of(const struct tt_coll *c, uint32_t ring, uint32_t rank)
+static struct tt_block allreduce_two_rings_block_of(const struct tt_coll *c, uint32_t ring,
+                                                    uint32_t rank)
 {
     const uint64_t half = tt_block_bytes(c->bytes, c->elem_bytes, RINGS, ring);
 
     return (struct tt_block){
-        tt_block_offset(c->bytes, c->elem_bytes, RINGS, ring) + tt_block_offset(half, c->elem_bytes, c->nranks, rank),
+        tt_block_offset(c->bytes, c->elem_bytes, RINGS, ring) +
+            tt_block_offset(half, c->elem_bytes, c->nranks, rank),
         tt_block_bytes(half, c->elem_bytes, c->nranks, rank),
     };
 }
@@ -48,37 +50,40 @@ static uint32_t lowest_coming(const struct tt_coll *c, uint32_t ring, uint32_t k
 /* Tags of a round's messages; also names of their pipes. */
 static uint32_t tag_of(uint32_t ring, uint64_t k) { return (uint32_t)(RINGS * k) + ring; }
 
-static void allreduce_two_rings_pass(struct tt_sched *s, const struct tt_coll *c, uint32_t ring, uint32_t k)
+static void allreduce_two_rings_pass(struct tt_sched *s, const struct tt_coll *c, uint32_t ring,
+                                     uint32_t k)
 {
     const struct tt_block leaving = allreduce_two_rings_block_of(c, ring, behind(c, ring, k + 1));
     const uint32_t tag = tag_of(ring, k);
 
-    tt_sched_put(s, allreduce_two_rings_next(c, ring), k == 0 ? tt_src(leaving.offset) : tt_dst(leaving.offset),
-                 tt_pipe(tag), leaving.bytes, tag);
+    tt_sched_put(s, allreduce_two_rings_next(c, ring),
+                 k == 0 ? tt_src(leaving.offset) : tt_dst(leaving.offset), tt_pipe(tag),
+                 leaving.bytes, tag);
 }
 
-static void allreduce_two_rings_take(struct tt_sched *s, const struct tt_coll *c, uint32_t ring, uint32_t k)
+static void allreduce_two_rings_take(struct tt_sched *s, const struct tt_coll *c, uint32_t ring,
+                                     uint32_t k)
 {
     const struct tt_block coming = allreduce_two_rings_block_of(c, ring, behind(c, ring, k + 2));
     const uint32_t tag = tag_of(ring, k);
 
     tt_sched_wait(s, behind(c, ring, 1), tt_pipe(tag), coming.bytes, tag);
-    tt_sched_reduce_ordered(s, tt_dst(coming.offset), tt_pipe(tag), lowest_coming(c, ring, k), tt_src(coming.offset),
-                            c->rank, coming.bytes, k == c->nranks - 2);
+    tt_sched_reduce_ordered(s, tt_dst(coming.offset), tt_pipe(tag), lowest_coming(c, ring, k),
+                            tt_src(coming.offset), c->rank, coming.bytes, k == c->nranks - 2);
 }
 
 /* Round k of the allgather of the sums. */
-static void allreduce_two_rings_hand_on(struct tt_sched *s, const struct tt_coll *c, uint32_t ring, uint32_t k,
-                                        uint32_t tag)
+static void allreduce_two_rings_hand_on(struct tt_sched *s, const struct tt_coll *c, uint32_t ring,
+                                        uint32_t k, uint32_t tag)
 {
     const struct tt_block leaving = allreduce_two_rings_block_of(c, ring, behind(c, ring, k));
 
-    tt_sched_put(s, allreduce_two_rings_next(c, ring), tt_dst(leaving.offset), tt_dst(leaving.offset), leaving.bytes,
-                 tag);
+    tt_sched_put(s, allreduce_two_rings_next(c, ring), tt_dst(leaving.offset),
+                 tt_dst(leaving.offset), leaving.bytes, tag);
 }
 
-static void allreduce_two_rings_keep(struct tt_sched *s, const struct tt_coll *c, uint32_t ring, uint32_t k,
-                                     uint32_t tag)
+static void allreduce_two_rings_keep(struct tt_sched *s, const struct tt_coll *c, uint32_t ring,
+                                     uint32_t k, uint32_t tag)
 {
     const struct tt_block coming = allreduce_two_rings_block_of(c, ring, behind(c, ring, k + 1));
 

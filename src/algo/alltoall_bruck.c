@@ -48,7 +48,8 @@ static void alltoall_bruck_exchange(struct tt_sched *s, const struct tt_coll *c,
 {
     const uint32_t n = c->nranks, r = c->rank, far = 1u << k;
     const uint64_t bytes = moving_bytes(c, k);
-    const struct tt_ref moving = tt_strided(tt_work(far * c->bytes), far * c->bytes, 2 * far * c->bytes);
+    const struct tt_ref moving =
+        tt_strided(tt_work(far * c->bytes), far * c->bytes, 2 * far * c->bytes);
 
     tt_sched_put(s, (r + far) % n, moving, tt_pipe(k), bytes, k);
     tt_sched_wait(s, (r + n - far) % n, tt_pipe(k), bytes, k);

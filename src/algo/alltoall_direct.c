@@ -37,7 +37,13 @@ static struct tt_cost alltoall_direct_cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_alltoall_direct = {
-    .name = "alltoall_direct", .summary = "long blocks, any number of ranks",
-    .kind = TT_ALLTOALL, .fits = tt_fits_always, .nrounds = alltoall_direct_nrounds, .round = alltoall_direct_round,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = alltoall_direct_cost,
+    .name = "alltoall_direct",
+    .summary = "long blocks, any number of ranks",
+    .kind = TT_ALLTOALL,
+    .fits = tt_fits_always,
+    .nrounds = alltoall_direct_nrounds,
+    .round = alltoall_direct_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_all,
+    .cost = alltoall_direct_cost,
 };

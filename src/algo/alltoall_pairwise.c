@@ -32,7 +32,13 @@ static struct tt_cost alltoall_pairwise_cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_alltoall_pairwise = {
-    .name = "alltoall_pairwise", .summary = "long blocks, several ranks per host",
-    .kind = TT_ALLTOALL, .fits = tt_fits_always, .nrounds = tt_phase_partner_rounds, .round = alltoall_pairwise_round,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = alltoall_pairwise_cost,
+    .name = "alltoall_pairwise",
+    .summary = "long blocks, several ranks per host",
+    .kind = TT_ALLTOALL,
+    .fits = tt_fits_always,
+    .nrounds = tt_phase_partner_rounds,
+    .round = alltoall_pairwise_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_all,
+    .cost = alltoall_pairwise_cost,
 };

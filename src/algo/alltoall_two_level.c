@@ -62,8 +62,10 @@ static void alltoall_two_level_pack(struct tt_sched *s, const struct tt_levels *
 {
     const uint64_t block = v->c->bytes;
 
-    for (uint32_t rank = (uint32_t)k * PACKED; rank < v->c->nranks && rank < (k + 1) * PACKED; rank++) {
-        const uint32_t host = tt_layout_host(v->layout, rank), local = tt_layout_local(v->layout, rank);
+    for (uint32_t rank = (uint32_t)k * PACKED; rank < v->c->nranks && rank < (k + 1) * PACKED;
+         rank++) {
+        const uint32_t host = tt_layout_host(v->layout, rank),
+                       local = tt_layout_local(v->layout, rank);
         const uint32_t m = local % v->n, place = tt_levels_served_before(v, host, m) + local / v->n;
         const uint64_t at = m == v->me ? brought_at(v, m) : packed_at(v, m);
 
@@ -88,7 +90,8 @@ static void bring_own(struct tt_sched *s, const struct tt_levels *v)
 
     tt_sched_copy(s, tt_work(at), in_src(v, v->me, 0), v->host * block);
     if (after < v->hosts)
-        tt_sched_copy(s, tt_work(at + after * block), in_src(v, v->me, after), (v->hosts - after) * block);
+        tt_sched_copy(s, tt_work(at + after * block), in_src(v, v->me, after),
+                      (v->hosts - after) * block);
 }
 
 static void alltoall_two_level_meet(struct tt_sched *s, const struct tt_levels *v, uint64_t k)
@@ -129,15 +132,18 @@ static struct run run_from(const struct tt_levels *v, uint32_t host, uint32_t fi
         return run;
     }
     if (first + 1 < n)
-        run.step = tt_layout_rank(v->layout, host, first + 1) - tt_layout_rank(v->layout, host, first);
-    while (first + run.count < n && tt_layout_rank(v->layout, host, first + run.count) ==
-                                        tt_layout_rank(v->layout, host, first + run.count - 1) + run.step)
+        run.step =
+            tt_layout_rank(v->layout, host, first + 1) - tt_layout_rank(v->layout, host, first);
+    while (first + run.count < n &&
+           tt_layout_rank(v->layout, host, first + run.count) ==
+               tt_layout_rank(v->layout, host, first + run.count - 1) + run.step)
         run.count++;
     return run;
 }
 
 /* Run number i of a host; false if it has fewer. */
-static bool alltoall_two_level_run_at(const struct tt_levels *v, uint32_t host, uint64_t i, struct run *out)
+static bool alltoall_two_level_run_at(const struct tt_levels *v, uint32_t host, uint64_t i,
+                                      struct run *out)
 {
     const uint32_t n = tt_layout_host_ranks(v->layout, host);
     uint32_t first = 0;
@@ -162,8 +168,8 @@ static struct tt_ref brought_by(const struct tt_levels *v, const struct run *run
 /* The destination of the blocks of a run of `host`. */
 static struct tt_ref rows_of(const struct tt_levels *v, uint32_t host, const struct run *run)
 {
-    return tt_strided(tt_dst(tt_layout_rank(v->layout, host, run->first) * v->c->bytes), v->c->bytes,
-                      run->step * v->c->bytes);
+    return tt_strided(tt_dst(tt_layout_rank(v->layout, host, run->first) * v->c->bytes),
+                      v->c->bytes, run->step * v->c->bytes);
 }
 
 /* Copies the blocks of this host's other ranks for this rank, which are already here. */
@@ -172,7 +178,8 @@ static void alltoall_two_level_keep(struct tt_sched *s, const struct tt_levels *
     const uint32_t place = tt_levels_served_before(v, v->host, v->me);
     struct run run;
 
-    for (uint32_t i = 0; i < RUNS && alltoall_two_level_run_at(v, v->host, part * RUNS + i, &run); i++) {
+    for (uint32_t i = 0; i < RUNS && alltoall_two_level_run_at(v, v->host, part * RUNS + i, &run);
+         i++) {
         const uint32_t end = run.first + run.count;
         struct run before = run, after = run;
 
@@ -184,16 +191,18 @@ static void alltoall_two_level_keep(struct tt_sched *s, const struct tt_levels *
             after.count = 0;
         }
         if (before.count > 0)
-            tt_sched_copy(s, rows_of(v, v->host, &before), brought_by(v, &before, place), before.count * v->c->bytes);
+            tt_sched_copy(s, rows_of(v, v->host, &before), brought_by(v, &before, place),
+                          before.count * v->c->bytes);
         if (after.count > 0)
-            tt_sched_copy(s, rows_of(v, v->host, &after), brought_by(v, &after, place), after.count * v->c->bytes);
+            tt_sched_copy(s, rows_of(v, v->host, &after), brought_by(v, &after, place),
+                          after.count * v->c->bytes);
     }
 }
 
 /* Sends to the z-th rank that this one serves on the host `far` higher, and receives from the rank
  * that serves this one on the host `far` lower; runs from number `part` * RUNS on. */
-static void alltoall_two_level_exchange(struct tt_sched *s, const struct tt_levels *v, uint32_t far, uint32_t z,
-                                        uint64_t part)
+static void alltoall_two_level_exchange(struct tt_sched *s, const struct tt_levels *v, uint32_t far,
+                                        uint32_t z, uint64_t part)
 {
     const uint32_t to = (v->host + far) % v->hosts, from = (v->host + v->hosts - far) % v->hosts;
     const uint32_t local = z * v->n + v->me, server = v->me % tt_layout_host_ranks(v->layout, from);
@@ -202,10 +211,13 @@ static void alltoall_two_level_exchange(struct tt_sched *s, const struct tt_leve
     const uint32_t place = tt_levels_served_before(v, to, v->me) + z, tag = (uint32_t)(part * RUNS);
     struct run run;
 
-    for (uint32_t i = 0; i < RUNS && serves && alltoall_two_level_run_at(v, v->host, tag + i, &run); i++)
+    for (uint32_t i = 0; i < RUNS && serves && alltoall_two_level_run_at(v, v->host, tag + i, &run);
+         i++)
         tt_sched_put(s, tt_layout_rank(v->layout, to, local), brought_by(v, &run, place),
-                     tt_pipe(v->host * (uint64_t)v->widest + tag + i), run.count * v->c->bytes, 1 + tag + i);
-    for (uint32_t i = 0; i < RUNS && is_served && alltoall_two_level_run_at(v, from, tag + i, &run); i++) {
+                     tt_pipe(v->host * (uint64_t)v->widest + tag + i), run.count * v->c->bytes,
+                     1 + tag + i);
+    for (uint32_t i = 0; i < RUNS && is_served && alltoall_two_level_run_at(v, from, tag + i, &run);
+         i++) {
         const struct tt_ref pipe = tt_pipe(from * (uint64_t)v->widest + tag + i);
         const uint64_t bytes = run.count * v->c->bytes;
 
@@ -234,8 +246,8 @@ static void alltoall_two_level_round(struct tt_sched *s, const struct tt_coll *c
     k -= meet_rounds(&v);
     each = tt_levels_served_max(&v) * run_rounds(&v);
     if (k >= each)
-        alltoall_two_level_exchange(s, &v, (uint32_t)(k / each), (uint32_t)(k % each / run_rounds(&v)),
-                                    k % run_rounds(&v));
+        alltoall_two_level_exchange(s, &v, (uint32_t)(k / each),
+                                    (uint32_t)(k % each / run_rounds(&v)), k % run_rounds(&v));
     else if (k < run_rounds(&v))
         alltoall_two_level_keep(s, &v, k);
 }
@@ -286,7 +298,9 @@ static struct tt_cost alltoall_two_level_cost(const struct tt_coll *c)
     all = (double)c->bytes * c->nranks;
     rails = v.layout->nrails < v.narrowest ? v.layout->nrails : v.narrowest;
     if (v.hosts == 1)
-        return (struct tt_cost){ .messages = tt_cost_burst(v.widest - 1), .bytes = all, .copied = 2 * all };
+        return (struct tt_cost){ .messages = tt_cost_burst(v.widest - 1),
+                                 .bytes = all,
+                                 .copied = 2 * all };
     return (struct tt_cost){
         .messages = tt_cost_burst((uint32_t)tt_levels_served_max(&v) * (v.hosts - 1)),
         .bytes = (double)c->bytes * (c->nranks - v.narrowest) * v.widest / rails,

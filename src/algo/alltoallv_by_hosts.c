@@ -38,7 +38,8 @@ static void alltoallv_by_hosts_round(struct tt_sched *s, const struct tt_coll *c
 {
     struct tt_layout alone;
     const struct tt_layout *l = tt_layout_of(c, &alone);
-    const uint32_t widest = tt_layout_widest(l), host = tt_layout_host(l, c->rank), me = tt_layout_local(l, c->rank);
+    const uint32_t widest = tt_layout_widest(l), host = tt_layout_host(l, c->rank),
+                   me = tt_layout_local(l, c->rank);
     const uint64_t rounds = tt_phase_rounds(widest, EACH);
     const uint32_t turn = (uint32_t)(k / rounds), first = (uint32_t)(k % rounds) * EACH;
     const uint32_t other = (turn + l->nhosts - host) % l->nhosts;

@@ -35,7 +35,13 @@ static struct tt_cost alltoallv_direct_cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_alltoallv_direct = {
-    .name = "alltoallv_direct", .summary = "any sizes",
-    .kind = TT_ALLTOALLV, .fits = tt_fits_always, .nrounds = alltoallv_direct_nrounds, .round = alltoallv_direct_round,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = alltoallv_direct_cost,
+    .name = "alltoallv_direct",
+    .summary = "any sizes",
+    .kind = TT_ALLTOALLV,
+    .fits = tt_fits_always,
+    .nrounds = alltoallv_direct_nrounds,
+    .round = alltoallv_direct_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_all,
+    .cost = alltoallv_direct_cost,
 };

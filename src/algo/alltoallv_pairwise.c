@@ -27,7 +27,13 @@ static struct tt_cost alltoallv_pairwise_cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_alltoallv_pairwise = {
-    .name = "alltoallv_pairwise", .summary = "any sizes, several ranks per host",
-    .kind = TT_ALLTOALLV, .fits = tt_fits_always, .nrounds = tt_phase_partner_rounds, .round = alltoallv_pairwise_round,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = alltoallv_pairwise_cost,
+    .name = "alltoallv_pairwise",
+    .summary = "any sizes, several ranks per host",
+    .kind = TT_ALLTOALLV,
+    .fits = tt_fits_always,
+    .nrounds = tt_phase_partner_rounds,
+    .round = alltoallv_pairwise_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_all,
+    .cost = alltoallv_pairwise_cost,
 };

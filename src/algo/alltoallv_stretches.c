@@ -32,7 +32,8 @@ static uint64_t alltoallv_stretches_nrounds(const struct tt_coll *c)
 }
 
 /* The stretches [from, to) of a pair in a round: its chunk-th EACH of them. */
-static void chunk_of(const uint64_t *first, uint32_t peer, uint64_t chunk, uint64_t *from, uint64_t *to)
+static void chunk_of(const uint64_t *first, uint32_t peer, uint64_t chunk, uint64_t *from,
+                     uint64_t *to)
 {
     *from = first[peer] + chunk * EACH;
     *to = first[peer + 1];
@@ -42,7 +43,8 @@ static void chunk_of(const uint64_t *first, uint32_t peer, uint64_t chunk, uint6
         *to = *from + EACH;
 }
 
-static void alltoallv_stretches_give(struct tt_sched *s, const struct tt_coll *c, uint32_t peer, uint64_t chunk)
+static void alltoallv_stretches_give(struct tt_sched *s, const struct tt_coll *c, uint32_t peer,
+                                     uint64_t chunk)
 {
     const struct tt_stretches *x = c->stretches;
     uint64_t i, end;
@@ -60,7 +62,8 @@ static void alltoallv_stretches_give(struct tt_sched *s, const struct tt_coll *c
     }
 }
 
-static void alltoallv_stretches_take(struct tt_sched *s, const struct tt_coll *c, uint32_t peer, uint64_t chunk)
+static void alltoallv_stretches_take(struct tt_sched *s, const struct tt_coll *c, uint32_t peer,
+                                     uint64_t chunk)
 {
     const struct tt_stretches *x = c->stretches;
     uint64_t i, end;

@@ -62,9 +62,11 @@ static uint64_t packed_slot(const struct tt_levels *v, uint32_t m)
  * if this rank serves it, its final slot. */
 static uint64_t slot_to(const struct tt_levels *v, uint32_t rank)
 {
-    const uint32_t host = tt_layout_host(v->layout, rank), local = tt_layout_local(v->layout, rank), m = local % v->n;
+    const uint32_t host = tt_layout_host(v->layout, rank), local = tt_layout_local(v->layout, rank),
+                   m = local % v->n;
 
-    return (m == v->me ? brought_slot(v, m) : packed_slot(v, m)) + tt_levels_served_before(v, host, m) + local / v->n;
+    return (m == v->me ? brought_slot(v, m) : packed_slot(v, m)) +
+           tt_levels_served_before(v, host, m) + local / v->n;
 }
 
 /* The final slot of the row from `rank`. */
@@ -115,16 +117,19 @@ static bool is_short(uint64_t bytes, uint64_t slot)
 static struct tt_ref row_in(uint64_t at, uint64_t slot) { return tt_work(at * slot + LENGTH); }
 
 /* Copies short rows to the slots from which they are sent. */
-static void alltoallv_two_level_pack(struct tt_sched *s, const struct tt_levels *v, uint64_t slot, uint64_t k)
+static void alltoallv_two_level_pack(struct tt_sched *s, const struct tt_levels *v, uint64_t slot,
+                                     uint64_t k)
 {
     const struct tt_coll *c = v->c;
 
     for (uint32_t rank = (uint32_t)k * PACKED; rank < c->nranks && rank < (k + 1) * PACKED; rank++)
         if (rank != c->rank && is_short(c->send_bytes[rank], slot))
-            tt_sched_copy(s, row_in(slot_to(v, rank), slot), tt_src(c->send_displs[rank]), c->send_bytes[rank]);
+            tt_sched_copy(s, row_in(slot_to(v, rank), slot), tt_src(c->send_displs[rank]),
+                          c->send_bytes[rank]);
 }
 
-static void alltoallv_two_level_meet(struct tt_sched *s, const struct tt_levels *v, uint64_t slot, uint64_t k)
+static void alltoallv_two_level_meet(struct tt_sched *s, const struct tt_levels *v, uint64_t slot,
+                                     uint64_t k)
 {
     const uint32_t first = (uint32_t)k * MEETS + 1, mine = tt_levels_served(v, v->me);
 
@@ -132,23 +137,26 @@ static void alltoallv_two_level_meet(struct tt_sched *s, const struct tt_levels 
         const uint32_t m = (v->me + i) % v->n, served = tt_levels_served(v, m);
 
         tt_sched_put(s, tt_layout_rank(v->layout, v->host, m), tt_work(packed_slot(v, m) * slot),
-                     tt_work((v->layout->nranks + (uint64_t)v->me * served) * slot), served * slot, 0);
+                     tt_work((v->layout->nranks + (uint64_t)v->me * served) * slot), served * slot,
+                     0);
     }
     for (uint32_t i = first; i < v->n && i < first + MEETS; i++) {
         const uint32_t m = (v->me + v->n - i) % v->n;
 
-        tt_sched_wait(s, tt_layout_rank(v->layout, v->host, m), tt_work(brought_slot(v, m) * slot), mine * slot, 0);
+        tt_sched_wait(s, tt_layout_rank(v->layout, v->host, m), tt_work(brought_slot(v, m) * slot),
+                      mine * slot, 0);
     }
 }
 
 /* Sends to the z-th rank that this one serves on the host `far` higher, and receives from the rank
  * that serves this one on the host `far` lower. */
-static void alltoallv_two_level_exchange(struct tt_sched *s, const struct tt_levels *v, uint64_t slot, uint32_t far,
-                                         uint32_t z)
+static void alltoallv_two_level_exchange(struct tt_sched *s, const struct tt_levels *v,
+                                         uint64_t slot, uint32_t far, uint32_t z)
 {
     const uint32_t to = (v->host + far) % v->hosts, from = (v->host + v->hosts - far) % v->hosts;
     const uint32_t local = z * v->n + v->me, theirs = tt_layout_host_ranks(v->layout, from);
-    const uint64_t place = tt_levels_served_before(v, to, v->me) + z, served = tt_levels_served(v, v->me);
+    const uint64_t place = tt_levels_served_before(v, to, v->me) + z,
+                   served = tt_levels_served(v, v->me);
 
     if (local < tt_layout_host_ranks(v->layout, to))
         tt_sched_put(s, tt_layout_rank(v->layout, to, local),
@@ -160,13 +168,15 @@ static void alltoallv_two_level_exchange(struct tt_sched *s, const struct tt_lev
 }
 
 /* Copies this rank's rows out of the slots. */
-static void alltoallv_two_level_unpack(struct tt_sched *s, const struct tt_levels *v, uint64_t slot, uint64_t k)
+static void alltoallv_two_level_unpack(struct tt_sched *s, const struct tt_levels *v, uint64_t slot,
+                                       uint64_t k)
 {
     const struct tt_coll *c = v->c;
 
     for (uint32_t rank = (uint32_t)k * PACKED; rank < c->nranks && rank < (k + 1) * PACKED; rank++)
         if (rank != c->rank && is_short(c->recv_bytes[rank], slot))
-            tt_sched_copy(s, tt_dst(c->recv_displs[rank]), row_in(slot_from(v, rank), slot), c->recv_bytes[rank]);
+            tt_sched_copy(s, tt_dst(c->recv_displs[rank]), row_in(slot_from(v, rank), slot),
+                          c->recv_bytes[rank]);
 }
 
 static struct tt_ref pipe_of(const struct tt_coll *c, uint32_t from, uint32_t to)
@@ -185,7 +195,8 @@ static void straight(struct tt_sched *s, const struct tt_coll *c, uint64_t slot,
         const uint32_t to = (i + n - r) % n;
 
         if (to != r && c->send_bytes[to] > alltoallv_two_level_room_of(slot))
-            tt_sched_put(s, to, tt_src(c->send_displs[to]), pipe_of(c, r, to), c->send_bytes[to], 1);
+            tt_sched_put(s, to, tt_src(c->send_displs[to]), pipe_of(c, r, to), c->send_bytes[to],
+                         1);
     }
     for (uint32_t i = first; i < n && i < first + LONG; i++) {
         const uint32_t from = (i + n - r) % n;

@@ -32,7 +32,13 @@ static struct tt_cost barrier_dissemination_cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_barrier_dissemination = {
-    .name = "barrier_dissemination", .summary = "any number of ranks",
-    .kind = TT_BARRIER, .fits = tt_fits_always, .nrounds = tt_rounds_log, .round = barrier_dissemination_round,
-    .work_bytes = barrier_dissemination_work_bytes, .npeers = tt_npeers_log, .cost = barrier_dissemination_cost,
+    .name = "barrier_dissemination",
+    .summary = "any number of ranks",
+    .kind = TT_BARRIER,
+    .fits = tt_fits_always,
+    .nrounds = tt_rounds_log,
+    .round = barrier_dissemination_round,
+    .work_bytes = barrier_dissemination_work_bytes,
+    .npeers = tt_npeers_log,
+    .cost = barrier_dissemination_cost,
 };

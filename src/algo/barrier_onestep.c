@@ -38,7 +38,14 @@ static struct tt_cost barrier_onestep_cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_barrier_onestep = {
-    .name = "barrier_onestep", .summary = "few ranks", .needs = "8 ranks or fewer",
-    .kind = TT_BARRIER, .fits = barrier_onestep_fits, .nrounds = tt_rounds_one, .round = barrier_onestep_round,
-    .work_bytes = barrier_onestep_work_bytes, .npeers = tt_npeers_all, .cost = barrier_onestep_cost,
+    .name = "barrier_onestep",
+    .summary = "few ranks",
+    .needs = "8 ranks or fewer",
+    .kind = TT_BARRIER,
+    .fits = barrier_onestep_fits,
+    .nrounds = tt_rounds_one,
+    .round = barrier_onestep_round,
+    .work_bytes = barrier_onestep_work_bytes,
+    .npeers = tt_npeers_all,
+    .cost = barrier_onestep_cost,
 };

@@ -47,7 +47,8 @@ uint64_t tt_work_max(const struct tt_coll *c)
 
 static bool has_arrays(const struct tt_coll *c)
 {
-    return c->kind == TT_ALLGATHERV || c->kind == TT_GATHERV || c->kind == TT_SCATTERV || c->kind == TT_REDUCE_SCATTERV;
+    return c->kind == TT_ALLGATHERV || c->kind == TT_GATHERV || c->kind == TT_SCATTERV ||
+           c->kind == TT_REDUCE_SCATTERV;
 }
 
 bool tt_blocks_packed(const struct tt_coll *c)
@@ -176,8 +177,9 @@ uint32_t tt_lowest(uint32_t first, uint32_t count, uint32_t nranks)
     return (uint64_t)first % nranks + count > nranks ? 0 : first % nranks;
 }
 
-void tt_sched_reduce_ordered(struct tt_sched *s, struct tt_ref out, struct tt_ref x, uint32_t x_lowest, struct tt_ref y,
-                             uint32_t y_lowest, uint64_t bytes, bool finish)
+void tt_sched_reduce_ordered(struct tt_sched *s, struct tt_ref out, struct tt_ref x,
+                             uint32_t x_lowest, struct tt_ref y, uint32_t y_lowest, uint64_t bytes,
+                             bool finish)
 {
     tt_assert(x_lowest != y_lowest);
     if (x_lowest < y_lowest)

@@ -70,7 +70,8 @@ uint32_t tt_log2_up(uint32_t n);
 uint32_t tt_lowest(uint32_t first, uint32_t count, uint32_t nranks);
 /* Emits a reduce with the operand of the lower rank on the left; x_lowest: the lowest rank that
  * contributed to x. */
-void tt_sched_reduce_ordered(struct tt_sched *s, struct tt_ref out, struct tt_ref x, uint32_t x_lowest, struct tt_ref y,
-                             uint32_t y_lowest, uint64_t bytes, bool finish);
+void tt_sched_reduce_ordered(struct tt_sched *s, struct tt_ref out, struct tt_ref x,
+                             uint32_t x_lowest, struct tt_ref y, uint32_t y_lowest, uint64_t bytes,
+                             bool finish);
 
 #endif

@@ -15,7 +15,8 @@ static void broadcast_binomial_round(struct tt_sched *s, const struct tt_coll *c
         if (v % (2 * step) == step)
             tt_sched_wait(s, tt_rank_at(c, v - step), tt_dst(0), c->bytes, 0);
         if (v % (2 * step) == 0 && v + step < c->nranks)
-            tt_sched_put(s, tt_rank_at(c, v + step), v == 0 ? tt_src(0) : tt_dst(0), tt_dst(0), c->bytes, 0);
+            tt_sched_put(s, tt_rank_at(c, v + step), v == 0 ? tt_src(0) : tt_dst(0), tt_dst(0),
+                         c->bytes, 0);
     }
     if (k == 0)
         tt_sched_own(s, c);
@@ -29,7 +30,13 @@ static struct tt_cost broadcast_binomial_cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_broadcast_binomial = {
-    .name = "broadcast_binomial", .summary = "short vectors, many ranks",
-    .kind = TT_BROADCAST, .fits = tt_fits_always, .nrounds = tt_rounds_log, .round = broadcast_binomial_round,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_tree, .cost = broadcast_binomial_cost,
+    .name = "broadcast_binomial",
+    .summary = "short vectors, many ranks",
+    .kind = TT_BROADCAST,
+    .fits = tt_fits_always,
+    .nrounds = tt_rounds_log,
+    .round = broadcast_binomial_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_tree,
+    .cost = broadcast_binomial_cost,
 };

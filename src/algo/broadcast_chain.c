@@ -13,7 +13,8 @@ static void broadcast_chain_round(struct tt_sched *s, const struct tt_coll *c, u
     if (v > 0)
         tt_sched_wait(s, tt_rank_at(c, v - 1), tt_dst(0), c->bytes, 0);
     if (v + 1 < c->nranks)
-        tt_sched_put(s, tt_rank_at(c, v + 1), v == 0 ? tt_src(0) : tt_dst(0), tt_dst(0), c->bytes, 0);
+        tt_sched_put(s, tt_rank_at(c, v + 1), v == 0 ? tt_src(0) : tt_dst(0), tt_dst(0), c->bytes,
+                     0);
     tt_sched_own(s, c);
 }
 
@@ -30,7 +31,13 @@ static struct tt_cost broadcast_chain_cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_broadcast_chain = {
-    .name = "broadcast_chain", .summary = "long vectors, few ranks",
-    .kind = TT_BROADCAST, .fits = tt_fits_always, .nrounds = tt_rounds_one, .round = broadcast_chain_round,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_two, .cost = broadcast_chain_cost,
+    .name = "broadcast_chain",
+    .summary = "long vectors, few ranks",
+    .kind = TT_BROADCAST,
+    .fits = tt_fits_always,
+    .nrounds = tt_rounds_one,
+    .round = broadcast_chain_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_two,
+    .cost = broadcast_chain_cost,
 };

@@ -8,12 +8,14 @@
 #include "algo/algos.h"
 #include "algo/twotree.h"
 
-static void broadcast_dtree_serve(struct tt_sched *s, const struct tt_coll *c, uint32_t tree, uint32_t node)
+static void broadcast_dtree_serve(struct tt_sched *s, const struct tt_coll *c, uint32_t tree,
+                                  uint32_t node)
 {
     const struct tt_block half = tt_tree_half(c, tree);
 
     if (node > 0)
-        tt_sched_put(s, tt_rank_at(c, node), tt_from_root(c) ? tt_dst(half.offset) : tt_src(half.offset),
+        tt_sched_put(s, tt_rank_at(c, node),
+                     tt_from_root(c) ? tt_dst(half.offset) : tt_src(half.offset),
                      tt_dst(half.offset), half.bytes, tree);
 }
 
@@ -52,7 +54,13 @@ static uint32_t broadcast_dtree_npeers(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_broadcast_dtree = {
-    .name = "broadcast_dtree", .summary = "long vectors, many ranks",
-    .kind = TT_BROADCAST, .fits = tt_fits_always, .nrounds = tt_rounds_one, .round = broadcast_dtree_round,
-    .work_bytes = tt_work_none, .npeers = broadcast_dtree_npeers, .cost = broadcast_dtree_cost,
+    .name = "broadcast_dtree",
+    .summary = "long vectors, many ranks",
+    .kind = TT_BROADCAST,
+    .fits = tt_fits_always,
+    .nrounds = tt_rounds_one,
+    .round = broadcast_dtree_round,
+    .work_bytes = tt_work_none,
+    .npeers = broadcast_dtree_npeers,
+    .cost = broadcast_dtree_cost,
 };

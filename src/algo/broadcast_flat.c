@@ -37,7 +37,13 @@ static struct tt_cost broadcast_flat_cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_broadcast_flat = {
-    .name = "broadcast_flat", .summary = "few ranks",
-    .kind = TT_BROADCAST, .fits = tt_fits_always, .nrounds = broadcast_flat_nrounds, .round = broadcast_flat_round,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_flat, .cost = broadcast_flat_cost,
+    .name = "broadcast_flat",
+    .summary = "few ranks",
+    .kind = TT_BROADCAST,
+    .fits = tt_fits_always,
+    .nrounds = broadcast_flat_nrounds,
+    .round = broadcast_flat_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_flat,
+    .cost = broadcast_flat_cost,
 };

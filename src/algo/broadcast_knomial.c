@@ -19,8 +19,8 @@ static void round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t round
         if (tt_knomial_parent(v, k, step, &parent))
             tt_sched_wait(s, tt_rank_at(c, parent), tt_dst(0), c->bytes, 0);
         for (uint32_t i = 1; i <= children; i++)
-            tt_sched_put(s, tt_rank_at(c, v + i * (uint32_t)step), v == 0 ? tt_src(0) : tt_dst(0), tt_dst(0), c->bytes,
-                         0);
+            tt_sched_put(s, tt_rank_at(c, v + i * (uint32_t)step), v == 0 ? tt_src(0) : tt_dst(0),
+                         tt_dst(0), c->bytes, 0);
     }
     if (round == 0)
         tt_sched_own(s, c);

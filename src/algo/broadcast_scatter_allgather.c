@@ -11,7 +11,9 @@ static struct tt_block blocks(const struct tt_coll *c, uint32_t first, uint32_t 
 {
     const uint64_t begin = tt_block_offset(c->bytes, c->elem_bytes, c->nranks, first);
 
-    return (struct tt_block){ begin, tt_block_offset(c->bytes, c->elem_bytes, c->nranks, first + count) - begin };
+    return (struct tt_block){
+        begin, tt_block_offset(c->bytes, c->elem_bytes, c->nranks, first + count) - begin
+    };
 }
 
 static struct tt_ref broadcast_scatter_allgather_held(uint32_t v, uint64_t offset)
@@ -30,8 +32,8 @@ static void scatter_round(struct tt_sched *s, const struct tt_coll *c, uint32_t 
     }
     if (v % (2 * step) == 0 && v + step < c->nranks) {
         b = blocks(c, v + step, tt_subtree(v + step, c->nranks));
-        tt_sched_put(s, tt_rank_at(c, v + step), broadcast_scatter_allgather_held(v, b.offset), tt_dst(b.offset),
-                     b.bytes, 0);
+        tt_sched_put(s, tt_rank_at(c, v + step), broadcast_scatter_allgather_held(v, b.offset),
+                     tt_dst(b.offset), b.bytes, 0);
     }
 }
 
@@ -49,8 +51,8 @@ static void ring_round(struct tt_sched *s, const struct tt_coll *c, uint32_t k)
 
     if (!broadcast_scatter_allgather_has(c, right, leaving)) {
         b = blocks(c, leaving, 1);
-        tt_sched_put(s, tt_rank_at(c, right), broadcast_scatter_allgather_held(v, b.offset), tt_dst(b.offset), b.bytes,
-                     1 + k);
+        tt_sched_put(s, tt_rank_at(c, right), broadcast_scatter_allgather_held(v, b.offset),
+                     tt_dst(b.offset), b.bytes, 1 + k);
     }
     if (!broadcast_scatter_allgather_has(c, v, coming)) {
         b = blocks(c, coming, 1);
@@ -63,7 +65,8 @@ static uint64_t broadcast_scatter_allgather_nrounds(const struct tt_coll *c)
     return c->nranks > 1 ? tt_log2_up(c->nranks) + (uint64_t)c->nranks - 1 : 1;
 }
 
-static void broadcast_scatter_allgather_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void broadcast_scatter_allgather_round(struct tt_sched *s, const struct tt_coll *c,
+                                              uint64_t k)
 {
     const uint32_t rounds = tt_log2_up(c->nranks);
 
@@ -80,7 +83,9 @@ static struct tt_cost broadcast_scatter_allgather_cost(const struct tt_coll *c)
     const double n = c->nranks, bytes = (double)c->bytes;
 
     return (struct tt_cost){
-        .messages = tt_log2_up(c->nranks) + n - 1, .bytes = 2 * bytes * (n - 1) / n, .copied = bytes,
+        .messages = tt_log2_up(c->nranks) + n - 1,
+        .bytes = 2 * bytes * (n - 1) / n,
+        .copied = bytes,
     };
 }
 

@@ -33,23 +33,27 @@ static uint32_t gather_binomial_before_end(const struct tt_coll *c, uint32_t v, 
     return count < left ? count : left;
 }
 
-static void gather_binomial_send_up(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uint32_t parent)
+static void gather_binomial_send_up(struct tt_sched *s, const struct tt_coll *c, uint32_t v,
+                                    uint32_t parent)
 {
     const uint32_t count = tt_subtree(v, c->nranks), to = tt_rank_at(c, parent);
     const uint32_t first = parent == 0 ? gather_binomial_before_end(c, v, count) : count;
-    const struct tt_ref at = parent == 0 ? tt_dst(c->rank * c->bytes) : tt_work((v - parent) * c->bytes);
+    const struct tt_ref at =
+        parent == 0 ? tt_dst(c->rank * c->bytes) : tt_work((v - parent) * c->bytes);
 
     tt_sched_put(s, to, count > 1 ? tt_work(0) : tt_src(0), at, first * c->bytes, 0);
     if (first < count)
         tt_sched_put(s, to, tt_work(first * c->bytes), tt_dst(0), (count - first) * c->bytes, 1);
 }
 
-static void gather_binomial_take(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uint32_t child)
+static void gather_binomial_take(struct tt_sched *s, const struct tt_coll *c, uint32_t v,
+                                 uint32_t child)
 {
     const uint32_t count = tt_subtree(child, c->nranks), from = tt_rank_at(c, child);
     const uint32_t first = v == 0 ? gather_binomial_before_end(c, child, count) : count;
 
-    tt_sched_wait(s, from, v == 0 ? tt_dst(from * c->bytes) : tt_work((child - v) * c->bytes), first * c->bytes, 0);
+    tt_sched_wait(s, from, v == 0 ? tt_dst(from * c->bytes) : tt_work((child - v) * c->bytes),
+                  first * c->bytes, 0);
     if (first < count)
         tt_sched_wait(s, from, tt_dst(0), (count - first) * c->bytes, 1);
 }

@@ -36,18 +36,32 @@ static struct tt_cost gather_flat_cost(const struct tt_coll *c)
     const double own = (double)tt_block_of(c, c->root).bytes;
 
     return (struct tt_cost){
-        .messages = tt_cost_burst(c->nranks - 1), .bytes = (double)tt_blocks_total(c) - own, .copied = own,
+        .messages = tt_cost_burst(c->nranks - 1),
+        .bytes = (double)tt_blocks_total(c) - own,
+        .copied = own,
     };
 }
 
 const struct tt_algo tt_algo_gather_flat = {
-    .name = "gather_flat", .summary = "all blocks, except short ones on many ranks",
-    .kind = TT_GATHER, .fits = tt_fits_always, .nrounds = gather_flat_nrounds, .round = gather_flat_round,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_flat, .cost = gather_flat_cost,
+    .name = "gather_flat",
+    .summary = "all blocks, except short ones on many ranks",
+    .kind = TT_GATHER,
+    .fits = tt_fits_always,
+    .nrounds = gather_flat_nrounds,
+    .round = gather_flat_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_flat,
+    .cost = gather_flat_cost,
 };
 
 const struct tt_algo tt_algo_gatherv_flat = {
-    .name = "gatherv_flat", .summary = "blocks of any size",
-    .kind = TT_GATHERV, .fits = tt_fits_always, .nrounds = gather_flat_nrounds, .round = gather_flat_round,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_flat, .cost = gather_flat_cost,
+    .name = "gatherv_flat",
+    .summary = "blocks of any size",
+    .kind = TT_GATHERV,
+    .fits = tt_fits_always,
+    .nrounds = gather_flat_nrounds,
+    .round = gather_flat_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_flat,
+    .cost = gather_flat_cost,
 };

@@ -70,6 +70,7 @@ double tt_knomial_vectors(uint32_t nranks, uint32_t k);
         .cost = cost_##k, \
         __VA_ARGS__, \
     }; \
-    _Static_assert((k) <= TT_KNOMIAL_MAX && 2 * ((k)-1) <= TT_ROUND_STEPS_MAX, "a round has room for its children")
+    _Static_assert((k) <= TT_KNOMIAL_MAX && 2 * ((k)-1) <= TT_ROUND_STEPS_MAX,     \
+                   "a round has room for its children")
 
 #endif

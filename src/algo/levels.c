@@ -37,7 +37,8 @@ uint32_t tt_levels_served(const struct tt_levels *v, uint32_t m)
 {
     const uint32_t last = v->hosts - 1;
 
-    return tt_levels_served_before(v, last, m) + served_of(v, tt_layout_host_ranks(v->layout, last), m);
+    return tt_levels_served_before(v, last, m) +
+           served_of(v, tt_layout_host_ranks(v->layout, last), m);
 }
 
 uint32_t tt_levels_served_max(const struct tt_levels *v)

@@ -38,7 +38,8 @@ static bool seat_sockets(struct tt_local_fanout *m, const struct tt_layout *l, u
     return true;
 }
 
-void tt_local_fanout_init(struct tt_local_fanout *m, const struct tt_layout *l, uint32_t rank, enum tt_form form)
+void tt_local_fanout_init(struct tt_local_fanout *m, const struct tt_layout *l, uint32_t rank,
+                          enum tt_form form)
 {
     const uint32_t host = tt_layout_host(l, rank);
 
@@ -173,7 +174,9 @@ struct tt_hop tt_local_fanout_give(const struct tt_local_fanout *m, uint32_t e)
     const struct branch b = branch_of(m, e);
 
     return (struct tt_hop){
-        .carrier = (m->me + m->n - b.from) % m->n, .peer = (m->me + b.to - b.from) % m->n, .level = b.level,
+        .carrier = (m->me + m->n - b.from) % m->n,
+        .peer = (m->me + b.to - b.from) % m->n,
+        .level = b.level,
     };
 }
 
@@ -186,7 +189,9 @@ struct tt_hop tt_local_fanout_take(const struct tt_local_fanout *m, uint32_t e)
     const struct branch b = branch_of(m, e);
 
     return (struct tt_hop){
-        .carrier = (m->me + m->n - b.to) % m->n, .peer = (m->me + m->n + b.from - b.to) % m->n, .level = b.level,
+        .carrier = (m->me + m->n - b.to) % m->n,
+        .peer = (m->me + m->n + b.from - b.to) % m->n,
+        .level = b.level,
     };
 }
 
@@ -234,7 +239,10 @@ struct tt_add tt_local_fanout_add(const struct tt_local_fanout *m, uint32_t e)
             local_at(m, m->socket[hop.peer], 0),
         };
     return (struct tt_add){
-        leg.near == 1, last, local_at(m, socket, tt_lowest(m->place[m->me], leg.near, m->each)), hop.peer,
+        leg.near == 1,
+        last,
+        local_at(m, socket, tt_lowest(m->place[m->me], leg.near, m->each)),
+        hop.peer,
     };
 }
 

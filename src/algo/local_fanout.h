@@ -38,7 +38,8 @@ struct tt_local_fanout {
 };
 
 /* Describes the host of a rank for `form`. */
-void tt_local_fanout_init(struct tt_local_fanout *m, const struct tt_layout *l, uint32_t rank, enum tt_form form);
+void tt_local_fanout_init(struct tt_local_fanout *m, const struct tt_layout *l, uint32_t rank,
+                          enum tt_form form);
 
 /* Levels for a host of up to `widest` ranks: 0 for one rank. */
 uint32_t tt_form_levels(enum tt_form form, uint32_t widest);

@@ -38,24 +38,25 @@ uint32_t tt_order_lowest(const struct tt_fold *f, uint32_t far, uint32_t group, 
 }
 
 /* `pieces` runs of `run` ranks, `apart` ranks apart, from rank `first`. */
-static struct tt_part runs_of(uint64_t block, struct tt_ref at, uint32_t first, uint32_t run, uint32_t apart,
-                              uint32_t pieces)
+static struct tt_part runs_of(uint64_t block, struct tt_ref at, uint32_t first, uint32_t run,
+                              uint32_t apart, uint32_t pieces)
 {
     struct tt_part part = { .ref = at, .bytes = (uint64_t)pieces * run * block };
 
     part.ref.offset += first * block;
-    return pieces > 1 && run < apart ? (struct tt_part){ tt_strided(part.ref, run * block, apart * block), part.bytes }
-                                     : part;
+    return pieces > 1 && run < apart
+               ? (struct tt_part){ tt_strided(part.ref, run * block, apart * block), part.bytes }
+               : part;
 }
 
-void tt_order_held(const struct tt_coll *c, const struct tt_fold *f, uint32_t far, uint32_t group, uint32_t i,
-                   struct tt_ref at, struct tt_part part[TT_ORDER_PARTS])
+void tt_order_held(const struct tt_coll *c, const struct tt_fold *f, uint32_t far, uint32_t group,
+                   uint32_t i, struct tt_ref at, struct tt_part part[TT_ORDER_PARTS])
 {
     uint32_t high, low;
 
     free_bits(far, i, &high, &low);
-    const uint32_t first = tt_order_lowest(f, far, group, i), run = 1u << low, apart = f->groups >> high,
-                   pieces = 1u << high;
+    const uint32_t first = tt_order_lowest(f, far, group, i), run = 1u << low,
+                   apart = f->groups >> high, pieces = 1u << high;
     /* Runs in groups of two ranks, a run partly in these, and runs in groups of one. */
     const uint32_t before = f->extras < first + run ? 0 : (f->extras - first - run) / apart + 1;
     const uint32_t folded = before < pieces ? before : pieces;
@@ -63,6 +64,7 @@ void tt_order_held(const struct tt_coll *c, const struct tt_fold *f, uint32_t fa
     const uint32_t begin = tt_fold_rank(f, next), after = next + mixed * apart;
 
     part[0] = runs_of(c->bytes, at, 2 * first, 2 * run, 2 * apart, folded);
-    part[1] = runs_of(c->bytes, at, begin, mixed ? tt_fold_rank(f, next + run) - begin : 0, 1, mixed);
+    part[1] =
+        runs_of(c->bytes, at, begin, mixed ? tt_fold_rank(f, next + run) - begin : 0, 1, mixed);
     part[2] = runs_of(c->bytes, at, tt_fold_rank(f, after), run, apart, pieces - folded - mixed);
 }

@@ -1,13 +1,15 @@
 #include "algo/phases.h"
 
-void tt_phase_ring_gather(struct tt_sched *s, const struct tt_coll *c, uint32_t k, uint32_t tag, struct tt_ref own)
+void tt_phase_ring_gather(struct tt_sched *s, const struct tt_coll *c, uint32_t k, uint32_t tag,
+                          struct tt_ref own)
 {
     const uint32_t n = c->nranks, r = c->rank;
     const uint32_t right = (r + 1) % n, left = (r + n - 1) % n;
     const struct tt_block leaving = tt_block_of(c, (r + n - k) % n);
     const struct tt_block coming = tt_block_of(c, (r + n - k - 1) % n);
 
-    tt_sched_put(s, right, k == 0 ? own : tt_dst(leaving.offset), tt_dst(leaving.offset), leaving.bytes, tag);
+    tt_sched_put(s, right, k == 0 ? own : tt_dst(leaving.offset), tt_dst(leaving.offset),
+                 leaving.bytes, tag);
     tt_sched_wait(s, left, tt_dst(coming.offset), coming.bytes, tag);
 }
 
@@ -22,7 +24,8 @@ void tt_phase_give(struct tt_sched *s, const struct tt_coll *c, uint32_t peer)
 void tt_phase_take(struct tt_sched *s, const struct tt_coll *c, uint32_t peer)
 {
     const bool v = c->kind == TT_ALLTOALLV;
-    const uint64_t at = v ? c->recv_displs[peer] : peer * c->bytes, bytes = v ? c->recv_bytes[peer] : c->bytes;
+    const uint64_t at = v ? c->recv_displs[peer] : peer * c->bytes,
+                   bytes = v ? c->recv_bytes[peer] : c->bytes;
 
     if (!c->in_place) {
         tt_sched_wait(s, peer, tt_dst(at), bytes, 0);
@@ -84,8 +87,8 @@ static void phases_fold_out(struct tt_sched *s, const struct tt_coll *c, const s
         tt_sched_wait(s, c->rank - 1, tt_dst(0), c->bytes, 0);
 }
 
-bool tt_phase_among_groups(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f, uint64_t inner,
-                           uint64_t *k)
+bool tt_phase_among_groups(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f,
+                           uint64_t inner, uint64_t *k)
 {
     const uint64_t before = f->extras > 0 ? 1 : 0;
 
@@ -115,7 +118,8 @@ void tt_phase_gather_fold_in(struct tt_sched *s, const struct tt_coll *c, const 
 void tt_phase_gather_fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
 {
     const uint32_t extra = f->active ? c->rank + 1 : c->rank;
-    const struct tt_block parts[] = { tt_blocks_of(c, 0, extra), tt_blocks_of(c, extra + 1, c->nranks) };
+    const struct tt_block parts[] = { tt_blocks_of(c, 0, extra),
+                                      tt_blocks_of(c, extra + 1, c->nranks) };
 
     for (uint32_t i = 0; i < 2; i++) {
         const struct tt_ref at = tt_dst(parts[i].offset);

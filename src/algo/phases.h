@@ -6,7 +6,8 @@
 
 /* Round k < nranks - 1 of the ring allgather of the call's blocks in DST, by rank: passes block
  * (rank - k) to the right. `own` is the source of this rank's own block. */
-void tt_phase_ring_gather(struct tt_sched *s, const struct tt_coll *c, uint32_t k, uint32_t tag, struct tt_ref own);
+void tt_phase_ring_gather(struct tt_sched *s, const struct tt_coll *c, uint32_t k, uint32_t tag,
+                          struct tt_ref own);
 
 /* One exchange of an alltoall or alltoallv: sends row `peer` to peer, and replaces it by the
  * received row. The peer does the same in the same round. In place, the row is read before it is
@@ -29,8 +30,8 @@ uint64_t tt_phase_partner_rounds(const struct tt_coll *c);
  * each first pair sends its vector to the even one, which adds it in DST; after them it receives
  * the result. Both use pipe 0 and tag 0. Returns true if round *k is among the groups and this rank
  * takes part; *k is then the number among these. Returns false if its steps have been emitted. */
-bool tt_phase_among_groups(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f, uint64_t inner,
-                           uint64_t *k);
+bool tt_phase_among_groups(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f,
+                           uint64_t inner, uint64_t *k);
 
 /* Allgather of folded ranks, for ranks of a folded pair: the odd rank sends its block to the even
  * one. Afterwards it receives all blocks but its own, those before it and those after it. */

@@ -34,8 +34,8 @@ static void reduce_binomial_round(struct tt_sched *s, const struct tt_coll *c, u
         const uint32_t from = tt_rank_at(c, v + step), count = tt_subtree(v + step, n);
 
         tt_sched_wait(s, from, theirs, c->bytes, 0);
-        tt_sched_reduce_ordered(s, running, ours, tt_lowest(c->rank, step, n), theirs, tt_lowest(from, count, n),
-                                c->bytes, v == 0 && 2 * step >= n);
+        tt_sched_reduce_ordered(s, running, ours, tt_lowest(c->rank, step, n), theirs,
+                                tt_lowest(from, count, n), c->bytes, v == 0 && 2 * step >= n);
     }
 }
 

@@ -15,8 +15,8 @@ static void reduce_chain_round(struct tt_sched *s, const struct tt_coll *c, uint
         tt_sched_own(s, c);
     if (v + 1 < n) {
         tt_sched_wait(s, tt_rank_at(c, v + 1), theirs, c->bytes, 0);
-        tt_sched_reduce_ordered(s, ours, tt_src(0), c->rank, theirs, tt_lowest(c->rank + 1, n - 1 - v, n), c->bytes,
-                                v == 0);
+        tt_sched_reduce_ordered(s, ours, tt_src(0), c->rank, theirs,
+                                tt_lowest(c->rank + 1, n - 1 - v, n), c->bytes, v == 0);
     }
     if (v > 0)
         tt_sched_put(s, tt_rank_at(c, v - 1), v + 1 < n ? ours : tt_src(0), theirs, c->bytes, 0);
@@ -34,6 +34,11 @@ static struct tt_cost reduce_chain_cost(const struct tt_coll *c)
 const struct tt_algo tt_algo_reduce_chain = {
     .name = "reduce_chain", .summary = "long vectors, few ranks",
     .quantizes = TT_QUANTIZED_FEEDBACK,
-    .kind = TT_REDUCE, .fits = tt_fits_always, .nrounds = tt_rounds_one, .round = reduce_chain_round,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_two, .cost = reduce_chain_cost,
+    .kind = TT_REDUCE,
+    .fits = tt_fits_always,
+    .nrounds = tt_rounds_one,
+    .round = reduce_chain_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_two,
+    .cost = reduce_chain_cost,
 };

@@ -11,8 +11,9 @@
 enum { FROM_LEFT, FROM_RIGHT, WITH_LEFT, WITH_BOTH, PIPES };
 
 /* Reduces the value received from a child with `ours`, whose lowest rank is *lowest. */
-static struct tt_ref reduce_dtree_take(struct tt_sched *s, const struct tt_coll *c, uint32_t tree, uint32_t child,
-                                       struct tt_ref ours, uint32_t *lowest, bool right)
+static struct tt_ref reduce_dtree_take(struct tt_sched *s, const struct tt_coll *c, uint32_t tree,
+                                       uint32_t child, struct tt_ref ours, uint32_t *lowest,
+                                       bool right)
 {
     const struct tt_ref theirs = tt_pipe(PIPES * tree + (right ? FROM_RIGHT : FROM_LEFT));
     const struct tt_ref sum = tt_pipe(PIPES * tree + (right ? WITH_BOTH : WITH_LEFT));
@@ -39,8 +40,8 @@ static void reduce_dtree_pass_up(struct tt_sched *s, const struct tt_coll *c, ui
         ours = reduce_dtree_take(s, c, tree, at.left, ours, &lowest, false);
     if (at.right)
         ours = reduce_dtree_take(s, c, tree, at.right, ours, &lowest, true);
-    tt_sched_put(s, tt_rank_at(c, at.parent), ours, tt_pipe(PIPES * tree + (right ? FROM_RIGHT : FROM_LEFT)),
-                 half.bytes, tree);
+    tt_sched_put(s, tt_rank_at(c, at.parent), ours,
+                 tt_pipe(PIPES * tree + (right ? FROM_RIGHT : FROM_LEFT)), half.bytes, tree);
 }
 
 static void reduce_dtree_end(struct tt_sched *s, const struct tt_coll *c, uint32_t tree)
@@ -82,6 +83,11 @@ static uint32_t reduce_dtree_npeers(const struct tt_coll *c)
 const struct tt_algo tt_algo_reduce_dtree = {
     .name = "reduce_dtree", .summary = "long vectors, many ranks",
     .quantizes = TT_QUANTIZED,
-    .kind = TT_REDUCE, .fits = tt_fits_always, .nrounds = tt_rounds_one, .round = reduce_dtree_round,
-    .work_bytes = tt_work_none, .npeers = reduce_dtree_npeers, .cost = reduce_dtree_cost,
+    .kind = TT_REDUCE,
+    .fits = tt_fits_always,
+    .nrounds = tt_rounds_one,
+    .round = reduce_dtree_round,
+    .work_bytes = tt_work_none,
+    .npeers = reduce_dtree_npeers,
+    .cost = reduce_dtree_cost,
 };

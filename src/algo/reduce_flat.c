@@ -28,8 +28,8 @@ static void reduce_flat_round(struct tt_sched *s, const struct tt_coll *c, uint6
         const uint32_t from = tt_rank_at(c, i);
 
         tt_sched_wait(s, from, tt_pipe(i), c->bytes, 0);
-        tt_sched_reduce_ordered(s, tt_dst(0), i == 1 ? tt_src(0) : tt_dst(0), tt_lowest(c->root, i, n), tt_pipe(i),
-                                from, c->bytes, i == n - 1);
+        tt_sched_reduce_ordered(s, tt_dst(0), i == 1 ? tt_src(0) : tt_dst(0),
+                                tt_lowest(c->root, i, n), tt_pipe(i), from, c->bytes, i == n - 1);
     }
 }
 
@@ -37,12 +37,19 @@ static struct tt_cost reduce_flat_cost(const struct tt_coll *c)
 {
     const double bytes = (double)c->bytes * (c->nranks - 1);
 
-    return (struct tt_cost){ .messages = tt_cost_burst(c->nranks - 1), .bytes = bytes, .reduced = bytes };
+    return (struct tt_cost){ .messages = tt_cost_burst(c->nranks - 1),
+                             .bytes = bytes,
+                             .reduced = bytes };
 }
 
 const struct tt_algo tt_algo_reduce_flat = {
     .name = "reduce_flat", .summary = "few ranks",
     .quantizes = TT_QUANTIZED_FEEDBACK,
-    .kind = TT_REDUCE, .fits = tt_fits_always, .nrounds = reduce_flat_nrounds, .round = reduce_flat_round,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_flat, .cost = reduce_flat_cost,
+    .kind = TT_REDUCE,
+    .fits = tt_fits_always,
+    .nrounds = reduce_flat_nrounds,
+    .round = reduce_flat_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_flat,
+    .cost = reduce_flat_cost,
 };

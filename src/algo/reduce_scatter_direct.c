@@ -26,8 +26,9 @@ static void reduce_scatter_direct_round(struct tt_sched *s, const struct tt_coll
 
         tt_sched_put(s, to, tt_src(leaving.offset), tt_pipe(r), leaving.bytes, 0);
         tt_sched_wait(s, from, tt_pipe(from), own.bytes, 0);
-        tt_sched_reduce_ordered(s, tt_dst(0), tt_pipe(from), from, i == 1 ? tt_src(own.offset) : tt_dst(0),
-                                tt_lowest(from + 1, i, n), own.bytes, i == n - 1);
+        tt_sched_reduce_ordered(s, tt_dst(0), tt_pipe(from), from,
+                                i == 1 ? tt_src(own.offset) : tt_dst(0), tt_lowest(from + 1, i, n),
+                                own.bytes, i == n - 1);
     }
 }
 
@@ -37,7 +38,9 @@ static struct tt_cost reduce_scatter_direct_cost(const struct tt_coll *c)
     const double total = (double)tt_blocks_total(c) * (c->nranks - 1) / c->nranks;
 
     return (struct tt_cost){
-        .messages = tt_cost_burst(c->nranks - 1), .bytes = bytes > total ? bytes : total, .reduced = bytes,
+        .messages = tt_cost_burst(c->nranks - 1),
+        .bytes = bytes > total ? bytes : total,
+        .reduced = bytes,
     };
 }
 

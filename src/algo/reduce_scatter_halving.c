@@ -28,15 +28,16 @@ static uint64_t reduce_scatter_halving_work_bytes(const struct tt_coll *c)
 }
 
 /* The rows of the `count` groups in the aligned range around `group`. */
-static struct tt_block reduce_scatter_halving_rows(const struct tt_coll *c, const struct tt_fold *f, uint32_t group,
-                                                   uint32_t count)
+static struct tt_block reduce_scatter_halving_rows(const struct tt_coll *c, const struct tt_fold *f,
+                                                   uint32_t group, uint32_t count)
 {
     const uint32_t first = group & ~(count - 1);
 
     return tt_blocks_of(c, tt_fold_rank(f, first), tt_fold_rank(f, first + count));
 }
 
-static void reduce_scatter_halving_fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
+static void reduce_scatter_halving_fold_in(struct tt_sched *s, const struct tt_coll *c,
+                                           const struct tt_fold *f)
 {
     const struct tt_block all = tt_blocks_of(c, 0, c->nranks);
 
@@ -48,8 +49,8 @@ static void reduce_scatter_halving_fold_in(struct tt_sched *s, const struct tt_c
     tt_sched_reduce(s, tt_work(all.offset), tt_src(all.offset), tt_pipe(0), all.bytes, false);
 }
 
-static void reduce_scatter_halving_halve(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f,
-                                         uint32_t i)
+static void reduce_scatter_halving_halve(struct tt_sched *s, const struct tt_coll *c,
+                                         const struct tt_fold *f, uint32_t i)
 {
     const uint32_t count = f->groups >> (i + 1);    /* groups left after this round */
     const uint32_t other = f->group ^ count;
@@ -60,13 +61,16 @@ static void reduce_scatter_halving_halve(struct tt_sched *s, const struct tt_col
     const struct tt_ref theirs = tt_pipe(1 + i);
     const struct tt_ref ours = fresh ? tt_src(staying.offset) : tt_work(staying.offset);
 
-    tt_sched_put(s, peer, fresh ? tt_src(leaving.offset) : tt_work(leaving.offset), theirs, leaving.bytes, 0);
+    tt_sched_put(s, peer, fresh ? tt_src(leaving.offset) : tt_work(leaving.offset), theirs,
+                 leaving.bytes, 0);
     tt_sched_wait(s, peer, theirs, staying.bytes, 0);
     tt_sched_reduce_ordered(s, last && !f->folded ? tt_dst(0) : tt_work(staying.offset), ours,
-                            f->group & (2 * count - 1), theirs, other & (2 * count - 1), staying.bytes, last);
+                            f->group & (2 * count - 1), theirs, other & (2 * count - 1),
+                            staying.bytes, last);
 }
 
-static void reduce_scatter_halving_fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
+static void reduce_scatter_halving_fold_out(struct tt_sched *s, const struct tt_coll *c,
+                                            const struct tt_fold *f)
 {
     const uint32_t active = f->active ? c->rank : c->rank - 1;
     const struct tt_block own = tt_block_of(c, active), extra = tt_block_of(c, active + 1);
@@ -101,7 +105,9 @@ static struct tt_cost reduce_scatter_halving_cost(const struct tt_coll *c)
     const double folding = f.extras ? 1 : 0;
 
     return (struct tt_cost){
-        .messages = f.rounds + 2 * folding, .bytes = half + folding * total, .reduced = half + folding * total,
+        .messages = f.rounds + 2 * folding,
+        .bytes = half + folding * total,
+        .reduced = half + folding * total,
     };
 }
 

@@ -27,7 +27,8 @@ static uint64_t reduce_scatter_orders_work_bytes(const struct tt_coll *c)
     return c->nranks > 2 && tt_fold_of(c->rank, c->nranks).active ? tt_coll_src_bytes(c) : 0;
 }
 
-static void reduce_scatter_orders_fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
+static void reduce_scatter_orders_fold_in(struct tt_sched *s, const struct tt_coll *c,
+                                          const struct tt_fold *f)
 {
     const uint64_t all = c->nranks * c->bytes;
 
@@ -39,8 +40,8 @@ static void reduce_scatter_orders_fold_in(struct tt_sched *s, const struct tt_co
     tt_sched_reduce(s, tt_work(0), tt_src(0), tt_pipe(0), all, false);
 }
 
-static void reduce_scatter_orders_halve(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f,
-                                        uint32_t far, uint32_t i)
+static void reduce_scatter_orders_halve(struct tt_sched *s, const struct tt_coll *c,
+                                        const struct tt_fold *f, uint32_t far, uint32_t i)
 {
     const uint32_t mirrored = f->rounds - 1 - i, bit = 1u << tt_order_dimension(f, far, mirrored);
     const uint32_t other = f->group ^ bit, peer = tt_fold_rank(f, other);
@@ -53,19 +54,21 @@ static void reduce_scatter_orders_halve(struct tt_sched *s, const struct tt_coll
     tt_order_held(c, f, far, f->group, mirrored, tt_work(0), sum);
     for (uint32_t p = 0; p < TT_ORDER_PARTS; p++)
         if (leaving[p].bytes > 0)
-            tt_sched_put(s, peer, leaving[p].ref, tt_pipe(TT_ORDER_PARTS * i + p + 1), leaving[p].bytes, p);
+            tt_sched_put(s, peer, leaving[p].ref, tt_pipe(TT_ORDER_PARTS * i + p + 1),
+                         leaving[p].bytes, p);
     for (uint32_t p = 0; p < TT_ORDER_PARTS; p++) {
         const struct tt_ref theirs = tt_pipe(TT_ORDER_PARTS * i + p + 1);
 
         if (ours[p].bytes == 0)
             continue;
         tt_sched_wait(s, peer, theirs, ours[p].bytes, p);
-        tt_sched_reduce_ordered(s, last && !f->folded ? tt_dst(0) : sum[p].ref, ours[p].ref, f->group & bit, theirs,
-                                other & bit, ours[p].bytes, last);
+        tt_sched_reduce_ordered(s, last && !f->folded ? tt_dst(0) : sum[p].ref, ours[p].ref,
+                                f->group & bit, theirs, other & bit, ours[p].bytes, last);
     }
 }
 
-static void reduce_scatter_orders_fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
+static void reduce_scatter_orders_fold_out(struct tt_sched *s, const struct tt_coll *c,
+                                           const struct tt_fold *f)
 {
     if (!f->active) {
         tt_sched_wait(s, c->rank - 1, tt_dst(0), c->bytes, 0);
@@ -96,12 +99,14 @@ static void round_near(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     reduce_scatter_orders_round_of(s, c, k, TT_FARTHEST_FIRST);
 }
 
-static void reduce_scatter_orders_round_hybrid(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void reduce_scatter_orders_round_hybrid(struct tt_sched *s, const struct tt_coll *c,
+                                               uint64_t k)
 {
     reduce_scatter_orders_round_of(s, c, k, TT_HYBRID);
 }
 
-static struct tt_cost reduce_scatter_orders_cost_of(const struct tt_coll *c, enum tt_order_kind kind)
+static struct tt_cost reduce_scatter_orders_cost_of(const struct tt_coll *c,
+                                                    enum tt_order_kind kind)
 {
     const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
     const double total = (double)tt_blocks_total(c), half = total * (f.groups - 1) / f.groups;

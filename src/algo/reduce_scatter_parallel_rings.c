@@ -40,7 +40,8 @@ static bool reduce_scatter_parallel_rings_fits(const struct tt_coll *c)
         return true;
     tt_rings_init(&r, c, tt_rings_form(c));
     return SLABS_BYTES / tt_rings_sums(&r) >= SLAB_MIN &&
-           reduce_scatter_parallel_rings_nslabs(&r, longest) <= UINT32_MAX / TT_RINGS_TAGS / tt_rings_reduce_rounds(&r);
+           reduce_scatter_parallel_rings_nslabs(&r, longest) <=
+               UINT32_MAX / TT_RINGS_TAGS / tt_rings_reduce_rounds(&r);
 }
 
 static uint64_t reduce_scatter_parallel_rings_nrounds(const struct tt_coll *c)
@@ -50,7 +51,8 @@ static uint64_t reduce_scatter_parallel_rings_nrounds(const struct tt_coll *c)
     if (c->nranks == 1)
         return 1;
     tt_rings_init(&r, c, tt_rings_form(c));
-    return reduce_scatter_parallel_rings_nslabs(&r, tt_blocks_longest(c)) * tt_rings_reduce_rounds(&r);
+    return reduce_scatter_parallel_rings_nslabs(&r, tt_blocks_longest(c)) *
+           tt_rings_reduce_rounds(&r);
 }
 
 static uint64_t reduce_scatter_parallel_rings_work_bytes(const struct tt_coll *c)
@@ -63,7 +65,8 @@ static uint64_t reduce_scatter_parallel_rings_work_bytes(const struct tt_coll *c
     return tt_rings_sums(&r) * reduce_scatter_parallel_rings_slab_bytes(&r, tt_blocks_longest(c));
 }
 
-static void reduce_scatter_parallel_rings_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void reduce_scatter_parallel_rings_round(struct tt_sched *s, const struct tt_coll *c,
+                                                uint64_t k)
 {
     struct tt_ring_sums sums = { .in_dst = false };
     struct tt_rings r;
@@ -97,7 +100,8 @@ static struct tt_cost reduce_scatter_parallel_rings_cost(const struct tt_coll *c
     tt_rings_init(&r, c, tt_rings_form(c));
     cost = tt_rings_cost(&r, (double)longest);
     if (c->nranks > 1)
-        cost.messages += tt_cost_burst((uint32_t)reduce_scatter_parallel_rings_nslabs(&r, longest)) - 1;
+        cost.messages +=
+            tt_cost_burst((uint32_t)reduce_scatter_parallel_rings_nslabs(&r, longest)) - 1;
     cost.reduced = (double)longest * (c->nranks - 1) * r.columns;
     return cost;
 }

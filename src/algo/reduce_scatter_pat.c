@@ -29,11 +29,14 @@ static struct shape reduce_scatter_pat_all_of(const struct tt_coll *c)
 static struct shape reduce_scatter_pat_bounded_of(const struct tt_coll *c)
 {
     const uint32_t levels = tt_log2_up(c->nranks);
-    const uint64_t bound = TT_WORK_MAX / (levels + 1) / SLAB_MULTIPLE * SLAB_MULTIPLE, half = 1ull << levels >> 1;
+    const uint64_t bound = TT_WORK_MAX / (levels + 1) / SLAB_MULTIPLE * SLAB_MULTIPLE,
+                   half = 1ull << levels >> 1;
     const uint64_t slab = c->bytes < bound ? c->bytes : bound, blocks = bound / (slab ? slab : 1);
 
     return (struct shape){
-        tt_pat_of(c->nranks, blocks < half ? blocks : half), slab, c->bytes > bound ? (c->bytes - 1) / bound + 1 : 1,
+        tt_pat_of(c->nranks, blocks < half ? blocks : half),
+        slab,
+        c->bytes > bound ? (c->bytes - 1) / bound + 1 : 1,
     };
 }
 
@@ -48,13 +51,14 @@ struct turn {
 
 /* Pieces of WORK or rows of SRC for trees [from, to), in ascending order of address, which is the
  * descending order of trees. */
-static struct tt_ref pieces(struct tt_ref first, const struct turn *t, uint64_t stride, uint32_t from, uint32_t to)
+static struct tt_ref pieces(struct tt_ref first, const struct turn *t, uint64_t stride,
+                            uint32_t from, uint32_t to)
 {
     return to - from > 1 && t->bytes < stride ? tt_strided(first, t->bytes, stride) : first;
 }
 
-static struct tt_ref reduce_scatter_pat_rows(const struct turn *t, uint32_t rank, uint32_t first, uint32_t from,
-                                             uint32_t to)
+static struct tt_ref reduce_scatter_pat_rows(const struct turn *t, uint32_t rank, uint32_t first,
+                                             uint32_t from, uint32_t to)
 {
     const uint32_t root = tt_pat_root(&t->shape->p, rank, first + (to - 1) * t->step.apart);
 
@@ -70,8 +74,9 @@ static struct tt_ref values(const struct turn *t, uint32_t first, uint32_t from,
     const uint32_t level = upper ? p->levels - p->far_steps : (uint32_t)__builtin_ctz(first);
     const uint32_t q = (first + (to - 1) * t->step.apart) / p->apart;
 
-    return pieces(tt_work(((uint64_t)level * p->aggregated + p->aggregated - 1 - q) * t->shape->slab), t,
-                  t->step.apart / p->apart * t->shape->slab, from, to);
+    return pieces(
+        tt_work(((uint64_t)level * p->aggregated + p->aggregated - 1 - q) * t->shape->slab), t,
+        t->step.apart / p->apart * t->shape->slab, from, to);
 }
 
 static uint32_t count_from(const struct turn *t, uint32_t offset)
@@ -109,7 +114,8 @@ static uint32_t cut_parts(const struct turn *t, uint32_t sender, uint32_t cut[PA
 {
     const struct tt_pat_step *step = &t->step;
     const uint32_t count = step->count;
-    const bool short_end = (uint64_t)step->parent + (count - 1) * (uint64_t)step->apart + span_of(t) > t->c->nranks;
+    const bool short_end =
+        (uint64_t)step->parent + (count - 1) * (uint64_t)step->apart + span_of(t) > t->c->nranks;
     const uint32_t at[] = {
         step->parent == 0 ? 1 : 0,
         tt_pat_wrap(sender, step->child, step->apart, count),
@@ -134,26 +140,30 @@ static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 /* Adds trees [from, to) of the child's message in `theirs`. In tree i the operands are this rank's
  * running value, and that of the child's subtree. */
-static void reduce_scatter_pat_take(struct tt_sched *s, const struct turn *t, struct tt_ref theirs, uint32_t from,
-                                    uint32_t to)
+static void reduce_scatter_pat_take(struct tt_sched *s, const struct turn *t, struct tt_ref theirs,
+                                    uint32_t from, uint32_t to)
 {
     const struct tt_pat_step *step = &t->step;
     const uint32_t n = t->c->nranks, r = t->c->rank, d = step->parent + from * step->apart;
     const uint32_t begin = step->far ? 0 : 2 * step->distance,
                    end = min_u32(step->far ? step->distance : span_of(t), n - d);
-    const uint32_t child = tt_lowest(r + step->distance, min_u32(2 * step->distance, n - d) - step->distance, n);
+    const uint32_t child =
+        tt_lowest(r + step->distance, min_u32(2 * step->distance, n - d) - step->distance, n);
     const uint32_t below = begin < end ? tt_lowest(r + begin, end - begin, n) : r;
     const bool own = step->parent == 0 && from == 0;
     const struct tt_ref sum = own ? tt_dst(t->offset) : values(t, step->parent, from, to);
-    const struct tt_ref ours = from < parents_summed(t) ? sum : reduce_scatter_pat_rows(t, r, step->parent, from, to);
+    const struct tt_ref ours =
+        from < parents_summed(t) ? sum : reduce_scatter_pat_rows(t, r, step->parent, from, to);
 
-    tt_sched_reduce_ordered(s, sum, ours, min_u32(r, below), theirs, child, (to - from) * t->bytes, t->last);
+    tt_sched_reduce_ordered(s, sum, ours, min_u32(r, below), theirs, child, (to - from) * t->bytes,
+                            t->last);
 }
 
 static void reduce_scatter_pat_emit(struct tt_sched *s, const struct turn *t, uint32_t tag)
 {
     const struct tt_pat_step *step = &t->step;
-    const uint32_t n = t->c->nranks, r = t->c->rank, up = (r + n - step->distance) % n, down = (r + step->distance) % n;
+    const uint32_t n = t->c->nranks, r = t->c->rank, up = (r + n - step->distance) % n,
+                   down = (r + step->distance) % n;
     uint32_t cut[PARTS_MAX + 1];
     uint32_t nparts = cut_parts(t, r, cut);
 
@@ -198,7 +208,9 @@ static uint64_t reduce_scatter_pat_nrounds_of(const struct shape *shape)
 
 static uint64_t reduce_scatter_pat_work_of(const struct tt_coll *c, const struct shape *shape)
 {
-    return c->nranks > 2 ? (shape->p.levels - shape->p.far_steps + 1ull) * shape->p.aggregated * shape->slab : 0;
+    return c->nranks > 2
+               ? (shape->p.levels - shape->p.far_steps + 1ull) * shape->p.aggregated * shape->slab
+               : 0;
 }
 
 /* The depth of the trees in latencies; further steps overlap. */
@@ -260,7 +272,8 @@ static bool fits_bounded(const struct tt_coll *c)
     return reduce_scatter_pat_nrounds_bounded(c) <= STEPS_MAX;
 }
 
-static void reduce_scatter_pat_round_bounded(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void reduce_scatter_pat_round_bounded(struct tt_sched *s, const struct tt_coll *c,
+                                             uint64_t k)
 {
     const struct shape shape = reduce_scatter_pat_bounded_of(c);
 

@@ -24,7 +24,8 @@ static struct tt_block slab_of(const struct tt_coll *c, uint32_t i, uint64_t sla
         return (struct tt_block){ row.offset, 0 };
     return (struct tt_block){
         row.offset + begin,
-        row.bytes - begin < reduce_scatter_ring_slab_bytes(c) ? row.bytes - begin : reduce_scatter_ring_slab_bytes(c),
+        row.bytes - begin < reduce_scatter_ring_slab_bytes(c) ? row.bytes - begin
+                                                              : reduce_scatter_ring_slab_bytes(c),
     };
 }
 
@@ -32,7 +33,9 @@ static uint64_t reduce_scatter_ring_nslabs(const struct tt_coll *c)
 {
     const uint64_t longest = tt_blocks_longest(c);
 
-    return longest <= reduce_scatter_ring_slab_bytes(c) ? 1 : (longest - 1) / reduce_scatter_ring_slab_bytes(c) + 1;
+    return longest <= reduce_scatter_ring_slab_bytes(c)
+               ? 1
+               : (longest - 1) / reduce_scatter_ring_slab_bytes(c) + 1;
 }
 
 /* Tags hold round numbers in 32 bits. */
@@ -73,10 +76,12 @@ static void reduce_scatter_ring_round(struct tt_sched *s, const struct tt_coll *
     const struct tt_ref theirs = tt_pipe(round);
     const bool last = k == n - 2;
 
-    tt_sched_put(s, (r + 1) % n, k == 0 ? tt_src(leaving.offset) : running(round - 1), theirs, leaving.bytes, tag);
+    tt_sched_put(s, (r + 1) % n, k == 0 ? tt_src(leaving.offset) : running(round - 1), theirs,
+                 leaving.bytes, tag);
     tt_sched_wait(s, (r + n - 1) % n, theirs, coming.bytes, tag);
-    tt_sched_reduce_ordered(s, last ? tt_dst(coming.offset - tt_block_of(c, r).offset) : running(round), theirs,
-                            tt_lowest(r + n - k - 1, k + 1, n), tt_src(coming.offset), r, coming.bytes, last);
+    tt_sched_reduce_ordered(
+        s, last ? tt_dst(coming.offset - tt_block_of(c, r).offset) : running(round), theirs,
+        tt_lowest(r + n - k - 1, k + 1, n), tt_src(coming.offset), r, coming.bytes, last);
 }
 
 static struct tt_cost reduce_scatter_ring_cost(const struct tt_coll *c)

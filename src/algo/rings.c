@@ -50,9 +50,11 @@ static uint32_t ranks_of(const struct tt_rings *r, uint32_t host)
 /* Of the columns sent from host `from` to host `to` in part z of a step, finds the one that this
  * rank sends or receives. A part has as many columns as the smaller host has ranks, so there is at
  * most one. Returns false if there is none, or the column has no block of `origin`. */
-static bool column_of(const struct tt_rings *r, uint32_t from, uint32_t to, uint32_t origin, uint32_t z, uint32_t *out)
+static bool column_of(const struct tt_rings *r, uint32_t from, uint32_t to, uint32_t origin,
+                      uint32_t z, uint32_t *out)
 {
-    const uint32_t n = r->mates.n, part = ranks_of(r, from) < ranks_of(r, to) ? ranks_of(r, from) : ranks_of(r, to);
+    const uint32_t n = r->mates.n,
+                   part = ranks_of(r, from) < ranks_of(r, to) ? ranks_of(r, from) : ranks_of(r, to);
     const uint32_t first = z * part, column = first + (r->mates.me + n - first % n) % n;
 
     if (column >= first + part || column >= ranks_of(r, origin))
@@ -73,7 +75,8 @@ static uint32_t mate(const struct tt_rings *r, uint32_t local)
 }
 
 /* The block of `origin` for the hop: that of the carrier's m-th column. */
-static bool rings_block_of(const struct tt_rings *r, uint32_t origin, uint32_t carrier, uint32_t m, uint32_t *rank)
+static bool rings_block_of(const struct tt_rings *r, uint32_t origin, uint32_t carrier, uint32_t m,
+                           uint32_t *rank)
 {
     const uint32_t column = m * r->mates.n + carrier;
 
@@ -111,10 +114,12 @@ static struct hop_counts hop_counts(const struct tt_rings *r)
 
 /* Hop number `at` of its level: hop e for the m-th column of each carrier. Returns false if there
  * are fewer. */
-static bool hop_of_level(const struct tt_rings *r, bool second, uint64_t at, uint32_t *m, uint32_t *e)
+static bool hop_of_level(const struct tt_rings *r, bool second, uint64_t at, uint32_t *m,
+                         uint32_t *e)
 {
     const struct hop_counts n = hop_counts(r);
-    const uint32_t first = tt_local_fanout_first_hops(&r->mates), each = second ? r->mates.n - 1 - first : first;
+    const uint32_t first = tt_local_fanout_first_hops(&r->mates),
+                   each = second ? r->mates.n - 1 - first : first;
 
     if (at >= (second ? n.second : n.first))
         return false;
@@ -160,7 +165,8 @@ static void put_block(const struct gather *g, uint32_t rank, uint32_t to, uint32
 {
     const struct tt_block block = tt_block_of(g->c, rank);
 
-    tt_sched_put(g->s, to, rank == g->c->rank ? g->own : tt_dst(block.offset), tt_dst(block.offset), block.bytes, tag);
+    tt_sched_put(g->s, to, rank == g->c->rank ? g->own : tt_dst(block.offset), tt_dst(block.offset),
+                 block.bytes, tag);
 }
 
 static void wait_block(const struct gather *g, uint32_t rank, uint32_t from, uint32_t tag)
@@ -182,11 +188,13 @@ static void gather_ring(const struct gather *g, bool put)
     if (put) {
         origin = host_before(r, (uint32_t)g->slot);
         if (column_of(r, r->host, after, origin, (uint32_t)g->part, &column))
-            put_block(g, tt_layout_rank(r->layout, origin, column), carrier_of(r, after, column), g->tag);
+            put_block(g, tt_layout_rank(r->layout, origin, column), carrier_of(r, after, column),
+                      g->tag);
     } else {
         origin = host_before(r, (uint32_t)g->slot + 1);
         if (column_of(r, before, r->host, origin, (uint32_t)g->part, &column))
-            wait_block(g, tt_layout_rank(r->layout, origin, column), carrier_of(r, before, column), g->tag);
+            wait_block(g, tt_layout_rank(r->layout, origin, column), carrier_of(r, before, column),
+                       g->tag);
     }
 }
 
@@ -198,7 +206,8 @@ static bool gather_hop(const struct gather *g, uint32_t i, uint32_t *m, uint32_t
     if (!g->r->one_by_one)
         return hop_at(g->r, g->part * GIVES + i, m, e);
     second = hop_counts(g->r).second;
-    return i == 0 && hop_of_level(g->r, g->part < second, g->part < second ? g->part : g->part - second, m, e);
+    return i == 0 && hop_of_level(g->r, g->part < second,
+                                  g->part < second ? g->part : g->part - second, m, e);
 }
 
 /* The hops of arrival slot - 1 - level, for each level. */
@@ -211,7 +220,8 @@ static void gather_hops(const struct gather *g, bool put)
 
         if (!gather_hop(g, i, &m, &e))
             return;
-        const struct tt_hop hop = put ? tt_local_fanout_give(&r->mates, e) : tt_local_fanout_take(&r->mates, e);
+        const struct tt_hop hop =
+            put ? tt_local_fanout_give(&r->mates, e) : tt_local_fanout_take(&r->mates, e);
         const uint64_t steps = g->slot - hop.level;     /* steps that the arrival has made; 0 for
                                                            the host's own blocks */
 
@@ -225,8 +235,8 @@ static void gather_hops(const struct gather *g, bool put)
     }
 }
 
-void tt_rings_gather(struct tt_sched *s, const struct tt_coll *c, const struct tt_rings *r, uint64_t k, uint32_t tag,
-                     struct tt_ref own)
+void tt_rings_gather(struct tt_sched *s, const struct tt_coll *c, const struct tt_rings *r,
+                     uint64_t k, uint32_t tag, struct tt_ref own)
 {
     const uint64_t rounds = gather_slot_rounds(r), at = k + gather_skip(r);
     const struct gather g = {
@@ -295,12 +305,14 @@ static struct tt_block rings_row_of(const struct reduction *x, uint32_t rank)
         return row;
     if (begin >= row.bytes)
         return (struct tt_block){ row.offset, 0 };
-    return (struct tt_block){ row.offset + begin, row.bytes - begin < slab ? row.bytes - begin : slab };
+    return (struct tt_block){ row.offset + begin,
+                              row.bytes - begin < slab ? row.bytes - begin : slab };
 }
 
 /* The place where value i of a row is reduced: in column m of those that this rank carries; or,
  * with relay > 0, for another carrier. Two places alternate. */
-static struct tt_ref sum_at(const struct reduction *x, uint32_t rank, uint64_t i, uint32_t m, uint32_t relay)
+static struct tt_ref sum_at(const struct reduction *x, uint32_t rank, uint64_t i, uint32_t m,
+                            uint32_t relay)
 {
     const struct tt_rings *r = x->r;
 
@@ -323,7 +335,8 @@ static struct tt_ref host_sum(const struct reduction *x, uint32_t rank, uint64_t
 
 /* The row of hop `at` of the slot in the reduction, and its value's number i: value i belongs to
  * the rows of the host i + 1 before this one. The gather's last level comes first. */
-static bool hop_row(const struct reduction *x, const struct tt_hop *hop, uint32_t m, uint32_t *rank, uint64_t *i)
+static bool hop_row(const struct reduction *x, const struct tt_hop *hop, uint32_t m, uint32_t *rank,
+                    uint64_t *i)
 {
     const uint32_t waits = x->r->levels - 1 - hop->level;
 
@@ -341,7 +354,8 @@ static bool rings_add_hop(const struct reduction *x, uint32_t n, uint32_t *m, ui
     if (!x->r->one_by_one)
         return hop_at(x->r, x->part * ADDS + n, m, e);
     first = hop_counts(x->r).first;
-    return n == 0 && hop_of_level(x->r, x->part >= first, x->part < first ? x->part : x->part - first, m, e);
+    return n == 0 &&
+           hop_of_level(x->r, x->part >= first, x->part < first ? x->part : x->part - first, m, e);
 }
 
 static void rings_hand_on(const struct reduction *x)
@@ -360,9 +374,10 @@ static void rings_hand_on(const struct reduction *x)
             continue;
         const struct tt_block row = rings_row_of(x, rank);
         const uint32_t tag = x->tag + 1 + n;
-        const struct tt_ref from = tt_local_fanout_relays(&r->mates, e)
-                                       ? sum_at(x, rank, i, m, 1 + tt_local_fanout_relay(&r->mates, e))
-                                       : tt_src(row.offset);
+        const struct tt_ref from =
+            tt_local_fanout_relays(&r->mates, e)
+                ? sum_at(x, rank, i, m, 1 + tt_local_fanout_relay(&r->mates, e))
+                : tt_src(row.offset);
 
         tt_sched_put(x->s, mate(r, hop.peer), from, tt_pipe(tag), row.bytes, tag);
     }
@@ -384,14 +399,16 @@ static void rings_add_up(const struct reduction *x)
             continue;
         const struct tt_block row = rings_row_of(x, rank);
         const struct tt_add add = tt_local_fanout_add(&r->mates, e);
-        const uint32_t tag = x->tag + 1 + n,
-                       relay = hop.carrier == r->mates.me ? 0 : 1 + tt_local_fanout_relay(&r->mates, e);
+        const uint32_t tag = x->tag + 1 + n, relay = hop.carrier == r->mates.me
+                                                         ? 0
+                                                         : 1 + tt_local_fanout_relay(&r->mates, e);
         const struct tt_ref sum = sum_at(x, rank, i, m, relay);
         const bool last = r->hosts == 1 && relay == 0 && add.last;
 
         tt_sched_wait(x->s, mate(r, hop.peer), tt_pipe(tag), row.bytes, tag);
-        tt_sched_reduce_ordered(x->s, last ? result_at(x) : sum, add.first ? tt_src(row.offset) : sum, add.there,
-                                tt_pipe(tag), add.coming, row.bytes, last);
+        tt_sched_reduce_ordered(x->s, last ? result_at(x) : sum,
+                                add.first ? tt_src(row.offset) : sum, add.there, tt_pipe(tag),
+                                add.coming, row.bytes, last);
     }
 }
 
@@ -416,12 +433,14 @@ static void ring_put(const struct reduction *x)
     struct tt_ref from;
     uint64_t i;
 
-    if (!ring_step(x, &z, &i) || !column_of(r, r->host, after, host_before(r, (uint32_t)i + 1), z, &column))
+    if (!ring_step(x, &z, &i) ||
+        !column_of(r, r->host, after, host_before(r, (uint32_t)i + 1), z, &column))
         return;
     rank = tt_layout_rank(r->layout, host_before(r, (uint32_t)i + 1), column);
     m = column / r->mates.n;
     from = i == 0 ? host_sum(x, rank, i, m) : sum_at(x, rank, i, m, 0);
-    tt_sched_put(x->s, carrier_of(r, after, column), from, tt_pipe(x->tag), rings_row_of(x, rank).bytes, x->tag);
+    tt_sched_put(x->s, carrier_of(r, after, column), from, tt_pipe(x->tag),
+                 rings_row_of(x, rank).bytes, x->tag);
 }
 
 static void ring_add(const struct reduction *x)
@@ -440,12 +459,14 @@ static void ring_add(const struct reduction *x)
     rank = tt_layout_rank(r->layout, origin, column);
     m = column / r->mates.n;
     last = i + 2 == r->hosts;
-    tt_sched_wait(x->s, carrier_of(r, before, column), tt_pipe(x->tag), rings_row_of(x, rank).bytes, x->tag);
+    tt_sched_wait(x->s, carrier_of(r, before, column), tt_pipe(x->tag), rings_row_of(x, rank).bytes,
+                  x->tag);
     /* It is a sum over the hosts in between. Their lowest ranks are in the order of host
      * numbers. */
-    tt_sched_reduce_ordered(x->s, last ? result_at(x) : sum_at(x, rank, i + 1, m, 0), tt_pipe(x->tag),
-                            tt_lowest(origin + 1, (uint32_t)i + 1, r->hosts), host_sum(x, rank, i + 1, m), r->host,
-                            rings_row_of(x, rank).bytes, last);
+    tt_sched_reduce_ordered(x->s, last ? result_at(x) : sum_at(x, rank, i + 1, m, 0),
+                            tt_pipe(x->tag), tt_lowest(origin + 1, (uint32_t)i + 1, r->hosts),
+                            host_sum(x, rank, i + 1, m), r->host, rings_row_of(x, rank).bytes,
+                            last);
 }
 
 void tt_rings_reduce(struct tt_sched *s, const struct tt_coll *c, const struct tt_rings *r,
@@ -468,7 +489,8 @@ uint32_t tt_rings_npeers(const struct tt_rings *r)
 {
     /* columns that this rank carries */
     const uint32_t mine = (r->widest + r->mates.n - 1) / r->mates.n;
-    const uint32_t before = ranks_of(r, host_before(r, 1)), after = ranks_of(r, (r->host + 1) % r->hosts);
+    const uint32_t before = ranks_of(r, host_before(r, 1)),
+                   after = ranks_of(r, (r->host + 1) % r->hosts);
     uint32_t n = r->mates.n - 1;
 
     if (r->hosts > 1)
@@ -484,7 +506,8 @@ uint32_t tt_rings_npeers(const struct tt_rings *r)
 struct tt_cost tt_rings_cost(const struct tt_rings *r, double block)
 {
     const uint32_t rails = r->layout->nrails < r->narrowest ? r->layout->nrails : r->narrowest;
-    const double mates = r->widest - 1, hop_messages = r->levels + tt_cost_burst(r->widest - 1) - (mates > 0);
+    const double mates = r->widest - 1,
+                 hop_messages = r->levels + tt_cost_burst(r->widest - 1) - (mates > 0);
 
     if (r->hosts == 1)
         return (struct tt_cost){ .messages = hop_messages, .bytes = mates * block };

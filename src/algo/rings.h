@@ -41,8 +41,8 @@ void tt_rings_init(struct tt_rings *r, const struct tt_coll *c, enum tt_form for
 /* Allgather of the call's blocks into DST; own: source of this rank's own block. Every block
  * crosses each border between hosts once. At most 13 steps per round. */
 uint64_t tt_rings_gather_rounds(const struct tt_rings *r);
-void tt_rings_gather(struct tt_sched *s, const struct tt_coll *c, const struct tt_rings *r, uint64_t k, uint32_t tag,
-                     struct tt_ref own);
+void tt_rings_gather(struct tt_sched *s, const struct tt_coll *c, const struct tt_rings *r,
+                     uint64_t k, uint32_t tag, struct tt_ref own);
 
 /* Reduce_scatter of the call's blocks, the reverse of the gather: on each host the parts of a row
  * are reduced at its carrier while the running value of the previous row crosses the network, and

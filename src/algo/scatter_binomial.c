@@ -28,7 +28,8 @@ static uint32_t scatter_binomial_before_end(const struct tt_coll *c, uint32_t v,
     return count < left ? count : left;
 }
 
-static void scatter_binomial_send_down(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uint32_t child)
+static void scatter_binomial_send_down(struct tt_sched *s, const struct tt_coll *c, uint32_t v,
+                                       uint32_t child)
 {
     const uint32_t count = tt_subtree(child, c->nranks), to = tt_rank_at(c, child);
     const uint32_t first = v == 0 ? scatter_binomial_before_end(c, child, count) : count;
@@ -39,7 +40,8 @@ static void scatter_binomial_send_down(struct tt_sched *s, const struct tt_coll 
         tt_sched_put(s, to, tt_src(0), tt_work(first * c->bytes), (count - first) * c->bytes, 1);
 }
 
-static void scatter_binomial_take(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uint32_t parent)
+static void scatter_binomial_take(struct tt_sched *s, const struct tt_coll *c, uint32_t v,
+                                  uint32_t parent)
 {
     const uint32_t count = tt_subtree(v, c->nranks), from = tt_rank_at(c, parent);
     const uint32_t first = parent == 0 ? scatter_binomial_before_end(c, v, count) : count;

@@ -35,18 +35,32 @@ static struct tt_cost scatter_flat_cost(const struct tt_coll *c)
     const double own = (double)tt_block_of(c, c->root).bytes;
 
     return (struct tt_cost){
-        .messages = tt_cost_burst(c->nranks - 1), .bytes = (double)tt_blocks_total(c) - own, .copied = own,
+        .messages = tt_cost_burst(c->nranks - 1),
+        .bytes = (double)tt_blocks_total(c) - own,
+        .copied = own,
     };
 }
 
 const struct tt_algo tt_algo_scatter_flat = {
-    .name = "scatter_flat", .summary = "all blocks, except short ones on many ranks",
-    .kind = TT_SCATTER, .fits = tt_fits_always, .nrounds = scatter_flat_nrounds, .round = scatter_flat_round,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_flat, .cost = scatter_flat_cost,
+    .name = "scatter_flat",
+    .summary = "all blocks, except short ones on many ranks",
+    .kind = TT_SCATTER,
+    .fits = tt_fits_always,
+    .nrounds = scatter_flat_nrounds,
+    .round = scatter_flat_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_flat,
+    .cost = scatter_flat_cost,
 };
 
 const struct tt_algo tt_algo_scatterv_flat = {
-    .name = "scatterv_flat", .summary = "blocks of any size",
-    .kind = TT_SCATTERV, .fits = tt_fits_always, .nrounds = scatter_flat_nrounds, .round = scatter_flat_round,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_flat, .cost = scatter_flat_cost,
+    .name = "scatterv_flat",
+    .summary = "blocks of any size",
+    .kind = TT_SCATTERV,
+    .fits = tt_fits_always,
+    .nrounds = scatter_flat_nrounds,
+    .round = scatter_flat_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_flat,
+    .cost = scatter_flat_cost,
 };

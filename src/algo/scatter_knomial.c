@@ -20,8 +20,8 @@ static uint64_t work_of(const struct tt_coll *c, uint32_t k)
     return v > 0 && count > 1 ? count * c->bytes : 0;
 }
 
-static void scatter_knomial_send_down(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uint32_t child,
-                                      uint32_t k)
+static void scatter_knomial_send_down(struct tt_sched *s, const struct tt_coll *c, uint32_t v,
+                                      uint32_t child, uint32_t k)
 {
     const uint32_t count = tt_knomial_subtree(child, c->nranks, k), to = tt_rank_at(c, child);
     const uint32_t first = v == 0 ? tt_knomial_before_end(c, child, count) : count;
@@ -32,7 +32,8 @@ static void scatter_knomial_send_down(struct tt_sched *s, const struct tt_coll *
         tt_sched_put(s, to, tt_src(0), tt_work(first * c->bytes), (count - first) * c->bytes, 1);
 }
 
-static void scatter_knomial_take(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uint32_t parent, uint32_t k)
+static void scatter_knomial_take(struct tt_sched *s, const struct tt_coll *c, uint32_t v,
+                                 uint32_t parent, uint32_t k)
 {
     const uint32_t count = tt_knomial_subtree(v, c->nranks, k), from = tt_rank_at(c, parent);
     const uint32_t first = parent == 0 ? tt_knomial_before_end(c, v, count) : count;
@@ -67,13 +68,15 @@ static struct tt_cost cost_of(const struct tt_coll *c, uint32_t k)
     const double bytes = (double)c->bytes;
 
     return (struct tt_cost){
-        .messages = 1.1 * tt_knomial_messages(c->nranks, k), .bytes = bytes * (c->nranks - 1), .copied = bytes,
+        .messages = 1.1 * tt_knomial_messages(c->nranks, k),
+        .bytes = bytes * (c->nranks - 1),
+        .copied = bytes,
     };
 }
 
 #define KNOMIAL(k) \
-    TT_KNOMIAL(scatter, k, .kind = TT_SCATTER, .fits = scatter_knomial_fits, .fits_named = tt_fits_always, \
-               .needs = "all blocks together within 256 KiB",                                              \
+    TT_KNOMIAL(scatter, k, .kind = TT_SCATTER, .fits = scatter_knomial_fits,                \
+               .fits_named = tt_fits_always, .needs = "all blocks together within 256 KiB", \
                .summary = "short blocks, many ranks; " #k " times as many in each round")
 
 KNOMIAL(4);

@@ -57,7 +57,8 @@ static void add_sender(struct senders *from, uint32_t peer)
     from->rank[from->n++] = peer;
 }
 
-static void add_round(struct exchange *e, struct senders *from, const struct tt_sched *s, uint64_t eager_bytes)
+static void add_round(struct exchange *e, struct senders *from, const struct tt_sched *s,
+                      uint64_t eager_bytes)
 {
     for (uint32_t i = 0; i < s->n; i++) {
         const struct tt_step *t = &s->steps[i];
@@ -77,15 +78,20 @@ static void add_round(struct exchange *e, struct senders *from, const struct tt_
 static bool segments_is_known(const struct tt_algo *algo, const struct tt_coll *c)
 {
     switch (c->kind) {
-    case TT_ALLGATHERV: case TT_ALLTOALLV: case TT_GATHERV: case TT_SCATTERV: case TT_REDUCE_SCATTERV:
-    case TT_SEND: case TT_RECV:
+    case TT_ALLGATHERV:
+    case TT_ALLTOALLV:
+    case TT_GATHERV:
+    case TT_SCATTERV:
+    case TT_REDUCE_SCATTERV:
+    case TT_SEND:
+    case TT_RECV:
         return false;
     default: return tt_algo_fits_named(algo, c) && algo->nrounds(c) <= ROUNDS_MAX;
     }
 }
 
-static void segments_add_rank(struct exchange *e, const struct tt_algo *algo, const struct tt_coll *c,
-                              uint64_t eager_bytes)
+static void segments_add_rank(struct exchange *e, const struct tt_algo *algo,
+                              const struct tt_coll *c, uint64_t eager_bytes)
 {
     const uint64_t n = algo->nrounds(c);
     struct tt_step steps[TT_ROUND_STEPS_MAX];
@@ -103,8 +109,8 @@ static void segments_add_rank(struct exchange *e, const struct tt_algo *algo, co
 /* Examines the root, or rank 0 without one, and the next rank. If ranks differ, the first has most,
  * and the second is typical; few have one or two senders more. Segments must be equal on all ranks.
  * Returns false if the exchanges are unknown, or the program is too long. */
-static bool segments_look_at(struct exchange *e, const struct tt_algo *algo, const struct tt_coll *c,
-                             uint64_t eager_bytes)
+static bool segments_look_at(struct exchange *e, const struct tt_algo *algo,
+                             const struct tt_coll *c, uint64_t eager_bytes)
 {
     struct tt_coll there = *c;
 
@@ -125,8 +131,13 @@ static bool segments_look_at(struct exchange *e, const struct tt_algo *algo, con
 static uint64_t typical_message(const struct tt_coll *c)
 {
     switch (c->kind) {
-    case TT_ALLREDUCE: return c->bytes / c->nranks;
-    case TT_ALLGATHERV: case TT_ALLTOALLV: case TT_GATHERV: case TT_SCATTERV: case TT_REDUCE_SCATTERV:
+    case TT_ALLREDUCE:
+        return c->bytes / c->nranks;
+    case TT_ALLGATHERV:
+    case TT_ALLTOALLV:
+    case TT_GATHERV:
+    case TT_SCATTERV:
+    case TT_REDUCE_SCATTERV:
         return UINT64_MAX;      /* not equally known on all ranks */
     default: return c->bytes;
     }
@@ -157,9 +168,11 @@ static struct tt_segments segments_bound(struct tt_segments s, const struct tt_c
     return s;
 }
 
-static struct tt_segments fit(struct tt_segments s, const struct tt_segment_limits *limits, uint32_t nsenders)
+static struct tt_segments fit(struct tt_segments s, const struct tt_segment_limits *limits,
+                              uint32_t nsenders)
 {
-    while (s.segment_bytes > TT_SEGMENT_MIN && nsenders * s.streams * s.depth * s.segment_bytes > LANDING_MAX)
+    while (s.segment_bytes > TT_SEGMENT_MIN &&
+           nsenders * s.streams * s.depth * s.segment_bytes > LANDING_MAX)
         s.segment_bytes /= 2;
     while (s.segment_bytes < limits->eager_bytes)
         s.segment_bytes *= 2;
@@ -168,8 +181,8 @@ static struct tt_segments fit(struct tt_segments s, const struct tt_segment_limi
 
 /* The unit of reduction may be configured for all bounded algorithms. Longer units have fewer
  * slots. */
-static struct tt_segments or_as_told(struct tt_segments s, const struct tt_algo *algo, const struct tt_coll *c,
-                                     uint32_t nsenders)
+static struct tt_segments or_as_told(struct tt_segments s, const struct tt_algo *algo,
+                                     const struct tt_coll *c, uint32_t nsenders)
 {
     if (!algo->bounded || !c->reduce_bytes)
         return s;
@@ -185,7 +198,8 @@ struct tt_segments tt_segments_fit(const struct tt_algo *algo, const struct tt_c
                                    const struct tt_segment_limits *limits, struct tt_segments s)
 {
     struct exchange e;
-    const uint32_t nsenders = segments_look_at(&e, algo, c, limits->eager_bytes) ? e.nsenders : most_peers(algo, c);
+    const uint32_t nsenders =
+        segments_look_at(&e, algo, c, limits->eager_bytes) ? e.nsenders : most_peers(algo, c);
 
     s = fit(or_as_told(s, algo, c, nsenders), limits, nsenders);
     return algo->bounded ? segments_bound(s, c) : s;
@@ -196,9 +210,12 @@ struct tt_segments tt_segments_fit(const struct tt_algo *algo, const struct tt_c
  * reduced; 0: nothing is forwarded like this. */
 static uint64_t least_passed_on(const struct tt_coll *c)
 {
-    if (!c->layout || tt_layout_widest(c->layout) == 1 || tt_layout_groups(c->layout, TT_NEAR_HOST) == 1)
+    if (!c->layout || tt_layout_widest(c->layout) == 1 ||
+        tt_layout_groups(c->layout, TT_NEAR_HOST) == 1)
         return 0;
-    return c->kind == TT_ALLGATHER ? PASSED_ON_MIN : c->kind == TT_REDUCE_SCATTER ? 2 * PASSED_ON_MIN : 0;
+    return c->kind == TT_ALLGATHER        ? PASSED_ON_MIN
+           : c->kind == TT_REDUCE_SCATTER ? 2 * PASSED_ON_MIN
+                                          : 0;
 }
 
 /* Messages of a rank in the examined rounds, in bytes. */
@@ -265,7 +282,9 @@ static struct least least_that_pay(const struct tt_algo *algo, const struct tt_c
         there.rank = (c->root + i) % c->nranks;
         look_at_passing(&p, algo, &there);
         rail_ns = (p.far_in > p.far_out ? p.far_in : p.far_out) * limits->rail_byte_ns;
-        software_ns = ((p.far_in + p.far_out) * limits->far_message_ns + p.near * limits->near_message_ns) / 2;
+        software_ns =
+            ((p.far_in + p.far_out) * limits->far_message_ns + p.near * limits->near_message_ns) /
+            2;
         if (p.slots)
             software_ns *= 2;
         if (rail_ns > 0 && software_ns / rail_ns > least.software)
@@ -287,30 +306,34 @@ static uint64_t cached_slots(const struct tt_segment_limits *limits, uint32_t nr
 {
     const uint32_t sharers = nranks < limits->cache_cpus ? nranks : limits->cache_cpus;
 
-    return limits->cache_bytes && sharers ? limits->cache_bytes / CACHE_PART / sharers : LANDING_MAX;
+    return limits->cache_bytes && sharers ? limits->cache_bytes / CACHE_PART / sharers
+                                          : LANDING_MAX;
 }
 
 /* Data longer than the caches streams through memory. Longer segments are faster as long as the
  * slots stay in the cache: an all-reduce of 128 MiB between two cores that share 8 MiB takes 44 ms
  * with slots of 8 MiB in total, 30 with 4 or 2, and 33 with 1. The more ranks the data passes
  * through, the less of it may wait in each. */
-static uint64_t lengthened(const struct tt_segments *s, const struct tt_algo *algo, const struct tt_coll *c,
-                           const struct tt_segment_limits *limits, uint64_t message, uint32_t nsenders)
+static uint64_t lengthened(const struct tt_segments *s, const struct tt_algo *algo,
+                           const struct tt_coll *c, const struct tt_segment_limits *limits,
+                           uint64_t message, uint32_t nsenders)
 {
-    const uint64_t most = cached_slots(limits, c->nranks) / (nsenders ? nsenders : 1) / s->streams / s->depth;
+    const uint64_t most =
+        cached_slots(limits, c->nranks) / (nsenders ? nsenders : 1) / s->streams / s->depth;
     uint64_t longer = s->segment_bytes;
 
     if (algo->bounded || c->kind == TT_SEND || c->kind == TT_RECV || message == UINT64_MAX)
         return longer;
-    while (longer < LONG_TIMES * s->segment_bytes && message / (LONG_PARTS / 2) / c->nranks >= 2 * longer &&
-           2 * longer <= most)
+    while (longer < LONG_TIMES * s->segment_bytes &&
+           message / (LONG_PARTS / 2) / c->nranks >= 2 * longer && 2 * longer <= most)
         longer *= 2;
     return longer;
 }
 
 /* Segment of a message forwarded within a host: an eighth of the usual one, but at least the
  * minimum useful segment. */
-static uint64_t part_passed_on(uint64_t message, uint64_t part, uint64_t passed_on, const struct least *least)
+static uint64_t part_passed_on(uint64_t message, uint64_t part, uint64_t passed_on,
+                               const struct least *least)
 {
     const uint64_t window = power_for(least->window, part);
     const uint64_t software = power_for(least->software, ceiling_power(message));

@@ -15,7 +15,8 @@ static uint32_t from_first(uint32_t m, uint32_t tree, uint32_t node)
 
 struct tt_tree_place tt_tree_place(uint32_t m, uint32_t tree, uint32_t node)
 {
-    const uint32_t x = to_first(m, tree, node), bit = twotree_lowest_bit(x), up = (x ^ bit) | 2 * bit;
+    const uint32_t x = to_first(m, tree, node), bit = twotree_lowest_bit(x),
+                   up = (x ^ bit) | 2 * bit;
     uint32_t right = 0;
 
     for (uint32_t half = bit / 2; half > 0 && right == 0; half /= 2)
@@ -55,7 +56,8 @@ uint32_t tt_tree_lowest(uint32_t m, uint32_t tree, uint32_t node, uint32_t first
 struct tt_block tt_tree_half(const struct tt_coll *c, uint32_t tree)
 {
     return (struct tt_block){
-        tt_block_offset(c->bytes, c->elem_bytes, TT_TWO, tree), tt_block_bytes(c->bytes, c->elem_bytes, TT_TWO, tree),
+        tt_block_offset(c->bytes, c->elem_bytes, TT_TWO, tree),
+        tt_block_bytes(c->bytes, c->elem_bytes, TT_TWO, tree),
     };
 }
 
@@ -66,5 +68,6 @@ struct tt_cost tt_tree_cost(const struct tt_coll *c, uint32_t m)
 
     if (m == 0)
         return (struct tt_cost){ 0 };
-    return (struct tt_cost){ .messages = tt_cost_burst(2) * hops, .bytes = bytes + 2 * (hops - 1) * segment };
+    return (struct tt_cost){ .messages = tt_cost_burst(2) * hops,
+                             .bytes = bytes + 2 * (hops - 1) * segment };
 }

@@ -17,7 +17,8 @@
     (20 * TT_MS) /* Short against a connection timeout, long against the cost of a
                                    retry. */
 
-tutti_status tt_acceptor_init(struct tt_acceptor *a, const char *what, int listener, int epoll, epoll_data_t data)
+tutti_status tt_acceptor_init(struct tt_acceptor *a, const char *what, int listener, int epoll,
+                              epoll_data_t data)
 {
     struct epoll_event ev = { .events = EPOLLIN, .data = data };
     const int timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
@@ -25,7 +26,8 @@ tutti_status tt_acceptor_init(struct tt_acceptor *a, const char *what, int liste
 
     if (timer < 0)
         return tt_fail_call(errno, what, "timerfd_create");
-    if (epoll_ctl(epoll, EPOLL_CTL_ADD, timer, &ev) != 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &ev) != 0) {
+    if (epoll_ctl(epoll, EPOLL_CTL_ADD, timer, &ev) != 0 ||
+        epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &ev) != 0) {
         err = errno;
         close(timer);
         return tt_fail_errno(err, "%s: cannot watch the listener", what);

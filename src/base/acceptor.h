@@ -25,7 +25,8 @@ struct tt_acceptor {
 
 /* Adds the non-blocking `listener` to `epoll`; its events carry `data`. On success *a owns the
  * listener; on error the caller keeps it. `what` and `epoll` must outlive *a. */
-tutti_status tt_acceptor_init(struct tt_acceptor *a, const char *what, int listener, int epoll, epoll_data_t data);
+tutti_status tt_acceptor_init(struct tt_acceptor *a, const char *what, int listener, int epoll,
+                              epoll_data_t data);
 /* Closes the listener. A struct with { .listener = -1 } is valid. */
 void tt_acceptor_fini(struct tt_acceptor *a);
 /* Returns whether no descriptor has been free for two seconds. Descriptors that a connection holds

@@ -14,7 +14,10 @@ struct pace {
 static const struct pace of_uses = { .first = 4, .again = 12, .soonest = 64, .every = 1024 };
 static const struct pace of_runs = { .first = 2, .again = 5, .soonest = 32, .every = 256 };
 
-static const struct pace *pace_of(const struct tt_autotune *c) { return c->in_runs ? &of_runs : &of_uses; }
+static const struct pace *pace_of(const struct tt_autotune *c)
+{
+    return c->in_runs ? &of_runs : &of_uses;
+}
 
 /* Returns the first way with too few tries, or c->ways. */
 static uint8_t first_unmeasured(const struct tt_autotune *c)
@@ -64,7 +67,8 @@ uint8_t tt_autotune_next(struct tt_autotune *c, uint8_t ways)
     return c->last = next_way(c, ways, c->best);
 }
 
-uint8_t tt_autotune_runs_next(struct tt_autotune_runs *r, uint8_t ways, uint32_t run, uint8_t in_use, bool *timed)
+uint8_t tt_autotune_runs_next(struct tt_autotune_runs *r, uint8_t ways, uint32_t run,
+                              uint8_t in_use, bool *timed)
 {
     const uint32_t at = r->uses++ % run;
 

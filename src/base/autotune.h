@@ -43,6 +43,7 @@ struct tt_autotune_runs {
  * run: uses per run, at least 1; it should be constant, since a change only wastes tries.
  * in_use: the way to use outside tries: the best one here (r->chooser.best), or one agreed on by
  * several ranks. */
-uint8_t tt_autotune_runs_next(struct tt_autotune_runs *r, uint8_t ways, uint32_t run, uint8_t in_use, bool *timed);
+uint8_t tt_autotune_runs_next(struct tt_autotune_runs *r, uint8_t ways, uint32_t run,
+                              uint8_t in_use, bool *timed);
 
 #endif

@@ -21,8 +21,8 @@ void tt_descriptors_raise(void)
     most = limit.rlim_max < LIMIT_MAX ? limit.rlim_max : LIMIT_MAX;
     if (limit.rlim_cur >= most)
         return;
-    tt_log(TT_LOG_INFO, "RLIMIT_NOFILE raised from %llu to %llu", (unsigned long long)limit.rlim_cur,
-           (unsigned long long)most);
+    tt_log(TT_LOG_INFO, "RLIMIT_NOFILE raised from %llu to %llu",
+           (unsigned long long)limit.rlim_cur, (unsigned long long)most);
     limit.rlim_cur = most;
     setrlimit(RLIMIT_NOFILE, &limit);
 }

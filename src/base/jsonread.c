@@ -112,7 +112,8 @@ uint32_t tt_json_line_of(const char *text, size_t bytes, const char *path)
     return w.found < bytes ? tt_json_line(text, w.found) : 0;
 }
 
-const char *tt_json_locate(char *out, size_t cap, const char *from, const char *text, size_t bytes, const char *path)
+const char *tt_json_locate(char *out, size_t cap, const char *from, const char *text, size_t bytes,
+                           const char *path)
 {
     const uint32_t line = text && *path ? tt_json_line_of(text, bytes, path) : 0;
 
@@ -124,7 +125,8 @@ const char *tt_json_locate(char *out, size_t cap, const char *from, const char *
 }
 
 /* key: NULL for the place itself. */
-static tutti_status wrong_at(const struct tt_json_place *p, const char *key, const char *fmt, va_list ap)
+static tutti_status wrong_at(const struct tt_json_place *p, const char *key, const char *fmt,
+                             va_list ap)
 {
     const char *where = p->where[0] == ':' ? p->where + 2 : "";
     char what[256], from[320], path[PATH_BYTES];
@@ -134,7 +136,8 @@ static tutti_status wrong_at(const struct tt_json_place *p, const char *key, con
     if (!p->text || !tt_json_line_of(p->text, p->bytes, path))
         snprintf(path, sizeof path, "%.100s", where);
     tt_json_locate(from, sizeof from, p->from, p->text, p->bytes, path);
-    return tt_fail(TUTTI_ERR_INVALID, "%s%s%s%s: %s", p->kind, *p->kind ? " " : "", from, p->where, what);
+    return tt_fail(TUTTI_ERR_INVALID, "%s%s%s%s: %s", p->kind, *p->kind ? " " : "", from, p->where,
+                   what);
 }
 
 tutti_status tt_json_wrong(const struct tt_json_place *p, const char *fmt, ...)
@@ -165,7 +168,8 @@ static tutti_status fail_whole(const struct tt_json_place *p, tutti_status st, c
     return tt_fail(st, "%s%s%s%s", p->kind, *p->kind ? " " : "", p->from, what);
 }
 
-tutti_status tt_json_load(char **text, size_t *bytes, const char *kind, const char *path, size_t most)
+tutti_status tt_json_load(char **text, size_t *bytes, const char *kind, const char *path,
+                          size_t most)
 {
     const bool is_stdin = strcmp(path, "-") == 0;
     FILE *f = is_stdin ? stdin : fopen(path, "rbe");
@@ -182,7 +186,8 @@ tutti_status tt_json_load(char **text, size_t *bytes, const char *kind, const ch
         fclose(f);
     if (err) {
         free(all);
-        return tt_fail_errno(err, "cannot read the %s %s", kind, is_stdin ? "from standard input" : path);
+        return tt_fail_errno(err, "cannot read the %s %s", kind,
+                             is_stdin ? "from standard input" : path);
     }
     all[n] = '\0';
     *text = all;
@@ -291,15 +296,16 @@ static bool find_twice(const char *text, size_t bytes, size_t *at, size_t *key_b
             *at = i + 1;
             i = string_end(text, bytes, i);
             *key_bytes = i > *at ? i - *at : 0;
-            found = is_key_before(text, bytes, i + 1) && !is_new_key(keys[depth], text + *at, *key_bytes);
+            found = is_key_before(text, bytes, i + 1) &&
+                    !is_new_key(keys[depth], text + *at, *key_bytes);
         }
     while (depth > 0)
         json_object_put(keys[depth--]);
     return found;
 }
 
-static tutti_status check_duplicate_keys(const struct tt_json_place *p, struct json_object *doc, const char *text,
-                                         size_t bytes)
+static tutti_status check_duplicate_keys(const struct tt_json_place *p, struct json_object *doc,
+                                         const char *text, size_t bytes)
 {
     size_t at = 0, n = 0;
     char what[96];
@@ -313,8 +319,8 @@ static tutti_status check_duplicate_keys(const struct tt_json_place *p, struct j
     return fail_whole(p, TUTTI_ERR_INVALID, what);
 }
 
-tutti_status tt_json_parse(struct json_object **out, const struct tt_json_place *p, const char *text, size_t bytes,
-                           size_t most, int nesting)
+tutti_status tt_json_parse(struct json_object **out, const struct tt_json_place *p,
+                           const char *text, size_t bytes, size_t most, int nesting)
 {
     struct json_tokener *tokener;
     struct json_object *doc;
@@ -364,8 +370,8 @@ tutti_status tt_json_members(const struct tt_json_place *p, struct json_object *
     return TUTTI_OK;
 }
 
-tutti_status tt_json_number(const struct tt_json_place *p, struct json_object *o, const char *key, uint64_t least,
-                            uint64_t most, uint64_t *out)
+tutti_status tt_json_number(const struct tt_json_place *p, struct json_object *o, const char *key,
+                            uint64_t least, uint64_t most, uint64_t *out)
 {
     struct json_object *value;
     int64_t number;
@@ -380,7 +386,8 @@ tutti_status tt_json_number(const struct tt_json_place *p, struct json_object *o
     return TUTTI_OK;
 }
 
-tutti_status tt_json_flag(const struct tt_json_place *p, struct json_object *o, const char *key, bool *out)
+tutti_status tt_json_flag(const struct tt_json_place *p, struct json_object *o, const char *key,
+                          bool *out)
 {
     struct json_object *value;
 

@@ -21,20 +21,22 @@ struct tt_json_place {
 };
 
 /* Returns INVALID and logs the place, its line and the message. */
-tutti_status tt_json_wrong(const struct tt_json_place *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+tutti_status tt_json_wrong(const struct tt_json_place *p, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 /* The same with the line of the member `key` at that place, if it exists. */
 tutti_status tt_json_wrong_key(const struct tt_json_place *p, const char *key, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Reads a file ("-": standard input). *text gets up to `most` bytes, or most + 1 if the file is
  * longer, and a NUL. The caller frees *text. */
-tutti_status tt_json_load(char **text, size_t *bytes, const char *kind, const char *path, size_t most);
+tutti_status tt_json_load(char **text, size_t *bytes, const char *kind, const char *path,
+                          size_t most);
 
 /* Parses text[bytes] as one document; no NUL is needed. The caller releases *out with
  * json_object_put. INVALID (logged): not a document, longer than `most` bytes, nested deeper than
  * `nesting` (at most 32), or a duplicate key. */
-tutti_status tt_json_parse(struct json_object **out, const struct tt_json_place *p, const char *text, size_t bytes,
-                           size_t most, int nesting);
+tutti_status tt_json_parse(struct json_object **out, const struct tt_json_place *p,
+                           const char *text, size_t bytes, size_t most, int nesting);
 
 /* Returns the 1-based line of text[at]. */
 uint32_t tt_json_line(const char *text, size_t at);
@@ -43,15 +45,17 @@ uint32_t tt_json_line(const char *text, size_t at);
  * text[bytes], a document accepted by tt_json_parse. 0: not found. */
 uint32_t tt_json_line_of(const char *text, size_t bytes, const char *path);
 /* Writes "lab.json:12", or "lab.json" if the path does not exist, to out[cap]. Returns out. */
-const char *tt_json_locate(char *out, size_t cap, const char *from, const char *text, size_t bytes, const char *path);
+const char *tt_json_locate(char *out, size_t cap, const char *from, const char *text, size_t bytes,
+                           const char *path);
 
 /* `what` must be an object all of whose members have one of the n names. */
 tutti_status tt_json_members(const struct tt_json_place *p, struct json_object *o, const char *what,
                              const char *const *names, size_t n);
 /* Reads an integer from least to most. */
-tutti_status tt_json_number(const struct tt_json_place *p, struct json_object *o, const char *key, uint64_t least,
-                            uint64_t most, uint64_t *out);
+tutti_status tt_json_number(const struct tt_json_place *p, struct json_object *o, const char *key,
+                            uint64_t least, uint64_t most, uint64_t *out);
 /* Reads true or false; without this member *out is unchanged. */
-tutti_status tt_json_flag(const struct tt_json_place *p, struct json_object *o, const char *key, bool *out);
+tutti_status tt_json_flag(const struct tt_json_place *p, struct json_object *o, const char *key,
+                          bool *out);
 
 #endif

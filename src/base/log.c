@@ -45,7 +45,10 @@ bool tt_log_on(enum tt_log_level level)
         if (!atomic_compare_exchange_strong(&shown, &expected, now))
             now = expected;     /* tt_log_set ran first */
         else if (unknown)
-            tt_log(TT_LOG_WARN, "TUTTI_LOG=%.32s: unknown log level; using warn (set none, error, warn, info or debug)", unknown);
+            tt_log(
+                TT_LOG_WARN,
+                "TUTTI_LOG=%.32s: unknown log level; using warn (set none, error, warn, info or debug)",
+                unknown);
     }
     return level != TT_LOG_NONE && (int)level <= now && !(hushed && level == TT_LOG_ERROR);
 }
@@ -83,7 +86,8 @@ void tt_log_v(enum tt_log_level level, const char *fmt, va_list ap)
         return;
     if (rank >= 0)
         snprintf(who, sizeof who, "[%d]", rank);
-    begin = n = printed(snprintf(line, sizeof line, "tutti%s %s: ", who, level_names[level]), sizeof line);
+    begin = n =
+        printed(snprintf(line, sizeof line, "tutti%s %s: ", who, level_names[level]), sizeof line);
     n += printed(vsnprintf(line + n, sizeof line - n, fmt, ap), sizeof line - n);
 
     for (size_t i = begin; i < n; i++) /* untrusted bytes must not forge lines or move the cursor */

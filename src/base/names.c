@@ -65,7 +65,8 @@ const char *tutti_status_name(tutti_status status)
 
 const char *tutti_version(void)
 {
-    return STRING(TUTTI_VERSION_MAJOR) "." STRING(TUTTI_VERSION_MINOR) "." STRING(TUTTI_VERSION_PATCH);
+    return STRING(TUTTI_VERSION_MAJOR) "." STRING(TUTTI_VERSION_MINOR) "." STRING(
+        TUTTI_VERSION_PATCH);
 }
 
 size_t tutti_dtype_bytes(tutti_dtype type)

@@ -85,8 +85,12 @@ int tt_near_listen(int listener)
         return -1;
     fd = make_unix_socket(SOCK_STREAM);
     bytes = socket_name_of(&place, &name);
-    if (fd >= 0 && bind(fd, (const struct sockaddr *)&name, bytes) == 0 && listen(fd, BACKLOG) == 0) {
-        tt_log(TT_LOG_INFO, "the loopback interface lo is down: connections within this host to port %u use a Unix socket", place.port);
+    if (fd >= 0 && bind(fd, (const struct sockaddr *)&name, bytes) == 0 &&
+        listen(fd, BACKLOG) == 0) {
+        tt_log(
+            TT_LOG_INFO,
+            "the loopback interface lo is down: connections within this host to port %u use a Unix socket",
+            place.port);
         return fd;
     }
     if (errno != EADDRINUSE)    /* the IPv4 and IPv6 wildcard addresses have the same name */
@@ -102,7 +106,8 @@ int tt_near_listen(int listener)
 
 static bool place_is_loopback(const struct place *p)
 {
-    static const uint8_t one[16] = { [15] = 1 }, mapped[13] = { [10] = 0xff, [11] = 0xff, [12] = 127 };
+    static const uint8_t one[16] = { [15] = 1 },
+                         mapped[13] = { [10] = 0xff, [11] = 0xff, [12] = 127 };
 
     return memcmp(p->ip, one, sizeof one) == 0 || memcmp(p->ip, mapped, sizeof mapped) == 0;
 }
@@ -116,7 +121,8 @@ static bool is_of_this_host(const struct place *p)
     if (found || getifaddrs(&all) != 0)
         return found;
     for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next)
-        found = i->ifa_addr && place_of_sockaddr(i->ifa_addr, &own) && memcmp(own.ip, p->ip, sizeof own.ip) == 0;
+        found = i->ifa_addr && place_of_sockaddr(i->ifa_addr, &own) &&
+                memcmp(own.ip, p->ip, sizeof own.ip) == 0;
     freeifaddrs(all);
     return found;
 }
@@ -136,7 +142,8 @@ int tt_near_bind(int fd, const struct sockaddr *a, socklen_t bytes)
     if (bind(fd, a, bytes) == 0)
         return 0;
     err = errno;
-    if (err == EADDRNOTAVAIL && tt_near_applies(a) && setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &one, sizeof one) == 0)
+    if (err == EADDRNOTAVAIL && tt_near_applies(a) &&
+        setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &one, sizeof one) == 0)
         return bind(fd, a, bytes);
     errno = err;
     return -1;

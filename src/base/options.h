@@ -13,8 +13,8 @@
  * known fields of `given`; fields beyond its size are zero; out's size is its own. INVALID: the
  * struct is smaller than bytes_first, the size of the first release, or has unknown fields that are
  * not zero. `call`, `what` ("conf") and its type ("tutti_conf") appear in the error message. */
-tutti_status tt_options_take(void *out, size_t bytes, size_t bytes_first, const void *given, const char *call,
-                             const char *what, const char *type);
+tutti_status tt_options_take(void *out, size_t bytes, size_t bytes_first, const void *given,
+                             const char *call, const char *what, const char *type);
 
 /* Returns INVALID (logged) if `value` of the flag `field` ("conf.restore") of `call` is neither
  * 0 nor 1. */

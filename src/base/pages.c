@@ -45,7 +45,8 @@ _Static_assert(sizeof(struct scan) == 96 && sizeof(struct found) == 24, "the ker
 
 void tt_pages_huge(void *memory, size_t bytes)
 {
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = ((uintptr_t)memory + page - 1) / page * page,
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE),
+                    first = ((uintptr_t)memory + page - 1) / page * page,
                     end = ((uintptr_t)memory + bytes) / page * page;
 
     if (memory && bytes >= HUGE_BYTES && end > first)
@@ -101,7 +102,8 @@ static size_t page_bytes(void)
     char line[64];
     size_t bytes = 0;
 
-    if (!read_sys_line("/sys/kernel/mm/transparent_hugepage/enabled", line, sizeof line) || !strstr(line, "[madvise]"))
+    if (!read_sys_line("/sys/kernel/mm/transparent_hugepage/enabled", line, sizeof line) ||
+        !strstr(line, "[madvise]"))
         return 0;
     if (!read_sys_line("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", line, sizeof line) ||
         sscanf(line, "%zu", &bytes) != 1 || bytes & (bytes - 1))
@@ -165,8 +167,9 @@ static bool is_other(struct tt_pages_hot *h, const struct tt_pages_range *r)
 /* Pages that cannot be moved stay unchanged. */
 static void move_piece(struct tt_pages_range *r, size_t page)
 {
-    const size_t part = (r->end - r->first) / PIECES / page * page, piece = part > PIECE_BYTES ? part : PIECE_BYTES,
-                 left = r->end - r->done, bytes = left < piece ? left : piece;
+    const size_t part = (r->end - r->first) / PIECES / page * page,
+                 piece = part > PIECE_BYTES ? part : PIECE_BYTES, left = r->end - r->done,
+                 bytes = left < piece ? left : piece;
 
     if (r->done == r->first)
         /* future page faults allocate huge pages */
@@ -203,7 +206,9 @@ void tt_pages_hot_use(struct tt_pages_hot *h, const void *memory, size_t bytes)
         r->failed = false;
     }
     if (r->done > r->first && !r->failed && is_other(h, r)) {
-        r->others = r->uses >= needed + USES_LONG ? 0 : r->others < OTHERS_MAX ? r->others + 1 : OTHERS_MAX;
+        r->others = r->uses >= needed + USES_LONG ? 0
+                    : r->others < OTHERS_MAX      ? r->others + 1
+                                                  : OTHERS_MAX;
         r->done = r->first;
         r->uses = 1;
     }

@@ -84,62 +84,86 @@ const struct tt_param tt_params[TT_PARAM_COUNT] = {
 const struct tt_param_word tt_param_words[] = {
     { "TUTTI_RANK", "rank of this process, from 0, for start-up without a launcher" },
     { "TUTTI_SIZE", "number of ranks; required with TUTTI_RANK" },
-    { "TUTTI_RENDEZVOUS", "address at which the ranks find each other: tcp://host:port of rank 0, or file:///path on "
-                          "a shared file system" },
-    { "TUTTI_TOKEN", "shared secret of the job; must be the same on all ranks. Without it, any process that "
-                     "reaches the rendezvous may join" },
-    { "TUTTI_SECURITY", "security of connections between hosts: \"plain\", or TLS 1.3 with a \"token\" "
-                        "(TUTTI_TOKEN) or a \"certificate\"; must be the same on all ranks; default: plain, but "
-                        "token in an elastic run with TUTTI_TOKEN" },
-    { "TUTTI_CERTIFICATE", "with TUTTI_SECURITY=certificate: PEM file with the certificate of this rank or member" },
-    { "TUTTI_KEY", "with TUTTI_SECURITY=certificate: PEM file with the private key of the certificate, without "
-                   "passphrase" },
-    { "TUTTI_AUTHORITY", "with TUTTI_SECURITY=certificate: PEM file with the certificate of the authority that "
-                         "signed all ranks' certificates" },
+    { "TUTTI_RENDEZVOUS",
+      "address at which the ranks find each other: tcp://host:port of rank 0, or file:///path on "
+      "a shared file system" },
+    { "TUTTI_TOKEN",
+      "shared secret of the job; must be the same on all ranks. Without it, any process that "
+      "reaches the rendezvous may join" },
+    { "TUTTI_SECURITY",
+      "security of connections between hosts: \"plain\", or TLS 1.3 with a \"token\" "
+      "(TUTTI_TOKEN) or a \"certificate\"; must be the same on all ranks; default: plain, but "
+      "token in an elastic run with TUTTI_TOKEN" },
+    { "TUTTI_CERTIFICATE",
+      "with TUTTI_SECURITY=certificate: PEM file with the certificate of this rank or member" },
+    { "TUTTI_KEY",
+      "with TUTTI_SECURITY=certificate: PEM file with the private key of the certificate, without "
+      "passphrase" },
+    { "TUTTI_AUTHORITY",
+      "with TUTTI_SECURITY=certificate: PEM file with the certificate of the authority that "
+      "signed all ranks' certificates" },
     { "TUTTI_COORDINATOR", "elastic runs: addresses of the coordinators, \"host:port,host:port\"" },
     { "TUTTI_RUN", "elastic runs: name of the run; default: tutti" },
-    { "TUTTI_LISTEN", "elastic runs: address to listen on for other members, \"address:port\" or \":port\"; "
-                      "default: any port, on all addresses (on loopback if neither TUTTI_SECURITY nor a token is "
-                      "set)" },
-    { "TUTTI_DATA_PORTS", "elastic runs: range of ports to listen on for data over TCP, \"40000-40007\"; default: any "
-                          "port" },
-    { "TUTTI_ANNOUNCE", "elastic runs: \"address:port\" that other members must use to reach this one, if its ports "
-                        "are forwarded" },
-    { "TUTTI_WIRES", "allowed transports, e.g. \"shm,tcp\" or \"shm,verbs,tcp\"; default: all usable transports "
-                     "except verbs and ofi" },
-    { "TUTTI_INTERFACES", "network interfaces: \"eth\" (name prefix), \"=eth0\" (exact name), or \"^docker,lo\" (all "
-                          "except these prefixes); default: selected by the routing table" },
+    { "TUTTI_LISTEN",
+      "elastic runs: address to listen on for other members, \"address:port\" or \":port\"; "
+      "default: any port, on all addresses (on loopback if neither TUTTI_SECURITY nor a token is "
+      "set)" },
+    { "TUTTI_DATA_PORTS",
+      "elastic runs: range of ports to listen on for data over TCP, \"40000-40007\"; default: any "
+      "port" },
+    { "TUTTI_ANNOUNCE",
+      "elastic runs: \"address:port\" that other members must use to reach this one, if its ports "
+      "are forwarded" },
+    { "TUTTI_WIRES",
+      "allowed transports, e.g. \"shm,tcp\" or \"shm,verbs,tcp\"; default: all usable transports "
+      "except verbs and ofi" },
+    { "TUTTI_INTERFACES",
+      "network interfaces: \"eth\" (name prefix), \"=eth0\" (exact name), or \"^docker,lo\" (all "
+      "except these prefixes); default: selected by the routing table" },
     { "TUTTI_RDMA_DEVICES",
       "allowed RDMA devices, in the form of TUTTI_INTERFACES: \"mlx5\", \"=mlx5_0\", \"^rxe\"; at "
       "most two are used; default: the devices nearest to the process" },
-    { "TUTTI_RDMA_GID", "GID of RoCE ports: an index, \"3\", an address, or a network, \"10.77.0.0/16\"; default: "
-                        "the best GID whose address belongs to this network namespace" },
-    { "TUTTI_RDMA_PKEY", "partition key of queue pairs: \"0x8001\"; default: the key at index 0 of the port" },
-    { "TUTTI_OFI_PROVIDER", "libfabric provider for transport ofi, e.g. \"efa\" or \"tcp;ofi_rxm\"; default: the first "
-                            "usable provider" },
-    { "TUTTI_REGISTER", "when memory is registered with RDMA devices: \"none\": for each call; \"lazy\": at its "
-                        "first use, and kept; \"eager\": in tutti_mem_register; \"async\": in the background after "
-                        "tutti_mem_register; default: lazy" },
-    { "TUTTI_TOPO", "topology description, with the hosts' labels and the links between hosts: a file or a "
-                    "built-in name (`tutti topo --help`); default: none" },
-    { "TUTTI_GPU", "PCI address of this rank's GPU, \"0000:3b:00.0\", to select a rail near it; default: the "
-                   "GPU in CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES, if it is the "
-                   "only one and its number is unambiguous (CUDA_DEVICE_ORDER=PCI_BUS_ID, or identical GPUs)" },
-    { "TUTTI_TOPO_LABELS", "labels of this host (rack, zone, building, fabric), which override TUTTI_TOPO: "
-                           "\"rack=r1,zone=a\"" },
-    { "TUTTI_LANE_BYTES", "maximum outstanding bytes per lane (TCP connection, queue pair), 65536 to 1073741824, for "
-                          "all peers or by distance: \"8388608\", or \"4194304,wan=134217728\"; default for TCP: 4 "
-                          "MiB (building: 8 MiB, fabric: 16 MiB, wan: 64 MiB); default for queue pairs: depends on "
-                          "the link (docs/lanes.md)" },
-    { "TUTTI_ALGORITHMS", "additional algorithms: shared objects and JSON plans, e.g. \"./mine.so,./plan.json\"; must "
-                          "be the same on all ranks" },
-    { "TUTTI_TUNE_FILE", "tune files (`tutti tune`), e.g. \"shm4.json,tcp4.json\", which take precedence over "
-                         "TUTTI_TUNE; rank 0 reads them for all ranks" },
-    { "TUTTI_TUNE", "how algorithms are selected: \"sim\": by simulation of the candidates; \"model\": by cost "
-                    "formulas; the value of rank 0 is used on all ranks; default: sim" },
-    { "TUTTI_LOG", "level of messages logged to stderr: none, error, warn, info or debug; default: warn" },
-    { "TUTTI_SIMD", "instruction set of reductions: \"portable\" or \"avx2\"; default: the best one that the "
-                    "CPU supports" },
+    { "TUTTI_RDMA_GID",
+      "GID of RoCE ports: an index, \"3\", an address, or a network, \"10.77.0.0/16\"; default: "
+      "the best GID whose address belongs to this network namespace" },
+    { "TUTTI_RDMA_PKEY",
+      "partition key of queue pairs: \"0x8001\"; default: the key at index 0 of the port" },
+    { "TUTTI_OFI_PROVIDER",
+      "libfabric provider for transport ofi, e.g. \"efa\" or \"tcp;ofi_rxm\"; default: the first "
+      "usable provider" },
+    { "TUTTI_REGISTER",
+      "when memory is registered with RDMA devices: \"none\": for each call; \"lazy\": at its "
+      "first use, and kept; \"eager\": in tutti_mem_register; \"async\": in the background after "
+      "tutti_mem_register; default: lazy" },
+    { "TUTTI_TOPO",
+      "topology description, with the hosts' labels and the links between hosts: a file or a "
+      "built-in name (`tutti topo --help`); default: none" },
+    { "TUTTI_GPU",
+      "PCI address of this rank's GPU, \"0000:3b:00.0\", to select a rail near it; default: the "
+      "GPU in CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES, if it is the "
+      "only one and its number is unambiguous (CUDA_DEVICE_ORDER=PCI_BUS_ID, or identical GPUs)" },
+    { "TUTTI_TOPO_LABELS",
+      "labels of this host (rack, zone, building, fabric), which override TUTTI_TOPO: "
+      "\"rack=r1,zone=a\"" },
+    { "TUTTI_LANE_BYTES",
+      "maximum outstanding bytes per lane (TCP connection, queue pair), 65536 to 1073741824, for "
+      "all peers or by distance: \"8388608\", or \"4194304,wan=134217728\"; default for TCP: 4 "
+      "MiB (building: 8 MiB, fabric: 16 MiB, wan: 64 MiB); default for queue pairs: depends on "
+      "the link (docs/lanes.md)" },
+    { "TUTTI_ALGORITHMS",
+      "additional algorithms: shared objects and JSON plans, e.g. \"./mine.so,./plan.json\"; must "
+      "be the same on all ranks" },
+    { "TUTTI_TUNE_FILE",
+      "tune files (`tutti tune`), e.g. \"shm4.json,tcp4.json\", which take precedence over "
+      "TUTTI_TUNE; rank 0 reads them for all ranks" },
+    { "TUTTI_TUNE",
+      "how algorithms are selected: \"sim\": by simulation of the candidates; \"model\": by cost "
+      "formulas; the value of rank 0 is used on all ranks; default: sim" },
+    { "TUTTI_LOG",
+      "level of messages logged to stderr: none, error, warn, info or debug; default: warn" },
+    { "TUTTI_SIMD",
+      "instruction set of reductions: \"portable\" or \"avx2\"; default: the best one that the "
+      "CPU supports" },
     { "TUTTI_LOCAL_RANK", "set by `tutti run`: index of this rank on its host" },
     { "TUTTI_LOCAL_SIZE", "set by `tutti run`: number of ranks on its host" },
 };
@@ -182,7 +206,9 @@ void tt_param_warn_unknown(void)
         const size_t bytes = strcspn(*e, "=");
 
         if (strncmp(*e, "TUTTI_", 6) == 0 && !is_known_variable(*e, bytes))
-            tt_log(TT_LOG_WARN, "unknown environment variable %.*s (`tutti info --params` lists all)", (int)bytes, *e);
+            tt_log(TT_LOG_WARN,
+                   "unknown environment variable %.*s (`tutti info --params` lists all)",
+                   (int)bytes, *e);
     }
 }
 
@@ -198,10 +224,11 @@ tutti_status tt_param_read(enum tt_param_id id, const char *text, int64_t *out)
     none = p->value_min == -1;
     errno = 0;
     v = strtoll(text, &end, 10);
-    if ((!isdigit((unsigned char)*text) && *text != '-') || end == text || *end != '\0' || errno != 0 ||
-        v < p->value_min || v > p->value_max || (none && v == 0))
-        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": must be %s%" PRId64 " to %" PRId64 " (%s)", p->name, text,
-                       none ? "-1 (none) or " : "", none ? 1 : p->value_min, p->value_max, p->unit);
+    if ((!isdigit((unsigned char)*text) && *text != '-') || end == text || *end != '\0' ||
+        errno != 0 || v < p->value_min || v > p->value_max || (none && v == 0))
+        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": must be %s%" PRId64 " to %" PRId64 " (%s)",
+                       p->name, text, none ? "-1 (none) or " : "", none ? 1 : p->value_min,
+                       p->value_max, p->unit);
     *out = v;
     return TUTTI_OK;
 }

@@ -176,8 +176,9 @@ struct tt_lookup *tt_lookup_begin(const char *host, const char *port, int flags,
     l->has_host = host != NULL;
     snprintf(l->host, sizeof l->host, "%s", host ? host : "");
     snprintf(l->port, sizeof l->port, "%s", port);
-    l->hints =
-        (struct addrinfo){ .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV };
+    l->hints = (struct addrinfo){ .ai_family = AF_UNSPEC,
+                                  .ai_socktype = SOCK_STREAM,
+                                  .ai_flags = flags | AI_NUMERICSERV };
     l->pause_ns = AGAIN_FIRST_NS;
     l->again_ns = now_ns + l->pause_ns;
     errno = 0;
@@ -243,8 +244,8 @@ static bool await_result(struct tt_lookup *l, uint64_t deadline_ns)
     }
 }
 
-tutti_status tt_resolve(const char *host, const char *port, int flags, bool retry, uint64_t deadline_ns,
-                        struct addrinfo **list, const char **why)
+tutti_status tt_resolve(const char *host, const char *port, int flags, bool retry,
+                        uint64_t deadline_ns, struct addrinfo **list, const char **why)
 {
     for (;;) {
         struct tt_lookup *l = tt_lookup_begin(host, port, flags, tt_now_ns());
@@ -266,7 +267,9 @@ tutti_status tt_resolve(const char *host, const char *port, int flags, bool retr
         if (err == EAI_AGAIN && retry && now_ns >= deadline_ns)
             return TUTTI_ERR_TIMEOUT;
         if (err != EAI_AGAIN || !retry)
-            return err == EAI_AGAIN || err == EAI_SYSTEM || err == EAI_MEMORY ? TUTTI_ERR_SYSTEM : TUTTI_ERR_INVALID;
-        poll(NULL, 0, (int)((deadline_ns - now_ns < PAUSE_NS ? deadline_ns - now_ns : PAUSE_NS) / TT_MS));
+            return err == EAI_AGAIN || err == EAI_SYSTEM || err == EAI_MEMORY ? TUTTI_ERR_SYSTEM
+                                                                              : TUTTI_ERR_INVALID;
+        poll(NULL, 0,
+             (int)((deadline_ns - now_ns < PAUSE_NS ? deadline_ns - now_ns : PAUSE_NS) / TT_MS));
     }
 }

@@ -48,7 +48,7 @@ void tt_lookup_end(struct tt_lookup *l);
  *   TIMEOUT  no result before the deadline, or only temporary failures
  *   SYSTEM   a temporary failure, or a local error
  *   INVALID  the name or address does not exist */
-tutti_status tt_resolve(const char *host, const char *port, int flags, bool retry, uint64_t deadline_ns,
-                        struct addrinfo **list, const char **why);
+tutti_status tt_resolve(const char *host, const char *port, int flags, bool retry,
+                        uint64_t deadline_ns, struct addrinfo **list, const char **why);
 
 #endif

@@ -27,7 +27,8 @@ static uint64_t number_in(const char *path, const char *key)
 }
 
 /* Returns the remaining bytes of one group's limit. */
-static uint64_t left_in(const char *folder, const char *limit_file, const char *usage_file, const char *cache_key)
+static uint64_t left_in(const char *folder, const char *limit_file, const char *usage_file,
+                        const char *cache_key)
 {
     char path[PATH_BYTES + 64];
     uint64_t limit, used, cache;
@@ -57,9 +58,10 @@ static uint64_t left_up_from(const char *root, const char *top, char *group, boo
         char *const slash = strrchr(group, '/');
 
         snprintf(folder, sizeof folder, "%s%s%s", root, top, strcmp(group, "/") == 0 ? "" : group);
-        left = lesser_u64(
-            left, second ? left_in(folder, "memory.max", "memory.current", "inactive_file ")
-                         : left_in(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "));
+        left = lesser_u64(left,
+                          second ? left_in(folder, "memory.max", "memory.current", "inactive_file ")
+                                 : left_in(folder, "memory.limit_in_bytes", "memory.usage_in_bytes",
+                                           "total_inactive_file "));
         if (!*group || !slash)
             return left;
         *slash = '\0';
@@ -77,7 +79,9 @@ static uint64_t left_of_groups(const char *root)
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
     f = fopen(path, "re");
     while (f && fgets(line, sizeof line, f)) {
-        char *const controllers = strchr(line, ':'), *const group = controllers ? strchr(controllers + 1, ':') : NULL;
+        char *const controllers = strchr(line, ':'), *const group =
+                                                         controllers ? strchr(controllers + 1, ':')
+                                                                     : NULL;
 
         if (!group)
             continue;

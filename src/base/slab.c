@@ -15,7 +15,8 @@ static size_t thing_bytes(const struct tt_slab *s)
 
 static uint32_t things_of_page(const struct tt_slab *s)
 {
-    return (uint32_t)((TT_SLAB_PAGE_BYTES - offsetof(struct tt_slab_page, things)) / thing_bytes(s));
+    return (uint32_t)((TT_SLAB_PAGE_BYTES - offsetof(struct tt_slab_page, things)) /
+                      thing_bytes(s));
 }
 
 void *tt_slab_take(struct tt_slab *s)

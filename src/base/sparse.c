@@ -7,7 +7,8 @@
 #define CAP_MIN 8
 
 /* Returns the slot of the rank, or the free slot for it. */
-static struct tt_sparse_slot *slot_for_rank(struct tt_sparse_slot *slot, uint32_t cap, uint32_t rank)
+static struct tt_sparse_slot *slot_for_rank(struct tt_sparse_slot *slot, uint32_t cap,
+                                            uint32_t rank)
 {
     uint32_t i = (uint32_t)tt_mix64(rank) & (cap - 1);
 

@@ -23,17 +23,22 @@ static void hint_of(int err, char *out, size_t cap)
 
     *out = '\0';
     if (err == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0)
-        snprintf(out, cap, " (RLIMIT_NOFILE is %llu: raise it with ulimit -n)", (unsigned long long)limit.rlim_cur);
+        snprintf(out, cap, " (RLIMIT_NOFILE is %llu: raise it with ulimit -n)",
+                 (unsigned long long)limit.rlim_cur);
     if (err == ENFILE)
-        snprintf(out, cap, " (the system-wide limit on open files is reached: raise it with sysctl fs.file-max)");
+        snprintf(
+            out, cap,
+            " (the system-wide limit on open files is reached: raise it with sysctl fs.file-max)");
     if (err == ENOSYS)
         snprintf(out, cap, " (the kernel is too old, or the sandbox must allow this system call)");
     if (err != EADDRINUSE && err != EADDRNOTAVAIL)
         return;
     f = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
     if (f && fscanf(f, "%u %u", &first, &last) == 2)
-        snprintf(out, cap, " (the port is in use, or no port from %u to %u is free: see net.ipv4.ip_local_port_range)",
-                 first, last);
+        snprintf(
+            out, cap,
+            " (the port is in use, or no port from %u to %u is free: see net.ipv4.ip_local_port_range)",
+            first, last);
     if (f)
         fclose(f);
 }
@@ -85,7 +90,8 @@ tutti_status tt_fail_descriptors(const char *what, uint32_t missing)
     unsigned long long n;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: no descriptor is free (raise the limit with sysctl fs.file-max)", what);
+        return tt_fail(TUTTI_ERR_NOMEM,
+                       "%s: no descriptor is free (raise the limit with sysctl fs.file-max)", what);
     n = limit.rlim_cur;
     return tt_fail(
         TUTTI_ERR_NOMEM,
@@ -97,8 +103,10 @@ tutti_status tt_fail_call(int err, const char *what, const char *call)
 {
     if (err != EPERM)
         return tt_fail_errno(err, "%s: %s failed", what, call);
-    return tt_fail(TUTTI_ERR_SYSTEM, "%s: %s failed: Operation not permitted (the sandbox must allow this system call)",
-                   what, call);
+    return tt_fail(
+        TUTTI_ERR_SYSTEM,
+        "%s: %s failed: Operation not permitted (the sandbox must allow this system call)", what,
+        call);
 }
 
 tutti_status tt_fail_again(tutti_status status, const char *sentence)

@@ -9,8 +9,8 @@
 #include "base/status.h"
 #include "secure/ending.h"
 
-void tt_mac(uint8_t out[TT_MAC_BYTES], const void *key, size_t key_bytes, const char *purpose, const void *data,
-            size_t data_bytes)
+void tt_mac(uint8_t out[TT_MAC_BYTES], const void *key, size_t key_bytes, const char *purpose,
+            const void *data, size_t data_bytes)
 {
     uint8_t input[64 + TT_MAC_INPUT_MAX];
     const size_t named = strlen(purpose) + 1;

@@ -14,8 +14,8 @@
 /* out = HMAC-SHA256(key, purpose NUL data). `purpose` separates proofs of different kinds.
  * data_bytes is at most TT_MAC_INPUT_MAX. After OpenSSL's teardown at process exit, out is random:
  * it proves nothing and matches nothing. Threads that hold locks may call this at any time. */
-void tt_mac(uint8_t out[TT_MAC_BYTES], const void *key, size_t key_bytes, const char *purpose, const void *data,
-            size_t data_bytes);
+void tt_mac(uint8_t out[TT_MAC_BYTES], const void *key, size_t key_bytes, const char *purpose,
+            const void *data, size_t data_bytes);
 /* Compares in constant time. */
 bool tt_mac_equal(const uint8_t a[TT_MAC_BYTES], const uint8_t b[TT_MAC_BYTES]);
 /* SHA-256, for data longer than TT_MAC_INPUT_MAX; after OpenSSL's teardown it is random too. */

@@ -38,7 +38,8 @@ struct tt_launch {
 /* Fills *out from conf (may be NULL) and `get`, a function like getenv, and from nothing else.
  * INVALID names missing or contradictory variables and their values. out->query: what is still
  * unknown. */
-tutti_status tt_launch_read(struct tt_launch *out, const tutti_conf *conf, const char *(*get)(const char *name));
+tutti_status tt_launch_read(struct tt_launch *out, const tutti_conf *conf,
+                            const char *(*get)(const char *name));
 
 /* The same from this process's environment, then queries the launcher's server for unknown
  * values. Waits for the server up to the launch's timeout. The query is made once per process.
@@ -63,7 +64,8 @@ struct tt_overlay;
  * that joined reports how many joined and which are missing (TIMEOUT). On success the caller owns
  * *table (tt_table_fini) and *overlay (connected; tt_overlay_close). */
 tutti_status tt_boot_rendezvous(const struct tt_launch *launch, const void *card, size_t card_bytes,
-                                uint64_t deadline_ns, struct tt_table *table, struct tt_overlay **overlay);
+                                uint64_t deadline_ns, struct tt_table *table,
+                                struct tt_overlay **overlay);
 void tt_table_fini(struct tt_table *table);
 
 /* Creates an id: a listener in this process with a random token, served by a thread that ends when

@@ -19,8 +19,8 @@
 #define CANDIDATES_MAX (1 + TT_ENDPOINT_ADDRS)
 
 /* Adds the addresses of one scope. */
-static void add_addresses(struct tt_endpoint *e, const struct tt_ifaddr *found, size_t n, bool link_local,
-                          bool loopback)
+static void add_addresses(struct tt_endpoint *e, const struct tt_ifaddr *found, size_t n,
+                          bool link_local, bool loopback)
 {
     for (size_t i = 0; i < n && e->naddrs < TT_ENDPOINT_ADDRS; i++) {
         if (found[i].link_local != link_local || found[i].loopback != loopback)
@@ -48,10 +48,11 @@ tutti_status tt_endpoint_init(struct tt_endpoint *out, uint16_t port, const char
     if (e.naddrs == 0)
         add_addresses(&e, found, n, false, true);       /* only for ranks of this host */
     if (e.naddrs == 0 && rule && *rule)
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "no network interface that matches \"%s\" is up and has an address (set conf.interfaces or "
-                       "TUTTI_INTERFACES)",
-                       rule);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "no network interface that matches \"%s\" is up and has an address (set conf.interfaces or "
+            "TUTTI_INTERFACES)",
+            rule);
     *out = e;
     return TUTTI_OK;
 }
@@ -80,7 +81,8 @@ void tt_endpoint_read(struct tt_reader *r, struct tt_endpoint *out)
         out->addrs[i].family = tt_read_u8(r);
         out->addrs[i].prefix_bits = tt_read_u8(r);
         tt_read_bytes(r, out->addrs[i].bytes, sizeof out->addrs[i].bytes);
-        if ((out->addrs[i].family != 4 && out->addrs[i].family != 6) || out->addrs[i].prefix_bits > 128)
+        if ((out->addrs[i].family != 4 && out->addrs[i].family != 6) ||
+            out->addrs[i].prefix_bits > 128)
             r->bad = true;
     }
     if (r->bad)
@@ -111,10 +113,12 @@ static struct tt_address make_address(int family, const void *bytes, uint16_t po
 }
 
 /* Returns whether address i of `peer` is in a subnet of one of `own`'s addresses. */
-static bool endpoint_is_near(const struct tt_endpoint *own, const struct tt_endpoint *peer, size_t i)
+static bool endpoint_is_near(const struct tt_endpoint *own, const struct tt_endpoint *peer,
+                             size_t i)
 {
     for (size_t k = 0; k < own->naddrs; k++) {
-        struct tt_ifaddr ours = { .family = own->addrs[k].family, .prefix_bits = own->addrs[k].prefix_bits };
+        struct tt_ifaddr ours = { .family = own->addrs[k].family,
+                                  .prefix_bits = own->addrs[k].prefix_bits };
 
         memcpy(ours.ip, own->addrs[k].bytes, sizeof ours.ip);
         if (tt_ifaddr_near(&ours, peer->addrs[i].family, peer->addrs[i].bytes))
@@ -127,7 +131,8 @@ static bool endpoint_is_loopback(const struct tt_endpoint *e, size_t i)
 {
     static const uint8_t one[16] = { [15] = 1 };
 
-    return e->addrs[i].family == 4 ? e->addrs[i].bytes[0] == 127 : memcmp(e->addrs[i].bytes, one, sizeof one) == 0;
+    return e->addrs[i].family == 4 ? e->addrs[i].bytes[0] == 127
+                                   : memcmp(e->addrs[i].bytes, one, sizeof one) == 0;
 }
 
 void tt_endpoint_without_loopback(struct tt_endpoint *e)
@@ -142,7 +147,8 @@ void tt_endpoint_without_loopback(struct tt_endpoint *e)
 
 static bool is_link_local(const struct tt_endpoint *e, size_t i)
 {
-    return e->addrs[i].family == 6 && e->addrs[i].bytes[0] == 0xfe && (e->addrs[i].bytes[1] & 0xc0) == 0x80;
+    return e->addrs[i].family == 6 && e->addrs[i].bytes[0] == 0xfe &&
+           (e->addrs[i].bytes[1] & 0xc0) == 0x80;
 }
 
 /* Adds the link-local address i of `peer` on each of our links to out[n..CANDIDATES_MAX), since it
@@ -162,7 +168,8 @@ static size_t add_links(const struct tt_endpoint *peer, size_t i, struct tt_addr
     return n;
 }
 
-size_t tt_endpoint_candidates(const struct tt_endpoint *own, const struct tt_endpoint *peer, struct tt_address *out)
+size_t tt_endpoint_candidates(const struct tt_endpoint *own, const struct tt_endpoint *peer,
+                              struct tt_address *out)
 {
     static const uint8_t loopback[4] = { 127, 0, 0, 1 };
     size_t n = 0;
@@ -233,7 +240,8 @@ static int listen_on_address(const struct tt_address *a, uint16_t *port_out)
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     if (a->storage.ss_family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
-    if (tt_near_bind(fd, (const struct sockaddr *)&a->storage, a->bytes) != 0 || listen(fd, BACKLOG) != 0)
+    if (tt_near_bind(fd, (const struct sockaddr *)&a->storage, a->bytes) != 0 ||
+        listen(fd, BACKLOG) != 0)
         goto fail;
     *port_out = socket_port(fd);
     return fd;
@@ -313,8 +321,8 @@ static bool is_to_itself(int fd)
     memset(&here, 0, sizeof here);
     memset(&there, 0, sizeof there);
     return getsockname(fd, (struct sockaddr *)&here, &here_bytes) == 0 &&
-           getpeername(fd, (struct sockaddr *)&there, &there_bytes) == 0 && here_bytes == there_bytes &&
-           memcmp(&here, &there, here_bytes) == 0;
+           getpeername(fd, (struct sockaddr *)&there, &there_bytes) == 0 &&
+           here_bytes == there_bytes && memcmp(&here, &there, here_bytes) == 0;
 }
 
 int tt_connect_result(int fd)

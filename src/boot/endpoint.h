@@ -41,7 +41,8 @@ void tt_endpoint_read(struct tt_reader *r, struct tt_endpoint *out);
 /* Lists the addresses at which `own` should try to reach `peer`, in order: loopback if the hosts
  * seem equal, then addresses in a common subnet, then others. A link-local one is tried on each
  * link of this host. Fills out[1 + TT_ENDPOINT_ADDRS] and returns the count, which may be 0. */
-size_t tt_endpoint_candidates(const struct tt_endpoint *own, const struct tt_endpoint *peer, struct tt_address *out);
+size_t tt_endpoint_candidates(const struct tt_endpoint *own, const struct tt_endpoint *peer,
+                              struct tt_address *out);
 
 /* Removes loopback addresses, which are invalid on another host. */
 void tt_endpoint_without_loopback(struct tt_endpoint *e);

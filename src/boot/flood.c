@@ -35,7 +35,8 @@ tutti_status tt_flood_init(struct tt_flood *f, uint32_t rank, uint32_t nranks)
     f->lost = calloc(nranks, sizeof *f->lost);
     if (!f->seen || !f->lost) {
         tt_flood_fini(f);
-        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the control overlay of %u ranks", nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the control overlay of %u ranks",
+                       nranks);
     }
     return TUTTI_OK;
 }
@@ -48,8 +49,8 @@ void tt_flood_fini(struct tt_flood *f)
     f->lost = NULL;
 }
 
-static void write_data(struct tt_flood_act *out, uint32_t origin, uint64_t sequence, const void *payload,
-                       uint16_t bytes)
+static void write_data(struct tt_flood_act *out, uint32_t origin, uint64_t sequence,
+                       const void *payload, uint16_t bytes)
 {
     struct tt_writer w;
 
@@ -64,7 +65,8 @@ static void write_data(struct tt_flood_act *out, uint32_t origin, uint64_t seque
 
 /* Rank is lost: notifies all links but those of the mask `from`, drops its link, and delivers the
  * event. Once per rank. */
-static void flood_lose_rank(struct tt_flood *f, uint32_t rank, uint64_t from, struct tt_flood_act *out)
+static void flood_lose_rank(struct tt_flood *f, uint32_t rank, uint64_t from,
+                            struct tt_flood_act *out)
 {
     struct tt_writer w;
 
@@ -95,7 +97,8 @@ static void flood_end_link(struct tt_flood *f, uint32_t link, struct tt_flood_ac
     flood_lose_rank(f, f->peers[link], 0, out);
 }
 
-static void flood_handle_data(struct tt_flood *f, uint32_t link, struct tt_reader *r, struct tt_flood_act *out)
+static void flood_handle_data(struct tt_flood *f, uint32_t link, struct tt_reader *r,
+                              struct tt_flood_act *out)
 {
     const uint32_t origin = tt_read_u32(r);
     const uint64_t sequence = tt_read_u64(r);

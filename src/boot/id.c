@@ -12,9 +12,12 @@
 
 static const char magic[4] = { 'T', 'i', 'd', '1' };
 
-_Static_assert(sizeof magic + TT_ID_TOKEN_BYTES + TT_ENDPOINT_BYTES <= sizeof(tutti_id), "an id holds its parts");
-_Static_assert(3 + 2 * (sizeof magic + TT_ID_TOKEN_BYTES + TT_ENDPOINT_BYTES) < TT_ID_TEXT_BYTES, "so does its text");
-_Static_assert(TT_ID_TEXT_BYTES == sizeof((struct tt_launch *)0)->rendezvous, "an id's text is a rendezvous");
+_Static_assert(sizeof magic + TT_ID_TOKEN_BYTES + TT_ENDPOINT_BYTES <= sizeof(tutti_id),
+               "an id holds its parts");
+_Static_assert(3 + 2 * (sizeof magic + TT_ID_TOKEN_BYTES + TT_ENDPOINT_BYTES) < TT_ID_TEXT_BYTES,
+               "so does its text");
+_Static_assert(TT_ID_TEXT_BYTES == sizeof((struct tt_launch *)0)->rendezvous,
+               "an id's text is a rendezvous");
 
 void tt_id_init(tutti_id *out, const struct tt_endpoint *endpoint)
 {
@@ -30,7 +33,8 @@ void tt_id_init(tutti_id *out, const struct tt_endpoint *endpoint)
     tt_assert(!w.bad);
 }
 
-static bool parse(const tutti_id *id, struct tt_endpoint *endpoint, uint8_t token[TT_ID_TOKEN_BYTES])
+static bool parse(const tutti_id *id, struct tt_endpoint *endpoint,
+                  uint8_t token[TT_ID_TOKEN_BYTES])
 {
     struct tt_reader r;
     char found[sizeof magic];
@@ -46,15 +50,18 @@ static bool parse(const tutti_id *id, struct tt_endpoint *endpoint, uint8_t toke
     return ours;
 }
 
-tutti_status tt_id_parse(const tutti_id *id, struct tt_endpoint *endpoint, uint8_t token[TT_ID_TOKEN_BYTES])
+tutti_status tt_id_parse(const tutti_id *id, struct tt_endpoint *endpoint,
+                         uint8_t token[TT_ID_TOKEN_BYTES])
 {
     static const tutti_id zeros;
 
     if (memcmp(id, &zeros, sizeof zeros) == 0)
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "invalid id: all zeros (call tutti_id_create on one rank, and send the id to all others)");
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "invalid id: all zeros (call tutti_id_create on one rank, and send the id to all others)");
     if (!parse(id, endpoint, token))
-        return tt_fail(TUTTI_ERR_INVALID, "invalid id: pass the bytes returned by tutti_id_create unmodified");
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "invalid id: pass the bytes returned by tutti_id_create unmodified");
     return TUTTI_OK;
 }
 
@@ -97,7 +104,8 @@ bool tt_id_from_text(tutti_id *out, const char *text)
     return true;
 }
 
-tutti_status tt_id_join_token(char out[TT_TOKEN_BYTES], const char *users, const uint8_t token[TT_ID_TOKEN_BYTES])
+tutti_status tt_id_join_token(char out[TT_TOKEN_BYTES], const char *users,
+                              const uint8_t token[TT_ID_TOKEN_BYTES])
 {
     size_t n = strlen(users);
 
@@ -128,7 +136,9 @@ tutti_status tt_id_read(const tutti_id *id, struct tt_launch *launch)
 tutti_status tt_id_serve(tutti_id *out, const struct tt_launch *launch, uint64_t deadline_ns)
 {
     char token[TT_TOKEN_BYTES];
-    struct tt_serve_conf conf = { .token = token, .began_ns = tt_now_ns(), .deadline_ns = deadline_ns };
+    struct tt_serve_conf conf = { .token = token,
+                                  .began_ns = tt_now_ns(),
+                                  .deadline_ns = deadline_ns };
     uint8_t id_token[TT_ID_TOKEN_BYTES];
     struct tt_endpoint endpoint;
     struct tt_serve *serve;

@@ -14,12 +14,14 @@
 /* Creates an id with a random token, for a listener at `endpoint`. */
 void tt_id_init(tutti_id *out, const struct tt_endpoint *endpoint);
 /* PROTOCOL if the bytes are not an id. */
-tutti_status tt_id_parse(const tutti_id *id, struct tt_endpoint *endpoint, uint8_t token[TT_ID_TOKEN_BYTES]);
+tutti_status tt_id_parse(const tutti_id *id, struct tt_endpoint *endpoint,
+                         uint8_t token[TT_ID_TOKEN_BYTES]);
 void tt_id_text(const tutti_id *id, char out[TT_ID_TEXT_BYTES]);
 /* Returns false if the text is not that of an id. */
 bool tt_id_from_text(tutti_id *out, const char *text);
 /* The token for start-up with an id: the user's, if any, followed by the id's. INVALID if too
  * long. */
-tutti_status tt_id_join_token(char out[TT_TOKEN_BYTES], const char *users, const uint8_t token[TT_ID_TOKEN_BYTES]);
+tutti_status tt_id_join_token(char out[TT_TOKEN_BYTES], const char *users,
+                              const uint8_t token[TT_ID_TOKEN_BYTES]);
 
 #endif

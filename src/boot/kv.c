@@ -52,15 +52,17 @@ static tutti_status kv_lock(uint64_t deadline_ns)
     pthread_once(&once, init_freed);
     pthread_mutex_lock(&lock);
     while (busy && !err)
-        err = deadline_ns == TT_NEVER ? pthread_cond_wait(&freed, &lock) : pthread_cond_timedwait(&freed, &lock, &end);
+        err = deadline_ns == TT_NEVER ? pthread_cond_wait(&freed, &lock)
+                                      : pthread_cond_timedwait(&freed, &lock, &end);
     entered = !busy;
     busy = true;
     pthread_mutex_unlock(&lock);
     if (entered)
         return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_TIMEOUT,
-                   "start-up: an exchange with the launcher is already in progress in another thread, and did not end "
-                   "before the deadline");
+    return tt_fail(
+        TUTTI_ERR_TIMEOUT,
+        "start-up: an exchange with the launcher is already in progress in another thread, and did not end "
+        "before the deadline");
 }
 
 static void kv_unlock(void)
@@ -88,7 +90,8 @@ static bool is_of_pmi1(const struct tt_launch *launch)
 }
 
 /* UNSUPPORTED, not logged, if there is no such key-value space. */
-static tutti_status kv_publish(const struct tt_launch *launch, char *value, size_t cap, uint64_t *deadline_ns)
+static tutti_status kv_publish(const struct tt_launch *launch, char *value, size_t cap,
+                               uint64_t *deadline_ns)
 {
     const uint32_t rank = launch->rank;
     tutti_status st = TUTTI_ERR_UNSUPPORTED;
@@ -107,13 +110,16 @@ static tutti_status kv_publish(const struct tt_launch *launch, char *value, size
  * it removes at the end. Its key for network transports is a secret of the job. */
 static bool use_session_directory(struct tt_launch *launch)
 {
-    const char *dir = getenv("OMPI_MCA_orte_jobfam_session_dir"), *job = getenv("OMPI_MCA_ess_base_jobid");
-    const char *local = getenv("OMPI_COMM_WORLD_LOCAL_SIZE"), *key = getenv("OMPI_MCA_orte_precondition_transports");
+    const char *dir = getenv("OMPI_MCA_orte_jobfam_session_dir"),
+               *job = getenv("OMPI_MCA_ess_base_jobid");
+    const char *local = getenv("OMPI_COMM_WORLD_LOCAL_SIZE"),
+               *key = getenv("OMPI_MCA_orte_precondition_transports");
     int n;
 
     if (!dir || !local || (uint32_t)atoi(local) != launch->nranks)
         return false;
-    n = snprintf(launch->rendezvous, sizeof launch->rendezvous, "file://%s/tutti.%s", dir, job ? job : "0");
+    n = snprintf(launch->rendezvous, sizeof launch->rendezvous, "file://%s/tutti.%s", dir,
+                 job ? job : "0");
     if (n < 0 || (size_t)n >= sizeof launch->rendezvous)
         return false;
     if (!*launch->token && key)
@@ -164,7 +170,8 @@ static tutti_status listen_again(int *listener)
     int fd;
 
     if (!tt_id_from_text(&id, told) || tt_id_parse(&id, &endpoint, token) != TUTTI_OK)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "start-up: the value that rank 0 published is not an address");
+        return tt_fail(TUTTI_ERR_PROTOCOL,
+                       "start-up: the value that rank 0 published is not an address");
     fd = tt_listen(NULL, endpoint.port, &port);
     if (fd < 0)
         return tt_fail_errno(errno, "rendezvous: cannot listen again at port %u", endpoint.port);
@@ -205,12 +212,14 @@ static tutti_status query_pmix(const struct tt_launch *launch)
     tutti_status st = tt_pmix_size(&nranks);
 
     if (st == TUTTI_ERR_UNSUPPORTED)
-        return tt_fail(st,
-                       "PMIX_RANK is %u, but the number of ranks cannot be queried from the PMIx launcher: %s (or set "
-                       "TUTTI_RANK and TUTTI_SIZE, and TUTTI_RENDEZVOUS=tcp://host:port, where rank 0 listens)",
-                       launch->rank, tt_pmix_why());
+        return tt_fail(
+            st,
+            "PMIX_RANK is %u, but the number of ranks cannot be queried from the PMIx launcher: %s (or set "
+            "TUTTI_RANK and TUTTI_SIZE, and TUTTI_RENDEZVOUS=tcp://host:port, where rank 0 listens)",
+            launch->rank, tt_pmix_why());
     if (!st && launch->rank >= nranks)
-        st = tt_fail(TUTTI_ERR_INVALID, "PMIX_RANK is %u, but the PMIx server has %u ranks", launch->rank, nranks);
+        st = tt_fail(TUTTI_ERR_INVALID, "PMIX_RANK is %u, but the PMIx server has %u ranks",
+                     launch->rank, nranks);
     if (st)
         return st;
     queried_rank = launch->rank;
@@ -242,7 +251,8 @@ static tutti_status kv_query(struct tt_launch *launch)
     if (st)
         return st;
     if (!queried_nranks)
-        st = launch->query == TT_QUERY_PMIX ? query_pmix(launch) : query_pmi_port(launch, deadline_ns);
+        st = launch->query == TT_QUERY_PMIX ? query_pmix(launch)
+                                            : query_pmi_port(launch, deadline_ns);
     launch->rank = queried_rank;
     launch->nranks = queried_nranks;
     kv_unlock();

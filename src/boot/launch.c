@@ -51,7 +51,8 @@ static const char *var(getter get, const char *name)
 
 /* A hint with the required form; an address without tcp:// is refused. */
 #define SET_RENDEZVOUS "set TUTTI_RENDEZVOUS=tcp://host:port, where rank 0 listens"
-#define SET_BOTH "set TUTTI_RANK and TUTTI_SIZE, and TUTTI_RENDEZVOUS=tcp://host:port, where rank 0 listens"
+#define SET_BOTH \
+    "set TUTTI_RANK and TUTTI_SIZE, and TUTTI_RENDEZVOUS=tcp://host:port, where rank 0 listens"
 #define SET_ALONE "for a single process set TUTTI_RANK=0 and TUTTI_SIZE=1"
 
 /* Variables with rank and number of ranks. nranks NULL: the launcher's server has the number.
@@ -117,7 +118,8 @@ static const struct sign {
     { "an indexed Job of Kubernetes", "JOB_COMPLETION_INDEX", "TUTTI_SIZE", SHOWS_ANY },
 };
 
-static tutti_status read_number_variable(getter get, const char *name, int64_t min, int64_t max, int64_t *out)
+static tutti_status read_number_variable(getter get, const char *name, int64_t min, int64_t max,
+                                         int64_t *out)
 {
     const char *text = get(name);
     char *end;
@@ -156,7 +158,8 @@ static tutti_status read_launcher_row(struct tt_launch *out, const struct who *w
 
 static bool is_complete(const struct who *who, getter get)
 {
-    return var(get, who->rank) && (!who->nranks || var(get, who->nranks)) && (!who->needs || var(get, who->needs));
+    return var(get, who->rank) && (!who->nranks || var(get, who->nranks)) &&
+           (!who->needs || var(get, who->needs));
 }
 
 static bool shows(enum shows what, const char *text)
@@ -181,7 +184,8 @@ static bool shows(enum shows what, const char *text)
  * counts. */
 static bool is_first_of_step(const struct sign *sign, getter get)
 {
-    return sign->lacks && strcmp(sign->lacks, "SLURM_STEP_NUM_TASKS") == 0 && var(get, "SLURM_STEP_ID");
+    return sign->lacks && strcmp(sign->lacks, "SLURM_STEP_NUM_TASKS") == 0 &&
+           var(get, "SLURM_STEP_ID");
 }
 
 static tutti_status check_sign(const struct sign *sign, getter get)
@@ -193,10 +197,11 @@ static tutti_status check_sign(const struct sign *sign, getter get)
     if (!shows(sign->shows, text) && !is_first_of_step(sign, get))
         return TUTTI_OK;
     if (sign->lacks)
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "%s is \"%s\", but %s is not set: %s started this process, and both are needed (" SET_BOTH
-                       "; " SET_ALONE ")",
-                       sign->set, text, sign->lacks, sign->launcher);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "%s is \"%s\", but %s is not set: %s started this process, and both are needed (" SET_BOTH
+            "; " SET_ALONE ")",
+            sign->set, text, sign->lacks, sign->launcher);
     return tt_fail(
         TUTTI_ERR_INVALID,
         "%s is \"%s\": %s started this process, and no variable contains the rank and the number of ranks (" SET_BOTH
@@ -209,10 +214,12 @@ static tutti_status read_rank_and_size(struct tt_launch *out, const tutti_conf *
     tutti_status st = TUTTI_OK;
 
     if (conf && conf->nranks != 0) {
-        if (conf->nranks < 0 || (uint32_t)conf->nranks > NRANKS_MAX || conf->rank < 0 || conf->rank >= conf->nranks)
-            return tt_fail(TUTTI_ERR_INVALID,
-                           "conf.rank is %d and conf.nranks is %d: nranks must be 1 to %u, rank 0 to nranks - 1",
-                           conf->rank, conf->nranks, NRANKS_MAX);
+        if (conf->nranks < 0 || (uint32_t)conf->nranks > NRANKS_MAX || conf->rank < 0 ||
+            conf->rank >= conf->nranks)
+            return tt_fail(
+                TUTTI_ERR_INVALID,
+                "conf.rank is %d and conf.nranks is %d: nranks must be 1 to %u, rank 0 to nranks - 1",
+                conf->rank, conf->nranks, NRANKS_MAX);
         out->rank = (uint32_t)conf->rank;
         out->nranks = (uint32_t)conf->nranks;
         out->launcher = "conf";
@@ -239,20 +246,22 @@ static tutti_status read_rank_and_size(struct tt_launch *out, const tutti_conf *
 }
 
 /* Copies the first of the two that is set, or "". `what` is its name in errors. */
-static tutti_status read_text_setting(char *out, size_t cap, const char *from_conf, const char *from_env,
-                                      const char *what)
+static tutti_status read_text_setting(char *out, size_t cap, const char *from_conf,
+                                      const char *from_env, const char *what)
 {
     const char *text = from_conf ? from_conf : from_env ? from_env : "";
 
     if (strlen(text) >= cap)
-        return tt_fail(TUTTI_ERR_INVALID, "%s has %zu characters: the maximum is %zu", what, strlen(text), cap - 1);
+        return tt_fail(TUTTI_ERR_INVALID, "%s has %zu characters: the maximum is %zu", what,
+                       strlen(text), cap - 1);
     memcpy(out, text, strlen(text) + 1);
     return TUTTI_OK;
 }
 
 static unsigned derived_port(const char *text)
 {
-    return DERIVED_PORT_FIRST + (unsigned)(tt_hash_bytes(text, strlen(text), 0) % DERIVED_PORT_COUNT);
+    return DERIVED_PORT_FIRST +
+           (unsigned)(tt_hash_bytes(text, strlen(text), 0) % DERIVED_PORT_COUNT);
 }
 
 /* Writes the first name of Slurm's compressed list: "node[03-07,09],other" gives node03. Returns
@@ -278,7 +287,8 @@ static const char *or_empty(const char *text)
 static tutti_status put_tcp(struct tt_launch *out, const char *host, unsigned port)
 {
     const bool v6 = strchr(host, ':') && *host != '[';
-    const int n = snprintf(out->rendezvous, sizeof out->rendezvous, v6 ? "tcp://[%s]:%u" : "tcp://%s:%u", host, port);
+    const int n = snprintf(out->rendezvous, sizeof out->rendezvous,
+                           v6 ? "tcp://[%s]:%u" : "tcp://%s:%u", host, port);
 
     if (n < 0 || (size_t)n >= sizeof out->rendezvous)
         return tt_fail(TUTTI_ERR_INVALID, "the host name \"%s\" is too long: the maximum is %zu characters", host,
@@ -290,7 +300,8 @@ static tutti_status put_tcp(struct tt_launch *out, const char *host, unsigned po
 static void default_token(struct tt_launch *out, const char *text)
 {
     if (!*out->token)
-        snprintf(out->token, sizeof out->token, "%016" PRIx64, tt_hash_bytes(text, strlen(text), 1));
+        snprintf(out->token, sizeof out->token, "%016" PRIx64,
+                 tt_hash_bytes(text, strlen(text), 1));
 }
 
 static tutti_status derive_slurm(struct tt_launch *out, getter get)
@@ -301,10 +312,13 @@ static tutti_status derive_slurm(struct tt_launch *out, getter get)
     if (var(get, "PMI_FD") || var(get, "PMI_PORT") || var(get, "PMIX_NAMESPACE"))
         return TUTTI_OK;
     if (!nodes || !first_node(nodes, node, sizeof node))
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "srun provides neither PMIx nor PMI, and SLURM_STEP_NODELIST is \"%s\" (" SET_RENDEZVOUS ")",
-                       or_empty(nodes));
-    snprintf(text, sizeof text, "slurm %s %s", or_empty(var(get, "SLURM_JOB_ID")), var(get, "SLURM_STEP_ID"));
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "srun provides neither PMIx nor PMI, and SLURM_STEP_NODELIST is \"%s\" (" SET_RENDEZVOUS
+            ")",
+            or_empty(nodes));
+    snprintf(text, sizeof text, "slurm %s %s", or_empty(var(get, "SLURM_JOB_ID")),
+             var(get, "SLURM_STEP_ID"));
     default_token(out, text);
     out->rendezvous_from = "SLURM_STEP_NODELIST";
     return put_tcp(out, node, derived_port(text));
@@ -319,13 +333,16 @@ static tutti_status derive_torchrun(struct tt_launch *out, getter get)
     char text[256];
 
     if (!host || !var(get, "MASTER_PORT"))
-        return tt_fail(TUTTI_ERR_INVALID, "%s and the number of ranks are set, but %s is not (set it, or " SET_RENDEZVOUS ")",
-                       strcmp(out->launcher, "torchrun") == 0 ? "RANK" : "JOB_COMPLETION_INDEX",
-                       host ? "MASTER_PORT" : "MASTER_ADDR");
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "%s and the number of ranks are set, but %s is not (set it, or " SET_RENDEZVOUS ")",
+            strcmp(out->launcher, "torchrun") == 0 ? "RANK" : "JOB_COMPLETION_INDEX",
+            host ? "MASTER_PORT" : "MASTER_ADDR");
     st = read_number_variable(get, "MASTER_PORT", 1, 65535, &port);
     if (st)
         return st;
-    snprintf(text, sizeof text, "torch %" PRId64 " %s %s", port, run_id, or_empty(var(get, "TORCHELASTIC_RESTART_COUNT")));
+    snprintf(text, sizeof text, "torch %" PRId64 " %s %s", port, run_id,
+             or_empty(var(get, "TORCHELASTIC_RESTART_COUNT")));
     if (*run_id)
         default_token(out, text);
     out->rendezvous_from = "MASTER_ADDR";
@@ -343,7 +360,8 @@ static tutti_status read_rendezvous(struct tt_launch *out, const tutti_conf *con
     const char *asked = conf ? conf->rendezvous : NULL;
     tutti_status st;
 
-    st = read_text_setting(out->rendezvous, sizeof out->rendezvous, asked, var(get, "TUTTI_RENDEZVOUS"), "the rendezvous address");
+    st = read_text_setting(out->rendezvous, sizeof out->rendezvous, asked,
+                           var(get, "TUTTI_RENDEZVOUS"), "the rendezvous address");
     if (st)
         return st;
     if (*out->rendezvous) {
@@ -353,9 +371,10 @@ static tutti_status read_rendezvous(struct tt_launch *out, const tutti_conf *con
             return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": must be tcp://host:port, file:///path or id:HEX",
                            out->rendezvous_from, out->rendezvous);
         if (strcmp(out->launcher, "single") == 0)
-            return tt_fail(TUTTI_ERR_INVALID,
-                           "%s is \"%s\", but this process has no rank (set TUTTI_RANK and TUTTI_SIZE)",
-                           out->rendezvous_from, out->rendezvous);
+            return tt_fail(
+                TUTTI_ERR_INVALID,
+                "%s is \"%s\", but this process has no rank (set TUTTI_RANK and TUTTI_SIZE)",
+                out->rendezvous_from, out->rendezvous);
         return TUTTI_OK;
     }
     if (out->nranks == 1)
@@ -384,23 +403,27 @@ static tutti_status read_timeout(struct tt_launch *out, const tutti_conf *conf, 
     return text ? tt_param_read(TT_PARAM_TIMEOUT_MS, text, &out->timeout_ms) : TUTTI_OK;
 }
 
-tutti_status tt_launch_read(struct tt_launch *out, const tutti_conf *conf, const char *(*get)(const char *name))
+tutti_status tt_launch_read(struct tt_launch *out, const tutti_conf *conf,
+                            const char *(*get)(const char *name))
 {
     struct tt_launch l = { .rank = 0 };
     tutti_status st;
 
     st = read_rank_and_size(&l, conf, get);
     if (!st)
-        st = read_text_setting(l.token, sizeof l.token, conf ? conf->token : NULL, var(get, "TUTTI_TOKEN"), "the token");
+        st = read_text_setting(l.token, sizeof l.token, conf ? conf->token : NULL,
+                               var(get, "TUTTI_TOKEN"), "the token");
     if (!st)
         st = read_rendezvous(&l, conf, get);
     if (!st)
         st = read_text_setting(l.interfaces, sizeof l.interfaces, conf ? conf->interfaces : NULL,
                                var(get, "TUTTI_INTERFACES"), "the list of interfaces");
     if (!st)
-        st = read_text_setting(l.wires, sizeof l.wires, conf ? conf->wires : NULL, var(get, "TUTTI_WIRES"), "the list of transports");
+        st = read_text_setting(l.wires, sizeof l.wires, conf ? conf->wires : NULL,
+                               var(get, "TUTTI_WIRES"), "the list of transports");
     if (!st)
-        st = read_text_setting(l.security, sizeof l.security, conf ? conf->security : NULL, var(get, "TUTTI_SECURITY"), "the security mode");
+        st = read_text_setting(l.security, sizeof l.security, conf ? conf->security : NULL,
+                               var(get, "TUTTI_SECURITY"), "the security mode");
     if (!st)
         st = read_timeout(&l, conf, get);
     if (st)

@@ -20,7 +20,8 @@ static socklen_t mark_name_of(uint64_t number, struct sockaddr_un *out)
 {
     *out = (struct sockaddr_un){ .sun_family = AF_UNIX };
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) +
-           (socklen_t)snprintf(out->sun_path + 1, sizeof out->sun_path - 1, "tutti-mark-%016" PRIx64, number);
+           (socklen_t)snprintf(out->sun_path + 1, sizeof out->sun_path - 1,
+                               "tutti-mark-%016" PRIx64, number);
 }
 
 static int make_mark_socket(void)
@@ -39,8 +40,10 @@ void tt_mark_init(struct tt_mark *out)
     while (m.number == 0);
     bytes = mark_name_of(m.number, &name);
     if (m.fd < 0 || bind(m.fd, (const struct sockaddr *)&name, bytes) != 0) {
-        tt_log(TT_LOG_INFO, "cannot bind an abstract Unix socket (%s): other processes cannot prove that they share this host",
-               strerror(errno));
+        tt_log(
+            TT_LOG_INFO,
+            "cannot bind an abstract Unix socket (%s): other processes cannot prove that they share this host",
+            strerror(errno));
         tt_mark_fini(&m);
     }
     *out = m;

@@ -99,14 +99,19 @@ static const char *rendezvous_source(const struct meet *m)
 
 static tutti_status parse_tcp(struct meet *m, const char *text)
 {
-    const char *address = text + strlen("tcp://"), *why = tt_hostport_parse(&m->at, address, strlen(address));
+    const char *address = text + strlen("tcp://"),
+               *why = tt_hostport_parse(&m->at, address, strlen(address));
 
     if (why)
-        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": invalid address after tcp://: %s", rendezvous_source(m), text, why);
+        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": invalid address after tcp://: %s",
+                       rendezvous_source(m), text, why);
     if (!m->at.host[0])
-        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": no host before the port (use tcp://host:port)", rendezvous_source(m), text);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s is \"%s\": no host before the port (use tcp://host:port)",
+                       rendezvous_source(m), text);
     if (!m->at.number)
-        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": invalid port 0: must be 1 to 65535", rendezvous_source(m), text);
+        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": invalid port 0: must be 1 to 65535",
+                       rendezvous_source(m), text);
     m->serve_port = m->at.number;
     return TUTTI_OK;
 }
@@ -125,7 +130,8 @@ static tutti_status use_id(struct meet *m)
         tt_endpoint_without_loopback(&server);
     m->naddresses = tt_endpoint_candidates(&m->own, &server, m->addresses);
     if (m->naddresses == 0)
-        snprintf(m->why, sizeof m->why, "the rendezvous server has no address that another host can reach");
+        snprintf(m->why, sizeof m->why,
+                 "the rendezvous server has no address that another host can reach");
     return tt_id_join_token(m->member.token, m->launch->token, token);
 }
 
@@ -139,7 +145,9 @@ static tutti_status parse_where(struct meet *m, const char *text)
         m->where = AT_FILE;
         m->path = text + strlen("file://");
         if (*m->path != '/')
-            return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": the path is not absolute (use file:///path)", rendezvous_source(m), text);
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "%s is \"%s\": the path is not absolute (use file:///path)",
+                           rendezvous_source(m), text);
         return TUTTI_OK;
     }
     m->where = AT_ID;
@@ -281,7 +289,8 @@ static void log_cannot_serve(struct meet *m, const char *why)
     if (strcmp(m->cannot, why) == 0)
         return;
     snprintf(m->cannot, sizeof m->cannot, "%s", why);
-    tt_log(TT_LOG_WARN, "start-up: rank 0 cannot listen at %s (%s): %s", m->launch->rendezvous, rendezvous_source(m), m->cannot);
+    tt_log(TT_LOG_WARN, "start-up: rank 0 cannot listen at %s (%s): %s", m->launch->rendezvous,
+           rendezvous_source(m), m->cannot);
 }
 
 /* Tries to listen at the rendezvous address. A taken port is not an error, as its owner may be
@@ -291,7 +300,8 @@ static void log_cannot_serve(struct meet *m, const char *why)
 static tutti_status try_to_serve_tcp(struct meet *m)
 {
     const char *host = m->at.host;
-    const bool named_loopback = strcmp(host, "localhost") == 0 || strchr(host, ':') || url_has_prefix(host, "127.");
+    const bool named_loopback =
+        strcmp(host, "localhost") == 0 || strchr(host, ':') || url_has_prefix(host, "127.");
     uint16_t port;
     int fd;
 
@@ -309,8 +319,10 @@ static tutti_status try_to_serve_tcp(struct meet *m)
     if (m->translated) {
         char why[2 * WHY_BYTES + 256];
 
-        snprintf(why, sizeof why, "\"%s\" is not an address of this host; rank 0 listens on port %u of all addresses",
-                 host, m->serve_port);
+        snprintf(
+            why, sizeof why,
+            "\"%s\" is not an address of this host; rank 0 listens on port %u of all addresses",
+            host, m->serve_port);
         log_cannot_serve(m, why);
     }
     if (fd < 0 && (errno == EADDRINUSE || errno == EADDRNOTAVAIL))
@@ -415,7 +427,8 @@ static tutti_status find_server(struct meet *m)
     if (m->naddresses == 0) {
         char why[2 * WHY_BYTES + 256];
 
-        snprintf(why, sizeof why, "this host cannot resolve the name \"%s\": %s", m->at.host, m->why);
+        snprintf(why, sizeof why, "this host cannot resolve the name \"%s\": %s", m->at.host,
+                 m->why);
         log_cannot_serve(m, why);
     } else if (!m->translated) {
         m->cannot[0] = '\0';
@@ -566,7 +579,8 @@ static void rendezvous_poll(struct meet *m, int other_fd, uint64_t wake_ns)
 static tutti_status fail_unreached(const struct meet *m)
 {
     const double waited_s = (double)(tt_now_ns() - m->began_ns) / 1e9;
-    const char *where = m->launch->rendezvous, *from = m->where == AT_ID ? NULL : m->launch->rendezvous_from;
+    const char *where = m->launch->rendezvous,
+               *from = m->where == AT_ID ? NULL : m->launch->rendezvous_from;
     const char *why = *m->why ? m->why : "no answer";
     char address[TT_ADDRESS_TEXT_BYTES] = "";
 
@@ -598,7 +612,8 @@ static tutti_status fail_unreached(const struct meet *m)
         TUTTI_ERR_TIMEOUT,
         "rank %u: rank 0 is missing: no rendezvous server at %s%s%s%s, where rank 0 listens, within %.1f s (%u "
         "attempts, last error: %s); only rank 0 can report other missing ranks",
-        m->launch->rank, where, from ? " (" : "", from ? from : "", from ? ")" : "", waited_s, m->attempts, why);
+        m->launch->rank, where, from ? " (" : "", from ? from : "", from ? ")" : "", waited_s,
+        m->attempts, why);
 }
 
 /* Connects repeatedly until there is a table, a final refusal, or the deadline. */
@@ -608,13 +623,15 @@ static tutti_status member_call(struct meet *m)
 
     for (;;) {
         const uint64_t now_ns = tt_now_ns();
-        const uint64_t grace_ns = m->deadline_ns == TT_NEVER || m->member.state != TT_RDV_WAITING ? 0 : VERDICT_NS;
+        const uint64_t grace_ns =
+            m->deadline_ns == TT_NEVER || m->member.state != TT_RDV_WAITING ? 0 : VERDICT_NS;
         uint64_t wake_ns;
 
         if (m->member.state == TT_RDV_HAVE_TABLE)
             return TUTTI_OK;
         if (m->member.state == TT_RDV_MEMBER_REFUSED && (m->member.final || m->where != AT_FILE))
-            return tt_fail(m->member.status, "start-up of rank %u: %s", m->launch->rank, m->member.sentence);
+            return tt_fail(m->member.status, "start-up of rank %u: %s", m->launch->rank,
+                           m->member.sentence);
         if (m->member.state == TT_RDV_MEMBER_REFUSED && m->fd >= 0)
             member_disconnect(m, m->member.sentence);     /* the file may be an earlier run's */
         if (m->deadline_ns != TT_NEVER && now_ns >= m->deadline_ns + grace_ns)
@@ -624,7 +641,9 @@ static tutti_status member_call(struct meet *m)
             if (st)
                 return st;
         }
-        wake_ns = m->fd >= 0 ? TT_NEVER : awaits_lookup(m) ? tt_lookup_wake_ns(m->lookup) : m->retry_ns;
+        wake_ns = m->fd >= 0         ? TT_NEVER
+                  : awaits_lookup(m) ? tt_lookup_wake_ns(m->lookup)
+                                     : m->retry_ns;
         rendezvous_poll(m, -1, wake_ns < m->deadline_ns ? wake_ns : m->deadline_ns + grace_ns);
     }
 }
@@ -634,7 +653,8 @@ static void serve_on(struct meet *m)
 {
     const uint64_t give_up_ns = tt_now_ns() + SERVE_ON_NS;
 
-    while (m->serve && tt_serve_ncame(m->serve) > 0 && !tt_serve_is_done(m->serve) && tt_now_ns() < give_up_ns)
+    while (m->serve && tt_serve_ncame(m->serve) > 0 && !tt_serve_is_done(m->serve) &&
+           tt_now_ns() < give_up_ns)
         rendezvous_poll(m, -1, tt_now_ns() + 100 * TT_MS);
 }
 
@@ -665,8 +685,8 @@ void tt_table_fini(struct tt_table *table)
 
 /* An encoded card is boot's own part (the holder, and the overlay's endpoint), then the
  * caller's. */
-static size_t write_card(uint8_t out[TT_RDV_CARD_BYTES], const struct tt_endpoint *own, const void *card,
-                         size_t card_bytes)
+static size_t write_card(uint8_t out[TT_RDV_CARD_BYTES], const struct tt_endpoint *own,
+                         const void *card, size_t card_bytes)
 {
     struct tt_writer w;
 
@@ -710,7 +730,8 @@ static tutti_status table_read_cards(struct meet *m, struct tt_table *t, struct 
             tt_endpoint_without_loopback(&endpoint);
         rest = (size_t)(card.end - card.at);
         if (card.bad || rest > TT_CARD_BYTES || t->holders[r] >= t->nranks)
-            return tt_fail(TUTTI_ERR_PROTOCOL, "start-up: protocol error: invalid card of rank %u", r);
+            return tt_fail(TUTTI_ERR_PROTOCOL, "start-up: protocol error: invalid card of rank %u",
+                           r);
         t->card_bytes[r] = (uint16_t)rest;
         memcpy(t->cards[r], card.at, rest);
         if (is_neighbour(peers, n, r))
@@ -727,7 +748,8 @@ static void overlay_settle_and_serve(struct meet *m, struct tt_overlay *o)
         tt_overlay_settle(o, tt_now_ns() >= m->deadline_ns);
         if (tt_overlay_is_settled(o) && (!m->serve || tt_serve_is_done(m->serve)))
             return;
-        rendezvous_poll(m, tt_overlay_is_settled(o) ? -1 : tt_overlay_fd(o), tt_now_ns() + 100 * TT_MS);
+        rendezvous_poll(m, tt_overlay_is_settled(o) ? -1 : tt_overlay_fd(o),
+                        tt_now_ns() + 100 * TT_MS);
     }
 }
 
@@ -776,7 +798,8 @@ static tutti_status rendezvous_single(const void *card, size_t card_bytes, struc
 }
 
 /* Opens the overlay's listener, and determines the rendezvous address. */
-static tutti_status rendezvous_prepare(struct meet *m, struct tt_launch *launch, const void *card, size_t card_bytes)
+static tutti_status rendezvous_prepare(struct meet *m, struct tt_launch *launch, const void *card,
+                                       size_t card_bytes)
 {
     uint8_t whole[TT_RDV_CARD_BYTES];
     uint64_t process;
@@ -819,7 +842,8 @@ static tutti_status serve_if_mine(struct meet *m)
     return m->where == AT_FILE && m->launch->rank == 0 ? serve_file(m) : TUTTI_OK;
 }
 
-static tutti_status rendezvous_run(struct meet *m, struct tt_table *table, struct tt_overlay **overlay)
+static tutti_status rendezvous_run(struct meet *m, struct tt_table *table,
+                                   struct tt_overlay **overlay)
 {
     struct tt_overlay *o = NULL;
     struct tt_table t;
@@ -856,7 +880,8 @@ static tutti_status rendezvous_run(struct meet *m, struct tt_table *table, struc
 }
 
 tutti_status tt_boot_rendezvous(const struct tt_launch *launch, const void *card, size_t card_bytes,
-                                uint64_t deadline_ns, struct tt_table *table, struct tt_overlay **overlay)
+                                uint64_t deadline_ns, struct tt_table *table,
+                                struct tt_overlay **overlay)
 {
     struct tt_launch l = *launch;
     struct meet m = { .launch = &l,

@@ -151,7 +151,8 @@ static void link_flush(struct tt_overlay *o, uint32_t i)
     struct link *l = &o->links[i];
 
     while (l->state == LINK_UP && l->out_begin < l->out_end) {
-        const ssize_t n = send(l->fd, l->out + l->out_begin, l->out_end - l->out_begin, MSG_NOSIGNAL);
+        const ssize_t n =
+            send(l->fd, l->out + l->out_begin, l->out_end - l->out_begin, MSG_NOSIGNAL);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -225,8 +226,9 @@ static void flood_carry_out(struct tt_overlay *o, const struct tt_flood_act *act
 
 /* ---- handshake ---- */
 
-static void overlay_proof(const struct tt_overlay *o, uint8_t mac[TT_MAC_BYTES], const char *purpose,
-                          const uint8_t *caller_nonce, const uint8_t *callee_nonce, uint32_t caller, uint32_t callee)
+static void overlay_proof(const struct tt_overlay *o, uint8_t mac[TT_MAC_BYTES],
+                          const char *purpose, const uint8_t *caller_nonce,
+                          const uint8_t *callee_nonce, uint32_t caller, uint32_t callee)
 {
     uint8_t said[2 * TT_NONCE_BYTES + 8];
     struct tt_writer w;
@@ -247,7 +249,8 @@ static bool send_whole(int fd, uint8_t type, const void *body, size_t bytes)
     tt_assert(bytes <= 128);
     tt_frame_header(frame, type, bytes);
     memcpy(frame + TT_FRAME_HEADER_BYTES, body, bytes);
-    return send(fd, frame, TT_FRAME_HEADER_BYTES + bytes, MSG_NOSIGNAL) == (ssize_t)(TT_FRAME_HEADER_BYTES + bytes);
+    return send(fd, frame, TT_FRAME_HEADER_BYTES + bytes, MSG_NOSIGNAL) ==
+           (ssize_t)(TT_FRAME_HEADER_BYTES + bytes);
 }
 
 static void link_is_up(struct tt_overlay *o, uint32_t i)
@@ -339,7 +342,8 @@ static void overlay_connected(struct tt_overlay *o, uint32_t i, uint64_t now_ns)
 }
 
 /* Processes the callee's PROOF. */
-static void handle_proof(struct tt_overlay *o, uint32_t i, const struct tt_frame *f, uint64_t now_ns)
+static void handle_proof(struct tt_overlay *o, uint32_t i, const struct tt_frame *f,
+                         uint64_t now_ns)
 {
     struct link *l = &o->links[i];
     const uint32_t caller = o->flood.rank, callee = o->flood.peers[i];
@@ -426,7 +430,8 @@ static bool handle_hello(struct tt_overlay *o, struct guest *g, const struct tt_
         return false;
     tt_random_bytes(g->ours, sizeof g->ours);
     memcpy(body, g->ours, TT_NONCE_BYTES);
-    overlay_proof(o, body + TT_NONCE_BYTES, "tutti overlay callee", g->theirs, g->ours, caller, o->flood.rank);
+    overlay_proof(o, body + TT_NONCE_BYTES, "tutti overlay callee", g->theirs, g->ours, caller,
+                  o->flood.rank);
     g->greeted = true;
     return send_whole(g->fd, PROOF, body, sizeof body);
 }
@@ -437,8 +442,10 @@ static bool handle_confirm(struct tt_overlay *o, struct guest *g, const struct t
     struct link *l = &o->links[g->link];
     uint8_t expected[TT_MAC_BYTES];
 
-    overlay_proof(o, expected, "tutti overlay caller", g->theirs, g->ours, o->flood.peers[g->link], o->flood.rank);
-    if (f->type != CONFIRM || f->bytes != TT_MAC_BYTES || !tt_mac_equal(expected, f->body) || l->state != LINK_CALLED)
+    overlay_proof(o, expected, "tutti overlay caller", g->theirs, g->ours, o->flood.peers[g->link],
+                  o->flood.rank);
+    if (f->type != CONFIRM || f->bytes != TT_MAC_BYTES || !tt_mac_equal(expected, f->body) ||
+        l->state != LINK_CALLED)
         return false;
     close_link(o, l);      /* a probe */
     l->fd = g->fd;
@@ -687,7 +694,9 @@ int tt_overlay_fd(const struct tt_overlay *o)
 
 void tt_overlay_flood(struct tt_overlay *o, const void *payload, uint16_t bytes)
 {
-    const struct tt_flood_event ev = { .kind = TT_FLOOD_EV_ORIGINATE, .payload = payload, .bytes = bytes };
+    const struct tt_flood_event ev = { .kind = TT_FLOOD_EV_ORIGINATE,
+                                       .payload = payload,
+                                       .bytes = bytes };
     struct tt_flood_act act;
 
     tt_flood_step(&o->flood, &ev, &act);
@@ -728,12 +737,13 @@ tutti_status tt_overlay_open(struct tt_overlay **out, const struct tt_overlay_co
     }
     overlay_watch(o, EPOLL_CTL_ADD, o->backlog, EPOLLIN, ON_BACKLOG);
     if (conf->listener >= 0) {
-        st = tt_acceptor_init(&o->acceptor, "overlay", conf->listener, o->epoll, (epoll_data_t){ .u32 = ON_LISTENER });
+        st = tt_acceptor_init(&o->acceptor, "overlay", conf->listener, o->epoll,
+                              (epoll_data_t){ .u32 = ON_LISTENER });
         if (st)
             goto close_backlog;
     }
-    if (conf->near >= 0 &&
-        tt_acceptor_init(&o->near, "overlay", conf->near, o->epoll, (epoll_data_t){ .u32 = ON_LISTENER }) != TUTTI_OK)
+    if (conf->near >= 0 && tt_acceptor_init(&o->near, "overlay", conf->near, o->epoll,
+                                            (epoll_data_t){ .u32 = ON_LISTENER }) != TUTTI_OK)
         close(conf->near);      /* logged; ranks of other hosts can still connect */
     *out = o;
     return TUTTI_OK;

@@ -59,8 +59,8 @@ static bool pmi1_fits_limits(const struct tt_pmi1 *p, const char *answer)
     char keylen[16], vallen[16];
 
     return tt_pmi1_field(answer, "keylen_max", keylen, sizeof keylen) &&
-           tt_pmi1_field(answer, "vallen_max", vallen, sizeof vallen) && strtoul(keylen, NULL, 10) > strlen(KEY) &&
-           strtoul(vallen, NULL, 10) > strlen(p->value);
+           tt_pmi1_field(answer, "vallen_max", vallen, sizeof vallen) &&
+           strtoul(keylen, NULL, 10) > strlen(KEY) && strtoul(vallen, NULL, 10) > strlen(p->value);
 }
 
 /* Enters a state and writes its request line. */
@@ -80,7 +80,8 @@ static void pmi1_request(struct tt_pmi1 *p, enum tt_pmi1_state state, char *line
         n = snprintf(line, TT_PMI1_LINE_BYTES, "cmd=get_my_kvsname\n");
         break;
     case TT_PMI1_PUT:
-        n = snprintf(line, TT_PMI1_LINE_BYTES, "cmd=put kvsname=%s key=%s value=%s\n", p->name, KEY, p->value);
+        n = snprintf(line, TT_PMI1_LINE_BYTES, "cmd=put kvsname=%s key=%s value=%s\n", p->name, KEY,
+                     p->value);
         break;
     case TT_PMI1_BARRIER:
         n = snprintf(line, TT_PMI1_LINE_BYTES, "cmd=barrier_in\n");
@@ -158,7 +159,8 @@ void tt_pmi1_step(struct tt_pmi1 *p, const char *answer, char *line)
     line[0] = '\0';
     if (p->state >= TT_PMI1_DONE)
         return;
-    if (!tt_pmi1_field(answer, "cmd", cmd, sizeof cmd) || strcmp(cmd, expected[p->state].answer) != 0)
+    if (!tt_pmi1_field(answer, "cmd", cmd, sizeof cmd) ||
+        strcmp(cmd, expected[p->state].answer) != 0)
         pmi1_fail(p, "unexpected answer", answer);
     else if (expected[p->state].has_rc && !is_success(answer))
         pmi1_fail(p, "request rejected", answer);
@@ -185,7 +187,8 @@ static void fail_join(struct tt_pmi1_join *j, const char *what, const char *answ
 
 /* Reads the number `name` of a line, if present. Returns false if it is present but not a number up
  * to max. */
-static bool take_number(const char *answer, const char *name, uint32_t max, uint32_t *out, bool *has)
+static bool take_number(const char *answer, const char *name, uint32_t max, uint32_t *out,
+                        bool *has)
 {
     char text[16], *end;
     unsigned long v;
@@ -206,7 +209,8 @@ void tt_pmi1_join_step(struct tt_pmi1_join *j, const char *answer)
 
     if (j->done || j->failed)
         return;
-    if (!tt_pmi1_field(answer, "cmd", cmd, sizeof cmd) || strcmp(cmd, j->greeted ? "set" : "initack") != 0)
+    if (!tt_pmi1_field(answer, "cmd", cmd, sizeof cmd) ||
+        strcmp(cmd, j->greeted ? "set" : "initack") != 0)
         fail_join(j, "unexpected answer", answer);
     else if (tt_pmi1_field(answer, "rc", word, sizeof word) && !is_success(answer))
         fail_join(j, "request rejected", answer);

@@ -49,7 +49,8 @@ bool tt_pmi1_is_offered(void)
 
 /* Reads one line, without its newline, until the deadline. barrier: it arrives when all ranks have
  * called. */
-static tutti_status pmi1_read_line(int fd, char *line, size_t cap, uint64_t deadline_ns, bool barrier)
+static tutti_status pmi1_read_line(int fd, char *line, size_t cap, uint64_t deadline_ns,
+                                   bool barrier)
 {
     size_t n = 0;
 
@@ -60,11 +61,13 @@ static tutti_status pmi1_read_line(int fd, char *line, size_t cap, uint64_t dead
 
         if (now_ns >= deadline_ns)
             return barrier
-                       ? tt_fail(TUTTI_ERR_TIMEOUT,
-                                 "start-up through PMI: not every rank joined before the deadline, and PMI does not "
-                                 "report the missing ones (Tutti does if TUTTI_RENDEZVOUS=tcp://host:port is set)")
-                       : tt_fail(TUTTI_ERR_TIMEOUT,
-                                 "start-up through PMI: no answer from the launcher before the deadline");
+                       ? tt_fail(
+                             TUTTI_ERR_TIMEOUT,
+                             "start-up through PMI: not every rank joined before the deadline, and PMI does not "
+                             "report the missing ones (Tutti does if TUTTI_RENDEZVOUS=tcp://host:port is set)")
+                       : tt_fail(
+                             TUTTI_ERR_TIMEOUT,
+                             "start-up through PMI: no answer from the launcher before the deadline");
         if (poll(&p, 1, 100) <= 0)
             continue;
         got = read(fd, line + n, 1);    /* byte by byte: data after the line may belong to
@@ -72,7 +75,8 @@ static tutti_status pmi1_read_line(int fd, char *line, size_t cap, uint64_t dead
         if (got < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (got <= 0)
-            return tt_fail(TUTTI_ERR_SYSTEM, "start-up through PMI: the launcher closed the connection");
+            return tt_fail(TUTTI_ERR_SYSTEM,
+                           "start-up through PMI: the launcher closed the connection");
         if (line[n] == '\n') {
             line[n] = '\0';
             return TUTTI_OK;
@@ -118,7 +122,8 @@ static tutti_status pmi1_write_line(int fd, const char *line, uint64_t deadline_
 }
 
 /* Sends `out` and later requests, until the state machine is done. */
-static tutti_status pmi1_exchange(int fd, struct tt_pmi1 *p, char out[TT_PMI1_LINE_BYTES], uint64_t deadline_ns)
+static tutti_status pmi1_exchange(int fd, struct tt_pmi1 *p, char out[TT_PMI1_LINE_BYTES],
+                                  uint64_t deadline_ns)
 {
     char in[TT_PMI1_LINE_BYTES];
     tutti_status st;
@@ -131,7 +136,8 @@ static tutti_status pmi1_exchange(int fd, struct tt_pmi1 *p, char out[TT_PMI1_LI
             return st;
         tt_pmi1_step(p, in, out);
         if (p->state == TT_PMI1_FAILED)
-            return tt_fail(TUTTI_ERR_PROTOCOL, "start-up through PMI: invalid answer from the launcher: %s", p->why);
+            return tt_fail(TUTTI_ERR_PROTOCOL,
+                           "start-up through PMI: invalid answer from the launcher: %s", p->why);
     }
     return TUTTI_OK;
 }
@@ -206,13 +212,15 @@ static tutti_status connect_to_port(const char *text, uint64_t deadline_ns, int 
     int err;
 
     if (why)
-        return tt_fail(TUTTI_ERR_INVALID, "start-up through PMI: PMI_PORT is \"%s\": %s", text, why);
+        return tt_fail(TUTTI_ERR_INVALID, "start-up through PMI: PMI_PORT is \"%s\": %s", text,
+                       why);
     st = tt_resolve(*at.host ? at.host : NULL, at.port, 0, true, deadline_ns, &list, &why);
     if (st)
         return tt_fail(st, "start-up through PMI: PMI_PORT is \"%s\": %s", text, why);
     err = connect_to_any(list, deadline_ns, fd);
     freeaddrinfo(list);
-    return err ? tt_fail_errno(err, "start-up through PMI: cannot connect to PMI_PORT (%s)", text) : TUTTI_OK;
+    return err ? tt_fail_errno(err, "start-up through PMI: cannot connect to PMI_PORT (%s)", text)
+               : TUTTI_OK;
 }
 
 tutti_status tt_pmi1_join(uint32_t *rank, uint32_t *nranks, uint64_t deadline_ns)
@@ -224,7 +232,8 @@ tutti_status tt_pmi1_join(uint32_t *rank, uint32_t *nranks, uint64_t deadline_ns
     int fd = -1;
 
     if (!st && !port)
-        st = tt_fail(TUTTI_ERR_INVALID, "start-up through PMI: PMI_ID is \"%s\": must be a number", getenv("PMI_ID"));
+        st = tt_fail(TUTTI_ERR_INVALID, "start-up through PMI: PMI_ID is \"%s\": must be a number",
+                     getenv("PMI_ID"));
     if (!st)
         st = connect_to_port(port, deadline_ns, &fd);
     if (st)
@@ -270,10 +279,12 @@ tutti_status tt_pmi1_broadcast(uint32_t rank, char *value, size_t cap, uint64_t 
     if (st)
         return st;
     tt_pmi1_begin(&p, rank == 0 ? value : NULL, out);
-    st = pmi1_exchange(joined_fd >= 0 ? joined_fd : environment_number("PMI_FD"), &p, out, deadline_ns);
+    st = pmi1_exchange(joined_fd >= 0 ? joined_fd : environment_number("PMI_FD"), &p, out,
+                       deadline_ns);
     leave_port();
     if (!st && strlen(p.value) >= cap)
-        st = tt_fail(TUTTI_ERR_PROTOCOL, "start-up through PMI: the value that rank 0 published is not an address");
+        st = tt_fail(TUTTI_ERR_PROTOCOL,
+                     "start-up through PMI: the value that rank 0 published is not an address");
     if (!st)
         memcpy(value, p.value, strlen(p.value) + 1);
     return st;

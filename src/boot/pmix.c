@@ -18,7 +18,8 @@ tutti_status tt_pmix_size(uint32_t *nranks)
     return TUTTI_ERR_UNSUPPORTED;
 }
 
-tutti_status tt_pmix_broadcast(uint32_t rank, char *value, size_t cap, unsigned timeout_s, bool *not_all)
+tutti_status tt_pmix_broadcast(uint32_t rank, char *value, size_t cap, unsigned timeout_s,
+                               bool *not_all)
 {
     (void)rank;
     (void)not_all;
@@ -177,7 +178,8 @@ static bool open_session(void)
     if (session.process == getpid())
         return true;
     if (session.process) {
-        snprintf(session.why, sizeof session.why, "PMIx: this process is a forked child of a process that uses PMIx");
+        snprintf(session.why, sizeof session.why,
+                 "PMIx: this process is a forked child of a process that uses PMIx");
         return false;
     }
     if (!pmix_load(&pmix))
@@ -196,8 +198,8 @@ static bool open_session(void)
 
 static tutti_status pmix_fail(const struct pmix *p, const char *call, pmix_status_t rc)
 {
-    return tt_fail(rc == PMIX_ERR_TIMEOUT ? TUTTI_ERR_TIMEOUT : TUTTI_ERR_SYSTEM, "start-up through PMIx: %s: %s", call,
-                   p->error_string(rc));
+    return tt_fail(rc == PMIX_ERR_TIMEOUT ? TUTTI_ERR_TIMEOUT : TUTTI_ERR_SYSTEM,
+                   "start-up through PMIx: %s: %s", call, p->error_string(rc));
 }
 
 static tutti_status pmix_publish(const struct pmix *p, char *value)
@@ -236,8 +238,8 @@ static tutti_status pmix_fence(const struct pmix *p, unsigned timeout_s)
     return rc == PMIX_SUCCESS ? TUTTI_OK : pmix_fail(p, "PMIx_Fence", rc);
 }
 
-static tutti_status pmix_look_up(const struct pmix *p, const pmix_proc_t *self, char *value, size_t cap,
-                                 unsigned timeout_s)
+static tutti_status pmix_look_up(const struct pmix *p, const pmix_proc_t *self, char *value,
+                                 size_t cap, unsigned timeout_s)
 {
     pmix_info_t limit = timeout_info(timeout_s);
     pmix_proc_t zero = *self;
@@ -250,7 +252,8 @@ static tutti_status pmix_look_up(const struct pmix *p, const pmix_proc_t *self, 
     if (rc != PMIX_SUCCESS)
         return pmix_fail(p, "PMIx_Get", rc);
     if (v->type != PMIX_STRING || !v->data.string || strlen(v->data.string) >= cap)
-        st = tt_fail(TUTTI_ERR_PROTOCOL, "start-up through PMIx: the value that rank 0 published is not an address");
+        st = tt_fail(TUTTI_ERR_PROTOCOL,
+                     "start-up through PMIx: the value that rank 0 published is not an address");
     else
         memcpy(value, v->data.string, strlen(v->data.string) + 1);
     if (v->type == PMIX_STRING)
@@ -274,7 +277,8 @@ tutti_status tt_pmix_size(uint32_t *nranks)
     if (rc != PMIX_SUCCESS)
         return pmix_fail(&pmix, "PMIx_Get(" PMIX_JOB_SIZE ")", rc);
     if (v->type != PMIX_UINT32 || v->data.uint32 == 0)
-        st = tt_fail(TUTTI_ERR_PROTOCOL, "start-up through PMIx: " PMIX_JOB_SIZE " is not a valid number of ranks");
+        st = tt_fail(TUTTI_ERR_PROTOCOL,
+                     "start-up through PMIx: " PMIX_JOB_SIZE " is not a valid number of ranks");
     else
         *nranks = v->data.uint32;
     if (v->type == PMIX_STRING)
@@ -285,7 +289,8 @@ tutti_status tt_pmix_size(uint32_t *nranks)
     return st;
 }
 
-tutti_status tt_pmix_broadcast(uint32_t rank, char *value, size_t cap, unsigned timeout_s, bool *not_all)
+tutti_status tt_pmix_broadcast(uint32_t rank, char *value, size_t cap, unsigned timeout_s,
+                               bool *not_all)
 {
     tutti_status st = TUTTI_OK;
 
@@ -303,8 +308,10 @@ tutti_status tt_pmix_broadcast(uint32_t rank, char *value, size_t cap, unsigned 
     else if (*not_all)
         st = TUTTI_OK;
     if (st && *not_all)
-        st = tt_fail(TUTTI_ERR_TIMEOUT,
-                     "start-up through PMIx: not every rank joined within %u s, and rank 0 published no address", timeout_s);
+        st = tt_fail(
+            TUTTI_ERR_TIMEOUT,
+            "start-up through PMIx: not every rank joined within %u s, and rank 0 published no address",
+            timeout_s);
     if (!st && !*not_all)
         close_session();
     return st;

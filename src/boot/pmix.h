@@ -20,6 +20,7 @@ tutti_status tt_pmix_size(uint32_t *nranks);
  * until all ranks have called it; timeout_s 0: no limit. If ranks are missing after that time but
  * rank 0 has published, *not_all is set and the result is OK. PMIx does not report the missing
  * ranks; the present ones can determine them. */
-tutti_status tt_pmix_broadcast(uint32_t rank, char *value, size_t cap, unsigned timeout_s, bool *not_all);
+tutti_status tt_pmix_broadcast(uint32_t rank, char *value, size_t cap, unsigned timeout_s,
+                               bool *not_all);
 
 #endif

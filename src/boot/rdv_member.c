@@ -7,8 +7,9 @@
 #include "base/status.h"
 #include "boot/rdv_proof.h"
 
-void tt_rdv_member_init(struct tt_rdv_member *m, const char *token, uint32_t rank, uint32_t nranks, uint64_t process,
-                        const void *card, size_t card_bytes, uint64_t began_ns, uint64_t deadline_ns)
+void tt_rdv_member_init(struct tt_rdv_member *m, const char *token, uint32_t rank, uint32_t nranks,
+                        uint64_t process, const void *card, size_t card_bytes, uint64_t began_ns,
+                        uint64_t deadline_ns)
 {
     tt_assert(card_bytes <= TT_RDV_CARD_BYTES && rank < nranks);
     *m = (struct tt_rdv_member){ .state = TT_RDV_DISCONNECTED,
@@ -22,7 +23,8 @@ void tt_rdv_member_init(struct tt_rdv_member *m, const char *token, uint32_t ran
     memcpy(m->card, card, card_bytes);
 }
 
-static void member_refused(struct tt_rdv_member *m, bool final, tutti_status status, const char *sentence)
+static void member_refused(struct tt_rdv_member *m, bool final, tutti_status status,
+                           const char *sentence)
 {
     m->state = TT_RDV_MEMBER_REFUSED;
     m->final = final;
@@ -38,7 +40,8 @@ static uint32_t clamp_ms(uint64_t ns)
 static void member_send_hello(struct tt_rdv_member *m, uint64_t now_ns)
 {
     uint8_t frame[TT_FRAME_HEADER_BYTES + TT_RDV_HELLO_BYTES];
-    uint8_t *body = frame + TT_FRAME_HEADER_BYTES, *proof = body + TT_NONCE_BYTES, *said = proof + TT_MAC_BYTES;
+    uint8_t *body = frame + TT_FRAME_HEADER_BYTES, *proof = body + TT_NONCE_BYTES,
+            *said = proof + TT_MAC_BYTES;
     const uint64_t left_ns = m->deadline_ns > now_ns ? m->deadline_ns - now_ns : 0;
     struct tt_rdv_act act = { .kind = TT_RDV_ACT_SEND, .data = frame };
     struct tt_writer w;
@@ -55,7 +58,8 @@ static void member_send_hello(struct tt_rdv_member *m, uint64_t now_ns)
     tt_assert(!w.bad);
     bytes = tt_writer_bytes(&w);
     memcpy(body, m->member_nonce, TT_NONCE_BYTES);
-    tt_rdv_prove(proof, m->token, "tutti rendezvous hello", m->server_nonce, m->member_nonce, said, bytes);
+    tt_rdv_prove(proof, m->token, "tutti rendezvous hello", m->server_nonce, m->member_nonce, said,
+                 bytes);
     act.bytes = TT_FRAME_HEADER_BYTES + TT_NONCE_BYTES + TT_MAC_BYTES + bytes;
     tt_frame_header(frame, TT_RDV_HELLO, act.bytes - TT_FRAME_HEADER_BYTES);
     m->state = TT_RDV_WAITING;
@@ -78,8 +82,10 @@ static void read_challenge(struct tt_rdv_member *m, const struct tt_frame *f, ui
     }
     tt_read_bytes(&r, gathering, sizeof gathering);
     if (version != TT_RDV_VERSION) {
-        snprintf(sentence, sizeof sentence,
-                 "rendezvous protocol mismatch: the server has version %u, this rank has version %u", version, TT_RDV_VERSION);
+        snprintf(
+            sentence, sizeof sentence,
+            "rendezvous protocol mismatch: the server has version %u, this rank has version %u",
+            version, TT_RDV_VERSION);
         member_refused(m, true, TUTTI_ERR_PROTOCOL, sentence);
     } else if (r.bad) {
         m->state = TT_RDV_DISCONNECTED;
@@ -108,8 +114,10 @@ static void read_refused(struct tt_rdv_member *m, const struct tt_frame *f)
         m->state = TT_RDV_DISCONNECTED;
         return;
     }
-    tt_rdv_prove(expected, m->token, "tutti rendezvous refused", m->server_nonce, m->member_nonce, said, (size_t)(r.end - said));
-    if (!tt_mac_equal(proof, expected) || status < TUTTI_ERR_INVALID || status >= TUTTI_STATUS_COUNT)
+    tt_rdv_prove(expected, m->token, "tutti rendezvous refused", m->server_nonce, m->member_nonce,
+                 said, (size_t)(r.end - said));
+    if (!tt_mac_equal(proof, expected) || status < TUTTI_ERR_INVALID ||
+        status >= TUTTI_STATUS_COUNT)
         member_refused(m, false, TUTTI_ERR_INVALID, "the server rejected this rank's token");
     else
         member_refused(m, true, (tutti_status)status, sentence);
@@ -132,7 +140,8 @@ static bool check_cards(struct tt_reader *r, uint32_t nranks)
 
 static void read_table(struct tt_rdv_member *m, const struct tt_frame *f)
 {
-    uint8_t proof[TT_MAC_BYTES], expected[TT_MAC_BYTES], digest[TT_MAC_BYTES], masked[TT_SECRET_BYTES];
+    uint8_t proof[TT_MAC_BYTES], expected[TT_MAC_BYTES], digest[TT_MAC_BYTES],
+        masked[TT_SECRET_BYTES];
     struct tt_reader r;
     uint32_t nranks;
 
@@ -147,11 +156,13 @@ static void read_table(struct tt_rdv_member *m, const struct tt_frame *f)
     tt_rdv_prove_table(expected, m->token, m->server_nonce, m->member_nonce, masked, digest);
     nranks = tt_read_u32(&r);
     if (!tt_mac_equal(proof, expected)) {
-        member_refused(m, false, TUTTI_ERR_INVALID, "the server has a different token than this rank");
+        member_refused(m, false, TUTTI_ERR_INVALID,
+                       "the server has a different token than this rank");
         return;
     }
     if (r.bad || nranks != m->nranks || !check_cards(&r, nranks)) {
-        member_refused(m, true, TUTTI_ERR_PROTOCOL, "protocol error: invalid table from the server");
+        member_refused(m, true, TUTTI_ERR_PROTOCOL,
+                       "protocol error: invalid table from the server");
         return;
     }
     tt_rdv_mask(masked, m->token, m->server_nonce, m->member_nonce);

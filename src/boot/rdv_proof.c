@@ -5,8 +5,9 @@
 
 #define NONCES_BYTES (2 * TT_NONCE_BYTES)
 
-void tt_rdv_prove(uint8_t out[TT_MAC_BYTES], const char *token, const char *purpose, const uint8_t *server_nonce,
-                  const uint8_t *member_nonce, const void *said, size_t bytes)
+void tt_rdv_prove(uint8_t out[TT_MAC_BYTES], const char *token, const char *purpose,
+                  const uint8_t *server_nonce, const uint8_t *member_nonce, const void *said,
+                  size_t bytes)
 {
     uint8_t input[TT_MAC_INPUT_MAX];
 
@@ -35,5 +36,6 @@ void tt_rdv_prove_table(uint8_t out[TT_MAC_BYTES], const char *token, const uint
 
     memcpy(said, masked, TT_SECRET_BYTES);
     memcpy(said + TT_SECRET_BYTES, digest, TT_MAC_BYTES);
-    tt_rdv_prove(out, token, "tutti rendezvous table", server_nonce, member_nonce, said, sizeof said);
+    tt_rdv_prove(out, token, "tutti rendezvous table", server_nonce, member_nonce, said,
+                 sizeof said);
 }

@@ -5,8 +5,9 @@
 #include "boot/rendezvous.h"
 
 /* Computes a proof of `said` by `token`, bound to this connection by its nonces. */
-void tt_rdv_prove(uint8_t out[TT_MAC_BYTES], const char *token, const char *purpose, const uint8_t *server_nonce,
-                  const uint8_t *member_nonce, const void *said, size_t bytes);
+void tt_rdv_prove(uint8_t out[TT_MAC_BYTES], const char *token, const char *purpose,
+                  const uint8_t *server_nonce, const uint8_t *member_nonce, const void *said,
+                  size_t bytes);
 /* Masks or unmasks the secret: the HMAC of the nonces is a one-time pad, so the secret is not
  * readable in transit. */
 void tt_rdv_mask(uint8_t secret[TT_SECRET_BYTES], const char *token, const uint8_t *server_nonce,

@@ -40,8 +40,8 @@ size_t tt_rdv_table_bytes_max(uint32_t nranks)
     return table > refusal ? table : refusal;
 }
 
-void tt_rdv_name_ranks(char *out, size_t cap, uint32_t nranks, bool (*missing)(const void *context, uint32_t rank),
-                       const void *context)
+void tt_rdv_name_ranks(char *out, size_t cap, uint32_t nranks,
+                       bool (*missing)(const void *context, uint32_t rank), const void *context)
 {
     const size_t tail = 24;     /* space for "and 1048576 more" */
     size_t n = 0;
@@ -61,25 +61,30 @@ void tt_rdv_name_ranks(char *out, size_t cap, uint32_t nranks, bool (*missing)(c
         else if (last == first)
             n += (size_t)snprintf(out + n, cap - n, "%s%" PRIu32, n ? ", " : "", first);
         else
-            n += (size_t)snprintf(out + n, cap - n, "%s%" PRIu32 "-%" PRIu32, n ? ", " : "", first, last);
+            n += (size_t)snprintf(out + n, cap - n, "%s%" PRIu32 "-%" PRIu32, n ? ", " : "", first,
+                                  last);
         first = last;
     }
     if (more)
         snprintf(out + n, cap - n, " and %" PRIu32 " more", more);
 }
 
-static void server_emit(struct tt_rdv_server *s, uint8_t kind, struct tt_rdv_conn *conn, const void *data, size_t bytes)
+static void server_emit(struct tt_rdv_server *s, uint8_t kind, struct tt_rdv_conn *conn,
+                        const void *data, size_t bytes)
 {
     const struct tt_rdv_act act = { .kind = kind, .conn = conn, .data = data, .bytes = bytes };
 
     s->emit(s->context, &act);
 }
 
-void tt_rdv_server_init(struct tt_rdv_server *s, const char *token, const uint8_t secret[TT_SECRET_BYTES],
-                        uint32_t nranks, uint64_t began_ns, uint64_t deadline_ns)
+void tt_rdv_server_init(struct tt_rdv_server *s, const char *token,
+                        const uint8_t secret[TT_SECRET_BYTES], uint32_t nranks, uint64_t began_ns,
+                        uint64_t deadline_ns)
 {
     tt_assert(nranks <= NRANKS_MAX);
-    *s = (struct tt_rdv_server){ .nranks = nranks, .began_ns = began_ns, .deadline_ns = deadline_ns };
+    *s = (struct tt_rdv_server){ .nranks = nranks,
+                                 .began_ns = began_ns,
+                                 .deadline_ns = deadline_ns };
     snprintf(s->token, sizeof s->token, "%s", token);
     memcpy(s->secret, secret, TT_SECRET_BYTES);
 }
@@ -105,8 +110,8 @@ static void server_close_conn(struct tt_rdv_server *s, struct tt_rdv_conn *c)
     server_emit(s, TT_RDV_ACT_CLOSE, c, NULL, 0);
 }
 
-static void open_conn(struct tt_rdv_server *s, struct tt_rdv_conn *c, const uint8_t nonce[TT_NONCE_BYTES],
-                      uint64_t now_ns)
+static void open_conn(struct tt_rdv_server *s, struct tt_rdv_conn *c,
+                      const uint8_t nonce[TT_NONCE_BYTES], uint64_t now_ns)
 {
     uint8_t frame[TT_FRAME_HEADER_BYTES + CHALLENGE_BYTES], gathering[TT_MAC_BYTES];
     struct tt_writer w;
@@ -139,14 +144,16 @@ static void server_send_refusal(struct tt_rdv_server *s, struct tt_rdv_conn *c, 
     tt_write_string(&w, sentence);
     tt_assert(!w.bad);
     bytes = tt_writer_bytes(&w);
-    tt_rdv_prove(body, s->token, "tutti rendezvous refused", c->server_nonce, c->member_nonce, said, bytes);
+    tt_rdv_prove(body, s->token, "tutti rendezvous refused", c->server_nonce, c->member_nonce, said,
+                 bytes);
     tt_frame_header(frame, TT_RDV_REFUSED, TT_MAC_BYTES + bytes);
     server_emit(s, TT_RDV_ACT_SEND, c, frame, TT_FRAME_HEADER_BYTES + TT_MAC_BYTES + bytes);
     server_close_conn(s, c);
 }
 
 /* Refuses one connection while the gathering continues; keeps the reason for later reports. */
-static void server_refuse(struct tt_rdv_server *s, struct tt_rdv_conn *c, tutti_status status, const char *sentence)
+static void server_refuse(struct tt_rdv_server *s, struct tt_rdv_conn *c, tutti_status status,
+                          const char *sentence)
 {
     s->nrefused++;
     snprintf(s->refusal, sizeof s->refusal, "%s", sentence);
@@ -172,19 +179,20 @@ static bool read_hello(const uint8_t *said, size_t bytes, struct hello *out)
 
 /* Verifies and parses a HELLO. A wrong proof gets a response, so that a misspelt token is
  * reported. */
-static bool authenticate_hello(struct tt_rdv_server *s, struct tt_rdv_conn *c, const struct tt_frame *f,
-                               struct hello *out)
+static bool authenticate_hello(struct tt_rdv_server *s, struct tt_rdv_conn *c,
+                               const struct tt_frame *f, struct hello *out)
 {
     uint8_t expected[TT_MAC_BYTES];
     const uint8_t *proof = f->body + TT_NONCE_BYTES, *said = proof + TT_MAC_BYTES;
 
-    if (f->type != TT_RDV_HELLO || f->bytes < TT_NONCE_BYTES + TT_MAC_BYTES || f->bytes > TT_RDV_HELLO_BYTES) {
+    if (f->type != TT_RDV_HELLO || f->bytes < TT_NONCE_BYTES + TT_MAC_BYTES ||
+        f->bytes > TT_RDV_HELLO_BYTES) {
         server_close_conn(s, c);
         return false;
     }
     memcpy(c->member_nonce, f->body, TT_NONCE_BYTES);
-    tt_rdv_prove(expected, s->token, "tutti rendezvous hello", c->server_nonce, c->member_nonce, said,
-                 f->bytes - TT_NONCE_BYTES - TT_MAC_BYTES);
+    tt_rdv_prove(expected, s->token, "tutti rendezvous hello", c->server_nonce, c->member_nonce,
+                 said, f->bytes - TT_NONCE_BYTES - TT_MAC_BYTES);
     if (!tt_mac_equal(expected, proof)) {
         server_refuse(s, c, TUTTI_ERR_INVALID, "wrong token");
         return false;
@@ -202,15 +210,17 @@ static bool agree_nranks(struct tt_rdv_server *s, struct tt_rdv_conn *c, const s
     char sentence[TT_RDV_REFUSAL_BYTES];
 
     if (s->nranks != 0 && s->nranks != h->nranks) {
-        snprintf(sentence, sizeof sentence, "rank %" PRIu32 " expects %" PRIu32 " rank%s, but the job has %" PRIu32,
-                 h->rank, h->nranks, TT_PLURAL(h->nranks), s->nranks);
+        snprintf(sentence, sizeof sentence,
+                 "rank %" PRIu32 " expects %" PRIu32 " rank%s, but the job has %" PRIu32, h->rank,
+                 h->nranks, TT_PLURAL(h->nranks), s->nranks);
         server_refuse(s, c, TUTTI_ERR_INVALID, sentence);
         return false;
     }
     if (!s->seats)
         s->seats = calloc(h->nranks, sizeof *s->seats);
     if (!s->seats) {
-        server_refuse(s, c, TUTTI_ERR_NOMEM, "out of memory in the rendezvous server for the cards of all ranks");
+        server_refuse(s, c, TUTTI_ERR_NOMEM,
+                      "out of memory in the rendezvous server for the cards of all ranks");
         return false;
     }
     s->nranks = h->nranks;
@@ -226,13 +236,15 @@ static bool server_join_rank(struct tt_rdv_server *s, struct tt_rdv_conn *c, con
     uint8_t *card;
 
     if (seat->conn && seat->process != h->process) {
-        snprintf(sentence, sizeof sentence, "rank %" PRIu32 " joined twice: two processes have this rank", h->rank);
+        snprintf(sentence, sizeof sentence,
+                 "rank %" PRIu32 " joined twice: two processes have this rank", h->rank);
         server_refuse(s, c, TUTTI_ERR_INVALID, sentence);
         return false;
     }
     card = malloc(h->card_bytes ? h->card_bytes : 1);
     if (!card) {
-        server_refuse(s, c, TUTTI_ERR_NOMEM, "out of memory in the rendezvous server for another address card");
+        server_refuse(s, c, TUTTI_ERR_NOMEM,
+                      "out of memory in the rendezvous server for another address card");
         return false;
     }
     if (seat->conn)
@@ -241,7 +253,9 @@ static bool server_join_rank(struct tt_rdv_server *s, struct tt_rdv_conn *c, con
         s->ncame++;
     memcpy(card, h->card, h->card_bytes);
     free(seat->card);
-    *seat = (struct tt_rdv_seat){ .conn = c, .process = h->process, .card = card, .card_bytes = h->card_bytes };
+    *seat = (struct tt_rdv_seat){
+        .conn = c, .process = h->process, .card = card, .card_bytes = h->card_bytes
+    };
     c->stage = CONN_MEMBER;
     c->rank = h->rank;
     return true;
@@ -251,7 +265,8 @@ static bool server_join_rank(struct tt_rdv_server *s, struct tt_rdv_conn *c, con
 static void agree_deadline(struct tt_rdv_server *s, const struct hello *h, uint64_t now_ns)
 {
     const uint64_t waited_ns = h->waited_ms * TT_MS;
-    const uint64_t deadline_ns = h->left_ms == TT_RDV_NO_TIMEOUT ? TT_NEVER : now_ns + h->left_ms * TT_MS;
+    const uint64_t deadline_ns =
+        h->left_ms == TT_RDV_NO_TIMEOUT ? TT_NEVER : now_ns + h->left_ms * TT_MS;
 
     if (deadline_ns < s->deadline_ns) {
         s->deadline_ns = deadline_ns;
@@ -261,7 +276,8 @@ static void agree_deadline(struct tt_rdv_server *s, const struct hello *h, uint6
 
 /* Calls `send_one` for every member, then closes its connection. */
 static void server_send_all(struct tt_rdv_server *s,
-                            void (*send_one)(struct tt_rdv_server *s, struct tt_rdv_conn *c, const void *what),
+                            void (*send_one)(struct tt_rdv_server *s, struct tt_rdv_conn *c,
+                                             const void *what),
                             const void *what)
 {
     for (uint32_t r = 0; s->seats && r < s->nranks; r++) {
@@ -290,7 +306,8 @@ static void send_table(struct tt_rdv_server *s, struct tt_rdv_conn *c, const voi
 
 static void send_failure(struct tt_rdv_server *s, struct tt_rdv_conn *c, const void *what)
 {
-    server_send_refusal(s, c, s->state == TT_RDV_EXPIRED ? TUTTI_ERR_TIMEOUT : TUTTI_ERR_NOMEM, what);
+    server_send_refusal(s, c, s->state == TT_RDV_EXPIRED ? TUTTI_ERR_TIMEOUT : TUTTI_ERR_NOMEM,
+                        what);
 }
 
 static void send_lost(struct tt_rdv_server *s, struct tt_rdv_conn *c, const void *what)
@@ -405,7 +422,8 @@ void tt_rdv_server_step(struct tt_rdv_server *s, const struct tt_rdv_event *ev, 
             server_close_conn(s, c);
         } else if (s->state != TT_RDV_GATHERING) {
             server_close_conn(s, c);
-        } else if (authenticate_hello(s, c, &ev->frame, &h) && agree_nranks(s, c, &h) && server_join_rank(s, c, &h)) {
+        } else if (authenticate_hello(s, c, &ev->frame, &h) && agree_nranks(s, c, &h) &&
+                   server_join_rank(s, c, &h)) {
             agree_deadline(s, &h, now_ns);
             if (s->ncame == s->nranks)
                 server_complete(s);

@@ -97,8 +97,9 @@ struct tt_rdv_server {
 /* nranks 0: set by the first member. deadline_ns is the server's own deadline (TT_NEVER: none),
  * with its wait since began_ns. Allocates only [nranks] entries, and a card for each authenticated
  * member. */
-void tt_rdv_server_init(struct tt_rdv_server *s, const char *token, const uint8_t secret[TT_SECRET_BYTES],
-                        uint32_t nranks, uint64_t began_ns, uint64_t deadline_ns);
+void tt_rdv_server_init(struct tt_rdv_server *s, const char *token,
+                        const uint8_t secret[TT_SECRET_BYTES], uint32_t nranks, uint64_t began_ns,
+                        uint64_t deadline_ns);
 void tt_rdv_server_fini(struct tt_rdv_server *s);
 void tt_rdv_server_step(struct tt_rdv_server *s, const struct tt_rdv_event *ev, uint64_t now_ns);
 /* Returns whether members are waiting for others, including `rank`, in a gathering of nranks. */
@@ -146,14 +147,15 @@ struct tt_rdv_member {
 };
 
 /* Initializes everything but `emit`, `prepare` and `context`, which the caller sets. */
-void tt_rdv_member_init(struct tt_rdv_member *m, const char *token, uint32_t rank, uint32_t nranks, uint64_t process,
-                        const void *card, size_t card_bytes, uint64_t began_ns, uint64_t deadline_ns);
+void tt_rdv_member_init(struct tt_rdv_member *m, const char *token, uint32_t rank, uint32_t nranks,
+                        uint64_t process, const void *card, size_t card_bytes, uint64_t began_ns,
+                        uint64_t deadline_ns);
 void tt_rdv_member_step(struct tt_rdv_member *m, const struct tt_rdv_event *ev, uint64_t now_ns);
 /* Returns the maximum body of a server of nranks, the framer's limit. */
 size_t tt_rdv_table_bytes_max(uint32_t nranks);
 
 /* Writes "2, 5-9 and 40 more": the ranks for which `missing` is true. Limited by cap. */
-void tt_rdv_name_ranks(char *out, size_t cap, uint32_t nranks, bool (*missing)(const void *context, uint32_t rank),
-                       const void *context);
+void tt_rdv_name_ranks(char *out, size_t cap, uint32_t nranks,
+                       bool (*missing)(const void *context, uint32_t rank), const void *context);
 
 #endif

@@ -39,7 +39,8 @@ struct search {
 
 static void make_key(struct search *s)
 {
-    tt_mac(s->key, s->conf->token, strlen(s->conf->token), "tutti host", s->conf->gathering, TT_NONCE_BYTES);
+    tt_mac(s->key, s->conf->token, strlen(s->conf->token), "tutti host", s->conf->gathering,
+           TT_NONCE_BYTES);
 }
 
 static socklen_t samehost_name_of(const struct search *s, uint32_t rank, struct sockaddr_un *out)
@@ -51,7 +52,8 @@ static socklen_t samehost_name_of(const struct search *s, uint32_t rank, struct 
     at += snprintf(at, (size_t)(end - at), "tutti-host-");
     for (int i = 0; i < 16; i++)
         at += snprintf(at, (size_t)(end - at), "%02x", s->key[i]);
-    at += rank == FIRST ? snprintf(at, (size_t)(end - at), "-first") : snprintf(at, (size_t)(end - at), "-%u", rank);
+    at += rank == FIRST ? snprintf(at, (size_t)(end - at), "-first")
+                        : snprintf(at, (size_t)(end - at), "-%u", rank);
     return (socklen_t)(at - (char *)out);
 }
 
@@ -76,7 +78,8 @@ static bool is_bound(const struct search *s, int fd, uint32_t rank)
     struct sockaddr_un name;
     const socklen_t bytes = samehost_name_of(s, rank, &name);
 
-    return rank < s->conf->nranks && rank != s->conf->rank && connect(fd, (const struct sockaddr *)&name, bytes) == 0;
+    return rank < s->conf->nranks && rank != s->conf->rank &&
+           connect(fd, (const struct sockaddr *)&name, bytes) == 0;
 }
 
 /* Returns the rank that holds "first", or our own if none is found. Ranks of a host usually have
@@ -137,8 +140,9 @@ void tt_samehost_find(struct tt_samehost *out, const struct tt_samehost_conf *co
     make_key(&s);
     while (!samehost_step(&s, out)) {
         if (tt_now_ns() >= until_ns) {
-            tt_log(TT_LOG_INFO, "start-up: another process on this host has bound the socket name of this job: "
-                                "this rank is treated as the only one on its host");
+            tt_log(TT_LOG_INFO,
+                   "start-up: another process on this host has bound the socket name of this job: "
+                   "this rank is treated as the only one on its host");
             return;
         }
         poll(NULL, 0, 1);

@@ -56,7 +56,8 @@ struct tt_serve {
 
 static void conn_watch(struct tt_serve *s, struct conn *c, bool writing)
 {
-    struct epoll_event ev = { .events = EPOLLIN | (writing ? (uint32_t)EPOLLOUT : 0u), .data.ptr = c };
+    struct epoll_event ev = { .events = EPOLLIN | (writing ? (uint32_t)EPOLLOUT : 0u),
+                              .data.ptr = c };
 
     epoll_ctl(s->epoll, EPOLL_CTL_MOD, c->fd, &ev);
 }
@@ -73,7 +74,8 @@ static void conn_drop(struct tt_serve *s, struct conn *c)
     free(c);
 }
 
-static void step_machine(struct tt_serve *s, struct conn *c, struct tt_rdv_event ev, uint64_t now_ns)
+static void step_machine(struct tt_serve *s, struct conn *c, struct tt_rdv_event ev,
+                         uint64_t now_ns)
 {
     ev.conn = c ? &c->machine : NULL;
     tt_rdv_server_step(&s->machine, &ev, now_ns);
@@ -299,8 +301,8 @@ static void log_missing_ranks(struct tt_serve *s, uint64_t now_ns)
         return;
     s->say_ns = now_ns + SAY_AGAIN_NS;
     tt_rdv_server_name_missing(&s->machine, missing, sizeof missing);
-    tt_log(TT_LOG_WARN, "start-up: %u of %u ranks joined within %.0f s; missing: %s", s->machine.ncame,
-           s->machine.nranks, (double)(now_ns - s->waits_ns) / 1e9, missing);
+    tt_log(TT_LOG_WARN, "start-up: %u of %u ranks joined within %.0f s; missing: %s",
+           s->machine.ncame, s->machine.nranks, (double)(now_ns - s->waits_ns) / 1e9, missing);
 }
 
 static void serve_begin_round(struct tt_serve *s)
@@ -308,7 +310,8 @@ static void serve_begin_round(struct tt_serve *s)
     uint8_t secret[TT_SECRET_BYTES];
 
     tt_random_bytes(secret, sizeof secret);
-    tt_rdv_server_init(&s->machine, s->token, secret, s->conf.nranks, s->conf.began_ns, s->conf.deadline_ns);
+    tt_rdv_server_init(&s->machine, s->token, secret, s->conf.nranks, s->conf.began_ns,
+                       s->conf.deadline_ns);
     s->machine.emit = serve_on_act;
     s->machine.context = s;
     s->over_ns = 0;
@@ -407,7 +410,8 @@ tutti_status tt_serve_open(struct tt_serve **out, const struct tt_serve_conf *co
         st = tt_fail_call(errno, "rendezvous", "epoll_create1");
         goto free_s;
     }
-    st = tt_acceptor_init(&s->acceptor, "rendezvous", conf->listener, s->epoll, (epoll_data_t){ .ptr = NULL });
+    st = tt_acceptor_init(&s->acceptor, "rendezvous", conf->listener, s->epoll,
+                          (epoll_data_t){ .ptr = NULL });
     if (st)
         goto close_epoll;
     raise_descriptors(conf->nranks);

@@ -13,8 +13,8 @@
 
 #define CALL_BYTES_FIRST (offsetof(tutti_call, scale) + sizeof(double))    /* size in release 0.1 */
 
-tutti_status tt_call_check_begin(struct tt_call_check *t, const char *name, enum tt_coll_kind kind, tutti_comm *comm,
-                                 const tutti_call *call, tutti_dtype type)
+tutti_status tt_call_check_begin(struct tt_call_check *t, const char *name, enum tt_coll_kind kind,
+                                 tutti_comm *comm, const tutti_call *call, tutti_dtype type)
 {
     const size_t elem = tutti_dtype_bytes(type);
     tutti_status st = tt_comm_check(comm, name);
@@ -25,14 +25,17 @@ tutti_status tt_call_check_begin(struct tt_call_check *t, const char *name, enum
         return tt_fail(TUTTI_ERR_INVALID, "%s: unknown type %d", name, (int)type);
     *t = (struct tt_call_check){ .name = name, .comm = comm, .call = call, .op = TUTTI_SUM };
     if (call && call->size != sizeof *call) {
-        st = tt_options_take(&t->mine, sizeof t->mine, CALL_BYTES_FIRST, call, name, "call", "tutti_call");
+        st = tt_options_take(&t->mine, sizeof t->mine, CALL_BYTES_FIRST, call, name, "call",
+                             "tutti_call");
         if (st)
             return st;
         t->call = &t->mine;
     }
-    t->conf.coll = (struct tt_coll){
-        .kind = kind, .rank = comm->rank, .nranks = comm->nranks, .elem_bytes = (uint32_t)elem, .layout = &comm->layout
-    };
+    t->conf.coll = (struct tt_coll){ .kind = kind,
+                                     .rank = comm->rank,
+                                     .nranks = comm->nranks,
+                                     .elem_bytes = (uint32_t)elem,
+                                     .layout = &comm->layout };
     tt_chunks_apply(&comm->world->chunks, &t->conf.coll);
     t->conf.dtype = type;
     return TUTTI_OK;
@@ -59,8 +62,8 @@ tutti_status tt_call_check_op(struct tt_call_check *t, tutti_redop op)
     if ((unsigned)op >= TUTTI_REDOP_COUNT)
         return tt_fail(TUTTI_ERR_INVALID, "%s: unknown reduction operation %d", t->name, (int)op);
     if (!tt_reduce_defined(t->conf.dtype, op))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %s is not defined for type %s", t->name, tutti_redop_name(op),
-                       tutti_dtype_name(t->conf.dtype));
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s is not defined for type %s", t->name,
+                       tutti_redop_name(op), tutti_dtype_name(t->conf.dtype));
     if (op == TUTTI_PREMUL_SUM && (!t->call || tt_reduce_scale_is_zero(t->call->scale)))
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: premul_sum requires tutti_call.scale: %s", t->name,
@@ -80,22 +83,24 @@ tutti_status tt_call_check_count(struct tt_call_check *t, size_t count)
 {
     struct tt_coll *c = &t->conf.coll;
 
-    if (count > TT_DESC_COUNT_MAX / c->elem_bytes || count > (SIZE_MAX >> 1) / c->elem_bytes / c->nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: count %zu exceeds the address space", t->name, count);
+    if (count > TT_DESC_COUNT_MAX / c->elem_bytes ||
+        count > (SIZE_MAX >> 1) / c->elem_bytes / c->nranks)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: count %zu exceeds the address space", t->name,
+                       count);
     c->bytes = (uint64_t)count * c->elem_bytes;
     t->conf.count = count;
     return TUTTI_OK;
 }
 
-tutti_status tt_call_check_need(const struct tt_call_check *t, const void *buf, uint64_t bytes, const char *what)
+tutti_status tt_call_check_need(const struct tt_call_check *t, const void *buf, uint64_t bytes,
+                                const char *what)
 {
     if (!buf && bytes)
         return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL: %llu bytes are required", t->name, what,
                        (unsigned long long)bytes);
     if (!tt_memory_can_be(buf, bytes))
         return tt_fail(TUTTI_ERR_INVALID, "%s: %s at %p with %llu bytes exceeds the address space",
-                       t->name, what, buf,
-                       (unsigned long long)bytes);
+                       t->name, what, buf, (unsigned long long)bytes);
     return TUTTI_OK;
 }
 
@@ -114,7 +119,9 @@ static tutti_status scale_input(struct tt_call_check *t, void **scaled)
         return TUTTI_OK;
     room = malloc(bytes);
     if (!room)
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for a scaled copy of the input (%llu bytes)", t->name, (unsigned long long)bytes);
+        return tt_fail(TUTTI_ERR_NOMEM,
+                       "%s: out of memory for a scaled copy of the input (%llu bytes)", t->name,
+                       (unsigned long long)bytes);
     tt_reduce_scale(room, t->conf.src, bytes / c->elem_bytes, t->conf.dtype, t->call->scale);
     t->conf.src = room;
     c->in_place = false;
@@ -136,10 +143,13 @@ static tutti_status divide_input(struct tt_call_check *t, void **divided)
         return TUTTI_OK;
     room = malloc(bytes);
     if (!room)
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for a divided copy of the input (%llu bytes)", t->name, (unsigned long long)bytes);
+        return tt_fail(TUTTI_ERR_NOMEM,
+                       "%s: out of memory for a divided copy of the input (%llu bytes)", t->name,
+                       (unsigned long long)bytes);
     for (uint64_t at = 0, n; at < bytes; at += n) {
         n = bytes - at < sizeof zeros ? bytes - at : sizeof zeros;
-        tt_reduce_kernel(t->conf.dtype, TUTTI_AVG, true)(room + at, NULL, (const uint8_t *)t->conf.src + at, zeros,
+        tt_reduce_kernel(t->conf.dtype, TUTTI_AVG, true)(room + at, NULL,
+                                                         (const uint8_t *)t->conf.src + at, zeros,
                                                          n / c->elem_bytes, 0, t->conf.divisor);
     }
     t->conf.src = room;
@@ -152,11 +162,12 @@ static tutti_status divide_input(struct tt_call_check *t, void **divided)
 
 bool tt_call_check_can_quantize(enum tt_coll_kind kind)
 {
-    return kind == TT_ALLREDUCE || kind == TT_REDUCE || kind == TT_REDUCE_SCATTER || kind == TT_ALLGATHER ||
-           kind == TT_BROADCAST;
+    return kind == TT_ALLREDUCE || kind == TT_REDUCE || kind == TT_REDUCE_SCATTER ||
+           kind == TT_ALLGATHER || kind == TT_BROADCAST;
 }
 
-void tt_call_check_pack(struct tt_coll *c, const struct tt_packed *packed, uint64_t count, bool feedback)
+void tt_call_check_pack(struct tt_coll *c, const struct tt_packed *packed, uint64_t count,
+                        bool feedback)
 {
     c->elem_bytes = packed->bytes;
     c->bytes = tt_packed_blocks(packed, count) * packed->bytes;
@@ -170,12 +181,14 @@ static tutti_status check_feedback(const struct tt_call_check *t)
     const struct tt_coll *c = &t->conf.coll;
     const uint64_t src_bytes = t->conf.src ? tt_coll_src_bytes(c) : 0,
                    dst_bytes = t->conf.dst ? tt_coll_dst_bytes(c) : 0;
-    const uintptr_t f = (uintptr_t)t->call->error_feedback, s = (uintptr_t)t->conf.src, d = (uintptr_t)t->conf.dst;
+    const uintptr_t f = (uintptr_t)t->call->error_feedback, s = (uintptr_t)t->conf.src,
+                    d = (uintptr_t)t->conf.dst;
     const uint64_t bytes = src_bytes / c->elem_bytes * sizeof(float);
 
-    if ((src_bytes && f < s + src_bytes && s < f + bytes) || (dst_bytes && f < d + dst_bytes && d < f + bytes))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: error_feedback (%llu bytes) overlaps src or dst", t->name,
-                       (unsigned long long)bytes);
+    if ((src_bytes && f < s + src_bytes && s < f + bytes) ||
+        (dst_bytes && f < d + dst_bytes && d < f + bytes))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: error_feedback (%llu bytes) overlaps src or dst",
+                       t->name, (unsigned long long)bytes);
     return TUTTI_OK;
 }
 
@@ -190,11 +203,12 @@ static tutti_status quantize(struct tt_call_check *t)
     if (!call || (!call->quant && !call->error_feedback))
         return TUTTI_OK;
     if ((unsigned)call->quant >= TUTTI_QUANT_COUNT)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: call.quant is %d: must be 0 to %d",
-                       t->name, (int)call->quant,
-                       TUTTI_QUANT_COUNT - 1);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: call.quant is %d: must be 0 to %d", t->name,
+                       (int)call->quant, TUTTI_QUANT_COUNT - 1);
     if (!call->quant)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: call.error_feedback is set, but call.quant is TUTTI_QUANT_NONE", t->name);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: call.error_feedback is set, but call.quant is TUTTI_QUANT_NONE",
+                       t->name);
     if (!tt_call_check_can_quantize(c->kind))
         return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: this call does not support quantization (call.quant is %s)",
                        t->name,
@@ -234,9 +248,11 @@ static int64_t timeout_of(const tutti_comm *comm, const tutti_call *call)
 
 /* Returns the RECENT_WAYS places for plans of such calls. Several ways let a loop of calls with
  * two shapes find both. */
-static struct tt_plan **recent_plans(tutti_comm *comm, enum tt_coll_kind kind, size_t count, int root)
+static struct tt_plan **recent_plans(tutti_comm *comm, enum tt_coll_kind kind, size_t count,
+                                     int root)
 {
-    const uint64_t h = (count ^ (uint64_t)kind << 32 ^ (uint64_t)(unsigned)root << 40) * 0x9e3779b97f4a7c15ull;
+    const uint64_t h =
+        (count ^ (uint64_t)kind << 32 ^ (uint64_t)(unsigned)root << 40) * 0x9e3779b97f4a7c15ull;
 
     return &comm->recent[(h >> 60) * RECENT_WAYS];
 }
@@ -244,12 +260,13 @@ _Static_assert(TT_RECENT == 16 * RECENT_WAYS, "the index has four bits of the ha
 
 /* Returns whether a call differs from shape f only in its buffers, and these need no further
  * check. */
-static bool shape_fits(const struct tt_shape *f, enum tt_coll_kind kind, const void *src, void *dst, size_t count,
-                       tutti_dtype type, tutti_redop op, int root)
+static bool shape_fits(const struct tt_shape *f, enum tt_coll_kind kind, const void *src, void *dst,
+                       size_t count, tutti_dtype type, tutti_redop op, int root)
 {
     const uintptr_t s = (uintptr_t)src, d = (uintptr_t)dst;
 
-    if (f->kind != kind || f->count != count || f->dtype != type || f->redop != op || f->root != (unsigned)root)
+    if (f->kind != kind || f->count != count || f->dtype != type || f->redop != op ||
+        f->root != (unsigned)root)
         return false;
     if ((f->src_bytes && !src) || (f->dst_bytes && !dst))
         return false;
@@ -267,14 +284,16 @@ static bool same_force(const struct tt_plan *p, const tutti_call *call)
 }
 
 /* Returns whether the operation of a plan is kept, and can run this call. */
-static bool can_reuse(const struct tt_plan *p, const tutti_call *call, enum tt_coll_kind kind, const void *src,
-                      void *dst, size_t count, tutti_dtype type, tutti_redop op, int root)
+static bool can_reuse(const struct tt_plan *p, const tutti_call *call, enum tt_coll_kind kind,
+                      const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op,
+                      int root)
 {
-    return p && p->kept && same_force(p, call) && shape_fits(&p->shape, kind, src, dst, count, type, op, root);
+    return p && p->kept && same_force(p, call) &&
+           shape_fits(&p->shape, kind, src, dst, count, type, op, root);
 }
 
-static tutti_status start_again(struct tt_plan *plan, const void *src, void *dst, int64_t timeout_ms,
-                                tutti_request **request)
+static tutti_status start_again(struct tt_plan *plan, const void *src, void *dst,
+                                int64_t timeout_ms, tutti_request **request)
 {
     struct tt_op *op;
     const tutti_status st = tt_op_start_again(&plan->kept, src, dst, timeout_ms, &op);
@@ -284,20 +303,23 @@ static tutti_status start_again(struct tt_plan *plan, const void *src, void *dst
     return st;
 }
 
-bool tt_call_check_again(tutti_status *st, enum tt_coll_kind kind, const void *src, void *dst, size_t count,
-                         tutti_dtype type, tutti_redop op, int root, tutti_comm *comm, const tutti_call *call)
+bool tt_call_check_again(tutti_status *st, enum tt_coll_kind kind, const void *src, void *dst,
+                         size_t count, tutti_dtype type, tutti_redop op, int root, tutti_comm *comm,
+                         const tutti_call *call)
 {
     struct tt_plan *p = NULL, *const * at;
 
     if (!comm || tt_engine_is_inherited(comm->world->engine) ||
-        (call && (call->size != sizeof *call || call->quant || call->error_feedback || call->divisor)) ||
+        (call &&
+         (call->size != sizeof *call || call->quant || call->error_feedback || call->divisor)) ||
         (call && call->request && is_p2p(kind)))
         return false;
     at = recent_plans(comm, kind, count, root);
     for (int way = 0; way < RECENT_WAYS && !p; way++)
         if (can_reuse(at[way], call, kind, src, dst, count, type, op, root))
             p = at[way];
-    if (!p || tt_registry_is_device(src, p->shape.src_bytes) || tt_registry_is_device(dst, p->shape.dst_bytes))
+    if (!p || tt_registry_is_device(src, p->shape.src_bytes) ||
+        tt_registry_is_device(dst, p->shape.dst_bytes))
         return false;
     src = p->shape.src_bytes ? src : NULL;
     dst = p->shape.dst_bytes ? dst : NULL;
@@ -327,21 +349,29 @@ static tutti_status start(struct tt_call_check *t, tutti_request **request)
 }
 
 /* Runs a call whose operation is kept in its plan, or can be. request: NULL if the call blocks. */
-static tutti_status submit_kept(struct tt_call_check *t, struct tt_plan *plan, tutti_request **request)
+static tutti_status submit_kept(struct tt_call_check *t, struct tt_plan *plan,
+                                tutti_request **request)
 {
     const struct tt_coll *c = &t->conf.coll;
     const uint64_t count = c->bytes / c->elem_bytes;
 
-    if (plan->kept &&
-        shape_fits(&plan->shape, c->kind, t->conf.src, t->conf.dst, count, t->conf.dtype, t->op, (int)c->root))
+    if (plan->kept && shape_fits(&plan->shape, c->kind, t->conf.src, t->conf.dst, count,
+                                 t->conf.dtype, t->op, (int)c->root))
         return request ? start_again(plan, t->conf.src, t->conf.dst, t->conf.timeout_ms, request)
-                       : tt_op_again(&plan->kept, t->conf.src, t->conf.dst, t->conf.tag, t->conf.timeout_ms);
+                       : tt_op_again(&plan->kept, t->conf.src, t->conf.dst, t->conf.tag,
+                                     t->conf.timeout_ms);
     tt_op_drop(plan->kept);
     plan->kept = NULL;
     plan->shape = (struct tt_shape){
-        .kind = c->kind, .dtype = t->conf.dtype, .redop = t->op, .root = c->root, .count = count,
-        .src_bytes = t->conf.src ? tt_coll_src_bytes(c) : 0, .dst_bytes = t->conf.dst ? tt_coll_dst_bytes(c) : 0,
-        .in_place = c->in_place, .shift = (uintptr_t)t->conf.dst - (uintptr_t)t->conf.src,
+        .kind = c->kind,
+        .dtype = t->conf.dtype,
+        .redop = t->op,
+        .root = c->root,
+        .count = count,
+        .src_bytes = t->conf.src ? tt_coll_src_bytes(c) : 0,
+        .dst_bytes = t->conf.dst ? tt_coll_dst_bytes(c) : 0,
+        .in_place = c->in_place,
+        .shift = (uintptr_t)t->conf.dst - (uintptr_t)t->conf.src,
     };
     insert_plan(recent_plans(t->comm, c->kind, count, (int)c->root), plan);
     t->conf.kept = &plan->kept;
@@ -361,10 +391,11 @@ static tutti_status refuse_device(const struct tt_call_check *t)
 {
     if (!is_of_device(&t->conf))
         return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_UNSUPPORTED,
-                   "%s: a buffer is in device memory (tutti_mem_register_device), which only windows support "
-                   "(tutti/rma.h)",
-                   t->name);
+    return tt_fail(
+        TUTTI_ERR_UNSUPPORTED,
+        "%s: a buffer is in device memory (tutti_mem_register_device), which only windows support "
+        "(tutti/rma.h)",
+        t->name);
 }
 
 /* Looks up the plan for the call's shape, and copies it into the operation. */
@@ -436,7 +467,8 @@ static tutti_status call_submit(struct tt_call_check *t)
     }
     t->conf.owned = own;
     if (plan->keeps && !(request && is_p2p(t->conf.coll.kind)) && !tt_call_check_is_self(t) &&
-        t->conf.coll.root != TT_ROOT_ANY && !t->conf.divisor && t->op != TUTTI_PREMUL_SUM && !t->conf.quant.quant)
+        t->conf.coll.root != TT_ROOT_ANY && !t->conf.divisor && t->op != TUTTI_PREMUL_SUM &&
+        !t->conf.quant.quant)
         return submit_kept(t, plan, request);
     return request ? start(t, request) : tt_op_blocking(t->comm->context, &t->conf);
 }

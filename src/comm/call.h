@@ -19,13 +19,14 @@ struct tt_call_check {
 
 /* Runs a blocking call at once if the operation of an equal earlier call was kept: returns true
  * and sets *st. Otherwise returns false; the caller continues with tt_call_check_begin. */
-bool tt_call_check_again(tutti_status *st, enum tt_coll_kind kind, const void *src, void *dst, size_t count,
-                         tutti_dtype type, tutti_redop op, int root, tutti_comm *comm, const tutti_call *call);
+bool tt_call_check_again(tutti_status *st, enum tt_coll_kind kind, const void *src, void *dst,
+                         size_t count, tutti_dtype type, tutti_redop op, int root, tutti_comm *comm,
+                         const tutti_call *call);
 
 /* Checks the communicator, the type and the options, and sets the derived fields. On error *t is
  * undefined, and tt_call_check_finish must not be called. */
-tutti_status tt_call_check_begin(struct tt_call_check *t, const char *name, enum tt_coll_kind kind, tutti_comm *comm,
-                                 const tutti_call *call, tutti_dtype type);
+tutti_status tt_call_check_begin(struct tt_call_check *t, const char *name, enum tt_coll_kind kind,
+                                 tutti_comm *comm, const tutti_call *call, tutti_dtype type);
 /* Checks and sets the root, or the peer. */
 tutti_status tt_call_check_root(struct tt_call_check *t, int root);
 /* Returns whether this is a send or receive of this rank with itself. */
@@ -34,11 +35,13 @@ tutti_status tt_call_check_op(struct tt_call_check *t, tutti_redop op);
 /* Return whether calls of this kind have a quantized form; and convert *c, with `count` elements
  * per row, to packed blocks. */
 bool tt_call_check_can_quantize(enum tt_coll_kind kind);
-void tt_call_check_pack(struct tt_coll *c, const struct tt_packed *packed, uint64_t count, bool feedback);
+void tt_call_check_pack(struct tt_coll *c, const struct tt_packed *packed, uint64_t count,
+                        bool feedback);
 /* Checks and sets the number of elements. */
 tutti_status tt_call_check_count(struct tt_call_check *t, size_t count);
 /* Checks that buf is not NULL if bytes > 0. */
-tutti_status tt_call_check_need(const struct tt_call_check *t, const void *buf, uint64_t bytes, const char *what);
+tutti_status tt_call_check_need(const struct tt_call_check *t, const void *buf, uint64_t bytes,
+                                const char *what);
 /* Completes t->conf for an operation that the caller starts itself. */
 tutti_status tt_call_check_plan(struct tt_call_check *t);
 /* Runs the call, unless st is an error in an argument. Frees the attempt's memory. */

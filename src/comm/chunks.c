@@ -26,7 +26,8 @@ tutti_status tt_chunks_get(struct tt_chunks *out)
         return st;
     if (!is_segment_size((uint64_t)reduce))
         return tt_fail(TUTTI_ERR_INVALID, "%s is %lld: must be 0, or a power of two of at least %u",
-                       tt_params[TT_PARAM_FTAR_REDUCE_BYTES].name, (long long)reduce, TT_REDUCE_BYTES_MIN);
+                       tt_params[TT_PARAM_FTAR_REDUCE_BYTES].name, (long long)reduce,
+                       TT_REDUCE_BYTES_MIN);
     *out = (struct tt_chunks){ .bytes = (uint64_t)bytes,
                                .count = (uint32_t)count,
                                .piece_bytes = (uint64_t)piece,
@@ -56,6 +57,7 @@ void tt_chunks_read(struct tt_chunks *chunks, struct tt_reader *r)
     if (!param_accepts(chunks->bytes, TT_PARAM_FTAR_CHUNK_BYTES) ||
         !param_accepts(chunks->count, TT_PARAM_FTAR_CHUNKS) ||
         !param_accepts(chunks->piece_bytes, TT_PARAM_FTAR_PIECE_BYTES) ||
-        !param_accepts(chunks->reduce_bytes, TT_PARAM_FTAR_REDUCE_BYTES) || !is_segment_size(chunks->reduce_bytes))
+        !param_accepts(chunks->reduce_bytes, TT_PARAM_FTAR_REDUCE_BYTES) ||
+        !is_segment_size(chunks->reduce_bytes))
         r->bad = true;
 }

@@ -92,8 +92,9 @@ static void write_query(uint8_t frame[QUERY_BYTES], const struct tt_waiting *abo
     tt_write_u64(&wr, now_ns);
 }
 
-static size_t write_response(uint8_t frame[RESPONSE_BYTES], uint32_t to, const struct tt_waiting *about,
-                             uint64_t number, const struct tt_waiting *waits, uint32_t n)
+static size_t write_response(uint8_t frame[RESPONSE_BYTES], uint32_t to,
+                             const struct tt_waiting *about, uint64_t number,
+                             const struct tt_waiting *waits, uint32_t n)
 {
     struct tt_writer wr;
 
@@ -128,7 +129,8 @@ static void query_slow_rank(void *arg, const struct tt_waiting *about)
         send_to_all(w, frame, sizeof frame);
 }
 
-static enum tt_blame find_silent_rank(void *arg, const struct tt_waiting *of, uint64_t since_ns, struct tt_blamed *out)
+static enum tt_blame find_silent_rank(void *arg, const struct tt_waiting *of, uint64_t since_ns,
+                                      struct tt_blamed *out)
 {
     struct tt_world *w = arg;
     uint8_t frame[QUERY_BYTES];
@@ -162,13 +164,15 @@ static void handle_query(struct tt_world *w, uint32_t from, struct tt_reader *r)
     if (r->bad)
         return;
     n = tt_engine_list_waits(w->engine, about.context, about.op, waits);
-    tt_overlay_flood(w->overlay, frame, (uint16_t)write_response(frame, from, &about, number, waits, n));
+    tt_overlay_flood(w->overlay, frame,
+                     (uint16_t)write_response(frame, from, &about, number, waits, n));
 }
 
 /* Handles a response. An entry that waits for this rank is cleared, since this rank responds. */
 static void handle_response(struct tt_world *w, uint32_t from, struct tt_reader *r)
 {
-    struct tt_waiting about = { .context = tt_read_u32(r), .rank = from }, waits[TT_WAITINGS], ask[TT_WAITINGS];
+    struct tt_waiting about = { .context = tt_read_u32(r), .rank = from }, waits[TT_WAITINGS],
+                      ask[TT_WAITINGS];
     const uint64_t now_ns = tt_now_ns();
     uint8_t frame[QUERY_BYTES];
     uint64_t number;
@@ -199,7 +203,8 @@ static void handle_response(struct tt_world *w, uint32_t from, struct tt_reader 
 }
 
 /* Handles another rank's report of a failed context. */
-static void world_handle_failure(struct tt_world *w, uint32_t from, uint32_t id, struct tt_reader *r)
+static void world_handle_failure(struct tt_world *w, uint32_t from, uint32_t id,
+                                 struct tt_reader *r)
 {
     char sentence[TT_OVERLAY_BYTES] = "";
     const uint32_t status = tt_read_u32(r);
@@ -246,7 +251,8 @@ static void handle_loss(struct tt_world *w, const struct tt_overlay_event *ev)
     if (!ev->unmet)
         snprintf(how, sizeof how, "its process ended");
     else if (!ev->error)
-        snprintf(how, sizeof how, "no control connection to it was established before the deadline");
+        snprintf(how, sizeof how,
+                 "no control connection to it was established before the deadline");
     else if (ev->error == EADDRNOTAVAIL)
         snprintf(how, sizeof how,
                  "none of its addresses is reachable from this host (set conf.interfaces or "
@@ -302,14 +308,16 @@ void tt_world_discard(struct tt_world *w)
     free(w);
 }
 
-static tutti_status get_sizes(struct tt_sizes *out, enum tt_param_id segment, enum tt_param_id eager)
+static tutti_status get_sizes(struct tt_sizes *out, enum tt_param_id segment,
+                              enum tt_param_id eager)
 {
     int64_t segment_bytes = 0, eager_bytes = 0;
     tutti_status st = tt_param_get(segment, &segment_bytes);
 
     if (!st)
         st = tt_param_get(eager, &eager_bytes);
-    *out = (struct tt_sizes){ .segment_bytes = (uint64_t)segment_bytes, .eager_bytes = (uint64_t)eager_bytes };
+    *out = (struct tt_sizes){ .segment_bytes = (uint64_t)segment_bytes,
+                              .eager_bytes = (uint64_t)eager_bytes };
     return st;
 }
 
@@ -324,7 +332,8 @@ static bool sizes_in_range(uint64_t v, enum tt_param_id id)
     return v >= (uint64_t)tt_params[id].value_min && v <= (uint64_t)tt_params[id].value_max;
 }
 
-static void read_sizes(struct tt_sizes *s, struct tt_reader *r, enum tt_param_id segment, enum tt_param_id eager)
+static void read_sizes(struct tt_sizes *s, struct tt_reader *r, enum tt_param_id segment,
+                       enum tt_param_id eager)
 {
     s->segment_bytes = tt_read_u64(r);
     s->eager_bytes = tt_read_u64(r);
@@ -350,8 +359,8 @@ static struct tt_cache read_cache(struct tt_reader *r)
  * Then follow links, cores and their cache (values of this rank; only rank 0 measures). The rest
  * is whether it simulates, security, its place, its plug-ins, the size of rank 0's tune files,
  * and the engine's part. */
-static tutti_status make_card(struct tt_world *w, const struct tt_constants *constants, uint8_t card[TT_CARD_BYTES],
-                              size_t *bytes)
+static tutti_status make_card(struct tt_world *w, const struct tt_constants *constants,
+                              uint8_t card[TT_CARD_BYTES], size_t *bytes)
 {
     struct tt_plugin_set plugins;
     struct tt_writer wr;
@@ -467,17 +476,18 @@ tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t 
     tt_rank_location_read(&place, &r);
     tt_plugin_set_read(&plugins, &r);
     told_bytes = tt_read_u32(&r);
-    if (r.bad || measures > TT_MEASURE_PAIR || !cores || simulates > 1 || security > TT_SECURE_CERTIFICATE ||
-        told_bytes > TT_TUNES_SHARED_MAX)
+    if (r.bad || measures > TT_MEASURE_PAIR || !cores || simulates > 1 ||
+        security > TT_SECURE_CERTIFICATE || told_bytes > TT_TUNES_SHARED_MAX)
         return tt_fail(TUTTI_ERR_PROTOCOL,
                        "protocol error: invalid start-up card of rank %u, %zu bytes (another "
                        "version of Tutti?)",
                        rank, bytes);
     if (security != w->security)
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "TUTTI_SECURITY (or conf.security) is \"%s\" on rank %u and \"%s\" on rank %u: it must be the "
-                       "same on all ranks",
-                       tt_security_name(security), rank, tt_security_name(w->security), w->rank);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "TUTTI_SECURITY (or conf.security) is \"%s\" on rank %u and \"%s\" on rank %u: it must be the "
+            "same on all ranks",
+            tt_security_name(security), rank, tt_security_name(w->security), w->rank);
     if (w->proven)
         place.host = w->proven[rank];
     w->places[rank] = place;
@@ -496,7 +506,8 @@ tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t 
     }
     add_cores(w, rank, &own);
     tt_plugin_judge_add(&w->plugins, rank, &plugins);
-    return tt_engine_add_card(w->engine, rank, w->proven ? &place.host : NULL, r.at, (size_t)(r.end - r.at));
+    return tt_engine_add_card(w->engine, rank, w->proven ? &place.host : NULL, r.at,
+                              (size_t)(r.end - r.at));
 }
 
 /* Derives the layout, equal on all ranks, from all places and processors. */
@@ -529,8 +540,8 @@ tutti_status tt_world_complete(struct tt_world *w, const uint8_t *secret)
     return st;
 }
 
-static tutti_status exchange_cards(struct tt_world *w, const struct tt_launch *launch, const uint8_t *card,
-                                   size_t bytes, uint64_t deadline_ns)
+static tutti_status exchange_cards(struct tt_world *w, const struct tt_launch *launch,
+                                   const uint8_t *card, size_t bytes, uint64_t deadline_ns)
 {
     struct tt_table table;
     tutti_status st;
@@ -559,7 +570,8 @@ static tutti_status exchange_cards(struct tt_world *w, const struct tt_launch *l
  * notify the others, which would wait for it. Returns st. */
 static tutti_status send_refusal(const struct tt_launch *launch, tutti_status st)
 {
-    const uint64_t soon_ns = tt_now_ns() + REFUSE_NS, deadline_ns = tt_deadline_ns(tt_now_ns(), launch->timeout_ms);
+    const uint64_t soon_ns = tt_now_ns() + REFUSE_NS,
+                   deadline_ns = tt_deadline_ns(tt_now_ns(), launch->timeout_ms);
     char sentence[TT_CARD_BYTES - 8];
     uint8_t card[TT_CARD_BYTES];
     struct tt_overlay *overlay;
@@ -572,7 +584,8 @@ static tutti_status send_refusal(const struct tt_launch *launch, tutti_status st
     tt_writer_init(&wr, card, sizeof card);
     tt_write_u8(&wr, (uint8_t)st);
     tt_write_string(&wr, sentence);
-    if (tt_boot_rendezvous(launch, card, tt_writer_bytes(&wr), soon_ns < deadline_ns ? soon_ns : deadline_ns, &table,
+    if (tt_boot_rendezvous(launch, card, tt_writer_bytes(&wr),
+                           soon_ns < deadline_ns ? soon_ns : deadline_ns, &table,
                            &overlay) == TUTTI_OK) {
         tt_overlay_close(overlay);
         tt_table_fini(&table);
@@ -608,8 +621,8 @@ static void init_frame_signal(struct tt_world *w)
     pthread_condattr_destroy(&clock);
 }
 
-tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf *conf, uint8_t card[TT_CARD_BYTES],
-                              size_t *bytes)
+tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf *conf,
+                              uint8_t card[TT_CARD_BYTES], size_t *bytes)
 {
     struct tt_world *w = calloc(1, sizeof *w);
     struct tt_liveness_rank *asked;
@@ -674,8 +687,8 @@ destroy:
 }
 
 /* Does not start the engine: no messages are received before the first communicator exists. */
-static tutti_status world_create(struct tt_world **out, const struct tt_launch *launch, int32_t lanes,
-                                 const char *tune_files)
+static tutti_status world_create(struct tt_world **out, const struct tt_launch *launch,
+                                 int32_t lanes, const char *tune_files)
 {
     const struct tt_world_conf conf = {
         .rank = launch->rank, .nranks = launch->nranks, .wires = launch->wires,
@@ -713,9 +726,11 @@ static void log_layout(const struct tt_world *w)
         tt_log(TT_LOG_INFO, "links between ranks (%s): %s",
                w->measures == TT_MEASURE_ALL ? "described, otherwise measured" : "described", text);
     if (w->constants.hosts.way_ns > 0)
-        tt_log(TT_LOG_INFO, "the latency of a short message between two hosts is %.4g us", w->constants.hosts.way_ns / 1e3);
+        tt_log(TT_LOG_INFO, "the latency of a short message between two hosts is %.4g us",
+               w->constants.hosts.way_ns / 1e3);
     if (w->constants.hosts.rail_byte_ns > 0)
-        tt_log(TT_LOG_INFO, "the NICs of rank 0's host report %.4g Gbit/s", 8 / w->constants.hosts.rail_byte_ns);
+        tt_log(TT_LOG_INFO, "the NICs of rank 0's host report %.4g Gbit/s",
+               8 / w->constants.hosts.rail_byte_ns);
     tt_float_env_leave(kept);
 }
 
@@ -742,8 +757,8 @@ static void make_model(tutti_comm *c)
     tt_links_model(c->links, farthest, &ends, &c->model);
 }
 
-tutti_status tt_comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, const uint32_t *ranks, uint32_t nranks,
-                          uint32_t rank, int64_t timeout_ms, bool restore)
+tutti_status tt_comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, const uint32_t *ranks,
+                          uint32_t nranks, uint32_t rank, int64_t timeout_ms, bool restore)
 {
     tutti_comm *c = calloc(1, sizeof *c);
     tt_float_env kept;
@@ -751,7 +766,9 @@ tutti_status tt_comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, con
 
     if (!c)
         return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a communicator");
-    *c = (tutti_comm){ .world = w, .rank = rank, .nranks = nranks, .timeout_ms = timeout_ms, .restore = restore };
+    *c = (tutti_comm){
+        .world = w, .rank = rank, .nranks = nranks, .timeout_ms = timeout_ms, .restore = restore
+    };
     c->all_local = tt_engine_all_local(w->engine, ranks, nranks);
     c->sizes = c->all_local ? w->shm_sizes : w->tcp_sizes;
     c->links = w->here.links;
@@ -837,7 +854,8 @@ static tutti_status wait_for_pair(tutti_comm *comm, uint32_t *ns)
 
     pthread_mutex_lock(&w->overlay_lock);
     while (!w->pair_ns && !st && tt_now_ns() < deadline_ns) {
-        const uint64_t look_ns = tt_now_ns() + STATUS_CHECK_NS, at_ns = look_ns < deadline_ns ? look_ns : deadline_ns;
+        const uint64_t look_ns = tt_now_ns() + STATUS_CHECK_NS,
+                       at_ns = look_ns < deadline_ns ? look_ns : deadline_ns;
         const struct timespec at = { (time_t)(at_ns / TT_SECOND), (long)(at_ns % TT_SECOND) };
 
         pthread_cond_timedwait(&w->frame_signal, &w->overlay_lock, &at);
@@ -848,7 +866,8 @@ static tutti_status wait_for_pair(tutti_comm *comm, uint32_t *ns)
     if (*ns)
         return TUTTI_OK;
     return st ? tt_fail_again(st, why)
-              : tt_fail(TUTTI_ERR_TIMEOUT, "rank 0 did not send the latency between hosts before the deadline");
+              : tt_fail(TUTTI_ERR_TIMEOUT,
+                        "rank 0 did not send the latency between hosts before the deadline");
 }
 
 /* One pair of ranks measures the latency between hosts. Rank 0 distributes it over the overlay,
@@ -896,7 +915,8 @@ static tutti_status measure_links(tutti_comm *comm)
     return st;
 }
 
-static tutti_status comm_create(tutti_comm **out, const struct tt_launch *launch, const tutti_conf *conf)
+static tutti_status comm_create(tutti_comm **out, const struct tt_launch *launch,
+                                const tutti_conf *conf)
 {
     struct tt_world *w = NULL;
     tutti_comm *comm;
@@ -908,7 +928,8 @@ static tutti_status comm_create(tutti_comm **out, const struct tt_launch *launch
     tt_descriptors_raise();
     if (launch->rank == 0)      /* the other ranks usually have the same environment */
         tt_param_warn_unknown();
-    tt_log(TT_LOG_INFO, "rank %u of %u, started by: %s", launch->rank, launch->nranks, launch->launcher);
+    tt_log(TT_LOG_INFO, "rank %u of %u, started by: %s", launch->rank, launch->nranks,
+           launch->launcher);
     st = lanes ? TUTTI_OK : tt_param_get(TT_PARAM_LANES, &lanes);
     if (!st)
         st = tt_plugins_load();
@@ -925,15 +946,17 @@ static tutti_status comm_create(tutti_comm **out, const struct tt_launch *launch
     }
     for (uint32_t r = 0; r < w->nranks; r++)
         ranks[r] = r;
-    st = tt_comm_open(&comm, w, 0, ranks, w->nranks, w->rank, launch->timeout_ms, conf && conf->restore);
+    st = tt_comm_open(&comm, w, 0, ranks, w->nranks, w->rank, launch->timeout_ms,
+                      conf && conf->restore);
     free(ranks);
     if (st) {
         tt_world_discard(w);
         return st;
     }
-    st =
-        tt_world_start(w, &(struct tt_engine_hooks){
-                              .arg = w, .failed = notify_failure, .slow = query_slow_rank, .blame = find_silent_rank });
+    st = tt_world_start(w, &(struct tt_engine_hooks){ .arg = w,
+                                                      .failed = notify_failure,
+                                                      .slow = query_slow_rank,
+                                                      .blame = find_silent_rank });
     if (!st && w->nranks > 1)
         st = measure_links(comm);
     free(w->places);
@@ -957,13 +980,15 @@ static tutti_status comm_create(tutti_comm **out, const struct tt_launch *launch
 static tutti_status copy_conf(const tutti_conf **of_caller, tutti_conf *mine, const char *call)
 {
     const tutti_conf *conf = *of_caller ? mine : NULL;
-    const tutti_status st =
-        conf ? tt_options_take(mine, sizeof *mine, CONF_BYTES_FIRST, *of_caller, call, "conf", "tutti_conf") : TUTTI_OK;
+    const tutti_status st = conf ? tt_options_take(mine, sizeof *mine, CONF_BYTES_FIRST, *of_caller,
+                                                   call, "conf", "tutti_conf")
+                                 : TUTTI_OK;
 
     if (st)
         return st;
     if (conf && (conf->lanes < 0 || conf->lanes > 16))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: conf.lanes is %d: must be 0 to 16", call, conf->lanes);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: conf.lanes is %d: must be 0 to 16", call,
+                       conf->lanes);
     *of_caller = conf;
     return conf ? tt_options_flag(call, "conf.restore", conf->restore) : TUTTI_OK;
 }
@@ -1003,7 +1028,8 @@ tutti_status tutti_id_create(tutti_id *out, const tutti_conf *conf)
     return tt_id_serve(out, &launch, tt_deadline_ns(tt_now_ns(), launch.timeout_ms));
 }
 
-tutti_status tutti_comm_create_id(tutti_comm **out, const tutti_id *id, int nranks, int rank, const tutti_conf *conf)
+tutti_status tutti_comm_create_id(tutti_comm **out, const tutti_id *id, int nranks, int rank,
+                                  const tutti_conf *conf)
 {
     tutti_conf full = { .size = sizeof full }, mine;
     struct tt_launch launch, place;
@@ -1012,7 +1038,8 @@ tutti_status tutti_comm_create_id(tutti_comm **out, const tutti_id *id, int nran
     if (!out || !id)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_comm_create_id: %s is NULL", out ? "id" : "out");
     if (nranks < 1 || rank < 0 || rank >= nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_comm_create_id: rank %d is out of range: nranks is %d", rank, nranks);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_comm_create_id: rank %d is out of range: nranks is %d", rank, nranks);
     st = copy_conf(&conf, &mine, "tutti_comm_create_id");
     if (st)
         return st;
@@ -1049,13 +1076,15 @@ static int ticket_compare(const void *a, const void *b)
 
 /* Opens this rank's part of a split, from the tickets of all ranks, sorted. The id is that of
  * the part's first rank. */
-static tutti_status open_part(tutti_comm *parent, const struct ticket *tickets, int32_t colour, tutti_comm **out)
+static tutti_status open_part(tutti_comm *parent, const struct ticket *tickets, int32_t colour,
+                              tutti_comm **out)
 {
     uint32_t id = 0, n = 0, rank = 0, *ranks = malloc(parent->nranks * sizeof *ranks);
     tutti_status st;
 
     if (!ranks)
-        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a communicator of %u ranks", parent->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a communicator of %u ranks",
+                       parent->nranks);
     for (uint32_t i = 0; i < parent->nranks; i++) {
         if (tickets[i].colour != colour)
             continue;
@@ -1066,9 +1095,11 @@ static tutti_status open_part(tutti_comm *parent, const struct ticket *tickets, 
         ranks[n++] = parent->ranks[tickets[i].index];
     }
     if (id)
-        st = tt_comm_open(out, parent->world, id, ranks, n, rank, parent->timeout_ms, parent->restore);
+        st = tt_comm_open(out, parent->world, id, ranks, n, rank, parent->timeout_ms,
+                          parent->restore);
     else
-        st = tt_fail(TUTTI_ERR_NOMEM, "too many communicators: all communicator numbers are in use");
+        st =
+            tt_fail(TUTTI_ERR_NOMEM, "too many communicators: all communicator numbers are in use");
     free(ranks);
     return st;
 }
@@ -1079,15 +1110,19 @@ static tutti_status comm_agree(tutti_comm *parent, tutti_status mine, const char
 {
     const uint64_t verdict = (uint64_t)mine << 32 | parent->rank;
     uint64_t worst = 0;
-    const tutti_status st = tutti_allreduce(&verdict, &worst, 1, TUTTI_U64, TUTTI_MAX, parent, NULL);
+    const tutti_status st =
+        tutti_allreduce(&verdict, &worst, 1, TUTTI_U64, TUTTI_MAX, parent, NULL);
     const tutti_status failed = (tutti_status)(worst >> 32);
 
     if (st || mine)
         return st ? st : mine;
-    return failed ? tt_fail(failed, "%s: rank %u failed to create its communicator", call, (uint32_t)worst) : TUTTI_OK;
+    return failed ? tt_fail(failed, "%s: rank %u failed to create its communicator", call,
+                            (uint32_t)worst)
+                  : TUTTI_OK;
 }
 
-static tutti_status comm_split(tutti_comm *parent, int32_t colour, int32_t key, tutti_comm **out, const char *call)
+static tutti_status comm_split(tutti_comm *parent, int32_t colour, int32_t key, tutti_comm **out,
+                               const char *call)
 {
     struct ticket mine = { .colour = colour, .key = key }, *tickets;
     tutti_comm *part = NULL;
@@ -1118,7 +1153,8 @@ static tutti_status comm_split(tutti_comm *parent, int32_t colour, int32_t key, 
     return st;
 }
 
-static tutti_status split_guarded(tutti_comm *parent, int32_t colour, int32_t key, tutti_comm **out, const char *call)
+static tutti_status split_guarded(tutti_comm *parent, int32_t colour, int32_t key, tutti_comm **out,
+                                  const char *call)
 {
     tutti_status st = tt_comm_enter(parent, call);
 
@@ -1187,10 +1223,11 @@ static tutti_status refuse_second(const tutti_comm *comm, const char *call, cons
     const tutti_status st = tt_comm_check(comm, call);
 
     return st ? st
-              : tt_fail(TUTTI_ERR_INVALID,
-                        "%s: another thread is in %s on this communicator, which only one thread can use at a time "
-                        "(duplicate it with tutti_comm_dup)",
-                        call, other);
+              : tt_fail(
+                    TUTTI_ERR_INVALID,
+                    "%s: another thread is in %s on this communicator, which only one thread can use at a time "
+                    "(duplicate it with tutti_comm_dup)",
+                    call, other);
 }
 
 tutti_status tt_comm_hold(tutti_comm *comm, const char *call)

@@ -152,7 +152,8 @@ struct tutti_comm {
 
 /* Returns the plan of a call: forced by name, or the cheapest. INVALID (logged) if the named
  * algorithm does not fit. *out belongs to the communicator, and is valid until the next call. */
-tutti_status tt_plan_of(tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan **out);
+tutti_status tt_plan_of(tutti_comm *comm, const struct tt_coll *c, const char *force,
+                        struct tt_plan **out);
 
 /* Discards all plans and their kept operations. Called by the thread that calls collectives. */
 void tt_plans_discard(tutti_comm *comm);
@@ -161,17 +162,18 @@ void tt_plans_discard(tutti_comm *comm);
 
 /* Creates a world, and the card of this rank: card[*bytes]. The caller frees *out with
  * tt_world_discard, until a communicator was opened in it; then the last communicator frees it. */
-tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf *conf, uint8_t card[TT_CARD_BYTES],
-                              size_t *bytes);
+tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf *conf,
+                              uint8_t card[TT_CARD_BYTES], size_t *bytes);
 /* Adds the card of one rank. Call for all ranks, including this one, in order. */
-tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t *card, size_t bytes);
+tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t *card,
+                               size_t bytes);
 /* Called after all cards were added. Derives the layout, and sets the secret[16] that
  * authenticates connections between ranks. */
 tutti_status tt_world_complete(struct tt_world *w, const uint8_t *secret);
 /* Creates a communicator of job ranks ranks[nranks], copied. Create the first ones before the
  * start, so that no message arrives for a missing communicator. */
-tutti_status tt_comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, const uint32_t *ranks, uint32_t nranks,
-                          uint32_t rank, int64_t timeout_ms, bool restore);
+tutti_status tt_comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, const uint32_t *ranks,
+                          uint32_t nranks, uint32_t rank, int64_t timeout_ms, bool restore);
 /* Starts receiving from peers. */
 tutti_status tt_world_start(struct tt_world *w, const struct tt_engine_hooks *hooks);
 void tt_world_discard(struct tt_world *w);

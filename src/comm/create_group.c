@@ -48,7 +48,8 @@ static bool has_below(const struct group *g, uint32_t k)
 }
 
 /* Starts a message of this rank to or from a position, and waits for it. */
-static tutti_status transfer(const struct group *g, uint32_t at, const void *src, void *dst, size_t bytes)
+static tutti_status transfer(const struct group *g, uint32_t at, const void *src, void *dst,
+                             size_t bytes)
 {
     tutti_comm *parent = g->parent;
     tutti_request *request = NULL;
@@ -105,19 +106,20 @@ static tutti_status collect(const struct group *g, struct report *worst)
     return st || !g->at ? st : to(g, above(g->at), worst, sizeof *worst);
 }
 
-static tutti_status open_offered(const struct group *g, const struct offer *mine, const struct offer *theirs,
-                                 tutti_comm **out)
+static tutti_status open_offered(const struct group *g, const struct offer *mine,
+                                 const struct offer *theirs, tutti_comm **out)
 {
     tutti_comm *parent = g->parent;
 
     if (theirs->n != mine->n || theirs->list != mine->list)
-        return tt_fail(TUTTI_ERR_MISMATCH,
-                       "%s: rank %d passed a different list of ranks than rank %d, which listed %u ranks", name,
-                       (int)parent->rank, g->ranks[0], theirs->n);
+        return tt_fail(
+            TUTTI_ERR_MISMATCH,
+            "%s: rank %d passed a different list of ranks than rank %d, which listed %u ranks",
+            name, (int)parent->rank, g->ranks[0], theirs->n);
     if (!theirs->context)
         return tt_fail(TUTTI_ERR_NOMEM, "too many communicators: no communicator number is left");
-    return tt_comm_open(out, parent->world, theirs->context, g->job_ranks, g->n, g->at, parent->timeout_ms,
-                        parent->restore);
+    return tt_comm_open(out, parent->world, theirs->context, g->job_ranks, g->n, g->at,
+                        parent->timeout_ms, parent->restore);
 }
 
 static tutti_status verdict_of(const struct group *g, const struct report *worst, tutti_status mine)
@@ -125,13 +127,16 @@ static tutti_status verdict_of(const struct group *g, const struct report *worst
     if (mine)
         return mine;
     return worst->status ? tt_fail((tutti_status)worst->status,
-                                   "%s: rank %u failed to create its communicator (tag %u)", name, worst->rank, g->tag)
+                                   "%s: rank %u failed to create its communicator (tag %u)", name,
+                                   worst->rank, g->tag)
                          : TUTTI_OK;
 }
 
 static tutti_status create(const struct group *g, tutti_comm **out)
 {
-    struct offer mine = { .n = g->n, .list = tt_hash_bytes(g->ranks, g->n * sizeof *g->ranks, g->tag) }, offer;
+    struct offer mine = { .n = g->n,
+                          .list = tt_hash_bytes(g->ranks, g->n * sizeof *g->ranks, g->tag) },
+                 offer;
     struct report worst;
     tutti_comm *comm = NULL;
     tutti_status st, opened;
@@ -170,10 +175,11 @@ static tutti_status check_list(struct group *g)
         const int r = g->ranks[i];
 
         if (r < 0 || (uint32_t)r >= parent->nranks) {
-            st = tt_fail(TUTTI_ERR_INVALID, "%s: ranks[%u] is %d: the communicator has %u ranks", name, i, r,
-                         parent->nranks);
+            st = tt_fail(TUTTI_ERR_INVALID, "%s: ranks[%u] is %d: the communicator has %u ranks",
+                         name, i, r, parent->nranks);
         } else if (listed[r]++) {
-            st = tt_fail(TUTTI_ERR_INVALID, "%s: ranks[%u] is %d, which is listed twice", name, i, r);
+            st = tt_fail(TUTTI_ERR_INVALID, "%s: ranks[%u] is %d, which is listed twice", name, i,
+                         r);
         } else {
             g->job_ranks[i] = parent->ranks[r];
             if ((uint32_t)r == parent->rank) {
@@ -184,11 +190,13 @@ static tutti_status check_list(struct group *g)
     }
     free(listed);
     if (!st && !found)
-        st = tt_fail(TUTTI_ERR_INVALID, "%s: rank %u, the calling rank, is not listed", name, parent->rank);
+        st = tt_fail(TUTTI_ERR_INVALID, "%s: rank %u, the calling rank, is not listed", name,
+                     parent->rank);
     return st;
 }
 
-static tutti_status checked(tutti_comm *parent, const int *ranks, int n, uint32_t tag, tutti_comm **out)
+static tutti_status checked(tutti_comm *parent, const int *ranks, int n, uint32_t tag,
+                            tutti_comm **out)
 {
     struct group g = { .parent = parent, .ranks = ranks, .n = (uint32_t)n, .tag = tag };
     tutti_status st = tt_comm_check(parent, name);
@@ -208,7 +216,8 @@ static tutti_status checked(tutti_comm *parent, const int *ranks, int n, uint32_
     return st;
 }
 
-tutti_status tutti_comm_create_group(tutti_comm *parent, const int *ranks, int n, uint32_t tag, tutti_comm **out)
+tutti_status tutti_comm_create_group(tutti_comm *parent, const int *ranks, int n, uint32_t tag,
+                                     tutti_comm **out)
 {
     tutti_status st = tt_comm_hold(parent, name);
 

@@ -51,7 +51,8 @@ const char *tt_entry_take_slow(struct tt_entry *e, uintptr_t self, const char *c
         if (owner == self)
             return tt_entry_take(e, call);
     }
-    if (atomic_load(&e->slow_thread) == self || (atomic_load(&e->first) == self && atomic_load(&e->fast))) {
+    if (atomic_load(&e->slow_thread) == self ||
+        (atomic_load(&e->first) == self && atomic_load(&e->fast))) {
         e->nested++;
         return NULL;
     }

@@ -24,7 +24,8 @@ struct tt_entry {
     uint32_t nested;                /* calls nested in the current one; used only by its thread */
 };
 
-extern _Thread_local char tt_entry_here __attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern _Thread_local char tt_entry_here
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /* The calling thread; no other living thread has the same number. */
 static inline uintptr_t tt_entry_thread(void)

@@ -26,7 +26,8 @@ static uint64_t buffer_max(const char *path)
  * the receiver's window, which is half of its buffer. */
 static uint64_t kernel_bytes(void)
 {
-    const uint64_t out = buffer_max("/proc/sys/net/ipv4/tcp_wmem"), in = buffer_max("/proc/sys/net/ipv4/tcp_rmem") / 2;
+    const uint64_t out = buffer_max("/proc/sys/net/ipv4/tcp_wmem"),
+                   in = buffer_max("/proc/sys/net/ipv4/tcp_rmem") / 2;
 
     return !out ? in : !in || out < in ? out : in;
 }
@@ -54,18 +55,21 @@ tutti_status tt_lane_facts_get(struct tt_lane_facts *out, uint32_t lanes, const 
     return TUTTI_OK;
 }
 
-void tt_lane_facts_set_links(struct tt_lane_facts *f, const struct tt_topo_link *links, uint32_t nrails)
+void tt_lane_facts_set_links(struct tt_lane_facts *f, const struct tt_topo_link *links,
+                             uint32_t nrails)
 {
     const uint32_t used = nrails < TT_VERBS_RAILS ? nrails : TT_VERBS_RAILS;
 
     for (int d = TT_NEAR_RACK; d < TT_DISTANCES; d++) {
-        const uint32_t suit = tt_dqplb_lane_count(d), lanes = f->asked != TT_LANES_BY_DISTANCE ? f->asked
+        const uint32_t suit = tt_dqplb_lane_count(d), lanes = f->asked != TT_LANES_BY_DISTANCE
+                                                                  ? f->asked
                                                               : suit > used                    ? suit
-                                                                                               : used;
+                                                                            : used;
 
         if (f->by_link >> d & 1)
-            f->bytes[d] =
-                tt_lane_limits_queues(&tt_lane_limits_default, d, lanes, TT_VERBS_WINDOW, links, used).lane_bytes;
+            f->bytes[d] = tt_lane_limits_queues(&tt_lane_limits_default, d, lanes, TT_VERBS_WINDOW,
+                                                links, used)
+                              .lane_bytes;
     }
 }
 

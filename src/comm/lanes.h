@@ -24,7 +24,8 @@ struct tt_lane_facts {
  * (logged): TUTTI_LANE_BYTES is invalid. */
 tutti_status tt_lane_facts_get(struct tt_lane_facts *out, uint32_t lanes, const char *wires);
 /* Sets the bytes that depend on links[TT_DISTANCES], for hosts with nrails rails. */
-void tt_lane_facts_set_links(struct tt_lane_facts *f, const struct tt_topo_link *links, uint32_t nrails);
+void tt_lane_facts_set_links(struct tt_lane_facts *f, const struct tt_topo_link *links,
+                             uint32_t nrails);
 /* Write and read the card format. Reading sets r->bad for values out of bounds. */
 void tt_lane_facts_write(const struct tt_lane_facts *f, struct tt_writer *w);
 void tt_lane_facts_read(struct tt_lane_facts *f, struct tt_reader *r);

@@ -101,14 +101,16 @@ static tutti_status sink_stream(tutti_comm *comm, uint32_t peer, uint8_t *mem)
 
 /* Measures the rate of the longest message in bytes per second. Subtracts four latencies: RTS,
  * CTS, first byte, and response. */
-static tutti_status measure_rate(tutti_comm *comm, uint32_t peer, uint8_t *mem, uint32_t latency_ns, uint64_t *out)
+static tutti_status measure_rate(tutti_comm *comm, uint32_t peer, uint8_t *mem, uint32_t latency_ns,
+                                 uint64_t *out)
 {
     const uint64_t ways_ns = 4ull * latency_ns, far_ns = (uint64_t)STREAM_WAYS * latency_ns;
     const uint64_t enough_ns = far_ns > STREAM_NS ? far_ns : STREAM_NS;
     uint64_t took = 0;
     tutti_status st = TUTTI_OK;
 
-    for (uint64_t bytes = STREAM_FIRST_BYTES; bytes <= STREAM_LAST_BYTES && took < enough_ns && !st; bytes *= 4) {
+    for (uint64_t bytes = STREAM_FIRST_BYTES; bytes <= STREAM_LAST_BYTES && took < enough_ns && !st;
+         bytes *= 4) {
         const uint64_t start = tt_now_ns();
         uint64_t answer;
 
@@ -119,7 +121,8 @@ static tutti_status measure_rate(tutti_comm *comm, uint32_t peer, uint8_t *mem, 
             st = recv_word(comm, peer, &answer);
         took = tt_now_ns() - start;
         if (!st)
-            *out = (uint64_t)((double)bytes * 1e9 / (double)(took > 2 * ways_ns ? took - ways_ns : took / 2 + 1));
+            *out = (uint64_t)((double)bytes * 1e9 /
+                              (double)(took > 2 * ways_ns ? took - ways_ns : took / 2 + 1));
     }
     return st ? st : send_word(comm, peer, 0);
 }
@@ -150,7 +153,8 @@ static uint32_t my_index(const tutti_comm *comm, bool of_core)
 
 static tutti_status measure_core(tutti_comm *comm, uint32_t *core_ns)
 {
-    const uint32_t nhosts = comm->layout.nhosts, n = tt_link_probe_ncore(nhosts), mine = my_index(comm, true);
+    const uint32_t nhosts = comm->layout.nhosts, n = tt_link_probe_ncore(nhosts),
+                   mine = my_index(comm, true);
     tutti_status st = TUTTI_OK;
 
     for (uint32_t round = 0; mine != UINT32_MAX && round < tt_levels_rounds(n) && !st; round++) {
@@ -159,11 +163,13 @@ static tutti_status measure_core(tutti_comm *comm, uint32_t *core_ns)
         if (other == UINT32_MAX)
             continue;
         if (mine < other)
-            st = measure_latency(comm, leader(comm, tt_levels_core(nhosts, other)), &core_ns[mine * n + other]);
+            st = measure_latency(comm, leader(comm, tt_levels_core(nhosts, other)),
+                                 &core_ns[mine * n + other]);
         else
             st = echo_words(comm, leader(comm, tt_levels_core(nhosts, other)));
     }
-    return st ? st : tutti_allreduce(core_ns, core_ns, (size_t)n * n, TUTTI_U32, TUTTI_MAX, comm, NULL);
+    return st ? st
+              : tutti_allreduce(core_ns, core_ns, (size_t)n * n, TUTTI_U32, TUTTI_MAX, comm, NULL);
 }
 
 /* Lists the hosts outside of the core in ascending order: other[nhosts - ncore]. */
@@ -197,22 +203,27 @@ static tutti_status measure_non_core(tutti_comm *comm, const uint32_t *other, ui
             if (mine != UINT32_MAX && mine >= block && mine < block + ngroups) {
                 const uint32_t to = (mine - block + ngroups - step) % ngroups;
 
-                st = measure_latency(comm, leader(comm, group_host[to]), &ns[(size_t)mine * ngroups + to]);
+                st = measure_latency(comm, leader(comm, group_host[to]),
+                                     &ns[(size_t)mine * ngroups + to]);
             } else if (group < ngroups && host_index < nothers) {
                 st = echo_words(comm, leader(comm, other[host_index]));
             }
         }
-    return st ? st : tutti_allreduce(ns, ns, (size_t)nothers * ngroups, TUTTI_U32, TUTTI_MAX, comm, NULL);
+    return st ? st
+              : tutti_allreduce(ns, ns, (size_t)nothers * ngroups, TUTTI_U32, TUTTI_MAX, comm,
+                                NULL);
 }
 
 /* Groups the hosts outside of the core. core[n] are the groups of the core hosts. */
-static tutti_status group_non_core(tutti_comm *comm, struct tt_link_probe *b, const struct tt_level_groups *core)
+static tutti_status group_non_core(tutti_comm *comm, struct tt_link_probe *b,
+                                   const struct tt_level_groups *core)
 {
     const uint32_t n = tt_link_probe_ncore(b->nhosts), nothers = b->nhosts - n;
     uint32_t first[TT_LEVELS_CORE], group_host[TT_LEVELS_CORE];
     const uint32_t ngroups = tt_levels_firsts(core, n, first);
     struct tt_level_groups met[TT_LEVELS_CORE];
-    uint32_t *other = calloc(nothers + 1u, sizeof *other), *ns = calloc((size_t)nothers * ngroups + 1, sizeof *ns);
+    uint32_t *other = calloc(nothers + 1u, sizeof *other),
+             *ns = calloc((size_t)nothers * ngroups + 1, sizeof *ns);
     tutti_status st = TUTTI_OK;
 
     for (uint32_t i = 0; i < ngroups; i++) {
@@ -220,7 +231,8 @@ static tutti_status group_non_core(tutti_comm *comm, struct tt_link_probe *b, co
         group_host[i] = tt_levels_core(b->nhosts, first[i]);
     }
     if (!other || !ns) {
-        st = tt_fail(TUTTI_ERR_NOMEM, "out of memory for the measurement between %u hosts", b->nhosts);
+        st = tt_fail(TUTTI_ERR_NOMEM, "out of memory for the measurement between %u hosts",
+                     b->nhosts);
     } else if (nothers) {
         list_non_core(b->nhosts, other);
         st = measure_non_core(comm, other, nothers, group_host, ngroups, ns);
@@ -273,8 +285,8 @@ static int compare_u32(const void *a, const void *b)
 
 /* Returns the median latency of the measured hosts at that distance, or 0 if there are none.
  * pair[2]: the leaders of the first two. */
-static uint32_t median_latency(const tutti_comm *comm, const struct tt_link_probe *b, enum tt_distance d,
-                               uint32_t pair[2])
+static uint32_t median_latency(const tutti_comm *comm, const struct tt_link_probe *b,
+                               enum tt_distance d, uint32_t pair[2])
 {
     uint32_t of_distance[TT_LEVELS_CORE * TT_LEVELS_CORE / 2], found = 0;
     const uint32_t n = tt_link_probe_ncore(b->nhosts);
@@ -313,7 +325,8 @@ static bool find_local_pair(const tutti_comm *comm, enum tt_distance d, uint32_t
 
 tutti_status tt_link_probe_measure(tutti_comm *comm, const uint32_t pair[2], uint32_t *latency_ns)
 {
-    return comm->rank == pair[0] ? measure_latency(comm, pair[1], latency_ns) : echo_words(comm, pair[0]);
+    return comm->rank == pair[0] ? measure_latency(comm, pair[1], latency_ns)
+                                 : echo_words(comm, pair[0]);
 }
 
 bool tt_link_probe_pair(const tutti_comm *comm, uint32_t pair[2])
@@ -333,8 +346,8 @@ bool tt_link_probe_pair(const tutti_comm *comm, uint32_t pair[2])
 }
 
 /* Runs this rank's part of a pair's measurement: latency (unless known), then rate. */
-static tutti_status pair_measure(tutti_comm *comm, const uint32_t pair[2], uint8_t *mem, uint64_t *latency_ns,
-                                 uint64_t *rate)
+static tutti_status pair_measure(tutti_comm *comm, const uint32_t pair[2], uint8_t *mem,
+                                 uint64_t *latency_ns, uint64_t *rate)
 {
     const bool asks = comm->rank == pair[0];
     const uint32_t peer = pair[asks];
@@ -354,7 +367,8 @@ static tutti_status pair_measure(tutti_comm *comm, const uint32_t pair[2], uint8
 /* Converts measurements between pairs of ranks to links as in descriptions. A latency excludes
  * the ranks' own work. The link at RACK is one rail; a link above it is a limit only for a pair
  * that gets clearly less than its rails provide. */
-static void fill_links(const tutti_comm *comm, const uint64_t *way_ns, const uint64_t *rate, struct tt_topo_link *links)
+static void fill_links(const tutti_comm *comm, const uint64_t *way_ns, const uint64_t *rate,
+                       struct tt_topo_link *links)
 {
     const struct tt_layout *l = &comm->layout;
     const bool striped = tt_layout_widest(l) == 1 && l->nrails > 1;
@@ -365,8 +379,8 @@ static void fill_links(const tutti_comm *comm, const uint64_t *way_ns, const uin
     for (int d = 0; d < TT_DISTANCES; d++) {
         links[d] = (struct tt_topo_link){ .bytes_per_s = (double)rate[d], .oversubscription = 1 };
         if (way_ns[d])
-            links[d].latency_ns = (uint64_t)tt_constants_latency_ns(&comm->world->constants, comm->near_is_shm,
-                                                                    (enum tt_distance)d, (double)way_ns[d]);
+            links[d].latency_ns = (uint64_t)tt_constants_latency_ns(
+                &comm->world->constants, comm->near_is_shm, (enum tt_distance)d, (double)way_ns[d]);
         if (d > TT_NEAR_RACK && (double)rate[d] > 0.8 * rail)
             links[d].bytes_per_s = 0;
     }
@@ -376,7 +390,8 @@ static void fill_links(const tutti_comm *comm, const uint64_t *way_ns, const uin
 tutti_status tt_link_probe_links(tutti_comm *comm, const struct tt_link_probe *b,
                                  struct tt_topo_link links[TT_DISTANCES])
 {
-    uint64_t found[2 * TT_DISTANCES] = { 0 }, *const way_ns = found, *const rate = &found[TT_DISTANCES];
+    uint64_t found[2 * TT_DISTANCES] = { 0 }, *const way_ns = found,
+                       *const rate = &found[TT_DISTANCES];
     uint8_t *mem = malloc(STREAM_LAST_BYTES);
     tutti_status st = TUTTI_OK;
 

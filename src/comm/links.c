@@ -41,8 +41,8 @@ void tt_links_read(struct tt_topo_link *links, struct tt_reader *r)
         l->latency_ns = tt_read_u64(r);
         l->bytes_per_s = (double)tt_read_u64(r);
         l->oversubscription = (double)tt_read_u32(r) / PER_UNIT;
-        if (l->latency_ns > LATENCY_NS_MAX || l->bytes_per_s > RATE_MAX || l->oversubscription < 1 ||
-            l->oversubscription > OVERSUBSCRIPTION_MAX)
+        if (l->latency_ns > LATENCY_NS_MAX || l->bytes_per_s > RATE_MAX ||
+            l->oversubscription < 1 || l->oversubscription > OVERSUBSCRIPTION_MAX)
             r->bad = true;
     }
 }
@@ -60,7 +60,8 @@ void tt_links_complete(struct tt_topo_link *links, const struct tt_topo_link *me
 static double max_double(double a, double b) { return a > b ? a : b; }
 
 /* Sets the constants of messages within a host: as measured, or as limited by a slower link. */
-static void model_near(const struct tt_topo_link *l, double ends_ns, double *message_ns, double *byte_ns)
+static void model_near(const struct tt_topo_link *l, double ends_ns, double *message_ns,
+                       double *byte_ns)
 {
     if (l->latency_ns)
         *message_ns = max_double(*message_ns, (double)l->latency_ns + ends_ns);
@@ -68,8 +69,8 @@ static void model_near(const struct tt_topo_link *l, double ends_ns, double *mes
         *byte_ns = max_double(*byte_ns, 1e9 / l->bytes_per_s);
 }
 
-void tt_links_model(const struct tt_topo_link *links, enum tt_distance farthest, const struct tt_ends *ends,
-                    struct tt_cost_model *m)
+void tt_links_model(const struct tt_topo_link *links, enum tt_distance farthest,
+                    const struct tt_ends *ends, struct tt_cost_model *m)
 {
     double bytes_per_s = links[TT_NEAR_RACK].bytes_per_s;   /* of the rail that all data uses */
 
@@ -80,7 +81,8 @@ void tt_links_model(const struct tt_topo_link *links, enum tt_distance farthest,
     model_near(&links[TT_NEAR_HOST], ends->near_ns, &m->near_message_ns, &m->near_byte_ns);
     if (links[farthest].latency_ns)
         m->message_ns = (double)links[farthest].latency_ns + ends->far_ns;
-    if (links[farthest].bytes_per_s > 0 && (bytes_per_s <= 0 || links[farthest].bytes_per_s < bytes_per_s))
+    if (links[farthest].bytes_per_s > 0 &&
+        (bytes_per_s <= 0 || links[farthest].bytes_per_s < bytes_per_s))
         bytes_per_s = links[farthest].bytes_per_s;
     if (bytes_per_s > 0)
         m->byte_ns = 1e9 / bytes_per_s;
@@ -96,7 +98,8 @@ void tt_links_describe(const struct tt_topo_link *links, char *out, size_t cap)
 
         if (!is_given(l))
             continue;
-        n += (size_t)snprintf(out + n, cap - n, "%s%s", n ? ", " : "", tt_distance_name((enum tt_distance)d));
+        n += (size_t)snprintf(out + n, cap - n, "%s%s", n ? ", " : "",
+                              tt_distance_name((enum tt_distance)d));
         if (n < cap && l->latency_ns)
             n += (size_t)snprintf(out + n, cap - n, " %.4g us", (double)l->latency_ns / 1e3);
         if (n < cap && l->bytes_per_s > 0)

@@ -20,8 +20,8 @@ void tt_links_complete(struct tt_topo_link *links, const struct tt_topo_link *me
  * communicator, if known, because every round may wait for it. Within a host the measured
  * constants are used, or a given slower link. A message takes its link's latency plus the work
  * of its ends. */
-void tt_links_model(const struct tt_topo_link *links, enum tt_distance farthest, const struct tt_ends *ends,
-                    struct tt_cost_model *m);
+void tt_links_model(const struct tt_topo_link *links, enum tt_distance farthest,
+                    const struct tt_ends *ends, struct tt_cost_model *m);
 
 /* Prints "rack 2 us 100 Gbit/s, wan 40 ms" to out[cap], or "" if nothing is known. */
 void tt_links_describe(const struct tt_topo_link *links, char *out, size_t cap);

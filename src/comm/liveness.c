@@ -43,8 +43,8 @@ static uint8_t relevant(const struct tt_liveness_rank *r, const struct tt_waitin
 }
 
 uint32_t tt_liveness_answer(struct tt_liveness *p, uint32_t rank, const struct tt_waiting *of,
-                            const struct tt_waiting *waits, uint32_t n, uint64_t asked_ns, uint64_t now_ns,
-                            struct tt_waiting ask[TT_WAITINGS])
+                            const struct tt_waiting *waits, uint32_t n, uint64_t asked_ns,
+                            uint64_t now_ns, struct tt_waiting ask[TT_WAITINGS])
 {
     struct tt_liveness_rank *r;
     uint32_t nask = 0;
@@ -134,7 +134,8 @@ static void visit(struct search *s, const struct tt_waiting *w)
 }
 
 /* Finds the rank that the rank in *w waits for, or waited for when it failed. */
-static void find_next(const struct tt_liveness *p, const struct tt_waiting *w, struct tt_blamed *out)
+static void find_next(const struct tt_liveness *p, const struct tt_waiting *w,
+                      struct tt_blamed *out)
 {
     const struct tt_liveness_rank *r = w->rank < p->nranks ? &p->rank[w->rank] : NULL;
 
@@ -146,8 +147,9 @@ static void find_next(const struct tt_liveness *p, const struct tt_waiting *w, s
     }
 }
 
-enum tt_blame tt_liveness_blame(struct tt_liveness *p, const struct tt_waiting *w, uint64_t since_ns, uint64_t now_ns,
-                                struct tt_blamed *out, struct tt_waiting *ask)
+enum tt_blame tt_liveness_blame(struct tt_liveness *p, const struct tt_waiting *w,
+                                uint64_t since_ns, uint64_t now_ns, struct tt_blamed *out,
+                                struct tt_waiting *ask)
 {
     struct search s = {
         .p = p,

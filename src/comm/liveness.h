@@ -44,8 +44,8 @@ bool tt_liveness_should_query(struct tt_liveness *p, uint32_t rank, uint64_t now
  * stays open. Returns the number of ranks in ask[] to query now. If the rank is in the operation
  * *of, only its entry is followed; otherwise any of its operations may block it. */
 uint32_t tt_liveness_answer(struct tt_liveness *p, uint32_t rank, const struct tt_waiting *of,
-                            const struct tt_waiting *waits, uint32_t n, uint64_t asked_ns, uint64_t now_ns,
-                            struct tt_waiting ask[TT_WAITINGS]);
+                            const struct tt_waiting *waits, uint32_t n, uint64_t asked_ns,
+                            uint64_t now_ns, struct tt_waiting ask[TT_WAITINGS]);
 /* The rank has reported a failure. If it does not respond any more, it has ended because of
  * that, and is not to blame. */
 void tt_liveness_failed(struct tt_liveness *p, uint32_t rank);
@@ -54,7 +54,8 @@ void tt_liveness_failed(struct tt_liveness *p, uint32_t rank);
  * because only one may be to blame. since_ns: the deadline. ask->rank: a rank to query now, with
  * number now_ns; the query then counts as sent. Call again, because there may be more.
  * UINT32_MAX: none. */
-enum tt_blame tt_liveness_blame(struct tt_liveness *p, const struct tt_waiting *w, uint64_t since_ns, uint64_t now_ns,
-                                struct tt_blamed *out, struct tt_waiting *ask);
+enum tt_blame tt_liveness_blame(struct tt_liveness *p, const struct tt_waiting *w,
+                                uint64_t since_ns, uint64_t now_ns, struct tt_blamed *out,
+                                struct tt_waiting *ask);
 
 #endif

@@ -212,7 +212,10 @@ static bool await_word(const atomic_uint *word, uint32_t value, uint64_t until_n
     return true;
 }
 
-static uint8_t *measured_slot(const struct slots *s, uint32_t round) { return s->bytes + round % SLOTS * SLOT_BYTES; }
+static uint8_t *measured_slot(const struct slots *s, uint32_t round)
+{
+    return s->bytes + round % SLOTS * SLOT_BYTES;
+}
 
 /* Empties the slots: copies from one, and reduces the next, in turn. */
 static void *empty_slots(void *arg)
@@ -278,9 +281,12 @@ static void measure_slots(struct tt_work_costs *w, uint8_t *mem)
         if (fill_ns + s.drain_ns >= best_ns)
             continue;
         best_ns = fill_ns + s.drain_ns;
-        w->fill_byte_ns = clamped((double)fill_ns / SLOT_BYTES, tt_constants_default.work.fill_byte_ns);
-        w->drain_byte_ns = clamped((double)s.drain_ns / SLOT_BYTES, tt_constants_default.work.drain_byte_ns);
-        w->add_byte_ns = clamped((double)s.add_ns / SLOT_BYTES, tt_constants_default.work.add_byte_ns);
+        w->fill_byte_ns =
+            clamped((double)fill_ns / SLOT_BYTES, tt_constants_default.work.fill_byte_ns);
+        w->drain_byte_ns =
+            clamped((double)s.drain_ns / SLOT_BYTES, tt_constants_default.work.drain_byte_ns);
+        w->add_byte_ns =
+            clamped((double)s.add_ns / SLOT_BYTES, tt_constants_default.work.add_byte_ns);
     }
 }
 
@@ -320,8 +326,8 @@ static bool socket_address(int fd, bool of_peer, struct sockaddr_in *out)
 {
     socklen_t len = sizeof *out;
 
-    return (of_peer ? getpeername(fd, (struct sockaddr *)out, &len) : getsockname(fd, (struct sockaddr *)out, &len)) ==
-           0;
+    return (of_peer ? getpeername(fd, (struct sockaddr *)out, &len)
+                    : getsockname(fd, (struct sockaddr *)out, &len)) == 0;
 }
 
 int tt_measure_accept_own(int listener, int own)
@@ -363,10 +369,12 @@ static bool tcp_pair(int fd[2])
     fd[0] = fd[1] = -1;
     good = listener >= 0 && socket_set_timeouts(listener) &&
            bind(listener, (struct sockaddr *)&addr, sizeof addr) == 0 &&
-           listen(listener, TT_MEASURE_STRANGERS_MAX) == 0 && socket_address(listener, false, &addr);
+           listen(listener, TT_MEASURE_STRANGERS_MAX) == 0 &&
+           socket_address(listener, false, &addr);
     if (good) {
         fd[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        good = fd[0] >= 0 && socket_set_timeouts(fd[0]) && connect(fd[0], (struct sockaddr *)&addr, sizeof addr) == 0;
+        good = fd[0] >= 0 && socket_set_timeouts(fd[0]) &&
+               connect(fd[0], (struct sockaddr *)&addr, sizeof addr) == 0;
     }
     if (good)
         fd[1] = tt_measure_accept_own(listener, fd[0]);
@@ -569,14 +577,20 @@ void tt_constants_model(const struct tt_constants *c, bool all_local, enum tt_di
     out->byte_ns = max_double(out->byte_ns, c->hosts.rail_byte_ns);
 }
 
-static double tcp_send_ns(const struct tt_work_costs *w) { return w->tcp_send_ns + TCP_SOFTWARE_NS; }
+static double tcp_send_ns(const struct tt_work_costs *w)
+{
+    return w->tcp_send_ns + TCP_SOFTWARE_NS;
+}
 
 static double tcp_receive_ns(const struct tt_work_costs *w)
 {
     return w->tcp_receive_ns + TCP_EMPTY_POLLS * w->look_ns + TCP_SOFTWARE_NS;
 }
 
-static double tcp_ends_ns(const struct tt_work_costs *w) { return tcp_send_ns(w) + tcp_receive_ns(w); }
+static double tcp_ends_ns(const struct tt_work_costs *w)
+{
+    return tcp_send_ns(w) + tcp_receive_ns(w);
+}
 
 /* Returns the fraction of the TCP ends' work that fits into the measured latency between hosts.
  * Less than 1 for user-space transports. */
@@ -584,7 +598,8 @@ static double ends_fraction(const struct tt_constants *c)
 {
     const double way = c->hosts.way_ns, ends = tcp_ends_ns(&c->work);
 
-    return way > 0 && way < ends + TCP_LATENCY_NS ? max_double(way - TCP_LATENCY_NS, way / 2) / ends : 1;
+    return way > 0 && way < ends + TCP_LATENCY_NS ? max_double(way - TCP_LATENCY_NS, way / 2) / ends
+                                                  : 1;
 }
 
 void tt_constants_ends(const struct tt_constants *c, bool near_is_shm, struct tt_ends *out)
@@ -595,7 +610,8 @@ void tt_constants_ends(const struct tt_constants *c, bool near_is_shm, struct tt
     out->near_ns = near_is_shm ? SHM_SEND_NS + SHM_RECEIVE_NS : tcp;
 }
 
-double tt_constants_latency_ns(const struct tt_constants *c, bool near_is_shm, enum tt_distance d, double way_ns)
+double tt_constants_latency_ns(const struct tt_constants *c, bool near_is_shm, enum tt_distance d,
+                               double way_ns)
 {
     const bool near = d <= TT_NEAR_HOST;
     struct tt_ends ends;
@@ -605,13 +621,16 @@ double tt_constants_latency_ns(const struct tt_constants *c, bool near_is_shm, e
                       near && near_is_shm ? c->work.line_ns : TCP_LATENCY_NS);
 }
 
-void tt_constants_costs(const struct tt_constants *c, bool near_is_shm, uint32_t cores, struct tt_tune_costs *out)
+void tt_constants_costs(const struct tt_constants *c, bool near_is_shm, uint32_t cores,
+                        struct tt_tune_costs *out)
 {
     const struct tt_work_costs *w = &c->work;
     const struct tt_des_way tcp = {
         .send_ns = tcp_send_ns(w),
         .receive_ns = tcp_receive_ns(w),
-        .send_byte_ns = w->tcp_send_byte_ns, .receive_byte_ns = w->tcp_receive_byte_ns, .direct = true,
+        .send_byte_ns = w->tcp_send_byte_ns,
+        .receive_byte_ns = w->tcp_receive_byte_ns,
+        .direct = true,
     };
     const struct tt_des_way shm = { .send_ns = SHM_SEND_NS,
                                     .receive_ns = SHM_RECEIVE_NS,

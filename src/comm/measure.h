@@ -65,12 +65,14 @@ void tt_constants_model(const struct tt_constants *c, bool all_local, enum tt_di
 
 /* Returns the simulation's costs on hosts with `cores`. Messages within a host use shared
  * memory, or else TCP. */
-void tt_constants_costs(const struct tt_constants *c, bool near_is_shm, uint32_t cores, struct tt_tune_costs *out);
+void tt_constants_costs(const struct tt_constants *c, bool near_is_shm, uint32_t cores,
+                        struct tt_tune_costs *out);
 
 /* Return the work of the ends of messages; and the latency between such ends if the smallest
  * message takes way_ns. The latency is at least the minimum of the transport. */
 void tt_constants_ends(const struct tt_constants *c, bool near_is_shm, struct tt_ends *out);
-double tt_constants_latency_ns(const struct tt_constants *c, bool near_is_shm, enum tt_distance d, double way_ns);
+double tt_constants_latency_ns(const struct tt_constants *c, bool near_is_shm, enum tt_distance d,
+                               double way_ns);
 
 /* Write and read the card format: whole picoseconds, so that every rank has identical numbers. */
 void tt_constants_write(const struct tt_constants *c, struct tt_writer *w);

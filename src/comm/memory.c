@@ -16,7 +16,8 @@ tutti_status tutti_mem_alloc(tutti_comm *comm, size_t bytes, void **out)
 
     if (st)
         return st;
-    return out ? tt_engine_alloc(comm->world->engine, bytes, out) : tt_fail(TUTTI_ERR_INVALID, "tutti_mem_alloc: out is NULL");
+    return out ? tt_engine_alloc(comm->world->engine, bytes, out)
+               : tt_fail(TUTTI_ERR_INVALID, "tutti_mem_alloc: out is NULL");
 }
 
 tutti_status tutti_mem_free(tutti_comm *comm, void *mem)
@@ -47,7 +48,8 @@ tutti_status tutti_mem_register(tutti_comm *comm, void *mem, size_t bytes)
     return tt_engine_declare(comm->world->engine, mem, bytes);
 }
 
-tutti_status tutti_mem_register_device(tutti_comm *comm, void *mem, size_t bytes, const tutti_mem_device *what)
+tutti_status tutti_mem_register_device(tutti_comm *comm, void *mem, size_t bytes,
+                                       const tutti_mem_device *what)
 {
     static const char call[] = "tutti_mem_register_device";
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -62,7 +64,8 @@ tutti_status tutti_mem_register_device(tutti_comm *comm, void *mem, size_t bytes
     if (!st && !what)
         st = tt_fail(TUTTI_ERR_INVALID, "%s: what is NULL", call);
     if (!st)
-        st = tt_options_take(&mine, sizeof mine, sizeof mine, what, call, "what", "tutti_mem_device");
+        st = tt_options_take(&mine, sizeof mine, sizeof mine, what, call, "what",
+                             "tutti_mem_device");
     if (st)
         return st;
     st = tt_options_enum(call, "what.kind", (int)mine.kind, TUTTI_MEM_LEVEL_ZERO);
@@ -71,14 +74,17 @@ tutti_status tutti_mem_register_device(tutti_comm *comm, void *mem, size_t bytes
     if (st)
         return st;
     if (mine.has_dmabuf && mine.dmabuf < 0)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: what.dmabuf is %d: must be a file descriptor", call, mine.dmabuf);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: what.dmabuf is %d: must be a file descriptor", call,
+                       mine.dmabuf);
     if (mine.device < 0)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: what.device is %d: must be at least 0", call, mine.device);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: what.device is %d: must be at least 0", call,
+                       mine.device);
     if ((uintptr_t)mem % page || bytes % page || (mine.has_dmabuf && mine.dmabuf_offset % page))
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: misaligned memory: %zu bytes at %p, offset %zu in the dma-buf (all must be multiples of "
-                       "the page size, %zu bytes)",
-                       call, bytes, mem, mine.has_dmabuf ? mine.dmabuf_offset : 0, page);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "%s: misaligned memory: %zu bytes at %p, offset %zu in the dma-buf (all must be multiples of "
+            "the page size, %zu bytes)",
+            call, bytes, mem, mine.has_dmabuf ? mine.dmabuf_offset : 0, page);
     return tt_engine_declare_device(
         comm->world->engine, mem, bytes,
         &(struct tt_device_memory){ .kind = mine.kind,
@@ -106,9 +112,10 @@ tutti_status tutti_mem_registered(tutti_registered *out)
     if (!out)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_mem_registered: out is NULL");
     if (out->size < sizeof r || out->size > TT_OPTIONS_BYTES_MAX)
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "tutti_mem_registered: out.size is %zu, not %zu: set it to sizeof(tutti_registered)", out->size,
-                       sizeof r);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "tutti_mem_registered: out.size is %zu, not %zu: set it to sizeof(tutti_registered)",
+            out->size, sizeof r);
     tt_registry_counts(&c);
     r = (tutti_registered){
         .size = out->size,
@@ -156,8 +163,10 @@ tutti_status tutti_comm_memory(tutti_comm *comm, tutti_memory *out)
     if (!out)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_comm_memory: out is NULL");
     if (out->size != sizeof m)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_comm_memory: out.size is %zu, not %zu: set it to sizeof(tutti_memory)",
-                       out->size, sizeof m);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "tutti_comm_memory: out.size is %zu, not %zu: set it to sizeof(tutti_memory)",
+            out->size, sizeof m);
     w = comm->world;
     m.nranks = comm->nranks;
     m.job_ranks = w->nranks;

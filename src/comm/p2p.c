@@ -7,8 +7,8 @@
 #include "base/status.h"
 #include "comm/call.h"
 
-static tutti_status prepare_p2p(struct tt_call_check *t, enum tt_coll_kind kind, const void *src, void *dst,
-                                size_t count, int peer, uint32_t tag)
+static tutti_status prepare_p2p(struct tt_call_check *t, enum tt_coll_kind kind, const void *src,
+                                void *dst, size_t count, int peer, uint32_t tag)
 {
     tutti_status st = TUTTI_OK;
 
@@ -36,8 +36,8 @@ static bool only_self_matches(const struct tt_call_check *t)
 
 /* Prepares a single call. It may block on this rank itself only if the matching call was made
  * before. */
-static tutti_status prepare_single(struct tt_call_check *t, enum tt_coll_kind kind, const void *src, void *dst,
-                                   size_t count, int peer)
+static tutti_status prepare_single(struct tt_call_check *t, enum tt_coll_kind kind, const void *src,
+                                   void *dst, size_t count, int peer)
 {
     const uint32_t tag = t->call ? t->call->tag : 0;
     const tutti_status st = prepare_p2p(t, kind, src, dst, count, peer, tag);
@@ -46,16 +46,19 @@ static tutti_status prepare_single(struct tt_call_check *t, enum tt_coll_kind ki
         return st;
     if ((t->call && t->call->request) || peer == TUTTI_ANY_RANK)
         t->conf.source = t->call && kind == TT_RECV ? t->call->source : NULL;
-    if ((t->call && t->call->request) || !only_self_matches(t) || tt_op_would_match_self(t->comm->context, kind, tag))
+    if ((t->call && t->call->request) || !only_self_matches(t) ||
+        tt_op_would_match_self(t->comm->context, kind, tag))
         return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_INVALID,
-                   "%s: rank %d is the calling rank, which has not started the matching %s with tag %u (start one of "
-                   "the two with a request first, or both in a group)",
-                   t->name, (int)t->comm->rank, kind == TT_SEND ? "receive" : "send", tag);
+    return tt_fail(
+        TUTTI_ERR_INVALID,
+        "%s: rank %d is the calling rank, which has not started the matching %s with tag %u (start one of "
+        "the two with a request first, or both in a group)",
+        t->name, (int)t->comm->rank, kind == TT_SEND ? "receive" : "send", tag);
 }
 
-static tutti_status p2p_run(const char *name, enum tt_coll_kind kind, const void *src, void *dst, size_t count,
-                            tutti_dtype type, int peer, tutti_comm *comm, const tutti_call *call)
+static tutti_status p2p_run(const char *name, enum tt_coll_kind kind, const void *src, void *dst,
+                            size_t count, tutti_dtype type, int peer, tutti_comm *comm,
+                            const tutti_call *call)
 {
     struct tt_call_check t;
     tutti_status st = tt_comm_enter(comm, name);
@@ -79,14 +82,15 @@ tutti_status tutti_send(const void *buf, size_t count, tutti_dtype type, int pee
     return p2p_run("tutti_send", TT_SEND, buf, NULL, count, type, peer, comm, call);
 }
 
-tutti_status tutti_recv(void *buf, size_t count, tutti_dtype type, int peer, tutti_comm *comm, const tutti_call *call)
+tutti_status tutti_recv(void *buf, size_t count, tutti_dtype type, int peer, tutti_comm *comm,
+                        const tutti_call *call)
 {
     return p2p_run("tutti_recv", TT_RECV, NULL, buf, count, type, peer, comm, call);
 }
 
 /* Prepares and checks a member: all are checked before the first one starts. */
-static tutti_status prepare_member(struct tt_op_conf *out, const tutti_p2p *op, size_t i, tutti_comm *comm,
-                                   const tutti_call *call)
+static tutti_status prepare_member(struct tt_op_conf *out, const tutti_p2p *op, size_t i,
+                                   tutti_comm *comm, const tutti_call *call)
 {
     const enum tt_coll_kind kind = op->is_recv ? TT_RECV : TT_SEND;
     struct tt_call_check t;
@@ -99,8 +103,8 @@ static tutti_status prepare_member(struct tt_op_conf *out, const tutti_p2p *op, 
     if (!st)
         st = tt_call_check_begin(&t, name, kind, comm, call, op->type);
     if (!st)
-        st = prepare_p2p(&t, kind, op->is_recv ? NULL : op->buf, op->is_recv ? op->buf : NULL, op->count, op->peer,
-                         op->tag);
+        st = prepare_p2p(&t, kind, op->is_recv ? NULL : op->buf, op->is_recv ? op->buf : NULL,
+                         op->count, op->peer, op->tag);
     if (!st)
         st = tt_call_check_plan(&t);
     if (!st)
@@ -108,8 +112,8 @@ static tutti_status prepare_member(struct tt_op_conf *out, const tutti_p2p *op, 
     return st;
 }
 
-static tutti_status start_group(struct tt_op **out, const tutti_p2p *ops, size_t n, tutti_comm *comm,
-                                const tutti_call *call)
+static tutti_status start_group(struct tt_op **out, const tutti_p2p *ops, size_t n,
+                                tutti_comm *comm, const tutti_call *call)
 {
     struct tt_op_conf *conf = n ? calloc(n, sizeof *conf) : NULL;
     tutti_status st = TUTTI_OK;
@@ -124,7 +128,8 @@ static tutti_status start_group(struct tt_op **out, const tutti_p2p *ops, size_t
     return st;
 }
 
-static tutti_status run_group(const tutti_p2p *ops, size_t n, tutti_comm *comm, const tutti_call *call)
+static tutti_status run_group(const tutti_p2p *ops, size_t n, tutti_comm *comm,
+                              const tutti_call *call)
 {
     tutti_status st = tt_comm_check(comm, "tutti_group");
     struct tt_op *group;
@@ -134,7 +139,8 @@ static tutti_status run_group(const tutti_p2p *ops, size_t n, tutti_comm *comm, 
     if (n && !ops)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_group: ops is NULL");
     if (!tt_array_can_be(ops, n, sizeof *ops))
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_group: %zu operations exceed the address space", n);
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_group: %zu operations exceed the address space",
+                       n);
     st = start_group(&group, ops, n, comm, call);
     if (st)
         return st;

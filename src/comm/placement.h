@@ -15,7 +15,9 @@ static inline bool tt_placement_of(enum tt_placement placement, uint32_t rank)
 /* Returns the beginning of a finding. */
 static inline const char *tt_placement_text(enum tt_placement placement)
 {
-    return placement == TT_IN_PLACE ? "in place, " : placement == TT_ODD_IN_PLACE ? "odd ranks in place, " : "";
+    return placement == TT_IN_PLACE       ? "in place, "
+           : placement == TT_ODD_IN_PLACE ? "odd ranks in place, "
+                                          : "";
 }
 
 #endif

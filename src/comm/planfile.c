@@ -39,7 +39,8 @@ static bool plan_fits(const void *self, const struct tt_coll *c)
         return false;
     if (p->bytes && c->bytes % p->bytes != 0)
         return false;
-    return m * p->elem_bytes % c->elem_bytes == 0 && (work == 0 || m <= TT_PLAN_WORK_BYTES_MAX / work);
+    return m * p->elem_bytes % c->elem_bytes == 0 &&
+           (work == 0 || m <= TT_PLAN_WORK_BYTES_MAX / work);
 }
 
 static uint64_t plan_nrounds(const void *self, const struct tt_coll *c)
@@ -61,12 +62,13 @@ static struct tt_ref ref_scaled(struct tt_ref ref, uint64_t m)
 
 static bool ref_is_same(const struct tt_ref *a, const struct tt_ref *b)
 {
-    return a->buf == b->buf && a->offset == b->offset && a->block == b->block && a->stride == b->stride;
+    return a->buf == b->buf && a->offset == b->offset && a->block == b->block &&
+           a->stride == b->stride;
 }
 
 /* A copy of bytes onto themselves, in place, is omitted. */
-static void plan_emit_copy(struct tt_sched *s, const struct tt_coll *c, struct tt_ref to, struct tt_ref from,
-                           uint64_t bytes)
+static void plan_emit_copy(struct tt_sched *s, const struct tt_coll *c, struct tt_ref to,
+                           struct tt_ref from, uint64_t bytes)
 {
     const struct tt_ref out = tt_coll_canonical(c, to), a = tt_coll_canonical(c, from);
 
@@ -81,7 +83,8 @@ static void plan_round(const void *self, struct tt_sched *s, const struct tt_col
 
     for (uint64_t i = first[k]; i < first[k + 1]; i++) {
         const struct tt_step *t = &p->step[i];
-        const struct tt_ref out = ref_scaled(t->out, m), a = ref_scaled(t->a, m), b = ref_scaled(t->b, m);
+        const struct tt_ref out = ref_scaled(t->out, m), a = ref_scaled(t->a, m),
+                            b = ref_scaled(t->b, m);
 
         if (t->opcode == TT_PUT)
             tt_sched_put(s, t->peer, a, out, t->bytes * m, t->tag);
@@ -144,10 +147,12 @@ static tutti_status plan_prove(const struct tt_algo *algo, struct tt_coll *coll,
     tt_program_fini(&program);
     if (!st)
         st = tt_rounds_check(algo, coll, nranks, why, sizeof why);
-    return st ? tt_fail(st, "plan %s is invalid: %s%s", from, tt_placement_text(placement), why) : TUTTI_OK;
+    return st ? tt_fail(st, "plan %s is invalid: %s%s", from, tt_placement_text(placement), why)
+              : TUTTI_OK;
 }
 
-static tutti_status prove_all(const struct tt_algo *algo, const struct tt_plan_file *p, const char *from)
+static tutti_status prove_all(const struct tt_algo *algo, const struct tt_plan_file *p,
+                              const char *from)
 {
     struct tt_coll *coll = calloc(p->nranks, sizeof *coll);
     tutti_status st = TUTTI_OK;
@@ -163,7 +168,8 @@ static tutti_status prove_all(const struct tt_algo *algo, const struct tt_plan_f
             .elem_bytes = p->elem_bytes,
             .bytes = p->bytes,
         };
-    for (int i = TT_OUT_OF_PLACE; i < (p->kind == TT_BARRIER ? TT_IN_PLACE : TT_PLACEMENTS) && !st; i++)
+    for (int i = TT_OUT_OF_PLACE; i < (p->kind == TT_BARRIER ? TT_IN_PLACE : TT_PLACEMENTS) && !st;
+         i++)
         st = plan_prove(algo, coll, p->nranks, (enum tt_placement)i, from);
     free(coll);
     return st;
@@ -188,7 +194,8 @@ tutti_status tt_plan_file_add(struct tt_plan_file *p, const char *from)
              p->nranks, TT_PLURAL(p->nranks), root, (unsigned long long)p->bytes);
     algo = tt_slot_take(&like, &ops, p);
     if (!algo)
-        return tt_fail(TUTTI_ERR_NOMEM, "plan %s: too many external algorithms: the maximum is %d", from, TT_SLOTS);
+        return tt_fail(TUTTI_ERR_NOMEM, "plan %s: too many external algorithms: the maximum is %d",
+                       from, TT_SLOTS);
     st = tt_algo_add(algo, from);       /* first, since it is faster than a proof */
     if (!st) {
         st = prove_all(algo, p, from);

@@ -26,7 +26,8 @@ static void go_to(struct reader *r, int64_t rank, int64_t round, int64_t step)
     r->rank = rank;
     r->round = round;
     if (step >= 0)
-        snprintf(where, cap, ": ranks[%lld].rounds[%lld][%lld]", (long long)rank, (long long)round, (long long)step);
+        snprintf(where, cap, ": ranks[%lld].rounds[%lld][%lld]", (long long)rank, (long long)round,
+                 (long long)step);
     else if (round >= 0)
         snprintf(where, cap, ": ranks[%lld].rounds[%lld]", (long long)rank, (long long)round);
     else if (rank >= 0)
@@ -37,8 +38,8 @@ static void go_to(struct reader *r, int64_t rank, int64_t round, int64_t step)
 
 /* Reads an integer up to `most`. If the member is missing, *out is unchanged, or it is an error
  * (must). */
-static tutti_status plan_read_number(const struct reader *r, struct json_object *o, const char *key, bool must,
-                                     uint64_t most, uint64_t *out)
+static tutti_status plan_read_number(const struct reader *r, struct json_object *o, const char *key,
+                                     bool must, uint64_t most, uint64_t *out)
 {
     if (!must && !json_object_object_get_ex(o, key, NULL))
         return TUTTI_OK;
@@ -55,8 +56,8 @@ static const char *json_text(struct json_object *o, const char *key)
     return json_object_get_string(value);
 }
 
-static tutti_status read_ref(const struct reader *r, struct json_object *step, const char *key, bool may_be_there,
-                             struct tt_ref *out)
+static tutti_status read_ref(const struct reader *r, struct json_object *step, const char *key,
+                             bool may_be_there, struct tt_ref *out)
 {
     static const char *const members[] = { "buf", "offset", "block", "stride" };
     static const char *const bufs[] = { "SRC", "DST", "WORK", "PIPE", "THERE" };
@@ -81,12 +82,14 @@ static tutti_status read_ref(const struct reader *r, struct json_object *step, c
     if (!st)
         st = plan_read_number(r, o, "stride", ref.block > 0, NUMBER_MAX, &ref.stride);
     if (!st && ref.block > 0 && (ref.stride < ref.block || ref.buf >= TT_BUF_PIPE))
-        return tt_json_wrong_key(&r->at, key,
-                                 "\"%s\" has an invalid block of %llu bytes with stride %llu: the stride must be "
-                                 "at least the block, and only SRC, DST and WORK can be strided",
-                                 key, (unsigned long long)ref.block, (unsigned long long)ref.stride);
+        return tt_json_wrong_key(
+            &r->at, key,
+            "\"%s\" has an invalid block of %llu bytes with stride %llu: the stride must be "
+            "at least the block, and only SRC, DST and WORK can be strided",
+            key, (unsigned long long)ref.block, (unsigned long long)ref.stride);
     if (!st && ref.buf == TT_BUF_THERE && ref.offset)
-        return tt_json_wrong_key(&r->at, key, "\"%s\" has an offset, which THERE does not support", key);
+        return tt_json_wrong_key(&r->at, key, "\"%s\" has an offset, which THERE does not support",
+                                 key);
     if (!st)
         *out = ref;
     return st;
@@ -169,8 +172,10 @@ static tutti_status read_round(struct reader *r, struct json_object *round)
 {
     tutti_status st = TUTTI_OK;
 
-    if (!json_object_is_type(round, json_type_array) || json_object_array_length(round) > TT_ROUND_STEPS_MAX)
-        return tt_json_wrong(&r->at, "a round must be an array of at most %d steps", TT_ROUND_STEPS_MAX);
+    if (!json_object_is_type(round, json_type_array) ||
+        json_object_array_length(round) > TT_ROUND_STEPS_MAX)
+        return tt_json_wrong(&r->at, "a round must be an array of at most %d steps",
+                             TT_ROUND_STEPS_MAX);
     for (size_t i = 0; i < json_object_array_length(round) && !st; i++) {
         struct tt_step step;
 
@@ -209,17 +214,21 @@ static tutti_status read_rank(struct reader *r, struct json_object *o)
     if (!st)
         st = plan_read_number(r, o, "rank", true, NUMBER_MAX, &rank);
     if (!st && rank != (uint64_t)r->rank)
-        st = tt_json_wrong(&r->at, "invalid \"rank\" %llu: ranks must be in ascending order", (unsigned long long)rank);
+        st = tt_json_wrong(&r->at, "invalid \"rank\" %llu: ranks must be in ascending order",
+                           (unsigned long long)rank);
     if (!st)
-        st = plan_read_number(r, o, "work_bytes", false, TT_PLAN_WORK_BYTES_MAX, &p->work_bytes[r->rank]);
+        st = plan_read_number(r, o, "work_bytes", false, TT_PLAN_WORK_BYTES_MAX,
+                              &p->work_bytes[r->rank]);
     if (st)
         return st;
-    if (!json_object_object_get_ex(o, "rounds", &rounds) || !json_object_is_type(rounds, json_type_array))
+    if (!json_object_object_get_ex(o, "rounds", &rounds) ||
+        !json_object_is_type(rounds, json_type_array))
         return tt_json_wrong_key(&r->at, "rounds", "\"rounds\" must be an array");
     if (json_object_array_length(rounds) != p->nrounds)
         return tt_json_wrong(&r->at, "this rank has %zu round%s, but rank 0 has %llu",
                              json_object_array_length(rounds),
-                             TT_PLURAL(json_object_array_length(rounds)), (unsigned long long)p->nrounds);
+                             TT_PLURAL(json_object_array_length(rounds)),
+                             (unsigned long long)p->nrounds);
     for (size_t k = 0; k < p->nrounds && !st; k++) {
         go_to(r, r->rank, (int64_t)k, -1);
         p->first[(uint64_t)r->rank * (p->nrounds + 1) + k] = p->nsteps;
@@ -237,19 +246,23 @@ static tutti_status read_ranks(struct reader *r, struct json_object *doc)
     struct json_object *ranks, *rounds;
     tutti_status st = TUTTI_OK;
 
-    if (!json_object_object_get_ex(doc, "ranks", &ranks) || !json_object_is_type(ranks, json_type_array) ||
+    if (!json_object_object_get_ex(doc, "ranks", &ranks) ||
+        !json_object_is_type(ranks, json_type_array) ||
         json_object_array_length(ranks) != p->nranks)
-        return tt_json_wrong_key(&r->at, "ranks", "\"ranks\" must be an array of %u rank%s", p->nranks, TT_PLURAL(p->nranks));
+        return tt_json_wrong_key(&r->at, "ranks", "\"ranks\" must be an array of %u rank%s",
+                                 p->nranks, TT_PLURAL(p->nranks));
     if (json_object_object_get_ex(json_object_array_get_idx(ranks, 0), "rounds", &rounds) &&
         json_object_is_type(rounds, json_type_array))
         p->nrounds = json_object_array_length(rounds);
     if (p->nrounds > TT_PLAN_STEPS_MAX / p->nranks)
-        return tt_json_wrong(&r->at, "too many rounds: %llu on each of %u ranks", (unsigned long long)p->nrounds, p->nranks);
+        return tt_json_wrong(&r->at, "too many rounds: %llu on each of %u ranks",
+                             (unsigned long long)p->nrounds, p->nranks);
     p->work_bytes = calloc(p->nranks, sizeof *p->work_bytes);
     p->npeers = calloc(p->nranks, sizeof *p->npeers);
     p->first = calloc(p->nranks * (p->nrounds + 1), sizeof *p->first);
     if (!p->work_bytes || !p->npeers || !p->first)
-        return tt_fail(TUTTI_ERR_NOMEM, "plan %s: out of memory for %u ranks", r->at.from, p->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "plan %s: out of memory for %u ranks", r->at.from,
+                       p->nranks);
     for (uint32_t i = 0; i < p->nranks && !st; i++) {
         go_to(r, i, -1, -1);
         st = read_rank(r, json_object_array_get_idx(ranks, i));
@@ -267,9 +280,10 @@ bool tt_plan_name_is_fine(const char *name, enum tt_coll_kind kind)
 {
     const size_t n = strlen(tt_coll_name(kind));
 
-    return strlen(name) < TT_PLAN_NAME_BYTES && strncmp(name, tt_coll_name(kind), n) == 0 && name[n] == '_' &&
-           name[n + 1] &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(name);
+    return strlen(name) < TT_PLAN_NAME_BYTES && strncmp(name, tt_coll_name(kind), n) == 0 &&
+           name[n] == '_' && name[n + 1] &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ==
+               strlen(name);
 }
 
 static tutti_status read_name(struct reader *r, struct json_object *doc)
@@ -278,19 +292,22 @@ static tutti_status read_name(struct reader *r, struct json_object *doc)
     struct tt_plan_file *p = r->p;
 
     if (!coll || !tt_coll_parse(coll, &p->kind) || !tt_plan_has_json(p->kind))
-        return tt_json_wrong_key(&r->at, "coll", "\"coll\" must be a collective that supports plans");
+        return tt_json_wrong_key(&r->at, "coll",
+                                 "\"coll\" must be a collective that supports plans");
     if (!name || !tt_plan_name_is_fine(name, p->kind))
-        return tt_json_wrong_key(&r->at, "name",
-                                 "\"name\" must be \"%s_\" followed by letters, digits and _, with fewer "
-                                 "than %u characters in total",
-                                 coll, TT_PLAN_NAME_BYTES);
+        return tt_json_wrong_key(
+            &r->at, "name",
+            "\"name\" must be \"%s_\" followed by letters, digits and _, with fewer "
+            "than %u characters in total",
+            coll, TT_PLAN_NAME_BYTES);
     memcpy(p->name, name, strlen(name) + 1);
     return TUTTI_OK;
 }
 
 static tutti_status plan_read_call(struct reader *r, struct json_object *doc)
 {
-    static const char *const members[] = { "format", "name", "coll", "nranks", "root", "elem_bytes", "bytes", "in_place", "ranks" };
+    static const char *const members[] = { "format",     "name",  "coll",     "nranks", "root",
+                                           "elem_bytes", "bytes", "in_place", "ranks" };
     struct tt_plan_file *p = r->p;
     uint64_t nranks = 0, root = 0, elem_bytes = 1;
     const char *format;
@@ -316,20 +333,24 @@ static tutti_status plan_read_call(struct reader *r, struct json_object *doc)
     if (!st)
         st = plan_read_number(r, doc, "bytes", p->kind != TT_BARRIER, TT_PLAN_BYTES_MAX, &p->bytes);
     if (!st && p->kind != TT_BARRIER && (p->bytes == 0 || p->bytes % elem_bytes != 0))
-        st = tt_json_wrong_key(&r->at, "bytes", "\"bytes\" must be a positive multiple of \"elem_bytes\"");
+        st = tt_json_wrong_key(&r->at, "bytes",
+                               "\"bytes\" must be a positive multiple of \"elem_bytes\"");
     if (!st && p->kind == TT_BARRIER && p->bytes != 0)
         st = tt_json_wrong_key(&r->at, "bytes", "\"bytes\" of a barrier must be 0");
     if (!st)
         st = tt_json_flag(&r->at, doc, "in_place", &in_place);
     if (!st && in_place)
-        st = tt_json_wrong_key(&r->at, "in_place", "\"in_place\" must be false: a rank cannot detect whether others operate in place");
+        st = tt_json_wrong_key(
+            &r->at, "in_place",
+            "\"in_place\" must be false: a rank cannot detect whether others operate in place");
     p->nranks = (uint32_t)nranks;
     p->root = (uint32_t)root;
     p->elem_bytes = (uint32_t)elem_bytes;
     return st;
 }
 
-tutti_status tt_plan_file_read(struct tt_plan_file **out, const char *text, size_t bytes, const char *from)
+tutti_status tt_plan_file_read(struct tt_plan_file **out, const char *text, size_t bytes,
+                               const char *from)
 {
     struct tt_plan_file *p = calloc(1, sizeof *p);
     struct reader r = { .at = { .kind = "plan", .from = from }, .p = p, .rank = -1, .round = -1 };

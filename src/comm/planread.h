@@ -27,7 +27,8 @@ struct tt_plan_file {
 
 /* Reads a plan; `from` names it in errors. INVALID (logged) with the cause and the position. The
  * caller frees it with tt_plan_file_free. The plan is not verified yet. */
-tutti_status tt_plan_file_read(struct tt_plan_file **out, const char *text, size_t bytes, const char *from);
+tutti_status tt_plan_file_read(struct tt_plan_file **out, const char *text, size_t bytes,
+                               const char *from);
 void tt_plan_file_free(struct tt_plan_file *p);
 
 /* Returns whether the name is valid for a plan of the kind: that of the collective, _, and

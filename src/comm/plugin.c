@@ -25,11 +25,13 @@
 #define PROOFS_KEPT 64u
 #define SIZE_FIRST sizeof(tutti_algorithm)      /* size in version 1 */
 
-_Static_assert((int)TUTTI_COLL_BARRIER == (int)TT_BARRIER && (int)TUTTI_COLL_ALLTOALLV == (int)TT_ALLTOALLV &&
+_Static_assert((int)TUTTI_COLL_BARRIER == (int)TT_BARRIER &&
+                   (int)TUTTI_COLL_ALLTOALLV == (int)TT_ALLTOALLV &&
                    (int)TUTTI_COLL_SCATTERV == (int)TT_SCATTERV &&
                    (int)TUTTI_COLL_REDUCE_SCATTERV == (int)TT_REDUCE_SCATTERV,
                "kinds are numbered alike");
-_Static_assert((int)TUTTI_BUFFER_THERE == (int)TT_BUF_THERE && (int)TUTTI_BUFFER_PIPE == (int)TT_BUF_PIPE,
+_Static_assert((int)TUTTI_BUFFER_THERE == (int)TT_BUF_THERE &&
+                   (int)TUTTI_BUFFER_PIPE == (int)TT_BUF_PIPE,
                "buffers are numbered alike");
 _Static_assert(TUTTI_ROUND_STEPS == TT_ROUND_STEPS_MAX, "the public bound equals the internal one");
 
@@ -85,7 +87,8 @@ static uint64_t buffer_size(const struct emitter *e, const struct tt_ref *ref)
     }
 }
 
-static const char *ref_flaw(const struct emitter *e, const struct tt_ref *ref, uint64_t bytes, bool written)
+static const char *ref_flaw(const struct emitter *e, const struct tt_ref *ref, uint64_t bytes,
+                            bool written)
 {
     const uint64_t most = 1ull << 48;
     uint64_t begin, end;
@@ -98,7 +101,8 @@ static const char *ref_flaw(const struct emitter *e, const struct tt_ref *ref, u
         return "a value is out of range";
     if (ref->buf == TT_BUF_PIPE)
         return ref->block ? "a pipe cannot be strided" : NULL;
-    if (ref->offset > most || (ref->block && bytes && ref->stride && (bytes - 1) / ref->block > most / ref->stride))
+    if (ref->offset > most ||
+        (ref->block && bytes && ref->stride && (bytes - 1) / ref->block > most / ref->stride))
         return "a value is out of range";
     if (ref->block && ref->stride < ref->block && bytes > ref->block)
         return "overlapping blocks";
@@ -121,7 +125,8 @@ static bool accepts_step(struct emitter *e, uint32_t peer, const char *flaw)
     return !e->flaw;
 }
 
-static void emit_put(tutti_schedule *s, uint32_t peer, tutti_ref from, tutti_ref to, uint64_t bytes, uint32_t tag)
+static void emit_put(tutti_schedule *s, uint32_t peer, tutti_ref from, tutti_ref to, uint64_t bytes,
+                     uint32_t tag)
 {
     struct emitter *e = (struct emitter *)s;
     const struct tt_ref a = ref_of(from), out = ref_of(to);
@@ -144,7 +149,8 @@ static void emit_wait(tutti_schedule *s, uint32_t peer, tutti_ref to, uint64_t b
         tt_sched_wait(e->to, peer, out, bytes, tag);
 }
 
-static void emit_reduce(tutti_schedule *s, tutti_ref out, tutti_ref a, tutti_ref b, uint64_t bytes, int finish)
+static void emit_reduce(tutti_schedule *s, tutti_ref out, tutti_ref a, tutti_ref b, uint64_t bytes,
+                        int finish)
 {
     struct emitter *e = (struct emitter *)s;
     const struct tt_ref to = ref_of(out), left = ref_of(a), right = ref_of(b);
@@ -179,8 +185,8 @@ static uint64_t plugin_work_bytes(const void *self, const struct tt_coll *c)
 }
 
 /* Emits round k into s. Returns NULL, or the error in step *step. */
-static const char *emit_round(const tutti_algorithm *a, struct tt_sched *s, const struct tt_coll *c, uint64_t k,
-                              uint32_t *step)
+static const char *emit_round(const tutti_algorithm *a, struct tt_sched *s, const struct tt_coll *c,
+                              uint64_t k, uint32_t *step)
 {
     const tutti_algorithm_call call = public_call(c);
     struct emitter e = {
@@ -247,8 +253,9 @@ static struct tt_cost plugin_cost(const void *self, const struct tt_coll *c)
 
     if (a->cost)
         a->cost(&call, &out);
-    return (
-        struct tt_cost){ .messages = out.messages, .bytes = out.bytes, .reduced = out.reduced, .copied = out.copied };
+    return (struct tt_cost){
+        .messages = out.messages, .bytes = out.bytes, .reduced = out.reduced, .copied = out.copied
+    };
 }
 
 static void plugin_keep(void *self) { (void)self; }    /* owned by the shared object */
@@ -266,8 +273,8 @@ static const struct tt_slot_ops ops = {
 /* ---- checks ---------------------------------------------------------------------------------- */
 
 /* Emits one rank's schedule within the bounds, and adds its number of steps to *nsteps. */
-static const char *try_rank(const tutti_algorithm *a, const struct tt_coll *c, uint64_t *nsteps, uint64_t *round,
-                            uint32_t *step)
+static const char *try_rank(const tutti_algorithm *a, const struct tt_coll *c, uint64_t *nsteps,
+                            uint64_t *round, uint32_t *step)
 {
     const uint64_t n = plugin_nrounds(a, c);
 
@@ -289,16 +296,18 @@ static const char *try_rank(const tutti_algorithm *a, const struct tt_coll *c, u
     return NULL;
 }
 
-static tutti_status plugin_refuse(const struct tt_algo *algo, const struct tt_coll *c, const char *why)
+static tutti_status plugin_refuse(const struct tt_algo *algo, const struct tt_coll *c,
+                                  const char *why)
 {
     return tt_fail(TUTTI_ERR_INVALID,
                    "algorithm \"%s\" is invalid for %s of %llu bytes on %u rank%s: %s", algo->name,
-                   tt_coll_name(c->kind), (unsigned long long)c->bytes, c->nranks, TT_PLURAL(c->nranks), why);
+                   tt_coll_name(c->kind), (unsigned long long)c->bytes, c->nranks,
+                   TT_PLURAL(c->nranks), why);
 }
 
 /* Verifies the schedules of all ranks with nsteps steps; skipped above PROVEN_STEPS_MAX. */
-static tutti_status plugin_prove(const struct tt_algo *algo, struct tt_coll *coll, enum tt_placement placement,
-                                 uint64_t nsteps)
+static tutti_status plugin_prove(const struct tt_algo *algo, struct tt_coll *coll,
+                                 enum tt_placement placement, uint64_t nsteps)
 {
     struct tt_program p;
     char why[1024] = "", said[1100];
@@ -325,8 +334,8 @@ static tutti_status plugin_prove(const struct tt_algo *algo, struct tt_coll *col
 
 /* Emits the schedules of ranks [first, end), and verifies them if these are all ranks. coll has
  * room for them. */
-static tutti_status check_placement(const struct tt_algo *algo, const struct tt_coll *c, enum tt_placement placement,
-                                    bool all, struct tt_coll *coll)
+static tutti_status check_placement(const struct tt_algo *algo, const struct tt_coll *c,
+                                    enum tt_placement placement, bool all, struct tt_coll *coll)
 {
     const tutti_algorithm *a = tt_slot_self(algo, &ops);
     const uint32_t first = all ? 0 : c->rank, n = all ? c->nranks : 1;
@@ -342,8 +351,9 @@ static tutti_status check_placement(const struct tt_algo *algo, const struct tt_
         coll[i].in_place = tt_placement_of(placement, first + i);
         flaw = try_rank(a, &coll[i], &nsteps, &round, &step);
         if (flaw) {
-            snprintf(why, sizeof why, "%srank %u, round %llu, step %u: %s", tt_placement_text(placement), first + i,
-                     (unsigned long long)round, step, flaw);
+            snprintf(why, sizeof why, "%srank %u, round %llu, step %u: %s",
+                     tt_placement_text(placement), first + i, (unsigned long long)round, step,
+                     flaw);
             return plugin_refuse(algo, c, why);
         }
     }
@@ -353,8 +363,11 @@ static tutti_status check_placement(const struct tt_algo *algo, const struct tt_
 /* Returns a hash of all inputs of a proof. */
 static uint64_t proof_hash(const struct tt_algo *algo, const struct tt_coll *c)
 {
-    const uint64_t *const arrays[] = { c->send_bytes, c->send_displs, c->recv_bytes, c->recv_displs };
-    const uint64_t call[] = { (uintptr_t)algo, c->bytes, c->elem_bytes, c->nranks, c->root, c->kind };
+    const uint64_t *const arrays[] = { c->send_bytes, c->send_displs, c->recv_bytes,
+                                       c->recv_displs };
+    const uint64_t call[] = {
+        (uintptr_t)algo, c->bytes, c->elem_bytes, c->nranks, c->root, c->kind
+    };
     uint64_t h = tt_hash_bytes(call, sizeof call, 1);
 
     for (int i = 0; i < 4; i++)
@@ -381,7 +394,8 @@ tutti_status tt_plugin_check(const struct tt_algo *algo, const struct tt_coll *c
         return TUTTI_OK;
     if (!all)
         return check_placement(algo, c, c->in_place ? TT_IN_PLACE : TT_OUT_OF_PLACE, false, coll);
-    for (int i = TT_OUT_OF_PLACE; i < (c->kind == TT_BARRIER ? TT_IN_PLACE : TT_PLACEMENTS) && !st; i++)
+    for (int i = TT_OUT_OF_PLACE; i < (c->kind == TT_BARRIER ? TT_IN_PLACE : TT_PLACEMENTS) && !st;
+         i++)
         st = check_placement(algo, c, (enum tt_placement)i, true, coll);
     if (!st)
         proven[hash % PROOFS_KEPT] = hash;
@@ -393,7 +407,8 @@ tutti_status tt_plugin_check(const struct tt_algo *algo, const struct tt_coll *c
 static bool is_identifier(const char *name)
 {
     return name && *name && strlen(name) <= NAME_BYTES_MAX &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(name);
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ==
+               strlen(name);
 }
 
 /* Returns the requirements of the next slot's algorithm: its own text, and those checked by
@@ -410,22 +425,24 @@ static const char *needs_text(const tutti_algorithm *a)
     return needs;
 }
 
-static tutti_status plugin_add(const char *path, size_t index, const tutti_algorithm *a, uint64_t *hash)
+static tutti_status plugin_add(const char *path, size_t index, const tutti_algorithm *a,
+                               uint64_t *hash)
 {
     const struct tt_algo *algo;
 
     if (a->size < SIZE_FIRST || a->version != TUTTI_ALGORITHM_VERSION)
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: algorithm %zu has version %u with %zu bytes: this library supports version %u with %zu",
-                       path, index, a->size >= offsetof(tutti_algorithm, collective) ? a->version : 0, a->size,
-                       TUTTI_ALGORITHM_VERSION, SIZE_FIRST);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "%s: algorithm %zu has version %u with %zu bytes: this library supports version %u with %zu",
+            path, index, a->size >= offsetof(tutti_algorithm, collective) ? a->version : 0, a->size,
+            TUTTI_ALGORITHM_VERSION, SIZE_FIRST);
     if (!is_identifier(a->name))
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: invalid name of algorithm %zu: must be 1 to %u letters, digits and _",
                        path, index, NAME_BYTES_MAX);
     if (a->collective >= TUTTI_COLL_COUNT)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: algorithm \"%s\" has unknown collective %u", path, a->name,
-                       a->collective);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: algorithm \"%s\" has unknown collective %u", path,
+                       a->name, a->collective);
     if (!a->nrounds || !a->round || !a->summary)
         return tt_fail(TUTTI_ERR_INVALID, "%s: algorithm \"%s\" has no %s", path, a->name,
                        !a->nrounds ? "nrounds"
@@ -433,7 +450,10 @@ static tutti_status plugin_add(const char *path, size_t index, const tutti_algor
                                    : "summary");
     algo = tt_slot_take(
         &(struct tt_algo){
-            .name = a->name, .summary = a->summary, .needs = needs_text(a), .kind = (enum tt_coll_kind)a->collective,
+            .name = a->name,
+            .summary = a->summary,
+            .needs = needs_text(a),
+            .kind = (enum tt_coll_kind)a->collective,
             /* a rank cannot determine whether others call in place, which the algorithm does not
              * support */
             .by_name = a->collective == TUTTI_COLL_ALLTOALLV,
@@ -441,7 +461,8 @@ static tutti_status plugin_add(const char *path, size_t index, const tutti_algor
         },
         &ops, (void *)(uintptr_t)a);
     if (!algo)
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: too many external algorithms: the maximum is %d", path, TT_SLOTS);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: too many external algorithms: the maximum is %d", path,
+                       TT_SLOTS);
     *hash = tt_hash_bytes(a->name, strlen(a->name), tt_mix64(*hash ^ a->revision));
     return tt_algo_add(algo, path);
 }
@@ -466,6 +487,7 @@ tutti_status tt_plugin_load(const char *path, uint64_t *hash)
     for (const tutti_algorithm *a; !st && i < ALGORITHMS_MAX && (a = at(i)) != NULL; i++)
         st = plugin_add(path, i, a, hash);
     if (!st && i == 0)
-        return tt_fail(TUTTI_ERR_INVALID, "%s has no algorithms: tutti_algorithm_at(0) is NULL", path);
+        return tt_fail(TUTTI_ERR_INVALID, "%s has no algorithms: tutti_algorithm_at(0) is NULL",
+                       path);
     return st;
 }

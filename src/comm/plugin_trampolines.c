@@ -53,7 +53,8 @@ EACH(FUNCTIONS)
 static const struct tt_algo functions[] = { EACH(TABLE) };
 _Static_assert(sizeof functions / sizeof *functions == TT_SLOTS, "each slot has its functions");
 
-const struct tt_algo *tt_slot_take(const struct tt_algo *like, const struct tt_slot_ops *ops, void *self)
+const struct tt_algo *tt_slot_take(const struct tt_algo *like, const struct tt_slot_ops *ops,
+                                   void *self)
 {
     struct slot *slot = &slots[taken];
 

@@ -21,7 +21,8 @@ struct tt_slot_ops {
 
 /* Takes a slot and returns its algorithm, with the names, needs, kind and flags of `like`. self
  * then belongs to the slot. NULL: all are taken. */
-const struct tt_algo *tt_slot_take(const struct tt_algo *like, const struct tt_slot_ops *ops, void *self);
+const struct tt_algo *tt_slot_take(const struct tt_algo *like, const struct tt_slot_ops *ops,
+                                   void *self);
 /* Returns the algorithm's data, if it is in a slot of these ops; else NULL. */
 const void *tt_slot_self(const struct tt_algo *algo, const struct tt_slot_ops *ops);
 /* Free the slots from the n-th on, and their data (tt_trampolines_drop: the data belongs to the caller

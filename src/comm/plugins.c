@@ -103,7 +103,10 @@ void tt_plugin_judge_add(struct tt_plugin_judge *j, uint32_t rank, const struct 
         snprintf(j->ranks + at, sizeof j->ranks - at, ", ...");
 }
 
-static const char *plugin_names(const struct tt_plugin_set *set) { return set->hash ? set->names : "none"; }
+static const char *plugin_names(const struct tt_plugin_set *set)
+{
+    return set->hash ? set->names : "none";
+}
 
 tutti_status tt_plugin_judge_end(const struct tt_plugin_judge *j)
 {
@@ -114,6 +117,7 @@ tutti_status tt_plugin_judge_end(const struct tt_plugin_judge *j)
     return tt_fail(TUTTI_ERR_MISMATCH,
                    "TUTTI_ALGORITHMS differs between ranks, but must be the same: rank 0 has %s; "
                    "%s %s %s %s",
-                   plugin_names(&j->first), j->differing > 1 ? "ranks" : "rank", j->ranks, j->differing > 1 ? "have" : "has",
+                   plugin_names(&j->first), j->differing > 1 ? "ranks" : "rank", j->ranks,
+                   j->differing > 1 ? "have" : "has",
                    same_names ? "different algorithms with these names" : plugin_names(&j->other));
 }

@@ -11,7 +11,8 @@ static tutti_status check_request(const tutti_request *request, const char *call
     if (!request)
         return tt_fail(TUTTI_ERR_INVALID, "%s: the request is NULL", call);
     if (tt_op_is_inherited((const struct tt_op *)request))
-        return tt_fail(TUTTI_ERR_FORKED, "%s: this process is a forked child: requests belong to the parent", call);
+        return tt_fail(TUTTI_ERR_FORKED,
+                       "%s: this process is a forked child: requests belong to the parent", call);
     return TUTTI_OK;
 }
 
@@ -32,7 +33,8 @@ tutti_status tutti_test_for(tutti_request *request, int64_t timeout_ms)
 
     if (st)
         return st;
-    return tt_op_wait_until(op, tt_deadline_ns(tt_now_ns(), timeout_ms)) ? tt_op_status(op) : TUTTI_PENDING;
+    return tt_op_wait_until(op, tt_deadline_ns(tt_now_ns(), timeout_ms)) ? tt_op_status(op)
+                                                                         : TUTTI_PENDING;
 }
 
 tutti_status tutti_wait(tutti_request *request)
@@ -57,7 +59,8 @@ tutti_status tutti_request_notify(tutti_request *request, void (*notify)(void *a
     if (!notify)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_request_notify: notify is NULL");
     if (!tt_op_notify((struct tt_op *)request, notify, arg))
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_request_notify: the request already has a callback");
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_request_notify: the request already has a callback");
     return TUTTI_OK;
 }
 
@@ -69,7 +72,8 @@ tutti_status tutti_wait_all(tutti_request **requests, size_t n)
     if (!requests && n)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_wait_all: requests is NULL");
     if (!tt_array_can_be(requests, n, sizeof(tutti_request *)))
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_wait_all: %zu requests exceed the address space", n);
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_wait_all: %zu requests exceed the address space",
+                       n);
     for (size_t i = 0; i < n; i++) {
         tutti_status st;
 
@@ -92,11 +96,14 @@ tutti_status tutti_wait_any(tutti_request **requests, size_t n, size_t *index)
     size_t i;
 
     if (!requests || !index)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_wait_any: %s is NULL", requests ? "index" : "requests");
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_wait_any: %s is NULL",
+                       requests ? "index" : "requests");
     if (!tt_array_can_be(requests, n, sizeof(tutti_request *)))
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_wait_any: %zu requests exceed the address space", n);
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_wait_any: %zu requests exceed the address space",
+                       n);
     for (i = 0; i < n; i++) {
-        const tutti_status st = requests[i] ? check_request(requests[i], "tutti_wait_any") : TUTTI_OK;
+        const tutti_status st =
+            requests[i] ? check_request(requests[i], "tutti_wait_any") : TUTTI_OK;
 
         if (st)
             return st;

@@ -16,7 +16,8 @@
 
 /* A name takes precedence over measurements, and these over the simulation. False: the named
  * algorithm does not exist or does not fit. */
-static bool choose_plan(tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan *p)
+static bool choose_plan(tutti_comm *comm, const struct tt_coll *c, const char *force,
+                        struct tt_plan *p)
 {
     const struct tt_algo *forced = force ? tt_algo_find(c, force) : NULL;
     struct tt_tuned measured;
@@ -47,9 +48,9 @@ static bool choose_plan(tutti_comm *comm, const struct tt_coll *c, const char *f
 
 static uint64_t plan_key(const struct tt_coll *c, const char *force)
 {
-    uint64_t h =
-        c->bytes * 0x9e3779b97f4a7c15ull ^ ((uint64_t)c->kind << 48 | (uint64_t)c->quantized << 44 |
-                                            (uint64_t)c->elem_bytes << 33 | (uint64_t)c->in_place << 32 | c->root);
+    uint64_t h = c->bytes * 0x9e3779b97f4a7c15ull ^
+                 ((uint64_t)c->kind << 48 | (uint64_t)c->quantized << 44 |
+                  (uint64_t)c->elem_bytes << 33 | (uint64_t)c->in_place << 32 | c->root);
 
     if (force)
         h ^= tt_hash_bytes(force, strlen(force), 1);
@@ -81,7 +82,8 @@ static void log_plan(tutti_comm *comm, const struct tt_coll *c, const struct tt_
            (unsigned long long)p->segment_bytes, lanes);
 }
 
-static tutti_status make_plan(tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan *p)
+static tutti_status make_plan(tutti_comm *comm, const struct tt_coll *c, const char *force,
+                              struct tt_plan *p)
 {
     tutti_status st;
 
@@ -125,7 +127,8 @@ void tt_plans_discard(tutti_comm *comm)
     memset(&comm->choices, 0, sizeof comm->choices);
 }
 
-tutti_status tt_plan_of(tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan **out)
+tutti_status tt_plan_of(tutti_comm *comm, const struct tt_coll *c, const char *force,
+                        struct tt_plan **out)
 {
     const uint64_t key = plan_key(c, force);
     struct tt_plan *p = plan_place(comm, key);

@@ -36,10 +36,11 @@ static tutti_status read_description(struct tt_surroundings *out, uint8_t *node)
         tt_topo_fini(&t);
     }
     if (text && !tt_labels_parse(&out->labels, text, &bad_at))
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "invalid TUTTI_TOPO_LABELS \"%s\" (at \"%s\"): must be like \"rack=r1,zone=a\" (rack, zone, "
-                       "building, fabric)",
-                       text, text + bad_at);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "invalid TUTTI_TOPO_LABELS \"%s\" (at \"%s\"): must be like \"rack=r1,zone=a\" (rack, zone, "
+            "building, fabric)",
+            text, text + bad_at);
     return TUTTI_OK;
 }
 
@@ -47,19 +48,22 @@ static tutti_status read_description(struct tt_surroundings *out, uint8_t *node)
  * makes visible. HIP's numbers refer to the GPUs that ROCR leaves visible. NULL: unknown. */
 static const struct tt_gpu *find_gpu(const struct tt_machine *m)
 {
-    static const char *const visible[] = { "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES" };
+    static const char *const visible[] = { "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
+                                           "HIP_VISIBLE_DEVICES" };
     const char *order = getenv("CUDA_DEVICE_ORDER");
     int gpu = tt_machine_gpu(m, getenv("TUTTI_GPU"), NULL, false);
 
     for (size_t i = 0; i < sizeof visible / sizeof *visible && gpu == TT_UNKNOWN; i++)
-        gpu = tt_machine_gpu(m, getenv("TUTTI_GPU"), getenv(visible[i]), order && strcmp(order, "PCI_BUS_ID") == 0);
+        gpu = tt_machine_gpu(m, getenv("TUTTI_GPU"), getenv(visible[i]),
+                             order && strcmp(order, "PCI_BUS_ID") == 0);
     if (gpu == TT_UNKNOWN && getenv("TUTTI_GPU") && *getenv("TUTTI_GPU"))
-        tt_log(TT_LOG_WARN, "TUTTI_GPU \"%s\" is not a visible GPU of this host", getenv("TUTTI_GPU"));
+        tt_log(TT_LOG_WARN, "TUTTI_GPU \"%s\" is not a visible GPU of this host",
+               getenv("TUTTI_GPU"));
     return gpu == TT_UNKNOWN ? NULL : &m->gpu[gpu];
 }
 
-void tt_surroundings_seat_of(const struct tt_machine *m, const struct tt_rails *rails, const cpu_set_t *own,
-                             struct tt_surroundings_seat_found *out)
+void tt_surroundings_seat_of(const struct tt_machine *m, const struct tt_rails *rails,
+                             const cpu_set_t *own, struct tt_surroundings_seat_found *out)
 {
     const struct tt_gpu *gpu = find_gpu(m);
 
@@ -83,7 +87,8 @@ static void find_nearness(const char *interfaces, const cpu_set_t *own, struct t
     free(m);
 }
 
-static void find_surroundings(const char *interfaces, struct tt_rails *rails, struct tt_surroundings_seat_found *out)
+static void find_surroundings(const char *interfaces, struct tt_rails *rails,
+                              struct tt_surroundings_seat_found *out)
 {
     struct tt_nic nics[TT_NICS_MAX];
     const uint32_t nnics = tt_nics_list(nics, TT_NICS_MAX);
@@ -121,13 +126,16 @@ tutti_status tt_surroundings_seat_find(const char *interfaces, struct tt_surroun
     if (st)
         return st;
     if (gpu && *gpu && !is_bus(gpu))
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "invalid TUTTI_GPU \"%s\": must be the PCI address of a GPU, like \"0000:3b:00.0\"", gpu);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "invalid TUTTI_GPU \"%s\": must be the PCI address of a GPU, like \"0000:3b:00.0\"",
+            gpu);
     find_surroundings(interfaces, rails, &seat);
-    tt_rank_location_init(place, tt_host_hash(), seat.socket, rails->n, seat.near, &out->labels, node);
+    tt_rank_location_init(place, tt_host_hash(), seat.socket, rails->n, seat.near, &out->labels,
+                          node);
     for (uint32_t i = 0; i < rails->n; i++)
-        tt_log(TT_LOG_DEBUG, "rail %u is %s (socket %d, NUMA node %d%s)", i, rails->rail[i].name, rails->rail[i].socket,
-               rails->rail[i].numa, seat.near.set >> i & 1 ? ", near" : "");
+        tt_log(TT_LOG_DEBUG, "rail %u is %s (socket %d, NUMA node %d%s)", i, rails->rail[i].name,
+               rails->rail[i].socket, rails->rail[i].numa, seat.near.set >> i & 1 ? ", near" : "");
     if (*seat.gpu)
         tt_log(TT_LOG_DEBUG, "the GPU is %s", seat.gpu);
     return TUTTI_OK;

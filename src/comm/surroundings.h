@@ -23,8 +23,8 @@ struct tt_surroundings_seat_found {
 
 /* Finds the place of a process with the processors `own`, and a GPU from the environment
  * (TUTTI_GPU, CUDA_VISIBLE_DEVICES and similar). */
-void tt_surroundings_seat_of(const struct tt_machine *m, const struct tt_rails *rails, const cpu_set_t *own,
-                             struct tt_surroundings_seat_found *out);
+void tt_surroundings_seat_of(const struct tt_machine *m, const struct tt_rails *rails,
+                             const cpu_set_t *own, struct tt_surroundings_seat_found *out);
 
 /* Finds the surroundings and the place. Uses TUTTI_TOPO and TUTTI_TOPO_LABELS, and the
  * interfaces that the rule permits (NULL: default of tt_rails_find). INVALID (logged) if these

@@ -24,7 +24,8 @@ struct reader {
     struct tt_tunefile *f;
 };
 
-static tutti_status read_time(const struct reader *r, struct json_object *o, const char *key, double *out)
+static tutti_status read_time(const struct reader *r, struct json_object *o, const char *key,
+                              double *out)
 {
     struct json_object *value;
     double time = -1;
@@ -40,8 +41,8 @@ static tutti_status read_time(const struct reader *r, struct json_object *o, con
 }
 
 /* Reads a printable text of 1 to cap - 1 bytes. */
-static tutti_status tune_read_text(const struct reader *r, struct json_object *o, const char *key, char *out,
-                                   size_t cap)
+static tutti_status tune_read_text(const struct reader *r, struct json_object *o, const char *key,
+                                   char *out, size_t cap)
 {
     struct json_object *value;
     const char *text;
@@ -52,7 +53,8 @@ static tutti_status tune_read_text(const struct reader *r, struct json_object *o
     text = json_object_is_type(value, json_type_string) ? json_object_get_string(value) : "";
     n = strlen(text);
     if (n == 0 || n >= cap)
-        return tt_json_wrong_key(&r->at, key, "\"%s\" must be a string of 1 to %zu bytes", key, cap - 1);
+        return tt_json_wrong_key(&r->at, key, "\"%s\" must be a string of 1 to %zu bytes", key,
+                                 cap - 1);
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)text[i] < ' ' || text[i] == 127)
             return tt_json_wrong_key(&r->at, key, "\"%s\" contains unprintable characters", key);
@@ -67,21 +69,27 @@ static tutti_status read_hosts(const struct reader *r, struct json_object *doc)
     struct json_object *hosts;
     uint32_t nhosts = 0;
 
-    if (!json_object_object_get_ex(doc, "hosts", &hosts) || !json_object_is_type(hosts, json_type_array) ||
+    if (!json_object_object_get_ex(doc, "hosts", &hosts) ||
+        !json_object_is_type(hosts, json_type_array) ||
         json_object_array_length(hosts) != f->nranks)
-        return tt_json_wrong_key(&r->at, "hosts", "\"hosts\" must be an array of %u host numbers, one per rank", f->nranks);
+        return tt_json_wrong_key(&r->at, "hosts",
+                                 "\"hosts\" must be an array of %u host numbers, one per rank",
+                                 f->nranks);
     f->host_of = calloc(f->nranks, sizeof *f->host_of);
     if (!f->host_of)
-        return tt_fail(TUTTI_ERR_NOMEM, "tune file %s: out of memory for %u ranks", r->at.from, f->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "tune file %s: out of memory for %u ranks", r->at.from,
+                       f->nranks);
     for (uint32_t i = 0; i < f->nranks; i++) {
         struct json_object *host = json_object_array_get_idx(hosts, i);
-        const int64_t number = json_object_is_type(host, json_type_int) ? json_object_get_int64(host) : -1;
+        const int64_t number =
+            json_object_is_type(host, json_type_int) ? json_object_get_int64(host) : -1;
 
         if (number < 0 || number > nhosts)
-            return tt_json_wrong_key(&r->at, "hosts",
-                                     "\"hosts\"[%u] must be 0 to %u: hosts are numbered in the order of "
-                                     "their first ranks",
-                                     i, nhosts);
+            return tt_json_wrong_key(
+                &r->at, "hosts",
+                "\"hosts\"[%u] must be 0 to %u: hosts are numbered in the order of "
+                "their first ranks",
+                i, nhosts);
         f->host_of[i] = (uint32_t)number;
         nhosts += number == nhosts;
     }
@@ -90,11 +98,13 @@ static tutti_status read_hosts(const struct reader *r, struct json_object *doc)
 
 static tutti_status tune_read_head(const struct reader *r, struct json_object *doc)
 {
-    static const char *const members[] = { "format", "tutti", "date", "host", "wires", "ranks", "hosts", "complete", "rows" };
+    static const char *const members[] = { "format", "tutti", "date",     "host", "wires",
+                                           "ranks",  "hosts", "complete", "rows" };
     struct tt_tunefile *f = r->f;
     char format[32];
     uint64_t nranks = 0;
-    tutti_status st = tt_json_members(&r->at, doc, "the document", members, sizeof members / sizeof *members);
+    tutti_status st =
+        tt_json_members(&r->at, doc, "the document", members, sizeof members / sizeof *members);
 
     if (!st)
         st = tune_read_text(r, doc, "format", format, sizeof format);
@@ -108,7 +118,8 @@ static tutti_status tune_read_head(const struct reader *r, struct json_object *d
         st = tune_read_text(r, doc, "host", f->host, sizeof f->host);
     if (!st)
         st = tune_read_text(r, doc, "wires", f->wires, sizeof f->wires);
-    if (!st && strcmp(f->wires, "shm") != 0 && strcmp(f->wires, "tcp") != 0 && strcmp(f->wires, "shm+tcp") != 0)
+    if (!st && strcmp(f->wires, "shm") != 0 && strcmp(f->wires, "tcp") != 0 &&
+        strcmp(f->wires, "shm+tcp") != 0)
         st = tt_json_wrong_key(&r->at, "wires", "\"wires\" must be shm, tcp or shm+tcp");
     if (!st)
         st = tt_json_flag(&r->at, doc, "complete", &f->complete);
@@ -118,10 +129,12 @@ static tutti_status tune_read_head(const struct reader *r, struct json_object *d
     return st ? st : read_hosts(r, doc);
 }
 
-static tutti_status read_segments(const struct reader *r, struct json_object *o, struct tt_segments *out)
+static tutti_status read_segments(const struct reader *r, struct json_object *o,
+                                  struct tt_segments *out)
 {
     uint64_t segment = 0, streams = 0, depth = 0, lanes = 0;
-    tutti_status st = tt_json_number(&r->at, o, "segment_bytes", SEGMENT_MIN, TT_TUNE_SEGMENT_MAX, &segment);
+    tutti_status st =
+        tt_json_number(&r->at, o, "segment_bytes", SEGMENT_MIN, TT_TUNE_SEGMENT_MAX, &segment);
 
     if (!st && (segment & (segment - 1)) != 0)
         st = tt_json_wrong_key(&r->at, "segment_bytes", "\"segment_bytes\" must be a power of two");
@@ -131,21 +144,24 @@ static tutti_status read_segments(const struct reader *r, struct json_object *o,
         st = tt_json_number(&r->at, o, "depth", 1, TT_EXEC_DEPTH_MAX, &depth);
     if (!st && json_object_object_get_ex(o, "lanes", NULL))
         st = tt_json_number(&r->at, o, "lanes", 1, TT_DQPLB_LANES_MAX, &lanes);
-    *out = (struct tt_segments){
-        .segment_bytes = segment, .streams = (uint8_t)streams, .depth = (uint8_t)depth, .lanes = (uint8_t)lanes
-    };
+    *out = (struct tt_segments){ .segment_bytes = segment,
+                                 .streams = (uint8_t)streams,
+                                 .depth = (uint8_t)depth,
+                                 .lanes = (uint8_t)lanes };
     return st;
 }
 
 /* Reads the collective and the algorithm, by name. Unknown algorithms are skipped: they may be
  * external. */
-static tutti_status read_algo(const struct reader *r, struct json_object *o, struct tt_tune_row *row)
+static tutti_status read_algo(const struct reader *r, struct json_object *o,
+                              struct tt_tune_row *row)
 {
     char coll[32];
     tutti_status st = tune_read_text(r, o, "coll", coll, sizeof coll);
 
     if (!st && (!tt_coll_parse(coll, &row->kind) || !tt_tunefile_has(row->kind)))
-        st = tt_json_wrong_key(&r->at, "coll", "\"coll\" is \"%s\": must be a collective that can be tuned", coll);
+        st = tt_json_wrong_key(&r->at, "coll",
+                               "\"coll\" is \"%s\": must be a collective that can be tuned", coll);
     if (!st)
         st = tune_read_text(r, o, "algo", row->name, sizeof row->name);
     if (!st)
@@ -153,13 +169,16 @@ static tutti_status read_algo(const struct reader *r, struct json_object *o, str
     return st;
 }
 
-static tutti_status tune_read_row(const struct reader *r, struct json_object *o, struct tt_tune_row *row)
+static tutti_status tune_read_row(const struct reader *r, struct json_object *o,
+                                  struct tt_tune_row *row)
 {
-    static const char *const members[] = { "coll",   "bytes",   "algo",      "segment_bytes", "streams",
-                                           "depth",  "lanes",   "median_us", "min_us",        "max_us",
-                                           "rounds", "untuned", "dropped" };
+    static const char *const members[] = { "coll",    "bytes",  "algo",   "segment_bytes",
+                                           "streams", "depth",  "lanes",  "median_us",
+                                           "min_us",  "max_us", "rounds", "untuned",
+                                           "dropped" };
     uint64_t rounds = 0;
-    tutti_status st = tt_json_members(&r->at, o, "a row", members, sizeof members / sizeof *members);
+    tutti_status st =
+        tt_json_members(&r->at, o, "a row", members, sizeof members / sizeof *members);
 
     if (!st)
         st = read_algo(r, o, row);
@@ -201,7 +220,8 @@ static tutti_status tune_read_rows(struct reader *r, struct json_object *doc)
     tutti_status st = TUTTI_OK;
     size_t n;
 
-    if (!json_object_object_get_ex(doc, "rows", &rows) || !json_object_is_type(rows, json_type_array))
+    if (!json_object_object_get_ex(doc, "rows", &rows) ||
+        !json_object_is_type(rows, json_type_array))
         return tt_json_wrong_key(&r->at, "rows", "\"rows\" must be an array");
     n = json_object_array_length(rows);
     if (n > TT_TUNE_ROWS_MAX)
@@ -219,10 +239,12 @@ static tutti_status tune_read_rows(struct reader *r, struct json_object *doc)
     return st;
 }
 
-tutti_status tt_tunefile_read(struct tt_tunefile **out, const char *text, size_t bytes, const char *path)
+tutti_status tt_tunefile_read(struct tt_tunefile **out, const char *text, size_t bytes,
+                              const char *path)
 {
     struct tt_tunefile *f = calloc(1, sizeof *f);
-    struct reader r = { .at = { .kind = "tune file", .from = path, .text = text, .bytes = bytes }, .f = f };
+    struct reader r = { .at = { .kind = "tune file", .from = path, .text = text, .bytes = bytes },
+                        .f = f };
     struct json_object *doc;
     tutti_status st;
 
@@ -256,7 +278,8 @@ void tt_tunefile_free(struct tt_tunefile *f)
     free(f);
 }
 
-tutti_status tt_tunefile_load(struct tt_tunefile **out, const char *path, char **text, size_t *bytes)
+tutti_status tt_tunefile_load(struct tt_tunefile **out, const char *path, char **text,
+                              size_t *bytes)
 {
     char *all = NULL;
     size_t n = 0;
@@ -314,7 +337,9 @@ static bool tune_write_row(const struct tt_tune_row *row, bool last, FILE *to)
         json_object_object_add(o, "untuned", json_object_new_boolean(true));
     if (row->dropped)
         json_object_object_add(o, "dropped", json_object_new_boolean(true));
-    good = fprintf(to, "    %s%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE),
+    good = fprintf(to, "    %s%s\n",
+                   json_object_to_json_string_ext(o, JSON_C_TO_STRING_SPACED |
+                                                         JSON_C_TO_STRING_NOSLASHESCAPE),
                    last ? "" : ",") > 0;
     json_object_put(o);
     return good;
@@ -325,7 +350,8 @@ static bool tune_write_member(FILE *to, const char *key, struct json_object *val
 {
     const bool good =
         fprintf(to, "  \"%s\": %s,\n", key,
-                json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)) > 0;
+                json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN |
+                                                          JSON_C_TO_STRING_NOSLASHESCAPE)) > 0;
 
     json_object_put(value);
     return good;
@@ -358,16 +384,22 @@ tutti_status tt_tunefile_write(const struct tt_tunefile *f, FILE *to, const char
 bool tt_tunefile_has(enum tt_coll_kind kind)
 {
     switch (kind) {
-    case TT_ALLREDUCE: case TT_REDUCE: case TT_REDUCE_SCATTER: case TT_ALLGATHER: case TT_BROADCAST: case TT_GATHER:
-    case TT_SCATTER: case TT_ALLTOALL:
+    case TT_ALLREDUCE:
+    case TT_REDUCE:
+    case TT_REDUCE_SCATTER:
+    case TT_ALLGATHER:
+    case TT_BROADCAST:
+    case TT_GATHER:
+    case TT_SCATTER:
+    case TT_ALLTOALL:
         return true;
     default:
         return false;
     }
 }
 
-bool tt_tunefile_is_for(const struct tt_tunefile *f, const struct tt_layout *l, const char *wires, char *why,
-                        size_t cap)
+bool tt_tunefile_is_for(const struct tt_tunefile *f, const struct tt_layout *l, const char *wires,
+                        char *why, size_t cap)
 {
     if (f->nranks != l->nranks) {
         snprintf(why, cap, "it was measured with %u ranks, not %u", f->nranks, l->nranks);
@@ -392,21 +424,21 @@ static bool is_nearer(uint64_t x, uint64_t a, uint64_t b)
     return (double)x * (double)x > (double)a * (double)b;
 }
 
-bool tt_tunefile_find(const struct tt_tunefile *f, const struct tt_coll *c, const struct tt_segment_limits *limits,
-                      struct tt_tuned *out)
+bool tt_tunefile_find(const struct tt_tunefile *f, const struct tt_coll *c,
+                      const struct tt_segment_limits *limits, struct tt_tuned *out)
 {
     const struct tt_tune_row *end = f ? f->row + f->nrows : NULL, *nearest = NULL;
 
     if (!f || !tt_tunefile_has(c->kind))
         return false;
     for (const struct tt_tune_row *row = f->row; row < end; row++)
-        if (row->kind == c->kind &&
-            (!nearest || (row->bytes != nearest->bytes && is_nearer(c->bytes, nearest->bytes, row->bytes))))
+        if (row->kind == c->kind && (!nearest || (row->bytes != nearest->bytes &&
+                                                  is_nearer(c->bytes, nearest->bytes, row->bytes))))
             nearest = row;
     if (!nearest)
         return false;
-    for (const struct tt_tune_row *row = nearest; row < end && row->kind == c->kind && row->bytes == nearest->bytes;
-         row++) {
+    for (const struct tt_tune_row *row = nearest;
+         row < end && row->kind == c->kind && row->bytes == nearest->bytes; row++) {
         if (!row->algo || !row->algo->fits(c))
             continue;
         *out = (struct tt_tuned){ .algo = row->algo,

@@ -43,10 +43,12 @@ struct tt_tunefile {
 
 /* Reads text[bytes], which must be followed by a NUL; `path` names it in errors and is copied.
  * INVALID (logged) with cause and line. The caller frees *out with tt_tunefile_free. */
-tutti_status tt_tunefile_read(struct tt_tunefile **out, const char *text, size_t bytes, const char *path);
+tutti_status tt_tunefile_read(struct tt_tunefile **out, const char *text, size_t bytes,
+                              const char *path);
 /* The same from a file. text (may be NULL) gets its content, with a final NUL; the caller frees
  * it. */
-tutti_status tt_tunefile_load(struct tt_tunefile **out, const char *path, char **text, size_t *bytes);
+tutti_status tt_tunefile_load(struct tt_tunefile **out, const char *path, char **text,
+                              size_t *bytes);
 void tt_tunefile_free(struct tt_tunefile *f);
 
 /* Writes the file: rows by kind and bytes, then in their order. SYSTEM (logged), naming `path`. */
@@ -54,8 +56,8 @@ tutti_status tt_tunefile_write(const struct tt_tunefile *f, FILE *to, const char
 
 /* Returns whether it was measured with this placement and these `wires`; if not, prints the
  * reason to why[cap]. */
-bool tt_tunefile_is_for(const struct tt_tunefile *f, const struct tt_layout *l, const char *wires, char *why,
-                        size_t cap);
+bool tt_tunefile_is_for(const struct tt_tunefile *f, const struct tt_layout *l, const char *wires,
+                        char *why, size_t cap);
 
 /* The best measured choice. */
 struct tt_tuned {
@@ -67,8 +69,8 @@ struct tt_tuned {
 /* Looks up a call in the file (NULL: none): the row of the nearest size on a logarithmic scale,
  * with segments within the limits. False: there is no row for such calls, or no usable algorithm
  * at that size. Depends only on values that are equal on all ranks. */
-bool tt_tunefile_find(const struct tt_tunefile *f, const struct tt_coll *c, const struct tt_segment_limits *limits,
-                      struct tt_tuned *out);
+bool tt_tunefile_find(const struct tt_tunefile *f, const struct tt_coll *c,
+                      const struct tt_segment_limits *limits, struct tt_tuned *out);
 
 /* Returns whether calls of this kind can be looked up. Not v calls, whose sizes differ between
  * ranks, nor sends and receives, which have no choice. */

@@ -17,7 +17,8 @@ bool tt_comm_near_is_shm(const tutti_comm *comm)
             continue;
         first = tt_layout_rank(l, h, 0);
         second = tt_layout_rank(l, h, 1);
-        return tt_engine_all_local(comm->world->engine, (uint32_t[]){ comm->ranks[first], comm->ranks[second] }, 2);
+        return tt_engine_all_local(comm->world->engine,
+                                   (uint32_t[]){ comm->ranks[first], comm->ranks[second] }, 2);
     }
     return true;
 }
@@ -50,7 +51,8 @@ tutti_status tt_tune_mode(bool *simulates)
     const char *text = getenv("TUTTI_TUNE");
 
     if (text && *text && strcmp(text, "sim") != 0 && strcmp(text, "model") != 0)
-        return tt_fail(TUTTI_ERR_INVALID, "invalid TUTTI_TUNE \"%s\": must be \"sim\" or \"model\"", text);
+        return tt_fail(TUTTI_ERR_INVALID, "invalid TUTTI_TUNE \"%s\": must be \"sim\" or \"model\"",
+                       text);
     *simulates = !text || strcmp(text, "model") != 0;
     return TUTTI_OK;
 }

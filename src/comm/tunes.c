@@ -54,13 +54,15 @@ static tutti_status load_tune_file(void *arg, const char *path)
     tutti_status st;
 
     if (t->n == TT_TUNES_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "TUTTI_TUNE_FILE: too many files: the maximum is %d", TT_TUNES_MAX);
+        return tt_fail(TUTTI_ERR_INVALID, "TUTTI_TUNE_FILE: too many files: the maximum is %d",
+                       TT_TUNES_MAX);
     st = tt_tunefile_load(&t->file[t->n], path, &text, &bytes);
     if (st)
         return st;
     warn_missing_algorithms(t->file[t->n++]);
     if (!append_file(t, path, text, bytes))
-        st = tt_fail(TUTTI_ERR_NOMEM, "tune file %s: out of memory for a message to the other ranks", path);
+        st = tt_fail(TUTTI_ERR_NOMEM,
+                     "tune file %s: out of memory for a message to the other ranks", path);
     free(text);
     return st;
 }
@@ -94,7 +96,8 @@ tutti_status tt_tunes_take(struct tt_tunes *t, const uint8_t *told, size_t bytes
         tt_read_string(&r, path, sizeof path);
         n = tt_read_u32(&r);
         if (r.bad || n > (size_t)(r.end - r.at) || t->n == TT_TUNES_MAX)
-            return tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank 0 sent invalid tune files, %zu bytes", bytes);
+            return tt_fail(TUTTI_ERR_PROTOCOL,
+                           "protocol error: rank 0 sent invalid tune files, %zu bytes", bytes);
         text = malloc((size_t)n + 1);
         if (!text)
             return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the tune file %s", path);
@@ -119,8 +122,8 @@ static tutti_status tunes_agree(tutti_comm *comm, tutti_status mine)
 
     if (st || mine)
         return st ? st : mine;
-    return worst >> 32 ? tt_fail((tutti_status)(worst >> 32), "rank %u could not read the tune files of rank 0",
-                                 (uint32_t)worst)
+    return worst >> 32 ? tt_fail((tutti_status)(worst >> 32),
+                                 "rank %u could not read the tune files of rank 0", (uint32_t)worst)
                        : TUTTI_OK;
 }
 
@@ -138,7 +141,8 @@ tutti_status tt_tunes_share(tutti_comm *comm)
         /* Out of memory: this rank must still take part in the collective, because the others
          * wait. */
         if (!told) {
-            st = tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u bytes of tune files", t->told_bytes);
+            st =
+                tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u bytes of tune files", t->told_bytes);
             tt_context_fail(comm->context, st, tutti_last_error());
             return st;
         }
@@ -165,7 +169,8 @@ static bool any_local(const tutti_comm *comm, uint32_t host)
     uint32_t nshm = 0;
 
     for (uint32_t i = 0; i < nlocal && nshm < 2; i++)
-        nshm += tt_engine_all_local(comm->world->engine, &comm->ranks[tt_layout_rank(&comm->layout, host, i)], 1);
+        nshm += tt_engine_all_local(comm->world->engine,
+                                    &comm->ranks[tt_layout_rank(&comm->layout, host, i)], 1);
     return nshm == 2;
 }
 
@@ -200,7 +205,8 @@ void tt_tunes_choose(tutti_comm *comm)
     if (!t->agreed || t->n == 0 || comm->nranks < 2)
         return;
     for (uint32_t i = 0; i < t->n && !comm->tune; i++)
-        if (tt_tunefile_is_for(t->file[i], &comm->layout, tt_tunes_wires(comm), i == 0 ? why : ignored, sizeof why))
+        if (tt_tunefile_is_for(t->file[i], &comm->layout, tt_tunes_wires(comm),
+                               i == 0 ? why : ignored, sizeof why))
             comm->tune = t->file[i];
     if (!comm->tune) {
         log_unused(comm, why);
@@ -208,6 +214,7 @@ void tt_tunes_choose(tutti_comm *comm)
     }
     tt_plans_discard(comm);
     if (comm->rank == 0)
-        tt_log(TT_LOG_INFO, "tune file %s, measured on %s at %s, is used for %u ranks%s", comm->tune->path,
-               comm->tune->host, comm->tune->date, comm->nranks, comm->tune->complete ? "" : "; it is incomplete");
+        tt_log(TT_LOG_INFO, "tune file %s, measured on %s at %s, is used for %u ranks%s",
+               comm->tune->path, comm->tune->host, comm->tune->date, comm->nranks,
+               comm->tune->complete ? "" : "; it is incomplete");
 }

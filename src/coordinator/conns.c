@@ -74,7 +74,8 @@ static void conn_end(struct tt_coordinator *c, struct tt_conn *conn)
 
 /* Refuses a connection. The first failed handshake is logged as a warning, since it may be a
  * misconfigured member; others cannot fill the log. */
-static void conn_refuse(struct tt_coordinator *c, struct tt_conn *conn, enum tt_snapshot_refusal why, const char *text)
+static void conn_refuse(struct tt_coordinator *c, struct tt_conn *conn,
+                        enum tt_snapshot_refusal why, const char *text)
 {
     const bool first = c->chronicle.counters.refused[why]++ == 0 && why == TT_REFUSAL_HANDSHAKE;
 
@@ -89,7 +90,10 @@ static void end_for(struct tt_coordinator *c, struct tt_conn *conn, int err)
     const char *why = tt_stream_why(tt_channel_stream(conn->channel));
 
     if (err == -EPROTO && *why)
-        conn_refuse(c, conn, conn->state == TT_CONN_UNAUTHENTICATED ? TT_REFUSAL_HANDSHAKE : TT_REFUSAL_GARBAGE, why);
+        conn_refuse(c, conn,
+                    conn->state == TT_CONN_UNAUTHENTICATED ? TT_REFUSAL_HANDSHAKE
+                                                           : TT_REFUSAL_GARBAGE,
+                    why);
     else if (err == -EPROTO)
         conn_refuse(c, conn, TT_REFUSAL_GARBAGE, "invalid message framing");
     else if (err == -EMSGSIZE)
@@ -111,12 +115,14 @@ static void conn_update_events(struct tt_coordinator *c, struct tt_conn *conn)
     if (conn->state == TT_CONN_LEAVER)
         wanted = tt_channel_queued(conn->channel) > 0 ? EPOLLOUT : EPOLLIN;
     else
-        wanted = tt_channel_events(conn->channel) & ~(conn->waits || conn->clogged ? (uint32_t)EPOLLIN : 0u);
+        wanted = tt_channel_events(conn->channel) &
+                 ~(conn->waits || conn->clogged ? (uint32_t)EPOLLIN : 0u);
     if (wanted == conn->watched)
         return;
     ev.events = wanted;
     conn->watched = wanted;
-    if (epoll_ctl(c->epoll, EPOLL_CTL_MOD, tt_stream_fd(tt_channel_stream(conn->channel)), &ev) != 0)
+    if (epoll_ctl(c->epoll, EPOLL_CTL_MOD, tt_stream_fd(tt_channel_stream(conn->channel)), &ev) !=
+        0)
         conn_end(c, conn);
 }
 
@@ -175,7 +181,8 @@ static bool conns_limit_unauthenticated(struct tt_coordinator *c, const uint8_t 
         c->chronicle.counters.refused[TT_REFUSAL_TOO_MANY]++;
         return false;
     }
-    conn_refuse(c, worst, TT_REFUSAL_TOO_MANY, "too many connections have not joined, most of them from this address");
+    conn_refuse(c, worst, TT_REFUSAL_TOO_MANY,
+                "too many connections have not joined, most of them from this address");
     return true;
 }
 
@@ -215,7 +222,8 @@ static void conns_accept_one(struct tt_coordinator *c, int fd)
     }
     if (at.ss_family == AF_UNIX)        /* base/near.h */
         *(struct sockaddr_in *)&at =
-            (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+            (struct sockaddr_in){ .sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     tt_listen_origin(&at, origin);
     conn = conns_limit_unauthenticated(c, origin) ? conn_new(c, fd) : (close(fd), NULL);
     if (!conn)
@@ -234,7 +242,8 @@ static void conns_accept_one(struct tt_coordinator *c, int fd)
         conn_end(c, conn);
         return;
     }
-    tt_group_commit_step(c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &conn->core });
+    tt_group_commit_step(c,
+                         &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &conn->core });
     rate = origin_rate(c, origin);
     next_ns = tt_rate_next_ns(rate, c->clock_ns);
     tt_rate_take(rate, 1, c->clock_ns);
@@ -274,12 +283,14 @@ static bool may_read(struct tt_coordinator *c, struct tt_conn *conn)
     return true;
 }
 
-static void conn_handle_message(struct tt_coordinator *c, struct tt_conn *conn, const void *data, size_t bytes)
+static void conn_handle_message(struct tt_coordinator *c, struct tt_conn *conn, const void *data,
+                                size_t bytes)
 {
     tt_rate_take(&conn->rate, 1 + bytes / UNIT_BYTES, c->clock_ns);
     tt_event_log_taken(&c->chronicle, data, bytes);
     tt_group_commit_step(
-        c, &(struct tt_coord_event){ .kind = TT_COORD_EV_FRAME, .conn = &conn->core, .data = data, .bytes = bytes });
+        c, &(struct tt_coord_event){
+               .kind = TT_COORD_EV_FRAME, .conn = &conn->core, .data = data, .bytes = bytes });
     if (conn->state == TT_CONN_UNAUTHENTICATED && conn->core.member != 0 && !conn->let_go) {
         set_conn_state(c, conn, TT_CONN_MEMBER);
         tt_channel_allow(conn->channel, TT_ELMSG_OPS_BYTES_MAX);
@@ -407,7 +418,9 @@ static uint64_t deadline_ns(const struct tt_coordinator *c, enum tt_conn_state s
 {
     const struct tt_conn *oldest = TAILQ_FIRST(&c->conns[state]);
 
-    return !oldest ? TT_NEVER : oldest->since_ns + (state == TT_CONN_UNAUTHENTICATED ? c->conf.join_ns : LEAVE_NS);
+    return !oldest
+               ? TT_NEVER
+               : oldest->since_ns + (state == TT_CONN_UNAUTHENTICATED ? c->conf.join_ns : LEAVE_NS);
 }
 
 void tt_conns_due(struct tt_coordinator *c)
@@ -415,7 +428,8 @@ void tt_conns_due(struct tt_coordinator *c)
     struct tt_conn *conn, *next;
 
     while (deadline_ns(c, TT_CONN_UNAUTHENTICATED) <= c->clock_ns)
-        conn_refuse(c, TAILQ_FIRST(&c->conns[TT_CONN_UNAUTHENTICATED]), TT_REFUSAL_SLOW, "it did not join before the deadline");
+        conn_refuse(c, TAILQ_FIRST(&c->conns[TT_CONN_UNAUTHENTICATED]), TT_REFUSAL_SLOW,
+                    "it did not join before the deadline");
     while (deadline_ns(c, TT_CONN_LEAVER) <= c->clock_ns)
         conn_end(c, TAILQ_FIRST(&c->conns[TT_CONN_LEAVER]));
     for (conn = TAILQ_FIRST(&c->waiting); conn; conn = next) {
@@ -429,7 +443,8 @@ void tt_conns_due(struct tt_coordinator *c)
 
 uint64_t tt_conns_next_ns(const struct tt_coordinator *c)
 {
-    const uint64_t join_ns = deadline_ns(c, TT_CONN_UNAUTHENTICATED), leave_ns = deadline_ns(c, TT_CONN_LEAVER);
+    const uint64_t join_ns = deadline_ns(c, TT_CONN_UNAUTHENTICATED),
+                   leave_ns = deadline_ns(c, TT_CONN_LEAVER);
     uint64_t next_ns = join_ns < leave_ns ? join_ns : leave_ns;
     const struct tt_conn *conn;
 
@@ -450,7 +465,8 @@ bool tt_conns_report_ended(struct tt_coordinator *c)
         if (conn->let_go)
             continue;
         conn->let_go = some = true;
-        tt_group_commit_step(c, &(struct tt_coord_event){ .kind = TT_COORD_EV_CLOSED, .conn = &conn->core });
+        tt_group_commit_step(
+            c, &(struct tt_coord_event){ .kind = TT_COORD_EV_CLOSED, .conn = &conn->core });
     }
     return some;
 }

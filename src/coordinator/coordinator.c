@@ -37,7 +37,8 @@ static void coordinator_fail(struct tt_coordinator *c)
 
     pthread_mutex_lock(&c->lock);
     c->why = c->failed;
-    snprintf(c->why_text, sizeof c->why_text, "%.*s", (int)sizeof c->why_text - 1, tutti_last_error());
+    snprintf(c->why_text, sizeof c->why_text, "%.*s", (int)sizeof c->why_text - 1,
+             tutti_last_error());
     pthread_mutex_unlock(&c->lock);
     if (write(c->ended, &one, sizeof one) != sizeof one)
         tt_log(TT_LOG_ERROR, "coordinator: cannot notify the program of the failure");
@@ -62,8 +63,10 @@ static void advance_clocks(struct tt_coordinator *c)
     c->core_ns += passed_ns < worth_ns ? passed_ns : worth_ns;
     if (passed_ns > 2 * worth_ns) {
         c->chronicle.counters.stalls++;
-        tt_event_log_add(&c->chronicle, "the coordinator was stalled for %llu ms, which do not count towards leases",
-                         (unsigned long long)(passed_ns / TT_MS));
+        tt_event_log_add(
+            &c->chronicle,
+            "the coordinator was stalled for %llu ms, which do not count towards leases",
+            (unsigned long long)(passed_ns / TT_MS));
     }
 }
 
@@ -141,7 +144,8 @@ static void *loop(void *context)
 /* ---- settings ---- */
 
 /* INVALID unless `text`, where members connect, is protected against unauthenticated peers. */
-static tutti_status check_listener(const struct tt_coordinator_conf *conf, const char *text, bool loopback)
+static tutti_status check_listener(const struct tt_coordinator_conf *conf, const char *text,
+                                   bool loopback)
 {
     if (loopback || conf->secure.mode != TT_SECURE_PLAIN || conf->insecure)
         return TUTTI_OK;
@@ -173,19 +177,24 @@ static tutti_status coordinator_check_conf(const struct tt_coordinator_conf *con
                        "tutti_coordinator_conf.run)",
                        TT_ELASTIC_TEXT_BYTES - 1);
     if (conf->nlisten == 0)
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: no listen address (" TT_LISTEN_FOR_MEMBERS ")");
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "coordinator: no listen address (" TT_LISTEN_FOR_MEMBERS ")");
     if (conf->lease_ns < LEASE_MIN_NS || conf->lease_ns > LEASE_MAX_NS)
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: invalid lease of %llu ms: must be %llu ms to 1 hour",
-                       (unsigned long long)(conf->lease_ns / TT_MS), (unsigned long long)(LEASE_MIN_NS / TT_MS));
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "coordinator: invalid lease of %llu ms: must be %llu ms to 1 hour",
+                       (unsigned long long)(conf->lease_ns / TT_MS),
+                       (unsigned long long)(LEASE_MIN_NS / TT_MS));
     if (conf->grace_ns > conf->lease_ns)
         return tt_fail(TUTTI_ERR_INVALID,
                        "coordinator: grace of %llu ms (--grace, conf.grace_ms) is longer than "
                        "the lease of %llu ms (--lease, conf.lease_ms)",
-                       (unsigned long long)(conf->grace_ns / TT_MS), (unsigned long long)(conf->lease_ns / TT_MS));
+                       (unsigned long long)(conf->grace_ns / TT_MS),
+                       (unsigned long long)(conf->lease_ns / TT_MS));
     if (conf->members_max > TT_ELASTIC_MEMBERS_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: members_max is %u: the maximum is %u", conf->members_max,
-                       TT_ELASTIC_MEMBERS_MAX);
-    return conf->secure.mode == TT_SECURE_TOKEN ? tt_secure_check_token(conf->secure.token) : TUTTI_OK;
+        return tt_fail(TUTTI_ERR_INVALID, "coordinator: members_max is %u: the maximum is %u",
+                       conf->members_max, TT_ELASTIC_MEMBERS_MAX);
+    return conf->secure.mode == TT_SECURE_TOKEN ? tt_secure_check_token(conf->secure.token)
+                                                : TUTTI_OK;
 }
 
 static void coordinator_set_defaults(struct tt_coordinator_conf *conf)
@@ -193,7 +202,8 @@ static void coordinator_set_defaults(struct tt_coordinator_conf *conf)
     if (conf->lease_ns == 0)
         conf->lease_ns = TT_COORDINATOR_LEASE_NS;
     if (conf->grace_ns == 0)
-        conf->grace_ns = conf->lease_ns < TT_COORDINATOR_LEASE_NS ? conf->lease_ns / 4 : TT_COORDINATOR_GRACE_NS;
+        conf->grace_ns =
+            conf->lease_ns < TT_COORDINATOR_LEASE_NS ? conf->lease_ns / 4 : TT_COORDINATOR_GRACE_NS;
     if (conf->join_ns == 0)
         conf->join_ns = TT_COORDINATOR_JOIN_NS;
     if (conf->members_max == 0)
@@ -235,7 +245,8 @@ static tutti_status add_listener(struct tt_coordinator *c, const struct tt_liste
         return st;
     door->source = TT_SOURCE_DOOR;
     memcpy(door->text, l->text, sizeof door->text);
-    st = tt_acceptor_init(&door->acceptor, "coordinator", l->fd, c->epoll, (epoll_data_t){ .ptr = door });
+    st = tt_acceptor_init(&door->acceptor, "coordinator", l->fd, c->epoll,
+                          (epoll_data_t){ .ptr = door });
     if (st == TUTTI_OK)
         c->ndoors++;
     return st;
@@ -248,7 +259,8 @@ static tutti_status coordinator_listen(struct tt_coordinator *c)
     tutti_status st;
 
     for (uint32_t i = 0; i < c->conf.nlisten; i++) {
-        st = tt_listen_open(found, TT_LISTEN_MAX - c->ndoors, &n, c->conf.listen[i], TT_LISTEN_FOR_MEMBERS);
+        st = tt_listen_open(found, TT_LISTEN_MAX - c->ndoors, &n, c->conf.listen[i],
+                            TT_LISTEN_FOR_MEMBERS);
         if (st)
             return st;
         for (opened = 0; opened < n && st == TUTTI_OK; opened++)
@@ -270,7 +282,8 @@ static tutti_status open_epoll(struct tt_coordinator *c)
     c->epoll = epoll_create1(EPOLL_CLOEXEC);
     c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     c->ended = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (c->epoll < 0 || c->wake < 0 || c->ended < 0 || epoll_ctl(c->epoll, EPOLL_CTL_ADD, c->wake, &ev) != 0)
+    if (c->epoll < 0 || c->wake < 0 || c->ended < 0 ||
+        epoll_ctl(c->epoll, EPOLL_CTL_ADD, c->wake, &ev) != 0)
         return tt_fail_call(errno, "coordinator", c->epoll < 0 ? "epoll_create1" : "eventfd");
     return TUTTI_OK;
 }
@@ -281,8 +294,9 @@ static tutti_status set_up_core(struct tt_coordinator *c)
                                   .grace_ns = c->conf.grace_ns,
                                   /* until the journal is read */
                                   .members_max = TT_ELASTIC_MEMBERS_MAX,
-                                  .ring_peers_max =
-                                      c->conf.members_max < TT_RING_PEERS_MAX ? c->conf.members_max : TT_RING_PEERS_MAX,
+                                  .ring_peers_max = c->conf.members_max < TT_RING_PEERS_MAX
+                                                        ? c->conf.members_max
+                                                        : TT_RING_PEERS_MAX,
                                   .emit = tt_group_commit_emit,
                                   .context = c };
 
@@ -296,8 +310,10 @@ static tutti_status set_up_core(struct tt_coordinator *c)
     c->last = malloc(TT_ELMSG_BYTES_MAX);
     c->nevents_max = (int)(c->conf.members_max + TT_STRANGERS_MAX + TT_LEAVERS_MAX + TT_LISTEN_MAX);
     c->events = calloc((size_t)c->nevents_max, sizeof *c->events);
-    if (!conf.members || !conf.order || !conf.scratch || !conf.ring_memory || !c->last || !c->events)
-        return tt_fail(TUTTI_ERR_NOMEM, "coordinator: out of memory for %u members", c->conf.members_max);
+    if (!conf.members || !conf.order || !conf.scratch || !conf.ring_memory || !c->last ||
+        !c->events)
+        return tt_fail(TUTTI_ERR_NOMEM, "coordinator: out of memory for %u members",
+                       c->conf.members_max);
     memcpy(conf.run, c->run, sizeof conf.run);
     tt_random_bytes(conf.secret, sizeof conf.secret);
     tt_coord_init(&c->core, &conf, c->core_ns);
@@ -343,7 +359,8 @@ static void coordinator_release(struct tt_coordinator *c)
     free(c);
 }
 
-tutti_status tt_coordinator_create(struct tt_coordinator **out, const struct tt_coordinator_conf *given,
+tutti_status tt_coordinator_create(struct tt_coordinator **out,
+                                   const struct tt_coordinator_conf *given,
                                    struct tt_journal *journal)
 {
     struct tt_coordinator_conf conf = *given;

@@ -41,7 +41,8 @@ tutti_status tt_coordinator_check(const struct tt_coordinator_conf *conf);
 /* Reads the journal, listens, and starts the thread. On success the journal belongs to *out,
  * which closes it; on error it still belongs to the caller. INVALID: the journal is damaged or
  * of another run, or an address or setting is invalid; the message names it. */
-tutti_status tt_coordinator_create(struct tt_coordinator **out, const struct tt_coordinator_conf *conf,
+tutti_status tt_coordinator_create(struct tt_coordinator **out,
+                                   const struct tt_coordinator_conf *conf,
                                    struct tt_journal *journal);
 /* Stops it. Connections are closed without a message, so members wait for the next one on the
  * same journal. c may be NULL. */

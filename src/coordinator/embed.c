@@ -32,7 +32,8 @@ static const char *env_or_default(const char *name, const char *otherwise)
     return value && *value ? value : otherwise;
 }
 
-static tutti_status embed_set_security(struct tt_coordinator_conf *out, const tutti_coordinator_conf *conf)
+static tutti_status embed_set_security(struct tt_coordinator_conf *out,
+                                       const tutti_coordinator_conf *conf)
 {
     const int files = !!conf->certificate + !!conf->key + !!conf->authority;
     const char *token = conf->token;
@@ -45,9 +46,11 @@ static tutti_status embed_set_security(struct tt_coordinator_conf *out, const tu
         return st;
     }
     if (files % 3 != 0)
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: certificate, key and authority must be set together");
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "coordinator: certificate, key and authority must be set together");
     if (!!files + !!token + !!conf->insecure > 1)
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: token, certificates and insecure are mutually exclusive");
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "coordinator: token, certificates and insecure are mutually exclusive");
     out->insecure = conf->insecure != 0;
     out->secure = (struct tt_secure_conf){ .mode = files   ? TT_SECURE_CERTIFICATE
                                                    : token ? TT_SECURE_TOKEN
@@ -59,12 +62,15 @@ static tutti_status embed_set_security(struct tt_coordinator_conf *out, const tu
     return TUTTI_OK;
 }
 
-static tutti_status embed_set_timeouts(struct tt_coordinator_conf *out, const tutti_coordinator_conf *conf)
+static tutti_status embed_set_timeouts(struct tt_coordinator_conf *out,
+                                       const tutti_coordinator_conf *conf)
 {
-    if (conf->lease_ms < 0 || conf->lease_ms > LEASE_MS_MAX || conf->grace_ms < 0 || conf->grace_ms > LEASE_MS_MAX)
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "coordinator: conf.lease_ms is %lld and conf.grace_ms is %lld: must be 0 to 3600000 (1 hour)",
-                       (long long)conf->lease_ms, (long long)conf->grace_ms);
+    if (conf->lease_ms < 0 || conf->lease_ms > LEASE_MS_MAX || conf->grace_ms < 0 ||
+        conf->grace_ms > LEASE_MS_MAX)
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "coordinator: conf.lease_ms is %lld and conf.grace_ms is %lld: must be 0 to 3600000 (1 hour)",
+            (long long)conf->lease_ms, (long long)conf->grace_ms);
     out->lease_ns = (uint64_t)conf->lease_ms * TT_MS;
     out->grace_ns = (uint64_t)conf->grace_ms * TT_MS;
     return TUTTI_OK;
@@ -77,7 +83,9 @@ static tutti_status split_addresses(char *text, const char *out[TT_LISTEN_MAX], 
 
     for (char *one = strtok_r(text, ",", &save); one; one = strtok_r(NULL, ",", &save)) {
         if (*n == TT_LISTEN_MAX)
-            return tt_fail(TUTTI_ERR_INVALID, "coordinator: too many listen addresses: the maximum is %u", TT_LISTEN_MAX);
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "coordinator: too many listen addresses: the maximum is %u",
+                           TT_LISTEN_MAX);
         out[(*n)++] = one;
     }
     return TUTTI_OK;
@@ -90,7 +98,8 @@ static tutti_status split_addresses(char *text, const char *out[TT_LISTEN_MAX], 
 static tutti_status timer_create_ms(int64_t wait_ms, int *out)
 {
     const struct itimerspec after = { .it_value = { .tv_sec = wait_ms / 1000,
-                                                    .tv_nsec = wait_ms % 1000 * 1000000 + (wait_ms == 0) } };
+                                                    .tv_nsec = wait_ms % 1000 * 1000000 +
+                                                               (wait_ms == 0) } };
 
     *out = -1;
     if (wait_ms < 0)
@@ -111,8 +120,8 @@ static void show_leader(void *context, const char *leader)
 }
 
 /* Waits until no other coordinator leads. */
-static tutti_status open_store(struct tt_journal **out, tutti_coordinator *c, const tutti_coordinator_conf *conf,
-                               const char *listen)
+static tutti_status open_store(struct tt_journal **out, tutti_coordinator *c,
+                               const tutti_coordinator_conf *conf, const char *listen)
 {
     char who[TT_COORDINATOR_CALLED_BYTES];
     int64_t wait_ms = conf->stand_by_ms;
@@ -150,8 +159,9 @@ static tutti_status embed_open_journal(struct tt_journal **out, tutti_coordinato
                        "them",
                        conf->journal, conf->store);
     if (conf->journal && !*conf->journal)
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: tutti_coordinator_conf.journal is empty: use a file name, "
-                                          "or NULL for no journal");
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "coordinator: tutti_coordinator_conf.journal is empty: use a file name, "
+                       "or NULL for no journal");
     if (conf->store)
         return open_store(out, c, conf, listen);
     return conf->journal ? tt_journal_sqlite_open(out, conf->journal) : tt_journal_none_open(out);
@@ -159,7 +169,8 @@ static tutti_status embed_open_journal(struct tt_journal **out, tutti_coordinato
 
 /* ---- creation and destruction ---------------------------------------------------------------- */
 
-static tutti_status embedded_begin(tutti_coordinator *c, const tutti_coordinator_conf *conf, char *addresses)
+static tutti_status embedded_begin(tutti_coordinator *c, const tutti_coordinator_conf *conf,
+                                   char *addresses)
 {
     const char *listen[TT_LISTEN_MAX];
     struct tt_coordinator_conf inside = { .run = conf->run ? conf->run : env_or_default("TUTTI_RUN", "tutti"),
@@ -195,8 +206,8 @@ tutti_status tutti_coordinator_create(tutti_coordinator **out, const tutti_coord
 
     if (!out)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_coordinator_create: out is NULL");
-    st = given ? tt_options_take(&conf, sizeof conf, CONF_BYTES_FIRST, given, "tutti_coordinator_create", "conf",
-                                 "tutti_coordinator_conf")
+    st = given ? tt_options_take(&conf, sizeof conf, CONF_BYTES_FIRST, given,
+                                 "tutti_coordinator_create", "conf", "tutti_coordinator_conf")
                : TUTTI_OK;
     if (!st)
         st = tt_options_flag("tutti_coordinator_create", "conf.insecure", conf.insecure);
@@ -206,7 +217,8 @@ tutti_status tutti_coordinator_create(tutti_coordinator **out, const tutti_coord
         return st;
     c = calloc(1, sizeof *c);
     addresses = strdup(conf.listen ? conf.listen : "127.0.0.1:0");
-    st = c && addresses ? embedded_begin(c, &conf, addresses) : tt_fail(TUTTI_ERR_NOMEM, "coordinator: out of memory");
+    st = c && addresses ? embedded_begin(c, &conf, addresses)
+                        : tt_fail(TUTTI_ERR_NOMEM, "coordinator: out of memory");
     free(addresses);
     if (st) {
         if (c)

@@ -72,20 +72,22 @@ static bool is_temporary(struct json_object *answer)
     return code == 4 || code == 14;
 }
 
-static tutti_status request_refused(struct tt_etcd *e, const char *method, struct json_object *answer, long http)
+static tutti_status request_refused(struct tt_etcd *e, const char *method,
+                                    struct json_object *answer, long http)
 {
     struct json_object *said = tt_etcd_at(answer, "error");
-    const char *text = json_object_get_string(json_object_is_type(said, json_type_string) ? said : NULL);
+    const char *text =
+        json_object_get_string(json_object_is_type(said, json_type_string) ? said : NULL);
 
-    snprintf(e->why, sizeof e->why, "etcd at %s rejected %s: %.*s (HTTP status %ld)", e->servers[e->at], method,
-             REFUSAL_BYTES, text ? text : "no reason given", http);
+    snprintf(e->why, sizeof e->why, "etcd at %s rejected %s: %.*s (HTTP status %ld)",
+             e->servers[e->at], method, REFUSAL_BYTES, text ? text : "no reason given", http);
     return TUTTI_ERR_INVALID;
 }
 
 /* Sends a request to one server, once. OK, INVALID (a permanent refusal), or TIMEOUT: another
  * server may succeed. */
-static tutti_status ask_server(struct tt_etcd *e, const char *method, const char *body, long timeout_ms,
-                               struct json_object **out)
+static tutti_status ask_server(struct tt_etcd *e, const char *method, const char *body,
+                               long timeout_ms, struct json_object **out)
 {
     struct json_object *answer;
     char url[URL_BYTES];
@@ -101,8 +103,8 @@ static tutti_status ask_server(struct tt_etcd *e, const char *method, const char
     curl_easy_setopt(e->curl, CURLOPT_TIMEOUT_MS, timeout_ms);
     code = curl_easy_perform(e->curl);
     if (code != CURLE_OK) {
-        snprintf(e->why, sizeof e->why, "etcd at %s does not respond: %.*s", e->servers[e->at], REFUSAL_BYTES,
-                 e->error[0] ? e->error : curl_easy_strerror(code));
+        snprintf(e->why, sizeof e->why, "etcd at %s does not respond: %.*s", e->servers[e->at],
+                 REFUSAL_BYTES, e->error[0] ? e->error : curl_easy_strerror(code));
         return TUTTI_ERR_TIMEOUT;
     }
     curl_easy_getinfo(e->curl, CURLINFO_RESPONSE_CODE, &http);
@@ -118,14 +120,15 @@ static tutti_status ask_server(struct tt_etcd *e, const char *method, const char
     return st;
 }
 
-tutti_status tt_etcd_call(struct tt_etcd *e, const char *method, struct json_object *request, uint64_t deadline_ns,
-                          struct json_object **out)
+tutti_status tt_etcd_call(struct tt_etcd *e, const char *method, struct json_object *request,
+                          uint64_t deadline_ns, struct json_object **out)
 {
     const char *body = json_object_to_json_string_ext(request, JSON_C_TO_STRING_PLAIN);
     tutti_status st = TUTTI_ERR_TIMEOUT;
     uint64_t now_ns = tt_now_ns();
 
-    snprintf(e->why, sizeof e->why, "etcd at %s: the deadline passed before the request", e->servers[e->at]);
+    snprintf(e->why, sizeof e->why, "etcd at %s: the deadline passed before the request",
+             e->servers[e->at]);
     for (uint32_t tries = 1; body && st == TUTTI_ERR_TIMEOUT && now_ns < deadline_ns; tries++) {
         const uint64_t left_ms = (deadline_ns - now_ns) / TT_MS + 1;
 
@@ -155,22 +158,28 @@ const char *tt_etcd_error(const struct tt_etcd *e)
 /* "host:port": only characters that have no other meaning in a URL. */
 static bool is_server_address(const char *text)
 {
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:[]";
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:[]";
     struct tt_hostport at;
 
-    return strspn(text, allowed) == strlen(text) && !tt_hostport_parse(&at, text, strlen(text)) && *at.host;
+    return strspn(text, allowed) == strlen(text) && !tt_hostport_parse(&at, text, strlen(text)) &&
+           *at.host;
 }
 
 static tutti_status take_servers(struct tt_etcd *e, const char *servers)
 {
     char *copy = strdup(servers), *rest = copy, *one;
-    tutti_status st = copy ? TUTTI_OK : tt_fail(TUTTI_ERR_NOMEM, "etcd: out of memory for the server list");
+    tutti_status st =
+        copy ? TUTTI_OK : tt_fail(TUTTI_ERR_NOMEM, "etcd: out of memory for the server list");
 
     while (!st && (one = strsep(&rest, ","))) {
         if (!is_server_address(one))
-            st = tt_fail(TUTTI_ERR_INVALID, "etcd: invalid server address \"%s\" in \"%s\": must be host:port", one, servers);
+            st = tt_fail(TUTTI_ERR_INVALID,
+                         "etcd: invalid server address \"%s\" in \"%s\": must be host:port", one,
+                         servers);
         else if (e->nservers == TT_ETCD_SERVERS_MAX)
-            st = tt_fail(TUTTI_ERR_INVALID, "etcd: too many servers in \"%s\": the maximum is %u", servers, TT_ETCD_SERVERS_MAX);
+            st = tt_fail(TUTTI_ERR_INVALID, "etcd: too many servers in \"%s\": the maximum is %u",
+                         servers, TT_ETCD_SERVERS_MAX);
         else if (!(e->servers[e->nservers] = strdup(one)))
             st = tt_fail(TUTTI_ERR_NOMEM, "etcd: out of memory for the server list");
         else
@@ -233,7 +242,8 @@ void tt_etcd_destroy(struct tt_etcd *e)
 tutti_status tt_etcd_create(struct tt_etcd **out, const char *servers)
 {
     (void)out;
-    return tt_fail(TUTTI_ERR_UNSUPPORTED, "etcd at %s: this build has no libcurl, which the etcd client needs", servers);
+    return tt_fail(TUTTI_ERR_UNSUPPORTED,
+                   "etcd at %s: this build has no libcurl, which the etcd client needs", servers);
 }
 
 void tt_etcd_destroy(struct tt_etcd *e)
@@ -241,8 +251,8 @@ void tt_etcd_destroy(struct tt_etcd *e)
     tt_assert(!e);
 }
 
-tutti_status tt_etcd_call(struct tt_etcd *e, const char *method, struct json_object *request, uint64_t deadline_ns,
-                          struct json_object **out)
+tutti_status tt_etcd_call(struct tt_etcd *e, const char *method, struct json_object *request,
+                          uint64_t deadline_ns, struct json_object **out)
 {
     (void)method;
     (void)deadline_ns;
@@ -267,8 +277,9 @@ void tt_etcd_add_bytes(struct json_object *to, const char *key, const void *data
     char *text = malloc(bytes / 3 * 4 + 5);
 
     tt_assert(text && bytes < INT32_MAX / 2);
-    json_object_object_add(to, key,
-                           json_object_new_string_len(text, EVP_EncodeBlock((unsigned char *)text, data, (int)bytes)));
+    json_object_object_add(
+        to, key,
+        json_object_new_string_len(text, EVP_EncodeBlock((unsigned char *)text, data, (int)bytes)));
     free(text);
 }
 

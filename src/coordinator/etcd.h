@@ -23,8 +23,8 @@ void tt_etcd_destroy(struct tt_etcd *e);
  * until one responds. OK: *out is the response; the caller frees it (json_object_put). TIMEOUT:
  * no response by deadline_ns (tt_now_ns); the request may have been executed. INVALID: etcd
  * refused it. Logs nothing; tt_etcd_error returns the message. */
-tutti_status tt_etcd_call(struct tt_etcd *e, const char *method, struct json_object *request, uint64_t deadline_ns,
-                          struct json_object **out);
+tutti_status tt_etcd_call(struct tt_etcd *e, const char *method, struct json_object *request,
+                          uint64_t deadline_ns, struct json_object **out);
 const char *tt_etcd_error(const struct tt_etcd *e);
 
 /* ---- fields of requests and responses -------------------------------------------------------- */

@@ -113,9 +113,11 @@ static void *lease_thread(void *lead)
         struct timespec at;
 
         next_ns += (uint64_t)l->ttl_s * TT_SECOND / 4;
-        at = (struct timespec){ .tv_sec = (time_t)(next_ns / TT_SECOND), .tv_nsec = (long)(next_ns % TT_SECOND) };
+        at = (struct timespec){ .tv_sec = (time_t)(next_ns / TT_SECOND),
+                                .tv_nsec = (long)(next_ns % TT_SECOND) };
         pthread_mutex_lock(&l->lock);
-        while (!l->ending && !l->lost && pthread_cond_timedwait(&l->ends, &l->lock, &at) != ETIMEDOUT)
+        while (!l->ending && !l->lost &&
+               pthread_cond_timedwait(&l->ends, &l->lock, &at) != ETIMEDOUT)
             ;
         done = l->ending || l->lost;
         pthread_mutex_unlock(&l->lock);
@@ -162,7 +164,9 @@ static tutti_status claim(struct tt_etcd_lead *l, int64_t *term)
     st = tt_etcd_call(l->etcd, "kv/txn", request, tt_now_ns() + CALL_NS, &answer);
     if (st)
         return st;
-    *term = json_object_get_boolean(tt_etcd_at(answer, "succeeded")) ? tt_etcd_number(tt_etcd_at(answer, "header"), "revision") : 0;
+    *term = json_object_get_boolean(tt_etcd_at(answer, "succeeded"))
+                ? tt_etcd_number(tt_etcd_at(answer, "header"), "revision")
+                : 0;
     json_object_put(answer);
     return TUTTI_OK;
 }
@@ -184,9 +188,11 @@ static tutti_status get_leader(struct tt_etcd_lead *l, uint64_t patience_ns, str
     if (st)
         return st;
     kvs = tt_etcd_at(answer, "kvs");
-    kv = json_object_is_type(kvs, json_type_array) && json_object_array_length(kvs) ? json_object_array_get_idx(kvs, 0)
-                                                                                    : NULL;
-    *out = (struct leader){ .term = tt_etcd_number(kv, "create_revision"), .lease = tt_etcd_number(kv, "lease") };
+    kv = json_object_is_type(kvs, json_type_array) && json_object_array_length(kvs)
+             ? json_object_array_get_idx(kvs, 0)
+             : NULL;
+    *out = (struct leader){ .term = tt_etcd_number(kv, "create_revision"),
+                            .lease = tt_etcd_number(kv, "lease") };
     who = kv ? tt_etcd_bytes(kv, "value", &bytes) : NULL;
     if (kv)
         snprintf(out->who, sizeof out->who, "%s", who && *who ? who : "unknown");
@@ -253,7 +259,8 @@ static tutti_status wait_for_term(struct tt_etcd_lead *l)
         told_silence = st != TUTTI_OK;
         report_leader(l, st == TUTTI_OK ? leader.who : "", told);
         if (is_stopped(l, STANDBY_POLL_MS))
-            return tt_fail_again(TUTTI_ERR_ABORTED, "etcd: stopped while another coordinator leads");
+            return tt_fail_again(TUTTI_ERR_ABORTED,
+                                 "etcd: stopped while another coordinator leads");
     }
 }
 
@@ -279,7 +286,8 @@ static tutti_status find_etcd(struct tt_etcd_lead *l)
     tutti_status st = get_leader(l, UNREACHABLE_LOG_S * TT_SECOND, &leader);
 
     if (st == TUTTI_ERR_TIMEOUT) {
-        tt_log(TT_LOG_WARN, "%s; retrying for %d s", tt_etcd_error(l->etcd), FIRST_S - UNREACHABLE_LOG_S);
+        tt_log(TT_LOG_WARN, "%s; retrying for %d s", tt_etcd_error(l->etcd),
+               FIRST_S - UNREACHABLE_LOG_S);
         st = get_leader(l, (FIRST_S - UNREACHABLE_LOG_S) * TT_SECOND, &leader);
     }
     return st ? tt_fail(TUTTI_ERR_SYSTEM, "%s", tt_etcd_error(l->etcd)) : TUTTI_OK;
@@ -346,7 +354,8 @@ tutti_status tt_etcd_lead_lose(struct tt_etcd_lead *l, const char *why)
     if (first)
         snprintf(l->why, sizeof l->why, "coordinator: lost leadership: %s", why);
     pthread_mutex_unlock(&l->lock);
-    return first ? tt_fail(TUTTI_ERR_ABORTED, "%s", l->why) : tt_fail_again(TUTTI_ERR_ABORTED, l->why);
+    return first ? tt_fail(TUTTI_ERR_ABORTED, "%s", l->why)
+                 : tt_fail_again(TUTTI_ERR_ABORTED, l->why);
 }
 
 tutti_status tt_etcd_lead_check(struct tt_etcd_lead *l)

@@ -64,16 +64,18 @@ static void add_result(struct tt_event_log *c, const struct tt_elmsg *m)
     if (m->what == TT_ROUND_MISMATCH)
         tt_event_log_add(c, "round %" PRIu64 ": %s", m->number, tt_mismatch_text(text, &mismatch));
     else if (m->what == TT_ROUND_TOO_FEW)
-        tt_event_log_add(c, "round %" PRIu64 ": only %" PRIu64 " members would remain, fewer than `least`", m->number,
-                         m->value);
+        tt_event_log_add(
+            c, "round %" PRIu64 ": only %" PRIu64 " members would remain, fewer than `least`",
+            m->number, m->value);
 }
 
-static void add_view(struct tt_event_log *c, const struct tt_elmsg *m, const struct tt_coord_cause *cause)
+static void add_view(struct tt_event_log *c, const struct tt_elmsg *m,
+                     const struct tt_coord_cause *cause)
 {
     char why[TT_STATUS_CAUSE_BYTES];
 
-    tt_event_log_add(c, "epoch %" PRIu64 " begins with %" PRIu32 " member%s: %s", m->epoch, m->nlist,
-                     m->nlist == 1 ? "" : "s", tt_status_cause(why, cause));
+    tt_event_log_add(c, "epoch %" PRIu64 " begins with %" PRIu32 " member%s: %s", m->epoch,
+                     m->nlist, m->nlist == 1 ? "" : "s", tt_status_cause(why, cause));
 }
 
 void tt_event_log_revoked(struct tt_event_log *c, uint64_t epoch, uint64_t revoker)
@@ -86,12 +88,15 @@ void tt_event_log_revoked(struct tt_event_log *c, uint64_t epoch, uint64_t revok
 
 void tt_event_log_mismatch(struct tt_event_log *c, const struct tt_coord_result *apart)
 {
-    const struct tt_mismatch mismatch = {
-        .differs = apart->differs, .id = apart->id, .value = apart->value, .other = apart->other, .op = apart->op
-    };
+    const struct tt_mismatch mismatch = { .differs = apart->differs,
+                                          .id = apart->id,
+                                          .value = apart->value,
+                                          .other = apart->other,
+                                          .op = apart->op };
     char text[TT_MISMATCH_BYTES];
 
-    tt_event_log_add(c, "epoch %" PRIu64 " is over: %s", apart->epoch, tt_mismatch_text(text, &mismatch));
+    tt_event_log_add(c, "epoch %" PRIu64 " is over: %s", apart->epoch,
+                     tt_mismatch_text(text, &mismatch));
 }
 
 void tt_event_log_record(struct tt_event_log *c, const void *data, size_t bytes, const char *from,
@@ -105,11 +110,13 @@ void tt_event_log_record(struct tt_event_log *c, const void *data, size_t bytes,
         return;
     switch (m.kind) {
     case TT_ELMSG_LOG_START:
-        tt_event_log_add(c, "the coordinator of run \"%s\" started; start number %" PRIu64, m.text, m.number);
+        tt_event_log_add(c, "the coordinator of run \"%s\" started; start number %" PRIu64, m.text,
+                         m.number);
         return;
     case TT_ELMSG_LOG_MEMBER:
-        tt_event_log_add(c, "member %" PRIu64 " joined from %s (group %" PRIu32 ", role %" PRIu32 ")", m.id, from,
-                         m.group, m.role);
+        tt_event_log_add(c,
+                         "member %" PRIu64 " joined from %s (group %" PRIu32 ", role %" PRIu32 ")",
+                         m.id, from, m.group, m.role);
         return;
     case TT_ELMSG_LOG_GONE:
         tt_event_log_add(c, "member %" PRIu64 " was removed before its admission", m.id);
@@ -132,7 +139,8 @@ static uint8_t message_kind(const void *data, size_t bytes)
 {
     const uint8_t *b = data;
 
-    if (bytes < 2 || b[1] >= TT_ELMSG_KINDS || (b[0] != TT_ELASTIC_VERSION && b[1] != TT_ELMSG_REFUSED))
+    if (bytes < 2 || b[1] >= TT_ELMSG_KINDS ||
+        (b[0] != TT_ELASTIC_VERSION && b[1] != TT_ELMSG_REFUSED))
         return 0;
     return b[1]; /* other versions are refused with a message of that version */
 }
@@ -149,7 +157,8 @@ void tt_event_log_sent(struct tt_event_log *c, const void *data, size_t bytes)
 
     c->counters.sent[kind]++;
     c->counters.sent_bytes += bytes;
-    c->counters.refused[TT_REFUSAL_PROTOCOL] += kind == TT_ELMSG_REFUSED && ((const uint8_t *)data)[2] != TUTTI_OK;
+    c->counters.refused[TT_REFUSAL_PROTOCOL] +=
+        kind == TT_ELMSG_REFUSED && ((const uint8_t *)data)[2] != TUTTI_OK;
 }
 
 void tt_event_log_commit(struct tt_event_log *c, uint64_t took_ns)

@@ -28,7 +28,8 @@ static void push(struct tt_coordinator *c, const struct tt_deed *deed)
         struct tt_deed *more = realloc(c->deeds, room * sizeof *more);
 
         if (!more) {
-            c->failed = tt_fail(TUTTI_ERR_NOMEM, "coordinator: out of memory for outgoing messages");
+            c->failed =
+                tt_fail(TUTTI_ERR_NOMEM, "coordinator: out of memory for outgoing messages");
             if (deed->owns)
                 tt_parcel_drop(deed->parcel);
             return;
@@ -43,14 +44,17 @@ static void push(struct tt_coordinator *c, const struct tt_deed *deed)
 static void defer_send(struct tt_coordinator *c, const struct tt_coord_act *act)
 {
     struct tt_deed deed = { .conn = conn_of(act->conn), .parcel = c->last_parcel };
-    const bool same = c->last_parcel && c->last_bytes == act->bytes && memcmp(c->last, act->data, act->bytes) == 0;
+    const bool same = c->last_parcel && c->last_bytes == act->bytes &&
+                      memcmp(c->last, act->data, act->bytes) == 0;
 
     tt_event_log_sent(&c->chronicle, act->data, act->bytes);
     if (!same) {
         deed.parcel = tt_parcel_new(act->data, act->bytes);
         deed.owns = true;
         if (!deed.parcel) {
-            c->failed = tt_fail(TUTTI_ERR_NOMEM, "coordinator: out of memory for a message of %zu bytes", act->bytes);
+            c->failed =
+                tt_fail(TUTTI_ERR_NOMEM, "coordinator: out of memory for a message of %zu bytes",
+                        act->bytes);
             return;
         }
         memcpy(c->last, act->data, act->bytes);
@@ -76,8 +80,8 @@ static void append_record(struct tt_coordinator *c, const struct tt_coord_act *a
 {
     report_revoked(c);
     if (!c->replacing)
-        tt_event_log_record(&c->chronicle, act->data, act->bytes, c->speaker ? c->speaker->address : "",
-                            &c->core.cause);
+        tt_event_log_record(&c->chronicle, act->data, act->bytes,
+                            c->speaker ? c->speaker->address : "", &c->core.cause);
     c->failed = c->journal->ops->append(c->journal, act->data, act->bytes);
     c->nrecords++;
     c->journal_records++;
@@ -182,14 +186,16 @@ static bool take_record(void *context, const void *data, size_t bytes)
 
     r->n++;
     if (tt_elmsg_version(data, bytes) != TT_ELASTIC_VERSION)
-        r->st = tt_fail(TUTTI_ERR_INVALID,
-                        "coordinator: the journal has protocol version %u, but this coordinator has version %u: use "
-                        "the version of Tutti that wrote it, or restart the run with a new journal",
-                        tt_elmsg_version(data, bytes), TT_ELASTIC_VERSION);
+        r->st = tt_fail(
+            TUTTI_ERR_INVALID,
+            "coordinator: the journal has protocol version %u, but this coordinator has version %u: use "
+            "the version of Tutti that wrote it, or restart the run with a new journal",
+            tt_elmsg_version(data, bytes), TT_ELASTIC_VERSION);
     else if (r->n == 1 && tt_elmsg_read(&m, data, bytes) && m.kind == TT_ELMSG_LOG_START &&
              strcmp(m.text, r->c->run) != 0)
         r->st =
-            tt_fail(TUTTI_ERR_INVALID, "coordinator: the journal belongs to run \"%s\", not \"%s\"", m.text, r->c->run);
+            tt_fail(TUTTI_ERR_INVALID, "coordinator: the journal belongs to run \"%s\", not \"%s\"",
+                    m.text, r->c->run);
     else if (!tt_coord_replay(&r->c->core, data, bytes))
         r->st = tt_fail(TUTTI_ERR_INVALID,
                         "coordinator: journal damaged: record %llu is inconsistent with the "
@@ -204,7 +210,8 @@ static tutti_status bound_members(struct tt_coordinator *c)
 {
     if (c->core.nmembers > c->conf.members_max)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "coordinator: the journal holds %" PRIu32 " member%s, but the limit of the run is %" PRIu32
+                       "coordinator: the journal holds %" PRIu32
+                       " member%s, but the limit of the run is %" PRIu32
                        " (--members; tutti_coordinator_conf.members_max)",
                        c->core.nmembers, TT_PLURAL(c->core.nmembers), c->conf.members_max);
     c->core.conf.members_max = c->conf.members_max;

@@ -75,14 +75,15 @@ static bool add_headers(struct MHD_Response *r, const char *type, const char *po
 
 static enum MHD_Result respond_text(struct MHD_Connection *c, unsigned status, const char *text)
 {
-    struct MHD_Response *r =
-        MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_PERSISTENT);
+    struct MHD_Response *r = MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text,
+                                                             MHD_RESPMEM_PERSISTENT);
     enum MHD_Result done = MHD_NO;
 
     if (!r)
         return MHD_NO;
     if (add_headers(r, "text/plain; charset=utf-8", "default-src 'none'") &&
-        (status != MHD_HTTP_METHOD_NOT_ALLOWED || MHD_add_response_header(r, "Allow", "GET, HEAD") == MHD_YES))
+        (status != MHD_HTTP_METHOD_NOT_ALLOWED ||
+         MHD_add_response_header(r, "Allow", "GET, HEAD") == MHD_YES))
         done = MHD_queue_response(c, status, r);
     MHD_destroy_response(r);
     return done;
@@ -118,7 +119,8 @@ static bool refresh_page(struct tt_http *h, uint32_t page)
     }
     if (k->response)
         MHD_destroy_response(k->response);
-    *k = (struct kept){ .response = r, .status = status, .until_ns = tt_now_ns() + TT_HTTP_KEPT_NS };
+    *k =
+        (struct kept){ .response = r, .status = status, .until_ns = tt_now_ns() + TT_HTTP_KEPT_NS };
     return true;
 }
 
@@ -133,8 +135,9 @@ static bool is_for_loopback(struct MHD_Connection *c)
     return strncasecmp(host, "localhost", 9) == 0 && (host[9] == '\0' || host[9] == ':');
 }
 
-static enum MHD_Result request_handle(void *server, struct MHD_Connection *c, const char *path, const char *method,
-                                      const char *version, const char *upload, size_t *upload_bytes, void **request)
+static enum MHD_Result request_handle(void *server, struct MHD_Connection *c, const char *path,
+                                      const char *method, const char *version, const char *upload,
+                                      size_t *upload_bytes, void **request)
 {
     struct tt_http *h = server;
 
@@ -145,10 +148,13 @@ static enum MHD_Result request_handle(void *server, struct MHD_Connection *c, co
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
         return respond_text(c, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are supported\n");
     if (h->is_loopback && !is_for_loopback(c))
-        return respond_text(c, MHD_HTTP_MISDIRECTED_REQUEST, "invalid Host header: use localhost or an IP address\n");
+        return respond_text(c, MHD_HTTP_MISDIRECTED_REQUEST,
+                            "invalid Host header: use localhost or an IP address\n");
     for (uint32_t i = 0; i < h->npages; i++)
         if (strcmp(path, h->pages[i].path) == 0)
-            return refresh_page(h, i) ? MHD_queue_response(c, h->kept[i].status, h->kept[i].response) : MHD_NO;
+            return refresh_page(h, i)
+                       ? MHD_queue_response(c, h->kept[i].status, h->kept[i].response)
+                       : MHD_NO;
     return respond_text(c, MHD_HTTP_NOT_FOUND, "page not found\n");
 }
 
@@ -165,7 +171,8 @@ static size_t keep_escapes(void *server, struct MHD_Connection *c, char *text)
 static void count_connection(void *server, struct MHD_Connection *c, void **own,
                              enum MHD_ConnectionNotificationCode what)
 {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
     struct tt_http *h = server;
     const int was = what == MHD_CONNECTION_NOTIFY_STARTED ? -1 : info->connect_fd;
 
@@ -276,7 +283,8 @@ static void *http_thread(void *server)
 static tutti_status http_listen(struct tt_http *h, const char *address)
 {
     struct tt_listener opened[LISTENERS];
-    tutti_status st = tt_listen_open(opened, LISTENERS, &h->nlisteners, address, TT_LISTEN_FOR_HTTP);
+    tutti_status st =
+        tt_listen_open(opened, LISTENERS, &h->nlisteners, address, TT_LISTEN_FOR_HTTP);
 
     if (st) {
         h->nlisteners = 0;
@@ -300,11 +308,12 @@ static tutti_status start_library(struct tt_http *h)
     const union MHD_DaemonInfo *info;
     struct epoll_event ev = { .events = EPOLLIN, .data.u32 = WHO_LIBRARY };
 
-    h->library = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, request_handle, h,
-                                  MHD_OPTION_CONNECTION_LIMIT, TT_HTTP_CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                                  (size_t)REQUEST_BYTES_MAX, MHD_OPTION_NOTIFY_CONNECTION, count_connection, h,
-                                  MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
-                                  MHD_OPTION_END);
+    h->library = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL,
+                                  request_handle, h, MHD_OPTION_CONNECTION_LIMIT,
+                                  TT_HTTP_CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                                  (size_t)REQUEST_BYTES_MAX, MHD_OPTION_NOTIFY_CONNECTION,
+                                  count_connection, h, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+                                  MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_END);
     info = h->library ? MHD_get_daemon_info(h->library, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
     if (!info || epoll_ctl(h->epoll, EPOLL_CTL_ADD, info->epoll_fd, &ev) != 0)
         return tt_fail(TUTTI_ERR_SYSTEM, "http: cannot start libmicrohttpd: %s", strerror(errno));
@@ -367,7 +376,9 @@ tutti_status tt_http_create(struct tt_http **out, const struct tt_http_conf *con
     h->kept = calloc(conf->npages + 1u, sizeof *h->kept);
     for (uint32_t i = 0; i < TT_HTTP_CONNECTIONS; i++)
         h->open[i].fd = -1;
-    st = h->kept ? http_start(h, conf->address) : tt_fail(TUTTI_ERR_NOMEM, "http: out of memory for the contents of %u web pages", conf->npages);
+    st = h->kept ? http_start(h, conf->address)
+                 : tt_fail(TUTTI_ERR_NOMEM, "http: out of memory for the contents of %u web pages",
+                           conf->npages);
     if (st) {
         http_release(h);
         return st;

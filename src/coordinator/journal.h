@@ -17,7 +17,8 @@ struct tt_journal_ops {
 
     /* Passes each record to `take`, the oldest first, until it returns false, which is not an
      * error. Must precede the first append. An error names the damage; nothing was changed. */
-    tutti_status (*read)(struct tt_journal *j, bool (*take)(void *context, const void *data, size_t bytes),
+    tutti_status (*read)(struct tt_journal *j,
+                         bool (*take)(void *context, const void *data, size_t bytes),
                          void *context);
     /* Adds a record to the next commit. */
     tutti_status (*append)(struct tt_journal *j, const void *data, size_t bytes);

@@ -65,19 +65,23 @@ static void journal_key(const struct etcd_journal *j, const char *what, char out
 
 static void journal_piece_key(const struct etcd_journal *j, uint32_t piece, char out[KEY_BYTES])
 {
-    snprintf(out, KEY_BYTES, "%s/records/%016" PRIx64 ".%08" PRIx32 "/%08" PRIx32, j->prefix, j->term, j->turn, piece);
+    snprintf(out, KEY_BYTES, "%s/records/%016" PRIx64 ".%08" PRIx32 "/%08" PRIx32, j->prefix,
+             j->term, j->turn, piece);
 }
 
-static void write_meta(const struct etcd_journal *j, uint32_t npieces, uint64_t hash, char out[META_BYTES])
+static void write_meta(const struct etcd_journal *j, uint32_t npieces, uint64_t hash,
+                       char out[META_BYTES])
 {
-    snprintf(out, META_BYTES, "tutti 1 %016" PRIx64 ".%08" PRIx32 " %" PRIu32 " %016" PRIx64, j->term, j->turn, npieces, hash);
+    snprintf(out, META_BYTES, "tutti 1 %016" PRIx64 ".%08" PRIx32 " %" PRIu32 " %016" PRIx64,
+             j->term, j->turn, npieces, hash);
 }
 
 static bool read_meta(struct etcd_journal *j, const char *text)
 {
     char again[META_BYTES];
 
-    if (sscanf(text, "tutti 1 %16" SCNx64 ".%8" SCNx32 " %10" SCNu32 " %16" SCNx64, &j->term, &j->turn, &j->npieces, &j->hash) != 4)
+    if (sscanf(text, "tutti 1 %16" SCNx64 ".%8" SCNx32 " %10" SCNu32 " %16" SCNx64, &j->term,
+               &j->turn, &j->npieces, &j->hash) != 4)
         return false;
     write_meta(j, j->npieces, j->hash, again);
     return strcmp(text, again) == 0;
@@ -90,7 +94,8 @@ static tutti_status etcd_damaged(const struct etcd_journal *j, const char *what)
 
 static tutti_status unreached(const struct etcd_journal *j, const char *what)
 {
-    return tt_fail(TUTTI_ERR_SYSTEM, "journal in etcd, %s: cannot %s: %s", j->prefix, what, tt_etcd_error(j->etcd));
+    return tt_fail(TUTTI_ERR_SYSTEM, "journal in etcd, %s: cannot %s: %s", j->prefix, what,
+                   tt_etcd_error(j->etcd));
 }
 
 /* ---- reading ---- */
@@ -128,7 +133,8 @@ static tutti_status read_journal_meta(struct etcd_journal *j)
     return st;
 }
 
-static tutti_status keep_piece(struct etcd_journal *j, struct json_object *kv, uint32_t piece, uint64_t *hash)
+static tutti_status keep_piece(struct etcd_journal *j, struct json_object *kv, uint32_t piece,
+                               uint64_t *hash)
 {
     char expected[KEY_BYTES], *key, *data;
     size_t key_bytes = 0, bytes = 0;
@@ -151,7 +157,8 @@ static tutti_status keep_piece(struct etcd_journal *j, struct json_object *kv, u
             j->bytes += bytes;
             *hash = tt_hash_bytes(data, bytes, *hash);
         } else {
-            st = tt_fail(TUTTI_ERR_NOMEM, "journal in etcd, %s: out of memory for reading", j->prefix);
+            st = tt_fail(TUTTI_ERR_NOMEM, "journal in etcd, %s: out of memory for reading",
+                         j->prefix);
         }
     }
     free(key);
@@ -182,7 +189,8 @@ static tutti_status read_pieces(struct etcd_journal *j, uint32_t *next, uint64_t
     return st;
 }
 
-static tutti_status pass_records(struct etcd_journal *j, bool (*take)(void *context, const void *data, size_t bytes),
+static tutti_status pass_records(struct etcd_journal *j,
+                                 bool (*take)(void *context, const void *data, size_t bytes),
                                  void *context)
 {
     struct tt_reader r;
@@ -201,7 +209,8 @@ static tutti_status pass_records(struct etcd_journal *j, bool (*take)(void *cont
     return TUTTI_OK;
 }
 
-static tutti_status etcd_read(struct tt_journal *journal, bool (*take)(void *context, const void *data, size_t bytes),
+static tutti_status etcd_read(struct tt_journal *journal,
+                              bool (*take)(void *context, const void *data, size_t bytes),
                               void *context)
 {
     struct etcd_journal *j = etcd_journal_of(journal);
@@ -231,7 +240,8 @@ static tutti_status etcd_append(struct tt_journal *journal, const void *data, si
         uint8_t *more = realloc(j->pending, room);
 
         if (!more)
-            return tt_fail(TUTTI_ERR_NOMEM, "journal in etcd, %s: out of memory for a record", j->prefix);
+            return tt_fail(TUTTI_ERR_NOMEM, "journal in etcd, %s: out of memory for a record",
+                           j->prefix);
         j->pending = more;
         j->room = room;
     }
@@ -314,8 +324,8 @@ static void delete_others(const struct etcd_journal *j, struct json_object *ops)
 
 /* Returns the request for piece `piece`; with the last one it also writes `meta` to
  * PREFIX/journal (else NULL). */
-static struct json_object *txn_request(const struct etcd_journal *j, uint32_t piece, const uint8_t *data, size_t bytes,
-                                       const char *meta)
+static struct json_object *txn_request(const struct etcd_journal *j, uint32_t piece,
+                                       const uint8_t *data, size_t bytes, const char *meta)
 {
     struct json_object *request = json_object_new_object(), *success = json_object_new_array(),
                        *failure = json_object_new_array();
@@ -339,14 +349,16 @@ static struct json_object *txn_request(const struct etcd_journal *j, uint32_t pi
 
 /* A condition failed. The same request may have been executed before, and its response lost:
  * then it succeeded. */
-static tutti_status explain_loss(struct etcd_journal *j, struct json_object *answer, const char *meta)
+static tutti_status explain_loss(struct etcd_journal *j, struct json_object *answer,
+                                 const char *meta)
 {
     struct json_object *responses = tt_etcd_at(answer, "responses"), *leader = NULL, *there = NULL;
     bool same = false;
     size_t bytes;
     char *text;
 
-    if (json_object_is_type(responses, json_type_array) && json_object_array_length(responses) == 2) {
+    if (json_object_is_type(responses, json_type_array) &&
+        json_object_array_length(responses) == 2) {
         leader = pair_at(tt_etcd_at(json_object_array_get_idx(responses, 0), "response_range"), 0);
         there = pair_at(tt_etcd_at(json_object_array_get_idx(responses, 1), "response_range"), 0);
     }
@@ -356,18 +368,21 @@ static tutti_status explain_loss(struct etcd_journal *j, struct json_object *ans
     same = text && strcmp(text, meta) == 0;
     free(text);
     if (!same)
-        return tt_fail(TUTTI_ERR_SYSTEM, "journal in etcd (prefix %s): modified by a client other than a coordinator", j->prefix);
+        return tt_fail(TUTTI_ERR_SYSTEM,
+                       "journal in etcd (prefix %s): modified by a client other than a coordinator",
+                       j->prefix);
     j->meta_revision = tt_etcd_number(there, "mod_revision");
     return TUTTI_OK;
 }
 
-static tutti_status commit_piece(struct etcd_journal *j, uint32_t piece, const uint8_t *data, size_t bytes,
-                                 const char *meta)
+static tutti_status commit_piece(struct etcd_journal *j, uint32_t piece, const uint8_t *data,
+                                 size_t bytes, const char *meta)
 {
     struct json_object *answer;
     tutti_status st;
 
-    if (tt_etcd_call(j->etcd, "kv/txn", txn_request(j, piece, data, bytes, meta), tt_etcd_lead_until_ns(j->lead), &answer))
+    if (tt_etcd_call(j->etcd, "kv/txn", txn_request(j, piece, data, bytes, meta),
+                     tt_etcd_lead_until_ns(j->lead), &answer))
         return unreached(j, "write to it");
     if (!json_object_get_boolean(tt_etcd_at(answer, "succeeded"))) {
         st = explain_loss(j, answer, meta);
@@ -390,16 +405,18 @@ static size_t next_piece_bytes(const struct etcd_journal *j, uint32_t i)
 
 static tutti_status write_pieces(struct etcd_journal *j)
 {
-    const uint32_t n = j->bytes ? (uint32_t)((j->bytes + PIECE_BYTES - 1) / PIECE_BYTES) : 1, before = j->npieces;
+    const uint32_t n = j->bytes ? (uint32_t)((j->bytes + PIECE_BYTES - 1) / PIECE_BYTES) : 1,
+                   before = j->npieces;
     tutti_status st = TUTTI_OK;
     char meta[META_BYTES];
 
     for (uint32_t i = 0; i < n; i++)
-        j->hash = tt_hash_bytes(j->pending + (size_t)i * PIECE_BYTES, next_piece_bytes(j, i), j->hash);
+        j->hash =
+            tt_hash_bytes(j->pending + (size_t)i * PIECE_BYTES, next_piece_bytes(j, i), j->hash);
     write_meta(j, before + n, j->hash, meta);
     for (uint32_t i = 0; i < n && !st; i++)
-        st = commit_piece(j, before + i + 1, j->pending + (size_t)i * PIECE_BYTES, next_piece_bytes(j, i),
-                          i + 1 == n ? meta : NULL);
+        st = commit_piece(j, before + i + 1, j->pending + (size_t)i * PIECE_BYTES,
+                          next_piece_bytes(j, i), i + 1 == n ? meta : NULL);
     j->npieces += n;
     return st;
 }
@@ -467,8 +484,12 @@ static tutti_status split_url(const struct tt_journal_etcd_conf *conf, char serv
 {
     const char *rest = conf->store + strlen(SCHEME), *slash;
 
-    if (strncmp(conf->store, SCHEME, strlen(SCHEME)) != 0 || !(slash = strchr(rest, '/')) || slash == rest || !slash[1])
-        return tt_fail(TUTTI_ERR_INVALID, "\"%s\" (" GIVEN ") is an invalid store: must be etcd://host:port[,host:port...]/prefix", conf->store);
+    if (strncmp(conf->store, SCHEME, strlen(SCHEME)) != 0 || !(slash = strchr(rest, '/')) ||
+        slash == rest || !slash[1])
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "\"%s\" (" GIVEN
+                       ") is an invalid store: must be etcd://host:port[,host:port...]/prefix",
+                       conf->store);
     if (slash - rest >= SERVERS_BYTES || strlen(slash) >= PREFIX_BYTES)
         return tt_fail(TUTTI_ERR_INVALID, "\"%.60s...\" (" GIVEN ") is too long", conf->store);
     snprintf(servers, SERVERS_BYTES, "%.*s", (int)(slash - rest), rest);
@@ -526,15 +547,16 @@ tutti_status tt_journal_etcd_open(struct tt_journal **out, const struct tt_journ
     st = make_client(&j->etcd, conf, servers, j->prefix);
     if (!st) {
         journal_key(j, "leader", key);
-        st = tt_etcd_lead_begin(
-            &j->lead, &(struct tt_etcd_lead_conf){ .servers = servers,
-                                                   .key = key,
-                                                   .who = conf->who,
-                                                   .lease_s = conf->lease_s,
-                                                   .stop_fd = conf->stop_fd,
-                                                   .patient = conf->patient,
-                                                   .stands_by = conf->stands_by ? conf->stands_by : tell_nobody,
-                                                   .context = conf->context });
+        st = tt_etcd_lead_begin(&j->lead,
+                                &(struct tt_etcd_lead_conf){
+                                    .servers = servers,
+                                    .key = key,
+                                    .who = conf->who,
+                                    .lease_s = conf->lease_s,
+                                    .stop_fd = conf->stop_fd,
+                                    .patient = conf->patient,
+                                    .stands_by = conf->stands_by ? conf->stands_by : tell_nobody,
+                                    .context = conf->context });
     }
     if (st) {
         etcd_close(&j->base);

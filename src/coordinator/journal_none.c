@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include "base/status.h"
 
-static tutti_status none_read(struct tt_journal *j, bool (*take)(void *context, const void *data, size_t bytes),
+static tutti_status none_read(struct tt_journal *j,
+                              bool (*take)(void *context, const void *data, size_t bytes),
                               void *context)
 {
     (void)j;

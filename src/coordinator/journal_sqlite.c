@@ -49,20 +49,22 @@ static tutti_status sqlite_fail(const struct sqlite_journal *j, const char *what
     case SQLITE_NOTADB:
         return tt_fail(TUTTI_ERR_INVALID, "journal %s: not a coordinator's journal", j->path);
     case SQLITE_CORRUPT:
-        return tt_fail(TUTTI_ERR_INVALID, "journal %s: the file is damaged (cannot %s: %s)", j->path, what,
-                       sqlite3_errmsg(j->db));
+        return tt_fail(TUTTI_ERR_INVALID, "journal %s: the file is damaged (cannot %s: %s)",
+                       j->path, what, sqlite3_errmsg(j->db));
     case SQLITE_NOMEM:
         return tt_fail(TUTTI_ERR_NOMEM, "journal %s: cannot %s: out of memory", j->path, what);
     default:
         err = sqlite3_system_errno(j->db);
-        return tt_fail(TUTTI_ERR_SYSTEM, "journal %s: cannot %s: %s%s%s%s", j->path, what, sqlite3_errmsg(j->db),
-                       err ? " (" : "", err ? strerror(err) : "", err ? ")" : "");
+        return tt_fail(TUTTI_ERR_SYSTEM, "journal %s: cannot %s: %s%s%s%s", j->path, what,
+                       sqlite3_errmsg(j->db), err ? " (" : "", err ? strerror(err) : "",
+                       err ? ")" : "");
     }
 }
 
 static tutti_status run_statement(struct sqlite_journal *j, const char *sql, const char *what)
 {
-    return sqlite3_exec(j->db, sql, NULL, NULL, NULL) == SQLITE_OK ? TUTTI_OK : sqlite_fail(j, what);
+    return sqlite3_exec(j->db, sql, NULL, NULL, NULL) == SQLITE_OK ? TUTTI_OK
+                                                                   : sqlite_fail(j, what);
 }
 
 /* Returns the single number that a query yields. */
@@ -91,7 +93,8 @@ static tutti_status record_damaged(const struct sqlite_journal *j, sqlite3_int64
                    j->path, (long long)n);
 }
 
-static tutti_status sqlite_read(struct tt_journal *journal, bool (*take)(void *context, const void *data, size_t bytes),
+static tutti_status sqlite_read(struct tt_journal *journal,
+                                bool (*take)(void *context, const void *data, size_t bytes),
                                 void *context)
 {
     struct sqlite_journal *j = sqlite_journal_of(journal);
@@ -100,7 +103,8 @@ static tutti_status sqlite_read(struct tt_journal *journal, bool (*take)(void *c
     bool more = true;
     int rc = SQLITE_DONE;
 
-    if (sqlite3_prepare_v2(j->db, "SELECT n, data, hash FROM record ORDER BY n", -1, &stmt, NULL) != SQLITE_OK)
+    if (sqlite3_prepare_v2(j->db, "SELECT n, data, hash FROM record ORDER BY n", -1, &stmt, NULL) !=
+        SQLITE_OK)
         return sqlite_fail(j, "read it");
     j->n = 0;
     j->hash = SEED;
@@ -239,10 +243,11 @@ static tutti_status create_tables(struct sqlite_journal *j)
 {
     char sql[SQL_BYTES];
 
-    snprintf(sql, sizeof sql,
-             "BEGIN IMMEDIATE; CREATE TABLE record(n INTEGER PRIMARY KEY, data BLOB NOT NULL, hash INTEGER NOT NULL);"
-             "PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT",
-             APPLICATION_ID, FORMAT);
+    snprintf(
+        sql, sizeof sql,
+        "BEGIN IMMEDIATE; CREATE TABLE record(n INTEGER PRIMARY KEY, data BLOB NOT NULL, hash INTEGER NOT NULL);"
+        "PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT",
+        APPLICATION_ID, FORMAT);
     return run_statement(j, sql, "create its table");
 }
 
@@ -285,8 +290,9 @@ static tutti_status database_prepare(struct sqlite_journal *j)
         st = run_statement(j, "PRAGMA synchronous=FULL; BEGIN EXCLUSIVE; COMMIT", "lock it");
     if (st == TUTTI_OK && is_new)
         st = create_tables(j);
-    if (st == TUTTI_OK && sqlite3_prepare_v3(j->db, "INSERT INTO record VALUES(?, ?, ?)", -1, SQLITE_PREPARE_PERSISTENT,
-                                             &j->insert, NULL) != SQLITE_OK)
+    if (st == TUTTI_OK &&
+        sqlite3_prepare_v3(j->db, "INSERT INTO record VALUES(?, ?, ?)", -1,
+                           SQLITE_PREPARE_PERSISTENT, &j->insert, NULL) != SQLITE_OK)
         st = sqlite_fail(j, "write to it");
     return st;
 }
@@ -307,8 +313,9 @@ tutti_status tt_journal_sqlite_open(struct tt_journal **out, const char *path)
     }
     j->base.ops = &sqlite_ops;
     j->hash = SEED;
-    if (sqlite3_open_v2(path, &j->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL) !=
-        SQLITE_OK)
+    if (sqlite3_open_v2(path, &j->db,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW,
+                        NULL) != SQLITE_OK)
         st = sqlite_fail(j, "open it");
     if (st == TUTTI_OK)
         st = database_prepare(j);

@@ -79,7 +79,8 @@ static bool listens_on_loopback(const struct sockaddr *at)
 
 /* Resolves `text`; the caller frees the addresses with freeaddrinfo. Waits for a name server at
  * most for the start-up timeout. */
-static tutti_status resolve_text(const char *text, const char *given, struct addrinfo **list, uint16_t *port)
+static tutti_status resolve_text(const char *text, const char *given, struct addrinfo **list,
+                                 uint16_t *port)
 {
     struct tt_hostport at;
     const char *why = tt_hostport_parse(&at, text, strlen(text));
@@ -87,14 +88,16 @@ static tutti_status resolve_text(const char *text, const char *given, struct add
     tutti_status st;
 
     if (why)
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: invalid listen address \"%s\" (%s): %s", text, given, why);
+        return tt_fail(TUTTI_ERR_INVALID, "coordinator: invalid listen address \"%s\" (%s): %s",
+                       text, given, why);
     st = tt_param_get(TT_PARAM_TIMEOUT_MS, &timeout_ms);
     if (st)
         return st;
-    st = tt_resolve(*at.host && strcmp(at.host, "*") != 0 ? at.host : NULL, at.port, AI_PASSIVE, false,
-                    tt_deadline_ns(tt_now_ns(), timeout_ms), list, &why);
+    st = tt_resolve(*at.host && strcmp(at.host, "*") != 0 ? at.host : NULL, at.port, AI_PASSIVE,
+                    false, tt_deadline_ns(tt_now_ns(), timeout_ms), list, &why);
     if (st)
-        return tt_fail(st, "coordinator: cannot resolve listen address \"%s\" (%s): %s", text, given, why);
+        return tt_fail(st, "coordinator: cannot resolve listen address \"%s\" (%s): %s", text,
+                       given, why);
     *port = at.number;
     return TUTTI_OK;
 }
@@ -149,8 +152,8 @@ static int listen_one(struct tt_listener *out, const struct addrinfo *a, uint16_
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
     if (a->ai_family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
-    if (tt_near_bind(fd, (const struct sockaddr *)&at, a->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0 ||
-        getsockname(fd, (struct sockaddr *)&at, &bytes) != 0) {
+    if (tt_near_bind(fd, (const struct sockaddr *)&at, a->ai_addrlen) != 0 ||
+        listen(fd, BACKLOG) != 0 || getsockname(fd, (struct sockaddr *)&at, &bytes) != 0) {
         err = errno;
         close(fd);
         return err;
@@ -169,7 +172,8 @@ static void close_listeners(struct tt_listener *l, uint32_t n)
 }
 
 /* Listens on all addresses with one port. Skips IPv6 (or IPv4) if the host does not support it. */
-static int listen_all(struct tt_listener *out, uint32_t max, uint32_t *n, const struct addrinfo *list, uint16_t port)
+static int listen_all(struct tt_listener *out, uint32_t max, uint32_t *n,
+                      const struct addrinfo *list, uint16_t port)
 {
     int err = 0;
 
@@ -188,7 +192,8 @@ static int listen_all(struct tt_listener *out, uint32_t max, uint32_t *n, const 
     return err;
 }
 
-tutti_status tt_listen_open(struct tt_listener *out, uint32_t max, uint32_t *n, const char *text, const char *given)
+tutti_status tt_listen_open(struct tt_listener *out, uint32_t max, uint32_t *n, const char *text,
+                            const char *given)
 {
     struct addrinfo *list;
     uint32_t count = 0;
@@ -205,7 +210,8 @@ tutti_status tt_listen_open(struct tt_listener *out, uint32_t max, uint32_t *n, 
     }
     freeaddrinfo(list);
     if (err || count == 0)
-        return tt_fail_errno(err ? err : EADDRNOTAVAIL, "coordinator: cannot listen on \"%s\" (%s)", text, given);
+        return tt_fail_errno(err ? err : EADDRNOTAVAIL, "coordinator: cannot listen on \"%s\" (%s)",
+                             text, given);
     *n = count;
     return TUTTI_OK;
 }

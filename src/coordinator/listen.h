@@ -26,7 +26,8 @@ struct tt_listener {
 /* Listens on the addresses of `text`: fills out[max]; *n is their number. INVALID, SYSTEM or
  * TIMEOUT (no response of name servers within TUTTI_TIMEOUT_MS) names the text, its origin, and
  * the cause. On error nothing is left open. */
-tutti_status tt_listen_open(struct tt_listener *out, uint32_t max, uint32_t *n, const char *text, const char *given);
+tutti_status tt_listen_open(struct tt_listener *out, uint32_t max, uint32_t *n, const char *text,
+                            const char *given);
 /* Checks `text` without listening; *loopback: reachable from this host only. INVALID as above;
  * SYSTEM: a name cannot be resolved now. */
 tutti_status tt_listen_check(const char *text, const char *given, bool *loopback);

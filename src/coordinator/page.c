@@ -35,9 +35,11 @@ static void put_span(FILE *to, uint64_t ns)
     else if (s < 3600)
         fprintf(to, "%.0f min %.0f s", (double)(uint64_t)(s / 60), (double)((uint64_t)s % 60));
     else if (s < 86400)
-        fprintf(to, "%.0f h %.0f min", (double)(uint64_t)(s / 3600), (double)((uint64_t)(s / 60) % 60));
+        fprintf(to, "%.0f h %.0f min", (double)(uint64_t)(s / 3600),
+                (double)((uint64_t)(s / 60) % 60));
     else
-        fprintf(to, "%.0f d %.0f h", (double)(uint64_t)(s / 86400), (double)((uint64_t)(s / 3600) % 24));
+        fprintf(to, "%.0f d %.0f h", (double)(uint64_t)(s / 86400),
+                (double)((uint64_t)(s / 3600) % 24));
 }
 
 static void put_time(FILE *to, int64_t unix_ms)
@@ -80,8 +82,8 @@ static const char *who_revoked(char out[WHO_BYTES], const struct tt_snapshot *s)
 /* Writes a summary of the run's state. */
 static void write_sentence(const struct tt_snapshot *s, FILE *to)
 {
-    const uint32_t nview = tt_status_count(s, TT_COORD_IN_VIEW), nlost = tt_status_count(s, TT_COORD_LOST),
-                   nleft = tt_status_left(s);
+    const uint32_t nview = tt_status_count(s, TT_COORD_IN_VIEW),
+                   nlost = tt_status_count(s, TT_COORD_LOST), nleft = tt_status_left(s);
     uint32_t away = 0;
     char who[WHO_BYTES];
 
@@ -90,21 +92,27 @@ static void write_sentence(const struct tt_snapshot *s, FILE *to)
     if (s->nmembers == 0)
         fputs("<p class=\"soft\">No member has joined yet.</p>\n", to);
     else if (s->asking && !nlost && !nleft)
-        fprintf(to, "<p class=\"wait\">%s; the coordinator is querying all members.</p>\n", who_revoked(who, s));
+        fprintf(to, "<p class=\"wait\">%s; the coordinator is querying all members.</p>\n",
+                who_revoked(who, s));
     else if (s->asking)
-        fprintf(to, "<p class=\"wait\">Members %s; the coordinator is querying the others.</p>\n", nlost ? "were lost" : "left");
+        fprintf(to, "<p class=\"wait\">Members %s; the coordinator is querying the others.</p>\n",
+                nlost ? "were lost" : "left");
     else if (s->proposing)
-        fputs("<p class=\"wait\">A view with newcomers is proposed; the members are connecting to them.</p>\n", to);
+        fputs(
+            "<p class=\"wait\">A view with newcomers is proposed; the members are connecting to them.</p>\n",
+            to);
     else if (away)
-        fprintf(to, "<p class=\"wait\">%" PRIu32 " members of the view are disconnected.</p>\n", away);
+        fprintf(to, "<p class=\"wait\">%" PRIu32 " members of the view are disconnected.</p>\n",
+                away);
     else if (nlost)
         fprintf(to, "<p class=\"wait\">%s lost; the next epoch excludes %s.</p>\n",
                 nlost == 1 ? "A member was" : "Members were", nlost == 1 ? "it" : "them");
     else if (nleft)
-        fprintf(to, "<p class=\"wait\">%s left; the next epoch excludes %s.</p>\n", nleft == 1 ? "A member" : "Members",
-                nleft == 1 ? "it" : "them");
+        fprintf(to, "<p class=\"wait\">%s left; the next epoch excludes %s.</p>\n",
+                nleft == 1 ? "A member" : "Members", nleft == 1 ? "it" : "them");
     else if (s->revoked)
-        fprintf(to, "<p class=\"wait\">%s: no operation starts before the next epoch.</p>\n", who_revoked(who, s));
+        fprintf(to, "<p class=\"wait\">%s: no operation starts before the next epoch.</p>\n",
+                who_revoked(who, s));
     else if (nview == 0)
         fputs("<p class=\"wait\">All members wait for the first view.</p>\n", to);
     else
@@ -137,12 +145,15 @@ static void write_figures(const struct tt_snapshot *s, FILE *to)
     put_figure(to, "epoch", s->epoch);
     put_figure(to, "round", s->round);
     put_figure(to, "in the view", tt_status_count(s, TT_COORD_IN_VIEW));
-    put_figure(to, "waiting", (uint64_t)tt_status_count(s, TT_COORD_WAITING) + tt_status_count(s, TT_COORD_CANDIDATE));
+    put_figure(to, "waiting",
+               (uint64_t)tt_status_count(s, TT_COORD_WAITING) +
+                   tt_status_count(s, TT_COORD_CANDIDATE));
     put_figure(to, "left", tt_status_left(s));
     put_figure(to, "lost", tt_status_count(s, TT_COORD_LOST));
     begin_figure(to, "running for");
-    put_span(to,
-             s->unix_ms > s->started_unix_ms ? (uint64_t)(s->unix_ms - s->started_unix_ms) / 1000 * 1000000000ull : 0);
+    put_span(to, s->unix_ms > s->started_unix_ms
+                     ? (uint64_t)(s->unix_ms - s->started_unix_ms) / 1000 * 1000000000ull
+                     : 0);
     fputs("</dd></div>\n", to);
     fputs("</dl>\n", to);
 }
@@ -159,7 +170,9 @@ static void html_member(const struct tt_snapshot_member *m, FILE *to)
                                                         "disconnected");
     if (m->rank != TT_COORD_NO_RANK)
         fprintf(to, "%" PRIu32, m->rank);
-    fprintf(to, "</td><td class=\"n\">%" PRIu32 "</td><td class=\"n\">%" PRIu32 "</td><td class=\"n\">", m->group, m->role);
+    fprintf(to,
+            "</td><td class=\"n\">%" PRIu32 "</td><td class=\"n\">%" PRIu32 "</td><td class=\"n\">",
+            m->group, m->role);
     put_span(to, m->silent_ns);
     fprintf(to, "</td><td>%s</td><td>", m->called ? tt_call_name(m->what) : "");
     put_text(to, m->address);
@@ -170,14 +183,17 @@ static void html_members(const struct tt_snapshot *s, FILE *to)
 {
     const uint32_t n = s->nmembers < TT_PAGE_MEMBERS ? s->nmembers : TT_PAGE_MEMBERS;
 
-    fprintf(to, "<section id=\"members\"><h2>Members <small>%" PRIu32 " of at most %" PRIu32 ", lease ", s->nmembers, s->members_max);
+    fprintf(to,
+            "<section id=\"members\"><h2>Members <small>%" PRIu32 " of at most %" PRIu32 ", lease ",
+            s->nmembers, s->members_max);
     put_span(to, s->lease_ns);
     fputs("</small></h2>\n", to);
     if (n) {
-        fputs("<div class=\"wide tall\"><table><thead><tr><th class=\"n\">id</th><th>state</th><th "
-              "class=\"n\">rank</th><th class=\"n\">group</th><th class=\"n\">role</th><th class=\"n\">last "
-              "message</th><th>waits in</th><th>address</th></tr></thead><tbody>\n",
-              to);
+        fputs(
+            "<div class=\"wide tall\"><table><thead><tr><th class=\"n\">id</th><th>state</th><th "
+            "class=\"n\">rank</th><th class=\"n\">group</th><th class=\"n\">role</th><th class=\"n\">last "
+            "message</th><th>waits in</th><th>address</th></tr></thead><tbody>\n",
+            to);
         for (uint32_t i = 0; i < n; i++)
             html_member(&s->members[i], to);
         fputs("</tbody></table></div>\n", to);
@@ -185,7 +201,10 @@ static void html_members(const struct tt_snapshot *s, FILE *to)
         fputs("<p class=\"soft\">none</p>\n", to);
     }
     if (n < s->nmembers)
-        fprintf(to, "<p class=\"soft\">and %" PRIu32 " more: <a href=\"status.json\">status.json</a> lists all</p>\n", s->nmembers - n);
+        fprintf(to,
+                "<p class=\"soft\">and %" PRIu32
+                " more: <a href=\"status.json\">status.json</a> lists all</p>\n",
+                s->nmembers - n);
     fputs("</section>\n", to);
 }
 
@@ -214,15 +233,18 @@ static void html_ring(const struct tt_snapshot_links *l, FILE *to)
 {
     fputs("<section id=\"ring\" class=\"ring\"><h2>Ring", to);
     if (l->n > 1)
-        fprintf(to, " <small>%" PRIu32 " members, slowest link %.3g Mbit/s</small>", l->n, tt_status_slowest(l) / 125000);
+        fprintf(to, " <small>%" PRIu32 " members, slowest link %.3g Mbit/s</small>", l->n,
+                tt_status_slowest(l) / 125000);
     fputs("</h2>\n", to);
     if (l->was_s > 0 && l->now_s > 0 && l->now_s < l->was_s)
-        fprintf(to,
-                "<p class=\"soft\">An all-reduce is predicted to take %.3g s in this order, as %s, and %.3g s in the "
-                "previous one.%s</p>\n",
-                l->now_s, l->shape, l->was_s, l->waits ? " The next epoch adopts it." : "");
+        fprintf(
+            to,
+            "<p class=\"soft\">An all-reduce is predicted to take %.3g s in this order, as %s, and %.3g s in the "
+            "previous one.%s</p>\n",
+            l->now_s, l->shape, l->was_s, l->waits ? " The next epoch adopts it." : "");
     if (l->n == 0)
-        fputs("<p class=\"soft\">The bandwidth between members has not been measured yet.</p>\n", to);
+        fputs("<p class=\"soft\">The bandwidth between members has not been measured yet.</p>\n",
+              to);
     else if (l->n > TT_PAGE_RING_MEMBERS || !tt_ring_svg_ring(l, to))
         fputs("<p><a href=\"ring.svg\">the ring on the measured bandwidth</a></p>\n", to);
     fputs("</section>\n", to);
@@ -269,7 +291,8 @@ static void html_connections(const struct tt_snapshot *s, FILE *to)
     for (uint8_t i = 0; i < TT_REFUSAL_KINDS; i++)
         if (s->counters.refused[i]) {
             fputs("<tr><td>ended: ", to);
-            fprintf(to, "%s</td><td class=\"n\">%" PRIu64 "</td></tr>\n", tt_status_refusal(i), s->counters.refused[i]);
+            fprintf(to, "%s</td><td class=\"n\">%" PRIu64 "</td></tr>\n", tt_status_refusal(i),
+                    s->counters.refused[i]);
         }
     put_row(to, "slowed", s->counters.slowed);
     fputs("</tbody></table>\n", to);
@@ -281,7 +304,8 @@ static void html_lost(const uint64_t lost[TT_LOSSES], FILE *to)
     put_row(to, tt_status_loss(TT_LOSS_LEFT), lost[TT_LOSS_LEFT]);
     for (uint8_t loss = 0; loss < TT_LOSSES; loss++)
         if (loss != TT_LOSS_LEFT && lost[loss])
-            fprintf(to, "<tr><td>lost: %s</td><td class=\"n\">%" PRIu64 "</td></tr>\n", tt_status_loss(loss), lost[loss]);
+            fprintf(to, "<tr><td>lost: %s</td><td class=\"n\">%" PRIu64 "</td></tr>\n",
+                    tt_status_loss(loss), lost[loss]);
     fputs("</tbody></table>\n", to);
 }
 
@@ -301,7 +325,9 @@ static void html_journal(const struct tt_snapshot_counters *c, FILE *to)
 
 static void write_counters(const struct tt_snapshot *s, FILE *to)
 {
-    fputs("<section><details id=\"counters\"><summary>Counters of this start</summary>\n<div class=\"columns wide\">\n", to);
+    fputs(
+        "<section><details id=\"counters\"><summary>Counters of this start</summary>\n<div class=\"columns wide\">\n",
+        to);
     html_connections(s, to);
     html_lost(s->counters.lost, to);
     html_journal(&s->counters, to);
@@ -321,7 +347,9 @@ static void end_live(int64_t unix_ms, FILE *to)
 {
     fputs(", as of ", to);
     put_time(to, unix_ms);
-    fputs(" UTC. <a href=\"status.json\">JSON</a>, <a href=\"metrics\">metrics</a></footer>\n</main>\n", to);
+    fputs(
+        " UTC. <a href=\"status.json\">JSON</a>, <a href=\"metrics\">metrics</a></footer>\n</main>\n",
+        to);
 }
 
 static void write_live(const struct tt_snapshot *s, FILE *to)
@@ -335,7 +363,8 @@ static void write_live(const struct tt_snapshot *s, FILE *to)
     html_ring(&s->links, to);
     write_events(s, to);
     write_counters(s, to);
-    fprintf(to, "<footer>Tutti %s, coordinator %" PRIu64 " of this run", tutti_version(), s->starts);
+    fprintf(to, "<footer>Tutti %s, coordinator %" PRIu64 " of this run", tutti_version(),
+            s->starts);
     end_live(s->unix_ms, to);
 }
 
@@ -352,7 +381,9 @@ static void write_standby(const struct tt_standby *s, FILE *to)
     }
     fputs("<p class=\"soft\">The leading coordinator shows the state of the run.</p>\n", to);
     fprintf(to, "<footer>Tutti %s, standing by for ", tutti_version());
-    put_span(to, s->unix_ms > s->since_unix_ms ? (uint64_t)(s->unix_ms - s->since_unix_ms) / 1000 * 1000000000ull : 0);
+    put_span(to, s->unix_ms > s->since_unix_ms
+                     ? (uint64_t)(s->unix_ms - s->since_unix_ms) / 1000 * 1000000000ull
+                     : 0);
     end_live(s->unix_ms, to);
 }
 
@@ -398,7 +429,8 @@ static void hash_between(const char *begin, const char *end, char out[64])
     tt_assert(first);
     first += strlen(begin);
     last = strstr(first, end);
-    tt_assert(last && EVP_Digest(first, (size_t)(last - first), hash, &bytes, EVP_sha256(), NULL) == 1);
+    tt_assert(last &&
+              EVP_Digest(first, (size_t)(last - first), hash, &bytes, EVP_sha256(), NULL) == 1);
     EVP_EncodeBlock((unsigned char *)out, hash, (int)bytes);
 }
 

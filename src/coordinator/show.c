@@ -15,11 +15,13 @@ static const char *member_address(const struct tt_coord_member *m)
 
     if (!m->conn)
         return "";
-    conn = (const struct tt_conn *)(const void *)((const char *)m->conn - offsetof(struct tt_conn, core));
+    conn = (const struct tt_conn *)(const void *)((const char *)m->conn -
+                                                  offsetof(struct tt_conn, core));
     return conn->address;
 }
 
-static void show_member(const struct tt_coordinator *c, const struct tt_coord_member *m, struct tt_snapshot_member *out)
+static void show_member(const struct tt_coordinator *c, const struct tt_coord_member *m,
+                        struct tt_snapshot_member *out)
 {
     out->id = m->id;
     out->state = m->state;

@@ -8,8 +8,9 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-const uint64_t tt_snapshot_bucket_ns[TT_SNAPSHOT_BUCKETS] = { 100000,   300000,    1000000,   3000000,
-                                                              10000000, 100000000, 300000000, 1000000000 };
+const uint64_t tt_snapshot_bucket_ns[TT_SNAPSHOT_BUCKETS] = { 100000,    300000,    1000000,
+                                                              3000000,   10000000,  100000000,
+                                                              300000000, 1000000000 };
 
 struct counted {
     struct tt_snapshot s; /* first: readers have a pointer to it */
@@ -132,8 +133,10 @@ static bool is_fresh(const struct tt_board *b, uint64_t now_ns)
 
 const struct tt_snapshot *tt_board_get(struct tt_board *b, uint64_t timeout_ns)
 {
-    const uint64_t now_ns = tt_now_ns(), end_ns = timeout_ns > TT_NEVER - now_ns ? TT_NEVER / 2 : now_ns + timeout_ns;
-    const struct timespec end = { .tv_sec = (time_t)(end_ns / TT_SECOND), .tv_nsec = (long)(end_ns % TT_SECOND) };
+    const uint64_t now_ns = tt_now_ns(),
+                   end_ns = timeout_ns > TT_NEVER - now_ns ? TT_NEVER / 2 : now_ns + timeout_ns;
+    const struct timespec end = { .tv_sec = (time_t)(end_ns / TT_SECOND),
+                                  .tv_nsec = (long)(end_ns % TT_SECOND) };
     const struct tt_snapshot *s = NULL;
     bool wake;
 

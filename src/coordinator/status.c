@@ -63,7 +63,8 @@ const char *tt_status_refusal(uint8_t refusal)
 }
 
 /* Longer texts are truncated. */
-__attribute__((format(printf, 2, 3))) static void append(char out[TT_STATUS_CAUSE_BYTES], const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void append(char out[TT_STATUS_CAUSE_BYTES],
+                                                         const char *fmt, ...)
 {
     const size_t at = strlen(out);
     char part[64];
@@ -185,7 +186,8 @@ static struct json_object *json_last(const struct tt_coord_result *r)
         return NULL;
     o = json_object_new_object();
     json_add(o, "round", json_number(r->round));
-    json_add(o, "outcome", json_object_new_string(r->is_view ? "view" : tt_status_outcome(r->what)));
+    json_add(o, "outcome",
+             json_object_new_string(r->is_view ? "view" : tt_status_outcome(r->what)));
     json_add(o, "epoch", json_number(r->epoch));
     if (!r->is_view && r->what != TT_ROUND_MISMATCH)
         json_add(o, "value", json_number(r->value));
@@ -282,7 +284,8 @@ static struct json_object *json_links(const struct tt_snapshot_links *l)
         json_object_array_add(ids, json_number(l->ids[i]));
         json_object_array_add(order, json_number(l->order[i]));
         for (uint32_t k = 0; k < l->n; k++)
-            json_object_array_add(row, i == k ? NULL : json_number((uint64_t)l->bytes_per_s[(size_t)i * l->n + k]));
+            json_object_array_add(
+                row, i == k ? NULL : json_number((uint64_t)l->bytes_per_s[(size_t)i * l->n + k]));
         json_object_array_add(rows, row);
     }
     json_add(o, "ids", ids);

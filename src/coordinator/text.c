@@ -11,7 +11,11 @@
 static size_t utf8_decode(const unsigned char *in, uint32_t *out)
 {
     static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    const size_t bytes = in[0] < 0x80 ? 1 : in[0] >> 5 == 6 ? 2 : in[0] >> 4 == 14 ? 3 : in[0] >> 3 == 30 ? 4 : 0;
+    const size_t bytes = in[0] < 0x80       ? 1
+                         : in[0] >> 5 == 6  ? 2
+                         : in[0] >> 4 == 14 ? 3
+                         : in[0] >> 3 == 30 ? 4
+                                            : 0;
     uint32_t c = bytes < 2 ? in[0] : in[0] & (0x7fu >> bytes);
 
     for (size_t i = 1; i < bytes; i++) {
@@ -28,8 +32,8 @@ static size_t utf8_decode(const unsigned char *in, uint32_t *out)
 static bool is_printable(uint32_t c)
 {
     const bool control = c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029;
-    const bool turns =
-        c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+    const bool turns = c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e) ||
+                       (c >= 0x2066 && c <= 0x2069);
 
     return !control && !turns;
 }

@@ -48,7 +48,9 @@ static unsigned metrics_of(const struct tt_snapshot *s, FILE *to)
 static unsigned ring_of(const struct tt_snapshot *s, FILE *to)
 {
     if (!tt_ring_svg_ring(&s->links, to))
-        fputs("<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 300 40'><text x='10' y='25' font-size='13'>not measured yet</text></svg>\n", to);
+        fputs(
+            "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 300 40'><text x='10' y='25' font-size='13'>not measured yet</text></svg>\n",
+            to);
     return 200;
 }
 
@@ -58,7 +60,8 @@ static unsigned health_of(const struct tt_snapshot *s, FILE *to)
     const int64_t age_ms = tt_event_log_unix_ms() - s->unix_ms;
 
     if (age_ms > STALE_MS)
-        fprintf(to, "the coordinator has not updated its status for %.0f s\n", (double)age_ms / 1e3);
+        fprintf(to, "the coordinator has not updated its status for %.0f s\n",
+                (double)age_ms / 1e3);
     else
         fputs("ok\n", to);
     return age_ms > STALE_MS ? 503 : 200;
@@ -99,7 +102,8 @@ static unsigned health_of_standby(const struct tt_standby *s, FILE *to)
 
 /* ---- pages ---- */
 
-static unsigned write_one(struct tt_web *w, FILE *to, unsigned (*of_leader)(const struct tt_snapshot *s, FILE *to),
+static unsigned write_one(struct tt_web *w, FILE *to,
+                          unsigned (*of_leader)(const struct tt_snapshot *s, FILE *to),
                           unsigned (*of_standby)(const struct tt_standby *s, FILE *to))
 {
     const struct tt_snapshot *s;
@@ -145,7 +149,8 @@ static unsigned write_health(void *web, FILE *to)
     return write_one(web, to, health_of, health_of_standby);
 }
 
-tutti_status tt_web_create(struct tt_web **out, const char *address, struct tt_board *board, const char *run)
+tutti_status tt_web_create(struct tt_web **out, const char *address, struct tt_board *board,
+                           const char *run)
 {
     struct tt_web *w = calloc(1, sizeof *w);
     tutti_status st;
@@ -159,11 +164,14 @@ tutti_status tt_web_create(struct tt_web **out, const char *address, struct tt_b
     tt_page_policy(w->policy);
     w->pages[0] = (struct tt_http_page){ "/", "text/html; charset=utf-8", w->policy, serve_page };
     w->pages[1] = (struct tt_http_page){ "/status.json", "application/json", NOTHING, write_json };
-    w->pages[2] = (struct tt_http_page){ "/metrics", "text/plain; version=0.0.4; charset=utf-8", NOTHING, write_metrics };
+    w->pages[2] = (struct tt_http_page){ "/metrics", "text/plain; version=0.0.4; charset=utf-8",
+                                         NOTHING, write_metrics };
     w->pages[3] = (struct tt_http_page){ "/ring.svg", "image/svg+xml", NOTHING, serve_ring };
-    w->pages[4] = (struct tt_http_page){ "/healthz", "text/plain; charset=utf-8", NOTHING, write_health };
+    w->pages[4] =
+        (struct tt_http_page){ "/healthz", "text/plain; charset=utf-8", NOTHING, write_health };
     st = tt_http_create(
-        &w->http, &(struct tt_http_conf){ .address = address, .pages = w->pages, .npages = NPAGES, .context = w });
+        &w->http, &(struct tt_http_conf){
+                      .address = address, .pages = w->pages, .npages = NPAGES, .context = w });
     if (st) {
         pthread_mutex_destroy(&w->lock);
         free(w);

@@ -10,7 +10,8 @@ struct tt_web;
 
 /* Serves at `address` (coordinator/http.h) until destroyed. Shows the snapshot on the board;
  * NULL: that the coordinator of `run` stands by. On success *out belongs to the caller. */
-tutti_status tt_web_create(struct tt_web **out, const char *address, struct tt_board *board, const char *run);
+tutti_status tt_web_create(struct tt_web **out, const char *address, struct tt_board *board,
+                           const char *run);
 /* From here on shows the snapshots of this board, which must exist until something else is
  * shown. */
 void tt_web_show(struct tt_web *w, struct tt_board *board);

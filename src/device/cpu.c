@@ -58,8 +58,10 @@ static tutti_status launch_result(const struct launch *l, tutti_device *d)
         snprintf(why, sizeof why, "%s", tutti_last_error());
     if (!why[0])
         return tt_fail(l->status, "block %u of %u returned %s: %s", l->failed, l->nblocks, name,
-                       l->status == TUTTI_ERR_TIMEOUT ? "timed out" : "the kernel recorded no cause");
-    snprintf(sentence, sizeof sentence, "block %u of %u returned %s: %s", l->failed, l->nblocks, name, why);
+                       l->status == TUTTI_ERR_TIMEOUT ? "timed out"
+                                                      : "the kernel recorded no cause");
+    snprintf(sentence, sizeof sentence, "block %u of %u returned %s: %s", l->failed, l->nblocks,
+             name, why);
     return tt_fail_again(l->status, sentence);
 }
 
@@ -72,25 +74,33 @@ static tutti_status start_blocks(struct launch *l, struct block *blocks, uint32_
         blocks[i] = (struct block){ .launch = l, .number = i };
         err = pthread_create(&blocks[i].thread, NULL, run_block, &blocks[i]);
         if (err)
-            return tt_fail_errno(err, "tutti_device_run: cannot start block %u of %u", i, l->nblocks);
+            return tt_fail_errno(err, "tutti_device_run: cannot start block %u of %u", i,
+                                 l->nblocks);
         *started = i + 1;
     }
     return TUTTI_OK;
 }
 
-tutti_status tutti_device_run(tutti_device *device, uint32_t nblocks, tutti_device_kernel *kernel, void *arg)
+tutti_status tutti_device_run(tutti_device *device, uint32_t nblocks, tutti_device_kernel *kernel,
+                              void *arg)
 {
-    struct launch l = { .kernel = kernel, .arg = arg, .nblocks = nblocks, .lock = PTHREAD_MUTEX_INITIALIZER };
+    struct launch l = {
+        .kernel = kernel, .arg = arg, .nblocks = nblocks, .lock = PTHREAD_MUTEX_INITIALIZER
+    };
     uint32_t started = 0;
     struct block *blocks;
     tutti_status st;
 
     if (!device || !kernel)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_run: %s is NULL", device ? "kernel" : "device");
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_run: %s is NULL",
+                       device ? "kernel" : "device");
     if (nblocks == 0 || nblocks > BLOCKS_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_run: invalid nblocks %u: must be 1 to %u", nblocks, BLOCKS_MAX);
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_run: invalid nblocks %u: must be 1 to %u",
+                       nblocks, BLOCKS_MAX);
     if (device->conf.alloc)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_run: the device uses conf.alloc: launch its kernels with the GPU runtime");
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "tutti_device_run: the device uses conf.alloc: launch its kernels with the GPU runtime");
     blocks = calloc(nblocks, sizeof *blocks);
     if (!blocks)
         return tt_fail(TUTTI_ERR_NOMEM, "tutti_device_run: out of memory for %u blocks", nblocks);

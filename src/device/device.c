@@ -45,19 +45,28 @@ static tutti_status device_check_conf(const tutti_device_conf *c)
         st = tt_options_flag(call, "conf.polls", c->polls);
     if (st)
         return st;
-    if (c->fifo_slots < SLOTS_MIN || c->fifo_slots > SLOTS_MAX || (c->fifo_slots & (c->fifo_slots - 1)))
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "tutti_device_create: conf.fifo_slots is %u: must be a power of two from %u to %u",
-                       c->fifo_slots, SLOTS_MIN, SLOTS_MAX);
+    if (c->fifo_slots < SLOTS_MIN || c->fifo_slots > SLOTS_MAX ||
+        (c->fifo_slots & (c->fifo_slots - 1)))
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "tutti_device_create: conf.fifo_slots is %u: must be a power of two from %u to %u",
+            c->fifo_slots, SLOTS_MIN, SLOTS_MAX);
     if (c->pending == 0 || c->pending > PENDING_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: conf.pending is %u: must be 1 to %u", c->pending,
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_device_create: conf.pending is %u: must be 1 to %u", c->pending,
                        PENDING_MAX);
     if (c->groups > GROUPS_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: conf.groups is %u: the maximum is %u", c->groups, GROUPS_MAX);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_device_create: conf.groups is %u: the maximum is %u", c->groups,
+                       GROUPS_MAX);
     if (c->flags > FLAGS_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: conf.flags is %u: the maximum is %u", c->flags, FLAGS_MAX);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_device_create: conf.flags is %u: the maximum is %u", c->flags,
+                       FLAGS_MAX);
     if (!c->alloc != !c->free)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: conf.alloc and conf.free must both be set or both be NULL");
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "tutti_device_create: conf.alloc and conf.free must both be set or both be NULL");
     return TUTTI_OK;
 }
 
@@ -68,7 +77,8 @@ static tutti_status device_copy_conf(tutti_device *d, const tutti_device_conf *g
 
     *c = (tutti_device_conf){ .size = sizeof *c };
     if (given)
-        st = tt_options_take(c, sizeof *c, TT_DEVICE_CONF_BYTES_FIRST, given, "tutti_device_create", "conf", "tutti_device_conf");
+        st = tt_options_take(c, sizeof *c, TT_DEVICE_CONF_BYTES_FIRST, given, "tutti_device_create",
+                             "conf", "tutti_device_conf");
     if (st)
         return st;
     if (c->fifo_slots == 0)
@@ -86,7 +96,8 @@ static tutti_status device_copy_conf(tutti_device *d, const tutti_device_conf *g
 /* ---- memory visible to blocks ---------------------------------------------------------------- */
 
 /* Allocates zeroed memory for `what`; NULL (logged). The device frees it. */
-static void *device_alloc(tutti_device *d, size_t bytes, tutti_device_memory memory, const char *what)
+static void *device_alloc(tutti_device *d, size_t bytes, tutti_device_memory memory,
+                          const char *what)
 {
     const size_t rounded = (bytes / 64 + 1) * 64;
     void *mem;
@@ -100,7 +111,8 @@ static void *device_alloc(tutti_device *d, size_t bytes, tutti_device_memory mem
             memset(mem, 0, rounded);
     }
     if (!mem) {
-        tt_fail(TUTTI_ERR_NOMEM, "tutti_device_create: out of memory for %s: %zu bytes", what, rounded);
+        tt_fail(TUTTI_ERR_NOMEM, "tutti_device_create: out of memory for %s: %zu bytes", what,
+                rounded);
         return NULL;
     }
     d->pieces[d->npieces++] = (struct tt_device_piece){ mem, memory };
@@ -129,7 +141,8 @@ static tutti_status find_mapped(const tutti_device *d, uint32_t rank, uint8_t **
 
     if (rank == comm->rank)
         mapped = d->window->mem;
-    else if (!d->conf.no_direct && l->nranks && tt_layout_host(l, rank) == tt_layout_host(l, comm->rank))
+    else if (!d->conf.no_direct && l->nranks &&
+             tt_layout_host(l, rank) == tt_layout_host(l, comm->rank))
         st = tutti_window_pointer(d->window->handle, (int)rank, &mapped);
     if (!st)
         *out = mapped;
@@ -140,8 +153,10 @@ static tutti_status find_mapped(const tutti_device *d, uint32_t rank, uint8_t **
 static tutti_status fill_part_tables(tutti_device *d)
 {
     tutti_device_view *v = &d->view;
-    uint8_t **direct = device_alloc(d, v->nranks * sizeof *direct, TUTTI_DEVICE_SHARED, "peer addresses");
-    uint64_t *bytes = device_alloc(d, v->nranks * sizeof *bytes, TUTTI_DEVICE_SHARED, "peer window sizes");
+    uint8_t **direct =
+        device_alloc(d, v->nranks * sizeof *direct, TUTTI_DEVICE_SHARED, "peer addresses");
+    uint64_t *bytes =
+        device_alloc(d, v->nranks * sizeof *bytes, TUTTI_DEVICE_SHARED, "peer window sizes");
     uint8_t *words = device_alloc(d, v->nranks, TUTTI_DEVICE_SHARED, "peer alignment flags");
     tutti_status st = direct && bytes && words ? TUTTI_OK : TUTTI_ERR_NOMEM;
 
@@ -149,9 +164,10 @@ static tutti_status fill_part_tables(tutti_device *d)
         bytes[r] = d->window->cards[r].bytes;
         words[r] = d->window->cards[r].aligned && !d->window->cards[r].device;
         if (bytes[r] > WORDS_BYTES_MAX)
-            st = tt_fail(TUTTI_ERR_UNSUPPORTED,
-                         "tutti_device_create: the window of rank %u has %llu bytes: the maximum is %llu", r,
-                         (unsigned long long)bytes[r], WORDS_BYTES_MAX);
+            st = tt_fail(
+                TUTTI_ERR_UNSUPPORTED,
+                "tutti_device_create: the window of rank %u has %llu bytes: the maximum is %llu", r,
+                (unsigned long long)bytes[r], WORDS_BYTES_MAX);
         else
             st = find_mapped(d, r, &direct[r]);
     }
@@ -186,20 +202,25 @@ static tutti_status make_view(tutti_device *d)
     v->taken = device_alloc(d, sizeof *v->taken, TUTTI_DEVICE_SHARED, "a counter");
     v->full_waits = device_alloc(d, sizeof *v->full_waits, TUTTI_DEVICE_SHARED, "a counter");
     v->pulse = device_alloc(d, sizeof *v->pulse, TUTTI_DEVICE_SHARED, "the heartbeat");
-    v->answers = device_alloc(d, 2 * (v->nranks + 1ul) * sizeof *v->answers, TUTTI_DEVICE_SHARED, "answers");
+    v->answers =
+        device_alloc(d, 2 * (v->nranks + 1ul) * sizeof *v->answers, TUTTI_DEVICE_SHARED, "answers");
     v->given = device_alloc(d, v->nranks * sizeof *v->given, TUTTI_DEVICE_SHARED, "credits");
     v->room_waits = device_alloc(d, sizeof *v->room_waits, TUTTI_DEVICE_SHARED, "a counter");
     v->told = device_alloc(d, v->nranks * sizeof *v->told, TUTTI_DEVICE_SHARED, "wake-up flags");
-    v->flags = device_alloc(d, (size_t)c->flags * GROUP_WORDS * sizeof *v->flags, TUTTI_DEVICE_SHARED, "flags");
+    v->flags = device_alloc(d, (size_t)c->flags * GROUP_WORDS * sizeof *v->flags,
+                            TUTTI_DEVICE_SHARED, "flags");
     d->status = device_alloc(d, sizeof *d->status, TUTTI_DEVICE_SHARED, "the status");
     d->clock_ms = device_alloc(d, sizeof *d->clock_ms, TUTTI_DEVICE_SHARED, "the clock");
     v->ended = device_alloc(d, sizeof *v->ended, TUTTI_DEVICE_LOCAL, "the cached status");
     v->reserved = device_alloc(d, sizeof *v->reserved, TUTTI_DEVICE_LOCAL, "a counter");
     v->taken_seen = device_alloc(d, sizeof *v->taken_seen, TUTTI_DEVICE_LOCAL, "a counter");
-    v->tickets = device_alloc(d, 2 * (v->nranks + 1ul) * sizeof *v->tickets, TUTTI_DEVICE_LOCAL, "queries");
+    v->tickets =
+        device_alloc(d, 2 * (v->nranks + 1ul) * sizeof *v->tickets, TUTTI_DEVICE_LOCAL, "queries");
     v->entered = device_alloc(d, v->nranks * sizeof *v->entered, TUTTI_DEVICE_LOCAL, "credits");
-    v->given_seen = device_alloc(d, v->nranks * sizeof *v->given_seen, TUTTI_DEVICE_LOCAL, "credits");
-    v->groups = device_alloc(d, (size_t)c->groups * GROUP_WORDS * sizeof *v->groups, TUTTI_DEVICE_LOCAL, "groups");
+    v->given_seen =
+        device_alloc(d, v->nranks * sizeof *v->given_seen, TUTTI_DEVICE_LOCAL, "credits");
+    v->groups = device_alloc(d, (size_t)c->groups * GROUP_WORDS * sizeof *v->groups,
+                             TUTTI_DEVICE_LOCAL, "groups");
     v->status = d->status;
     v->clock_ms = d->clock_ms;
     if (d->npieces < 18)        /* an allocation failed */
@@ -247,7 +268,8 @@ static tutti_status make_proxy(tutti_device *d)
     return st ? st : tt_proxy_init(&d->proxy, &conf);
 }
 
-tutti_status tutti_device_create(tutti_window *window, const tutti_device_conf *conf, tutti_device **out)
+tutti_status tutti_device_create(tutti_window *window, const tutti_device_conf *conf,
+                                 tutti_device **out)
 {
     struct tt_window *w = NULL;
     tutti_device *d;
@@ -259,7 +281,8 @@ tutti_status tutti_device_create(tutti_window *window, const tutti_device_conf *
         return st;
     d = calloc(1, sizeof *d);
     if (!d)
-        return tt_fail(TUTTI_ERR_NOMEM, "tutti_device_create: out of memory for a device of %zu bytes", sizeof *d);
+        return tt_fail(TUTTI_ERR_NOMEM,
+                       "tutti_device_create: out of memory for a device of %zu bytes", sizeof *d);
     d->window = w;
     atomic_store(&w->signals_itself, true);     /* blocks store directly to this rank's words */
     pthread_mutex_init(&d->lock, NULL);
@@ -362,14 +385,17 @@ tutti_status tutti_device_flag(tutti_device *device, uint32_t flag, uint64_t **o
     if (st)
         return st;
     if (flag >= device->conf.flags)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_flag: invalid flag %u: the device has %u flags", flag, device->conf.flags);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_device_flag: invalid flag %u: the device has %u flags", flag,
+                       device->conf.flags);
     if (!out)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_device_flag: out is NULL");
     *out = &device->view.flags[flag * GROUP_WORDS];
     return TUTTI_OK;
 }
 
-tutti_status tutti_device_set_mode(tutti_device *device, tutti_device_mode mode, tutti_device_lanes lanes)
+tutti_status tutti_device_set_mode(tutti_device *device, tutti_device_mode mode,
+                                   tutti_device_lanes lanes)
 {
     const uint32_t change = tt_device_change(mode, lanes);
     tutti_status st = device_check(device, "tutti_device_set_mode");
@@ -386,7 +412,8 @@ tutti_status tutti_device_set_mode(tutti_device *device, tutti_device_mode mode,
                   : tt_fail(
                         TUTTI_ERR_TIMEOUT,
                         "tutti_device_set_mode: timed out after %lld ms: earlier puts are still queued (mode remains %s)",
-                        (long long)device->conf.timeout_ms, tutti_device_mode_name(device->conf.mode));
+                        (long long)device->conf.timeout_ms,
+                        tutti_device_mode_name(device->conf.mode));
     }
     device->conf.mode = mode;
     device->conf.lanes = lanes;
@@ -405,12 +432,20 @@ tutti_status tutti_device_read_counters(tutti_device *device, tutti_device_count
         return st;
     if (!out || out->size < COUNTERS_BYTES_FIRST)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_device_read_counters: %s",
-                       out ? "invalid out->size: must be sizeof(tutti_device_counters)" : "out is NULL");
+                       out ? "invalid out->size: must be sizeof(tutti_device_counters)"
+                           : "out is NULL");
     c = &device->proxy.counters;
     bytes = out->size < sizeof mine ? out->size : sizeof mine;
     mine = (tutti_device_counters){
-        .size = bytes, .triggers = c->triggers, .puts = c->puts, .put_bytes = c->put_bytes, .signals = c->signals,
-        .drains = c->drains, .fences = c->fences, .quiets = c->quiets, .stalls = c->stalls,
+        .size = bytes,
+        .triggers = c->triggers,
+        .puts = c->puts,
+        .put_bytes = c->put_bytes,
+        .signals = c->signals,
+        .drains = c->drains,
+        .fences = c->fences,
+        .quiets = c->quiets,
+        .stalls = c->stalls,
         .full_waits = __atomic_load_n(device->view.full_waits, __ATOMIC_RELAXED),
         .room_waits = __atomic_load_n(device->view.room_waits, __ATOMIC_RELAXED),
     };
@@ -435,7 +470,8 @@ tutti_status tutti_device_counters_reset(tutti_device *device)
 
 const char *tutti_device_mode_name(tutti_device_mode mode)
 {
-    static const char *const names[TUTTI_DEVICE_MODES] = { "full", "coupled", "decoupled", "ordered" };
+    static const char *const names[TUTTI_DEVICE_MODES] = { "full", "coupled", "decoupled",
+                                                           "ordered" };
 
     return (uint32_t)mode < TUTTI_DEVICE_MODES ? names[mode] : "?";
 }
@@ -447,19 +483,23 @@ const char *tutti_device_lanes_name(tutti_device_lanes lanes)
     return (uint32_t)lanes < TUTTI_DEVICE_LANES ? names[lanes] : "?";
 }
 
-tutti_status tutti_device_refuse(tutti_device *device, const char *call, uint32_t peer, uint64_t offset, uint64_t bytes,
-                                 int what)
+tutti_status tutti_device_refuse(tutti_device *device, const char *call, uint32_t peer,
+                                 uint64_t offset, uint64_t bytes, int what)
 {
     const struct tt_window *w = device->window;
     tutti_status st;
 
     if (what == 2)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: invalid group %u: the device has %u groups", call, peer, device->conf.groups);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: invalid group %u: the device has %u groups", call,
+                       peer, device->conf.groups);
     if (what == 3)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: invalid flag %u: the device has %u flags", call, peer, device->conf.flags);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: invalid flag %u: the device has %u flags", call,
+                       peer, device->conf.flags);
     if (peer >= device->view.nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: invalid rank %u: the window has %u ranks", call, peer, device->view.nranks);
-    st = what == 1 ? tt_window_check_word(w, peer, offset, 8, call) : tt_window_check(w, peer, offset, bytes, call);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: invalid rank %u: the window has %u ranks", call,
+                       peer, device->view.nranks);
+    st = what == 1 ? tt_window_check_word(w, peer, offset, 8, call)
+                   : tt_window_check(w, peer, offset, bytes, call);
     return st ? st
               : tt_fail(TUTTI_ERR_INVALID,
                         "%s: invalid signal operation: must be TUTTI_SIGNAL_SET or "
@@ -467,7 +507,8 @@ tutti_status tutti_device_refuse(tutti_device *device, const char *call, uint32_
                         call);
 }
 
-tutti_status tutti_device_late(int what, uint64_t which, tutti_compare compare, uint64_t value, uint64_t seen)
+tutti_status tutti_device_late(int what, uint64_t which, tutti_compare compare, uint64_t value,
+                               uint64_t seen)
 {
     static const struct {
         const char *call, *whose;
@@ -479,12 +520,14 @@ tutti_status tutti_device_late(int what, uint64_t which, tutti_compare compare, 
     char rank[32] = "other ranks";
 
     if (what >= 0 && what <= TUTTI_DEVICE_LATE_FLAG)
-        return tt_fail(TUTTI_ERR_TIMEOUT, "%s: timed out: the %s %llu has the value %llu, expected %s%llu",
-                       words[what].call, words[what].whose, (unsigned long long)which, (unsigned long long)seen,
-                       tt_compare_prefix(compare), (unsigned long long)value);
+        return tt_fail(
+            TUTTI_ERR_TIMEOUT, "%s: timed out: the %s %llu has the value %llu, expected %s%llu",
+            words[what].call, words[what].whose, (unsigned long long)which,
+            (unsigned long long)seen, tt_compare_prefix(compare), (unsigned long long)value);
     if (which != TUTTI_DEVICE_ALL)
         snprintf(rank, sizeof rank, "rank %llu", (unsigned long long)which);
-    return tt_fail(TUTTI_ERR_TIMEOUT, "%s: timed out: puts to %s %s",
-                   what == TUTTI_DEVICE_LATE_QUIET ? "tutti_device_quiet" : "tutti_device_flush", rank,
-                   what == TUTTI_DEVICE_LATE_QUIET ? "have not completed" : "still use their source buffers");
+    return tt_fail(
+        TUTTI_ERR_TIMEOUT, "%s: timed out: puts to %s %s",
+        what == TUTTI_DEVICE_LATE_QUIET ? "tutti_device_quiet" : "tutti_device_flush", rank,
+        what == TUTTI_DEVICE_LATE_QUIET ? "have not completed" : "still use their source buffers");
 }

@@ -12,7 +12,8 @@
 
 static void counter_add(_Atomic uint64_t *counter, uint64_t n)
 {
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+                          memory_order_relaxed);
 }
 
 static bool decides_by_drain(const struct tt_proxy *p)
@@ -60,7 +61,8 @@ static void answer_ticket(struct tt_proxy *p, const struct tt_command *c)
 /* Records one peer's answer. A query of all peers is complete with the last one. */
 static void answer_part(struct tt_proxy *p, const struct tt_command *c)
 {
-    if (c->peer != TUTTI_DEVICE_ALL || --p->parts[ticket_kind(c)][c->ticket % TUTTI_DEVICE_TICKETS] == 0)
+    if (c->peer != TUTTI_DEVICE_ALL ||
+        --p->parts[ticket_kind(c)][c->ticket % TUTTI_DEVICE_TICKETS] == 0)
         answer_ticket(p, c);
 }
 
@@ -71,7 +73,8 @@ static void return_credit(struct tt_proxy *p, const struct tt_command *c)
 {
     uint64_t *given;
 
-    if (!c->credited || (c->what == TUTTI_TRIGGER_FENCE && TT_DEVICE_PLANTED(TT_DEVICE_BUG_CREDIT_LOST)))
+    if (!c->credited ||
+        (c->what == TUTTI_TRIGGER_FENCE && TT_DEVICE_PLANTED(TT_DEVICE_BUG_CREDIT_LOST)))
         return;
     /* a command for all peers has no credit, and no counter there */
     given = &p->conf.given[c->peer];
@@ -166,7 +169,11 @@ static void split_put(struct tt_proxy *p, const struct tt_command *c)
 {
     struct tt_command bytes = *c;
     const struct tt_command signal = {
-        .what = TUTTI_TRIGGER_SIGNAL, .op = c->op, .peer = c->peer, .word = c->word, .value = c->value,
+        .what = TUTTI_TRIGGER_SIGNAL,
+        .op = c->op,
+        .peer = c->peer,
+        .word = c->word,
+        .value = c->value,
         .credited = c->credited,
     };
 
@@ -236,7 +243,8 @@ static bool accept(struct tt_proxy *p, const struct tt_command *c)
         return false;
     if (c->what == TUTTI_TRIGGER_PUT && c->op && decides_by_drain(p))
         split_put(p, c);
-    else if (c->what == TUTTI_TRIGGER_FENCE && (decides_by_drain(p) || TT_DEVICE_PLANTED(TT_DEVICE_BUG_FENCE_WAITS))) {
+    else if (c->what == TUTTI_TRIGGER_FENCE &&
+             (decides_by_drain(p) || TT_DEVICE_PLANTED(TT_DEVICE_BUG_FENCE_WAITS))) {
         begin_drain(p, &(struct tt_command){ .what = TUTTI_TRIGGER_NONE });
         return_credit(p, c);
     } else
@@ -266,14 +274,15 @@ bool tt_proxy_has_trigger(const struct tt_proxy *p)
 /* Checks a command from the FIFO and accepts or holds it. */
 static tutti_status check_and_accept(struct tt_proxy *p, struct tt_command *c)
 {
-    c->credited = c->what == TUTTI_TRIGGER_PUT || c->what == TUTTI_TRIGGER_SIGNAL || c->what == TUTTI_TRIGGER_FENCE;
+    c->credited = c->what == TUTTI_TRIGGER_PUT || c->what == TUTTI_TRIGGER_SIGNAL ||
+                  c->what == TUTTI_TRIGGER_FENCE;
     if (!tt_command_fits(c, p->conf.rank, p->conf.nranks, p->conf.bytes, p->conf.words))
         return tt_fail(
             TUTTI_ERR_INVALID,
             "device FIFO: invalid command before position %llu: outside the window (kind %u, rank %u, %llu bytes at "
             "offset %llu, word %llu)",
-            (unsigned long long)p->at, c->what, c->peer, (unsigned long long)c->bytes, (unsigned long long)c->offset,
-            (unsigned long long)c->word);
+            (unsigned long long)p->at, c->what, c->peer, (unsigned long long)c->bytes,
+            (unsigned long long)c->offset, (unsigned long long)c->word);
     p->holds = !accept(p, c);
     if (p->holds)
         p->held = *c;
@@ -290,7 +299,8 @@ uint32_t tt_proxy_take(struct tt_proxy *p, tutti_status *st)
     *st = TUTTI_OK;
     if (p->holds)
         p->holds = !accept(p, &p->held);
-    while (!p->holds && !*st && p->at - began < p->conf.fifo_slots && (slot = next_trigger(p, &head))) {
+    while (!p->holds && !*st && p->at - began < p->conf.fifo_slots &&
+           (slot = next_trigger(p, &head))) {
         const uint64_t body = slot->body;
         const enum tt_trigger_found found = tt_trigger_take(&p->reader, head, body, &c);
 
@@ -298,8 +308,9 @@ uint32_t tt_proxy_take(struct tt_proxy *p, tutti_status *st)
         if (found == TT_TRIGGER_WHOLE)
             *st = check_and_accept(p, &c);
         else if (found == TT_TRIGGER_BAD && !p->failed)
-            *st = tt_fail(TUTTI_ERR_INVALID, "device FIFO: invalid trigger at position %llu (%#llx, %#llx)",
-                          (unsigned long long)p->at - 1, (unsigned long long)head, (unsigned long long)body);
+            *st = tt_fail(
+                TUTTI_ERR_INVALID, "device FIFO: invalid trigger at position %llu (%#llx, %#llx)",
+                (unsigned long long)p->at - 1, (unsigned long long)head, (unsigned long long)body);
     }
     if (p->at == began)
         return 0;
@@ -310,7 +321,8 @@ uint32_t tt_proxy_take(struct tt_proxy *p, tutti_status *st)
 
 /* ---- from queues to the sink ---- */
 
-static tutti_status pass_put(struct tt_proxy *p, struct tt_proxy_peer *peer, const struct tt_command *c)
+static tutti_status pass_put(struct tt_proxy *p, struct tt_proxy_peer *peer,
+                             const struct tt_command *c)
 {
     const bool ordered = c->op && peer->marked && !TT_DEVICE_PLANTED(TT_DEVICE_BUG_MARK_LOST);
     const tutti_status st = p->conf.sink.put(p->conf.sink.arg, c, ordered, &peer->done);
@@ -332,7 +344,8 @@ static tutti_status pass_put(struct tt_proxy *p, struct tt_proxy_peer *peer, con
 }
 
 /* Passes one command to the sink. */
-static tutti_status pass_command(struct tt_proxy *p, struct tt_proxy_peer *peer, const struct tt_command *c)
+static tutti_status pass_command(struct tt_proxy *p, struct tt_proxy_peer *peer,
+                                 const struct tt_command *c)
 {
     tutti_status st;
 
@@ -371,8 +384,8 @@ static bool is_late(const struct tt_proxy *p, uint64_t *since_ns, uint64_t now_n
 }
 
 /* Passes some commands of one peer to the sink. */
-static tutti_status serve_peer(struct tt_proxy *p, struct tt_proxy_peer *peer, uint64_t now_ns, bool *any,
-                               bool *stalled)
+static tutti_status serve_peer(struct tt_proxy *p, struct tt_proxy_peer *peer, uint64_t now_ns,
+                               bool *any, bool *stalled)
 {
     for (int i = 0; i < TURN && peer->head != peer->tail; i++) {
         const struct tt_command *c = &peer->ring[peer->head & (peer->depth - 1)];

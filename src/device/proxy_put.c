@@ -15,12 +15,14 @@ struct tt_proxy_put_peer {
     tutti_status failed;        /* first failure of this device's puts */
 };
 
-tutti_status tt_proxy_put_init(struct tt_proxy_put *s, struct tt_window *window, tutti_device_lanes lanes)
+tutti_status tt_proxy_put_init(struct tt_proxy_put *s, struct tt_window *window,
+                               tutti_device_lanes lanes)
 {
     *s = (struct tt_proxy_put){ .window = window, .lanes = lanes };
     s->peers = calloc(window->comm->nranks, sizeof(struct tt_proxy_put_peer *));
     if (!s->peers)
-        return tt_fail(TUTTI_ERR_NOMEM, "device: out of memory for puts to %u ranks", window->comm->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "device: out of memory for puts to %u ranks",
+                       window->comm->nranks);
     return TUTTI_OK;
 }
 
@@ -78,8 +80,8 @@ static tutti_status sink_put(void *arg, const struct tt_command *c, bool ordered
             st = tt_window_fence_rank(s->window, c->peer);
         if (st)
             return st;
-        tt_window_put_init(&p->put, s->window, c->peer, c->offset, c->src, c->bytes, &rma, desc_lane(s, c->peer),
-                           &p->failed, "device put");
+        tt_window_put_init(&p->put, s->window, c->peer, c->offset, c->src, c->bytes, &rma,
+                           desc_lane(s, c->peer), &p->failed, "device put");
         p->begun = true;
     }
     st = tt_window_put_step(&p->put);
@@ -102,8 +104,9 @@ static tutti_status sink_quiet(void *arg, uint32_t peer)
 
     if (st || !s->peers[peer])      /* nothing was put */
         return st;
-    return with_message(tt_window_quiet_rank(s->window, peer, &s->peers[peer]->quiet_tick, &s->peers[peer]->failed),
-                        peer);
+    return with_message(
+        tt_window_quiet_rank(s->window, peer, &s->peers[peer]->quiet_tick, &s->peers[peer]->failed),
+        peer);
 }
 
 static tutti_status sink_wake(void *arg, uint32_t peer)
@@ -116,5 +119,7 @@ static tutti_status sink_wake(void *arg, uint32_t peer)
 
 struct tt_proxy_putter tt_proxy_put_of(struct tt_proxy_put *s)
 {
-    return (struct tt_proxy_putter){ .arg = s, .put = sink_put, .quiet = sink_quiet, .wake = sink_wake };
+    return (struct tt_proxy_putter){
+        .arg = s, .put = sink_put, .quiet = sink_quiet, .wake = sink_wake
+    };
 }

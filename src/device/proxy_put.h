@@ -16,7 +16,8 @@ struct tt_proxy_put {
 };
 
 /* NOMEM (logged). */
-tutti_status tt_proxy_put_init(struct tt_proxy_put *s, struct tt_window *window, tutti_device_lanes lanes);
+tutti_status tt_proxy_put_init(struct tt_proxy_put *s, struct tt_window *window,
+                               tutti_device_lanes lanes);
 /* Puts in progress continue, but do not increment counters of `proxy` any more. */
 void tt_proxy_put_fini(struct tt_proxy_put *s, const struct tt_proxy *proxy);
 /* Returns the sink for a proxy; s is its arg. */

@@ -26,7 +26,9 @@ static bool begin_command(struct tt_trigger_reader *r, uint64_t head, uint64_t b
 {
     struct tt_command *c = &r->c;
 
-    *c = (struct tt_command){ .what = (uint8_t)what_of(head), .op = trigger_op(head), .peer = trigger_peer(head) };
+    *c = (struct tt_command){ .what = (uint8_t)what_of(head),
+                              .op = trigger_op(head),
+                              .peer = trigger_peer(head) };
     switch (c->what) {
     case TUTTI_TRIGGER_PUT:
         c->offset = body;
@@ -64,7 +66,8 @@ static bool follows(struct tt_trigger_reader *r, uint64_t head, uint64_t body)
     return trigger_op(head) == c->op && trigger_peer(head) == c->peer;
 }
 
-enum tt_trigger_found tt_trigger_take(struct tt_trigger_reader *r, uint64_t head, uint64_t body, struct tt_command *out)
+enum tt_trigger_found tt_trigger_take(struct tt_trigger_reader *r, uint64_t head, uint64_t body,
+                                      struct tt_command *out)
 {
     if (!(r->next ? follows(r, head, body) : begin_command(r, head, body))) {
         r->next = TUTTI_TRIGGER_NONE;
@@ -79,18 +82,20 @@ enum tt_trigger_found tt_trigger_take(struct tt_trigger_reader *r, uint64_t head
 /* Blocks store data to their own rank directly. */
 static bool is_remote_only(uint32_t what)
 {
-    return what != TUTTI_TRIGGER_WAKE && what != TUTTI_TRIGGER_SIGNAL && what != TUTTI_TRIGGER_QUIET;
+    return what != TUTTI_TRIGGER_WAKE && what != TUTTI_TRIGGER_SIGNAL &&
+           what != TUTTI_TRIGGER_QUIET;
 }
 
-bool tt_command_fits(const struct tt_command *c, uint32_t rank, uint32_t nranks, const uint64_t *bytes,
-                     const uint8_t *words)
+bool tt_command_fits(const struct tt_command *c, uint32_t rank, uint32_t nranks,
+                     const uint64_t *bytes, const uint8_t *words)
 {
     if (c->peer == TUTTI_DEVICE_ALL)
         return c->what == TUTTI_TRIGGER_QUIET || c->what == TUTTI_TRIGGER_FLUSH;
     if (c->peer >= nranks || (c->peer == rank && is_remote_only(c->what)))
         return false;
     if (c->what == TUTTI_TRIGGER_PUT &&
-        (c->offset > bytes[c->peer] || c->bytes > bytes[c->peer] - c->offset || (c->bytes && !c->src)))
+        (c->offset > bytes[c->peer] || c->bytes > bytes[c->peer] - c->offset ||
+         (c->bytes && !c->src)))
         return false;
     return !c->op || (words[c->peer] && bytes[c->peer] >= 8 && c->word <= bytes[c->peer] - 8);
 }

@@ -34,7 +34,7 @@ enum tt_trigger_found tt_trigger_take(struct tt_trigger_reader *r, uint64_t head
 /* Returns whether the command stays within nranks parts of bytes[nranks], of which those with
  * words[nranks] have words for signals. Also rejects commands that a block of this rank executes
  * itself. */
-bool tt_command_fits(const struct tt_command *c, uint32_t rank, uint32_t nranks, const uint64_t *bytes,
-                     const uint8_t *words);
+bool tt_command_fits(const struct tt_command *c, uint32_t rank, uint32_t nranks,
+                     const uint64_t *bytes, const uint8_t *words);
 
 #endif

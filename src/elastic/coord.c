@@ -48,7 +48,8 @@ struct tt_coord_member *tt_coord_member_of(struct tt_coord *c, uint64_t id)
         else
             high = mid;
     }
-    if (low == c->nmembers || c->conf.members[low].id != id || c->conf.members[low].state == TT_COORD_UNKNOWN)
+    if (low == c->nmembers || c->conf.members[low].id != id ||
+        c->conf.members[low].state == TT_COORD_UNKNOWN)
         return NULL;
     return &c->conf.members[low];
 }
@@ -84,7 +85,8 @@ static uint64_t later(uint64_t at_ns, uint64_t more_ns)
     return at_ns > TT_NEVER - more_ns ? TT_NEVER : at_ns + more_ns;
 }
 
-static void emit_act(struct tt_coord *c, uint8_t kind, struct tt_coord_conn *conn, const void *data, size_t bytes)
+static void emit_act(struct tt_coord *c, uint8_t kind, struct tt_coord_conn *conn, const void *data,
+                     size_t bytes)
 {
     const struct tt_coord_act a = { .kind = kind, .conn = conn, .data = data, .bytes = bytes };
 
@@ -115,31 +117,37 @@ void tt_coord_log_msg(struct tt_coord *c, const struct tt_elmsg *msg)
     tt_coord_log(c, tt_elmsg_write(c->conf.scratch, TT_ELMSG_BYTES_MAX, msg));
 }
 
-static void refuse_in(struct tt_coord *c, struct tt_coord_conn *conn, uint8_t version, uint8_t status, const char *text)
+static void refuse_in(struct tt_coord *c, struct tt_coord_conn *conn, uint8_t version,
+                      uint8_t status, const char *text)
 {
     emit_act(c, TT_COORD_ACT_SEND, conn, c->conf.scratch,
              tt_elmsg_write_refusal(c->conf.scratch, TT_ELMSG_BYTES_MAX, version, status, text));
     emit_act(c, TT_COORD_ACT_CLOSE, conn, NULL, 0);
 }
 
-void tt_coord_refuse(struct tt_coord *c, struct tt_coord_conn *conn, uint8_t status, const char *text)
+void tt_coord_refuse(struct tt_coord *c, struct tt_coord_conn *conn, uint8_t status,
+                     const char *text)
 {
     refuse_in(c, conn, TT_ELASTIC_VERSION, status, text);
 }
 
 /* Refuses a connection without a valid JOIN. A JOIN of another version is refused in a message
  * of that version. */
-static void refuse_stranger(struct tt_coord *c, struct tt_coord_conn *conn, const void *data, size_t bytes)
+static void refuse_stranger(struct tt_coord *c, struct tt_coord_conn *conn, const void *data,
+                            size_t bytes)
 {
     const uint8_t version = tt_elmsg_version(data, bytes);
     char text[TT_ELASTIC_TEXT_BYTES];
 
     if (bytes < 2 || version == TT_ELASTIC_VERSION || ((const uint8_t *)data)[1] != TT_ELMSG_JOIN) {
-        tt_coord_refuse(c, conn, TUTTI_ERR_PROTOCOL, "protocol error: the first message of a connection must be JOIN");
+        tt_coord_refuse(c, conn, TUTTI_ERR_PROTOCOL,
+                        "protocol error: the first message of a connection must be JOIN");
         return;
     }
-    snprintf(text, sizeof text, "elastic protocol mismatch: the member has version %u, this coordinator has version %u",
-             version, TT_ELASTIC_VERSION);
+    snprintf(
+        text, sizeof text,
+        "elastic protocol mismatch: the member has version %u, this coordinator has version %u",
+        version, TT_ELASTIC_VERSION);
     refuse_in(c, conn, version, TUTTI_ERR_PROTOCOL, text);
 }
 
@@ -243,7 +251,8 @@ static uint64_t seat_holder(const struct tt_coord *c, const struct tt_elmsg *msg
     for (uint32_t i = 0; i < c->nmembers && msg->nroles > 1; i++) {
         const struct tt_coord_member *m = &c->conf.members[i];
 
-        if (m->state != TT_COORD_LOST && m->state != TT_COORD_UNKNOWN && m->group == msg->group && m->role == msg->role)
+        if (m->state != TT_COORD_LOST && m->state != TT_COORD_UNKNOWN && m->group == msg->group &&
+            m->role == msg->role)
             return m->id;
     }
     return 0;
@@ -263,8 +272,8 @@ static void send_welcome(struct tt_coord *c, struct tt_coord_member *m)
 }
 
 /* Reconnects a member: messages that it may have missed are sent again. */
-static void reconnect_member(struct tt_coord *c, struct tt_coord_member *m, struct tt_coord_conn *conn,
-                             const struct tt_elmsg *join)
+static void reconnect_member(struct tt_coord *c, struct tt_coord_member *m,
+                             struct tt_coord_conn *conn, const struct tt_elmsg *join)
 {
     if (m->conn && m->conn != conn)
         emit_act(c, TT_COORD_ACT_CLOSE, m->conn, NULL, 0);
@@ -275,7 +284,8 @@ static void reconnect_member(struct tt_coord *c, struct tt_coord_member *m, stru
     send_welcome(c, m);
     if (tt_coord_is_live(m)) {
         tt_coord_send_view(c, m);
-        if (join->epoch == c->epoch && join->number + 1 == c->round && !TT_PLANTED(TT_BUG_RESULT_AFTER_QUESTION))
+        if (join->epoch == c->epoch && join->number + 1 == c->round &&
+            !TT_PLANTED(TT_BUG_RESULT_AFTER_QUESTION))
             tt_coord_send_last(c, m);
         if (c->asking)
             tt_coord_send_lost(c, m);
@@ -290,27 +300,34 @@ static void reconnect_member(struct tt_coord *c, struct tt_coord_member *m, stru
 static bool has_roles(const struct tt_coord *c)
 {
     for (uint32_t i = 0; i < c->nmembers; i++)
-        if (c->conf.members[i].state != TT_COORD_LOST && c->conf.members[i].state != TT_COORD_UNKNOWN)
+        if (c->conf.members[i].state != TT_COORD_LOST &&
+            c->conf.members[i].state != TT_COORD_UNKNOWN)
             return true;
     return false;
 }
 
 /* Returns whether it cannot join; why[bytes] gets the reason. */
-static bool is_refused(const struct tt_coord *c, const struct tt_elmsg *msg, char *why, size_t bytes)
+static bool is_refused(const struct tt_coord *c, const struct tt_elmsg *msg, char *why,
+                       size_t bytes)
 {
     static const uint8_t none[TT_COOKIE_BYTES];
     const uint64_t holder = seat_holder(c, msg);
 
     if (strcmp(msg->text, c->conf.run) != 0)
-        snprintf(why, bytes, "this coordinator leads the run \"%.60s\", not \"%.60s\"", c->conf.run, msg->text);
+        snprintf(why, bytes, "this coordinator leads the run \"%.60s\", not \"%.60s\"", c->conf.run,
+                 msg->text);
     else if (c->nmembers == c->conf.members_max)
-        snprintf(why, bytes, "too many members: the run has reached its maximum of %" PRIu32, c->nmembers);
+        snprintf(why, bytes, "too many members: the run has reached its maximum of %" PRIu32,
+                 c->nmembers);
     else if (memcmp(msg->cookie, none, TT_COOKIE_BYTES) == 0)
         snprintf(why, bytes, "invalid cookie: all zeros");
     else if (msg->nroles != c->nroles && has_roles(c))
-        snprintf(why, bytes, "nroles differs: it is %" PRIu32 " in the run, and %" PRIu32 " for this member", c->nroles, msg->nroles);
+        snprintf(why, bytes,
+                 "nroles differs: it is %" PRIu32 " in the run, and %" PRIu32 " for this member",
+                 c->nroles, msg->nroles);
     else if (holder)
-        snprintf(why, bytes, "role %" PRIu32 " of group %" PRIu32 " is taken by member %" PRIu64, msg->role, msg->group, holder);
+        snprintf(why, bytes, "role %" PRIu32 " of group %" PRIu32 " is taken by member %" PRIu64,
+                 msg->role, msg->group, holder);
     else
         return false;
     return true;
@@ -327,7 +344,8 @@ static void handle_join(struct tt_coord *c, struct tt_coord_conn *conn, const st
             continue;
         m->heard_ns = c->now_ns;
         if (m->state == TT_COORD_LOST)
-            tt_coord_refuse(c, conn, TUTTI_ERR_ABORTED, "the coordinator declared this member lost");
+            tt_coord_refuse(c, conn, TUTTI_ERR_ABORTED,
+                            "the coordinator declared this member lost");
         else
             reconnect_member(c, m, conn, msg);
         return;
@@ -373,7 +391,8 @@ static bool is_gone(const struct tt_coord *c, const struct tt_coord_member *m)
     return m->gone[1] != 0 || (m->gone[0] != 0 && tt_coord_count(c, TT_COORD_IN_VIEW) == 2);
 }
 
-static void record_gone(struct tt_coord *c, const struct tt_coord_member *by, struct tt_coord_member *m)
+static void record_gone(struct tt_coord *c, const struct tt_coord_member *by,
+                        struct tt_coord_member *m)
 {
     if (m->gone[0] == 0)
         m->gone[0] = by->id;
@@ -384,7 +403,8 @@ static void record_gone(struct tt_coord *c, const struct tt_coord_member *by, st
 
 /* Two members of the view cannot reach each other, although both reach the coordinator: one must
  * go. Which one is decided when all have had time to report. */
-static void handle_suspicion(struct tt_coord *c, struct tt_coord_member *m, uint64_t id, uint8_t what)
+static void handle_suspicion(struct tt_coord *c, struct tt_coord_member *m, uint64_t id,
+                             uint8_t what)
 {
     struct tt_coord_member *other = tt_coord_member_of(c, id);
 
@@ -439,7 +459,8 @@ static void judge_suspicions(struct tt_coord *c)
 
 /* The member that gives a reason has revoked the epoch. Others repeat it without a reason: after
  * a deadline of another member, and to a coordinator that restarted. */
-static void handle_revoke(struct tt_coord *c, const struct tt_coord_member *m, const struct tt_elmsg *msg)
+static void handle_revoke(struct tt_coord *c, const struct tt_coord_member *m,
+                          const struct tt_elmsg *msg)
 {
     if (msg->epoch != c->epoch)
         return;
@@ -549,7 +570,9 @@ static uint64_t due_ns(const struct tt_coord *c, const struct tt_coord_member *m
     const uint64_t silent = later(m->heard_ns, c->conf.lease_ns),
                    gone = later(m->closed_ns, is_gone(c, m) ? 0 : c->conf.grace_ns);
 
-    return m->state == TT_COORD_LOST || m->state == TT_COORD_UNKNOWN ? TT_NEVER : silent < gone ? silent : gone;
+    return m->state == TT_COORD_LOST || m->state == TT_COORD_UNKNOWN ? TT_NEVER
+           : silent < gone                                           ? silent
+                                                                     : gone;
 }
 
 /* A member's deadline only moves forward, by messages. Therefore the earliest one is recomputed
@@ -599,8 +622,8 @@ void tt_coord_send_updates(struct tt_coord *c)
     for (uint32_t i = 0; i < c->nmembers; i++) {
         const struct tt_coord_member *m = &c->conf.members[i];
 
-        now.newcomers +=
-            (m->state == TT_COORD_WAITING || m->state == TT_COORD_CANDIDATE) && m->next_rank != TT_COORD_NO_RANK;
+        now.newcomers += (m->state == TT_COORD_WAITING || m->state == TT_COORD_CANDIDATE) &&
+                         m->next_rank != TT_COORD_NO_RANK;
         now.leaving += tt_coord_is_live(m) && m->leaving;
     }
     if (tt_membership_are_same(&now, &c->news))

@@ -63,7 +63,12 @@ struct tt_coord_conn {
     uint64_t member;        /* 0: not authenticated yet */
 };
 
-enum tt_coord_event_kind { TT_COORD_EV_OPEN, TT_COORD_EV_FRAME, TT_COORD_EV_CLOSED, TT_COORD_EV_TICK };
+enum tt_coord_event_kind {
+    TT_COORD_EV_OPEN,
+    TT_COORD_EV_FRAME,
+    TT_COORD_EV_CLOSED,
+    TT_COORD_EV_TICK
+};
 
 struct tt_coord_event {
     uint8_t kind;
@@ -292,7 +297,8 @@ struct tt_coord {
                                                            tt_coord_member_states, _round_states,
                                                            _sync_states was taken; for tests */
     /* Results of the SETTLED operations in these; unused entries are not initialized. */
-    uint8_t verdict_results[TT_ELASTIC_TAGS][TT_SETTLED_BYTES], word_results[TT_ELASTIC_TAGS][TT_SETTLED_BYTES];
+    uint8_t verdict_results[TT_ELASTIC_TAGS][TT_SETTLED_BYTES],
+        word_results[TT_ELASTIC_TAGS][TT_SETTLED_BYTES];
 };
 
 static inline bool tt_coord_is_unsure(const struct tt_coord *c)

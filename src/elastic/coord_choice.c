@@ -15,7 +15,8 @@ bool tt_coord_is_candidate(const struct tt_coord_scope *s, const struct tt_coord
 }
 
 /* Returns whether any member is willing to send, and sets the common properties: fresh, cohort. */
-static bool choose_common(const struct tt_coord *c, const struct tt_coord_scope *s, struct tt_coord_choice *choice)
+static bool choose_common(const struct tt_coord *c, const struct tt_coord_scope *s,
+                          struct tt_coord_choice *choice)
 {
     bool some = false, instead = true, incumbents = false;
 
@@ -35,8 +36,8 @@ static bool choose_common(const struct tt_coord *c, const struct tt_coord_scope 
 
 /* Finds the most common keys of the willing members (choice NULL), or content of the candidates;
  * among equally common ones that of the oldest member. False: none. */
-static bool most_common(const struct tt_coord *c, const struct tt_coord_scope *s, const struct tt_coord_choice *choice,
-                        struct tt_hash *out)
+static bool most_common(const struct tt_coord *c, const struct tt_coord_scope *s,
+                        const struct tt_coord_choice *choice, struct tt_hash *out)
 {
     uint32_t best = 0;
 
@@ -46,7 +47,8 @@ static bool most_common(const struct tt_coord *c, const struct tt_coord_scope *s
         uint32_t n = 0;
 
         if (!tt_coord_is_in(a, tt_coord_scope_index(c, s)) ||
-            !(choice ? tt_coord_is_candidate(s, choice, a) : is_willing(a)) || (best > 0 && tt_hash_equal(mine, out)))
+            !(choice ? tt_coord_is_candidate(s, choice, a) : is_willing(a)) ||
+            (best > 0 && tt_hash_equal(mine, out)))
             continue;
         for (uint32_t k = i; k < c->nmembers; k++) {
             const struct tt_coord_member *b = &c->conf.members[k];
@@ -72,15 +74,16 @@ static uint64_t highest_revision(const struct tt_coord *c, const struct tt_coord
     for (uint32_t i = 0; i < c->nmembers; i++) {
         const struct tt_coord_member *m = &c->conf.members[i];
 
-        if (tt_coord_is_in(m, tt_coord_scope_index(c, s)) && is_willing(m) && tt_hash_equal(&m->keys, &choice->keys) &&
-            m->value > revision)
+        if (tt_coord_is_in(m, tt_coord_scope_index(c, s)) && is_willing(m) &&
+            tt_hash_equal(&m->keys, &choice->keys) && m->value > revision)
             revision = m->value;
     }
     return revision;
 }
 
 /* Returns whether a member of the scope offers these keys. */
-static bool has_keys(const struct tt_coord *c, const struct tt_coord_scope *s, const struct tt_hash *keys)
+static bool has_keys(const struct tt_coord *c, const struct tt_coord_scope *s,
+                     const struct tt_hash *keys)
 {
     for (uint32_t i = 0; i < c->nmembers; i++)
         if (tt_coord_is_in(&c->conf.members[i], tt_coord_scope_index(c, s)) &&
@@ -89,7 +92,8 @@ static bool has_keys(const struct tt_coord *c, const struct tt_coord_scope *s, c
     return false;
 }
 
-uint8_t tt_coord_choose_state(const struct tt_coord *c, struct tt_coord_scope *s, struct tt_coord_choice *choice)
+uint8_t tt_coord_choose_state(const struct tt_coord *c, struct tt_coord_scope *s,
+                              struct tt_coord_choice *choice)
 {
     const bool willing = choose_common(c, s, choice);
     struct tt_hash won;
@@ -97,7 +101,9 @@ uint8_t tt_coord_choose_state(const struct tt_coord *c, struct tt_coord_scope *s
     choice->keys = s->keys;
     if (choice->fresh && !most_common(c, s, NULL, &choice->keys))
         return TT_ROUND_NOBODY;
-    choice->legal = choice->fresh ? highest_revision(c, s, choice) : choice->cohort ? s->revision : s->revision + 1;
+    choice->legal = choice->fresh    ? highest_revision(c, s, choice)
+                    : choice->cohort ? s->revision
+                                     : s->revision + 1;
     if (!has_keys(c, s, &choice->keys))
         return TT_ROUND_OTHER_STATE;
     if (!most_common(c, s, choice, &won))

@@ -43,7 +43,9 @@ void tt_coord_log_lost(struct tt_coord *c, const struct tt_coord_member *m, uint
 
 static void log_start(struct tt_coord *c)
 {
-    struct tt_elmsg msg = { .kind = TT_ELMSG_LOG_START, .id = c->last_id, .epoch = c->epoch, .number = c->starts };
+    struct tt_elmsg msg = {
+        .kind = TT_ELMSG_LOG_START, .id = c->last_id, .epoch = c->epoch, .number = c->starts
+    };
 
     memcpy(msg.cookie, c->secret, TT_COOKIE_BYTES);
     snprintf(msg.text, sizeof msg.text, "%s", c->conf.run);
@@ -89,7 +91,8 @@ void tt_coord_log_result(struct tt_coord *c)
     tt_coord_log_msg(c, &msg);
 }
 
-static void begin_back(struct tt_coord *c, struct tt_elmsg_writer *w, const struct tt_coord_result *why)
+static void begin_back(struct tt_coord *c, struct tt_elmsg_writer *w,
+                       const struct tt_coord_result *why)
 {
     const struct tt_elmsg msg = { .kind = TT_ELMSG_LOG_BACK,
                                   .flags = why->differs,
@@ -144,8 +147,9 @@ static bool replay_member(struct tt_coord *c, const struct tt_elmsg *msg)
 {
     struct tt_coord_member *m;
 
-    if (c->nmembers == c->conf.members_max || (c->nmembers > 0 && msg->id <= c->conf.members[c->nmembers - 1].id) ||
-        msg->id == 0 || (msg->nroles != c->nroles && tt_coord_count(c, TT_COORD_LOST) < c->nmembers))
+    if (c->nmembers == c->conf.members_max ||
+        (c->nmembers > 0 && msg->id <= c->conf.members[c->nmembers - 1].id) || msg->id == 0 ||
+        (msg->nroles != c->nroles && tt_coord_count(c, TT_COORD_LOST) < c->nmembers))
         return false;
     m = &c->conf.members[c->nmembers++];
     *m = (struct tt_coord_member){ .id = msg->id,
@@ -200,7 +204,8 @@ static bool replay_view(struct tt_coord *c, struct tt_elmsg *msg)
     tt_coord_reset_syncs(c);
     c->view_round = msg->number;
     c->round = msg->number + 1;
-    c->last = (struct tt_coord_result){ .is_view = true, .round = msg->number, .epoch = msg->epoch };
+    c->last =
+        (struct tt_coord_result){ .is_view = true, .round = msg->number, .epoch = msg->epoch };
     return true;
 }
 
@@ -254,7 +259,8 @@ bool tt_coord_replay(struct tt_coord *c, const void *data, size_t bytes)
     m = msg.id ? tt_coord_member_of(c, msg.id) : NULL;
     switch (msg.kind) {
     case TT_ELMSG_LOG_START:
-        if (strcmp(msg.text, c->conf.run) != 0 || msg.number <= c->starts || msg.number >= UINT32_MAX)
+        if (strcmp(msg.text, c->conf.run) != 0 || msg.number <= c->starts ||
+            msg.number >= UINT32_MAX)
             return false;
         if (c->starts > 0 && memcmp(msg.cookie, c->secret, TT_COOKIE_BYTES) != 0)
             return false;
@@ -304,7 +310,8 @@ void tt_coord_start(struct tt_coord *c, uint64_t now_ns)
         c->changed |= c->conf.members[i].state == TT_COORD_LOST;
     }
     tt_coord_resume_syncs(c);
-    tt_coord_set_round(c, tt_coord_count(c, TT_COORD_IN_VIEW) > 0 && !TT_PLANTED(TT_BUG_ROUND_FORGOTTEN)
+    tt_coord_set_round(c, tt_coord_count(c, TT_COORD_IN_VIEW) > 0 &&
+                                  !TT_PLANTED(TT_BUG_ROUND_FORGOTTEN)
                               ? TT_COORD_ROUND_UNSURE
                               : TT_COORD_ROUND_OPEN);
     c->stale_news = c->dirty = true;
@@ -323,7 +330,8 @@ void tt_coord_snapshot(struct tt_coord *c)
     for (uint32_t i = 0; i < c->nmembers; i++) /* by rank: each to its place */
         while (c->conf.members[c->conf.order[i]].rank != TT_COORD_NO_RANK &&
                c->conf.members[c->conf.order[i]].rank != i) {
-            const uint32_t rank = c->conf.members[c->conf.order[i]].rank, other = c->conf.order[rank];
+            const uint32_t rank = c->conf.members[c->conf.order[i]].rank,
+                           other = c->conf.order[rank];
 
             c->conf.order[rank] = c->conf.order[i];
             c->conf.order[i] = other;

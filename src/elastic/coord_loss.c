@@ -22,7 +22,9 @@
 static size_t write_lost(struct tt_coord *c)
 {
     const bool apart = c->revocation == TT_REVOKED_APART;
-    struct tt_elmsg msg = { .kind = TT_ELMSG_LOST, .what = c->revocation, .epoch = c->epoch, .number = c->question };
+    struct tt_elmsg msg = {
+        .kind = TT_ELMSG_LOST, .what = c->revocation, .epoch = c->epoch, .number = c->question
+    };
     struct tt_elmsg_writer w;
 
     if (c->revoked) {
@@ -87,12 +89,16 @@ static uint64_t begun_by(const struct tt_op_entry *e)
  * with it. A SETTLED operation also stands, and all members get its result. It is then the last
  * one, because no member can complete another one before all have its result. If some member
  * reports it as FINAL, that takes precedence, since SETTLED may be false. */
-static void merge_entry(struct tt_op_entry *verdict, uint8_t result[TT_SETTLED_BYTES], const struct tt_op_entry *e)
+static void merge_entry(struct tt_op_entry *verdict, uint8_t result[TT_SETTLED_BYTES],
+                        const struct tt_op_entry *e)
 {
-    const uint64_t known = tt_op_last_complete(e), settled = TT_PLANTED(TT_BUG_SETTLED_IGNORED) ? 0 : tt_op_settled(e);
+    const uint64_t known = tt_op_last_complete(e),
+                   settled = TT_PLANTED(TT_BUG_SETTLED_IGNORED) ? 0 : tt_op_settled(e);
 
     if (known > verdict->n || (known == verdict->n && verdict->state == TT_OP_SETTLED))
-        *verdict = (struct tt_op_entry){ .state = TT_OP_FINAL, .tag = e->tag, .n = known, .news = e->news };
+        *verdict = (struct tt_op_entry){
+            .state = TT_OP_FINAL, .tag = e->tag, .n = known, .news = e->news
+        };
     if (settled <= verdict->n)
         return;
     *verdict = *e;
@@ -153,7 +159,9 @@ static void count_answer(struct tt_coord_tally *t, const struct tt_op_entry *e, 
 
 static size_t write_verdicts(struct tt_coord *c, const struct tt_coord_member *m)
 {
-    const struct tt_elmsg msg = { .kind = TT_ELMSG_VERDICTS, .epoch = c->epoch, .number = c->question };
+    const struct tt_elmsg msg = { .kind = TT_ELMSG_VERDICTS,
+                                  .epoch = c->epoch,
+                                  .number = c->question };
     struct tt_elmsg_writer w;
 
     tt_elmsg_begin(&w, c->conf.scratch, TT_ELMSG_BYTES_MAX, &msg);

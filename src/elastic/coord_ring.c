@@ -36,8 +36,8 @@ size_t tt_coord_ring_bytes(uint32_t peers_max)
     for (uint32_t k = 1; k <= peers_max; k++)
         if (tt_ring_order_bytes(k) > search)
             search = tt_ring_order_bytes(k);
-    return 2 * aligned(n * n * sizeof(uint64_t)) + aligned(n * sizeof(uint64_t)) + 2 * aligned(n * sizeof(uint32_t)) +
-           search;
+    return 2 * aligned(n * n * sizeof(uint64_t)) + aligned(n * sizeof(uint64_t)) +
+           2 * aligned(n * sizeof(uint32_t)) + search;
 }
 
 void tt_coord_init_ring(struct tt_coord *c)
@@ -218,8 +218,9 @@ static void set_places(struct tt_coord *c)
     for (uint32_t i = 0; i < c->nmembers; i++) {
         struct tt_coord_member *m = &c->conf.members[i];
 
-        m->place = m->rank == TT_COORD_NO_RANK || m->rank / size >= r->n ? TT_COORD_NO_RANK
-                                                                         : at[m->rank / size] * size + m->rank % size;
+        m->place = m->rank == TT_COORD_NO_RANK || m->rank / size >= r->n
+                       ? TT_COORD_NO_RANK
+                       : at[m->rank / size] * size + m->rank % size;
     }
 }
 
@@ -241,8 +242,8 @@ static void check_worth(struct tt_coord *c)
     r->was_shape = plan_shape(c->plan);
     change.now_ns = predict_shape(r, r->was_shape, r->now);
     change.then_ns = ns[r->shape];
-    change.reconnect_ns = tt_ring_reconnect_ns(&r->matrix, change.now_ns == TT_RING_NONE ? NULL : r->now, r->order,
-                                               HANDSHAKE_ROUND_TRIPS);
+    change.reconnect_ns = tt_ring_reconnect_ns(
+        &r->matrix, change.now_ns == TT_RING_NONE ? NULL : r->now, r->order, HANDSHAKE_ROUND_TRIPS);
     r->was_ns = change.now_ns;
     r->best_ns = change.then_ns;
     if (!tt_ring_is_worth(&change))

@@ -66,7 +66,8 @@ bool tt_coord_comes_again(const struct tt_coord_member *m, const struct tt_elmsg
     return m->back != 0 && m->back == call->also && !TT_PLANTED(TT_BUG_BACK_FORGOTTEN);
 }
 
-static void send_result(struct tt_coord *c, struct tt_coord_member *m, const struct tt_coord_result *r)
+static void send_result(struct tt_coord *c, struct tt_coord_member *m,
+                        const struct tt_coord_result *r)
 {
     const struct tt_elmsg msg = { .kind = TT_ELMSG_RESULT,
                                   .what = r->what,
@@ -82,7 +83,8 @@ static void send_result(struct tt_coord *c, struct tt_coord_member *m, const str
     tt_coord_send_msg(c, m, &msg);
 }
 
-static void send_back(struct tt_coord *c, struct tt_coord_member *m, const struct tt_coord_result *why, uint64_t round)
+static void send_back(struct tt_coord *c, struct tt_coord_member *m,
+                      const struct tt_coord_result *why, uint64_t round)
 {
     struct tt_coord_result result = *why;
 
@@ -179,7 +181,8 @@ static void count_present(const struct tt_coord *c, struct tt_coord_result *time
     for (uint32_t i = 0; i < c->nmembers; i++) {
         const struct tt_coord_member *m = &c->conf.members[i];
 
-        timeout->other += (m->state == TT_COORD_WAITING || m->state == TT_COORD_CANDIDATE) && m->called;
+        timeout->other +=
+            (m->state == TT_COORD_WAITING || m->state == TT_COORD_CANDIDATE) && m->called;
     }
 }
 
@@ -188,7 +191,8 @@ static void count_present(const struct tt_coord *c, struct tt_coord_result *time
 static uint64_t measurement_missing(const struct tt_coord *c)
 {
     for (uint32_t i = 0; i < c->nmembers; i++)
-        if (tt_coord_is_live(&c->conf.members[i]) && c->conf.members[i].told < c->conf.members[i].awaits)
+        if (tt_coord_is_live(&c->conf.members[i]) &&
+            c->conf.members[i].told < c->conf.members[i].awaits)
             return c->conf.members[i].id;
     return 0;
 }
@@ -204,7 +208,8 @@ static uint8_t kept_out(const struct tt_coord *c, const struct tt_coord_member *
         return TT_KEPT_OUT_NOT;
     for (uint32_t i = 0; i < c->nmembers; i++) {
         const struct tt_coord_member *m = &c->conf.members[i];
-        const bool waits = (m->state == TT_COORD_WAITING || m->state == TT_COORD_CANDIDATE) && m->called;
+        const bool waits =
+            (m->state == TT_COORD_WAITING || m->state == TT_COORD_CANDIDATE) && m->called;
 
         stay += tt_coord_is_live(m) && !m->leaving;
         leaves |= tt_coord_is_live(m) && m->leaving;
@@ -221,9 +226,12 @@ static uint8_t kept_out(const struct tt_coord *c, const struct tt_coord_member *
 }
 
 /* Returns the member or condition that the caller has waited for without success. */
-static struct tt_coord_result timeout_result(const struct tt_coord *c, const struct tt_coord_member *m, uint64_t round)
+static struct tt_coord_result timeout_result(const struct tt_coord *c,
+                                             const struct tt_coord_member *m, uint64_t round)
 {
-    struct tt_coord_result timeout = { .what = TT_ROUND_TIMEOUT, .differs = kept_out(c, m), .round = round };
+    struct tt_coord_result timeout = { .what = TT_ROUND_TIMEOUT,
+                                       .differs = kept_out(c, m),
+                                       .round = round };
 
     if (timeout.differs == TT_KEPT_OUT_NOT)
         timeout.id = round_waits_for(c);
@@ -364,7 +372,9 @@ bool tt_coord_catch_up(struct tt_coord *c)
         return true;
     }
     if (ahead) {
-        c->last = (struct tt_coord_result){ .what = TT_ROUND_SAME, .round = round - 1, .epoch = c->epoch };
+        c->last = (struct tt_coord_result){ .what = TT_ROUND_SAME,
+                                            .round = round - 1,
+                                            .epoch = c->epoch };
         c->round = round - 1;
         tt_coord_end_round(c);
     } else {
@@ -395,8 +405,8 @@ static bool differ(struct tt_coord_result *mismatch, uint8_t what, uint64_t a, u
 /* Returns whether two members made different calls, and sets *mismatch. A `commit` makes
  * tentative operations final; all members must have begun the same operations. In an ended
  * epoch, some may not have begun the same ones. */
-static bool calls_differ(const struct tt_coord *c, const struct tt_coord_member *a, const struct tt_coord_member *b,
-                         struct tt_coord_result *mismatch)
+static bool calls_differ(const struct tt_coord *c, const struct tt_coord_member *a,
+                         const struct tt_coord_member *b, struct tt_coord_result *mismatch)
 {
     *mismatch = (struct tt_coord_result){ .what = TT_ROUND_MISMATCH, .id = a->id, .other = b->id };
     if (differ(mismatch, TT_DIFFERS_CALL, a->what, b->what))
@@ -424,7 +434,8 @@ static void decide_value(struct tt_coord *c, const struct tt_coord_member *first
 {
     const bool commit = first->what == TT_CALL_COMMIT;
     const bool lost = tt_coord_count(c, TT_COORD_LOST) > 0 || (commit && c->revoked);
-    struct tt_coord_result result = { .what = lost ? TT_ROUND_LOST : TT_ROUND_OK, .value = UINT64_MAX };
+    struct tt_coord_result result = { .what = lost ? TT_ROUND_LOST : TT_ROUND_OK,
+                                      .value = UINT64_MAX };
 
     for (uint32_t i = 0; i < c->nmembers; i++)
         if (tt_coord_is_live(&c->conf.members[i]))
@@ -556,7 +567,8 @@ static bool operation_needs(const struct tt_op_name *op, const struct tt_coord_m
  * not have ended. */
 static bool may_be_apart(const struct tt_coord *c, const struct tt_coord_member *m, uint64_t epoch)
 {
-    return tt_coord_is_live(m) && !m->called && epoch == c->epoch && !is_over(c) && !tt_coord_is_unsure(c);
+    return tt_coord_is_live(m) && !m->called && epoch == c->epoch && !is_over(c) &&
+           !tt_coord_is_unsure(c);
 }
 
 /* A member that has completed the operation implies that all required members have begun it;
@@ -564,7 +576,9 @@ static bool may_be_apart(const struct tt_coord *c, const struct tt_coord_member 
  * the next time. */
 void tt_coord_inside(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg)
 {
-    const struct tt_elmsg ask = { .kind = TT_ELMSG_BEGUN, .id = m->id, .epoch = msg->epoch, .op = msg->op };
+    const struct tt_elmsg ask = {
+        .kind = TT_ELMSG_BEGUN, .id = m->id, .epoch = msg->epoch, .op = msg->op
+    };
     struct tt_coord_member *first = NULL, *next = NULL;
 
     if (!may_be_apart(c, m, msg->epoch))

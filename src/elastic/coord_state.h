@@ -24,7 +24,8 @@ void tt_coord_send_msg(struct tt_coord *c, struct tt_coord_member *m, const stru
 void tt_coord_log(struct tt_coord *c, size_t bytes);
 void tt_coord_log_msg(struct tt_coord *c, const struct tt_elmsg *msg);
 /* Sends the reason and closes; m may be NULL for an unauthenticated peer. */
-void tt_coord_refuse(struct tt_coord *c, struct tt_coord_conn *conn, uint8_t status, const char *text);
+void tt_coord_refuse(struct tt_coord *c, struct tt_coord_conn *conn, uint8_t status,
+                     const char *text);
 /* Schedules a tick at that time. */
 void tt_coord_due(struct tt_coord *c, uint64_t at_ns);
 uint64_t tt_coord_numbered(const struct tt_coord *c, uint64_t last);
@@ -69,7 +70,8 @@ void tt_coord_inside(struct tt_coord *c, struct tt_coord_member *m, const struct
  * the epoch. */
 void tt_coord_not_begun(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg);
 /* It has reconnected after a restart, and reports its round. */
-void tt_coord_take_round(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *join);
+void tt_coord_take_round(struct tt_coord *c, struct tt_coord_member *m,
+                         const struct tt_elmsg *join);
 /* Determines the round when all live members have reconnected; returns whether it did anything. */
 bool tt_coord_catch_up(struct tt_coord *c);
 void tt_coord_send_last(struct tt_coord *c, struct tt_coord_member *m);
@@ -107,7 +109,8 @@ bool tt_coord_is_candidate(const struct tt_coord_scope *s, const struct tt_coord
                            const struct tt_coord_member *m);
 /* All of the scope have offered. TT_ROUND_OK: the selected state is in s->next_*; else the
  * reason, and nothing was changed. */
-uint8_t tt_coord_choose_state(const struct tt_coord *c, struct tt_coord_scope *s, struct tt_coord_choice *choice);
+uint8_t tt_coord_choose_state(const struct tt_coord *c, struct tt_coord_scope *s,
+                              struct tt_coord_choice *choice);
 
 /* coord_sync.c: shared state */
 /* Returns whether the member counts for the scope. */
@@ -116,7 +119,8 @@ static inline bool tt_coord_is_in(const struct tt_coord_member *m, uint16_t scop
     return tt_coord_is_live(m) && (scope == 0 || m->role + 1u == scope);
 }
 
-static inline uint16_t tt_coord_scope_index(const struct tt_coord *c, const struct tt_coord_scope *s)
+static inline uint16_t tt_coord_scope_index(const struct tt_coord *c,
+                                            const struct tt_coord_scope *s)
 {
     return (uint16_t)(s - c->scopes);
 }
@@ -137,7 +141,8 @@ static inline uint64_t tt_coord_last_sync(const struct tt_coord *c, const struct
 static inline void tt_coord_set_synced(struct tt_coord_member *m, uint16_t scope, bool synced)
 {
     if (scope == 0 || m->role + 1u == scope)
-        m->synced = (uint8_t)((m->synced & ~tt_coord_scope_bit(scope)) | (synced ? tt_coord_scope_bit(scope) : 0));
+        m->synced = (uint8_t)((m->synced & ~tt_coord_scope_bit(scope)) |
+                              (synced ? tt_coord_scope_bit(scope) : 0));
 }
 
 void tt_coord_offer(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg);

@@ -6,9 +6,9 @@
 #include "elastic/planted.h"
 #include "elastic/states.h"
 
-static const char *const states[] = {
-    [TT_COORD_SYNC_NONE] = "not begun", [TT_COORD_SYNC_OFFERED] = "offered", [TT_COORD_SYNC_MOVING] = "moving"
-};
+static const char *const states[] = { [TT_COORD_SYNC_NONE] = "not begun",
+                                      [TT_COORD_SYNC_OFFERED] = "offered",
+                                      [TT_COORD_SYNC_MOVING] = "moving" };
 static const struct tt_state_change changes[] = {
     { TT_COORD_SYNC_NONE, TT_COORD_SYNC_OFFERED, "the first offer arrives" },
     { TT_COORD_SYNC_OFFERED, TT_COORD_SYNC_NONE,
@@ -81,8 +81,8 @@ void tt_coord_reset_syncs(struct tt_coord *c)
 
 /* ---- ends of syncs --------------------------------------------------------------------------- */
 
-static void send_synced(struct tt_coord *c, struct tt_coord_member *m, uint16_t scope, uint64_t number,
-                        const struct tt_coord_result *r)
+static void send_synced(struct tt_coord *c, struct tt_coord_member *m, uint16_t scope,
+                        uint64_t number, const struct tt_coord_result *r)
 {
     const struct tt_elmsg msg = { .kind = TT_ELMSG_SYNCED,
                                   .what = r->what,
@@ -100,11 +100,13 @@ static void send_synced(struct tt_coord *c, struct tt_coord_member *m, uint16_t 
 }
 
 /* Ends it for all that called. The result's value is the current revision, changed or not. */
-static void sync_finish(struct tt_coord *c, struct tt_coord_scope *s, const struct tt_coord_result *result)
+static void sync_finish(struct tt_coord *c, struct tt_coord_scope *s,
+                        const struct tt_coord_result *result)
 {
     const uint16_t scope = tt_coord_scope_index(c, s);
     const bool good = result->what == TT_ROUND_OK || result->what == TT_ROUND_SAME;
-    const bool again = s->known && s->revision == s->next_revision && tt_hash_equal(&s->hash, &s->next_hash);
+    const bool again =
+        s->known && s->revision == s->next_revision && tt_hash_equal(&s->hash, &s->next_hash);
 
     s->number = tt_coord_last_sync(c, s) + 1;
     s->epoch = c->epoch;
@@ -187,20 +189,22 @@ bool tt_coord_is_torn(const struct tt_coord *c, struct tt_coord_result *mismatch
 
 /* Excludes a member that cannot take part, and notifies it of the reason; returns whether it
  * did. */
-static bool exclude_member(struct tt_coord *c, const struct tt_coord_scope *s, const struct tt_coord_choice *choice,
-                           struct tt_coord_member *m)
+static bool exclude_member(struct tt_coord *c, const struct tt_coord_scope *s,
+                           const struct tt_coord_choice *choice, struct tt_coord_member *m)
 {
     if (!tt_hash_equal(&m->keys, &choice->keys))
         tt_coord_lose(c, m, TT_LOSS_KEYS);
     else if (!choice->fresh && m->value > choice->legal)
         tt_coord_lose(c, m, TT_LOSS_AHEAD);
-    else if (m->strategy == TT_SYNC_SEND && (m->value != choice->legal || !tt_hash_equal(&m->hash, &s->next_hash)))
+    else if (m->strategy == TT_SYNC_SEND &&
+             (m->value != choice->legal || !tt_hash_equal(&m->hash, &s->next_hash)))
         tt_coord_lose(c, m, TT_LOSS_NOT_TAKEN);
     return !tt_coord_is_live(m);
 }
 
 /* Assigns each member its part; returns the number of receivers. */
-static uint32_t assign_parts(struct tt_coord *c, struct tt_coord_scope *s, const struct tt_coord_choice *choice)
+static uint32_t assign_parts(struct tt_coord *c, struct tt_coord_scope *s,
+                             const struct tt_coord_choice *choice)
 {
     uint32_t n = 0;
 
@@ -224,14 +228,16 @@ static uint32_t list_sources(struct tt_coord *c, const struct tt_coord_scope *s)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < c->nmembers; i++)
-        if (tt_coord_is_in(&c->conf.members[i], tt_coord_scope_index(c, s)) && is_source(&c->conf.members[i]))
+        if (tt_coord_is_in(&c->conf.members[i], tt_coord_scope_index(c, s)) &&
+            is_source(&c->conf.members[i]))
             c->conf.order[n++] = i;
     return n;
 }
 
 /* order[nsources] is set by list_sources. Each receiver begins with different ones, so that all
  * holders have equal load. */
-static void send_plan(struct tt_coord *c, const struct tt_coord_scope *s, struct tt_coord_member *m, uint32_t nsources)
+static void send_plan(struct tt_coord *c, const struct tt_coord_scope *s, struct tt_coord_member *m,
+                      uint32_t nsources)
 {
     const struct tt_elmsg msg = { .kind = TT_ELMSG_PLAN,
                                   .what = m->part,
@@ -250,8 +256,10 @@ static void send_plan(struct tt_coord *c, const struct tt_coord_scope *s, struct
         return;
     tt_elmsg_begin(&w, c->conf.scratch, TT_ELMSG_BYTES_MAX, &msg);
     for (uint32_t k = 0; k < n; k++)
-        tt_elmsg_add_id(&w,
-                        c->conf.members[c->conf.order[((uint64_t)m->rank * TT_SYNC_HOLDERS_MAX + k) % nsources]].id);
+        tt_elmsg_add_id(
+            &w,
+            c->conf.members[c->conf.order[((uint64_t)m->rank * TT_SYNC_HOLDERS_MAX + k) % nsources]]
+                .id);
     tt_coord_send(c, m, tt_elmsg_end(&w));
 }
 
@@ -389,7 +397,8 @@ static bool sync_move_on(struct tt_coord *c, struct tt_coord_scope *s)
     if (v.live == 0)
         return false;
     if (v.unable) {
-        sync_finish(c, s, &(struct tt_coord_result){ .what = TT_ROUND_NOT_RECEIVED, .id = v.unable->id });
+        sync_finish(c, s,
+                    &(struct tt_coord_result){ .what = TT_ROUND_NOT_RECEIVED, .id = v.unable->id });
         return true;
     }
     if (v.waiting + v.bad > 0 && v.sources == 0 && (ignored == 0 || v.bad > 0)) {
@@ -430,9 +439,11 @@ bool tt_coord_decide_sync(struct tt_coord *c)
 
 /* Returns the scope in the message, or NULL if it is not the member's own; then the member is
  * lost. */
-static struct tt_coord_scope *scope_of(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg)
+static struct tt_coord_scope *scope_of(struct tt_coord *c, struct tt_coord_member *m,
+                                       const struct tt_elmsg *msg)
 {
-    if (tt_coord_is_live(m) && (msg->scope == 0 || msg->scope == m->role + 1u) && msg->epoch <= c->epoch)
+    if (tt_coord_is_live(m) && (msg->scope == 0 || msg->scope == m->role + 1u) &&
+        msg->epoch <= c->epoch)
         return &c->scopes[msg->scope];
     tt_coord_lose(c, m, TT_LOSS_ILLEGAL);
     return NULL;
@@ -499,7 +510,8 @@ void tt_coord_withdraw(struct tt_coord *c, struct tt_coord_member *m, const stru
     struct tt_coord_result timeout = { .what = TT_ROUND_TIMEOUT };
     struct tt_coord_scope *s = scope_of(c, m, msg);
 
-    if (!s || msg->epoch < c->epoch || msg->number == 0 || msg->number > tt_coord_last_sync(c, s) + 1)
+    if (!s || msg->epoch < c->epoch || msg->number == 0 ||
+        msg->number > tt_coord_last_sync(c, s) + 1)
         return;
     if (msg->number <= tt_coord_last_sync(c, s)) {
         if (msg->number == tt_coord_last_sync(c, s))
@@ -518,8 +530,8 @@ void tt_coord_vote(struct tt_coord *c, struct tt_coord_member *m, const struct t
     struct tt_coord_scope *s = scope_of(c, m, msg);
 
     if (!s || msg->epoch < c->epoch || s->state != TT_COORD_SYNC_MOVING ||
-        msg->number != tt_coord_last_sync(c, s) + 1 || m->part != TT_SYNC_RECEIVES || m->vote == TT_SYNC_GOT ||
-        (msg->what != TT_SYNC_GOT && msg->other != s->plan))
+        msg->number != tt_coord_last_sync(c, s) + 1 || m->part != TT_SYNC_RECEIVES ||
+        m->vote == TT_SYNC_GOT || (msg->what != TT_SYNC_GOT && msg->other != s->plan))
         return;
     m->vote = msg->what;
     mark_dirty(c, s);

@@ -42,7 +42,8 @@ void tt_coord_log_plan(struct tt_coord *c, const struct tt_coord_scope *s)
     struct tt_elmsg_writer w;
 
     for (uint32_t i = 0; i < c->nmembers; i++)
-        msg.most += tt_coord_is_in(&c->conf.members[i], msg.scope) && c->conf.members[i].part == TT_SYNC_HOLDS;
+        msg.most += tt_coord_is_in(&c->conf.members[i], msg.scope) &&
+                    c->conf.members[i].part == TT_SYNC_HOLDS;
     tt_elmsg_begin(&w, c->conf.scratch, TT_ELMSG_BYTES_MAX, &msg);
     for (uint8_t part = TT_SYNC_HOLDS; part <= TT_SYNC_RECEIVES; part++)
         for (uint32_t i = 0; i < c->nmembers; i++)
@@ -57,8 +58,8 @@ bool tt_coord_replay_plan(struct tt_coord *c, struct tt_elmsg *msg)
 {
     struct tt_coord_scope *s = &c->scopes[msg->scope];
 
-    if (msg->epoch != c->epoch || msg->number != tt_coord_last_sync(c, s) + 1 || msg->most > msg->nlist ||
-        s->state == TT_COORD_SYNC_MOVING)
+    if (msg->epoch != c->epoch || msg->number != tt_coord_last_sync(c, s) + 1 ||
+        msg->most > msg->nlist || s->state == TT_COORD_SYNC_MOVING)
         return false;
     tt_coord_set_sync(c, s, TT_COORD_SYNC_MOVING);
     s->next_revision = msg->value;
@@ -93,9 +94,11 @@ bool tt_coord_replay_sync(struct tt_coord *c, struct tt_elmsg *msg)
     s->hash = msg->hash;
     s->epoch = msg->epoch;
     s->number = msg->number;
-    s->last = (struct tt_coord_result){
-        .what = msg->what, .id = msg->id, .other = msg->other, .epoch = msg->epoch, .value = msg->value
-    };
+    s->last = (struct tt_coord_result){ .what = msg->what,
+                                        .id = msg->id,
+                                        .other = msg->other,
+                                        .epoch = msg->epoch,
+                                        .value = msg->value };
     for (uint32_t i = 0; i < c->nmembers; i++) {
         if (tt_coord_is_in(&c->conf.members[i], msg->scope))
             c->conf.members[i].part = c->conf.members[i].vote = 0;

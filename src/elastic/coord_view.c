@@ -54,7 +54,8 @@ static void place_groups(struct tt_coord *c)
     }
 }
 
-static bool is_before(const struct tt_coord *c, const struct tt_coord_member *a, const struct tt_coord_member *b)
+static bool is_before(const struct tt_coord *c, const struct tt_coord_member *a,
+                      const struct tt_coord_member *b)
 {
     if (a->group_place != b->group_place)
         return a->group_place < b->group_place;
@@ -96,7 +97,8 @@ static uint32_t list_permitted(struct tt_coord *c, bool admit, uint32_t size)
     for (uint32_t i = 0; i < c->nmembers; i++) {
         const struct tt_coord_member *m = &c->conf.members[i];
 
-        if (!tt_coord_is_live(m) && !(admit && waits_in_epoch(m) && (size == ANY_SIZE || accepts(m, size, begins))))
+        if (!tt_coord_is_live(m) &&
+            !(admit && waits_in_epoch(m) && (size == ANY_SIZE || accepts(m, size, begins))))
             continue;
         sorted &= n == 0 || is_before(c, &c->conf.members[c->conf.order[n - 1]], m);
         c->conf.order[n++] = i;
@@ -121,7 +123,8 @@ static bool is_group(const struct tt_coord *c, uint32_t at, uint32_t n)
     if (c->nroles <= 1)
         return true;
     for (uint32_t k = 0; k < c->nroles; k++) {
-        const struct tt_coord_member *m = at + k < n ? &c->conf.members[c->conf.order[at + k]] : NULL;
+        const struct tt_coord_member *m =
+            at + k < n ? &c->conf.members[c->conf.order[at + k]] : NULL;
 
         if (!m || m->group != group || m->role != k)
             return false;
@@ -202,8 +205,9 @@ static size_t write_seats(struct tt_coord *c, const struct tt_elmsg *msg, bool p
 
         if ((proposal ? m->next_rank : m->rank) != rank)
             break;
-        tt_elmsg_add_seat(
-            &w, &(struct tt_surroundings_seat){ .id = m->id, .group = m->group, .role = m->role, .card = m->card });
+        tt_elmsg_add_seat(&w,
+                          &(struct tt_surroundings_seat){
+                              .id = m->id, .group = m->group, .role = m->role, .card = m->card });
         rank++;
     }
     return tt_elmsg_end(&w);
@@ -226,7 +230,9 @@ static void sort_by_rank(struct tt_coord *c, bool proposal)
 
 void tt_coord_send_proposal(struct tt_coord *c, struct tt_coord_member *m)
 {
-    const struct tt_elmsg msg = { .kind = TT_ELMSG_PROPOSE, .epoch = c->epoch + 1, .number = c->proposal };
+    const struct tt_elmsg msg = { .kind = TT_ELMSG_PROPOSE,
+                                  .epoch = c->epoch + 1,
+                                  .number = c->proposal };
 
     sort_by_rank(c, true);
     tt_coord_send(c, m, write_seats(c, &msg, true));
@@ -329,7 +335,8 @@ void tt_coord_overdue(struct tt_coord *c)
 
 void tt_coord_on_ready(struct tt_coord *c, struct tt_coord_member *m, struct tt_elmsg *msg)
 {
-    if (!tt_coord_is_proposing(c) || msg->number != c->proposal || m->next_rank == TT_COORD_NO_RANK || m->ready)
+    if (!tt_coord_is_proposing(c) || msg->number != c->proposal ||
+        m->next_rank == TT_COORD_NO_RANK || m->ready)
         return;
     m->ready = true;
     for (uint32_t i = 0; i < msg->nlist; i++) {
@@ -357,8 +364,9 @@ static bool has_failed(struct tt_coord *c)
         tt_coord_set(c, m, TT_COORD_UNKNOWN);
         tt_coord_log_gone(c, m);
         if (m->conn)
-            tt_coord_refuse(c, m->conn, TUTTI_ERR_ABORTED,
-                            "members of the run could not reach this member, or it could not reach them");
+            tt_coord_refuse(
+                c, m->conn, TUTTI_ERR_ABORTED,
+                "members of the run could not reach this member, or it could not reach them");
         m->conn = NULL;
     }
     return failed;
@@ -382,9 +390,11 @@ bool tt_coord_conclude(struct tt_coord *c)
 
 static size_t write_view(struct tt_coord *c, const struct tt_coord_member *m)
 {
-    const struct tt_elmsg msg = {
-        .kind = TT_ELMSG_VIEW, .what = c->plan, .epoch = c->epoch, .number = c->view_round, .news = c->news
-    };
+    const struct tt_elmsg msg = { .kind = TT_ELMSG_VIEW,
+                                  .what = c->plan,
+                                  .epoch = c->epoch,
+                                  .number = c->view_round,
+                                  .news = c->news };
 
     sort_by_rank(c, false);
     if (TT_PLANTED(TT_BUG_HALF_ADMITTED) && m->rank % 2 == 0 && tt_coord_is_live(m) && c->epoch > 1)
@@ -429,7 +439,8 @@ static void add_to_view(struct tt_coord *c, struct tt_coord_member *m)
 static uint8_t next_plan(const struct tt_coord *c)
 {
     for (uint32_t i = 0; i < c->nmembers; i++)
-        if (c->conf.members[i].next_rank != TT_COORD_NO_RANK && !tt_coord_is_live(&c->conf.members[i]))
+        if (c->conf.members[i].next_rank != TT_COORD_NO_RANK &&
+            !tt_coord_is_live(&c->conf.members[i]))
             return TT_RING_UNMEASURED;
     return c->ring.waits ? tt_coord_ring_plan(c) : c->plan;
 }

@@ -35,8 +35,9 @@ void tt_member_send(struct tt_member *m, size_t bytes)
 {
     tt_assert(bytes > 0);
     if (m->connected)
-        tt_member_emit(m,
-                       &(struct tt_member_act){ .kind = TT_MEMBER_ACT_SEND, .data = m->conf.scratch, .bytes = bytes });
+        tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_SEND,
+                                                   .data = m->conf.scratch,
+                                                   .bytes = bytes });
 }
 
 void tt_member_send_msg(struct tt_member *m, const struct tt_elmsg *msg)
@@ -52,10 +53,12 @@ static void reconnect(struct tt_member *m)
     uint64_t delay_ns = 0;
 
     if (m->failures > 0)
-        delay_ns =
-            m->failures < 16 && (RETRY_NS << (m->failures - 1)) < most_ns ? RETRY_NS << (m->failures - 1) : most_ns;
+        delay_ns = m->failures < 16 && (RETRY_NS << (m->failures - 1)) < most_ns
+                       ? RETRY_NS << (m->failures - 1)
+                       : most_ns;
     m->connected = m->welcome = false;
-    tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_CONNECT, .delay_ns = delay_ns });
+    tt_member_emit(m,
+                   &(struct tt_member_act){ .kind = TT_MEMBER_ACT_CONNECT, .delay_ns = delay_ns });
     m->failures++;
 }
 
@@ -117,9 +120,10 @@ void tt_member_tick(struct tt_member *m, uint64_t now_ns)
 {
     at(m, now_ns);
     if (m->parting && !m->over && now_ns >= m->part_ns)
-        tt_member_end(m, TUTTI_ERR_TIMEOUT,
-                      "no coordinator was notified that this member leaves: other members may restore its last "
-                      "operations");
+        tt_member_end(
+            m, TUTTI_ERR_TIMEOUT,
+            "no coordinator was notified that this member leaves: other members may restore its last "
+            "operations");
     if (m->over || !m->connected)
         return;
     if (now_ns - m->heard_ns >= m->lease_ns) {
@@ -138,7 +142,8 @@ void tt_member_end(struct tt_member *m, tutti_status status, const char *text)
     if (m->connected)
         emit_kind(m, TT_MEMBER_ACT_DISCONNECT);
     m->connected = false;
-    tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_OVER, .status = status, .text = text });
+    tt_member_emit(
+        m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_OVER, .status = status, .text = text });
 }
 
 /* ---- calls ---- */
@@ -160,7 +165,8 @@ static void send_call(struct tt_member *m)
 tutti_status tt_member_call(struct tt_member *m, const struct tt_elmsg *call, uint64_t now_ns)
 {
     at(m, now_ns);
-    if (m->over || m->calling || tt_member_is_busy(m) || (m->epoch == 0 && call->what != TT_CALL_EPOCH))
+    if (m->over || m->calling || tt_member_is_busy(m) ||
+        (m->epoch == 0 && call->what != TT_CALL_EPOCH))
         return TUTTI_ERR_INVALID;
     if (tt_member_is_tentative(m) && call->what != TT_CALL_COMMIT)
         return TUTTI_ERR_INVALID;
@@ -199,8 +205,8 @@ static void send_links(struct tt_member *m)
     tt_member_send(m, tt_elmsg_end(&w));
 }
 
-void tt_member_send_links(struct tt_member *m, const struct tt_elmsg *head, const struct tt_ring_link *links,
-                          uint64_t now_ns)
+void tt_member_send_links(struct tt_member *m, const struct tt_elmsg *head,
+                          const struct tt_ring_link *links, uint64_t now_ns)
 {
     at(m, now_ns);
     tt_assert(tt_member_nlinks(m) <= TT_RING_PEERS_MAX && head->number > 0);
@@ -217,7 +223,8 @@ void tt_member_send_links(struct tt_member *m, const struct tt_elmsg *head, cons
 /* Returns whether the call was taken back, and its round is still to come. */
 static bool is_taken_back(const struct tt_elmsg *msg)
 {
-    return msg->what == TT_ROUND_TIMEOUT || (msg->what == TT_ROUND_MISMATCH && msg->flags & TT_DIFFERS_BACK);
+    return msg->what == TT_ROUND_TIMEOUT ||
+           (msg->what == TT_ROUND_MISMATCH && msg->flags & TT_DIFFERS_BACK);
 }
 
 static void on_result(struct tt_member *m, const struct tt_elmsg *msg)
@@ -256,7 +263,8 @@ static void leave_view(struct tt_member *m)
     if (!tt_member_is_syncing(m))
         return;
     m->calling = m->cancelling = false; /* no longer this member's call */
-    tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_CALL_DONE, .what = TT_ROUND_LOST });
+    tt_member_emit(
+        m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_CALL_DONE, .what = TT_ROUND_LOST });
 }
 
 static void on_view(struct tt_member *m, struct tt_elmsg *msg)
@@ -270,9 +278,10 @@ static void on_view(struct tt_member *m, struct tt_elmsg *msg)
         if (m->view[i].id == m->id)
             rank = i;
     }
-    if (rank == UINT32_MAX || (m->conf.nroles > 1 && msg->nlist % m->conf.nroles != 0) || !m->calling ||
-        tt_member_is_syncing(m) || m->call.what != TT_CALL_EPOCH) {
-        tt_member_end(m, TUTTI_ERR_PROTOCOL, "protocol error: the coordinator sent an unexpected view");
+    if (rank == UINT32_MAX || (m->conf.nroles > 1 && msg->nlist % m->conf.nroles != 0) ||
+        !m->calling || tt_member_is_syncing(m) || m->call.what != TT_CALL_EPOCH) {
+        tt_member_end(m, TUTTI_ERR_PROTOCOL,
+                      "protocol error: the coordinator sent an unexpected view");
         return;
     }
     m->epoch = msg->epoch;
@@ -290,7 +299,8 @@ static void on_view(struct tt_member *m, struct tt_elmsg *msg)
     if (msg->news.number > m->news.number)
         m->news = msg->news;
     tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_VIEW });
-    tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_CALL_DONE, .what = TT_ROUND_OK });
+    tt_member_emit(m,
+                   &(struct tt_member_act){ .kind = TT_MEMBER_ACT_CALL_DONE, .what = TT_ROUND_OK });
 }
 
 static void on_proposal(struct tt_member *m, struct tt_elmsg *msg)
@@ -302,7 +312,8 @@ static void on_proposal(struct tt_member *m, struct tt_elmsg *msg)
     emit_kind(m, TT_MEMBER_ACT_REACH);
 }
 
-void tt_member_reached(struct tt_member *m, uint64_t proposal, const uint64_t *failed, uint32_t n, uint64_t now_ns)
+void tt_member_reached(struct tt_member *m, uint64_t proposal, const uint64_t *failed, uint32_t n,
+                       uint64_t now_ns)
 {
     const struct tt_elmsg msg = { .kind = TT_ELMSG_READY, .number = proposal };
     struct tt_elmsg_writer w;
@@ -346,8 +357,9 @@ void tt_member_part(struct tt_member *m, uint64_t now_ns)
 static void send_suspicion(struct tt_member *m, uint64_t id, uint8_t what)
 {
     if (!m->over && m->welcome)
-        tt_member_send_msg(m,
-                           &(struct tt_elmsg){ .kind = TT_ELMSG_SUSPECT, .what = what, .id = id, .epoch = m->epoch });
+        tt_member_send_msg(
+            m, &(struct tt_elmsg){
+                   .kind = TT_ELMSG_SUSPECT, .what = what, .id = id, .epoch = m->epoch });
 }
 
 void tt_member_suspect(struct tt_member *m, uint64_t id, uint64_t now_ns)
@@ -364,8 +376,10 @@ void tt_member_unreachable(struct tt_member *m, uint64_t id, uint64_t now_ns)
 
 static void send_revoke(struct tt_member *m)
 {
-    tt_member_send_msg(
-        m, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = m->revocation, .id = m->unreached, .epoch = m->epoch });
+    tt_member_send_msg(m, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE,
+                                              .what = m->revocation,
+                                              .id = m->unreached,
+                                              .epoch = m->epoch });
 }
 
 void tt_member_revoke_as(struct tt_member *m, uint8_t why, uint64_t unreached, uint64_t now_ns)
@@ -393,7 +407,8 @@ void tt_member_revoke(struct tt_member *m, uint64_t now_ns)
  * takes for a new member. */
 static bool was_removed(const struct tt_member *m, const struct tt_elmsg *welcome)
 {
-    return m->id != 0 && (m->id != welcome->id || memcmp(m->secret, welcome->cookie, TT_COOKIE_BYTES) != 0);
+    return m->id != 0 &&
+           (m->id != welcome->id || memcmp(m->secret, welcome->cookie, TT_COOKIE_BYTES) != 0);
 }
 
 static void on_welcome(struct tt_member *m, const struct tt_elmsg *msg)
@@ -441,10 +456,11 @@ static bool is_other_version(struct tt_member *m, const void *data, size_t bytes
 
     if (m->welcome || version == TT_ELASTIC_VERSION || !tt_elmsg_read_refusal(&msg, data, bytes))
         return false;
-    snprintf(why, sizeof why,
-             "elastic protocol mismatch: the coordinator has version %u, this member has version %u; message of the "
-             "coordinator: %s",
-             version, TT_ELASTIC_VERSION, msg.text);
+    snprintf(
+        why, sizeof why,
+        "elastic protocol mismatch: the coordinator has version %u, this member has version %u; message of the "
+        "coordinator: %s",
+        version, TT_ELASTIC_VERSION, msg.text);
     tt_member_end(m, TUTTI_ERR_PROTOCOL, why);
     return true;
 }
@@ -465,7 +481,8 @@ void tt_member_frame(struct tt_member *m, const void *data, size_t bytes, uint64
     }
     if (m->parting && msg.kind != TT_ELMSG_WELCOME && msg.kind != TT_ELMSG_REFUSED)
         return; /* treat it as already gone */
-    if ((msg.kind == TT_ELMSG_PROPOSE || msg.kind == TT_ELMSG_VIEW) && msg.nlist > m->conf.members_max) {
+    if ((msg.kind == TT_ELMSG_PROPOSE || msg.kind == TT_ELMSG_VIEW) &&
+        msg.nlist > m->conf.members_max) {
         tt_member_end(m, TUTTI_ERR_NOMEM, "the run has more members than this member supports");
         return;
     }
@@ -474,7 +491,9 @@ void tt_member_frame(struct tt_member *m, const void *data, size_t bytes, uint64
         on_welcome(m, &msg);
         return;
     case TT_ELMSG_REFUSED:
-        tt_member_end(m, msg.what < TUTTI_STATUS_COUNT ? (tutti_status)msg.what : TUTTI_ERR_PROTOCOL, msg.text);
+        tt_member_end(m,
+                      msg.what < TUTTI_STATUS_COUNT ? (tutti_status)msg.what : TUTTI_ERR_PROTOCOL,
+                      msg.text);
         return;
     case TT_ELMSG_UPDATE:
         if (msg.news.number > m->news.number)
@@ -492,7 +511,8 @@ void tt_member_frame(struct tt_member *m, const void *data, size_t bytes, uint64
         leave_view(m);
         /* the cancelled call belongs to a round that this member is not in any more */
         if (m->calling && m->cancelling)
-            tt_member_send_msg(m, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = m->round });
+            tt_member_send_msg(m,
+                               &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = m->round });
         return;
     case TT_ELMSG_RESULT:
         on_result(m, &msg);

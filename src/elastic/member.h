@@ -183,7 +183,8 @@ tutti_status tt_member_call(struct tt_member *m, const struct tt_elmsg *call, ui
 void tt_member_cancel(struct tt_member *m, uint64_t now_ns);
 /* The answer to REACH: failed[n], ids that could not be reached. Required within a lease: a
  * member without an answer within two leases is not admitted, or lost. */
-void tt_member_reached(struct tt_member *m, uint64_t proposal, const uint64_t *failed, uint32_t n, uint64_t now_ns);
+void tt_member_reached(struct tt_member *m, uint64_t proposal, const uint64_t *failed, uint32_t n,
+                       uint64_t now_ns);
 /* NOTICE: the next epoch is without this member. NOW: it leaves at once (OVER), and notifies the
  * coordinator if connected. */
 void tt_member_leave(struct tt_member *m, uint8_t how, uint64_t now_ns);
@@ -218,8 +219,8 @@ static inline uint32_t tt_member_nlinks(const struct tt_member *m)
  * the next view or report. Possible while the program does other things, or waits in
  * TT_CALL_OPTIMIZE for the result of this measurement (the call's `other`). Ignored without a
  * view. */
-void tt_member_send_links(struct tt_member *m, const struct tt_elmsg *head, const struct tt_ring_link *links,
-                          uint64_t now_ns);
+void tt_member_send_links(struct tt_member *m, const struct tt_elmsg *head,
+                          const struct tt_ring_link *links, uint64_t now_ns);
 
 /* ---- shared state ---- */
 /* Offers this member's state. A call like others: one at a time, without open operations, in a
@@ -227,7 +228,8 @@ void tt_member_send_links(struct tt_member *m, const struct tt_elmsg *head, cons
  * some must receive. It may be repeated in an ended epoch (members were lost). The arrays must
  * not change until CALL_DONE. tt_member_cancel takes it back; after the plan, that ends the sync
  * for all (ABANDONED). */
-tutti_status tt_member_sync(struct tt_member *m, const struct tt_sync_offer *offer, uint64_t now_ns);
+tutti_status tt_member_sync(struct tt_member *m, const struct tt_sync_offer *offer,
+                            uint64_t now_ns);
 /* A receiver's vote (TT_TRANSFER_ACT_VOTE). */
 void tt_member_vote(struct tt_member *m, uint8_t vote, uint64_t now_ns);
 /* Returns the scope of the current sync, as in messages between members. */
@@ -243,10 +245,12 @@ void tt_member_complete(struct tt_member *m, uint32_t tag, uint64_t now_ns);
 /* The same in two steps, if the caller itself combines the completion of all parts: a successful
  * all-reduce of `mine` replaces the rounds of messages. First step: this member's part is done;
  * no message is sent. False: the epoch is over, the verdict decides. */
-bool tt_member_complete_alone(struct tt_member *m, uint32_t tag, struct tt_membership *mine, uint64_t now_ns);
+bool tt_member_complete_alone(struct tt_member *m, uint32_t tag, struct tt_membership *mine,
+                              uint64_t now_ns);
 /* Second step: all members of the view have done the first step for this operation. latest: the
  * latest of all updates. Ignored in an ended epoch. */
-void tt_member_all_complete(struct tt_member *m, uint32_t tag, const struct tt_membership *latest, uint64_t now_ns);
+void tt_member_all_complete(struct tt_member *m, uint32_t tag, const struct tt_membership *latest,
+                            uint64_t now_ns);
 /* This member's part of a tentative operation is done; no message is sent. If the previous one
  * is tentative and open, no member may be able to complete this one before all have begun it.
  * Then the previous one is FINAL, without an update. False: the epoch is over, the verdict
@@ -275,6 +279,7 @@ enum tt_peermsg { TT_PEERMSG_TAKEN, TT_PEERMSG_BEFORE_VIEW, TT_PEERMSG_STALE, TT
  * VIEW (at most a few per tag and peer), then pass it again. STALE: of an ended epoch, or a
  * repetition. Messages between live members must not be lost, but may be reordered and repeated.
  * BAD: invalid, or impossible for this rank. */
-enum tt_peermsg tt_member_peer(struct tt_member *m, uint32_t rank, const void *data, size_t bytes, uint64_t now_ns);
+enum tt_peermsg tt_member_peer(struct tt_member *m, uint32_t rank, const void *data, size_t bytes,
+                               uint64_t now_ns);
 
 #endif

@@ -127,18 +127,23 @@ static void send_round(struct tt_member *m, uint32_t tag)
                                                .bytes = sizeof data });
 }
 
-static void emit_done(struct tt_member *m, uint32_t tag, uint64_t n, uint8_t state, const struct tt_membership *news)
+static void emit_done(struct tt_member *m, uint32_t tag, uint64_t n, uint8_t state,
+                      const struct tt_membership *news)
 {
     if (state != TT_OP_RESTORED) {
         m->ops[tag].final_news = *news;
         m->unheard |= m->nranks > 1;
     }
-    tt_member_emit(m, &(struct tt_member_act){
-                          .kind = TT_MEMBER_ACT_OP_DONE, .tag = (uint16_t)tag, .n = n, .state = state, .news = *news });
+    tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_OP_DONE,
+                                               .tag = (uint16_t)tag,
+                                               .n = n,
+                                               .state = state,
+                                               .news = *news });
 }
 
 /* Ends the tentative operation before the last one, if open. */
-static void end_before(struct tt_member *m, uint32_t tag, uint8_t state, const struct tt_membership *news)
+static void end_before(struct tt_member *m, uint32_t tag, uint8_t state,
+                       const struct tt_membership *news)
 {
     struct tt_member_op *op = &m->ops[tag];
 
@@ -159,7 +164,8 @@ static void end_settled(struct tt_member *m, struct tt_member_op *op)
 }
 
 /* Ends the last one; the one before it has ended. */
-static void end_op(struct tt_member *m, uint32_t tag, uint8_t state, const struct tt_membership *news)
+static void end_op(struct tt_member *m, uint32_t tag, uint8_t state,
+                   const struct tt_membership *news)
 {
     if (TT_PLANTED(TT_BUG_COUNTED_TWICE))
         m->ops[tag].state = state;
@@ -229,7 +235,8 @@ void tt_member_complete(struct tt_member *m, uint32_t tag, uint64_t now_ns)
     advance_round(m, tag);
 }
 
-bool tt_member_complete_alone(struct tt_member *m, uint32_t tag, struct tt_membership *mine, uint64_t now_ns)
+bool tt_member_complete_alone(struct tt_member *m, uint32_t tag, struct tt_membership *mine,
+                              uint64_t now_ns)
 {
     struct tt_member_op *op = &m->ops[tag];
 
@@ -243,7 +250,8 @@ bool tt_member_complete_alone(struct tt_member *m, uint32_t tag, struct tt_membe
     return true;
 }
 
-void tt_member_all_complete(struct tt_member *m, uint32_t tag, const struct tt_membership *latest, uint64_t now_ns)
+void tt_member_all_complete(struct tt_member *m, uint32_t tag, const struct tt_membership *latest,
+                            uint64_t now_ns)
 {
     tt_assert(now_ns >= m->now_ns && tag < TT_ELASTIC_TAGS);
     m->now_ns = now_ns;
@@ -340,7 +348,8 @@ void tt_member_take_back(struct tt_member *m, uint32_t tag, uint64_t now_ns)
     op->before = false;
 }
 
-enum tt_peermsg tt_member_peer(struct tt_member *m, uint32_t rank, const void *data, size_t bytes, uint64_t now_ns)
+enum tt_peermsg tt_member_peer(struct tt_member *m, uint32_t rank, const void *data, size_t bytes,
+                               uint64_t now_ns)
 {
     struct tt_member_op *op;
     struct tt_membership news;
@@ -370,7 +379,8 @@ enum tt_peermsg tt_member_peer(struct tt_member *m, uint32_t rank, const void *d
     if ((epoch < m->epoch && !TT_PLANTED(TT_BUG_STALE_EPOCH_ACCEPTED)) || m->stopped)
         return TT_PEERMSG_STALE;
     op = &m->ops[tag];
-    if (round >= nrounds(m) || (rank + (1u << round)) % m->nranks != m->rank || n > op->n + 1 || n == 0)
+    if (round >= nrounds(m) || (rank + (1u << round)) % m->nranks != m->rank || n > op->n + 1 ||
+        n == 0)
         return TT_PEERMSG_BAD;
     if (n < op->n || (n == op->n && !is_open(op)) || op->heard[n & 1] & 1u << round)
         return TT_PEERMSG_STALE;
@@ -400,7 +410,8 @@ void tt_member_report_wait(struct tt_member *m, const struct tt_op_name *op, uin
 void tt_member_on_begun(struct tt_member *m, const struct tt_elmsg *msg)
 {
     struct tt_elmsg answer = *msg;
-    const uint64_t ended = m->ops[msg->op.tag].n - (TT_PLANTED(TT_BUG_ENDED_IS_NOT_BEGUN) && m->ops[msg->op.tag].n > 0);
+    const uint64_t ended = m->ops[msg->op.tag].n -
+                           (TT_PLANTED(TT_BUG_ENDED_IS_NOT_BEGUN) && m->ops[msg->op.tag].n > 0);
 
     if (!m->calling || m->stopped || msg->epoch != m->epoch || msg->op.n <= ended)
         return;
@@ -414,7 +425,9 @@ void tt_member_on_begun(struct tt_member *m, const struct tt_elmsg *msg)
 static struct tt_op_entry entry_of(const struct tt_member *m, uint32_t tag)
 {
     const struct tt_member_op *op = &m->ops[tag];
-    struct tt_op_entry e = { .state = op->state, .tag = (uint16_t)tag, .n = op->n, .news = op->final_news };
+    struct tt_op_entry e = {
+        .state = op->state, .tag = (uint16_t)tag, .n = op->n, .news = op->final_news
+    };
 
     if (op->before && !TT_PLANTED(TT_BUG_TENTATIVE_NOT_REPORTED))
         e.before = TT_BEFORE_TENTATIVE;
@@ -429,7 +442,9 @@ static struct tt_op_entry entry_of(const struct tt_member *m, uint32_t tag)
 
 static void send_answer(struct tt_member *m)
 {
-    const struct tt_elmsg msg = { .kind = TT_ELMSG_ANSWER, .epoch = m->epoch, .number = m->question };
+    const struct tt_elmsg msg = { .kind = TT_ELMSG_ANSWER,
+                                  .epoch = m->epoch,
+                                  .number = m->question };
     struct tt_elmsg_writer w;
 
     tt_elmsg_begin(&w, m->conf.scratch, TT_ELMSG_BYTES_MAX, &msg);
@@ -498,7 +513,8 @@ static void restore_ops(struct tt_member *m, uint32_t tag)
  * this member's, because of a false report. */
 static bool brings_result(const struct tt_member_op *op, const struct tt_op_entry *e)
 {
-    return e->state == TT_OP_SETTLED && e->n == op->n && op->state == TT_OP_PENDING && op->may_settle == e->nresult;
+    return e->state == TT_OP_SETTLED && e->n == op->n && op->state == TT_OP_PENDING &&
+           op->may_settle == e->nresult;
 }
 
 /* Ends the tag's operations: final up to the verdict's, restored after it. False: impossible

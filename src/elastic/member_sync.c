@@ -50,9 +50,9 @@ tutti_status tt_member_sync(struct tt_member *m, const struct tt_sync_offer *off
 {
     tt_assert(now_ns >= m->now_ns);
     m->now_ns = now_ns;
-    if (m->over || m->calling || tt_member_is_busy(m) || tt_member_is_tentative(m) || m->epoch == 0 ||
-        offer->scope > TT_SYNC_OF_ROLE || offer->strategy < TT_SYNC_POPULAR || offer->strategy >= TT_SYNC_STRATEGIES ||
-        offer->revision == UINT64_MAX)
+    if (m->over || m->calling || tt_member_is_busy(m) || tt_member_is_tentative(m) ||
+        m->epoch == 0 || offer->scope > TT_SYNC_OF_ROLE || offer->strategy < TT_SYNC_POPULAR ||
+        offer->strategy >= TT_SYNC_STRATEGIES || offer->revision == UINT64_MAX)
         return TUTTI_ERR_INVALID;
     if (offer->scope == TT_SYNC_OF_ROLE && m->conf.role + 1u >= TT_SYNC_SCOPES)
         return TUTTI_ERR_UNSUPPORTED;
@@ -115,7 +115,8 @@ void tt_member_on_plan(struct tt_member *m, struct tt_elmsg *msg)
     m->sync.revision = msg->value;
     m->sync.content = msg->hash;
     m->sync.vote = TT_SYNC_NOT_YET;
-    tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_SYNC_PLAN, .what = msg->what });
+    tt_member_emit(m,
+                   &(struct tt_member_act){ .kind = TT_MEMBER_ACT_SYNC_PLAN, .what = msg->what });
 }
 
 /* A sync that was taken back had no effect: the next one has the same number. */

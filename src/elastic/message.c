@@ -44,13 +44,16 @@ static const struct shape shapes[TT_ELMSG_KINDS] = {
     [TT_ELMSG_JOIN] = { "JOIN", WHAT | EPOCH | NUMBER | SEAT | COOKIE | CARD | TEXT, TT_CALL_KINDS },
     [TT_ELMSG_HEARTBEAT] = { "HEARTBEAT", 0, 0 },
     [TT_ELMSG_LEAVE] = { "LEAVE", WHAT | EPOCH | OPS, TT_LEAVE_NOW + 1 },
-    [TT_ELMSG_CALL] = { "CALL", WHAT | FLAGS | OTHER | EPOCH | NUMBER | VALUE | ALSO | SIZES, TT_CALL_SYNC },
+    [TT_ELMSG_CALL] = { "CALL", WHAT | FLAGS | OTHER | EPOCH | NUMBER | VALUE | ALSO | SIZES,
+                        TT_CALL_SYNC },
     [TT_ELMSG_CANCEL] = { "CANCEL", NUMBER, 0 },
     [TT_ELMSG_READY] = { "READY", NUMBER | IDS, 0 },
     [TT_ELMSG_ANSWER] = { "ANSWER", NUMBER | EPOCH | OPS, 0 },
     [TT_ELMSG_SUSPECT] = { "SUSPECT", WHAT | ID | EPOCH, TT_SUSPECT_GONE + 1 },
     [TT_ELMSG_REVOKE] = { "REVOKE", WHAT | ID | EPOCH, TT_REVOKED_APART },
-    [TT_ELMSG_OFFER] = { "OFFER", WHAT | FLAGS | EPOCH | NUMBER | VALUE | ALSO | SCOPE | KEYS | HASH, TT_SYNC_STRATEGIES },
+    [TT_ELMSG_OFFER] = { "OFFER",
+                         WHAT | FLAGS | EPOCH | NUMBER | VALUE | ALSO | SCOPE | KEYS | HASH,
+                         TT_SYNC_STRATEGIES },
     [TT_ELMSG_WITHDRAW] = { "WITHDRAW", EPOCH | NUMBER | SCOPE, 0 },
     [TT_ELMSG_VOTE] = { "VOTE", WHAT | OTHER | EPOCH | NUMBER | SCOPE, TT_SYNC_VOTES },
     [TT_ELMSG_LINKS] = { "LINKS", OTHER | EPOCH | NUMBER | VALUE | SIZES | LINKS, 0 },
@@ -61,11 +64,15 @@ static const struct shape shapes[TT_ELMSG_KINDS] = {
     [TT_ELMSG_PROPOSE] = { "PROPOSE", EPOCH | NUMBER | SEATS, 0 },
     [TT_ELMSG_VIEW] = { "VIEW", WHAT | EPOCH | NUMBER | NEWS | SEATS, TT_RING_PLANS },
     [TT_ELMSG_DROPPED] = { "DROPPED", EPOCH, 0 },
-    [TT_ELMSG_RESULT] = { "RESULT", WHAT | FLAGS | ID | OTHER | EPOCH | NUMBER | VALUE | ALSO | OP, TT_ROUND_STATUSES },
-    [TT_ELMSG_LOST] = { "LOST", WHAT | ID | OTHER | EPOCH | NUMBER | VALUE | OP | IDS, TT_REVOCATIONS },
+    [TT_ELMSG_RESULT] = { "RESULT", WHAT | FLAGS | ID | OTHER | EPOCH | NUMBER | VALUE | ALSO | OP,
+                          TT_ROUND_STATUSES },
+    [TT_ELMSG_LOST] = { "LOST", WHAT | ID | OTHER | EPOCH | NUMBER | VALUE | OP | IDS,
+                        TT_REVOCATIONS },
     [TT_ELMSG_VERDICTS] = { "VERDICTS", EPOCH | NUMBER | OPS, 0 },
-    [TT_ELMSG_PLAN] = { "PLAN", WHAT | OTHER | EPOCH | NUMBER | VALUE | SCOPE | HASH | IDS, TT_SYNC_PARTS },
-    [TT_ELMSG_SYNCED] = { "SYNCED", WHAT | FLAGS | ID | OTHER | EPOCH | NUMBER | VALUE | ALSO | SCOPE | OP,
+    [TT_ELMSG_PLAN] = { "PLAN", WHAT | OTHER | EPOCH | NUMBER | VALUE | SCOPE | HASH | IDS,
+                        TT_SYNC_PARTS },
+    [TT_ELMSG_SYNCED] = { "SYNCED",
+                          WHAT | FLAGS | ID | OTHER | EPOCH | NUMBER | VALUE | ALSO | SCOPE | OP,
                           TT_ROUND_STATUSES },
     [TT_ELMSG_INSIDE] = { "INSIDE", EPOCH | OP, 0 },
     [TT_ELMSG_BEGUN] = { "BEGUN", ID | EPOCH | OP, 0 },
@@ -75,9 +82,14 @@ static const struct shape shapes[TT_ELMSG_KINDS] = {
     [TT_ELMSG_LOG_GONE] = { "LOG_GONE", ID, 0 },
     [TT_ELMSG_LOG_LOST] = { "LOG_LOST", WHAT | ID | OPS, TT_LOSSES },
     [TT_ELMSG_LOG_VIEW] = { "LOG_VIEW", WHAT | EPOCH | NUMBER | IDS, TT_RING_PLANS },
-    [TT_ELMSG_LOG_RESULT] = { "LOG_RESULT", WHAT | FLAGS | ID | OTHER | EPOCH | NUMBER | VALUE | ALSO, TT_ROUND_STATUSES },
-    [TT_ELMSG_LOG_PLAN] = { "LOG_PLAN", EPOCH | NUMBER | VALUE | SIZES | SCOPE | KEYS | HASH | IDS, 0 },
-    [TT_ELMSG_LOG_SYNC] = { "LOG_SYNC", WHAT | FLAGS | ID | OTHER | EPOCH | NUMBER | VALUE | SCOPE | KEYS | HASH | IDS,
+    [TT_ELMSG_LOG_RESULT] = { "LOG_RESULT",
+                              WHAT | FLAGS | ID | OTHER | EPOCH | NUMBER | VALUE | ALSO,
+                              TT_ROUND_STATUSES },
+    [TT_ELMSG_LOG_PLAN] = { "LOG_PLAN", EPOCH | NUMBER | VALUE | SIZES | SCOPE | KEYS | HASH | IDS,
+                            0 },
+    [TT_ELMSG_LOG_SYNC] = { "LOG_SYNC",
+                            WHAT | FLAGS | ID | OTHER | EPOCH | NUMBER | VALUE | SCOPE | KEYS |
+                                HASH | IDS,
                             TT_ROUND_STATUSES },
     [TT_ELMSG_LOG_BACK] = { "LOG_BACK", FLAGS | ID | OTHER | VALUE | ALSO | OP | CALLS, 0 },
 };
@@ -127,12 +139,13 @@ static void read_op(struct tt_reader *r, struct tt_op_entry *e)
 {
     const uint8_t state = tt_read_u8(r);
 
-    *e = (struct tt_op_entry){ .state = state & ((1u << BEFORE_SHIFT) - 1), .before = state >> BEFORE_SHIFT };
+    *e = (struct tt_op_entry){ .state = state & ((1u << BEFORE_SHIFT) - 1),
+                               .before = state >> BEFORE_SHIFT };
     e->tag = tt_read_u16(r);
     e->n = tt_read_u64(r);
     read_news(r, &e->news);
-    if (e->state == TT_OP_NONE || e->state >= TT_OP_STATES || e->before >= TT_BEFORES || e->tag >= TT_ELASTIC_TAGS ||
-        e->n == 0)
+    if (e->state == TT_OP_NONE || e->state >= TT_OP_STATES || e->before >= TT_BEFORES ||
+        e->tag >= TT_ELASTIC_TAGS || e->n == 0)
         r->bad = true;
     if (e->before && (e->n == 1 || e->state == TT_OP_FINAL || e->state == TT_OP_SETTLED))
         r->bad = true;
@@ -212,7 +225,9 @@ static void read_fields(struct tt_elmsg *m, struct tt_reader *r, uint32_t fields
 /* Checks the complete list once; the message keeps a reader at its beginning. */
 static void check_list(struct tt_elmsg *m, struct tt_reader *r, uint32_t fields)
 {
-    const uint32_t most = fields & OPS ? TT_ELASTIC_TAGS : fields & LINKS ? TT_RING_PEERS_MAX : TT_ELASTIC_MEMBERS_MAX;
+    const uint32_t most = fields & OPS     ? TT_ELASTIC_TAGS
+                          : fields & LINKS ? TT_RING_PEERS_MAX
+                                           : TT_ELASTIC_MEMBERS_MAX;
     struct tt_call_name call;
     struct tt_ring_link link;
     struct tt_op_entry op;
@@ -238,7 +253,8 @@ static void check_list(struct tt_elmsg *m, struct tt_reader *r, uint32_t fields)
 /* Returns whether 0 is invalid for its `what`. */
 static bool is_from_one(uint8_t kind)
 {
-    return kind == TT_ELMSG_CALL || kind == TT_ELMSG_OFFER || kind == TT_ELMSG_VOTE || kind == TT_ELMSG_PLAN;
+    return kind == TT_ELMSG_CALL || kind == TT_ELMSG_OFFER || kind == TT_ELMSG_VOTE ||
+           kind == TT_ELMSG_PLAN;
 }
 
 /* Reads everything after the version. */
@@ -251,7 +267,8 @@ static bool read_rest(struct tt_elmsg *m, struct tt_reader r)
         return false;
     fields = shapes[m->kind].fields;
     read_fields(m, &r, fields);
-    if (fields & WHAT && (m->what >= shapes[m->kind].what_end || (is_from_one(m->kind) && m->what == 0)))
+    if (fields & WHAT &&
+        (m->what >= shapes[m->kind].what_end || (is_from_one(m->kind) && m->what == 0)))
         return false;
     if (fields & LISTS)
         check_list(m, &r, fields);
@@ -463,7 +480,8 @@ uint8_t tt_elmsg_version(const void *data, size_t bytes)
     return bytes > 0 ? *(const uint8_t *)data : 0;
 }
 
-size_t tt_elmsg_write_refusal(void *data, size_t cap, uint8_t version, uint8_t status, const char *text)
+size_t tt_elmsg_write_refusal(void *data, size_t cap, uint8_t version, uint8_t status,
+                              const char *text)
 {
     struct tt_elmsg msg = { .kind = TT_ELMSG_REFUSED, .what = status };
     size_t bytes;

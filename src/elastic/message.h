@@ -23,7 +23,8 @@
 /* Maximum size of a message with a list of operations: all tags with the longest results. No
  * other message of a member is as long. */
 #define TT_ELMSG_OPS_BYTES_MAX (512u + TT_ELASTIC_TAGS * (TT_SETTLED_BYTES + 48u))
-_Static_assert(TT_ELMSG_OPS_BYTES_MAX <= TT_ELMSG_BYTES_MAX, "a list of operations must fit in a message");
+_Static_assert(TT_ELMSG_OPS_BYTES_MAX <= TT_ELMSG_BYTES_MAX,
+               "a list of operations must fit in a message");
 
 enum tt_elmsg_kind {
     /* member to coordinator */
@@ -100,7 +101,8 @@ enum tt_elmsg_kind {
                                also, op: as in RESULT; list: their members, and CALL's `also` */
     TT_ELMSG_KINDS
 };
-_Static_assert(TT_ELMSG_JOIN == 1 && TT_ELMSG_REFUSED == 15, "these numbers are equal in all versions");
+_Static_assert(TT_ELMSG_JOIN == 1 && TT_ELMSG_REFUSED == 15,
+               "these numbers are equal in all versions");
 
 enum tt_leave { TT_LEAVE_NOTICE, TT_LEAVE_NOW };
 enum tt_suspicion {
@@ -231,10 +233,11 @@ struct tt_membership {
     uint32_t better;        /* a better ring order waits for an epoch */
 };
 
-static inline bool tt_membership_are_same(const struct tt_membership *a, const struct tt_membership *b)
+static inline bool tt_membership_are_same(const struct tt_membership *a,
+                                          const struct tt_membership *b)
 {
-    return a->number == b->number && a->newcomers == b->newcomers && a->lost == b->lost && a->leaving == b->leaving &&
-           a->revoked == b->revoked && a->better == b->better;
+    return a->number == b->number && a->newcomers == b->newcomers && a->lost == b->lost &&
+           a->leaving == b->leaving && a->revoked == b->revoked && a->better == b->better;
 }
 
 /* Origin and purpose of the order of a view's ranks: values from AS_RING as in enum
@@ -347,7 +350,8 @@ size_t tt_elmsg_write(void *data, size_t cap, const struct tt_elmsg *m);
 uint8_t tt_elmsg_version(const void *data, size_t bytes);
 /* Writes a REFUSED for a receiver of that version. Result as tt_elmsg_write; a text that is too
  * long is truncated. */
-size_t tt_elmsg_write_refusal(void *data, size_t cap, uint8_t version, uint8_t status, const char *text);
+size_t tt_elmsg_write_refusal(void *data, size_t cap, uint8_t version, uint8_t status,
+                              const char *text);
 /* Reads a REFUSED of any version. */
 bool tt_elmsg_read_refusal(struct tt_elmsg *m, const void *data, size_t bytes);
 

@@ -56,11 +56,12 @@ static const char *call_of(uint8_t differs)
 /* Prints "operation 17 of tag 0, allreduce(count 7, type f32)". */
 static void put_operation(char *out, size_t bytes, const struct tt_op_name *op)
 {
-    const char *coll = tt_collective_name((tutti_coll)op->coll), *type = tutti_dtype_name((tutti_dtype)op->type);
+    const char *coll = tt_collective_name((tutti_coll)op->coll),
+               *type = tutti_dtype_name((tutti_dtype)op->type);
 
     if (op->count)
-        snprintf(out, bytes, "operation %" PRIu64 " of tag %u, %s(count %" PRIu64 ", type %s)", op->n, op->tag, coll,
-                 op->count, type);
+        snprintf(out, bytes, "operation %" PRIu64 " of tag %u, %s(count %" PRIu64 ", type %s)",
+                 op->n, op->tag, coll, op->count, type);
     else
         snprintf(out, bytes, "operation %" PRIu64 " of tag %u, %s", op->n, op->tag, coll);
 }
@@ -82,17 +83,20 @@ const char *tt_mismatch_text(char out[TT_MISMATCH_BYTES], const struct tt_mismat
         return out;
     }
     if (differs == TT_DIFFERS_NOT || differs >= TT_DIFFERENCES) {
-        snprintf(out, TT_MISMATCH_BYTES, "members %" PRIu64 " and %" PRIu64 " called different operations", m->id, m->other);
+        snprintf(out, TT_MISMATCH_BYTES,
+                 "members %" PRIu64 " and %" PRIu64 " called different operations", m->id,
+                 m->other);
         return out;
     }
     put_value(value, sizeof value, differs, m->value);
     put_value(also, sizeof also, differs, m->also);
     if (differs == TT_DIFFERS_CALL)
-        snprintf(out, TT_MISMATCH_BYTES, "member %" PRIu64 " called %s where member %" PRIu64 " called %s", m->id,
-                 value, m->other, also);
+        snprintf(out, TT_MISMATCH_BYTES,
+                 "member %" PRIu64 " called %s where member %" PRIu64 " called %s", m->id, value,
+                 m->other, also);
     else
         snprintf(out, TT_MISMATCH_BYTES,
-                 "member %" PRIu64 " called %s with %s where member %" PRIu64 " called it with %s", m->id,
-                 call_of(differs), value, m->other, also);
+                 "member %" PRIu64 " called %s with %s where member %" PRIu64 " called it with %s",
+                 m->id, call_of(differs), value, m->other, also);
     return out;
 }

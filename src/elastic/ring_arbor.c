@@ -148,7 +148,8 @@ static void expand(struct arbor *a, uint32_t whole, uint32_t *from)
         const uint32_t end = up_to[n];
 
         for (; at != end; at = a->parent[at])
-            for (uint32_t other = a->child[a->parent[at]]; other != NOBODY; other = a->sibling[other]) {
+            for (uint32_t other = a->child[a->parent[at]]; other != NOBODY;
+                 other = a->sibling[other]) {
                 if (other == at)
                     continue;
                 from[a->in_to[other]] = a->in_from[other];

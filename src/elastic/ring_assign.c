@@ -8,7 +8,8 @@ size_t tt_ring_assign_bytes(uint32_t n)
 {
     const size_t columns = (size_t)n + 1;
 
-    return columns * (3 * sizeof(int64_t) + 2 * sizeof(uint32_t) + sizeof(bool)) + 2 * sizeof(int64_t);
+    return columns * (3 * sizeof(int64_t) + 2 * sizeof(uint32_t) + sizeof(bool)) +
+           2 * sizeof(int64_t);
 }
 
 void tt_ring_assign_init(struct tt_ring_assign *a, uint32_t n, const int64_t *weight, void *memory)
@@ -40,7 +41,8 @@ static uint32_t grow_tree(struct tt_ring_assign *a, uint32_t at)
         if (a->seen[k])
             continue;
         if (k != row) {
-            const int64_t left = a->weight[(size_t)row * n + k] - a->row_price[row] - a->column_price[k];
+            const int64_t left =
+                a->weight[(size_t)row * n + k] - a->row_price[row] - a->column_price[k];
 
             if (left < a->least[k]) {
                 a->least[k] = left;

@@ -36,11 +36,13 @@ static size_t max_i64(size_t a, size_t b) { return a > b ? a : b; }
 
 size_t tt_ring_sum_bound_bytes(uint32_t n)
 {
-    return 2 * (size_t)n * n * sizeof(int64_t) + (size_t)n * (3 * sizeof(int64_t) + 2 * sizeof(uint32_t)) +
-           sizeof(int64_t) + max_i64(tt_ring_assign_bytes(n), tt_ring_arbor_bytes(n));
+    return 2 * (size_t)n * n * sizeof(int64_t) +
+           (size_t)n * (3 * sizeof(int64_t) + 2 * sizeof(uint32_t)) + sizeof(int64_t) +
+           max_i64(tt_ring_assign_bytes(n), tt_ring_arbor_bytes(n));
 }
 
-static struct bound bound_begin(const struct tt_ring_costs *c, uint64_t limit, int64_t too_slow, void *memory)
+static struct bound bound_begin(const struct tt_ring_costs *c, uint64_t limit, int64_t too_slow,
+                                void *memory)
 {
     const uint32_t n = c->n;
     struct bound b = { .n = n, .weight = memory, .price_max = 2 * too_slow };
@@ -53,7 +55,8 @@ static struct bound bound_begin(const struct tt_ring_costs *c, uint64_t limit, i
     b.leaves = (int32_t *)(b.from + n);
     b.memory = b.leaves + n;
     for (size_t at = 0; at < (size_t)n * n; at++)
-        b.weight[at] = c->slow[at] <= limit && c->slow[at] != TT_RING_NONE ? (int64_t)c->cost[at] : too_slow;
+        b.weight[at] =
+            c->slow[at] <= limit && c->slow[at] != TT_RING_NONE ? (int64_t)c->cost[at] : too_slow;
     return b;
 }
 
@@ -95,14 +98,18 @@ static bool move_prices(struct bound *b, int64_t gap, int64_t step)
         ring = ring && b->leaves[i] == 1;
     }
     for (uint32_t i = 0; i < b->n && norm > 0; i++) {
-        const __int128 price = b->price[i] + (__int128)gap * step * b->course[i] / STEP_ONE * COURSE_ONE / norm;
+        const __int128 price =
+            b->price[i] + (__int128)gap * step * b->course[i] / STEP_ONE * COURSE_ONE / norm;
 
-        b->price[i] = price > b->price_max ? b->price_max : price < -b->price_max ? -b->price_max : (int64_t)price;
+        b->price[i] = price > b->price_max    ? b->price_max
+                      : price < -b->price_max ? -b->price_max
+                                              : (int64_t)price;
     }
     return !ring;
 }
 
-uint64_t tt_ring_sum_bound(const struct tt_ring_costs *c, uint64_t limit, uint64_t known, uint32_t rounds, void *memory)
+uint64_t tt_ring_sum_bound(const struct tt_ring_costs *c, uint64_t limit, uint64_t known,
+                           uint32_t rounds, void *memory)
 {
     const int64_t too_slow = (int64_t)(2 * TT_RING_NS_MAX) * c->n + 1;
     struct bound b = bound_begin(c, limit, too_slow, memory);

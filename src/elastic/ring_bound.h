@@ -28,7 +28,7 @@ size_t tt_ring_sum_bound_bytes(uint32_t n);
  * takes n^2 to n^3 steps; 0 is the assignment bound, some hundred approach the best bound of
  * this kind. memory: tt_ring_sum_bound_bytes(n), aligned to 8; n >= 2. NONE: there is no such
  * ring. */
-uint64_t tt_ring_sum_bound(const struct tt_ring_costs *c, uint64_t limit, uint64_t known, uint32_t rounds,
-                           void *memory);
+uint64_t tt_ring_sum_bound(const struct tt_ring_costs *c, uint64_t limit, uint64_t known,
+                           uint32_t rounds, void *memory);
 
 #endif

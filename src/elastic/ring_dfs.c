@@ -17,8 +17,8 @@ static bool is_set(const uint64_t *set, uint32_t k) { return set[k / 64] >> k % 
 
 static void flip(uint64_t *set, uint32_t k) { set[k / 64] ^= 1ull << k % 64; }
 
-void tt_ring_dfs_init(struct tt_ring_dfs *d, const struct tt_ring_costs *c, uint64_t limit, struct tt_prng *random,
-                      void *memory)
+void tt_ring_dfs_init(struct tt_ring_dfs *d, const struct tt_ring_costs *c, uint64_t limit,
+                      struct tt_prng *random, void *memory)
 {
     const uint32_t n = c->n, words = (n + 63) / 64;
 
@@ -69,7 +69,8 @@ static bool may_close(const struct tt_ring_dfs *d)
     for (uint32_t w = 0; w < d->words; w++)
         for (uint64_t rest = d->free[w]; rest; rest &= rest - 1) {
             const uint32_t k = w * 64 + (uint32_t)__builtin_ctzll(rest);
-            const uint64_t *to = d->to + (size_t)k * d->words, *from = d->from + (size_t)k * d->words;
+            const uint64_t *to = d->to + (size_t)k * d->words,
+                           *from = d->from + (size_t)k * d->words;
 
             if (free_in(d, from) == 0 && (!is_set(from, last) || only_last++))
                 return false;
@@ -116,6 +117,7 @@ enum tt_ring_dug tt_ring_dfs_step(struct tt_ring_dfs *d)
         flip(d->free, d->way[--d->length]);
         return TT_RING_DIGGING;
     }
-    memcpy(d->left + (size_t)(d->length - 1) * d->words, d->to + (size_t)next * d->words, d->words * sizeof *d->left);
+    memcpy(d->left + (size_t)(d->length - 1) * d->words, d->to + (size_t)next * d->words,
+           d->words * sizeof *d->left);
     return d->length == d->n ? TT_RING_DUG : TT_RING_DIGGING;
 }

@@ -21,8 +21,8 @@ enum tt_ring_dug { TT_RING_DIGGING, TT_RING_DUG, TT_RING_NO_RING };
 size_t tt_ring_dfs_bytes(uint32_t n);
 /* Initializes in memory[tt_ring_dfs_bytes(c->n)], aligned to 8, with the links of slow <= limit.
  * Begins at a random peer; n from 2 to PEERS_MAX. */
-void tt_ring_dfs_init(struct tt_ring_dfs *d, const struct tt_ring_costs *c, uint64_t limit, struct tt_prng *random,
-                      void *memory);
+void tt_ring_dfs_init(struct tt_ring_dfs *d, const struct tt_ring_costs *c, uint64_t limit,
+                      struct tt_prng *random, void *memory);
 /* Advances or backtracks by one peer: n^2 / 16 operations. DUG: way[n] is a ring; NO_RING:
  * proven. Must not be called after either. */
 enum tt_ring_dug tt_ring_dfs_step(struct tt_ring_dfs *d);

@@ -73,7 +73,8 @@ static uint64_t fill_table(const struct ways *w, uint32_t *last)
             w->table[(size_t)set * w->ends + end] = best_to(w, set, end);
         }
     for (uint32_t end = 0; end < w->ends; end++) {
-        const uint64_t ring = then(w, w->table[(size_t)all * w->ends + end], link_of(w, end + 1, 0));
+        const uint64_t ring =
+            then(w, w->table[(size_t)all * w->ends + end], link_of(w, end + 1, 0));
 
         if (ring < best) {
             best = ring;
@@ -94,8 +95,9 @@ static void read_order(const struct ways *w, uint32_t last, uint32_t *order)
         uint32_t from = 0;
 
         order[at] = end + 1;
-        while (before && (!(before >> from & 1) ||
-                          then(w, w->table[(size_t)before * w->ends + from], link_of(w, from + 1, end + 1)) != way))
+        while (before &&
+               (!(before >> from & 1) || then(w, w->table[(size_t)before * w->ends + from],
+                                              link_of(w, from + 1, end + 1)) != way))
             tt_assert(++from < w->ends);
         set = before;
         end = from;
@@ -105,7 +107,9 @@ static void read_order(const struct ways *w, uint32_t last, uint32_t *order)
 
 bool tt_ring_exact(const struct tt_ring_costs *c, void *memory, uint32_t *order)
 {
-    struct ways w = { .c = c, .ends = c->n - 1, .limit = TT_RING_NONE, .slowest = true, .table = memory };
+    struct ways w = {
+        .c = c, .ends = c->n - 1, .limit = TT_RING_NONE, .slowest = true, .table = memory
+    };
     uint32_t last = 0;
 
     tt_assert(c->n >= 1 && c->n <= TT_RING_EXACT_PEERS_MAX);

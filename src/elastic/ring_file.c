@@ -29,19 +29,22 @@ static const char *matrix_text(struct json_object *v)
 }
 
 /* Returns "t.json:3": the line of the key or element. */
-static const char *position_text(const struct reading *r, const char *path, char out[LOCATION_BYTES])
+static const char *position_text(const struct reading *r, const char *path,
+                                 char out[LOCATION_BYTES])
 {
     return tt_json_locate(out, LOCATION_BYTES, r->from, r->text, r->bytes, path);
 }
 
 static tutti_status matrix_check_keys(const struct reading *r)
 {
-    static const char *const known[] = { "peers", "bandwidth_mbit_s", "latency_ms", "up_mbit_s", "down_mbit_s", "comment" };
+    static const char *const known[] = { "peers",     "bandwidth_mbit_s", "latency_ms",
+                                         "up_mbit_s", "down_mbit_s",      "comment" };
 
     char line[LOCATION_BYTES];
 
     if (!json_object_is_type(r->whole, json_type_object))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: the document is %.64s: must be an object {...}", r->from, matrix_text(r->whole));
+        return tt_fail(TUTTI_ERR_INVALID, "%s: the document is %.64s: must be an object {...}",
+                       r->from, matrix_text(r->whole));
     json_object_object_foreach(r->whole, key, value)
     {
         bool found = false;
@@ -75,7 +78,8 @@ static bool matrix_number(struct json_object *v, double unit, uint64_t max, uint
     return true;
 }
 
-static tutti_status matrix_read_rows(const struct reading *r, const char *key, double unit, uint64_t max, uint64_t *out)
+static tutti_status matrix_read_rows(const struct reading *r, const char *key, double unit,
+                                     uint64_t max, uint64_t *out)
 {
     struct json_object *rows = json_object_object_get(r->whole, key);
     char line[LOCATION_BYTES], path[PATH_BYTES];
@@ -91,13 +95,15 @@ static tutti_status matrix_read_rows(const struct reading *r, const char *key, d
             return tt_fail(TUTTI_ERR_INVALID, "%s: row %u of %s must be an array of %u numbers, one per peer",
                            position_text(r, path, line), i, key, r->n);
         for (uint32_t k = 0; k < r->n; k++)
-            if (!matrix_number(json_object_array_get_idx(row, k), unit, max, &out[(size_t)i * r->n + k])) {
+            if (!matrix_number(json_object_array_get_idx(row, k), unit, max,
+                               &out[(size_t)i * r->n + k])) {
                 snprintf(path, sizeof path, "%s[%u][%u]", key, i, k);
-                return tt_fail(TUTTI_ERR_INVALID,
-                               "%s: %s from peer %u to peer %u is %.64s: must be a number from 0 to %g, "
-                               "or null",
-                               position_text(r, path, line), key, i, k, matrix_text(json_object_array_get_idx(row, k)),
-                               (double)max / unit);
+                return tt_fail(
+                    TUTTI_ERR_INVALID,
+                    "%s: %s from peer %u to peer %u is %.64s: must be a number from 0 to %g, "
+                    "or null",
+                    position_text(r, path, line), key, i, k,
+                    matrix_text(json_object_array_get_idx(row, k)), (double)max / unit);
             }
     }
     return TUTTI_OK;
@@ -118,8 +124,10 @@ static tutti_status read_caps(const struct reading *r, const char *key, uint64_t
     for (uint32_t k = 0; k < r->n; k++)
         if (!matrix_number(json_object_array_get_idx(caps, k), MBIT, TT_RING_RATE_MAX, &out[k])) {
             snprintf(path, sizeof path, "%s[%u]", key, k);
-            return tt_fail(TUTTI_ERR_INVALID, "%s: %s of peer %u is %.64s: must be a number from 0 to %g, or null",
-                           position_text(r, path, line), key, k, matrix_text(json_object_array_get_idx(caps, k)),
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "%s: %s of peer %u is %.64s: must be a number from 0 to %g, or null",
+                           position_text(r, path, line), key, k,
+                           matrix_text(json_object_array_get_idx(caps, k)),
                            (double)TT_RING_RATE_MAX / MBIT);
         }
     return TUTTI_OK;
@@ -142,16 +150,18 @@ static tutti_status read_names(const struct reading *r, char (*name)[TT_RING_NAM
     for (uint32_t k = 0; k < r->n; k++) {
         struct json_object *v = json_object_array_get_idx(names, k);
         const char *s = json_object_is_type(v, json_type_string) ? json_object_get_string(v) : "";
-        bool bad = *s == '\0' || strlen(s) >= TT_RING_NAME_BYTES || strlen(s) != (size_t)json_object_get_string_len(v);
+        bool bad = *s == '\0' || strlen(s) >= TT_RING_NAME_BYTES ||
+                   strlen(s) != (size_t)json_object_get_string_len(v);
 
         for (const char *c = s; *c; c++)
             bad |= (unsigned char)*c < ' ' || *c == 0x7f;
         snprintf(path, sizeof path, "peers[%u]", k);
         if (bad)
-            return tt_fail(TUTTI_ERR_INVALID,
-                           "%s: name of peer %u is %.80s: must be a string of 1 to %d bytes without "
-                           "control characters",
-                           position_text(r, path, line), k, matrix_text(v), TT_RING_NAME_BYTES - 1);
+            return tt_fail(
+                TUTTI_ERR_INVALID,
+                "%s: name of peer %u is %.80s: must be a string of 1 to %d bytes without "
+                "control characters",
+                position_text(r, path, line), k, matrix_text(v), TT_RING_NAME_BYTES - 1);
         memcpy(name[k], s, strlen(s) + 1);
     }
     return TUTTI_OK;
@@ -160,13 +170,15 @@ static tutti_status read_names(const struct reading *r, char (*name)[TT_RING_NAM
 static tutti_status matrix_read(const struct reading *r, struct tt_ring_file *f)
 {
     const size_t links = (size_t)r->n * r->n;
-    uint64_t *rate = calloc(1, (2 * links + 2 * r->n) * sizeof *rate + (size_t)r->n * sizeof *f->name);
+    uint64_t *rate =
+        calloc(1, (2 * links + 2 * r->n) * sizeof *rate + (size_t)r->n * sizeof *f->name);
     uint64_t *latency, *up, *down;
     bool has_up = false, has_down = false;
     tutti_status st;
 
     if (!rate)
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for a matrix of %u peers", r->from, r->n);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for a matrix of %u peers", r->from,
+                       r->n);
     latency = rate + links;
     up = latency + links;
     down = up + r->n;
@@ -180,7 +192,8 @@ static tutti_status matrix_read(const struct reading *r, struct tt_ring_file *f)
         st = read_caps(r, "up_mbit_s", up, &has_up);
     if (!st)
         st = read_caps(r, "down_mbit_s", down, &has_down);
-    f->m = (struct tt_ring_matrix){ r->n, rate, latency, has_up ? up : NULL, has_down ? down : NULL };
+    f->m =
+        (struct tt_ring_matrix){ r->n, rate, latency, has_up ? up : NULL, has_down ? down : NULL };
     if (!st)
         st = tt_ring_matrix_check(&f->m);
     if (st)
@@ -188,7 +201,8 @@ static tutti_status matrix_read(const struct reading *r, struct tt_ring_file *f)
     return st;
 }
 
-tutti_status tt_ring_file_parse(struct tt_ring_file *out, const char *text, size_t bytes, const char *from)
+tutti_status tt_ring_file_parse(struct tt_ring_file *out, const char *text, size_t bytes,
+                                const char *from)
 {
     const struct tt_json_place place = { .kind = "", .from = from };
     struct reading r = { .from = from, .text = text, .bytes = bytes };
@@ -205,7 +219,9 @@ tutti_status tt_ring_file_parse(struct tt_ring_file *out, const char *text, size
         rows = json_object_object_get(r.whole, "bandwidth_mbit_s");
         n = json_object_is_type(rows, json_type_array) ? json_object_array_length(rows) : 0;
         if (n < 1 || n > TT_RING_PEERS_MAX)
-            st = tt_fail(TUTTI_ERR_INVALID, "%s: bandwidth_mbit_s must be an array of 1 to %u rows, one per peer", from, TT_RING_PEERS_MAX);
+            st = tt_fail(TUTTI_ERR_INVALID,
+                         "%s: bandwidth_mbit_s must be an array of 1 to %u rows, one per peer",
+                         from, TT_RING_PEERS_MAX);
     }
     r.n = (uint32_t)n;
     if (!st)

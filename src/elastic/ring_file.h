@@ -16,7 +16,8 @@ struct tt_ring_file {
 /* Reads text[bytes]; `from` is its origin for messages. On success the caller frees *out with
  * tt_ring_file_fini. INVALID (logged) with cause and position; the matrix has passed
  * tt_ring_matrix_check. */
-tutti_status tt_ring_file_parse(struct tt_ring_file *out, const char *text, size_t bytes, const char *from);
+tutti_status tt_ring_file_parse(struct tt_ring_file *out, const char *text, size_t bytes,
+                                const char *from);
 /* The same from a file; "-": from standard input. */
 tutti_status tt_ring_file_load(struct tt_ring_file *out, const char *path);
 void tt_ring_file_fini(struct tt_ring_file *f);

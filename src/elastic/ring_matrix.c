@@ -8,8 +8,8 @@ static tutti_status check_caps(const uint64_t *caps, uint32_t n, const char *nam
 {
     for (uint32_t i = 0; caps && i < n; i++)
         if (caps[i] > TT_RING_RATE_MAX)
-            return tt_fail(TUTTI_ERR_INVALID, "%s of peer %u is %llu bytes/s: the maximum is %llu", name, i,
-                           (unsigned long long)caps[i], TT_RING_RATE_MAX);
+            return tt_fail(TUTTI_ERR_INVALID, "%s of peer %u is %llu bytes/s: the maximum is %llu",
+                           name, i, (unsigned long long)caps[i], TT_RING_RATE_MAX);
     return TUTTI_OK;
 }
 
@@ -18,18 +18,23 @@ tutti_status tt_ring_matrix_check(const struct tt_ring_matrix *m)
     tutti_status st;
 
     if (m->n < 1 || m->n > TT_RING_PEERS_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "the matrix has %u peers: must be 1 to %u", m->n, TT_RING_PEERS_MAX);
+        return tt_fail(TUTTI_ERR_INVALID, "the matrix has %u peers: must be 1 to %u", m->n,
+                       TT_RING_PEERS_MAX);
     for (uint32_t i = 0; i < m->n; i++)
         for (uint32_t k = 0; k < m->n; k++) {
-            const unsigned long long rate = m->rate[i * m->n + k], latency = m->latency[i * m->n + k];
+            const unsigned long long rate = m->rate[i * m->n + k],
+                                     latency = m->latency[i * m->n + k];
 
             if (i != k && rate > TT_RING_RATE_MAX)
-                return tt_fail(TUTTI_ERR_INVALID,
-                               "the rate from peer %u to peer %u is %llu bytes/s: the maximum is %llu", i, k, rate,
-                               TT_RING_RATE_MAX);
+                return tt_fail(
+                    TUTTI_ERR_INVALID,
+                    "the rate from peer %u to peer %u is %llu bytes/s: the maximum is %llu", i, k,
+                    rate, TT_RING_RATE_MAX);
             if (i != k && latency > TT_RING_LATENCY_MAX)
-                return tt_fail(TUTTI_ERR_INVALID, "the latency from peer %u to peer %u is %llu ns: the maximum is %llu",
-                               i, k, latency, TT_RING_LATENCY_MAX);
+                return tt_fail(
+                    TUTTI_ERR_INVALID,
+                    "the latency from peer %u to peer %u is %llu ns: the maximum is %llu", i, k,
+                    latency, TT_RING_LATENCY_MAX);
         }
     st = check_caps(m->up, m->n, "the upload cap");
     return st ? st : check_caps(m->down, m->n, "the download cap");
@@ -80,11 +85,12 @@ uint64_t tt_ring_transfer_ns(uint64_t bytes, uint64_t rate)
     return ns < TT_RING_NS_MAX ? (uint64_t)ns : TT_RING_NS_MAX;
 }
 
-void tt_ring_costs_fill(const struct tt_ring_matrix *m, const struct tt_ring_load *load, uint64_t floor_ns,
-                        uint64_t *slow, uint64_t *cost)
+void tt_ring_costs_fill(const struct tt_ring_matrix *m, const struct tt_ring_load *load,
+                        uint64_t floor_ns, uint64_t *slow, uint64_t *cost)
 {
     const uint64_t block = load->bytes / m->n + (load->bytes % m->n != 0);
-    const uint64_t segment = load->segment_bytes && load->segment_bytes < block ? load->segment_bytes : block;
+    const uint64_t segment =
+        load->segment_bytes && load->segment_bytes < block ? load->segment_bytes : block;
 
     for (uint32_t i = 0; i < m->n; i++)
         for (uint32_t k = 0; k < m->n; k++) {
@@ -92,7 +98,8 @@ void tt_ring_costs_fill(const struct tt_ring_matrix *m, const struct tt_ring_loa
             const uint64_t ns = tt_ring_transfer_ns(block, rate);
 
             slow[at] = ns < floor_ns ? floor_ns : ns;
-            cost[at] = rate == 0 ? 2 * TT_RING_NS_MAX : m->latency[at] + tt_ring_transfer_ns(segment, rate);
+            cost[at] = rate == 0 ? 2 * TT_RING_NS_MAX
+                                 : m->latency[at] + tt_ring_transfer_ns(segment, rate);
         }
 }
 

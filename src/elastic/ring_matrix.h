@@ -55,8 +55,8 @@ struct tt_ring_costs {
 
 /* Fills slow[n][n] and cost[n][n]. Transfers shorter than floor_ns count as floor_ns, since they
  * are not relevant below the time of a step. Sets the diagonal to NONE. */
-void tt_ring_costs_fill(const struct tt_ring_matrix *m, const struct tt_ring_load *load, uint64_t floor_ns,
-                        uint64_t *slow, uint64_t *cost);
+void tt_ring_costs_fill(const struct tt_ring_matrix *m, const struct tt_ring_load *load,
+                        uint64_t floor_ns, uint64_t *slow, uint64_t *cost);
 
 /* The value of an order: the slowest link first, then the sum. */
 struct tt_ring_value {

@@ -52,8 +52,9 @@ uint64_t tt_ring_order_enough(uint32_t n)
     return n + 2 * tt_ring_search_enough(n);
 }
 
-struct tt_ring_order *tt_ring_order_init(void *memory, const struct tt_ring_matrix *m, const struct tt_ring_load *load,
-                                         const uint32_t *now, uint64_t seed)
+struct tt_ring_order *tt_ring_order_init(void *memory, const struct tt_ring_matrix *m,
+                                         const struct tt_ring_load *load, const uint32_t *now,
+                                         uint64_t seed)
 {
     const uint32_t n = m->n;
     char *at = memory;
@@ -93,7 +94,8 @@ static void begin_round(struct tt_ring_order *o, uint64_t floor)
     o->floor = floor;
     o->left = tt_ring_search_enough(o->m->n);
     memcpy(o->found, o->order, o->m->n * sizeof *o->found);
-    o->search = tt_ring_search_init(o->search_memory, &c, o->best.any ? o->found : NULL, o->seed + o->round);
+    o->search = tt_ring_search_init(o->search_memory, &c, o->best.any ? o->found : NULL,
+                                    o->seed + o->round);
 }
 
 /* Keeps the result of the search if its prediction is better; or equal, with no worse value at
@@ -111,7 +113,8 @@ static void keep_order(struct tt_ring_order *o)
         return;
     ns = tt_ring_predict(o->m, &o->load, o->found);
     if (o->best.any && (ns > o->best.predicted_ns ||
-                        (ns == o->best.predicted_ns && tt_ring_value_less(tt_ring_value_of(&c, o->order), f.value))))
+                        (ns == o->best.predicted_ns &&
+                         tt_ring_value_less(tt_ring_value_of(&c, o->order), f.value))))
         return;
     memcpy(o->order, o->found, o->m->n * sizeof *o->order);
     o->best = (struct tt_ring_ordered){ .any = true,

@@ -16,8 +16,9 @@ uint64_t tt_ring_order_enough(uint32_t n);
 /* Begins in memory[tt_ring_order_bytes(m->n)], aligned as by malloc. The matrix must be checked;
  * it belongs to the caller, and must not change. now: the current order; NULL: the order of the
  * peers' numbers. */
-struct tt_ring_order *tt_ring_order_init(void *memory, const struct tt_ring_matrix *m, const struct tt_ring_load *load,
-                                         const uint32_t *now, uint64_t seed);
+struct tt_ring_order *tt_ring_order_init(void *memory, const struct tt_ring_matrix *m,
+                                         const struct tt_ring_load *load, const uint32_t *now,
+                                         uint64_t seed);
 
 /* Continues for a number of steps (see elastic/ring_search.h). False: nothing better can be
  * found. */

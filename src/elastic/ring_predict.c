@@ -29,10 +29,12 @@ struct links {
     uint64_t latency[TT_RING_PEERS_MAX];
 };
 
-static void set_link(struct links *l, uint32_t at, const struct tt_ring_load *load, uint64_t rate, uint64_t latency)
+static void set_link(struct links *l, uint32_t at, const struct tt_ring_load *load, uint64_t rate,
+                     uint64_t latency)
 {
     const uint64_t block = load->bytes / l->n + (load->bytes % l->n != 0);
-    const uint64_t segment = load->segment_bytes && load->segment_bytes < block ? load->segment_bytes : block;
+    const uint64_t segment =
+        load->segment_bytes && load->segment_bytes < block ? load->segment_bytes : block;
 
     l->block[at] = tt_ring_transfer_ns(block, rate);
     l->latency[at] = latency;
@@ -67,7 +69,8 @@ static uint64_t longest_way(const struct links *l)
 
 static uint32_t next_at(uint32_t n, uint32_t at) { return at + 1 < n ? at + 1 : 0; }
 
-uint64_t tt_ring_predict(const struct tt_ring_matrix *m, const struct tt_ring_load *load, const uint32_t *order)
+uint64_t tt_ring_predict(const struct tt_ring_matrix *m, const struct tt_ring_load *load,
+                         const uint32_t *order)
 {
     struct links l = { .n = m->n };
 
@@ -102,8 +105,8 @@ static uint64_t link_rate_of(const struct tt_ring_matrix *m, uint32_t from, uint
 }
 
 /* Predicts one of two rings, while the other one runs. */
-static uint64_t predict_beside(const struct tt_ring_matrix *m, const struct tt_ring_load *half, const uint32_t *order,
-                               const uint32_t *other)
+static uint64_t predict_beside(const struct tt_ring_matrix *m, const struct tt_ring_load *half,
+                               const uint32_t *order, const uint32_t *other)
 {
     const uint32_t n = m->n;
     struct links l = { .n = n };
@@ -117,12 +120,14 @@ static uint64_t predict_beside(const struct tt_ring_matrix *m, const struct tt_r
         const uint64_t up = guaranteed_share(tt_ring_up(m, a), beside_up, 2),
                        down = guaranteed_share(tt_ring_down(m, b), beside_down, 2);
 
-        set_link(&l, k, half, min_u64(link_rate_of(m, a, b), min_u64(up, down)), m->latency[(uint64_t)a * n + b]);
+        set_link(&l, k, half, min_u64(link_rate_of(m, a, b), min_u64(up, down)),
+                 m->latency[(uint64_t)a * n + b]);
     }
     return longest_way(&l);
 }
 
-uint64_t tt_ring_predict_two(const struct tt_ring_matrix *m, const struct tt_ring_load *load, const uint32_t *order)
+uint64_t tt_ring_predict_two(const struct tt_ring_matrix *m, const struct tt_ring_load *load,
+                             const uint32_t *order)
 {
     const struct tt_ring_load half = { load->bytes - load->bytes / 2, load->segment_bytes };
     uint32_t back[TT_RING_PEERS_MAX];
@@ -153,7 +158,8 @@ struct sharing {
     uint32_t out[TT_RING_PEERS_MAX], in[TT_RING_PEERS_MAX];
 };
 
-static void count_links(struct sharing *s, const struct tt_ring_matrix *m, const uint32_t *order, bool up, bool down)
+static void count_links(struct sharing *s, const struct tt_ring_matrix *m, const uint32_t *order,
+                        bool up, bool down)
 {
     memset(s, 0, sizeof *s);
     for (uint32_t tree = 0; tree < 2; tree++)
@@ -187,7 +193,8 @@ static uint64_t tree_link(const struct tree_walk *w, uint32_t node, bool down, u
     const uint64_t up = tt_ring_up(w->m, a) / s->out[a], in = tt_ring_down(w->m, b) / s->in[b];
     const uint64_t rate = min_u64(link_rate_of(w->m, a, b), min_u64(up, in));
 
-    *hop = rate ? tt_ring_transfer_ns(w->segment, rate) + w->m->latency[(uint64_t)a * w->m->n + b] : TT_RING_NONE;
+    *hop = rate ? tt_ring_transfer_ns(w->segment, rate) + w->m->latency[(uint64_t)a * w->m->n + b]
+                : TT_RING_NONE;
     return tt_ring_transfer_ns(w->half, rate);
 }
 
@@ -209,7 +216,8 @@ static uint64_t longest_branch(const struct tree_walk *w, bool down)
             way += hop;
             if (whole > slowest) {
                 slowest = whole;
-                slowest_segment = w->half ? (uint64_t)((unsigned __int128)whole * w->segment / w->half) : whole;
+                slowest_segment =
+                    w->half ? (uint64_t)((unsigned __int128)whole * w->segment / w->half) : whole;
             }
         }
         longest = way > longest ? way : longest;
@@ -217,7 +225,8 @@ static uint64_t longest_branch(const struct tree_walk *w, bool down)
     return longest + (slowest - slowest_segment);
 }
 
-uint64_t tt_ring_predict_trees(const struct tt_ring_matrix *m, const struct tt_ring_load *load, const uint32_t *order)
+uint64_t tt_ring_predict_trees(const struct tt_ring_matrix *m, const struct tt_ring_load *load,
+                               const uint32_t *order)
 {
     struct tree_walk w = { .m = m, .order = order, .half = load->bytes - load->bytes / 2 };
     struct sharing up, down;
@@ -251,8 +260,8 @@ const char *tt_ring_shape_name(enum tt_ring_shape shape)
     return names[shape];
 }
 
-uint64_t tt_ring_predict_as(enum tt_ring_shape shape, const struct tt_ring_matrix *m, const struct tt_ring_load *load,
-                            const uint32_t *order)
+uint64_t tt_ring_predict_as(enum tt_ring_shape shape, const struct tt_ring_matrix *m,
+                            const struct tt_ring_load *load, const uint32_t *order)
 {
     return shape == TT_RING_ONE   ? tt_ring_predict(m, load, order)
            : shape == TT_RING_TWO ? tt_ring_predict_two(m, load, order)
@@ -269,8 +278,8 @@ enum tt_ring_shape tt_ring_fastest(const uint64_t ns[TT_RING_SHAPES])
     return best;
 }
 
-uint64_t tt_ring_reconnect_ns(const struct tt_ring_matrix *m, const uint32_t *now, const uint32_t *then,
-                              uint32_t handshake_round_trips)
+uint64_t tt_ring_reconnect_ns(const struct tt_ring_matrix *m, const uint32_t *now,
+                              const uint32_t *then, uint32_t handshake_round_trips)
 {
     const uint32_t n = m->n;
     uint32_t at[TT_RING_PEERS_MAX];
@@ -280,8 +289,10 @@ uint64_t tt_ring_reconnect_ns(const struct tt_ring_matrix *m, const uint32_t *no
         places_of(n, now, at);
     for (uint32_t k = 0; n > 1 && k < n; k++) {
         const uint32_t a = then[k], b = then[next_at(n, k)];
-        const uint64_t round_trip = m->latency[(uint64_t)a * n + b] + m->latency[(uint64_t)b * n + a];
-        const uint64_t in_flight = (uint64_t)((unsigned __int128)tt_ring_rate(m, a, b) * round_trip / 1000000000u);
+        const uint64_t round_trip =
+            m->latency[(uint64_t)a * n + b] + m->latency[(uint64_t)b * n + a];
+        const uint64_t in_flight =
+            (uint64_t)((unsigned __int128)tt_ring_rate(m, a, b) * round_trip / 1000000000u);
         uint64_t trips = handshake_round_trips;
 
         if (now && now[next_at(n, at[a])] == b)
@@ -302,5 +313,6 @@ bool tt_ring_is_worth(const struct tt_ring_change *c)
     if (c->then_ns >= c->now_ns)
         return false;
     gain = c->now_ns - c->then_ns;
-    return gain * 100 >= (unsigned __int128)c->now_ns * c->gain_percent && gain * c->steps > c->reconnect_ns;
+    return gain * 100 >= (unsigned __int128)c->now_ns * c->gain_percent &&
+           gain * c->steps > c->reconnect_ns;
 }

@@ -7,16 +7,19 @@
 
 /* Returns the time of a ring all-reduce in this order in ns, with the rates of tt_ring_rate.
  * NONE: a link does not exist; 0 for one peer. */
-uint64_t tt_ring_predict(const struct tt_ring_matrix *m, const struct tt_ring_load *load, const uint32_t *order);
+uint64_t tt_ring_predict(const struct tt_ring_matrix *m, const struct tt_ring_load *load,
+                         const uint32_t *order);
 
 /* Returns the time of two simultaneous rings in this order in ns, in opposite directions, each
  * with half of the bytes (src/algo/allreduce_two_rings.c). A peer's two links share its up and
  * down rates. */
-uint64_t tt_ring_predict_two(const struct tt_ring_matrix *m, const struct tt_ring_load *load, const uint32_t *order);
+uint64_t tt_ring_predict_two(const struct tt_ring_matrix *m, const struct tt_ring_load *load,
+                             const uint32_t *order);
 
 /* Returns the time of a double binary tree all-reduce (src/algo/allreduce_dtree.c) among ranks
  * in this order in ns: each half of the bytes goes up one tree and down again. */
-uint64_t tt_ring_predict_trees(const struct tt_ring_matrix *m, const struct tt_ring_load *load, const uint32_t *order);
+uint64_t tt_ring_predict_trees(const struct tt_ring_matrix *m, const struct tt_ring_load *load,
+                               const uint32_t *order);
 
 /* Returns the parent of `node` in that tree of nodes 1 to m (tree 0, or 1: shifted by one); 0:
  * the root. */
@@ -28,8 +31,8 @@ enum tt_ring_shape { TT_RING_ONE, TT_RING_TWO, TT_RING_TREES, TT_RING_SHAPES };
 const char *tt_ring_shape_name(enum tt_ring_shape shape);
 
 /* Returns the time of an all-reduce of that shape, among ranks in this order, in ns. */
-uint64_t tt_ring_predict_as(enum tt_ring_shape shape, const struct tt_ring_matrix *m, const struct tt_ring_load *load,
-                            const uint32_t *order);
+uint64_t tt_ring_predict_as(enum tt_ring_shape shape, const struct tt_ring_matrix *m,
+                            const struct tt_ring_load *load, const uint32_t *order);
 
 /* Returns the shape with the least predicted time; NONE is excluded. The simpler one of equal
  * shapes. */
@@ -39,8 +42,8 @@ enum tt_ring_shape tt_ring_fastest(const uint64_t ns[TT_RING_SHAPES]);
  * established at full rate, in ns. Counted are the round trips of the handshakes, and of a
  * window that begins with ten packets and doubles. Links are established concurrently, so the
  * slowest counts. */
-uint64_t tt_ring_reconnect_ns(const struct tt_ring_matrix *m, const uint32_t *now, const uint32_t *then,
-                              uint32_t handshake_round_trips);
+uint64_t tt_ring_reconnect_ns(const struct tt_ring_matrix *m, const uint32_t *now,
+                              const uint32_t *then, uint32_t handshake_round_trips);
 
 struct tt_ring_change {
     uint64_t now_ns, then_ns;   /* of one step's all-reduces, predicted from the same matrix;

@@ -20,7 +20,8 @@ static uint32_t words_of(uint32_t n) { return (n + 63) / 64; }
 
 size_t tt_ring_reach_bytes(uint32_t n)
 {
-    return (size_t)n * (2 * words_of(n) * sizeof(uint64_t) + 3 * sizeof(uint32_t)) + sizeof(uint64_t);
+    return (size_t)n * (2 * words_of(n) * sizeof(uint64_t) + 3 * sizeof(uint32_t)) +
+           sizeof(uint64_t);
 }
 
 static struct reach reach_of(const struct tt_ring_costs *c, uint64_t limit, void *memory)
@@ -77,7 +78,8 @@ static bool assign_successor(struct reach *r, uint32_t peer)
         const uint32_t at = r->queue[head++];
 
         for (uint32_t w = 0; w < r->words; w++)
-            for (uint64_t fresh = r->to[(size_t)at * r->words + w] & ~seen[w]; fresh; fresh &= fresh - 1) {
+            for (uint64_t fresh = r->to[(size_t)at * r->words + w] & ~seen[w]; fresh;
+                 fresh &= fresh - 1) {
                 uint32_t next = w * 64 + (uint32_t)__builtin_ctzll(fresh);
 
                 seen[w] |= fresh & -fresh;

@@ -61,7 +61,8 @@ static size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
 static size_t scratch_bytes(uint32_t n)
 {
-    return n <= TT_RING_EXACT_PEERS ? tt_ring_exact_bytes(n) : max_size(tt_ring_reach_bytes(n), tt_ring_dfs_bytes(n));
+    return n <= TT_RING_EXACT_PEERS ? tt_ring_exact_bytes(n)
+                                    : max_size(tt_ring_reach_bytes(n), tt_ring_dfs_bytes(n));
 }
 
 size_t tt_ring_search_bytes(uint32_t n)
@@ -85,14 +86,16 @@ uint64_t tt_ring_search_enough(uint32_t n)
     return n <= TT_RING_EXACT_PEERS ? 1 : 40000 + 2000ull * n;
 }
 
-struct tt_ring_search *tt_ring_search_init(void *memory, const struct tt_ring_costs *c, const uint32_t *order,
-                                           uint64_t seed)
+struct tt_ring_search *tt_ring_search_init(void *memory, const struct tt_ring_costs *c,
+                                           const uint32_t *order, uint64_t seed)
 {
     const uint32_t n = c->n;
     char *at = memory;
     struct tt_ring_search *s = carve(&at, sizeof *s);
 
-    *s = (struct tt_ring_search){ .c = *c, .phase = n <= TT_RING_EXACT_PEERS ? EXACT : BOUND, .too_slow = 1 };
+    *s = (struct tt_ring_search){ .c = *c,
+                                  .phase = n <= TT_RING_EXACT_PEERS ? EXACT : BOUND,
+                                  .too_slow = 1 };
     s->best = carve(&at, n * sizeof *s->best);
     s->kept = carve(&at, n * sizeof *s->kept);
     s->weight = carve(&at, (size_t)n * n * sizeof *s->weight);
@@ -149,7 +152,8 @@ static void begin_limit(struct tt_ring_search *s, uint64_t limit, bool polishing
     s->polishing = polishing;
     s->kicks_left = (uint64_t)n * (polishing ? POLISH_KICKS : TRY_KICKS);
     for (size_t k = 0; k < (size_t)n * n; k++)
-        s->weight[k] = s->c.slow[k] <= limit && s->c.slow[k] != TT_RING_NONE ? (int64_t)s->c.cost[k] : s->too_slow;
+        s->weight[k] = s->c.slow[k] <= limit && s->c.slow[k] != TT_RING_NONE ? (int64_t)s->c.cost[k]
+                                                                             : s->too_slow;
     tt_ring_assign_init(&s->assign, n, s->weight, s->assign_memory);
     tt_ring_tour_init(&s->tour, n, s->weight, s->tour_memory);
     s->phase = ASSIGN;
@@ -226,7 +230,8 @@ static void phase_bound(struct tt_ring_search *s)
 {
     uint64_t middle;
 
-    if (s->high == TT_RING_NONE || (s->steps == 1 && !tt_ring_may_exist(&s->c, s->high, s->scratch))) {
+    if (s->high == TT_RING_NONE ||
+        (s->steps == 1 && !tt_ring_may_exist(&s->c, s->high, s->scratch))) {
         s->phase = DONE;
         return;
     }
@@ -340,8 +345,9 @@ static void end_improve(struct tt_ring_search *s)
     } else if (s->kicks_left-- == 0 || (!s->polishing && s->kept_sum < s->too_slow)) {
         end_limit(s);
     } else {
-        tt_ring_tour_kick(&s->tour, &s->random,
-                          tt_prng_below(&s->random, s->polishing ? FAR_KICK_EACH : FAR_KICK_EACH / 2) == 0);
+        tt_ring_tour_kick(
+            &s->tour, &s->random,
+            tt_prng_below(&s->random, s->polishing ? FAR_KICK_EACH : FAR_KICK_EACH / 2) == 0);
     }
 }
 

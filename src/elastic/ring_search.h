@@ -19,8 +19,8 @@ size_t tt_ring_search_bytes(uint32_t n);
 /* Begins a search in memory[tt_ring_search_bytes(c->n)], aligned as by malloc; the costs' arrays
  * belong to the caller, and must not change. order: initial order, e.g. the current one; NULL:
  * none. 1 to TT_RING_PEERS_MAX peers. */
-struct tt_ring_search *tt_ring_search_init(void *memory, const struct tt_ring_costs *c, const uint32_t *order,
-                                           uint64_t seed);
+struct tt_ring_search *tt_ring_search_init(void *memory, const struct tt_ring_costs *c,
+                                           const uint32_t *order, uint64_t seed);
 
 /* Searches for a number of steps. A step takes at most about n^2 operations, usually far fewer;
  * up to EXACT_PEERS peers a single step does everything. False: the best order, or the absence

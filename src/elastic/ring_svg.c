@@ -45,8 +45,8 @@ static void find_range(const struct tt_ring_matrix *m, double *least, double *mo
         }
 }
 
-static void draw_cell(const struct tt_ring_picture *p, uint32_t from, uint32_t to, double x, double y, double size,
-                      double share, FILE *f)
+static void draw_cell(const struct tt_ring_picture *p, uint32_t from, uint32_t to, double x,
+                      double y, double size, double share, FILE *f)
 {
     const uint64_t rate = tt_ring_rate(p->m, from, to);
 
@@ -72,9 +72,11 @@ static void draw_names(const struct tt_ring_picture *p, const struct frame *at, 
     for (uint32_t k = 0; k < p->m->n; k++) {
         const double middle = (k + 0.5) * at->size;
 
-        fprintf(f, "<text x='%.1f' y='%.1f' font-size='11' text-anchor='end'>", at->left - 6, at->top + middle + 4);
+        fprintf(f, "<text x='%.1f' y='%.1f' font-size='11' text-anchor='end'>", at->left - 6,
+                at->top + middle + 4);
         tt_xml_put(f, p->name[p->order[k]]);
-        fprintf(f, "</text>\n<text font-size='11' transform='translate(%.1f %.1f) rotate(-60)'>", at->left + middle, at->top - 6);
+        fprintf(f, "</text>\n<text font-size='11' transform='translate(%.1f %.1f) rotate(-60)'>",
+                at->left + middle, at->top - 6);
         tt_xml_put(f, p->name[p->order[k]]);
         fputs("</text>\n", f);
     }
@@ -82,9 +84,15 @@ static void draw_names(const struct tt_ring_picture *p, const struct frame *at, 
 
 static void draw_legend(double x, double y, double least, double most, FILE *f)
 {
-    fprintf(f, "<text x='%.1f' y='%.1f' font-size='12'>From row to column, in the order of the ring (framed)</text>\n", x, y);
+    fprintf(
+        f,
+        "<text x='%.1f' y='%.1f' font-size='12'>From row to column, in the order of the ring (framed)</text>\n",
+        x, y);
     if (most >= least)
-        fprintf(f, "<text x='%.1f' y='%.1f' font-size='12'>%.3g (faint) to %.3g Mbit/s (strong)</text>\n", x, y + 16, least / 125000, most / 125000);
+        fprintf(
+            f,
+            "<text x='%.1f' y='%.1f' font-size='12'>%.3g (faint) to %.3g Mbit/s (strong)</text>\n",
+            x, y + 16, least / 125000, most / 125000);
 }
 
 void tt_ring_svg_draw(const struct tt_ring_picture *p, FILE *f)
@@ -107,12 +115,15 @@ void tt_ring_svg_draw(const struct tt_ring_picture *p, FILE *f)
             const double rate = (double)tt_ring_rate(m, order[i], order[k]);
 
             if (i != k)
-                draw_cell(p, order[i], order[k], at.left + k * at.size, at.top + i * at.size, at.size,
+                draw_cell(p, order[i], order[k], at.left + k * at.size, at.top + i * at.size,
+                          at.size,
                           most > least && rate > 0 ? log(rate / least) / log(most / least) : 1, f);
         }
     for (uint32_t k = 0; m->n > 1 && k < m->n; k++)
-        fprintf(f, "<rect x='%.1f' y='%.1f' width='%.1f' height='%.1f' fill='none' stroke='#d55e00' stroke-width='2'/>\n",
-                at.left + (k + 1 < m->n ? k + 1 : 0) * at.size, at.top + k * at.size, at.size, at.size);
+        fprintf(
+            f,
+            "<rect x='%.1f' y='%.1f' width='%.1f' height='%.1f' fill='none' stroke='#d55e00' stroke-width='2'/>\n",
+            at.left + (k + 1 < m->n ? k + 1 : 0) * at.size, at.top + k * at.size, at.size, at.size);
     if (m->n <= NAMED_MAX)
         draw_names(p, &at, f);
     draw_legend(at.left, at.top + side + 20, least, most, f);

@@ -19,16 +19,18 @@
 
 size_t tt_ring_tour_bytes(uint32_t n)
 {
-    return (size_t)n * ((4 + TT_RING_NEAR) * sizeof(uint32_t) + n * sizeof(uint16_t) + sizeof(bool)) +
+    return (size_t)n *
+               ((4 + TT_RING_NEAR) * sizeof(uint32_t) + n * sizeof(uint16_t) + sizeof(bool)) +
            2 * ((size_t)n + 1) * sizeof(int64_t) + sizeof(int64_t);
 }
 
 void tt_ring_tour_init(struct tt_ring_tour *t, uint32_t n, const int64_t *weight, void *memory)
 {
     tt_assert(n >= 3 && n <= UINT16_MAX);
-    *t = (struct tt_ring_tour){
-        .n = n, .near = n - 1 < TT_RING_NEAR ? n - 1 : TT_RING_NEAR, .weight = weight, .forth = memory
-    };
+    *t = (struct tt_ring_tour){ .n = n,
+                                .near = n - 1 < TT_RING_NEAR ? n - 1 : TT_RING_NEAR,
+                                .weight = weight,
+                                .forth = memory };
     t->back = t->forth + n + 1;
     t->order = (uint32_t *)(t->back + n + 1);
     t->at = t->order + n;
@@ -53,8 +55,8 @@ static bool list_contains(const uint32_t *list, uint32_t n, uint32_t peer)
 }
 
 /* Adds the best peers that are not yet in list[n], which has `has` entries. */
-static void add_near(const struct tt_ring_tour *t, uint32_t peer, const int64_t *price, uint32_t *list, uint32_t has,
-                     uint32_t n)
+static void add_near(const struct tt_ring_tour *t, uint32_t peer, const int64_t *price,
+                     uint32_t *list, uint32_t has, uint32_t n)
 {
     const int64_t *row = t->weight + (size_t)peer * t->n;
     int64_t worth[TT_RING_NEAR];
@@ -157,7 +159,10 @@ void tt_ring_tour_restore(struct tt_ring_tour *t, const uint32_t *order, int64_t
     t->stale = true;
 }
 
-static uint32_t around(const struct tt_ring_tour *t, uint32_t place) { return place < t->n ? place : place - t->n; }
+static uint32_t around(const struct tt_ring_tour *t, uint32_t place)
+{
+    return place < t->n ? place : place - t->n;
+}
 
 /* Returns the number of positions after `from`, 1 to n. */
 static uint32_t distance(const struct tt_ring_tour *t, uint32_t from, uint32_t to)
@@ -206,7 +211,10 @@ static const int64_t *weight_row(const struct tt_ring_tour *t, uint32_t peer)
     return t->weight + (size_t)peer * t->n;
 }
 
-static uint32_t after(const struct tt_ring_tour *t, uint32_t peer) { return t->order[around(t, t->at[peer] + 1)]; }
+static uint32_t after(const struct tt_ring_tour *t, uint32_t peer)
+{
+    return t->order[around(t, t->at[peer] + 1)];
+}
 
 static uint32_t before(const struct tt_ring_tour *t, uint32_t peer)
 {
@@ -214,11 +222,15 @@ static uint32_t before(const struct tt_ring_tour *t, uint32_t peer)
 }
 
 /* Return the number of successors that a move considers, and the k-th one of a peer. */
-static uint32_t count_successors(const struct tt_ring_tour *t) { return t->wide ? t->n - 1 : t->near; }
+static uint32_t count_successors(const struct tt_ring_tour *t)
+{
+    return t->wide ? t->n - 1 : t->near;
+}
 
 static uint32_t successor_candidate(const struct tt_ring_tour *t, uint32_t peer, uint32_t k)
 {
-    return t->wide ? t->all_of[(size_t)peer * (t->n - 1) + k] : t->near_of[(size_t)peer * TT_RING_NEAR + k];
+    return t->wide ? t->all_of[(size_t)peer * (t->n - 1) + k]
+                   : t->near_of[(size_t)peer * TT_RING_NEAR + k];
 }
 
 /* Completes a move in which a gets the successor `next`, with a partial gain of `gain`. Finds
@@ -236,7 +248,8 @@ static bool close_move(struct tt_ring_tour *t, uint32_t a, uint32_t next, int64_
 
         if (balance <= 0)
             break;
-        if (to_c <= x || to_c == t->n || balance + weight_row(t, c)[end] - weight_row(t, c)[was] <= 0)
+        if (to_c <= x || to_c == t->n ||
+            balance + weight_row(t, c)[end] - weight_row(t, c)[was] <= 0)
             continue;       /* b's new successor must come after `next`, at the latest a itself */
         t->sum -= balance + weight_row(t, c)[end] - weight_row(t, c)[was];
         move_pieces(t, t->at[a], x, to_c - x);
@@ -263,7 +276,8 @@ static void sum_links(struct tt_ring_tour *t)
 }
 
 /* Returns the sum of the links from one position to another. */
-static int64_t links_between(const struct tt_ring_tour *t, const int64_t *sums, uint32_t from, uint32_t to)
+static int64_t links_between(const struct tt_ring_tour *t, const int64_t *sums, uint32_t from,
+                             uint32_t to)
 {
     return sums[to] - sums[from] + (to < from ? sums[t->n] : 0);
 }
@@ -297,8 +311,9 @@ static void reverse_after(struct tt_ring_tour *t, uint32_t a)
 
         if (end == was || beyond == a)
             continue;
-        gain = weight_row(t, a)[was] + weight_row(t, end)[beyond] - weight_row(t, a)[end] - weight_row(t, was)[beyond] +
-               links_between(t, t->forth, from, to) - links_between(t, t->back, from, to);
+        gain = weight_row(t, a)[was] + weight_row(t, end)[beyond] - weight_row(t, a)[end] -
+               weight_row(t, was)[beyond] + links_between(t, t->forth, from, to) -
+               links_between(t, t->back, from, to);
         if (gain <= 0)
             continue;
         t->sum -= gain;
@@ -377,7 +392,8 @@ static uint32_t draw_far(const struct tt_ring_tour *t, struct tt_prng *random, u
 void tt_ring_tour_kick(struct tt_ring_tour *t, struct tt_prng *random, bool far)
 {
     uint32_t length[3];
-    const uint32_t n = t->n, first = far ? draw_far(t, random, length) : draw_near(t, random, length);
+    const uint32_t n = t->n,
+                   first = far ? draw_far(t, random, length) : draw_near(t, random, length);
     uint32_t cut[4] = { around(t, first + n - 1) }, piece[4] = { first };
     int64_t gone = 0, come = 0;
 
@@ -392,8 +408,8 @@ void tt_ring_tour_kick(struct tt_ring_tour *t, struct tt_prng *random, bool far)
         piece[k] = t->order[piece[k]];
         gone += weight_row(t, cut[k])[piece[k]];
     }
-    come = weight_row(t, cut[0])[piece[2]] + weight_row(t, cut[3])[piece[1]] + weight_row(t, cut[2])[piece[0]] +
-           weight_row(t, cut[1])[piece[3]];
+    come = weight_row(t, cut[0])[piece[2]] + weight_row(t, cut[3])[piece[1]] +
+           weight_row(t, cut[2])[piece[0]] + weight_row(t, cut[1])[piece[3]];
     exchange_pieces(t, first, length[0], length[1]);       /* 2 1 3 */
     exchange_pieces(t, first, length[0] + length[1], length[2]);       /* 3 2 1 */
     t->sum += come - gone;

@@ -29,7 +29,8 @@ enum { PING = KIND_MIN + 1, PONG, READY, GO, CHUNK, STOP, END, GOT, KINDS };
 
 bool tt_survey_is_mine(const void *data, size_t bytes)
 {
-    return bytes >= 2 && ((const uint8_t *)data)[1] >= KIND_MIN && ((const uint8_t *)data)[1] < KIND_END;
+    return bytes >= 2 && ((const uint8_t *)data)[1] >= KIND_MIN &&
+           ((const uint8_t *)data)[1] < KIND_END;
 }
 
 static uint32_t survey_rounds(const struct tt_survey *p)
@@ -37,7 +38,8 @@ static uint32_t survey_rounds(const struct tt_survey *p)
     return p->conf.nranks - 1;
 }
 
-static void send_with(struct tt_survey *p, uint32_t rank, uint8_t kind, uint32_t value, uint32_t us, uint32_t bytes)
+static void send_with(struct tt_survey *p, uint32_t rank, uint8_t kind, uint32_t value, uint32_t us,
+                      uint32_t bytes)
 {
     uint8_t head[TT_SURVEY_HEAD_BYTES];
     struct tt_writer w;
@@ -50,10 +52,11 @@ static void send_with(struct tt_survey *p, uint32_t rank, uint8_t kind, uint32_t
     tt_write_u32(&w, value);
     tt_write_u32(&w, us);
     tt_assert(!w.bad && tt_writer_bytes(&w) == sizeof head);
-    p->conf.emit(
-        p->conf.context,
-        &(struct tt_survey_act){
-            .rank = rank, .head = head, .head_bytes = sizeof head, .body = p->conf.filler, .body_bytes = bytes });
+    p->conf.emit(p->conf.context, &(struct tt_survey_act){ .rank = rank,
+                                                           .head = head,
+                                                           .head_bytes = sizeof head,
+                                                           .body = p->conf.filler,
+                                                           .body_bytes = bytes });
 }
 
 static void send_message(struct tt_survey *p, uint32_t rank, uint8_t kind, uint32_t value)
@@ -73,7 +76,9 @@ static uint64_t burst_ns(const struct tt_survey *p, uint32_t rank)
 {
     const uint64_t ns = BURST_ROUND_TRIPS * p->conf.peers[rank].round_trip_ns;
 
-    return ns < p->conf.burst_ns ? p->conf.burst_ns : ns > p->conf.far_burst_ns ? p->conf.far_burst_ns : ns;
+    return ns < p->conf.burst_ns       ? p->conf.burst_ns
+           : ns > p->conf.far_burst_ns ? p->conf.far_burst_ns
+                                       : ns;
 }
 
 /* Returns the time after which missing messages are given up. */
@@ -136,7 +141,8 @@ static void burst_sent(struct tt_survey *p)
 
 static bool sends_to(const struct tt_survey *p, uint32_t rank)
 {
-    return p->state == TT_SURVEY_BURSTS && p->sending && rank == tt_ring_round_to(p->conf.nranks, p->out, p->conf.rank);
+    return p->state == TT_SURVEY_BURSTS && p->sending &&
+           rank == tt_ring_round_to(p->conf.nranks, p->out, p->conf.rank);
 }
 
 bool tt_survey_room(struct tt_survey *p, uint32_t rank, uint64_t now_ns)
@@ -212,7 +218,8 @@ static uint64_t measured_rate(const struct tt_survey *p, uint32_t took_us)
     if (p->nsamples < 2 || s[p->nsamples - 1].at_ns == s[0].at_ns)
         return 0;
     ns = s[p->nsamples - 1].at_ns - s[0].at_ns;
-    if (p->nsamples >= TT_RING_SAMPLES_MIN && ns >= TT_RING_BURST_NS_MIN && ns <= TT_RING_BURST_NS_MAX &&
+    if (p->nsamples >= TT_RING_SAMPLES_MIN && ns >= TT_RING_BURST_NS_MIN &&
+        ns <= TT_RING_BURST_NS_MAX &&
         p->nsamples - sample_at(p, s[0].at_ns + ns / 2) >= TT_RING_HALF_SAMPLES_MIN &&
         tt_ring_estimate_rate(s, p->nsamples, &rate) == TUTTI_OK)
         return rate < most ? rate : most;
@@ -297,13 +304,16 @@ static void ping(struct tt_survey *p, uint32_t rank, uint32_t first)
     send_message(p, rank, PING, peer->token);
 }
 
-void tt_survey_begin(struct tt_survey *p, const struct tt_survey_conf *conf, uint64_t number, uint64_t now_ns)
+void tt_survey_begin(struct tt_survey *p, const struct tt_survey_conf *conf, uint64_t number,
+                     uint64_t now_ns)
 {
     const struct tt_survey_conf kept = *conf; /* may be p's own */
 
-    tt_assert(kept.nranks >= 2 && kept.nranks <= TT_RING_PEERS_MAX && kept.rank < kept.nranks && number > 0);
-    *p =
-        (struct tt_survey){ .conf = kept, .number = number, .heard = number, .now_ns = now_ns, .give_up_ns = TT_NEVER };
+    tt_assert(kept.nranks >= 2 && kept.nranks <= TT_RING_PEERS_MAX && kept.rank < kept.nranks &&
+              number > 0);
+    *p = (struct tt_survey){
+        .conf = kept, .number = number, .heard = number, .now_ns = now_ns, .give_up_ns = TT_NEVER
+    };
     memset(kept.peers, 0, kept.nranks * sizeof *kept.peers);
     memset(kept.links, 0, kept.nranks * sizeof *kept.links);
     for (uint32_t rank = 0; rank < kept.nranks; rank++)
@@ -381,8 +391,8 @@ static void handle_end(struct tt_survey *p, uint32_t rank, uint32_t round, uint3
     }
 }
 
-static void survey_handle_message(struct tt_survey *p, uint32_t rank, uint8_t kind, uint32_t value, uint32_t us,
-                                  size_t bytes)
+static void survey_handle_message(struct tt_survey *p, uint32_t rank, uint8_t kind, uint32_t value,
+                                  uint32_t us, size_t bytes)
 {
     switch (kind) {
     case PING:
@@ -415,7 +425,8 @@ static void survey_handle_message(struct tt_survey *p, uint32_t rank, uint8_t ki
     }
 }
 
-bool tt_survey_receive(struct tt_survey *p, uint32_t rank, const void *data, size_t bytes, uint64_t now_ns)
+bool tt_survey_receive(struct tt_survey *p, uint32_t rank, const void *data, size_t bytes,
+                       uint64_t now_ns)
 {
     struct tt_reader r;
     uint8_t version, kind;
@@ -431,8 +442,8 @@ bool tt_survey_receive(struct tt_survey *p, uint32_t rank, const void *data, siz
     number = tt_read_u64(&r);
     value = tt_read_u32(&r);
     us = tt_read_u32(&r);
-    if (r.bad || version != TT_ELASTIC_VERSION || kind <= KIND_MIN || kind >= KINDS || number == 0 ||
-        number > NUMBER_MAX || (r.at != r.end && kind != CHUNK))
+    if (r.bad || version != TT_ELASTIC_VERSION || kind <= KIND_MIN || kind >= KINDS ||
+        number == 0 || number > NUMBER_MAX || (r.at != r.end && kind != CHUNK))
         return false;
     if (epoch != p->conf.epoch || rank == p->conf.rank)
         return true; /* belongs to another epoch */

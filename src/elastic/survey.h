@@ -89,9 +89,11 @@ bool tt_survey_is_mine(const void *data, size_t bytes);
 /* Begins measurement `number` of the epoch, from 1. Numbers are equal on all members, because
  * all make the same calls. If a member has skipped one, the highest number is used by all
  * participants. */
-void tt_survey_begin(struct tt_survey *p, const struct tt_survey_conf *conf, uint64_t number, uint64_t now_ns);
+void tt_survey_begin(struct tt_survey *p, const struct tt_survey_conf *conf, uint64_t number,
+                     uint64_t now_ns);
 /* Handles data[bytes] from `rank`. False: not a valid message. */
-bool tt_survey_receive(struct tt_survey *p, uint32_t rank, const void *data, size_t bytes, uint64_t now_ns);
+bool tt_survey_receive(struct tt_survey *p, uint32_t rank, const void *data, size_t bytes,
+                       uint64_t now_ns);
 /* Called when all messages to `rank` were passed to the system, so that there is room for a
  * chunk. Returns whether one was sent. */
 bool tt_survey_room(struct tt_survey *p, uint32_t rank, uint64_t now_ns);

@@ -44,7 +44,8 @@ struct tt_hash tt_sync_keys(const struct tt_sync_array *arrays, uint32_t n)
     return tt_hash_value(&sum, total);
 }
 
-void tt_sync_list(uint8_t *list, const struct tt_sync_array *arrays, const struct tt_hash *hashes, uint32_t n)
+void tt_sync_list(uint8_t *list, const struct tt_sync_array *arrays, const struct tt_hash *hashes,
+                  uint32_t n)
 {
     struct tt_writer w;
 

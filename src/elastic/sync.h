@@ -82,7 +82,8 @@ struct tt_sync_array {
 struct tt_hash tt_sync_keys(const struct tt_sync_array *arrays, uint32_t n);
 /* Writes the transferred list of the arrays' hashes: list[16 * n]. Entry i is hashes[i], or
  * zeros if array i may differ. */
-void tt_sync_list(uint8_t *list, const struct tt_sync_array *arrays, const struct tt_hash *hashes, uint32_t n);
+void tt_sync_list(uint8_t *list, const struct tt_sync_array *arrays, const struct tt_hash *hashes,
+                  uint32_t n);
 /* Returns the hash of their content. */
 struct tt_hash tt_sync_content(const uint8_t *list, uint32_t n);
 struct tt_hash tt_sync_entry(const uint8_t *list, uint32_t i);

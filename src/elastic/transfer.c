@@ -33,8 +33,8 @@ static struct tt_transfer_item *item_of(struct tt_transfer *t, uint32_t array)
     return array == TT_TRANSFER_LIST ? &t->list : &t->conf.items[array];
 }
 
-static void write_header(struct tt_writer *w, const struct tt_transfer *t, uint8_t kind, uint32_t array,
-                         uint64_t offset, uint32_t bytes)
+static void write_header(struct tt_writer *w, const struct tt_transfer *t, uint8_t kind,
+                         uint32_t array, uint64_t offset, uint32_t bytes)
 {
     tt_write_u8(w, TT_ELASTIC_VERSION);
     tt_write_u8(w, kind);
@@ -55,8 +55,8 @@ static struct tt_hash_sum hash_sum_of(const void *data, uint64_t offset, uint32_
     return tt_hash_end(&h);
 }
 
-static void transfer_send(struct tt_transfer *t, uint32_t rank, const struct tt_writer *head, const void *body,
-                          size_t bytes)
+static void transfer_send(struct tt_transfer *t, uint32_t rank, const struct tt_writer *head,
+                          const void *body, size_t bytes)
 {
     t->conf.emit(t->conf.context, &(struct tt_transfer_act){ .kind = TT_TRANSFER_ACT_SEND,
                                                              .rank = rank,
@@ -69,13 +69,14 @@ static void transfer_send(struct tt_transfer *t, uint32_t rank, const struct tt_
 static void send_vote(struct tt_transfer *t, uint8_t what, const char *text)
 {
     t->vote = what;
-    t->conf.emit(t->conf.context,
-                 &(struct tt_transfer_act){ .kind = TT_TRANSFER_ACT_VOTE, .vote = what, .text = text });
+    t->conf.emit(t->conf.context, &(struct tt_transfer_act){
+                                      .kind = TT_TRANSFER_ACT_VOTE, .vote = what, .text = text });
 }
 
 void tt_transfer_init(struct tt_transfer *t, const struct tt_transfer_conf *conf, uint64_t now_ns)
 {
-    tt_assert(conf->piece_bytes % TT_HASH_BLOCK_BYTES == 0 && conf->piece_bytes <= TT_TRANSFER_PIECE_BYTES);
+    tt_assert(conf->piece_bytes % TT_HASH_BLOCK_BYTES == 0 &&
+              conf->piece_bytes <= TT_TRANSFER_PIECE_BYTES);
     tt_assert(conf->narrays <= TT_SYNC_ARRAYS_MAX);
     memset(t, 0, sizeof *t);
     t->conf = *conf;
@@ -87,7 +88,9 @@ void tt_transfer_init(struct tt_transfer *t, const struct tt_transfer_conf *conf
     for (uint32_t i = 0; i < conf->narrays; i++) {
         struct tt_transfer_item *item = &conf->items[i];
 
-        *item = (struct tt_transfer_item){ .bytes = item->bytes, .data = item->data, .alone = TT_TRANSFER_NONE };
+        *item = (struct tt_transfer_item){ .bytes = item->bytes,
+                                           .data = item->data,
+                                           .alone = TT_TRANSFER_NONE };
     }
 }
 
@@ -177,7 +180,8 @@ static bool next_array(struct tt_transfer *t, uint32_t source, uint32_t *array)
         return t->list.alone == source && t->list.next < t->list.bytes;
     }
     while (t->first < t->conf.narrays &&
-           (t->conf.items[t->first].here || t->conf.items[t->first].next == t->conf.items[t->first].bytes))
+           (t->conf.items[t->first].here ||
+            t->conf.items[t->first].next == t->conf.items[t->first].bytes))
         t->first++;
     for (uint32_t a = t->first; a < t->conf.narrays; a++) {
         const struct tt_transfer_item *item = &t->conf.items[a];
@@ -216,11 +220,12 @@ static struct tt_transfer_slot *next_free_slot(struct tt_transfer *t, uint32_t s
         return NULL;
     }
     left = item->bytes - item->next;
-    *free_slot =
-        (struct tt_transfer_slot){ .source = TT_TRANSFER_NONE,
-                                   .array = array,
-                                   .offset = item->next,
-                                   .bytes = left < transfer_piece_bytes(t) ? (uint32_t)left : transfer_piece_bytes(t) };
+    *free_slot = (struct tt_transfer_slot){ .source = TT_TRANSFER_NONE,
+                                            .array = array,
+                                            .offset = item->next,
+                                            .bytes = left < transfer_piece_bytes(t)
+                                                         ? (uint32_t)left
+                                                         : transfer_piece_bytes(t) };
     item->next += free_slot->bytes;
     return free_slot;
 }
@@ -268,7 +273,8 @@ static void compare_list(struct tt_transfer *t)
 {
     t->missing = 0;
     for (uint32_t a = 0; a < t->conf.narrays; a++) {
-        const struct tt_hash theirs = tt_sync_entry(t->conf.coming, a), ours = tt_sync_entry(t->conf.list, a);
+        const struct tt_hash theirs = tt_sync_entry(t->conf.coming, a),
+                             ours = tt_sync_entry(t->conf.list, a);
 
         t->conf.items[a].here = tt_hash_equal(&theirs, &ours);
         t->missing += !t->conf.items[a].here;
@@ -290,7 +296,8 @@ static void array_finish(struct tt_transfer *t, uint32_t array)
 {
     struct tt_transfer_item *item = item_of(t, array);
     const struct tt_hash is = tt_hash_value(&item->sum, item->bytes);
-    const struct tt_hash should = array == TT_TRANSFER_LIST ? t->content : tt_sync_entry(t->conf.coming, array);
+    const struct tt_hash should =
+        array == TT_TRANSFER_LIST ? t->content : tt_sync_entry(t->conf.coming, array);
     const uint64_t from = item->from;
     bool all_usable = true;
 
@@ -319,19 +326,22 @@ static void array_finish(struct tt_transfer *t, uint32_t array)
     item->alone = lowest_source(from);
 }
 
-static struct tt_transfer_slot *source_slot(struct tt_transfer *t, uint32_t rank, const struct header *h)
+static struct tt_transfer_slot *source_slot(struct tt_transfer *t, uint32_t rank,
+                                            const struct header *h)
 {
     for (uint32_t i = 0; i < TT_TRANSFER_SLOTS; i++) {
         struct tt_transfer_slot *slot = &t->slots[i];
 
-        if (slot->bytes > 0 && slot->source != TT_TRANSFER_NONE && t->sources[slot->source].rank == rank &&
-            slot->array == h->array && slot->offset == h->offset && slot->bytes == h->bytes)
+        if (slot->bytes > 0 && slot->source != TT_TRANSFER_NONE &&
+            t->sources[slot->source].rank == rank && slot->array == h->array &&
+            slot->offset == h->offset && slot->bytes == h->bytes)
             return slot;
     }
     return NULL;
 }
 
-static bool on_piece(struct tt_transfer *t, uint32_t rank, const struct header *h, struct tt_reader *r)
+static bool on_piece(struct tt_transfer *t, uint32_t rank, const struct header *h,
+                     struct tt_reader *r)
 {
     struct tt_hash_sum said, is;
     struct tt_transfer_source *s;
@@ -435,12 +445,14 @@ void tt_transfer_again(struct tt_transfer *t, uint32_t rank, uint64_t now_ns)
     for (uint32_t i = 0; i < TT_TRANSFER_SLOTS; i++) {
         const struct tt_transfer_slot *slot = &t->slots[i];
 
-        if (slot->bytes > 0 && slot->source != TT_TRANSFER_NONE && t->sources[slot->source].rank == rank)
+        if (slot->bytes > 0 && slot->source != TT_TRANSFER_NONE &&
+            t->sources[slot->source].rank == rank)
             send_get(t, slot);
     }
 }
 
-bool tt_transfer_peer(struct tt_transfer *t, uint32_t rank, const void *data, size_t bytes, uint64_t now_ns)
+bool tt_transfer_peer(struct tt_transfer *t, uint32_t rank, const void *data, size_t bytes,
+                      uint64_t now_ns)
 {
     struct tt_reader r;
     struct header h;
@@ -483,8 +495,8 @@ static struct tt_transfer_source *find_source(struct tt_transfer *t, uint32_t ra
     return &t->sources[t->nsources++];
 }
 
-void tt_transfer_plan(struct tt_transfer *t, uint8_t part, const struct tt_hash *content, const uint32_t *holders,
-                      uint32_t nholders, uint64_t now_ns)
+void tt_transfer_plan(struct tt_transfer *t, uint8_t part, const struct tt_hash *content,
+                      const uint32_t *holders, uint32_t nholders, uint64_t now_ns)
 {
     tt_assert(now_ns >= t->now_ns);
     t->now_ns = now_ns;

@@ -119,11 +119,12 @@ struct tt_transfer {
 void tt_transfer_init(struct tt_transfer *t, const struct tt_transfer_conf *conf, uint64_t now_ns);
 /* Handles a plan (TT_MEMBER_ACT_SYNC_PLAN): this member's part, the selected content, and the
  * ranks of sources. A later plan only changes these ranks. May vote at once. */
-void tt_transfer_plan(struct tt_transfer *t, uint8_t part, const struct tt_hash *content, const uint32_t *holders,
-                      uint32_t nholders, uint64_t now_ns);
+void tt_transfer_plan(struct tt_transfer *t, uint8_t part, const struct tt_hash *content,
+                      const uint32_t *holders, uint32_t nholders, uint64_t now_ns);
 /* Handles data[bytes] from `rank` of the view; false: protocol violation. Messages of another
  * sync, and repetitions, are dropped. */
-bool tt_transfer_peer(struct tt_transfer *t, uint32_t rank, const void *data, size_t bytes, uint64_t now_ns);
+bool tt_transfer_peer(struct tt_transfer *t, uint32_t rank, const void *data, size_t bytes,
+                      uint64_t now_ns);
 /* Returns whether data[bytes] is a message for tt_transfer_peer (not for tt_member_peer). */
 bool tt_transfer_is_mine(const void *data, size_t bytes);
 /* Returns whether it is a request, to which tt_transfer_peer responds with a piece. The caller

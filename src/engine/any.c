@@ -11,7 +11,8 @@
 
 /* Returns the number of messages with this tag that the peer has started and no receive has
  * taken. */
-static uint32_t count_untaken(const struct tt_context *c, const struct tt_context_peer *cp, uint32_t tag)
+static uint32_t count_untaken(const struct tt_context *c, const struct tt_context_peer *cp,
+                              uint32_t tag)
 {
     const struct tt_tag_counter *in = tt_context_counter_find(cp, tag, true), *out;
 
@@ -112,7 +113,10 @@ tutti_status tt_any_started(struct tt_context *c, struct tt_context_peer *cp, ui
 
 /* Returns whether the receiver of a send has opened a flow for it. If so, no announcement is
  * needed. */
-static bool is_opened(const struct tt_op *send) { return send->exec.npeers && send->flow[0].cp && send->flow[0].ready; }
+static bool is_opened(const struct tt_op *send)
+{
+    return send->exec.npeers && send->flow[0].cp && send->flow[0].ready;
+}
 
 static struct tt_context_peer *receiver_of(const struct tt_op *send)
 {
@@ -167,7 +171,8 @@ static void send_receives_any(struct tt_context *c)
 {
     for (uint32_t i = 0; i < c->nranks; i++) {
         struct tt_peer *p = tt_peer_get(c->engine, c->ranks[i]);
-        struct tt_context_peer *cp = p && p->state == TT_PEER_UP ? tt_context_peer_of(c, p->rank) : NULL;
+        struct tt_context_peer *cp =
+            p && p->state == TT_PEER_UP ? tt_context_peer_of(c, p->rank) : NULL;
         struct tt_cell cell = { .context = c->id };
 
         if (!cp || cp->receives_any_sent)
@@ -239,8 +244,10 @@ void tt_any_describe(const struct tt_op *op, const char *call, char *out, size_t
     char name[TT_RANK_TEXT_BYTES];
 
     if (tt_op_is_from_any(op))
-        snprintf(out, cap, "%s from any rank, tag %u: no rank has sent a message with this tag", call, op->conf.tag);
+        snprintf(out, cap, "%s from any rank, tag %u: no rank has sent a message with this tag",
+                 call, op->conf.tag);
     else
         snprintf(out, cap, "%s from %s, tag %u, behind a receive from any rank with this tag", call,
-                 tt_rank_text(op->context->engine, op->context->ranks[op->conf.coll.root], name), op->conf.tag);
+                 tt_rank_text(op->context->engine, op->context->ranks[op->conf.coll.root], name),
+                 op->conf.tag);
 }

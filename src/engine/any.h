@@ -21,7 +21,10 @@
 #include "engine/state.h"
 
 /* Returns whether this is a receive from any rank that is not matched yet. */
-static inline bool tt_op_is_from_any(const struct tt_op *op) { return op->conf.coll.root == TT_ROOT_ANY; }
+static inline bool tt_op_is_from_any(const struct tt_op *op)
+{
+    return op->conf.coll.root == TT_ROOT_ANY;
+}
 
 /* Called before the first receive from any rank of c. Records the messages started before, and
  * enables the recording of later ones. NOMEM (logged). */

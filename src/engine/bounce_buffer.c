@@ -85,7 +85,8 @@ static tutti_status landing_add_region(struct tt_bounce_pool *p, uint64_t bytes,
         if (!o)
             return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a receive region");
         o->bytes = bytes;
-        o->mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        o->mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (o->mem == MAP_FAILED) {
             free(o);
             return tt_fail(TUTTI_ERR_NOMEM, "out of address space for %llu bytes of receive regions",
@@ -108,7 +109,8 @@ static tutti_status landing_add_region(struct tt_bounce_pool *p, uint64_t bytes,
     return TUTTI_OK;
 }
 
-tutti_status tt_bounce_get(struct tt_bounce_pool *p, uint64_t bytes, bool own, struct tt_bounce *out)
+tutti_status tt_bounce_get(struct tt_bounce_pool *p, uint64_t bytes, bool own,
+                           struct tt_bounce *out)
 {
     const int c = landing_size_class(bytes);
     const uint64_t size = 1ull << (c + CLASS_MIN);
@@ -128,7 +130,9 @@ tutti_status tt_bounce_get(struct tt_bounce_pool *p, uint64_t bytes, bool own, s
         if (st)
             return st;
     }
-    *out = (struct tt_bounce){ .region = rest->region, .offset = rest->offset, .bytes = size, .own = own };
+    *out = (struct tt_bounce){
+        .region = rest->region, .offset = rest->offset, .bytes = size, .own = own
+    };
     rest->offset += size;
     rest->bytes -= size;
     return TUTTI_OK;

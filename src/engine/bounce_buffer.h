@@ -20,7 +20,8 @@ struct tt_bounce_pool *tt_bounce_pool_create(struct tt_wire *wire);
 /* Call after the wire was closed. */
 void tt_bounce_pool_destroy(struct tt_bounce_pool *p);
 /* own: memory that no peer maps; requires TT_WIRE_CAP_ANYMEM. */
-tutti_status tt_bounce_get(struct tt_bounce_pool *p, uint64_t bytes, bool own, struct tt_bounce *out);
+tutti_status tt_bounce_get(struct tt_bounce_pool *p, uint64_t bytes, bool own,
+                           struct tt_bounce *out);
 void tt_bounce_put(struct tt_bounce_pool *p, const struct tt_bounce *l);
 /* Returns the total size of its regions; 0 for NULL. */
 uint64_t tt_bounce_pool_bytes(const struct tt_bounce_pool *p);

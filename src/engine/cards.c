@@ -29,7 +29,9 @@ tutti_status tt_cards_init(struct tt_cards *c, uint32_t nranks)
 {
     *c = (struct tt_cards){ .nranks = nranks, .end = 1 };
     c->at = calloc(nranks, sizeof *c->at);
-    return c->at ? TUTTI_OK : tt_fail(TUTTI_ERR_NOMEM, "out of memory for the address cards of %u ranks", nranks);
+    return c->at ? TUTTI_OK
+                 : tt_fail(TUTTI_ERR_NOMEM, "out of memory for the address cards of %u ranks",
+                           nranks);
 }
 
 void tt_cards_fini(struct tt_cards *c)
@@ -68,7 +70,8 @@ static void find_repeats(const uint8_t *card, size_t bytes, uint8_t *back)
 
         memcpy(&word, card + at, sizeof word);
         before = &last[word * 2654435761u >> 24];
-        if (*before && at + 1 - *before <= FAR && memcmp(card + at, card + *before - 1, AGAIN_MIN) == 0)
+        if (*before && at + 1 - *before <= FAR &&
+            memcmp(card + at, card + *before - 1, AGAIN_MIN) == 0)
             back[at] = (uint8_t)(at + 1 - *before);
         *before = (uint16_t)(at + 1);
     }
@@ -76,7 +79,8 @@ static void find_repeats(const uint8_t *card, size_t bytes, uint8_t *back)
 
 /* Packs card[bytes] as a difference to by[TT_ENGINE_CARD_BYTES] into out[PACKED_MAX]. back: from
  * find_again. Returns the packed size. */
-static size_t card_pack(const uint8_t *card, size_t bytes, const uint8_t *back, const uint8_t *by, uint8_t *out)
+static size_t card_pack(const uint8_t *card, size_t bytes, const uint8_t *back, const uint8_t *by,
+                        uint8_t *out)
 {
     size_t n = 0;
 
@@ -90,7 +94,8 @@ static size_t card_pack(const uint8_t *card, size_t bytes, const uint8_t *back, 
             differ++;
         out[n++] = (uint8_t)same;
         if (differ == 0 && most > 0) {
-            const uint32_t again = run_length(card + at, card + at - back[at], min_bytes(bytes - at, AGAIN - 1), 1);
+            const uint32_t again =
+                run_length(card + at, card + at - back[at], min_bytes(bytes - at, AGAIN - 1), 1);
 
             out[n++] = (uint8_t)(AGAIN | again);
             out[n++] = back[at];
@@ -134,7 +139,8 @@ static tutti_status cards_reserve(struct tt_cards *c, size_t more)
         return TUTTI_OK;
     bytes = cap <= UINT32_MAX ? realloc(c->bytes, cap) : NULL;
     if (!bytes)
-        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the address cards of %u ranks", c->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the address cards of %u ranks",
+                       c->nranks);
     c->bytes = bytes;
     c->cap = (uint32_t)cap;
     return TUTTI_OK;
@@ -165,7 +171,8 @@ static size_t card_get_at(const struct tt_cards *c, uint32_t begin, uint8_t *car
 
 tutti_status tt_cards_put(struct tt_cards *c, uint32_t rank, const void *card, size_t bytes)
 {
-    uint8_t by[TT_ENGINE_CARD_BYTES], back[TT_ENGINE_CARD_BYTES], packed[PACKED_MAX], best[PACKED_MAX];
+    uint8_t by[TT_ENGINE_CARD_BYTES], back[TT_ENGINE_CARD_BYTES], packed[PACKED_MAX],
+        best[PACKED_MAX];
     size_t n = bytes;
     uint32_t which = WHOLE;
     tutti_status st;

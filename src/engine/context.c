@@ -50,9 +50,11 @@ uint32_t tt_context_index_of(const struct tt_context *c, struct tt_context_peer 
 }
 
 /* Returns the slot of this counter in a hash table: its own, or the free one where it belongs. */
-static struct tt_tag_counter *counter_slot(struct tt_tag_counter *tags, uint32_t cap, uint32_t tag, bool is_recv)
+static struct tt_tag_counter *counter_slot(struct tt_tag_counter *tags, uint32_t cap, uint32_t tag,
+                                           bool is_recv)
 {
-    uint32_t i = (uint32_t)(((uint64_t)tag << 1 | is_recv) * 0x9e3779b97f4a7c15ull >> 32) & (cap - 1);
+    uint32_t i =
+        (uint32_t)(((uint64_t)tag << 1 | is_recv) * 0x9e3779b97f4a7c15ull >> 32) & (cap - 1);
 
     while (tags[i].used && (tags[i].tag != tag || tags[i].is_recv != is_recv))
         i = (i + 1) & (cap - 1);
@@ -75,16 +77,19 @@ static bool grow_tags(struct tt_context_peer *cp)
     return true;
 }
 
-const struct tt_tag_counter *tt_context_counter_find(const struct tt_context_peer *cp, uint32_t tag, bool is_recv)
+const struct tt_tag_counter *tt_context_counter_find(const struct tt_context_peer *cp, uint32_t tag,
+                                                     bool is_recv)
 {
-    const struct tt_tag_counter *t = cp->tags_cap ? counter_slot(cp->tags, cp->tags_cap, tag, is_recv) : NULL;
+    const struct tt_tag_counter *t =
+        cp->tags_cap ? counter_slot(cp->tags, cp->tags_cap, tag, is_recv) : NULL;
 
     return t && t->used ? t : NULL;
 }
 
 struct tt_tag_counter *tt_context_counter(struct tt_context_peer *cp, uint32_t tag, bool is_recv)
 {
-    struct tt_tag_counter *t = cp->tags_cap ? counter_slot(cp->tags, cp->tags_cap, tag, is_recv) : NULL;
+    struct tt_tag_counter *t =
+        cp->tags_cap ? counter_slot(cp->tags, cp->tags_cap, tag, is_recv) : NULL;
 
     if (t && t->used)
         return t;
@@ -102,7 +107,8 @@ struct tt_tag_counter *tt_context_counter(struct tt_context_peer *cp, uint32_t t
 
 /* ---- unexpected messages --------------------------------------------------------------------- */
 
-tutti_status tt_unexpected_keep(struct tt_context_peer *cp, const struct tt_mail *mail, bool claimed)
+tutti_status tt_unexpected_keep(struct tt_context_peer *cp, const struct tt_mail *mail,
+                                bool claimed)
 {
     struct tt_unexpected *m;
 
@@ -116,7 +122,8 @@ tutti_status tt_unexpected_keep(struct tt_context_peer *cp, const struct tt_mail
         uint8_t *more = realloc(m->payload, mail->bytes);
 
         if (!more)
-            return tt_fail(TUTTI_ERR_NOMEM, "out of memory for an unexpected message of %u bytes", mail->bytes);
+            return tt_fail(TUTTI_ERR_NOMEM, "out of memory for an unexpected message of %u bytes",
+                           mail->bytes);
         m->payload = more;
         m->payload_cap = mail->bytes;
     }
@@ -133,14 +140,15 @@ tutti_status tt_unexpected_keep(struct tt_context_peer *cp, const struct tt_mail
     return TUTTI_OK;
 }
 
-struct tt_unexpected *tt_unexpected_find(struct tt_context_peer *cp, uint32_t *at, uint64_t opseq, bool p2p,
-                                         uint8_t kind, uint8_t type)
+struct tt_unexpected *tt_unexpected_find(struct tt_context_peer *cp, uint32_t *at, uint64_t opseq,
+                                         bool p2p, uint8_t kind, uint8_t type)
 {
     for (uint64_t left = *at < 64 ? cp->kept >> *at << *at : 0; left; left &= left - 1) {
         struct tt_unexpected *m = &cp->early[__builtin_ctzll(left)];
 
         *at = (uint32_t)(m - cp->early);
-        if (m->type == type && m->opseq == opseq && tt_is_p2p(m->desc.kind) == p2p && (!p2p || m->desc.kind != kind))
+        if (m->type == type && m->opseq == opseq && tt_is_p2p(m->desc.kind) == p2p &&
+            (!p2p || m->desc.kind != kind))
             return m;
     }
     return NULL;
@@ -204,8 +212,8 @@ static struct tt_context *make(struct tt_engine *e, const uint32_t *ranks, uint3
     return c;
 }
 
-tutti_status tt_context_open(struct tt_engine *e, uint32_t id, const uint32_t *ranks, uint32_t nranks, uint32_t rank,
-                             struct tt_context **out)
+tutti_status tt_context_open(struct tt_engine *e, uint32_t id, const uint32_t *ranks,
+                             uint32_t nranks, uint32_t rank, struct tt_context **out)
 {
     struct tt_context *made = make(e, ranks, nranks);
     uint32_t n = 0;
@@ -294,9 +302,10 @@ tutti_status tt_context_enter(struct tt_context *c, const char *call)
         return TUTTI_OK;
     /* read before leaving: tt_context_clear waits for this thread */
     st = (tutti_status)atomic_load(&c->status);
-    st =
-        st ? tt_fail_again(st, c->why)
-           : tt_fail(TUTTI_ERR_INVALID, "%s: a call that changes the communicator's view is already in progress", call);
+    st = st ? tt_fail_again(st, c->why)
+            : tt_fail(TUTTI_ERR_INVALID,
+                      "%s: a call that changes the communicator's view is already in progress",
+                      call);
     tt_context_leave(c);
     return st;
 }
@@ -359,11 +368,13 @@ void tt_context_close(struct tt_context *c)
     if (e->guest && e->guest->close_context(e->guest->arg, c)) {
         char why[96];
 
-        snprintf(why, sizeof why, "rank %u destroyed a communicator before freeing its windows", e->rank);
+        snprintf(why, sizeof why, "rank %u destroyed a communicator before freeing its windows",
+                 e->rank);
         tt_context_fail_here(c, TUTTI_ERR_PEER_LOST, why, true);
     }
     if (c->active || c->waiting)
-        tt_context_fail_here(c, TUTTI_ERR_ABORTED, "the communicator was destroyed during the operation", true);
+        tt_context_fail_here(c, TUTTI_ERR_ABORTED,
+                             "the communicator was destroyed during the operation", true);
     tt_context_ended(c);
     detach_requests(c);
     tt_context_free(c);
@@ -374,7 +385,8 @@ void tt_context_close(struct tt_context *c)
  * elastic runs a loss is a warning, because each call returns its outcome. */
 static void log_failure(struct tt_engine *e, tutti_status status, const char *sentence)
 {
-    if (status == TUTTI_ERR_ABORTED || (status == TUTTI_ERR_PEER_LOST && strcmp(sentence, e->loss_logged) == 0))
+    if (status == TUTTI_ERR_ABORTED ||
+        (status == TUTTI_ERR_PEER_LOST && strcmp(sentence, e->loss_logged) == 0))
         return;
     if (status == TUTTI_ERR_PEER_LOST)
         snprintf(e->loss_logged, sizeof e->loss_logged, "%s", sentence);
@@ -382,7 +394,8 @@ static void log_failure(struct tt_engine *e, tutti_status status, const char *se
            tutti_status_name(status), sentence);
 }
 
-void tt_context_fail_here(struct tt_context *c, tutti_status status, const char *sentence, bool notify)
+void tt_context_fail_here(struct tt_context *c, tutti_status status, const char *sentence,
+                          bool notify)
 {
     if (atomic_load(&c->status) == TUTTI_OK) {
         snprintf(c->why, sizeof c->why, "%s", sentence);

@@ -18,16 +18,21 @@ uint32_t tt_context_index_of(const struct tt_context *c, struct tt_context_peer 
 /* Returns the counter of the sends or receives with `tag`, from which the next key is made.
  * Creates it on first use; NULL: out of memory (logged). Valid until the next call.
  * tt_context_counter_find does not create it, and returns NULL if there is none. */
-const struct tt_tag_counter *tt_context_counter_find(const struct tt_context_peer *cp, uint32_t tag, bool is_recv);
+const struct tt_tag_counter *tt_context_counter_find(const struct tt_context_peer *cp, uint32_t tag,
+                                                     bool is_recv);
 struct tt_tag_counter *tt_context_counter(struct tt_context_peer *cp, uint32_t tag, bool is_recv);
-static inline uint64_t tt_tag_key(const struct tt_tag_counter *t) { return (uint64_t)t->tag << 32 | t->next; }
+static inline uint64_t tt_tag_key(const struct tt_tag_counter *t)
+{
+    return (uint64_t)t->tag << 32 | t->next;
+}
 
 /* Stores an unexpected message; copies the payload. PROTOCOL: the peer exceeded its credit. */
-tutti_status tt_unexpected_keep(struct tt_context_peer *cp, const struct tt_mail *mail, bool claimed);
+tutti_status tt_unexpected_keep(struct tt_context_peer *cp, const struct tt_mail *mail,
+                                bool claimed);
 /* Returns the next unexpected message of the operation at or after *at, or NULL. p2p: the
  * message belongs to a send or receive. */
-struct tt_unexpected *tt_unexpected_find(struct tt_context_peer *cp, uint32_t *at, uint64_t opseq, bool p2p,
-                                         uint8_t kind, uint8_t type);
+struct tt_unexpected *tt_unexpected_find(struct tt_context_peer *cp, uint32_t *at, uint64_t opseq,
+                                         bool p2p, uint8_t kind, uint8_t type);
 /* Frees an unexpected message. An eager message returns its credit to the peer. */
 void tt_unexpected_drop(struct tt_context_peer *cp, struct tt_unexpected *m);
 /* Records that an eager message of this peer was consumed. Its credit is returned with the next
@@ -54,6 +59,7 @@ static inline bool tt_same_desc(const struct tt_opdesc *a, const struct tt_opdes
  * context, any thread. */
 bool tt_context_is_used(const struct tt_context *c);
 /* Fails c; the caller holds the progress lock. notify: also fail it on the other ranks. */
-void tt_context_fail_here(struct tt_context *c, tutti_status status, const char *sentence, bool notify);
+void tt_context_fail_here(struct tt_context *c, tutti_status status, const char *sentence,
+                          bool notify);
 
 #endif

@@ -28,7 +28,8 @@ void tt_flow_abandon(struct tt_context *c, struct tt_flow *f)
         p->abandoned = calloc(TT_HANDLES, sizeof *p->abandoned);
     if (!p->abandoned)
         return;                 /* the handle and memory are never reused */
-    p->abandoned[f->in_handle] = (struct tt_abandoned){ .used = true, .context = c->id, .landing = f->landing };
+    p->abandoned[f->in_handle] =
+        (struct tt_abandoned){ .used = true, .context = c->id, .landing = f->landing };
     p->nabandoned++;
 }
 
@@ -105,7 +106,9 @@ void tt_context_notify_ended(struct tt_engine *e, struct tt_peer *p, uint32_t id
         e->endings_due = true;
         e->endings_nap_ms = 1;
     } else {
-        tt_log(TT_LOG_WARN, "out of memory for a notification: rank %u keeps memory of an ended communicator", p->rank);
+        tt_log(TT_LOG_WARN,
+               "out of memory for a notification: rank %u keeps memory of an ended communicator",
+               p->rank);
     }
 }
 

@@ -68,13 +68,15 @@ static void choose_copies(struct tt_op *op, struct tt_copy_method *copies, uint6
     op->copies = copies;
     op->copies_bytes = bytes;
     op->copies_begin_ns = tt_now_ns();
-    op->copies_way =
-        tt_autotune_runs_next(&copies->runs, stores ? TT_COPIES_WAYS : TT_COPIES_NONTEMPORAL,
-                              bytes < LONG_COPY_BYTES ? 1 : LONG_COPY_RUN, copies->in_use, &op->copies_timed);
-    op->copies_announced = (uint8_t)(1 + copy_size_class(bytes) * TT_COPIES_WAYS +
-                                     (copies->follows ? copies->in_use : copies->runs.chooser.best));
+    op->copies_way = tt_autotune_runs_next(
+        &copies->runs, stores ? TT_COPIES_WAYS : TT_COPIES_NONTEMPORAL,
+        bytes < LONG_COPY_BYTES ? 1 : LONG_COPY_RUN, copies->in_use, &op->copies_timed);
+    op->copies_announced =
+        (uint8_t)(1 + copy_size_class(bytes) * TT_COPIES_WAYS +
+                  (copies->follows ? copies->in_use : copies->runs.chooser.best));
     if (stores && op->copies_way != TT_COPIES_SINGLE)
-        op->slot_stores = op->copies_way == TT_COPIES_SLOTS ? TT_STORES_ORDINARY : TT_STORES_NONTEMPORAL;
+        op->slot_stores =
+            op->copies_way == TT_COPIES_SLOTS ? TT_STORES_ORDINARY : TT_STORES_NONTEMPORAL;
 }
 
 /* The first wait of an operation decides; its other messages use the same method, so that its
@@ -110,7 +112,8 @@ bool tt_op_is_in_single_copies(const struct tt_op *op)
 
 void tt_op_copy_method_receive(struct tt_op *op, uint32_t rank, uint8_t says)
 {
-    if (says == 0 || rank > op->conf.coll.rank || (op->copies_received != 0 && rank > op->copies_received_from))
+    if (says == 0 || rank > op->conf.coll.rank ||
+        (op->copies_received != 0 && rank > op->copies_received_from))
         return;
     op->copies_received = says;
     op->copies_received_from = rank;
@@ -122,12 +125,14 @@ void tt_op_copy_method_end(struct tt_op *op, bool well)
     struct tt_copy_method *copies = op->copies;
 
     if (copies && well) {
-        copies->follows = op->copies_received != 0 &&
-                          (op->copies_received - 1u) / TT_COPIES_WAYS == copy_size_class(op->copies_bytes);
-        copies->in_use = ((copies->follows ? op->copies_received : op->copies_announced) - 1) % TT_COPIES_WAYS;
+        copies->follows = op->copies_received != 0 && (op->copies_received - 1u) / TT_COPIES_WAYS ==
+                                                          copy_size_class(op->copies_bytes);
+        copies->in_use =
+            ((copies->follows ? op->copies_received : op->copies_announced) - 1) % TT_COPIES_WAYS;
         if (op->copies_timed)
             tt_autotune_learn(&copies->runs.chooser, op->copies_way,
-                              (tt_now_ns() - op->copies_begin_ns) * 1000 / op->copies_bytes, margins);
+                              (tt_now_ns() - op->copies_begin_ns) * 1000 / op->copies_bytes,
+                              margins);
     }
     op->copies = NULL;
     op->copies_received = 0;

@@ -27,7 +27,8 @@ const char *tt_op_number(const struct tt_op *op, char out[TT_OP_NUMBER_BYTES])
     if (op->desc.mode == TT_MODE_NONE)
         snprintf(out, TT_OP_NUMBER_BYTES, "operation %llu", (unsigned long long)seq);
     else
-        snprintf(out, TT_OP_NUMBER_BYTES, "operation %llu of tag %u", (unsigned long long)c->n, c->tag);
+        snprintf(out, TT_OP_NUMBER_BYTES, "operation %llu of tag %u", (unsigned long long)c->n,
+                 c->tag);
     return out;
 }
 
@@ -44,20 +45,21 @@ uint32_t tt_op_waits_for(const struct tt_op *op)
 
 static bool has_root(uint8_t kind)
 {
-    return kind == TT_REDUCE || kind == TT_BROADCAST || kind == TT_GATHER || kind == TT_GATHERV || kind == TT_SCATTER ||
-           kind == TT_SCATTERV;
+    return kind == TT_REDUCE || kind == TT_BROADCAST || kind == TT_GATHER || kind == TT_GATHERV ||
+           kind == TT_SCATTER || kind == TT_SCATTERV;
 }
 
 static bool has_op(uint8_t kind)
 {
-    return kind == TT_ALLREDUCE || kind == TT_REDUCE || kind == TT_REDUCE_SCATTER || kind == TT_REDUCE_SCATTERV;
+    return kind == TT_ALLREDUCE || kind == TT_REDUCE || kind == TT_REDUCE_SCATTER ||
+           kind == TT_REDUCE_SCATTERV;
 }
 
 /* Returns whether the count is a hash, which is not printed. */
 static bool is_uneven(uint8_t kind)
 {
-    return kind == TT_REDUCE_SCATTERV || kind == TT_ALLGATHERV || kind == TT_GATHERV || kind == TT_SCATTERV ||
-           kind == TT_ALLTOALLV;
+    return kind == TT_REDUCE_SCATTERV || kind == TT_ALLGATHERV || kind == TT_GATHERV ||
+           kind == TT_SCATTERV || kind == TT_ALLTOALLV;
 }
 
 /* Returns whether this is a dynamic exchange. Its count, divisor and redop contain declared
@@ -96,10 +98,11 @@ static void print_dynamic(const struct tt_opdesc *d, char *out, size_t cap)
 {
     char length[24], total[24];
 
-    snprintf(out, cap, "alltoallv_dynamic(%u piece%s, max_length %s, max_total %s, type %s, heads %s)", d->root,
-             TT_PLURAL(d->root), declared_text(d->divisor, TT_DYNAMIC_LENGTH_BITS, length),
-             declared_text(d->count, TT_DYNAMIC_TOTAL_BITS, total), tutti_dtype_name((tutti_dtype)d->dtype),
-             d->redop ? "gathered" : "direct");
+    snprintf(out, cap,
+             "alltoallv_dynamic(%u piece%s, max_length %s, max_total %s, type %s, heads %s)",
+             d->root, TT_PLURAL(d->root), declared_text(d->divisor, TT_DYNAMIC_LENGTH_BITS, length),
+             declared_text(d->count, TT_DYNAMIC_TOTAL_BITS, total),
+             tutti_dtype_name((tutti_dtype)d->dtype), d->redop ? "gathered" : "direct");
 }
 
 void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
@@ -126,8 +129,8 @@ void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
         if (d->kind == TT_BARRIER)
             snprintf(out, cap, "barrier(%s)", d->mode ? mode_text(d) + 2 : "");
         else
-            snprintf(out, cap, "%s(%llu byte%s, type %s)", name, (unsigned long long)d->count, TT_PLURAL(d->count),
-                     tutti_dtype_name((tutti_dtype)d->dtype));
+            snprintf(out, cap, "%s(%llu byte%s, type %s)", name, (unsigned long long)d->count,
+                     TT_PLURAL(d->count), tutti_dtype_name((tutti_dtype)d->dtype));
         return;
     }
     if (!is_uneven(d->kind))
@@ -143,13 +146,14 @@ void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
     if (quant)
         snprintf(travels, sizeof travels, ", quantized as %s%s", tutti_quant_name((tutti_quant)quant),
                  d->redop & 128 ? " with error feedback" : "");
-    snprintf(out, cap, "%s(%stype %s%s%s%s, algorithm %s%s)", name, count, tutti_dtype_name((tutti_dtype)d->dtype), op,
-             travels, root, algo, mode_text(d));
+    snprintf(out, cap, "%s(%stype %s%s%s%s, algorithm %s%s)", name, count,
+             tutti_dtype_name((tutti_dtype)d->dtype), op, travels, root, algo, mode_text(d));
 }
 
 const char *tt_opdesc_differ_in(const struct tt_opdesc *a, const struct tt_opdesc *b)
 {
-    if (a->kind != b->kind || !is_uneven(a->kind) || a->count == b->count || is_dynamic(a) || is_dynamic(b))
+    if (a->kind != b->kind || !is_uneven(a->kind) || a->count == b->count || is_dynamic(a) ||
+        is_dynamic(b))
         return "";
     return ": their arrays of counts differ";
 }
@@ -158,7 +162,8 @@ void tt_op_describe(const struct tt_op *op, char *out, size_t cap)
 {
     const struct tt_step *t = op->exposed && !op->unmatched ? tt_exec_at(&op->exec) : NULL;
     const uint32_t peer = tt_op_waits_for(op);
-    char what[240], step[96] = "completion", whom[48] = "no rank", name[TT_RANK_TEXT_BYTES], number[TT_OP_NUMBER_BYTES];
+    char what[240], step[96] = "completion", whom[48] = "no rank", name[TT_RANK_TEXT_BYTES],
+                    number[TT_OP_NUMBER_BYTES];
 
     tt_opdesc_print(&op->desc, what, sizeof what);
     if (op->unmatched) {
@@ -174,7 +179,8 @@ void tt_op_describe(const struct tt_op *op, char *out, size_t cap)
                  t->opcode == TT_PUT    ? "put"
                  : t->opcode == TT_WAIT ? "wait"
                                         : "local work",
-                 (unsigned long long)t->bytes, TT_PLURAL(t->bytes), (unsigned long long)tt_exec_round_at(&op->exec),
+                 (unsigned long long)t->bytes, TT_PLURAL(t->bytes),
+                 (unsigned long long)tt_exec_round_at(&op->exec),
                  (unsigned long long)op->exec.nrounds);
     if (op->oneself)
         snprintf(whom, sizeof whom, "its own %s", op->desc.kind == TT_SEND ? "recv" : "send");

@@ -17,7 +17,8 @@
 
 /* Returns the address of a step's operand: memory, or the eager message that its pipe's writer
  * waited for. */
-static const uint8_t *straight_operand(const struct tt_op *op, const struct tt_ref *ref, int8_t writer)
+static const uint8_t *straight_operand(const struct tt_op *op, const struct tt_ref *ref,
+                                       int8_t writer)
 {
     const struct tt_exec_step *w;
 
@@ -75,17 +76,19 @@ static bool straight_step(struct tt_op *op, const struct tt_exec_step *t)
         if (t->s.out.buf == TT_BUF_PIPE && t->s.bytes)
             return true;        /* its reader finds the message */
         if (t->s.bytes)
-            tt_copy(tt_op_buffer(op, t->s.out.buf) + t->s.out.offset, NULL, tt_op_eager_payload(op, t->peer, t->s.tag),
-                    t->s.bytes, tt_op_remote_cache_flag(op, t->peer));
+            tt_copy(tt_op_buffer(op, t->s.out.buf) + t->s.out.offset, NULL,
+                    tt_op_eager_payload(op, t->peer, t->s.tag), t->s.bytes,
+                    tt_op_remote_cache_flag(op, t->peer));
         tt_op_eager_consumed(op, t->peer, t->s.tag);
         return true;
     case TT_COPY:
-        tt_copy(tt_op_buffer(op, t->s.out.buf) + t->s.out.offset, NULL, moved_operand(op, t), t->s.bytes,
-                from_far(op, t->writer_a));
+        tt_copy(tt_op_buffer(op, t->s.out.buf) + t->s.out.offset, NULL, moved_operand(op, t),
+                t->s.bytes, from_far(op, t->writer_a));
         break;
     default:
         tt_op_reduce(op, tt_op_buffer(op, t->s.out.buf) + t->s.out.offset, NULL,
-                     straight_operand(op, &t->s.a, t->writer_a), straight_operand(op, &t->s.b, t->writer_b), t->s.bytes,
+                     straight_operand(op, &t->s.a, t->writer_a),
+                     straight_operand(op, &t->s.b, t->writer_b), t->s.bytes,
                      from_far(op, t->writer_a) | from_far(op, t->writer_b), t->s.finish);
         operand_consumed(op, t->writer_b);
     }
@@ -123,13 +126,14 @@ bool tt_op_run_in_order(struct tt_op *op)
 /* ---- direct calls ---------------------------------------------------------------------------- */
 
 /* Returns whether a message belongs to wait t of the operation. tt_rx_dispatch handles all others. */
-static bool is_mail_of_wait(const struct tt_op *op, const struct tt_exec_step *t, const struct tt_mail *mail)
+static bool is_mail_of_wait(const struct tt_op *op, const struct tt_exec_step *t,
+                            const struct tt_mail *mail)
 {
     const struct tt_cell *cell = &mail->cell;
 
     return mail->type == TT_CELL_EAGER && mail->bytes == t->s.bytes && cell->tag == t->s.tag &&
-           cell->opseq == op->seq && cell->context == op->context->id && tt_same_desc(&cell->desc, &op->desc) &&
-           (!op->p2p || cell->desc.kind != op->desc.kind);
+           cell->opseq == op->seq && cell->context == op->context->id &&
+           tt_same_desc(&cell->desc, &op->desc) && (!op->p2p || cell->desc.kind != op->desc.kind);
 }
 
 /* Takes the message of wait t from the unexpected ones, which all belong to this call
@@ -139,7 +143,8 @@ static bool take_unexpected(const struct tt_op *op, struct tt_exec_step *t)
     struct tt_context_peer *cp = op->flow[t->peer].cp;
     struct tt_unexpected *m;
 
-    for (uint32_t at = 0; (m = tt_unexpected_find(cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_EAGER)); at++)
+    for (uint32_t at = 0;
+         (m = tt_unexpected_find(cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_EAGER)); at++)
         if (m->tag == t->s.tag && m->bytes == t->s.bytes && !m->claimed) {
             m->claimed = t->arrived = true;
             return true;
@@ -156,7 +161,8 @@ static bool must_release_lock(const struct tt_engine *e)
 
 /* Waits briefly for a message in the mailbox. If ranks are oversubscribed, the peer may need
  * this core, so this yields. Any other way of waiting costs more than this poll of one word. */
-static bool await_any(struct tt_engine *e, const struct tt_mailbox *m, struct tt_wire *w, bool blocking)
+static bool await_any(struct tt_engine *e, const struct tt_mailbox *m, struct tt_wire *w,
+                      bool blocking)
 {
     const bool crowded = e->spins == 0;
     uint32_t polls = crowded ? DIRECT_POLLS_OVERSUBSCRIBED : DIRECT_POLLS;
@@ -192,8 +198,8 @@ static bool await_mail(struct tt_op *op, struct tt_exec_step *t, struct tt_mail 
     m = &f->cp->peer->mail;
     while (!tt_mail_waits(m) && copy_meanwhile(op))
         ;
-    if (!await_any(op->context->engine, m, f->cp->peer->wire, op->loan == TT_LOAN_NONE) || tt_mail_next(m, mail) ||
-        !is_mail_of_wait(op, t, mail))
+    if (!await_any(op->context->engine, m, f->cp->peer->wire, op->loan == TT_LOAN_NONE) ||
+        tt_mail_next(m, mail) || !is_mail_of_wait(op, t, mail))
         return false;
     f->cp->eager_out -= mail->credits < f->cp->eager_out ? mail->credits : f->cp->eager_out;
     t->arrived = true;

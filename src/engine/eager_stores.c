@@ -35,14 +35,16 @@ void tt_op_stores_settle(struct tt_op *op)
     /* else the time is dominated by the scheduler */
     const bool cores_suffice = op->context->engine->spins > 0;
 
-    op->chooses_stores = cores_suffice && tt_op_is_mutual(op) && has_long_puts(&op->exec) && are_mapped(op);
+    op->chooses_stores =
+        cores_suffice && tt_op_is_mutual(op) && has_long_puts(&op->exec) && are_mapped(op);
     op->stores = TT_STORES_TIMED;
     op->stores_chooser = (struct tt_autotune){ .uses = 0 };
 }
 
 void tt_op_stores_begin(struct tt_op *op)
 {
-    op->stores = tt_autotune_next(&op->stores_chooser, 2) ? TT_STORES_NONTEMPORAL : TT_STORES_ORDINARY;
+    op->stores =
+        tt_autotune_next(&op->stores_chooser, 2) ? TT_STORES_NONTEMPORAL : TT_STORES_ORDINARY;
     op->stores_begin_ns = tt_now_ns();
 }
 
@@ -50,6 +52,6 @@ void tt_op_stores_record(struct tt_op *op)
 {
     static const uint8_t margins[2] = { 1, 1 };
 
-    tt_autotune_learn(&op->stores_chooser, op->stores == TT_STORES_NONTEMPORAL, tt_now_ns() - op->stores_begin_ns,
-                      margins);
+    tt_autotune_learn(&op->stores_chooser, op->stores == TT_STORES_NONTEMPORAL,
+                      tt_now_ns() - op->stores_begin_ns, margins);
 }

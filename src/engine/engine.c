@@ -59,7 +59,8 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
 
     if (!st)
         st = tt_lane_limits_get(&limits);
-    if (st || (st = tt_param_get(TT_PARAM_CMA, &cma)) || (st = tt_param_get(TT_PARAM_TCP_SILENCE_S, &silence_s)) ||
+    if (st || (st = tt_param_get(TT_PARAM_CMA, &cma)) ||
+        (st = tt_param_get(TT_PARAM_TCP_SILENCE_S, &silence_s)) ||
         (st = tt_param_get(TT_PARAM_OFI_HMEM, &hmem)))
         return st;
     wc.ofi_hmem = hmem;
@@ -132,7 +133,8 @@ static tutti_status copy_members(struct tt_engine *e, const uint64_t *members)
         return TUTTI_OK;
     e->members = malloc(e->nranks * sizeof *e->members);
     if (!e->members)
-        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the member numbers of %u ranks", e->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the member numbers of %u ranks",
+                       e->nranks);
     memcpy(e->members, members, e->nranks * sizeof *members);
     return TUTTI_OK;
 }
@@ -235,7 +237,8 @@ tutti_status tt_engine_card(struct tt_engine *e, void *card, size_t cap, size_t 
         tt_write_bytes(&w, address.data, address.bytes);
     }
     if (w.bad)
-        return tt_fail(TUTTI_ERR_NOMEM, "the addresses of %u transports exceed %zu bytes", e->nwires, cap);
+        return tt_fail(TUTTI_ERR_NOMEM, "the addresses of %u transports exceed %zu bytes",
+                       e->nwires, cap);
     *bytes = tt_writer_bytes(&w);
     return TUTTI_OK;
 }
@@ -283,8 +286,8 @@ void tt_engine_set_host(struct tt_engine *e, uint64_t host)
     e->host = host;
 }
 
-tutti_status tt_engine_add_card(struct tt_engine *e, uint32_t rank, const uint64_t *host, const void *card,
-                                size_t bytes)
+tutti_status tt_engine_add_card(struct tt_engine *e, uint32_t rank, const uint64_t *host,
+                                const void *card, size_t bytes)
 {
     uint8_t kept[TT_ENGINE_CARD_BYTES];
     struct tt_writer w;
@@ -383,7 +386,8 @@ uint32_t tt_engine_links(struct tt_engine *e)
     return n;
 }
 
-void tt_engine_exchange_layout(struct tt_engine *e, struct tt_layout *of_job, struct tt_layout *other)
+void tt_engine_exchange_layout(struct tt_engine *e, struct tt_layout *of_job,
+                               struct tt_layout *other)
 {
     const struct tt_layout kept = *other;
 
@@ -393,7 +397,8 @@ void tt_engine_exchange_layout(struct tt_engine *e, struct tt_layout *of_job, st
     tt_progress_unlock(e);
 }
 
-void tt_engine_set_links(struct tt_engine *e, struct tt_topo_link *of_job, const struct tt_topo_link *links)
+void tt_engine_set_links(struct tt_engine *e, struct tt_topo_link *of_job,
+                         const struct tt_topo_link *links)
 {
     tt_progress_lock(e);
     memcpy(of_job, links, TT_DISTANCES * sizeof *links);
@@ -414,7 +419,8 @@ static const struct tt_waiting *waiting_at(const struct tt_engine *e, uint32_t i
     return i < e->nwaiting ? &e->waiting[i] : &e->failed[i - e->nwaiting];
 }
 
-uint32_t tt_engine_list_waits(struct tt_engine *e, uint32_t context, uint64_t op, struct tt_waiting out[TT_WAITINGS])
+uint32_t tt_engine_list_waits(struct tt_engine *e, uint32_t context, uint64_t op,
+                              struct tt_waiting out[TT_WAITINGS])
 {
     uint32_t first = UINT32_MAX, n = 0;
 
@@ -439,7 +445,8 @@ tutti_status tt_engine_declare(struct tt_engine *e, void *mem, size_t bytes)
     return tt_registry_add(mem, bytes);
 }
 
-tutti_status tt_engine_declare_device(struct tt_engine *e, void *mem, size_t bytes, const struct tt_device_memory *what)
+tutti_status tt_engine_declare_device(struct tt_engine *e, void *mem, size_t bytes,
+                                      const struct tt_device_memory *what)
 {
     char names[64] = "";
     uint32_t caps = 0;
@@ -482,7 +489,8 @@ tutti_status tt_engine_alloc(struct tt_engine *e, size_t bytes, void **out)
     tutti_status st;
 
     if (!tt_memory_can_be(NULL, bytes))
-        return tt_fail(TUTTI_ERR_NOMEM, "tutti_mem_alloc: %zu bytes exceed the address space", bytes);
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_mem_alloc: %zu bytes exceed the address space",
+                       bytes);
     tt_progress_lock(e);
     if (e->nallocated == TT_ENGINE_ALLOCATED_MAX) {
         st = tt_fail(TUTTI_ERR_NOMEM, "tutti_mem_alloc: too many allocations: the maximum is %u",
@@ -517,5 +525,7 @@ tutti_status tt_engine_free(struct tt_engine *e, void *mem)
             st = TUTTI_OK;
         }
     tt_progress_unlock(e);
-    return st ? tt_fail(st, "tutti_mem_free: %p was not allocated by tutti_mem_alloc of this job", mem) : TUTTI_OK;
+    return st ? tt_fail(st, "tutti_mem_free: %p was not allocated by tutti_mem_alloc of this job",
+                        mem)
+              : TUTTI_OK;
 }

@@ -80,8 +80,8 @@ void tt_engine_set_host(struct tt_engine *e, uint64_t host);
 /* Adds the card of `rank`; copied. `host` replaces the host number in the card; NULL keeps it.
  * Call for all ranks before tt_engine_start. The number of ranks on this host determines how
  * waiters wait. */
-tutti_status tt_engine_add_card(struct tt_engine *e, uint32_t rank, const uint64_t *host, const void *card,
-                                size_t bytes);
+tutti_status tt_engine_add_card(struct tt_engine *e, uint32_t rank, const uint64_t *host,
+                                const void *card, size_t bytes);
 /* Sets the secret[16] of the job, which authenticates connections between ranks; copied. Call
  * before tt_engine_start. */
 void tt_engine_set_secret(struct tt_engine *e, const uint8_t *secret);
@@ -94,15 +94,18 @@ void tt_engine_set_cores(struct tt_engine *e, uint32_t cores);
 void tt_engine_set_cache(struct tt_engine *e, uint64_t bytes, uint32_t sharing);
 /* Starts the progress thread. It calls alert(arg), the control overlay, when watch_fd is
  * readable. watch_fd may be -1. */
-tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(void *arg), void *arg);
+tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(void *arg),
+                             void *arg);
 
 /* Swaps *other with the layout that conf.layout points to, under the progress lock. It must have
  * the same hosts and rails. Existing links stay up; only distances may change. */
-void tt_engine_exchange_layout(struct tt_engine *e, struct tt_layout *of_job, struct tt_layout *other);
+void tt_engine_exchange_layout(struct tt_engine *e, struct tt_layout *of_job,
+                               struct tt_layout *other);
 
 /* Copies links[TT_DISTANCES] to where conf.links points, under the progress lock. Wires use them
  * from now on. */
-void tt_engine_set_links(struct tt_engine *e, struct tt_topo_link *of_job, const struct tt_topo_link *links);
+void tt_engine_set_links(struct tt_engine *e, struct tt_topo_link *of_job,
+                         const struct tt_topo_link *links);
 
 /* Returns the name of the wire that `peer` is (or would be) reached over. */
 const char *tt_engine_wire_of(struct tt_engine *e, uint32_t peer);
@@ -127,8 +130,8 @@ void tt_engine_memory(struct tt_engine *e, const struct tt_context *c, tutti_mem
 uint32_t tt_engine_new_context(struct tt_engine *e);
 /* Opens a context of ranks[nranks] (job ranks, copied). All ranks must open it before one uses
  * it: messages for unopened contexts are dropped. The caller owns *out. */
-tutti_status tt_context_open(struct tt_engine *e, uint32_t id, const uint32_t *ranks, uint32_t nranks, uint32_t rank,
-                             struct tt_context **out);
+tutti_status tt_context_open(struct tt_engine *e, uint32_t id, const uint32_t *ranks,
+                             uint32_t nranks, uint32_t rank, struct tt_context **out);
 /* Returns its job ranks, [nranks]; owned by the context. */
 const uint32_t *tt_context_ranks(const struct tt_context *c);
 /* Aborts the operations in progress and closes the context. */
@@ -165,7 +168,8 @@ tutti_status tt_context_status(const struct tt_context *c, char *why, size_t why
 void tt_engine_lost(struct tt_engine *e, uint32_t rank, const char *sentence);
 /* Job rank `from` (UINT32_MAX: none) reports that the context `id` failed there. The report is
  * kept for later messages about that rank, even if this rank does not have the context. */
-void tt_engine_fail_context(struct tt_engine *e, uint32_t from, uint32_t id, tutti_status status, const char *sentence);
+void tt_engine_fail_context(struct tt_engine *e, uint32_t from, uint32_t id, tutti_status status,
+                            const char *sentence);
 /* Fails all open contexts, because the view is over; `sentence` gives the reason. Returns
  * whether this ended operations of a context that had not failed. Then the caller must log it. */
 bool tt_engine_fail_all(struct tt_engine *e, tutti_status status, const char *sentence);
@@ -209,7 +213,8 @@ struct tt_engine_hooks {
     /* A deadline passed at since_ns in an operation that waits for w->rank. Returns the rank
      * along the chain of waiting ranks that does not respond. Queries ranks that were not
      * queried since. */
-    enum tt_blame (*blame)(void *arg, const struct tt_waiting *w, uint64_t since_ns, struct tt_blamed *out);
+    enum tt_blame (*blame)(void *arg, const struct tt_waiting *w, uint64_t since_ns,
+                           struct tt_blamed *out);
 };
 /* Replaces the callbacks. After it returns, the previous callbacks are no longer called. */
 void tt_engine_set_hooks(struct tt_engine *e, const struct tt_engine_hooks *hooks);
@@ -217,7 +222,8 @@ void tt_engine_set_hooks(struct tt_engine *e, const struct tt_engine_hooks *hook
  * a context without any, one that has not begun). Then follow failed ones, if no later one
  * succeeded. The operation with this context and number is first if it is among them. Returns
  * the number of entries. Any thread; the data is some milliseconds old. */
-uint32_t tt_engine_list_waits(struct tt_engine *e, uint32_t context, uint64_t op, struct tt_waiting out[TT_WAITINGS]);
+uint32_t tt_engine_list_waits(struct tt_engine *e, uint32_t context, uint64_t op,
+                              struct tt_waiting out[TT_WAITINGS]);
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
@@ -302,10 +308,12 @@ struct tt_op_conf {
 tutti_status tt_op_blocking(struct tt_context *c, const struct tt_op_conf *conf);
 /* Like tt_op_blocking, for a call of the same shape as the kept operation, on its context.
  * Nothing is rebuilt. The parameters may differ from the kept call. */
-tutti_status tt_op_again(struct tt_op **kept, const void *src, void *dst, uint32_t tag, int64_t timeout_ms);
+tutti_status tt_op_again(struct tt_op **kept, const void *src, void *dst, uint32_t tag,
+                         int64_t timeout_ms);
 /* Like tt_op_again, but does not block: *out as in tt_op_start. If a request is using the kept
  * operation, a new one is created. */
-tutti_status tt_op_start_again(struct tt_op **kept, const void *src, void *dst, int64_t timeout_ms, struct tt_op **out);
+tutti_status tt_op_start_again(struct tt_op **kept, const void *src, void *dst, int64_t timeout_ms,
+                               struct tt_op **out);
 /* Frees a kept operation; a request that is using it keeps it until it is freed. op may be NULL. */
 void tt_op_drop(struct tt_op *op);
 /* Starts an operation. On success the caller owns *out until tt_op_free. Also returns the error
@@ -314,7 +322,8 @@ tutti_status tt_op_start(struct tt_context *c, const struct tt_op_conf *conf, st
 /* Starts n operations together. *out is over when all of them are, and has the status of the
  * first failed one, by index. All are validated first. If one fails to start after others
  * started, the communicator fails as ABORTED. None of them may own memory. */
-tutti_status tt_op_start_group(struct tt_context *c, const struct tt_op_conf *conf, size_t n, struct tt_op **out);
+tutti_status tt_op_start_group(struct tt_context *c, const struct tt_op_conf *conf, size_t n,
+                               struct tt_op **out);
 /* Returns whether a send to this rank itself, or a receive from it, would complete at once,
  * because its counterpart has been started. */
 bool tt_op_would_match_self(struct tt_context *c, enum tt_coll_kind kind, uint32_t tag);

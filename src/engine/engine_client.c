@@ -7,10 +7,12 @@
 
 #define CALLS_PER_PASS 16
 
-_Static_assert(TT_CLIENT_COOKIE >> TT_CLIENT_COOKIE_BITS == TT_OPS_MAX, "no operation uses the slot of the client");
+_Static_assert(TT_CLIENT_COOKIE >> TT_CLIENT_COOKIE_BITS == TT_OPS_MAX,
+               "no operation uses the slot of the client");
 _Static_assert(TT_CLIENT_MAIL_BYTES <= TT_INLINE_BYTES, "a message is put inline");
 
-const struct tt_engine_client *tt_engine_register_client(struct tt_engine *e, const struct tt_engine_client *g)
+const struct tt_engine_client *tt_engine_register_client(struct tt_engine *e,
+                                                         const struct tt_engine_client *g)
 {
     tt_progress_lock(e);
     if (!e->guest)
@@ -83,7 +85,8 @@ void tt_engine_client_due(struct tt_engine *e, uint64_t deadline_ns)
 {
     uint64_t due_ns = atomic_load_explicit(&e->guest_due_ns, memory_order_relaxed);
 
-    while (deadline_ns < due_ns && !atomic_compare_exchange_weak(&e->guest_due_ns, &due_ns, deadline_ns))
+    while (deadline_ns < due_ns &&
+           !atomic_compare_exchange_weak(&e->guest_due_ns, &due_ns, deadline_ns))
         ;
 }
 
@@ -118,8 +121,8 @@ struct tt_wire *tt_engine_client_wire(struct tt_engine *e, uint32_t i)
     return i < e->nwires ? e->wire[i] : NULL;
 }
 
-const struct tt_region *tt_engine_client_allocated(const struct tt_engine *e, const void *mem, uint64_t bytes,
-                                                   uint64_t *offset)
+const struct tt_region *tt_engine_client_allocated(const struct tt_engine *e, const void *mem,
+                                                   uint64_t bytes, uint64_t *offset)
 {
     for (uint32_t i = 0; i < e->nallocated; i++) {
         const struct tt_region *r = e->allocated[i];
@@ -133,7 +136,8 @@ const struct tt_region *tt_engine_client_allocated(const struct tt_engine *e, co
     return NULL;
 }
 
-tutti_status tt_engine_client_reach(struct tt_engine *e, uint32_t rank, struct tt_engine_client_link *out)
+tutti_status tt_engine_client_reach(struct tt_engine *e, uint32_t rank,
+                                    struct tt_engine_client_link *out)
 {
     struct tt_peer *p = tt_peer_of(e, rank);
 
@@ -145,7 +149,9 @@ tutti_status tt_engine_client_reach(struct tt_engine *e, uint32_t rank, struct t
         return TUTTI_ERR_PEER_LOST;
     if (p->state != TT_PEER_UP)
         return TUTTI_PENDING;
-    *out = (struct tt_engine_client_link){ .wire = p->wire, .theirs = &p->mail.theirs, .word = TT_LINK_HEAD };
+    *out = (struct tt_engine_client_link){ .wire = p->wire,
+                                           .theirs = &p->mail.theirs,
+                                           .word = TT_LINK_HEAD };
     return TUTTI_OK;
 }
 

@@ -50,7 +50,8 @@ struct tt_engine_client_link {
 
 /* Registers the client `g` if there is none, and returns the registered one. *g belongs to the
  * caller and stays unchanged until `close`. Any thread. */
-const struct tt_engine_client *tt_engine_register_client(struct tt_engine *e, const struct tt_engine_client *g);
+const struct tt_engine_client *tt_engine_register_client(struct tt_engine *e,
+                                                         const struct tt_engine_client *g);
 /* Returns the client, or NULL. Any thread. */
 const struct tt_engine_client *tt_engine_client_of(struct tt_engine *e);
 /* Begins (or ends, with the last call) a phase in which peers may send at any time. The progress
@@ -84,15 +85,16 @@ void tt_engine_client_wake(struct tt_engine *e);
 struct tt_wire *tt_engine_client_wire(struct tt_engine *e, uint32_t i);
 /* Returns the region of tutti_mem_alloc, of the first wire, that contains mem[bytes], and their
  * *offset in it; or NULL. */
-const struct tt_region *tt_engine_client_allocated(const struct tt_engine *e, const void *mem, uint64_t bytes,
-                                                   uint64_t *offset);
+const struct tt_region *tt_engine_client_allocated(const struct tt_engine *e, const void *mem,
+                                                   uint64_t bytes, uint64_t *offset);
 /* Until called with false, posted puts may be delayed, so that one system call sends several
  * short puts. */
 void tt_engine_client_gather(struct tt_engine *e, bool begins);
 /* OK: *out has the addresses of job rank `rank` (not this one). PENDING: a connection has begun;
  * or the rank has left, and its reason may still arrive. PEER_LOST (not logged): it has left or
  * was lost. */
-tutti_status tt_engine_client_reach(struct tt_engine *e, uint32_t rank, struct tt_engine_client_link *out);
+tutti_status tt_engine_client_reach(struct tt_engine *e, uint32_t rank,
+                                    struct tt_engine_client_link *out);
 /* Returns whether a link to job rank `rank` is up. */
 bool tt_engine_client_is_linked(const struct tt_engine *e, uint32_t rank);
 /* Sends a message to a connected rank. False: no room now. */

@@ -59,7 +59,8 @@ static bool op_uses(const struct tt_op *op, const void *mem, size_t bytes)
     if (!tt_op_is_quantized(op))
         return tt_overlap(op->conf.src, tt_coll_src_bytes(c), mem, bytes) ||
                tt_overlap(op->conf.dst, tt_coll_dst_bytes(c), mem, bytes);
-    return tt_overlap(op->own_src, c->kind == TT_REDUCE_SCATTER ? c->nranks * row : row, mem, bytes) ||
+    return tt_overlap(op->own_src, c->kind == TT_REDUCE_SCATTER ? c->nranks * row : row, mem,
+                      bytes) ||
            tt_overlap(op->own_dst, c->kind == TT_ALLGATHER ? c->nranks * row : row, mem, bytes);
 }
 

@@ -5,8 +5,10 @@
 #include "base/status.h"
 
 _Static_assert(TT_EXEC_STEPS == 64, "bitmaps of steps have 64 bits");
-_Static_assert(TT_EXEC_STEPS >= 2 * TT_ROUND_STEPS_MAX, "a pipe's writer and reader may be a round apart");
-_Static_assert(sizeof(struct tt_exec) + 17 * sizeof(struct tt_exec_peer) <= 16384, "an executor with 17 peers fits 16 KiB");
+_Static_assert(TT_EXEC_STEPS >= 2 * TT_ROUND_STEPS_MAX,
+               "a pipe's writer and reader may be a round apart");
+_Static_assert(sizeof(struct tt_exec) + 17 * sizeof(struct tt_exec_peer) <= 16384,
+               "an executor with 17 peers fits 16 KiB");
 
 #define NO_STAGE 0xff
 #define NO_GRAIN 64
@@ -36,7 +38,10 @@ static uint64_t segment_at(const struct tt_exec *x, const struct tt_exec_step *t
     return min_u64(x->conf.segment_bytes, t->s.bytes - pos);
 }
 
-static uint32_t segment_index(const struct tt_exec *x, uint64_t pos) { return (uint32_t)(pos >> x->segment_shift); }
+static uint32_t segment_index(const struct tt_exec *x, uint64_t pos)
+{
+    return (uint32_t)(pos >> x->segment_shift);
+}
 
 /* Returns the slot of segment `seq` in a stream with `depth` slots. */
 static uint32_t stream_slot(uint32_t depth, uint32_t seq) { return seq & (depth - 1u); }
@@ -109,7 +114,8 @@ static const struct tt_ref *write_of(const struct tt_step *s)
     return s->opcode != TT_PUT && is_memory(&s->out) ? &s->out : NULL;
 }
 
-static inline bool overlap(const struct tt_ref *r, uint64_t rbytes, const struct tt_ref *q, uint64_t qbytes)
+static inline bool overlap(const struct tt_ref *r, uint64_t rbytes, const struct tt_ref *q,
+                           uint64_t qbytes)
 {
     if (r->buf != q->buf || rbytes == 0 || qbytes == 0)
         return false;
@@ -121,15 +127,17 @@ static inline bool overlap(const struct tt_ref *r, uint64_t rbytes, const struct
 /* Two refs with equal blocks on one grid share whole pieces or nothing. If one stride is a
  * multiple of the other, returns the end of the last shared piece in `then`, at most `end`.
  * Returns 0 if none follows `pos`, and `end` for other strides. */
-static uint64_t last_shared(const struct tt_ref *first, uint64_t fbytes, const struct tt_ref *then, uint64_t pos,
-                            uint64_t end)
+static uint64_t last_shared(const struct tt_ref *first, uint64_t fbytes, const struct tt_ref *then,
+                            uint64_t pos, uint64_t end)
 {
-    const int64_t block = (int64_t)then->block, fs = (int64_t)first->stride, ts = (int64_t)then->stride;
+    const int64_t block = (int64_t)then->block, fs = (int64_t)first->stride,
+                  ts = (int64_t)then->stride;
     /* from then's first piece to first's */
     const int64_t ahead = (int64_t)(first->offset - then->offset);
     int64_t least, most, last, step;
 
-    if (!block || first->block != then->block || !fs || !ts || ahead % block || fs % block || ts % block)
+    if (!block || first->block != then->block || !fs || !ts || ahead % block || fs % block ||
+        ts % block)
         return end;
     least = (int64_t)(pos / then->block);
     most = (int64_t)((end - 1) / then->block);
@@ -160,19 +168,23 @@ static uint64_t last_shared(const struct tt_ref *first, uint64_t fbytes, const s
  * the position that `first` must reach before `then` may touch [pos, pos + len). This is the end
  * of the last shared byte. Bytes in a gap of `then` do not count: tt_segments_check does not
  * model such a wait, and it could close a cycle. */
-static uint64_t needed_progress(const struct tt_ref *first, uint64_t fbytes, const struct tt_ref *then, uint64_t tbytes,
-                                uint64_t pos, uint64_t len)
+static uint64_t needed_progress(const struct tt_ref *first, uint64_t fbytes,
+                                const struct tt_ref *then, uint64_t tbytes, uint64_t pos,
+                                uint64_t len)
 {
     uint64_t end = pos + len;
 
     if (!tt_ref_overlap(first, fbytes, then, tbytes))
         return 0;
-    if (first->block && first->offset == then->offset && first->block == then->block && first->stride == then->stride)
+    if (first->block && first->offset == then->offset && first->block == then->block &&
+        first->stride == then->stride)
         return min_u64(fbytes, end);        /* equal pieces in equal order */
     end = last_shared(first, fbytes, then, pos, end);
     while (end > pos) {     /* piece by piece, from the last one */
-        const uint64_t piece = then->block ? (end - 1) / then->block : 0, begin = piece * then->block;
-        const uint64_t from = begin > pos ? begin : pos, at = then->offset + piece * then->stride - begin;
+        const uint64_t piece = then->block ? (end - 1) / then->block : 0,
+                       begin = piece * then->block;
+        const uint64_t from = begin > pos ? begin : pos,
+                       at = then->offset + piece * then->stride - begin;
         const uint64_t done = tt_ref_before(first, fbytes, at + end);
 
         if (done > tt_ref_before(first, fbytes, at + from))
@@ -184,7 +196,8 @@ static uint64_t needed_progress(const struct tt_ref *first, uint64_t fbytes, con
     return 0;
 }
 
-static uint64_t max_needed_progress(const struct tt_step *first, const struct tt_step *then, uint64_t pos, uint64_t len)
+static uint64_t max_needed_progress(const struct tt_step *first, const struct tt_step *then,
+                                    uint64_t pos, uint64_t len)
 {
     const struct tt_ref *fr[2], *tr[2];
     const struct tt_ref *fw = write_of(first), *tw = write_of(then);
@@ -248,7 +261,10 @@ static uint16_t peer_index(struct tt_exec *x, uint32_t rank)
     return (uint16_t)x->npeers++;
 }
 
-static uint32_t credit_bit(uint32_t peer) { return peer < LAST_CREDIT_BIT ? peer : LAST_CREDIT_BIT; }
+static uint32_t credit_bit(uint32_t peer)
+{
+    return peer < LAST_CREDIT_BIT ? peer : LAST_CREDIT_BIT;
+}
 
 /* Marks a peer that may need a credit update. */
 static void mark_credit(struct tt_exec *x, uint32_t peer)
@@ -278,8 +294,9 @@ static void assign_stream(struct tt_exec *x, struct tt_exec_step *t)
 
 static bool same_bytes(const struct tt_step *writer, const struct tt_ref *ref, uint64_t bytes)
 {
-    return writer->opcode != TT_PUT && writer->out.buf == ref->buf && writer->out.offset == ref->offset &&
-           writer->bytes == bytes && !writer->out.block && !ref->block;
+    return writer->opcode != TT_PUT && writer->out.buf == ref->buf &&
+           writer->out.offset == ref->offset && writer->bytes == bytes && !writer->out.block &&
+           !ref->block;
 }
 
 /* Returns whether `earlier` writes any of these bytes, in memory or as a pipe. */
@@ -304,15 +321,17 @@ static uint64_t rotated(uint64_t ones, uint32_t turn)
 /* Returns the bits of n grains from `first`, all within one ROTATE_EVERY block. */
 static uint64_t grain_bits(uint8_t buf, uint64_t first, uint64_t n)
 {
-    return rotated((1ull << n) - 1, (uint32_t)(first + first / ROTATE_EVERY * ROTATION + 16u * buf));
+    return rotated((1ull << n) - 1,
+                   (uint32_t)(first + first / ROTATE_EVERY * ROTATION + 16u * buf));
 }
 
 /* Returns the grains of a byte range, as bits mod 64. A pipe is a single grain, identified by
  * its name. */
 static uint64_t grains_of(const struct tt_exec *x, const struct tt_ref *ref, uint64_t bytes)
 {
-    const uint64_t extent =
-        !ref->block || bytes <= ref->block ? bytes : (bytes - 1) / ref->block * ref->stride + ref->block;
+    const uint64_t extent = !ref->block || bytes <= ref->block
+                                ? bytes
+                                : (bytes - 1) / ref->block * ref->stride + ref->block;
     const uint64_t first = ref->offset >> x->grain_shift,
                    last = (ref->offset + (extent ? extent - 1 : 0)) >> x->grain_shift;
     const uint64_t turn_at = (first / ROTATE_EVERY + 1) * ROTATE_EVERY;
@@ -323,7 +342,8 @@ static uint64_t grains_of(const struct tt_exec *x, const struct tt_ref *ref, uin
         return ANY_GRAIN;
     if (last < turn_at)
         return grain_bits(ref->buf, first, last - first + 1);
-    return grain_bits(ref->buf, first, turn_at - first) | grain_bits(ref->buf, turn_at, last - turn_at + 1);
+    return grain_bits(ref->buf, first, turn_at - first) |
+           grain_bits(ref->buf, turn_at, last - turn_at + 1);
 }
 
 /* The memory that a step touches: up to two refs that it reads, and the one that it writes. */
@@ -347,7 +367,10 @@ static void refs_of(struct tt_exec *x, const struct tt_step *s, struct refs *out
         out->grains[2] = grains_of(x, &s->out, s->bytes);
 }
 
-static uint64_t all_grains(const struct refs *r) { return r->grains[0] | r->grains[1] | r->grains[2]; }
+static uint64_t all_grains(const struct refs *r)
+{
+    return r->grains[0] | r->grains[1] | r->grains[2];
+}
 
 /* Adds step i to the users of these grains, or removes it. */
 static void grains_add(struct tt_exec *x, uint32_t i, uint64_t grains)
@@ -393,7 +416,8 @@ static bool covers_earlier(const struct tt_step *earlier, const struct tt_ref *r
 }
 
 /* If `earlier` writes the pipe of operand `ref`, links it as the writer and returns true. */
-static bool link_pipe(struct tt_exec *x, uint32_t i, uint32_t earlier, const struct tt_ref *ref, int8_t *writer)
+static bool link_pipe(struct tt_exec *x, uint32_t i, uint32_t earlier, const struct tt_ref *ref,
+                      int8_t *writer)
 {
     if (ref->buf != TT_BUF_PIPE || !same_bytes(&x->step[earlier].s, ref, x->step[i].s.bytes))
         return false;
@@ -445,7 +469,8 @@ static void link_dependencies(struct tt_exec *x, uint32_t i)
                                                            deferred */
             x->deferred &= ~(1ull << e);
         }
-        if (t->s.opcode == TT_PUT && !t->eager && !last && writes_into(&earlier->s, &t->s.a, t->s.bytes))
+        if (t->s.opcode == TT_PUT && !t->eager && !last &&
+            writes_into(&earlier->s, &t->s.a, t->s.bytes))
             last = earlier;
         if (drop_covered_refs(x, i, e, &refs))
             met &= may_conflict(x, all_grains(&refs));
@@ -538,7 +563,8 @@ static void load_rounds(struct tt_exec *x)
 static void bound_flight(struct tt_exec *x)
 {
     const struct tt_coll *c = x->conf.coll;
-    const uint64_t chunk = tt_coll_chunk_bytes(c) > c->elem_bytes ? tt_coll_chunk_bytes(c) : c->elem_bytes;
+    const uint64_t chunk =
+        tt_coll_chunk_bytes(c) > c->elem_bytes ? tt_coll_chunk_bytes(c) : c->elem_bytes;
     uint64_t segments;
 
     x->flight = 0;
@@ -552,8 +578,8 @@ static void bound_flight(struct tt_exec *x)
     x->flight = (uint32_t)min_u64(segments / x->conf.streams, UINT16_MAX);
 }
 
-static void exec_begin(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_exec_peer *peers,
-                       uint32_t peers_max)
+static void exec_begin(struct tt_exec *x, const struct tt_exec_conf *conf,
+                       struct tt_exec_peer *peers, uint32_t peers_max)
 {
     tt_assert(conf->streams >= 1 && conf->streams <= TT_EXEC_STREAMS_MAX);
     tt_assert(conf->depth >= 1 && conf->depth <= TT_EXEC_DEPTH_MAX);
@@ -592,15 +618,16 @@ static bool is_straight(const struct tt_exec *x)
     for (uint32_t n = x->head; n != x->tail; n++) {
         const struct tt_exec_step *t = &x->step[index_of(n)];
 
-        if (t->s.at_most || t->s.bytes > x->conf.eager_bytes || t->s.a.block || t->s.b.block || t->s.out.block ||
-            (t->writer_a >= 0 && x->step[t->writer_a].s.opcode != TT_WAIT) ||
+        if (t->s.at_most || t->s.bytes > x->conf.eager_bytes || t->s.a.block || t->s.b.block ||
+            t->s.out.block || (t->writer_a >= 0 && x->step[t->writer_a].s.opcode != TT_WAIT) ||
             (t->writer_b >= 0 && x->step[t->writer_b].s.opcode != TT_WAIT))
             return false;
     }
     return true;
 }
 
-void tt_exec_init(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_exec_peer *peers, uint32_t peers_max)
+void tt_exec_init(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_exec_peer *peers,
+                  uint32_t peers_max)
 {
     exec_begin(x, conf, peers, peers_max);
     x->nrounds = conf->algo->nrounds(conf->coll);
@@ -708,7 +735,8 @@ static void release_slot(struct tt_exec *x, int8_t writer)
 
 /* ---- whether a segment can go ---------------------------------------------------------------- */
 
-static bool deps_met(const struct tt_exec *x, const struct tt_exec_step *t, uint64_t pos, uint64_t len)
+static bool deps_met(const struct tt_exec *x, const struct tt_exec_step *t, uint64_t pos,
+                     uint64_t len)
 {
     for (uint64_t left = x->deps[t - x->step]; left; left &= left - 1) {
         const struct tt_exec_step *e = &x->step[__builtin_ctzll(left)];
@@ -726,9 +754,11 @@ static bool pipe_has(const struct tt_exec *x, int8_t writer, uint64_t end)
 
 /* Returns whether the dependencies of t permit access to [pos, pos + len). If not, t sleeps
  * until one of them advances. */
-static bool inputs_ready(struct tt_exec *x, const struct tt_exec_step *t, uint64_t pos, uint64_t len)
+static bool inputs_ready(struct tt_exec *x, const struct tt_exec_step *t, uint64_t pos,
+                         uint64_t len)
 {
-    if (pipe_has(x, t->writer_a, pos + len) && pipe_has(x, t->writer_b, pos + len) && deps_met(x, t, pos, len))
+    if (pipe_has(x, t->writer_a, pos + len) && pipe_has(x, t->writer_b, pos + len) &&
+        deps_met(x, t, pos, len))
         return true;
     x->asleep |= 1ull << (t - x->step);
     return false;
@@ -736,8 +766,8 @@ static bool inputs_ready(struct tt_exec *x, const struct tt_exec_step *t, uint64
 
 /* Finds the location of [pos, pos + len) of an operand, if it can be read now. `writer` is its
  * pipe's writer or -1. `consumed_pos` is the reader's position: slots are consumed in order. */
-static bool source_at(const struct tt_exec *x, const struct tt_ref *ref, int8_t writer, uint64_t pos, uint64_t len,
-                      uint64_t consumed_pos, struct tt_place *out)
+static bool source_at(const struct tt_exec *x, const struct tt_ref *ref, int8_t writer,
+                      uint64_t pos, uint64_t len, uint64_t consumed_pos, struct tt_place *out)
 {
     const struct tt_exec_step *w;
     const struct tt_exec_peer *p;
@@ -752,7 +782,9 @@ static bool source_at(const struct tt_exec *x, const struct tt_ref *ref, int8_t 
         return false;
     j = segment_index(x, pos);
     if (w->s.opcode == TT_WAIT && w->eager) {
-        *out = (struct tt_place){ .kind = TT_AT_EAGER, .peer = w->peer, .slot = w->s.tag, .skip = pos };
+        *out = (struct tt_place){
+            .kind = TT_AT_EAGER, .peer = w->peer, .slot = w->s.tag, .skip = pos
+        };
         return true;
     }
     if (w->s.opcode == TT_WAIT) {
@@ -760,7 +792,10 @@ static bool source_at(const struct tt_exec *x, const struct tt_ref *ref, int8_t 
         if (p->stream[w->stream].consumed != w->seq0 + segment_index(x, consumed_pos))
             return false;
         *out = (struct tt_place){
-            .kind = TT_AT_SLOT, .peer = w->peer, .stream = w->stream, .slot = stream_slot(p->in_depth, w->seq0 + j),
+            .kind = TT_AT_SLOT,
+            .peer = w->peer,
+            .stream = w->stream,
+            .slot = stream_slot(p->in_depth, w->seq0 + j),
         };
         return true;
     }
@@ -785,7 +820,8 @@ static uint32_t stream_room(const struct tt_exec *x, uint32_t depth)
     return x->flight && x->flight < depth ? x->flight : depth;
 }
 
-static bool has_credit(const struct tt_exec *x, const struct tt_exec_peer *p, uint32_t stream, uint32_t seq)
+static bool has_credit(const struct tt_exec *x, const struct tt_exec_peer *p, uint32_t stream,
+                       uint32_t seq)
 {
     return (int32_t)(seq - p->stream[stream].credit) < (int32_t)stream_room(x, p->out_depth);
 }
@@ -820,7 +856,8 @@ static void note_flight(struct tt_exec *x, struct tt_exec_peer *p, uint32_t stre
 
 /* Returns whether the step that produces segment `pos` of `put` can write it directly into the
  * peer's slot now. */
-static bool can_fuse(const struct tt_exec *x, const struct tt_exec_step *put, uint64_t pos, struct tt_place *out)
+static bool can_fuse(const struct tt_exec *x, const struct tt_exec_step *put, uint64_t pos,
+                     struct tt_place *out)
 {
     const struct tt_exec_peer *p = &x->peer[put->peer];
     const struct tt_exec_stream *st = &p->stream[put->stream];
@@ -830,10 +867,14 @@ static bool can_fuse(const struct tt_exec *x, const struct tt_exec_step *put, ui
         return false;
     if (st->issued != put->seq0 + segment_index(x, put->issued) || pos < put->issued)
         return false;
-    if (pos != (put->fused > put->issued ? put->fused : put->issued) || !has_credit(x, p, put->stream, seq))
+    if (pos != (put->fused > put->issued ? put->fused : put->issued) ||
+        !has_credit(x, p, put->stream, seq))
         return false;
     *out = (struct tt_place){
-        .kind = TT_AT_REMOTE, .peer = put->peer, .stream = put->stream, .slot = stream_slot(p->out_depth, seq),
+        .kind = TT_AT_REMOTE,
+        .peer = put->peer,
+        .stream = put->stream,
+        .slot = stream_slot(p->out_depth, seq),
     };
     return true;
 }
@@ -893,7 +934,8 @@ static bool target_at(struct tt_exec *x, struct tt_exec_step *t, uint64_t pos, s
     out2->kind = TT_AT_NONE;
     if (t->s.out.buf != TT_BUF_PIPE) {
         *out = (struct tt_place){ .kind = TT_AT_BUF, .ref = t->s.out, .skip = pos };
-        if (put && !put->over && !can_fuse(x, put, pos, out2) && x->patient && may_fuse_soon(x, put)) {
+        if (put && !put->over && !can_fuse(x, put, pos, out2) && x->patient &&
+            may_fuse_soon(x, put)) {
             x->held = true;
             return false;
         }
@@ -914,14 +956,15 @@ static bool target_at(struct tt_exec *x, struct tt_exec_step *t, uint64_t pos, s
 
 /* Returns how many bytes of a put go at once from pos: one segment, or more if the wire prefers
  * that and all of them are ready. */
-static uint64_t put_bytes_at(const struct tt_exec *x, const struct tt_exec_step *t, const struct tt_exec_peer *p,
-                             uint64_t pos)
+static uint64_t put_bytes_at(const struct tt_exec *x, const struct tt_exec_step *t,
+                             const struct tt_exec_peer *p, uint64_t pos)
 {
     const uint64_t segment = segment_at(x, t, pos),
                    room = (IN_FLIGHT_MAX - 1) * x->conf.segment_bytes - (pos - t->done);
     uint64_t whole = p->whole_bytes;
 
-    if (whole <= segment || x->flight || t->writer_a >= 0 || pos < t->fused || t->s.a.block || t->s.out.block)
+    if (whole <= segment || x->flight || t->writer_a >= 0 || pos < t->fused || t->s.a.block ||
+        t->s.out.block)
         return segment;
     if (x->conf.coll->nranks > 2)       /* else the receiver forwards to no other rank */
         whole = min_u64(whole, t->s.bytes / PARTS_MIN);
@@ -931,8 +974,8 @@ static uint64_t put_bytes_at(const struct tt_exec *x, const struct tt_exec_step 
 }
 
 /* The same for a put to slots: limited to adjacent free slots. */
-static uint64_t put_bytes_in_slots(const struct tt_exec *x, const struct tt_exec_step *t, const struct tt_exec_peer *p,
-                                   uint64_t pos, uint32_t seq)
+static uint64_t put_bytes_in_slots(const struct tt_exec *x, const struct tt_exec_step *t,
+                                   const struct tt_exec_peer *p, uint64_t pos, uint32_t seq)
 {
     const uint64_t whole = put_bytes_at(x, t, p, pos);
     const uint32_t slots = p->out_depth - stream_slot(p->out_depth, seq);
@@ -956,7 +999,8 @@ static bool try_put(struct tt_exec *x, struct tt_exec_step *t, struct tt_action 
     uint32_t seq;
 
     if (t->eager) {
-        if (!inputs_ready(x, t, 0, t->s.bytes) || !source_at(x, &t->s.a, t->writer_a, 0, t->s.bytes, 0, &a->a))
+        if (!inputs_ready(x, t, 0, t->s.bytes) ||
+            !source_at(x, &t->s.a, t->writer_a, 0, t->s.bytes, 0, &a->a))
             return false;
         a->kind = TT_ACT_EAGER;
         a->tag = t->s.tag;
@@ -968,12 +1012,16 @@ static bool try_put(struct tt_exec *x, struct tt_exec_step *t, struct tt_action 
     seq = t->seq0 + segment_index(x, pos);
     len = segment_at(x, t, pos);
     a->direct = put_is_direct(t, p);
-    if (st->issued != seq || (a->direct ? !has_flight_room(x, st, seq) : !has_credit(x, p, t->stream, seq)))
+    if (st->issued != seq ||
+        (a->direct ? !has_flight_room(x, st, seq) : !has_credit(x, p, t->stream, seq)))
         return false;
     if (pos - t->done >= (IN_FLIGHT_MAX - 1) * x->conf.segment_bytes)
         return false;
     slot = (struct tt_place){
-        .kind = TT_AT_REMOTE, .peer = t->peer, .stream = t->stream, .slot = stream_slot(p->out_depth, seq),
+        .kind = TT_AT_REMOTE,
+        .peer = t->peer,
+        .stream = t->stream,
+        .slot = stream_slot(p->out_depth, seq),
     };
     if (a->direct)
         len = put_bytes_at(x, t, p, pos);
@@ -982,7 +1030,8 @@ static bool try_put(struct tt_exec *x, struct tt_exec_step *t, struct tt_action 
     seq += tt_exec_segments(len, x->conf.segment_bytes) - 1;
     if (pos < t->fused)
         a->a = slot;
-    else if (!inputs_ready(x, t, pos, len) || !source_at(x, &t->s.a, t->writer_a, pos, len, t->done, &a->a))
+    else if (!inputs_ready(x, t, pos, len) ||
+             !source_at(x, &t->s.a, t->writer_a, pos, len, t->done, &a->a))
         return false;
     if (a->a.kind == TT_AT_NONE)
         return false;
@@ -1062,12 +1111,16 @@ static bool try_wait(struct tt_exec *x, struct tt_exec_step *t, uint32_t i, stru
     }
     seq = t->seq0 + segment_index(x, t->done);
     len = segment_at(x, t, t->done);
-    if ((int32_t)(st->arrived - seq) <= 0 || st->consumed != seq || !inputs_ready(x, t, t->done, len))
+    if ((int32_t)(st->arrived - seq) <= 0 || st->consumed != seq ||
+        !inputs_ready(x, t, t->done, len))
         return false;
     a->kind = TT_ACT_COPY;
     a->bytes = len;
     a->a = (struct tt_place){
-        .kind = TT_AT_SLOT, .peer = t->peer, .stream = t->stream, .slot = stream_slot(p->in_depth, seq),
+        .kind = TT_AT_SLOT,
+        .peer = t->peer,
+        .stream = t->stream,
+        .slot = stream_slot(p->in_depth, seq),
     };
     return target_at(x, t, t->done, &a->out, &a->out2);
 }
@@ -1112,11 +1165,13 @@ static bool needs_credit(const struct tt_exec *x, uint32_t peer, uint8_t stream)
 
     if (x->flight || (!p->in_direct && x->round < x->nrounds))
         return true;
-    for (uint64_t left = steps_of_flow(x, stream_flow(peer, false, stream)); left; left &= left - 1) {
+    for (uint64_t left = steps_of_flow(x, stream_flow(peer, false, stream)); left;
+         left &= left - 1) {
         const struct tt_exec_step *t = &x->step[__builtin_ctzll(left)];
         const uint32_t end = t->seq0 + tt_exec_segments(t->s.bytes, x->conf.segment_bytes);
 
-        if (!t->over && !(p->in_direct && t->to_dst) && (x->round < x->nrounds || (int32_t)(end - granted) > 0))
+        if (!t->over && !(p->in_direct && t->to_dst) &&
+            (x->round < x->nrounds || (int32_t)(end - granted) > 0))
             return true;
     }
     return false;
@@ -1127,7 +1182,8 @@ static bool needs_credit(const struct tt_exec *x, uint32_t peer, uint8_t stream)
 static bool next_credit(struct tt_exec *x, struct tt_action *a)
 {
     for (uint32_t p = x->credit_from; p < x->npeers; p++) {
-        const uint32_t room = stream_room(x, x->peer[p].in_depth), enough = room >= 4 ? room / 4u : 1;
+        const uint32_t room = stream_room(x, x->peer[p].in_depth),
+                       enough = room >= 4 ? room / 4u : 1;
 
         if (!(x->consumed_of >> credit_bit(p) & 1))
             continue;
@@ -1173,7 +1229,8 @@ static bool streamed_must_sleep(const struct tt_exec *x, const struct tt_exec_st
 
     if (t->s.opcode == TT_WAIT)
         return p->opened && (int32_t)(st->arrived - t->seq0 - segment_index(x, t->done)) <= 0;
-    return !p->ready || t->issued == t->s.bytes || t->issued - t->done >= (IN_FLIGHT_MAX - 1) * x->conf.segment_bytes;
+    return !p->ready || t->issued == t->s.bytes ||
+           t->issued - t->done >= (IN_FLIGHT_MAX - 1) * x->conf.segment_bytes;
 }
 
 /* Returns whether step t cannot advance before an event. Most of the window of a long program
@@ -1272,7 +1329,8 @@ static void local_complete(struct tt_exec *x, const struct tt_action *a)
         struct tt_exec_step *put = &x->step[t->forward];
 
         put->fused = t->done;
-        note_flight(x, &x->peer[put->peer], put->stream, put->seq0 + segment_index(x, t->done - a->bytes));
+        note_flight(x, &x->peer[put->peer], put->stream,
+                    put->seq0 + segment_index(x, t->done - a->bytes));
     }
     if (t->s.opcode == TT_WAIT && !t->eager) {
         x->peer[t->peer].stream[t->stream].consumed++;
@@ -1287,7 +1345,8 @@ static void local_complete(struct tt_exec *x, const struct tt_action *a)
 /* Marks the segments in the next `bytes` of a put as one transfer. */
 static void mark_joined(const struct tt_exec *x, struct tt_exec_step *t, uint64_t bytes)
 {
-    const uint32_t first = segment_index(x, t->issued - t->done), n = tt_exec_segments(bytes, x->conf.segment_bytes);
+    const uint32_t first = segment_index(x, t->issued - t->done),
+                   n = tt_exec_segments(bytes, x->conf.segment_bytes);
 
     t->joined |= (uint32_t)(((1ull << (n - 1)) - 1) << first);
 }
@@ -1310,7 +1369,8 @@ void tt_exec_taken(struct tt_exec *x, const struct tt_action *a, bool instant)
         break;
     case TT_ACT_PUT:
         mark_joined(x, t, a->bytes);
-        x->peer[t->peer].stream[t->stream].issued += tt_exec_segments(a->bytes, x->conf.segment_bytes);
+        x->peer[t->peer].stream[t->stream].issued +=
+            tt_exec_segments(a->bytes, x->conf.segment_bytes);
         t->issued += a->bytes;
         note_flight(x, &x->peer[t->peer], t->stream, a->seq);
         if (instant)
@@ -1333,8 +1393,8 @@ bool tt_exec_sent(struct tt_exec *x, uint16_t step, uint32_t seq)
     const uint32_t bit = seq - t->seq0 - segment_index(x, t->done);
 
     x->asleep &= ~(1ull << step);
-    if (t->s.opcode != TT_PUT || t->eager || t->over || t->done + ((uint64_t)bit << x->segment_shift) >= t->issued ||
-        t->out_of_order >> bit & 1)
+    if (t->s.opcode != TT_PUT || t->eager || t->over ||
+        t->done + ((uint64_t)bit << x->segment_shift) >= t->issued || t->out_of_order >> bit & 1)
         return false;
     tt_assert(bit < IN_FLIGHT_MAX);
     t->out_of_order |= 1u << bit;
@@ -1357,7 +1417,8 @@ bool tt_exec_sent_matters(const struct tt_exec *x, uint16_t step)
     const struct tt_exec_step *t = &x->step[step];
 
     return x->round < x->nrounds || x->dependents[step] || t->writer_a >= 0 ||
-           (t->issued < t->s.bytes && t->issued - t->done >= (IN_FLIGHT_MAX - 1) * x->conf.segment_bytes);
+           (t->issued < t->s.bytes &&
+            t->issued - t->done >= (IN_FLIGHT_MAX - 1) * x->conf.segment_bytes);
 }
 
 bool tt_exec_only_unsent(const struct tt_exec *x)
@@ -1446,8 +1507,8 @@ static struct tt_exec_step *find_wait(struct tt_exec *x, uint32_t flow, uint16_t
         const uint32_t i = index_of(n);
         struct tt_exec_step *t = &x->step[i];
 
-        if ((flow == NO_FLOW || x->flow[i] == flow) && t->s.opcode == TT_WAIT && !t->over && t->peer == peer &&
-            t->s.tag == tag)
+        if ((flow == NO_FLOW || x->flow[i] == flow) && t->s.opcode == TT_WAIT && !t->over &&
+            t->peer == peer && t->s.tag == tag)
             return t;
     }
     return NULL;
@@ -1489,7 +1550,8 @@ void tt_exec_prefetch(const struct tt_exec *x, int peer, uint64_t also)
 {
     const uint32_t head = index_of(x->head), left = x->tail - x->head;
     const uint64_t window = left < TT_EXEC_STEPS ? (1ull << left) - 1 : UINT64_MAX;
-    uint64_t steps = ~x->asleep & (head ? window << head | window >> (TT_EXEC_STEPS - head) : window);
+    uint64_t steps =
+        ~x->asleep & (head ? window << head | window >> (TT_EXEC_STEPS - head) : window);
 
     if (peer >= 0)
         prefetch_bytes(&x->peer[peer], sizeof x->peer[peer]);

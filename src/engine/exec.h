@@ -190,7 +190,8 @@ struct tt_exec {
 };
 
 /* Initializes an executor. peers[algo->npeers(coll)] belongs to the caller and must outlive x. */
-void tt_exec_init(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_exec_peer *peers, uint32_t peers_max);
+void tt_exec_init(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_exec_peer *peers,
+                  uint32_t peers_max);
 
 /* For a straight program whose first step waits: returns a later copy that depends on no
  * unfinished step, or NULL. The caller performs it, sets `over`, and skips it later. */

@@ -34,7 +34,10 @@ _Static_assert(COOKIE_GEN_SHIFT + COOKIE_GEN_BITS == COOKIE_SLOT_SHIFT, "a gener
  * once */
 #define FROM_FAR_BYTES_MAX (512u << 10)
 
-static uint64_t cookie_gen(uint64_t generation) { return generation & ((1u << COOKIE_GEN_BITS) - 1); }
+static uint64_t cookie_gen(uint64_t generation)
+{
+    return generation & ((1u << COOKIE_GEN_BITS) - 1);
+}
 
 /* Returns the common bits of the cookies of all its puts. */
 static uint64_t cookie_of(const struct tt_op *op)
@@ -91,8 +94,8 @@ static uint8_t *stage_of(struct tt_op *op)
     }
     if (!op->stage) {
         op->stage_bytes = TT_EXEC_STAGES * op->conf.segment_bytes;
-        op->stage =
-            mmap(NULL, op->stage_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        op->stage = mmap(NULL, op->stage_bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (op->stage == MAP_FAILED)
             op->stage = NULL;
     }
@@ -147,11 +150,15 @@ static uint8_t *place_address(struct tt_op *op, const struct tt_place *at)
     }
 }
 
-static bool place_is_strided(const struct tt_place *at) { return at->kind == TT_AT_BUF && at->ref.block; }
+static bool place_is_strided(const struct tt_place *at)
+{
+    return at->kind == TT_AT_BUF && at->ref.block;
+}
 
 /* Returns the address of the piece of a strided place at byte `pos` of its sequence, and its
  * remaining length. */
-static uint8_t *place_piece(struct tt_op *op, const struct tt_place *at, uint64_t pos, uint64_t *len)
+static uint8_t *place_piece(struct tt_op *op, const struct tt_place *at, uint64_t pos,
+                            uint64_t *len)
 {
     const uint64_t i = (at->skip + pos) / at->ref.block, in = (at->skip + pos) % at->ref.block;
 
@@ -160,12 +167,15 @@ static uint8_t *place_piece(struct tt_op *op, const struct tt_place *at, uint64_
 }
 
 /* Copies if one or both sides are strided. */
-static void copy_strided(struct tt_op *op, const struct tt_place *to, const struct tt_place *from, uint64_t bytes)
+static void copy_strided(struct tt_op *op, const struct tt_place *to, const struct tt_place *from,
+                         uint64_t bytes)
 {
     for (uint64_t pos = 0; pos < bytes;) {
         uint64_t n = bytes - pos, m = bytes - pos;
-        uint8_t *d = place_is_strided(to) ? place_piece(op, to, pos, &n) : place_address(op, to) + pos;
-        const uint8_t *s = place_is_strided(from) ? place_piece(op, from, pos, &m) : place_address(op, from) + pos;
+        uint8_t *d =
+            place_is_strided(to) ? place_piece(op, to, pos, &n) : place_address(op, to) + pos;
+        const uint8_t *s =
+            place_is_strided(from) ? place_piece(op, from, pos, &m) : place_address(op, from) + pos;
         uint64_t len = n < m ? n : m;
 
         if (len > bytes - pos)
@@ -175,7 +185,8 @@ static void copy_strided(struct tt_op *op, const struct tt_place *to, const stru
     }
 }
 
-static void gather_place(struct tt_op *op, const struct tt_place *from, uint64_t skip, uint8_t *out, uint64_t bytes)
+static void gather_place(struct tt_op *op, const struct tt_place *from, uint64_t skip, uint8_t *out,
+                         uint64_t bytes)
 {
     for (uint64_t pos = 0; pos < bytes;) {
         uint64_t n;
@@ -204,7 +215,8 @@ struct tt_flow *tt_op_flow(struct tt_op *op, uint16_t i)
     memset(f->gathered, 0, sizeof f->gathered);
     f->cp = tt_context_peer_of(op->context, op->context->ranks[op->exec_peers[i].rank]);
     if (!f->cp) {
-        tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "out of memory for the state of a peer", true);
+        tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "out of memory for the state of a peer",
+                             true);
         return NULL;
     }
     if (f->cp->peer->state == TT_PEER_NONE)
@@ -214,7 +226,9 @@ struct tt_flow *tt_op_flow(struct tt_op *op, uint16_t i)
 
 static struct tt_cell cell_of(const struct tt_op *op, uint32_t tag)
 {
-    return (struct tt_cell){ .context = op->context->id, .tag = tag, .opseq = op->seq, .desc = op->desc };
+    return (struct tt_cell){
+        .context = op->context->id, .tag = tag, .opseq = op->seq, .desc = op->desc
+    };
 }
 
 static uint8_t take_credits_due(struct tt_context_peer *cp)
@@ -224,8 +238,8 @@ static uint8_t take_credits_due(struct tt_context_peer *cp)
     return n;
 }
 
-bool tt_op_send_cell(struct tt_op *op, struct tt_flow *f, enum tt_cell_type type, uint32_t tag, const void *payload,
-                     uint32_t bytes)
+bool tt_op_send_cell(struct tt_op *op, struct tt_flow *f, enum tt_cell_type type, uint32_t tag,
+                     const void *payload, uint32_t bytes)
 {
     struct tt_cell cell = cell_of(op, tag);
     const uint8_t owed = take_credits_due(f->cp);
@@ -295,7 +309,8 @@ static tutti_status need_regions(struct tt_op *op, struct tt_wire *w)
 
     if (r->made)
         return TUTTI_OK;
-    st = stage_of(op) ? registry_admits(op, w) : tt_fail(TUTTI_ERR_NOMEM, "out of memory for the buffers of an operation");
+    st = stage_of(op) ? registry_admits(op, w)
+                      : tt_fail(TUTTI_ERR_NOMEM, "out of memory for the buffers of an operation");
     if (!st && op->conf.src && tt_coll_src_bytes(c))
         st = tt_wire_source(w, (void *)(uintptr_t)op->conf.src, tt_coll_src_bytes(c), &r->src);
     if (!st && op->conf.dst && tt_coll_dst_bytes(c) && !is_scattered(c))
@@ -395,7 +410,8 @@ uint32_t tt_op_wire_index(const struct tt_engine *e, const struct tt_wire *w)
 }
 
 /* Returns the region that the application allocated for the final buffer here, or NULL. */
-static struct tt_region *allocated_region(const struct tt_op *op, const struct tt_wire *w, uint64_t *offset)
+static struct tt_region *allocated_region(const struct tt_op *op, const struct tt_wire *w,
+                                          uint64_t *offset)
 {
     struct tt_engine *e = op->context->engine;
 
@@ -405,7 +421,8 @@ static struct tt_region *allocated_region(const struct tt_op *op, const struct t
 
         if (r->wire != w || dst < (uint8_t *)r->mem || dst >= (uint8_t *)r->mem + r->bytes)
             continue;
-        if (!r->key.bytes || tt_coll_dst_bytes(&op->conf.coll) > r->bytes - (uint64_t)(dst - (uint8_t *)r->mem))
+        if (!r->key.bytes ||
+            tt_coll_dst_bytes(&op->conf.coll) > r->bytes - (uint64_t)(dst - (uint8_t *)r->mem))
             return NULL;
         *offset = (uint64_t)(dst - (uint8_t *)r->mem);
         return r;
@@ -415,7 +432,10 @@ static struct tt_region *allocated_region(const struct tt_op *op, const struct t
 
 /* Returns whether the receiver decides where a flow's puts go (tt_there), because the sender may
  * not have that information. Such a flow is a single put, or the stretches of one block. */
-static bool receiver_places(enum tt_coll_kind kind) { return kind == TT_ALLTOALL || kind == TT_ALLTOALLV; }
+static bool receiver_places(enum tt_coll_kind kind)
+{
+    return kind == TT_ALLTOALL || kind == TT_ALLTOALLV;
+}
 
 /* Returns whether such a put begins at the start of the flow; the others have an offset. */
 static bool is_placed(const struct tt_op *op, const struct tt_ref *to)
@@ -437,12 +457,16 @@ static uint64_t placed_at(const struct tt_op *op, const struct tt_exec_step *wai
  * it from there would be slowest. Therefore it is written into the peer's slot when it is
  * produced, and copied from there; or the sender writes it to its destination, where that is
  * permitted. */
-static bool is_in_sender_cache(const struct tt_op *op) { return op->conf.coll.kind == TT_ALLREDUCE; }
+static bool is_in_sender_cache(const struct tt_op *op)
+{
+    return op->conf.coll.kind == TT_ALLREDUCE;
+}
 
 /* Finds the region in which the peer's data can go directly to the final buffer: memory that the
  * application allocated here, or the wire's registration. *out NULL: none. */
-static tutti_status choose_direct(struct tt_op *op, const struct tt_peer *p, const struct tt_exec_step *wait,
-                                  struct tt_region **out, uint64_t *offset)
+static tutti_status choose_direct(struct tt_op *op, const struct tt_peer *p,
+                                  const struct tt_exec_step *wait, struct tt_region **out,
+                                  uint64_t *offset)
 {
     struct tt_wire *w = p->wire;
     const bool slots = w->caps & TT_WIRE_CAP_INSTANT;   /* slots are fast on this wire */
@@ -465,7 +489,8 @@ static tutti_status choose_direct(struct tt_op *op, const struct tt_peer *p, con
     if (st)
         return st;
     *out = op->regions[tt_op_wire_index(op->context->engine, w)].dst;
-    if (slots && is_in_sender_cache(op) && !(w->ops->admit && w->ops->admit(*out, p->rank)) && wait->to_dst)
+    if (slots && is_in_sender_cache(op) && !(w->ops->admit && w->ops->admit(*out, p->rank)) &&
+        wait->to_dst)
         /* use slots, or a fetch if the flow's memory is this process's own */
         *out = NULL;
     return TUTTI_OK;
@@ -496,17 +521,21 @@ static bool perform_open(struct tt_op *op, const struct tt_action *a)
         handle = take_handle(p, op, f);
         if (handle < 0)
             return false;
-        own = p->anymem && p->wire->caps & TT_WIRE_CAP_INSTANT && tt_coll_reduces(op->conf.coll.kind) &&
-              !(t->to_dst && is_in_sender_cache(op)) && tt_op_single_copy_is_faster(op, t);
+        own = p->anymem && p->wire->caps & TT_WIRE_CAP_INSTANT &&
+              tt_coll_reduces(op->conf.coll.kind) && !(t->to_dst && is_in_sender_cache(op)) &&
+              tt_op_single_copy_is_faster(op, t);
         /* registered, so that the wire is polled in each pass: this rank performs the fetch */
         if (own && need_regions(op, p->wire)) {
             tt_peer_free_handle(p, handle);
             return false;
         }
-        depth = own ? tt_exec_depth_of(&op->exec, t->s.bytes, p->wire->whole_bytes) : depth_for(op, p);
-        if (tt_bounce_get(e->pool[tt_op_wire_index(e, p->wire)], tt_op_landing_bytes(op, depth), own, &f->landing)) {
+        depth =
+            own ? tt_exec_depth_of(&op->exec, t->s.bytes, p->wire->whole_bytes) : depth_for(op, p);
+        if (tt_bounce_get(e->pool[tt_op_wire_index(e, p->wire)], tt_op_landing_bytes(op, depth),
+                          own, &f->landing)) {
             tt_peer_free_handle(p, handle);
-            tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "out of memory for arriving segments", true);
+            tt_context_fail_here(op->context, TUTTI_ERR_NOMEM,
+                                 "out of memory for arriving segments", true);
             return false;
         }
         f->in_handle = (int16_t)handle;
@@ -540,7 +569,8 @@ static bool perform_open(struct tt_op *op, const struct tt_action *a)
 
 bool tt_op_has_eager_credit(const struct tt_op *op, const struct tt_flow *f)
 {
-    return f->cp->eager_out < TT_EAGER_CREDIT - 1 || (f->cp->eager_out < TT_EAGER_CREDIT && is_oldest_collective(op));
+    return f->cp->eager_out < TT_EAGER_CREDIT - 1 ||
+           (f->cp->eager_out < TT_EAGER_CREDIT && is_oldest_collective(op));
 }
 
 /* Releases the eager message (peer, tag). */
@@ -629,9 +659,9 @@ static bool put_gathered(struct tt_op *op, const struct tt_action *a, struct tt_
 
 static bool perform_put(struct tt_op *op, const struct tt_action *a)
 {
-    static const uint16_t slot_hint[] = {
-        [TT_STORES_TIMED] = 0, [TT_STORES_ORDINARY] = TT_DESC_KEEP, [TT_STORES_NONTEMPORAL] = TT_DESC_STREAM
-    };
+    static const uint16_t slot_hint[] = { [TT_STORES_TIMED] = 0,
+                                          [TT_STORES_ORDINARY] = TT_DESC_KEEP,
+                                          [TT_STORES_NONTEMPORAL] = TT_DESC_STREAM };
     struct tt_flow *f = &op->flow[a->peer];
     struct tt_peer *p = f->cp->peer;
     struct tt_wire *w = p->wire;
@@ -652,7 +682,8 @@ static bool perform_put(struct tt_op *op, const struct tt_action *a)
     }
     if (a->direct) {
         d.key = &f->direct_key;
-        d.offset = f->direct_offset + (is_placed(op, &a->out.ref) ? 0 : a->out.ref.offset) + a->out.skip;
+        d.offset =
+            f->direct_offset + (is_placed(op, &a->out.ref) ? 0 : a->out.ref.offset) + a->out.skip;
         if (d.offset > f->direct_key.bytes || a->bytes > f->direct_key.bytes - d.offset) {
             tt_context_fail_here(op->context, TUTTI_ERR_MISMATCH,
                                  "the buffer of a peer is smaller than the data sent to it", true);
@@ -697,20 +728,22 @@ static bool bypasses_cache(const struct tt_op *op, const struct tt_place *at)
     const uint8_t *past_cache;
 
     if (at->kind != TT_AT_REMOTE)
-        return at->kind == TT_AT_BUF && op->stream_dst && !(is_in_sender_cache(op) && tt_op_is_in_single_copies(op));
+        return at->kind == TT_AT_BUF && op->stream_dst &&
+               !(is_in_sender_cache(op) && tt_op_is_in_single_copies(op));
     if (op->slot_stores != TT_STORES_TIMED)
         return op->slot_stores == TT_STORES_NONTEMPORAL;
     past_cache = op->flow[at->peer].landing_key.past_cache;
     return past_cache && *past_cache == 1;
 }
 
-void tt_op_reduce(struct tt_op *op, uint8_t *out, uint8_t *out2, const uint8_t *a, const uint8_t *b, uint64_t bytes,
-                  uint32_t stream, bool finish)
+void tt_op_reduce(struct tt_op *op, uint8_t *out, uint8_t *out2, const uint8_t *a, const uint8_t *b,
+                  uint64_t bytes, uint32_t stream, bool finish)
 {
     if (tt_op_is_quantized(op))
         tt_op_quantized_reduce(op, out, out2, a, b, bytes, finish);
     else
-        (finish ? op->kernel_finish : op->kernel)(out, out2, a, b, bytes >> op->elem_shift, stream, tt_op_divisor(op));
+        (finish ? op->kernel_finish : op->kernel)(out, out2, a, b, bytes >> op->elem_shift, stream,
+                                                  tt_op_divisor(op));
 }
 
 /* Reduces if an operand or the output is strided. Pieces consist of whole elements. */
@@ -724,7 +757,8 @@ static void reduce_strided(struct tt_op *op, const struct tt_action *a, uint8_t 
         for (int i = 0; i < 3; i++) {
             uint64_t len = n;
 
-            p[i] = place_is_strided(at[i]) ? place_piece(op, at[i], pos, &len) : place_address(op, at[i]) + pos;
+            p[i] = place_is_strided(at[i]) ? place_piece(op, at[i], pos, &len)
+                                           : place_address(op, at[i]) + pos;
             n = len < n ? len : n;
         }
         tt_op_reduce(op, p[0], out2 ? out2 + pos : NULL, p[1], p[2], n, 0, a->finish);
@@ -738,7 +772,8 @@ uint32_t tt_op_remote_cache_flag(const struct tt_op *op, uint16_t peer)
     const struct tt_coll *c = &op->conf.coll;
     const uint64_t all = c->bytes * (op->p2p ? 1 : c->nranks);
 
-    if (!(op->flow[peer].cp->peer->wire->caps & TT_WIRE_CAP_INSTANT) || all == 0 || all > FROM_FAR_BYTES_MAX)
+    if (!(op->flow[peer].cp->peer->wire->caps & TT_WIRE_CAP_INSTANT) || all == 0 ||
+        all > FROM_FAR_BYTES_MAX)
         return 0;
     return tt_other_core_flag();
 }
@@ -746,7 +781,8 @@ uint32_t tt_op_remote_cache_flag(const struct tt_op *op, uint16_t peer)
 /* The same for a place. Data fetched into this process's own slots is in this core's cache. */
 static uint32_t place_from_far(const struct tt_op *op, const struct tt_place *at)
 {
-    const bool sent = at->kind == TT_AT_EAGER || (at->kind == TT_AT_SLOT && !op->flow[at->peer].landing.own);
+    const bool sent =
+        at->kind == TT_AT_EAGER || (at->kind == TT_AT_SLOT && !op->flow[at->peer].landing.own);
 
     return sent ? tt_op_remote_cache_flag(op, at->peer) : 0;
 }
@@ -755,19 +791,22 @@ static bool perform_local(struct tt_op *op, const struct tt_action *a)
 {
     uint8_t *out2 = place_address(op, &a->out2);
     const uint32_t stream = (bypasses_cache(op, &a->out) ? TT_STREAM_DST : 0) |
-                            (bypasses_cache(op, &a->out2) ? TT_STREAM_DST2 : 0) | place_from_far(op, &a->a) |
+                            (bypasses_cache(op, &a->out2) ? TT_STREAM_DST2 : 0) |
+                            place_from_far(op, &a->a) |
                             (a->kind == TT_ACT_REDUCE ? place_from_far(op, &a->b) : 0);
 
-    if (a->kind == TT_ACT_REDUCE && (place_is_strided(&a->out) || place_is_strided(&a->a) || place_is_strided(&a->b))) {
+    if (a->kind == TT_ACT_REDUCE &&
+        (place_is_strided(&a->out) || place_is_strided(&a->a) || place_is_strided(&a->b))) {
         reduce_strided(op, a, out2);
     } else if (place_is_strided(&a->out) || place_is_strided(&a->a)) {
         tt_assert(!out2);
         copy_strided(op, &a->out, &a->a, a->bytes);
     } else if (a->kind == TT_ACT_COPY) {
-        tt_copy(place_address(op, &a->out), out2, a->bytes ? place_address(op, &a->a) : NULL, a->bytes, stream);
+        tt_copy(place_address(op, &a->out), out2, a->bytes ? place_address(op, &a->a) : NULL,
+                a->bytes, stream);
     } else {
-        tt_op_reduce(op, place_address(op, &a->out), out2, place_address(op, &a->a), place_address(op, &a->b), a->bytes,
-                     stream, a->finish);
+        tt_op_reduce(op, place_address(op, &a->out), out2, place_address(op, &a->a),
+                     place_address(op, &a->b), a->bytes, stream, a->finish);
     }
     place_consumed(op, &a->a);
     if (a->kind == TT_ACT_REDUCE)
@@ -781,8 +820,12 @@ static bool perform_credit(struct tt_op *op, const struct tt_action *a)
     struct tt_flow *f = &op->flow[a->peer];
     struct tt_peer *p = f->cp->peer;
     const struct tt_desc d = {
-        .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE | TT_DESC_URGENT, .peer = p->rank, .key = &p->mail.theirs,
-        .signal_op = TT_SIGNAL_SET, .signal_key = &p->mail.theirs,
+        .kind = TT_DESC_PUT,
+        .flags = TT_DESC_INLINE | TT_DESC_URGENT,
+        .peer = p->rank,
+        .key = &p->mail.theirs,
+        .signal_op = TT_SIGNAL_SET,
+        .signal_key = &p->mail.theirs,
         .signal_offset = tt_link_offset(TT_LINK_CREDIT, (uint32_t)f->in_handle, a->stream),
         .signal_value = word_value(f->in_gen, a->seq),
     };
@@ -796,10 +839,15 @@ static bool perform_credit(struct tt_op *op, const struct tt_action *a)
 static bool uses_stage(const struct tt_action *a)
 {
     switch (a->kind) {
-    case TT_ACT_EAGER: case TT_ACT_PUT: return a->a.kind == TT_AT_STAGE;
-    case TT_ACT_COPY: return a->out.kind == TT_AT_STAGE || a->a.kind == TT_AT_STAGE;
-    case TT_ACT_REDUCE: return a->out.kind == TT_AT_STAGE || a->a.kind == TT_AT_STAGE || a->b.kind == TT_AT_STAGE;
-    default: return false;
+    case TT_ACT_EAGER:
+    case TT_ACT_PUT:
+        return a->a.kind == TT_AT_STAGE;
+    case TT_ACT_COPY:
+        return a->out.kind == TT_AT_STAGE || a->a.kind == TT_AT_STAGE;
+    case TT_ACT_REDUCE:
+        return a->out.kind == TT_AT_STAGE || a->a.kind == TT_AT_STAGE || a->b.kind == TT_AT_STAGE;
+    default:
+        return false;
     }
 }
 
@@ -827,7 +875,8 @@ bool tt_op_perform(struct tt_op *op, const struct tt_action *a)
     if (tt_op_is_quantized(op))
         pack_source(op, a);
     if (uses_stage(a) && !stage_of(op)) {
-        tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "out of memory for segments in transit", true);
+        tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "out of memory for segments in transit",
+                             true);
         return false;
     }
     switch (a->kind) {
@@ -853,7 +902,9 @@ void tt_op_sent(struct tt_engine *e, uint64_t cookie)
     const uint32_t slot = (uint32_t)(cookie >> COOKIE_SLOT_SHIFT);
     struct tt_op *op = slot < e->ops_cap ? e->ops[slot] : NULL;
 
-    if (!op || cookie_gen(op->generation) != cookie_gen(cookie >> COOKIE_GEN_SHIFT) || !op->in_flight)
+    if (!op || cookie_gen(op->generation) != cookie_gen(cookie >> COOKIE_GEN_SHIFT) ||
+        !op->in_flight)
         return;                 /* the operation is over */
-    op->in_flight -= tt_exec_sent(&op->exec, cookie >> COOKIE_STEP_SHIFT & (TT_EXEC_STEPS - 1), (uint32_t)cookie);
+    op->in_flight -= tt_exec_sent(&op->exec, cookie >> COOKIE_STEP_SHIFT & (TT_EXEC_STEPS - 1),
+                                  (uint32_t)cookie);
 }

@@ -22,8 +22,8 @@ bool tt_op_run_unexposed(struct tt_op *op);
 
 /* Computes out[bytes] (and out2, if not NULL) = a op b, on whole elements. finish: this step
  * completes them. */
-void tt_op_reduce(struct tt_op *op, uint8_t *out, uint8_t *out2, const uint8_t *a, const uint8_t *b, uint64_t bytes,
-                  uint32_t stream, bool finish);
+void tt_op_reduce(struct tt_op *op, uint8_t *out, uint8_t *out2, const uint8_t *a, const uint8_t *b,
+                  uint64_t bytes, uint32_t stream, bool finish);
 
 /* Returns the landing memory of a flow with `depth` slots per stream, in bytes. */
 uint64_t tt_op_landing_bytes(const struct tt_op *op, uint32_t depth);
@@ -33,8 +33,8 @@ uint8_t *tt_op_buffer(const struct tt_op *op, uint8_t buf);
  * necessary. NULL: the context has failed. */
 struct tt_flow *tt_op_flow(struct tt_op *op, uint16_t i);
 /* Sends a message of this operation to the peer. False: no room now. */
-bool tt_op_send_cell(struct tt_op *op, struct tt_flow *f, enum tt_cell_type type, uint32_t tag, const void *payload,
-                     uint32_t bytes);
+bool tt_op_send_cell(struct tt_op *op, struct tt_flow *f, enum tt_cell_type type, uint32_t tag,
+                     const void *payload, uint32_t bytes);
 /* Returns whether an eager message may be sent. The last credit is reserved for the context's
  * oldest collective, so that later ones, and messages that its peer receives later, cannot
  * starve it. */

@@ -64,9 +64,10 @@ static bool has_failed_in(const struct tt_engine *e, uint32_t context)
 void tt_op_has_failed(const struct tt_op *op, tutti_status status)
 {
     struct tt_engine *e = op->context->engine;
-    struct tt_waiting w = {
-        .context = op->context->id, .rank = UINT32_MAX, .op = op->p2p ? UINT64_MAX : op->seq, .ended = true
-    };
+    struct tt_waiting w = { .context = op->context->id,
+                            .rank = UINT32_MAX,
+                            .op = op->p2p ? UINT64_MAX : op->seq,
+                            .ended = true };
 
     if (status == TUTTI_ERR_TIMEOUT || status == TUTTI_ERR_PEER_LOST)
         w.rank = tt_op_waits_for(op);
@@ -86,7 +87,8 @@ void tt_context_has_refused(const struct tt_context *c)
 {
     if (!has_failed_in(c->engine, c->id))
         keep_failed(c->engine,
-                    &(struct tt_waiting){ .context = c->id, .rank = c->failed_by, .op = UINT64_MAX, .ended = true });
+                    &(struct tt_waiting){
+                        .context = c->id, .rank = c->failed_by, .op = UINT64_MAX, .ended = true });
 }
 
 /* Returns the last failure that a rank reported, or NULL. */
@@ -120,7 +122,8 @@ static void keep_report(struct tt_engine *e, uint32_t rank, const char *sentence
 #define REPORT_TEXT_BYTES 400
 
 /* Prints "; it had reported: ...", or "". */
-static const char *report_text(const struct tt_engine *e, uint32_t rank, char out[REPORT_TEXT_BYTES])
+static const char *report_text(const struct tt_engine *e, uint32_t rank,
+                               char out[REPORT_TEXT_BYTES])
 {
     const char *report = report_of(e, rank);
 
@@ -184,7 +187,8 @@ static void check_left(struct tt_engine *e)
             if (tt_any_all_closed(op)) {
                 tt_context_fail_here(
                     c, TUTTI_ERR_PEER_LOST,
-                    "all other ranks have closed the communicator, but a receive from any rank is pending", true);
+                    "all other ranks have closed the communicator, but a receive from any rank is pending",
+                    true);
                 break;
             }
             if (!p || !tt_peer_is_gone(e, p))
@@ -203,8 +207,8 @@ void tt_peer_left(struct tt_engine *e, struct tt_peer *p)
     tt_peer_has_left(e, p);
 }
 
-static void queue_report(struct tt_engine *e, bool is_context, uint32_t from, uint32_t id, tutti_status st,
-                         const char *sentence)
+static void queue_report(struct tt_engine *e, bool is_context, uint32_t from, uint32_t id,
+                         tutti_status st, const char *sentence)
 {
     struct tt_failure *t = calloc(1, sizeof *t);
     const uint64_t one = 1;
@@ -234,7 +238,8 @@ void tt_engine_lost(struct tt_engine *e, uint32_t rank, const char *sentence)
     queue_report(e, false, rank, rank, TUTTI_ERR_PEER_LOST, sentence);
 }
 
-void tt_engine_fail_context(struct tt_engine *e, uint32_t from, uint32_t id, tutti_status status, const char *sentence)
+void tt_engine_fail_context(struct tt_engine *e, uint32_t from, uint32_t id, tutti_status status,
+                            const char *sentence)
 {
     queue_report(e, true, from, id, status, sentence);
 }
@@ -318,7 +323,9 @@ static bool find_waited_for(const struct tt_op *op, struct tt_waiting *out)
         at = at->next;
     if (rank == UINT32_MAX)
         return false;
-    *out = (struct tt_waiting){ .context = op->context->id, .rank = rank, .op = at->p2p ? UINT64_MAX : at->seq };
+    *out = (struct tt_waiting){ .context = op->context->id,
+                                .rank = rank,
+                                .op = at->p2p ? UINT64_MAX : at->seq };
     return true;
 }
 
@@ -327,7 +334,9 @@ static bool find_waited_for(const struct tt_op *op, struct tt_waiting *out)
 static enum tt_blame find_blamed(struct tt_engine *e, const struct tt_op *op, struct tt_waiting *w,
                                  struct tt_blamed *out)
 {
-    *out = (struct tt_blamed){ .silent = UINT32_MAX, .idle = UINT32_MAX, .gone = UINT32_MAX, .next = UINT32_MAX };
+    *out = (struct tt_blamed){
+        .silent = UINT32_MAX, .idle = UINT32_MAX, .gone = UINT32_MAX, .next = UINT32_MAX
+    };
     if (!e->hooks.blame || !find_waited_for(op, w))
         return TT_BLAME_NOBODY;
     tt_engine_read_reports(e);
@@ -340,7 +349,8 @@ static enum tt_blame find_blamed(struct tt_engine *e, const struct tt_op *op, st
 
 /* Prints the state of other ranks, if all queried ranks respond: a rank in no operation, a rank
  * that failed and is gone, or else the rank that the waited-for rank waits for. */
-static void print_blamed(struct tt_engine *e, uint32_t waits_for, const struct tt_blamed *b, char out[BLAME_TEXT_BYTES])
+static void print_blamed(struct tt_engine *e, uint32_t waits_for, const struct tt_blamed *b,
+                         char out[BLAME_TEXT_BYTES])
 {
     char who[TT_RANK_TEXT_BYTES], whom[TT_RANK_TEXT_BYTES], report[REPORT_TEXT_BYTES];
 
@@ -352,7 +362,8 @@ static void print_blamed(struct tt_engine *e, uint32_t waits_for, const struct t
         snprintf(out, BLAME_TEXT_BYTES, "; %s no longer responds%s", tt_rank_text(e, b->gone, who),
                  report_text(e, b->gone, report));
     } else if (b->next_ended && b->next == UINT32_MAX) {
-        snprintf(out, BLAME_TEXT_BYTES, "; the last call of %s failed", tt_rank_text(e, waits_for, who));
+        snprintf(out, BLAME_TEXT_BYTES, "; the last call of %s failed",
+                 tt_rank_text(e, waits_for, who));
     } else if (b->next != UINT32_MAX) {
         snprintf(out, BLAME_TEXT_BYTES,
                  b->next_ended ? "; the last call of %s failed while waiting for %s" : "; %s waits for %s",
@@ -364,7 +375,8 @@ static void print_blamed(struct tt_engine *e, uint32_t waits_for, const struct t
  * waits for it. Returns false if a query is pending; op then continues until the response. */
 static bool handle_timeout(struct tt_engine *e, struct tt_op *op)
 {
-    char what[512], why[TT_ERROR_BYTES], own[TT_RANK_TEXT_BYTES], other[TT_RANK_TEXT_BYTES], blamed[BLAME_TEXT_BYTES];
+    char what[512], why[TT_ERROR_BYTES], own[TT_RANK_TEXT_BYTES], other[TT_RANK_TEXT_BYTES],
+        blamed[BLAME_TEXT_BYTES];
     struct tt_waiting w = { .rank = UINT32_MAX };
     struct tt_blamed b;
     const enum tt_blame blame = find_blamed(e, op, &w, &b);
@@ -378,9 +390,11 @@ static bool handle_timeout(struct tt_engine *e, struct tt_op *op)
                  tt_rank_text(e, b.silent, other), own, what);
     } else {
         print_blamed(e, w.rank, &b, blamed);
-        snprintf(why, sizeof why, "%s reached its deadline in %.*s%s", own, TT_ERROR_BYTES - BLAME_TEXT_BYTES - 60, what, blamed);
+        snprintf(why, sizeof why, "%s reached its deadline in %.*s%s", own,
+                 TT_ERROR_BYTES - BLAME_TEXT_BYTES - 60, what, blamed);
     }
-    tt_context_fail_here(op->context, blame == TT_BLAME_RANK ? TUTTI_ERR_PEER_LOST : TUTTI_ERR_TIMEOUT, why, true);
+    tt_context_fail_here(
+        op->context, blame == TT_BLAME_RANK ? TUTTI_ERR_PEER_LOST : TUTTI_ERR_TIMEOUT, why, true);
     return true;
 }
 
@@ -456,7 +470,8 @@ static void publish_waiting(struct tt_engine *e)
                                             .rank = tt_op_waits_for(op),
                                             .op = op->p2p ? UINT64_MAX : op->seq };
         if (!c->active && c->waiting && n < TT_WAITINGS_KEPT)
-            now[n++] = (struct tt_waiting){ .context = c->id, .rank = UINT32_MAX, .op = c->waiting->seq };
+            now[n++] =
+                (struct tt_waiting){ .context = c->id, .rank = UINT32_MAX, .op = c->waiting->seq };
     }
     if (e->nfailed && e->ndirect != e->failed_ndirect)
         clear_failed(e);       /* direct calls have succeeded since */

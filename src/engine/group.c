@@ -79,7 +79,8 @@ static tutti_status start_members(struct tt_op *group, const struct tt_op_conf *
     return st;
 }
 
-tutti_status tt_op_start_group(struct tt_context *c, const struct tt_op_conf *conf, size_t n, struct tt_op **out)
+tutti_status tt_op_start_group(struct tt_context *c, const struct tt_op_conf *conf, size_t n,
+                               struct tt_op **out)
 {
     struct tt_op **members = n ? calloc(n, sizeof(struct tt_op *)) : NULL, *group;
     tutti_status st;

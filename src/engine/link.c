@@ -20,9 +20,8 @@
 
 static const struct ring {
     uint32_t at, units;         /* at: offset in the link region; units: a power of two */
-} rings[TT_MAIL_RINGS] = {
-    [TT_MAIL_SHORT] = { TT_LINK_SHORT, TT_SHORT_UNITS }, [TT_MAIL_LONG] = { TT_LINK_LONG, TT_LONG_UNITS }
-};
+} rings[TT_MAIL_RINGS] = { [TT_MAIL_SHORT] = { TT_LINK_SHORT, TT_SHORT_UNITS },
+                           [TT_MAIL_LONG] = { TT_LINK_LONG, TT_LONG_UNITS } };
 
 /* The part of a ring that a payload uses. */
 struct taken {
@@ -33,8 +32,8 @@ struct taken {
     uint32_t at;                /* offset in the link region */
 };
 
-static struct taken ring_place(const struct tt_mailbox *m, const struct tt_mail_count *from, uint32_t bytes,
-                               bool in_long)
+static struct taken ring_place(const struct tt_mailbox *m, const struct tt_mail_count *from,
+                               uint32_t bytes, bool in_long)
 {
     struct taken t = { .ring = !in_long && bytes <= m->short_bytes ? TT_MAIL_SHORT : TT_MAIL_LONG };
     const struct ring *r = &rings[t.ring];
@@ -83,7 +82,8 @@ static bool mail_fits(const struct tt_mailbox *m, const struct taken *t)
     if ((uint16_t)(m->sent.cells - (head >> 48)) >= m->places)
         return false;
     used = m->sent.units[t->ring] + t->skip + t->units;
-    used = t->ring == TT_MAIL_SHORT ? (uint16_t)(used - (uint32_t)(head >> 32)) : used - (uint32_t)head;
+    used = t->ring == TT_MAIL_SHORT ? (uint16_t)(used - (uint32_t)(head >> 32))
+                                    : used - (uint32_t)head;
     return !t->units || used <= rings[t->ring].units;
 }
 
@@ -94,7 +94,8 @@ static bool find_room(struct tt_mailbox *m, uint32_t bytes, struct taken *t, boo
     *t = ring_place(m, &m->sent, bytes, *in_long = false);
     if (mail_fits(m, t))
         return true;
-    m->head = atomic_load_explicit((_Atomic uint64_t *)(void *)(m->mine + TT_LINK_HEAD), memory_order_acquire);
+    m->head = atomic_load_explicit((_Atomic uint64_t *)(void *)(m->mine + TT_LINK_HEAD),
+                                   memory_order_acquire);
     if (mail_fits(m, t))
         return true;
     if (t->ring == TT_MAIL_LONG || !t->units)
@@ -185,8 +186,8 @@ static void prefetch_next(const struct tt_mailbox *m, uint32_t bytes)
 
 /* Sends through a mapped link region: writes the message in place; the wire only signals. The
  * cell's line is written last, because the peer polls it and would fetch it between two stores. */
-static bool send_mapped(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flags, const void *payload, uint32_t bytes,
-                        uint32_t unit_at)
+static bool send_mapped(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flags,
+                        const void *payload, uint32_t bytes, uint32_t unit_at)
 {
     const uint32_t at = tt_mail_place(m, m->sent.cells);
     uint8_t *region = m->theirs.mapped;
@@ -249,8 +250,8 @@ static struct tt_desc head_update(const struct tt_mailbox *m)
 }
 
 /* Sends through the wire. A due update of the peer's head is posted with it. */
-static bool send_posted(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flags, const void *payload, uint32_t bytes,
-                        uint32_t unit_at)
+static bool send_posted(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flags,
+                        const void *payload, uint32_t bytes, uint32_t unit_at)
 {
     const uint32_t at = tt_mail_place(m, m->sent.cells);
     const bool apart = bytes > m->inline_bytes;
@@ -301,8 +302,8 @@ static bool send_posted(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flag
     return taken >= n;          /* without its cell, a payload is ignored, and sent again later */
 }
 
-bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type type, uint8_t credits,
-                  const void *payload, uint32_t bytes)
+bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type type,
+                  uint8_t credits, const void *payload, uint32_t bytes)
 {
     const bool behind = type == TT_CELL_ENDED || type == TT_CELL_FENCE;
     const uint8_t flags = TT_DESC_INLINE | (behind ? 0 : TT_DESC_URGENT);
@@ -311,8 +312,8 @@ bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type 
 
     if (!find_room(m, bytes, &t, &in_long))
         return false;
-    cell->state =
-        (uint64_t)(m->sent.cells + 1) << 32 | bytes << 16 | (in_long ? IN_LONG : 0) | (uint32_t)type << 8 | credits;
+    cell->state = (uint64_t)(m->sent.cells + 1) << 32 | bytes << 16 | (in_long ? IN_LONG : 0) |
+                  (uint32_t)type << 8 | credits;
     if (!(m->theirs.mapped ? send_mapped : send_posted)(m, cell, flags, payload, bytes, t.at))
         return false;
     mail_count_add(&m->sent, &t);
@@ -324,7 +325,8 @@ bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type 
 tutti_status tt_mail_next(const struct tt_mailbox *m, struct tt_mail *out)
 {
     const uint8_t *at = m->mine + tt_mail_place(m, m->got.cells);
-    const uint64_t state = atomic_load_explicit((_Atomic uint64_t *)(void *)(uintptr_t)at, memory_order_acquire);
+    const uint64_t state =
+        atomic_load_explicit((_Atomic uint64_t *)(void *)(uintptr_t)at, memory_order_acquire);
     struct taken t;
 
     if ((uint32_t)(state >> 32) != m->got.cells + 1)
@@ -342,7 +344,8 @@ tutti_status tt_mail_next(const struct tt_mailbox *m, struct tt_mail *out)
     if (t.units)
         out->payload = m->mine + t.at;
     else
-        out->payload = out->bytes <= TT_CELL_INLINE ? out->cell.data : at + offsetof(struct tt_cell, data);
+        out->payload =
+            out->bytes <= TT_CELL_INLINE ? out->cell.data : at + offsetof(struct tt_cell, data);
     return TUTTI_OK;
 }
 

@@ -58,15 +58,18 @@
 #define TT_LINK_LONG (TT_LINK_SHORT + TT_SHORT_UNITS * TT_UNIT)
 #define TT_LINK_BYTES (TT_LINK_LONG + TT_LONG_UNITS * TT_UNIT + TT_LINK_REVISION * TT_UNIT)
 
-_Static_assert((TT_CELLS_MAPPED & (TT_CELLS_MAPPED - 1)) == 0 && (TT_CELLS_POSTED & (TT_CELLS_POSTED - 1)) == 0 &&
-                   TT_CELLS_POSTED <= 1u << 15,
+_Static_assert((TT_CELLS_MAPPED & (TT_CELLS_MAPPED - 1)) == 0 &&
+                   (TT_CELLS_POSTED & (TT_CELLS_POSTED - 1)) == 0 && TT_CELLS_POSTED <= 1u << 15,
                "counted in 16 bits");
-_Static_assert((TT_SHORT_UNITS & (TT_SHORT_UNITS - 1)) == 0 && TT_SHORT_UNITS <= 1u << 15, "counted in 16 bits");
-_Static_assert(TT_CELLS_MAPPED *TT_PLACE_MAPPED <= TT_CELLS_POSTED * TT_PLACE_POSTED, "the same region");
+_Static_assert((TT_SHORT_UNITS & (TT_SHORT_UNITS - 1)) == 0 && TT_SHORT_UNITS <= 1u << 15,
+               "counted in 16 bits");
+_Static_assert(TT_CELLS_MAPPED *TT_PLACE_MAPPED <= TT_CELLS_POSTED * TT_PLACE_POSTED,
+               "the same region");
 _Static_assert(2 * TT_SHORT_BYTES + TT_SHORT_UNITS / 4 * TT_UNIT <= TT_SHORT_UNITS * TT_UNIT,
                "the longest payload fits, with skipped and unreported units");
 
-_Static_assert(2 * TT_INLINE_BYTES + TT_LONG_UNITS / 2 * TT_UNIT <= TT_LONG_UNITS * TT_UNIT, "the same, with half of the ring unreported");
+_Static_assert(2 * TT_INLINE_BYTES + TT_LONG_UNITS / 2 * TT_UNIT <= TT_LONG_UNITS * TT_UNIT,
+               "the same, with half of the ring unreported");
 
 #define TT_DESC_COUNT_BITS 44
 #define TT_DESC_COUNT_MAX ((1ull << TT_DESC_COUNT_BITS) - 1)
@@ -181,8 +184,8 @@ void tt_mailbox_init(struct tt_mailbox *m, const struct tt_link *link);
 bool tt_mail_room(struct tt_mailbox *m, uint32_t bytes);
 /* Sends a message (sets cell->state and data). False if there is no room in the mailbox or the
  * wire. */
-bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type type, uint8_t credits,
-                  const void *payload, uint32_t bytes);
+bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type type,
+                  uint8_t credits, const void *payload, uint32_t bytes);
 /* Returns the offset of cell n's place in a link region. */
 static inline uint32_t tt_mail_place(const struct tt_mailbox *m, uint32_t n)
 {
@@ -193,7 +196,8 @@ static inline bool tt_mail_waits(const struct tt_mailbox *m)
 {
     const uint8_t *at = m->mine + tt_mail_place(m, m->got.cells);
 
-    return atomic_load_explicit((_Atomic uint64_t *)(void *)(uintptr_t)at, memory_order_acquire) >> 32 ==
+    return atomic_load_explicit((_Atomic uint64_t *)(void *)(uintptr_t)at, memory_order_acquire) >>
+               32 ==
            m->got.cells + 1;
 }
 /* Returns the next message. PENDING: none. PROTOCOL: it is out of bounds. */
@@ -205,14 +209,15 @@ void tt_mail_ack(struct tt_mailbox *m);
 void tt_mail_drop(struct tt_mailbox *m, const struct tt_mail *mail);
 
 /* Returns a flow word in this rank's link region. */
-static inline _Atomic uint64_t *tt_link_word(const struct tt_mailbox *m, uint32_t area, uint32_t handle,
-                                             uint32_t stream)
+static inline _Atomic uint64_t *tt_link_word(const struct tt_mailbox *m, uint32_t area,
+                                             uint32_t handle, uint32_t stream)
 {
     return (_Atomic uint64_t *)(void *)(m->mine + area + handle * TT_FLOW_BYTES + stream * 8);
 }
 /* Clears a flow's words before it begins, so that values of an earlier flow are never mistaken
  * for its own. */
-static inline void tt_link_clear(const struct tt_mailbox *m, uint32_t area, uint32_t handle, uint32_t streams)
+static inline void tt_link_clear(const struct tt_mailbox *m, uint32_t area, uint32_t handle,
+                                 uint32_t streams)
 {
     for (uint32_t s = 0; s < streams; s++)
         atomic_store_explicit(tt_link_word(m, area, handle, s), 0, memory_order_relaxed);

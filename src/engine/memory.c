@@ -10,14 +10,15 @@ static uint64_t kept_ops_bytes(const struct tt_engine *e)
     uint64_t bytes = 0;
 
     for (const struct tt_op *op = e->free_ops; op; op = op->next)
-        bytes += sizeof *op + op->peers_cap * (sizeof *op->flow + sizeof *op->exec_peers) + op->work_cap +
-                 op->backup_cap + op->arrays_cap + op->stage_bytes;
+        bytes += sizeof *op + op->peers_cap * (sizeof *op->flow + sizeof *op->exec_peers) +
+                 op->work_cap + op->backup_cap + op->arrays_cap + op->stage_bytes;
     return bytes;
 }
 
 static uint64_t peers_bytes(const struct tt_engine *e)
 {
-    uint64_t bytes = tt_sparse_bytes(&e->peers) + (uint64_t)e->peer_slab.npages * TT_SLAB_PAGE_BYTES;
+    uint64_t bytes =
+        tt_sparse_bytes(&e->peers) + (uint64_t)e->peer_slab.npages * TT_SLAB_PAGE_BYTES;
     const struct tt_peer *p;
     uint32_t at = 0;
 
@@ -46,9 +47,15 @@ static uint64_t context_peers_bytes(const struct tt_context *c)
 void tt_engine_memory(struct tt_engine *e, const struct tt_context *c, tutti_memory *m)
 {
     tutti_memory_part parts[] = {
-        { .purpose = "communicator: ranks, matching", .fixed_bytes = sizeof *c, .rank_bytes = c->nranks * sizeof *c->ranks },
-        { .purpose = "engine", .shared = 1, .fixed_bytes = sizeof *e + e->ops_cap * sizeof(struct tt_op *) },
-        { .purpose = "engine: addresses of ranks", .shared = 1, .rank_bytes = tt_cards_bytes(&e->cards) },
+        { .purpose = "communicator: ranks, matching",
+          .fixed_bytes = sizeof *c,
+          .rank_bytes = c->nranks * sizeof *c->ranks },
+        { .purpose = "engine",
+          .shared = 1,
+          .fixed_bytes = sizeof *e + e->ops_cap * sizeof(struct tt_op *) },
+        { .purpose = "engine: addresses of ranks",
+          .shared = 1,
+          .rank_bytes = tt_cards_bytes(&e->cards) },
         { .purpose = "engine: peers", .shared = 1 },
         { .purpose = "engine: operations that are kept", .shared = 1 },
         { .purpose = "engine: landing memory", .shared = 1 },

@@ -8,7 +8,8 @@
 
 #define LEAST_MAX (12ull << 20)     /* largest measured value: two ranks that share 32 MiB */
 
-uint64_t tt_nontemporal_least(uint64_t cache_bytes, uint32_t sharing, uint32_t cores, uint32_t ranks)
+uint64_t tt_nontemporal_least(uint64_t cache_bytes, uint32_t sharing, uint32_t cores,
+                              uint32_t ranks)
 {
     uint64_t sharers, least;
 

@@ -89,7 +89,8 @@ static struct tt_region *mapped_target(const struct tt_op *op)
     for (uint32_t i = 0; i < op->exec.npeers; i++) {
         const struct tt_flow *f = &op->flow[i];
 
-        if (f->cp && f->direct && !tt_op_is_registered(op, f->direct) && f->cp->peer->state != TT_PEER_LEFT)
+        if (f->cp && f->direct && !tt_op_is_registered(op, f->direct) &&
+            f->cp->peer->state != TT_PEER_LEFT)
             return f->direct;
     }
     return NULL;
@@ -131,7 +132,8 @@ static void withdraw_target(struct tt_op *op)
         return;
     if (r->wire->ops->withdraw(r, (uint64_t)((uint8_t *)op->conf.dst - (uint8_t *)r->mem),
                                tt_coll_dst_bytes(&op->conf.coll)))
-        tt_log(TT_LOG_WARN, "a late write of a peer may still reach the buffer of a failed operation");
+        tt_log(TT_LOG_WARN,
+               "a late write of a peer may still reach the buffer of a failed operation");
     r->key.bytes = 0;
     fail_neighbours(op, r);
 }
@@ -174,7 +176,8 @@ static bool has_open_flow(const struct tt_op *op)
  * collectives. */
 void tt_op_sleep(struct tt_op *op)
 {
-    if (op->p2p && !op->retry && !op->exec.progress && !op->exec.credit_due && !op->in_flight && !has_open_flow(op))
+    if (op->p2p && !op->retry && !op->exec.progress && !op->exec.credit_due && !op->in_flight &&
+        !has_open_flow(op))
         leave_awake(op);
 }
 
@@ -284,7 +287,8 @@ static bool delays_puts(const struct tt_op *op, const struct tt_action *a)
 {
     const struct tt_engine *e = op->context->engine;
 
-    return a->idle || ((a->kind == TT_ACT_COPY || a->kind == TT_ACT_REDUCE) && e->local_ranks < e->nranks);
+    return a->idle ||
+           ((a->kind == TT_ACT_COPY || a->kind == TT_ACT_REDUCE) && e->local_ranks < e->nranks);
 }
 
 /* Performs the executor's actions until there are none, or until other operations must have
@@ -726,7 +730,8 @@ void tt_op_matched(struct tt_op *op, uint32_t from)
         tt_op_run(op);
 }
 
-_Static_assert(TT_COLL_KINDS <= 32 && TUTTI_DTYPE_COUNT <= 16 && TT_MODES <= 8, "all values fit in a descriptor");
+_Static_assert(TT_COLL_KINDS <= 32 && TUTTI_DTYPE_COUNT <= 16 && TT_MODES <= 8,
+               "all values fit in a descriptor");
 
 static uint32_t peers_max_of(const struct tt_op_conf *conf)
 {
@@ -745,7 +750,8 @@ static void run_first(struct tt_op *op)
         tt_any_announce(op);
 }
 
-tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *conf, struct tt_op **out)
+tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *conf,
+                              struct tt_op **out)
 {
     uint64_t work_bytes;
     struct tt_op *op;
@@ -781,11 +787,13 @@ tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *con
         goto put;
     }
     if (tt_op_is_quantized(op) && !tt_op_quantized_begin(op)) {
-        st = tt_fail(TUTTI_ERR_NOMEM, "out of memory for the packed buffers of a quantized operation");
+        st = tt_fail(TUTTI_ERR_NOMEM,
+                     "out of memory for the packed buffers of a quantized operation");
         goto put;
     }
     if (!take_slot(c->engine, op)) {
-        st = tt_fail(TUTTI_ERR_NOMEM, "too many running or waiting operations: the maximum is %u", c->engine->ops_cap);
+        st = tt_fail(TUTTI_ERR_NOMEM, "too many running or waiting operations: the maximum is %u",
+                     c->engine->ops_cap);
         goto put;
     }
     /* nothing may fail after this, since peers expect an operation with this key */
@@ -843,7 +851,8 @@ struct tt_op *tt_op_blank(struct tt_context *c)
     op->conf = (struct tt_op_conf){ .owned = NULL };
     op->guarded = c->guarded;
     op->loan = TT_LOAN_NONE;
-    op->kept = op->exposed = op->oneself = op->unmatched = op->unannounced = op->chooses_stores = false;
+    op->kept = op->exposed = op->oneself = op->unmatched = op->unannounced = op->chooses_stores =
+        false;
     op->group = NULL;
     op->why[0] = 0;
     atomic_store_explicit(&op->status, TUTTI_PENDING, memory_order_relaxed);
@@ -853,7 +862,8 @@ struct tt_op *tt_op_blank(struct tt_context *c)
 
 /* Prepares a kept operation for the next call. Returns false, without effect, if that is not
  * possible. */
-static bool reuse_kept(struct tt_op *op, const void *src, void *dst, uint32_t tag, int64_t timeout_ms)
+static bool reuse_kept(struct tt_op *op, const void *src, void *dst, uint32_t tag,
+                       int64_t timeout_ms)
 {
     op->conf.tag = tag;
     if (assign_key(op))
@@ -920,7 +930,8 @@ static bool only_matching_eager(const struct tt_op *op)
 void tt_op_choose_nontemporal(struct tt_op *op)
 {
     if (op->kept && !take_slot(op->context->engine, op)) {
-        tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "too many running operations: cannot stream a message", true);
+        tt_context_fail_here(op->context, TUTTI_ERR_NOMEM,
+                             "too many running operations: cannot stream a message", true);
         return;
     }
     op->kept = op->chooses_stores = false;
@@ -987,7 +998,8 @@ static bool may_begin_again(const struct tt_op *op)
     const struct tt_context *c = op->context;
 
     return op->loan == TT_LOAN_NONE && !atomic_load_explicit(&c->status, memory_order_relaxed) &&
-           (op->p2p ? op->desc.kind == TT_SEND || !c->nunmatched : c->nactive < TT_OPS_EXPOSED && !c->waiting);
+           (op->p2p ? op->desc.kind == TT_SEND || !c->nunmatched
+                    : c->nactive < TT_OPS_EXPOSED && !c->waiting);
 }
 
 /* Runs a kept operation that was started again, if it can complete without a long wait. only_work:
@@ -1017,7 +1029,8 @@ static void drop_kept(struct tt_op *op)
 
 /* Returns the configuration of a call like the kept operation, which is in use or not reusable. The
  * new operation may be kept in its place. */
-static struct tt_op_conf conf_again(struct tt_op **kept, const void *src, void *dst, uint32_t tag, int64_t timeout_ms)
+static struct tt_op_conf conf_again(struct tt_op **kept, const void *src, void *dst, uint32_t tag,
+                                    int64_t timeout_ms)
 {
     struct tt_op_conf conf = (*kept)->conf;
 
@@ -1033,7 +1046,8 @@ static struct tt_op_conf conf_again(struct tt_op **kept, const void *src, void *
     return conf;
 }
 
-tutti_status tt_op_again(struct tt_op **kept, const void *src, void *dst, uint32_t tag, int64_t timeout_ms)
+tutti_status tt_op_again(struct tt_op **kept, const void *src, void *dst, uint32_t tag,
+                         int64_t timeout_ms)
 {
     struct tt_op *op = *kept;
     struct tt_context *c = op->context;
@@ -1059,7 +1073,8 @@ tutti_status tt_op_again(struct tt_op **kept, const void *src, void *dst, uint32
     return tt_op_blocking(c, &conf);
 }
 
-tutti_status tt_op_start_again(struct tt_op **kept, const void *src, void *dst, int64_t timeout_ms, struct tt_op **out)
+tutti_status tt_op_start_again(struct tt_op **kept, const void *src, void *dst, int64_t timeout_ms,
+                               struct tt_op **out)
 {
     struct tt_op *op = *kept;
     struct tt_context *c = op->context;

@@ -8,7 +8,8 @@
 /* Returns whether the operation has its final status. Any thread. */
 static inline bool tt_op_is_over(const struct tt_op *op)
 {
-    return atomic_load_explicit(&((struct tt_op *)(uintptr_t)op)->status, memory_order_acquire) != TUTTI_PENDING;
+    return atomic_load_explicit(&((struct tt_op *)(uintptr_t)op)->status, memory_order_acquire) !=
+           TUTTI_PENDING;
 }
 /* Advances an exposed operation as far as possible. Returns whether anything happened. May end
  * it. */
@@ -23,7 +24,8 @@ void tt_ops_expose(struct tt_context *c);
 /* Ends all operations of a failed context with its status. */
 void tt_ops_fail(struct tt_context *c);
 /* Like tt_op_start; the caller holds the progress lock. */
-tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *conf, struct tt_op **out);
+tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *conf,
+                              struct tt_op **out);
 /* Assigns the next message of rank `from` of the context to an unmatched receive, and starts it.
  * The context may have failed afterwards. */
 void tt_op_matched(struct tt_op *op, uint32_t from);
@@ -33,7 +35,8 @@ struct tt_op *tt_op_blank(struct tt_context *c);
 /* Ends an exposed or waiting operation. */
 void tt_op_end(struct tt_op *op, tutti_status status, const char *why);
 /* Returns the active operation of c with this key, or NULL. */
-struct tt_op *tt_op_find(struct tt_context *c, uint32_t from, uint64_t opseq, bool p2p, uint8_t kind);
+struct tt_op *tt_op_find(struct tt_context *c, uint32_t from, uint64_t opseq, bool p2p,
+                         uint8_t kind);
 /* Handles one message from a peer. False: a protocol error (logged); the link must be closed. */
 bool tt_rx_dispatch(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *mail);
 /* The message of a send or receive uses streams instead of eager. */

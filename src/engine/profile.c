@@ -55,8 +55,9 @@ static uint64_t *timer_of(struct tt_profile *t, const struct tt_action *a)
 {
     switch (a->kind) {
     case TT_ACT_REDUCE:
-        return is_forwarded(&a->out) && (a->out2.kind == TT_AT_NONE || is_forwarded(&a->out2)) ? &t->forward_ns
-                                                                                               : &t->reduce_ns;
+        return is_forwarded(&a->out) && (a->out2.kind == TT_AT_NONE || is_forwarded(&a->out2))
+                   ? &t->forward_ns
+                   : &t->reduce_ns;
     case TT_ACT_COPY:
         return &t->copy_ns;
     default:

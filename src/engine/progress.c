@@ -142,9 +142,11 @@ bool tt_progress_trylock(struct tt_engine *e)
     int free = 0;
 
     if (atomic_load_explicit(&e->baton, memory_order_relaxed) ||
-        !atomic_compare_exchange_strong_explicit(&e->baton, &free, 1, memory_order_acquire, memory_order_relaxed))
+        !atomic_compare_exchange_strong_explicit(&e->baton, &free, 1, memory_order_acquire,
+                                                 memory_order_relaxed))
         return false;
-    atomic_store_explicit(&e->uses, atomic_load_explicit(&e->uses, memory_order_relaxed) + 1, memory_order_relaxed);
+    atomic_store_explicit(&e->uses, atomic_load_explicit(&e->uses, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
     return true;
 }
 
@@ -183,12 +185,13 @@ static bool has_silent_arrivals(const struct tt_engine *e)
 void tt_progress_unlock(struct tt_engine *e)
 {
     const bool parked = atomic_load_explicit(&e->parked, memory_order_relaxed);
-    const bool busy = e->nexposed > 0 || e->nunbegun > 0 || e->unfinished || (e->expected > 0 && !e->armed) ||
-                      (parked && has_silent_arrivals(e));
+    const bool busy = e->nexposed > 0 || e->nunbegun > 0 || e->unfinished ||
+                      (e->expected > 0 && !e->armed) || (parked && has_silent_arrivals(e));
 
     atomic_store_explicit(&e->baton, 0, memory_order_release);
     tt_engine_wake(e);
-    if (busy && atomic_load_explicit(&e->parked, memory_order_relaxed) && atomic_exchange(&e->parked, false))
+    if (busy && atomic_load_explicit(&e->parked, memory_order_relaxed) &&
+        atomic_exchange(&e->parked, false))
         kick(e);
 }
 
@@ -203,15 +206,16 @@ static void add_name(char *list, size_t cap, const char *name)
 
 /* Declares a peer lost because no wire of this process can reach its addresses. why: reasons of
  * the wires; may be empty. */
-static void fail_unreachable(struct tt_engine *e, const struct tt_peer *p, const char *theirs, const char *why)
+static void fail_unreachable(struct tt_engine *e, const struct tt_peer *p, const char *theirs,
+                             const char *why)
 {
     char ours[64] = "", how[384], own[TT_RANK_TEXT_BYTES], other[TT_RANK_TEXT_BYTES];
 
     for (uint32_t i = 0; i < e->nwires; i++)
         add_name(ours, sizeof ours, e->wire[i]->ops->name);
     snprintf(how, sizeof how, "no transport of this process reaches it: %s has %s, %s has %s%s%s",
-             tt_rank_text(e, e->rank, own), ours, tt_rank_text(e, p->rank, other), *theirs ? theirs : "none",
-             *why ? ": " : "", why);
+             tt_rank_text(e, e->rank, own), ours, tt_rank_text(e, p->rank, other),
+             *theirs ? theirs : "none", *why ? ": " : "", why);
     tt_peer_lost(e, p->rank, how);
 }
 
@@ -229,7 +233,8 @@ static void log_unusable(struct tt_engine *e)
         add_name(ours, sizeof ours, e->wire[i]->ops->name);
     first = e->rank == e->first_here && !atomic_flag_test_and_set(&told);
     tt_log(first ? TT_LOG_WARN : TT_LOG_INFO,
-           "of the allowed transports (TUTTI_WIRES), only %s can be used on this host: %s", ours, e->unusable);
+           "of the allowed transports (TUTTI_WIRES), only %s can be used on this host: %s", ours,
+           e->unusable);
     free(e->unusable);
     e->unusable = NULL;
 }
@@ -262,7 +267,8 @@ void tt_peer_connect(struct tt_engine *e, struct tt_peer *p)
                 return;
             }
             if (e->wire[i]->unreached) {
-                tt_log(TT_LOG_INFO, "rank %u is not reachable over %s: %s", p->rank, name, e->wire[i]->unreached);
+                tt_log(TT_LOG_INFO, "rank %u is not reachable over %s: %s", p->rank, name,
+                       e->wire[i]->unreached);
                 add_name(why, sizeof why, e->wire[i]->unreached);
             }
         }
@@ -287,7 +293,8 @@ static void handle_link_up(struct tt_engine *e, struct tt_wire *w, const struct 
     p->anymem = d->link.anymem;
     p->round_trip_ns = d->link.round_trip_ns;
     if (p->round_trip_ns >= TT_MS)
-        tt_log(TT_LOG_INFO, "rank %u has a round-trip time of %.3f ms", p->rank, (double)p->round_trip_ns / 1e6);
+        tt_log(TT_LOG_INFO, "rank %u has a round-trip time of %.3f ms", p->rank,
+               (double)p->round_trip_ns / 1e6);
     for (uint32_t i = 0; i < e->nwires; i++)
         e->nlinks[i] += e->wire[i] == w;
     tt_mailbox_init(&p->mail, &d->link);
@@ -540,7 +547,8 @@ static int sleep_ms(struct tt_engine *e, bool first)
 
     if (op_ns < e->timer_ns)
         e->timer_ns = op_ns;
-    return (int)((sleep_ns(now_ns, op_ns < guest_ns ? op_ns : guest_ns, most_ns) + TT_MS - 1) / TT_MS);
+    return (int)((sleep_ns(now_ns, op_ns < guest_ns ? op_ns : guest_ns, most_ns) + TT_MS - 1) /
+                 TT_MS);
 }
 
 /* Sleeps, holding the lock, until an event of a wire or thread, or a timeout. first: small
@@ -612,8 +620,8 @@ static uint32_t poll_memory(const struct tt_engine *e)
  * number of polls. */
 static uint32_t idle_step(struct tt_engine *e, uint32_t n)
 {
-    const uint32_t yields =
-        (e->spins || !polls_cost_syscalls(e) ? YIELDS : YIELDS_OVERSUBSCRIBED) / oversubscription(e);
+    const uint32_t yields = (e->spins || !polls_cost_syscalls(e) ? YIELDS : YIELDS_OVERSUBSCRIBED) /
+                            oversubscription(e);
     const uint32_t awake = e->spins + (yields ? yields : 1);
     uint32_t took = 1;
 
@@ -876,10 +884,13 @@ tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(vo
             fd = e->wire[i]->ops->arm(e->wire[i]);
         }
         if (fd < 0)
-            return tt_fail(TUTTI_ERR_SYSTEM, "transport %s still reports events before the progress thread has started",
-                           e->wire[i]->ops->name);
+            return tt_fail(
+                TUTTI_ERR_SYSTEM,
+                "transport %s still reports events before the progress thread has started",
+                e->wire[i]->ops->name);
         if (!epoll_add(e->all_epoll, fd))
-            return tt_fail_errno(errno, "transport %s: cannot add its descriptor to epoll", e->wire[i]->ops->name);
+            return tt_fail_errno(errno, "transport %s: cannot add its descriptor to epoll",
+                                 e->wire[i]->ops->name);
     }
     sigfillset(&all);
     /* signals belong to the application's threads */
@@ -887,9 +898,10 @@ tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(vo
     err = pthread_create(&e->thread, NULL, progress_thread, e);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (err == EPERM)
-        return tt_fail(TUTTI_ERR_SYSTEM,
-                       "cannot start the progress thread: clone3 failed: Operation not permitted (the sandbox must "
-                       "return ENOSYS for clone3, so that the C library falls back to clone)");
+        return tt_fail(
+            TUTTI_ERR_SYSTEM,
+            "cannot start the progress thread: clone3 failed: Operation not permitted (the sandbox must "
+            "return ENOSYS for clone3, so that the C library falls back to clone)");
     if (err)
         return tt_fail_errno(err, "cannot start the progress thread");
     e->thread_runs = true;
@@ -908,7 +920,8 @@ tutti_status tt_progress_init(struct tt_engine *e)
     e->control_epoll = epoll_create1(EPOLL_CLOEXEC);
     if (e->kick_fd < 0 || e->summon_fd < 0 || e->all_epoll < 0 || e->control_epoll < 0 ||
         !epoll_add(e->all_epoll, e->kick_fd) || !epoll_add(e->control_epoll, e->summon_fd))
-        return tt_fail_call(errno, "progress", e->kick_fd < 0 || e->summon_fd < 0 ? "eventfd" : "epoll_create1");
+        return tt_fail_call(errno, "progress",
+                            e->kick_fd < 0 || e->summon_fd < 0 ? "eventfd" : "epoll_create1");
     st = tt_param_get(TT_PARAM_PROBE_MS, &nudge_ms);
     if (!st)
         st = tt_param_get(TT_PARAM_SPIN_US, &spin_us);

@@ -109,7 +109,8 @@ struct run {
 static struct run packed_run_at(const struct tt_op *op, uint64_t at, uint64_t bytes)
 {
     const struct tt_op_quant *q = &op->conf.quant;
-    const uint64_t block = q->packed.bytes, row_bytes = tt_packed_blocks(&q->packed, q->count) * block;
+    const uint64_t block = q->packed.bytes,
+                   row_bytes = tt_packed_blocks(&q->packed, q->count) * block;
     const uint64_t row = at / row_bytes, in_row = at % row_bytes;
     const uint64_t first = in_row / block * q->packed.block;
     struct run run = { .bytes = bytes < row_bytes - in_row ? bytes : row_bytes - in_row,
@@ -156,8 +157,8 @@ static void pack_blocks(struct tt_op *op, uint64_t at, uint64_t end)
     while (at < end) {
         const struct run run = packed_run_at(op, at, end - at);
 
-        tt_packed_encode(&q->packed, r->src + at, own_elements(op, &run), r->nresidual ? r->residual + run.first : NULL,
-                         run.count);
+        tt_packed_encode(&q->packed, r->src + at, own_elements(op, &run),
+                         r->nresidual ? r->residual + run.first : NULL, run.count);
         at += run.bytes;
     }
 }
@@ -194,7 +195,8 @@ static float *residual_of(const struct tt_op *op, const uint8_t *out, const stru
 }
 
 /* Adds this rank's own input, unquantized, to packed data. */
-static void reduce_own(struct tt_op *op, struct tt_packed_step step, const uint8_t *own, uint64_t bytes)
+static void reduce_own(struct tt_op *op, struct tt_packed_step step, const uint8_t *own,
+                       uint64_t bytes)
 {
     const struct tt_op_quant_buffers *r = op->rooms;
 
@@ -228,8 +230,8 @@ static void reduce_packed(struct tt_op *op, struct tt_packed_step step, uint64_t
     tt_packed_add(p, &step);
 }
 
-void tt_op_quantized_reduce(struct tt_op *op, void *out, void *out2, const uint8_t *a, const uint8_t *b, uint64_t bytes,
-                            bool finish)
+void tt_op_quantized_reduce(struct tt_op *op, void *out, void *out2, const uint8_t *a,
+                            const uint8_t *b, uint64_t bytes, bool finish)
 {
     const struct tt_op_quant_buffers *r = op->rooms;
     struct tt_packed_step step = {
@@ -263,7 +265,8 @@ static void unpack_blocks(struct tt_op *op, uint64_t at, uint64_t end)
     while (at < end) {
         const struct run run = packed_run_at(op, at, end - at);
 
-        tt_packed_decode(&q->packed, (char *)op->own_dst + run.first * tutti_dtype_bytes(op->conf.dtype),
+        tt_packed_decode(&q->packed,
+                         (char *)op->own_dst + run.first * tutti_dtype_bytes(op->conf.dtype),
                          op->rooms->dst + at, run.count);
         at += run.bytes;
     }

@@ -13,7 +13,10 @@
 
 #include "engine/state.h"
 
-static inline bool tt_op_is_quantized(const struct tt_op *op) { return op->conf.quant.quant != TUTTI_QUANT_NONE; }
+static inline bool tt_op_is_quantized(const struct tt_op *op)
+{
+    return op->conf.quant.quant != TUTTI_QUANT_NONE;
+}
 
 /* Replaces the caller's buffers by packed ones. False: out of memory. */
 bool tt_op_quantized_begin(struct tt_op *op);
@@ -22,8 +25,8 @@ bool tt_op_quantized_begin(struct tt_op *op);
 void tt_op_quantized_need(struct tt_op *op, const uint8_t *at, uint64_t bytes);
 /* Computes out (and out2, if not NULL) = a op b, in packed buffers or slots. finish: TUTTI_AVG
  * divides. */
-void tt_op_quantized_reduce(struct tt_op *op, void *out, void *out2, const uint8_t *a, const uint8_t *b, uint64_t bytes,
-                            bool finish);
+void tt_op_quantized_reduce(struct tt_op *op, void *out, void *out2, const uint8_t *a,
+                            const uint8_t *b, uint64_t bytes, bool finish);
 /* Unpacks some final data, if permitted. Returns whether it did. */
 bool tt_op_quantized_ahead(struct tt_op *op);
 /* Unpacks the remaining data to the caller's buffer, after all data has arrived. */

@@ -256,7 +256,8 @@ void tt_op_free(struct tt_op *op)
     }
     tt_progress_lock(c->engine);
     if (!tt_op_is_over(op))
-        tt_context_fail_here(c, TUTTI_ERR_ABORTED, "an operation was cancelled before it completed", true);
+        tt_context_fail_here(c, TUTTI_ERR_ABORTED, "an operation was cancelled before it completed",
+                             true);
     tt_op_free_here(op);
     tt_progress_unlock(c->engine);
     unpin_context(c, guarded);

@@ -14,7 +14,8 @@ void tt_op_write_lengths(struct tt_op *op)
     op->lengths_due = algo->length_at && algo->length_rounds(c) > 0;
     for (uint32_t r = 0; op->lengths_due && r < c->nranks; r++)
         if (r != c->rank)
-            memcpy(op->work + algo->length_at(c, r, true), &c->send_bytes[r], sizeof c->send_bytes[r]);
+            memcpy(op->work + algo->length_at(c, r, true), &c->send_bytes[r],
+                   sizeof c->send_bytes[r]);
 }
 
 bool tt_op_check_lengths(struct tt_op *op)

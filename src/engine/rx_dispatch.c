@@ -12,7 +12,8 @@
 #include "engine/exec_actions.h"
 
 /* Prints a rank of the context; in an elastic run, as a member. */
-static const char *rank_text(const struct tt_context *c, uint32_t rank, char out[TT_RANK_TEXT_BYTES])
+static const char *rank_text(const struct tt_context *c, uint32_t rank,
+                             char out[TT_RANK_TEXT_BYTES])
 {
     if (c->engine->members)
         return tt_rank_text(c->engine, c->ranks[rank], out);
@@ -38,12 +39,13 @@ static void fail_mismatch(struct tt_context *c, uint32_t peer, const struct tt_o
 
     tt_opdesc_print(theirs, a, sizeof a);
     tt_opdesc_print(ours, b, sizeof b);
-    snprintf(why, sizeof why, "%s called %s where %s called %s%s (%s)%s", rank_text(c, peer, other), a,
-             rank_text(c, c->rank, own), b, tt_opdesc_differ_in(theirs, ours), which, more);
+    snprintf(why, sizeof why, "%s called %s where %s called %s%s (%s)%s", rank_text(c, peer, other),
+             a, rank_text(c, c->rank, own), b, tt_opdesc_differ_in(theirs, ours), which, more);
     tt_context_fail_here(c, TUTTI_ERR_MISMATCH, why, true);
 }
 
-static void op_mismatch(struct tt_op *op, uint32_t peer, const struct tt_opdesc *theirs, const char *more)
+static void op_mismatch(struct tt_op *op, uint32_t peer, const struct tt_opdesc *theirs,
+                        const char *more)
 {
     char which[TT_OP_NUMBER_BYTES];
 
@@ -58,10 +60,12 @@ void tt_op_mismatch(struct tt_op *op, uint32_t peer, const struct tt_opdesc *the
 void tt_op_sizes_differ(struct tt_op *op, uint32_t peer, bool sends, uint64_t theirs, uint64_t ours)
 {
     struct tt_context *c = op->context;
-    char why[TT_ERROR_BYTES], from[TT_RANK_TEXT_BYTES], to[TT_RANK_TEXT_BYTES], which[TT_OP_NUMBER_BYTES];
+    char why[TT_ERROR_BYTES], from[TT_RANK_TEXT_BYTES], to[TT_RANK_TEXT_BYTES],
+        which[TT_OP_NUMBER_BYTES];
 
     snprintf(why, sizeof why, "%s: %s sends %llu bytes to %s, which expects %llu (%s)",
-             tt_coll_name((enum tt_coll_kind)op->desc.kind), rank_text(c, sends ? peer : c->rank, from),
+             tt_coll_name((enum tt_coll_kind)op->desc.kind),
+             rank_text(c, sends ? peer : c->rank, from),
              (unsigned long long)(sends ? theirs : ours), rank_text(c, sends ? c->rank : peer, to),
              (unsigned long long)(sends ? ours : theirs), operation_text(op, which));
     tt_context_fail_here(c, TUTTI_ERR_MISMATCH, why, true);
@@ -92,7 +96,10 @@ static bool check_receive_size(struct tt_op *op, uint32_t peer, uint64_t sent)
 
 /* Returns whether an eager message contains exactly the data that the sender has for the
  * receiver. */
-static bool is_whole_row(const struct tt_op *op, uint32_t tag) { return !op->conf.algo->pads || tag != 0; }
+static bool is_whole_row(const struct tt_op *op, uint32_t tag)
+{
+    return !op->conf.algo->pads || tag != 0;
+}
 
 /* Returns whether the streams between two ranks contain exactly that. */
 static bool streams_rows(const struct tt_op *op)
@@ -128,8 +135,9 @@ static tutti_status handle_cts(struct tt_op *op, uint16_t i, const uint8_t *payl
     memcpy(&msg, payload, sizeof msg);
     if (f->ready)
         return TUTTI_OK;
-    if (msg.handle >= TT_HANDLES || msg.landing_bytes > TT_KEY_BYTES || msg.direct_bytes > TT_KEY_BYTES ||
-        msg.depth == 0 || (msg.depth & (msg.depth - 1)) || msg.copies > TT_COPIES_WAYS * TT_COPIES_CLASSES)
+    if (msg.handle >= TT_HANDLES || msg.landing_bytes > TT_KEY_BYTES ||
+        msg.direct_bytes > TT_KEY_BYTES || msg.depth == 0 || (msg.depth & (msg.depth - 1)) ||
+        msg.copies > TT_COPIES_WAYS * TT_COPIES_CLASSES)
         return TUTTI_ERR_PROTOCOL;
     if (streams_rows(op) && !check_send_size(op, op->exec_peers[i].rank, msg.bytes))
         return TUTTI_OK;
@@ -156,7 +164,8 @@ static tutti_status handle_cts(struct tt_op *op, uint16_t i, const uint8_t *payl
     f->landing_offset = msg.landing_offset;
     f->direct_offset = msg.direct_offset;
     tt_exec_deepen(&op->exec, i, false, msg.depth);
-    if (!tt_put_is_instant(w, &f->landing_key) || (msg.direct && !tt_put_is_instant(w, &f->direct_key)))
+    if (!tt_put_is_instant(w, &f->landing_key) ||
+        (msg.direct && !tt_put_is_instant(w, &f->direct_key)))
         tt_exec_lengthen(&op->exec, i, w->whole_bytes);
     tt_exec_ready(&op->exec, i, msg.direct, f->landing_key.mapped != NULL);
     return TUTTI_OK;
@@ -195,7 +204,8 @@ void tt_op_take_unexpected(struct tt_op *op)
             return;
         if (!f->cp->kept)
             continue;
-        for (; (m = tt_unexpected_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_CTS)); at++) {
+        for (; (m = tt_unexpected_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_CTS));
+             at++) {
             const tutti_status st = handle_cts(op, (uint16_t)i, m->payload, m->bytes);
 
             if (tt_op_is_over(op))
@@ -206,11 +216,14 @@ void tt_op_take_unexpected(struct tt_op *op)
             }
             tt_unexpected_drop(f->cp, m);
             if (st) {
-                op_mismatch(op, op->exec_peers[i].rank, &m->desc, ": protocol error: invalid READY message");
+                op_mismatch(op, op->exec_peers[i].rank, &m->desc,
+                            ": protocol error: invalid READY message");
                 return;         /* the operation is over, and its flows are freed */
             }
         }
-        for (at = 0; (m = tt_unexpected_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_PROBE)); at++) {
+        for (at = 0;
+             (m = tt_unexpected_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_PROBE));
+             at++) {
             tt_unexpected_drop(f->cp, m);        /* its descriptor was compared on arrival */
             if (!check_probe_sizes(op, op->exec_peers[i].rank, m->payload, m->bytes))
                 return;
@@ -218,12 +231,15 @@ void tt_op_take_unexpected(struct tt_op *op)
             if (tt_op_is_over(op))
                 return;
         }
-        for (at = 0; (m = tt_unexpected_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_EAGER)); at++) {
+        for (at = 0;
+             (m = tt_unexpected_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_EAGER));
+             at++) {
             tutti_status st;
 
             if (m->claimed)
                 continue;
-            if (is_whole_row(op, m->tag) && !check_receive_size(op, op->exec_peers[i].rank, m->bytes))
+            if (is_whole_row(op, m->tag) &&
+                !check_receive_size(op, op->exec_peers[i].rank, m->bytes))
                 return;
             st = tt_exec_eager(&op->exec, (uint16_t)i, m->tag, m->bytes);
             m->claimed = st == TUTTI_OK;
@@ -249,13 +265,15 @@ void tt_op_read_flows(struct tt_op *op)
             uint64_t v;
 
             if (f->in_handle >= 0) {
-                v = atomic_load_explicit(tt_link_word(m, TT_LINK_ARRIVED, (uint32_t)f->in_handle, s),
-                                         memory_order_acquire);
+                v = atomic_load_explicit(
+                    tt_link_word(m, TT_LINK_ARRIVED, (uint32_t)f->in_handle, s),
+                    memory_order_acquire);
                 if ((uint32_t)(v >> 32) == f->in_gen)
                     tt_exec_arrived(&op->exec, (uint16_t)i, s, (uint32_t)v);
             }
             if (f->ready) {
-                v = atomic_load_explicit(tt_link_word(m, TT_LINK_CREDIT, f->out_handle, s), memory_order_acquire);
+                v = atomic_load_explicit(tt_link_word(m, TT_LINK_CREDIT, f->out_handle, s),
+                                         memory_order_acquire);
                 if ((uint32_t)(v >> 32) == f->out_gen)
                     tt_exec_credit(&op->exec, (uint16_t)i, s, (uint32_t)v);
             }
@@ -276,15 +294,16 @@ bool tt_op_has_flow_updates(const struct tt_op *op)
             const struct tt_exec_stream *st = &op->exec_peers[i].stream[s];
 
             if (f->in_handle >= 0) {
-                const uint64_t v = atomic_load_explicit(tt_link_word(m, TT_LINK_ARRIVED, (uint32_t)f->in_handle, s),
-                                                        memory_order_acquire);
+                const uint64_t v = atomic_load_explicit(
+                    tt_link_word(m, TT_LINK_ARRIVED, (uint32_t)f->in_handle, s),
+                    memory_order_acquire);
 
                 if ((uint32_t)(v >> 32) == f->in_gen && (uint32_t)v != st->arrived)
                     return true;
             }
             if (f->ready) {
-                const uint64_t v =
-                    atomic_load_explicit(tt_link_word(m, TT_LINK_CREDIT, f->out_handle, s), memory_order_acquire);
+                const uint64_t v = atomic_load_explicit(
+                    tt_link_word(m, TT_LINK_CREDIT, f->out_handle, s), memory_order_acquire);
 
                 if ((uint32_t)(v >> 32) == f->out_gen && (uint32_t)v != st->credit)
                     return true;
@@ -308,7 +327,8 @@ bool tt_op_find_mismatch(struct tt_op *op)
         for (uint64_t left = cp ? cp->kept : 0; left; left &= left - 1) {
             const struct tt_unexpected *m = &cp->early[__builtin_ctzll(left)];
 
-            if (m->opseq != op->seq || tt_is_p2p(m->desc.kind) != op->p2p || (op->p2p && m->desc.kind == op->desc.kind))
+            if (m->opseq != op->seq || tt_is_p2p(m->desc.kind) != op->p2p ||
+                (op->p2p && m->desc.kind == op->desc.kind))
                 continue;
             if (!tt_same_desc(&m->desc, &op->desc)) {
                 tt_op_mismatch(op, tt_context_index_of(c, cp), &m->desc);
@@ -321,7 +341,8 @@ bool tt_op_find_mismatch(struct tt_op *op)
 
 /* ---- delivery -------------------------------------------------------------------------------- */
 
-struct tt_op *tt_op_find(struct tt_context *c, uint32_t from, uint64_t opseq, bool p2p, uint8_t kind)
+struct tt_op *tt_op_find(struct tt_context *c, uint32_t from, uint64_t opseq, bool p2p,
+                         uint8_t kind)
 {
     for (struct tt_op *op = c->active; op; op = op->next)
         if (op->seq == opseq && op->p2p == p2p &&
@@ -340,13 +361,15 @@ static void check_history(struct tt_context *c, uint32_t index, const struct tt_
     if (!h->used || h->opseq != mail->cell.opseq || tt_same_desc(&mail->cell.desc, &h->desc))
         return;
     if (h->desc.mode == TT_MODE_NONE)
-        snprintf(which, sizeof which, "operation %llu of the communicator", (unsigned long long)h->opseq);
+        snprintf(which, sizeof which, "operation %llu of the communicator",
+                 (unsigned long long)h->opseq);
     else
         snprintf(which, sizeof which, "an operation of tag %u", c->tag);
     fail_mismatch(c, index, &mail->cell.desc, &h->desc, which, "");
 }
 
-static bool deliver_eager(struct tt_op *op, struct tt_context_peer *cp, uint32_t index, const struct tt_mail *mail)
+static bool deliver_eager(struct tt_op *op, struct tt_context_peer *cp, uint32_t index,
+                          const struct tt_mail *mail)
 {
     const int i = tt_exec_peer_of(&op->exec, index);
     tutti_status st = TUTTI_ERR_INVALID;
@@ -370,10 +393,12 @@ static bool deliver_eager(struct tt_op *op, struct tt_context_peer *cp, uint32_t
     return tt_unexpected_keep(cp, mail, st == TUTTI_OK) == TUTTI_OK;
 }
 
-static bool deliver_cts(struct tt_op *op, uint32_t index, struct tt_context_peer *cp, const struct tt_mail *mail)
+static bool deliver_cts(struct tt_op *op, uint32_t index, struct tt_context_peer *cp,
+                        const struct tt_mail *mail)
 {
     const int i = tt_exec_peer_of(&op->exec, index);
-    const tutti_status st = i < 0 ? TUTTI_PENDING : handle_cts(op, (uint16_t)i, mail->payload, mail->bytes);
+    const tutti_status st =
+        i < 0 ? TUTTI_PENDING : handle_cts(op, (uint16_t)i, mail->payload, mail->bytes);
 
     if (st == TUTTI_PENDING) {
         if (i >= 0)
@@ -424,8 +449,8 @@ static bool is_waiting(const struct tt_context *c, uint64_t opseq)
  * over: the probe and a short message crossed. */
 static bool has_begun(const struct tt_context_peer *cp, const struct tt_mail *mail)
 {
-    const struct tt_tag_counter *t =
-        tt_context_counter_find(cp, (uint32_t)(mail->cell.opseq >> 32), mail->cell.desc.kind == TT_SEND);
+    const struct tt_tag_counter *t = tt_context_counter_find(cp, (uint32_t)(mail->cell.opseq >> 32),
+                                                             mail->cell.desc.kind == TT_SEND);
 
     return t && mail->cell.opseq < tt_tag_key(t);
 }
@@ -434,7 +459,8 @@ static bool is_of_operation(const struct tt_mail *mail)
 {
     if (mail->type == TT_CELL_STARTED)
         return mail->cell.desc.kind == TT_SEND;
-    return mail->type >= TT_CELL_EAGER && mail->type <= TT_CELL_PROBE && mail->cell.desc.kind < TT_COLL_KINDS;
+    return mail->type >= TT_CELL_EAGER && mail->type <= TT_CELL_PROBE &&
+           mail->cell.desc.kind < TT_COLL_KINDS;
 }
 
 static bool deliver_to_context(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *mail)
@@ -465,7 +491,8 @@ static bool deliver_to_context(struct tt_engine *e, struct tt_peer *p, const str
         return true;
     }
     if (!is_of_operation(mail)) {
-        tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank %u sent a message of unknown type %u", p->rank, mail->type);
+        tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank %u sent a message of unknown type %u",
+                p->rank, mail->type);
         return false;
     }
     cp->must_notify_end |= mail->type == TT_CELL_CTS;

@@ -17,6 +17,7 @@ void tt_op_mismatch(struct tt_op *op, uint32_t peer, const struct tt_opdesc *the
 
 /* Fails the context: the descriptors are equal, but the sizes differ. Rank `peer` sends `theirs`
  * bytes to this rank (sends), or expects `theirs` bytes from it; this rank's size is `ours`. */
-void tt_op_sizes_differ(struct tt_op *op, uint32_t peer, bool sends, uint64_t theirs, uint64_t ours);
+void tt_op_sizes_differ(struct tt_op *op, uint32_t peer, bool sends, uint64_t theirs,
+                        uint64_t ours);
 
 #endif

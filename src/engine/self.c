@@ -17,7 +17,8 @@ void tt_op_match_self(struct tt_op *op)
 {
     struct tt_context *c = op->context;
     struct tt_op *other = tt_op_find(c, c->rank, op->seq, true, op->desc.kind);
-    const struct tt_op *send = op->desc.kind == TT_SEND ? op : other, *recv = op->desc.kind == TT_SEND ? other : op;
+    const struct tt_op *send = op->desc.kind == TT_SEND ? op : other,
+                       *recv = op->desc.kind == TT_SEND ? other : op;
 
     if (!other && op->desc.kind == TT_SEND && c->nunmatched)
         /* which calls this function again */

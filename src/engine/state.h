@@ -94,7 +94,8 @@ struct tt_tag_counter {
 /* exceeds the sum of a peer's eager credit, and a CTS and a probe of each of its exposed
  * operations */
 #define TT_UNEXPECTED_MAX 64u
-_Static_assert(TT_EAGER_CREDIT + TT_OPENED_UNPROBED + TT_OPS_EXPOSED + TT_PROBES_MAX <= TT_UNEXPECTED_MAX &&
+_Static_assert(TT_EAGER_CREDIT + TT_OPENED_UNPROBED + TT_OPS_EXPOSED + TT_PROBES_MAX <=
+                       TT_UNEXPECTED_MAX &&
                    TT_UNEXPECTED_MAX <= 64,
                "what a peer may send ahead fits; kept is a bitmap");
 

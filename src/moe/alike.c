@@ -13,7 +13,8 @@ static const char *field_text(const struct tt_alike *f, uint64_t value, char num
     return number;
 }
 
-tutti_status tt_alike_check(const char *call, const struct tt_alike *fields, size_t n, uint32_t own_rank, uint32_t rank)
+tutti_status tt_alike_check(const char *call, const struct tt_alike *fields, size_t n,
+                            uint32_t own_rank, uint32_t rank)
 {
     char mine[24], theirs[24];
 

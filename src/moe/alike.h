@@ -17,8 +17,8 @@ struct tt_alike {
 
 /* Returns OK, or INVALID naming the first of fields[n] that differs, and both values. `theirs`
  * is rank `rank`'s, and may be any number. */
-tutti_status tt_alike_check(const char *call, const struct tt_alike *fields, size_t n, uint32_t own_rank,
-                            uint32_t rank);
+tutti_status tt_alike_check(const char *call, const struct tt_alike *fields, size_t n,
+                            uint32_t own_rank, uint32_t rank);
 /* Returns the name of a tutti_dtype, for `text`. */
 const char *tt_alike_dtype(uint64_t value);
 

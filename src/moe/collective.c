@@ -49,8 +49,8 @@ static tutti_status collective_init(tutti_moe *m)
     g->experts = tt_moe_alloc(m, (uint64_t)n * m->stride, sizeof *g->experts, "experts of rows");
     g->results = tt_moe_alloc(m, (uint64_t)n * m->stride, m->view.back.bytes, "received results");
     g->send_counts = tt_moe_alloc(m, 4ull * n, sizeof *g->send_counts, "counts");
-    if (!g->send || !g->recv || !g->lengths || !g->all_lengths || !g->indices || !g->block_lens || !g->recvbuffs ||
-        !g->begins || !g->experts || !g->results || !g->send_counts)
+    if (!g->send || !g->recv || !g->lengths || !g->all_lengths || !g->indices || !g->block_lens ||
+        !g->recvbuffs || !g->begins || !g->experts || !g->results || !g->send_counts)
         return TUTTI_ERR_NOMEM;
     g->send_displs = g->send_counts + n;
     g->recv_counts = g->send_displs + n;
@@ -90,7 +90,8 @@ static void collective_write_pieces(tutti_moe *m, const struct tt_route_flaw *fl
     kept = tt_float_env_enter();
     for (uint32_t i = 0; i < m->route.nrows; i++)
         tutti_moe_row_write(&v->there, g->send + i * v->there.bytes,
-                            (const uint8_t *)v->tokens + m->rows[i] / v->top_k * token_bytes, v->type);
+                            (const uint8_t *)v->tokens + m->rows[i] / v->top_k * token_bytes,
+                            v->type);
     tt_float_env_leave(kept);
 }
 
@@ -113,15 +114,17 @@ static tutti_status read_source(tutti_moe *m, uint32_t source)
         const uint64_t rows = lengths[i] / v->there.bytes;
 
         if (lengths[i] % v->there.bytes || rows > m->stride - s->nrows)
-            return tt_fail(TUTTI_ERR_PROTOCOL,
-                           "tutti_moe_dispatch: protocol error: rank %u sent an invalid length of %zu bytes for "
-                           "expert %u",
-                           source, lengths[i], h->expert[i]);
+            return tt_fail(
+                TUTTI_ERR_PROTOCOL,
+                "tutti_moe_dispatch: protocol error: rank %u sent an invalid length of %zu bytes for "
+                "expert %u",
+                source, lengths[i], h->expert[i]);
         for (uint64_t k = 0; k < rows; k++)
             experts[s->nrows++] = h->expert[i];
     }
     if (g->begins[source] % v->there.bytes)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "tutti_moe_dispatch: protocol error: rank %u sent incomplete rows", source);
+        return tt_fail(TUTTI_ERR_PROTOCOL,
+                       "tutti_moe_dispatch: protocol error: rank %u sent incomplete rows", source);
     s->ntiles = (s->nrows + v->tile_tokens - 1) / v->tile_tokens;
     return TUTTI_OK;
 }
@@ -148,14 +151,22 @@ static tutti_status collective_refuse(tutti_moe *m, int64_t timeout_ms)
     return TUTTI_OK;
 }
 
-static tutti_status collective_dispatch(tutti_moe *m, const struct tt_route_flaw *flaw, int64_t timeout_ms)
+static tutti_status collective_dispatch(tutti_moe *m, const struct tt_route_flaw *flaw,
+                                        int64_t timeout_ms)
 {
     struct gathering *g = collective_own(m);
     const tutti_call call = { .size = sizeof call, .timeout_ms = timeout_ms };
     const tutti_dynamic what = {
-        .size = sizeof what, .sendbuff = g->send, .split_lengths = g->lengths, .nsplits = m->holding.nslots + 1ull,
-        .indices = g->indices, .index_block_lens = g->block_lens, .recvbuffs = g->recvbuffs,
-        .recv_all_split_lengths = g->all_lengths, .max_length = g->max_total, .max_total = g->max_total,
+        .size = sizeof what,
+        .sendbuff = g->send,
+        .split_lengths = g->lengths,
+        .nsplits = m->holding.nslots + 1ull,
+        .indices = g->indices,
+        .index_block_lens = g->block_lens,
+        .recvbuffs = g->recvbuffs,
+        .recv_all_split_lengths = g->all_lengths,
+        .max_length = g->max_total,
+        .max_total = g->max_total,
     };
     tutti_status st;
 
@@ -180,11 +191,13 @@ static tutti_status collective_look(tutti_moe *m, uint32_t source, uint32_t tile
 static void collective_show(const tutti_moe *m, tutti_moe_tile *tile)
 {
     const struct gathering *g = collective_own(m);
-    const uint32_t first = tile->number * m->view.tile_tokens, left = m->sources[tile->source].nrows - first;
+    const uint32_t first = tile->number * m->view.tile_tokens,
+                   left = m->sources[tile->source].nrows - first;
 
     tile->rows = left < m->view.tile_tokens ? left : m->view.tile_tokens;
     tile->experts = g->experts + (size_t)tile->source * m->stride + first;
-    tile->payload = g->recv + tile->source * g->max_total + g->begins[tile->source] + first * m->view.there.bytes;
+    tile->payload = g->recv + tile->source * g->max_total + g->begins[tile->source] +
+                    first * m->view.there.bytes;
 }
 
 static tutti_status collective_give(tutti_moe *m, const tutti_moe_tile *tile)
@@ -204,8 +217,8 @@ static tutti_status collective_collect(tutti_moe *m, int64_t timeout_ms)
         g->recv_counts[r] = (m->route.first[r + 1] - m->route.first[r]) * bytes;
         g->send_displs[r] = g->recv_displs[r] = r * m->stride * bytes;
     }
-    return tutti_alltoallv(m->view.giving, g->send_counts, g->send_displs, g->results, g->recv_counts, g->recv_displs,
-                           TUTTI_U8, m->comm, &call);
+    return tutti_alltoallv(m->view.giving, g->send_counts, g->send_displs, g->results,
+                           g->recv_counts, g->recv_displs, TUTTI_U8, m->comm, &call);
 }
 
 const struct tt_moe_ops tt_moe_collective = {

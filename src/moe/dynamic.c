@@ -44,7 +44,8 @@ static void check_sendbuff(const struct tt_exchange *x, const uint64_t *lengths,
 
     tt_pieces_read_src(s, &x->what, lengths, h);
     for (uint32_t r = 0; r < s->nranks && !h->flaw; r++)
-        if (tt_overlap(x->what.sendbuff, total * s->elem_bytes, x->recvbuffs[r], s->max_total * s->elem_bytes)) {
+        if (tt_overlap(x->what.sendbuff, total * s->elem_bytes, x->recvbuffs[r],
+                       s->max_total * s->elem_bytes)) {
             h->flaw = TT_FLAW_OVERLAP;
             h->at = r;
         }
@@ -119,8 +120,9 @@ static void heads_begin(void *arg, struct tt_op_conf *conf)
         to.packed = !h->flaw && x->packed[r];
         x->send_bytes[r] = 0;
         if (r != x->rank)
-            x->send_bytes[r] = tt_head_write(s, &to, lengths, x->wanted + r * tt_pieces_requested_bytes(s),
-                                             x->what.sendbuff, x->out + r * x->slot_bytes);
+            x->send_bytes[r] =
+                tt_head_write(s, &to, lengths, x->wanted + r * tt_pieces_requested_bytes(s),
+                              x->what.sendbuff, x->out + r * x->slot_bytes);
     }
     list_heads(x);
 }
@@ -138,9 +140,11 @@ static tutti_status read_heads(struct tt_exchange *x, uint64_t *most)
     for (uint32_t r = 0; r < s->nranks; r++) {
         struct tt_head *h = &x->heads[r];
 
-        if (r != x->rank && !tt_head_read(s, x->in + r * x->slot_bytes, x->slot_bytes, h,
-                                          x->lengths + (size_t)r * s->nsplits, &x->wanted_in[r], &x->pieces_in[r]))
-            return tt_fail(TUTTI_ERR_PROTOCOL, CALL ": protocol error: rank %u sent an invalid header", r);
+        if (r != x->rank &&
+            !tt_head_read(s, x->in + r * x->slot_bytes, x->slot_bytes, h,
+                          x->lengths + (size_t)r * s->nsplits, &x->wanted_in[r], &x->pieces_in[r]))
+            return tt_fail(TUTTI_ERR_PROTOCOL,
+                           CALL ": protocol error: rank %u sent an invalid header", r);
         *most = h->most > *most ? h->most : *most;
     }
     for (uint32_t r = 0; r < s->nranks && !st; r++)
@@ -157,13 +161,14 @@ static void unpack_all(const struct tt_exchange *x)
 
     for (uint32_t r = 0; r < s->nranks; r++)
         if (r != x->rank && x->heads[r].packed)
-            tt_pieces_unpack(s, x->lengths + (size_t)r * s->nsplits, x->wanted_in[r], x->pieces_in[r], x->recvbuffs[r]);
+            tt_pieces_unpack(s, x->lengths + (size_t)r * s->nsplits, x->wanted_in[r],
+                             x->pieces_in[r], x->recvbuffs[r]);
     if (!x->packed[x->rank])
         return;
     for (uint64_t i = 0, at = 0; i < s->nsplits; at += own[i] * s->elem_bytes, i++)
         if (to_self[i / 8] >> i % 8 & 1 && own[i])
-            tt_copy(x->recvbuffs[x->rank] + at, NULL, (const uint8_t *)x->what.sendbuff + at, own[i] * s->elem_bytes,
-                    false);
+            tt_copy(x->recvbuffs[x->rank] + at, NULL, (const uint8_t *)x->what.sendbuff + at,
+                    own[i] * s->elem_bytes, false);
 }
 
 /* ---- second part: stretches ------------------------------------------------------------------ */
@@ -192,7 +197,8 @@ static bool list_stretches(struct tt_exchange *x, uint64_t most)
         if (unpacked_to(x, r))
             sends += tt_pieces_stretches(s, own, unpacked_to(x, r), NULL);
         if (unpacked_from(x, r))
-            recvs += tt_pieces_stretches(s, x->lengths + (size_t)r * s->nsplits, unpacked_from(x, r), NULL);
+            recvs += tt_pieces_stretches(s, x->lengths + (size_t)r * s->nsplits,
+                                         unpacked_from(x, r), NULL);
     }
     x->send_first[n] = sends;
     x->recv_first[n] = recvs;
@@ -220,7 +226,8 @@ static bool list_stretches(struct tt_exchange *x, uint64_t most)
 static uint8_t *place_buffers(struct tt_exchange *x)
 {
     const struct tt_pieces_shape *s = &x->shape;
-    const uint64_t own_bytes = tt_pieces_total(s, x->lengths + (size_t)x->rank * s->nsplits, NULL) * s->elem_bytes;
+    const uint64_t own_bytes =
+        tt_pieces_total(s, x->lengths + (size_t)x->rank * s->nsplits, NULL) * s->elem_bytes;
     uint8_t *base = x->recvbuffs[0];
 
     for (uint32_t r = 1; r < s->nranks; r++)
@@ -229,7 +236,8 @@ static uint8_t *place_buffers(struct tt_exchange *x)
         x->send_displs[r] = 0;
         x->send_bytes[r] = own_bytes;
         x->recv_displs[r] = (uintptr_t)x->recvbuffs[r] - (uintptr_t)base;
-        x->recv_bytes[r] = tt_pieces_total(s, x->lengths + (size_t)r * s->nsplits, NULL) * s->elem_bytes;
+        x->recv_bytes[r] =
+            tt_pieces_total(s, x->lengths + (size_t)r * s->nsplits, NULL) * s->elem_bytes;
     }
     return base;
 }
@@ -313,7 +321,8 @@ static int by_address(const void *a, const void *b)
 }
 
 /* Checks that receive buffers are not NULL and do not overlap. sorted[nranks] is scratch memory. */
-static tutti_status check_recvbuffs(const tutti_dynamic *what, const struct tt_pieces_shape *s, uintptr_t *sorted)
+static tutti_status check_recvbuffs(const tutti_dynamic *what, const struct tt_pieces_shape *s,
+                                    uintptr_t *sorted)
 {
     const uint64_t bytes = s->max_total * s->elem_bytes;
 
@@ -322,15 +331,18 @@ static tutti_status check_recvbuffs(const tutti_dynamic *what, const struct tt_p
         if (!sorted[r] && bytes)
             return tt_fail(TUTTI_ERR_INVALID, CALL ": recvbuffs[%u] is NULL", r);
         if (!tt_memory_can_be(what->recvbuffs[r], bytes))
-            return tt_fail(TUTTI_ERR_INVALID,
-                           CALL ": recvbuffs[%u] at %p with %llu bytes (max_total) exceeds the address space", r,
-                           what->recvbuffs[r], (unsigned long long)bytes);
+            return tt_fail(
+                TUTTI_ERR_INVALID,
+                CALL ": recvbuffs[%u] at %p with %llu bytes (max_total) exceeds the address space",
+                r, what->recvbuffs[r], (unsigned long long)bytes);
     }
     qsort(sorted, s->nranks, sizeof *sorted, by_address);
     for (uint32_t r = 1; r < s->nranks; r++)
         if (bytes && sorted[r] - sorted[r - 1] < bytes)
-            return tt_fail(TUTTI_ERR_INVALID, CALL ": the receive buffers at %p and %p overlap: each has %llu bytes (max_total)",
-                           (void *)sorted[r - 1], (void *)sorted[r], (unsigned long long)bytes);
+            return tt_fail(
+                TUTTI_ERR_INVALID,
+                CALL ": the receive buffers at %p and %p overlap: each has %llu bytes (max_total)",
+                (void *)sorted[r - 1], (void *)sorted[r], (unsigned long long)bytes);
     return TUTTI_OK;
 }
 
@@ -366,7 +378,8 @@ static uint64_t declared(uint64_t value, uint32_t bits)
 
 /* Fills in the descriptor: different declarations are a mismatch, which tt_opdesc_print
  * describes. */
-static void fill_conf(struct tt_op_conf *conf, struct tt_exchange *x, tutti_comm *comm, int64_t timeout_ms)
+static void fill_conf(struct tt_op_conf *conf, struct tt_exchange *x, tutti_comm *comm,
+                      int64_t timeout_ms)
 {
     const struct tt_pieces_shape *s = &x->shape;
 
@@ -390,7 +403,8 @@ static void fill_conf(struct tt_op_conf *conf, struct tt_exchange *x, tutti_comm
 static tutti_status submit(struct tt_call_check *t, struct tt_exchange *x)
 {
     tutti_comm *comm = t->comm;
-    const int64_t timeout_ms = t->call && t->call->timeout_ms ? t->call->timeout_ms : comm->timeout_ms;
+    const int64_t timeout_ms =
+        t->call && t->call->timeout_ms ? t->call->timeout_ms : comm->timeout_ms;
     struct tt_op *op;
     tutti_status st;
 
@@ -415,12 +429,15 @@ static tutti_status check_processor_may(const tutti_dynamic *what, uint32_t nran
 
     for (uint32_t r = 0; r < nranks; r++)
         device |= tt_registry_is_device(what->recvbuffs[r], 1);
-    return device ? tt_fail(TUTTI_ERR_UNSUPPORTED, CALL ": device memory is not supported for buffers") : TUTTI_OK;
+    return device
+               ? tt_fail(TUTTI_ERR_UNSUPPORTED, CALL ": device memory is not supported for buffers")
+               : TUTTI_OK;
 }
 
 /* Prepares an exchange with the caller's receive buffers. */
-static tutti_status dynamic_prepare(const tutti_dynamic *what, const char *algo, struct tt_pieces_shape *shape,
-                                    tutti_comm *comm, struct tt_exchange **out)
+static tutti_status dynamic_prepare(const tutti_dynamic *what, const char *algo,
+                                    struct tt_pieces_shape *shape, tutti_comm *comm,
+                                    struct tt_exchange **out)
 {
     const uint64_t eager_bytes = comm->sizes.eager_bytes;
     struct tt_exchanges *of = NULL;
@@ -438,8 +455,9 @@ static tutti_status dynamic_prepare(const tutti_dynamic *what, const char *algo,
     packs = !shape->to_all && head_bytes <= eager_bytes;
     x = tt_exchange_get(of, shape, packs ? eager_bytes : head_bytes);
     if (!x)
-        return tt_fail(TUTTI_ERR_NOMEM, CALL ": out of memory for an exchange of %u ranks and %u pieces", shape->nranks,
-                       shape->nsplits);
+        return tt_fail(TUTTI_ERR_NOMEM,
+                       CALL ": out of memory for an exchange of %u ranks and %u pieces",
+                       shape->nranks, shape->nsplits);
     x->packs = packs;
     x->gathering = gathering;
     x->rank = comm->rank;
@@ -457,7 +475,8 @@ static tutti_status dynamic_prepare(const tutti_dynamic *what, const char *algo,
     return TUTTI_OK;
 }
 
-static tutti_status dynamic_run(const tutti_dynamic *what, tutti_dtype type, tutti_comm *comm, const tutti_call *call)
+static tutti_status dynamic_run(const tutti_dynamic *what, tutti_dtype type, tutti_comm *comm,
+                                const tutti_call *call)
 {
     tutti_dynamic mine = { .size = sizeof mine };
     struct tt_pieces_shape shape;
@@ -472,7 +491,8 @@ static tutti_status dynamic_run(const tutti_dynamic *what, tutti_dtype type, tut
     if (!st)
         st = dynamic_check(&mine, &t);
     if (!st)
-        st = tt_pieces_shape_take(&shape, comm->nranks, type, mine.nsplits, mine.max_length, mine.max_total, CALL);
+        st = tt_pieces_shape_take(&shape, comm->nranks, type, mine.nsplits, mine.max_length,
+                                  mine.max_total, CALL);
     if (!st)
         st = dynamic_prepare(&mine, t.call ? t.call->algo : NULL, &shape, comm, &x);
     return st ? st : submit(&t, x);

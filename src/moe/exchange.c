@@ -69,8 +69,8 @@ bool tt_exchange_need(struct tt_exchange *x, uint64_t n)
     return true;
 }
 
-static struct tt_exchange *exchange_make(struct tt_exchanges *of, const struct tt_pieces_shape *shape,
-                                         uint64_t slot_bytes)
+static struct tt_exchange *exchange_make(struct tt_exchanges *of,
+                                         const struct tt_pieces_shape *shape, uint64_t slot_bytes)
 {
     struct tt_exchange plan = { .shape = *shape, .slot_bytes = slot_bytes };
     struct parts parts = { .begin = NULL };
@@ -80,7 +80,9 @@ static struct tt_exchange *exchange_make(struct tt_exchanges *of, const struct t
     x = calloc(1, parts.at);
     if (!x)
         return NULL;
-    *x = (struct tt_exchange){ .of = of, .shape = *shape, .slot_bytes = slot_bytes, .bytes = parts.at };
+    *x = (struct tt_exchange){
+        .of = of, .shape = *shape, .slot_bytes = slot_bytes, .bytes = parts.at
+    };
     parts.begin = (uint8_t *)x;
     exchange_layout(x, &parts);
     if (tt_exchange_need(x, 2 * (uint64_t)shape->nranks))
@@ -89,14 +91,17 @@ static struct tt_exchange *exchange_make(struct tt_exchanges *of, const struct t
     return NULL;
 }
 
-static bool is_alike(const struct tt_exchange *x, const struct tt_pieces_shape *s, uint64_t slot_bytes)
+static bool is_alike(const struct tt_exchange *x, const struct tt_pieces_shape *s,
+                     uint64_t slot_bytes)
 {
-    return x->slot_bytes == slot_bytes && x->shape.nranks == s->nranks && x->shape.nsplits == s->nsplits &&
-           x->shape.elem_bytes == s->elem_bytes && x->shape.max_length == s->max_length &&
-           x->shape.max_total == s->max_total && x->shape.to_all == s->to_all;
+    return x->slot_bytes == slot_bytes && x->shape.nranks == s->nranks &&
+           x->shape.nsplits == s->nsplits && x->shape.elem_bytes == s->elem_bytes &&
+           x->shape.max_length == s->max_length && x->shape.max_total == s->max_total &&
+           x->shape.to_all == s->to_all;
 }
 
-struct tt_exchange *tt_exchange_get(struct tt_exchanges *of, const struct tt_pieces_shape *shape, uint64_t slot_bytes)
+struct tt_exchange *tt_exchange_get(struct tt_exchanges *of, const struct tt_pieces_shape *shape,
+                                    uint64_t slot_bytes)
 {
     struct tt_exchange **at, *x = NULL;
 
@@ -152,14 +157,22 @@ static tutti_status choose_segments(tutti_comm *comm, struct tt_exchanges *of)
 {
     uint64_t *none = calloc(comm->nranks, sizeof *none);
     const struct tt_coll c = {
-        .kind = TT_ALLTOALLV, .rank = comm->rank, .nranks = comm->nranks, .elem_bytes = 1, .layout = &comm->layout,
-        .send_bytes = none, .send_displs = none, .recv_bytes = none, .recv_displs = none,
+        .kind = TT_ALLTOALLV,
+        .rank = comm->rank,
+        .nranks = comm->nranks,
+        .elem_bytes = 1,
+        .layout = &comm->layout,
+        .send_bytes = none,
+        .send_displs = none,
+        .recv_bytes = none,
+        .recv_displs = none,
     };
     struct tt_plan *plan = NULL;
     tutti_status st;
 
     if (!none)
-        return tt_fail(TUTTI_ERR_NOMEM, "tutti_alltoallv_dynamic: out of memory for %u ranks", comm->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_alltoallv_dynamic: out of memory for %u ranks",
+                       comm->nranks);
     st = tt_plan_of(comm, &c, NULL, &plan);
     if (!st) {
         of->segment_bytes = plan->segment_bytes;
@@ -190,7 +203,8 @@ static void way_predict(tutti_comm *comm, struct way *w)
     w->model_ns = tt_cost_ns(&cost, &conf.model);
     w->simulated_ns = 0;
     if (comm->world->simulates && w->coll.nranks <= TT_TUNE_RANKS_MAX &&
-        tt_predict(&conf, &w->coll, w->algo, &w->segments, TT_TUNE_EVENTS_MAX, 0, &prediction) == TUTTI_OK &&
+        tt_predict(&conf, &w->coll, w->algo, &w->segments, TT_TUNE_EVENTS_MAX, 0, &prediction) ==
+            TUTTI_OK &&
         !prediction.cut)
         w->simulated_ns = prediction.time_ns;
     tt_float_env_leave(kept);
@@ -205,11 +219,15 @@ static uint64_t gathered_bytes(const struct tt_pieces_shape *shape)
 }
 
 /* Plans the allgather of common heads. */
-static tutti_status plan_gathering(tutti_comm *comm, const struct tt_pieces_shape *shape, struct tt_coll *c,
-                                   struct tt_plan **out)
+static tutti_status plan_gathering(tutti_comm *comm, const struct tt_pieces_shape *shape,
+                                   struct tt_coll *c, struct tt_plan **out)
 {
     *c = (struct tt_coll){
-        .kind = TT_ALLGATHER, .rank = comm->rank, .nranks = comm->nranks, .elem_bytes = 1, .layout = &comm->layout,
+        .kind = TT_ALLGATHER,
+        .rank = comm->rank,
+        .nranks = comm->nranks,
+        .elem_bytes = 1,
+        .layout = &comm->layout,
         .bytes = gathered_bytes(shape),
     };
     return tt_plan_of(comm, c, NULL, out);
@@ -227,7 +245,10 @@ static tutti_status gathering_pays(tutti_comm *comm, const struct tt_pieces_shap
         return st;
     gathered.algo = plan->algo;
     gathered.segments = (struct tt_segments){
-        .segment_bytes = plan->segment_bytes, .streams = plan->streams, .depth = plan->depth, .lanes = plan->lanes,
+        .segment_bytes = plan->segment_bytes,
+        .streams = plan->streams,
+        .depth = plan->depth,
+        .lanes = plan->lanes,
     };
     direct = gathered;
     direct.coll.kind = TT_ALLTOALL;
@@ -236,21 +257,24 @@ static tutti_status gathering_pays(tutti_comm *comm, const struct tt_pieces_shap
     way_predict(comm, &gathered);
     way_predict(comm, &direct);
     simulated = gathered.simulated_ns > 0 && direct.simulated_ns > 0;
-    *out = simulated ? gathered.simulated_ns < direct.simulated_ns : gathered.model_ns < direct.model_ns;
+    *out = simulated ? gathered.simulated_ns < direct.simulated_ns
+                     : gathered.model_ns < direct.model_ns;
     tt_log(TT_LOG_INFO,
            "alltoallv_dynamic of %u pieces on %u ranks: headers %s "
            "(gathered by %s: %.1f us, direct: %.1f us, predicted by %s)",
            shape->nsplits, shape->nranks, *out ? "gathered" : "direct", gathered.algo->name,
            (simulated ? gathered.simulated_ns : gathered.model_ns) / 1000,
-           (simulated ? direct.simulated_ns : direct.model_ns) / 1000, simulated ? "the simulator" : "closed forms");
+           (simulated ? direct.simulated_ns : direct.model_ns) / 1000,
+           simulated ? "the simulator" : "closed forms");
     return TUTTI_OK;
 }
 
 /* The same, cached by its inputs. */
-static tutti_status look_up_gathering(tutti_comm *comm, struct tt_exchanges *of, const struct tt_pieces_shape *shape,
-                                      bool *out)
+static tutti_status look_up_gathering(tutti_comm *comm, struct tt_exchanges *of,
+                                      const struct tt_pieces_shape *shape, bool *out)
 {
-    const uint32_t n = of->nheads < TT_EXCHANGE_HEADS ? of->nheads : TT_EXCHANGE_HEADS, width = tt_pieces_width(shape);
+    const uint32_t n = of->nheads < TT_EXCHANGE_HEADS ? of->nheads : TT_EXCHANGE_HEADS,
+                   width = tt_pieces_width(shape);
     struct tt_exchange_heads *h;
     tutti_status st;
 
@@ -261,8 +285,9 @@ static tutti_status look_up_gathering(tutti_comm *comm, struct tt_exchanges *of,
         }
     st = gathering_pays(comm, shape, out);
     if (!st)
-        of->heads[of->nheads++ % TT_EXCHANGE_HEADS] =
-            (struct tt_exchange_heads){ .nsplits = shape->nsplits, .width = width, .gathered = *out };
+        of->heads[of->nheads++ % TT_EXCHANGE_HEADS] = (struct tt_exchange_heads){
+            .nsplits = shape->nsplits, .width = width, .gathered = *out
+        };
     return st;
 }
 
@@ -272,19 +297,23 @@ tutti_status tt_exchange_choose_heads(tutti_comm *comm, struct tt_exchanges *of,
     const uint64_t head_bytes = tt_pieces_head_bytes(shape), eager_bytes = comm->sizes.eager_bytes;
     const uint64_t share = shape->max_total / shape->nranks * shape->elem_bytes;
     const bool packs = head_bytes + share <= eager_bytes;
-    const bool fits = gathered_bytes(shape) <= (head_bytes > eager_bytes ? head_bytes : eager_bytes);
+    const bool fits =
+        gathered_bytes(shape) <= (head_bytes > eager_bytes ? head_bytes : eager_bytes);
     struct tt_plan *made = NULL;
     struct tt_coll c;
     bool to_all = false;
     tutti_status st = TUTTI_OK;
 
     if (!algo)
-        st = packs || !fits || shape->nranks < 3 ? TUTTI_OK : look_up_gathering(comm, of, shape, &to_all);
+        st = packs || !fits || shape->nranks < 3 ? TUTTI_OK
+                                                 : look_up_gathering(comm, of, shape, &to_all);
     else if (strcmp(algo, "heads_gathered") == 0)
         to_all = true;
     else if (strcmp(algo, "heads_direct") != 0)
-        st = tt_fail(TUTTI_ERR_INVALID,
-                     "tutti_alltoallv_dynamic: unknown algorithm \"%s\" (use heads_direct or heads_gathered)", algo);
+        st = tt_fail(
+            TUTTI_ERR_INVALID,
+            "tutti_alltoallv_dynamic: unknown algorithm \"%s\" (use heads_direct or heads_gathered)",
+            algo);
     if (!st && to_all)
         st = plan_gathering(comm, shape, &c, &made);
     if (st)

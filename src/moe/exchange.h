@@ -69,7 +69,8 @@ tutti_status tt_exchange_choose_heads(tutti_comm *comm, struct tt_exchanges *of,
                                       struct tt_pieces_shape *shape, struct tt_plan *plan);
 /* Takes a free exchange of that shape; frees those of other shapes if necessary. NULL: out of
  * memory. Called by the thread that calls collectives. */
-struct tt_exchange *tt_exchange_get(struct tt_exchanges *of, const struct tt_pieces_shape *shape, uint64_t slot_bytes);
+struct tt_exchange *tt_exchange_get(struct tt_exchanges *of, const struct tt_pieces_shape *shape,
+                                    uint64_t slot_bytes);
 /* Releases an exchange; may be called again. Any thread. */
 void tt_exchange_put(struct tt_exchange *x);
 /* Ensures room for n stretches in x->list. False: out of memory. */

@@ -28,10 +28,11 @@ void *tt_moe_alloc(tutti_moe *m, uint64_t n, uint64_t bytes, const char *what)
     if (n == 0 || bytes == 0)
         n = bytes = 1;
     if (n <= SIZE_MAX / 2 / bytes)
-        mem = m->device.alloc ? m->device.alloc(n * bytes, TUTTI_DEVICE_SHARED, m->device.arg) : calloc(n, bytes);
+        mem = m->device.alloc ? m->device.alloc(n * bytes, TUTTI_DEVICE_SHARED, m->device.arg)
+                              : calloc(n, bytes);
     if (!mem) {
-        tt_fail(TUTTI_ERR_NOMEM, CREATE ": out of memory for %s: %llu times %llu bytes", what, (unsigned long long)n,
-                (unsigned long long)bytes);
+        tt_fail(TUTTI_ERR_NOMEM, CREATE ": out of memory for %s: %llu times %llu bytes", what,
+                (unsigned long long)n, (unsigned long long)bytes);
         return NULL;
     }
     m->pieces[m->npieces++] = mem;
@@ -68,8 +69,8 @@ static tutti_status make_plan_memory(tutti_moe *m)
     m->sources = tt_moe_alloc(m, n, sizeof *m->sources, "ranks");
     m->tiles = tt_moe_alloc(m, (uint64_t)n * v->tiles_max, 1, "tiles");
     v->giving = tt_moe_alloc(m, (uint64_t)n * m->stride, v->back.bytes, "results to send");
-    if (!m->weights || !m->rows || !m->row_experts || !m->places || !m->held_at || !m->sum || !m->sources ||
-        !m->tiles || !v->giving)
+    if (!m->weights || !m->rows || !m->row_experts || !m->places || !m->held_at || !m->sum ||
+        !m->sources || !m->tiles || !v->giving)
         return TUTTI_ERR_NOMEM;
     v->weights = m->weights;
     v->rows = m->rows;
@@ -89,7 +90,8 @@ static tutti_status check_number(const char *name, uint32_t value, uint32_t max)
 {
     return value >= 1 && value <= max
                ? TUTTI_OK
-               : tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.%s is %u: must be 1 to %u", name, value, max);
+               : tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.%s is %u: must be 1 to %u", name, value,
+                         max);
 }
 
 /* INVALID (logged) unless a type of the conf is f32, bf16 or, for sent tokens, f8e4m3. */
@@ -108,9 +110,10 @@ static tutti_status layer_check_conf(const tutti_moe_conf *c)
     tutti_status st = TUTTI_OK;
 
     if ((uint32_t)c->form >= TUTTI_MOE_FORMS)
-        return tt_fail(TUTTI_ERR_INVALID,
-                       CREATE ": conf.form is %d: must be TUTTI_MOE_TILES (%d) or TUTTI_MOE_COLLECTIVE (%d)",
-                       (int)c->form, TUTTI_MOE_TILES, TUTTI_MOE_COLLECTIVE);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            CREATE ": conf.form is %d: must be TUTTI_MOE_TILES (%d) or TUTTI_MOE_COLLECTIVE (%d)",
+            (int)c->form, TUTTI_MOE_TILES, TUTTI_MOE_COLLECTIVE);
     st = check_number("hidden", c->hidden, HIDDEN_MAX);
     if (!st)
         st = check_number("experts", c->experts, TT_EXPERTS_MAX);
@@ -132,13 +135,15 @@ static tutti_status layer_check_conf(const tutti_moe_conf *c)
         return tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.nheld is %u: the maximum is %u (conf.experts)", c->nheld,
                        c->experts);
     return c->nheld && !c->held
-               ? tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.nheld is %u, but conf.held is NULL", c->nheld)
+               ? tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.nheld is %u, but conf.held is NULL",
+                         c->nheld)
                : TUTTI_OK;
 }
 
 /* Values that must be equal on all ranks, except nheld; and the status of each rank. */
 struct declared {
-    uint32_t form, hidden, experts, top_k, max_tokens, tile_tokens, type, there, back, scale_elems, nheld, status;
+    uint32_t form, hidden, experts, top_k, max_tokens, tile_tokens, type, there, back, scale_elems,
+        nheld, status;
 };
 
 static struct declared declare(const tutti_moe_conf *c, uint32_t nheld, tutti_status st)
@@ -164,8 +169,8 @@ static const char *form_name(uint64_t form)
     return form == TUTTI_MOE_TILES ? "tiles" : form == TUTTI_MOE_COLLECTIVE ? "collective" : "?";
 }
 
-static tutti_status layer_compare_with(const struct declared *mine, const struct declared *theirs, uint32_t own_rank,
-                                       uint32_t rank)
+static tutti_status layer_compare_with(const struct declared *mine, const struct declared *theirs,
+                                       uint32_t own_rank, uint32_t rank)
 {
     const struct tt_alike fields[] = {
         { "form", mine->form, theirs->form, form_name },
@@ -179,7 +184,8 @@ static tutti_status layer_compare_with(const struct declared *mine, const struct
         { "back", mine->back, theirs->back, tt_alike_dtype },
         { "scale_elems", mine->scale_elems, theirs->scale_elems, NULL },
     };
-    const tutti_status st = tt_alike_check(CREATE, fields, sizeof fields / sizeof *fields, own_rank, rank);
+    const tutti_status st =
+        tt_alike_check(CREATE, fields, sizeof fields / sizeof *fields, own_rank, rank);
 
     if (!st && theirs->nheld > mine->experts)
         return tt_fail(TUTTI_ERR_PROTOCOL, CREATE ": protocol error: rank %u declares %u experts: the maximum is %u",
@@ -204,8 +210,10 @@ static tutti_status layer_compare(tutti_comm *comm, const struct declared *mine,
         if (mine->status)
             st = (tutti_status)mine->status;
         else if (theirs->status)
-            st = tt_fail(theirs->status < TUTTI_STATUS_COUNT ? (tutti_status)theirs->status : TUTTI_ERR_PROTOCOL,
-                         CREATE ": rank %u failed to create its part (see the log of that rank)", r);
+            st =
+                tt_fail(theirs->status < TUTTI_STATUS_COUNT ? (tutti_status)theirs->status
+                                                            : TUTTI_ERR_PROTOCOL,
+                        CREATE ": rank %u failed to create its part (see the log of that rank)", r);
         else
             st = layer_compare_with(mine, theirs, comm->rank, r);
     }
@@ -214,9 +222,11 @@ static tutti_status layer_compare(tutti_comm *comm, const struct declared *mine,
 }
 
 /* Gathers the experts of all ranks, in rank order: all[sum of nheld]. */
-static tutti_status gather_held(tutti_comm *comm, const uint32_t *mine, const uint32_t *nheld, uint32_t *all)
+static tutti_status gather_held(tutti_comm *comm, const uint32_t *mine, const uint32_t *nheld,
+                                uint32_t *all)
 {
-    size_t *counts = calloc(2 * (size_t)comm->nranks, sizeof *counts), *displs = counts + comm->nranks;
+    size_t *counts = calloc(2 * (size_t)comm->nranks, sizeof *counts),
+           *displs = counts + comm->nranks;
     tutti_status st;
 
     if (!counts)
@@ -232,7 +242,8 @@ static tutti_status gather_held(tutti_comm *comm, const uint32_t *mine, const ui
 
 /* Determines the placement of experts on all ranks, from each rank's list mine[nheld of this
  * rank]. */
-static tutti_status make_holding(tutti_moe *m, const struct declared *declared, const uint32_t *mine)
+static tutti_status make_holding(tutti_moe *m, const struct declared *declared,
+                                 const uint32_t *mine)
 {
     const uint32_t n = m->comm->nranks;
     uint32_t *nheld = calloc(n, sizeof *nheld), *all = NULL;
@@ -248,7 +259,8 @@ static tutti_status make_holding(tutti_moe *m, const struct declared *declared, 
     if (!st)
         all = calloc(sum + 1, sizeof *all);
     if (!st && !all)
-        st = tt_fail(TUTTI_ERR_NOMEM, CREATE ": out of memory for %llu experts", (unsigned long long)sum);
+        st = tt_fail(TUTTI_ERR_NOMEM, CREATE ": out of memory for %llu experts",
+                     (unsigned long long)sum);
     if (!st)
         st = gather_held(m->comm, mine, nheld, all);
     if (!st)
@@ -315,7 +327,8 @@ static tutti_status layer_agree(tutti_comm *comm, tutti_status mine)
     if (mine || got)
         return mine ? mine : got;
     return worst ? tt_fail(worst < TUTTI_STATUS_COUNT ? (tutti_status)worst : TUTTI_ERR_PROTOCOL,
-                           CREATE ": another rank failed to create its part (see the log of that rank)")
+                           CREATE
+                           ": another rank failed to create its part (see the log of that rank)")
                  : TUTTI_OK;
 }
 
@@ -329,13 +342,16 @@ static tutti_status layer_make(tutti_moe *m, const tutti_moe_conf *c)
 }
 
 /* Copies the caller's conf with defaults, and that of the device. */
-static tutti_status layer_copy_conf(tutti_moe_conf *mine, tutti_device_conf *device, const tutti_moe_conf *conf)
+static tutti_status layer_copy_conf(tutti_moe_conf *mine, tutti_device_conf *device,
+                                    const tutti_moe_conf *conf)
 {
-    tutti_status st = tt_options_take(mine, sizeof *mine, CONF_BYTES_FIRST, conf, CREATE, "conf", "tutti_moe_conf");
+    tutti_status st = tt_options_take(mine, sizeof *mine, CONF_BYTES_FIRST, conf, CREATE, "conf",
+                                      "tutti_moe_conf");
 
     device->size = sizeof *device;
     if (!st && mine->form == TUTTI_MOE_TILES && mine->device)
-        st = tt_options_take(device, sizeof *device, TT_DEVICE_CONF_BYTES_FIRST, mine->device, CREATE, "conf.device", "tutti_device_conf");
+        st = tt_options_take(device, sizeof *device, TT_DEVICE_CONF_BYTES_FIRST, mine->device,
+                             CREATE, "conf.device", "tutti_device_conf");
     if (!st && !device->alloc != !device->free) {
         st = tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.device has %s, but not %s: set both or neither",
                      device->alloc ? "alloc" : "free", device->alloc ? "free" : "alloc");

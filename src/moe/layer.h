@@ -81,7 +81,8 @@ void *tt_moe_alloc(tutti_moe *m, uint64_t n, uint64_t bytes, const char *what);
 tutti_status tt_moe_set_broken(tutti_moe *m, tutti_status st);
 /* Checks a routing. *flaw describes its error; otherwise the run's rows are set. Other errors
  * (logged): the call is not possible now. */
-tutti_status tt_moe_take(tutti_moe *m, const tutti_moe_routing *given, struct tt_route_flaw *flaw, const char *call);
+tutti_status tt_moe_take(tutti_moe *m, const tutti_moe_routing *given, struct tt_route_flaw *flaw,
+                         const char *call);
 /* Returns the deadline of a call with this timeout. */
 uint64_t tt_moe_deadline_ns(const tutti_moe *m, int64_t timeout_ms);
 

@@ -7,8 +7,9 @@
 #include "base/status.h"
 #include "reduce/reduce.h"
 
-tutti_status tt_pieces_shape_take(struct tt_pieces_shape *out, uint32_t nranks, tutti_dtype type, size_t nsplits,
-                                  size_t max_length, size_t max_total, const char *call)
+tutti_status tt_pieces_shape_take(struct tt_pieces_shape *out, uint32_t nranks, tutti_dtype type,
+                                  size_t nsplits, size_t max_length, size_t max_total,
+                                  const char *call)
 {
     const size_t elem = tutti_dtype_bytes(type);
     uint64_t bytes;
@@ -16,15 +17,21 @@ tutti_status tt_pieces_shape_take(struct tt_pieces_shape *out, uint32_t nranks, 
     if (!elem)
         return tt_fail(TUTTI_ERR_INVALID, "%s: invalid type %d", call, (int)type);
     if (nsplits < 1 || nsplits > TT_PIECES_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: nsplits is %zu: must be 1 to %u", call, nsplits, TT_PIECES_MAX);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: nsplits is %zu: must be 1 to %u", call, nsplits,
+                       TT_PIECES_MAX);
     if (max_length > TT_PIECE_LENGTH_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: max_length is %zu: the maximum is 2^40", call, max_length);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: max_length is %zu: the maximum is 2^40", call,
+                       max_length);
     if (max_total == 0)
         max_total = nsplits * max_length;
     if (!tt_bytes_of(max_total, (uint64_t)elem * nranks, &bytes))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: max_total of %zu elements exceeds the address space", call, max_total);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: max_total of %zu elements exceeds the address space",
+                       call, max_total);
     *out = (struct tt_pieces_shape){
-        .nranks = nranks, .nsplits = (uint32_t)nsplits, .elem_bytes = (uint32_t)elem, .max_length = max_length,
+        .nranks = nranks,
+        .nsplits = (uint32_t)nsplits,
+        .elem_bytes = (uint32_t)elem,
+        .max_length = max_length,
         .max_total = max_total,
     };
     return TUTTI_OK;
@@ -32,7 +39,10 @@ tutti_status tt_pieces_shape_take(struct tt_pieces_shape *out, uint32_t nranks, 
 
 uint32_t tt_pieces_width(const struct tt_pieces_shape *s)
 {
-    return s->max_length < 1u << 8 ? 1 : s->max_length < 1u << 16 ? 2 : s->max_length < 1ull << 32 ? 4 : 8;
+    return s->max_length < 1u << 8      ? 1
+           : s->max_length < 1u << 16   ? 2
+           : s->max_length < 1ull << 32 ? 4
+                                        : 8;
 }
 
 size_t tt_pieces_requested_bytes(const struct tt_pieces_shape *s)
@@ -62,8 +72,8 @@ static bool set_flaw(struct tt_head *h, enum tt_flaw flaw, uint64_t at, uint64_t
 }
 
 /* Reads the lengths. False: invalid; the flaw is set. */
-static bool read_lengths(const struct tt_pieces_shape *s, const tutti_dynamic *what, uint64_t *lengths,
-                         struct tt_head *h)
+static bool read_lengths(const struct tt_pieces_shape *s, const tutti_dynamic *what,
+                         uint64_t *lengths, struct tt_head *h)
 {
     uint64_t total = 0;
 
@@ -77,7 +87,8 @@ static bool read_lengths(const struct tt_pieces_shape *s, const tutti_dynamic *w
 }
 
 /* Sums the numbers of indices. False: invalid; the flaw is set. */
-static bool sum_indices(const struct tt_pieces_shape *s, const tutti_dynamic *what, struct tt_head *h)
+static bool sum_indices(const struct tt_pieces_shape *s, const tutti_dynamic *what,
+                        struct tt_head *h)
 {
     uint64_t sum = 0;
 
@@ -92,8 +103,8 @@ static bool sum_indices(const struct tt_pieces_shape *s, const tutti_dynamic *wh
            set_flaw(h, TT_FLAW_SPACE, TT_SPACE_INDICES, sum);
 }
 
-void tt_pieces_read(const struct tt_pieces_shape *s, const tutti_dynamic *what, uint64_t *lengths, uint8_t *wanted,
-                    struct tt_head *head)
+void tt_pieces_read(const struct tt_pieces_shape *s, const tutti_dynamic *what, uint64_t *lengths,
+                    uint8_t *wanted, struct tt_head *head)
 {
     const size_t bytes = tt_pieces_requested_bytes(s);
     uint64_t at = 0;
@@ -114,8 +125,8 @@ void tt_pieces_read(const struct tt_pieces_shape *s, const tutti_dynamic *what, 
         }
 }
 
-void tt_pieces_read_src(const struct tt_pieces_shape *s, const tutti_dynamic *what, const uint64_t *lengths,
-                        struct tt_head *head)
+void tt_pieces_read_src(const struct tt_pieces_shape *s, const tutti_dynamic *what,
+                        const uint64_t *lengths, struct tt_head *head)
 {
     const uint64_t total = tt_pieces_total(s, lengths, NULL);
 
@@ -127,7 +138,8 @@ void tt_pieces_read_src(const struct tt_pieces_shape *s, const tutti_dynamic *wh
 
 /* ---- derived values -------------------------------------------------------------------------- */
 
-uint64_t tt_pieces_total(const struct tt_pieces_shape *s, const uint64_t *lengths, const uint8_t *wanted)
+uint64_t tt_pieces_total(const struct tt_pieces_shape *s, const uint64_t *lengths,
+                         const uint8_t *wanted)
 {
     uint64_t total = 0;
 
@@ -136,8 +148,8 @@ uint64_t tt_pieces_total(const struct tt_pieces_shape *s, const uint64_t *length
     return total;
 }
 
-uint64_t tt_pieces_stretches(const struct tt_pieces_shape *s, const uint64_t *lengths, const uint8_t *wanted,
-                             struct tt_stretch *out)
+uint64_t tt_pieces_stretches(const struct tt_pieces_shape *s, const uint64_t *lengths,
+                             const uint8_t *wanted, struct tt_stretch *out)
 {
     uint64_t n = 0, at = 0, end = UINT64_MAX;
 
@@ -156,8 +168,8 @@ uint64_t tt_pieces_stretches(const struct tt_pieces_shape *s, const uint64_t *le
     return n;
 }
 
-void tt_pieces_unpack(const struct tt_pieces_shape *s, const uint64_t *lengths, const uint8_t *wanted,
-                      const uint8_t *pieces, void *dst)
+void tt_pieces_unpack(const struct tt_pieces_shape *s, const uint64_t *lengths,
+                      const uint8_t *wanted, const uint8_t *pieces, void *dst)
 {
     uint64_t at = 0;
 
@@ -187,11 +199,14 @@ static void write_length(struct tt_writer *w, uint32_t width, uint64_t v)
 
 static uint64_t read_length(struct tt_reader *r, uint32_t width)
 {
-    return width == 1 ? tt_read_u8(r) : width == 2 ? tt_read_u16(r) : width == 4 ? tt_read_u32(r) : tt_read_u64(r);
+    return width == 1   ? tt_read_u8(r)
+           : width == 2 ? tt_read_u16(r)
+           : width == 4 ? tt_read_u32(r)
+                        : tt_read_u64(r);
 }
 
-size_t tt_head_write(const struct tt_pieces_shape *s, const struct tt_head *h, const uint64_t *lengths,
-                     const uint8_t *wanted, const void *src, uint8_t *out)
+size_t tt_head_write(const struct tt_pieces_shape *s, const struct tt_head *h,
+                     const uint64_t *lengths, const uint8_t *wanted, const void *src, uint8_t *out)
 {
     const uint32_t width = tt_pieces_width(s);
     const size_t bytes = tt_pieces_head_bytes(s);
@@ -248,8 +263,9 @@ static bool flaw_is_valid(const struct tt_pieces_shape *s, const struct tt_head 
     }
 }
 
-bool tt_head_read(const struct tt_pieces_shape *s, const uint8_t *data, size_t bytes, struct tt_head *h,
-                  uint64_t *lengths, const uint8_t **wanted, const uint8_t **pieces)
+bool tt_head_read(const struct tt_pieces_shape *s, const uint8_t *data, size_t bytes,
+                  struct tt_head *h, uint64_t *lengths, const uint8_t **wanted,
+                  const uint8_t **pieces)
 {
     const uint32_t width = tt_pieces_width(s);
     uint8_t packed, said_width, zero;
@@ -269,8 +285,8 @@ bool tt_head_read(const struct tt_pieces_shape *s, const uint8_t *data, size_t b
     h->value = tt_read_u64(&r);
     if (packed > !s->to_all || said_width != width || zero || h->most > (s->nsplits + 1) / 2)
         return false;
-    *wanted =
-        data + TT_HEAD_BYTES + (size_t)s->nsplits * width + (s->to_all ? s->rank : 0) * tt_pieces_requested_bytes(s);
+    *wanted = data + TT_HEAD_BYTES + (size_t)s->nsplits * width +
+              (s->to_all ? s->rank : 0) * tt_pieces_requested_bytes(s);
     *pieces = data + tt_pieces_head_bytes(s);
     if (h->flaw)
         return !packed && flaw_is_valid(s, h);
@@ -287,7 +303,8 @@ bool tt_head_read(const struct tt_pieces_shape *s, const uint8_t *data, size_t b
     return bytes - tt_pieces_head_bytes(s) >= tt_pieces_total(s, lengths, *wanted) * s->elem_bytes;
 }
 
-tutti_status tt_head_status(const struct tt_pieces_shape *s, const struct tt_head *h, uint32_t rank, const char *call)
+tutti_status tt_head_status(const struct tt_pieces_shape *s, const struct tt_head *h, uint32_t rank,
+                            const char *call)
 {
     const unsigned long long at = h->at, value = h->value;
 
@@ -299,13 +316,16 @@ tutti_status tt_head_status(const struct tt_pieces_shape *s, const struct tt_hea
         return tt_fail(TUTTI_ERR_RANGE, "%s: rank %u has pieces of %llu element%s in total, but max_total is %llu",
                        call, rank, value, TT_PLURAL(value), (unsigned long long)s->max_total);
     case TT_FLAW_SUM:
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has %llu indices, but its index_block_lens add up to %llu", call,
-                       rank, value, at);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: rank %u has %llu indices, but its index_block_lens add up to %llu",
+                       call, rank, value, at);
     case TT_FLAW_INDEX:
         return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has indices[%llu] = %llu, but only %u piece%s", call, rank, at,
                        value, s->nsplits, TT_PLURAL(s->nsplits));
     case TT_FLAW_OVERLAP:
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has a sendbuff that overlaps its recvbuffs[%llu]", call, rank, at);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: rank %u has a sendbuff that overlaps its recvbuffs[%llu]", call, rank,
+                       at);
     case TT_FLAW_NULL:
         return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has pieces of %llu element%s, but its sendbuff is NULL", call,
                        rank, value, TT_PLURAL(value));

@@ -59,8 +59,9 @@ struct tt_head {
 #define TT_HEAD_BYTES 24u       /* without lists */
 
 /* Fills *out from the caller's values. INVALID (logged) with the name of the call. */
-tutti_status tt_pieces_shape_take(struct tt_pieces_shape *out, uint32_t nranks, tutti_dtype type, size_t nsplits,
-                                  size_t max_length, size_t max_total, const char *call);
+tutti_status tt_pieces_shape_take(struct tt_pieces_shape *out, uint32_t nranks, tutti_dtype type,
+                                  size_t nsplits, size_t max_length, size_t max_total,
+                                  const char *call);
 /* Return the sizes in bytes of a length, of a bitmap, and of a complete head without pieces. */
 uint32_t tt_pieces_width(const struct tt_pieces_shape *s);
 size_t tt_pieces_requested_bytes(const struct tt_pieces_shape *s);
@@ -69,34 +70,37 @@ size_t tt_pieces_head_bytes(const struct tt_pieces_shape *s);
 /* Reads the caller's lists: lengths[nsplits], and the bitmaps
  * wanted[nranks][tt_pieces_requested_bytes] of the pieces for each rank. *head gets the first flaw
  * in the order of enum tt_flaw; the lists are then invalid. */
-void tt_pieces_read(const struct tt_pieces_shape *s, const tutti_dynamic *what, uint64_t *lengths, uint8_t *wanted,
-                    struct tt_head *head);
+void tt_pieces_read(const struct tt_pieces_shape *s, const tutti_dynamic *what, uint64_t *lengths,
+                    uint8_t *wanted, struct tt_head *head);
 
 /* The same for sendbuff, after the lists were checked and its length is known. */
-void tt_pieces_read_src(const struct tt_pieces_shape *s, const tutti_dynamic *what, const uint64_t *lengths,
-                        struct tt_head *head);
+void tt_pieces_read_src(const struct tt_pieces_shape *s, const tutti_dynamic *what,
+                        const uint64_t *lengths, struct tt_head *head);
 
 /* Returns the number of elements of the pieces in a bitmap (NULL: all). */
-uint64_t tt_pieces_total(const struct tt_pieces_shape *s, const uint64_t *lengths, const uint8_t *wanted);
+uint64_t tt_pieces_total(const struct tt_pieces_shape *s, const uint64_t *lengths,
+                         const uint8_t *wanted);
 /* Lists the stretches of a bitmap, in bytes: adjacent pieces form one stretch, empty ones none.
  * Returns their number; out (NULL: only count) has room for (nsplits + 1) / 2. */
-uint64_t tt_pieces_stretches(const struct tt_pieces_shape *s, const uint64_t *lengths, const uint8_t *wanted,
-                             struct tt_stretch *out);
+uint64_t tt_pieces_stretches(const struct tt_pieces_shape *s, const uint64_t *lengths,
+                             const uint8_t *wanted, struct tt_stretch *out);
 
 /* Writes a head, followed by the pieces of src for the receiver if it is packed; out must have
  * room. Returns the size. wanted: one bitmap, or [nranks] for a common head. */
-size_t tt_head_write(const struct tt_pieces_shape *s, const struct tt_head *h, const uint64_t *lengths,
-                     const uint8_t *wanted, const void *src, uint8_t *out);
+size_t tt_head_write(const struct tt_pieces_shape *s, const struct tt_head *h,
+                     const uint64_t *lengths, const uint8_t *wanted, const void *src, uint8_t *out);
 /* Reads a peer's head in data[bytes]. lengths[nsplits] gets its lengths (zeros with a flaw);
  * *wanted and *pieces point into data. data may be longer than the message. False: protocol
  * violation. */
-bool tt_head_read(const struct tt_pieces_shape *s, const uint8_t *data, size_t bytes, struct tt_head *h,
-                  uint64_t *lengths, const uint8_t **wanted, const uint8_t **pieces);
+bool tt_head_read(const struct tt_pieces_shape *s, const uint8_t *data, size_t bytes,
+                  struct tt_head *h, uint64_t *lengths, const uint8_t **wanted,
+                  const uint8_t **pieces);
 /* Copies packed pieces to their places in dst. */
-void tt_pieces_unpack(const struct tt_pieces_shape *s, const uint64_t *lengths, const uint8_t *wanted,
-                      const uint8_t *pieces, void *dst);
+void tt_pieces_unpack(const struct tt_pieces_shape *s, const uint64_t *lengths,
+                      const uint8_t *wanted, const uint8_t *pieces, void *dst);
 
 /* Returns the status for a rank's flaw, logged; OK: no flaw. */
-tutti_status tt_head_status(const struct tt_pieces_shape *s, const struct tt_head *h, uint32_t rank, const char *call);
+tutti_status tt_head_status(const struct tt_pieces_shape *s, const struct tt_head *h, uint32_t rank,
+                            const char *call);
 
 #endif

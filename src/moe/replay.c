@@ -101,7 +101,11 @@ static struct tutti_replay *replay_make(tutti_comm *comm, const struct tt_pieces
     if (!y)
         return NULL;
     *y = (struct tutti_replay){
-        .comm = comm, .shape = *s, .rank = comm->rank, .depth = conf->depth ? conf->depth : 2, .without = conf->without,
+        .comm = comm,
+        .shape = *s,
+        .rank = comm->rank,
+        .depth = conf->depth ? conf->depth : 2,
+        .without = conf->without,
     };
     y->slot_bytes = whole_lines(head_bytes > TT_INLINE_BYTES ? head_bytes : TT_INLINE_BYTES);
     y->block_bytes = y->slot_bytes + whole_lines(s->max_total * s->elem_bytes);
@@ -115,8 +119,8 @@ static struct tutti_replay *replay_make(tutti_comm *comm, const struct tt_pieces
     y->puts = calloc(n, sizeof *y->puts);
     y->recvbuffs = calloc(y->depth * n, sizeof *y->recvbuffs);
     y->all_lengths = calloc(y->depth * n * s->nsplits, sizeof *y->all_lengths);
-    if (y->lengths && y->wanted && y->out && y->head && y->packed && y->list && y->pieces && y->puts && y->recvbuffs &&
-        y->all_lengths)
+    if (y->lengths && y->wanted && y->out && y->head && y->packed && y->list && y->pieces &&
+        y->puts && y->recvbuffs && y->all_lengths)
         return y;
     replay_free(y);
     return NULL;
@@ -128,8 +132,8 @@ struct declared {
     uint32_t type, depth, without, status;
 };
 
-static tutti_status replay_compare_with(const struct declared *mine, const struct declared *theirs, uint32_t own_rank,
-                                        uint32_t rank)
+static tutti_status replay_compare_with(const struct declared *mine, const struct declared *theirs,
+                                        uint32_t own_rank, uint32_t rank)
 {
     const struct tt_alike fields[] = {
         { "nsplits", mine->nsplits, theirs->nsplits, NULL },
@@ -140,7 +144,8 @@ static tutti_status replay_compare_with(const struct declared *mine, const struc
         { "without", mine->without, theirs->without, NULL },
     };
 
-    return tt_alike_check("tutti_replay_create", fields, sizeof fields / sizeof *fields, own_rank, rank);
+    return tt_alike_check("tutti_replay_create", fields, sizeof fields / sizeof *fields, own_rank,
+                          rank);
 }
 
 /* Compares the declarations of all ranks; equal result on all. `st` is the previous status of
@@ -160,14 +165,18 @@ static tutti_status replay_compare(tutti_comm *comm, const tutti_replay_conf *co
     tutti_status got;
 
     if (!all)
-        return tt_fail(TUTTI_ERR_NOMEM, "tutti_replay_create: out of memory for %u ranks", comm->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_replay_create: out of memory for %u ranks",
+                       comm->nranks);
     got = tutti_allgather(&mine, all, sizeof mine, TUTTI_U8, comm, NULL);
     st = st ? st : got;
     mine.status = TUTTI_OK;
     for (uint32_t r = 0; r < comm->nranks && !st; r++) {
         if (all[r].status)
-            st = tt_fail(all[r].status < TUTTI_STATUS_COUNT ? (tutti_status)all[r].status : TUTTI_ERR_PROTOCOL,
-                         "tutti_replay_create: rank %u failed to create its part (see the log of that rank)", r);
+            st = tt_fail(
+                all[r].status < TUTTI_STATUS_COUNT ? (tutti_status)all[r].status
+                                                   : TUTTI_ERR_PROTOCOL,
+                "tutti_replay_create: rank %u failed to create its part (see the log of that rank)",
+                r);
         else
             st = replay_compare_with(&mine, &all[r], comm->rank, r);
     }
@@ -178,8 +187,8 @@ static tutti_status replay_compare(tutti_comm *comm, const tutti_replay_conf *co
 static tutti_status replay_check_conf(const tutti_replay_conf *conf)
 {
     if (conf->depth == 1 || conf->depth > DEPTH_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_create: conf.depth is %u: must be 2 to %u", conf->depth,
-                       DEPTH_MAX);
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_create: conf.depth is %u: must be 2 to %u",
+                       conf->depth, DEPTH_MAX);
     if (conf->without & ~(uint32_t)WITHOUT_ALL)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_create: unknown bits in conf.without = %u (valid bits: %u)",
                        conf->without, (unsigned)WITHOUT_ALL);
@@ -191,11 +200,13 @@ static tutti_status check_sets(const struct tt_pieces_shape *s, uint32_t depth)
 {
     uint64_t bytes;
 
-    if (tt_bytes_of(s->max_total, (uint64_t)s->elem_bytes * s->nranks * (depth ? depth : 2), &bytes))
+    if (tt_bytes_of(s->max_total, (uint64_t)s->elem_bytes * s->nranks * (depth ? depth : 2),
+                    &bytes))
         return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_INVALID,
-                   "tutti_replay_create: conf.max_total of %llu elements with conf.depth %u exceeds the address space",
-                   (unsigned long long)s->max_total, depth);
+    return tt_fail(
+        TUTTI_ERR_INVALID,
+        "tutti_replay_create: conf.max_total of %llu elements with conf.depth %u exceeds the address space",
+        (unsigned long long)s->max_total, depth);
 }
 
 /* Creates the window, and locates the receive buffers in it. */
@@ -213,7 +224,8 @@ static tutti_status open_window(struct tutti_replay *y)
     return st;
 }
 
-tutti_status tutti_replay_create(tutti_comm *comm, const tutti_replay_conf *conf, tutti_replay **out)
+tutti_status tutti_replay_create(tutti_comm *comm, const tutti_replay_conf *conf,
+                                 tutti_replay **out)
 {
     tutti_replay_conf mine = { .size = sizeof mine };
     struct tutti_replay *y = NULL;
@@ -223,12 +235,13 @@ tutti_status tutti_replay_create(tutti_comm *comm, const tutti_replay_conf *conf
     if (!st && (!conf || !out))
         st = tt_fail(TUTTI_ERR_INVALID, "tutti_replay_create: %s is NULL", conf ? "out" : "conf");
     if (!st)
-        st = tt_options_take(&mine, sizeof mine, sizeof mine, conf, "tutti_replay_create", "conf", "tutti_replay_conf");
+        st = tt_options_take(&mine, sizeof mine, sizeof mine, conf, "tutti_replay_create", "conf",
+                             "tutti_replay_conf");
     if (!st)
         st = replay_check_conf(&mine);
     if (!st)
-        st = tt_pieces_shape_take(&shape, comm->nranks, mine.type, mine.nsplits, mine.max_length, mine.max_total,
-                                  "tutti_replay_create");
+        st = tt_pieces_shape_take(&shape, comm->nranks, mine.type, mine.nsplits, mine.max_length,
+                                  mine.max_total, "tutti_replay_create");
     if (!st)
         st = check_sets(&shape, mine.depth);
     if (st)
@@ -279,7 +292,11 @@ static tutti_status look_for_start(struct tt_call_check *a)
 static tutti_status await_start(struct tt_window *w, const tutti_dynamic *what, int64_t timeout_ms)
 {
     struct await_start s = {
-        .attempt = { .window = w, .call = "tutti_replay_start", .rank = UINT32_MAX, .timeout_ms = timeout_ms, .step = look_for_start },
+        .attempt = { .window = w,
+                     .call = "tutti_replay_start",
+                     .rank = UINT32_MAX,
+                     .timeout_ms = timeout_ms,
+                     .step = look_for_start },
         .what = what,
     };
 
@@ -313,8 +330,9 @@ static void read_lists(struct tutti_replay *y, const struct tt_window *w, const 
         const uint8_t *wanted = y->wanted + r * tt_pieces_requested_bytes(s);
         uint64_t n;
 
-        y->packed[r] = !(y->without & TUTTI_REPLAY_NO_BYPASS) &&
-                       head_bytes + tt_pieces_total(s, lengths, wanted) * s->elem_bytes <= packed_max(y, w, r);
+        y->packed[r] =
+            !(y->without & TUTTI_REPLAY_NO_BYPASS) &&
+            head_bytes + tt_pieces_total(s, lengths, wanted) * s->elem_bytes <= packed_max(y, w, r);
         n = y->packed[r] ? 0 : tt_pieces_stretches(s, lengths, wanted, NULL);
         most = n > most ? n : most;
     }
@@ -328,8 +346,9 @@ static uint64_t write_head(struct tutti_replay *y, const tutti_dynamic *what, ui
     struct tt_head h = y->own;
 
     h.packed = !h.flaw && y->packed[r];
-    return tt_head_write(s, &h, y->lengths + (size_t)y->rank * s->nsplits, y->wanted + r * tt_pieces_requested_bytes(s),
-                         what->sendbuff, y->out + r * y->slot_bytes);
+    return tt_head_write(s, &h, y->lengths + (size_t)y->rank * s->nsplits,
+                         y->wanted + r * tt_pieces_requested_bytes(s), what->sendbuff,
+                         y->out + r * y->slot_bytes);
 }
 
 /* Lists the pieces for rank r: stretches, then the head. Returns their number. */
@@ -355,7 +374,8 @@ static size_t list_pieces(struct tutti_replay *y, const tutti_dynamic *what, uin
 }
 
 /* Puts the pieces for one rank, with one doorbell, or (TUTTI_REPLAY_NO_CHAIN) one by one. */
-static tutti_status put_pieces(struct tutti_replay *y, const tutti_dynamic *what, uint32_t r, int64_t timeout_ms)
+static tutti_status put_pieces(struct tutti_replay *y, const tutti_dynamic *what, uint32_t r,
+                               int64_t timeout_ms)
 {
     const size_t n = list_pieces(y, what, r);
     const tutti_piece *last = &y->pieces[n - 1];
@@ -369,15 +389,17 @@ static tutti_status put_pieces(struct tutti_replay *y, const tutti_dynamic *what
     if (!(y->without & TUTTI_REPLAY_NO_CHAIN))
         return tutti_window_put_pieces(y->handle, (int)r, y->pieces, n, &signal);
     for (size_t i = 0; i + 1 < n && !st; i++)
-        st = tutti_window_put(y->handle, (int)r, y->pieces[i].offset, y->pieces[i].src, y->pieces[i].bytes, &plain);
+        st = tutti_window_put(y->handle, (int)r, y->pieces[i].offset, y->pieces[i].src,
+                              y->pieces[i].bytes, &plain);
     if (!st && n > 1)
         st = tutti_window_fence(y->handle, (int)r);
-    return st ? st : tutti_window_put(y->handle, (int)r, last->offset, last->src, last->bytes, &signal);
+    return st ? st
+              : tutti_window_put(y->handle, (int)r, last->offset, last->src, last->bytes, &signal);
 }
 
 /* Puts the packed messages to other ranks, with one doorbell per wire. */
-static tutti_status put_packed(struct tutti_replay *y, struct tt_window *w, const tutti_dynamic *what,
-                               int64_t timeout_ms)
+static tutti_status put_packed(struct tutti_replay *y, struct tt_window *w,
+                               const tutti_dynamic *what, int64_t timeout_ms)
 {
     uint32_t n = 0;
     tutti_status st;
@@ -388,8 +410,12 @@ static tutti_status put_packed(struct tutti_replay *y, struct tt_window *w, cons
         if (y->own.flaw ? tt_pieces_head_bytes(&y->shape) > TT_INLINE_BYTES : !y->packed[r])
             continue;
         y->puts[n++] = (struct tt_window_short){
-            .rank = r, .src = y->out + r * y->slot_bytes, .offset = sender_slot(y, current_set(y), y->rank),
-            .bytes = write_head(y, what, r), .signal_offset = arrival_offset(y, y->rank), .signal_value = y->run,
+            .rank = r,
+            .src = y->out + r * y->slot_bytes,
+            .offset = sender_slot(y, current_set(y), y->rank),
+            .bytes = write_head(y, what, r),
+            .signal_offset = arrival_offset(y, y->rank),
+            .signal_value = y->run,
         };
     }
     st = tt_window_put_several(w, y->puts, n, timeout_ms, "tutti_replay_start");
@@ -399,7 +425,8 @@ static tutti_status put_packed(struct tutti_replay *y, struct tt_window *w, cons
     return st;
 }
 
-static tutti_status put_all(struct tutti_replay *y, struct tt_window *w, const tutti_dynamic *what, int64_t timeout_ms)
+static tutti_status put_all(struct tutti_replay *y, struct tt_window *w, const tutti_dynamic *what,
+                            int64_t timeout_ms)
 {
     const bool together = !(y->without & (TUTTI_REPLAY_NO_CHAIN | TUTTI_REPLAY_NO_BYPASS));
     const bool all_short = y->own.flaw && tt_pieces_head_bytes(&y->shape) <= TT_INLINE_BYTES;
@@ -418,14 +445,17 @@ static tutti_status put_all(struct tutti_replay *y, struct tt_window *w, const t
 static tutti_status replay_check(const struct tutti_replay *y, const tutti_dynamic *what)
 {
     if (y->started)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_start: run %llu is not complete (call tutti_replay_wait first)",
-                       (unsigned long long)y->run);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "tutti_replay_start: run %llu is not complete (call tutti_replay_wait first)",
+            (unsigned long long)y->run);
     if (!what->split_lengths || !what->index_block_lens)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_start: %s is NULL",
                        what->split_lengths ? "index_block_lens" : "split_lengths");
-    if (what->nsplits || what->recvbuffs || what->recv_all_split_lengths || what->max_length || what->max_total ||
-        what->over)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_start: %s must be zero: the replay defines it",
+    if (what->nsplits || what->recvbuffs || what->recv_all_split_lengths || what->max_length ||
+        what->max_total || what->over)
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_replay_start: %s must be zero: the replay defines it",
                        what->nsplits                  ? "nsplits"
                        : what->recvbuffs              ? "recvbuffs"
                        : what->recv_all_split_lengths ? "recv_all_split_lengths"
@@ -456,9 +486,11 @@ tutti_status tutti_replay_start(tutti_replay *y, const tutti_dynamic *what, int6
         return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_start: %s is NULL", y ? "what" : "replay");
     st = tt_window_take(y->handle, "tutti_replay_start", &w);
     if (!st && y->broken)
-        st = tt_fail(y->broken, "tutti_replay_start: run %llu of this replay has failed", (unsigned long long)y->run);
+        st = tt_fail(y->broken, "tutti_replay_start: run %llu of this replay has failed",
+                     (unsigned long long)y->run);
     if (!st)
-        st = tt_options_take(&mine, sizeof mine, sizeof mine, what, "tutti_replay_start", "what", "tutti_dynamic");
+        st = tt_options_take(&mine, sizeof mine, sizeof mine, what, "tutti_replay_start", "what",
+                             "tutti_dynamic");
     if (!st)
         st = replay_check(y, &mine);
     if (!st)
@@ -476,19 +508,21 @@ tutti_status tutti_replay_start(tutti_replay *y, const tutti_dynamic *what, int6
 /* ---- receiving a run ------------------------------------------------------------------------- */
 
 /* Reads the head of one sender into *h, and finds its packed pieces. */
-static tutti_status read_sender_head(struct tutti_replay *y, uint32_t sender, struct tt_head *h, const uint8_t **wanted,
-                                     const uint8_t **pieces)
+static tutti_status read_sender_head(struct tutti_replay *y, uint32_t sender, struct tt_head *h,
+                                     const uint8_t **wanted, const uint8_t **pieces)
 {
     const struct tt_pieces_shape *s = &y->shape;
     const uint8_t *slot = y->mem + sender_slot(y, current_set(y), sender);
     const size_t head_bytes = tt_pieces_head_bytes(s);
 
     memcpy(y->head, slot, head_bytes);
-    if (tt_head_read(s, y->head, y->slot_bytes, h, y->lengths + (size_t)sender * s->nsplits, wanted, pieces)) {
+    if (tt_head_read(s, y->head, y->slot_bytes, h, y->lengths + (size_t)sender * s->nsplits, wanted,
+                     pieces)) {
         *pieces = slot + head_bytes;
         return TUTTI_OK;
     }
-    return tt_fail(TUTTI_ERR_PROTOCOL, "tutti_replay_wait: protocol error: rank %u sent an invalid header", sender);
+    return tt_fail(TUTTI_ERR_PROTOCOL,
+                   "tutti_replay_wait: protocol error: rank %u sent an invalid header", sender);
 }
 
 /* Reads all heads. If all are valid, copies the packed pieces to their places. */
@@ -521,12 +555,14 @@ tutti_status tutti_replay_wait(tutti_replay *y, tutti_arrived *out, int64_t time
                        : !out ? "out is NULL"
                               : "invalid out->size: must be sizeof(tutti_arrived)");
     if (y->broken)
-        return tt_fail(y->broken, "tutti_replay_wait: run %llu of this replay has failed", (unsigned long long)y->run);
+        return tt_fail(y->broken, "tutti_replay_wait: run %llu of this replay has failed",
+                       (unsigned long long)y->run);
     if (!y->started)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_wait: no run is in progress (call tutti_replay_start first)");
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_replay_wait: no run is in progress (call tutti_replay_start first)");
     for (uint32_t r = 0; r < y->shape.nranks && !st; r++)
-        st =
-            replay_broken(y, tutti_window_wait(y->handle, arrival_offset(y, r), TUTTI_EQUAL, y->run, timeout_ms, NULL));
+        st = replay_broken(y, tutti_window_wait(y->handle, arrival_offset(y, r), TUTTI_EQUAL,
+                                                y->run, timeout_ms, NULL));
     if (st)
         return st;
     y->started = false;

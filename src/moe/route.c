@@ -25,7 +25,8 @@ static tutti_status check_held(const struct tt_holding *h, const uint32_t *held,
                 st = tt_fail(TUTTI_ERR_INVALID, "%s: rank %u holds expert %u, but there are only %u experts", call, r,
                              held[s], h->nexperts);
             else if (by[held[s]] == r + 1)
-                st = tt_fail(TUTTI_ERR_INVALID, "%s: rank %u holds expert %u twice", call, r, held[s]);
+                st = tt_fail(TUTTI_ERR_INVALID, "%s: rank %u holds expert %u twice", call, r,
+                             held[s]);
             else
                 by[held[s]] = r + 1;
         }
@@ -45,8 +46,8 @@ static bool alloc_tables(struct tt_holding *h)
     return h->expert && h->rank && h->of_first && h->of;
 }
 
-tutti_status tt_holding_init(struct tt_holding *h, uint32_t nranks, uint32_t nexperts, const uint32_t *nheld,
-                             const uint32_t *held, const char *call)
+tutti_status tt_holding_init(struct tt_holding *h, uint32_t nranks, uint32_t nexperts,
+                             const uint32_t *nheld, const uint32_t *held, const char *call)
 {
     tutti_status st;
 
@@ -58,7 +59,8 @@ tutti_status tt_holding_init(struct tt_holding *h, uint32_t nranks, uint32_t nex
     }
     h->nslots = h->first ? h->first[nranks] : 0;
     if (!h->first || !alloc_tables(h))
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for %u ranks and %u experts", call, nranks, nexperts);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for %u ranks and %u experts", call,
+                       nranks, nexperts);
     st = check_held(h, held, call);
     if (st)
         return st;
@@ -98,8 +100,8 @@ static bool is_finite(const float *weight, uint32_t *bits)
     return (*bits & 0x7f800000) != 0x7f800000;
 }
 
-static struct tt_route_flaw flaw_of_token(const tutti_moe_routing *routing, uint32_t nexperts, uint32_t top_k,
-                                          uint32_t token)
+static struct tt_route_flaw flaw_of_token(const tutti_moe_routing *routing, uint32_t nexperts,
+                                          uint32_t top_k, uint32_t token)
 {
     const uint32_t *experts = routing->experts + (size_t)token * top_k;
     const float *weights = routing->weights + (size_t)token * top_k;
@@ -123,8 +125,8 @@ static struct tt_route_flaw flaw_of_token(const tutti_moe_routing *routing, uint
     return (struct tt_route_flaw){ 0 };
 }
 
-struct tt_route_flaw tt_route_check(const tutti_moe_routing *routing, uint32_t nexperts, uint32_t top_k,
-                                    uint32_t max_tokens)
+struct tt_route_flaw tt_route_check(const tutti_moe_routing *routing, uint32_t nexperts,
+                                    uint32_t top_k, uint32_t max_tokens)
 {
     const void *const there[] = { routing->tokens, routing->experts, routing->weights };
     struct tt_route_flaw f = { 0 };
@@ -136,7 +138,9 @@ struct tt_route_flaw tt_route_check(const tutti_moe_routing *routing, uint32_t n
         };
     for (uint32_t i = 0; i < 3 && routing->ntokens; i++)
         if (!there[i])
-            return (struct tt_route_flaw){ .kind = TT_ROUTE_NULL, .token = (uint32_t)routing->ntokens, .value = i };
+            return (struct tt_route_flaw){ .kind = TT_ROUTE_NULL,
+                                           .token = (uint32_t)routing->ntokens,
+                                           .value = i };
     for (uint32_t t = 0; t < routing->ntokens && !f.kind; t++)
         f = flaw_of_token(routing, nexperts, top_k, t);
     return f;
@@ -148,35 +152,39 @@ bool tt_route_flaw_sound(const struct tt_route_flaw *f)
            (f->kind != TT_ROUTE_NULL || f->value < 3);
 }
 
-tutti_status tt_route_flaw_status(const struct tt_route_flaw *f, uint32_t nexperts, uint32_t max_tokens, uint32_t rank,
-                                  const char *call)
+tutti_status tt_route_flaw_status(const struct tt_route_flaw *f, uint32_t nexperts,
+                                  uint32_t max_tokens, uint32_t rank, const char *call)
 {
     static const char *const names[] = { "tokens", "experts", "weights" };
     const char *weight;
 
     if (!tt_route_flaw_sound(f))
-        return tt_fail(TUTTI_ERR_PROTOCOL, "%s: protocol error: rank %u reports an unknown routing error", call, rank);
+        return tt_fail(TUTTI_ERR_PROTOCOL,
+                       "%s: protocol error: rank %u reports an unknown routing error", call, rank);
     switch ((enum tt_route_flaw_kind)f->kind) {
     case TT_ROUTE_MANY:
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has %u tokens, but conf.max_tokens is %u", call, rank, f->value,
-                       max_tokens);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has %u tokens, but conf.max_tokens is %u",
+                       call, rank, f->value, max_tokens);
     case TT_ROUTE_NULL:
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has %u token%s, but its routing.%s is NULL", call, rank,
-                       f->token, TT_PLURAL(f->token), names[f->value]);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has %u token%s, but its routing.%s is NULL",
+                       call, rank, f->token, TT_PLURAL(f->token), names[f->value]);
     case TT_ROUTE_EXPERT:
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: invalid expert: rank %u routes token %u, choice %u, to expert %u (must be 0 to %u)", call,
-                       rank, f->token, f->choice, f->value, nexperts - 1);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "%s: invalid expert: rank %u routes token %u, choice %u, to expert %u (must be 0 to %u)",
+            call, rank, f->token, f->choice, f->value, nexperts - 1);
     case TT_ROUTE_TWICE:
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: duplicate expert: rank %u routes token %u, choice %u, to expert %u again (the experts of "
-                       "a token must differ)",
-                       call, rank, f->token, f->choice, f->value);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "%s: duplicate expert: rank %u routes token %u, choice %u, to expert %u again (the experts of "
+            "a token must differ)",
+            call, rank, f->token, f->choice, f->value);
     default:
         weight = (f->value & 0x7fffffff) > 0x7f800000 ? "nan" : f->value >> 31 ? "-inf" : "inf";
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: invalid weight: rank %u has token %u with weight %s for choice %u (must be finite)", call,
-                       rank, f->token, weight, f->choice);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "%s: invalid weight: rank %u has token %u with weight %s for choice %u (must be finite)",
+            call, rank, f->token, weight, f->choice);
     }
 }
 
@@ -208,8 +216,8 @@ static uint32_t slot_for(const struct tt_holding *h, uint32_t expert, uint32_t r
 }
 
 /* Counts the rows of each slot, and determines the first row of each. */
-static void count_rows(struct tt_route *t, const struct tt_holding *h, const tutti_moe_routing *routing, uint32_t top_k,
-                       uint32_t rank)
+static void count_rows(struct tt_route *t, const struct tt_holding *h,
+                       const tutti_moe_routing *routing, uint32_t top_k, uint32_t rank)
 {
     memset(t->counts, 0, h->nslots * sizeof *t->counts);
     for (uint32_t k = 0; k < routing->ntokens * top_k; k++)
@@ -226,8 +234,9 @@ static void count_rows(struct tt_route *t, const struct tt_holding *h, const tut
     t->first[h->nranks] = t->nrows;
 }
 
-void tt_route_make(struct tt_route *t, const struct tt_holding *h, const tutti_moe_routing *routing, uint32_t top_k,
-                   uint32_t rank, uint32_t stride, uint32_t *rows, uint32_t *experts, uint32_t *places)
+void tt_route_make(struct tt_route *t, const struct tt_holding *h, const tutti_moe_routing *routing,
+                   uint32_t top_k, uint32_t rank, uint32_t stride, uint32_t *rows,
+                   uint32_t *experts, uint32_t *places)
 {
     count_rows(t, h, routing, top_k, rank);
     tt_assert(t->nrows <= t->nrows_max);

@@ -32,8 +32,8 @@ uint32_t tt_holding_default(uint32_t nranks, uint32_t nexperts, uint32_t rank);
 /* Initializes the placement. Rank r holds nheld[r] experts, which follow those of rank r - 1 in
  * held. INVALID (logged, with the name of the call): an expert is on no rank, twice on one rank,
  * or out of range. The caller frees *h with tt_holding_fini, also after an error. */
-tutti_status tt_holding_init(struct tt_holding *h, uint32_t nranks, uint32_t nexperts, const uint32_t *nheld,
-                             const uint32_t *held, const char *call);
+tutti_status tt_holding_init(struct tt_holding *h, uint32_t nranks, uint32_t nexperts,
+                             const uint32_t *nheld, const uint32_t *held, const char *call);
 void tt_holding_fini(struct tt_holding *h);
 
 /* ---- errors in a routing --------------------------------------------------------------------- */
@@ -54,13 +54,13 @@ struct tt_route_flaw {
 };
 
 /* Returns the first error in a routing; kind 0: none. */
-struct tt_route_flaw tt_route_check(const tutti_moe_routing *routing, uint32_t nexperts, uint32_t top_k,
-                                    uint32_t max_tokens);
+struct tt_route_flaw tt_route_check(const tutti_moe_routing *routing, uint32_t nexperts,
+                                    uint32_t top_k, uint32_t max_tokens);
 /* Returns whether the values are permitted in a message of a peer. */
 bool tt_route_flaw_sound(const struct tt_route_flaw *f);
 /* Returns INVALID, logged. */
-tutti_status tt_route_flaw_status(const struct tt_route_flaw *f, uint32_t nexperts, uint32_t max_tokens, uint32_t rank,
-                                  const char *call);
+tutti_status tt_route_flaw_status(const struct tt_route_flaw *f, uint32_t nexperts,
+                                  uint32_t max_tokens, uint32_t rank, const char *call);
 
 /* ---- rows of a run --------------------------------------------------------------------------- */
 
@@ -78,7 +78,8 @@ void tt_route_fini(struct tt_route *t);
 /* Sorts a valid routing by slot, then by token. rows[i] is token * top_k + choice of row i, and
  * experts[i] its expert. places[token * top_k + choice] is stride * rank + index among the rows
  * for that rank, or TUTTI_MOE_NONE. The caller's arrays have room for nrows_max. */
-void tt_route_make(struct tt_route *t, const struct tt_holding *h, const tutti_moe_routing *routing, uint32_t top_k,
-                   uint32_t rank, uint32_t stride, uint32_t *rows, uint32_t *experts, uint32_t *places);
+void tt_route_make(struct tt_route *t, const struct tt_holding *h, const tutti_moe_routing *routing,
+                   uint32_t top_k, uint32_t rank, uint32_t stride, uint32_t *rows,
+                   uint32_t *experts, uint32_t *places);
 
 #endif

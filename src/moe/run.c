@@ -35,7 +35,8 @@ static tutti_status layer_check(const tutti_moe *m, enum tt_moe_state state, con
     return m->state == state ? TUTTI_OK : tt_fail(TUTTI_ERR_INVALID, "%s: %s", call, whys[state]);
 }
 
-tutti_status tt_moe_take(tutti_moe *m, const tutti_moe_routing *given, struct tt_route_flaw *flaw, const char *call)
+tutti_status tt_moe_take(tutti_moe *m, const tutti_moe_routing *given, struct tt_route_flaw *flaw,
+                         const char *call)
 {
     tutti_moe_routing mine = { .size = sizeof mine };
     tutti_moe_view *v = m ? &m->view : NULL;
@@ -44,7 +45,8 @@ tutti_status tt_moe_take(tutti_moe *m, const tutti_moe_routing *given, struct tt
     if (!st && !given)
         st = tt_fail(TUTTI_ERR_INVALID, "%s: routing is NULL", call);
     if (!st)
-        st = tt_options_take(&mine, sizeof mine, sizeof mine, given, call, "routing", "tutti_moe_routing");
+        st = tt_options_take(&mine, sizeof mine, sizeof mine, given, call, "routing",
+                             "tutti_moe_routing");
     if (st)
         return st;
     *flaw = tt_route_check(&mine, v->experts, v->top_k, m->max_tokens);
@@ -55,8 +57,8 @@ tutti_status tt_moe_take(tutti_moe *m, const tutti_moe_routing *given, struct tt
     v->tokens = mine.tokens;
     if (v->ntokens)
         memcpy(m->weights, mine.weights, (size_t)v->ntokens * v->top_k * sizeof *m->weights);
-    tt_route_make(&m->route, &m->holding, &mine, v->top_k, v->device.rank, m->stride, m->rows, m->row_experts,
-                  m->places);
+    tt_route_make(&m->route, &m->holding, &mine, v->top_k, v->device.rank, m->stride, m->rows,
+                  m->row_experts, m->places);
     for (uint32_t r = 0; r < v->device.nranks; r++)
         m->sources[r] = (struct tt_moe_source){ .ntiles = TT_MOE_UNKNOWN };
     memset(m->tiles, TT_TILE_OUT, (size_t)v->device.nranks * v->tiles_max);
@@ -122,9 +124,10 @@ static tutti_status next_tile(tutti_moe *m, tutti_moe_tile *out, bool *over)
             return st;
         m->turn = (source + 1) % n;     /* ranks take turns */
         m->tiles[tutti_moe_place(&m->view, source, tile)] = TT_TILE_TAKEN;
-        *out = (tutti_moe_tile){
-            .size = sizeof *out, .source = source, .number = tile, .row_bytes = (uint32_t)m->view.there.bytes
-        };
+        *out = (tutti_moe_tile){ .size = sizeof *out,
+                                 .source = source,
+                                 .number = tile,
+                                 .row_bytes = (uint32_t)m->view.there.bytes };
         m->ops->show(m, out);
         return TUTTI_OK;
     }
@@ -164,7 +167,8 @@ tutti_status tutti_moe_next(tutti_moe *m, tutti_moe_tile *out, int64_t timeout_m
         }
         if (tt_now_ns() >= deadline_ns)
             return tt_moe_set_broken(
-                m, tt_fail(TUTTI_ERR_TIMEOUT, "tutti_moe_next: timed out: no tile arrived in run %u", m->view.run));
+                m, tt_fail(TUTTI_ERR_TIMEOUT,
+                           "tutti_moe_next: timed out: no tile arrived in run %u", m->view.run));
         tutti_device_rest(tutti_moe_device(m), turn);
     }
 }
@@ -180,9 +184,10 @@ static tutti_status check_tile(const tutti_moe *m, const tutti_moe_tile *tile, c
         return fail_tile(call, "tile", tile);
     if (tile->source >= m->view.device.nranks || tile->number >= m->view.tiles_max ||
         m->tiles[tutti_moe_place(&m->view, tile->source, tile->number)] != TT_TILE_TAKEN)
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: tile %u of rank %u was not returned by tutti_moe_next, or its results were already sent",
-                       call, tile->number, tile->source);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "%s: tile %u of rank %u was not returned by tutti_moe_next, or its results were already sent",
+            call, tile->number, tile->source);
     return TUTTI_OK;
 }
 
@@ -215,7 +220,8 @@ tutti_status tutti_moe_give(tutti_moe *m, const tutti_moe_tile *tile, const floa
     m->ops->show(m, &own);              /* ignore changes by the caller */
     kept = tt_float_env_enter();
     for (uint32_t r = 0; r < own.rows; r++)
-        tutti_moe_result_write(&m->view, own.source, own.number, r, results + (size_t)r * m->view.hidden);
+        tutti_moe_result_write(&m->view, own.source, own.number, r,
+                               results + (size_t)r * m->view.hidden);
     tt_float_env_leave(kept);
     m->tiles[tutti_moe_place(&m->view, own.source, own.number)] = TT_TILE_GIVEN;
     return tt_moe_set_broken(m, m->ops->give(m, &own));

@@ -74,7 +74,8 @@ static tutti_status make_memory(tutti_moe *m, struct tiles *t)
     t->complete = tt_moe_alloc(m, t->ngroups, sizeof *t->complete, "counters");
     t->staged = tt_moe_alloc(m, t->ngroups, sizeof *t->staged, "counters");
     v->staging = tt_moe_alloc(m, nsends, v->tile_bytes, "staged tiles");
-    if (!t->sends || !t->signals || !t->first_send || !t->group_first || !t->complete || !t->staged || !v->staging)
+    if (!t->sends || !t->signals || !t->first_send || !t->group_first || !t->complete ||
+        !t->staged || !v->staging)
         return TUTTI_ERR_NOMEM;
     v->sends = t->sends;
     v->signals = t->signals;
@@ -91,9 +92,10 @@ static tutti_status make_window_memory(tutti_moe *m, struct tiles *t)
     const uint64_t bytes = 2 * t->set_bytes;
 
     if (bytes > WINDOW_BYTES_MAX)
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "tutti_moe_create: the tiles of all ranks need %llu bytes: the maximum is %llu",
-                       (unsigned long long)bytes, WINDOW_BYTES_MAX);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "tutti_moe_create: the tiles of all ranks need %llu bytes: the maximum is %llu",
+            (unsigned long long)bytes, WINDOW_BYTES_MAX);
     if (m->device.alloc) {
         t->owned = tt_moe_alloc(m, bytes, 1, "a window");
         if (!t->owned)
@@ -122,8 +124,9 @@ static tutti_status tiles_init(tutti_moe *m)
     if (st || got)
         return st ? st : got;
     if (worst)
-        return tt_fail(TUTTI_ERR_NOMEM,
-                       "tutti_moe_create: another rank failed to create its part (see the log of that rank)");
+        return tt_fail(
+            TUTTI_ERR_NOMEM,
+            "tutti_moe_create: another rank failed to create its part (see the log of that rank)");
     st = tutti_window_create(m->comm, t->owned, 2 * t->set_bytes, &t->window);
     return st ? st : tutti_device_create(t->window, &m->device, &t->device);
 }
@@ -148,7 +151,8 @@ static tutti_status with_device_message(const tutti_moe *m, tutti_status st, con
 {
     if (!st || st == TUTTI_PENDING || tutti_device_status(tiles_own(m)->device) == st)
         return st;
-    return tt_fail(st, "%s: device code returned %s in run %u", call, tutti_status_name(st), m->view.run);
+    return tt_fail(st, "%s: device code returned %s in run %u", call, tutti_status_name(st),
+                   m->view.run);
 }
 
 /* Updates the view for this run: its set, and the device's current view, because modes may have
@@ -170,7 +174,8 @@ static tutti_status refresh_view(tutti_moe *m)
 
 static uint32_t tiles_for(const tutti_moe *m, uint32_t peer)
 {
-    const uint32_t rows = m->route.first[peer + 1] - m->route.first[peer], each = m->view.tile_tokens;
+    const uint32_t rows = m->route.first[peer + 1] - m->route.first[peer],
+                   each = m->view.tile_tokens;
 
     return rows / each + (rows % each != 0);
 }
@@ -188,7 +193,8 @@ static uint32_t plan_peer(tutti_moe *m, uint32_t peer, uint32_t n)
 {
     struct tiles *t = tiles_own(m);
     const tutti_moe_view *v = &m->view;
-    const uint32_t first = m->route.first[peer], end = m->route.first[peer + 1], ntiles = tiles_for(m, peer);
+    const uint32_t first = m->route.first[peer], end = m->route.first[peer + 1],
+                   ntiles = tiles_for(m, peer);
     const uint32_t nsends = ntiles ? ntiles : 1;
     /* row slot_end belongs to `slot` or a later slot */
     uint32_t slot = m->holding.first[peer], slot_end = first;
@@ -199,13 +205,18 @@ static uint32_t plan_peer(tutti_moe *m, uint32_t peer, uint32_t n)
         while (left > 0 && slot_end + m->route.counts[slot] <= at)
             slot_end += m->route.counts[slot++];
         t->sends[n + i] = (tutti_moe_send_tile){
-            .peer = peer, .number = i, .first = at, .rows = left < v->tile_tokens ? left : v->tile_tokens,
+            .peer = peer,
+            .number = i,
+            .first = at,
+            .rows = left < v->tile_tokens ? left : v->tile_tokens,
             .group = group_of(m, peer, slot),
         };
         add_to_group(t, t->sends[n + i].group, n + i);
         t->signals[n + i] = (tutti_device_signal_to){
-            .peer = peer, .op = TUTTI_SIGNAL_SET,
-            .offset = v->words_at + 8 * tutti_moe_place(v, v->device.rank, i), .value = (uint64_t)v->run << 32 | ntiles,
+            .peer = peer,
+            .op = TUTTI_SIGNAL_SET,
+            .offset = v->words_at + 8 * tutti_moe_place(v, v->device.rank, i),
+            .value = (uint64_t)v->run << 32 | ntiles,
         };
     }
     t->first_send[peer + 1] = n + nsends;
@@ -244,7 +255,8 @@ static tutti_status send_flaw(tutti_moe *m, const struct tt_route_flaw *flaw)
     tutti_status st = TUTTI_OK;
 
     for (uint32_t r = 0; r < v->device.nranks && !st; r++)
-        st = tutti_window_put(tiles_own(m)->window, (int)r, v->tiles_at + at * v->tile_bytes, &head, sizeof head, &rma);
+        st = tutti_window_put(tiles_own(m)->window, (int)r, v->tiles_at + at * v->tile_bytes, &head,
+                              sizeof head, &rma);
     return st;
 }
 
@@ -252,8 +264,9 @@ static tutti_status send_flaw(tutti_moe *m, const struct tt_route_flaw *flaw)
  * of a GPU. */
 static bool is_begun(const tutti_moe *m, uint32_t source)
 {
-    const uint64_t *word = (const uint64_t *)(const void *)(m->view.device.mine + m->view.words_at +
-                                                            8 * tutti_moe_place(&m->view, source, 0));
+    const uint64_t *word =
+        (const uint64_t *)(const void *)(m->view.device.mine + m->view.words_at +
+                                         8 * tutti_moe_place(&m->view, source, 0));
 
     return __atomic_load_n(word, __ATOMIC_ACQUIRE) >> 32 >= m->view.run;
 }
@@ -275,7 +288,8 @@ static tutti_status await_all(tutti_moe *m, int64_t timeout_ms)
         if (st)
             return st;
         if (tt_now_ns() >= deadline_ns)
-            return tt_fail(TUTTI_ERR_TIMEOUT, "timed out: rank %u has not begun run %u", r, m->view.run);
+            return tt_fail(TUTTI_ERR_TIMEOUT, "timed out: rank %u has not begun run %u", r,
+                           m->view.run);
         tutti_device_rest(tiles_own(m)->device, turn);
     }
     return TUTTI_OK;
@@ -285,9 +299,11 @@ static tutti_status await_all(tutti_moe *m, int64_t timeout_ms)
 static tutti_status find_flaw(const tutti_moe *m, const char *call)
 {
     for (uint32_t r = 0; r < m->view.device.nranks; r++) {
-        const tutti_moe_head *h = (const tutti_moe_head *)(const void *)tutti_moe_tile_at(&m->view, r, 0);
-        const uint64_t *word = (const uint64_t *)(const void *)(m->view.device.mine + m->view.words_at +
-                                                                8 * tutti_moe_place(&m->view, r, 0));
+        const tutti_moe_head *h =
+            (const tutti_moe_head *)(const void *)tutti_moe_tile_at(&m->view, r, 0);
+        const uint64_t *word =
+            (const uint64_t *)(const void *)(m->view.device.mine + m->view.words_at +
+                                             8 * tutti_moe_place(&m->view, r, 0));
         const struct tt_route_flaw f = { h->flaw, h->token, h->choice, h->value };
 
         if ((uint32_t)__atomic_load_n(word, __ATOMIC_ACQUIRE) != 0 && f.kind)
@@ -308,22 +324,26 @@ static tutti_status end_flawed(tutti_moe *m, const char *call, int64_t timeout_m
     m->state = TT_MOE_IDLE;
     st = find_flaw(m, call);
     return st ? st
-              : tt_moe_set_broken(m,
-                                  tt_fail(TUTTI_ERR_PROTOCOL,
-                                          "%s: protocol error: run %u failed, but no rank reports an invalid routing",
-                                          call, m->view.run));
+              : tt_moe_set_broken(
+                    m,
+                    tt_fail(
+                        TUTTI_ERR_PROTOCOL,
+                        "%s: protocol error: run %u failed, but no rank reports an invalid routing",
+                        call, m->view.run));
 }
 
 static tutti_status tiles_refuse(tutti_moe *m, int64_t timeout_ms)
 {
-    const tutti_status st = with_device_message(m, tutti_device_quiet(&m->view.device, TUTTI_DEVICE_ALL), "tutti_moe_next");
+    const tutti_status st = with_device_message(
+        m, tutti_device_quiet(&m->view.device, TUTTI_DEVICE_ALL), "tutti_moe_next");
 
     return st ? tt_moe_set_broken(m, st) : end_flawed(m, "tutti_moe_next", timeout_ms);
 }
 
 /* ---- a run by the calling thread ------------------------------------------------------------- */
 
-static tutti_status tiles_dispatch(tutti_moe *m, const struct tt_route_flaw *flaw, int64_t timeout_ms)
+static tutti_status tiles_dispatch(tutti_moe *m, const struct tt_route_flaw *flaw,
+                                   int64_t timeout_ms)
 {
     const tutti_moe_view *v = &m->view;
     tutti_status st = refresh_view(m);
@@ -351,9 +371,12 @@ static tutti_status tiles_look(tutti_moe *m, uint32_t source, uint32_t tile)
 
     if (st)
         return with_device_message(m, st, "tutti_moe_next");
-    st = ntiles || tile ? tutti_moe_check(&m->view, tutti_moe_tile_at(&m->view, source, tile), ntiles) : TUTTI_OK;
+    st = ntiles || tile
+             ? tutti_moe_check(&m->view, tutti_moe_tile_at(&m->view, source, tile), ntiles)
+             : TUTTI_OK;
     if (st == TUTTI_ERR_PROTOCOL)
-        return tt_fail(st, "tutti_moe_next: protocol error: rank %u sent an invalid tile %u", source, tile);
+        return tt_fail(st, "tutti_moe_next: protocol error: rank %u sent an invalid tile %u",
+                       source, tile);
     if (!st && s->ntiles == TT_MOE_UNKNOWN)
         s->ntiles = ntiles;
     return st;
@@ -371,7 +394,8 @@ static void tiles_show(const tutti_moe *m, tutti_moe_tile *tile)
 
 static tutti_status tiles_give(tutti_moe *m, const tutti_moe_tile *tile)
 {
-    return with_device_message(m, tutti_moe_give_back(&m->view, tile->source, tile->number, tile->rows), "tutti_moe_give");
+    return with_device_message(
+        m, tutti_moe_give_back(&m->view, tile->source, tile->number, tile->rows), "tutti_moe_give");
 }
 
 static tutti_status tiles_collect(tutti_moe *m, int64_t timeout_ms)
@@ -397,7 +421,8 @@ static tutti_status tiles_collect(tutti_moe *m, int64_t timeout_ms)
                            s->peer, s->number);
         tutti_device_rest(tiles_own(m)->device, turn);
     }
-    return with_device_message(m, tutti_device_flush(&v->device, TUTTI_DEVICE_ALL), "tutti_moe_combine");
+    return with_device_message(m, tutti_device_flush(&v->device, TUTTI_DEVICE_ALL),
+                               "tutti_moe_combine");
 }
 
 const struct tt_moe_ops tt_moe_tiles = {
@@ -418,7 +443,8 @@ tutti_device *tutti_moe_device(tutti_moe *m)
     return m && m->ops == &tt_moe_tiles ? tiles_own(m)->device : NULL;
 }
 
-tutti_status tutti_moe_refuse(const tutti_moe_view *view, const uint8_t *tile, uint32_t ntiles, tutti_status status)
+tutti_status tutti_moe_refuse(const tutti_moe_view *view, const uint8_t *tile, uint32_t ntiles,
+                              tutti_status status)
 {
     const uint64_t at = (uint64_t)(tile - (view->device.mine + view->tiles_at));
     const uint32_t source = (uint32_t)(at / ((uint64_t)view->tiles_max * view->tile_bytes));
@@ -429,12 +455,14 @@ tutti_status tutti_moe_refuse(const tutti_moe_view *view, const uint8_t *tile, u
         snprintf(why, sizeof why, "tutti_moe_check: the routing of rank %u is invalid", source);
         return tt_fail_again(status, why);
     }
-    return tt_fail(status, "tutti_moe_check: invalid tile from rank %u (%u tiles, maximum %u; %u rows, maximum %u)",
-                   source, ntiles, view->tiles_max, head->rows, view->tile_tokens);
+    return tt_fail(
+        status,
+        "tutti_moe_check: invalid tile from rank %u (%u tiles, maximum %u; %u rows, maximum %u)",
+        source, ntiles, view->tiles_max, head->rows, view->tile_tokens);
 }
 
-tutti_status tutti_moe_begin(tutti_moe *m, const tutti_moe_routing *routing, void *out, tutti_moe_view *view,
-                             int64_t timeout_ms)
+tutti_status tutti_moe_begin(tutti_moe *m, const tutti_moe_routing *routing, void *out,
+                             tutti_moe_view *view, int64_t timeout_ms)
 {
     struct tt_route_flaw flaw;
     tutti_status st;
@@ -473,7 +501,9 @@ tutti_status tutti_moe_end(tutti_moe *m, tutti_status kernel, int64_t timeout_ms
         return tt_moe_set_broken(m, with_device_message(m, kernel, "tutti_moe_end"));
     for (uint32_t r = 0; r < m->view.device.nranks; r++)
         if (!is_begun(m, r))
-            return tt_moe_set_broken(m, tt_fail(TUTTI_ERR_INVALID, "tutti_moe_end: the kernel did not wait for rank %u", r));
+            return tt_moe_set_broken(
+                m, tt_fail(TUTTI_ERR_INVALID, "tutti_moe_end: the kernel did not wait for rank %u",
+                           r));
     m->state = TT_MOE_IDLE;
     return TUTTI_OK;
 }

@@ -477,13 +477,13 @@ static AVX2 void copy_avx2(void *dst, void *dst2, const void *src, size_t bytes,
 }
 
 /* ENTER and LEAVE set and restore the floating-point environment, or are empty for integers. */
-#define KERNEL_BETWEEN(name, op, element, ENTER, LEAVE) \
+#define KERNEL_BETWEEN(name, op, element, ENTER, LEAVE)                               \
     static AVX2 void name(void *dst, void *dst2, const void *a, const void *b, size_t count, uint32_t stream, uint32_t n) \
-    { \
-        ENTER \
+    {                                                                                 \
+        ENTER                                                                         \
         run(&(struct operands){ dst, dst2, a, b }, count * (element), element, op, n, \
-            (element) == 1 ? stream & ~TT_STREAM_DST2 : stream); \
-        LEAVE \
+            (element) == 1 ? stream & ~TT_STREAM_DST2 : stream);                      \
+        LEAVE                                                                         \
     }
 #define ENTER \
     const tt_float_env kept = tt_float_env_enter(); \
@@ -535,8 +535,8 @@ FLOAT_KERNELS(e5m2, 1)
         [TT_KERNEL_SUM_DIV] = run_sum_div_##type, [TT_KERNEL_BAND] = run_band_##bits, \
         [TT_KERNEL_BOR] = run_bor_##bits,         [TT_KERNEL_BXOR] = run_bxor_##bits, \
     }
-#define FLOAT_ROW(type) \
-    { \
+#define FLOAT_ROW(type)                                                             \
+    {                                                                               \
         [TT_KERNEL_SUM] = run_sum_##type, [TT_KERNEL_PROD] = run_prod_##type, [TT_KERNEL_MIN] = run_min_##type, \
         [TT_KERNEL_MAX] = run_max_##type, [TT_KERNEL_SUM_DIV] = run_sum_div_##type, \
     }

@@ -50,9 +50,11 @@ INLINE vector join(__m128i low, __m128i high)
 INLINE vector load_small(const uint8_t *p, size_t bytes)
 {
     if (bytes >= 16)
-        return join(_mm_loadu_si128((const __m128i *)p), _mm_loadu_si128((const __m128i *)(p + bytes - 16)));
+        return join(_mm_loadu_si128((const __m128i *)p),
+                    _mm_loadu_si128((const __m128i *)(p + bytes - 16)));
     if (bytes >= 8)
-        return join(_mm_loadl_epi64((const __m128i *)p), _mm_loadl_epi64((const __m128i *)(p + bytes - 8)));
+        return join(_mm_loadl_epi64((const __m128i *)p),
+                    _mm_loadl_epi64((const __m128i *)(p + bytes - 8)));
     if (bytes >= 4) {
         int32_t low, high;
 
@@ -87,7 +89,8 @@ INLINE void store_small(uint8_t *p, size_t bytes, vector v)
         memcpy(p, &first, 4);
         memcpy(p + bytes - 4, &last, 4);
     } else if (bytes >= 2) {
-        const int16_t first = (int16_t)_mm_cvtsi128_si32(low), last = (int16_t)_mm_cvtsi128_si32(high);
+        const int16_t first = (int16_t)_mm_cvtsi128_si32(low),
+                      last = (int16_t)_mm_cvtsi128_si32(high);
 
         memcpy(p, &first, 2);
         memcpy(p + bytes - 2, &last, 2);
@@ -107,7 +110,8 @@ INLINE void run_small(const struct operands *o, size_t bytes, vector_op *op, dou
 
 INLINE vector result_at(const struct operands *o, size_t at, vector_op *op, double k)
 {
-    return op(_mm256_loadu_si256((const vector *)(o->a + at)), _mm256_loadu_si256((const vector *)(o->b + at)), k);
+    return op(_mm256_loadu_si256((const vector *)(o->a + at)),
+              _mm256_loadu_si256((const vector *)(o->b + at)), k);
 }
 
 INLINE void store_at(const struct operands *o, size_t at, vector v)
@@ -130,7 +134,8 @@ INLINE void store_line(uint8_t *to, vector low, vector high, bool stream)
 }
 
 /* Processes [from, the last full line) line by line; returns where it stopped. */
-INLINE size_t run_lines(const struct operands *o, size_t from, size_t bytes, vector_op *op, double k, bool stream)
+INLINE size_t run_lines(const struct operands *o, size_t from, size_t bytes, vector_op *op,
+                        double k, bool stream)
 {
     size_t at = from;
 
@@ -146,7 +151,8 @@ INLINE size_t run_lines(const struct operands *o, size_t from, size_t bytes, vec
 
 /* The same in several pages at once, each followed by its own prefetcher, for operands from another
  * core. Only the pages divisible by `ways`, with ordinary stores. */
-INLINE size_t run_pages(const struct operands *o, size_t bytes, vector_op *op, double k, size_t ways)
+INLINE size_t run_pages(const struct operands *o, size_t bytes, vector_op *op, double k,
+                        size_t ways)
 {
     size_t at = 0;
 
@@ -164,8 +170,8 @@ INLINE size_t run_pages(const struct operands *o, size_t bytes, vector_op *op, d
  * they are computed separately. This is done block by block, so the operands are in L1 the second
  * time; line by line it takes three times as long. dst may be an operand, so its bytes are written
  * last. The edges of dst2, partial lines, have been stored before. */
-INLINE size_t run_lines_both(const struct operands *o, size_t from, size_t skew, size_t bytes, vector_op *op, double k,
-                             bool stream)
+INLINE size_t run_lines_both(const struct operands *o, size_t from, size_t skew, size_t bytes,
+                             vector_op *op, double k, bool stream)
 {
     const struct operands one = { o->dst, NULL, o->a, o->b }, two = { o->dst2, NULL, o->a, o->b };
     size_t at = from;
@@ -191,7 +197,8 @@ INLINE void store_edges(const struct operands *o, size_t bytes, vector_op *op, d
 
 /* Streamed data is first aligned to a line, so that whole lines are written; the first `head` bytes
  * of dst are a partial line. */
-INLINE void run_streaming(const struct operands *o, size_t head, size_t bytes, vector_op *op, double k, uint32_t stream)
+INLINE void run_streaming(const struct operands *o, size_t head, size_t bytes, vector_op *op,
+                          double k, uint32_t stream)
 {
     const size_t second = head > VECTOR_BYTES ? head - VECTOR_BYTES : 0;
     const vector head_low = result_at(o, 0, op, k), head_high = result_at(o, second, op, k);
@@ -202,7 +209,8 @@ INLINE void run_streaming(const struct operands *o, size_t head, size_t bytes, v
 
     if (stream & TT_STREAM_DST2) {
         store_edges(o, bytes, op, k);
-        at = run_lines_both(o, head, -(uintptr_t)(o->dst2 + head) % LINE_BYTES, bytes, op, k, stream & TT_STREAM_DST);
+        at = run_lines_both(o, head, -(uintptr_t)(o->dst2 + head) % LINE_BYTES, bytes, op, k,
+                            stream & TT_STREAM_DST);
     } else {
         at = run_lines(o, head, bytes, op, k, true);
     }
@@ -218,7 +226,8 @@ INLINE void run_streaming(const struct operands *o, size_t head, size_t bytes, v
 }
 
 /* Returns which of the requested streams are possible; *head: distance of dst to its first line. */
-INLINE uint32_t streamable(const struct operands *o, size_t bytes, size_t element, uint32_t stream, size_t *head)
+INLINE uint32_t streamable(const struct operands *o, size_t bytes, size_t element, uint32_t stream,
+                           size_t *head)
 {
     *head = -(uintptr_t)o->dst % LINE_BYTES;
     if (bytes < STREAM_BYTES_MIN)
@@ -233,7 +242,8 @@ INLINE uint32_t streamable(const struct operands *o, size_t bytes, size_t elemen
 }
 
 /* dst[bytes] = a[bytes] op b[bytes], in elements of `element` bytes. dst may equal a or b. */
-INLINE void run(const struct operands *o, size_t bytes, size_t element, vector_op *op, double k, uint32_t stream)
+INLINE void run(const struct operands *o, size_t bytes, size_t element, vector_op *op, double k,
+                uint32_t stream)
 {
     const bool far = stream & TT_FROM_OTHER_CORE && !o->dst2;
     size_t at = 0, head;

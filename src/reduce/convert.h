@@ -29,7 +29,8 @@ static inline uint32_t tt_bits_of_float(float f)
 /* Rounds a magnitude (f32 bits without sign), not NaN, to `mantissa` bits with exponent bias
  * `bias`, and limits the code to `code_max`: infinity, or the largest finite value if the type
  * saturates. */
-static inline uint32_t tt_narrow_magnitude(uint32_t magnitude, int mantissa, int bias, uint32_t code_max)
+static inline uint32_t tt_narrow_magnitude(uint32_t magnitude, int mantissa, int bias,
+                                           uint32_t code_max)
 {
     const int shift = 23 - mantissa;
     const uint32_t normal_min = (uint32_t)(128 - bias) << 23;
@@ -40,7 +41,8 @@ static inline uint32_t tt_narrow_magnitude(uint32_t magnitude, int mantissa, int
 
     /* subnormal: an addition rounds, to a number whose last bit is the smallest subnormal */
     const uint32_t magic = (uint32_t)(127 + 24 - bias - mantissa) << 23;
-    const uint32_t small = tt_bits_of_float(tt_float_of_bits(magnitude) + tt_float_of_bits(magic)) - magic;
+    const uint32_t small =
+        tt_bits_of_float(tt_float_of_bits(magnitude) + tt_float_of_bits(magic)) - magic;
 
     const uint32_t code = magnitude < normal_min ? small : normal;
     return code < code_max ? code : code_max;
@@ -60,7 +62,8 @@ static inline uint16_t tt_f16_narrow(float f)
 {
     const uint32_t bits = tt_bits_of_float(f), magnitude = bits & 0x7fffffff;
     const uint32_t nan = 0x7e00 | ((magnitude >> 13) & 0x3ff);
-    const uint32_t code = magnitude > 0x7f800000 ? nan : tt_narrow_magnitude(magnitude, 10, 15, 0x7c00);
+    const uint32_t code =
+        magnitude > 0x7f800000 ? nan : tt_narrow_magnitude(magnitude, 10, 15, 0x7c00);
 
     return (uint16_t)(bits >> 16 & 0x8000) | (uint16_t)code;
 }
@@ -90,7 +93,8 @@ static inline float tt_e4m3_widen(uint8_t v)
 static inline uint8_t tt_e4m3_narrow(float f)
 {
     const uint32_t bits = tt_bits_of_float(f), magnitude = bits & 0x7fffffff;
-    const uint32_t code = magnitude > 0x7f800000 ? 0x7f : tt_narrow_magnitude(magnitude, 3, 7, 0x7e);
+    const uint32_t code =
+        magnitude > 0x7f800000 ? 0x7f : tt_narrow_magnitude(magnitude, 3, 7, 0x7e);
 
     return (uint8_t)(bits >> 24 & 0x80) | (uint8_t)code;
 }
@@ -105,7 +109,8 @@ static inline uint8_t tt_e5m2_narrow(float f)
 {
     const uint32_t bits = tt_bits_of_float(f), magnitude = bits & 0x7fffffff;
     const uint32_t nan = 0x7e | ((magnitude >> 21) & 3);
-    const uint32_t code = magnitude > 0x7f800000 ? nan : tt_narrow_magnitude(magnitude, 2, 15, 0x7c);
+    const uint32_t code =
+        magnitude > 0x7f800000 ? nan : tt_narrow_magnitude(magnitude, 2, 15, 0x7c);
 
     return (uint8_t)(bits >> 24 & 0x80) | (uint8_t)code;
 }

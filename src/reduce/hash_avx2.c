@@ -23,8 +23,8 @@ static inline AVX2 vector all(uint32_t word)
 /* One instruction; any other rotation takes three. */
 static inline AVX2 vector rotate_16(vector v)
 {
-    const vector swap = _mm256_setr_epi8(2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13, 2, 3, 0, 1, 6, 7, 4, 5,
-                                         10, 11, 8, 9, 14, 15, 12, 13);
+    const vector swap = _mm256_setr_epi8(2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13, 2, 3,
+                                         0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
 
     _Static_assert(TUTTI_HASH_ROTATE_A == 16, "the two halves of a word change places");
     return _mm256_shuffle_epi8(v, swap);
@@ -32,7 +32,8 @@ static inline AVX2 vector rotate_16(vector v)
 
 static inline AVX2 vector rotate_b(vector v)
 {
-    return _mm256_or_si256(_mm256_slli_epi32(v, TUTTI_HASH_ROTATE_B), _mm256_srli_epi32(v, 32 - TUTTI_HASH_ROTATE_B));
+    return _mm256_or_si256(_mm256_slli_epi32(v, TUTTI_HASH_ROTATE_B),
+                           _mm256_srli_epi32(v, 32 - TUTTI_HASH_ROTATE_B));
 }
 
 static AVX2 void rows_avx2(struct tt_hash_lanes *lanes, const uint8_t *data, size_t nrows)
@@ -44,7 +45,8 @@ static AVX2 void rows_avx2(struct tt_hash_lanes *lanes, const uint8_t *data, siz
         a[i] = load_vector(lanes->a + i * VECTOR_LANES);
         b[i] = load_vector(lanes->b + i * VECTOR_LANES);
     }
-    for (const uint8_t *end = data + nrows * TT_HASH_ROW_BYTES; data < end; data += TT_HASH_ROW_BYTES)
+    for (const uint8_t *end = data + nrows * TT_HASH_ROW_BYTES; data < end;
+         data += TT_HASH_ROW_BYTES)
         for (int i = 0; i < VECTORS; i++) {
             const vector word = load_vector(data + i * sizeof(vector));
 
@@ -80,12 +82,15 @@ static AVX2 void fold_avx2(uint32_t digest[4], const struct tt_hash_lanes *lanes
     for (int pass = 0; pass < TUTTI_HASH_MIX_PASSES; pass++)
         for (int i = 0; i < 4; i++)
             for (int v = 0; v < VECTORS; v++) {
-                const vector product = _mm256_mullo_epi32(_mm256_xor_si256(x[i][v], x[(i + 3) % 4][v]), multiply);
+                const vector product =
+                    _mm256_mullo_epi32(_mm256_xor_si256(x[i][v], x[(i + 3) % 4][v]), multiply);
 
-                x[i][v] = _mm256_xor_si256(product, _mm256_srli_epi32(product, TUTTI_HASH_MIX_SHIFT));
+                x[i][v] =
+                    _mm256_xor_si256(product, _mm256_srli_epi32(product, TUTTI_HASH_MIX_SHIFT));
             }
     for (int i = 0; i < 4; i++)
-        digest[i] = sum_lanes(_mm256_add_epi32(_mm256_add_epi32(x[i][0], x[i][1]), _mm256_add_epi32(x[i][2], x[i][3])));
+        digest[i] = sum_lanes(_mm256_add_epi32(_mm256_add_epi32(x[i][0], x[i][1]),
+                                               _mm256_add_epi32(x[i][2], x[i][3])));
 }
 
 const struct tt_hash_kernels tt_hash_avx2 = { .rows = rows_avx2, .fold = fold_avx2 };

@@ -35,8 +35,8 @@ typedef double mem_f64 __attribute__((aligned(1), may_alias));
  * and n. ENTER and LEAVE set and restore the floating-point environment, or are empty for
  * integers. */
 #define KERNEL_BETWEEN(name, mem, EXPR, ENTER, LEAVE) \
-    static void name(void *dst, void *dst2, const void *a, const void *b, size_t count, uint32_t stream UNUSED, \
-                     uint32_t n UNUSED) \
+    static void name(void *dst, void *dst2, const void *a, const void *b, size_t count, \
+                     uint32_t stream UNUSED, uint32_t n UNUSED)                         \
     { \
         const mem *x = a, *y = b; \
         mem *first = dst, *second = dst2; \
@@ -165,7 +165,10 @@ FLOAT_KERNELS(e5m2, mem_u8, tt_e5m2_widen, tt_e5m2_narrow)
 /* An integer product truncated towards zero, NaN as 0, clamped to [low, high). `high` is the power
  * of two above the type, which f64 holds exactly. */
 #define TRUNCATED(type, product, low, high, last) \
-    ((product) >= (high) ? (last) : (product) >= (low) ? (type)(product) : (product) < (low) ? (type)(low) : 0)
+    ((product) >= (high)  ? (last)                \
+     : (product) >= (low) ? (type)(product)       \
+     : (product) < (low)  ? (type)(low)           \
+                          : 0)
 
 SCALE(scale_i8, mem_i8, TRUNCATED(int8_t, x[i] * scale, -0x1p7, 0x1p7, INT8_MAX))
 SCALE(scale_u8, mem_u8, TRUNCATED(uint8_t, x[i] * scale, 0.0, 0x1p8, UINT8_MAX))
@@ -183,7 +186,8 @@ SCALE(scale_e4m3, mem_u8, tt_e4m3_narrow(settle_f32(tt_e4m3_widen(x[i]) * scale3
 SCALE(scale_e5m2, mem_u8, tt_e5m2_narrow(settle_f32(tt_e5m2_widen(x[i]) * scale32)))
 
 /* Page by page, so the second read finds the source in the L1 cache. */
-static void copy_portable(void *dst, void *dst2, const void *src, size_t bytes, uint32_t stream UNUSED)
+static void copy_portable(void *dst, void *dst2, const void *src, size_t bytes,
+                          uint32_t stream UNUSED)
 {
     for (size_t at = 0, piece; at < bytes; at += piece) {
         piece = bytes - at < 4096 ? bytes - at : 4096;
@@ -194,14 +198,14 @@ static void copy_portable(void *dst, void *dst2, const void *src, size_t bytes, 
 }
 
 /* clang-format off */
-#define INT_ROW(type, bits) \
-    { \
+#define INT_ROW(type, bits)                                                   \
+    {                                                                         \
         [TT_KERNEL_SUM] = sum_##bits,   [TT_KERNEL_PROD] = prod_##bits, [TT_KERNEL_MIN] = min_##type, \
         [TT_KERNEL_MAX] = max_##type,   [TT_KERNEL_SUM_DIV] = sum_div_##type, \
         [TT_KERNEL_BAND] = band_##bits, [TT_KERNEL_BOR] = bor_##bits,   [TT_KERNEL_BXOR] = bxor_##bits, \
     }
-#define FLOAT_ROW(type) \
-    { \
+#define FLOAT_ROW(type)                                                     \
+    {                                                                       \
         [TT_KERNEL_SUM] = sum_##type, [TT_KERNEL_PROD] = prod_##type, [TT_KERNEL_MIN] = min_##type, \
         [TT_KERNEL_MAX] = max_##type, [TT_KERNEL_SUM_DIV] = sum_div_##type, \
     }
@@ -228,6 +232,7 @@ const struct tt_kernels tt_kernels_portable = {
 };
 
 tt_scale_fn *const tt_scale_int[TUTTI_DTYPE_COUNT] = {
-    [TUTTI_I8] = scale_i8,   [TUTTI_U8] = scale_u8,   [TUTTI_I16] = scale_i16, [TUTTI_U16] = scale_u16,
-    [TUTTI_I32] = scale_i32, [TUTTI_U32] = scale_u32, [TUTTI_I64] = scale_i64, [TUTTI_U64] = scale_u64,
+    [TUTTI_I8] = scale_i8,   [TUTTI_U8] = scale_u8,   [TUTTI_I16] = scale_i16,
+    [TUTTI_U16] = scale_u16, [TUTTI_I32] = scale_i32, [TUTTI_U32] = scale_u32,
+    [TUTTI_I64] = scale_i64, [TUTTI_U64] = scale_u64,
 };

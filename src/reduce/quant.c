@@ -18,8 +18,9 @@ bool tt_quant_defined(const struct tt_quant *q, tutti_dtype type)
 {
     const uint32_t block = q->block;
 
-    return (unsigned)q->codec < TT_QUANT_CODEC_COUNT && block >= TT_QUANT_BLOCK_MIN && block <= TT_QUANT_BLOCK_MAX &&
-           block % 2 == 0 && (type == TUTTI_F32 || type == TUTTI_F64 || type == TUTTI_F16 || type == TUTTI_BF16);
+    return (unsigned)q->codec < TT_QUANT_CODEC_COUNT && block >= TT_QUANT_BLOCK_MIN &&
+           block <= TT_QUANT_BLOCK_MAX && block % 2 == 0 &&
+           (type == TUTTI_F32 || type == TUTTI_F64 || type == TUTTI_F16 || type == TUTTI_BF16);
 }
 
 const char *tt_quant_name(enum tt_quant_codec codec)
@@ -42,8 +43,8 @@ static size_t block_length(const struct tt_quant *q, size_t at, size_t count)
 
 /* ---- encoding ---- */
 
-static APART size_t quant_encode_blocks(const struct tt_quant *q, uint8_t *to, const char *src, size_t count,
-                                        tutti_dtype type)
+static APART size_t quant_encode_blocks(const struct tt_quant *q, uint8_t *to, const char *src,
+                                        size_t count, tutti_dtype type)
 {
     size_t npoisoned = 0;
     float x[TT_QUANT_BLOCK_MAX];
@@ -59,7 +60,8 @@ static APART size_t quant_encode_blocks(const struct tt_quant *q, uint8_t *to, c
     return npoisoned;
 }
 
-size_t tt_quant_encode(const struct tt_quant *q, void *out, const void *src, size_t count, tutti_dtype type)
+size_t tt_quant_encode(const struct tt_quant *q, void *out, const void *src, size_t count,
+                       tutti_dtype type)
 {
     tt_float_env kept;
     size_t npoisoned;
@@ -73,14 +75,15 @@ size_t tt_quant_encode(const struct tt_quant *q, void *out, const void *src, siz
 
 /* residual = x - the value of its code. A poisoned block leaves no residual, which would poison all
  * later ones. */
-static void residual_set(float *residual, const float *x, const float *value, size_t n, bool poisoned)
+static void residual_set(float *residual, const float *x, const float *value, size_t n,
+                         bool poisoned)
 {
     for (size_t i = 0; i < n; i++)
         residual[i] = poisoned ? 0 : x[i] - value[i];
 }
 
-static APART size_t encode_all_feedback(const struct tt_quant *q, uint8_t *to, const char *src, float *residual,
-                                        size_t count, tutti_dtype type)
+static APART size_t encode_all_feedback(const struct tt_quant *q, uint8_t *to, const char *src,
+                                        float *residual, size_t count, tutti_dtype type)
 {
     size_t npoisoned = 0;
     float x[TT_QUANT_BLOCK_MAX], value[TT_QUANT_BLOCK_MAX];
@@ -100,8 +103,8 @@ static APART size_t encode_all_feedback(const struct tt_quant *q, uint8_t *to, c
     return npoisoned;
 }
 
-size_t tt_quant_encode_feedback(const struct tt_quant *q, void *out, const void *src, float *residual, size_t count,
-                                tutti_dtype type)
+size_t tt_quant_encode_feedback(const struct tt_quant *q, void *out, const void *src,
+                                float *residual, size_t count, tutti_dtype type)
 {
     tt_float_env kept;
     size_t npoisoned;
@@ -115,27 +118,30 @@ size_t tt_quant_encode_feedback(const struct tt_quant *q, void *out, const void 
 
 /* ---- decoding ---- */
 
-static tutti_status check_block_head(const struct tt_quant *q, const uint8_t *from, size_t at, size_t n,
-                                     tutti_dtype type)
+static tutti_status check_block_head(const struct tt_quant *q, const uint8_t *from, size_t at,
+                                     size_t n, tutti_dtype type)
 {
     struct tt_quant_block b;
     struct tt_reader r;
 
     if (!tt_quant_read_head(&b, from, q->codec, type)) {
         tt_reader_init(&r, from, tt_quant_head_bytes(q->codec));
-        return tt_fail(TUTTI_ERR_PROTOCOL,
-                       "quantized data: the %s block of elements %zu to %zu has invalid parameters: 0x%08x",
-                       tt_quant_name(q->codec), at, at + n - 1, tt_read_u32(&r));
+        return tt_fail(
+            TUTTI_ERR_PROTOCOL,
+            "quantized data: the %s block of elements %zu to %zu has invalid parameters: 0x%08x",
+            tt_quant_name(q->codec), at, at + n - 1, tt_read_u32(&r));
     }
-    if (tt_quant_is_half_bytes(q->codec) && n % 2 && from[tt_quant_head_bytes(q->codec) + n / 2] >> 4)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "quantized data: the padding after the last element, %zu, is not zero",
+    if (tt_quant_is_half_bytes(q->codec) && n % 2 &&
+        from[tt_quant_head_bytes(q->codec) + n / 2] >> 4)
+        return tt_fail(TUTTI_ERR_PROTOCOL,
+                       "quantized data: the padding after the last element, %zu, is not zero",
                        at + n - 1);
     return TUTTI_OK;
 }
 
 /* Checks all of in[bytes] before anything is written. */
-static tutti_status check_input(const struct tt_quant *q, const uint8_t *in, size_t bytes, size_t count,
-                                tutti_dtype type)
+static tutti_status check_input(const struct tt_quant *q, const uint8_t *in, size_t bytes,
+                                size_t count, tutti_dtype type)
 {
     const size_t stride = tt_quant_head_bytes(q->codec) + tt_quant_data_bytes(q->codec, q->block);
     tutti_status st = TUTTI_OK;
@@ -151,8 +157,8 @@ static tutti_status check_input(const struct tt_quant *q, const uint8_t *in, siz
 }
 
 /* dst = the values, or a + the values if a is not NULL. */
-static APART void quant_decode_blocks(const struct tt_quant *q, char *dst, const char *a, const uint8_t *in,
-                                      size_t count, tutti_dtype type)
+static APART void quant_decode_blocks(const struct tt_quant *q, char *dst, const char *a,
+                                      const uint8_t *in, size_t count, tutti_dtype type)
 {
     const size_t head = tt_quant_head_bytes(q->codec), element = tt_quant_element_bytes(type);
     float x[TT_QUANT_BLOCK_MAX];
@@ -172,8 +178,8 @@ static APART void quant_decode_blocks(const struct tt_quant *q, char *dst, const
     }
 }
 
-static tutti_status decode_or_add(const struct tt_quant *q, void *dst, const void *a, const void *in, size_t bytes,
-                                  size_t count, tutti_dtype type)
+static tutti_status decode_or_add(const struct tt_quant *q, void *dst, const void *a,
+                                  const void *in, size_t bytes, size_t count, tutti_dtype type)
 {
     tutti_status st;
     tt_float_env kept;
@@ -187,14 +193,14 @@ static tutti_status decode_or_add(const struct tt_quant *q, void *dst, const voi
     return st;
 }
 
-tutti_status tt_quant_decode(const struct tt_quant *q, void *dst, const void *in, size_t bytes, size_t count,
-                             tutti_dtype type)
+tutti_status tt_quant_decode(const struct tt_quant *q, void *dst, const void *in, size_t bytes,
+                             size_t count, tutti_dtype type)
 {
     return decode_or_add(q, dst, NULL, in, bytes, count, type);
 }
 
-tutti_status tt_quant_decode_add(const struct tt_quant *q, void *dst, const void *a, const void *in, size_t bytes,
-                                 size_t count, tutti_dtype type)
+tutti_status tt_quant_decode_add(const struct tt_quant *q, void *dst, const void *a, const void *in,
+                                 size_t bytes, size_t count, tutti_dtype type)
 {
     tt_assert(a || count == 0);
     return decode_or_add(q, dst, a, in, bytes, count, type);

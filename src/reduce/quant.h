@@ -49,22 +49,23 @@ size_t tt_quant_bytes(const struct tt_quant *q, size_t count);
 /* Encodes src[count] to out[tt_quant_bytes]; returns the number of poisoned blocks. Blocks are
  * independent, so a range that begins with a block is encoded as in the whole. No overlap; any
  * alignment. q and type must be defined. */
-size_t tt_quant_encode(const struct tt_quant *q, void *out, const void *src, size_t count, tutti_dtype type);
+size_t tt_quant_encode(const struct tt_quant *q, void *out, const void *src, size_t count,
+                       tutti_dtype type);
 
 /* The same for src + residual, and the encoding error becomes the residual: error feedback, which
  * adds the error of one step to the next. The caller keeps residual[count], initially zeros. For a
  * poisoned block it becomes 0. */
-size_t tt_quant_encode_feedback(const struct tt_quant *q, void *out, const void *src, float *residual, size_t count,
-                                tutti_dtype type);
+size_t tt_quant_encode_feedback(const struct tt_quant *q, void *out, const void *src,
+                                float *residual, size_t count, tutti_dtype type);
 
 /* Decodes in[bytes] to dst[count]. `in` may be untrusted: PROTOCOL, with nothing written, if its
  * length is not tt_quant_bytes or the parameters of a block are invalid. */
-tutti_status tt_quant_decode(const struct tt_quant *q, void *dst, const void *in, size_t bytes, size_t count,
-                             tutti_dtype type);
+tutti_status tt_quant_decode(const struct tt_quant *q, void *dst, const void *in, size_t bytes,
+                             size_t count, tutti_dtype type);
 
 /* dst[count] = a[count] + the decoded in[bytes], rounded once to the type; dst may equal a. Errors
  * as above. */
-tutti_status tt_quant_decode_add(const struct tt_quant *q, void *dst, const void *a, const void *in, size_t bytes,
-                                 size_t count, tutti_dtype type);
+tutti_status tt_quant_decode_add(const struct tt_quant *q, void *dst, const void *a, const void *in,
+                                 size_t bytes, size_t count, tutti_dtype type);
 
 #endif

@@ -60,7 +60,8 @@ INLINE void join_spans(struct span *s, const struct span *t)
 INLINE void narrow_span(struct span *s)
 {
     for (int distance = LANES / 2; distance > 0; distance /= 2) {
-        const vector from = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), all(distance));
+        const vector from =
+            _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), all(distance));
         const vector lane = _mm256_and_si256(from, all(LANES - 1));
         const struct span t = {
             _mm256_permutevar8x32_ps(s->least, lane),
@@ -108,9 +109,15 @@ struct numbers {
 INLINE struct numbers numbers_linear(const struct tt_quant_linear *l)
 {
     return (struct numbers){
-        .half = _mm256_set1_ps(l->half),   .twice = _mm256_set1_ps(l->twice), .base = _mm256_set1_ps(l->base),
-        .step = _mm256_set1_ps(l->step),   .least = _mm256_set1_ps(l->least), .most = _mm256_set1_ps(l->most),
-        .top_value = _mm256_set1_ps(l->top_value), .zero = all(l->zero), .top = all(l->top),
+        .half = _mm256_set1_ps(l->half),
+        .twice = _mm256_set1_ps(l->twice),
+        .base = _mm256_set1_ps(l->base),
+        .step = _mm256_set1_ps(l->step),
+        .least = _mm256_set1_ps(l->least),
+        .most = _mm256_set1_ps(l->most),
+        .top_value = _mm256_set1_ps(l->top_value),
+        .zero = all(l->zero),
+        .top = all(l->top),
     };
 }
 
@@ -142,9 +149,11 @@ INLINE __m256 clamp(__m256 x, const struct numbers *k)
 INLINE __m256 decode_linear(vector codes, const struct numbers *k)
 {
     const __m256 steps = _mm256_cvtepi32_ps(_mm256_sub_epi32(codes, k->zero));
-    const __m256 value = _mm256_mul_ps(_mm256_add_ps(k->base, _mm256_mul_ps(steps, k->step)), k->twice);
+    const __m256 value =
+        _mm256_mul_ps(_mm256_add_ps(k->base, _mm256_mul_ps(steps, k->step)), k->twice);
 
-    return _mm256_blendv_ps(clamp(value, k), k->top_value, bits_f32(_mm256_cmpeq_epi32(codes, k->top)));
+    return _mm256_blendv_ps(clamp(value, k), k->top_value,
+                            bits_f32(_mm256_cmpeq_epi32(codes, k->top)));
 }
 
 /* tt_narrow_magnitude of convert.h, with the sign; x is not NaN. */
@@ -160,7 +169,8 @@ INLINE vector encode_float(__m256 x, int mantissa, int bias, int code_max)
     const __m256 sum = _mm256_add_ps(bits_f32(magnitude), bits_f32(magic));
     const vector small = _mm256_sub_epi32(f32_bits(sum), magic);
     const vector is_small = _mm256_cmpgt_epi32(all((128 - bias) << 23), magnitude);
-    const vector code = _mm256_min_epi32(_mm256_blendv_epi8(normal, small, is_small), all(code_max));
+    const vector code =
+        _mm256_min_epi32(_mm256_blendv_epi8(normal, small, is_small), all(code_max));
 
     return _mm256_or_si256(code, _mm256_srli_epi32(sign_of(bits), 24));
 }
@@ -180,7 +190,8 @@ INLINE __m256 decode_float(__m256 magnitude, vector sign, const struct numbers *
 {
     const __m256 value = clamp(_mm256_mul_ps(_mm256_or_ps(magnitude, bits_f32(sign)), k->scale), k);
 
-    return _mm256_blendv_ps(value, bits_f32(all(0x7fc00000)), _mm256_cmp_ps(value, value, _CMP_UNORD_Q));
+    return _mm256_blendv_ps(value, bits_f32(all(0x7fc00000)),
+                            _mm256_cmp_ps(value, value, _CMP_UNORD_Q));
 }
 
 INLINE __m256 decode_e4m3_op(vector codes, const struct numbers *k)
@@ -201,17 +212,19 @@ INLINE __m256 decode_e5m2_op(vector codes, const struct numbers *k)
     const __m256 special = bits_f32(_mm256_or_si256(moved, all(0x7f800000)));
     const vector is_special = _mm256_cmpgt_epi32(moved, all(0x0f800000 - 1));
 
-    return decode_float(_mm256_blendv_ps(finite, special, bits_f32(is_special)), sign_of(_mm256_slli_epi32(codes, 24)),
-                        k);
+    return decode_float(_mm256_blendv_ps(finite, special, bits_f32(is_special)),
+                        sign_of(_mm256_slli_epi32(codes, 24)), k);
 }
 
 /* Converts x[GROUP] to bytes, saturated to [0, 255]. */
 INLINE vector encode_group(const float *x, const struct numbers *k, encode_op *op)
 {
     const vector low = _mm256_packs_epi32(op(_mm256_loadu_ps(x), k), op(_mm256_loadu_ps(x + 8), k));
-    const vector high = _mm256_packs_epi32(op(_mm256_loadu_ps(x + 16), k), op(_mm256_loadu_ps(x + 24), k));
+    const vector high =
+        _mm256_packs_epi32(op(_mm256_loadu_ps(x + 16), k), op(_mm256_loadu_ps(x + 24), k));
 
-    return _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    return _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high),
+                                       _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
 /* Packs two codes below 16 in a byte. */
@@ -227,8 +240,8 @@ INLINE vector bytes_of(__m128i halves)
     const __m128i low = _mm_and_si128(halves, _mm_set1_epi8(15));
     const __m128i high = _mm_and_si128(_mm_srli_epi16(halves, 4), _mm_set1_epi8(15));
 
-    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_unpacklo_epi8(low, high)), _mm_unpackhi_epi8(low, high),
-                                   1);
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_unpacklo_epi8(low, high)),
+                                   _mm_unpackhi_epi8(low, high), 1);
 }
 
 INLINE void decode_sixteen(float *x, __m128i codes, const struct numbers *k, decode_op *op)
@@ -245,7 +258,8 @@ INLINE void decode_group(float *x, vector codes, const struct numbers *k, decode
 
 /* ---- whole blocks ---- */
 
-INLINE void encode_bytes(uint8_t *codes, const float *x, size_t n, const struct numbers *k, encode_op *op)
+INLINE void encode_bytes(uint8_t *codes, const float *x, size_t n, const struct numbers *k,
+                         encode_op *op)
 {
     float rest[GROUP] = { 0 };
     uint8_t out[GROUP];
@@ -260,7 +274,8 @@ INLINE void encode_bytes(uint8_t *codes, const float *x, size_t n, const struct 
     }
 }
 
-INLINE void decode_bytes(float *x, const uint8_t *codes, size_t n, const struct numbers *k, decode_op *op)
+INLINE void decode_bytes(float *x, const uint8_t *codes, size_t n, const struct numbers *k,
+                         decode_op *op)
 {
     float out[GROUP];
     uint8_t rest[GROUP] = { 0 };
@@ -275,14 +290,16 @@ INLINE void decode_bytes(float *x, const uint8_t *codes, size_t n, const struct 
     }
 }
 
-static AVX2 void encode_u8_avx2(uint8_t *codes, const float *x, size_t n, const struct tt_quant_linear *l)
+static AVX2 void encode_u8_avx2(uint8_t *codes, const float *x, size_t n,
+                                const struct tt_quant_linear *l)
 {
     const struct numbers k = numbers_linear(l);
 
     encode_bytes(codes, x, n, &k, encode_linear);
 }
 
-static AVX2 void decode_u8_avx2(float *x, const uint8_t *codes, size_t n, const struct tt_quant_linear *l)
+static AVX2 void decode_u8_avx2(float *x, const uint8_t *codes, size_t n,
+                                const struct tt_quant_linear *l)
 {
     const struct numbers k = numbers_linear(l);
 
@@ -294,7 +311,8 @@ INLINE __m128i encode_halves(const float *x, const struct numbers *k)
     return halves_of(_mm256_min_epu8(encode_group(x, k, encode_linear), _mm256_set1_epi8(15)));
 }
 
-static AVX2 void encode_u4_avx2(uint8_t *codes, const float *x, size_t n, const struct tt_quant_linear *l)
+static AVX2 void encode_u4_avx2(uint8_t *codes, const float *x, size_t n,
+                                const struct tt_quant_linear *l)
 {
     const struct numbers k = numbers_linear(l);
     float rest[GROUP] = { 0 };
@@ -312,7 +330,8 @@ static AVX2 void encode_u4_avx2(uint8_t *codes, const float *x, size_t n, const 
         codes[n / 2] &= 15;
 }
 
-static AVX2 void decode_u4_avx2(float *x, const uint8_t *codes, size_t n, const struct tt_quant_linear *l)
+static AVX2 void decode_u4_avx2(float *x, const uint8_t *codes, size_t n,
+                                const struct tt_quant_linear *l)
 {
     const struct numbers k = numbers_linear(l);
     float out[GROUP];
@@ -320,7 +339,8 @@ static AVX2 void decode_u4_avx2(float *x, const uint8_t *codes, size_t n, const 
     size_t i = 0;
 
     for (; i + GROUP <= n; i += GROUP)
-        decode_group(x + i, bytes_of(_mm_loadu_si128((const __m128i *)(codes + i / 2))), &k, decode_linear);
+        decode_group(x + i, bytes_of(_mm_loadu_si128((const __m128i *)(codes + i / 2))), &k,
+                     decode_linear);
     if (i < n) {
         memcpy(rest, codes + i / 2, (n - i + 1) / 2);
         decode_group(out, bytes_of(_mm_loadu_si128((const __m128i *)rest)), &k, decode_linear);
@@ -329,12 +349,14 @@ static AVX2 void decode_u4_avx2(float *x, const uint8_t *codes, size_t n, const 
 }
 
 #define FLOAT_CODEC(type) \
-    static AVX2 void encode_##type(uint8_t *codes, const float *x, size_t n, const struct tt_quant_float *f) \
+    static AVX2 void encode_##type(uint8_t *codes, const float *x, size_t n, \
+                                   const struct tt_quant_float *f)           \
     { \
         const struct numbers k = numbers_float(f); \
         encode_bytes(codes, x, n, &k, encode_##type##_op); \
     } \
-    static AVX2 void decode_##type(float *x, const uint8_t *codes, size_t n, const struct tt_quant_float *f) \
+    static AVX2 void decode_##type(float *x, const uint8_t *codes, size_t n, \
+                                   const struct tt_quant_float *f)           \
     { \
         const struct numbers k = numbers_float(f); \
         decode_bytes(x, codes, n, &k, decode_##type##_op); \

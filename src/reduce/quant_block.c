@@ -44,7 +44,8 @@ static float clamp(float x, float most)
 
 /* ---- kernel parameters ---- */
 
-static void derive_minmax(struct tt_quant_linear *l, float least, float largest, int32_t top, float most)
+static void derive_minmax(struct tt_quant_linear *l, float least, float largest, int32_t top,
+                          float most)
 {
     const float half = least < -LARGE || largest > LARGE ? 0.5f : 1;
 
@@ -62,10 +63,17 @@ static void derive_minmax(struct tt_quant_linear *l, float least, float largest,
         l->top_value = clamp(least, most);
 }
 
-static void derive_zero(struct tt_quant_linear *l, float scale, int32_t zero, int32_t top, float most)
+static void derive_zero(struct tt_quant_linear *l, float scale, int32_t zero, int32_t top,
+                        float most)
 {
     *l = (struct tt_quant_linear){
-        .half = 1, .twice = 1, .step = scale, .zero = zero, .top = top, .least = -most, .most = most,
+        .half = 1,
+        .twice = 1,
+        .step = scale,
+        .zero = zero,
+        .top = top,
+        .least = -most,
+        .most = most,
         .top_value = clamp((float)(top - zero) * scale, most),
     };
 }
@@ -81,7 +89,8 @@ static void derive_float(struct tt_quant_float *f, uint32_t scale_bits, float mo
 
 /* ---- words ---- */
 
-static bool read_minmax(struct tt_quant_block *b, enum tt_quant_codec codec, const uint32_t word[2], float most)
+static bool read_minmax(struct tt_quant_block *b, enum tt_quant_codec codec, const uint32_t word[2],
+                        float most)
 {
     const float least = tt_float_of_bits(word[0]), largest = tt_float_of_bits(word[1]);
 
@@ -91,17 +100,20 @@ static bool read_minmax(struct tt_quant_block *b, enum tt_quant_codec codec, con
     return true;
 }
 
-static bool read_zero(struct tt_quant_block *b, enum tt_quant_codec codec, const uint32_t word[2], float most)
+static bool read_zero(struct tt_quant_block *b, enum tt_quant_codec codec, const uint32_t word[2],
+                      float most)
 {
     const float scale = tt_float_of_bits(word[0]);
 
-    if (!isfinite(scale) || signbit(scale) || word[1] > (uint32_t)top_of(codec) || (scale == 0 && word[1] != 0))
+    if (!isfinite(scale) || signbit(scale) || word[1] > (uint32_t)top_of(codec) ||
+        (scale == 0 && word[1] != 0))
         return false;
     derive_zero(&b->linear, scale, (int32_t)word[1], top_of(codec), most);
     return true;
 }
 
-static bool read_float(struct tt_quant_block *b, enum tt_quant_codec codec, const uint32_t word[1], float most)
+static bool read_float(struct tt_quant_block *b, enum tt_quant_codec codec, const uint32_t word[1],
+                       float most)
 {
     const uint32_t exponent = word[0] >> 23;
 
@@ -111,8 +123,8 @@ static bool read_float(struct tt_quant_block *b, enum tt_quant_codec codec, cons
     return true;
 }
 
-bool tt_quant_block_read(struct tt_quant_block *b, enum tt_quant_codec codec, const uint32_t word[TT_QUANT_WORDS_MAX],
-                         float most)
+bool tt_quant_block_read(struct tt_quant_block *b, enum tt_quant_codec codec,
+                         const uint32_t word[TT_QUANT_WORDS_MAX], float most)
 {
     const bool two = tt_quant_block_words(codec) == 2;
     struct tt_quant_block read = { .word = { word[0], two ? word[1] : 0 } };
@@ -157,8 +169,8 @@ static uint32_t find_scale(float least, float largest, uint32_t exponent)
     return (power > exponent ? power - exponent : 1) << 23;
 }
 
-void tt_quant_block_find(struct tt_quant_block *b, enum tt_quant_codec codec, bool finite, float least, float largest,
-                         float most)
+void tt_quant_block_find(struct tt_quant_block *b, enum tt_quant_codec codec, bool finite,
+                         float least, float largest, float most)
 {
     uint32_t word[TT_QUANT_WORDS_MAX] = { NAN_BITS, is_minmax(codec) ? NAN_BITS : 0 };
     bool legal;

@@ -23,12 +23,12 @@ uint32_t tt_quant_block_words(enum tt_quant_codec codec);
 
 /* Computes the parameters of a block with elements in [least, largest]; `finite`: all are finite.
  * Decoded values will not exceed `most`. */
-void tt_quant_block_find(struct tt_quant_block *b, enum tt_quant_codec codec, bool finite, float least, float largest,
-                         float most);
+void tt_quant_block_find(struct tt_quant_block *b, enum tt_quant_codec codec, bool finite,
+                         float least, float largest, float most);
 
 /* Reads the parameters from word[]. Returns false, with *b unchanged, if no encoder writes
  * these. */
-bool tt_quant_block_read(struct tt_quant_block *b, enum tt_quant_codec codec, const uint32_t word[TT_QUANT_WORDS_MAX],
-                         float most);
+bool tt_quant_block_read(struct tt_quant_block *b, enum tt_quant_codec codec,
+                         const uint32_t word[TT_QUANT_WORDS_MAX], float most);
 
 #endif

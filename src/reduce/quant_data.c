@@ -35,7 +35,9 @@ size_t tt_quant_element_bytes(tutti_dtype type)
 
 float tt_quant_most(tutti_dtype type)
 {
-    return type == TUTTI_F16 ? 65504.0f : type == TUTTI_BF16 ? tt_float_of_bits(0x7f7f0000) : FLT_MAX;
+    return type == TUTTI_F16    ? 65504.0f
+           : type == TUTTI_BF16 ? tt_float_of_bits(0x7f7f0000)
+                                : FLT_MAX;
 }
 
 void tt_quant_widen(float *x, const char *src, size_t n, tutti_dtype type)
@@ -152,8 +154,8 @@ void tt_quant_decode_data(float *x, const uint8_t *codes, size_t n, enum tt_quan
     }
 }
 
-size_t tt_quant_encode_block(uint8_t *to, struct tt_quant_block *b, const float *x, size_t n, enum tt_quant_codec codec,
-                             tutti_dtype type)
+size_t tt_quant_encode_block(uint8_t *to, struct tt_quant_block *b, const float *x, size_t n,
+                             enum tt_quant_codec codec, tutti_dtype type)
 {
     const size_t head = tt_quant_head_bytes(codec);
     float least, largest;
@@ -168,7 +170,8 @@ size_t tt_quant_encode_block(uint8_t *to, struct tt_quant_block *b, const float 
     return head + tt_quant_data_bytes(codec, n);
 }
 
-bool tt_quant_read_head(struct tt_quant_block *b, const uint8_t *from, enum tt_quant_codec codec, tutti_dtype type)
+bool tt_quant_read_head(struct tt_quant_block *b, const uint8_t *from, enum tt_quant_codec codec,
+                        tutti_dtype type)
 {
     uint32_t word[TT_QUANT_WORDS_MAX] = { 0 };
     struct tt_reader r;

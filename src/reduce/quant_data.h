@@ -23,10 +23,11 @@ void tt_quant_add_f32(void *dst, const void *a, const float *x, size_t n);
 
 /* Writes the head and the codes of x[n] to `to`, and the parameters to *b. Returns the bytes
  * written. */
-size_t tt_quant_encode_block(uint8_t *to, struct tt_quant_block *b, const float *x, size_t n, enum tt_quant_codec codec,
-                             tutti_dtype type);
+size_t tt_quant_encode_block(uint8_t *to, struct tt_quant_block *b, const float *x, size_t n,
+                             enum tt_quant_codec codec, tutti_dtype type);
 /* Reads the complete head at `from`; false, with *b unchanged, if it is invalid. */
-bool tt_quant_read_head(struct tt_quant_block *b, const uint8_t *from, enum tt_quant_codec codec, tutti_dtype type);
+bool tt_quant_read_head(struct tt_quant_block *b, const uint8_t *from, enum tt_quant_codec codec,
+                        tutti_dtype type);
 /* Decodes the codes of a block to x[n]. */
 void tt_quant_decode_data(float *x, const uint8_t *codes, size_t n, enum tt_quant_codec codec,
                           const struct tt_quant_block *b);

@@ -24,7 +24,10 @@ bool tt_packed_init(struct tt_packed *p, enum tt_quant_codec codec, tutti_dtype 
     bytes = tt_quant_is_half_bytes(codec) ? PACKED_BYTES_U4 : PACKED_BYTES_U8;
     data = bytes - (uint32_t)tt_quant_head_bytes(codec);
     *p = (struct tt_packed){
-        .codec = codec, .type = type, .block = tt_quant_is_half_bytes(codec) ? 2 * data : data, .bytes = bytes,
+        .codec = codec,
+        .type = type,
+        .block = tt_quant_is_half_bytes(codec) ? 2 * data : data,
+        .bytes = bytes,
     };
     tt_assert(p->block <= BLOCK_MAX && p->block % 2 == 0);
     return true;
@@ -49,7 +52,8 @@ static bool is_block(const struct tt_packed *p, const void *at, size_t n)
 }
 
 /* x[block] = src[n], padded with its last element. */
-static void take_own(const struct tt_packed *p, float *x, const void *src, const float *residual, size_t n)
+static void take_own(const struct tt_packed *p, float *x, const void *src, const float *residual,
+                     size_t n)
 {
     tt_quant_widen(x, src, n, p->type);
     if (residual)
@@ -69,8 +73,9 @@ static void take_packed(const struct tt_packed *p, float *x, const uint8_t *in, 
 
 /* residual = (x - value of its code) * times, or adds that. A poisoned block leaves no residual,
  * which would poison all later ones. */
-static void packed_residual_update(const struct tt_packed *p, float *residual, const float *x, const uint8_t *codes,
-                                   const struct tt_quant_block *b, size_t n, uint32_t times, bool more)
+static void packed_residual_update(const struct tt_packed *p, float *residual, const float *x,
+                                   const uint8_t *codes, const struct tt_quant_block *b, size_t n,
+                                   uint32_t times, bool more)
 {
     float value[BLOCK_MAX];
 
@@ -85,8 +90,8 @@ static void packed_residual_update(const struct tt_packed *p, float *residual, c
 
 /* ---- loops over blocks ---- */
 
-static APART void packed_encode_blocks(const struct tt_packed *p, uint8_t *out, const char *src, float *residual,
-                                       size_t count)
+static APART void packed_encode_blocks(const struct tt_packed *p, uint8_t *out, const char *src,
+                                       float *residual, size_t count)
 {
     float x[BLOCK_MAX];
     struct tt_quant_block b;
@@ -102,11 +107,13 @@ static APART void packed_encode_blocks(const struct tt_packed *p, uint8_t *out, 
         take_own(p, x, own, residual ? residual + at : NULL, n);
         tt_quant_encode_block(out, &b, x, p->block, p->codec, TUTTI_F32);
         if (residual)
-            packed_residual_update(p, residual + at, x, out + tt_quant_head_bytes(p->codec), &b, n, 1, false);
+            packed_residual_update(p, residual + at, x, out + tt_quant_head_bytes(p->codec), &b, n,
+                                   1, false);
     }
 }
 
-void tt_packed_encode(const struct tt_packed *p, void *out, const void *src, float *residual, size_t count)
+void tt_packed_encode(const struct tt_packed *p, void *out, const void *src, float *residual,
+                      size_t count)
 {
     const tt_float_env kept = tt_float_env_enter();
 
@@ -114,7 +121,8 @@ void tt_packed_encode(const struct tt_packed *p, void *out, const void *src, flo
     tt_float_env_leave(kept);
 }
 
-static APART void packed_decode_blocks(const struct tt_packed *p, char *dst, const uint8_t *in, size_t count)
+static APART void packed_decode_blocks(const struct tt_packed *p, char *dst, const uint8_t *in,
+                                       size_t count)
 {
     float x[BLOCK_MAX];
 
@@ -190,13 +198,15 @@ static double rounding_of(tutti_dtype type, double value)
     }
 }
 
-double tt_packed_bound(const struct tt_packed *p, double magnitude, double range, uint32_t times, double value)
+double tt_packed_bound(const struct tt_packed *p, double magnitude, double range, uint32_t times,
+                       double value)
 {
     const double n = times, top = tt_quant_is_half_bytes(p->codec) ? 15 : 255;
     double off;
 
     if (p->codec == TT_QUANT_E4M3 || p->codec == TT_QUANT_E5M2)
-        off = (pow(1 + (p->codec == TT_QUANT_E4M3 ? 0x1p-4 : 0x1p-3), n) - 1) * magnitude + n * 0x1p-135;
+        off = (pow(1 + (p->codec == TT_QUANT_E4M3 ? 0x1p-4 : 0x1p-3), n) - 1) * magnitude +
+              n * 0x1p-135;
     else
         off = n * (range / (2 * top) + 0x1p-20 * magnitude) + n * top * 0x1p-149;
     return off + rounding_of(p->type, fabs(value) + off);

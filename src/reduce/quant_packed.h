@@ -26,7 +26,8 @@ size_t tt_packed_blocks(const struct tt_packed *p, size_t count);
 
 /* Packs src[count] to out[tt_packed_blocks]. residual[count] (may be NULL) is added to src, and
  * becomes the encoding error of that sum. */
-void tt_packed_encode(const struct tt_packed *p, void *out, const void *src, float *residual, size_t count);
+void tt_packed_encode(const struct tt_packed *p, void *out, const void *src, float *residual,
+                      size_t count);
 
 /* dst[count] = the values of in[tt_packed_blocks], rounded once to the type. */
 void tt_packed_decode(const struct tt_packed *p, void *dst, const void *in, size_t count);
@@ -50,6 +51,7 @@ void tt_packed_add(const struct tt_packed *p, const struct tt_packed_step *s);
  * ranks of the block's largest magnitude and of its range (zero codecs: including 0), both divided
  * by the number of ranks for an average; quantized `times` times. Includes the rounding of `value`
  * to the type. */
-double tt_packed_bound(const struct tt_packed *p, double magnitude, double range, uint32_t times, double value);
+double tt_packed_bound(const struct tt_packed *p, double magnitude, double range, uint32_t times,
+                       double value);
 
 #endif

@@ -21,7 +21,8 @@ static bool range_portable(const float *x, size_t n, float *least, float *larges
     int32_t low = INT32_MAX, high = INT32_MIN, magnitude = 0;
 
     for (size_t i = 0; i < n; i++) {
-        const int32_t bits = (int32_t)tt_bits_of_float(x[i]), order = order_of(bits), size = bits & INT32_MAX;
+        const int32_t bits = (int32_t)tt_bits_of_float(x[i]), order = order_of(bits),
+                      size = bits & INT32_MAX;
 
         low = order < low ? order : low;
         high = order > high ? order : high;
@@ -51,7 +52,8 @@ static inline float value_of(uint8_t code, const struct tt_quant_linear *l)
     return code == l->top ? l->top_value : clamped;
 }
 
-static void encode_u8_portable(uint8_t *codes, const float *x, size_t n, const struct tt_quant_linear *l)
+static void encode_u8_portable(uint8_t *codes, const float *x, size_t n,
+                               const struct tt_quant_linear *l)
 {
     const struct tt_quant_linear linear = *l;
 
@@ -59,7 +61,8 @@ static void encode_u8_portable(uint8_t *codes, const float *x, size_t n, const s
         codes[i] = code_of(x[i], &linear);
 }
 
-static void decode_u8_portable(float *x, const uint8_t *codes, size_t n, const struct tt_quant_linear *l)
+static void decode_u8_portable(float *x, const uint8_t *codes, size_t n,
+                               const struct tt_quant_linear *l)
 {
     const struct tt_quant_linear linear = *l;
 
@@ -67,7 +70,8 @@ static void decode_u8_portable(float *x, const uint8_t *codes, size_t n, const s
         x[i] = value_of(codes[i], &linear);
 }
 
-static void encode_u4_portable(uint8_t *codes, const float *x, size_t n, const struct tt_quant_linear *l)
+static void encode_u4_portable(uint8_t *codes, const float *x, size_t n,
+                               const struct tt_quant_linear *l)
 {
     const struct tt_quant_linear linear = *l;
 
@@ -77,7 +81,8 @@ static void encode_u4_portable(uint8_t *codes, const float *x, size_t n, const s
         codes[n / 2] = code_of(x[n - 1], &linear);
 }
 
-static void decode_u4_portable(float *x, const uint8_t *codes, size_t n, const struct tt_quant_linear *l)
+static void decode_u4_portable(float *x, const uint8_t *codes, size_t n,
+                               const struct tt_quant_linear *l)
 {
     float values[16];
 

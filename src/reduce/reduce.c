@@ -19,7 +19,8 @@ static const struct tt_kernels *best_kernels(void)
     unsigned eax, ebx, ecx = 0, edx;
 
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C))
+    if (__builtin_cpu_supports("avx2") && __get_cpuid(1, &eax, &ebx, &ecx, &edx) &&
+        (ecx & bit_F16C))
         return &tt_kernels_avx2;
 #endif
     return &tt_kernels_portable;
@@ -34,7 +35,9 @@ static const struct tt_kernels *choose_kernels(void)
     if (strcmp(wanted, "portable") == 0)
         return &tt_kernels_portable;
     tt_log(TT_LOG_WARN, "TUTTI_SIMD=%s: %s; using %s", wanted,
-           strcmp(wanted, "avx2") == 0 ? "this processor lacks AVX2 or F16C" : "unknown value (use \"portable\" or \"avx2\")", best_kernels()->name);
+           strcmp(wanted, "avx2") == 0 ? "this processor lacks AVX2 or F16C"
+                                       : "unknown value (use \"portable\" or \"avx2\")",
+           best_kernels()->name);
     return best_kernels();
 }
 
@@ -53,9 +56,11 @@ const struct tt_kernels *tt_kernels_get(void)
 enum tt_kernel tt_kernel_of(tutti_redop op, bool finish)
 {
     static const enum tt_kernel of_redop[TUTTI_REDOP_COUNT] = {
-        [TUTTI_SUM] = TT_KERNEL_SUM,   [TUTTI_PROD] = TT_KERNEL_PROD, [TUTTI_MIN] = TT_KERNEL_MIN,
-        [TUTTI_MAX] = TT_KERNEL_MAX,   [TUTTI_AVG] = TT_KERNEL_SUM,   [TUTTI_BAND] = TT_KERNEL_BAND,
-        [TUTTI_BOR] = TT_KERNEL_BOR,   [TUTTI_BXOR] = TT_KERNEL_BXOR, [TUTTI_PREMUL_SUM] = TT_KERNEL_SUM,
+        [TUTTI_SUM] = TT_KERNEL_SUM,        [TUTTI_PROD] = TT_KERNEL_PROD,
+        [TUTTI_MIN] = TT_KERNEL_MIN,        [TUTTI_MAX] = TT_KERNEL_MAX,
+        [TUTTI_AVG] = TT_KERNEL_SUM,        [TUTTI_BAND] = TT_KERNEL_BAND,
+        [TUTTI_BOR] = TT_KERNEL_BOR,        [TUTTI_BXOR] = TT_KERNEL_BXOR,
+        [TUTTI_PREMUL_SUM] = TT_KERNEL_SUM,
     };
 
     if ((unsigned)op >= TUTTI_REDOP_COUNT)

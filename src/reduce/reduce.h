@@ -26,8 +26,8 @@ enum { TT_STREAM_DST = 1u << 0, TT_STREAM_DST2 = 1u << 1, TT_FROM_OTHER_CORE = 1
  * `finish_n`, at least 1, is read only by a finishing kernel. A NaN result is the canonical one;
  * MIN and MAX return the left operand unless the right one is strictly better (so the left one of
  * +0 and -0). */
-typedef void tt_reduce_fn(void *dst, void *dst2, const void *a, const void *b, size_t count, uint32_t stream,
-                          uint32_t finish_n);
+typedef void tt_reduce_fn(void *dst, void *dst2, const void *a, const void *b, size_t count,
+                          uint32_t stream, uint32_t finish_n);
 
 /* Returns the kernel of (type, op), finishing or not. A finishing kernel of TUTTI_AVG divides the
  * sum by finish_n, once: 16- and 8-bit floats divide the f32 sum and then round once; integers

@@ -61,20 +61,30 @@ struct tt_expect tt_expect_of(const struct tt_coll *coll, uint32_t rank, uint32_
     case TT_REDUCE_SCATTER:
         return (struct tt_expect){ .bytes = c->bytes, .origin_offset = rank * c->bytes };
     case TT_REDUCE_SCATTERV:
-        return (struct tt_expect){ .bytes = c->send_bytes[rank], .origin_offset = c->send_displs[rank] };
-    case TT_ALLGATHER: case TT_GATHER:
+        return (struct tt_expect){ .bytes = c->send_bytes[rank],
+                                   .origin_offset = c->send_displs[rank] };
+    case TT_ALLGATHER:
+    case TT_GATHER:
         return (struct tt_expect){ .offset = i * c->bytes, .bytes = c->bytes, .origin = i };
-    case TT_ALLGATHERV: case TT_GATHERV:
-        return (struct tt_expect){ .offset = c->recv_displs[i], .bytes = c->recv_bytes[i], .origin = i };
+    case TT_ALLGATHERV:
+    case TT_GATHERV:
+        return (struct tt_expect){ .offset = c->recv_displs[i],
+                                   .bytes = c->recv_bytes[i],
+                                   .origin = i };
     case TT_SCATTER:
-        return (struct tt_expect){ .bytes = c->bytes, .origin_offset = rank * c->bytes, .origin = c->root };
+        return (struct tt_expect){ .bytes = c->bytes,
+                                   .origin_offset = rank * c->bytes,
+                                   .origin = c->root };
     case TT_SCATTERV:
         return (struct tt_expect){
             .bytes = c->send_bytes[rank], .origin_offset = c->send_displs[rank], .origin = c->root,
         };
     case TT_ALLTOALL:
         return (struct tt_expect){
-            .offset = i * c->bytes, .bytes = c->bytes, .origin_offset = rank * c->bytes, .origin = i,
+            .offset = i * c->bytes,
+            .bytes = c->bytes,
+            .origin_offset = rank * c->bytes,
+            .origin = i,
         };
     case TT_ALLTOALLV:
         return (struct tt_expect){

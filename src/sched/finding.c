@@ -7,7 +7,8 @@
 
 #define SENTENCE_BYTES 256
 
-tutti_status tt_finding_step(const struct tt_finding *f, uint32_t rank, uint64_t step, const char *fmt, ...)
+tutti_status tt_finding_step(const struct tt_finding *f, uint32_t rank, uint64_t step,
+                             const char *fmt, ...)
 {
     char text[TT_STEP_TEXT_BYTES], sentence[SENTENCE_BYTES];
     va_list ap;
@@ -34,6 +35,7 @@ tutti_status tt_finding_rank(const struct tt_finding *f, uint32_t rank, const ch
 
 tutti_status tt_finding_nomem(const struct tt_finding *f)
 {
-    snprintf(f->text, f->bytes, "out of memory for the verification of %u ranks", f->program->nranks);
+    snprintf(f->text, f->bytes, "out of memory for the verification of %u ranks",
+             f->program->nranks);
     return TUTTI_ERR_NOMEM;
 }

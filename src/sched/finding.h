@@ -12,8 +12,8 @@ struct tt_finding {
 };
 
 /* Writes "rank 3, step 17 (put ...): <message>"; returns TUTTI_ERR_INVALID. */
-tutti_status tt_finding_step(const struct tt_finding *f, uint32_t rank, uint64_t step, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
+tutti_status tt_finding_step(const struct tt_finding *f, uint32_t rank, uint64_t step,
+                             const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* Writes "rank 3: <message>"; returns TUTTI_ERR_INVALID. */
 tutti_status tt_finding_rank(const struct tt_finding *f, uint32_t rank, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

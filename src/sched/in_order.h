@@ -7,6 +7,7 @@
 
 /* Runs all ranks step by step in program order: a put completes at once, a wait blocks until its
  * put has run. Fails with a finding on a wait in a cycle of blocked ranks. */
-tutti_status tt_in_order_check(const struct tt_program *p, const struct tt_links *links, const struct tt_finding *f);
+tutti_status tt_in_order_check(const struct tt_program *p, const struct tt_links *links,
+                               const struct tt_finding *f);
 
 #endif

@@ -6,8 +6,15 @@
 bool tt_plan_has_json(enum tt_coll_kind kind)
 {
     switch (kind) {
-    case TT_ALLREDUCE: case TT_REDUCE: case TT_REDUCE_SCATTER: case TT_ALLGATHER: case TT_BROADCAST: case TT_GATHER:
-    case TT_SCATTER: case TT_ALLTOALL: case TT_BARRIER:
+    case TT_ALLREDUCE:
+    case TT_REDUCE:
+    case TT_REDUCE_SCATTER:
+    case TT_ALLGATHER:
+    case TT_BROADCAST:
+    case TT_GATHER:
+    case TT_SCATTER:
+    case TT_ALLTOALL:
+    case TT_BARRIER:
         return true;
     default:
         return false;
@@ -57,7 +64,8 @@ static void write_rank(FILE *to, const struct tt_program *p, uint32_t rank)
 {
     uint64_t i = 0;
 
-    fprintf(to, "    { \"rank\": %u, \"work_bytes\": %" PRIu64 ", \"rounds\": [", rank, p->work_bytes[rank]);
+    fprintf(to, "    { \"rank\": %u, \"work_bytes\": %" PRIu64 ", \"rounds\": [", rank,
+            p->work_bytes[rank]);
     for (uint64_t k = 0; k < p->nrounds; k++) {
         const char *between = "";
 
@@ -76,10 +84,12 @@ void tt_plan_write_json(FILE *to, const struct tt_program *p, const char *name)
 {
     const struct tt_coll *c = &p->coll[0];
 
-    fprintf(to, "{\n  \"format\": \"%s\",\n  \"name\": \"%s\",\n  \"coll\": \"%s\",\n", TT_PLAN_FORMAT, name,
-            tt_coll_name(c->kind));
-    fprintf(to, "  \"nranks\": %u,\n  \"root\": %u,\n  \"elem_bytes\": %u,\n  \"bytes\": %" PRIu64 ",\n", p->nranks,
-            c->root, c->elem_bytes, c->bytes);
+    fprintf(to, "{\n  \"format\": \"%s\",\n  \"name\": \"%s\",\n  \"coll\": \"%s\",\n",
+            TT_PLAN_FORMAT, name, tt_coll_name(c->kind));
+    fprintf(to,
+            "  \"nranks\": %u,\n  \"root\": %u,\n  \"elem_bytes\": %u,\n  \"bytes\": %" PRIu64
+            ",\n",
+            p->nranks, c->root, c->elem_bytes, c->bytes);
     fprintf(to, "  \"in_place\": %s,\n  \"ranks\": [\n", c->in_place ? "true" : "false");
     for (uint32_t r = 0; r < p->nranks; r++)
         write_rank(to, p, r);

@@ -44,7 +44,8 @@ static bool same_step(const struct tt_pieces *s, uint32_t x, uint32_t y)
     return s->piece[x].rank == s->piece[y].rank && s->piece[x].step == s->piece[y].step;
 }
 
-static void add_edge(struct builder *b, uint32_t from, uint32_t to, bool sure, bool strict, bool lands)
+static void add_edge(struct builder *b, uint32_t from, uint32_t to, bool sure, bool strict,
+                     bool lands)
 {
     tt_assert(b->nedges < EDGES_PER_PIECE * b->s->npieces);
     b->edge[b->nedges++] = (struct tt_edge){ from, to, sure, strict, lands };
@@ -59,7 +60,8 @@ static uint32_t piece_releasing_operands(const struct builder *b, uint32_t piece
 
 static tutti_status fail_operand_overlap(const struct builder *b, uint32_t piece)
 {
-    return tt_finding_step(b->f, b->s->piece[piece].rank, b->s->piece[piece].step, "the operands overlap");
+    return tt_finding_step(b->f, b->s->piece[piece].rank, b->s->piece[piece].step,
+                           "the operands overlap");
 }
 
 static tutti_status read_cell(struct builder *b, uint32_t piece, uint32_t cell)
@@ -144,7 +146,8 @@ static uint32_t piece_freeing_buffer(const struct builder *b, uint32_t writer)
 {
     const uint32_t out = b->s->piece[writer].out;
 
-    return b->s->cell[out].of == TT_CELL_PIPE ? piece_releasing_operands(b, b->last_reader[out]) : writer;
+    return b->s->cell[out].of == TT_CELL_PIPE ? piece_releasing_operands(b, b->last_reader[out])
+                                              : writer;
 }
 
 static void add_strict(struct builder *b)
@@ -162,7 +165,8 @@ static void add_strict(struct builder *b)
             memset(b->before, 0xff, b->p->nranks * sizeof *b->before);
         if (i > 0 && same_step(b->s, i - 1, i)) {
             add_edge(b, i - 1, i, false, true, false);
-            if (!is_opcode(b, i, TT_PUT) && !is_opcode(b, i, TT_WAIT) && piece_freeing_buffer(b, i - 1) != i - 1)
+            if (!is_opcode(b, i, TT_PUT) && !is_opcode(b, i, TT_WAIT) &&
+                piece_freeing_buffer(b, i - 1) != i - 1)
                 add_edge(b, piece_freeing_buffer(b, i - 1), i, false, true, false);
         }
         if (is_opcode(b, i, TT_WAIT)) {
@@ -183,10 +187,11 @@ static bool counts(const struct tt_edge *e, bool strict)
 }
 
 /* Indexes the edges of one relation by one end, as first[n + 1] and list[]. */
-static bool index_piece_edges(const struct tt_edge *edge, uint32_t nedges, uint32_t n, bool strict, bool by_from,
-                              uint32_t **first, uint32_t **list)
+static bool index_piece_edges(const struct tt_edge *edge, uint32_t nedges, uint32_t n, bool strict,
+                              bool by_from, uint32_t **first, uint32_t **list)
 {
-    uint32_t *at = calloc((size_t)n + 2, sizeof *at), *other = calloc((size_t)nedges + 1, sizeof *other);
+    uint32_t *at = calloc((size_t)n + 2, sizeof *at),
+             *other = calloc((size_t)nedges + 1, sizeof *other);
 
     if (!at || !other) {
         free(at);
@@ -200,7 +205,8 @@ static bool index_piece_edges(const struct tt_edge *edge, uint32_t nedges, uint3
         at[i] += at[i - 1];
     for (uint32_t i = 0; i < nedges; i++)
         if (counts(&edge[i], strict))
-            other[at[(by_from ? edge[i].from : edge[i].to) + 1]++] = by_from ? edge[i].to : edge[i].from;
+            other[at[(by_from ? edge[i].from : edge[i].to) + 1]++] =
+                by_from ? edge[i].to : edge[i].from;
     *first = at;
     *list = other;
     return true;
@@ -224,18 +230,21 @@ static tutti_status fail_deadlock(const struct builder *b, const uint32_t *waiti
     }
     free(first);
     free(before);
-    return tt_finding_step(b->f, b->s->piece[at].rank, b->s->piece[at].step, "deadlock: circular wait");
+    return tt_finding_step(b->f, b->s->piece[at].rank, b->s->piece[at].step,
+                           "deadlock: circular wait");
 }
 
 static tutti_status order_sequence(const struct builder *b, struct tt_order *o)
 {
     const uint32_t n = b->s->npieces;
-    uint32_t *first = NULL, *next = NULL, *waiting = calloc((size_t)n + 1, sizeof *waiting), done = 0, ready = 0;
+    uint32_t *first = NULL, *next = NULL, *waiting = calloc((size_t)n + 1, sizeof *waiting),
+             done = 0, ready = 0;
     tutti_status st = TUTTI_OK;
 
     o->sequence = calloc((size_t)n + 1, sizeof *o->sequence);
     o->place = calloc((size_t)n + 1, sizeof *o->place);
-    if (!waiting || !o->sequence || !o->place || !index_piece_edges(b->edge, b->nedges, n, true, true, &first, &next)) {
+    if (!waiting || !o->sequence || !o->place ||
+        !index_piece_edges(b->edge, b->nedges, n, true, true, &first, &next)) {
         st = tt_finding_nomem(b->f);
         goto free_all;
     }
@@ -262,7 +271,8 @@ free_all:
     return st;
 }
 
-tutti_status tt_order_init(struct tt_order *out, const struct tt_pieces *pieces, const struct tt_finding *f)
+tutti_status tt_order_init(struct tt_order *out, const struct tt_pieces *pieces,
+                           const struct tt_finding *f)
 {
     const size_t n = pieces->npieces, cells = pieces->ncells;
     struct builder b = { .p = f->program, .s = pieces, .f = f };
@@ -287,7 +297,8 @@ tutti_status tt_order_init(struct tt_order *out, const struct tt_pieces *pieces,
         goto free_builder;
     add_strict(&b);
     st = order_sequence(&b, &o);
-    if (st == TUTTI_OK && !index_piece_edges(b.edge, b.nedges, pieces->npieces, false, false, &o.sure_first, &o.sure))
+    if (st == TUTTI_OK &&
+        !index_piece_edges(b.edge, b.nedges, pieces->npieces, false, false, &o.sure_first, &o.sure))
         st = tt_finding_nomem(f);
     if (st != TUTTI_OK)
         goto free_builder;
@@ -325,8 +336,8 @@ void tt_order_fini(struct tt_order *o)
 
 /* Marks with `stamp` all sure predecessors of `piece`, back to position `oldest` in the
  * sequence. */
-static void look_back(const struct tt_order *o, uint32_t piece, uint32_t oldest, uint32_t *mark, uint32_t stamp,
-                      uint32_t *stack)
+static void look_back(const struct tt_order *o, uint32_t piece, uint32_t oldest, uint32_t *mark,
+                      uint32_t stamp, uint32_t *stack)
 {
     uint32_t depth = 0;
 
@@ -348,8 +359,9 @@ static void look_back(const struct tt_order *o, uint32_t piece, uint32_t oldest,
 
 /* Returns whether the put of wait `w` surely follows everything that its arrival would disturb:
  * edges [first, end) of *edge. A put is complete when its peer's wait has run. */
-static bool lands_late(const struct tt_order *o, const struct tt_program *p, const struct tt_edge *edge, uint32_t n,
-                       uint32_t *mark, uint32_t stamp, uint32_t *stack)
+static bool lands_late(const struct tt_order *o, const struct tt_program *p,
+                       const struct tt_edge *edge, uint32_t n, uint32_t *mark, uint32_t stamp,
+                       uint32_t *stack)
 {
     uint32_t oldest = UINT32_MAX;
     bool late = true;
@@ -378,12 +390,14 @@ static int by_landing(const void *x, const void *y)
     return a->to < b->to ? -1 : a->to > b->to;
 }
 
-tutti_status tt_order_early(const struct tt_order *o, struct tt_early *out, const struct tt_finding *f)
+tutti_status tt_order_early(const struct tt_order *o, struct tt_early *out,
+                            const struct tt_finding *f)
 {
     const uint32_t n = o->pieces->npieces;
     struct tt_early early = { 0 };
     struct tt_edge *lands = calloc((size_t)o->nedges + 1, sizeof *lands);
-    uint32_t *mark = calloc((size_t)n + 1, sizeof *mark), *stack = calloc((size_t)n + 1, sizeof *stack), nlands = 0;
+    uint32_t *mark = calloc((size_t)n + 1, sizeof *mark),
+             *stack = calloc((size_t)n + 1, sizeof *stack), nlands = 0;
     tutti_status st = TUTTI_OK;
 
     if (!lands || !mark || !stack) {
@@ -421,7 +435,8 @@ tutti_status tt_order_synchronizes(const struct tt_order *o, const struct tt_fin
 {
     const uint32_t n = o->pieces->npieces, nranks = f->program->nranks;
     const size_t words = (nranks + 63) / 64;
-    uint64_t *begun = calloc(n * words + 1, sizeof *begun), *ended = calloc(nranks * words, sizeof *ended);
+    uint64_t *begun = calloc(n * words + 1, sizeof *begun),
+             *ended = calloc(nranks * words, sizeof *ended);
     tutti_status st = TUTTI_OK;
 
     if (!begun || !ended) {

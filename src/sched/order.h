@@ -30,11 +30,13 @@ struct tt_order {
 
 /* Fails with a finding on a deadlock, or on a step with overlapping operands. On error *out is
  * unchanged. */
-tutti_status tt_order_init(struct tt_order *out, const struct tt_pieces *pieces, const struct tt_finding *f);
+tutti_status tt_order_init(struct tt_order *out, const struct tt_pieces *pieces,
+                           const struct tt_finding *f);
 void tt_order_fini(struct tt_order *o);
 
 /* Finds the waits whose data must not arrive before their turn. */
-tutti_status tt_order_early(const struct tt_order *o, struct tt_early *out, const struct tt_finding *f);
+tutti_status tt_order_early(const struct tt_order *o, struct tt_early *out,
+                            const struct tt_finding *f);
 
 /* Checks that every rank's end follows every rank's beginning. */
 tutti_status tt_order_synchronizes(const struct tt_order *o, const struct tt_finding *f);

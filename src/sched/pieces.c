@@ -50,7 +50,8 @@ static tutti_status too_many(const struct tt_finding *f)
 
 /* ---- the address space ---- */
 
-static uint64_t cutter_add_region(struct cutter *k, uint64_t bytes, uint32_t rank, enum tt_cell_of of)
+static uint64_t cutter_add_region(struct cutter *k, uint64_t bytes, uint32_t rank,
+                                  enum tt_cell_of of)
 {
     const uint64_t begin = k->nregions ? k->region[k->nregions - 1].end : 0;
 
@@ -63,8 +64,10 @@ static uint64_t cutter_add_region(struct cutter *k, uint64_t bytes, uint32_t ran
 static void cutter_lay_out(struct cutter *k)
 {
     for (uint32_t r = 0; r < k->p->nranks; r++) {
-        k->base[3 * r + TT_BUF_SRC] = cutter_add_region(k, tt_coll_src_bytes(&k->p->coll[r]), r, TT_CELL_SRC);
-        k->base[3 * r + TT_BUF_DST] = cutter_add_region(k, tt_coll_dst_bytes(&k->p->coll[r]), r, TT_CELL_DST);
+        k->base[3 * r + TT_BUF_SRC] =
+            cutter_add_region(k, tt_coll_src_bytes(&k->p->coll[r]), r, TT_CELL_SRC);
+        k->base[3 * r + TT_BUF_DST] =
+            cutter_add_region(k, tt_coll_dst_bytes(&k->p->coll[r]), r, TT_CELL_DST);
         k->base[3 * r + TT_BUF_WORK] = cutter_add_region(k, k->p->work_bytes[r], r, TT_CELL_WORK);
     }
     for (uint32_t r = 0; r < k->p->nranks; r++)
@@ -116,7 +119,8 @@ static uint64_t locate_byte(const struct tt_ref *ref, uint64_t begin, uint64_t p
     return begin + pos / ref->block * ref->stride + pos % ref->block;
 }
 
-static uint64_t operand_of_step(const struct cutter *k, uint32_t rank, uint32_t id, const struct tt_step *s, int which)
+static uint64_t operand_of_step(const struct cutter *k, uint32_t rank, uint32_t id,
+                                const struct tt_step *s, int which)
 {
     const struct tt_ref *ref = which == OUT ? &s->out : which == A ? &s->a : &s->b;
 
@@ -138,7 +142,9 @@ static void add_atoms(struct cutter *k, uint32_t rank, uint32_t step)
     const struct tt_step *s = &k->p->steps[rank][step];
     const struct tt_ref contiguous = { .block = 0 };
     const struct tt_ref *shape[OPERANDS] = {
-        s->opcode == TT_PUT ? &contiguous : &s->out, s->opcode == TT_WAIT ? &contiguous : &s->a, &s->b,
+        s->opcode == TT_PUT ? &contiguous : &s->out,
+        s->opcode == TT_WAIT ? &contiguous : &s->a,
+        &s->b,
     };
     uint64_t begin[OPERANDS] = { 0 };
 
@@ -220,7 +226,8 @@ static tutti_status settle_cuts(struct cutter *k, uint32_t sorted, const struct 
     n = sorted + left;
     k->ncuts = n;
     while (left > 0)
-        k->cut[--n] = from > 0 && k->cut[from - 1] > fresh[left - 1] ? k->cut[--from] : fresh[--left];
+        k->cut[--n] =
+            from > 0 && k->cut[from - 1] > fresh[left - 1] ? k->cut[--from] : fresh[--left];
     free(fresh);
     return TUTTI_OK;
 }
@@ -242,8 +249,8 @@ static uint32_t cut_from(const uint64_t *cut, uint32_t low, uint32_t high, uint6
 /* The same for a position in a region or at its end; cuts are settled up to ncuts. */
 static uint32_t cut_in(const struct cutter *k, uint32_t region, uint64_t at, uint32_t ncuts)
 {
-    return cut_from(k->cut, k->region[region].first, region + 1 < k->nregions ? k->region[region + 1].first : ncuts,
-                    at);
+    return cut_from(k->cut, k->region[region].first,
+                    region + 1 < k->nregions ? k->region[region + 1].first : ncuts, at);
 }
 
 /* Finds the cut at which each region begins. All cuts are settled. */
@@ -259,9 +266,11 @@ static void find_regions(struct cutter *k)
 }
 
 /* Adds a cut inside a region; cuts at its ends exist already. */
-static tutti_status add_inner_cut(struct cutter *k, uint32_t region, uint64_t at, const struct tt_finding *f)
+static tutti_status add_inner_cut(struct cutter *k, uint32_t region, uint64_t at,
+                                  const struct tt_finding *f)
 {
-    return at == k->region[region].begin || at == k->region[region].end ? TUTTI_OK : add_cut(k, at, f);
+    return at == k->region[region].begin || at == k->region[region].end ? TUTTI_OK
+                                                                        : add_cut(k, at, f);
 }
 
 static tutti_status first_cuts(struct cutter *k, const struct tt_finding *f)
@@ -298,8 +307,8 @@ static tutti_status first_cuts(struct cutter *k, const struct tt_finding *f)
 }
 
 /* Cuts operand `to` of an atom where operand `from` is cut, walking through both in parallel. */
-static tutti_status spread_to(struct cutter *k, const struct atom *a, int from, int to, uint32_t ncuts,
-                              const struct tt_finding *f)
+static tutti_status spread_to(struct cutter *k, const struct atom *a, int from, int to,
+                              uint32_t ncuts, const struct tt_finding *f)
 {
     const uint64_t end = a->at[from] + a->bytes;
     uint32_t there = cut_in(k, a->region[to], a->at[to], ncuts);
@@ -320,7 +329,8 @@ static tutti_status spread_to(struct cutter *k, const struct atom *a, int from, 
     return TUTTI_OK;
 }
 
-static tutti_status spread_cuts(struct cutter *k, const struct atom *a, uint32_t ncuts, const struct tt_finding *f)
+static tutti_status spread_cuts(struct cutter *k, const struct atom *a, uint32_t ncuts,
+                                const struct tt_finding *f)
 {
     tutti_status st = TUTTI_OK;
 
@@ -360,7 +370,8 @@ static tutti_status all_cuts(struct cutter *k, const struct tt_finding *f)
 
 static uint32_t npieces_of(const struct cutter *k, const struct atom *a)
 {
-    return cut_in(k, a->region[OUT], a->at[OUT] + a->bytes, k->ncuts) - cut_in(k, a->region[OUT], a->at[OUT], k->ncuts);
+    return cut_in(k, a->region[OUT], a->at[OUT] + a->bytes, k->ncuts) -
+           cut_in(k, a->region[OUT], a->at[OUT], k->ncuts);
 }
 
 static void fill_cells(const struct cutter *k, struct tt_pieces *s)
@@ -385,7 +396,8 @@ static void fill_pieces(const struct cutter *k, struct tt_pieces *s)
         uint32_t cell[OPERANDS];
 
         for (int o = 0; o < OPERANDS; o++)
-            cell[o] = a->at[o] == NOWHERE ? TT_NO_CELL : cut_in(k, a->region[o], a->at[o], k->ncuts);
+            cell[o] =
+                a->at[o] == NOWHERE ? TT_NO_CELL : cut_in(k, a->region[o], a->at[o], k->ncuts);
         for (uint32_t j = 0; j < n; j++)
             s->piece[s->npieces++] = (struct tt_piece){
                 .rank = a->rank, .step = a->step, .out = cell[OUT] + j, .a = cell[A] + j,
@@ -394,7 +406,8 @@ static void fill_pieces(const struct cutter *k, struct tt_pieces *s)
     }
 }
 
-static tutti_status cutter_make_pieces(struct cutter *k, struct tt_pieces *out, const struct tt_finding *f)
+static tutti_status cutter_make_pieces(struct cutter *k, struct tt_pieces *out,
+                                       const struct tt_finding *f)
 {
     struct tt_pieces s = { .ncells = k->ncuts - 1 };
     uint64_t npieces = 0;
@@ -420,8 +433,8 @@ static tutti_status cutter_make_pieces(struct cutter *k, struct tt_pieces *out, 
     return TUTTI_OK;
 }
 
-tutti_status tt_pieces_init(struct tt_pieces *out, const struct tt_program *p, const struct tt_links *links,
-                            const struct tt_finding *f)
+tutti_status tt_pieces_init(struct tt_pieces *out, const struct tt_program *p,
+                            const struct tt_links *links, const struct tt_finding *f)
 {
     const size_t nsteps = links->first[p->nranks];
     struct cutter k = { .p = p, .links = links };
@@ -463,8 +476,8 @@ void tt_pieces_fini(struct tt_pieces *s)
     free(s->base);
 }
 
-void tt_pieces_cells(const struct tt_pieces *s, const struct tt_coll *c, struct tt_ref ref, uint64_t bytes,
-                     uint32_t *first, uint32_t *end)
+void tt_pieces_cells(const struct tt_pieces *s, const struct tt_coll *c, struct tt_ref ref,
+                     uint64_t bytes, uint32_t *first, uint32_t *end)
 {
     const uint64_t at = bytes > 0 ? address(s->base, c, ref) : 0;
 

@@ -10,7 +10,14 @@
 #define TT_NO_PIECE UINT32_MAX
 
 /* Kind of memory of a cell. */
-enum tt_cell_of { TT_CELL_SRC, TT_CELL_DST, TT_CELL_WORK, TT_CELL_PIPE, TT_CELL_MESSAGE, TT_CELL_NOTHING };
+enum tt_cell_of {
+    TT_CELL_SRC,
+    TT_CELL_DST,
+    TT_CELL_WORK,
+    TT_CELL_PIPE,
+    TT_CELL_MESSAGE,
+    TT_CELL_NOTHING
+};
 
 struct tt_cell {
     uint64_t offset, bytes;     /* offset: within its buffer */
@@ -33,13 +40,13 @@ struct tt_pieces {
 };
 
 /* Splits a program. Release with tt_pieces_fini; on error *out is unchanged. */
-tutti_status tt_pieces_init(struct tt_pieces *out, const struct tt_program *p, const struct tt_links *links,
-                            const struct tt_finding *f);
+tutti_status tt_pieces_init(struct tt_pieces *out, const struct tt_program *p,
+                            const struct tt_links *links, const struct tt_finding *f);
 void tt_pieces_fini(struct tt_pieces *s);
 
 /* Returns the cells [*first, *end) of `bytes` bytes at the contiguous ref of SRC or DST, mapped as
  * for an in-place call. */
-void tt_pieces_cells(const struct tt_pieces *s, const struct tt_coll *c, struct tt_ref ref, uint64_t bytes,
-                     uint32_t *first, uint32_t *end);
+void tt_pieces_cells(const struct tt_pieces *s, const struct tt_coll *c, struct tt_ref ref,
+                     uint64_t bytes, uint32_t *first, uint32_t *end);
 
 #endif

@@ -23,8 +23,8 @@ static const char *ref_text(const struct tt_ref *ref, uint64_t bytes, char *out)
     else if (ref->block == 0)
         snprintf(out, REF_TEXT_BYTES, "%s[%" PRIu64 ", %" PRIu64 ")", name, begin, end);
     else
-        snprintf(out, REF_TEXT_BYTES, "%s[%" PRIu64 ", %" PRIu64 ") by %" PRIu64 " every %" PRIu64, name, begin, end,
-                 ref->block, ref->stride);
+        snprintf(out, REF_TEXT_BYTES, "%s[%" PRIu64 ", %" PRIu64 ") by %" PRIu64 " every %" PRIu64,
+                 name, begin, end, ref->block, ref->stride);
     return out;
 }
 
@@ -37,10 +37,12 @@ const char *tt_step_text(const struct tt_step *step, char *text, size_t bytes)
     ref_text(&step->b, step->bytes, b);
     switch (step->opcode) {
     case TT_PUT:
-        snprintf(text, bytes, "put %s to %u %s, %" PRIu64 " B, tag %u", a, step->peer, out, step->bytes, step->tag);
+        snprintf(text, bytes, "put %s to %u %s, %" PRIu64 " B, tag %u", a, step->peer, out,
+                 step->bytes, step->tag);
         break;
     case TT_WAIT:
-        snprintf(text, bytes, "wait %s from %u, %" PRIu64 " B, tag %u", out, step->peer, step->bytes, step->tag);
+        snprintf(text, bytes, "wait %s from %u, %" PRIu64 " B, tag %u", out, step->peer,
+                 step->bytes, step->tag);
         break;
     case TT_REDUCE_STEP:
         snprintf(text, bytes, "reduce %s = %s op %s%s", out, a, b, step->finish ? ", finish" : "");

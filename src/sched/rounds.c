@@ -27,8 +27,8 @@ static uint32_t mark_peers(const struct tt_algo *algo, const struct tt_coll *c, 
     return n;
 }
 
-tutti_status tt_rounds_check(const struct tt_algo *algo, const struct tt_coll *coll, uint32_t nranks, char *why,
-                             size_t why_bytes)
+tutti_status tt_rounds_check(const struct tt_algo *algo, const struct tt_coll *coll,
+                             uint32_t nranks, char *why, size_t why_bytes)
 {
     const uint64_t nrounds = algo->nrounds(&coll[0]);
     bool *met = calloc(nranks, sizeof *met);
@@ -43,9 +43,12 @@ tutti_status tt_rounds_check(const struct tt_algo *algo, const struct tt_coll *c
         const uint32_t said = algo->npeers(&coll[r]), n = mark_peers(algo, &coll[r], met);
 
         if (rounds != nrounds)
-            snprintf(why, why_bytes, "rank 0 has %" PRIu64 " round%s, but rank %u has %" PRIu64, nrounds, TT_PLURAL(nrounds), r, rounds);
+            snprintf(why, why_bytes, "rank 0 has %" PRIu64 " round%s, but rank %u has %" PRIu64,
+                     nrounds, TT_PLURAL(nrounds), r, rounds);
         else if (n > said)
-            snprintf(why, why_bytes, "rank %u exchanges data with %u rank%s, but declares at most %u", r, n, TT_PLURAL(n), said);
+            snprintf(why, why_bytes,
+                     "rank %u exchanges data with %u rank%s, but declares at most %u", r, n,
+                     TT_PLURAL(n), said);
         else
             continue;
         st = TUTTI_ERR_INVALID;

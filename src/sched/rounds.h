@@ -9,7 +9,7 @@
 /* Checks that all ranks have the same number of rounds, and that none has more peers than claimed.
  * Returns TUTTI_OK, TUTTI_ERR_INVALID and why[why_bytes] (not logged), or NOMEM. coll: [nranks];
  * the programs are proven. */
-tutti_status tt_rounds_check(const struct tt_algo *algo, const struct tt_coll *coll, uint32_t nranks, char *why,
-                             size_t why_bytes);
+tutti_status tt_rounds_check(const struct tt_algo *algo, const struct tt_coll *coll,
+                             uint32_t nranks, char *why, size_t why_bytes);
 
 #endif

@@ -20,13 +20,15 @@ const struct tt_ref *tt_step_read(const struct tt_step *step, uint32_t i)
 
 /* ---- single steps ---- */
 
-static const char *ref_error(const struct tt_program *p, uint32_t rank, const struct tt_ref *ref, uint64_t bytes)
+static const char *ref_error(const struct tt_program *p, uint32_t rank, const struct tt_ref *ref,
+                             uint64_t bytes)
 {
     uint64_t begin, end, size;
 
     if (ref->offset > BYTES_MAX || ref->block > BYTES_MAX || ref->stride > BYTES_MAX)
         return "a value is out of range";
-    if (ref->block > 0 && (bytes - 1) / ref->block > 0 && ref->stride > BYTES_MAX / ((bytes - 1) / ref->block))
+    if (ref->block > 0 && (bytes - 1) / ref->block > 0 &&
+        ref->stride > BYTES_MAX / ((bytes - 1) / ref->block))
         return "a value is out of range";
     switch (ref->buf) {
     case TT_BUF_SRC:
@@ -50,7 +52,8 @@ static const char *ref_error(const struct tt_program *p, uint32_t rank, const st
 static bool on_elements(const struct tt_coll *c, const struct tt_ref *ref)
 {
     return ref->buf == TT_BUF_PIPE ||
-           (ref->offset % c->elem_bytes == 0 && ref->block % c->elem_bytes == 0 && ref->stride % c->elem_bytes == 0);
+           (ref->offset % c->elem_bytes == 0 && ref->block % c->elem_bytes == 0 &&
+            ref->stride % c->elem_bytes == 0);
 }
 
 static const char *step_error(const struct tt_program *p, uint32_t rank, const struct tt_step *s)
@@ -75,7 +78,8 @@ static const char *step_error(const struct tt_program *p, uint32_t rank, const s
     flaw = ref_error(p, rank, &s->out, s->bytes);
     if (flaw || s->opcode != TT_REDUCE_STEP)
         return flaw;
-    if (s->bytes % c->elem_bytes || !on_elements(c, &s->out) || !on_elements(c, &s->a) || !on_elements(c, &s->b))
+    if (s->bytes % c->elem_bytes || !on_elements(c, &s->out) || !on_elements(c, &s->a) ||
+        !on_elements(c, &s->b))
         return "splits an element";
     return NULL;
 }
@@ -127,8 +131,8 @@ static bool same_pair(const struct end *a, const struct end *b)
 }
 
 /* Lists all puts (or all waits) by sender, receiver and program order; returns their number. */
-static uint32_t collect_ends(const struct tt_program *p, const struct tt_links *l, enum tt_opcode opcode,
-                             struct end *out)
+static uint32_t collect_ends(const struct tt_program *p, const struct tt_links *l,
+                             enum tt_opcode opcode, struct end *out)
 {
     uint32_t n = 0;
 
@@ -138,8 +142,12 @@ static uint32_t collect_ends(const struct tt_program *p, const struct tt_links *
 
             if (s->opcode == opcode)
                 out[n++] = (struct end){
-                    .from = opcode == TT_PUT ? rank : s->peer, .to = opcode == TT_PUT ? s->peer : rank,
-                    .id = l->first[rank] + i, .rank = rank, .step = i, .s = s,
+                    .from = opcode == TT_PUT ? rank : s->peer,
+                    .to = opcode == TT_PUT ? s->peer : rank,
+                    .id = l->first[rank] + i,
+                    .rank = rank,
+                    .step = i,
+                    .s = s,
                 };
         }
     qsort(out, n, sizeof *out, by_pair);
@@ -168,26 +176,31 @@ static bool goes_there(const struct tt_program *p, const struct end *put, const 
     return same_ref(&to, &wait->s->out);
 }
 
-static tutti_status match_pair(const struct end *put, const struct end *wait, const struct tt_finding *f)
+static tutti_status match_pair(const struct end *put, const struct end *wait,
+                               const struct tt_finding *f)
 {
     if (put->s->tag != wait->s->tag)
-        return tt_finding_step(f, wait->rank, wait->step, "the matching put has tag %u", put->s->tag);
+        return tt_finding_step(f, wait->rank, wait->step, "the matching put has tag %u",
+                               put->s->tag);
     if (put->s->bytes != wait->s->bytes && !(wait->s->at_most && put->s->bytes < wait->s->bytes))
-        return tt_finding_step(f, wait->rank, wait->step, "the matching put has %" PRIu64 " B", put->s->bytes);
+        return tt_finding_step(f, wait->rank, wait->step, "the matching put has %" PRIu64 " B",
+                               put->s->bytes);
     if (put->s->round != wait->s->round)
         return tt_finding_step(f, wait->rank, wait->step,
                                "waits in round %u, but the matching put is in round %u",
                                wait->s->round, put->s->round);
     if (put->s->bytes > 0 && !goes_there(f->program, put, wait))
-        return tt_finding_step(f, put->rank, put->step, "the matching wait has another destination");
+        return tt_finding_step(f, put->rank, put->step,
+                               "the matching wait has another destination");
     return TUTTI_OK;
 }
 
-static tutti_status match_all(const struct end *put, uint32_t nputs, const struct end *wait, uint32_t nwaits,
-                              const struct tt_finding *f)
+static tutti_status match_all(const struct end *put, uint32_t nputs, const struct end *wait,
+                              uint32_t nwaits, const struct tt_finding *f)
 {
     for (uint32_t i = 0; i < nputs || i < nwaits; i++) {
-        if (i == nwaits || (i < nputs && !same_pair(&put[i], &wait[i]) && by_pair(&put[i], &wait[i]) < 0))
+        if (i == nwaits ||
+            (i < nputs && !same_pair(&put[i], &wait[i]) && by_pair(&put[i], &wait[i]) < 0))
             return tt_finding_step(f, put[i].rank, put[i].step, "no matching wait");
         if (i == nputs || !same_pair(&put[i], &wait[i]))
             return tt_finding_step(f, wait[i].rank, wait[i].step, "no matching put");
@@ -197,8 +210,10 @@ static tutti_status match_all(const struct end *put, uint32_t nputs, const struc
         if (st != TUTTI_OK)
             return st;
         if (put[i].s->out.buf == TT_BUF_THERE && !f->program->coll[put[i].from].stretches &&
-            ((i > 0 && same_pair(&put[i], &put[i - 1])) || (i + 1 < nputs && same_pair(&put[i], &put[i + 1]))))
-            return tt_finding_step(f, put[i].rank, put[i].step, "put to THERE, but not the only put of the pair");
+            ((i > 0 && same_pair(&put[i], &put[i - 1])) ||
+             (i + 1 < nputs && same_pair(&put[i], &put[i + 1]))))
+            return tt_finding_step(f, put[i].rank, put[i].step,
+                                   "put to THERE, but not the only put of the pair");
     }
     return TUTTI_OK;
 }
@@ -206,7 +221,8 @@ static tutti_status match_all(const struct end *put, uint32_t nputs, const struc
 static tutti_status link_pairs(struct tt_links *l, const struct tt_program *p, uint32_t nsteps,
                                const struct tt_finding *f)
 {
-    struct end *put = calloc(2 * (size_t)nsteps + 1, sizeof *put), *wait = put ? put + nsteps : NULL;
+    struct end *put = calloc(2 * (size_t)nsteps + 1, sizeof *put),
+               *wait = put ? put + nsteps : NULL;
     uint32_t nputs, nwaits;
     tutti_status st;
 
@@ -270,8 +286,8 @@ static uint32_t collect_uses(const struct tt_program *p, uint32_t rank, struct u
     return n;
 }
 
-static tutti_status link_pipes_of(struct tt_links *l, const struct tt_program *p, uint32_t rank, struct use *use,
-                                  const struct tt_finding *f)
+static tutti_status link_pipes_of(struct tt_links *l, const struct tt_program *p, uint32_t rank,
+                                  struct use *use, const struct tt_finding *f)
 {
     const uint32_t n = collect_uses(p, rank, use);
     const struct tt_step *steps = p->steps[rank];
@@ -288,15 +304,18 @@ static tutti_status link_pipes_of(struct tt_links *l, const struct tt_program *p
         if (i + 2 < n && use[i + 2].name == w->name)
             return tt_finding_step(f, rank, use[i + 2].step, "the pipe is used a second time");
         if (steps[w->step].bytes != steps[r->step].bytes)
-            return tt_finding_step(f, rank, r->step, "%" PRIu64 " B were written to the pipe", steps[w->step].bytes);
+            return tt_finding_step(f, rank, r->step, "%" PRIu64 " B were written to the pipe",
+                                   steps[w->step].bytes);
         if (steps[w->step].round != steps[r->step].round)
-            return tt_finding_step(f, rank, r->step, "the pipe was written in another round, %u", steps[w->step].round);
+            return tt_finding_step(f, rank, r->step, "the pipe was written in another round, %u",
+                                   steps[w->step].round);
         l->pipe_writer[2 * (l->first[rank] + r->step) + r->slot] = l->first[rank] + w->step;
     }
     return TUTTI_OK;
 }
 
-static tutti_status link_pipes(struct tt_links *l, const struct tt_program *p, const struct tt_finding *f)
+static tutti_status link_pipes(struct tt_links *l, const struct tt_program *p,
+                               const struct tt_finding *f)
 {
     uint64_t longest = 0;
     tutti_status st = TUTTI_OK;
@@ -313,7 +332,8 @@ static tutti_status link_pipes(struct tt_links *l, const struct tt_program *p, c
     return st;
 }
 
-tutti_status tt_links_init(struct tt_links *links, const struct tt_program *p, const struct tt_finding *f)
+tutti_status tt_links_init(struct tt_links *links, const struct tt_program *p,
+                           const struct tt_finding *f)
 {
     struct tt_links l = { .first = calloc((size_t)p->nranks + 1, sizeof *l.first) };
     tutti_status st;

@@ -16,7 +16,8 @@ struct tt_links {
 
 /* Checks the rules and links the steps. TUTTI_ERR_INVALID with a finding; on any error *links is
  * unchanged. */
-tutti_status tt_links_init(struct tt_links *links, const struct tt_program *p, const struct tt_finding *f);
+tutti_status tt_links_init(struct tt_links *links, const struct tt_program *p,
+                           const struct tt_finding *f);
 void tt_links_fini(struct tt_links *links);
 
 /* The operands that a step reads: their number, and the i-th. */

@@ -173,7 +173,8 @@ static bool has_bytes_in(const struct tt_ref *ref, uint64_t bytes, uint64_t begi
     return tt_ref_before(ref, bytes, end) > tt_ref_before(ref, bytes, begin);
 }
 
-bool tt_ref_overlap(const struct tt_ref *a, uint64_t a_bytes, const struct tt_ref *b, uint64_t b_bytes)
+bool tt_ref_overlap(const struct tt_ref *a, uint64_t a_bytes, const struct tt_ref *b,
+                    uint64_t b_bytes)
 {
     uint64_t a_begin, a_end, b_begin, b_end, stride, apart;
 
@@ -209,7 +210,8 @@ static struct tt_ref ref_or_empty(struct tt_ref ref, uint64_t bytes)
     return bytes > 0 || ref.buf == TT_BUF_THERE ? ref : tt_dst(0);
 }
 
-void tt_sched_put(struct tt_sched *s, uint32_t peer, struct tt_ref from, struct tt_ref to, uint64_t bytes, uint32_t tag)
+void tt_sched_put(struct tt_sched *s, uint32_t peer, struct tt_ref from, struct tt_ref to,
+                  uint64_t bytes, uint32_t tag)
 {
     *emit_step(s) = (struct tt_step){
         .opcode = TT_PUT,
@@ -221,15 +223,16 @@ void tt_sched_put(struct tt_sched *s, uint32_t peer, struct tt_ref from, struct 
     };
 }
 
-void tt_sched_wait(struct tt_sched *s, uint32_t peer, struct tt_ref to, uint64_t bytes, uint32_t tag)
+void tt_sched_wait(struct tt_sched *s, uint32_t peer, struct tt_ref to, uint64_t bytes,
+                   uint32_t tag)
 {
     *emit_step(s) = (struct tt_step){
         .opcode = TT_WAIT, .peer = peer, .tag = tag, .bytes = bytes, .out = ref_or_empty(to, bytes),
     };
 }
 
-void tt_sched_reduce(struct tt_sched *s, struct tt_ref out, struct tt_ref a, struct tt_ref b, uint64_t bytes,
-                     bool finish)
+void tt_sched_reduce(struct tt_sched *s, struct tt_ref out, struct tt_ref a, struct tt_ref b,
+                     uint64_t bytes, bool finish)
 {
     if (bytes == 0)
         return;

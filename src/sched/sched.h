@@ -22,9 +22,22 @@
 #include "tutti/tutti.h"
 
 enum tt_coll_kind {
-    TT_ALLREDUCE, TT_REDUCE, TT_REDUCE_SCATTER, TT_REDUCE_SCATTERV, TT_ALLGATHER, TT_ALLGATHERV, TT_BROADCAST,
-    TT_GATHER, TT_GATHERV, TT_SCATTER, TT_SCATTERV, TT_ALLTOALL, TT_ALLTOALLV, TT_BARRIER,
-    TT_SEND, TT_RECV,   /* one put, one wait; the peer is `root` */
+    TT_ALLREDUCE,
+    TT_REDUCE,
+    TT_REDUCE_SCATTER,
+    TT_REDUCE_SCATTERV,
+    TT_ALLGATHER,
+    TT_ALLGATHERV,
+    TT_BROADCAST,
+    TT_GATHER,
+    TT_GATHERV,
+    TT_SCATTER,
+    TT_SCATTERV,
+    TT_ALLTOALL,
+    TT_ALLTOALLV,
+    TT_BARRIER,
+    TT_SEND,
+    TT_RECV, /* one put, one wait; the peer is `root` */
     TT_COLL_KINDS
 };
 
@@ -36,7 +49,8 @@ bool tt_coll_parse(const char *name, enum tt_coll_kind *out);
 /* Returns whether it is a reduction. */
 static inline bool tt_coll_reduces(enum tt_coll_kind kind)
 {
-    return kind == TT_ALLREDUCE || kind == TT_REDUCE || kind == TT_REDUCE_SCATTER || kind == TT_REDUCE_SCATTERV;
+    return kind == TT_ALLREDUCE || kind == TT_REDUCE || kind == TT_REDUCE_SCATTER ||
+           kind == TT_REDUCE_SCATTERV;
 }
 
 /* Requirements of a quantized call on an algorithm. A reduction step takes this rank's part from
@@ -143,11 +157,26 @@ struct tt_ref {
     uint8_t buf;            /* enum tt_buf */
 };
 
-static inline struct tt_ref tt_src(uint64_t offset) { return (struct tt_ref){ .offset = offset, .buf = TT_BUF_SRC }; }
-static inline struct tt_ref tt_dst(uint64_t offset) { return (struct tt_ref){ .offset = offset, .buf = TT_BUF_DST }; }
-static inline struct tt_ref tt_work(uint64_t offset) { return (struct tt_ref){ .offset = offset, .buf = TT_BUF_WORK }; }
-static inline struct tt_ref tt_pipe(uint64_t name) { return (struct tt_ref){ .offset = name, .buf = TT_BUF_PIPE }; }
-static inline struct tt_ref tt_there(void) { return (struct tt_ref){ .buf = TT_BUF_THERE }; }
+static inline struct tt_ref tt_src(uint64_t offset)
+{
+    return (struct tt_ref){ .offset = offset, .buf = TT_BUF_SRC };
+}
+static inline struct tt_ref tt_dst(uint64_t offset)
+{
+    return (struct tt_ref){ .offset = offset, .buf = TT_BUF_DST };
+}
+static inline struct tt_ref tt_work(uint64_t offset)
+{
+    return (struct tt_ref){ .offset = offset, .buf = TT_BUF_WORK };
+}
+static inline struct tt_ref tt_pipe(uint64_t name)
+{
+    return (struct tt_ref){ .offset = name, .buf = TT_BUF_PIPE };
+}
+static inline struct tt_ref tt_there(void)
+{
+    return (struct tt_ref){ .buf = TT_BUF_THERE };
+}
 static inline struct tt_ref tt_strided(struct tt_ref ref, uint64_t block, uint64_t stride)
 {
     ref.block = block;
@@ -167,7 +196,8 @@ void tt_ref_extent(const struct tt_ref *ref, uint64_t bytes, uint64_t *begin, ui
 
 /* Returns whether they have a common byte. Exact for contiguous refs, and for strided ones if one
  * stride is a multiple of the other and the pieces are alike; otherwise true. */
-bool tt_ref_overlap(const struct tt_ref *a, uint64_t a_bytes, const struct tt_ref *b, uint64_t b_bytes);
+bool tt_ref_overlap(const struct tt_ref *a, uint64_t a_bytes, const struct tt_ref *b,
+                    uint64_t b_bytes);
 
 /* Returns how many of ref's bytes, in order, include all those before `end`. */
 uint64_t tt_ref_before(const struct tt_ref *ref, uint64_t bytes, uint64_t end);
@@ -196,11 +226,12 @@ struct tt_sched {
     uint32_t n, cap;
 };
 
-void tt_sched_put(struct tt_sched *s, uint32_t peer, struct tt_ref from, struct tt_ref to, uint64_t bytes,
-                  uint32_t tag);
-void tt_sched_wait(struct tt_sched *s, uint32_t peer, struct tt_ref to, uint64_t bytes, uint32_t tag);
-void tt_sched_reduce(struct tt_sched *s, struct tt_ref out, struct tt_ref a, struct tt_ref b, uint64_t bytes,
-                     bool finish);
+void tt_sched_put(struct tt_sched *s, uint32_t peer, struct tt_ref from, struct tt_ref to,
+                  uint64_t bytes, uint32_t tag);
+void tt_sched_wait(struct tt_sched *s, uint32_t peer, struct tt_ref to, uint64_t bytes,
+                   uint32_t tag);
+void tt_sched_reduce(struct tt_sched *s, struct tt_ref out, struct tt_ref a, struct tt_ref b,
+                     uint64_t bytes, bool finish);
 void tt_sched_copy(struct tt_sched *s, struct tt_ref to, struct tt_ref from, uint64_t bytes);
 
 /* Block i of `bytes` split into n blocks at element boundaries, as evenly as possible, the longer

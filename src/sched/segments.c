@@ -73,7 +73,8 @@ static uint64_t covered_from(const struct tt_ref *ref, uint64_t at)
 /* Returns whether a step at `then` may have to wait for more of an earlier one at `first` than its
  * own progress. It is farthest behind where a piece of `then` first overlaps `first`; from there on
  * both advance together. */
-static bool needs_more(const struct tt_ref *first, uint64_t fbytes, const struct tt_ref *then, uint64_t tbytes)
+static bool needs_more(const struct tt_ref *first, uint64_t fbytes, const struct tt_ref *then,
+                       uint64_t tbytes)
 {
     const uint64_t piece = then->block ? then->block : tbytes;
     uint64_t fb, fe;
@@ -81,9 +82,11 @@ static bool needs_more(const struct tt_ref *first, uint64_t fbytes, const struct
     tt_ref_extent(first, fbytes, &fb, &fe);
     for (uint64_t pos = 0; pos < tbytes; pos += piece) {
         const uint64_t begin = then->offset + (then->block ? pos / piece * then->stride : 0);
-        const uint64_t bytes = tbytes - pos < piece ? tbytes - pos : piece, meets = covered_from(first, begin);
+        const uint64_t bytes = tbytes - pos < piece ? tbytes - pos : piece,
+                       meets = covered_from(first, begin);
 
-        if (meets < begin + bytes && meets < fe && tt_ref_before(first, fbytes, meets + 1) > pos + (meets - begin) + 1)
+        if (meets < begin + bytes && meets < fe &&
+            tt_ref_before(first, fbytes, meets + 1) > pos + (meets - begin) + 1)
             return true;
     }
     return false;
@@ -97,12 +100,14 @@ struct use {
     bool written;
 };
 
-static uint32_t add_use(struct use *use, uint32_t n, const struct tt_program *p, uint32_t rank, uint32_t step,
-                        const struct tt_ref *ref, bool written)
+static uint32_t add_use(struct use *use, uint32_t n, const struct tt_program *p, uint32_t rank,
+                        uint32_t step, const struct tt_ref *ref, bool written)
 {
     struct use *u = &use[n];
 
-    *u = (struct use){ .ref = tt_coll_canonical(&p->coll[rank], *ref), .step = step, .written = written };
+    *u = (struct use){ .ref = tt_coll_canonical(&p->coll[rank], *ref),
+                       .step = step,
+                       .written = written };
     if (!ref_is_memory(&u->ref))
         return n;
     tt_ref_extent(&u->ref, p->steps[rank][step].bytes, &u->begin, &u->end);
@@ -125,13 +130,15 @@ static uint32_t uses_of(const struct tt_program *p, uint32_t rank, struct use *u
     return n;
 }
 
-static void add_conflict(struct graph *g, uint32_t rank, const struct use *first, const struct use *then)
+static void add_conflict(struct graph *g, uint32_t rank, const struct use *first,
+                         const struct use *then)
 {
     const struct tt_step *f = &g->p->steps[rank][first->step], *t = &g->p->steps[rank][then->step];
     const uint32_t id = g->links->first[rank] + first->step;
 
     if (tt_ref_overlap(&first->ref, f->bytes, &then->ref, t->bytes))
-        graph_add_edge(g, first->written ? id : step_releasing_operands(g, id, f), g->links->first[rank] + then->step,
+        graph_add_edge(g, first->written ? id : step_releasing_operands(g, id, f),
+                       g->links->first[rank] + then->step,
                        needs_more(&first->ref, f->bytes, &then->ref, t->bytes) ? END : AS_FAR);
 }
 
@@ -141,8 +148,9 @@ static void add_conflicts(struct graph *g, uint32_t rank, struct use *use)
 
     for (uint32_t j = 0; j < n; j++)
         for (uint32_t i = 0; i < j; i++)
-            if (use[i].begin < use[j].end && use[j].begin < use[i].end && use[i].ref.buf == use[j].ref.buf &&
-                (use[i].written || use[j].written) && use[i].step != use[j].step)
+            if (use[i].begin < use[j].end && use[j].begin < use[i].end &&
+                use[i].ref.buf == use[j].ref.buf && (use[i].written || use[j].written) &&
+                use[i].step != use[j].step)
                 add_conflict(g, rank, &use[i], &use[j]);
 }
 
@@ -182,7 +190,8 @@ static void add_turns(struct graph *g, uint32_t rank, uint32_t *before)
             graph_add_edge(g, before[s->peer], id, END);
         before[s->peer] = reader == UINT32_MAX
                               ? id
-                              : step_releasing_operands(g, reader, &g->p->steps[rank][reader - g->links->first[rank]]);
+                              : step_releasing_operands(
+                                    g, reader, &g->p->steps[rank][reader - g->links->first[rank]]);
     }
 }
 
@@ -276,7 +285,8 @@ static void index_step_edges(struct search *s, bool room)
             s->to[s->next[g->edge[e].from]++] = g->edge[e].to;
 }
 
-static tutti_status found(const struct graph *g, uint32_t id, const struct tt_finding *f, const char *what)
+static tutti_status found(const struct graph *g, uint32_t id, const struct tt_finding *f,
+                          const char *what)
 {
     uint32_t rank = 0;
 
@@ -310,7 +320,8 @@ static tutti_status find_circles(const struct graph *g, bool room, const struct 
         if (!s.number[id])
             search_follow(&s, id);
     for (size_t e = 0; e < g->nedges && st == TUTTI_OK; e++)
-        if (s.circle[g->edge[e].from] == s.circle[g->edge[e].to] && g->edge[e].what == (room ? END : AS_FAR))
+        if (s.circle[g->edge[e].from] == s.circle[g->edge[e].to] &&
+            g->edge[e].what == (room ? END : AS_FAR))
             st = found(g, g->edge[e].to, f,
                        room ? "deadlock with segments: it waits for a step that depends on it"
                             : "deadlock without segments: circular wait");
@@ -323,7 +334,8 @@ free_all:
     return st;
 }
 
-tutti_status tt_segments_check(const struct tt_program *p, const struct tt_links *links, const struct tt_finding *f)
+tutti_status tt_segments_check(const struct tt_program *p, const struct tt_links *links,
+                               const struct tt_finding *f)
 {
     struct graph g = { .p = p, .links = links, .nsteps = links->first[p->nranks] };
     uint32_t *before = calloc(p->nranks, sizeof *before);

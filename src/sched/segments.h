@@ -8,6 +8,7 @@
  * too few segments to separate dependent steps. An accepted program cannot deadlock with any
  * segmentation, any space and any order of steps; one segment of space per pair of ranks and none
  * for pipes suffice. */
-tutti_status tt_segments_check(const struct tt_program *p, const struct tt_links *links, const struct tt_finding *f);
+tutti_status tt_segments_check(const struct tt_program *p, const struct tt_links *links,
+                               const struct tt_finding *f);
 
 #endif

@@ -53,7 +53,12 @@ static bool begin_transfer(struct gatherer *g, const struct tt_carried *c)
         return false;
     last = t->ntransfers ? &t->transfer[t->ntransfers - 1] : NULL;
     t->transfer[t->ntransfers] = (struct tt_transfer){
-        .round = s->round, .from = c->rank, .to = s->peer, .tag = s->tag, .bytes = s->bytes, .first = t->nloads,
+        .round = s->round,
+        .from = c->rank,
+        .to = s->peer,
+        .tag = s->tag,
+        .bytes = s->bytes,
+        .first = t->nloads,
         .place = last && last->from == c->rank && last->round == s->round ? last->place + 1 : 0,
         .over = (uint8_t)tt_layout_distance(g->l, c->rank, s->peer),
     };
@@ -81,7 +86,8 @@ static void add_load(const struct tt_carried *c, void *arg)
         return;
     }
     memcpy(t->set + t->nloads * t->words, c->set, t->words * sizeof *t->set);
-    t->load[t->nloads] = (struct tt_load){ .offset = c->offset, .bytes = c->bytes, .set = t->nloads };
+    t->load[t->nloads] =
+        (struct tt_load){ .offset = c->offset, .bytes = c->bytes, .set = t->nloads };
     t->nloads++;
     t->transfer[t->ntransfers - 1].nloads++;
 }
@@ -130,8 +136,8 @@ static void label(struct tt_traffic *t, struct event *event, uint32_t n, enum tt
     qsort(event, n, sizeof *event, event_by_key);
     for (uint32_t i = 0; i < n; i++) {
         const bool before = i > 0 && same_event(&event[i - 1], &event[i]) == 0;
-        const bool along =
-            i + 1 < n && same_event(&event[i], &event[i + 1]) == 0 && event[i + 1].round == event[i].round;
+        const bool along = i + 1 < n && same_event(&event[i], &event[i + 1]) == 0 &&
+                           event[i + 1].round == event[i].round;
         struct tt_transfer *x = &t->transfer[event[i].transfer];
 
         if ((before || along) && x->congestion == TT_FREE)
@@ -144,7 +150,9 @@ static uint32_t list_sends(const struct tt_traffic *t, struct event *out)
     for (uint32_t i = 0; i < t->ntransfers; i++) {
         const struct tt_transfer *x = &t->transfer[i];
 
-        out[i] = (struct event){ .key = { x->round, x->from, x->over }, .round = x->round, .transfer = i };
+        out[i] = (struct event){ .key = { x->round, x->from, x->over },
+                                 .round = x->round,
+                                 .transfer = i };
     }
     return t->ntransfers;
 }
@@ -157,7 +165,8 @@ static uint32_t list_arrivals_across(const struct tt_traffic *t, struct event *o
         const struct tt_transfer *x = &t->transfer[i];
 
         if (x->over == TT_NEAR_HOST)
-            out[n++] = (struct event){ .key = { x->round, x->to, 0 }, .round = x->round, .transfer = i };
+            out[n++] =
+                (struct event){ .key = { x->round, x->to, 0 }, .round = x->round, .transfer = i };
     }
     return n;
 }
@@ -173,7 +182,8 @@ static bool is_of_input(const struct tt_traffic *t, const struct tt_load *load)
 }
 
 /* The verifier cuts copies of the same input at the same places: pieces are equal or disjoint. */
-static uint32_t list_entries(const struct tt_traffic *t, const struct tt_layout *l, struct event *out)
+static uint32_t list_entries(const struct tt_traffic *t, const struct tt_layout *l,
+                             struct event *out)
 {
     uint32_t n = 0;
 
@@ -208,8 +218,8 @@ static bool label_all(struct tt_traffic *t, const struct tt_layout *l)
     return true;
 }
 
-tutti_status tt_traffic_init(struct tt_traffic *out, const struct tt_program *p, const struct tt_layout *l, char *why,
-                             size_t why_bytes)
+tutti_status tt_traffic_init(struct tt_traffic *out, const struct tt_program *p,
+                             const struct tt_layout *l, char *why, size_t why_bytes)
 {
     struct tt_traffic t = {
         .nranks = p->nranks, .nrounds = (uint32_t)p->nrounds, .words = (p->nranks + 63) / 64,
@@ -272,8 +282,8 @@ static void print_set(const uint64_t *set, uint32_t nranks, char *text, size_t b
     }
 }
 
-const char *tt_traffic_origins(const struct tt_traffic *t, const struct tt_transfer *transfer, char *text, size_t bytes,
-                               bool *reduced)
+const char *tt_traffic_origins(const struct tt_traffic *t, const struct tt_transfer *transfer,
+                               char *text, size_t bytes, bool *reduced)
 {
     uint64_t *all = calloc(t->words, sizeof *all);
 

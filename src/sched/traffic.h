@@ -49,13 +49,13 @@ struct tt_traffic {
 /* Proves the program and determines its traffic over a layout of all its ranks. TUTTI_ERR_INVALID
  * with the verifier's finding in why[why_bytes] if it is not proven. On any error *out is
  * unchanged. Release with tt_traffic_fini. */
-tutti_status tt_traffic_init(struct tt_traffic *out, const struct tt_program *p, const struct tt_layout *l, char *why,
-                             size_t why_bytes);
+tutti_status tt_traffic_init(struct tt_traffic *out, const struct tt_program *p,
+                             const struct tt_layout *l, char *why, size_t why_bytes);
 void tt_traffic_fini(struct tt_traffic *t);
 
 /* Writes the ranks whose input a transfer carries, as "0-2, 5", to text[bytes], truncated with
  * "..."; returns text. *reduced: whether it carries sums of several ranks' inputs. */
-const char *tt_traffic_origins(const struct tt_traffic *t, const struct tt_transfer *transfer, char *text, size_t bytes,
-                               bool *reduced);
+const char *tt_traffic_origins(const struct tt_traffic *t, const struct tt_transfer *transfer,
+                               char *text, size_t bytes, bool *reduced);
 
 #endif

@@ -12,7 +12,8 @@
 /* ---- programs ---- */
 
 /* Returns all rounds of one rank in one array, which the caller frees; NULL if out of memory. */
-static struct tt_step *flatten(const struct tt_algo *algo, const struct tt_coll *c, uint64_t *nsteps)
+static struct tt_step *flatten(const struct tt_algo *algo, const struct tt_coll *c,
+                               uint64_t *nsteps)
 {
     const uint64_t nrounds = algo->nrounds(c);
     uint64_t n = 0, cap = 4 * TT_ROUND_STEPS_MAX;
@@ -37,10 +38,12 @@ static struct tt_step *flatten(const struct tt_algo *algo, const struct tt_coll 
     return steps;
 }
 
-tutti_status tt_program_init(struct tt_program *p, const struct tt_algo *algo, const struct tt_coll *coll,
-                             uint32_t nranks)
+tutti_status tt_program_init(struct tt_program *p, const struct tt_algo *algo,
+                             const struct tt_coll *coll, uint32_t nranks)
 {
-    struct tt_program made = { .nranks = nranks, .direct_unsafe = algo->direct_unsafe, .pads = algo->pads };
+    struct tt_program made = { .nranks = nranks,
+                               .direct_unsafe = algo->direct_unsafe,
+                               .pads = algo->pads };
 
     made.coll = calloc(nranks, sizeof *made.coll);
     made.steps = calloc(nranks, sizeof *made.steps);
@@ -62,7 +65,8 @@ tutti_status tt_program_init(struct tt_program *p, const struct tt_algo *algo, c
 
 free_made:
     tt_program_fini(&made);
-    return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the programs of %u ranks of %s", nranks, algo->name);
+    return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the programs of %u ranks of %s", nranks,
+                   algo->name);
 }
 
 void tt_program_fini(struct tt_program *p)
@@ -128,7 +132,8 @@ static void set_inputs(struct values *v)
 
         tt_pieces_cells(v->s, c, tt_src(0), tt_coll_src_bytes(c), &cell, &end);
         for (; cell < end; cell++) {
-            v->value[cell] = (struct value){ .offset = offset, .known = true, .finished = v->p->nranks == 1 };
+            v->value[cell] =
+                (struct value){ .offset = offset, .known = true, .finished = v->p->nranks == 1 };
             set_of_cell(v, cell)[r / 64] |= 1ull << r % 64;
             offset += v->s->cell[cell].bytes;
         }
@@ -140,7 +145,8 @@ static void set_inputs(struct values *v)
     }
 }
 
-static tutti_status fail_value(const struct values *v, const struct tt_piece *piece, uint32_t cell, const char *what)
+static tutti_status fail_value(const struct values *v, const struct tt_piece *piece, uint32_t cell,
+                               const char *what)
 {
     const struct tt_cell *at = &v->s->cell[cell];
 
@@ -156,7 +162,8 @@ static tutti_status fail_value(const struct values *v, const struct tt_piece *pi
 static tutti_status run_reduce(struct values *v, const struct tt_piece *piece, bool finish)
 {
     const struct value *a = &v->value[piece->a], *b = &v->value[piece->b];
-    uint64_t *out = set_of_cell(v, piece->out), *set_a = set_of_cell(v, piece->a), *set_b = set_of_cell(v, piece->b);
+    uint64_t *out = set_of_cell(v, piece->out), *set_a = set_of_cell(v, piece->a),
+             *set_b = set_of_cell(v, piece->b);
     bool full;
 
     if (!v->reduces)
@@ -175,7 +182,8 @@ static tutti_status run_reduce(struct values *v, const struct tt_piece *piece, b
         return fail_value(v, piece, piece->out, "finishes before all contributions are reduced");
     for (size_t i = 0; i < v->words; i++)
         out[i] = set_a[i] | set_b[i];
-    v->value[piece->out] = (struct value){ .offset = a->offset, .known = true, .finished = finish, .written = true };
+    v->value[piece->out] =
+        (struct value){ .offset = a->offset, .known = true, .finished = finish, .written = true };
     return TUTTI_OK;
 }
 
@@ -201,22 +209,26 @@ static tutti_status run_piece(struct values *v, const struct tt_piece *piece)
 #define RANGE "[%" PRIu64 ", %" PRIu64 ")"
 
 /* Checks a cell of rank's result, which should be from `offset` of rank `origin`, or of all. */
-static tutti_status check_cell(const struct values *v, uint32_t rank, uint32_t cell, uint64_t offset, uint32_t origin)
+static tutti_status check_cell(const struct values *v, uint32_t rank, uint32_t cell,
+                               uint64_t offset, uint32_t origin)
 {
     const struct value *got = &v->value[cell];
-    const uint64_t *set = set_of_cell(v, cell), at = v->s->cell[cell].offset, end = at + v->s->cell[cell].bytes;
+    const uint64_t *set = set_of_cell(v, cell), at = v->s->cell[cell].offset,
+                   end = at + v->s->cell[cell].bytes;
 
     if (!got->known)
         return tt_finding_rank(v->f, rank, RANGE " of its result is not written", at, end);
     if (got->offset != offset)
-        return tt_finding_rank(v->f, rank, RANGE " of its result comes from %" PRIu64 ", not from %" PRIu64, at, end,
-                               got->offset, offset);
+        return tt_finding_rank(v->f, rank,
+                               RANGE " of its result comes from %" PRIu64 ", not from %" PRIu64, at,
+                               end, got->offset, offset);
     if (!v->reduces && set_lowest(set, v->words) != origin)
         return tt_finding_rank(v->f, rank, RANGE " of its result comes from rank %u, not from rank %u", at, end,
                                set_lowest(set, v->words), origin);
     for (uint32_t r = 0; r < v->p->nranks && v->reduces; r++)
         if (!(set[r / 64] >> r % 64 & 1))
-            return tt_finding_rank(v->f, rank, RANGE " of its result lacks the contribution of rank %u", at, end, r);
+            return tt_finding_rank(
+                v->f, rank, RANGE " of its result lacks the contribution of rank %u", at, end, r);
     if (v->reduces && !got->finished)
         return tt_finding_rank(v->f, rank, RANGE " of its result is not finished", at, end);
     return TUTTI_OK;
@@ -252,8 +264,9 @@ static tutti_status check_rest(const struct values *v)
         const struct tt_cell *cell = &v->s->cell[i];
 
         if ((cell->of == TT_CELL_SRC || cell->of == TT_CELL_DST) && v->value[i].written)
-            return tt_finding_rank(v->f, cell->rank, RANGE " of %s is written, but is not part of the result",
-                                   cell->offset, cell->offset + cell->bytes, cell->of == TT_CELL_SRC ? "SRC" : "DST");
+            return tt_finding_rank(
+                v->f, cell->rank, RANGE " of %s is written, but is not part of the result",
+                cell->offset, cell->offset + cell->bytes, cell->of == TT_CELL_SRC ? "SRC" : "DST");
     }
     return TUTTI_OK;
 }
@@ -282,12 +295,16 @@ static void report_messages(const struct values *v, const struct listener *to)
 }
 
 /* listener: may be NULL. */
-static tutti_status follow_values(const struct tt_program *p, const struct tt_order *o, const struct listener *listener,
-                                  const struct tt_finding *f)
+static tutti_status follow_values(const struct tt_program *p, const struct tt_order *o,
+                                  const struct listener *listener, const struct tt_finding *f)
 {
     const struct tt_pieces *s = o->pieces;
     struct values v = {
-        .p = p, .s = s, .f = f, .reduces = tt_coll_reduces(p->coll[0].kind), .words = (p->nranks + 63) / 64,
+        .p = p,
+        .s = s,
+        .f = f,
+        .reduces = tt_coll_reduces(p->coll[0].kind),
+        .words = (p->nranks + 63) / 64,
     };
     tutti_status st = TUTTI_OK;
 
@@ -326,11 +343,12 @@ static bool takes_less(const struct tt_program *p)
 
 /* The same program with waits of the actual instead of the maximum length; the caller frees its
  * steps and their array. */
-static tutti_status fit_waits(struct tt_program *out, const struct tt_program *p, const struct tt_links *links,
-                              const struct tt_finding *f)
+static tutti_status fit_waits(struct tt_program *out, const struct tt_program *p,
+                              const struct tt_links *links, const struct tt_finding *f)
 {
     const size_t nsteps = links->first[p->nranks];
-    struct tt_step *steps = malloc((nsteps + 1) * sizeof *steps), **of = calloc(p->nranks, sizeof *of);
+    struct tt_step *steps = malloc((nsteps + 1) * sizeof *steps),
+                   **of = calloc(p->nranks, sizeof *of);
 
     if (!steps || !of) {
         free(steps);
@@ -350,8 +368,9 @@ static tutti_status fit_waits(struct tt_program *out, const struct tt_program *p
     return TUTTI_OK;
 }
 
-static tutti_status prove_linked(const struct tt_program *p, const struct tt_links *links, struct tt_early *early,
-                                 const struct listener *listener, const struct tt_finding *f)
+static tutti_status prove_linked(const struct tt_program *p, const struct tt_links *links,
+                                 struct tt_early *early, const struct listener *listener,
+                                 const struct tt_finding *f)
 {
     struct tt_pieces pieces;
     struct tt_order order;
@@ -379,40 +398,46 @@ fini_pieces:
     return st;
 }
 
-static tutti_status prove_fitted(const struct tt_program *p, const struct tt_links *links, struct tt_early *early,
-                                 const struct listener *listener, const struct tt_finding *f)
+static tutti_status prove_fitted(const struct tt_program *p, const struct tt_links *links,
+                                 struct tt_early *early, const struct listener *listener,
+                                 const struct tt_finding *f)
 {
     struct tt_program fitted;
     tutti_status st = fit_waits(&fitted, p, links, f);
 
     if (st != TUTTI_OK)
         return st;
-    st = prove_linked(&fitted, links, early, listener,
-                      &(struct tt_finding){ .program = &fitted, .text = f->text, .bytes = f->bytes });
+    st = prove_linked(
+        &fitted, links, early, listener,
+        &(struct tt_finding){ .program = &fitted, .text = f->text, .bytes = f->bytes });
     free(fitted.steps[0]);
     free(fitted.steps);
     return st;
 }
 
-static tutti_status prove_program(const struct tt_program *p, struct tt_early *early, const struct listener *listener,
-                                  const struct tt_finding *f)
+static tutti_status prove_program(const struct tt_program *p, struct tt_early *early,
+                                  const struct listener *listener, const struct tt_finding *f)
 {
     struct tt_links links;
     tutti_status st = tt_links_init(&links, p, f);
 
     if (st != TUTTI_OK)
         return st;
-    st = takes_less(p) ? prove_fitted(p, &links, early, listener, f) : prove_linked(p, &links, early, listener, f);
+    st = takes_less(p) ? prove_fitted(p, &links, early, listener, f)
+                       : prove_linked(p, &links, early, listener, f);
     tt_links_fini(&links);
     return st;
 }
 
-tutti_status tt_verify_early(const struct tt_program *p, struct tt_early *out, char *why, size_t why_bytes)
+tutti_status tt_verify_early(const struct tt_program *p, struct tt_early *out, char *why,
+                             size_t why_bytes)
 {
-    return prove_program(p, out, NULL, &(struct tt_finding){ .program = p, .text = why, .bytes = why_bytes });
+    return prove_program(p, out, NULL,
+                         &(struct tt_finding){ .program = p, .text = why, .bytes = why_bytes });
 }
 
-static tutti_status verify(const struct tt_program *p, const struct listener *listener, char *why, size_t why_bytes)
+static tutti_status verify(const struct tt_program *p, const struct listener *listener, char *why,
+                           size_t why_bytes)
 {
     const struct tt_finding f = { .program = p, .text = why, .bytes = why_bytes };
     struct tt_early early;
@@ -430,7 +455,8 @@ tutti_status tt_verify(const struct tt_program *p, char *why, size_t why_bytes)
     return verify(p, NULL, why, why_bytes);
 }
 
-tutti_status tt_verify_traffic(const struct tt_program *p, tt_carried_fn *fn, void *arg, char *why, size_t why_bytes)
+tutti_status tt_verify_traffic(const struct tt_program *p, tt_carried_fn *fn, void *arg, char *why,
+                               size_t why_bytes)
 {
     return verify(p, &(struct listener){ fn, arg }, why, why_bytes);
 }

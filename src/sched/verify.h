@@ -20,8 +20,8 @@ struct tt_program {
 
 /* Builds the programs of all ranks; coll[nranks] is copied (its arrays are not). Release with
  * tt_program_fini. */
-tutti_status tt_program_init(struct tt_program *p, const struct tt_algo *algo, const struct tt_coll *coll,
-                             uint32_t nranks);
+tutti_status tt_program_init(struct tt_program *p, const struct tt_algo *algo,
+                             const struct tt_coll *coll, uint32_t nranks);
 void tt_program_fini(struct tt_program *p);
 
 /* Returns TUTTI_OK if proven; else TUTTI_ERR_INVALID, and why[why_bytes] has rank, step and byte
@@ -55,7 +55,8 @@ struct tt_early {
 };
 
 /* The same without the last property, whose result is in *out instead. */
-tutti_status tt_verify_early(const struct tt_program *p, struct tt_early *out, char *why, size_t why_bytes);
+tutti_status tt_verify_early(const struct tt_program *p, struct tt_early *out, char *why,
+                             size_t why_bytes);
 
 /* Contents of a piece of a message: `bytes` bytes, from `offset` of the input of the ranks in its
  * set; of several ranks: reduced. */
@@ -68,6 +69,7 @@ struct tt_carried {
 typedef void tt_carried_fn(const struct tt_carried *carried, void *arg);
 
 /* tt_verify, and if proven calls fn for all data put, in order of rank, step and place. */
-tutti_status tt_verify_traffic(const struct tt_program *p, tt_carried_fn *fn, void *arg, char *why, size_t why_bytes);
+tutti_status tt_verify_traffic(const struct tt_program *p, tt_carried_fn *fn, void *arg, char *why,
+                               size_t why_bytes);
 
 #endif

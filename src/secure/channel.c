@@ -23,7 +23,8 @@ struct tt_parcel {
     uint8_t data[];
 };
 
-struct tt_parcel *tt_parcel_join(const void *head, size_t head_bytes, const void *body, size_t body_bytes)
+struct tt_parcel *tt_parcel_join(const void *head, size_t head_bytes, const void *body,
+                                 size_t body_bytes)
 {
     struct tt_parcel *p;
     struct tt_writer w;
@@ -81,7 +82,8 @@ struct tt_channel {
     bool heard;                     /* a message was delivered */
 };
 
-tutti_status tt_channel_create(struct tt_channel **out, struct tt_stream *stream, const struct tt_channel_conf *conf)
+tutti_status tt_channel_create(struct tt_channel **out, struct tt_stream *stream,
+                               const struct tt_channel_conf *conf)
 {
     struct tt_channel *c = calloc(1, sizeof *c);
 
@@ -136,7 +138,9 @@ size_t tt_channel_queued(const struct tt_channel *c)
 
 uint32_t tt_channel_events(const struct tt_channel *c)
 {
-    return c->deaf ? EPOLLIN : tt_stream_events(c->stream) | (c->first && tt_stream_ready(c->stream) ? EPOLLOUT : 0);
+    return c->deaf ? EPOLLIN
+                   : tt_stream_events(c->stream) |
+                         (c->first && tt_stream_ready(c->stream) ? EPOLLOUT : 0);
 }
 
 /* ---- sending ---- */
@@ -148,7 +152,8 @@ static int channel_gather(const struct tt_channel *c, struct iovec *parts)
     int n = 0;
 
     for (struct waiting *w = c->first; w && n < PARTS_MAX; w = w->next, gone = 0)
-        parts[n++] = (struct iovec){ .iov_base = w->parcel->data + gone, .iov_len = w->parcel->bytes - gone };
+        parts[n++] = (struct iovec){ .iov_base = w->parcel->data + gone,
+                                     .iov_len = w->parcel->bytes - gone };
     return n;
 }
 
@@ -228,7 +233,8 @@ static bool input_is_tls(const struct tt_channel *c)
 {
     const uint8_t *data = c->buffer + c->at;
 
-    return !c->heard && (data[0] == 22 || data[0] == 21) && data[1] == 3 && data[2] >= 1 && data[2] <= 4;
+    return !c->heard && (data[0] == 22 || data[0] == 21) && data[1] == 3 && data[2] >= 1 &&
+           data[2] <= 4;
 }
 
 /* Makes the TLS peer fail too: two empty messages are not a TLS record. */
@@ -238,7 +244,9 @@ static int channel_refuse_tls(struct tt_channel *c)
     const struct iovec part = { .iov_base = (void *)(uintptr_t)nothing, .iov_len = sizeof nothing };
 
     tt_stream_write(c->stream, &part, 1);
-    return tt_stream_fail(c->stream, -EPROTO, "the peer uses TLS, but this process does not (set a token or certificate for this process)");
+    return tt_stream_fail(
+        c->stream, -EPROTO,
+        "the peer uses TLS, but this process does not (set a token or certificate for this process)");
 }
 
 /* Returns the bytes of the next message; 0 if its length is incomplete; negative if it is too
@@ -298,7 +306,8 @@ static int read_ended(struct tt_channel *c, ssize_t n)
         return c->ended = (int)n;
     if (c->have == c->at)
         return c->ended = -EPIPE;
-    return c->ended = tt_stream_fail(c->stream, -EPROTO, "the peer closed the connection within a message");
+    return c->ended = tt_stream_fail(c->stream, -EPROTO,
+                                     "the peer closed the connection within a message");
 }
 
 int tt_channel_next(struct tt_channel *c, const void **data, size_t *bytes)

@@ -14,7 +14,8 @@ struct tt_parcel;
 /* NULL: out of memory; the caller has a reference */
 struct tt_parcel *tt_parcel_new(const void *data, size_t bytes);
 /* a message of both parts */
-struct tt_parcel *tt_parcel_join(const void *head, size_t head_bytes, const void *body, size_t body_bytes);
+struct tt_parcel *tt_parcel_join(const void *head, size_t head_bytes, const void *body,
+                                 size_t body_bytes);
 void tt_parcel_drop(struct tt_parcel *p);
 
 struct tt_channel;
@@ -26,7 +27,8 @@ struct tt_channel_conf {
 };
 
 /* On success the caller owns *out, which owns `stream`. */
-tutti_status tt_channel_create(struct tt_channel **out, struct tt_stream *stream, const struct tt_channel_conf *conf);
+tutti_status tt_channel_create(struct tt_channel **out, struct tt_stream *stream,
+                               const struct tt_channel_conf *conf);
 /* Drops queued messages. NULL is allowed. */
 void tt_channel_destroy(struct tt_channel *c);
 struct tt_stream *tt_channel_stream(struct tt_channel *c);

@@ -20,7 +20,13 @@ struct tt_secure {
     uint64_t rekey_bytes;               /* bytes after which a sender changes its key */
 };
 
-enum tt_stream_state { TT_STREAM_NEW, TT_STREAM_HANDSHAKE, TT_STREAM_READY, TT_STREAM_ENDED, TT_STREAM_FAILED };
+enum tt_stream_state {
+    TT_STREAM_NEW,
+    TT_STREAM_HANDSHAKE,
+    TT_STREAM_READY,
+    TT_STREAM_ENDED,
+    TT_STREAM_FAILED
+};
 
 struct tt_stream {
     int fd;

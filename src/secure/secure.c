@@ -37,7 +37,8 @@ static tutti_status derive(uint8_t key[TT_SECURE_KEY_BYTES], const char *token)
     static char digest[] = "SHA256", label[] = "tutti token, TLS 1.3 external key";
     const OSSL_PARAM params[] = {
         OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest, 0),
-        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, (void *)(uintptr_t)token, strlen(token)),
+        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, (void *)(uintptr_t)token,
+                                          strlen(token)),
         OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, label, sizeof label - 1),
         OSSL_PARAM_construct_end(),
     };
@@ -48,7 +49,9 @@ static tutti_status derive(uint8_t key[TT_SECURE_KEY_BYTES], const char *token)
     EVP_KDF_CTX_free(context);
     EVP_KDF_free(kdf);
     ERR_clear_error();
-    return done ? TUTTI_OK : tt_fail(TUTTI_ERR_SYSTEM, "secure: key derivation failed in OpenSSL (HKDF with SHA-256)");
+    return done ? TUTTI_OK
+                : tt_fail(TUTTI_ERR_SYSTEM,
+                          "secure: key derivation failed in OpenSSL (HKDF with SHA-256)");
 }
 
 /* Returns the key in OpenSSL's form: as that of an earlier session. NULL: out of memory. */
@@ -68,7 +71,8 @@ static SSL_SESSION *session_of(SSL *ssl)
 }
 
 /* The connecting end offers the key. */
-static int on_use(SSL *ssl, const EVP_MD *md, const unsigned char **id, size_t *id_bytes, SSL_SESSION **out)
+static int on_use(SSL *ssl, const EVP_MD *md, const unsigned char **id, size_t *id_bytes,
+                  SSL_SESSION **out)
 {
     (void)md;   /* SHA-256 in every allowed suite */
     *out = session_of(ssl);
@@ -91,10 +95,11 @@ static int on_find(SSL *ssl, const unsigned char *id, size_t id_bytes, SSL_SESSI
 tutti_status tt_secure_check_token(const char *token)
 {
     if (!token || strlen(token) < TT_SECURE_TOKEN_MIN)
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "secure: token too short: it must have at least %d characters, but has %zu (conf.token, "
-                       "TUTTI_TOKEN)",
-                       TT_SECURE_TOKEN_MIN, token ? strlen(token) : 0);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "secure: token too short: it must have at least %d characters, but has %zu (conf.token, "
+            "TUTTI_TOKEN)",
+            TT_SECURE_TOKEN_MIN, token ? strlen(token) : 0);
     return TUTTI_OK;
 }
 
@@ -123,16 +128,19 @@ static int no_passphrase(char *text, int bytes, int writing, void *context)
 static tutti_status fail_file(const char *what, const char *path, const char *should)
 {
     const unsigned long first = ERR_peek_error();   /* later errors in the queue are more general */
-    const char *text = ERR_SYSTEM_ERROR(first) ? strerror(ERR_GET_REASON(first)) : ERR_reason_error_string(first);
+    const char *text =
+        ERR_SYSTEM_ERROR(first) ? strerror(ERR_GET_REASON(first)) : ERR_reason_error_string(first);
 
     ERR_clear_error();
     return tt_fail(TUTTI_ERR_INVALID, "secure: cannot load %s %s: %s%s", what, path,
-                   text ? text : "unspecified OpenSSL error", ERR_SYSTEM_ERROR(first) ? "" : should);
+                   text ? text : "unspecified OpenSSL error",
+                   ERR_SYSTEM_ERROR(first) ? "" : should);
 }
 
 /* Checks whether peers will accept our certificate for `use` ("ssl_server": accepting;
  * "ssl_client": connecting), so an error shows here and not at each peer. */
-static tutti_status check_own(struct tt_secure *s, const struct tt_secure_conf *conf, const char *use)
+static tutti_status check_own(struct tt_secure *s, const struct tt_secure_conf *conf,
+                              const char *use)
 {
     X509_STORE_CTX *check = X509_STORE_CTX_new();
     STACK_OF(X509) *chain = NULL;
@@ -140,13 +148,17 @@ static tutti_status check_own(struct tt_secure *s, const struct tt_secure_conf *
 
     SSL_CTX_get0_chain_certs(s->tls, &chain);
     if (!check ||
-        X509_STORE_CTX_init(check, SSL_CTX_get_cert_store(s->tls), SSL_CTX_get0_certificate(s->tls), chain) != 1 ||
+        X509_STORE_CTX_init(check, SSL_CTX_get_cert_store(s->tls), SSL_CTX_get0_certificate(s->tls),
+                            chain) != 1 ||
         X509_STORE_CTX_set_default(check, use) != 1)
-        st = tt_fail(TUTTI_ERR_NOMEM, "secure: cannot verify certificate %s: out of memory", conf->certificate);
+        st = tt_fail(TUTTI_ERR_NOMEM, "secure: cannot verify certificate %s: out of memory",
+                     conf->certificate);
     else if (X509_verify_cert(check) != 1)
-        st = tt_fail(TUTTI_ERR_INVALID, "secure: certificate %s failed verification with authority %s (purpose %s): %s",
-                     conf->certificate, conf->authority, use,
-                     X509_verify_cert_error_string(X509_STORE_CTX_get_error(check)));
+        st =
+            tt_fail(TUTTI_ERR_INVALID,
+                    "secure: certificate %s failed verification with authority %s (purpose %s): %s",
+                    conf->certificate, conf->authority, use,
+                    X509_verify_cert_error_string(X509_STORE_CTX_get_error(check)));
     X509_STORE_CTX_free(check);
     ERR_clear_error();
     return st;
@@ -179,8 +191,10 @@ static tutti_status use_certificate(struct tt_secure *s, const struct tt_secure_
     SSL_CTX_set_default_passwd_cb(s->tls, no_passphrase);
     if (SSL_CTX_use_certificate_chain_file(s->tls, conf->certificate) != 1)
         return fail_file("certificate", conf->certificate, "; must be a certificate in PEM");
-    if (SSL_CTX_use_PrivateKey_file(s->tls, conf->key, SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(s->tls) != 1)
-        return fail_file("key", conf->key, "; must be the certificate's private key in PEM, without passphrase");
+    if (SSL_CTX_use_PrivateKey_file(s->tls, conf->key, SSL_FILETYPE_PEM) != 1 ||
+        SSL_CTX_check_private_key(s->tls) != 1)
+        return fail_file("key", conf->key,
+                         "; must be the certificate's private key in PEM, without passphrase");
     if (SSL_CTX_load_verify_file(s->tls, conf->authority) != 1)
         return fail_file("authority", conf->authority, "; must be a certificate in PEM");
     SSL_CTX_set_max_cert_list(s->tls, CERTIFICATES_BYTES_MAX);
@@ -197,8 +211,8 @@ static bool harden(SSL_CTX *tls)
 {
     SSL_CTX_set_options(tls, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_ENABLE_KTLS);
     SSL_CTX_set_session_cache_mode(tls, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_mode(tls,
-                     SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_mode(tls, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                              SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_verify(tls, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     SSL_CTX_set_read_ahead(tls, 1);
     return SSL_CTX_set_min_proto_version(tls, TLS1_3_VERSION) == 1 &&
@@ -224,7 +238,8 @@ static tutti_status tls_create(struct tt_secure *s, const struct tt_secure_conf 
     tutti_status st;
 
     if (!tt_openssl_enter())
-        return tt_fail(TUTTI_ERR_SYSTEM, "secure: OpenSSL is already shut down (the process is exiting)");
+        return tt_fail(TUTTI_ERR_SYSTEM,
+                       "secure: OpenSSL is already shut down (the process is exiting)");
     st = context_set_up(s, conf);
     tt_openssl_leave();
     return st;

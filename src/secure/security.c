@@ -42,10 +42,13 @@ static const char *environment_setting(const char *name)
 static tutti_status check_credentials(const struct tt_secure_conf *conf)
 {
     if (conf->mode == TT_SECURE_TOKEN && (!conf->token || !*conf->token))
-        return tt_fail(TUTTI_ERR_INVALID, "TUTTI_SECURITY (or conf.security) is \"token\", but no token is set "
-                                          "(set TUTTI_TOKEN)");
-    if (conf->mode == TT_SECURE_CERTIFICATE && (!conf->certificate || !conf->key || !conf->authority))
-        return tt_fail(TUTTI_ERR_INVALID, "TUTTI_SECURITY (or conf.security) is \"certificate\", but %s is not set",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "TUTTI_SECURITY (or conf.security) is \"token\", but no token is set "
+                       "(set TUTTI_TOKEN)");
+    if (conf->mode == TT_SECURE_CERTIFICATE &&
+        (!conf->certificate || !conf->key || !conf->authority))
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "TUTTI_SECURITY (or conf.security) is \"certificate\", but %s is not set",
                        !conf->certificate ? "TUTTI_CERTIFICATE"
                        : !conf->key       ? "TUTTI_KEY"
                                           : "TUTTI_AUTHORITY");
@@ -78,7 +81,8 @@ tutti_status tt_security_create(struct tt_secure **out, enum tt_secure_mode mode
 
 tutti_status tt_security_of_run(struct tt_secure_conf *out, bool *asked)
 {
-    const char *security = environment_setting("TUTTI_SECURITY"), *token = environment_setting("TUTTI_TOKEN");
+    const char *security = environment_setting("TUTTI_SECURITY"),
+               *token = environment_setting("TUTTI_TOKEN");
     enum tt_secure_mode mode = token ? TT_SECURE_TOKEN : TT_SECURE_PLAIN;
     tutti_status st = security ? tt_security_parse(&mode, security) : TUTTI_OK;
 

@@ -24,7 +24,8 @@ static bool is_plain(const struct tt_stream *s)
     return s->secure->mode == TT_SECURE_PLAIN;
 }
 
-tutti_status tt_stream_create(struct tt_stream **out, struct tt_secure *secure, int fd, enum tt_stream_end end)
+tutti_status tt_stream_create(struct tt_stream **out, struct tt_secure *secure, int fd,
+                              enum tt_stream_end end)
 {
     struct tt_stream *s = calloc(1, sizeof *s);
 
@@ -45,15 +46,16 @@ static bool may_send(int fd)
     struct tcp_info now;
     socklen_t bytes = sizeof now;
 
-    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &now, &bytes) != 0 || now.tcpi_state == TCP_ESTABLISHED ||
-           now.tcpi_state == TCP_CLOSE_WAIT;
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &now, &bytes) != 0 ||
+           now.tcpi_state == TCP_ESTABLISHED || now.tcpi_state == TCP_CLOSE_WAIT;
 }
 
 static void tls_end(struct tt_stream *s)
 {
     if (!tt_openssl_enter())
         return; /* the end of the process frees it */
-    if (s->ssl && (s->state == TT_STREAM_READY || s->state == TT_STREAM_ENDED) && (!s->kernel_sends || may_send(s->fd)))
+    if (s->ssl && (s->state == TT_STREAM_READY || s->state == TT_STREAM_ENDED) &&
+        (!s->kernel_sends || may_send(s->fd)))
         SSL_shutdown(s->ssl);
     tt_held_flush(&s->held);
     SSL_free(s->ssl);
@@ -153,9 +155,11 @@ static int tls_begin(struct tt_stream *s)
     if (s->end == TT_STREAM_ACCEPTS) {
         n = recv(s->fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
         if (n < 0)
-            return errno == EAGAIN || errno == EINTR ? -EAGAIN : tt_stream_fail(s, -errno, strerror(errno));
+            return errno == EAGAIN || errno == EINTR ? -EAGAIN
+                                                     : tt_stream_fail(s, -errno, strerror(errno));
         if (n == 0)
-            return tt_stream_fail(s, -ECONNRESET, "the peer closed the connection before the handshake");
+            return tt_stream_fail(s, -ECONNRESET,
+                                  "the peer closed the connection before the handshake");
         if (first != RECORD_HANDSHAKE)
             return refuse_plain_peer(s);
     }
@@ -277,7 +281,8 @@ ssize_t tt_stream_read(struct tt_stream *s, void *data, size_t bytes)
 
 static ssize_t plain_write(struct tt_stream *s, const struct iovec *parts, int nparts)
 {
-    const struct msghdr msg = { .msg_iov = (struct iovec *)(uintptr_t)parts, .msg_iovlen = (size_t)nparts };
+    const struct msghdr msg = { .msg_iov = (struct iovec *)(uintptr_t)parts,
+                                .msg_iovlen = (size_t)nparts };
     ssize_t n;
 
     do
@@ -291,7 +296,8 @@ static ssize_t plain_write(struct tt_stream *s, const struct iovec *parts, int n
 
 /* Fills the next record: from the current part if that has enough bytes, otherwise from as many
  * parts as fit. */
-static ssize_t record_fill(struct tt_stream *s, const struct iovec *parts, int nparts, size_t gone, const uint8_t **out)
+static ssize_t record_fill(struct tt_stream *s, const struct iovec *parts, int nparts, size_t gone,
+                           const uint8_t **out)
 {
     size_t n = 0;
 

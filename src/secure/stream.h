@@ -16,7 +16,8 @@ struct tt_stream;
 enum tt_stream_end { TT_STREAM_CONNECTS, TT_STREAM_ACCEPTS };
 
 /* On success the caller owns *out, which owns fd. */
-tutti_status tt_stream_create(struct tt_stream **out, struct tt_secure *secure, int fd, enum tt_stream_end end);
+tutti_status tt_stream_create(struct tt_stream **out, struct tt_secure *secure, int fd,
+                              enum tt_stream_end end);
 /* Closes, with TLS's close alert if that can be sent without blocking. NULL is allowed. */
 void tt_stream_destroy(struct tt_stream *s);
 int tt_stream_fd(const struct tt_stream *s);

@@ -99,6 +99,7 @@ int tt_tls_error(char *why, const SSL *ssl, enum tt_secure_mode mode)
     else if (meaning)
         snprintf(why, TT_WHY_BYTES, "%s", meaning);
     else
-        snprintf(why, TT_WHY_BYTES, "TLS protocol violation by the peer (%s)", text ? text : "no reason given");
+        snprintf(why, TT_WHY_BYTES, "TLS protocol violation by the peer (%s)",
+                 text ? text : "no reason given");
     return meaning == cut ? -ECONNRESET : -EPROTO;
 }

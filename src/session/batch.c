@@ -89,10 +89,12 @@ static void slot_begin(struct batch *b, struct slot *s)
     tt_run_lock(b->run);
     /* The thread that forms the next view waits for operations in the engine. */
     if (b->run->recovering && !batch_is_idle(b))
-        st = tt_fail_again(TUTTI_ERR_PEER_LOST, "tutti_run_batch: the epoch has ended; another thread is forming the "
-                                                "next view");
+        st = tt_fail_again(TUTTI_ERR_PEER_LOST,
+                           "tutti_run_batch: the epoch has ended; another thread is forming the "
+                           "next view");
     else
-        st = tt_operation_begin(b->run, &s->o, &b->ops[index], b->first_tag + (uint32_t)i, b->deadline_ns);
+        st = tt_operation_begin(b->run, &s->o, &b->ops[index], b->first_tag + (uint32_t)i,
+                                b->deadline_ns);
     tt_run_unlock(b->run);
     b->ops[index].attempts++;
     b->ops[index].status = st;
@@ -105,7 +107,8 @@ static void slot_begin(struct batch *b, struct slot *s)
     s->index = index;
     s->phase = b->ops[index].mode == TUTTI_PARTIAL ? ASKS : PERFORMS;
     b->epoch = s->o.epoch;
-    st = s->phase == ASKS ? tt_partial_exchange(&s->o, &b->requests[i]) : tt_operation_perform(&s->o, &b->requests[i]);
+    st = s->phase == ASKS ? tt_partial_exchange(&s->o, &b->requests[i])
+                          : tt_operation_perform(&s->o, &b->requests[i]);
     if (st)
         slot_end(b, s, st);
 }
@@ -202,8 +205,9 @@ static tutti_status batch_run_all(struct batch *b)
         if (st != TUTTI_ERR_PEER_LOST || !tt_operation_retries(&b->ops[b->left[0]]))
             return tt_operation_caller_status(b->run, st);
         tt_run_lock(b->run);
-        st = batch_is_late(b) ? tt_operation_too_late()
-                              : tt_operation_recover(b->run, largest_least(b), b->epoch, b->deadline_ns);
+        st = batch_is_late(b)
+                 ? tt_operation_too_late()
+                 : tt_operation_recover(b->run, largest_least(b), b->epoch, b->deadline_ns);
         if (tt_run_was_stalled(b->deadline_ns, tt_now_ns()))
             b->deadline_ns = deadline_from_now(b);
         tt_run_unlock(b->run);
@@ -215,33 +219,45 @@ static tutti_status batch_run_all(struct batch *b)
 static tutti_status batch_check(struct batch *b)
 {
     if (b->nslots > TT_ELASTIC_TAGS || b->first_tag > TT_ELASTIC_TAGS)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_batch: invalid tags: %u tags from tag %u exceed the maximum of %u",
-                       b->nslots, b->first_tag, TT_ELASTIC_TAGS);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "tutti_run_batch: invalid tags: %u tags from tag %u exceed the maximum of %u",
+            b->nslots, b->first_tag, TT_ELASTIC_TAGS);
     for (size_t i = 0; i < b->n; i++) {
-        const tutti_status st = tt_operation_check(b->run, &b->ops[i], b->first_tag + b->nslots - 1);
+        const tutti_status st =
+            tt_operation_check(b->run, &b->ops[i], b->first_tag + b->nslots - 1);
 
         if (st)
             return st;
         if (b->ops[i].mode != b->ops[0].mode)
-            return tt_fail(TUTTI_ERR_INVALID, "tutti_run_batch: operation %zu has a different mode than operation 0", i);
-        if (b->ops[i].tentative)
             return tt_fail(TUTTI_ERR_INVALID,
-                           "tutti_run_batch: operation %zu is tentative, but operations of a batch must be final "
-                           "when the call returns",
+                           "tutti_run_batch: operation %zu has a different mode than operation 0",
                            i);
+        if (b->ops[i].tentative)
+            return tt_fail(
+                TUTTI_ERR_INVALID,
+                "tutti_run_batch: operation %zu is tentative, but operations of a batch must be final "
+                "when the call returns",
+                i);
     }
     return TUTTI_OK;
 }
 
-static tutti_status run_batch(tutti_run *run, tutti_elastic *ops, size_t n, uint32_t first_tag, uint32_t most)
+static tutti_status run_batch(tutti_run *run, tutti_elastic *ops, size_t n, uint32_t first_tag,
+                              uint32_t most)
 {
-    struct batch b = {
-        .run = run, .ops = ops, .n = n, .nleft = n, .first_tag = first_tag, .nslots = most ? most : IN_FLIGHT
-    };
-    tutti_status st = tt_run_check_call(run, n > 0 ? ops : (const void *)run, "ops", "tutti_run_batch");
+    struct batch b = { .run = run,
+                       .ops = ops,
+                       .n = n,
+                       .nleft = n,
+                       .first_tag = first_tag,
+                       .nslots = most ? most : IN_FLIGHT };
+    tutti_status st =
+        tt_run_check_call(run, n > 0 ? ops : (const void *)run, "ops", "tutti_run_batch");
 
     if (!st && !tt_array_can_be(ops, n, sizeof *ops))
-        st = tt_fail(TUTTI_ERR_INVALID, "tutti_run_batch: %zu operations exceed the address space", n);
+        st = tt_fail(TUTTI_ERR_INVALID, "tutti_run_batch: %zu operations exceed the address space",
+                     n);
     if (st)
         return st;
     st = batch_check(&b);
@@ -272,7 +288,8 @@ static tutti_status run_batch(tutti_run *run, tutti_elastic *ops, size_t n, uint
     return st;
 }
 
-tutti_status tutti_run_batch(tutti_run *run, tutti_elastic *ops, size_t n, uint32_t first_tag, uint32_t most)
+tutti_status tutti_run_batch(tutti_run *run, tutti_elastic *ops, size_t n, uint32_t first_tag,
+                             uint32_t most)
 {
     tutti_status st;
 

@@ -5,7 +5,8 @@
 
 #include "base/status.h"
 
-_Static_assert(1 + TT_ENDPOINT_BYTES + 1 + 2 + 16 + 8 <= TT_BLOB_BYTES, "a card must fit in a seat");
+_Static_assert(1 + TT_ENDPOINT_BYTES + 1 + 2 + 16 + 8 <= TT_BLOB_BYTES,
+               "a card must fit in a seat");
 
 #define VERSION 2
 
@@ -90,18 +91,22 @@ static bool is_behind_other_nat(const struct tt_member_card *own, const struct t
     if (a->ss_family != b->ss_family)
         return true;
     if (a->ss_family == AF_INET)
-        return ((const struct sockaddr_in *)a)->sin_addr.s_addr != ((const struct sockaddr_in *)b)->sin_addr.s_addr;
-    return memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr, &((const struct sockaddr_in6 *)b)->sin6_addr, 16) != 0;
+        return ((const struct sockaddr_in *)a)->sin_addr.s_addr !=
+               ((const struct sockaddr_in *)b)->sin_addr.s_addr;
+    return memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
+                  &((const struct sockaddr_in6 *)b)->sin6_addr, 16) != 0;
 }
 
 bool tt_member_card_is_here(const struct tt_member_card *own, const struct tt_member_card *peer,
                             enum tt_mark_place place)
 {
-    return place == TT_MARK_HERE || (place == TT_MARK_UNKNOWN && own->inside.host == peer->inside.host);
+    return place == TT_MARK_HERE ||
+           (place == TT_MARK_UNKNOWN && own->inside.host == peer->inside.host);
 }
 
-size_t tt_member_card_candidates(const struct tt_member_card *own, const struct tt_member_card *peer,
-                                 enum tt_mark_place place, struct tt_address *out)
+size_t tt_member_card_candidates(const struct tt_member_card *own,
+                                 const struct tt_member_card *peer, enum tt_mark_place place,
+                                 struct tt_address *out)
 {
     struct tt_endpoint inside = peer->inside;
     size_t n, near;

@@ -24,8 +24,9 @@ bool tt_member_card_read(struct tt_member_card *c, const struct tt_blob *blob);
  * addresses. If both announce different addresses, they are not neighbours, and the announced
  * address comes first. place: where the peer's mark was found. If the host is only assumed to be
  * the same, loopback is the first address, but not the only one. */
-size_t tt_member_card_candidates(const struct tt_member_card *own, const struct tt_member_card *peer,
-                                 enum tt_mark_place place, struct tt_address *out);
+size_t tt_member_card_candidates(const struct tt_member_card *own,
+                                 const struct tt_member_card *peer, enum tt_mark_place place,
+                                 struct tt_address *out);
 /* Returns whether the peer is on this host: proven by its mark, or inferred if that is not
  * possible. */
 bool tt_member_card_is_here(const struct tt_member_card *own, const struct tt_member_card *peer,

@@ -20,8 +20,8 @@
 bool tt_deferred_fits(const tutti_elastic *op)
 {
     return op->mode == TUTTI_ABORT &&
-           (op->coll == TUTTI_ALLREDUCE || op->coll == TUTTI_REDUCE_SCATTER || op->coll == TUTTI_ALLGATHER ||
-            op->coll == TUTTI_ALLTOALL || op->coll == TUTTI_BARRIER);
+           (op->coll == TUTTI_ALLREDUCE || op->coll == TUTTI_REDUCE_SCATTER ||
+            op->coll == TUTTI_ALLGATHER || op->coll == TUTTI_ALLTOALL || op->coll == TUTTI_BARRIER);
 }
 
 /* An operation without data or other members does not wait for others. Counts may differ between
@@ -62,7 +62,8 @@ void tt_deferred_clear_all(tutti_run *run)
 void tt_deferred_refused(tutti_run *run, const struct tt_operation *o)
 {
     if (o->tentative)
-        set_owing(run, o->kept, o->kept->owed == TT_DEFERRED_NONE ? TT_DEFERRED_REFUSED : o->kept->owed);
+        set_owing(run, o->kept,
+                  o->kept->owed == TT_DEFERRED_NONE ? TT_DEFERRED_REFUSED : o->kept->owed);
 }
 
 bool tt_deferred_tried(const tutti_run *run)
@@ -80,16 +81,18 @@ tutti_status tt_deferred_refuse(const tutti_run *run, const tutti_elastic *op, c
     if (op)
         name = tt_operation_call();
     if (!op || tt_operation_retries(op))
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: tentative operations are pending (first call tutti_run_commit, or run a "
-                       "non-tentative operation with the same tag)",
-                       name);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "%s: tentative operations are pending (first call tutti_run_commit, or run a "
+            "non-tentative operation with the same tag)",
+            name);
     for (uint32_t tag = 0; tag < run->ntags; tag++)
         if (run->tags[tag].tentative.op == op)
-            return tt_fail(TUTTI_ERR_INVALID,
-                           "%s: this tutti_elastic belongs to the pending tentative operation with tag "
-                           "%u (use another one until the verdict)",
-                           name, tag);
+            return tt_fail(
+                TUTTI_ERR_INVALID,
+                "%s: this tutti_elastic belongs to the pending tentative operation with tag "
+                "%u (use another one until the verdict)",
+                name, tag);
     return TUTTI_OK;
 }
 
@@ -97,11 +100,12 @@ tutti_status tt_deferred_follows(const tutti_run *run, const tutti_elastic *op, 
 {
     if (!run->tags[tag].tentative.op || !tt_deferred_is(run, op) || !tt_subgroup_is_part(run, op))
         return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_INVALID,
-                   "%s: a tentative operation with tag %u is pending, and a tentative operation in the "
-                   "scope of a role or group cannot follow it (use another tag, or first call "
-                   "tutti_run_commit or run a non-tentative operation with this tag)",
-                   tt_operation_call(), tag);
+    return tt_fail(
+        TUTTI_ERR_INVALID,
+        "%s: a tentative operation with tag %u is pending, and a tentative operation in the "
+        "scope of a role or group cannot follow it (use another tag, or first call "
+        "tutti_run_commit or run a non-tentative operation with this tag)",
+        tt_operation_call(), tag);
 }
 
 /* ---- the verdict ---- */
@@ -164,7 +168,8 @@ bool tt_deferred_keep(tutti_run *run, struct tt_operation *o)
 
 /* ---- commit ---- */
 
-tutti_status tt_deferred_commit(tutti_run *run, int good, uint64_t deadline_ns, const char *name, bool *verdict)
+tutti_status tt_deferred_commit(tutti_run *run, int good, uint64_t deadline_ns, const char *name,
+                                bool *verdict)
 {
     const struct tt_elmsg call = { .what = TT_CALL_COMMIT, .value = good ? 1 : 0 };
     struct tt_member_act result;

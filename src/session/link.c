@@ -138,7 +138,8 @@ static void coordinator_link_begin(tutti_run *run, uint64_t now_ns)
 
 static void link_connected(tutti_run *run)
 {
-    static const struct tt_channel_conf conf = { .frame_max = TT_ELMSG_BYTES_MAX, .queue_max = QUEUE_BYTES };
+    static const struct tt_channel_conf conf = { .frame_max = TT_ELMSG_BYTES_MAX,
+                                                 .queue_max = QUEUE_BYTES };
     struct tt_coordinator_link *l = &run->link;
     const int err = tt_connect_result(l->fd);
     struct tt_stream *stream;
@@ -218,7 +219,8 @@ static void log_absence(tutti_run *run, uint64_t now_ns)
     tt_log(TT_LOG_WARN,
            "no coordinator of run \"%s\" has responded for %llu s (tried: %s); last "
            "attempt: %s",
-           run->m.conf.run, (unsigned long long)(waited_ns / TT_SECOND), tried, *l->why ? l->why : "no answer yet");
+           run->m.conf.run, (unsigned long long)(waited_ns / TT_SECOND), tried,
+           *l->why ? l->why : "no answer yet");
 }
 
 void tt_link_tick(tutti_run *run, uint64_t now_ns)
@@ -250,7 +252,8 @@ void tt_link_settle(tutti_run *run)
     const void *data;
     size_t bytes;
 
-    while (l->state == TT_LINK_BROKEN && l->channel && tt_channel_next(l->channel, &data, &bytes) > 0)
+    while (l->state == TT_LINK_BROKEN && l->channel &&
+           tt_channel_next(l->channel, &data, &bytes) > 0)
         tt_member_frame(&run->m, data, bytes, tt_now_ns());
     if (l->state != TT_LINK_BROKEN)
         return;

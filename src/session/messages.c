@@ -97,8 +97,9 @@ bool tt_message_read(struct tt_message *s, const void *data, size_t bytes)
     return !r.bad && r.at == r.end;
 }
 
-void tt_message_prove(uint8_t out[TT_MAC_BYTES], const uint8_t secret[TT_COOKIE_BYTES], bool connects,
-                      const struct tt_message_end *by, const struct tt_message_end *to)
+void tt_message_prove(uint8_t out[TT_MAC_BYTES], const uint8_t secret[TT_COOKIE_BYTES],
+                      bool connects, const struct tt_message_end *by,
+                      const struct tt_message_end *to)
 {
     uint8_t data[2 * (8 + TT_NONCE_BYTES)];
     struct tt_writer w;

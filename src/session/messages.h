@@ -48,7 +48,8 @@ struct tt_message_end {
     uint8_t nonce[TT_NONCE_BYTES];
 };
 /* Computes the proof of `by` (which connected, or accepted) for `to` that it has the secret. */
-void tt_message_prove(uint8_t out[TT_MAC_BYTES], const uint8_t secret[TT_COOKIE_BYTES], bool connects,
-                      const struct tt_message_end *by, const struct tt_message_end *to);
+void tt_message_prove(uint8_t out[TT_MAC_BYTES], const uint8_t secret[TT_COOKIE_BYTES],
+                      bool connects, const struct tt_message_end *by,
+                      const struct tt_message_end *to);
 
 #endif

@@ -48,8 +48,8 @@ void tt_operation_enter_call(const char *name)
  * and no part belonged to the lost members. */
 static bool can_shrink(tutti_coll coll)
 {
-    return coll == TUTTI_ALLREDUCE || coll == TUTTI_REDUCE || coll == TUTTI_BROADCAST || coll == TUTTI_BARRIER ||
-           coll == TUTTI_ALLGATHERV || coll == TUTTI_GATHERV;
+    return coll == TUTTI_ALLREDUCE || coll == TUTTI_REDUCE || coll == TUTTI_BROADCAST ||
+           coll == TUTTI_BARRIER || coll == TUTTI_ALLGATHERV || coll == TUTTI_GATHERV;
 }
 
 static bool has_counts(tutti_coll coll)
@@ -60,8 +60,8 @@ static bool has_counts(tutti_coll coll)
 /* Checks the fields that the collectives read from their tutti_call. */
 static tutti_status check_reduction(const tutti_elastic *op, const char *name)
 {
-    const bool reduces = op->coll == TUTTI_ALLREDUCE || op->coll == TUTTI_REDUCE || op->coll == TUTTI_REDUCE_SCATTER ||
-                         op->coll == TUTTI_REDUCE_SCATTERV;
+    const bool reduces = op->coll == TUTTI_ALLREDUCE || op->coll == TUTTI_REDUCE ||
+                         op->coll == TUTTI_REDUCE_SCATTER || op->coll == TUTTI_REDUCE_SCATTERV;
 
     if (!reduces || (unsigned)op->op >= TUTTI_REDOP_COUNT)
         return TUTTI_OK;
@@ -77,7 +77,9 @@ static tutti_status check_reduction(const tutti_elastic *op, const char *name)
 static tutti_status check_partial(const tutti_elastic *op, const char *name)
 {
     if (op->mode != TUTTI_PARTIAL)
-        return op->withholds ? tt_fail(TUTTI_ERR_INVALID, "%s: op.withholds requires op.mode TUTTI_PARTIAL", name) : TUTTI_OK;
+        return op->withholds ? tt_fail(TUTTI_ERR_INVALID,
+                                       "%s: op.withholds requires op.mode TUTTI_PARTIAL", name)
+                             : TUTTI_OK;
     if (op->error_feedback)
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: op.error_feedback cannot be combined with TUTTI_PARTIAL: a member "
@@ -98,19 +100,22 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
     static const char *const modes[] = { "TUTTI_ABORT", "TUTTI_RETRY", "TUTTI_PARTIAL" };
 
     if (op->size != sizeof *op)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: op.size is %zu: must be sizeof(tutti_elastic), %zu", name, op->size, sizeof *op);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: op.size is %zu: must be sizeof(tutti_elastic), %zu",
+                       name, op->size, sizeof *op);
     if ((unsigned)op->coll >= TUTTI_COLL_COUNT)
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: op.coll is %d: must be from TUTTI_ALLREDUCE (0) to TUTTI_ALLTOALLV "
                        "(%d)",
                        name, (int)op->coll, TUTTI_COLL_COUNT - 1);
     if (!tt_bytes_of(op->count, sizeof(uint64_t), &bytes))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: op.count %zu exceeds the address space", name, op->count);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: op.count %zu exceeds the address space", name,
+                       op->count);
     if ((unsigned)op->mode > TUTTI_PARTIAL)
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: op.mode is %d (%s): must be TUTTI_ABORT (%d), TUTTI_RETRY (%d) or "
-"TUTTI_PARTIAL (%d)",
-                       name, (int)op->mode, tt_collective_name(op->coll), TUTTI_ABORT, TUTTI_RETRY, TUTTI_PARTIAL);
+                       "TUTTI_PARTIAL (%d)",
+                       name, (int)op->mode, tt_collective_name(op->coll), TUTTI_ABORT, TUTTI_RETRY,
+                       TUTTI_PARTIAL);
     st = tt_options_flag(name, "op.withholds", op->withholds);
     if (!st)
         st = tt_options_flag(name, "op.tentative", op->tentative);
@@ -137,12 +142,14 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
                        "tutti_run_conf.nroles)",
                        name);
     if (has_counts(op->coll) && (!op->counts || (op->coll == TUTTI_ALLTOALLV && !op->recv_counts)))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: op.%s is NULL", name, op->counts ? "recv_counts" : "counts");
+        return tt_fail(TUTTI_ERR_INVALID, "%s: op.%s is NULL", name,
+                       op->counts ? "recv_counts" : "counts");
     if (op->mode == TUTTI_RETRY && op->scope != TUTTI_SCOPE_GROUP && !can_shrink(op->coll))
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: op.mode is TUTTI_RETRY: %s cannot be retried with fewer ranks, because its buffer sizes "
-                       "depend on the number of ranks",
-                       name, tt_collective_name(op->coll));
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "%s: op.mode is TUTTI_RETRY: %s cannot be retried with fewer ranks, because its buffer sizes "
+            "depend on the number of ranks",
+            name, tt_collective_name(op->coll));
     st = check_reduction(op, name);
     return st ? st : check_partial(op, name);
 }
@@ -204,7 +211,8 @@ static size_t feedback_bytes(const struct tt_operation *o)
 static tutti_status copy_input(struct tt_operation *o)
 {
     struct tt_tag *t = o->kept;
-    const uint32_t at = t->tentative.op && tt_is_saved(&t->tentative.saved) && t->tentative.saved.copy == 0;
+    const uint32_t at =
+        t->tentative.op && tt_is_saved(&t->tentative.saved) && t->tentative.saved.copy == 0;
     const size_t input_bytes = o->op->src ? overwrites(o) : 0, more_bytes = feedback_bytes(o),
                  bytes = input_bytes + more_bytes;
 
@@ -215,7 +223,8 @@ static tutti_status copy_input(struct tt_operation *o)
         t->copy[at] = malloc(bytes);
         t->copy_cap[at] = t->copy[at] ? bytes : 0;
         if (!t->copy[at])
-            return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for a copy of the input (%zu bytes)", call_name, bytes);
+            return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for a copy of the input (%zu bytes)",
+                           call_name, bytes);
     }
     if (input_bytes)
         memcpy(t->copy[at], o->op->src, input_bytes);
@@ -238,11 +247,15 @@ static tutti_status may_begin(tutti_run *run, uint32_t tag)
     if (st)
         return st;
     if (run->space.epoch == 0)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: this member is in no view (call tutti_run_epoch to join one)", call_name);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: this member is in no view (call tutti_run_epoch to join one)",
+                       call_name);
     if (run->tags[tag].in_use)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: an operation with tag %u is already in progress", call_name, tag);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: an operation with tag %u is already in progress",
+                       call_name, tag);
     if (run->calling)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: a collective call of the run is already in progress", call_name);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: a collective call of the run is already in progress",
+                       call_name);
     return TUTTI_OK;
 }
 
@@ -261,7 +274,8 @@ static const char *operation_algo(const tutti_run *run, const tutti_elastic *op)
 {
     if (run->m.conf.nroles > 1 && op->scope != TUTTI_SCOPE_ROLE)
         return op->algo;
-    if (op->algo || op->coll != TUTTI_ALLREDUCE || op->count * tutti_dtype_bytes(op->type) < MEASURED_BYTES_MIN)
+    if (op->algo || op->coll != TUTTI_ALLREDUCE ||
+        op->count * tutti_dtype_bytes(op->type) < MEASURED_BYTES_MIN)
         return op->algo;
     switch (run->m.plan) {
     case TT_RING_AS_RING:
@@ -295,7 +309,8 @@ static size_t small_result(const struct tt_operation *o)
 
     if (op->coll == TUTTI_BARRIER)
         return 1;
-    if ((op->coll != TUTTI_ALLREDUCE && op->coll != TUTTI_ALLGATHER) || op->quant != TUTTI_QUANT_NONE || each == 0)
+    if ((op->coll != TUTTI_ALLREDUCE && op->coll != TUTTI_ALLGATHER) ||
+        op->quant != TUTTI_QUANT_NONE || each == 0)
         return 0;
     return op->count <= TT_SETTLED_BYTES / each ? op->count * each : 0;
 }
@@ -304,8 +319,9 @@ static size_t small_result(const struct tt_operation *o)
  * only on the compared descriptors, and on earlier operations of the tag. */
 static bool is_settled(const tutti_run *run, const struct tt_operation *o, uint64_t n)
 {
-    return o->op->mode != TUTTI_PARTIAL && !o->tentative && run->m.conf.nroles == 1 && o->nranks > 1 &&
-           small_result(o) > 0 && o->kept->told_epoch == o->epoch && n - o->kept->told_n < UPDATE_EVERY;
+    return o->op->mode != TUTTI_PARTIAL && !o->tentative && run->m.conf.nroles == 1 &&
+           o->nranks > 1 && small_result(o) > 0 && o->kept->told_epoch == o->epoch &&
+           n - o->kept->told_n < UPDATE_EVERY;
 }
 
 /* Waits until no other thread forms the next view. *deadline_ns: see tt_run_wait_awake. */
@@ -318,8 +334,8 @@ static tutti_status await_recovery(tutti_run *run, uint64_t *deadline_ns)
     return TUTTI_OK;
 }
 
-tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_elastic *op, uint32_t tag,
-                                uint64_t deadline_ns)
+tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_elastic *op,
+                                uint32_t tag, uint64_t deadline_ns)
 {
     struct tt_tag *t = &run->tags[tag];
     tutti_status st = await_recovery(run, &deadline_ns);
@@ -397,7 +413,9 @@ int64_t tt_operation_left_ms(const struct tt_operation *o)
         return -1;
     if (tt_run_was_stalled(o->deadline_ns, o->seen_ns))
         return o->op->timeout_ms;
-    return o->deadline_ns > o->seen_ns ? (int64_t)((o->deadline_ns - o->seen_ns + TT_MS - 1) / TT_MS) : 1;
+    return o->deadline_ns > o->seen_ns
+               ? (int64_t)((o->deadline_ns - o->seen_ns + TT_MS - 1) / TT_MS)
+               : 1;
 }
 
 /* A member that withholds contributes zeros. */
@@ -447,10 +465,11 @@ tutti_status tt_operation_perform(struct tt_operation *o, tutti_request **reques
     case TUTTI_GATHERV:
         return tutti_gatherv(src, op->dst, o->counts, o->displs, op->type, o->root, o->scope, call);
     case TUTTI_SCATTERV:
-        return tutti_scatterv(src, op->dst, o->counts, o->displs, op->type, o->root, o->scope, call);
+        return tutti_scatterv(src, op->dst, o->counts, o->displs, op->type, o->root, o->scope,
+                              call);
     case TUTTI_ALLTOALLV:
-        return tutti_alltoallv(src, o->counts, o->displs, op->dst, op->recv_counts, op->recv_displs, op->type, o->scope,
-                               call);
+        return tutti_alltoallv(src, o->counts, o->displs, op->dst, op->recv_counts, op->recv_displs,
+                               op->type, o->scope, call);
     default:
         return tutti_barrier(o->scope, call);
     }
@@ -461,7 +480,8 @@ bool tt_operation_complete(tutti_run *run, struct tt_operation *o)
     o->seen_ns = tt_now_ns();
     if (o->settles) {
         if (!run->over)
-            tt_member_settle(&run->m, o->tag, o->op->coll == TUTTI_BARRIER ? "" : o->op->dst, o->seen_ns);
+            tt_member_settle(&run->m, o->tag, o->op->coll == TUTTI_BARRIER ? "" : o->op->dst,
+                             o->seen_ns);
         return false;
     }
     if (run->over || !tt_member_complete_alone(&run->m, o->tag, &o->mine, o->seen_ns))
@@ -481,7 +501,8 @@ tutti_status tt_operation_vote(struct tt_operation *o, tutti_request **request)
                             .request = request,
                             .algo = tt_comm_shares_cores(o->comm) ? "allreduce_doubling" : NULL };
     tt_context_set_operation(o->comm->context, TT_MODE_VERDICT, o->tag, o->kept->n);
-    return tutti_allreduce(o->news, o->newest, TT_MEMBERSHIP_WORDS, TUTTI_U64, TUTTI_MAX, o->comm, &o->call);
+    return tutti_allreduce(o->news, o->newest, TT_MEMBERSHIP_WORDS, TUTTI_U64, TUTTI_MAX, o->comm,
+                           &o->call);
 }
 
 void tt_operation_voted(tutti_run *run, struct tt_operation *o)
@@ -517,7 +538,8 @@ void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st)
     o->failed = theirs ? TUTTI_ERR_PEER_LOST : st;
     if (run->over || run->m.stopped)
         return;
-    if ((st == TUTTI_ERR_INVALID || st == TUTTI_ERR_UNSUPPORTED) && run->m.ops[o->tag].state == TT_OP_PENDING &&
+    if ((st == TUTTI_ERR_INVALID || st == TUTTI_ERR_UNSUPPORTED) &&
+        run->m.ops[o->tag].state == TT_OP_PENDING &&
         /* not started; otherwise others may have a result that cannot be restored */
         !(o->tentative && tt_subgroup_is_part(run, o->op))) {
         tt_member_take_back(&run->m, o->tag, tt_now_ns());
@@ -527,7 +549,8 @@ void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st)
         return;
     }
     if (!*run->stop_why)
-        snprintf(run->stop_why, sizeof run->stop_why, "%.*s", (int)sizeof run->stop_why - 1, o->kept->why);
+        snprintf(run->stop_why, sizeof run->stop_why, "%.*s", (int)sizeof run->stop_why - 1,
+                 o->kept->why);
     tt_run_end_epoch(run, theirs ? TUTTI_PENDING : st);
 }
 
@@ -567,7 +590,8 @@ void tt_saved_restore(tutti_run *run, const struct tt_tag *t, const struct tt_sa
     if (saved->input_bytes)
         memcpy(saved->input, t->copy[saved->copy], saved->input_bytes);
     if (saved->feedback_bytes)
-        memcpy(saved->feedback, (uint8_t *)t->copy[saved->copy] + saved->input_bytes, saved->feedback_bytes);
+        memcpy(saved->feedback, (uint8_t *)t->copy[saved->copy] + saved->input_bytes,
+               saved->feedback_bytes);
     tt_run_lock(run);
 }
 
@@ -585,7 +609,8 @@ static tutti_status lost_status(tutti_run *run, const struct tt_operation *o)
 static void keep_update(tutti_run *run, const struct tt_operation *o)
 {
     const struct tt_tag *t = &run->tags[o->tag];
-    const bool later = t->news.number > run->heard.number, again = t->news.number == run->heard.number;
+    const bool later = t->news.number > run->heard.number,
+               again = t->news.number == run->heard.number;
     const bool first = t->n < run->heard_n || (t->n == run->heard_n && o->tag < run->heard_tag);
 
     if (o->epoch != run->space.epoch || t->news.number == 0 || !(later || (again && first)))
@@ -609,7 +634,8 @@ static void wait_verdict(tutti_run *run, const struct tt_operation *o)
     snprintf(what, sizeof what, "an operation in epoch %" PRIu64, o->epoch);
     while (!run->tags[o->tag].done && !run->over) {
         if (o->deadline_ns < deadline_ns && tt_now_ns() < o->deadline_ns) {
-            if (!tt_run_wait(run, o->deadline_ns) && !tt_run_was_stalled(o->deadline_ns, tt_now_ns()))
+            if (!tt_run_wait(run, o->deadline_ns) &&
+                !tt_run_was_stalled(o->deadline_ns, tt_now_ns()))
                 o->kept->late_in = o->epoch;
         } else if (!tt_run_wait_awake(run, &deadline_ns) && !run->tags[o->tag].done && !run->over) {
             tt_run_give_up(run, what);
@@ -694,7 +720,8 @@ tutti_status tt_operation_too_late(void)
                    call_name);
 }
 
-tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint64_t epoch, uint64_t deadline_ns)
+tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint64_t epoch,
+                                  uint64_t deadline_ns)
 {
     struct tt_view_result result = { .changed = false };
     tutti_status st = await_recovery(run, &deadline_ns);
@@ -710,12 +737,15 @@ tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint6
         return st ? tt_fail_again(TUTTI_ERR_ABORTED, tutti_last_error()) : TUTTI_OK;
     }
     if (run->calling)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: a collective call of the run is already in progress", call_name);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: a collective call of the run is already in progress",
+                       call_name);
     if (tt_deferred_tried(run))
         /* another thread has tentative operations: this one must not form the next view */
         return epoch_is_over(run);
     if (run->m.epoch == 0)
-        return tt_fail(TUTTI_ERR_ABORTED, "%s: this member is in no view (call tutti_run_epoch to join one)", call_name);
+        return tt_fail(TUTTI_ERR_ABORTED,
+                       "%s: this member is in no view (call tutti_run_epoch to join one)",
+                       call_name);
     run->dropped = false;
     run->recovering = run->calling = true;
     st = await_others(run, &deadline_ns);
@@ -746,7 +776,8 @@ tutti_status tt_operation_caller_status(tutti_run *run, tutti_status st)
 }
 
 /* Makes one attempt, from begin to verdict. */
-static tutti_status operation_attempt(tutti_run *run, tutti_elastic *op, uint64_t *epoch, uint64_t deadline_ns)
+static tutti_status operation_attempt(tutti_run *run, tutti_elastic *op, uint64_t *epoch,
+                                      uint64_t deadline_ns)
 {
     struct tt_operation o;
     tutti_status st;
@@ -814,8 +845,9 @@ tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op)
         if (st != TUTTI_ERR_PEER_LOST || !tt_operation_retries(op))
             break;
         tt_run_lock(run);
-        st = tt_operation_is_late(run, op->tag, epoch) ? tt_operation_too_late()
-                                                       : tt_operation_recover(run, op, epoch, deadline_ns);
+        st = tt_operation_is_late(run, op->tag, epoch)
+                 ? tt_operation_too_late()
+                 : tt_operation_recover(run, op, epoch, deadline_ns);
         if (tt_run_was_stalled(deadline_ns, tt_now_ns()))
             deadline_ns = tt_run_deadline(run, op->timeout_ms);
         tt_run_unlock(run);
@@ -826,8 +858,8 @@ tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op)
     return st;
 }
 
-tutti_status tutti_run_allreduce(tutti_run *run, const void *src, void *dst, size_t count, tutti_dtype type,
-                                 tutti_redop op, uint32_t tag)
+tutti_status tutti_run_allreduce(tutti_run *run, const void *src, void *dst, size_t count,
+                                 tutti_dtype type, tutti_redop op, uint32_t tag)
 {
     tutti_elastic e = { .size = sizeof e,
                         .coll = TUTTI_ALLREDUCE,

@@ -83,7 +83,8 @@ bool tt_measure_receive(tutti_run *run, uint64_t id, const void *data, size_t by
     const uint32_t rank = survey_rank(run, id);
     bool good;
 
-    if (!run->survey || run->survey->machine.conf.epoch != run->m.epoch || run->m.epoch == 0 || rank == UINT32_MAX)
+    if (!run->survey || run->survey->machine.conf.epoch != run->m.epoch || run->m.epoch == 0 ||
+        rank == UINT32_MAX)
         return true; /* not begun here, or already over */
     good = tt_survey_receive(&run->survey->machine, rank, data, bytes, tt_now_ns());
     report_if_done(run);
@@ -94,7 +95,8 @@ bool tt_measure_room(tutti_run *run, uint64_t id)
 {
     const uint32_t rank = survey_rank(run, id);
 
-    return is_measuring(run) && rank != UINT32_MAX && tt_survey_room(&run->survey->machine, rank, tt_now_ns());
+    return is_measuring(run) && rank != UINT32_MAX &&
+           tt_survey_room(&run->survey->machine, rank, tt_now_ns());
 }
 
 uint32_t tt_measure_unsent(const tutti_run *run, uint64_t id)
@@ -149,7 +151,8 @@ static tutti_status survey_begin(tutti_run *run, const tutti_ring *ring)
                                    .rank = run->m.rank / replica_group_size(run),
                                    .nranks = tt_member_nlinks(&run->m),
                                    .burst_ns = (ring->burst_ms ? ring->burst_ms : BURST_MS) * TT_MS,
-                                   .far_burst_ns = (ring->burst_ms ? ring->burst_ms : FAR_BURST_MS) * TT_MS,
+                                   .far_burst_ns =
+                                       (ring->burst_ms ? ring->burst_ms : FAR_BURST_MS) * TT_MS,
                                    .emit = survey_emit,
                                    .context = run };
     /* members of other roles do not receive this role's messages, so the number is derived from
@@ -191,12 +194,14 @@ static uint64_t known_or_zero(uint64_t ns) { return ns == TT_RING_NONE ? 0 : ns;
 /* Runs from the measurement, which has begun if needed, to the new view. Called at once, so that
  * a member in another call detects the mismatch. The caller holds the lock; it is released while
  * waiting. */
-static tutti_status optimize(tutti_run *run, tutti_ring *ring, bool measures, uint64_t deadline_ns, tutti_view *out)
+static tutti_status optimize(tutti_run *run, tutti_ring *ring, bool measures, uint64_t deadline_ns,
+                             tutti_view *out)
 {
-    const struct tt_elmsg head = report_header(ring), call = { .what = TT_CALL_OPTIMIZE,
-                                                               .other = measures ? run->survey->machine.number : 0,
-                                                               .value = head.value,
-                                                               .least = head.least };
+    const struct tt_elmsg head = report_header(ring),
+                          call = { .what = TT_CALL_OPTIMIZE,
+                                   .other = measures ? run->survey->machine.number : 0,
+                                   .value = head.value,
+                                   .least = head.least };
     struct tt_member_act result;
     tutti_status st = tt_round_call(run, &call, deadline_ns, name, &result);
 
@@ -233,9 +238,10 @@ static tutti_status optimize_check(tutti_run *run, const tutti_ring *ring, const
     if (st)
         return st;
     if (ring->size != sizeof *ring)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: ring.size is %zu: must be sizeof(tutti_ring), %zu", name, ring->size,
-                       sizeof *ring);
-    if (ring->gain_percent > 99 || (ring->burst_ms && (ring->burst_ms < BURST_MS_MIN || ring->burst_ms > BURST_MS_MAX)))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: ring.size is %zu: must be sizeof(tutti_ring), %zu",
+                       name, ring->size, sizeof *ring);
+    if (ring->gain_percent > 99 ||
+        (ring->burst_ms && (ring->burst_ms < BURST_MS_MIN || ring->burst_ms > BURST_MS_MAX)))
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: ring.gain_percent is %u and ring.burst_ms is %u: must be 0 to 99, "
                        "and %u to %u",
@@ -243,25 +249,30 @@ static tutti_status optimize_check(tutti_run *run, const tutti_ring *ring, const
     if (ring->background != 0 && ring->background != 1)
         return tt_options_flag(name, "ring.background", ring->background);
     if (ring->background && out)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: out must be NULL when ring.background is set: no view is returned", name);
-    return ring->background ? TUTTI_OK : tt_run_check_out(run, out, "tutti_view", sizeof *out, name);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: out must be NULL when ring.background is set: no view is returned",
+                       name);
+    return ring->background ? TUTTI_OK
+                            : tt_run_check_out(run, out, "tutti_view", sizeof *out, name);
 }
 
 /* Returns why the call is not permitted now. */
 static tutti_status optimize_refuse(tutti_run *run, const tutti_ring *ring)
 {
-    if (run->over || run->m.epoch == 0 || run->calling || (run->noperations > 0 && !ring->background))
+    if (run->over || run->m.epoch == 0 || run->calling ||
+        (run->noperations > 0 && !ring->background))
         return tt_round_refuse(run, name);
     if (run->m.stopped || run->m.epoch != run->space.epoch)
         return survey_over(run);
     if (tt_member_nlinks(&run->m) > TT_RING_PEERS_MAX)
         return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: the view has %u %s: the maximum is %u", name,
-                       tt_member_nlinks(&run->m), run->m.conf.nroles > 1 ? "replica groups" : "members",
-                       TT_RING_PEERS_MAX);
+                       tt_member_nlinks(&run->m),
+                       run->m.conf.nroles > 1 ? "replica groups" : "members", TT_RING_PEERS_MAX);
     return ring->background ? TUTTI_OK : tt_deferred_refuse(run, NULL, name);
 }
 
-tutti_status tutti_run_optimize(tutti_run *run, tutti_ring *ring, int64_t timeout_ms, tutti_view *out)
+tutti_status tutti_run_optimize(tutti_run *run, tutti_ring *ring, int64_t timeout_ms,
+                                tutti_view *out)
 {
     tutti_status st = optimize_check(run, ring, out);
     bool measures, seals;

@@ -33,7 +33,8 @@
 /* connections to one member: each end may make one, and another before a cut is noticed */
 #define CONNS_OF_ONE 4
 
-_Static_assert(FRAME_BYTES >= TT_MESSAGE_BYTES_MAX && FRAME_BYTES < QUEUE_BYTES / 4 * 3, "a piece leaves room for other messages");
+_Static_assert(FRAME_BYTES >= TT_MESSAGE_BYTES_MAX && FRAME_BYTES < QUEUE_BYTES / 4 * 3,
+               "a piece leaves room for other messages");
 
 /* ---- wanted members -------------------------------------------------------------------------- */
 
@@ -175,8 +176,8 @@ void tt_peers_broadcast(tutti_run *run, const struct tt_message *s)
     }
 }
 
-void tt_peers_send(tutti_run *run, uint64_t id, const void *head, size_t head_bytes, const void *body,
-                   size_t body_bytes)
+void tt_peers_send(tutti_run *run, uint64_t id, const void *head, size_t head_bytes,
+                   const void *body, size_t body_bytes)
 {
     const struct tt_peer_link *p = tt_peers_find(run, id);
     struct tt_parcel *parcel;
@@ -199,7 +200,8 @@ static void set_unsent(struct tt_peer_conn *c, uint32_t bytes)
 {
     const int unsent = (int)bytes;
 
-    if (c->unsent_bytes != bytes && setsockopt(c->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent) == 0)
+    if (c->unsent_bytes != bytes &&
+        setsockopt(c->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent) == 0)
         c->unsent_bytes = bytes;
 }
 
@@ -344,15 +346,17 @@ static bool handle_proof(tutti_run *run, struct tt_peer_conn *c, const struct tt
 }
 
 /* Handles a message. False: protocol violation. */
-static bool peer_handle_message(tutti_run *run, struct tt_peer_conn *c, const void *data, size_t bytes)
+static bool peer_handle_message(tutti_run *run, struct tt_peer_conn *c, const void *data,
+                                size_t bytes)
 {
     struct tt_message s;
 
     if (tt_survey_is_mine(data, bytes))
         return c->proved && tt_measure_receive(run, c->peer->id, data, bytes);
     if (tt_transfer_is_mine(data, bytes))
-        return c->proved && (tt_transfer_is_request(data, bytes) ? queue_request(c->peer, data, bytes)
-                                                                 : tt_state_receive(run, c->peer->id, data, bytes));
+        return c->proved && (tt_transfer_is_request(data, bytes)
+                                 ? queue_request(c->peer, data, bytes)
+                                 : tt_state_receive(run, c->peer->id, data, bytes));
     if (!tt_message_read(&s, data, bytes))
         return false;
     if (s.kind == TT_MESSAGE_HELLO)
@@ -375,15 +379,18 @@ static bool peer_handle_message(tutti_run *run, struct tt_peer_conn *c, const vo
 
 /* ---- connections ---- */
 
-static struct tt_peer_conn *make_conn(tutti_run *run, struct tt_peer_link *p, int fd, uint64_t now_ns)
+static struct tt_peer_conn *make_conn(tutti_run *run, struct tt_peer_link *p, int fd,
+                                      uint64_t now_ns)
 {
     struct tt_peer_conn *c = calloc(1, sizeof *c);
 
     if (!c)
         return NULL;
-    *c = (struct tt_peer_conn){
-        .peer = p, .connects = p != NULL, .fd = fd, .give_up_ns = now_ns + AUTH_NS, .next = run->conns
-    };
+    *c = (struct tt_peer_conn){ .peer = p,
+                                .connects = p != NULL,
+                                .fd = fd,
+                                .give_up_ns = now_ns + AUTH_NS,
+                                .next = run->conns };
     run->conns = c;
     return c;
 }
@@ -391,11 +398,13 @@ static struct tt_peer_conn *make_conn(tutti_run *run, struct tt_peer_link *p, in
 /* The socket is connected: creates a channel, and sends the first message. */
 static bool open_channel(tutti_run *run, struct tt_peer_conn *c)
 {
-    static const struct tt_channel_conf conf = { .frame_max = TT_MESSAGE_BYTES_MAX, .queue_max = QUEUE_BYTES };
+    static const struct tt_channel_conf conf = { .frame_max = TT_MESSAGE_BYTES_MAX,
+                                                 .queue_max = QUEUE_BYTES };
     struct tt_stream *stream;
 
     set_unsent(c, UNSENT_BYTES);
-    if (tt_stream_create(&stream, run->secure, c->fd, c->connects ? TT_STREAM_CONNECTS : TT_STREAM_ACCEPTS))
+    if (tt_stream_create(&stream, run->secure, c->fd,
+                         c->connects ? TT_STREAM_CONNECTS : TT_STREAM_ACCEPTS))
         return false;
     if (tt_channel_create(&c->channel, stream, &conf)) {
         tt_service_unwatch(run, c->fd);
@@ -419,7 +428,8 @@ static void connect_failed(tutti_run *run, struct tt_peer_link *p, int err, uint
     struct tt_address at[TT_CARD_ADDRESSES];
 
     p->refusals = err == ECONNREFUSED ? p->refusals + 1 : 0;
-    if (!p->was_there || p->refusals < tt_member_card_candidates(&run->card, &p->card, p->place, at) ||
+    if (!p->was_there ||
+        p->refusals < tt_member_card_candidates(&run->card, &p->card, p->place, at) ||
         now_ns < p->gone_ns)
         return;
     p->gone_ns = now_ns + run->m.lease_ns / 4;

@@ -52,9 +52,11 @@ tutti_status tt_round_collides(const tutti_run *run, const char *name)
 {
     for (uint32_t tag = 0; tag < run->ntags; tag++)
         if (run->tags[tag].in_use)
-            return tt_fail(TUTTI_ERR_INVALID, "%s: an operation with tag %u is already in progress", name, tag);
+            return tt_fail(TUTTI_ERR_INVALID, "%s: an operation with tag %u is already in progress",
+                           name, tag);
     return tt_fail(TUTTI_ERR_INVALID, "%s: %s is already in progress", name,
-                   run->calling ? "another collective call of the run" : "a call on the view's communicator");
+                   run->calling ? "another collective call of the run"
+                                : "a call on the view's communicator");
 }
 
 tutti_status tt_round_refuse(tutti_run *run, const char *name)
@@ -64,7 +66,8 @@ tutti_status tt_round_refuse(tutti_run *run, const char *name)
     if (st)
         return st;
     if (run->m.epoch == 0)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: this member is not in a view (call tutti_run_epoch to join one)", name);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: this member is not in a view (call tutti_run_epoch to join one)", name);
     return tt_round_collides(run, name);
 }
 
@@ -79,20 +82,24 @@ static bool met_commit(const struct tt_member_act *r)
 
 static tutti_status mismatch(const tutti_run *run, const char *name, const struct tt_member_act *r)
 {
-    const struct tt_mismatch m = {
-        .differs = r->differs, .id = r->id, .value = r->value, .other = r->other, .also = r->also, .op = r->op
-    };
+    const struct tt_mismatch m = { .differs = r->differs,
+                                   .id = r->id,
+                                   .value = r->value,
+                                   .other = r->other,
+                                   .also = r->also,
+                                   .op = r->op };
     char text[TT_MISMATCH_BYTES], why[TT_ERROR_BYTES];
 
     if (!run->result_over)
-        return tt_fail(
-            TUTTI_ERR_MISMATCH, "%s: %s; this is member %" PRIu64 "%s", name, tt_mismatch_text(text, &m), run->m.id,
-            r->differs == TT_DIFFERS_OPERATIONS ? " (to roll back tentative operations, call tutti_run_revoke, then "
-                                                  "tutti_run_epoch)"
-            : r->differs == (TT_DIFFERS_INSIDE | TT_DIFFERS_BACK)
-                ? "; the epoch has ended (call tutti_run_epoch for the next view)"
-            : met_commit(r) ? EPOCH_COMMITS
-                            : "");
+        return tt_fail(TUTTI_ERR_MISMATCH, "%s: %s; this is member %" PRIu64 "%s", name,
+                       tt_mismatch_text(text, &m), run->m.id,
+                       r->differs == TT_DIFFERS_OPERATIONS
+                           ? " (to roll back tentative operations, call tutti_run_revoke, then "
+                             "tutti_run_epoch)"
+                       : r->differs == (TT_DIFFERS_INSIDE | TT_DIFFERS_BACK)
+                           ? "; the epoch has ended (call tutti_run_epoch for the next view)"
+                       : met_commit(r) ? EPOCH_COMMITS
+                                       : "");
     snprintf(why, sizeof why, "%s: %s; this is member %" PRIu64 "%s; the epoch had ended", name,
              tt_mismatch_text(text, &m), run->m.id, met_commit(r) ? EPOCH_COMMITS : "");
     /* usually not an error: the call is repeated for the next epoch */
@@ -108,8 +115,9 @@ static tutti_status no_view(const tutti_run *run, const char *name, const struct
 
     if (r->differs == TT_KEPT_OUT_MOST)
         return tt_fail(TUTTI_ERR_TIMEOUT,
-                       "%s: the view already has %" PRIu64 " member%s, and this member's `most` is %u", name, r->value,
-                       TT_PLURAL(r->value), run->m.call.most);
+                       "%s: the view already has %" PRIu64
+                       " member%s, and this member's `most` is %u",
+                       name, r->value, TT_PLURAL(r->value), run->m.call.most);
     if (r->differs == TT_KEPT_OUT_GROUP)
         return tt_fail(TUTTI_ERR_TIMEOUT,
                        "%s: the replica group was incomplete at this member's deadline: "
@@ -125,25 +133,31 @@ static tutti_status no_view(const tutti_run *run, const char *name, const struct
                        "%s: no view was formed before this member's deadline "
                        "(waiting newcomers, including this one: %" PRIu64 "; `least` is %u)%s",
                        name, r->other, least,
-                       r->other >= least ? "; a view must satisfy the `least`, `most` and group of each member" : "");
-    return tt_fail(TUTTI_ERR_TIMEOUT,
-                   "%s: no newcomer was admitted before this member's deadline (members left: %" PRIu64
-                   "; least: %u; waiting newcomers: %" PRIu64 ")%s",
-                   name, r->value, least, r->other,
-                   r->other > 0 || r->value >= least
-                       ? "; not all members can see the newcomers yet, or the `most` or group of a newcomer prevents "
-                         "this view"
-                       : "");
+                       r->other >= least
+                           ? "; a view must satisfy the `least`, `most` and group of each member"
+                           : "");
+    return tt_fail(
+        TUTTI_ERR_TIMEOUT,
+        "%s: no newcomer was admitted before this member's deadline (members left: %" PRIu64
+        "; least: %u; waiting newcomers: %" PRIu64 ")%s",
+        name, r->value, least, r->other,
+        r->other > 0 || r->value >= least
+            ? "; not all members can see the newcomers yet, or the `most` or group of a newcomer prevents "
+              "this view"
+            : "");
 }
 
 /* Returns the error of an `optimize` call that all had made. */
-static tutti_status not_measured(const tutti_run *run, const char *name, const struct tt_member_act *r)
+static tutti_status not_measured(const tutti_run *run, const char *name,
+                                 const struct tt_member_act *r)
 {
     if (r->other == 0)
-        return tt_fail(TUTTI_ERR_TIMEOUT, "%s: no ring order was found before this member's deadline", name);
+        return tt_fail(TUTTI_ERR_TIMEOUT,
+                       "%s: no ring order was found before this member's deadline", name);
     return tt_fail(TUTTI_ERR_TIMEOUT,
-                   "%s: member %" PRIu64 "%s had not measured its links before this member's deadline", name, r->other,
-                   r->other == run->m.id ? " (this member)" : "");
+                   "%s: member %" PRIu64
+                   "%s had not measured its links before this member's deadline",
+                   name, r->other, r->other == run->m.id ? " (this member)" : "");
 }
 
 static tutti_status timed_out(const tutti_run *run, const char *name, const struct tt_member_act *r)
@@ -167,7 +181,8 @@ static tutti_status timed_out(const tutti_run *run, const char *name, const stru
                    run->link.state == TT_LINK_UP ? "" : run->link.why);
 }
 
-tutti_status tt_round_finish(tutti_run *run, uint64_t deadline_ns, const char *name, struct tt_member_act *result)
+tutti_status tt_round_finish(tutti_run *run, uint64_t deadline_ns, const char *name,
+                             struct tt_member_act *result)
 {
     const tutti_status st = wait_done(run, deadline_ns, name);
 
@@ -194,10 +209,12 @@ static bool lacks_members(const tutti_run *run)
 {
     const struct tt_member *m = &run->m;
 
-    const uint32_t size = m->conf.nroles > 1 ? m->conf.nroles : 1, n = members_left(run) + m->news.newcomers;
+    const uint32_t size = m->conf.nroles > 1 ? m->conf.nroles : 1,
+                   n = members_left(run) + m->news.newcomers;
 
-    return !m->over && !run->over && m->calling && m->call.kind == TT_ELMSG_CALL && m->call.what == TT_CALL_EPOCH &&
-           m->call.flags & TT_EPOCH_ADMIT && m->epoch > 0 && n - n % size < m->call.least;
+    return !m->over && !run->over && m->calling && m->call.kind == TT_ELMSG_CALL &&
+           m->call.what == TT_CALL_EPOCH && m->call.flags & TT_EPOCH_ADMIT && m->epoch > 0 &&
+           n - n % size < m->call.least;
 }
 
 void tt_round_tick(tutti_run *run, uint64_t now_ns)
@@ -208,8 +225,8 @@ void tt_round_tick(tutti_run *run, uint64_t now_ns)
         tt_log(TT_LOG_WARN,
                "tutti_run_epoch has waited %llu s for newcomers (epoch %" PRIu64
                ", members left: %u, least: %u, waiting newcomers: %u)",
-               (unsigned long long)(waited_ns / TT_SECOND), run->m.epoch, members_left(run), run->m.call.least,
-               run->m.news.newcomers);
+               (unsigned long long)(waited_ns / TT_SECOND), run->m.epoch, members_left(run),
+               run->m.call.least, run->m.news.newcomers);
 }
 
 uint64_t tt_round_next_ns(const tutti_run *run)
@@ -217,8 +234,8 @@ uint64_t tt_round_next_ns(const tutti_run *run)
     return run->lacking.since_ns ? run->lacking.tell_ns : TT_NEVER;
 }
 
-tutti_status tt_round_call(tutti_run *run, const struct tt_elmsg *call, uint64_t deadline_ns, const char *name,
-                           struct tt_member_act *result)
+tutti_status tt_round_call(tutti_run *run, const struct tt_elmsg *call, uint64_t deadline_ns,
+                           const char *name, struct tt_member_act *result)
 {
     run->call_done = false;
     if (tt_member_call(&run->m, call, tt_now_ns()) != TUTTI_OK)
@@ -226,7 +243,8 @@ tutti_status tt_round_call(tutti_run *run, const struct tt_elmsg *call, uint64_t
     return tt_round_finish(run, deadline_ns, name, result);
 }
 
-static tutti_status round_agree(tutti_run *run, uint64_t flags, int64_t timeout_ms, struct tt_member_act *result)
+static tutti_status round_agree(tutti_run *run, uint64_t flags, int64_t timeout_ms,
+                                struct tt_member_act *result)
 {
     const struct tt_elmsg call = { .what = TT_CALL_AGREE, .value = flags };
     static const char name[] = "tutti_run_agree";

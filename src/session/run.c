@@ -26,7 +26,8 @@
 
 bool tt_run_wait(tutti_run *run, uint64_t deadline_ns)
 {
-    struct timespec at = { .tv_sec = (time_t)(deadline_ns / TT_SECOND), .tv_nsec = (long)(deadline_ns % TT_SECOND) };
+    struct timespec at = { .tv_sec = (time_t)(deadline_ns / TT_SECOND),
+                           .tv_nsec = (long)(deadline_ns % TT_SECOND) };
 
     if (deadline_ns == TT_NEVER)
         return pthread_cond_wait(&run->changed, &run->lock) == 0;
@@ -55,7 +56,8 @@ bool tt_run_was_stalled(uint64_t deadline_ns, uint64_t now_ns)
     return now_ns > deadline_ns && now_ns - deadline_ns > TT_RUN_STILL_NS;
 }
 
-bool tt_run_should_log_wait(struct tt_run_waiting *w, bool waits, uint64_t now_ns, uint64_t *waited_ns)
+bool tt_run_should_log_wait(struct tt_run_waiting *w, bool waits, uint64_t now_ns,
+                            uint64_t *waited_ns)
 {
     if (!waits) {
         w->since_ns = 0;
@@ -81,12 +83,14 @@ tutti_status tt_run_check(tutti_run *run)
 
 static bool is_inherited(const tutti_run *run) { return run->forks != tt_forks(); }
 
-tutti_status tt_run_check_call(const tutti_run *run, const void *given, const char *argument, const char *name)
+tutti_status tt_run_check_call(const tutti_run *run, const void *given, const char *argument,
+                               const char *name)
 {
     if (!run || !given)
         return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL", name, run ? argument : "run");
     if (is_inherited(run))
-        return tt_fail(TUTTI_ERR_FORKED, "%s: this process is a forked child: runs belong to the parent", name);
+        return tt_fail(TUTTI_ERR_FORKED,
+                       "%s: this process is a forked child: runs belong to the parent", name);
     return TUTTI_OK;
 }
 
@@ -104,8 +108,9 @@ tutti_status tt_run_lost(const char *format, ...)
 
 tutti_status tt_run_epoch_over(const tutti_run *run, const char *name, const char *more)
 {
-    return tt_run_lost("%s: epoch %" PRIu64 " has ended%s%s%s", name, run->m.epoch ? run->m.epoch : run->space.epoch,
-                       *run->stop_why ? ": " : "", run->stop_why, more);
+    return tt_run_lost("%s: epoch %" PRIu64 " has ended%s%s%s", name,
+                       run->m.epoch ? run->m.epoch : run->space.epoch, *run->stop_why ? ": " : "",
+                       run->stop_why, more);
 }
 
 void tt_run_end_epoch(tutti_run *run, tutti_status status)
@@ -133,9 +138,10 @@ void tt_run_break(tutti_run *run, tutti_status status, const char *format, ...)
 
 void tt_run_give_up(tutti_run *run, const char *what)
 {
-    tt_run_break(run, TUTTI_ERR_TIMEOUT,
-                 "no coordinator reported the result of %s before the deadline, so this member left the run: %s", what,
-                 run->link.why);
+    tt_run_break(
+        run, TUTTI_ERR_TIMEOUT,
+        "no coordinator reported the result of %s before the deadline, so this member left the run: %s",
+        what, run->link.why);
 }
 
 uint32_t tt_run_rank_of(const tutti_run *run, uint64_t id)
@@ -174,9 +180,11 @@ static void set_stop_reason(tutti_run *run, const struct tt_member_act *act)
         [TT_REVOKED_MISMATCH] = "found that members called different operations",
         [TT_REVOKED_FAILED] = "could not continue in the epoch",
     };
-    const struct tt_mismatch apart = {
-        .differs = TT_DIFFERS_INSIDE, .id = act->other, .value = act->value, .other = act->also, .op = act->op
-    };
+    const struct tt_mismatch apart = { .differs = TT_DIFFERS_INSIDE,
+                                       .id = act->other,
+                                       .value = act->value,
+                                       .other = act->also,
+                                       .op = act->op };
     const size_t cap = sizeof run->stop_why;
     char text[TT_MISMATCH_BYTES];
 
@@ -189,19 +197,23 @@ static void set_stop_reason(tutti_run *run, const struct tt_member_act *act)
     else if (act->n == 0 && act->what == TT_REVOKED_NO_REASON)
         snprintf(run->stop_why, cap, "it was revoked");
     else if (act->n == 0 && act->what == TT_REVOKED_CUT && act->also)
-        snprintf(run->stop_why, cap, "member %" PRIu64 " lost its connection to member %" PRIu64, act->other, act->also);
+        snprintf(run->stop_why, cap, "member %" PRIu64 " lost its connection to member %" PRIu64,
+                 act->other, act->also);
     else if (act->n == 0)
         snprintf(run->stop_why, cap, "member %" PRIu64 " %s", act->other, revoked[act->what]);
     else if (act->n == 1)
         snprintf(run->stop_why, cap, "member %" PRIu64 " was lost or left", act->id);
     else
-        snprintf(run->stop_why, cap, "%" PRIu64 " members were lost or left, including member %" PRIu64, act->n, act->id);
+        snprintf(run->stop_why, cap,
+                 "%" PRIu64 " members were lost or left, including member %" PRIu64, act->n,
+                 act->id);
 }
 
 /* Stops all activity of the epoch: operations in the engine return. */
 static void stop_epoch(tutti_run *run, const struct tt_member_act *act)
 {
-    const bool differ = act->what == TT_REVOKED_APART || (act->n == 0 && act->what == TT_REVOKED_MISMATCH);
+    const bool differ =
+        act->what == TT_REVOKED_APART || (act->n == 0 && act->what == TT_REVOKED_MISMATCH);
     const tutti_status st = differ ? TUTTI_ERR_MISMATCH : TUTTI_ERR_PEER_LOST;
     char why[TT_MESSAGE_TEXT_BYTES + 40];
 
@@ -223,10 +235,12 @@ static void run_set_over(tutti_run *run, const struct tt_member_act *act)
     }
     run->over = true;
     if (run->home.world)
-        tt_engine_fail_all(run->home.world->engine, act->status ? act->status : TUTTI_ERR_ABORTED, act->text);
+        tt_engine_fail_all(run->home.world->engine, act->status ? act->status : TUTTI_ERR_ABORTED,
+                           act->text);
     /* else it was never in the run, and tutti_run_join returns the reason */
     if (act->status && run->m.id != 0)
-        tt_log(TT_LOG_ERROR, "%s: this member was removed from the run: %s", tutti_status_name(act->status), run->over_why);
+        tt_log(TT_LOG_ERROR, "%s: this member was removed from the run: %s",
+               tutti_status_name(act->status), run->over_why);
 }
 
 static void op_done(tutti_run *run, const struct tt_member_act *act)
@@ -281,7 +295,8 @@ void tt_run_act(void *context, const struct tt_member_act *act)
     case TT_MEMBER_ACT_CALL_DONE:
         run->call_done = true;
         run->result = *act;
-        run->result_over = run->m.stopped || (act->what == TT_ROUND_MISMATCH && act->differs & TT_DIFFERS_OVER);
+        run->result_over =
+            run->m.stopped || (act->what == TT_ROUND_MISMATCH && act->differs & TT_DIFFERS_OVER);
         break;
     default:
         run_set_over(run, act);
@@ -365,7 +380,9 @@ static tutti_status init_member(tutti_run *run, const tutti_run_conf *conf)
 
     name = name && *name ? name : "tutti";
     if (strlen(name) >= sizeof mc.run)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: the run's name \"%.40s...\" is longer than %zu bytes", name, sizeof mc.run - 1);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_run_join: the run's name \"%.40s...\" is longer than %zu bytes", name,
+                       sizeof mc.run - 1);
     snprintf(mc.run, sizeof mc.run, "%s", name);
     tt_random_bytes(mc.cookie, sizeof mc.cookie);
     tt_mark_init(&run->mark);
@@ -388,10 +405,11 @@ static tutti_status wait_welcome(tutti_run *run, uint64_t deadline_ns)
             st = tt_fail(TUTTI_ERR_TIMEOUT,
                          "tutti_run_join: no coordinator (%s) accepted this member within %lld "
                          "ms; last attempt: %s",
-                         tried, (long long)run->timeout_ms, *run->link.why ? run->link.why : "no answer");
+                         tried, (long long)run->timeout_ms,
+                         *run->link.why ? run->link.why : "no answer");
     if (!st)
-        st = run->over ? tt_fail(run->over_status ? run->over_status : TUTTI_ERR_PROTOCOL, "tutti_run_join: %s",
-                                 run->over_why)
+        st = run->over ? tt_fail(run->over_status ? run->over_status : TUTTI_ERR_PROTOCOL,
+                                 "tutti_run_join: %s", run->over_why)
                        : TUTTI_OK;
     tt_run_unlock(run);
     return st;
@@ -409,7 +427,8 @@ tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *of_caller)
     if (!out)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: out is NULL");
     if (of_caller)
-        st = tt_options_take(&conf, sizeof conf, CONF_BYTES_FIRST, of_caller, "tutti_run_join", "conf", "tutti_run_conf");
+        st = tt_options_take(&conf, sizeof conf, CONF_BYTES_FIRST, of_caller, "tutti_run_join",
+                             "conf", "tutti_run_conf");
     if (!st)
         st = tt_options_flag("tutti_run_join", "conf.insecure", conf.insecure);
     if (!st)
@@ -459,7 +478,8 @@ tutti_status tutti_run_leave(tutti_run *run)
     if (st)
         return st;
     if (is_too_late(run))
-        return tt_fail(TUTTI_ERR_ABORTED, "tutti_run_leave: the process is exiting and OpenSSL is already shut down");
+        return tt_fail(TUTTI_ERR_ABORTED,
+                       "tutti_run_leave: the process is exiting and OpenSSL is already shut down");
     tt_run_lock(run);
     st = tt_run_check(run);
     if (!st)
@@ -494,15 +514,17 @@ tutti_status tutti_run_revoke(tutti_run *run)
     tt_run_lock(run);
     st = tt_run_check(run);
     if (!st && run->m.epoch == 0)
-        st = tt_fail(TUTTI_ERR_INVALID, "tutti_run_revoke: this member is in no view (call tutti_run_epoch to "
-                                        "join one)");
+        st = tt_fail(TUTTI_ERR_INVALID,
+                     "tutti_run_revoke: this member is in no view (call tutti_run_epoch to "
+                     "join one)");
     if (!st)
         tt_member_revoke(&run->m, tt_now_ns());
     tt_run_unlock(run);
     return st;
 }
 
-tutti_status tt_run_check_out(const tutti_run *run, const void *out, const char *type, size_t wanted, const char *name)
+tutti_status tt_run_check_out(const tutti_run *run, const void *out, const char *type,
+                              size_t wanted, const char *name)
 {
     const tutti_status st = tt_run_check_call(run, out, "out", name);
     size_t size;
@@ -511,7 +533,8 @@ tutti_status tt_run_check_out(const tutti_run *run, const void *out, const char 
         return st;
     memcpy(&size, out, sizeof size);
     if (size != wanted)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: out.size is %zu: must be sizeof(%s), %zu", name, size, type, wanted);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: out.size is %zu: must be sizeof(%s), %zu", name,
+                       size, type, wanted);
     return TUTTI_OK;
 }
 
@@ -538,7 +561,8 @@ tutti_status tutti_run_poll(tutti_run *run, tutti_news *out)
 
 tutti_status tutti_run_stats(tutti_run *run, tutti_run_stats_t *out)
 {
-    const tutti_status st = tt_run_check_out(run, out, "tutti_run_stats_t", sizeof *out, "tutti_run_stats");
+    const tutti_status st =
+        tt_run_check_out(run, out, "tutti_run_stats_t", sizeof *out, "tutti_run_stats");
 
     if (st)
         return st;

@@ -140,7 +140,10 @@ struct tt_saved {
     uint32_t copy;                      /* index of the copy */
 };
 
-static inline bool tt_is_saved(const struct tt_saved *s) { return s->input_bytes > 0 || s->feedback_bytes > 0; }
+static inline bool tt_is_saved(const struct tt_saved *s)
+{
+    return s->input_bytes > 0 || s->feedback_bytes > 0;
+}
 
 /* An operation that has returned before its verdict. */
 struct tt_deferred {
@@ -323,10 +326,12 @@ tutti_status tt_run_epoch_over(const tutti_run *run, const char *name, const cha
 void tt_run_end_epoch(tutti_run *run, tutti_status status);
 /* Common checks of all calls. INVALID: run, or the argument `given`, is NULL; FORKED in the
  * child of a fork. Takes no lock. */
-tutti_status tt_run_check_call(const tutti_run *run, const void *given, const char *argument, const char *name);
+tutti_status tt_run_check_call(const tutti_run *run, const void *given, const char *argument,
+                               const char *name);
 /* Checks that *out is a struct that begins with its size, and has `wanted` bytes. Otherwise
  * returns the error. */
-tutti_status tt_run_check_out(const tutti_run *run, const void *out, const char *type, size_t wanted, const char *name);
+tutti_status tt_run_check_out(const tutti_run *run, const void *out, const char *type,
+                              size_t wanted, const char *name);
 /* Returns the deadline of a call. */
 uint64_t tt_run_deadline(const tutti_run *run, int64_t timeout_ms);
 /* Returns whether the process was suspended at the deadline: it is noticed much too late. */
@@ -334,7 +339,8 @@ bool tt_run_was_stalled(uint64_t deadline_ns, uint64_t now_ns);
 void tt_run_wake(tutti_run *run);
 /* Returns whether a wait must be logged now: after a second, and again after each doubling, at
  * most a minute. *waited_ns: duration of the wait. */
-bool tt_run_should_log_wait(struct tt_run_waiting *w, bool waits, uint64_t now_ns, uint64_t *waited_ns);
+bool tt_run_should_log_wait(struct tt_run_waiting *w, bool waits, uint64_t now_ns,
+                            uint64_t *waited_ns);
 /* Returns the rank of a member in the machine's view, or UINT32_MAX if it is not in it. */
 uint32_t tt_run_rank_of(const tutti_run *run, uint64_t id);
 /* Called when no coordinator has decided an outcome before the deadline, while others may have
@@ -342,7 +348,8 @@ uint32_t tt_run_rank_of(const tutti_run *run, uint64_t id);
 void tt_run_give_up(tutti_run *run, const char *what);
 /* Called when this member cannot continue like the others, for this reason. It leaves the run.
  * The caller holds the lock. */
-void tt_run_break(tutti_run *run, tutti_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void tt_run_break(tutti_run *run, tutti_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Performs an action of the machine. */
 void tt_run_act(void *context, const struct tt_member_act *act);
 
@@ -390,8 +397,8 @@ uint64_t tt_peers_host(const tutti_run *run);
 void tt_peers_broadcast(tutti_run *run, const struct tt_message *s);
 /* Sends a message with these two parts to a member of the view if it is connected, else drops
  * it. The amount is bounded: control messages, requests, and one piece at a time. */
-void tt_peers_send(tutti_run *run, uint64_t id, const void *head, size_t head_bytes, const void *body,
-                   size_t body_bytes);
+void tt_peers_send(tutti_run *run, uint64_t id, const void *head, size_t head_bytes,
+                   const void *body, size_t body_bytes);
 /* Sets whether links are being measured. */
 void tt_peers_measure(tutti_run *run, bool measuring);
 /* There may be data for that member after the queued messages have been sent. */
@@ -402,11 +409,12 @@ void tt_peers_close(tutti_run *run);
 
 /* rounds.c: makes a call and waits for its result. The lock is held before and after. If the
  * member leaves the run, returns the status of tt_run_check. */
-tutti_status tt_round_call(tutti_run *run, const struct tt_elmsg *call, uint64_t deadline_ns, const char *name,
-                           struct tt_member_act *result);
+tutti_status tt_round_call(tutti_run *run, const struct tt_elmsg *call, uint64_t deadline_ns,
+                           const char *name, struct tt_member_act *result);
 
 /* The same after the machine has accepted the call. */
-tutti_status tt_round_finish(tutti_run *run, uint64_t deadline_ns, const char *name, struct tt_member_act *result);
+tutti_status tt_round_finish(tutti_run *run, uint64_t deadline_ns, const char *name,
+                             struct tt_member_act *result);
 /* Returns why a call that all members make is not permitted now. */
 tutti_status tt_round_refuse(tutti_run *run, const char *name);
 /* Returns INVALID (logged), naming the call in progress. The caller holds the lock. */
@@ -486,8 +494,8 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
 void tt_operation_refused(tutti_elastic *op, tutti_status st);
 /* Begins an operation; on success the machine has it until it is judged. PEER_LOST: the epoch is
  * over. TIMEOUT: another thread still forms the next view. The caller holds the lock. */
-tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_elastic *op, uint32_t tag,
-                                uint64_t deadline_ns);
+tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_elastic *op,
+                                uint32_t tag, uint64_t deadline_ns);
 /* Returns the remaining timeout for its next call on a communicator, as in tutti_call. */
 int64_t tt_operation_left_ms(const struct tt_operation *o);
 /* Runs the collective, without the lock. request: NULL, or receives the request. */
@@ -514,7 +522,8 @@ bool tt_operation_is_late(const tutti_run *run, uint32_t tag, uint64_t epoch);
 tutti_status tt_operation_too_late(void);
 /* Forms the next view after the end of an epoch, unless another thread does or did. The caller
  * holds the lock. */
-tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint64_t epoch, uint64_t deadline_ns);
+tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint64_t epoch,
+                                  uint64_t deadline_ns);
 /* Returns the caller's status: an ABORTED that only prevents a repetition becomes PEER_LOST,
  * unless this member left the run. The run's lock must not be held. */
 tutti_status tt_operation_caller_status(tutti_run *run, tutti_status st);
@@ -548,7 +557,8 @@ void tt_deferred_deliver(tutti_run *run, uint32_t tag);
 /* Waits until the verdict is known: the epoch is over. */
 void tt_deferred_await(tutti_run *run, uint32_t tag, uint64_t deadline_ns);
 /* Performs a commit. Afterwards no operation is tentative, unless it fails. */
-tutti_status tt_deferred_commit(tutti_run *run, int good, uint64_t deadline_ns, const char *name, bool *verdict);
+tutti_status tt_deferred_commit(tutti_run *run, int good, uint64_t deadline_ns, const char *name,
+                                bool *verdict);
 /* The same before the view changes, if tentative operations were tried. */
 tutti_status tt_deferred_close(tutti_run *run, uint64_t deadline_ns, const char *name);
 
@@ -577,8 +587,8 @@ struct tt_view_result {
 };
 /* Forms one epoch, up to the connected view. The caller holds the lock; it is released while
  * waiting. */
-tutti_status tt_view_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, uint64_t deadline_ns,
-                           const char *name, struct tt_view_result *out);
+tutti_status tt_view_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most,
+                           uint64_t deadline_ns, const char *name, struct tt_view_result *out);
 
 /* Returns PEER_LOST (logged) if fewer members are in the view. The caller holds the lock. */
 tutti_status tt_view_suffices(const tutti_run *run, uint32_t least, const char *name);
@@ -589,8 +599,8 @@ tutti_status tt_view_again(tutti_run *run, uint32_t least, uint64_t deadline_ns,
                            struct tt_view_result *out);
 
 /* Forms an epoch for the program, which then uses the resulting view. Lock as above. */
-tutti_status tt_view_call(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, uint64_t deadline_ns,
-                          const char *name, tutti_view *out);
+tutti_status tt_view_call(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most,
+                          uint64_t deadline_ns, const char *name, tutti_view *out);
 /* Copies the current view. The caller holds the lock. */
 void tt_view_show(const tutti_run *run, tutti_view *out, bool changed);
 
@@ -602,13 +612,15 @@ bool tt_rma_home_fits(tutti_run *run);
 uint64_t tt_rma_home_lost(tutti_run *run);
 void tt_rma_home_leave(struct tt_rma_home *h);
 /* Opens the communicators of a view in its world. */
-tutti_status tt_view_comms_open(struct tt_view_comms *s, struct tt_world *world, const struct tt_rma_home *home,
-                                const uint64_t *ids, uint32_t nranks, uint32_t rank, uint64_t epoch, uint32_t ntags,
+tutti_status tt_view_comms_open(struct tt_view_comms *s, struct tt_world *world,
+                                const struct tt_rma_home *home, const uint64_t *ids,
+                                uint32_t nranks, uint32_t rank, uint64_t epoch, uint32_t ntags,
                                 int64_t timeout_ms);
 /* Opens those of this member's role and group, of members[s->nranks]. They are closed with s,
  * also on failure. */
-tutti_status tt_view_comms_open_scopes(struct tt_view_comms *s, struct tt_world *world, const struct tt_rma_home *home,
-                                       const tutti_member *members, uint32_t ntags, int64_t timeout_ms);
+tutti_status tt_view_comms_open_scopes(struct tt_view_comms *s, struct tt_world *world,
+                                       const struct tt_rma_home *home, const tutti_member *members,
+                                       uint32_t ntags, int64_t timeout_ms);
 void tt_view_comms_close(struct tt_view_comms *s, uint32_t ntags);
 /* Begin and end a call that may change the view; meanwhile no call on the program's communicator
  * begins. False: a call or a request is in progress. In an ended epoch they are waited for

@@ -41,8 +41,9 @@ void tt_run_wake(tutti_run *run)
 
 static uint64_t next_ns(const tutti_run *run)
 {
-    const uint64_t of[] = { tt_member_next_ns(&run->m), tt_link_next_ns(run), tt_peers_next_ns(run),
-                            tt_state_next_ns(run), tt_measure_next_ns(run), tt_round_next_ns(run) };
+    const uint64_t of[] = { tt_member_next_ns(&run->m), tt_link_next_ns(run),
+                            tt_peers_next_ns(run),      tt_state_next_ns(run),
+                            tt_measure_next_ns(run),    tt_round_next_ns(run) };
     uint64_t least = TT_NEVER;
 
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)

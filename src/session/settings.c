@@ -53,16 +53,20 @@ static void take_address(struct tt_address *out, const struct addrinfo *a)
 /* ---- coordinators ---- */
 
 /* Adds a coordinator of the list; its name may have several addresses. */
-static tutti_status add_coordinator(tutti_run *run, const char *text, size_t bytes, uint64_t deadline_ns)
+static tutti_status add_coordinator(tutti_run *run, const char *text, size_t bytes,
+                                    uint64_t deadline_ns)
 {
     struct addrinfo *found;
     const char *why;
     const tutti_status st = resolve_address(text, bytes, 0, deadline_ns, &found, &why);
 
     if (st)
-        return tt_fail(st, "tutti_run_join: coordinator address \"%.*s\" (conf.coordinators, TUTTI_COORDINATOR): %s",
-                       (int)bytes, text, why);
-    for (const struct addrinfo *a = found; a && run->ncoordinators < TT_RUN_COORDINATORS; a = a->ai_next)
+        return tt_fail(
+            st,
+            "tutti_run_join: coordinator address \"%.*s\" (conf.coordinators, TUTTI_COORDINATOR): %s",
+            (int)bytes, text, why);
+    for (const struct addrinfo *a = found; a && run->ncoordinators < TT_RUN_COORDINATORS;
+         a = a->ai_next)
         take_address(&run->coordinators[run->ncoordinators++], a);
     freeaddrinfo(found);
     return TUTTI_OK;
@@ -73,8 +77,9 @@ static tutti_status take_coordinators(tutti_run *run, const char *list, uint64_t
     tutti_status st = TUTTI_OK;
 
     if (!list || !*list)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: no coordinator address (set conf.coordinators or "
-                                          "TUTTI_COORDINATOR to host:port)");
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_run_join: no coordinator address (set conf.coordinators or "
+                       "TUTTI_COORDINATOR to host:port)");
     while (!st && *list) {
         const size_t bytes = strcspn(list, ",");
 
@@ -86,7 +91,8 @@ static tutti_status take_coordinators(tutti_run *run, const char *list, uint64_t
 
 static bool address_is_loopback(const struct tt_address *a)
 {
-    static const uint8_t one[16] = { [15] = 1 }, mapped[13] = { [10] = 0xff, [11] = 0xff, [12] = 127 };
+    static const uint8_t one[16] = { [15] = 1 },
+                         mapped[13] = { [10] = 0xff, [11] = 0xff, [12] = 127 };
 
     if (a->storage.ss_family == AF_INET)
         return ntohl(((const struct sockaddr_in *)&a->storage)->sin_addr.s_addr) >> 24 == 127;
@@ -99,15 +105,16 @@ static bool address_is_loopback(const struct tt_address *a)
 /* Selects the security; the caller's setting takes precedence. far: the coordinators, if one is
  * not on loopback; else NULL. *near: nothing is set, so connections are plain and limited to
  * this host. */
-static tutti_status session_choose_security(const tutti_run_conf *conf, const char *far, struct tt_secure_conf *out,
-                                            bool *near)
+static tutti_status session_choose_security(const tutti_run_conf *conf, const char *far,
+                                            struct tt_secure_conf *out, bool *near)
 {
     bool asked = true;
     tutti_status st;
 
-    *out = (struct tt_secure_conf){
-        .token = conf->token, .certificate = conf->certificate, .key = conf->key, .authority = conf->authority
-    };
+    *out = (struct tt_secure_conf){ .token = conf->token,
+                                    .certificate = conf->certificate,
+                                    .key = conf->key,
+                                    .authority = conf->authority };
     if (conf->insecure) {
         out->mode = TT_SECURE_PLAIN;
     } else if (conf->certificate || conf->key || conf->authority) {
@@ -119,12 +126,13 @@ static tutti_status session_choose_security(const tutti_run_conf *conf, const ch
         if (st)
             return st;
         if (!asked && far)
-            return tt_fail(TUTTI_ERR_INVALID,
-                           "tutti_run_join: coordinator \"%s\" (conf.coordinators, "
-                           "TUTTI_COORDINATOR) is not on loopback, and neither a token (conf.token, "
-                           "TUTTI_TOKEN) nor a certificate is set (conf.insecure or "
-                           "TUTTI_SECURITY=plain allows unencrypted connections)",
-                           far);
+            return tt_fail(
+                TUTTI_ERR_INVALID,
+                "tutti_run_join: coordinator \"%s\" (conf.coordinators, "
+                "TUTTI_COORDINATOR) is not on loopback, and neither a token (conf.token, "
+                "TUTTI_TOKEN) nor a certificate is set (conf.insecure or "
+                "TUTTI_SECURITY=plain allows unencrypted connections)",
+                far);
     }
     *near = !asked;
     return TUTTI_OK;
@@ -146,8 +154,8 @@ static tutti_status take_security(tutti_run *run, const tutti_run_conf *conf)
 /* ---- addresses ---- */
 
 /* what: the name of the setting, for messages. */
-static tutti_status parse_address(const char *text, const char *what, int flags, uint64_t deadline_ns,
-                                  struct tt_address *out)
+static tutti_status parse_address(const char *text, const char *what, int flags,
+                                  uint64_t deadline_ns, struct tt_address *out)
 {
     struct addrinfo *found;
     const char *why;
@@ -196,7 +204,8 @@ static bool is_any(const struct tt_address *a)
 }
 
 /* Returns why this member may not be reachable there: plain connections were not requested. */
-static tutti_status check_near(const tutti_run *run, const struct tt_address *a, const char *text, const char *what)
+static tutti_status check_near(const tutti_run *run, const struct tt_address *a, const char *text,
+                               const char *what)
 {
     if (!run->outside.near || address_is_loopback(a))
         return TUTTI_OK;
@@ -229,7 +238,8 @@ static tutti_status choose_address(const tutti_run *run, const char *listen, uin
 }
 
 /* Listens for connections of other members. */
-static tutti_status listen_for_members(tutti_run *run, const char *listen, const char *interfaces, uint64_t deadline_ns)
+static tutti_status listen_for_members(tutti_run *run, const char *listen, const char *interfaces,
+                                       uint64_t deadline_ns)
 {
     struct tt_address at;
     uint16_t port;
@@ -242,8 +252,10 @@ static tutti_status listen_for_members(tutti_run *run, const char *listen, const
     port = address_port(&at);
     fd = tt_listen(one ? &at : NULL, port, &port);
     if (fd < 0)
-        return tt_fail_errno(errno, "tutti_run_join: cannot listen for members on \"%s\"", listen ? listen : "any port");
-    st = tt_acceptor_init(&run->acceptor, "session", fd, run->epoll, (epoll_data_t){ .ptr = &run->acceptor });
+        return tt_fail_errno(errno, "tutti_run_join: cannot listen for members on \"%s\"",
+                             listen ? listen : "any port");
+    st = tt_acceptor_init(&run->acceptor, "session", fd, run->epoll,
+                          (epoll_data_t){ .ptr = &run->acceptor });
     if (st) {
         close(fd);
         return st;
@@ -281,14 +293,17 @@ static void announce_data(const struct tt_address *a, struct tt_outside *out)
 
 static tutti_status take_addresses(tutti_run *run, const tutti_run_conf *conf, uint64_t deadline_ns)
 {
-    const char *ports = setting_or_env(conf->data_ports, "TUTTI_DATA_PORTS"), *announce = setting_or_env(conf->announce, "TUTTI_ANNOUNCE");
-    tutti_status st = listen_for_members(run, setting_or_env(conf->listen, "TUTTI_LISTEN"), run->interfaces, deadline_ns);
+    const char *ports = setting_or_env(conf->data_ports, "TUTTI_DATA_PORTS"),
+               *announce = setting_or_env(conf->announce, "TUTTI_ANNOUNCE");
+    tutti_status st = listen_for_members(run, setting_or_env(conf->listen, "TUTTI_LISTEN"),
+                                         run->interfaces, deadline_ns);
 
     if (!st && ports)
         st = parse_ports(ports, &run->outside);
     if (st || !announce)
         return st;
-    st = parse_address(announce, "conf.announce (TUTTI_ANNOUNCE)", 0, deadline_ns, &run->card.outside);
+    st = parse_address(announce, "conf.announce (TUTTI_ANNOUNCE)", 0, deadline_ns,
+                       &run->card.outside);
     if (st)
         return st;
     if (is_any(&run->card.outside) || address_port(&run->card.outside) == 0)
@@ -329,7 +344,9 @@ tutti_status tt_run_take_conf(tutti_run *run, const tutti_run_conf *conf)
 "(conf.nroles) is %d",
                        conf->tags, TAGS_OF_GROUPS_MAX);
     if (conf->nroles > TT_ELASTIC_MEMBERS_MAX || conf->role >= (conf->nroles ? conf->nroles : 1))
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: conf.role %u is out of range: conf.nroles is %u", conf->role, conf->nroles);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_run_join: conf.role %u is out of range: conf.nroles is %u",
+                       conf->role, conf->nroles);
     if (!timeout_ms)
         st = tt_param_get(TT_PARAM_TIMEOUT_MS, &timeout_ms);
     if (!st && !lanes)
@@ -346,7 +363,8 @@ tutti_status tt_run_take_conf(tutti_run *run, const tutti_run_conf *conf)
     if (!st)
         st = copy_settings(&run->interfaces, setting_or_env(conf->interfaces, "TUTTI_INTERFACES"));
     if (!st)
-        st = take_coordinators(run, setting_or_env(conf->coordinators, "TUTTI_COORDINATOR"), deadline_ns);
+        st = take_coordinators(run, setting_or_env(conf->coordinators, "TUTTI_COORDINATOR"),
+                               deadline_ns);
     if (!st)
         st = take_security(run, conf);
     if (!st)

@@ -22,7 +22,8 @@ static bool member_is_in_scope(const tutti_run *run, const tutti_member *m, tutt
     }
 }
 
-static uint32_t scope_count(const tutti_run *run, const tutti_member *members, uint32_t n, tutti_scope scope)
+static uint32_t scope_count(const tutti_run *run, const tutti_member *members, uint32_t n,
+                            tutti_scope scope)
 {
     uint32_t in = 0;
 
@@ -32,7 +33,8 @@ static uint32_t scope_count(const tutti_run *run, const tutti_member *members, u
 }
 
 /* Returns the member with rank k of the scope among members[n]. */
-static const tutti_member *member_of(const tutti_run *run, const tutti_member *members, tutti_scope scope, uint32_t k)
+static const tutti_member *member_of(const tutti_run *run, const tutti_member *members,
+                                     tutti_scope scope, uint32_t k)
 {
     uint32_t i = 0;
 
@@ -42,8 +44,8 @@ static const tutti_member *member_of(const tutti_run *run, const tutti_member *m
 }
 
 /* Returns a member's rank in the scope among members[n], or an invalid rank if it is not in it. */
-static uint32_t scope_rank(const tutti_run *run, const tutti_member *members, uint32_t n, tutti_scope scope,
-                           uint64_t id)
+static uint32_t scope_rank(const tutti_run *run, const tutti_member *members, uint32_t n,
+                           tutti_scope scope, uint64_t id)
 {
     uint32_t rank = 0;
 
@@ -59,8 +61,8 @@ static uint32_t scope_rank(const tutti_run *run, const tutti_member *members, ui
 
 static bool coll_has_root(tutti_coll coll)
 {
-    return coll == TUTTI_REDUCE || coll == TUTTI_BROADCAST || coll == TUTTI_GATHER || coll == TUTTI_SCATTER ||
-           coll == TUTTI_GATHERV || coll == TUTTI_SCATTERV;
+    return coll == TUTTI_REDUCE || coll == TUTTI_BROADCAST || coll == TUTTI_GATHER ||
+           coll == TUTTI_SCATTER || coll == TUTTI_GATHERV || coll == TUTTI_SCATTERV;
 }
 
 static tutti_status find_root(const tutti_run *run, struct tt_operation *o, uint32_t nasked)
@@ -73,11 +75,13 @@ static tutti_status find_root(const tutti_run *run, struct tt_operation *o, uint
     if (!coll_has_root(o->op->coll))
         return TUTTI_OK;
     if (asked < 0 || (uint32_t)asked >= nasked)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %d is out of range: the view has %u ranks", tt_operation_call(), asked, nasked);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %d is out of range: the view has %u ranks",
+                       tt_operation_call(), asked, nasked);
     root = member_of(run, run->asked, o->op->scope, (uint32_t)asked);
     rank = scope_rank(run, run->members, run->space.nranks, o->op->scope, root->id);
     if (rank >= o->nscope)
-        return tt_fail(TUTTI_ERR_ABORTED, "%s: the root, member %" PRIu64 ", was lost", tt_operation_call(), root->id);
+        return tt_fail(TUTTI_ERR_ABORTED, "%s: the root, member %" PRIu64 ", was lost",
+                       tt_operation_call(), root->id);
     o->root = (int)rank;
     return TUTTI_OK;
 }
@@ -104,7 +108,8 @@ static tutti_status map_counts(const tutti_run *run, struct tt_operation *o, uin
 
     o->mapped = malloc(2 * (size_t)nasked * sizeof *o->mapped);
     if (!o->mapped)
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for the counts of %u members", tt_operation_call(), nasked);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for the counts of %u members",
+                       tt_operation_call(), nasked);
     for (uint32_t i = 0; i < run->nasked; i++) {
         const tutti_member *m = &run->asked[i];
         uint32_t now;

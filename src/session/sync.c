@@ -26,23 +26,30 @@ static tutti_status check_array(const tutti_array *a, size_t i)
     uintptr_t end;
 
     if (a->size != sizeof *a)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: arrays[%zu].size is %zu: must be sizeof(tutti_array), %zu", name, i, a->size, sizeof *a);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: arrays[%zu].size is %zu: must be sizeof(tutti_array), %zu", name, i,
+                       a->size, sizeof *a);
     if (!a->name || !*a->name)
         return tt_fail(TUTTI_ERR_INVALID, "%s: arrays[%zu] has no name", name, i);
     if (bytes == 0)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: invalid type %d of array \"%s\"", name, (int)a->type, a->name);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: invalid type %d of array \"%s\"", name, (int)a->type,
+                       a->name);
     if (a->count > 0 && !a->data)
         return tt_fail(TUTTI_ERR_INVALID, "%s: data of array \"%s\" is NULL", name, a->name);
-    if (a->memory && (a->memory->size != sizeof *a->memory || !a->memory->to_host || !a->memory->from_host))
+    if (a->memory &&
+        (a->memory->size != sizeof *a->memory || !a->memory->to_host || !a->memory->from_host))
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: memory of array \"%s\" must have size %zu "
                        "(sizeof(tutti_array_memory)), to_host and from_host",
                        name, a->name, sizeof *a->memory);
     if (a->may_differ != 0 && a->may_differ != 1)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: arrays[%zu].may_differ is %d: must be 0 or 1", name, i, a->may_differ);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: arrays[%zu].may_differ is %d: must be 0 or 1", name,
+                       i, a->may_differ);
     if (!tt_array_can_be(a->memory ? NULL : a->data, a->count, bytes) ||
         __builtin_add_overflow((uintptr_t)a->data, a->count * bytes, &end))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: array \"%s\" of %zu elements exceeds the address space", name, a->name, a->count);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: array \"%s\" of %zu elements exceeds the address space", name, a->name,
+                       a->count);
     return TUTTI_OK;
 }
 
@@ -82,7 +89,8 @@ static tutti_status check_overlaps(const tutti_state *s, struct place *places, s
             all = written = NULL;
         other = is_written(s, p->array) ? all : written;
         if (other && other->end > p->begin)
-            return tt_fail(TUTTI_ERR_INVALID, "%s: arrays \"%s\" and \"%s\" overlap", name, other->array->name, p->array->name);
+            return tt_fail(TUTTI_ERR_INVALID, "%s: arrays \"%s\" and \"%s\" overlap", name,
+                           other->array->name, p->array->name);
         if (!all || p->end > all->end)
             all = p;
         if (is_written(s, p->array) && (!written || p->end > written->end))
@@ -98,7 +106,8 @@ static tutti_status check_places(const tutti_state *s)
     size_t n = 0;
 
     if (!places)
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for the list of %zu arrays", name, s->narrays);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for the list of %zu arrays", name,
+                       s->narrays);
     for (size_t i = 0; i < s->narrays; i++) {
         const tutti_array *a = &s->arrays[i];
         const size_t bytes = a->count * tutti_dtype_bytes(a->type);
@@ -121,10 +130,11 @@ static tutti_status sync_check(const tutti_run *run, const tutti_state *s)
     if (st)
         return st;
     if (s->size != sizeof *s)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: state.size is %zu: must be sizeof(tutti_state), %zu", name, s->size, sizeof *s);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: state.size is %zu: must be sizeof(tutti_state), %zu",
+                       name, s->size, sizeof *s);
     if (!s->arrays || s->narrays == 0 || s->narrays > TT_SYNC_ARRAYS_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: state.narrays must be 1 to %u, not %zu%s", name, TT_SYNC_ARRAYS_MAX,
-                       s->narrays, s->arrays ? "" : " (state.arrays is NULL)");
+        return tt_fail(TUTTI_ERR_INVALID, "%s: state.narrays must be 1 to %u, not %zu%s", name,
+                       TT_SYNC_ARRAYS_MAX, s->narrays, s->arrays ? "" : " (state.arrays is NULL)");
     if (!tt_array_can_be(s->arrays, s->narrays, sizeof *s->arrays))
         return tt_fail(TUTTI_ERR_INVALID, "%s: state.arrays: %zu arrays at %p exceed the address space", name,
                        s->narrays, (void *)s->arrays);
@@ -134,7 +144,8 @@ static tutti_status sync_check(const tutti_run *run, const tutti_state *s)
                        "to %d",
                        name, (int)s->strategy, (int)s->scope, TUTTI_SYNC_SEND, TUTTI_SYNC_ROLE);
     if (s->revision >= UINT64_MAX - 1)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: revision %" PRIu64 " exceeds the maximum", name, s->revision);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: revision %" PRIu64 " exceeds the maximum", name,
+                       s->revision);
     st = tt_options_flag(name, "state.instead", s->instead);
     for (size_t i = 0; i < s->narrays && !st; i++)
         st = check_array(&s->arrays[i], i);
@@ -158,11 +169,14 @@ static void sync_fini(struct tt_run_sync *s)
 
 static tutti_status memory_failed(const tutti_array *a, const char *what, int error)
 {
-    return tt_fail(TUTTI_ERR_SYSTEM, "%s: array \"%s\" cannot be %s: its memory callbacks returned %d", name, a->name, what, error);
+    return tt_fail(TUTTI_ERR_SYSTEM,
+                   "%s: array \"%s\" cannot be %s: its memory callbacks returned %d", name, a->name,
+                   what, error);
 }
 
 /* Hashes an array outside of host memory. */
-static tutti_status hash_elsewhere(struct tt_run_sync *s, const tutti_array *a, size_t bytes, struct tt_hash *out)
+static tutti_status hash_elsewhere(struct tt_run_sync *s, const tutti_array *a, size_t bytes,
+                                   struct tt_hash *out)
 {
     const tutti_array_memory *m = a->memory;
     struct tt_hash_stream stream;
@@ -187,7 +201,8 @@ static tutti_status hash_elsewhere(struct tt_run_sync *s, const tutti_array *a, 
     return TUTTI_OK;
 }
 
-static tutti_status hash(struct tt_run_sync *s, const tutti_array *a, size_t bytes, struct tt_hash *out)
+static tutti_status hash(struct tt_run_sync *s, const tutti_array *a, size_t bytes,
+                         struct tt_hash *out)
 {
     if (a->memory && bytes > 0)
         return hash_elsewhere(s, a, bytes, out);
@@ -212,7 +227,8 @@ static tutti_status sync_init(struct tt_run_sync *s, tutti_run *run, tutti_state
     s->list = malloc(16 * n);
     s->coming = malloc(16 * n);
     s->piece = elsewhere ? malloc(TT_TRANSFER_PIECE_BYTES) : NULL;
-    if (!s->arrays || !s->dims || !s->hashes || !s->items || !s->list || !s->coming || (elsewhere && !s->piece)) {
+    if (!s->arrays || !s->dims || !s->hashes || !s->items || !s->list || !s->coming ||
+        (elsewhere && !s->piece)) {
         sync_fini(s);
         return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for the list of %zu arrays", name, n);
     }
@@ -264,10 +280,11 @@ static const void *read_ours(void *context, uint32_t array, uint64_t offset, uin
     error = a->memory->to_host(a->memory->context, s->piece, at, bytes);
     if (!error)
         return s->piece;
-    tt_run_break(s->run, TUTTI_ERR_ABORTED,
-                 "%s: array \"%s\" cannot be read for other members: its memory callbacks returned %d; this member "
-                 "left the run",
-                 name, a->name, error);
+    tt_run_break(
+        s->run, TUTTI_ERR_ABORTED,
+        "%s: array \"%s\" cannot be read for other members: its memory callbacks returned %d; this member "
+        "left the run",
+        name, a->name, error);
     return NULL;
 }
 
@@ -280,7 +297,8 @@ static void perform_act(void *context, const struct tt_transfer_act *act)
         s->unable = act->text;
         tt_member_vote(&run->m, act->vote, tt_now_ns());
     } else if (act->rank < run->m.nranks) {
-        tt_peers_send(run, run->m.view[act->rank].id, act->head, act->head_bytes, act->body, act->body_bytes);
+        tt_peers_send(run, run->m.view[act->rank].id, act->head, act->head_bytes, act->body,
+                      act->body_bytes);
     }
 }
 
@@ -289,7 +307,8 @@ void tt_state_plan(tutti_run *run)
     const struct tt_member_sync *plan = &run->m.sync;
 
     if (run->sync)
-        tt_transfer_plan(&run->sync->transfer, plan->part, &plan->content, plan->holders, plan->nholders, tt_now_ns());
+        tt_transfer_plan(&run->sync->transfer, plan->part, &plan->content, plan->holders,
+                         plan->nholders, tt_now_ns());
 }
 
 bool tt_state_receive(tutti_run *run, uint64_t id, const void *data, size_t bytes)
@@ -323,7 +342,8 @@ uint64_t tt_state_next_ns(const tutti_run *run)
 /* ---- result ---------------------------------------------------------------------------------- */
 
 /* Returns the status of the decision. */
-static tutti_status sync_outcome(tutti_run *run, const struct tt_run_sync *s, const struct tt_member_act *r)
+static tutti_status sync_outcome(tutti_run *run, const struct tt_run_sync *s,
+                                 const struct tt_member_act *r)
 {
     const bool received = s->transfer.part == TT_SYNC_RECEIVES;
 
@@ -332,12 +352,15 @@ static tutti_status sync_outcome(tutti_run *run, const struct tt_run_sync *s, co
     case TT_ROUND_SAME:
         return !received || s->transfer.vote == TT_SYNC_GOT
                    ? TUTTI_OK
-                   : tt_fail(TUTTI_ERR_PROTOCOL,
-                             "%s: protocol error: the coordinator reported the sync as complete, but this member has "
-                             "not received the state",
-                             name);
+                   : tt_fail(
+                         TUTTI_ERR_PROTOCOL,
+                         "%s: protocol error: the coordinator reported the sync as complete, but this member has "
+                         "not received the state",
+                         name);
     case TT_ROUND_NOBODY:
-        return tt_fail(TUTTI_ERR_INVALID, "%s: no member offers a state with a higher revision than %" PRIu64, name, r->value);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: no member offers a state with a higher revision than %" PRIu64, name,
+                       r->value);
     case TT_ROUND_OTHER_STATE:
         return tt_fail(TUTTI_ERR_UNSUPPORTED,
                        "%s: no current member has the state of this run, which is at revision "
@@ -345,32 +368,40 @@ static tutti_status sync_outcome(tutti_run *run, const struct tt_run_sync *s, co
                        name, r->value);
     case TT_ROUND_LOST:
         return tt_run_lost("%s: %s", name,
-                           run->m.epoch == 0 ? "this member is no longer in the view: its replica group is "
-                                               "incomplete (call tutti_run_epoch)"
-                                             : "all members that held the state are lost");
+                           run->m.epoch == 0
+                               ? "this member is no longer in the view: its replica group is "
+                                 "incomplete (call tutti_run_epoch)"
+                               : "all members that held the state are lost");
     case TT_ROUND_ABANDONED:
-        return tt_fail(TUTTI_ERR_TIMEOUT, "%s: the deadline of member %" PRIu64 " passed during the state transfer", name, r->id);
+        return tt_fail(TUTTI_ERR_TIMEOUT,
+                       "%s: the deadline of member %" PRIu64 " passed during the state transfer",
+                       name, r->id);
     case TT_ROUND_NOT_RECEIVED:
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: member %" PRIu64 " could not receive the state%s%s", name, r->id,
-                       r->id == run->m.id && s->unable ? ": " : "", r->id == run->m.id && s->unable ? s->unable : "");
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: member %" PRIu64 " could not receive the state%s%s",
+                       name, r->id, r->id == run->m.id && s->unable ? ": " : "",
+                       r->id == run->m.id && s->unable ? s->unable : "");
     default:
-        return tt_fail(TUTTI_ERR_PROTOCOL, "%s: protocol error: invalid coordinator response %u", name, r->what);
+        return tt_fail(TUTTI_ERR_PROTOCOL, "%s: protocol error: invalid coordinator response %u",
+                       name, r->what);
     }
 }
 
 /* Runs from the offer to the result. The caller holds the lock; it is released while waiting. */
-static tutti_status sync_exchange(tutti_run *run, struct tt_run_sync *s, uint64_t deadline_ns, uint64_t *revision)
+static tutti_status sync_exchange(tutti_run *run, struct tt_run_sync *s, uint64_t deadline_ns,
+                                  uint64_t *revision)
 {
     const uint8_t scope = s->state->scope == TUTTI_SYNC_ROLE ? TT_SYNC_OF_ROLE : TT_SYNC_OF_VIEW;
-    static const uint8_t strategies[] = {
-        [TUTTI_SYNC_POPULAR] = TT_SYNC_POPULAR, [TUTTI_SYNC_RECEIVE] = TT_SYNC_RECEIVE, [TUTTI_SYNC_SEND] = TT_SYNC_SEND
+    static const uint8_t strategies[] = { [TUTTI_SYNC_POPULAR] = TT_SYNC_POPULAR,
+                                          [TUTTI_SYNC_RECEIVE] = TT_SYNC_RECEIVE,
+                                          [TUTTI_SYNC_SEND] = TT_SYNC_SEND };
+    const struct tt_sync_offer offer = {
+        .scope = scope,
+        .strategy = strategies[s->state->strategy],
+        .instead = s->state->instead != 0,
+        .revision = s->state->revision + run->synced[scope],
+        .keys = tt_sync_keys(s->arrays, (uint32_t)s->state->narrays),
+        .content = tt_sync_content(s->list, (uint32_t)s->state->narrays)
     };
-    const struct tt_sync_offer offer = { .scope = scope,
-                                         .strategy = strategies[s->state->strategy],
-                                         .instead = s->state->instead != 0,
-                                         .revision = s->state->revision + run->synced[scope],
-                                         .keys = tt_sync_keys(s->arrays, (uint32_t)s->state->narrays),
-                                         .content = tt_sync_content(s->list, (uint32_t)s->state->narrays) };
     struct tt_transfer_conf conf = { .epoch = run->m.epoch,
                                      .number = run->m.sync.number[scope],
                                      .narrays = (uint32_t)s->state->narrays,
@@ -386,8 +417,8 @@ static tutti_status sync_exchange(tutti_run *run, struct tt_run_sync *s, uint64_
     tutti_status st = tt_member_sync(&run->m, &offer, tt_now_ns());
 
     if (st == TUTTI_ERR_UNSUPPORTED)
-        return tt_fail(st, "%s: role %u cannot have its own state: the role must be below %u", name, run->m.conf.role,
-                       TT_SYNC_SCOPES - 1);
+        return tt_fail(st, "%s: role %u cannot have its own state: the role must be below %u", name,
+                       run->m.conf.role, TT_SYNC_SCOPES - 1);
     if (st)
         return tt_round_refuse(run, name);
     run->call_done = false;
@@ -429,9 +460,10 @@ static tutti_status store_received(struct tt_run_sync *s)
         if (!error)
             continue;
         tt_run_lock(run);
-        tt_run_break(run, TUTTI_ERR_ABORTED,
-                     "%s: array \"%s\" cannot be written: its memory callbacks returned %d; this member left the run",
-                     name, a->name, error);
+        tt_run_break(
+            run, TUTTI_ERR_ABORTED,
+            "%s: array \"%s\" cannot be written: its memory callbacks returned %d; this member left the run",
+            name, a->name, error);
         st = tt_run_check(run);
         tt_run_unlock(run);
         return st;

@@ -153,22 +153,26 @@ static tutti_status late(tutti_run *run, const struct view_setup *g, const char 
 
         if (i != g->rank && (!p || !p->has_offer || p->offer.epoch != g->epoch))
             return tt_fail(TUTTI_ERR_TIMEOUT,
-                           "%s: member %" PRIu64 " did not join epoch %" PRIu64 " before the deadline", name, g->ids[i],
-                           g->epoch);
+                           "%s: member %" PRIu64 " did not join epoch %" PRIu64
+                           " before the deadline",
+                           name, g->ids[i], g->epoch);
     }
-    return tt_fail(TUTTI_ERR_TIMEOUT, "%s: the members of epoch %" PRIu64 " did not all connect before the deadline", name, g->epoch);
+    return tt_fail(TUTTI_ERR_TIMEOUT,
+                   "%s: the members of epoch %" PRIu64 " did not all connect before the deadline",
+                   name, g->epoch);
 }
 
 /* Opens all communicators of the view. */
 static tutti_status open_space(const tutti_run *run, struct view_setup *g, struct tt_world *world,
                                const struct tt_rma_home *home)
 {
-    const tutti_status st =
-        tt_view_comms_open(&g->space, world, home, g->ids, g->n, g->rank, g->epoch, run->ntags, run->timeout_ms);
+    const tutti_status st = tt_view_comms_open(&g->space, world, home, g->ids, g->n, g->rank,
+                                               g->epoch, run->ntags, run->timeout_ms);
 
     if (st || run->m.conf.nroles <= 1)
         return st;
-    return tt_view_comms_open_scopes(&g->space, world, home, g->members, run->ntags, run->timeout_ms);
+    return tt_view_comms_open_scopes(&g->space, world, home, g->members, run->ntags,
+                                     run->timeout_ms);
 }
 
 /* ---- a new world ---- */
@@ -177,8 +181,9 @@ static tutti_status add_cards(tutti_run *run, struct view_setup *g)
 {
     for (uint32_t i = 0; i < g->n; i++) {
         const struct tt_peer_link *p = i == g->rank ? NULL : tt_peers_find(run, g->ids[i]);
-        const tutti_status st = i == g->rank ? tt_world_add_card(g->world, i, g->card, g->card_bytes)
-                                             : tt_world_add_card(g->world, i, p->offer.card, p->offer.card_bytes);
+        const tutti_status st =
+            i == g->rank ? tt_world_add_card(g->world, i, g->card, g->card_bytes)
+                         : tt_world_add_card(g->world, i, p->offer.card, p->offer.card_bytes);
 
         if (st)
             return st;
@@ -237,7 +242,8 @@ static tutti_status complete_world(tutti_run *run, struct view_setup *g)
 /* ---- one view ---- */
 
 /* Waits for all offers. Sends a new one if another member needs a new world. */
-static tutti_status exchange_offers(tutti_run *run, struct view_setup *g, uint64_t deadline_ns, const char *name)
+static tutti_status exchange_offers(tutti_run *run, struct view_setup *g, uint64_t deadline_ns,
+                                    const char *name)
 {
     bool new_world;
 
@@ -350,28 +356,30 @@ static tutti_status connect_view(tutti_run *run, uint64_t deadline_ns, const cha
 
 static tutti_status too_few_are_left(uint64_t n, uint32_t least, const char *name)
 {
-    return tt_fail(TUTTI_ERR_PEER_LOST, "%s: only %" PRIu64 " member%s left, but least is %u", name, n,
-                   n == 1 ? " is" : "s are", least);
+    return tt_fail(TUTTI_ERR_PEER_LOST, "%s: only %" PRIu64 " member%s left, but least is %u", name,
+                   n, n == 1 ? " is" : "s are", least);
 }
 
 /* Returns TUTTI_OK if the coordinator's decision was an epoch, else the error. */
-static tutti_status view_outcome(tutti_run *run, const struct tt_member_act *r, uint32_t least, const char *name,
-                                 bool *too_few)
+static tutti_status view_outcome(tutti_run *run, const struct tt_member_act *r, uint32_t least,
+                                 const char *name, bool *too_few)
 {
     *too_few = r->what == TT_ROUND_TOO_FEW;
     if (*too_few)
         return too_few_are_left(r->value, least, name);
     if (r->what != TT_ROUND_OK && r->what != TT_ROUND_SAME)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "%s: protocol error: invalid coordinator response %u", name, r->what);
+        return tt_fail(TUTTI_ERR_PROTOCOL, "%s: protocol error: invalid coordinator response %u",
+                       name, r->what);
     return tt_run_check(run);
 }
 
-tutti_status tt_view_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, uint64_t deadline_ns,
-                           const char *name, struct tt_view_result *out)
+tutti_status tt_view_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most,
+                           uint64_t deadline_ns, const char *name, struct tt_view_result *out)
 {
-    const struct tt_elmsg call = {
-        .what = TT_CALL_EPOCH, .flags = flags & TUTTI_ADMIT ? TT_EPOCH_ADMIT : 0, .least = least, .most = most
-    };
+    const struct tt_elmsg call = { .what = TT_CALL_EPOCH,
+                                   .flags = flags & TUTTI_ADMIT ? TT_EPOCH_ADMIT : 0,
+                                   .least = least,
+                                   .most = most };
     struct tt_member_act result;
     tutti_status st = tt_round_call(run, &call, deadline_ns, name, &result);
 
@@ -433,7 +441,8 @@ static tutti_status keep_program_view(tutti_run *run)
     tutti_member *asked = malloc(run->space.nranks * sizeof *asked);
 
     if (!asked)
-        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a view of %u members", run->space.nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a view of %u members",
+                       run->space.nranks);
     memcpy(asked, run->members, run->space.nranks * sizeof *asked);
     free(run->asked);
     run->asked = asked;
@@ -452,8 +461,9 @@ static bool member_has_left(const tutti_run *run)
  * default arguments. Both then get MISMATCH. The other returns PEER_LOST to its program, which
  * makes the same call as this one. Therefore one MISMATCH after a loss does not prove that the
  * programs differ; a second one does. Without a loss the first one does. */
-static tutti_status call_for_view(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, uint64_t deadline_ns,
-                                  const char *name, struct tt_view_result *out)
+static tutti_status call_for_view(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most,
+                                  uint64_t deadline_ns, const char *name,
+                                  struct tt_view_result *out)
 {
     const tutti_status st = tt_view_epoch(run, flags, least, most, deadline_ns, name, out);
 
@@ -462,8 +472,8 @@ static tutti_status call_for_view(tutti_run *run, uint32_t flags, uint32_t least
     return tt_view_epoch(run, flags, least, most, deadline_ns, name, out);
 }
 
-static tutti_status next_view(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, uint64_t deadline_ns,
-                              const char *name, struct tt_view_result *out)
+static tutti_status next_view(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most,
+                              uint64_t deadline_ns, const char *name, struct tt_view_result *out)
 {
     const bool expected = run->expected != 0 && run->expected == run->m.epoch;
 
@@ -474,8 +484,8 @@ static tutti_status next_view(tutti_run *run, uint32_t flags, uint32_t least, ui
     return connect_view(run, deadline_ns, name);
 }
 
-tutti_status tt_view_call(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, uint64_t deadline_ns,
-                          const char *name, tutti_view *out)
+tutti_status tt_view_call(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most,
+                          uint64_t deadline_ns, const char *name, tutti_view *out)
 {
     struct tt_view_result result = { .changed = false };
     tutti_status st = next_view(run, flags, least, most, deadline_ns, name, &result);
@@ -483,9 +493,10 @@ tutti_status tt_view_call(tutti_run *run, uint32_t flags, uint32_t least, uint32
     if (st == TUTTI_ERR_PEER_LOST && !result.too_few && !run->over) {
         st = tt_view_again(run, least, deadline_ns, name, &result);
         if (st == TUTTI_ERR_MISMATCH)
-            st = tt_run_epoch_over(run, name,
-                                   "; not all of its members were connected, and they have made other calls since "
-                                   "(repeat the call)");
+            st = tt_run_epoch_over(
+                run, name,
+                "; not all of its members were connected, and they have made other calls since "
+                "(repeat the call)");
     }
     if (st && member_has_left(run)) {
         *out = (tutti_view){ .size = sizeof *out, .rank = -1, .changed = 1 };
@@ -496,8 +507,8 @@ tutti_status tt_view_call(tutti_run *run, uint32_t flags, uint32_t least, uint32
     return st;
 }
 
-static tutti_status epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, int64_t timeout_ms,
-                          tutti_view *out, const char *name)
+static tutti_status epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most,
+                          int64_t timeout_ms, tutti_view *out, const char *name)
 {
     tutti_status st = tt_run_check_out(run, out, "tutti_view", sizeof *out, name);
     const uint32_t unknown = flags & ~(uint32_t)TUTTI_ADMIT;
@@ -511,7 +522,8 @@ static tutti_status epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32
                        "defined",
                        name, flags, unknown, TUTTI_ADMIT);
     if (most && least > most)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: least (%u) is larger than most (%u)", name, least, most);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: least (%u) is larger than most (%u)", name, least,
+                       most);
     tt_run_lock(run);
     if (run->calling || run->noperations > 0 || !tt_view_comms_seal(run)) {
         st = tt_round_collides(run, name);
@@ -530,8 +542,8 @@ static tutti_status epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32
     return st;
 }
 
-tutti_status tutti_run_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, int64_t timeout_ms,
-                             tutti_view *out)
+tutti_status tutti_run_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most,
+                             int64_t timeout_ms, tutti_view *out)
 {
     return epoch(run, flags, least, most, timeout_ms, out, "tutti_run_epoch");
 }

@@ -21,7 +21,8 @@ _Static_assert(CONTEXTS_BITS + EPOCHS_BITS == 31, "ids begin at TT_ENGINE_CONTEX
 
 static uint32_t first_context(uint64_t epoch)
 {
-    return TT_ENGINE_CONTEXTS_OWN + ((uint32_t)(epoch & ((1u << EPOCHS_BITS) - 1)) << CONTEXTS_BITS);
+    return TT_ENGINE_CONTEXTS_OWN +
+           ((uint32_t)(epoch & ((1u << EPOCHS_BITS) - 1)) << CONTEXTS_BITS);
 }
 
 /* Returns the context id, which is equal on all members of a scope. Other roles or groups have
@@ -33,7 +34,8 @@ static uint32_t context_of(uint64_t epoch, tutti_scope scope, uint32_t tag)
 
 bool tt_view_comms_has(uint64_t epoch, uint32_t context)
 {
-    return epoch > 0 && context >= first_context(epoch) && context - first_context(epoch) < 1u << CONTEXTS_BITS;
+    return epoch > 0 && context >= first_context(epoch) &&
+           context - first_context(epoch) < 1u << CONTEXTS_BITS;
 }
 
 /* ---- the world ---- */
@@ -103,8 +105,9 @@ void tt_rma_home_leave(struct tt_rma_home *h)
 
 /* ---- communicators ---- */
 
-static tutti_status open_communicator(tutti_comm **out, struct tt_world *world, const struct tt_rma_home *h,
-                                      const uint64_t *ids, uint32_t nranks, uint32_t rank, uint32_t context,
+static tutti_status open_communicator(tutti_comm **out, struct tt_world *world,
+                                      const struct tt_rma_home *h, const uint64_t *ids,
+                                      uint32_t nranks, uint32_t rank, uint32_t context,
                                       int64_t timeout_ms, bool restore)
 {
     uint32_t *ranks = malloc(nranks * sizeof *ranks);
@@ -121,8 +124,9 @@ static tutti_status open_communicator(tutti_comm **out, struct tt_world *world, 
     return st;
 }
 
-tutti_status tt_view_comms_open(struct tt_view_comms *s, struct tt_world *world, const struct tt_rma_home *home,
-                                const uint64_t *ids, uint32_t nranks, uint32_t rank, uint64_t epoch, uint32_t ntags,
+tutti_status tt_view_comms_open(struct tt_view_comms *s, struct tt_world *world,
+                                const struct tt_rma_home *home, const uint64_t *ids,
+                                uint32_t nranks, uint32_t rank, uint64_t epoch, uint32_t ntags,
                                 int64_t timeout_ms)
 {
     struct tt_view_comms made = { .epoch = epoch, .rank = rank, .nranks = nranks };
@@ -136,7 +140,8 @@ tutti_status tt_view_comms_open(struct tt_view_comms *s, struct tt_world *world,
         st = open_communicator(&made.tags[tag - 1], world, home, ids, nranks, rank,
                                context_of(epoch, TUTTI_SCOPE_ALL, tag - 1), timeout_ms, false);
     if (!st)
-        st = open_communicator(&made.comm, world, home, ids, nranks, rank, first_context(epoch), timeout_ms, true);
+        st = open_communicator(&made.comm, world, home, ids, nranks, rank, first_context(epoch),
+                               timeout_ms, true);
     if (!st)
         /* the program's threads call on it, and another thread closes it */
         tt_comm_guard(made.comm);
@@ -149,9 +154,10 @@ tutti_status tt_view_comms_open(struct tt_view_comms *s, struct tt_world *world,
 }
 
 /* Opens one communicator per tag, for the members of this member's role or group. */
-static tutti_status open_scope(tutti_comm ***out, const struct tt_view_comms *s, struct tt_world *world,
-                               const struct tt_rma_home *home, const tutti_member *members, tutti_scope scope,
-                               uint32_t ntags, int64_t timeout_ms)
+static tutti_status open_scope(tutti_comm ***out, const struct tt_view_comms *s,
+                               struct tt_world *world, const struct tt_rma_home *home,
+                               const tutti_member *members, tutti_scope scope, uint32_t ntags,
+                               int64_t timeout_ms)
 {
     const tutti_member *own = &members[s->rank];
     uint64_t *ids = malloc(s->nranks * sizeof *ids);
@@ -171,16 +177,18 @@ static tutti_status open_scope(tutti_comm ***out, const struct tt_view_comms *s,
         ids[n++] = m->id;
     }
     for (uint32_t tag = ntags; tag > 0 && !st; tag--)
-        st = open_communicator(&(*out)[tag - 1], world, home, ids, n, rank, context_of(s->epoch, scope, tag - 1),
-                               timeout_ms, false);
+        st = open_communicator(&(*out)[tag - 1], world, home, ids, n, rank,
+                               context_of(s->epoch, scope, tag - 1), timeout_ms, false);
     free(ids);
     return st;
 }
 
-tutti_status tt_view_comms_open_scopes(struct tt_view_comms *s, struct tt_world *world, const struct tt_rma_home *home,
-                                       const tutti_member *members, uint32_t ntags, int64_t timeout_ms)
+tutti_status tt_view_comms_open_scopes(struct tt_view_comms *s, struct tt_world *world,
+                                       const struct tt_rma_home *home, const tutti_member *members,
+                                       uint32_t ntags, int64_t timeout_ms)
 {
-    tutti_status st = open_scope(&s->roles, s, world, home, members, TUTTI_SCOPE_ROLE, ntags, timeout_ms);
+    tutti_status st =
+        open_scope(&s->roles, s, world, home, members, TUTTI_SCOPE_ROLE, ntags, timeout_ms);
 
     if (!st)
         st = open_scope(&s->groups, s, world, home, members, TUTTI_SCOPE_GROUP, ntags, timeout_ms);
@@ -245,7 +253,8 @@ static void keep_why(tutti_run *run, uint32_t context, tutti_status status, cons
 {
     const uint32_t at = context - first_context(run->space.epoch);
 
-    run->stop_logged |= status != TUTTI_ERR_ABORTED && (at == 0 || (at - 1) % TT_ELASTIC_TAGS < run->ntags);
+    run->stop_logged |=
+        status != TUTTI_ERR_ABORTED && (at == 0 || (at - 1) % TT_ELASTIC_TAGS < run->ntags);
     if (!*run->stop_why)
         snprintf(run->stop_why, sizeof run->stop_why, "%s", sentence);
 }
@@ -264,12 +273,14 @@ static void note_late(tutti_run *run, uint32_t context)
  * detects a lost member itself, but not a lost connection between two live ones. */
 static void space_handle_failure(tutti_run *run, const struct tt_run_failure *t)
 {
-    struct tt_message s = {
-        .kind = TT_MESSAGE_FAILED, .epoch = run->space.epoch, .context = t->context, .status = (uint32_t)t->status
-    };
+    struct tt_message s = { .kind = TT_MESSAGE_FAILED,
+                            .epoch = run->space.epoch,
+                            .context = t->context,
+                            .status = (uint32_t)t->status };
     const bool own = tt_view_comms_has(run->space.epoch, t->context);
 
-    if (run->space.epoch == 0 || run->space.epoch != run->m.epoch || (t->context >= TT_ENGINE_CONTEXTS_OWN && !own))
+    if (run->space.epoch == 0 || run->space.epoch != run->m.epoch ||
+        (t->context >= TT_ENGINE_CONTEXTS_OWN && !own))
         return;
     snprintf(s.text, sizeof s.text, "%s", t->sentence);
     tt_peers_broadcast(run, &s);
@@ -297,7 +308,8 @@ void tt_view_comms_read_reports(tutti_run *run)
 
 void tt_view_comms_failed(tutti_run *run, const struct tt_message *s)
 {
-    const tutti_status st = s->status == TUTTI_ERR_INVALID ? TUTTI_ERR_PROTOCOL : (tutti_status)s->status;
+    const tutti_status st =
+        s->status == TUTTI_ERR_INVALID ? TUTTI_ERR_PROTOCOL : (tutti_status)s->status;
 
     if (s->epoch != run->space.epoch || !run->home.world)
         return;

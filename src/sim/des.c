@@ -76,7 +76,8 @@ static bool des_opens_direct(const struct des *s, const struct tt_exec *x, uint1
 {
     const struct tt_des_conf *c = s->conf;
     const struct tt_exec_step *t = &x->step[step];
-    const struct tt_des_way *way = des_way(s, tt_layout_distance(c->net->layout, x->conf.coll->rank, t->s.peer));
+    const struct tt_des_way *way =
+        des_way(s, tt_layout_distance(c->net->layout, x->conf.coll->rank, t->s.peer));
     const bool single = way->single_bytes && t->s.bytes >= way->single_bytes &&
                         (tt_coll_reduces(c->algo->kind) ? !way->mapped : t->to_dst);
 
@@ -85,7 +86,8 @@ static bool des_opens_direct(const struct des *s, const struct tt_exec *x, uint1
     return c->algo->kind != TT_ALLTOALL || t->to_dst;
 }
 
-static void send_control(struct des *s, uint32_t me, const struct tt_action *a, enum des_kind kind, bool direct)
+static void send_control(struct des *s, uint32_t me, const struct tt_action *a, enum des_kind kind,
+                         bool direct)
 {
     uint32_t m;
 
@@ -106,7 +108,8 @@ static void do_open_flow(struct des *s, uint32_t me, const struct tt_action *a)
 {
     struct tt_exec *x = &s->rank[me].exec;
     const struct tt_exec_step *t = &x->step[a->step];
-    const struct tt_des_way *way = des_way(s, tt_layout_distance(s->conf->net->layout, me, t->s.peer));
+    const struct tt_des_way *way =
+        des_way(s, tt_layout_distance(s->conf->net->layout, me, t->s.peer));
     const bool direct = des_opens_direct(s, x, a->step);
     uint8_t depth = x->conf.depth;
 
@@ -121,7 +124,8 @@ static void do_open_flow(struct des *s, uint32_t me, const struct tt_action *a)
 static bool put_segment(struct des *s, uint32_t me, const struct tt_action *a)
 {
     struct des_flow *f = &s->rank[me].flow[a->peer];
-    const uint64_t most = s->bounds_lanes ? des_lanes_bytes(s, me, s->rank[me].peers[a->peer].rank) : 0;
+    const uint64_t most =
+        s->bounds_lanes ? des_lanes_bytes(s, me, s->rank[me].peers[a->peer].rank) : 0;
 
     if (most) {
         if (f->outstanding && f->outstanding + a->bytes > most)
@@ -137,7 +141,8 @@ static bool put_segment(struct des *s, uint32_t me, const struct tt_action *a)
  * cache. */
 static bool has_come(const struct des *s, uint32_t me, uint16_t peer, bool eager)
 {
-    const enum tt_distance d = tt_layout_distance(s->conf->net->layout, me, s->rank[me].peers[peer].rank);
+    const enum tt_distance d =
+        tt_layout_distance(s->conf->net->layout, me, s->rank[me].peers[peer].rank);
     const struct tt_des_way *way = des_way(s, d);
 
     return d <= TT_NEAR_HOST && (eager || way->mapped || !way->single_bytes);
@@ -145,7 +150,8 @@ static bool has_come(const struct des *s, uint32_t me, uint16_t peer, bool eager
 
 static bool place_has_come(const struct des *s, uint32_t me, const struct tt_place *at)
 {
-    return (at->kind == TT_AT_SLOT || at->kind == TT_AT_EAGER) && has_come(s, me, at->peer, at->kind == TT_AT_EAGER);
+    return (at->kind == TT_AT_SLOT || at->kind == TT_AT_EAGER) &&
+           has_come(s, me, at->peer, at->kind == TT_AT_EAGER);
 }
 
 /* Nanoseconds per byte of a copy or reduction. */
@@ -223,7 +229,8 @@ static bool des_step_in_order(struct des *s, uint32_t me, const struct tt_exec_s
             return false;
         if (t->s.out.buf == TT_BUF_PIPE && t->s.bytes)
             return true;
-        spend_ns(s, me, (double)t->s.bytes * des_work_byte_ns(c, false, has_come(s, me, t->peer, true)));
+        spend_ns(s, me,
+                 (double)t->s.bytes * des_work_byte_ns(c, false, has_come(s, me, t->peer, true)));
         eager_read(s, me, t->peer);
         return true;
     case TT_PUT:
@@ -231,13 +238,15 @@ static bool des_step_in_order(struct des *s, uint32_t me, const struct tt_exec_s
             return false;
         break;
     case TT_COPY:
-        spend_ns(s, me, (double)t->s.bytes * des_work_byte_ns(c, false, operand_has_come(s, me, t->writer_a)));
+        spend_ns(s, me,
+                 (double)t->s.bytes *
+                     des_work_byte_ns(c, false, operand_has_come(s, me, t->writer_a)));
         break;
     default:
         spend_ns(s, me,
-                 (double)t->s.bytes *
-                     des_work_byte_ns(c, true,
-                                      operand_has_come(s, me, t->writer_a) || operand_has_come(s, me, t->writer_b)));
+                 (double)t->s.bytes * des_work_byte_ns(c, true,
+                                                       operand_has_come(s, me, t->writer_a) ||
+                                                           operand_has_come(s, me, t->writer_b)));
         operand_read(s, me, t->writer_b);
     }
     operand_read(s, me, t->writer_a);
@@ -252,9 +261,11 @@ static void des_run_actions(struct des *s, uint32_t me)
     if (x->straight) {
         struct tt_exec_step *t;
 
-        while (x->head != x->tail && (x->step[x->head].over || des_step_in_order(s, me, &x->step[x->head])))
+        while (x->head != x->tail &&
+               (x->step[x->head].over || des_step_in_order(s, me, &x->step[x->head])))
             x->head++;
-        while (x->head != x->tail && (t = tt_exec_meanwhile(x)) && (t->over = des_step_in_order(s, me, t)))
+        while (x->head != x->tail && (t = tt_exec_meanwhile(x)) &&
+               (t->over = des_step_in_order(s, me, t)))
             ;
         return;
     }
@@ -354,7 +365,9 @@ static void acknowledge(struct des *s, const struct des_msg *m)
     const uint32_t i = des_alloc(s);
     struct des_msg *ack = &s->msg[i];
 
-    *ack = (struct des_msg){ .kind = DES_ACK, .to = m->from, .from = m->to, .bytes = m->bytes, .next = DES_NONE };
+    *ack = (struct des_msg){
+        .kind = DES_ACK, .to = m->from, .from = m->to, .bytes = m->bytes, .next = DES_NONE
+    };
     des_at(s, s->now_ps + m->path.latency_ps, i);
 }
 
@@ -392,7 +405,8 @@ static uint64_t share_single_copy(struct des *s, const struct des_msg *m, uint64
         (begin_ps > s->now_ps && s->conf->coll->nranks > 2))
         return bytes;
     from->clock_ps = begin_ps;
-    des_spend(s, m->from, (way->single_ns + (double)(bytes / 2) * way->single_byte_ns) * TT_PS_PER_NS);
+    des_spend(s, m->from,
+              (way->single_ns + (double)(bytes / 2) * way->single_byte_ns) * TT_PS_PER_NS);
     return bytes - bytes / 2;
 }
 
@@ -409,7 +423,9 @@ static void spend_receive(struct des *s, const struct des_msg *m, uint64_t data_
     r->clock_ps = r->clock_ps > s->now_ps ? r->clock_ps : s->now_ps;
     if (fetched)
         data_bytes = share_single_copy(s, m, data_bytes);
-    des_spend(s, m->to, (way->receive_ns + fetches * way->single_ns + (double)data_bytes * byte_ns) * TT_PS_PER_NS);
+    des_spend(s, m->to,
+              (way->receive_ns + fetches * way->single_ns + (double)data_bytes * byte_ns) *
+                  TT_PS_PER_NS);
 }
 
 /* A message, or a part of a train, has arrived at its receiver. */
@@ -518,7 +534,8 @@ static void des_handle_event(struct des *s, struct tt_queue_item item)
 
 /* ---- simulation loop ---- */
 
-uint64_t tt_des_memory(const struct tt_algo *algo, const struct tt_coll *coll, const struct tt_net_conf *net)
+uint64_t tt_des_memory(const struct tt_algo *algo, const struct tt_coll *coll,
+                       const struct tt_net_conf *net)
 {
     struct tt_coll c = *coll;
     uint64_t peers = 0;
@@ -528,7 +545,8 @@ uint64_t tt_des_memory(const struct tt_algo *algo, const struct tt_coll *coll, c
     c.rank = (c.root + 1) % c.nranks;
     peers += (c.nranks - 1) * (uint64_t)algo->npeers(&c);
     return peers * (sizeof(struct tt_exec_peer) + sizeof(struct des_flow)) +
-           c.nranks * (uint64_t)(sizeof(struct des_rank) + sizeof(struct tt_coll)) + tt_net_memory(net, peers);
+           c.nranks * (uint64_t)(sizeof(struct des_rank) + sizeof(struct tt_coll)) +
+           tt_net_memory(net, peers);
 }
 
 /* Allocates the peers of all ranks in one array; pages that no executor uses are never
@@ -593,8 +611,9 @@ static void schedule_starts(struct des *s)
             r->clock_ps = tt_net_after(r->clock_ps, f->factor * TT_PS_PER_NS);
     }
     for (uint32_t r = 0; c->skew_ns > 0 && r < c->coll->nranks; r++)
-        s->rank[r].clock_ps = tt_net_after(s->rank[r].clock_ps,
-                                           (double)tt_prng_below(&s->prng, (uint64_t)(c->skew_ns * TT_PS_PER_NS) + 1));
+        s->rank[r].clock_ps = tt_net_after(
+            s->rank[r].clock_ps,
+            (double)tt_prng_below(&s->prng, (uint64_t)(c->skew_ns * TT_PS_PER_NS) + 1));
     for (uint32_t r = 0; r < c->coll->nranks; r++) {
         const uint32_t m = des_alloc(s);
 
@@ -605,8 +624,11 @@ static void schedule_starts(struct des *s)
 
 static void report_progress(const struct des *s)
 {
-    const double loaded = s->rounds_loaded ? (double)s->rounds_loaded / (double)(s->rounds_all ? s->rounds_all : 1) : 1;
-    const double share = s->steps_loaded ? (double)s->steps_over / (double)s->steps_loaded * loaded : 0;
+    const double loaded =
+        s->rounds_loaded ? (double)s->rounds_loaded / (double)(s->rounds_all ? s->rounds_all : 1)
+                         : 1;
+    const double share =
+        s->steps_loaded ? (double)s->steps_over / (double)s->steps_loaded * loaded : 0;
 
     if (s->conf->progress)
         s->conf->progress(s->conf->arg, share);
@@ -663,12 +685,16 @@ static void des_explain(const struct des *s, char *why, size_t why_bytes)
         if (s->rank[r].done)
             continue;
         if (t)
-            snprintf(at, sizeof at, "%s of %llu bytes with rank %u", opcodes[t->opcode], (unsigned long long)t->bytes, t->peer);
+            snprintf(at, sizeof at, "%s of %llu bytes with rank %u", opcodes[t->opcode],
+                     (unsigned long long)t->bytes, t->peer);
         if (s->lost)
-            snprintf(lost, sizeof lost, "; %u message%s lost at dead NICs", s->lost, s->lost == 1 ? " was" : "s were");
-        snprintf(why, why_bytes, "stuck at %.3f us: %u of %u ranks finished; rank %u is in round %llu of %llu at %s%s",
-                 (double)s->now_ps / 1e6, s->ndone, n, r, (unsigned long long)tt_exec_round_at(x),
-                 (unsigned long long)x->nrounds, at, lost);
+            snprintf(lost, sizeof lost, "; %u message%s lost at dead NICs", s->lost,
+                     s->lost == 1 ? " was" : "s were");
+        snprintf(
+            why, why_bytes,
+            "stuck at %.3f us: %u of %u ranks finished; rank %u is in round %llu of %llu at %s%s",
+            (double)s->now_ps / 1e6, s->ndone, n, r, (unsigned long long)tt_exec_round_at(x),
+            (unsigned long long)x->nrounds, at, lost);
         return;
     }
 }
@@ -770,8 +796,8 @@ static tutti_status des_loop(struct des *s, struct tt_des_result *out, char *why
 
 static bool is_way(const struct tt_des_way *w)
 {
-    return w->send_ns >= 0 && w->receive_ns >= 0 && w->send_byte_ns >= 0 && w->receive_byte_ns >= 0 &&
-           w->single_ns >= 0 && w->single_byte_ns >= 0;
+    return w->send_ns >= 0 && w->receive_ns >= 0 && w->send_byte_ns >= 0 &&
+           w->receive_byte_ns >= 0 && w->single_ns >= 0 && w->single_byte_ns >= 0;
 }
 
 static tutti_status check_des_conf(const struct tt_des_conf *c)
@@ -779,21 +805,27 @@ static tutti_status check_des_conf(const struct tt_des_conf *c)
     const uint64_t seg = c->segment_bytes;
 
     if (c->coll->kind == TT_SEND || c->coll->kind == TT_RECV || c->coll->kind == TT_ALLTOALLV)
-        return tt_fail(TUTTI_ERR_INVALID, "%s cannot be simulated: the calls of its ranks differ", tt_coll_name(c->coll->kind));
+        return tt_fail(TUTTI_ERR_INVALID, "%s cannot be simulated: the calls of its ranks differ",
+                       tt_coll_name(c->coll->kind));
     if (c->net->layout->nranks != c->coll->nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "rank count mismatch: the call has %u rank%s, the network has %u", c->coll->nranks, TT_PLURAL(c->coll->nranks), c->net->layout->nranks);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "rank count mismatch: the call has %u rank%s, the network has %u",
+                       c->coll->nranks, TT_PLURAL(c->coll->nranks), c->net->layout->nranks);
     if (seg < 8 || (seg & (seg - 1)) || seg < c->eager_bytes)
-        return tt_fail(TUTTI_ERR_INVALID, "invalid segment size %llu: must be a power of two, at least 8 and the eager limit (%llu)",
-                       (unsigned long long)seg, (unsigned long long)c->eager_bytes);
-    if (c->streams < 1 || c->streams > TT_EXEC_STREAMS_MAX || c->depth < 1 || c->depth > TT_EXEC_DEPTH_MAX ||
-        (c->depth & (c->depth - 1)))
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "invalid segment size %llu: must be a power of two, at least 8 and the eager limit (%llu)",
+            (unsigned long long)seg, (unsigned long long)c->eager_bytes);
+    if (c->streams < 1 || c->streams > TT_EXEC_STREAMS_MAX || c->depth < 1 ||
+        c->depth > TT_EXEC_DEPTH_MAX || (c->depth & (c->depth - 1)))
         return tt_fail(TUTTI_ERR_INVALID,
                        "invalid streams: %u of depth %u (must be 1 to %u; the depth must be a "
                        "power of two up to %u)",
                        c->streams, c->depth, TT_EXEC_STREAMS_MAX, TT_EXEC_DEPTH_MAX);
-    if (!(c->reduce_byte_ns >= 0 && c->copy_byte_ns >= 0 && c->came_reduce_byte_ns >= 0 && c->came_copy_byte_ns >= 0 &&
-          c->jitter_ns >= 0 && c->skew_ns >= 0 && c->plan_ns >= 0 && c->step_ns >= 0 && c->wake_ns >= 0 &&
-          c->idle_ns >= 0 && is_way(&c->way) && (!c->near || is_way(c->near))))
+    if (!(c->reduce_byte_ns >= 0 && c->copy_byte_ns >= 0 && c->came_reduce_byte_ns >= 0 &&
+          c->came_copy_byte_ns >= 0 && c->jitter_ns >= 0 && c->skew_ns >= 0 && c->plan_ns >= 0 &&
+          c->step_ns >= 0 && c->wake_ns >= 0 && c->idle_ns >= 0 && is_way(&c->way) &&
+          (!c->near || is_way(c->near))))
         return tt_fail(TUTTI_ERR_INVALID, "invalid cost: negative or not a number");
     return TUTTI_OK;
 }
@@ -814,13 +846,14 @@ static tutti_status des_prepare(struct des *s)
         s->coll[r].rank = r;
     }
     if (!s->rank || !s->coll || !s->work_ps || !make_peers(s) || !des_cores_init(s))
-        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the simulation of %u ranks (%llu MiB)", n,
-                       (unsigned long long)(tt_des_memory(c->algo, c->coll, c->net) >> 20));
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the simulation of %u ranks (%llu MiB)",
+                       n, (unsigned long long)(tt_des_memory(c->algo, c->coll, c->net) >> 20));
     make_ranks(s);
     return TUTTI_OK;
 }
 
-tutti_status tt_des_run(const struct tt_des_conf *conf, struct tt_des_result *out, char *why, size_t why_bytes)
+tutti_status tt_des_run(const struct tt_des_conf *conf, struct tt_des_result *out, char *why,
+                        size_t why_bytes)
 {
     struct des s = { .conf = conf, .free_msg = DES_NONE, .train = DES_NONE };
     tutti_status st = check_des_conf(conf);

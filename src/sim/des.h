@@ -112,9 +112,11 @@ struct tt_des_result {
 /* Runs it. INVALID (logged): the configuration, the network or a fault is invalid, or it takes
  * longer than TT_NET_TIME_MAX_PS. NOMEM (logged). TIMEOUT (not logged): the ranks are stuck;
  * why[why_bytes] names one and what it waits for. *out is written on OK only. Any thread. */
-tutti_status tt_des_run(const struct tt_des_conf *conf, struct tt_des_result *out, char *why, size_t why_bytes);
+tutti_status tt_des_run(const struct tt_des_conf *conf, struct tt_des_result *out, char *why,
+                        size_t why_bytes);
 
 /* Returns the minimum memory of a simulation in bytes, without messages but with the network. */
-uint64_t tt_des_memory(const struct tt_algo *algo, const struct tt_coll *coll, const struct tt_net_conf *net);
+uint64_t tt_des_memory(const struct tt_algo *algo, const struct tt_coll *coll,
+                       const struct tt_net_conf *net);
 
 #endif

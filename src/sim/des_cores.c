@@ -21,7 +21,10 @@ bool des_cores_init(struct des *s)
         s->last_rank[i] = DES_NONE;
     for (uint32_t h = 0; h < l->nhosts; h++)
         s->host[h] = (struct des_host){
-            .first = DES_NONE, .last = DES_NONE, .nfree = cores, .last_rank = &s->last_rank[h * cores],
+            .first = DES_NONE,
+            .last = DES_NONE,
+            .nfree = cores,
+            .last_rank = &s->last_rank[h * cores],
             .nranks = tt_layout_host_ranks(l, h),
         };
     return true;

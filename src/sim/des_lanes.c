@@ -21,12 +21,14 @@ bool des_lanes_stripe(const struct des *s, uint32_t me, uint32_t to)
 
 uint64_t des_lanes_bytes(const struct des *s, uint32_t me, uint32_t to)
 {
-    const uint64_t lane_bytes = s->conf->lane_bytes[tt_layout_distance(s->conf->net->layout, me, to)];
+    const uint64_t lane_bytes =
+        s->conf->lane_bytes[tt_layout_distance(s->conf->net->layout, me, to)];
 
     return lane_bytes * (s->conf->lanes ? s->conf->lanes : tt_net_rails(&s->net, me, to));
 }
 
-bool des_lanes_path(struct des *s, uint32_t me, uint16_t peer, uint32_t to, bool segment, struct tt_net_path *out)
+bool des_lanes_path(struct des *s, uint32_t me, uint16_t peer, uint32_t to, bool segment,
+                    struct tt_net_path *out)
 {
     const uint32_t n = segment ? rails_used(s, me, to) : 1;
     struct des_flow *f = &s->rank[me].flow[peer];

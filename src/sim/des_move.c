@@ -42,9 +42,15 @@ void des_at(struct des *s, uint64_t time_ps, uint32_t m)
     tt_queue_push(&s->queue, (struct tt_queue_item){ .time_ps = time_ps, .what = m });
 }
 
-static bool msg_has_data(const struct des_msg *m) { return m->kind == DES_EAGER || m->kind == DES_SEGMENT; }
+static bool msg_has_data(const struct des_msg *m)
+{
+    return m->kind == DES_EAGER || m->kind == DES_SEGMENT;
+}
 
-static uint64_t wire_bytes(const struct des_msg *m) { return msg_has_data(m) ? m->bytes : CONTROL_BYTES; }
+static uint64_t wire_bytes(const struct des_msg *m)
+{
+    return msg_has_data(m) ? m->bytes : CONTROL_BYTES;
+}
 
 /* ---- departure ---- */
 
@@ -54,7 +60,8 @@ static void spend_send(struct des *s, uint32_t me, enum tt_distance d)
     des_spend(s, me, des_way(s, d)->send_ns * TT_PS_PER_NS);
     if (s->conf->jitter_ns > 0)
         s->rank[me].clock_ps = tt_net_after(
-            s->rank[me].clock_ps, (double)tt_prng_below(&s->prng, (uint64_t)(s->conf->jitter_ns * TT_PS_PER_NS) + 1));
+            s->rank[me].clock_ps,
+            (double)tt_prng_below(&s->prng, (uint64_t)(s->conf->jitter_ns * TT_PS_PER_NS) + 1));
 }
 
 void des_spend_bytes(struct des *s, uint32_t me, uint32_t m, uint64_t bytes)
@@ -112,12 +119,15 @@ static void msg_left(struct des *s, uint32_t i, uint64_t begin_ps, uint64_t end_
     const uint32_t from = m->from, to = m->to;
     const uint16_t half = m->count / 2;
     const struct des_sent first = { .seq = m->seq, .step = m->step, .count = half };
-    const struct des_sent second = { .seq = m->seq + half, .step = m->step, .count = (uint16_t)(m->count - half) };
+    const struct des_sent second = { .seq = m->seq + half,
+                                     .step = m->step,
+                                     .count = (uint16_t)(m->count - half) };
 
     if (m->kind != DES_SEGMENT)
         return;
     if (half)
-        des_sent_at(s, from, to, &first, begin_ps + share_of(end_ps - begin_ps, half, (uint16_t)(half + second.count)));
+        des_sent_at(s, from, to, &first,
+                    begin_ps + share_of(end_ps - begin_ps, half, (uint16_t)(half + second.count)));
     des_sent_at(s, from, to, &second, end_ps);
 }
 
@@ -183,7 +193,8 @@ void des_send(struct des *s, uint32_t me, uint16_t peer, uint32_t i)
         des_at(s, m->head_ps, i);
         return;
     }
-    tt_net_serve(&s->net, m->path.server[0], m->path.class_of[0], m->head_ps, wire_bytes(m), &begin, &end);
+    tt_net_serve(&s->net, m->path.server[0], m->path.class_of[0], m->head_ps, wire_bytes(m), &begin,
+                 &end);
     m->head_ps = begin;
     if (end > m->tail_ps)
         m->tail_ps = end;
@@ -196,7 +207,8 @@ void des_hop(struct des *s, uint32_t i)
     struct des_msg *m = &s->msg[i];
     uint64_t begin, end;
 
-    tt_net_serve(&s->net, m->path.server[m->hop], m->path.class_of[m->hop], s->now_ps, wire_bytes(m), &begin, &end);
+    tt_net_serve(&s->net, m->path.server[m->hop], m->path.class_of[m->hop], s->now_ps,
+                 wire_bytes(m), &begin, &end);
     m->head_ps = begin;
     if (end > m->tail_ps)
         m->tail_ps = end;
@@ -212,8 +224,8 @@ static bool continues_train(const struct des *s, uint32_t me, const struct tt_ac
 {
     const struct des_msg *m = s->train == DES_NONE ? NULL : &s->msg[s->train];
 
-    return m && m->from == me && m->step == a->step && m->seq + m->count == a->seq && m->stream == a->stream &&
-           m->count < UINT16_MAX;
+    return m && m->from == me && m->step == a->step && m->seq + m->count == a->seq &&
+           m->stream == a->stream && m->count < UINT16_MAX;
 }
 
 void des_flush(struct des *s)
@@ -234,7 +246,9 @@ static uint64_t copied_of(const struct des *s, uint32_t me, const struct tt_acti
     const uint32_t to = s->rank[me].peers[a->peer].rank;
     const struct tt_des_way *way = des_way(s, tt_layout_distance(s->conf->net->layout, me, to));
 
-    return a->a.kind == TT_AT_REMOTE || ((a->direct || !way->mapped) && way->single_bytes) ? 0 : a->bytes;
+    return a->a.kind == TT_AT_REMOTE || ((a->direct || !way->mapped) && way->single_bytes)
+               ? 0
+               : a->bytes;
 }
 
 void des_send_segment(struct des *s, uint32_t me, const struct tt_action *a)
@@ -288,7 +302,8 @@ uint64_t des_came(const struct des *s, const struct des_msg *m)
 
 /* Returns whether a step that waits for a part of the train could use it before the whole train has
  * arrived. */
-static bool uses_part_early(struct des *s, const struct des_msg *m, const struct tt_exec_step *t, uint64_t software_ps)
+static bool uses_part_early(struct des *s, const struct des_msg *m, const struct tt_exec_step *t,
+                            uint64_t software_ps)
 {
     struct tt_net_path p;
 
@@ -305,7 +320,8 @@ static bool train_may_wait(struct des *s, const struct des_msg *m)
     const int peer = tt_exec_peer_of(x, m->from);
     const struct tt_des_way *way = des_way(s, m->path.distance);
     const uint64_t software_ps =
-        (uint64_t)((way->send_ns + way->receive_ns) * TT_PS_PER_NS * (double)s->rank[m->to].slow + 0.5);
+        (uint64_t)((way->send_ns + way->receive_ns) * TT_PS_PER_NS * (double)s->rank[m->to].slow +
+                   0.5);
     uint64_t bit = 0;
 
     if ((double)software_ps * m->count > (double)(m->tail_ps - m->head_ps))
@@ -315,10 +331,12 @@ static bool train_may_wait(struct des *s, const struct des_msg *m)
     for (uint32_t n = x->head; n != x->tail; n++) {
         const struct tt_exec_step *t = &x->step[n % TT_EXEC_STEPS];
 
-        if (!bit && !t->over && t->s.opcode == TT_WAIT && t->peer == peer && t->stream == m->stream && !t->eager &&
+        if (!bit && !t->over && t->s.opcode == TT_WAIT && t->peer == peer &&
+            t->stream == m->stream && !t->eager &&
             m->seq - t->seq0 < tt_exec_segments(t->s.bytes, x->conf.segment_bytes))
             bit = 1ull << n % TT_EXEC_STEPS;
-        else if (bit && !t->over && x->deps[n % TT_EXEC_STEPS] & bit && uses_part_early(s, m, t, software_ps))
+        else if (bit && !t->over && x->deps[n % TT_EXEC_STEPS] & bit &&
+                 uses_part_early(s, m, t, software_ps))
             return false;
     }
     return bit != 0;

@@ -26,7 +26,8 @@ static void record_source(struct des *s, uint32_t i)
     *at = i;
 }
 
-void des_sent_at(struct des *s, uint32_t me, uint32_t to, const struct des_sent *what, uint64_t time_ps)
+void des_sent_at(struct des *s, uint32_t me, uint32_t to, const struct des_sent *what,
+                 uint64_t time_ps)
 {
     const uint32_t i = des_alloc(s);
 

@@ -134,7 +134,8 @@ bool des_lanes_stripe(const struct des *s, uint32_t me, uint32_t to);
 uint64_t des_lanes_bytes(const struct des *s, uint32_t me, uint32_t to);
 /* Sets the path of a message from `me` to its peer `to`; a segment uses the lane that is free
  * first. Returns false if the path has a dead NIC. */
-bool des_lanes_path(struct des *s, uint32_t me, uint16_t peer, uint32_t to, bool segment, struct tt_net_path *out);
+bool des_lanes_path(struct des *s, uint32_t me, uint16_t peer, uint32_t to, bool segment,
+                    struct tt_net_path *out);
 /* A numbered segment has arrived. Returns false if it waits for an earlier one; it will then be an
  * event again. */
 bool des_lanes_in_order(struct des *s, uint32_t m);
@@ -148,7 +149,8 @@ struct des_sent {
 };
 
 /* The sources that rank `me` sends to `to` may be reused at time_ps, which is not in the past. */
-void des_sent_at(struct des *s, uint32_t me, uint32_t to, const struct des_sent *what, uint64_t time_ps);
+void des_sent_at(struct des *s, uint32_t me, uint32_t to, const struct des_sent *what,
+                 uint64_t time_ps);
 /* A DES_SENT is due: passes it to the executor and frees the message. */
 void des_sent(struct des *s, uint32_t i);
 /* Rank `me` is active: processes all its sources that are due. */

@@ -94,7 +94,9 @@ static void post_stripes(struct lanes *s, uint32_t sender)
     for (; k->begun < s->c->messages && k->begun - k->over < s->c->depth; k->begun++)
         for (uint32_t i = 0; i < lanes; i++) {
             const struct tt_dqplb_segment stripe = {
-                .message = k->begun, .lane = (uint16_t)i, .bytes = (s->c->message_bytes + i) / lanes,
+                .message = k->begun,
+                .lane = (uint16_t)i,
+                .bytes = (s->c->message_bytes + i) / lanes,
             };
 
             post_segment(s, sender, &stripe);
@@ -131,7 +133,8 @@ static void queue_changes(struct lanes *s, struct way *w, int64_t by)
 
 /* Messages of stripes are reported when all stripes have arrived; their order does not matter
  * here. */
-static void lanes_segment_arrived(struct lanes *s, struct connection *k, const struct tt_dqplb_segment *g)
+static void lanes_segment_arrived(struct lanes *s, struct connection *k,
+                                  const struct tt_dqplb_segment *g)
 {
     int whole;
 
@@ -191,16 +194,17 @@ static void flight_step(struct lanes *s, uint32_t f)
 
 static bool case_is_valid(const struct tt_lanes_case *c)
 {
-    return c->senders >= 1 && c->senders <= TT_LANES_SENDERS_MAX && c->ways >= 1 && c->ways <= TT_LANES_WAYS_MAX &&
-           c->slow_ways <= c->ways && c->nic_bytes_per_s > 0 && c->way_bytes_per_s > 0 && c->slow_share > 0 &&
-           c->messages >= 1 && c->depth >= 1 && c->message_bytes >= 1 && c->limits.lanes >= 1 &&
-           c->limits.lanes <= TT_DQPLB_LANES_MAX;
+    return c->senders >= 1 && c->senders <= TT_LANES_SENDERS_MAX && c->ways >= 1 &&
+           c->ways <= TT_LANES_WAYS_MAX && c->slow_ways <= c->ways && c->nic_bytes_per_s > 0 &&
+           c->way_bytes_per_s > 0 && c->slow_share > 0 && c->messages >= 1 && c->depth >= 1 &&
+           c->message_bytes >= 1 && c->limits.lanes >= 1 && c->limits.lanes <= TT_DQPLB_LANES_MAX;
 }
 
 /* Removes the limits: as many segments may be outstanding as are ever posted at once. */
 static bool unlimited(const struct tt_lanes_case *c, struct tt_dqplb_limits *l)
 {
-    const uint64_t segments = (c->message_bytes + l->segment_bytes - 1) / l->segment_bytes * c->depth;
+    const uint64_t segments =
+        (c->message_bytes + l->segment_bytes - 1) / l->segment_bytes * c->depth;
 
     if (segments > TT_DQPLB_WINDOW_MAX)
         return false;
@@ -259,8 +263,9 @@ bool tt_lanes_run(const struct tt_lanes_case *c, struct tt_lanes_result *out)
         return false;
     }
     if (c->how == TT_LANES_STATIC)
-        s.limits =
-            (struct tt_dqplb_limits){ .lanes = c->limits.lanes, .outstanding = 1, .window = 1, .segment_bytes = 1 };
+        s.limits = (struct tt_dqplb_limits){
+            .lanes = c->limits.lanes, .outstanding = 1, .window = 1, .segment_bytes = 1
+        };
     if (c->how == TT_LANES_UNLIMITED && !unlimited(c, &s.limits)) {
         tt_fail(TUTTI_ERR_INVALID,
                 "lanes: %u messages of %llu bytes exceed the maximum of %u segments of %llu bytes",

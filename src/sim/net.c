@@ -30,8 +30,9 @@ static uint64_t number_servers(struct tt_net *net, const struct tt_net_conf *con
     net->socket_from = 0;
     net->socket_stride = 0;
     if (l->node == TT_NODE_SOCKETS) {
-        net->socket_stride = tt_layout_is_regular(l) ? l->group_ranks[TT_NEAR_HOST] / l->group_ranks[TT_NEAR_SOCKET]
-                                                     : tt_layout_groups(l, TT_NEAR_SOCKET);
+        net->socket_stride = tt_layout_is_regular(l)
+                                 ? l->group_ranks[TT_NEAR_HOST] / l->group_ranks[TT_NEAR_SOCKET]
+                                 : tt_layout_groups(l, TT_NEAR_SOCKET);
         n += (uint64_t)tt_layout_groups(l, TT_NEAR_SOCKET) * net->socket_stride;
     }
     net->nrails = rails_of(l);
@@ -83,7 +84,8 @@ static tutti_status take_rates(struct tt_net *net, const struct tt_net_conf *con
             return st;
         net->latency_ps[d] = (uint64_t)(conf->link[d].latency_ns * TT_PS_PER_NS + 0.5);
         if (d <= TT_NEAR_RACK)
-            net->byte_ps[d] = conf->link[d].bytes_per_s > 0 ? PS_PER_S / conf->link[d].bytes_per_s : 0;
+            net->byte_ps[d] =
+                conf->link[d].bytes_per_s > 0 ? PS_PER_S / conf->link[d].bytes_per_s : 0;
         else if (conf->link[d].bytes_per_s > 0)
             net->pair_byte_ps[d] = PS_PER_S / conf->link[d].bytes_per_s;
         net->shared_up[d] = up > 0 && d <= far;
@@ -105,10 +107,11 @@ bool tt_fault_slow(float *slow, double factor)
 
 static tutti_status too_much(const struct tt_fault *f)
 {
-    return tt_fail(TUTTI_ERR_INVALID,
-                   "invalid fault: factor %g: the product of the factors of one rail, uplink or rank must "
-                   "be %g to %g",
-                   f->factor, TT_FAULT_FACTOR_MIN, TT_FAULT_FACTOR_MAX);
+    return tt_fail(
+        TUTTI_ERR_INVALID,
+        "invalid fault: factor %g: the product of the factors of one rail, uplink or rank must "
+        "be %g to %g",
+        f->factor, TT_FAULT_FACTOR_MIN, TT_FAULT_FACTOR_MAX);
 }
 
 static tutti_status slow_rail(struct tt_net *net, const struct tt_fault *f)
@@ -118,8 +121,9 @@ static tutti_status slow_rail(struct tt_net *net, const struct tt_fault *f)
     if (f->where >= net->layout->nhosts || f->index >= net->nrails)
         return tt_fail(TUTTI_ERR_INVALID,
                        "invalid fault: rail %u of host %u, but there %s %u host%s with %u rail%s",
-                       f->index, f->where, net->layout->nhosts == 1 ? "is" : "are", net->layout->nhosts,
-                       TT_PLURAL(net->layout->nhosts), net->nrails, TT_PLURAL(net->nrails));
+                       f->index, f->where, net->layout->nhosts == 1 ? "is" : "are",
+                       net->layout->nhosts, TT_PLURAL(net->layout->nhosts), net->nrails,
+                       TT_PLURAL(net->nrails));
     for (int way = 0; way < 2; way++) {
         struct tt_server *s = &net->server[net->rail_from[way] + f->where * net->nrails + f->index];
 
@@ -158,20 +162,24 @@ static tutti_status slow_rank(const struct tt_net *net, const struct tt_fault *f
     float slow = 1;
 
     if (f->where >= net->layout->nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "invalid fault: rank %u (must be below %u)", f->where, net->layout->nranks);
+        return tt_fail(TUTTI_ERR_INVALID, "invalid fault: rank %u (must be below %u)", f->where,
+                       net->layout->nranks);
     for (uint32_t k = 0; f->kind == TT_FAULT_SLOW_RANK && k <= i; k++)
-        if (faults[k].kind == f->kind && faults[k].where == f->where && !tt_fault_slow(&slow, faults[k].factor))
+        if (faults[k].kind == f->kind && faults[k].where == f->where &&
+            !tt_fault_slow(&slow, faults[k].factor))
             return too_much(f);
     return TUTTI_OK;
 }
 
-static tutti_status break_things(struct tt_net *net, const struct tt_fault *faults, uint32_t nfaults)
+static tutti_status break_things(struct tt_net *net, const struct tt_fault *faults,
+                                 uint32_t nfaults)
 {
     tutti_status st = TUTTI_OK;
 
     for (uint32_t i = 0; i < nfaults && !st; i++) {
         if (!(faults[i].factor >= 0) ||
-            (faults[i].kind != TT_FAULT_DEAD_RAIL && faults[i].kind != TT_FAULT_LATE_RANK && faults[i].factor <= 0))
+            (faults[i].kind != TT_FAULT_DEAD_RAIL && faults[i].kind != TT_FAULT_LATE_RANK &&
+             faults[i].factor <= 0))
             return tt_fail(TUTTI_ERR_INVALID,
                            "invalid fault %u: factor %g (must be positive, or at least 0 for dead "
                            "rails and late ranks)",
@@ -212,7 +220,8 @@ static bool bound_rail(const struct tt_net *net, uint32_t rank, uint32_t *out)
 /* Returns whether the rank has its host, and all its rails, to itself. */
 static bool rank_is_alone(const struct tt_net *net, uint32_t rank)
 {
-    return net->nrails > 1 && tt_layout_host_ranks(net->layout, tt_layout_host(net->layout, rank)) == 1;
+    return net->nrails > 1 &&
+           tt_layout_host_ranks(net->layout, tt_layout_host(net->layout, rank)) == 1;
 }
 
 /* Marks the rails of a host as used by one rank only. */
@@ -260,14 +269,16 @@ uint64_t tt_net_memory(const struct tt_net_conf *conf, uint64_t npairs)
     for (int d = TT_NEAR_ZONE; d < TT_DISTANCES; d++)
         net.shared_up[d] = conf->uplink_bytes_per_s[d] > 0;
     return number_servers(&net, conf) * sizeof *net.server + (uint64_t)l->nhosts * rails_of(l) +
-           (npairs < there ? npairs : there) * (2 * (sizeof *net.server + sizeof *net.pair_key) + 4 * sizeof *net.pair);
+           (npairs < there ? npairs : there) *
+               (2 * (sizeof *net.server + sizeof *net.pair_key) + 4 * sizeof *net.pair);
 }
 
-tutti_status tt_net_init(struct tt_net *out, const struct tt_net_conf *conf, const struct tt_fault *faults,
-                         uint32_t nfaults)
+tutti_status tt_net_init(struct tt_net *out, const struct tt_net_conf *conf,
+                         const struct tt_fault *faults, uint32_t nfaults)
 {
     struct tt_net net = { .layout = conf->layout,
-                          .lanes_apart = conf->lanes_apart && tt_layout_narrowest(conf->layout) == 1 };
+                          .lanes_apart =
+                              conf->lanes_apart && tt_layout_narrowest(conf->layout) == 1 };
     tutti_status st = take_rates(&net, conf);
     uint64_t nservers;
 
@@ -275,16 +286,19 @@ tutti_status tt_net_init(struct tt_net *out, const struct tt_net_conf *conf, con
         return st;
     nservers = number_servers(&net, conf);
     if (nservers >= UINT32_MAX)
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "too many links: %u ranks on %u hosts have %llu links besides those between pairs: the "
-                       "maximum is %u",
-                       conf->layout->nranks, conf->layout->nhosts, (unsigned long long)nservers, UINT32_MAX - 1);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "too many links: %u ranks on %u hosts have %llu links besides those between pairs: the "
+            "maximum is %u",
+            conf->layout->nranks, conf->layout->nhosts, (unsigned long long)nservers,
+            UINT32_MAX - 1);
     net.nservers = net.servers_cap = (uint32_t)nservers;
     net.server = malloc(((size_t)net.nservers + 1) * sizeof *net.server);
     net.rail_ranks = calloc((size_t)conf->layout->nhosts * net.nrails, 1);
     if (!net.server || !net.rail_ranks) {
         tt_net_fini(&net);
-        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a simulated network of %u servers", net.nservers);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a simulated network of %u servers",
+                       net.nservers);
     }
     tt_pages_huge(net.server, net.nservers * sizeof *net.server);
     for (uint32_t i = 0; i < net.nservers; i++)
@@ -382,7 +396,8 @@ static void path_add_hop(struct tt_net_path *p, uint32_t server, enum tt_distanc
 
 /* The rail of `rank` for a lane to or from another rank, as in the tcp transport
  * (wire/tcp_rail.c). */
-static bool lane_rail(const struct tt_net *net, uint32_t rank, uint32_t other, uint32_t lane, uint32_t *out)
+static bool lane_rail(const struct tt_net *net, uint32_t rank, uint32_t other, uint32_t lane,
+                      uint32_t *out)
 {
     if (net->lanes_apart && rank_is_alone(net, rank))
         return live_rail(net, rank, (rank + other + lane) % net->nrails, out);
@@ -395,7 +410,8 @@ uint32_t tt_net_rails(const struct tt_net *net, uint32_t from, uint32_t to)
 }
 
 /* Paths between hosts. */
-static bool path_outside(const struct tt_net *net, uint32_t from, uint32_t to, uint32_t lane, struct tt_net_path *p)
+static bool path_outside(const struct tt_net *net, uint32_t from, uint32_t to, uint32_t lane,
+                         struct tt_net_path *p)
 {
     const struct tt_layout *l = net->layout;
     uint32_t out, in;
@@ -406,7 +422,8 @@ static bool path_outside(const struct tt_net *net, uint32_t from, uint32_t to, u
     path_add_hop(p, net->rail_from[0] + out, TT_NEAR_RACK);
     for (int d = TT_NEAR_ZONE; d <= (int)p->distance; d++)
         if (net->shared_up[d])
-            path_add_hop(p, net->up_from[d][0] + tt_layout_group(l, from, (enum tt_distance)(d - 1)),
+            path_add_hop(p,
+                         net->up_from[d][0] + tt_layout_group(l, from, (enum tt_distance)(d - 1)),
                          (enum tt_distance)d);
     p->nup = p->nhops;
     for (int d = (int)p->distance; d >= TT_NEAR_ZONE; d--)
@@ -422,7 +439,8 @@ bool tt_net_path(struct tt_net *net, uint32_t from, uint32_t to, struct tt_net_p
     return tt_net_lane_path(net, from, to, 0, p);
 }
 
-bool tt_net_lane_path(struct tt_net *net, uint32_t from, uint32_t to, uint32_t lane, struct tt_net_path *p)
+bool tt_net_lane_path(struct tt_net *net, uint32_t from, uint32_t to, uint32_t lane,
+                      struct tt_net_path *p)
 {
     const struct tt_layout *l = net->layout;
 
@@ -443,8 +461,8 @@ bool tt_net_lane_path(struct tt_net *net, uint32_t from, uint32_t to, uint32_t l
     return true;
 }
 
-void tt_net_serve(struct tt_net *net, uint32_t server, enum tt_distance c, uint64_t at_ps, uint64_t bytes,
-                  uint64_t *begin_ps, uint64_t *end_ps)
+void tt_net_serve(struct tt_net *net, uint32_t server, enum tt_distance c, uint64_t at_ps,
+                  uint64_t bytes, uint64_t *begin_ps, uint64_t *end_ps)
 {
     struct tt_server *s = &net->server[server];
     const double byte_ps = net->byte_ps[c] * (double)s->slow;
@@ -465,10 +483,12 @@ enum tt_distance tt_net_class(const struct tt_net *net, uint32_t server)
 {
     if (server >= net->pair_from) {
         const uint64_t key = net->pair_key[server - net->pair_from] - 1;
-        const uint32_t from = (uint32_t)(key / net->pair_stride), local = (uint32_t)(key % net->pair_stride);
+        const uint32_t from = (uint32_t)(key / net->pair_stride),
+                       local = (uint32_t)(key % net->pair_stride);
 
-        return tt_layout_distance(net->layout, from,
-                                  tt_layout_rank(net->layout, tt_layout_host(net->layout, from), local));
+        return tt_layout_distance(
+            net->layout, from,
+            tt_layout_rank(net->layout, tt_layout_host(net->layout, from), local));
     }
     if (server < net->rail_from[0])
         return TT_NEAR_HOST;

@@ -121,8 +121,9 @@ struct tt_net_path {
 /* Returns the time `ps` after from_ps, rounded; at most TT_NET_TIME_MAX_PS. */
 static inline uint64_t tt_net_after(uint64_t from_ps, double ps)
 {
-    return from_ps < TT_NET_TIME_MAX_PS && ps < (double)(TT_NET_TIME_MAX_PS - from_ps) ? from_ps + (uint64_t)(ps + 0.5)
-                                                                                       : TT_NET_TIME_MAX_PS;
+    return from_ps < TT_NET_TIME_MAX_PS && ps < (double)(TT_NET_TIME_MAX_PS - from_ps)
+               ? from_ps + (uint64_t)(ps + 0.5)
+               : TT_NET_TIME_MAX_PS;
 }
 
 /* Returns the memory of a network in bytes, with at most npairs ordered pairs that communicate,
@@ -131,8 +132,8 @@ uint64_t tt_net_memory(const struct tt_net_conf *conf, uint64_t npairs);
 
 /* Builds a network. INVALID (logged): a required rate or latency is missing, a fault refers to an
  * unknown object or is out of bounds, or there are too many links. NOMEM (logged). */
-tutti_status tt_net_init(struct tt_net *net, const struct tt_net_conf *conf, const struct tt_fault *faults,
-                         uint32_t nfaults);
+tutti_status tt_net_init(struct tt_net *net, const struct tt_net_conf *conf,
+                         const struct tt_fault *faults, uint32_t nfaults);
 void tt_net_fini(struct tt_net *net);
 
 /* Returns the path to another rank. False: it has a dead NIC. Pointers into net->server may change.
@@ -140,13 +141,14 @@ void tt_net_fini(struct tt_net *net);
 bool tt_net_path(struct tt_net *net, uint32_t from, uint32_t to, struct tt_net_path *out);
 /* The same for one of the pair's lanes, which use the rails in turn if both ranks are alone on
  * their hosts; tt_net_path uses the first lane. */
-bool tt_net_lane_path(struct tt_net *net, uint32_t from, uint32_t to, uint32_t lane, struct tt_net_path *out);
+bool tt_net_lane_path(struct tt_net *net, uint32_t from, uint32_t to, uint32_t lane,
+                      struct tt_net_path *out);
 /* Returns the number of these rails; 1 otherwise, or if lanes are not separate. */
 uint32_t tt_net_rails(const struct tt_net *net, uint32_t from, uint32_t to);
 /* A server of class `c` serves `bytes` that arrive at `at_ps`; returns begin and end of the
  * service. */
-void tt_net_serve(struct tt_net *net, uint32_t server, enum tt_distance c, uint64_t at_ps, uint64_t bytes,
-                  uint64_t *begin_ps, uint64_t *end_ps);
+void tt_net_serve(struct tt_net *net, uint32_t server, enum tt_distance c, uint64_t at_ps,
+                  uint64_t bytes, uint64_t *begin_ps, uint64_t *end_ps);
 
 /* Returns the class of a server. */
 enum tt_distance tt_net_class(const struct tt_net *net, uint32_t server);

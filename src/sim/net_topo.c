@@ -1,7 +1,8 @@
 /* A simulated network of a described machine. */
 #include "sim/net_topo.h"
 
-tutti_status tt_net_of_topo(struct tt_net_conf *out, const struct tt_topo *topo, const struct tt_layout *layout)
+tutti_status tt_net_of_topo(struct tt_net_conf *out, const struct tt_topo *topo,
+                            const struct tt_layout *layout)
 {
     struct tt_net_conf c = { .layout = layout };
     const tutti_status st = tt_topo_is_complete(topo, layout->nranks);

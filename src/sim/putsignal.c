@@ -59,7 +59,8 @@ static uint32_t destinations_of(const struct burst *b, const struct sender *s)
 /* For each transfer: put, drain or fence, signal. */
 static bool next_coupled(const struct burst *b, struct sender *s, enum op *op, uint32_t *transfer)
 {
-    const enum op order[] = { OP_PUT, b->conf->mode == TT_PUTSIGNAL_COUPLED ? OP_DRAIN : OP_FENCE, OP_SIGNAL };
+    const enum op order[] = { OP_PUT, b->conf->mode == TT_PUTSIGNAL_COUPLED ? OP_DRAIN : OP_FENCE,
+                              OP_SIGNAL };
 
     if (s->at == b->conf->transfers)
         return false;
@@ -131,8 +132,9 @@ static bool next_op(const struct burst *b, struct sender *s, enum op *op, uint32
 {
     const enum tt_putsignal_mode mode = b->conf->mode;
 
-    return mode == TT_PUTSIGNAL_COUPLED || mode == TT_PUTSIGNAL_ORDERED ? next_coupled(b, s, op, transfer)
-                                                                        : next_decoupled(b, s, op, transfer);
+    return mode == TT_PUTSIGNAL_COUPLED || mode == TT_PUTSIGNAL_ORDERED
+               ? next_coupled(b, s, op, transfer)
+               : next_decoupled(b, s, op, transfer);
 }
 
 /* ---- messages ---- */
@@ -147,12 +149,16 @@ static void proxy_send(struct burst *b, uint32_t number, uint32_t transfer, bool
 {
     const struct tt_putsignal_conf *c = b->conf;
     struct sender *s = &b->sender[number];
-    const uint32_t put = 2 * c->transfers * number + transfer, i = put + (is_signal ? c->transfers : 0);
+    const uint32_t put = 2 * c->transfers * number + transfer,
+                   i = put + (is_signal ? c->transfers : 0);
     const uint32_t to = (s->first_peer + transfer % s->npeers) % c->net->layout->nranks;
     struct message *m = &b->message[i];
 
     s->clock_ps = tt_net_after(s->clock_ps, c->op_ns * TT_PS_PER_NS);
-    *m = (struct message){ .head_ps = s->clock_ps, .tail_ps = s->clock_ps, .sender = number, .put = put,
+    *m = (struct message){ .head_ps = s->clock_ps,
+                           .tail_ps = s->clock_ps,
+                           .sender = number,
+                           .put = put,
                            .bytes = c->header_bytes + (is_signal ? 0 : c->bytes) };
     tt_net_path(&b->net, s->rank, to, &m->path);    /* there are no dead rails */
     s->unacked++;
@@ -197,8 +203,8 @@ static void message_hop(struct burst *b, uint32_t i)
     struct message *m = &b->message[i];
     uint64_t begin, end;
 
-    tt_net_serve(&b->net, m->path.server[m->hop], (enum tt_distance)m->path.class_of[m->hop], b->now_ps, m->bytes,
-                 &begin, &end);
+    tt_net_serve(&b->net, m->path.server[m->hop], (enum tt_distance)m->path.class_of[m->hop],
+                 b->now_ps, m->bytes, &begin, &end);
     m->head_ps = begin;
     if (end > m->tail_ps)
         m->tail_ps = end;
@@ -237,7 +243,9 @@ static bool find_peers(const struct tt_layout *l, uint32_t rank, struct sender *
 {
     const uint32_t host = tt_layout_host(l, rank), n = tt_layout_host_ranks(l, host);
 
-    *s = (struct sender){ .rank = rank, .first_peer = tt_layout_rank(l, host, 0) + n, .npeers = l->nranks - n };
+    *s = (struct sender){ .rank = rank,
+                          .first_peer = tt_layout_rank(l, host, 0) + n,
+                          .npeers = l->nranks - n };
     return s->npeers > 0;
 }
 
@@ -247,7 +255,8 @@ static tutti_status check_burst(const struct tt_putsignal_conf *c)
     uint32_t ignored;
 
     if (!tt_layout_is_even(c->net->layout, &ignored))
-        return tt_fail(TUTTI_ERR_INVALID, "putsignal: hosts must have equal numbers of consecutive ranks");
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "putsignal: hosts must have equal numbers of consecutive ranks");
     if (c->senders < 1 || c->senders > nranks)
         return tt_fail(TUTTI_ERR_INVALID, "putsignal: invalid number of senders: %u sender%s with %u rank%s",
                        c->senders, TT_PLURAL(c->senders), nranks, TT_PLURAL(nranks));
@@ -256,7 +265,9 @@ static tutti_status check_burst(const struct tt_putsignal_conf *c)
                        "putsignal: %u transfers of each of %u senders: the total must be 1 to %u",
                        c->transfers, c->senders, TT_PUTSIGNAL_MESSAGES_MAX / 2);
     if (c->group && c->transfers % c->group)
-        return tt_fail(TUTTI_ERR_INVALID, "putsignal: %u transfers are not a multiple of groups of %u", c->transfers, c->group);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "putsignal: %u transfers are not a multiple of groups of %u", c->transfers,
+                       c->group);
     if (c->header_bytes < 1 || c->bytes > UINT64_MAX / 2 || !(c->op_ns >= 0))
         return tt_fail(TUTTI_ERR_INVALID,
                        "putsignal: invalid puts: %llu bytes after %llu header bytes, %g ns each",
@@ -279,9 +290,10 @@ static void burst_run(struct burst *b)
 static struct tt_putsignal_result burst_result(const struct burst *b)
 {
     const struct sender *s = &b->sender[0];
-    struct tt_putsignal_result r = {
-        .drains = s->drains, .fences = s->fences, .signals = s->signals, .destinations = destinations_of(b, s)
-    };
+    struct tt_putsignal_result r = { .drains = s->drains,
+                                     .fences = s->fences,
+                                     .signals = s->signals,
+                                     .destinations = destinations_of(b, s) };
     uint64_t last_ps = 0;
 
     for (uint32_t i = 0; i < b->conf->senders; i++)
@@ -309,7 +321,8 @@ tutti_status tt_putsignal_run(const struct tt_putsignal_conf *conf, struct tt_pu
                      conf->transfers, conf->senders);
     for (uint32_t s = 0; s < conf->senders && !st; s++)
         if (!find_peers(conf->net->layout, s, &b.sender[s]))
-            st = tt_fail(TUTTI_ERR_INVALID, "putsignal: all %u ranks are on one host", conf->net->layout->nranks);
+            st = tt_fail(TUTTI_ERR_INVALID, "putsignal: all %u ranks are on one host",
+                         conf->net->layout->nranks);
     if (!st) {
         burst_run(&b);
         *out = burst_result(&b);

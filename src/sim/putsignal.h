@@ -61,6 +61,7 @@ struct tt_putsignal_result {
 /* Simulates a burst. INVALID (logged): no rank of another host, more senders than ranks, nothing to
  * send, unequal groups, more than TT_PUTSIGNAL_MESSAGES_MAX messages, or an invalid network. NOMEM
  * (logged). *out is written on OK only. Any thread. */
-tutti_status tt_putsignal_run(const struct tt_putsignal_conf *conf, struct tt_putsignal_result *out);
+tutti_status tt_putsignal_run(const struct tt_putsignal_conf *conf,
+                              struct tt_putsignal_result *out);
 
 #endif

@@ -90,7 +90,8 @@ static void segment_land(struct tt_sim *s, const struct tt_sim_event *ev, int pe
     struct tt_sim_landing *l = &s->rank[ev->to].landing[peer];
 
     if (ev->bytes) {
-        tt_sim_move(s, ev->direct ? ev->to : ev->from, &ev->target, ev->from, &ev->source, ev->bytes);
+        tt_sim_move(s, ev->direct ? ev->to : ev->from, &ev->target, ev->from, &ev->source,
+                    ev->bytes);
         tt_exec_sent(&s->rank[ev->from].exec, ev->step, ev->seq);
     }
     landing_mark(l, ev->stream, ev->seq);
@@ -161,18 +162,23 @@ static bool send_refused(struct tt_sim *s, uint32_t me, const struct tt_action *
         tt_prng_below(&s->prng, s->conf->refuse_one_in))
         return false;
     if (!r->retries)
-        tt_sim_push(s, (struct tt_sim_event){
-                           .kind = EV_RETRY, .to = me, .from = me, .time_ns = s->now_ns + s->conf->latency_ns });
+        tt_sim_push(s, (struct tt_sim_event){ .kind = EV_RETRY,
+                                              .to = me,
+                                              .from = me,
+                                              .time_ns = s->now_ns + s->conf->latency_ns });
     r->retries = true;
     return true;
 }
 
 /* The source of a step of a straight program. */
-static struct tt_place operand_place(const struct tt_exec *x, const struct tt_ref *ref, int8_t writer)
+static struct tt_place operand_place(const struct tt_exec *x, const struct tt_ref *ref,
+                                     int8_t writer)
 {
     if (writer < 0)
         return (struct tt_place){ .kind = TT_AT_BUF, .ref = *ref };
-    return (struct tt_place){ .kind = TT_AT_EAGER, .peer = x->step[writer].peer, .slot = x->step[writer].s.tag };
+    return (struct tt_place){ .kind = TT_AT_EAGER,
+                              .peer = x->step[writer].peer,
+                              .slot = x->step[writer].s.tag };
 }
 
 /* Runs a step of a straight program, as the engine does; false if it cannot run yet. */
@@ -190,7 +196,9 @@ static bool sim_step_in_order(struct tt_sim *s, uint32_t me, const struct tt_exe
         a.kind = TT_ACT_COPY;
         a.a = (struct tt_place){ .kind = TT_AT_EAGER, .peer = t->peer, .slot = t->s.tag };
     } else {
-        a.kind = t->s.opcode == TT_PUT ? TT_ACT_EAGER : t->s.opcode == TT_COPY ? TT_ACT_COPY : TT_ACT_REDUCE;
+        a.kind = t->s.opcode == TT_PUT    ? TT_ACT_EAGER
+                 : t->s.opcode == TT_COPY ? TT_ACT_COPY
+                                          : TT_ACT_REDUCE;
         a.a = operand_place(x, &t->s.a, t->writer_a);
         if (t->s.opcode == TT_REDUCE_STEP)
             a.b = operand_place(x, &t->s.b, t->writer_b);
@@ -207,9 +215,11 @@ static void run_in_order(struct tt_sim *s, uint32_t me)
 
     struct tt_exec_step *t;
 
-    while (x->head != x->tail && (x->step[x->head].over || sim_step_in_order(s, me, &x->step[x->head])))
+    while (x->head != x->tail &&
+           (x->step[x->head].over || sim_step_in_order(s, me, &x->step[x->head])))
         x->head++;
-    while (x->head != x->tail && (t = tt_exec_meanwhile(x)) && (t->over = sim_step_in_order(s, me, t)))
+    while (x->head != x->tail && (t = tt_exec_meanwhile(x)) &&
+           (t->over = sim_step_in_order(s, me, t)))
         ;
 }
 
@@ -273,8 +283,12 @@ static void rank_init(struct tt_sim *s, uint32_t me, void *src, void *dst)
     const struct tt_sim_conf *c = s->conf;
     struct tt_sim_rank *r = &s->rank[me];
     const struct tt_exec_conf ec = {
-        .algo = c->algo, .coll = &c->coll[me], .segment_bytes = c->segment_bytes, .eager_bytes = c->eager_bytes,
-        .streams = c->streams, .depth = c->depth,
+        .algo = c->algo,
+        .coll = &c->coll[me],
+        .segment_bytes = c->segment_bytes,
+        .eager_bytes = c->eager_bytes,
+        .streams = c->streams,
+        .depth = c->depth,
     };
     const uint32_t peers = c->algo->npeers(&c->coll[me]);
     const uint64_t work = c->algo->work_bytes(&c->coll[me]);
@@ -321,9 +335,12 @@ static void sim_explain(const struct tt_sim *s, char *why, size_t why_bytes)
         if (t)
             snprintf(where, sizeof where, "%s of %llu bytes, tag %u, peer %u", opcodes[t->opcode],
                      (unsigned long long)t->bytes, t->tag, t->peer);
-        snprintf(why, why_bytes, "%u of %u ranks finished; rank %u is in round %llu of %llu at %s, waiting for %u",
-                 s->ndone, s->conf->nranks, r, (unsigned long long)tt_exec_round_at(&s->rank[r].exec),
-                 (unsigned long long)s->rank[r].exec.nrounds, where, tt_exec_waits_for(&s->rank[r].exec));
+        snprintf(why, why_bytes,
+                 "%u of %u ranks finished; rank %u is in round %llu of %llu at %s, waiting for %u",
+                 s->ndone, s->conf->nranks, r,
+                 (unsigned long long)tt_exec_round_at(&s->rank[r].exec),
+                 (unsigned long long)s->rank[r].exec.nrounds, where,
+                 tt_exec_waits_for(&s->rank[r].exec));
         return;
     }
 }
@@ -348,9 +365,11 @@ tutti_status tt_sim_run(const struct tt_sim_conf *conf, void *const *src, void *
     } else {
         *result = (struct tt_sim_result){ .time_ns = s.now_ns, .messages = s.messages };
         for (uint32_t r = 0; r < conf->nranks; r++) {
-            const uint64_t bytes = sizeof s.rank[r].exec + s.rank[r].exec.npeers * sizeof *s.rank[r].peers;
+            const uint64_t bytes =
+                sizeof s.rank[r].exec + s.rank[r].exec.npeers * sizeof *s.rank[r].peers;
 
-            result->bytes_per_executor = bytes > result->bytes_per_executor ? bytes : result->bytes_per_executor;
+            result->bytes_per_executor =
+                bytes > result->bytes_per_executor ? bytes : result->bytes_per_executor;
         }
     }
     while (s.nheap)

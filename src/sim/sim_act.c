@@ -12,7 +12,8 @@ static uint8_t *slots_of(const struct tt_sim *s, uint32_t rank, uint32_t peer)
     struct tt_sim_landing *l = &s->rank[rank].landing[peer];
 
     if (!l->slots)
-        l->slots = tt_sim_must(malloc((size_t)s->conf->streams * s->conf->depth * s->conf->segment_bytes));
+        l->slots =
+            tt_sim_must(malloc((size_t)s->conf->streams * s->conf->depth * s->conf->segment_bytes));
     return l->slots;
 }
 
@@ -34,7 +35,8 @@ static uint8_t *buffer_of(struct tt_sim_rank *r, uint8_t buf)
 static uint8_t *byte_at(struct tt_sim *s, uint32_t me, const struct tt_place *at, uint64_t pos)
 {
     struct tt_sim_rank *r = &s->rank[me];
-    const uint64_t slot = ((uint64_t)at->stream * s->conf->depth + at->slot) * s->conf->segment_bytes;
+    const uint64_t slot =
+        ((uint64_t)at->stream * s->conf->depth + at->slot) * s->conf->segment_bytes;
     uint32_t there;
 
     switch (at->kind) {
@@ -60,7 +62,8 @@ static uint8_t *byte_at(struct tt_sim *s, uint32_t me, const struct tt_place *at
 void tt_sim_move(struct tt_sim *s, uint32_t to_rank, const struct tt_place *to, uint32_t from_rank,
                  const struct tt_place *from, uint64_t bytes)
 {
-    const bool strided = (to->kind == TT_AT_BUF && to->ref.block) || (from->kind == TT_AT_BUF && from->ref.block);
+    const bool strided =
+        (to->kind == TT_AT_BUF && to->ref.block) || (from->kind == TT_AT_BUF && from->ref.block);
 
     if (!strided && bytes)
         memcpy(byte_at(s, to_rank, to, 0), byte_at(s, from_rank, from, 0), bytes);
@@ -85,9 +88,11 @@ static void read_letter(struct tt_sim_rank *r, const struct tt_place *at)
 
 static void sim_send_eager(struct tt_sim *s, uint32_t me, const struct tt_action *a)
 {
-    struct tt_sim_event ev = {
-        .kind = EV_EAGER, .to = s->rank[me].peers[a->peer].rank, .from = me, .seq = a->tag, .bytes = a->bytes
-    };
+    struct tt_sim_event ev = { .kind = EV_EAGER,
+                               .to = s->rank[me].peers[a->peer].rank,
+                               .from = me,
+                               .seq = a->tag,
+                               .bytes = a->bytes };
 
     ev.data = tt_sim_must(malloc(a->bytes + 1));
     for (uint64_t i = 0; i < a->bytes; i++)
@@ -111,7 +116,8 @@ static struct tt_ref where_it_waits(const struct tt_exec *x, uint32_t rank, uint
 
 /* The destination of this rank's put in the receiver's final buffer. A stretch has its offset from
  * the beginning of its block. */
-static struct tt_ref lands_at(const struct tt_sim *s, uint32_t me, uint32_t to, const struct tt_action *a)
+static struct tt_ref lands_at(const struct tt_sim *s, uint32_t me, uint32_t to,
+                              const struct tt_action *a)
 {
     const struct tt_coll *c = &s->conf->coll[to];
 
@@ -136,8 +142,16 @@ static bool sim_opens_direct(const struct tt_sim_conf *c, const struct tt_exec *
 static void send_segment(struct tt_sim *s, uint32_t me, const struct tt_action *a, bool instant)
 {
     struct tt_sim_event ev = {
-        .kind = EV_ARRIVED, .to = s->rank[me].peers[a->peer].rank, .from = me, .stream = a->stream, .seq = a->seq,
-        .bytes = a->bytes, .step = a->step, .source = a->a, .target = a->out, .direct = a->direct,
+        .kind = EV_ARRIVED,
+        .to = s->rank[me].peers[a->peer].rank,
+        .from = me,
+        .stream = a->stream,
+        .seq = a->seq,
+        .bytes = a->bytes,
+        .step = a->step,
+        .source = a->a,
+        .target = a->out,
+        .direct = a->direct,
     };
 
     if (a->direct)
@@ -150,20 +164,24 @@ static void send_segment(struct tt_sim *s, uint32_t me, const struct tt_action *
     tt_sim_push(s, ev);
 }
 
-static bool place_is_strided(const struct tt_place *at) { return at->kind == TT_AT_BUF && at->ref.block; }
+static bool place_is_strided(const struct tt_place *at)
+{
+    return at->kind == TT_AT_BUF && at->ref.block;
+}
 
 /* Element by element if an operand or the output is strided. */
 static void reduce(struct tt_sim *s, uint32_t me, const struct tt_action *a, uint8_t *out2)
 {
     const struct tt_sim_conf *c = s->conf;
     const uint64_t elem = c->coll[me].elem_bytes;
-    const bool strided = place_is_strided(&a->out) || place_is_strided(&a->a) || place_is_strided(&a->b);
+    const bool strided =
+        place_is_strided(&a->out) || place_is_strided(&a->a) || place_is_strided(&a->b);
     const uint64_t piece = strided ? elem : a->bytes;
 
     for (uint64_t pos = 0; pos < a->bytes; pos += piece)
-        (a->finish ? c->kernel_finish : c->kernel)(byte_at(s, me, &a->out, pos), out2 ? out2 + pos : NULL,
-                                                   byte_at(s, me, &a->a, pos), byte_at(s, me, &a->b, pos), piece / elem,
-                                                   false, c->nranks);
+        (a->finish ? c->kernel_finish : c->kernel)(
+            byte_at(s, me, &a->out, pos), out2 ? out2 + pos : NULL, byte_at(s, me, &a->a, pos),
+            byte_at(s, me, &a->b, pos), piece / elem, false, c->nranks);
 }
 
 void tt_sim_do_at_once(struct tt_sim *s, uint32_t me, const struct tt_action *a)

@@ -28,14 +28,18 @@ static int cache_level(int cpu, int index)
     char text[TEXT_BYTES];
     int level;
 
-    return read_cache_text(cpu, index, "level", text, sizeof text) && sscanf(text, "%d", &level) == 1 && level > 0 ? level : 0;
+    return read_cache_text(cpu, index, "level", text, sizeof text) &&
+                   sscanf(text, "%d", &level) == 1 && level > 0
+               ? level
+               : 0;
 }
 
 static bool cache_has_data(int cpu, int index)
 {
     char text[TEXT_BYTES];
 
-    return read_cache_text(cpu, index, "type", text, sizeof text) && strncmp(text, "Instruction", strlen("Instruction")) != 0;
+    return read_cache_text(cpu, index, "type", text, sizeof text) &&
+           strncmp(text, "Instruction", strlen("Instruction")) != 0;
 }
 
 /* Returns its index, or -1 if unknown. */

@@ -57,8 +57,9 @@ static int package_number(hwloc_obj_t package)
 /* The socket that is the object or contains it; the only one, if there is only one. */
 static int object_socket(hwloc_topology_t t, hwloc_obj_t obj)
 {
-    const hwloc_obj_t package =
-        obj->type == HWLOC_OBJ_PACKAGE ? obj : hwloc_get_ancestor_obj_by_type(t, HWLOC_OBJ_PACKAGE, obj);
+    const hwloc_obj_t package = obj->type == HWLOC_OBJ_PACKAGE
+                                    ? obj
+                                    : hwloc_get_ancestor_obj_by_type(t, HWLOC_OBJ_PACKAGE, obj);
 
     if (package || hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_PACKAGE) != 1)
         return package_number(package);
@@ -67,7 +68,8 @@ static int object_socket(hwloc_topology_t t, hwloc_obj_t obj)
 
 static int object_numa(hwloc_obj_t obj)
 {
-    return obj->nodeset && hwloc_bitmap_weight(obj->nodeset) == 1 ? hwloc_bitmap_first(obj->nodeset) : TT_UNKNOWN;
+    return obj->nodeset && hwloc_bitmap_weight(obj->nodeset) == 1 ? hwloc_bitmap_first(obj->nodeset)
+                                                                  : TT_UNKNOWN;
 }
 
 static void copy_cpus(struct tt_machine *m, hwloc_topology_t t)
@@ -96,8 +98,8 @@ static bool is_same_nic(hwloc_obj_t dev, const struct tt_nic *nic)
     const char *address = hwloc_obj_get_info_by_name(dev, "Address");
     char mac[18];
 
-    snprintf(mac, sizeof mac, "%02x:%02x:%02x:%02x:%02x:%02x", nic->mac[0], nic->mac[1], nic->mac[2], nic->mac[3],
-             nic->mac[4], nic->mac[5]);
+    snprintf(mac, sizeof mac, "%02x:%02x:%02x:%02x:%02x:%02x", nic->mac[0], nic->mac[1],
+             nic->mac[2], nic->mac[3], nic->mac[4], nic->mac[5]);
     return strcmp(dev->name, nic->name) == 0 && (!address || strcasecmp(address, mac) == 0);
 }
 
@@ -123,7 +125,8 @@ static void place_nics(struct tt_machine *m, hwloc_topology_t t)
     for (hwloc_obj_t dev = NULL; (dev = hwloc_get_next_osdev(t, dev));) {
         const hwloc_obj_t at = hwloc_get_non_io_ancestor_obj(t, dev);
 
-        for (uint32_t i = 0; i < m->nnics && dev->name && dev->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK; i++)
+        for (uint32_t i = 0;
+             i < m->nnics && dev->name && dev->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK; i++)
             if (is_same_nic(dev, &m->nic[i])) {
                 m->nic[i].socket = object_socket(t, at);
                 m->nic[i].numa = object_numa(at);
@@ -135,9 +138,11 @@ static void place_nics(struct tt_machine *m, hwloc_topology_t t)
 /* Compute devices; display devices only of GPU vendors, as servers have one for the console. */
 static bool is_gpu(const struct hwloc_pcidev_attr_s *pci)
 {
-    const bool maker = pci->vendor_id == 0x10de || pci->vendor_id == 0x1002 || pci->vendor_id == 0x8086;
+    const bool maker =
+        pci->vendor_id == 0x10de || pci->vendor_id == 0x1002 || pci->vendor_id == 0x8086;
 
-    return pci->class_id == CLASS_3D || pci->class_id == CLASS_ACCELERATOR || (pci->class_id == CLASS_VGA && maker);
+    return pci->class_id == CLASS_3D || pci->class_id == CLASS_ACCELERATOR ||
+           (pci->class_id == CLASS_VGA && maker);
 }
 
 static void copy_gpus(struct tt_machine *m, hwloc_topology_t t)
@@ -151,8 +156,8 @@ static void copy_gpus(struct tt_machine *m, hwloc_topology_t t)
         if (!is_gpu(pci))
             continue;
         m->ngpus++;
-        snprintf(gpu->bus, sizeof gpu->bus, "%04x:%02x:%02x.%x", (unsigned)(pci->domain & 0xffff), pci->bus, pci->dev,
-                 (unsigned)(pci->func & 7));
+        snprintf(gpu->bus, sizeof gpu->bus, "%04x:%02x:%02x.%x", (unsigned)(pci->domain & 0xffff),
+                 pci->bus, pci->dev, (unsigned)(pci->func & 7));
         snprintf(gpu->name, sizeof gpu->name, "%s", name ? name : "");
         gpu->socket = object_socket(t, at);
         gpu->numa = object_numa(at);

@@ -51,7 +51,8 @@ static tutti_status wrong(const struct place *p, struct json_object *v, const ch
                    *p->path ? p->path
                             : "the "
                               "document",
-                   v ? json_object_to_json_string_ext(v, JSON_C_TO_STRING_PLAIN) : "null", expected);
+                   v ? json_object_to_json_string_ext(v, JSON_C_TO_STRING_PLAIN) : "null",
+                   expected);
 }
 
 static tutti_status missing(const struct place *p, const char *key, const char *expected)
@@ -59,11 +60,13 @@ static tutti_status missing(const struct place *p, const char *key, const char *
     const struct place at = below(p, key);
     char line[LOCATION_BYTES];
 
-    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is missing: must be %s", locate_path(p, p->path, line), at.path, expected);
+    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is missing: must be %s",
+                   locate_path(p, p->path, line), at.path, expected);
 }
 
 /* Checks that every key of the object is in known[], which ends in NULL. */
-static tutti_status check_known_keys(const struct place *p, struct json_object *o, const char *const known[])
+static tutti_status check_known_keys(const struct place *p, struct json_object *o,
+                                     const char *const known[])
 {
     char all[256] = "", line[LOCATION_BYTES];
     size_t n = 0;
@@ -81,14 +84,15 @@ static tutti_status check_known_keys(const struct place *p, struct json_object *
         for (int i = 0; known[i]; i++)
             found |= strcmp(key, known[i]) == 0;
         if (!found)
-            return tt_fail(TUTTI_ERR_INVALID, "%s: unknown key %s (known keys: %s)", locate_path(p, at.path, line), at.path, all);
+            return tt_fail(TUTTI_ERR_INVALID, "%s: unknown key %s (known keys: %s)",
+                           locate_path(p, at.path, line), at.path, all);
     }
     return TUTTI_OK;
 }
 
 /* Reads the integer of that key; *out is unchanged if the key is missing. */
-static tutti_status read_integer(const struct place *p, struct json_object *o, const char *key, int64_t min,
-                                 int64_t max, int64_t *out)
+static tutti_status read_integer(const struct place *p, struct json_object *o, const char *key,
+                                 int64_t min, int64_t max, int64_t *out)
 {
     const struct place at = below(p, key);
     struct json_object *v;
@@ -97,13 +101,15 @@ static tutti_status read_integer(const struct place *p, struct json_object *o, c
     if (!json_object_object_get_ex(o, key, &v))
         return TUTTI_OK;
     snprintf(expected, sizeof expected, "a whole number from %" PRId64 " to %" PRId64, min, max);
-    if (!json_object_is_type(v, json_type_int) || json_object_get_int64(v) < min || json_object_get_int64(v) > max)
+    if (!json_object_is_type(v, json_type_int) || json_object_get_int64(v) < min ||
+        json_object_get_int64(v) > max)
         return wrong(&at, v, expected);
     *out = json_object_get_int64(v);
     return TUTTI_OK;
 }
 
-static tutti_status read_u32(const struct place *p, struct json_object *o, const char *key, uint32_t max, uint32_t *out)
+static tutti_status read_u32(const struct place *p, struct json_object *o, const char *key,
+                             uint32_t max, uint32_t *out)
 {
     int64_t v = *out;
     const tutti_status st = read_integer(p, o, key, 1, max, &v);
@@ -112,8 +118,8 @@ static tutti_status read_u32(const struct place *p, struct json_object *o, const
     return st;
 }
 
-static tutti_status read_real(const struct place *p, struct json_object *o, const char *key, double min, double max,
-                              double *out)
+static tutti_status read_real(const struct place *p, struct json_object *o, const char *key,
+                              double min, double max, double *out)
 {
     const struct place at = below(p, key);
     struct json_object *v;
@@ -134,7 +140,8 @@ static tutti_status read_real(const struct place *p, struct json_object *o, cons
 
 /* Reads the text of that key into out[cap]. Control characters are refused, since labels are sent
  * in cards and printed. */
-static tutti_status read_text_key(const struct place *p, struct json_object *o, const char *key, char *out, size_t cap)
+static tutti_status read_text_key(const struct place *p, struct json_object *o, const char *key,
+                                  char *out, size_t cap)
 {
     const struct place at = below(p, key);
     struct json_object *v;
@@ -143,7 +150,8 @@ static tutti_status read_text_key(const struct place *p, struct json_object *o, 
 
     if (!json_object_object_get_ex(o, key, &v))
         return TUTTI_OK;
-    snprintf(expected, sizeof expected, "a string of 1 to %zu bytes without control characters", cap - 1);
+    snprintf(expected, sizeof expected, "a string of 1 to %zu bytes without control characters",
+             cap - 1);
     if (!json_object_is_type(v, json_type_string))
         return wrong(&at, v, expected);
     text = json_object_get_string(v);
@@ -172,8 +180,8 @@ static tutti_status read_node(const struct place *p, struct json_object *o, stru
     return TUTTI_OK;
 }
 
-static tutti_status read_link_object(const struct place *p, struct json_object *o, enum tt_distance d,
-                                     struct tt_topo_link *l)
+static tutti_status read_link_object(const struct place *p, struct json_object *o,
+                                     enum tt_distance d, struct tt_topo_link *l)
 {
     static const char *const known[] = { "latency_ns", "gbit_s", "oversubscription", NULL };
     static const char *const known_below[] = { "latency_ns", "gbit_s", NULL };
@@ -198,7 +206,8 @@ static tutti_status read_link_object(const struct place *p, struct json_object *
 
 static tutti_status read_links(const struct place *p, struct json_object *o, struct tt_topo *t)
 {
-    static const char *const known[] = { "socket", "host", "rack", "zone", "building", "fabric", "wan", NULL };
+    static const char *const known[] = { "socket",   "host",   "rack", "zone",
+                                         "building", "fabric", "wan",  NULL };
     const struct place at = below(p, "links");
     tutti_status st;
 
@@ -238,33 +247,37 @@ static tutti_status read_shape(const struct place *p, struct json_object *o, str
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: machine.ranks_per_host is %u: must be a multiple of sockets_per_host, "
                        "which is %u",
-                       locate_path(p, "machine.ranks_per_host", line), t->host_ranks, t->host_sockets);
+                       locate_path(p, "machine.ranks_per_host", line), t->host_ranks,
+                       t->host_sockets);
     for (int i = 0; known[i]; i++)
         if (i != 1 && (ranks *= *fields[i]) > TT_TOPO_RANKS_MAX)
-            return tt_fail(TUTTI_ERR_INVALID, "%s: machine has more than %u ranks", locate_path(p, "machine", line),
-                           TT_TOPO_RANKS_MAX);
+            return tt_fail(TUTTI_ERR_INVALID, "%s: machine has more than %u ranks",
+                           locate_path(p, "machine", line), TT_TOPO_RANKS_MAX);
     return TUTTI_OK;
 }
 
 /* Checks that a host's label refers only to stars of its pattern: otherwise the reference would
  * remain as text, and be one label of all hosts. */
-static tutti_status check_stars(const struct place *p, const struct tt_topo_rule *r, enum tt_distance d,
-                                unsigned nstars)
+static tutti_status check_stars(const struct place *p, const struct tt_topo_rule *r,
+                                enum tt_distance d, unsigned nstars)
 {
     char line[LOCATION_BYTES];
 
     for (const char *at = strchr(r->label[d], '$'); at; at = strchr(at + 1, '$'))
         if (at[1] >= '1' && at[1] <= '9' && (unsigned)(at[1] - '0') > nstars)
-            return tt_fail(TUTTI_ERR_INVALID,
-                           "%s: %s.%s is \"%s\", but \"%s\", to whose asterisks $1 to $9 refer, has only %u",
-                           locate_path(p, below(p, tt_distance_name(d)).path, line), p->path, tt_distance_name(d),
-                           r->label[d], r->host, nstars);
+            return tt_fail(
+                TUTTI_ERR_INVALID,
+                "%s: %s.%s is \"%s\", but \"%s\", to whose asterisks $1 to $9 refer, has only %u",
+                locate_path(p, below(p, tt_distance_name(d)).path, line), p->path,
+                tt_distance_name(d), r->label[d], r->host, nstars);
     return TUTTI_OK;
 }
 
 static tutti_status read_rule(const struct place *p, struct json_object *o, struct tt_topo_rule *r)
 {
-    static const char *const known[] = { "host", "slots", "rack", "zone", "building", "fabric", NULL };
+    static const char *const known[] = {
+        "host", "slots", "rack", "zone", "building", "fabric", NULL
+    };
     tutti_status st = check_known_keys(p, o, known);
     struct tt_pattern_stars stars;
     char line[LOCATION_BYTES];
@@ -279,7 +292,8 @@ static tutti_status read_rule(const struct place *p, struct json_object *o, stru
     if (!st)
         st = read_u32(p, o, "slots", TT_TOPO_RANKS_MAX, &r->slots);
     for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN && !st; d++) {
-        st = read_text_key(p, o, tt_distance_name((enum tt_distance)d), r->label[d], sizeof r->label[d]);
+        st = read_text_key(p, o, tt_distance_name((enum tt_distance)d), r->label[d],
+                           sizeof r->label[d]);
         if (!st)
             st = check_stars(p, r, (enum tt_distance)d, stars.n);
     }
@@ -299,9 +313,10 @@ static tutti_status read_rules(const struct place *p, struct json_object *o, str
         return wrong(&at, o, "an array: [...]");
     n = json_object_array_length(o);
     if (n > TT_TOPO_HOSTS_MAX)
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: hosts has %zu entries: the maximum is %u (a pattern can match many hosts)",
-                       locate_path(p, "hosts", line), n, TT_TOPO_HOSTS_MAX);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "%s: hosts has %zu entries: the maximum is %u (a pattern can match many hosts)",
+            locate_path(p, "hosts", line), n, TT_TOPO_HOSTS_MAX);
     t->rules = calloc(n + 1, sizeof *t->rules);
     if (!t->rules)
         return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for %zu hosts", p->from, n);
@@ -315,10 +330,11 @@ static tutti_status read_rules(const struct place *p, struct json_object *o, str
     return st;
 }
 
-static tutti_status read_topo(struct tt_topo *t, struct json_object *o, const char *from, const char *text,
-                              size_t bytes)
+static tutti_status read_topo(struct tt_topo *t, struct json_object *o, const char *from,
+                              const char *text, size_t bytes)
 {
-    static const char *const known[] = { "name", "about", "node", "rails", "links", "machine", "hosts", NULL };
+    static const char *const known[] = { "name",  "about",   "node",  "rails",
+                                         "links", "machine", "hosts", NULL };
     const struct place top = { .from = from, .text = text, .bytes = bytes };
     char about[1024];
     tutti_status st = check_known_keys(&top, o, known);
@@ -378,7 +394,8 @@ static tutti_status no_such(const char *word)
 
     for (size_t i = 0; n < sizeof names && tt_topo_builtin(i, &name, &summary); i++)
         n += (size_t)snprintf(&names[n], sizeof names - n, "%s%s", i ? ", " : "", name);
-    return tt_fail(TUTTI_ERR_INVALID, "unknown topology \"%s\": neither built in (%s) nor a file", word, names);
+    return tt_fail(TUTTI_ERR_INVALID, "unknown topology \"%s\": neither built in (%s) nor a file",
+                   word, names);
 }
 
 tutti_status tt_topo_load(struct tt_topo *out, const char *name_or_path)
@@ -390,7 +407,8 @@ tutti_status tt_topo_load(struct tt_topo *out, const char *name_or_path)
 
     if (built_in)
         return tt_topo_parse(out, built_in, strlen(built_in), name_or_path);
-    if (strcmp(name_or_path, "-") != 0 && !strchr(name_or_path, '/') && access(name_or_path, F_OK) != 0)
+    if (strcmp(name_or_path, "-") != 0 && !strchr(name_or_path, '/') &&
+        access(name_or_path, F_OK) != 0)
         return no_such(name_or_path);
     st = tt_json_load(&text, &bytes, "topology", name_or_path, FILE_BYTES_MAX);
     if (st)

@@ -41,7 +41,8 @@ void tt_pattern_fill(const char *text, const struct tt_pattern_stars *stars, cha
     size_t n = 0;
 
     for (; *text && n + 1 < cap; text++) {
-        const unsigned which = *text == '$' && text[1] >= '1' && text[1] <= '9' ? (unsigned)(text[1] - '0') : 0;
+        const unsigned which =
+            *text == '$' && text[1] >= '1' && text[1] <= '9' ? (unsigned)(text[1] - '0') : 0;
 
         if (which == 0 || which > stars->n) {
             out[n++] = *text;
@@ -69,7 +70,8 @@ void tt_topo_label(const struct tt_topo *t, const char *host, enum tt_distance l
 static bool parse_word(const char *word, size_t bytes, struct tt_labels *out)
 {
     const char *equals = memchr(word, '=', bytes);
-    const size_t key_bytes = equals ? (size_t)(equals - word) : 0, value_bytes = equals ? bytes - key_bytes - 1 : 0;
+    const size_t key_bytes = equals ? (size_t)(equals - word) : 0,
+                 value_bytes = equals ? bytes - key_bytes - 1 : 0;
 
     if (!equals || value_bytes == 0 || value_bytes >= TT_TOPO_LABEL_BYTES)
         return false;

@@ -8,8 +8,9 @@
 #include "topo/rle_array.h"
 
 static const char *const names[TT_DISTANCES] = {
-    [TT_NEAR_SELF] = "self",     [TT_NEAR_SOCKET] = "socket",     [TT_NEAR_HOST] = "host",     [TT_NEAR_RACK] = "rack",
-    [TT_NEAR_ZONE] = "zone",     [TT_NEAR_BUILDING] = "building", [TT_NEAR_FABRIC] = "fabric", [TT_NEAR_WAN] = "wan",
+    [TT_NEAR_SELF] = "self",     [TT_NEAR_SOCKET] = "socket", [TT_NEAR_HOST] = "host",
+    [TT_NEAR_RACK] = "rack",     [TT_NEAR_ZONE] = "zone",     [TT_NEAR_BUILDING] = "building",
+    [TT_NEAR_FABRIC] = "fabric", [TT_NEAR_WAN] = "wan",
 };
 
 const char *tt_distance_name(enum tt_distance d)
@@ -27,11 +28,14 @@ bool tt_distance_parse(const char *name, enum tt_distance *out)
     return false;
 }
 
-void tt_layout_regular(struct tt_layout *l, uint32_t nranks, uint32_t host_ranks, uint32_t sockets, uint32_t nrails,
-                       enum tt_node_kind node)
+void tt_layout_regular(struct tt_layout *l, uint32_t nranks, uint32_t host_ranks, uint32_t sockets,
+                       uint32_t nrails, enum tt_node_kind node)
 {
     *l = (struct tt_layout){
-        .nranks = nranks, .nhosts = (nranks + host_ranks - 1) / host_ranks, .node = node, .nrails = nrails,
+        .nranks = nranks,
+        .nhosts = (nranks + host_ranks - 1) / host_ranks,
+        .node = node,
+        .nrails = nrails,
     };
     l->group_ranks[TT_NEAR_SOCKET] = host_ranks / sockets;
     l->group_ranks[TT_NEAR_HOST] = host_ranks;
@@ -69,14 +73,14 @@ struct scratch {
     uint32_t *numbers, *more, *first;
 };
 
-static bool keep_column(struct tt_layout_table *t, unsigned column, const uint32_t *numbers, uint32_t n,
-                        struct scratch *x)
+static bool keep_column(struct tt_layout_table *t, unsigned column, const uint32_t *numbers,
+                        uint32_t n, struct scratch *x)
 {
     return tt_rle_array_init(&t->column[column], numbers, n, x->more);
 }
 
-static bool keep_seats(struct tt_layout_table *t, const struct tt_layout_seat *seats, uint32_t nranks,
-                       struct scratch *x)
+static bool keep_seats(struct tt_layout_table *t, const struct tt_layout_seat *seats,
+                       uint32_t nranks, struct scratch *x)
 {
     bool ok;
 
@@ -91,8 +95,8 @@ static bool keep_seats(struct tt_layout_table *t, const struct tt_layout_seat *s
     return ok && keep_column(t, RAIL_OF, x->numbers, nranks, x);
 }
 
-static bool keep_levels(struct tt_layout_table *t, const struct tt_layout_seat *seats, uint32_t nranks,
-                        struct scratch *x)
+static bool keep_levels(struct tt_layout_table *t, const struct tt_layout_seat *seats,
+                        uint32_t nranks, struct scratch *x)
 {
     bool ok = true;
 
@@ -105,8 +109,8 @@ static bool keep_levels(struct tt_layout_table *t, const struct tt_layout_seat *
 }
 
 /* Numbers the ranks of each host, and lists them host by host. */
-static bool keep_hosts(struct tt_layout_table *t, const struct tt_layout_seat *seats, uint32_t nranks,
-                       struct scratch *x)
+static bool keep_hosts(struct tt_layout_table *t, const struct tt_layout_seat *seats,
+                       uint32_t nranks, struct scratch *x)
 {
     const uint32_t nhosts = t->ngroups[TT_NEAR_HOST];
     bool ok;
@@ -139,7 +143,8 @@ static void table_free(struct tt_layout_table *t)
     free(t);
 }
 
-static void count_groups(struct tt_layout_table *t, const struct tt_layout_seat *seats, uint32_t nranks)
+static void count_groups(struct tt_layout_table *t, const struct tt_layout_seat *seats,
+                         uint32_t nranks)
 {
     for (uint32_t r = 0; r < nranks; r++)
         for (int d = TT_NEAR_SOCKET; d < TT_NEAR_WAN; d++) {
@@ -160,7 +165,8 @@ static struct tt_layout_table *table_of(const struct tt_layout_seat *seats, uint
     if (ok) {
         t->shares = 1;
         count_groups(t, seats, nranks);
-        ok = keep_seats(t, seats, nranks, &x) && keep_levels(t, seats, nranks, &x) && keep_hosts(t, seats, nranks, &x);
+        ok = keep_seats(t, seats, nranks, &x) && keep_levels(t, seats, nranks, &x) &&
+             keep_hosts(t, seats, nranks, &x);
     }
     free(mem);
     if (ok)
@@ -205,8 +211,8 @@ static bool regular_of(struct tt_layout *l, const struct tt_layout_seat *seats)
     return *host % socket == 0 && agrees(l, seats);
 }
 
-bool tt_layout_init(struct tt_layout *l, const struct tt_layout_seat *seats, uint32_t nranks, enum tt_node_kind node,
-                    uint32_t nrails)
+bool tt_layout_init(struct tt_layout *l, const struct tt_layout_seat *seats, uint32_t nranks,
+                    enum tt_node_kind node, uint32_t nrails)
 {
     struct tt_layout made = { .nranks = nranks, .node = node, .nrails = nrails };
 
@@ -273,7 +279,8 @@ uint32_t tt_layout_group(const struct tt_layout *l, uint32_t rank, enum tt_dista
 
 uint32_t tt_layout_groups(const struct tt_layout *l, enum tt_distance level)
 {
-    return l->table ? l->table->ngroups[level] : (l->nranks + l->group_ranks[level] - 1) / l->group_ranks[level];
+    return l->table ? l->table->ngroups[level]
+                    : (l->nranks + l->group_ranks[level] - 1) / l->group_ranks[level];
 }
 
 uint32_t tt_layout_host(const struct tt_layout *l, uint32_t rank)
@@ -314,7 +321,8 @@ uint32_t tt_layout_rank(const struct tt_layout *l, uint32_t host, uint32_t local
 {
     const struct tt_layout_table *t = l->table;
 
-    return t ? table_at(t, RANK_AT, table_at(t, FIRST_OF, host) + local) : host * l->group_ranks[TT_NEAR_HOST] + local;
+    return t ? table_at(t, RANK_AT, table_at(t, FIRST_OF, host) + local)
+             : host * l->group_ranks[TT_NEAR_HOST] + local;
 }
 
 uint32_t tt_layout_rail(const struct tt_layout *l, uint32_t rank)

@@ -61,13 +61,13 @@ struct tt_layout {
 /* Creates a regular layout: nranks in hosts of `host_ranks`, each with `sockets` sockets
  * (host_ranks is a multiple), on `nrails` NICs. All hosts are in one rack; the caller may enlarge
  * group_ranks of the levels above. The last host may be short. */
-void tt_layout_regular(struct tt_layout *l, uint32_t nranks, uint32_t host_ranks, uint32_t sockets, uint32_t nrails,
-                       enum tt_node_kind node);
+void tt_layout_regular(struct tt_layout *l, uint32_t nranks, uint32_t host_ranks, uint32_t sockets,
+                       uint32_t nrails, enum tt_node_kind node);
 
 /* Creates a layout from seats[nranks], which are copied: regular if possible, else a table. Returns
  * false if out of memory. Release with tt_layout_fini (which does nothing for a regular layout). */
-bool tt_layout_init(struct tt_layout *l, const struct tt_layout_seat *seats, uint32_t nranks, enum tt_node_kind node,
-                    uint32_t nrails);
+bool tt_layout_init(struct tt_layout *l, const struct tt_layout_seat *seats, uint32_t nranks,
+                    enum tt_node_kind node, uint32_t nrails);
 /* Makes another reference to the same layout, released likewise. Any thread. */
 void tt_layout_share(struct tt_layout *out, const struct tt_layout *l);
 void tt_layout_fini(struct tt_layout *l);

@@ -90,8 +90,10 @@ static uint32_t find_ends(uint32_t end_ns[TT_LEVELS_MAX], const uint32_t *values
             if (widths[narrowest] >= width)
                 continue;
             nends--;
-            memmove(&end_ns[narrowest], &end_ns[narrowest + 1], (nends - narrowest) * sizeof *end_ns);
-            memmove(&widths[narrowest], &widths[narrowest + 1], (nends - narrowest) * sizeof *widths);
+            memmove(&end_ns[narrowest], &end_ns[narrowest + 1],
+                    (nends - narrowest) * sizeof *end_ns);
+            memmove(&widths[narrowest], &widths[narrowest + 1],
+                    (nends - narrowest) * sizeof *widths);
         }
         widths[nends] = width;
         end_ns[nends++] = values[i];
@@ -106,9 +108,10 @@ static enum tt_distance usual_distance(uint32_t latency_ns)
     static const struct {
         uint32_t below_ns;
         enum tt_distance distance;
-    } usual[] = {
-        { 100000, TT_NEAR_RACK }, { 200000, TT_NEAR_ZONE }, { 400000, TT_NEAR_BUILDING }, { 2000000, TT_NEAR_FABRIC }
-    };
+    } usual[] = { { 100000, TT_NEAR_RACK },
+                  { 200000, TT_NEAR_ZONE },
+                  { 400000, TT_NEAR_BUILDING },
+                  { 2000000, TT_NEAR_FABRIC } };
 
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
         if (latency_ns < usual[i].below_ns)
@@ -138,8 +141,8 @@ static void name_levels(struct tt_levels *l)
 }
 
 /* Describes the pairs of level i: their median and number. */
-static void describe_level(struct tt_level *level, uint32_t way[][TT_LEVELS_CORE], const uint32_t *latency_ns,
-                           uint32_t n)
+static void describe_level(struct tt_level *level, uint32_t way[][TT_LEVELS_CORE],
+                           const uint32_t *latency_ns, uint32_t n)
 {
     uint32_t of_level[TT_LEVELS_CORE * (TT_LEVELS_CORE - 1) / 2];
 
@@ -155,8 +158,8 @@ static void describe_level(struct tt_level *level, uint32_t way[][TT_LEVELS_CORE
 }
 
 /* Hosts at most end_ns apart form a group; groups are numbered by their first hosts. */
-static void number_groups(struct tt_level_groups *groups, uint32_t level, uint32_t way[][TT_LEVELS_CORE], uint32_t n,
-                          uint32_t end_ns)
+static void number_groups(struct tt_level_groups *groups, uint32_t level,
+                          uint32_t way[][TT_LEVELS_CORE], uint32_t n, uint32_t end_ns)
 {
     uint32_t ngroups = 0;
 
@@ -169,7 +172,8 @@ static void number_groups(struct tt_level_groups *groups, uint32_t level, uint32
     }
 }
 
-void tt_levels_find(struct tt_levels *out, struct tt_level_groups *groups, const uint32_t *latency_ns, uint32_t n)
+void tt_levels_find(struct tt_levels *out, struct tt_level_groups *groups,
+                    const uint32_t *latency_ns, uint32_t n)
 {
     uint32_t way[TT_LEVELS_CORE][TT_LEVELS_CORE], values[TT_LEVELS_CORE * TT_LEVELS_CORE / 2];
     uint32_t nvalues = 0, ends_ns[TT_LEVELS_MAX];
@@ -210,13 +214,15 @@ static uint32_t level_of_latency(const struct tt_levels *l, uint32_t latency_ns)
 {
     uint32_t i = 0;
 
-    while (i + 1 < l->n && latency_ns > ((uint64_t)l->level[i].high_ns + l->level[i + 1].low_ns) / 2)
+    while (i + 1 < l->n &&
+           latency_ns > ((uint64_t)l->level[i].high_ns + l->level[i + 1].low_ns) / 2)
         i++;
     return i;
 }
 
-void tt_levels_join(const struct tt_levels *l, struct tt_level_groups *out, const struct tt_level_groups *met,
-                    const uint32_t *latency_ns, uint32_t n, uint32_t alone)
+void tt_levels_join(const struct tt_levels *l, struct tt_level_groups *out,
+                    const struct tt_level_groups *met, const uint32_t *latency_ns, uint32_t n,
+                    uint32_t alone)
 {
     uint32_t nearest = 0, level;
 
@@ -227,7 +233,8 @@ void tt_levels_join(const struct tt_levels *l, struct tt_level_groups *out, cons
         out->group[i] = i < level ? alone : met[nearest].group[i];
 }
 
-void tt_levels_label(const struct tt_levels *l, const struct tt_level_groups *g, uint32_t host, struct tt_labels *out)
+void tt_levels_label(const struct tt_levels *l, const struct tt_level_groups *g, uint32_t host,
+                     struct tt_labels *out)
 {
     static const char letters[TT_NEAR_WAN] = {
         [TT_NEAR_RACK] = 'r', [TT_NEAR_ZONE] = 'z', [TT_NEAR_BUILDING] = 'b', [TT_NEAR_FABRIC] = 'f'

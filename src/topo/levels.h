@@ -45,17 +45,20 @@ uint32_t tt_levels_core(uint32_t nhosts, uint32_t i);
 
 /* Derives levels from latency_ns[n][n], one way, of which only the upper triangle is read; 1 <= n
  * <= TT_LEVELS_CORE. Fills *out and groups[n]. */
-void tt_levels_find(struct tt_levels *out, struct tt_level_groups *groups, const uint32_t *latency_ns, uint32_t n);
+void tt_levels_find(struct tt_levels *out, struct tt_level_groups *groups,
+                    const uint32_t *latency_ns, uint32_t n);
 /* Writes the index of one host of each nearest group to first[n]. Returns their number. */
 uint32_t tt_levels_firsts(const struct tt_level_groups *groups, uint32_t n, uint32_t *first);
 /* For a host that measured only some others: latency_ns[n] to hosts with groups met[n]. It joins
  * the groups of the nearest one. At levels nearer than that it is alone, in groups with number
  * `alone`. */
-void tt_levels_join(const struct tt_levels *l, struct tt_level_groups *out, const struct tt_level_groups *met,
-                    const uint32_t *latency_ns, uint32_t n, uint32_t alone);
+void tt_levels_join(const struct tt_levels *l, struct tt_level_groups *out,
+                    const struct tt_level_groups *met, const uint32_t *latency_ns, uint32_t n,
+                    uint32_t alone);
 /* Writes labels such as "r3" for rack 3. The layout derived from these labels has each pair of
  * hosts at the distance of its level. `host` is the host's number, used as label of a host far from
  * all others. */
-void tt_levels_label(const struct tt_levels *l, const struct tt_level_groups *g, uint32_t host, struct tt_labels *out);
+void tt_levels_label(const struct tt_levels *l, const struct tt_level_groups *g, uint32_t host,
+                     struct tt_labels *out);
 
 #endif

@@ -10,7 +10,8 @@ static int cpu_socket(const struct tt_cpu *cpu) { return cpu->socket; }
 
 static int cpu_numa(const struct tt_cpu *cpu) { return cpu->numa; }
 
-static int common(const struct tt_machine *m, const cpu_set_t *set, int (*of)(const struct tt_cpu *))
+static int common(const struct tt_machine *m, const cpu_set_t *set,
+                  int (*of)(const struct tt_cpu *))
 {
     int all = TT_UNKNOWN;
 
@@ -51,7 +52,8 @@ int tt_machine_gpu(const struct tt_machine *m, const char *told, const char *vis
         if (strcasecmp(m->gpu[i].bus, told) == 0 ||
             (strncmp(m->gpu[i].bus, "0000:", 5) == 0 && strcasecmp(m->gpu[i].bus + 5, told) == 0))
             return (int)i;
-    if ((told && *told) || !visible || *visible < '0' || *visible > '9' || !(by_bus || are_alike(m)))
+    if ((told && *told) || !visible || *visible < '0' || *visible > '9' ||
+        !(by_bus || are_alike(m)))
         return TT_UNKNOWN;
     number = strtoul(visible, &end, 10);
     return *end == '\0' && number < m->ngpus ? (int)number : TT_UNKNOWN;

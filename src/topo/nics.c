@@ -42,7 +42,8 @@ static bool is_wired(const char *name)
     if (!d)
         return false;
     for (const struct dirent *e; !found && (e = readdir(d));)
-        found = strcmp(e->d_name, "device") == 0 || strncmp(e->d_name, "lower_", strlen("lower_")) == 0;
+        found =
+            strcmp(e->d_name, "device") == 0 || strncmp(e->d_name, "lower_", strlen("lower_")) == 0;
     closedir(d);
     return found;
 }
@@ -52,8 +53,8 @@ static void read_rate(struct tt_nic *nic)
     char text[64], mac[18];
     long long mbit_s;
 
-    snprintf(mac, sizeof mac, "%02x:%02x:%02x:%02x:%02x:%02x", nic->mac[0], nic->mac[1], nic->mac[2], nic->mac[3],
-             nic->mac[4], nic->mac[5]);
+    snprintf(mac, sizeof mac, "%02x:%02x:%02x:%02x:%02x:%02x", nic->mac[0], nic->mac[1],
+             nic->mac[2], nic->mac[3], nic->mac[4], nic->mac[5]);
     if (!read_nic_line(nic->name, "address", text, sizeof text) || strcmp(text, mac) != 0)
         return;
     nic->wired = is_wired(nic->name);
@@ -74,7 +75,8 @@ static struct tt_nic *find_nic(struct tt_nic *nic, uint32_t n, const char *name)
 static bool is_ip_address(const struct sockaddr *sa)
 {
     return sa->sa_family == AF_INET ||
-           (sa->sa_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)sa)->sin6_addr));
+           (sa->sa_family == AF_INET6 &&
+            !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)sa)->sin6_addr));
 }
 
 uint32_t tt_nics_list(struct tt_nic *nic, uint32_t max)

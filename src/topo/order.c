@@ -41,8 +41,10 @@ static void simplify(struct ordering *o)
         bool implied = false;
 
         for (uint32_t k = 0; k < o->nrules; k++)
-            implied |= k != i && o->rules[k].ranks >= o->rules[i].ranks && o->rules[k].within <= o->rules[i].within &&
-                       (k > i || o->rules[k].ranks > o->rules[i].ranks || o->rules[k].within < o->rules[i].within) &&
+            implied |= k != i && o->rules[k].ranks >= o->rules[i].ranks &&
+                       o->rules[k].within <= o->rules[i].within &&
+                       (k > i || o->rules[k].ranks > o->rules[i].ranks ||
+                        o->rules[k].within < o->rules[i].within) &&
                        o->rules[k].ranks % o->rules[i].ranks == 0;
         if (!implied)
             o->rules[kept++] = o->rules[i];
@@ -92,7 +94,8 @@ static bool keeps_rules(const struct ordering *o, uint32_t *rule, uint32_t *firs
         for (uint32_t k = 0; k < o->used; k++) {
             const uint32_t *group = o->hosts[o->order[k]].group;
 
-            if (rank % size != 0 && group[o->rules[i].within] != o->hosts[leader].group[o->rules[i].within]) {
+            if (rank % size != 0 &&
+                group[o->rules[i].within] != o->hosts[leader].group[o->rules[i].within]) {
                 *rule = i;
                 *first = rank / size * size;
                 torn[0] = leader;
@@ -120,11 +123,13 @@ static int by_group(const void *a, const void *b, void *hosts_of)
 }
 
 /* The end of the run of sorted[begin..) in sorted[begin]'s group of that level. */
-static uint32_t run_end(const struct ordering *o, uint32_t begin, uint32_t end, enum tt_distance level)
+static uint32_t run_end(const struct ordering *o, uint32_t begin, uint32_t end,
+                        enum tt_distance level)
 {
     uint32_t i = begin;
 
-    while (i < end && o->hosts[o->sorted[i]].group[level] == o->hosts[o->sorted[begin]].group[level])
+    while (i < end &&
+           o->hosts[o->sorted[i]].group[level] == o->hosts[o->sorted[begin]].group[level])
         i++;
     return i;
 }
@@ -150,13 +155,15 @@ static uint64_t groups_max(const struct ordering *o, uint32_t i, uint32_t begin,
 }
 
 /* Takes `groups` groups of rule i - 1 from sorted[begin, end), which must have space for them. */
-static void take_groups(struct ordering *o, uint32_t i, uint32_t begin, uint32_t end, uint64_t groups)
+static void take_groups(struct ordering *o, uint32_t i, uint32_t begin, uint32_t end,
+                        uint64_t groups)
 {
     uint32_t next;
 
     if (i == 0) {
         for (uint32_t h = begin; h < end && groups > 0; h++) {
-            const uint32_t slots = o->hosts[o->sorted[h]].slots, n = slots < groups ? slots : (uint32_t)groups;
+            const uint32_t slots = o->hosts[o->sorted[h]].slots,
+                           n = slots < groups ? slots : (uint32_t)groups;
 
             o->order[o->used] = o->sorted[h];
             o->take[o->used++] = n;
@@ -193,10 +200,11 @@ static void explain_violation(const struct ordering *o, uint32_t i, char out[REA
             snprintf(out + n, REASON_BYTES - n, "; and so on");
             break;
         }
-        n += (size_t)snprintf(out + n, REASON_BYTES - n, "%sthe %s of %s holds %llu, with %llu slots on %u host%s",
-                              at ? "; " : "", tt_distance_name(r->within), o->hosts[o->sorted[at]].name,
-                              (unsigned long long)(groups_max(o, i, at, next) / each),
-                              (unsigned long long)groups_max(o, 0, at, next), next - at, next - at == 1 ? "" : "s");
+        n += (size_t)snprintf(
+            out + n, REASON_BYTES - n, "%sthe %s of %s holds %llu, with %llu slots on %u host%s",
+            at ? "; " : "", tt_distance_name(r->within), o->hosts[o->sorted[at]].name,
+            (unsigned long long)(groups_max(o, i, at, next) / each),
+            (unsigned long long)groups_max(o, 0, at, next), next - at, next - at == 1 ? "" : "s");
     }
 }
 
@@ -214,9 +222,11 @@ static tutti_status reorder_hosts(struct ordering *o, uint32_t nranks)
             continue;
         explain_violation(o, i, reason);
         return tt_fail(
-            TUTTI_ERR_INVALID, "%llu group%s of %u rank%s, each within one %s, %s not fit: there is room for %llu: %s",
-            (unsigned long long)must, TT_PLURAL(must), o->rules[i].ranks, TT_PLURAL(o->rules[i].ranks),
-            tt_distance_name(o->rules[i].within), must == 1 ? "does" : "do", (unsigned long long)can, reason);
+            TUTTI_ERR_INVALID,
+            "%llu group%s of %u rank%s, each within one %s, %s not fit: there is room for %llu: %s",
+            (unsigned long long)must, TT_PLURAL(must), o->rules[i].ranks,
+            TT_PLURAL(o->rules[i].ranks), tt_distance_name(o->rules[i].within),
+            must == 1 ? "does" : "do", (unsigned long long)can, reason);
     }
     o->used = 0;
     take_groups(o, o->nrules, 0, o->n, o->nrules ? nranks / o->rules[o->nrules - 1].ranks : nranks);
@@ -224,10 +234,12 @@ static tutti_status reorder_hosts(struct ordering *o, uint32_t nranks)
 }
 
 tutti_status tt_order_ranks(const struct tt_order_host *hosts, uint32_t n, uint32_t nranks,
-                            const struct tt_order_rule *rules, uint32_t nrules, bool reorder, uint32_t *order,
-                            uint32_t *take_out, uint32_t *used)
+                            const struct tt_order_rule *rules, uint32_t nrules, bool reorder,
+                            uint32_t *order, uint32_t *take_out, uint32_t *used)
 {
-    struct ordering o = { .hosts = hosts, .n = n, .nrules = nrules, .order = order, .take = take_out };
+    struct ordering o = {
+        .hosts = hosts, .n = n, .nrules = nrules, .order = order, .take = take_out
+    };
     uint32_t rule = 0, first = 0, torn[2] = { 0, 0 };
     uint64_t slots = 0;
     tutti_status st;
@@ -241,20 +253,22 @@ tutti_status tt_order_ranks(const struct tt_order_host *hosts, uint32_t n, uint3
         slots += hosts[h].slots;
     if (!st && slots < nranks)
         st = tt_fail(TUTTI_ERR_INVALID, "%u rank%s not fit: the %u host%s %llu slot%s", nranks,
-                     nranks == 1 ? " does" : "s do", n, n == 1 ? " has" : "s have", (unsigned long long)slots,
-                     TT_PLURAL(slots));
+                     nranks == 1 ? " does" : "s do", n, n == 1 ? " has" : "s have",
+                     (unsigned long long)slots, TT_PLURAL(slots));
     if (st)
         return st;
     fill_in_order(&o, nranks);
     if (!keeps_rules(&o, &rule, &first, torn)) {
         if (!reorder)
-            return tt_fail(TUTTI_ERR_INVALID,
-                           "ranks %u to %u must be within one %s, but are on hosts %s and %s, which are in different "
-                           "ones (--reorder allows another order)",
-                           first, first + o.rules[rule].ranks - 1, tt_distance_name(o.rules[rule].within),
-                           hosts[torn[0]].name, hosts[torn[1]].name);
+            return tt_fail(
+                TUTTI_ERR_INVALID,
+                "ranks %u to %u must be within one %s, but are on hosts %s and %s, which are in different "
+                "ones (--reorder allows another order)",
+                first, first + o.rules[rule].ranks - 1, tt_distance_name(o.rules[rule].within),
+                hosts[torn[0]].name, hosts[torn[1]].name);
         o.sorted = malloc(n * sizeof *o.sorted);
-        st = o.sorted ? reorder_hosts(&o, nranks) : tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u hosts", n);
+        st = o.sorted ? reorder_hosts(&o, nranks)
+                      : tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u hosts", n);
         free(o.sorted);
     }
     if (!st)

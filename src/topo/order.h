@@ -26,7 +26,7 @@ struct tt_order_rule {
  * with `reorder` it means that no order exists. Group sizes that do not divide each other, or
  * nranks, are reported instead. */
 tutti_status tt_order_ranks(const struct tt_order_host *hosts, uint32_t n, uint32_t nranks,
-                            const struct tt_order_rule *rules, uint32_t nrules, bool reorder, uint32_t *order,
-                            uint32_t *take, uint32_t *used);
+                            const struct tt_order_rule *rules, uint32_t nrules, bool reorder,
+                            uint32_t *order, uint32_t *take, uint32_t *used);
 
 #endif

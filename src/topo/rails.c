@@ -9,7 +9,8 @@
  * host. */
 static bool nic_is_virtual(const char *name)
 {
-    static const char *const prefixes[] = { "docker", "br-", "virbr", "veth", "vmnet", "cni", "flannel", "tun", "tap", "ifb", "dummy" };
+    static const char *const prefixes[] = { "docker",  "br-", "virbr", "veth", "vmnet", "cni",
+                                            "flannel", "tun", "tap",   "ifb",  "dummy" };
 
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
@@ -17,7 +18,8 @@ static bool nic_is_virtual(const char *name)
     return false;
 }
 
-static bool is_candidate(const struct tt_nic *nic, bool (*allows)(const char *, const char *), const char *rule)
+static bool is_candidate(const struct tt_nic *nic, bool (*allows)(const char *, const char *),
+                         const char *rule)
 {
     if (!nic->up || !nic->addressed || nic->loopback || !allows(rule, nic->name))
         return false;
@@ -81,7 +83,8 @@ static uint16_t best_rails(const int *score, uint32_t n)
     return set == (1u << n) - 1 ? 0 : (uint16_t)set;
 }
 
-struct tt_rails_near tt_rails_nearest(const struct tt_rails *rails, int socket, int numa, const struct tt_gpu *gpu)
+struct tt_rails_near tt_rails_nearest(const struct tt_rails *rails, int socket, int numa,
+                                      const struct tt_gpu *gpu)
 {
     int score[3][TT_RAILS_MAX];
 
@@ -103,7 +106,8 @@ struct tt_rails_near tt_rails_nearest(const struct tt_rails *rails, int socket, 
     return (struct tt_rails_near){ 0 };
 }
 
-void tt_rails_deal(const struct tt_rails_near *near, uint32_t nlocal, uint32_t nrails, uint32_t *rail)
+void tt_rails_deal(const struct tt_rails_near *near, uint32_t nlocal, uint32_t nrails,
+                   uint32_t *rail)
 {
     uint32_t taken[TT_RAILS_MAX] = { 0 };
 

@@ -46,12 +46,14 @@ struct tt_rails_near {
  * to its GPU (NULL: none or unknown). The first criterion that distinguishes rails decides: the
  * deepest common PCI bridge of rail and GPU; the NUMA node of the GPU, or of the CPUs; their
  * socket. */
-struct tt_rails_near tt_rails_nearest(const struct tt_rails *rails, int socket, int numa, const struct tt_gpu *gpu);
+struct tt_rails_near tt_rails_nearest(const struct tt_rails *rails, int socket, int numa,
+                                      const struct tt_gpu *gpu);
 
 /* Assigns rail[nlocal] to the nlocal ranks of a host with nrails rails (at most TT_RAILS_MAX), by
  * near[nlocal]. Each rank gets one of its nearest rails, or of all if none is nearer: the one that
  * the fewest earlier ranks use, the first of these. 0 without rails. */
-void tt_rails_deal(const struct tt_rails_near *near, uint32_t nlocal, uint32_t nrails, uint32_t *rail);
+void tt_rails_deal(const struct tt_rails_near *near, uint32_t nlocal, uint32_t nrails,
+                   uint32_t *rail);
 /* Returns the reason for the assignment, for a rank with `near`. */
 enum tt_rail_why tt_rail_why(struct tt_rails_near near, uint32_t nlocal, uint32_t nrails);
 /* Returns it as text: "nearest: on the same socket". */

@@ -64,7 +64,8 @@ void tt_rank_location_read(struct tt_rank_location *out, struct tt_reader *r)
     out->socket = read_socket(r);
     out->node = tt_read_u8(r);
     out->nrails = tt_read_u8(r);
-    if (out->nrails > TT_RAILS_MAX || (out->node > TT_NODE_SOCKETS && out->node != TT_NODE_AUTOMATIC))
+    if (out->nrails > TT_RAILS_MAX ||
+        (out->node > TT_NODE_SOCKETS && out->node != TT_NODE_AUTOMATIC))
         r->bad = true;
     out->near.set = tt_read_u16(r);
     out->near.by = tt_read_u8(r);
@@ -106,7 +107,8 @@ static void number_keys(struct key *keys, uint32_t n)
 
     qsort(keys, n, sizeof *keys, key_by_value);
     for (uint32_t i = 0; i < n; i++)
-        keys[i].number = i > 0 && keys[i].key == keys[i - 1].key ? keys[i - 1].number : keys[i].rank;
+        keys[i].number =
+            i > 0 && keys[i].key == keys[i - 1].key ? keys[i - 1].number : keys[i].rank;
     qsort(keys, n, sizeof *keys, by_rank);
     for (uint32_t r = 0; r < n; r++)
         keys[r].number = keys[r].number == r ? groups++ : keys[keys[r].number].number;
@@ -158,7 +160,8 @@ static uint64_t group_name(const struct derivation *d, uint32_t rank, int level)
     uint64_t name = 0;
 
     for (int above = TT_NEAR_WAN - 1; above >= level; above--)
-        name = tt_mix64(name ^ (d->told[above] && !p->label[above] ? p->host : p->label[above])) + (uint64_t)above;
+        name = tt_mix64(name ^ (d->told[above] && !p->label[above] ? p->host : p->label[above])) +
+               (uint64_t)above;
     return name;
 }
 
@@ -202,8 +205,11 @@ static enum tt_node_kind node_of(const struct derivation *d)
     if (d->places[0].node != TT_NODE_AUTOMATIC)
         return (enum tt_node_kind)d->places[0].node;
     for (uint32_t r = 0; r < d->n; r++) {
-        hosts = d->seats[r].group[TT_NEAR_HOST] < hosts ? hosts : d->seats[r].group[TT_NEAR_HOST] + 1;
-        sockets = d->seats[r].group[TT_NEAR_SOCKET] < sockets ? sockets : d->seats[r].group[TT_NEAR_SOCKET] + 1;
+        hosts =
+            d->seats[r].group[TT_NEAR_HOST] < hosts ? hosts : d->seats[r].group[TT_NEAR_HOST] + 1;
+        sockets = d->seats[r].group[TT_NEAR_SOCKET] < sockets
+                      ? sockets
+                      : d->seats[r].group[TT_NEAR_SOCKET] + 1;
     }
     return sockets > hosts ? TT_NODE_SOCKETS : TT_NODE_MESH;
 }
@@ -255,7 +261,8 @@ bool tt_layout_derive(struct tt_layout *out, const struct tt_rank_location *plac
         ok = tt_layout_init(&hosts, d.seats, nranks, node, 1);
     }
     if (ok) {
-        ok = derive_rails(&d, &hosts, &nrails) && tt_layout_init(out, d.seats, nranks, node, nrails);
+        ok =
+            derive_rails(&d, &hosts, &nrails) && tt_layout_init(out, d.seats, nranks, node, nrails);
         tt_layout_fini(&hosts);
     }
     free(unknown);
@@ -277,7 +284,8 @@ static bool is_whole(const struct tt_layout *l, const uint32_t *ranks, uint32_t 
     return r == l->nranks;
 }
 
-bool tt_layout_part(struct tt_layout *out, const struct tt_layout *whole, const uint32_t *ranks, uint32_t n)
+bool tt_layout_part(struct tt_layout *out, const struct tt_layout *whole, const uint32_t *ranks,
+                    uint32_t n)
 {
     struct tt_layout_seat *seats;
     struct key *keys;
@@ -292,7 +300,9 @@ bool tt_layout_part(struct tt_layout *out, const struct tt_layout *whole, const 
     ok = seats && keys;
     for (int level = TT_NEAR_SOCKET; ok && level < TT_NEAR_WAN; level++) {
         for (uint32_t r = 0; r < n; r++)
-            keys[r] = (struct key){ .key = tt_layout_group(whole, ranks[r], (enum tt_distance)level), .rank = r };
+            keys[r] =
+                (struct key){ .key = tt_layout_group(whole, ranks[r], (enum tt_distance)level),
+                              .rank = r };
         number_keys(keys, n);
         for (uint32_t r = 0; r < n; r++)
             seats[r].group[level] = keys[r].number;
@@ -314,8 +324,9 @@ void tt_layout_describe(const struct tt_layout *l, char *out, size_t cap)
     uint32_t below = l->nhosts;
     size_t n;
 
-    n = (size_t)snprintf(out, cap, "%u rank%s on %u host%s, %u rail%s each", l->nranks, l->nranks == 1 ? "" : "s",
-                         l->nhosts, l->nhosts == 1 ? "" : "s", l->nrails, l->nrails == 1 ? "" : "s");
+    n = (size_t)snprintf(out, cap, "%u rank%s on %u host%s, %u rail%s each", l->nranks,
+                         l->nranks == 1 ? "" : "s", l->nhosts, l->nhosts == 1 ? "" : "s", l->nrails,
+                         l->nrails == 1 ? "" : "s");
     for (int level = TT_NEAR_RACK; level < TT_NEAR_WAN && n < cap; level++) {
         const uint32_t groups = tt_layout_groups(l, (enum tt_distance)level);
 

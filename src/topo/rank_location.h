@@ -39,10 +39,12 @@ void tt_rank_location_read(struct tt_rank_location *out, struct tt_reader *r);
  * label at a level where others have one is alone there. If a rank does not know its socket, all
  * ranks of its host count as on one socket. Returns false if out of memory. The caller releases
  * *out with tt_layout_fini. */
-bool tt_layout_derive(struct tt_layout *out, const struct tt_rank_location *places, uint32_t nranks);
+bool tt_layout_derive(struct tt_layout *out, const struct tt_rank_location *places,
+                      uint32_t nranks);
 /* Derives the layout of ranks[n] of the whole, as a separate communicator; all ranks in order share
  * the whole's. Result and release as above. */
-bool tt_layout_part(struct tt_layout *out, const struct tt_layout *whole, const uint32_t *ranks, uint32_t n);
+bool tt_layout_part(struct tt_layout *out, const struct tt_layout *whole, const uint32_t *ranks,
+                    uint32_t n);
 /* Describes the layout in a few words, "8 ranks on 2 hosts, 2 rails each", in out[cap]. */
 void tt_layout_describe(const struct tt_layout *l, char *out, size_t cap);
 

@@ -23,7 +23,8 @@ static uint32_t period_of(const uint32_t *numbers, uint32_t n, uint32_t *border)
     return n - 1 - length;
 }
 
-bool tt_rle_array_init(struct tt_rle_array *c, const uint32_t *numbers, uint32_t n, uint32_t *scratch)
+bool tt_rle_array_init(struct tt_rle_array *c, const uint32_t *numbers, uint32_t n,
+                       uint32_t *scratch)
 {
     struct tt_rle_array made = { .period = period_of(numbers, n, scratch) };
     uint32_t most = 0;

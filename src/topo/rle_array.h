@@ -15,7 +15,8 @@ struct tt_rle_array {
 /* Compresses numbers[n], n at least 1, with their shortest period. Overwrites scratch[n]. Linear
  * time. Returns false if out of memory. Release with tt_rle_array_fini, which accepts a zeroed
  * struct. */
-bool tt_rle_array_init(struct tt_rle_array *c, const uint32_t *numbers, uint32_t n, uint32_t *scratch);
+bool tt_rle_array_init(struct tt_rle_array *c, const uint32_t *numbers, uint32_t n,
+                       uint32_t *scratch);
 void tt_rle_array_fini(struct tt_rle_array *c);
 /* Returns the bytes of the pattern. */
 uint64_t tt_rle_array_bytes(const struct tt_rle_array *c);
@@ -31,7 +32,8 @@ static inline uint32_t tt_rle_array_at(const struct tt_rle_array *c, uint32_t i)
     }
     if (c->width == 1)
         return base + ((const uint8_t *)c->pattern)[i];
-    return base + (c->width == 2 ? ((const uint16_t *)c->pattern)[i] : ((const uint32_t *)c->pattern)[i]);
+    return base +
+           (c->width == 2 ? ((const uint16_t *)c->pattern)[i] : ((const uint32_t *)c->pattern)[i]);
 }
 
 #endif

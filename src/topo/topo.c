@@ -34,9 +34,14 @@ uint32_t tt_topo_nranks(const struct tt_topo *t)
 static tutti_status check_rank_count(const struct tt_topo *t, uint32_t nranks)
 {
     if (!t->has_shape)
-        return tt_fail(TUTTI_ERR_INVALID, "the topology \"%s\" has no \"machine\" (it has labels of hosts only, without the number of ranks)", t->name);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "the topology \"%s\" has no \"machine\" (it has labels of hosts only, without the number of ranks)",
+            t->name);
     if (nranks < 1 || nranks > tt_topo_nranks(t))
-        return tt_fail(TUTTI_ERR_INVALID, "invalid number of ranks: %u, but the topology \"%s\" has %u", nranks, t->name, tt_topo_nranks(t));
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "invalid number of ranks: %u, but the topology \"%s\" has %u", nranks,
+                       t->name, tt_topo_nranks(t));
     return TUTTI_OK;
 }
 
@@ -58,7 +63,8 @@ double tt_topo_uplink(const struct tt_topo *t, enum tt_distance level)
 
     tt_assert(level > TT_NEAR_RACK && level <= TT_NEAR_WAN);
     hosts = tt_topo_group_ranks(t, (enum tt_distance)(level - 1)) / t->host_ranks;
-    return (double)hosts * t->nrails * t->link[TT_NEAR_RACK].bytes_per_s / t->link[level].oversubscription;
+    return (double)hosts * t->nrails * t->link[TT_NEAR_RACK].bytes_per_s /
+           t->link[level].oversubscription;
 }
 
 static tutti_status check_link(const struct tt_topo *t, enum tt_distance d, bool rate)
@@ -84,6 +90,7 @@ tutti_status tt_topo_is_complete(const struct tt_topo *t, uint32_t nranks)
         below = size;
     }
     if (!st && nranks > t->host_ranks && t->link[TT_NEAR_RACK].bytes_per_s <= 0)
-        st = tt_fail(TUTTI_ERR_INVALID, "the topology \"%s\" lacks links.rack.gbit_s, the rate of a rail", t->name);
+        st = tt_fail(TUTTI_ERR_INVALID,
+                     "the topology \"%s\" lacks links.rack.gbit_s, the rate of a rail", t->name);
     return st;
 }

@@ -11,6 +11,7 @@
  * `arrived_us` since the post. For each lane from a peer it has a row with a mark for each arrival
  * ("i"). lost[nranks]: events that the ranks have dropped. The caller must check ferror()
  * afterwards. */
-void tt_timeline_write_json(const struct tt_timeline *t, const uint64_t *lost, uint32_t nranks, FILE *to);
+void tt_timeline_write_json(const struct tt_timeline *t, const uint64_t *lost, uint32_t nranks,
+                            FILE *to);
 
 #endif

@@ -16,7 +16,8 @@
 #define MARGIN 12
 #define TICKS 8
 
-static const char *const colours[] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#5b4fc9" };
+static const char *const colours[] = { "#0072b2", "#d55e00", "#009e73",
+                                       "#cc79a7", "#8a6d00", "#5b4fc9" };
 #define NCOLOURS (sizeof colours / sizeof *colours)
 
 struct picture {
@@ -67,18 +68,21 @@ static double x_of(const struct picture *p, uint64_t ns)
 
 static void draw_head(const struct picture *p, const char *title)
 {
-    const double height = TOP + (double)p->t->nrows * LINE + MARGIN, width = LEFT + WIDTH + 4 * MARGIN;
+    const double height = TOP + (double)p->t->nrows * LINE + MARGIN,
+                 width = LEFT + WIDTH + 4 * MARGIN;
 
-    fprintf(p->to,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
-            "font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n"
-            "<text x=\"%d\" y=\"20\" font-size=\"14\" font-weight=\"bold\">",
-            width, height, width, height, MARGIN);
+    fprintf(
+        p->to,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
+        "font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n"
+        "<text x=\"%d\" y=\"20\" font-size=\"14\" font-weight=\"bold\">",
+        width, height, width, height, MARGIN);
     tt_xml_put(p->to, title);
-    fprintf(p->to,
-            "</text>\n<text x=\"%d\" y=\"36\" fill=\"#555555\">bars: segments from post to completion; marks below: "
-            "arrivals",
-            MARGIN);
+    fprintf(
+        p->to,
+        "</text>\n<text x=\"%d\" y=\"36\" fill=\"#555555\">bars: segments from post to completion; marks below: "
+        "arrivals",
+        MARGIN);
     if (p->ndrawn < p->t->nsegments)
         fprintf(p->to, "; the newest %zu of %zu segments", p->ndrawn, p->t->nsegments);
     fputs("</text>\n", p->to);
@@ -99,16 +103,18 @@ static double axis_step(double all)
 
 static void draw_axis(const struct picture *p)
 {
-    const double all_us = (double)(p->end_ns - p->begin_ns) * 1e-3, step = axis_step(all_us > 0 ? all_us : 1);
+    const double all_us = (double)(p->end_ns - p->begin_ns) * 1e-3,
+                 step = axis_step(all_us > 0 ? all_us : 1);
     const double bottom = TOP + (double)p->t->nrows * LINE;
 
     for (int i = 0; i * step <= all_us; i++) {
         const double x = x_of(p, p->begin_ns + (uint64_t)(i * step * 1e3));
 
-        fprintf(p->to,
-                "<path d=\"M%.1f %d V%.1f\" stroke=\"#dddddd\"/><text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\" "
-                "fill=\"#555555\">%g us</text>\n",
-                x, TOP - 8, bottom, x, TOP - 12, i * step);
+        fprintf(
+            p->to,
+            "<path d=\"M%.1f %d V%.1f\" stroke=\"#dddddd\"/><text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\" "
+            "fill=\"#555555\">%g us</text>\n",
+            x, TOP - 8, bottom, x, TOP - 12, i * step);
     }
 }
 
@@ -121,9 +127,11 @@ static void draw_rows(const struct picture *p)
         const double y = TOP + (double)i * LINE;
 
         if (i > 0 && row->from != p->t->rows[i - 1].from)
-            fprintf(p->to, "<path d=\"M%d %.1f H%d\" stroke=\"#999999\"/>\n", MARGIN, y - 4, LEFT + WIDTH);
-        fprintf(p->to, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">rank %" PRIu32 ": %s</text>\n", LEFT - 8,
-                y + BAR - 2, row->from, tt_timeline_name(row, name));
+            fprintf(p->to, "<path d=\"M%d %.1f H%d\" stroke=\"#999999\"/>\n", MARGIN, y - 4,
+                    LEFT + WIDTH);
+        fprintf(p->to,
+                "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">rank %" PRIu32 ": %s</text>\n",
+                LEFT - 8, y + BAR - 2, row->from, tt_timeline_name(row, name));
     }
 }
 
@@ -140,15 +148,17 @@ static void draw_bar(const struct picture *p, const struct tt_timeline_segment *
     const double from = x_of(p, g->posted_ns);
     const double wide = g->completed_ns != TT_NEVER ? x_of(p, g->completed_ns) - from : 0;
 
-    fprintf(p->to, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\" fill-opacity=\"0.5\"/>", from, y,
-            wide > 0.6 ? wide : 0.6, BAR);
+    fprintf(p->to,
+            "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\" fill-opacity=\"0.5\"/>", from,
+            y, wide > 0.6 ? wide : 0.6, BAR);
 }
 
 static void draw_segment(const struct picture *p, const struct tt_timeline_segment *g)
 {
     const double y = TOP + (double)g->row * LINE;
 
-    fprintf(p->to, "<g fill=\"%s\"><title>number %" PRIu32, colours[p->t->rows[g->row].lane % NCOLOURS], g->number);
+    fprintf(p->to, "<g fill=\"%s\"><title>number %" PRIu32,
+            colours[p->t->rows[g->row].lane % NCOLOURS], g->number);
     if (g->part)
         fprintf(p->to, ", part %" PRIu32, g->part);
     fprintf(p->to, ", %" PRIu64 " bytes", g->bytes);
@@ -158,7 +168,8 @@ static void draw_segment(const struct picture *p, const struct tt_timeline_segme
     if (g->posted_ns != TT_NEVER)
         draw_bar(p, g, y);
     if (g->arrived_ns != TT_NEVER)
-        fprintf(p->to, "<rect x=\"%.2f\" y=\"%.1f\" width=\"1\" height=\"%d\"/>", x_of(p, g->arrived_ns), y + BAR + 1, MARK);
+        fprintf(p->to, "<rect x=\"%.2f\" y=\"%.1f\" width=\"1\" height=\"%d\"/>",
+                x_of(p, g->arrived_ns), y + BAR + 1, MARK);
     fputs("</g>\n", p->to);
 }
 
@@ -168,7 +179,8 @@ tutti_status tt_timeline_write_svg(const struct tt_timeline *t, const char *titl
 
     p.drawn = calloc(t->nsegments + 1, sizeof *p.drawn);
     if (!p.drawn)
-        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the drawing of %zu segments", t->nsegments);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the drawing of %zu segments",
+                       t->nsegments);
     for (size_t i = 0; i < t->nsegments; i++)
         p.drawn[i] = &t->segments[i];
     qsort(p.drawn, t->nsegments, sizeof *p.drawn, newest_first);

@@ -55,8 +55,8 @@ static int by_time(const void *a, const void *b)
 }
 
 /* Returns all events in order; *first_ns: time of the earliest. NULL: out of memory. */
-static struct entry *list_entries_by_segment(const struct tt_timeline_rank *ranks, uint32_t nranks, size_t n,
-                                             uint64_t *first_ns, uint64_t *last_ns)
+static struct entry *list_entries_by_segment(const struct tt_timeline_rank *ranks, uint32_t nranks,
+                                             size_t n, uint64_t *first_ns, uint64_t *last_ns)
 {
     struct entry *all = calloc(n + 1, sizeof *all);
     size_t at = 0;
@@ -86,16 +86,20 @@ static void begin_row(struct tt_timeline *t, const struct entry *x)
 {
     struct tt_timeline_row *row = &t->rows[t->nrows++];
 
-    *row = (struct tt_timeline_row){
-        .from = x->from, .to = x->to, .lane = x->e->lane, .rail = TT_TRACE_NO_RAIL, .first = t->nsegments
-    };
+    *row = (struct tt_timeline_row){ .from = x->from,
+                                     .to = x->to,
+                                     .lane = x->e->lane,
+                                     .rail = TT_TRACE_NO_RAIL,
+                                     .first = t->nsegments };
     memcpy(row->wire, x->e->wire, sizeof row->wire);
 }
 
 /* The time of the event's kind in a segment. */
 static uint64_t *event_time(struct tt_timeline_segment *g, uint8_t kind)
 {
-    return kind == TT_TRACE_POSTED ? &g->posted_ns : kind == TT_TRACE_COMPLETED ? &g->completed_ns : &g->arrived_ns;
+    return kind == TT_TRACE_POSTED      ? &g->posted_ns
+           : kind == TT_TRACE_COMPLETED ? &g->completed_ns
+                                        : &g->arrived_ns;
 }
 
 /* Returns whether an event with the same numbers belongs to that segment. */
@@ -131,7 +135,8 @@ static void timeline_add(struct tt_timeline *t, const struct entry *x, bool same
         g->bytes = x->e->bytes;
 }
 
-tutti_status tt_timeline_init(struct tt_timeline *t, const struct tt_timeline_rank *ranks, uint32_t nranks)
+tutti_status tt_timeline_init(struct tt_timeline *t, const struct tt_timeline_rank *ranks,
+                              uint32_t nranks)
 {
     struct tt_timeline new = { .rows = NULL };
     uint64_t first_ns = 0, last_ns = 0;
@@ -151,7 +156,8 @@ tutti_status tt_timeline_init(struct tt_timeline *t, const struct tt_timeline_ra
     for (size_t i = 0; i < n; i++) {
         if (i == 0 || by_lane(&all[i - 1], &all[i]) != 0)
             begin_row(&new, &all[i]);
-        timeline_add(&new, &all[i], i > 0 && by_segment(&all[i - 1], &all[i]) == 0, all[i].at_ns - first_ns);
+        timeline_add(&new, &all[i], i > 0 && by_segment(&all[i - 1], &all[i]) == 0,
+                     all[i].at_ns - first_ns);
     }
     new.length_ns = last_ns - first_ns;
     free(all);
@@ -174,7 +180,7 @@ const char *tt_timeline_name(const struct tt_timeline_row *row, char name[TT_TIM
         snprintf(queue, sizeof queue, ", QP %" PRIu32, row->queue);
     if (row->rail != TT_TRACE_NO_RAIL)
         snprintf(rail, sizeof rail, ", rail %u", row->rail);
-    snprintf(name, TT_TIMELINE_NAME_BYTES, "%.8s to rank %" PRIu32 ", lane %u%s%s", row->wire, row->to, row->lane,
-             queue, rail);
+    snprintf(name, TT_TIMELINE_NAME_BYTES, "%.8s to rank %" PRIu32 ", lane %u%s%s", row->wire,
+             row->to, row->lane, queue, rail);
     return name;
 }

@@ -38,7 +38,8 @@ struct tt_timeline {
 };
 
 /* Merges the events. NOMEM. The caller releases *t with tt_timeline_fini; `ranks` is copied. */
-tutti_status tt_timeline_init(struct tt_timeline *t, const struct tt_timeline_rank *ranks, uint32_t nranks);
+tutti_status tt_timeline_init(struct tt_timeline *t, const struct tt_timeline_rank *ranks,
+                              uint32_t nranks);
 void tt_timeline_fini(struct tt_timeline *t);
 
 #define TT_TIMELINE_NAME_BYTES 96

@@ -5,7 +5,8 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-_Static_assert(sizeof(struct tt_trace_event) == TT_TRACE_WORDS * sizeof(uint64_t), "an event is so many words");
+_Static_assert(sizeof(struct tt_trace_event) == TT_TRACE_WORDS * sizeof(uint64_t),
+               "an event is so many words");
 
 /* ---- a ring ---- */
 
@@ -40,8 +41,9 @@ static bool slot_claim(struct tt_trace_slot *slot, uint64_t number)
 {
     uint64_t stamp = atomic_load_explicit(&slot->stamp, memory_order_relaxed);
 
-    return stamp <= number && atomic_compare_exchange_strong_explicit(&slot->stamp, &stamp, BUSY, memory_order_acquire,
-                                                                      memory_order_relaxed);
+    return stamp <= number &&
+           atomic_compare_exchange_strong_explicit(&slot->stamp, &stamp, BUSY, memory_order_acquire,
+                                                   memory_order_relaxed);
 }
 
 /* A reader that sees a word of a newer event also sees the changed stamp: each word is released

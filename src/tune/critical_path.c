@@ -44,7 +44,8 @@ static void find_shares(struct tt_critical_path *w)
 {
     const struct tt_layout *l = w->conf->layout;
     const struct tt_tune_costs *c = &w->conf->costs;
-    const double widest = tt_layout_widest(l), sockets = (double)tt_layout_groups(l, TT_NEAR_SOCKET) / l->nhosts;
+    const double widest = tt_layout_widest(l),
+                 sockets = (double)tt_layout_groups(l, TT_NEAR_SOCKET) / l->nhosts;
 
     w->rail_ranks = l->nrails ? widest / l->nrails : widest;
     if (l->node == TT_NODE_SOCKETS && sockets > 1)
@@ -104,7 +105,8 @@ struct walk_rank *walk_find(struct tt_critical_path *w, uint32_t rank)
 }
 
 /* Adds a rank unless it is present or there is no space. */
-static void walk_add_rank(struct tt_critical_path *w, const struct tt_coll *coll, uint32_t rank, bool spread)
+static void walk_add_rank(struct tt_critical_path *w, const struct tt_coll *coll, uint32_t rank,
+                          bool spread)
 {
     struct walk_rank *r = &w->rank[w->nranks];
 
@@ -161,7 +163,8 @@ static void choose_ranks(struct tt_critical_path *w, const struct tt_coll *coll)
 /* ---- rounds ---- */
 
 /* Emits its steps of a round; adds the data of representative ranks to `sum`, by distance. */
-static void walk_emit_round(struct tt_critical_path *w, struct walk_rank *r, uint64_t k, double sum[TT_DISTANCES])
+static void walk_emit_round(struct tt_critical_path *w, struct walk_rank *r, uint64_t k,
+                            double sum[TT_DISTANCES])
 {
     struct tt_sched s = { .steps = r->step, .cap = TT_ROUND_STEPS_MAX };
 
@@ -234,12 +237,15 @@ static double busier(const struct walk_rank *r)
     double most = r->busy.work_ns - r->marked.work_ns;
 
     for (int u = 0; u < TT_DISTANCES; u++)
-        most =
-            larger_of(most, larger_of(r->busy.out_ns[u] - r->marked.out_ns[u], r->busy.in_ns[u] - r->marked.in_ns[u]));
+        most = larger_of(most, larger_of(r->busy.out_ns[u] - r->marked.out_ns[u],
+                                         r->busy.in_ns[u] - r->marked.in_ns[u]));
     return most;
 }
 
-static void grow_busy(double *busy_ns, double marked_ns, double times) { *busy_ns += times * (*busy_ns - marked_ns); }
+static void grow_busy(double *busy_ns, double marked_ns, double times)
+{
+    *busy_ns += times * (*busy_ns - marked_ns);
+}
 
 static void grow_all(struct walk_busy *b, const struct walk_busy *marked, double times)
 {
@@ -316,7 +322,8 @@ static double latest(const struct tt_critical_path *w)
 
 /* Walks rounds [from, to), or only some if all would exceed steps_max steps in total. Returns false
  * if it takes longer than time_max_ns. */
-static bool walk_stretch(struct tt_critical_path *w, uint64_t from, uint64_t to, uint64_t steps_max, double time_max_ns)
+static bool walk_stretch(struct tt_critical_path *w, uint64_t from, uint64_t to, uint64_t steps_max,
+                         double time_max_ns)
 {
     const uint64_t before = w->steps;
     uint64_t rounds = to - from, marked = 0;
@@ -327,7 +334,8 @@ static bool walk_stretch(struct tt_critical_path *w, uint64_t from, uint64_t to,
         if (time_max_ns > 0 && latest(w) > time_max_ns)
             return false;
         if (i == 0 && to - from > ROUNDS_FEW) {
-            const uint64_t room = steps_max > w->steps ? (steps_max - w->steps) / (w->steps - before) + 1 : 0;
+            const uint64_t room =
+                steps_max > w->steps ? (steps_max - w->steps) / (w->steps - before) + 1 : 0;
 
             rounds = room < ROUNDS_MIN ? ROUNDS_MIN : room < rounds ? room : rounds;
         }
@@ -354,7 +362,8 @@ static void walk_find_bottleneck(const struct tt_critical_path *w, struct tt_pre
     out->bound = TT_BOUND_LATENCY;
     out->busy = 0;
     for (int u = 0; u < TT_DISTANCES; u++) {
-        const double busy = larger_of(slowest->busy.out_ns[u], slowest->busy.in_ns[u]) / out->time_ns;
+        const double busy =
+            larger_of(slowest->busy.out_ns[u], slowest->busy.in_ns[u]) / out->time_ns;
 
         if (busy > BUSY && busy > out->busy) {
             out->bound = TT_BOUND_LINK;
@@ -362,7 +371,8 @@ static void walk_find_bottleneck(const struct tt_critical_path *w, struct tt_pre
             out->busy = busy;
         }
     }
-    if (slowest->busy.work_ns > BUSY * out->time_ns && slowest->busy.work_ns > out->busy * out->time_ns) {
+    if (slowest->busy.work_ns > BUSY * out->time_ns &&
+        slowest->busy.work_ns > out->busy * out->time_ns) {
         out->bound = w->crowd > 1 ? TT_BOUND_CORES : TT_BOUND_RANK;
         out->busy = slowest->busy.work_ns / out->time_ns;
     }
@@ -377,18 +387,20 @@ static void take_costs(struct tt_critical_path *w, const struct tt_predict_near 
     w->near = fetches ? near->fetched : near->slots;
     w->work = near->work;
     w->came = near->came;
-    w->rails = tt_layout_widest(l) == 1 && l->nrails > 1 ? (lanes && lanes < l->nrails ? lanes : l->nrails) : 1;
+    w->rails = tt_layout_widest(l) == 1 && l->nrails > 1
+                   ? (lanes && lanes < l->nrails ? lanes : l->nrails)
+                   : 1;
     for (int d = 0; d < TT_DISTANCES; d++) {
-        const double bytes =
-            (double)tt_predict_lane_bytes(w->conf, &w->net, (enum tt_distance)d) * (lanes ? lanes : w->rails);
+        const double bytes = (double)tt_predict_lane_bytes(w->conf, &w->net, (enum tt_distance)d) *
+                             (lanes ? lanes : w->rails);
 
         w->lane_byte_ns[d] = bytes > 0 ? 2 * w->net.link[d].latency_ns / bytes : 0;
     }
 }
 
 /* Walks all rounds, or as many as show that it takes longer than time_max_ns. */
-static tutti_status walk_rounds(struct tt_critical_path *w, const struct tt_coll *coll, uint64_t steps_max,
-                                double time_max_ns, struct tt_prediction *out)
+static tutti_status walk_rounds(struct tt_critical_path *w, const struct tt_coll *coll,
+                                uint64_t steps_max, double time_max_ns, struct tt_prediction *out)
 {
     const uint64_t rounds = w->algo->nrounds(coll);
     bool whole = true;
@@ -399,8 +411,8 @@ static tutti_status walk_rounds(struct tt_critical_path *w, const struct tt_coll
     for (uint32_t i = 0; i < w->nranks; i++)
         walk_rank_begin(w, &w->rank[i]);
     for (uint32_t i = 0; i < STRETCHES && whole; i++)
-        whole = walk_stretch(w, rounds * i / STRETCHES, rounds * (i + 1) / STRETCHES, steps_max * (i + 1) / STRETCHES,
-                             time_max_ns);
+        whole = walk_stretch(w, rounds * i / STRETCHES, rounds * (i + 1) / STRETCHES,
+                             steps_max * (i + 1) / STRETCHES, time_max_ns);
     if (w->is_lost)
         return TUTTI_ERR_UNSUPPORTED;
     *out = (struct tt_prediction){ .time_ns = latest(w), .events = w->steps, .cut = !whole };
@@ -409,9 +421,9 @@ static tutti_status walk_rounds(struct tt_critical_path *w, const struct tt_coll
     return TUTTI_OK;
 }
 
-tutti_status tt_critical_path_run(struct tt_critical_path *w, const struct tt_coll *coll, const struct tt_algo *algo,
-                                  const struct tt_segments *segments, uint64_t steps_max, double time_max_ns,
-                                  struct tt_prediction *out)
+tutti_status tt_critical_path_run(struct tt_critical_path *w, const struct tt_coll *coll,
+                                  const struct tt_algo *algo, const struct tt_segments *segments,
+                                  uint64_t steps_max, double time_max_ns, struct tt_prediction *out)
 {
     struct tt_prediction first, second;
     struct tt_predict_near near;

@@ -35,8 +35,9 @@ void tt_critical_path_close(struct tt_critical_path *w);
 /* Walks one candidate for a call: at most about steps_max steps of programs, or until it is known
  * to take longer than time_max_ns (0: no limit). out->events: the number of steps. UNSUPPORTED (not
  * logged): the result depends on ranks that are not walked. *out on OK only. */
-tutti_status tt_critical_path_run(struct tt_critical_path *w, const struct tt_coll *coll, const struct tt_algo *algo,
-                                  const struct tt_segments *segments, uint64_t steps_max, double time_max_ns,
+tutti_status tt_critical_path_run(struct tt_critical_path *w, const struct tt_coll *coll,
+                                  const struct tt_algo *algo, const struct tt_segments *segments,
+                                  uint64_t steps_max, double time_max_ns,
                                   struct tt_prediction *out);
 
 #endif

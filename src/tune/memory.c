@@ -13,17 +13,19 @@ static uint64_t forced_number(const struct tt_algo *forced)
 }
 
 /* Hash of everything that the choice depends on within one communicator. */
-static uint64_t choice_key(const struct tt_tune_conf *conf, const struct tt_coll *c, const struct tt_algo *forced)
+static uint64_t choice_key(const struct tt_tune_conf *conf, const struct tt_coll *c,
+                           const struct tt_algo *forced)
 {
     const uint32_t root = conf->layout->nhosts == 1 ? 0 : c->root;
-    const uint64_t shape = forced_number(forced) << 48 | (uint64_t)c->kind << 44 | (uint64_t)c->quantized << 42 |
-                           (uint64_t)c->elem_bytes << 32 | root;
+    const uint64_t shape = forced_number(forced) << 48 | (uint64_t)c->kind << 44 |
+                           (uint64_t)c->quantized << 42 | (uint64_t)c->elem_bytes << 32 | root;
 
     return tt_mix64(tt_mix64(tt_tune_class(c->bytes, c->elem_bytes)) ^ shape) | 1;
 }
 
 /* Selection for calls with per-call counts. */
-static struct tt_tune_choice by_closed_forms(const struct tt_tune_conf *conf, const struct tt_coll *call,
+static struct tt_tune_choice by_closed_forms(const struct tt_tune_conf *conf,
+                                             const struct tt_coll *call,
                                              const struct tt_algo *forced)
 {
     const struct tt_algo *algo = forced ? forced : tt_algo_choose(call, &conf->model);
@@ -36,7 +38,8 @@ static struct tt_tune_choice by_closed_forms(const struct tt_tune_conf *conf, co
 }
 
 struct tt_tune_choice tt_tune_recall(struct tt_tune_memory *m, const struct tt_tune_conf *conf,
-                                     const struct tt_coll *call, const struct tt_algo *forced, bool simulate)
+                                     const struct tt_coll *call, const struct tt_algo *forced,
+                                     bool simulate)
 {
     const uint64_t key = choice_key(conf, call, forced);
     const uint32_t at = (uint32_t)(key >> 32) % TT_TUNE_REMEMBERED;

@@ -18,6 +18,7 @@ struct tt_tune_memory {
  * there. If the choice of the class does not fit this call, the closed forms decide. One thread at
  * a time. */
 struct tt_tune_choice tt_tune_recall(struct tt_tune_memory *m, const struct tt_tune_conf *conf,
-                                     const struct tt_coll *call, const struct tt_algo *forced, bool simulate);
+                                     const struct tt_coll *call, const struct tt_algo *forced,
+                                     bool simulate);
 
 #endif

@@ -47,7 +47,8 @@ static void make_net(const struct tt_tune_conf *conf, struct tt_net_conf *net)
         if (near)
             net->link[d].bytes_per_s = INSTANT_BYTES_PER_S;
         else if (d == TT_NEAR_RACK)
-            net->link[d].bytes_per_s = c->far_byte_ns > 0 ? 1e9 / c->far_byte_ns : INSTANT_BYTES_PER_S;
+            net->link[d].bytes_per_s =
+                c->far_byte_ns > 0 ? 1e9 / c->far_byte_ns : INSTANT_BYTES_PER_S;
         if (!told)
             continue;
         if (told->latency_ns)
@@ -64,15 +65,19 @@ uint32_t tt_predict_lanes(const struct tt_tune_conf *conf, const struct tt_segme
 
 /* A lane is limited if its maximum outstanding bytes do not cover the round trip at the rate of a
  * rail, or of a sending rank. */
-uint64_t tt_predict_lane_bytes(const struct tt_tune_conf *conf, const struct tt_net_conf *net, enum tt_distance d)
+uint64_t tt_predict_lane_bytes(const struct tt_tune_conf *conf, const struct tt_net_conf *net,
+                               enum tt_distance d)
 {
-    const double own = conf->costs.far.send_byte_ns > 0 ? 1e9 / conf->costs.far.send_byte_ns : INSTANT_BYTES_PER_S;
+    const double own =
+        conf->costs.far.send_byte_ns > 0 ? 1e9 / conf->costs.far.send_byte_ns : INSTANT_BYTES_PER_S;
     const double rail = net->link[TT_NEAR_RACK].bytes_per_s;
     const double there_and_back_ns =
         2 * (net->link[d].latency_ns + conf->costs.far.send_ns + conf->costs.far.receive_ns);
     const double covers = 1e-9 * there_and_back_ns * (rail < own ? rail : own);
 
-    return conf->lane_bytes && d >= TT_NEAR_RACK && (double)conf->lane_bytes[d] < covers ? conf->lane_bytes[d] : 0;
+    return conf->lane_bytes && d >= TT_NEAR_RACK && (double)conf->lane_bytes[d] < covers
+               ? conf->lane_bytes[d]
+               : 0;
 }
 
 /* Hosts of the largest group of a level; all hosts if there is no memory to count. */
@@ -137,8 +142,9 @@ static void find_bottleneck(const struct tt_des_result *r, struct tt_prediction 
 /* One simulation; messages within a host cost `way`. */
 static tutti_status simulate_call(const struct tt_tune_conf *conf, const struct tt_coll *coll,
                                   const struct tt_algo *algo, const struct tt_segments *segments,
-                                  const struct tt_predict_near *near, const struct tt_des_way *way, uint64_t events_max,
-                                  double time_max_ns, struct tt_prediction *out)
+                                  const struct tt_predict_near *near, const struct tt_des_way *way,
+                                  uint64_t events_max, double time_max_ns,
+                                  struct tt_prediction *out)
 {
     const struct tt_tune_costs *costs = &conf->costs;
     struct tt_coll first = *coll;
@@ -179,7 +185,9 @@ static tutti_status simulate_call(const struct tt_tune_conf *conf, const struct 
         tt_log(TT_LOG_DEBUG, "%s cannot be simulated: %s", algo->name, why);
     if (st)
         return st;
-    *out = (struct tt_prediction){ .time_ns = r.time_ns, .events = r.events, .messages = r.messages, .cut = r.cut };
+    *out = (struct tt_prediction){
+        .time_ns = r.time_ns, .events = r.events, .messages = r.messages, .cut = r.cut
+    };
     if (r.time_ns > 0)
         find_bottleneck(&r, out);
     return TUTTI_OK;
@@ -191,8 +199,8 @@ static bool tries_fetching(const struct tt_tune_conf *conf, const struct tt_coll
 {
     const uint64_t bytes = conf->costs.fetched.single_bytes;
 
-    return bytes && !(coll->quantized && tt_coll_reduces(coll->kind)) && tt_layout_widest(conf->layout) > 1 &&
-           coll->bytes * coll->nranks >= bytes;
+    return bytes && !(coll->quantized && tt_coll_reduces(coll->kind)) &&
+           tt_layout_widest(conf->layout) > 1 && coll->bytes * coll->nranks >= bytes;
 }
 
 static bool is_rooted(enum tt_coll_kind kind)
@@ -200,7 +208,8 @@ static bool is_rooted(enum tt_coll_kind kind)
     return kind == TT_BROADCAST || kind == TT_REDUCE || kind == TT_GATHER || kind == TT_SCATTER;
 }
 
-void tt_predict_near(const struct tt_tune_conf *conf, const struct tt_coll *coll, struct tt_predict_near *out)
+void tt_predict_near(const struct tt_tune_conf *conf, const struct tt_coll *coll,
+                     struct tt_predict_near *out)
 {
     const struct tt_tune_costs *costs = &conf->costs;
     const bool crowded = tt_predict_oversubscribed(conf);
@@ -236,9 +245,9 @@ void tt_predict_sooner(struct tt_prediction *slots, const struct tt_prediction *
     slots->events = events;
 }
 
-tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *coll, const struct tt_algo *algo,
-                        const struct tt_segments *segments, uint64_t events_max, double time_max_ns,
-                        struct tt_prediction *out)
+tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *coll,
+                        const struct tt_algo *algo, const struct tt_segments *segments,
+                        uint64_t events_max, double time_max_ns, struct tt_prediction *out)
 {
     struct tt_prediction first, second;
     struct tt_predict_near near;
@@ -246,15 +255,16 @@ tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *c
     tutti_status st;
 
     tt_predict_near(conf, coll, &near);
-    st = simulate_call(conf, coll, algo, segments, &near, &near.slots, events_max, time_max_ns, &first);
+    st = simulate_call(conf, coll, algo, segments, &near, &near.slots, events_max, time_max_ns,
+                       &first);
     if (st)
         return st;
     *out = first;
     if (!near.tries || (events_max && first.events >= events_max))
         return TUTTI_OK;
     limit_ns = first.cut ? time_max_ns : first.time_ns;
-    st = simulate_call(conf, coll, algo, segments, &near, &near.fetched, events_max ? events_max - first.events : 0,
-                       limit_ns, &second);
+    st = simulate_call(conf, coll, algo, segments, &near, &near.fetched,
+                       events_max ? events_max - first.events : 0, limit_ns, &second);
     if (st)
         return st;
     tt_predict_sooner(out, &second);

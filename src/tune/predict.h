@@ -74,7 +74,8 @@ void tt_predict_net(const struct tt_tune_conf *conf, struct tt_net_conf *net);
 /* Number of lanes to a peer that a call's segments use; and the maximum outstanding bytes of each
  * at a distance, if that is a limit; 0: none. */
 uint32_t tt_predict_lanes(const struct tt_tune_conf *conf, const struct tt_segments *segments);
-uint64_t tt_predict_lane_bytes(const struct tt_tune_conf *conf, const struct tt_net_conf *net, enum tt_distance d);
+uint64_t tt_predict_lane_bytes(const struct tt_tune_conf *conf, const struct tt_net_conf *net,
+                               enum tt_distance d);
 /* Costs of messages and bytes within a host, oversubscribed or not: in slots, or by single
  * copies. */
 struct tt_predict_near {
@@ -83,15 +84,16 @@ struct tt_predict_near {
     struct tt_tune_bytes work, came;    /* for data in a rank's own cache, or anywhere; and for
                                            data that others have just written. 0: no difference */
 };
-void tt_predict_near(const struct tt_tune_conf *conf, const struct tt_coll *coll, struct tt_predict_near *out);
+void tt_predict_near(const struct tt_tune_conf *conf, const struct tt_coll *coll,
+                     struct tt_predict_near *out);
 /* Combines two predictions: the lesser time, and the events of both. */
 void tt_predict_sooner(struct tt_prediction *slots, const struct tt_prediction *fetched);
 
 /* Simulates at most events_max events (0: no limit), or until time_max_ns (0: no limit). Errors as
  * tt_des_run (TIMEOUT: the simulated ranks are stuck, which only the log's debug lines report);
  * *out on OK only. */
-tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *coll, const struct tt_algo *algo,
-                        const struct tt_segments *segments, uint64_t events_max, double time_max_ns,
-                        struct tt_prediction *out);
+tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *coll,
+                        const struct tt_algo *algo, const struct tt_segments *segments,
+                        uint64_t events_max, double time_max_ns, struct tt_prediction *out);
 
 #endif

@@ -13,7 +13,8 @@ static void hash_add_ref(struct tt_program_features *g, const struct tt_ref *ref
     hash_add(g, ref->buf);
 }
 
-static void hash_add_step(struct tt_program_features *g, const struct tt_step *t, uint64_t segment_bytes)
+static void hash_add_step(struct tt_program_features *g, const struct tt_step *t,
+                          uint64_t segment_bytes)
 {
     hash_add(g, t->opcode);
     hash_add(g, t->finish);
@@ -27,8 +28,8 @@ static void hash_add_step(struct tt_program_features *g, const struct tt_step *t
         g->messages += t->bytes / segment_bytes + 1;
 }
 
-void tt_program_features(struct tt_program_features *g, const struct tt_algo *algo, const struct tt_coll *c,
-                         uint64_t segment_bytes)
+void tt_program_features(struct tt_program_features *g, const struct tt_algo *algo,
+                         const struct tt_coll *c, uint64_t segment_bytes)
 {
     struct tt_step steps[TT_ROUND_STEPS_MAX];
     struct tt_coll there = *c;
@@ -51,7 +52,9 @@ void tt_program_features(struct tt_program_features *g, const struct tt_algo *al
     }
 }
 
-bool tt_program_features_same(const struct tt_program_features *a, const struct tt_program_features *b)
+bool tt_program_features_same(const struct tt_program_features *a,
+                              const struct tt_program_features *b)
 {
-    return a->whole && b->whole && a->rounds == b->rounds && a->messages == b->messages && a->hash == b->hash;
+    return a->whole && b->whole && a->rounds == b->rounds && a->messages == b->messages &&
+           a->hash == b->hash;
 }

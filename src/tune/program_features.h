@@ -12,10 +12,11 @@ struct tt_program_features {
 };
 
 /* Examines a call that algo fits, with such segments. */
-void tt_program_features(struct tt_program_features *g, const struct tt_algo *algo, const struct tt_coll *c,
-                         uint64_t segment_bytes);
+void tt_program_features(struct tt_program_features *g, const struct tt_algo *algo,
+                         const struct tt_coll *c, uint64_t segment_bytes);
 
 /* Returns whether two programs are equal as far as examined: two names for one program. */
-bool tt_program_features_same(const struct tt_program_features *a, const struct tt_program_features *b);
+bool tt_program_features_same(const struct tt_program_features *a,
+                              const struct tt_program_features *b);
 
 #endif

@@ -23,7 +23,8 @@
 void tt_tune_set_limits(struct tt_tune_conf *conf)
 {
     const double bytes_per_s = conf->links ? conf->links[TT_NEAR_RACK].bytes_per_s : 0;
-    const uint64_t told_ns = conf->links ? conf->links[tt_layout_farthest(conf->layout)].latency_ns : 0;
+    const uint64_t told_ns =
+        conf->links ? conf->links[tt_layout_farthest(conf->layout)].latency_ns : 0;
     const struct tt_des_way *far = &conf->costs.far, *near = &conf->costs.near;
 
     conf->limits.far_message_ns = far->send_ns + far->receive_ns;
@@ -70,15 +71,17 @@ static void add_candidate(struct tt_tune_report *r, const struct tt_candidate *c
 
 /* Lists all candidates that fit a call of the class and need not be named; or only the forced one.
  * Those that do not fit the simulated call are last. */
-static void list_candidates(const struct tt_tune_conf *conf, const struct tt_coll *call, const struct tt_coll *like,
-                            const struct tt_algo *forced, struct tt_tune_report *r)
+static void list_candidates(const struct tt_tune_conf *conf, const struct tt_coll *call,
+                            const struct tt_coll *like, const struct tt_algo *forced,
+                            struct tt_tune_report *r)
 {
     for (size_t i = 0; i < tt_nalgos; i++) {
         const struct tt_algo *algo = tt_algos[i];
         struct tt_candidate c = { .algo = algo, .state = TT_NO_SIMULATION };
         struct tt_cost cost;
 
-        if (algo->kind != call->kind || (forced ? algo != forced : algo->by_name || !tt_algo_fits(algo, call)))
+        if (algo->kind != call->kind ||
+            (forced ? algo != forced : algo->by_name || !tt_algo_fits(algo, call)))
             continue;
         cost = algo->cost(call);
         c.model_ns = tt_cost_ns(&cost, &conf->model);
@@ -104,7 +107,10 @@ struct race {
     const struct tt_candidate *best;
 };
 
-static bool has_time(const struct tt_candidate *c) { return c->state == TT_SIMULATED || c->state == TT_WALKED; }
+static bool has_time(const struct tt_candidate *c)
+{
+    return c->state == TT_SIMULATED || c->state == TT_WALKED;
+}
 
 static bool has_finished(const struct tt_candidate *c) { return has_time(c) && !c->prediction.cut; }
 
@@ -118,24 +124,27 @@ static void walk_candidate(struct race *race, struct tt_candidate *c)
         c->state = TT_TOO_LONG;
         return;
     }
-    st = tt_critical_path_run(race->walk, &race->like, c->algo, &c->segments, race->events_left, race->limit_ns,
-                              &c->prediction);
+    st = tt_critical_path_run(race->walk, &race->like, c->algo, &c->segments, race->events_left,
+                              race->limit_ns, &c->prediction);
     c->state = st ? TT_NOT_WALKED : TT_WALKED;
     r->events += st ? race->events_left : c->prediction.events;
 }
 
 /* If segments are longer than the wire's because of very long messages, the shorter simulated call
  * gets the same number of segments. */
-static struct tt_segments in_proportion(const struct race *race, const struct tt_algo *algo, struct tt_segments s)
+static struct tt_segments in_proportion(const struct race *race, const struct tt_algo *algo,
+                                        struct tt_segments s)
 {
     uint64_t times = race->times_shorter;
 
-    for (; !algo->bounded && times > 1 && s.segment_bytes / 2 >= race->conf->limits.segment_bytes; times /= 2)
+    for (; !algo->bounded && times > 1 && s.segment_bytes / 2 >= race->conf->limits.segment_bytes;
+         times /= 2)
         s.segment_bytes /= 2;
     return s;
 }
 
-static tutti_status predict_candidate(struct race *race, struct tt_candidate *c, uint64_t events_max, double limit_ns)
+static tutti_status predict_candidate(struct race *race, struct tt_candidate *c,
+                                      uint64_t events_max, double limit_ns)
 {
     const struct tt_segments s = in_proportion(race, c->algo, c->segments);
 
@@ -158,7 +167,8 @@ static void run_candidate(struct race *race, struct tt_candidate *c)
         c->state = TT_NO_SIMULATION;
         return;
     }
-    c->state = c->prediction.cut && c->prediction.events >= race->events_left ? TT_TOO_LONG : TT_SIMULATED;
+    c->state =
+        c->prediction.cut && c->prediction.events >= race->events_left ? TT_TOO_LONG : TT_SIMULATED;
     race->report->events += c->prediction.events;
     spent = c->prediction.events + RANK_EVENTS * race->like.nranks;
     race->events_left -= spent < race->events_left ? spent : race->events_left;
@@ -183,7 +193,8 @@ static uint32_t order_candidates(const struct race *race, uint32_t order[SIMULAT
             c->state = TT_TOO_FAR;
             continue;
         }
-        tt_program_features(&g, c->algo, &race->like, in_proportion(race, c->algo, c->segments).segment_bytes);
+        tt_program_features(&g, c->algo, &race->like,
+                            in_proportion(race, c->algo, c->segments).segment_bytes);
         for (at = 0; at < n && !tt_program_features_same(&seen[at], &g); at++)
             continue;
         if (at < n) {
@@ -221,7 +232,8 @@ static void run_candidates(struct race *race)
     for (uint32_t i = 0; i < r->ncandidates; i++) {
         const struct tt_candidate *c = &r->candidate[i];
 
-        if (has_finished(c) && (!race->best || c->prediction.time_ns < race->best->prediction.time_ns * (1 - ALIKE)))
+        if (has_finished(c) &&
+            (!race->best || c->prediction.time_ns < race->best->prediction.time_ns * (1 - ALIKE)))
             race->best = c;
     }
 }
@@ -256,14 +268,16 @@ static void try_variant(struct race *race, const struct tt_candidate *of, struct
     struct tt_candidate *c;
 
     if (s.segment_bytes < TT_SEGMENT_MIN || r->ncandidates == TT_TUNE_CANDIDATES ||
-        tt_segments_fit(of->algo, &race->like, &race->conf->limits, s).segment_bytes != s.segment_bytes)
+        tt_segments_fit(of->algo, &race->like, &race->conf->limits, s).segment_bytes !=
+            s.segment_bytes)
         return;
     c = &r->candidate[r->ncandidates++];
     *c = *of;
     c->segments = s;
     c->variant = true;
     run_candidate(race, c);
-    if (has_finished(c) && c->prediction.time_ns < race->best->prediction.time_ns * (1 - TT_TUNE_WORTH))
+    if (has_finished(c) &&
+        c->prediction.time_ns < race->best->prediction.time_ns * (1 - TT_TUNE_WORTH))
         race->best = c;
 }
 
@@ -272,7 +286,8 @@ static void try_length(struct race *race, const struct tt_candidate *of, uint64_
     struct tt_segments s = of->segments;
 
     s.segment_bytes = segment_bytes;
-    if (in_proportion(race, of->algo, s).segment_bytes != in_proportion(race, of->algo, of->segments).segment_bytes)
+    if (in_proportion(race, of->algo, s).segment_bytes !=
+        in_proportion(race, of->algo, of->segments).segment_bytes)
         try_variant(race, of, s);       /* otherwise it would be the same simulation */
 }
 
@@ -329,7 +344,8 @@ static uint64_t larger_buffer(const struct tt_coll *c)
 
 /* The call that represents the class. On one host the root does not matter. in_place is a property
  * of one rank alone, as only the root of a broadcast has a source. */
-static struct tt_coll representative_call(const struct tt_tune_conf *conf, const struct tt_coll *call)
+static struct tt_coll representative_call(const struct tt_tune_conf *conf,
+                                          const struct tt_coll *call)
 {
     struct tt_coll like = *call;
 
@@ -347,12 +363,14 @@ static struct tt_coll shortened(const struct tt_tune_conf *conf, const struct tt
 {
     struct tt_coll like = *of_class;
 
-    while (larger_buffer(&like) > SEGMENTS_MAX * conf->limits.segment_bytes && like.bytes / 2 >= like.elem_bytes)
+    while (larger_buffer(&like) > SEGMENTS_MAX * conf->limits.segment_bytes &&
+           like.bytes / 2 >= like.elem_bytes)
         like.bytes = like.bytes / 2 / like.elem_bytes * like.elem_bytes;
     return like;
 }
 
-static const char *why_not_simulated(const struct tt_tune_conf *conf, const struct tt_coll *call, bool simulate)
+static const char *why_not_simulated(const struct tt_tune_conf *conf, const struct tt_coll *call,
+                                     bool simulate)
 {
     if (!simulate)
         return "simulation is turned off";
@@ -362,7 +380,8 @@ static const char *why_not_simulated(const struct tt_tune_conf *conf, const stru
         return "no data is sent";
     if (conf->layout->nranks != call->nranks)
         return "the placement of the ranks is unknown";
-    if (call->nranks > TT_TUNE_RANKS_MAX && conf->layout->nhosts == 1 && tt_predict_oversubscribed(conf))
+    if (call->nranks > TT_TUNE_RANKS_MAX && conf->layout->nhosts == 1 &&
+        tt_predict_oversubscribed(conf))
         return "too many ranks on one host with shared cores for a simulation before the call";
     return NULL;
 }
@@ -372,9 +391,12 @@ static const char *why_not_simulated(const struct tt_tune_conf *conf, const stru
 static uint64_t events_for(const struct tt_tune_conf *conf, const struct tt_coll *like)
 {
     const uint64_t n = like->nranks, ranks = tt_layout_widest(conf->layout);
-    const uint64_t cores = conf->costs.cores && conf->costs.cores < ranks ? conf->costs.cores : ranks;
-    const uint64_t times = n * n * cores / (8 * 8 * ranks), times_most = n * n * cores / (12 * 12 * ranks);
-    const uint64_t events = (TT_TUNE_EVENTS_MIN + larger_buffer(like) / 64) * (times > 1 ? times : 1);
+    const uint64_t cores =
+        conf->costs.cores && conf->costs.cores < ranks ? conf->costs.cores : ranks;
+    const uint64_t times = n * n * cores / (8 * 8 * ranks),
+                   times_most = n * n * cores / (12 * 12 * ranks);
+    const uint64_t events =
+        (TT_TUNE_EVENTS_MIN + larger_buffer(like) / 64) * (times > 1 ? times : 1);
     const uint64_t most = TT_TUNE_EVENTS_MAX * (times_most > 1 ? times_most : 1);
 
     return events < most ? events : most;
@@ -399,7 +421,8 @@ static struct tt_tune_conf conf_for(const struct tt_tune_conf *conf, const struc
 static uint64_t steps_for(const struct tt_tune_conf *conf)
 {
     const uint64_t ranks = tt_layout_widest(conf->layout);
-    const uint64_t cores = conf->costs.cores && conf->costs.cores < ranks ? conf->costs.cores : ranks;
+    const uint64_t cores =
+        conf->costs.cores && conf->costs.cores < ranks ? conf->costs.cores : ranks;
     const uint64_t steps = TT_TUNE_STEPS_MAX * cores / ranks;
 
     return steps > TT_TUNE_STEPS_MIN ? steps : TT_TUNE_STEPS_MIN;
@@ -414,13 +437,14 @@ static void compare_unwalked(struct race *race)
     for (uint32_t i = 0; i < r->ncandidates; i++) {
         const struct tt_candidate *c = &r->candidate[i];
 
-        if ((c->state == TT_NOT_WALKED || c->state == TT_TOO_LONG) && c->model_ns < race->best->model_ns)
+        if ((c->state == TT_NOT_WALKED || c->state == TT_TOO_LONG) &&
+            c->model_ns < race->best->model_ns)
             race->best = c;
     }
 }
 
-static void walk_candidates(const struct tt_tune_conf *conf, const struct tt_coll *of_class, bool whole,
-                            struct tt_tune_report *r)
+static void walk_candidates(const struct tt_tune_conf *conf, const struct tt_coll *of_class,
+                            bool whole, struct tt_tune_report *r)
 {
     struct race race = { .conf = conf,
                          .like = *of_class,
@@ -443,11 +467,13 @@ static void walk_candidates(const struct tt_tune_conf *conf, const struct tt_col
         r->why_model = "no candidate could be estimated";
 }
 
-static void race_all(const struct tt_tune_conf *conf, const struct tt_coll *of_class, const struct tt_coll *like,
-                     bool whole, struct tt_tune_report *r)
+static void race_all(const struct tt_tune_conf *conf, const struct tt_coll *of_class,
+                     const struct tt_coll *like, bool whole, struct tt_tune_report *r)
 {
     const struct tt_tune_conf there = conf_for(conf, of_class, like);
-    struct race race = { .conf = &there, .like = *like, .events_left = events_for(conf, like), .report = r };
+    struct race race = {
+        .conf = &there, .like = *like, .events_left = events_for(conf, like), .report = r
+    };
 
     race.times_shorter = like->bytes ? of_class->bytes / like->bytes : 1;
     r->events_max = race.events_left;
@@ -463,7 +489,8 @@ static void race_all(const struct tt_tune_conf *conf, const struct tt_coll *of_c
 }
 
 struct tt_tune_choice tt_tune_choose(const struct tt_tune_conf *conf, const struct tt_coll *call,
-                                     const struct tt_algo *forced, bool simulate, struct tt_tune_report *report)
+                                     const struct tt_algo *forced, bool simulate,
+                                     struct tt_tune_report *report)
 {
     const char *why = why_not_simulated(conf, call, simulate);
     const bool walks = !why && call->nranks > TT_TUNE_RANKS_MAX;

@@ -94,6 +94,7 @@ uint64_t tt_tune_class(uint64_t bytes, uint32_t elem_bytes);
  * false: only closed forms, for this very call. report: NULL, or a report of all candidates; then
  * those that were stopped as slower are simulated again to their end, after the choice. */
 struct tt_tune_choice tt_tune_choose(const struct tt_tune_conf *conf, const struct tt_coll *coll,
-                                     const struct tt_algo *forced, bool simulate, struct tt_tune_report *report);
+                                     const struct tt_algo *forced, bool simulate,
+                                     struct tt_tune_report *report);
 
 #endif

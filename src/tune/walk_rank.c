@@ -42,7 +42,8 @@ static double idle_left(const struct walk_when *idle, double floor_ns)
 }
 
 /* Appends work at the end. Remembers the longest earlier idle times that end after floor_ns. */
-static void calendar_append(struct walk_calendar *c, double from_ns, double takes_ns, double floor_ns)
+static void calendar_append(struct walk_calendar *c, double from_ns, double takes_ns,
+                            double floor_ns)
 {
     const struct walk_when idle = { .first_ns = c->free_ns, .last_ns = from_ns, .made = false };
     uint32_t least = 0;
@@ -77,7 +78,8 @@ static double turn_of(const struct walk_rank *r, double ready_ns)
 /* Schedules `work`, not before `ready`: in an idle time if there is space; or within the work since
  * then, which delays the rest of that unless there is spare time; or at the end. Returns when it is
  * done. */
-static double thread_spend(const struct tt_critical_path *w, struct walk_rank *r, double ready_ns, double work_ns)
+static double thread_spend(const struct tt_critical_path *w, struct walk_rank *r, double ready_ns,
+                           double work_ns)
 {
     const double work = work_ns * w->crowd, ready = later_of(ready_ns, r->floor_ns);
     double start;
@@ -85,7 +87,9 @@ static double thread_spend(const struct tt_critical_path *w, struct walk_rank *r
     r->busy.work_ns += work;
     if (!r->straight && fits_in(&r->thread, ready, work, &start))
         return start + work;
-    start = ready >= r->thread.free_ns ? ready : r->straight ? r->thread.free_ns : turn_of(r, ready);
+    start = ready >= r->thread.free_ns ? ready
+            : r->straight              ? r->thread.free_ns
+                                       : turn_of(r, ready);
     if (start < r->thread.free_ns) {
         r->thread.free_ns += later_of(0, work - r->spare_ns);
         r->spare_ns = later_of(0, r->spare_ns - work);
@@ -97,16 +101,18 @@ static double thread_spend(const struct tt_critical_path *w, struct walk_rank *r
         r->njobs = 0;
     }
     calendar_append(&r->thread, start, work, r->floor_ns);
-    r->job[r->njobs++ % WALK_JOBS] = (struct walk_job){ .ready_ns = ready, .next_ns = r->thread.free_ns };
+    r->job[r->njobs++ % WALK_JOBS] =
+        (struct walk_job){ .ready_ns = ready, .next_ns = r->thread.free_ns };
     return r->thread.free_ns;
 }
 
 /* The same in `parts` parts, the last one not before all data is available; the thread does other
  * work in between. */
-static struct walk_when spend_on(const struct tt_critical_path *w, struct walk_rank *r, struct walk_when there,
-                                 uint32_t parts, double work_ns)
+static struct walk_when spend_on(const struct tt_critical_path *w, struct walk_rank *r,
+                                 struct walk_when there, uint32_t parts, double work_ns)
 {
-    const double part = work_ns * w->crowd / parts, end = thread_spend(w, r, there.first_ns, work_ns);
+    const double part = work_ns * w->crowd / parts,
+                 end = thread_spend(w, r, there.first_ns, work_ns);
     struct walk_when done = { .first_ns = end - work_ns * w->crowd + part,
                               .last_ns = later_of(end, there.last_ns + part),
                               .made = false };
@@ -143,7 +149,8 @@ static bool same_ref_range(const struct tt_ref *a, const struct tt_ref *b)
 
 /* Returns when `bytes` at ref are available. The search ends at the step that wrote exactly these,
  * since that step waited for all earlier ones. */
-static struct walk_when when_there(const struct walk_rank *r, const struct tt_ref *ref, uint64_t bytes)
+static struct walk_when when_there(const struct walk_rank *r, const struct tt_ref *ref,
+                                   uint64_t bytes)
 {
     const uint32_t n = r->nwritten < WALK_WRITTEN ? r->nwritten : WALK_WRITTEN;
     struct walk_when there = { .first_ns = 0, .last_ns = 0, .made = false };
@@ -167,13 +174,15 @@ static struct walk_when when_there(const struct walk_rank *r, const struct tt_re
     return there;
 }
 
-static void note_written(struct walk_rank *r, const struct tt_ref *ref, uint64_t bytes, struct walk_when when,
-                         bool made, bool came)
+static void note_written(struct walk_rank *r, const struct tt_ref *ref, uint64_t bytes,
+                         struct walk_when when, bool made, bool came)
 {
-    r->written[r->nwritten++ % WALK_WRITTEN] = (struct walk_written){
-        .ref = *ref, .bytes = bytes, .first_ns = when.first_ns, .last_ns = when.last_ns, .made = made,
-        .came = came
-    };
+    r->written[r->nwritten++ % WALK_WRITTEN] = (struct walk_written){ .ref = *ref,
+                                                                      .bytes = bytes,
+                                                                      .first_ns = when.first_ns,
+                                                                      .last_ns = when.last_ns,
+                                                                      .made = made,
+                                                                      .came = came };
 }
 
 /* Nanoseconds per byte of a copy or reduction. */
@@ -187,7 +196,8 @@ static double walk_work_byte_ns(const struct tt_critical_path *w, bool reduces, 
 
 /* ---- messages ---- */
 
-static enum tt_distance peer_distance(const struct tt_critical_path *w, const struct walk_rank *r, uint32_t peer)
+static enum tt_distance peer_distance(const struct tt_critical_path *w, const struct walk_rank *r,
+                                      uint32_t peer)
 {
     return tt_layout_distance(w->conf->layout, r->coll.rank, peer);
 }
@@ -209,8 +219,8 @@ static bool is_for_result(const struct tt_ref *to)
 }
 
 /* Returns whether a message is fetched by its receiver (single copy). */
-static bool message_is_fetched(const struct tt_critical_path *w, enum tt_distance d, const struct tt_ref *to,
-                               uint64_t bytes)
+static bool message_is_fetched(const struct tt_critical_path *w, enum tt_distance d,
+                               const struct tt_ref *to, uint64_t bytes)
 {
     const struct tt_des_way *way = walk_way(w, d);
 
@@ -220,8 +230,8 @@ static bool message_is_fetched(const struct tt_critical_path *w, enum tt_distanc
 
 /* The number of parts of a message; fetched ones have longer parts if they arrive directly in their
  * place, as in the executor. */
-static uint32_t parts_of_message(const struct tt_critical_path *w, enum tt_distance d, const struct tt_ref *to,
-                                 uint64_t bytes)
+static uint32_t parts_of_message(const struct tt_critical_path *w, enum tt_distance d,
+                                 const struct tt_ref *to, uint64_t bytes)
 {
     const uint64_t segment = w->segments.segment_bytes, whole = w->near.whole_bytes;
     uint64_t part = bytes / FETCHED_PARTS;
@@ -238,13 +248,15 @@ static double step_ns(const struct tt_critical_path *w, const struct walk_rank *
 }
 
 /* Returns whether data arrives directly in its final place. */
-static bool arrives_direct(const struct tt_critical_path *w, enum tt_distance d, const struct tt_ref *to,
-                           uint64_t bytes)
+static bool arrives_direct(const struct tt_critical_path *w, enum tt_distance d,
+                           const struct tt_ref *to, uint64_t bytes)
 {
-    return walk_way(w, d)->direct && !message_is_eager(w, bytes) && !w->algo->direct_unsafe && is_for_result(to);
+    return walk_way(w, d)->direct && !message_is_eager(w, bytes) && !w->algo->direct_unsafe &&
+           is_for_result(to);
 }
 
-static bool is_in_slots(const struct tt_critical_path *w, enum tt_distance d, const struct tt_ref *to, uint64_t bytes)
+static bool is_in_slots(const struct tt_critical_path *w, enum tt_distance d,
+                        const struct tt_ref *to, uint64_t bytes)
 {
     return !message_is_eager(w, bytes) && !arrives_direct(w, d, to, bytes) &&
            !(message_is_fetched(w, d, to, bytes) && is_for_result(to));
@@ -272,8 +284,8 @@ static bool opens(struct walk_rank *r, uint32_t peer, bool out)
 
 /* A message passes the servers of a level in one direction. Other messages that share one in the
  * round take their time there, too. */
-static void mail_pass(struct walk_calendar share[TT_DISTANCES], double busy_ns[TT_DISTANCES], struct walk_mail *m,
-                      int level, double floor_ns)
+static void mail_pass(struct walk_calendar share[TT_DISTANCES], double busy_ns[TT_DISTANCES],
+                      struct walk_mail *m, int level, double floor_ns)
 {
     const double takes = m->takes_ns[level];
     double begin;
@@ -290,7 +302,8 @@ static void mail_pass(struct walk_calendar share[TT_DISTANCES], double busy_ns[T
 }
 
 /* Factor by which a rank's data takes longer at a server that others share in this round. */
-static double shared(const struct tt_critical_path *w, const struct walk_rank *r, int level, double ranks)
+static double shared(const struct tt_critical_path *w, const struct walk_rank *r, int level,
+                     double ranks)
 {
     const double own = (double)r->own_bytes[level];
 
@@ -300,7 +313,8 @@ static double shared(const struct tt_critical_path *w, const struct walk_rank *r
 static double byte_ns(double bytes_per_s) { return bytes_per_s > 0 ? 1e9 / bytes_per_s : 0; }
 
 /* Time of the message at the servers of each level of its path. */
-static void take_at_levels(const struct tt_critical_path *w, const struct walk_rank *r, struct walk_mail *m)
+static void take_at_levels(const struct tt_critical_path *w, const struct walk_rank *r,
+                           struct walk_mail *m)
 {
     const double rail = byte_ns(w->net.link[TT_NEAR_RACK].bytes_per_s), bytes = (double)m->bytes;
     const int d = (int)m->distance;
@@ -317,9 +331,11 @@ static void take_at_levels(const struct tt_critical_path *w, const struct walk_r
         const double up = w->net.uplink_bytes_per_s[u];
         const double all = up > 0 ? rail * w->rail_ranks * w->conf->links[u].oversubscription : 0;
 
-        m->takes_ns[u] = bytes * later_of(byte_ns(up), u == d ? byte_ns(w->net.link[u].bytes_per_s) : 0);
+        m->takes_ns[u] =
+            bytes * later_of(byte_ns(up), u == d ? byte_ns(w->net.link[u].bytes_per_s) : 0);
         if (all > 0 && r->own_bytes[u])
-            m->takes_ns[u] = later_of(m->takes_ns[u], bytes * all * w->mean_bytes[u] / (double)r->own_bytes[u]);
+            m->takes_ns[u] =
+                later_of(m->takes_ns[u], bytes * all * w->mean_bytes[u] / (double)r->own_bytes[u]);
     }
     m->takes_ns[d] = later_of(m->takes_ns[d], bytes * w->lane_byte_ns[d]);
 }
@@ -329,15 +345,17 @@ static void take_at_levels(const struct tt_critical_path *w, const struct walk_r
 static double slots_ns(const struct tt_critical_path *w, const struct walk_mail *m)
 {
     const struct tt_des_way *way = walk_way(w, m->distance);
-    const double there_and_back = 2 * w->net.link[m->distance].latency_ns + way->send_ns + way->receive_ns;
+    const double there_and_back =
+        2 * w->net.link[m->distance].latency_ns + way->send_ns + way->receive_ns;
 
     return m->in_slots ? (m->parts - 1) / w->segments.depth * there_and_back : 0;
 }
 
 /* Sends a message of r, or of a rank in step with it; its first segment is ready at left.first_ns,
  * and the last at left.last_ns. */
-static void mail_leave(const struct tt_critical_path *w, const struct walk_rank *r, struct walk_when left,
-                       struct walk_calendar out[TT_DISTANCES], double busy_ns[TT_DISTANCES], struct walk_mail *m)
+static void mail_leave(const struct tt_critical_path *w, const struct walk_rank *r,
+                       struct walk_when left, struct walk_calendar out[TT_DISTANCES],
+                       double busy_ns[TT_DISTANCES], struct walk_mail *m)
 {
     const int d = (int)m->distance;
 
@@ -349,7 +367,8 @@ static void mail_leave(const struct tt_critical_path *w, const struct walk_rank 
     else
         for (int u = d <= TT_NEAR_HOST ? d : TT_NEAR_RACK; u <= d; u++)
             mail_pass(out, busy_ns, m, u, r->floor_ns);
-    m->tail_ns = later_of(m->tail_ns, left.last_ns + m->takes_ns[d <= TT_NEAR_HOST ? d : TT_NEAR_RACK] / m->parts);
+    m->tail_ns = later_of(
+        m->tail_ns, left.last_ns + m->takes_ns[d <= TT_NEAR_HOST ? d : TT_NEAR_RACK] / m->parts);
     m->tail_ns = later_of(m->tail_ns, m->head_ns + slots_ns(w, m));
     m->head_ns += w->net.link[d].latency_ns;
     m->tail_ns += w->net.link[d].latency_ns;
@@ -381,8 +400,8 @@ static struct walk_fan *find_fan(struct walk_rank *r, const struct tt_step *put)
 
 /* A put in parts that take the thread `part_ns` each is interleaved with others of the same
  * bytes. */
-static void interleave_puts(struct walk_rank *r, const struct tt_step *put, uint32_t parts, double part_ns,
-                            struct walk_when *left)
+static void interleave_puts(struct walk_rank *r, const struct tt_step *put, uint32_t parts,
+                            double part_ns, struct walk_when *left)
 {
     struct walk_fan *f = find_fan(r, put);
 
@@ -394,24 +413,29 @@ static void interleave_puts(struct walk_rank *r, const struct tt_step *put, uint
     left->last_ns = later_of(left->last_ns, left->first_ns + f->nputs * (parts - 1) * part_ns);
 }
 
-static struct walk_rank *walk_put(struct tt_critical_path *w, struct walk_rank *r, const struct tt_step *t)
+static struct walk_rank *walk_put(struct tt_critical_path *w, struct walk_rank *r,
+                                  const struct tt_step *t)
 {
     const enum tt_distance d = peer_distance(w, r, t->peer);
     const struct tt_des_way *way = walk_way(w, d);
     const uint32_t parts = parts_of_message(w, d, &t->out, t->bytes);
-    const bool eager = message_is_eager(w, t->bytes), fetched = message_is_fetched(w, d, &t->out, t->bytes);
+    const bool eager = message_is_eager(w, t->bytes),
+               fetched = message_is_fetched(w, d, &t->out, t->bytes);
     double work = parts * (way->send_ns + step_ns(w, r));
     struct walk_when there = when_there(r, &t->a, t->bytes);
-    struct walk_mail m = { .from = r->coll.rank, .tag = t->tag, .parts = parts, .bytes = t->bytes, .distance = d };
+    struct walk_mail m = {
+        .from = r->coll.rank, .tag = t->tag, .parts = parts, .bytes = t->bytes, .distance = d
+    };
     struct walk_rank *to = walk_find(w, t->peer);
 
     /* data is written to the peer's slots while it is produced */
     if (!fetched && !(way->mapped && there.made && !eager))
         work += (double)t->bytes * way->send_byte_ns;
     if (!eager && opens(r, t->peer, true))
-        there.first_ns =
-            later_of(there.first_ns, thread_spend(w, r, later_of(r->began_ns, r->floor_ns) + w->net.link[d].latency_ns,
-                                                  way->receive_ns));
+        there.first_ns = later_of(
+            there.first_ns,
+            thread_spend(w, r, later_of(r->began_ns, r->floor_ns) + w->net.link[d].latency_ns,
+                         way->receive_ns));
     m.in_slots = is_in_slots(w, d, &t->out, t->bytes);
     if (m.in_slots)
         work += credits_of(w, parts) * way->receive_ns;
@@ -436,8 +460,8 @@ static struct walk_mail *find_mail(struct walk_rank *r, const struct tt_step *t)
 
 /* Returns whether the message of `peer`, which is not walked, to r in this round depends on what it
  * waits for in the same round: then it cannot be in step. */
-static bool passes_on(const struct tt_critical_path *w, const struct walk_rank *r, const struct tt_step *wait,
-                      uint64_t round)
+static bool passes_on(const struct tt_critical_path *w, const struct walk_rank *r,
+                      const struct tt_step *wait, uint64_t round)
 {
     struct tt_step steps[TT_ROUND_STEPS_MAX];
     struct tt_sched s = { .steps = steps, .cap = TT_ROUND_STEPS_MAX };
@@ -446,21 +470,25 @@ static bool passes_on(const struct tt_critical_path *w, const struct walk_rank *
 
     there.rank = wait->peer;
     w->algo->round(&s, &there, round);
-    while (at < s.n && !(steps[at].opcode == TT_PUT && steps[at].peer == r->coll.rank && steps[at].tag == wait->tag))
+    while (at < s.n && !(steps[at].opcode == TT_PUT && steps[at].peer == r->coll.rank &&
+                         steps[at].tag == wait->tag))
         at++;
     for (uint32_t i = 0; i < at && at < s.n; i++)
-        if (steps[i].opcode == TT_WAIT && tt_ref_overlap(&steps[i].out, steps[i].bytes, &steps[at].a, steps[at].bytes))
+        if (steps[i].opcode == TT_WAIT &&
+            tt_ref_overlap(&steps[i].out, steps[i].bytes, &steps[at].a, steps[at].bytes))
             return true;
     return false;
 }
 
 /* The message of a rank that is not walked, and assumed in step. */
-static void send_in_step(struct tt_critical_path *w, const struct walk_rank *r, const struct tt_step *t,
-                         struct walk_mail *m)
+static void send_in_step(struct tt_critical_path *w, const struct walk_rank *r,
+                         const struct tt_step *t, struct walk_mail *m)
 {
     struct walk_calendar out[TT_DISTANCES] = { { .free_ns = 0 } };
     double busy_ns[TT_DISTANCES] = { 0 };
-    const struct walk_when now = { .first_ns = r->thread.free_ns, .last_ns = r->thread.free_ns, .made = false };
+    const struct walk_when now = { .first_ns = r->thread.free_ns,
+                                   .last_ns = r->thread.free_ns,
+                                   .made = false };
 
     *m = (struct walk_mail){
         .from = t->peer, .tag = t->tag, .bytes = t->bytes, .distance = peer_distance(w, r, t->peer)
@@ -470,11 +498,13 @@ static void send_in_step(struct tt_critical_path *w, const struct walk_rank *r, 
     mail_leave(w, r, r->left.last_ns > 0 ? r->left : now, out, busy_ns, m);
 }
 
-static void walk_take(struct tt_critical_path *w, struct walk_rank *r, const struct tt_step *t, struct walk_mail *m)
+static void walk_take(struct tt_critical_path *w, struct walk_rank *r, const struct tt_step *t,
+                      struct walk_mail *m)
 {
     const struct tt_des_way *way = walk_way(w, m->distance);
     const uint32_t parts = m->parts;
-    const bool eager = message_is_eager(w, t->bytes), fetched = message_is_fetched(w, m->distance, &t->out, t->bytes);
+    const bool eager = message_is_eager(w, t->bytes),
+               fetched = message_is_fetched(w, m->distance, &t->out, t->bytes);
     const bool direct = arrives_direct(w, m->distance, &t->out, t->bytes) || fetched;
     const double bytes = (double)t->bytes;
     const bool came = m->distance <= TT_NEAR_HOST && !direct, pipe = t->out.buf == TT_BUF_PIPE;
@@ -496,12 +526,13 @@ static void walk_take(struct tt_critical_path *w, struct walk_rank *r, const str
     step_complete(r, done.last_ns);
 }
 
-static void walk_change(const struct tt_critical_path *w, struct walk_rank *r, const struct tt_step *t)
+static void walk_change(const struct tt_critical_path *w, struct walk_rank *r,
+                        const struct tt_step *t)
 {
     const bool reduces = t->opcode == TT_REDUCE_STEP;
     const uint32_t parts = parts_of_bytes(w, t->bytes);
-    struct walk_when there = when_there(r, &t->a, t->bytes), other = { .first_ns = 0, .last_ns = 0, .made = false },
-                     done;
+    struct walk_when there = when_there(r, &t->a, t->bytes),
+                     other = { .first_ns = 0, .last_ns = 0, .made = false }, done;
     double work = parts * step_ns(w, r);
 
     if (reduces)
@@ -560,8 +591,8 @@ static bool is_simple(const struct tt_critical_path *w, const struct tt_step *t)
 {
     const bool makes = t->opcode == TT_REDUCE_STEP || t->opcode == TT_COPY;
 
-    return !t->at_most && message_is_eager(w, t->bytes) && !t->a.block && !t->b.block && !t->out.block &&
-           !(makes && t->out.buf == TT_BUF_PIPE);
+    return !t->at_most && message_is_eager(w, t->bytes) && !t->a.block && !t->b.block &&
+           !t->out.block && !(makes && t->out.buf == TT_BUF_PIPE);
 }
 
 static void note_fan(struct walk_rank *r, const struct tt_step *put)
@@ -592,8 +623,10 @@ void walk_rank_begin(struct tt_critical_path *w, struct walk_rank *r)
         w->steps += s.n + 1;
         for (uint32_t i = 0; i < s.n; i++) {
             r->straight &= is_simple(w, &steps[i]);
-            if (steps[i].opcode == TT_WAIT && !message_is_eager(w, steps[i].bytes) && opens(r, steps[i].peer, false))
-                opening += walk_way(w, peer_distance(w, r, steps[i].peer))->send_ns + w->conf->costs.step_ns;
+            if (steps[i].opcode == TT_WAIT && !message_is_eager(w, steps[i].bytes) &&
+                opens(r, steps[i].peer, false))
+                opening += walk_way(w, peer_distance(w, r, steps[i].peer))->send_ns +
+                           w->conf->costs.step_ns;
             if (steps[i].opcode == TT_PUT && r->coll.kind == TT_BROADCAST)
                 note_fan(r, &steps[i]);
         }

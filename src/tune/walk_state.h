@@ -129,7 +129,8 @@ struct tt_critical_path {
 
 /* Returns the entry of a walked rank, or NULL. */
 struct walk_rank *walk_find(struct tt_critical_path *w, uint32_t rank);
-static inline const struct tt_des_way *walk_way(const struct tt_critical_path *w, enum tt_distance d)
+static inline const struct tt_des_way *walk_way(const struct tt_critical_path *w,
+                                                enum tt_distance d)
 {
     return d <= TT_NEAR_HOST ? &w->near : &w->conf->costs.far;
 }

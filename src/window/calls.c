@@ -93,7 +93,10 @@ tutti_status tt_call_check_run(struct tt_call_check *a)
     if (a->status == TUTTI_ERR_TIMEOUT && a->rank == UINT32_MAX)
         return tt_fail(a->status, "%s: the operation was not complete at the deadline", a->call);
     if (a->status == TUTTI_ERR_TIMEOUT)
-        return tt_fail(a->status, "%s: rank %u did not complete the operation before the deadline (its process may be stopped, or its network may be down)", a->call, a->rank);
+        return tt_fail(
+            a->status,
+            "%s: rank %u did not complete the operation before the deadline (its process may be stopped, or its network may be down)",
+            a->call, a->rank);
     return a->status;
 }
 

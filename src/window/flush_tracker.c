@@ -1,10 +1,17 @@
 #include "window/flush_tracker.h"
 
-_Static_assert((TT_MARK_MASK + 1u) % TT_MARKS == 0, "the ring of ticks must be continuous across the wrap");
+_Static_assert((TT_MARK_MASK + 1u) % TT_MARKS == 0,
+               "the ring of ticks must be continuous across the wrap");
 
-static uint32_t marks_in_flight(const struct tt_flush *m) { return (m->posted - m->landed) & TT_MARK_MASK; }
+static uint32_t marks_in_flight(const struct tt_flush *m)
+{
+    return (m->posted - m->landed) & TT_MARK_MASK;
+}
 
-static bool marks_are_idle(const struct tt_flush *m) { return !m->unmarked && marks_in_flight(m) == 0; }
+static bool marks_are_idle(const struct tt_flush *m)
+{
+    return !m->unmarked && marks_in_flight(m) == 0;
+}
 
 void tt_flush_put(struct tt_flush *m, uint64_t tick)
 {
@@ -20,7 +27,8 @@ bool tt_flush_is_quiet(const struct tt_flush *m, uint64_t tick)
 
 bool tt_flush_needs_mark(const struct tt_flush *m, uint64_t tick)
 {
-    return m->unmarked && m->posted_tick < tick && marks_in_flight(m) < TT_MARKS && !tt_flush_is_quiet(m, tick);
+    return m->unmarked && m->posted_tick < tick && marks_in_flight(m) < TT_MARKS &&
+           !tt_flush_is_quiet(m, tick);
 }
 
 void tt_flush_posted(struct tt_flush *m, uint64_t tick)

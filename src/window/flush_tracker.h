@@ -30,7 +30,10 @@ bool tt_flush_is_quiet(const struct tt_flush *m, uint64_t tick);
 /* Returns whether it needs another mark, and one may be posted. */
 bool tt_flush_needs_mark(const struct tt_flush *m, uint64_t tick);
 /* Returns the number of the next mark. */
-static inline uint32_t tt_flush_next(const struct tt_flush *m) { return (m->posted + 1) & TT_MARK_MASK; }
+static inline uint32_t tt_flush_next(const struct tt_flush *m)
+{
+    return (m->posted + 1) & TT_MARK_MASK;
+}
 /* Records a mark posted in this tick, after all earlier puts. */
 void tt_flush_posted(struct tt_flush *m, uint64_t tick);
 /* Records that a mark, and all earlier ones, have landed. Ignored if it is not in flight. */

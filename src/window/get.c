@@ -18,9 +18,9 @@ struct behind {
 
 /* Returns the rank's peer, with all fences recorded. PENDING in *st also while queued puts to it
  * precede a fence before the call. */
-static struct tt_window_peer *reach_fenced(struct tt_window *w, uint32_t rank, struct behind *behind,
-                                           struct tt_window_way **way, struct tt_engine_client_link *link,
-                                           tutti_status *st)
+static struct tt_window_peer *reach_fenced(struct tt_window *w, uint32_t rank,
+                                           struct behind *behind, struct tt_window_way **way,
+                                           struct tt_engine_client_link *link, tutti_status *st)
 {
     struct tt_window_peer *p;
 
@@ -70,7 +70,8 @@ static tutti_status get_begin(struct get *g)
         tt_copy(g->dst, NULL, (uint8_t *)g->way->key.mapped + g->offset, g->bytes, 0);
         return TUTTI_OK;
     }
-    g->transfer = tt_transfer_begin(w, g->peer, &g->way->failed, g->rma.counter, w->home->tick, &st);
+    g->transfer =
+        tt_transfer_begin(w, g->peer, &g->way->failed, g->rma.counter, w->home->tick, &st);
     if (!g->transfer)
         return st;
     g->by_wire = !g->way->by_mail && g->link.wire->caps & TT_WIRE_CAP_GET && !g->peer->mail_fenced;
@@ -97,20 +98,26 @@ static bool get_post(struct get *g, const struct tt_desc *get)
 static bool get_request(struct get *g)
 {
     struct tt_window *w = g->attempt.window;
-    const uint64_t left = g->bytes - g->at, most = g->by_wire ? TT_WINDOW_SLICE_BYTES : TT_WINDOW_CHUNK_BYTES;
+    const uint64_t left = g->bytes - g->at,
+                   most = g->by_wire ? TT_WINDOW_SLICE_BYTES : TT_WINDOW_CHUNK_BYTES;
     const uint64_t bytes = left < most ? left : most;
     struct tt_window_message m = {
         .verb = TT_WINDOW_GET, .window = w->id, .offset = g->offset + g->at, .bytes = bytes,
     };
     const struct tt_desc d = {
-        .kind = TT_DESC_GET, .peer = g->peer->rank, .local = g->dst + g->at, .bytes = bytes, .key = &g->way->key,
-        .offset = g->offset + g->at, .cookie = tt_transfer_cookie(g->transfer),
+        .kind = TT_DESC_GET,
+        .peer = g->peer->rank,
+        .local = g->dst + g->at,
+        .bytes = bytes,
+        .key = &g->way->key,
+        .offset = g->offset + g->at,
+        .cookie = tt_transfer_cookie(g->transfer),
     };
 
-    if (g->by_wire
-            ? !get_post(g, &d)
-            : !tt_window_hold_mail(w->home, g->peer) ||
-                  !tt_window_send_request(w->home, g->peer, &m, NULL, g->dst + g->at, g->transfer, &g->way->failed))
+    if (g->by_wire ? !get_post(g, &d)
+                   : !tt_window_hold_mail(w->home, g->peer) ||
+                         !tt_window_send_request(w->home, g->peer, &m, NULL, g->dst + g->at,
+                                                 g->transfer, &g->way->failed))
         return false;
     g->at += bytes;
     return true;
@@ -126,8 +133,9 @@ static bool get_uses(const struct tt_call_check *a, const void *mem, size_t byte
 static tutti_status get_step(struct tt_call_check *a)
 {
     struct get *g = (struct get *)a;
-    tutti_status st =
-        g->begun ? tt_engine_client_reach(a->window->home->engine, g->peer->rank, &g->link) : get_begin(g);
+    tutti_status st = g->begun
+                          ? tt_engine_client_reach(a->window->home->engine, g->peer->rank, &g->link)
+                          : get_begin(g);
 
     if (st > TUTTI_PENDING || !g->begun)
         return st;
@@ -145,8 +153,8 @@ static tutti_status get_step(struct tt_call_check *a)
     return g->transfer->over ? g->transfer->status : TUTTI_PENDING;
 }
 
-tutti_status tutti_window_get(tutti_window *window, int rank, size_t offset, void *dst, size_t bytes,
-                              const tutti_rma *rma)
+tutti_status tutti_window_get(tutti_window *window, int rank, size_t offset, void *dst,
+                              size_t bytes, const tutti_rma *rma)
 {
     struct get g = {
         .attempt = { .call = "tutti_window_get", .rank = (uint32_t)rank, .step = get_step, .uses = get_uses },
@@ -159,7 +167,8 @@ tutti_status tutti_window_get(tutti_window *window, int rank, size_t offset, voi
     if (!st)
         st = tt_rma_take(rma, &g.rma, call);
     if (!st && (g.rma.signal_op != TUTTI_SIGNAL_NONE || g.rma.signal_window))
-        st = tt_fail(TUTTI_ERR_INVALID, "%s: rma.signal_op and rma.signal_window are not supported for a get", call);
+        st = tt_fail(TUTTI_ERR_INVALID,
+                     "%s: rma.signal_op and rma.signal_window are not supported for a get", call);
     if (!st && !dst && bytes)
         st = tt_fail(TUTTI_ERR_INVALID, "%s: dst is NULL", call);
     if (!st)
@@ -167,7 +176,10 @@ tutti_status tutti_window_get(tutti_window *window, int rank, size_t offset, voi
     if (!st)
         st = tt_window_check(w, (uint32_t)rank, offset, bytes, call);
     if (!st && bytes && (w->cards[rank].device || tt_registry_is_device(dst, bytes)))
-        st = tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: device memory is not supported for a get, neither as source nor as destination", call);
+        st = tt_fail(
+            TUTTI_ERR_UNSUPPORTED,
+            "%s: device memory is not supported for a get, neither as source nor as destination",
+            call);
     if (st)
         return st;
     g.attempt.window = w;
@@ -194,11 +206,17 @@ struct atomic {
 
 /* Performs the atomic on mapped memory with the processor, then wakes the owner, which may wait
  * for the word. */
-static tutti_status change_mapped(struct atomic *c, uint8_t *mem, const struct tt_engine_client_link *link)
+static tutti_status change_mapped(struct atomic *c, uint8_t *mem,
+                                  const struct tt_engine_client_link *link)
 {
     const struct tt_desc wake = {
-        .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE | TT_DESC_URGENT, .peer = link->theirs->peer,
-        .key = link->theirs, .signal_op = TT_SIGNAL_ADD, .signal_key = link->theirs, .signal_offset = link->word,
+        .kind = TT_DESC_PUT,
+        .flags = TT_DESC_INLINE | TT_DESC_URGENT,
+        .peer = link->theirs->peer,
+        .key = link->theirs,
+        .signal_op = TT_SIGNAL_ADD,
+        .signal_key = link->theirs,
+        .signal_offset = link->word,
         .cookie = TT_CLIENT_COOKIE,
     };
 
@@ -220,15 +238,17 @@ static tutti_status atomic_step(struct tt_call_check *a)
     if (st)
         return st;
     if (!way->by_mail && way->key.mapped)
-        return tt_window_may_load(w->home, p, &link, c->behind.fence_tick) ? change_mapped(c, way->key.mapped, &link)
-                                                                           : TUTTI_PENDING;
+        return tt_window_may_load(w->home, p, &link, c->behind.fence_tick)
+                   ? change_mapped(c, way->key.mapped, &link)
+                   : TUTTI_PENDING;
     if (c->fetch && !c->transfer) {
         c->transfer = tt_transfer_begin(w, p, &way->failed, NULL, w->home->tick, &st);
         if (!c->transfer)
             return st;
     }
-    if (!c->asked && (!tt_window_hold_mail(w->home, p) ||
-                      !tt_window_send_request(w->home, p, &c->m, NULL, NULL, c->transfer, &way->failed)))
+    if (!c->asked &&
+        (!tt_window_hold_mail(w->home, p) ||
+         !tt_window_send_request(w->home, p, &c->m, NULL, NULL, c->transfer, &way->failed)))
         return TUTTI_PENDING;
     c->asked = true;
     if (!c->fetch)
@@ -247,14 +267,16 @@ static tutti_status run_atomic(struct atomic *c)
 
     if (c->attempt.rank != w->comm->rank)
         return tt_call_check_run_transfer(&c->attempt, &c->transfer);
-    c->old = tt_window_change(w->mem + c->m.offset, c->m.width, c->m.verb, c->m.operand, c->m.compare);
+    c->old =
+        tt_window_change(w->mem + c->m.offset, c->m.width, c->m.verb, c->m.operand, c->m.compare);
     atomic_store(&w->signals_itself, true);
     tt_engine_client_touch(w->home->engine);
     return TUTTI_OK;
 }
 
-tutti_status tutti_window_atomic(tutti_window *window, int rank, size_t offset, size_t bytes, tutti_atomic_op op,
-                                 uint64_t operand, uint64_t compare, uint64_t *old)
+tutti_status tutti_window_atomic(tutti_window *window, int rank, size_t offset, size_t bytes,
+                                 tutti_atomic_op op, uint64_t operand, uint64_t compare,
+                                 uint64_t *old)
 {
     const char *call = "tutti_window_atomic";
     struct atomic c = {
@@ -273,7 +295,8 @@ tutti_status tutti_window_atomic(tutti_window *window, int rank, size_t offset, 
     if ((int)op < TUTTI_ATOMIC_ADD || op > TUTTI_ATOMIC_XOR)
         return tt_fail(TUTTI_ERR_INVALID, "%s: op = %d is not a tutti_atomic_op", call, (int)op);
     if (bytes != 4 && bytes != 8)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: bytes = %zu is invalid: must be 4 or 8", call, bytes);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: bytes = %zu is invalid: must be 4 or 8", call,
+                       bytes);
     st = tt_window_check_word(w, (uint32_t)rank, offset, bytes, call);
     if (st)
         return st;

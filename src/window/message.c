@@ -4,7 +4,8 @@
 #include "reduce/reduce.h"
 #include "wire/wire.h"
 
-void tt_window_message_write(const struct tt_window_message *m, uint8_t header[TT_WINDOW_HEADER_BYTES])
+void tt_window_message_write(const struct tt_window_message *m,
+                             uint8_t header[TT_WINDOW_HEADER_BYTES])
 {
     struct tt_writer w;
 
@@ -40,7 +41,8 @@ static bool is_consistent(const struct tt_window_message *m, uint64_t follow)
     if (m->verb == TT_WINDOW_GET)
         return follow == 0 && m->bytes <= TT_WINDOW_CHUNK_BYTES;
     return follow == m->bytes &&
-           m->bytes <= (is_atomic || m->gone || m->verb == TT_WINDOW_LEAVE ? 0 : TT_WINDOW_CHUNK_BYTES);
+           m->bytes <=
+               (is_atomic || m->gone || m->verb == TT_WINDOW_LEAVE ? 0 : TT_WINDOW_CHUNK_BYTES);
 }
 
 bool tt_window_message_read(struct tt_window_message *m, const void *data, size_t bytes)
@@ -75,29 +77,31 @@ void *tt_window_word(uint8_t *mem, uint64_t size, uint64_t offset, uint32_t widt
 
 /* An atomic of either width. `was` holds the expected value of a comparison, and receives the
  * old value of *word. */
-#define CHANGE(word, verb, operand, was)                                                               \
-    switch (verb) {                                                                                    \
-    case TT_WINDOW_ADD:                                                                                \
-        was = __atomic_fetch_add(word, operand, __ATOMIC_ACQ_REL);                                     \
-        break;                                                                                         \
-    case TT_WINDOW_SWAP:                                                                               \
-        was = __atomic_exchange_n(word, operand, __ATOMIC_ACQ_REL);                                    \
-        break;                                                                                         \
-    case TT_WINDOW_AND:                                                                                \
-        was = __atomic_fetch_and(word, operand, __ATOMIC_ACQ_REL);                                     \
-        break;                                                                                         \
-    case TT_WINDOW_OR:                                                                                 \
-        was = __atomic_fetch_or(word, operand, __ATOMIC_ACQ_REL);                                      \
-        break;                                                                                         \
-    case TT_WINDOW_XOR:                                                                                \
-        was = __atomic_fetch_xor(word, operand, __ATOMIC_ACQ_REL);                                     \
-        break;                                                                                         \
-    default:                                                                                           \
-        __atomic_compare_exchange_n(word, &was, operand, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);   \
-        break;                                                                                         \
+#define CHANGE(word, verb, operand, was)                                          \
+    switch (verb) {                                                               \
+    case TT_WINDOW_ADD:                                                           \
+        was = __atomic_fetch_add(word, operand, __ATOMIC_ACQ_REL);                \
+        break;                                                                    \
+    case TT_WINDOW_SWAP:                                                          \
+        was = __atomic_exchange_n(word, operand, __ATOMIC_ACQ_REL);               \
+        break;                                                                    \
+    case TT_WINDOW_AND:                                                           \
+        was = __atomic_fetch_and(word, operand, __ATOMIC_ACQ_REL);                \
+        break;                                                                    \
+    case TT_WINDOW_OR:                                                            \
+        was = __atomic_fetch_or(word, operand, __ATOMIC_ACQ_REL);                 \
+        break;                                                                    \
+    case TT_WINDOW_XOR:                                                           \
+        was = __atomic_fetch_xor(word, operand, __ATOMIC_ACQ_REL);                \
+        break;                                                                    \
+    default:                                                                      \
+        __atomic_compare_exchange_n(word, &was, operand, false, __ATOMIC_ACQ_REL, \
+                                    __ATOMIC_ACQUIRE);                            \
+        break;                                                                    \
     }
 
-uint64_t tt_window_change(void *word, uint32_t width, enum tt_window_verb verb, uint64_t operand, uint64_t compare)
+uint64_t tt_window_change(void *word, uint32_t width, enum tt_window_verb verb, uint64_t operand,
+                          uint64_t compare)
 {
     const uint32_t operand32 = (uint32_t)operand;
     uint32_t was32 = (uint32_t)compare;
@@ -118,7 +122,8 @@ void tt_window_raise(uint64_t *word, uint8_t op, uint64_t value)
         __atomic_fetch_add(word, value, __ATOMIC_RELEASE);
 }
 
-bool tt_window_apply(const struct tt_window_message *m, const void *payload, uint8_t *mem, uint64_t size, uint64_t *old)
+bool tt_window_apply(const struct tt_window_message *m, const void *payload, uint8_t *mem,
+                     uint64_t size, uint64_t *old)
 {
     void *word;
 

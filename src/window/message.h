@@ -38,7 +38,8 @@ struct tt_window_message {
     uint64_t signal_offset, signal_value;
 };
 
-void tt_window_message_write(const struct tt_window_message *m, uint8_t header[TT_WINDOW_HEADER_BYTES]);
+void tt_window_message_write(const struct tt_window_message *m,
+                             uint8_t header[TT_WINDOW_HEADER_BYTES]);
 /* Reads the header of data[bytes]. False, with *m undefined: protocol violation. */
 bool tt_window_message_read(struct tt_window_message *m, const void *data, size_t bytes);
 
@@ -52,13 +53,14 @@ static inline bool tt_window_holds(uint64_t size, uint64_t offset, uint64_t byte
  * misaligned. */
 void *tt_window_word(uint8_t *mem, uint64_t size, uint64_t offset, uint32_t width);
 /* Changes the word (from tt_window_word) atomically, and returns its old value. */
-uint64_t tt_window_change(void *word, uint32_t width, enum tt_window_verb verb, uint64_t operand, uint64_t compare);
+uint64_t tt_window_change(void *word, uint32_t width, enum tt_window_verb verb, uint64_t operand,
+                          uint64_t compare);
 /* Sets a signal. A reader of its value also sees all earlier writes. op: enum tt_signal_op. */
 void tt_window_raise(uint64_t *word, uint8_t op, uint64_t value);
 
 /* Applies a put (with payload of m->bytes) or an atomic to mem[size]; *old is the old value of
  * an atomic's word. False: out of bounds. */
-bool tt_window_apply(const struct tt_window_message *m, const void *payload, uint8_t *mem, uint64_t size,
-                     uint64_t *old);
+bool tt_window_apply(const struct tt_window_message *m, const void *payload, uint8_t *mem,
+                     uint64_t size, uint64_t *old);
 
 #endif

@@ -13,17 +13,26 @@ static struct tt_desc short_desc(const struct several *s, const struct tt_window
                                  const struct tt_window_way *way)
 {
     return (struct tt_desc){
-        .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .peer = tt_window_job_rank(s->attempt.window, p->rank),
-        .local = (void *)(uintptr_t)p->src, .bytes = p->bytes, .key = &way->key, .offset = p->offset,
-        .signal_op = TT_SIGNAL_SET, .signal_key = &way->key, .signal_offset = p->signal_offset,
-        .signal_value = p->signal_value, .cookie = TT_CLIENT_COOKIE,
+        .kind = TT_DESC_PUT,
+        .flags = TT_DESC_INLINE,
+        .peer = tt_window_job_rank(s->attempt.window, p->rank),
+        .local = (void *)(uintptr_t)p->src,
+        .bytes = p->bytes,
+        .key = &way->key,
+        .offset = p->offset,
+        .signal_op = TT_SIGNAL_SET,
+        .signal_key = &way->key,
+        .signal_offset = p->signal_offset,
+        .signal_value = p->signal_value,
+        .cookie = TT_CLIENT_COOKIE,
     };
 }
 
 /* Returns the peer of a put, with all fences recorded. PENDING in *st also while puts are queued
  * that a fence orders before this one. */
 static struct tt_window_peer *reach_short(const struct several *s, const struct tt_window_short *p,
-                                          struct tt_window_way **way, struct tt_wire **wire, tutti_status *st)
+                                          struct tt_window_way **way, struct tt_wire **wire,
+                                          tutti_status *st)
 {
     struct tt_window *w = s->attempt.window;
     struct tt_engine_client_link link;
@@ -47,7 +56,8 @@ static struct tt_window_peer *reach_short(const struct several *s, const struct 
 /* Collects descriptors of the next puts over one wire, from s->at, each with a fence if
  * required. Returns their number. PENDING in *st: the first put cannot be sent yet. OK and 0: it
  * must be sent by message. */
-static int collect_descs(struct several *s, struct tt_desc d[BATCH], struct tt_wire **wire, tutti_status *st)
+static int collect_descs(struct several *s, struct tt_desc d[BATCH], struct tt_wire **wire,
+                         tutti_status *st)
 {
     int n = 0;
 
@@ -111,12 +121,17 @@ static tutti_status step(struct tt_call_check *a)
     return TUTTI_OK;
 }
 
-tutti_status tt_window_put_several(struct tt_window *w, struct tt_window_short *puts, uint32_t n, int64_t timeout_ms,
-                                   const char *call)
+tutti_status tt_window_put_several(struct tt_window *w, struct tt_window_short *puts, uint32_t n,
+                                   int64_t timeout_ms, const char *call)
 {
     struct several s = {
-        .attempt = { .window = w, .call = call, .rank = UINT32_MAX, .timeout_ms = timeout_ms, .step = step },
-        .puts = puts, .n = n,
+        .attempt = { .window = w,
+                     .call = call,
+                     .rank = UINT32_MAX,
+                     .timeout_ms = timeout_ms,
+                     .step = step },
+        .puts = puts,
+        .n = n,
     };
 
     return tt_call_check_run(&s.attempt);

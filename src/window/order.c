@@ -40,13 +40,20 @@ struct quiet {
 static tutti_status failure_status(tutti_status st, uint32_t rank)
 {
     if (st == TUTTI_ERR_ABORTED)
-        return tt_fail(st, "tutti_window_quiet: rank %u freed its window before all operations to it were complete", rank);
-    return tt_fail(st, "tutti_window_quiet: an operation to rank %u failed after the call that started it had returned", rank);
+        return tt_fail(
+            st,
+            "tutti_window_quiet: rank %u freed its window before all operations to it were complete",
+            rank);
+    return tt_fail(
+        st,
+        "tutti_window_quiet: an operation to rank %u failed after the call that started it had returned",
+        rank);
 }
 
 /* Drains one rank: posts a mark, if none follows all puts before the tick, and checks the
  * transfers in progress. Returns *failed once, without a message. */
-static tutti_status quiet_one(struct tt_window *w, uint32_t rank, uint64_t tick, tutti_status *failed)
+static tutti_status quiet_one(struct tt_window *w, uint32_t rank, uint64_t tick,
+                              tutti_status *failed)
 {
     struct tt_window_peer *p = w->home->peers[tt_window_job_rank(w, rank)];
     struct tt_engine_client_link link;
@@ -67,7 +74,8 @@ static tutti_status quiet_one(struct tt_window *w, uint32_t rank, uint64_t tick,
     return st ? st : TUTTI_PENDING;
 }
 
-tutti_status tt_window_quiet_rank(struct tt_window *w, uint32_t rank, uint64_t *tick, tutti_status *failed)
+tutti_status tt_window_quiet_rank(struct tt_window *w, uint32_t rank, uint64_t *tick,
+                                  tutti_status *failed)
 {
     tutti_status st, late;
 
@@ -95,8 +103,14 @@ tutti_status tt_window_wake_rank(struct tt_window *w, uint32_t rank)
     if (st)
         return st;
     d = (struct tt_desc){
-        .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .peer = link.theirs->peer, .key = link.theirs,
-        .signal_op = TT_SIGNAL_ADD, .signal_key = link.theirs, .signal_offset = link.word, .cookie = TT_CLIENT_COOKIE,
+        .kind = TT_DESC_PUT,
+        .flags = TT_DESC_INLINE,
+        .peer = link.theirs->peer,
+        .key = link.theirs,
+        .signal_op = TT_SIGNAL_ADD,
+        .signal_key = link.theirs,
+        .signal_offset = link.word,
+        .cookie = TT_CLIENT_COOKIE,
     };
     return link.wire->ops->post(link.wire, &d, 1) == 1 ? TUTTI_OK : TUTTI_PENDING;
 }
@@ -111,7 +125,8 @@ static tutti_status quiet_step(struct tt_call_check *a)
     if (!q->tick)
         q->tick = ++w->home->tick;
     for (uint32_t r = q->all ? 0 : a->rank; r < (q->all ? w->comm->nranks : a->rank + 1); r++) {
-        const tutti_status late = w->ways[r].failed, one = quiet_one(w, r, q->tick, &w->ways[r].failed);
+        const tutti_status late = w->ways[r].failed,
+                           one = quiet_one(w, r, q->tick, &w->ways[r].failed);
 
         if (one == TUTTI_OK || st > TUTTI_PENDING)
             continue;
@@ -126,10 +141,14 @@ static tutti_status quiet_step(struct tt_call_check *a)
 tutti_status tutti_window_quiet(tutti_window *window, int rank, int64_t timeout_ms)
 {
     struct quiet q = {
-        .attempt = { .call = "tutti_window_quiet", .rank = (uint32_t)rank, .timeout_ms = timeout_ms, .step = quiet_step },
+        .attempt = { .call = "tutti_window_quiet",
+                     .rank = (uint32_t)rank,
+                     .timeout_ms = timeout_ms,
+                     .step = quiet_step },
         .all = rank == TUTTI_ALL_RANKS,
     };
-    tutti_status st = tt_window_take_rank(window, q.all ? 0 : rank, q.attempt.call, &q.attempt.window);
+    tutti_status st =
+        tt_window_take_rank(window, q.all ? 0 : rank, q.attempt.call, &q.attempt.window);
 
     if (st)
         return st;

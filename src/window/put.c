@@ -16,14 +16,17 @@
 #define BATCH 31
 #define RMA_BYTES_FIRST offsetof(tutti_rma, no_wait)   /* size in the first release with it */
 
-_Static_assert((int)TUTTI_SIGNAL_SET == (int)TT_SIGNAL_SET && (int)TUTTI_SIGNAL_ADD == (int)TT_SIGNAL_ADD,
+_Static_assert((int)TUTTI_SIGNAL_SET == (int)TT_SIGNAL_SET &&
+                   (int)TUTTI_SIGNAL_ADD == (int)TT_SIGNAL_ADD,
                "public signals are the wire's");
 
 tutti_piece tt_window_piece_of(const struct tt_window_shape *s, size_t i)
 {
     if (s->pieces)
         return s->pieces[i];
-    return (tutti_piece){ .offset = s->offset + i * s->stride, .src = s->src + i * s->src_stride, .bytes = s->bytes };
+    return (tutti_piece){ .offset = s->offset + i * s->stride,
+                          .src = s->src + i * s->src_stride,
+                          .bytes = s->bytes };
 }
 
 void tt_window_count(uint64_t *counter)
@@ -51,10 +54,12 @@ static tutti_status register_sources(struct tt_window_put *p)
     tutti_status st = TUTTI_OK;
 
     if (!s->pieces)
-        return tt_transfer_register(p->transfer, p->link.wire, s->src, (s->n - 1) * s->src_stride + s->bytes);
+        return tt_transfer_register(p->transfer, p->link.wire, s->src,
+                                    (s->n - 1) * s->src_stride + s->bytes);
     for (size_t i = 0; i < s->n && !st; i++)
         if (outlasts_call(p, s->pieces[i].bytes))
-            st = tt_transfer_register(p->transfer, p->link.wire, s->pieces[i].src, s->pieces[i].bytes);
+            st = tt_transfer_register(p->transfer, p->link.wire, s->pieces[i].src,
+                                      s->pieces[i].bytes);
     return st;
 }
 
@@ -95,7 +100,8 @@ static bool is_direct(const struct tt_window_put *p)
     bool direct = has_bytes(s) && p->attempt.window->cards[p->attempt.rank].device;
 
     if (!s->pieces)
-        return direct || (s->n && tt_registry_is_device(s->src, (s->n - 1) * s->src_stride + s->bytes));
+        return direct ||
+               (s->n && tt_registry_is_device(s->src, (s->n - 1) * s->src_stride + s->bytes));
     for (size_t i = 0; i < s->n && !direct; i++)
         direct = tt_registry_is_device(s->pieces[i].src, s->pieces[i].bytes);
     return direct;
@@ -147,7 +153,8 @@ static tutti_status put_begin(struct tt_window_put *p)
 /* ---- puts by the wire ------------------------------------------------------------------------ */
 
 /* Returns the next descriptor with data, and advances *at and *within; false: none. */
-static bool next_desc(const struct tt_window_put *p, size_t *at, uint64_t *within, struct tt_desc *d)
+static bool next_desc(const struct tt_window_put *p, size_t *at, uint64_t *within,
+                      struct tt_desc *d)
 {
     for (; *at < p->shape.n; (*at)++, *within = 0) {
         const tutti_piece piece = tt_window_piece_of(&p->shape, *at);
@@ -391,7 +398,8 @@ static void put_self(struct tt_window_put *p)
             memmove(w->mem + piece.offset, piece.src, piece.bytes);
     }
     if (p->rma.signal_op != TUTTI_SIGNAL_NONE)
-        set_own_signal(p->signals, p->rma.signal_offset, (uint8_t)p->rma.signal_op, p->rma.signal_value);
+        set_own_signal(p->signals, p->rma.signal_offset, (uint8_t)p->rma.signal_op,
+                       p->rma.signal_value);
     tt_engine_client_touch(w->home->engine);
 }
 
@@ -404,7 +412,9 @@ static tutti_status put_run(struct tt_window_put *p)
     if (p->rma.counter)
         p->attempt.step = put_or_queue_step;
     if (p->attempt.rank == w->comm->rank && p->direct)
-        st = tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: device memory is not supported for a put to the calling rank", p->attempt.call);
+        st = tt_fail(TUTTI_ERR_UNSUPPORTED,
+                     "%s: device memory is not supported for a put to the calling rank",
+                     p->attempt.call);
     else if (p->attempt.rank == w->comm->rank)
         put_self(p);
     else if (has_bytes(&p->shape) || p->rma.signal_op != TUTTI_SIGNAL_NONE)
@@ -418,8 +428,9 @@ static tutti_status put_run(struct tt_window_put *p)
 
 /* ---- puts in steps --------------------------------------------------------------------------- */
 
-void tt_window_put_init(struct tt_window_put *p, struct tt_window *w, uint32_t rank, uint64_t offset, const void *src,
-                        uint64_t bytes, const tutti_rma *rma, uint8_t lane, tutti_status *failed, const char *call)
+void tt_window_put_init(struct tt_window_put *p, struct tt_window *w, uint32_t rank,
+                        uint64_t offset, const void *src, uint64_t bytes, const tutti_rma *rma,
+                        uint8_t lane, tutti_status *failed, const char *call)
 {
     const struct tt_window_peer *peer = w->home->peers[tt_window_job_rank(w, rank)];
 
@@ -443,7 +454,8 @@ void tt_window_put_leave(struct tt_window_put *p)
     p->transfer = NULL;
 }
 
-void tt_window_disown(struct tt_window *w, uint32_t rank, const uint64_t *counter, const tutti_status *failed)
+void tt_window_disown(struct tt_window *w, uint32_t rank, const uint64_t *counter,
+                      const tutti_status *failed)
 {
     struct tt_window_peer *p = w->home->peers[tt_window_job_rank(w, rank)];
     tutti_status *hosts = &w->ways[rank].failed;
@@ -470,7 +482,8 @@ tutti_status tt_window_put_step(struct tt_window_put *p)
     if (!st) {
         st = put_step(&p->attempt);
         if (st == TUTTI_ERR_PEER_LOST)
-            tt_fail(st, "%s: rank %u has destroyed its communicator", p->attempt.call, p->attempt.rank);
+            tt_fail(st, "%s: rank %u has destroyed its communicator", p->attempt.call,
+                    p->attempt.rank);
     }
     if (st == TUTTI_PENDING)
         return st;
@@ -490,7 +503,9 @@ tutti_status tt_rma_take(const tutti_rma *rma, tutti_rma *out, const char *call)
     if (rma)
         st = tt_options_take(out, sizeof *out, RMA_BYTES_FIRST, rma, call, "rma", "tutti_rma");
     if (!st && out->counter && (uintptr_t)out->counter % sizeof *out->counter)
-        st = tt_fail(TUTTI_ERR_INVALID, "%s: rma.counter = %p is misaligned: must be 8-byte aligned", call, (void *)out->counter);
+        st =
+            tt_fail(TUTTI_ERR_INVALID, "%s: rma.counter = %p is misaligned: must be 8-byte aligned",
+                    call, (void *)out->counter);
     return st;
 }
 
@@ -515,15 +530,17 @@ static tutti_status find_signal(struct tt_window_put *p)
         if (st)
             return st;
         if (p->signals->comm != w->comm)
-            return tt_fail(TUTTI_ERR_INVALID, "%s: rma.signal_window belongs to another communicator", call);
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "%s: rma.signal_window belongs to another communicator", call);
     }
     snprintf(word, sizeof word, "%s: rma.signal_offset", call);
-    return tt_window_check_word(p->signals, p->attempt.rank, p->rma.signal_offset, sizeof(uint64_t), word);
+    return tt_window_check_word(p->signals, p->attempt.rank, p->rma.signal_offset, sizeof(uint64_t),
+                                word);
 }
 
 /* Finds the window of the call, and reads the options and the signal. */
-static tutti_status put_take_arguments(struct tt_window_put *p, tutti_window *handle, int rank, const tutti_rma *rma,
-                                       const char *call)
+static tutti_status put_take_arguments(struct tt_window_put *p, tutti_window *handle, int rank,
+                                       const tutti_rma *rma, const char *call)
 {
     tutti_status st = tt_window_take_rank(handle, rank, call, &p->attempt.window);
 
@@ -537,8 +554,8 @@ static tutti_status put_take_arguments(struct tt_window_put *p, tutti_window *ha
     return st ? st : find_signal(p);
 }
 
-tutti_status tt_window_signal(struct tt_window *w, uint32_t rank, uint64_t offset, tutti_signal_op op, uint64_t value,
-                              const char *call)
+tutti_status tt_window_signal(struct tt_window *w, uint32_t rank, uint64_t offset,
+                              tutti_signal_op op, uint64_t value, const char *call)
 {
     struct tt_window_put p = {
         .attempt = { .window = w, .call = call, .rank = rank, .step = put_step },
@@ -549,8 +566,8 @@ tutti_status tt_window_signal(struct tt_window *w, uint32_t rank, uint64_t offse
     return put_run(&p);
 }
 
-tutti_status tutti_window_put(tutti_window *window, int rank, size_t offset, const void *src, size_t bytes,
-                              const tutti_rma *rma)
+tutti_status tutti_window_put(tutti_window *window, int rank, size_t offset, const void *src,
+                              size_t bytes, const tutti_rma *rma)
 {
     struct tt_window_put p = { .shape = { .src = src, .n = 1, .bytes = bytes, .offset = offset } };
     tutti_status st = put_take_arguments(&p, window, rank, rma, "tutti_window_put");
@@ -565,7 +582,8 @@ tutti_status tutti_window_put(tutti_window *window, int rank, size_t offset, con
 }
 
 /* Checks that rows do not overlap, and that the end is representable. */
-static tutti_status check_rows(const struct tt_window_put *p, const tutti_rows *rows, size_t offset, const void *src)
+static tutti_status check_rows(const struct tt_window_put *p, const tutti_rows *rows, size_t offset,
+                               const void *src)
 {
     const char *call = p->attempt.call;
     size_t last = 0, end = 0, src_end = 0;
@@ -580,8 +598,10 @@ static tutti_status check_rows(const struct tt_window_put *p, const tutti_rows *
     if (__builtin_mul_overflow(rows->rows - 1, rows->stride, &last) ||
         __builtin_add_overflow(last, rows->row_bytes, &end) ||
         __builtin_mul_overflow(rows->rows - 1, rows->src_stride, &src_end) ||
-        __builtin_add_overflow(src_end, rows->row_bytes, &src_end) || !tt_memory_can_be(src, src_end))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %zu rows with strides of %zu and %zu bytes exceed the address space",
+        __builtin_add_overflow(src_end, rows->row_bytes, &src_end) ||
+        !tt_memory_can_be(src, src_end))
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: %zu rows with strides of %zu and %zu bytes exceed the address space",
                        call, rows->rows, rows->src_stride, rows->stride);
     return tt_window_check(p->attempt.window, p->attempt.rank, offset, end, call);
 }
@@ -599,14 +619,18 @@ tutti_status tutti_window_put_rows(tutti_window *window, int rank, size_t offset
     if (st)
         return st;
     p.shape = (struct tt_window_shape){
-        .src = src, .n = rows->row_bytes ? rows->rows : 0, .bytes = rows->row_bytes, .src_stride = rows->src_stride,
-        .stride = rows->stride, .offset = offset,
+        .src = src,
+        .n = rows->row_bytes ? rows->rows : 0,
+        .bytes = rows->row_bytes,
+        .src_stride = rows->src_stride,
+        .stride = rows->stride,
+        .offset = offset,
     };
     return put_run(&p);
 }
 
-tutti_status tutti_window_put_pieces(tutti_window *window, int rank, const tutti_piece *pieces, size_t n,
-                                     const tutti_rma *rma)
+tutti_status tutti_window_put_pieces(tutti_window *window, int rank, const tutti_piece *pieces,
+                                     size_t n, const tutti_rma *rma)
 {
     struct tt_window_put p = { .shape = { .n = n, .pieces = pieces } };
     tutti_status st = put_take_arguments(&p, window, rank, rma, "tutti_window_put_pieces");
@@ -614,19 +638,23 @@ tutti_status tutti_window_put_pieces(tutti_window *window, int rank, const tutti
     if (!st && !pieces && n)
         st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_put_pieces: pieces is NULL");
     if (!st && !tt_array_can_be(pieces, n, sizeof *pieces))
-        st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_put_pieces: %zu pieces exceed the address space", n);
+        st = tt_fail(TUTTI_ERR_INVALID,
+                     "tutti_window_put_pieces: %zu pieces exceed the address space", n);
     for (size_t i = 0; i < n && !st; i++) {
         if (!pieces[i].src && pieces[i].bytes)
             st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_put_pieces: pieces[%zu].src is NULL", i);
         else
-            st = tt_window_check_own(pieces[i].src, pieces[i].bytes, "tutti_window_put_pieces: a piece's src");
+            st = tt_window_check_own(pieces[i].src, pieces[i].bytes,
+                                     "tutti_window_put_pieces: a piece's src");
         if (!st)
-            st = tt_window_check(p.attempt.window, p.attempt.rank, pieces[i].offset, pieces[i].bytes, p.attempt.call);
+            st = tt_window_check(p.attempt.window, p.attempt.rank, pieces[i].offset,
+                                 pieces[i].bytes, p.attempt.call);
     }
     return st ? st : put_run(&p);
 }
 
-tutti_status tutti_window_signal(tutti_window *window, int rank, size_t offset, tutti_signal_op op, uint64_t value)
+tutti_status tutti_window_signal(tutti_window *window, int rank, size_t offset, tutti_signal_op op,
+                                 uint64_t value)
 {
     const tutti_rma rma = {
         .size = sizeof rma, .signal_op = op, .signal_offset = offset, .signal_value = value,
@@ -635,6 +663,8 @@ tutti_status tutti_window_signal(tutti_window *window, int rank, size_t offset, 
     tutti_status st = put_take_arguments(&p, window, rank, &rma, "tutti_window_signal");
 
     if (!st && op == TUTTI_SIGNAL_NONE)
-        st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_signal: op is TUTTI_SIGNAL_NONE (pass TUTTI_SIGNAL_SET or TUTTI_SIGNAL_ADD)");
+        st = tt_fail(
+            TUTTI_ERR_INVALID,
+            "tutti_window_signal: op is TUTTI_SIGNAL_NONE (pass TUTTI_SIGNAL_SET or TUTTI_SIGNAL_ADD)");
     return st ? st : put_run(&p);
 }

@@ -40,8 +40,9 @@ struct tt_window_put {
  * NULL. *failed receives the failure if the rank has freed its window, for tt_window_quiet_rank.
  * The arguments must be checked; src belongs to the caller, and must stay valid until the
  * counter is incremented. */
-void tt_window_put_init(struct tt_window_put *p, struct tt_window *w, uint32_t rank, uint64_t offset, const void *src,
-                        uint64_t bytes, const tutti_rma *rma, uint8_t lane, tutti_status *failed, const char *call);
+void tt_window_put_init(struct tt_window_put *p, struct tt_window *w, uint32_t rank,
+                        uint64_t offset, const void *src, uint64_t bytes, const tutti_rma *rma,
+                        uint8_t lane, tutti_status *failed, const char *call);
 /* Continues while there is room. OK: everything was taken; PENDING: call again; other errors
  * (with a message) end it completely. The caller holds the progress lock. */
 tutti_status tt_window_put_step(struct tt_window_put *p);
@@ -56,6 +57,7 @@ void tt_window_put_leave(struct tt_window_put *p);
 void tt_window_raise_own(struct tt_window *w, uint64_t offset, uint8_t op, uint64_t value);
 /* Detaches the counter and the failure status from the puts to `rank` in progress, so that both
  * may be freed. Failures are then reported to the host. The caller holds the progress lock. */
-void tt_window_disown(struct tt_window *w, uint32_t rank, const uint64_t *counter, const tutti_status *failed);
+void tt_window_disown(struct tt_window *w, uint32_t rank, const uint64_t *counter,
+                      const tutti_status *failed);
 
 #endif

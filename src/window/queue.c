@@ -89,7 +89,8 @@ static void unlist_peer(struct tt_window_peer *peer)
 bool tt_window_queue_add(struct tt_window_put *p)
 {
     struct tt_windows *home = p->attempt.window->home;
-    struct tt_window_peer *peer = tt_window_peer_of(home, tt_window_job_rank(p->attempt.window, p->attempt.rank));
+    struct tt_window_peer *peer =
+        tt_window_peer_of(home, tt_window_job_rank(p->attempt.window, p->attempt.rank));
     const size_t bytes = queued_bytes_of(p);
     struct tt_window_queued *q;
 
@@ -131,14 +132,16 @@ bool tt_window_queue_precedes(const struct tt_window_put *p)
 
     if (p->queued || p->begun || !peer || !peer->queue)
         return false;
-    return !p->failed || (p->rma.signal_op != TUTTI_SIGNAL_NONE && tt_window_is_queued(peer, p->fence_tick));
+    return !p->failed ||
+           (p->rma.signal_op != TUTTI_SIGNAL_NONE && tt_window_is_queued(peer, p->fence_tick));
 }
 
 /* ---- removing -------------------------------------------------------------------------------- */
 
 /* Removes *at from the queue; `before` is the entry before it. A fence after it then follows
  * that entry, or takes effect now if there is none. */
-static void queue_remove(struct tt_window_peer *peer, struct tt_window_queued **at, struct tt_window_queued *before)
+static void queue_remove(struct tt_window_peer *peer, struct tt_window_queued **at,
+                         struct tt_window_queued *before)
 {
     struct tt_window_queued *q = *at;
 

@@ -15,7 +15,8 @@
 #define COOKIE_GENERATION_BITS 32
 #define TRANSFERS_FIRST 64u     /* initial size of the table, which doubles */
 #define TRANSFERS_MAX (1u << COOKIE_INDEX_BITS)
-_Static_assert(COOKIE_INDEX_BITS + COOKIE_GENERATION_BITS <= 50 && 2 * TT_MARK_BITS <= 50, "a cookie fits");
+_Static_assert(COOKIE_INDEX_BITS + COOKIE_GENERATION_BITS <= 50 && 2 * TT_MARK_BITS <= 50,
+               "a cookie fits");
 
 /* ---- transfers ---- */
 
@@ -66,8 +67,9 @@ static uint32_t free_entry(struct tt_windows *home, tutti_status *st)
     return n;
 }
 
-struct tt_window_transfer *tt_transfer_begin(struct tt_window *w, struct tt_window_peer *peer, tutti_status *failed,
-                                             uint64_t *counter, uint64_t tick, tutti_status *st)
+struct tt_window_transfer *tt_transfer_begin(struct tt_window *w, struct tt_window_peer *peer,
+                                             tutti_status *failed, uint64_t *counter, uint64_t tick,
+                                             tutti_status *st)
 {
     struct tt_windows *home = w->home;
     struct tt_window_transfer *t;
@@ -83,8 +85,15 @@ struct tt_window_transfer *tt_transfer_begin(struct tt_window *w, struct tt_wind
         return NULL;
     }
     *t = (struct tt_window_transfer){
-        .window = w, .peer = peer, .tick = tick, .index = i, .generation = home->generation++, .open = true,
-        .waited = !counter, .counter = counter, .failed = failed,
+        .window = w,
+        .peer = peer,
+        .tick = tick,
+        .index = i,
+        .generation = home->generation++,
+        .open = true,
+        .waited = !counter,
+        .counter = counter,
+        .failed = failed,
     };
     home->transfers[i] = t;
     home->next_transfer = (i + 1) % home->ntransfers;
@@ -95,7 +104,8 @@ struct tt_window_transfer *tt_transfer_begin(struct tt_window *w, struct tt_wind
     return t;
 }
 
-tutti_status tt_transfer_register(struct tt_window_transfer *t, struct tt_wire *wire, const void *mem, uint64_t bytes)
+tutti_status tt_transfer_register(struct tt_window_transfer *t, struct tt_wire *wire,
+                                  const void *mem, uint64_t bytes)
 {
     struct tt_region **more = realloc(t->regions, (t->nregions + 1) * sizeof(struct tt_region *));
     tutti_status st;
@@ -217,22 +227,30 @@ static void home_handle_completion(void *arg, const struct tt_done *d)
             tt_flush_landed(&p->marks, (uint32_t)d->cookie & TT_MARK_MASK);
         return;
     }
-    t = d->cookie % TRANSFERS_MAX < home->ntransfers ? home->transfers[d->cookie % TRANSFERS_MAX] : NULL;
-    if (t && d->kind == TT_DONE_LOCAL && t->generation == (uint32_t)(d->cookie >> COOKIE_INDEX_BITS) && t->left)
+    t = d->cookie % TRANSFERS_MAX < home->ntransfers ? home->transfers[d->cookie % TRANSFERS_MAX]
+                                                     : NULL;
+    if (t && d->kind == TT_DONE_LOCAL &&
+        t->generation == (uint32_t)(d->cookie >> COOKIE_INDEX_BITS) && t->left)
         tt_transfer_part(t, d->status);
 }
 
 /* ---- marks ---- */
 
-bool tt_window_mark(struct tt_windows *home, struct tt_window_peer *p, const struct tt_engine_client_link *link)
+bool tt_window_mark(struct tt_windows *home, struct tt_window_peer *p,
+                    const struct tt_engine_client_link *link)
 {
     struct tt_wire *w = link->wire;
     const uint32_t number = tt_flush_next(&p->marks);
     const struct tt_desc d[2] = {
         { .kind = TT_DESC_FENCE, .peer = p->rank },
         {
-            .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE | TT_DESC_REMOTE, .peer = p->rank, .key = link->theirs,
-            .signal_op = TT_SIGNAL_ADD, .signal_key = link->theirs, .signal_offset = link->word,
+            .kind = TT_DESC_PUT,
+            .flags = TT_DESC_INLINE | TT_DESC_REMOTE,
+            .peer = p->rank,
+            .key = link->theirs,
+            .signal_op = TT_SIGNAL_ADD,
+            .signal_key = link->theirs,
+            .signal_offset = link->word,
             .cookie = TT_CLIENT_COOKIE | COOKIE_MARK | (uint64_t)p->rank << TT_MARK_BITS | number,
         },
     };
@@ -282,18 +300,20 @@ void tt_window_check_fences(struct tt_windows *home, struct tt_window_peer *p)
 bool tt_window_hold_mail(struct tt_windows *home, struct tt_window_peer *p)
 {
     /* transfers may be in progress */
-    if (p->wire_fenced && !tt_flush_is_quiet(&p->marks, UINT64_MAX) && !tt_engine_client_fence(home->engine, p->rank))
+    if (p->wire_fenced && !tt_flush_is_quiet(&p->marks, UINT64_MAX) &&
+        !tt_engine_client_fence(home->engine, p->rank))
         return false;
     p->wire_fenced = false;
     return true;
 }
 
-bool tt_window_may_load(struct tt_windows *home, struct tt_window_peer *p, const struct tt_engine_client_link *link,
-                        uint64_t fence_tick)
+bool tt_window_may_load(struct tt_windows *home, struct tt_window_peer *p,
+                        const struct tt_engine_client_link *link, uint64_t fence_tick)
 {
     if (fence_tick && tt_flush_needs_mark(&p->marks, fence_tick))
         tt_window_mark(home, p, link);
-    if (fence_tick && (!tt_flush_is_quiet(&p->marks, fence_tick) || tt_window_is_under_way(p, fence_tick)))
+    if (fence_tick &&
+        (!tt_flush_is_quiet(&p->marks, fence_tick) || tt_window_is_under_way(p, fence_tick)))
         return false;
     if (p->fence_tick == fence_tick)
         p->fence_tick = 0;
@@ -302,8 +322,9 @@ bool tt_window_may_load(struct tt_windows *home, struct tt_window_peer *p, const
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-bool tt_window_send_request(struct tt_windows *home, struct tt_window_peer *p, struct tt_window_message *m,
-                            const void *payload, void *to, struct tt_window_transfer *t, tutti_status *failed)
+bool tt_window_send_request(struct tt_windows *home, struct tt_window_peer *p,
+                            struct tt_window_message *m, const void *payload, void *to,
+                            struct tt_window_transfer *t, tutti_status *failed)
 {
     struct tt_window_pending *a = &p->asked[p->next_token % TT_WINDOW_REQUESTS_MAX];
     const uint64_t follow = m->verb == TT_WINDOW_PUT ? m->bytes : 0;
@@ -314,11 +335,19 @@ bool tt_window_send_request(struct tt_windows *home, struct tt_window_peer *p, s
     tt_window_message_write(m, home->message);
     if (follow)
         tt_copy(home->message + TT_WINDOW_HEADER_BYTES, NULL, payload, follow, 0);
-    if (!tt_engine_client_send(home->engine, p->rank, home->message, (uint32_t)(TT_WINDOW_HEADER_BYTES + follow)))
+    if (!tt_engine_client_send(home->engine, p->rank, home->message,
+                               (uint32_t)(TT_WINDOW_HEADER_BYTES + follow)))
         return false;
     *a = (struct tt_window_pending){
-        .busy = true, .verb = m->verb, .token = m->token, .window = m->window, .tick = home->tick, .to = to,
-        .bytes = m->bytes, .transfer = t, .failed = failed,
+        .busy = true,
+        .verb = m->verb,
+        .token = m->token,
+        .window = m->window,
+        .tick = home->tick,
+        .to = to,
+        .bytes = m->bytes,
+        .transfer = t,
+        .failed = failed,
     };
     p->next_token++;
     p->nasked++;
@@ -328,7 +357,8 @@ bool tt_window_send_request(struct tt_windows *home, struct tt_window_peer *p, s
     return true;
 }
 
-bool tt_window_send_message(struct tt_windows *home, uint32_t rank, const struct tt_window_message *m)
+bool tt_window_send_message(struct tt_windows *home, uint32_t rank,
+                            const struct tt_window_message *m)
 {
     uint8_t header[TT_WINDOW_HEADER_BYTES];
 
@@ -337,7 +367,8 @@ bool tt_window_send_message(struct tt_windows *home, uint32_t rank, const struct
 }
 
 /* Handles a reply. False: it has no request. */
-static bool handle_reply(struct tt_window_peer *p, const struct tt_window_message *m, const void *payload)
+static bool handle_reply(struct tt_window_peer *p, const struct tt_window_message *m,
+                         const void *payload)
 {
     struct tt_window_pending *a = &p->asked[m->token % TT_WINDOW_REQUESTS_MAX];
 
@@ -365,10 +396,13 @@ static bool handle_reply(struct tt_window_peer *p, const struct tt_window_messag
 /* ---- replies --------------------------------------------------------------------------------- */
 
 /* Sends a reply. The data of a get is read when there is room for the reply. */
-static bool send_reply(struct tt_windows *home, struct tt_window_peer *p, const struct tt_window_message *ask)
+static bool send_reply(struct tt_windows *home, struct tt_window_peer *p,
+                       const struct tt_window_message *ask)
 {
     const struct tt_window *w = tt_window_find(home, ask->window);
-    struct tt_window_message m = { .verb = TT_WINDOW_ANSWER, .token = ask->token, .operand = ask->operand };
+    struct tt_window_message m = { .verb = TT_WINDOW_ANSWER,
+                                   .token = ask->token,
+                                   .operand = ask->operand };
     bool has = w || ask->verb != TT_WINDOW_GET;
 
     if (ask->gone || !has) {
@@ -379,7 +413,8 @@ static bool send_reply(struct tt_windows *home, struct tt_window_peer *p, const 
             tt_copy(home->message + TT_WINDOW_HEADER_BYTES, NULL, w->mem + ask->offset, m.bytes, 0);
     }
     tt_window_message_write(&m, home->message);
-    return tt_engine_client_send(home->engine, p->rank, home->message, (uint32_t)(TT_WINDOW_HEADER_BYTES + m.bytes));
+    return tt_engine_client_send(home->engine, p->rank, home->message,
+                                 (uint32_t)(TT_WINDOW_HEADER_BYTES + m.bytes));
 }
 
 /* Sends pending replies. Returns whether any was sent. */
@@ -412,8 +447,8 @@ static bool execute(struct tt_windows *home, struct tt_window_message *m, const 
     const struct tt_window *signals = m->signal_op ? tt_window_find(home, m->signal_window) : w;
     uint64_t *word = NULL;
 
-    m->gone =
-        !w || !signals || (w->device && (m->bytes || m->verb != TT_WINDOW_PUT)) || (m->signal_op && signals->device);
+    m->gone = !w || !signals || (w->device && (m->bytes || m->verb != TT_WINDOW_PUT)) ||
+              (m->signal_op && signals->device);
     if (m->gone)
         return true;
     if (m->signal_op) {
@@ -432,7 +467,8 @@ static bool execute(struct tt_windows *home, struct tt_window_message *m, const 
 
 /* Handles the message that a rank frees its window: its last signal has landed. False: it is not
  * a member of the window. */
-static bool home_handle_leave(struct tt_windows *home, uint32_t from, const struct tt_window_message *m)
+static bool home_handle_leave(struct tt_windows *home, uint32_t from,
+                              const struct tt_window_message *m)
 {
     struct tt_window *w = tt_window_find(home, m->window);
 
@@ -456,25 +492,31 @@ static bool home_handle_message(void *arg, uint32_t from, const void *payload, u
     if (!p)
         return false;
     if (!tt_window_message_read(&m, payload, bytes)) {
-        tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank %u sent an invalid window message of %u bytes", from, bytes);
+        tt_fail(TUTTI_ERR_PROTOCOL,
+                "protocol error: rank %u sent an invalid window message of %u bytes", from, bytes);
         return false;
     }
     if (m.verb == TT_WINDOW_ANSWER) {
         if (!handle_reply(p, &m, follows)) {
-            tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank %u sent a window reply without a request", from);
+            tt_fail(TUTTI_ERR_PROTOCOL,
+                    "protocol error: rank %u sent a window reply without a request", from);
             return false;
         }
         return true;
     }
     if (m.verb == TT_WINDOW_LEAVE) {
         if (!home_handle_leave(home, from, &m)) {
-            tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank %u sent LEAVE for window %u, of which it is not a member", from, m.window);
+            tt_fail(TUTTI_ERR_PROTOCOL,
+                    "protocol error: rank %u sent LEAVE for window %u, of which it is not a member",
+                    from, m.window);
             return false;
         }
         return true;
     }
     if (p->answers_tail - p->answers_head == TT_WINDOW_REQUESTS_MAX) {
-        tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank %u has more than %u window requests outstanding", from, TT_WINDOW_REQUESTS_MAX);
+        tt_fail(TUTTI_ERR_PROTOCOL,
+                "protocol error: rank %u has more than %u window requests outstanding", from,
+                TT_WINDOW_REQUESTS_MAX);
         return false;
     }
     if (!execute(home, &m, follows)) {
@@ -547,7 +589,9 @@ static bool uses(void *arg, const void *mem, size_t bytes)
 static void window_end(struct tt_window *w)
 {
     if (w->ndevices > 0)
-        tt_log(TT_LOG_ERROR, "a window, or its communicator, was destroyed while a device uses it (call tutti_device_destroy first)");
+        tt_log(
+            TT_LOG_ERROR,
+            "a window, or its communicator, was destroyed while a device uses it (call tutti_device_destroy first)");
     tt_assert(w->ndevices == 0);
     tt_window_invalidate(w);
     tt_transfers_drop(w);
@@ -603,13 +647,17 @@ tutti_status tt_windows_of(struct tt_world *world, struct tt_windows **out)
         return TUTTI_OK;
     }
     if (world->nranks > TT_MARK_MASK)
-        return tt_fail(TUTTI_ERR_UNSUPPORTED, "tutti_window_create: a job of %u ranks is too large: windows support at most %u", world->nranks, TT_MARK_MASK);
+        return tt_fail(
+            TUTTI_ERR_UNSUPPORTED,
+            "tutti_window_create: a job of %u ranks is too large: windows support at most %u",
+            world->nranks, TT_MARK_MASK);
     home = calloc(1, sizeof *home);
     if (home)
         home->peers = calloc(world->nranks, sizeof(struct tt_window_peer *));
     if (!home || !home->peers) {
         free(home);
-        return tt_fail(TUTTI_ERR_NOMEM, "window: out of memory for a job of %u ranks", world->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "window: out of memory for a job of %u ranks",
+                       world->nranks);
     }
     home->engine = world->engine;
     home->rank = world->rank;
@@ -641,7 +689,8 @@ struct tt_window_peer *tt_window_peer_of(struct tt_windows *home, uint32_t rank)
         if (!home->peers[rank])
             tt_fail(TUTTI_ERR_NOMEM, "window: out of memory for the state of rank %u", rank);
         else
-            *home->peers[rank] = (struct tt_window_peer){ .rank = rank, .oldest_queued = UINT64_MAX };
+            *home->peers[rank] =
+                (struct tt_window_peer){ .rank = rank, .oldest_queued = UINT64_MAX };
     }
     return home->peers[rank];
 }

@@ -47,7 +47,8 @@ static bool requests_use(const struct tt_window_peer *p, const void *mem, size_t
 
 bool tt_windows_use(const struct tt_windows *home, const void *mem, size_t bytes)
 {
-    if (exposes(home, mem, bytes) || attempts_use(home, mem, bytes) || transfers_use(home, mem, bytes))
+    if (exposes(home, mem, bytes) || attempts_use(home, mem, bytes) ||
+        transfers_use(home, mem, bytes))
         return true;
     for (uint32_t r = 0; r < home->nranks; r++) {
         const struct tt_window_peer *p = home->peers[r];

@@ -43,7 +43,8 @@ static bool find_match(const struct wait *w, size_t *index, uint64_t *seen)
     if (w->is_there)
         return w->is_there(w->arg) != 0;
     for (size_t i = 0; i < w->n; i++) {
-        const uint64_t word = __atomic_load_n((uint64_t *)(void *)(w->window->mem + w->offsets[i]), __ATOMIC_ACQUIRE);
+        const uint64_t word =
+            __atomic_load_n((uint64_t *)(void *)(w->window->mem + w->offsets[i]), __ATOMIC_ACQUIRE);
 
         if (!condition_holds(word, w->compare, w->value))
             continue;
@@ -57,7 +58,8 @@ static bool find_match(const struct wait *w, size_t *index, uint64_t *seen)
 /* Returns whether the condition can never become true. */
 static bool cannot_match(const struct wait *w)
 {
-    return tt_context_status(w->window->comm->context, NULL, 0) || (!w->is_there && tt_window_all_closed(w->window));
+    return tt_context_status(w->window->comm->context, NULL, 0) ||
+           (!w->is_there && tt_window_all_closed(w->window));
 }
 
 static bool wait_is_ready(const struct tt_window_waiter *waiter)
@@ -73,8 +75,8 @@ static tutti_status fail_deserted(const struct wait *w, const char *call)
 {
     return tt_fail(
         TUTTI_ERR_PEER_LOST,
-        "%s: all other ranks have called tutti_window_free, so no signal can arrive at offset %zu%s of rank %u", call,
-        w->offsets[0], w->n > 1 ? " (or others)" : "", w->window->comm->rank);
+        "%s: all other ranks have called tutti_window_free, so no signal can arrive at offset %zu%s of rank %u",
+        call, w->offsets[0], w->n > 1 ? " (or others)" : "", w->window->comm->rank);
 }
 
 static bool wait_is_over(void *arg)
@@ -107,15 +109,17 @@ static void wait_listed(struct wait *w, struct tt_windows *home)
 }
 
 /* Checks the words, which must be in this rank's part. */
-static tutti_status wait_check(const struct tt_window *w, const size_t *offsets, size_t n, tutti_compare compare,
-                               const char *call)
+static tutti_status wait_check(const struct tt_window *w, const size_t *offsets, size_t n,
+                               tutti_compare compare, const char *call)
 {
     tutti_status st = TUTTI_OK;
 
     if ((int)compare < TUTTI_EQUAL || compare > TUTTI_NOT_EQUAL)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: compare = %d is not a tutti_compare", call, (int)compare);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: compare = %d is not a tutti_compare", call,
+                       (int)compare);
     if (!offsets || n == 0)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: no word to wait for: offsets is NULL or n is 0", call);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: no word to wait for: offsets is NULL or n is 0",
+                       call);
     if (!tt_array_can_be(offsets, n, sizeof *offsets))
         return tt_fail(TUTTI_ERR_INVALID, "%s: %zu offsets exceed the address space", call, n);
     for (size_t i = 0; i < n && !st; i++)
@@ -126,7 +130,8 @@ static tutti_status wait_check(const struct tt_window *w, const size_t *offsets,
 /* Handles a passed deadline: no word matched. The last check, for the message, may find a match. */
 static tutti_status end_late(const struct wait *w, size_t *index, uint64_t *seen, const char *call)
 {
-    const uint64_t first = __atomic_load_n((uint64_t *)(void *)(w->window->mem + w->offsets[0]), __ATOMIC_ACQUIRE);
+    const uint64_t first =
+        __atomic_load_n((uint64_t *)(void *)(w->window->mem + w->offsets[0]), __ATOMIC_ACQUIRE);
     const uint32_t rank = w->window->comm->rank;
     const char *const prefix = tt_compare_prefix(w->compare);
 
@@ -136,20 +141,28 @@ static tutti_status end_late(const struct wait *w, size_t *index, uint64_t *seen
         return TUTTI_OK;
     }
     if (w->n == 1)
-        return tt_fail(TUTTI_ERR_TIMEOUT,
-                       "%s: the word at offset %zu of rank %u had the value %llu at the deadline, expected %s%llu",
-                       call, w->offsets[0], rank, (unsigned long long)first, prefix, (unsigned long long)w->value);
+        return tt_fail(
+            TUTTI_ERR_TIMEOUT,
+            "%s: the word at offset %zu of rank %u had the value %llu at the deadline, expected %s%llu",
+            call, w->offsets[0], rank, (unsigned long long)first, prefix,
+            (unsigned long long)w->value);
     return tt_fail(TUTTI_ERR_TIMEOUT,
                    "%s: none of %zu words of rank %u matched at the deadline: expected %s%llu "
                    "(the first word, at offset %zu, had the value %llu)",
-                   call, w->n, rank, prefix, (unsigned long long)w->value, w->offsets[0], (unsigned long long)first);
+                   call, w->n, rank, prefix, (unsigned long long)w->value, w->offsets[0],
+                   (unsigned long long)first);
 }
 
-static tutti_status wait_any(tutti_window *window, const size_t *offsets, size_t n, tutti_compare compare,
-                             uint64_t value, int64_t timeout_ms, size_t *index, uint64_t *seen, const char *call)
+static tutti_status wait_any(tutti_window *window, const size_t *offsets, size_t n,
+                             tutti_compare compare, uint64_t value, int64_t timeout_ms,
+                             size_t *index, uint64_t *seen, const char *call)
 {
     struct wait w = {
-        .waiter = { .is_ready = wait_is_ready }, .offsets = offsets, .n = n, .compare = compare, .value = value,
+        .waiter = { .is_ready = wait_is_ready },
+        .offsets = offsets,
+        .n = n,
+        .compare = compare,
+        .value = value,
     };
     struct tt_window *of = NULL;
     tutti_status st = tt_window_take(window, call, &of);
@@ -176,20 +189,22 @@ static tutti_status wait_any(tutti_window *window, const size_t *offsets, size_t
     return end_late(&w, index, seen, call);
 }
 
-tutti_status tutti_window_wait(tutti_window *window, size_t offset, tutti_compare compare, uint64_t value,
-                               int64_t timeout_ms, uint64_t *seen)
+tutti_status tutti_window_wait(tutti_window *window, size_t offset, tutti_compare compare,
+                               uint64_t value, int64_t timeout_ms, uint64_t *seen)
 {
     uint64_t was = 0;
     size_t index = 0;
-    const tutti_status st = wait_any(window, &offset, 1, compare, value, timeout_ms, &index, &was, "tutti_window_wait");
+    const tutti_status st =
+        wait_any(window, &offset, 1, compare, value, timeout_ms, &index, &was, "tutti_window_wait");
 
     if (!st && seen)
         *seen = was;
     return st;
 }
 
-tutti_status tutti_window_wait_any(tutti_window *window, const size_t *offsets, size_t n, tutti_compare compare,
-                                   uint64_t value, int64_t timeout_ms, size_t *index, uint64_t *seen)
+tutti_status tutti_window_wait_any(tutti_window *window, const size_t *offsets, size_t n,
+                                   tutti_compare compare, uint64_t value, int64_t timeout_ms,
+                                   size_t *index, uint64_t *seen)
 {
     uint64_t was = 0;
     size_t which = 0;
@@ -197,7 +212,8 @@ tutti_status tutti_window_wait_any(tutti_window *window, const size_t *offsets, 
 
     if (!index)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_window_wait_any: index is NULL");
-    st = wait_any(window, offsets, n, compare, value, timeout_ms, &which, &was, "tutti_window_wait_any");
+    st = wait_any(window, offsets, n, compare, value, timeout_ms, &which, &was,
+                  "tutti_window_wait_any");
     if (st)
         return st;
     *index = which;
@@ -206,8 +222,8 @@ tutti_status tutti_window_wait_any(tutti_window *window, const size_t *offsets, 
     return TUTTI_OK;
 }
 
-tutti_status tutti_window_test(tutti_window *window, size_t offset, tutti_compare compare, uint64_t value,
-                               uint64_t *seen)
+tutti_status tutti_window_test(tutti_window *window, size_t offset, tutti_compare compare,
+                               uint64_t value, uint64_t *seen)
 {
     struct wait w = { .offsets = &offset, .n = 1, .compare = compare, .value = value };
     struct tt_window *of = NULL;
@@ -232,8 +248,8 @@ tutti_status tutti_window_test(tutti_window *window, size_t offset, tutti_compar
     return TUTTI_OK;
 }
 
-tutti_status tutti_window_wait_until(tutti_window *window, int (*is_there)(const void *arg), const void *arg,
-                                     int64_t timeout_ms)
+tutti_status tutti_window_wait_until(tutti_window *window, int (*is_there)(const void *arg),
+                                     const void *arg, int64_t timeout_ms)
 {
     const char *call = "tutti_window_wait_until";
     struct wait w = { .waiter = { .is_ready = wait_is_ready }, .is_there = is_there, .arg = arg };
@@ -270,8 +286,8 @@ static tutti_status count_step(struct tt_call_check *a)
     return __atomic_load_n(c->counter, __ATOMIC_ACQUIRE) >= c->value ? TUTTI_OK : TUTTI_PENDING;
 }
 
-tutti_status tutti_window_wait_counter(tutti_window *window, const uint64_t *counter, uint64_t value,
-                                       int64_t timeout_ms)
+tutti_status tutti_window_wait_counter(tutti_window *window, const uint64_t *counter,
+                                       uint64_t value, int64_t timeout_ms)
 {
     struct count c = {
         .attempt = { .call = "tutti_window_wait_counter", .timeout_ms = timeout_ms, .step = count_step },
@@ -280,7 +296,9 @@ tutti_status tutti_window_wait_counter(tutti_window *window, const uint64_t *cou
     tutti_status st = tt_window_take(window, c.attempt.call, &c.attempt.window);
 
     if (!st && (!counter || (uintptr_t)counter % sizeof *counter))
-        st = tt_fail(TUTTI_ERR_INVALID, "%s: invalid counter %p: must be non-NULL and 8-byte aligned", c.attempt.call, (const void *)counter);
+        st = tt_fail(TUTTI_ERR_INVALID,
+                     "%s: invalid counter %p: must be non-NULL and 8-byte aligned", c.attempt.call,
+                     (const void *)counter);
     if (st)
         return st;
     c.attempt.rank = UINT32_MAX;

@@ -39,7 +39,9 @@ static tutti_status handle_enter(struct tt_window *w)
             st = TUTTI_OK;
         }
     pthread_mutex_unlock(&slots_lock);
-    return st ? tt_fail(st, "tutti_window_create: too many windows: this process has %u already", TT_WINDOWS_MAX) : TUTTI_OK;
+    return st ? tt_fail(st, "tutti_window_create: too many windows: this process has %u already",
+                        TT_WINDOWS_MAX)
+              : TUTTI_OK;
 }
 
 void tt_window_invalidate(struct tt_window *w)
@@ -57,7 +59,9 @@ static tutti_status handle_find(tutti_window *handle, const char *call, struct t
     if (!handle)
         return tt_fail(TUTTI_ERR_INVALID, "%s: window is NULL", call);
     if (atomic_load(&s->handle) != number_of(handle))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: invalid window handle: already freed, or not from tutti_window_create", call);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: invalid window handle: already freed, or not from tutti_window_create",
+                       call);
     *out = s->window;
     return tt_comm_check(s->window->comm, call);
 }
@@ -85,7 +89,8 @@ tutti_status tt_window_take(tutti_window *handle, const char *call, struct tt_wi
     return st;
 }
 
-tutti_status tt_window_take_rank(tutti_window *handle, int rank, const char *call, struct tt_window **out)
+tutti_status tt_window_take_rank(tutti_window *handle, int rank, const char *call,
+                                 struct tt_window **out)
 {
     struct tt_window *w = NULL;
     const tutti_status st = tt_window_take(handle, call, &w);
@@ -93,33 +98,37 @@ tutti_status tt_window_take_rank(tutti_window *handle, int rank, const char *cal
     if (st)
         return st;
     if (rank < 0 || (uint32_t)rank >= w->comm->nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %d is out of range: the communicator has %u ranks", call, rank, w->comm->nranks);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: rank %d is out of range: the communicator has %u ranks", call, rank,
+                       w->comm->nranks);
     *out = w;
     return TUTTI_OK;
 }
 
 /* ---- bounds ---- */
 
-tutti_status tt_window_check(const struct tt_window *w, uint32_t rank, uint64_t offset, uint64_t bytes,
-                             const char *call)
+tutti_status tt_window_check(const struct tt_window *w, uint32_t rank, uint64_t offset,
+                             uint64_t bytes, const char *call)
 {
     if (tt_window_holds(w->cards[rank].bytes, offset, bytes))
         return TUTTI_OK;
     return tt_fail(
-        TUTTI_ERR_INVALID, "%s: %llu bytes at offset %llu are outside the window of rank %u, which has %llu bytes",
-        call, (unsigned long long)bytes, (unsigned long long)offset, rank, (unsigned long long)w->cards[rank].bytes);
+        TUTTI_ERR_INVALID,
+        "%s: %llu bytes at offset %llu are outside the window of rank %u, which has %llu bytes",
+        call, (unsigned long long)bytes, (unsigned long long)offset, rank,
+        (unsigned long long)w->cards[rank].bytes);
 }
 
 tutti_status tt_window_check_own(const void *mem, uint64_t bytes, const char *what)
 {
     if (tt_memory_can_be(mem, bytes))
         return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_INVALID, "%s: %llu bytes at %p exceed the address space", what, (unsigned long long)bytes,
-                   mem);
+    return tt_fail(TUTTI_ERR_INVALID, "%s: %llu bytes at %p exceed the address space", what,
+                   (unsigned long long)bytes, mem);
 }
 
-tutti_status tt_window_check_word(const struct tt_window *w, uint32_t rank, uint64_t offset, uint64_t width,
-                                  const char *call)
+tutti_status tt_window_check_word(const struct tt_window *w, uint32_t rank, uint64_t offset,
+                                  uint64_t width, const char *call)
 {
     const tutti_status st = tt_window_check(w, rank, offset, width, call);
 
@@ -135,18 +144,21 @@ tutti_status tt_window_check_word(const struct tt_window *w, uint32_t rank, uint
         return tt_fail(TUTTI_ERR_INVALID, "%s: offset %llu is misaligned: must be a multiple of %llu", call,
                        (unsigned long long)offset, (unsigned long long)width);
     if (!w->cards[rank].aligned)
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: the memory of rank %u is misaligned for signals and atomics: it must be 8-byte aligned",
-                       call, rank);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "%s: the memory of rank %u is misaligned for signals and atomics: it must be 8-byte aligned",
+            call, rank);
     return TUTTI_OK;
 }
 
 /* ---- ways to reach ranks --------------------------------------------------------------------- */
 
-static const struct tt_window_key *key_for(const struct tt_window_card *card, const struct tt_wire *wire)
+static const struct tt_window_key *key_for(const struct tt_window_card *card,
+                                           const struct tt_wire *wire)
 {
     for (uint32_t i = 0; i < TT_ENGINE_WIRES_MAX; i++)
-        if (card->keys[i].bytes && strncmp(card->keys[i].wire, wire->ops->name, sizeof card->keys[i].wire) == 0)
+        if (card->keys[i].bytes &&
+            strncmp(card->keys[i].wire, wire->ops->name, sizeof card->keys[i].wire) == 0)
             return &card->keys[i];
     return NULL;
 }
@@ -164,7 +176,8 @@ static bool enter_region(struct tt_rkey *key, uint64_t offset, uint64_t bytes)
 }
 
 /* Determines the way, once the link is up. */
-static tutti_status find_way(struct tt_window *w, uint32_t rank, struct tt_wire *wire, struct tt_window_way *way)
+static tutti_status find_way(struct tt_window *w, uint32_t rank, struct tt_wire *wire,
+                             struct tt_window_way *way)
 {
     struct tt_window_peer *p = tt_window_peer_of(w->home, tt_window_job_rank(w, rank));
     const struct tt_window_key *key = key_for(&w->cards[rank], wire);
@@ -181,11 +194,13 @@ static tutti_status find_way(struct tt_window *w, uint32_t rank, struct tt_wire 
     memcpy(blob.data, key->data, key->bytes);
     st = p->no_direct ? TUTTI_ERR_UNSUPPORTED : wire->ops->import(wire, p->rank, &blob, &way->key);
     if (st == TUTTI_OK &&
-        !enter_region(&way->key, key == w->cards[rank].keys ? w->cards[rank].offset : 0, w->cards[rank].bytes))
-        return tt_fail(TUTTI_ERR_PROTOCOL,
-                       "protocol error: rank %u sent a key of %llu bytes for a window of %llu at offset %llu", rank,
-                       (unsigned long long)way->key.bytes, (unsigned long long)w->cards[rank].bytes,
-                       (unsigned long long)w->cards[rank].offset);
+        !enter_region(&way->key, key == w->cards[rank].keys ? w->cards[rank].offset : 0,
+                      w->cards[rank].bytes))
+        return tt_fail(
+            TUTTI_ERR_PROTOCOL,
+            "protocol error: rank %u sent a key of %llu bytes for a window of %llu at offset %llu",
+            rank, (unsigned long long)way->key.bytes, (unsigned long long)w->cards[rank].bytes,
+            (unsigned long long)w->cards[rank].offset);
     if (st && st != TUTTI_ERR_UNSUPPORTED)
         return st;
     p->no_direct = way->by_mail = st == TUTTI_ERR_UNSUPPORTED;
@@ -224,7 +239,9 @@ static bool borrow_region(struct tt_window *w, const struct tt_wire *wire, const
 {
     const bool can = mem && w->bytes && (wire->caps & TT_WIRE_CAP_MAPPED);
 
-    w->borrowed = can ? tt_engine_client_allocated(w->home->engine, mem, w->bytes, &w->borrowed_offset) : NULL;
+    w->borrowed =
+        can ? tt_engine_client_allocated(w->home->engine, mem, w->bytes, &w->borrowed_offset)
+            : NULL;
     return w->borrowed;
 }
 
@@ -265,8 +282,12 @@ static tutti_status expose_own(struct tt_window *w, void *mem)
 static void fill_card(struct tt_window *w, tutti_status st, struct tt_window_card *card)
 {
     *card = (struct tt_window_card){
-        .bytes = w->bytes, .status = (uint32_t)st, .id = tt_engine_new_context(w->home->engine),
-        .aligned = (uintptr_t)w->mem % 8 == 0, .device = w->device, .offset = w->borrowed ? w->borrowed_offset : 0,
+        .bytes = w->bytes,
+        .status = (uint32_t)st,
+        .id = tt_engine_new_context(w->home->engine),
+        .aligned = (uintptr_t)w->mem % 8 == 0,
+        .device = w->device,
+        .offset = w->borrowed ? w->borrowed_offset : 0,
     };
     for (uint32_t i = 0; i < TT_ENGINE_WIRES_MAX && !st; i++) {
         const struct tt_region *r = i == 0 && w->borrowed ? w->borrowed : w->regions[i];
@@ -287,8 +308,10 @@ static tutti_status check_cards(struct tt_window *w, tutti_status st)
         const struct tt_window_card *c = &w->cards[r];
 
         if (st == TUTTI_OK && c->status)
-            st = tt_fail(c->status < TUTTI_STATUS_COUNT ? (tutti_status)c->status : TUTTI_ERR_PROTOCOL,
-                         "tutti_window_create: rank %u failed to create its part (see the log of that rank)", r);
+            st = tt_fail(
+                c->status < TUTTI_STATUS_COUNT ? (tutti_status)c->status : TUTTI_ERR_PROTOCOL,
+                "tutti_window_create: rank %u failed to create its part (see the log of that rank)",
+                r);
         for (uint32_t i = 0; i < TT_ENGINE_WIRES_MAX; i++)
             if (st == TUTTI_OK && c->keys[i].bytes > TT_KEY_BYTES)
                 st = tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank %u sent a window key of %u bytes", r,
@@ -365,7 +388,8 @@ static tutti_status prepare_own(struct tt_window *w, void *mem)
         return st;
     if (!tt_memory_can_be(mem, w->bytes))
         return tt_fail(mem ? TUTTI_ERR_INVALID : TUTTI_ERR_NOMEM,
-                       "tutti_window_create: bytes = %llu exceeds the address space", (unsigned long long)w->bytes);
+                       "tutti_window_create: bytes = %llu exceeds the address space",
+                       (unsigned long long)w->bytes);
     w->device = tt_registry_is_device(mem, w->bytes);
     tt_engine_client_enter(w->home->engine);
     st = expose_own(w, mem);
@@ -388,7 +412,8 @@ static tutti_status window_create(tutti_comm *comm, void *mem, size_t bytes, tut
         return st;
     w = window_make(home, comm, bytes);
     if (!w)
-        return tt_fail(TUTTI_ERR_NOMEM, "tutti_window_create: out of memory for a window of %u ranks", comm->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM,
+                       "tutti_window_create: out of memory for a window of %u ranks", comm->nranks);
     st = prepare_own(w, mem);
     fill_card(w, st, &mine);
     if (tutti_allgather(&mine, w->cards, sizeof mine, TUTTI_U8, comm, NULL) == TUTTI_OK)
@@ -458,7 +483,9 @@ static void fail_for_all(const struct tt_window *w, tutti_status st)
 
     if (tt_context_status(w->comm->context, NULL, 0))
         return;
-    snprintf(why, sizeof why, "rank %u could not free a window together with the other ranks: %.300s", w->comm->rank, tutti_last_error());
+    snprintf(why, sizeof why,
+             "rank %u could not free a window together with the other ranks: %.300s", w->comm->rank,
+             tutti_last_error());
     tt_context_fail(w->comm->context, st, why);
 }
 
@@ -492,7 +519,10 @@ tutti_status tutti_window_free(tutti_window *handle)
         return TUTTI_OK;
     st = handle_find(handle, "tutti_window_free", &w);
     if (!st && w->ndevices > 0)
-        st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_free: %u devices still use the window (call tutti_device_destroy first)", w->ndevices);
+        st = tt_fail(
+            TUTTI_ERR_INVALID,
+            "tutti_window_free: %u devices still use the window (call tutti_device_destroy first)",
+            w->ndevices);
     comm = st ? NULL : w->comm;
     if (!st)
         st = tt_comm_enter(comm, "tutti_window_free");
@@ -550,7 +580,9 @@ static tutti_status reach_step(struct tt_call_check *a)
 
 tutti_status tutti_window_pointer(tutti_window *handle, int rank, void **out)
 {
-    struct reach r = { .attempt = { .call = "tutti_window_pointer", .rank = (uint32_t)rank, .step = reach_step } };
+    struct reach r = {
+        .attempt = { .call = "tutti_window_pointer", .rank = (uint32_t)rank, .step = reach_step }
+    };
     struct tt_window *w = NULL;
     tutti_status st = tt_window_take_rank(handle, rank, r.attempt.call, &w);
 

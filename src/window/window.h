@@ -176,10 +176,12 @@ struct tt_window *tt_window_find(const struct tt_windows *home, uint32_t id);
 /* Creates an open transfer without parts, of that tick. *failed and *counter must stay valid
  * until it is over, or until tt_window_disown. NULL: too many transfers now, or out of memory
  * (NOMEM in *st, logged). */
-struct tt_window_transfer *tt_transfer_begin(struct tt_window *w, struct tt_window_peer *peer, tutti_status *failed,
-                                             uint64_t *counter, uint64_t tick, tutti_status *st);
+struct tt_window_transfer *tt_transfer_begin(struct tt_window *w, struct tt_window_peer *peer,
+                                             tutti_status *failed, uint64_t *counter, uint64_t tick,
+                                             tutti_status *st);
 /* Registers mem[bytes] for it with the wire. */
-tutti_status tt_transfer_register(struct tt_window_transfer *t, struct tt_wire *wire, const void *mem, uint64_t bytes);
+tutti_status tt_transfer_register(struct tt_window_transfer *t, struct tt_wire *wire,
+                                  const void *mem, uint64_t bytes);
 /* Returns the cookie of its descriptors. */
 uint64_t tt_transfer_cookie(const struct tt_window_transfer *t);
 /* Closes the transfer: no parts are added. It ends when all parts are complete, and is then
@@ -199,8 +201,9 @@ static inline bool tt_window_may_request(const struct tt_window_peer *p)
 }
 /* Sends a request with its payload[m->bytes] (of a put), and sets its token. `to`: destination
  * of a get. *failed as in a transfer. False: no room now. */
-bool tt_window_send_request(struct tt_windows *home, struct tt_window_peer *p, struct tt_window_message *m,
-                            const void *payload, void *to, struct tt_window_transfer *t, tutti_status *failed);
+bool tt_window_send_request(struct tt_windows *home, struct tt_window_peer *p,
+                            struct tt_window_message *m, const void *payload, void *to,
+                            struct tt_window_transfer *t, tutti_status *failed);
 /* Fences a peer: sets flags for each way to reach it, and adds a fence after the last queued
  * put. Constant time. */
 void tt_window_peer_fence(struct tt_windows *home, struct tt_window_peer *p);
@@ -219,14 +222,16 @@ static inline bool tt_window_is_queued(const struct tt_window_peer *p, uint64_t 
 }
 /* Returns whether the processor may access the peer's mapped memory: everything put before the
  * fence of that tick (0: none) has landed. Posts a mark if necessary. */
-bool tt_window_may_load(struct tt_windows *home, struct tt_window_peer *p, const struct tt_engine_client_link *link,
-                        uint64_t fence_tick);
+bool tt_window_may_load(struct tt_windows *home, struct tt_window_peer *p,
+                        const struct tt_engine_client_link *link, uint64_t fence_tick);
 /* Returns whether a transfer or request to the peer is incomplete that began before the tick. */
 bool tt_window_is_under_way(const struct tt_window_peer *p, uint64_t tick);
 /* Posts the mark whose landing shows that all earlier puts have landed. False: no room now. */
-bool tt_window_mark(struct tt_windows *home, struct tt_window_peer *p, const struct tt_engine_client_link *link);
+bool tt_window_mark(struct tt_windows *home, struct tt_window_peer *p,
+                    const struct tt_engine_client_link *link);
 /* Sends a message without a reply. False: no room now. */
-bool tt_window_send_message(struct tt_windows *home, uint32_t rank, const struct tt_window_message *m);
+bool tt_window_send_message(struct tt_windows *home, uint32_t rank,
+                            const struct tt_window_message *m);
 
 /* ---- uses.c ---- */
 
@@ -240,18 +245,19 @@ bool tt_windows_use(const struct tt_windows *home, const void *mem, size_t bytes
  * ended the communicator. Any thread; the caller must not hold the progress lock. */
 tutti_status tt_window_take(tutti_window *handle, const char *call, struct tt_window **out);
 /* The same, also checking a peer's rank. */
-tutti_status tt_window_take_rank(tutti_window *handle, int rank, const char *call, struct tt_window **out);
+tutti_status tt_window_take_rank(tutti_window *handle, int rank, const char *call,
+                                 struct tt_window **out);
 /* Returns the error that ended the communicator, with its message as the thread's last error; or
  * OK. Any thread; the caller must not hold the progress lock. */
 tutti_status tt_window_status(const struct tt_window *w);
 /* INVALID (logged) unless the part of `rank` contains the bytes. */
-tutti_status tt_window_check(const struct tt_window *w, uint32_t rank, uint64_t offset, uint64_t bytes,
-                             const char *call);
+tutti_status tt_window_check(const struct tt_window *w, uint32_t rank, uint64_t offset,
+                             uint64_t bytes, const char *call);
 /* INVALID (logged) unless mem[bytes] is a valid range; `what` names the call and its argument. */
 tutti_status tt_window_check_own(const void *mem, uint64_t bytes, const char *what);
 /* INVALID (logged) unless there is a word of `width` bytes. */
-tutti_status tt_window_check_word(const struct tt_window *w, uint32_t rank, uint64_t offset, uint64_t width,
-                                  const char *call);
+tutti_status tt_window_check_word(const struct tt_window *w, uint32_t rank, uint64_t offset,
+                                  uint64_t width, const char *call);
 /* Returns the text before a compared value in messages: "", "at least " or "other than ". */
 const char *tt_compare_prefix(tutti_compare compare);
 /* Exchanges the keys again, as at creation. Collective, without transfers in progress. */
@@ -267,7 +273,10 @@ static inline bool tt_window_all_closed(const struct tt_window *w)
     return w->comm->nranks > 1 && w->nleft == w->comm->nranks - 1 && !w->signals_itself;
 }
 /* Returns the job rank of a rank of the window. */
-static inline uint32_t tt_window_job_rank(const struct tt_window *w, uint32_t rank) { return w->comm->ranks[rank]; }
+static inline uint32_t tt_window_job_rank(const struct tt_window *w, uint32_t rank)
+{
+    return w->comm->ranks[rank];
+}
 /* Invalidates the handle, because the engine is being destroyed. Any thread. */
 void tt_window_invalidate(struct tt_window *w);
 void tt_window_destroy(struct tt_window *w);
@@ -303,8 +312,8 @@ uint64_t tt_window_deadline_ns(const struct tt_window *w, int64_t timeout_ms);
 /* ---- put.c ---- */
 
 /* A put without data, with a signal, like tutti_window_signal; the arguments must be checked. */
-tutti_status tt_window_signal(struct tt_window *w, uint32_t rank, uint64_t offset, tutti_signal_op op, uint64_t value,
-                              const char *call);
+tutti_status tt_window_signal(struct tt_window *w, uint32_t rank, uint64_t offset,
+                              tutti_signal_op op, uint64_t value, const char *call);
 /* Copies the caller's options (NULL: defaults) to *out. */
 tutti_status tt_rma_take(const tutti_rma *rma, tutti_rma *out, const char *call);
 /* Increments the counter, at local completion. */
@@ -322,7 +331,7 @@ struct tt_window_short {
 };
 /* Sends puts[n], many with one doorbell; the arguments must be checked. Puts that must be sent
  * by message are left to the caller, with `gone` false. */
-tutti_status tt_window_put_several(struct tt_window *w, struct tt_window_short *puts, uint32_t n, int64_t timeout_ms,
-                                   const char *call);
+tutti_status tt_window_put_several(struct tt_window *w, struct tt_window_short *puts, uint32_t n,
+                                   int64_t timeout_ms, const char *call);
 
 #endif

@@ -50,8 +50,8 @@ uint32_t tt_dqplb_lane_count(enum tt_distance distance)
     return suits[distance].lanes;
 }
 
-struct tt_dqplb_limits tt_dqplb_limits_of(enum tt_distance distance, uint32_t lanes, uint32_t window,
-                                          double bytes_per_s, uint64_t rtt_ns)
+struct tt_dqplb_limits tt_dqplb_limits_of(enum tt_distance distance, uint32_t lanes,
+                                          uint32_t window, double bytes_per_s, uint64_t rtt_ns)
 {
     struct tt_dqplb_limits l = {
         .lanes = lanes,
@@ -71,19 +71,24 @@ struct tt_dqplb_limits tt_dqplb_limits_of(enum tt_distance distance, uint32_t la
         each = least;
     while (each > full * (double)l.segment_bytes && l.segment_bytes < SEGMENT_MAX)
         l.segment_bytes *= 2;
-    segments = each < full * (double)l.segment_bytes ? (uint32_t)ceil(each / (double)l.segment_bytes) : full;
+    segments = each < full * (double)l.segment_bytes
+                   ? (uint32_t)ceil(each / (double)l.segment_bytes)
+                   : full;
     l.lane_bytes = segments * l.segment_bytes;
     return l;
 }
 
 /* ---- sender ---- */
 
-void tt_dqplb_sender_init(struct tt_dqplb_sender *s, const struct tt_dqplb_limits *limits, uint32_t first,
-                          struct tt_dqplb_segment *segment)
+void tt_dqplb_sender_init(struct tt_dqplb_sender *s, const struct tt_dqplb_limits *limits,
+                          uint32_t first, struct tt_dqplb_segment *segment)
 {
-    tt_assert(limits->segment_bytes >= 1 && limits->window >= 1 && limits->window <= TT_DQPLB_WINDOW_MAX &&
+    tt_assert(limits->segment_bytes >= 1 && limits->window >= 1 &&
+              limits->window <= TT_DQPLB_WINDOW_MAX &&
               (limits->window & (limits->window - 1)) == 0);
-    *s = (struct tt_dqplb_sender){ .limits = *limits, .segment = segment, .head = first, .tail = first };
+    *s = (struct tt_dqplb_sender){
+        .limits = *limits, .segment = segment, .head = first, .tail = first
+    };
     tt_dqplb_lanes_init(&s->lanes, limits->lanes, limits->outstanding);
     tt_dqplb_rebound(s, limits->segment_bytes, limits->lane_bytes);
     for (uint32_t i = 0; i < TT_DQPLB_LANES_MAX; i++)
@@ -132,7 +137,8 @@ void tt_dqplb_keep_within(struct tt_dqplb_sender *s, uint32_t most)
  * lane is down. */
 static uint32_t lane_kept_to(const struct tt_dqplb_sender *s)
 {
-    return s->keeps_to == 0 || s->lanes.lane[s->keeps_to - 1].down ? TT_DQPLB_NO_LANE : s->keeps_to - 1;
+    return s->keeps_to == 0 || s->lanes.lane[s->keeps_to - 1].down ? TT_DQPLB_NO_LANE
+                                                                   : s->keeps_to - 1;
 }
 
 static void put_on_lane(struct tt_dqplb_sender *s, struct tt_dqplb_segment *g, uint32_t lane)
@@ -193,10 +199,12 @@ bool tt_dqplb_next(struct tt_dqplb_sender *s, struct tt_dqplb_segment *out)
     uint32_t lane;
     bool fast;
 
-    if (!g && (!s->cutting || s->head - s->tail >= s->limits.window + TT_PLANTED(TT_DQPLB_BUG_WINDOW_OVERRUN)))
+    if (!g && (!s->cutting ||
+               s->head - s->tail >= s->limits.window + TT_PLANTED(TT_DQPLB_BUG_WINDOW_OVERRUN)))
         return false;
     bytes = g ? g->bytes : cut_bytes(s);
-    fast = !g && s->fast && (kept == TT_DQPLB_NO_LANE || kept == 0) && tt_dqplb_lanes_has_room(&s->lanes, 0, bytes);
+    fast = !g && s->fast && (kept == TT_DQPLB_NO_LANE || kept == 0) &&
+           tt_dqplb_lanes_has_room(&s->lanes, 0, bytes);
     if (fast)
         lane = 0;
     else if (kept == TT_DQPLB_NO_LANE)
@@ -299,15 +307,17 @@ bool tt_dqplb_resolve(struct tt_dqplb_sender *s, uint32_t lane, const uint8_t *r
     for (uint64_t n = s->tail; n < s->head; n++)        /* the report is older than recent
                                                            traffic of other lanes, but by at most
                                                            one window */
-        if (is_in_doubt(segment_of(s, n), lane) && (behind > 2 * window || behind > s->head || n >= expected + window))
+        if (is_in_doubt(segment_of(s, n), lane) &&
+            (behind > 2 * window || behind > s->head || n >= expected + window))
             return false;
     for (uint64_t n = s->tail; n < s->head; n++) {
         struct tt_dqplb_segment *g = segment_of(s, n);
 
         if (!is_in_doubt(g, lane))
             continue;
-        g->state =
-            had_come(n, expected, in.at, window) || TT_PLANTED(TT_DQPLB_BUG_NOT_SENT_ANEW) ? COMPLETE : TO_RESEND;
+        g->state = had_come(n, expected, in.at, window) || TT_PLANTED(TT_DQPLB_BUG_NOT_SENT_ANEW)
+                       ? COMPLETE
+                       : TO_RESEND;
         s->resend += g->state == TO_RESEND;
     }
     return true;
@@ -325,12 +335,15 @@ void tt_dqplb_report(const struct tt_dqplb_receiver *r, uint8_t *out)
 
 /* ---- receiver ---- */
 
-void tt_dqplb_receiver_init(struct tt_dqplb_receiver *r, uint32_t window, uint32_t first, uint64_t *memory)
+void tt_dqplb_receiver_init(struct tt_dqplb_receiver *r, uint32_t window, uint32_t first,
+                            uint64_t *memory)
 {
     const uint32_t words = TT_DQPLB_WORDS(window);
 
     tt_assert(window >= 1 && window <= TT_DQPLB_WINDOW_MAX && (window & (window - 1)) == 0);
-    *r = (struct tt_dqplb_receiver){ .expected = first, .window = window, .came = memory, .notify = memory + words };
+    *r = (struct tt_dqplb_receiver){
+        .expected = first, .window = window, .came = memory, .notify = memory + words
+    };
     memset(memory, 0, 2 * words * sizeof *memory);
 }
 
@@ -373,8 +386,8 @@ int tt_dqplb_received(struct tt_dqplb_receiver *r, uint32_t lane, uint32_t word)
     if (r->came[i] & bit)
         return -1;
     if (ahead > 0) {
-        early =
-            TT_PLANTED(TT_DQPLB_BUG_TOLD_EARLY) || (TT_PLANTED(TT_DQPLB_BUG_FAST_OVERTAKES) && word & TT_DQPLB_FAST);
+        early = TT_PLANTED(TT_DQPLB_BUG_TOLD_EARLY) ||
+                (TT_PLANTED(TT_DQPLB_BUG_FAST_OVERTAKES) && word & TT_DQPLB_FAST);
         r->came[i] |= bit;
         r->notify[i] |= notify && !early ? bit : 0;
         return notify && early;

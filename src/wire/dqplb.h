@@ -46,7 +46,8 @@
 /* Returns the word of a segment. */
 static inline uint32_t tt_dqplb_word(uint64_t number, bool last, bool fast)
 {
-    return ((uint32_t)number & TT_DQPLB_SEQ_MASK) | (last ? TT_DQPLB_NOTIFY : 0) | (fast ? TT_DQPLB_FAST : 0);
+    return ((uint32_t)number & TT_DQPLB_SEQ_MASK) | (last ? TT_DQPLB_NOTIFY : 0) |
+           (fast ? TT_DQPLB_FAST : 0);
 }
 
 /* Returns the distance from `near` to the number with these 24 bits; negative: behind. Valid up to
@@ -55,7 +56,8 @@ static inline int32_t tt_dqplb_ahead(uint64_t near, uint32_t number)
 {
     const uint32_t ahead = (number - (uint32_t)near) & TT_DQPLB_SEQ_MASK;
 
-    return ahead <= TT_DQPLB_SEQ_MASK / 2 ? (int32_t)ahead : (int32_t)ahead - (int32_t)TT_DQPLB_SEQ_MASK - 1;
+    return ahead <= TT_DQPLB_SEQ_MASK / 2 ? (int32_t)ahead
+                                          : (int32_t)ahead - (int32_t)TT_DQPLB_SEQ_MASK - 1;
 }
 
 /* ---- limits ---- */
@@ -85,8 +87,8 @@ uint32_t tt_dqplb_lane_count(enum tt_distance distance);
  * twice that product outstanding. The window must not fill before a lane of a quarter of the
  * others' rate has been overtaken. Segments therefore grow, up to 4 MiB, instead of becoming more
  * numerous. */
-struct tt_dqplb_limits tt_dqplb_limits_of(enum tt_distance distance, uint32_t lanes, uint32_t window,
-                                          double bytes_per_s, uint64_t rtt_ns);
+struct tt_dqplb_limits tt_dqplb_limits_of(enum tt_distance distance, uint32_t lanes,
+                                          uint32_t window, double bytes_per_s, uint64_t rtt_ns);
 
 /* Returns a window in which a slow lane may fall behind by several fills of all lanes, up to the
  * maximum. */
@@ -123,8 +125,8 @@ struct tt_dqplb_sender {
 
 /* `first`: number of the first segment, as at the receiver. `segment` has limits->window entries;
  * the caller owns it and keeps it as long as s. */
-void tt_dqplb_sender_init(struct tt_dqplb_sender *s, const struct tt_dqplb_limits *limits, uint32_t first,
-                          struct tt_dqplb_segment *segment);
+void tt_dqplb_sender_init(struct tt_dqplb_sender *s, const struct tt_dqplb_limits *limits,
+                          uint32_t first, struct tt_dqplb_segment *segment);
 
 /* Begins a message; 0 bytes take one segment. `fast`: prefer lane 0. Returns false while the
  * previous message is not fully cut: post what tt_dqplb_next returns, until it returns false. */
@@ -160,7 +162,8 @@ void tt_dqplb_lane_down(struct tt_dqplb_sender *s, uint32_t lane);
 /* Processes the receiver's report, made after the receiver took the lane down. Segments in doubt
  * are marked complete or are retransmitted. Returns false, and changes nothing, if the report is
  * invalid. */
-bool tt_dqplb_resolve(struct tt_dqplb_sender *s, uint32_t lane, const uint8_t *report, size_t bytes);
+bool tt_dqplb_resolve(struct tt_dqplb_sender *s, uint32_t lane, const uint8_t *report,
+                      size_t bytes);
 
 /* Brings the lane up again. Its segments in doubt must have been resolved. */
 void tt_dqplb_lane_up(struct tt_dqplb_sender *s, uint32_t lane);
@@ -177,7 +180,8 @@ struct tt_dqplb_receiver {
 #define TT_DQPLB_REPORT_BYTES(window) (4 + 8 * TT_DQPLB_WORDS(window))
 
 /* `memory`: 2 * TT_DQPLB_WORDS(window) words; the caller owns it and keeps it as long as r. */
-void tt_dqplb_receiver_init(struct tt_dqplb_receiver *r, uint32_t window, uint32_t first, uint64_t *memory);
+void tt_dqplb_receiver_init(struct tt_dqplb_receiver *r, uint32_t window, uint32_t first,
+                            uint64_t *memory);
 
 /* Records a segment received over `lane` with `word`. Returns how many more messages are complete,
  * or -1 for an invalid word: outside of the window, a duplicate, or fast but not a whole message or

@@ -6,16 +6,20 @@
 void tt_dqplb_lanes_init(struct tt_dqplb_lanes *l, uint32_t n, uint32_t outstanding_max)
 {
     tt_assert(n >= 1 && n <= TT_DQPLB_LANES_MAX && outstanding_max >= 1);
-    *l = (struct tt_dqplb_lanes){ .n = n, .outstanding_max = outstanding_max, .bytes_max = UINT64_MAX };
+    *l = (struct tt_dqplb_lanes){ .n = n,
+                                  .outstanding_max = outstanding_max,
+                                  .bytes_max = UINT64_MAX };
 }
 
 bool tt_dqplb_lanes_has_room(const struct tt_dqplb_lanes *l, uint32_t lane, uint64_t bytes)
 {
     const struct tt_dqplb_lane *at = &l->lane[lane];
 
-    if (at->down || (at->outstanding >= l->outstanding_max && !TT_PLANTED(TT_DQPLB_BUG_LANE_OVERFULL)))
+    if (at->down ||
+        (at->outstanding >= l->outstanding_max && !TT_PLANTED(TT_DQPLB_BUG_LANE_OVERFULL)))
         return false;
-    return at->bytes == 0 || at->bytes + bytes <= l->bytes_max || TT_PLANTED(TT_DQPLB_BUG_LANE_OVERWEIGHT);
+    return at->bytes == 0 || at->bytes + bytes <= l->bytes_max ||
+           TT_PLANTED(TT_DQPLB_BUG_LANE_OVERWEIGHT);
 }
 
 /* Returns whether lane a is preferred to b, which precedes it in round-robin order. */
@@ -43,7 +47,8 @@ uint32_t tt_dqplb_lanes_choose(struct tt_dqplb_lanes *l, uint64_t bytes, uint32_
     uint32_t best = TT_DQPLB_NO_LANE, lane = *turn;
 
     for (uint32_t i = 0; i < end; i++, lane = lane + 1 < end ? lane + 1 : 0) {
-        if ((lane == 0 && l->keeps_first) || (best != TT_DQPLB_NO_LANE && !is_better(l, lane, best)) ||
+        if ((lane == 0 && l->keeps_first) ||
+            (best != TT_DQPLB_NO_LANE && !is_better(l, lane, best)) ||
             !tt_dqplb_lanes_has_room(l, lane, bytes))
             continue;
         best = lane;

@@ -55,11 +55,13 @@ uint32_t tt_dqplb_lanes_choose(struct tt_dqplb_lanes *l, uint64_t bytes, uint32_
 
 /* Adds outstanding segments and bytes to the lane. Does not enforce limits: a segment bound to this
  * lane may exceed them. */
-void tt_dqplb_lanes_give(struct tt_dqplb_lanes *l, uint32_t lane, uint32_t segments, uint64_t bytes);
+void tt_dqplb_lanes_give(struct tt_dqplb_lanes *l, uint32_t lane, uint32_t segments,
+                         uint64_t bytes);
 
 /* Subtracts outstanding segments and bytes. Returns false, and changes nothing, if fewer are
  * outstanding. */
-bool tt_dqplb_lanes_done(struct tt_dqplb_lanes *l, uint32_t lane, uint32_t segments, uint64_t bytes);
+bool tt_dqplb_lanes_done(struct tt_dqplb_lanes *l, uint32_t lane, uint32_t segments,
+                         uint64_t bytes);
 
 /* Takes the lane down, with nothing outstanding; it is skipped until it is up again. */
 void tt_dqplb_lanes_down(struct tt_dqplb_lanes *l, uint32_t lane);

@@ -96,7 +96,8 @@ static bool find_routed_address(int family, uint8_t ip[16])
  * every host. */
 static bool name_is_virtual(const char *name)
 {
-    static const char *const prefixes[] = { "docker", "br-", "virbr", "veth", "vmnet", "cni", "flannel", "tun", "tap" };
+    static const char *const prefixes[] = { "docker", "br-",     "virbr", "veth", "vmnet",
+                                            "cni",    "flannel", "tun",   "tap" };
 
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)

@@ -70,16 +70,18 @@ tutti_status tt_lane_limits_get(struct tt_lane_limits *out)
 
     *out = tt_lane_limits_default;
     if (text && !tt_lane_limits_parse(out, text, &bad_at))
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "invalid TUTTI_LANE_BYTES \"%s\" (at \"%s\"): must be like \"8388608\" or "
-                       "\"4194304,wan=134217728\", with %u to %u bytes (the distances are socket, host, rack, zone, "
-                       "building, fabric and wan)",
-                       text, text + bad_at, TT_LANE_BYTES_MIN, TT_LANE_BYTES_MAX);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "invalid TUTTI_LANE_BYTES \"%s\" (at \"%s\"): must be like \"8388608\" or "
+            "\"4194304,wan=134217728\", with %u to %u bytes (the distances are socket, host, rack, zone, "
+            "building, fabric and wan)",
+            text, text + bad_at, TT_LANE_BYTES_MIN, TT_LANE_BYTES_MAX);
     return TUTTI_OK;
 }
 
 /* Bandwidth of all rails, or of the path beyond them if that is less. 0: unknown. */
-static double link_rate(const struct tt_topo_link *links, enum tt_distance distance, uint32_t nrails)
+static double link_rate(const struct tt_topo_link *links, enum tt_distance distance,
+                        uint32_t nrails)
 {
     const double rails = links[TT_NEAR_RACK].bytes_per_s * nrails,
                  way = distance > TT_NEAR_RACK ? links[distance].bytes_per_s : 0;
@@ -87,8 +89,10 @@ static double link_rate(const struct tt_topo_link *links, enum tt_distance dista
     return way > 0 && (rails <= 0 || way < rails) ? way : rails;
 }
 
-struct tt_dqplb_limits tt_lane_limits_queues(const struct tt_lane_limits *l, enum tt_distance distance, uint32_t lanes,
-                                             uint32_t window, const struct tt_topo_link *links, uint32_t nrails)
+struct tt_dqplb_limits tt_lane_limits_queues(const struct tt_lane_limits *l,
+                                             enum tt_distance distance, uint32_t lanes,
+                                             uint32_t window, const struct tt_topo_link *links,
+                                             uint32_t nrails)
 {
     const tt_float_env kept = tt_float_env_enter();
     const enum tt_distance way = distance < TT_NEAR_RACK ? TT_NEAR_RACK : distance;

@@ -34,7 +34,9 @@ tutti_status tt_lane_limits_get(struct tt_lane_limits *out);
 /* Returns the limits of `lanes` queue pairs to a peer, by its distance, its link and the number of
  * rails. Limits set by the user for that distance take precedence. links[TT_DISTANCES] as in
  * descriptions, or NULL if unknown. Traffic within the host also passes through the NIC. */
-struct tt_dqplb_limits tt_lane_limits_queues(const struct tt_lane_limits *l, enum tt_distance distance, uint32_t lanes,
-                                             uint32_t window, const struct tt_topo_link *links, uint32_t nrails);
+struct tt_dqplb_limits tt_lane_limits_queues(const struct tt_lane_limits *l,
+                                             enum tt_distance distance, uint32_t lanes,
+                                             uint32_t window, const struct tt_topo_link *links,
+                                             uint32_t nrails);
 
 #endif

@@ -116,7 +116,8 @@ static bool is_anonymous(uint64_t begin, uint64_t end)
 
 bool tt_memwatch_add(struct tt_memwatch *w, uint64_t begin, uint64_t end)
 {
-    struct uffdio_register r = { .range = { .start = begin, .len = end - begin }, .mode = UFFDIO_REGISTER_MODE_WP };
+    struct uffdio_register r = { .range = { .start = begin, .len = end - begin },
+                                 .mode = UFFDIO_REGISTER_MODE_WP };
 
     return is_anonymous(begin, end) && ioctl(w->fd, UFFDIO_REGISTER, &r) == 0;
 }
@@ -130,7 +131,8 @@ void tt_memwatch_remove(struct tt_memwatch *w, uint64_t begin, uint64_t end)
 
 /* ---- events ---- */
 
-void tt_memwatch_read(struct tt_memwatch *w, void (*gone)(void *arg, uint64_t begin, uint64_t end, bool unmapped),
+void tt_memwatch_read(struct tt_memwatch *w,
+                      void (*gone)(void *arg, uint64_t begin, uint64_t end, bool unmapped),
                       void *arg)
 {
     struct uffd_msg m[MESSAGES];
@@ -142,7 +144,8 @@ void tt_memwatch_read(struct tt_memwatch *w, void (*gone)(void *arg, uint64_t be
                 gone(arg, m[i].arg.remap.from, m[i].arg.remap.from + m[i].arg.remap.len, true);
                 tt_memwatch_remove(w, m[i].arg.remap.to, m[i].arg.remap.to + m[i].arg.remap.len);
             } else if (m[i].event == UFFD_EVENT_UNMAP || m[i].event == UFFD_EVENT_REMOVE) {
-                gone(arg, m[i].arg.remove.start, m[i].arg.remove.end, m[i].event == UFFD_EVENT_UNMAP);
+                gone(arg, m[i].arg.remove.start, m[i].arg.remove.end,
+                     m[i].event == UFFD_EVENT_UNMAP);
             }
 }
 

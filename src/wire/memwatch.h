@@ -32,7 +32,8 @@ bool tt_memwatch_add(struct tt_memwatch *w, uint64_t begin, uint64_t end);
 void tt_memwatch_remove(struct tt_memwatch *w, uint64_t begin, uint64_t end);
 /* Reads pending events and calls gone for each range of pages that has changed. unmapped: the range
  * has no memory any more, unless something was mapped there since. */
-void tt_memwatch_read(struct tt_memwatch *w, void (*gone)(void *arg, uint64_t begin, uint64_t end, bool unmapped),
+void tt_memwatch_read(struct tt_memwatch *w,
+                      void (*gone)(void *arg, uint64_t begin, uint64_t end, bool unmapped),
                       void *arg);
 /* Returns whether a change of watched pages is in progress, or has an unread event. If it returns
  * false after a read, gone was called for all earlier changes. */

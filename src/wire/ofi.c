@@ -53,7 +53,8 @@ static tutti_status ofi_furnish(struct tt_ofi *o)
 
     o->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     o->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    if (o->epoll_fd < 0 || o->timer_fd < 0 || epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, o->timer_fd, &ev) != 0)
+    if (o->epoll_fd < 0 || o->timer_fd < 0 ||
+        epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, o->timer_fd, &ev) != 0)
         return tt_fail_call(errno, "ofi", o->epoll_fd < 0 ? "epoll_create1" : "timerfd_create");
     conf.link_bytes = TT_OFI_TCP_LINK_BYTES;
     conf.lanes = 1;
@@ -71,8 +72,9 @@ static tutti_status ofi_open(struct tt_wire **out, const struct tt_wire_conf *co
     else if (conf->outside && (conf->outside->family || conf->outside->port_first))
         why = "ofi: not usable with forwarded or configured ports: libfabric cannot use them";
     else if (conf->outside && conf->outside->near)
-        why = "ofi: not usable: without access control, connections are limited to this host (conf.insecure or "
-              "TUTTI_SECURITY=plain allows unencrypted connections to other hosts)";
+        why =
+            "ofi: not usable: without access control, connections are limited to this host (conf.insecure or "
+            "TUTTI_SECURITY=plain allows unencrypted connections to other hosts)";
     if (why)
         return tt_fail_again(TUTTI_ERR_UNSUPPORTED, why);
     o = calloc(1, sizeof *o);
@@ -86,7 +88,9 @@ static tutti_status ofi_open(struct tt_wire **out, const struct tt_wire_conf *co
     o->epoll_fd = o->timer_fd = -1;
     o->news_end = &o->news;
     st = tt_ofi_provider_open(&o->provider, conf);
-    o->nends = !o->provider.delivers ? 1 : conf->lanes < TT_OFI_ENDS_MAX ? conf->lanes : TT_OFI_ENDS_MAX;
+    o->nends = !o->provider.delivers           ? 1
+               : conf->lanes < TT_OFI_ENDS_MAX ? conf->lanes
+                                               : TT_OFI_ENDS_MAX;
     if (!st)
         st = tt_ofi_regions_open(o);
     if (!st)
@@ -124,9 +128,12 @@ static struct tt_done ofi_link_done(const struct tt_ofi_link *link, uint8_t kind
 
     if (kind == TT_DONE_LINK_UP) {
         done.status = TUTTI_OK;
-        done.link = (struct tt_link){ .mine = link->mine, .anymem = true, .round_trip_ns = link->tcp.round_trip_ns };
-        done.link.theirs =
-            (struct tt_rkey){ .wire = &link->ofi->wire, .peer = link->peer, .bytes = link->theirs_bytes };
+        done.link = (struct tt_link){ .mine = link->mine,
+                                      .anymem = true,
+                                      .round_trip_ns = link->tcp.round_trip_ns };
+        done.link.theirs = (struct tt_rkey){ .wire = &link->ofi->wire,
+                                             .peer = link->peer,
+                                             .bytes = link->theirs_bytes };
     }
     return done;
 }
@@ -196,8 +203,8 @@ static bool ofi_link_needs_polling(const struct tt_ofi_link *link)
     for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
         const struct tt_ofi_lane *lane = &link->lanes[i];
 
-        must |= lane->stuck || lane->nunposted > 0 || lane->nfree_sends < TT_OFI_SENDS || !lane->met ||
-                tt_ofi_ends_wait(lane);
+        must |= lane->stuck || lane->nunposted > 0 || lane->nfree_sends < TT_OFI_SENDS ||
+                !lane->met || tt_ofi_ends_wait(lane);
     }
     return must;
 }

@@ -311,8 +311,8 @@ static inline bool tt_ofi_buffer_take(uint32_t *used, uint32_t n, uint8_t *index
 
 /* ---- ofi_library.c ---- */
 struct tt_ofi_library {
-    int (*getinfo)(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
-                   struct fi_info **info);
+    int (*getinfo)(uint32_t version, const char *node, const char *service, uint64_t flags,
+                   const struct fi_info *hints, struct fi_info **info);
     void (*freeinfo)(struct fi_info *info);
     struct fi_info *(*dupinfo)(const struct fi_info *info);     /* NULL: returns an empty one */
     int (*fabric)(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
@@ -352,21 +352,23 @@ struct fid_ep *tt_ofi_ep_open(const struct tt_ofi_provider *p, struct fid_cq *cq
 /* Post a write or a message to a peer; mr is the registration of its source. flags: FI_MORE if
  * another operation on that endpoint follows at once, and FI_DELIVERY_COMPLETE to report a write
  * when its data has arrived. Return libfabric's result. */
-ssize_t tt_ofi_ep_write(const struct tt_ofi_provider *p, struct fid_ep *ep, fi_addr_t to, const struct tt_ofi_write *w,
-                        struct fid_mr *mr, uint64_t flags, void *context);
-ssize_t tt_ofi_ep_send(const struct tt_ofi_provider *p, struct fid_ep *ep, fi_addr_t to, const void *data, size_t bytes,
-                       struct fid_mr *mr, uint64_t flags, void *context);
+ssize_t tt_ofi_ep_write(const struct tt_ofi_provider *p, struct fid_ep *ep, fi_addr_t to,
+                        const struct tt_ofi_write *w, struct fid_mr *mr, uint64_t flags,
+                        void *context);
+ssize_t tt_ofi_ep_send(const struct tt_ofi_provider *p, struct fid_ep *ep, fi_addr_t to,
+                       const void *data, size_t bytes, struct fid_mr *mr, uint64_t flags,
+                       void *context);
 /* Writes the endpoint's name and returns its length, or 0 if it has no name of at most
  * TT_OFI_NAME_BYTES. */
 uint16_t tt_ofi_ep_name(struct fid_ep *ep, uint8_t name[TT_OFI_NAME_BYTES]);
 /* Registers memory, with an unpredictable key if the provider allows a choice; ep: the endpoint, if
  * the provider needs it. NULL (logged) on failure. */
-struct fid_mr *tt_ofi_mr_open(const struct tt_ofi_provider *p, void *mem, size_t bytes, uint64_t access,
-                              struct fid_ep *ep);
+struct fid_mr *tt_ofi_mr_open(const struct tt_ofi_provider *p, void *mem, size_t bytes,
+                              uint64_t access, struct fid_ep *ep);
 /* The same for the registry, for sources and targets. Returns 0 or libfabric's error, which is not
  * logged. *writable: peers may write to it. */
-int tt_ofi_mr_pin(const struct tt_ofi_provider *p, void *mem, size_t bytes, const struct tt_device_memory *device,
-                  struct fid_mr **out, bool *writable);
+int tt_ofi_mr_pin(const struct tt_ofi_provider *p, void *mem, size_t bytes,
+                  const struct tt_device_memory *device, struct fid_mr **out, bool *writable);
 /* Returns the remote address of `offset` in the registered memory that starts at `begin`. */
 uint64_t tt_ofi_mr_address(const struct tt_ofi_provider *p, const void *begin, uint64_t offset);
 /* Returns the local descriptor of a registration for operations, or NULL. */
@@ -386,7 +388,8 @@ void tt_ofi_op_give(struct tt_ofi_op *op);
 /* Post an operation. False: not now (the lane is stuck), or never (the link is broken); the
  * operation is then freed. */
 bool tt_ofi_post_record(struct tt_ofi_op *op, const uint8_t *record, uint32_t bytes);
-bool tt_ofi_post_write(struct tt_ofi_op *op, const void *data, struct fid_mr *mr, uint64_t target, uint64_t key);
+bool tt_ofi_post_write(struct tt_ofi_op *op, const void *data, struct fid_mr *mr, uint64_t target,
+                       uint64_t key);
 /* Connects the lane's further endpoints with the peer's, as far as they accept operations; then
  * they are used. */
 void tt_ofi_connect_endpoints(struct tt_ofi_lane *lane);
@@ -417,8 +420,8 @@ void tt_ofi_link_pump(struct tt_ofi_link *link);
 /* Completes a record before it is sent: the receiver's token, and the applied counts. */
 void tt_ofi_stamp(struct tt_ofi_link *link, uint8_t *record);
 /* Records a part of a message, on an endpoint of the lane, in the trace; at_ns 0: now. */
-void tt_ofi_trace(const struct tt_ofi_lane *lane, uint32_t end, enum tt_trace_kind kind, uint64_t message,
-                  uint32_t part, uint64_t bytes, uint64_t at_ns);
+void tt_ofi_trace(const struct tt_ofi_lane *lane, uint32_t end, enum tt_trace_kind kind,
+                  uint64_t message, uint32_t part, uint64_t bytes, uint64_t at_ns);
 /* Completions of sends. */
 void tt_ofi_wrote(struct tt_ofi_op *op);
 void tt_ofi_sent(struct tt_ofi_op *op);
@@ -456,7 +459,8 @@ tutti_status tt_ofi_regions_open(struct tt_ofi *o);
 tutti_status tt_ofi_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out);
 tutti_status tt_ofi_source(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out);
 void tt_ofi_dereg(struct tt_region *r);
-tutti_status tt_ofi_import(struct tt_wire *w, uint32_t peer, const struct tt_blob *key, struct tt_rkey *out);
+tutti_status tt_ofi_import(struct tt_wire *w, uint32_t peer, const struct tt_blob *key,
+                           struct tt_rkey *out);
 /* Returns the live region of that id and generation, or NULL. */
 struct tt_ofi_region *tt_ofi_region_find(const struct tt_ofi *o, uint32_t id, uint32_t generation);
 /* Returns a region that covers mem[bytes]. NULL: none, so it must be a link region. */
@@ -465,7 +469,8 @@ struct tt_ofi_region *tt_ofi_region_covering(struct tt_ofi *o, const void *mem, 
 struct fid_mr *tt_ofi_region_grant(const struct tt_ofi_lane *lane, struct tt_ofi_region *r);
 /* Returns the address at which peers reach the region's bytes from offset on, by that
  * registration. */
-uint64_t tt_ofi_region_address(const struct tt_ofi *o, const struct tt_ofi_region *r, uint64_t offset);
+uint64_t tt_ofi_region_address(const struct tt_ofi *o, const struct tt_ofi_region *r,
+                               uint64_t offset);
 /* The lane's endpoint is about to close: closes its registrations. */
 void tt_ofi_grants_end(const struct tt_ofi_lane *lane);
 void tt_ofi_regions_close(struct tt_ofi *o);

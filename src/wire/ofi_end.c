@@ -34,7 +34,8 @@ struct fid_cq *tt_ofi_cq_open(const struct tt_ofi_provider *p, int *fd)
         err = fi_cq_open(p->domain, &attr, &cq, NULL);
     }
     if (err) {
-        tt_log(TT_LOG_INFO, "ofi: %s: cannot open a completion queue: %s", p->name, tt_ofi_strerror(err));
+        tt_log(TT_LOG_INFO, "ofi: %s: cannot open a completion queue: %s", p->name,
+               tt_ofi_strerror(err));
         return NULL;
     }
     if (attr.wait_obj == FI_WAIT_FD && fi_control(&cq->fid, FI_GETWAIT, fd) != 0)
@@ -64,7 +65,8 @@ uint16_t tt_ofi_ep_name(struct fid_ep *ep, uint8_t name[TT_OFI_NAME_BYTES])
 {
     size_t bytes = TT_OFI_NAME_BYTES;
 
-    return fi_getname(&ep->fid, name, &bytes) == 0 && bytes <= TT_OFI_NAME_BYTES ? (uint16_t)bytes : 0;
+    return fi_getname(&ep->fid, name, &bytes) == 0 && bytes <= TT_OFI_NAME_BYTES ? (uint16_t)bytes
+                                                                                 : 0;
 }
 
 /* An unpredictable key of the provider's key size. */
@@ -78,7 +80,8 @@ static uint64_t random_key(const struct tt_ofi_provider *p)
 }
 
 /* Sets the kind of device memory. Returns false if the provider does not support it. */
-static bool set_device(struct fi_mr_attr *attr, const struct tt_device_memory *what, const struct tt_ofi_provider *p)
+static bool set_device(struct fi_mr_attr *attr, const struct tt_device_memory *what,
+                       const struct tt_ofi_provider *p)
 {
     static const enum fi_hmem_iface ifaces[] = {
         [TUTTI_MEM_MAPPED] = FI_HMEM_SYSTEM,
@@ -111,8 +114,8 @@ static int mr_register(const struct tt_ofi_provider *p, void *mem, size_t bytes,
     return err;
 }
 
-int tt_ofi_mr_pin(const struct tt_ofi_provider *p, void *mem, size_t bytes, const struct tt_device_memory *device,
-                  struct fid_mr **out, bool *writable)
+int tt_ofi_mr_pin(const struct tt_ofi_provider *p, void *mem, size_t bytes,
+                  const struct tt_device_memory *device, struct fid_mr **out, bool *writable)
 {
     const int err = mr_register(p, mem, bytes, FI_WRITE | FI_REMOTE_WRITE, device, out);
 
@@ -122,8 +125,8 @@ int tt_ofi_mr_pin(const struct tt_ofi_provider *p, void *mem, size_t bytes, cons
     return mr_register(p, mem, bytes, FI_WRITE, NULL, out);     /* read-only memory: source only */
 }
 
-struct fid_mr *tt_ofi_mr_open(const struct tt_ofi_provider *p, void *mem, size_t bytes, uint64_t access,
-                              struct fid_ep *ep)
+struct fid_mr *tt_ofi_mr_open(const struct tt_ofi_provider *p, void *mem, size_t bytes,
+                              uint64_t access, struct fid_ep *ep)
 {
     struct fid_mr *mr = NULL;
     int err = mr_register(p, mem, bytes, access, NULL, &mr);
@@ -162,26 +165,35 @@ static uint64_t flags_with(const struct tt_ofi_provider *p, uint64_t flags)
     return FI_COMPLETION | p->info->tx_attr->op_flags | flags;
 }
 
-ssize_t tt_ofi_ep_write(const struct tt_ofi_provider *p, struct fid_ep *ep, fi_addr_t to, const struct tt_ofi_write *w,
-                        struct fid_mr *mr, uint64_t flags, void *context)
+ssize_t tt_ofi_ep_write(const struct tt_ofi_provider *p, struct fid_ep *ep, fi_addr_t to,
+                        const struct tt_ofi_write *w, struct fid_mr *mr, uint64_t flags,
+                        void *context)
 {
     const struct iovec iov = { .iov_base = (void *)(uintptr_t)w->data, .iov_len = w->bytes };
     const struct fi_rma_iov rma = { .addr = w->target, .len = w->bytes, .key = w->key };
     void *desc = tt_ofi_mr_desc(mr);
     const struct fi_msg_rma msg = {
-        .msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = to, .rma_iov = &rma, .rma_iov_count = 1,
+        .msg_iov = &iov,
+        .desc = &desc,
+        .iov_count = 1,
+        .addr = to,
+        .rma_iov = &rma,
+        .rma_iov_count = 1,
         .context = context,
     };
 
     return fi_writemsg(ep, &msg, flags_with(p, flags));
 }
 
-ssize_t tt_ofi_ep_send(const struct tt_ofi_provider *p, struct fid_ep *ep, fi_addr_t to, const void *data, size_t bytes,
-                       struct fid_mr *mr, uint64_t flags, void *context)
+ssize_t tt_ofi_ep_send(const struct tt_ofi_provider *p, struct fid_ep *ep, fi_addr_t to,
+                       const void *data, size_t bytes, struct fid_mr *mr, uint64_t flags,
+                       void *context)
 {
     const struct iovec iov = { .iov_base = (void *)(uintptr_t)data, .iov_len = bytes };
     void *desc = tt_ofi_mr_desc(mr);
-    const struct fi_msg msg = { .msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = to, .context = context };
+    const struct fi_msg msg = {
+        .msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = to, .context = context
+    };
 
     return fi_sendmsg(ep, &msg, flags_with(p, flags));
 }
@@ -194,7 +206,9 @@ static void lane_open(struct tt_ofi_lane *lane)
         lane->unposted[i] = i;
     lane->nunposted = TT_OFI_RECEIVES;
     for (uint16_t i = 0; i < TT_OFI_SENDS; i++)
-        lane->sends[i] = (struct tt_ofi_op){ .lane = lane, .next_free = i + 1 < TT_OFI_SENDS ? i + 1 : TT_OFI_NO_OP };
+        lane->sends[i] =
+            (struct tt_ofi_op){ .lane = lane,
+                                .next_free = i + 1 < TT_OFI_SENDS ? i + 1 : TT_OFI_NO_OP };
     lane->free_send = 0;
     lane->nfree_sends = TT_OFI_SENDS;
     lane->stuck = lane->met = false;
@@ -204,8 +218,9 @@ static void lane_open(struct tt_ofi_lane *lane)
  * accepted now, tt_ofi_post_receives retries. Returns false if it never will be. */
 static bool connect_receive_post(struct tt_ofi_lane *lane, struct tt_ofi_end *end)
 {
-    const ssize_t err = fi_recv(end->ep, end->met.buffer, TT_OFI_SLOT_BYTES, tt_ofi_mr_desc(lane->link->local_mr),
-                                FI_ADDR_UNSPEC, &end->met.context);
+    const ssize_t err =
+        fi_recv(end->ep, end->met.buffer, TT_OFI_SLOT_BYTES, tt_ofi_mr_desc(lane->link->local_mr),
+                FI_ADDR_UNSPEC, &end->met.context);
 
     end->unposted = err == -FI_EAGAIN;
     return err == 0 || end->unposted;
@@ -223,9 +238,10 @@ static bool end_open(struct tt_ofi_lane *lane, size_t *room)
     end->ep = tt_ofi_ep_open(&lane->link->ofi->provider, lane->link->cq);
     if (!end->ep || lane->nopen == 0)
         return end->ep;
-    end->met = (struct tt_ofi_op){
-        .kind = TT_OFI_OP_PROBE_RECEIVE, .lane = lane, .end = (uint8_t)lane->nopen, .buffer = end->meeting
-    };
+    end->met = (struct tt_ofi_op){ .kind = TT_OFI_OP_PROBE_RECEIVE,
+                                   .lane = lane,
+                                   .end = (uint8_t)lane->nopen,
+                                   .buffer = end->meeting };
     bytes = sizeof(uint16_t) + tt_ofi_ep_name(end->ep, name);
     if (bytes > sizeof(uint16_t) && bytes <= *room && connect_receive_post(lane, end)) {
         *room -= bytes;
@@ -247,7 +263,8 @@ static bool lane_ends_open(struct tt_ofi_lane *lane)
     for (lane->nopen = 0; lane->nopen < lane->nends && end_open(lane, &room);)
         lane->nopen++;
     if (lane->nopen > 0 && p->per_endpoint)
-        lane->mine_mr = tt_ofi_mr_open(p, link->mine, link->ofi->conf.link_bytes, FI_REMOTE_WRITE, lane->end[0].ep);
+        lane->mine_mr = tt_ofi_mr_open(p, link->mine, link->ofi->conf.link_bytes, FI_REMOTE_WRITE,
+                                       lane->end[0].ep);
     return lane->nopen > 0 && (lane->mine_mr || !p->per_endpoint);
 }
 
@@ -269,7 +286,8 @@ tutti_status tt_ofi_ends_open(struct tt_ofi_link *link)
     if (good && !link->broken)
         return TUTTI_OK;
     tt_ofi_ends_close(link);
-    return tt_fail(TUTTI_ERR_NOMEM, "ofi: %s: cannot open endpoints for the link to rank %u", p->name, link->peer);
+    return tt_fail(TUTTI_ERR_NOMEM, "ofi: %s: cannot open endpoints for the link to rank %u",
+                   p->name, link->peer);
 }
 
 void tt_ofi_ends_close(struct tt_ofi_link *link)
@@ -365,7 +383,8 @@ static bool op_posted(struct tt_ofi_op *op, ssize_t err)
         lane->stuck = true;
         return false;
     }
-    tt_log(TT_LOG_DEBUG, "ofi: an endpoint for rank %u failed: %s", lane->link->peer, tt_ofi_strerror(err));
+    tt_log(TT_LOG_DEBUG, "ofi: an endpoint for rank %u failed: %s", lane->link->peer,
+           tt_ofi_strerror(err));
     lane->link->setbacks += !lane->link->broken;
     lane->link->broken = true;
     return false;
@@ -376,18 +395,22 @@ bool tt_ofi_post_record(struct tt_ofi_op *op, const uint8_t *record, uint32_t by
     struct tt_ofi_lane *lane = op->lane;
     const struct tt_ofi_end *end = &lane->end[op->end];
 
-    return op_posted(op, tt_ofi_ep_send(&lane->link->ofi->provider, end->ep, end->to, record, bytes,
-                                        lane->link->local_mr, op->more ? FI_MORE : 0, &op->context));
+    return op_posted(op,
+                     tt_ofi_ep_send(&lane->link->ofi->provider, end->ep, end->to, record, bytes,
+                                    lane->link->local_mr, op->more ? FI_MORE : 0, &op->context));
 }
 
-bool tt_ofi_post_write(struct tt_ofi_op *op, const void *data, struct fid_mr *mr, uint64_t target, uint64_t key)
+bool tt_ofi_post_write(struct tt_ofi_op *op, const void *data, struct fid_mr *mr, uint64_t target,
+                       uint64_t key)
 {
     const struct tt_ofi_end *end = &op->lane->end[op->end];
-    const struct tt_ofi_write w = { .data = data, .bytes = op->bytes, .target = target, .key = key };
+    const struct tt_ofi_write w = {
+        .data = data, .bytes = op->bytes, .target = target, .key = key
+    };
     const uint64_t flags = (op->more ? FI_MORE : 0) | (op->end > 0 ? FI_DELIVERY_COMPLETE : 0);
 
-    return op_posted(op,
-                     tt_ofi_ep_write(&op->lane->link->ofi->provider, end->ep, end->to, &w, mr, flags, &op->context));
+    return op_posted(op, tt_ofi_ep_write(&op->lane->link->ofi->provider, end->ep, end->to, &w, mr,
+                                         flags, &op->context));
 }
 
 /* The lower rank sends first, so the ends do not connect to each other at once. The other end uses
@@ -398,9 +421,11 @@ void tt_ofi_connect_endpoints(struct tt_ofi_lane *lane)
     const struct tt_ofi_record r = { .kind = TT_OFI_ACK };
     const struct tt_ofi_link *link = lane->link;
 
-    for (uint32_t k = 1; k < lane->nboth && link->ofi->conf.rank < link->peer && !link->broken; k++) {
+    for (uint32_t k = 1; k < lane->nboth && link->ofi->conf.rank < link->peer && !link->broken;
+         k++) {
         uint8_t *record = lane->end[k].meeting + TT_OFI_SLOT_BYTES;
-        struct tt_ofi_op *op = lane->load.lane[k].down ? tt_ofi_op_take(lane, TT_OFI_SENDS_RESERVED) : NULL;
+        struct tt_ofi_op *op =
+            lane->load.lane[k].down ? tt_ofi_op_take(lane, TT_OFI_SENDS_RESERVED) : NULL;
 
         if (!op)
             continue;
@@ -425,8 +450,9 @@ void tt_ofi_post_receives(struct tt_ofi_lane *lane)
 {
     while (lane->nunposted > 0) {
         struct tt_ofi_op *op = &lane->receives[lane->unposted[lane->nunposted - 1]];
-        const ssize_t err = fi_recv(lane->end[0].ep, op->buffer, TT_OFI_SLOT_BYTES,
-                                    tt_ofi_mr_desc(lane->link->local_mr), FI_ADDR_UNSPEC, &op->context);
+        const ssize_t err =
+            fi_recv(lane->end[0].ep, op->buffer, TT_OFI_SLOT_BYTES,
+                    tt_ofi_mr_desc(lane->link->local_mr), FI_ADDR_UNSPEC, &op->context);
 
         if (err == -FI_EAGAIN)
             return;
@@ -457,7 +483,8 @@ static void end_connected(struct tt_ofi_op *op, size_t bytes)
 {
     struct tt_ofi_lane *lane = op->lane;
 
-    if (!tt_ofi_is_ours(lane->link, op->buffer, bytes < TT_OFI_SLOT_BYTES ? bytes : TT_OFI_SLOT_BYTES))
+    if (!tt_ofi_is_ours(lane->link, op->buffer,
+                        bytes < TT_OFI_SLOT_BYTES ? bytes : TT_OFI_SLOT_BYTES))
         lane->link->broken |= !connect_receive_post(lane, &lane->end[op->end]);
     else if (op->end < lane->nboth)
         tt_dqplb_lanes_up(&lane->load, op->end);
@@ -505,7 +532,8 @@ static void op_failed(struct tt_ofi_link *link)
         return;
     }
     if (!link->broken)
-        tt_log(TT_LOG_DEBUG, "ofi: an operation with rank %u failed: %s", link->peer, tt_ofi_strerror(e.err));
+        tt_log(TT_LOG_DEBUG, "ofi: an operation with rank %u failed: %s", link->peer,
+               tt_ofi_strerror(e.err));
     link->setbacks += !link->broken;
     link->broken = true;
 }

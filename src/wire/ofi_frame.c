@@ -49,7 +49,8 @@ static bool ofi_record_is_valid(const struct tt_ofi_record *r, size_t bytes)
 
     if (r->kind < TT_OFI_PUT || r->kind > TT_OFI_ACK)
         return false;
-    if (r->signal_op > TT_SIGNAL_ADD || r->lane >= TT_OFI_LANES || r->flags & ~(TT_OFI_WANT_ACK | TT_OFI_YES))
+    if (r->signal_op > TT_SIGNAL_ADD || r->lane >= TT_OFI_LANES ||
+        r->flags & ~(TT_OFI_WANT_ACK | TT_OFI_YES))
         return false;
     if (r->flags & TT_OFI_YES && r->kind != TT_OFI_CTS)
         return false;
@@ -91,7 +92,8 @@ bool tt_ofi_record_read(struct tt_ofi_record *r, const uint8_t *in, size_t bytes
     return !at.bad && mark == MARK && zero == 0 && ofi_record_is_valid(r, bytes);
 }
 
-void tt_ofi_record_stamp(uint8_t record[TT_OFI_RECORD_BYTES], uint64_t token, const uint64_t applied[TT_OFI_LANES])
+void tt_ofi_record_stamp(uint8_t record[TT_OFI_RECORD_BYTES], uint64_t token,
+                         const uint64_t applied[TT_OFI_LANES])
 {
     struct tt_writer w;
 
@@ -117,7 +119,8 @@ void tt_ofi_record_rts(uint8_t record[TT_OFI_RECORD_BYTES])
 #define HELLO_MAGIC 0x48464f54u     /* "TOFH" */
 #define HELLO_VERSION 2
 
-_Static_assert(3 * 4 + 3 * 8 + TT_OFI_LANES * (2 * 8 + 2 + TT_OFI_NAME_BYTES) + 1 + TT_OFI_MORE_BYTES <=
+_Static_assert(3 * 4 + 3 * 8 + TT_OFI_LANES * (2 * 8 + 2 + TT_OFI_NAME_BYTES) + 1 +
+                       TT_OFI_MORE_BYTES <=
                    TT_OFI_HELLO_BYTES,
                "a hello has room for what it names");
 
@@ -184,7 +187,8 @@ bool tt_ofi_hello_read(struct tt_ofi_hello *h, const uint8_t in[TT_OFI_HELLO_BYT
     good &= h->nmore < TT_OFI_ENDS_MAX;
     for (uint8_t i = 0; good && i < h->nmore; i++)
         good = name_read(&r, &h->more[i]);
-    return good && !r.bad && h->incarnation > 0 && !__builtin_add_overflow(h->link_address, h->link_bytes, &end);
+    return good && !r.bad && h->incarnation > 0 &&
+           !__builtin_add_overflow(h->link_address, h->link_bytes, &end);
 }
 
 /* ---- addresses and keys ---- */

@@ -54,7 +54,8 @@ void tt_ofi_record_write(const struct tt_ofi_record *r, uint8_t out[TT_OFI_RECOR
  * have sent it. */
 bool tt_ofi_record_read(struct tt_ofi_record *r, const uint8_t *in, size_t bytes);
 /* Change a written record: set token and applied counts; make it void; make it an RTS. */
-void tt_ofi_record_stamp(uint8_t record[TT_OFI_RECORD_BYTES], uint64_t token, const uint64_t applied[TT_OFI_LANES]);
+void tt_ofi_record_stamp(uint8_t record[TT_OFI_RECORD_BYTES], uint64_t token,
+                         const uint64_t applied[TT_OFI_LANES]);
 void tt_ofi_record_void(uint8_t record[TT_OFI_RECORD_BYTES]);
 void tt_ofi_record_rts(uint8_t record[TT_OFI_RECORD_BYTES]);
 

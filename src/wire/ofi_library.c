@@ -58,9 +58,12 @@ static void load_libfabric(void)
         snprintf(why_not, sizeof why_not, "ofi: cannot load libfabric: %s", dlerror());
         return;
     }
-    if (!load_symbol(handle, "fi_getinfo", &library.getinfo) || !load_symbol(handle, "fi_freeinfo", &library.freeinfo) ||
-        !load_symbol(handle, "fi_dupinfo", &library.dupinfo) || !load_symbol(handle, "fi_fabric", &library.fabric) ||
-        !load_symbol(handle, "fi_version", &library.version) || !load_symbol(handle, "fi_strerror", &library.strerror))
+    if (!load_symbol(handle, "fi_getinfo", &library.getinfo) ||
+        !load_symbol(handle, "fi_freeinfo", &library.freeinfo) ||
+        !load_symbol(handle, "fi_dupinfo", &library.dupinfo) ||
+        !load_symbol(handle, "fi_fabric", &library.fabric) ||
+        !load_symbol(handle, "fi_version", &library.version) ||
+        !load_symbol(handle, "fi_strerror", &library.strerror))
         dlclose(handle);
 }
 

@@ -82,11 +82,13 @@ static size_t local_bytes(const struct tt_ofi *o)
     return TT_OFI_LANES * (size_t)LANE_BYTES + (o->nends - 1) * (size_t)TT_OFI_PROBE_BYTES;
 }
 
-static tutti_status ofi_lane_init(struct tt_ofi_lane *lane, struct tt_ofi_link *link, uint32_t index)
+static tutti_status ofi_lane_init(struct tt_ofi_lane *lane, struct tt_ofi_link *link,
+                                  uint32_t index)
 {
     uint8_t *local = link->local + index * (size_t)LANE_BYTES;
 
-    *lane = (struct tt_ofi_lane){ .link = link, .index = index, .nends = nends_of(link->ofi, index) };
+    *lane =
+        (struct tt_ofi_lane){ .link = link, .index = index, .nends = nends_of(link->ofi, index) };
     lane->staging = local + STAGING_AT;
     lane->chunks = local + CHUNKS_AT;
     lane->asking = local + ASKING_AT;
@@ -98,11 +100,13 @@ static tutti_status ofi_lane_init(struct tt_ofi_lane *lane, struct tt_ofi_link *
     if (!lane->out || !lane->sends || !lane->receives || !lane->end)
         return tt_fail(TUTTI_ERR_NOMEM, "ofi: out of memory for a link to rank %u", link->peer);
     for (uint32_t i = 1; i < lane->nends; i++)
-        lane->end[i].meeting = link->local + TT_OFI_LANES * (size_t)LANE_BYTES + (i - 1) * (size_t)TT_OFI_PROBE_BYTES;
+        lane->end[i].meeting =
+            link->local + TT_OFI_LANES * (size_t)LANE_BYTES + (i - 1) * (size_t)TT_OFI_PROBE_BYTES;
     for (uint32_t i = 0; i < TT_OFI_RECEIVES; i++)
-        lane->receives[i] = (struct tt_ofi_op){ .kind = TT_OFI_OP_RECEIVE,
-                                                .lane = lane,
-                                                .buffer = local + RECEIVES_AT + i * (size_t)TT_OFI_SLOT_BYTES };
+        lane->receives[i] =
+            (struct tt_ofi_op){ .kind = TT_OFI_OP_RECEIVE,
+                                .lane = lane,
+                                .buffer = local + RECEIVES_AT + i * (size_t)TT_OFI_SLOT_BYTES };
     return TUTTI_OK;
 }
 
@@ -124,8 +128,10 @@ static tutti_status ofi_link_alloc(struct tt_ofi_link *link)
     if (!link->mine || !link->local)
         return tt_fail_errno(errno, "ofi: cannot map memory for the link to rank %u", link->peer);
     if (!o->provider.per_endpoint) {
-        link->mine_mr = tt_ofi_mr_open(&o->provider, link->mine, o->conf.link_bytes, FI_WRITE | FI_REMOTE_WRITE, NULL);
-        link->local_mr = tt_ofi_mr_open(&o->provider, link->local, local_bytes(o), FI_SEND | FI_RECV | FI_WRITE, NULL);
+        link->mine_mr = tt_ofi_mr_open(&o->provider, link->mine, o->conf.link_bytes,
+                                       FI_WRITE | FI_REMOTE_WRITE, NULL);
+        link->local_mr = tt_ofi_mr_open(&o->provider, link->local, local_bytes(o),
+                                        FI_SEND | FI_RECV | FI_WRITE, NULL);
         if (!link->mine_mr || !link->local_mr)
             return TUTTI_ERR_NOMEM;
     }
@@ -138,8 +144,9 @@ static void log_lane_totals(const struct tt_ofi_lane *lane)
 {
     for (uint32_t i = 0; lane->end && i < lane->nends; i++)
         if (lane->end[i].writes > 0)
-            tt_log(TT_LOG_DEBUG, "ofi: lane %u to rank %u carried %llu writes of %llu bytes", lane->index + i,
-                   lane->link->peer, (unsigned long long)lane->end[i].writes, (unsigned long long)lane->end[i].bytes);
+            tt_log(TT_LOG_DEBUG, "ofi: lane %u to rank %u carried %llu writes of %llu bytes",
+                   lane->index + i, lane->link->peer, (unsigned long long)lane->end[i].writes,
+                   (unsigned long long)lane->end[i].bytes);
 }
 
 /* Frees everything but the link region, which callers may still access. */
@@ -170,11 +177,13 @@ static void ofi_link_free_parts(struct tt_ofi_link *link)
 
 /* Writes data[bytes] at `at` of the peer's mailbox, then `word` at `word_at`. Returns false if the
  * tcp wire has no space now. */
-static bool ofi_mailbox_write(struct tt_ofi_link *link, size_t word_at, uint64_t word, size_t at, const void *data,
-                              size_t bytes)
+static bool ofi_mailbox_write(struct tt_ofi_link *link, size_t word_at, uint64_t word, size_t at,
+                              const void *data, size_t bytes)
 {
     struct tt_wire *tcp = link->ofi->tcp;
-    struct tt_desc d = { .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .key = &link->tcp.theirs, .offset = at };
+    struct tt_desc d = {
+        .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .key = &link->tcp.theirs, .offset = at
+    };
 
     d.local = (void *)(uintptr_t)data;
     d.bytes = bytes;
@@ -211,7 +220,8 @@ static bool ofi_send_hello(struct tt_ofi_link *link)
         end_name_copy(&data->end[h.nmore + 1], &h.more[h.nmore]);
     tt_ofi_hello_write(&h, out);
     return ofi_mailbox_write(link, offsetof(struct mailbox, hello), link->incarnation,
-                             offsetof(struct mailbox, hellos[link->incarnation % 2]), out, sizeof out);
+                             offsetof(struct mailbox, hellos[link->incarnation % 2]), out,
+                             sizeof out);
 }
 
 /* Sends pending messages as far as there is space. */
@@ -220,9 +230,11 @@ static void ofi_link_send_pending(struct tt_ofi_link *link)
     if (link->hello_pending)
         link->hello_pending = !ofi_send_hello(link);
     if (link->ready_pending && !link->hello_pending)
-        link->ready_pending = !ofi_mailbox_write(link, offsetof(struct mailbox, ready), link->incarnation, 0, NULL, 0);
+        link->ready_pending = !ofi_mailbox_write(link, offsetof(struct mailbox, ready),
+                                                 link->incarnation, 0, NULL, 0);
     if (link->refusal_pending)
-        link->refusal_pending = !ofi_mailbox_write(link, offsetof(struct mailbox, refusal), 1, 0, NULL, 0);
+        link->refusal_pending =
+            !ofi_mailbox_write(link, offsetof(struct mailbox, refusal), 1, 0, NULL, 0);
 }
 
 /* ---- teardown ---- */
@@ -284,7 +296,9 @@ static struct tt_ofi_link *ofi_link_create(struct tt_ofi *o, uint32_t peer)
         tt_log(TT_LOG_WARN, "ofi: out of memory for a link to rank %u", peer);
         return NULL;
     }
-    *link = (struct tt_ofi_link){ .ofi = o, .peer = peer, .state = TT_OFI_LOST, .incarnation = 1, .cq_fd = -1 };
+    *link = (struct tt_ofi_link){
+        .ofi = o, .peer = peer, .state = TT_OFI_LOST, .incarnation = 1, .cq_fd = -1
+    };
     o->active[o->nactive++] = link;
     ofi_link_enter(link, TT_OFI_HANDSHAKE);
     return link;
@@ -327,9 +341,10 @@ static bool is_compatible(struct tt_ofi *o, uint32_t peer, const struct tt_ofi_a
 
     tt_ofi_provider_address(&o->provider, &ours);
     if (strcmp(ours.provider, theirs->provider) != 0)
-        snprintf(o->unreached, sizeof o->unreached,
-                 "libfabric's provider is %s on rank %u, but %s on rank %u (set TUTTI_OFI_PROVIDER)", ours.provider,
-                 rank, theirs->provider, peer);
+        snprintf(
+            o->unreached, sizeof o->unreached,
+            "libfabric's provider is %s on rank %u, but %s on rank %u (set TUTTI_OFI_PROVIDER)",
+            ours.provider, rank, theirs->provider, peer);
     else if (ours.format != theirs->format)
         snprintf(o->unreached, sizeof o->unreached,
                  "libfabric's provider %s has addresses of different formats on ranks %u and %u "
@@ -375,7 +390,8 @@ void tt_ofi_link_break(struct tt_ofi_link *link)
     tt_ofi_ends_close(link);
     for (uint32_t i = 0; i < TT_OFI_LANES; i++)
         tt_ofi_lane_halt(&link->lanes[i]);
-    tt_log(TT_LOG_DEBUG, "ofi: new endpoints for rank %u, after incarnation %u", link->peer, link->incarnation);
+    tt_log(TT_LOG_DEBUG, "ofi: new endpoints for rank %u, after incarnation %u", link->peer,
+           link->incarnation);
     link->broken = link->connected = false;
     link->incarnation++;
     link->ready_pending = false;
@@ -413,13 +429,15 @@ static void ofi_link_connect(struct tt_ofi_link *link)
     }
     for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
         if (!tt_ofi_lane_again(&link->lanes[i], h.lanes[i].applied)) {
-            ofi_link_lose(link, TUTTI_ERR_PROTOCOL, "protocol error: it acknowledged messages that were not sent");
+            ofi_link_lose(link, TUTTI_ERR_PROTOCOL,
+                          "protocol error: it acknowledged messages that were not sent");
             return;
         }
         link->theirs_key[i] = h.lanes[i].key;
     }
     if (!tt_ofi_ends_connect(link, &h)) {
-        ofi_link_lose(link, TUTTI_ERR_SYSTEM, "the provider rejects the addresses of its endpoints");
+        ofi_link_lose(link, TUTTI_ERR_SYSTEM,
+                      "the provider rejects the addresses of its endpoints");
         return;
     }
     link->theirs_token = h.token;
@@ -456,7 +474,8 @@ static void ofi_link_step(struct tt_ofi_link *link)
         return;
     }
     if (hello > link->incarnation + 1ull) {
-        ofi_link_lose(link, TUTTI_ERR_PROTOCOL, "protocol error: its incarnation is ahead of that of this rank");
+        ofi_link_lose(link, TUTTI_ERR_PROTOCOL,
+                      "protocol error: its incarnation is ahead of that of this rank");
         return;
     }
     if (hello > link->incarnation)      /* the peer has new endpoints, so ours are obsolete */
@@ -480,7 +499,8 @@ static void ofi_tcp_lost(struct tt_ofi *o, const struct tt_done *d)
     while (link->state != TT_OFI_LOST && tt_ofi_collect(link) > 0)
         continue;
     link->tcp.mine = NULL;      /* no further message can be sent */
-    ofi_link_lose(link, d->status, d->status ? "the peer has ended, or is unreachable" : "closed by the peer");
+    ofi_link_lose(link, d->status,
+                  d->status ? "the peer has ended, or is unreachable" : "closed by the peer");
 }
 
 void tt_ofi_links_step(struct tt_ofi *o)
@@ -570,7 +590,8 @@ void tt_ofi_links_memory(const struct tt_ofi *o, tutti_memory *m)
 {
     tutti_memory_part links = { .purpose = "ofi: links",
                                 .shared = 1,
-                                .peer_bytes = tt_sparse_bytes(&o->links) + o->active_depth * sizeof *o->active };
+                                .peer_bytes = tt_sparse_bytes(&o->links) +
+                                              o->active_depth * sizeof *o->active };
     const struct tt_ofi_link *link;
     uint32_t at = 0;
 

@@ -37,7 +37,11 @@ static void add_reason(struct search *s, const char *name, const char *why)
 {
     const bool same = s->last_why && strcmp(s->last_why, why) == 0;
     const size_t at = same ? s->names_end : s->nreasons;
-    const int n = snprintf(s->reasons + at, sizeof s->reasons - at, "%s%s: %s", same ? ", " : at ? "; " : "", name, why);
+    const int n = snprintf(s->reasons + at, sizeof s->reasons - at, "%s%s: %s",
+                           same ? ", "
+                           : at ? "; "
+                                : "",
+                           name, why);
 
     if (n < 0 || at + (size_t)n >= sizeof s->reasons) {
         s->reasons[s->nreasons = at] = 0;       /* no space: drops the truncated entry */
@@ -76,13 +80,14 @@ static struct fi_info *list_providers(bool ordered, bool hmem)
 
     if (!hints)
         return NULL;
-    hints->caps = FI_MSG | FI_SEND | FI_RECV | FI_RMA | FI_WRITE | FI_REMOTE_WRITE | (hmem ? FI_HMEM : 0);
+    hints->caps =
+        FI_MSG | FI_SEND | FI_RECV | FI_RMA | FI_WRITE | FI_REMOTE_WRITE | (hmem ? FI_HMEM : 0);
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
     hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
-    hints->domain_attr->mr_mode =
-        FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT | (hmem ? FI_MR_HMEM : 0);
+    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |
+                                  FI_MR_ENDPOINT | (hmem ? FI_MR_HMEM : 0);
     hints->tx_attr->msg_order = hints->rx_attr->msg_order = order;
     hints->tx_attr->size = TT_OFI_SENDS;        /* otherwise endpoints have megabytes of buffers
                                                    each */
@@ -150,20 +155,23 @@ static uint32_t address_merit(const struct search *s, int family, const void *ip
 static uint32_t rate_entry(const struct search *s, const struct fi_info *info)
 {
     const struct sockaddr *a = info->src_addr;
-    const bool device =
-        strncmp(provider_name(info), "verbs", 5) == 0 || !a || (a->sa_family != AF_INET && a->sa_family != AF_INET6);
+    const bool device = strncmp(provider_name(info), "verbs", 5) == 0 || !a ||
+                        (a->sa_family != AF_INET && a->sa_family != AF_INET6);
 
-    if (device && !is_local(info) && !tt_ifaddr_allows(s->conf->rdma_devices, info->domain_attr->name))
+    if (device && !is_local(info) &&
+        !tt_ifaddr_allows(s->conf->rdma_devices, info->domain_attr->name))
         return 0;
     if (a && info->addr_format == FI_SOCKADDR_IN)
         return address_merit(s, AF_INET, &((const struct sockaddr_in *)info->src_addr)->sin_addr);
     if (a && info->addr_format == FI_SOCKADDR_IN6)
-        return address_merit(s, AF_INET6, &((const struct sockaddr_in6 *)info->src_addr)->sin6_addr);
+        return address_merit(s, AF_INET6,
+                             &((const struct sockaddr_in6 *)info->src_addr)->sin6_addr);
     return 1;
 }
 
 /* Returns the best entry of that provider in the list, or NULL if none is allowed. */
-static const struct fi_info *best_entry(const struct search *s, const struct fi_info *list, const char *name)
+static const struct fi_info *best_entry(const struct search *s, const struct fi_info *list,
+                                        const char *name)
 {
     const struct fi_info *best = NULL;
     uint32_t most = 0;
@@ -183,7 +191,8 @@ static const struct fi_info *best_entry(const struct search *s, const struct fi_
 
 void tt_ofi_provider_address(const struct tt_ofi_provider *p, struct tt_ofi_address *out)
 {
-    *out = (struct tt_ofi_address){ .host = p->local ? tt_host_hash() : 0, .format = p->info->addr_format };
+    *out = (struct tt_ofi_address){ .host = p->local ? tt_host_hash() : 0,
+                                    .format = p->info->addr_format };
     snprintf(out->provider, sizeof out->provider, "%.*s", TT_OFI_PROVIDER_BYTES - 1, p->name);
 }
 
@@ -198,8 +207,8 @@ void tt_ofi_provider_close(struct tt_ofi_provider *p)
 }
 
 /* Opens and tests a provider. On false, *why is the reason. */
-static bool open_provider(struct tt_ofi_provider *p, const struct search *s, const struct fi_info *info, bool ordered,
-                          const char **why)
+static bool open_provider(struct tt_ofi_provider *p, const struct search *s,
+                          const struct fi_info *info, bool ordered, const char **why)
 {
     struct fi_av_attr av = { .type = FI_AV_UNSPEC };
     int err;
@@ -218,8 +227,9 @@ static bool open_provider(struct tt_ofi_provider *p, const struct search *s, con
                       : p->per_endpoint ? "registrations are per endpoint"
                                         : "it does not report remote completions";
     }
-    p->segment_bytes =
-        p->info->ep_attr->max_msg_size < TT_OFI_SEGMENT_BYTES ? p->info->ep_attr->max_msg_size : TT_OFI_SEGMENT_BYTES;
+    p->segment_bytes = p->info->ep_attr->max_msg_size < TT_OFI_SEGMENT_BYTES
+                           ? p->info->ep_attr->max_msg_size
+                           : TT_OFI_SEGMENT_BYTES;
     snprintf(p->name, sizeof p->name, "%s", provider_name(info));
     snprintf(p->device, sizeof p->device, "%s", info->domain_attr->name);
     *why = "cannot be used: its maximum message size is too small";
@@ -251,7 +261,8 @@ close:
 }
 
 /* Selects the first usable provider of the list. */
-static bool choose_provider(struct tt_ofi_provider *p, struct search *s, const struct fi_info *list, bool ordered)
+static bool choose_provider(struct tt_ofi_provider *p, struct search *s, const struct fi_info *list,
+                            bool ordered)
 {
     const char *wanted = s->conf->ofi_provider, *why;
     const struct fi_info *best;
@@ -275,8 +286,8 @@ static bool choose_provider(struct tt_ofi_provider *p, struct search *s, const s
 }
 
 /* Adds reasons for untested providers. */
-static void add_untested_reasons(struct search *s, const struct tt_ofi_provider *chosen, const struct fi_info *list,
-                                 const char *why)
+static void add_untested_reasons(struct search *s, const struct tt_ofi_provider *chosen,
+                                 const struct fi_info *list, const char *why)
 {
     for (const struct fi_info *info = list; info; info = info->next)
         if (strcmp(provider_name(info), chosen->name) != 0)
@@ -290,9 +301,10 @@ static void describe(struct tt_ofi_provider *p, const struct search *s)
     snprintf(p->about, sizeof p->about, "libfabric %u.%u, %s on %s: messages %s%s%s%s%s%s%s%s%s", FI_MAJOR(version),
              FI_MINOR(version), p->name, p->device,
              p->ordered ? "are ordered after writes" : "wait for remote completion of writes",
-             p->one_lane ? ", one lane: " : "", p->one_lane ? p->one_lane : "", p->copies ? ", sources are copied" : "",
-             p->hmem ? ", supports device memory" : "", p->unwoken ? ", polled every millisecond: " : "",
-             p->unwoken ? p->unwoken : "", *s->reasons ? "; not used: " : "", s->reasons);
+             p->one_lane ? ", one lane: " : "", p->one_lane ? p->one_lane : "",
+             p->copies ? ", sources are copied" : "", p->hmem ? ", supports device memory" : "",
+             p->unwoken ? ", polled every millisecond: " : "", p->unwoken ? p->unwoken : "",
+             *s->reasons ? "; not used: " : "", s->reasons);
 }
 
 /* Not an error: jobs continue over other transports. */
@@ -335,8 +347,9 @@ tutti_status tt_ofi_provider_open(struct tt_ofi_provider *out, const struct tt_w
     }
     if (found) {
         add_untested_reasons(&s, out, ordered,
-                             conf->ofi_provider && *conf->ofi_provider ? "is not selected by TUTTI_OFI_PROVIDER"
-                                                                       : "comes later in libfabric's list");
+                             conf->ofi_provider && *conf->ofi_provider
+                                 ? "is not selected by TUTTI_OFI_PROVIDER"
+                                 : "comes later in libfabric's list");
         add_untested_reasons(&s, out, others, "does not order messages after writes");
         describe(out, &s);
         tt_log(TT_LOG_INFO, "ofi: %s", out->about);

@@ -8,10 +8,11 @@
 
 /* Returns the memory of region + offset [bytes]. NULL: the region does not exist (any more), or is
  * device memory that the CPU would have to access. */
-static uint8_t *ofi_target_memory(struct tt_ofi_link *link, uint32_t region, uint32_t generation, uint64_t offset,
-                                  uint64_t bytes, bool by_processor)
+static uint8_t *ofi_target_memory(struct tt_ofi_link *link, uint32_t region, uint32_t generation,
+                                  uint64_t offset, uint64_t bytes, bool by_processor)
 {
-    const struct tt_ofi_region *r = region ? tt_ofi_region_find(link->ofi, region, generation) : NULL;
+    const struct tt_ofi_region *r =
+        region ? tt_ofi_region_find(link->ofi, region, generation) : NULL;
     const uint64_t size = r ? r->public.bytes : link->ofi->conf.link_bytes;
     uint8_t *mem = link->mine;
 
@@ -24,8 +25,8 @@ static uint8_t *ofi_target_memory(struct tt_ofi_link *link, uint32_t region, uin
 
 static void ofi_raise_signal(struct tt_ofi_link *link, const struct tt_ofi_record *r)
 {
-    uint64_t *word = (uint64_t *)(void *)ofi_target_memory(link, r->signal_region, r->signal_generation,
-                                                           r->signal_offset, sizeof *word, true);
+    uint64_t *word = (uint64_t *)(void *)ofi_target_memory(
+        link, r->signal_region, r->signal_generation, r->signal_offset, sizeof *word, true);
 
     if (!word)
         return;
@@ -101,9 +102,12 @@ static bool send_cts(struct tt_ofi_lane *lane, struct tt_ofi_rts *a)
     struct tt_ofi_link *link = lane->link;
     struct tt_ofi_region *region = tt_ofi_region_find(link->ofi, a->region, a->generation);
     struct fid_mr *mr = NULL;
-    struct tt_ofi_record r = { .kind = TT_OFI_CTS, .lane = (uint8_t)lane->index, .number = a->number };
+    struct tt_ofi_record r = { .kind = TT_OFI_CTS,
+                               .lane = (uint8_t)lane->index,
+                               .number = a->number };
 
-    if (region && a->bytes > 0 && ofi_target_memory(link, a->region, a->generation, a->offset, a->bytes, false))
+    if (region && a->bytes > 0 &&
+        ofi_target_memory(link, a->region, a->generation, a->offset, a->bytes, false))
         mr = tt_ofi_region_grant(lane, region);
     if (mr) {
         r.flags = TT_OFI_YES;
@@ -138,14 +142,17 @@ void tt_ofi_notes_pump(struct tt_ofi_link *link)
 /* ---- records ---- */
 
 /* A put whose target is deregistered is dropped with its signal. */
-static void ofi_apply_record(struct tt_ofi_lane *lane, const struct tt_ofi_record *r, const uint8_t *payload)
+static void ofi_apply_record(struct tt_ofi_lane *lane, const struct tt_ofi_record *r,
+                             const uint8_t *payload)
 {
     struct tt_ofi_link *link = lane->link;
-    uint8_t *to =
-        r->bytes ? ofi_target_memory(link, r->region, r->generation, r->offset, r->bytes, r->payload > 0) : NULL;
+    uint8_t *to = r->bytes ? ofi_target_memory(link, r->region, r->generation, r->offset, r->bytes,
+                                               r->payload > 0)
+                           : NULL;
     struct tt_ofi_rts *a = find_rts(lane, r->number);
     const bool allowed = a && a->state == TT_OFI_RTS_GRANTED && a->region == r->region &&
-                         a->generation == r->generation && a->offset == r->offset && a->bytes == r->bytes;
+                         a->generation == r->generation && a->offset == r->offset &&
+                         a->bytes == r->bytes;
 
     if (a) {
         lane->nrts_unanswered -= a->state == TT_OFI_RTS_RECEIVED;
@@ -162,7 +169,8 @@ static void ofi_apply_record(struct tt_ofi_lane *lane, const struct tt_ofi_recor
 }
 
 /* Processes the end of a message. Returns false if a correct peer cannot have sent it. */
-static bool ofi_message_arrived(struct tt_ofi_lane *lane, const struct tt_ofi_record *r, const uint8_t *payload)
+static bool ofi_message_arrived(struct tt_ofi_lane *lane, const struct tt_ofi_record *r,
+                                const uint8_t *payload)
 {
     if (r->number != (uint32_t)lane->applied)
         return false;
@@ -189,7 +197,8 @@ static bool ofi_handle_applied(struct tt_ofi_link *link, const struct tt_ofi_rec
     return true;
 }
 
-static bool record_arrived(struct tt_ofi_lane *lane, const struct tt_ofi_record *r, const uint8_t *payload)
+static bool record_arrived(struct tt_ofi_lane *lane, const struct tt_ofi_record *r,
+                           const uint8_t *payload)
 {
     if (!ofi_handle_applied(lane->link, r))
         return false;
@@ -222,7 +231,8 @@ void tt_ofi_arrived(struct tt_ofi_lane *lane, const uint8_t *record, size_t byte
     if (link->status || link->state == TT_OFI_LOST || !tt_ofi_is_ours(link, record, bytes))
         return;
     lane->met = true;
-    if (tt_ofi_record_read(&r, record, bytes) && record_arrived(lane, &r, record + TT_OFI_RECORD_BYTES))
+    if (tt_ofi_record_read(&r, record, bytes) &&
+        record_arrived(lane, &r, record + TT_OFI_RECORD_BYTES))
         return;
     link->status = TUTTI_ERR_PROTOCOL;
     link->broken = true;

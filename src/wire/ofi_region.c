@@ -59,8 +59,8 @@ static int errno_of(int err)
     return -err < FI_ERRNO_OFFSET && err != -FI_EAGAIN ? -err : ENOMEM;
 }
 
-static int ofi_pin(void *arg, void *mem, size_t bytes, const struct tt_device_memory *device, void **handle,
-                   bool *writable)
+static int ofi_pin(void *arg, void *mem, size_t bytes, const struct tt_device_memory *device,
+                   void **handle, bool *writable)
 {
     struct tt_ofi *o = arg;
     struct fid_mr *mr = NULL;
@@ -85,7 +85,9 @@ static void ofi_unpin(void *arg, void *handle)
 
 tutti_status tt_ofi_regions_open(struct tt_ofi *o)
 {
-    const struct tt_registrar registrar = { .name = "ofi", .arg = o, .pin = ofi_pin, .unpin = ofi_unpin };
+    const struct tt_registrar registrar = {
+        .name = "ofi", .arg = o, .pin = ofi_pin, .unpin = ofi_unpin
+    };
     tutti_status st;
 
     if (o->provider.per_endpoint)
@@ -107,7 +109,8 @@ static tutti_status region_register(struct tt_ofi *o, struct tt_ofi_region *r)
         return TUTTI_OK;
     if (r->owned) {
         pthread_mutex_lock(&o->lock);
-        r->mr = tt_ofi_mr_open(&o->provider, r->public.mem, r->public.bytes, FI_WRITE | FI_REMOTE_WRITE, NULL);
+        r->mr = tt_ofi_mr_open(&o->provider, r->public.mem, r->public.bytes,
+                               FI_WRITE | FI_REMOTE_WRITE, NULL);
         pthread_mutex_unlock(&o->lock);
         return r->mr ? TUTTI_OK : TUTTI_ERR_NOMEM;
     }
@@ -116,7 +119,8 @@ static tutti_status region_register(struct tt_ofi *o, struct tt_ofi_region *r)
     return st;
 }
 
-static tutti_status ofi_make_region(struct tt_wire *w, void *mem, size_t bytes, bool exposed, struct tt_region **out)
+static tutti_status ofi_make_region(struct tt_wire *w, void *mem, size_t bytes, bool exposed,
+                                    struct tt_region **out)
 {
     struct tt_ofi *o = tt_ofi_of(w);
     struct tt_ofi_region *r = calloc(1, sizeof *r);
@@ -134,7 +138,10 @@ static tutti_status ofi_make_region(struct tt_wire *w, void *mem, size_t bytes, 
     st = TUTTI_ERR_NOMEM;
     r->id = ofi_region_id(o);
     if (r->id == 0) {
-        tt_fail(st, "ofi: cannot create more than %u regions: out of memory, or the maximum of %u is reached", o->nregions, REGIONS_MAX);
+        tt_fail(
+            st,
+            "ofi: cannot create more than %u regions: out of memory, or the maximum of %u is reached",
+            o->nregions, REGIONS_MAX);
         goto free;
     }
     st = region_register(o, r);
@@ -252,7 +259,8 @@ struct fid_mr *tt_ofi_region_grant(const struct tt_ofi_lane *lane, struct tt_ofi
     return g->mr;
 }
 
-uint64_t tt_ofi_region_address(const struct tt_ofi *o, const struct tt_ofi_region *r, uint64_t offset)
+uint64_t tt_ofi_region_address(const struct tt_ofi *o, const struct tt_ofi_region *r,
+                               uint64_t offset)
 {
     const uintptr_t mem = (uintptr_t)r->public.mem, begin = r->pin ? r->pin->span.begin : mem;
 
@@ -268,14 +276,17 @@ void tt_ofi_grants_end(const struct tt_ofi_lane *lane)
             grant_end(o->regions[i], lane);
 }
 
-tutti_status tt_ofi_import(struct tt_wire *w, uint32_t peer, const struct tt_blob *key, struct tt_rkey *out)
+tutti_status tt_ofi_import(struct tt_wire *w, uint32_t peer, const struct tt_blob *key,
+                           struct tt_rkey *out)
 {
     struct tt_ofi_key k;
 
     if (!tt_ofi_key_read(&k, key) || k.region == 0)
         return tt_fail(TUTTI_ERR_PROTOCOL, "ofi: protocol error: rank %u sent an invalid key of %u bytes", peer,
                        key->bytes);
-    *out = (struct tt_rkey){ .wire = w, .peer = peer, .bytes = k.bytes, .handle = { k.region, k.generation } };
+    *out = (struct tt_rkey){
+        .wire = w, .peer = peer, .bytes = k.bytes, .handle = { k.region, k.generation }
+    };
     return TUTTI_OK;
 }
 
@@ -290,7 +301,8 @@ static bool ofi_region_covers(const struct tt_ofi_region *r, const void *mem, ui
 {
     const uint64_t at = (uintptr_t)mem - (uintptr_t)r->public.mem;
 
-    return (uintptr_t)mem >= (uintptr_t)r->public.mem && at <= r->public.bytes && bytes <= r->public.bytes - at;
+    return (uintptr_t)mem >= (uintptr_t)r->public.mem && at <= r->public.bytes &&
+           bytes <= r->public.bytes - at;
 }
 
 struct tt_ofi_region *tt_ofi_region_covering(struct tt_ofi *o, const void *mem, uint64_t bytes)

@@ -20,7 +20,8 @@ static uint64_t limit_of(const struct tt_ofi_link *link)
     const struct tt_layout *l = link->ofi->conf.layout;
 
     return link->ofi->limits
-        .bytes[l && l->nranks ? tt_layout_distance(l, link->ofi->conf.rank, link->peer) : TT_NEAR_RACK];
+        .bytes[l && l->nranks ? tt_layout_distance(l, link->ofi->conf.rank, link->peer)
+                              : TT_NEAR_RACK];
 }
 
 void tt_ofi_stamp(struct tt_ofi_link *link, uint8_t *record)
@@ -66,7 +67,8 @@ static void pump_rts(struct tt_ofi_lane *lane)
 }
 
 /* Returns the registration of a message's source. */
-static struct fid_mr *source_mr(const struct tt_ofi_lane *lane, const struct tt_ofi_out *m, bool chunk)
+static struct fid_mr *source_mr(const struct tt_ofi_lane *lane, const struct tt_ofi_out *m,
+                                bool chunk)
 {
     const struct tt_ofi *o = lane->link->ofi;
 
@@ -84,7 +86,8 @@ static struct fid_mr *source_mr(const struct tt_ofi_lane *lane, const struct tt_
 }
 
 /* Copies the source of a write to a chunk, held until the write is complete. NULL: none is free. */
-static const uint8_t *chunk_lend(struct tt_ofi_lane *lane, struct tt_ofi_op *op, const uint8_t *data)
+static const uint8_t *chunk_lend(struct tt_ofi_lane *lane, struct tt_ofi_op *op,
+                                 const uint8_t *data)
 {
     uint8_t chunk = 0;
 
@@ -109,8 +112,8 @@ static void chunk_take_back(struct tt_ofi_op *op)
     op->lane->chunks_lent &= ~bit;
 }
 
-void tt_ofi_trace(const struct tt_ofi_lane *lane, uint32_t end, enum tt_trace_kind kind, uint64_t message,
-                  uint32_t part, uint64_t bytes, uint64_t at_ns)
+void tt_ofi_trace(const struct tt_ofi_lane *lane, uint32_t end, enum tt_trace_kind kind,
+                  uint64_t message, uint32_t part, uint64_t bytes, uint64_t at_ns)
 {
     tt_trace_add(&(struct tt_trace_event){ .at_ns = at_ns,
                                            .wire = "ofi",
@@ -148,7 +151,8 @@ static uint64_t message_piece_bytes(const struct tt_ofi_lane *lane, const struct
 }
 
 /* Returns the length of the piece at `posted`. */
-static uint64_t piece_at(const struct tt_ofi_lane *lane, const struct tt_ofi_out *m, uint64_t posted)
+static uint64_t piece_at(const struct tt_ofi_lane *lane, const struct tt_ofi_out *m,
+                         uint64_t posted)
 {
     const uint64_t most = message_piece_bytes(lane, m);
 
@@ -159,11 +163,13 @@ static uint64_t piece_at(const struct tt_ofi_lane *lane, const struct tt_ofi_out
  * the next operation must certainly be posted in this pump. These functions return whether this
  * holds: for the next write after a piece of `bytes`; for the record; for any operation after the
  * next record. The operation about to be posted is already taken. */
-static bool write_follows(const struct tt_ofi_lane *lane, const struct tt_ofi_out *m, uint64_t bytes)
+static bool write_follows(const struct tt_ofi_lane *lane, const struct tt_ofi_out *m,
+                          uint64_t bytes)
 {
     const uint64_t posted = m->posted + bytes;
 
-    return posted < m->bytes && lane->nboth == 1 && (!lane->link->ofi->provider.copies || m->chunk) &&
+    return posted < m->bytes && lane->nboth == 1 &&
+           (!lane->link->ofi->provider.copies || m->chunk) &&
            lane->nfree_sends > TT_OFI_SENDS_RESERVED &&
            lane->load.lane[0].bytes + bytes + piece_at(lane, m, posted) <= lane->load.bytes_max;
 }
@@ -172,8 +178,8 @@ static bool record_follows(const struct tt_ofi_lane *lane, uint64_t message)
 {
     const struct tt_ofi_out *m = tt_ofi_out_of((struct tt_ofi_lane *)(uintptr_t)lane, message);
 
-    return message - lane->acked < TT_OFI_SLOTS && lane->nfree_sends > TT_OFI_SENDS_RESERVED && m->away == 0 &&
-           (lane->link->ofi->provider.ordered || m->writes == 0);
+    return message - lane->acked < TT_OFI_SLOTS && lane->nfree_sends > TT_OFI_SENDS_RESERVED &&
+           m->away == 0 && (lane->link->ofi->provider.ordered || m->writes == 0);
 }
 
 static bool message_follows(const struct tt_ofi_lane *lane, uint64_t message)
@@ -204,9 +210,9 @@ static bool write_over(struct tt_ofi_lane *lane, struct tt_ofi_out *m, uint32_t 
     op->message = lane->written;
     op->part = 1 + (uint32_t)(m->posted / message_piece_bytes(lane, m));
     op->bytes = (uint32_t)bytes;
-    op->more = end == 0 &&
-               (write_follows(lane, m, bytes) || (m->posted + bytes == m->bytes && lane->sent == lane->written &&
-                                                  link->ofi->provider.ordered && record_follows(lane, lane->sent)));
+    op->more = end == 0 && (write_follows(lane, m, bytes) ||
+                            (m->posted + bytes == m->bytes && lane->sent == lane->written &&
+                             link->ofi->provider.ordered && record_follows(lane, lane->sent)));
     if (copy) {
         data = chunk_lend(lane, op, data);
         if (!data) {
@@ -286,7 +292,8 @@ static void pump_records(struct tt_ofi_lane *lane)
         if (!tt_ofi_post_record(op, record, m->slot_bytes))
             return;
         if (post_ns)
-            tt_ofi_trace(lane, 0, TT_TRACE_POSTED, op->message, 0, m->slot_bytes - TT_OFI_RECORD_BYTES, post_ns);
+            tt_ofi_trace(lane, 0, TT_TRACE_POSTED, op->message, 0,
+                         m->slot_bytes - TT_OFI_RECORD_BYTES, post_ns);
         m->records++;
         lane->sent++;
     }
@@ -405,7 +412,8 @@ bool tt_ofi_cts_received(struct tt_ofi_lane *lane, const struct tt_ofi_record *r
 void tt_ofi_lane_halt(struct tt_ofi_lane *lane)
 {
     for (uint64_t i = lane->retired; i < lane->tail; i++)
-        tt_ofi_out_of(lane, i)->writes = tt_ofi_out_of(lane, i)->away = tt_ofi_out_of(lane, i)->records = 0;
+        tt_ofi_out_of(lane, i)->writes = tt_ofi_out_of(lane, i)->away =
+            tt_ofi_out_of(lane, i)->records = 0;
     lane->chunks_used &= ~lane->chunks_lent;
     lane->chunks_lent = lane->notes_used = lane->asking_used = 0;
     memset(lane->in, 0, sizeof lane->in);
@@ -476,9 +484,13 @@ int tt_ofi_lane_report(struct tt_ofi_lane *lane, struct tt_done *done, int max)
         if (max - n < m->report_local + m->report_remote)
             break;
         if (m->report_local)
-            done[n++] = (struct tt_done){ .kind = TT_DONE_LOCAL, .peer = lane->link->peer, .cookie = m->cookie };
+            done[n++] = (struct tt_done){ .kind = TT_DONE_LOCAL,
+                                          .peer = lane->link->peer,
+                                          .cookie = m->cookie };
         if (m->report_remote)
-            done[n++] = (struct tt_done){ .kind = TT_DONE_REMOTE, .peer = lane->link->peer, .cookie = m->cookie };
+            done[n++] = (struct tt_done){ .kind = TT_DONE_REMOTE,
+                                          .peer = lane->link->peer,
+                                          .cookie = m->cookie };
     }
     lane_retire(lane);
     return n;
@@ -559,7 +571,9 @@ static bool ofi_put_enter(struct tt_ofi_lane *lane, const struct tt_desc *d)
 
 void tt_ofi_lane_flush(struct tt_ofi_lane *lane)
 {
-    const struct tt_ofi_record r = { .kind = TT_OFI_VOID, .flags = TT_OFI_WANT_ACK, .number = (uint32_t)lane->tail };
+    const struct tt_ofi_record r = { .kind = TT_OFI_VOID,
+                                     .flags = TT_OFI_WANT_ACK,
+                                     .number = (uint32_t)lane->tail };
 
     if (lane->tail - lane->retired >= TT_OFI_DEPTH)
         return;
@@ -587,7 +601,8 @@ int tt_ofi_post(struct tt_wire *w, const struct tt_desc *desc, int n)
         if (last && last != link)
             tt_ofi_link_pump(last);
         last = link;
-        if (!ofi_put_enter(&link->lanes[d->flags & TT_DESC_URGENT ? TT_OFI_CONTROL : TT_OFI_DATA], d))
+        if (!ofi_put_enter(&link->lanes[d->flags & TT_DESC_URGENT ? TT_OFI_CONTROL : TT_OFI_DATA],
+                           d))
             break;
     }
     if (last)

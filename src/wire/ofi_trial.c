@@ -89,7 +89,8 @@ static bool side_learn(const struct tt_ofi_provider *p, struct side *s, const st
 {
     uint8_t name[TT_OFI_NAME_BYTES];
 
-    return tt_ofi_ep_name(other->ep, name) > 0 && fi_av_insert(p->av, name, 1, &s->to, 0, NULL) == 1;
+    return tt_ofi_ep_name(other->ep, name) > 0 &&
+           fi_av_insert(p->av, name, 1, &s->to, 0, NULL) == 1;
 }
 
 static bool trial_open(struct trial *t)
@@ -148,7 +149,8 @@ static void progress(struct trial *t, struct side *s)
     for (ssize_t i = 0; i < n; i++)
         ((struct pending *)e[i].op_context)->over = true;
     if (n == -FI_EAVAIL && fi_cq_readerr(s->cq, &err, 0) >= 0) {
-        tt_log(TT_LOG_DEBUG, "ofi: an operation in the trial of %s failed: %s", t->provider->name, tt_ofi_strerror(err.err));
+        tt_log(TT_LOG_DEBUG, "ofi: an operation in the trial of %s failed: %s", t->provider->name,
+               tt_ofi_strerror(err.err));
         t->failed = true;
     }
 }
@@ -158,10 +160,16 @@ struct patience {
     uint32_t looks;
 };
 
-static struct patience patience_new(void) { return (struct patience){ .until_ns = tt_now_ns() + PATIENCE_NS }; }
+static struct patience patience_new(void)
+{
+    return (struct patience){ .until_ns = tt_now_ns() + PATIENCE_NS };
+}
 
 /* Called once per check. */
-static bool patience_is_over(struct patience *p) { return ++p->looks > PATIENCE_LOOKS && tt_now_ns() > p->until_ns; }
+static bool patience_is_over(struct patience *p)
+{
+    return ++p->looks > PATIENCE_LOOKS && tt_now_ns() > p->until_ns;
+}
 
 /* Makes progress until *over. Returns false on failure or timeout. */
 static bool trial_wait(struct trial *t, const bool *over)
@@ -188,16 +196,19 @@ static bool trial_should_retry(struct trial *t, ssize_t err, struct patience *pa
 }
 
 /* Posts a write and returns libfabric's result. flags as in tt_ofi_ep_write. */
-static ssize_t give_write(struct trial *t, struct pending *op, size_t offset, size_t bytes, uint64_t flags)
+static ssize_t give_write(struct trial *t, struct pending *op, size_t offset, size_t bytes,
+                          uint64_t flags)
 {
     const struct tt_ofi_write w = {
         .data = t->source + offset, .bytes = bytes, .target = t->address + offset, .key = t->key,
     };
 
-    return tt_ofi_ep_write(t->provider, t->from.ep, t->from.to, &w, t->source_mr, flags, &op->context);
+    return tt_ofi_ep_write(t->provider, t->from.ep, t->from.to, &w, t->source_mr, flags,
+                           &op->context);
 }
 
-static void post_write(struct trial *t, struct pending *op, size_t offset, size_t bytes, uint64_t flags)
+static void post_write(struct trial *t, struct pending *op, size_t offset, size_t bytes,
+                       uint64_t flags)
 {
     struct patience patience = patience_new();
     ssize_t err;
@@ -215,7 +226,8 @@ static void post_note(struct trial *t, struct pending *op)
 
     op->over = false;
     do {
-        err = tt_ofi_ep_send(t->provider, t->from.ep, t->from.to, t->note, SMALL_BYTES, t->note_mr, 0, &op->context);
+        err = tt_ofi_ep_send(t->provider, t->from.ep, t->from.to, t->note, SMALL_BYTES, t->note_mr,
+                             0, &op->context);
     } while (trial_should_retry(t, err, &patience));
 }
 
@@ -226,8 +238,8 @@ static void post_receive(struct trial *t, struct pending *op)
 
     op->over = false;
     do {
-        err = fi_recv(t->at.ep, t->note + SMALL_BYTES, SMALL_BYTES, tt_ofi_mr_desc(t->note_mr), FI_ADDR_UNSPEC,
-                      &op->context);
+        err = fi_recv(t->at.ep, t->note + SMALL_BYTES, SMALL_BYTES, tt_ofi_mr_desc(t->note_mr),
+                      FI_ADDR_UNSPEC, &op->context);
     } while (trial_should_retry(t, err, &patience));
 }
 
@@ -262,7 +274,8 @@ static bool try_delivery(struct trial *t, uint8_t value)
         struct patience patience = patience_new();
 
         post_write(t, &t->writes[i], cuts[i], cuts[i + 1] - cuts[i], FI_DELIVERY_COMPLETE);
-        for (progress(t, &t->from); !t->writes[i].over && !t->failed && !patience_is_over(&patience);
+        for (progress(t, &t->from);
+             !t->writes[i].over && !t->failed && !patience_is_over(&patience);
              progress(t, &t->from))
             progress(t, &t->at);
         if (!t->writes[i].over || t->failed ||
@@ -298,7 +311,8 @@ static bool comes_asleep(struct trial *t, bool (*is_there)(const struct trial *)
     struct patience patience = patience_new();
     bool asleep = true;
 
-    for (uint32_t looks = 0; looks < WAKE_LOOKS && !is_there(t) && !t->failed && !patience_is_over(&patience);) {
+    for (uint32_t looks = 0;
+         looks < WAKE_LOOKS && !is_there(t) && !t->failed && !patience_is_over(&patience);) {
         progress(t, &t->from);
         if (asleep) {
             asleep = poll(&p, 1, 1) <= 0;
@@ -364,7 +378,8 @@ static const char *try_waking(struct trial *t)
 }
 
 /* See write_landed. */
-__attribute__((no_sanitize("thread"))) static bool target_has_value(const volatile uint8_t *at, size_t n, uint8_t value)
+__attribute__((no_sanitize("thread"))) static bool target_has_value(const volatile uint8_t *at,
+                                                                    size_t n, uint8_t value)
 {
     for (size_t i = 0; i < n; i++)
         if (at[i] == value)

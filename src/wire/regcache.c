@@ -88,7 +88,8 @@ static bool may_serve(const struct tt_span *s, const void *arg)
     return r->writable && (!r->exposed || TT_PLANTED(TT_REGCACHE_BUG_EXPOSED_TWICE));
 }
 
-struct tt_reg *tt_regcache_find(struct tt_regcache *c, const void *domain, uint64_t begin, uint64_t end, bool expose)
+struct tt_reg *tt_regcache_find(struct tt_regcache *c, const void *domain, uint64_t begin,
+                                uint64_t end, bool expose)
 {
     const struct wanted w = { .domain = domain, .expose = expose };
     const uint64_t till = TT_PLANTED(TT_REGCACHE_BUG_NOT_WHOLE) ? begin + 1 : end;
@@ -108,7 +109,8 @@ static bool is_exactly(const struct tt_span *s, const void *arg)
 {
     const struct wanted *w = arg;
 
-    return ((const struct tt_reg *)s)->domain == w->domain && s->begin == w->begin && s->end == w->end;
+    return ((const struct tt_reg *)s)->domain == w->domain && s->begin == w->begin &&
+           s->end == w->end;
 }
 
 bool tt_regcache_has(const struct tt_regcache *c, const void *domain, uint64_t begin, uint64_t end)
@@ -120,8 +122,8 @@ bool tt_regcache_has(const struct tt_regcache *c, const void *domain, uint64_t b
 
 /* ---- life cycle ---- */
 
-void tt_regcache_enter(struct tt_regcache *c, struct tt_reg *r, const void *domain, uint64_t begin, uint64_t end,
-                       bool expose)
+void tt_regcache_enter(struct tt_regcache *c, struct tt_reg *r, const void *domain, uint64_t begin,
+                       uint64_t end, bool expose)
 {
     *r = (struct tt_reg){
         .span = { .begin = begin, .end = end },
@@ -136,7 +138,8 @@ void tt_regcache_enter(struct tt_regcache *c, struct tt_reg *r, const void *doma
     c->count++;
 }
 
-void tt_regcache_ready(struct tt_regcache *c, struct tt_reg *r, void *handle, bool writable, bool keep)
+void tt_regcache_ready(struct tt_regcache *c, struct tt_reg *r, void *handle, bool writable,
+                       bool keep)
 {
     tt_assert(r->state == TT_REG_MAKING || r->state == TT_REG_STALE);
     r->handle = handle;
@@ -188,7 +191,8 @@ static bool is_of_domain(const struct tt_span *s, const void *domain)
     return !domain || ((const struct tt_reg *)s)->domain == domain;
 }
 
-uint64_t tt_regcache_invalidate(struct tt_regcache *c, const void *domain, uint64_t begin, uint64_t end)
+uint64_t tt_regcache_invalidate(struct tt_regcache *c, const void *domain, uint64_t begin,
+                                uint64_t end)
 {
     struct tt_span *s;
     uint64_t n = 0;
@@ -206,8 +210,8 @@ static bool lies_within(const struct tt_span *s, const void *arg)
 {
     const struct tt_reg *r = (const struct tt_reg *)s, *around = arg;
 
-    return r != around && r->domain == around->domain && r->state == TT_REG_LIVE && s->begin >= around->span.begin &&
-           s->end <= around->span.end;
+    return r != around && r->domain == around->domain && r->state == TT_REG_LIVE &&
+           s->begin >= around->span.begin && s->end <= around->span.end;
 }
 
 void tt_regcache_supersede(struct tt_regcache *c, struct tt_reg *r)

@@ -59,15 +59,17 @@ void tt_regcache_init(struct tt_regcache *c, uint64_t bytes_max, uint64_t count_
 
 /* Finds a kept registration that covers [begin, end) in that domain, and adds a user. With
  * `expose`, it must be writable and not exposed yet. NULL: none. */
-struct tt_reg *tt_regcache_find(struct tt_regcache *c, const void *domain, uint64_t begin, uint64_t end, bool expose);
+struct tt_reg *tt_regcache_find(struct tt_regcache *c, const void *domain, uint64_t begin,
+                                uint64_t end, bool expose);
 /* Returns whether a registration of exactly these pages is live or being made. */
 bool tt_regcache_has(const struct tt_regcache *c, const void *domain, uint64_t begin, uint64_t end);
 
 /* Enters *r, which is being made, with one user. It is not found before it is ready. */
-void tt_regcache_enter(struct tt_regcache *c, struct tt_reg *r, const void *domain, uint64_t begin, uint64_t end,
-                       bool expose);
+void tt_regcache_enter(struct tt_regcache *c, struct tt_reg *r, const void *domain, uint64_t begin,
+                       uint64_t end, bool expose);
 /* Marks r as made. keep: it may be kept and found, unless it is stale. Others may be evicted. */
-void tt_regcache_ready(struct tt_regcache *c, struct tt_reg *r, void *handle, bool writable, bool keep);
+void tt_regcache_ready(struct tt_regcache *c, struct tt_reg *r, void *handle, bool writable,
+                       bool keep);
 /* Making it has failed: removes *r, which belongs to the caller again. */
 void tt_regcache_abandon(struct tt_regcache *c, struct tt_reg *r);
 
@@ -78,7 +80,8 @@ bool tt_regcache_put(struct tt_regcache *c, struct tt_reg *r, bool exposed);
 void tt_regcache_revoke(struct tt_regcache *c, struct tt_reg *r);
 /* Makes all registrations that overlap [begin, end) stale, of one domain or of all (NULL). Returns
  * their number. */
-uint64_t tt_regcache_invalidate(struct tt_regcache *c, const void *domain, uint64_t begin, uint64_t end);
+uint64_t tt_regcache_invalidate(struct tt_regcache *c, const void *domain, uint64_t begin,
+                                uint64_t end);
 /* r, which is live and kept, replaces the registrations of its domain that lie within it: they
  * become stale. */
 void tt_regcache_supersede(struct tt_regcache *c, struct tt_reg *r);

@@ -80,7 +80,9 @@ static struct registry {
     uint32_t unpinning;         /* of these, registrations in a call of unpin */
     struct tt_registry_counts counts;
     atomic_uint ndevices;       /* user ranges of device memory; changed under the lock */
-} registry = { .lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .calm = PTHREAD_COND_INITIALIZER };
+} registry = { .lock = PTHREAD_MUTEX_INITIALIZER,
+               .work = PTHREAD_COND_INITIALIZER,
+               .calm = PTHREAD_COND_INITIALIZER };
 
 static void lock(void)
 {
@@ -150,9 +152,10 @@ static bool is_in_user_ranges(uint64_t begin, uint64_t end, uint64_t *from, uint
  * descriptor is valid while the range exists. */
 static bool device_of(uint64_t begin, uint64_t end, struct tt_device_memory *out)
 {
-    const struct tt_span *s = atomic_load(&registry.ndevices)
-                                  ? tt_spans_covering(registry.told_tree, begin, end, range_is_device, NULL)
-                                  : NULL;
+    const struct tt_span *s =
+        atomic_load(&registry.ndevices)
+            ? tt_spans_covering(registry.told_tree, begin, end, range_is_device, NULL)
+            : NULL;
 
     if (!s)
         return false;
@@ -201,7 +204,8 @@ static bool is_watched(const struct tt_span *s, const void *arg)
 static void unwatch(uint64_t begin, uint64_t end)
 {
     while (begin < end) {
-        const struct tt_span *s = tt_spans_touching(registry.cache.tree, begin, end, is_watched, NULL);
+        const struct tt_span *s =
+            tt_spans_touching(registry.cache.tree, begin, end, is_watched, NULL);
         const uint64_t till = s ? s->begin : end;
 
         if (till > begin)
@@ -268,8 +272,8 @@ static void count_made(enum made_for why, uint64_t took_ns)
 
 /* Registers pages [begin, end). Returns 0 and *out with one user (out NULL: without users), or an
  * errno. Called without the lock, like the next two. */
-static int try_register(struct tt_domain *d, uint64_t begin, uint64_t end, bool expose, enum made_for why,
-                        struct tt_reg **out)
+static int try_register(struct tt_domain *d, uint64_t begin, uint64_t end, bool expose,
+                        enum made_for why, struct tt_reg **out)
 {
     struct tt_reg *r = calloc(1, sizeof *r);
     struct tt_device_memory what;
@@ -291,8 +295,8 @@ static int try_register(struct tt_domain *d, uint64_t begin, uint64_t end, bool 
     if (watched)
         watched = tt_memwatch_add(&registry.watch, begin, end);
     began_ns = tt_now_ns();
-    err = d->registrar.pin(d->registrar.arg, (void *)(uintptr_t)begin, end - begin, device ? &what : NULL, &handle,
-                           &writable);
+    err = d->registrar.pin(d->registrar.arg, (void *)(uintptr_t)begin, end - begin,
+                           device ? &what : NULL, &handle, &writable);
     took_ns = tt_now_ns() - began_ns;
     lock();
     r->watched = watched;
@@ -304,10 +308,12 @@ static int try_register(struct tt_domain *d, uint64_t begin, uint64_t end, bool 
         free(r);
         return err;
     }
-    if (why != FOR_CALL && !is_in_user_ranges(begin, end, &from, &till) && r->state == TT_REG_MAKING)
+    if (why != FOR_CALL && !is_in_user_ranges(begin, end, &from, &till) &&
+        r->state == TT_REG_MAKING)
         tt_regcache_revoke(&registry.cache, r);     /* the user range was removed meanwhile */
     tt_regcache_ready(&registry.cache, r, handle, writable,
-                      writable && (registry.set.mode != MODE_NONE || device) && (watched || why != FOR_CALL));
+                      writable && (registry.set.mode != MODE_NONE || device) &&
+                          (watched || why != FOR_CALL));
     if (why == FOR_SEVERAL && r->state == TT_REG_LIVE && r->kept)
         tt_regcache_supersede(&registry.cache, r);
     count_made(why, took_ns);
@@ -321,8 +327,8 @@ static int try_register(struct tt_domain *d, uint64_t begin, uint64_t end, bool 
 
 /* The limit of locked memory may be below the cache's limit: evicts the idle registrations and
  * retries. */
-static int register_pages(struct tt_domain *d, uint64_t begin, uint64_t end, bool expose, enum made_for why,
-                          struct tt_reg **out)
+static int register_pages(struct tt_domain *d, uint64_t begin, uint64_t end, bool expose,
+                          enum made_for why, struct tt_reg **out)
 {
     const int err = try_register(d, begin, end, expose, why, out);
 
@@ -339,7 +345,8 @@ static int register_pages(struct tt_domain *d, uint64_t begin, uint64_t end, boo
 
 /* Registers the whole user range, or the union of several, that contains the pages, unless that is
  * registered; otherwise these pages. */
-static int register_for_use(struct tt_domain *d, uint64_t begin, uint64_t end, bool expose, struct tt_reg **out)
+static int register_for_use(struct tt_domain *d, uint64_t begin, uint64_t end, bool expose,
+                            struct tt_reg **out)
 {
     struct tt_device_memory what;
     const struct tt_span *told;
@@ -396,8 +403,9 @@ static tutti_status fail_to_register(const char *name, int err, const void *mem,
         return fail_device(name, err, mem, bytes, &what);
     if (err == ENOMEM)
         return tt_fail(TUTTI_ERR_NOMEM,
-                       "%s: cannot register %" PRIu64 " bytes: out of memory, or above the limit of "
-                                                     "locked memory (ulimit -l)",
+                       "%s: cannot register %" PRIu64
+                       " bytes: out of memory, or above the limit of "
+                       "locked memory (ulimit -l)",
                        name, bytes);
     return tt_fail_errno(err, "%s: cannot register %" PRIu64 " bytes at %p", name, bytes, mem);
 }
@@ -549,7 +557,8 @@ static tutti_status read_settings(struct settings *out)
         for (s.mode = MODE_NONE; s.mode < MODES && strcmp(text, mode_names[s.mode]) != 0;)
             s.mode++;
         if (s.mode == MODES)
-            return tt_fail(TUTTI_ERR_INVALID, "TUTTI_REGISTER is \"%s\": must be none, lazy, eager or async", text);
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "TUTTI_REGISTER is \"%s\": must be none, lazy, eager or async", text);
     }
     st = tt_param_get(TT_PARAM_REGISTER_BYTES, &s.bytes_max);
     if (!st)
@@ -653,7 +662,8 @@ tutti_status tt_registry_join(struct tt_domain **out, const struct tt_registrar 
 
     register_fork_handler();
     if (!d)
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for a registration domain", registrar->name);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for a registration domain",
+                       registrar->name);
     st = registry_start();
     if (st) {
         free(d);
@@ -690,7 +700,8 @@ void tt_registry_leave(struct tt_domain *d)
 
 /* ---- use ---- */
 
-tutti_status tt_registry_get(struct tt_domain *d, void *mem, size_t bytes, bool expose, struct tt_reg **out)
+tutti_status tt_registry_get(struct tt_domain *d, void *mem, size_t bytes, bool expose,
+                             struct tt_reg **out)
 {
     struct tt_reg *r;
     uint64_t begin, end;
@@ -744,7 +755,8 @@ static tutti_status add_user_range(void *mem, size_t bytes, const struct tt_devi
     if (!t) {
         if (device && device->dmabuf >= 0)
             close(device->dmabuf);
-        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the registration of %zu bytes at %p", bytes, mem);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the registration of %zu bytes at %p",
+                       bytes, mem);
     }
     t->mem = (uintptr_t)mem;
     t->bytes = bytes;

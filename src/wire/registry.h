@@ -51,8 +51,8 @@ struct tt_registrar {
      * for writes of peers. Returns 0 or an errno, without logging. device: description of device
      * memory, which the CPU must not access, or NULL. EOPNOTSUPP: device memory is not
      * supported. */
-    int (*pin)(void *arg, void *mem, size_t bytes, const struct tt_device_memory *device, void **handle,
-               bool *writable);
+    int (*pin)(void *arg, void *mem, size_t bytes, const struct tt_device_memory *device,
+               void **handle, bool *writable);
     void (*unpin)(void *arg, void *handle);
 };
 
@@ -69,7 +69,8 @@ void tt_registry_leave(struct tt_domain *d);
 /* Returns a registration that covers mem[bytes], bytes > 0. expose: its key is for peers, and no
  * other user exposes it meanwhile. The caller owns *out until put; its handle is the registrar's.
  * One thread at a time per domain. */
-tutti_status tt_registry_get(struct tt_domain *d, void *mem, size_t bytes, bool expose, struct tt_reg **out);
+tutti_status tt_registry_get(struct tt_domain *d, void *mem, size_t bytes, bool expose,
+                             struct tt_reg **out);
 /* Ends the caller's use; `exposed` as in get. The registration may be kept. */
 void tt_registry_put(struct tt_domain *d, struct tt_reg *r, bool exposed);
 /* Revokes r: it is not found any more, and the put of its last user undoes it before it returns.

@@ -154,7 +154,8 @@ static void copy_timed(struct tt_shm_peer *peer, void *dst, const void *src, uin
     const uint64_t begin_ns = tt_now_ns();
 
     tt_copy(dst, NULL, src, bytes, past_cache ? TT_STREAM_DST : 0);
-    tt_autotune_learn(&peer->stores, past_cache, (tt_now_ns() - begin_ns) * 1000 / (bytes / 1024), margins);
+    tt_autotune_learn(&peer->stores, past_cache, (tt_now_ns() - begin_ns) * 1000 / (bytes / 1024),
+                      margins);
 }
 
 /* Copies, then signals. */
@@ -188,7 +189,8 @@ static bool needs_pull(const struct tt_shm_peer *peer, const struct tt_desc *d)
 {
     if (!d->key->mapped)
         return true;
-    return d->signal_op != TT_SIGNAL_NONE && (!d->signal_key->mapped || (peer->npulls && !(d->flags & TT_DESC_URGENT)));
+    return d->signal_op != TT_SIGNAL_NONE &&
+           (!d->signal_key->mapped || (peer->npulls && !(d->flags & TT_DESC_URGENT)));
 }
 
 /* Returns false if there is no space now. */
@@ -203,11 +205,13 @@ static bool shm_post_one(struct tt_shm *w, const struct tt_desc *d)
         return true;
     if (needs_pull(peer, d))
         return tt_shm_pull(w, peer, d);
-    if (d->flags & TT_DESC_REMOTE && w->done_tail - w->done_head >= w->done_cap - 2 * w->peers.n - 1)
+    if (d->flags & TT_DESC_REMOTE &&
+        w->done_tail - w->done_head >= w->done_cap - 2 * w->peers.n - 1)
         return false;
     put_mapped(peer, d);
     if (d->flags & TT_DESC_REMOTE)
-        tt_shm_complete(w, &(struct tt_done){ .kind = TT_DONE_REMOTE, .peer = d->key->peer, .cookie = d->cookie });
+        tt_shm_complete(w, &(struct tt_done){
+                               .kind = TT_DONE_REMOTE, .peer = d->key->peer, .cookie = d->cookie });
     return true;
 }
 

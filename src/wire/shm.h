@@ -70,7 +70,8 @@ _Static_assert(sizeof(struct tt_shm_pull_line) == 64, "a request is a cache line
 struct tt_shm_vector {
     _Atomic uint64_t iov_base, iov_len;
 };
-_Static_assert(sizeof(struct tt_shm_vector) == sizeof(struct iovec) && sizeof(size_t) == 8, "the kernel reads it");
+_Static_assert(sizeof(struct tt_shm_vector) == sizeof(struct iovec) && sizeof(size_t) == 8,
+               "the kernel reads it");
 
 /* State of a write into another process: the writing thread, and the two targets, the guard page
  * and the data: see shm_writer.c. */
@@ -204,12 +205,16 @@ struct tt_shm {
 };
 
 /* Offset of the pull requests in a link segment, and its total bytes. */
-static inline uint64_t tt_shm_pulls_offset(const struct tt_shm *w) { return (w->conf.link_bytes + 63) / 64 * 64; }
+static inline uint64_t tt_shm_pulls_offset(const struct tt_shm *w)
+{
+    return (w->conf.link_bytes + 63) / 64 * 64;
+}
 static inline uint64_t tt_shm_link_bytes(const struct tt_shm *w)
 {
     return tt_shm_pulls_offset(w) + sizeof(struct tt_shm_pulls);
 }
-static inline struct tt_shm_pulls *tt_shm_pulls_in(const struct tt_shm *w, const struct tt_segment *link)
+static inline struct tt_shm_pulls *tt_shm_pulls_in(const struct tt_shm *w,
+                                                   const struct tt_segment *link)
 {
     return (struct tt_shm_pulls *)(void *)((char *)link->base + tt_shm_pulls_offset(w));
 }
@@ -257,17 +262,18 @@ void tt_shm_memory(const struct tt_wire *base, tutti_memory *m);
 tutti_status tt_shm_reg(struct tt_wire *base, void *mem, size_t bytes, struct tt_region **out);
 void tt_shm_dereg(struct tt_region *region);
 tutti_status tt_shm_withdraw(struct tt_region *region, uint64_t offset, uint64_t bytes);
-tutti_status tt_shm_import(struct tt_wire *base, uint32_t rank, const struct tt_blob *key, struct tt_rkey *out);
+tutti_status tt_shm_import(struct tt_wire *base, uint32_t rank, const struct tt_blob *key,
+                           struct tt_rkey *out);
 /* Maps a segment that the peer has registered, in place of an earlier one in its slot. Takes
  * ownership of the descriptor. */
-tutti_status tt_shm_segment_add(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t id, uint32_t slot, int fd,
-                                uint64_t bytes);
+tutti_status tt_shm_segment_add(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t id,
+                                uint32_t slot, int fd, uint64_t bytes);
 /* Removes the segment in that slot, if any, which the peer has deregistered. */
 void tt_shm_segment_remove(struct tt_shm *w, struct tt_shm_peer *peer, uint32_t slot);
 /* Returns the address of `bytes` bytes at `offset` of region `id`, or of the link region that
  * `peer` may write. NULL: deregistered or out of range. */
-uint8_t *tt_shm_memory_of(struct tt_shm *w, const struct tt_shm_peer *peer, uint64_t id, uint64_t offset,
-                          uint64_t bytes);
+uint8_t *tt_shm_memory_of(struct tt_shm *w, const struct tt_shm_peer *peer, uint64_t id,
+                          uint64_t offset, uint64_t bytes);
 /* Returns whether these bytes lie in a registered region. */
 bool tt_shm_is_registered(const struct tt_shm *w, const void *mem, uint64_t bytes);
 void tt_shm_regions_close(struct tt_shm *w);
@@ -278,7 +284,8 @@ void tt_shm_regions_close(struct tt_shm *w);
 void tt_shm_cma_open(struct tt_shm *w);
 /* Checks whether this process can read the peer, which has `nonce` at `nonce_at` (0: it disallows
  * reads), and notifies it. */
-void tt_shm_cma_check_peer(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t nonce_at, uint64_t nonce);
+void tt_shm_cma_check_peer(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t nonce_at,
+                           uint64_t nonce);
 /* Posts the put as a pull request. Returns false if there is no space now. */
 bool tt_shm_pull(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc *d);
 /* Serves pull requests of peers, for a bounded time. Returns false if there were none. */
@@ -331,10 +338,11 @@ bool tt_shm_writer_may_be_in(const struct tt_shm_writer *r, const struct tt_shm_
                              struct tt_shm_writing *wait);
 /* Sets the target of the next write. The caller must check once more that it may write before
  * tt_shm_writer_go. */
-void tt_shm_writer_aim(struct tt_shm_writer *r, const struct tt_shm_peer *peer, uint64_t to, uint64_t bytes);
+void tt_shm_writer_aim(struct tt_shm_writer *r, const struct tt_shm_peer *peer, uint64_t to,
+                       uint64_t bytes);
 /* Writes. Returns false unless all bytes were written. */
-bool tt_shm_writer_go(const struct tt_shm_writer *r, const struct tt_shm *w, const struct tt_shm_peer *peer,
-                      const uint8_t *from, uint64_t bytes);
+bool tt_shm_writer_go(const struct tt_shm_writer *r, const struct tt_shm *w,
+                      const struct tt_shm_peer *peer, const uint8_t *from, uint64_t bytes);
 
 /* ---- shm_push.c ---- */
 
@@ -357,7 +365,8 @@ bool tt_shm_push(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_des
 bool tt_shm_share_open(struct tt_shm *w, struct tt_shm_peer *peer, uint8_t *to);
 /* Takes up to `most` bytes of the shared request to copy. Returns false if `most` is too small, or
  * nothing remains. */
-bool tt_shm_share_take(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t most, uint64_t *at, uint64_t *bytes);
+bool tt_shm_share_take(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t most, uint64_t *at,
+                       uint64_t *bytes);
 enum tt_shm_rest {
     TT_SHM_REST_MORE,               /* more bytes can be taken */
     TT_SHM_REST_LATER,              /* the sender is still writing */
@@ -365,7 +374,8 @@ enum tt_shm_rest {
                                        request, which is not shared any more */
     TT_SHM_REST_NONE                /* the request is complete, and not shared any more */
 };
-enum tt_shm_rest tt_shm_share_rest(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t *at, uint64_t *bytes);
+enum tt_shm_rest tt_shm_share_rest(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t *at,
+                                   uint64_t *bytes);
 /* Returns whether nothing remains to take while the sender is writing; it rings when done. */
 bool tt_shm_share_waits(const struct tt_shm *w, const struct tt_shm_peer *peer);
 /* When it returns, the peer does not write here any more. Does nothing if the peer's request is not

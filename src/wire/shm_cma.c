@@ -72,11 +72,13 @@ static struct tt_shm_pull_line *line_of(struct tt_shm_pulls *asks, uint64_t numb
 
 /* Reads `bytes` at `from` of that process to `to`. Returns 0, ESRCH if it is not the process with
  * `nonce` at `nonce_at`, or another errno. */
-static int read_process(pid_t pid, uint64_t nonce_at, uint64_t nonce, void *to, uint64_t from, uint64_t bytes)
+static int read_process(pid_t pid, uint64_t nonce_at, uint64_t nonce, void *to, uint64_t from,
+                        uint64_t bytes)
 {
     uint64_t seen = 0;
     struct iovec here[2] = { { &seen, sizeof seen }, { to, bytes } };
-    struct iovec there[2] = { { (void *)(uintptr_t)nonce_at, sizeof seen }, { (void *)(uintptr_t)from, bytes } };
+    struct iovec there[2] = { { (void *)(uintptr_t)nonce_at, sizeof seen },
+                              { (void *)(uintptr_t)from, bytes } };
     const unsigned long parts = bytes ? 2 : 1;
     const ssize_t got = process_vm_readv(pid, here, parts, there, parts, 0);
 
@@ -102,7 +104,8 @@ void tt_shm_cma_open(struct tt_shm *w)
     w->base.whole_bytes = WHOLE_BYTES;
 }
 
-void tt_shm_cma_check_peer(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t nonce_at, uint64_t nonce)
+void tt_shm_cma_check_peer(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t nonce_at,
+                           uint64_t nonce)
 {
     struct ucred who = { 0 };
     socklen_t len = sizeof who;
@@ -143,9 +146,11 @@ static struct tt_shm_pull_queue *pull_queue_of(struct tt_shm_peer *peer)
 }
 
 /* Copies an inline source, until the receiver has read it. NULL: no space now. */
-static const uint8_t *keep_copy(struct tt_shm_pull_queue *k, const void *local, uint64_t bytes, uint64_t *end)
+static const uint8_t *keep_copy(struct tt_shm_pull_queue *k, const void *local, uint64_t bytes,
+                                uint64_t *end)
 {
-    const uint64_t at = k->inline_tail % INLINE_BYTES, skip = at + bytes > INLINE_BYTES ? INLINE_BYTES - at : 0;
+    const uint64_t at = k->inline_tail % INLINE_BYTES,
+                   skip = at + bytes > INLINE_BYTES ? INLINE_BYTES - at : 0;
     uint8_t *to;
 
     tt_assert(bytes <= TT_INLINE_BYTES);
@@ -162,10 +167,14 @@ static const uint8_t *keep_copy(struct tt_shm_pull_queue *k, const void *local, 
 
 /* Writes the pull request; it becomes visible when the state is set. from NULL: no bytes to
  * read. */
-static void write_pull_line(struct tt_shm_pull_line *line, const struct tt_desc *d, const uint8_t *from)
+static void write_pull_line(struct tt_shm_pull_line *line, const struct tt_desc *d,
+                            const uint8_t *from)
 {
     line->ask = (struct tt_shm_pull){
-        .from = (uintptr_t)from, .bytes = from ? d->bytes : 0, .region = d->key->handle[0], .offset = d->offset,
+        .from = (uintptr_t)from,
+        .bytes = from ? d->bytes : 0,
+        .region = d->key->handle[0],
+        .offset = d->offset,
     };
     if (d->signal_op == TT_SIGNAL_NONE)
         return;
@@ -199,8 +208,12 @@ bool tt_shm_pull(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_des
         tt_copy((char *)d->key->mapped + d->offset, NULL, d->local, d->bytes,
                 d->flags & TT_DESC_STREAM ? TT_STREAM_DST : 0);
     k->asked[k->tail % TT_SHM_PULLS] = (struct asked){
-        .from = copied ? NULL : from, .bytes = d->bytes, .cookie = d->cookie, .inline_end = inline_end,
-        .local = !copied && !d->key->mapped, .remote = d->flags & TT_DESC_REMOTE,
+        .from = copied ? NULL : from,
+        .bytes = d->bytes,
+        .cookie = d->cookie,
+        .inline_end = inline_end,
+        .local = !copied && !d->key->mapped,
+        .remote = d->flags & TT_DESC_REMOTE,
     };
     line = line_of(tt_shm_pulls_in(w, &peer->theirs), k->tail);
     write_pull_line(line, d, from);
@@ -214,8 +227,8 @@ bool tt_shm_pull(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_des
 
 static bool pull_is_done(struct tt_shm *w, const struct tt_shm_peer *peer, uint64_t number)
 {
-    return atomic_load_explicit(&line_of(tt_shm_pulls_in(w, &peer->theirs), number)->state, memory_order_acquire) ==
-           state_of(number, TT_SHM_DONE);
+    return atomic_load_explicit(&line_of(tt_shm_pulls_in(w, &peer->theirs), number)->state,
+                                memory_order_acquire) == state_of(number, TT_SHM_DONE);
 }
 
 /* Reports the completed requests of one peer, up to the first incomplete one. */
@@ -229,7 +242,9 @@ static int report_pulls(struct tt_shm *w, struct tt_shm_peer *peer, struct tt_do
 
         if (a->local || a->remote)
             done[n++] = (struct tt_done){
-                .kind = a->local ? TT_DONE_LOCAL : TT_DONE_REMOTE, .peer = peer->rank, .cookie = a->cookie,
+                .kind = a->local ? TT_DONE_LOCAL : TT_DONE_REMOTE,
+                .peer = peer->rank,
+                .cookie = a->cookie,
             };
         if (a->local && a->remote) {
             a->local = false;   /* REMOTE is reported next */
@@ -292,7 +307,8 @@ void tt_shm_revoke_source(struct tt_shm *w, const void *mem, uint64_t bytes)
             const struct asked *a = &k->asked[(k->head + j) % TT_SHM_PULLS];
             const uintptr_t from = (uintptr_t)a->from;
 
-            if (from && from < end && from + a->bytes > begin && !tt_shm_is_registered(w, a->from, a->bytes))
+            if (from && from < end && from + a->bytes > begin &&
+                !tt_shm_is_registered(w, a->from, a->bytes))
                 pull_revoke(w, peer, k->head + j);
         }
     }
@@ -323,8 +339,9 @@ bool tt_shm_pull_of_tag(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t tag
         *number = at;
         *from = a->from;
         *bytes = a->bytes;
-        return a->from && atomic_load_explicit(&line_of(tt_shm_pulls_in(w, &peer->theirs), at)->state,
-                                               memory_order_acquire) == state_of(at, TT_SHM_POSTED);
+        return a->from &&
+               atomic_load_explicit(&line_of(tt_shm_pulls_in(w, &peer->theirs), at)->state,
+                                    memory_order_acquire) == state_of(at, TT_SHM_POSTED);
     }
     return false;
 }
@@ -334,7 +351,8 @@ bool tt_shm_pull_of_tag(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t tag
 static void pull_raise_signal(struct tt_shm *w, const struct tt_shm_peer *peer)
 {
     const uint64_t op = peer->ask.signal & 7;
-    _Atomic uint64_t *word = (void *)tt_shm_memory_of(w, peer, peer->ask.signal_region, peer->ask.signal - op, 8);
+    _Atomic uint64_t *word =
+        (void *)tt_shm_memory_of(w, peer, peer->ask.signal_region, peer->ask.signal - op, 8);
 
     if (op == TT_SIGNAL_NONE || !word)
         return;
@@ -347,22 +365,26 @@ static void pull_raise_signal(struct tt_shm *w, const struct tt_shm_peer *peer)
 enum outcome { FETCHED, DROPPED, LATER };
 
 /* Reads n bytes at `at` of the request to their destination. */
-static enum outcome pull_fetch_piece(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_shm_pull_line *line,
-                                     uint8_t *to, uint64_t at, uint64_t n)
+static enum outcome pull_fetch_piece(struct tt_shm *w, struct tt_shm_peer *peer,
+                                     const struct tt_shm_pull_line *line, uint8_t *to, uint64_t at,
+                                     uint64_t n)
 {
-    const int err = read_process(peer->pid, peer->nonce_at, peer->nonce, to + at, peer->ask.from + at, n);
+    const int err =
+        read_process(peer->pid, peer->nonce_at, peer->nonce, to + at, peer->ask.from + at, n);
 
-    if (atomic_load_explicit(&line->state, memory_order_acquire) != state_of(peer->served, TT_SHM_POSTED))
+    if (atomic_load_explicit(&line->state, memory_order_acquire) !=
+        state_of(peer->served, TT_SHM_POSTED))
         return DROPPED;         /* revoked: data and error are meaningless */
     if (err == ESRCH) {         /* the process has ended; the socket will report it */
         peer->readable = false;
         return LATER;
     }
     if (err) {
-        tt_fail_errno(err,
-                      "shm: cannot read %llu bytes of rank %u, whose memory was readable before (TUTTI_CMA=0 "
-                      "disables direct copies)",
-                      (unsigned long long)n, peer->rank);
+        tt_fail_errno(
+            err,
+            "shm: cannot read %llu bytes of rank %u, whose memory was readable before (TUTTI_CMA=0 "
+            "disables direct copies)",
+            (unsigned long long)n, peer->rank);
         tt_shm_link_lost(w, peer, TUTTI_ERR_SYSTEM);
         return LATER;
     }
@@ -371,7 +393,8 @@ static enum outcome pull_fetch_piece(struct tt_shm *w, struct tt_shm_peer *peer,
 
 /* Returns the next part to read, within the budget: n bytes at `at`; n 0: none now. Returns false
  * if the request is complete. */
-static bool pull_next_part(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t budget, uint64_t *at, uint64_t *n)
+static bool pull_next_part(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t budget,
+                           uint64_t *at, uint64_t *n)
 {
     const uint64_t left = peer->ask.bytes - peer->fetched;
 
@@ -395,8 +418,8 @@ static bool pull_next_part(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t 
 }
 
 /* Reads the remaining bytes of the request, within the budget. */
-static enum outcome pull_fetch(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_shm_pull_line *line,
-                               uint64_t *budget)
+static enum outcome pull_fetch(struct tt_shm *w, struct tt_shm_peer *peer,
+                               const struct tt_shm_pull_line *line, uint64_t *budget)
 {
     const struct tt_shm_pull *ask = &peer->ask;
 
@@ -422,7 +445,8 @@ static enum outcome pull_fetch(struct tt_shm *w, struct tt_shm_peer *peer, const
 }
 
 /* Reads a new request and tries to share it. */
-static void pull_begin(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_shm_pull_line *line)
+static void pull_begin(struct tt_shm *w, struct tt_shm_peer *peer,
+                       const struct tt_shm_pull_line *line)
 {
     uint8_t *to;
 
@@ -447,9 +471,9 @@ static bool serve_pull(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t *bud
         o = pull_fetch(w, peer, line, budget);
         if (o == LATER)
             return false;
-        if (o == FETCHED &&
-            atomic_compare_exchange_strong_explicit(&line->state, &state, state_of(peer->served, TT_SHM_TAKEN),
-                                                    memory_order_acq_rel, memory_order_relaxed))
+        if (o == FETCHED && atomic_compare_exchange_strong_explicit(
+                                &line->state, &state, state_of(peer->served, TT_SHM_TAKEN),
+                                memory_order_acq_rel, memory_order_relaxed))
             pull_raise_signal(w, peer);
     } else if (state != state_of(peer->served, TT_SHM_REVOKED)) {
         return false;
@@ -489,8 +513,8 @@ bool tt_shm_cma_has_news(const struct tt_shm *w)
             return true;
         if (!peer->readable)
             continue;
-        state =
-            atomic_load_explicit(&line_of(tt_shm_pulls_in(w, &peer->mine), peer->served)->state, memory_order_acquire);
+        state = atomic_load_explicit(&line_of(tt_shm_pulls_in(w, &peer->mine), peer->served)->state,
+                                     memory_order_acquire);
         if (state == state_of(peer->served, TT_SHM_REVOKED) ||
             (state == state_of(peer->served, TT_SHM_POSTED) && !tt_shm_share_waits(w, peer)))
             return true;
@@ -508,8 +532,8 @@ static bool pulls_pending(struct tt_shm *w)
 
         for (uint32_t j = 0; peer->state == TT_SHM_UP && j < peer->npulls; j++) {
             const uint64_t number = peer->asker->head + j;
-            const uint64_t state =
-                atomic_load_explicit(&line_of(tt_shm_pulls_in(w, &peer->theirs), number)->state, memory_order_acquire);
+            const uint64_t state = atomic_load_explicit(
+                &line_of(tt_shm_pulls_in(w, &peer->theirs), number)->state, memory_order_acquire);
 
             if (state == state_of(number, TT_SHM_POSTED) || state == state_of(number, TT_SHM_TAKEN))
                 return true;

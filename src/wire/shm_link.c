@@ -144,7 +144,9 @@ static void close_fds(int fds[3])
 
 static struct packet packet_of(const struct tt_shm *w, enum packet_kind kind)
 {
-    struct packet p = { .magic = TT_SHM_MAGIC, .kind = kind, .rank = w->conf.rank, .nranks = w->conf.nranks };
+    struct packet p = {
+        .magic = TT_SHM_MAGIC, .kind = kind, .rank = w->conf.rank, .nranks = w->conf.nranks
+    };
 
     if (w->conf.secret)         /* NULL while closing before the job is known */
         memcpy(p.secret, w->conf.secret, sizeof p.secret);
@@ -207,8 +209,9 @@ void tt_shm_link_lost(struct tt_shm *w, struct tt_shm_peer *peer, tutti_status w
         close(peer->fd);
     peer->fd = -1;
     tt_shm_pulls_lost(w, peer);
-    tt_shm_complete(
-        w, &(struct tt_done){ .kind = TT_DONE_LINK_LOST, .peer = peer->rank, .status = peer->bye ? TUTTI_OK : why });
+    tt_shm_complete(w, &(struct tt_done){ .kind = TT_DONE_LINK_LOST,
+                                          .peer = peer->rank,
+                                          .status = peer->bye ? TUTTI_OK : why });
 }
 
 /* A link needs a socket, an eventfd and three segments. */
@@ -225,25 +228,27 @@ static void shm_lose_starved(struct tt_shm *w)
         missing += peer->state == TT_SHM_WANTED || peer->state == TT_SHM_HANDSHAKE;
     if (!missing)
         return;
-    st = tt_fail_descriptors("shm: cannot connect to ranks on this host", LINK_DESCRIPTORS * missing);
+    st = tt_fail_descriptors("shm: cannot connect to ranks on this host",
+                             LINK_DESCRIPTORS * missing);
     for (uint32_t at = 0; (peer = tt_sparse_next(&w->peers, &at));)
         if (peer->state == TT_SHM_WANTED || peer->state == TT_SHM_HANDSHAKE)
             tt_shm_link_lost(w, peer, st);
 }
 
 /* Processes a valid HELLO: maps its segments. On error all descriptors are closed. */
-static tutti_status take_hello_descriptors(struct tt_shm *w, struct tt_shm_peer *peer, const struct packet *p,
-                                           int fds[3])
+static tutti_status take_hello_descriptors(struct tt_shm *w, struct tt_shm_peer *peer,
+                                           const struct packet *p, int fds[3])
 {
     tutti_status st;
     int fd;
 
     if (fds[0] < 0 || fds[1] < 0 || fds[2] < 0 || p->bytes != w->conf.link_bytes) {
         close_fds(fds);
-        return tt_fail(TUTTI_ERR_PROTOCOL,
-                       "shm: protocol error: the handshake of rank %u lacks descriptors, or has a link "
-                       "of %llu bytes, not %llu",
-                       peer->rank, (unsigned long long)p->bytes, (unsigned long long)w->conf.link_bytes);
+        return tt_fail(
+            TUTTI_ERR_PROTOCOL,
+            "shm: protocol error: the handshake of rank %u lacks descriptors, or has a link "
+            "of %llu bytes, not %llu",
+            peer->rank, (unsigned long long)p->bytes, (unsigned long long)w->conf.link_bytes);
     }
     fd = fds[0];
     fds[0] = -1;
@@ -321,10 +326,12 @@ static void try_connect(struct tt_shm *w, struct tt_shm_peer *peer)
 
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
-        tt_shm_link_lost(w, peer,
-                         errno == EMFILE
-                             ? tt_fail_descriptors("shm: cannot connect to a rank on this host", LINK_DESCRIPTORS)
-                             : tt_fail_errno(errno, "shm: cannot create a socket for rank %u", peer->rank));
+        tt_shm_link_lost(
+            w, peer,
+            errno == EMFILE
+                ? tt_fail_descriptors("shm: cannot connect to a rank on this host",
+                                      LINK_DESCRIPTORS)
+                : tt_fail_errno(errno, "shm: cannot create a socket for rank %u", peer->rank));
         return;
     }
     if (connect(fd, (struct sockaddr *)&peer->addr, peer->addr_len) < 0) {
@@ -346,7 +353,9 @@ static void try_connect(struct tt_shm *w, struct tt_shm_peer *peer)
         if (errno == EPIPE || errno == ECONNRESET)
             handshake_ended(w, peer);    /* it dropped pending connections */
         else
-            tt_shm_link_lost(w, peer, tt_fail_errno(errno, "shm: cannot send a handshake to rank %u", peer->rank));
+            tt_shm_link_lost(
+                w, peer,
+                tt_fail_errno(errno, "shm: cannot send a handshake to rank %u", peer->rank));
         return;
     }
     shm_watch(w, fd, peer->rank, EPOLLIN);
@@ -398,7 +407,8 @@ static void accept_hello(struct tt_shm *w, int fd, const struct packet *p, int f
     struct tt_shm_peer *peer = tt_shm_peer_make(w, p->rank);
     const bool ours_wins = peer && peer->state == TT_SHM_HANDSHAKE && w->conf.rank < p->rank;
 
-    if (!peer || peer->state == TT_SHM_UP || peer->state == TT_SHM_LOST || ours_wins || create_own_segment(w, peer)) {
+    if (!peer || peer->state == TT_SHM_UP || peer->state == TT_SHM_LOST || ours_wins ||
+        create_own_segment(w, peer)) {
         close_fds(fds);
         close(fd);
         return;
@@ -423,8 +433,8 @@ static bool hello_is_valid(const struct tt_shm *w, const struct packet *p)
 
     for (size_t i = 0; i < sizeof p->secret; i++)
         differ |= p->secret[i] ^ w->conf.secret[i];
-    return p->kind == PACKET_HELLO && !differ && p->nranks == w->conf.nranks && p->rank < w->conf.nranks &&
-           p->rank != w->conf.rank;
+    return p->kind == PACKET_HELLO && !differ && p->nranks == w->conf.nranks &&
+           p->rank < w->conf.nranks && p->rank != w->conf.rank;
 }
 
 static void receive_hello(struct tt_shm *w, struct tt_shm_pending *s)
@@ -444,7 +454,9 @@ static void receive_hello(struct tt_shm *w, struct tt_shm_pending *s)
         close_fds(fds);
         close(fd);
         if (peer && peer->state != TT_SHM_UP && peer->state != TT_SHM_LOST)
-            tt_shm_link_lost(w, peer, tt_fail_descriptors("shm: cannot connect to a rank on this host", LINK_DESCRIPTORS));
+            tt_shm_link_lost(w, peer,
+                             tt_fail_descriptors("shm: cannot connect to a rank on this host",
+                                                 LINK_DESCRIPTORS));
         return;
     }
     if (got < 0 || !hello_is_valid(w, &p)) {
@@ -521,7 +533,8 @@ static void shm_handle_timeouts(struct tt_shm *w)
 
 /* ---- a peer's packets ---- */
 
-static void handle_segment(struct tt_shm *w, struct tt_shm_peer *peer, const struct packet *p, int fds[3])
+static void handle_segment(struct tt_shm *w, struct tt_shm_peer *peer, const struct packet *p,
+                           int fds[3])
 {
     const int fd = fds[0];
     tutti_status st;
@@ -529,7 +542,8 @@ static void handle_segment(struct tt_shm *w, struct tt_shm_peer *peer, const str
     fds[0] = -1;
     if (fd < 0)
         st =
-            tt_fail(TUTTI_ERR_PROTOCOL, "shm: protocol error: rank %u sent a segment without a descriptor", peer->rank);
+            tt_fail(TUTTI_ERR_PROTOCOL,
+                    "shm: protocol error: rank %u sent a segment without a descriptor", peer->rank);
     else
         st = tt_shm_segment_add(w, peer, p->id, p->slot, fd, p->bytes);
     if (st)
@@ -546,13 +560,16 @@ void tt_shm_receive_packets(struct tt_shm *w, struct tt_shm_peer *peer)
         if (got == 0)
             return;
         if (got == -2) {
-            tt_shm_link_lost(w, peer, tt_fail_descriptors("shm: cannot receive from a rank on this host", LINK_DESCRIPTORS));
+            tt_shm_link_lost(w, peer,
+                             tt_fail_descriptors("shm: cannot receive from a rank on this host",
+                                                 LINK_DESCRIPTORS));
         } else if (got < 0 && peer->state == TT_SHM_HANDSHAKE) {
             handshake_ended(w, peer);
         } else if (got < 0) {
             tt_shm_link_lost(w, peer, TUTTI_ERR_PEER_LOST);
         } else if (peer->state == TT_SHM_HANDSHAKE) {
-            if (!hello_is_valid(w, &p) || p.rank != peer->rank || take_hello_descriptors(w, peer, &p, fds))
+            if (!hello_is_valid(w, &p) || p.rank != peer->rank ||
+                take_hello_descriptors(w, peer, &p, fds))
                 tt_shm_link_lost(w, peer, TUTTI_ERR_PROTOCOL);
             else {
                 fds[0] = fds[1] = fds[2] = -1;
@@ -613,7 +630,8 @@ tutti_status tt_shm_listen(struct tt_shm *w)
     if (bind(fd, (struct sockaddr *)&addr, len) < 0 || listen(fd, 128) < 0)
         st = tt_fail_errno(errno, "shm: cannot listen on a Unix socket");
     else
-        st = tt_acceptor_init(&w->acceptor, "shm", fd, w->epoll, (epoll_data_t){ .u64 = WHAT_LISTENER });
+        st = tt_acceptor_init(&w->acceptor, "shm", fd, w->epoll,
+                              (epoll_data_t){ .u64 = WHAT_LISTENER });
     if (st) {
         close(fd);
         return st;
@@ -629,19 +647,22 @@ void tt_shm_memory(const struct tt_wire *base, tutti_memory *m)
         .purpose = "shm: transport",
         .shared = 1,
         .fixed_bytes = sizeof *w + TT_SHM_SEGMENTS_MAX * sizeof *w->shared +
-                       w->own_cap * sizeof(struct tt_shm_shared *) + w->gone_cap * sizeof *w->gone + w->bell.bytes,
+                       w->own_cap * sizeof(struct tt_shm_shared *) + w->gone_cap * sizeof *w->gone +
+                       w->bell.bytes,
     };
     tutti_memory_part links = {
         .purpose = "shm: links",
         .shared = 1,
-        .peer_bytes = tt_sparse_bytes(&w->peers) + w->peers.n * sizeof *w->links + w->done_cap * sizeof *w->done +
+        .peer_bytes = tt_sparse_bytes(&w->peers) + w->peers.n * sizeof *w->links +
+                      w->done_cap * sizeof *w->done +
                       (uint64_t)w->peer_slab.npages * TT_SLAB_PAGE_BYTES,
     };
 
     for (uint32_t i = 0; i < w->nlinks; i++) {
         const struct tt_shm_peer *p = w->links[i];
 
-        links.peer_bytes += p->mine.bytes + p->nsegments * sizeof *p->segments + tt_shm_pulls_bytes(p);
+        links.peer_bytes +=
+            p->mine.bytes + p->nsegments * sizeof *p->segments + tt_shm_pulls_bytes(p);
     }
     tt_memory_add(m, &own);
     tt_memory_add(m, &links);

@@ -21,7 +21,8 @@ bool tt_shm_admit(struct tt_region *region, uint32_t rank)
     struct tt_shm_peer *peer = tt_shm_peer_of(w, rank);
     struct tt_shm_permit *p;
 
-    if (s->seg.base || !peer || peer->state != TT_SHM_UP || !peer->readable || !peer->threads_seen ||
+    if (s->seg.base || !peer || peer->state != TT_SHM_UP || !peer->readable ||
+        !peer->threads_seen ||
         !atomic_load_explicit(&tt_shm_pulls_in(w, &peer->theirs)->readable, memory_order_acquire))
         return false;           /* a peer that cannot read this process cannot write it */
     p = permits_in(w, &peer->mine);
@@ -47,7 +48,8 @@ static void close_permit(struct tt_shm *w, struct tt_shm_peer *peer, uint32_t i)
 
     atomic_store(&p->region, 0);
     tt_shm_writer_stop(&p->writer);
-    while (atomic_load(&p->writing) == peer->permitted[i] && tt_shm_writer_may_be_in(&p->writer, peer, &wait))
+    while (atomic_load(&p->writing) == peer->permitted[i] &&
+           tt_shm_writer_may_be_in(&p->writer, peer, &wait))
         ;
     peer->permitted[i] = 0;
 }
@@ -69,7 +71,8 @@ void tt_shm_permits_close_of(struct tt_shm *w, uint64_t region)
 
 /* ---- sender ---- */
 
-static struct tt_shm_permit *permit_for(const struct tt_shm *w, const struct tt_shm_peer *peer, uint64_t region)
+static struct tt_shm_permit *permit_for(const struct tt_shm *w, const struct tt_shm_peer *peer,
+                                        uint64_t region)
 {
     struct tt_shm_permit *p = permits_in(w, &peer->theirs);
 
@@ -82,12 +85,14 @@ static struct tt_shm_permit *permit_for(const struct tt_shm *w, const struct tt_
 bool tt_shm_push(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc *d)
 {
     const uint64_t region = d->key->handle[0];
-    struct tt_shm_permit *p = peer->readable && !peer->unwritable ? permit_for(w, peer, region) : NULL;
+    struct tt_shm_permit *p =
+        peer->readable && !peer->unwritable ? permit_for(w, peer, region) : NULL;
     bool given, written = false;
 
     if (!p)
         return false;
-    tt_shm_writer_aim(&p->writer, peer, atomic_load_explicit(&p->to, memory_order_relaxed) + d->offset, d->bytes);
+    tt_shm_writer_aim(&p->writer, peer,
+                      atomic_load_explicit(&p->to, memory_order_relaxed) + d->offset, d->bytes);
     atomic_store(&p->writing, region);
     if (atomic_load(&p->region) == region)
         written = tt_shm_writer_go(&p->writer, w, peer, d->local, d->bytes);

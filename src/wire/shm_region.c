@@ -44,8 +44,8 @@ static void segment_gone(struct tt_shm *w, struct tt_shm_shared *s)
     *s = (struct tt_shm_shared){ .seg.fd = -1 };
 }
 
-tutti_status tt_shm_segment_add(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t id, uint32_t slot, int fd,
-                                uint64_t bytes)
+tutti_status tt_shm_segment_add(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t id,
+                                uint32_t slot, int fd, uint64_t bytes)
 {
     struct tt_segment seg;
     tutti_status st;
@@ -65,7 +65,8 @@ tutti_status tt_shm_segment_add(struct tt_shm *w, struct tt_shm_peer *peer, uint
 
         if (!more) {
             tt_segment_fini(&seg);
-            return tt_fail(TUTTI_ERR_NOMEM, "shm: out of memory for the segments of rank %u", peer->rank);
+            return tt_fail(TUTTI_ERR_NOMEM, "shm: out of memory for the segments of rank %u",
+                           peer->rank);
         }
         memset(more + peer->nsegments, 0, (n - peer->nsegments) * sizeof *more);
         peer->segments = more;
@@ -159,7 +160,8 @@ tutti_status tt_shm_reg(struct tt_wire *base, void *mem, size_t bytes, struct tt
         return reg_own(w, mem, bytes, out);
     s = w->free_shared ? w->free_shared : &w->shared[w->nshared];
     if (s == &w->shared[TT_SHM_SEGMENTS_MAX] || w->newest + 1 == ID_OF_CALLER)
-        return tt_fail(TUTTI_ERR_NOMEM, "shm: too many segments: the maximum is %u", TT_SHM_SEGMENTS_MAX);
+        return tt_fail(TUTTI_ERR_NOMEM, "shm: too many segments: the maximum is %u",
+                       TT_SHM_SEGMENTS_MAX);
     st = tt_segment_create(&s->seg, bytes);
     if (st)
         return st;
@@ -212,8 +214,8 @@ static bool take_pages(struct tt_shm_shared *s, size_t from, size_t n, size_t pa
 {
     char *const at = (char *)s->seg.base + from * page;
 
-    if (mmap(at, n * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, s->seg.fd, (off_t)(from * page)) ==
-        MAP_FAILED)
+    if (mmap(at, n * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, s->seg.fd,
+             (off_t)(from * page)) == MAP_FAILED)
         return false;
     for (size_t i = 0; i < n; i++) {
         __atomic_fetch_or(at + i * page, 0, __ATOMIC_RELAXED);
@@ -222,7 +224,10 @@ static bool take_pages(struct tt_shm_shared *s, size_t from, size_t n, size_t pa
     return true;
 }
 
-static bool is_private(const struct tt_shm_shared *s, size_t i) { return s->private[i / 64] >> i % 64 & 1; }
+static bool is_private(const struct tt_shm_shared *s, size_t i)
+{
+    return s->private[i / 64] >> i % 64 & 1;
+}
 
 tutti_status tt_shm_withdraw(struct tt_region *region, uint64_t offset, uint64_t bytes)
 {
@@ -241,14 +246,16 @@ tutti_status tt_shm_withdraw(struct tt_region *region, uint64_t offset, uint64_t
         while (to < end && is_private(s, to) == is_private(s, from))
             to++;
         if (!is_private(s, from) && !take_pages(s, from, to - from, page))
-            return tt_fail_errno(errno, "shm: cannot revoke %zu bytes that peers have mapped", (to - from) * page);
+            return tt_fail_errno(errno, "shm: cannot revoke %zu bytes that peers have mapped",
+                                 (to - from) * page);
     }
     return TUTTI_OK;
 }
 
 static struct tt_region *region_of(struct tt_shm *w, uint64_t id)
 {
-    struct tt_shm_shared *s = id >= ID_OF_CALLER && (uint32_t)id < w->nown ? w->own[(uint32_t)id] : NULL;
+    struct tt_shm_shared *s =
+        id >= ID_OF_CALLER && (uint32_t)id < w->nown ? w->own[(uint32_t)id] : NULL;
 
     for (uint32_t i = 0; id < ID_OF_CALLER && !s && i < w->nshared; i++)
         if (w->shared[i].id == id)
@@ -256,8 +263,8 @@ static struct tt_region *region_of(struct tt_shm *w, uint64_t id)
     return s && s->used && s->id == id ? &s->region : NULL;
 }
 
-uint8_t *tt_shm_memory_of(struct tt_shm *w, const struct tt_shm_peer *peer, uint64_t id, uint64_t offset,
-                          uint64_t bytes)
+uint8_t *tt_shm_memory_of(struct tt_shm *w, const struct tt_shm_peer *peer, uint64_t id,
+                          uint64_t offset, uint64_t bytes)
 {
     const struct tt_region link = { .mem = peer->mine.base, .bytes = w->conf.link_bytes };
     const struct tt_region *r = id ? region_of(w, id) : &link;
@@ -286,7 +293,8 @@ bool tt_shm_is_registered(const struct tt_shm *w, const void *mem, uint64_t byte
 }
 
 /* Imports a key of memory that the peer's wire did not allocate. */
-static tutti_status import_own(struct tt_shm *w, uint32_t rank, uint64_t id, uint64_t bytes, struct tt_rkey *out)
+static tutti_status import_own(struct tt_shm *w, uint32_t rank, uint64_t id, uint64_t bytes,
+                               struct tt_rkey *out)
 {
     const struct tt_shm_peer *peer = tt_shm_peer_of(w, rank);
 
@@ -298,7 +306,8 @@ static tutti_status import_own(struct tt_shm *w, uint32_t rank, uint64_t id, uin
     return TUTTI_OK;
 }
 
-tutti_status tt_shm_import(struct tt_wire *base, uint32_t rank, const struct tt_blob *key, struct tt_rkey *out)
+tutti_status tt_shm_import(struct tt_wire *base, uint32_t rank, const struct tt_blob *key,
+                           struct tt_rkey *out)
 {
     struct tt_shm *w = tt_shm_of(base);
     struct tt_shm_peer *peer = tt_shm_peer_of(w, rank);
@@ -311,7 +320,8 @@ tutti_status tt_shm_import(struct tt_wire *base, uint32_t rank, const struct tt_
     id = tt_read_u64(&r);
     bytes = tt_read_u64(&r);
     if (r.bad || id == 0)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "shm: protocol error: rank %u sent an invalid key", rank);
+        return tt_fail(TUTTI_ERR_PROTOCOL, "shm: protocol error: rank %u sent an invalid key",
+                       rank);
     if (id >= ID_OF_CALLER)
         return import_own(w, rank, id, bytes, out);
     if (!peer)

@@ -53,8 +53,10 @@ static tutti_status check_available_memory(size_t bytes)
     const uint64_t available = bytes >= ASK_BYTES ? tt_available_memory("") : UINT64_MAX;
 
     if (bytes > available)
-        return tt_fail(TUTTI_ERR_NOMEM, "shm: cannot create a segment of %zu bytes: %llu bytes of memory are available",
-                       bytes, (unsigned long long)available);
+        return tt_fail(
+            TUTTI_ERR_NOMEM,
+            "shm: cannot create a segment of %zu bytes: %llu bytes of memory are available", bytes,
+            (unsigned long long)available);
     return TUTTI_OK;
 }
 
@@ -63,11 +65,13 @@ static tutti_status check_file_size(size_t bytes)
 {
     struct rlimit limit;
 
-    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur)
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+        bytes <= limit.rlim_cur)
         return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_UNSUPPORTED,
-                   "shm: cannot create a segment of %zu bytes: RLIMIT_FSIZE is %llu bytes (raise it with ulimit -f)",
-                   bytes, (unsigned long long)limit.rlim_cur);
+    return tt_fail(
+        TUTTI_ERR_UNSUPPORTED,
+        "shm: cannot create a segment of %zu bytes: RLIMIT_FSIZE is %llu bytes (raise it with ulimit -f)",
+        bytes, (unsigned long long)limit.rlim_cur);
 }
 
 static size_t page_rounded(size_t bytes)

@@ -21,10 +21,22 @@
 /* Words of a share. A request's tag is never 0, so 0 is a closed share. */
 #define FAILED (1u << 23)
 
-static uint64_t claim_word(uint64_t tag, uint64_t front, uint64_t back) { return tag << 48 | front << 24 | back; }
-static uint64_t tag_in(uint64_t word) { return word >> 48; }
-static uint64_t front_in(uint64_t word) { return word >> 24 & UNITS_MAX; }
-static uint64_t back_in(uint64_t word) { return word & UNITS_MAX; }
+static uint64_t claim_word(uint64_t tag, uint64_t front, uint64_t back)
+{
+    return tag << 48 | front << 24 | back;
+}
+static uint64_t tag_in(uint64_t word)
+{
+    return word >> 48;
+}
+static uint64_t front_in(uint64_t word)
+{
+    return word >> 24 & UNITS_MAX;
+}
+static uint64_t back_in(uint64_t word)
+{
+    return word & UNITS_MAX;
+}
 
 static uint64_t units_of(uint64_t bytes) { return (bytes + (1u << UNIT_SHIFT) - 1) >> UNIT_SHIFT; }
 
@@ -51,7 +63,8 @@ bool tt_shm_share_open(struct tt_shm *w, struct tt_shm_peer *peer, uint8_t *to)
     struct tt_shm_share *s = share_in(w, &peer->mine);
     const uint64_t units = units_of(peer->ask.bytes);
 
-    if (peer->ask.bytes < TT_SHM_SHARE_BYTES || units > UNITS_MAX || peer->npulls || !peer->threads_seen)
+    if (peer->ask.bytes < TT_SHM_SHARE_BYTES || units > UNITS_MAX || peer->npulls ||
+        !peer->threads_seen)
         return false;           /* with our own requests pending, the peer reads data itself:
                                    both cores are busy */
     if (peer->alone >= ALONE_MAX && ++peer->alone % SELDOM)
@@ -60,7 +73,8 @@ bool tt_shm_share_open(struct tt_shm *w, struct tt_shm_peer *peer, uint8_t *to)
     peer->taken = 0;
     s->to = (uintptr_t)to;
     atomic_store_explicit(&s->written, 0, memory_order_relaxed);    /* tags repeat */
-    atomic_store_explicit(&s->claim, claim_word(tt_shm_tag_of(peer->served), 0, units), memory_order_release);
+    atomic_store_explicit(&s->claim, claim_word(tt_shm_tag_of(peer->served), 0, units),
+                          memory_order_release);
     return true;
 }
 
@@ -73,7 +87,8 @@ static bool claim_is_valid(const struct tt_shm_peer *peer, uint64_t word)
            back_in(word) >= peer->taken && back_in(word) <= units_of(peer->ask.bytes);
 }
 
-bool tt_shm_share_take(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t most, uint64_t *at, uint64_t *bytes)
+bool tt_shm_share_take(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t most, uint64_t *at,
+                       uint64_t *bytes)
 {
     struct tt_shm_share *s = share_in(w, &peer->mine);
     uint64_t word = atomic_load_explicit(&s->claim, memory_order_acquire), n;
@@ -86,9 +101,9 @@ bool tt_shm_share_take(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t most
             n = most >> UNIT_SHIFT;
         if (n == 0)
             return false;
-    } while (!atomic_compare_exchange_weak_explicit(&s->claim, &word,
-                                                    claim_word(tag_in(word), peer->taken + n, back_in(word)),
-                                                    memory_order_acq_rel, memory_order_acquire));
+    } while (!atomic_compare_exchange_weak_explicit(
+        &s->claim, &word, claim_word(tag_in(word), peer->taken + n, back_in(word)),
+        memory_order_acq_rel, memory_order_acquire));
     *at = (uint64_t)peer->taken << UNIT_SHIFT;
     *bytes = n << UNIT_SHIFT;
     peer->taken += (uint32_t)n;
@@ -99,19 +114,23 @@ bool tt_shm_share_take(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t most
 
 /* Returns the unit from which the sender, which took all from `back` on, has written its part;
  * *failed: it will not write more. */
-static uint64_t written_from(const struct tt_shm_share *s, const struct tt_shm_peer *peer, uint64_t back, bool *failed)
+static uint64_t written_from(const struct tt_shm_share *s, const struct tt_shm_peer *peer,
+                             uint64_t back, bool *failed)
 {
-    const uint64_t word = atomic_load_explicit(&s->written, memory_order_acquire), units = units_of(peer->ask.bytes);
+    const uint64_t word = atomic_load_explicit(&s->written, memory_order_acquire),
+                   units = units_of(peer->ask.bytes);
     const bool is_of_this = tag_in(word) == tt_shm_tag_of(peer->served);
 
     *failed = is_of_this && front_in(word) & FAILED;
     return is_of_this && back_in(word) >= back && back_in(word) <= units ? back_in(word) : units;
 }
 
-enum tt_shm_rest tt_shm_share_rest(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t *at, uint64_t *bytes)
+enum tt_shm_rest tt_shm_share_rest(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t *at,
+                                   uint64_t *bytes)
 {
     struct tt_shm_share *s = share_in(w, &peer->mine);
-    const uint64_t word = atomic_load_explicit(&s->claim, memory_order_relaxed), units = units_of(peer->ask.bytes);
+    const uint64_t word = atomic_load_explicit(&s->claim, memory_order_relaxed),
+                   units = units_of(peer->ask.bytes);
     bool failed, sound = claim_is_valid(peer, word);
     const uint64_t from = sound ? written_from(s, peer, back_in(word), &failed) : units;
 
@@ -154,7 +173,8 @@ void tt_shm_share_close(struct tt_shm *w, struct tt_shm_peer *peer)
     peer->sharing = false;
     word = atomic_exchange(&s->claim, 0);
     tt_shm_writer_stop(&s->writer);
-    while (claim_is_valid(peer, word) && written_from(s, peer, back_in(word), &failed) != back_in(word) && !failed &&
+    while (claim_is_valid(peer, word) &&
+           written_from(s, peer, back_in(word), &failed) != back_in(word) && !failed &&
            tt_shm_writer_may_be_in(&s->writer, peer, &wait))
         ;
 }
@@ -169,8 +189,8 @@ void tt_shm_share_close_of(struct tt_shm *w, uint64_t region)
 /* ---- sender ---- */
 
 /* Writes bytes [at, at + bytes) of the request. Returns false unless all were written. */
-static bool share_write_part(struct tt_shm *w, struct tt_shm_peer *peer, struct tt_shm_share *s, uint64_t tag,
-                             const uint8_t *from, uint64_t at, uint64_t bytes)
+static bool share_write_part(struct tt_shm *w, struct tt_shm_peer *peer, struct tt_shm_share *s,
+                             uint64_t tag, const uint8_t *from, uint64_t at, uint64_t bytes)
 {
     tt_shm_writer_aim(&s->writer, peer, s->to + at, bytes);
     if (tag_in(atomic_load(&s->claim)) != tag)  /* closed before the lengths were set, which
@@ -191,8 +211,8 @@ static uint64_t writers_piece(const struct tt_shm *w, uint64_t front, uint64_t b
 }
 
 /* Takes and writes one piece of the request `number`. Returns true on success. */
-static bool share_write_piece(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t number, const uint8_t *from,
-                              uint64_t bytes)
+static bool share_write_piece(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t number,
+                              const uint8_t *from, uint64_t bytes)
 {
     struct tt_shm_share *s = share_in(w, &peer->theirs);
     const uint64_t tag = tt_shm_tag_of(number), units = units_of(bytes);
@@ -203,15 +223,16 @@ static bool share_write_piece(struct tt_shm *w, struct tt_shm_peer *peer, uint64
         if (tag_in(word) != tag || back_in(word) > units || front_in(word) >= back_in(word))
             return false;
         n = writers_piece(w, front_in(word), back_in(word), units);
-    } while (
-        !atomic_compare_exchange_weak_explicit(&s->claim, &word, word - n, memory_order_acq_rel, memory_order_acquire));
+    } while (!atomic_compare_exchange_weak_explicit(&s->claim, &word, word - n,
+                                                    memory_order_acq_rel, memory_order_acquire));
     at = (back_in(word) - n) << UNIT_SHIFT;
     end = back_in(word) == units ? bytes : back_in(word) << UNIT_SHIFT;
     failed = !share_write_part(w, peer, s, tag, from, at, end - at);
     if (failed && tag_in(atomic_load(&s->claim)) == tag)    /* not because the receiver closed it */
         peer->unwritable = true;
     atomic_store_explicit(&s->written,
-                          failed ? claim_word(tag, FAILED, back_in(word)) : claim_word(tag, 0, back_in(word) - n),
+                          failed ? claim_word(tag, FAILED, back_in(word))
+                                 : claim_word(tag, 0, back_in(word) - n),
                           memory_order_release);
     tt_shm_ring(peer);
     return !failed;
@@ -226,7 +247,8 @@ bool tt_shm_share_help(struct tt_shm *w)
 
         if (!peer->npulls || !peer->readable || peer->unwritable)
             continue;
-        tag = tag_in(atomic_load_explicit(&share_in(w, &peer->theirs)->claim, memory_order_relaxed));
+        tag =
+            tag_in(atomic_load_explicit(&share_in(w, &peer->theirs)->claim, memory_order_relaxed));
         if (tag && tt_shm_pull_of_tag(w, peer, tag, &number, &from, &bytes) &&
             share_write_piece(w, peer, number, from, bytes))
             return true;

@@ -40,7 +40,8 @@ bool tt_shm_guard_open(struct tt_shm *w)
     tt_random_bytes(&at, sizeof at);
     at = (at >> 18 | 1ull << 32) / page * page;     /* below 2^46; a hint that the kernel follows
                                                        if the range is free */
-    w->guard = mmap((void *)(uintptr_t)at, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    w->guard = mmap((void *)(uintptr_t)at, page, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (w->guard == MAP_FAILED)
         w->guard = NULL;
     return w->guard;
@@ -107,7 +108,8 @@ void tt_shm_writer_stop(struct tt_shm_writer *r)
                                                    be written to wrong addresses */
 }
 
-bool tt_shm_writer_may_be_in(const struct tt_shm_writer *r, const struct tt_shm_peer *peer, struct tt_shm_writing *wait)
+bool tt_shm_writer_may_be_in(const struct tt_shm_writer *r, const struct tt_shm_peer *peer,
+                             struct tt_shm_writing *wait)
 {
     const uint32_t tid = atomic_load(&r->tid);
 
@@ -130,22 +132,24 @@ bool tt_shm_writer_may_be_in(const struct tt_shm_writer *r, const struct tt_shm_
 
 /* ---- writer ---- */
 
-void tt_shm_writer_aim(struct tt_shm_writer *r, const struct tt_shm_peer *peer, uint64_t to, uint64_t bytes)
+void tt_shm_writer_aim(struct tt_shm_writer *r, const struct tt_shm_peer *peer, uint64_t to,
+                       uint64_t bytes)
 {
     /* at each write: a forked child has another one */
     atomic_store_explicit(&r->tid, (uint32_t)syscall(SYS_gettid), memory_order_relaxed);
-    atomic_store_explicit(&r->there[0].iov_base, peer->nonce_at + GUARD_WRITE * sizeof(uint64_t), memory_order_relaxed);
+    atomic_store_explicit(&r->there[0].iov_base, peer->nonce_at + GUARD_WRITE * sizeof(uint64_t),
+                          memory_order_relaxed);
     atomic_store_explicit(&r->there[1].iov_base, to, memory_order_relaxed);
     atomic_store_explicit(&r->there[0].iov_len, sizeof(uint64_t), memory_order_relaxed);
     atomic_store(&r->there[1].iov_len, bytes);
 }
 
-bool tt_shm_writer_go(const struct tt_shm_writer *r, const struct tt_shm *w, const struct tt_shm_peer *peer,
-                      const uint8_t *from, uint64_t bytes)
+bool tt_shm_writer_go(const struct tt_shm_writer *r, const struct tt_shm *w,
+                      const struct tt_shm_peer *peer, const uint8_t *from, uint64_t bytes)
 {
     uint64_t greeting = w->nonce;
     struct iovec here[2] = { { &greeting, sizeof greeting }, { (void *)(uintptr_t)from, bytes } };
 
-    return process_vm_writev(peer->pid, here, 2, (const struct iovec *)(const void *)r->there, 2, 0) ==
-           (ssize_t)(sizeof greeting + bytes);
+    return process_vm_writev(peer->pid, here, 2, (const struct iovec *)(const void *)r->there, 2,
+                             0) == (ssize_t)(sizeof greeting + bytes);
 }

@@ -25,7 +25,8 @@ static bool span_is_before(const struct tt_span *a, const struct tt_span *b)
 }
 
 /* Splits a tree into the nodes before `at` and the others. */
-static void span_split(struct tt_span *tree, const struct tt_span *at, struct tt_span **before, struct tt_span **after)
+static void span_split(struct tt_span *tree, const struct tt_span *at, struct tt_span **before,
+                       struct tt_span **after)
 {
     if (!tree) {
         *before = *after = NULL;
@@ -99,7 +100,8 @@ void tt_spans_remove(struct tt_span **tree, struct tt_span *s)
 }
 
 struct tt_span *tt_spans_covering(struct tt_span *tree, uint64_t begin, uint64_t end,
-                                  bool (*fits)(const struct tt_span *s, const void *arg), const void *arg)
+                                  bool (*fits)(const struct tt_span *s, const void *arg),
+                                  const void *arg)
 {
     struct tt_span *found;
 
@@ -114,7 +116,8 @@ struct tt_span *tt_spans_covering(struct tt_span *tree, uint64_t begin, uint64_t
 }
 
 struct tt_span *tt_spans_touching(struct tt_span *tree, uint64_t begin, uint64_t end,
-                                  bool (*fits)(const struct tt_span *s, const void *arg), const void *arg)
+                                  bool (*fits)(const struct tt_span *s, const void *arg),
+                                  const void *arg)
 {
     struct tt_span *found;
 
@@ -129,8 +132,8 @@ struct tt_span *tt_spans_touching(struct tt_span *tree, uint64_t begin, uint64_t
 }
 
 bool tt_spans_cover(struct tt_span *tree, uint64_t begin, uint64_t end,
-                    bool (*fits)(const struct tt_span *s, const void *arg), const void *arg, uint64_t *from,
-                    uint64_t *till)
+                    bool (*fits)(const struct tt_span *s, const void *arg), const void *arg,
+                    uint64_t *from, uint64_t *till)
 {
     uint64_t first = begin, at = begin;
 

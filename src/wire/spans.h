@@ -24,15 +24,17 @@ void tt_spans_remove(struct tt_span **tree, struct tt_span *s);
 /* Returns a range that contains all of [begin, end) and for which `fits` holds, or NULL. fits may
  * be NULL. */
 struct tt_span *tt_spans_covering(struct tt_span *tree, uint64_t begin, uint64_t end,
-                                  bool (*fits)(const struct tt_span *s, const void *arg), const void *arg);
+                                  bool (*fits)(const struct tt_span *s, const void *arg),
+                                  const void *arg);
 /* Returns whether the ranges for which `fits` holds cover [begin, end) together. *from and *till:
  * the union of the ranges that were needed. */
 bool tt_spans_cover(struct tt_span *tree, uint64_t begin, uint64_t end,
-                    bool (*fits)(const struct tt_span *s, const void *arg), const void *arg, uint64_t *from,
-                    uint64_t *till);
+                    bool (*fits)(const struct tt_span *s, const void *arg), const void *arg,
+                    uint64_t *from, uint64_t *till);
 /* Returns the first range by begin that overlaps [begin, end) and for which `fits` holds, or
  * NULL. */
 struct tt_span *tt_spans_touching(struct tt_span *tree, uint64_t begin, uint64_t end,
-                                  bool (*fits)(const struct tt_span *s, const void *arg), const void *arg);
+                                  bool (*fits)(const struct tt_span *s, const void *arg),
+                                  const void *arg);
 
 #endif

@@ -50,10 +50,12 @@ static tutti_status tcp_alloc(struct tt_tcp *t)
     t->ndones = TT_TCP_DONES;
     t->trash = malloc(TT_TCP_TRASH_BYTES);
     if (!t->dones || !t->trash)
-        return tt_fail(TUTTI_ERR_NOMEM, "tcp: out of memory for the tables of %u ranks", t->conf.nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "tcp: out of memory for the tables of %u ranks",
+                       t->conf.nranks);
     t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     t->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    if (t->epoll_fd < 0 || t->timer_fd < 0 || epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, t->timer_fd, &ev) != 0)
+    if (t->epoll_fd < 0 || t->timer_fd < 0 ||
+        epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, t->timer_fd, &ev) != 0)
         return tt_fail_call(errno, "tcp", t->epoll_fd < 0 ? "epoll_create1" : "timerfd_create");
     return TUTTI_OK;
 }
@@ -73,8 +75,10 @@ static tutti_status no_interface(const char *rule)
     char sentence[512];
 
     if (rule && *rule)
-        snprintf(sentence, sizeof sentence,
-                 "tcp: no active interface matches \"%s\" (set TUTTI_INTERFACES or conf.interfaces)", rule);
+        snprintf(
+            sentence, sizeof sentence,
+            "tcp: no active interface matches \"%s\" (set TUTTI_INTERFACES or conf.interfaces)",
+            rule);
     else
         snprintf(sentence, sizeof sentence, "tcp: no interface is active");
     return tt_fail_again(TUTTI_ERR_UNSUPPORTED, sentence);
@@ -85,14 +89,15 @@ static tutti_status list_addresses(struct tt_tcp *t)
 {
     static const uint8_t loopback[4] = { 127, 0, 0, 1 };
     const char *rule = t->outside.near ? NULL : t->conf.interfaces;
-    const tutti_status st = tt_ifaddr_list(rule, t->ifaddrs, sizeof t->ifaddrs / sizeof *t->ifaddrs, &t->nifaddrs);
+    const tutti_status st =
+        tt_ifaddr_list(rule, t->ifaddrs, sizeof t->ifaddrs / sizeof *t->ifaddrs, &t->nifaddrs);
     size_t n = 0;
 
     if (st)
         return st;
     for (size_t i = 0; i < t->nifaddrs; i++)
-        if (!t->outside.near ||
-            (t->ifaddrs[i].family == AF_INET && memcmp(t->ifaddrs[i].ip, loopback, sizeof loopback) == 0))
+        if (!t->outside.near || (t->ifaddrs[i].family == AF_INET &&
+                                 memcmp(t->ifaddrs[i].ip, loopback, sizeof loopback) == 0))
             t->ifaddrs[n++] = t->ifaddrs[i];
     t->nifaddrs = n;
     return n > 0 ? TUTTI_OK : no_interface(rule);
@@ -120,8 +125,8 @@ static tutti_status tcp_open(struct tt_wire **out, const struct tt_wire_conf *co
     t->limits = conf->lane_limits ? *conf->lane_limits : tt_lane_limits_default;
     t->rail = TT_TCP_NO_RAIL;
     t->wire.ops = &tt_wire_tcp;
-    t->wire.caps =
-        TT_WIRE_CAP_GET | TT_WIRE_CAP_ATOMIC | TT_WIRE_CAP_ANYMEM | (t->conf.lanes == 1 ? TT_WIRE_CAP_ORDERED : 0);
+    t->wire.caps = TT_WIRE_CAP_GET | TT_WIRE_CAP_ATOMIC | TT_WIRE_CAP_ANYMEM |
+                   (t->conf.lanes == 1 ? TT_WIRE_CAP_ORDERED : 0);
     t->listener = TT_TCP_LISTENER;
     t->timer = TT_TCP_TIMER;
     t->acceptor.listener = t->timer_fd = t->epoll_fd = -1;
@@ -167,7 +172,8 @@ static tutti_status tcp_address(struct tt_wire *w, struct tt_blob *out)
     for (size_t i = 0; i < t->nifaddrs; i++) {
         const struct tt_ifaddr *from = &t->ifaddrs[i];
 
-        if ((from->family == AF_INET6 && t->listen_family != AF_INET6) || (from->loopback && loopback))
+        if ((from->family == AF_INET6 && t->listen_family != AF_INET6) ||
+            (from->loopback && loopback))
             continue;
         loopback |= from->loopback;
         tt_tcp_address_add(&a, from->family == AF_INET ? 4 : 6, from->ip);
@@ -176,14 +182,17 @@ static tutti_status tcp_address(struct tt_wire *w, struct tt_blob *out)
     return TUTTI_OK;
 }
 
-static tutti_status tcp_import(struct tt_wire *w, uint32_t peer, const struct tt_blob *key, struct tt_rkey *out)
+static tutti_status tcp_import(struct tt_wire *w, uint32_t peer, const struct tt_blob *key,
+                               struct tt_rkey *out)
 {
     struct tt_tcp_key k;
 
     if (!tt_tcp_key_read(&k, key) || k.region == 0)
         return tt_fail(TUTTI_ERR_PROTOCOL, "tcp: protocol error: rank %u sent an invalid key of %u bytes", peer,
                        key->bytes);
-    *out = (struct tt_rkey){ .wire = w, .peer = peer, .bytes = k.bytes, .handle = { k.region, k.generation } };
+    *out = (struct tt_rkey){
+        .wire = w, .peer = peer, .bytes = k.bytes, .handle = { k.region, k.generation }
+    };
     return TUTTI_OK;
 }
 
@@ -284,8 +293,9 @@ void tt_tcp_complete(struct tt_tcp_link *link, uint8_t kind, uint64_t cookie, tu
 
     tt_assert(link->reserved_dones > 0);
     link->reserved_dones--;
-    t->dones[t->done_tail++ & (t->ndones - 1)] =
-        (struct tt_tcp_done){ .kind = kind, .peer = link->peer, .cookie = cookie, .status = status };
+    t->dones[t->done_tail++ & (t->ndones - 1)] = (struct tt_tcp_done){
+        .kind = kind, .peer = link->peer, .cookie = cookie, .status = status
+    };
 }
 
 static struct tt_done tcp_link_done(struct tt_tcp_link *link, uint8_t kind)
@@ -295,8 +305,9 @@ static struct tt_done tcp_link_done(struct tt_tcp_link *link, uint8_t kind)
     if (kind == TT_DONE_LINK_UP) {
         done.status = TUTTI_OK;
         done.link.mine = link->mine;
-        done.link.theirs =
-            (struct tt_rkey){ .wire = &link->tcp->wire, .peer = link->peer, .bytes = link->theirs_bytes };
+        done.link.theirs = (struct tt_rkey){ .wire = &link->tcp->wire,
+                                             .peer = link->peer,
+                                             .bytes = link->theirs_bytes };
         done.link.anymem = true;
         done.link.round_trip_ns = tt_tcp_round_trip_ns(link);
     }
@@ -312,7 +323,9 @@ static int tcp_report(struct tt_tcp *t, struct tt_done *done, int max)
         const struct tt_tcp_done *d = &t->dones[t->done_head++ & (t->ndones - 1)];
 
         t->reserved--;
-        done[n] = (struct tt_done){ .kind = d->kind, .peer = d->peer, .cookie = d->cookie, .status = d->status };
+        done[n] = (struct tt_done){
+            .kind = d->kind, .peer = d->peer, .cookie = d->cookie, .status = d->status
+        };
     }
     while (n < max && t->news) {
         struct tt_tcp_link *link = t->news;
@@ -348,7 +361,8 @@ static int tcp_poll(struct tt_wire *w, struct tt_done *done, int max)
         stop_watching_idle_epoll(t);
     } else if (t->nmore)
         tt_tcp_secure_receive(t);
-    if (!few || t->nblocked || t->nopening || t->armed || t->nactive == 0 || ++t->tick % LOOK_EVERY == 0) {
+    if (!few || t->nblocked || t->nopening || t->armed || t->nactive == 0 ||
+        ++t->tick % LOOK_EVERY == 0) {
         t->armed = false;
         tcp_poll_epoll(t);
     }

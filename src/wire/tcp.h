@@ -390,7 +390,8 @@ void tt_tcp_rails_address(const struct tt_tcp *t, struct tt_tcp_address *a);
 /* Returns the rail of our lane to a peer, or TT_TCP_NO_RAIL. */
 uint8_t tt_tcp_rail_of(const struct tt_tcp *t, uint32_t peer, uint32_t lane);
 /* Returns the peer's endpoint for a lane over this rail, or -1. */
-int tt_tcp_rail_endpoint(const struct tt_tcp *t, uint32_t peer, const struct tt_tcp_address *a, uint8_t rail);
+int tt_tcp_rail_endpoint(const struct tt_tcp *t, uint32_t peer, const struct tt_tcp_address *a,
+                         uint8_t rail);
 /* Binds a socket to the rail. Returns false on failure. */
 bool tt_tcp_rail_bind(const struct tt_tcp *t, int fd, uint8_t rail);
 
@@ -424,7 +425,8 @@ void tt_tcp_lane_takes(struct tt_tcp_lane *lane, uint64_t bytes);
 /* ---- tcp_send.c ---- */
 int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n);
 /* Records a frame of the lane, by its DQPLB word, in the trace. */
-void tt_tcp_trace(const struct tt_tcp_lane *lane, enum tt_trace_kind kind, uint32_t word, uint64_t bytes);
+void tt_tcp_trace(const struct tt_tcp_lane *lane, enum tt_trace_kind kind, uint32_t word,
+                  uint64_t bytes);
 /* Writes the lane's queues to the kernel, up to `most` bytes. Returns how many of `most` remain.
  * May lose the link. */
 uint64_t tt_tcp_lane_flush(struct tt_tcp_lane *lane, uint64_t most);
@@ -433,7 +435,8 @@ uint64_t tt_tcp_lane_flush(struct tt_tcp_lane *lane, uint64_t most);
 void tt_tcp_mark(struct tt_tcp_lane *lane);
 /* Queues a response whose data[bytes] is in a region. Returns false if the peer has exceeded its
  * number of requests. */
-bool tt_tcp_reply(struct tt_tcp_link *link, const struct tt_frame *f, const void *data, uint64_t bytes);
+bool tt_tcp_reply(struct tt_tcp_link *link, const struct tt_frame *f, const void *data,
+                  uint64_t bytes);
 /* Gives a turn to every marked lane. */
 void tt_tcp_flush(struct tt_tcp *t);
 /* Queues an acknowledgement of the prefix if one is due and none is queued; returns whether it
@@ -492,7 +495,8 @@ bool tt_tcp_peeked_take(struct tt_tcp_lane *lane);
  * data may remain in the stream: call tt_stream_flush. apart: the kernel must not join it with
  * later data in one packet. */
 ssize_t tt_tcp_recv(int fd, struct tt_stream *stream, void *data, size_t bytes);
-ssize_t tt_tcp_send(int fd, struct tt_stream *stream, const struct iovec *parts, int nparts, bool apart);
+ssize_t tt_tcp_send(int fd, struct tt_stream *stream, const struct iovec *parts, int nparts,
+                    bool apart);
 /* Reads once, into the payload's destination or the buffer. *room: the bytes read, as only the next
  * read shows whether there are more. */
 ssize_t tt_tcp_secure_read(struct tt_tcp_lane *lane, size_t *room);

@@ -39,7 +39,8 @@ void tt_tcp_lane_turn(struct tt_tcp_lane *lane)
     }
     if (lane->turn_left > 0)
         lane->turn_left = tt_tcp_lane_flush(lane, lane->turn_left);
-    lane->turn_unfinished = lane->fd >= 0 && !lane->send_closed && (lane->turn_left == 0 || tt_tcp_queued(lane) > 0);
+    lane->turn_unfinished =
+        lane->fd >= 0 && !lane->send_closed && (lane->turn_left == 0 || tt_tcp_queued(lane) > 0);
     if (lane->turn_unfinished)
         tt_tcp_mark(lane);
 }

@@ -163,8 +163,8 @@ bool tt_hello_read(struct tt_hello *h, const uint8_t secret[16], const uint8_t i
 
     for (size_t i = 0; i < sizeof theirs; i++)
         differ |= (uint8_t)(theirs[i] ^ secret[i]);
-    return !r.bad && magic == HELLO_MAGIC && version == HELLO_VERSION && differ == 0 && h->kind >= TT_HELLO &&
-           h->kind <= TT_CONFIRM && h->lanes > 0 && h->lane < h->lanes;
+    return !r.bad && magic == HELLO_MAGIC && version == HELLO_VERSION && differ == 0 &&
+           h->kind >= TT_HELLO && h->kind <= TT_CONFIRM && h->lanes > 0 && h->lane < h->lanes;
 }
 
 /* ---- addresses and keys ---- */
@@ -183,7 +183,8 @@ void tt_tcp_address_add(struct tt_tcp_address *a, uint8_t family, const uint8_t 
                                                writes first */
 
     for (size_t i = 0; i < a->count; i++) {
-        if (a->endpoints[i].family == family && memcmp(a->endpoints[i].ip, ip, ip_bytes(family)) == 0)
+        if (a->endpoints[i].family == family &&
+            memcmp(a->endpoints[i].ip, ip, ip_bytes(family)) == 0)
             return;
         bytes += 1 + ip_bytes(a->endpoints[i].family);
     }

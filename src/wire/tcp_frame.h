@@ -70,7 +70,8 @@ struct tt_hello {
     uint64_t link_bytes;        /* of the sender's link region */
 };
 
-void tt_hello_write(const struct tt_hello *h, const uint8_t secret[16], uint8_t out[TT_HELLO_BYTES]);
+void tt_hello_write(const struct tt_hello *h, const uint8_t secret[16],
+                    uint8_t out[TT_HELLO_BYTES]);
 /* Returns false, with *h undefined, unless protocol, version and secret match. The time does not
  * depend on which bytes of the secret are wrong. */
 bool tt_hello_read(struct tt_hello *h, const uint8_t secret[16], const uint8_t in[TT_HELLO_BYTES]);

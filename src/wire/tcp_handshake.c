@@ -70,7 +70,8 @@ static bool is_outgoing(const struct tt_tcp_handshake *g)
     return g->state <= PAUSED;
 }
 
-static void greeting_set_state(struct tt_tcp_handshake *g, enum greeting_state state, uint64_t deadline_ns)
+static void greeting_set_state(struct tt_tcp_handshake *g, enum greeting_state state,
+                               uint64_t deadline_ns)
 {
     struct tt_tcp *t = g->tcp;
 
@@ -81,7 +82,8 @@ static void greeting_set_state(struct tt_tcp_handshake *g, enum greeting_state s
 }
 
 /* Appends a new one, so that the list begins with the oldest. NULL: out of memory. */
-static struct tt_tcp_handshake *greeting_create(struct tt_tcp *t, struct tt_tcp_link *link, uint32_t lane)
+static struct tt_tcp_handshake *greeting_create(struct tt_tcp *t, struct tt_tcp_link *link,
+                                                uint32_t lane)
 {
     struct tt_tcp_handshake *g = calloc(1, sizeof *g), **at = &t->greetings;
 
@@ -177,8 +179,8 @@ static enum heard greeting_receive(struct tt_tcp_handshake *g, enum tt_hello_kin
     if (g->have < sizeof g->in)
         return HEARD_NOTHING;
     g->have = 0;
-    if (!tt_hello_read(&h, conf->secret, g->in) || h.kind != kind || h.to != conf->rank || h.nranks != conf->nranks ||
-        h.from >= h.nranks || h.from == h.to)
+    if (!tt_hello_read(&h, conf->secret, g->in) || h.kind != kind || h.to != conf->rank ||
+        h.nranks != conf->nranks || h.from >= h.nranks || h.from == h.to)
         return HEARD_ENOUGH;
     if (g->link && (h.from != g->link->peer || h.lane != g->lane))
         return HEARD_ENOUGH;
@@ -239,11 +241,10 @@ static void link_establish(struct tt_tcp_link *link, struct tt_tcp_handshake *g)
     link->nonce = g->hello.nonce;
     link->theirs_bytes = g->hello.link_bytes;
     if (!tt_tcp_link_furnish(link, lanes) || !greeting_adopt(g, &link->lanes[0])) {
-        tt_tcp_link_lose(link,
-                         tt_fail(TUTTI_ERR_NOMEM,
-                                 "tcp: out of memory for the link to rank %u",
-                                 link->peer),
-                         "out of memory");
+        tt_tcp_link_lose(
+            link,
+            tt_fail(TUTTI_ERR_NOMEM, "tcp: out of memory for the link to rank %u", link->peer),
+            "out of memory");
         return;
     }
     tt_tcp_set_pending_lanes(link, lanes - 1);
@@ -252,8 +253,8 @@ static void link_establish(struct tt_tcp_link *link, struct tt_tcp_handshake *g)
     for (struct tt_tcp_handshake *o = t->greetings; o; o = o->next) {
         if (o->link != link || o->state == OVER)
             continue;
-        if (o->lane == 0 || o->state != STANDBY || o->lane >= lanes || o->hello.nonce != link->nonce ||
-            !greeting_welcome(o))
+        if (o->lane == 0 || o->state != STANDBY || o->lane >= lanes ||
+            o->hello.nonce != link->nonce || !greeting_welcome(o))
             greeting_end(o);
     }
     if (ours)
@@ -273,8 +274,8 @@ static uint32_t link_local_scope(const struct tt_tcp *t, const struct tt_tcp_end
     return 0;
 }
 
-static socklen_t endpoint_sockaddr(const struct tt_tcp *t, const struct tt_tcp_endpoint *e, uint16_t port,
-                                   struct sockaddr_storage *out)
+static socklen_t endpoint_sockaddr(const struct tt_tcp *t, const struct tt_tcp_endpoint *e,
+                                   uint16_t port, struct sockaddr_storage *out)
 {
     struct sockaddr_in *v4 = (struct sockaddr_in *)out;
     struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
@@ -299,10 +300,14 @@ static struct tt_tcp_way way_of(const struct tt_tcp_handshake *g)
 {
     const struct tt_tcp_link *link = g->link;
     const struct tt_tcp_way first = link->order[link->candidate];
-    const uint8_t rail = g->lane > 0 && !g->plain ? tt_tcp_rail_of(g->tcp, link->peer, g->lane) : TT_TCP_NO_RAIL;
-    const int endpoint = rail == TT_TCP_NO_RAIL ? -1 : tt_tcp_rail_endpoint(g->tcp, link->peer, &link->address, rail);
+    const uint8_t rail =
+        g->lane > 0 && !g->plain ? tt_tcp_rail_of(g->tcp, link->peer, g->lane) : TT_TCP_NO_RAIL;
+    const int endpoint = rail == TT_TCP_NO_RAIL
+                             ? -1
+                             : tt_tcp_rail_endpoint(g->tcp, link->peer, &link->address, rail);
 
-    return endpoint < 0 ? first : (struct tt_tcp_way){ .rail = rail, .endpoint = (uint8_t)endpoint };
+    return endpoint < 0 ? first
+                        : (struct tt_tcp_way){ .rail = rail, .endpoint = (uint8_t)endpoint };
 }
 
 /* No descriptor is free. This is not a failure of the peer: the same address is tried again
@@ -356,7 +361,8 @@ static void attempt_start(struct tt_tcp_handshake *g)
     }
     link->starved_ns = 0;
     if (g->fd < 0) {
-        tt_log(TT_LOG_WARN, "tcp: cannot create a socket for rank %u: %s", link->peer, strerror(errno));
+        tt_log(TT_LOG_WARN, "tcp: cannot create a socket for rank %u: %s", link->peer,
+               strerror(errno));
     } else if (way.rail != TT_TCP_NO_RAIL && !tt_tcp_rail_bind(g->tcp, g->fd, way.rail)) {
         tt_log(TT_LOG_INFO, "tcp: cannot bind lane %u to rank %u to %s: %s", g->lane, link->peer,
                g->tcp->conf.rails->rail[way.rail].name, strerror(errno));
@@ -368,8 +374,8 @@ static void attempt_start(struct tt_tcp_handshake *g)
 }
 
 /* Returns the connection for the link's first lane in a state from..to, or NULL. */
-static struct tt_tcp_handshake *greeting_of(const struct tt_tcp_link *link, enum greeting_state from,
-                                            enum greeting_state to)
+static struct tt_tcp_handshake *greeting_of(const struct tt_tcp_link *link,
+                                            enum greeting_state from, enum greeting_state to)
 {
     for (struct tt_tcp_handshake *g = link->tcp->greetings; g; g = g->next)
         if (g->link == link && g->lane == 0 && g->state >= from && g->state <= to)
@@ -402,7 +408,8 @@ static void log_authentication_failure(struct tt_tcp_handshake *g)
     const bool refused = g->stream && *tt_stream_why(g->stream);
 
     if (refused && !g->link->refused)
-        tt_log(TT_LOG_WARN, "tcp: cannot secure the connection to rank %u: %s", g->link->peer, tt_stream_why(g->stream));
+        tt_log(TT_LOG_WARN, "tcp: cannot secure the connection to rank %u: %s", g->link->peer,
+               tt_stream_why(g->stream));
     g->link->refused |= refused;
 }
 
@@ -446,7 +453,8 @@ static void attempt_connected(struct tt_tcp_handshake *g)
 {
     struct tt_tcp_link *link = g->link;
     const uint32_t doublings = link->silent_attempts / link->ncandidates;
-    const bool choice = g->lane == 0 && (link->ncandidates > 1 || greeting_of(link, STANDBY, STANDBY));
+    const bool choice =
+        g->lane == 0 && (link->ncandidates > 1 || greeting_of(link, STANDBY, STANDBY));
     int err = 0;
     socklen_t bytes = sizeof err;
 
@@ -457,7 +465,8 @@ static void attempt_connected(struct tt_tcp_handshake *g)
     }
     tt_tcp_tune(g->tcp, g->fd, false);
     greeting_set_state(g, SAID_HELLO,
-                       choice ? tt_now_ns() + (WELCOME_NS << (doublings < 6 ? doublings : 6)) : TT_NEVER);
+                       choice ? tt_now_ns() + (WELCOME_NS << (doublings < 6 ? doublings : 6))
+                              : TT_NEVER);
     if (!greeting_send(g, TT_HELLO))
         attempt_failed(g);
 }
@@ -522,7 +531,8 @@ static bool is_behind_other_nat(const struct tt_tcp *t, const struct tt_tcp_addr
 
     if (!theirs || !t->outside.family)
         return false;
-    return theirs->family != t->outside.family || memcmp(theirs->ip, t->outside.ip, theirs->family == 4 ? 4 : 16) != 0;
+    return theirs->family != t->outside.family ||
+           memcmp(theirs->ip, t->outside.ip, theirs->family == 4 ? 4 : 16) != 0;
 }
 
 #define MERIT_WORST 3
@@ -539,7 +549,8 @@ static int endpoint_merit(const struct tt_tcp *t, uint32_t peer, const struct tt
     if (is_loopback_endpoint(e))
         return here ? 0 : -1;
     for (size_t i = 0; i < t->nifaddrs; i++) {
-        if (!here && t->ifaddrs[i].family == family && memcmp(t->ifaddrs[i].ip, e->ip, e->family == 4 ? 4 : 16) == 0)
+        if (!here && t->ifaddrs[i].family == family &&
+            memcmp(t->ifaddrs[i].ip, e->ip, e->family == 4 ? 4 : 16) == 0)
             return -1;      /* equals our own address, but on another host: a bridge that every
                                host has */
         near |= tt_ifaddr_near(&t->ifaddrs[i], family, e->ip);
@@ -553,15 +564,18 @@ static void rank_candidates(struct tt_tcp_link *link)
 {
     const struct tt_tcp_address *a = &link->address;
     const uint8_t rail = tt_tcp_rail_of(link->tcp, link->peer, 0);
-    const int endpoint = rail == TT_TCP_NO_RAIL ? -1 : tt_tcp_rail_endpoint(link->tcp, link->peer, a, rail);
+    const int endpoint =
+        rail == TT_TCP_NO_RAIL ? -1 : tt_tcp_rail_endpoint(link->tcp, link->peer, a, rail);
 
     link->ncandidates = 0;
     if (endpoint >= 0)
-        link->order[link->ncandidates++] = (struct tt_tcp_way){ .rail = rail, .endpoint = (uint8_t)endpoint };
+        link->order[link->ncandidates++] =
+            (struct tt_tcp_way){ .rail = rail, .endpoint = (uint8_t)endpoint };
     for (int want = 0; want <= MERIT_WORST; want++)
         for (uint8_t i = 0; i < a->count; i++)
             if (endpoint_merit(link->tcp, link->peer, a, &a->endpoints[i]) == want)
-                link->order[link->ncandidates++] = (struct tt_tcp_way){ .rail = TT_TCP_NO_RAIL, .endpoint = i };
+                link->order[link->ncandidates++] =
+                    (struct tt_tcp_way){ .rail = TT_TCP_NO_RAIL, .endpoint = i };
 }
 
 tutti_status tt_tcp_connect(struct tt_wire *w, uint32_t peer, const struct tt_blob *address)
@@ -577,7 +591,8 @@ tutti_status tt_tcp_connect(struct tt_wire *w, uint32_t peer, const struct tt_bl
     if (!tt_tcp_address_read(&parsed, address))
         return TUTTI_ERR_UNSUPPORTED;
     if (tt_wire_shares_host(&t->conf, peer, parsed.host == t->host) && tt_near_lo_is_down()) {
-        w->unreached = "TCP within a host needs the loopback interface lo, which is down (run ip link set lo up)";
+        w->unreached =
+            "TCP within a host needs the loopback interface lo, which is down (run ip link set lo up)";
         return TUTTI_ERR_UNSUPPORTED;
     }
     if (!t->settled)
@@ -608,7 +623,8 @@ tutti_status tt_tcp_connect(struct tt_wire *w, uint32_t peer, const struct tt_bl
 static void end_earlier(const struct tt_tcp_handshake *g)
 {
     for (struct tt_tcp_handshake *o = g->tcp->greetings; o; o = o->next)
-        if (o != g && o->link == g->link && o->lane == g->lane && o->state > PAUSED && o->state != OVER)
+        if (o != g && o->link == g->link && o->lane == g->lane && o->state > PAUSED &&
+            o->state != OVER)
             greeting_end(o);
 }
 
@@ -657,8 +673,8 @@ static void stranger_received(struct tt_tcp_handshake *g)
     if (heard == HEARD_NOTHING)
         return;
     if (heard == HEARD_ENOUGH) {
-        tt_log(TT_LOG_INFO, "tcp: closed a connection from outside this job%s%s", g->stream ? ": " : "",
-               g->stream ? tt_stream_why(g->stream) : "");
+        tt_log(TT_LOG_INFO, "tcp: closed a connection from outside this job%s%s",
+               g->stream ? ": " : "", g->stream ? tt_stream_why(g->stream) : "");
         greeting_end(g);
         return;
     }
@@ -689,7 +705,8 @@ static void welcomed_received(struct tt_tcp_handshake *g)
 
     if (heard == HEARD_NOTHING)
         return;
-    if (heard == HEARD_ENOUGH || g->hello.nonce != nonce || link->state == TT_TCP_LOST || up != (g->lane > 0)) {
+    if (heard == HEARD_ENOUGH || g->hello.nonce != nonce || link->state == TT_TCP_LOST ||
+        up != (g->lane > 0)) {
         greeting_end(g);
         attempt_again(link);
     } else if (g->lane == 0) {
@@ -738,10 +755,13 @@ void tt_tcp_handshake_step(struct tt_tcp_handshake *g)
  * socket if IPv6 is available. Returns -1 and errno on failure. */
 static int tcp_listen_at(struct tt_tcp *t, int family, uint16_t port)
 {
-    const struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_ANY_INIT };
+    const struct sockaddr_in6 v6 = { .sin6_family = AF_INET6,
+                                     .sin6_port = htons(port),
+                                     .sin6_addr = IN6ADDR_ANY_INIT };
     const struct sockaddr_in v4 = { .sin_family = AF_INET,
                                     .sin_port = htons(port),
-                                    .sin_addr.s_addr = htonl(t->outside.near ? INADDR_LOOPBACK : INADDR_ANY) };
+                                    .sin_addr.s_addr =
+                                        htonl(t->outside.near ? INADDR_LOOPBACK : INADDR_ANY) };
     static const int off = 0, on = 1;
     const bool six = family == AF_INET6;
     int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), err;
@@ -751,7 +771,8 @@ static int tcp_listen_at(struct tt_tcp *t, int family, uint16_t port)
     if (port)   /* connections of an earlier listener may still be closing */
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if ((six && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) ||
-        bind(fd, six ? (const struct sockaddr *)&v6 : (const struct sockaddr *)&v4, six ? sizeof v6 : sizeof v4) != 0 ||
+        bind(fd, six ? (const struct sockaddr *)&v6 : (const struct sockaddr *)&v4,
+             six ? sizeof v6 : sizeof v4) != 0 ||
         listen(fd, SOMAXCONN) != 0) {
         err = errno;
         close(fd);
@@ -790,14 +811,15 @@ tutti_status tt_tcp_listen(struct tt_tcp *t)
     tutti_status st;
 
     if (fd < 0 && t->outside.port_first)
-        return tt_fail_errno(errno, "tcp: cannot listen for peers on any port from %u to %u", t->outside.port_first,
-                             t->outside.port_last);
+        return tt_fail_errno(errno, "tcp: cannot listen for peers on any port from %u to %u",
+                             t->outside.port_first, t->outside.port_last);
     if (fd < 0)
         return tt_fail_errno(errno, "tcp: cannot listen for peers");
     if (getsockname(fd, (struct sockaddr *)&bound, &bytes) != 0)
         st = tt_fail_errno(errno, "tcp: cannot listen for peers");
     else
-        st = tt_acceptor_init(&t->acceptor, "tcp", fd, t->epoll_fd, (epoll_data_t){ .ptr = &t->listener });
+        st = tt_acceptor_init(&t->acceptor, "tcp", fd, t->epoll_fd,
+                              (epoll_data_t){ .ptr = &t->listener });
     if (st) {
         close(fd);
         return st;

@@ -28,11 +28,14 @@ static bool socket_is_loopback(int fd)
     struct sockaddr_storage a = { 0 }, b = { 0 };
     socklen_t a_bytes = sizeof a, b_bytes = sizeof b;
 
-    if (getsockname(fd, (struct sockaddr *)&a, &a_bytes) != 0 || getpeername(fd, (struct sockaddr *)&b, &b_bytes) != 0)
+    if (getsockname(fd, (struct sockaddr *)&a, &a_bytes) != 0 ||
+        getpeername(fd, (struct sockaddr *)&b, &b_bytes) != 0)
         return false;
     if (a.ss_family == AF_INET)
-        return ((struct sockaddr_in *)&a)->sin_addr.s_addr == ((struct sockaddr_in *)&b)->sin_addr.s_addr;
-    return memcmp(&((struct sockaddr_in6 *)&a)->sin6_addr, &((struct sockaddr_in6 *)&b)->sin6_addr, 16) == 0;
+        return ((struct sockaddr_in *)&a)->sin_addr.s_addr ==
+               ((struct sockaddr_in *)&b)->sin_addr.s_addr;
+    return memcmp(&((struct sockaddr_in6 *)&a)->sin6_addr, &((struct sockaddr_in6 *)&b)->sin6_addr,
+                  16) == 0;
 }
 
 /* Keep-alive: the kernel probes an idle host after half of the time, then three times in the other
@@ -40,7 +43,8 @@ static bool socket_is_loopback(int fd)
  * live host.) */
 static void set_keep_alive(int fd, uint32_t silence_s)
 {
-    const int on = 1, idle_s = (int)(silence_s + 1) / 2, interval_s = (int)(silence_s + 5) / 6, count = 3;
+    const int on = 1, idle_s = (int)(silence_s + 1) / 2, interval_s = (int)(silence_s + 5) / 6,
+              count = 3;
 
     if (silence_s == 0)
         return;
@@ -75,9 +79,11 @@ bool tt_tcp_watch(struct tt_tcp *t, int fd, uint32_t events, void *what)
 
 void tt_tcp_lane_watch(struct tt_tcp_lane *lane, bool in, bool out)
 {
-    struct epoll_event ev = { .events = (in ? EPOLLIN : 0) | (out ? EPOLLOUT : 0), .data.ptr = lane };
+    struct epoll_event ev = { .events = (in ? EPOLLIN : 0) | (out ? EPOLLOUT : 0),
+                              .data.ptr = lane };
 
-    if (lane->watching != ev.events && epoll_ctl(lane->link->tcp->epoll_fd, EPOLL_CTL_MOD, lane->fd, &ev) == 0)
+    if (lane->watching != ev.events &&
+        epoll_ctl(lane->link->tcp->epoll_fd, EPOLL_CTL_MOD, lane->fd, &ev) == 0)
         lane->watching = ev.events;
 }
 
@@ -111,7 +117,8 @@ uint64_t tt_tcp_lane_bytes(const struct tt_tcp_link *link)
     const struct tt_layout *l = link->tcp->conf.layout;
     const bool known = l && l->nranks;
 
-    return link->tcp->limits.bytes[known ? tt_layout_distance(l, link->tcp->conf.rank, link->peer) : TT_NEAR_RACK];
+    return link->tcp->limits
+        .bytes[known ? tt_layout_distance(l, link->tcp->conf.rank, link->peer) : TT_NEAR_RACK];
 }
 
 /* Initializes lane selection and the receiver. A single lane is ordered, so only the next message
@@ -120,7 +127,8 @@ static void lanes_init(struct tt_tcp_link *link)
 {
     const bool several = link->nlanes > 1;
 
-    tt_dqplb_lanes_init(&link->load, link->nlanes, several ? TT_TCP_QUEUE_DEPTH : TT_TCP_QUEUE_DEPTH - TT_TCP_RESERVED);
+    tt_dqplb_lanes_init(&link->load, link->nlanes,
+                        several ? TT_TCP_QUEUE_DEPTH : TT_TCP_QUEUE_DEPTH - TT_TCP_RESERVED);
     link->load.choice = TT_DQPLB_EMPTIEST;
     link->load.bytes_max = tt_tcp_lane_bytes(link);
     for (uint32_t i = 0; i < link->nlanes; i++)
@@ -139,7 +147,8 @@ bool tt_tcp_link_furnish(struct tt_tcp_link *link, uint32_t nlanes)
         if (tt_tcp_rail_of(link->tcp, link->peer, i) == tt_tcp_rail_of(link->tcp, link->peer, 0))
             link->beside = i;
     for (uint32_t i = 0; i < nlanes; i++)
-        link->lanes[i] = (struct tt_tcp_lane){ .watch = TT_TCP_LANE, .fd = -1, .link = link, .number = i };
+        link->lanes[i] =
+            (struct tt_tcp_lane){ .watch = TT_TCP_LANE, .fd = -1, .link = link, .number = i };
     lanes_init(link);
     for (uint32_t i = 0; i < nlanes; i++) {
         struct tt_tcp_lane *lane = &link->lanes[i];
@@ -154,7 +163,8 @@ bool tt_tcp_link_furnish(struct tt_tcp_link *link, uint32_t nlanes)
     if (nlanes > 1) {
         link->window = calloc(TT_TCP_WINDOW, sizeof *link->window);
         link->held_gets = calloc(TT_TCP_REQUESTS, sizeof *link->held_gets);
-        if (!link->window || !link->held_gets || !queue_init(&link->lanes[0].queues[TT_TCP_URGENT], TT_TCP_QUEUE_DEPTH))
+        if (!link->window || !link->held_gets ||
+            !queue_init(&link->lanes[0].queues[TT_TCP_URGENT], TT_TCP_QUEUE_DEPTH))
             return false;
     }
     link->mine = calloc(1, link->tcp->conf.link_bytes + 1);
@@ -270,7 +280,8 @@ void tt_tcp_link_lose(struct tt_tcp_link *link, tutti_status status, const char 
 
     if (link->state == TT_TCP_LOST)
         return;
-    tt_log(status == TUTTI_ERR_PEER_LOST || status == TUTTI_OK ? TT_LOG_INFO : TT_LOG_WARN, "tcp: the link to rank %u ended: %s", link->peer, why);
+    tt_log(status == TUTTI_ERR_PEER_LOST || status == TUTTI_OK ? TT_LOG_INFO : TT_LOG_WARN,
+           "tcp: the link to rank %u ended: %s", link->peer, why);
     for (uint32_t i = 0; i < link->nlanes; i++)
         lane_close(&link->lanes[i]);
     tt_tcp_handshakes_end(link);
@@ -308,7 +319,8 @@ static bool is_reset(int fd)
     struct tcp_info info;
     socklen_t bytes = sizeof info;
 
-    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 && info.tcpi_state == TCP_CLOSE;
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 &&
+           info.tcpi_state == TCP_CLOSE;
 }
 
 /* Returns whether data is being retransmitted and nothing has been received for the timeout. With
@@ -318,8 +330,9 @@ static bool is_silent(const struct tt_tcp_lane *lane)
     struct tcp_info info;
     socklen_t bytes = sizeof info;
 
-    return getsockopt(lane->fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 && info.tcpi_unacked > 0 &&
-           info.tcpi_retransmits > 0 && info.tcpi_last_ack_recv / 1000 >= lane->link->tcp->conf.silence_s &&
+    return getsockopt(lane->fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 &&
+           info.tcpi_unacked > 0 && info.tcpi_retransmits > 0 &&
+           info.tcpi_last_ack_recv / 1000 >= lane->link->tcp->conf.silence_s &&
            info.tcpi_last_data_recv / 1000 >= lane->link->tcp->conf.silence_s;
 }
 
@@ -425,7 +438,8 @@ static uint64_t tcp_link_bytes(const struct tt_tcp_link *link)
         for (int c = 0; c < TT_TCP_CLASSES; c++)
             bytes += link->lanes[i].queues[c].depth * sizeof *link->lanes[i].queues[c].ring;
     if (link->mine)
-        bytes += link->tcp->conf.link_bytes + TT_TCP_INLINE_BYTES + TT_TCP_REMOTES * sizeof *link->remotes;
+        bytes += link->tcp->conf.link_bytes + TT_TCP_INLINE_BYTES +
+                 TT_TCP_REMOTES * sizeof *link->remotes;
     if (!link->window)
         return bytes;
     return bytes + TT_TCP_WINDOW * sizeof *link->window + TT_TCP_REQUESTS * sizeof *link->held_gets;
@@ -434,10 +448,13 @@ static uint64_t tcp_link_bytes(const struct tt_tcp_link *link)
 void tt_tcp_memory(const struct tt_wire *w, tutti_memory *m)
 {
     const struct tt_tcp *t = (const struct tt_tcp *)w;
-    tutti_memory_part links = { .purpose = "tcp: links", .shared = 1, .peer_bytes = tt_sparse_bytes(&t->links) };
+    tutti_memory_part links = { .purpose = "tcp: links",
+                                .shared = 1,
+                                .peer_bytes = tt_sparse_bytes(&t->links) };
     const tutti_memory_part own = { .purpose = "tcp: transport",
                                     .shared = 1,
-                                    .fixed_bytes = sizeof *t + t->ndones * sizeof *t->dones + TT_TCP_TRASH_BYTES +
+                                    .fixed_bytes = sizeof *t + t->ndones * sizeof *t->dones +
+                                                   TT_TCP_TRASH_BYTES +
                                                    t->nslots * sizeof *t->slots };
     const struct tt_tcp_link *link;
     uint32_t at = 0;

@@ -22,7 +22,8 @@ void tt_tcp_set_pending_lanes(struct tt_tcp_link *link, uint32_t lanes)
 static uint32_t lanes_per_peer(const struct tt_tcp *t, uint32_t peers)
 {
     const uint32_t most = t->conf.lanes - 1, kept = RESERVE + t->promised + peers;
-    const uint32_t free = tt_descriptors_free(kept + most * peers), spare = free > kept ? free - kept : 0;
+    const uint32_t free = tt_descriptors_free(kept + most * peers),
+                   spare = free > kept ? free - kept : 0;
 
     return spare / peers < most ? spare / peers : most;
 }
@@ -34,11 +35,14 @@ uint32_t tt_tcp_offer(struct tt_tcp_link *link)
 
     if (t->conf.lanes == 1 || link->offer)
         return link->offer ? link->offer : 1;
-    link->offer = 1 + lanes_per_peer(t, t->conf.nranks - 1 > t->noffers ? t->conf.nranks - 1 - t->noffers : 1);
+    link->offer = 1 + lanes_per_peer(
+                          t, t->conf.nranks - 1 > t->noffers ? t->conf.nranks - 1 - t->noffers : 1);
     t->noffers++;
     if (link->offer < t->conf.lanes)
-        tt_log(TT_LOG_INFO, "tcp: %u of %u lanes to rank %u: few descriptors are free (raise RLIMIT_NOFILE with ulimit -n)",
-               link->offer, t->conf.lanes, link->peer);
+        tt_log(
+            TT_LOG_INFO,
+            "tcp: %u of %u lanes to rank %u: few descriptors are free (raise RLIMIT_NOFILE with ulimit -n)",
+            link->offer, t->conf.lanes, link->peer);
     tt_tcp_set_pending_lanes(link, link->offer - 1);
     return link->offer;
 }

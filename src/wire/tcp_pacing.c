@@ -27,7 +27,8 @@ static uint64_t round_trip_ns(int fd)
     struct tcp_info info = { 0 };
     socklen_t bytes = sizeof info;
 
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 || info.tcpi_min_rtt == UINT32_MAX)
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 ||
+        info.tcpi_min_rtt == UINT32_MAX)
         return 0;
     return info.tcpi_min_rtt * 1000ull;
 }

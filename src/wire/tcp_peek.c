@@ -49,7 +49,8 @@ static bool sent_is_delivered(struct tt_tcp_lane *lane)
 {
     int pending = 0;
 
-    if (lane->sent_bytes > TT_TCP_BRIEF_BYTES && (ioctl(lane->fd, SIOCOUTQ, &pending) != 0 || pending > 0))
+    if (lane->sent_bytes > TT_TCP_BRIEF_BYTES &&
+        (ioctl(lane->fd, SIOCOUTQ, &pending) != 0 || pending > 0))
         return false;
     if (lane->sent_bytes > TT_TCP_BRIEF_BYTES)
         lane->sent_bytes = 0;
@@ -60,9 +61,9 @@ static bool sent_is_delivered(struct tt_tcp_lane *lane)
 static bool should_peek(struct tt_tcp_lane *lane)
 {
     return !lane->bye && lane->unanswered_reads > 0 && lane->unanswered_reads < UNANSWERED_MAX &&
-           lane->empty_peeks < VAIN_MAX && !lane->last_read_long && (lane->peeks || lane->have == 0) &&
-           lane->link->tcp->nactive <= TT_TCP_FEW_LANES && !lane->link->tcp->wire.crowded && !lane->paced &&
-           sent_is_delivered(lane);
+           lane->empty_peeks < VAIN_MAX && !lane->last_read_long &&
+           (lane->peeks || lane->have == 0) && lane->link->tcp->nactive <= TT_TCP_FEW_LANES &&
+           !lane->link->tcp->wire.crowded && !lane->paced && sent_is_delivered(lane);
 }
 
 ssize_t tt_tcp_read_between(struct tt_tcp_lane *lane, size_t *room)
@@ -76,8 +77,10 @@ ssize_t tt_tcp_read_between(struct tt_tcp_lane *lane, size_t *room)
     peek = should_peek(lane);
     again = lane->peeks ? lane->have : 0;
     /* of which `again` were read before */
-    most = again + lane->read_bytes < TT_TCP_READ_MORE ? again + lane->read_bytes : TT_TCP_READ_MORE;
-    n = recv(lane->fd, lane->buffer + lane->have - again, most, MSG_DONTWAIT | (peek ? MSG_PEEK : 0));
+    most =
+        again + lane->read_bytes < TT_TCP_READ_MORE ? again + lane->read_bytes : TT_TCP_READ_MORE;
+    n = recv(lane->fd, lane->buffer + lane->have - again, most,
+             MSG_DONTWAIT | (peek ? MSG_PEEK : 0));
     *room = most - again;
     if (n < 0 || (n == 0 && again == 0))
         return n;

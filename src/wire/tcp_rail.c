@@ -23,7 +23,8 @@ static const struct tt_ifaddr *rail_address(const struct tt_tcp *t, uint32_t rai
         for (size_t i = 0; i < t->nifaddrs; i++) {
             const struct tt_ifaddr *a = &t->ifaddrs[i];
 
-            if (a->family == want && !a->link_local && strcmp(a->name, t->conf.rails->rail[rail].name) == 0 &&
+            if (a->family == want && !a->link_local &&
+                strcmp(a->name, t->conf.rails->rail[rail].name) == 0 &&
                 (want == AF_INET || t->listen_family == AF_INET6))
                 return a;
         }
@@ -34,7 +35,8 @@ static const struct tt_ifaddr *rail_address(const struct tt_tcp *t, uint32_t rai
 
 void tt_tcp_rails_address(const struct tt_tcp *t, struct tt_tcp_address *a)
 {
-    for (uint32_t i = 0; t->conf.rails && i < t->conf.rails->n && a->count < TT_TCP_ENDPOINTS; i++) {
+    for (uint32_t i = 0; t->conf.rails && i < t->conf.rails->n && a->count < TT_TCP_ENDPOINTS;
+         i++) {
         const struct tt_ifaddr *from = rail_address(t, i);
 
         if (!from)
@@ -52,17 +54,20 @@ void tt_tcp_settle(struct tt_tcp *t)
     if (t->settled || !l || l->nranks == 0)
         return;
     t->settled = true;
-    t->rail =
-        nrails && tt_layout_rail(l, t->conf.rank) < nrails ? (uint8_t)tt_layout_rail(l, t->conf.rank) : TT_TCP_NO_RAIL;
+    t->rail = nrails && tt_layout_rail(l, t->conf.rank) < nrails
+                  ? (uint8_t)tt_layout_rail(l, t->conf.rank)
+                  : TT_TCP_NO_RAIL;
     t->alone = nrails > 1 && tt_layout_host_ranks(l, tt_layout_host(l, t->conf.rank)) == 1;
     if (t->lanes_free && t->alone)
         t->conf.lanes = nrails < TT_TCP_LANES_MAX ? nrails : TT_TCP_LANES_MAX;
     if (t->conf.lanes > 1)
         t->wire.caps &= ~(uint32_t)TT_WIRE_CAP_ORDERED;
     if (t->alone && l->nranks > 1)
-        tt_log(TT_LOG_INFO, "tcp: this rank is the only one on its host: lanes use all %u rails", nrails);
+        tt_log(TT_LOG_INFO, "tcp: this rank is the only one on its host: lanes use all %u rails",
+               nrails);
     else if (t->rail != TT_TCP_NO_RAIL && nrails > 1)
-        tt_log(TT_LOG_INFO, "tcp: lanes use rail %u, %s", t->rail, t->conf.rails->rail[t->rail].name);
+        tt_log(TT_LOG_INFO, "tcp: lanes use rail %u, %s", t->rail,
+               t->conf.rails->rail[t->rail].name);
 }
 
 uint8_t tt_tcp_rail_of(const struct tt_tcp *t, uint32_t peer, uint32_t lane)
@@ -72,7 +77,8 @@ uint8_t tt_tcp_rail_of(const struct tt_tcp *t, uint32_t peer, uint32_t lane)
     return t->alone ? (uint8_t)((t->conf.rank + peer + lane) % t->conf.rails->n) : t->rail;
 }
 
-int tt_tcp_rail_endpoint(const struct tt_tcp *t, uint32_t peer, const struct tt_tcp_address *a, uint8_t rail)
+int tt_tcp_rail_endpoint(const struct tt_tcp *t, uint32_t peer, const struct tt_tcp_address *a,
+                         uint8_t rail)
 {
     const struct tt_ifaddr *from = rail_address(t, rail);
     const uint8_t family = from && from->family == AF_INET ? 4 : 6;
@@ -81,7 +87,8 @@ int tt_tcp_rail_endpoint(const struct tt_tcp *t, uint32_t peer, const struct tt_
     if (!from || tt_wire_shares_host(&t->conf, peer, a->host == t->host))
         return -1;
     for (int i = 0; i < a->count; i++)
-        if (a->endpoints[i].family == family && tt_ifaddr_near(from, from->family, a->endpoints[i].ip) &&
+        if (a->endpoints[i].family == family &&
+            tt_ifaddr_near(from, from->family, a->endpoints[i].ip) &&
             memcmp(a->endpoints[i].ip, from->ip, family == 4 ? 4 : 16) != 0)
             near[n++] = i;
     if (n > 0)

@@ -27,8 +27,9 @@ enum find_target { REACH_OK, REACH_GONE, REACH_BROKEN };
 
 /* Finds bytes at region + offset. GONE: deregistered, a late frame. BROKEN: out of bounds, a faulty
  * peer. */
-static enum find_target find_target(const struct tt_tcp_link *link, uint32_t id, uint32_t generation, uint64_t offset,
-                                    uint64_t bytes, uint8_t **mem, struct tt_tcp_region **region)
+static enum find_target find_target(const struct tt_tcp_link *link, uint32_t id,
+                                    uint32_t generation, uint64_t offset, uint64_t bytes,
+                                    uint8_t **mem, struct tt_tcp_region **region)
 {
     struct tt_tcp_region *r = NULL;
     uint64_t bound = link->tcp->conf.link_bytes;
@@ -50,11 +51,12 @@ static enum find_target find_target(const struct tt_tcp_link *link, uint32_t id,
 }
 
 /* Finds a 64-bit word that can be accessed atomically. */
-static enum find_target find_signal_word(const struct tt_tcp_link *link, uint32_t id, uint32_t generation,
-                                         uint64_t offset, uint64_t **word)
+static enum find_target find_signal_word(const struct tt_tcp_link *link, uint32_t id,
+                                         uint32_t generation, uint64_t offset, uint64_t **word)
 {
     uint8_t *mem;
-    const enum find_target found = find_target(link, id, generation, offset, sizeof **word, &mem, NULL);
+    const enum find_target found =
+        find_target(link, id, generation, offset, sizeof **word, &mem, NULL);
 
     if (found == REACH_OK && (uintptr_t)mem % sizeof **word)
         return REACH_BROKEN;
@@ -99,7 +101,8 @@ static bool serve_get(struct tt_tcp_link *link, const struct tt_frame *f)
 {
     struct tt_frame answer = { .kind = TT_FRAME_GOT, .token = f->token };
     uint8_t *mem = NULL;
-    const enum find_target found = find_target(link, f->region, f->generation, f->offset, f->bytes, &mem, NULL);
+    const enum find_target found =
+        find_target(link, f->region, f->generation, f->offset, f->bytes, &mem, NULL);
 
     if (found == REACH_OK)
         answer.bytes = f->bytes;
@@ -112,7 +115,8 @@ static bool serve_get(struct tt_tcp_link *link, const struct tt_frame *f)
  * order over one lane, so `after` does not decrease. Returns false if the peer is faulty. */
 static bool take_get(struct tt_tcp_link *link, const struct tt_frame *f)
 {
-    const int32_t ahead = f->flags & TT_FRAME_FENCED ? tt_dqplb_ahead(link->receiver.expected, f->after) : 0;
+    const int32_t ahead =
+        f->flags & TT_FRAME_FENCED ? tt_dqplb_ahead(link->receiver.expected, f->after) : 0;
 
     if (ahead <= 0)
         return serve_get(link, f);
@@ -159,7 +163,8 @@ static bool unpark(struct tt_tcp_link *link)
 static bool message_landed(const struct tt_tcp_lane *lane, const struct tt_frame *f)
 {
     struct tt_tcp_link *link = lane->link;
-    const uint64_t number = link->receiver.expected + (uint32_t)tt_dqplb_ahead(link->receiver.expected, f->word);
+    const uint64_t number =
+        link->receiver.expected + (uint32_t)tt_dqplb_ahead(link->receiver.expected, f->word);
 
     if (tt_trace_is_enabled())
         tt_tcp_trace(lane, TT_TRACE_ARRIVED, f->word, 0);
@@ -184,8 +189,8 @@ static void target_clear(struct tt_tcp_lane *lane)
 
 static bool begin_put(struct tt_tcp_lane *lane, const struct tt_frame *f)
 {
-    const enum find_target found =
-        find_target(lane->link, f->region, f->generation, f->offset, f->bytes, &lane->target, &lane->region);
+    const enum find_target found = find_target(lane->link, f->region, f->generation, f->offset,
+                                               f->bytes, &lane->target, &lane->region);
 
     lane->dropped = found != REACH_OK;
     return found != REACH_BROKEN;
@@ -214,7 +219,8 @@ static bool serve_atomic(const struct tt_tcp_lane *lane, const struct tt_frame *
     struct tt_tcp_link *link = lane->link;
     struct tt_frame answer = { .kind = TT_FRAME_OLD, .token = f->token }, silent = *f;
     uint64_t *word;
-    const enum find_target found = find_signal_word(link, f->region, f->generation, f->offset, &word);
+    const enum find_target found =
+        find_signal_word(link, f->region, f->generation, f->offset, &word);
 
     if (found == REACH_BROKEN)
         return false;
@@ -406,7 +412,8 @@ static bool distribute_bytes(struct tt_tcp_lane *lane, uint64_t n)
 
 static const char *receive_error(const struct tt_tcp_lane *lane)
 {
-    return lane->stream && *tt_stream_why(lane->stream) ? tt_stream_why(lane->stream) : strerror(errno);
+    return lane->stream && *tt_stream_why(lane->stream) ? tt_stream_why(lane->stream)
+                                                        : strerror(errno);
 }
 
 void tt_tcp_lane_receive(struct tt_tcp_lane *lane)
@@ -427,7 +434,8 @@ void tt_tcp_lane_receive(struct tt_tcp_lane *lane)
         }
         if (n <= 0) {
             tt_tcp_link_lose(link, TUTTI_ERR_PEER_LOST,
-                             n == 0 ? "connection closed by the peer without a teardown" : receive_error(lane));
+                             n == 0 ? "connection closed by the peer without a teardown"
+                                    : receive_error(lane));
             return;
         }
         tt_tcp_lane_takes(lane, (uint64_t)n);
@@ -445,10 +453,11 @@ void tt_tcp_lane_receive(struct tt_tcp_lane *lane)
 
 /* Returns whether mem[bytes] is being deregistered: it overlaps r, which is out of the table, and
  * no other region covers it. */
-static bool is_being_deregistered(const struct tt_tcp *t, const struct tt_tcp_region *r, const uint8_t *mem,
-                                  uint64_t bytes)
+static bool is_being_deregistered(const struct tt_tcp *t, const struct tt_tcp_region *r,
+                                  const uint8_t *mem, uint64_t bytes)
 {
-    const uintptr_t begin = (uintptr_t)r->public.mem, end = begin + r->public.bytes, at = (uintptr_t)mem;
+    const uintptr_t begin = (uintptr_t)r->public.mem, end = begin + r->public.bytes,
+                    at = (uintptr_t)mem;
 
     return at < end && at + bytes > begin && !tt_tcp_region_covers(t, mem, bytes);
 }
@@ -460,12 +469,14 @@ void tt_tcp_targets_gone(struct tt_tcp *t, const struct tt_tcp_region *r)
         struct tt_tcp_link *link = lane->link;
         const bool answer = !lane->region && lane->frame.kind == TT_FRAME_GOT;
 
-        if (lane->region == r || (answer && is_being_deregistered(t, r, lane->target, lane->left))) {
+        if (lane->region == r ||
+            (answer && is_being_deregistered(t, r, lane->target, lane->left))) {
             target_clear(lane);
             lane->dropped = true;
         }
         for (uint32_t q = 0; lane == link->lanes && q < TT_TCP_REQUESTS; q++)
-            if (link->requests[q].busy && is_being_deregistered(t, r, link->requests[q].local, link->requests[q].bytes))
+            if (link->requests[q].busy &&
+                is_being_deregistered(t, r, link->requests[q].local, link->requests[q].bytes))
                 link->requests[q].local = NULL;
     }
 }

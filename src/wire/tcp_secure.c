@@ -19,13 +19,16 @@ static ssize_t as_errno(ssize_t n)
 
 ssize_t tt_tcp_recv(int fd, struct tt_stream *stream, void *data, size_t bytes)
 {
-    return stream ? as_errno(tt_stream_read(stream, data, bytes)) : recv(fd, data, bytes, MSG_DONTWAIT);
+    return stream ? as_errno(tt_stream_read(stream, data, bytes))
+                  : recv(fd, data, bytes, MSG_DONTWAIT);
 }
 
-ssize_t tt_tcp_send(int fd, struct tt_stream *stream, const struct iovec *parts, int nparts, bool apart)
+ssize_t tt_tcp_send(int fd, struct tt_stream *stream, const struct iovec *parts, int nparts,
+                    bool apart)
 {
     const int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (apart ? MSG_EOR : 0);
-    const struct msghdr msg = { .msg_iov = (struct iovec *)(uintptr_t)parts, .msg_iovlen = (size_t)nparts };
+    const struct msghdr msg = { .msg_iov = (struct iovec *)(uintptr_t)parts,
+                                .msg_iovlen = (size_t)nparts };
 
     if (stream)
         return as_errno(tt_stream_write(stream, parts, nparts));
@@ -53,7 +56,8 @@ ssize_t tt_tcp_secure_read(struct tt_tcp_lane *lane, size_t *room)
 
 bool tt_tcp_secure_holds(struct tt_tcp_lane *lane)
 {
-    return lane->stream && lane->fd >= 0 && !lane->send_closed && tt_stream_flush(lane->stream) == -EAGAIN;
+    return lane->stream && lane->fd >= 0 && !lane->send_closed &&
+           tt_stream_flush(lane->stream) == -EAGAIN;
 }
 
 void tt_tcp_secure_more(struct tt_tcp_lane *lane, bool more)

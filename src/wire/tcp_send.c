@@ -69,8 +69,8 @@ void tt_tcp_mark(struct tt_tcp_lane *lane)
 }
 
 /* Queues a frame with data[bytes]. */
-static struct tt_tcp_out *queue_reply(struct tt_tcp_link *link, const struct tt_frame *f, const uint8_t *data,
-                                      uint64_t bytes)
+static struct tt_tcp_out *queue_reply(struct tt_tcp_link *link, const struct tt_frame *f,
+                                      const uint8_t *data, uint64_t bytes)
 {
     struct tt_tcp_lane *lane = &link->lanes[0];
     struct tt_tcp_out *out = queue_push(lane, TT_TCP_REPLY);
@@ -85,7 +85,8 @@ static struct tt_tcp_out *queue_reply(struct tt_tcp_link *link, const struct tt_
 
 void tt_tcp_acknowledge_redundantly(struct tt_tcp_link *link, uint8_t *frames, uint32_t more)
 {
-    const struct tt_frame f = { .kind = TT_FRAME_ACK, .word = tt_dqplb_word(link->ack_sent, false, false) };
+    const struct tt_frame f = { .kind = TT_FRAME_ACK,
+                                .word = tt_dqplb_word(link->ack_sent, false, false) };
 
     for (uint32_t i = 0; i < more; i++)
         tt_frame_write(&f, frames + (size_t)i * TT_FRAME_BYTES);
@@ -154,17 +155,19 @@ static int queues_gather(const struct tt_tcp_lane *lane, struct iovec *iov, uint
     return n;
 }
 
-void tt_tcp_trace(const struct tt_tcp_lane *lane, enum tt_trace_kind kind, uint32_t word, uint64_t bytes)
+void tt_tcp_trace(const struct tt_tcp_lane *lane, enum tt_trace_kind kind, uint32_t word,
+                  uint64_t bytes)
 {
     const struct tt_tcp_link *link = lane->link;
 
-    tt_trace_add(&(struct tt_trace_event){ .wire = "tcp",
-                                           .bytes = bytes,
-                                           .peer = link->peer,
-                                           .number = word & TT_DQPLB_SEQ_MASK,
-                                           .kind = (uint8_t)kind,
-                                           .lane = (uint8_t)lane->number,
-                                           .rail = tt_tcp_rail_of(link->tcp, link->peer, lane->number) });
+    tt_trace_add(
+        &(struct tt_trace_event){ .wire = "tcp",
+                                  .bytes = bytes,
+                                  .peer = link->peer,
+                                  .number = word & TT_DQPLB_SEQ_MASK,
+                                  .kind = (uint8_t)kind,
+                                  .lane = (uint8_t)lane->number,
+                                  .rail = tt_tcp_rail_of(link->tcp, link->peer, lane->number) });
 }
 
 /* Traces a frame that the kernel has accepted, if it is numbered. */
@@ -277,7 +280,8 @@ static void measure_rate(struct tt_tcp_lane *lane)
 
     if (getsockopt(lane->fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0)
         return;
-    tt_lane_pace_look(&lane->pace, info.tcpi_bytes_acked, info.tcpi_busy_time - info.tcpi_rwnd_limited);
+    tt_lane_pace_look(&lane->pace, info.tcpi_bytes_acked,
+                      info.tcpi_busy_time - info.tcpi_rwnd_limited);
     if (link->beside && lane == &link->lanes[link->beside])
         reserve_first_lane(link);
 }
@@ -357,7 +361,8 @@ static bool reserve_dones(struct tt_tcp_link *link, uint32_t n)
 
 /* Returns the lane for a bulk frame: the one that its put names (from 1 on), if that is up, or the
  * next of those allowed. NULL: no space. */
-static struct tt_tcp_lane *lane_for(struct tt_tcp_link *link, const struct tt_desc *d, uint64_t bytes)
+static struct tt_tcp_lane *lane_for(struct tt_tcp_link *link, const struct tt_desc *d,
+                                    uint64_t bytes)
 {
     const bool few = d->flags & TT_DESC_FEW_LANES;
     uint32_t number = (d->lane - 1u) % link->nlanes;
@@ -389,8 +394,8 @@ static void frame_fence(const struct tt_tcp_link *link, struct tt_frame *f)
 }
 
 /* Numbers the message for this lane, and fills in its signal. Nothing can fail after this. */
-static void frame_number(const struct tt_tcp_lane *lane, const struct tt_desc *d, enum tt_tcp_class class,
-                         struct tt_frame *f)
+static void frame_number(const struct tt_tcp_lane *lane, const struct tt_desc *d,
+                         enum tt_tcp_class class, struct tt_frame *f)
 {
     struct tt_tcp_link *link = lane->link;
     const uint64_t number = link->next_number++;
@@ -506,7 +511,8 @@ static bool take_put(struct tt_tcp_link *link, const struct tt_desc *d)
     if (!numbers_left(link, d) || !reserve_dones(link, remote))
         return false;
     tt_assert(!(d->flags & TT_DESC_INLINE) || d->bytes <= TT_INLINE_BYTES);
-    if (d->flags & TT_DESC_INLINE && (d->lane == 0 || d->flags & TT_DESC_FEW_LANES || link->nlanes == 1)) {
+    if (d->flags & TT_DESC_INLINE &&
+        (d->lane == 0 || d->flags & TT_DESC_FEW_LANES || link->nlanes == 1)) {
         taken = take_inline(link, d, &f);
     } else {
         taken = take_bulk(link, d, &f);
@@ -635,7 +641,8 @@ static bool post_may_wait(const struct tt_tcp *t, const struct tt_desc *desc, in
     if (!t->wire.together)
         return false;
     for (int i = 0; i < n; i++)
-        if ((desc[i].flags & TT_DESC_INLINE && !(t->wire.gathers && desc[i].bytes < BORROW_BYTES_MIN)) ||
+        if ((desc[i].flags & TT_DESC_INLINE &&
+             !(t->wire.gathers && desc[i].bytes < BORROW_BYTES_MIN)) ||
             (desc[i].kind != TT_DESC_PUT && desc[i].kind != TT_DESC_FENCE))
             return false;
     return n > 0;
@@ -662,8 +669,9 @@ int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n)
         return taken;
     tt_tcp_flush(t);
     for (int i = 0; i < taken; i++) {
-        struct tt_tcp_link *link =
-            desc[i].flags & TT_DESC_INLINE && desc[i].bytes ? tt_sparse_get(&t->links, desc[i].key->peer) : NULL;
+        struct tt_tcp_link *link = desc[i].flags & TT_DESC_INLINE && desc[i].bytes
+                                       ? tt_sparse_get(&t->links, desc[i].key->peer)
+                                       : NULL;
 
         if (link && link->has_borrowed)
             keep_borrowed(link);
@@ -673,8 +681,8 @@ int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n)
 
 /* ---- responses ---- */
 
-static struct tt_tcp_out *push_reply(struct tt_tcp_link *link, const struct tt_frame *f, const uint8_t *data,
-                                     uint64_t bytes)
+static struct tt_tcp_out *push_reply(struct tt_tcp_link *link, const struct tt_frame *f,
+                                     const uint8_t *data, uint64_t bytes)
 {
     struct tt_tcp_out *out = queue_reply(link, f, data, bytes);
 
@@ -682,7 +690,8 @@ static struct tt_tcp_out *push_reply(struct tt_tcp_link *link, const struct tt_f
     return out;
 }
 
-bool tt_tcp_reply(struct tt_tcp_link *link, const struct tt_frame *f, const void *data, uint64_t bytes)
+bool tt_tcp_reply(struct tt_tcp_link *link, const struct tt_frame *f, const void *data,
+                  uint64_t bytes)
 {
     /* the last entry is reserved for the acknowledgement */
     if (queue_room(&link->lanes[0].queues[TT_TCP_REPLY]) < 2)
@@ -771,7 +780,8 @@ static void out_void(struct tt_tcp_lane *lane, struct tt_tcp_out *out)
     out->bytes = 0;
 }
 
-static void queue_sources_gone(struct tt_tcp_lane *lane, enum tt_tcp_class class, uintptr_t begin, uintptr_t end)
+static void queue_sources_gone(struct tt_tcp_lane *lane, enum tt_tcp_class class, uintptr_t begin,
+                               uintptr_t end)
 {
     struct tt_tcp_queue *q = &lane->queues[class];
 
@@ -779,7 +789,8 @@ static void queue_sources_gone(struct tt_tcp_lane *lane, enum tt_tcp_class class
         struct tt_tcp_out *out = queue_at(q, i);
         const uintptr_t data = (uintptr_t)out->data;
 
-        if (out->inline_end || out->copy || out->bytes == 0 || data >= end || data + out->bytes <= begin)
+        if (out->inline_end || out->copy || out->bytes == 0 || data >= end ||
+            data + out->bytes <= begin)
             continue;
         if (tt_tcp_region_covers(lane->link->tcp, out->data, out->bytes))
             continue;   /* still in another region */

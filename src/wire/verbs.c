@@ -70,8 +70,11 @@ static tutti_status verbs_open_epoll(struct tt_verbs *v)
     v->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     good = v->epoll_fd >= 0 && v->timer_fd >= 0 && verbs_watch(v, v->timer_fd);
     for (uint32_t i = 0; i < v->nrails && good; i++)
-        good = verbs_watch(v, v->rail[i].channel->fd) && verbs_watch(v, v->rail[i].context->async_fd);
-    return good ? TUTTI_OK : tt_fail_call(errno, "verbs", v->epoll_fd < 0 ? "epoll_create1" : "timerfd_create");
+        good =
+            verbs_watch(v, v->rail[i].channel->fd) && verbs_watch(v, v->rail[i].context->async_fd);
+    return good
+               ? TUTTI_OK
+               : tt_fail_call(errno, "verbs", v->epoll_fd < 0 ? "epoll_create1" : "timerfd_create");
 }
 
 static tutti_status verbs_open(struct tt_wire **out, const struct tt_wire_conf *conf)
@@ -83,12 +86,14 @@ static tutti_status verbs_open(struct tt_wire **out, const struct tt_wire_conf *
         return tt_fail_again(TUTTI_ERR_UNSUPPORTED, "verbs: not usable with secured connections: "
                                                     "RDMA devices do not encrypt data");
     if (conf->outside && (conf->outside->family || conf->outside->port_first))
-        return tt_fail_again(TUTTI_ERR_UNSUPPORTED, "verbs: not usable with forwarded or "
-                                                    "configured ports: RDMA devices cannot use them");
-    if (conf->outside && conf->outside->near)
         return tt_fail_again(TUTTI_ERR_UNSUPPORTED,
-                             "verbs: not usable: without access control, connections are limited to this host "
-                             "(conf.insecure or TUTTI_SECURITY=plain allows unencrypted connections to other hosts)");
+                             "verbs: not usable with forwarded or "
+                             "configured ports: RDMA devices cannot use them");
+    if (conf->outside && conf->outside->near)
+        return tt_fail_again(
+            TUTTI_ERR_UNSUPPORTED,
+            "verbs: not usable: without access control, connections are limited to this host "
+            "(conf.insecure or TUTTI_SECURITY=plain allows unencrypted connections to other hosts)");
     v = calloc(1, sizeof *v);
     if (!v)
         return tt_fail(TUTTI_ERR_NOMEM, "verbs: out of memory for the transport");
@@ -164,7 +169,8 @@ static struct tt_done verbs_link_done(struct tt_verbs_link *link, uint8_t kind)
                               .peer = link->peer,
                               .bytes = link->theirs.link_bytes,
                               .handle = { link->theirs.link_address, 0, 0,
-                                          link->theirs.rkey[0] | (uint64_t)link->theirs.rkey[1] << 32 } };
+                                          link->theirs.rkey[0] | (uint64_t)link->theirs.rkey[1]
+                                                                     << 32 } };
         done.link.anymem = true;
         done.link.round_trip_ns = link->tcp.round_trip_ns;
     }
@@ -183,7 +189,9 @@ static int stream_report(struct tt_verbs_stream *s, struct tt_done *done, int ma
         if (m->report_local && n == max)
             return n;
         if (m->report_local)
-            done[n++] = (struct tt_done){ .kind = TT_DONE_LOCAL, .peer = s->link->peer, .cookie = m->cookie };
+            done[n++] = (struct tt_done){ .kind = TT_DONE_LOCAL,
+                                          .peer = s->link->peer,
+                                          .cookie = m->cookie };
         if (m->bounce_end)
             s->bounce_head = m->bounce_end;
     }
@@ -193,7 +201,9 @@ static int stream_report(struct tt_verbs_stream *s, struct tt_done *done, int ma
         if (m->report_remote && n == max)
             return n;
         if (m->report_remote)
-            done[n++] = (struct tt_done){ .kind = TT_DONE_REMOTE, .peer = s->link->peer, .cookie = m->cookie };
+            done[n++] = (struct tt_done){ .kind = TT_DONE_REMOTE,
+                                          .peer = s->link->peer,
+                                          .cookie = m->cookie };
     }
     return n;
 }

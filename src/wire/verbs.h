@@ -58,7 +58,8 @@
                                        in addition to segments */
 /* Maximum number of send completions of a link: its data lanes together have half a window of
  * segments outstanding, of two work requests each. */
-#define TT_VERBS_LINK_SENDS (TT_VERBS_WINDOW + TT_VERBS_WRS + TT_VERBS_WRS_TO_ASK * TT_VERBS_DATA_LANES)
+#define TT_VERBS_LINK_SENDS \
+    (TT_VERBS_WINDOW + TT_VERBS_WRS + TT_VERBS_WRS_TO_ASK * TT_VERBS_DATA_LANES)
 #define TT_VERBS_GROUP_LINKS 16     /* maximum number of links that share queues */
 #define TT_VERBS_BUCKETS 256
 
@@ -315,8 +316,8 @@ void tt_verbs_note(struct tt_verbs_stream *s);
  * rule of those near this process: the first port of each, then others. gid: as in
  * tt_verbs_choice_read; unless given by index, it must be an address of this network namespace.
  * UNSUPPORTED states the reason. */
-tutti_status tt_verbs_rails_open(struct tt_verbs_rail rail[TT_VERBS_RAILS], uint32_t *nrails, const char *rule,
-                                 const char *gid);
+tutti_status tt_verbs_rails_open(struct tt_verbs_rail rail[TT_VERBS_RAILS], uint32_t *nrails,
+                                 const char *rule, const char *gid);
 void tt_verbs_rail_close(struct tt_verbs_rail *rail);
 /* Processes asynchronous events of the device. Returns true if `up` has changed. *doubtful: a queue
  * pair may have failed. */
@@ -364,8 +365,8 @@ void tt_verbs_link_lose(struct tt_verbs_link *link, tutti_status status, const c
 void tt_verbs_links_break(struct tt_verbs *v);
 /* Writes data[bytes] at `at` of the peer's mailbox, then `word` at `word_at`. Returns false if the
  * tcp wire has no space now. */
-bool tt_verbs_mailbox_write(struct tt_verbs_link *link, size_t word_at, uint64_t word, size_t at, const void *data,
-                            size_t bytes);
+bool tt_verbs_mailbox_write(struct tt_verbs_link *link, size_t word_at, uint64_t word, size_t at,
+                            const void *data, size_t bytes);
 /* Reads a word of our mailbox. */
 uint64_t tt_verbs_mailbox_read(const struct tt_verbs_link *link, size_t word_at);
 /* Waits up to a second until posted data has arrived. */
@@ -400,7 +401,8 @@ void tt_verbs_lane_probe(struct tt_verbs_lane *lane);
 /* Makes posted work requests, if any, show whether the lane works. */
 void tt_verbs_lane_check(struct tt_verbs_lane *lane);
 /* Records a segment of the lane, by its number modulo 2^24, in the trace. */
-void tt_verbs_trace(const struct tt_verbs_lane *lane, enum tt_trace_kind kind, uint32_t number, uint64_t bytes);
+void tt_verbs_trace(const struct tt_verbs_lane *lane, enum tt_trace_kind kind, uint32_t number,
+                    uint64_t bytes);
 /* Processes the completion of a work request. */
 void tt_verbs_sent(struct tt_verbs_lane *lane, const struct ibv_wc *wc);
 /* Processes an acknowledgement of all segments before `acked`. Returns false if it is invalid. */
@@ -427,15 +429,18 @@ tutti_status tt_verbs_regions_open(struct tt_verbs *v);
 tutti_status tt_verbs_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out);
 tutti_status tt_verbs_source(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out);
 void tt_verbs_dereg(struct tt_region *r);
-tutti_status tt_verbs_import(struct tt_wire *w, uint32_t peer, const struct tt_blob *key, struct tt_rkey *out);
+tutti_status tt_verbs_import(struct tt_wire *w, uint32_t peer, const struct tt_blob *key,
+                             struct tt_rkey *out);
 /* Registers memory with a rail's device, and deregisters it. NULL (logged) on failure. */
 struct ibv_mr *tt_verbs_pin(struct tt_verbs_rail *rail, void *mem, size_t bytes, int access);
 void tt_verbs_unpin(struct ibv_mr *mr);
 /* Returns the live region of that id and generation, or NULL. */
-struct tt_verbs_region *tt_verbs_region_find(const struct tt_verbs *v, uint32_t id, uint32_t generation);
+struct tt_verbs_region *tt_verbs_region_find(const struct tt_verbs *v, uint32_t id,
+                                             uint32_t generation);
 /* Returns the devices' local keys for mem[bytes]. False: it is in no registered region and no link
  * region. */
-bool tt_verbs_lkey(struct tt_verbs *v, const void *mem, uint64_t bytes, uint32_t lkey[TT_VERBS_RAILS]);
+bool tt_verbs_lkey(struct tt_verbs *v, const void *mem, uint64_t bytes,
+                   uint32_t lkey[TT_VERBS_RAILS]);
 /* Returns whether mem[bytes] is in a region, registered or not. */
 bool tt_verbs_is_source(const struct tt_verbs *v, const void *mem, uint64_t bytes);
 /* Returns whether that is the first device's key of a registered region that covers mem[bytes]. */

@@ -75,7 +75,8 @@ static tutti_status pkey_parse(struct tt_verbs_choice *c, const char *text)
 
     if (!text || !*text)
         return TUTTI_OK;
-    if (!whole_number(text, strncmp(text, "0x", 2) == 0 ? 16 : 10, UINT16_MAX, &key) || (key & ~PKEY_FULL) == 0)
+    if (!whole_number(text, strncmp(text, "0x", 2) == 0 ? 16 : 10, UINT16_MAX, &key) ||
+        (key & ~PKEY_FULL) == 0)
         return tt_fail(TUTTI_ERR_INVALID,
                        "TUTTI_RDMA_PKEY is \"%s\": must be a partition key like \"0x8001\", 1 to "
                        "0x7fff without its highest bit",
@@ -116,7 +117,8 @@ bool tt_verbs_choice_allows(const struct tt_verbs_choice *c, uint32_t index, con
     case TT_VERBS_GID_INDEX:
         return index == c->gid_index;
     case TT_VERBS_GID_NETWORK:
-        return memcmp(gid, c->gid, whole) == 0 && (!rest || (gid[whole] ^ c->gid[whole]) >> (8 - rest) == 0);
+        return memcmp(gid, c->gid, whole) == 0 &&
+               (!rest || (gid[whole] ^ c->gid[whole]) >> (8 - rest) == 0);
     default:
         return true;
     }

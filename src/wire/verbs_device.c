@@ -18,7 +18,8 @@
 
 /* Returns whether the GID is an address of an interface of this network namespace. A device may be
  * visible in several namespaces, but works only with that namespace's GIDs. */
-static bool is_of_this_namespace(const struct ibv_gid_entry *e, const struct tt_ifaddr *here, size_t nhere)
+static bool is_of_this_namespace(const struct ibv_gid_entry *e, const struct tt_ifaddr *here,
+                                 size_t nhere)
 {
     static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
     const uint8_t *raw = e->gid.raw;
@@ -48,8 +49,8 @@ static int gid_merit(const struct ibv_gid_entry *e)
 }
 
 /* The same, if the choice and the namespace allow it. */
-static int merit_here(const struct tt_verbs_rail *rail, const struct ibv_gid_entry *e, const struct tt_ifaddr *here,
-                      size_t nhere)
+static int merit_here(const struct tt_verbs_rail *rail, const struct ibv_gid_entry *e,
+                      const struct tt_ifaddr *here, size_t nhere)
 {
     if (rail->infiniband)
         return e->gid_index == 0;
@@ -80,7 +81,8 @@ static bool choose_gid(struct tt_verbs_rail *rail)
     if (n > 0 && !rail->infiniband && tt_ifaddr_list(NULL, here, ADDRESSES_MAX, &nhere) != TUTTI_OK)
         n = 0;
     for (ssize_t i = 0; i < n; i++) {
-        const int merit = all[i].port_num == rail->port ? merit_here(rail, &all[i], here, nhere) : 0;
+        const int merit =
+            all[i].port_num == rail->port ? merit_here(rail, &all[i], here, nhere) : 0;
 
         if (merit > best)
             gid_take(rail, &all[i]);
@@ -129,7 +131,8 @@ static bool examine_port(struct tt_verbs_rail *rail, uint8_t number, const char 
     *why = "is not in the partition of TUTTI_RDMA_PKEY";
     if (!choose_pkey(rail, port.pkey_tbl_len))
         return false;
-    *why = rail->choice.gid_by == TT_VERBS_GID_BEST    ? "has no GID that is an address of this network namespace"
+    *why = rail->choice.gid_by == TT_VERBS_GID_BEST
+               ? "has no GID that is an address of this network namespace"
            : rail->choice.gid_by == TT_VERBS_GID_INDEX
                ? "has no usable GID at the index of TUTTI_RDMA_GID"
                : "has no GID that matches TUTTI_RDMA_GID and is an address of this "
@@ -142,8 +145,9 @@ static bool choose_port(struct tt_verbs_rail *rail, uint8_t behind, const char *
 {
     const char *of_port;
 
-    *why = rail->choice.port > rail->attr.phys_port_cnt ? "has no port with the number of TUTTI_RDMA_PORT"
-                                                        : "has no active port";
+    *why = rail->choice.port > rail->attr.phys_port_cnt
+               ? "has no port with the number of TUTTI_RDMA_PORT"
+               : "has no active port";
     for (uint32_t i = behind + 1u; i <= rail->attr.phys_port_cnt; i++) {
         if (rail->choice.port && rail->choice.port != i)
             continue;
@@ -163,7 +167,8 @@ static bool make_nonblocking(int fd)
 }
 
 /* Completions of a link in the longer of its two queues. */
-#define LINK_COMPLETIONS (TT_VERBS_LINK_SENDS > TT_VERBS_LINK_RECEIVES ? TT_VERBS_LINK_SENDS : TT_VERBS_LINK_RECEIVES)
+#define LINK_COMPLETIONS \
+    (TT_VERBS_LINK_SENDS > TT_VERBS_LINK_RECEIVES ? TT_VERBS_LINK_SENDS : TT_VERBS_LINK_RECEIVES)
 
 /* Creates this process's objects on the device. */
 static bool rail_open_objects(struct tt_verbs_rail *rail)
@@ -178,7 +183,8 @@ static bool rail_open_objects(struct tt_verbs_rail *rail)
         rail->group_links = by_completions;
     rail->pd = ibv_alloc_pd(rail->context);
     rail->channel = rail->pd ? ibv_create_comp_channel(rail->context) : NULL;
-    return rail->channel && make_nonblocking(rail->channel->fd) && make_nonblocking(rail->context->async_fd);
+    return rail->channel && make_nonblocking(rail->channel->fd) &&
+           make_nonblocking(rail->context->async_fd);
 }
 
 /* Opens the device with its first usable port after `behind`. On failure *why is the reason. */
@@ -279,7 +285,8 @@ static bool device_is_near(const char *name)
     for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
         const int n = sscanf(at, "%u-%u", &first, &last);
 
-        for (unsigned cpu = first; n > 0 && cpu <= (n == 2 ? last : first) && cpu < CPU_SETSIZE; cpu++)
+        for (unsigned cpu = first; n > 0 && cpu <= (n == 2 ? last : first) && cpu < CPU_SETSIZE;
+             cpu++)
             if (CPU_ISSET(cpu, &allowed))
                 return true;
     }
@@ -302,7 +309,8 @@ static void reason_add(struct reasons *r, const char *name, const char *why)
 {
     tt_log(TT_LOG_DEBUG, "verbs: %s %s", name, why);
     if (r->at < sizeof r->text)
-        r->at += (size_t)snprintf(r->text + r->at, sizeof r->text - r->at, "%s%s %s", r->at ? "; " : "", name, why);
+        r->at += (size_t)snprintf(r->text + r->at, sizeof r->text - r->at, "%s%s %s",
+                                  r->at ? "; " : "", name, why);
 }
 
 /* Returns the highest port of that device that is a rail, or 0. */
@@ -318,39 +326,44 @@ static uint8_t last_port(const struct tt_verbs_rail *rail, uint32_t nrails, cons
 
 /* Opens ports of the allowed devices of list[n], near ones or the others: one of each device
  * without a rail; with `again`, of each device with one. */
-static void open_some(struct tt_verbs_rail rail[TT_VERBS_RAILS], uint32_t *nrails, struct ibv_device *const *list,
-                      int n, const char *rule, const struct tt_verbs_choice *choice, bool near, bool again,
+static void open_some(struct tt_verbs_rail rail[TT_VERBS_RAILS], uint32_t *nrails,
+                      struct ibv_device *const *list, int n, const char *rule,
+                      const struct tt_verbs_choice *choice, bool near, bool again,
                       struct reasons *reasons)
 {
     const bool named = rule && *rule;
 
     for (int i = 0; i < n; i++) {
-        const char *name = ibv_get_device_name(list[i]), *why = "is not allowed by TUTTI_RDMA_DEVICES";
+        const char *name = ibv_get_device_name(list[i]),
+                   *why = "is not allowed by TUTTI_RDMA_DEVICES";
         const uint8_t behind = last_port(rail, *nrails, name);
 
         if ((named || device_is_near(name)) != near || (behind > 0) != again)
             continue;
         if (*nrails == TT_VERBS_RAILS) {
-            tt_log(TT_LOG_DEBUG, "verbs: %s is not used: %u devices are already used", name, *nrails);
+            tt_log(TT_LOG_DEBUG, "verbs: %s is not used: %u devices are already used", name,
+                   *nrails);
             continue;
         }
-        if (!tt_ifaddr_allows(rule, name) || !rail_open(&rail[*nrails], list[i], behind, choice, &why)) {
+        if (!tt_ifaddr_allows(rule, name) ||
+            !rail_open(&rail[*nrails], list[i], behind, choice, &why)) {
             if (!again)
                 reason_add(reasons, name, why);
         } else if (*nrails > 0 && rail[*nrails].infiniband != rail[0].infiniband) {
             tt_verbs_rail_close(&rail[*nrails]);
             reason_add(reasons, name, "has another link layer than the first device");
         } else {
-            tt_log(TT_LOG_INFO, "verbs: device %s, port %u, %s%s%s, GID %u", rail[*nrails].name, rail[*nrails].port,
-                   rail[*nrails].infiniband ? "InfiniBand" : "RoCE", *rail[*nrails].interface ? " on " : "",
-                   rail[*nrails].interface, rail[*nrails].gid_index);
+            tt_log(TT_LOG_INFO, "verbs: device %s, port %u, %s%s%s, GID %u", rail[*nrails].name,
+                   rail[*nrails].port, rail[*nrails].infiniband ? "InfiniBand" : "RoCE",
+                   *rail[*nrails].interface ? " on " : "", rail[*nrails].interface,
+                   rail[*nrails].gid_index);
             (*nrails)++;
         }
     }
 }
 
-tutti_status tt_verbs_rails_open(struct tt_verbs_rail rail[TT_VERBS_RAILS], uint32_t *nrails, const char *rule,
-                                 const char *gid)
+tutti_status tt_verbs_rails_open(struct tt_verbs_rail rail[TT_VERBS_RAILS], uint32_t *nrails,
+                                 const char *rule, const char *gid)
 {
     struct reasons reasons = { .at = 0 };
     struct ibv_device **list;
@@ -373,7 +386,8 @@ tutti_status tt_verbs_rails_open(struct tt_verbs_rail rail[TT_VERBS_RAILS], uint
         ibv_free_device_list(list);
     if (*nrails > 0)
         return TUTTI_OK;
-    snprintf(sentence, sizeof sentence, "verbs: %s", reasons.at ? reasons.text : "this machine has no RDMA device");
+    snprintf(sentence, sizeof sentence, "verbs: %s",
+             reasons.at ? reasons.text : "this machine has no RDMA device");
     return tt_fail_again(TUTTI_ERR_UNSUPPORTED, sentence);
 }
 

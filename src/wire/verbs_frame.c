@@ -74,7 +74,8 @@ bool tt_verbs_record_read(struct tt_verbs_record *r, const uint8_t in[TT_VERBS_R
     return mark == MARK && verbs_record_is_valid(r);
 }
 
-void tt_verbs_record_stamp(uint8_t record[TT_VERBS_RECORD_BYTES], const uint64_t applied[TT_VERBS_STREAMS])
+void tt_verbs_record_stamp(uint8_t record[TT_VERBS_RECORD_BYTES],
+                           const uint64_t applied[TT_VERBS_STREAMS])
 {
     for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++) {
         const uint32_t low = htole32((uint32_t)applied[i]);
@@ -95,9 +96,11 @@ void tt_verbs_record_void(uint8_t record[TT_VERBS_RECORD_BYTES])
 #define VERSION 3
 #define NUMBER_MAX 0xffffffu        /* maximum of queue pair and packet sequence numbers */
 
-_Static_assert(32 + TT_VERBS_REPORT_BYTES <= TT_VERBS_HELLO_BYTES, "a hello has room for the report");
+_Static_assert(32 + TT_VERBS_REPORT_BYTES <= TT_VERBS_HELLO_BYTES,
+               "a hello has room for the report");
 
-void tt_verbs_link_hello_write(const struct tt_verbs_link_hello *g, uint8_t out[TT_VERBS_LINK_HELLO_BYTES])
+void tt_verbs_link_hello_write(const struct tt_verbs_link_hello *g,
+                               uint8_t out[TT_VERBS_LINK_HELLO_BYTES])
 {
     struct tt_writer w;
 
@@ -116,7 +119,8 @@ void tt_verbs_link_hello_write(const struct tt_verbs_link_hello *g, uint8_t out[
         tt_write_u32(&w, g->rkey[i]);
 }
 
-bool tt_verbs_link_hello_read(struct tt_verbs_link_hello *g, const uint8_t in[TT_VERBS_LINK_HELLO_BYTES])
+bool tt_verbs_link_hello_read(struct tt_verbs_link_hello *g,
+                              const uint8_t in[TT_VERBS_LINK_HELLO_BYTES])
 {
     struct tt_reader r;
     uint64_t end;
@@ -135,7 +139,8 @@ bool tt_verbs_link_hello_read(struct tt_verbs_link_hello *g, const uint8_t in[TT
     for (uint32_t i = 0; i < TT_VERBS_RAILS; i++)
         g->rkey[i] = tt_read_u32(&r);
     return good && g->rails >= 1 && g->rails <= TT_VERBS_RAILS && g->data_lanes >= 1 &&
-           g->data_lanes <= TT_VERBS_DATA_LANES && !__builtin_add_overflow(g->link_address, g->link_bytes, &end);
+           g->data_lanes <= TT_VERBS_DATA_LANES &&
+           !__builtin_add_overflow(g->link_address, g->link_bytes, &end);
 }
 
 void tt_verbs_hello_write(const struct tt_verbs_hello *h, uint8_t out[TT_VERBS_HELLO_BYTES])
@@ -170,7 +175,8 @@ bool tt_verbs_hello_read(struct tt_verbs_hello *h, const uint8_t in[TT_VERBS_HEL
     h->psn = tt_read_u32(&r);
     tt_read_bytes(&r, h->gid, sizeof h->gid);
     tt_read_bytes(&r, h->report, sizeof h->report);
-    return good && h->incarnation > 0 && h->qp <= NUMBER_MAX && h->psn <= NUMBER_MAX && h->mtu >= 1 && h->mtu <= 5;
+    return good && h->incarnation > 0 && h->qp <= NUMBER_MAX && h->psn <= NUMBER_MAX &&
+           h->mtu >= 1 && h->mtu <= 5;
 }
 
 /* ---- addresses and keys ---- */

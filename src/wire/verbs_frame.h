@@ -58,7 +58,8 @@ void tt_verbs_record_write(const struct tt_verbs_record *r, uint8_t out[TT_VERBS
 /* Returns false, with *r undefined, if a correct peer cannot have written it. */
 bool tt_verbs_record_read(struct tt_verbs_record *r, const uint8_t in[TT_VERBS_RECORD_BYTES]);
 /* Change a written record: set the applied counts; make it void. */
-void tt_verbs_record_stamp(uint8_t record[TT_VERBS_RECORD_BYTES], const uint64_t applied[TT_VERBS_STREAMS]);
+void tt_verbs_record_stamp(uint8_t record[TT_VERBS_RECORD_BYTES],
+                           const uint64_t applied[TT_VERBS_STREAMS]);
 void tt_verbs_record_void(uint8_t record[TT_VERBS_RECORD_BYTES]);
 
 /* ---- link hello: properties of one end of a link, sent once ---- */
@@ -73,8 +74,10 @@ struct tt_verbs_link_hello {
     uint32_t rkey[TT_VERBS_RAILS];      /* of link region and rings; 0 for missing rails */
 };
 
-void tt_verbs_link_hello_write(const struct tt_verbs_link_hello *g, uint8_t out[TT_VERBS_LINK_HELLO_BYTES]);
-bool tt_verbs_link_hello_read(struct tt_verbs_link_hello *g, const uint8_t in[TT_VERBS_LINK_HELLO_BYTES]);
+void tt_verbs_link_hello_write(const struct tt_verbs_link_hello *g,
+                               uint8_t out[TT_VERBS_LINK_HELLO_BYTES]);
+bool tt_verbs_link_hello_read(struct tt_verbs_link_hello *g,
+                              const uint8_t in[TT_VERBS_LINK_HELLO_BYTES]);
 
 /* ---- lane hello: a queue pair of one end, and what has arrived in its stream ---- */
 

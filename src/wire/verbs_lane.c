@@ -71,11 +71,12 @@ static bool lane_send_hello(struct tt_verbs_lane *lane)
     memcpy(h.gid, rail->gid.raw, sizeof h.gid);
     tt_dqplb_report(&lane->stream->receiver, h.report);
     tt_verbs_hello_write(&h, out);
-    return tt_verbs_mailbox_write(lane->link, offsetof(struct tt_verbs_mailbox, hello) + 8ull * lane->number,
-                                  lane->incarnation,
-                                  offsetof(struct tt_verbs_mailbox, hellos) +
-                                      (2ull * lane->number + lane->incarnation % 2) * TT_VERBS_HELLO_BYTES,
-                                  out, sizeof out);
+    return tt_verbs_mailbox_write(
+        lane->link, offsetof(struct tt_verbs_mailbox, hello) + 8ull * lane->number,
+        lane->incarnation,
+        offsetof(struct tt_verbs_mailbox, hellos) +
+            (2ull * lane->number + lane->incarnation % 2) * TT_VERBS_HELLO_BYTES,
+        out, sizeof out);
 }
 
 /* Sends pending messages as far as there is space. */
@@ -85,7 +86,8 @@ static void lane_send_pending(struct tt_verbs_lane *lane)
         lane->hello_pending = !lane_send_hello(lane);
     if (lane->ready_pending && !lane->hello_pending)
         lane->ready_pending = !tt_verbs_mailbox_write(
-            lane->link, offsetof(struct tt_verbs_mailbox, ready) + 8ull * lane->number, lane->incarnation, 0, NULL, 0);
+            lane->link, offsetof(struct tt_verbs_mailbox, ready) + 8ull * lane->number,
+            lane->incarnation, 0, NULL, 0);
 }
 
 /* ---- incarnations ---- */
@@ -133,7 +135,8 @@ tutti_status tt_verbs_lane_begin(struct tt_verbs_lane *lane)
                          : 2 * lane->stream->sender.limits.outstanding + TT_VERBS_WRS_TO_ASK;
     lane->wrs = calloc(lane->wr_depth, sizeof *lane->wrs);
     if (!lane->wrs)
-        return tt_fail(TUTTI_ERR_NOMEM, "verbs: out of memory for a lane to rank %u", lane->link->peer);
+        return tt_fail(TUTTI_ERR_NOMEM, "verbs: out of memory for a lane to rank %u",
+                       lane->link->peer);
     tt_dqplb_lane_down(&lane->stream->sender, lane->index);
     open_next(lane);
     return TUTTI_OK;
@@ -142,9 +145,11 @@ tutti_status tt_verbs_lane_begin(struct tt_verbs_lane *lane)
 void tt_verbs_lane_end(struct tt_verbs_lane *lane)
 {
     if (lane->segments > 0)
-        tt_log(TT_LOG_DEBUG, "verbs: lane %u to rank %u carried %llu segments and %llu bytes of payload, last on %s",
-               lane->number, lane->link->peer, (unsigned long long)lane->segments, (unsigned long long)lane->bytes,
-               lane->link->verbs->rail[lane->rail].name);
+        tt_log(
+            TT_LOG_DEBUG,
+            "verbs: lane %u to rank %u carried %llu segments and %llu bytes of payload, last on %s",
+            lane->number, lane->link->peer, (unsigned long long)lane->segments,
+            (unsigned long long)lane->bytes, lane->link->verbs->rail[lane->rail].name);
     tt_verbs_qp_destroy(lane);
     free(lane->wrs);
     lane->wrs = NULL;
@@ -160,13 +165,15 @@ void tt_verbs_lane_mark(struct tt_verbs_lane *lane)
  * applied. A permanently failed device completes nothing any more. */
 static void queue_pair_end(struct tt_verbs_lane *lane)
 {
-    const uint64_t until_ns = tt_now_ns() + (lane->link->verbs->rail[lane->rail].dead ? 0 : DRAIN_NS);
+    const uint64_t until_ns =
+        tt_now_ns() + (lane->link->verbs->rail[lane->rail].dead ? 0 : DRAIN_NS);
 
     if (!lane->qp)
         return;
     tt_verbs_qp_stop(lane);
     tt_verbs_lane_watch(lane);
-    while ((tt_verbs_collect(lane->link->verbs) > 0 || lane->wr_head != lane->wr_tail) && tt_now_ns() < until_ns)
+    while ((tt_verbs_collect(lane->link->verbs) > 0 || lane->wr_head != lane->wr_tail) &&
+           tt_now_ns() < until_ns)
         continue;
     tt_verbs_qp_destroy(lane);
 }
@@ -177,7 +184,8 @@ static void others_probe(struct tt_verbs_lane *lane)
     struct tt_verbs_link *link = lane->link;
 
     for (uint32_t i = 0; i < link->nlanes; i++)
-        if (&link->lanes[i] != lane && link->lanes[i].state == TT_VERBS_LANE_UP && !link->lanes[i].broken)
+        if (&link->lanes[i] != lane && link->lanes[i].state == TT_VERBS_LANE_UP &&
+            !link->lanes[i].broken)
             tt_verbs_lane_check(&link->lanes[i]);
 }
 
@@ -200,8 +208,8 @@ static void take_down(struct tt_verbs_lane *lane, bool again)
     tt_dqplb_lane_down(&s->sender, lane->index);
     if (fails)
         delay_retry(lane);
-    tt_log(TT_LOG_DEBUG, "verbs: lane %u to rank %u is down, after incarnation %u", lane->number, lane->link->peer,
-           lane->incarnation);
+    tt_log(TT_LOG_DEBUG, "verbs: lane %u to rank %u is down, after incarnation %u", lane->number,
+           lane->link->peer, lane->incarnation);
     if (again)
         open_next(lane);
     if (has_failed)
@@ -224,8 +232,8 @@ static void lane_come_up(struct tt_verbs_lane *lane)
     lane->walks = 0;
     tt_dqplb_lane_up(&lane->stream->sender, lane->index);
     if (lane->incarnation > 1)
-        tt_log(TT_LOG_INFO, "verbs: lane %u to rank %u is up again, on %s", lane->number, link->peer,
-               link->verbs->rail[lane->rail].name);
+        tt_log(TT_LOG_INFO, "verbs: lane %u to rank %u is up again, on %s", lane->number,
+               link->peer, link->verbs->rail[lane->rail].name);
     if (lane->stream->index == TT_VERBS_CONTROL)    /* acknowledgements may have been lost with
                                                        the previous queue pair */
         for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++)
@@ -297,11 +305,13 @@ static void lane_joined(struct tt_verbs_lane *lane)
 void tt_verbs_lane_step(struct tt_verbs_lane *lane)
 {
     struct tt_verbs_link *link = lane->link;
-    const uint64_t hello = tt_verbs_mailbox_read(link, offsetof(struct tt_verbs_mailbox, hello) + 8ull * lane->number);
+    const uint64_t hello =
+        tt_verbs_mailbox_read(link, offsetof(struct tt_verbs_mailbox, hello) + 8ull * lane->number);
 
     lane_send_pending(lane);
     if (hello > lane->incarnation + 1ull) {
-        tt_verbs_link_lose(link, TUTTI_ERR_PROTOCOL, "protocol error: its incarnation is ahead of that of this rank");
+        tt_verbs_link_lose(link, TUTTI_ERR_PROTOCOL,
+                           "protocol error: its incarnation is ahead of that of this rank");
         return;
     }
     if (hello > lane->incarnation)      /* the peer has a new queue pair, so ours is obsolete */
@@ -314,12 +324,13 @@ void tt_verbs_lane_step(struct tt_verbs_lane *lane)
         tt_now_ns() >= lane->again_ns)
         open_next(lane);
     else if (lane->state == TT_VERBS_LANE_CONNECTED && !lane->ready_pending &&
-             tt_verbs_mailbox_read(link, offsetof(struct tt_verbs_mailbox, ready) + 8ull * lane->number) ==
-                 lane->incarnation)
+             tt_verbs_mailbox_read(link, offsetof(struct tt_verbs_mailbox, ready) +
+                                             8ull * lane->number) == lane->incarnation)
         lane_joined(lane);
-    else if (lane->state == TT_VERBS_LANE_PROBING && !lane->broken && lane->wr_head == lane->wr_tail)
+    else if (lane->state == TT_VERBS_LANE_PROBING && !lane->broken &&
+             lane->wr_head == lane->wr_tail)
         lane_come_up(lane);
     if (lane->state != TT_VERBS_LANE_UP)
-        *(lane->state == TT_VERBS_LANE_DOWN && lane->hello_received ? &link->verbs->waiting : &link->verbs->mending) =
-            true;
+        *(lane->state == TT_VERBS_LANE_DOWN && lane->hello_received ? &link->verbs->waiting
+                                                                    : &link->verbs->mending) = true;
 }

@@ -29,8 +29,9 @@
 
 uint64_t tt_verbs_mailbox_read(const struct tt_verbs_link *link, size_t word_at)
 {
-    return __atomic_load_n((const uint64_t *)(const void *)((const uint8_t *)link->tcp.mine + word_at),
-                           __ATOMIC_ACQUIRE);
+    return __atomic_load_n(
+        (const uint64_t *)(const void *)((const uint8_t *)link->tcp.mine + word_at),
+        __ATOMIC_ACQUIRE);
 }
 
 /* ---- events for poll ---- */
@@ -53,13 +54,16 @@ static size_t mine_bytes(const struct tt_verbs *v)
     return (v->conf.link_bytes + 4095) / 4096 * 4096 + TT_VERBS_STREAMS * RING_BYTES;
 }
 
-static tutti_status stream_init(struct tt_verbs_stream *s, struct tt_verbs_link *link, uint32_t index)
+static tutti_status stream_init(struct tt_verbs_stream *s, struct tt_verbs_link *link,
+                                uint32_t index)
 {
     s->link = link;
     s->index = index;
-    s->ring = (uint8_t *)link->mine + mine_bytes(link->verbs) - (TT_VERBS_STREAMS - index) * (size_t)RING_BYTES;
+    s->ring = (uint8_t *)link->mine + mine_bytes(link->verbs) -
+              (TT_VERBS_STREAMS - index) * (size_t)RING_BYTES;
     s->staging = link->local + index * (size_t)STAGING_BYTES;
-    s->bounce = link->local + TT_VERBS_STREAMS * (size_t)STAGING_BYTES + index * (size_t)TT_VERBS_BOUNCE_BYTES;
+    s->bounce = link->local + TT_VERBS_STREAMS * (size_t)STAGING_BYTES +
+                index * (size_t)TT_VERBS_BOUNCE_BYTES;
     tt_dqplb_receiver_init(&s->receiver, TT_VERBS_WINDOW, 0, s->marks);
     s->out = calloc(TT_VERBS_DEPTH, sizeof *s->out);
     s->segments = calloc(TT_VERBS_WINDOW, sizeof *s->segments);
@@ -75,9 +79,10 @@ static tutti_status rails_join(struct tt_verbs_link *link)
     tutti_status st = TUTTI_OK;
 
     for (uint32_t i = 0; i < v->nrails && !st; i++) {
-        link->mine_mr[i] =
-            tt_verbs_pin(&v->rail[i], link->mine, mine_bytes(v), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-        link->local_mr[i] = link->mine_mr[i] ? tt_verbs_pin(&v->rail[i], link->local, LOCAL_BYTES, 0) : NULL;
+        link->mine_mr[i] = tt_verbs_pin(&v->rail[i], link->mine, mine_bytes(v),
+                                        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+        link->local_mr[i] =
+            link->mine_mr[i] ? tt_verbs_pin(&v->rail[i], link->local, LOCAL_BYTES, 0) : NULL;
         st = link->local_mr[i] ? tt_verbs_group_join(link, i) : TUTTI_ERR_NOMEM;
     }
     return st;
@@ -89,12 +94,14 @@ static tutti_status verbs_link_alloc(struct tt_verbs_link *link)
     struct tt_verbs *v = link->verbs;
     tutti_status st = TUTTI_OK;
 
-    link->mine = mmap(NULL, mine_bytes(v), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    link->mine =
+        mmap(NULL, mine_bytes(v), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (link->mine == MAP_FAILED) {
         link->mine = NULL;
         return tt_fail_errno(errno, "verbs: cannot map memory for the link to rank %u", link->peer);
     }
-    link->local = mmap(NULL, LOCAL_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    link->local =
+        mmap(NULL, LOCAL_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (link->local == MAP_FAILED) {
         link->local = NULL;
         return tt_fail_errno(errno, "verbs: cannot map memory for the link to rank %u", link->peer);
@@ -135,7 +142,8 @@ static enum tt_distance link_distance(const struct tt_verbs_link *link)
 {
     const struct tt_layout *l = link->verbs->conf.layout;
 
-    return l && l->nranks ? tt_layout_distance(l, link->verbs->conf.rank, link->peer) : TT_NEAR_RACK;
+    return l && l->nranks ? tt_layout_distance(l, link->verbs->conf.rank, link->peer)
+                          : TT_NEAR_RACK;
 }
 
 /* The user's number; by default that of the distance, and at least one per rail. */
@@ -152,7 +160,8 @@ struct tt_dqplb_limits tt_verbs_limits(const struct tt_verbs_link *link, uint32_
 {
     const struct tt_verbs *v = link->verbs;
 
-    return tt_lane_limits_queues(&v->limits, link_distance(link), nlanes, TT_VERBS_WINDOW, v->conf.links, link->nrails);
+    return tt_lane_limits_queues(&v->limits, link_distance(link), nlanes, TT_VERBS_WINDOW,
+                                 v->conf.links, link->nrails);
 }
 
 static void stream_bound(struct tt_verbs_stream *s, uint32_t nlanes)
@@ -176,8 +185,8 @@ static void stream_rebound(struct tt_verbs_stream *s)
 
 /* ---- messages to the peer ---- */
 
-bool tt_verbs_mailbox_write(struct tt_verbs_link *link, size_t word_at, uint64_t word, size_t at, const void *data,
-                            size_t bytes)
+bool tt_verbs_mailbox_write(struct tt_verbs_link *link, size_t word_at, uint64_t word, size_t at,
+                            const void *data, size_t bytes)
 {
     const struct tt_desc d = {
         .kind = TT_DESC_PUT,
@@ -221,8 +230,8 @@ static void verbs_link_send_pending(struct tt_verbs_link *link)
     if (link->link_hello_pending)
         link->link_hello_pending = !send_link_hello(link);
     if (link->refusal_pending)
-        link->refusal_pending =
-            !tt_verbs_mailbox_write(link, offsetof(struct tt_verbs_mailbox, refusal), 1, 0, NULL, 0);
+        link->refusal_pending = !tt_verbs_mailbox_write(
+            link, offsetof(struct tt_verbs_mailbox, refusal), 1, 0, NULL, 0);
 }
 
 /* ---- set-up ---- */
@@ -285,12 +294,14 @@ static void verbs_link_begin(struct tt_verbs *v, uint32_t peer, const struct tt_
 /* Both link hellos are known: creates the lanes. */
 static tutti_status lanes_begin(struct tt_verbs_link *link, uint32_t ndata)
 {
-    struct tt_verbs_stream *control = &link->streams[TT_VERBS_CONTROL], *data = &link->streams[TT_VERBS_DATA];
+    struct tt_verbs_stream *control = &link->streams[TT_VERBS_CONTROL],
+                           *data = &link->streams[TT_VERBS_DATA];
     tutti_status st = TUTTI_OK;
 
     link->lanes = calloc(1 + ndata, sizeof *link->lanes);
     if (!link->lanes)
-        return tt_fail(TUTTI_ERR_NOMEM, "verbs: out of memory for %u lanes to rank %u", 1 + ndata, link->peer);
+        return tt_fail(TUTTI_ERR_NOMEM, "verbs: out of memory for %u lanes to rank %u", 1 + ndata,
+                       link->peer);
     control->lane = link->lanes;
     control->nlanes = 1;
     data->lane = link->lanes + 1;
@@ -307,7 +318,9 @@ static tutti_status lanes_begin(struct tt_verbs_link *link, uint32_t ndata)
     for (uint32_t i = 0; i < 1 + ndata && !st; i++) {
         struct tt_verbs_stream *s = i ? data : control;
 
-        link->lanes[i] = (struct tt_verbs_lane){ .link = link, .stream = s, .number = i, .index = i ? i - 1 : 0 };
+        link->lanes[i] = (struct tt_verbs_lane){
+            .link = link, .stream = s, .number = i, .index = i ? i - 1 : 0
+        };
         link->nlanes++;
         st = tt_verbs_lane_begin(&link->lanes[i]);
     }
@@ -326,8 +339,10 @@ static void handle_link_hello(struct tt_verbs_link *link)
         return;
     }
     link->link_hello_received = true;
-    link->nrails = link->theirs.rails < link->verbs->nrails ? link->theirs.rails : link->verbs->nrails;
-    if (lanes_begin(link, wanted < link->theirs.data_lanes ? wanted : link->theirs.data_lanes) != TUTTI_OK)
+    link->nrails =
+        link->theirs.rails < link->verbs->nrails ? link->theirs.rails : link->verbs->nrails;
+    if (lanes_begin(link, wanted < link->theirs.data_lanes ? wanted : link->theirs.data_lanes) !=
+        TUTTI_OK)
         tt_verbs_link_lose(link, TUTTI_ERR_NOMEM, "cannot allocate its resources");
 }
 
@@ -446,7 +461,8 @@ static void verbs_tcp_lost(struct tt_verbs *v, const struct tt_done *d)
         *link = (struct tt_verbs_link){ .verbs = v, .peer = d->peer };
     }
     link->tcp.mine = NULL;      /* no further message can be sent */
-    tt_verbs_link_lose(link, d->status, d->status ? "the peer has ended, or is unreachable" : "closed by the peer");
+    tt_verbs_link_lose(link, d->status,
+                       d->status ? "the peer has ended, or is unreachable" : "closed by the peer");
 }
 
 static void each_lane(struct tt_verbs *v, uint32_t rail, void (*act)(struct tt_verbs_lane *))
@@ -472,7 +488,8 @@ static void rails_step(struct tt_verbs *v)
         const bool changed = tt_verbs_rail_events(rail, &doubtful);
 
         if (changed)
-            tt_log(TT_LOG_INFO, "verbs: %s, port %u, is %s", rail->name, rail->port, rail->up ? "up" : "down");
+            tt_log(TT_LOG_INFO, "verbs: %s, port %u, is %s", rail->name, rail->port,
+                   rail->up ? "up" : "down");
         if (changed && !rail->up)
             each_lane(v, i, tt_verbs_lane_mark);
         else if (doubtful)
@@ -507,7 +524,8 @@ void tt_verbs_links_step(struct tt_verbs *v)
 static bool verbs_link_unfinished(const struct tt_verbs_link *link)
 {
     for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++)
-        if (link->streams[i].sent != link->streams[i].tail || link->streams[i].done != link->streams[i].tail)
+        if (link->streams[i].sent != link->streams[i].tail ||
+            link->streams[i].done != link->streams[i].tail)
             return true;
     return false;
 }
@@ -571,7 +589,8 @@ void tt_verbs_links_memory(const struct tt_verbs *v, tutti_memory *m)
 {
     tutti_memory_part links = { .purpose = "verbs: links",
                                 .shared = 1,
-                                .peer_bytes = tt_sparse_bytes(&v->links) + v->active_depth * sizeof *v->active };
+                                .peer_bytes = tt_sparse_bytes(&v->links) +
+                                              v->active_depth * sizeof *v->active };
     const struct tt_verbs_link *link;
     uint32_t at = 0;
 

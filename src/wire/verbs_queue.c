@@ -55,15 +55,16 @@ tutti_status tt_verbs_group_join(struct tt_verbs_link *link, uint32_t number)
     if (!g) {
         g = group_create(rail);
         if (!g)
-            return tt_fail(TUTTI_ERR_NOMEM, "verbs: %s: cannot create queues for more peers: %s", rail->name,
-                           strerror(errno));
+            return tt_fail(TUTTI_ERR_NOMEM, "verbs: %s: cannot create queues for more peers: %s",
+                           rail->name, strerror(errno));
         g->next = rail->groups;
         rail->groups = g;
     }
     if (g->wanted < (g->nlinks + 1) * TT_VERBS_LINK_RECEIVES)
         g->wanted = (g->nlinks + 1) * TT_VERBS_LINK_RECEIVES;
     if (!tt_verbs_receives(g))
-        return tt_fail(TUTTI_ERR_NOMEM, "verbs: %s: cannot post more receives: %s", rail->name, strerror(errno));
+        return tt_fail(TUTTI_ERR_NOMEM, "verbs: %s: cannot post more receives: %s", rail->name,
+                       strerror(errno));
     g->nlinks++;
     link->group[number] = g;
     return TUTTI_OK;
@@ -121,9 +122,12 @@ tutti_status tt_verbs_qp_create(struct tt_verbs_lane *lane)
             break;
     }
     if (!lane->qp)
-        return tt_fail_errno(errno, "verbs: cannot create a queue pair on %s for rank %u", rail->name, link->peer);
-    if (ibv_modify_qp(lane->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) != 0) {
-        const tutti_status st = tt_fail_errno(errno, "verbs: cannot set up a queue pair on %s for rank %u", rail->name, link->peer);
+        return tt_fail_errno(errno, "verbs: cannot create a queue pair on %s for rank %u",
+                             rail->name, link->peer);
+    if (ibv_modify_qp(lane->qp, &attr,
+                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) != 0) {
+        const tutti_status st = tt_fail_errno(
+            errno, "verbs: cannot set up a queue pair on %s for rank %u", rail->name, link->peer);
 
         ibv_destroy_qp(lane->qp);
         lane->qp = NULL;
@@ -159,7 +163,8 @@ tutti_status tt_verbs_qp_connect(struct tt_verbs_lane *lane, const struct tt_ver
     if (ibv_modify_qp(lane->qp, &attr,
                       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                           IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) != 0)
-        return tt_fail_errno(errno, "verbs: %s cannot connect to rank %u", rail->name, lane->link->peer);
+        return tt_fail_errno(errno, "verbs: %s cannot connect to rank %u", rail->name,
+                             lane->link->peer);
 
     attr = (struct ibv_qp_attr){
         .qp_state = IBV_QPS_RTS,
@@ -169,9 +174,10 @@ tutti_status tt_verbs_qp_connect(struct tt_verbs_lane *lane, const struct tt_ver
         .sq_psn = lane->psn,
     };
     if (ibv_modify_qp(lane->qp, &attr,
-                      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                          IBV_QP_MAX_QP_RD_ATOMIC) != 0)
-        return tt_fail_errno(errno, "verbs: %s cannot send to rank %u", rail->name, lane->link->peer);
+                      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                          IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) != 0)
+        return tt_fail_errno(errno, "verbs: %s cannot send to rank %u", rail->name,
+                             lane->link->peer);
     return TUTTI_OK;
 }
 

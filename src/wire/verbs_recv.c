@@ -29,10 +29,12 @@ bool tt_verbs_receives(struct tt_verbs_group *g)
 
 /* Returns the memory of region + offset [bytes]. NULL: the region does not exist (any more), or is
  * device memory that the CPU would have to access. */
-static uint8_t *verbs_target_memory(struct tt_verbs_link *link, uint32_t region, uint32_t generation, uint64_t offset,
-                                    uint64_t bytes, bool by_processor)
+static uint8_t *verbs_target_memory(struct tt_verbs_link *link, uint32_t region,
+                                    uint32_t generation, uint64_t offset, uint64_t bytes,
+                                    bool by_processor)
 {
-    const struct tt_verbs_region *r = region ? tt_verbs_region_find(link->verbs, region, generation) : NULL;
+    const struct tt_verbs_region *r =
+        region ? tt_verbs_region_find(link->verbs, region, generation) : NULL;
     uint8_t *mem = r ? r->public.mem : region ? NULL : link->mine;
     const uint64_t size = r ? r->public.bytes : link->verbs->conf.link_bytes;
 
@@ -43,8 +45,8 @@ static uint8_t *verbs_target_memory(struct tt_verbs_link *link, uint32_t region,
 
 static void verbs_raise_signal(struct tt_verbs_link *link, const struct tt_verbs_record *r)
 {
-    uint64_t *word = (uint64_t *)(void *)verbs_target_memory(link, r->signal_region, r->signal_generation,
-                                                             r->signal_offset, sizeof *word, true);
+    uint64_t *word = (uint64_t *)(void *)verbs_target_memory(
+        link, r->signal_region, r->signal_generation, r->signal_offset, sizeof *word, true);
 
     if (!word)
         return;
@@ -55,10 +57,12 @@ static void verbs_raise_signal(struct tt_verbs_link *link, const struct tt_verbs
 }
 
 /* A put whose target is deregistered is dropped with its signal. */
-static void verbs_apply_record(struct tt_verbs_link *link, const struct tt_verbs_record *r, const uint8_t *payload)
+static void verbs_apply_record(struct tt_verbs_link *link, const struct tt_verbs_record *r,
+                               const uint8_t *payload)
 {
-    uint8_t *to =
-        r->bytes ? verbs_target_memory(link, r->region, r->generation, r->offset, r->bytes, r->payload > 0) : NULL;
+    uint8_t *to = r->bytes ? verbs_target_memory(link, r->region, r->generation, r->offset,
+                                                 r->bytes, r->payload > 0)
+                           : NULL;
 
     if (r->kind == TT_VERBS_VOID || (r->bytes && !to))
         return;

@@ -18,7 +18,8 @@ static struct ibv_mr *try_pin(struct tt_verbs_rail *rail, void *mem, size_t byte
     struct ibv_mr *mr;
 
     if (device && device->dmabuf >= 0)
-        mr = ibv_reg_dmabuf_mr(rail->pd, device->dmabuf_offset, bytes, (uintptr_t)mem, device->dmabuf, access);
+        mr = ibv_reg_dmabuf_mr(rail->pd, device->dmabuf_offset, bytes, (uintptr_t)mem,
+                               device->dmabuf, access);
     else
         mr = ibv_reg_mr(rail->pd, mem, bytes, access);
     *writable = mr && access & IBV_ACCESS_REMOTE_WRITE;
@@ -57,8 +58,8 @@ static void unpin_all(struct tt_verbs_mrs *mrs)
 
 /* ---- registrar ---- */
 
-static int verbs_pin_memory(void *arg, void *mem, size_t bytes, const struct tt_device_memory *device, void **handle,
-                            bool *writable)
+static int verbs_pin_memory(void *arg, void *mem, size_t bytes,
+                            const struct tt_device_memory *device, void **handle, bool *writable)
 {
     struct tt_verbs *v = arg;
     struct tt_verbs_mrs *mrs = calloc(1, sizeof *mrs);
@@ -127,7 +128,8 @@ static tutti_status register_own_memory(struct tt_verbs *v, struct tt_verbs_regi
         return TUTTI_OK;
     mem = tt_pages_map_aligned(r->public.bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
     if (mem == MAP_FAILED)
-        return tt_fail_errno(errno, "verbs: cannot map %zu bytes of memory for a region", r->public.bytes);
+        return tt_fail_errno(errno, "verbs: cannot map %zu bytes of memory for a region",
+                             r->public.bytes);
     mrs = calloc(1, sizeof *mrs);
     for (uint32_t i = 0; mrs && i < v->nrails; i++) {
         mrs->rail[i] = tt_verbs_pin(&v->rail[i], mem, r->public.bytes, ACCESS);
@@ -158,7 +160,8 @@ static tutti_status register_caller_memory(struct tt_verbs *v, struct tt_verbs_r
     return st;
 }
 
-static tutti_status verbs_make_region(struct tt_verbs *v, void *mem, size_t bytes, bool exposed, struct tt_region **out)
+static tutti_status verbs_make_region(struct tt_verbs *v, void *mem, size_t bytes, bool exposed,
+                                      struct tt_region **out)
 {
     struct tt_verbs_region *r = calloc(1, sizeof *r);
     tutti_status st = TUTTI_ERR_NOMEM;
@@ -168,7 +171,10 @@ static tutti_status verbs_make_region(struct tt_verbs *v, void *mem, size_t byte
         return tt_fail(st, "verbs: out of memory for a region");
     r->id = verbs_region_id(v);
     if (r->id == 0) {
-        tt_fail(st, "verbs: cannot create more than %u regions: out of memory, or the maximum of %u is reached", v->nregions, TT_VERBS_REGIONS_MAX);
+        tt_fail(
+            st,
+            "verbs: cannot create more than %u regions: out of memory, or the maximum of %u is reached",
+            v->nregions, TT_VERBS_REGIONS_MAX);
         goto free;
     }
     r->public = (struct tt_region){ .wire = &v->wire, .mem = mem, .bytes = bytes };
@@ -179,9 +185,10 @@ static tutti_status verbs_make_region(struct tt_verbs *v, void *mem, size_t byte
         goto free;
     r->generation = ++v->next_generation;
     v->regions[r->id] = r;
-    key = (struct tt_verbs_key){
-        .region = r->id, .generation = r->generation, .address = (uintptr_t)r->public.mem, .bytes = bytes
-    };
+    key = (struct tt_verbs_key){ .region = r->id,
+                                 .generation = r->generation,
+                                 .address = (uintptr_t)r->public.mem,
+                                 .bytes = bytes };
     for (uint32_t i = 0; r->mrs && i < v->nrails; i++)
         key.rkey[i] = r->mrs->rail[i]->rkey;
     if (exposed)
@@ -217,7 +224,9 @@ static void part_with(struct tt_verbs *v, const struct tt_verbs_region *r)
         if (!other || other == r || other->pin != shared)
             continue;
         if (register_caller_memory(v, other))
-            tt_log(TT_LOG_WARN, "verbs: cannot register the source of a transfer again: links that still send from this memory will fail");
+            tt_log(
+                TT_LOG_WARN,
+                "verbs: cannot register the source of a transfer again: links that still send from this memory will fail");
         tt_registry_put(v->domain, shared, false);
     }
 }
@@ -254,7 +263,8 @@ void tt_verbs_dereg(struct tt_region *public)
     free(r);
 }
 
-tutti_status tt_verbs_import(struct tt_wire *w, uint32_t peer, const struct tt_blob *key, struct tt_rkey *out)
+tutti_status tt_verbs_import(struct tt_wire *w, uint32_t peer, const struct tt_blob *key,
+                             struct tt_rkey *out)
 {
     struct tt_verbs_key k;
 
@@ -270,7 +280,8 @@ tutti_status tt_verbs_import(struct tt_wire *w, uint32_t peer, const struct tt_b
     return TUTTI_OK;
 }
 
-struct tt_verbs_region *tt_verbs_region_find(const struct tt_verbs *v, uint32_t id, uint32_t generation)
+struct tt_verbs_region *tt_verbs_region_find(const struct tt_verbs *v, uint32_t id,
+                                             uint32_t generation)
 {
     struct tt_verbs_region *r = id < v->nregions ? v->regions[id] : NULL;
 
@@ -284,13 +295,15 @@ static bool verbs_range_covers(const void *all, uint64_t all_bytes, const void *
     return begin >= first && begin - first <= all_bytes && bytes <= all_bytes - (begin - first);
 }
 
-static void lkeys_of(const struct tt_verbs *v, struct ibv_mr *const mr[TT_VERBS_RAILS], uint32_t lkey[TT_VERBS_RAILS])
+static void lkeys_of(const struct tt_verbs *v, struct ibv_mr *const mr[TT_VERBS_RAILS],
+                     uint32_t lkey[TT_VERBS_RAILS])
 {
     for (uint32_t i = 0; i < v->nrails; i++)
         lkey[i] = mr[i]->lkey;
 }
 
-bool tt_verbs_lkey(struct tt_verbs *v, const void *mem, uint64_t bytes, uint32_t lkey[TT_VERBS_RAILS])
+bool tt_verbs_lkey(struct tt_verbs *v, const void *mem, uint64_t bytes,
+                   uint32_t lkey[TT_VERBS_RAILS])
 {
     struct tt_verbs_region *r = v->last_source;
 

@@ -24,7 +24,8 @@ static bool lane_has_room(const struct tt_verbs_lane *lane)
     const struct tt_dqplb_sender *d = &lane->stream->sender;
 
     return lane->wr_tail - lane->wr_head <
-           lane->wr_depth - WRS_PER_SEGMENT * (d->limits.outstanding - d->lanes.lane[lane->index].outstanding);
+           lane->wr_depth -
+               WRS_PER_SEGMENT * (d->limits.outstanding - d->lanes.lane[lane->index].outstanding);
 }
 
 /* Work requests that the device refuses are numbered already: later ones must not succeed, since
@@ -48,8 +49,9 @@ static void chain_post(struct tt_verbs_chain *c)
 }
 
 /* Adds a write of data[bytes] to `target` for a message; watched: signaled. */
-static struct ibv_send_wr *chain_add(struct tt_verbs_chain *c, const struct tt_verbs_wr *what, const void *data,
-                                     uint32_t bytes, uint32_t lkey, uint64_t target, uint32_t rkey, bool watched)
+static struct ibv_send_wr *chain_add(struct tt_verbs_chain *c, const struct tt_verbs_wr *what,
+                                     const void *data, uint32_t bytes, uint32_t lkey,
+                                     uint64_t target, uint32_t rkey, bool watched)
 {
     struct tt_verbs_lane *lane = c->lane;
     struct ibv_send_wr *wr;
@@ -64,8 +66,9 @@ static struct ibv_send_wr *chain_add(struct tt_verbs_chain *c, const struct tt_v
         .sg_list = &c->sge[c->n],
         .num_sge = bytes > 0,
         .opcode = IBV_WR_RDMA_WRITE,
-        .send_flags = (watched || lane->unwatched + 1 >= lane->stream->watch_every ? IBV_SEND_SIGNALED : 0) |
-                      (bytes > 0 && bytes <= lane->inline_bytes ? IBV_SEND_INLINE : 0),
+        .send_flags =
+            (watched || lane->unwatched + 1 >= lane->stream->watch_every ? IBV_SEND_SIGNALED : 0) |
+            (bytes > 0 && bytes <= lane->inline_bytes ? IBV_SEND_INLINE : 0),
         .wr.rdma = { .remote_addr = target, .rkey = rkey },
     };
     lane->unwatched = wr->send_flags & IBV_SEND_SIGNALED ? 0 : lane->unwatched + 1;
@@ -87,7 +90,9 @@ static void add_record(struct tt_verbs_chain *c, const struct tt_dqplb_segment *
     struct tt_verbs_stream *s = c->lane->stream;
     struct tt_verbs_link *link = s->link;
     const struct tt_verbs_out *m = tt_verbs_out_of(s, g->message);
-    const struct tt_verbs_wr what = { .message = g->message, .number = g->word & TT_DQPLB_SEQ_MASK, .segment = true };
+    const struct tt_verbs_wr what = { .message = g->message,
+                                      .number = g->word & TT_DQPLB_SEQ_MASK,
+                                      .segment = true };
     const uint32_t rail = c->lane->rail;
     uint8_t *slot = tt_verbs_staging(s, g->message);
     uint64_t applied[TT_VERBS_STREAMS];
@@ -98,8 +103,8 @@ static void add_record(struct tt_verbs_chain *c, const struct tt_dqplb_segment *
     }
     tt_verbs_record_stamp(slot, applied);
     with_immediate(chain_add(c, &what, slot, m->slot_bytes, link->local_mr[rail]->lkey,
-                             s->peer_ring + g->message % TT_VERBS_SLOTS * TT_VERBS_SLOT_BYTES, link->theirs.rkey[rail],
-                             m->watched || s->nlanes > 1),
+                             s->peer_ring + g->message % TT_VERBS_SLOTS * TT_VERBS_SLOT_BYTES,
+                             link->theirs.rkey[rail], m->watched || s->nlanes > 1),
                    g->word);
 }
 
@@ -119,7 +124,8 @@ static void add_void_mark(struct tt_verbs_chain *c, const struct tt_dqplb_segmen
               link->theirs.rkey[rail], false);
 }
 
-void tt_verbs_trace(const struct tt_verbs_lane *lane, enum tt_trace_kind kind, uint32_t number, uint64_t bytes)
+void tt_verbs_trace(const struct tt_verbs_lane *lane, enum tt_trace_kind kind, uint32_t number,
+                    uint64_t bytes)
 {
     tt_trace_add(&(struct tt_trace_event){ .wire = "verbs",
                                            .bytes = bytes,
@@ -137,13 +143,15 @@ static void chain_add_segment(struct tt_verbs_chain *c, const struct tt_dqplb_se
     struct tt_verbs_lane *lane = c->lane;
     const struct tt_verbs_out *m = tt_verbs_out_of(lane->stream, g->message);
     const uint32_t bytes = m->data ? (uint32_t)g->bytes : 0;
-    const struct tt_verbs_wr what = {
-        .message = g->message, .number = g->word & TT_DQPLB_SEQ_MASK, .payload = bytes > 0, .segment = !g->last
-    };
+    const struct tt_verbs_wr what = { .message = g->message,
+                                      .number = g->word & TT_DQPLB_SEQ_MASK,
+                                      .payload = bytes > 0,
+                                      .segment = !g->last };
     struct ibv_send_wr *wr;
 
     if (tt_trace_is_enabled())
-        tt_verbs_trace(lane, TT_TRACE_POSTED, what.number, m->data ? g->bytes : m->slot_bytes - TT_VERBS_RECORD_BYTES);
+        tt_verbs_trace(lane, TT_TRACE_POSTED, what.number,
+                       m->data ? g->bytes : m->slot_bytes - TT_VERBS_RECORD_BYTES);
     if (!m->data && m->bytes > 0 && !g->last)
         add_void_mark(c, g);
     if (bytes > 0 || !g->last) {
@@ -167,7 +175,8 @@ static void add_ack(struct tt_verbs_chain *c, struct tt_verbs_stream *of)
     const struct tt_verbs_wr what = { .message = TT_VERBS_NO_MESSAGE };
 
     with_immediate(chain_add(c, &what, NULL, 0, 0, 0, 0, false),
-                   tt_dqplb_word(of->receiver.expected, false, false) | of->index << TT_IMM_STREAM_SHIFT | TT_IMM_ACK);
+                   tt_dqplb_word(of->receiver.expected, false, false) |
+                       of->index << TT_IMM_STREAM_SHIFT | TT_IMM_ACK);
     of->acked_segments_sent = of->receiver.expected;
     of->ack_due = false;
 }
@@ -293,8 +302,8 @@ static void wrs_over(struct tt_verbs_lane *lane, uint64_t end)
 /* Returns whether the error is caused by the message, not the path. */
 static bool is_of_message(enum ibv_wc_status status)
 {
-    return status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR || status == IBV_WC_LOC_PROT_ERR ||
-           status == IBV_WC_LOC_LEN_ERR;
+    return status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR ||
+           status == IBV_WC_LOC_PROT_ERR || status == IBV_WC_LOC_LEN_ERR;
 }
 
 void tt_verbs_sent(struct tt_verbs_lane *lane, const struct ibv_wc *wc)
@@ -309,8 +318,9 @@ void tt_verbs_sent(struct tt_verbs_lane *lane, const struct ibv_wc *wc)
         return;
     }
     if (wc->status != IBV_WC_WR_FLUSH_ERR) {
-        tt_log(TT_LOG_DEBUG, "verbs: lane %u to rank %u on %s failed: %s", lane->number, lane->link->peer,
-               lane->link->verbs->rail[lane->rail].name, ibv_wc_status_str(wc->status));
+        tt_log(TT_LOG_DEBUG, "verbs: lane %u to rank %u on %s failed: %s", lane->number,
+               lane->link->peer, lane->link->verbs->rail[lane->rail].name,
+               ibv_wc_status_str(wc->status));
         if (is_of_message(wc->status) && w->payload)
             lane->culprit = w->message;
         else
@@ -364,7 +374,8 @@ void tt_verbs_source_gone(struct tt_verbs_stream *s, uint32_t lkey)
     for (uint64_t i = s->done; i < s->tail; i++) {
         struct tt_verbs_out *m = tt_verbs_out_of(s, i);
 
-        if (!m->data || m->lkey[0] != lkey || tt_verbs_has_lkey(s->link->verbs, m->data, m->bytes, lkey))
+        if (!m->data || m->lkey[0] != lkey ||
+            tt_verbs_has_lkey(s->link->verbs, m->data, m->bytes, lkey))
             continue;       /* the registration may also serve another region */
         readers_mark(s, i);
         if (tt_verbs_lkey(s->link->verbs, m->data, m->bytes, m->lkey))
@@ -393,7 +404,8 @@ static uint8_t *bounce_take(struct tt_verbs_stream *s, uint64_t bytes)
 
 /* Sets a message's source and local keys. Returns false if the source is not registered any
  * more. */
-static bool source_set(struct tt_verbs_stream *s, struct tt_verbs_out *m, const struct tt_desc *d, uint8_t *bounced)
+static bool source_set(struct tt_verbs_stream *s, struct tt_verbs_out *m, const struct tt_desc *d,
+                       uint8_t *bounced)
 {
     struct tt_verbs *v = s->link->verbs;
 

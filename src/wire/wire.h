@@ -98,7 +98,8 @@ struct tt_wire_conf {
 
 /* Returns whether a peer is on this host, by the layout; if that is unknown, by `looks_so` (equal
  * host hashes). */
-static inline bool tt_wire_shares_host(const struct tt_wire_conf *conf, uint32_t peer, bool looks_so)
+static inline bool tt_wire_shares_host(const struct tt_wire_conf *conf, uint32_t peer,
+                                       bool looks_so)
 {
     const struct tt_layout *l = conf->layout;
 
@@ -275,7 +276,8 @@ struct tt_wire_ops {
      * memory's descriptor is in transit; poll, and call again. UNSUPPORTED (not logged): the wire
      * did not allocate the memory, and this peer's link does not accept such keys (tt_link.anymem,
      * as the peer sees it). */
-    tutti_status (*import)(struct tt_wire *w, uint32_t peer, const struct tt_blob *key, struct tt_rkey *out);
+    tutti_status (*import)(struct tt_wire *w, uint32_t peer, const struct tt_blob *key,
+                           struct tt_rkey *out);
 
     /* Posts up to n descriptors with one doorbell. Returns how many were accepted, in order. If
      * fewer than n, poll and post the rest again. Descriptors to a lost peer are accepted and
@@ -298,7 +300,8 @@ struct tt_wire_ops {
 };
 
 /* Registers mem[bytes] of the caller as a source; otherwise like reg. */
-static inline tutti_status tt_wire_source(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out)
+static inline tutti_status tt_wire_source(struct tt_wire *w, void *mem, size_t bytes,
+                                          struct tt_region **out)
 {
     return (w->ops->source ? w->ops->source : w->ops->reg)(w, mem, bytes, out);
 }

@@ -110,22 +110,25 @@ static void compare_lengths(struct world *w, const struct rank *me)
         else
             memcpy(&came, me->mem[TT_BUF_WORK] + there, sizeof came);
         if (came != w->rank[r].c->send_bytes[me->c->rank])
-            broke(w, "rank %u hears that rank %u sends %" PRIu64 " B, not %" PRIu64, me->c->rank, r, came,
-                  w->rank[r].c->send_bytes[me->c->rank]);
+            broke(w, "rank %u hears that rank %u sends %" PRIu64 " B, not %" PRIu64, me->c->rank, r,
+                  came, w->rank[r].c->send_bytes[me->c->rank]);
     }
 }
 
 static uint64_t at(const struct tt_ref *ref, uint64_t i)
 {
-    return ref->block ? ref->offset + i / ref->block * ref->stride + i % ref->block : ref->offset + i;
+    return ref->block ? ref->offset + i / ref->block * ref->stride + i % ref->block
+                      : ref->offset + i;
 }
 
 /* Copies bytes between a reference and contiguous memory, in runs that are contiguous on both
  * sides. */
-static void move(struct world *w, struct rank *me, const struct tt_ref *ref, uint8_t *bytes, uint64_t n, bool store)
+static void move(struct world *w, struct rank *me, const struct tt_ref *ref, uint8_t *bytes,
+                 uint64_t n, bool store)
 {
     for (uint64_t i = 0, run; i < n; i += run) {
-        run = ref->block && ref->block - i % ref->block < n - i ? ref->block - i % ref->block : n - i;
+        run =
+            ref->block && ref->block - i % ref->block < n - i ? ref->block - i % ref->block : n - i;
         if (ref->buf > TT_BUF_WORK || at(ref, i) + run > me->bytes[ref->buf]) {
             broke(w, "rank %u goes out of bounds", me->c->rank);
             return;
@@ -139,8 +142,8 @@ static void move(struct world *w, struct rank *me, const struct tt_ref *ref, uin
 static struct node *pipe_writer(struct rank *me, uint64_t name)
 {
     for (uint32_t i = 0; i < me->n; i++)
-        if (me->node[i].s.opcode != TT_PUT && me->node[i].s.bytes > 0 && me->node[i].s.out.buf == TT_BUF_PIPE &&
-            me->node[i].s.out.offset == name)
+        if (me->node[i].s.opcode != TT_PUT && me->node[i].s.bytes > 0 &&
+            me->node[i].s.out.buf == TT_BUF_PIPE && me->node[i].s.out.offset == name)
             return &me->node[i];
     return NULL;
 }
@@ -154,7 +157,8 @@ static uint8_t *load(struct world *w, struct rank *me, const struct tt_ref *ref,
         struct node *writer = pipe_writer(me, ref->offset);
 
         if (!writer || !writer->carried || writer->s.bytes != n) {
-            broke(w, "rank %u reads %" PRIu64 " B that are not in pipe %" PRIu64, me->c->rank, n, ref->offset);
+            broke(w, "rank %u reads %" PRIu64 " B that are not in pipe %" PRIu64, me->c->rank, n,
+                  ref->offset);
             return bytes;
         }
         free(bytes);
@@ -179,7 +183,8 @@ static void store(struct world *w, struct rank *me, struct node *writer, uint8_t
 
 /* ---- which steps can run ---- */
 
-static bool overlap(const struct tt_ref *x, const struct tt_ref *y, uint64_t x_bytes, uint64_t y_bytes)
+static bool overlap(const struct tt_ref *x, const struct tt_ref *y, uint64_t x_bytes,
+                    uint64_t y_bytes)
 {
     uint64_t x_begin, x_end, y_begin, y_end;
 
@@ -214,7 +219,8 @@ static bool writes(const struct tt_step *s, const struct tt_ref *ref, uint64_t b
 
 static bool conflict(const struct tt_step *earlier, const struct tt_step *s)
 {
-    if (s->opcode != TT_PUT && (reads(earlier, &s->out, s->bytes) || writes(earlier, &s->out, s->bytes)))
+    if (s->opcode != TT_PUT &&
+        (reads(earlier, &s->out, s->bytes) || writes(earlier, &s->out, s->bytes)))
         return true;
     if (s->opcode != TT_WAIT && writes(earlier, &s->a, s->bytes))
         return true;
@@ -297,7 +303,8 @@ static void run(struct world *w, uint32_t r, struct node *node)
     a = load(w, me, &node->s.a, node->s.bytes);
     if (node->s.opcode == TT_REDUCE_STEP) {
         b = load(w, me, &node->s.b, node->s.bytes);
-        case_kernel(me->c->elem_bytes, node->s.finish)(a, NULL, a, b, node->s.bytes / me->c->elem_bytes, false, 1);
+        case_kernel(me->c->elem_bytes, node->s.finish)(a, NULL, a, b,
+                                                       node->s.bytes / me->c->elem_bytes, false, 1);
         free(b);
     }
     store(w, me, node, a);
@@ -342,7 +349,8 @@ static void find_mates(struct world *w)
             for (uint32_t j = 0; j < to->n && put->s.opcode == TT_PUT && !put->mate; j++) {
                 struct node *wait = &to->node[j];
 
-                if (wait->s.opcode == TT_WAIT && wait->s.peer == r && wait->s.tag == put->s.tag && !wait->mate) {
+                if (wait->s.opcode == TT_WAIT && wait->s.peer == r && wait->s.tag == put->s.tag &&
+                    !wait->mate) {
                     put->mate = wait;
                     wait->mate = put;
                 }
@@ -358,8 +366,10 @@ static bool run_one_of(struct world *w, uint32_t r)
 
     while (me->oldest < me->n && me->node[me->oldest].done)
         me->oldest++;
-    for (uint32_t i = me->oldest; i < me->n && me->node[i].round < me->node[me->oldest].round + w->manner.window; i++)
-        if (can_run(w, r, i) && (w->manner.order == NEWEST_FIRST || tt_prng_below(&w->prng, ++found) == 0))
+    for (uint32_t i = me->oldest;
+         i < me->n && me->node[i].round < me->node[me->oldest].round + w->manner.window; i++)
+        if (can_run(w, r, i) &&
+            (w->manner.order == NEWEST_FIRST || tt_prng_below(&w->prng, ++found) == 0))
             chosen = i;
     if (chosen != UINT32_MAX)
         run(w, r, &me->node[chosen]);
@@ -404,8 +414,9 @@ static void load_programs(struct world *w, const struct tt_program *program)
     find_mates(w);
 }
 
-bool interpret(const struct case_spec *spec, const struct case_calls *calls, const struct tt_program *program,
-               const struct manner *manner, char *why, size_t why_bytes)
+bool interpret(const struct case_spec *spec, const struct case_calls *calls,
+               const struct tt_program *program, const struct manner *manner, char *why,
+               size_t why_bytes)
 {
     struct world w = {
         .spec = spec, .calls = calls, .manner = *manner, .why = why, .why_bytes = why_bytes,

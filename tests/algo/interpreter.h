@@ -38,7 +38,8 @@ struct manner {
  * the result, an access out of bounds, an unwritten operand (pipes), or a message that differs at
  * both ends. For the algorithm's program, also if a row's length (tt_algo.length_at) does not
  * arrive at its receiver. */
-bool interpret(const struct case_spec *spec, const struct case_calls *calls, const struct tt_program *program,
-               const struct manner *manner, char *why, size_t why_bytes);
+bool interpret(const struct case_spec *spec, const struct case_calls *calls,
+               const struct tt_program *program, const struct manner *manner, char *why,
+               size_t why_bytes);
 
 #endif

@@ -1,12 +1,14 @@
 #include "rounds.h"
 
-void round_emit(struct round_steps *out, const struct tt_algo *algo, const struct tt_coll *c, uint64_t k)
+void round_emit(struct round_steps *out, const struct tt_algo *algo, const struct tt_coll *c,
+                uint64_t k)
 {
     out->s = (struct tt_sched){ .steps = out->step, .cap = TT_ROUND_STEPS_MAX };
     algo->round(&out->s, c, k);
 }
 
-static bool has(const struct round_steps *round, enum tt_opcode opcode, uint32_t peer, uint32_t tag, uint64_t bytes)
+static bool has(const struct round_steps *round, enum tt_opcode opcode, uint32_t peer, uint32_t tag,
+                uint64_t bytes)
 {
     for (uint32_t i = 0; i < round->s.n; i++) {
         const struct tt_step *s = &round->step[i];
@@ -46,7 +48,8 @@ const char *round_flaw(const struct round_steps *rounds, uint32_t rank, bool put
             return "has a put whose wait is in another";
         if (s->opcode == TT_WAIT && !has(&rounds[s->peer], TT_PUT, rank, s->tag, s->bytes))
             return "has a wait whose put is in another";
-        if (s->opcode != TT_PUT && s->bytes && s->out.buf == TT_BUF_PIPE && !is_read(mine, i, s->out.offset))
+        if (s->opcode != TT_PUT && s->bytes && s->out.buf == TT_BUF_PIPE &&
+            !is_read(mine, i, s->out.offset))
             return "has a pipe that is not read in it";
     }
     return NULL;

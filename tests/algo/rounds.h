@@ -9,7 +9,8 @@ struct round_steps {
     struct tt_sched s;
 };
 
-void round_emit(struct round_steps *out, const struct tt_algo *algo, const struct tt_coll *c, uint64_t k);
+void round_emit(struct round_steps *out, const struct tt_algo *algo, const struct tt_coll *c,
+                uint64_t k);
 
 /* Returns an error in rank's round, compared with those of all ranks with the same number: a put
  * without its wait or a wait without its put, a pipe that is not read in it, and with puts_first a

@@ -29,13 +29,17 @@ static void conditional_algorithms_describe_their_requirements(void **state)
     (void)state;
     for (size_t i = 0; i < tt_nalgos; i++)
         if ((tt_algos[i]->fits == tt_fits_always) != (tt_algos[i]->needs == NULL))
-            fail_msg("%s %s", tt_algos[i]->name, tt_algos[i]->needs ? "always fits, and needs something" : "does not say what it needs");
+            fail_msg("%s %s", tt_algos[i]->name,
+                     tt_algos[i]->needs ? "always fits, and needs something"
+                                        : "does not say what it needs");
 }
 
 static void algorithms_have_long_and_short_names(void **state)
 {
     const struct tt_coll c = { .kind = TT_ALLREDUCE, .nranks = 3, .elem_bytes = 4, .bytes = 64 };
-    const struct tt_coll large = { .kind = TT_ALLTOALL, .nranks = 3, .elem_bytes = 4, .bytes = 1 << 30 };
+    const struct tt_coll large = {
+        .kind = TT_ALLTOALL, .nranks = 3, .elem_bytes = 4, .bytes = 1 << 30
+    };
 
     (void)state;
     assert_string_equal(tt_algo_find(&c, "allreduce_ring")->name, "allreduce_ring");
@@ -45,7 +49,9 @@ static void algorithms_have_long_and_short_names(void **state)
     assert_false(tt_algo_fits(tt_algo_find(&large, "bruck"), &large));     /* used only if named */
     for (size_t i = 0; i < tt_nalgos; i++) {
         struct case_calls calls;
-        struct case_spec spec = { .algo = tt_algos[i], .nranks = 4, .elem_bytes = 4, .count = 4, .packed = true };
+        struct case_spec spec = {
+            .algo = tt_algos[i], .nranks = 4, .elem_bytes = 4, .count = 4, .packed = true
+        };
 
         case_make(&calls, &spec);
         while (!spec.algo->fits(&calls.coll[0]) && spec.layout + 1 < CASE_LAYOUTS) {
@@ -54,7 +60,8 @@ static void algorithms_have_long_and_short_names(void **state)
         }
         calls.coll[0].kind = spec.algo->kind;
         assert_ptr_equal(tt_algo_find(&calls.coll[0], spec.algo->name), spec.algo);
-        assert_ptr_equal(tt_algo_find(&calls.coll[0], spec.algo->name + strlen(tt_coll_name(spec.algo->kind)) + 1),
+        assert_ptr_equal(tt_algo_find(&calls.coll[0],
+                                      spec.algo->name + strlen(tt_coll_name(spec.algo->kind)) + 1),
                          spec.algo);
     }
 }
@@ -122,8 +129,12 @@ static void all_ranks_choose_the_same(void **state)
 
 static void costs_count_slow_links(void **state)
 {
-    const struct tt_coll small = { .kind = TT_ALLREDUCE, .nranks = 64, .elem_bytes = 4, .bytes = 8 };
-    const struct tt_coll large = { .kind = TT_ALLREDUCE, .nranks = 64, .elem_bytes = 4, .bytes = 256 << 20 };
+    const struct tt_coll small = {
+        .kind = TT_ALLREDUCE, .nranks = 64, .elem_bytes = 4, .bytes = 8
+    };
+    const struct tt_coll large = {
+        .kind = TT_ALLREDUCE, .nranks = 64, .elem_bytes = 4, .bytes = 256 << 20
+    };
     const struct tt_cost cost = { .messages = 2, .bytes = 100, .reduced = 50, .copied = 10 };
 
     (void)state;
@@ -205,7 +216,11 @@ static void work_memory_is_small(void **state)
     for (size_t a = 0; a < tt_nalgos; a++)
         for (uint32_t i = 0; i < 4 * 64; i++) {
             const struct tt_coll c = {
-                .kind = tt_algos[a]->kind, .nranks = 1 + i / 4, .rank = i / 8, .elem_bytes = 8, .bytes = bytes[i % 4],
+                .kind = tt_algos[a]->kind,
+                .nranks = 1 + i / 4,
+                .rank = i / 8,
+                .elem_bytes = 8,
+                .bytes = bytes[i % 4],
                 .in_place = i % 3 == 0,
             };
 

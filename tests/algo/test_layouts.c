@@ -71,8 +71,12 @@ static void for_each(uint32_t from, uint32_t to, uint32_t every, uint64_t count,
         for (kind = 0; kind < layout_kinds; kind++)
             for (uint32_t n = from; n <= to; n++) {
                 struct case_spec spec = {
-                    .algo = algo_of(names[a]), .nranks = n, .count = count, .elem_bytes = 1u << n % 4,
-                    .place = (enum case_place)((n + kind) % CASE_PLACES), .packed = (n / 2 + kind) % 2,
+                    .algo = algo_of(names[a]),
+                    .nranks = n,
+                    .count = count,
+                    .elem_bytes = 1u << n % 4,
+                    .place = (enum case_place)((n + kind) % CASE_PLACES),
+                    .packed = (n / 2 + kind) % 2,
                     .seed = 100 * n + kind,
                 };
                 struct tt_layout l;
@@ -133,7 +137,8 @@ static void look_at_rounds(const struct case_spec *spec, const struct case_calls
         if (!spec->algo->fits(&calls->coll[r]))
             FAIL(spec, "it fits on rank 0, but not on rank %u", r);
         if (spec->algo->work_bytes(&calls->coll[r]) > TT_WORK_MAX + TT_SLAB_BYTES)
-            FAIL(spec, "rank %u wants %" PRIu64 " B of WORK", r, spec->algo->work_bytes(&calls->coll[r]));
+            FAIL(spec, "rank %u wants %" PRIu64 " B of WORK", r,
+                 spec->algo->work_bytes(&calls->coll[r]));
     }
     for (uint64_t k = 0; k < nrounds; k++) {
         for (uint32_t r = 0; r < spec->nranks; r++)
@@ -150,8 +155,8 @@ static void look_at_rounds(const struct case_spec *spec, const struct case_calls
     }
     for (uint32_t r = 0; r < spec->nranks; r++)
         if ((uint32_t)__builtin_popcountll(peers[r]) > spec->algo->npeers(&calls->coll[r]))
-            FAIL(spec, "rank %u has %u peers, not at most %u", r, (unsigned)__builtin_popcountll(peers[r]),
-                 spec->algo->npeers(&calls->coll[r]));
+            FAIL(spec, "rank %u has %u peers, not at most %u", r,
+                 (unsigned)__builtin_popcountll(peers[r]), spec->algo->npeers(&calls->coll[r]));
 }
 
 static void rounds_peers_work_match_the_table(void **state)
@@ -172,7 +177,8 @@ static void check_lengths(const struct case_spec *spec, const struct case_calls 
     if (!interpret(spec, calls, NULL, &how, why, sizeof why))
         FAIL(spec, "%s", why);
     for (uint32_t r = 0; r < spec->nranks; r++)
-        for (uint64_t k = spec->algo->length_rounds(&calls->coll[r]); k < spec->algo->nrounds(&calls->coll[r]); k++) {
+        for (uint64_t k = spec->algo->length_rounds(&calls->coll[r]);
+             k < spec->algo->nrounds(&calls->coll[r]); k++) {
             struct round_steps round;
 
             round_emit(&round, spec->algo, &calls->coll[r], k);
@@ -229,7 +235,11 @@ static void single_round_of_131072_ranks_works(void **state)
         for (size_t a = 0; a < NNAMES; a++) {
             const struct tt_algo *algo = algo_of(names[a]);
             struct tt_coll c = {
-                .kind = algo->kind, .nranks = 131072, .elem_bytes = 4, .bytes = 64 << 10, .layout = &l,
+                .kind = algo->kind,
+                .nranks = 131072,
+                .elem_bytes = 4,
+                .bytes = 64 << 10,
+                .layout = &l,
             };
 
             tt_layout_regular(&l, c.nranks, 8, 2, 8, node ? TT_NODE_SOCKETS : TT_NODE_MESH);
@@ -251,8 +261,8 @@ static void single_round_of_131072_ranks_works(void **state)
 /* ---- guarantees of the ideas ---- */
 
 /* Creates all programs of a call on a layout. */
-static void programs(struct tt_program *p, struct case_calls *calls, const char *name, uint32_t nranks,
-                     const struct tt_layout *l)
+static void programs(struct tt_program *p, struct case_calls *calls, const char *name,
+                     uint32_t nranks, const struct tt_layout *l)
 {
     const struct case_spec spec = {
         .algo = algo_of(name), .nranks = nranks, .count = 8, .elem_bytes = 8, .packed = true
@@ -265,7 +275,8 @@ static void programs(struct tt_program *p, struct case_calls *calls, const char 
 }
 
 /* Returns the maximum number of puts by a rank to distances of `from` and more. */
-static uint32_t puts_far(const struct tt_program *p, const struct tt_layout *l, enum tt_distance from)
+static uint32_t puts_far(const struct tt_program *p, const struct tt_layout *l,
+                         enum tt_distance from)
 {
     uint32_t most = 0;
 
@@ -273,7 +284,8 @@ static uint32_t puts_far(const struct tt_program *p, const struct tt_layout *l, 
         uint32_t n = 0;
 
         for (uint64_t i = 0; i < p->nsteps[r]; i++)
-            n += p->steps[r][i].opcode == TT_PUT && tt_layout_distance(l, r, p->steps[r][i].peer) >= from;
+            n += p->steps[r][i].opcode == TT_PUT &&
+                 tt_layout_distance(l, r, p->steps[r][i].peer) >= from;
         most = n > most ? n : most;
     }
     return most;
@@ -303,8 +315,8 @@ static void sixty_four_ranks_take_15_steps(void **state)
         for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
             programs(&p, &calls, wanted[i].name, 64, &l);
             if (puts_far(&p, &l, TT_NEAR_RACK) != wanted[i].puts)
-                fail_msg("%s: %u puts between hosts, not %u", wanted[i].name, puts_far(&p, &l, TT_NEAR_RACK),
-                         wanted[i].puts);
+                fail_msg("%s: %u puts between hosts, not %u", wanted[i].name,
+                         puts_far(&p, &l, TT_NEAR_RACK), wanted[i].puts);
             tt_program_fini(&p);
         }
     }
@@ -312,8 +324,8 @@ static void sixty_four_ranks_take_15_steps(void **state)
 
 /* Returns how many times block `block` is put from outside into the group of `level` that contains
  * `into`. */
-static uint32_t entries(const struct tt_program *p, const struct tt_layout *l, uint32_t block, uint32_t into,
-                        bool sockets)
+static uint32_t entries(const struct tt_program *p, const struct tt_layout *l, uint32_t block,
+                        uint32_t into, bool sockets)
 {
     uint32_t n = 0;
 
@@ -392,15 +404,16 @@ static void four_gpus_go_in_three_phases(void **state)
 }
 
 /* Returns the round in which a rank has the given step. */
-static uint64_t round_of(const struct tt_algo *algo, const struct tt_coll *c, enum tt_opcode opcode, uint32_t peer,
-                         uint64_t offset)
+static uint64_t round_of(const struct tt_algo *algo, const struct tt_coll *c, enum tt_opcode opcode,
+                         uint32_t peer, uint64_t offset)
 {
     for (uint64_t k = 0; k < algo->nrounds(c); k++) {
         struct round_steps round;
 
         round_emit(&round, algo, c, k);
         for (uint32_t i = 0; i < round.s.n; i++)
-            if (round.step[i].opcode == opcode && round.step[i].peer == peer && round.step[i].out.offset == offset)
+            if (round.step[i].opcode == opcode && round.step[i].peer == peer &&
+                round.step[i].out.offset == offset)
                 return k;
     }
     fail_msg("no such step");
@@ -438,7 +451,11 @@ static void host_phase_overlaps_the_network_phase(void **state)
 static void rings_serve_long_blocks_across_hosts(void **state)
 {
     static const struct tt_cost_model model = {
-        .message_ns = 8000, .byte_ns = 0.8, .reduce_byte_ns = 0.1, .copy_byte_ns = 0.08, .near_message_ns = 250,
+        .message_ns = 8000,
+        .byte_ns = 0.8,
+        .reduce_byte_ns = 0.1,
+        .copy_byte_ns = 0.08,
+        .near_message_ns = 250,
         .near_byte_ns = 0.12,
     };
     static const enum tt_coll_kind kinds[] = { TT_ALLGATHER, TT_REDUCE_SCATTER, TT_ALLREDUCE };
@@ -449,7 +466,9 @@ static void rings_serve_long_blocks_across_hosts(void **state)
     tt_layout_regular(&one_rail, 16, 4, 1, 1, TT_NODE_MESH);
     tt_layout_regular(&host, 16, 16, 1, 1, TT_NODE_MESH);
     for (int i = 0; i < 3; i++) {
-        struct tt_coll c = { .kind = kinds[i], .nranks = 16, .elem_bytes = 4, .bytes = 4 << 20, .layout = &rails };
+        struct tt_coll c = {
+            .kind = kinds[i], .nranks = 16, .elem_bytes = 4, .bytes = 4 << 20, .layout = &rails
+        };
         struct tt_cost cheap, dear;
         char name[64];
 

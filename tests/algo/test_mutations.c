@@ -16,8 +16,11 @@ static bool draw_case(struct case_spec *spec, struct tt_prng *p, uint64_t seed)
     *spec = (struct case_spec){
         .algo = tt_algos[tt_prng_below(p, tt_nalgos)],
         .nranks = 2 + (uint32_t)tt_prng_below(p, tt_prng_below(p, 8) ? 7 : 15),
-        .elem_bytes = 1u << tt_prng_below(p, 3), .count = 1 + tt_prng_below(p, 12),
-        .place = (enum case_place)tt_prng_below(p, CASE_PLACES), .packed = tt_prng_below(p, 2), .seed = seed,
+        .elem_bytes = 1u << tt_prng_below(p, 3),
+        .count = 1 + tt_prng_below(p, 12),
+        .place = (enum case_place)tt_prng_below(p, CASE_PLACES),
+        .packed = tt_prng_below(p, 2),
+        .seed = seed,
     };
     spec->root = (uint32_t)tt_prng_below(p, spec->nranks);
     if (case_sees_layout(spec->algo))
@@ -38,7 +41,21 @@ static const char *verified(const struct tt_program *p)
 /* ---- mutations ---- */
 
 enum mutation {
-    DROP, DOUBLE, SWAP, MOVE, OPERANDS, FINISH, OPCODE, TAG, PEER, BYTES, OFFSET, STRIDE, BUFFER, WAIT_FIRST, MUTATIONS
+    DROP,
+    DOUBLE,
+    SWAP,
+    MOVE,
+    OPERANDS,
+    FINISH,
+    OPCODE,
+    TAG,
+    PEER,
+    BYTES,
+    OFFSET,
+    STRIDE,
+    BUFFER,
+    WAIT_FIRST,
+    MUTATIONS
 };
 
 static const char *const mutation_names[] = {
@@ -118,14 +135,15 @@ static uint64_t put_to(const struct tt_program *p, uint32_t r, uint32_t peer, ui
 {
     uint64_t i = 0;
 
-    while (i < p->nsteps[r] &&
-           (p->steps[r][i].opcode != TT_PUT || p->steps[r][i].peer != peer || p->steps[r][i].round != round))
+    while (i < p->nsteps[r] && (p->steps[r][i].opcode != TT_PUT || p->steps[r][i].peer != peer ||
+                                p->steps[r][i].round != round))
         i++;
     return i < p->nsteps[r] && wait_after(p, r, i, peer) < p->nsteps[r] ? i : p->nsteps[r];
 }
 
 /* Changes step i of rank r. */
-static void mutate(struct tt_program *p, uint32_t r, uint64_t i, enum mutation how, struct tt_prng *prng)
+static void mutate(struct tt_program *p, uint32_t r, uint64_t i, enum mutation how,
+                   struct tt_prng *prng)
 {
     struct tt_step *steps = p->steps[r], *s = &steps[i];
     const uint32_t elem = p->coll[r].elem_bytes;
@@ -194,11 +212,14 @@ static void mutate(struct tt_program *p, uint32_t r, uint64_t i, enum mutation h
 
 /* Returns whether some order of the steps gives a wrong result. Every run has other inputs, so that
  * a byte that is correct by chance in one is not in the next. */
-static bool does_harm(const struct case_spec *spec, const struct tt_program *p, char *why, size_t why_bytes)
+static bool does_harm(const struct case_spec *spec, const struct tt_program *p, char *why,
+                      size_t why_bytes)
 {
     for (uint32_t i = 0; i < (ORDERS + 1) * MOVES; i++) {
         const struct manner manner = {
-            .moves = (enum moves)(i % MOVES), .order = (enum order)(i / MOVES % ORDERS), .window = 1,
+            .moves = (enum moves)(i % MOVES),
+            .order = (enum order)(i / MOVES % ORDERS),
+            .window = 1,
             .seed = spec->seed + i,
         };
         struct case_spec other = *spec;
@@ -206,14 +227,16 @@ static bool does_harm(const struct case_spec *spec, const struct tt_program *p, 
         other.seed += i;
         if (manner.order == STRAIGHT && manner.moves != AT_ONCE)
             continue;       /* only programs with buffers for their messages can run like this */
-        if ((manner.moves != LANDING || !p->direct_unsafe) && !interpret(&other, &calls, p, &manner, why, why_bytes))
+        if ((manner.moves != LANDING || !p->direct_unsafe) &&
+            !interpret(&other, &calls, p, &manner, why, why_bytes))
             return true;
     }
     return false;
 }
 
 /* Draws a suitable step. Returns false if none is found. */
-static bool draw_step(const struct tt_program *p, enum mutation how, struct tt_prng *prng, uint32_t *r, uint64_t *i)
+static bool draw_step(const struct tt_program *p, enum mutation how, struct tt_prng *prng,
+                      uint32_t *r, uint64_t *i)
 {
     for (int tries = 0; tries < 20; tries++) {
         *r = (uint32_t)tt_prng_below(prng, p->nranks);
@@ -230,7 +253,8 @@ struct tally {
 };
 
 /* Builds, changes and checks one program. */
-static void try_mutation(const struct case_spec *spec, enum mutation how, struct tt_prng *prng, struct tally *tally)
+static void try_mutation(const struct case_spec *spec, enum mutation how, struct tt_prng *prng,
+                         struct tally *tally)
 {
     struct tt_program p;
     uint32_t r;
@@ -245,7 +269,8 @@ static void try_mutation(const struct case_spec *spec, enum mutation how, struct
         const bool harmful = does_harm(spec, &p, why, sizeof why), refused = finding != NULL;
 
         if (harmful && !refused)
-            case_fail(spec, "accepted though wrong: rank %u step %u: %s: %s", r, (unsigned)i, mutation_names[how], why);
+            case_fail(spec, "accepted though wrong: rank %u step %u: %s: %s", r, (unsigned)i,
+                      mutation_names[how], why);
         tally->tried++;
         tally->harmful += harmful;
         tally->caught += harmful && refused;
@@ -258,7 +283,8 @@ static void try_mutation(const struct case_spec *spec, enum mutation how, struct
 /* With TUTTI_TEST_LONG=1 (minutes) many more. */
 static void every_harmful_mutation_is_noticed(void **state)
 {
-    const uint64_t nseeds = (case_all() ? 3000000 : 150000) / UNIT_SHARE, first = unit_turn() % UNIT_SHARE * nseeds;
+    const uint64_t nseeds = (case_all() ? 3000000 : 150000) / UNIT_SHARE,
+                   first = unit_turn() % UNIT_SHARE * nseeds;
     struct tally tally[MUTATIONS] = { { 0 } }, all = { 0 };
 
     (void)state;
@@ -276,14 +302,16 @@ static void every_harmful_mutation_is_noticed(void **state)
     for (int how = 0; how < MUTATIONS; how++) {
         const struct tally *t = &tally[how];
 
-        print_message("%-20s %6u tried: %6u harmful, %6u of them noticed; %6u harmless ones refused too\n",
-                      mutation_names[how], t->tried, t->harmful, t->caught, t->harmless_refused);
+        print_message(
+            "%-20s %6u tried: %6u harmful, %6u of them noticed; %6u harmless ones refused too\n",
+            mutation_names[how], t->tried, t->harmful, t->caught, t->harmless_refused);
         assert_in_range(t->tried, 100 / UNIT_SHARE, nseeds);
         all.tried += t->tried;
         all.harmful += t->harmful;
         all.caught += t->caught;
     }
-    print_message("%u of those with both ends waiting first deadlock only step by step\n", tally[WAIT_FIRST].straight);
+    print_message("%u of those with both ends waiting first deadlock only step by step\n",
+                  tally[WAIT_FIRST].straight);
     assert_in_range(tally[WAIT_FIRST].straight, 100 / UNIT_SHARE, nseeds);
     print_message("of %u harmful ones %u noticed\n", all.harmful, all.caught);
     assert_int_equal(all.caught, all.harmful);
@@ -300,7 +328,12 @@ static void every_dropped_step_is_noticed(void **state)
     for (size_t a = 0; a < tt_nalgos; a++)
         for (uint32_t nranks = 2; nranks <= 7; nranks++) {
             const struct case_spec spec = {
-                .algo = tt_algos[a], .nranks = nranks, .elem_bytes = 4, .count = 9, .packed = true, .seed = a,
+                .algo = tt_algos[a],
+                .nranks = nranks,
+                .elem_bytes = 4,
+                .count = 9,
+                .packed = true,
+                .seed = a,
                 .place = case_is_v(tt_algos[a]->kind) || nranks % 2 ? OUT_OF_PLACE : IN_PLACE,
             };
             struct tt_program p;
@@ -334,7 +367,8 @@ static void every_dropped_step_is_noticed(void **state)
 static void running_a_wrong_program_shows(void **state)
 {
     const struct case_spec spec = {
-        .algo = tt_algo_find(&(struct tt_coll){ .kind = TT_ALLREDUCE, .nranks = 4 }, "ring"), .nranks = 4,
+        .algo = tt_algo_find(&(struct tt_coll){ .kind = TT_ALLREDUCE, .nranks = 4 }, "ring"),
+        .nranks = 4,
         .elem_bytes = 4,
         .count = 8, .packed = true, .seed = 1,
     };
@@ -361,7 +395,8 @@ static void running_a_wrong_program_shows(void **state)
 static void running_into_a_deadlock_shows(void **state)
 {
     struct case_spec spec = {
-        .algo = tt_algo_find(&(struct tt_coll){ .kind = TT_ALLTOALL, .nranks = 2 }, "direct"), .nranks = 2,
+        .algo = tt_algo_find(&(struct tt_coll){ .kind = TT_ALLTOALL, .nranks = 2 }, "direct"),
+        .nranks = 2,
         .elem_bytes = 1,
         .count = 3, .packed = true, .place = OUT_OF_PLACE, .seed = 1,
     };
@@ -377,10 +412,12 @@ static void running_into_a_deadlock_shows(void **state)
         p.coll[r] = calls.coll[r];
         p.nsteps[r] = 2;        /* without the copy of its own block */
     }
-    assert_false(interpret(&spec, &calls, &p, &(struct manner){ .moves = AT_WAIT, .window = 1 }, why, sizeof why));
+    assert_false(interpret(&spec, &calls, &p, &(struct manner){ .moves = AT_WAIT, .window = 1 },
+                           why, sizeof why));
     assert_non_null(strstr(why, "deadlock"));
     assert_non_null(strstr(verified(&p), "deadlock"));
-    assert_false(interpret(&spec, &calls, &p, &(struct manner){ .moves = LANDING, .window = 1 }, why, sizeof why));
+    assert_false(interpret(&spec, &calls, &p, &(struct manner){ .moves = LANDING, .window = 1 },
+                           why, sizeof why));
 
     tt_program_fini(&p);
 }

@@ -20,7 +20,8 @@ static struct tt_layout layout_of(uint32_t nranks, uint32_t building)
     struct tt_layout l;
 
     tt_layout_regular(&l, nranks, 2, 1, 1, TT_NODE_MESH);
-    l.group_ranks[TT_NEAR_RACK] = l.group_ranks[TT_NEAR_ZONE] = l.group_ranks[TT_NEAR_BUILDING] = building;
+    l.group_ranks[TT_NEAR_RACK] = l.group_ranks[TT_NEAR_ZONE] = l.group_ranks[TT_NEAR_BUILDING] =
+        building;
     return l;
 }
 
@@ -46,10 +47,14 @@ static void each_order_has_its_peers(void **state)
         const char *name;
         uint32_t peer[4];
     } cases[] = {
-        { TT_ALLGATHER, "doubling", { 1, 2, 4, 8 } },         { TT_ALLGATHER, "far", { 8, 4, 2, 1 } },
-        { TT_ALLGATHER, "hybrid", { 8, 1, 2, 4 } },           { TT_ALLGATHER, "pat", { 8, 4, 2, 1 } },
-        { TT_REDUCE_SCATTER, "halving", { 8, 4, 2, 1 } },     { TT_REDUCE_SCATTER, "near", { 1, 2, 4, 8 } },
-        { TT_REDUCE_SCATTER, "hybrid", { 4, 2, 1, 8 } },      { TT_REDUCE_SCATTER, "pat", { 15, 14, 12, 8 } },
+        { TT_ALLGATHER, "doubling", { 1, 2, 4, 8 } },
+        { TT_ALLGATHER, "far", { 8, 4, 2, 1 } },
+        { TT_ALLGATHER, "hybrid", { 8, 1, 2, 4 } },
+        { TT_ALLGATHER, "pat", { 8, 4, 2, 1 } },
+        { TT_REDUCE_SCATTER, "halving", { 8, 4, 2, 1 } },
+        { TT_REDUCE_SCATTER, "near", { 1, 2, 4, 8 } },
+        { TT_REDUCE_SCATTER, "hybrid", { 4, 2, 1, 8 } },
+        { TT_REDUCE_SCATTER, "pat", { 15, 14, 12, 8 } },
     };
     const struct tt_layout layout = layout_of(16, 8);
 
@@ -63,8 +68,8 @@ static void each_order_has_its_peers(void **state)
         peers_of(named(c.kind, cases[i].name), &c, peer);
         for (int k = 0; k < 4; k++)
             if (peer[k] != cases[i].peer[k])
-                fail_msg("%s of %s: round %d is with rank %u, not %u", cases[i].name, tt_coll_name(c.kind), k, peer[k],
-                         cases[i].peer[k]);
+                fail_msg("%s of %s: round %d is with rank %u, not %u", cases[i].name,
+                         tt_coll_name(c.kind), k, peer[k], cases[i].peer[k]);
     }
 }
 
@@ -81,7 +86,8 @@ static uint64_t crossing(const struct tt_algo *algo, const struct tt_coll *call)
 
             algo->round(&s, &c, k);
             for (uint32_t i = 0; i < s.n; i++)
-                if (steps[i].opcode == TT_PUT && tt_layout_distance(c.layout, c.rank, steps[i].peer) > TT_NEAR_BUILDING)
+                if (steps[i].opcode == TT_PUT &&
+                    tt_layout_distance(c.layout, c.rank, steps[i].peer) > TT_NEAR_BUILDING)
                     bytes += steps[i].bytes;
         }
     return bytes;
@@ -90,7 +96,9 @@ static uint64_t crossing(const struct tt_algo *algo, const struct tt_coll *call)
 static void far_orders_send_less_between_buildings(void **state)
 {
     const struct tt_layout layout = layout_of(64, 16);
-    const struct tt_coll c = { .kind = TT_ALLGATHER, .nranks = 64, .elem_bytes = 4, .bytes = 4, .layout = &layout };
+    const struct tt_coll c = {
+        .kind = TT_ALLGATHER, .nranks = 64, .elem_bytes = 4, .bytes = 4, .layout = &layout
+    };
     const uint64_t near = crossing(named(TT_ALLGATHER, "doubling"), &c);
 
     (void)state;
@@ -100,8 +108,8 @@ static void far_orders_send_less_between_buildings(void **state)
     assert_in_range(crossing(named(TT_ALLGATHER, "pat"), &c), 64, near / 2);
 }
 
-static void prove(const struct tt_algo *algo, const struct tt_layout *layout, uint32_t nranks, uint64_t bytes,
-                  bool in_place)
+static void prove(const struct tt_algo *algo, const struct tt_layout *layout, uint32_t nranks,
+                  uint64_t bytes, bool in_place)
 {
     struct tt_coll coll[64];
     struct tt_program p;
@@ -121,14 +129,16 @@ static void prove(const struct tt_algo *algo, const struct tt_layout *layout, ui
         };
     assert_int_equal(tt_program_init(&p, algo, coll, nranks), TUTTI_OK);
     if (tt_verify(&p, why, sizeof why))
-        fail_msg("%s, %u ranks, %llu bytes: %s", algo->name, nranks, (unsigned long long)bytes, why);
+        fail_msg("%s, %u ranks, %llu bytes: %s", algo->name, nranks, (unsigned long long)bytes,
+                 why);
     tt_program_fini(&p);
 }
 
 static void every_order_is_proven_in_buildings(void **state)
 {
     static const uint32_t buildings[] = { 2, 6, 8, 16, 32 };
-    const struct tt_algo *const algos[] = { named(TT_ALLGATHER, "hybrid"), named(TT_REDUCE_SCATTER, "hybrid") };
+    const struct tt_algo *const algos[] = { named(TT_ALLGATHER, "hybrid"),
+                                            named(TT_REDUCE_SCATTER, "hybrid") };
 
     (void)state;
     for (uint32_t n = 1; n <= 64; n++)
@@ -165,7 +175,8 @@ static void flat_and_tree_proven_to_64(void **state)
     (void)state;
     for (uint32_t n = 18; n <= 64; n++)
         for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++)
-            prove(named(cases[i / 2].kind, cases[i / 2].name), NULL, n, cases[i / 2].bytes[i % 2], n % 2);
+            prove(named(cases[i / 2].kind, cases[i / 2].name), NULL, n, cases[i / 2].bytes[i % 2],
+                  n % 2);
 }
 
 int main(void)

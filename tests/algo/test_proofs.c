@@ -105,7 +105,8 @@ static void make_heads(struct case_calls *calls, const struct case_spec *spec)
         uint64_t at = 0;
 
         for (uint32_t peer = 0; peer < n; peer++) {
-            calls->send_bytes[r][peer] = peer == r ? 0 : tt_mix64(spec->seed + r * n + peer) % (SLOT + 1);
+            calls->send_bytes[r][peer] =
+                peer == r ? 0 : tt_mix64(spec->seed + r * n + peer) % (SLOT + 1);
             calls->recv_bytes[r][peer] = SLOT;
             calls->send_displs[r][peer] = calls->recv_displs[r][peer] = peer * SLOT;
             calls->send_first[r][peer] = at;
@@ -119,9 +120,15 @@ static void make_heads(struct case_calls *calls, const struct case_spec *spec)
             .recv_first = calls->send_first[r], .most = 1, .at_most = true,
         };
         calls->coll[r] = (struct tt_coll){
-            .kind = TT_ALLTOALLV, .rank = r, .nranks = n, .elem_bytes = 1, .stretches = &calls->stretches[r],
-            .send_bytes = calls->send_bytes[r], .send_displs = calls->send_displs[r],
-            .recv_bytes = calls->recv_bytes[r], .recv_displs = calls->recv_displs[r],
+            .kind = TT_ALLTOALLV,
+            .rank = r,
+            .nranks = n,
+            .elem_bytes = 1,
+            .stretches = &calls->stretches[r],
+            .send_bytes = calls->send_bytes[r],
+            .send_displs = calls->send_displs[r],
+            .recv_bytes = calls->recv_bytes[r],
+            .recv_displs = calls->recv_displs[r],
         };
     }
 }
@@ -132,7 +139,9 @@ static void headers_of_unknown_length_are_proven(void **state)
 
     (void)state;
     for (uint32_t n = 1; n <= HEAD_RANKS; n++) {
-        const struct case_spec spec = { .algo = &tt_algo_alltoallv_stretches, .nranks = n, .elem_bytes = 1, .seed = n };
+        const struct case_spec spec = {
+            .algo = &tt_algo_alltoallv_stretches, .nranks = n, .elem_bytes = 1, .seed = n
+        };
 
         make_heads(&calls, &spec);
         prove(&spec, &calls);
@@ -157,7 +166,8 @@ static void only_layout_users_see_all_layouts(void **state)
 
     (void)state;
     assert_true(case_sees_layout(&nosy));
-    assert_false(case_sees_layout(tt_algo_find(&(struct tt_coll){ .kind = TT_ALLGATHER, .nranks = 4 }, "ring")));
+    assert_false(case_sees_layout(
+        tt_algo_find(&(struct tt_coll){ .kind = TT_ALLGATHER, .nranks = 4 }, "ring")));
     for (int i = 1; i < CASE_LAYOUTS; i++)
         hosts[i] = case_layout((enum case_layout)i, 16)->nhosts;
     assert_int_equal(hosts[LAYOUT_ONE_HOST], 1);

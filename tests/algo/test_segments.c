@@ -13,8 +13,11 @@
 #define KIB 1024ull
 #define MIB (1024 * KIB)
 
-static const struct tt_segment_limits between_hosts = { .segment_bytes = 512 * KIB, .eager_bytes = 4096 };
-static const struct tt_segment_limits in_memory = { .segment_bytes = 64 * KIB, .eager_bytes = 4096, .all_local = true };
+static const struct tt_segment_limits between_hosts = { .segment_bytes = 512 * KIB,
+                                                        .eager_bytes = 4096 };
+static const struct tt_segment_limits in_memory = { .segment_bytes = 64 * KIB,
+                                                    .eager_bytes = 4096,
+                                                    .all_local = true };
 
 /* The messages of a rank, found by running its whole program. */
 struct seen {
@@ -70,7 +73,8 @@ static struct seen see_all(const struct case_spec *spec, const struct case_calls
 }
 
 /* Some ranks are not checked: none has more than twice the memory. */
-static void check_landing(const struct case_spec *spec, const struct tt_segments *s, const struct seen *seen)
+static void check_landing(const struct case_spec *spec, const struct tt_segments *s,
+                          const struct seen *seen)
 {
     if (!is_shortest(s) && landing_of(s, seen->nsenders) > 2 * LANDING_MAX)
         case_fail(spec, "segments of %llu bytes, %u streams of %u, from %u senders",
@@ -79,29 +83,35 @@ static void check_landing(const struct case_spec *spec, const struct tt_segments
 
 /* The longest message has at least two segments (eight if it may be forwarded within a host), and
  * no more unless another limit applies. */
-static void check_rule(const struct case_spec *spec, const struct tt_coll *c, const struct tt_segments *s,
-                       const struct seen *seen)
+static void check_rule(const struct case_spec *spec, const struct tt_coll *c,
+                       const struct tt_segments *s, const struct seen *seen)
 {
     const bool passed_on = (c->kind == TT_ALLGATHER || c->kind == TT_REDUCE_SCATTER) && c->layout &&
-                           tt_layout_widest(c->layout) > 1 && tt_layout_groups(c->layout, TT_NEAR_HOST) > 1;
-    const uint64_t bound = tt_coll_reduces(spec->algo->kind) ? 256 * KIB : between_hosts.segment_bytes;
+                           tt_layout_widest(c->layout) > 1 &&
+                           tt_layout_groups(c->layout, TT_NEAR_HOST) > 1;
+    const uint64_t bound =
+        tt_coll_reduces(spec->algo->kind) ? 256 * KIB : between_hosts.segment_bytes;
 
     if (s->segment_bytes > bound || (2 * s->segment_bytes > seen->longest && !is_shortest(s)))
-        case_fail(spec, "segments of %llu bytes, and at most %llu", (unsigned long long)s->segment_bytes,
-                  (unsigned long long)seen->longest);
+        case_fail(spec, "segments of %llu bytes, and at most %llu",
+                  (unsigned long long)s->segment_bytes, (unsigned long long)seen->longest);
     if ((passed_on ? 16 : 4) * s->segment_bytes <= seen->longest && s->segment_bytes < bound &&
         2 * landing_of(s, seen->nsenders) <= LANDING_MAX)
         case_fail(spec, "segments of %llu bytes, where %llu come from one of %u senders",
-                  (unsigned long long)s->segment_bytes, (unsigned long long)seen->longest, seen->nsenders);
+                  (unsigned long long)s->segment_bytes, (unsigned long long)seen->longest,
+                  seen->nsenders);
 }
 
 static void check_all_ranks(const struct case_spec *spec, const struct case_calls *calls)
 {
-    static const struct tt_segments asked = { .segment_bytes = 16 * MIB, .streams = 4, .depth = 16 };
+    static const struct tt_segments asked = { .segment_bytes = 16 * MIB,
+                                              .streams = 4,
+                                              .depth = 16 };
     struct tt_segments chosen[3], first[3];
     struct seen seen;
 
-    if (case_is_v(spec->algo->kind) || spec->algo->kind == TT_SEND || spec->algo->kind == TT_RECV || !unit_draw())
+    if (case_is_v(spec->algo->kind) || spec->algo->kind == TT_SEND || spec->algo->kind == TT_RECV ||
+        !unit_draw())
         return;
     for (uint32_t r = 0; r < spec->nranks; r++) {
         chosen[0] = tt_segments_choose(spec->algo, &calls->coll[r], &between_hosts);
@@ -110,8 +120,8 @@ static void check_all_ranks(const struct case_spec *spec, const struct case_call
         for (int i = 0; i < 3; i++) {
             if (r == 0)
                 first[i] = chosen[i];
-            if (chosen[i].segment_bytes != first[i].segment_bytes || chosen[i].streams != first[i].streams ||
-                chosen[i].depth != first[i].depth)
+            if (chosen[i].segment_bytes != first[i].segment_bytes ||
+                chosen[i].streams != first[i].streams || chosen[i].depth != first[i].depth)
                 case_fail(spec, "ranks 0 and %u cut differently", r);
         }
     }
@@ -127,7 +137,8 @@ static void ranks_agree_and_fit_their_buffers(void **state)
     static const uint64_t counts[] = { 1, 5000, 300000, 20 << 20 };
 
     (void)state;
-    assert_true(case_for_some(2, NRANKS, counts, sizeof counts / sizeof *counts, 1, check_all_ranks) > 1000);
+    assert_true(case_for_some(2, NRANKS, counts, sizeof counts / sizeof *counts, 1,
+                              check_all_ranks) > 1000);
 }
 
 /* ---- of some algorithms ---- */
@@ -174,11 +185,13 @@ static void segment_is_a_part_of_message(void **state)
                                    .nranks = cases[i].nranks,
                                    .elem_bytes = ELEM_BYTES,
                                    .bytes = cases[i].bytes };
-        const struct tt_segments s =
-            tt_segments_choose(tt_algo_find(&c, cases[i].algo), &c, cases[i].local ? &in_memory : &between_hosts);
+        const struct tt_segments s = tt_segments_choose(
+            tt_algo_find(&c, cases[i].algo), &c, cases[i].local ? &in_memory : &between_hosts);
 
-        if (s.segment_bytes != cases[i].segment_bytes || s.streams != cases[i].streams || s.depth != 4)
-            fail_msg("case %zu: %llu bytes, %u streams of %u", i, (unsigned long long)s.segment_bytes, s.streams, s.depth);
+        if (s.segment_bytes != cases[i].segment_bytes || s.streams != cases[i].streams ||
+            s.depth != 4)
+            fail_msg("case %zu: %llu bytes, %u streams of %u", i,
+                     (unsigned long long)s.segment_bytes, s.streams, s.depth);
     }
 }
 
@@ -330,9 +343,11 @@ static void slots_cover_a_round_trip(void **state)
                                                   .far_latency_ns = cases[i].latency_ns,
                                                   .rail_byte_ns = 0.04 };
         struct tt_layout layout;
-        const struct tt_coll c = {
-            .kind = cases[i].kind, .nranks = 32, .elem_bytes = ELEM_BYTES, .bytes = 512 * KIB, .layout = &layout
-        };
+        const struct tt_coll c = { .kind = cases[i].kind,
+                                   .nranks = 32,
+                                   .elem_bytes = ELEM_BYTES,
+                                   .bytes = 512 * KIB,
+                                   .layout = &layout };
         struct tt_segments s;
 
         tt_layout_regular(&layout, 32, 4, 1, 4, TT_NODE_MESH);
@@ -345,7 +360,9 @@ static void slots_cover_a_round_trip(void **state)
 /* A table may request sizes for which only a few senders have space. */
 static void requested_segments_fit_bounce_buffers(void **state)
 {
-    static const struct tt_segments asked = { .segment_bytes = 16 * MIB, .streams = 4, .depth = 16 };
+    static const struct tt_segments asked = { .segment_bytes = 16 * MIB,
+                                              .streams = 4,
+                                              .depth = 16 };
     static const struct {
         const char *algo;
         uint32_t kind;
@@ -360,13 +377,17 @@ static void requested_segments_fit_bounce_buffers(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct tt_coll c = {
-            .kind = (enum tt_coll_kind)cases[i].kind, .nranks = 9, .elem_bytes = ELEM_BYTES, .bytes = MIB
-        };
-        const struct tt_segments s = tt_segments_fit(tt_algo_find(&c, cases[i].algo), &c, &between_hosts, asked);
+        const struct tt_coll c = { .kind = (enum tt_coll_kind)cases[i].kind,
+                                   .nranks = 9,
+                                   .elem_bytes = ELEM_BYTES,
+                                   .bytes = MIB };
+        const struct tt_segments s =
+            tt_segments_fit(tt_algo_find(&c, cases[i].algo), &c, &between_hosts, asked);
 
-        if (s.segment_bytes != cases[i].segment_bytes || s.streams != asked.streams || s.depth != asked.depth)
-            fail_msg("%s: %llu bytes, %u streams of %u", cases[i].algo, (unsigned long long)s.segment_bytes, s.streams, s.depth);
+        if (s.segment_bytes != cases[i].segment_bytes || s.streams != asked.streams ||
+            s.depth != asked.depth)
+            fail_msg("%s: %llu bytes, %u streams of %u", cases[i].algo,
+                     (unsigned long long)s.segment_bytes, s.streams, s.depth);
     }
 }
 
@@ -404,9 +425,11 @@ static void transfer_and_reduction_are_tuned_apart(void **state)
         const struct seen seen = see(ftar, &c, between_hosts.eager_bytes);
 
         if (seen.longest != cases[i].longest || landing_of(&chosen, 2) > LANDING_MAX ||
-            chosen.segment_bytes != cases[i].segment_bytes || fitted.segment_bytes != cases[i].segment_bytes)
-            fail_msg("case %zu: messages of %llu bytes, segments of %llu and %llu", i, (unsigned long long)seen.longest,
-                     (unsigned long long)chosen.segment_bytes, (unsigned long long)fitted.segment_bytes);
+            chosen.segment_bytes != cases[i].segment_bytes ||
+            fitted.segment_bytes != cases[i].segment_bytes)
+            fail_msg("case %zu: messages of %llu bytes, segments of %llu and %llu", i,
+                     (unsigned long long)seen.longest, (unsigned long long)chosen.segment_bytes,
+                     (unsigned long long)fitted.segment_bytes);
     }
 }
 

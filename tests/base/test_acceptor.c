@@ -30,7 +30,8 @@ static struct door door_open(void)
     d.epoll = epoll_create1(EPOLL_CLOEXEC);
     d.caller = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(d.epoll >= 0 && d.caller >= 0);
-    assert_int_equal(tt_acceptor_init(&d.a, "test", fd, d.epoll, (epoll_data_t){ .u64 = 4711 }), TUTTI_OK);
+    assert_int_equal(tt_acceptor_init(&d.a, "test", fd, d.epoll, (epoll_data_t){ .u64 = 4711 }),
+                     TUTTI_OK);
     return d;
 }
 
@@ -119,7 +120,8 @@ static void unwatchable_listener_stays_the_callers(void **state)
 
     (void)state;
     assert_true(fd >= 0);
-    assert_int_equal(tt_acceptor_init(&a, "test", fd, fd, (epoll_data_t){ .u64 = 0 }), TUTTI_ERR_SYSTEM);
+    assert_int_equal(tt_acceptor_init(&a, "test", fd, fd, (epoll_data_t){ .u64 = 0 }),
+                     TUTTI_ERR_SYSTEM);
     assert_int_equal(a.listener, 12345);
     assert_int_equal(close(fd), 0);
 }

@@ -7,8 +7,8 @@ static const uint8_t even[TT_CHOOSER_WAYS] = { 1, 1, 1 }, biased[2] = { 0, 3 };
 
 /* Runs n uses with these durations; one in `odd_one_in` takes ten times as long. Returns how many
  * used the second alternative. */
-static uint32_t use(struct tt_autotune *c, const uint8_t margins[2], uint32_t n, uint32_t first, uint32_t second,
-                    uint32_t odd_one_in, struct tt_prng *p)
+static uint32_t use(struct tt_autotune *c, const uint8_t margins[2], uint32_t n, uint32_t first,
+                    uint32_t second, uint32_t odd_one_in, struct tt_prng *p)
 {
     uint32_t nsecond = 0;
 
@@ -90,7 +90,11 @@ static uint32_t settling(struct tt_autotune_runs *r, uint32_t run, uint32_t n)
         since = way ? since + 1 : 0;
         nsecond += way;
         if (timed)
-            tt_autotune_learn(&r->chooser, way, !way ? 20000 : since < 16 ? 35000 - 1000 * since : 10000, even);
+            tt_autotune_learn(&r->chooser, way,
+                              !way         ? 20000
+                              : since < 16 ? 35000 - 1000 * since
+                                           : 10000,
+                              even);
     }
     return nsecond;
 }
@@ -134,7 +138,8 @@ static void interrupted_uses_have_no_lasting_effect(void **state)
         use(&c, biased, 2000, 70000, 250000, odd, &p);
         nsecond = use(&c, biased, 6400, 70000, 250000, odd, &p);
         if (nsecond > 900)
-            fail_msg("seed %u: %u of 6400 went the way that takes three times as much", (unsigned)seed, nsecond);
+            fail_msg("seed %u: %u of 6400 went the way that takes three times as much",
+                     (unsigned)seed, nsecond);
     }
 }
 

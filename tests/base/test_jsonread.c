@@ -37,7 +37,8 @@ static void duplicate_key_is_named(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const tutti_status st = parse(cases[i].text);
 
-        if (st != (cases[i].says ? TUTTI_ERR_INVALID : TUTTI_OK) || (st && !strstr(tutti_last_error(), cases[i].says)))
+        if (st != (cases[i].says ? TUTTI_ERR_INVALID : TUTTI_OK) ||
+            (st && !strstr(tutti_last_error(), cases[i].says)))
             fail_msg("%s: %s", cases[i].text, st ? tutti_last_error() : "OK");
     }
 }
@@ -46,7 +47,9 @@ static void error_names_line_of_member(void **state)
 {
     static const char text[] = "{\n \"a\": [\n  {\n   \"b\": -1,\n   \"c\": 2 }],\n \"d\": 7 }";
     static const char *const known[] = { "b" };
-    struct tt_json_place at = { .kind = "plan", .from = "mine.json", .text = text, .bytes = sizeof text - 1 };
+    struct tt_json_place at = {
+        .kind = "plan", .from = "mine.json", .text = text, .bytes = sizeof text - 1
+    };
     struct json_object *doc = NULL, *first;
     uint64_t out;
     bool flag;
@@ -62,11 +65,13 @@ static void error_names_line_of_member(void **state)
     first = json_object_array_get_idx(json_object_object_get(doc, "a"), 0);
     strcpy(at.where, ": a[0]");
     tt_json_number(&at, first, "b", 0, 9, &out);
-    assert_string_equal(tutti_last_error(), "plan mine.json:4: a[0]: \"b\" must be a whole number from 0 to 9");
+    assert_string_equal(tutti_last_error(),
+                        "plan mine.json:4: a[0]: \"b\" must be a whole number from 0 to 9");
     tt_json_number(&at, first, "e", 0, 9, &out);
     assert_string_equal(tutti_last_error(), "plan mine.json:3: a[0]: \"e\" is missing");
     tt_json_members(&at, first, "it", known, 1);
-    assert_string_equal(tutti_last_error(), "plan mine.json:5: a[0]: it has an unknown member \"c\"");
+    assert_string_equal(tutti_last_error(),
+                        "plan mine.json:5: a[0]: it has an unknown member \"c\"");
     tt_json_wrong(&at, "useless");
     assert_string_equal(tutti_last_error(), "plan mine.json:3: a[0]: useless");
     json_object_put(doc);

@@ -44,7 +44,8 @@ static void every_status_has_a_unique_name(void **state)
     for (int a = 0; a < TUTTI_STATUS_COUNT; a++) {
         assert_string_not_equal(tutti_status_name((tutti_status)a), "?");
         for (int b = 0; b < a; b++)
-            assert_string_not_equal(tutti_status_name((tutti_status)a), tutti_status_name((tutti_status)b));
+            assert_string_not_equal(tutti_status_name((tutti_status)a),
+                                    tutti_status_name((tutti_status)b));
     }
 }
 

@@ -58,7 +58,8 @@ static void with_lo_down(void (*f)(void))
 
 static void connect_and_accept(void)
 {
-    struct sockaddr_in one = address("127.0.0.1", 0), all = address("0.0.0.0", 0), far = address("192.0.2.1", 4000), to;
+    struct sockaddr_in one = address("127.0.0.1", 0), all = address("0.0.0.0", 0),
+                       far = address("192.0.2.1", 4000), to;
     const int epoll = epoll_create1(0);
     struct tt_acceptor a;
     int fd, came;
@@ -99,12 +100,14 @@ static void local_connections_need_no_lo(void **state)
 
 static void bring_lo_up(void)
 {
-    struct sockaddr_in all = address("0.0.0.0", 0), one = address("127.0.0.1", 4000), far = address("192.0.2.1", 4000);
+    struct sockaddr_in all = address("0.0.0.0", 0), one = address("127.0.0.1", 4000),
+                       far = address("192.0.2.1", 4000);
     struct ifreq lo = { .ifr_name = "lo", .ifr_flags = IFF_UP };
 
     if (ioctl(socket(AF_INET, SOCK_DGRAM, 0), SIOCSIFFLAGS, &lo) != 0)
         _exit(NO_NAMESPACE);
-    if (tt_near_lo_is_down() || tt_near_applies((struct sockaddr *)&one) || tt_near_listen(listen_at(&all)) >= 0)
+    if (tt_near_lo_is_down() || tt_near_applies((struct sockaddr *)&one) ||
+        tt_near_listen(listen_at(&all)) >= 0)
         _exit(1);
     if (tt_near_bind(socket(AF_INET, SOCK_STREAM, 0), (struct sockaddr *)&far, sizeof far) == 0 ||
         errno != EADDRNOTAVAIL)

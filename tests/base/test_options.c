@@ -22,7 +22,8 @@ static unsigned char *options(size_t size, int fill)
 
 static tutti_status take(unsigned char out[NOW], unsigned char *given)
 {
-    const tutti_status st = tt_options_take(out, NOW, FIRST, given, "tutti_try", "conf", "tutti_try_conf");
+    const tutti_status st =
+        tt_options_take(out, NOW, FIRST, given, "tutti_try", "conf", "tutti_try_conf");
 
     free(given);
     return st;

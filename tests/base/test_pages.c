@@ -40,7 +40,8 @@ static size_t huge_kib(const uint8_t *first, size_t bytes)
 
 static uint8_t *buffer(void)
 {
-    uint8_t *p = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *p =
+        mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     assert_ptr_not_equal(p, MAP_FAILED);
     for (size_t i = 0; i < BUFFER_BYTES; i += 4096)
@@ -50,14 +51,17 @@ static uint8_t *buffer(void)
 
 static void remap(uint8_t *p, size_t bytes)
 {
-    assert_ptr_equal(mmap(p, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), p);
+    assert_ptr_equal(
+        mmap(p, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), p);
     for (size_t i = 0; i < bytes; i += 4096)
         p[i] = 1;
 }
 
 static void mapped_memory_is_size_aligned(void **state)
 {
-    static const size_t sizes[] = { 1, 4096, 4097, 12288, MIB - 1, MIB, 3 * MIB + 5, 64 * MIB + 4096 };
+    static const size_t sizes[] = {
+        1, 4096, 4097, 12288, MIB - 1, MIB, 3 * MIB + 5, 64 * MIB + 4096
+    };
 
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -73,7 +77,8 @@ static void mapped_memory_is_size_aligned(void **state)
         p[0] = p[sizes[i] - 1] = 1;
         assert_int_equal(munmap(p, sizes[i]), 0);
     }
-    assert_ptr_equal(tt_pages_map_aligned(SIZE_MAX / 2, MAP_PRIVATE | MAP_ANONYMOUS, -1), MAP_FAILED);
+    assert_ptr_equal(tt_pages_map_aligned(SIZE_MAX / 2, MAP_PRIVATE | MAP_ANONYMOUS, -1),
+                     MAP_FAILED);
 }
 
 static void reused_memory_moves_and_keeps_contents(void **state)

@@ -66,7 +66,19 @@ static void set_value_applies_within_bounds(void **state)
 
 static void invalid_values_are_refused(void **state)
 {
-    static const char *const bad[] = { " ", "17", "-1", "many", "4x", "4 ", " 4", "+4", "-", "- 4", "0x4", "1.5", "99999999999999999999" };
+    static const char *const bad[] = { " ",
+                                       "17",
+                                       "-1",
+                                       "many",
+                                       "4x",
+                                       "4 ",
+                                       " 4",
+                                       "+4",
+                                       "-",
+                                       "- 4",
+                                       "0x4",
+                                       "1.5",
+                                       "99999999999999999999" };
 
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -106,7 +118,9 @@ static void unknown_variable_is_reported_once(void **state)
     tt_param_warn_unknown();
     tt_param_warn_unknown();
     unit_stderr_release(&c, text, sizeof text);
-    assert_string_equal(text, "tutti warn: unknown environment variable TUTTI_LANSE (`tutti info --params` lists all)\n");
+    assert_string_equal(
+        text,
+        "tutti warn: unknown environment variable TUTTI_LANSE (`tutti info --params` lists all)\n");
     unsetenv("TUTTI_LANSE");
     unsetenv("TUTTI_WIRES");
     unsetenv("TUTTI_DIR");

@@ -13,7 +13,8 @@
 #include "base/clock.h"
 #include "base/fork.h"
 
-static int fake_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **out);
+static int fake_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
+                            struct addrinfo **out);
 static uint32_t fake_forks(void);
 static uint64_t fake_now_ns(void);
 static int fake_poll(struct pollfd *p, nfds_t n, int timeout_ms);
@@ -26,7 +27,8 @@ static void interfere(void);
 #define atomic_store(a, v) (interfere(), atomic_store_explicit(a, v, memory_order_seq_cst))
 #define atomic_exchange(a, v) (interfere(), atomic_exchange_explicit(a, v, memory_order_seq_cst))
 #define atomic_compare_exchange_weak(a, e, v) \
-    (interfere(), atomic_compare_exchange_weak_explicit(a, e, v, memory_order_seq_cst, memory_order_seq_cst))
+    (interfere(),                             \
+     atomic_compare_exchange_weak_explicit(a, e, v, memory_order_seq_cst, memory_order_seq_cst))
 #define getaddrinfo fake_getaddrinfo
 #define tt_forks fake_forks
 #define tt_now_ns fake_now_ns
@@ -100,7 +102,8 @@ static int literal(const char *port, const struct addrinfo *hints, struct addrin
     return getaddrinfo("192.0.2.7", port, &numbers, out);
 }
 
-static int fake_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **out)
+static int fake_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
+                            struct addrinfo **out)
 {
     bool was_silent;
     unsigned mine;
@@ -241,7 +244,8 @@ static void name_appearing_during_silence_is_found(void **state)
     set_servers(true, 0);
     before = questions();
     assert_int_equal(pthread_create(&thread, NULL, make_it_appear, NULL), 0);
-    assert_int_equal(tt_resolve("host", "4711", 0, false, fake_now_ns() + PATIENCE_NS, &list, &why), TUTTI_OK);
+    assert_int_equal(tt_resolve("host", "4711", 0, false, fake_now_ns() + PATIENCE_NS, &list, &why),
+                     TUTTI_OK);
     check_address(list);
     pthread_join(thread, NULL);
     assert_true(questions() >= before + 2);
@@ -388,7 +392,8 @@ static void pause_ends_at_the_deadline(void **state)
     set_servers(false, EAI_AGAIN);
     question_ns = 100 * TT_SECOND - 2 * PAUSE_NS / 3;
     skips_pauses = true;
-    assert_int_equal(tt_resolve("host", "4711", 0, true, deadline_ns, &list, &why), TUTTI_ERR_TIMEOUT);
+    assert_int_equal(tt_resolve("host", "4711", 0, true, deadline_ns, &list, &why),
+                     TUTTI_ERR_TIMEOUT);
     skips_pauses = false;
     question_ns = 0;
     assert_true(paused_ns <= 2 * PAUSE_NS / 3);

@@ -18,8 +18,9 @@ static int quiet(void **state)
 static void failure_keeps_status_and_message(void **state)
 {
     (void)state;
-    assert_int_equal(tt_fail(TUTTI_ERR_PEER_LOST, "rank %d went away after %zu bytes", 3, (size_t)17),
-                     TUTTI_ERR_PEER_LOST);
+    assert_int_equal(
+        tt_fail(TUTTI_ERR_PEER_LOST, "rank %d went away after %zu bytes", 3, (size_t)17),
+        TUTTI_ERR_PEER_LOST);
     assert_string_equal(tutti_last_error(), "rank 3 went away after 17 bytes");
     tt_fail(TUTTI_ERR_INVALID, "later");
     assert_string_equal(tutti_last_error(), "later");
@@ -28,7 +29,8 @@ static void failure_keeps_status_and_message(void **state)
 static void failed_system_call_has_its_cause(void **state)
 {
     (void)state;
-    assert_int_equal(tt_fail_errno(ECONNREFUSED, "tcp: cannot connect to %s", "10.0.0.1"), TUTTI_ERR_SYSTEM);
+    assert_int_equal(tt_fail_errno(ECONNREFUSED, "tcp: cannot connect to %s", "10.0.0.1"),
+                     TUTTI_ERR_SYSTEM);
     assert_string_equal(tutti_last_error(), "tcp: cannot connect to 10.0.0.1: Connection refused");
 }
 

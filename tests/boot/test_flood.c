@@ -79,7 +79,8 @@ static void step(struct net *net, uint32_t rank, const struct tt_flood_event *ev
 
         if (act.send & 1ull << i) {
             net->nframes++;
-            world_plan(&net->w, arrival(net, rank, i), ARRIVE, (int)peer, (int)rank, act.out, act.out_bytes);
+            world_plan(&net->w, arrival(net, rank, i), ARRIVE, (int)peer, (int)rank, act.out,
+                       act.out_bytes);
         }
         if (act.drop & 1ull << i)       /* the peer, if alive, sees the end of the connection */
             world_plan(&net->w, arrival(net, rank, i), END, (int)peer, (int)rank, NULL, 0);
@@ -123,7 +124,8 @@ static void end_all(struct net *net, uint32_t rank, bool goodbye)
         const int peer = (int)node->flood.peers[i];
 
         if (goodbye)
-            world_plan(&net->w, arrival(net, rank, i), ARRIVE, peer, (int)rank, frame, sizeof frame);
+            world_plan(&net->w, arrival(net, rank, i), ARRIVE, peer, (int)rank, frame,
+                       sizeof frame);
         world_plan(&net->w, arrival(net, rank, i), END, peer, (int)rank, NULL, 0);
     }
 }
@@ -138,7 +140,8 @@ static void happen(struct net *net, const struct happening *h)
         break;
     case END:
         step(net, (uint32_t)h->a,
-             &(struct tt_flood_event){ .kind = TT_FLOOD_EV_ENDED, .link = link_to(node, (uint32_t)h->b) });
+             &(struct tt_flood_event){ .kind = TT_FLOOD_EV_ENDED,
+                                       .link = link_to(node, (uint32_t)h->b) });
         break;
     case FLOOD:
         flood(net, (uint32_t)h->a);
@@ -237,13 +240,15 @@ static void overlay_graph_is_mutual_and_small(void **state)
         hops[0] = 0;
         for (; frontier < log2n; frontier++)
             for (uint32_t r = 0; r < n; r++)
-                for (uint32_t i = 0, k = tt_flood_neighbours(r, n, peers); hops[r] == frontier && i < k; i++)
+                for (uint32_t i = 0, k = tt_flood_neighbours(r, n, peers);
+                     hops[r] == frontier && i < k; i++)
                     if (hops[peers[i]] == 0xff)
                         hops[peers[i]] = (uint8_t)(frontier + 1);
         for (uint32_t r = 0; r < n; r++)
             assert_true(hops[r] != 0xff);
     }
-    assert_true(tt_flood_neighbours(0, 1u << 20, (uint32_t[TT_FLOOD_LINKS_MAX]){ 0 }) <= TT_FLOOD_LINKS_MAX);
+    assert_true(tt_flood_neighbours(0, 1u << 20, (uint32_t[TT_FLOOD_LINKS_MAX]){ 0 }) <=
+                TT_FLOOD_LINKS_MAX);
 }
 
 /* The dead ranks never start, or die before the floods: every living rank gets every flood of a
@@ -301,9 +306,11 @@ static void death_during_floods_is_reported_once(void **state)
         for (uint32_t r = 0; r < n; r++) {
             gone[r] = tt_prng_below(&net->w.prng, 6) == 0;
             if (gone[r])
-                world_plan(&net->w, 1 + tt_prng_below(&net->w.prng, 3000000), DIE, (int)r, 0, NULL, 0);
+                world_plan(&net->w, 1 + tt_prng_below(&net->w.prng, 3000000), DIE, (int)r, 0, NULL,
+                           0);
             for (int f = 0; f < FLOODS_MAX; f++)
-                world_plan(&net->w, 1 + tt_prng_below(&net->w.prng, 3000000), FLOOD, (int)r, 0, NULL, 0);
+                world_plan(&net->w, 1 + tt_prng_below(&net->w.prng, 3000000), FLOOD, (int)r, 0,
+                           NULL, 0);
         }
         run(net);
         for (uint32_t r = 0; r < n && is_connected(net, gone); r++)
@@ -328,7 +335,8 @@ static void goodbye_is_no_loss(void **state)
         print_message("seed %llu, %u ranks\n", (unsigned long long)seed, n);
         for (uint32_t r = 0; r < n; r++) {
             world_plan(&net->w, 1, FLOOD, (int)r, 0, NULL, 0);
-            world_plan(&net->w, 100000000 + tt_prng_below(&net->w.prng, 3000000), LEAVE, (int)r, 0, NULL, 0);
+            world_plan(&net->w, 100000000 + tt_prng_below(&net->w.prng, 3000000), LEAVE, (int)r, 0,
+                       NULL, 0);
         }
         run(net);
         for (uint32_t r = 0; r < n; r++)
@@ -354,8 +362,11 @@ static void invalid_frame_ends_only_its_link(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct tt_flood f;
         struct tt_flood_act act;
-        struct tt_flood_event ev = { .kind = TT_FLOOD_EV_FRAME, .link = 1,
-                                     .frame = { .type = bad[i].type, .body = bad[i].body, .bytes = bad[i].bytes } };
+        struct tt_flood_event ev = {
+            .kind = TT_FLOOD_EV_FRAME,
+            .link = 1,
+            .frame = { .type = bad[i].type, .body = bad[i].body, .bytes = bad[i].bytes }
+        };
 
         assert_int_equal(tt_flood_init(&f, 0, 8), TUTTI_OK);
         tt_flood_step(&f, &ev, &act);

@@ -33,7 +33,8 @@ static tutti_status respond(void)
     return TUTTI_OK;
 }
 
-tutti_status fake_pmix_tell(uint32_t rank, char *value, size_t cap, unsigned timeout_s, bool *not_all)
+tutti_status fake_pmix_tell(uint32_t rank, char *value, size_t cap, unsigned timeout_s,
+                            bool *not_all)
 {
     (void)rank, (void)timeout_s, (void)not_all;
     npmix++;

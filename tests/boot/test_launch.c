@@ -270,7 +270,8 @@ static void srun_uses_the_first_step_node(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         char nodes[64];
-        const char *const vars[VARS_MAX] = { "SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_ID=0", "SLURM_JOB_ID=9", nodes };
+        const char *const vars[VARS_MAX] = { "SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2",
+                                             "SLURM_STEP_ID=0", "SLURM_JOB_ID=9", nodes };
 
         snprintf(nodes, sizeof nodes, "SLURM_STEP_NODELIST=%s", lists[i][0]);
         assert_int_equal(read_in(vars, NULL, &l), TUTTI_OK);

@@ -49,10 +49,12 @@ struct rank {
     double took_s;
 };
 
-static struct tt_launch launch_of(uint32_t rank, uint32_t nranks, const char *rendezvous, const char *token,
-                                  int64_t timeout_ms)
+static struct tt_launch launch_of(uint32_t rank, uint32_t nranks, const char *rendezvous,
+                                  const char *token, int64_t timeout_ms)
 {
-    struct tt_launch l = { .rank = rank, .nranks = nranks, .timeout_ms = timeout_ms, .launcher = "conf" };
+    struct tt_launch l = {
+        .rank = rank, .nranks = nranks, .timeout_ms = timeout_ms, .launcher = "conf"
+    };
 
     snprintf(l.rendezvous, sizeof l.rendezvous, "%s", rendezvous);
     snprintf(l.token, sizeof l.token, "%s", token);
@@ -66,8 +68,9 @@ static void *meet(void *arg)
     uint32_t card[2] = { r->launch.rank, 0xc0ffee };
 
     poll(NULL, 0, (int)r->delay_ms);    /* late ranks are the subject of the test */
-    r->status = tt_boot_rendezvous(&r->launch, card, sizeof card, tt_deadline_ns(tt_now_ns(), r->launch.timeout_ms),
-                                   &r->table, &r->overlay);
+    r->status = tt_boot_rendezvous(&r->launch, card, sizeof card,
+                                   tt_deadline_ns(tt_now_ns(), r->launch.timeout_ms), &r->table,
+                                   &r->overlay);
     if (r->status)
         snprintf(r->error, sizeof r->error, "%s", tutti_last_error());
     r->took_s = (double)(tt_now_ns() - began_ns) / 1e9;
@@ -311,8 +314,8 @@ static void missing_descriptors_are_logged_once(void **state)
     before = unit_descriptors_end();
     for (uint32_t r = 0; r < 2; r++)
         assert_int_equal(write(id_pipe[1], &id, sizeof id), sizeof id);
-    for (uint64_t end_ns = tt_now_ns() + PATIENCE_MS * TT_MS; said.st_size == 0 && tt_now_ns() < end_ns;
-         poll(NULL, 0, 1))
+    for (uint64_t end_ns = tt_now_ns() + PATIENCE_MS * TT_MS;
+         said.st_size == 0 && tt_now_ns() < end_ns; poll(NULL, 0, 1))
         assert_int_equal(fstat(caught.file, &said), 0);
     unit_descriptors_again(&before);
     for (uint32_t r = 0; r < 2; r++)
@@ -454,7 +457,8 @@ static void different_token_is_refused_with_reason(void **state)
     (void)state;
     free_rendezvous(rendezvous);
     for (uint32_t i = 0; i < 4; i++) {
-        ranks[i].launch = launch_of(i < 3 ? i : 2, 3, rendezvous, i < 3 ? "right" : "wrong", PATIENCE_MS);
+        ranks[i].launch =
+            launch_of(i < 3 ? i : 2, 3, rendezvous, i < 3 ? "right" : "wrong", PATIENCE_MS);
         ranks[i].delay_ms = i == 2 ? 300 : 0;
     }
     start(ranks, 4);
@@ -505,7 +509,8 @@ static void *be_strange(void *arg)
             junk[i] = (uint8_t)tt_prng_u64(&prng);
         if (tt_prng_below(&prng, 2))
             memcpy(junk, "Tt\2\0\60\0\0\0", 8);     /* the header of a hello */
-        if (tt_prng_below(&prng, 4) && send(fd, junk, 1 + tt_prng_below(&prng, sizeof junk), MSG_NOSIGNAL) < 0)
+        if (tt_prng_below(&prng, 4) &&
+            send(fd, junk, 1 + tt_prng_below(&prng, sizeof junk), MSG_NOSIGNAL) < 0)
             errno = 0;
         if (tt_prng_below(&prng, 2) && nopen < 200)
             open_fds[nopen++] = fd;     /* stays half-open */

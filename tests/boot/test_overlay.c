@@ -41,7 +41,11 @@ static void net_open(struct net *net)
     }
     for (uint32_t r = 0; r < net->n; r++) {
         const struct tt_overlay_conf conf = {
-            .rank = r, .nranks = net->n, .secret = net->secrets[r], .listener = listeners[r], .near = -1,
+            .rank = r,
+            .nranks = net->n,
+            .secret = net->secrets[r],
+            .listener = listeners[r],
+            .near = -1,
             .own = &net->endpoints[r],
         };
 
@@ -73,7 +77,8 @@ static void wait_for_any(struct net *net)
     struct pollfd p[RANKS_MAX];
 
     for (uint32_t r = 0; r < net->n; r++)
-        p[r] = (struct pollfd){ .fd = net->overlays[r] ? tt_overlay_fd(net->overlays[r]) : -1, .events = POLLIN };
+        p[r] = (struct pollfd){ .fd = net->overlays[r] ? tt_overlay_fd(net->overlays[r]) : -1,
+                                .events = POLLIN };
     poll(p, net->n, 20);
 }
 
@@ -319,7 +324,8 @@ static void goodbye_is_no_loss(void **state)
     net.overlays[3] = NULL;
     for (uint32_t i = 0; i < WORDS; i++)
         flood_number(&net, 0, WORDS + i, 8);
-    for (uint64_t end_ns = tt_now_ns() + PATIENCE_NS; net.heard[1][0] < 2 * WORDS || net.heard[2][0] < 2 * WORDS;) {
+    for (uint64_t end_ns = tt_now_ns() + PATIENCE_NS;
+         net.heard[1][0] < 2 * WORDS || net.heard[2][0] < 2 * WORDS;) {
         assert_true(tt_now_ns() < end_ns);
         for (uint32_t r = 0; r < 3; r++)
             take_events(&net, r);

@@ -17,8 +17,8 @@
 static uint64_t fake_now_ns(void);
 static int fake_poll(struct pollfd *p, nfds_t n, int timeout_ms);
 static int fake_connect_begin(const struct tt_address *a);
-static tutti_status fake_resolve(const char *host, const char *port, int flags, bool retry, uint64_t deadline_ns,
-                                 struct addrinfo **list, const char **why);
+static tutti_status fake_resolve(const char *host, const char *port, int flags, bool retry,
+                                 uint64_t deadline_ns, struct addrinfo **list, const char **why);
 static void fake_freeaddrinfo(struct addrinfo *list);
 #define tt_now_ns fake_now_ns
 #define poll fake_poll
@@ -77,11 +77,12 @@ static int fake_connect_begin(const struct tt_address *a)
     return dup(ends[0]);
 }
 
-static tutti_status fake_resolve(const char *host, const char *port, int flags, bool retry, uint64_t deadline_ns,
-                                 struct addrinfo **list, const char **why)
+static tutti_status fake_resolve(const char *host, const char *port, int flags, bool retry,
+                                 uint64_t deadline_ns, struct addrinfo **list, const char **why)
 {
     static struct sockaddr_in hole, server;
-    static struct addrinfo second = { .ai_addr = (struct sockaddr *)&server, .ai_addrlen = sizeof server };
+    static struct addrinfo second = { .ai_addr = (struct sockaddr *)&server,
+                                      .ai_addrlen = sizeof server };
     static struct addrinfo first = { .ai_addr = (struct sockaddr *)&hole,
                                      .ai_addrlen = sizeof hole,
                                      .ai_next = &second };
@@ -138,8 +139,10 @@ static void closed_descriptor_is_reported(void **state)
     (void)state;
     close(ends[1]);
     ends[1] = -1;
-    assert_int_equal(tt_pmi1_broadcast(1, value, sizeof value, clock_ns + PATIENCE_NS), TUTTI_ERR_SYSTEM);
-    assert_string_equal(tutti_last_error(), "start-up through PMI: cannot write to the launcher: Broken pipe");
+    assert_int_equal(tt_pmi1_broadcast(1, value, sizeof value, clock_ns + PATIENCE_NS),
+                     TUTTI_ERR_SYSTEM);
+    assert_string_equal(tutti_last_error(),
+                        "start-up through PMI: cannot write to the launcher: Broken pipe");
 }
 
 static void unread_descriptor_times_out(void **state)
@@ -148,8 +151,10 @@ static void unread_descriptor_times_out(void **state)
 
     (void)state;
     fill(ends[0]);
-    assert_int_equal(tt_pmi1_broadcast(1, value, sizeof value, clock_ns + PATIENCE_NS), TUTTI_ERR_TIMEOUT);
-    assert_non_null(strstr(tutti_last_error(), "write to the launcher: the launcher did not read before the deadline"));
+    assert_int_equal(tt_pmi1_broadcast(1, value, sizeof value, clock_ns + PATIENCE_NS),
+                     TUTTI_ERR_TIMEOUT);
+    assert_non_null(strstr(tutti_last_error(),
+                           "write to the launcher: the launcher did not read before the deadline"));
     assert_in_range(npolls, 1, 1000);
 }
 
@@ -183,7 +188,9 @@ static void unresponsive_pmi_port_times_out(void **state)
     fill(ends[0]);
     holes_left = 1000;
     assert_int_equal(connect_to_port("host:4711", deadline_ns, &fd), TUTTI_ERR_SYSTEM);
-    assert_string_equal(tutti_last_error(), "start-up through PMI: cannot connect to PMI_PORT (host:4711): Connection timed out");
+    assert_string_equal(
+        tutti_last_error(),
+        "start-up through PMI: cannot connect to PMI_PORT (host:4711): Connection timed out");
     assert_true(clock_ns >= deadline_ns && clock_ns < deadline_ns + TT_SECOND);
 }
 

@@ -65,9 +65,11 @@ static void put(struct sim *s, int conn, int direction, const uint8_t *data, siz
     struct conn *c = &s->conns[conn];
 
     while (bytes > 0) {
-        const size_t n = tt_prng_below(&s->w.prng, 3) ? bytes : 1 + tt_prng_below(&s->w.prng, bytes);
+        const size_t n =
+            tt_prng_below(&s->w.prng, 3) ? bytes : 1 + tt_prng_below(&s->w.prng, bytes);
 
-        world_plan(&s->w, later(s, c, direction), direction ? TO_MEMBER : TO_SERVER, conn, 0, data, n);
+        world_plan(&s->w, later(s, c, direction), direction ? TO_MEMBER : TO_SERVER, conn, 0, data,
+                   n);
         data += n;
         bytes -= n;
     }
@@ -128,7 +130,8 @@ static void call(struct sim *s, int member)
     struct tt_rdv_event ev = { .kind = TT_RDV_EV_OPEN };
     struct member *m = &s->members[member];
 
-    if (m->dead || m->conn >= 0 || m->machine.state >= TT_RDV_HAVE_TABLE || s->w.now_ns >= m->machine.deadline_ns)
+    if (m->dead || m->conn >= 0 || m->machine.state >= TT_RDV_HAVE_TABLE ||
+        s->w.now_ns >= m->machine.deadline_ns)
         return;
     tt_framer_fini(&m->in);
     tt_framer_init(&m->in, tt_rdv_table_bytes_max(m->machine.nranks));
@@ -143,7 +146,8 @@ static void end_at_server(struct sim *s, int conn)
 
     if (c->here) {
         c->here = false;
-        tt_rdv_server_step(&s->server, &(struct tt_rdv_event){ .kind = TT_RDV_EV_CLOSED, .conn = &c->machine },
+        tt_rdv_server_step(&s->server,
+                           &(struct tt_rdv_event){ .kind = TT_RDV_EV_CLOSED, .conn = &c->machine },
                            s->w.now_ns);
     }
 }
@@ -159,7 +163,8 @@ static void end_at_member(struct sim *s, int conn)
     if (!m || m->conn != conn)
         return;
     m->conn = -1;
-    tt_rdv_member_step(&m->machine, &(struct tt_rdv_event){ .kind = TT_RDV_EV_CLOSED }, s->w.now_ns);
+    tt_rdv_member_step(&m->machine, &(struct tt_rdv_event){ .kind = TT_RDV_EV_CLOSED },
+                       s->w.now_ns);
     world_plan(&s->w, s->w.now_ns + 50 * TT_MS + delay_ns(s), CALL, c->member, 0, NULL, 0);
 }
 
@@ -283,7 +288,8 @@ static void happen(struct sim *s, const struct happening *h)
         die(s, h->a);
         break;
     case TICK:
-        tt_rdv_server_step(&s->server, &(struct tt_rdv_event){ .kind = TT_RDV_EV_TICK }, s->w.now_ns);
+        tt_rdv_server_step(&s->server, &(struct tt_rdv_event){ .kind = TT_RDV_EV_TICK },
+                           s->w.now_ns);
         break;
     }
 }
@@ -310,7 +316,8 @@ static size_t make_card(uint8_t *card, uint32_t rank)
     return bytes;
 }
 
-static int add_member(struct sim *s, uint32_t rank, uint32_t nranks, const char *token, uint64_t call_ns)
+static int add_member(struct sim *s, uint32_t rank, uint32_t nranks, const char *token,
+                      uint64_t call_ns)
 {
     const int m = s->nmembers++;
     uint8_t card[512];
@@ -370,7 +377,8 @@ static void check_table(struct sim *s, const struct tt_rdv_member *m, uint32_t n
 static void add_strangers(struct sim *s, uint64_t n)
 {
     for (uint64_t i = tt_prng_below(&s->w.prng, n); i > 0; i--)
-        world_plan(&s->w, s->w.now_ns + tt_prng_below(&s->w.prng, TT_SECOND), STRANGER, 0, 0, NULL, 0);
+        world_plan(&s->w, s->w.now_ns + tt_prng_below(&s->w.prng, TT_SECOND), STRANGER, 0, 0, NULL,
+                   0);
 }
 
 static void all_get_one_table_despite_faults(void **state)
@@ -483,7 +491,8 @@ static void duplicate_rank_is_refused(void **state)
         for (uint32_t r = 0; r < nranks; r++)   /* the last rank waits until both have certainly
                                                    connected */
             add_member(s, r, nranks, "token",
-                       r == (twice + 1) % nranks ? 2 * TT_SECOND : tt_prng_below(&s->w.prng, TT_SECOND));
+                       r == (twice + 1) % nranks ? 2 * TT_SECOND
+                                                 : tt_prng_below(&s->w.prng, TT_SECOND));
         run(s);
         for (int i = 0; i < s->nmembers; i++) {
             const struct tt_rdv_member *m = &s->members[i].machine;

@@ -31,9 +31,11 @@ static void *find(void *arg)
 static void ranks_init(struct rank *ranks, const uint8_t *gathering)
 {
     for (uint32_t i = 0; i < NRANKS; i++)
-        ranks[i] = (struct rank){
-            .conf = { .token = "t", .gathering = gathering, .rank = i, .nranks = NRANKS, .deadline_ns = TT_NEVER }
-        };
+        ranks[i] = (struct rank){ .conf = { .token = "t",
+                                            .gathering = gathering,
+                                            .rank = i,
+                                            .nranks = NRANKS,
+                                            .deadline_ns = TT_NEVER } };
 }
 
 static void ranks_fini(struct rank *ranks)

@@ -27,7 +27,9 @@ static struct {
 
 static void hall_open(void)
 {
-    struct tt_serve_conf conf = { .token = "token", .nranks = NRANKS, .began_ns = TT_SECOND, .deadline_ns = TT_NEVER };
+    struct tt_serve_conf conf = {
+        .token = "token", .nranks = NRANKS, .began_ns = TT_SECOND, .deadline_ns = TT_NEVER
+    };
 
     hall.now_ns = conf.began_ns;
     conf.listener = tt_listen(NULL, 0, &hall.port);
@@ -55,7 +57,8 @@ static size_t receive(int fd, uint8_t *in, size_t bytes)
 
     for (;;) {
         const ssize_t n = recv(fd, in, bytes, MSG_DONTWAIT);
-        struct pollfd p[] = { { .fd = fd, .events = POLLIN }, { .fd = tt_serve_fd(hall.serve), .events = POLLIN } };
+        struct pollfd p[] = { { .fd = fd, .events = POLLIN },
+                              { .fd = tt_serve_fd(hall.serve), .events = POLLIN } };
 
         if (n >= 0 || errno != EAGAIN)
             return n > 0 ? (size_t)n : 0;
@@ -131,7 +134,8 @@ static void rank_enter(struct rank *r, uint32_t rank)
 
     r->fd = dial();
     tt_framer_init(&r->in, tt_rdv_table_bytes_max(NRANKS));
-    tt_rdv_member_init(&r->machine, "token", rank, NRANKS, rank, &rank, sizeof rank, hall.now_ns, TT_NEVER);
+    tt_rdv_member_init(&r->machine, "token", rank, NRANKS, rank, &rank, sizeof rank, hall.now_ns,
+                       TT_NEVER);
     r->machine.emit = on_act;
     r->machine.context = r;
     tt_rdv_member_step(&r->machine, &ev, hall.now_ns);

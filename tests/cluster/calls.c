@@ -12,19 +12,20 @@
 
 bool call_reduces(enum tt_coll_kind kind)
 {
-    return kind == TT_ALLREDUCE || kind == TT_REDUCE || kind == TT_REDUCE_SCATTER || kind == TT_REDUCE_SCATTERV;
+    return kind == TT_ALLREDUCE || kind == TT_REDUCE || kind == TT_REDUCE_SCATTER ||
+           kind == TT_REDUCE_SCATTERV;
 }
 
 bool call_has_root(enum tt_coll_kind kind)
 {
-    return kind == TT_REDUCE || kind == TT_BROADCAST || kind == TT_GATHER || kind == TT_GATHERV || kind == TT_SCATTER ||
-           kind == TT_SCATTERV;
+    return kind == TT_REDUCE || kind == TT_BROADCAST || kind == TT_GATHER || kind == TT_GATHERV ||
+           kind == TT_SCATTER || kind == TT_SCATTERV;
 }
 
 bool call_is_v(enum tt_coll_kind kind)
 {
-    return kind == TT_REDUCE_SCATTERV || kind == TT_ALLGATHERV || kind == TT_GATHERV || kind == TT_SCATTERV ||
-           kind == TT_ALLTOALLV;
+    return kind == TT_REDUCE_SCATTERV || kind == TT_ALLGATHERV || kind == TT_GATHERV ||
+           kind == TT_SCATTERV || kind == TT_ALLTOALLV;
 }
 
 bool call_exists(const struct call *c)
@@ -54,9 +55,9 @@ void call_print(const struct call *c, char out[CALL_TEXT_BYTES])
 {
     snprintf(out, CALL_TEXT_BYTES, "%s of %zu x %s, op %s, root %u, algorithm %s, %s, skewed by %u and %u, salt %llx%s",
              tt_coll_name(c->kind), c->count, tutti_dtype_name(c->type),
-             call_reduces(c->kind) ? tutti_redop_name(c->op) : "none", c->root, c->algo ? c->algo : "chosen",
-             c->in_place ? "in place" : "out of place", c->src_skew, c->dst_skew, (unsigned long long)c->salt,
-             c->rough ? ", rough" : "");
+             call_reduces(c->kind) ? tutti_redop_name(c->op) : "none", c->root,
+             c->algo ? c->algo : "chosen", c->in_place ? "in place" : "out of place", c->src_skew,
+             c->dst_skew, (unsigned long long)c->salt, c->rough ? ", rough" : "");
 }
 
 /* ---- elements ---- */
@@ -199,7 +200,8 @@ static double combine(const struct call *c, double a, double b)
 /* Returns the divisor of some averages; 0: the number of ranks. */
 static uint64_t divisor_of(const struct call *c)
 {
-    return call_reduces(c->kind) && c->op == TUTTI_AVG && c->salt % 3 == 0 ? 1 + c->salt / 3 % 9 : 0;
+    return call_reduces(c->kind) && c->op == TUTTI_AVG && c->salt % 3 == 0 ? 1 + c->salt / 3 % 9
+                                                                           : 0;
 }
 
 /* Returns element `index` of the reduction over all ranks, by definition and in f64. */
@@ -229,7 +231,8 @@ static double reduced(const struct call *c, uint64_t index)
 static size_t block_of(const struct call *c, uint32_t from, uint32_t to)
 {
     const bool turned = c->in_place && c->kind == TT_ALLTOALLV && to < from;
-    const uint64_t h = tt_mix64(c->salt + 1 + (turned ? to * CALL_RANKS_MAX + from : from * CALL_RANKS_MAX + to));
+    const uint64_t h =
+        tt_mix64(c->salt + 1 + (turned ? to * CALL_RANKS_MAX + from : from * CALL_RANKS_MAX + to));
 
     return h % 5 == 0 ? 0 : (size_t)(h >> 8) % (c->count + 1);
 }
@@ -255,12 +258,13 @@ static bool is_packed(const struct call *c)
 
 /* Computes counts and displacements of both sides of a rank, and the total elements src_n and
  * dst_n. */
-static void shape(struct call_side *s, const struct call *c, uint32_t rank, size_t *src_n, size_t *dst_n)
+static void shape(struct call_side *s, const struct call *c, uint32_t rank, size_t *src_n,
+                  size_t *dst_n)
 {
-    const bool blocks_from = c->kind == TT_SCATTER || c->kind == TT_SCATTERV || c->kind == TT_REDUCE_SCATTER ||
-                             c->kind == TT_REDUCE_SCATTERV;
-    const bool blocks_to =
-        c->kind == TT_GATHER || c->kind == TT_GATHERV || c->kind == TT_ALLGATHER || c->kind == TT_ALLGATHERV;
+    const bool blocks_from = c->kind == TT_SCATTER || c->kind == TT_SCATTERV ||
+                             c->kind == TT_REDUCE_SCATTER || c->kind == TT_REDUCE_SCATTERV;
+    const bool blocks_to = c->kind == TT_GATHER || c->kind == TT_GATHERV ||
+                           c->kind == TT_ALLGATHER || c->kind == TT_ALLGATHERV;
     const bool all = c->kind == TT_ALLTOALL || c->kind == TT_ALLTOALLV;
 
     s->packed = is_packed(c);
@@ -435,25 +439,38 @@ tutti_status call_go(struct call_side *s, tutti_comm *comm, bool with_request)
                              .algo = c->algo,
                              .scale = c->op == TUTTI_PREMUL_SUM ? s->scale : 0,
                              .divisor = divisor_of(c) };
-    const size_t *send_displ = s->packed ? NULL : s->send_displ, *recv_displ = s->packed ? NULL : s->recv_displ;
+    const size_t *send_displ = s->packed ? NULL : s->send_displ,
+                 *recv_displ = s->packed ? NULL : s->recv_displ;
     const int root = (int)c->root;
 
     switch (c->kind) {
-    case TT_ALLREDUCE: return tutti_allreduce(s->src, s->dst, c->count, c->type, c->op, comm, &how);
-    case TT_REDUCE: return tutti_reduce(s->src, s->dst, c->count, c->type, c->op, root, comm, &how);
-    case TT_REDUCE_SCATTER: return tutti_reduce_scatter(s->src, s->dst, c->count, c->type, c->op, comm, &how);
-    case TT_REDUCE_SCATTERV: return tutti_reduce_scatterv(s->src, s->dst, s->send_count, c->type, c->op, comm, &how);
-    case TT_ALLGATHER: return tutti_allgather(s->src, s->dst, c->count, c->type, comm, &how);
-    case TT_ALLGATHERV: return tutti_allgatherv(s->src, s->dst, s->recv_count, recv_displ, c->type, comm, &how);
-    case TT_BROADCAST: return tutti_broadcast(s->src, s->dst, c->count, c->type, root, comm, &how);
-    case TT_GATHER: return tutti_gather(s->src, s->dst, c->count, c->type, root, comm, &how);
-    case TT_GATHERV: return tutti_gatherv(s->src, s->dst, s->recv_count, recv_displ, c->type, root, comm, &how);
-    case TT_SCATTER: return tutti_scatter(s->src, s->dst, c->count, c->type, root, comm, &how);
-    case TT_SCATTERV: return tutti_scatterv(s->src, s->dst, s->send_count, send_displ, c->type, root, comm, &how);
-    case TT_ALLTOALL: return tutti_alltoall(s->src, s->dst, c->count, c->type, comm, &how);
+    case TT_ALLREDUCE:
+        return tutti_allreduce(s->src, s->dst, c->count, c->type, c->op, comm, &how);
+    case TT_REDUCE:
+        return tutti_reduce(s->src, s->dst, c->count, c->type, c->op, root, comm, &how);
+    case TT_REDUCE_SCATTER:
+        return tutti_reduce_scatter(s->src, s->dst, c->count, c->type, c->op, comm, &how);
+    case TT_REDUCE_SCATTERV:
+        return tutti_reduce_scatterv(s->src, s->dst, s->send_count, c->type, c->op, comm, &how);
+    case TT_ALLGATHER:
+        return tutti_allgather(s->src, s->dst, c->count, c->type, comm, &how);
+    case TT_ALLGATHERV:
+        return tutti_allgatherv(s->src, s->dst, s->recv_count, recv_displ, c->type, comm, &how);
+    case TT_BROADCAST:
+        return tutti_broadcast(s->src, s->dst, c->count, c->type, root, comm, &how);
+    case TT_GATHER:
+        return tutti_gather(s->src, s->dst, c->count, c->type, root, comm, &how);
+    case TT_GATHERV:
+        return tutti_gatherv(s->src, s->dst, s->recv_count, recv_displ, c->type, root, comm, &how);
+    case TT_SCATTER:
+        return tutti_scatter(s->src, s->dst, c->count, c->type, root, comm, &how);
+    case TT_SCATTERV:
+        return tutti_scatterv(s->src, s->dst, s->send_count, send_displ, c->type, root, comm, &how);
+    case TT_ALLTOALL:
+        return tutti_alltoall(s->src, s->dst, c->count, c->type, comm, &how);
     case TT_ALLTOALLV:
-        return tutti_alltoallv(s->src, s->send_count, send_displ, s->dst, s->recv_count, recv_displ, c->type, comm,
-                               &how);
+        return tutti_alltoallv(s->src, s->send_count, send_displ, s->dst, s->recv_count, recv_displ,
+                               c->type, comm, &how);
     default:
         return tutti_barrier(comm, &how);
     }
@@ -502,13 +519,15 @@ static void define(const struct call_side *s, uint8_t *out)
             const bool all = c->kind == TT_ALLTOALL || c->kind == TT_ALLTOALLV;
 
             shape(&there, c, r, &src_n, &dst_n);
-            put_output(out + s->recv_displ[r] * elem, c, r, all ? there.send_displ[s->rank] : 0, s->recv_count[r]);
+            put_output(out + s->recv_displ[r] * elem, c, r, all ? there.send_displ[s->rank] : 0,
+                       s->recv_count[r]);
         }
     }
 }
 
 /* Compares mem[bytes] with the expected bytes; the buffer begins at offset `at`. */
-static bool same(const uint8_t *mem, const uint8_t *should, uint64_t bytes, uint64_t at, const char *what, char *why)
+static bool same(const uint8_t *mem, const uint8_t *should, uint64_t bytes, uint64_t at,
+                 const char *what, char *why)
 {
     uint64_t i = 0;
 
@@ -516,7 +535,8 @@ static bool same(const uint8_t *mem, const uint8_t *should, uint64_t bytes, uint
         return true;
     while (mem[i] == should[i])
         i++;
-    snprintf(why, CALL_TEXT_BYTES, "byte %lld of %s is %02x, not %02x", (long long)(i - at), what, mem[i], should[i]);
+    snprintf(why, CALL_TEXT_BYTES, "byte %lld of %s is %02x, not %02x", (long long)(i - at), what,
+             mem[i], should[i]);
     return false;
 }
 
@@ -548,7 +568,8 @@ static bool is_near(const struct call_side *s, char *why)
 {
     const struct call *c = &s->call;
     const size_t elem = tutti_dtype_bytes(c->type);
-    const size_t first = c->kind == TT_REDUCE_SCATTER || c->kind == TT_REDUCE_SCATTERV ? s->send_displ[s->rank] : 0;
+    const size_t first =
+        c->kind == TT_REDUCE_SCATTER || c->kind == TT_REDUCE_SCATTERV ? s->send_displ[s->rank] : 0;
 
     for (size_t i = 0; i < s->dst_bytes / elem; i++) {
         const long double exact = rough_sum(c, first + i),
@@ -560,7 +581,8 @@ static bool is_near(const struct call_side *s, char *why)
         got = value_of(c->type, bits);
         if (fabsl(got - exact) <= bound)
             continue;
-        snprintf(why, CALL_TEXT_BYTES, "element %zu is %.17g, which is more than %.3Lg from %.19Lg", i, got, bound, exact);
+        snprintf(why, CALL_TEXT_BYTES, "element %zu is %.17g, which is more than %.3Lg from %.19Lg",
+                 i, got, bound, exact);
         return false;
     }
     return true;
@@ -570,8 +592,10 @@ static bool is_exact(const struct call_side *s, char *why)
 {
     const struct call *c = &s->call;
     uint64_t bytes;
-    uint8_t *src = make_room(s->src_mem_bytes, 0, &bytes), *dst = make_room(s->dst_mem_bytes, 0, &bytes);
-    const uint64_t src_at = AROUND + c->src_skew, dst_at = AROUND + c->dst_skew, elem = tutti_dtype_bytes(c->type);
+    uint8_t *src = make_room(s->src_mem_bytes, 0, &bytes),
+            *dst = make_room(s->dst_mem_bytes, 0, &bytes);
+    const uint64_t src_at = AROUND + c->src_skew, dst_at = AROUND + c->dst_skew,
+                   elem = tutti_dtype_bytes(c->type);
     const bool shared = is_shared(c, s->rank);
     bool good;
 
@@ -579,8 +603,10 @@ static bool is_exact(const struct call_side *s, char *why)
         put_input(src + src_at, c, s->rank, 0, s->src_bytes / elem);
     if (has_dst(c, s->rank))
         define(s, s->dst_mem ? dst + dst_at : src + (s->dst - s->src_mem));
-    good = (!s->src_mem || same(s->src_mem, src, s->src_mem_bytes, src_at, shared ? "the buffer" : "src", why)) &&
-           (!s->dst_mem || same(s->dst_mem, dst, s->dst_mem_bytes, dst_at, shared ? "the buffer" : "dst", why));
+    good = (!s->src_mem ||
+            same(s->src_mem, src, s->src_mem_bytes, src_at, shared ? "the buffer" : "src", why)) &&
+           (!s->dst_mem ||
+            same(s->dst_mem, dst, s->dst_mem_bytes, dst_at, shared ? "the buffer" : "dst", why));
     free(src);
     free(dst);
     return good;

@@ -12,7 +12,8 @@
 #define CHECK(cond) \
     do { \
         if (!(cond)) { \
-            fprintf(stderr, "%s:%d: %s does not hold; %s\n", __FILE__, __LINE__, #cond, tutti_last_error()); \
+            fprintf(stderr, "%s:%d: %s does not hold; %s\n", __FILE__, __LINE__, #cond, \
+                    tutti_last_error());                                                \
             exit(1); \
         } \
     } while (0)

@@ -30,16 +30,20 @@ TUTTI_DEVICE uint64_t exchange_mix(uint64_t x)
 }
 
 /* All parameters of one tile are derived from this number. */
-TUTTI_DEVICE uint64_t exchange_draw(const struct exchange *x, uint32_t round, uint32_t from, uint32_t to,
-                                    uint32_t block)
+TUTTI_DEVICE uint64_t exchange_draw(const struct exchange *x, uint32_t round, uint32_t from,
+                                    uint32_t to, uint32_t block)
 {
-    return exchange_mix(x->seed + exchange_mix((uint64_t)round << 32 | from << 20 | to << 8 | block));
+    return exchange_mix(x->seed +
+                        exchange_mix((uint64_t)round << 32 | from << 20 | to << 8 | block));
 }
 
 /* Mostly short; some are segmented by transports. */
 TUTTI_DEVICE uint64_t exchange_bytes(const struct exchange *x, uint64_t draw)
 {
-    const uint64_t kind = draw % 16, most = kind < 8 ? 64 : kind < 13 ? 4096 : kind < 15 ? 40000 : x->slot_bytes;
+    const uint64_t kind = draw % 16, most = kind < 8    ? 64
+                                            : kind < 13 ? 4096
+                                            : kind < 15 ? 40000
+                                                        : x->slot_bytes;
 
     return (draw >> 8) % (most < x->slot_bytes ? most : x->slot_bytes);
 }
@@ -56,13 +60,14 @@ TUTTI_DEVICE uint64_t exchange_word(uint32_t nblocks, uint32_t rank, uint32_t bl
     return 64ull * (rank * nblocks + block);
 }
 
-TUTTI_DEVICE uint64_t exchange_ack(const tutti_device_view *v, uint32_t nblocks, uint32_t rank, uint32_t block)
+TUTTI_DEVICE uint64_t exchange_ack(const tutti_device_view *v, uint32_t nblocks, uint32_t rank,
+                                   uint32_t block)
 {
     return exchange_word(nblocks, v->nranks, 0) + exchange_word(nblocks, rank, block);
 }
 
-TUTTI_DEVICE uint64_t exchange_slot(const tutti_device_view *v, const struct exchange *x, uint32_t nblocks,
-                                    uint32_t rank, uint32_t block)
+TUTTI_DEVICE uint64_t exchange_slot(const tutti_device_view *v, const struct exchange *x,
+                                    uint32_t nblocks, uint32_t rank, uint32_t block)
 {
     return 2 * exchange_word(nblocks, v->nranks, 0) + x->slot_bytes * (rank * nblocks + block);
 }
@@ -82,11 +87,12 @@ TUTTI_DEVICE void exchange_pause(const tutti_device_view *v, uint64_t turns)
 /* Sends this block's tile of a round to one peer, in one of three ways, the same for all blocks:
  * with its signal; as puts, a fence and a signal; or as a member of a group, whose leader, block 0,
  * signals for all. */
-TUTTI_DEVICE tutti_status exchange_send(const tutti_device_view *v, struct exchange *x, uint32_t round, uint32_t to,
-                                        uint32_t block, uint32_t nblocks)
+TUTTI_DEVICE tutti_status exchange_send(const tutti_device_view *v, struct exchange *x,
+                                        uint32_t round, uint32_t to, uint32_t block,
+                                        uint32_t nblocks)
 {
-    const uint64_t draw = exchange_draw(x, round, v->rank, to, block), bytes = exchange_bytes(x, draw),
-                   half = bytes / 2;
+    const uint64_t draw = exchange_draw(x, round, v->rank, to, block),
+                   bytes = exchange_bytes(x, draw), half = bytes / 2;
     const uint64_t at = exchange_slot(v, x, nblocks, v->rank, block);
     const uint32_t way = (uint32_t)((x->seed + round) % 3);
     uint8_t *src = x->src + x->slot_bytes * (block * v->nranks + to);
@@ -103,15 +109,17 @@ TUTTI_DEVICE tutti_status exchange_send(const tutti_device_view *v, struct excha
     exchange_fill(src, bytes, draw);
     exchange_pause(v, (draw >> 16) % 4 ? 0 : (draw >> 20) % 60);
     if (way == 0)
-        return tutti_device_put_signal(v, to, at, src, bytes, signals[block].op, signals[block].offset,
-                                       signals[block].value);
+        return tutti_device_put_signal(v, to, at, src, bytes, signals[block].op,
+                                       signals[block].offset, signals[block].value);
     if (way == 1) {
         st = tutti_device_put(v, to, at, src, half);
         if (!st)
             st = tutti_device_put(v, to, at + half, src + half, bytes - half);
         if (!st)
             st = tutti_device_fence(v, to);
-        return st ? st : tutti_device_signal(v, to, signals[block].op, signals[block].offset, signals[block].value);
+        return st ? st
+                  : tutti_device_signal(v, to, signals[block].op, signals[block].offset,
+                                        signals[block].value);
     }
     st = tutti_device_group_put(v, at, src, bytes, &signals[block]);
     if (!st)
@@ -126,12 +134,15 @@ TUTTI_DEVICE tutti_status exchange_send(const tutti_device_view *v, struct excha
 }
 
 /* Checks the tile sent by the same block of a peer in this round, and releases its slot. */
-TUTTI_DEVICE tutti_status exchange_receive(const tutti_device_view *v, struct exchange *x, uint32_t round,
-                                           uint32_t from, uint32_t block, uint32_t nblocks)
+TUTTI_DEVICE tutti_status exchange_receive(const tutti_device_view *v, struct exchange *x,
+                                           uint32_t round, uint32_t from, uint32_t block,
+                                           uint32_t nblocks)
 {
-    const uint64_t draw = exchange_draw(x, round, from, v->rank, block), bytes = exchange_bytes(x, draw);
+    const uint64_t draw = exchange_draw(x, round, from, v->rank, block),
+                   bytes = exchange_bytes(x, draw);
     const uint8_t *slot = v->mine + exchange_slot(v, x, nblocks, from, block);
-    const tutti_status st = tutti_device_wait(v, exchange_word(nblocks, from, block), TUTTI_AT_LEAST, round + 1, NULL);
+    const tutti_status st =
+        tutti_device_wait(v, exchange_word(nblocks, from, block), TUTTI_AT_LEAST, round + 1, NULL);
 
     for (uint64_t i = tutti_device_thread(); i < bytes && !st; i += tutti_device_threads())
         if (slot[i] != exchange_byte(draw, i)) {
@@ -140,10 +151,12 @@ TUTTI_DEVICE tutti_status exchange_receive(const tutti_device_view *v, struct ex
         }
     tutti_device_sync();
     return st ? st
-              : tutti_device_signal(v, from, TUTTI_SIGNAL_SET, exchange_ack(v, nblocks, v->rank, block), round + 1);
+              : tutti_device_signal(v, from, TUTTI_SIGNAL_SET,
+                                    exchange_ack(v, nblocks, v->rank, block), round + 1);
 }
 
-TUTTI_DEVICE tutti_status exchange_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+TUTTI_DEVICE tutti_status exchange_kernel(const tutti_device_view *v, uint32_t block,
+                                          uint32_t nblocks, void *arg)
 {
     struct exchange *x = (struct exchange *)arg;
     tutti_status st = TUTTI_OK;
@@ -156,13 +169,14 @@ TUTTI_DEVICE tutti_status exchange_kernel(const tutti_device_view *v, uint32_t b
             st = tutti_device_flush(v, TUTTI_DEVICE_ALL);
             for (uint32_t to = 0; to < v->nranks && !st; to++)
                 exchange_fill(x->src + x->slot_bytes * (block * v->nranks + to),
-                              exchange_bytes(x, exchange_draw(x, round, v->rank, to, block)), ~0ull);
+                              exchange_bytes(x, exchange_draw(x, round, v->rank, to, block)),
+                              ~0ull);
         }
         for (uint32_t k = 1; k < v->nranks && !st; k++)
             st = exchange_receive(v, x, round, (v->rank + k) % v->nranks, block, nblocks);
         for (uint32_t k = 1; k < v->nranks && !st; k++)
-            st = tutti_device_wait(v, exchange_ack(v, nblocks, (v->rank + k) % v->nranks, block), TUTTI_AT_LEAST,
-                                   round + 1, NULL);
+            st = tutti_device_wait(v, exchange_ack(v, nblocks, (v->rank + k) % v->nranks, block),
+                                   TUTTI_AT_LEAST, round + 1, NULL);
     }
     return st ? st : tutti_device_quiet(v, TUTTI_DEVICE_ALL);
 }
@@ -174,7 +188,8 @@ struct crowd {
     uint64_t *src;                  /* [nblocks] */
 };
 
-TUTTI_DEVICE tutti_status crowd_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+TUTTI_DEVICE tutti_status crowd_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks,
+                                       void *arg)
 {
     const struct crowd *c = (const struct crowd *)arg;
     tutti_status st = TUTTI_OK;
@@ -183,7 +198,8 @@ TUTTI_DEVICE tutti_status crowd_kernel(const tutti_device_view *v, uint32_t bloc
     if (tutti_device_thread() == 0)
         c->src[block] = block + 1;
     for (uint32_t i = 0; i < c->times && !st; i++)
-        st = tutti_device_put_signal(v, 1, 64 + 8ull * block, &c->src[block], 8, TUTTI_SIGNAL_ADD, 0, block + 1);
+        st = tutti_device_put_signal(v, 1, 64 + 8ull * block, &c->src[block], 8, TUTTI_SIGNAL_ADD,
+                                     0, block + 1);
     return st ? st : tutti_device_quiet(v, 1);
 }
 
@@ -205,7 +221,8 @@ struct fences {
     const uint8_t *src;
 };
 
-TUTTI_DEVICE tutti_status fences_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+TUTTI_DEVICE tutti_status fences_kernel(const tutti_device_view *v, uint32_t block,
+                                        uint32_t nblocks, void *arg)
 {
     const struct fences *f = (const struct fences *)arg;
     tutti_status st = TUTTI_OK;
@@ -213,7 +230,8 @@ TUTTI_DEVICE tutti_status fences_kernel(const tutti_device_view *v, uint32_t blo
     (void)block, (void)nblocks;
     for (uint32_t i = 0; i < f->npieces && !st; i++)
         for (uint32_t to = 1; to <= 2 && !st; to++)
-            st = tutti_device_put(v, to, 64 + i * f->piece_bytes, f->src + i * f->piece_bytes, f->piece_bytes);
+            st = tutti_device_put(v, to, 64 + i * f->piece_bytes, f->src + i * f->piece_bytes,
+                                  f->piece_bytes);
     for (uint32_t to = 1; to <= 2 && !st; to++)
         st = tutti_device_fence(v, to);
     for (uint32_t to = 2; to >= 1 && !st; to--)
@@ -302,7 +320,8 @@ TUTTI_DEVICE void route_look(const tutti_device_view *v, struct route *x, uint32
 }
 
 /* Block 0 only; several blocks would each write parts of the lists. */
-TUTTI_DEVICE tutti_status route_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+TUTTI_DEVICE tutti_status route_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks,
+                                       void *arg)
 {
     struct route *x = (struct route *)arg;
     tutti_status st;
@@ -326,7 +345,8 @@ struct hashing {
     uint32_t sum[4];
 };
 
-TUTTI_DEVICE tutti_status hashing_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+TUTTI_DEVICE tutti_status hashing_kernel(const tutti_device_view *v, uint32_t block,
+                                         uint32_t nblocks, void *arg)
 {
     struct hashing *h = (struct hashing *)arg;
 

@@ -54,7 +54,8 @@ static bool is_free(int fd)
     uint64_t cookie = 0;
     socklen_t bytes = sizeof cookie;
 
-    if (!holds_up || fd < 0 || fd >= HELD_FDS || getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &bytes) != 0)
+    if (!holds_up || fd < 0 || fd >= HELD_FDS ||
+        getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &bytes) != 0)
         return true;
     if (connections[fd].cookie != cookie)
         connections[fd].bytes = 0;
@@ -80,7 +81,8 @@ static bool is_held(int fd)
 /* Returns how many bytes of a call the kernel accepts. */
 static size_t cut(int fd, size_t bytes)
 {
-    return bytes > 1 && !is_free(fd) && held_lanes_draw(4) == 0 ? 1 + held_lanes_draw(bytes - 1) : bytes;
+    return bytes > 1 && !is_free(fd) && held_lanes_draw(4) == 0 ? 1 + held_lanes_draw(bytes - 1)
+                                                                : bytes;
 }
 
 static ssize_t sent(int fd, ssize_t bytes)
@@ -95,7 +97,8 @@ ssize_t send(int fd, const void *data, size_t bytes, int flags)
 {
     calls++;
     all_calls++;
-    return is_held(fd) ? -1 : sent(fd, syscall(SYS_sendto, fd, data, cut(fd, bytes), flags, NULL, 0));
+    return is_held(fd) ? -1
+                       : sent(fd, syscall(SYS_sendto, fd, data, cut(fd, bytes), flags, NULL, 0));
 }
 
 ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)

@@ -109,17 +109,18 @@ _Noreturn void job_fail(const struct rank *r, const char *file, int line, const 
     va_start(ap, fmt);
     vsnprintf(what, sizeof what, fmt, ap);
     va_end(ap);
-    fprintf(stderr, "rank %u of %u, %s, seed %llu, in \"%s\": %s (%s:%d)\n    last error: %s\n", r->rank, r->nranks,
-            r->job->wires, (unsigned long long)r->job->seed, r->board->step[r->rank], what, file, line,
-            tutti_last_error());
+    fprintf(stderr, "rank %u of %u, %s, seed %llu, in \"%s\": %s (%s:%d)\n    last error: %s\n",
+            r->rank, r->nranks, r->job->wires, (unsigned long long)r->job->seed,
+            r->board->step[r->rank], what, file, line, tutti_last_error());
     _exit(1);
 }
 
-void job_check_says(const struct rank *r, const char *file, int line, tutti_status got, tutti_status expected,
-                    const char *text)
+void job_check_says(const struct rank *r, const char *file, int line, tutti_status got,
+                    tutti_status expected, const char *text)
 {
     if (got != expected || !strstr(tutti_last_error(), text))
-        job_fail(r, file, line, "it is %s, not %s with \"%s\"", tutti_status_name(got), tutti_status_name(expected), text);
+        job_fail(r, file, line, "it is %s, not %s with \"%s\"", tutti_status_name(got),
+                 tutti_status_name(expected), text);
 }
 
 void job_step(struct rank *r, const char *fmt, ...)
@@ -134,7 +135,8 @@ void job_step(struct rank *r, const char *fmt, ...)
 static void open_with(struct rank *r, const tutti_conf *conf)
 {
     CHECK_OK(r, tutti_comm_create(&r->comm, conf));
-    CHECK(r, tutti_comm_rank(r->comm) == (int)r->rank && tutti_comm_size(r->comm) == (int)r->nranks);
+    CHECK(r,
+          tutti_comm_rank(r->comm) == (int)r->rank && tutti_comm_size(r->comm) == (int)r->nranks);
 }
 
 void job_open(struct rank *r)
@@ -317,7 +319,8 @@ static void show_stacks(pid_t pid)
     gdb = fork();
     if (gdb == 0) {
         dup2(STDERR_FILENO, STDOUT_FILENO);
-        execlp("timeout", "timeout", "30", "gdb", "-q", "-batch", "-nx", "-p", number, "-ex", "thread apply all bt 12", (char *)NULL);
+        execlp("timeout", "timeout", "30", "gdb", "-q", "-batch", "-nx", "-p", number, "-ex",
+               "thread apply all bt 12", (char *)NULL);
         _exit(127);
     }
     if (gdb > 0)
@@ -341,13 +344,14 @@ static bool ended_well(const struct job *job, const struct job_board *board, uin
 }
 
 /* Kills the remaining ranks and prints their last steps. */
-static void end_rest(const struct job *job, const struct job_board *board, const struct pollfd *rest, bool show)
+static void end_rest(const struct job *job, const struct job_board *board,
+                     const struct pollfd *rest, bool show)
 {
     for (uint32_t rank = 0; rank < job->nranks; rank++) {
         if (rest[rank].fd < 0)
             continue;
-        fprintf(stderr, "rank %u of %u, %s, seed %llu does not end: it is in \"%s\"\n", rank, job->nranks, job->wires,
-                (unsigned long long)job->seed, board->step[rank]);
+        fprintf(stderr, "rank %u of %u, %s, seed %llu does not end: it is in \"%s\"\n", rank,
+                job->nranks, job->wires, (unsigned long long)job->seed, board->step[rank]);
         if (show)
             show_stacks(board->pid[rank]);
     }
@@ -369,7 +373,8 @@ static bool reap(const struct job *job, struct job_board *board)
     bool good = true;
 
     for (uint32_t rank = 0; rank < job->nranks; rank++) {
-        fds[rank] = (struct pollfd){ .fd = (int)syscall(SYS_pidfd_open, board->pid[rank], 0), .events = POLLIN };
+        fds[rank] = (struct pollfd){ .fd = (int)syscall(SYS_pidfd_open, board->pid[rank], 0),
+                                     .events = POLLIN };
         assert_true(fds[rank].fd >= 0);
     }
     while (left > 0) {
@@ -419,7 +424,8 @@ void job_run(const struct job *job, void (*role)(struct rank *))
 
     if (getenv(IN_PLACE_OF_TCP) && strcmp(job->wires, "tcp") != 0)
         return;
-    r.board = board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    r.board = board =
+        mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(board, MAP_FAILED);
     assert_in_range(job->nranks, 1, JOB_RANKS_MAX);
     set_environment(job);
@@ -456,7 +462,8 @@ void job_check_all(struct rank *r, const uint8_t *mem, size_t bytes, uint8_t val
         return;
     for (size_t i = 0; i < bytes; i++)
         if (mem[i] != value)
-            job_fail(r, __FILE__, __LINE__, "byte %zu of %zu is %02x, not %02x", i, bytes, mem[i], value);
+            job_fail(r, __FILE__, __LINE__, "byte %zu of %zu is %02x, not %02x", i, bytes, mem[i],
+                     value);
 }
 
 bool job_names(const char *sentence, uint32_t rank)

@@ -123,8 +123,9 @@ _Noreturn void job_fail(const struct rank *r, const char *file, int line, const 
 #define CHECK_OK(r, call) CHECK_STATUS(r, call, TUTTI_OK)
 
 /* The call must fail with this status, and its message must contain that text. */
-#define CHECK_SAYS(r, call, expected, text) job_check_says(r, __FILE__, __LINE__, call, expected, text)
-void job_check_says(const struct rank *r, const char *file, int line, tutti_status got, tutti_status expected,
-                    const char *text);
+#define CHECK_SAYS(r, call, expected, text) \
+    job_check_says(r, __FILE__, __LINE__, call, expected, text)
+void job_check_says(const struct rank *r, const char *file, int line, tutti_status got,
+                    tutti_status expected, const char *text);
 
 #endif

@@ -3,7 +3,8 @@
 #include <errno.h>
 #include <sys/wait.h>
 
-__attribute__((visibility("default"))) int waitid(idtype_t idtype, id_t id, siginfo_t *infop, int options)
+__attribute__((visibility("default"))) int waitid(idtype_t idtype, id_t id, siginfo_t *infop,
+                                                  int options)
 {
     (void)idtype;
     (void)id;

@@ -72,7 +72,11 @@ static bool fits(const struct tt_algo *algo, const struct call *c, uint32_t rank
 {
     const uint32_t elem = (uint32_t)tutti_dtype_bytes(c->type);
     const struct tt_coll coll = {
-        .kind = c->kind, .rank = rank, .nranks = c->nranks, .elem_bytes = elem, .bytes = c->count * elem,
+        .kind = c->kind,
+        .rank = rank,
+        .nranks = c->nranks,
+        .elem_bytes = elem,
+        .bytes = c->count * elem,
     };
 
     return algo->kind == c->kind && algo->fits(&coll);
@@ -86,13 +90,19 @@ static void hash_sums(tutti_comm *comm)
     for (size_t a = 0; a < tt_nalgos; a++)
         for (size_t i = 0; i < 8; i++) {
             const struct call c = {
-                .kind = TT_ALLREDUCE, .type = types[i / 2], .op = TUTTI_SUM, .count = i % 2 ? 1000 : 60013,
-                .nranks = nranks, .rough = true, .algo = tt_algos[a]->name, .salt = 20261121 + i,
+                .kind = TT_ALLREDUCE,
+                .type = types[i / 2],
+                .op = TUTTI_SUM,
+                .count = i % 2 ? 1000 : 60013,
+                .nranks = nranks,
+                .rough = true,
+                .algo = tt_algos[a]->name,
+                .salt = 20261121 + i,
             };
 
             if (fits(tt_algos[a], &c, rank))
-                printf("rank %u: %s of %zu %s: %016llx\n", rank, c.algo, c.count, tutti_dtype_name(c.type),
-                       (unsigned long long)make(&c, comm, false));
+                printf("rank %u: %s of %zu %s: %016llx\n", rank, c.algo, c.count,
+                       tutti_dtype_name(c.type), (unsigned long long)make(&c, comm, false));
         }
 }
 

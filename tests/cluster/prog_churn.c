@@ -110,7 +110,8 @@ static void check_weights(const tutti_view *view, const float *average, uint64_t
         expected += (double)churn_weight(view->members[r].id, step);
     expected /= view->nranks;
     for (size_t i = 0; i < WEIGHTS; i++)
-        if ((double)average[i] > expected * 1.00001 + 1e-5 || (double)average[i] < expected * 0.99999 - 1e-5)
+        if ((double)average[i] > expected * 1.00001 + 1e-5 ||
+            (double)average[i] < expected * 0.99999 - 1e-5)
             wrong("an average is not that of the members of its view");
 }
 
@@ -126,13 +127,15 @@ static void check_quantized(const tutti_view *view, const float *average, uint64
         const double here = expected + (double)(i % RAMP);
 
         if (!((double)average[i] <= here + bound && (double)average[i] >= here - bound))
-            wrong("a quantized average is farther from that of the members of its view than it may be");
+            wrong(
+                "a quantized average is farther from that of the members of its view than it may be");
     }
 }
 
 /* ---- one step ---- */
 
-static tutti_elastic reduction(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op)
+static tutti_elastic reduction(const void *src, void *dst, size_t count, tutti_dtype type,
+                               tutti_redop op)
 {
     return (tutti_elastic){ .size = sizeof(tutti_elastic),
                             .coll = TUTTI_ALLREDUCE,
@@ -148,8 +151,8 @@ static tutti_elastic reduction(const void *src, void *dst, size_t count, tutti_d
 static void write_line(struct trainer *t, const tutti_view *view)
 {
     const struct state *s = &t->state;
-    const uint64_t averages =
-        tt_hash_bytes(s->quantized, sizeof s->quantized, tt_hash_bytes(s->averaged, sizeof s->averaged, 0));
+    const uint64_t averages = tt_hash_bytes(s->quantized, sizeof s->quantized,
+                                            tt_hash_bytes(s->averaged, sizeof s->averaged, 0));
 
     fprintf(t->log, "step %" PRIu64 " %" PRIu64 " %016" PRIx64 " %016" PRIx64, s->steps, t->epoch,
             churn_hash(s->steps, s->sum), averages);
@@ -188,7 +191,8 @@ static void check_buckets(struct trainer *t, bool all_final)
     bool final = true;
 
     for (size_t b = 0; b < t->nbuckets; b++) {
-        const uint64_t *expected = (t->buckets[b].status == TUTTI_OK ? t->sum : t->mine) + b * BUCKET;
+        const uint64_t *expected =
+            (t->buckets[b].status == TUTTI_OK ? t->sum : t->mine) + b * BUCKET;
 
         if (t->buckets[b].status != TUTTI_OK && t->buckets[b].status != TUTTI_ERR_PEER_LOST)
             wrong("a tentative operation has neither of the two verdicts");
@@ -374,13 +378,17 @@ static void check_order(const tutti_view *before, const tutti_view *after, bool 
  * measured, and starts an epoch. Otherwise the order is unchanged. */
 static void check_gain(const tutti_view *before, const tutti_view *after, const tutti_ring *ring)
 {
-    const bool good = ring->adopted ? after->epoch > before->epoch && (ring->was_ns == 0 || ring->now_ns < ring->was_ns)
+    const bool good = ring->adopted ? after->epoch > before->epoch &&
+                                          (ring->was_ns == 0 || ring->now_ns < ring->was_ns)
                                     : after->epoch == before->epoch && ring->now_ns == ring->was_ns;
 
     if (good)
         return;
-    fprintf(stderr, "adopted: %d; predicted before and now: %" PRIu64 " and %" PRIu64 " ns; epochs %" PRIu64 " and %" PRIu64 ", of %d and %d members\n",
-            ring->adopted, ring->was_ns, ring->now_ns, before->epoch, after->epoch, before->nranks, after->nranks);
+    fprintf(stderr,
+            "adopted: %d; predicted before and now: %" PRIu64 " and %" PRIu64 " ns; epochs %" PRIu64
+            " and %" PRIu64 ", of %d and %d members\n",
+            ring->adopted, ring->was_ns, ring->now_ns, before->epoch, after->epoch, before->nranks,
+            after->nranks);
     wrong("what is said of an order that was found, or was not, is not so");
 }
 
@@ -388,9 +396,11 @@ static void check_gain(const tutti_view *before, const tutti_view *after, const 
  * ignored. */
 static tutti_status optimize(struct trainer *t, bool background)
 {
-    tutti_ring ring = {
-        .size = sizeof ring, .steps = 1000000000, .gain_percent = 1, .burst_ms = 10, .background = background
-    };
+    tutti_ring ring = { .size = sizeof ring,
+                        .steps = 1000000000,
+                        .gain_percent = 1,
+                        .burst_ms = 10,
+                        .background = background };
     tutti_member members[MEMBERS_MAX];
     tutti_view before = { .size = sizeof before }, after = { .size = sizeof after };
     tutti_status st = look(t, &before);
@@ -486,15 +496,21 @@ static int live(struct trainer *t)
 
 static void describe(struct trainer *t)
 {
-    t->arrays[0] = (tutti_array){
-        .size = sizeof(tutti_array), .name = "steps", .data = &t->state.steps, .count = 1, .type = TUTTI_U64
-    };
-    t->arrays[1] = (tutti_array){
-        .size = sizeof(tutti_array), .name = "sum", .data = t->state.sum, .count = NUMBERS, .type = TUTTI_U64
-    };
-    t->arrays[2] = (tutti_array){
-        .size = sizeof(tutti_array), .name = "averaged", .data = t->state.averaged, .count = NUMBERS, .type = TUTTI_F64
-    };
+    t->arrays[0] = (tutti_array){ .size = sizeof(tutti_array),
+                                  .name = "steps",
+                                  .data = &t->state.steps,
+                                  .count = 1,
+                                  .type = TUTTI_U64 };
+    t->arrays[1] = (tutti_array){ .size = sizeof(tutti_array),
+                                  .name = "sum",
+                                  .data = t->state.sum,
+                                  .count = NUMBERS,
+                                  .type = TUTTI_U64 };
+    t->arrays[2] = (tutti_array){ .size = sizeof(tutti_array),
+                                  .name = "averaged",
+                                  .data = t->state.averaged,
+                                  .count = NUMBERS,
+                                  .type = TUTTI_F64 };
     t->arrays[3] = (tutti_array){ .size = sizeof(tutti_array),
                                   .name = "quantized",
                                   .data = t->state.quantized,

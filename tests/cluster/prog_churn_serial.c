@@ -69,7 +69,8 @@ static double mean_weight(const struct said *s)
     return sum / (double)s->nids;
 }
 
-static bool is_near(const struct said *s, const char *what, double added, double expected, double bound)
+static bool is_near(const struct said *s, const char *what, double added, double expected,
+                    double bound)
 {
     if (fabs(added - expected) <= bound)
         return true;
@@ -91,7 +92,8 @@ static bool take(struct serial *state, const struct said *s)
         for (size_t i = 0; i < NUMBERS; i++)
             state->sums[i] += churn_number(s->ids[k], s->step, i);
     if (churn_hash(state->steps, state->sums) != s->hash) {
-        printf("step %" PRIu64 " by %zu members: the sums are not those of one process\n", s->step, s->nids);
+        printf("step %" PRIu64 " by %zu members: the sums are not those of one process\n", s->step,
+               s->nids);
         return false;
     }
     for (size_t k = 0; k < PLACES; k++) {

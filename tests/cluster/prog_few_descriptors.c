@@ -60,7 +60,8 @@ int main(int argc, char **argv)
         usleep(1000);
     printf("free %d\n", count_free());
     fflush(stdout);
-    if (tutti_barrier(first, NULL) || tutti_comm_create(&second, NULL) || talk(second) || talk(first))
+    if (tutti_barrier(first, NULL) || tutti_comm_create(&second, NULL) || talk(second) ||
+        talk(first))
         return 1;
     printf("both\n");
     tutti_comm_destroy(second);

@@ -132,7 +132,8 @@ static tutti_status step(tutti_run *run, struct shard *s, uint32_t group, uint32
 }
 
 /* Steps until an update arrives. */
-static tutti_status train(tutti_run *run, struct shard *s, tutti_state *shared, uint32_t group, uint32_t role)
+static tutti_status train(tutti_run *run, struct shard *s, tutti_state *shared, uint32_t group,
+                          uint32_t role)
 {
     bool gave_notice = false;
     tutti_news news = { .size = sizeof news };
@@ -169,7 +170,9 @@ int main(int argc, char **argv)
         { .size = sizeof *arrays, .name = "counts", .data = &s, .count = 1 + GROUPS, .type = TUTTI_U64 },
         { .size = sizeof *arrays, .name = "shard", .data = s.sum, .count = NUMBERS, .type = TUTTI_I64 },
     };
-    tutti_state shared = { .size = sizeof shared, .arrays = arrays, .narrays = 2, .scope = TUTTI_SYNC_ROLE };
+    tutti_state shared = {
+        .size = sizeof shared, .arrays = arrays, .narrays = 2, .scope = TUTTI_SYNC_ROLE
+    };
     tutti_view view = { .size = sizeof view };
     tutti_run *run;
     bool first = true;

@@ -87,7 +87,9 @@ static void put_around(const struct ranks *r, uint64_t round)
 {
     const int left = (r->rank + r->n - 1) % r->n;
     const uint64_t bytes = bytes_of(round, 1);
-    const tutti_rma rma = { .size = sizeof rma, .signal_op = TUTTI_SIGNAL_SET, .signal_value = round + 1 };
+    const tutti_rma rma = { .size = sizeof rma,
+                            .signal_op = TUTTI_SIGNAL_SET,
+                            .signal_value = round + 1 };
 
     for (uint64_t i = 0; i < bytes; i++)
         r->bytes[i] = byte_of(round, r->rank, i);

@@ -63,7 +63,8 @@ static void check_flood(const struct tt_table *t, struct tt_overlay *o, uint64_t
     for (uint32_t n = 1; n < t->nranks; n++) {
         if (!wait_event(o, &ev, deadline_ns))
             die("a word did not come");
-        tt_assert(ev.kind == TT_OVERLAY_FRAME && ev.bytes == sizeof word && memcmp(ev.data, &word, sizeof word) == 0);
+        tt_assert(ev.kind == TT_OVERLAY_FRAME && ev.bytes == sizeof word &&
+                  memcmp(ev.data, &word, sizeof word) == 0);
         tt_assert(ev.origin != t->rank && !heard[ev.origin]);
         heard[ev.origin] = true;
     }

@@ -89,18 +89,21 @@ static void leave_on_signal(tutti_run *run)
 }
 
 /* The epoch ended at operation k: checks that it, and possibly the one before it, were restored. */
-static void check_taken_back(const int64_t *v[2], const tutti_elastic *ops, size_t count, uint64_t id, uint64_t k,
-                             uint64_t epoch)
+static void check_taken_back(const int64_t *v[2], const tutti_elastic *ops, size_t count,
+                             uint64_t id, uint64_t k, uint64_t epoch)
 {
     const bool both = k > 0 && ops[(k - 1) % 2].status == TUTTI_ERR_PEER_LOST;
 
     if (k > 0 && !both && ops[(k - 1) % 2].status != TUTTI_OK)
-        wrong("the operation before the one that failed has status %d", (int)ops[(k - 1) % 2].status);
+        wrong("the operation before the one that failed has status %d",
+              (int)ops[(k - 1) % 2].status);
     for (uint64_t at = k - both; at <= k; at++)
         for (size_t i = 0; i < count; i++)
             if (v[at % 2][i] != (i == 0 ? 1 : i == 1 ? (int64_t)id : (int64_t)i))
-                wrong("an operation was taken back, and its input has the value %" PRId64, v[at % 2][i]);
-    printf("epoch %" PRIu64 " ended after %" PRIu64 " final, %d taken back\n", epoch, k - both, 1 + both);
+                wrong("an operation was taken back, and its input has the value %" PRId64,
+                      v[at % 2][i]);
+    printf("epoch %" PRIu64 " ended after %" PRIu64 " final, %d taken back\n", epoch, k - both,
+           1 + both);
 }
 
 /* Runs operations of one view, until it ends or an update arrives. Each 16th operation is not
@@ -133,11 +136,12 @@ static void tentatively(tutti_run *run, const tutti_view *view, size_t count, ui
         must(st, "a tentative all-reduce");
         if (op->status != (op->tentative && view->nranks > 1 ? TUTTI_PENDING : TUTTI_OK) ||
             (k > 0 && ops[(k - 1) % 2].status != TUTTI_OK))
-            wrong("it has status %d, the one before it %d", (int)op->status, k > 0 ? (int)ops[(k - 1) % 2].status : 0);
+            wrong("it has status %d, the one before it %d", (int)op->status,
+                  k > 0 ? (int)ops[(k - 1) % 2].status : 0);
         check(v[k % 2], count, op, view);
         if (k % 100 == 0)
-            printf("step %" PRIu64 " epoch %" PRIu64 " members %u ms %.1f\n", k, op->epoch, op->contributors,
-                   (double)(tt_now_ns() - before_ns) / 1e6);
+            printf("step %" PRIu64 " epoch %" PRIu64 " members %u ms %.1f\n", k, op->epoch,
+                   op->contributors, (double)(tt_now_ns() - before_ns) / 1e6);
         must(tutti_run_poll(run, &news), "poll");
     }
     free(v[0]);
@@ -149,9 +153,10 @@ int main(int argc, char **argv)
     const size_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : 1000;
     const uint32_t least = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 1;
     const bool tentative = argc > 4 && strcmp(argv[4], "tentative") == 0;
-    const tutti_run_conf conf = {
-        .size = sizeof conf, .coordinators = argv[1], .timeout_ms = getenv("TUTTI_TIMEOUT_MS") ? 0 : 60000, .tags = 2
-    };
+    const tutti_run_conf conf = { .size = sizeof conf,
+                                  .coordinators = argv[1],
+                                  .timeout_ms = getenv("TUTTI_TIMEOUT_MS") ? 0 : 60000,
+                                  .tags = 2 };
     tutti_view view = { .size = sizeof view };
     tutti_news news = { .size = sizeof news };
     tutti_run_stats_t stats = { .size = sizeof stats };

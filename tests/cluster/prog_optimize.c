@@ -101,7 +101,8 @@ static void check(tutti_run *run, const tutti_view *view, int roles)
 
 int main(int argc, char **argv)
 {
-    const uint32_t members = argc > 5 ? (uint32_t)argc - 5 : 0, roles = members ? (uint32_t)atoi(argv[3]) : 0,
+    const uint32_t members = argc > 5 ? (uint32_t)argc - 5 : 0,
+                   roles = members ? (uint32_t)atoi(argv[3]) : 0,
                    seat = members ? (uint32_t)atoi(argv[4]) : 0;
     tutti_run_conf conf = {
         .size = sizeof conf, .coordinators = argv[1], .timeout_ms = 60000, .insecure = 1, .tags = 2

@@ -121,8 +121,8 @@ static void shuffle(uint32_t *tags, uint32_t n, struct tt_prng *prng)
     }
 }
 
-static void run_threads(tutti_run *run, const tutti_view *view, uint32_t n, uint32_t noperations, uint64_t seed,
-                        bool dies)
+static void run_threads(tutti_run *run, const tutti_view *view, uint32_t n, uint32_t noperations,
+                        uint64_t seed, bool dies)
 {
     struct worker workers[THREADS_MAX];
     uint32_t tags[THREADS_MAX];

@@ -52,19 +52,24 @@ static void check_filled(struct rank *r, const uint8_t *at, size_t bytes, uint64
     const uint64_t wrong = pattern_differs(at, bytes, salt);
 
     if (wrong < bytes)
-        job_fail(r, __FILE__, __LINE__, "byte %llu of %zu is wrong", (unsigned long long)wrong, bytes);
+        job_fail(r, __FILE__, __LINE__, "byte %llu of %zu is wrong", (unsigned long long)wrong,
+                 bytes);
 }
 
-static tutti_request *start_send(struct rank *r, const void *buf, size_t bytes, int to, uint32_t tag)
+static tutti_request *start_send(struct rank *r, const void *buf, size_t bytes, int to,
+                                 uint32_t tag)
 {
     tutti_request *request;
-    const tutti_call how = { .size = sizeof how, .request = &request, .tag = tag, .timeout_ms = WAIT_MS };
+    const tutti_call how = {
+        .size = sizeof how, .request = &request, .tag = tag, .timeout_ms = WAIT_MS
+    };
 
     CHECK_OK(r, tutti_send(buf, bytes, TUTTI_U8, to, r->comm, &how));
     return request;
 }
 
-static tutti_request *start_recv(struct rank *r, void *buf, size_t bytes, int from, uint32_t tag, int *source)
+static tutti_request *start_recv(struct rank *r, void *buf, size_t bytes, int from, uint32_t tag,
+                                 int *source)
 {
     tutti_request *request;
     const tutti_call how = {
@@ -84,7 +89,9 @@ static void send_word(struct rank *r, uint64_t word, int to, uint32_t tag)
 
 static uint64_t recv_word(struct rank *r, int from, uint32_t tag, int *source)
 {
-    const tutti_call how = { .size = sizeof how, .tag = tag, .timeout_ms = WAIT_MS, .source = source };
+    const tutti_call how = {
+        .size = sizeof how, .tag = tag, .timeout_ms = WAIT_MS, .source = source
+    };
     uint64_t word = 0;
 
     CHECK_OK(r, tutti_recv(&word, 1, TUTTI_U64, from, r->comm, &how));
@@ -199,8 +206,10 @@ static void order_role(struct rank *r)
             if (i % 3 == 0)     /* some by request, two at a time */
                 CHECK_OK(r, tutti_wait(start_recv(r, buf, lengths[k], TUTTI_ANY_RANK, k, &source)));
             else
-                CHECK_OK(r, tutti_recv(buf, lengths[k], TUTTI_U8, TUTTI_ANY_RANK, r->comm,
-                                       &(tutti_call){ .size = sizeof(tutti_call), .tag = k, .source = &source }));
+                CHECK_OK(r,
+                         tutti_recv(buf, lengths[k], TUTTI_U8, TUTTI_ANY_RANK, r->comm,
+                                    &(tutti_call){
+                                        .size = sizeof(tutti_call), .tag = k, .source = &source }));
             CHECK(r, source > 0 && source < (int)r->nranks);
             check_filled(r, buf, lengths[k], salt_of((uint32_t)source, next[source]++));
         }
@@ -266,8 +275,8 @@ struct posted {
 
 /* Rank 0 starts the receives in this order. Then rank 1 sends n[0] messages, and when they (or
  * their RTS) have arrived, rank 2 sends n[1]; or in the opposite order. */
-static void check_posted(struct rank *r, const struct posted *posted, uint32_t nposted, const uint32_t n[2],
-                         uint32_t first, size_t bytes, uint32_t tag)
+static void check_posted(struct rank *r, const struct posted *posted, uint32_t nposted,
+                         const uint32_t n[2], uint32_t first, size_t bytes, uint32_t tag)
 {
     uint8_t *buf = room(r, 8 * bytes);
     tutti_request *request[8];
@@ -305,7 +314,9 @@ static void posted_role(struct rank *r)
         { TUTTI_ANY_RANK, 1, 0 }, { 1, 1, 1 }, { TUTTI_ANY_RANK, 2, 0 }, { 2, 2, 1 }
     };
     static const struct posted any_last[] = { { 1, 1, 0 }, { TUTTI_ANY_RANK, 1, 1 }, { 2, 2, 0 } };
-    static const struct posted passed_by[] = { { 1, 1, 0 }, { TUTTI_ANY_RANK, 2, 0 }, { TUTTI_ANY_RANK, 1, 1 } };
+    static const struct posted passed_by[] = { { 1, 1, 0 },
+                                               { TUTTI_ANY_RANK, 2, 0 },
+                                               { TUTTI_ANY_RANK, 1, 1 } };
     uint32_t tag = 0;
 
     open_without_probes(r);
@@ -393,7 +404,8 @@ static void mixed_role(struct rank *r)
 
                     if (pass == 0)
                         named[a][t] = (uint32_t)tt_prng_below(&r->prng, all + 1);
-                    for (uint32_t i = pass ? named[a][t] : 0; i < (pass ? all : named[a][t]); i++, n++) {
+                    for (uint32_t i = pass ? named[a][t] : 0; i < (pass ? all : named[a][t]);
+                         i++, n++) {
                         from[n] = pass ? TUTTI_ANY_RANK : (int)a;
                         tag[n] = t;
                         source[n] = -1;
@@ -416,7 +428,8 @@ static void mixed_role(struct rank *r)
                 }
         CHECK_OK(r, tutti_wait_all(request, n));
         for (uint32_t i = 0; i < nrecv; i++) {
-            CHECK(r, source[i] >= 0 && source[i] < (int)r->nranks && (from[i] < 0 || from[i] == source[i]));
+            CHECK(r, source[i] >= 0 && source[i] < (int)r->nranks &&
+                         (from[i] < 0 || from[i] == source[i]));
             check_filled(r, buf[i], lengths[tag[i]],
                          salt_of((uint32_t)source[i], 10 * round + next[source[i]][tag[i]]++));
         }
@@ -442,7 +455,12 @@ static void oneself_role(struct rank *r)
     int source = -1;
     tutti_request *request;
     const tutti_p2p both[] = {
-        { .is_recv = 1, .peer = TUTTI_ANY_RANK, .buf = &in, .count = 1, .type = TUTTI_U64, .tag = 2 },
+        { .is_recv = 1,
+          .peer = TUTTI_ANY_RANK,
+          .buf = &in,
+          .count = 1,
+          .type = TUTTI_U64,
+          .tag = 2 },
         { .peer = me, .buf = &out, .count = 1, .type = TUTTI_U64, .tag = 2 },
     };
 
@@ -464,8 +482,9 @@ static void oneself_role(struct rank *r)
     CHECK_OK(r, tutti_group(both, 2, r->comm, NULL));
     CHECK(r, in == 78);
     if (r->nranks == 1)
-        CHECK_SAYS(r, tutti_recv(&in, 1, TUTTI_U64, TUTTI_ANY_RANK, r->comm, NULL), TUTTI_ERR_INVALID,
-                   "rank 0 is the calling rank, which has not started the matching send with tag 0");
+        CHECK_SAYS(
+            r, tutti_recv(&in, 1, TUTTI_U64, TUTTI_ANY_RANK, r->comm, NULL), TUTTI_ERR_INVALID,
+            "rank 0 is the calling rank, which has not started the matching send with tag 0");
 }
 
 static void any_rank_includes_self(void **state)
@@ -487,7 +506,8 @@ static void group_role(struct rank *r)
 
     open_without_probes(r);
     pattern_fill(out, bytes, r->rank);
-    CHECK_OK(r, tutti_group(ops, 2, r->comm, &(tutti_call){ .size = sizeof(tutti_call), .timeout_ms = WAIT_MS }));
+    CHECK_OK(r, tutti_group(ops, 2, r->comm,
+                            &(tutti_call){ .size = sizeof(tutti_call), .timeout_ms = WAIT_MS }));
     check_filled(r, in, bytes, left);
     free(in);
     free(out);
@@ -525,13 +545,14 @@ static void options_role(struct rank *r)
 
     job_open(r);
     if (r->rank) {
-        CHECK_SAYS(r, tutti_send(&word, 1, TUTTI_U64, TUTTI_ANY_RANK, r->comm, NULL), TUTTI_ERR_INVALID,
-                   "rank -1 is out of range");
+        CHECK_SAYS(r, tutti_send(&word, 1, TUTTI_U64, TUTTI_ANY_RANK, r->comm, NULL),
+                   TUTTI_ERR_INVALID, "rank -1 is out of range");
         for (uint32_t i = 0; i < 4; i++)
             send_word(r, i, 0, 0);
         return;
     }
-    CHECK_SAYS(r, tutti_recv(&word, 1, TUTTI_U64, -2, r->comm, NULL), TUTTI_ERR_INVALID, "rank -2 is out of range");
+    CHECK_SAYS(r, tutti_recv(&word, 1, TUTTI_U64, -2, r->comm, NULL), TUTTI_ERR_INVALID,
+               "rank -2 is out of range");
     /* as an older program passes it */
     CHECK_OK(r, tutti_recv(&word, 1, TUTTI_U64, 1, r->comm, &how));
     await_kept(r, 3);           /* they arrived before the first receive from any rank */
@@ -597,7 +618,8 @@ static void differs_role(struct rank *r)
             tutti_comm *dup;
             tutti_status st = TUTTI_OK;
 
-            job_step(r, "%zu bytes sent, %zu received, %s first", lengths[k][0], lengths[k][1], late ? "sent" : "received");
+            job_step(r, "%zu bytes sent, %zu received, %s first", lengths[k][0], lengths[k][1],
+                     late ? "sent" : "received");
             CHECK_OK(r, tutti_comm_dup(r->comm, &dup));
             snprintf(send, sizeof send, "send(%zu bytes, type u8)", lengths[k][0]);
             snprintf(recv, sizeof recv, "recv(%zu bytes, type u8)", lengths[k][1]);
@@ -634,11 +656,14 @@ static void timeout_role(struct rank *r)
     job_open(r);
     CHECK_OK(r, tutti_comm_dup(r->comm, &dup));
     if (r->rank == 0) {
-        CHECK_SAYS(r, tutti_recv(&word, 1, TUTTI_U64, TUTTI_ANY_RANK, dup,
-                                 &(tutti_call){ .size = sizeof(tutti_call), .tag = 12, .timeout_ms = 50 }),
-                   TUTTI_ERR_TIMEOUT,
-                   "recv(8 bytes, type u64) from any rank, tag 12: no rank has sent a message with this tag");
-        CHECK_STATUS(r, tutti_recv(&word, 1, TUTTI_U64, TUTTI_ANY_RANK, dup, NULL), TUTTI_ERR_TIMEOUT);
+        CHECK_SAYS(
+            r,
+            tutti_recv(&word, 1, TUTTI_U64, TUTTI_ANY_RANK, dup,
+                       &(tutti_call){ .size = sizeof(tutti_call), .tag = 12, .timeout_ms = 50 }),
+            TUTTI_ERR_TIMEOUT,
+            "recv(8 bytes, type u64) from any rank, tag 12: no rank has sent a message with this tag");
+        CHECK_STATUS(r, tutti_recv(&word, 1, TUTTI_U64, TUTTI_ANY_RANK, dup, NULL),
+                     TUTTI_ERR_TIMEOUT);
     }
     job_meet(r);
     tutti_comm_destroy(dup);
@@ -668,7 +693,8 @@ static void abort_role(struct rank *r)
         for (uint32_t i = 0; i < 3; i++)
             CHECK_STATUS(r, tutti_wait(request[i]), TUTTI_ERR_ABORTED);
         CHECK(r, source == -5);
-        CHECK_STATUS(r, tutti_recv(word, 1, TUTTI_U64, TUTTI_ANY_RANK, r->comm, NULL), TUTTI_ERR_ABORTED);
+        CHECK_STATUS(r, tutti_recv(word, 1, TUTTI_U64, TUTTI_ANY_RANK, r->comm, NULL),
+                     TUTTI_ERR_ABORTED);
     } else {
         job_meet(r);
         if (r->rank == 1)
@@ -693,8 +719,9 @@ static void destroyed_role(struct rank *r)
     job_open(r);
     CHECK_OK(r, tutti_comm_dup(r->comm, &dup));
     for (uint32_t i = 0; i < 2; i++)
-        CHECK_OK(r, tutti_recv(&word[i], 1, TUTTI_U64, i ? 1 - (int)r->rank : TUTTI_ANY_RANK, dup,
-                               &(tutti_call){ .size = sizeof(tutti_call), .request = &request[i] }));
+        CHECK_OK(r,
+                 tutti_recv(&word[i], 1, TUTTI_U64, i ? 1 - (int)r->rank : TUTTI_ANY_RANK, dup,
+                            &(tutti_call){ .size = sizeof(tutti_call), .request = &request[i] }));
     job_meet(r);
     tutti_comm_destroy(dup);
     for (uint32_t i = 0; i < 2; i++)
@@ -755,7 +782,8 @@ static void deserted_role(struct rank *r)
     job_raise(r->board, 0);
     CHECK(r, recv_word(r, TUTTI_ANY_RANK, 0, NULL) == 22);
     request = start_recv(r, &word, 8, TUTTI_ANY_RANK, 0, NULL);
-    CHECK_SAYS(r, tutti_wait(request), TUTTI_ERR_PEER_LOST, "all other ranks have closed the communicator");
+    CHECK_SAYS(r, tutti_wait(request), TUTTI_ERR_PEER_LOST,
+               "all other ranks have closed the communicator");
     job_close(r);
 }
 

@@ -101,7 +101,8 @@ static tutti_status go_alltoall(const struct given *g)
 }
 static tutti_status go_alltoallv(const struct given *g)
 {
-    return tutti_alltoallv(g->src, g->counts, g->displs, g->dst, g->counts, g->displs, g->type, g->comm, g->call);
+    return tutti_alltoallv(g->src, g->counts, g->displs, g->dst, g->counts, g->displs, g->type,
+                           g->comm, g->call);
 }
 static tutti_status go_barrier(const struct given *g)
 {
@@ -157,14 +158,15 @@ struct attempts {
     struct given right;
 };
 
-static void check_spoiled(const struct attempts *a, int line, const struct given *g, const char *text)
+static void check_spoiled(const struct attempts *a, int line, const struct given *g,
+                          const char *text)
 {
     const tutti_status st = calls[a->which].go(g);
 
     if (st != TUTTI_ERR_INVALID || !strstr(tutti_last_error(), text) ||
         !strstr(tutti_last_error(), calls[a->which].name))
-        job_fail(a->r, __FILE__, line, "%s: %s, not INVALID with its name and \"%s\"", calls[a->which].name,
-                 tutti_status_name(st), text);
+        job_fail(a->r, __FILE__, line, "%s: %s, not INVALID with its name and \"%s\"",
+                 calls[a->which].name, tutti_status_name(st), text);
 }
 #define SPOILED(a, text, ...) \
     do { \
@@ -191,7 +193,8 @@ static void spoil_common(const struct attempts *a)
     /* release 0.1 had more fields */
     SPOILED(a, sizes, g.call = &(tutti_call){ .size = offsetof(tutti_call, scale) });
     SPOILED(a, sizes, g.call = &(tutti_call){ .size = SIZE_MAX });
-    SPOILED(a, "is not zero", g.call = &(const struct newer){ .known.size = sizeof(struct newer), .more = 1 }.known);
+    SPOILED(a, "is not zero",
+            g.call = &(const struct newer){ .known.size = sizeof(struct newer), .more = 1 }.known);
 }
 
 static void spoil_values(const struct attempts *a)
@@ -222,7 +225,10 @@ static void spoil_values(const struct attempts *a)
             g.count = 0;
             g.call = &unscaled;
         });
-        SPOILED(a, "tutti_call.divisor is 4 with op sum: it must be at most 2^32 - 1, and 0 unless op is avg", g.call = &divided);
+        SPOILED(
+            a,
+            "tutti_call.divisor is 4 with op sum: it must be at most 2^32 - 1, and 0 unless op is avg",
+            g.call = &divided);
         SPOILED(a, "tutti_call.divisor is 4294967296 with op avg: it must be at most 2^32 - 1", {
             g.op = TUTTI_AVG;
             g.call = &too_far;
@@ -244,8 +250,10 @@ static void spoil_buffers(const struct attempts *a)
     const unsigned has = calls[a->which].has;
     const bool root = (int)a->r->rank == a->right.root;
     const bool reads = (has & SRC) && (root || (calls[a->which].go != go_broadcast &&
-                                                calls[a->which].go != go_scatter && calls[a->which].go != go_scatterv));
-    const bool writes = (has & DST) && (root || (calls[a->which].go != go_reduce && calls[a->which].go != go_gather &&
+                                                calls[a->which].go != go_scatter &&
+                                                calls[a->which].go != go_scatterv));
+    const bool writes = (has & DST) && (root || (calls[a->which].go != go_reduce &&
+                                                 calls[a->which].go != go_gather &&
                                                  calls[a->which].go != go_gatherv));
 
     if (reads && calls[a->which].go != go_group)
@@ -265,15 +273,17 @@ static void spoil_buffers(const struct attempts *a)
         static const size_t some[RANKS] = { 3, 0, 2 }, all[RANKS] = { 1, 2, 1 };
         static const size_t over[RANKS] = { 5, 6, 4 }, same[RANKS] = { 8, 9, 8 };
 
-        SPOILED(a, "blocks of dst overlap: rank 0 has elements 5 to 7, rank 2 has elements 4 to 5", g.counts = some, g.displs = over);
-        SPOILED(a, "blocks of dst overlap: rank 0 has elements 8 to 8, rank 2 has elements 8 to 8", g.counts = all, g.displs = same);
+        SPOILED(a, "blocks of dst overlap: rank 0 has elements 5 to 7, rank 2 has elements 4 to 5",
+                g.counts = some, g.displs = over);
+        SPOILED(a, "blocks of dst overlap: rank 0 has elements 8 to 8, rank 2 has elements 8 to 8",
+                g.counts = all, g.displs = same);
     }
     if (reads && writes && !(has & P2P))
         SPOILED(a, "overlap", g.src = (const uint8_t *)g.dst + 1);
     if (calls[a->which].go == go_alltoallv)     /* in place, sent and received blocks must match */
         CHECK_INVALID(a->r,
-                      tutti_alltoallv(a->right.dst, a->right.counts, apart, a->right.dst, a->right.counts, NULL,
-                                      a->right.type, a->right.comm, NULL),
+                      tutti_alltoallv(a->right.dst, a->right.counts, apart, a->right.dst,
+                                      a->right.counts, NULL, a->right.type, a->right.comm, NULL),
                       "overlap, but are not in place");
 }
 
@@ -281,7 +291,8 @@ static void spoil_buffers(const struct attempts *a)
  * blocks. */
 static void spoil_algo(const struct attempts *a)
 {
-    static const char *const names[] = { "none_such", "", "broadcast_binomial ", "scan_ring", "bruck" };
+    static const char *const names[] = { "none_such", "", "broadcast_binomial ", "scan_ring",
+                                         "bruck" };
     static const size_t backwards[RANKS] = { 8, 4, 0 };
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -289,15 +300,17 @@ static void spoil_algo(const struct attempts *a)
         struct given g = a->right;
         char text[64];
 
-        if (calls[a->which].go == go_group || (strcmp(names[i], "bruck") == 0 && calls[a->which].go != go_allgatherv))
+        if (calls[a->which].go == go_group ||
+            (strcmp(names[i], "bruck") == 0 && calls[a->which].go != go_allgatherv))
             continue;
         g.call = &how;
         g.displs = backwards;
         snprintf(text, sizeof text, "unknown algorithm \"%s\"", names[i]);
         CHECK_INVALID(a->r, calls[a->which].go(&g),
-                      strcmp(names[i], "bruck") == 0 ? "\"allgatherv_bruck\" does not support this call: "
-                                                       "it needs packed blocks"
-                                                     : text);
+                      strcmp(names[i], "bruck") == 0
+                          ? "\"allgatherv_bruck\" does not support this call: "
+                            "it needs packed blocks"
+                          : text);
     }
 }
 
@@ -330,8 +343,14 @@ static void arguments_role(struct rank *r)
         const struct attempts a = {
             .r = r,
             .which = i,
-            .right = { .src = src, .dst = dst, .count = 4, .counts = counts, .type = TUTTI_U32, .op = TUTTI_SUM,
-                       .root = calls[i].has & P2P ? (int)(r->rank + 1) % RANKS : 1, .comm = r->comm },
+            .right = { .src = src,
+                       .dst = dst,
+                       .count = 4,
+                       .counts = counts,
+                       .type = TUTTI_U32,
+                       .op = TUTTI_SUM,
+                       .root = calls[i].has & P2P ? (int)(r->rank + 1) % RANKS : 1,
+                       .comm = r->comm },
         };
 
         job_step(r, "%s%s", calls[i].name, k % 2 ? " again" : "");
@@ -369,7 +388,8 @@ static void unused_role(struct rank *r)
             CHECK_OK(r, calls[i].go(&g));
     }
     CHECK_OK(r, tutti_broadcast(r->rank == 1 ? &word : NULL, room, 1, TUTTI_U32, 1, r->comm, NULL));
-    CHECK_OK(r, tutti_reduce(&word, r->rank == 1 ? room : NULL, 1, TUTTI_U32, TUTTI_MAX, 1, r->comm, NULL));
+    CHECK_OK(r, tutti_reduce(&word, r->rank == 1 ? room : NULL, 1, TUTTI_U32, TUTTI_MAX, 1, r->comm,
+                             NULL));
     CHECK_OK(r, tutti_gather(&word, r->rank == 1 ? room : NULL, 1, TUTTI_U32, 1, r->comm, NULL));
     CHECK_OK(r, tutti_scatter(r->rank == 1 ? room : NULL, &word, 1, TUTTI_U32, 1, r->comm, NULL));
     CHECK(r, word == 7 && room[0] == 7);
@@ -398,18 +418,23 @@ static void group_role(struct rank *r)
     };
 
     job_open(r);
-    CHECK_INVALID(r, tutti_group(ops, 3, r->comm, NULL), "ops[2]: rank 9 is out of range: the communicator has 3 ranks");
+    CHECK_INVALID(r, tutti_group(ops, 3, r->comm, NULL),
+                  "ops[2]: rank 9 is out of range: the communicator has 3 ranks");
     ops[2] = (tutti_p2p){ .peer = right, .buf = NULL, .count = 1, .type = TUTTI_U32 };
     CHECK_INVALID(r, tutti_group(ops, 3, r->comm, NULL), "ops[2]: buf is NULL");
     CHECK_INVALID(r, tutti_group(NULL, 1, r->comm, NULL), "ops is NULL");
     ops[2] = (tutti_p2p){ .peer = -1, .buf = &out, .count = 1, .type = TUTTI_U32 };
-    CHECK_INVALID(r, tutti_group(ops, 3, r->comm, &(tutti_call){ .size = sizeof(tutti_call), .request = &request }),
+    CHECK_INVALID(r,
+                  tutti_group(ops, 3, r->comm,
+                              &(tutti_call){ .size = sizeof(tutti_call), .request = &request }),
                   "ops[2]: rank -1 is out of range: the communicator has 3 ranks");
     CHECK(r, !request);
     ops[2] = (tutti_p2p){ .is_recv = 2, .peer = right, .buf = &out, .count = 1, .type = TUTTI_U32 };
-    CHECK_INVALID(r, tutti_group(ops, 3, r->comm, NULL), "tutti_group: ops[2].is_recv is 2: must be 0 or 1");
+    CHECK_INVALID(r, tutti_group(ops, 3, r->comm, NULL),
+                  "tutti_group: ops[2].is_recv is 2: must be 0 or 1");
     ops[2].is_recv = -1;
-    CHECK_INVALID(r, tutti_group(ops, 3, r->comm, NULL), "tutti_group: ops[2].is_recv is -1: must be 0 or 1");
+    CHECK_INVALID(r, tutti_group(ops, 3, r->comm, NULL),
+                  "tutti_group: ops[2].is_recv is -1: must be 0 or 1");
     CHECK_INVALID(r, tutti_group(ops, 2, NULL, NULL), "the communicator is NULL");
     check_works(r, r->comm);
     for (uint32_t i = 0; i < 3; i++) {
@@ -436,7 +461,8 @@ static void null_role(struct rank *r)
     void *mem = NULL;
     tutti_request *none[2] = { NULL, NULL };
 
-    CHECK_INVALID(r, tutti_comm_split(NULL, 0, 0, &comm), "tutti_comm_split: the communicator is NULL");
+    CHECK_INVALID(r, tutti_comm_split(NULL, 0, 0, &comm),
+                  "tutti_comm_split: the communicator is NULL");
     CHECK_INVALID(r, tutti_comm_dup(NULL, &comm), "tutti_comm_dup: the communicator is NULL");
     CHECK_INVALID(r, tutti_comm_status(NULL), "tutti_comm_status");
     CHECK_INVALID(r, tutti_comm_abort(NULL), "tutti_comm_abort");
@@ -511,7 +537,8 @@ static void failing_role(struct rank *r)
     for (uint32_t i = 0; i <= FAILING; i++)
         CHECK(r, !request[i]);
     CHECK(r, word[0] == 9 && word[1] == 0 && word[2] == 0 && word[3] == 0);
-    CHECK_SAYS(r, tutti_recv(&word[1], 1, TUTTI_U32, peer, comm[1], &how), TUTTI_ERR_ABORTED, "rank 1 aborted");
+    CHECK_SAYS(r, tutti_recv(&word[1], 1, TUTTI_U32, peer, comm[1], &how), TUTTI_ERR_ABORTED,
+               "rank 1 aborted");
     CHECK(r, untouched == (tutti_request *)(uintptr_t)1);
     check_works(r, comm[0]);
     tutti_comm_destroy(comm[0]);
@@ -587,7 +614,8 @@ static void memory_role(struct rank *r)
     job_step(r, "misuse");
     CHECK_OK(r, tutti_mem_alloc(r->comm, 3 * page + 5, &mem[0]));
     bytes = mem[0];
-    CHECK(r, (uintptr_t)bytes % page == 0 && bytes[0] == 0 && memcmp(bytes, bytes + 1, 3 * page + 4) == 0);
+    CHECK(r, (uintptr_t)bytes % page == 0 && bytes[0] == 0 &&
+                 memcmp(bytes, bytes + 1, 3 * page + 4) == 0);
     memset(bytes, 1, 3 * page + 5);
     CHECK_INVALID(r, tutti_mem_free(r->comm, bytes + page), "was not allocated by tutti_mem_alloc");
     CHECK_INVALID(r, tutti_mem_free(r->comm, mem), "was not allocated by tutti_mem_alloc");
@@ -597,11 +625,14 @@ static void memory_role(struct rank *r)
     CHECK_OK(r, tutti_mem_alloc(r->comm, 0, &mem[0]));
     CHECK_OK(r, tutti_mem_free(r->comm, mem[0]));
     mem[0] = NULL;
-    CHECK_SAYS(r, tutti_mem_alloc(r->comm, (size_t)1 << 50, &mem[0]), TUTTI_ERR_NOMEM, "1125899906842624 bytes");
-    CHECK_SAYS(r, tutti_mem_alloc(r->comm, SIZE_MAX, &mem[0]), TUTTI_ERR_NOMEM, "18446744073709551615 bytes");
+    CHECK_SAYS(r, tutti_mem_alloc(r->comm, (size_t)1 << 50, &mem[0]), TUTTI_ERR_NOMEM,
+               "1125899906842624 bytes");
+    CHECK_SAYS(r, tutti_mem_alloc(r->comm, SIZE_MAX, &mem[0]), TUTTI_ERR_NOMEM,
+               "18446744073709551615 bytes");
     if (strcmp(r->job->wires, "shm") == 0)      /* populated, so it would use all available
                                                    memory first */
-        CHECK_SAYS(r, tutti_mem_alloc(r->comm, (size_t)1 << 42, &mem[0]), TUTTI_ERR_NOMEM, "4398046511104 bytes");
+        CHECK_SAYS(r, tutti_mem_alloc(r->comm, (size_t)1 << 42, &mem[0]), TUTTI_ERR_NOMEM,
+                   "4398046511104 bytes");
     CHECK(r, !mem[0]);
     job_step(r, "too many");
     for (size_t i = 0; i < ALLOCATED_MAX; i++)
@@ -642,7 +673,8 @@ static void newer_role(struct rank *r)
     if (r->rank)
         CHECK_OK(r, tutti_send(&x, 1, TUTTI_U32, 0, r->comm, &tagged.known));
     else
-        CHECK_OK(r, tutti_recv(&y, 1, TUTTI_U32, 1, r->comm, &(tutti_call){ .size = sizeof(tutti_call), .tag = 7 }));
+        CHECK_OK(r, tutti_recv(&y, 1, TUTTI_U32, 1, r->comm,
+                               &(tutti_call){ .size = sizeof(tutti_call), .tag = 7 }));
     CHECK(r, y == 1);
 }
 
@@ -712,7 +744,8 @@ static void deregister_role(struct rank *r)
     uint8_t *mem = job_have(r, calloc(2, BYTES)), byte = (uint8_t)r->rank;
     tutti_request *request;
     const tutti_call later = { .size = sizeof later, .request = &request };
-    const int left = (int)((r->rank + r->nranks - 1) % r->nranks), right = (int)((r->rank + 1) % r->nranks);
+    const int left = (int)((r->rank + r->nranks - 1) % r->nranks),
+              right = (int)((r->rank + 1) % r->nranks);
 
     setenv("TUTTI_LOG", "none", 1);
     job_open(r);

@@ -62,8 +62,10 @@ static void check_blame(struct rank *r, tutti_status st, uint32_t victim, const 
     snprintf(guilty, sizeof guilty, "rank %u does not respond: ", victim);
     snprintf(was, sizeof was, "rank %u was in %s(", r->rank, in);
     snprintf(late, sizeof late, "rank %u reached its deadline in %s(", r->rank, in);
-    if (strncmp(why, guilty, strlen(guilty)) != 0 || (!strstr(why, was) && !strstr(why, late)) || !strstr(why, ", operation "))
-        job_fail(r, __FILE__, __LINE__, "\"%s\" does not blame rank %u, or does not tell of %s", why, victim, in);
+    if (strncmp(why, guilty, strlen(guilty)) != 0 || (!strstr(why, was) && !strstr(why, late)) ||
+        !strstr(why, ", operation "))
+        job_fail(r, __FILE__, __LINE__, "\"%s\" does not blame rank %u, or does not tell of %s",
+                 why, victim, in);
 }
 
 /* ---- chains ---- */
@@ -101,7 +103,11 @@ static void last_rank_of_chain_is_blamed(void **state)
     for (uint32_t i = 0; i < NWIRES * sizeof stops / sizeof *stops; i++) {
         const struct stop *s = &stops[i / NWIRES];
         const struct job job = {
-            .wires = wires[i % NWIRES], .nranks = s->nranks, .seed = SEED, .arg = s, .direct = await_stop,
+            .wires = wires[i % NWIRES],
+            .nranks = s->nranks,
+            .seed = SEED,
+            .arg = s,
+            .direct = await_stop,
         };
 
         if (unit_has_turn(i + i / NWIRES, 2))
@@ -173,7 +179,11 @@ static void stopped_rank_in_collective_is_blamed(void **state)
     for (uint32_t i = 0; i < NWIRES * sizeof stops / sizeof *stops; i++) {
         const struct stop *s = &stops[i / NWIRES];
         const struct job job = {
-            .wires = wires[i % NWIRES], .nranks = s->nranks, .seed = SEED, .arg = s, .direct = await_stop,
+            .wires = wires[i % NWIRES],
+            .nranks = s->nranks,
+            .seed = SEED,
+            .arg = s,
+            .direct = await_stop,
         };
 
         if (unit_has_turn(i + i / NWIRES, 2))
@@ -218,7 +228,9 @@ static void queued_operation_blames_the_same_rank(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < NWIRES; i++) {
-        const struct job job = { .wires = wires[i], .nranks = s.nranks, .seed = SEED, .arg = &s, .direct = await_stop };
+        const struct job job = {
+            .wires = wires[i], .nranks = s.nranks, .seed = SEED, .arg = &s, .direct = await_stop
+        };
 
         job_run(&job, queue_role);
     }
@@ -255,7 +267,8 @@ static void aside_role(struct rank *r)
             usleep(1000);
         CHECK_STATUS(r, tutti_comm_status(r->comm), TUTTI_ERR_PEER_LOST);
     } else {
-        CHECK_OK(r, tutti_recv(&word, 1, TUTTI_U64, r->rank == 1 ? (int)s->victim : 1, r->comm, &how));
+        CHECK_OK(r,
+                 tutti_recv(&word, 1, TUTTI_U64, r->rank == 1 ? (int)s->victim : 1, r->comm, &how));
         job_raise(r->board, FLAG_BEGUN);
         check_blame(r, tutti_wait(request), s->victim, "recv");
     }
@@ -271,7 +284,9 @@ static void all_pending_operations_are_reported(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < NWIRES; i++) {
-        const struct job job = { .wires = wires[i], .nranks = s.nranks, .seed = SEED, .arg = &s, .direct = await_stop };
+        const struct job job = {
+            .wires = wires[i], .nranks = s.nranks, .seed = SEED, .arg = &s, .direct = await_stop
+        };
 
         job_run(&job, aside_role);
     }
@@ -284,7 +299,10 @@ static void innocent_role(struct rank *r)
     const struct stop *s = r->job->arg;
     tutti_request *request, *aside;
     const tutti_call how = {
-        .size = sizeof how, .request = &request, .algo = "chain", .timeout_ms = r->rank == s->asker ? SOON_MS : -1,
+        .size = sizeof how,
+        .request = &request,
+        .algo = "chain",
+        .timeout_ms = r->rank == s->asker ? SOON_MS : -1,
     };
     const tutti_call ever = { .size = sizeof ever, .request = &aside, .timeout_ms = -1 };
     tutti_comm *other;
@@ -310,7 +328,12 @@ static void innocent_role(struct rank *r)
         job_raise(r->board, FLAG_BEGUN);
         CHECK_STATUS(r, tutti_wait(request), TUTTI_ERR_TIMEOUT);
         CHECK(r, strstr(tutti_last_error(), "rank 2 reached its deadline in broadcast("));
-        CHECK(r, strstr(tutti_last_error(), "waiting for rank 1; rank 0 responds, but was in no collective, send or receive") && !job_names(tutti_last_error(), s->victim));
+        CHECK(
+            r,
+            strstr(
+                tutti_last_error(),
+                "waiting for rank 1; rank 0 responds, but was in no collective, send or receive") &&
+                !job_names(tutti_last_error(), s->victim));
         CHECK(r, r->rank != 1 || strstr(tutti_last_error(), "rank 1 was in broadcast("));
     }
     tutti_comm_destroy(other);
@@ -325,7 +348,9 @@ static void wait_in_another_operation_is_irrelevant(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < NWIRES; i++) {
-        const struct job job = { .wires = wires[i], .nranks = s.nranks, .seed = SEED, .arg = &s, .direct = await_stop };
+        const struct job job = {
+            .wires = wires[i], .nranks = s.nranks, .seed = SEED, .arg = &s, .direct = await_stop
+        };
 
         job_run(&job, innocent_role);
     }
@@ -347,7 +372,8 @@ struct round {
 };
 
 static const struct round rounds[] = {
-    { 500, 0, false }, { 500, 40, false }, { 800, -40, false }, { 500, 0, false }, { 500, 3, false }, { 500, 0, true },
+    { 500, 0, false }, { 500, 40, false }, { 800, -40, false },
+    { 500, 0, false }, { 500, 3, false },  { 500, 0, true },
 };
 #define NROUNDS (sizeof rounds / sizeof *rounds)
 

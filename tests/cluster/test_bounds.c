@@ -31,7 +31,8 @@ static uint64_t word_of(uint64_t line, uint32_t salt) { return tt_mix64(line * 8
 
 static uint8_t *map(struct rank *r, size_t bytes)
 {
-    void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     CHECK(r, mem != MAP_FAILED);
     madvise(mem, bytes, MADV_HUGEPAGE);     /* a million page faults take longer than the call */
@@ -55,7 +56,8 @@ static void check_filled(struct rank *r, const uint8_t *mem, size_t bytes, uint3
         const uint64_t word = word_of(at / LINE_BYTES, salt);
 
         if (memcmp(mem + at, &word, sizeof word) != 0)
-            job_fail(r, __FILE__, __LINE__, "the line at byte %zu of %zu of rank %u is wrong", at, bytes, salt);
+            job_fail(r, __FILE__, __LINE__, "the line at byte %zu of %zu of rank %u is wrong", at,
+                     bytes, salt);
     }
     CHECK(r, mem[bytes - 1] == (uint8_t)(100 + salt));
 }
@@ -69,7 +71,8 @@ static void gather_role(struct rank *r)
     job_open(r);
     fill(mem + displs[r->rank], counts[r->rank], r->rank);
     job_step(r, "gather %zu bytes", BLOCK_BYTES);
-    CHECK_OK(r, tutti_allgatherv(mem + displs[r->rank], mem, counts, displs, TUTTI_U8, r->comm, NULL));
+    CHECK_OK(r,
+             tutti_allgatherv(mem + displs[r->rank], mem, counts, displs, TUTTI_U8, r->comm, NULL));
     check_filled(r, mem + displs[!r->rank], counts[!r->rank], !r->rank);
     munmap(mem, BLOCK_BYTES + 7 + counts[1]);
 }
@@ -95,7 +98,8 @@ static void pass_role(struct rank *r)
     }
     fill(src, rows[r->rank][!r->rank], r->rank);
     job_step(r, "all-to-all of %zu bytes", BLOCK_BYTES);
-    CHECK_OK(r, tutti_alltoallv(src, rows[r->rank], zero, dst, received, zero, TUTTI_U8, r->comm, NULL));
+    CHECK_OK(
+        r, tutti_alltoallv(src, rows[r->rank], zero, dst, received, zero, TUTTI_U8, r->comm, NULL));
     check_filled(r, dst, rows[!r->rank][r->rank], !r->rank);
     munmap(mem, BLOCK_BYTES + rows[1][0]);
 }
@@ -166,8 +170,8 @@ int main(int argc, char **argv)
         return SKIPPED;
     }
     if (available_bytes() < NEEDED_BYTES) {
-        printf("skipped: %.1f GiB of memory are available, %.1f are needed\n", (double)available_bytes() / (1 << 30),
-               (double)NEEDED_BYTES / (1 << 30));
+        printf("skipped: %.1f GiB of memory are available, %.1f are needed\n",
+               (double)available_bytes() / (1 << 30), (double)NEEDED_BYTES / (1 << 30));
         return SKIPPED;
     }
     if (argc > 1)

@@ -48,7 +48,8 @@ static uint64_t check_call(struct rank *r, const struct call *c)
     call_init(&s, c, r->rank);
     CHECK_OK(r, call_go(&s, r->comm, with_request));
     if (with_request) {
-        for (uint64_t polls = tt_prng_below(&r->prng, 20); polls > 0 && tutti_test(s.request) == TUTTI_PENDING; polls--)
+        for (uint64_t polls = tt_prng_below(&r->prng, 20);
+             polls > 0 && tutti_test(s.request) == TUTTI_PENDING; polls--)
             ;
         CHECK_OK(r, tutti_wait(s.request));
     }
@@ -67,7 +68,8 @@ static void kinds_role(struct rank *r)
     for (uint32_t round = 0; round < (UNIT_SHARE > 1 ? 1 : 3); round++)
         for (uint32_t kind = 0; kind < CALL_KINDS; kind++)
             for (size_t i = 0; i < NSIZES; i++) {
-                const struct call c = call_draw(&r->common, (enum tt_coll_kind)kind, sizes[i], r->nranks);
+                const struct call c =
+                    call_draw(&r->common, (enum tt_coll_kind)kind, sizes[i], r->nranks);
 
                 check_call(r, &c);
             }
@@ -83,7 +85,8 @@ static void every_collective_matches_its_definition(void **state)
 
 static void types_role(struct rank *r)
 {
-    static const enum tt_coll_kind kinds[] = { TT_ALLREDUCE, TT_REDUCE, TT_REDUCE_SCATTER, TT_REDUCE_SCATTERV };
+    static const enum tt_coll_kind kinds[] = { TT_ALLREDUCE, TT_REDUCE, TT_REDUCE_SCATTER,
+                                               TT_REDUCE_SCATTERV };
     static const size_t counts[] = { 1, 1000, 20001 };
     uint32_t i = 0;
 
@@ -91,7 +94,8 @@ static void types_role(struct rank *r)
     for (uint32_t type = 0; type < TUTTI_DTYPE_COUNT; type++)
         for (uint32_t op = 0; op < TUTTI_REDOP_COUNT; op++)
             for (size_t k = 0; k < 3; k++, i++) {
-                struct call c = call_draw(&r->common, kinds[k == 0 ? 0 : i % 4], counts[k], r->nranks);
+                struct call c =
+                    call_draw(&r->common, kinds[k == 0 ? 0 : i % 4], counts[k], r->nranks);
 
                 c.type = (tutti_dtype)type;
                 c.op = (tutti_redop)op;
@@ -100,7 +104,8 @@ static void types_role(struct rank *r)
                 if (call_exists(&c))
                     check_call(r, &c);
                 else
-                    CHECK_STATUS(r, tutti_allreduce(&i, &i, 1, c.type, c.op, r->comm, NULL), TUTTI_ERR_INVALID);
+                    CHECK_STATUS(r, tutti_allreduce(&i, &i, 1, c.type, c.op, r->comm, NULL),
+                                 TUTTI_ERR_INVALID);
             }
 }
 
@@ -113,12 +118,14 @@ static void every_operation_supports_its_types(void **state)
 /* Two runs of each case must have bitwise identical results, on all ranks. */
 static void rough_role(struct rank *r)
 {
-    static const tutti_dtype types[] = { TUTTI_F16, TUTTI_BF16, TUTTI_F32, TUTTI_F64, TUTTI_F8E4M3, TUTTI_F8E5M2 };
+    static const tutti_dtype types[] = { TUTTI_F16, TUTTI_BF16,   TUTTI_F32,
+                                         TUTTI_F64, TUTTI_F8E4M3, TUTTI_F8E5M2 };
     uint32_t n = 0;
 
     job_open(r);
     for (size_t a = 0; a < tt_nalgos; a++)
-        for (size_t t = 0; t < sizeof types / sizeof *types && tt_algos[a]->kind == TT_ALLREDUCE; t++) {
+        for (size_t t = 0; t < sizeof types / sizeof *types && tt_algos[a]->kind == TT_ALLREDUCE;
+             t++) {
             struct call c = call_draw(&r->common, TT_ALLREDUCE, t % 2 ? 1000 : 30011, r->nranks);
             const uint32_t word = n++ % 2;      /* the others may still read the last one */
             struct tt_coll coll = { .kind = TT_ALLREDUCE, .nranks = r->nranks };
@@ -230,7 +237,9 @@ static void every_transfer_method_is_correct(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < (UNIT_SHARE > 1 ? 5 : 15); i++) {
-        const struct job job = { .wires = "shm", .nranks = 2 + i % 3, .seed = job_seed(SEED) + i, .arg = odd[i % 5] };
+        const struct job job = {
+            .wires = "shm", .nranks = 2 + i % 3, .seed = job_seed(SEED) + i, .arg = odd[i % 5]
+        };
 
         job_run(&job, ways_role);
     }
@@ -265,7 +274,8 @@ static void lanes_role(struct rank *r)
 
     setenv("TUTTI_LANES", "1", 1);
     job_open(r);
-    CHECK_OK(r, tutti_alltoall(all_to_all, all_to_all + CALL_RANKS_MAX, 1, TUTTI_U8, r->comm, NULL));
+    CHECK_OK(r,
+             tutti_alltoall(all_to_all, all_to_all + CALL_RANKS_MAX, 1, TUTTI_U8, r->comm, NULL));
     with_one = UINT32_MAX;
     for (int i = 0; i < 100; i++) {     /* descriptors that start-up still closes do not count */
         CHECK_OK(r, tutti_barrier(r->comm, NULL));
@@ -276,11 +286,13 @@ static void lanes_role(struct rank *r)
     job_meet(r);
     setenv("TUTTI_LANES", "4", 1);
     job_open(r);
-    CHECK_OK(r, tutti_alltoall(all_to_all, all_to_all + CALL_RANKS_MAX, 1, TUTTI_U8, r->comm, NULL));
+    CHECK_OK(r,
+             tutti_alltoall(all_to_all, all_to_all + CALL_RANKS_MAX, 1, TUTTI_U8, r->comm, NULL));
     await_descriptors(r, with_one + (LANES - 1) * (r->nranks - 1));
     for (uint32_t kind = 0; kind < CALL_KINDS; kind++)
         for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-            const struct call c = call_draw(&r->common, (enum tt_coll_kind)kind, counts[i], r->nranks);
+            const struct call c =
+                call_draw(&r->common, (enum tt_coll_kind)kind, counts[i], r->nranks);
 
             if (unit_has_turn(kind + i, 3))
                 check_call(r, &c);
@@ -337,8 +349,8 @@ static void many_role(struct rank *r)
         job_step(r, "round %u: start", round);
         for (uint32_t i = 0; i < AT_ONCE; i++) {
             const uint32_t kind = (uint32_t)tt_prng_below(&r->common, CALL_KINDS);
-            const struct call c =
-                call_draw(&r->common, (enum tt_coll_kind)kind, sizes[tt_prng_below(&r->common, NSIZES)], r->nranks);
+            const struct call c = call_draw(&r->common, (enum tt_coll_kind)kind,
+                                            sizes[tt_prng_below(&r->common, NSIZES)], r->nranks);
             const uint32_t j = (uint32_t)tt_prng_below(&r->prng, i + 1);
 
             call_init(&s[i], &c, r->rank);
@@ -416,14 +428,16 @@ static void row_role(struct rank *r)
     for (uint32_t i = 0; i < IN_A_ROW; i++) {
         uint32_t want;
 
-        for (uint64_t late = tt_prng_below(&r->prng, 8) ? 0 : tt_prng_below(&r->prng, 30); late > 0; late--)
+        for (uint64_t late = tt_prng_below(&r->prng, 8) ? 0 : tt_prng_below(&r->prng, 30); late > 0;
+             late--)
             sched_yield();      /* lets other ranks be calls ahead */
         for (uint32_t k = 0; k < FIFTY; k++)
             mine[k] = brought(i, r->rank);
         job_step(r, "call %u", i);
         want = short_call(r, i, mine, got);
         if (got[0] != want || got[FIFTY - 1] != want)
-            job_fail(r, __FILE__, __LINE__, "call %u gave %u and %u, and not %u", i, got[0], got[FIFTY - 1], want);
+            job_fail(r, __FILE__, __LINE__, "call %u gave %u and %u, and not %u", i, got[0],
+                     got[FIFTY - 1], want);
     }
 }
 
@@ -450,7 +464,8 @@ static void check_sum(struct rank *r, const struct pending *p, tutti_status st)
 
     CHECK_OK(r, st);
     if (p->dst[0] != want || p->dst[p->n - 1] != want)
-        job_fail(r, __FILE__, __LINE__, "call %u gave %u and %u, and not %u", p->i, p->dst[0], p->dst[p->n - 1], want);
+        job_fail(r, __FILE__, __LINE__, "call %u gave %u and %u, and not %u", p->i, p->dst[0],
+                 p->dst[p->n - 1], want);
 }
 
 static void start_sum(struct rank *r, struct pending *p, uint32_t i, bool in_place, size_t n)
@@ -483,7 +498,8 @@ static void mixed_role(struct rank *r)
     for (uint32_t i = 0; i < IN_A_ROW; i++) {
         struct pending *p = &all[tt_prng_below(&r->prng, PENDING)];
         const size_t n = counts[tt_prng_below(&r->common, 3)];
-        const bool in_place = tt_prng_below(&r->common, 2), blocks = tt_prng_below(&r->common, 4) == 0;
+        const bool in_place = tt_prng_below(&r->common, 2),
+                   blocks = tt_prng_below(&r->common, 4) == 0;
 
         job_step(r, "call %u", i);
         if (p->request)

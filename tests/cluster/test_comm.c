@@ -27,7 +27,9 @@ static const char *const wires[] = { "shm", "tcp" };
 static void over_wires(uint32_t nranks, const void *arg, void (*role)(struct rank *))
 {
     for (size_t w = 0; w < NWIRES; w++) {
-        const struct job job = { .wires = wires[w], .nranks = nranks, .seed = job_seed(SEED), .arg = arg };
+        const struct job job = {
+            .wires = wires[w], .nranks = nranks, .seed = job_seed(SEED), .arg = arg
+        };
 
         job_run(&job, role);
     }
@@ -125,7 +127,8 @@ struct list {
 };
 
 static const struct list lists[] = {
-    { 3, { 3, 1, 4 } }, { 2, { 2, 0 } }, { 1, { 4 } }, { 5, { 4, 3, 2, 1, 0 } }, { 4, { 0, 1, 2, 4 } }, { 2, { 0, 3 } },
+    { 3, { 3, 1, 4 } },       { 2, { 2, 0 } },       { 1, { 4 } },
+    { 5, { 4, 3, 2, 1, 0 } }, { 4, { 0, 1, 2, 4 } }, { 2, { 0, 3 } },
 };
 #define NLISTS (sizeof lists / sizeof *lists)
 
@@ -185,8 +188,8 @@ static void tags_role(struct rank *r)
 
 static void wrong_list_role(struct rank *r)
 {
-    static const int good[] = { 0, 1, 2 }, other[] = { 0, 2, 1 }, twice[] = { 0, 1, 0 }, beyond[] = { 0, 3 },
-                     below[] = { -1, 0 };
+    static const int good[] = { 0, 1, 2 }, other[] = { 0, 2, 1 }, twice[] = { 0, 1, 0 },
+                     beyond[] = { 0, 3 }, below[] = { -1, 0 };
     const int mine[] = { (int)r->rank }, next[] = { ((int)r->rank + 1) % 3 };
     tutti_comm *out = (tutti_comm *)(uintptr_t)1;
 
@@ -207,7 +210,8 @@ static void wrong_list_role(struct rank *r)
     CHECK_OK(r, tutti_comm_create_group(r->comm, mine, 1, 0, &out));
     tutti_comm_destroy(out);
     job_step(r, "lists that differ");
-    CHECK(r, tutti_comm_create_group(r->comm, r->rank == 2 ? other : good, 3, 5, &out) == TUTTI_ERR_MISMATCH);
+    CHECK(r, tutti_comm_create_group(r->comm, r->rank == 2 ? other : good, 3, 5, &out) ==
+                 TUTTI_ERR_MISMATCH);
     CHECK(r, strstr(tutti_last_error(), "rank 2"));
     CHECK_OK(r, tutti_comm_create_group(r->comm, good, 3, 5, &out));
     check_sum(r, out);
@@ -239,7 +243,8 @@ static void layout_role(struct rank *r)
     CHECK_OK(r, tutti_comm_split(r->comm, (int)r->rank % 2, -(int)r->rank, &part));
     l = &part->layout;
     CHECK(r, l->nranks == (uint32_t)tutti_comm_size(part) && l->nhosts == 1);
-    CHECK(r, tt_layout_rank(l, 0, (uint32_t)tutti_comm_rank(part)) == (uint32_t)tutti_comm_rank(part));
+    CHECK(r,
+          tt_layout_rank(l, 0, (uint32_t)tutti_comm_rank(part)) == (uint32_t)tutti_comm_rank(part));
     CHECK(r, tt_layout_rail(l, part->rank) == tt_layout_rail(&r->comm->layout, r->rank));
     tutti_comm_destroy(part);
 }
@@ -258,7 +263,8 @@ static void wrong_labels_role(struct rank *r)
     CHECK_SAYS(r, tutti_comm_create(&comm, NULL), TUTTI_ERR_INVALID, "\"shelf=3\"");
     unsetenv("TUTTI_TOPO_LABELS");
     setenv("TUTTI_TOPO", "/no/such/topology", 1);
-    CHECK(r, tutti_comm_create(&comm, NULL) != TUTTI_OK && strstr(tutti_last_error(), "/no/such/topology"));
+    CHECK(r, tutti_comm_create(&comm, NULL) != TUTTI_OK &&
+                 strstr(tutti_last_error(), "/no/such/topology"));
     unsetenv("TUTTI_TOPO");
     setenv("TUTTI_GPU", "0000:3b:00", 1);
     CHECK_SAYS(r, tutti_comm_create(&comm, NULL), TUTTI_ERR_INVALID, "\"0000:3b:00\"");
@@ -293,7 +299,8 @@ static void family_role(struct rank *r)
     CHECK_OK(r, tutti_comm_dup(comm[1], &comm[2]));
     CHECK_OK(r, tutti_comm_split(comm[2], (int)r->rank, 0, &comm[3]));
     CHECK_OK(r, tutti_comm_dup(comm[0], &comm[4]));
-    CHECK(r, tutti_comm_rank(comm[1]) == (int)!(r->rank % 2) && tutti_comm_rank(comm[2]) == tutti_comm_rank(comm[1]));
+    CHECK(r, tutti_comm_rank(comm[1]) == (int)!(r->rank % 2) &&
+                 tutti_comm_rank(comm[2]) == tutti_comm_rank(comm[1]));
     for (uint64_t round = 0; round < 30; round++) {
         for (uint32_t i = 0; i < FAMILY; i++) {
             const uint32_t j = (uint32_t)tt_prng_below(&r->prng, i + 1);
@@ -436,7 +443,8 @@ static void sibling_role(struct rank *r)
         CHECK_OK(r, tutti_comm_abort(signal));
     }
     job_step(r, "wait for the signal");
-    CHECK_STATUS(r, tutti_recv(&one, 1, TUTTI_U32, (int)(r->rank + 1) % 4, signal, NULL), TUTTI_ERR_ABORTED);
+    CHECK_STATUS(r, tutti_recv(&one, 1, TUTTI_U32, (int)(r->rank + 1) % 4, signal, NULL),
+                 TUTTI_ERR_ABORTED);
     CHECK(r, strstr(tutti_last_error(), "rank 0"));
     job_step(r, "after the signal");
     CHECK_STATUS(r, tutti_comm_status(copy), first ? TUTTI_ERR_ABORTED : TUTTI_OK);
@@ -506,7 +514,8 @@ static void check_possessions(struct rank *r, const struct possessions *before, 
     CHECK(r, now.links == before->links);
     if (!SANITIZED && now.resident_bytes > before->resident_bytes + growth_max)
         job_fail(r, __FILE__, __LINE__, "memory grew from %llu to %llu bytes",
-                 (unsigned long long)before->resident_bytes, (unsigned long long)now.resident_bytes);
+                 (unsigned long long)before->resident_bytes,
+                 (unsigned long long)now.resident_bytes);
 }
 
 #define COPIES \
@@ -612,7 +621,8 @@ static void aborts_role(struct rank *r)
             CHECK_OK(r, tutti_comm_abort(part));
         waited = tutti_wait_all(request, ABORTED_AT_ONCE);
         CHECK(r, waited == TUTTI_OK || waited == TUTTI_ERR_ABORTED);
-        CHECK(r, !part || tutti_comm_rank(part) == 0 || st == TUTTI_ERR_ABORTED || waited == TUTTI_ERR_ABORTED);
+        CHECK(r, !part || tutti_comm_rank(part) == 0 || st == TUTTI_ERR_ABORTED ||
+                     waited == TUTTI_ERR_ABORTED);
         tutti_comm_destroy(part);
         if (i == ABORTS / 10)
             before = possessions_of(r);
@@ -743,8 +753,16 @@ static void conf_role(struct rank *r)
 {
     const char *rendezvous = r->job->arg;
     const tutti_conf conf = {
-        .size = sizeof conf, .rendezvous = rendezvous, .nranks = (int32_t)r->nranks, .rank = (int32_t)(r->rank + 1) % 3,
-        .token = "of this job", .timeout_ms = 60000, .wires = r->job->wires, .interfaces = "=lo", .lanes = 2, .restore = 1,
+        .size = sizeof conf,
+        .rendezvous = rendezvous,
+        .nranks = (int32_t)r->nranks,
+        .rank = (int32_t)(r->rank + 1) % 3,
+        .token = "of this job",
+        .timeout_ms = 60000,
+        .wires = r->job->wires,
+        .interfaces = "=lo",
+        .lanes = 2,
+        .restore = 1,
     };
     tutti_comm *comm[2];
 
@@ -761,7 +779,8 @@ static void conf_role(struct rank *r)
         CHECK(r, tutti_comm_rank(comm[i]) == conf.rank && tutti_comm_size(comm[i]) == conf.nranks);
         check_sum(r, comm[i]);
         job_meet(r);
-        CHECK(r, strncmp(rendezvous, "file", 4) != 0 || access(rendezvous + strlen("file://"), F_OK) != 0);
+        CHECK(r, strncmp(rendezvous, "file", 4) != 0 ||
+                     access(rendezvous + strlen("file://"), F_OK) != 0);
     }
     check_sum(r, comm[0]);
     tutti_comm_destroy(comm[0]);
@@ -845,7 +864,8 @@ static void bad_conf_role(struct rank *r)
         job_step(r, "bad conf %zu: %s", i, bad_confs[i].what);
         st = tutti_comm_create(&comm, &conf);
         CHECK(r, comm == untouched);
-        CHECK(r, st == TUTTI_ERR_INVALID || (st == TUTTI_ERR_UNSUPPORTED && strcmp(bad_confs[i].what, "nosuch0") == 0));
+        CHECK(r, st == TUTTI_ERR_INVALID ||
+                     (st == TUTTI_ERR_UNSUPPORTED && strcmp(bad_confs[i].what, "nosuch0") == 0));
         CHECK(r, strstr(tutti_last_error(), bad_confs[i].what));
         if (name)
             unsetenv(name);
@@ -862,16 +882,22 @@ static void bad_conf_role(struct rank *r)
     CHECK_SAYS(r, tutti_comm_create(NULL, NULL), TUTTI_ERR_INVALID, "out is NULL");
     CHECK_SAYS(r, tutti_comm_create(&comm, &newer.known), TUTTI_ERR_INVALID, "is not zero");
     CHECK_SAYS(r, tutti_id_create(NULL, NULL), TUTTI_ERR_INVALID, "out is NULL");
-    CHECK_SAYS(r, tutti_id_create(&id, &(tutti_conf){ .size = 1 }), TUTTI_ERR_INVALID, "conf.size is 1");
+    CHECK_SAYS(r, tutti_id_create(&id, &(tutti_conf){ .size = 1 }), TUTTI_ERR_INVALID,
+               "conf.size is 1");
     memset(&id, 0x5a, sizeof id);
     CHECK_SAYS(r, tutti_comm_create_id(NULL, &id, 1, 0, NULL), TUTTI_ERR_INVALID, "out is NULL");
     CHECK_SAYS(r, tutti_comm_create_id(&comm, NULL, 1, 0, NULL), TUTTI_ERR_INVALID, "id is NULL");
-    CHECK_SAYS(r, tutti_comm_create_id(&comm, &id, 2, 2, NULL), TUTTI_ERR_INVALID, "rank 2 is out of range: nranks is 2");
-    CHECK_SAYS(r, tutti_comm_create_id(&comm, &id, 0, 0, NULL), TUTTI_ERR_INVALID, "rank 0 is out of range: nranks is 0");
-    CHECK_SAYS(r, tutti_comm_create_id(&comm, &id, 1, 0, NULL), TUTTI_ERR_INVALID, "invalid id: pass the bytes");
+    CHECK_SAYS(r, tutti_comm_create_id(&comm, &id, 2, 2, NULL), TUTTI_ERR_INVALID,
+               "rank 2 is out of range: nranks is 2");
+    CHECK_SAYS(r, tutti_comm_create_id(&comm, &id, 0, 0, NULL), TUTTI_ERR_INVALID,
+               "rank 0 is out of range: nranks is 0");
+    CHECK_SAYS(r, tutti_comm_create_id(&comm, &id, 1, 0, NULL), TUTTI_ERR_INVALID,
+               "invalid id: pass the bytes");
     CHECK(r, comm == untouched);
     for (int32_t lanes = 0; lanes <= 16; lanes += 4) {
-        const tutti_conf conf = { .size = sizeof conf, .lanes = lanes, .timeout_ms = lanes % 8 ? INT64_MAX : -1 };
+        const tutti_conf conf = { .size = sizeof conf,
+                                  .lanes = lanes,
+                                  .timeout_ms = lanes % 8 ? INT64_MAX : -1 };
 
         job_step(r, "%d lanes", lanes);
         CHECK_OK(r, tutti_comm_create(&comm, &conf));
@@ -914,7 +940,8 @@ static void absent_role(struct rank *r)
     tutti_comm *comm = NULL;
 
     CHECK_STATUS(r, tutti_comm_create(&comm, &conf), TUTTI_ERR_TIMEOUT);
-    CHECK(r, !comm && strstr(tutti_last_error(), "1 of 2 ranks") && strstr(tutti_last_error(), "missing: 1"));
+    CHECK(r, !comm && strstr(tutti_last_error(), "1 of 2 ranks") &&
+                 strstr(tutti_last_error(), "missing: 1"));
     CHECK(r, job_await_no_thread() && job_descriptors() == descriptors);
 }
 
@@ -1003,7 +1030,8 @@ static int in_child(struct rank *r, tutti_request *request)
     CHECK_STATUS(r, tutti_comm_dup(r->comm, &comm), TUTTI_ERR_FORKED);
     CHECK_STATUS(r, tutti_comm_split(r->comm, 0, 0, &comm), TUTTI_ERR_FORKED);
     CHECK_STATUS(r, tutti_barrier(r->comm, NULL), TUTTI_ERR_FORKED);
-    CHECK_STATUS(r, tutti_allreduce(&word, &sum, 1, TUTTI_U32, TUTTI_SUM, r->comm, NULL), TUTTI_ERR_FORKED);
+    CHECK_STATUS(r, tutti_allreduce(&word, &sum, 1, TUTTI_U32, TUTTI_SUM, r->comm, NULL),
+                 TUTTI_ERR_FORKED);
     CHECK_STATUS(r, tutti_send(&word, 1, TUTTI_U32, 1, r->comm, NULL), TUTTI_ERR_FORKED);
     CHECK_STATUS(r, tutti_recv(&word, 1, TUTTI_U32, 1, r->comm, NULL), TUTTI_ERR_FORKED);
     CHECK_STATUS(r, tutti_group(&op, 1, r->comm, NULL), TUTTI_ERR_FORKED);

@@ -38,7 +38,8 @@ static int deadline_of(int i)
 static void check_sleeps(struct rank *r, int deadline_ms)
 {
     if (atomic_load(&longest_ms) > deadline_ms + 1)
-        job_fail(r, __FILE__, __LINE__, "a sleep of %d ms with a deadline of %d ms", atomic_load(&longest_ms), deadline_ms);
+        job_fail(r, __FILE__, __LINE__, "a sleep of %d ms with a deadline of %d ms",
+                 atomic_load(&longest_ms), deadline_ms);
 }
 
 static void collectives_role(struct rank *r)
@@ -56,7 +57,8 @@ static void collectives_role(struct rank *r)
         const tutti_call soon = { .size = sizeof soon, .timeout_ms = deadline_of(i) };
 
         watches = true;
-        CHECK_STATUS(r, tutti_allreduce(&x, &y, 1, TUTTI_F32, TUTTI_SUM, comm[i], &soon), TUTTI_ERR_TIMEOUT);
+        CHECK_STATUS(r, tutti_allreduce(&x, &y, 1, TUTTI_F32, TUTTI_SUM, comm[i], &soon),
+                     TUTTI_ERR_TIMEOUT);
         watches = false;
         check_sleeps(r, deadline_of(i));
     }
@@ -78,7 +80,8 @@ static void windows_role(struct rank *r)
     job_meet(r);
     for (int i = 0; i < TRIES && r->rank == 0 && !atomic_load(&sleeps); i++) {
         watches = true;
-        CHECK_STATUS(r, tutti_window_wait(window, 0, TUTTI_EQUAL, 1, deadline_of(i), NULL), TUTTI_ERR_TIMEOUT);
+        CHECK_STATUS(r, tutti_window_wait(window, 0, TUTTI_EQUAL, 1, deadline_of(i), NULL),
+                     TUTTI_ERR_TIMEOUT);
         watches = false;
         check_sleeps(r, deadline_of(i));
     }

@@ -88,7 +88,11 @@ static void over_ways(void (*role)(struct rank *), uint32_t nranks,
 {
     for (uint32_t i = 0; i < NWAYS; i++) {
         const struct job job = {
-            .wires = ways[i].wires, .nranks = nranks, .seed = job_seed(SEED) + i, .arg = &ways[i], .direct = direct,
+            .wires = ways[i].wires,
+            .nranks = nranks,
+            .seed = job_seed(SEED) + i,
+            .arg = &ways[i],
+            .direct = direct,
         };
 
         print_message("%s\n", ways[i].name);
@@ -141,7 +145,10 @@ static void exchange(struct rank *r, uint32_t nrounds, bool held_up)
     const tutti_device_conf conf = { .groups = r->nranks, .fifo_slots = 64, .polls = w->polls };
     uint64_t published[JOB_RANKS_MAX] = { 0 };
     struct exchange x = {
-        .rounds = nrounds, .flush_every = FLUSH_EVERY, .seed = r->job->seed, .slot_bytes = SLOT_BYTES,
+        .rounds = nrounds,
+        .flush_every = FLUSH_EVERY,
+        .seed = r->job->seed,
+        .slot_bytes = SLOT_BYTES,
         .published = published,
     };
     struct here h;
@@ -162,8 +169,8 @@ static void exchange(struct rank *r, uint32_t nrounds, bool held_up)
         CHECK_OK(r, tutti_device_run(h.device, BLOCKS, exchange_kernel, &x));
         if (x.wrong)
             job_fail(r, __FILE__, __LINE__, "%s, lanes %s: round %u of rank %u is not what it sent",
-                     tutti_device_mode_name(mode), tutti_device_lanes_name(lanes), (uint32_t)x.wrong - 1,
-                     (uint32_t)(x.wrong >> 32));
+                     tutti_device_mode_name(mode), tutti_device_lanes_name(lanes),
+                     (uint32_t)x.wrong - 1, (uint32_t)(x.wrong >> 32));
         check_costs(r, &h, mode);
         x.first += x.rounds;
     }
@@ -185,7 +192,9 @@ static void same_order_with_delayed_lanes(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < NWAYS; i++) {
-        const struct job job = { .wires = ways[i].wires, .nranks = 3, .seed = job_seed(SEED) + i, .arg = &ways[i] };
+        const struct job job = {
+            .wires = ways[i].wires, .nranks = 3, .seed = job_seed(SEED) + i, .arg = &ways[i]
+        };
 
         if (strcmp(ways[i].wires, "tcp") == 0)
             job_run(&job, held_up_role);
@@ -265,14 +274,15 @@ static tutti_status queue_tiles(const tutti_device_view *v, const struct tiles *
     for (uint32_t i = 0; i < TILES && !st; i++) {
         const uint32_t slot = i % TILE_SLOTS;
 
-        st = tutti_device_put_signal(v, 1, tile_at(slot), t->src + (size_t)slot * TILE_BYTES, TILE_BYTES,
-                                     TUTTI_SIGNAL_ADD, 0, 1);
+        st = tutti_device_put_signal(v, 1, tile_at(slot), t->src + (size_t)slot * TILE_BYTES,
+                                     TILE_BYTES, TUTTI_SIGNAL_ADD, 0, 1);
     }
     return st;
 }
 
 /* Between rank 0 and rank 1 + block: one round trip after the other. */
-static tutti_status rally(const tutti_device_view *v, uint32_t peer, uint64_t out, uint64_t in, const uint8_t *src)
+static tutti_status rally(const tutti_device_view *v, uint32_t peer, uint64_t out, uint64_t in,
+                          const uint8_t *src)
 {
     tutti_status st = TUTTI_OK;
 
@@ -287,7 +297,8 @@ static tutti_status rally(const tutti_device_view *v, uint32_t peer, uint64_t ou
     return st ? st : tutti_device_quiet(v, peer);
 }
 
-static tutti_status tiles_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+static tutti_status tiles_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks,
+                                 void *arg)
 {
     struct tiles *t = arg;
     tutti_status st;
@@ -306,7 +317,9 @@ static tutti_status tiles_kernel(const tutti_device_view *v, uint32_t block, uin
 /* Odd seed: the limit of commands per peer is far below the number of tiles, so block 0 waits. */
 static void stopped_role(struct rank *r)
 {
-    const tutti_device_conf conf = { .wakes_hosts = 1, .fifo_slots = 64, .pending = r->job->seed % 2 ? 64 : 0 };
+    const tutti_device_conf conf = { .wakes_hosts = 1,
+                                     .fifo_slots = 64,
+                                     .pending = r->job->seed % 2 ? 64 : 0 };
     uint8_t *src = job_have(r, malloc((size_t)TILE_SLOTS * TILE_BYTES));
     struct tiles t = { .rank = r, .src = src };
     struct here h;
@@ -361,8 +374,10 @@ static void crowd_role(struct rank *r)
         if (!is_stored_to(r->job->arg)) {
             const tutti_device_counters n = counters_of(r, &h);
 
-            CHECK(r, n.triggers == CROWD * (3 * TIMES + 1) && n.puts == CROWD * TIMES && n.signals == CROWD * TIMES);
-            CHECK(r, n.put_bytes == 8 * n.puts && n.fences == n.signals && n.quiets == CROWD && n.drains == 0);
+            CHECK(r, n.triggers == CROWD * (3 * TIMES + 1) && n.puts == CROWD * TIMES &&
+                         n.signals == CROWD * TIMES);
+            CHECK(r, n.put_bytes == 8 * n.puts && n.fences == n.signals && n.quiets == CROWD &&
+                         n.drains == 0);
         }
     } else {
         CHECK_OK(r, tutti_window_wait(h.window, 0, TUTTI_EQUAL, sum, 0, NULL));
@@ -378,7 +393,8 @@ static void sixty_four_blocks_share_eight_slots(void **state)
     over_ways(crowd_role, 2, NULL);
 }
 
-static tutti_status add_block(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+static tutti_status add_block(const tutti_device_view *v, uint32_t block, uint32_t nblocks,
+                              void *arg)
 {
     const uint64_t own = 8 * (1 + block);
     tutti_status st = tutti_device_signal(v, v->rank, TUTTI_SIGNAL_SET, own, 1);
@@ -403,7 +419,8 @@ static void add_to_all_role(struct rank *r)
     here_init(r, &h, 8 * (1 + CROWD), &conf);
     job_step(r, "add");
     CHECK_OK(r, tutti_device_run(h.device, CROWD, add_block, &(uint32_t){ TIMES }));
-    CHECK_OK(r, tutti_window_wait(h.window, 0, TUTTI_EQUAL, (uint64_t)r->nranks * CROWD * TIMES, 0, NULL));
+    CHECK_OK(r, tutti_window_wait(h.window, 0, TUTTI_EQUAL, (uint64_t)r->nranks * CROWD * TIMES, 0,
+                                  NULL));
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     here_fini(r, &h);
 }
@@ -416,7 +433,8 @@ static void no_atomic_add_is_lost(void **state)
 
 /* ---- errors and teardown ---- */
 
-static tutti_status wrong_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+static tutti_status wrong_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks,
+                                 void *arg)
 {
     struct rank *r = arg;
     const uint8_t bytes[8] = { 0 };
@@ -428,20 +446,28 @@ static tutti_status wrong_kernel(const tutti_device_view *v, uint32_t block, uin
     CHECK_SAYS(r, tutti_device_put(v, 1, 57, bytes, 8), TUTTI_ERR_INVALID, "8 bytes at offset 57");
     CHECK_SAYS(r, tutti_device_put(v, 1, UINT64_MAX, bytes, 8), TUTTI_ERR_INVALID, "offset");
     CHECK_SAYS(r, tutti_device_put(v, 1, 8, bytes, endless), TUTTI_ERR_INVALID, "bytes");
-    CHECK_SAYS(r, tutti_device_put_signal(v, 1, 0, bytes, 8, TUTTI_SIGNAL_SET, 60, 1), TUTTI_ERR_INVALID, "offset 60");
-    CHECK_SAYS(r, tutti_device_put_signal(v, 1, 0, bytes, 8, TUTTI_SIGNAL_NONE, 0, 1), TUTTI_ERR_INVALID, "signal");
-    CHECK_SAYS(r, tutti_device_signal(v, 1, TUTTI_SIGNAL_SET, 4, 1), TUTTI_ERR_INVALID, "multiple of 8");
-    CHECK_SAYS(r, tutti_device_signal(v, 1, (tutti_signal_op)7, 8, 1), TUTTI_ERR_INVALID, "operation");
+    CHECK_SAYS(r, tutti_device_put_signal(v, 1, 0, bytes, 8, TUTTI_SIGNAL_SET, 60, 1),
+               TUTTI_ERR_INVALID, "offset 60");
+    CHECK_SAYS(r, tutti_device_put_signal(v, 1, 0, bytes, 8, TUTTI_SIGNAL_NONE, 0, 1),
+               TUTTI_ERR_INVALID, "signal");
+    CHECK_SAYS(r, tutti_device_signal(v, 1, TUTTI_SIGNAL_SET, 4, 1), TUTTI_ERR_INVALID,
+               "multiple of 8");
+    CHECK_SAYS(r, tutti_device_signal(v, 1, (tutti_signal_op)7, 8, 1), TUTTI_ERR_INVALID,
+               "operation");
     CHECK_SAYS(r, tutti_device_fence(v, 77), TUTTI_ERR_INVALID, "invalid rank 77");
     CHECK_SAYS(r, tutti_device_quiet(v, 77), TUTTI_ERR_INVALID, "invalid rank 77");
     CHECK_SAYS(r, tutti_device_wait(v, 64, TUTTI_EQUAL, 1, NULL), TUTTI_ERR_INVALID, "offset 64");
-    CHECK_SAYS(r, tutti_device_group_put(v, 0, bytes, 8, &nobody), TUTTI_ERR_INVALID, "invalid rank 9");
+    CHECK_SAYS(r, tutti_device_group_put(v, 0, bytes, 8, &nobody), TUTTI_ERR_INVALID,
+               "invalid rank 9");
     CHECK_SAYS(r, tutti_device_group_publish(v, 3), TUTTI_ERR_INVALID, "invalid group 3");
-    CHECK_SAYS(r, tutti_device_group_signal(v, 1, 0, &nobody, 1), TUTTI_ERR_INVALID, "invalid group 1");
+    CHECK_SAYS(r, tutti_device_group_signal(v, 1, 0, &nobody, 1), TUTTI_ERR_INVALID,
+               "invalid group 1");
     CHECK_SAYS(r, tutti_device_raise_flag(v, 2, 1), TUTTI_ERR_INVALID, "invalid flag 2");
     CHECK_SAYS(r, tutti_device_await_flag(v, 2, 1), TUTTI_ERR_INVALID, "invalid flag 2");
-    CHECK_SAYS(r, tutti_device_await_flag(v, 1, 1), TUTTI_ERR_TIMEOUT, "timed out: the flag 1 has the value 0, expected at least 1");
-    CHECK_SAYS(r, tutti_device_group_signal(v, 0, 3, NULL, 0), TUTTI_ERR_TIMEOUT, "group 0 has the value 0, expected at least 3");
+    CHECK_SAYS(r, tutti_device_await_flag(v, 1, 1), TUTTI_ERR_TIMEOUT,
+               "timed out: the flag 1 has the value 0, expected at least 1");
+    CHECK_SAYS(r, tutti_device_group_signal(v, 0, 3, NULL, 0), TUTTI_ERR_TIMEOUT,
+               "group 0 has the value 0, expected at least 3");
     CHECK(r, tutti_device_poll(v, 0, TUTTI_EQUAL, 1, NULL) == TUTTI_PENDING);
     /* of 50 ms */
     CHECK_SAYS(r, tutti_device_wait(v, 8, TUTTI_NOT_EQUAL, 0, NULL), TUTTI_ERR_TIMEOUT,
@@ -459,27 +485,34 @@ static void mistakes_role(struct rank *r)
 
     here_init(r, &h, 64, &conf);
     bad = (tutti_device_conf){ .size = 3 };
-    CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "sizeof(tutti_device_conf)");
+    CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID,
+               "sizeof(tutti_device_conf)");
     bad = (tutti_device_conf){ .size = sizeof bad, .lanes = TUTTI_DEVICE_LANES };
-    CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "conf.lanes is 3: must be 0 to");
+    CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID,
+               "conf.lanes is 3: must be 0 to");
     bad = (tutti_device_conf){ .size = sizeof bad, .fifo_slots = 12 };
     CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "12");
     bad = (tutti_device_conf){ .size = sizeof bad, .mode = TUTTI_DEVICE_MODES };
-    CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "conf.mode is 4: must be 0 to");
+    CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID,
+               "conf.mode is 4: must be 0 to");
     bad = (tutti_device_conf){ .size = sizeof bad, .groups = 1u << 30 };
     CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "groups");
     bad = (tutti_device_conf){ .size = sizeof bad, .flags = (1u << 16) + 1 };
-    CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "conf.flags is 65537");
+    CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID,
+               "conf.flags is 65537");
     bad = (tutti_device_conf){ .size = 3 };
     CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "conf");
     CHECK_SAYS(r, tutti_device_create(NULL, NULL, &d), TUTTI_ERR_INVALID, "NULL");
-    CHECK_SAYS(r, tutti_device_set_mode(h.device, TUTTI_DEVICE_FULL, TUTTI_DEVICE_LANES), TUTTI_ERR_INVALID, "lanes");
+    CHECK_SAYS(r, tutti_device_set_mode(h.device, TUTTI_DEVICE_FULL, TUTTI_DEVICE_LANES),
+               TUTTI_ERR_INVALID, "lanes");
     CHECK_SAYS(r, tutti_device_read_counters(h.device, &few), TUTTI_ERR_INVALID, "size");
-    CHECK_SAYS(r, tutti_device_run(h.device, 0, wrong_kernel, r), TUTTI_ERR_INVALID, "invalid nblocks 0");
+    CHECK_SAYS(r, tutti_device_run(h.device, 0, wrong_kernel, r), TUTTI_ERR_INVALID,
+               "invalid nblocks 0");
     CHECK_OK(r, tutti_device_destroy(NULL));
     if (r->rank == 0)
-        CHECK_SAYS(r, tutti_device_run(h.device, 1, wrong_kernel, r), TUTTI_ERR_TIMEOUT,
-                   "block 0 of 1 returned TIMEOUT: tutti_device_wait: timed out: the word at offset 8");
+        CHECK_SAYS(
+            r, tutti_device_run(h.device, 1, wrong_kernel, r), TUTTI_ERR_TIMEOUT,
+            "block 0 of 1 returned TIMEOUT: tutti_device_wait: timed out: the word at offset 8");
     CHECK_OK(r, tutti_device_status(h.device));
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     job_check_all(r, h.mem, 64, 0);
@@ -492,7 +525,8 @@ static void invalid_calls_have_no_effect(void **state)
     over_ways(mistakes_role, 2, NULL);
 }
 
-static tutti_status waiting_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+static tutti_status waiting_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks,
+                                   void *arg)
 {
     (void)nblocks, (void)arg;
     return tutti_device_wait(v, 8 * (block % 4), TUTTI_EQUAL, 1, NULL);
@@ -528,7 +562,8 @@ static void lost_rank_ends_pending_waits(void **state)
     over_ways(death_role, 2, NULL);
 }
 
-static tutti_status aborting_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+static tutti_status aborting_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks,
+                                    void *arg)
 {
     if (block == nblocks - 1 && tutti_device_abort(arg))
         return TUTTI_ERR_INVALID;
@@ -577,13 +612,15 @@ static void hide(struct rank *r, tutti_window *window, bool hidden)
     tt_engine_client_leave(w->home->engine);
 }
 
-static tutti_status putting_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+static tutti_status putting_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks,
+                                   void *arg)
 {
     (void)block, (void)nblocks;
     return tutti_device_put(v, 1, 0, arg, 8);
 }
 
-static tutti_status asking_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+static tutti_status asking_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks,
+                                  void *arg)
 {
     const tutti_status st = arg ? tutti_device_put(v, 1, 0, arg, 8) : TUTTI_OK;
 
@@ -613,7 +650,8 @@ static void whose_role(struct rank *r)
         CHECK_OK(r, tutti_window_put(h.window, 1, 0, &src, 8, NULL));
         CHECK_OK(r, tutti_device_run(h.device, 1, asking_kernel, NULL));
         CHECK_OK(r, tutti_window_quiet(other, 1, 0));
-        CHECK_SAYS(r, tutti_window_quiet(h.window, 1, 0), TUTTI_ERR_ABORTED, "rank 1 freed its window");
+        CHECK_SAYS(r, tutti_window_quiet(h.window, 1, 0), TUTTI_ERR_ABORTED,
+                   "rank 1 freed its window");
         CHECK_OK(r, tutti_window_quiet(h.window, 1, 0));        /* reported once */
         job_step(r, "the device's put is not done");
         CHECK_STATUS(r, tutti_device_run(h.device, 1, asking_kernel, &src), TUTTI_ERR_ABORTED);
@@ -700,8 +738,8 @@ static void patience_role(struct rank *r)
         holder_init(r, &holder);
         CHECK_OK(r, tutti_device_run(h.device, 1, putting_kernel, &src));
         h.device->conf.timeout_ms = 100;        /* only for this call: later puts may take longer */
-        CHECK_SAYS(r, tutti_device_set_mode(h.device, TUTTI_DEVICE_ORDERED, TUTTI_DEVICE_PINNED), TUTTI_ERR_TIMEOUT,
-                   "100 ms");
+        CHECK_SAYS(r, tutti_device_set_mode(h.device, TUTTI_DEVICE_ORDERED, TUTTI_DEVICE_PINNED),
+                   TUTTI_ERR_TIMEOUT, "100 ms");
         CHECK_OK(r, tutti_device_view_of(h.device, &view));
         CHECK(r, view.mode == TUTTI_DEVICE_FULL);
         holder_fini(&holder);
@@ -724,7 +762,8 @@ static void mode_change_has_a_time_limit(void **state)
 
 #define SIGNALS 64u
 
-static tutti_status signals_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+static tutti_status signals_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks,
+                                   void *arg)
 {
     tutti_status st = TUTTI_OK;
 
@@ -755,7 +794,8 @@ static void signals_role(struct rank *r)
         holder_fini(&holder);
         CHECK_OK(r, tutti_device_run(h.device, 1, asking_kernel, NULL));
         if (held_lanes_all_calls() - before > SIGNALS / 2)
-            job_fail(r, __FILE__, __LINE__, "%u signals took %u calls", SIGNALS, held_lanes_all_calls() - before);
+            job_fail(r, __FILE__, __LINE__, "%u signals took %u calls", SIGNALS,
+                     held_lanes_all_calls() - before);
     }
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     for (uint32_t i = 0; i < SIGNALS && r->rank == 1; i++)
@@ -767,7 +807,9 @@ static void group_signals_share_system_calls(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < NWAYS; i++) {
-        const struct job job = { .wires = ways[i].wires, .nranks = 2, .seed = job_seed(SEED) + i, .arg = &ways[i] };
+        const struct job job = {
+            .wires = ways[i].wires, .nranks = 2, .seed = job_seed(SEED) + i, .arg = &ways[i]
+        };
 
         if (strcmp(ways[i].wires, "tcp") == 0 && !getenv("TUTTI_TEST_IN_PLACE_OF_TCP"))
             job_run(&job, signals_role);
@@ -777,8 +819,8 @@ static void group_signals_share_system_calls(void **state)
 /* ---- hashes computed by kernels ---- */
 
 /* Returns the hash of data[bytes], computed by `nblocks` blocks of the device. */
-static struct tt_hash hash_by_blocks(struct rank *r, struct here *h, const uint8_t *data, size_t bytes,
-                                     uint32_t nblocks)
+static struct tt_hash hash_by_blocks(struct rank *r, struct here *h, const uint8_t *data,
+                                     size_t bytes, uint32_t nblocks)
 {
     struct hashing x = { .data = data, .bytes = bytes };
     struct tt_hash value;
@@ -793,10 +835,12 @@ struct hash_try {
     struct here *here;
 };
 
-static bool try_hash_vector(const uint8_t *data, size_t bytes, const char want[TT_HASH_TEXT_BYTES], void *arg)
+static bool try_hash_vector(const uint8_t *data, size_t bytes, const char want[TT_HASH_TEXT_BYTES],
+                            void *arg)
 {
     const struct hash_try *t = arg;
-    const struct tt_hash got = hash_by_blocks(t->rank, t->here, data, bytes, 1 + (uint32_t)(bytes % 5));
+    const struct tt_hash got =
+        hash_by_blocks(t->rank, t->here, data, bytes, 1 + (uint32_t)(bytes % 5));
     char text[TT_HASH_TEXT_BYTES];
 
     tt_hash_text(&got, text);
@@ -804,7 +848,8 @@ static bool try_hash_vector(const uint8_t *data, size_t bytes, const char want[T
 }
 
 /* Computes ranges of whole blocks by one launch each. */
-static struct tt_hash hash_by_ranges(struct rank *r, struct here *h, const uint8_t *data, size_t bytes)
+static struct tt_hash hash_by_ranges(struct rank *r, struct here *h, const uint8_t *data,
+                                     size_t bytes)
 {
     struct hashing x = { .sum = { 0 } };
     struct tt_hash value;
@@ -839,7 +884,8 @@ static void hash_role(struct rank *r)
     CHECK(r, hash_vectors_each(longest, try_hash_vector, &try) == longest);
     job_step(r, "any size and alignment");
     for (int i = 0; i < RANDOM; i++) {
-        const size_t shift = tt_prng_below(&p, SHIFTS), most = i % 2 ? 300 : BYTES, bytes = tt_prng_below(&p, most);
+        const size_t shift = tt_prng_below(&p, SHIFTS), most = i % 2 ? 300 : BYTES,
+                     bytes = tt_prng_below(&p, most);
         const uint32_t nblocks = 1 + (uint32_t)tt_prng_below(&p, 5);
         struct tt_hash want, got;
 
@@ -859,7 +905,9 @@ static void hash_role(struct rank *r)
 
 static void blocks_hash_as_processors_do(void **state)
 {
-    const struct job job = { .wires = ways[0].wires, .nranks = 1, .seed = job_seed(SEED), .arg = &ways[0] };
+    const struct job job = {
+        .wires = ways[0].wires, .nranks = 1, .seed = job_seed(SEED), .arg = &ways[0]
+    };
 
     (void)state;
     job_run(&job, hash_role);

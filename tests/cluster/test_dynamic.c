@@ -73,7 +73,9 @@ static void draw_shape(struct rank *r, struct shape *s)
     struct tt_prng *p = &r->common;
 
     *s = (struct shape){
-        .seed = tt_prng_u64(p), .nsplits = 1 + tt_prng_below(p, SPLITS_MAX), .type = types[tt_prng_below(p, 4)],
+        .seed = tt_prng_u64(p),
+        .nsplits = 1 + tt_prng_below(p, SPLITS_MAX),
+        .type = types[tt_prng_below(p, 4)],
         .long_ones = tt_prng_below(p, 2),
     };
     s->elem = tutti_dtype_bytes(s->type);
@@ -144,8 +146,8 @@ static void check_hole(struct rank *r, const uint8_t *mem, size_t bytes)
 }
 
 /* Checks the receive buffer of a sender: its pieces, and unchanged holes. */
-static void check_buffer(struct rank *r, const struct shape *s, const struct lists *l, uint32_t sender,
-                         const uint8_t *got, bool holes)
+static void check_buffer(struct rank *r, const struct shape *s, const struct lists *l,
+                         uint32_t sender, const uint8_t *got, bool holes)
 {
     uint8_t *whole = job_have(r, malloc(s->max_total * s->elem + 1));
     size_t at = 0;
@@ -156,7 +158,8 @@ static void check_buffer(struct rank *r, const struct shape *s, const struct lis
 
         if (goes_to(l, r->rank, i)) {
             if (memcmp(got + at, whole + at, bytes) != 0)
-                job_fail(r, __FILE__, __LINE__, "piece %zu of rank %u (%zu bytes) is wrong", i, sender, bytes);
+                job_fail(r, __FILE__, __LINE__, "piece %zu of rank %u (%zu bytes) is wrong", i,
+                         sender, bytes);
         } else if (holes) {
             check_hole(r, got + at, bytes);
         }
@@ -192,9 +195,16 @@ static void side_init(struct rank *r, struct side *e)
     e->all = job_have(r, calloc(r->nranks * e->shape.nsplits, sizeof *e->all));
     e->start = 0;
     e->what = (tutti_dynamic){
-        .size = sizeof e->what, .sendbuff = e->send, .split_lengths = e->lists.lengths, .nsplits = e->shape.nsplits,
-        .indices = e->lists.indices, .index_block_lens = e->lists.block_lens, .recvbuffs = e->recvbuffs,
-        .recv_all_split_lengths = e->all, .max_length = e->shape.max_length, .max_total = e->shape.max_total,
+        .size = sizeof e->what,
+        .sendbuff = e->send,
+        .split_lengths = e->lists.lengths,
+        .nsplits = e->shape.nsplits,
+        .indices = e->lists.indices,
+        .index_block_lens = e->lists.block_lens,
+        .recvbuffs = e->recvbuffs,
+        .recv_all_split_lengths = e->all,
+        .max_length = e->shape.max_length,
+        .max_total = e->shape.max_total,
     };
 }
 
@@ -212,7 +222,8 @@ static void check_side(struct rank *r, const struct side *e)
 
         draw_lists(&e->shape, s, r->nranks, &theirs);
         check_buffer(r, &e->shape, &theirs, s, e->recvbuffs[s], true);
-        CHECK(r, memcmp(e->all + s * e->shape.nsplits, theirs.lengths, e->shape.nsplits * sizeof *e->all) == 0);
+        CHECK(r, memcmp(e->all + s * e->shape.nsplits, theirs.lengths,
+                        e->shape.nsplits * sizeof *e->all) == 0);
     }
 }
 
@@ -245,14 +256,17 @@ static void drawn_role(struct rank *r)
     for (uint32_t i = 0; i < EXCHANGES; i++) {
         const bool late = i % 2;
         tutti_request *request = NULL;
-        const tutti_call call = { .size = sizeof call, .request = late ? &request : NULL, .algo = heads_of(i) };
+        const tutti_call call = { .size = sizeof call,
+                                  .request = late ? &request : NULL,
+                                  .algo = heads_of(i) };
         uint32_t sum = 0, one = 1;
         struct lists lists;
         struct side e;
 
         draw_shape(r, &e.shape);
         job_step(r, "exchange %u of %zu pieces of %s, at most %zu, %s", i, e.shape.nsplits,
-                 tutti_dtype_name(e.shape.type), e.shape.max_length, call.algo ? call.algo : "as it is chosen");
+                 tutti_dtype_name(e.shape.type), e.shape.max_length,
+                 call.algo ? call.algo : "as it is chosen");
         side_init(r, &e);
         e.what.nindices = i % 4 < 2 ? &e.lists.nindices : NULL;
         if (late) {
@@ -302,14 +316,22 @@ static void example_role(struct rank *r)
     uint32_t send[EXAMPLE_ELEMS], recv[2][EXAMPLE_ELEMS];
     size_t all[2 * EXAMPLE_SPLITS];
     const tutti_dynamic what = {
-        .size = sizeof what, .sendbuff = send, .split_lengths = lengths[r->rank], .nsplits = EXAMPLE_SPLITS,
-        .indices = indices, .index_block_lens = block_lens[r->rank], .recvbuffs = (void *[]){ recv[0], recv[1] },
-        .recv_all_split_lengths = all, .max_length = 256, .max_total = EXAMPLE_ELEMS,
+        .size = sizeof what,
+        .sendbuff = send,
+        .split_lengths = lengths[r->rank],
+        .nsplits = EXAMPLE_SPLITS,
+        .indices = indices,
+        .index_block_lens = block_lens[r->rank],
+        .recvbuffs = (void *[]){ recv[0], recv[1] },
+        .recv_all_split_lengths = all,
+        .max_length = 256,
+        .max_total = EXAMPLE_ELEMS,
     };
 
     open_as(r);
     for (uint32_t turn = 0; turn < 2; turn++) {
-        const tutti_call call = { .size = sizeof call, .algo = turn ? "heads_gathered" : "heads_direct" };
+        const tutti_call call = { .size = sizeof call,
+                                  .algo = turn ? "heads_gathered" : "heads_direct" };
 
         for (uint32_t i = 0; i < EXAMPLE_ELEMS; i++)
             send[i] = 1000 * (r->rank + 1) + i;
@@ -350,7 +372,9 @@ static void alone_role(struct rank *r)
 
 static void a_rank_alone_sends_to_itself(void **state)
 {
-    const struct job job = { .wires = "shm", .nranks = 1, .seed = job_seed(SEED), .arg = &modes[0] };
+    const struct job job = {
+        .wires = "shm", .nranks = 1, .seed = job_seed(SEED), .arg = &modes[0]
+    };
 
     (void)state;
     job_run(&job, alone_role);
@@ -368,7 +392,9 @@ static void several_role(struct rank *r)
     open_as(r);
     for (uint32_t k = 0; k < 2 * AT_ONCE; k++) {
         const uint32_t i = k % AT_ONCE;
-        const tutti_call call = { .size = sizeof call, .request = &request[i], .algo = heads_of(k) };
+        const tutti_call call = { .size = sizeof call,
+                                  .request = &request[i],
+                                  .algo = heads_of(k) };
 
         if (request[i]) {
             CHECK_OK(r, tutti_wait(request[i]));
@@ -454,7 +480,8 @@ static void wrong_role(struct rank *r)
     for (uint32_t i = 0; i < 2 * WRONGS; i++) {
         const uint32_t guilty = tt_prng_below(&r->common, r->nranks);
         const enum wrong w = i % WRONGS;
-        const tutti_call call = { .size = sizeof call, .algo = i < WRONGS ? "heads_direct" : "heads_gathered" };
+        const tutti_call call = { .size = sizeof call,
+                                  .algo = i < WRONGS ? "heads_direct" : "heads_gathered" };
         char by[16];
         struct side e;
 
@@ -467,7 +494,8 @@ static void wrong_role(struct rank *r)
         if (r->rank == guilty)
             spoil(&e, w);
         snprintf(by, sizeof by, "rank %u has", guilty);
-        CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, e.shape.type, r->comm, &call), wrongs[w].status, wrongs[w].says);
+        CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, e.shape.type, r->comm, &call),
+                   wrongs[w].status, wrongs[w].says);
         CHECK(r, strstr(tutti_last_error(), by));
         check_untouched(r, &e);
         side_fini(&e);
@@ -494,51 +522,69 @@ static void mistakes_role(struct rank *r)
 {
     const tutti_call forced = { .size = sizeof forced, .algo = "direct" };
     const tutti_call scaled = { .size = sizeof scaled, .scale = 2 };
-    tutti_replay_conf conf = { .size = sizeof conf, .nsplits = 2, .max_length = 4, .type = TUTTI_F32 };
+    tutti_replay_conf conf = {
+        .size = sizeof conf, .nsplits = 2, .max_length = 4, .type = TUTTI_F32
+    };
     tutti_arrived arrived = { .size = sizeof arrived };
     tutti_replay *replay = NULL;
     tutti_dynamic bad;
     struct side e;
 
     open_as(r);
-    e.shape = (struct shape){ .seed = 1, .nsplits = 2, .max_length = 4, .max_total = 8, .elem = 4, .type = TUTTI_F32 };
+    e.shape = (struct shape){
+        .seed = 1, .nsplits = 2, .max_length = 4, .max_total = 8, .elem = 4, .type = TUTTI_F32
+    };
     side_init(r, &e);
-    CHECK_SAYS(r, tutti_alltoallv_dynamic(NULL, TUTTI_F32, r->comm, NULL), TUTTI_ERR_INVALID, "what is NULL");
-    CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, TUTTI_F32, NULL, NULL), TUTTI_ERR_INVALID, "communicator is NULL");
-    CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, (tutti_dtype)99, r->comm, NULL), TUTTI_ERR_INVALID, "99");
+    CHECK_SAYS(r, tutti_alltoallv_dynamic(NULL, TUTTI_F32, r->comm, NULL), TUTTI_ERR_INVALID,
+               "what is NULL");
+    CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, TUTTI_F32, NULL, NULL), TUTTI_ERR_INVALID,
+               "communicator is NULL");
+    CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, (tutti_dtype)99, r->comm, NULL),
+               TUTTI_ERR_INVALID, "99");
     CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, TUTTI_F32, r->comm, &forced), TUTTI_ERR_INVALID,
                "unknown algorithm \"direct\" (use heads_direct or heads_gathered)");
-    CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, TUTTI_F32, r->comm, &scaled), TUTTI_ERR_INVALID, "call.scale");
+    CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, TUTTI_F32, r->comm, &scaled), TUTTI_ERR_INVALID,
+               "call.scale");
     bad = e.what;
     bad.size = 8;
-    CHECK_SAYS(r, tutti_alltoallv_dynamic(&bad, TUTTI_F32, r->comm, NULL), TUTTI_ERR_INVALID, "size");
+    CHECK_SAYS(r, tutti_alltoallv_dynamic(&bad, TUTTI_F32, r->comm, NULL), TUTTI_ERR_INVALID,
+               "size");
     bad = e.what;
     bad.nsplits = 0;
-    CHECK_SAYS(r, tutti_alltoallv_dynamic(&bad, TUTTI_F32, r->comm, NULL), TUTTI_ERR_INVALID, "nsplits is 0");
+    CHECK_SAYS(r, tutti_alltoallv_dynamic(&bad, TUTTI_F32, r->comm, NULL), TUTTI_ERR_INVALID,
+               "nsplits is 0");
     bad.nsplits = 65537;
-    CHECK_SAYS(r, tutti_alltoallv_dynamic(&bad, TUTTI_F32, r->comm, NULL), TUTTI_ERR_INVALID, "65537");
+    CHECK_SAYS(r, tutti_alltoallv_dynamic(&bad, TUTTI_F32, r->comm, NULL), TUTTI_ERR_INVALID,
+               "65537");
     bad = e.what;
     bad.max_length = (size_t)1 << 41;
-    CHECK_SAYS(r, tutti_alltoallv_dynamic(&bad, TUTTI_F32, r->comm, NULL), TUTTI_ERR_INVALID, "max_length");
+    CHECK_SAYS(r, tutti_alltoallv_dynamic(&bad, TUTTI_F32, r->comm, NULL), TUTTI_ERR_INVALID,
+               "max_length");
     bad = e.what;
     bad.max_total = SIZE_MAX / 2;
-    CHECK_SAYS(r, tutti_alltoallv_dynamic(&bad, TUTTI_F32, r->comm, NULL), TUTTI_ERR_INVALID, "address space");
+    CHECK_SAYS(r, tutti_alltoallv_dynamic(&bad, TUTTI_F32, r->comm, NULL), TUTTI_ERR_INVALID,
+               "address space");
     bad = e.what;
     bad.split_lengths = NULL;
-    CHECK_SAYS(r, tutti_alltoallv_dynamic(&bad, TUTTI_F32, r->comm, NULL), TUTTI_ERR_INVALID, "split_lengths is NULL");
+    CHECK_SAYS(r, tutti_alltoallv_dynamic(&bad, TUTTI_F32, r->comm, NULL), TUTTI_ERR_INVALID,
+               "split_lengths is NULL");
     bad = e.what;
     bad.start = (const uint64_t *)((uintptr_t)&e.start + 4);
-    CHECK_SAYS(r, tutti_alltoallv_dynamic(&bad, TUTTI_F32, r->comm, NULL), TUTTI_ERR_INVALID, "8-byte aligned");
+    CHECK_SAYS(r, tutti_alltoallv_dynamic(&bad, TUTTI_F32, r->comm, NULL), TUTTI_ERR_INVALID,
+               "8-byte aligned");
     e.recvbuffs[0] = NULL;
-    CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, TUTTI_F32, r->comm, NULL), TUTTI_ERR_INVALID, "recvbuffs[0] is NULL");
+    CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, TUTTI_F32, r->comm, NULL), TUTTI_ERR_INVALID,
+               "recvbuffs[0] is NULL");
     e.recvbuffs[0] = (uint8_t *)e.recvbuffs[1] + 31;
-    CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, TUTTI_F32, r->comm, NULL), TUTTI_ERR_INVALID, "overlap");
+    CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, TUTTI_F32, r->comm, NULL), TUTTI_ERR_INVALID,
+               "overlap");
     CHECK_SAYS(r, tutti_replay_create(r->comm, NULL, &replay), TUTTI_ERR_INVALID, "conf is NULL");
     conf.depth = 1;
     CHECK_SAYS(r, tutti_replay_create(r->comm, &conf, &replay), TUTTI_ERR_INVALID, "depth is 1");
     conf.depth = 0;
     conf.without = 8;
-    CHECK_SAYS(r, tutti_replay_create(r->comm, &conf, &replay), TUTTI_ERR_INVALID, "unknown bits in conf.without = 8");
+    CHECK_SAYS(r, tutti_replay_create(r->comm, &conf, &replay), TUTTI_ERR_INVALID,
+               "unknown bits in conf.without = 8");
     conf.without = 0;
     conf.max_length = 4 + r->rank;
     CHECK_SAYS(r, tutti_replay_create(r->comm, &conf, &replay), TUTTI_ERR_INVALID,
@@ -557,7 +603,9 @@ static void mistakes_role(struct rank *r)
 
 static void invalid_calls_are_refused(void **state)
 {
-    const struct job job = { .wires = "shm", .nranks = 2, .seed = job_seed(SEED), .arg = &modes[0] };
+    const struct job job = {
+        .wires = "shm", .nranks = 2, .seed = job_seed(SEED), .arg = &modes[0]
+    };
 
     (void)state;
     job_run(&job, mistakes_role);
@@ -572,12 +620,14 @@ static void differing_role(struct rank *r)
     draw_shape(r, &e.shape);
     side_init(r, &e);
     e.what.max_total = e.shape.max_total - r->rank % 2;
-    CHECK_STATUS(r, tutti_alltoallv_dynamic(&e.what, e.shape.type, r->comm, NULL), TUTTI_ERR_MISMATCH);
+    CHECK_STATUS(r, tutti_alltoallv_dynamic(&e.what, e.shape.type, r->comm, NULL),
+                 TUTTI_ERR_MISMATCH);
     CHECK(r, strstr(tutti_last_error(), "alltoallv_dynamic"));
     for (size_t i = 0; i < 2; i++) {
         char said[64];
 
-        snprintf(said, sizeof said, "max_length %zu, max_total %zu,", e.what.max_length, e.shape.max_total - i);
+        snprintf(said, sizeof said, "max_length %zu, max_total %zu,", e.what.max_length,
+                 e.shape.max_total - i);
         CHECK(r, strstr(tutti_last_error(), said));
     }
     side_fini(&e);
@@ -607,7 +657,8 @@ static void death_role(struct rank *r)
         r->board->dies[2] = 1;
         kill(getpid(), SIGKILL);
     }
-    CHECK_STATUS(r, tutti_alltoallv_dynamic(&e.what, e.shape.type, r->comm, NULL), TUTTI_ERR_PEER_LOST);
+    CHECK_STATUS(r, tutti_alltoallv_dynamic(&e.what, e.shape.type, r->comm, NULL),
+                 TUTTI_ERR_PEER_LOST);
     CHECK(r, job_names(tutti_last_error(), 2));
     side_fini(&e);
     job_close(r);
@@ -625,7 +676,9 @@ static void end_role(struct rank *r)
 {
     for (uint32_t way = 0; way < 3; way++) {
         tutti_request *request = NULL;
-        const tutti_call call = { .size = sizeof call, .request = &request, .timeout_ms = way == 1 ? 300 : 0 };
+        const tutti_call call = { .size = sizeof call,
+                                  .request = &request,
+                                  .timeout_ms = way == 1 ? 300 : 0 };
         tutti_status st;
         struct side e;
 
@@ -658,7 +711,9 @@ static void end_role(struct rank *r)
 
 static void exchange_without_start_still_ends(void **state)
 {
-    const struct job job = { .wires = "shm,tcp", .nranks = 3, .seed = job_seed(SEED), .arg = &modes[0] };
+    const struct job job = {
+        .wires = "shm,tcp", .nranks = 3, .seed = job_seed(SEED), .arg = &modes[0]
+    };
 
     (void)state;
     job_run(&job, end_role);
@@ -703,12 +758,18 @@ static void router_init(struct rank *r, struct router *x)
     const size_t bytes = ROUTE_SPLITS * ROUTE_LENGTH_MAX;
     const tutti_device_conf conf = { .size = sizeof conf, .flags = 2, .polls = r->job->seed % 2 };
 
-    *x = (struct router){ .send = job_have(r, malloc(bytes)), .memory = job_have(r, calloc(r->nranks, bytes)) };
+    *x = (struct router){ .send = job_have(r, malloc(bytes)),
+                          .memory = job_have(r, calloc(r->nranks, bytes)) };
     for (uint32_t k = 0; k < r->nranks; k++)
         x->recv[k] = x->memory + k * bytes;
     x->route = (struct route){
-        .start = START, .over = OVER, .lengths = x->lengths, .indices = x->indices, .block_lens = x->block_lens,
-        .send = x->send, .recv = x->recv,
+        .start = START,
+        .over = OVER,
+        .lengths = x->lengths,
+        .indices = x->indices,
+        .block_lens = x->block_lens,
+        .send = x->send,
+        .recv = x->recv,
     };
     CHECK_OK(r, tutti_window_create(r->comm, NULL, 64, &x->window));
     CHECK_OK(r, tutti_device_create(x->window, &conf, &x->device));
@@ -746,9 +807,18 @@ static void kernel_role(struct rank *r)
         tutti_request *request = NULL;
         const tutti_call call = { .size = sizeof call, .request = &request };
         const tutti_dynamic what = {
-            .size = sizeof what, .sendbuff = x.send, .split_lengths = x.lengths, .nsplits = ROUTE_SPLITS,
-            .indices = x.indices, .index_block_lens = x.block_lens, .recvbuffs = x.recv,
-            .max_length = ROUTE_LENGTH_MAX, .start = x.start, .start_value = turn, .over = x.over, .over_value = turn,
+            .size = sizeof what,
+            .sendbuff = x.send,
+            .split_lengths = x.lengths,
+            .nsplits = ROUTE_SPLITS,
+            .indices = x.indices,
+            .index_block_lens = x.block_lens,
+            .recvbuffs = x.recv,
+            .max_length = ROUTE_LENGTH_MAX,
+            .start = x.start,
+            .start_value = turn,
+            .over = x.over,
+            .over_value = turn,
         };
 
         job_step(r, "turn %llu", (unsigned long long)turn);
@@ -773,7 +843,10 @@ static void kernel_starts_exchange_with_its_lists(void **state)
 static void kernel_replay_role(struct rank *r)
 {
     const tutti_replay_conf conf = {
-        .size = sizeof conf, .nsplits = ROUTE_SPLITS, .max_length = ROUTE_LENGTH_MAX, .type = TUTTI_U8,
+        .size = sizeof conf,
+        .nsplits = ROUTE_SPLITS,
+        .max_length = ROUTE_LENGTH_MAX,
+        .type = TUTTI_U8,
     };
     tutti_replay *replay;
     struct router x;
@@ -783,8 +856,13 @@ static void kernel_replay_role(struct rank *r)
     CHECK_OK(r, tutti_replay_create(r->comm, &conf, &replay));
     for (uint64_t turn = 1; turn <= TURNS; turn++) {
         const tutti_dynamic what = {
-            .size = sizeof what, .sendbuff = x.send, .split_lengths = x.lengths, .indices = x.indices,
-            .index_block_lens = x.block_lens, .start = x.start, .start_value = turn,
+            .size = sizeof what,
+            .sendbuff = x.send,
+            .split_lengths = x.lengths,
+            .indices = x.indices,
+            .index_block_lens = x.block_lens,
+            .start = x.start,
+            .start_value = turn,
         };
         struct kernel_run k = { .device = x.device, .route = &x.route };
         tutti_arrived arrived = { .size = sizeof arrived };
@@ -800,7 +878,8 @@ static void kernel_replay_role(struct rank *r)
         __atomic_store_n(x.over, turn, __ATOMIC_RELEASE);
         pthread_join(thread, NULL);
         if (k.status)
-            job_fail(r, __FILE__, __LINE__, "the kernel ended with %s: %s", tutti_status_name(k.status), k.why);
+            job_fail(r, __FILE__, __LINE__, "the kernel ended with %s: %s",
+                     tutti_status_name(k.status), k.why);
         CHECK(r, x.route.wrong == 0);
     }
     CHECK_OK(r, tutti_replay_free(replay));
@@ -832,8 +911,8 @@ static void check_arrived(struct rank *r, const struct shape *s, const tutti_arr
 
         draw_lists(s, from, r->nranks, &theirs);
         check_buffer(r, s, &theirs, from, a->recvbuffs[from], false);
-        CHECK(r,
-              memcmp(a->recv_all_split_lengths + from * s->nsplits, theirs.lengths, s->nsplits * sizeof(size_t)) == 0);
+        CHECK(r, memcmp(a->recv_all_split_lengths + from * s->nsplits, theirs.lengths,
+                        s->nsplits * sizeof(size_t)) == 0);
     }
 }
 
@@ -860,8 +939,12 @@ static void replay_role(struct rank *r)
         shape.max_length = shape.long_ones ? LONG : 200;
         shape.max_total = shape.nsplits * shape.max_length;
         conf = (tutti_replay_conf){
-            .size = sizeof conf, .nsplits = shape.nsplits, .max_length = shape.max_length, .type = shape.type,
-            .depth = i % 2 ? 3 : 0, .without = withouts[i],
+            .size = sizeof conf,
+            .nsplits = shape.nsplits,
+            .max_length = shape.max_length,
+            .type = shape.type,
+            .depth = i % 2 ? 3 : 0,
+            .without = withouts[i],
         };
         CHECK_OK(r, tutti_replay_create(r->comm, &conf, &replay));
         for (uint32_t k = 0; k < RUNS; k++) {
@@ -886,7 +969,8 @@ static void replay_role(struct rank *r)
             if (conf.depth == 3 && k > 0 && k != 6)
                 check_arrived(r, &run[k - 1], &before);
             if (k == 5)
-                CHECK_SAYS(r, tutti_replay_wait(replay, &a, 0), TUTTI_ERR_INVALID, "rank 1 has indices[");
+                CHECK_SAYS(r, tutti_replay_wait(replay, &a, 0), TUTTI_ERR_INVALID,
+                           "rank 1 has indices[");
             else
                 CHECK_OK(r, tutti_replay_wait(replay, &a, 0));
             if (k != 5)

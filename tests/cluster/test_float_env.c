@@ -71,7 +71,8 @@ static void call_often(struct rank *r)
     mine = control();
     job_open(r);
     if (control() != mine)
-        job_fail(r, __FILE__, __LINE__, "creating a communicator left 0x%x, not 0x%x", control(), mine);
+        job_fail(r, __FILE__, __LINE__, "creating a communicator left 0x%x, not 0x%x", control(),
+                 mine);
     for (uint32_t k = 0; k < CALLS; k++) {
         const size_t op = k % (sizeof ops / sizeof *ops);
         tutti_request *request = NULL;
@@ -109,13 +110,16 @@ static void call_often(struct rank *r)
     for (uint32_t k = 0; k < r->nranks; k++)
         for (size_t op = 0; op < sizeof ops / sizeof *ops; op++)
             if (atomic_load(&r->board->word[k][op]) != atomic_load(&r->board->word[r->rank][op]))
-                job_fail(r, __FILE__, __LINE__, "%s has other bits on rank %u", tutti_redop_name(ops[op]), k);
+                job_fail(r, __FILE__, __LINE__, "%s has other bits on rank %u",
+                         tutti_redop_name(ops[op]), k);
 }
 
 static void over_settings(const char *wires)
 {
     for (size_t s = 0; s < NSETTINGS; s++) {
-        const struct job job = { .wires = wires, .nranks = RANKS, .seed = job_seed(SEED) + s, .arg = &settings[s] };
+        const struct job job = {
+            .wires = wires, .nranks = RANKS, .seed = job_seed(SEED) + s, .arg = &settings[s]
+        };
 
         job_run(&job, call_often);
     }
@@ -151,7 +155,8 @@ static void plan_many(struct rank *r)
         if (bytes > MOST)
             break;
         job_step(r, "%zu bytes under %s", bytes, setting_of(r)->name);
-        CHECK_OK(r, tutti_allreduce(src, dst, bytes / 8, TUTTI_F64, TUTTI_PREMUL_SUM, r->comm, &how));
+        CHECK_OK(r,
+                 tutti_allreduce(src, dst, bytes / 8, TUTTI_F64, TUTTI_PREMUL_SUM, r->comm, &how));
         CHECK_OK(r, tutti_allgather(src, dst, bytes, TUTTI_U8, r->comm, NULL));
     }
     free(src);
@@ -162,7 +167,9 @@ static void environment_does_not_affect_algorithm_selection(void **state)
 {
     (void)state;
     for (size_t s = 0; s < NSETTINGS; s++) {
-        const struct job job = { .wires = "shm,tcp", .nranks = RANKS, .seed = job_seed(SEED) + s, .arg = &settings[s] };
+        const struct job job = {
+            .wires = "shm,tcp", .nranks = RANKS, .seed = job_seed(SEED) + s, .arg = &settings[s]
+        };
 
         job_run(&job, plan_many);
     }

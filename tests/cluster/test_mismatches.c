@@ -49,9 +49,15 @@ struct mismatch {
 static struct call mismatched(const struct mismatch *m, uint32_t rank, uint32_t nranks)
 {
     struct call c = {
-        .kind = differs[m->differ].kind, .type = TUTTI_F32, .op = m->differ == DIFFER_DIVISOR ? TUTTI_AVG : TUTTI_SUM,
-        .count = m->brief ? 40 : 40000, .nranks = nranks, .salt = 3,
-        .algo = m->differ == DIFFER_ALGO ? "ring" : m->differ == DIFFER_PASSED_ON ? "two_level" : NULL,
+        .kind = differs[m->differ].kind,
+        .type = TUTTI_F32,
+        .op = m->differ == DIFFER_DIVISOR ? TUTTI_AVG : TUTTI_SUM,
+        .count = m->brief ? 40 : 40000,
+        .nranks = nranks,
+        .salt = 3,
+        .algo = m->differ == DIFFER_ALGO        ? "ring"
+                : m->differ == DIFFER_PASSED_ON ? "two_level"
+                                                : NULL,
     };
 
     if (rank != m->odd)
@@ -89,7 +95,8 @@ static struct call mismatched(const struct mismatch *m, uint32_t rank, uint32_t 
 static void mismatch_role(struct rank *r)
 {
     const struct mismatch *m = r->job->arg;
-    const struct call c = mismatched(m, r->rank, r->nranks), common = mismatched(m, UINT32_MAX, r->nranks);
+    const struct call c = mismatched(m, r->rank, r->nranks),
+                      common = mismatched(m, UINT32_MAX, r->nranks);
     uint64_t begin_ns;
     const char *sentence;
     uint32_t named = 0;
@@ -116,8 +123,10 @@ static void mismatch_role(struct rank *r)
     for (uint32_t i = 0; i < r->nranks; i++)
         named += job_names(sentence, i);
     CHECK(r, named == 2 && job_names(sentence, m->odd));
-    CHECK(r, strstr(sentence, differs[m->differ].common) && strstr(sentence, differs[m->differ].odd));
-    CHECK(r, differs[m->differ].kind != TT_ALLREDUCE || m->differ == DIFFER_KIND || !strstr(sentence, "root "));
+    CHECK(r,
+          strstr(sentence, differs[m->differ].common) && strstr(sentence, differs[m->differ].odd));
+    CHECK(r, differs[m->differ].kind != TT_ALLREDUCE || m->differ == DIFFER_KIND ||
+                 !strstr(sentence, "root "));
     CHECK_STATUS(r, tutti_barrier(r->comm, NULL), TUTTI_ERR_MISMATCH);
     CHECK_STATUS(r, tutti_comm_status(r->comm), TUTTI_ERR_MISMATCH);
     call_fini(&s);
@@ -128,9 +137,13 @@ static void mismatch_reports_both_values_everywhere(void **state)
     (void)state;
     for (uint32_t i = 0; i < 2 * NWIRES * DIFFERS * (UNIT_SHARE > 1 ? 1 : 3); i++) {
         const struct mismatch m = {
-            .differ = (enum differ)(i / NWIRES % DIFFERS), .odd = i % (2 + i % 3), .brief = i / NWIRES / DIFFERS % 2,
+            .differ = (enum differ)(i / NWIRES % DIFFERS),
+            .odd = i % (2 + i % 3),
+            .brief = i / NWIRES / DIFFERS % 2,
         };
-        const struct job job = { .wires = wires[i % NWIRES], .nranks = 2 + i % 3, .seed = job_seed(SEED), .arg = &m };
+        const struct job job = {
+            .wires = wires[i % NWIRES], .nranks = 2 + i % 3, .seed = job_seed(SEED), .arg = &m
+        };
 
         job_run(&job, mismatch_role);
     }
@@ -160,7 +173,8 @@ static void sizes_role(struct rank *r)
     CHECK(r, job_names(tutti_last_error(), 0) && job_names(tutti_last_error(), 1));
     snprintf(text, sizeof text, "%zu bytes", mine);
     CHECK(r, r->job->arg || strstr(tutti_last_error(), text));
-    CHECK(r, !r->job->arg || (strstr(tutti_last_error(), "counts differ") && !strstr(tutti_last_error(), "count ")));
+    CHECK(r, !r->job->arg || (strstr(tutti_last_error(), "counts differ") &&
+                              !strstr(tutti_last_error(), "count ")));
     free(buf);
 }
 
@@ -169,7 +183,10 @@ static void different_sizes_are_a_mismatch(void **state)
     (void)state;
     for (uint32_t i = 0; i < NWIRES * 4; i++) {
         const struct job job = {
-            .wires = wires[i % NWIRES], .nranks = 2, .seed = i / NWIRES % 2, .arg = i < NWIRES * 2 ? NULL : "v",
+            .wires = wires[i % NWIRES],
+            .nranks = 2,
+            .seed = i / NWIRES % 2,
+            .arg = i < NWIRES * 2 ? NULL : "v",
         };
 
         job_run(&job, sizes_role);
@@ -188,11 +205,14 @@ static tutti_status p2p(const struct types *t, void *buf, bool is_recv, int peer
 {
     const tutti_dtype type = is_recv ? t->expected : t->sent;
     const size_t count = t->bytes / tutti_dtype_bytes(type);
-    const tutti_p2p op = { .is_recv = is_recv, .peer = peer, .buf = buf, .count = count, .type = type };
+    const tutti_p2p op = {
+        .is_recv = is_recv, .peer = peer, .buf = buf, .count = count, .type = type
+    };
 
     if (t->grouped)
         return tutti_group(&op, 1, comm, NULL);
-    return is_recv ? tutti_recv(buf, count, type, peer, comm, NULL) : tutti_send(buf, count, type, peer, comm, NULL);
+    return is_recv ? tutti_recv(buf, count, type, peer, comm, NULL)
+                   : tutti_send(buf, count, type, peer, comm, NULL);
 }
 
 /* Rank 2 is not involved, and gets the error in its next call. */
@@ -217,8 +237,10 @@ static void types_role(struct rank *r)
                                                            other rank calls */
         CHECK_STATUS(r, st, TUTTI_ERR_MISMATCH);
         CHECK(r, job_names(tutti_last_error(), 0) && job_names(tutti_last_error(), 1));
-        snprintf(sent, sizeof sent, "send(%zu bytes, type %s)", t->bytes, tutti_dtype_name(t->sent));
-        snprintf(expected, sizeof expected, "recv(%zu bytes, type %s)", t->bytes, tutti_dtype_name(t->expected));
+        snprintf(sent, sizeof sent, "send(%zu bytes, type %s)", t->bytes,
+                 tutti_dtype_name(t->sent));
+        snprintf(expected, sizeof expected, "recv(%zu bytes, type %s)", t->bytes,
+                 tutti_dtype_name(t->expected));
         CHECK(r, strstr(tutti_last_error(), sent) && strstr(tutti_last_error(), expected));
         /* short data is not delivered to a failed call */
         CHECK(r, r->rank != 1 || buf[0] == 0 || t->bytes > 16);
@@ -233,8 +255,9 @@ static void different_types_mismatch_unless_bytes(void **state)
         tutti_dtype sent, expected;
         bool differ;
     } pairs[] = {
-        { TUTTI_F32, TUTTI_I32, true }, { TUTTI_F64, TUTTI_F32, true }, { TUTTI_BF16, TUTTI_F16, true },
-        { TUTTI_F8E4M3, TUTTI_F8E5M2, true }, { TUTTI_F32, TUTTI_U8, false }, { TUTTI_I8, TUTTI_F64, false },
+        { TUTTI_F32, TUTTI_I32, true },  { TUTTI_F64, TUTTI_F32, true },
+        { TUTTI_BF16, TUTTI_F16, true }, { TUTTI_F8E4M3, TUTTI_F8E5M2, true },
+        { TUTTI_F32, TUTTI_U8, false },  { TUTTI_I8, TUTTI_F64, false },
         { TUTTI_I8, TUTTI_U8, false }, { TUTTI_F16, TUTTI_F16, false },
     };
     static const size_t sizes[] = { 16, 400000 };
@@ -242,8 +265,11 @@ static void different_types_mismatch_unless_bytes(void **state)
     (void)state;
     for (uint32_t i = 0; i < NWIRES * 4 * sizeof pairs / sizeof *pairs; i++) {
         const struct types t = {
-            .sent = pairs[i / NWIRES / 4].sent, .expected = pairs[i / NWIRES / 4].expected,
-            .differ = pairs[i / NWIRES / 4].differ, .bytes = sizes[i / NWIRES % 2], .grouped = i / NWIRES / 2 % 2,
+            .sent = pairs[i / NWIRES / 4].sent,
+            .expected = pairs[i / NWIRES / 4].expected,
+            .differ = pairs[i / NWIRES / 4].differ,
+            .bytes = sizes[i / NWIRES % 2],
+            .grouped = i / NWIRES / 2 % 2,
         };
         const struct job job = { .wires = wires[i % NWIRES], .nranks = 3, .seed = SEED, .arg = &t };
 
@@ -307,7 +333,8 @@ static void block_role(struct rank *r)
     const uint32_t receiver = (b->sender + 1) % r->nranks;
     const size_t most = b->others + (b->sent > b->expected ? b->sent : b->expected);
     size_t out[JOB_RANKS_MAX], in[JOB_RANKS_MAX];
-    uint8_t *src = job_have(r, calloc(r->nranks, most)), *dst = job_have(r, calloc(r->nranks, most));
+    uint8_t *src = job_have(r, calloc(r->nranks, most)),
+            *dst = job_have(r, calloc(r->nranks, most));
     char sent[32], expected[32];
     uint64_t begin_ns;
     tutti_status st;
@@ -321,7 +348,8 @@ static void block_role(struct rank *r)
     job_open(r);
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     job_meet(r);
-    job_step(r, "rank %u sends %zu bytes where %zu are expected, others %zu", b->sender, b->sent, b->expected, b->others);
+    job_step(r, "rank %u sends %zu bytes where %zu are expected, others %zu", b->sender, b->sent,
+             b->expected, b->others);
     begin_ns = tt_now_ns();
     st = tutti_alltoallv(src, out, NULL, dst, in, NULL, TUTTI_U8, r->comm, &how);
     if (st == TUTTI_OK)
@@ -339,7 +367,8 @@ static void block_role(struct rank *r)
 static void alltoallv_block_size_is_a_mismatch(void **state)
 {
     static const size_t sizes[][2] = {
-        { 100, 104 }, { 0, 4 }, { 100, 200000 }, { 0, 200000 }, { 200000, 200004 }, { 200000, 5000000 },
+        { 100, 104 },  { 0, 4 },           { 100, 200000 },
+        { 0, 200000 }, { 200000, 200004 }, { 200000, 5000000 },
     };
     const uint32_t nsizes = sizeof sizes / sizeof *sizes;
 
@@ -351,7 +380,9 @@ static void alltoallv_block_size_is_a_mismatch(void **state)
             .sent = s[turn % 2], .expected = s[1 - turn % 2], .sender = (i + turn / 2) % nranks,
             .others = turn < 2 ? 8 : 300000,
         };
-        const struct job job = { .wires = wires[i % NWIRES], .nranks = nranks, .seed = SEED, .arg = &block };
+        const struct job job = {
+            .wires = wires[i % NWIRES], .nranks = nranks, .seed = SEED, .arg = &block
+        };
 
         /* otherwise each size in one direction, with alternating sizes of the others */
         if (UNIT_SHARE == 1 || (turn ^ turn >> 1 ^ i / NWIRES) % 2 == 0)
@@ -378,7 +409,9 @@ static void forwarded_row_size_is_a_mismatch(void **state)
             .sent = s[turn % 2], .expected = s[1 - turn % 2], .sender = (i + turn / 2) % nranks,
             .others = turn < 2 ? 8 : 300000, .algo = "two_level",
         };
-        const struct job job = { .wires = wires[i % NWIRES], .nranks = nranks, .seed = SEED, .arg = &block };
+        const struct job job = {
+            .wires = wires[i % NWIRES], .nranks = nranks, .seed = SEED, .arg = &block
+        };
 
         if ((turn ^ turn >> 1 ^ i / NWIRES) % 2 == 0)       /* each size in one direction, with
                                                                alternating sizes of the others */

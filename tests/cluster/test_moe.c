@@ -46,7 +46,10 @@ static void over_ways(void (*role)(struct rank *), uint32_t nranks_min)
 {
     for (uint32_t i = 0; i < NWAYS; i++) {
         const struct job job = {
-            .wires = ways[i].wires, .nranks = ways[i].nranks, .seed = job_seed(SEED) + i, .arg = &ways[i],
+            .wires = ways[i].wires,
+            .nranks = ways[i].nranks,
+            .seed = job_seed(SEED) + i,
+            .arg = &ways[i],
         };
 
         if (ways[i].nranks < nranks_min || !unit_has_turn(i, 2))
@@ -80,11 +83,17 @@ static void draw_layer(struct rank *r, uint32_t i, struct layer *l)
                                      .mode = (tutti_device_mode)(i % TUTTI_DEVICE_MODES),
                                      .no_direct = w->no_direct };
     *c = (tutti_moe_conf){
-        .size = sizeof *c, .form = (tutti_moe_form)(i / KINDS % TUTTI_MOE_FORMS),
-        .hidden = 1 + (uint32_t)tt_prng_below(p, HIDDEN_MAX), .experts = 1 + (uint32_t)tt_prng_below(p, EXPERTS_MAX),
-        .max_tokens = 1 + (uint32_t)tt_prng_below(p, TOKENS_MAX), .tile_tokens = (uint32_t)tt_prng_below(p, 7),
-        .type = types[tt_prng_below(p, 2)], .there = types[tt_prng_below(p, 3)], .back = types[tt_prng_below(p, 3)],
-        .scale_elems = (uint32_t)tt_prng_below(p, 40), .device = &l->device,
+        .size = sizeof *c,
+        .form = (tutti_moe_form)(i / KINDS % TUTTI_MOE_FORMS),
+        .hidden = 1 + (uint32_t)tt_prng_below(p, HIDDEN_MAX),
+        .experts = 1 + (uint32_t)tt_prng_below(p, EXPERTS_MAX),
+        .max_tokens = 1 + (uint32_t)tt_prng_below(p, TOKENS_MAX),
+        .tile_tokens = (uint32_t)tt_prng_below(p, 7),
+        .type = types[tt_prng_below(p, 2)],
+        .there = types[tt_prng_below(p, 3)],
+        .back = types[tt_prng_below(p, 3)],
+        .scale_elems = (uint32_t)tt_prng_below(p, 40),
+        .device = &l->device,
     };
     c->group_experts = (uint32_t)tt_prng_below(p, c->experts + 2);
     c->top_k = 1 + (uint32_t)tt_prng_below(p, c->experts < TOP_MAX ? c->experts : TOP_MAX);
@@ -113,7 +122,8 @@ struct part {
 
 static float draw_float(struct tt_prng *p)
 {
-    return (float)((double)tt_prng_below(p, 1u << 24) / (1u << 23) - 1) * (tt_prng_below(p, 8) ? 1.0f : 1e-4f);
+    return (float)((double)tt_prng_below(p, 1u << 24) / (1u << 23) - 1) *
+           (tt_prng_below(p, 8) ? 1.0f : 1e-4f);
 }
 
 static void draw_choices(const struct layer *l, struct tt_prng *p, uint32_t *experts)
@@ -141,7 +151,8 @@ static void draw_part(const struct layer *l, uint32_t run, uint32_t rank, struct
     struct tt_prng p;
 
     tt_prng_init(&p, l->seed + 100 * run + rank);
-    out->ntokens = tt_prng_below(&p, 3) ? (uint32_t)tt_prng_below(&p, c->max_tokens + 1) : c->max_tokens;
+    out->ntokens =
+        tt_prng_below(&p, 3) ? (uint32_t)tt_prng_below(&p, c->max_tokens + 1) : c->max_tokens;
     if (l->kind == NOBODY || (l->kind == IDLE_RANK && rank == run % 2))
         out->ntokens = 0;
     for (uint32_t t = 0; t < out->ntokens; t++)
@@ -155,8 +166,11 @@ static void draw_part(const struct layer *l, uint32_t run, uint32_t rank, struct
             out->tokens[i] = tutti_moe_from_bf16(out->narrow[i]);
     }
     out->routing = (tutti_moe_routing){
-        .size = sizeof out->routing, .tokens = c->type == TUTTI_BF16 ? (const void *)out->narrow : out->tokens,
-        .ntokens = out->ntokens, .experts = out->experts, .weights = out->weights,
+        .size = sizeof out->routing,
+        .tokens = c->type == TUTTI_BF16 ? (const void *)out->narrow : out->tokens,
+        .ntokens = out->ntokens,
+        .experts = out->experts,
+        .weights = out->weights,
     };
 }
 
@@ -202,7 +216,8 @@ static bool holds(const struct rank *r, const struct layer *l, uint32_t expert)
     const tutti_moe_conf *c = &l->conf;
 
     if (!c->held)
-        return expert >= r->rank * c->experts / r->nranks && expert < (r->rank + 1) * c->experts / r->nranks;
+        return expert >= r->rank * c->experts / r->nranks &&
+               expert < (r->rank + 1) * c->experts / r->nranks;
     for (uint32_t i = 0; i < c->nheld; i++)
         if (c->held[i] == expert)
             return true;
@@ -210,7 +225,8 @@ static bool holds(const struct rank *r, const struct layer *l, uint32_t expert)
 }
 
 /* Computes a tile and returns it. Tokens of one expert must be adjacent. */
-static tutti_status serve(struct rank *r, const struct layer *l, tutti_moe *moe, const tutti_moe_tile *tile)
+static tutti_status serve(struct rank *r, const struct layer *l, tutti_moe *moe,
+                          const tutti_moe_tile *tile)
 {
     const uint32_t hidden = l->conf.hidden, most = l->conf.tile_tokens ? l->conf.tile_tokens : 16;
     float x[16 * HIDDEN_MAX], y[16 * HIDDEN_MAX];
@@ -220,7 +236,8 @@ static tutti_status serve(struct rank *r, const struct layer *l, tutti_moe *moe,
     for (uint32_t i = 0; i < tile->rows; i++) {
         CHECK(r, holds(r, l, tile->experts[i]));
         for (uint32_t k = 0; k + 1 < i; k++)
-            CHECK(r, tile->experts[k] != tile->experts[i] || tile->experts[i - 1] == tile->experts[i]);
+            CHECK(r,
+                  tile->experts[k] != tile->experts[i] || tile->experts[i - 1] == tile->experts[i]);
         apply(hidden, tile->experts[i], x + (size_t)i * hidden, y + (size_t)i * hidden);
     }
     return tutti_moe_give(moe, tile, y);
@@ -252,7 +269,8 @@ static tutti_status serve_all(struct rank *r, const struct layer *l, tutti_moe *
 
 static void good_run(struct rank *r, const struct layer *l, tutti_moe *moe, uint32_t run)
 {
-    const size_t bytes = (size_t)l->conf.max_tokens * l->conf.hidden * tutti_dtype_bytes(l->conf.type);
+    const size_t bytes =
+        (size_t)l->conf.max_tokens * l->conf.hidden * tutti_dtype_bytes(l->conf.type);
     uint8_t *out = job_have(r, malloc(bytes)), *expected = job_have(r, malloc(bytes));
     struct part *p = job_have(r, malloc(sizeof *p));
 
@@ -281,8 +299,9 @@ static void drawn_role(struct rank *r)
         struct layer l;
 
         draw_layer(r, i, &l);
-        job_step(r, "layer %u: form %d, kind %d, %u experts, top %u, %u elements, %u tokens", i, l.conf.form, l.kind,
-                 l.conf.experts, l.conf.top_k, l.conf.hidden, l.conf.max_tokens);
+        job_step(r, "layer %u: form %d, kind %d, %u experts, top %u, %u elements, %u tokens", i,
+                 l.conf.form, l.kind, l.conf.experts, l.conf.top_k, l.conf.hidden,
+                 l.conf.max_tokens);
         CHECK_OK(r, tutti_moe_create(r->comm, &l.conf, &moe));
         for (uint32_t run = 0; run < RUNS; run++)
             good_run(r, &l, moe, run);
@@ -302,9 +321,11 @@ static void every_token_has_its_result(void **state)
 #define GROUPED_TOKENS 6u
 
 /* The group of a tile by its definition: rank r of n has the experts in their order. */
-static uint32_t group_wanted(const tutti_moe_view *v, const tutti_moe_send_tile *s, uint32_t group_experts)
+static uint32_t group_wanted(const tutti_moe_view *v, const tutti_moe_send_tile *s,
+                             uint32_t group_experts)
 {
-    const uint32_t expert = s->rows ? v->row_experts[s->first] : s->peer * GROUPED_EXPERTS / v->device.nranks;
+    const uint32_t expert =
+        s->rows ? v->row_experts[s->first] : s->peer * GROUPED_EXPERTS / v->device.nranks;
 
     return group_experts ? expert / group_experts : s->peer;
 }
@@ -318,7 +339,8 @@ static void check_tile(struct rank *r, const tutti_moe_view *v, uint32_t i, bool
 
     for (uint32_t source = 0; source < r->nranks && s->peer == r->rank; source++)
         if (here)
-            CHECK_OK(r, tutti_device_wait(&v->device, v->words_at + 8 * tutti_moe_place(v, source, s->number),
+            CHECK_OK(r, tutti_device_wait(&v->device,
+                                          v->words_at + 8 * tutti_moe_place(v, source, s->number),
                                           TUTTI_AT_LEAST, (uint64_t)v->run << 32, NULL));
         else if (source != r->rank)
             CHECK(r, tutti_moe_poll(v, source, s->number, &ntiles) == TUTTI_PENDING);
@@ -338,13 +360,15 @@ static void answer_all(struct rank *r, const tutti_moe_view *v)
             CHECK_OK(r, s->rows ? tutti_moe_give_back(v, source, s->number, s->rows) : TUTTI_OK);
         }
     for (uint32_t i = 0; i < v->nsends; i++)
-        while (v->sends[i].rows && tutti_moe_poll_result(v, v->sends[i].peer, v->sends[i].number) == TUTTI_PENDING)
+        while (v->sends[i].rows &&
+               tutti_moe_poll_result(v, v->sends[i].peer, v->sends[i].number) == TUTTI_PENDING)
             sched_yield();
 }
 
 /* All ranks send the tiles of one group after those of another. Each group's signals come with the
  * last of its tiles, and no other group's do. */
-static void groups_run(struct rank *r, tutti_moe *moe, const tutti_moe_routing *routing, uint32_t group_experts)
+static void groups_run(struct rank *r, tutti_moe *moe, const tutti_moe_routing *routing,
+                       uint32_t group_experts)
 {
     float out[GROUPED_TOKENS * HIDDEN_MAX];
     uint32_t ngroups = 0;
@@ -383,7 +407,11 @@ static void groups_role(struct rank *r)
     uint32_t experts[GROUPED_TOKENS * 3];
     float weights[GROUPED_TOKENS * 3];
     const tutti_moe_routing routing = {
-        .size = sizeof routing, .tokens = tokens, .ntokens = GROUPED_TOKENS, .experts = experts, .weights = weights,
+        .size = sizeof routing,
+        .tokens = tokens,
+        .ntokens = GROUPED_TOKENS,
+        .experts = experts,
+        .weights = weights,
     };
 
     open_as(r);
@@ -393,11 +421,20 @@ static void groups_role(struct rank *r)
     }
     for (uint32_t group_experts = 0; group_experts <= GROUPED_EXPERTS + 1; group_experts++) {
         const tutti_device_conf device = { .size = sizeof device,
-                                           .mode = group_experts % 2 ? TUTTI_DEVICE_DECOUPLED : TUTTI_DEVICE_FULL,
+                                           .mode = group_experts % 2 ? TUTTI_DEVICE_DECOUPLED
+                                                                     : TUTTI_DEVICE_FULL,
                                            .no_direct = w->no_direct };
         const tutti_moe_conf conf = {
-            .size = sizeof conf, .hidden = 5, .experts = GROUPED_EXPERTS, .top_k = 3, .max_tokens = GROUPED_TOKENS,
-            .tile_tokens = 2, .type = TUTTI_F32, .there = TUTTI_F32, .back = TUTTI_F32, .device = &device,
+            .size = sizeof conf,
+            .hidden = 5,
+            .experts = GROUPED_EXPERTS,
+            .top_k = 3,
+            .max_tokens = GROUPED_TOKENS,
+            .tile_tokens = 2,
+            .type = TUTTI_F32,
+            .there = TUTTI_F32,
+            .back = TUTTI_F32,
+            .device = &device,
             .group_experts = group_experts,
         };
         tutti_moe *moe;
@@ -414,9 +451,10 @@ static void groups_have_the_requested_experts(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < NWAYS; i++) {
-        const struct job job = {
-            .wires = ways[i].wires, .nranks = ways[i].nranks, .seed = job_seed(SEED), .arg = &ways[i]
-        };
+        const struct job job = { .wires = ways[i].wires,
+                                 .nranks = ways[i].nranks,
+                                 .seed = job_seed(SEED),
+                                 .arg = &ways[i] };
 
         /* otherwise signals are not sent by a leader */
         if (ways[i].no_direct || strcmp(ways[i].wires, "tcp") == 0)
@@ -491,7 +529,8 @@ static void wrong_role(struct rank *r)
             CHECK_SAYS(r, st, TUTTI_ERR_INVALID, says[w]);
             snprintf(by, sizeof by, "rank %u ", guilty);
             CHECK(r, strstr(tutti_last_error(), by));
-            CHECK_SAYS(r, tutti_moe_combine(moe, p, 0), TUTTI_ERR_INVALID, "no run has been dispatched");
+            CHECK_SAYS(r, tutti_moe_combine(moe, p, 0), TUTTI_ERR_INVALID,
+                       "no run has been dispatched");
         }
         CHECK_OK(r, tutti_moe_free(moe));
     }
@@ -565,7 +604,9 @@ static void bad_confs(struct rank *r, const tutti_moe_conf *good)
                     : "conf.max_tokens differs between ranks: 4 on rank 1, 3 on rank 0");
     c = *good;
     c.back = r->rank == 1 ? TUTTI_BF16 : TUTTI_F32;
-    refused(r, &c, r->rank == 1 ? "conf.back differs between ranks: f32 on rank 0, bf16 on rank 1" : "conf.back differs between ranks: bf16 on rank 1, f32 on rank");
+    refused(r, &c,
+            r->rank == 1 ? "conf.back differs between ranks: f32 on rank 0, bf16 on rank 1"
+                         : "conf.back differs between ranks: bf16 on rank 1, f32 on rank");
     c = *good;
     c.form = r->rank == 1 ? (tutti_moe_form)!good->form : good->form;
     refused(r, &c, "conf.form differs between ranks: ");
@@ -589,9 +630,11 @@ static void mistakes_role(struct rank *r)
     };
     const float tokens[4] = { 1, 2, 3, 4 }, weight = 1;
     const uint32_t expert = 3;
-    tutti_moe_routing routing = {
-        .size = sizeof routing, .tokens = tokens, .ntokens = 1, .experts = &expert, .weights = &weight
-    };
+    tutti_moe_routing routing = { .size = sizeof routing,
+                                  .tokens = tokens,
+                                  .ntokens = 1,
+                                  .experts = &expert,
+                                  .weights = &weight };
     tutti_moe_tile tile = { .size = sizeof tile }, other;
     float x[12], out[4];
     tutti_moe_view view;
@@ -607,10 +650,13 @@ static void mistakes_role(struct rank *r)
     CHECK_SAYS(r, tutti_moe_end(moe, TUTTI_OK, 0), TUTTI_ERR_INVALID, "no run has begun");
     CHECK_OK(r, tutti_moe_dispatch(moe, &routing, 0));
     tile.size = 3;
-    CHECK_SAYS(r, tutti_moe_next(moe, &tile, 0), TUTTI_ERR_INVALID, "invalid out->size 3: must be ");
-    CHECK_SAYS(r, tutti_moe_read(moe, &tile, x), TUTTI_ERR_INVALID, "invalid tile->size 3: must be ");
+    CHECK_SAYS(r, tutti_moe_next(moe, &tile, 0), TUTTI_ERR_INVALID,
+               "invalid out->size 3: must be ");
+    CHECK_SAYS(r, tutti_moe_read(moe, &tile, x), TUTTI_ERR_INVALID,
+               "invalid tile->size 3: must be ");
     tile.size = sizeof tile;
-    CHECK_SAYS(r, tutti_moe_dispatch(moe, &routing, 0), TUTTI_ERR_INVALID, "the last run has not ended");
+    CHECK_SAYS(r, tutti_moe_dispatch(moe, &routing, 0), TUTTI_ERR_INVALID,
+               "the last run has not ended");
     CHECK_SAYS(r, tutti_moe_read(moe, &tile, x), TUTTI_ERR_INVALID,
                "tile 0 of rank 0 was not returned by tutti_moe_next");
     for (;;) {
@@ -626,15 +672,18 @@ static void mistakes_role(struct rank *r)
         other.number = 1;
         CHECK_SAYS(r, tutti_moe_give(moe, &other, x), TUTTI_ERR_INVALID, "tile 1 of rank");
         CHECK_OK(r, tutti_moe_give(moe, &tile, x));
-        CHECK_SAYS(r, tutti_moe_give(moe, &tile, x), TUTTI_ERR_INVALID, "results were already sent");
+        CHECK_SAYS(r, tutti_moe_give(moe, &tile, x), TUTTI_ERR_INVALID,
+                   "results were already sent");
     }
-    CHECK_SAYS(r, tutti_moe_combine(moe, NULL, 0), TUTTI_ERR_INVALID, "out is NULL, but there are results of 1 token");
+    CHECK_SAYS(r, tutti_moe_combine(moe, NULL, 0), TUTTI_ERR_INVALID,
+               "out is NULL, but there are results of 1 token");
     CHECK_OK(r, tutti_moe_combine(moe, out, 0));
     CHECK(r, memcmp(out, tokens, sizeof out) == 0);
     CHECK_STATUS(r, tutti_moe_begin(moe, &routing, out, &view, 0),
                  good.form == TUTTI_MOE_TILES ? TUTTI_OK : TUTTI_ERR_INVALID);
     if (good.form == TUTTI_MOE_TILES) {         /* a kernel without effect */
-        CHECK_SAYS(r, tutti_moe_end(moe, TUTTI_OK, 0), TUTTI_ERR_INVALID, "did not wait for rank 0");
+        CHECK_SAYS(r, tutti_moe_end(moe, TUTTI_OK, 0), TUTTI_ERR_INVALID,
+                   "did not wait for rank 0");
         CHECK_SAYS(r, tutti_moe_dispatch(moe, &routing, 0), TUTTI_ERR_INVALID, "has failed");
     }
     CHECK_OK(r, tutti_moe_free(moe));
@@ -685,7 +734,8 @@ static void death_role(struct rank *r)
     CHECK_STATUS(r, st, TUTTI_ERR_PEER_LOST);
     CHECK(r, job_names(tutti_last_error(), last));
     CHECK_STATUS(r, tutti_moe_dispatch(moe, &p->routing, 0), TUTTI_ERR_PEER_LOST);
-    CHECK_STATUS(r, tutti_moe_free(moe), l.conf.form == TUTTI_MOE_TILES ? TUTTI_ERR_PEER_LOST : TUTTI_OK);
+    CHECK_STATUS(r, tutti_moe_free(moe),
+                 l.conf.form == TUTTI_MOE_TILES ? TUTTI_ERR_PEER_LOST : TUTTI_OK);
     free(p);
     job_close(r);
 }

@@ -62,14 +62,20 @@ static void right_options(struct options *o)
                                .type = TUTTI_F32,
                                .there = TUTTI_F32,
                                .back = TUTTI_F32 };
-    o->replay = (tutti_replay_conf){ .size = sizeof o->replay, .nsplits = 1, .max_length = 4, .type = TUTTI_F32 };
-    o->coordinator = (tutti_coordinator_conf){ .size = sizeof o->coordinator };
-    o->run = (tutti_run_conf){ .size = sizeof o->run, .coordinators = tutti_coordinator_address(on.coordinator, 0) };
-    o->elastic = (tutti_elastic){
-        .size = sizeof o->elastic, .src = on.words, .dst = on.words + 1, .count = 1, .type = TUTTI_U64
+    o->replay = (tutti_replay_conf){
+        .size = sizeof o->replay, .nsplits = 1, .max_length = 4, .type = TUTTI_F32
     };
-    o->array =
-        (tutti_array){ .size = sizeof o->array, .name = "a", .data = on.words + 2, .count = 1, .type = TUTTI_U64 };
+    o->coordinator = (tutti_coordinator_conf){ .size = sizeof o->coordinator };
+    o->run = (tutti_run_conf){ .size = sizeof o->run,
+                               .coordinators = tutti_coordinator_address(on.coordinator, 0) };
+    o->elastic = (tutti_elastic){ .size = sizeof o->elastic,
+                                  .src = on.words,
+                                  .dst = on.words + 1,
+                                  .count = 1,
+                                  .type = TUTTI_U64 };
+    o->array = (tutti_array){
+        .size = sizeof o->array, .name = "a", .data = on.words + 2, .count = 1, .type = TUTTI_U64
+    };
     o->state = (tutti_state){ .size = sizeof o->state, .arrays = &o->array, .narrays = 1 };
     o->ring = (tutti_ring){ .size = sizeof o->ring };
 }
@@ -100,7 +106,8 @@ static tutti_status go_group(struct options *o)
 
 static tutti_status go_memory(struct options *o)
 {
-    const tutti_status st = tutti_mem_register_device(on.comm, on.page, (size_t)sysconf(_SC_PAGESIZE), &o->memory);
+    const tutti_status st =
+        tutti_mem_register_device(on.comm, on.page, (size_t)sysconf(_SC_PAGESIZE), &o->memory);
 
     return st == TUTTI_ERR_UNSUPPORTED ? TUTTI_OK : st;     /* without such a device */
 }
@@ -182,7 +189,10 @@ static tutti_status go_optimize(struct options *o)
 /* ---- fields ---- */
 
 #define FIELD(call, of, member, value, text) \
-    { call, offsetof(struct options, of.member), sizeof(((struct options *)0)->of.member), value, text }
+    {                                                                                        \
+        call, offsetof(struct options, of.member), sizeof(((struct options *)0)->of.member), \
+            value, text                                                                      \
+    }
 
 static const struct {
     tutti_status (*go)(struct options *);
@@ -274,7 +284,8 @@ static void values_out_of_range_are_named(void **state)
         set(&o, cases[i].offset, cases[i].bytes, cases[i].wrong);
         st = cases[i].go(&o);
         if (st != TUTTI_ERR_INVALID || !strstr(tutti_last_error(), cases[i].says))
-            fail_msg("case %zu, \"%s\": %s: %s", i, cases[i].says, tutti_status_name(st), tutti_last_error());
+            fail_msg("case %zu, \"%s\": %s: %s", i, cases[i].says, tutti_status_name(st),
+                     tutti_last_error());
         right_options(&o);
         st = cases[i].go(&o);
         if (st)
@@ -291,11 +302,14 @@ static int make(void **state)
     (void)state;
     on.page = aligned_alloc(page, page);
     right_options(&o);
-    if (tutti_comm_create(&on.comm, &o.conf) || tutti_window_create(on.comm, NULL, WINDOW_BYTES, &on.window) ||
+    if (tutti_comm_create(&on.comm, &o.conf) ||
+        tutti_window_create(on.comm, NULL, WINDOW_BYTES, &on.window) ||
         tutti_coordinator_create(&on.coordinator, &o.coordinator))
         return -1;
     right_options(&o);
-    return tutti_run_join(&on.run, &o.run) || tutti_run_epoch(on.run, TUTTI_ADMIT, 1, 1, 0, &view) ? -1 : 0;
+    return tutti_run_join(&on.run, &o.run) || tutti_run_epoch(on.run, TUTTI_ADMIT, 1, 1, 0, &view)
+               ? -1
+               : 0;
 }
 
 static int unmake(void **state)

@@ -28,7 +28,8 @@ static void check_filled(struct rank *r, const uint8_t *at, size_t bytes, uint64
     const uint64_t wrong = pattern_differs(at, bytes, salt);
 
     if (wrong < bytes)
-        job_fail(r, __FILE__, __LINE__, "byte %llu of %zu is wrong", (unsigned long long)wrong, bytes);
+        job_fail(r, __FILE__, __LINE__, "byte %llu of %zu is wrong", (unsigned long long)wrong,
+                 bytes);
 }
 
 static uint8_t *room(struct rank *r, size_t bytes)
@@ -44,9 +45,8 @@ static uint8_t *room(struct rank *r, size_t bytes)
 
 static void sizes_role(struct rank *r)
 {
-    static const size_t sizes[] = {
-        0, 1, 7, 24, 25, 64, 1000, 4096, 4097, 8191, 65536, 65537, 262144, 1000003, 8 * MIB
-    };
+    static const size_t sizes[] = { 0,    1,    7,     24,    25,     64,      1000,   4096,
+                                    4097, 8191, 65536, 65537, 262144, 1000003, 8 * MIB };
     uint8_t *buf = room(r, 8 * MIB);
 
     job_open(r);
@@ -76,7 +76,10 @@ static void messages_of_any_size_arrive_whole(void **state)
 
 #define TAGS 12
 
-static size_t size_of_tag(uint32_t tag) { return tag % 3 == 0 ? 0 : tag % 3 == 1 ? 600 * tag : 40000 * tag; }
+static size_t size_of_tag(uint32_t tag)
+{
+    return tag % 3 == 0 ? 0 : tag % 3 == 1 ? 600 * tag : 40000 * tag;
+}
 
 /* Rank 0 starts sends with tags 0, 1, ...; rank 1 receives them in another order. */
 static void tags_role(struct rank *r)
@@ -183,11 +186,18 @@ static void group_role(struct rank *r)
         job_step(r, "groups of %zu bytes", sizes[i]);
         pattern_fill(out, sizes[i], r->rank);
         for (uint32_t peer = 0; peer < r->nranks; peer++)
-            ops[n++] = (tutti_p2p){ .peer = (int)peer, .buf = out, .count = sizes[i], .type = TUTTI_U8, .tag = 3 };
+            ops[n++] = (tutti_p2p){
+                .peer = (int)peer, .buf = out, .count = sizes[i], .type = TUTTI_U8, .tag = 3
+            };
         for (uint32_t peer = 0; peer < r->nranks; peer++) {
             in[peer] = room(r, sizes[i]);
             ops[n++] = (tutti_p2p){
-                .is_recv = 1, .peer = (int)peer, .buf = in[peer], .count = sizes[i], .type = TUTTI_U8, .tag = 3,
+                .is_recv = 1,
+                .peer = (int)peer,
+                .buf = in[peer],
+                .count = sizes[i],
+                .type = TUTTI_U8,
+                .tag = 3,
             };
         }
         CHECK_OK(r, run_group(ops, n, r->comm, i >= 3));
@@ -255,8 +265,18 @@ static void requested_groups_role(struct rank *r)
         const tutti_call how = { .size = sizeof how, .request = &request[i] };
         const tutti_p2p ops[] = {
             { .peer = peer, .buf = buf + i * BYTES, .count = BYTES, .type = TUTTI_U8, .tag = i },
-            { .is_recv = 1, .peer = peer, .buf = buf + (N + i) * BYTES, .count = BYTES, .type = TUTTI_U8, .tag = i },
-            { .is_recv = 1, .peer = peer, .buf = &late, .count = 1, .type = TUTTI_U32, .tag = 1000 },
+            { .is_recv = 1,
+              .peer = peer,
+              .buf = buf + (N + i) * BYTES,
+              .count = BYTES,
+              .type = TUTTI_U8,
+              .tag = i },
+            { .is_recv = 1,
+              .peer = peer,
+              .buf = &late,
+              .count = 1,
+              .type = TUTTI_U32,
+              .tag = 1000 },
         };
 
         job_step(r, "group %u", i);
@@ -296,7 +316,8 @@ static void failed_group_role(struct rank *r)
 {
     uint32_t in[2] = { 0 }, out[2] = { 0 };
     tutti_request *request, *other;
-    const tutti_call how = { .size = sizeof how, .request = &request }, too = { .size = sizeof too, .request = &other };
+    const tutti_call how = { .size = sizeof how, .request = &request },
+                     too = { .size = sizeof too, .request = &other };
     const tutti_p2p ops[] = {
         { .is_recv = r->rank,
           .peer = (int)!r->rank,
@@ -310,7 +331,12 @@ static void failed_group_role(struct rank *r)
           .count = 1 + r->rank,
           .type = TUTTI_U32,
           .tag = 2 },
-        { .is_recv = 1, .peer = (int)!r->rank, .buf = &in[1], .count = 1, .type = TUTTI_U32, .tag = 3 },
+        { .is_recv = 1,
+          .peer = (int)!r->rank,
+          .buf = &in[1],
+          .count = 1,
+          .type = TUTTI_U32,
+          .tag = 3 },
     };
     tutti_comm *dup;
     tutti_status st;
@@ -363,9 +389,13 @@ static void oneself_role(struct rank *r)
         if (r->nranks == 1)
             continue;
         CHECK_OK(r, tutti_recv(&from_left[i], 1, TUTTI_U32, left, r->comm,
-                               &(tutti_call){ .size = sizeof(tutti_call), .request = &request[n++], .tag = i % 3 }));
+                               &(tutti_call){ .size = sizeof(tutti_call),
+                                              .request = &request[n++],
+                                              .tag = i % 3 }));
         CHECK_OK(r, tutti_send(&out[i], 1, TUTTI_U32, right, r->comm,
-                               &(tutti_call){ .size = sizeof(tutti_call), .request = &request[n++], .tag = i % 3 }));
+                               &(tutti_call){ .size = sizeof(tutti_call),
+                                              .request = &request[n++],
+                                              .tag = i % 3 }));
     }
     CHECK_OK(r, tutti_wait_all(request, n));
     for (uint32_t i = 0; i < N && r->nranks > 1; i++)
@@ -392,7 +422,8 @@ static void oneself_order_role(struct rank *r)
         out[i] = room(r, sizes[i]);
         pattern_fill(out[i], sizes[i], i);
         CHECK_OK(r, tutti_send(out[i], sizes[i], TUTTI_U8, (int)r->rank, r->comm,
-                               &(tutti_call){ .size = sizeof(tutti_call), .request = &request[i], .tag = 9 }));
+                               &(tutti_call){
+                                   .size = sizeof(tutti_call), .request = &request[i], .tag = 9 }));
     }
     for (uint32_t i = 0; i < N; i++) {      /* these block, but their messages are available */
         job_step(r, "receive %u", i);
@@ -402,9 +433,11 @@ static void oneself_order_role(struct rank *r)
         CHECK_OK(r, tutti_wait(request[i]));
         free(out[i]);
     }
-    CHECK_SAYS(
-        r, tutti_recv(in, 1, TUTTI_U8, (int)r->rank, r->comm, &(tutti_call){ .size = sizeof(tutti_call), .tag = 9 }),
-        TUTTI_ERR_INVALID, "is the calling rank, which has not started the matching send with tag 9");
+    CHECK_SAYS(r,
+               tutti_recv(in, 1, TUTTI_U8, (int)r->rank, r->comm,
+                          &(tutti_call){ .size = sizeof(tutti_call), .tag = 9 }),
+               TUTTI_ERR_INVALID,
+               "is the calling rank, which has not started the matching send with tag 9");
     CHECK_SAYS(r, tutti_send(in, 1, TUTTI_U8, (int)r->rank, r->comm, NULL), TUTTI_ERR_INVALID,
                "has not started the matching receive with tag 0");
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
@@ -430,13 +463,17 @@ static void oneself_differs_role(struct rank *r)
     CHECK_OK(r, tutti_comm_dup(r->comm, &dup));
     job_meet(r);
     if (r->rank == 0)
-        CHECK_SAYS(r, tutti_group(ops, 2, r->comm, NULL), TUTTI_ERR_MISMATCH,
-                   "rank 0 called send(4 bytes, type u32) where rank 0 called recv(8 bytes, type u32)");
+        CHECK_SAYS(
+            r, tutti_group(ops, 2, r->comm, NULL), TUTTI_ERR_MISMATCH,
+            "rank 0 called send(4 bytes, type u32) where rank 0 called recv(8 bytes, type u32)");
     else
-        CHECK_SAYS(r, tutti_barrier(r->comm, NULL), TUTTI_ERR_MISMATCH, "rank 0 called send(4 bytes, type u32) where rank 0 called recv(8 bytes, type u32)");
+        CHECK_SAYS(
+            r, tutti_barrier(r->comm, NULL), TUTTI_ERR_MISMATCH,
+            "rank 0 called send(4 bytes, type u32) where rank 0 called recv(8 bytes, type u32)");
     CHECK(r, in[0] == 0);
-    CHECK_SAYS(r, tutti_group(ops, 1, dup, &(tutti_call){ .size = sizeof(tutti_call), .timeout_ms = 50 }),
-               TUTTI_ERR_TIMEOUT, "waiting for its own recv");
+    CHECK_SAYS(
+        r, tutti_group(ops, 1, dup, &(tutti_call){ .size = sizeof(tutti_call), .timeout_ms = 50 }),
+        TUTTI_ERR_TIMEOUT, "waiting for its own recv");
     tutti_comm_destroy(dup);
 }
 
@@ -463,7 +500,9 @@ static void many_role(struct rank *r)
     job_open(r);
     for (uint32_t i = 0; i < MANY; i++) {
         const tutti_call send = { .size = sizeof send, .request = &request[i], .tag = i % 3 };
-        const tutti_call recv = { .size = sizeof recv, .request = &request[MANY + i], .tag = i % 3 };
+        const tutti_call recv = { .size = sizeof recv,
+                                  .request = &request[MANY + i],
+                                  .tag = i % 3 };
 
         job_step(r, "start %u", i);
         buf[i] = 1000 * r->rank + i;
@@ -519,7 +558,8 @@ static void sparse_polling_role(struct rank *r)
         looks = e->looks - looks;
         tt_progress_unlock(e);
         if (looks >= PASSES * N / 10)
-            job_fail(r, __FILE__, __LINE__, "%u passes looked at operations %llu times", PASSES, (unsigned long long)looks);
+            job_fail(r, __FILE__, __LINE__, "%u passes looked at operations %llu times", PASSES,
+                     (unsigned long long)looks);
     }
     job_meet(r);
     for (uint32_t i = 0; i < N && r->rank == 0; i++) {
@@ -565,7 +605,8 @@ static void refused_role(struct rank *r)
         const tutti_call how = { .size = sizeof how, .request = &request[n] };
 
         CHECK_SAYS(r, st, TUTTI_ERR_NOMEM, "too many running or waiting operations");
-        CHECK_STATUS(r, tutti_allreduce(&n, &sum, 1, TUTTI_U32, TUTTI_MAX, r->comm, &how), TUTTI_ERR_NOMEM);
+        CHECK_STATUS(r, tutti_allreduce(&n, &sum, 1, TUTTI_U32, TUTTI_MAX, r->comm, &how),
+                     TUTTI_ERR_NOMEM);
         CHECK_OK(r, tutti_comm_status(r->comm));
         r->board->word[1][0] = n;
     }
@@ -785,7 +826,8 @@ static bool has_unread_probe(struct rank *r)
     bool unread;
 
     tt_progress_lock(e);
-    unread = tt_mail_next(&tt_peer_get(e, 1)->mail, &mail) == TUTTI_OK && mail.type == TT_CELL_PROBE;
+    unread =
+        tt_mail_next(&tt_peer_get(e, 1)->mail, &mail) == TUTTI_OK && mail.type == TT_CELL_PROBE;
     if (!unread)
         tt_engine_progress(e);
     tt_progress_unlock(e);
@@ -878,7 +920,9 @@ static void behind_role(struct rank *r)
     job_open(r);
     for (uint32_t i = 0; i <= N; i++) {
         const uint32_t k = r->rank ? N - i : i;
-        const tutti_call how = { .size = sizeof how, .request = r->rank ? NULL : &request[k], .tag = k };
+        const tutti_call how = { .size = sizeof how,
+                                 .request = r->rank ? NULL : &request[k],
+                                 .tag = k };
 
         job_step(r, "tag %u", k);
         word[k] = r->rank ? 0 : 1000 + k;
@@ -915,7 +959,8 @@ static void mixed_role(struct rank *r)
         CHECK_OK(r, tutti_allreduce(&out, &sum, 1, TUTTI_U64, TUTTI_SUM, r->comm, NULL));
         CHECK_OK(r, tutti_recv(&in, 1, TUTTI_U64, (int)left, r->comm, &recv));
         CHECK_OK(r, tutti_wait_all(request, 2));
-        CHECK(r, in == i * 10 + left && sum == r->nranks * i * 10 + r->nranks * (r->nranks - 1) / 2);
+        CHECK(r,
+              in == i * 10 + left && sum == r->nranks * i * 10 + r->nranks * (r->nranks - 1) / 2);
     }
 }
 
@@ -950,8 +995,10 @@ static void notify_role(struct rank *r)
     tutti_request *request = NULL;
     const tutti_call how = { .size = sizeof how, .request = &request };
     uint32_t in = 0, out = 40 + r->rank;
-    const tutti_p2p both[] = { { .peer = peer, .buf = &out, .count = 1, .type = TUTTI_U32 },
-                               { .is_recv = 1, .peer = peer, .buf = &in, .count = 1, .type = TUTTI_U32 } };
+    const tutti_p2p both[] = {
+        { .peer = peer, .buf = &out, .count = 1, .type = TUTTI_U32 },
+        { .is_recv = 1, .peer = peer, .buf = &in, .count = 1, .type = TUTTI_U32 }
+    };
 
     job_open(r);
     CHECK(r, tutti_request_notify(NULL, count_up, NULL) == TUTTI_ERR_INVALID);

@@ -21,7 +21,8 @@
 
 static const char *const wires[] = { "shm", "tcp" };
 static const tutti_dtype types[] = { TUTTI_F32, TUTTI_F16, TUTTI_BF16, TUTTI_F64 };
-static const enum tt_coll_kind kinds[] = { TT_ALLREDUCE, TT_REDUCE_SCATTER, TT_ALLGATHER, TT_BROADCAST, TT_REDUCE };
+static const enum tt_coll_kind kinds[] = { TT_ALLREDUCE, TT_REDUCE_SCATTER, TT_ALLGATHER,
+                                           TT_BROADCAST, TT_REDUCE };
 
 #define NWIRES (sizeof wires / sizeof *wires)
 #define NTYPES (sizeof types / sizeof *types)
@@ -120,11 +121,26 @@ static double input(const struct call *c, uint32_t rank, size_t i)
 
 /* ---- shapes ---- */
 
-static bool reduces(const struct call *c) { return tt_coll_reduces(c->kind); }
-static size_t src_rows(const struct call *c, uint32_t n) { return c->kind == TT_REDUCE_SCATTER ? n : 1; }
-static size_t dst_rows(const struct call *c, uint32_t n) { return c->kind == TT_ALLGATHER ? n : 1; }
-static bool has_src(const struct call *c, uint32_t rank) { return c->kind != TT_BROADCAST || rank == c->root; }
-static bool has_dst(const struct call *c, uint32_t rank) { return c->kind != TT_REDUCE || rank == c->root; }
+static bool reduces(const struct call *c)
+{
+    return tt_coll_reduces(c->kind);
+}
+static size_t src_rows(const struct call *c, uint32_t n)
+{
+    return c->kind == TT_REDUCE_SCATTER ? n : 1;
+}
+static size_t dst_rows(const struct call *c, uint32_t n)
+{
+    return c->kind == TT_ALLGATHER ? n : 1;
+}
+static bool has_src(const struct call *c, uint32_t rank)
+{
+    return c->kind != TT_BROADCAST || rank == c->root;
+}
+static bool has_dst(const struct call *c, uint32_t rank)
+{
+    return c->kind != TT_REDUCE || rank == c->root;
+}
 
 /* One rank's side. */
 struct side {
@@ -146,7 +162,8 @@ static void fill_src(struct side *s)
 static void side_init(struct rank *r, struct side *s, const struct call *c)
 {
     const size_t element = tutti_dtype_bytes(c->type), n = r->nranks;
-    const size_t larger = (src_rows(c, r->nranks) > 1 || dst_rows(c, r->nranks) > 1 ? n : 1) * c->count * element;
+    const size_t larger =
+        (src_rows(c, r->nranks) > 1 || dst_rows(c, r->nranks) > 1 ? n : 1) * c->count * element;
 
     *s = (struct side){ .call = *c, .rank = r->rank, .nranks = r->nranks };
     s->src_bytes = src_rows(c, r->nranks) * c->count * element;
@@ -170,17 +187,25 @@ static tutti_status go(struct side *s, tutti_comm *comm, float *feedback, bool w
 {
     const struct call *c = &s->call;
     const tutti_call how = {
-        .size = sizeof how, .request = with_request ? &s->request : NULL, .algo = c->algo, .quant = c->quant,
+        .size = sizeof how,
+        .request = with_request ? &s->request : NULL,
+        .algo = c->algo,
+        .quant = c->quant,
         .error_feedback = feedback,
     };
     const int root = (int)c->root;
 
     switch (c->kind) {
-    case TT_ALLREDUCE: return tutti_allreduce(s->src, s->dst, c->count, c->type, c->op, comm, &how);
-    case TT_REDUCE: return tutti_reduce(s->src, s->dst, c->count, c->type, c->op, root, comm, &how);
-    case TT_REDUCE_SCATTER: return tutti_reduce_scatter(s->src, s->dst, c->count, c->type, c->op, comm, &how);
-    case TT_ALLGATHER: return tutti_allgather(s->src, s->dst, c->count, c->type, comm, &how);
-    default: return tutti_broadcast(s->src, s->dst, c->count, c->type, root, comm, &how);
+    case TT_ALLREDUCE:
+        return tutti_allreduce(s->src, s->dst, c->count, c->type, c->op, comm, &how);
+    case TT_REDUCE:
+        return tutti_reduce(s->src, s->dst, c->count, c->type, c->op, root, comm, &how);
+    case TT_REDUCE_SCATTER:
+        return tutti_reduce_scatter(s->src, s->dst, c->count, c->type, c->op, comm, &how);
+    case TT_ALLGATHER:
+        return tutti_allgather(s->src, s->dst, c->count, c->type, comm, &how);
+    default:
+        return tutti_broadcast(s->src, s->dst, c->count, c->type, root, comm, &how);
     }
 }
 
@@ -210,7 +235,8 @@ struct span {
     bool finite;
 };
 
-static struct span span_of(const struct side *s, const struct origin *from, size_t begin, size_t end)
+static struct span span_of(const struct side *s, const struct origin *from, size_t begin,
+                           size_t end)
 {
     const bool zero = s->call.quant == TUTTI_QUANT_ZERO_U8 || s->call.quant == TUTTI_QUANT_ZERO_U4;
     struct span span = { .finite = true };
@@ -231,8 +257,8 @@ static struct span span_of(const struct side *s, const struct origin *from, size
     return span;
 }
 
-static void check_block(struct rank *r, const struct side *s, const struct tt_packed *p, size_t row, size_t begin,
-                        size_t end)
+static void check_block(struct rank *r, const struct side *s, const struct tt_packed *p, size_t row,
+                        size_t begin, size_t end)
 {
     const struct origin from = origin_of(s, row);
     const struct span span = span_of(s, &from, begin, end);
@@ -251,9 +277,11 @@ static void check_block(struct rank *r, const struct side *s, const struct tt_pa
         for (uint32_t k = from.first; k < from.end; k++)
             sum += input(&s->call, k, from.at + i);
         sum /= parts;
-        if (!(fabs(got - sum) <= tt_packed_bound(p, span.magnitude / parts, span.range / parts, times, sum)))
-            job_fail(r, __FILE__, __LINE__, "element %zu of row %zu is %a, not %a: off by %g, more than %g", i, row,
-                     got, sum, fabs(got - sum),
+        if (!(fabs(got - sum) <=
+              tt_packed_bound(p, span.magnitude / parts, span.range / parts, times, sum)))
+            job_fail(r, __FILE__, __LINE__,
+                     "element %zu of row %zu is %a, not %a: off by %g, more than %g", i, row, got,
+                     sum, fabs(got - sum),
                      tt_packed_bound(p, span.magnitude / parts, span.range / parts, times, sum));
     }
 }
@@ -275,15 +303,17 @@ static void check_right(struct rank *r, const struct side *s)
         uint8_t before[8];
 
         store(c->type, before, 0, number(c, r->rank, i));
-        CHECK(r, memcmp(before, s->src + i * tutti_dtype_bytes(c->type), tutti_dtype_bytes(c->type)) == 0);
+        CHECK(r, memcmp(before, s->src + i * tutti_dtype_bytes(c->type),
+                        tutti_dtype_bytes(c->type)) == 0);
     }
 }
 
 static void step(struct rank *r, const struct call *c)
 {
-    job_step(r, "%s of %zu %s as %s, op %s, like %d * 2^%d%s, algorithm %s", tt_coll_name(c->kind), c->count,
-             tutti_dtype_name(c->type), tutti_quant_name(c->quant), tutti_redop_name(c->op), (int)c->like, c->exponent,
-             c->in_place ? ", in place" : "", c->algo ? c->algo : "of its choice");
+    job_step(r, "%s of %zu %s as %s, op %s, like %d * 2^%d%s, algorithm %s", tt_coll_name(c->kind),
+             c->count, tutti_dtype_name(c->type), tutti_quant_name(c->quant),
+             tutti_redop_name(c->op), (int)c->like, c->exponent, c->in_place ? ", in place" : "",
+             c->algo ? c->algo : "of its choice");
 }
 
 /* Runs twice, with bitwise identical results; also identical on all ranks that have the whole
@@ -311,10 +341,12 @@ static void check_call(struct rank *r, const struct call *c, uint32_t number)
     r->board->word[r->rank][word] = hash;
     job_meet(r);
     for (uint32_t peer = 0; peer < r->nranks; peer++)
-        CHECK(r, c->kind == TT_REDUCE || c->kind == TT_REDUCE_SCATTER || r->board->word[peer][word] == hash);
+        CHECK(r, c->kind == TT_REDUCE || c->kind == TT_REDUCE_SCATTER ||
+                     r->board->word[peer][word] == hash);
 }
 
-static struct call draw(struct rank *r, enum tt_coll_kind kind, tutti_quant quant, tutti_dtype type, size_t count)
+static struct call draw(struct rank *r, enum tt_coll_kind kind, tutti_quant quant, tutti_dtype type,
+                        size_t count)
 {
     struct tt_prng *p = &r->common;
     const bool narrow = type == TUTTI_F16;
@@ -335,7 +367,9 @@ static void over_jobs(uint32_t least, uint32_t most, void (*role)(struct rank *)
 {
     for (uint32_t n = least; n <= most; n++)
         for (size_t w = 0; w < NWIRES; w++) {
-            const struct job job = { .wires = wires[w], .nranks = n, .seed = job_seed(SEED + n * 2 + w) };
+            const struct job job = { .wires = wires[w],
+                                     .nranks = n,
+                                     .seed = job_seed(SEED + n * 2 + w) };
 
             job_run(&job, role);
         }
@@ -350,9 +384,11 @@ static void bounds_role(struct rank *r)
     for (size_t k = 0; k < NKINDS; k++)
         for (int q = 1; q < TUTTI_QUANT_COUNT; q++)
             for (size_t t = 0; t < NTYPES; t++) {
-                const struct call c = draw(r, kinds[k], (tutti_quant)q, types[t], counts[tt_prng_below(&r->common, 5)]);
+                const struct call c = draw(r, kinds[k], (tutti_quant)q, types[t],
+                                           counts[tt_prng_below(&r->common, 5)]);
 
-                if ((k + (size_t)q + t + r->nranks + r->job->seed) % 4 == 0 && unit_has_turn(k + (size_t)q, 4))
+                if ((k + (size_t)q + t + r->nranks + r->job->seed) % 4 == 0 &&
+                    unit_has_turn(k + (size_t)q, 4))
                     check_call(r, &c, number++);
             }
     CHECK(r, number > 0);
@@ -375,9 +411,9 @@ static void algos_role(struct rank *r)
         for (size_t k = 0; k < NKINDS; k++)
             known |= kinds[k] == tt_algos[a]->kind;
         for (size_t i = 0; known && i < 2; i++) {
-            struct call c =
-                draw(r, tt_algos[a]->kind, TUTTI_QUANT_MINMAX_U8 + (tutti_quant)tt_prng_below(&r->common, 6), TUTTI_F32,
-                     i ? 40013 : 700);
+            struct call c = draw(r, tt_algos[a]->kind,
+                                 TUTTI_QUANT_MINMAX_U8 + (tutti_quant)tt_prng_below(&r->common, 6),
+                                 TUTTI_F32, i ? 40013 : 700);
             struct side s;
             tutti_status st;
 
@@ -416,8 +452,8 @@ static void requests_role(struct rank *r)
 
     job_open(r);
     for (uint32_t i = 0; i < TOGETHER; i++) {
-        const struct call c =
-            draw(r, kinds[i % NKINDS], (tutti_quant)(1 + i % 6), types[i % NTYPES], i % 2 ? 60000 : 300);
+        const struct call c = draw(r, kinds[i % NKINDS], (tutti_quant)(1 + i % 6),
+                                   types[i % NTYPES], i % 2 ? 60000 : 300);
 
         side_init(r, &s[i], &c);
         step(r, &c);
@@ -445,7 +481,8 @@ static void feedback_role(struct rank *r)
 {
     static const char *const algos[] = { "ring", "rabenseifner", "parallel_rings", NULL };
     enum { STEPS = 24, COUNT = 1000 };
-    float *residual = job_have(r, malloc(COUNT * sizeof *residual)), *lost = job_have(r, malloc(COUNT * sizeof *lost));
+    float *residual = job_have(r, malloc(COUNT * sizeof *residual)),
+          *lost = job_have(r, malloc(COUNT * sizeof *lost));
     double *total = job_have(r, malloc(COUNT * sizeof *total));
 
     job_open(r);
@@ -481,11 +518,13 @@ static void feedback_role(struct rank *r)
             for (size_t i = 0; i < COUNT; i++) {
                 worst = fmax(worst, fabs(total[i]) / STEPS);
                 if (!(fabs(total[i] + (double)lost[i]) <= STEPS * 1e-5))
-                    job_fail(r, __FILE__, __LINE__, "element %zu: %g is missing after %d steps, and residuals have %g",
-                             i, -total[i], STEPS, (double)lost[i]);
+                    job_fail(r, __FILE__, __LINE__,
+                             "element %zu: %g is missing after %d steps, and residuals have %g", i,
+                             -total[i], STEPS, (double)lost[i]);
             }
             if (!(worst < first / 4))
-                job_fail(r, __FILE__, __LINE__, "the mean error is %g, that of one step %g", worst, first);
+                job_fail(r, __FILE__, __LINE__, "the mean error is %g, that of one step %g", worst,
+                         first);
             free(s.mem);
         }
     free(residual);
@@ -507,7 +546,8 @@ static void poison(struct rank *r, struct side *s)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), there = s->src_bytes * 2 / 3 / page * page;
     const struct rlimit none = { 0 };
-    uint8_t *mem = mmap(NULL, s->src_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *mem =
+        mmap(NULL, s->src_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     CHECK(r, mem != MAP_FAILED);
     CHECK(r, mprotect(mem + there, s->src_bytes - there, PROT_NONE) == 0);
@@ -540,7 +580,8 @@ static void failure_role(struct rank *r)
     for (size_t i = 0; i < count; i++) {
         const float before = (float)number(&c, r->rank, i), kept = (float)i * 1e-9f;
 
-        CHECK(r, memcmp(s.src + i * sizeof before, &before, sizeof before) == 0 && residual[i] == kept);
+        CHECK(r, memcmp(s.src + i * sizeof before, &before, sizeof before) == 0 &&
+                     residual[i] == kept);
     }
     free(s.mem);
     free(residual);
@@ -572,7 +613,8 @@ static void mismatch_role(struct rank *r)
         st = tutti_barrier(r->comm, NULL);
     CHECK_STATUS(r, st, TUTTI_ERR_MISMATCH);
     CHECK(r, strstr(tutti_last_error(), "quantized as minmax8"));
-    CHECK(r, strstr(tutti_last_error(), feedback ? "minmax8 with error feedback" : "quantized as e5m2"));
+    CHECK(r, strstr(tutti_last_error(),
+                    feedback ? "minmax8 with error feedback" : "quantized as e5m2"));
     free(s.mem);
 }
 
@@ -580,7 +622,10 @@ static void different_encodings_are_both_reported(void **state)
 {
     (void)state;
     for (size_t w = 0; w < 2 * NWIRES; w++) {
-        const struct job job = { .wires = wires[w % NWIRES], .nranks = 2, .seed = SEED, .arg = w / NWIRES ? "feedback" : NULL };
+        const struct job job = { .wires = wires[w % NWIRES],
+                                 .nranks = 2,
+                                 .seed = SEED,
+                                 .arg = w / NWIRES ? "feedback" : NULL };
 
         job_run(&job, mismatch_role);
     }
@@ -593,24 +638,33 @@ static void refusals_role(struct rank *r)
     tutti_call how = { .size = sizeof how, .quant = TUTTI_QUANT_MINMAX_U8 };
 
     job_open(r);
-    CHECK_SAYS(r, tutti_allreduce(src, dst, 8, TUTTI_F32, TUTTI_MAX, r->comm, &how), TUTTI_ERR_UNSUPPORTED, "not max");
-    CHECK_SAYS(r, tutti_allreduce(src, dst, 8, TUTTI_I32, TUTTI_SUM, r->comm, &how), TUTTI_ERR_UNSUPPORTED, "type i32");
-    CHECK_SAYS(r, tutti_alltoall(src, dst, 2, TUTTI_F32, r->comm, &how), TUTTI_ERR_UNSUPPORTED, "does not support quantization");
-    CHECK_SAYS(r, tutti_allgatherv(src, dst, counts, NULL, TUTTI_F32, r->comm, &how), TUTTI_ERR_UNSUPPORTED,
+    CHECK_SAYS(r, tutti_allreduce(src, dst, 8, TUTTI_F32, TUTTI_MAX, r->comm, &how),
+               TUTTI_ERR_UNSUPPORTED, "not max");
+    CHECK_SAYS(r, tutti_allreduce(src, dst, 8, TUTTI_I32, TUTTI_SUM, r->comm, &how),
+               TUTTI_ERR_UNSUPPORTED, "type i32");
+    CHECK_SAYS(r, tutti_alltoall(src, dst, 2, TUTTI_F32, r->comm, &how), TUTTI_ERR_UNSUPPORTED,
                "does not support quantization");
-    CHECK_SAYS(r, tutti_barrier(r->comm, &how), TUTTI_ERR_UNSUPPORTED, "does not support quantization");
+    CHECK_SAYS(r, tutti_allgatherv(src, dst, counts, NULL, TUTTI_F32, r->comm, &how),
+               TUTTI_ERR_UNSUPPORTED, "does not support quantization");
+    CHECK_SAYS(r, tutti_barrier(r->comm, &how), TUTTI_ERR_UNSUPPORTED,
+               "does not support quantization");
     how.error_feedback = src + 1;
-    CHECK_SAYS(r, tutti_allreduce(src, dst, 4, TUTTI_F32, TUTTI_SUM, r->comm, &how), TUTTI_ERR_INVALID, "overlaps");
+    CHECK_SAYS(r, tutti_allreduce(src, dst, 4, TUTTI_F32, TUTTI_SUM, r->comm, &how),
+               TUTTI_ERR_INVALID, "overlaps");
     how.error_feedback = residual;
     how.algo = "doubling";
-    CHECK_SAYS(r, tutti_allreduce(src, dst, 8, TUTTI_F32, TUTTI_SUM, r->comm, &how), TUTTI_ERR_INVALID, "results of its ranks would differ");
+    CHECK_SAYS(r, tutti_allreduce(src, dst, 8, TUTTI_F32, TUTTI_SUM, r->comm, &how),
+               TUTTI_ERR_INVALID, "results of its ranks would differ");
     how.algo = "dtree";
-    CHECK_SAYS(r, tutti_allreduce(src, dst, 8, TUTTI_F32, TUTTI_SUM, r->comm, &how), TUTTI_ERR_INVALID, "error feedback");
+    CHECK_SAYS(r, tutti_allreduce(src, dst, 8, TUTTI_F32, TUTTI_SUM, r->comm, &how),
+               TUTTI_ERR_INVALID, "error feedback");
     how.algo = NULL;
     how.quant = TUTTI_QUANT_NONE;
-    CHECK_SAYS(r, tutti_allreduce(src, dst, 8, TUTTI_F32, TUTTI_SUM, r->comm, &how), TUTTI_ERR_INVALID, "quant is TUTTI_QUANT_NONE");
+    CHECK_SAYS(r, tutti_allreduce(src, dst, 8, TUTTI_F32, TUTTI_SUM, r->comm, &how),
+               TUTTI_ERR_INVALID, "quant is TUTTI_QUANT_NONE");
     how.quant = TUTTI_QUANT_COUNT;
-    CHECK_SAYS(r, tutti_allreduce(src, dst, 8, TUTTI_F32, TUTTI_SUM, r->comm, &how), TUTTI_ERR_INVALID, "call.quant is ");
+    CHECK_SAYS(r, tutti_allreduce(src, dst, 8, TUTTI_F32, TUTTI_SUM, r->comm, &how),
+               TUTTI_ERR_INVALID, "call.quant is ");
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
 }
 

@@ -17,9 +17,11 @@
 #define FLAG_GO 1               /* job_go_on_after waits for it */
 
 #define CHECK_USED(r, mem) \
-    CHECK_SAYS(r, tutti_mem_deregister((r)->comm, mem), TUTTI_ERR_INVALID, "an operation or a window uses part of")
+    CHECK_SAYS(r, tutti_mem_deregister((r)->comm, mem), TUTTI_ERR_INVALID, \
+               "an operation or a window uses part of")
 #define CHECK_NONE(r, mem) \
-    CHECK_SAYS(r, tutti_mem_deregister((r)->comm, mem), TUTTI_ERR_INVALID, "no registered memory begins at")
+    CHECK_SAYS(r, tutti_mem_deregister((r)->comm, mem), TUTTI_ERR_INVALID, \
+               "no registered memory begins at")
 
 /* Page-aligned memory in two adjacent registrations. */
 struct halves {
@@ -175,7 +177,8 @@ static void queued_role(struct rank *r)
         use_both(r, &h, s.window);
     stand_still(r);
     if (r->rank == 0) {
-        const tutti_piece pieces[2] = { { 0, other, PART - 100000 }, { PART - 100000, h.second + 8, 100000 } };
+        const tutti_piece pieces[2] = { { 0, other, PART - 100000 },
+                                        { PART - 100000, h.second + 8, 100000 } };
 
         CHECK_OK(r, tutti_window_put(s.window, 1, 0, other, PART, &rma));
         CHECK_OK(r, tutti_window_put_pieces(s.window, 1, pieces, 2, &rma));
@@ -266,7 +269,8 @@ static void waiting_role(struct rank *r)
         CHECK_OK(r, tutti_window_fence(s.window, 1));
         CHECK(r, pthread_create(&thread, NULL, get_it, &g) == 0);
         job_step(r, "wait for the other thread's call");
-        while (!window_is_mapped(r) && tt_now_ns() < give_up_ns && tutti_mem_deregister(r->comm, h.second) == TUTTI_OK)
+        while (!window_is_mapped(r) && tt_now_ns() < give_up_ns &&
+               tutti_mem_deregister(r->comm, h.second) == TUTTI_OK)
             CHECK_OK(r, tutti_mem_register(r->comm, h.second, PART));
         check_second(r, &h, !window_is_mapped(r));
         job_raise(r->board, FLAG_GO);
@@ -290,7 +294,9 @@ static void waiting_call_uses_its_memory(void **state)
 /* By a communicator that is independent of that of the call; next to it, and on the last byte. */
 static void another_job_role(struct rank *r)
 {
-    const tutti_conf alone = { .size = sizeof alone, .nranks = 1, .rank = 0, .wires = r->job->wires };
+    const tutti_conf alone = {
+        .size = sizeof alone, .nranks = 1, .rank = 0, .wires = r->job->wires
+    };
     tutti_request *request = NULL;
     const tutti_call later = { .size = sizeof later, .request = &request };
     tutti_comm *other = NULL;

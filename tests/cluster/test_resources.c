@@ -37,7 +37,8 @@ static void opposite_role(struct rank *r)
 
             job_step(r, "start %u of communicator %u", i, which);
             at[i] = (float)(r->rank + 1 + which);
-            CHECK_OK(r, tutti_allreduce(at, at, i % 3 ? count : 100, TUTTI_F32, TUTTI_SUM, comm[which], &how));
+            CHECK_OK(r, tutti_allreduce(at, at, i % 3 ? count : 100, TUTTI_F32, TUTTI_SUM,
+                                        comm[which], &how));
         }
         if (r->job->seed % 2) { /* and wait before the other is started here: only probes of its
                                    peer can help */
@@ -65,7 +66,9 @@ static void opposite_order_does_not_deadlock(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < NWIRES * 4; i++) {
-        const struct job job = { .wires = wires[i % NWIRES], .nranks = 2 + i / NWIRES / 2, .seed = i / NWIRES };
+        const struct job job = { .wires = wires[i % NWIRES],
+                                 .nranks = 2 + i / NWIRES / 2,
+                                 .seed = i / NWIRES };
 
         job_run(&job, opposite_role);
     }
@@ -95,7 +98,8 @@ static void opposite_many_role(struct rank *r)
             float *at = room + ((size_t)which * MANY_AHEAD + i) * MANY_COUNT;
 
             at[i] = (float)(r->rank + 1 + which);
-            CHECK_OK(r, tutti_allreduce(at, at, MANY_COUNT, TUTTI_F32, TUTTI_SUM, comm[which], &how));
+            CHECK_OK(r,
+                     tutti_allreduce(at, at, MANY_COUNT, TUTTI_F32, TUTTI_SUM, comm[which], &how));
         }
         if (k == MANY_COMMS / 2 - 1)
             job_meet(r);        /* what was started here has not been started there */
@@ -106,7 +110,8 @@ static void opposite_many_role(struct rank *r)
         job_step(r, "wait for communicator %u", which);
         CHECK_OK(r, tutti_wait_all(request[which], MANY_AHEAD));
         for (uint32_t i = 0; i < MANY_AHEAD; i++)
-            CHECK(r, room[((size_t)which * MANY_AHEAD + i) * MANY_COUNT + i] == (float)(3 + 2 * which));
+            CHECK(r, room[((size_t)which * MANY_AHEAD + i) * MANY_COUNT + i] ==
+                         (float)(3 + 2 * which));
         tutti_comm_destroy(comm[which]);
     }
     free(room);
@@ -296,7 +301,9 @@ static void repeated_allocation_leaks_nothing(void **state)
 {
     (void)state;
     for (size_t w = 0; w < NWIRES; w++) {
-        const struct job job = { .wires = wires[w], .nranks = 2, .seed = SEED, .direct = stop_in_turn };
+        const struct job job = {
+            .wires = wires[w], .nranks = 2, .seed = SEED, .direct = stop_in_turn
+        };
 
         job_run(&job, pairs_role);
     }

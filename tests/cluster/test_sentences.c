@@ -18,14 +18,17 @@ static void check_message(struct rank *r, int line, const char *name, tutti_stat
 {
     if (got != TUTTI_ERR_INVALID)
         job_fail(r, __FILE__, line, "%s returned %s, not INVALID", name, tutti_status_name(got));
-    if (strncmp(tutti_last_error(), name, strlen(name)) != 0 || tutti_last_error()[strlen(name)] != ':')
+    if (strncmp(tutti_last_error(), name, strlen(name)) != 0 ||
+        tutti_last_error()[strlen(name)] != ':')
         job_fail(r, __FILE__, line, "%s left \"%s\"", name, tutti_last_error());
 }
 
 static void check_windows(struct rank *r, tutti_window *w)
 {
     const tutti_rma bad_op = { .size = sizeof bad_op, .signal_op = (tutti_signal_op)9 };
-    const tutti_rma bad_word = { .size = sizeof bad_word, .signal_op = TUTTI_SIGNAL_SET, .signal_offset = BYTES };
+    const tutti_rma bad_word = { .size = sizeof bad_word,
+                                 .signal_op = TUTTI_SIGNAL_SET,
+                                 .signal_offset = BYTES };
     const tutti_rma small = { .size = 3 };
     const tutti_rows rows = { 2, 8, 8, 4 };
     const tutti_piece piece = { 0, NULL, 8 };
@@ -57,12 +60,16 @@ static void check_windows(struct rank *r, tutti_window *w)
     CHECK_TOLD(r, "tutti_window_signal", tutti_window_signal(w, 0, 0, TUTTI_SIGNAL_NONE, 1));
     CHECK_TOLD(r, "tutti_window_wait", tutti_window_wait(w, 4, TUTTI_EQUAL, 1, 0, NULL));
     CHECK_TOLD(r, "tutti_window_wait", tutti_window_wait(w, 0, (tutti_compare)9, 1, 0, NULL));
-    CHECK_TOLD(r, "tutti_window_wait_any", tutti_window_wait_any(w, &offset, 1, TUTTI_EQUAL, 1, 0, &bytes, NULL));
-    CHECK_TOLD(r, "tutti_window_wait_any", tutti_window_wait_any(w, &offset, 0, TUTTI_EQUAL, 1, 0, &bytes, NULL));
+    CHECK_TOLD(r, "tutti_window_wait_any",
+               tutti_window_wait_any(w, &offset, 1, TUTTI_EQUAL, 1, 0, &bytes, NULL));
+    CHECK_TOLD(r, "tutti_window_wait_any",
+               tutti_window_wait_any(w, &offset, 0, TUTTI_EQUAL, 1, 0, &bytes, NULL));
     CHECK_TOLD(r, "tutti_window_wait_until", tutti_window_wait_until(w, NULL, NULL, 0));
     CHECK_TOLD(r, "tutti_window_test", tutti_window_test(w, BYTES, TUTTI_EQUAL, 1, NULL));
-    CHECK_TOLD(r, "tutti_window_atomic", tutti_window_atomic(w, 0, 0, 3, TUTTI_ATOMIC_ADD, 1, 0, NULL));
-    CHECK_TOLD(r, "tutti_window_atomic", tutti_window_atomic(w, 0, 0, 8, (tutti_atomic_op)99, 1, 0, NULL));
+    CHECK_TOLD(r, "tutti_window_atomic",
+               tutti_window_atomic(w, 0, 0, 3, TUTTI_ATOMIC_ADD, 1, 0, NULL));
+    CHECK_TOLD(r, "tutti_window_atomic",
+               tutti_window_atomic(w, 0, 0, 8, (tutti_atomic_op)99, 1, 0, NULL));
 }
 
 static void check_devices(struct rank *r, tutti_window *w)
@@ -83,7 +90,8 @@ static void check_devices(struct rank *r, tutti_window *w)
     CHECK_OK(r, tutti_device_create(w, NULL, &d));
     CHECK_TOLD(r, "tutti_device_view_of", tutti_device_view_of(d, NULL));
     CHECK_TOLD(r, "tutti_device_flag", tutti_device_flag(d, 0, &flag));
-    CHECK_TOLD(r, "tutti_device_set_mode", tutti_device_set_mode(d, TUTTI_DEVICE_MODES, TUTTI_DEVICE_SEQUENCED));
+    CHECK_TOLD(r, "tutti_device_set_mode",
+               tutti_device_set_mode(d, TUTTI_DEVICE_MODES, TUTTI_DEVICE_SEQUENCED));
     CHECK_TOLD(r, "tutti_device_read_counters", tutti_device_read_counters(d, &counters));
     CHECK_TOLD(r, "tutti_device_counters_reset", tutti_device_counters_reset(NULL));
     CHECK_TOLD(r, "tutti_window_free", tutti_window_free(w));
@@ -92,7 +100,8 @@ static void check_devices(struct rank *r, tutti_window *w)
 
 /* A kernel that detects an invalid routing also gets a message; the end of the run names the
  * token. */
-static tutti_status look_kernel(const tutti_device_view *device, uint32_t block, uint32_t nblocks, void *arg)
+static tutti_status look_kernel(const tutti_device_view *device, uint32_t block, uint32_t nblocks,
+                                void *arg)
 {
     const tutti_moe_view *v = arg;
     uint32_t ntiles = 0;
@@ -122,9 +131,11 @@ static void check_layers(struct rank *r)
                             .back = TUTTI_F32 };
     const float token[4] = { 0 }, weight = 1;
     const uint32_t expert = r->rank == 0 ? 99 : 0;
-    const tutti_moe_routing routing = {
-        .size = sizeof routing, .tokens = token, .ntokens = 1, .experts = &expert, .weights = &weight
-    };
+    const tutti_moe_routing routing = { .size = sizeof routing,
+                                        .tokens = token,
+                                        .ntokens = 1,
+                                        .experts = &expert,
+                                        .weights = &weight };
     float out[4];
     tutti_moe_view view;
     tutti_moe_tile tile = { .size = sizeof tile };
@@ -141,8 +152,9 @@ static void check_layers(struct rank *r)
         CHECK_TOLD(r, "tutti_moe_begin", tutti_moe_begin(m, &routing, out, &view, 0));
     } else {
         CHECK_OK(r, tutti_moe_begin(m, &routing, out, &view, 0));
-        CHECK_SAYS(r, tutti_device_run(tutti_moe_device(m), 1, look_kernel, &view), TUTTI_ERR_INVALID,
-                   "block 0 of 1 returned INVALID: tutti_moe_check: the routing of rank 0 is invalid");
+        CHECK_SAYS(
+            r, tutti_device_run(tutti_moe_device(m), 1, look_kernel, &view), TUTTI_ERR_INVALID,
+            "block 0 of 1 returned INVALID: tutti_moe_check: the routing of rank 0 is invalid");
         CHECK_TOLD(r, "tutti_moe_end", tutti_moe_end(m, TUTTI_ERR_INVALID, 0));
     }
     CHECK_OK(r, tutti_moe_free(m));

@@ -130,9 +130,12 @@ static tutti_status go_get_far(struct given *g)
 {
     return tutti_window_get(g->window, 0, g->n, g->dst, 8, NULL);
 }
-static tutti_status put_rows(struct given *g, size_t rows, size_t row_bytes, size_t src_stride, size_t stride)
+static tutti_status put_rows(struct given *g, size_t rows, size_t row_bytes, size_t src_stride,
+                             size_t stride)
 {
-    const tutti_rows of = { .rows = rows, .row_bytes = row_bytes, .src_stride = src_stride, .stride = stride };
+    const tutti_rows of = {
+        .rows = rows, .row_bytes = row_bytes, .src_stride = src_stride, .stride = stride
+    };
 
     return tutti_window_put_rows(g->window, 0, 0, g->src, &of, NULL);
 }
@@ -158,7 +161,9 @@ static tutti_status go_signal(struct given *g)
 }
 static tutti_status go_put_signal(struct given *g)
 {
-    const tutti_rma rma = { .size = sizeof rma, .signal_op = TUTTI_SIGNAL_ADD, .signal_offset = g->n & ~(size_t)7 };
+    const tutti_rma rma = { .size = sizeof rma,
+                            .signal_op = TUTTI_SIGNAL_ADD,
+                            .signal_offset = g->n & ~(size_t)7 };
 
     return tutti_window_put(g->window, 0, 0, g->src, 8, &rma);
 }
@@ -207,7 +212,10 @@ static tutti_status go_piece_from_far(struct given *g)
 
     return tutti_window_put_pieces(g->window, 0, &piece, 1, NULL);
 }
-static tutti_status go_register_far(struct given *g) { return tutti_mem_register(g->comm, far_away(g), 1025); }
+static tutti_status go_register_far(struct given *g)
+{
+    return tutti_mem_register(g->comm, far_away(g), 1025);
+}
 
 /* ---- exchanges and layers ---- */
 
@@ -227,9 +235,18 @@ static tutti_status dynamic(struct given *g, const tutti_dynamic *what)
     mine.max_length = what->max_length ? what->max_length : 1;
     return tutti_alltoallv_dynamic(&mine, g->type, g->comm, NULL);
 }
-static tutti_status go_nsplits(struct given *g) { return dynamic(g, &(tutti_dynamic){ .nsplits = g->n }); }
-static tutti_status go_max_length(struct given *g) { return dynamic(g, &(tutti_dynamic){ .max_length = g->n }); }
-static tutti_status go_max_total(struct given *g) { return dynamic(g, &(tutti_dynamic){ .max_total = g->n }); }
+static tutti_status go_nsplits(struct given *g)
+{
+    return dynamic(g, &(tutti_dynamic){ .nsplits = g->n });
+}
+static tutti_status go_max_length(struct given *g)
+{
+    return dynamic(g, &(tutti_dynamic){ .max_length = g->n });
+}
+static tutti_status go_max_total(struct given *g)
+{
+    return dynamic(g, &(tutti_dynamic){ .max_total = g->n });
+}
 static tutti_status go_index_lens(struct given *g)
 {
     const size_t lens[2] = { g->n, 1 };
@@ -248,15 +265,20 @@ static tutti_status go_far_sendbuff(struct given *g)
     static const size_t length = 1025;
     void *const recvbuffs[2] = { room[0], room[1] };
 
-    return dynamic(g,
-                   &(tutti_dynamic){
-                       .sendbuff = far_away(g), .split_lengths = &length, .recvbuffs = recvbuffs, .max_length = 1025 });
+    return dynamic(g, &(tutti_dynamic){ .sendbuff = far_away(g),
+                                        .split_lengths = &length,
+                                        .recvbuffs = recvbuffs,
+                                        .max_length = 1025 });
 }
 
 static tutti_status replay(struct given *g, size_t nsplits, size_t max_length, size_t max_total)
 {
     const tutti_replay_conf conf = {
-        .size = sizeof conf, .nsplits = nsplits, .max_length = max_length, .max_total = max_total, .type = g->type,
+        .size = sizeof conf,
+        .nsplits = nsplits,
+        .max_length = max_length,
+        .max_total = max_total,
+        .type = g->type,
         .depth = 8,
     };
     tutti_replay *out;
@@ -278,7 +300,8 @@ struct device_call {
     int which;
 };
 
-static tutti_status device_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+static tutti_status device_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks,
+                                  void *arg)
 {
     const struct device_call *c = arg;
     const uint64_t n = c->g->n, word = n & ~7ull;
@@ -349,9 +372,18 @@ static tutti_status go_fifo(struct given *g)
 {
     return open_device(g, (tutti_device_conf){ .fifo_slots = beyond(g) & 1u << 31 });
 }
-static tutti_status go_groups(struct given *g) { return open_device(g, (tutti_device_conf){ .groups = beyond(g) }); }
-static tutti_status go_flags(struct given *g) { return open_device(g, (tutti_device_conf){ .flags = beyond(g) }); }
-static tutti_status go_pending(struct given *g) { return open_device(g, (tutti_device_conf){ .pending = beyond(g) }); }
+static tutti_status go_groups(struct given *g)
+{
+    return open_device(g, (tutti_device_conf){ .groups = beyond(g) });
+}
+static tutti_status go_flags(struct given *g)
+{
+    return open_device(g, (tutti_device_conf){ .flags = beyond(g) });
+}
+static tutti_status go_pending(struct given *g)
+{
+    return open_device(g, (tutti_device_conf){ .pending = beyond(g) });
+}
 
 static tutti_status layer(struct given *g, tutti_moe_conf change)
 {
@@ -372,16 +404,37 @@ static tutti_status layer(struct given *g, tutti_moe_conf change)
 
     return tutti_moe_create(g->comm, &conf, &out);
 }
-static tutti_status go_hidden(struct given *g) { return layer(g, (tutti_moe_conf){ .hidden = beyond(g) }); }
-static tutti_status go_experts(struct given *g) { return layer(g, (tutti_moe_conf){ .experts = beyond(g) }); }
-static tutti_status go_top_k(struct given *g) { return layer(g, (tutti_moe_conf){ .top_k = beyond(g) }); }
-static tutti_status go_max_tokens(struct given *g) { return layer(g, (tutti_moe_conf){ .max_tokens = beyond(g) }); }
-static tutti_status go_tile_tokens(struct given *g) { return layer(g, (tutti_moe_conf){ .tile_tokens = beyond(g) }); }
-static tutti_status go_nheld(struct given *g) { return layer(g, (tutti_moe_conf){ .nheld = beyond(g) }); }
+static tutti_status go_hidden(struct given *g)
+{
+    return layer(g, (tutti_moe_conf){ .hidden = beyond(g) });
+}
+static tutti_status go_experts(struct given *g)
+{
+    return layer(g, (tutti_moe_conf){ .experts = beyond(g) });
+}
+static tutti_status go_top_k(struct given *g)
+{
+    return layer(g, (tutti_moe_conf){ .top_k = beyond(g) });
+}
+static tutti_status go_max_tokens(struct given *g)
+{
+    return layer(g, (tutti_moe_conf){ .max_tokens = beyond(g) });
+}
+static tutti_status go_tile_tokens(struct given *g)
+{
+    return layer(g, (tutti_moe_conf){ .tile_tokens = beyond(g) });
+}
+static tutti_status go_nheld(struct given *g)
+{
+    return layer(g, (tutti_moe_conf){ .nheld = beyond(g) });
+}
 static tutti_status go_tokens(struct given *g)          /* on all ranks; the layer remains usable */
 {
     const tutti_moe_routing routing = {
-        .size = sizeof routing, .tokens = g->src, .ntokens = g->n, .experts = (const uint32_t *)(const void *)g->src,
+        .size = sizeof routing,
+        .tokens = g->src,
+        .ntokens = g->n,
+        .experts = (const uint32_t *)(const void *)g->src,
         .weights = (const float *)(const void *)g->src,
     };
 
@@ -471,8 +524,15 @@ static void sizes_role(struct rank *r)
 {
     static const tutti_dtype types[] = { TUTTI_U8, TUTTI_F64 };
     const tutti_moe_conf layer_conf = {
-        .size = sizeof layer_conf, .form = TUTTI_MOE_COLLECTIVE, .hidden = 4, .experts = 4, .top_k = 1, .max_tokens = 4,
-        .type = TUTTI_F32, .there = TUTTI_F32, .back = TUTTI_F32,
+        .size = sizeof layer_conf,
+        .form = TUTTI_MOE_COLLECTIVE,
+        .hidden = 4,
+        .experts = 4,
+        .top_k = 1,
+        .max_tokens = 4,
+        .type = TUTTI_F32,
+        .there = TUTTI_F32,
+        .back = TUTTI_F32,
     };
     struct given g = { .r = r };
     uint32_t mine = 1, sum = 0;

@@ -85,7 +85,8 @@ static void die(struct rank *r, int sig)
 }
 
 /* Checks the state of a survivor. */
-static void check_survivor(struct rank *r, struct call_side *s, tutti_status st, uint32_t victim, bool restores)
+static void check_survivor(struct rank *r, struct call_side *s, tutti_status st, uint32_t victim,
+                           bool restores)
 {
     char why[CALL_TEXT_BYTES];
 
@@ -148,18 +149,25 @@ static void plain_death_role(struct rank *r)
 static void survivors_have_result_or_restored_input(void **state)
 {
     static const struct death deaths[] = {
-        { 0, TT_ALLREDUCE, NULL, 1000000, true, TUTTI_SUM }, { 1, TT_ALLREDUCE, "ring", 1000000, true, TUTTI_SUM },
+        { 0, TT_ALLREDUCE, NULL, 1000000, true, TUTTI_SUM },
+        { 1, TT_ALLREDUCE, "ring", 1000000, true, TUTTI_SUM },
         { 2, TT_ALLREDUCE, "ring", 300000, true, TUTTI_SUM },
         { 1, TT_ALLREDUCE, "rabenseifner", 1000000, true, TUTTI_SUM },
-        { 2, TT_ALLREDUCE, "ring", 1000000, false, TUTTI_SUM }, { 0, TT_ALLREDUCE, NULL, 10, false, TUTTI_SUM },
+        { 2, TT_ALLREDUCE, "ring", 1000000, false, TUTTI_SUM },
+        { 0, TT_ALLREDUCE, NULL, 10, false, TUTTI_SUM },
         { 2, TT_ALLREDUCE, "ring", 1000000, false, TUTTI_PREMUL_SUM },
         { 1, TT_ALLREDUCE, "rabenseifner", 1000000, true, TUTTI_PREMUL_SUM },
         { 0, TT_REDUCE, "chain", 1000000, true, TUTTI_PREMUL_SUM },
-        { 1, TT_REDUCE_SCATTER, NULL, 200000, true, TUTTI_SUM }, { 0, TT_ALLTOALL, NULL, 200000, true, TUTTI_SUM },
-        { 0, TT_ALLTOALLV, NULL, 300000, true, TUTTI_SUM }, { 1, TT_ALLTOALLV, "two_level", 300000, true, TUTTI_SUM },
-        { 1, TT_ALLGATHER, "ring", 200000, true, TUTTI_SUM }, { 0, TT_BROADCAST, "chain", 1000000, true, TUTTI_SUM },
-        { 0, TT_REDUCE, "chain", 1000000, true, TUTTI_SUM }, { 1, TT_GATHER, NULL, 300000, true, TUTTI_SUM },
-        { 1, TT_BARRIER, NULL, 0, false, TUTTI_SUM }, { 0, TT_SCATTER, NULL, 100000, false, TUTTI_SUM },
+        { 1, TT_REDUCE_SCATTER, NULL, 200000, true, TUTTI_SUM },
+        { 0, TT_ALLTOALL, NULL, 200000, true, TUTTI_SUM },
+        { 0, TT_ALLTOALLV, NULL, 300000, true, TUTTI_SUM },
+        { 1, TT_ALLTOALLV, "two_level", 300000, true, TUTTI_SUM },
+        { 1, TT_ALLGATHER, "ring", 200000, true, TUTTI_SUM },
+        { 0, TT_BROADCAST, "chain", 1000000, true, TUTTI_SUM },
+        { 0, TT_REDUCE, "chain", 1000000, true, TUTTI_SUM },
+        { 1, TT_GATHER, NULL, 300000, true, TUTTI_SUM },
+        { 1, TT_BARRIER, NULL, 0, false, TUTTI_SUM },
+        { 0, TT_SCATTER, NULL, 100000, false, TUTTI_SUM },
     };
 
     (void)state;
@@ -179,14 +187,16 @@ static void survivors_have_result_or_restored_input(void **state)
 static void survivors_without_restore_have_result_or_error(void **state)
 {
     static const struct death deaths[] = {
-        { 1, TT_ALLREDUCE, "rabenseifner", 1000000, true, TUTTI_SUM }, { 0, TT_ALLTOALL, NULL, 200000, true, TUTTI_SUM },
+        { 1, TT_ALLREDUCE, "rabenseifner", 1000000, true, TUTTI_SUM },
+        { 0, TT_ALLTOALL, NULL, 200000, true, TUTTI_SUM },
     };
 
     (void)state;
     for (uint32_t i = 0; i < NWIRES * sizeof deaths / sizeof *deaths; i++) {
-        const struct job job = {
-            .wires = wires[i % NWIRES], .nranks = 3, .seed = job_seed(SEED) + i, .arg = &deaths[i / NWIRES]
-        };
+        const struct job job = { .wires = wires[i % NWIRES],
+                                 .nranks = 3,
+                                 .seed = job_seed(SEED) + i,
+                                 .arg = &deaths[i / NWIRES] };
 
         job_run(&job, plain_death_role);
     }
@@ -225,7 +235,8 @@ static void loss_role(struct rank *r)
         CHECK(r, job_await(r->board, FLAG_WAITING, r->nranks - 1));
         die(r, SIGKILL);
     }
-    CHECK_OK(r, tutti_recv(&word, 1, TUTTI_U64, (int)(l->waited_for ? l->victim : (r->rank + to_the_right) % r->nranks),
+    CHECK_OK(r, tutti_recv(&word, 1, TUTTI_U64,
+                           (int)(l->waited_for ? l->victim : (r->rank + to_the_right) % r->nranks),
                            r->comm, &how));
     job_raise(r->board, FLAG_WAITING);
     if (tt_prng_below(&r->prng, 2))     /* during a call, or without calls: then the progress
@@ -249,7 +260,10 @@ static void death_notification_needs_no_timer(void **state)
     (void)state;
     for (uint32_t i = 0; i < NWIRES * sizeof losses / sizeof *losses; i++) {
         const struct job job = {
-            .wires = wires[i % NWIRES], .nranks = CIRCLE_RANKS, .seed = job_seed(SEED) + i, .arg = &losses[i / NWIRES],
+            .wires = wires[i % NWIRES],
+            .nranks = CIRCLE_RANKS,
+            .seed = job_seed(SEED) + i,
+            .arg = &losses[i / NWIRES],
         };
 
         if (unit_has_turn(i + i / NWIRES, 2))
@@ -320,8 +334,9 @@ static void stop_role(struct rank *r)
 static void stopped_rank_is_named_at_deadline(void **state)
 {
     static const struct stop stops[] = {
-        { 0, 2, TT_ALLREDUCE, "ring", false }, { 1, 3, TT_ALLREDUCE, "ring", false }, { 0, 5, TT_ALLREDUCE, "ring", false },
-        { 1, 4, TT_ALLREDUCE, "ring", true }, { 2, 5, TT_BROADCAST, "binomial", true }, { 2, 4, TT_REDUCE, "binomial", true },
+        { 0, 2, TT_ALLREDUCE, "ring", false },    { 1, 3, TT_ALLREDUCE, "ring", false },
+        { 0, 5, TT_ALLREDUCE, "ring", false },    { 1, 4, TT_ALLREDUCE, "ring", true },
+        { 2, 5, TT_BROADCAST, "binomial", true }, { 2, 4, TT_REDUCE, "binomial", true },
         { 1, 4, TT_ALLTOALL, NULL, true },
     };
 
@@ -360,7 +375,8 @@ static void deadline_role(struct rank *r)
         job_close(r);
         return;
     }
-    CHECK_STATUS(r, tutti_allreduce(&x, &y, 1, TUTTI_F32, TUTTI_SUM, r->comm, &how), TUTTI_ERR_TIMEOUT);
+    CHECK_STATUS(r, tutti_allreduce(&x, &y, 1, TUTTI_F32, TUTTI_SUM, r->comm, &how),
+                 TUTTI_ERR_TIMEOUT);
     CHECK(r, tt_now_ns() - begin_ns >= 300 * TT_MS);
     sentence = tutti_last_error();
     CHECK(r, strstr(sentence, "allreduce") && strstr(sentence, "operation 7"));
@@ -409,8 +425,8 @@ static void abort_once(struct rank *r, uint32_t round, float *room, size_t count
     for (uint32_t i = 0; i < IN_FLIGHT && calls; i++) {
         const tutti_call how = { .size = sizeof how, .request = &request[i] };
 
-        CHECK_OK(r, tutti_allreduce(room + i * count, room + i * count, i % 2 ? 10 : count, TUTTI_F32, TUTTI_SUM,
-                                    r->comm, &how));
+        CHECK_OK(r, tutti_allreduce(room + i * count, room + i * count, i % 2 ? 10 : count,
+                                    TUTTI_F32, TUTTI_SUM, r->comm, &how));
     }
     job_meet(r);
     begin_ns = tt_now_ns();
@@ -503,7 +519,8 @@ static void abort_long(struct rank *r, uint32_t round, float *room)
         CHECK_OK(r, tutti_comm_split(r->comm, 0, -(int)r->rank, &comm));
     for (uint32_t i = 0; i < LONG_OPS && calls; i++) {
         const tutti_call how = { .size = sizeof how, .request = &request[i] };
-        float *src = room + (size_t)i * 2 * r->nranks * LONG_COUNT, *dst = src + (size_t)r->nranks * LONG_COUNT;
+        float *src = room + (size_t)i * 2 * r->nranks * LONG_COUNT,
+              *dst = src + (size_t)r->nranks * LONG_COUNT;
 
         if (i % 2)
             st = tutti_allreduce(src, dst, LONG_COUNT, TUTTI_F32, TUTTI_SUM, comm, &how);
@@ -543,8 +560,8 @@ static void abort_long_role(struct rank *r)
     }
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     if (mapped_bytes(r) > before + LONG_GROWS_MAX)
-        job_fail(r, __FILE__, __LINE__, "memory grew from %llu to %llu MiB", (unsigned long long)(before / MIB),
-                 (unsigned long long)(mapped_bytes(r) / MIB));
+        job_fail(r, __FILE__, __LINE__, "memory grew from %llu to %llu MiB",
+                 (unsigned long long)(before / MIB), (unsigned long long)(mapped_bytes(r) / MIB));
     for (uint32_t i = 0; i < LONG_OPS; i++) {
         float *src = room + (size_t)i * 2 * LONG_COUNT, *dst = src + LONG_COUNT;
 
@@ -567,7 +584,9 @@ static void aborted_operations_release_their_memory(void **state)
     (void)state;
     for (uint32_t i = 0; i < 2 * sizeof how / sizeof *how; i++) {
         const struct aborts *a = &how[i / 2];
-        const struct job job = { .wires = a->wires, .nranks = 2 + i % 2, .seed = job_seed(SEED) + i, .arg = a };
+        const struct job job = {
+            .wires = a->wires, .nranks = 2 + i % 2, .seed = job_seed(SEED) + i, .arg = a
+        };
 
         if (unit_has_turn(i + i / 2, 2))
             job_run(&job, abort_long_role);
@@ -678,12 +697,18 @@ static void late_role(struct rank *r)
 
 static void late_writer_spares_an_aborted_buffer(void **state)
 {
-    static const struct late how[] = { { false, LATE_BYTES }, { true, LATE_BYTES }, { false, LATE_FEWER_BYTES } };
+    static const struct late how[] = { { false, LATE_BYTES },
+                                       { true, LATE_BYTES },
+                                       { false, LATE_FEWER_BYTES } };
 
     (void)state;
     for (uint32_t i = 0; i < NWIRES * 3; i++) {
         const struct job job = {
-            .wires = wires[i % NWIRES], .nranks = 2, .seed = SEED, .arg = &how[i / NWIRES], .direct = stop_and_go,
+            .wires = wires[i % NWIRES],
+            .nranks = 2,
+            .seed = SEED,
+            .arg = &how[i / NWIRES],
+            .direct = stop_and_go,
         };
 
         job_run(&job, late_role);
@@ -785,12 +810,17 @@ static void halves_role(struct rank *r)
 
 static void revoked_memory_affects_no_other_communicator(void **state)
 {
-    static const struct halves where[] = { { HALF_BYTES }, { HALF_BYTES + 65536 }, { HALF_BYTES + 100 } };
+    static const struct halves where[] = { { HALF_BYTES },
+                                           { HALF_BYTES + 65536 },
+                                           { HALF_BYTES + 100 } };
 
     (void)state;
     for (uint32_t i = 0; i < NWIRES * 3; i++) {
         const struct job job = {
-            .wires = wires[i % NWIRES], .nranks = 2, .seed = job_seed(SEED), .arg = &where[i / NWIRES],
+            .wires = wires[i % NWIRES],
+            .nranks = 2,
+            .seed = job_seed(SEED),
+            .arg = &where[i / NWIRES],
         };
 
         job_run(&job, halves_role);
@@ -821,7 +851,8 @@ static void adjacent_role(struct rank *r)
         for (uint32_t i = 0; i < NEXT_OPS; i++) {
             const tutti_call how = { .size = sizeof how, .request = &request[i], .algo = "ring" };
             float *at = buf + i * NEXT_COUNT;
-            const tutti_status st = tutti_allreduce(at, at, NEXT_COUNT, TUTTI_F32, TUTTI_SUM, comm, &how);
+            const tutti_status st =
+                tutti_allreduce(at, at, NEXT_COUNT, TUTTI_F32, TUTTI_SUM, comm, &how);
 
             CHECK(r, st == TUTTI_OK || st == TUTTI_ERR_ABORTED);
             if (st)
@@ -839,13 +870,15 @@ static void adjacent_role(struct rank *r)
             CHECK(r, st == TUTTI_OK || st == TUTTI_ERR_ABORTED);
             for (uint32_t k = 0; k < NEXT_COUNT; k++)
                 if (buf[i * NEXT_COUNT + k] != right)
-                    job_fail(r, __FILE__, __LINE__, "element %u of operation %u (%s) is %g", k, i, tutti_status_name(st), (double)buf[i * NEXT_COUNT + k]);
+                    job_fail(r, __FILE__, __LINE__, "element %u of operation %u (%s) is %g", k, i,
+                             tutti_status_name(st), (double)buf[i * NEXT_COUNT + k]);
         }
         CHECK_OK(r, tutti_barrier(r->comm, NULL));
         tutti_comm_destroy(comm);
         if (round % 5 == 4) {       /* revoked memory is not opened again: use new memory */
             CHECK_OK(r, tutti_mem_free(r->comm, buf));
-            CHECK_OK(r, tutti_mem_alloc(r->comm, NEXT_OPS * NEXT_COUNT * sizeof *buf, (void **)&buf));
+            CHECK_OK(r,
+                     tutti_mem_alloc(r->comm, NEXT_OPS * NEXT_COUNT * sizeof *buf, (void **)&buf));
         }
     }
     CHECK_OK(r, tutti_mem_free(r->comm, buf));
@@ -866,7 +899,8 @@ static void no_wire_role(struct rank *r)
 
     setenv("TUTTI_WIRES", r->rank ? "tcp" : "shm", 1);
     job_open(r);
-    CHECK_SAYS(r, tutti_broadcast(&byte, &byte, 1, TUTTI_U8, 0, r->comm, NULL), TUTTI_ERR_PEER_LOST, "no transport");
+    CHECK_SAYS(r, tutti_broadcast(&byte, &byte, 1, TUTTI_U8, 0, r->comm, NULL), TUTTI_ERR_PEER_LOST,
+               "no transport");
 }
 
 static void missing_common_transport_is_reported(void **state)
@@ -889,8 +923,11 @@ static void leave_role(struct rank *r)
 {
     for (uint32_t round = 0; round < LEAVE_ROUNDS; round++) {
         const struct call c = {
-            .kind = round % 3 ? TT_BROADCAST : TT_ALLREDUCE, .type = TUTTI_I32, .count = round % 2 ? 10 : 300000,
-            .nranks = r->nranks, .salt = round,
+            .kind = round % 3 ? TT_BROADCAST : TT_ALLREDUCE,
+            .type = TUTTI_I32,
+            .count = round % 2 ? 10 : 300000,
+            .nranks = r->nranks,
+            .salt = round,
         };
         char why[CALL_TEXT_BYTES];
         struct call_side s;
@@ -913,7 +950,9 @@ static void early_exit_is_no_error(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < NWIRES * 3; i++) {
-        const struct job job = { .wires = wires[i % NWIRES], .nranks = 2 + i / NWIRES, .seed = SEED };
+        const struct job job = { .wires = wires[i % NWIRES],
+                                 .nranks = 2 + i / NWIRES,
+                                 .seed = SEED };
 
         job_run(&job, leave_role);
     }

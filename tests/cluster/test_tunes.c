@@ -64,7 +64,8 @@ static void check_tuned(struct rank *r, tutti_comm *comm)
 
     CHECK(r, comm->tune && plan->tuned);
     CHECK(r, strcmp(plan->algo->name, "allreduce_dtree") == 0);
-    CHECK(r, plan->segment_bytes == 32768 && plan->streams == 3 && plan->depth == 2 && plan->lanes == 2);
+    CHECK(r, plan->segment_bytes == 32768 && plan->streams == 3 && plan->depth == 2 &&
+                 plan->lanes == 2);
 }
 
 static void check_untuned(struct rank *r, tutti_comm *comm)
@@ -101,7 +102,9 @@ static void run(const struct expectation *e)
     static const char *const wires[] = { "shm", "tcp" };
 
     for (size_t w = 0; w < 2; w++) {
-        const struct job job = { .wires = wires[w], .nranks = NRANKS, .seed = job_seed(SEED), .arg = e };
+        const struct job job = {
+            .wires = wires[w], .nranks = NRANKS, .seed = job_seed(SEED), .arg = e
+        };
 
         job_run(&job, choose_as_rank_0_was_told);
     }

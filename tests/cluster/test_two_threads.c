@@ -45,8 +45,10 @@ static tutti_status call_one(struct worker *w, uint32_t kind)
     const tutti_call now = { .size = sizeof now, .timeout_ms = CALL_MS },
                      later = { .size = sizeof later, .request = &request, .timeout_ms = CALL_MS };
     const int peer = 1 - (int)w->r->rank;
-    const tutti_p2p both[2] = { { .is_recv = 0, .peer = peer, .buf = w->src, .count = 4, .type = TUTTI_F32 },
-                                { .is_recv = 1, .peer = peer, .buf = w->dst, .count = 4, .type = TUTTI_F32 } };
+    const tutti_p2p both[2] = {
+        { .is_recv = 0, .peer = peer, .buf = w->src, .count = 4, .type = TUTTI_F32 },
+        { .is_recv = 1, .peer = peer, .buf = w->dst, .count = 4, .type = TUTTI_F32 }
+    };
     tutti_window *window;
     tutti_comm *other;
     tutti_status st;
@@ -57,7 +59,9 @@ static tutti_status call_one(struct worker *w, uint32_t kind)
     case 1:
         return tutti_allreduce(w->src, w->dst, COUNT, TUTTI_F32, TUTTI_SUM, w->comm, &now);
     case 2:
-        return wait_for(tutti_allreduce(w->src, w->dst, COUNT, TUTTI_F32, TUTTI_SUM, w->comm, &later), &request);
+        return wait_for(
+            tutti_allreduce(w->src, w->dst, COUNT, TUTTI_F32, TUTTI_SUM, w->comm, &later),
+            &request);
     case 3:
         return tutti_barrier(w->comm, &now);
     case 4:
@@ -104,7 +108,8 @@ static void *work(void *arg)
         bool refused;
 
         if (!may_end_so(st, tutti_last_error(), &refused))
-            job_fail(w->r, __FILE__, __LINE__, "a call ended as %s: %s", tutti_status_name(st), tutti_last_error());
+            job_fail(w->r, __FILE__, __LINE__, "a call ended as %s: %s", tutti_status_name(st),
+                     tutti_last_error());
         w->refused += refused;
         w->ended++;
     }
@@ -170,7 +175,9 @@ static void concurrent_calls_end_or_are_refused(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < NWIRES * 2; i++) {
-        const struct job job = { .wires = wires[i % NWIRES], .nranks = 2, .seed = SEED, .arg = &threads[i / NWIRES] };
+        const struct job job = {
+            .wires = wires[i % NWIRES], .nranks = 2, .seed = SEED, .arg = &threads[i / NWIRES]
+        };
 
         job_run(&job, threads_role);
     }
@@ -185,7 +192,8 @@ static void *receive(void *arg)
 
     do                          /* await_call may be first */
         st = tutti_recv(w->dst, COUNT, TUTTI_F32, 1, w->comm, NULL);
-    while (st == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "another thread is in tutti_broadcast"));
+    while (st == TUTTI_ERR_INVALID &&
+           strstr(tutti_last_error(), "another thread is in tutti_broadcast"));
     CHECK_OK(w->r, st);
     return NULL;
 }
@@ -196,7 +204,8 @@ static void await_call(struct rank *r, const char *call)
     float x;
 
     do
-        CHECK_STATUS(r, tutti_broadcast(&x, &x, 1, TUTTI_F32, 99, r->comm, NULL), TUTTI_ERR_INVALID);
+        CHECK_STATUS(r, tutti_broadcast(&x, &x, 1, TUTTI_F32, 99, r->comm, NULL),
+                     TUTTI_ERR_INVALID);
     while (!strstr(tutti_last_error(), call));
 }
 
@@ -297,7 +306,8 @@ static void groups_role(struct rank *r)
 
     job_open(r);
     for (uint32_t i = 0; i < GROUP_THREADS; i++) {
-        w[i] = (struct worker){ .r = r, .comm = r->comm, .seed = (i + 2 * r->rank) % GROUP_THREADS };
+        w[i] =
+            (struct worker){ .r = r, .comm = r->comm, .seed = (i + 2 * r->rank) % GROUP_THREADS };
         CHECK(r, pthread_create(&w[i].thread, NULL, create_groups, &w[i]) == 0);
     }
     for (uint32_t i = 0; i < GROUP_THREADS; i++)
@@ -339,7 +349,8 @@ static void turns_role(struct rank *r)
     job_open(r);
     w.comm = r->comm;
     for (int i = 0; i < 5; i++) {
-        CHECK(r, pthread_create(&w.thread, NULL, take_turns, &w) == 0 && pthread_join(w.thread, NULL) == 0);
+        CHECK(r, pthread_create(&w.thread, NULL, take_turns, &w) == 0 &&
+                     pthread_join(w.thread, NULL) == 0);
         take_turns(&w);
     }
     job_close(r);

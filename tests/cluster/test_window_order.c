@@ -33,15 +33,19 @@
 static size_t stream_bytes(struct tt_prng *p)
 {
     const uint64_t kind = tt_prng_below(p, 4096);
-    const size_t most = kind == 0 ? STREAM_BYTES : kind < 16 ? 300000 : kind < 80 ? 40000 : kind < 1000 ? 4096 : 64;
+    const size_t most = kind == 0     ? STREAM_BYTES
+                        : kind < 16   ? 300000
+                        : kind < 80   ? 40000
+                        : kind < 1000 ? 4096
+                                      : 64;
 
     return kind % 64 == 1 ? 0 : 1 + tt_prng_below(p, most);
 }
 
 /* Sends a message of rank 0 with its signal, in one of four ways: as one put; as one whose source
  * is overwritten after local completion; as pieces; or as separate puts, a fence, and a signal. */
-static void send_message(struct rank *r, tutti_window *w, size_t at, uint8_t *src, size_t bytes, uint64_t way,
-                         tutti_rma *rma)
+static void send_message(struct rank *r, tutti_window *w, size_t at, uint8_t *src, size_t bytes,
+                         uint64_t way, tutti_rma *rma)
 {
     tutti_piece pieces[5];
     uint64_t counter = 0;
@@ -68,7 +72,8 @@ static void send_message(struct rank *r, tutti_window *w, size_t at, uint8_t *sr
         CHECK_OK(r, tutti_window_put_pieces(w, 1, pieces, 5, rma));
     } else {
         CHECK_OK(r, tutti_window_fence(w, bytes % 2 ? 1 : TUTTI_ALL_RANKS));
-        CHECK_OK(r, tutti_window_signal(rma->signal_window, 1, rma->signal_offset, rma->signal_op, rma->signal_value));
+        CHECK_OK(r, tutti_window_signal(rma->signal_window, 1, rma->signal_offset, rma->signal_op,
+                                        rma->signal_value));
     }
 }
 
@@ -91,7 +96,10 @@ static void stream(struct rank *r, uint32_t nputs, bool held_up)
         const size_t bytes = stream_bytes(&r->common);
         const uint64_t way = tt_prng_below(&r->common, 4);
         tutti_rma rma = {
-            .size = sizeof rma, .signal_op = TUTTI_SIGNAL_SET, .signal_value = turn, .signal_offset = 64 * slot,
+            .size = sizeof rma,
+            .signal_op = TUTTI_SIGNAL_SET,
+            .signal_value = turn,
+            .signal_offset = 64 * slot,
             .signal_window = bells,
         };
 
@@ -117,7 +125,9 @@ static uint32_t puts_of_job(const struct window_way *m)
     /* each message takes as long as ten over TCP on loopback */
     const bool other = getenv("TUTTI_TEST_IN_PLACE_OF_TCP") != NULL;
 
-    return strcmp(m->wires, "verbs") == 0 ? STREAM_PUTS_SLOW : other ? STREAM_PUTS / 5 : STREAM_PUTS;
+    return strcmp(m->wires, "verbs") == 0 ? STREAM_PUTS_SLOW
+           : other                        ? STREAM_PUTS / 5
+                                          : STREAM_PUTS;
 }
 
 /* The number for a job with delayed lanes. */
@@ -157,7 +167,8 @@ static void play_stream(uint32_t way, void (*role)(struct rank *), uint32_t of_j
 
         job_run(&job, role);
         if (played / STREAM_TOLD != (played + of_job) / STREAM_TOLD && played + of_job < wanted)
-            print_message("%s: %llu puts so far\n", window_ways[way].name, (unsigned long long)(played + of_job));
+            print_message("%s: %llu puts so far\n", window_ways[way].name,
+                          (unsigned long long)(played + of_job));
     }
     print_message("%s: %llu puts in %.1f s\n", window_ways[way].name, (unsigned long long)played,
                   (double)(tt_now_ns() - begin_ns) * 1e-9);
@@ -284,8 +295,8 @@ static size_t fetch_bytes(struct tt_prng *p, uint32_t round)
 
 /* Puts src[bytes] to the start of rank 1's window in `nparts` parts, the longest first. *counter
  * counts local completions; NULL: each call waits for its own. */
-static void put_parts(struct rank *r, tutti_window *w, const uint8_t *src, size_t bytes, uint32_t nparts,
-                      uint64_t *counter)
+static void put_parts(struct rank *r, tutti_window *w, const uint8_t *src, size_t bytes,
+                      uint32_t nparts, uint64_t *counter)
 {
     const tutti_rma rma = { .size = sizeof rma, .counter = counter };
     size_t at = 0;
@@ -300,7 +311,8 @@ static void put_parts(struct rank *r, tutti_window *w, const uint8_t *src, size_
 
 /* Reads back the data put before the fence: by a get, by a get with a counter, or only its last
  * word by an atomic. */
-static void fetch_back(struct rank *r, tutti_window *w, const uint8_t *src, uint8_t *dst, size_t bytes, uint32_t kind)
+static void fetch_back(struct rank *r, tutti_window *w, const uint8_t *src, uint8_t *dst,
+                       size_t bytes, uint32_t kind)
 {
     uint64_t counter = 0, old = 0;
     const tutti_rma rma = { .size = sizeof rma, .counter = &counter };
@@ -323,7 +335,8 @@ static void fetch_role(struct rank *r)
     const struct window_way *way = r->job->arg;
     const bool slow = strcmp(way->wires, "verbs") == 0 || getenv("TUTTI_TEST_IN_PLACE_OF_TCP");
     const uint32_t rounds = slow ? FETCH_ROUNDS_SLOW : FETCH_ROUNDS;
-    uint8_t *src = job_have(r, malloc(FETCH_BYTES + 8)), *dst = job_have(r, calloc(1, FETCH_BYTES + 8));
+    uint8_t *src = job_have(r, malloc(FETCH_BYTES + 8)),
+            *dst = job_have(r, calloc(1, FETCH_BYTES + 8));
     struct window_side s;
 
     window_job_open(r);
@@ -381,8 +394,10 @@ static void queued_role(struct rank *r)
     const int fenced = tt_prng_below(&r->common, 2) ? TUTTI_ALL_RANKS : 1;
     uint8_t *src = job_have(r, malloc(ALL)), *dst = job_have(r, calloc(1, ALL));
     uint64_t sent[3] = { 0 }, after = 0, got = 0, old = 0, wanted[3] = { 0 };
-    const tutti_rma brief = { .size = sizeof brief, .timeout_ms = mapped ? 0 : 20 };    /* it passes only where it must */
-    const tutti_rma late = { .size = sizeof late, .counter = &after }, get = { .size = sizeof get, .counter = &got };
+    const tutti_rma brief = { .size = sizeof brief,
+                              .timeout_ms = mapped ? 0 : 20 }; /* it passes only where it must */
+    const tutti_rma late = { .size = sizeof late, .counter = &after },
+                    get = { .size = sizeof get, .counter = &got };
     struct window_side s;
 
     window_job_open(r);
@@ -404,7 +419,10 @@ static void queued_role(struct rank *r)
             for (int to = 1; to <= 2; to++) {
                 const size_t at = i * (size_t)QUEUED_BYTES;
                 const tutti_rma rma = {
-                    .size = sizeof rma, .counter = &sent[to], .signal_offset = ALL + QUEUED_BYTES, .signal_value = 1,
+                    .size = sizeof rma,
+                    .counter = &sent[to],
+                    .signal_offset = ALL + QUEUED_BYTES,
+                    .signal_value = 1,
                     /* includes its own fence */
                     .signal_op = i % 8 == 1 ? TUTTI_SIGNAL_ADD : TUTTI_SIGNAL_NONE,
                 };
@@ -424,7 +442,8 @@ static void queued_role(struct rank *r)
         job_step(r, "get from rank 2");
         CHECK_OK(r, tutti_window_get(s.window, 2, 0, dst, QUEUED_BYTES, NULL));
         CHECK(r, memcmp(dst, src, QUEUED_BYTES) == 0);
-        CHECK_OK(r, tutti_window_atomic(s.window, 2, QUEUED_BYTES - 8, 8, TUTTI_ATOMIC_ADD, 0, 0, &old));
+        CHECK_OK(
+            r, tutti_window_atomic(s.window, 2, QUEUED_BYTES - 8, 8, TUTTI_ATOMIC_ADD, 0, 0, &old));
         CHECK(r, memcmp(&old, src + QUEUED_BYTES - 8, sizeof old) == 0);
         job_step(r, "get from rank 1, which stands still");
         CHECK_STATUS(r, tutti_window_get(s.window, 1, ALL - 64, dst, 64, &brief),
@@ -463,10 +482,16 @@ static void replay_role(struct rank *r)
 {
     enum { RUNS = UNIT_SHARE > 1 ? 20 : 200, BYTES = 300000 };
     static const size_t length = 8, indices[3] = { 0, 0, 0 }, lens[3] = { 1, 1, 1 };
-    const tutti_replay_conf conf = { .size = sizeof conf, .nsplits = 1, .max_length = 8, .type = TUTTI_U8 };
+    const tutti_replay_conf conf = {
+        .size = sizeof conf, .nsplits = 1, .max_length = 8, .type = TUTTI_U8
+    };
     uint8_t *src = job_have(r, malloc(BYTES)), piece[8] = { 0 };
     const tutti_dynamic what = {
-        .size = sizeof what, .sendbuff = piece, .split_lengths = &length, .indices = indices, .index_block_lens = lens,
+        .size = sizeof what,
+        .sendbuff = piece,
+        .split_lengths = &length,
+        .indices = indices,
+        .index_block_lens = lens,
     };
     tutti_arrived arrived = { .size = sizeof arrived };
     tutti_replay *replay;
@@ -562,7 +587,8 @@ static void fence_orders_loads_after_puts(void **state)
             .direct = job_go_on_after,
         };
 
-        if (strcmp(window_ways[i].wires, "shm") != 0 || !window_ways[i].own || !window_way_is_wanted(&window_ways[i]))
+        if (strcmp(window_ways[i].wires, "shm") != 0 || !window_ways[i].own ||
+            !window_way_is_wanted(&window_ways[i]))
             continue;
         wanted++;
         job_run(&job, load_role);
@@ -588,7 +614,8 @@ static uint32_t fill_up(struct rank *r, struct window_side *s, const uint8_t *sr
 
     while (late < 3 && n < STILL_PUTS_MAX) {
         const size_t at = n % STILL_PLACES * STILL_BYTES;
-        const tutti_status st = tutti_window_put(s->window, 1, 64 + at, src + at, STILL_BYTES, &rma);
+        const tutti_status st =
+            tutti_window_put(s->window, 1, 64 + at, src + at, STILL_BYTES, &rma);
 
         job_step(r, "put %u to a rank that stands still", n);
         CHECK(r, st == TUTTI_OK || st == TUTTI_ERR_TIMEOUT);
@@ -664,10 +691,12 @@ static void stopped_rank_does_not_delay_others(void **state)
 
 /* Puts n pieces of this size, with a signal. Returns the lowest number of system calls over several
  * tries: some tries also acknowledge received data. */
-static uint32_t fewest_calls(struct rank *r, struct window_side *s, const uint8_t *src, size_t n, size_t bytes,
-                             bool rows)
+static uint32_t fewest_calls(struct rank *r, struct window_side *s, const uint8_t *src, size_t n,
+                             size_t bytes, bool rows)
 {
-    const tutti_rma rma = { .size = sizeof rma, .signal_op = TUTTI_SIGNAL_ADD, .signal_value = 1, .signal_offset = 8 };
+    const tutti_rma rma = {
+        .size = sizeof rma, .signal_op = TUTTI_SIGNAL_ADD, .signal_value = 1, .signal_offset = 8
+    };
     const tutti_rows shape = { n, bytes, CALLS_STRIDE, CALLS_STRIDE };
     tutti_piece pieces[CALLS_PIECES];
     uint32_t fewest = UINT32_MAX;
@@ -693,7 +722,8 @@ static void calls_role(struct rank *r)
     static const struct {
         size_t n, bytes;
         uint32_t calls;
-    } shapes[] = { { 1, 64, 1 },  { 2, 64, 1 }, { 31, 8, 1 }, { 31, 64, 1 }, { 32, 64, 2 }, { CALLS_PIECES, 40, 4 },
+    } shapes[] = { { 1, 64, 1 },   { 2, 64, 1 },  { 31, 8, 1 },
+                   { 31, 64, 1 },  { 32, 64, 2 }, { CALLS_PIECES, 40, 4 },
                    { 16, 2500, 1 } };
     uint8_t *src = job_have(r, malloc(CALLS_PIECES * CALLS_STRIDE));
     struct window_side s;
@@ -705,15 +735,16 @@ static void calls_role(struct rank *r)
     for (size_t i = 0; r->rank == 0 && i < 2 * sizeof shapes / sizeof *shapes; i++) {
         const size_t n = shapes[i / 2].n, bytes = shapes[i / 2].bytes;
         const bool rows = i % 2;
-        const uint32_t wanted = shapes[i / 2].calls, took = fewest_calls(r, &s, src, n, bytes, rows);
+        const uint32_t wanted = shapes[i / 2].calls,
+                       took = fewest_calls(r, &s, src, n, bytes, rows);
 
         if (took != wanted)
             job_fail(r, __FILE__, __LINE__, "%zu %s of %zu bytes took %u system calls, not %u", n,
                      rows ? "rows" : "pieces", bytes, took, wanted);
     }
     if (r->rank == 1) {
-        CHECK_OK(
-            r, tutti_window_wait(s.window, 8, TUTTI_EQUAL, 2 * CALLS_TRIES * sizeof shapes / sizeof *shapes, 0, NULL));
+        CHECK_OK(r, tutti_window_wait(s.window, 8, TUTTI_EQUAL,
+                                      2 * CALLS_TRIES * sizeof shapes / sizeof *shapes, 0, NULL));
         for (size_t k = 0; k < CALLS_PIECES; k++)
             CHECK(r, memcmp(s.mem + 64 + k * CALLS_STRIDE, src + k * CALLS_STRIDE, 40) == 0);
     }

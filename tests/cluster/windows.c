@@ -72,13 +72,17 @@ void window_side_fini(struct rank *r, struct window_side *s)
     free(s->owned);
 }
 
-void over_all_ways(void (*role)(struct rank *), uint32_t nranks, void (*direct)(const struct job *, struct job_board *))
+void over_all_ways(void (*role)(struct rank *), uint32_t nranks,
+                   void (*direct)(const struct job *, struct job_board *))
 {
     uint32_t wanted = 0;
 
     for (uint32_t i = 0; i < WINDOW_WAYS; i++) {
         const struct job job = {
-            .wires = window_ways[i].wires, .nranks = nranks, .seed = job_seed(WINDOW_SEED) + i, .arg = &window_ways[i],
+            .wires = window_ways[i].wires,
+            .nranks = nranks,
+            .seed = job_seed(WINDOW_SEED) + i,
+            .arg = &window_ways[i],
             .direct = direct,
         };
 
@@ -92,10 +96,12 @@ void over_all_ways(void (*role)(struct rank *), uint32_t nranks, void (*direct)(
     assert_true(wanted > 0);    /* TUTTI_WIRES names none of these methods */
 }
 
-void window_check_pattern(struct rank *r, const uint8_t *mem, size_t bytes, uint64_t salt, const char *what)
+void window_check_pattern(struct rank *r, const uint8_t *mem, size_t bytes, uint64_t salt,
+                          const char *what)
 {
     const uint64_t wrong = pattern_differs(mem, bytes, salt);
 
     if (wrong != bytes)
-        job_fail(r, __FILE__, __LINE__, "%s: byte %llu of %zu is wrong", what, (unsigned long long)wrong, bytes);
+        job_fail(r, __FILE__, __LINE__, "%s: byte %llu of %zu is wrong", what,
+                 (unsigned long long)wrong, bytes);
 }

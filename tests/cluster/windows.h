@@ -44,6 +44,7 @@ void window_side_init(struct rank *r, struct window_side *s, size_t bytes);
 void window_side_fini(struct rank *r, struct window_side *s);
 
 /* Checks that mem[bytes] has the pattern of that salt. */
-void window_check_pattern(struct rank *r, const uint8_t *mem, size_t bytes, uint64_t salt, const char *what);
+void window_check_pattern(struct rank *r, const uint8_t *mem, size_t bytes, uint64_t salt,
+                          const char *what);
 
 #endif

@@ -37,7 +37,8 @@ static void round_k(tutti_schedule *s, const tutti_algorithm_call *c, uint64_t k
             tutti_step_wait(s, (c->rank + 1) % c->nranks, dst(0), 0, 9);
         if (is("wait first"))
             tutti_step_put(s, (c->rank + c->nranks - 1) % c->nranks, dst(0), dst(0), 0, 9);
-        tutti_step_wait(s, is("no peer") ? c->nranks : c->root, dst(0), is("short") ? bytes / 2 : bytes, tag);
+        tutti_step_wait(s, is("no peer") ? c->nranks : c->root, dst(0),
+                        is("short") ? bytes / 2 : bytes, tag);
         if (is("writes input"))
             tutti_step_copy(s, src(0), dst(0), bytes);
         return;
@@ -48,8 +49,10 @@ static void round_k(tutti_schedule *s, const tutti_algorithm_call *c, uint64_t k
     }
     for (uint32_t r = 0; r < c->nranks; r++)
         if (r != c->rank)
-            tutti_step_put(s, r, src(is("out of bounds") || (is("out of bounds in place") && c->in_place) ? 1 : 0),
-                           dst(0), bytes, tag);
+            tutti_step_put(
+                s, r,
+                src(is("out of bounds") || (is("out of bounds in place") && c->in_place) ? 1 : 0),
+                dst(0), bytes, tag);
     for (uint32_t i = 0; i < 20 && is("too many"); i++)
         tutti_step_copy(s, dst(0), src(0), bytes);
     if (is("no buffer"))
@@ -66,13 +69,16 @@ static uint64_t huge(const tutti_algorithm_call *c) { return c->bytes + (1ull <<
  * data sent in the second. */
 static void turn(tutti_schedule *s, const tutti_algorithm_call *c, uint64_t k)
 {
-    const uint32_t to = (uint32_t)((c->rank + k) % c->nranks), from = (uint32_t)((c->rank + c->nranks - k) % c->nranks);
+    const uint32_t to = (uint32_t)((c->rank + k) % c->nranks),
+                   from = (uint32_t)((c->rank + c->nranks - k) % c->nranks);
 
     if (k == 0) {
-        tutti_step_copy(s, dst(c->recv_displs[c->rank]), src(c->send_displs[c->rank]), c->send_bytes[c->rank]);
+        tutti_step_copy(s, dst(c->recv_displs[c->rank]), src(c->send_displs[c->rank]),
+                        c->send_bytes[c->rank]);
         return;
     }
-    tutti_step_put(s, to, src(c->send_displs[to]), tutti_ref_of(TUTTI_BUFFER_THERE, 0), c->send_bytes[to], 0);
+    tutti_step_put(s, to, src(c->send_displs[to]), tutti_ref_of(TUTTI_BUFFER_THERE, 0),
+                   c->send_bytes[to], 0);
     tutti_step_wait(s, from, dst(c->recv_displs[from]), c->recv_bytes[from], 0);
 }
 
@@ -107,9 +113,17 @@ const tutti_algorithm *tutti_algorithm_at(size_t index)
     a = (tutti_algorithm){
         .size = is("short struct") ? 24 : sizeof a, .version = is("version") ? 7 : TUTTI_ALGORITHM_VERSION,
         .collective = is("collective") ? 99 : TUTTI_COLL_BROADCAST,
-        .name = is("duplicate") ? "broadcast_flat" : is("other name") ? "reduce_star" : is("bad name") ? "broadcast star" : "broadcast_star",
-        .summary = "for tests", .needs = "an even number of ranks", .revision = is("revision") ? 2 : 1, .fits = even,
-        .nrounds = is("rounds") ? many : one, .round = is("no round") ? NULL : round_k, .npeers = is("peers") ? none : NULL,
+        .name = is("duplicate")    ? "broadcast_flat"
+                : is("other name") ? "reduce_star"
+                : is("bad name")   ? "broadcast star"
+                                   : "broadcast_star",
+        .summary = "for tests",
+        .needs = "an even number of ranks",
+        .revision = is("revision") ? 2 : 1,
+        .fits = even,
+        .nrounds = is("rounds") ? many : one,
+        .round = is("no round") ? NULL : round_k,
+        .npeers = is("peers") ? none : NULL,
         .work_bytes = is("work") ? huge : NULL,
     };
     if (is("alltoallv") || is("alltoallv, even"))

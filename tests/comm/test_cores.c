@@ -17,7 +17,8 @@ static void check(const cpu_set_t *set, uint64_t seed)
     tt_reader_init(&r, bytes, tt_writer_bytes(&w));
     tt_cores_read(&again, &r);
     if (w.bad || r.bad || r.at != r.end || !CPU_EQUAL(set, &again))
-        fail_msg("seed %llu: %d processors became %d", (unsigned long long)seed, CPU_COUNT(set), CPU_COUNT(&again));
+        fail_msg("seed %llu: %d processors became %d", (unsigned long long)seed, CPU_COUNT(set),
+                 CPU_COUNT(&again));
 }
 
 static void sets_are_read_as_written(void **state)

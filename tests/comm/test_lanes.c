@@ -47,9 +47,15 @@ static void each_transport_has_its_own_lanes(void **state)
     static const struct {
         uint32_t nranks, host_ranks, rails, asked, lanes;
     } cases[] = {
-        { 8, 4, 4, TT_LANES_FREE, 1 },   { 8, 1, 4, TT_LANES_FREE, 4 }, { 8, 1, 1, TT_LANES_FREE, 1 },
-        { 3, 2, 4, TT_LANES_FREE, 1 },   { 1, 1, 4, TT_LANES_FREE, 1 }, { 8, 1, 4, 3, 3 },
-        { 8, 4, 1, 16, 16 },             { 8, 1, 4, 1, 1 },             { 8, 4, 1, TT_LANES_BY_DISTANCE, 2 },
+        { 8, 4, 4, TT_LANES_FREE, 1 },
+        { 8, 1, 4, TT_LANES_FREE, 4 },
+        { 8, 1, 1, TT_LANES_FREE, 1 },
+        { 3, 2, 4, TT_LANES_FREE, 1 },
+        { 1, 1, 4, TT_LANES_FREE, 1 },
+        { 8, 1, 4, 3, 3 },
+        { 8, 4, 1, 16, 16 },
+        { 8, 1, 4, 1, 1 },
+        { 8, 4, 1, TT_LANES_BY_DISTANCE, 2 },
         { 8, 1, 4, TT_LANES_BY_DISTANCE, 4 },
     };
 
@@ -58,7 +64,8 @@ static void each_transport_has_its_own_lanes(void **state)
         const struct tt_lane_facts f = { .asked = (uint8_t)cases[i].asked };
         struct tt_layout l;
 
-        tt_layout_regular(&l, cases[i].nranks, cases[i].host_ranks, 1, cases[i].rails, TT_NODE_MESH);
+        tt_layout_regular(&l, cases[i].nranks, cases[i].host_ranks, 1, cases[i].rails,
+                          TT_NODE_MESH);
         if (tt_lane_facts_count(&f, &l) != cases[i].lanes)
             fail_msg("case %zu: %u lanes", i, tt_lane_facts_count(&f, &l));
     }
@@ -77,8 +84,9 @@ static void facts_describe_the_inter_host_transport(void **state)
     assert_int_equal(tt_lane_facts_get(&verbs, 0, "shm,verbs,tcp"), TUTTI_OK);
     assert_int_equal(verbs.asked, TT_LANES_BY_DISTANCE);
     for (int d = TT_NEAR_RACK; d < TT_DISTANCES; d++) {
-        assert_int_equal(verbs.bytes[d],
-                         tt_dqplb_limits_of(d, tt_dqplb_lane_count(d), TT_VERBS_WINDOW, 0, 0).lane_bytes);
+        assert_int_equal(
+            verbs.bytes[d],
+            tt_dqplb_limits_of(d, tt_dqplb_lane_count(d), TT_VERBS_WINDOW, 0, 0).lane_bytes);
         assert_in_range(tcp.bytes[d], 1, tt_lane_limits_default.bytes[d]);
     }
     links[TT_NEAR_RACK] = (struct tt_topo_link){ .latency_ns = 20000, .bytes_per_s = 50e9 };

@@ -16,7 +16,8 @@ static void draw_links(struct tt_topo_link *links, struct tt_prng *p)
             continue;
         links[d].latency_ns = tt_prng_below(p, 2) * (1 + tt_prng_below(p, 100000000000ull));
         links[d].bytes_per_s = (double)(tt_prng_below(p, 2) * tt_prng_below(p, 1ull << 50));
-        links[d].oversubscription = d > TT_NEAR_RACK ? 1 + (double)tt_prng_below(p, 5000) / 1000 : 1;
+        links[d].oversubscription =
+            d > TT_NEAR_RACK ? 1 + (double)tt_prng_below(p, 5000) / 1000 : 1;
     }
 }
 
@@ -79,7 +80,9 @@ static void links_outside_the_range_are_refused(void **state)
 
 static void given_links_override_measured_ones(void **state)
 {
-    struct tt_topo_link links[TT_DISTANCES] = { [TT_NEAR_RACK] = { 2000, 0, 1 }, [TT_NEAR_ZONE] = { 0, 5e8, 2.5 } };
+    struct tt_topo_link links[TT_DISTANCES] = {
+        [TT_NEAR_RACK] = { 2000, 0, 1 }, [TT_NEAR_ZONE] = { 0, 5e8, 2.5 }
+    };
     const struct tt_topo_link measured[TT_DISTANCES] = {
         [TT_NEAR_RACK] = { 3000, 1e9, 1 }, [TT_NEAR_ZONE] = { 9000, 7e8, 1 }
     };
@@ -105,8 +108,9 @@ static void farthest_distance_sets_inter_host_cost(void **state)
     const struct {
         enum tt_distance farthest;
         double message_ns, byte_ns;
-    } cases[] = { { TT_NEAR_SELF, 8000, 0.35 }, { TT_NEAR_HOST, 8000, 0.35 }, { TT_NEAR_RACK, 9000, 1 },
-                  { TT_NEAR_ZONE, 16000, 1 },   { TT_NEAR_BUILDING, 8000, 1 }, { TT_NEAR_WAN, 40007000, 10 } };
+    } cases[] = { { TT_NEAR_SELF, 8000, 0.35 },  { TT_NEAR_HOST, 8000, 0.35 },
+                  { TT_NEAR_RACK, 9000, 1 },     { TT_NEAR_ZONE, 16000, 1 },
+                  { TT_NEAR_BUILDING, 8000, 1 }, { TT_NEAR_WAN, 40007000, 10 } };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -115,8 +119,10 @@ static void farthest_distance_sets_inter_host_cost(void **state)
         tt_links_model(links, cases[i].farthest, &ends, &m);
         assert_true(m.message_ns == cases[i].message_ns);
         assert_true(fabs(m.byte_ns - cases[i].byte_ns) < 1e-9);
-        assert_true(m.near_message_ns == (cases[i].farthest < TT_NEAR_RACK ? 250 : 600) && m.near_byte_ns == 0.12);
-        assert_true(m.reduce_byte_ns == before.reduce_byte_ns && m.copy_byte_ns == before.copy_byte_ns);
+        assert_true(m.near_message_ns == (cases[i].farthest < TT_NEAR_RACK ? 250 : 600) &&
+                    m.near_byte_ns == 0.12);
+        assert_true(m.reduce_byte_ns == before.reduce_byte_ns &&
+                    m.copy_byte_ns == before.copy_byte_ns);
     }
 }
 
@@ -126,7 +132,8 @@ static void intra_host_links_slow_local_messages(void **state)
     const struct tt_topo_link links[TT_DISTANCES] = {
         [TT_NEAR_SOCKET] = { 100, 1e11, 1 }, [TT_NEAR_HOST] = { 900, 5e9, 1 }
     };
-    struct tt_cost_model on_host = { 200, 0.1, 0.1, 0.08, 250, 0.12 }, between = on_host, on_socket = on_host;
+    struct tt_cost_model on_host = { 200, 0.1, 0.1, 0.08, 250, 0.12 }, between = on_host,
+                         on_socket = on_host;
     const struct tt_ends ends = { 7000, 100 };
 
     (void)state;

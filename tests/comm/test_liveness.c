@@ -18,7 +18,10 @@ static void begin(void)
 }
 
 /* All in one collective. */
-static struct tt_waiting waiting(uint32_t rank) { return (struct tt_waiting){ .context = 1, .op = 5, .rank = rank }; }
+static struct tt_waiting waiting(uint32_t rank)
+{
+    return (struct tt_waiting){ .context = 1, .op = 5, .rank = rank };
+}
 
 /* A rank replies that it waits for another one in that collective. Returns whether that one must be
  * queried now. */
@@ -26,7 +29,8 @@ static bool answer(uint32_t rank, uint32_t waits_for, uint64_t now)
 {
     const struct tt_waiting w = waiting(waits_for), of = waiting(rank);
     struct tt_waiting ask[TT_WAITINGS];
-    const uint32_t n = tt_liveness_answer(&probe, rank, &of, &w, 1, rank < N ? ranks[rank].asked_ns : 0, now, ask);
+    const uint32_t n =
+        tt_liveness_answer(&probe, rank, &of, &w, 1, rank < N ? ranks[rank].asked_ns : 0, now, ask);
 
     assert_true(n == 0 || (n == 1 && ask[0].rank == waits_for));
     return n > 0;
@@ -41,8 +45,8 @@ static uint32_t answer_none(uint32_t rank, const struct tt_waiting *of, uint64_t
 }
 
 /* Calls tt_liveness_blame; *guilty: the unresponsive rank, or the idle one. */
-static enum tt_blame blame_of(struct tt_liveness *p, const struct tt_waiting *w, uint64_t since_ns, uint64_t now_ns,
-                              uint32_t *guilty, struct tt_waiting *ask)
+static enum tt_blame blame_of(struct tt_liveness *p, const struct tt_waiting *w, uint64_t since_ns,
+                              uint64_t now_ns, uint32_t *guilty, struct tt_waiting *ask)
 {
     struct tt_blamed b;
     const enum tt_blame blame = tt_liveness_blame(p, w, since_ns, now_ns, &b, ask);
@@ -110,7 +114,8 @@ static void half_a_second_of_silence_counts(void **state)
 
 static void responsive_cycle_blames_no_rank(void **state)
 {
-    static const uint32_t circle[N] = { 1, 2, 0, N, N, N, N, N }, self[N] = { 0, N, N, N, N, N, N, N };
+    static const uint32_t circle[N] = { 1, 2, 0, N, N, N, N, N },
+                          self[N] = { 0, N, N, N, N, N, N, N };
 
     (void)state;
     assert_int_equal(blamed_after(circle, 0, TT_SECOND), UINT32_MAX);
@@ -175,13 +180,16 @@ static void changed_replies_are_followed(void **state)
  * the receive's communicator. */
 static void search_follows_the_operation_if_possible(void **state)
 {
-    static const struct tt_waiting waits[] = { { 1, 3, 4, false }, { 1, 4, 5, false }, { 2, 6, NO_NUMBER, false } };
+    static const struct tt_waiting waits[] = { { 1, 3, 4, false },
+                                               { 1, 4, 5, false },
+                                               { 2, 6, NO_NUMBER, false } };
     static const struct {
         struct tt_waiting of;
         uint32_t silent, blamed;
     } cases[] = {
-        { { 1, 1, 4, false }, 3, 3 },         { { 1, 1, 4, false }, 4, UINT32_MAX }, { { 1, 1, 5, false }, 4, 4 },
-        { { 1, 1, 5, false }, 6, UINT32_MAX }, { { 1, 1, 7, false }, 6, 6 },          { { 1, 1, 7, false }, 4, 4 },
+        { { 1, 1, 4, false }, 3, 3 }, { { 1, 1, 4, false }, 4, UINT32_MAX },
+        { { 1, 1, 5, false }, 4, 4 }, { { 1, 1, 5, false }, 6, UINT32_MAX },
+        { { 1, 1, 7, false }, 6, 6 }, { { 1, 1, 7, false }, 4, 4 },
         { { 2, 1, 5, false }, 3, 3 },         { { 2, 1, NO_NUMBER, false }, 4, 4 },
     };
 
@@ -193,9 +201,11 @@ static void search_follows_the_operation_if_possible(void **state)
         begin();
         assert_true(tt_liveness_should_query(&probe, 1, START));
         assert_true(tt_liveness_should_query(&probe, cases[i].silent, START));
-        for (uint32_t k = tt_liveness_answer(&probe, 1, &cases[i].of, waits, 3, START, START, ask); k > 0; k--)
+        for (uint32_t k = tt_liveness_answer(&probe, 1, &cases[i].of, waits, 3, START, START, ask);
+             k > 0; k--)
             answer(ask[k - 1].rank, UINT32_MAX, START);
-        assert_int_equal(blame_of(&probe, &cases[i].of, 0, START + TT_PROBE_SILENCE_NS, &guilty, ask) == TT_BLAME_RANK,
+        assert_int_equal(blame_of(&probe, &cases[i].of, 0, START + TT_PROBE_SILENCE_NS, &guilty,
+                                  ask) == TT_BLAME_RANK,
                          cases[i].blamed != UINT32_MAX);
         assert_int_equal(guilty, cases[i].blamed);
     }
@@ -203,9 +213,10 @@ static void search_follows_the_operation_if_possible(void **state)
 
 static void only_blocking_ranks_are_queried(void **state)
 {
-    static const struct tt_waiting waits[] = {
-        { 1, 3, 4, false }, { 1, 4, 5, false }, { 2, 6, NO_NUMBER, false }, { 2, UINT32_MAX, 9, false }
-    };
+    static const struct tt_waiting waits[] = { { 1, 3, 4, false },
+                                               { 1, 4, 5, false },
+                                               { 2, 6, NO_NUMBER, false },
+                                               { 2, UINT32_MAX, 9, false } };
     const struct tt_waiting in = { 1, 1, 5, false }, not_in = { 1, 1, 8, false };
     struct tt_waiting ask[TT_WAITINGS];
 
@@ -224,7 +235,8 @@ static void only_blocking_ranks_are_queried(void **state)
  * second. */
 static void all_operations_of_a_rank_count(void **state)
 {
-    static const struct tt_waiting of_1[] = { { 1, 3, 4, false }, { 1, 2, 5, false } }, of_2[] = { { 1, 1, 4, false } };
+    static const struct tt_waiting of_1[] = { { 1, 3, 4, false }, { 1, 2, 5, false } },
+                                   of_2[] = { { 1, 1, 4, false } };
     const struct tt_waiting first = { 1, 1, 5, false };
     struct tt_waiting ask[TT_WAITINGS];
     uint32_t guilty = UINT32_MAX;
@@ -269,7 +281,8 @@ static void idle_responsive_rank_is_reported(void **state)
     assert_int_equal(told, 2);
 
     assert_false(answer(2, 0, deadline + TT_MS));       /* now they wait in a cycle */
-    assert_int_equal(blame_of(&probe, &first, deadline, deadline + TT_MS, &told, &ask), TT_BLAME_NOBODY);
+    assert_int_equal(blame_of(&probe, &first, deadline, deadline + TT_MS, &told, &ask),
+                     TT_BLAME_NOBODY);
     assert_int_equal(told, UINT32_MAX);
 }
 
@@ -327,13 +340,16 @@ static void silent_failed_rank_is_not_blamed(void **state)
     begin();
     tt_liveness_failed(&probe, 0);
     assert_true(tt_liveness_should_query(&probe, 0, START));
-    assert_int_equal(tt_liveness_blame(&probe, &w, 0, START + TT_PROBE_SILENCE_NS - 1, &b, ask), TT_BLAME_OPEN);
-    assert_int_equal(tt_liveness_blame(&probe, &w, 0, START + TT_PROBE_SILENCE_NS, &b, ask), TT_BLAME_NOBODY);
+    assert_int_equal(tt_liveness_blame(&probe, &w, 0, START + TT_PROBE_SILENCE_NS - 1, &b, ask),
+                     TT_BLAME_OPEN);
+    assert_int_equal(tt_liveness_blame(&probe, &w, 0, START + TT_PROBE_SILENCE_NS, &b, ask),
+                     TT_BLAME_NOBODY);
     assert_int_equal(b.gone, 0);
     assert_int_equal(b.silent, UINT32_MAX);
     answer_none(0, &w, START + TT_SECOND);
     assert_true(tt_liveness_should_query(&probe, 0, START + 2 * TT_SECOND));
-    assert_int_equal(tt_liveness_blame(&probe, &w, 0, START + 3 * TT_SECOND, &b, ask), TT_BLAME_RANK);
+    assert_int_equal(tt_liveness_blame(&probe, &w, 0, START + 3 * TT_SECOND, &b, ask),
+                     TT_BLAME_RANK);
     assert_int_equal(b.silent, 0);
     tt_liveness_failed(&probe, N);
 }
@@ -351,8 +367,10 @@ static void old_reply_is_not_new(void **state)
     assert_true(tt_liveness_should_query(&probe, 1, asked));
     assert_int_equal(tt_liveness_answer(&probe, 1, &w, ask, 0, old, asked + TT_MS, ask), 0);
     assert_int_equal(blame_of(&probe, &w, deadline, asked + TT_MS, &guilty, ask), TT_BLAME_OPEN);
-    assert_int_equal(blame_of(&probe, &w, deadline, asked + TT_PROBE_SILENCE_NS - 1, &guilty, ask), TT_BLAME_OPEN);
-    assert_int_equal(blame_of(&probe, &w, deadline, asked + TT_PROBE_SILENCE_NS, &guilty, ask), TT_BLAME_RANK);
+    assert_int_equal(blame_of(&probe, &w, deadline, asked + TT_PROBE_SILENCE_NS - 1, &guilty, ask),
+                     TT_BLAME_OPEN);
+    assert_int_equal(blame_of(&probe, &w, deadline, asked + TT_PROBE_SILENCE_NS, &guilty, ask),
+                     TT_BLAME_RANK);
     assert_int_equal(guilty, 1);
 
     /* In the opposite order: the new one overtakes it. */
@@ -361,7 +379,9 @@ static void old_reply_is_not_new(void **state)
     assert_true(tt_liveness_should_query(&probe, 1, asked));
     assert_int_equal(tt_liveness_answer(&probe, 1, &w, &next, 1, asked, asked + TT_MS, ask), 1);
     assert_int_equal(tt_liveness_answer(&probe, 1, &w, ask, 0, old, asked + TT_MS, ask), 0);
-    assert_int_equal(blame_of(&probe, &w, deadline, asked + TT_MS + TT_PROBE_SILENCE_NS, &guilty, ask), TT_BLAME_RANK);
+    assert_int_equal(
+        blame_of(&probe, &w, deadline, asked + TT_MS + TT_PROBE_SILENCE_NS, &guilty, ask),
+        TT_BLAME_RANK);
     assert_int_equal(guilty, 3);
 }
 
@@ -385,11 +405,14 @@ static void reply_before_deadline_does_not_acquit(void **state)
     assert_int_equal(blame_of(&probe, &w, deadline, deadline, &guilty, &ask), TT_BLAME_OPEN);
     assert_int_equal(ask.rank, UINT32_MAX);
     assert_false(answer(1, 2, deadline + TT_MS));       /* it was queried a moment ago */
-    assert_int_equal(blame_of(&probe, &w, deadline, deadline + TT_MS, &guilty, &ask), TT_BLAME_OPEN);
-    assert_int_equal(blame_of(&probe, &w, deadline, deadline + TT_PROBE_SILENCE_NS, &guilty, &ask), TT_BLAME_RANK);
+    assert_int_equal(blame_of(&probe, &w, deadline, deadline + TT_MS, &guilty, &ask),
+                     TT_BLAME_OPEN);
+    assert_int_equal(blame_of(&probe, &w, deadline, deadline + TT_PROBE_SILENCE_NS, &guilty, &ask),
+                     TT_BLAME_RANK);
     assert_int_equal(guilty, 2);
     assert_false(answer(2, UINT32_MAX, deadline + TT_PROBE_SILENCE_NS));
-    assert_int_equal(blame_of(&probe, &w, deadline, deadline + TT_PROBE_SILENCE_NS, &guilty, &ask), TT_BLAME_NOBODY);
+    assert_int_equal(blame_of(&probe, &w, deadline, deadline + TT_PROBE_SILENCE_NS, &guilty, &ask),
+                     TT_BLAME_NOBODY);
     assert_int_equal(ask.rank, UINT32_MAX);
 }
 
@@ -409,19 +432,21 @@ static void nonexistent_ranks_are_ignored(void **state)
     for (uint32_t i = 0; i < 100000; i++) {
         const uint64_t now = START + i * TT_MS;
         const uint64_t since = now - tt_prng_below(&p, TT_SECOND);
-        const uint32_t r = (uint32_t)tt_prng_below(&p, 2 * N), n = (uint32_t)tt_prng_below(&p, TT_WAITINGS + 1);
-        struct tt_waiting waits[TT_WAITINGS], ask[TT_WAITINGS], of = { 1, r, tt_prng_below(&p, 3), false };
+        const uint32_t r = (uint32_t)tt_prng_below(&p, 2 * N),
+                       n = (uint32_t)tt_prng_below(&p, TT_WAITINGS + 1);
+        struct tt_waiting waits[TT_WAITINGS], ask[TT_WAITINGS],
+            of = { 1, r, tt_prng_below(&p, 3), false };
         uint32_t guilty = UINT32_MAX;
         enum tt_blame blame;
 
         for (uint32_t k = 0; k < n; k++)
-            waits[k] = (struct tt_waiting){ 1, (uint32_t)tt_prng_below(&p, 2 * N), tt_prng_below(&p, 3),
-                                            tt_prng_below(&p, 2) };
+            waits[k] = (struct tt_waiting){ 1, (uint32_t)tt_prng_below(&p, 2 * N),
+                                            tt_prng_below(&p, 3), tt_prng_below(&p, 2) };
         if (tt_prng_below(&p, 2))
             assert_true(!tt_liveness_should_query(&probe, r, now) || r < N);
         else
-            for (uint32_t k =
-                     tt_liveness_answer(&probe, r, &of, waits, n, now - tt_prng_below(&p, TT_SECOND), now, ask);
+            for (uint32_t k = tt_liveness_answer(&probe, r, &of, waits, n,
+                                                 now - tt_prng_below(&p, TT_SECOND), now, ask);
                  k > 0; k--)
                 assert_true(r < N && ask[k - 1].rank < N);
         blame = blame_of(&probe, &of, since, now, &guilty, ask);
@@ -429,7 +454,8 @@ static void nonexistent_ranks_are_ignored(void **state)
         assert_true(guilty < N || (guilty == UINT32_MAX && blame != TT_BLAME_RANK));
         assert_true(blame != TT_BLAME_RANK || now - ranks[guilty].first_ns >= TT_PROBE_SILENCE_NS);
         if (blame != TT_BLAME_RANK && guilty != UINT32_MAX)
-            assert_true(ranks[guilty].nwaits == 0 && !ranks[guilty].first_ns && ranks[guilty].asked_ns >= since);
+            assert_true(ranks[guilty].nwaits == 0 && !ranks[guilty].first_ns &&
+                        ranks[guilty].asked_ns >= since);
     }
 }
 

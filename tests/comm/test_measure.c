@@ -13,12 +13,17 @@
 #include "support/unit.h"
 
 #define MODEL_FIELDS (sizeof(struct tt_cost_model) / sizeof(double))
-#define FIELDS (2 * MODEL_FIELDS + (sizeof(struct tt_work_costs) + sizeof(struct tt_hosts_costs)) / sizeof(double))
+#define FIELDS          \
+    (2 * MODEL_FIELDS + \
+     (sizeof(struct tt_work_costs) + sizeof(struct tt_hosts_costs)) / sizeof(double))
 #define CARD_BYTES (8 * FIELDS)
 
 _Static_assert(sizeof(struct tt_constants) == FIELDS * sizeof(double), "all of it is doubles");
 
-static void fields_of(const struct tt_constants *c, double out[FIELDS]) { memcpy(out, c, sizeof *c); }
+static void fields_of(const struct tt_constants *c, double out[FIELDS])
+{
+    memcpy(out, c, sizeof *c);
+}
 
 static void check_within_reason(const struct tt_constants *c)
 {
@@ -112,7 +117,8 @@ static void crowd_fini(struct crowd *c, uint32_t strangers)
  * closed, and their number is limited. */
 static void earlier_stranger_is_not_own_connection(void **state)
 {
-    static const uint32_t crowds[] = { 0, 1, 3, TT_MEASURE_STRANGERS_MAX, TT_MEASURE_STRANGERS_MAX + 1 };
+    static const uint32_t crowds[] = { 0, 1, 3, TT_MEASURE_STRANGERS_MAX,
+                                       TT_MEASURE_STRANGERS_MAX + 1 };
 
     (void)state;
     for (size_t i = 0; i < sizeof crowds / sizeof *crowds; i++) {
@@ -233,15 +239,19 @@ static void end_costs_are_subtracted_from_latency(void **state)
     near_nic.hosts.way_ns = 2000;       /* less than the work of TCP's ends */
     tt_constants_ends(&near_nic, true, &ends);
     tt_constants_costs(&near_nic, true, 4, &costs);
-    assert_true(fabs(ends.far_ns + tt_constants_latency_ns(&near_nic, true, TT_NEAR_RACK, 2000) - 2000) < 1e-6);
-    assert_true(fabs(costs.far.send_ns + costs.far.receive_ns + costs.far_latency_ns - 2000) < 1e-6);
+    assert_true(fabs(ends.far_ns + tt_constants_latency_ns(&near_nic, true, TT_NEAR_RACK, 2000) -
+                     2000) < 1e-6);
+    assert_true(fabs(costs.far.send_ns + costs.far.receive_ns + costs.far_latency_ns - 2000) <
+                1e-6);
     for (int shm = 0; shm < 2; shm++) {
         tt_constants_ends(c, shm, &ends);
         tt_constants_costs(c, shm, 4, &costs);
         assert_true(fabs(ends.far_ns - costs.far.send_ns - costs.far.receive_ns) < 1e-6);
         assert_true(fabs(ends.near_ns - costs.near.send_ns - costs.near.receive_ns) < 1e-6);
-        assert_true(fabs(tt_constants_latency_ns(c, shm, TT_NEAR_WAN, 4e7) - (4e7 - ends.far_ns)) < 1e-6);
-        assert_true(fabs(tt_constants_latency_ns(c, shm, TT_NEAR_HOST, 1e5) - (1e5 - ends.near_ns)) < 1e-6);
+        assert_true(fabs(tt_constants_latency_ns(c, shm, TT_NEAR_WAN, 4e7) - (4e7 - ends.far_ns)) <
+                    1e-6);
+        assert_true(
+            fabs(tt_constants_latency_ns(c, shm, TT_NEAR_HOST, 1e5) - (1e5 - ends.near_ns)) < 1e-6);
         assert_true(tt_constants_latency_ns(c, shm, TT_NEAR_RACK, 1) == costs.far_latency_ns);
         assert_true(tt_constants_latency_ns(c, shm, TT_NEAR_SOCKET, 1) == costs.near_latency_ns);
     }

@@ -73,7 +73,12 @@ static void run(const struct tt_algo *algo, uint64_t block, bool in_place, uint6
         expected[i] = (uint8_t)tt_prng_u64(&p);
     for (uint32_t r = 0; r < RANKS; r++) {
         coll[r] = (struct tt_coll){
-            .kind = TT_ALLGATHER, .rank = r, .nranks = RANKS, .elem_bytes = 4, .bytes = block, .in_place = in_place,
+            .kind = TT_ALLGATHER,
+            .rank = r,
+            .nranks = RANKS,
+            .elem_bytes = 4,
+            .bytes = block,
+            .in_place = in_place,
         };
         all[r] = calloc(1, (RANKS + 1) * block + 1);
         dst[r] = all[r];
@@ -81,8 +86,19 @@ static void run(const struct tt_algo *algo, uint64_t block, bool in_place, uint6
         memcpy(src[r], expected + r * block, block);
     }
     const struct tt_sim_conf conf = {
-        .algo = algo, .coll = coll, .nranks = RANKS, .segment_bytes = 64, .eager_bytes = 32, .streams = 2, .depth = 2,
-        .seed = seed, .latency_ns = 1000, .jitter_ns = 5000, .byte_ns = 1, .direct = seed % 2, .mapped = seed / 2 % 2,
+        .algo = algo,
+        .coll = coll,
+        .nranks = RANKS,
+        .segment_bytes = 64,
+        .eager_bytes = 32,
+        .streams = 2,
+        .depth = 2,
+        .seed = seed,
+        .latency_ns = 1000,
+        .jitter_ns = 5000,
+        .byte_ns = 1,
+        .direct = seed % 2,
+        .mapped = seed / 2 % 2,
     };
     assert_true(algo->fits(&coll[0]));
     if (tt_sim_run(&conf, src, dst, &result, why, sizeof why))
@@ -168,7 +184,8 @@ static void invalid_documents_name_file_and_line(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct wrong *w = &cases[i];
 
-        if (take(altered(w->after, w->from, w->to)) == TUTTI_OK || !strstr(tutti_last_error(), w->said))
+        if (take(altered(w->after, w->from, w->to)) == TUTTI_OK ||
+            !strstr(tutti_last_error(), w->said))
             fail_msg("%s instead of %s: %s", w->to, w->from, tutti_last_error());
         assert_int_equal(tt_trampolines_used(), 0);
     }
@@ -187,7 +204,8 @@ static void invalid_plans_are_refused_with_finding(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct wrong *w = &cases[i];
 
-        if (take(altered(w->after, w->from, w->to)) != TUTTI_ERR_INVALID || !strstr(tutti_last_error(), w->said) ||
+        if (take(altered(w->after, w->from, w->to)) != TUTTI_ERR_INVALID ||
+            !strstr(tutti_last_error(), w->said) ||
             !strstr(tutti_last_error(), "plan here is invalid: "))
             fail_msg("%s instead of %s: %s", w->to, w->from, tutti_last_error());
         assert_int_equal(tt_trampolines_used(), 0);
@@ -198,11 +216,13 @@ static void invalid_plans_are_refused_with_finding(void **state)
 static void plan_with_excessive_pieces_is_refused(void **state)
 {
     (void)state;
-    assert_int_equal(take("{\"format\":\"tutti-plan-1\",\"name\":\"allgather_big\",\"coll\":\"allgather\",\"nranks\":1,"
-                          "\"elem_bytes\":1,\"bytes\":4294967298,\"ranks\":[{\"rank\":0,\"rounds\":[[{\"op\":\"copy\","
-                          "\"bytes\":4294967298,\"from\":{\"buf\":\"SRC\",\"offset\":0,\"block\":1,\"stride\":1},"
-                          "\"to\":{\"buf\":\"DST\",\"offset\":0}}]]}]}"),
-                     TUTTI_ERR_INVALID);
+    assert_int_equal(
+        take(
+            "{\"format\":\"tutti-plan-1\",\"name\":\"allgather_big\",\"coll\":\"allgather\",\"nranks\":1,"
+            "\"elem_bytes\":1,\"bytes\":4294967298,\"ranks\":[{\"rank\":0,\"rounds\":[[{\"op\":\"copy\","
+            "\"bytes\":4294967298,\"from\":{\"buf\":\"SRC\",\"offset\":0,\"block\":1,\"stride\":1},"
+            "\"to\":{\"buf\":\"DST\",\"offset\":0}}]]}]}"),
+        TUTTI_ERR_INVALID);
     assert_non_null(strstr(tutti_last_error(), "too many pieces"));
 }
 

@@ -30,7 +30,8 @@ static tutti_status load(const char *what)
 
 static struct tt_coll call_of(uint32_t nranks, uint64_t bytes)
 {
-    return (struct tt_coll){ .kind = TT_BROADCAST, .nranks = nranks, .elem_bytes = 4, .bytes = bytes };
+    return (
+        struct tt_coll){ .kind = TT_BROADCAST, .nranks = nranks, .elem_bytes = 4, .bytes = bytes };
 }
 
 struct wrong {
@@ -121,8 +122,17 @@ static void valid_plug_in_fits_and_runs(void **state)
     for (uint32_t i = 0; i < 1000; i++)
         mem[0][0][i] = (uint8_t)(7 * i);
     const struct tt_sim_conf conf = {
-        .algo = tt_algo_find(&coll[0], "star"), .coll = coll, .nranks = 4, .segment_bytes = 64, .eager_bytes = 64,
-        .streams = 1, .depth = 2, .seed = 3, .latency_ns = 100, .jitter_ns = 1000, .byte_ns = 1,
+        .algo = tt_algo_find(&coll[0], "star"),
+        .coll = coll,
+        .nranks = 4,
+        .segment_bytes = 64,
+        .eager_bytes = 64,
+        .streams = 1,
+        .depth = 2,
+        .seed = 3,
+        .latency_ns = 100,
+        .jitter_ns = 1000,
+        .byte_ns = 1,
     };
     assert_int_equal(tt_plugin_check(conf.algo, &coll[1]), TUTTI_OK);
     /* it has no cost */
@@ -155,7 +165,8 @@ static void in_place_alltoallv_is_never_used(void **state)
         c.in_place = false;
         assert_non_null(tt_algo_find(&c, "turn"));
         assert_int_equal(tt_plugin_check(tt_algo_find(&c, "turn"), &c), TUTTI_OK);
-        assert_ptr_not_equal(tt_algo_choose(&c, &(struct tt_cost_model){ 1, 1, 1, 1, 1, 1 }), tt_algo_find(&c, "turn"));
+        assert_ptr_not_equal(tt_algo_choose(&c, &(struct tt_cost_model){ 1, 1, 1, 1, 1, 1 }),
+                             tt_algo_find(&c, "turn"));
         c.in_place = true;
         assert_null(tt_algo_find(&c, "turn"));
         assert_int_equal(tt_algo_refuse(&c, "turn"), TUTTI_ERR_INVALID);

@@ -9,16 +9,22 @@
 #include "comm/tunefile.h"
 #include "support/unit.h"
 
-#define HEAD_OF(host, wires, ranks, hosts) \
-    "{\n\"format\": \"tutti-tune-1\",\n\"tutti\": \"0.1.0\", \"date\": \"2026-11-21\", \"host\": \"" host "\",\n" \
-    "\"wires\": \"" wires "\", \"ranks\": " ranks ", \"hosts\": [" hosts "], \"complete\": true,\n"
+#define HEAD_OF(host, wires, ranks, hosts)                               \
+    "{\n\"format\": \"tutti-tune-1\",\n\"tutti\": \"0.1.0\", \"date\": \"2026-11-21\", \"host\": \"" host \
+    "\",\n"                                                              \
+    "\"wires\": \"" wires "\", \"ranks\": " ranks ", \"hosts\": [" hosts \
+    "], \"complete\": true,\n"
 #define HEAD HEAD_OF("lab", "shm", "4", "0, 0, 1, 1")
 #define ROW_OF(coll, bytes, algo, segment, streams, depth, median, more) \
-    "{\"coll\": \"" coll "\", \"bytes\": " bytes ", \"algo\": \"" algo "\", \"segment_bytes\": " segment ", \"streams\": " streams ", " \
-    "\"depth\": " depth ", \"median_us\": " median ", \"min_us\": 5, \"max_us\": 6.25, \"rounds\": 5" more "}"
+    "{\"coll\": \"" coll "\", \"bytes\": " bytes ", \"algo\": \"" algo   \
+    "\", \"segment_bytes\": " segment ", \"streams\": " streams ", "     \
+    "\"depth\": " depth ", \"median_us\": " median                       \
+    ", \"min_us\": 5, \"max_us\": 6.25, \"rounds\": 5" more "}"
 #define ROW(coll, bytes, algo, more) ROW_OF(coll, bytes, algo, "16384", "2", "4", "5.5", more)
 
-static const struct tt_segment_limits limits = { .segment_bytes = 65536, .eager_bytes = 4096, .all_local = true };
+static const struct tt_segment_limits limits = { .segment_bytes = 65536,
+                                                 .eager_bytes = 4096,
+                                                 .all_local = true };
 
 static struct tt_tunefile *read_text(const char *text)
 {
@@ -29,11 +35,12 @@ static struct tt_tunefile *read_text(const char *text)
     return f;
 }
 
-static const char example[] =
-    HEAD "\"rows\": [\n" ROW("allreduce", "65536", "allreduce_ring", ", \"untuned\": true") ",\n" ROW(
+static const char example[] = HEAD
+    "\"rows\": [\n" ROW("allreduce", "65536", "allreduce_ring", ", \"untuned\": true") ",\n" ROW(
         "allreduce", "1024", "allreduce_onestep",
-        ", \"lanes\": 3") ",\n" ROW("reduce", "65536", "reduce_binomial", "") ",\n" ROW("reduce", "65536", "chain",
-                                                                                        ", \"dropped\": true") "\n]}\n";
+        ", \"lanes\": 3") ",\n" ROW("reduce", "65536", "reduce_binomial",
+                                    "") ",\n" ROW("reduce", "65536", "chain",
+                                                  ", \"dropped\": true") "\n]}\n";
 
 static void file_is_read_as_written(void **state)
 {
@@ -62,7 +69,8 @@ static void file_is_read_as_written(void **state)
         assert_int_equal(a->segments.lanes, b->segments.lanes);
         assert_int_equal(a->untuned, b->untuned);
         assert_int_equal(a->dropped, b->dropped);
-        assert_true(a->median_us == b->median_us && a->min_us == b->min_us && a->max_us == b->max_us);
+        assert_true(a->median_us == b->median_us && a->min_us == b->min_us &&
+                    a->max_us == b->max_us);
     }
     tt_tunefile_free(f);
     tt_tunefile_free(again);
@@ -106,7 +114,8 @@ static void errors_are_refused_with_their_line(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct tt_tunefile *f = NULL;
 
-        if (tt_tunefile_read(&f, cases[i].text, strlen(cases[i].text), "here.json") != TUTTI_ERR_INVALID)
+        if (tt_tunefile_read(&f, cases[i].text, strlen(cases[i].text), "here.json") !=
+            TUTTI_ERR_INVALID)
             fail_msg("case %zu was not refused", i);
         assert_null(f);
         if (!strstr(tutti_last_error(), cases[i].said) || !strstr(tutti_last_error(), "here.json"))
@@ -114,7 +123,8 @@ static void errors_are_refused_with_their_line(void **state)
     }
 }
 
-static const char *found(const struct tt_tunefile *f, enum tt_coll_kind kind, uint32_t nranks, uint64_t bytes)
+static const char *found(const struct tt_tunefile *f, enum tt_coll_kind kind, uint32_t nranks,
+                         uint64_t bytes)
 {
     const struct tt_coll c = { .kind = kind, .nranks = nranks, .elem_bytes = 4, .bytes = bytes };
     struct tt_tuned choice;
@@ -138,7 +148,8 @@ static void nearest_size_applies_beyond_the_ends(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (strcmp(found(f, TT_ALLREDUCE, 4, cases[i].bytes), cases[i].algo) != 0)
-            fail_msg("%llu bytes: %s", (unsigned long long)cases[i].bytes, found(f, TT_ALLREDUCE, 4, cases[i].bytes));
+            fail_msg("%llu bytes: %s", (unsigned long long)cases[i].bytes,
+                     found(f, TT_ALLREDUCE, 4, cases[i].bytes));
     assert_string_equal(found(f, TT_BROADCAST, 4, 8), "nothing");
     assert_string_equal(found(NULL, TT_ALLREDUCE, 4, 8), "nothing");
     tt_tunefile_free(f);
@@ -146,9 +157,12 @@ static void nearest_size_applies_beyond_the_ends(void **state)
 
 static void unsupported_algorithm_is_skipped(void **state)
 {
-    static const char strangers[] = HEAD "\"rows\": [" ROW("allgather", "8", "allgather_nowhere", "") "," ROW(
-        "allgather", "8", "ring", "") "," ROW("allgather", "4096", "nowhere", "") "]}";
-    const struct tt_coll longer = { .kind = TT_REDUCE, .nranks = 4, .elem_bytes = 4, .bytes = 1 << 20 };
+    static const char strangers[] =
+        HEAD "\"rows\": [" ROW("allgather", "8", "allgather_nowhere", "") "," ROW(
+            "allgather", "8", "ring", "") "," ROW("allgather", "4096", "nowhere", "") "]}";
+    const struct tt_coll longer = {
+        .kind = TT_REDUCE, .nranks = 4, .elem_bytes = 4, .bytes = 1 << 20
+    };
     struct tt_tunefile *f = read_text(example);
 
     (void)state;
@@ -166,7 +180,9 @@ static void unsupported_algorithm_is_skipped(void **state)
 static void segments_are_at_least_eager_size(void **state)
 {
     const struct tt_segment_limits eager = { .segment_bytes = 65536, .eager_bytes = 32768 };
-    const struct tt_coll c = { .kind = TT_ALLREDUCE, .nranks = 4, .elem_bytes = 4, .bytes = 1 << 20 };
+    const struct tt_coll c = {
+        .kind = TT_ALLREDUCE, .nranks = 4, .elem_bytes = 4, .bytes = 1 << 20
+    };
     struct tt_tunefile *f = read_text(example);
     struct tt_tuned choice;
 

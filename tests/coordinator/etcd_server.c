@@ -32,9 +32,10 @@ static void run(const struct etcd_server *s)
     dup2(nothing, 0);
     dup2(nothing, 1);
     dup2(nothing, 2);
-    execl("/usr/bin/etcd", "etcd", "--name", s->name, "--data-dir", s->directory, "--listen-client-urls", client,
-          "--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-          "--initial-cluster", s->cluster, "--heartbeat-interval", "50", "--election-timeout", "500", (char *)NULL);
+    execl("/usr/bin/etcd", "etcd", "--name", s->name, "--data-dir", s->directory,
+          "--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls",
+          peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", s->cluster,
+          "--heartbeat-interval", "50", "--election-timeout", "500", (char *)NULL);
     _exit(127);
 }
 
@@ -54,7 +55,8 @@ static struct json_object *request_until_answered(const struct etcd_server *s, c
     struct tt_etcd *e;
 
     assert_int_equal(tt_etcd_create(&e, s->address), TUTTI_OK);
-    assert_int_equal(tt_etcd_call(e, method, request, tt_now_ns() + PATIENCE_NS, &answer), TUTTI_OK);
+    assert_int_equal(tt_etcd_call(e, method, request, tt_now_ns() + PATIENCE_NS, &answer),
+                     TUTTI_OK);
     tt_etcd_destroy(e);
     return answer;
 }
@@ -90,11 +92,14 @@ void etcd_cluster_create(struct etcd_server *s, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         const size_t at = strlen(cluster);
 
-        s[i] = (struct etcd_server){ .port = ports[2 * i], .peer_port = ports[2 * i + 1], .directory = "/tmp/tutti-etcd-XXXXXX" };
+        s[i] = (struct etcd_server){ .port = ports[2 * i],
+                                     .peer_port = ports[2 * i + 1],
+                                     .directory = "/tmp/tutti-etcd-XXXXXX" };
         assert_non_null(mkdtemp(s[i].directory));
         snprintf(s[i].address, sizeof s[i].address, "127.0.0.1:%u", s[i].port);
         snprintf(s[i].name, sizeof s[i].name, "etcd%u", i);
-        snprintf(cluster + at, sizeof cluster - at, "%s%s=http://127.0.0.1:%u", i ? "," : "", s[i].name, s[i].peer_port);
+        snprintf(cluster + at, sizeof cluster - at, "%s%s=http://127.0.0.1:%u", i ? "," : "",
+                 s[i].name, s[i].peer_port);
     }
     for (uint32_t i = 0; i < n; i++) {
         memcpy(s[i].cluster, cluster, sizeof cluster);

@@ -31,7 +31,8 @@ static int fail(const struct hive *h, const char *what)
 int main(int argc, char **argv)
 {
     const char *token = getenv("TUTTI_TOKEN");
-    const struct tt_secure_conf secure = { .mode = token ? TT_SECURE_TOKEN : TT_SECURE_PLAIN, .token = token };
+    const struct tt_secure_conf secure = { .mode = token ? TT_SECURE_TOKEN : TT_SECURE_PLAIN,
+                                           .token = token };
     struct rlimit files;
     struct hive *h;
     uint64_t begin_ns, calls = 1;

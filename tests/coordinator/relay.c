@@ -99,7 +99,8 @@ void relay_begin(struct relay *r, unsigned to, const char *word)
     r->to = to;
     r->word = word;
     r->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(bind(r->listener, (struct sockaddr *)&at, sizeof at) == 0 && listen(r->listener, 16) == 0 &&
+    assert_true(bind(r->listener, (struct sockaddr *)&at, sizeof at) == 0 &&
+                listen(r->listener, 16) == 0 &&
                 getsockname(r->listener, (struct sockaddr *)&at, &bytes) == 0);
     r->port = ntohs(at.sin_port);
     assert_int_equal(pthread_create(&r->thread, NULL, run, r), 0);

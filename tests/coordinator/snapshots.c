@@ -34,7 +34,8 @@ static void seat(struct tt_snapshot_member *m, uint32_t i, uint32_t *rank)
                                       .silent_ns = i * 100000000ull };
     if (m->state != TT_COORD_WAITING)
         m->rank = (*rank)++;
-    snprintf(m->address, sizeof m->address, i % 2 ? "[2001:db8::%x]:%u" : "192.0.2.%u:%u", i % 200 + 1, 40000 + i % 20000);
+    snprintf(m->address, sizeof m->address, i % 2 ? "[2001:db8::%x]:%u" : "192.0.2.%u:%u",
+             i % 200 + 1, 40000 + i % 20000);
 }
 
 static void count(struct tt_snapshot_counters *c)
@@ -85,14 +86,17 @@ struct tt_snapshot *snapshots_run(const char *name, uint32_t n)
                                         .other = 102,
                                         .also = 3 };
     s->news = (struct tt_membership){ .number = 4, .lost = 2, .leaving = 1 };
-    s->cause = (struct tt_coord_cause){ .came = 1, .lost = 2, .left = 1, .revoked = true, .revoker = 102 };
+    s->cause =
+        (struct tt_coord_cause){ .came = 1, .lost = 2, .left = 1, .revoked = true, .revoker = 102 };
     s->connections = n + 1;
     s->strangers = 1;
     count(&s->counters);
     for (uint32_t i = 0; i < n; i++)
         seat(&s->members[i], i, &rank);
     for (uint32_t i = 0; i < 3; i++) {
-        s->events[i] = (struct tt_snapshot_event){ .number = i + 1, .unix_ms = s->unix_ms - 1000 * (3 - (int64_t)i) };
+        s->events[i] =
+            (struct tt_snapshot_event){ .number = i + 1,
+                                        .unix_ms = s->unix_ms - 1000 * (3 - (int64_t)i) };
         if (i < 2)
             snprintf(s->events[i].text, sizeof s->events[i].text, "member %u joined", 100 + i);
         else
@@ -104,8 +108,10 @@ struct tt_snapshot *snapshots_run(const char *name, uint32_t n)
 void snapshots_sync(struct tt_snapshot *s)
 {
     s->nstates = 2;
-    s->states[0] = (struct tt_snapshot_state){ .revision = 41, .hash = "00112233445566778899aabbccddeeff" };
-    s->states[1] = (struct tt_snapshot_state){ .scope = 2, .revision = 7, .moving = true, .hash = "<b>ff" };
+    s->states[0] =
+        (struct tt_snapshot_state){ .revision = 41, .hash = "00112233445566778899aabbccddeeff" };
+    s->states[1] =
+        (struct tt_snapshot_state){ .scope = 2, .revision = 7, .moving = true, .hash = "<b>ff" };
 }
 
 void snapshots_measure(struct tt_snapshot *s)
@@ -130,6 +136,8 @@ void snapshots_measure(struct tt_snapshot *s)
         for (uint32_t k = 0; k < n; k++)
             l->latency_s[(size_t)i * n + k] = 0.0025;
         for (uint32_t k = 0; k < n; k++)
-            l->bytes_per_s[(size_t)i * n + k] = i == 0 && k == 1 ? 0 : k == (i + 7) % n ? 10e6 + (i + 1) * 1e6 : 1e6;
+            l->bytes_per_s[(size_t)i * n + k] = i == 0 && k == 1   ? 0
+                                                : k == (i + 7) % n ? 10e6 + (i + 1) * 1e6
+                                                                   : 1e6;
     }
 }

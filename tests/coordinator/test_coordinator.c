@@ -15,8 +15,10 @@
 #define LEASE_NS (2 * TT_SECOND)        /* where it matters: a running member sends earlier */
 
 static const struct tt_secure_conf plain = { .mode = TT_SECURE_PLAIN };
-static const struct tt_secure_conf token = { .mode = TT_SECURE_TOKEN, .token = "f3a94c0d1b2e5f67a8b9" };
-static const struct tt_secure_conf other_token = { .mode = TT_SECURE_TOKEN, .token = "00000000000000000000" };
+static const struct tt_secure_conf token = { .mode = TT_SECURE_TOKEN,
+                                             .token = "f3a94c0d1b2e5f67a8b9" };
+static const struct tt_secure_conf other_token = { .mode = TT_SECURE_TOKEN,
+                                                   .token = "00000000000000000000" };
 static char path[64];
 
 static void remove_files(void)
@@ -37,7 +39,8 @@ static struct tt_coordinator *begin_at(const char *address, bool journaled, uint
     struct tt_coordinator *c = NULL;
     struct tt_journal *j = NULL;
 
-    assert_int_equal(journaled ? tt_journal_sqlite_open(&j, path) : tt_journal_none_open(&j), TUTTI_OK);
+    assert_int_equal(journaled ? tt_journal_sqlite_open(&j, path) : tt_journal_none_open(&j),
+                     TUTTI_OK);
     assert_int_equal(tt_coordinator_create(&c, &conf, j), TUTTI_OK);
     return c;
 }
@@ -47,7 +50,8 @@ static struct tt_coordinator *begin(uint64_t lease_ns)
     return begin_at("127.0.0.1:0", false, lease_ns, &plain);
 }
 
-static struct hive *hive_at(const struct tt_coordinator *c, uint32_t n, const struct tt_secure_conf *secure)
+static struct hive *hive_at(const struct tt_coordinator *c, uint32_t n,
+                            const struct tt_secure_conf *secure)
 {
     struct hive *h = hive_create("test", n, 1, n, false, secure);
 
@@ -168,14 +172,16 @@ static void unreachable_newcomer_is_refused(void **state)
 static void members_need_the_token(void **state)
 {
     struct tt_coordinator *c = begin_at("127.0.0.1:0", false, 10 * TT_SECOND, &token);
-    struct hive *h = hive_at(c, 3, &token), *stranger = hive_at(c, 1, &other_token), *bare = hive_at(c, 1, &plain);
+    struct hive *h = hive_at(c, 3, &token), *stranger = hive_at(c, 1, &other_token),
+                *bare = hive_at(c, 1, &plain);
     const uint64_t end_ns = tt_now_ns() + WAIT_MS * TT_MS;
 
     (void)state;
     assert_true(hive_gather(h, WAIT_MS));
     hive_start(stranger, 0);
     hive_start(bare, 0);
-    while ((stranger->lights[0].m.failures < 3 || bare->lights[0].m.failures < 3) && tt_now_ns() < end_ns) {
+    while ((stranger->lights[0].m.failures < 3 || bare->lights[0].m.failures < 3) &&
+           tt_now_ns() < end_ns) {
         hive_turn(stranger, 5);
         hive_turn(bare, 5);
     }
@@ -242,7 +248,8 @@ struct failing {
     atomic_int left;
 };
 
-static tutti_status failing_read(struct tt_journal *j, bool (*take)(void *context, const void *data, size_t bytes),
+static tutti_status failing_read(struct tt_journal *j,
+                                 bool (*take)(void *context, const void *data, size_t bytes),
                                  void *context)
 {
     (void)j;
@@ -365,7 +372,9 @@ static void stalled_coordinator_blames_no_member(void **state)
                                              .check = failing_good,
                                              .close = failing_close };
     const char *address = "127.0.0.1:0";
-    const struct tt_coordinator_conf conf = { .run = "test", .listen = &address, .nlisten = 1, .lease_ns = LEASE_NS };
+    const struct tt_coordinator_conf conf = {
+        .run = "test", .listen = &address, .nlisten = 1, .lease_ns = LEASE_NS
+    };
     struct failing j = { .base.ops = &slow_ops };
     struct tt_coordinator *c = NULL;
     struct hive *h;
@@ -464,7 +473,8 @@ static void snapshot_has_members_and_events(void **state)
 }
 
 /* Waits for a snapshot with this event; the caller must release it. */
-static const struct tt_snapshot *snapshot_with(struct tt_coordinator *c, struct hive *h, const char *event)
+static const struct tt_snapshot *snapshot_with(struct tt_coordinator *c, struct hive *h,
+                                               const char *event)
 {
     const uint64_t end_ns = tt_now_ns() + WAIT_MS * TT_MS;
     const struct tt_snapshot *s;
@@ -491,9 +501,11 @@ static void epoch_reason_and_revoker_are_reported(void **state)
 
     (void)state;
     assert_true(hive_gather(h, WAIT_MS));
-    tt_board_put(tt_coordinator_board(c), snapshot_with(c, h, "epoch 1 begins with 4 members: 4 joined"));
+    tt_board_put(tt_coordinator_board(c),
+                 snapshot_with(c, h, "epoch 1 begins with 4 members: 4 joined"));
     tt_member_revoke(&h->lights[2].m, tt_now_ns());
-    snprintf(event, sizeof event, "member %llu revoked epoch 1", (unsigned long long)h->lights[2].m.id);
+    snprintf(event, sizeof event, "member %llu revoked epoch 1",
+             (unsigned long long)h->lights[2].m.id);
     s = snapshot_with(c, h, event);
     assert_true(s->revoked);
     assert_int_equal(s->revoker, h->lights[2].m.id);
@@ -545,7 +557,9 @@ static void journal_beyond_limit_is_reported(void **state)
             tt_coordinator_destroy(c);
         else
             j->ops->close(j);
-        if (!fits && !strstr(tutti_last_error(), "the journal holds 3 members, but the limit of the run is 2 (--members"))
+        if (!fits &&
+            !strstr(tutti_last_error(),
+                    "the journal holds 3 members, but the limit of the run is 2 (--members"))
             fail_msg("%s", tutti_last_error());
     }
     remove_files();
@@ -569,7 +583,8 @@ static void journal_of_another_version_is_reported(void **state)
     tt_log_set(TT_LOG_NONE);
     assert_int_equal(tt_coordinator_create(&c, &conf, j), TUTTI_ERR_INVALID);
     tt_log_set(TT_LOG_WARN);
-    if (!strstr(tutti_last_error(), "the journal has protocol version 9, but this coordinator has version 10"))
+    if (!strstr(tutti_last_error(),
+                "the journal has protocol version 9, but this coordinator has version 10"))
         fail_msg("%s", tutti_last_error());
     j->ops->close(j);
     remove_files();
@@ -577,8 +592,9 @@ static void journal_of_another_version_is_reported(void **state)
 
 static void invalid_settings_are_reported(void **state)
 {
-    static const char *const loopback = "127.0.0.1:0", *const everywhere = ":0", *const nowhere = "192.0.2.1:1",
-                             *const noport = "127.0.0.1", *const bare = "::1:80", *const highport = "127.0.0.1:99999";
+    static const char *const loopback = "127.0.0.1:0", *const everywhere = ":0",
+                             *const nowhere = "192.0.2.1:1", *const noport = "127.0.0.1",
+                             *const bare = "::1:80", *const highport = "127.0.0.1:99999";
     const struct {
         struct tt_coordinator_conf conf;
         const char *why;
@@ -593,7 +609,11 @@ static void invalid_settings_are_reported(void **state)
         { { .run = "test", .listen = &noport, .nlisten = 1 }, "must be like host:29401" },
         { { .run = "test", .listen = &bare, .nlisten = 1 }, "brackets" },
         { { .run = "test", .listen = &highport, .nlisten = 1 }, "\"127.0.0.1:99999\" (--listen; " },
-        { { .run = "test", .listen = &loopback, .nlisten = 1, .secure = { .mode = TT_SECURE_TOKEN, .token = "abc" } }, "TUTTI_TOKEN" },
+        { { .run = "test",
+            .listen = &loopback,
+            .nlisten = 1,
+            .secure = { .mode = TT_SECURE_TOKEN, .token = "abc" } },
+          "TUTTI_TOKEN" },
     };
     struct tt_coordinator *c = NULL;
     struct tt_journal *j;
@@ -605,7 +625,8 @@ static void invalid_settings_are_reported(void **state)
         if (tt_coordinator_create(&c, &cases[i].conf, j) == TUTTI_OK)
             fail_msg("case %zu works", i);
         if (!strstr(tutti_last_error(), cases[i].why))
-            fail_msg("case %zu: \"%s\" was expected in \"%s\"", i, cases[i].why, tutti_last_error());
+            fail_msg("case %zu: \"%s\" was expected in \"%s\"", i, cases[i].why,
+                     tutti_last_error());
         assert_null(c);
     }
     tt_log_set(TT_LOG_WARN);

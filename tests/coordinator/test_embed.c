@@ -15,9 +15,11 @@ static void members_use_the_reported_address(void **state)
 {
     static const char token[] = "a0b1c2d3e4f5a6b7c8d9";
     const struct tt_secure_conf secure = { .mode = TT_SECURE_TOKEN, .token = token };
-    const tutti_coordinator_conf conf = {
-        .size = sizeof conf, .run = "mine", .listen = "127.0.0.1:0,127.0.0.1:0", .token = token, .lease_ms = 10000
-    };
+    const tutti_coordinator_conf conf = { .size = sizeof conf,
+                                          .run = "mine",
+                                          .listen = "127.0.0.1:0,127.0.0.1:0",
+                                          .token = token,
+                                          .lease_ms = 10000 };
     tutti_coordinator *c = NULL;
     struct hive *h;
 
@@ -49,7 +51,9 @@ static void two_coordinators_share_a_process(void **state)
 
 static void its_page_shows_the_run(void **state)
 {
-    const tutti_coordinator_conf conf = { .size = sizeof conf, .run = "shown", .insecure = 1, .http = "127.0.0.1:0" };
+    const tutti_coordinator_conf conf = {
+        .size = sizeof conf, .run = "shown", .insecure = 1, .http = "127.0.0.1:0"
+    };
     tutti_coordinator *c = NULL, *silent = NULL;
 
     (void)state;
@@ -67,7 +71,8 @@ static void its_page_shows_the_run(void **state)
 /* Its struct ends before `store`. The coordinator must not read beyond it. */
 static void older_program_is_served(void **state)
 {
-    tutti_coordinator_conf conf = { .size = offsetof(tutti_coordinator_conf, store), .insecure = 1 };
+    tutti_coordinator_conf conf = { .size = offsetof(tutti_coordinator_conf, store),
+                                    .insecure = 1 };
     tutti_coordinator *c = NULL;
 
     (void)state;
@@ -104,7 +109,8 @@ static void invalid_settings_are_reported(void **state)
         if (tutti_coordinator_create(&c, &cases[i].conf) == TUTTI_OK)
             fail_msg("case %zu works", i);
         if (!strstr(tutti_last_error(), cases[i].why))
-            fail_msg("case %zu: \"%s\" was expected in \"%s\"", i, cases[i].why, tutti_last_error());
+            fail_msg("case %zu: \"%s\" was expected in \"%s\"", i, cases[i].why,
+                     tutti_last_error());
         assert_null(c);
     }
     assert_int_equal(tutti_coordinator_create(NULL, NULL), TUTTI_ERR_INVALID);

@@ -100,7 +100,8 @@ static int call_on(const struct scene *s, uint8_t host)
 {
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    const struct sockaddr_in from = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000000u | host) };
+    const struct sockaddr_in from = { .sin_family = AF_INET,
+                                      .sin_addr.s_addr = htonl(0x7f000000u | host) };
 
     to.sin_port = htons((uint16_t)atoi(strchr(s->address, ':') + 1));
     assert_true(fd >= 0);
@@ -305,7 +306,8 @@ static void flooding_member_is_throttled(void **state)
     assert_false(w.bad);
     put_join(fd, 7);
     while (rounds < 10 || counters(&s, NULL).slowed == 0) {
-        while ((sent = send(fd, beats + bytes % sizeof beats, sizeof beats - bytes % sizeof beats, MSG_NOSIGNAL)) > 0)
+        while ((sent = send(fd, beats + bytes % sizeof beats, sizeof beats - bytes % sizeof beats,
+                            MSG_NOSIGNAL)) > 0)
             bytes += (size_t)sent;
         while (recv(fd, sink, sizeof sink, 0) > 0)
             ;
@@ -326,7 +328,10 @@ static void flooding_member_is_throttled(void **state)
 static void non_reading_member_is_not_read(void **state)
 {
     struct scene s = open_scene(0, 4 * TT_SECOND);
-    const struct tt_elmsg call = { .kind = TT_ELMSG_CALL, .what = TT_CALL_EPOCH, .flags = TT_EPOCH_ADMIT, .most = 1 },
+    const struct tt_elmsg call = { .kind = TT_ELMSG_CALL,
+                                   .what = TT_CALL_EPOCH,
+                                   .flags = TT_EPOCH_ADMIT,
+                                   .most = 1 },
                           cancel = { .kind = TT_ELMSG_CANCEL };
     const uint64_t end_ns = tt_now_ns() + WAIT_MS * TT_MS;
     const int fd = call_on(&s, 2);
@@ -393,7 +398,8 @@ static void forbidden_messages_end_the_connection(void **state)
             at += 4 + bytes;
         }
         if (told.kind != TT_ELMSG_REFUSED)
-            fail_msg("after a %s the last word was %s", tt_elmsg_name(kind), tt_elmsg_name(told.kind));
+            fail_msg("after a %s the last word was %s", tt_elmsg_name(kind),
+                     tt_elmsg_name(told.kind));
         close(fd);
         round_goes_well(&s);
     }

@@ -332,7 +332,8 @@ static void sql(const char *text)
 
 static void foreign_file_is_reported_and_untouched(void **state)
 {
-    static const char letter[] = "Not a journal, but somebody's letter. It is longer than the header of a database, which is 100 bytes.";
+    static const char letter[] =
+        "Not a journal, but somebody's letter. It is longer than the header of a database, which is 100 bytes.";
     struct stat st;
 
     (void)state;
@@ -459,7 +460,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_reader_may_stop, set_up, tear_down),
         cmocka_unit_test_setup_teardown(replacement_is_atomic_at_commit, set_up, tear_down),
         cmocka_unit_test_setup_teardown(second_coordinator_sees_the_lock, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(killed_writer_keeps_commits_without_lock, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(killed_writer_keeps_commits_without_lock, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(others_cannot_read_the_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(foreign_file_is_reported_and_untouched, set_up, tear_down),
         cmocka_unit_test_setup_teardown(altered_or_missing_record_is_reported, set_up, tear_down),

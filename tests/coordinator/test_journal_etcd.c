@@ -43,7 +43,8 @@ static int new_store_whose_leases_end(void **state)
 static tutti_status open_as(struct tt_journal **out, const char *who, int stop_fd)
 {
     return tt_journal_etcd_open(
-        out, &(struct tt_journal_etcd_conf){ .store = store, .who = who, .lease_s = lease_s, .stop_fd = stop_fd });
+        out, &(struct tt_journal_etcd_conf){
+                 .store = store, .who = who, .lease_s = lease_s, .stop_fd = stop_fd });
 }
 
 static struct tt_journal *opened(const char *who)
@@ -125,7 +126,8 @@ static void etcd_request(const char *method, struct json_object *request)
     struct tt_etcd *e;
 
     assert_int_equal(tt_etcd_create(&e, server.address), TUTTI_OK);
-    assert_int_equal(tt_etcd_call(e, method, request, tt_now_ns() + 30 * TT_SECOND, &answer), TUTTI_OK);
+    assert_int_equal(tt_etcd_call(e, method, request, tt_now_ns() + 30 * TT_SECOND, &answer),
+                     TUTTI_OK);
     json_object_put(answer);
     tt_etcd_destroy(e);
 }
@@ -303,13 +305,14 @@ static void own_former_lease_is_no_lead(void **state)
     (void)state;
     tt_log_set(TT_LOG_WARN);
     unit_stderr_catch(&c);
-    assert_int_equal(tt_journal_etcd_open(&again, &(struct tt_journal_etcd_conf){ .store = store,
-                                                                                  .who = "a",
-                                                                                  .lease_s = lease_s,
-                                                                                  .stop_fd = stop,
-                                                                                  .stands_by = note_leader,
-                                                                                  .context = leader }),
-                     TUTTI_ERR_ABORTED);
+    assert_int_equal(
+        tt_journal_etcd_open(&again, &(struct tt_journal_etcd_conf){ .store = store,
+                                                                     .who = "a",
+                                                                     .lease_s = lease_s,
+                                                                     .stop_fd = stop,
+                                                                     .stands_by = note_leader,
+                                                                     .context = leader }),
+        TUTTI_ERR_ABORTED);
     unit_stderr_release(&c, text, sizeof text);
     assert_string_equal(leader, "");
     assert_non_null(strstr(text, "previous lease in the store"));
@@ -421,12 +424,15 @@ static void invalid_store_text_is_reported(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_int_equal(tt_journal_etcd_open(
-                             &j, &(struct tt_journal_etcd_conf){ .store = cases[i].store, .who = "a", .stop_fd = -1 }),
-                         TUTTI_ERR_INVALID);
+        assert_int_equal(
+            tt_journal_etcd_open(&j, &(struct tt_journal_etcd_conf){ .store = cases[i].store,
+                                                                     .who = "a",
+                                                                     .stop_fd = -1 }),
+            TUTTI_ERR_INVALID);
         assert_non_null(strstr(tutti_last_error(), cases[i].why));
-        assert_int_equal(tt_journal_etcd_check(&(struct tt_journal_etcd_conf){ .store = cases[i].store }),
-                         TUTTI_ERR_INVALID);
+        assert_int_equal(
+            tt_journal_etcd_check(&(struct tt_journal_etcd_conf){ .store = cases[i].store }),
+            TUTTI_ERR_INVALID);
         assert_non_null(strstr(tutti_last_error(), cases[i].why));
         assert_null(j);
     }

@@ -43,8 +43,8 @@ static void start(struct process *p)
         close(out[0]);
         close(out[1]);
         setenv("TUTTI_TOKEN", token, 1);
-        execl(tool, tool, "coordinator", "--run", "test", "--listen", p->address, "--journal", p->journal, "--lease",
-              "20000", "--grace", "20000", (char *)NULL);
+        execl(tool, tool, "coordinator", "--run", "test", "--listen", p->address, "--journal",
+              p->journal, "--lease", "20000", "--grace", "20000", (char *)NULL);
         _exit(127);
     }
     close(out[1]);
@@ -103,7 +103,8 @@ static void assert_good(const struct hive *h, bool epoch, uint32_t kills)
 
         if (l->over)
             fail_msg("after %u kills member %u is out: %s", kills, i, l->text);
-        if (l->m.epoch != h->lights[0].m.epoch || l->m.round != h->lights[0].m.round || l->m.nranks != MEMBERS)
+        if (l->m.epoch != h->lights[0].m.epoch || l->m.round != h->lights[0].m.round ||
+            l->m.nranks != MEMBERS)
             fail_msg("after %u kills member %u is in epoch %llu, round %llu, with %u", kills, i,
                      (unsigned long long)l->m.epoch, (unsigned long long)l->m.round, l->m.nranks);
         assert_int_equal(l->what, epoch ? TT_ROUND_SAME : TT_ROUND_OK);

@@ -91,8 +91,10 @@ static void json_has_members_events_and_counters(void **state)
         assert_string_not_equal(tt_call_name(call), "?");
     for (uint8_t loss = 0; loss < TT_LOSSES; loss++)
         assert_string_not_equal(tt_status_loss(loss), "?");
-    assert_string_equal(json_object_get_string(at(json_object_array_get_idx(m, 1), "state")), "lost");
-    assert_string_equal(json_object_get_string(at(json_object_array_get_idx(m, 3), "state")), "left");
+    assert_string_equal(json_object_get_string(at(json_object_array_get_idx(m, 1), "state")),
+                        "lost");
+    assert_string_equal(json_object_get_string(at(json_object_array_get_idx(m, 3), "state")),
+                        "left");
     assert_int_equal(number_at(at(o, "news"), "lost"), 1);
     assert_int_equal(number_at(at(o, "news"), "left"), 1);
     assert_int_equal(number_at(at(o, "counters"), "left"), 5);
@@ -103,8 +105,9 @@ static void json_has_members_events_and_counters(void **state)
     assert_true(json_object_get_double(at(waiting, "silent_s")) == 0.4);
     assert_null(at(o, "links"));
     assert_string_equal(json_object_get_string(at(at(o, "last"), "outcome")), "mismatch");
-    assert_string_equal(json_object_get_string(at(at(o, "last"), "why")),
-                        "member 100 called epoch with least 2 where member 102 called it with least 3");
+    assert_string_equal(
+        json_object_get_string(at(at(o, "last"), "why")),
+        "member 100 called epoch with least 2 where member 102 called it with least 3");
     assert_string_equal(json_object_get_string(at(at(o, "began"), "why")),
                         "1 joined, 2 were lost, 1 left, member 102 revoked the previous epoch");
     assert_int_equal(number_at(at(o, "began"), "lost"), 2);
@@ -151,7 +154,9 @@ static void revoking_member_is_shown(void **state)
         s->asking = asking;
         page = written(PAGE, s);
         assert_non_null(strstr(page, "Member 104 revoked the epoch"));
-        assert_non_null(strstr(page, "Epoch 7 began; cause: 1 joined, 2 were lost, 1 left, member 102 revoked the previous epoch."));
+        assert_non_null(strstr(
+            page,
+            "Epoch 7 began; cause: 1 joined, 2 were lost, 1 left, member 102 revoked the previous epoch."));
         free(page);
     }
     o = json_of(s);
@@ -163,16 +168,22 @@ static void revoking_member_is_shown(void **state)
 /* The text of an event, which has a prefix, must not be truncated at the relevant part. */
 static void the_longest_cause_has_room(void **state)
 {
-    const struct tt_coord_cause cause = {
-        .came = 4096, .lost = 4096, .left = 4096, .out = 4096, .revoked = true, .revoker = UINT32_MAX, .ordered = true
-    };
+    const struct tt_coord_cause cause = { .came = 4096,
+                                          .lost = 4096,
+                                          .left = 4096,
+                                          .out = 4096,
+                                          .revoked = true,
+                                          .revoker = UINT32_MAX,
+                                          .ordered = true };
     char text[TT_STATUS_CAUSE_BYTES];
 
     (void)state;
-    assert_string_equal(tt_status_cause(text, &(struct tt_coord_cause){ .lost = 1, .out = 1, .ordered = true }),
-                        "1 was lost, 1 was in an incomplete group, a better order of the ring");
+    assert_string_equal(
+        tt_status_cause(text, &(struct tt_coord_cause){ .lost = 1, .out = 1, .ordered = true }),
+        "1 was lost, 1 was in an incomplete group, a better order of the ring");
     assert_true(strlen(tt_status_cause(text, &cause)) < sizeof text - 1);
-    assert_true(strlen("epoch 18446744073709551615 begins with 4096 members: ") + sizeof text <= TT_SNAPSHOT_EVENT_BYTES);
+    assert_true(strlen("epoch 18446744073709551615 begins with 4096 members: ") + sizeof text <=
+                TT_SNAPSHOT_EVENT_BYTES);
     assert_non_null(strstr(text, ", a better order of the ring"));
 }
 
@@ -203,7 +214,8 @@ static void buckets_of_commits_add_up(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < TT_SNAPSHOT_BUCKETS; i++) {
-        snprintf(line, sizeof line, "\ntutti_journal_commit_seconds_bucket{le=\"%g\"} %d\n", (double)tt_snapshot_bucket_ns[i] / 1e9, i < 3 ? 1 : 4);
+        snprintf(line, sizeof line, "\ntutti_journal_commit_seconds_bucket{le=\"%g\"} %d\n",
+                 (double)tt_snapshot_bucket_ns[i] / 1e9, i < 3 ? 1 : 4);
         assert_non_null(strstr(m, line));
     }
     assert_non_null(strstr(m, "\ntutti_journal_commit_seconds_bucket{le=\"+Inf\"} 6\n"));
@@ -231,7 +243,8 @@ static void untrusted_text_stays_text(void **state)
     assert_non_null(strstr(metrics, "onerror=alert(1)>\\\"'&amp;\\\\\xef\xbf\xbd"));
     assert_null(strchr(metrics, '\x1b'));
     o = json_of(s);
-    assert_string_equal(json_object_get_string(at(o, "run")), tt_text_clean(clean, sizeof clean, snapshots_hostile));
+    assert_string_equal(json_object_get_string(at(o, "run")),
+                        tt_text_clean(clean, sizeof clean, snapshots_hostile));
     json_object_put(o);
     free(page);
     free(same);
@@ -272,16 +285,20 @@ static void ring_drawing_names_slowest_link(void **state)
     assert_non_null(strstr(metrics, "\ntutti_ring_slowest_link_bytes_per_second 11000000\n"));
     o = json_of(s);
     rows = at(at(o, "links"), "bytes_per_s");
-    assert_int_equal(json_object_get_uint64(json_object_array_get_idx(json_object_array_get_idx(rows, 2), 9)),
-                     13000000);
+    assert_int_equal(
+        json_object_get_uint64(json_object_array_get_idx(json_object_array_get_idx(rows, 2), 9)),
+        13000000);
     assert_null(json_object_array_get_idx(json_object_array_get_idx(rows, 2), 2));
     rows = at(at(o, "links"), "latency_s");
-    assert_true(json_object_get_double(json_object_array_get_idx(json_object_array_get_idx(rows, 2), 9)) == 0.0025);
+    assert_true(json_object_get_double(
+                    json_object_array_get_idx(json_object_array_get_idx(rows, 2), 9)) == 0.0025);
     assert_null(json_object_array_get_idx(json_object_array_get_idx(rows, 2), 2));
     assert_true(json_object_get_boolean(at(at(o, "links"), "waits")));
     assert_string_equal(json_object_get_string(at(at(o, "links"), "shape")), "two rings");
     assert_true(json_object_get_double(at(at(o, "links"), "was_s")) == 3.5);
-    assert_non_null(strstr(page, "predicted to take 1.25 s in this order, as two rings, and 3.5 s in the previous one. The next epoch adopts it."));
+    assert_non_null(strstr(
+        page,
+        "predicted to take 1.25 s in this order, as two rings, and 3.5 s in the previous one. The next epoch adopts it."));
     assert_non_null(strstr(metrics, "\ntutti_ring_predicted_seconds{order=\"was\"} 3.5\n"));
     assert_non_null(strstr(metrics, "\ntutti_ring_predicted_seconds{order=\"ring\"} 1.25\n"));
     assert_non_null(strstr(metrics, "\ntutti_ring_waits 1\n"));
@@ -310,7 +327,9 @@ static void state_revisions_are_shown(void **state)
     metrics = written(METRICS, s);
     o = json_of(s);
     states = at(o, "shared_state");
-    assert_non_null(strstr(page, "<td>role 1</td><td class=\"n\">7</td><td><code>&lt;b&gt;ff</code></td><td>is being sent</td>"));
+    assert_non_null(strstr(
+        page,
+        "<td>role 1</td><td class=\"n\">7</td><td><code>&lt;b&gt;ff</code></td><td>is being sent</td>"));
     assert_non_null(strstr(metrics, "\ntutti_shared_state_revision{role=\"all\"} 41\n"));
     assert_non_null(strstr(metrics, "\ntutti_shared_state_revision{role=\"1\"} 7\n"));
     assert_int_equal(number_at(json_object_array_get_idx(states, 1), "role"), 1);

@@ -59,8 +59,9 @@ static void start_showing(struct process *p, unsigned run, const char *address, 
         close(out[1]);
         setenv("TUTTI_TOKEN", token, 1);
         setenv("TUTTI_LOG", "none", 1);
-        execl(tool, tool, "coordinator", "--run", "test", "--listen", address, "--store", p->store, "--lease", "20000",
-              "--grace", "20000", http ? "--http" : (char *)NULL, http, (char *)NULL);
+        execl(tool, tool, "coordinator", "--run", "test", "--listen", address, "--store", p->store,
+              "--lease", "20000", "--grace", "20000", http ? "--http" : (char *)NULL, http,
+              (char *)NULL);
         _exit(127);
     }
     close(out[1]);
@@ -117,8 +118,9 @@ static void end_well(struct process *p)
 
 static struct hive *gather(const struct process *leader)
 {
-    struct hive *h = hive_create("test", MEMBERS, 1, MEMBERS, false,
-                                 &(struct tt_secure_conf){ .mode = TT_SECURE_TOKEN, .token = token });
+    struct hive *h =
+        hive_create("test", MEMBERS, 1, MEMBERS, false,
+                    &(struct tt_secure_conf){ .mode = TT_SECURE_TOKEN, .token = token });
 
     hive_add_address(h, leader->address);
     assert_true(hive_gather(h, WAIT_MS));
@@ -138,7 +140,8 @@ static void commit(struct hive *h)
     for (uint32_t i = 0; i < h->n; i++)
         hive_call(h, i, &(struct tt_elmsg){ .what = TT_CALL_COMMIT, .value = 1 });
     if (!hive_until(h, hive_all_called, calls, WAIT_MS))
-        fail_msg("members cannot commit; member 0: connected %d, over %d, %s", h->lights[0].channel != NULL, h->lights[0].over, h->lights[0].why);
+        fail_msg("members cannot commit; member 0: connected %d, over %d, %s",
+                 h->lights[0].channel != NULL, h->lights[0].over, h->lights[0].why);
     for (uint32_t i = 0; i < h->n; i++) {
         const struct light *l = &h->lights[i];
 
@@ -163,7 +166,8 @@ static int64_t revision(const struct process *p)
     snprintf(key, sizeof key, "%s/journal", strchr(p->store + 7, '/'));
     tt_etcd_add_text(request, "key", key);
     assert_int_equal(tt_etcd_create(&e, server.address), TUTTI_OK);
-    assert_int_equal(tt_etcd_call(e, "kv/range", request, tt_now_ns() + WAIT_MS * TT_MS, &answer), TUTTI_OK);
+    assert_int_equal(tt_etcd_call(e, "kv/range", request, tt_now_ns() + WAIT_MS * TT_MS, &answer),
+                     TUTTI_OK);
     found = tt_etcd_number(json_object_array_get_idx(tt_etcd_at(answer, "kvs"), 0), "mod_revision");
     json_object_put(answer);
     tt_etcd_destroy(e);
@@ -188,7 +192,8 @@ static void standby_replaces_an_ended_leader(void **state)
     begin_ns = tt_now_ns();
     end(&a, SIGKILL);
     assert_true(leads(&b, SECONDS_MS));
-    printf("the standby leads %llu ms after the leader was killed\n", (unsigned long long)((tt_now_ns() - begin_ns) / TT_MS));
+    printf("the standby leads %llu ms after the leader was killed\n",
+           (unsigned long long)((tt_now_ns() - begin_ns) / TT_MS));
     hive_add_address(h, b.address);
     commit(h);
     commit(h);
@@ -197,7 +202,8 @@ static void standby_replaces_an_ended_leader(void **state)
     begin_ns = tt_now_ns();
     end_well(&b);       /* the others do not wait for a regular exit */
     assert_true(leads(&c, WAIT_MS));
-    printf("the standby leads %llu ms after the leader was told to end\n", (unsigned long long)((tt_now_ns() - begin_ns) / TT_MS));
+    printf("the standby leads %llu ms after the leader was told to end\n",
+           (unsigned long long)((tt_now_ns() - begin_ns) / TT_MS));
     hive_add_address(h, c.address);
     commit(h);
     hive_destroy(h);
@@ -265,7 +271,9 @@ static void *create(void *arg)
 /* The same within a process, by the public calls. */
 static void embedded_standby_takes_over(void **state)
 {
-    tutti_coordinator_conf conf = { .size = sizeof conf, .run = "test", .token = token, .stand_by_ms = 300 };
+    tutti_coordinator_conf conf = {
+        .size = sizeof conf, .run = "test", .token = token, .stand_by_ms = 300
+    };
     tutti_coordinator *c = NULL;
     struct process a, b;
     pthread_t thread;
@@ -374,7 +382,8 @@ static void run_survives_killed_etcd_servers(void **state)
 
     (void)state;
     etcd_cluster_create(cluster, 3);
-    snprintf(servers, sizeof servers, "%s,%s,%s", cluster[0].address, cluster[1].address, cluster[2].address);
+    snprintf(servers, sizeof servers, "%s,%s,%s", cluster[0].address, cluster[1].address,
+             cluster[2].address);
     start_at(&a, 7);
     assert_true(leads(&a, WAIT_MS));
     h = gather(&a);
@@ -411,7 +420,9 @@ static void runs_do_not_share_a_store(void **state)
     start(&a, 4, "127.0.0.1:0");
     assert_true(leads(&a, WAIT_MS));
     end_well(&a);
-    snprintf(command, sizeof command, "%s/tutti coordinator --run other --listen 127.0.0.1:0 --store %s 2>&1", getenv("TUTTI_BUILD_DIR"), a.store);
+    snprintf(command, sizeof command,
+             "%s/tutti coordinator --run other --listen 127.0.0.1:0 --store %s 2>&1",
+             getenv("TUTTI_BUILD_DIR"), a.store);
     f = popen(command, "r");
     assert_non_null(f);
     assert_non_null(fgets(said, sizeof said, f));

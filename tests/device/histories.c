@@ -33,12 +33,16 @@ struct history {
 
 static uint64_t place_of(uint32_t m, uint32_t tile) { return (m * TILES + tile) * 32ull; }
 
-static uint8_t byte_of(uint32_t m, uint32_t tile, uint32_t i) { return (uint8_t)(1 + (m * 7 + tile * 3 + i) % 250); }
+static uint8_t byte_of(uint32_t m, uint32_t tile, uint32_t i)
+{
+    return (uint8_t)(1 + (m * 7 + tile * 3 + i) % 250);
+}
 
 static void blame(struct history *h, const char *what, uint32_t m, uint32_t tile)
 {
     if (!h->wrong)
-        snprintf(h->why, h->why_bytes, "%s: message %u to rank %u, tile %u", what, m, h->messages[m].peer, tile);
+        snprintf(h->why, h->why_bytes, "%s: message %u to rank %u, tile %u", what, m,
+                 h->messages[m].peer, tile);
     h->wrong = true;
 }
 
@@ -114,7 +118,8 @@ static bool room(struct history *h, uint32_t peer, uint32_t n)
     return false;
 }
 
-static void put_tile(struct history *h, uint32_t m, uint32_t t, const tutti_device_signal_to *s, uint64_t way)
+static void put_tile(struct history *h, uint32_t m, uint32_t t, const tutti_device_signal_to *s,
+                     uint64_t way)
 {
     const struct message *e = &h->messages[m];
     const tutti_device_view *v = &h->b->view;
@@ -122,7 +127,8 @@ static void put_tile(struct history *h, uint32_t m, uint32_t t, const tutti_devi
     if (!room(h, e->peer, 3))
         return;
     if (way == 1 && t == e->tiles - 1)
-        tutti_device_put_signal(v, e->peer, place_of(m, t), e->src[t], e->bytes[t], s->op, s->offset, s->value);
+        tutti_device_put_signal(v, e->peer, place_of(m, t), e->src[t], e->bytes[t], s->op,
+                                s->offset, s->value);
     else
         tutti_device_put(v, e->peer, place_of(m, t), e->src[t], e->bytes[t]);
 }
@@ -187,7 +193,8 @@ static void check_end(struct history *h)
         for (uint32_t t = 0; t < e->tiles; t++)
             for (uint32_t i = 0; i < e->bytes[t]; i++)
                 if (h->b->net->peers[e->peer].mem[place_of(m, t) + i] != byte_of(m, t, i)) {
-                    blame(h, e->freed ? "a source was given back too early" : "bytes did not come", m, t);
+                    blame(h, e->freed ? "a source was given back too early" : "bytes did not come",
+                          m, t);
                     return;
                 }
     }
@@ -198,11 +205,13 @@ static void check_counters(struct history *h, tutti_device_mode mode)
     const struct tt_proxy_counters *c = &h->b->proxy.counters;
     const bool drains = mode == TUTTI_DEVICE_COUPLED || mode == TUTTI_DEVICE_DECOUPLED;
 
-    if (c->triggers != h->b->reserved || c->signals != MESSAGES || (drains ? c->fences > 0 : c->drains > 0) ||
-        (drains && c->drains == 0)) {
-        snprintf(h->why, h->why_bytes, "counters: %llu of %llu triggers, %llu signals, %llu drains, %llu fences",
-                 (unsigned long long)c->triggers, (unsigned long long)h->b->reserved, (unsigned long long)c->signals,
-                 (unsigned long long)c->drains, (unsigned long long)c->fences);
+    if (c->triggers != h->b->reserved || c->signals != MESSAGES ||
+        (drains ? c->fences > 0 : c->drains > 0) || (drains && c->drains == 0)) {
+        snprintf(h->why, h->why_bytes,
+                 "counters: %llu of %llu triggers, %llu signals, %llu drains, %llu fences",
+                 (unsigned long long)c->triggers, (unsigned long long)h->b->reserved,
+                 (unsigned long long)c->signals, (unsigned long long)c->drains,
+                 (unsigned long long)c->fences);
         h->wrong = true;
     }
 }
@@ -224,7 +233,8 @@ bool history_play(uint64_t seed, tutti_device_mode mode, char *why, size_t why_b
         send(&h, m);
         if (!h.wrong && tt_prng_below(&net->prng, 3) == 0 && room(&h, TUTTI_DEVICE_ALL, 1)) {
             h.messages[m].ticket = bench_post_question(
-                h.b, TUTTI_TRIGGER_FLUSH, tt_prng_below(&net->prng, 4) ? h.messages[m].peer : TUTTI_DEVICE_ALL);
+                h.b, TUTTI_TRIGGER_FLUSH,
+                tt_prng_below(&net->prng, 4) ? h.messages[m].peer : TUTTI_DEVICE_ALL);
             h.messages[m].flushes = true;
         }
         for (uint64_t i = tt_prng_below(&net->prng, 12); i > 0; i--)
@@ -268,7 +278,8 @@ bool history_delayed(tutti_device_mode mode, char *why, size_t why_bytes)
     }
     right = net_word(b->net, 2, word) == 1 && net_word(b->net, 1, word) == 0;
     snprintf(why, why_bytes, "while rank 1 takes nothing, rank 2 has %llu and rank 1 %llu",
-             (unsigned long long)net_word(b->net, 2, word), (unsigned long long)net_word(b->net, 1, word));
+             (unsigned long long)net_word(b->net, 2, word),
+             (unsigned long long)net_word(b->net, 1, word));
     b->net->peers[1].stopped = false;
     b->net->peers[1].takes = UINT32_MAX;
     for (uint32_t i = 0; i < 2000; i++) {
@@ -317,7 +328,8 @@ bool history_stopped(tutti_device_mode mode, char *why, size_t why_bytes)
         few_turns(b, 2);
     }
     for (uint32_t i = 0; i < 2 && may_push(b, TUTTI_DEVICE_ALL, 1); i++)
-        bench_post_question(b, i ? TUTTI_TRIGGER_FLUSH : TUTTI_TRIGGER_QUIET, i ? TUTTI_DEVICE_ALL : 1);
+        bench_post_question(b, i ? TUTTI_TRIGGER_FLUSH : TUTTI_TRIGGER_QUIET,
+                            i ? TUTTI_DEVICE_ALL : 1);
     for (uint32_t i = 0; i < ROUNDS; i++, signalled++) {
         for (uint32_t k = 0; k < 1000 && !may_push(b, 2 + i % 2, 3); k++)
             few_turns(b, 1);
@@ -329,13 +341,19 @@ bool history_stopped(tutti_device_mode mode, char *why, size_t why_bytes)
     asked = signalled == ROUNDS ? bench_post_question(b, TUTTI_TRIGGER_QUIET, 2) : 0;
     few_turns(b, 4000);
     right = queued == PENDING / 2 && net_word(b->net, 1, SIGNALS) == 0 && signalled == ROUNDS &&
-            net_word(b->net, 2, SIGNALS) + net_word(b->net, 3, SIGNALS) == ROUNDS && bench_is_answered(b, asked);
-    snprintf(why, why_bytes, "while rank 1 is stopped, with %u messages queued, %llu of %u signals came elsewhere",
-             queued, (unsigned long long)(net_word(b->net, 2, SIGNALS) + net_word(b->net, 3, SIGNALS)), ROUNDS);
+            net_word(b->net, 2, SIGNALS) + net_word(b->net, 3, SIGNALS) == ROUNDS &&
+            bench_is_answered(b, asked);
+    snprintf(why, why_bytes,
+             "while rank 1 is stopped, with %u messages queued, %llu of %u signals came elsewhere",
+             queued,
+             (unsigned long long)(net_word(b->net, 2, SIGNALS) + net_word(b->net, 3, SIGNALS)),
+             ROUNDS);
     b->net->peers[1].takes = UINT32_MAX;
     few_turns(b, 4000);
-    if (right && (net_word(b->net, 1, SIGNALS) != queued || !tutti_device_has_room(v, 1, PENDING))) {
-        snprintf(why, why_bytes, "rank 1 goes on, and gets %llu of %u signals, or not all %u commands have room",
+    if (right &&
+        (net_word(b->net, 1, SIGNALS) != queued || !tutti_device_has_room(v, 1, PENDING))) {
+        snprintf(why, why_bytes,
+                 "rank 1 goes on, and gets %llu of %u signals, or not all %u commands have room",
                  (unsigned long long)net_word(b->net, 1, SIGNALS), queued, PENDING);
         right = false;
     }

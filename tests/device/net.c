@@ -133,7 +133,8 @@ uint64_t net_word(const struct net *n, uint32_t peer, uint64_t offset)
 
 /* ---- the device ---- */
 
-struct bench *bench_create(uint64_t seed, tutti_device_mode mode, uint32_t slots, uint32_t pending, uint64_t timeout_ns)
+struct bench *bench_create(uint64_t seed, tutti_device_mode mode, uint32_t slots, uint32_t pending,
+                           uint64_t timeout_ns)
 {
     struct bench *b = calloc(1, sizeof *b);
 
@@ -229,8 +230,8 @@ bool bench_has_room(const struct bench *b, uint32_t peer, uint32_t n)
 
 uint64_t bench_post_question(struct bench *b, uint32_t what, uint32_t peer)
 {
-    const uint64_t word =
-        (what == TUTTI_TRIGGER_FLUSH) * (NET_RANKS + 1) + (peer == TUTTI_DEVICE_ALL ? NET_RANKS : peer);
+    const uint64_t word = (what == TUTTI_TRIGGER_FLUSH) * (NET_RANKS + 1) +
+                          (peer == TUTTI_DEVICE_ALL ? NET_RANKS : peer);
 
     tutti_device_push(&b->view, tutti_trigger_head(what, 0, peer, 0), 0);
     return word << 32 | b->tickets[word]++;

@@ -34,14 +34,17 @@ static void histories_find_every_planted_bug(void **state)
     char why[300];
 
     (void)state;
-    for (tt_device_bug = TT_DEVICE_BUG_NONE + 1; tt_device_bug < TT_DEVICE_BUG_END; tt_device_bug++) {
+    for (tt_device_bug = TT_DEVICE_BUG_NONE + 1; tt_device_bug < TT_DEVICE_BUG_END;
+         tt_device_bug++) {
         uint64_t seed = 1;
 
-        while (seed <= HISTORIES_MAX && finds_nothing(seed, bugs[tt_device_bug].mode, why, sizeof why))
+        while (seed <= HISTORIES_MAX &&
+               finds_nothing(seed, bugs[tt_device_bug].mode, why, sizeof why))
             seed++;
         if (seed > HISTORIES_MAX)
             fail_msg("%d histories did not find that %s", HISTORIES_MAX, bugs[tt_device_bug].what);
-        print_message("%s: found by history %llu, %s\n", bugs[tt_device_bug].what, (unsigned long long)seed, why);
+        print_message("%s: found by history %llu, %s\n", bugs[tt_device_bug].what,
+                      (unsigned long long)seed, why);
     }
     tt_device_bug = TT_DEVICE_BUG_NONE;
 }

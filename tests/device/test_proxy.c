@@ -21,8 +21,8 @@ static void no_signal_precedes_its_bytes(void **state)
     for (uint64_t seed = 1; seed <= HISTORIES; seed++)
         for (uint32_t mode = 0; mode < TUTTI_DEVICE_MODES; mode++)
             if (unit_draw() && !history_play(seed, (tutti_device_mode)mode, why, sizeof why))
-                fail_msg("seed %llu, %s: %s", (unsigned long long)seed, tutti_device_mode_name((tutti_device_mode)mode),
-                         why);
+                fail_msg("seed %llu, %s: %s", (unsigned long long)seed,
+                         tutti_device_mode_name((tutti_device_mode)mode), why);
 }
 
 static void fence_does_not_delay_other_ranks(void **state)
@@ -30,7 +30,8 @@ static void fence_does_not_delay_other_ranks(void **state)
     char why[300];
 
     (void)state;
-    if (!history_delayed(TUTTI_DEVICE_FULL, why, sizeof why) || !history_delayed(TUTTI_DEVICE_ORDERED, why, sizeof why))
+    if (!history_delayed(TUTTI_DEVICE_FULL, why, sizeof why) ||
+        !history_delayed(TUTTI_DEVICE_ORDERED, why, sizeof why))
         fail_msg("%s", why);
 }
 
@@ -43,14 +44,18 @@ static void count_group(tutti_device_mode mode, uint32_t n, uint64_t *drains, ui
 
     for (uint32_t peer = 1; peer <= 2; peer++)
         for (uint32_t i = 0; i < n; i++) {
-            signals[peer - 1][i] = (tutti_device_signal_to){ peer, TUTTI_SIGNAL_SET, 8192 + 8 * i, 1 };
-            assert_int_equal(tutti_device_group_put(&b->view, 16 * i, tile, sizeof tile, &signals[peer - 1][i]),
-                             TUTTI_OK);
+            signals[peer - 1][i] =
+                (tutti_device_signal_to){ peer, TUTTI_SIGNAL_SET, 8192 + 8 * i, 1 };
+            assert_int_equal(
+                tutti_device_group_put(&b->view, 16 * i, tile, sizeof tile, &signals[peer - 1][i]),
+                TUTTI_OK);
             assert_int_equal(tutti_device_group_publish(&b->view, peer), TUTTI_OK);
         }
     for (uint32_t peer = 1; peer <= 2; peer++)
-        assert_int_equal(tutti_device_group_signal(&b->view, peer, n, signals[peer - 1], n), TUTTI_OK);
-    for (int i = 0; i < 100000 && !(tt_proxy_is_idle(&b->proxy) && b->taken == b->reserved && net_is_empty(b->net));
+        assert_int_equal(tutti_device_group_signal(&b->view, peer, n, signals[peer - 1], n),
+                         TUTTI_OK);
+    for (int i = 0; i < 100000 && !(tt_proxy_is_idle(&b->proxy) && b->taken == b->reserved &&
+                                    net_is_empty(b->net));
          i++) {
         assert_int_equal(bench_turn(b), TUTTI_OK);
         net_turn(b->net);
@@ -84,7 +89,8 @@ static void questions_are_answered_in_time(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 60; seed++) {
-        struct bench *b = bench_create(seed, (tutti_device_mode)(seed % TUTTI_DEVICE_MODES), 64, 0, TT_NEVER);
+        struct bench *b =
+            bench_create(seed, (tutti_device_mode)(seed % TUTTI_DEVICE_MODES), 64, 0, TT_NEVER);
         uint8_t bytes[8] = { 9, 9, 9, 9, 9, 9, 9, 9 };
         const uint32_t of = seed % 3 ? 1 + (uint32_t)(seed % 2) : TUTTI_DEVICE_ALL;
         uint64_t ticket, empty;
@@ -116,7 +122,8 @@ static void stopped_rank_stops_only_its_senders(void **state)
     char why[300];
 
     (void)state;
-    if (!history_stopped(TUTTI_DEVICE_FULL, why, sizeof why) || !history_stopped(TUTTI_DEVICE_ORDERED, why, sizeof why))
+    if (!history_stopped(TUTTI_DEVICE_FULL, why, sizeof why) ||
+        !history_stopped(TUTTI_DEVICE_ORDERED, why, sizeof why))
         fail_msg("%s", why);
 }
 
@@ -160,7 +167,8 @@ static void full_peer_blocks_outside_the_fifo(void **state)
         bench_turn(b);
         assert_int_equal(b->taken, b->reserved);
         assert_int_equal(b->net->peers[1].nitems, ends ? 0 : 12);
-        assert_true(tutti_device_has_room(&b->view, 1, 4) && !tutti_device_has_room(&b->view, 1, 5));
+        assert_true(tutti_device_has_room(&b->view, 1, 4) &&
+                    !tutti_device_has_room(&b->view, 1, 5));
         bench_destroy(b);
     }
 }
@@ -190,7 +198,8 @@ static void blocked_peer_ends_the_device(void **state)
 
     (void)state;
     for (uint32_t what = 0; what < 3; what++) {         /* a put; a quiet; a drain */
-        struct bench *b = bench_create(4, what == 2 ? TUTTI_DEVICE_COUPLED : TUTTI_DEVICE_FULL, 64, 0, 50 * TT_MS);
+        struct bench *b = bench_create(4, what == 2 ? TUTTI_DEVICE_COUPLED : TUTTI_DEVICE_FULL, 64,
+                                       0, 50 * TT_MS);
         tutti_status st = TUTTI_OK;
         uint64_t quiet, later;
         uint32_t turns = 0;
@@ -273,13 +282,15 @@ static void *produce(void *arg)
         const uint64_t value = (uint64_t)p->number << 32 | i;
 
         if (i % 3 == 0)
-            tutti_device_push(v, tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, TUTTI_SIGNAL_SET, 1, p->number), value);
+            tutti_device_push(
+                v, tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, TUTTI_SIGNAL_SET, 1, p->number), value);
         else
-            tutti_device_push_put(v, 1, 0, p, 0, i % 3 == 1 ? TUTTI_SIGNAL_NONE : TUTTI_SIGNAL_SET, p->number * 8ull,
-                                  value);
+            tutti_device_push_put(v, 1, 0, p, 0, i % 3 == 1 ? TUTTI_SIGNAL_NONE : TUTTI_SIGNAL_SET,
+                                  p->number * 8ull, value);
         if (i % 3 == 1)         /* the offset of a put does not identify the block: its next
                                    signal does */
-            tutti_device_push(v, tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, TUTTI_SIGNAL_SET, 1, p->number), value);
+            tutti_device_push(
+                v, tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, TUTTI_SIGNAL_SET, 1, p->number), value);
     }
     return NULL;
 }
@@ -299,7 +310,8 @@ static tutti_status hear(void *arg, const struct tt_command *c, bool ordered, ui
     *done += 1;
     if (!c->op)
         return TUTTI_OK;
-    h->wrong |= number >= PRODUCERS || c->value != ((uint64_t)number << 32 | h->next[number % PRODUCERS]);
+    h->wrong |=
+        number >= PRODUCERS || c->value != ((uint64_t)number << 32 | h->next[number % PRODUCERS]);
     h->next[number % PRODUCERS]++;
     return TUTTI_OK;
 }

@@ -59,13 +59,16 @@ static void triggers_are_read_as_written(void **state)
 
         tutti_device_push_put(&f.view, peer, offset, src, bytes, op, word, value);
         assert_int_equal(read_back(&f, &c), TT_TRIGGER_WHOLE);
-        assert_true(c.what == TUTTI_TRIGGER_PUT && c.peer == peer && c.offset == offset && c.bytes == bytes);
+        assert_true(c.what == TUTTI_TRIGGER_PUT && c.peer == peer && c.offset == offset &&
+                    c.bytes == bytes);
         assert_true(c.src == src && c.op == op && (!op || (c.word == word && c.value == value)));
 
-        tutti_device_push(&f.view, tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, TUTTI_SIGNAL_ADD, peer, word / 8), value);
+        tutti_device_push(
+            &f.view, tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, TUTTI_SIGNAL_ADD, peer, word / 8),
+            value);
         assert_int_equal(read_back(&f, &c), TT_TRIGGER_WHOLE);
-        assert_true(c.what == TUTTI_TRIGGER_SIGNAL && c.op == TUTTI_SIGNAL_ADD && c.peer == peer && c.word == word &&
-                    c.value == value);
+        assert_true(c.what == TUTTI_TRIGGER_SIGNAL && c.op == TUTTI_SIGNAL_ADD && c.peer == peer &&
+                    c.word == word && c.value == value);
 
         for (uint32_t what = TUTTI_TRIGGER_FENCE; what <= TUTTI_TRIGGER_WAKE; what++) {
             tutti_device_push(&f.view, tutti_trigger_head(what, 0, peer, 0), 0);
@@ -104,7 +107,8 @@ static void invalid_triggers_are_reported(void **state)
     for (uint32_t what = TUTTI_TRIGGER_FENCE; what <= TUTTI_TRIGGER_WAKE; what++) {
         struct tt_trigger_reader r = { 0 };
 
-        assert_int_equal(tt_trigger_take(&r, tutti_trigger_head(what, 0, 1, 0), 1, &c), TT_TRIGGER_BAD);
+        assert_int_equal(tt_trigger_take(&r, tutti_trigger_head(what, 0, 1, 0), 1, &c),
+                         TT_TRIGGER_BAD);
     }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct tt_trigger_reader r = { 0 };
@@ -112,7 +116,8 @@ static void invalid_triggers_are_reported(void **state)
         for (int k = 0; k < bad[i].n; k++)
             assert_int_equal(tt_trigger_take(&r, bad[i].head[k], 0, &c),
                              k < bad[i].n - 1 ? TT_TRIGGER_PART : TT_TRIGGER_BAD);
-        assert_int_equal(tt_trigger_take(&r, (uint64_t)TUTTI_TRIGGER_FENCE << 1, 0, &c), TT_TRIGGER_WHOLE);
+        assert_int_equal(tt_trigger_take(&r, (uint64_t)TUTTI_TRIGGER_FENCE << 1, 0, &c),
+                         TT_TRIGGER_WHOLE);
     }
 }
 
@@ -120,8 +125,12 @@ static void commands_stay_in_the_window(void **state)
 {
     const uint64_t bytes[3] = { 64, 64, 8 };
     const uint8_t words[3] = { 1, 0, 1 };
-    const struct tt_command put = { .what = TUTTI_TRIGGER_PUT, .peer = 1, .offset = 32, .bytes = 32, .src = bytes };
-    const struct tt_command signal = { .what = TUTTI_TRIGGER_SIGNAL, .op = TUTTI_SIGNAL_SET, .word = 56 };
+    const struct tt_command put = {
+        .what = TUTTI_TRIGGER_PUT, .peer = 1, .offset = 32, .bytes = 32, .src = bytes
+    };
+    const struct tt_command signal = { .what = TUTTI_TRIGGER_SIGNAL,
+                                       .op = TUTTI_SIGNAL_SET,
+                                       .word = 56 };
     struct tt_command c;
 
     (void)state;

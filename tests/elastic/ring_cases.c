@@ -11,7 +11,8 @@
 
 const char *ring_kind_name(enum ring_kind kind)
 {
-    static const char *const names[RING_KINDS] = { "random", "sites", "homes", "bad peer", "missing", "map", "ties" };
+    static const char *const names[RING_KINDS] = { "random",  "sites", "homes", "bad peer",
+                                                   "missing", "map",   "ties" };
 
     return names[kind];
 }
@@ -46,8 +47,9 @@ static void draw_map(struct ring_case *r, struct tt_prng *p, uint32_t nsites)
         for (uint32_t k = 0; k < n; k++) {
             const double km = hypot(x[site[i]] - x[site[k]], y[site[i]] - y[site[k]]);
             const uint64_t mbit = nsites == 0          ? 1000
-                                  : site[i] == site[k] ? from_to(p, 5000, 9000)
-                                                       : from_to(p, 90, 110) * 20000 / (uint64_t)(1000 + km);
+                                  : site[i] == site[k]
+                                      ? from_to(p, 5000, 9000)
+                                      : from_to(p, 90, 110) * 20000 / (uint64_t)(1000 + km);
 
             link(r, i, k, mbit * MBIT, latency_of(km) + tt_prng_below(p, 100000));
         }
@@ -81,9 +83,11 @@ static void draw_missing(struct ring_case *r, struct tt_prng *p)
     }
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < n; k++)
-            link(r, i, k, tt_prng_below(p, 3) ? 0 : from_to(p, 50, 500) * MBIT, from_to(p, 1, 100) * 1000000);
+            link(r, i, k, tt_prng_below(p, 3) ? 0 : from_to(p, 50, 500) * MBIT,
+                 from_to(p, 1, 100) * 1000000);
     for (uint32_t i = 0; i < n; i++)
-        link(r, order[i], order[(i + 1) % n], from_to(p, 50, 500) * MBIT, from_to(p, 1, 100) * 1000000);
+        link(r, order[i], order[(i + 1) % n], from_to(p, 50, 500) * MBIT,
+             from_to(p, 1, 100) * 1000000);
 }
 
 static void draw_random(struct ring_case *r, struct tt_prng *p)
@@ -115,7 +119,9 @@ void ring_case_draw(struct ring_case *r, enum ring_kind kind, uint32_t n, uint64
     struct tt_prng p;
 
     tt_prng_init(&p, tt_mix64(seed) + kind);
-    *r = (struct ring_case){ .kind = kind, .seed = seed, .load = { 1ull << from_to(&p, 16, 30), 1u << 20 } };
+    *r = (struct ring_case){ .kind = kind,
+                             .seed = seed,
+                             .load = { 1ull << from_to(&p, 16, 30), 1u << 20 } };
     r->rate = calloc(4 * links + 2 * n, sizeof *r->rate);
     tt_assert(r->rate);
     r->latency = r->rate + links;
@@ -123,7 +129,9 @@ void ring_case_draw(struct ring_case *r, enum ring_kind kind, uint32_t n, uint64
     r->cost = r->slow + links;
     r->up = r->cost + links;
     r->down = r->up + n;
-    r->m = (struct tt_ring_matrix){ .n = n, .rate = r->rate, .latency = r->latency, .up = r->up, .down = r->down };
+    r->m = (struct tt_ring_matrix){
+        .n = n, .rate = r->rate, .latency = r->latency, .up = r->up, .down = r->down
+    };
     r->c = (struct tt_ring_costs){ .n = n, .slow = r->slow, .cost = r->cost };
     switch (kind) {
     case RING_SITES:

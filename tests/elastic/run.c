@@ -69,13 +69,15 @@ static size_t *waiting_of(struct run *r, int kind, int to)
         return &r->conns[to].down_bytes;
     if (kind == TO_COORD)
         return &r->conns[to].up_bytes;
-    return kind == PEER || kind == CONTRIBUTION || kind == TRANSFER ? &r->peers[to].waiting_bytes : NULL;
+    return kind == PEER || kind == CONTRIBUTION || kind == TRANSFER ? &r->peers[to].waiting_bytes
+                                                                    : NULL;
 }
 
 void send_along(struct run *r, uint64_t at_ns, int kind, int to, const void *data, size_t bytes)
 {
     const bool on_conn = kind == TO_MEMBER || kind == TO_COORD;
-    size_t *waiting = waiting_of(r, kind, to), *most = on_conn ? &r->conn_bytes_most : &r->peer_bytes_most;
+    size_t *waiting = waiting_of(r, kind, to),
+           *most = on_conn ? &r->conn_bytes_most : &r->peer_bytes_most;
 
     *waiting += bytes;
     *most = *waiting > *most ? *waiting : *most;
@@ -173,8 +175,8 @@ static void check_backs(struct run *r)
         const struct peer *p = m->called && m->attempt > 0 ? peer_of_id(r, m->id) : NULL;
 
         if (p && m->attempt == p->back)
-            broken(r, "call %llu of member %llu was taken back, and waits for others", (unsigned long long)m->attempt,
-                   (unsigned long long)m->id);
+            broken(r, "call %llu of member %llu was taken back, and waits for others",
+                   (unsigned long long)m->attempt, (unsigned long long)m->id);
     }
 }
 
@@ -202,7 +204,8 @@ static void on_coord_act(void *context, const struct tt_coord_act *act)
     if (act->kind == TT_COORD_ACT_SEND) {
         send_along(r, c->down_ns, TO_MEMBER, (int)(c - r->conns), act->data, act->bytes);
         if (c->peer >= 0)
-            picture_message(r, COORDINATOR, c->peer, c->down_ns, tt_elmsg_name(((const uint8_t *)act->data)[1]));
+            picture_message(r, COORDINATOR, c->peer, c->down_ns,
+                            tt_elmsg_name(((const uint8_t *)act->data)[1]));
     } else {
         c->coord_open = false;
         world_plan(&r->w, c->down_ns, MEMBER_CLOSED, (int)(c - r->conns), 0, NULL, 0);
@@ -227,7 +230,9 @@ static void after_coord(struct run *r)
 
 static void coord_step(struct run *r, uint8_t kind, struct conn *c, const void *data, size_t bytes)
 {
-    const struct tt_coord_event ev = { .kind = kind, .conn = c ? &c->machine : NULL, .data = data, .bytes = bytes };
+    const struct tt_coord_event ev = {
+        .kind = kind, .conn = c ? &c->machine : NULL, .data = data, .bytes = bytes
+    };
 
     if (!r->coord_up)
         return;
@@ -262,7 +267,8 @@ static void start(struct run *r)
                                   .ring_peers_max = PEERS_MAX,
                                   .emit = on_coord_act,
                                   .context = r };
-    const uint64_t covered = r->c.covered, rounds_covered = r->c.rounds_covered, syncs_covered = r->c.syncs_covered;
+    const uint64_t covered = r->c.covered, rounds_covered = r->c.rounds_covered,
+                   syncs_covered = r->c.syncs_covered;
 
     memcpy(conf.secret, &r->w.now_ns, sizeof r->w.now_ns); /* different after each start: that of
                                                               the journal is used */
@@ -272,7 +278,8 @@ static void start(struct run *r)
 
         memcpy(&bytes, r->records + at, 4);
         if (!tt_coord_replay(&r->c, r->records + at + 4, bytes)) {
-            broken(r, "the coordinator cannot read its own journal: a %s", tt_elmsg_name(r->records[at + 5]));
+            broken(r, "the coordinator cannot read its own journal: a %s",
+                   tt_elmsg_name(r->records[at + 5]));
             return;
         }
         at += 4 + bytes;
@@ -329,8 +336,8 @@ static void take_seat(const struct run *r, struct peer *p)
         p->group = seat / r->nroles;
         p->role = seat % r->nroles;
         for (uint32_t i = 0; i + 1 < r->npeers; i++)
-            taken |=
-                r->peers[i].alive && !r->peers[i].over && r->peers[i].group == p->group && r->peers[i].role == p->role;
+            taken |= r->peers[i].alive && !r->peers[i].over && r->peers[i].group == p->group &&
+                     r->peers[i].role == p->role;
         if (!taken)
             return;
     }
@@ -387,9 +394,11 @@ static void connect_now(struct run *r, struct peer *p)
         broken(r, "more than %d connections", CONNS_MAX);
         return;
     }
-    *c = (struct conn){
-        .peer = index_of(r, p), .member_open = true, .coord_open = true, .up_ns = r->w.now_ns, .down_ns = r->w.now_ns
-    };
+    *c = (struct conn){ .peer = index_of(r, p),
+                        .member_open = true,
+                        .coord_open = true,
+                        .up_ns = r->w.now_ns,
+                        .down_ns = r->w.now_ns };
     p->conn = r->nconns++;
     coord_step(r, TT_COORD_EV_OPEN, c, NULL, 0);
     tt_member_connected(&p->m, r->w.now_ns);
@@ -431,7 +440,8 @@ static void report_gone(struct run *r, const struct peer *dead)
 
         for (uint32_t rank = 0; p->alive && rank < p->m.nranks; rank++)
             if (p->m.view[rank].id == dead->m.id && below(r, 4) > 0)
-                world_plan(&r->w, r->w.now_ns + delay(r, p, 10 * MS), GONE, (int)i, index_of(r, dead), NULL, 0);
+                world_plan(&r->w, r->w.now_ns + delay(r, p, 10 * MS), GONE, (int)i,
+                           index_of(r, dead), NULL, 0);
     }
 }
 
@@ -486,13 +496,14 @@ static void suspects(struct run *r, struct peer *p, struct peer *other)
         tt_member_suspect(&p->m, other->m.id, r->w.now_ns);
         after_member(r, p);
     }
-    world_plan(&r->w, r->w.now_ns + LEASE_NS, SUSPECTS, index_of(r, p), index_of(r, other), NULL, 0);
+    world_plan(&r->w, r->w.now_ns + LEASE_NS, SUSPECTS, index_of(r, p), index_of(r, other), NULL,
+               0);
 }
 
 static void plan_suspects(struct run *r, const struct peer *p, const struct peer *other)
 {
-    world_plan(&r->w, r->w.now_ns + LEASE_NS + delay(r, p, 10 * MS), SUSPECTS, index_of(r, p), index_of(r, other), NULL,
-               0);
+    world_plan(&r->w, r->w.now_ns + LEASE_NS + delay(r, p, 10 * MS), SUSPECTS, index_of(r, p),
+               index_of(r, other), NULL, 0);
 }
 
 /* The connection between two members is lost, and cannot be re-established for a while: no data in
@@ -593,7 +604,8 @@ static void mark_fault(struct run *r, int kind, const struct peer *p)
                                          [PART_WAYS] = "loses its connection to another" };
 
     if (kind < (int)(sizeof names / sizeof *names) && names[kind] && (p || kind == GARBAGE))
-        picture_mark(r, kind == GARBAGE ? COORDINATOR : index_of(r, p), PICTURE_FAULT, "%s", names[kind]);
+        picture_mark(r, kind == GARBAGE ? COORDINATOR : index_of(r, p), PICTURE_FAULT, "%s",
+                     names[kind]);
 }
 
 static void inject_fault(struct run *r, int kind)
@@ -635,9 +647,10 @@ static void inject_fault(struct run *r, int kind)
     } else if (kind == LEAVE) {
         leave(r, p);
     } else if (kind == REVOKE) {
-        tt_member_revoke_as(&p->m,
-                            (uint8_t)(TT_REVOKED_BY_CALL + r->w.now_ns % (TT_REVOKED_APART - TT_REVOKED_BY_CALL)),
-                            r->w.now_ns % 3, r->w.now_ns);
+        tt_member_revoke_as(
+            &p->m,
+            (uint8_t)(TT_REVOKED_BY_CALL + r->w.now_ns % (TT_REVOKED_APART - TT_REVOKED_BY_CALL)),
+            r->w.now_ns % 3, r->w.now_ns);
     } else if (kind == SUSPECT && p->m.nranks > 0) {
         const uint64_t id = p->m.view[below(r, p->m.nranks)].id;
 
@@ -668,7 +681,8 @@ static void fill_groups(struct run *r)
         uint32_t mates = 0;
 
         for (uint32_t j = 0; j < r->npeers; j++)
-            mates += r->peers[j].alive && !r->peers[j].over && r->peers[j].group == r->peers[i].group;
+            mates +=
+                r->peers[j].alive && !r->peers[j].over && r->peers[j].group == r->peers[i].group;
         if (r->peers[i].alive && !r->peers[i].over && mates < r->nroles)
             without = &r->peers[i];
     }
@@ -683,10 +697,13 @@ static void fill_groups(struct run *r)
 /* Some have no effect at their time, e.g. because the connection to cut is not established. */
 static void plan_faults(struct run *r)
 {
-    static const int kinds[] = { KILL,  KILL,         HALT,         COORD_CRASH, COORD_CRASH, CUT,
-                                 MUTE,  GARBAGE,      LEAVE,        REVOKE,      SUSPECT,     SPAWN,
-                                 SPAWN, KILL_BETWEEN, KILL_BETWEEN, PART_WAYS,   PART_WAYS,   DISK };
-    const uint64_t nkinds = r->faults_of == RUN_FAULTS_FIRST ? FIRST_KINDS : sizeof kinds / sizeof *kinds;
+    static const int kinds[] = {
+        KILL,  KILL,         HALT,         COORD_CRASH, COORD_CRASH, CUT,
+        MUTE,  GARBAGE,      LEAVE,        REVOKE,      SUSPECT,     SPAWN,
+        SPAWN, KILL_BETWEEN, KILL_BETWEEN, PART_WAYS,   PART_WAYS,   DISK
+    };
+    const uint64_t nkinds =
+        r->faults_of == RUN_FAULTS_FIRST ? FIRST_KINDS : sizeof kinds / sizeof *kinds;
     const uint64_t n = 2 + below(r, 4);
     uint64_t last_ns = 0;
 
@@ -781,7 +798,8 @@ static void on_member_event(struct run *r, const struct happening *h, struct pee
 
 static void on_event(struct run *r, const struct happening *h)
 {
-    struct conn *c = h->kind == TO_MEMBER || h->kind == MEMBER_CLOSED || h->kind == TO_COORD || h->kind == COORD_CLOSED
+    struct conn *c = h->kind == TO_MEMBER || h->kind == MEMBER_CLOSED || h->kind == TO_COORD ||
+                             h->kind == COORD_CLOSED
                          ? &r->conns[h->a]
                          : NULL;
 
@@ -848,7 +866,8 @@ static bool is_well(const struct run *r)
 /* Returns whether too few faults were effective, and there are processes for more. */
 static bool needs_faults(const struct run *r)
 {
-    return r->faults < FAULTS_LEAST && r->faults_of != RUN_FAULTS_FIRST && r->npeers + PEERS_FOR_FAULTS <= PEERS_MAX;
+    return r->faults < FAULTS_LEAST && r->faults_of != RUN_FAULTS_FIRST &&
+           r->npeers + PEERS_FOR_FAULTS <= PEERS_MAX;
 }
 
 /* Returns whether the history has ended. If all are well, more faults are injected first, if
@@ -870,23 +889,28 @@ static void stuck(struct run *r)
 {
     size_t at;
 
-    broken(r, "no progress for %llu s after the last fault:", (unsigned long long)(PATIENCE_NS / TT_SECOND));
+    broken(r, "no progress for %llu s after the last fault:",
+           (unsigned long long)(PATIENCE_NS / TT_SECOND));
     at = strlen(r->why);
-    at += (size_t)snprintf(r->why + at, sizeof r->why - at, " coordinator %s, epoch %llu, round %llu%s%s;",
-                           r->coord_up ? "up" : "down", (unsigned long long)r->c.epoch, (unsigned long long)r->c.round,
-                           tt_coord_is_proposing(&r->c) ? ", proposing" : "", r->c.asking && !r->c.decided ? ", asking" : "");
+    at += (size_t)snprintf(
+        r->why + at, sizeof r->why - at, " coordinator %s, epoch %llu, round %llu%s%s;",
+        r->coord_up ? "up" : "down", (unsigned long long)r->c.epoch, (unsigned long long)r->c.round,
+        tt_coord_is_proposing(&r->c) ? ", proposing" : "",
+        r->c.asking && !r->c.decided ? ", asking" : "");
     for (uint32_t i = 0; i < r->npeers && at < sizeof r->why; i++) {
-        static const char *const phases[] = { "epoch", "sync", "step", "in step", "value", "close", "out" };
+        static const char *const phases[] = { "epoch", "sync",  "step", "in step",
+                                              "value", "close", "out" };
         const struct peer *p = &r->peers[i];
         const struct tt_coord_member *m = tt_coord_find(&r->c, p->m.id);
 
         if (p->alive && !p->over)
-            at += (size_t)snprintf(r->why + at, sizeof r->why - at,
-                                   " %llu: %s, epoch %llu, round %llu%s%s%s%s, coordinator has it as %d%s;",
-                                   (unsigned long long)p->m.id, phases[p->phase], (unsigned long long)p->m.epoch,
-                                   (unsigned long long)p->m.round, p->m.calling ? ", calling" : "",
-                                   p->m.stopped ? ", stopped" : "", p->m.welcome ? "" : ", away",
-                                   p->liar ? ", a liar" : "", m ? m->state : -1, m && m->called ? ", called" : "");
+            at += (size_t)snprintf(
+                r->why + at, sizeof r->why - at,
+                " %llu: %s, epoch %llu, round %llu%s%s%s%s, coordinator has it as %d%s;",
+                (unsigned long long)p->m.id, phases[p->phase], (unsigned long long)p->m.epoch,
+                (unsigned long long)p->m.round, p->m.calling ? ", calling" : "",
+                p->m.stopped ? ", stopped" : "", p->m.welcome ? "" : ", away",
+                p->liar ? ", a liar" : "", m ? m->state : -1, m && m->called ? ", called" : "");
     }
 }
 
@@ -904,7 +928,8 @@ static struct run *run_create(uint64_t seed, enum run_faults faults)
     r->longer = malloc(RECORDS_BYTES);
     r->ops = malloc(OPS_MAX * sizeof *r->ops);
     r->ring_memory = malloc(tt_coord_ring_bytes(PEERS_MAX));
-    tt_assert(r->ring_memory && r->scratch && r->member_scratch && r->records && r->longer && r->ops);
+    tt_assert(r->ring_memory && r->scratch && r->member_scratch && r->records && r->longer &&
+              r->ops);
     for (uint32_t i = 0; i < PEERS_MAX; i++) {
         r->peers[i].view = seats + 2 * i * PEERS_MAX;
         r->peers[i].proposed = r->peers[i].view + PEERS_MAX;
@@ -966,7 +991,8 @@ bool run_play(uint64_t seed, enum run_faults faults, struct run_sum *sum, char *
     sum->events += r->events;
     sum->faults += r->faults;
     sum->few_faults += good && needs_faults(r);
-    sum->used_up += good && !needs_faults(r) && faults == RUN_FAULTS_ALL && r->faults < FAULTS_LEAST;
+    sum->used_up +=
+        good && !needs_faults(r) && faults == RUN_FAULTS_ALL && r->faults < FAULTS_LEAST;
     sum->finals += r->finals;
     sum->restored += r->restored;
     sum->voted += r->voted;
@@ -993,8 +1019,10 @@ bool run_play(uint64_t seed, enum run_faults faults, struct run_sum *sum, char *
     sum->killed_between += r->killed_between;
     sum->parted_ways += r->parted_ways;
     sum->disk_errors += r->disk_errors;
-    sum->conn_bytes_most = r->conn_bytes_most > sum->conn_bytes_most ? r->conn_bytes_most : sum->conn_bytes_most;
-    sum->peer_bytes_most = r->peer_bytes_most > sum->peer_bytes_most ? r->peer_bytes_most : sum->peer_bytes_most;
+    sum->conn_bytes_most =
+        r->conn_bytes_most > sum->conn_bytes_most ? r->conn_bytes_most : sum->conn_bytes_most;
+    sum->peer_bytes_most =
+        r->peer_bytes_most > sum->peer_bytes_most ? r->peer_bytes_most : sum->peer_bytes_most;
     sum->views += r->nepochs;
     sum->rounds += r->nrounds;
     sum->covered |= r->c.covered;
@@ -1003,8 +1031,8 @@ bool run_play(uint64_t seed, enum run_faults faults, struct run_sum *sum, char *
     for (uint32_t i = 0; i < r->npeers; i++)
         sum->ops_covered |= r->peers[i].m.covered;
     picture_end(r, seed);
-    snprintf(why, bytes, "after %llu events, %.3f ms: %s", (unsigned long long)r->events, (double)r->w.now_ns / 1e6,
-             r->why);
+    snprintf(why, bytes, "after %llu events, %.3f ms: %s", (unsigned long long)r->events,
+             (double)r->w.now_ns / 1e6, r->why);
     run_destroy(r);
     return good;
 }

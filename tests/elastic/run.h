@@ -24,8 +24,8 @@
 
 /* Totals over histories. */
 struct run_sum {
-    uint64_t histories, events, faults, finals, restored, views, rounds, covered, rounds_covered, syncs_covered,
-        ops_covered;
+    uint64_t histories, events, faults, finals, restored, views, rounds, covered, rounds_covered,
+        syncs_covered, ops_covered;
     uint64_t settled, given;        /* small operations that were settled; of these, with a
                                        result delivered by a verdict */
     uint64_t voted;                 /* operations that are final by sessions' votes, and not by

@@ -36,8 +36,9 @@ static const struct {
     const char *color;
     bool loud;
 } marks[] = {
-    [PICTURE_UP] = { "#2a7", false },      [PICTURE_DOWN] = { "#c22", true },  [PICTURE_FAULT] = { "#c22", true },
-    [PICTURE_VIEW] = { "#06c", true },     [PICTURE_CALL] = { "#555", false }, [PICTURE_FINAL] = { "#2a7", false },
+    [PICTURE_UP] = { "#2a7", false },      [PICTURE_DOWN] = { "#c22", true },
+    [PICTURE_FAULT] = { "#c22", true },    [PICTURE_VIEW] = { "#06c", true },
+    [PICTURE_CALL] = { "#555", false },    [PICTURE_FINAL] = { "#2a7", false },
     [PICTURE_RESTORED] = { "#d70", true },
 };
 
@@ -177,7 +178,8 @@ static int column_of(int lane)
 
 static void draw_text(FILE *f, double x, double y, const char *color, bool bold, const char *text)
 {
-    fprintf(f, "<text x='%.0f' y='%.1f' fill='%s'%s>", x, y, color, bold ? " font-weight='bold'" : "");
+    fprintf(f, "<text x='%.0f' y='%.1f' fill='%s'%s>", x, y, color,
+            bold ? " font-weight='bold'" : "");
     tt_xml_put(f, text);
     fputs("</text>\n", f);
 }
@@ -190,14 +192,16 @@ static void draw_message(const struct run *r, const struct entry *e, FILE *f)
     const bool peers = e->from != COORDINATOR && e->to != COORDINATOR;
     const char *color = beat ? "#bbb" : peers ? "#7a5" : "#48c";
 
-    fprintf(f, "<line x1='%d' y1='%.1f' x2='%d' y2='%.1f' stroke='%s'%s marker-end='url(#%s)'><title>",
-            column_of(e->from), y1, column_of(e->to), y2, color, e->arrived ? "" : " stroke-dasharray='4 3'",
-            e->arrived ? "arrow" : "lost");
+    fprintf(f,
+            "<line x1='%d' y1='%.1f' x2='%d' y2='%.1f' stroke='%s'%s marker-end='url(#%s)'><title>",
+            column_of(e->from), y1, column_of(e->to), y2, color,
+            e->arrived ? "" : " stroke-dasharray='4 3'", e->arrived ? "arrow" : "lost");
     tt_xml_put(f, e->text);
-    fprintf(f, ", %.3f to %.3f ms%s</title></line>\n", (double)e->at_ns / 1e6, (double)e->to_ns / 1e6,
-            e->arrived ? "" : ": nobody took it");
+    fprintf(f, ", %.3f to %.3f ms%s</title></line>\n", (double)e->at_ns / 1e6,
+            (double)e->to_ns / 1e6, e->arrived ? "" : ": nobody took it");
     if (!beat && !peers)
-        draw_text(f, (3 * column_of(e->from) + column_of(e->to)) / 4.0, (3 * y1 + y2) / 4, color, false, e->text);
+        draw_text(f, (3 * column_of(e->from) + column_of(e->to)) / 4.0, (3 * y1 + y2) / 4, color,
+                  false, e->text);
 }
 
 /* Below marks of the same time. */
@@ -227,8 +231,10 @@ static void draw_lives(const struct run *r, FILE *f)
             const double y = e ? row_of(p, e->at_ns) : p->rows[p->ntimes - 1];
 
             if (ends && since >= 0)
-                fprintf(f, "<line x1='%d' y1='%.1f' x2='%d' y2='%.1f' stroke='#888' stroke-width='3'/>\n",
-                        column_of(lane), since, column_of(lane), y);
+                fprintf(
+                    f,
+                    "<line x1='%d' y1='%.1f' x2='%d' y2='%.1f' stroke='#888' stroke-width='3'/>\n",
+                    column_of(lane), since, column_of(lane), y);
             if (begins || ends)
                 since = begins ? y : -1;
         }
@@ -253,15 +259,17 @@ static void draw(const struct run *r, uint64_t seed, FILE *f)
     const struct picture *p = r->picture;
     const int width = column_of((int)r->npeers), height = (int)p->rows[p->ntimes - 1] + 3 * ROW;
 
-    fprintf(f,
-            "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' font-family='sans-serif' font-size='9'>\n"
-            "<rect width='100%%' height='100%%' fill='white'/>\n<defs>"
-            "<marker id='arrow' viewBox='0 0 8 8' refX='8' refY='4' markerWidth='7' markerHeight='7' orient='auto'>"
-            "<path d='M0 0L8 4L0 8z' fill='#555'/></marker>"
-            "<marker id='lost' viewBox='0 0 8 8' refX='4' refY='4' markerWidth='8' markerHeight='8'>"
-            "<path d='M0 0L8 8M8 0L0 8' stroke='#c22'/></marker></defs>\n"
-            "<text x='6' y='16' font-size='13'>Seed %llu: %llu events, %llu faults. ",
-            width, height, (unsigned long long)seed, (unsigned long long)r->events, (unsigned long long)r->faults);
+    fprintf(
+        f,
+        "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' font-family='sans-serif' font-size='9'>\n"
+        "<rect width='100%%' height='100%%' fill='white'/>\n<defs>"
+        "<marker id='arrow' viewBox='0 0 8 8' refX='8' refY='4' markerWidth='7' markerHeight='7' orient='auto'>"
+        "<path d='M0 0L8 4L0 8z' fill='#555'/></marker>"
+        "<marker id='lost' viewBox='0 0 8 8' refX='4' refY='4' markerWidth='8' markerHeight='8'>"
+        "<path d='M0 0L8 8M8 0L0 8' stroke='#c22'/></marker></defs>\n"
+        "<text x='6' y='16' font-size='13'>Seed %llu: %llu events, %llu faults. ",
+        width, height, (unsigned long long)seed, (unsigned long long)r->events,
+        (unsigned long long)r->faults);
     tt_xml_put(f, r->failed ? r->why : "All held.");
     fputs("</text>\n", f);
     for (int lane = COORDINATOR; lane < (int)r->npeers; lane++) {

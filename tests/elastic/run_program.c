@@ -37,7 +37,8 @@ static struct tt_ring_link link_between(uint64_t from, uint64_t to)
 {
     const uint64_t drawn = tt_mix64(from * 8191 + to);
 
-    return (struct tt_ring_link){ .rate = 1000000 + drawn % 100 * 1000000, .latency = 1 + (drawn >> 32) % (20 * MS) };
+    return (struct tt_ring_link){ .rate = 1000000 + drawn % 100 * 1000000,
+                                  .latency = 1 + (drawn >> 32) % (20 * MS) };
 }
 
 #define RING_BYTES (64ull << 20)
@@ -58,10 +59,12 @@ static uint64_t ring_ns(const struct run *r, const uint64_t *ids, uint32_t nids)
             rate[i * n + k] = UINT64_MAX;
             latency[i * n + k] = 0;
             for (uint32_t role = 0; role < size; role++) {
-                const struct tt_ring_link link = link_between(ids[i * size + role], ids[k * size + role]);
+                const struct tt_ring_link link =
+                    link_between(ids[i * size + role], ids[k * size + role]);
 
                 rate[i * n + k] = link.rate < rate[i * n + k] ? link.rate : rate[i * n + k];
-                latency[i * n + k] = link.latency > latency[i * n + k] ? link.latency : latency[i * n + k];
+                latency[i * n + k] =
+                    link.latency > latency[i * n + k] ? link.latency : latency[i * n + k];
             }
         }
     }
@@ -71,10 +74,13 @@ static uint64_t ring_ns(const struct run *r, const uint64_t *ids, uint32_t nids)
 /* The step's number is that of its measurement, equal on all members. */
 static void send_links(struct run *r, struct peer *p)
 {
-    const struct tt_elmsg head = { .number = p->step_in_view + 1, .value = RING_BYTES, .other = 1000, .least = 5 };
+    const struct tt_elmsg head = {
+        .number = p->step_in_view + 1, .value = RING_BYTES, .other = 1000, .least = 5
+    };
 
     for (uint32_t from = 0; from < tt_member_nlinks(&p->m); from++)
-        p->links[from] = link_between(p->m.view[from * r->nroles + p->m.rank % r->nroles].id, p->m.id);
+        p->links[from] =
+            link_between(p->m.view[from * r->nroles + p->m.rank % r->nroles].id, p->m.id);
     tt_member_send_links(&p->m, &head, p->links, r->w.now_ns);
 }
 
@@ -135,12 +141,13 @@ static void check_order(struct run *r, const struct peer *p, const struct epoch_
     bool same = p->nwas == e->n;
 
     if (p->m.plan != e->plan)
-        broken(r, "member %llu has heard of plan %u for epoch %llu, others of %u", (unsigned long long)p->m.id,
-               p->m.plan, (unsigned long long)e->epoch, e->plan);
+        broken(r, "member %llu has heard of plan %u for epoch %llu, others of %u",
+               (unsigned long long)p->m.id, p->m.plan, (unsigned long long)e->epoch, e->plan);
     for (uint32_t i = 0; i < e->n && same; i++)
         same = is_among(e->ids[i], p->was, p->nwas);
     r->orders += e->plan != TT_RING_UNMEASURED;
-    if (same && e->plan == TT_RING_AS_RING && ring_ns(r, e->ids, e->n) > ring_ns(r, p->was, p->nwas))
+    if (same && e->plan == TT_RING_AS_RING &&
+        ring_ns(r, e->ids, e->n) > ring_ns(r, p->was, p->nwas))
         broken(r, "epoch %llu has a worse order than the one before", (unsigned long long)e->epoch);
 }
 
@@ -155,10 +162,12 @@ static void check_wishes(struct run *r, struct peer *p)
     if (p->dropped)
         return;
     if (p->nwas > 0 && come > 0 && !(call->flags & TT_EPOCH_ADMIT))
-        broken(r, "epoch %llu has %u newcomers, and was to have none", (unsigned long long)p->m.epoch, come);
+        broken(r, "epoch %llu has %u newcomers, and was to have none",
+               (unsigned long long)p->m.epoch, come);
     if (come > 0 && call->most > 0 && p->m.nranks > call->most)
-        broken(r, "epoch %llu has %u members, and member %llu wanted %u at most", (unsigned long long)p->m.epoch,
-               p->m.nranks, (unsigned long long)p->m.id, call->most);
+        broken(r, "epoch %llu has %u members, and member %llu wanted %u at most",
+               (unsigned long long)p->m.epoch, p->m.nranks, (unsigned long long)p->m.id,
+               call->most);
     r->shrunk += p->nwas > 0 && !(call->flags & TT_EPOCH_ADMIT);
     r->bounded += come > 0 && p->m.nranks == call->most;
 }
@@ -182,14 +191,16 @@ static void check_view(struct run *r, struct peer *p)
             e->ids[i] = p->m.view[i].id;
     }
     if (e->n != p->m.nranks)
-        broken(r, "epoch %llu has %u members and %u", (unsigned long long)e->epoch, e->n, p->m.nranks);
+        broken(r, "epoch %llu has %u members and %u", (unsigned long long)e->epoch, e->n,
+               p->m.nranks);
     for (uint32_t i = 0; i < e->n && !r->failed; i++)
         if (e->ids[i] != p->m.view[i].id)
             broken(r, "epoch %llu has two members of rank %u", (unsigned long long)e->epoch, i);
     if (memcmp(e->secret, p->m.secret, TT_COOKIE_BYTES) != 0)
         broken(r, "member %llu has another secret than others", (unsigned long long)p->m.id);
     if (p->m.nranks < r->least)
-        broken(r, "epoch %llu has %u members, and %u were the least", (unsigned long long)e->epoch, e->n, r->least);
+        broken(r, "epoch %llu has %u members, and %u were the least", (unsigned long long)e->epoch,
+               e->n, r->least);
     for (uint32_t i = 0; i < p->m.nranks && !r->failed; i++) {
         const struct peer *other = peer_of_id(r, p->m.view[i].id);
         bool old = other == p;
@@ -197,8 +208,8 @@ static void check_view(struct run *r, struct peer *p)
         for (uint32_t k = 0; k < p->nwas; k++)
             old |= p->was[k] == p->m.view[i].id;
         if (!old && (!other || !(p->reached & 1u << index_of(r, other))))
-            broken(r, "member %llu is in a view with member %llu that it has not reached", (unsigned long long)p->m.id,
-                   (unsigned long long)p->m.view[i].id);
+            broken(r, "member %llu is in a view with member %llu that it has not reached",
+                   (unsigned long long)p->m.id, (unsigned long long)p->m.view[i].id);
     }
     check_order(r, p, e);
     check_wishes(r, p);
@@ -209,8 +220,8 @@ static void check_view(struct run *r, struct peer *p)
     if (r->failed || !p->known || p->liar || p->diverged)
         return;
     if (e->known[part] && e->state[part] != p->state)
-        broken(r, "member %llu enters epoch %llu with another state than others", (unsigned long long)p->m.id,
-               (unsigned long long)e->epoch);
+        broken(r, "member %llu enters epoch %llu with another state than others",
+               (unsigned long long)p->m.id, (unsigned long long)e->epoch);
     e->known[part] = true;
     e->state[part] = p->state;
 }
@@ -226,8 +237,8 @@ uint32_t liars_of(struct run *r, const struct peer *p)
 
 /* In any scope, an operation that is final anywhere is complete at all members of the view, except
  * small settled ones. */
-static void check_final(struct run *r, struct peer *p, uint32_t tag, uint64_t n, enum scope scope, uint64_t got,
-                        const struct tt_membership *news)
+static void check_final(struct run *r, struct peer *p, uint32_t tag, uint64_t n, enum scope scope,
+                        uint64_t got, const struct tt_membership *news)
 {
     struct op_record *o = op_record(r, p->m.epoch, tag, n);
     uint32_t all = (uint32_t)((1ull << p->m.nranks) - 1);
@@ -239,7 +250,8 @@ static void check_final(struct run *r, struct peer *p, uint32_t tag, uint64_t n,
         const struct peer *other = peer_of_id(r, p->m.view[i].id);
         const struct tt_coord_member *known = tt_coord_find(&r->c, other->m.id);
 
-        if (other->liar || !other->alive || other->over || !known || known->state != TT_COORD_IN_VIEW)
+        if (other->liar || !other->alive || other->over || !known ||
+            known->state != TT_COORD_IN_VIEW)
             all &= ~(1u << i); /* a leaving member can be made to consider it final everywhere if
                                   it is final locally */
     }
@@ -252,9 +264,11 @@ static void check_final(struct run *r, struct peer *p, uint32_t tag, uint64_t n,
         broken(r, "operation %llu of tag %u is final at member %llu, but not complete everywhere",
                (unsigned long long)n, tag, (unsigned long long)p->m.id);
     else if (got != sum)
-        broken(r, "a contribution to operation %llu of tag %u is lost or doubled", (unsigned long long)n, tag);
+        broken(r, "a contribution to operation %llu of tag %u is lost or doubled",
+               (unsigned long long)n, tag);
     else if (liars == 0 && o->has_news && o->news.number != news->number)
-        broken(r, "two members got different news with operation %llu of tag %u", (unsigned long long)n, tag);
+        broken(r, "two members got different news with operation %llu of tag %u",
+               (unsigned long long)n, tag);
     o->has_news = true;
     o->news = *news;
 }
@@ -268,7 +282,8 @@ static struct round_record *round_record(struct run *r, uint64_t epoch, uint64_t
         memmove(r->rounds, r->rounds + 1, (ROUNDS_MAX - 1) * sizeof *r->rounds);
         r->nrounds--;
     }
-    r->rounds[r->nrounds] = (struct round_record){ .epoch = epoch, .round = round, .votes = UINT64_MAX };
+    r->rounds[r->nrounds] =
+        (struct round_record){ .epoch = epoch, .round = round, .votes = UINT64_MAX };
     return &r->rounds[r->nrounds++];
 }
 
@@ -278,10 +293,13 @@ static void check_value(struct run *r, const struct peer *p, const struct round_
 {
     const bool commit = p->m.call.what == TT_CALL_COMMIT;
 
-    if (act->what == TT_ROUND_OK && (o->voters != (uint32_t)((1ull << p->m.nranks) - 1) || o->votes != act->value))
-        broken(r, "round %llu came to %llx, but its votes (of %x) to %llx", (unsigned long long)o->round,
-               (unsigned long long)act->value, o->voters, (unsigned long long)o->votes);
-    if (act->what == TT_ROUND_LOST && (commit ? act->value != 0 : (act->value & o->votes) != o->votes))
+    if (act->what == TT_ROUND_OK &&
+        (o->voters != (uint32_t)((1ull << p->m.nranks) - 1) || o->votes != act->value))
+        broken(r, "round %llu came to %llx, but its votes (of %x) to %llx",
+               (unsigned long long)o->round, (unsigned long long)act->value, o->voters,
+               (unsigned long long)o->votes);
+    if (act->what == TT_ROUND_LOST &&
+        (commit ? act->value != 0 : (act->value & o->votes) != o->votes))
         broken(r, "round %llu of those who are left came to %llx", (unsigned long long)o->round,
                (unsigned long long)act->value);
 }
@@ -300,7 +318,8 @@ static bool is_forgotten(const struct run *r, const struct peer *p, const struct
     return o->what == TT_ROUND_SAME && !one_is_left;
 }
 
-static void check_round(struct run *r, struct peer *p, uint64_t epoch, uint64_t round, const struct tt_member_act *act)
+static void check_round(struct run *r, struct peer *p, uint64_t epoch, uint64_t round,
+                        const struct tt_member_act *act)
 {
     struct round_record *o = round_record(r, epoch, round);
 
@@ -312,8 +331,9 @@ static void check_round(struct run *r, struct peer *p, uint64_t epoch, uint64_t 
         o->value = act->value;
     } else if (o->what != act->what || o->value != act->value) {
         broken(r, "round %llu of epoch %llu ended as %u with %llx, at member %llu as %u with %llx",
-               (unsigned long long)round, (unsigned long long)epoch, o->what, (unsigned long long)o->value,
-               (unsigned long long)p->m.id, act->what, (unsigned long long)act->value);
+               (unsigned long long)round, (unsigned long long)epoch, o->what,
+               (unsigned long long)o->value, (unsigned long long)p->m.id, act->what,
+               (unsigned long long)act->value);
     }
     o->heard |= 1u << p->m.rank;
 }
@@ -345,7 +365,8 @@ static void complete_tentative(struct run *r, struct peer *p, uint32_t tag)
 {
     const uint64_t n = p->m.ops[tag].n;
 
-    p->kept[tag][n & 1] = (struct kept){ .n = n, .sum = p->parts[tag].sum[n & 1], .scope = p->scope[tag] };
+    p->kept[tag][n & 1] =
+        (struct kept){ .n = n, .sum = p->parts[tag].sum[n & 1], .scope = p->scope[tag] };
     clear_parts(p, tag, n);
     tt_member_complete_tentative(&p->m, tag, r->w.now_ns);
     p->ended[tag] = TT_OP_COMPLETE;
@@ -373,7 +394,8 @@ static void complete_if(struct run *r, struct peer *p, uint32_t tag)
         tt_member_complete(&p->m, tag, r->w.now_ns);
 }
 
-static void send_to_peer(struct run *r, struct peer *p, const struct peer *to, int kind, const struct held *h)
+static void send_to_peer(struct run *r, struct peer *p, const struct peer *to, int kind,
+                         const struct held *h)
 {
     const uint64_t at_ns = past_parting(p, to, r->w.now_ns + delay(r, p, 3 * MS));
     char what[64];
@@ -382,8 +404,10 @@ static void send_to_peer(struct run *r, struct peer *p, const struct peer *to, i
         return;
     send_along(r, at_ns, kind, index_of(r, to), h, sizeof *h);
     if (kind == CONTRIBUTION)
-        snprintf(what, sizeof what, "part of operation %llu of tag %u", (unsigned long long)h->n, h->tag);
-    picture_message(r, index_of(r, p), index_of(r, to), at_ns, kind == CONTRIBUTION ? what : "its part is done");
+        snprintf(what, sizeof what, "part of operation %llu of tag %u", (unsigned long long)h->n,
+                 h->tag);
+    picture_message(r, index_of(r, p), index_of(r, to), at_ns,
+                    kind == CONTRIBUTION ? what : "its part is done");
 }
 
 /* If all members of the view have done their parts, it is final, with the latest news. */
@@ -422,9 +446,11 @@ static void take_vote(struct run *r, struct peer *p, const struct held *h, uint3
 /* Like a session's all-reduce: it may complete on some members, and not on others. */
 static void vote(struct run *r, struct peer *p, uint32_t tag)
 {
-    struct held mine = {
-        .from_peer = (uint32_t)index_of(r, p), .says = SAYS_VOTE, .tag = tag, .epoch = p->m.epoch, .n = p->m.ops[tag].n
-    };
+    struct held mine = { .from_peer = (uint32_t)index_of(r, p),
+                         .says = SAYS_VOTE,
+                         .tag = tag,
+                         .epoch = p->m.epoch,
+                         .n = p->m.ops[tag].n };
     struct tt_membership news;
 
     if (!tt_member_complete_alone(&p->m, tag, &news, r->w.now_ns))
@@ -442,7 +468,8 @@ static void vote(struct run *r, struct peer *p, uint32_t tag)
 /* ---- calls and operations ---- */
 
 /* Sessions wait for a lease. The invariants must hold for any time. */
-static void plan_inside(struct run *r, const struct peer *p, const struct begun *b, uint64_t after_ns)
+static void plan_inside(struct run *r, const struct peer *p, const struct begun *b,
+                        uint64_t after_ns)
 {
     if (r->faults_of == RUN_FAULTS_ALL)
         world_plan(&r->w, r->w.now_ns + after_ns, INSIDE, index_of(r, p), 0, b, sizeof *b);
@@ -450,9 +477,9 @@ static void plan_inside(struct run *r, const struct peer *p, const struct begun 
 
 void on_inside(struct run *r, struct peer *p, const struct begun *b)
 {
-    static const uint8_t needs[SCOPES] = {
-        [SCOPE_ALL] = TT_OP_NEEDS_ALL, [SCOPE_ROLE] = TT_OP_NEEDS_ROLE, [SCOPE_GROUP] = TT_OP_NEEDS_GROUP
-    };
+    static const uint8_t needs[SCOPES] = { [SCOPE_ALL] = TT_OP_NEEDS_ALL,
+                                           [SCOPE_ROLE] = TT_OP_NEEDS_ROLE,
+                                           [SCOPE_GROUP] = TT_OP_NEEDS_GROUP };
     const struct tt_op_name op = { .tag = (uint16_t)b->tag,
                                    .needs = p->tentative[b->tag] ? needs[p->scope[b->tag]] : 0 };
 
@@ -464,37 +491,48 @@ void on_inside(struct run *r, struct peer *p, const struct begun *b)
 
 /* Some wait in a call, and another one in an operation that the named one has not started: this
  * must be true, and one of both must have strayed. */
-static void check_apart(struct run *r, const struct peer *p, const struct tt_member_act *act, uint64_t id,
-                        uint64_t other)
+static void check_apart(struct run *r, const struct peer *p, const struct tt_member_act *act,
+                        uint64_t id, uint64_t other)
 {
     const struct peer *caller = peer_of_id(r, id), *inside = peer_of_id(r, other);
     const struct tt_op_name *op = &act->op;
 
     r->aparts++;
-    if (!caller || !inside || caller == inside || op->tag >= TAGS || act->value == 0 || act->value >= TT_CALL_KINDS)
-        broken(r, "member %llu hears that members call and operate who are none", (unsigned long long)p->m.id);
+    if (!caller || !inside || caller == inside || op->tag >= TAGS || act->value == 0 ||
+        act->value >= TT_CALL_KINDS)
+        broken(r, "member %llu hears that members call and operate who are none",
+               (unsigned long long)p->m.id);
     else if (caller->m.epoch == p->m.epoch && caller->m.ops[op->tag].n >= op->n)
         broken(r, "member %llu hears that member %llu has not begun operation %llu of tag %u",
-               (unsigned long long)p->m.id, (unsigned long long)id, (unsigned long long)op->n, op->tag);
+               (unsigned long long)p->m.id, (unsigned long long)id, (unsigned long long)op->n,
+               op->tag);
     else if (inside->m.epoch == p->m.epoch && inside->m.ops[op->tag].n < op->n)
-        broken(r, "member %llu hears that member %llu has begun operation %llu of tag %u", (unsigned long long)p->m.id,
-               (unsigned long long)other, (unsigned long long)op->n, op->tag);
-    else if (liars_of(r, p) == 0 && caller->strayed_in != p->m.epoch && inside->strayed_in != p->m.epoch)
-        broken(r, "member %llu hears that members %llu and %llu do different things, and both do what all do",
-               (unsigned long long)p->m.id, (unsigned long long)id, (unsigned long long)other);
+        broken(r, "member %llu hears that member %llu has begun operation %llu of tag %u",
+               (unsigned long long)p->m.id, (unsigned long long)other, (unsigned long long)op->n,
+               op->tag);
+    else if (liars_of(r, p) == 0 && caller->strayed_in != p->m.epoch &&
+             inside->strayed_in != p->m.epoch)
+        broken(
+            r,
+            "member %llu hears that members %llu and %llu do different things, and both do what all do",
+            (unsigned long long)p->m.id, (unsigned long long)id, (unsigned long long)other);
 }
 
-static void begin(struct run *r, struct peer *p, uint32_t tag, enum scope scope, bool tentative, bool settles)
+static void begin(struct run *r, struct peer *p, uint32_t tag, enum scope scope, bool tentative,
+                  bool settles)
 {
     tutti_status status = tt_member_begin(&p->m, tag, r->w.now_ns);
-    struct held part = { .from_peer = (uint32_t)index_of(r, p), .says = SAYS_PART, .tag = tag, .epoch = p->m.epoch };
+    struct held part = {
+        .from_peer = (uint32_t)index_of(r, p), .says = SAYS_PART, .tag = tag, .epoch = p->m.epoch
+    };
 
     p->owes[tag] |= tentative;
     p->tentative[tag] = tentative;
     p->scope[tag] = scope;
     if (status != TUTTI_OK) {
         if (status != TUTTI_ERR_PEER_LOST)
-            broken(r, "member %llu may not begin an operation: status %d", (unsigned long long)p->m.id, (int)status);
+            broken(r, "member %llu may not begin an operation: status %d",
+                   (unsigned long long)p->m.id, (int)status);
         p->refused = true;
         return;
     }
@@ -513,7 +551,8 @@ static void begin(struct run *r, struct peer *p, uint32_t tag, enum scope scope,
                 (1 + tt_mix64(p->m.id + part.n) % 32) * MS);
     part.value = part_of(p->m.id, p->m.epoch, tag, part.n);
     for (uint32_t rank = 0; rank < p->m.nranks; rank++) {
-        struct peer *to = ranks_of(r, p, scope) & 1u << rank ? peer_of_id(r, p->m.view[rank].id) : NULL;
+        struct peer *to =
+            ranks_of(r, p, scope) & 1u << rank ? peer_of_id(r, p->m.view[rank].id) : NULL;
 
         if (to == p)
             on_peer_message(r, p, &part);
@@ -526,7 +565,8 @@ static void begin(struct run *r, struct peer *p, uint32_t tag, enum scope scope,
  * ahead by more than one. */
 static bool is_early(const struct peer *p, const struct held *h)
 {
-    return h->epoch > p->m.epoch || (h->epoch == p->m.epoch && !p->m.stopped && h->n > p->m.ops[h->tag].n + 1);
+    return h->epoch > p->m.epoch ||
+           (h->epoch == p->m.epoch && !p->m.stopped && h->n > p->m.ops[h->tag].n + 1);
 }
 
 static void take_part(struct run *r, struct peer *p, const struct held *h, uint32_t rank)
@@ -537,8 +577,8 @@ static void take_part(struct run *r, struct peer *p, const struct held *h, uint3
         return;
     tt_assert(rank < p->m.nranks);
     if (parts->from[h->n & 1] & 1u << rank)
-        broken(r, "member %llu gets a second part of operation %llu of tag %u", (unsigned long long)p->m.id,
-               (unsigned long long)h->n, h->tag);
+        broken(r, "member %llu gets a second part of operation %llu of tag %u",
+               (unsigned long long)p->m.id, (unsigned long long)h->n, h->tag);
     parts->from[h->n & 1] |= 1u << rank;
     parts->sum[h->n & 1] += h->value;
     if (h->n == p->m.ops[h->tag].n)
@@ -559,8 +599,8 @@ void on_peer_message(struct run *r, struct peer *p, const struct held *h)
     } else if (h->says == SAYS_VOTE && !early) {
         take_vote(r, p, h, rank);
     } else if (!early) {
-        const enum tt_peermsg what =
-            tt_member_peer(&p->m, rank < p->m.nranks ? rank : 0, h->data, sizeof h->data, r->w.now_ns);
+        const enum tt_peermsg what = tt_member_peer(&p->m, rank < p->m.nranks ? rank : 0, h->data,
+                                                    sizeof h->data, r->w.now_ns);
 
         early = what == TT_PEERMSG_BEFORE_VIEW;
         if (what == TT_PEERMSG_BAD)
@@ -614,12 +654,12 @@ static bool is_torn(struct run *r, const struct peer *p)
 
 static void on_view(struct run *r, struct peer *p)
 {
-    picture_mark(r, index_of(r, p), PICTURE_VIEW, "epoch %llu: rank %u of %u", (unsigned long long)p->m.epoch,
-                 p->m.rank, p->m.nranks);
+    picture_mark(r, index_of(r, p), PICTURE_VIEW, "epoch %llu: rank %u of %u",
+                 (unsigned long long)p->m.epoch, p->m.rank, p->m.nranks);
     check_view(r, p);
     if (has_kept(p))
-        broken(r, "member %llu enters epoch %llu with an operation open", (unsigned long long)p->m.id,
-               (unsigned long long)p->m.epoch);
+        broken(r, "member %llu enters epoch %llu with an operation open",
+               (unsigned long long)p->m.id, (unsigned long long)p->m.epoch);
     memset(p->parts, 0, sizeof p->parts);
     memset(p->votes, 0, sizeof p->votes);
     memset(p->owes, 0, sizeof p->owes);
@@ -629,7 +669,8 @@ static void on_view(struct run *r, struct peer *p)
 }
 
 /* The program had continued. */
-static void on_kept_done(struct run *r, struct peer *p, const struct tt_member_act *act, struct kept *k)
+static void on_kept_done(struct run *r, struct peer *p, const struct tt_member_act *act,
+                         struct kept *k)
 {
     if (act->state == TT_OP_FINAL) {
         add(r, p, act->tag, act->n);
@@ -656,12 +697,16 @@ static void check_restored(struct run *r, struct peer *p, uint32_t tag, uint64_t
         const struct tt_coord_member *m = tt_coord_find(&r->c, p->m.view[rank].id);
 
         if (o->settled & 1u << rank && m && m->state == TT_COORD_IN_VIEW)
-            broken(r, "member %llu restores operation %llu of tag %u, which is settled at member %llu",
-                   (unsigned long long)p->m.id, (unsigned long long)n, tag, (unsigned long long)p->m.view[rank].id);
+            broken(r,
+                   "member %llu restores operation %llu of tag %u, which is settled at member %llu",
+                   (unsigned long long)p->m.id, (unsigned long long)n, tag,
+                   (unsigned long long)p->m.view[rank].id);
     }
     if (o->promised)
-        broken(r, "member %llu restores operation %llu of tag %u, which was final at one that left in order",
-               (unsigned long long)p->m.id, (unsigned long long)n, tag);
+        broken(
+            r,
+            "member %llu restores operation %llu of tag %u, which was final at one that left in order",
+            (unsigned long long)p->m.id, (unsigned long long)n, tag);
 }
 
 static void on_op_done(struct run *r, struct peer *p, const struct tt_member_act *act)
@@ -713,15 +758,17 @@ static void on_op_done(struct run *r, struct peer *p, const struct tt_member_act
 static void on_parted(struct run *r, struct peer *p)
 {
     r->parted++;
-    if (r->coord_up && r->crash_after == 0 && r->w.now_ns < r->quiet_ns && tt_prng_below(&r->w.prng, 2) == 0)
+    if (r->coord_up && r->crash_after == 0 && r->w.now_ns < r->quiet_ns &&
+        tt_prng_below(&r->w.prng, 2) == 0)
         r->crash_after = 1 + tt_prng_below(&r->w.prng, 6); /* possibly before the others have
                                                               their verdicts */
     for (uint32_t tag = 0; tag < TAGS && p->m.epoch > 0 && liars_of(r, p) == 0; tag++) {
         const struct tt_member_op *op = &p->m.ops[tag];
         const struct tt_op_entry e = { .state = op->state,
                                        .before = op->before                                   ? TT_BEFORE_TENTATIVE
-                                                 : op->settled > 0 && op->settled != op->n ? TT_BEFORE_SETTLED
-                                                                                            : TT_BEFORE_FINAL,
+                                                 : op->settled > 0 && op->settled != op->n
+                                                     ? TT_BEFORE_SETTLED
+                                                     : TT_BEFORE_FINAL,
                                        .n = op->n };
         const uint64_t known = op->n > 0 ? tt_op_last_complete(&e) : 0,
                        last = op->settled > known ? op->settled : known;
@@ -731,8 +778,10 @@ static void on_parted(struct run *r, struct peer *p)
 
             o->promised = true;
             if (o->restored)
-                broken(r, "operation %llu of tag %u was final at member %llu, which left in order, and is restored",
-                       (unsigned long long)n, tag, (unsigned long long)p->m.id);
+                broken(
+                    r,
+                    "operation %llu of tag %u was final at member %llu, which left in order, and is restored",
+                    (unsigned long long)n, tag, (unsigned long long)p->m.id);
         }
     }
 }
@@ -742,14 +791,17 @@ static void on_parted(struct run *r, struct peer *p)
 static void on_committed(struct run *r, struct peer *p, const struct tt_member_act *act)
 {
     if (act->what == TT_ROUND_OK && has_kept(p))
-        broken(r, "a commit is good, and leaves a tentative operation of member %llu open", (unsigned long long)p->m.id);
+        broken(r, "a commit is good, and leaves a tentative operation of member %llu open",
+               (unsigned long long)p->m.id);
     if (act->what == TT_ROUND_OK && p->taken_back && liars_of(r, p) == 0)
-        broken(r, "a commit is good, and a tentative operation of member %llu is restored", (unsigned long long)p->m.id);
+        broken(r, "a commit is good, and a tentative operation of member %llu is restored",
+               (unsigned long long)p->m.id);
     if (act->what == TT_ROUND_OK || act->what == TT_ROUND_LOST)
         memset(p->owes, 0, sizeof p->owes);
 }
 
-static const char *const call_names[TT_CALL_KINDS] = { "no call", "epoch", "agree", "commit", "optimize", "sync" };
+static const char *const call_names[TT_CALL_KINDS] = { "no call", "epoch",    "agree",
+                                                       "commit",  "optimize", "sync" };
 static const char *const outcome_names[TT_ROUND_STATUSES] = {
     [TT_ROUND_OK] = "ok",
     [TT_ROUND_SAME] = "same",
@@ -781,12 +833,14 @@ void check_mismatch(struct run *r, struct peer *p, const struct tt_member_act *a
 static void on_call_done(struct run *r, struct peer *p, const struct tt_member_act *act)
 {
     const bool view = p->m.calling == false && p->phase == EPOCH && act->what == TT_ROUND_OK;
-    const bool back =
-        act->what == TT_ROUND_TIMEOUT || (act->what == TT_ROUND_MISMATCH && act->differs & TT_DIFFERS_BACK);
+    const bool back = act->what == TT_ROUND_TIMEOUT ||
+                      (act->what == TT_ROUND_MISMATCH && act->differs & TT_DIFFERS_BACK);
 
     picture_mark(r, index_of(r, p), PICTURE_CALL, "%s: %s",
-                 call_names[p->phase == SYNC ? TT_CALL_SYNC : p->m.call.what], outcome_names[act->what]);
-    if (act->what == TT_ROUND_MISMATCH && act->differs & TT_DIFFERS_BACK && p->back != p->m.attempts)
+                 call_names[p->phase == SYNC ? TT_CALL_SYNC : p->m.call.what],
+                 outcome_names[act->what]);
+    if (act->what == TT_ROUND_MISMATCH && act->differs & TT_DIFFERS_BACK &&
+        p->back != p->m.attempts)
         broken(r, "call %llu of member %llu is taken back, and that is not written down",
                (unsigned long long)p->m.attempts, (unsigned long long)p->m.id);
     if (p->phase == SYNC) {
@@ -804,7 +858,8 @@ static void on_call_done(struct run *r, struct peer *p, const struct tt_member_a
         tt_member_revoke(&p->m, r->w.now_ns); /* restores tentative operations; members without
                                                  obligations call `epoch`, and others may commit
                                                  first */
-    if (act->what == TT_ROUND_MISMATCH && (p->liar || !has_kept(p) || (is_torn(r, p) && p->m.stopped)))
+    if (act->what == TT_ROUND_MISMATCH &&
+        (p->liar || !has_kept(p) || (is_torn(r, p) && p->m.stopped)))
         memset(p->owes, 0, sizeof p->owes); /* because of a lie others restored what is final
                                                here, or got other news: what it did not start is
                                                not required of them */
@@ -836,14 +891,17 @@ static void check_revoker(struct run *r, const struct peer *p, const struct tt_m
     if ((act->other != 0) != (act->what != TT_REVOKED_NO_REASON) || (act->other != 0 && !by))
         broken(r, "member %llu hears that nobody revoked, for a reason, or somebody for none",
                (unsigned long long)p->m.id);
-    else if (by && by->m.epoch == p->m.epoch && (by->m.revocation != act->what || by->m.unreached != act->also))
-        broken(r, "member %llu hears that member %llu revoked for reason %u, %llu, which is %u, %llu",
-               (unsigned long long)p->m.id, (unsigned long long)by->m.id, act->what, (unsigned long long)act->also,
-               by->m.revocation, (unsigned long long)by->m.unreached);
+    else if (by && by->m.epoch == p->m.epoch &&
+             (by->m.revocation != act->what || by->m.unreached != act->also))
+        broken(
+            r, "member %llu hears that member %llu revoked for reason %u, %llu, which is %u, %llu",
+            (unsigned long long)p->m.id, (unsigned long long)by->m.id, act->what,
+            (unsigned long long)act->also, by->m.revocation, (unsigned long long)by->m.unreached);
 }
 
 /* Changes a reply: nonexistent operations, or wrong results. */
-static size_t lie(struct run *r, const struct peer *p, const struct tt_member_act *act, uint8_t *data)
+static size_t lie(struct run *r, const struct peer *p, const struct tt_member_act *act,
+                  uint8_t *data)
 {
     static const uint8_t no_result[sizeof p->parts[0].sum[0]];
     struct tt_elmsg_writer w;
@@ -887,7 +945,8 @@ static void on_send(struct run *r, struct peer *p, const struct tt_member_act *a
     if (!c || !c->member_open)
         return;
     if (p->liar && act->bytes > 1 &&
-        (((const uint8_t *)act->data)[1] == TT_ELMSG_ANSWER || ((const uint8_t *)act->data)[1] == TT_ELMSG_LEAVE))
+        (((const uint8_t *)act->data)[1] == TT_ELMSG_ANSWER ||
+         ((const uint8_t *)act->data)[1] == TT_ELMSG_LEAVE))
         bytes = lie(r, p, act, data);
     else
         memcpy(data, act->data, act->bytes);
@@ -926,20 +985,22 @@ static void on_reach(struct run *r, struct peer *p)
     for (uint32_t i = 0; i < p->m.nproposed; i++) {
         const struct peer *other = peer_of_id(r, p->m.proposed[i].id);
 
-        if (other != p && (!other || !other->alive || past_parting(p, other, past_parting(other, p, 0)) > r->w.now_ns ||
+        if (other != p && (!other || !other->alive ||
+                           past_parting(p, other, past_parting(other, p, 0)) > r->w.now_ns ||
                            (r->w.now_ns < r->quiet_ns && tt_prng_below(&r->w.prng, 40) == 0)))
             failed[n++] = p->m.proposed[i].id;
     }
     if (r->w.now_ns < r->quiet_ns && tt_prng_below(&r->w.prng, 100) == 0)
         return; /* it hangs there, and never reports it */
-    world_plan(&r->w, r->w.now_ns + delay(r, p, 10 * MS), REACHED, index_of(r, p), 0, failed, n * sizeof *failed);
+    world_plan(&r->w, r->w.now_ns + delay(r, p, 10 * MS), REACHED, index_of(r, p), 0, failed,
+               n * sizeof *failed);
 }
 
 static void on_connect(struct run *r, struct peer *p, uint64_t delay_ns)
 {
     p->conn = -1;
-    world_plan(&r->w, r->w.now_ns + delay_ns + delay(r, p, 2 * MS), CONNECT, index_of(r, p), (int)++p->attempt, NULL,
-               0);
+    world_plan(&r->w, r->w.now_ns + delay_ns + delay(r, p, 2 * MS), CONNECT, index_of(r, p),
+               (int)++p->attempt, NULL, 0);
 }
 
 static void on_disconnect(struct run *r, struct peer *p)
@@ -947,7 +1008,8 @@ static void on_disconnect(struct run *r, struct peer *p)
     if (p->conn < 0)
         return;
     r->conns[p->conn].member_open = false;
-    world_plan(&r->w, r->conns[p->conn].up_ns + delay(r, p, 2 * MS) + r->w.now_ns, COORD_CLOSED, p->conn, 0, NULL, 0);
+    world_plan(&r->w, r->conns[p->conn].up_ns + delay(r, p, 2 * MS) + r->w.now_ns, COORD_CLOSED,
+               p->conn, 0, NULL, 0);
     p->conn = -1;
 }
 
@@ -994,14 +1056,16 @@ void on_member_act(void *context, const struct tt_member_act *act)
     case TT_MEMBER_ACT_OVER:
         p->over = true;
         picture_mark(r, index_of(r, p), PICTURE_DOWN, "%s", act->text ? act->text : "is over");
-        if (p->m.parting && act->status == TUTTI_OK && strcmp(act->text, "the coordinator confirmed that this member left") == 0)
+        if (p->m.parting && act->status == TUTTI_OK &&
+            strcmp(act->text, "the coordinator confirmed that this member left") == 0)
             on_parted(r, p);
         if (act->status == TUTTI_ERR_ABORTED && act->text && strstr(act->text, "shared state") &&
             !may_be_out(r, p, act->text))
-            broken(r, "member %llu told the truth of its state, and is out: %s", (unsigned long long)p->m.id, act->text);
+            broken(r, "member %llu told the truth of its state, and is out: %s",
+                   (unsigned long long)p->m.id, act->text);
         if (act->status == TUTTI_ERR_PROTOCOL && !p->liar && liars_of(r, p) == 0)
-            broken(r, "member %llu is out, among members who all speak the truth: %s", (unsigned long long)p->m.id,
-                   act->text);
+            broken(r, "member %llu is out, among members who all speak the truth: %s",
+                   (unsigned long long)p->m.id, act->text);
         if (!p->liar && act->text && strstr(act->text, "has not completed"))
             broken(r, "a lie made member %llu go", (unsigned long long)p->m.id);
         p->phase = OUT;
@@ -1032,11 +1096,12 @@ static struct tt_elmsg epoch_call(const struct run *r, const struct peer *p)
 
 static void call(struct run *r, struct peer *p, uint8_t what, uint64_t value)
 {
-    const struct tt_elmsg msg = what == TT_CALL_EPOCH
-                                    ? epoch_call(r, p)
-                                    : (struct tt_elmsg){ .what = what,
-                                                         .other = what == TT_CALL_OPTIMIZE ? p->step_in_view + 1 : 0,
-                                                         .value = value };
+    const struct tt_elmsg msg =
+        what == TT_CALL_EPOCH
+            ? epoch_call(r, p)
+            : (struct tt_elmsg){ .what = what,
+                                 .other = what == TT_CALL_OPTIMIZE ? p->step_in_view + 1 : 0,
+                                 .value = value };
     const tutti_status status = tt_member_call(&p->m, &msg, r->w.now_ns);
 
     if (what == TT_CALL_OPTIMIZE)
@@ -1049,7 +1114,8 @@ static void call(struct run *r, struct peer *p, uint8_t what, uint64_t value)
         o->voters |= 1u << p->m.rank;
     }
     if (status != TUTTI_OK)
-        broken(r, "member %llu may not call %u: status %d", (unsigned long long)p->m.id, what, (int)status);
+        broken(r, "member %llu may not call %u: status %d", (unsigned long long)p->m.id, what,
+               (int)status);
     if (p->m.epoch == 0 && msg.most > 0)
         world_plan(&r->w, r->w.now_ns + delay(r, p, LEASE_NS), CANCEL, index_of(r, p), 0, NULL, 0);
     else if (r->w.now_ns < r->quiet_ns && tt_prng_below(&r->w.prng, 30) == 0)
@@ -1061,7 +1127,8 @@ static void check_tag_is_taken(struct run *r, struct peer *p, uint32_t tag)
 {
     if (!p->dying && p->ended[tag] == TT_OP_PENDING && tt_prng_below(&r->w.prng, 10) == 0 &&
         tt_member_begin(&p->m, tag, r->w.now_ns) != TUTTI_ERR_INVALID)
-        broken(r, "member %llu may begin a second operation of tag %u", (unsigned long long)p->m.id, tag);
+        broken(r, "member %llu may begin a second operation of tag %u", (unsigned long long)p->m.id,
+               tag);
 }
 
 /* Returns whether this member's role, or its group, omits what all others do. */
@@ -1132,7 +1199,8 @@ static void end_step(struct run *r, struct peer *p)
         good &= p->ended[tag] != TT_OP_RESTORED;
     }
     p->finals_quiet += good && r->w.now_ns >= r->quiet_ns;
-    if (!good || p->news.newcomers || p->news.leaving || p->news.lost || p->news.revoked || p->news.better) {
+    if (!good || p->news.newcomers || p->news.leaving || p->news.lost || p->news.revoked ||
+        p->news.better) {
         p->phase = EPOCH;
     } else if (p->tears || plan_of(p) >> 20 & 1) {
         p->phase = VALUE;
@@ -1193,7 +1261,8 @@ void on_program(struct run *r, struct peer *p)
         return;
     release_held(r, p);
     stray(r, p);
-    if (p->phase == SYNC && p->liar && !p->m.calling && r->w.now_ns < r->quiet_ns && tt_prng_below(&r->w.prng, 4) == 0)
+    if (p->phase == SYNC && p->liar && !p->m.calling && r->w.now_ns < r->quiet_ns &&
+        tt_prng_below(&r->w.prng, 4) == 0)
         p->phase = EPOCH; /* others sync */
     if (p->phase == EPOCH && owes(p))
         p->phase = CLOSE;

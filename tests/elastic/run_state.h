@@ -374,8 +374,9 @@ void picture_begin(struct run *r, uint64_t seed);
 void picture_message(struct run *r, int from, int to, uint64_t at_ns, const char *what);
 /* An event was processed; marks it if it is a message. */
 void picture_arrived(struct run *r, const struct happening *h);
-__attribute__((format(printf, 4, 5))) void picture_mark(struct run *r, int lane, enum picture_mark kind,
-                                                        const char *fmt, ...);
+__attribute__((format(printf, 4, 5))) void picture_mark(struct run *r, int lane,
+                                                        enum picture_mark kind, const char *fmt,
+                                                        ...);
 /* The last scheduled event is this one, delayed. */
 void picture_later(struct run *r, const struct happening *h);
 /* Writes the file. A failure breaks the run. */

@@ -101,7 +101,8 @@ static void plan_tick(struct run *r, struct peer *p)
 {
     const uint64_t next_ns = tt_transfer_next_ns(&p->transfer);
 
-    if (next_ns == TT_NEVER || (p->transfer_tick_ns > r->w.now_ns && p->transfer_tick_ns <= next_ns))
+    if (next_ns == TT_NEVER ||
+        (p->transfer_tick_ns > r->w.now_ns && p->transfer_tick_ns <= next_ns))
         return;
     p->transfer_tick_ns = next_ns > r->w.now_ns ? next_ns : r->w.now_ns + 1;
     world_plan(&r->w, p->transfer_tick_ns, TRANSFER_TICK, index_of(r, p), 0, NULL, 0);
@@ -146,7 +147,8 @@ static void on_transfer_act(void *context, const struct tt_transfer_act *act)
     if (is_killed_before(r, p))
         return;
     send_along(r, at_ns, TRANSFER, index_of(r, to), data, 4 + act->head_bytes + act->body_bytes);
-    picture_message(r, index_of(r, p), index_of(r, to), at_ns, act->body_bytes > 0 ? "a piece of the state" : "asks for state");
+    picture_message(r, index_of(r, p), index_of(r, to), at_ns,
+                    act->body_bytes > 0 ? "a piece of the state" : "asks for state");
 }
 
 void on_transfer(struct run *r, struct peer *p, const uint8_t *data, size_t bytes)
@@ -183,7 +185,8 @@ void on_sync_plan(struct run *r, struct peer *p)
     if (goes_wrong(r, 40))
         world_plan(&r->w, r->w.now_ns + below(r, 10 * MS), KILL, index_of(r, p), 0, NULL, 0);
     r->received += sync->part == TT_SYNC_RECEIVES && p->transfer.part == TT_SYNC_PART_NONE;
-    tt_transfer_plan(&p->transfer, sync->part, &sync->content, sync->holders, sync->nholders, r->w.now_ns);
+    tt_transfer_plan(&p->transfer, sync->part, &sync->content, sync->holders, sync->nholders,
+                     r->w.now_ns);
     plan_tick(r, p);
 }
 
@@ -309,14 +312,17 @@ static void check_raised(struct run *r, const struct peer *p, uint64_t value)
     if (!r->last[part].is || may_restart(r, p))
         r->reset |= r->last[part].is;
     else if (p->known && !p->diverged && p->revision == last && value != last + 1)
-        broken(r, "a sync raised revision %llu to %llu", (unsigned long long)last, (unsigned long long)value);
+        broken(r, "a sync raised revision %llu to %llu", (unsigned long long)last,
+               (unsigned long long)value);
     else if (value < last)
-        broken(r, "a sync took revision %llu back to %llu", (unsigned long long)last, (unsigned long long)value);
+        broken(r, "a sync took revision %llu back to %llu", (unsigned long long)last,
+               (unsigned long long)value);
 }
 
 /* All members with a successful result have the same content; *first: no other member has received
  * the result yet. */
-static struct sync_record *check_record(struct run *r, const struct peer *p, const struct tt_member_act *act,
+static struct sync_record *check_record(struct run *r, const struct peer *p,
+                                        const struct tt_member_act *act,
                                         const struct tt_hash *content, bool *first)
 {
     const uint32_t scope = r->by_role ? 1 + p->role : 0;
@@ -333,14 +339,15 @@ static struct sync_record *check_record(struct run *r, const struct peer *p, con
             r->nsyncs--;
         }
         s = &r->syncs[r->nsyncs++];
-        *s = (struct sync_record){ p->m.epoch, p->sync_number, act->value, scope, act->what, *content };
+        *s = (struct sync_record){ p->m.epoch, p->sync_number, act->value,
+                                   scope,      act->what,      *content };
         *first = true;
         return s;
     }
     if (s->what != act->what || s->value != act->value)
         broken(r, "sync %llu ended as %u with revision %llu, at member %llu as %u with %llu",
-               (unsigned long long)p->sync_number, s->what, (unsigned long long)s->value, (unsigned long long)p->m.id,
-               act->what, (unsigned long long)act->value);
+               (unsigned long long)p->sync_number, s->what, (unsigned long long)s->value,
+               (unsigned long long)p->m.id, act->what, (unsigned long long)act->value);
     return s;
 }
 
@@ -350,7 +357,8 @@ static void take(struct run *r, struct peer *p)
     if (p->transfer.part != TT_SYNC_RECEIVES)
         return;
     if (p->transfer.vote != TT_SYNC_GOT && !p->liar)
-        broken(r, "member %llu is told of a sync that is good, but has not received all of it", (unsigned long long)p->m.id);
+        broken(r, "member %llu is told of a sync that is good, but has not received all of it",
+               (unsigned long long)p->m.id);
     for (uint32_t i = 0; i < ARRAYS; i++)
         if (p->items[i].stage && p->items[i].here)
             memcpy(p->arrays[i], p->items[i].stage, r->bytes[i]);
@@ -388,12 +396,14 @@ static void on_good(struct run *r, struct peer *p, const struct tt_member_act *a
     if (first)
         check_raised(r, p, act->value);
     if (!tt_hash_equal(&s->content, &content))
-        broken(r, "member %llu has another state than others after a sync that was good", (unsigned long long)p->m.id);
+        broken(r, "member %llu has another state than others after a sync that was good",
+               (unsigned long long)p->m.id);
     if (first && r->last[part].is && !may_restart(r, p) && act->value == r->last[part].revision &&
         memcmp(p->arrays[0], r->last[part].data, r->total - r->bytes[MAY_DIFFER]) != 0)
         broken(r, "a new cohort goes on with a state that is not the last one");
     if (p->arrays[MAY_DIFFER][0] != (uint8_t)(index_of(r, p) + 1))
-        broken(r, "an array of member %llu that may differ was overwritten", (unsigned long long)p->m.id);
+        broken(r, "an array of member %llu that may differ was overwritten",
+               (unsigned long long)p->m.id);
     p->known = true;
     p->diverged = false;
     p->revision = act->value;
@@ -419,7 +429,8 @@ static void on_bad(struct run *r, struct peer *p, const struct tt_member_act *ac
     if (act->what != TT_ROUND_TIMEOUT && act->what != TT_ROUND_MISMATCH)
         check_record(r, p, act, &content, &first);
     if (!tt_hash_equal(&content, &p->had))
-        broken(r, "a sync that was not good has changed the state of member %llu", (unsigned long long)p->m.id);
+        broken(r, "a sync that was not good has changed the state of member %llu",
+               (unsigned long long)p->m.id);
     if (act->what == TT_ROUND_MISMATCH)
         check_mismatch(r, p, act);
 }

@@ -81,7 +81,9 @@ static void emit(void *context, const struct tt_coord_act *act)
 static void send_bytes(uint32_t i, const uint8_t *data, size_t bytes)
 {
     tt_coord_step(
-        &f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_FRAME, .conn = &f.conns[i], .data = data, .bytes = bytes },
+        &f.c,
+        &(struct tt_coord_event){
+            .kind = TT_COORD_EV_FRAME, .conn = &f.conns[i], .data = data, .bytes = bytes },
         f.now_ns);
 }
 
@@ -95,12 +97,16 @@ static void send_message(uint32_t i, const struct tt_elmsg *m)
 /* Joins, or reconnects: its next round is `number`, or it waits in that round in a call `what`. */
 static void come(uint32_t i, uint64_t epoch, uint64_t number, uint8_t what)
 {
-    struct tt_elmsg m = {
-        .kind = TT_ELMSG_JOIN, .what = what, .epoch = epoch, .number = number, .nroles = 1, .text = "run"
-    };
+    struct tt_elmsg m = { .kind = TT_ELMSG_JOIN,
+                          .what = what,
+                          .epoch = epoch,
+                          .number = number,
+                          .nroles = 1,
+                          .text = "run" };
 
     m.cookie[0] = (uint8_t)(i + 1);
-    tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[i] }, f.now_ns);
+    tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[i] },
+                  f.now_ns);
     send_message(i, &m);
 }
 
@@ -112,9 +118,11 @@ static void join(uint32_t i)
 static void epoch_of(uint32_t i, uint32_t least, uint32_t most)
 {
     const struct tt_coord_member *m = tt_coord_find(&f.c, f.conns[i].member);
-    struct tt_elmsg call = {
-        .kind = TT_ELMSG_CALL, .what = TT_CALL_EPOCH, .flags = TT_EPOCH_ADMIT, .least = least, .most = most
-    };
+    struct tt_elmsg call = { .kind = TT_ELMSG_CALL,
+                             .what = TT_CALL_EPOCH,
+                             .flags = TT_EPOCH_ADMIT,
+                             .least = least,
+                             .most = most };
 
     if (m && m->state == TT_COORD_IN_VIEW) {
         call.epoch = f.c.epoch;
@@ -140,7 +148,8 @@ static void wait_ns(uint32_t n, uint64_t ns)
         f.now_ns += LEASE_NS / 10;
         tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_TICK }, f.now_ns);
         for (uint32_t i = 0; i < n; i++)
-            if (tt_coord_find(&f.c, f.conns[i].member) && tt_coord_find(&f.c, f.conns[i].member)->conn)
+            if (tt_coord_find(&f.c, f.conns[i].member) &&
+                tt_coord_find(&f.c, f.conns[i].member)->conn)
                 send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_HEARTBEAT });
     }
 }
@@ -203,21 +212,24 @@ static void restart(void)
 
 static void suspect(uint32_t i, uint32_t whom)
 {
-    send_message(
-        i, &(struct tt_elmsg){
-               .kind = TT_ELMSG_SUSPECT, .what = TT_SUSPECT_CUT, .id = f.conns[whom].member, .epoch = f.c.epoch });
+    send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_SUSPECT,
+                                        .what = TT_SUSPECT_CUT,
+                                        .id = f.conns[whom].member,
+                                        .epoch = f.c.epoch });
 }
 
 static void report_gone(uint32_t i, uint32_t whom)
 {
-    send_message(
-        i, &(struct tt_elmsg){
-               .kind = TT_ELMSG_SUSPECT, .what = TT_SUSPECT_GONE, .id = f.conns[whom].member, .epoch = f.c.epoch });
+    send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_SUSPECT,
+                                        .what = TT_SUSPECT_GONE,
+                                        .id = f.conns[whom].member,
+                                        .epoch = f.c.epoch });
 }
 
 static void end_connection(uint32_t i)
 {
-    tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_CLOSED, .conn = &f.conns[i] }, f.now_ns);
+    tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_CLOSED, .conn = &f.conns[i] },
+                  f.now_ns);
 }
 
 /* A member whose process has ended, as two others report, gets no grace period, in any order of
@@ -307,11 +319,13 @@ static void epoch_result_is_kept_until_restart(void **state)
     (void)state;
     begin(3);
     assert_int_equal(f.c.cause.came, 3);
-    assert_int_equal(
-        f.c.cause.lost + f.c.cause.left + f.c.cause.out + f.c.cause.revoked + f.c.cause.revoker + f.c.cause.ordered, 0);
+    assert_int_equal(f.c.cause.lost + f.c.cause.left + f.c.cause.out + f.c.cause.revoked +
+                         f.c.cause.revoker + f.c.cause.ordered,
+                     0);
     for (uint32_t i = 0; i < 2; i++)
         epoch(i, 0);
-    send_message(2, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = TT_REVOKED_BY_CALL, .epoch = 1 });
+    send_message(
+        2, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = TT_REVOKED_BY_CALL, .epoch = 1 });
     assert_true(f.c.revoked);
     epoch(2, 0);
     assert_int_equal(f.c.epoch, 2);
@@ -319,7 +333,8 @@ static void epoch_result_is_kept_until_restart(void **state)
     assert_int_equal(f.c.revoked_epoch, 1);
     assert_true(f.c.cause.revoked);
     assert_int_equal(f.c.cause.revoker, f.conns[2].member);
-    assert_int_equal(f.c.cause.came + f.c.cause.lost + f.c.cause.left + f.c.cause.out + f.c.cause.ordered, 0);
+    assert_int_equal(
+        f.c.cause.came + f.c.cause.lost + f.c.cause.left + f.c.cause.out + f.c.cause.ordered, 0);
     join(3);
     epoch(3, 0);
     send_message(2, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
@@ -354,7 +369,9 @@ static void send_with_operation(uint32_t i, const struct tt_elmsg *m, struct tt_
 
 static void answer_with(uint32_t i, uint8_t op_state, uint64_t n, bool before)
 {
-    const struct tt_elmsg m = { .kind = TT_ELMSG_ANSWER, .epoch = f.c.epoch, .number = f.c.question };
+    const struct tt_elmsg m = { .kind = TT_ELMSG_ANSWER,
+                                .epoch = f.c.epoch,
+                                .number = f.c.question };
 
     send_with_operation(i, &m, (struct tt_op_entry){ .state = op_state, .before = before, .n = n });
 }
@@ -376,16 +393,34 @@ static void final_anywhere_is_final_everywhere(void **state)
         } says[3];
         uint64_t final;
     } cases[] = {
-        { { { TT_OP_PENDING, true, 7 }, { TT_OP_PENDING, true, 7 }, { TT_OP_PENDING, true, 7 } }, 5 },
-        { { { TT_OP_COMPLETE, false, 6 }, { TT_OP_COMPLETE, false, 6 }, { TT_OP_PENDING, true, 7 } }, 5 },
-        { { { TT_OP_COMPLETE, false, 7 }, { TT_OP_PENDING, true, 7 }, { TT_OP_PENDING, true, 7 } }, 6 },
-        { { { TT_OP_COMPLETE, false, 6 }, { TT_OP_PENDING, true, 6 }, { TT_OP_COMPLETE, false, 6 } }, 5 },
-        { { { TT_OP_COMPLETE, true, 7 }, { TT_OP_PENDING, true, 7 }, { TT_OP_COMPLETE, true, 7 } }, 5 },
-        { { { TT_OP_COMPLETE, true, 7 }, { TT_OP_FINAL, false, 7 }, { TT_OP_COMPLETE, true, 7 } }, 7 },
-        { { { TT_OP_PENDING, false, 8 }, { TT_OP_FINAL, false, 7 }, { TT_OP_COMPLETE, true, 7 } }, 7 },
-        { { { TT_OP_RESTORED, true, 7 }, { TT_OP_PENDING, true, 7 }, { TT_OP_COMPLETE, false, 6 } }, 5 },
-        { { { TT_OP_RESTORED, false, 7 }, { TT_OP_PENDING, true, 7 }, { TT_OP_COMPLETE, false, 6 } }, 6 },
-        { { { TT_OP_COMPLETE, false, 1 }, { TT_OP_PENDING, true, 2 }, { TT_OP_COMPLETE, false, 1 } }, 0 },
+        { { { TT_OP_PENDING, true, 7 }, { TT_OP_PENDING, true, 7 }, { TT_OP_PENDING, true, 7 } },
+          5 },
+        { { { TT_OP_COMPLETE, false, 6 },
+            { TT_OP_COMPLETE, false, 6 },
+            { TT_OP_PENDING, true, 7 } },
+          5 },
+        { { { TT_OP_COMPLETE, false, 7 }, { TT_OP_PENDING, true, 7 }, { TT_OP_PENDING, true, 7 } },
+          6 },
+        { { { TT_OP_COMPLETE, false, 6 },
+            { TT_OP_PENDING, true, 6 },
+            { TT_OP_COMPLETE, false, 6 } },
+          5 },
+        { { { TT_OP_COMPLETE, true, 7 }, { TT_OP_PENDING, true, 7 }, { TT_OP_COMPLETE, true, 7 } },
+          5 },
+        { { { TT_OP_COMPLETE, true, 7 }, { TT_OP_FINAL, false, 7 }, { TT_OP_COMPLETE, true, 7 } },
+          7 },
+        { { { TT_OP_PENDING, false, 8 }, { TT_OP_FINAL, false, 7 }, { TT_OP_COMPLETE, true, 7 } },
+          7 },
+        { { { TT_OP_RESTORED, true, 7 }, { TT_OP_PENDING, true, 7 }, { TT_OP_COMPLETE, false, 6 } },
+          5 },
+        { { { TT_OP_RESTORED, false, 7 },
+            { TT_OP_PENDING, true, 7 },
+            { TT_OP_COMPLETE, false, 6 } },
+          6 },
+        { { { TT_OP_COMPLETE, false, 1 },
+            { TT_OP_PENDING, true, 2 },
+            { TT_OP_COMPLETE, false, 1 } },
+          0 },
     };
 
     (void)state;
@@ -459,7 +494,9 @@ static void commit_needs_the_same_operations(void **state)
             send_message(0, &commit);
             commit.value += apart << 1;
             send_message(1, &commit);
-            assert_int_equal(f.heard.what, revoked ? TT_ROUND_LOST : apart ? TT_ROUND_MISMATCH : TT_ROUND_OK);
+            assert_int_equal(f.heard.what, revoked ? TT_ROUND_LOST
+                                           : apart ? TT_ROUND_MISMATCH
+                                                   : TT_ROUND_OK);
             assert_int_equal(f.heard.value, !revoked && !apart);
         }
 }
@@ -522,7 +559,9 @@ static void leave_with(uint32_t i, uint64_t of_epoch, uint64_t final, uint64_t n
 {
     const struct tt_elmsg m = { .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW, .epoch = of_epoch };
 
-    send_with_operation(i, &m, (struct tt_op_entry){ .state = TT_OP_FINAL, .n = final, .news = { .number = news } });
+    send_with_operation(
+        i, &m,
+        (struct tt_op_entry){ .state = TT_OP_FINAL, .n = final, .news = { .number = news } });
 }
 
 /* Operations that were final there, and that all remaining ones have completed, are final, also if
@@ -539,15 +578,47 @@ static void final_operations_of_leaver_stay_final(void **state)
         } says[3];
         uint64_t final;
     } cases[] = {
-        { 0, { { TT_OP_COMPLETE, false, 7 }, { TT_OP_COMPLETE, false, 7 }, { TT_OP_COMPLETE, false, 7 } }, 6 },
-        { 7, { { TT_OP_COMPLETE, false, 7 }, { TT_OP_COMPLETE, false, 7 }, { TT_OP_COMPLETE, false, 7 } }, 7 },
-        { 6, { { TT_OP_COMPLETE, false, 7 }, { TT_OP_PENDING, true, 7 }, { TT_OP_COMPLETE, false, 6 } }, 6 },
-        { 7, { { TT_OP_COMPLETE, true, 7 }, { TT_OP_FINAL, false, 7 }, { TT_OP_PENDING, true, 8 } }, 7 },
-        { 7, { { TT_OP_COMPLETE, false, 7 }, { TT_OP_PENDING, false, 7 }, { TT_OP_COMPLETE, false, 7 } }, 6 },
-        { 7, { { TT_OP_COMPLETE, false, 7 }, { TT_OP_RESTORED, false, 7 }, { TT_OP_COMPLETE, false, 7 } }, 6 },
-        { UINT64_MAX, { { TT_OP_COMPLETE, false, 7 }, { TT_OP_PENDING, false, 8 }, { TT_OP_COMPLETE, false, 7 } }, 7 },
-        { 1, { { TT_OP_COMPLETE, false, 1 }, { TT_OP_NONE, false, 0 }, { TT_OP_COMPLETE, false, 1 } }, 0 },
-        { 1, { { TT_OP_COMPLETE, false, 1 }, { TT_OP_COMPLETE, false, 1 }, { TT_OP_COMPLETE, false, 1 } }, 1 },
+        { 0,
+          { { TT_OP_COMPLETE, false, 7 },
+            { TT_OP_COMPLETE, false, 7 },
+            { TT_OP_COMPLETE, false, 7 } },
+          6 },
+        { 7,
+          { { TT_OP_COMPLETE, false, 7 },
+            { TT_OP_COMPLETE, false, 7 },
+            { TT_OP_COMPLETE, false, 7 } },
+          7 },
+        { 6,
+          { { TT_OP_COMPLETE, false, 7 },
+            { TT_OP_PENDING, true, 7 },
+            { TT_OP_COMPLETE, false, 6 } },
+          6 },
+        { 7,
+          { { TT_OP_COMPLETE, true, 7 }, { TT_OP_FINAL, false, 7 }, { TT_OP_PENDING, true, 8 } },
+          7 },
+        { 7,
+          { { TT_OP_COMPLETE, false, 7 },
+            { TT_OP_PENDING, false, 7 },
+            { TT_OP_COMPLETE, false, 7 } },
+          6 },
+        { 7,
+          { { TT_OP_COMPLETE, false, 7 },
+            { TT_OP_RESTORED, false, 7 },
+            { TT_OP_COMPLETE, false, 7 } },
+          6 },
+        { UINT64_MAX,
+          { { TT_OP_COMPLETE, false, 7 },
+            { TT_OP_PENDING, false, 8 },
+            { TT_OP_COMPLETE, false, 7 } },
+          7 },
+        { 1,
+          { { TT_OP_COMPLETE, false, 1 }, { TT_OP_NONE, false, 0 }, { TT_OP_COMPLETE, false, 1 } },
+          0 },
+        { 1,
+          { { TT_OP_COMPLETE, false, 1 },
+            { TT_OP_COMPLETE, false, 1 },
+            { TT_OP_COMPLETE, false, 1 } },
+          1 },
     };
 
     (void)state;
@@ -566,7 +637,8 @@ static void final_operations_of_leaver_stay_final(void **state)
                 come(who, f.c.epoch, next, 0);
         }
         for (uint32_t who = 0; who < 3; who++)
-            answer_with(who, cases[k].says[who].state, cases[k].says[who].n, cases[k].says[who].before);
+            answer_with(who, cases[k].says[who].state, cases[k].says[who].n,
+                        cases[k].says[who].before);
         assert_true(f.c.decided);
         assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
         assert_int_equal(f.c.verdicts[3].n, cases[k].final);
@@ -607,14 +679,17 @@ struct says {
 /* The result is included if there is one; n 0: of no operation. */
 static void send_standing(uint32_t i, uint8_t kind, struct says s)
 {
-    const struct tt_elmsg m = {
-        .kind = kind, .what = kind == TT_ELMSG_LEAVE ? TT_LEAVE_NOW : 0, .epoch = f.c.epoch, .number = f.c.question
-    };
+    const struct tt_elmsg m = { .kind = kind,
+                                .what = kind == TT_ELMSG_LEAVE ? TT_LEAVE_NOW : 0,
+                                .epoch = f.c.epoch,
+                                .number = f.c.question };
 
-    send_with_operation(
-        i, &m,
-        (struct tt_op_entry){
-            .state = s.state, .before = s.before, .n = s.n, .nresult = 5, .result = (const uint8_t *)"a sum" });
+    send_with_operation(i, &m,
+                        (struct tt_op_entry){ .state = s.state,
+                                              .before = s.before,
+                                              .n = s.n,
+                                              .nresult = 5,
+                                              .result = (const uint8_t *)"a sum" });
 }
 
 /* A member that has not received it, and replies again, gets the same. */
@@ -642,15 +717,51 @@ static void settled_result_is_sent_to_all(void **state)
     } cases[] = {
         { { { TT_OP_SETTLED, 0, 7 }, { TT_OP_PENDING, 0, 7 }, { TT_OP_PENDING, 0, 7 } }, 7, true },
         { { { TT_OP_PENDING, 0, 1 }, { TT_OP_PENDING, 0, 1 }, { TT_OP_SETTLED, 0, 1 } }, 1, true },
-        { { { TT_OP_PENDING, TT_BEFORE_SETTLED, 8 }, { TT_OP_PENDING, 0, 7 }, { TT_OP_SETTLED, 0, 7 } }, 7, true },
-        { { { TT_OP_COMPLETE, TT_BEFORE_SETTLED, 8 }, { TT_OP_PENDING, 0, 7 }, { TT_OP_PENDING, 0, 7 } }, 7, true },
-        { { { TT_OP_RESTORED, TT_BEFORE_SETTLED, 8 }, { TT_OP_PENDING, 0, 7 }, { TT_OP_PENDING, 0, 7 } }, 7, true },
-        { { { TT_OP_SETTLED, 0, 7 }, { TT_OP_PENDING, TT_BEFORE_TENTATIVE, 7 }, { TT_OP_PENDING, 0, 7 } }, 7, true },
-        { { { TT_OP_SETTLED, 0, 7 }, { TT_OP_PENDING, TT_BEFORE_SETTLED, 7 }, { TT_OP_PENDING, 0, 7 } }, 7, true },
-        { { { TT_OP_SETTLED, 0, 8 }, { TT_OP_PENDING, TT_BEFORE_SETTLED, 8 }, { TT_OP_SETTLED, 0, 8 } }, 8, true },
-        { { { TT_OP_COMPLETE, 0, 8 }, { TT_OP_PENDING, TT_BEFORE_SETTLED, 8 }, { TT_OP_COMPLETE, 0, 8 } }, 7, false },
-        { { { TT_OP_PENDING, TT_BEFORE_SETTLED, 8 }, { TT_OP_PENDING, 0, 8 }, { TT_OP_PENDING, 0, 8 } }, 7, false },
-        { { { TT_OP_COMPLETE, TT_BEFORE_SETTLED, 8 }, { TT_OP_FINAL, 0, 8 }, { TT_OP_COMPLETE, 0, 8 } }, 8, false },
+        { { { TT_OP_PENDING, TT_BEFORE_SETTLED, 8 },
+            { TT_OP_PENDING, 0, 7 },
+            { TT_OP_SETTLED, 0, 7 } },
+          7,
+          true },
+        { { { TT_OP_COMPLETE, TT_BEFORE_SETTLED, 8 },
+            { TT_OP_PENDING, 0, 7 },
+            { TT_OP_PENDING, 0, 7 } },
+          7,
+          true },
+        { { { TT_OP_RESTORED, TT_BEFORE_SETTLED, 8 },
+            { TT_OP_PENDING, 0, 7 },
+            { TT_OP_PENDING, 0, 7 } },
+          7,
+          true },
+        { { { TT_OP_SETTLED, 0, 7 },
+            { TT_OP_PENDING, TT_BEFORE_TENTATIVE, 7 },
+            { TT_OP_PENDING, 0, 7 } },
+          7,
+          true },
+        { { { TT_OP_SETTLED, 0, 7 },
+            { TT_OP_PENDING, TT_BEFORE_SETTLED, 7 },
+            { TT_OP_PENDING, 0, 7 } },
+          7,
+          true },
+        { { { TT_OP_SETTLED, 0, 8 },
+            { TT_OP_PENDING, TT_BEFORE_SETTLED, 8 },
+            { TT_OP_SETTLED, 0, 8 } },
+          8,
+          true },
+        { { { TT_OP_COMPLETE, 0, 8 },
+            { TT_OP_PENDING, TT_BEFORE_SETTLED, 8 },
+            { TT_OP_COMPLETE, 0, 8 } },
+          7,
+          false },
+        { { { TT_OP_PENDING, TT_BEFORE_SETTLED, 8 },
+            { TT_OP_PENDING, 0, 8 },
+            { TT_OP_PENDING, 0, 8 } },
+          7,
+          false },
+        { { { TT_OP_COMPLETE, TT_BEFORE_SETTLED, 8 },
+            { TT_OP_FINAL, 0, 8 },
+            { TT_OP_COMPLETE, 0, 8 } },
+          8,
+          false },
         { { { TT_OP_PENDING, 0, 7 }, { TT_OP_PENDING, 0, 7 }, { TT_OP_PENDING, 0, 7 } }, 6, false },
     };
 
@@ -676,7 +787,10 @@ static void settling_unstarted_operation_is_a_lie(void **state)
         { { { TT_OP_SETTLED, 0, 7 }, { TT_OP_PENDING, 0, 7 }, { TT_OP_FINAL, 0, 6 } }, 2 },
         { { { TT_OP_FINAL, 0, 6 }, { TT_OP_PENDING, 0, 7 }, { TT_OP_SETTLED, 0, 7 } }, 2 },
         { { { TT_OP_RESTORED, 0, 7 }, { TT_OP_SETTLED, 0, 7 }, { TT_OP_RESTORED, 0, 7 } }, 1 },
-        { { { TT_OP_SETTLED, 0, 1 }, { TT_OP_NONE, 0, 0 }, { TT_OP_PENDING, TT_BEFORE_SETTLED, 2 } }, 1 },
+        { { { TT_OP_SETTLED, 0, 1 },
+            { TT_OP_NONE, 0, 0 },
+            { TT_OP_PENDING, TT_BEFORE_SETTLED, 2 } },
+          1 },
         { { { TT_OP_NONE, 0, 0 }, { TT_OP_SETTLED, 0, 1 }, { TT_OP_NONE, 0, 0 } }, 1 },
     };
 
@@ -701,11 +815,21 @@ static void settled_result_of_leaver_is_sent(void **state)
         bool settled;
     } cases[] = {
         { { { TT_OP_PENDING, 0, 7 }, { TT_OP_PENDING, 0, 7 }, { TT_OP_PENDING, 0, 7 } }, 7, true },
-        { { { TT_OP_PENDING, TT_BEFORE_SETTLED, 7 }, { TT_OP_PENDING, 0, 7 }, { TT_OP_PENDING, 0, 7 } }, 7, true },
-        { { { TT_OP_PENDING, TT_BEFORE_SETTLED, 8 }, { TT_OP_PENDING, 0, 7 }, { TT_OP_SETTLED, 0, 7 } }, 7, true },
+        { { { TT_OP_PENDING, TT_BEFORE_SETTLED, 7 },
+            { TT_OP_PENDING, 0, 7 },
+            { TT_OP_PENDING, 0, 7 } },
+          7,
+          true },
+        { { { TT_OP_PENDING, TT_BEFORE_SETTLED, 8 },
+            { TT_OP_PENDING, 0, 7 },
+            { TT_OP_SETTLED, 0, 7 } },
+          7,
+          true },
         { { { TT_OP_FINAL, 0, 7 }, { TT_OP_FINAL, 0, 7 }, { TT_OP_COMPLETE, 0, 7 } }, 7, false },
         { { { TT_OP_PENDING, 0, 7 }, { TT_OP_FINAL, 0, 6 }, { TT_OP_PENDING, 0, 7 } }, 6, false },
-        { { { TT_OP_PENDING, 0, 7 }, { TT_OP_RESTORED, 0, 7 }, { TT_OP_PENDING, 0, 7 } }, 6, false },
+        { { { TT_OP_PENDING, 0, 7 }, { TT_OP_RESTORED, 0, 7 }, { TT_OP_PENDING, 0, 7 } },
+          6,
+          false },
         { { { TT_OP_PENDING, 0, 6 }, { TT_OP_PENDING, 0, 6 }, { TT_OP_PENDING, 0, 6 } }, 5, false },
     };
     static const struct says word = { TT_OP_SETTLED, TT_BEFORE_FINAL, 7 };
@@ -733,14 +857,18 @@ static void settled_result_of_leaver_is_sent(void **state)
 
 static void other_version_is_refused_in_kind(void **state)
 {
-    const struct tt_elmsg join = { .kind = TT_ELMSG_JOIN, .nroles = 1, .cookie = { 9 }, .text = "run" };
+    const struct tt_elmsg join = {
+        .kind = TT_ELMSG_JOIN, .nroles = 1, .cookie = { 9 }, .text = "run"
+    };
     uint8_t data[512];
     const size_t bytes = tt_elmsg_write(data, sizeof data, &join);
 
     (void)state;
     for (int version = 0; version < 256; version += 51) {
         begin(1);
-        tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[1] }, f.now_ns);
+        tt_coord_step(&f.c,
+                      &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[1] },
+                      f.now_ns);
         data[0] = (uint8_t)version;
         send_bytes(1, data, bytes - 1); /* its JOIN may have other fields */
         assert_int_equal(f.refused_in, version);
@@ -752,7 +880,8 @@ static void other_version_is_refused_in_kind(void **state)
     data[0] = TT_ELASTIC_VERSION;
     send_bytes(2, data, bytes - 1);
     assert_int_equal(f.refused_in, TT_ELASTIC_VERSION);
-    assert_string_equal(f.refusal.text, "protocol error: the first message of a connection must be JOIN");
+    assert_string_equal(f.refusal.text,
+                        "protocol error: the first message of a connection must be JOIN");
 }
 
 /* ---- incompatible members ---- */
@@ -763,7 +892,8 @@ static void joins_in_vain(struct tt_elmsg join, const char *why)
 
     join.kind = TT_ELMSG_JOIN;
     join.cookie[0] = 99;
-    tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[5] }, f.now_ns);
+    tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[5] },
+                  f.now_ns);
     send_message(5, &join);
     assert_int_equal(f.refusal.what, TUTTI_ERR_INVALID);
     assert_string_equal(f.refusal.text, why);
@@ -777,7 +907,8 @@ static void incompatible_member_gets_both_values(void **state)
 
     (void)state;
     begin(1);
-    joins_in_vain((struct tt_elmsg){ .nroles = 1, .text = "walk" }, "this coordinator leads the run \"run\", not \"walk\"");
+    joins_in_vain((struct tt_elmsg){ .nroles = 1, .text = "walk" },
+                  "this coordinator leads the run \"run\", not \"walk\"");
     memset(name, 'x', sizeof name - 1);
     name[sizeof name - 1] = 0;
     memcpy(join.text, name, sizeof name);
@@ -786,9 +917,14 @@ static void incompatible_member_gets_both_values(void **state)
     joins_in_vain((struct tt_elmsg){ .nroles = 3, .role = 2, .text = "run" },
                   "nroles differs: it is 1 in the run, and 3 for this member");
     begin(0);
-    tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[0] }, f.now_ns);
-    send_message(0, &(struct tt_elmsg){
-                        .kind = TT_ELMSG_JOIN, .nroles = 2, .group = 4, .role = 1, .cookie = { 1 }, .text = "run" });
+    tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[0] },
+                  f.now_ns);
+    send_message(0, &(struct tt_elmsg){ .kind = TT_ELMSG_JOIN,
+                                        .nroles = 2,
+                                        .group = 4,
+                                        .role = 1,
+                                        .cookie = { 1 },
+                                        .text = "run" });
     assert_int_equal(f.c.nmembers, 1);
     joins_in_vain((struct tt_elmsg){ .nroles = 2, .group = 4, .role = 1, .text = "run" },
                   "role 1 of group 4 is taken by member 1");
@@ -1024,16 +1160,32 @@ static void call_differences_are_reported(void **state)
           TT_DIFFERS_FLAGS,
           TT_EPOCH_ADMIT,
           0 },
-        { { .what = TT_CALL_EPOCH, .least = 1 }, { .what = TT_CALL_EPOCH, .least = 2 }, TT_DIFFERS_LEAST, 1, 2 },
+        { { .what = TT_CALL_EPOCH, .least = 1 },
+          { .what = TT_CALL_EPOCH, .least = 2 },
+          TT_DIFFERS_LEAST,
+          1,
+          2 },
         { { .what = TT_CALL_EPOCH, .most = 7 }, { .what = TT_CALL_EPOCH }, TT_DIFFERS_MOST, 7, 0 },
         { { .what = TT_CALL_OPTIMIZE, .value = 1ull << 40 },
           { .what = TT_CALL_OPTIMIZE, .value = 9 },
           TT_DIFFERS_BYTES,
           1ull << 40,
           9 },
-        { { .what = TT_CALL_OPTIMIZE, .least = 5 }, { .what = TT_CALL_OPTIMIZE }, TT_DIFFERS_GAIN, 5, 0 },
-        { { .what = TT_CALL_COMMIT, .value = 3 }, { .what = TT_CALL_COMMIT, .value = 5 }, TT_DIFFERS_OPERATIONS, 0, 0 },
-        { { .what = TT_CALL_AGREE }, { .what = TT_CALL_COMMIT }, TT_DIFFERS_CALL, TT_CALL_AGREE, TT_CALL_COMMIT },
+        { { .what = TT_CALL_OPTIMIZE, .least = 5 },
+          { .what = TT_CALL_OPTIMIZE },
+          TT_DIFFERS_GAIN,
+          5,
+          0 },
+        { { .what = TT_CALL_COMMIT, .value = 3 },
+          { .what = TT_CALL_COMMIT, .value = 5 },
+          TT_DIFFERS_OPERATIONS,
+          0,
+          0 },
+        { { .what = TT_CALL_AGREE },
+          { .what = TT_CALL_COMMIT },
+          TT_DIFFERS_CALL,
+          TT_CALL_AGREE,
+          TT_CALL_COMMIT },
     };
 
     (void)state;
@@ -1124,10 +1276,13 @@ static void own_limits_are_reported_as_reason(void **state)
 
 static void join_group(uint32_t i)
 {
-    struct tt_elmsg m = { .kind = TT_ELMSG_JOIN, .group = i / 2, .role = i % 2, .nroles = 2, .text = "run" };
+    struct tt_elmsg m = {
+        .kind = TT_ELMSG_JOIN, .group = i / 2, .role = i % 2, .nroles = 2, .text = "run"
+    };
 
     m.cookie[0] = (uint8_t)(i + 1);
-    tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[i] }, f.now_ns);
+    tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[i] },
+                  f.now_ns);
     send_message(i, &m);
 }
 
@@ -1169,13 +1324,15 @@ static void revoker_and_reason_are_reported(void **state)
 {
     (void)state;
     begin(3);
-    send_message(1,
-                 &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = TT_REVOKED_CUT, .id = 77, .epoch = f.c.epoch });
+    send_message(
+        1, &(struct tt_elmsg){
+               .kind = TT_ELMSG_REVOKE, .what = TT_REVOKED_CUT, .id = 77, .epoch = f.c.epoch });
     assert_int_equal(f.lost.what, TT_REVOKED_CUT);
     assert_int_equal(f.lost.id, f.conns[1].member);
     assert_int_equal(f.lost.other, 77);
-    send_message(2,
-                 &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = TT_REVOKED_CUT, .id = 78, .epoch = f.c.epoch });
+    send_message(
+        2, &(struct tt_elmsg){
+               .kind = TT_ELMSG_REVOKE, .what = TT_REVOKED_CUT, .id = 78, .epoch = f.c.epoch });
     send_message(0, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
     assert_int_equal(f.lost.nlist, 1);
     assert_int_equal(f.lost.what, TT_REVOKED_CUT);
@@ -1197,8 +1354,9 @@ static void revoker_and_reason_are_reported(void **state)
 static int queried_for(uint32_t i, uint8_t needs)
 {
     f.asked.kind = 0;
-    send_message(i, &(struct tt_elmsg){
-                        .kind = TT_ELMSG_INSIDE, .epoch = f.c.epoch, .op = { .tag = 2, .n = 4, .needs = needs } });
+    send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_INSIDE,
+                                        .epoch = f.c.epoch,
+                                        .op = { .tag = 2, .n = 4, .needs = needs } });
     for (uint32_t k = 0; k < MEMBERS && f.asked.kind; k++)
         if (f.conns[k].member == f.asked_id)
             return (int)k;
@@ -1256,8 +1414,11 @@ static void call_against_operation_is_reported(void **state)
 /* Member i makes call number `attempt`. */
 static void attempt(uint32_t i, uint8_t what, uint64_t round, uint64_t attempt)
 {
-    send_message(i, &(struct tt_elmsg){
-                        .kind = TT_ELMSG_CALL, .what = what, .epoch = f.c.epoch, .number = round, .also = attempt });
+    send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_CALL,
+                                        .what = what,
+                                        .epoch = f.c.epoch,
+                                        .number = round,
+                                        .also = attempt });
 }
 
 /* Member 2 reconnects, and repeats its call: it gets the reason why that was taken back, and then
@@ -1315,9 +1476,11 @@ static void revoked_call_stays_revoked(void **state)
 
 static void offer(uint32_t i, uint16_t scope)
 {
-    send_message(
-        i, &(struct tt_elmsg){
-               .kind = TT_ELMSG_OFFER, .what = TT_SYNC_POPULAR, .epoch = f.c.epoch, .number = 1, .scope = scope });
+    send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_OFFER,
+                                        .what = TT_SYNC_POPULAR,
+                                        .epoch = f.c.epoch,
+                                        .number = 1,
+                                        .scope = scope });
 }
 
 /* Four in two groups. */
@@ -1484,7 +1647,8 @@ static void a_cookie_of_zeros_is_refused(void **state)
 {
     (void)state;
     begin(1);
-    tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[1] }, f.now_ns);
+    tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[1] },
+                  f.now_ns);
     send_message(1, &(struct tt_elmsg){ .kind = TT_ELMSG_JOIN, .nroles = 1, .text = "run" });
     assert_int_equal(f.c.nmembers, 1);
 }

@@ -70,7 +70,9 @@ static void on_act(void *context, const struct tt_coord_act *act)
 static void send_bytes(uint32_t i, const void *data, size_t bytes)
 {
     tt_coord_step(
-        &f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_FRAME, .conn = &f.conns[i], .data = data, .bytes = bytes },
+        &f.c,
+        &(struct tt_coord_event){
+            .kind = TT_COORD_EV_FRAME, .conn = &f.conns[i], .data = data, .bytes = bytes },
         f.now_ns);
 }
 
@@ -84,15 +86,19 @@ static void send_message(uint32_t i, const struct tt_elmsg *m)
 /* Joins, or reconnects, waiting in that call. */
 static void come(uint32_t i, uint8_t waits)
 {
-    struct tt_elmsg m = {
-        .kind = TT_ELMSG_JOIN, .what = waits, .epoch = f.c.epoch, .number = f.c.round, .nroles = f.nroles, .text = "run"
-    };
+    struct tt_elmsg m = { .kind = TT_ELMSG_JOIN,
+                          .what = waits,
+                          .epoch = f.c.epoch,
+                          .number = f.c.round,
+                          .nroles = f.nroles,
+                          .text = "run" };
 
     m.group = f.seat[i] / f.nroles;
     m.role = f.seat[i] % f.nroles;
 
     m.cookie[0] = (uint8_t)(i + 1);
-    tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[i] }, f.now_ns);
+    tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[i] },
+                  f.now_ns);
     send_message(i, &m);
 }
 
@@ -135,9 +141,10 @@ static void epoch(void)
 {
     for (uint32_t k = 0; k < 2 * f.n; k++) {
         const uint32_t i = k % f.n;
-        struct tt_elmsg call = {
-            .kind = TT_ELMSG_CALL, .what = TT_CALL_EPOCH, .flags = TT_EPOCH_ADMIT, .least = is_live(i) ? 0 : f.n
-        };
+        struct tt_elmsg call = { .kind = TT_ELMSG_CALL,
+                                 .what = TT_CALL_EPOCH,
+                                 .flags = TT_EPOCH_ADMIT,
+                                 .least = is_live(i) ? 0 : f.n };
 
         if (!member(i) || member(i)->state == TT_COORD_LOST || is_live(i) != (k >= f.n))
             continue;
@@ -196,7 +203,8 @@ static void send_links_as(uint32_t i, uint64_t number, uint64_t expected, uint32
 
     tt_elmsg_begin(&w, data, sizeof data, &m);
     for (uint32_t rank = f.seat[i] % f.nroles; rank < f.view.nlist; rank += f.nroles)
-        tt_elmsg_add_link(&w, &(struct tt_ring_link){ .rate = rate[of_rank(rank)][i], .latency = latency });
+        tt_elmsg_add_link(
+            &w, &(struct tt_ring_link){ .rate = rate[of_rank(rank)][i], .latency = latency });
     send_bytes(i, data, tt_elmsg_end(&w));
 }
 
@@ -262,7 +270,8 @@ static void check_planted(uint32_t n, uint32_t stride)
 
 static void planted_ring_is_found_and_adopted(void **state)
 {
-    static const uint32_t cases[][2] = { { 3, 2 }, { 5, 3 }, { 8, 5 }, { 12, 7 }, { 13, 5 }, { 40, 17 } };
+    static const uint32_t cases[][2] = { { 3, 2 },  { 5, 3 },  { 8, 5 },
+                                         { 12, 7 }, { 13, 5 }, { 40, 17 } };
 
     (void)state;
     for (uint32_t k = 0; k < sizeof cases / sizeof *cases; k++) {
@@ -303,8 +312,10 @@ static void call_waits_for_all_measurements(void **state)
     for (uint32_t i = 0; i < 4; i++)
         call_optimize_of(i, 1);
     assert_int_equal(f.nresults, 0);
-    send_message(
-        4, &(struct tt_elmsg){ .kind = TT_ELMSG_CALL, .what = TT_CALL_AGREE, .epoch = f.c.epoch, .number = f.c.round });
+    send_message(4, &(struct tt_elmsg){ .kind = TT_ELMSG_CALL,
+                                        .what = TT_CALL_AGREE,
+                                        .epoch = f.c.epoch,
+                                        .number = f.c.round });
     assert_int_equal(f.nresults, 5);
     assert_int_equal(f.result.what, TT_ROUND_MISMATCH);
     for (uint32_t i = 0; i < 5; i++)
@@ -410,7 +421,8 @@ static void order_survives_losses_and_newcomers(void **state)
     check_planted(5, 2); /* 0 2 4 1 3 */
     send_message(4, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
     for (uint32_t i = 0; i < 4; i++)
-        send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_ANSWER, .epoch = f.c.epoch, .number = f.c.question });
+        send_message(i, &(struct tt_elmsg){
+                            .kind = TT_ELMSG_ANSWER, .epoch = f.c.epoch, .number = f.c.question });
     epoch();
     assert_int_equal(f.view.nlist, 4);
     assert_int_equal(f.view.what, TT_RING_AS_RING);
@@ -441,7 +453,8 @@ static void loss_ends_call_but_keeps_order(void **state)
     assert_int_equal(f.nresults, 4);
     assert_int_equal(f.result.what, TT_ROUND_LOST);
     for (uint32_t i = 1; i < 5; i++)
-        send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_ANSWER, .epoch = f.c.epoch, .number = f.c.question });
+        send_message(i, &(struct tt_elmsg){
+                            .kind = TT_ELMSG_ANSWER, .epoch = f.c.epoch, .number = f.c.question });
     f.conns[0].member = UINT64_MAX;
     epoch();
     for (uint32_t rank = 0; rank < 4; rank++)
@@ -462,7 +475,8 @@ static void invalid_reports_exclude_the_member(void **state)
     send_links(1, 1); /* again, and with an earlier time */
     assert_true(is_live(1));
     assert_int_equal(f.c.ring.have, 1);
-    send_message(1, &(struct tt_elmsg){ .kind = TT_ELMSG_LINKS, .epoch = f.c.epoch, .number = 3, .value = BYTES });
+    send_message(1, &(struct tt_elmsg){
+                        .kind = TT_ELMSG_LINKS, .epoch = f.c.epoch, .number = 3, .value = BYTES });
     assert_false(is_live(1));
     assert_true(is_live(2));
 }
@@ -518,9 +532,12 @@ static void fast_trees_are_selected(void **state)
     (void)state;
     begin(32);
     for (uint32_t i = 0; i < 32; i++) {
-        const struct tt_elmsg m = {
-            .kind = TT_ELMSG_LINKS, .epoch = f.c.epoch, .number = 1, .value = 4096, .other = 1000, .least = 5
-        };
+        const struct tt_elmsg m = { .kind = TT_ELMSG_LINKS,
+                                    .epoch = f.c.epoch,
+                                    .number = 1,
+                                    .value = 4096,
+                                    .other = 1000,
+                                    .least = 5 };
         struct tt_elmsg_writer w;
 
         tt_elmsg_begin(&w, data, sizeof data, &m);
@@ -554,16 +571,20 @@ static void plant_groups(void)
 {
     for (uint32_t from = 0; from < GROUPS * ROLES; from++)
         for (uint32_t to = 0; to < GROUPS * ROLES; to++) {
-            const uint32_t role = from % ROLES, stride = (to / ROLES + GROUPS - from / ROLES) % GROUPS;
+            const uint32_t role = from % ROLES,
+                           stride = (to / ROLES + GROUPS - from / ROLES) % GROUPS;
 
-            rate[from][to] = to % ROLES != role ? 10 * FAST : stride == 2 ? FAST / 2 : stride == 3 + role ? FAST : SLOW;
+            rate[from][to] = to % ROLES != role   ? 10 * FAST
+                             : stride == 2        ? FAST / 2
+                             : stride == 3 + role ? FAST
+                                                  : SLOW;
         }
 }
 
 static void slowest_role_orders_the_groups(void **state)
 {
-    static const uint32_t before[] = { 0, 1, 2, 3, 4 }, after[] = { 0, 2, 4, 1, 3 }, left[] = { 0, 4, 1, 3 },
-                          again[] = { 0, 4, 1, 3, 2 };
+    static const uint32_t before[] = { 0, 1, 2, 3, 4 }, after[] = { 0, 2, 4, 1, 3 },
+                          left[] = { 0, 4, 1, 3 }, again[] = { 0, 4, 1, 3, 2 };
 
     (void)state;
     begin_groups(GROUPS * ROLES, ROLES);
@@ -589,7 +610,9 @@ static void slowest_role_orders_the_groups(void **state)
     send_message(2 * ROLES, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
     for (uint32_t i = 0; i < GROUPS * ROLES; i++)
         if (is_live(i))
-            send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_ANSWER, .epoch = f.c.epoch, .number = f.c.question });
+            send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_ANSWER,
+                                                .epoch = f.c.epoch,
+                                                .number = f.c.question });
     f.conns[2 * ROLES].member = UINT64_MAX;
     epoch();
     assert_int_equal(f.view.what, TT_RING_AS_RING);
@@ -613,7 +636,9 @@ static void mended_group_goes_last(void **state)
     send_message(1, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
     for (uint32_t i = 0; i < 3 * ROLES; i++)
         if (is_live(i))
-            send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_ANSWER, .epoch = f.c.epoch, .number = f.c.question });
+            send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_ANSWER,
+                                                .epoch = f.c.epoch,
+                                                .number = f.c.question });
     f.conns[1].member = UINT64_MAX;
     f.seat[f.n] = 1;
     come(f.n, 0);

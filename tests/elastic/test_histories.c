@@ -23,8 +23,9 @@ static void check_covered(const struct tt_states *s, uint64_t covered)
 {
     for (uint32_t i = 0; i < s->nchanges; i++)
         if (!(covered & 1ull << i))
-            fail_msg("%s: no history in which it goes from %s to %s as it %s", s->of, s->states[s->changes[i].from],
-                     s->states[s->changes[i].to], s->changes[i].when);
+            fail_msg("%s: no history in which it goes from %s to %s as it %s", s->of,
+                     s->states[s->changes[i].from], s->states[s->changes[i].to],
+                     s->changes[i].when);
 }
 
 static void members_agree_despite_any_faults(void **state)
@@ -46,21 +47,26 @@ static void members_agree_despite_any_faults(void **state)
     print_message(
         "%llu histories with a median of %u events and %.1f faults each; %llu operations final, %llu restored\n",
         (unsigned long long)sum.histories, sum.event_counts[sum.histories / 2],
-        (double)sum.faults / (double)sum.histories, (unsigned long long)sum.finals, (unsigned long long)sum.restored);
+        (double)sum.faults / (double)sum.histories, (unsigned long long)sum.finals,
+        (unsigned long long)sum.restored);
     print_message("of these, %llu and %llu were tentative, and the program had gone on\n",
-                  (unsigned long long)sum.tentative_finals, (unsigned long long)sum.tentative_restored);
-    print_message("and of these, %llu and %llu were among a role or a group; %llu were left out by one\n",
-                  (unsigned long long)sum.scoped_finals, (unsigned long long)sum.scoped_restored,
-                  (unsigned long long)sum.left_out);
+                  (unsigned long long)sum.tentative_finals,
+                  (unsigned long long)sum.tentative_restored);
+    print_message(
+        "and of these, %llu and %llu were among a role or a group; %llu were left out by one\n",
+        (unsigned long long)sum.scoped_finals, (unsigned long long)sum.scoped_restored,
+        (unsigned long long)sum.left_out);
     print_message("%llu came to be final as in sessions\n", (unsigned long long)sum.voted);
-    print_message("%llu small ones were settled, %llu of these by a result that a verdict brought\n",
-                  (unsigned long long)sum.settled, (unsigned long long)sum.given);
+    print_message(
+        "%llu small ones were settled, %llu of these by a result that a verdict brought\n",
+        (unsigned long long)sum.settled, (unsigned long long)sum.given);
     print_message("%llu members left in order; others kept %llu operations by their word\n",
                   (unsigned long long)sum.parted, (unsigned long long)sum.kept_for);
     print_message(
         "%llu words that a process has ended; %llu times a member entered a view that was to have no newcomers, "
         "%llu times one as large as it may be\n",
-        (unsigned long long)sum.gone, (unsigned long long)sum.shrunk, (unsigned long long)sum.bounded);
+        (unsigned long long)sum.gone, (unsigned long long)sum.shrunk,
+        (unsigned long long)sum.bounded);
     print_message("the shared state was received %llu times\n", (unsigned long long)sum.received);
     print_message(
         "%llu calls were taken back as others synced; %llu that were taken back came again, as the word of it was lost\n",
@@ -70,13 +76,16 @@ static void members_agree_despite_any_faults(void **state)
         (unsigned long long)sum.strayed, (unsigned long long)sum.aparts);
     print_message("members entered views whose ranks follow a ring that was found %llu times\n",
                   (unsigned long long)sum.orders);
-    print_message("%llu members were killed between two of their actions, %llu times nothing got from one to another, "
-                  "%llu records were refused by the disk\n",
-                  (unsigned long long)sum.killed_between, (unsigned long long)sum.parted_ways,
-                  (unsigned long long)sum.disk_errors);
-    print_message("at most %llu bytes waited in one direction of a connection, %llu of members' for one of them\n",
-                  (unsigned long long)sum.conn_bytes_most, (unsigned long long)sum.peer_bytes_most);
-    print_message("%llu histories had used up their processes before two faults\n", (unsigned long long)sum.used_up);
+    print_message(
+        "%llu members were killed between two of their actions, %llu times nothing got from one to another, "
+        "%llu records were refused by the disk\n",
+        (unsigned long long)sum.killed_between, (unsigned long long)sum.parted_ways,
+        (unsigned long long)sum.disk_errors);
+    print_message(
+        "at most %llu bytes waited in one direction of a connection, %llu of members' for one of them\n",
+        (unsigned long long)sum.conn_bytes_most, (unsigned long long)sum.peer_bytes_most);
+    print_message("%llu histories had used up their processes before two faults\n",
+                  (unsigned long long)sum.used_up);
     assert_int_equal(failures, 0);
     assert_int_equal(sum.few_faults, 0);
     assert_in_range(sum.used_up, 0, 1 + sum.histories / 1000);
@@ -163,7 +172,8 @@ static void a_seed_replays_exactly(void **state)
         assert_in_range(events[0], 1, TRACE_MAX);
         for (uint32_t i = 0; i < events[0] && i < events[1]; i++)
             if (traces[i] != traces[TRACE_MAX + i])
-                fail_msg("seed %llu: event %u is another one the second time", (unsigned long long)seed, i);
+                fail_msg("seed %llu: event %u is another one the second time",
+                         (unsigned long long)seed, i);
         assert_int_equal(events[0], events[1]);
         assert_string_equal(why[0], why[1]);
     }

@@ -76,7 +76,9 @@ static void receive_view(void)
 
 static void join(void)
 {
-    struct tt_member_conf conf = { .run = "run", .nroles = 1, .cookie = { 1 }, .members_max = 2, .emit = emit };
+    struct tt_member_conf conf = {
+        .run = "run", .nroles = 1, .cookie = { 1 }, .members_max = 2, .emit = emit
+    };
 
     free(f.scratch);
     f = (struct fixture){ .scratch = malloc(TT_ELMSG_BYTES_MAX), .now_ns = 1 };
@@ -94,7 +96,8 @@ static void begin(void)
 {
     join();
     receive(&(struct tt_elmsg){ .kind = TT_ELMSG_WELCOME, .id = 1, .value = LEASE_NS });
-    assert_int_equal(tt_member_call(&f.m, &(struct tt_elmsg){ .what = TT_CALL_EPOCH }, f.now_ns), TUTTI_OK);
+    assert_int_equal(tt_member_call(&f.m, &(struct tt_elmsg){ .what = TT_CALL_EPOCH }, f.now_ns),
+                     TUTTI_OK);
     receive_view();
     assert_int_equal(f.m.nranks, 2);
 }
@@ -116,7 +119,9 @@ static void tick_at(uint64_t now_ns)
     tt_member_tick(&f.m, now_ns);
 }
 
-static const struct tt_elmsg you_left = { .kind = TT_ELMSG_REFUSED, .what = TUTTI_OK, .text = "you left" };
+static const struct tt_elmsg you_left = { .kind = TT_ELMSG_REFUSED,
+                                          .what = TUTTI_OK,
+                                          .text = "you left" };
 
 static void leaver_waits_for_acknowledgement(void **state)
 {
@@ -155,7 +160,8 @@ static void reassigned_old_number_is_not_trusted(void **state)
     begin();
     tt_member_disconnected(&f.m, f.now_ns);
     tt_member_connected(&f.m, f.now_ns);
-    receive(&(struct tt_elmsg){ .kind = TT_ELMSG_WELCOME, .id = 1, .value = LEASE_NS, .cookie = { 9 } });
+    receive(&(struct tt_elmsg){
+        .kind = TT_ELMSG_WELCOME, .id = 1, .value = LEASE_NS, .cookie = { 9 } });
     assert_true(f.over);
     assert_int_equal(f.status, TUTTI_ERR_ABORTED);
 }
@@ -197,8 +203,10 @@ static void leaver_without_report_leaves_at_once(void **state)
     assert_true(f.over && f.status == TUTTI_OK);
     begin();
     reduce(0, 1);
-    assert_int_equal(tt_member_call(&f.m, &(struct tt_elmsg){ .what = TT_CALL_AGREE }, f.now_ns), TUTTI_OK);
-    receive(&(struct tt_elmsg){ .kind = TT_ELMSG_RESULT, .what = TT_ROUND_OK, .epoch = 5, .number = 2 });
+    assert_int_equal(tt_member_call(&f.m, &(struct tt_elmsg){ .what = TT_CALL_AGREE }, f.now_ns),
+                     TUTTI_OK);
+    receive(&(struct tt_elmsg){
+        .kind = TT_ELMSG_RESULT, .what = TT_ROUND_OK, .epoch = 5, .number = 2 });
     tt_member_part(&f.m, f.now_ns);
     assert_true(f.over && f.status == TUTTI_OK);
     assert_int_equal(f.nsaid[TT_ELMSG_LEAVE], 1);
@@ -244,7 +252,8 @@ static void revocation_reason_is_reported(void **state)
         receive(&(struct tt_elmsg){ .kind = TT_ELMSG_LOST, .epoch = 5, .number = 1 });
         tt_member_disconnected(&f.m, f.now_ns);
         tt_member_connected(&f.m, f.now_ns);
-        receive(&(struct tt_elmsg){ .kind = TT_ELMSG_WELCOME, .id = 1, .epoch = 5, .value = LEASE_NS });
+        receive(
+            &(struct tt_elmsg){ .kind = TT_ELMSG_WELCOME, .id = 1, .epoch = 5, .value = LEASE_NS });
         assert_int_equal(f.said.kind, TT_ELMSG_REVOKE);
         assert_int_equal(f.said.what, revokes ? TT_REVOKED_CUT : TT_REVOKED_NO_REASON);
         assert_int_equal(f.said.id, revokes ? 7 : 0);
@@ -255,7 +264,9 @@ static void revocation_reason_is_reported(void **state)
  * reports its operation. */
 static void operation_state_is_reported(void **state)
 {
-    struct tt_elmsg asks = { .kind = TT_ELMSG_BEGUN, .id = 2, .epoch = 5, .op = { .tag = 3, .n = 3, .count = 9 } };
+    struct tt_elmsg asks = {
+        .kind = TT_ELMSG_BEGUN, .id = 2, .epoch = 5, .op = { .tag = 3, .n = 3, .count = 9 }
+    };
     struct tt_membership mine;
 
     (void)state;
@@ -276,7 +287,8 @@ static void operation_state_is_reported(void **state)
     assert_true(tt_member_complete_tentative(&f.m, 3, f.now_ns));
     tt_member_report_wait(&f.m, &asks.op, f.now_ns);
     assert_int_equal(f.nsaid[TT_ELMSG_INSIDE], 2); /* the program is not in it */
-    assert_int_equal(tt_member_call(&f.m, &(struct tt_elmsg){ .what = TT_CALL_COMMIT }, f.now_ns), TUTTI_OK);
+    assert_int_equal(tt_member_call(&f.m, &(struct tt_elmsg){ .what = TT_CALL_COMMIT }, f.now_ns),
+                     TUTTI_OK);
     receive(&asks);
     asks.op.n = 4;
     receive(&asks);
@@ -311,9 +323,11 @@ static void receive_lost(uint64_t question)
 static void receive_verdict(uint64_t question, uint8_t op_state, uint64_t n, const char *result)
 {
     const struct tt_elmsg m = { .kind = TT_ELMSG_VERDICTS, .epoch = 5, .number = question };
-    const struct tt_op_entry e = {
-        .state = op_state, .tag = 3, .n = n, .nresult = (uint16_t)strlen(result), .result = (const uint8_t *)result
-    };
+    const struct tt_op_entry e = { .state = op_state,
+                                   .tag = 3,
+                                   .n = n,
+                                   .nresult = (uint16_t)strlen(result),
+                                   .result = (const uint8_t *)result };
     struct tt_elmsg_writer w;
     uint8_t data[512];
 
@@ -322,7 +336,8 @@ static void receive_verdict(uint64_t question, uint8_t op_state, uint64_t n, con
     tt_member_frame(&f.m, data, tt_elmsg_end(&w), f.now_ns);
 }
 
-static void check_sent(uint8_t kind, uint8_t op_state, uint8_t before, uint64_t n, const char *result)
+static void check_sent(uint8_t kind, uint8_t op_state, uint8_t before, uint64_t n,
+                       const char *result)
 {
     assert_int_equal(f.said.kind, kind);
     assert_int_equal(f.first.tag, 3);
@@ -455,15 +470,18 @@ static void other_coordinator_version_ends_the_member(void **state)
 
     (void)state;
     join();
-    bytes = tt_elmsg_write_refusal(data, sizeof data, TT_ELASTIC_VERSION + 1, TUTTI_ERR_PROTOCOL, "it is not for you");
+    bytes = tt_elmsg_write_refusal(data, sizeof data, TT_ELASTIC_VERSION + 1, TUTTI_ERR_PROTOCOL,
+                                   "it is not for you");
     tt_member_frame(&f.m, data, bytes - 1, f.now_ns); /* which is invalid: it reconnects */
     assert_false(f.over);
     tt_member_connected(&f.m, f.now_ns);
     tt_member_frame(&f.m, data, bytes, f.now_ns);
     assert_true(f.over);
     assert_int_equal(f.status, TUTTI_ERR_PROTOCOL);
-    assert_string_equal(f.why, "elastic protocol mismatch: the coordinator has version 11, this member has version 10; "
-                               "message of the coordinator: it is not for you");
+    assert_string_equal(
+        f.why,
+        "elastic protocol mismatch: the coordinator has version 11, this member has version 10; "
+        "message of the coordinator: it is not for you");
 }
 
 static int tear_down(void **state)

@@ -8,7 +8,12 @@
 static void message_is_read_as_written(void **state)
 {
     uint8_t data[512];
-    struct tt_elmsg in = { .kind = TT_ELMSG_JOIN, .group = 3, .role = 1, .nroles = 2, .card = { 5, "cards" } }, out;
+    struct tt_elmsg in = { .kind = TT_ELMSG_JOIN,
+                           .group = 3,
+                           .role = 1,
+                           .nroles = 2,
+                           .card = { 5, "cards" } },
+                    out;
     size_t bytes;
 
     (void)state;
@@ -67,7 +72,8 @@ static void differences_are_read_and_described(void **state)
         { TT_DIFFERS_INSIDE, TT_CALL_AGREE, 0, "member 3 called agree where member 5 is in operation 17 of tag 2, allreduce(count 7, type f32)" },
         { TT_DIFFERENCES, 0, 0, "members 3 and 5 called different operations" },
     };
-    static const uint8_t kinds[] = { TT_ELMSG_RESULT, TT_ELMSG_SYNCED, TT_ELMSG_LOG_RESULT, TT_ELMSG_LOG_BACK };
+    static const uint8_t kinds[] = { TT_ELMSG_RESULT, TT_ELMSG_SYNCED, TT_ELMSG_LOG_RESULT,
+                                     TT_ELMSG_LOG_BACK };
     char text[TT_MISMATCH_BYTES];
     uint8_t data[512];
     struct tt_elmsg out;
@@ -89,16 +95,19 @@ static void differences_are_read_and_described(void **state)
             if (cases[i].differs == TT_DIFFERS_INSIDE && kinds[k] == TT_ELMSG_LOG_RESULT)
                 continue; /* it ends no round */
             assert_true(tt_elmsg_read(&out, data, tt_elmsg_write(data, sizeof data, &in)));
-            assert_string_equal(tt_mismatch_text(text, &(struct tt_mismatch){ out.flags, out.id, out.value, out.other,
-                                                                              out.also, out.op }),
-                                cases[i].text);
+            assert_string_equal(
+                tt_mismatch_text(text, &(struct tt_mismatch){ out.flags, out.id, out.value,
+                                                              out.other, out.also, out.op }),
+                cases[i].text);
         }
 }
 
 static void lists_keep_their_order(void **state)
 {
     uint8_t data[1024];
-    const struct tt_elmsg view = { .kind = TT_ELMSG_VIEW, .epoch = 9, .number = 4, .news = { .number = 2, .lost = 1 } };
+    const struct tt_elmsg view = {
+        .kind = TT_ELMSG_VIEW, .epoch = 9, .number = 4, .news = { .number = 2, .lost = 1 }
+    };
     const struct tt_elmsg answer = { .kind = TT_ELMSG_ANSWER, .epoch = 9, .number = 1 };
     const struct tt_elmsg back = { .kind = TT_ELMSG_LOG_BACK };
     struct tt_elmsg_writer w;
@@ -110,8 +119,9 @@ static void lists_keep_their_order(void **state)
     (void)state;
     tt_elmsg_begin(&w, data, sizeof data, &view);
     for (uint64_t id = 1; id <= 3; id++)
-        tt_elmsg_add_seat(
-            &w, &(struct tt_surroundings_seat){ .id = id, .group = (uint32_t)id, .card = { 1, { (uint8_t)id } } });
+        tt_elmsg_add_seat(&w, &(struct tt_surroundings_seat){ .id = id,
+                                                              .group = (uint32_t)id,
+                                                              .card = { 1, { (uint8_t)id } } });
     assert_true(tt_elmsg_read(&out, data, tt_elmsg_end(&w)));
     assert_int_equal(out.nlist, 3);
     assert_int_equal(out.news.lost, 1);
@@ -132,9 +142,11 @@ static void lists_keep_their_order(void **state)
     }
     tt_elmsg_begin(&w, data, sizeof data, &answer);
     tt_elmsg_add_op(
-        &w, &(struct tt_op_entry){ .state = TT_OP_FINAL, .tag = 255, .n = 1ull << 40, .news = { .number = 5 } });
+        &w, &(struct tt_op_entry){
+                .state = TT_OP_FINAL, .tag = 255, .n = 1ull << 40, .news = { .number = 5 } });
     tt_elmsg_add_op(&w,
-                    &(struct tt_op_entry){ .state = TT_OP_PENDING, .before = TT_BEFORE_TENTATIVE, .tag = 1, .n = 2 });
+                    &(struct tt_op_entry){
+                        .state = TT_OP_PENDING, .before = TT_BEFORE_TENTATIVE, .tag = 1, .n = 2 });
     assert_true(tt_elmsg_read(&out, data, tt_elmsg_end(&w)));
     tt_elmsg_next_op(&out, &op);
     assert_int_equal(op.tag, 255);
@@ -147,14 +159,19 @@ static void lists_keep_their_order(void **state)
 }
 
 /* Writes an operation with its result, or one after it, followed by others in the list. */
-static size_t write_settled(uint8_t data[4096], uint8_t state, uint8_t before, const uint8_t *result, uint16_t bytes)
+static size_t write_settled(uint8_t data[4096], uint8_t state, uint8_t before,
+                            const uint8_t *result, uint16_t bytes)
 {
     const struct tt_elmsg answer = { .kind = TT_ELMSG_ANSWER, .epoch = 9, .number = 1 };
     struct tt_elmsg_writer w;
 
     tt_elmsg_begin(&w, data, 4096, &answer);
-    tt_elmsg_add_op(&w, &(struct tt_op_entry){
-                            .state = state, .before = before, .tag = 3, .n = 7, .nresult = bytes, .result = result });
+    tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = state,
+                                               .before = before,
+                                               .tag = 3,
+                                               .n = 7,
+                                               .nresult = bytes,
+                                               .result = result });
     tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = TT_OP_COMPLETE, .tag = 4, .n = 1 });
     return tt_elmsg_end(&w);
 }
@@ -196,9 +213,11 @@ static void settled_operations_carry_results(void **state)
             for (size_t cut = 0; cut < bytes; cut++)
                 assert_false(tt_elmsg_read(&out, data, cut));
         }
-        assert_false(tt_elmsg_read(&out, data, write_settled(data, cases[i].state, cases[i].before, result, 0)));
-        assert_false(tt_elmsg_read(&out, data,
-                                   write_settled(data, cases[i].state, cases[i].before, result, TT_SETTLED_BYTES + 1)));
+        assert_false(tt_elmsg_read(
+            &out, data, write_settled(data, cases[i].state, cases[i].before, result, 0)));
+        assert_false(tt_elmsg_read(
+            &out, data,
+            write_settled(data, cases[i].state, cases[i].before, result, TT_SETTLED_BYTES + 1)));
     }
 }
 
@@ -248,12 +267,32 @@ static void values_out_of_range_are_refused(void **state)
         /* nothing precedes the first, or is open before one
                                               that is final or settled */
         { .state = TT_OP_PENDING, .before = TT_BEFORE_TENTATIVE, .tag = 1, .n = 1 },
-        { .state = TT_OP_PENDING, .before = TT_BEFORE_SETTLED, .tag = 1, .n = 1, .nresult = 8, .result = result },
+        { .state = TT_OP_PENDING,
+          .before = TT_BEFORE_SETTLED,
+          .tag = 1,
+          .n = 1,
+          .nresult = 8,
+          .result = result },
         { .state = TT_OP_PENDING, .before = TT_BEFORES, .tag = 1, .n = 2 },
         { .state = TT_OP_FINAL, .before = TT_BEFORE_TENTATIVE, .tag = 1, .n = 2 },
-        { .state = TT_OP_FINAL, .before = TT_BEFORE_SETTLED, .tag = 1, .n = 2, .nresult = 8, .result = result },
-        { .state = TT_OP_SETTLED, .before = TT_BEFORE_TENTATIVE, .tag = 1, .n = 2, .nresult = 8, .result = result },
-        { .state = TT_OP_SETTLED, .before = TT_BEFORE_SETTLED, .tag = 1, .n = 2, .nresult = 8, .result = result },
+        { .state = TT_OP_FINAL,
+          .before = TT_BEFORE_SETTLED,
+          .tag = 1,
+          .n = 2,
+          .nresult = 8,
+          .result = result },
+        { .state = TT_OP_SETTLED,
+          .before = TT_BEFORE_TENTATIVE,
+          .tag = 1,
+          .n = 2,
+          .nresult = 8,
+          .result = result },
+        { .state = TT_OP_SETTLED,
+          .before = TT_BEFORE_SETTLED,
+          .tag = 1,
+          .n = 2,
+          .nresult = 8,
+          .result = result },
         { .state = TT_OP_STATES, .tag = 1, .n = 1 },
     };
     struct tt_elmsg_writer w;
@@ -262,7 +301,8 @@ static void values_out_of_range_are_refused(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_false(tt_elmsg_read(&out, data, tt_elmsg_write(data, sizeof data, &bad[i])));
     tt_elmsg_begin(&w, data, sizeof data, &(struct tt_elmsg){ .kind = TT_ELMSG_ANSWER });
-    tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = TT_OP_FINAL, .tag = TT_ELASTIC_TAGS, .n = 1 });
+    tt_elmsg_add_op(&w,
+                    &(struct tt_op_entry){ .state = TT_OP_FINAL, .tag = TT_ELASTIC_TAGS, .n = 1 });
     assert_false(tt_elmsg_read(&out, data, tt_elmsg_end(&w)));
     tt_elmsg_begin(&w, data, sizeof data, &(struct tt_elmsg){ .kind = TT_ELMSG_ANSWER });
     tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = TT_OP_NONE, .tag = 1, .n = 1 });
@@ -287,7 +327,8 @@ static void refusals_are_readable_in_all_versions(void **state)
 
     (void)state;
     for (int version = 0; version < 256; version++) {
-        bytes = tt_elmsg_write_refusal(data, sizeof data, (uint8_t)version, TUTTI_ERR_ABORTED, "for this");
+        bytes = tt_elmsg_write_refusal(data, sizeof data, (uint8_t)version, TUTTI_ERR_ABORTED,
+                                       "for this");
         assert_int_equal(tt_elmsg_version(data, bytes), version);
         assert_true(tt_elmsg_read_refusal(&out, data, bytes));
         assert_int_equal(out.what, TUTTI_ERR_ABORTED);
@@ -298,7 +339,8 @@ static void refusals_are_readable_in_all_versions(void **state)
     }
     assert_false(tt_elmsg_read_refusal(&out, data, tt_elmsg_write(data, sizeof data, &other)));
     assert_int_equal(tt_elmsg_version(data, 0), 0);
-    assert_int_equal(tt_elmsg_write_refusal(data, 20, 1, TUTTI_OK, "what is longer than there is room for"), 0);
+    assert_int_equal(
+        tt_elmsg_write_refusal(data, 20, 1, TUTTI_OK, "what is longer than there is room for"), 0);
 }
 
 static void oversized_message_is_not_written(void **state)

@@ -48,7 +48,8 @@ static void histories_find_every_planted_bug(void **state)
             seed++;
         if (seed > HISTORIES_MAX)
             fail_msg("%d histories did not find that %s", HISTORIES_MAX, bugs[tt_planted_bug]);
-        print_message("%s: found by history %llu, %.120s\n", bugs[tt_planted_bug], (unsigned long long)seed, why);
+        print_message("%s: found by history %llu, %.120s\n", bugs[tt_planted_bug],
+                      (unsigned long long)seed, why);
     }
     tt_planted_bug = TT_BUG_NONE;
 }

@@ -35,8 +35,9 @@ static void bounds_never_exceed_the_best(void **state)
         for (uint32_t rounds = 0; rounds <= 200; rounds += 100) {
             bound = tt_ring_sum_bound(&r.c, best.slow, best.sum, rounds, memory);
             if (bound > best.sum)
-                fail_msg("seed %llu, %u peers (%s), %u rounds: the bound %llu is above %llu", (unsigned long long)seed,
-                         n, ring_kind_name(r.kind), rounds, (unsigned long long)bound, (unsigned long long)best.sum);
+                fail_msg("seed %llu, %u peers (%s), %u rounds: the bound %llu is above %llu",
+                         (unsigned long long)seed, n, ring_kind_name(r.kind), rounds,
+                         (unsigned long long)bound, (unsigned long long)best.sum);
         }
         tight += bound * 20 >= best.sum * 19;
         looked_at++;
@@ -104,18 +105,21 @@ static void assignments_and_arborescences_are_the_cheapest(void **state)
             weight[k] = (int64_t)tt_prng_below(&p, seed % 2 ? 6 : 1000);
         b.weight = weight;
         choose(&b, 0, 0, 0);
-        assert_true(tt_ring_assign_bytes(n) <= sizeof memory && tt_ring_arbor_bytes(n) <= sizeof memory);
+        assert_true(tt_ring_assign_bytes(n) <= sizeof memory &&
+                    tt_ring_arbor_bytes(n) <= sizeof memory);
         tt_ring_assign_init(&a, n, weight, memory);
         while (!tt_ring_assign_step(&a))
             ;
         if (tt_ring_assign_sum(&a) != b.assignment)
-            fail_msg("seed %llu, %u peers: assignment %lld, the best is %lld", (unsigned long long)seed, n,
-                     (long long)tt_ring_assign_sum(&a), (long long)b.assignment);
+            fail_msg("seed %llu, %u peers: assignment %lld, the best is %lld",
+                     (unsigned long long)seed, n, (long long)tt_ring_assign_sum(&a),
+                     (long long)b.assignment);
         for (uint32_t i = 0; i < n; i++)
             for (uint32_t k = 0; k < n; k++)
                 assert_true(i == k || weight[i * n + k] >= a.row_price[i] + a.column_price[k]);
         if (tt_ring_arbor(n, weight, from, memory) != b.arborescence)
-            fail_msg("seed %llu, %u peers: an arborescence that is not the best", (unsigned long long)seed, n);
+            fail_msg("seed %llu, %u peers: an arborescence that is not the best",
+                     (unsigned long long)seed, n);
     }
 }
 
@@ -143,13 +147,15 @@ static void depth_first_finds_existing_rings(void **state)
         for (uint32_t k = 0; k < 100; k++)
             r.slow[k] = tt_prng_below(&p, 10) < 3 ? 1 : TT_RING_NONE;
         any = tt_ring_exact(&r.c, exact, order);
-        assert_true(tt_ring_dfs_bytes(10) <= sizeof memory && tt_ring_reach_bytes(10) <= sizeof memory);
+        assert_true(tt_ring_dfs_bytes(10) <= sizeof memory &&
+                    tt_ring_reach_bytes(10) <= sizeof memory);
         tt_ring_dfs_init(&d, &r.c, 1, &p, memory);
         do
             dug = tt_ring_dfs_step(&d);
         while (dug == TT_RING_DIGGING);
         if (any != (dug == TT_RING_DUG))
-            fail_msg("seed %llu: a ring %s", (unsigned long long)seed, any ? "was not found" : "was found where there is none");
+            fail_msg("seed %llu: a ring %s", (unsigned long long)seed,
+                     any ? "was not found" : "was found where there is none");
         if (any)
             assert_int_equal(tt_ring_value_of(&r.c, d.way).slow, 1);
         if (any)
@@ -161,7 +167,8 @@ static void depth_first_finds_existing_rings(void **state)
         ring_case_free(&r);
     }
     free(exact);
-    print_message("%u rings, %u without, of which %u are not seen by the bound\n", found, none, missed);
+    print_message("%u rings, %u without, of which %u are not seen by the bound\n", found, none,
+                  missed);
     assert_true(found > 20 / unit_share() && none > 20 / unit_share() && missed < none);
 }
 

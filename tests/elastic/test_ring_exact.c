@@ -56,7 +56,8 @@ static void is_an_order(const uint32_t *order, uint32_t n)
 
 /* Returns whether there is a ring, with some tenths of the links missing; checks that it is the
  * best of all orders. */
-static bool check_exact(uint32_t n, enum ring_kind kind, uint64_t seed, uint64_t missing, void *memory)
+static bool check_exact(uint32_t n, enum ring_kind kind, uint64_t seed, uint64_t missing,
+                        void *memory)
 {
     struct search s = { .best = { TT_RING_NONE, UINT64_MAX } };
     uint32_t order[16] = { 0 };
@@ -75,7 +76,8 @@ static bool check_exact(uint32_t n, enum ring_kind kind, uint64_t seed, uint64_t
     try_all(&s, n > 1 ? 1 : 0, (struct tt_ring_value){ 0, 0 });
     found = tt_ring_exact(&r.c, memory, order);
     if (found != (s.best.slow != TT_RING_NONE))
-        fail_msg("seed %llu, %u peers: %s", (unsigned long long)seed, n, found ? "a ring that is none" : "there is a ring");
+        fail_msg("seed %llu, %u peers: %s", (unsigned long long)seed, n,
+                 found ? "a ring that is none" : "there is a ring");
     if (found) {
         const struct tt_ring_value v = tt_ring_value_of(&r.c, order);
 
@@ -99,7 +101,8 @@ static void exact_order_is_best_to_8(void **state)
     for (uint64_t seed = 0; seed < 400; seed++) {
         if (!unit_draw())
             continue;
-        if (check_exact(1 + (uint32_t)(seed % 8), (enum ring_kind)(seed / 8 % RING_KINDS), seed, seed % 7, memory))
+        if (check_exact(1 + (uint32_t)(seed % 8), (enum ring_kind)(seed / 8 % RING_KINDS), seed,
+                        seed % 7, memory))
             rings++;
         else
             none++;
@@ -116,8 +119,8 @@ static void exact_order_is_best_to_12(void **state)
     (void)state;
     for (uint64_t seed = 0; seed < 4 * RING_KINDS; seed++)
         if (unit_draw())
-            check_exact(12 - (uint32_t)(seed / RING_KINDS), (enum ring_kind)(seed % RING_KINDS), seed, seed % 3,
-                        memory);
+            check_exact(12 - (uint32_t)(seed / RING_KINDS), (enum ring_kind)(seed % RING_KINDS),
+                        seed, seed % 3, memory);
     free(memory);
 }
 

@@ -7,8 +7,9 @@
 
 static void matrix_is_read_as_written(void **state)
 {
-    static const char text[] = "{\"peers\": [\"a\", \"b\"], \"bandwidth_mbit_s\": [[null, 8], [0.008, 5]],\n"
-                               " \"latency_ms\": [[0, 1.5], [20, 0]], \"up_mbit_s\": [16, null]}\n";
+    static const char text[] =
+        "{\"peers\": [\"a\", \"b\"], \"bandwidth_mbit_s\": [[null, 8], [0.008, 5]],\n"
+        " \"latency_ms\": [[0, 1.5], [20, 0]], \"up_mbit_s\": [16, null]}\n";
     struct tt_ring_file f;
 
     (void)state;
@@ -54,10 +55,12 @@ static void errors_name_their_place(void **state)
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct tt_ring_file f = { .memory = &f };
 
-        assert_int_equal(tt_ring_file_parse(&f, cases[k].text, strlen(cases[k].text), "t"), TUTTI_ERR_INVALID);
+        assert_int_equal(tt_ring_file_parse(&f, cases[k].text, strlen(cases[k].text), "t"),
+                         TUTTI_ERR_INVALID);
         assert_ptr_equal(f.memory, &f);
         if (!strstr(tutti_last_error(), cases[k].says))
-            fail_msg("%s: \"%s\" does not say \"%s\"", cases[k].text, tutti_last_error(), cases[k].says);
+            fail_msg("%s: \"%s\" does not say \"%s\"", cases[k].text, tutti_last_error(),
+                     cases[k].says);
     }
 }
 

@@ -52,7 +52,8 @@ static void rate_ignores_the_beginning(void **state)
         }
         assert_int_equal(tt_ring_estimate_rate(s, 400, &found), TUTTI_OK);
         if (found * 100 < rate * 98 || found * 100 > rate * 102)
-            fail_msg("seed %llu: %llu bytes/s, really %llu", (unsigned long long)seed, (unsigned long long)found, (unsigned long long)rate);
+            fail_msg("seed %llu: %llu bytes/s, really %llu", (unsigned long long)seed,
+                     (unsigned long long)found, (unsigned long long)rate);
     }
 }
 
@@ -105,7 +106,8 @@ static void invalid_bursts_are_refused_with_reason(void **state)
 
 static void shortest_valid_round_trip_counts(void **state)
 {
-    const uint64_t trips[] = { 9000, 7001, 8000 }, zero[] = { 5, 0 }, long_one[] = { 2 * TT_RING_LATENCY_MAX + 1 };
+    const uint64_t trips[] = { 9000, 7001, 8000 }, zero[] = { 5, 0 },
+                   long_one[] = { 2 * TT_RING_LATENCY_MAX + 1 };
     uint64_t ns = 77;
 
     (void)state;

@@ -62,7 +62,8 @@ static uint64_t simulate_ring(const struct net *w, const uint32_t *order, uint32
             uint64_t at = q ? start[(q - 1) * N + i] + w->segment_ns[link] : 0;
 
             if (q >= segments) {
-                const uint64_t came = start[(q - segments) * N + left] + w->segment_ns[before] + w->latency[before];
+                const uint64_t came =
+                    start[(q - segments) * N + left] + w->segment_ns[before] + w->latency[before];
 
                 at = came > at ? came : at;
             }
@@ -89,8 +90,9 @@ static void ring_prediction_matches_segment_simulation(void **state)
         predicted = tt_ring_predict(&w.m, &load, order);
         simulated = simulate_ring(&w, order, segments);
         if (predicted != simulated)
-            fail_msg("seed %llu, %u segments: %llu ns; one by one %llu ns", (unsigned long long)seed, segments,
-                     (unsigned long long)predicted, (unsigned long long)simulated);
+            fail_msg("seed %llu, %u segments: %llu ns; one by one %llu ns",
+                     (unsigned long long)seed, segments, (unsigned long long)predicted,
+                     (unsigned long long)simulated);
     }
 }
 
@@ -133,15 +135,17 @@ static void two_peers_have_no_second_ring(void **state)
     assert_int_equal(tt_ring_predict_two(&m, &load, order), tt_ring_predict(&m, &load, order));
 }
 
-static uint64_t time_up(const struct net *w, const uint32_t *order, uint32_t tree, uint32_t node, bool down)
+static uint64_t time_up(const struct net *w, const uint32_t *order, uint32_t tree, uint32_t node,
+                        bool down)
 {
     uint64_t longest = 0;
 
     for (uint32_t child = 1; child <= N; child++)
         if (tt_ring_tree_parent(N, tree, child) == node) {
-            const uint32_t a = order[(down ? node : child) - 1], b = order[(down ? child : node) - 1];
-            const uint64_t way =
-                time_up(w, order, tree, child, down) + w->segment_ns[a * N + b] + w->latency[a * N + b];
+            const uint32_t a = order[(down ? node : child) - 1],
+                           b = order[(down ? child : node) - 1];
+            const uint64_t way = time_up(w, order, tree, child, down) + w->segment_ns[a * N + b] +
+                                 w->latency[a * N + b];
 
             longest = way > longest ? way : longest;
         }
@@ -154,7 +158,8 @@ static void trees_take_their_longest_path(void **state)
     for (uint32_t m = 1; m <= 40; m++)
         for (uint32_t tree = 0; tree < 2; tree++)
             for (uint32_t node = 1; node <= m; node++)
-                assert_int_equal(tt_ring_tree_parent(m, tree, node), tt_tree_place(m, tree, node).parent);
+                assert_int_equal(tt_ring_tree_parent(m, tree, node),
+                                 tt_tree_place(m, tree, node).parent);
     for (uint64_t seed = 0; seed < 100; seed++) {
         const struct tt_ring_load load = { 2 * SEGMENT, 0 };
         uint64_t longest = 0;
@@ -165,7 +170,8 @@ static void trees_take_their_longest_path(void **state)
         shuffle(order, seed);
         for (uint32_t tree = 0; tree < 2; tree++) {
             const uint32_t root = tt_tree_root(N, tree);
-            const uint64_t way = time_up(&w, order, tree, root, false) + time_up(&w, order, tree, root, true);
+            const uint64_t way =
+                time_up(&w, order, tree, root, false) + time_up(&w, order, tree, root, true);
 
             longest = way > longest ? way : longest;
         }
@@ -219,7 +225,8 @@ static void change_must_exceed_its_cost(void **state)
 
 static void reconnecting_costs_new_links_alone(void **state)
 {
-    const uint32_t now[N] = { 0, 1, 2, 3, 4, 5 }, turned[N] = { 3, 4, 5, 0, 1, 2 }, other[N] = { 0, 1, 2, 4, 3, 5 };
+    const uint32_t now[N] = { 0, 1, 2, 3, 4, 5 }, turned[N] = { 3, 4, 5, 0, 1, 2 },
+                   other[N] = { 0, 1, 2, 4, 3, 5 };
     struct net w;
 
     (void)state;
@@ -288,15 +295,19 @@ static void order_is_nearly_the_fastest(void **state)
         assert_true(found.any && found.predicted_ns == tt_ring_predict(&r.m, &r.load, order));
         assert_true(found.bound_ns <= best);
         if (found.predicted_ns * 10 > best * 11)
-            fail_msg("seed %llu, %u peers (%s): %llu ns; the fastest takes %llu", (unsigned long long)seed, n,
-                     ring_kind_name(r.kind), (unsigned long long)found.predicted_ns, (unsigned long long)best);
+            fail_msg("seed %llu, %u peers (%s): %llu ns; the fastest takes %llu",
+                     (unsigned long long)seed, n, ring_kind_name(r.kind),
+                     (unsigned long long)found.predicted_ns, (unsigned long long)best);
         same += found.predicted_ns == best;
         looked_at++;
-        worst = (double)found.predicted_ns / (double)best > worst ? (double)found.predicted_ns / (double)best : worst;
+        worst = (double)found.predicted_ns / (double)best > worst
+                    ? (double)found.predicted_ns / (double)best
+                    : worst;
         free(memory);
         ring_case_free(&r);
     }
-    print_message("%u matrices, %u with the fastest order; worst %.4f of it\n", looked_at, same, worst);
+    print_message("%u matrices, %u with the fastest order; worst %.4f of it\n", looked_at, same,
+                  worst);
     assert_true(looked_at > 0);
 }
 

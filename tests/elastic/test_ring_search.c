@@ -29,7 +29,8 @@ static void check_order(const struct outcome *o, const struct tt_ring_costs *c)
 }
 
 /* slice 0: all steps at once. */
-static void search(struct outcome *o, const struct tt_ring_costs *c, uint64_t seed, uint64_t steps, uint64_t slice)
+static void search(struct outcome *o, const struct tt_ring_costs *c, uint64_t seed, uint64_t steps,
+                   uint64_t slice)
 {
     void *memory = malloc(tt_ring_search_bytes(c->n));
     struct tt_ring_search *s;
@@ -73,9 +74,9 @@ static void rings_to_12_peers_are_best(void **state)
         assert_true(o.found.best);
         if (o.found.value.slow != best.slow || o.found.value.sum != best.sum)
             fail_msg("seed %llu, %u peers (%s): slowest %llu, sum %llu; the best has %llu, %llu",
-                     (unsigned long long)seed, n, ring_kind_name(r.kind), (unsigned long long)o.found.value.slow,
-                     (unsigned long long)o.found.value.sum, (unsigned long long)best.slow,
-                     (unsigned long long)best.sum);
+                     (unsigned long long)seed, n, ring_kind_name(r.kind),
+                     (unsigned long long)o.found.value.slow, (unsigned long long)o.found.value.sum,
+                     (unsigned long long)best.slow, (unsigned long long)best.sum);
         ring_case_free(&r);
     }
     free(memory);
@@ -108,8 +109,9 @@ static void rings_to_18_peers_near_best(void **state)
         if (!o.found.any || !FIVE_PERCENT(found.slow, best.slow) ||
             (found.slow == best.slow && !FIVE_PERCENT(found.sum, best.sum)))
             fail_msg("seed %llu, %u peers (%s): slowest %llu, sum %llu; the best has %llu, %llu",
-                     (unsigned long long)seed, n, ring_kind_name(r.kind), (unsigned long long)found.slow,
-                     (unsigned long long)found.sum, (unsigned long long)best.slow, (unsigned long long)best.sum);
+                     (unsigned long long)seed, n, ring_kind_name(r.kind),
+                     (unsigned long long)found.slow, (unsigned long long)found.sum,
+                     (unsigned long long)best.slow, (unsigned long long)best.sum);
         assert_false(tt_ring_value_less(found, best));
         assert_true(o.found.slow_bound <= best.slow);
         if (o.found.best)
@@ -124,8 +126,10 @@ static void rings_to_18_peers_near_best(void **state)
         ring_case_free(&r);
     }
     free(memory);
-    print_message("%u matrices: %u with the best slowest link (worst 1.%04d of it), %u the best (worst sum 1.%04d)\n",
-                  looked_at, same_slow, (int)((worst_slow - 1) * 10000), same, (int)((worst_sum - 1) * 10000));
+    print_message(
+        "%u matrices: %u with the best slowest link (worst 1.%04d of it), %u the best (worst sum 1.%04d)\n",
+        looked_at, same_slow, (int)((worst_slow - 1) * 10000), same,
+        (int)((worst_sum - 1) * 10000));
     assert_true(looked_at > 200 / unit_share() / 2);
 }
 
@@ -133,8 +137,8 @@ static void rings_to_18_peers_near_best(void **state)
 static const struct {
     uint32_t n, matrices;
 } sizes[] = {
-    { 19, 2 }, { 21, 2 }, { 24, 2 }, { 28, 2 }, { 33, 2 }, { 39, 2 }, { 40, RING_KINDS }, { 64, RING_KINDS },
-    { 128, 2 }, { 256, 1 },
+    { 19, 2 }, { 21, 2 },          { 24, 2 },          { 28, 2 },  { 33, 2 },
+    { 39, 2 }, { 40, RING_KINDS }, { 64, RING_KINDS }, { 128, 2 }, { 256, 1 },
 };
 
 /* 19 to 256 peers: within 5 % of a lower bound for any ring. The bound on the sum is refined until
@@ -150,13 +154,17 @@ static void check_bounds(uint32_t n, uint64_t seed)
     ring_case_draw(&r, (enum ring_kind)(seed % RING_KINDS), n, seed);
     search(&o, &r.c, seed, tt_ring_search_enough(n), 0);
     assert_true(o.found.any);
-    for (uint32_t rounds = 200; rounds <= 20000 && !FIVE_PERCENT(o.found.value.sum, bound); rounds *= 10)
+    for (uint32_t rounds = 200; rounds <= 20000 && !FIVE_PERCENT(o.found.value.sum, bound);
+         rounds *= 10)
         bound = tt_ring_sum_bound(&r.c, o.found.value.slow, o.found.value.sum, rounds, memory);
-    print_message("%u peers, %s: slowest link %.4f, sum %.4f of the bounds\n", n, ring_kind_name(r.kind),
-                  (double)o.found.value.slow / (double)o.found.slow_bound, (double)o.found.value.sum / (double)bound);
-    if (!FIVE_PERCENT(o.found.value.slow, o.found.slow_bound) || !FIVE_PERCENT(o.found.value.sum, bound))
-        fail_msg("seed %llu, %u peers (%s): slowest %llu, sum %llu; bounds %llu, %llu", (unsigned long long)seed, n,
-                 ring_kind_name(r.kind), (unsigned long long)o.found.value.slow, (unsigned long long)o.found.value.sum,
+    print_message("%u peers, %s: slowest link %.4f, sum %.4f of the bounds\n", n,
+                  ring_kind_name(r.kind), (double)o.found.value.slow / (double)o.found.slow_bound,
+                  (double)o.found.value.sum / (double)bound);
+    if (!FIVE_PERCENT(o.found.value.slow, o.found.slow_bound) ||
+        !FIVE_PERCENT(o.found.value.sum, bound))
+        fail_msg("seed %llu, %u peers (%s): slowest %llu, sum %llu; bounds %llu, %llu",
+                 (unsigned long long)seed, n, ring_kind_name(r.kind),
+                 (unsigned long long)o.found.value.slow, (unsigned long long)o.found.value.sum,
                  (unsigned long long)o.found.slow_bound, (unsigned long long)bound);
     free(memory);
     ring_case_free(&r);

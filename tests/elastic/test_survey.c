@@ -51,12 +51,14 @@ static uint8_t filler[TT_SURVEY_CHUNK_BYTES];
 /* Returns the current rate of a chunk. */
 static uint64_t rate_now(const struct member *m, uint32_t from, uint32_t to)
 {
-    const uint64_t round_trip_ns = net.latency[from][to] + net.latency[to][from], rate = net.rate[from][to];
+    const uint64_t round_trip_ns = net.latency[from][to] + net.latency[to][from],
+                   rate = net.rate[from][to];
     uint64_t window = WINDOW;
 
     if (!net.windows)
         return rate;
-    for (uint64_t ns = round_trip_ns; ns < net.w.now_ns - m->p.sent_ns && window < rate; ns += round_trip_ns)
+    for (uint64_t ns = round_trip_ns; ns < net.w.now_ns - m->p.sent_ns && window < rate;
+         ns += round_trip_ns)
         window *= 2;
     window = window * TT_SECOND / round_trip_ns;
     return window < rate ? window : rate;
@@ -111,7 +113,8 @@ static void net_init(uint32_t n, uint64_t seed)
             net.latency[i][k] = 100000 + tt_prng_below(&net.w.prng, 20 * TT_MS);
         }
     for (uint32_t i = 0; i < n; i++)
-        world_plan(&net.w, net.w.now_ns + tt_prng_below(&net.w.prng, 50 * TT_MS), BEGINS, (int)i, 1, NULL, 0);
+        world_plan(&net.w, net.w.now_ns + tt_prng_below(&net.w.prng, 50 * TT_MS), BEGINS, (int)i, 1,
+                   NULL, 0);
 }
 
 /* Cuts a connection; another one is established at both ends. */
@@ -132,7 +135,8 @@ static void arrives(const struct happening *h)
     const uint32_t from = (uint32_t)h->a / PEERS, to = (uint32_t)h->a % PEERS;
     struct member *m = &net.members[to];
 
-    if (!m->begun || m->deaf || net.members[from].deaf || (uint32_t)h->b != net.generation[from][to])
+    if (!m->begun || m->deaf || net.members[from].deaf ||
+        (uint32_t)h->b != net.generation[from][to])
         return;
     if (h->data[1] == CHUNK) {
         net.chunks++;
@@ -156,7 +160,8 @@ static void after(struct member *m)
 static bool is_over(void)
 {
     for (uint32_t i = 0; i < net.n; i++)
-        if (!net.members[i].deaf && (!net.members[i].begun || net.members[i].p.state != TT_SURVEY_DONE))
+        if (!net.members[i].deaf &&
+            (!net.members[i].begun || net.members[i].p.state != TT_SURVEY_DONE))
             return false;
     return true;
 }
@@ -205,12 +210,12 @@ static void check_pair(uint32_t from, uint32_t to, uint64_t seed)
                  latency = (double)(net.latency[from][to] + net.latency[to][from]) / 2;
 
     if ((double)l->rate < 0.9 * rate || (double)l->rate > 1.1 * rate)
-        fail_msg("seed %llu: from %u to %u: %llu bytes/s were found, %.0f are there", (unsigned long long)seed, from,
-                 to, (unsigned long long)l->rate, rate);
+        fail_msg("seed %llu: from %u to %u: %llu bytes/s were found, %.0f are there",
+                 (unsigned long long)seed, from, to, (unsigned long long)l->rate, rate);
     /* plus the time to send the ping itself */
     if ((double)l->latency < latency || (double)l->latency > 1.1 * latency + 1e6)
-        fail_msg("seed %llu: from %u to %u: a latency of %llu ns was found, %.0f is there", (unsigned long long)seed,
-                 from, to, (unsigned long long)l->latency, latency);
+        fail_msg("seed %llu: from %u to %u: a latency of %llu ns was found, %.0f is there",
+                 (unsigned long long)seed, from, to, (unsigned long long)l->latency, latency);
 }
 
 static void survey_finds_all_planted_links(void **state)
@@ -250,7 +255,8 @@ static void steady_links_are_measured_briefly(void **state)
     }
     /* pings, then 3 rounds: a burst of 80 ms, and round trips: its request, its end and the data in
      * flight */
-    assert_in_range(end_ns - last_ns, 3 * 80 * TT_MS, 3 * (100 * TT_MS + 5 * 4 * TT_MS) + 20 * TT_MS);
+    assert_in_range(end_ns - last_ns, 3 * 80 * TT_MS,
+                    3 * (100 * TT_MS + 5 * 4 * TT_MS) + 20 * TT_MS);
     assert_int_equal(net.unsent_most, TT_SURVEY_UNSENT_MAX);     /* 1.6 MB each */
     world_fini(&net.w);
 }

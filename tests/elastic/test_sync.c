@@ -64,18 +64,23 @@ static void send_message(uint32_t i, const struct tt_elmsg *m)
     const size_t bytes = tt_elmsg_write(data, sizeof data, m);
 
     tt_coord_step(
-        &f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_FRAME, .conn = &f.conns[i], .data = data, .bytes = bytes },
+        &f.c,
+        &(struct tt_coord_event){
+            .kind = TT_COORD_EV_FRAME, .conn = &f.conns[i], .data = data, .bytes = bytes },
         f.now_ns);
 }
 
 static void join(uint32_t i, uint32_t nroles)
 {
-    struct tt_elmsg m = {
-        .kind = TT_ELMSG_JOIN, .nroles = nroles, .group = i / nroles, .role = i % nroles, .text = "run"
-    };
+    struct tt_elmsg m = { .kind = TT_ELMSG_JOIN,
+                          .nroles = nroles,
+                          .group = i / nroles,
+                          .role = i % nroles,
+                          .text = "run" };
 
     m.cookie[0] = (uint8_t)(i + 1);
-    tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[i] }, f.now_ns);
+    tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[i] },
+                  f.now_ns);
     send_message(i, &m);
 }
 
@@ -108,9 +113,10 @@ static void come(uint32_t first, uint32_t n, uint32_t nroles)
         join(i, nroles);
     for (uint32_t i = 0; i < first + n; i++) {
         const struct tt_coord_member *m = tt_coord_find(&f.c, f.conns[i].member);
-        struct tt_elmsg call = {
-            .kind = TT_ELMSG_CALL, .what = TT_CALL_EPOCH, .flags = TT_EPOCH_ADMIT, .least = i < first ? 0 : n
-        };
+        struct tt_elmsg call = { .kind = TT_ELMSG_CALL,
+                                 .what = TT_CALL_EPOCH,
+                                 .flags = TT_EPOCH_ADMIT,
+                                 .least = i < first ? 0 : n };
 
         if (!m || m->state == TT_COORD_LOST)
             continue;
@@ -204,10 +210,10 @@ static uint32_t ended(uint32_t i)
     return f.heard[i].synced.kind ? 1u + f.heard[i].synced.what : 0;
 }
 
-#define assert_ended(i, status, revision)                                                                              \
-    do {                                                                                                               \
-        assert_int_equal(ended(i), 1 + (status));                                                                      \
-        assert_int_equal(f.heard[i].synced.value, revision);                                                           \
+#define assert_ended(i, status, revision)                    \
+    do {                                                     \
+        assert_int_equal(ended(i), 1 + (status));            \
+        assert_int_equal(f.heard[i].synced.value, revision); \
     } while (0)
 
 /* All n members have the same content at this revision. */
@@ -330,7 +336,8 @@ static void revoked_offer_stays_revoked(void **state)
     assert_int_equal(ended(0), 1 + TT_ROUND_MISMATCH);
     assert_int_equal(f.heard[0].synced.number, number(0));
     assert_int_equal(f.heard[0].synced.value, P);
-    send_message(0, &(struct tt_elmsg){ .kind = TT_ELMSG_WITHDRAW, .epoch = f.c.epoch, .number = number(0) });
+    send_message(0, &(struct tt_elmsg){
+                        .kind = TT_ELMSG_WITHDRAW, .epoch = f.c.epoch, .number = number(0) });
     attempt(1, P, 6);
     assert_int_equal(ended(1), 0);
     attempt(0, P, 4);
@@ -340,8 +347,11 @@ static void revoked_offer_stays_revoked(void **state)
 static void call(uint32_t i, uint8_t what)
 {
     f.heard[i] = (struct heard){ 0 };
-    send_message(i, &(struct tt_elmsg){
-                        .kind = TT_ELMSG_CALL, .what = what, .epoch = f.c.epoch, .number = f.c.round, .value = 1 });
+    send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_CALL,
+                                        .what = what,
+                                        .epoch = f.c.epoch,
+                                        .number = f.c.round,
+                                        .value = 1 });
 }
 
 /* All are notified of two members that differ: `one` synced, and its calls are taken back like
@@ -364,7 +374,8 @@ static void check_torn(uint32_t one, uint32_t other, uint8_t differs, uint64_t v
 
 static void sync_against_call_is_a_mismatch(void **state)
 {
-    static const uint8_t calls[] = { TT_CALL_AGREE, TT_CALL_COMMIT, TT_CALL_OPTIMIZE, TT_CALL_EPOCH };
+    static const uint8_t calls[] = { TT_CALL_AGREE, TT_CALL_COMMIT, TT_CALL_OPTIMIZE,
+                                     TT_CALL_EPOCH };
     uint64_t round;
 
     (void)state;

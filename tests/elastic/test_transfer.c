@@ -14,7 +14,8 @@
 #define PATIENCE_NS TT_SECOND
 #define FULL (TT_TRANSFER_HEAD_BYTES + TT_HASH_BLOCK_BYTES)
 
-static const uint64_t sizes[ARRAYS] = { 100, 5 * TT_HASH_BLOCK_BYTES + 7, 0, 1, 3 * TT_HASH_BLOCK_BYTES, 40 };
+static const uint64_t sizes[ARRAYS] = { 100, 5 * TT_HASH_BLOCK_BYTES + 7, 0,
+                                        1,   3 * TT_HASH_BLOCK_BYTES,     40 };
 
 struct node {
     struct tt_transfer t;
@@ -280,7 +281,8 @@ static void lying_sender_is_found(void **state)
         if (seed % 2)
             f.nodes[1].data[1 + 3 * (seed % 4 == 1)][seed % 1000] ^= 1;
         else
-            tt_transfer_plan(&f.nodes[3].t, TT_SYNC_HOLDS, &(struct tt_hash){ { 0 } }, NULL, 0, f.now_ns);
+            tt_transfer_plan(&f.nodes[3].t, TT_SYNC_HOLDS, &(struct tt_hash){ { 0 } }, NULL, 0,
+                             f.now_ns);
         plan(4, seed % 2 ? all : (uint32_t[]){ 3, 1, 2 }, 3);
         deliver(UINT32_MAX);
         assert_got(4);

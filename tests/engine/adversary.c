@@ -10,7 +10,17 @@
 #define EAGER_CREDIT 16         /* messages of a pair that are sent but not consumed */
 
 /* The possible next turns: a rank acts, or a message of a pair is delivered. */
-enum turn { SEE_READY, SEE_EAGER, SEE_ARRIVED, SEE_CREDIT, SEE_SENT, SEE_USED, MESSAGES, ACT = MESSAGES, TURNS };
+enum turn {
+    SEE_READY,
+    SEE_EAGER,
+    SEE_ARRIVED,
+    SEE_CREDIT,
+    SEE_SENT,
+    SEE_USED,
+    MESSAGES,
+    ACT = MESSAGES,
+    TURNS
+};
 
 /* How the adversary chooses. */
 enum rule { ANY, FIRST, LAST, FAVOURITES, RULES };
@@ -129,11 +139,13 @@ const char *adversary_text(const struct adversary_conf *c)
     const struct manner m = manner_of(c);
     static char text[384];
 
-    snprintf(text, sizeof text,
-             "segments of %" PRIu64 ", eager up to %" PRIu64 ", %u streams, depth %u; adversary %" PRIu64
-             ": takes %s, mapped %s, direct %s, late %s, refuses %u of 16, keeps %u of 16, slow ranks %x",
-             c->segment_bytes, c->eager_bytes, c->streams, c->depth, c->seed, rules[m.rule], oftens[m.mapped],
-             oftens[m.direct], oftens[m.late], m.refuse_of_16, m.keep_of_16, m.slow & ((1u << c->nranks) - 1));
+    snprintf(
+        text, sizeof text,
+        "segments of %" PRIu64 ", eager up to %" PRIu64 ", %u streams, depth %u; adversary %" PRIu64
+        ": takes %s, mapped %s, direct %s, late %s, refuses %u of 16, keeps %u of 16, slow ranks %x",
+        c->segment_bytes, c->eager_bytes, c->streams, c->depth, c->seed, rules[m.rule],
+        oftens[m.mapped], oftens[m.direct], oftens[m.late], m.refuse_of_16, m.keep_of_16,
+        m.slow & ((1u << c->nranks) - 1));
     return text;
 }
 
@@ -252,7 +264,8 @@ static bool send_segment(struct world *w, uint32_t me, uint32_t to, const struct
         (p->mapped || a->out.slot != (a->seq - (n - 1)) % there->peer[peer].in_depth ||
          a->out.slot + n > there->peer[peer].in_depth))
         wrong(w, me, "sends segments beyond the last slot");
-    if (peer < 0 || (!a->direct && a->seq - there->peer[peer].stream[a->stream].consumed >= there->peer[peer].in_depth))
+    if (peer < 0 || (!a->direct && a->seq - there->peer[peer].stream[a->stream].consumed >=
+                                       there->peer[peer].in_depth))
         wrong(w, me, "writes into a slot that is in use");
     p->put[a->stream] = a->seq + 1;
     enqueue(w, me, to, SEE_ARRIVED);
@@ -272,7 +285,8 @@ static bool opens_direct(struct world *w, uint32_t me, const struct tt_action *a
 
     if (w->conf->algo->direct_unsafe)
         return false;
-    if ((kind == TT_ALLTOALL || kind == TT_ALLTOALLV) && (!wait->to_dst || wait->s.out.buf != TT_BUF_DST))
+    if ((kind == TT_ALLTOALL || kind == TT_ALLTOALLV) &&
+        (!wait->to_dst || wait->s.out.buf != TT_BUF_DST))
         return false;
     return drawn(w, w->m.direct);
 }
@@ -300,7 +314,8 @@ static void perform(struct world *w, uint32_t me, const struct tt_action *a)
         w->pair[peer][me].ready = true;
         w->pair[peer][me].ready_direct = opens_direct(w, me, a);
         /* some peers are distant */
-        w->pair[peer][me].ready_depth = (uint8_t)(w->conf->depth << (w->conf->seed + me + 2 * peer) % 3);
+        w->pair[peer][me].ready_depth =
+            (uint8_t)(w->conf->depth << (w->conf->seed + me + 2 * peer) % 3);
         tt_exec_deepen(&p->exec, a->peer, true, w->pair[peer][me].ready_depth);
         tt_exec_opened(&p->exec, a->peer, w->pair[peer][me].ready_direct);
         enqueue(w, peer, me, SEE_READY);
@@ -367,7 +382,8 @@ static bool act(struct world *w, uint32_t me)
 /* Returns how many of the arrivals are delivered now. */
 static uint32_t seen_of(struct world *w, uint32_t seen, uint32_t all)
 {
-    return w->m.sparing || seen == all ? seen + (seen < all) : seen + 1 + (uint32_t)tt_prng_below(&w->prng, all - seen);
+    return w->m.sparing || seen == all ? seen + (seen < all)
+                                       : seen + 1 + (uint32_t)tt_prng_below(&w->prng, all - seen);
 }
 
 /* Returns whether more remain to be delivered. */
@@ -429,7 +445,8 @@ static bool see_sent(struct world *w, struct pair *p, struct tt_exec *x, uint32_
 /* Returns whether more of the kind remain. */
 static bool see(struct world *w, uint32_t from, uint32_t to, enum turn turn)
 {
-    const uint32_t who = turn == SEE_EAGER || turn == SEE_ARRIVED ? to : from, other = who == to ? from : to;
+    const uint32_t who = turn == SEE_EAGER || turn == SEE_ARRIVED ? to : from,
+                   other = who == to ? from : to;
     struct tt_exec *x = &w->player[who].exec;
     const int peer = tt_exec_peer_of(x, other);
     struct pair *p = &w->pair[from][to];
@@ -442,7 +459,8 @@ static bool see(struct world *w, uint32_t from, uint32_t to, enum turn turn)
         if (peer >= 0) {
             tt_exec_deepen(x, (uint16_t)peer, false, p->ready_depth);
             if ((p->ready_direct || !p->mapped) && tt_prng_below(&w->prng, 2))
-                tt_exec_lengthen(x, (uint16_t)peer, tt_prng_below(&w->prng, 8) * (uint32_t)x->conf.segment_bytes);
+                tt_exec_lengthen(x, (uint16_t)peer,
+                                 tt_prng_below(&w->prng, 8) * (uint32_t)x->conf.segment_bytes);
             tt_exec_ready(x, (uint16_t)peer, p->ready_direct, p->mapped);
         }
         return false;
@@ -459,7 +477,8 @@ static bool see(struct world *w, uint32_t from, uint32_t to, enum turn turn)
 
 static void give_turn(struct world *w, uint32_t i)
 {
-    const uint32_t id = w->queue[i], from = id / TURNS / ADVERSARY_RANKS_MAX, to = id / TURNS % ADVERSARY_RANKS_MAX;
+    const uint32_t id = w->queue[i], from = id / TURNS / ADVERSARY_RANKS_MAX,
+                   to = id / TURNS % ADVERSARY_RANKS_MAX;
     const enum turn turn = (enum turn)(id % TURNS);
     bool more;
 
@@ -486,8 +505,12 @@ static void begin(struct world *w)
     for (uint32_t r = 0; r < c->nranks; r++) {
         struct player *p = &w->player[r];
         const struct tt_exec_conf ec = {
-            .algo = c->algo, .coll = &c->coll[r], .segment_bytes = c->segment_bytes, .eager_bytes = c->eager_bytes,
-            .streams = c->streams, .depth = c->depth,
+            .algo = c->algo,
+            .coll = &c->coll[r],
+            .segment_bytes = c->segment_bytes,
+            .eager_bytes = c->eager_bytes,
+            .streams = c->streams,
+            .depth = c->depth,
         };
 
         p->queued = p->refused = p->done = false;
@@ -497,7 +520,10 @@ static void begin(struct world *w)
             struct pair *q = &w->pair[r][to];
 
             *q = (struct pair){
-                .mapped = drawn(w, w->m.mapped), .letter = q->letter, .letters_cap = q->letters_cap, .begun = q->begun,
+                .mapped = drawn(w, w->m.mapped),
+                .letter = q->letter,
+                .letters_cap = q->letters_cap,
+                .begun = q->begun,
                 .begun_cap = q->begun_cap,
             };
         }
@@ -544,7 +570,8 @@ static void stuck(struct world *w)
     }
 }
 
-tutti_status adversary_run(const struct adversary_conf *conf, uint64_t *states, char *why, size_t why_bytes)
+tutti_status adversary_run(const struct adversary_conf *conf, uint64_t *states, char *why,
+                           size_t why_bytes)
 {
     static struct world w;
 

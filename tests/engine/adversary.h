@@ -20,7 +20,8 @@ struct adversary_conf {
 /* Runs to the end. Each action of a rank and each delivery counts as one state. Returns
  * TUTTI_ERR_TIMEOUT on a deadlock, TUTTI_ERR_INVALID if an executor violates an invariant;
  * why[why_bytes] has the details. */
-tutti_status adversary_run(const struct adversary_conf *conf, uint64_t *states, char *why, size_t why_bytes);
+tutti_status adversary_run(const struct adversary_conf *conf, uint64_t *states, char *why,
+                           size_t why_bytes);
 
 /* Describes the behaviour drawn from the seed. Static storage. */
 const char *adversary_text(const struct adversary_conf *conf);

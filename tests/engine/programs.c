@@ -60,7 +60,8 @@ static uint64_t rounds_of(const struct tt_coll *c)
 static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     tt_assert(s->cap - s->n >= current->nsteps[c->rank][k]);
-    memcpy(&s->steps[s->n], current->step[c->rank][k], current->nsteps[c->rank][k] * sizeof s->steps[0]);
+    memcpy(&s->steps[s->n], current->step[c->rank][k],
+           current->nsteps[c->rank][k] * sizeof s->steps[0]);
     s->n += current->nsteps[c->rank][k];
 }
 
@@ -117,7 +118,8 @@ static struct tt_ref draw_memory(struct drawing *d, uint64_t bytes)
     struct tt_ref ref = drawn(d, 4) ? tt_work(d->free) : tt_dst(d->free);
     uint64_t begin, end;
 
-    if (d->free > 0 && (drawn_of_8(d, d->used_of_8) || d->free > MEMORY_SEGMENTS * d->segment_bytes))
+    if (d->free > 0 &&
+        (drawn_of_8(d, d->used_of_8) || d->free > MEMORY_SEGMENTS * d->segment_bytes))
         ref.offset = tt_prng_below(d->p, d->free / d->segment_bytes + 1) * d->segment_bytes;
     if (drawn_of_8(d, d->strided_of_8)) {
         ref.block = 8 * (1 + tt_prng_below(d->p, bytes / 8));
@@ -130,7 +132,8 @@ static struct tt_ref draw_memory(struct drawing *d, uint64_t bytes)
 }
 
 /* Draws what a rank does with received data. Returns its location afterwards. */
-static struct tt_ref draw_middle(struct drawing *d, struct tt_sched *s, struct tt_ref at, uint64_t bytes, bool last)
+static struct tt_ref draw_middle(struct drawing *d, struct tt_sched *s, struct tt_ref at,
+                                 uint64_t bytes, bool last)
 {
     struct tt_ref to;
 
@@ -142,7 +145,8 @@ static struct tt_ref draw_middle(struct drawing *d, struct tt_sched *s, struct t
     if (drawn(d, 3))
         tt_sched_copy(s, to, at, bytes);
     else
-        tt_sched_reduce(s, to, at, drawn_of_8(d, d->used_of_8) ? draw_memory(d, bytes) : tt_src(0), bytes, false);
+        tt_sched_reduce(s, to, at, drawn_of_8(d, d->used_of_8) ? draw_memory(d, bytes) : tt_src(0),
+                        bytes, false);
     return to;
 }
 
@@ -164,14 +168,16 @@ static void draw_path(struct drawing *d, uint32_t path[ADVERSARY_RANKS_MAX])
 static bool has_room(const struct drawing *d, const uint32_t *path, uint32_t hops)
 {
     for (uint32_t i = 0; i <= hops; i++)
-        if (d->at[path[i]].nvisits == CHAINS_MAX || d->at[path[i]].nsteps + VISIT_STEPS > TT_ROUND_STEPS_MAX)
+        if (d->at[path[i]].nvisits == CHAINS_MAX ||
+            d->at[path[i]].nsteps + VISIT_STEPS > TT_ROUND_STEPS_MAX)
             return false;
     return true;
 }
 
 static void draw_chain(struct drawing *d)
 {
-    const uint32_t n = d->out->nranks, hops = 1 + (uint32_t)tt_prng_below(d->p, n - 1), tag = d->tag++;
+    const uint32_t n = d->out->nranks, hops = 1 + (uint32_t)tt_prng_below(d->p, n - 1),
+                   tag = d->tag++;
     const uint64_t segments = 1 + tt_prng_below(d->p, 3 * d->depth);
     const uint64_t bytes = segments * d->segment_bytes - (drawn(d, 2) ? 0 : d->less);
     uint32_t path[ADVERSARY_RANKS_MAX];
@@ -206,8 +212,8 @@ static void draw_chain(struct drawing *d)
 /* The order of the messages of a pair: that of their chains, or random for some pairs. */
 static uint64_t place_of(const struct drawing *d, uint32_t rank, const struct tt_step *s)
 {
-    const uint64_t pair =
-        s->opcode == TT_PUT ? rank * ADVERSARY_RANKS_MAX + s->peer : s->peer * ADVERSARY_RANKS_MAX + rank;
+    const uint64_t pair = s->opcode == TT_PUT ? rank * ADVERSARY_RANKS_MAX + s->peer
+                                              : s->peer * ADVERSARY_RANKS_MAX + rank;
     const uint64_t hash = tt_mix64(d->salt ^ pair);
 
     return hash % 8 < d->shuffled_of_8 ? tt_mix64(hash ^ s->tag) : s->tag;
@@ -222,7 +228,8 @@ static bool has_turn(const struct drawing *d, uint32_t rank, const struct tt_ste
         for (uint32_t j = rr->visit[i].taken; j < rr->visit[i].s.n; j++) {
             const struct tt_step *o = &rr->visit[i].step[j];
 
-            if (o->opcode == s->opcode && o->peer == s->peer && place_of(d, rank, o) < place_of(d, rank, s))
+            if (o->opcode == s->opcode && o->peer == s->peer &&
+                place_of(d, rank, o) < place_of(d, rank, s))
                 return false;
         }
     return true;
@@ -234,7 +241,8 @@ static void emit(struct drawing *d, uint32_t rank, uint64_t k, bool mixed)
     struct rank_round *rr = &d->at[rank];
     uint32_t *n = &d->out->nsteps[rank][k];
 
-    for (uint32_t left = rr->nsteps, i = 0; left > 0; i = mixed ? (uint32_t)tt_prng_below(d->p, rr->nvisits) : i + 1) {
+    for (uint32_t left = rr->nsteps, i = 0; left > 0;
+         i = mixed ? (uint32_t)tt_prng_below(d->p, rr->nvisits) : i + 1) {
         struct visit *v = &rr->visit[i % rr->nvisits];
 
         while (v->taken < v->s.n && has_turn(d, rank, &v->step[v->taken])) {
@@ -286,10 +294,11 @@ void program_ring_of_pipes(struct program *out, uint32_t nranks, uint64_t bytes)
         for (uint32_t hop = 0; hop < nranks - 1; hop++) {
             const bool last = hop == nranks - 2;
 
-            tt_sched_put(&s, (r + 1) % nranks, hop == 0 ? tt_src(0) : tt_pipe(2 * hop - 1), tt_pipe(2 * hop), bytes,
-                         hop);
+            tt_sched_put(&s, (r + 1) % nranks, hop == 0 ? tt_src(0) : tt_pipe(2 * hop - 1),
+                         tt_pipe(2 * hop), bytes, hop);
             tt_sched_wait(&s, (r + nranks - 1) % nranks, tt_pipe(2 * hop), bytes, hop);
-            tt_sched_reduce(&s, last ? tt_dst(0) : tt_pipe(2 * hop + 1), tt_pipe(2 * hop), tt_src(0), bytes, last);
+            tt_sched_reduce(&s, last ? tt_dst(0) : tt_pipe(2 * hop + 1), tt_pipe(2 * hop),
+                            tt_src(0), bytes, last);
         }
         out->nsteps[r][0] = s.n;
     }
@@ -306,7 +315,8 @@ void program_funnel(struct program *out, uint32_t nranks, uint32_t nrounds, uint
         for (uint32_t r = 0; r < nranks; r++)
             s[r] = (struct tt_sched){ .steps = out->step[r][k], .cap = TT_ROUND_STEPS_MAX };
         for (uint32_t r = 2; r < nranks; r++) {
-            const struct tt_ref in = tt_pipe(2 * (k * nranks + r)), sum = tt_pipe(2 * (k * nranks + r) + 1);
+            const struct tt_ref in = tt_pipe(2 * (k * nranks + r)),
+                                sum = tt_pipe(2 * (k * nranks + r) + 1);
             const struct tt_ref to = tt_dst((k * nranks + r) * bytes);
 
             tt_sched_put(&s[r], 0, tt_src(0), in, bytes, k);
@@ -365,13 +375,15 @@ enum program_order program_order(const struct program *program)
     char why[512];
     const struct tt_finding f = { .program = &p, .text = why, .bytes = sizeof why };
 
-    tt_assert(tt_program_init(&p, program_algo(program), program->coll, program->nranks) == TUTTI_OK);
+    tt_assert(tt_program_init(&p, program_algo(program), program->coll, program->nranks) ==
+              TUTTI_OK);
     if (tt_links_init(&links, &p, &f) != TUTTI_OK)
         goto fini_program;
     if (tt_pieces_init(&pieces, &p, &links, &f) != TUTTI_OK)
         goto fini_links;
     if (tt_order_init(&o, &pieces, &f) == TUTTI_OK) {
-        order = tt_segments_check(&p, &links, &f) == TUTTI_OK ? ORDER_SOUND : ORDER_STUCK_IN_SEGMENTS;
+        order =
+            tt_segments_check(&p, &links, &f) == TUTTI_OK ? ORDER_SOUND : ORDER_STUCK_IN_SEGMENTS;
         tt_order_fini(&o);
     }
     tt_pieces_fini(&pieces);

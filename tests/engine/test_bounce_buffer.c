@@ -158,7 +158,8 @@ static void pieces_never_overlap_and_are_reused(void **state)
         assert_int_equal(tt_bounce_get(p, bytes, false, &out[n]), TUTTI_OK);
         check(&out[n], bytes);
         for (uint32_t i = 0; i < n; i++)
-            assert_true(out[i].region != out[n].region || out[i].offset + out[i].bytes <= out[n].offset ||
+            assert_true(out[i].region != out[n].region ||
+                        out[i].offset + out[i].bytes <= out[n].offset ||
                         out[n].offset + out[n].bytes <= out[i].offset);
         n++;
         if (step == 10000)

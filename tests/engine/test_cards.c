@@ -26,7 +26,8 @@ static size_t draw(struct tt_prng *prng, uint8_t *card, size_t bytes)
     for (uint64_t n = tt_prng_below(prng, 20); kind > 1 && bytes > 0 && n > 0; n--)
         card[tt_prng_below(prng, bytes)] = (uint8_t)tt_prng_u64(prng);
     if (kind > 5 && bytes > 0) {        /* repeats a part, which may overlap itself */
-        const size_t from = tt_prng_below(prng, bytes), to = from + tt_prng_below(prng, bytes - from);
+        const size_t from = tt_prng_below(prng, bytes),
+                     to = from + tt_prng_below(prng, bytes - from);
 
         for (size_t i = 0; i < 200 && to + i < bytes; i++)
             card[to + i] = card[from + i];
@@ -106,7 +107,8 @@ struct job {
  * contain the address of their inner tcp transport. */
 static void address_of(struct tt_prng *prng, const char *name, uint32_t host, struct tt_blob *out)
 {
-    struct tt_tcp_address tcp = { .host = tt_mix64(host + 1), .port = (uint16_t)(32768 + tt_prng_below(prng, 28232)) };
+    struct tt_tcp_address tcp = { .host = tt_mix64(host + 1),
+                                  .port = (uint16_t)(32768 + tt_prng_below(prng, 28232)) };
     struct tt_verbs_address verbs = { .infiniband = true, .subnet = 0xfe80ull << 48 };
     struct tt_ofi_address ofi = { .format = 10, .provider = "efa" };
 
@@ -135,7 +137,8 @@ static void address_of(struct tt_prng *prng, const char *name, uint32_t host, st
 
 /* The card of a rank as engines write it: the host, then the transports' addresses. Hosts differ in
  * a hash and in addresses, ranks in ports. */
-static size_t card_of(struct tt_prng *prng, const struct job *job, uint32_t rank, uint8_t card[TT_ENGINE_CARD_BYTES])
+static size_t card_of(struct tt_prng *prng, const struct job *job, uint32_t rank,
+                      uint8_t card[TT_ENGINE_CARD_BYTES])
 {
     const uint32_t host = rank / job->per_host;
     struct tt_writer w;
@@ -198,7 +201,8 @@ static void idle_rank_takes_64_bytes(void **state)
         print_message("%4u x %4u:", MANY / jobs[j].per_host, jobs[j].per_host);
         for (size_t i = 0; jobs[j].wires[i]; i++)
             print_message(" %s", jobs[j].wires[i]);
-        print_message(": %.1f bytes a card, %.1f an idle rank\n", (double)tt_cards_bytes(&c) / MANY, idle_bytes(&c));
+        print_message(": %.1f bytes a card, %.1f an idle rank\n", (double)tt_cards_bytes(&c) / MANY,
+                      idle_bytes(&c));
         assert_true(idle_bytes(&c) <= 64);
         for (uint32_t rank = 0; rank < MANY; rank++) {
             const size_t bytes = card_of(&again, &jobs[j], rank, card);
@@ -214,7 +218,9 @@ static void idle_rank_takes_64_bytes(void **state)
 static void wires_have_nothing_for_idle_ranks(void **state)
 {
     static const uint8_t secret[16];
-    struct tt_wire_conf conf = { .nranks = MANY, .secret = secret, .link_bytes = 4096, .interfaces = "lo", .cma = true };
+    struct tt_wire_conf conf = {
+        .nranks = MANY, .secret = secret, .link_bytes = 4096, .interfaces = "lo", .cma = true
+    };
     size_t opened = 0;
 
     (void)state;

@@ -48,7 +48,9 @@ static void sealed_context_refuses_calls_with_reason(void **state)
     tt_context_leave(s.c);
     assert_true(tt_context_seal(s.c));
     assert_int_equal(tt_context_enter(s.c, "a_call"), TUTTI_ERR_INVALID);
-    assert_string_equal(tutti_last_error(), "a_call: a call that changes the communicator's view is already in progress");
+    assert_string_equal(
+        tutti_last_error(),
+        "a_call: a call that changes the communicator's view is already in progress");
     tt_context_unseal(s.c);
     assert_int_equal(tt_context_enter(s.c, "a_call"), TUTTI_OK);
     tt_context_leave(s.c);

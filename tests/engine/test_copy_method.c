@@ -58,7 +58,8 @@ static void decide(struct one *one, uint64_t bytes)
 
 /* Runs an operation in which each rank receives the choices of its peers, defined by `hears`. CTS
  * messages come before or after the rank's own choice. */
-static void together(struct scene *s, uint64_t bytes, bool (*hears)(uint32_t, uint32_t, uint32_t), uint32_t call)
+static void together(struct scene *s, uint64_t bytes, bool (*hears)(uint32_t, uint32_t, uint32_t),
+                     uint32_t call)
 {
     uint8_t says[RANKS_MAX];
 
@@ -75,7 +76,8 @@ static void together(struct scene *s, uint64_t bytes, bool (*hears)(uint32_t, ui
     for (uint32_t i = 0; i < s->nranks; i++)
         for (uint32_t after = i + 1; after < s->nranks; after++)
             if (hears((call + i) % s->nranks, (call + after) % s->nranks, s->nranks))
-                tt_op_copy_method_receive(&s->rank[(call + i) % s->nranks]->op, (call + after) % s->nranks,
+                tt_op_copy_method_receive(&s->rank[(call + i) % s->nranks]->op,
+                                          (call + after) % s->nranks,
                                           says[(call + after) % s->nranks]);
 }
 
@@ -103,8 +105,8 @@ static bool doubling(uint32_t me, uint32_t other, uint32_t n)
 }
 
 /* `lag`: number of operations after a change by rank 0 until all have received it. */
-static void all_go_the_same_way(uint32_t nranks, bool (*hears)(uint32_t, uint32_t, uint32_t), uint64_t bytes,
-                                uint32_t lag)
+static void all_go_the_same_way(uint32_t nranks, bool (*hears)(uint32_t, uint32_t, uint32_t),
+                                uint64_t bytes, uint32_t lag)
 {
     struct scene s = scene_open(nranks, TT_ALLTOALL);
     uint32_t ways[TT_COPIES_WAYS] = { 0 }, apart = 0, changes = 0, at_odds = 0;
@@ -157,10 +159,10 @@ static void stores_are_tried_if_all_wait(void **state)
     (void)state;
     for (uint32_t call = 0; call < 2000; call++) {
         together(&all, 64 << 10, everybody, call);
-        assert_int_equal(all.rank[0]->op.slot_stores, all.rank[0]->op.copies_way == TT_COPIES_SINGLE ? TT_STORES_TIMED
-                                                      : all.rank[0]->op.copies_way == TT_COPIES_SLOTS
-                                                          ? TT_STORES_ORDINARY
-                                                          : TT_STORES_NONTEMPORAL);
+        assert_int_equal(all.rank[0]->op.slot_stores,
+                         all.rank[0]->op.copies_way == TT_COPIES_SINGLE  ? TT_STORES_TIMED
+                         : all.rank[0]->op.copies_way == TT_COPIES_SLOTS ? TT_STORES_ORDINARY
+                                                                         : TT_STORES_NONTEMPORAL);
         end(&all);
         together(&root, 64 << 10, everybody, call);
         assert_int_not_equal(root.rank[0]->op.copies_way, TT_COPIES_NONTEMPORAL);

@@ -28,15 +28,19 @@ static uint64_t states_wanted(void) { return number_of("TUTTI_DEADLOCK_STATES", 
 
 /* Draws a count of elements of 8 bytes, for about 1 to 3 * depth segments per message or part of
  * it. */
-static uint64_t draw_count(const struct case_spec *spec, const struct adversary_conf *c, struct tt_prng *p)
+static uint64_t draw_count(const struct case_spec *spec, const struct adversary_conf *c,
+                           struct tt_prng *p)
 {
     const enum tt_coll_kind kind = spec->algo->kind;
     const uint64_t segments = 1 + tt_prng_below(p, 3 * c->depth);
     const bool cut = kind == TT_ALLREDUCE || kind == TT_REDUCE || kind == TT_BROADCAST;
-    const uint64_t count = segments * c->segment_bytes / 8 * (cut && tt_prng_below(p, 2) ? spec->nranks : 1);
+    const uint64_t count =
+        segments * c->segment_bytes / 8 * (cut && tt_prng_below(p, 2) ? spec->nranks : 1);
 
-    return tt_prng_below(p, 2) ? count
-                               : count - tt_prng_below(p, c->segment_bytes / 8 < count ? c->segment_bytes / 8 : count);
+    return tt_prng_below(p, 2)
+               ? count
+               : count -
+                     tt_prng_below(p, c->segment_bytes / 8 < count ? c->segment_bytes / 8 : count);
 }
 
 /* Draws the configuration. Segments are short, or so long that the ring of reduce_scatter runs in
@@ -101,7 +105,8 @@ static void no_registered_algorithm_deadlocks(void **state)
 
 static struct program program;
 
-static tutti_status run_program(struct adversary_conf *c, uint64_t *states, char *why, size_t why_bytes)
+static tutti_status run_program(struct adversary_conf *c, uint64_t *states, char *why,
+                                size_t why_bytes)
 {
     c->algo = program_algo(&program);
     c->coll = program.coll;
@@ -169,7 +174,8 @@ static void needed_pipe_gets_its_staging(void **state)
         c.depth = (uint8_t)(1u << i % 5);
         c.streams = (uint8_t)(1 + i / 5 % 3);
         c.seed = i;
-        program_funnel(&program, 5 + i / 15 % 3, 1 + i / 45 % PROGRAM_ROUNDS_MAX, 64 * (1 + i % 37));
+        program_funnel(&program, 5 + i / 15 % 3, 1 + i / 45 % PROGRAM_ROUNDS_MAX,
+                       64 * (1 + i % 37));
         assert_int_equal(program_order(&program), ORDER_SOUND);
         if (run_program(&c, &states, why, sizeof why) != TUTTI_OK)
             fail_msg("funnel %" PRIu64 ": %s (%s)", i, why, adversary_text(&c));

@@ -33,15 +33,19 @@ static uint64_t five_rounds(const struct tt_coll *c)
     return 5;
 }
 
-static struct rig *rig_init(void (*round)(struct tt_sched *, const struct tt_coll *, uint64_t), uint64_t segment_bytes,
-                            uint64_t eager_bytes, uint8_t streams, uint8_t depth)
+static struct rig *rig_init(void (*round)(struct tt_sched *, const struct tt_coll *, uint64_t),
+                            uint64_t segment_bytes, uint64_t eager_bytes, uint8_t streams,
+                            uint8_t depth)
 {
     static struct rig g;
 
     g = (struct rig){
         .algo = { .name = "program", .kind = TT_ALLREDUCE, .nrounds = one_round, .round = round },
         .coll = { .kind = TT_ALLREDUCE, .rank = 0, .nranks = 4, .elem_bytes = 1, .bytes = 1 << 20 },
-        .conf = { .segment_bytes = segment_bytes, .eager_bytes = eager_bytes, .streams = streams, .depth = depth },
+        .conf = { .segment_bytes = segment_bytes,
+                  .eager_bytes = eager_bytes,
+                  .streams = streams,
+                  .depth = depth },
     };
     g.conf.algo = &g.algo;
     g.conf.coll = &g.coll;
@@ -99,9 +103,15 @@ static void ready(struct rig *g, uint32_t rank, bool direct, bool mapped)
     tt_exec_ready(&g->x, peer(g, rank), direct, mapped);
 }
 
-static bool arrived(struct rig *g, uint32_t rank, uint32_t n) { return tt_exec_arrived(&g->x, peer(g, rank), 0, n); }
+static bool arrived(struct rig *g, uint32_t rank, uint32_t n)
+{
+    return tt_exec_arrived(&g->x, peer(g, rank), 0, n);
+}
 
-static bool credit(struct rig *g, uint32_t rank, uint32_t n) { return tt_exec_credit(&g->x, peer(g, rank), 0, n); }
+static bool credit(struct rig *g, uint32_t rank, uint32_t n)
+{
+    return tt_exec_credit(&g->x, peer(g, rank), 0, n);
+}
 
 /* ---- sending ---- */
 
@@ -172,7 +182,8 @@ static void sender_stays_within_its_depth(void **state)
                     fail_msg("segment %u is sent after credit for %u, depth %u (seed %u)", a->seq,
                              consumed[a->peer][a->stream], depth, (unsigned)seed);
             }
-            const uint32_t r = (uint32_t)tt_prng_below(&p, 3), s = (uint32_t)tt_prng_below(&p, streams);
+            const uint32_t r = (uint32_t)tt_prng_below(&p, 3),
+                           s = (uint32_t)tt_prng_below(&p, streams);
 
             consumed[r][s] += (uint32_t)tt_prng_below(&p, issued[r][s] - consumed[r][s] + 1);
             tt_exec_credit(&g->x, (uint16_t)r, (uint8_t)s, consumed[r][s]);
@@ -285,7 +296,8 @@ static void send_then_overwrite(struct tt_sched *s, const struct tt_coll *c, uin
 static void check_overwriting(uint32_t together)
 {
     struct rig *g = rig_init(send_then_overwrite, 8, 0, 1, 16);
-    uint32_t order[100], length[100], sent[100] = { 0 }, nout = 0, nsegments = 0, ncopied = 0, longest = 0;
+    uint32_t order[100], length[100], sent[100] = { 0 }, nout = 0, nsegments = 0, ncopied = 0,
+                                      longest = 0;
     struct tt_prng p;
 
     tt_prng_init(&p, 3);
@@ -392,7 +404,8 @@ static void stream_segments_are_consumed_in_order(void **state)
         if (g->log[i].kind == TT_ACT_COPY) {
             assert_int_equal(g->log[i].a.kind, TT_AT_SLOT);
             assert_int_equal(g->log[i].a.slot, slot);
-            assert_int_equal(g->log[i].out.ref.offset + g->log[i].out.skip, slot < 2 ? 8 * slot : 100 + 8 * (slot - 2));
+            assert_int_equal(g->log[i].out.ref.offset + g->log[i].out.skip,
+                             slot < 2 ? 8 * slot : 100 + 8 * (slot - 2));
             slot++;
         }
     assert_true(tt_exec_finished(&g->x));
@@ -741,7 +754,8 @@ static void pipe_is_staged_without_mapped_slots(void **state)
                                                        put */
             if (seq == 1 || seq >= 4)
                 assert_false(tt_exec_sent(&g->x, 2, seq));
-        assert_false(tt_exec_sent(&g->x, 2, UINT32_MAX) || tt_exec_sent(&g->x, 0, 0) || tt_exec_sent(&g->x, 1, 0));
+        assert_false(tt_exec_sent(&g->x, 2, UINT32_MAX) || tt_exec_sent(&g->x, 0, 0) ||
+                     tt_exec_sent(&g->x, 1, 0));
         assert_int_equal(go(g), 0);
         assert_true(tt_exec_sent(&g->x, 2, 0));
         assert_false(tt_exec_sent(&g->x, 2, 0));

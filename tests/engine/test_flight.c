@@ -20,7 +20,8 @@ struct side {
     uint32_t credited[TT_EXEC_STREAMS_MAX];
 };
 
-static void begin(struct side *s, const struct tt_coll *c, uint64_t segment, uint8_t streams, uint8_t depth)
+static void begin(struct side *s, const struct tt_coll *c, uint64_t segment, uint8_t streams,
+                  uint8_t depth)
 {
     const struct tt_exec_conf conf = {
         .algo = tt_algo_named(TT_ALLREDUCE, "ftar"),
@@ -75,7 +76,8 @@ static void let_arrive(struct side *s)
         for (uint8_t k = 0; k < s->x.conf.streams; k++) {
             const struct tt_exec_stream *st = &s->peers[left].stream[k];
 
-            news |= st->arrived != st->in_loaded && tt_exec_arrived(&s->x, left, k, st->arrived + 1);
+            news |=
+                st->arrived != st->in_loaded && tt_exec_arrived(&s->x, left, k, st->arrived + 1);
         }
         drain(s);
         if (!news && s->sent == before)
@@ -83,7 +85,8 @@ static void let_arrive(struct side *s)
     }
 }
 
-static void check(const struct tt_coll *c, uint64_t segment, uint8_t streams, uint8_t depth, bool direct, bool mapped)
+static void check(const struct tt_coll *c, uint64_t segment, uint8_t streams, uint8_t depth,
+                  bool direct, bool mapped)
 {
     const uint64_t most = tt_coll_chunk_bytes(c) * tt_coll_chunks(c);
     struct side s = { .direct = direct };
@@ -98,9 +101,11 @@ static void check(const struct tt_coll *c, uint64_t segment, uint8_t streams, ui
 
         let_arrive(&s);
         if (s.sent - acknowledged > most || s.x.most_in_flight > most)
-            fail_msg("chunks of %llu, %u of them, segments of %llu: %llu bytes are on their way, it says %llu",
-                     (unsigned long long)c->chunk_bytes, c->chunks, (unsigned long long)segment,
-                     (unsigned long long)(s.sent - acknowledged), (unsigned long long)s.x.most_in_flight);
+            fail_msg(
+                "chunks of %llu, %u of them, segments of %llu: %llu bytes are on their way, it says %llu",
+                (unsigned long long)c->chunk_bytes, c->chunks, (unsigned long long)segment,
+                (unsigned long long)(s.sent - acknowledged),
+                (unsigned long long)s.x.most_in_flight);
         if (tt_exec_finished(&s.x))
             break;
         acknowledged = s.sent;      /* the peer has consumed all of it */
@@ -153,7 +158,11 @@ static void unbounded_algorithm_exceeds_the_bound(void **state)
         .chunks = 1,
     };
     const struct tt_exec_conf conf = {
-        .algo = tt_algo_named(TT_ALLGATHER, "ring"), .coll = &c, .segment_bytes = 64, .streams = 1, .depth = 4,
+        .algo = tt_algo_named(TT_ALLGATHER, "ring"),
+        .coll = &c,
+        .segment_bytes = 64,
+        .streams = 1,
+        .depth = 4,
     };
     struct side s = { .coll = c, .direct = true };
 

@@ -13,7 +13,8 @@ static struct tt_wire_ops ops;      /* those of tcp, except the calls below */
 static uint32_t nconnects;
 static bool says_goodbye;
 
-static tutti_status connect_to_nobody(struct tt_wire *w, uint32_t peer, const struct tt_blob *address)
+static tutti_status connect_to_nobody(struct tt_wire *w, uint32_t peer,
+                                      const struct tt_blob *address)
 {
     (void)w, (void)address;
     assert_int_equal(peer, 1);
@@ -41,7 +42,11 @@ struct scene {
 static void begin_to_receive(struct scene *s)
 {
     struct tt_op_conf conf = {
-        .coll = { .kind = TT_RECV, .nranks = NRANKS, .root = 1, .elem_bytes = 1, .bytes = sizeof s->dst },
+        .coll = { .kind = TT_RECV,
+                  .nranks = NRANKS,
+                  .root = 1,
+                  .elem_bytes = 1,
+                  .bytes = sizeof s->dst },
         .dtype = TUTTI_U8,
         .count = sizeof s->dst,
         .dst = &s->dst,
@@ -68,7 +73,9 @@ static void progress(struct scene *s)
 
 static struct scene scene_open(void)
 {
-    static const struct tt_engine_conf conf = { .nranks = NRANKS, .wires = "tcp", .interfaces = "=lo" };
+    static const struct tt_engine_conf conf = { .nranks = NRANKS,
+                                                .wires = "tcp",
+                                                .interfaces = "=lo" };
     static const uint32_t ranks[] = { 0, 1, 2 };
     uint8_t card[TT_ENGINE_CARD_BYTES];
     struct scene s = { .dst = 0 };
@@ -109,7 +116,8 @@ static void goodbye_may_precede_its_reason(void **state)
 
     (void)state;
     assert_int_equal(tt_op_status(s.op), TUTTI_PENDING);
-    tt_engine_fail_context(s.e, 1, CONTEXT, TUTTI_ERR_PEER_LOST, "rank 2 was lost: its process ended");
+    tt_engine_fail_context(s.e, 1, CONTEXT, TUTTI_ERR_PEER_LOST,
+                           "rank 2 was lost: its process ended");
     progress(&s);
     assert_int_equal(tt_op_status(s.op), TUTTI_ERR_PEER_LOST);
     assert_non_null(strstr(tutti_last_error(), "rank 2 was lost"));
@@ -123,7 +131,9 @@ static void early_leaver_is_reported_if_needed(void **state)
     (void)state;
     tt_op_wait(s.op);
     assert_int_equal(tt_op_status(s.op), TUTTI_ERR_PEER_LOST);
-    assert_non_null(strstr(tutti_last_error(), "rank 1 has closed its communicator, but an operation still waits for it"));
+    assert_non_null(
+        strstr(tutti_last_error(),
+               "rank 1 has closed its communicator, but an operation still waits for it"));
     assert_int_equal(nconnects, 1);
     scene_close(&s);
 }

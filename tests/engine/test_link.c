@@ -41,7 +41,10 @@ static void land(uint32_t n)
     fake.nfenced = 0;
 }
 
-static uint8_t *region_of(const struct tt_rkey *key) { return (uint8_t *)(uintptr_t)key->handle[0]; }
+static uint8_t *region_of(const struct tt_rkey *key)
+{
+    return (uint8_t *)(uintptr_t)key->handle[0];
+}
 
 static void take(const struct tt_desc *d)
 {
@@ -91,7 +94,8 @@ static struct end a, b;
 
 /* The kinds of transports: without ordering, with ordered signals, and also with mapped link
  * regions. */
-static const uint32_t kinds[] = { 0, TT_WIRE_CAP_ORDERED, TT_WIRE_CAP_ORDERED | TT_WIRE_CAP_MAPPED };
+static const uint32_t kinds[] = { 0, TT_WIRE_CAP_ORDERED,
+                                  TT_WIRE_CAP_ORDERED | TT_WIRE_CAP_MAPPED };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static void ends_init(uint32_t caps)
@@ -137,7 +141,10 @@ static void begin_at(uint32_t cells, uint32_t units)
     memcpy(a.region + TT_LINK_HEAD, &head, 8);
 }
 
-static uint32_t units_sent(void) { return a.box.sent.units[TT_MAIL_SHORT] + a.box.sent.units[TT_MAIL_LONG]; }
+static uint32_t units_sent(void)
+{
+    return a.box.sent.units[TT_MAIL_SHORT] + a.box.sent.units[TT_MAIL_LONG];
+}
 
 /* Fills message i: its number in the cell, and `bytes` derived bytes. */
 static void fill(uint8_t *payload, uint32_t i, uint32_t bytes)
@@ -324,7 +331,8 @@ static void full_ring_accepts_short_messages(void **state)
  * credit. */
 static void longest_message_fits_an_empty_mailbox(void **state)
 {
-    static const uint32_t units[] = { TT_SHORT_UNITS, TT_LONG_UNITS }, bytes[] = { TT_SHORT_BYTES, TT_INLINE_BYTES };
+    static const uint32_t units[] = { TT_SHORT_UNITS, TT_LONG_UNITS },
+                          bytes[] = { TT_SHORT_BYTES, TT_INLINE_BYTES };
 
     (void)state;
     for (uint32_t ring = TT_MAIL_SHORT; ring <= TT_MAIL_LONG; ring++)
@@ -429,7 +437,9 @@ static void notifications_follow_all_earlier_puts(void **state)
     for (uint32_t caps = 0; caps <= TT_WIRE_CAP_ORDERED; caps += TT_WIRE_CAP_ORDERED) {
         struct tt_cell cell = { .context = 5 };
         char late[] = "late", later[] = "lag.";
-        struct tt_desc put = { .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .local = late, .bytes = 4 };
+        struct tt_desc put = {
+            .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .local = late, .bytes = 4
+        };
         struct tt_mail m;
 
         ends_init(caps);
@@ -498,7 +508,8 @@ static void length_stays_within_the_link_region(void **state)
     for (uint32_t k = 0; k < KINDS; k++) {
         ends_init(kinds[k]);
         for (uint32_t i = 0; i < 100000 / UNIT_SHARE; i++) {
-            const uint64_t bytes = tt_prng_below(&p, 4) ? tt_prng_below(&p, 65536) : 65535 - tt_prng_below(&p, 2);
+            const uint64_t bytes =
+                tt_prng_below(&p, 4) ? tt_prng_below(&p, 65536) : 65535 - tt_prng_below(&p, 2);
 
             put_state(i, (uint64_t)(i + 1) << 32 | bytes << 16 | tt_prng_below(&p, 65536));
             const tutti_status st = tt_mail_next(&b.box, &m);

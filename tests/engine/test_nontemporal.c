@@ -33,9 +33,12 @@ static void unknown_cache_counts_as_large(void **state)
 /* Returns the highest threshold that such a call of 1000 bytes on 4 ranks reaches. */
 static uint64_t reaches(enum tt_coll_kind kind, uint32_t rank, bool in_place)
 {
-    const struct tt_coll c = {
-        .kind = kind, .rank = rank, .nranks = 4, .elem_bytes = 1, .bytes = 1000, .in_place = in_place
-    };
+    const struct tt_coll c = { .kind = kind,
+                               .rank = rank,
+                               .nranks = 4,
+                               .elem_bytes = 1,
+                               .bytes = 1000,
+                               .in_place = in_place };
     uint64_t least = 0;
 
     while (tt_nontemporal_pays(&c, least + 1))
@@ -81,15 +84,20 @@ static void uncached_data_is_not_kept(void **state)
 static void v_kinds_count_received_bytes(void **state)
 {
     const uint64_t bytes[] = { 10, 500, 30, 40 }, displs[] = { 0, 10, 510, 540 };
-    struct tt_coll c = { .kind = TT_GATHERV, .nranks = 4, .elem_bytes = 1, .recv_bytes = bytes, .recv_displs = displs };
+    struct tt_coll c = {
+        .kind = TT_GATHERV, .nranks = 4, .elem_bytes = 1, .recv_bytes = bytes, .recv_displs = displs
+    };
 
     (void)state;
     assert_true(tt_nontemporal_pays(&c, 290) && !tt_nontemporal_pays(&c, 291));
     c.rank = 1;
     assert_false(tt_nontemporal_pays(&c, 1));
-    c = (struct tt_coll){
-        .kind = TT_SCATTERV, .rank = 1, .nranks = 4, .elem_bytes = 1, .send_bytes = bytes, .send_displs = displs
-    };
+    c = (struct tt_coll){ .kind = TT_SCATTERV,
+                          .rank = 1,
+                          .nranks = 4,
+                          .elem_bytes = 1,
+                          .send_bytes = bytes,
+                          .send_displs = displs };
     assert_true(tt_nontemporal_pays(&c, 500) && !tt_nontemporal_pays(&c, 501));
 }
 

@@ -33,7 +33,10 @@ static void begin(struct rig *g, void (*round)(struct tt_sched *, const struct t
     *g = (struct rig){
         .algo = { .name = "program", .kind = TT_ALLREDUCE, .nrounds = rounds, .round = round },
         .coll = { .kind = TT_ALLREDUCE, .rank = 0, .nranks = 4, .elem_bytes = 1, .bytes = SPAN },
-        .conf = { .segment_bytes = segment_bytes, .eager_bytes = eager_bytes, .streams = 1, .depth = 16 },
+        .conf = { .segment_bytes = segment_bytes,
+                  .eager_bytes = eager_bytes,
+                  .streams = 1,
+                  .depth = 16 },
     };
     g->conf.algo = &g->algo;
     g->conf.coll = &g->coll;
@@ -66,7 +69,8 @@ static struct tt_ref draw_ref(struct tt_prng *p, uint8_t buf, const struct tt_re
     if (tt_prng_below(p, 4) == 0)
         return r;
     r.block = 1 + tt_prng_below(p, 20);
-    r.stride = tt_prng_below(p, 2) ? r.block * (1 + tt_prng_below(p, 6)) : r.block + tt_prng_below(p, 60);
+    r.stride =
+        tt_prng_below(p, 2) ? r.block * (1 + tt_prng_below(p, 6)) : r.block + tt_prng_below(p, 60);
     return r;
 }
 
@@ -76,9 +80,10 @@ static const char *ref_text(const struct tt_ref *r, uint64_t bytes)
     static int turn;
 
     turn = !turn;
-    snprintf(text[turn], sizeof text[turn], "%llu bytes of buffer %u at %llu, pieces of %llu, %llu apart",
-             (unsigned long long)bytes, r->buf, (unsigned long long)r->offset, (unsigned long long)r->block,
-             (unsigned long long)r->stride);
+    snprintf(text[turn], sizeof text[turn],
+             "%llu bytes of buffer %u at %llu, pieces of %llu, %llu apart",
+             (unsigned long long)bytes, r->buf, (unsigned long long)r->offset,
+             (unsigned long long)r->block, (unsigned long long)r->stride);
     return text[turn];
 }
 
@@ -156,15 +161,17 @@ static void go(struct rig *g)
 static void check_two(struct rig *g, uint64_t number)
 {
     uint64_t needs[BYTES_MAX / SEGMENT_MIN + 1];
-    const uint32_t n = needs_of(needs), nfirst = tt_exec_segments(two.first_bytes, two.segment_bytes);
+    const uint32_t n = needs_of(needs),
+                   nfirst = tt_exec_segments(two.first_bytes, two.segment_bytes);
     uint32_t may = 0;
 
     begin(g, two_round, 0, two.segment_bytes);
     if (two.later == SENDS)
         tt_exec_ready(&g->x, (uint16_t)tt_exec_peer_of(&g->x, 2), true, false);
     for (uint32_t arrived = 0; arrived <= nfirst; arrived++) {
-        const uint64_t there =
-            arrived * two.segment_bytes < two.first_bytes ? arrived * two.segment_bytes : two.first_bytes;
+        const uint64_t there = arrived * two.segment_bytes < two.first_bytes
+                                   ? arrived * two.segment_bytes
+                                   : two.first_bytes;
 
         if (arrived)
             tt_exec_arrived(&g->x, (uint16_t)tt_exec_peer_of(&g->x, 1), 0, arrived);
@@ -172,9 +179,11 @@ static void check_two(struct rig *g, uint64_t number)
         while (may < n && needs[may] <= there)
             may++;
         if (g->x.step[1].done != (may < n ? may * two.segment_bytes : two.then_bytes))
-            fail_msg("case %llu: %s is there up to byte %llu, and of %s %llu were touched, not %u segments",
-                     (unsigned long long)number, ref_text(&two.first, two.first_bytes), (unsigned long long)there,
-                     ref_text(&two.then, two.then_bytes), (unsigned long long)g->x.step[1].done, may);
+            fail_msg(
+                "case %llu: %s is there up to byte %llu, and of %s %llu were touched, not %u segments",
+                (unsigned long long)number, ref_text(&two.first, two.first_bytes),
+                (unsigned long long)there, ref_text(&two.then, two.then_bytes),
+                (unsigned long long)g->x.step[1].done, may);
     }
     assert_true(tt_exec_finished(&g->x));
 }
@@ -271,7 +280,8 @@ static bool meets(const uint8_t bytes[3][SPAN], const struct tt_step *t)
             return true;
         if (t->opcode != TT_WAIT && t->a.buf <= TT_BUF_WORK && bytes[t->a.buf][at(&t->a, k)] & 2)
             return true;
-        if (t->opcode == TT_REDUCE_STEP && t->b.buf <= TT_BUF_WORK && bytes[t->b.buf][at(&t->b, k)] & 2)
+        if (t->opcode == TT_REDUCE_STEP && t->b.buf <= TT_BUF_WORK &&
+            bytes[t->b.buf][at(&t->b, k)] & 2)
             return true;
     }
     return false;
@@ -294,8 +304,9 @@ static uint32_t check_window(const struct tt_exec *x)
             if (meets(bytes, &x->step[i % TT_EXEC_STEPS].s)) {
                 n++;
                 if (!(x->deps[i % TT_EXEC_STEPS] >> e % TT_EXEC_STEPS & 1))
-                    fail_msg("seed %llu: steps %u and %u of rounds before %llu meet, and the later one does not wait",
-                             (unsigned long long)many_seed, e, i, (unsigned long long)x->round);
+                    fail_msg(
+                        "seed %llu: steps %u and %u of rounds before %llu meet, and the later one does not wait",
+                        (unsigned long long)many_seed, e, i, (unsigned long long)x->round);
             }
         mark(bytes, &earlier->s, false);
     }
@@ -316,7 +327,8 @@ static bool go_on(struct rig *g, struct tt_prng *p)
             for (uint32_t n = g->x.head; n != g->x.tail; n++) {
                 const struct tt_exec_step *t = &g->x.step[n % TT_EXEC_STEPS];
 
-                if (t->s.opcode == TT_WAIT && !t->over && !t->arrived && (&t->s == at || tt_prng_below(p, 3) == 0))
+                if (t->s.opcode == TT_WAIT && !t->over && !t->arrived &&
+                    (&t->s == at || tt_prng_below(p, 3) == 0))
                     assert_int_equal(tt_exec_eager(&g->x, t->peer, t->s.tag, t->s.bytes), TUTTI_OK);
             }
             continue;

@@ -34,10 +34,18 @@ static uint64_t drain(struct tt_exec *x, uint32_t peer)
 static void check(const char *name, uint32_t rank, uint32_t from, uint32_t to)
 {
     const struct tt_coll c = {
-        .kind = TT_ALLGATHER, .rank = rank, .nranks = RANKS, .elem_bytes = 1, .bytes = BLOCK_SEGMENTS * SEGMENT,
+        .kind = TT_ALLGATHER,
+        .rank = rank,
+        .nranks = RANKS,
+        .elem_bytes = 1,
+        .bytes = BLOCK_SEGMENTS * SEGMENT,
     };
     const struct tt_exec_conf conf = {
-        .algo = tt_algo_find(&c, name), .coll = &c, .segment_bytes = SEGMENT, .streams = 1, .depth = 16,
+        .algo = tt_algo_find(&c, name),
+        .coll = &c,
+        .segment_bytes = SEGMENT,
+        .streams = 1,
+        .depth = 16,
     };
     struct tt_exec_peer peers[8];
     struct tt_exec x;
@@ -57,7 +65,8 @@ static void check(const char *name, uint32_t rank, uint32_t from, uint32_t to)
         assert_true(tt_exec_arrived(&x, (uint16_t)tt_exec_peer_of(&x, from), 0, n));
         sent += drain(&x, to);
         if (sent != expected)
-            fail_msg("%s: %u segments have come, and %u bytes were sent on, not %u", name, n, (unsigned)sent, (unsigned)expected);
+            fail_msg("%s: %u segments have come, and %u bytes were sent on, not %u", name, n,
+                     (unsigned)sent, (unsigned)expected);
     }
     assert_false(tt_exec_finished(&x));     /* the second round's data has not arrived */
 }

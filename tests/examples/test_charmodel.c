@@ -15,8 +15,8 @@ static struct text some_text(uint8_t room[], size_t n)
     return (struct text){ .symbol = room, .n = n, .nsymbols = 40 };
 }
 
-static double loss_with(real *param, size_t i, double change, const struct text *t, const struct batch *b,
-                        real *scratch)
+static double loss_with(real *param, size_t i, double change, const struct text *t,
+                        const struct batch *b, real *scratch)
 {
     const double before = param[i];
     double loss;
@@ -47,7 +47,8 @@ static void gradients_match_finite_differences(void **state)
         const double slope = (rises - falls) / (2 * DELTA);
 
         if (fabs(slope - gradient[i]) > 1e-6 * (1 + fabs(slope)))
-            fail_msg("parameter %zu of %zu: the loss changes by %.9g, its gradient is %.9g", i, n, slope, gradient[i]);
+            fail_msg("parameter %zu of %zu: the loss changes by %.9g, its gradient is %.9g", i, n,
+                     slope, gradient[i]);
         nonzero += fabs(gradient[i]) > 1e-9;
     }
     assert_true(nonzero > n / 3);
@@ -62,7 +63,8 @@ static void partial_gradients_sum_up(void **state)
     uint8_t room[500];
     const struct text t = some_text(room, sizeof room);
     const size_t n = model_size(t.nsymbols);
-    real *param = malloc(n * sizeof *param), *whole = calloc(n, sizeof *whole), *parts = calloc(n, sizeof *parts);
+    real *param = malloc(n * sizeof *param), *whole = calloc(n, sizeof *whole),
+         *parts = calloc(n, sizeof *parts);
     struct batch b = { .seed = 1, .step = 2, .first = 0, .count = 10 };
     double loss, sum = 0;
 

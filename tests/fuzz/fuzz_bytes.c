@@ -54,7 +54,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         read_and_write_back(&r, &w, data[i]);
         tt_assert(r.at <= r.end);
         if (!r.bad)
-            tt_assert(memcmp(copy + before, data + half + before, tt_writer_bytes(&w) - before) == 0);
+            tt_assert(memcmp(copy + before, data + half + before, tt_writer_bytes(&w) - before) ==
+                      0);
     }
     if (r.bad) {
         tt_assert(tt_read_u64(&r) == 0);

@@ -36,7 +36,8 @@ struct said {
 static void check(struct said *s, const uint8_t *message, size_t bytes)
 {
     tt_assert(s->plain && bytes <= FRAME_MAX);
-    tt_assert(s->data[s->at] == (bytes & 255) && s->data[s->at + 1] == bytes >> 8 && s->data[s->at + 2] == 0);
+    tt_assert(s->data[s->at] == (bytes & 255) && s->data[s->at + 1] == bytes >> 8 &&
+              s->data[s->at + 2] == 0);
     tt_assert(memcmp(s->data + s->at + 4, message, bytes) == 0);
     s->at += 4 + bytes;
 }
@@ -70,8 +71,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     said.plain = !(data[0] & 1);
     piece = 1 + (size_t)(data[0] >> 1) * 3;
     tt_assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) == 0);
-    tt_assert(tt_stream_create(&stream, secure_of(said.plain ? TT_SECURE_PLAIN : TT_SECURE_TOKEN), fd[0],
-                               TT_STREAM_ACCEPTS) == TUTTI_OK);
+    tt_assert(tt_stream_create(&stream, secure_of(said.plain ? TT_SECURE_PLAIN : TT_SECURE_TOKEN),
+                               fd[0], TT_STREAM_ACCEPTS) == TUTTI_OK);
     tt_assert(tt_channel_create(&c, stream, &conf) == TUTTI_OK);
     while (on && at < bytes - 1) {
         const size_t n = bytes - 1 - at < piece ? bytes - 1 - at : piece;

@@ -32,7 +32,9 @@ static void receive_words(struct tt_reader *in, uint32_t window)
 
 static void answer(struct tt_reader *in, uint32_t window, uint32_t lanes, uint8_t how)
 {
-    const struct tt_dqplb_limits limits = { .lanes = lanes, .outstanding = 4, .window = window, .segment_bytes = 10 };
+    const struct tt_dqplb_limits limits = {
+        .lanes = lanes, .outstanding = 4, .window = window, .segment_bytes = 10
+    };
     struct tt_dqplb_segment *segment = malloc(window * sizeof *segment), g;
     bool down[TT_DQPLB_LANES_MAX] = { false }, told[TT_DQPLB_LANES_MAX] = { false };
     const size_t report_bytes = TT_DQPLB_REPORT_BYTES(window);
@@ -75,7 +77,8 @@ static void answer(struct tt_reader *in, uint32_t window, uint32_t lanes, uint8_
             break;
         }
         while (tt_dqplb_next(&s, &g))
-            tt_assert(g.lane < lanes && !down[g.lane] && g.message < begun && s.head - s.tail <= window);
+            tt_assert(g.lane < lanes && !down[g.lane] && g.message < begun &&
+                      s.head - s.tail <= window);
         while (tt_dqplb_over(&s, &message))
             tt_assert(message == over++);
     }

@@ -47,7 +47,8 @@ struct world {
     struct tt_ring_sample samples[TT_SURVEY_SAMPLES];
     uint8_t filler[TT_SURVEY_CHUNK_BYTES];
     uint64_t attempts;          /* number of members' calls */
-    uint8_t list[16 * ARRAYS], coming[16 * ARRAYS], arrays[ARRAYS][ARRAY_BYTES], stages[ARRAYS][ARRAY_BYTES];
+    uint8_t list[16 * ARRAYS], coming[16 * ARRAYS], arrays[ARRAYS][ARRAY_BYTES],
+        stages[ARRAYS][ARRAY_BYTES];
 };
 
 static volatile uint8_t sink;
@@ -85,7 +86,8 @@ static void on_member_act(void *context, const struct tt_member_act *act)
         tt_assert(strlen(tt_mismatch_text(text, &m)) > 0);
     }
     if (act->kind == TT_MEMBER_ACT_VIEW)
-        tt_assert(w->m.nranks <= MEMBERS && w->m.rank < w->m.nranks && w->m.view[w->m.rank].id == w->m.id);
+        tt_assert(w->m.nranks <= MEMBERS && w->m.rank < w->m.nranks &&
+                  w->m.view[w->m.rank].id == w->m.id);
     if (act->kind == TT_MEMBER_ACT_SEND_PEER)
         tt_assert(act->rank < w->m.nranks);
     if (act->kind == TT_MEMBER_ACT_SYNC_PLAN && w->m.sync.part == TT_SYNC_RECEIVES) {
@@ -98,25 +100,30 @@ static void on_member_act(void *context, const struct tt_member_act *act)
 static void coord_init(struct world *w)
 {
     static void *ring; /* kept between inputs */
-    const struct tt_coord_conf conf = { .run = "r",
-                                        .lease_ns = TT_SECOND,
-                                        .grace_ns = TT_SECOND / 4,
-                                        .members = w->members,
-                                        .members_max = MEMBERS,
-                                        .order = w->order,
-                                        .scratch = w->scratch,
-                                        .ring_memory = ring ? ring : (ring = malloc(tt_coord_ring_bytes(MEMBERS))),
-                                        .ring_peers_max = MEMBERS,
-                                        .emit = on_coord_act,
-                                        .context = w };
+    const struct tt_coord_conf conf = {
+        .run = "r",
+        .lease_ns = TT_SECOND,
+        .grace_ns = TT_SECOND / 4,
+        .members = w->members,
+        .members_max = MEMBERS,
+        .order = w->order,
+        .scratch = w->scratch,
+        .ring_memory = ring ? ring : (ring = malloc(tt_coord_ring_bytes(MEMBERS))),
+        .ring_peers_max = MEMBERS,
+        .emit = on_coord_act,
+        .context = w
+    };
 
     tt_assert(ring != NULL);
     tt_coord_init(&w->c, &conf, 1);
 }
 
-static void coord_event(struct world *w, uint8_t kind, struct conn *c, const void *data, size_t bytes, uint64_t now_ns)
+static void coord_event(struct world *w, uint8_t kind, struct conn *c, const void *data,
+                        size_t bytes, uint64_t now_ns)
 {
-    const struct tt_coord_event ev = { .kind = kind, .conn = c ? &c->machine : NULL, .data = data, .bytes = bytes };
+    const struct tt_coord_event ev = {
+        .kind = kind, .conn = c ? &c->machine : NULL, .data = data, .bytes = bytes
+    };
 
     tt_coord_step(&w->c, &ev, now_ns);
 }
@@ -126,11 +133,12 @@ typedef void fit_fn(struct world *w, struct tt_elmsg *m, uint8_t byte);
 /* Adapts a message to the state of the coordinator. */
 static void fit_coordinator(struct world *w, struct tt_elmsg *m, uint8_t byte)
 {
-    static const uint8_t kinds[] = { TT_ELMSG_JOIN,    TT_ELMSG_CALL,     TT_ELMSG_CALL,   TT_ELMSG_CALL,
-                                     TT_ELMSG_CANCEL,  TT_ELMSG_READY,    TT_ELMSG_READY,  TT_ELMSG_ANSWER,
-                                     TT_ELMSG_LEAVE,   TT_ELMSG_OFFER,    TT_ELMSG_OFFER,  TT_ELMSG_VOTE,
-                                     TT_ELMSG_SUSPECT, TT_ELMSG_WITHDRAW, TT_ELMSG_LINKS,  TT_ELMSG_LINKS,
-                                     TT_ELMSG_REVOKE,  TT_ELMSG_INSIDE,   TT_ELMSG_ANSWER, TT_ELMSG_NOT_BEGUN };
+    static const uint8_t kinds[] = {
+        TT_ELMSG_JOIN,  TT_ELMSG_CALL,   TT_ELMSG_CALL,    TT_ELMSG_CALL,     TT_ELMSG_CANCEL,
+        TT_ELMSG_READY, TT_ELMSG_READY,  TT_ELMSG_ANSWER,  TT_ELMSG_LEAVE,    TT_ELMSG_OFFER,
+        TT_ELMSG_OFFER, TT_ELMSG_VOTE,   TT_ELMSG_SUSPECT, TT_ELMSG_WITHDRAW, TT_ELMSG_LINKS,
+        TT_ELMSG_LINKS, TT_ELMSG_REVOKE, TT_ELMSG_INSIDE,  TT_ELMSG_ANSWER,   TT_ELMSG_NOT_BEGUN
+    };
     static const uint8_t ends[TT_ELMSG_KINDS] = {
         [TT_ELMSG_LEAVE] = TT_LEAVE_NOW + 1,  [TT_ELMSG_SUSPECT] = TT_SUSPECT_GONE + 1,
         [TT_ELMSG_REVOKE] = TT_REVOKED_APART, [TT_ELMSG_OFFER] = TT_SYNC_STRATEGIES,
@@ -165,9 +173,10 @@ static void fit_coordinator(struct world *w, struct tt_elmsg *m, uint8_t byte)
 /* Adapts a message to the state of the member. */
 static void fit_member(struct world *w, struct tt_elmsg *m, uint8_t byte)
 {
-    static const uint8_t kinds[] = { TT_ELMSG_WELCOME, TT_ELMSG_ALIVE,    TT_ELMSG_UPDATE,   TT_ELMSG_PROPOSE,
-                                     TT_ELMSG_VIEW,    TT_ELMSG_VIEW,     TT_ELMSG_RESULT, TT_ELMSG_RESULT,
-                                     TT_ELMSG_LOST,    TT_ELMSG_VERDICTS, TT_ELMSG_PLAN,   TT_ELMSG_SYNCED,
+    static const uint8_t kinds[] = { TT_ELMSG_WELCOME,  TT_ELMSG_ALIVE,  TT_ELMSG_UPDATE,
+                                     TT_ELMSG_PROPOSE,  TT_ELMSG_VIEW,   TT_ELMSG_VIEW,
+                                     TT_ELMSG_RESULT,   TT_ELMSG_RESULT, TT_ELMSG_LOST,
+                                     TT_ELMSG_VERDICTS, TT_ELMSG_PLAN,   TT_ELMSG_SYNCED,
                                      TT_ELMSG_BEGUN,   TT_ELMSG_DROPPED };
     static const uint8_t ends[TT_ELMSG_KINDS] = { [TT_ELMSG_VIEW] = TT_RING_PLANS,
                                                   [TT_ELMSG_RESULT] = TT_ROUND_STATUSES,
@@ -198,11 +207,13 @@ static void fit_member(struct world *w, struct tt_elmsg *m, uint8_t byte)
 
 /* Creates a message of a kind, with the input's bytes as fields. fit: adapts it; NULL: no
  * adaptation. */
-static size_t shaped(uint8_t *out, size_t cap, const uint8_t *data, size_t bytes, struct world *to, fit_fn *fit)
+static size_t shaped(uint8_t *out, size_t cap, const uint8_t *data, size_t bytes, struct world *to,
+                     fit_fn *fit)
 {
     struct tt_elmsg m = { .nroles = 1, .text = "r" };
-    const uint8_t b[8] = { bytes > 0 ? data[0] : 0, bytes > 1 ? data[1] : 0, bytes > 2 ? data[2] : 0,
-                           bytes > 3 ? data[3] : 0, bytes > 4 ? data[4] : 0, bytes > 5 ? data[5] : 0 };
+    const uint8_t b[8] = { bytes > 0 ? data[0] : 0, bytes > 1 ? data[1] : 0,
+                           bytes > 2 ? data[2] : 0, bytes > 3 ? data[3] : 0,
+                           bytes > 4 ? data[4] : 0, bytes > 5 ? data[5] : 0 };
     uint32_t n, first = b[5] % 3;
     bool is_view;
     struct tt_elmsg_writer w;
@@ -235,7 +246,8 @@ static size_t shaped(uint8_t *out, size_t cap, const uint8_t *data, size_t bytes
             m.kind == TT_ELMSG_PLAN || m.kind == TT_ELMSG_LOG_PLAN || m.kind == TT_ELMSG_LOG_SYNC)
             tt_elmsg_add_id(&w, i + first);
         else if (m.kind == TT_ELMSG_LINKS)
-            tt_elmsg_add_link(&w, &(struct tt_ring_link){ .rate = (uint64_t)b[5] << b[1] % 40, .latency = b[2] });
+            tt_elmsg_add_link(
+                &w, &(struct tt_ring_link){ .rate = (uint64_t)b[5] << b[1] % 40, .latency = b[2] });
         else if (m.kind == TT_ELMSG_LOG_BACK)
             tt_elmsg_add_call(&w, &(struct tt_call_name){ .id = i + first, .attempt = b[2] });
         else if (m.kind == TT_ELMSG_ANSWER || m.kind == TT_ELMSG_VERDICTS)
@@ -254,16 +266,19 @@ static void say(struct world *w, struct conn *c, const struct tt_elmsg *m, uint6
 {
     uint8_t message[256];
 
-    coord_event(w, TT_COORD_EV_FRAME, c, message, tt_elmsg_write(message, sizeof message, m), now_ns);
+    coord_event(w, TT_COORD_EV_FRAME, c, message, tt_elmsg_write(message, sizeof message, m),
+                now_ns);
 }
 
 /* One member of each connection is in the first view. */
 static void gather(struct world *w, uint32_t nroles, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < NCONNS; i++) {
-        struct tt_elmsg join = {
-            .kind = TT_ELMSG_JOIN, .group = i / nroles, .role = i % nroles, .nroles = nroles, .text = "r"
-        };
+        struct tt_elmsg join = { .kind = TT_ELMSG_JOIN,
+                                 .group = i / nroles,
+                                 .role = i % nroles,
+                                 .nroles = nroles,
+                                 .text = "r" };
 
         join.cookie[0] = (uint8_t)(i + 1);
         w->conns[i].open = true;
@@ -272,12 +287,16 @@ static void gather(struct world *w, uint32_t nroles, uint64_t now_ns)
     }
     for (uint32_t i = 0; i < NCONNS; i++)
         say(w, &w->conns[i],
-            &(struct tt_elmsg){
-                .kind = TT_ELMSG_CALL, .what = TT_CALL_EPOCH, .flags = TT_EPOCH_ADMIT, .least = NCONNS, .also = 1 },
+            &(struct tt_elmsg){ .kind = TT_ELMSG_CALL,
+                                .what = TT_CALL_EPOCH,
+                                .flags = TT_EPOCH_ADMIT,
+                                .least = NCONNS,
+                                .also = 1 },
             now_ns);
     w->attempts = 1;
     for (uint32_t i = 0; i < NCONNS; i++)
-        say(w, &w->conns[i], &(struct tt_elmsg){ .kind = TT_ELMSG_READY, .number = w->c.proposal }, now_ns);
+        say(w, &w->conns[i], &(struct tt_elmsg){ .kind = TT_ELMSG_READY, .number = w->c.proposal },
+            now_ns);
     tt_assert(w->c.epoch == 1 && tt_coord_count(&w->c, TT_COORD_IN_VIEW) == NCONNS);
 }
 
@@ -310,8 +329,10 @@ static void attack_coordinator(struct world *w, uint32_t within, const uint8_t *
             c->open = false;
             coord_event(w, TT_COORD_EV_CLOSED, c, NULL, 0, now_ns);
         } else {
-            coord_event(w, TT_COORD_EV_FRAME, c, message,
-                        shaped(message, sizeof message, r.at, have, w, within ? fit_coordinator : NULL), now_ns);
+            coord_event(
+                w, TT_COORD_EV_FRAME, c, message,
+                shaped(message, sizeof message, r.at, have, w, within ? fit_coordinator : NULL),
+                now_ns);
         }
         r.at += have;
         tt_assert(w->c.nmembers <= MEMBERS);
@@ -361,7 +382,8 @@ static void member_event(struct world *w, uint8_t what, uint8_t n, uint64_t now_
         tt_member_revoke(&w->m, now_ns);
         break;
     case 5:
-        if (w->m.ops[id].state == TT_OP_PENDING && tt_member_complete_alone(&w->m, (uint32_t)id, &news, now_ns))
+        if (w->m.ops[id].state == TT_OP_PENDING &&
+            tt_member_complete_alone(&w->m, (uint32_t)id, &news, now_ns))
             tt_member_all_complete(&w->m, (uint32_t)id, &news, now_ns);
         break;
     case 6:
@@ -406,7 +428,8 @@ static void attack_member(struct world *w, bool within, const uint8_t *data, siz
                                    .context = w };
     const struct tt_sync_offer offer = { .strategy = TT_SYNC_POPULAR, .revision = 1 };
     const struct tt_elmsg epoch = { .what = TT_CALL_EPOCH, .flags = TT_EPOCH_ADMIT },
-                          commit = { .what = TT_CALL_COMMIT }, optimize = { .what = TT_CALL_OPTIMIZE, .other = 1 };
+                          commit = { .what = TT_CALL_COMMIT },
+                          optimize = { .what = TT_CALL_OPTIMIZE, .other = 1 };
     uint8_t message[1024];
     uint64_t now_ns = 1;
     struct tt_reader r;
@@ -429,7 +452,8 @@ static void attack_member(struct world *w, bool within, const uint8_t *data, siz
         if (what % 8 == 0)
             tt_member_frame(&w->m, r.at, have, now_ns);
         else if (mail)
-            tt_member_peer(&w->m, what >> 4 & 3, message, peer_message(w, message, what, n), now_ns);
+            tt_member_peer(&w->m, what >> 4 & 3, message, peer_message(w, message, what, n),
+                           now_ns);
         else if (what % 8 == 1)
             tt_member_peer(&w->m, what >> 4, r.at, have, now_ns);
         else if (what % 8 == 2)
@@ -455,8 +479,9 @@ static void attack_member(struct world *w, bool within, const uint8_t *data, siz
         else if (what % 8 == 5 && what & 0x40)
             tt_member_cancel(&w->m, now_ns);
         else
-            tt_member_frame(&w->m, message, shaped(message, sizeof message, r.at, have, w, fits ? fit_member : NULL),
-                            now_ns);
+            tt_member_frame(
+                &w->m, message,
+                shaped(message, sizeof message, r.at, have, w, fits ? fit_member : NULL), now_ns);
         r.at += have;
     }
 }
@@ -474,7 +499,8 @@ static void attack_journal(struct world *w, const uint8_t *data, size_t bytes)
         const size_t have = n < (size_t)(r.end - r.at) ? n : (size_t)(r.end - r.at);
 
         good = what % 2 ? tt_coord_replay(&w->c, r.at, have)
-                        : tt_coord_replay(&w->c, message, shaped(message, sizeof message, r.at, have, w, NULL));
+                        : tt_coord_replay(&w->c, message,
+                                          shaped(message, sizeof message, r.at, have, w, NULL));
         r.at += have;
     }
     tt_assert(w->c.nmembers <= MEMBERS);
@@ -506,12 +532,14 @@ static void on_transfer_act(void *context, const struct tt_transfer_act *act)
 
 /* A message as sent by members: {flags, array, offset, bytes u8}. The winning content is arrays of
  * zeros. Returns its size. */
-static size_t shaped_piece(uint8_t *out, size_t cap, const uint8_t *theirs, const uint8_t *data, size_t have)
+static size_t shaped_piece(uint8_t *out, size_t cap, const uint8_t *theirs, const uint8_t *data,
+                           size_t have)
 {
     const uint8_t flags = have > 0 ? data[0] : 0;
     const uint32_t array = have > 1 && data[1] < 8 ? data[1] : TT_TRANSFER_LIST;
     const uint64_t offset = have > 2 ? (uint64_t)data[2] * (TT_HASH_BLOCK_BYTES / 2) : 0;
-    const uint32_t bytes = have > 3 ? data[3] * (flags & 4 ? TT_HASH_BLOCK_BYTES / 128 : 1u) : 16 * ARRAYS;
+    const uint32_t bytes =
+        have > 3 ? data[3] * (flags & 4 ? TT_HASH_BLOCK_BYTES / 128 : 1u) : 16 * ARRAYS;
     struct tt_hash_stream h;
     struct tt_hash_sum sum;
     struct tt_writer w;
@@ -579,15 +607,16 @@ static void attack_transfer(struct world *w, const uint8_t *data, size_t bytes)
 
         now_ns += (uint64_t)n * TT_MS;
         if (what % 4 == 0) {
-            tt_transfer_plan(&w->t, (uint8_t)(1 + n % 3), n & 8 ? &content : &(struct tt_hash){ { n } }, holders,
-                             n & 16 ? 2 : 1, now_ns);
+            tt_transfer_plan(&w->t, (uint8_t)(1 + n % 3),
+                             n & 8 ? &content : &(struct tt_hash){ { n } }, holders, n & 16 ? 2 : 1,
+                             now_ns);
         } else if (what % 4 == 1) {
             tt_transfer_tick(&w->t, now_ns);
         } else if (what % 4 == 2) {
             tt_transfer_peer(&w->t, what >> 4, r.at, have, now_ns);
         } else {
-            tt_transfer_peer(&w->t, what >> 4, message, shaped_piece(message, sizeof message, theirs, r.at, have),
-                             now_ns);
+            tt_transfer_peer(&w->t, what >> 4, message,
+                             shaped_piece(message, sizeof message, theirs, r.at, have), now_ns);
         }
         r.at += have;
     }
@@ -648,15 +677,18 @@ static void attack_survey(struct world *w, const uint8_t *data, size_t bytes)
             tt_write_u8(&w2, (uint8_t)(0xa0 + (have > 0 ? r.at[0] % 10 : 0)));
             tt_write_u64(&w2, 1);
             tt_write_u64(&w2, w->p.number + (have > 1 ? r.at[1] / 64 : 0));
-            tt_write_u32(&w2, have > 2 ? (uint32_t)(r.at[2] & 0x7f) | (uint32_t)(r.at[2] >> 7) << 31 : 0);
+            tt_write_u32(&w2, have > 2 ? (uint32_t)(r.at[2] & 0x7f) | (uint32_t)(r.at[2] >> 7) << 31
+                                       : 0);
             tt_write_u32(&w2, n);
-            tt_survey_receive(&w->p, rank, message, TT_SURVEY_HEAD_BYTES + (have > 0 && r.at[0] % 10 == 5 ? have : 0),
+            tt_survey_receive(&w->p, rank, message,
+                              TT_SURVEY_HEAD_BYTES + (have > 0 && r.at[0] % 10 == 5 ? have : 0),
                               now_ns);
         }
         r.at += have;
     }
     for (uint32_t rank = 0; rank < conf.nranks; rank++)
-        tt_assert(w->links[rank].rate <= TT_RING_RATE_MAX && w->links[rank].latency <= TT_RING_LATENCY_MAX);
+        tt_assert(w->links[rank].rate <= TT_RING_RATE_MAX &&
+                  w->links[rank].latency <= TT_RING_LATENCY_MAX);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

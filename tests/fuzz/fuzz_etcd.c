@@ -17,8 +17,8 @@
 static const char *at, *end;    /* remaining replies, followed by a zero */
 
 /* As in the client: only an object is a reply. */
-tutti_status answer_from_input(struct tt_etcd *e, const char *method, struct json_object *request, uint64_t deadline_ns,
-                               struct json_object **out)
+tutti_status answer_from_input(struct tt_etcd *e, const char *method, struct json_object *request,
+                               uint64_t deadline_ns, struct json_object **out)
 {
     struct json_object *answer;
 
@@ -83,7 +83,10 @@ static void read_records(const uint8_t *data, size_t bytes)
 static void ask(uint8_t what)
 {
     static const struct tt_etcd_lead_conf conf = { .who = "me" };
-    struct tt_etcd_lead lead = { .conf = &conf, .key = (char[]){ "p/leader" }, .term = 3, .lock = PTHREAD_MUTEX_INITIALIZER,
+    struct tt_etcd_lead lead = { .conf = &conf,
+                                 .key = (char[]){ "p/leader" },
+                                 .term = 3,
+                                 .lock = PTHREAD_MUTEX_INITIALIZER,
                                  .ends = PTHREAD_COND_INITIALIZER };
     struct etcd_journal j = { .prefix = "p", .lead = &lead };
     struct leader leader = { .who = "" };

@@ -25,7 +25,8 @@ static void check_address(const char *text, size_t bytes)
         return;
     }
     tt_assert(memchr(at.host, 0, sizeof at.host) && memchr(at.port, 0, sizeof at.port));
-    tt_assert(*at.port && strspn(at.port, "0123456789") == strlen(at.port) && atoi(at.port) == at.number);
+    tt_assert(*at.port && strspn(at.port, "0123456789") == strlen(at.port) &&
+              atoi(at.port) == at.number);
     six = strchr(at.host, ':');
     snprintf(again, sizeof again, six ? "[%s]:%s" : "%s:%s", at.host, at.port);
     tt_assert(strlen(again) == bytes && memcmp(again, text, bytes) == 0);
@@ -44,7 +45,8 @@ static void check_ports(const char *text)
     }
     tt_assert(first >= 1 && first <= last && strspn(text, "0123456789-") == strlen(text));
     snprintf(again, sizeof again, "%u-%u", first, last);
-    tt_assert(tt_ports_parse(&first_again, &last_again, again) && first_again == first && last_again == last);
+    tt_assert(tt_ports_parse(&first_again, &last_again, again) && first_again == first &&
+              last_again == last);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

@@ -36,7 +36,10 @@ static void split_lines(const uint8_t *data, size_t bytes)
         vars[nvars++] = strsep(&rest, "\n");
 }
 
-static bool begins(const char *what, const char *with) { return strncmp(what, with, strlen(with)) == 0; }
+static bool begins(const char *what, const char *with)
+{
+    return strncmp(what, with, strlen(with)) == 0;
+}
 
 static void check_launch(const struct tt_launch *l)
 {
@@ -47,9 +50,12 @@ static void check_launch(const struct tt_launch *l)
     else
         tt_assert(l->nranks == 0 && l->rank < 1u << 20);
     tt_assert(l->launcher);
-    tt_assert(memchr(l->rendezvous, 0, sizeof l->rendezvous) && memchr(l->token, 0, sizeof l->token));
-    tt_assert(memchr(l->interfaces, 0, sizeof l->interfaces) && memchr(l->wires, 0, sizeof l->wires));
-    tt_assert(!*where || begins(where, "tcp://") || begins(where, "file://") || begins(where, "id:"));
+    tt_assert(memchr(l->rendezvous, 0, sizeof l->rendezvous) &&
+              memchr(l->token, 0, sizeof l->token));
+    tt_assert(memchr(l->interfaces, 0, sizeof l->interfaces) &&
+              memchr(l->wires, 0, sizeof l->wires));
+    tt_assert(!*where || begins(where, "tcp://") || begins(where, "file://") ||
+              begins(where, "id:"));
 }
 
 /* A rendezvous may be an id, and the id a rendezvous. */

@@ -7,8 +7,8 @@
 
 #include "base/resolve.h"
 
-static tutti_status look_up_numbers(const char *host, const char *port, int flags, bool retry, uint64_t deadline_ns,
-                                    struct addrinfo **list, const char **why)
+static tutti_status look_up_numbers(const char *host, const char *port, int flags, bool retry,
+                                    uint64_t deadline_ns, struct addrinfo **list, const char **why)
 {
     return tt_resolve(host, port, flags | AI_NUMERICHOST, retry, deadline_ns, list, why);
 }
@@ -39,7 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     memcpy(text, data, bytes);
     text[bytes] = 0;
     if (tt_listen_check(text, TT_LISTEN_FOR_MEMBERS, &loopback)) {
-        tt_assert(strstr(tutti_last_error(), text) && strstr(tutti_last_error(), TT_LISTEN_FOR_MEMBERS));
+        tt_assert(strstr(tutti_last_error(), text) &&
+                  strstr(tutti_last_error(), TT_LISTEN_FOR_MEMBERS));
         return 0;
     }
     tt_assert(resolve_text(text, TT_LISTEN_FOR_MEMBERS, &list, &port) == TUTTI_OK && list);

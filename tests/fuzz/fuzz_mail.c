@@ -24,8 +24,9 @@ static void look(const struct tt_mailbox *box, const struct tt_mail *m)
     const uint8_t *at = m->payload;
     volatile uint8_t sum = 0;
 
-    tt_assert(at == m->cell.data ? m->bytes <= TT_CELL_INLINE
-                                 : at >= box->mine + TT_LINK_CELLS && at + m->bytes <= box->mine + TT_LINK_BYTES);
+    tt_assert(at == m->cell.data
+                  ? m->bytes <= TT_CELL_INLINE
+                  : at >= box->mine + TT_LINK_CELLS && at + m->bytes <= box->mine + TT_LINK_BYTES);
     for (uint32_t i = 0; i < m->bytes; i += TT_UNIT)
         sum = (uint8_t)(sum + at[i]);
     if (m->bytes)

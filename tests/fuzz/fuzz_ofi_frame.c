@@ -51,7 +51,8 @@ static void hello(const uint8_t *data, size_t bytes)
         tt_assert(h.lanes[i].name.bytes > 0 && h.lanes[i].name.bytes <= TT_OFI_NAME_BYTES);
     tt_assert(h.nmore < TT_OFI_ENDS_MAX);
     for (int i = 0; i < h.nmore; i++)
-        tt_assert(h.more[i].bytes > 0 && h.more[i].bytes <= TT_OFI_NAME_BYTES && h.more[i].data[h.more[i].bytes] == 0);
+        tt_assert(h.more[i].bytes > 0 && h.more[i].bytes <= TT_OFI_NAME_BYTES &&
+                  h.more[i].data[h.more[i].bytes] == 0);
     tt_ofi_hello_write(&h, out);
     tt_assert(tt_ofi_hello_read(&again, out));
     tt_assert(memcmp(&again, &h, sizeof h) == 0);
@@ -73,7 +74,8 @@ static void blobs(const uint8_t *data, size_t bytes)
     }
     if (tt_ofi_key_read(&k, &in)) {
         tt_ofi_key_write(&k, &out);
-        tt_assert(out.bytes <= TT_KEY_BYTES && out.bytes == in.bytes && memcmp(out.data, in.data, in.bytes) == 0);
+        tt_assert(out.bytes <= TT_KEY_BYTES && out.bytes == in.bytes &&
+                  memcmp(out.data, in.data, in.bytes) == 0);
     }
 }
 

@@ -60,7 +60,8 @@ static void take_sweep(const struct given *g)
     uint64_t v = UINT64_MAX;
     const char *end = option_size_until(NULL, "-w", g->text, g->text, ':', &v);
 
-    tt_assert(v <= OPTION_SIZE_MAX && end > g->text && end <= g->text + strlen(g->text) && (!*end || *end == ':'));
+    tt_assert(v <= OPTION_SIZE_MAX && end > g->text && end <= g->text + strlen(g->text) &&
+              (!*end || *end == ':'));
 }
 
 static void take_list(const struct given *g, bool of_sizes)
@@ -86,8 +87,9 @@ static void take_wires(const struct given *g)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    static void (*const takes[])(const struct given *) = { take_number,  take_real,  take_size, take_sweep,
-                                                           take_numbers, take_sizes, take_wires };
+    static void (*const takes[])(const struct given *) = { take_number, take_real,    take_size,
+                                                           take_sweep,  take_numbers, take_sizes,
+                                                           take_wires };
     static char text[TEXT_BYTES_MAX + 1];   /* static, because it must survive the jump */
     struct given g = { .text = text };
 

@@ -30,7 +30,8 @@ static void step(struct tt_flood *f, const struct tt_flood_event *ev, bool *lost
 }
 
 /* Bytes arrive on a link; complete frames go to the state machine. */
-static void come(struct tt_flood *f, struct tt_framer *in, uint32_t link, const uint8_t *data, size_t bytes, bool *lost)
+static void come(struct tt_flood *f, struct tt_framer *in, uint32_t link, const uint8_t *data,
+                 size_t bytes, bool *lost)
 {
     struct tt_flood_event ev = { .kind = TT_FLOOD_EV_FRAME, .link = link };
     size_t room;
@@ -71,7 +72,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 
         if (link == 255)
             step(&f,
-                 &(struct tt_flood_event){ .kind = TT_FLOOD_EV_ORIGINATE, .payload = r.at, .bytes = (uint16_t)some },
+                 &(struct tt_flood_event){
+                     .kind = TT_FLOOD_EV_ORIGINATE, .payload = r.at, .bytes = (uint16_t)some },
                  lost);
         else
             come(&f, &in[link % f.nlinks], link % f.nlinks, r.at, some, lost);

@@ -25,7 +25,14 @@ enum {
     SEGMENT_BYTES = 2048
 };
 enum op { MAIL, READY, WORD, TIME, OPS };
-enum { OTHER_PEER = 1 << 2, OTHER_OP = 1 << 3, SAME_DESC = 1 << 4, SAME_KEY = 1 << 5, GREAT = 1 << 6, REFUSE = 1 << 7 };
+enum {
+    OTHER_PEER = 1 << 2,
+    OTHER_OP = 1 << 3,
+    SAME_DESC = 1 << 4,
+    SAME_KEY = 1 << 5,
+    GREAT = 1 << 6,
+    REFUSE = 1 << 7
+};
 
 static const uint64_t sizes[] = { 0, 64, 4096, 40000 };
 #define NSIZES (sizeof sizes / sizeof *sizes)
@@ -81,7 +88,9 @@ static tutti_status fake_reg(struct tt_wire *w, void *mem, size_t bytes, struct 
     tt_assert(r);
     r->own = mem ? NULL : calloc(1, bytes);
     tt_assert(mem || r->own);
-    r->region = (struct tt_region){ .wire = w, .mem = mem ? mem : r->own, .bytes = bytes, .key = { .bytes = 9 } };
+    r->region = (struct tt_region){
+        .wire = w, .mem = mem ? mem : r->own, .bytes = bytes, .key = { .bytes = 9 }
+    };
     r->next = fake.regions;
     r->at = &fake.regions;
     if (r->next)
@@ -110,7 +119,8 @@ static void fake_close(struct tt_wire *w)
 }
 
 /* A key: {mapped u8, bytes u64}. */
-static tutti_status fake_import(struct tt_wire *w, uint32_t peer, const struct tt_blob *key, struct tt_rkey *out)
+static tutti_status fake_import(struct tt_wire *w, uint32_t peer, const struct tt_blob *key,
+                                struct tt_rkey *out)
 {
     struct tt_reader r;
     uint64_t bytes;
@@ -124,7 +134,10 @@ static tutti_status fake_import(struct tt_wire *w, uint32_t peer, const struct t
     if (mapped && bytes > KEY_BYTES_MAX)
         return tt_fail(TUTTI_ERR_PROTOCOL, "more than there is");
     *out = (struct tt_rkey){
-        .wire = w, .peer = peer, .bytes = bytes, .mapped = mapped ? fake.mapped + KEY_BYTES_MAX - bytes : NULL,
+        .wire = w,
+        .peer = peer,
+        .bytes = bytes,
+        .mapped = mapped ? fake.mapped + KEY_BYTES_MAX - bytes : NULL,
     };
     return TUTTI_OK;
 }
@@ -151,9 +164,11 @@ static int fake_post(struct tt_wire *w, const struct tt_desc *d, int n)
         return 0;
     for (int i = 0; i < n; i++) {
         check_desc(&d[i]);
-        if (d[i].kind == TT_DESC_PUT && !(d[i].flags & TT_DESC_INLINE) && !tt_put_is_instant(w, d[i].key))
-            fake.done[fake.ndone++] =
-                (struct tt_done){ .kind = TT_DONE_LOCAL, .peer = d[i].key->peer, .cookie = d[i].cookie };
+        if (d[i].kind == TT_DESC_PUT && !(d[i].flags & TT_DESC_INLINE) &&
+            !tt_put_is_instant(w, d[i].key))
+            fake.done[fake.ndone++] = (struct tt_done){ .kind = TT_DONE_LOCAL,
+                                                        .peer = d[i].key->peer,
+                                                        .cookie = d[i].cookie };
     }
     return n;
 }
@@ -195,19 +210,23 @@ struct scene {
 /* A real engine, whose only transport is the fake one. */
 static void scene_open(struct scene *s)
 {
-    static const struct tt_engine_conf conf = { .nranks = NRANKS, .wires = "tcp", .interfaces = "=lo" };
+    static const struct tt_engine_conf conf = { .nranks = NRANKS,
+                                                .wires = "tcp",
+                                                .interfaces = "=lo" };
     static const uint32_t ranks[] = { 0, 1, 2 };
     uint8_t card[TT_ENGINE_CARD_BYTES];
     size_t bytes;
 
     *s = (struct scene){ .nops = 0 };
     fake.base =
-        (struct tt_wire){ .ops = &fake_ops, .caps = TT_WIRE_CAP_MAPPED | TT_WIRE_CAP_ANYMEM | TT_WIRE_CAP_INSTANT };
+        (struct tt_wire){ .ops = &fake_ops,
+                          .caps = TT_WIRE_CAP_MAPPED | TT_WIRE_CAP_ANYMEM | TT_WIRE_CAP_INSTANT };
     fake.ndone = 0;
     fake.refuses = false;
     fake.mapped = malloc(KEY_BYTES_MAX);
     fake.theirs = aligned_alloc(TT_UNIT, TT_LINK_BYTES);
-    tt_assert(fake.mapped && fake.theirs && tt_engine_create(&s->e, &conf) == TUTTI_OK && s->e->nwires == 1);
+    tt_assert(fake.mapped && fake.theirs && tt_engine_create(&s->e, &conf) == TUTTI_OK &&
+              s->e->nwires == 1);
     tt_bounce_pool_destroy(s->e->pool[0]);
     s->e->wire[0]->ops->close(s->e->wire[0]);
     s->e->wire[0] = &fake.base;
@@ -253,7 +272,8 @@ static const struct tt_algo *algo_of(const struct tt_coll *coll, uint8_t *id)
 static void start(struct scene *s, uint8_t which, uint64_t bytes)
 {
     static const enum tt_coll_kind kinds[] = {
-        TT_ALLREDUCE, TT_SEND, TT_RECV, TT_ALLTOALL, TT_ALLGATHER, TT_BROADCAST, TT_GATHER, TT_REDUCE_SCATTER,
+        TT_ALLREDUCE, TT_SEND,      TT_RECV,   TT_ALLTOALL,
+        TT_ALLGATHER, TT_BROADCAST, TT_GATHER, TT_REDUCE_SCATTER,
     };
     struct tt_op_conf conf = {
         .coll = { .kind = kinds[which % 8],
@@ -271,7 +291,8 @@ static void start(struct scene *s, uint8_t which, uint64_t bytes)
         .depth = 4,
         .timeout_ms = -1,
     };
-    const uint64_t src_bytes = tt_coll_src_bytes(&conf.coll), dst_bytes = tt_coll_dst_bytes(&conf.coll);
+    const uint64_t src_bytes = tt_coll_src_bytes(&conf.coll),
+                   dst_bytes = tt_coll_dst_bytes(&conf.coll);
 
     conf.algo = algo_of(&conf.coll, &conf.algo_id);
     if (tt_is_p2p((uint8_t)conf.coll.kind))
@@ -356,7 +377,8 @@ static void ready(struct scene *s, struct tt_peer *p, uint8_t how, struct tt_rea
         tt_write_u8(&w, tt_read_u8(r));
         tt_write_u64(&w, tt_read_u16(r));
     }
-    write_mail(p, &cell, TT_CELL_CTS, 0, (const uint8_t *)&msg, sizeof msg - (how & REFUSE ? 1 : 0));
+    write_mail(p, &cell, TT_CELL_CTS, 0, (const uint8_t *)&msg,
+               sizeof msg - (how & REFUSE ? 1 : 0));
 }
 
 /* Writes a flow word: of an open flow, with the right generation and any number; or anything
@@ -365,11 +387,13 @@ static void word(struct scene *s, struct tt_peer *p, uint8_t how, struct tt_read
 {
     const struct tt_op *op = s->nops ? s->op[how & OTHER_OP ? s->nops - 1 : 0] : NULL;
     const uint32_t stream = tt_read_u8(r) % 8, count = how & GREAT ? tt_read_u32(r) : tt_read_u8(r);
-    uint32_t area = how & SAME_KEY ? TT_LINK_ARRIVED : TT_LINK_CREDIT, handle = tt_read_u8(r), gen = tt_read_u8(r);
+    uint32_t area = how & SAME_KEY ? TT_LINK_ARRIVED : TT_LINK_CREDIT, handle = tt_read_u8(r),
+             gen = tt_read_u8(r);
 
     for (uint32_t i = 0; how & SAME_DESC && op && !tt_op_is_over(op) && i < op->exec.npeers; i++)
         if (op->flow[i].cp && op->flow[i].cp->peer == p) {
-            handle = area == TT_LINK_ARRIVED ? (uint32_t)op->flow[i].in_handle % TT_HANDLES : op->flow[i].out_handle;
+            handle = area == TT_LINK_ARRIVED ? (uint32_t)op->flow[i].in_handle % TT_HANDLES
+                                             : op->flow[i].out_handle;
             gen = area == TT_LINK_ARRIVED ? op->flow[i].in_gen : op->flow[i].out_gen;
         }
     atomic_store(tt_link_word(&p->mail, area, handle, stream), (uint64_t)gen << 32 | count);

@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     }
     tt_assert(c.coll && c.coll == coll_of(c.coll->name) && memchr(c.algo, 0, sizeof c.algo));
     tt_assert(c.coll->kind != PERF_PINGPONG || data[0] % 4 > 0);
-    tt_assert(c.effort.iters >= 1 && c.effort.iters <= PERF_COMMAND_ITERS_MAX && c.effort.warmup >= 0 &&
-              c.effort.loops >= 0);
+    tt_assert(c.effort.iters >= 1 && c.effort.iters <= PERF_COMMAND_ITERS_MAX &&
+              c.effort.warmup >= 0 && c.effort.loops >= 0);
     return 0;
 }

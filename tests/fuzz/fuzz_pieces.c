@@ -33,12 +33,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     list = calloc((s.nsplits + 1) / 2, sizeof *list);
     tt_assert(message && dst && lengths && list);
     memcpy(message, data, bytes);
-    if (tt_head_read(&s, message, bytes, &h, lengths, &wanted, &pieces) && tt_head_status(&s, &h, 0, "fuzz") == TUTTI_OK) {
+    if (tt_head_read(&s, message, bytes, &h, lengths, &wanted, &pieces) &&
+        tt_head_status(&s, &h, 0, "fuzz") == TUTTI_OK) {
         const uint64_t n = tt_pieces_stretches(&s, lengths, wanted, list);
 
         tt_assert(h.packed || n <= h.most);
         for (uint64_t i = 0; i < n; i++)
-            tt_assert(list[i].bytes && list[i].offset + list[i].bytes <= s.max_total * s.elem_bytes);
+            tt_assert(list[i].bytes &&
+                      list[i].offset + list[i].bytes <= s.max_total * s.elem_bytes);
         if (h.packed)
             tt_pieces_unpack(&s, lengths, wanted, pieces, dst);
     }

@@ -23,7 +23,8 @@ static void ask(const struct tt_algo *algo, struct tt_coll *c)
 
             algo->round(&s, c, k);
             for (uint32_t i = 0; i < s.n; i++)
-                tt_assert(steps[i].opcode <= TT_COPY && (steps[i].opcode > TT_WAIT || steps[i].peer < c->nranks));
+                tt_assert(steps[i].opcode <= TT_COPY &&
+                          (steps[i].opcode > TT_WAIT || steps[i].peer < c->nranks));
         }
     }
 }
@@ -50,7 +51,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     for (uint32_t nranks = 1; nranks <= 4; nranks++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             struct tt_coll c = {
-                .kind = tt_algos[nalgos]->kind, .nranks = nranks, .elem_bytes = 1, .bytes = sizes[i], .in_place = i % 2,
+                .kind = tt_algos[nalgos]->kind,
+                .nranks = nranks,
+                .elem_bytes = 1,
+                .bytes = sizes[i],
+                .in_place = i % 2,
             };
 
             if (c.kind == TT_BARRIER)

@@ -7,7 +7,8 @@
 #include "boot/pmi1.h"
 
 /* Takes the next line of data[*at..bytes). Returns false if there is none, or if it is too long. */
-static bool next_line(const uint8_t *data, size_t bytes, size_t *at, char answer[TT_PMI1_LINE_BYTES])
+static bool next_line(const uint8_t *data, size_t bytes, size_t *at,
+                      char answer[TT_PMI1_LINE_BYTES])
 {
     const uint8_t *newline;
     size_t n;

@@ -45,7 +45,8 @@ static void again(const struct tt_quant *q, float *x, size_t count)
 }
 
 /* The buffers have exactly the required sizes, so that sanitizers detect overruns. */
-static void decode(const struct tt_quant *q, const uint8_t *in, size_t bytes, size_t count, tutti_dtype type)
+static void decode(const struct tt_quant *q, const uint8_t *in, size_t bytes, size_t count,
+                   tutti_dtype type)
 {
     const size_t all = count * tutti_dtype_bytes(type);
     uint8_t *values = malloc(all + 1), *sums = malloc(all + 1);
@@ -86,7 +87,9 @@ static void packed(enum tt_quant_codec codec, const uint8_t *in, size_t bytes, t
     sums = malloc(bytes + 1);
     tt_assert(values && sums);
     tt_packed_decode(&p, values, in, count);
-    step = &(struct tt_packed_step){ .out = sums, .a = in, .own = values, .count = count, .divide_by = 3 };
+    step = &(struct tt_packed_step){
+        .out = sums, .a = in, .own = values, .count = count, .divide_by = 3
+    };
     tt_packed_add(&p, step);
     tt_packed_decode(&p, values, sums, count);
     tt_assert(values[all] == 0);
@@ -105,7 +108,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     tt_log_set(TT_LOG_NONE);
     if (bytes < 4)
         return 0;
-    q = (struct tt_quant){ (enum tt_quant_codec)(data[0] % TT_QUANT_CODEC_COUNT), 32u << data[1] % 8 };
+    q = (struct tt_quant){ (enum tt_quant_codec)(data[0] % TT_QUANT_CODEC_COUNT),
+                           32u << data[1] % 8 };
     packed(q.codec, data + 4, bytes - 4, types[data[2] % (sizeof types / sizeof types[0])]);
     count = data[3] % 8 ? count_of(&q, bytes - 4) : data[3];
     decode(&q, data + 4, bytes - 4, count, types[data[2] % (sizeof types / sizeof types[0])]);

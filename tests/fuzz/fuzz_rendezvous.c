@@ -30,7 +30,8 @@ static void on_act(void *context, const struct tt_rdv_act *act)
 }
 
 /* Writes a body that starts with the proof of a peer that has the token: {nonce, mac, said}. */
-static size_t prove_hello(uint8_t *body, const uint8_t *server_nonce, const uint8_t *said, size_t bytes)
+static size_t prove_hello(uint8_t *body, const uint8_t *server_nonce, const uint8_t *said,
+                          size_t bytes)
 {
     uint8_t input[2 * TT_NONCE_BYTES + 2048];
 
@@ -38,7 +39,8 @@ static size_t prove_hello(uint8_t *body, const uint8_t *server_nonce, const uint
     memcpy(input, server_nonce, TT_NONCE_BYTES);
     memcpy(input + TT_NONCE_BYTES, body, TT_NONCE_BYTES);
     memcpy(input + 2 * TT_NONCE_BYTES, said, bytes);
-    tt_mac(body + TT_NONCE_BYTES, TOKEN, strlen(TOKEN), "tutti rendezvous hello", input, 2 * TT_NONCE_BYTES + bytes);
+    tt_mac(body + TT_NONCE_BYTES, TOKEN, strlen(TOKEN), "tutti rendezvous hello", input,
+           2 * TT_NONCE_BYTES + bytes);
     memcpy(body + TT_NONCE_BYTES + TT_MAC_BYTES, said, bytes);
     return TT_NONCE_BYTES + TT_MAC_BYTES + bytes;
 }
@@ -60,7 +62,8 @@ static void attack_server(const uint8_t *data, size_t bytes)
         const uint8_t what = tt_read_u8(&r);
         const size_t n = tt_read_u8(&r), left = (size_t)(r.end - r.at), said = n < left ? n : left;
         struct conn *c = &conns[what % NCONNS];
-        struct tt_rdv_event ev = { .conn = &c->machine, .frame = { .type = what >> 5, .body = r.at, .bytes = said } };
+        struct tt_rdv_event ev = { .conn = &c->machine,
+                                   .frame = { .type = what >> 5, .body = r.at, .bytes = said } };
 
         now_ns += n * TT_MS * 10;
         if (!c->open) {
@@ -88,12 +91,14 @@ static void attack_server(const uint8_t *data, size_t bytes)
 static void on_member_act(void *context, const struct tt_rdv_act *act)
 {
     (void)context;
-    tt_assert(act->kind == TT_RDV_ACT_SEND && act->bytes <= TT_FRAME_HEADER_BYTES + TT_RDV_HELLO_BYTES);
+    tt_assert(act->kind == TT_RDV_ACT_SEND &&
+              act->bytes <= TT_FRAME_HEADER_BYTES + TT_RDV_HELLO_BYTES);
 }
 
 static void feed_member(struct tt_rdv_member *m, uint8_t type, const uint8_t *body, size_t bytes)
 {
-    const struct tt_rdv_event ev = { .kind = TT_RDV_EV_FRAME, .frame = { .type = type, .body = body, .bytes = bytes } };
+    const struct tt_rdv_event ev = { .kind = TT_RDV_EV_FRAME,
+                                     .frame = { .type = type, .body = body, .bytes = bytes } };
 
     tt_rdv_member_step(m, &ev, 2);
 }
@@ -117,7 +122,8 @@ static void check_member(const struct tt_rdv_member *m, uint32_t nranks)
 }
 
 /* The server has the token: {mac, masked secret, table}, where the table is the input. */
-static size_t prove_table(const struct tt_rdv_member *m, uint8_t *body, const uint8_t *table, size_t bytes)
+static size_t prove_table(const struct tt_rdv_member *m, uint8_t *body, const uint8_t *table,
+                          size_t bytes)
 {
     uint8_t said[2 * TT_NONCE_BYTES + TT_SECRET_BYTES + TT_MAC_BYTES] = { 0 };
 

@@ -26,7 +26,8 @@ static void order(const struct tt_ring_matrix *m)
     for (uint32_t k = 0; found.any && k < m->n; k++)
         seen |= 1u << list[k];
     if (found.any) {
-        tt_assert(seen == (1u << m->n) - 1 && found.predicted_ns == tt_ring_predict(m, &load, list));
+        tt_assert(seen == (1u << m->n) - 1 &&
+                  found.predicted_ns == tt_ring_predict(m, &load, list));
         tt_assert(found.bound_ns <= found.predicted_ns);
         tt_ring_predict_trees(m, &load, list);
     }

@@ -7,8 +7,8 @@
 
 #include "base/resolve.h"
 
-static tutti_status look_up_numbers(const char *host, const char *port, int flags, bool retry, uint64_t deadline_ns,
-                                    struct addrinfo **list, const char **why)
+static tutti_status look_up_numbers(const char *host, const char *port, int flags, bool retry,
+                                    uint64_t deadline_ns, struct addrinfo **list, const char **why)
 {
     return tt_resolve(host, port, flags | AI_NUMERICHOST, retry, deadline_ns, list, why);
 }
@@ -43,9 +43,11 @@ static void check_address(const struct tt_address *a)
                   ? a->bytes == sizeof(struct sockaddr_in)
                   : a->storage.ss_family == AF_INET6 && a->bytes == sizeof(struct sockaddr_in6));
     tt_address_text(a, text);
-    tt_assert(parse_address(text, "conf.announce (TUTTI_ANNOUNCE)", 0, TT_NEVER, &again) == TUTTI_OK);
-    tt_assert(again.storage.ss_family == a->storage.ss_family && address_port(&again) == address_port(a) &&
-              is_any(&again) == is_any(a) && address_is_loopback(&again) == address_is_loopback(a));
+    tt_assert(parse_address(text, "conf.announce (TUTTI_ANNOUNCE)", 0, TT_NEVER, &again) ==
+              TUTTI_OK);
+    tt_assert(again.storage.ss_family == a->storage.ss_family &&
+              address_port(&again) == address_port(a) && is_any(&again) == is_any(a) &&
+              address_is_loopback(&again) == address_is_loopback(a));
 }
 
 static void check_coordinators(const char *text)
@@ -74,7 +76,8 @@ static void check_listen(const char *text)
     check_address(&at);
     tt_address_text(&at, where);
     if (run.outside.near)
-        tt_assert(has_prefix(where, "127.") || has_prefix(where, "[::1]:") || has_prefix(where, "[::ffff:127."));
+        tt_assert(has_prefix(where, "127.") || has_prefix(where, "[::1]:") ||
+                  has_prefix(where, "[::ffff:127."));
     tt_assert(one == !is_any(&at));
     card_of_one(&card, &at, address_port(&at));
     tt_assert(card.inside.naddrs == 1 && card.inside.port == address_port(&at));

@@ -110,7 +110,8 @@ static void send_packet(struct scene *s, uint8_t op, const struct packet *p)
         struct cmsghdr align;
         char room[CMSG_SPACE(3 * sizeof(int))];
     } control = { 0 };
-    struct iovec iov = { .iov_base = (void *)p, .iov_len = sizeof *p - (op & HONEST ? 0 : p->pad % 2) };
+    struct iovec iov = { .iov_base = (void *)p,
+                         .iov_len = sizeof *p - (op & HONEST ? 0 : p->pad % 2) };
     struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
     const int nfds = op & WITH_FDS ? p->kind == 1 || p->pad & 2 ? 3 : 1 : 0;
     int fds[3];
@@ -136,7 +137,10 @@ static void send_packet(struct scene *s, uint8_t op, const struct packet *p)
 
 static void packet(struct scene *s, uint8_t op, struct tt_reader *r)
 {
-    struct packet p = { .magic = tt_read_u8(r), .kind = tt_read_u8(r), .rank = tt_read_u8(r), .nranks = tt_read_u8(r) };
+    struct packet p = { .magic = tt_read_u8(r),
+                        .kind = tt_read_u8(r),
+                        .rank = tt_read_u8(r),
+                        .nranks = tt_read_u8(r) };
 
     p.id = tt_read_u16(r);
     p.bytes = tt_read_u32(r);
@@ -200,8 +204,10 @@ static void ask(struct scene *s, uint8_t op, struct tt_reader *r)
     line = &tt_shm_pulls_in(s->w, &peer->mine)->line[peer->served % TT_SHM_PULLS];
     line->ask = a;
     if (a.region == 2 && s->own)
-        line->ask.region = ((struct tt_shm_shared *)((char *)s->own - offsetof(struct tt_shm_shared, region)))->id;
-    atomic_store(&line->state, peer->served << 2 | (a.signal_value & 1 ? TT_SHM_REVOKED : TT_SHM_POSTED));
+        line->ask.region =
+            ((struct tt_shm_shared *)((char *)s->own - offsetof(struct tt_shm_shared, region)))->id;
+    atomic_store(&line->state,
+                 peer->served << 2 | (a.signal_value & 1 ? TT_SHM_REVOKED : TT_SHM_POSTED));
     tt_shm_serve(s->w);
     for (size_t i = 0; i < GUARD_BYTES; i++)
         tt_assert(memory[i] == 0xa5 && memory[GUARD_BYTES + REGION_BYTES + i] == 0xa5);
@@ -226,7 +232,8 @@ static void share(struct scene *s, uint8_t op, struct tt_reader *r)
     line->ask = (struct tt_shm_pull){
         .from = (uintptr_t)source + tt_read_u16(r) % 4096,
         .bytes = TT_SHM_SHARE_BYTES + tt_read_u32(r) % (REGION_BYTES - TT_SHM_SHARE_BYTES + 1),
-        .region = ((struct tt_shm_shared *)((char *)s->own - offsetof(struct tt_shm_shared, region)))->id,
+        .region =
+            ((struct tt_shm_shared *)((char *)s->own - offsetof(struct tt_shm_shared, region)))->id,
     };
     atomic_store(&line->state, peer->served << 2 | TT_SHM_POSTED);
     for (int turn = 0; turn < 3; turn++) {
@@ -234,7 +241,8 @@ static void share(struct scene *s, uint8_t op, struct tt_reader *r)
 
         if (op & SEALED || turn > 0)
             atomic_store(&shared->claim, share_word(claim, op, r));
-        atomic_store(&shared->written, op & GREAT ? share_word(claim & 0xffffull << 48, op, r) : tt_read_u64(r));
+        atomic_store(&shared->written,
+                     op & GREAT ? share_word(claim & 0xffffull << 48, op, r) : tt_read_u64(r));
         atomic_store(&shared->writer.tid, 1u << 30);      /* no thread of this process, which
                                                              would be waited for */
         tt_shm_serve(s->w);

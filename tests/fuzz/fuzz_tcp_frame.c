@@ -22,7 +22,8 @@ static void hello(const uint8_t *data, size_t bytes)
     tt_assert(h.kind >= TT_HELLO && h.kind <= TT_CONFIRM && h.lane < h.lanes);
     tt_hello_write(&h, secret, out);
     tt_assert(tt_hello_read(&again, secret, out));
-    tt_assert(again.from == h.from && again.to == h.to && again.nonce == h.nonce && again.link_bytes == h.link_bytes);
+    tt_assert(again.from == h.from && again.to == h.to && again.nonce == h.nonce &&
+              again.link_bytes == h.link_bytes);
 }
 
 /* As in a lane: header, payload, header, ... */
@@ -39,10 +40,11 @@ static void frames(const uint8_t *data, size_t bytes)
         tt_assert(memcmp(header, data, sizeof header) == 0);
         payload = tt_frame_payload(&f);
         tt_assert(payload == 0 || f.offset + payload > f.offset || f.kind == TT_FRAME_GOT);
-        tt_assert(f.signal_op == TT_SIGNAL_NONE || f.kind == TT_FRAME_PUT || f.kind == TT_FRAME_ATOMIC);
-        tt_assert(
-            !(f.flags & TT_FRAME_FENCED) || f.kind == TT_FRAME_GET ||
-            (tt_dqplb_ahead(f.word, f.after) <= 0 && tt_dqplb_ahead(f.after, f.word) <= (int32_t)TT_DQPLB_WINDOW_MAX));
+        tt_assert(f.signal_op == TT_SIGNAL_NONE || f.kind == TT_FRAME_PUT ||
+                  f.kind == TT_FRAME_ATOMIC);
+        tt_assert(!(f.flags & TT_FRAME_FENCED) || f.kind == TT_FRAME_GET ||
+                  (tt_dqplb_ahead(f.word, f.after) <= 0 &&
+                   tt_dqplb_ahead(f.after, f.word) <= (int32_t)TT_DQPLB_WINDOW_MAX));
         tt_assert(f.signal_offset % 8 == 0 && f.signal_offset + 8 > f.signal_offset);
         data += TT_FRAME_BYTES;
         bytes -= TT_FRAME_BYTES;
@@ -67,7 +69,8 @@ static void blobs(const uint8_t *data, size_t bytes)
     }
     if (tt_tcp_key_read(&k, &in)) {
         tt_tcp_key_write(&k, &out);
-        tt_assert(out.bytes <= TT_KEY_BYTES && out.bytes == in.bytes && memcmp(out.data, in.data, in.bytes) == 0);
+        tt_assert(out.bytes <= TT_KEY_BYTES && out.bytes == in.bytes &&
+                  memcmp(out.data, in.data, in.bytes) == 0);
     }
 }
 

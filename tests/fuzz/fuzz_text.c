@@ -10,7 +10,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     const size_t cap = bytes ? data[0] % 64 + 1u : 1;
-    char *in = malloc(bytes + 1), *out = malloc(cap), *whole = malloc(3 * bytes + 1), *again = malloc(3 * bytes + 1);
+    char *in = malloc(bytes + 1), *out = malloc(cap), *whole = malloc(3 * bytes + 1),
+         *again = malloc(3 * bytes + 1);
 
     tt_assert(in && out && whole && again);
     memcpy(in, data, bytes);

@@ -33,7 +33,8 @@ static tutti_status put(void *arg, const struct tt_command *c, bool ordered, uin
     struct world *w = arg;
 
     (void)ordered;
-    tt_assert(c->peer < RANKS && c->op <= TUTTI_SIGNAL_ADD && (c->peer > 0 || c->what == TUTTI_TRIGGER_SIGNAL));
+    tt_assert(c->peer < RANKS && c->op <= TUTTI_SIGNAL_ADD &&
+              (c->peer > 0 || c->what == TUTTI_TRIGGER_SIGNAL));
     tt_assert(c->bytes <= PART_BYTES && (c->bytes == 0 || c->offset <= PART_BYTES - c->bytes));
     tt_assert(!c->op || (w->words[c->peer] && c->word % 8 == 0 && c->word <= PART_BYTES - 8));
     if (is_full(w))

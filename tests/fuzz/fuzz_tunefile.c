@@ -14,12 +14,15 @@
 
 static void ask(const struct tt_tunefile *f, const struct tt_coll *c)
 {
-    const struct tt_segment_limits limits = { .segment_bytes = 65536, .eager_bytes = 4096, .all_local = true };
+    const struct tt_segment_limits limits = { .segment_bytes = 65536,
+                                              .eager_bytes = 4096,
+                                              .all_local = true };
     struct tt_tuned choice;
 
     if (!tt_tunefile_find(f, c, &limits, &choice))
         return;
-    tt_assert(choice.algo->kind == c->kind && choice.algo->fits(c) && choice.row->algo == choice.algo);
+    tt_assert(choice.algo->kind == c->kind && choice.algo->fits(c) &&
+              choice.row->algo == choice.algo);
     tt_assert(choice.segments.streams >= 1 && choice.segments.streams <= TT_EXEC_STREAMS_MAX);
     tt_assert(choice.segments.depth >= 1 && choice.segments.depth <= TT_EXEC_DEPTH_MAX);
     tt_assert(choice.segments.segment_bytes >= limits.eager_bytes &&
@@ -37,7 +40,8 @@ static void ask_all(const struct tt_tunefile *f)
         tt_layout_regular(&layout, nranks, 2, 1, 1, TT_NODE_MESH);
         tt_tunefile_is_for(f, &layout, "shm", why, sizeof why);
         for (int kind = 0; kind < TT_COLL_KINDS; kind++)
-            for (size_t i = 0; i < sizeof sizes / sizeof *sizes && tt_tunefile_has((enum tt_coll_kind)kind); i++)
+            for (size_t i = 0;
+                 i < sizeof sizes / sizeof *sizes && tt_tunefile_has((enum tt_coll_kind)kind); i++)
                 ask(f, &(struct tt_coll){ .kind = (enum tt_coll_kind)kind,
                                           .nranks = nranks,
                                           .elem_bytes = 1,
@@ -57,9 +61,11 @@ static void write_again(const struct tt_tunefile *f)
     tt_assert(tt_tunefile_write(f, to, "memory") == TUTTI_OK);
     fclose(to);
     tt_assert(tt_tunefile_read(&again, text, bytes, "memory") == TUTTI_OK);
-    tt_assert(again->nrows == f->nrows && again->nranks == f->nranks && again->complete == f->complete);
+    tt_assert(again->nrows == f->nrows && again->nranks == f->nranks &&
+              again->complete == f->complete);
     for (uint32_t i = 0; i < f->nrows; i++)
-        tt_assert(strcmp(again->row[i].name, f->row[i].name) == 0 && again->row[i].bytes == f->row[i].bytes);
+        tt_assert(strcmp(again->row[i].name, f->row[i].name) == 0 &&
+                  again->row[i].bytes == f->row[i].bytes);
     tt_tunefile_free(again);
     free(text);
 }

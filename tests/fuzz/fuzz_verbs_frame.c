@@ -40,8 +40,10 @@ static void hello(const uint8_t *data, size_t bytes)
     tt_assert(h.qp >> 24 == 0 && h.psn >> 24 == 0);
     tt_verbs_hello_write(&h, out);
     tt_assert(tt_verbs_hello_read(&again, out));
-    tt_assert(again.incarnation == h.incarnation && again.qp == h.qp && again.psn == h.psn && again.lid == h.lid);
-    tt_assert(memcmp(again.gid, h.gid, sizeof h.gid) == 0 && memcmp(again.report, h.report, sizeof h.report) == 0);
+    tt_assert(again.incarnation == h.incarnation && again.qp == h.qp && again.psn == h.psn &&
+              again.lid == h.lid);
+    tt_assert(memcmp(again.gid, h.gid, sizeof h.gid) == 0 &&
+              memcmp(again.report, h.report, sizeof h.report) == 0);
 }
 
 static void greeting(const uint8_t *data, size_t bytes)
@@ -52,7 +54,8 @@ static void greeting(const uint8_t *data, size_t bytes)
     memcpy(in, data, bytes < sizeof in ? bytes : sizeof in);
     if (!tt_verbs_link_hello_read(&g, in))
         return;
-    tt_assert(g.rails >= 1 && g.rails <= TT_VERBS_RAILS && g.data_lanes >= 1 && g.data_lanes <= TT_VERBS_DATA_LANES);
+    tt_assert(g.rails >= 1 && g.rails <= TT_VERBS_RAILS && g.data_lanes >= 1 &&
+              g.data_lanes <= TT_VERBS_DATA_LANES);
     tt_assert(g.link_address + g.link_bytes >= g.link_address);
     tt_verbs_link_hello_write(&g, out);
     tt_assert(memcmp(in, out, sizeof in) == 0);
@@ -73,7 +76,8 @@ static void blobs(const uint8_t *data, size_t bytes)
     if (tt_verbs_key_read(&k, &in)) {
         tt_assert(k.region < TT_VERBS_REGIONS_MAX && k.address + k.bytes >= k.address);
         tt_verbs_key_write(&k, &out);
-        tt_assert(out.bytes <= TT_KEY_BYTES && out.bytes == in.bytes && memcmp(out.data, in.data, in.bytes) == 0);
+        tt_assert(out.bytes <= TT_KEY_BYTES && out.bytes == in.bytes &&
+                  memcmp(out.data, in.data, in.bytes) == 0);
     }
 }
 

@@ -55,7 +55,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         tt_assert(a.bytes <= bytes - 2 && wan_shape_read(&s, a.frame, a.bytes, 3) && s.to == a.to);
     for (uint32_t to = 1; to < 3; to++) {
         c = wan_net_count(net, 0, to);
-        tt_assert(c->segments == c->arrived_segments + c->lost + c->dropped_pair + c->dropped_down + c->dropped_room);
+        tt_assert(c->segments == c->arrived_segments + c->lost + c->dropped_pair + c->dropped_down +
+                                     c->dropped_room);
     }
     wan_net_destroy(net);
     return 0;

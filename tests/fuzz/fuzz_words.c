@@ -16,7 +16,9 @@ static struct tt_world *make_world(void)
 {
     static const uint8_t secret[16];
     struct tt_world *w = calloc(1, sizeof *w);
-    const struct tt_engine_conf conf = { .rank = 2, .nranks = NRANKS, .wires = "tcp", .interfaces = "=lo" };
+    const struct tt_engine_conf conf = {
+        .rank = 2, .nranks = NRANKS, .wires = "tcp", .interfaces = "=lo"
+    };
     struct tt_overlay_conf alone = { .nranks = 1, .secret = secret, .near = -1 };
     struct tt_endpoint own;
     uint16_t port = 0;
@@ -51,7 +53,8 @@ static void read_one_card(struct tt_world *w, const uint8_t *data, size_t bytes)
     const uint32_t rank = data[0] % NRANKS;
     struct tt_layout l;
 
-    if (tt_world_add_card(w, rank, data + 1, bytes - 1 < TT_CARD_BYTES ? bytes - 1 : TT_CARD_BYTES) != TUTTI_OK)
+    if (tt_world_add_card(w, rank, data + 1,
+                          bytes - 1 < TT_CARD_BYTES ? bytes - 1 : TT_CARD_BYTES) != TUTTI_OK)
         return;
     if (rank == 0) {
         check_sizes(&w->shm_sizes, TT_PARAM_SEGMENT_BYTES, TT_PARAM_EAGER_BYTES);
@@ -61,7 +64,8 @@ static void read_one_card(struct tt_world *w, const uint8_t *data, size_t bytes)
     tt_engine_all_local(w->engine, all, NRANKS);
     tt_assert(w->places[rank].nrails <= TT_RAILS_MAX && tt_layout_derive(&l, w->places, NRANKS));
     for (uint32_t r = 0; r < NRANKS; r++) {
-        tt_assert(tt_layout_host(&l, r) < l.nhosts && tt_layout_rail(&l, r) < TT_RAILS_MAX && l.nrails >= 1);
+        tt_assert(tt_layout_host(&l, r) < l.nhosts && tt_layout_rail(&l, r) < TT_RAILS_MAX &&
+                  l.nrails >= 1);
         tt_assert(tt_layout_rank(&l, tt_layout_host(&l, r), tt_layout_local(&l, r)) == r);
     }
     tt_layout_fini(&l);
@@ -91,13 +95,15 @@ static void receive_words(struct tt_world *w, const uint8_t *data, size_t bytes)
         handle_frame(w, &ev);
         of.rank = ev.origin;
         of.op = ev.data[0];
-        tt_assert(find_silent_rank(w, &of, tt_now_ns(), &guilty) != TT_BLAME_RANK || guilty.silent < NRANKS);
+        tt_assert(find_silent_rank(w, &of, tt_now_ns(), &guilty) != TT_BLAME_RANK ||
+                  guilty.silent < NRANKS);
     }
     tt_progress_lock(w->engine);
     tt_engine_progress(w->engine);
     tt_progress_unlock(w->engine);
     st = tt_context_status(c, why, sizeof why);
-    tt_assert((st == TUTTI_OK || st > TUTTI_PENDING) && st < TUTTI_STATUS_COUNT && strlen(why) < sizeof why);
+    tt_assert((st == TUTTI_OK || st > TUTTI_PENDING) && st < TUTTI_STATUS_COUNT &&
+              strlen(why) < sizeof why);
     tt_context_close(c);
 }
 

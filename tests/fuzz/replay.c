@@ -57,7 +57,8 @@ static void print_input(void)
 {
     char line[96];
     const int n =
-        snprintf(line, sizeof line, "\nrun %llu broke it, with %zu bytes: ", (unsigned long long)now.run, now.bytes);
+        snprintf(line, sizeof line,
+                 "\nrun %llu broke it, with %zu bytes: ", (unsigned long long)now.run, now.bytes);
 
     if (write(STDERR_FILENO, line, (size_t)n) < 0)
         return;
@@ -139,7 +140,8 @@ static void add_seeds(const char *path)
 /* Returns a number at a limit, for which parsers often fail. */
 static uint64_t awkward(struct tt_prng *p)
 {
-    static const uint64_t values[] = { 0, 1, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0xffffffff, UINT64_MAX };
+    static const uint64_t values[] = { 0,      1,      0x7f,       0x80,       0xff,
+                                       0x7fff, 0xffff, 0x7fffffff, 0xffffffff, UINT64_MAX };
 
     return values[tt_prng_below(p, sizeof values / sizeof *values)];
 }
@@ -247,8 +249,8 @@ int main(int argc, char **argv)
             mutate(&p, data, &bytes);
         try_input(run, data, bytes);
     }
-    printf("%zu corpus files and %llu made inputs, seed %llu: none broke it\n", nseeds, (unsigned long long)nruns,
-           (unsigned long long)seed);
+    printf("%zu corpus files and %llu made inputs, seed %llu: none broke it\n", nseeds,
+           (unsigned long long)nruns, (unsigned long long)seed);
     for (size_t i = 0; i < nseeds; i++)
         free(seeds[i].data);
     return 0;

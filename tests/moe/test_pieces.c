@@ -11,8 +11,11 @@ static void adjacent_pieces_form_a_stretch(void **state)
     const struct tt_pieces_shape s = {
         .nranks = 2, .nsplits = 4, .elem_bytes = 2, .max_length = 256, .max_total = 768
     };
-    const size_t splits[] = { 128, 256, 256, 128 }, indices[] = { 0, 1, 0, 2, 3 }, lens[] = { 2, 3 };
-    const tutti_dynamic what = { .split_lengths = splits, .indices = indices, .index_block_lens = lens };
+    const size_t splits[] = { 128, 256, 256, 128 }, indices[] = { 0, 1, 0, 2, 3 },
+                 lens[] = { 2, 3 };
+    const tutti_dynamic what = { .split_lengths = splits,
+                                 .indices = indices,
+                                 .index_block_lens = lens };
     struct tt_stretch out[2] = { { 0 } };
     uint64_t lengths[4];
     uint8_t wanted[2];
@@ -33,7 +36,9 @@ static void adjacent_pieces_form_a_stretch(void **state)
 
 static void an_empty_piece_ends_no_stretch(void **state)
 {
-    const struct tt_pieces_shape s = { .nranks = 1, .nsplits = 4, .elem_bytes = 1, .max_length = 9, .max_total = 36 };
+    const struct tt_pieces_shape s = {
+        .nranks = 1, .nsplits = 4, .elem_bytes = 1, .max_length = 9, .max_total = 36
+    };
     const uint64_t lengths[] = { 0, 5, 0, 6 };
     const uint8_t ends = 2 | 8, all = 15, empty = 1 | 4;
 
@@ -50,7 +55,9 @@ static void draw(struct tt_prng *p, struct tt_pieces_shape *s, uint64_t *lengths
     static const uint64_t longest[] = { 3, 255, 256, 65536, 1ull << 33 };
 
     *s = (struct tt_pieces_shape){
-        .nranks = 3, .nsplits = 1 + (uint32_t)tt_prng_below(p, 70), .elem_bytes = 1u << tt_prng_below(p, 4),
+        .nranks = 3,
+        .nsplits = 1 + (uint32_t)tt_prng_below(p, 70),
+        .elem_bytes = 1u << tt_prng_below(p, 4),
         .max_length = longest[tt_prng_below(p, 5)],
     };
     s->max_total = s->nsplits * s->max_length;
@@ -82,7 +89,8 @@ static void header_is_read_as_written(void **state)
             continue;
         total = tt_pieces_total(&s, lengths, NULL) * s.elem_bytes;
         h.most = h.packed ? 0 : (uint32_t)tt_pieces_stretches(&s, lengths, wanted, NULL);
-        room = tt_pieces_head_bytes(&s) + (h.packed ? tt_pieces_total(&s, lengths, wanted) * s.elem_bytes : 0);
+        room = tt_pieces_head_bytes(&s) +
+               (h.packed ? tt_pieces_total(&s, lengths, wanted) * s.elem_bytes : 0);
         data = malloc(room);
         src = malloc(total + 1);
         dst = calloc(1, total + 1);
@@ -102,7 +110,8 @@ static void header_is_read_as_written(void **state)
                 for (size_t b = at; b < at + lengths[i] * s.elem_bytes; b++)
                     assert_int_equal(dst[b], wanted[i / 8] >> i % 8 & 1 ? src[b] : 0);
         }
-        assert_false(tt_head_read(&s, data, tt_pieces_head_bytes(&s) - 1, &got, again, &theirs, &pieces));
+        assert_false(
+            tt_head_read(&s, data, tt_pieces_head_bytes(&s) - 1, &got, again, &theirs, &pieces));
         if (h.packed && room > tt_pieces_head_bytes(&s))
             assert_false(tt_head_read(&s, data, room - 1, &got, again, &theirs, &pieces));
         free(data);
@@ -136,8 +145,9 @@ static void common_header_serves_each_rank(void **state)
         for (uint32_t r = 1; r < s.nranks; r++)
             for (size_t b = 0; b < map_bytes; b++)
                 wanted[r * map_bytes + b] =
-                    (uint8_t)(tt_prng_u64(&p) &
-                              (b + 1 < map_bytes || s.nsplits % 8 == 0 ? 255 : (1u << s.nsplits % 8) - 1));
+                    (uint8_t)(tt_prng_u64(&p) & (b + 1 < map_bytes || s.nsplits % 8 == 0
+                                                     ? 255
+                                                     : (1u << s.nsplits % 8) - 1));
         bytes = tt_head_write(&s, &h, lengths, wanted, NULL, data);
         assert_int_equal(bytes, tt_pieces_head_bytes(&each) + 2 * map_bytes);
         for (s.rank = 0; s.rank < s.nranks; s.rank++) {
@@ -154,7 +164,9 @@ static void common_header_serves_each_rank(void **state)
 
 static void invalid_headers_are_refused(void **state)
 {
-    const struct tt_pieces_shape s = { .nranks = 2, .nsplits = 3, .elem_bytes = 1, .max_length = 10, .max_total = 20 };
+    const struct tt_pieces_shape s = {
+        .nranks = 2, .nsplits = 3, .elem_bytes = 1, .max_length = 10, .max_total = 20
+    };
     static const struct {
         struct tt_head head;
         uint64_t lengths[3];
@@ -191,7 +203,9 @@ static void invalid_headers_are_refused(void **state)
 /* The first error, its position and kind. */
 static void error_has_kind_and_position(void **state)
 {
-    const struct tt_pieces_shape s = { .nranks = 2, .nsplits = 3, .elem_bytes = 4, .max_length = 10, .max_total = 25 };
+    const struct tt_pieces_shape s = {
+        .nranks = 2, .nsplits = 3, .elem_bytes = 4, .max_length = 10, .max_total = 25
+    };
     static const struct {
         size_t splits[3], indices[2], lens[2], nindices;
         struct tt_head is;
@@ -212,7 +226,9 @@ static void error_has_kind_and_position(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const tutti_dynamic what = {
-            .split_lengths = cases[i].splits, .indices = cases[i].indices, .index_block_lens = cases[i].lens,
+            .split_lengths = cases[i].splits,
+            .indices = cases[i].indices,
+            .index_block_lens = cases[i].lens,
             .nindices = &cases[i].nindices,
         };
 

@@ -49,7 +49,8 @@ static void eight_bit_row_keeps_its_bound(void **state)
     (void)state;
     tt_prng_init(&p, 8);
     for (uint32_t i = 0; i < 3000; i++) {
-        const uint32_t elems = 1 + (uint32_t)tt_prng_below(&p, ELEMS), share = (uint32_t)tt_prng_below(&p, elems + 2);
+        const uint32_t elems = 1 + (uint32_t)tt_prng_below(&p, ELEMS),
+                       share = (uint32_t)tt_prng_below(&p, elems + 2);
         const tutti_moe_row row = tutti_moe_row_of(TUTTI_F8E4M3, elems, share);
         const int exponent = (int)tt_prng_below(&p, 268) - 140;
         _Alignas(16) uint8_t bytes[ELEMS * 5 + 64];
@@ -132,7 +133,9 @@ static void rows_alternate_between_holders(void **state)
 {
     const uint32_t experts[] = { 1, 2, 1, TUTTI_MOE_NONE, 1, 0, 1, 2 };
     const float weights[8] = { 0 };
-    const tutti_moe_routing routing = { .tokens = weights, .ntokens = 4, .experts = experts, .weights = weights };
+    const tutti_moe_routing routing = {
+        .tokens = weights, .ntokens = 4, .experts = experts, .weights = weights
+    };
     const uint32_t rows_expected[] = { 5, 4, 0, 6, 1, 7, 2 };
     uint32_t rows[8], row_experts[8], places[8];
     struct tt_holding h;
@@ -161,9 +164,12 @@ static void rows_alternate_between_holders(void **state)
     tt_holding_fini(&h);
 }
 
-static struct tt_route_flaw flaw_of(size_t ntokens, const void *tokens, const uint32_t *experts, const float *weights)
+static struct tt_route_flaw flaw_of(size_t ntokens, const void *tokens, const uint32_t *experts,
+                                    const float *weights)
 {
-    const tutti_moe_routing routing = { .tokens = tokens, .ntokens = ntokens, .experts = experts, .weights = weights };
+    const tutti_moe_routing routing = {
+        .tokens = tokens, .ntokens = ntokens, .experts = experts, .weights = weights
+    };
 
     return tt_route_check(&routing, 3, 2, 2);
 }

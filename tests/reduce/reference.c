@@ -13,13 +13,20 @@ static const struct {
     bool is_float, is_signed;
     const struct ref_format *format;
 } types[TUTTI_DTYPE_COUNT] = {
-    [TUTTI_I8] = { "i8", 1, false, true, NULL },           [TUTTI_U8] = { "u8", 1, false, false, NULL },
-    [TUTTI_I16] = { "i16", 2, false, true, NULL },         [TUTTI_U16] = { "u16", 2, false, false, NULL },
-    [TUTTI_I32] = { "i32", 4, false, true, NULL },         [TUTTI_U32] = { "u32", 4, false, false, NULL },
-    [TUTTI_I64] = { "i64", 8, false, true, NULL },         [TUTTI_U64] = { "u64", 8, false, false, NULL },
-    [TUTTI_F16] = { "f16", 2, true, true, &ref_f16 },      [TUTTI_BF16] = { "bf16", 2, true, true, &ref_bf16 },
-    [TUTTI_F32] = { "f32", 4, true, true, NULL },          [TUTTI_F64] = { "f64", 8, true, true, NULL },
-    [TUTTI_F8E4M3] = { "e4m3", 1, true, true, &ref_e4m3 }, [TUTTI_F8E5M2] = { "e5m2", 1, true, true, &ref_e5m2 },
+    [TUTTI_I8] = { "i8", 1, false, true, NULL },
+    [TUTTI_U8] = { "u8", 1, false, false, NULL },
+    [TUTTI_I16] = { "i16", 2, false, true, NULL },
+    [TUTTI_U16] = { "u16", 2, false, false, NULL },
+    [TUTTI_I32] = { "i32", 4, false, true, NULL },
+    [TUTTI_U32] = { "u32", 4, false, false, NULL },
+    [TUTTI_I64] = { "i64", 8, false, true, NULL },
+    [TUTTI_U64] = { "u64", 8, false, false, NULL },
+    [TUTTI_F16] = { "f16", 2, true, true, &ref_f16 },
+    [TUTTI_BF16] = { "bf16", 2, true, true, &ref_bf16 },
+    [TUTTI_F32] = { "f32", 4, true, true, NULL },
+    [TUTTI_F64] = { "f64", 8, true, true, NULL },
+    [TUTTI_F8E4M3] = { "e4m3", 1, true, true, &ref_e4m3 },
+    [TUTTI_F8E5M2] = { "e5m2", 1, true, true, &ref_e5m2 },
 };
 
 bool ref_is_float(tutti_dtype type)
@@ -210,7 +217,8 @@ static uint64_t low_bits(tutti_dtype type, uint64_t bits)
     return types[type].bytes == 8 ? bits : bits & ((1ull << 8 * types[type].bytes) - 1);
 }
 
-uint64_t ref_reduce(tutti_dtype type, tutti_redop op, bool finish, uint32_t n, uint64_t a, uint64_t b)
+uint64_t ref_reduce(tutti_dtype type, tutti_redop op, bool finish, uint32_t n, uint64_t a,
+                    uint64_t b)
 {
     if (type == TUTTI_F64)
         return f64_bits(f64_op(op, finish, n, f64_value(a), f64_value(b)));
@@ -222,7 +230,8 @@ uint64_t ref_reduce(tutti_dtype type, tutti_redop op, bool finish, uint32_t n, u
 uint64_t ref_scale(tutti_dtype type, uint64_t x, double scale)
 {
     const int value_bits = 8 * (int)types[type].bytes - types[type].is_signed;
-    const __int128 last = ((__int128)1 << value_bits) - 1, first = types[type].is_signed ? -last - 1 : 0;
+    const __int128 last = ((__int128)1 << value_bits) - 1,
+                   first = types[type].is_signed ? -last - 1 : 0;
     double product;
 
     if (type == TUTTI_F64)
@@ -260,7 +269,8 @@ uint64_t ref_random(struct tt_prng *p, tutti_dtype type)
     if (kind < 3)
         return low_bits(type, random);
     if (!types[type].is_float)      /* small, and near both limits */
-        return low_bits(type, kind < 6 ? random % 7 - 3 : (sign ? sign : ~sign >> 1) - random % 3 + 1);
+        return low_bits(type,
+                        kind < 6 ? random % 7 - 3 : (sign ? sign : ~sign >> 1) - random % 3 + 1);
 
     f = layout_of(type);
     top = ((1ull << f.exponent_bits) - 1) << f.mantissa_bits;

@@ -30,7 +30,8 @@ double ref_decode(const struct ref_format *f, uint32_t code);
 uint32_t ref_encode(const struct ref_format *f, double value);
 
 /* Returns a op b; with `finish`, AVG divides by n. Only for defined operations. */
-uint64_t ref_reduce(tutti_dtype type, tutti_redop op, bool finish, uint32_t n, uint64_t a, uint64_t b);
+uint64_t ref_reduce(tutti_dtype type, tutti_redop op, bool finish, uint32_t n, uint64_t a,
+                    uint64_t b);
 uint64_t ref_scale(tutti_dtype type, uint64_t x, double scale);
 
 /* Returns random bits of an element: arbitrary ones, special values, and values near each other, so

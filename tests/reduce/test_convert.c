@@ -34,7 +34,8 @@ static void check_narrow(const struct conversion *c, float f, uint32_t expected)
 {
     const uint32_t code = c->narrow(f);
 
-    if (code == expected || (isnan(f) && isnan(ref_decode(c->format, code)) && !signbit(f) == (code < c->ncodes / 2)))
+    if (code == expected ||
+        (isnan(f) && isnan(ref_decode(c->format, code)) && !signbit(f) == (code < c->ncodes / 2)))
         return;
     fail_msg("%s: %a narrows to 0x%x, not to 0x%x", c->name, (double)f, code, expected);
 }
@@ -44,10 +45,12 @@ static void every_code_widens_exactly(void **state)
     (void)state;
     for (int i = 0; i < NCONVERSIONS; i++)
         for (uint32_t code = 0; code < conversions[i].ncodes; code++) {
-            const double value = ref_decode(conversions[i].format, code), wide = conversions[i].widen(code);
+            const double value = ref_decode(conversions[i].format, code),
+                         wide = conversions[i].widen(code);
 
             if (isnan(value) ? !isnan(wide) : value != wide || !signbit(value) != !signbit(wide))
-                fail_msg("%s: 0x%x widens to %a, not to %a", conversions[i].name, code, wide, value);
+                fail_msg("%s: 0x%x widens to %a, not to %a", conversions[i].name, code, wide,
+                         value);
         }
 }
 
@@ -60,7 +63,8 @@ static void every_code_survives_widening_and_narrowing(void **state)
 
         for (uint32_t code = 0; code < c->ncodes; code++) {
             const bool nan = isnan(ref_decode(c->format, code));
-            const uint32_t quiet = nan && !c->format->saturates ? 1u << (c->format->mantissa_bits - 1) : 0;
+            const uint32_t quiet =
+                nan && !c->format->saturates ? 1u << (c->format->mantissa_bits - 1) : 0;
 
             if (c->narrow(c->widen(code)) != (code | quiet))
                 fail_msg("%s: 0x%x comes back as 0x%x", c->name, code, c->narrow(c->widen(code)));
@@ -119,7 +123,8 @@ static void random_floats_narrow_by_formula(void **state)
             const struct conversion *c = &conversions[i];
             const uint32_t bits = (uint32_t)tt_prng_u64(&p);
             /* all exponents, or those of the format; sometimes with few mantissa bits, for ties */
-            const uint32_t few = k % 2 ? bits : bits & ~(((1u << (22 - c->format->mantissa_bits)) - 1));
+            const uint32_t few =
+                k % 2 ? bits : bits & ~(((1u << (22 - c->format->mantissa_bits)) - 1));
             float f;
 
             memcpy(&f, &few, sizeof f);

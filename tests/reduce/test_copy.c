@@ -22,7 +22,8 @@ struct room {
 
 static void check(const struct room *room, const struct copy_case *c)
 {
-    uint8_t *dst = room->dst + MARGIN_BYTES + c->dst_shift, *dst2 = room->dst2 + MARGIN_BYTES + c->dst2_shift;
+    uint8_t *dst = room->dst + MARGIN_BYTES + c->dst_shift,
+            *dst2 = room->dst2 + MARGIN_BYTES + c->dst2_shift;
     const uint8_t *src = room->src + c->src_shift;
     static const uint8_t margin[MARGIN_BYTES] = { 0 };
 
@@ -31,15 +32,19 @@ static void check(const struct room *room, const struct copy_case *c)
     c->copy(dst, c->two ? dst2 : NULL, src, c->bytes, c->stream);
 
     if (memcmp(dst, src, c->bytes) != 0 || (c->two && memcmp(dst2, src, c->bytes) != 0) ||
-        memcmp(dst - MARGIN_BYTES, margin, MARGIN_BYTES) != 0 || memcmp(dst + c->bytes, margin, MARGIN_BYTES) != 0 ||
-        memcmp(dst2 - MARGIN_BYTES, margin, MARGIN_BYTES) != 0 || memcmp(dst2 + c->bytes, margin, MARGIN_BYTES) != 0)
-        fail_msg("%s: %zu bytes, shifts dst %zu dst2 %zu src %zu, stream %u, dst2 %d", c->isa, c->bytes, c->dst_shift,
-                 c->dst2_shift, c->src_shift, c->stream, c->two);
+        memcmp(dst - MARGIN_BYTES, margin, MARGIN_BYTES) != 0 ||
+        memcmp(dst + c->bytes, margin, MARGIN_BYTES) != 0 ||
+        memcmp(dst2 - MARGIN_BYTES, margin, MARGIN_BYTES) != 0 ||
+        memcmp(dst2 + c->bytes, margin, MARGIN_BYTES) != 0)
+        fail_msg("%s: %zu bytes, shifts dst %zu dst2 %zu src %zu, stream %u, dst2 %d", c->isa,
+                 c->bytes, c->dst_shift, c->dst2_shift, c->src_shift, c->stream, c->two);
 }
 
 static void check_sizes(const struct room *room, struct copy_case c, struct tt_prng *p)
 {
-    static const size_t large[] = { 4095, 8191, 8192, 8193, 8255, 8256, 12345, 65536, 65599, 200000 };
+    static const size_t large[] = {
+        4095, 8191, 8192, 8193, 8255, 8256, 12345, 65536, 65599, 200000
+    };
 
     for (size_t bytes = 0; bytes < 400; bytes++) {
         c.bytes = bytes;
@@ -71,7 +76,9 @@ static void copies_are_exact_at_all_alignments(void **state)
         room.src[i] = (uint8_t)(1 + tt_prng_below(&p, 255));        /* never the zero of the margin */
 
     for (uint32_t how = 0; how < 16; how++) {
-        struct copy_case c = { .isa = "tt_copy", .copy = tt_copy, .stream = how & 7, .two = how & 8 };
+        struct copy_case c = {
+            .isa = "tt_copy", .copy = tt_copy, .stream = how & 7, .two = how & 8
+        };
 
         check_sizes(&room, c, &p);
         c.isa = tt_kernels_get()->name;         /* tt_copy may be memcpy */
@@ -97,9 +104,11 @@ static void copy_stays_within_its_buffers(void **state)
 
         for (uint32_t stream = 0; stream < 4; stream++) {
             tt_copy(dst.at, dst2.at, src.at, n, stream);
-            tt_copy(dst.at + dst.bytes - n, dst2.at + dst2.bytes - n, src.at + src.bytes - n, n, stream);
+            tt_copy(dst.at + dst.bytes - n, dst2.at + dst2.bytes - n, src.at + src.bytes - n, n,
+                    stream);
             tt_copy(dst.at, NULL, src.at, n, stream | TT_FROM_OTHER_CORE);
-            tt_copy(dst.at + dst.bytes - n, NULL, src.at + src.bytes - n, n, stream | TT_FROM_OTHER_CORE);
+            tt_copy(dst.at + dst.bytes - n, NULL, src.at + src.bytes - n, n,
+                    stream | TT_FROM_OTHER_CORE);
         }
     }
     guarded_fini(&src);

@@ -64,7 +64,8 @@ static void float_bitwise_operations_are_undefined(void **state)
             assert_int_equal(tt_reduce_defined(type, op), defined);
             for (int finish = 0; finish < 2; finish++) {
                 assert_int_equal(tt_reduce_kernel(type, op, finish) != NULL, defined);
-                assert_int_equal(tt_kernels_portable.reduce[type][tt_kernel_of(op, finish)] != NULL, defined);
+                assert_int_equal(tt_kernels_portable.reduce[type][tt_kernel_of(op, finish)] != NULL,
+                                 defined);
             }
         }
 }
@@ -84,9 +85,12 @@ static void only_avg_finishes_differently(void **state)
     (void)state;
     for (int type = 0; type < TUTTI_DTYPE_COUNT; type++) {
         for (int op = 0; op < TUTTI_REDOP_COUNT; op++)
-            assert_int_equal(tt_reduce_kernel(type, op, true) == tt_reduce_kernel(type, op, false), op != TUTTI_AVG);
-        assert_true(tt_reduce_kernel(type, TUTTI_AVG, false) == tt_reduce_kernel(type, TUTTI_SUM, false));
-        assert_true(tt_reduce_kernel(type, TUTTI_PREMUL_SUM, false) == tt_reduce_kernel(type, TUTTI_SUM, false));
+            assert_int_equal(tt_reduce_kernel(type, op, true) == tt_reduce_kernel(type, op, false),
+                             op != TUTTI_AVG);
+        assert_true(tt_reduce_kernel(type, TUTTI_AVG, false) ==
+                    tt_reduce_kernel(type, TUTTI_SUM, false));
+        assert_true(tt_reduce_kernel(type, TUTTI_PREMUL_SUM, false) ==
+                    tt_reduce_kernel(type, TUTTI_SUM, false));
     }
 }
 

@@ -45,7 +45,9 @@ struct env {
 
 static struct env env_now(void)
 {
-    struct env e = { .rounding = fegetround(), .traps = fegetexcept(), .raised = fetestexcept(FE_ALL_EXCEPT) };
+    struct env e = { .rounding = fegetround(),
+                     .traps = fegetexcept(),
+                     .raised = fetestexcept(FE_ALL_EXCEPT) };
 
 #if defined(__x86_64__)
     e.csr = _mm_getcsr();
@@ -75,7 +77,8 @@ static struct env env_set(const struct setting *s)
     return env_now();
 }
 
-static uint8_t a[ROOM_BYTES], b[ROOM_BYTES], packed[ROOM_BYTES], expected[2][ROOM_BYTES], got[2][ROOM_BYTES];
+static uint8_t a[ROOM_BYTES], b[ROOM_BYTES], packed[ROOM_BYTES], expected[2][ROOM_BYTES],
+    got[2][ROOM_BYTES];
 static float lost[ELEMENTS];
 
 /* A kernel applied to `a` and `b`, which writes to out[0] and possibly out[1]. */
@@ -104,13 +107,16 @@ static void check(const struct kernel_case *c)
         after = env_now();
         fesetenv(FE_DFL_ENV);
         if (memcmp(got, expected, sizeof got) != 0)
-            fail_msg("%s %s, operation %d, %zu elements, finish %d, seed %d: other bits under %s", c->what,
-                     ref_name(c->type), c->op, c->count, c->finish, SEED, settings[s].name);
+            fail_msg("%s %s, operation %d, %zu elements, finish %d, seed %d: other bits under %s",
+                     c->what, ref_name(c->type), c->op, c->count, c->finish, SEED,
+                     settings[s].name);
         if (memcmp(&before, &after, sizeof before) != 0)
-            fail_msg("%s %s, operation %d, %zu elements, finish %d, seed %d: the caller's environment (%s) was "
-                     "rounding %d, traps 0x%x, flags 0x%x, register 0x%x, and is %d, 0x%x, 0x%x, 0x%x",
-                     c->what, ref_name(c->type), c->op, c->count, c->finish, SEED, settings[s].name, before.rounding,
-                     before.traps, before.raised, before.csr, after.rounding, after.traps, after.raised, after.csr);
+            fail_msg(
+                "%s %s, operation %d, %zu elements, finish %d, seed %d: the caller's environment (%s) was "
+                "rounding %d, traps 0x%x, flags 0x%x, register 0x%x, and is %d, 0x%x, 0x%x, 0x%x",
+                c->what, ref_name(c->type), c->op, c->count, c->finish, SEED, settings[s].name,
+                before.rounding, before.traps, before.raised, before.csr, after.rounding,
+                after.traps, after.raised, after.csr);
     }
 }
 
@@ -138,9 +144,11 @@ static void fill(tutti_dtype type)
 
 static void reduce(const struct kernel_case *c, uint8_t (*out)[ROOM_BYTES])
 {
-    tt_reduce_kernel(c->type, (tutti_redop)c->op, c->finish)(out[0], c->finish ? out[1] : NULL, a, b, c->count, 0, 3);
+    tt_reduce_kernel(c->type, (tutti_redop)c->op, c->finish)(out[0], c->finish ? out[1] : NULL, a,
+                                                             b, c->count, 0, 3);
     if (c->count == ELEMENTS)   /* also with non-temporal stores */
-        tt_reduce_kernel(c->type, (tutti_redop)c->op, c->finish)(out[1], NULL, a, b, c->count, TT_STREAM_DST, 1000003);
+        tt_reduce_kernel(c->type, (tutti_redop)c->op, c->finish)(out[1], NULL, a, b, c->count,
+                                                                 TT_STREAM_DST, 1000003);
 }
 
 static void reductions_ignore_the_environment(void **state)
@@ -182,9 +190,11 @@ static void scalings_ignore_the_environment(void **state)
     for (int type = 0; type < TUTTI_DTYPE_COUNT; type++) {
         fill((tutti_dtype)type);
         for (size_t s = 0; s < sizeof scales / sizeof *scales; s++) {
-            const struct kernel_case c = {
-                .what = "scaling", .type = (tutti_dtype)type, .count = ELEMENTS, .scale = scales[s], .run = scale
-            };
+            const struct kernel_case c = { .what = "scaling",
+                                           .type = (tutti_dtype)type,
+                                           .count = ELEMENTS,
+                                           .scale = scales[s],
+                                           .run = scale };
 
             check(&c);
         }
@@ -246,7 +256,8 @@ static void conversions_ignore_the_environment(void **state)
             memcpy(a + 4 * i, &f, 4);
     }
     for (size_t t = 0; t < sizeof narrow / sizeof *narrow; t++)
-        check(&(struct kernel_case){ .what = "conversion", .type = narrow[t], .count = ELEMENTS, .run = convert });
+        check(&(struct kernel_case){
+            .what = "conversion", .type = narrow[t], .count = ELEMENTS, .run = convert });
 }
 
 /* ---- quantization ---- */
@@ -267,16 +278,20 @@ static void quantize(const struct kernel_case *c, uint8_t (*out)[ROOM_BYTES])
     if (c->finish)
         assert_int_equal(tt_quant_decode(&q, out[0], packed, bytes, c->count, c->type), TUTTI_OK);
     else
-        assert_int_equal(tt_quant_decode_add(&q, out[0], b, packed, bytes, c->count, c->type), TUTTI_OK);
+        assert_int_equal(tt_quant_decode_add(&q, out[0], b, packed, bytes, c->count, c->type),
+                         TUTTI_OK);
 }
 
 /* Encodes, adds and divides packed blocks, and decodes the sum. */
 static void pack(const struct kernel_case *c, uint8_t (*out)[ROOM_BYTES])
 {
     struct tt_packed p;
-    struct tt_packed_step step = {
-        .out = out[1], .a = packed, .own = b, .count = c->count, .divide_by = 3, .residual = c->finish ? lost : NULL
-    };
+    struct tt_packed_step step = { .out = out[1],
+                                   .a = packed,
+                                   .own = b,
+                                   .count = c->count,
+                                   .divide_by = 3,
+                                   .residual = c->finish ? lost : NULL };
 
     assert_true(tt_packed_init(&p, (enum tt_quant_codec)c->op, c->type));
     memset(lost, 0, sizeof lost);

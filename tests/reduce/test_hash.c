@@ -36,8 +36,8 @@ static uint32_t byte_of(const uint8_t *block, size_t bytes, size_t at)
 
 static uint32_t word_of(const uint8_t *block, size_t bytes, size_t at)
 {
-    return byte_of(block, bytes, at) | byte_of(block, bytes, at + 1) << 8 | byte_of(block, bytes, at + 2) << 16 |
-           byte_of(block, bytes, at + 3) << 24;
+    return byte_of(block, bytes, at) | byte_of(block, bytes, at + 1) << 8 |
+           byte_of(block, bytes, at + 2) << 16 | byte_of(block, bytes, at + 3) << 24;
 }
 
 static void add_lane(uint32_t sum[4], const uint8_t *block, size_t bytes, uint32_t lane)
@@ -87,7 +87,8 @@ static struct tt_hash reference(const uint8_t *data, size_t bytes)
 
 /* ---- helpers ---- */
 
-static void check_equal(struct tt_hash got, struct tt_hash want, const char *what, size_t bytes, uint64_t seed)
+static void check_equal(struct tt_hash got, struct tt_hash want, const char *what, size_t bytes,
+                        uint64_t seed)
 {
     char got_text[TT_HASH_TEXT_BYTES], want_text[TT_HASH_TEXT_BYTES];
 
@@ -95,7 +96,8 @@ static void check_equal(struct tt_hash got, struct tt_hash want, const char *wha
         return;
     tt_hash_text(&got, got_text);
     tt_hash_text(&want, want_text);
-    fail_msg("%s: %s, not %s; %zu bytes, seed %llu", what, got_text, want_text, bytes, (unsigned long long)seed);
+    fail_msg("%s: %s, not %s; %zu bytes, seed %llu", what, got_text, want_text, bytes,
+             (unsigned long long)seed);
 }
 
 static void fill_random(uint8_t *data, size_t bytes, uint64_t seed)
@@ -139,7 +141,8 @@ static void check_distinct(uint64_t *half, size_t count, const char *what)
     qsort(half, count, sizeof half[0], by_value);
     for (size_t i = 1; i < count; i++)
         if (half[i] == half[i - 1])
-            fail_msg("%s: two of %zu values share 64 bits: %016llx", what, count, (unsigned long long)half[i]);
+            fail_msg("%s: two of %zu values share 64 bits: %016llx", what, count,
+                     (unsigned long long)half[i]);
 }
 
 static void values_end_distinct(struct values *v, const char *what)
@@ -171,17 +174,20 @@ static void value_matches_the_definition(void **state)
     for (size_t i = 0; i < sizeof borders / sizeof borders[0]; i++)
         for (size_t bytes = borders[i] - 3; bytes <= borders[i] + 3; bytes++) {
             data = g.at + g.bytes - bytes;
-            check_equal(tt_hash_of(data, bytes), reference(data, bytes), "at a border", bytes, seed);
+            check_equal(tt_hash_of(data, bytes), reference(data, bytes), "at a border", bytes,
+                        seed);
         }
     for (size_t shift = 0; shift < 64; shift++) {
         data = g.at + 2 * BLOCK + shift;
         memcpy(data, g.at, BLOCK + 77);
-        check_equal(tt_hash_of(data, BLOCK + 77), reference(g.at, BLOCK + 77), "shifted", BLOCK + 77, seed);
+        check_equal(tt_hash_of(data, BLOCK + 77), reference(g.at, BLOCK + 77), "shifted",
+                    BLOCK + 77, seed);
     }
     guarded_fini(&g);
 }
 
-static bool try_vector(const uint8_t *data, size_t bytes, const char want[TT_HASH_TEXT_BYTES], void *arg)
+static bool try_vector(const uint8_t *data, size_t bytes, const char want[TT_HASH_TEXT_BYTES],
+                       void *arg)
 {
     const struct tt_hash h = tt_hash_of(data, bytes);
     char got[TT_HASH_TEXT_BYTES];
@@ -221,7 +227,8 @@ static void pieces_give_the_whole_value(void **state)
             continue;
         tt_hash_begin(&s, 0);
         for (size_t at = 0; at < BYTES;) {
-            const size_t piece = tt_prng_below(&p, most), some = piece < BYTES - at ? piece : BYTES - at;
+            const size_t piece = tt_prng_below(&p, most),
+                         some = piece < BYTES - at ? piece : BYTES - at;
 
             tt_hash_add(&s, data + at, some);
             at += some;
@@ -266,14 +273,17 @@ static void threads_give_the_whole_value(void **state)
         for (size_t t = 0; t < nthreads; t++) {
             const size_t from = 38 * t / nthreads * BLOCK, to = 38 * (t + 1) / nthreads * BLOCK;
 
-            ranges[t] = (struct range){ data + from, from / BLOCK, (to < BYTES ? to : BYTES) - from, { { 0 } } };
+            ranges[t] = (struct range){
+                data + from, from / BLOCK, (to < BYTES ? to : BYTES) - from, { { 0 } }
+            };
             assert_int_equal(pthread_create(&threads[t], NULL, hash_range, &ranges[t]), 0);
         }
         for (size_t t = nthreads; t-- > 0;) {
             pthread_join(threads[t], NULL);
             tt_hash_combine(&sum, &ranges[t].sum);
         }
-        check_equal(tt_hash_value(&sum, BYTES), reference(data, BYTES), "by threads", nthreads, seed);
+        check_equal(tt_hash_value(&sum, BYTES), reference(data, BYTES), "by threads", nthreads,
+                    seed);
     }
     free(data);
 }
@@ -281,7 +291,8 @@ static void threads_give_the_whole_value(void **state)
 /* Blocks from 2^32 on differ from those from 0 on. */
 static void blocks_count_beyond_32_bits(void **state)
 {
-    static const uint64_t blocks[] = { 0, 1, 2, 0x7fffffff, 0xffffffff, 0x100000000, 0x100000001, (uint64_t)1 << 49 };
+    static const uint64_t blocks[] = { 0,          1,           2,           0x7fffffff,
+                                       0xffffffff, 0x100000000, 0x100000001, (uint64_t)1 << 49 };
     static uint8_t data[BLOCK];
     struct values v;
 
@@ -475,14 +486,15 @@ static void bit_flips_spread_evenly(void **state)
             }
             for (int i = 0; i < 128; i++)
                 if (4 * (flips[i] - trials / 2) * (flips[i] - trials / 2) > 25 * trials)
-                    fail_msg("%zu bytes: bit %zu flips bit %d in %d of %d cases, seed 77", sizes[s], bit, i, flips[i],
-                             trials);
+                    fail_msg("%zu bytes: bit %zu flips bit %d in %d of %d cases, seed 77", sizes[s],
+                             bit, i, flips[i], trials);
         }
 }
 
 static void text_matches_the_byte_order(void **state)
 {
-    const struct tt_hash h = { { 0x03020100, 0x07060504, 0x0b0a0908, 0xff0e0d0c } }, other = { { 0x03020100 } };
+    const struct tt_hash h = { { 0x03020100, 0x07060504, 0x0b0a0908, 0xff0e0d0c } },
+                         other = { { 0x03020100 } };
     char text[TT_HASH_TEXT_BYTES];
 
     (void)state;

@@ -36,15 +36,26 @@ static const char *const kinds[] = {
 };
 enum { NKINDS = sizeof kinds / sizeof kinds[0] };
 
-static void fail_case(const struct quant_case *c, const char *what, size_t i, double got, double want)
+static void fail_case(const struct quant_case *c, const char *what, size_t i, double got,
+                      double want)
 {
-    fail_msg("%s %s: %s at %zu: %a, not %a; block %u, count %zu, %s, seed %llu", tt_quant_name(c->q.codec),
-             ref_name(c->type), what, i, got, want, c->q.block, c->count, kinds[c->kind], (unsigned long long)c->seed);
+    fail_msg("%s %s: %s at %zu: %a, not %a; block %u, count %zu, %s, seed %llu",
+             tt_quant_name(c->q.codec), ref_name(c->type), what, i, got, want, c->q.block, c->count,
+             kinds[c->kind], (unsigned long long)c->seed);
 }
 
-static bool is_u4(enum tt_quant_codec codec) { return codec == TT_QUANT_MINMAX_U4 || codec == TT_QUANT_ZERO_U4; }
-static bool is_minmax(enum tt_quant_codec codec) { return codec <= TT_QUANT_MINMAX_U4; }
-static bool is_real(enum tt_quant_codec codec) { return codec >= TT_QUANT_E4M3; }
+static bool is_u4(enum tt_quant_codec codec)
+{
+    return codec == TT_QUANT_MINMAX_U4 || codec == TT_QUANT_ZERO_U4;
+}
+static bool is_minmax(enum tt_quant_codec codec)
+{
+    return codec <= TT_QUANT_MINMAX_U4;
+}
+static bool is_real(enum tt_quant_codec codec)
+{
+    return codec >= TT_QUANT_E4M3;
+}
 
 /* ---- elements ---- */
 
@@ -167,7 +178,9 @@ struct ref_block {
 
 static struct ref_block ref_block_of(const struct quant_case *c, const float *x, size_t n)
 {
-    struct ref_block b = { .low = INFINITY, .high = -INFINITY, .top = is_u4(c->q.codec) ? 15 : 255 };
+    struct ref_block b = { .low = INFINITY,
+                           .high = -INFINITY,
+                           .top = is_u4(c->q.codec) ? 15 : 255 };
 
     for (size_t i = 0; i < n; i++) {
         b.poisoned |= !isfinite(x[i]);
@@ -213,7 +226,8 @@ static uint32_t ref_code(const struct quant_case *c, const struct ref_block *b, 
     if (b->poisoned)
         return 0;
     if (is_real(c->q.codec))
-        return ref_encode(c->q.codec == TT_QUANT_E4M3 ? &ref_e4m3 : &ref_e5m2, (double)x / (double)b->scale);
+        return ref_encode(c->q.codec == TT_QUANT_E4M3 ? &ref_e4m3 : &ref_e5m2,
+                          (double)x / (double)b->scale);
     if (is_minmax(c->q.codec))
         code = step == 0 ? 0 : nearbyintf((x * half - b->low * half) / step);
     else
@@ -230,7 +244,8 @@ static float ref_value(const struct quant_case *c, const struct ref_block *b, ui
     if (b->poisoned)
         return NAN;
     if (is_real(c->q.codec)) {
-        value = (float)(ref_decode(c->q.codec == TT_QUANT_E4M3 ? &ref_e4m3 : &ref_e5m2, code) * (double)b->scale);
+        value = (float)(ref_decode(c->q.codec == TT_QUANT_E4M3 ? &ref_e4m3 : &ref_e5m2, code) *
+                        (double)b->scale);
         if (isnan(value))
             return NAN;
     } else if (is_minmax(c->q.codec)) {
@@ -247,7 +262,8 @@ static float ref_value(const struct quant_case *c, const struct ref_block *b, ui
 }
 
 /* Encodes x[count]; returns the number of bytes. */
-static size_t ref_encode_all(const struct quant_case *c, uint8_t *out, const float *x, size_t *npoisoned)
+static size_t ref_encode_all(const struct quant_case *c, uint8_t *out, const float *x,
+                             size_t *npoisoned)
 {
     struct tt_writer w;
 
@@ -266,7 +282,8 @@ static size_t ref_encode_all(const struct quant_case *c, uint8_t *out, const flo
                                                     : bits_f32(b.high));
         for (size_t i = 0; i < n; i += is_u4(c->q.codec) ? 2 : 1) {
             const uint32_t first = ref_code(c, &b, x[at + i]);
-            const uint32_t second = is_u4(c->q.codec) && i + 1 < n ? ref_code(c, &b, x[at + i + 1]) : 0;
+            const uint32_t second =
+                is_u4(c->q.codec) && i + 1 < n ? ref_code(c, &b, x[at + i + 1]) : 0;
 
             tt_write_u8(&w, (uint8_t)(first | second << 4));
         }
@@ -300,7 +317,8 @@ static uint64_t ref_sum(const struct quant_case *c, double a, float x)
     return bits_of(c, isnan(sum) ? (double)NAN : sum);
 }
 
-static void check_values(const struct quant_case *c, const void *values, const void *a, const char *what)
+static void check_values(const struct quant_case *c, const void *values, const void *a,
+                         const char *what)
 {
     const size_t element = ref_bytes(c->type);
     struct ref_block b = { 0 };
@@ -313,7 +331,8 @@ static void check_values(const struct quant_case *c, const void *values, const v
         if (i % c->q.block == 0)
             b = ref_block_of(c, x32 + i, n);
         value = ref_value(c, &b, ref_code(c, &b, x32[i]));
-        want = a ? ref_sum(c, load(c, a, i), value) : bits_of(c, isnan(value) ? (double)NAN : (double)value);
+        want = a ? ref_sum(c, load(c, a, i), value)
+                 : bits_of(c, isnan(value) ? (double)NAN : (double)value);
         if (ref_load((const char *)values + i * element, element) != want)
             fail_case(c, what, i, load(c, values, i), (double)value);
     }
@@ -337,10 +356,12 @@ static void check_case(const struct quant_case *c, const void *data)
             fail_case(c, "encoded byte", i, ((uint8_t *)encoded)[i], expected[i]);
     assert_int_equal(tt_quant_decode(&c->q, decoded, encoded, bytes, c->count, c->type), TUTTI_OK);
     check_values(c, decoded, NULL, "decoded");
-    assert_int_equal(tt_quant_decode_add(&c->q, sum, data, encoded, bytes, c->count, c->type), TUTTI_OK);
+    assert_int_equal(tt_quant_decode_add(&c->q, sum, data, encoded, bytes, c->count, c->type),
+                     TUTTI_OK);
     check_values(c, sum, data, "decoded and added");
     memcpy(sum, data, all);
-    assert_int_equal(tt_quant_decode_add(&c->q, sum, sum, encoded, bytes, c->count, c->type), TUTTI_OK);
+    assert_int_equal(tt_quant_decode_add(&c->q, sum, sum, encoded, bytes, c->count, c->type),
+                     TUTTI_OK);
     check_values(c, sum, data, "decoded and added in place");
 }
 
@@ -381,7 +402,8 @@ static void definition_holds_for_any_bits(void **state)
         for (size_t i = 0; i < c.count; i++)
             if (c.type == TUTTI_F64 || tt_prng_below(&p, 3))
                 store(&c, data, i,
-                      ldexp(1 + (double)(tt_prng_u64(&p) >> 12) * 0x1p-52, (int)tt_prng_below(&p, 300) - 160));
+                      ldexp(1 + (double)(tt_prng_u64(&p) >> 12) * 0x1p-52,
+                            (int)tt_prng_below(&p, 300) - 160));
             else
                 ref_store(data + i * ref_bytes(c.type), ref_bytes(c.type), ref_random(&p, c.type));
         check_case(&c, data);
@@ -397,7 +419,8 @@ static void block_aligned_range_encodes_alike(void **state)
     (void)state;
     fill(&c, data);
     for (int codec = 0; codec < TT_QUANT_CODEC_COUNT; codec++) {
-        const size_t from = 5 * 64, before = (c.q.codec = (enum tt_quant_codec)codec, tt_quant_bytes(&c.q, from));
+        const size_t from = 5 * 64,
+                     before = (c.q.codec = (enum tt_quant_codec)codec, tt_quant_bytes(&c.q, from));
 
         tt_quant_encode(&c.q, whole, data, 1000, TUTTI_F32);
         tt_quant_encode(&c.q, part, data + from, 1000 - from, TUTTI_F32);
@@ -419,7 +442,8 @@ static double bound_of(const struct quant_case *c, double x, double low, double 
         const bool e4m3 = c->q.codec == TT_QUANT_E4M3;
         const double scale = fmax(size / (e4m3 ? 224 : 28672), 0x1p-126);
 
-        return fmax(fabs(x) * (e4m3 ? 0x1p-4 : 0x1p-3), scale * (e4m3 ? 0x1p-10 : 0x1p-17)) + 0x1p-149;
+        return fmax(fabs(x) * (e4m3 ? 0x1p-4 : 0x1p-3), scale * (e4m3 ? 0x1p-10 : 0x1p-17)) +
+               0x1p-149;
     }
     if (!is_minmax(c->q.codec))
         range = fmax(high, 0) - fmin(low, 0);
@@ -435,7 +459,8 @@ static double rounding_of(const struct quant_case *c, double size)
                                    : 0;
 }
 
-static void check_bounds(const struct quant_case *c, const void *data, const void *decoded, double *worst)
+static void check_bounds(const struct quant_case *c, const void *data, const void *decoded,
+                         double *worst)
 {
     for (size_t at = 0; at < c->count; at += c->q.block) {
         const size_t end = c->count - at < c->q.block ? c->count : at + c->q.block;
@@ -476,14 +501,15 @@ static void errors_stay_within_the_bound(void **state)
         decoded = at_end(&dst, c.count * ref_bytes(c.type));
         fill(&c, data);
         assert_int_equal(tt_quant_encode(&c.q, at_end(&out, bytes), data, c.count, c.type), 0);
-        assert_int_equal(tt_quant_decode(&c.q, decoded, at_end(&out, bytes), bytes, c.count, c.type), TUTTI_OK);
+        assert_int_equal(
+            tt_quant_decode(&c.q, decoded, at_end(&out, bytes), bytes, c.count, c.type), TUTTI_OK);
         check_bounds(&c, data, decoded, &worst[c.q.codec]);
     }
     for (int codec = 0; codec < TT_QUANT_CODEC_COUNT; codec++)
         if (worst[codec] < (unit_share() == 1 ? 0.9 : 0.5))  /* bounds are tight: some element
                                                                 comes near each of them */
-            fail_msg("%s: the largest error is only %.3f of its bound", tt_quant_name((enum tt_quant_codec)codec),
-                     worst[codec]);
+            fail_msg("%s: the largest error is only %.3f of its bound",
+                     tt_quant_name((enum tt_quant_codec)codec), worst[codec]);
 }
 
 /* Values that the codecs guarantee to keep exactly. */
@@ -508,13 +534,16 @@ static void range_ends_and_constants_are_exact(void **state)
             high = data[i] > data[high] ? i : high;
         }
         tt_quant_encode(&c.q, expected, data, c.count, c.type);
-        assert_int_equal(tt_quant_decode(&c.q, decoded, expected, tt_quant_bytes(&c.q, c.count), c.count, c.type), 0);
+        assert_int_equal(tt_quant_decode(&c.q, decoded, expected, tt_quant_bytes(&c.q, c.count),
+                                         c.count, c.type),
+                         0);
         for (size_t i = 0; i < c.count; i++)
             if (!is_minmax(c.q.codec) && data[i] == 0 && decoded[i] != 0)
                 fail_case(&c, "zero", i, (double)decoded[i], 0);
         if (is_minmax(c.q.codec) && decoded[low] != data[low])
             fail_case(&c, "the least", low, (double)decoded[low], (double)data[low]);
-        if (is_minmax(c.q.codec) && data[high] - data[low] >= 0x1p-140f && decoded[high] != data[high])
+        if (is_minmax(c.q.codec) && data[high] - data[low] >= 0x1p-140f &&
+            decoded[high] != data[high])
             fail_case(&c, "the largest", high, (double)decoded[high], (double)data[high]);
     }
 }
@@ -558,14 +587,17 @@ static void infinite_number_poisons_only_its_block(void **state)
     for (int codec = 0; codec < TT_QUANT_CODEC_COUNT; codec++)
         for (int t = 0; t < NTYPES; t++)
             for (int k = 0; k < 3 * 97; k++) {
-                struct quant_case c = { { (enum tt_quant_codec)codec, 32 }, types[t], 97, 0, (uint64_t)k };
+                struct quant_case c = {
+                    { (enum tt_quant_codec)codec, 32 }, types[t], 97, 0, (uint64_t)k
+                };
                 const size_t bytes = tt_quant_bytes(&c.q, 97), where = (size_t)(k % 97);
                 double data[97], decoded[97];
 
                 fill(&c, data);
                 store(&c, data, where, bad[k / 97]);
                 assert_int_equal(tt_quant_encode(&c.q, expected, data, 97, c.type), 1);
-                assert_int_equal(tt_quant_decode(&c.q, decoded, expected, bytes, 97, c.type), TUTTI_OK);
+                assert_int_equal(tt_quant_decode(&c.q, decoded, expected, bytes, 97, c.type),
+                                 TUTTI_OK);
                 for (size_t i = 0; i < 97; i++)
                     if (isnan(load(&c, decoded, i)) != (i / 32 == where / 32))
                         fail_case(&c, "poison", i, load(&c, decoded, i), (double)where);
@@ -601,9 +633,11 @@ static void only_defined_combinations_are_supported(void **state)
 
     (void)state;
     for (int type = 0; type < TUTTI_DTYPE_COUNT; type++)
-        assert_int_equal(tt_quant_defined(&q, (tutti_dtype)type), type >= TUTTI_F16 && type <= TUTTI_F64);
+        assert_int_equal(tt_quant_defined(&q, (tutti_dtype)type),
+                         type >= TUTTI_F16 && type <= TUTTI_F64);
     for (q.block = 0; q.block < 9000; q.block++)
-        assert_int_equal(tt_quant_defined(&q, TUTTI_F32), q.block >= 32 && q.block <= 4096 && q.block % 2 == 0);
+        assert_int_equal(tt_quant_defined(&q, TUTTI_F32),
+                         q.block >= 32 && q.block <= 4096 && q.block % 2 == 0);
     q = (struct tt_quant){ TT_QUANT_CODEC_COUNT, 32 };
     assert_false(tt_quant_defined(&q, TUTTI_F32));
     assert_string_equal(tt_quant_name(TT_QUANT_CODEC_COUNT), "?");
@@ -611,7 +645,8 @@ static void only_defined_combinations_are_supported(void **state)
 
 /* ---- received bytes ---- */
 
-static void check_refused(const struct tt_quant *q, const uint8_t *in, size_t bytes, size_t count, const char *why)
+static void check_refused(const struct tt_quant *q, const uint8_t *in, size_t bytes, size_t count,
+                          const char *why)
 {
     static float got[COUNT_MAX], before[COUNT_MAX];
 
@@ -620,7 +655,8 @@ static void check_refused(const struct tt_quant *q, const uint8_t *in, size_t by
     tt_log_set(TT_LOG_NONE);
     assert_int_equal(tt_quant_decode(q, got, in, bytes, count, TUTTI_F32), TUTTI_ERR_PROTOCOL);
     assert_non_null(strstr(tutti_last_error(), why));
-    assert_int_equal(tt_quant_decode_add(q, got, got, in, bytes, count, TUTTI_F32), TUTTI_ERR_PROTOCOL);
+    assert_int_equal(tt_quant_decode_add(q, got, got, in, bytes, count, TUTTI_F32),
+                     TUTTI_ERR_PROTOCOL);
     tt_log_set(TT_LOG_WARN);
     assert_memory_equal(got, before, sizeof got);
 }
@@ -722,12 +758,14 @@ static void error_feedback_compensates_rounding(void **state)
         }
         for (int i = 0; i < N; i++) {
             if (fabs(meant[i] - sent[i] - (double)residual[i]) > 1e-4)
-                fail_case(&c, "meant and sent differ by more than the residual", (size_t)i, sent[i], meant[i]);
+                fail_case(&c, "meant and sent differ by more than the residual", (size_t)i, sent[i],
+                          meant[i]);
             worst = fmax(worst, fabs(meant[i] - sent[i]));
             worst_plain = fmax(worst_plain, fabs(meant[i] - plain[i]));
         }
         if (worst > worst_plain / 20)
-            fail_msg("%s: %g off with feedback, %g without", tt_quant_name(c.q.codec), worst, worst_plain);
+            fail_msg("%s: %g off with feedback, %g without", tt_quant_name(c.q.codec), worst,
+                     worst_plain);
     }
 }
 
@@ -752,7 +790,8 @@ static void poisoned_block_has_zero_residual(void **state)
  * settings are unchanged afterwards. */
 static void thread_environment_changes_nothing(void **state)
 {
-    static const unsigned settings[] = { 0x1f80 | 0x8040, 0x1f80 | 0x4000, 0x1f80 | 0x6000, 0x1f80 & ~0x0e80u };
+    static const unsigned settings[] = { 0x1f80 | 0x8040, 0x1f80 | 0x4000, 0x1f80 | 0x6000,
+                                         0x1f80 & ~0x0e80u };
     static float data[COUNT_MAX], value[COUNT_MAX], other[COUNT_MAX];
     static uint8_t bytes[BYTES_MAX];
 
@@ -777,7 +816,8 @@ static void thread_environment_changes_nothing(void **state)
             after = _mm_getcsr() & 0xffc0;
             _mm_setcsr(0x1f80);
             assert_int_equal(after, settings[s] & 0xffc0);
-            if (memcmp(bytes, expected, n) != 0 || memcmp(value, other, c.count * sizeof value[0]) != 0)
+            if (memcmp(bytes, expected, n) != 0 ||
+                memcmp(value, other, c.count * sizeof value[0]) != 0)
                 fail_case(&c, "changed by a setting", s, settings[s], 0x1f80);
         }
 }

@@ -41,9 +41,15 @@ static void over_all(tutti_dtype type, void (*check)(struct room *r, size_t coun
     free(r);
 }
 
-static struct tt_quant blocks_of(const struct room *r) { return (struct tt_quant){ r->p.codec, r->p.block }; }
+static struct tt_quant blocks_of(const struct room *r)
+{
+    return (struct tt_quant){ r->p.codec, r->p.block };
+}
 
-static size_t whole(const struct room *r, size_t count) { return tt_packed_blocks(&r->p, count) * r->p.block; }
+static size_t whole(const struct room *r, size_t count)
+{
+    return tt_packed_blocks(&r->p, count) * r->p.block;
+}
 
 /* Pads x with its last element to the end of the block. */
 static void go_on(const struct room *r, float *x, size_t count)
@@ -81,7 +87,8 @@ static void check_pack(struct room *r, size_t count)
     go_on(r, r->x, count);
     tt_quant_encode(&q, r->b, r->x, whole(r, count), TUTTI_F32);
     assert_memory_equal(r->a + 3, r->b, bytes);
-    assert_int_equal(tt_quant_decode(&q, values, r->b, bytes, whole(r, count), TUTTI_F32), TUTTI_OK);
+    assert_int_equal(tt_quant_decode(&q, values, r->b, bytes, whole(r, count), TUTTI_F32),
+                     TUTTI_OK);
     memset(r->y, 0, sizeof r->y);
     tt_packed_decode(&r->p, r->y, r->a + 3, count);
     assert_memory_equal(r->y, values, count * sizeof values[0]);
@@ -101,15 +108,16 @@ static void check_types(struct room *r, size_t count)
 
     /* any numbers of the type */
     tt_quant_encode(&q, r->a, r->x, whole(r, count), TUTTI_F32);
-    assert_int_equal(tt_quant_decode(&q, src, r->a, tt_quant_bytes(&q, whole(r, count)), whole(r, count), r->p.type),
+    assert_int_equal(tt_quant_decode(&q, src, r->a, tt_quant_bytes(&q, whole(r, count)),
+                                     whole(r, count), r->p.type),
                      TUTTI_OK);
     tt_packed_encode(&r->p, r->a, src, NULL, count / r->p.block * r->p.block);
     tt_quant_encode(&q, r->b, src, count / r->p.block * r->p.block, r->p.type);
     assert_memory_equal(r->a, r->b, count / r->p.block * r->p.bytes);
     tt_packed_decode(&r->p, wide, r->a, count / r->p.block * r->p.block);
-    assert_int_equal(
-        tt_quant_decode(&q, src, r->b, count / r->p.block * r->p.bytes, count / r->p.block * r->p.block, r->p.type),
-        TUTTI_OK);
+    assert_int_equal(tt_quant_decode(&q, src, r->b, count / r->p.block * r->p.bytes,
+                                     count / r->p.block * r->p.block, r->p.type),
+                     TUTTI_OK);
     assert_memory_equal(src, wide, count / r->p.block * r->p.block * tutti_dtype_bytes(r->p.type));
 }
 
@@ -141,9 +149,9 @@ static void check_residual(const struct room *r, size_t count, uint32_t divide_b
     const struct tt_quant q = blocks_of(r);
     float value[COUNT_MAX];
 
-    assert_int_equal(
-        tt_quant_decode(&q, value, r->b, tt_packed_blocks(&r->p, count) * r->p.bytes, whole(r, count), TUTTI_F32),
-        TUTTI_OK);
+    assert_int_equal(tt_quant_decode(&q, value, r->b, tt_packed_blocks(&r->p, count) * r->p.bytes,
+                                     whole(r, count), TUTTI_F32),
+                     TUTTI_OK);
     for (size_t i = 0; i < count; i++)
         assert_true(residual[i] == before + (sum[i] - value[i]) * (float)divide_by);
 }
@@ -187,7 +195,8 @@ static void check_packed_step(struct room *r, size_t count)
 
     tt_packed_encode(&r->p, r->a, r->x, NULL, count);
     tt_packed_encode(&r->p, r->out, r->y, NULL, count);
-    assert_int_equal(tt_quant_decode(&q, r->y, r->out, bytes, whole(r, count), TUTTI_F32), TUTTI_OK);
+    assert_int_equal(tt_quant_decode(&q, r->y, r->out, bytes, whole(r, count), TUTTI_F32),
+                     TUTTI_OK);
     expect_step(r, count, 1, sum);
     for (size_t i = 0; i < count; i++)
         residual[i] = 0.25f;

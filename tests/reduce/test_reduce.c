@@ -27,17 +27,20 @@ struct reduce_case {
 };
 
 /* Memory that is reused by the cases. */
-static _Alignas(64) uint8_t a_room[ROOM_BYTES], b_room[ROOM_BYTES], dst_room[ROOM_BYTES], dst2_room[ROOM_BYTES];
+static _Alignas(64) uint8_t a_room[ROOM_BYTES], b_room[ROOM_BYTES], dst_room[ROOM_BYTES],
+    dst2_room[ROOM_BYTES];
 static uint64_t expected[ROOM_BYTES];
 
-static void fail_case(const struct reduce_case *c, const char *what, size_t i, uint64_t got, uint64_t want)
+static void fail_case(const struct reduce_case *c, const char *what, size_t i, uint64_t got,
+                      uint64_t want)
 {
     fail_msg(
         "%s %s %s: %s at %zu: 0x%llx, not 0x%llx; count %zu, finish %d, stream %u, dst2 %d, where %d, n %u, shifts "
         "a %zu b %zu dst %zu dst2 %zu, seed %llu",
-        c->kernels->name, ref_name(c->type), ref_redop_name(c->op), what, i, (unsigned long long)got,
-        (unsigned long long)want, c->count, c->finish, c->stream, c->two, (int)c->where, c->n, c->a_shift, c->b_shift,
-        c->dst_shift, c->dst2_shift, (unsigned long long)c->seed);
+        c->kernels->name, ref_name(c->type), ref_redop_name(c->op), what, i,
+        (unsigned long long)got, (unsigned long long)want, c->count, c->finish, c->stream, c->two,
+        (int)c->where, c->n, c->a_shift, c->b_shift, c->dst_shift, c->dst2_shift,
+        (unsigned long long)c->seed);
 }
 
 static void check_margins(const struct reduce_case *c, const uint8_t *dst, size_t bytes)
@@ -65,7 +68,9 @@ static void check(const struct reduce_case *c)
 {
     const size_t element = ref_bytes(c->type), bytes = c->count * element;
     uint8_t *a = a_room + MARGIN_BYTES + c->a_shift, *b = b_room + MARGIN_BYTES + c->b_shift;
-    uint8_t *dst = c->where == DST_IS_A ? a : c->where == DST_IS_B ? b : dst_room + MARGIN_BYTES + c->dst_shift;
+    uint8_t *dst = c->where == DST_IS_A   ? a
+                   : c->where == DST_IS_B ? b
+                                          : dst_room + MARGIN_BYTES + c->dst_shift;
     uint8_t *dst2 = dst2_room + MARGIN_BYTES + c->dst2_shift;
     struct tt_prng p;
 
@@ -81,8 +86,8 @@ static void check(const struct reduce_case *c)
         expected[i] = ref_reduce(c->type, c->op, c->finish, c->n, x, y);
     }
 
-    c->kernels->reduce[c->type][tt_kernel_of(c->op, c->finish)](dst, c->two ? dst2 : NULL, a, b, c->count, c->stream,
-                                                                c->n);
+    c->kernels->reduce[c->type][tt_kernel_of(c->op, c->finish)](dst, c->two ? dst2 : NULL, a, b,
+                                                                c->count, c->stream, c->n);
     check_elements(c, dst, "dst");
     check_margins(c, dst, bytes);
     if (c->two)
@@ -255,7 +260,8 @@ static void check_guarded(struct reduce_case *c)
     for (int i = 0; i < 4; i++)
         guarded_init(&g[i], 12288);
     for (size_t k = 0; k < 140; k++) {
-        const size_t bytes = (k < 130 ? k : 8192 + 32 * (k - 130)) * element, count = bytes / element;
+        const size_t bytes = (k < 130 ? k : 8192 + 32 * (k - 130)) * element,
+                     count = bytes / element;
         uint8_t *end[4];
 
         if (bytes > g[0].bytes)
@@ -289,18 +295,23 @@ static void both_implementations_give_the_same_bits(void **state)
                 const size_t element = ref_bytes(type), count = ROOM_BYTES / element;
                 const uint32_t n = 1 + (uint32_t)tt_prng_below(&p, round ? 1000 : 1);
 
-                if (!tt_kernels_portable.reduce[type][kernel] || !unit_has_turn((uint64_t)(round + type + kernel), 4))
+                if (!tt_kernels_portable.reduce[type][kernel] ||
+                    !unit_has_turn((uint64_t)(round + type + kernel), 4))
                     continue;
                 for (size_t i = 0; i < count; i++) {
-                    ref_store(a_room + i * element, element, round % 2 ? ref_random(&p, type) : tt_prng_u64(&p));
-                    ref_store(b_room + i * element, element, round % 2 ? ref_random(&p, type) : tt_prng_u64(&p));
+                    ref_store(a_room + i * element, element,
+                              round % 2 ? ref_random(&p, type) : tt_prng_u64(&p));
+                    ref_store(b_room + i * element, element,
+                              round % 2 ? ref_random(&p, type) : tt_prng_u64(&p));
                 }
-                tt_kernels_portable.reduce[type][kernel](portable, NULL, a_room, b_room, count, false, n);
+                tt_kernels_portable.reduce[type][kernel](portable, NULL, a_room, b_room, count,
+                                                         false, n);
                 tt_kernels_get()->reduce[type][kernel](best, NULL, a_room, b_room, count, true, n);
                 for (size_t i = 0; i < ROOM_BYTES; i++)
                     if (portable[i] != best[i])
-                        fail_msg("%s kernel %d differs at byte %zu of %s, seed %llu round %d", ref_name(type), kernel,
-                                 i, tt_reduce_isa(), (unsigned long long)seed, round);
+                        fail_msg("%s kernel %d differs at byte %zu of %s, seed %llu round %d",
+                                 ref_name(type), kernel, i, tt_reduce_isa(),
+                                 (unsigned long long)seed, round);
             }
 }
 
@@ -328,8 +339,8 @@ static void result_is_independent_of_position(void **state)
             sum(dst_room + 8, NULL, a_room + 3, b_room, 3000, true, 0);
             for (size_t i = 0; i < 3000; i++)
                 if (ref_load(dst_room + 8 + i * element, element) != first)
-                    fail_msg("%s: 0x%llx + 0x%llx at %zu, seed 3", ref_name(type), (unsigned long long)x,
-                             (unsigned long long)y, i);
+                    fail_msg("%s: 0x%llx + 0x%llx at %zu, seed 3", ref_name(type),
+                             (unsigned long long)x, (unsigned long long)y, i);
         }
     }
 }
@@ -400,7 +411,8 @@ static void check_chains(tutti_dtype type, double unit, double value_max, struct
         double exact = 0, error;
 
         for (int r = 0; r < nranks; r++) {
-            x = ref_encode(format, sign * value_max * (double)tt_prng_below(p, 1 << 20) / (1 << 20) / 64);
+            x = ref_encode(format,
+                           sign * value_max * (double)tt_prng_below(p, 1 << 20) / (1 << 20) / 64);
             exact += ref_decode(format, (uint32_t)x);
             if (r == 0)
                 total = x;
@@ -409,7 +421,8 @@ static void check_chains(tutti_dtype type, double unit, double value_max, struct
         }
         error = fabs(ref_decode(format, (uint32_t)ref_load(&total, element)) - exact);
         if (error > (nranks - 1) * unit * fabs(exact))
-            fail_msg("%s: chain %d of %d ranks is off by %g of %g", ref_name(type), chain, nranks, error, exact);
+            fail_msg("%s: chain %d of %d ranks is off by %g of %g", ref_name(type), chain, nranks,
+                     error, exact);
     }
 }
 
@@ -429,7 +442,8 @@ static void scaling_gives_its_definition(void **state)
 {
     /* The last is a NaN whose bits would overflow if they were rounded. */
     static const double scales[] = {
-        1, -1, 0.5, 3, 1e-3, 1.0 / 3, 1e10, -1e300, 1e-300, 0, INFINITY, -INFINITY, NAN, __builtin_nan("0x7ffffffffffff"),
+        1,      -1,     0.5, 3,        1e-3,      1.0 / 3, 1e10,
+        -1e300, 1e-300, 0,   INFINITY, -INFINITY, NAN,     __builtin_nan("0x7ffffffffffff"),
     };
     const uint64_t seed = 9;
     struct tt_prng p;
@@ -441,7 +455,8 @@ static void scaling_gives_its_definition(void **state)
             for (size_t count = 0; count < 300; count += count < 70 ? 1 : 50) {
                 const size_t element = ref_bytes(type);
                 const bool in_place = count % 2;
-                uint8_t *src = a_room + tt_prng_below(&p, 64), *dst = in_place ? src : dst_room + tt_prng_below(&p, 64);
+                uint8_t *src = a_room + tt_prng_below(&p, 64),
+                        *dst = in_place ? src : dst_room + tt_prng_below(&p, 64);
 
                 for (size_t i = 0; i < count; i++) {
                     const uint64_t x = ref_random(&p, type);
@@ -471,7 +486,8 @@ static void both_implementations_scale_alike(void **state)
             const double scale = ldexp((double)tt_prng_below(&p, 1000) - 500, 4 * round - 12);
 
             for (size_t i = 0; i < count; i++)
-                ref_store(a_room + i * element, element, round % 2 ? ref_random(&p, type) : tt_prng_u64(&p));
+                ref_store(a_room + i * element, element,
+                          round % 2 ? ref_random(&p, type) : tt_prng_u64(&p));
             tt_kernels_portable.scale_float[type](portable, a_room, count, scale);
             tt_kernels_get()->scale_float[type](best, a_room, count, scale);
             assert_memory_equal(portable, best, ROOM_BYTES);

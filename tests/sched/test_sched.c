@@ -47,13 +47,15 @@ static void ref_ends_with_last_piece(void **state)
     static const struct {
         uint64_t offset, block, stride, bytes, begin, end;
     } cases[] = {
-        { 10, 0, 0, 5, 10, 15 },  { 10, 0, 0, 0, 10, 10 },  { 10, 4, 16, 0, 10, 10 }, { 10, 4, 16, 3, 10, 13 },
-        { 10, 4, 16, 4, 10, 14 }, { 10, 4, 16, 5, 10, 27 }, { 0, 4, 16, 12, 0, 36 },
+        { 10, 0, 0, 5, 10, 15 },  { 10, 0, 0, 0, 10, 10 },  { 10, 4, 16, 0, 10, 10 },
+        { 10, 4, 16, 3, 10, 13 }, { 10, 4, 16, 4, 10, 14 }, { 10, 4, 16, 5, 10, 27 },
+        { 0, 4, 16, 12, 0, 36 },
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct tt_ref ref = tt_strided(tt_work(cases[i].offset), cases[i].block, cases[i].stride);
+        const struct tt_ref ref =
+            tt_strided(tt_work(cases[i].offset), cases[i].block, cases[i].stride);
         uint64_t begin, end;
 
         tt_ref_extent(&ref, cases[i].bytes, &begin, &end);
@@ -69,25 +71,67 @@ static void in_place_buffers_are_identical(void **state)
         struct tt_ref ref, is;
     } cases[] = {
         /* rank 2 of 4, 100 B */
-        { TT_ALLREDUCE, false, { .buf = TT_BUF_SRC, .offset = 7 }, { .buf = TT_BUF_DST, .offset = 7 } },
-        { TT_ALLREDUCE, false, { .buf = TT_BUF_DST, .offset = 7 }, { .buf = TT_BUF_DST, .offset = 7 } },
-        { TT_ALLTOALL, false, { .buf = TT_BUF_SRC, .offset = 107 }, { .buf = TT_BUF_DST, .offset = 107 } },
-        { TT_ALLTOALLV, false, { .buf = TT_BUF_SRC, .offset = 107 }, { .buf = TT_BUF_DST, .offset = 107 } },
-        { TT_ALLGATHER, false, { .buf = TT_BUF_SRC, .offset = 7 }, { .buf = TT_BUF_DST, .offset = 207 } },
-        { TT_GATHER, true, { .buf = TT_BUF_SRC, .offset = 7 }, { .buf = TT_BUF_DST, .offset = 207 } },
+        { TT_ALLREDUCE,
+          false,
+          { .buf = TT_BUF_SRC, .offset = 7 },
+          { .buf = TT_BUF_DST, .offset = 7 } },
+        { TT_ALLREDUCE,
+          false,
+          { .buf = TT_BUF_DST, .offset = 7 },
+          { .buf = TT_BUF_DST, .offset = 7 } },
+        { TT_ALLTOALL,
+          false,
+          { .buf = TT_BUF_SRC, .offset = 107 },
+          { .buf = TT_BUF_DST, .offset = 107 } },
+        { TT_ALLTOALLV,
+          false,
+          { .buf = TT_BUF_SRC, .offset = 107 },
+          { .buf = TT_BUF_DST, .offset = 107 } },
+        { TT_ALLGATHER,
+          false,
+          { .buf = TT_BUF_SRC, .offset = 7 },
+          { .buf = TT_BUF_DST, .offset = 207 } },
+        { TT_GATHER,
+          true,
+          { .buf = TT_BUF_SRC, .offset = 7 },
+          { .buf = TT_BUF_DST, .offset = 207 } },
         { TT_REDUCE, true, { .buf = TT_BUF_SRC, .offset = 7 }, { .buf = TT_BUF_DST, .offset = 7 } },
-        { TT_BROADCAST, true, { .buf = TT_BUF_SRC, .offset = 7 }, { .buf = TT_BUF_DST, .offset = 7 } },
-        { TT_REDUCE_SCATTER, false, { .buf = TT_BUF_DST, .offset = 7 }, { .buf = TT_BUF_SRC, .offset = 207 } },
-        { TT_REDUCE_SCATTER, false, { .buf = TT_BUF_SRC, .offset = 7 }, { .buf = TT_BUF_SRC, .offset = 7 } },
-        { TT_SCATTER, true, { .buf = TT_BUF_DST, .offset = 7 }, { .buf = TT_BUF_SRC, .offset = 207 } },
-        { TT_ALLREDUCE, false, { .buf = TT_BUF_PIPE, .offset = 7 }, { .buf = TT_BUF_PIPE, .offset = 7 } },
-        { TT_ALLREDUCE, false, { .buf = TT_BUF_WORK, .offset = 7 }, { .buf = TT_BUF_WORK, .offset = 7 } },
+        { TT_BROADCAST,
+          true,
+          { .buf = TT_BUF_SRC, .offset = 7 },
+          { .buf = TT_BUF_DST, .offset = 7 } },
+        { TT_REDUCE_SCATTER,
+          false,
+          { .buf = TT_BUF_DST, .offset = 7 },
+          { .buf = TT_BUF_SRC, .offset = 207 } },
+        { TT_REDUCE_SCATTER,
+          false,
+          { .buf = TT_BUF_SRC, .offset = 7 },
+          { .buf = TT_BUF_SRC, .offset = 7 } },
+        { TT_SCATTER,
+          true,
+          { .buf = TT_BUF_DST, .offset = 7 },
+          { .buf = TT_BUF_SRC, .offset = 207 } },
+        { TT_ALLREDUCE,
+          false,
+          { .buf = TT_BUF_PIPE, .offset = 7 },
+          { .buf = TT_BUF_PIPE, .offset = 7 } },
+        { TT_ALLREDUCE,
+          false,
+          { .buf = TT_BUF_WORK, .offset = 7 },
+          { .buf = TT_BUF_WORK, .offset = 7 } },
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct tt_coll c = {
-            .kind = cases[i].kind, .rank = 2, .nranks = 4, .root = 2, .elem_bytes = 1, .bytes = 100, .in_place = true,
+            .kind = cases[i].kind,
+            .rank = 2,
+            .nranks = 4,
+            .root = 2,
+            .elem_bytes = 1,
+            .bytes = 100,
+            .in_place = true,
         };
         struct tt_ref is = tt_coll_canonical(&c, cases[i].ref);
 
@@ -95,8 +139,8 @@ static void in_place_buffers_are_identical(void **state)
         c.root = 1;
         is = tt_coll_canonical(&c, cases[i].ref);
         assert_true((is.buf == cases[i].ref.buf && is.offset == cases[i].ref.offset) ==
-                    (cases[i].on_root_only ||
-                     (cases[i].is.buf == cases[i].ref.buf && cases[i].is.offset == cases[i].ref.offset)));
+                    (cases[i].on_root_only || (cases[i].is.buf == cases[i].ref.buf &&
+                                               cases[i].is.offset == cases[i].ref.offset)));
         c.root = 2;
         c.in_place = false;
         is = tt_coll_canonical(&c, cases[i].ref);
@@ -106,9 +150,12 @@ static void in_place_buffers_are_identical(void **state)
 
 static void strided_ref_keeps_its_shape(void **state)
 {
-    const struct tt_coll c = {
-        .kind = TT_ALLGATHER, .rank = 2, .nranks = 4, .elem_bytes = 1, .bytes = 100, .in_place = true
-    };
+    const struct tt_coll c = { .kind = TT_ALLGATHER,
+                               .rank = 2,
+                               .nranks = 4,
+                               .elem_bytes = 1,
+                               .bytes = 100,
+                               .in_place = true };
     const struct tt_ref is = tt_coll_canonical(&c, tt_strided(tt_src(1), 2, 3));
 
     (void)state;
@@ -118,9 +165,12 @@ static void strided_ref_keeps_its_shape(void **state)
 static void buffers_end_with_their_last_block(void **state)
 {
     const uint64_t bytes[] = { 10, 0, 30 }, displs[] = { 50, 900, 0 };
-    struct tt_coll c = {
-        .kind = TT_GATHERV, .nranks = 3, .root = 0, .elem_bytes = 1, .recv_bytes = bytes, .recv_displs = displs
-    };
+    struct tt_coll c = { .kind = TT_GATHERV,
+                         .nranks = 3,
+                         .root = 0,
+                         .elem_bytes = 1,
+                         .recv_bytes = bytes,
+                         .recv_displs = displs };
 
     (void)state;
     assert_int_equal(tt_coll_src_bytes(&c), 10);
@@ -178,10 +228,14 @@ static void step_has_the_given_fields(void **state)
     tt_sched_put(&s, 5, tt_src(8), tt_dst(16), 24, 7);
     tt_sched_reduce(&s, tt_work(8), tt_src(16), tt_pipe(2), 24, true);
     assert_int_equal(s.n, 2);
-    assert_true(steps[0].opcode == TT_PUT && steps[0].peer == 5 && steps[0].tag == 7 && steps[0].bytes == 24);
-    assert_true(steps[0].a.buf == TT_BUF_SRC && steps[0].a.offset == 8 && steps[0].out.buf == TT_BUF_DST);
-    assert_true(steps[1].opcode == TT_REDUCE_STEP && steps[1].finish && steps[1].out.buf == TT_BUF_WORK);
-    assert_true(steps[1].a.buf == TT_BUF_SRC && steps[1].b.buf == TT_BUF_PIPE && steps[1].b.offset == 2);
+    assert_true(steps[0].opcode == TT_PUT && steps[0].peer == 5 && steps[0].tag == 7 &&
+                steps[0].bytes == 24);
+    assert_true(steps[0].a.buf == TT_BUF_SRC && steps[0].a.offset == 8 &&
+                steps[0].out.buf == TT_BUF_DST);
+    assert_true(steps[1].opcode == TT_REDUCE_STEP && steps[1].finish &&
+                steps[1].out.buf == TT_BUF_WORK);
+    assert_true(steps[1].a.buf == TT_BUF_SRC && steps[1].b.buf == TT_BUF_PIPE &&
+                steps[1].b.offset == 2);
 }
 
 int main(void)

@@ -30,7 +30,9 @@ struct hand {
 
 static struct tt_sched tail(struct hand *h, uint32_t rank)
 {
-    return (struct tt_sched){ .steps = h->steps[rank], .n = (uint32_t)h->nsteps[rank], .cap = STEPS_MAX };
+    return (struct tt_sched){ .steps = h->steps[rank],
+                              .n = (uint32_t)h->nsteps[rank],
+                              .cap = STEPS_MAX };
 }
 
 static void append(struct hand *h, uint32_t rank, const struct tt_sched *s, uint32_t round)
@@ -43,14 +45,19 @@ static void write_out(struct hand *h, const struct line *lines, size_t n)
 {
     memset(h, 0, sizeof *h);
     h->p = (struct tt_program){
-        .nranks = RANKS, .nrounds = lines[n - 1].step + 1, .coll = h->coll, .steps = h->step_of, .nsteps = h->nsteps,
+        .nranks = RANKS,
+        .nrounds = lines[n - 1].step + 1,
+        .coll = h->coll,
+        .steps = h->step_of,
+        .nsteps = h->nsteps,
         .work_bytes = h->work_bytes,
     };
     for (uint32_t r = 0; r < RANKS; r++) {
         struct tt_sched s = tail(h, r);
 
-        h->coll[r] =
-            (struct tt_coll){ .kind = TT_ALLGATHER, .rank = r, .nranks = RANKS, .elem_bytes = 4, .bytes = BLOCK };
+        h->coll[r] = (struct tt_coll){
+            .kind = TT_ALLGATHER, .rank = r, .nranks = RANKS, .elem_bytes = 4, .bytes = BLOCK
+        };
         h->step_of[r] = h->steps[r];
         tt_sched_copy(&s, tt_dst(r * BLOCK), tt_src(0), BLOCK);
         append(h, r, &s, 0);
@@ -59,7 +66,8 @@ static void write_out(struct hand *h, const struct line *lines, size_t n)
         const struct tt_ref at = tt_dst(lines[i].block * BLOCK);
         struct tt_sched s = tail(h, lines[i].from);
 
-        tt_sched_put(&s, lines[i].to, lines[i].block == lines[i].from ? tt_src(0) : at, at, BLOCK, (uint32_t)i);
+        tt_sched_put(&s, lines[i].to, lines[i].block == lines[i].from ? tt_src(0) : at, at, BLOCK,
+                     (uint32_t)i);
         append(h, lines[i].from, &s, lines[i].step);
         s = tail(h, lines[i].to);
         tt_sched_wait(&s, lines[i].from, at, BLOCK, (uint32_t)i);
@@ -119,8 +127,12 @@ static void recursive_doubling_takes_blocks_across_twice(void **state)
         { 1, 0, 2, 0, 'D' }, { 1, 1, 3, 1, 'D' }, { 1, 2, 0, 2, 'D' }, { 1, 3, 1, 3, 'D' },
     };
     const struct case_spec spec = {
-        .algo = tt_algo_find(&(struct tt_coll){ .kind = TT_ALLGATHER, .nranks = RANKS }, "doubling"), .nranks = RANKS,
-        .elem_bytes = 4, .count = 2, .packed = true,
+        .algo =
+            tt_algo_find(&(struct tt_coll){ .kind = TT_ALLGATHER, .nranks = RANKS }, "doubling"),
+        .nranks = RANKS,
+        .elem_bytes = 4,
+        .count = 2,
+        .packed = true,
     };
     static struct case_calls calls;
     struct tt_program p;
@@ -169,7 +181,8 @@ static void build(struct tt_program *p, const char *name, const struct tt_layout
 /* The registered algorithm has the same pattern. */
 static void parallel_rings_are_three_phases(void **state)
 {
-    static const char *const algos[] = { "allgather_parallel_rings_sockets", "allgather_parallel_rings" };
+    static const char *const algos[] = { "allgather_parallel_rings_sockets",
+                                         "allgather_parallel_rings" };
     struct tt_program p;
     struct tt_layout l;
 
@@ -238,11 +251,11 @@ static void socket_rings_are_never_congested(void **state)
     for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++)
         for (uint32_t h = 1; h <= hosts[i].hosts_max; h += h < 5 ? 1 : 11)
             for (size_t a = 0; a < sizeof algos / sizeof *algos; a++) {
-                tt_layout_regular(&l, h * hosts[i].ranks, hosts[i].ranks, hosts[i].sockets, hosts[i].ranks,
-                                  TT_NODE_SOCKETS);
+                tt_layout_regular(&l, h * hosts[i].ranks, hosts[i].ranks, hosts[i].sockets,
+                                  hosts[i].ranks, TT_NODE_SOCKETS);
                 if (congested(algos[a], &l, &n) > 0)
-                    fail_msg("%s is congested on %u hosts of %u ranks and %u sockets", algos[a], h, hosts[i].ranks,
-                             hosts[i].sockets);
+                    fail_msg("%s is congested on %u hosts of %u ranks and %u sockets", algos[a], h,
+                             hosts[i].ranks, hosts[i].sockets);
                 assert_in_range(n, 1, 100000);
             }
 }
@@ -270,13 +283,16 @@ static void rings_ignoring_sockets_are_congested(void **state)
 static void concurrent_transfers_queue_at_sender(void **state)
 {
     static const struct line lines[] = {
-        { 0, 0, 1, 0, 'F' }, { 0, 0, 2, 0, 'S' }, { 0, 0, 3, 0, 'S' }, { 0, 1, 0, 1, 'F' }, { 0, 1, 2, 1, 'S' },
-        { 0, 1, 3, 1, 'S' }, { 0, 2, 0, 2, 'S' }, { 0, 2, 1, 2, 'S' }, { 0, 2, 3, 2, 'F' }, { 0, 3, 0, 3, 'S' },
-        { 0, 3, 1, 3, 'S' }, { 0, 3, 2, 3, 'F' },
+        { 0, 0, 1, 0, 'F' }, { 0, 0, 2, 0, 'S' }, { 0, 0, 3, 0, 'S' }, { 0, 1, 0, 1, 'F' },
+        { 0, 1, 2, 1, 'S' }, { 0, 1, 3, 1, 'S' }, { 0, 2, 0, 2, 'S' }, { 0, 2, 1, 2, 'S' },
+        { 0, 2, 3, 2, 'F' }, { 0, 3, 0, 3, 'S' }, { 0, 3, 1, 3, 'S' }, { 0, 3, 2, 3, 'F' },
     };
     const struct case_spec spec = {
-        .algo = tt_algo_find(&(struct tt_coll){ .kind = TT_ALLGATHER, .nranks = RANKS }, "direct"), .nranks = RANKS,
-        .elem_bytes = 4, .count = 2, .packed = true,
+        .algo = tt_algo_find(&(struct tt_coll){ .kind = TT_ALLGATHER, .nranks = RANKS }, "direct"),
+        .nranks = RANKS,
+        .elem_bytes = 4,
+        .count = 2,
+        .packed = true,
     };
     static struct case_calls calls;
     struct tt_program p;
@@ -297,15 +313,16 @@ static bool same_load(const struct tt_traffic *t, const struct tt_load *a, const
     for (size_t k = 0; k < t->words; k++)
         empty = empty && t->set[a->set * t->words + k] == 0;
     return !empty && a->offset == b->offset && a->bytes == b->bytes &&
-           memcmp(t->set + a->set * t->words, t->set + b->set * t->words, t->words * sizeof *t->set) == 0;
+           memcmp(t->set + a->set * t->words, t->set + b->set * t->words,
+                  t->words * sizeof *t->set) == 0;
 }
 
 /* Returns whether x carries data into a socket that `other`, not later, also carries into it. */
-static bool repeats(const struct tt_traffic *t, const struct tt_layout *l, const struct tt_transfer *x,
-                    const struct tt_transfer *other)
+static bool repeats(const struct tt_traffic *t, const struct tt_layout *l,
+                    const struct tt_transfer *x, const struct tt_transfer *other)
 {
-    if (x == other || other->round > x->round || x->over < TT_NEAR_HOST || other->over < TT_NEAR_HOST ||
-        tt_layout_socket(l, x->to) != tt_layout_socket(l, other->to))
+    if (x == other || other->round > x->round || x->over < TT_NEAR_HOST ||
+        other->over < TT_NEAR_HOST || tt_layout_socket(l, x->to) != tt_layout_socket(l, other->to))
         return false;
     for (uint32_t i = 0; i < x->nloads; i++)
         for (uint32_t j = 0; j < other->nloads; j++)
@@ -315,7 +332,8 @@ static bool repeats(const struct tt_traffic *t, const struct tt_layout *l, const
 }
 
 /* By the definition, in quadratic time. */
-static enum tt_congestion defined(const struct tt_traffic *t, const struct tt_layout *l, const struct tt_transfer *x)
+static enum tt_congestion defined(const struct tt_traffic *t, const struct tt_layout *l,
+                                  const struct tt_transfer *x)
 {
     bool serialized = false, incast = false, duplicate = false;
 
@@ -324,9 +342,10 @@ static enum tt_congestion defined(const struct tt_traffic *t, const struct tt_la
 
         if (other == x)
             continue;
-        serialized = serialized || (other->round == x->round && other->from == x->from && other->over == x->over);
-        incast = incast || (other->round == x->round && other->to == x->to && other->over == TT_NEAR_HOST &&
-                            x->over == TT_NEAR_HOST);
+        serialized = serialized ||
+                     (other->round == x->round && other->from == x->from && other->over == x->over);
+        incast = incast || (other->round == x->round && other->to == x->to &&
+                            other->over == TT_NEAR_HOST && x->over == TT_NEAR_HOST);
         duplicate = duplicate || repeats(t, l, x, other);
     }
     return serialized ? TT_SERIALIZED : incast ? TT_INCAST : duplicate ? TT_DUPLICATE : TT_FREE;
@@ -336,7 +355,8 @@ static uint64_t labelled[TT_CONGESTIONS];
 
 static void check_traffic(const struct case_spec *spec, const struct case_calls *calls)
 {
-    const struct tt_layout *l = case_layout(spec->seed % 2 ? LAYOUT_ONE_HOST : LAYOUT_DRAWN, spec->nranks);
+    const struct tt_layout *l =
+        case_layout(spec->seed % 2 ? LAYOUT_ONE_HOST : LAYOUT_DRAWN, spec->nranks);
     uint64_t put = 0, told = 0;
     struct tt_program p;
     struct tt_traffic t;
@@ -355,10 +375,12 @@ static void check_traffic(const struct case_spec *spec, const struct case_calls 
         for (uint32_t j = 0; j < x->nloads; j++)
             loads += t.load[x->first + j].bytes;
         if (loads != x->bytes)
-            case_fail(spec, "transfer %u of %" PRIu64 " B carries %" PRIu64 " B", i, x->bytes, loads);
+            case_fail(spec, "transfer %u of %" PRIu64 " B carries %" PRIu64 " B", i, x->bytes,
+                      loads);
         if (x->congestion != defined(&t, l, x))
             case_fail(spec, "step %u, %u -> %u is %s, not %s", x->round, x->from, x->to,
-                      tt_congestion_name((enum tt_congestion)x->congestion), tt_congestion_name(defined(&t, l, x)));
+                      tt_congestion_name((enum tt_congestion)x->congestion),
+                      tt_congestion_name(defined(&t, l, x)));
         labelled[x->congestion]++;
         told += x->bytes;
     }

@@ -16,19 +16,29 @@ struct hand {
     struct tt_sched s[RANKS];
 };
 
-static void begin(struct hand *h, enum tt_coll_kind kind, uint32_t nranks, uint64_t bytes, bool in_place)
+static void begin(struct hand *h, enum tt_coll_kind kind, uint32_t nranks, uint64_t bytes,
+                  bool in_place)
 {
     memset(h, 0, sizeof *h);
     for (uint32_t r = 0; r < nranks; r++) {
         h->coll[r] = (struct tt_coll){
-            .kind = kind, .rank = r, .nranks = nranks, .elem_bytes = 4, .bytes = bytes, .in_place = in_place,
+            .kind = kind,
+            .rank = r,
+            .nranks = nranks,
+            .elem_bytes = 4,
+            .bytes = bytes,
+            .in_place = in_place,
         };
         h->work_bytes[r] = 64;
         h->step_of[r] = h->steps[r];
         h->s[r] = (struct tt_sched){ .steps = h->steps[r], .cap = STEPS };
     }
     h->p = (struct tt_program){
-        .nranks = nranks, .coll = h->coll, .steps = h->step_of, .nsteps = h->nsteps, .work_bytes = h->work_bytes,
+        .nranks = nranks,
+        .coll = h->coll,
+        .steps = h->step_of,
+        .nsteps = h->nsteps,
+        .work_bytes = h->work_bytes,
     };
 }
 
@@ -73,7 +83,8 @@ static void begin_allreduce(struct hand *h)
     for (uint32_t r = 0; r < 2; r++) {
         tt_sched_put(&h->s[r], 1 - r, tt_src(0), tt_pipe(1), 8, 0);
         tt_sched_wait(&h->s[r], 1 - r, tt_pipe(1), 8, 0);
-        tt_sched_reduce(&h->s[r], tt_dst(0), r == 0 ? tt_src(0) : tt_pipe(1), r == 0 ? tt_pipe(1) : tt_src(0), 8, true);
+        tt_sched_reduce(&h->s[r], tt_dst(0), r == 0 ? tt_src(0) : tt_pipe(1),
+                        r == 0 ? tt_pipe(1) : tt_src(0), 8, true);
     }
 }
 
@@ -188,7 +199,8 @@ static void stretches_match_their_lists(void **state)
         tt_sched_put(&h.s[0], 1, tt_src(24), first, 4, 0);
         tt_sched_wait(&h.s[1], 0, tt_dst(24), 4, 0);
         if (cases[i].bytes) {
-            tt_sched_put(&h.s[0], 1, tt_src((uint64_t)(32 + cases[i].src)), second, cases[i].bytes, 1);
+            tt_sched_put(&h.s[0], 1, tt_src((uint64_t)(32 + cases[i].src)), second, cases[i].bytes,
+                         1);
             tt_sched_wait(&h.s[1], 0, tt_dst((uint64_t)(32 + cases[i].wait)), cases[i].bytes, 1);
         }
         if (*cases[i].finding)

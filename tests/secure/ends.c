@@ -9,7 +9,8 @@
 
 struct tt_secure *ends_secure(const char *token)
 {
-    const struct tt_secure_conf conf = { .mode = token ? TT_SECURE_TOKEN : TT_SECURE_PLAIN, .token = token };
+    const struct tt_secure_conf conf = { .mode = token ? TT_SECURE_TOKEN : TT_SECURE_PLAIN,
+                                         .token = token };
     struct tt_secure *s = NULL;
 
     assert_int_equal(tt_secure_create(&s, &conf), TUTTI_OK);
@@ -30,8 +31,11 @@ void ends_open(struct ends *e, struct tt_secure *connects, struct tt_secure *acc
     int fd[2];
 
     ends_sockets(fd, tight);
-    assert_int_equal(tt_stream_create(&e->stream[CONNECTS], connects, fd[CONNECTS], TT_STREAM_CONNECTS), TUTTI_OK);
-    assert_int_equal(tt_stream_create(&e->stream[ACCEPTS], accepts, fd[ACCEPTS], TT_STREAM_ACCEPTS), TUTTI_OK);
+    assert_int_equal(
+        tt_stream_create(&e->stream[CONNECTS], connects, fd[CONNECTS], TT_STREAM_CONNECTS),
+        TUTTI_OK);
+    assert_int_equal(tt_stream_create(&e->stream[ACCEPTS], accepts, fd[ACCEPTS], TT_STREAM_ACCEPTS),
+                     TUTTI_OK);
 }
 
 void ends_close(struct ends *e)

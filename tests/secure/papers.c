@@ -29,7 +29,8 @@ static void add_extension(X509 *certificate, int what, const char *value)
 
 /* Creates a certificate of `name`, valid from..to seconds from now, signed by `by` (NULL:
  * self-signed, as an authority). use: its only permitted use, or NULL. */
-static struct holder holder_make(const char *name, const struct holder *by, long from, long to, const char *use)
+static struct holder holder_make(const char *name, const struct holder *by, long from, long to,
+                                 const char *use)
 {
     struct holder h = { .key = EVP_EC_gen("P-256"), .certificate = X509_new() };
     X509_NAME *subject = X509_get_subject_name(h.certificate);
@@ -43,7 +44,8 @@ static struct holder holder_make(const char *name, const struct holder *by, long
     X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, (const unsigned char *)name, -1, -1, 0);
     X509_set_issuer_name(h.certificate, by ? X509_get_subject_name(by->certificate) : subject);
     X509_set_pubkey(h.certificate, h.key);
-    add_extension(h.certificate, NID_basic_constraints, by ? "critical,CA:FALSE" : "critical,CA:TRUE");
+    add_extension(h.certificate, NID_basic_constraints,
+                  by ? "critical,CA:FALSE" : "critical,CA:TRUE");
     if (use)
         add_extension(h.certificate, NID_ext_key_usage, use);
     assert_true(X509_sign(h.certificate, by ? by->key : h.key, EVP_sha256()) > 0);
@@ -67,8 +69,8 @@ static FILE *paper_open(const struct papers *p, char path[PAPERS_PATH], const ch
 }
 
 /* Writes it, followed by `more` this number of times. */
-static void write_certificate(const struct papers *p, char path[PAPERS_PATH], const char *name, X509 *certificate,
-                              X509 *more, int times)
+static void write_certificate(const struct papers *p, char path[PAPERS_PATH], const char *name,
+                              X509 *certificate, X509 *more, int times)
 {
     FILE *f = paper_open(p, path, name);
 
@@ -78,13 +80,13 @@ static void write_certificate(const struct papers *p, char path[PAPERS_PATH], co
     fclose(f);
 }
 
-static void write_key(const struct papers *p, char path[PAPERS_PATH], const char *name, EVP_PKEY *key,
-                      const char *passphrase)
+static void write_key(const struct papers *p, char path[PAPERS_PATH], const char *name,
+                      EVP_PKEY *key, const char *passphrase)
 {
     FILE *f = paper_open(p, path, name);
 
-    assert_int_equal(PEM_write_PrivateKey(f, key, passphrase ? EVP_aes_128_cbc() : NULL, NULL, 0, NULL,
-                                          (void *)(uintptr_t)passphrase),
+    assert_int_equal(PEM_write_PrivateKey(f, key, passphrase ? EVP_aes_128_cbc() : NULL, NULL, 0,
+                                          NULL, (void *)(uintptr_t)passphrase),
                      1);
     fclose(f);
 }
@@ -113,7 +115,8 @@ void papers_make(struct papers *p)
     write_certificate(p, p->authority, "authority.pem", authority.certificate, NULL, 0);
     write_certificate(p, p->other_authority, "other-authority.pem", other.certificate, NULL, 0);
     for (int i = 0; i < PAPERS; i++) {
-        struct holder h = holder_make(wanted[i].name, wanted[i].by, wanted[i].from, wanted[i].to, wanted[i].use);
+        struct holder h =
+            holder_make(wanted[i].name, wanted[i].by, wanted[i].from, wanted[i].to, wanted[i].use);
         char name[64];
 
         snprintf(name, sizeof name, "%s.pem", wanted[i].name);
@@ -150,7 +153,8 @@ struct tt_secure_conf papers_conf(const struct papers *p, enum paper which)
     return (struct tt_secure_conf){ .mode = TT_SECURE_CERTIFICATE,
                                     .certificate = p->certificate[which],
                                     .key = p->key[which],
-                                    .authority = which == PAPER_STRANGER ? p->other_authority : p->authority };
+                                    .authority = which == PAPER_STRANGER ? p->other_authority
+                                                                         : p->authority };
 }
 
 struct tt_secure *papers_secure(const struct papers *p, enum paper which)

@@ -16,7 +16,8 @@
 #define QUEUE_MAX 200000u
 #define MESSAGES 40u
 
-static struct tt_channel *channel_on(int fd, struct tt_secure *secure, enum tt_stream_end end, size_t queue_max)
+static struct tt_channel *channel_on(int fd, struct tt_secure *secure, enum tt_stream_end end,
+                                     size_t queue_max)
 {
     const struct tt_channel_conf conf = { .frame_max = FRAME_MAX, .queue_max = queue_max };
     struct tt_stream *stream;
@@ -99,7 +100,8 @@ static void exchange(struct tt_secure *secure, uint64_t seed)
         if (tt_channel_next(p.c[end], &data, &bytes) == 1) {
             assert_int_equal(bytes, message_bytes(seed, !end, got[end]));
             if (pattern_differs(data, bytes, seed + got[end]) != bytes)
-                fail_msg("message %u has other bytes, seed=%llu", got[end], (unsigned long long)seed);
+                fail_msg("message %u has other bytes, seed=%llu", got[end],
+                         (unsigned long long)seed);
             got[end]++;
         }
         assert_true(++steps < ENDS_STEPS);
@@ -210,9 +212,10 @@ static void plain_and_tls_report_each_other(void **state)
         for (int k = 0; k < 2; k++) {
             struct tt_stream *stream;
 
-            assert_int_equal(tt_stream_create(&stream, k == i ? token : plain, fd[k],
-                                              k == CONNECTS ? TT_STREAM_CONNECTS : TT_STREAM_ACCEPTS),
-                             TUTTI_OK);
+            assert_int_equal(
+                tt_stream_create(&stream, k == i ? token : plain, fd[k],
+                                 k == CONNECTS ? TT_STREAM_CONNECTS : TT_STREAM_ACCEPTS),
+                TUTTI_OK);
             assert_int_equal(tt_channel_create(&c[k], stream, &conf), TUTTI_OK);
         }
         tt_channel_send(c[CONNECTS], "hello", 5);
@@ -291,7 +294,8 @@ static void queue_is_bounded_for_empty_messages(void **state)
         struct pair p;
 
         pair_open(&p, plain, true);
-        assert_int_equal(tt_channel_send(p.c[CONNECTS], data, QUEUE_MAX + over), over ? -ENOBUFS : 0);
+        assert_int_equal(tt_channel_send(p.c[CONNECTS], data, QUEUE_MAX + over),
+                         over ? -ENOBUFS : 0);
         pair_close(&p);
     }
     free(data);

@@ -43,7 +43,8 @@ static void weak_token_is_refused(void **state)
     (void)state;
     refuse(&(struct tt_secure_conf){ .mode = TT_SECURE_TOKEN }, "at least 16", "0");
     refuse(&(struct tt_secure_conf){ .mode = TT_SECURE_TOKEN, .token = "" }, "at least 16", "0");
-    refuse(&(struct tt_secure_conf){ .mode = TT_SECURE_TOKEN, .token = "fifteen letters" }, "at least 16", "15");
+    refuse(&(struct tt_secure_conf){ .mode = TT_SECURE_TOKEN, .token = "fifteen letters" },
+           "at least 16", "15");
     tt_secure_destroy(ends_secure("sixteen letters."));
 }
 
@@ -94,7 +95,8 @@ static void unacceptable_certificate_is_refused_early(void **state)
 
 static void members_of_one_authority_connect(void **state)
 {
-    struct tt_secure *one = papers_secure(&papers, PAPER_MEMBER), *two = papers_secure(&papers, PAPER_MEMBER_TOO);
+    struct tt_secure *one = papers_secure(&papers, PAPER_MEMBER),
+                     *two = papers_secure(&papers, PAPER_MEMBER_TOO);
     struct ends e;
 
     (void)state;
@@ -128,7 +130,8 @@ static void part(struct tt_secure *connects, struct tt_secure *accepts, const ch
 
 static void foreign_authority_is_reported_at_both(void **state)
 {
-    struct tt_secure *member = papers_secure(&papers, PAPER_MEMBER), *stranger = papers_secure(&papers, PAPER_STRANGER);
+    struct tt_secure *member = papers_secure(&papers, PAPER_MEMBER),
+                     *stranger = papers_secure(&papers, PAPER_STRANGER);
 
     (void)state;
     part(member, stranger, "not signed by this authority", "not signed by the peer's authority");
@@ -139,11 +142,13 @@ static void foreign_authority_is_reported_at_both(void **state)
 
 static void token_excludes_certificate(void **state)
 {
-    struct tt_secure *member = papers_secure(&papers, PAPER_MEMBER), *token = ends_secure(ENDS_TOKEN);
+    struct tt_secure *member = papers_secure(&papers, PAPER_MEMBER),
+                     *token = ends_secure(ENDS_TOKEN);
 
     (void)state;
     part(member, token, "certificate security", "token security");
-    part(token, member, "requires a certificate, but this process has a token", "has a token, but this process requires a certificate");
+    part(token, member, "requires a certificate, but this process has a token",
+         "has a token, but this process requires a certificate");
     tt_secure_destroy(member);
     tt_secure_destroy(token);
 }
@@ -175,15 +180,21 @@ static void environment_selects_the_security(void **state)
         bool files, asked;
         enum tt_secure_mode mode;
     } cases[] = {
-        { NULL, NULL, false, false, TT_SECURE_PLAIN },     { NULL, "", false, false, TT_SECURE_PLAIN },
-        { NULL, NULL, true, false, TT_SECURE_PLAIN },      { "plain", NULL, false, true, TT_SECURE_PLAIN },
-        { "plain", ENDS_TOKEN, true, true, TT_SECURE_PLAIN }, { NULL, ENDS_TOKEN, true, true, TT_SECURE_TOKEN },
-        { "token", ENDS_TOKEN, true, true, TT_SECURE_TOKEN }, { "certificate", NULL, true, true, TT_SECURE_CERTIFICATE },
+        { NULL, NULL, false, false, TT_SECURE_PLAIN },
+        { NULL, "", false, false, TT_SECURE_PLAIN },
+        { NULL, NULL, true, false, TT_SECURE_PLAIN },
+        { "plain", NULL, false, true, TT_SECURE_PLAIN },
+        { "plain", ENDS_TOKEN, true, true, TT_SECURE_PLAIN },
+        { NULL, ENDS_TOKEN, true, true, TT_SECURE_TOKEN },
+        { "token", ENDS_TOKEN, true, true, TT_SECURE_TOKEN },
+        { "certificate", NULL, true, true, TT_SECURE_CERTIFICATE },
         { "certificate", ENDS_TOKEN, true, true, TT_SECURE_CERTIFICATE },
     };
     const struct {
         const char *security, *told;
-    } wrong[] = { { "token", "TUTTI_TOKEN" }, { "certificate", "TUTTI_CERTIFICATE is not set" }, { "tls", "is \"tls\"" } };
+    } wrong[] = { { "token", "TUTTI_TOKEN" },
+                  { "certificate", "TUTTI_CERTIFICATE is not set" },
+                  { "tls", "is \"tls\"" } };
     struct tt_secure_conf conf;
     struct tt_secure *s;
     bool asked;

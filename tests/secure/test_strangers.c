@@ -53,7 +53,8 @@ static void between_open(struct between *b, struct tt_secure *connects, struct t
         b->fd[end] = fd[1];
         b->bytes[end] = 0;
         b->change_at[end] = SIZE_MAX;
-        assert_int_equal(tt_stream_create(&b->ends.stream[end], end == CONNECTS ? connects : accepts, fd[0],
+        assert_int_equal(tt_stream_create(&b->ends.stream[end],
+                                          end == CONNECTS ? connects : accepts, fd[0],
                                           end == CONNECTS ? TT_STREAM_CONNECTS : TT_STREAM_ACCEPTS),
                          TUTTI_OK);
     }
@@ -123,8 +124,9 @@ static void recorded_conversation_cannot_be_replayed(void **state)
 
         between_open(again, secure[i], secure[i]);      /* replays the connecting end's data to
                                                            the acceptor */
-        assert_int_equal(send(again->fd[ACCEPTS], b->record[CONNECTS], b->bytes[CONNECTS], MSG_NOSIGNAL),
-                         b->bytes[CONNECTS]);
+        assert_int_equal(
+            send(again->fd[ACCEPTS], b->record[CONNECTS], b->bytes[CONNECTS], MSG_NOSIGNAL),
+            b->bytes[CONNECTS]);
         n = -EAGAIN;
         for (int k = 0; k < 100 && n == -EAGAIN; k++)
             n = tt_stream_read(again->ends.stream[ACCEPTS], text, sizeof text);
@@ -135,8 +137,9 @@ static void recorded_conversation_cannot_be_replayed(void **state)
         between_open(again, secure[i], secure[i]);      /* and the acceptor's data to a new
                                                            connecting end */
         assert_int_equal(tt_stream_flush(again->ends.stream[CONNECTS]), -EAGAIN);
-        assert_int_equal(send(again->fd[CONNECTS], b->record[ACCEPTS], b->bytes[ACCEPTS], MSG_NOSIGNAL),
-                         b->bytes[ACCEPTS]);
+        assert_int_equal(
+            send(again->fd[CONNECTS], b->record[ACCEPTS], b->bytes[ACCEPTS], MSG_NOSIGNAL),
+            b->bytes[ACCEPTS]);
         assert_int_equal(tt_stream_flush(again->ends.stream[CONNECTS]), -EPROTO);
         between_close(again);
         between_close(b);
@@ -180,7 +183,8 @@ static void changed_byte_is_noticed(void **state)
             between_run(b, error);
             n = tt_stream_read(b->ends.stream[ACCEPTS], text, sizeof text);
             if (n > 0 && (n != 9 || memcmp(text, "let me in", 9) != 0))
-                fail_msg("byte %zu of what end %d sent was changed, and \"%.*s\" came", at, end, (int)n, text);
+                fail_msg("byte %zu of what end %d sent was changed, and \"%.*s\" came", at, end,
+                         (int)n, text);
             harmless += n > 0;
             noticed += tt_stream_read(b->ends.stream[!end], text, sizeof text) != -EAGAIN;
             tried++;
@@ -233,8 +237,8 @@ struct other {
     struct tt_stream *stream;
 };
 
-static void other_open(struct other *o, struct tt_secure *secure, int version, enum tt_stream_end ours,
-                       const struct papers *shows, enum paper which)
+static void other_open(struct other *o, struct tt_secure *secure, int version,
+                       enum tt_stream_end ours, const struct papers *shows, enum paper which)
 {
     int fd[2];
 
@@ -246,7 +250,8 @@ static void other_open(struct other *o, struct tt_secure *secure, int version, e
     SSL_CTX_set_max_proto_version(o->tls, version);
     if (shows) {
         assert_int_equal(SSL_CTX_use_certificate_chain_file(o->tls, shows->certificate[which]), 1);
-        assert_int_equal(SSL_CTX_use_PrivateKey_file(o->tls, shows->key[which], SSL_FILETYPE_PEM), 1);
+        assert_int_equal(SSL_CTX_use_PrivateKey_file(o->tls, shows->key[which], SSL_FILETYPE_PEM),
+                         1);
     }
     o->ssl = SSL_new(o->tls);
     assert_int_equal(SSL_set_fd(o->ssl, o->fd), 1);
@@ -280,8 +285,8 @@ static int other_run(struct other *o)
     return -EAGAIN;
 }
 
-static void other_is_refused(struct tt_secure *secure, int version, enum tt_stream_end ours, const struct papers *shows,
-                             enum paper which, const char *why)
+static void other_is_refused(struct tt_secure *secure, int version, enum tt_stream_end ours,
+                             const struct papers *shows, enum paper which, const char *why)
 {
     struct other o;
 
@@ -299,8 +304,10 @@ static void an_older_tls_is_refused(void **state)
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        other_is_refused(secure[i], TLS1_2_VERSION, TT_STREAM_ACCEPTS, &papers, PAPER_MEMBER_TOO, "older than 1.3");
-        other_is_refused(secure[i], TLS1_2_VERSION, TT_STREAM_CONNECTS, &papers, PAPER_MEMBER_TOO, "older than 1.3");
+        other_is_refused(secure[i], TLS1_2_VERSION, TT_STREAM_ACCEPTS, &papers, PAPER_MEMBER_TOO,
+                         "older than 1.3");
+        other_is_refused(secure[i], TLS1_2_VERSION, TT_STREAM_CONNECTS, &papers, PAPER_MEMBER_TOO,
+                         "older than 1.3");
         tt_secure_destroy(secure[i]);
     }
 }
@@ -312,9 +319,12 @@ static void missing_certificate_is_refused(void **state)
     (void)state;
     other_is_refused(s, TLS1_3_VERSION, TT_STREAM_ACCEPTS, NULL, 0, "sent no certificate");
     for (int ours = TT_STREAM_CONNECTS; ours <= TT_STREAM_ACCEPTS; ours++) {
-        other_is_refused(s, TLS1_3_VERSION, (enum tt_stream_end)ours, &papers, PAPER_EXPIRED, "has expired");
-        other_is_refused(s, TLS1_3_VERSION, (enum tt_stream_end)ours, &papers, PAPER_EARLY, "not valid yet");
-        other_is_refused(s, TLS1_3_VERSION, (enum tt_stream_end)ours, &papers, PAPER_STRANGER, "not signed by this authority");
+        other_is_refused(s, TLS1_3_VERSION, (enum tt_stream_end)ours, &papers, PAPER_EXPIRED,
+                         "has expired");
+        other_is_refused(s, TLS1_3_VERSION, (enum tt_stream_end)ours, &papers, PAPER_EARLY,
+                         "not valid yet");
+        other_is_refused(s, TLS1_3_VERSION, (enum tt_stream_end)ours, &papers, PAPER_STRANGER,
+                         "not signed by this authority");
     }
     tt_secure_destroy(s);
 }
@@ -326,7 +336,8 @@ static void missing_token_is_refused_always(void **state)
     struct tt_secure *s = ends_secure(ENDS_TOKEN);
 
     (void)state;
-    other_is_refused(s, TLS1_3_VERSION, TT_STREAM_CONNECTS, &papers, PAPER_MEMBER, "token security");
+    other_is_refused(s, TLS1_3_VERSION, TT_STREAM_CONNECTS, &papers, PAPER_MEMBER,
+                     "token security");
     other_is_refused(s, TLS1_3_VERSION, TT_STREAM_ACCEPTS, &papers, PAPER_MEMBER, "token security");
     other_is_refused(s, TLS1_3_VERSION, TT_STREAM_ACCEPTS, NULL, 0, "token security");
     tt_secure_destroy(s);
@@ -335,8 +346,8 @@ static void missing_token_is_refused_always(void **state)
 /* ---- no TLS ---- */
 
 /* Returns the result at our end for these bytes. */
-static int receive_bytes(struct tt_secure *secure, enum tt_stream_end ours, const void *data, size_t bytes,
-                         struct tt_stream **out)
+static int receive_bytes(struct tt_secure *secure, enum tt_stream_end ours, const void *data,
+                         size_t bytes, struct tt_stream **out)
 {
     char text[64];
     int fd[2], n = -EAGAIN;
@@ -353,7 +364,8 @@ static int receive_bytes(struct tt_secure *secure, enum tt_stream_end ours, cons
 
 static void plain_bytes_are_reported(void **state)
 {
-    static const char *const said[] = { "GET / HTTP/1.0\r\n\r\n", "\4\0\0\0tell", "SSH-2.0-OpenSSH_9.2\r\n", "\0\0\0\0\0\0\0\0" };
+    static const char *const said[] = { "GET / HTTP/1.0\r\n\r\n", "\4\0\0\0tell",
+                                        "SSH-2.0-OpenSSH_9.2\r\n", "\0\0\0\0\0\0\0\0" };
     struct tt_secure *secure = ends_secure(ENDS_TOKEN);
 
     (void)state;
@@ -361,7 +373,8 @@ static void plain_bytes_are_reported(void **state)
         for (int ours = TT_STREAM_CONNECTS; ours <= TT_STREAM_ACCEPTS; ours++) {
             struct tt_stream *s;
 
-            assert_int_equal(receive_bytes(secure, (enum tt_stream_end)ours, said[i], 8 + strlen(said[i]) / 2, &s),
+            assert_int_equal(receive_bytes(secure, (enum tt_stream_end)ours, said[i],
+                                           8 + strlen(said[i]) / 2, &s),
                              -EPROTO);
             assert_string_equal(tt_stream_why(s), TT_WHY_NO_TLS);
             assert_int_equal(tt_stream_flush(s), -EPROTO);
@@ -388,11 +401,13 @@ static void garbage_is_never_accepted(void **state)
         if (tt_prng_below(&prng, 2) && bytes > 9) {     /* a record of a handshake message with
                                                            its correct length */
             data[3] = (uint8_t)((bytes - 5) >> 8), data[4] = (uint8_t)(bytes - 5);
-            data[5] = 1, data[6] = 0, data[7] = (uint8_t)((bytes - 9) >> 8), data[8] = (uint8_t)(bytes - 9);
+            data[5] = 1, data[6] = 0, data[7] = (uint8_t)((bytes - 9) >> 8),
+            data[8] = (uint8_t)(bytes - 9);
         }
         if (!unit_draw())
             continue;
-        n = receive_bytes(secure, tt_prng_below(&prng, 2) ? TT_STREAM_ACCEPTS : TT_STREAM_CONNECTS, data, bytes, &s);
+        n = receive_bytes(secure, tt_prng_below(&prng, 2) ? TT_STREAM_ACCEPTS : TT_STREAM_CONNECTS,
+                          data, bytes, &s);
         if (n != -EPROTO && n != -EAGAIN)
             fail_msg("garbage %d gives %d (%s)", i, n, tt_stream_why(s));
         assert_false(tt_stream_ready(s));

@@ -56,13 +56,15 @@ static ssize_t flow_write(struct flow *f, struct tt_stream *s, struct tt_prng *p
     return at == f->written ? 0 : tt_stream_write(s, parts, 4);
 }
 
-static void step(struct flow *out, struct flow *in, struct tt_stream *s, struct tt_prng *prng, uint64_t seed)
+static void step(struct flow *out, struct flow *in, struct tt_stream *s, struct tt_prng *prng,
+                 uint64_t seed)
 {
     const size_t room = in->bytes - in->read;
     ssize_t n = out->written < out->bytes ? flow_write(out, s, prng) : tt_stream_flush(s);
 
     if (n < 0 && n != -EAGAIN)
-        fail_msg("writing: %s (%s), seed=%llu", strerror((int)-n), tt_stream_why(s), (unsigned long long)seed);
+        fail_msg("writing: %s (%s), seed=%llu", strerror((int)-n), tt_stream_why(s),
+                 (unsigned long long)seed);
     if (n > 0)
         out->written += (size_t)n;
     if (room == 0)
@@ -115,15 +117,18 @@ static void data_is_independent_of_pieces(void **state)
 
 static void different_token_is_reported_at_both(void **state)
 {
-    struct tt_secure *one = ends_secure(ENDS_TOKEN), *other = ends_secure("another token of 32 characters..");
+    struct tt_secure *one = ends_secure(ENDS_TOKEN),
+                     *other = ends_secure("another token of 32 characters..");
     struct ends e;
 
     (void)state;
     ends_open(&e, one, other, false);
     assert_int_equal(ends_shake(&e), -EPROTO);
-    assert_string_equal(tt_stream_why(e.stream[ACCEPTS]), "the peer has a different token, or none");
+    assert_string_equal(tt_stream_why(e.stream[ACCEPTS]),
+                        "the peer has a different token, or none");
     assert_int_equal(ends_read(&e, CONNECTS), -EPROTO);
-    assert_string_equal(tt_stream_why(e.stream[CONNECTS]), "the peer has a different token, or none");
+    assert_string_equal(tt_stream_why(e.stream[CONNECTS]),
+                        "the peer has a different token, or none");
     ends_close(&e);
     tt_secure_destroy(one);
     tt_secure_destroy(other);
@@ -132,10 +137,12 @@ static void different_token_is_reported_at_both(void **state)
 static uint32_t updates;
 
 /* Counts KeyUpdate messages of the handshake. */
-static void on_message(int sent, int version, int type, const void *data, size_t bytes, SSL *ssl, void *context)
+static void on_message(int sent, int version, int type, const void *data, size_t bytes, SSL *ssl,
+                       void *context)
 {
     (void)version, (void)ssl, (void)context;
-    updates += sent && type == SSL3_RT_HANDSHAKE && bytes > 0 && *(const uint8_t *)data == SSL3_MT_KEY_UPDATE;
+    updates += sent && type == SSL3_RT_HANDSHAKE && bytes > 0 &&
+               *(const uint8_t *)data == SSL3_MT_KEY_UPDATE;
 }
 
 static void keys_have_a_byte_limit(void **state)
@@ -251,8 +258,10 @@ static void shake_over_tcp(struct ends *e, struct tt_secure *secure)
     int fd[2], pauses = 0;
 
     tcp_sockets(fd);
-    assert_int_equal(tt_stream_create(&e->stream[CONNECTS], secure, fd[CONNECTS], TT_STREAM_CONNECTS), TUTTI_OK);
-    assert_int_equal(tt_stream_create(&e->stream[ACCEPTS], secure, fd[ACCEPTS], TT_STREAM_ACCEPTS), TUTTI_OK);
+    assert_int_equal(
+        tt_stream_create(&e->stream[CONNECTS], secure, fd[CONNECTS], TT_STREAM_CONNECTS), TUTTI_OK);
+    assert_int_equal(tt_stream_create(&e->stream[ACCEPTS], secure, fd[ACCEPTS], TT_STREAM_ACCEPTS),
+                     TUTTI_OK);
     while (!tt_stream_ready(e->stream[0]) || !tt_stream_ready(e->stream[1])) {
         for (int i = 0; i < 2; i++) {
             const int n = tt_stream_flush(e->stream[i]);
@@ -290,14 +299,16 @@ static void kernel_tls_is_used_where_possible(void **state)
 #else
     assert_int_equal(has, gives);
     if (!gives)
-        assert_string_equal(why, err == ENOENT ? "the kernel has no module tls" : "the kernel does not allow it");
+        assert_string_equal(why, err == ENOENT ? "the kernel has no module tls"
+                                               : "the kernel does not allow it");
 #endif
     shake_over_tcp(&e, secure);
     for (int i = 0; i < 2; i++) {
         assert_true(has || !e.stream[i]->kernel_sends);
         assert_true(e.stream[i]->kernel_sends || !getenv("TUTTI_TEST_KERNEL_TLS"));
     }
-    print_message("records are made by %s\n", e.stream[CONNECTS]->kernel_sends ? "the kernel" : "OpenSSL");
+    print_message("records are made by %s\n",
+                  e.stream[CONNECTS]->kernel_sends ? "the kernel" : "OpenSSL");
     tt_prng_init(&prng, 21);
     flow_init(&flow[0], &prng);
     flow_init(&flow[1], &prng);

@@ -20,13 +20,14 @@ void party_check(bool good, const char *what, const char *file, int line)
 void party_begin(struct party *p, uint64_t lease_ms, uint64_t grace_ms, const char *token)
 {
     static const char *const listen[] = { "127.0.0.1:0" };
-    const struct tt_coordinator_conf conf = { .run = "test",
-                                              .listen = listen,
-                                              .nlisten = 1,
-                                              .secure = { .mode = token ? TT_SECURE_TOKEN : TT_SECURE_PLAIN,
-                                                          .token = token },
-                                              .lease_ns = lease_ms * TT_MS,
-                                              .grace_ns = grace_ms * TT_MS };
+    const struct tt_coordinator_conf conf = {
+        .run = "test",
+        .listen = listen,
+        .nlisten = 1,
+        .secure = { .mode = token ? TT_SECURE_TOKEN : TT_SECURE_PLAIN, .token = token },
+        .lease_ns = lease_ms * TT_MS,
+        .grace_ns = grace_ms * TT_MS
+    };
     struct tt_journal *journal;
 
     memset(p, 0, sizeof *p);

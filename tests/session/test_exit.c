@@ -78,9 +78,11 @@ static void reduce_on_and_on(struct guest *g)
 /* Handshakes, which use most of OpenSSL. */
 static void *come_and_go(void *arg)
 {
-    const tutti_run_conf conf = {
-        .size = sizeof conf, .coordinators = party.address, .run = "test", .token = TOKEN, .timeout_ms = 20000
-    };
+    const tutti_run_conf conf = { .size = sizeof conf,
+                                  .coordinators = party.address,
+                                  .run = "test",
+                                  .token = TOKEN,
+                                  .timeout_ms = 20000 };
     tutti_run *run;
 
     while (tutti_run_join(&run, &conf) == TUTTI_OK)
@@ -109,7 +111,8 @@ static void live(const char *token, void (*program)(struct guest *g))
     setenv("TUTTI_WIRES", "tcp", 1);
     party_begin(&party, 20000, 20000, token);
     for (uint32_t i = 0; i < MEMBERS; i++) {
-        guests[i] = (struct guest){ .party = &party, .index = i, .program = program, .token = token };
+        guests[i] =
+            (struct guest){ .party = &party, .index = i, .program = program, .token = token };
         CHECK(pthread_create(&guests[i].thread, NULL, be_a_guest, &guests[i]) == 0);
     }
 }
@@ -162,7 +165,8 @@ static void exit_again_and_again(void (*exits)(uint64_t seed, bool with_handler)
             exits(seed, i % 2);
         assert_int_equal(waitpid(child, &status, 0), child);
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-            fail_msg("round %d, seed %llu: status %#x (signal %d)", i, (unsigned long long)seed, status, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+            fail_msg("round %d, seed %llu: status %#x (signal %d)", i, (unsigned long long)seed,
+                     status, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
     }
 }
 

@@ -16,9 +16,10 @@ static void check(const struct tt_membership *n, uint64_t near)
     tt_membership_write(n, words);
     got = tt_membership_read(words, near);
     if (!tt_membership_are_same(n, &got))
-        fail_msg("number %llu (near %llu), %u %u %u %u %u became %llu, %u %u %u %u %u", (unsigned long long)n->number,
-                 (unsigned long long)near, n->newcomers, n->lost, n->leaving, n->revoked, n->better,
-                 (unsigned long long)got.number, got.newcomers, got.lost, got.leaving, got.revoked, got.better);
+        fail_msg("number %llu (near %llu), %u %u %u %u %u became %llu, %u %u %u %u %u",
+                 (unsigned long long)n->number, (unsigned long long)near, n->newcomers, n->lost,
+                 n->leaving, n->revoked, n->better, (unsigned long long)got.number, got.newcomers,
+                 got.lost, got.leaving, got.revoked, got.better);
 }
 
 static void news_arrive_unchanged(void **state)
@@ -52,7 +53,9 @@ static void old_and_new_numbers_are_distinguished(void **state)
                                       0xffffull * START + UINT32_MAX,
                                       0x10000ull * START,
                                       0x12345ull * START + 9 };
-    static const uint64_t apart[] = { 0, 1, 1000, START - 1, START, 5 * START + 3, 0x7ffeull * START };
+    static const uint64_t apart[] = {
+        0, 1, 1000, START - 1, START, 5 * START + 3, 0x7ffeull * START
+    };
 
     (void)state;
     for (uint32_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -77,7 +80,8 @@ static void greatest_words_are_newest(void **state)
         struct tt_membership best = { .number = 0 }, got;
 
         for (int member = 0; member < 5; member++) {
-            const struct tt_membership n = { .number = base + tt_prng_below(&p, 2) * START + (uint64_t)member,
+            const struct tt_membership n = { .number = base + tt_prng_below(&p, 2) * START +
+                                                       (uint64_t)member,
                                              .newcomers = (uint32_t)tt_prng_below(&p, 9),
                                              .lost = (uint32_t)tt_prng_below(&p, 9),
                                              .leaving = (uint32_t)tt_prng_below(&p, 9),

@@ -26,11 +26,15 @@ static void wait_for_all(struct guest *g)
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
 }
 
-static tutti_elastic operation(tutti_coll coll, const void *src, void *dst, size_t count, tutti_dtype type)
+static tutti_elastic operation(tutti_coll coll, const void *src, void *dst, size_t count,
+                               tutti_dtype type)
 {
-    return (tutti_elastic){
-        .size = sizeof(tutti_elastic), .coll = coll, .src = src, .dst = dst, .count = count, .type = type
-    };
+    return (tutti_elastic){ .size = sizeof(tutti_elastic),
+                            .coll = coll,
+                            .src = src,
+                            .dst = dst,
+                            .count = count,
+                            .type = type };
 }
 
 /* Checks that all members have the same number. */
@@ -72,7 +76,8 @@ static void gathers(struct guest *g, int rank)
     int32_t mine[5], all[ALL];
 
     for (int rooted = 0; rooted < 2; rooted++) {
-        tutti_elastic op = operation(rooted ? TUTTI_GATHERV : TUTTI_ALLGATHERV, mine, all, 0, TUTTI_I32);
+        tutti_elastic op =
+            operation(rooted ? TUTTI_GATHERV : TUTTI_ALLGATHERV, mine, all, 0, TUTTI_I32);
 
         op.counts = counts;
         op.root = ROOT;
@@ -132,7 +137,8 @@ static void gathers_of_who_is_left(struct guest *g, int rank)
     int32_t mine[5], all[3 * APART];
 
     for (int rooted = 0; rooted < 2; rooted++) {
-        tutti_elastic op = operation(rooted ? TUTTI_GATHERV : TUTTI_ALLGATHERV, mine, all, 0, TUTTI_I32);
+        tutti_elastic op =
+            operation(rooted ? TUTTI_GATHERV : TUTTI_ALLGATHERV, mine, all, 0, TUTTI_I32);
 
         op.counts = counts;
         op.displs = apart;
@@ -144,7 +150,8 @@ static void gathers_of_who_is_left(struct guest *g, int rank)
         MUST(tutti_run_collective(g->run, &op));
         CHECK(op.contributors == 2);
         for (size_t i = 0; i < 3 * APART && (!rooted || rank == ROOT); i++)
-            CHECK(all[i] == (i >= 2 * APART && i < 2 * APART + 5 ? element(2, 7, i - 2 * APART) : -1));
+            CHECK(all[i] ==
+                  (i >= 2 * APART && i < 2 * APART + 5 ? element(2, 7, i - 2 * APART) : -1));
         op.displs = NULL; /* packed, as if all were present */
         memset(all, 0xff, sizeof all);
         MUST(tutti_run_collective(g->run, &op));
@@ -165,15 +172,19 @@ static void of_any_sizes(struct guest *g)
     gathers(g, rank);
     scatters(g, rank);
     exchanges(g, rank);
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "op.counts is NULL"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID &&
+          strstr(tutti_last_error(), "op.counts is NULL"));
     op.counts = counts;
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "recv_counts is NULL"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID &&
+          strstr(tutti_last_error(), "recv_counts is NULL"));
     op.recv_counts = counts;
     op.mode = TUTTI_RETRY;
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "cannot be retried with fewer"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID &&
+          strstr(tutti_last_error(), "cannot be retried with fewer"));
     for (tutti_coll coll = TUTTI_ALLREDUCE; coll < TUTTI_COLL_COUNT; coll++) {
-        const bool retried = coll == TUTTI_ALLREDUCE || coll == TUTTI_REDUCE || coll == TUTTI_BROADCAST ||
-                             coll == TUTTI_BARRIER || coll == TUTTI_ALLGATHERV || coll == TUTTI_GATHERV;
+        const bool retried = coll == TUTTI_ALLREDUCE || coll == TUTTI_REDUCE ||
+                             coll == TUTTI_BROADCAST || coll == TUTTI_BARRIER ||
+                             coll == TUTTI_ALLGATHERV || coll == TUTTI_GATHERV;
 
         op.coll = coll;
         CHECK(tt_operation_check(g->run, &op, 0) == (retried ? TUTTI_OK : TUTTI_ERR_INVALID));
@@ -184,7 +195,8 @@ static void of_any_sizes(struct guest *g)
     gathers_of_who_is_left(g, rank);
     op = operation(TUTTI_REDUCE_SCATTERV, src, dst, 0, TUTTI_I32);
     op.counts = counts;
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_PEER_LOST && strstr(tutti_last_error(), "2 of 3 members are left"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_PEER_LOST &&
+          strstr(tutti_last_error(), "2 of 3 members are left"));
     MUST(tutti_run_shrink(g->run, 0, 0, &view)); /* no effect; it returns the remaining members
                                                     to the program */
     CHECK(view.nranks == 2);
@@ -416,7 +428,8 @@ static void partial_step(struct guest *g, int rank, uint32_t givers, bool by_bat
         MUST(tutti_run_collective(g->run, &ops[k]));
     for (int i = 0; i < 300; i++)
         CHECK(out[i] == (float)i + (givers == 2 ? 1.0f : 0.0f));
-    CHECK(whole == (givers == 2 ? 202 : 100) && ops[0].contributors == givers && ops[1].contributors == givers);
+    CHECK(whole == (givers == 2 ? 202 : 100) && ops[0].contributors == givers &&
+          ops[1].contributors == givers);
     MUST(tutti_run_collective(g->run, &ops[2]));
     for (int i = 0; i < 300; i++)
         CHECK(out[i] == (givers == 2 ? (float)(2 * i + 2) : (float)i) / 8);
@@ -430,13 +443,16 @@ static void some_withhold(struct guest *g)
 
     enter(g, 3, &view);
     op.withholds = 1;
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "requires op.mode TUTTI_PARTIAL"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID &&
+          strstr(tutti_last_error(), "requires op.mode TUTTI_PARTIAL"));
     op.mode = TUTTI_PARTIAL;
     op.op = TUTTI_MAX;
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "sum or avg"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID &&
+          strstr(tutti_last_error(), "sum or avg"));
     op.op = TUTTI_AVG;
     op.error_feedback = &v;
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "error_feedback"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID &&
+          strstr(tutti_last_error(), "error_feedback"));
     op.error_feedback = NULL;
     MUST(tutti_run_collective(g->run, &op)); /* without contributors */
     CHECK(v == 0 && op.contributors == 0);
@@ -509,7 +525,8 @@ static void alone_by_a_divisor(struct guest *g)
           strstr(tutti_last_error(), "tutti_run_batch: op.divisor is 4294967296 with op.op avg"));
     op.op = TUTTI_PREMUL_SUM;
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID &&
-          strstr(tutti_last_error(), "tutti_run_collective: TUTTI_PREMUL_SUM requires op.scale: it is 0"));
+          strstr(tutti_last_error(),
+                 "tutti_run_collective: TUTTI_PREMUL_SUM requires op.scale: it is 0"));
 }
 
 static void fixed_divisor_applies_to_one_member(void **state)
@@ -580,7 +597,8 @@ static tutti_elastic sum_of_shards(const tutti_member *own, int64_t *v)
     return op;
 }
 
-static void sum_of_roles(struct guest *g, const tutti_view *view, uint32_t groups, uint64_t expected)
+static void sum_of_roles(struct guest *g, const tutti_view *view, uint32_t groups,
+                         uint64_t expected)
 {
     const tutti_member member = view->members[view->rank], *own = &member; /* the view may change */
     const size_t n = SHARD + own->role;
@@ -594,7 +612,8 @@ static void sum_of_roles(struct guest *g, const tutti_view *view, uint32_t group
 }
 
 /* The same, with the timers of the ring's steps, in a run. */
-static void sum_of_roles_timed(struct guest *g, const tutti_view *view, uint32_t groups, uint64_t expected)
+static void sum_of_roles_timed(struct guest *g, const tutti_view *view, uint32_t groups,
+                               uint64_t expected)
 {
     tutti_times t = { .size = sizeof t };
 
@@ -730,7 +749,8 @@ static void parts_are_committed(struct guest *g)
     check_part(a, n, 2, 10 * (2 * (view.rank % ROLES) + ROLES));
     check_part(b, PART, 2, 10 * (2 * (view.rank - view.rank % ROLES) + 1));
     other = part_of(d, 1, TUTTI_SCOPE_GROUP, 0, 1);
-    CHECK(tutti_run_collective(g->run, &other) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "cannot follow it"));
+    CHECK(tutti_run_collective(g->run, &other) == TUTTI_ERR_INVALID &&
+          strstr(tutti_last_error(), "cannot follow it"));
     CHECK(ops[0].status == TUTTI_PENDING);
     MUST(tutti_run_commit(g->run, 1, 0, &verdict));
     CHECK(verdict == 1);
@@ -803,7 +823,8 @@ static void one_role_leaves_it_out(struct guest *g)
         MUST(tutti_run_collective(g->run, &op));
     CHECK(tutti_run_commit(g->run, 1, 0, &verdict) == TUTTI_ERR_MISMATCH && verdict == 7);
     CHECK(strstr(tutti_last_error(), "after different operations") != NULL);
-    CHECK(strstr(tutti_last_error(), " (to roll back tentative operations, call tutti_run_revoke") != NULL);
+    CHECK(strstr(tutti_last_error(),
+                 " (to roll back tentative operations, call tutti_run_revoke") != NULL);
     CHECK(!makes || op.status == TUTTI_PENDING);
     MUST(tutti_run_revoke(g->run));
     MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view));
@@ -857,8 +878,9 @@ static void scoped_tentative_operations_have_one_verdict(void **state)
  * not. */
 static void what_depends_on_their_number(struct guest *g)
 {
-    static const tutti_coll colls[] = { TUTTI_ALLGATHER, TUTTI_GATHER,          TUTTI_REDUCE_SCATTER, TUTTI_SCATTER,
-                                        TUTTI_ALLTOALL,  TUTTI_REDUCE_SCATTERV, TUTTI_SCATTERV,       TUTTI_ALLTOALLV };
+    static const tutti_coll colls[] = { TUTTI_ALLGATHER, TUTTI_GATHER,   TUTTI_REDUCE_SCATTER,
+                                        TUTTI_SCATTER,   TUTTI_ALLTOALL, TUTTI_REDUCE_SCATTERV,
+                                        TUTTI_SCATTERV,  TUTTI_ALLTOALLV };
     const size_t ones[2 * ROLES] = { 1, 1, 1, 1 };
     int64_t in[2 * ROLES] = { 1, 2, 3, 4 }, out[2 * ROLES] = { 0 };
     tutti_view view;
@@ -872,7 +894,8 @@ static void what_depends_on_their_number(struct guest *g)
         for (int role = 0; role < 2; role++) {
             op.scope = role ? TUTTI_SCOPE_ROLE : TUTTI_SCOPE_ALL;
             CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
-            CHECK(strstr(tutti_last_error(), "cannot be retried with fewer") != NULL && out[0] == 0);
+            CHECK(strstr(tutti_last_error(), "cannot be retried with fewer") != NULL &&
+                  out[0] == 0);
         }
         op.scope = TUTTI_SCOPE_GROUP;
         MUST(tutti_run_collective(g->run, &op));
@@ -896,9 +919,11 @@ static void without_groups(struct guest *g)
 
     enter(g, 2, &view);
     op.scope = TUTTI_SCOPE_GROUP;
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "requires replica groups"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID &&
+          strstr(tutti_last_error(), "requires replica groups"));
     op.scope = (tutti_scope)3;
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "op.scope is 3"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID &&
+          strstr(tutti_last_error(), "op.scope is 3"));
     op.scope = TUTTI_SCOPE_ROLE;
     MUST(tutti_run_collective(g->run, &op)); /* all have the only role */
     CHECK(v == 6 && op.contributors == 2);

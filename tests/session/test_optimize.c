@@ -58,13 +58,15 @@ static void measures_twice(struct guest *g)
 
         view = (tutti_view){ .size = sizeof view };
         MUST(tutti_run_optimize(g->run, &ring, 0, &view));
-        CHECK(view.nranks == 4 && view.changed == ring.adopted && view.epoch == epoch + (uint64_t)ring.adopted);
+        CHECK(view.nranks == 4 && view.changed == ring.adopted &&
+              view.epoch == epoch + (uint64_t)ring.adopted);
         CHECK(ring.was_ns > 0 && ring.now_ns > 0 &&
               (ring.adopted ? ring.now_ns < ring.was_ns : ring.now_ns == ring.was_ns));
         CHECK(g->run->survey->reported);
         for (uint32_t r = 0; r < 4 && !ring.adopted; r++)
             /* the machine had no time for it */
-            CHECK(r == g->run->m.rank || g->run->survey->told[r].rate == 0 || g->run->survey->told[r].latency > 0);
+            CHECK(r == g->run->m.rank || g->run->survey->told[r].rate == 0 ||
+                  g->run->survey->told[r].latency > 0);
         check_alike(g, &view, NULL);
         before = view;
     }
@@ -87,9 +89,9 @@ static void all_find_the_same_order(void **state)
  * mismatch. */
 static void goes_as_planned(struct guest *g)
 {
-    static const char *const algos[TT_RING_PLANS] = {
-        [TT_RING_AS_RING] = "ring", [TT_RING_AS_TWO_RINGS] = "two_rings", [TT_RING_AS_TREES] = "dtree"
-    };
+    static const char *const algos[TT_RING_PLANS] = { [TT_RING_AS_RING] = "ring",
+                                                      [TT_RING_AS_TWO_RINGS] = "two_rings",
+                                                      [TT_RING_AS_TREES] = "dtree" };
     tutti_view view;
 
     view_of(g, 3, &view);
@@ -174,9 +176,12 @@ static void measures_beside_its_work(struct guest *g)
     begin_within_an_operation(g, &ring);
     while (all == 0) {
         int64_t one = 1;
-        tutti_elastic op = {
-            .size = sizeof op, .coll = TUTTI_ALLREDUCE, .src = &one, .dst = &one, .count = 1, .type = TUTTI_I64
-        };
+        tutti_elastic op = { .size = sizeof op,
+                             .coll = TUTTI_ALLREDUCE,
+                             .src = &one,
+                             .dst = &one,
+                             .count = 1,
+                             .type = TUTTI_I64 };
 
         MUST(tutti_run_collective(g->run, &op));
         CHECK(one == 3);
@@ -305,7 +310,9 @@ static bool error_contains(const char *what)
     return strstr(tutti_last_error(), what) != NULL;
 }
 
-static tutti_array one_array = { .size = sizeof(tutti_array), .name = "one", .type = TUTTI_F32, .may_differ = 1 };
+static tutti_array one_array = {
+    .size = sizeof(tutti_array), .name = "one", .type = TUTTI_F32, .may_differ = 1
+};
 
 /* Guest 0 optimizes, and the others call something else, or optimize for something else: all get
  * two members and their calls, before any measurement. */
@@ -328,7 +335,8 @@ static void others_call_otherwise(struct guest *g)
                                               : tutti_run_sync(g->run, &state, 0);
 
         snprintf(what, sizeof what, "called %s", calls[i]);
-        CHECK(st == TUTTI_ERR_MISMATCH && error_contains("called optimize") && error_contains(what) && error_contains("this is member"));
+        CHECK(st == TUTTI_ERR_MISMATCH && error_contains("called optimize") &&
+              error_contains(what) && error_contains("this is member"));
     }
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
     /* others measure, but in the background, and continue */
@@ -426,9 +434,9 @@ static void reduce_shards(struct guest *g, const tutti_view *view, const char *a
  * are unchanged, because the ring does not apply to them. */
 static void measures_its_role(struct guest *g)
 {
-    static const char *const algos[TT_RING_PLANS] = {
-        [TT_RING_AS_RING] = "ring", [TT_RING_AS_TWO_RINGS] = "two_rings", [TT_RING_AS_TREES] = "dtree"
-    };
+    static const char *const algos[TT_RING_PLANS] = { [TT_RING_AS_RING] = "ring",
+                                                      [TT_RING_AS_TWO_RINGS] = "two_rings",
+                                                      [TT_RING_AS_TREES] = "dtree" };
     tutti_ring ring = { .size = sizeof ring, .burst_ms = 50 };
     tutti_view view;
 

@@ -161,9 +161,12 @@ static void each_goes_after_an_operation(struct guest *g)
     first_view(g, LEAVERS);
     MUST(tutti_run_view(g->run, &view));
     for (int32_t left = LEAVERS; left > 1; left--) {
-        tutti_elastic op = {
-            .size = sizeof op, .coll = TUTTI_ALLREDUCE, .src = v, .dst = v, .count = VALUES, .type = TUTTI_I64
-        };
+        tutti_elastic op = { .size = sizeof op,
+                             .coll = TUTTI_ALLREDUCE,
+                             .src = v,
+                             .dst = v,
+                             .count = VALUES,
+                             .type = TUTTI_I64 };
 
         fill(v, 1);
         MUST(tutti_run_collective(g->run, &op));
@@ -193,9 +196,12 @@ static void one_exits_and_all_fail(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
     int64_t v[VALUES];
-    tutti_elastic op = {
-        .size = sizeof op, .coll = TUTTI_ALLREDUCE, .src = v, .dst = v, .count = VALUES, .type = TUTTI_I64
-    };
+    tutti_elastic op = { .size = sizeof op,
+                         .coll = TUTTI_ALLREDUCE,
+                         .src = v,
+                         .dst = v,
+                         .count = VALUES,
+                         .type = TUTTI_I64 };
     uint64_t flags = 0;
 
     first_view(g, 3);
@@ -207,7 +213,8 @@ static void one_exits_and_all_fail(struct guest *g)
     if (view.rank == 2)
         return;
     fill(v, 8);
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_PEER_LOST && op.status == TUTTI_ERR_PEER_LOST);
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_PEER_LOST &&
+          op.status == TUTTI_ERR_PEER_LOST);
     check_sum(v, 1, 8);
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_PEER_LOST);
     CHECK(tutti_run_shrink(g->run, 3, 0, &view) == TUTTI_ERR_PEER_LOST);
@@ -246,8 +253,8 @@ static tutti_elastic tentative(int64_t *v, uint32_t tag)
  * commit; meanwhile other calls are invalid. */
 static void all_kinds(struct guest *g)
 {
-    static const tutti_coll colls[] = { TUTTI_ALLREDUCE, TUTTI_ALLGATHER, TUTTI_BARRIER, TUTTI_REDUCE_SCATTER,
-                                        TUTTI_ALLTOALL };
+    static const tutti_coll colls[] = { TUTTI_ALLREDUCE, TUTTI_ALLGATHER, TUTTI_BARRIER,
+                                        TUTTI_REDUCE_SCATTER, TUTTI_ALLTOALL };
     enum { KINDS = sizeof colls / sizeof *colls };
     tutti_view view = { .size = sizeof view };
     tutti_run_stats_t stats = { .size = sizeof stats };
@@ -279,7 +286,8 @@ static void all_kinds(struct guest *g)
         CHECK(ops[KINDS - 1].status == TUTTI_PENDING);
         CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_INVALID);
         /* in mode retry */
-        CHECK(tutti_run_allreduce(g->run, &one, out, 1, TUTTI_I64, TUTTI_SUM, 1) == TUTTI_ERR_INVALID);
+        CHECK(tutti_run_allreduce(g->run, &one, out, 1, TUTTI_I64, TUTTI_SUM, 1) ==
+              TUTTI_ERR_INVALID);
         if (round == 0) {
             MUST(tutti_run_commit(g->run, 1, 0, &verdict));
             CHECK(verdict == 1);
@@ -287,9 +295,12 @@ static void all_kinds(struct guest *g)
             MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, 0, 0, 0, &view));
             CHECK(view.changed == 0 && view.nranks == 3);
         } else { /* an operation whose result does not need all members, but whose verdict does */
-            op = (tutti_elastic){
-                .size = sizeof op, .coll = TUTTI_BROADCAST, .src = &one, .dst = &one, .count = 1, .type = TUTTI_I64
-            };
+            op = (tutti_elastic){ .size = sizeof op,
+                                  .coll = TUTTI_BROADCAST,
+                                  .src = &one,
+                                  .dst = &one,
+                                  .count = 1,
+                                  .type = TUTTI_I64 };
             MUST(tutti_run_collective(g->run, &op));
         }
         CHECK(ops[KINDS - 1].status == TUTTI_OK);
@@ -314,7 +325,8 @@ static void all_kinds(struct guest *g)
             MUST(tutti_run_collective(g->run, &ops[0]));
         op = tentative(v, 0);
         op.type = (tutti_dtype)99;
-        CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "unknown type 99"));
+        CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID &&
+              strstr(tutti_last_error(), "unknown type 99"));
         CHECK(tutti_run_agree(g->run, 1, 0, &flags) == (before ? TUTTI_ERR_INVALID : TUTTI_OK));
         if (before)
             MUST(tutti_run_commit(g->run, 1, 0, &verdict));
@@ -360,7 +372,8 @@ static void one_is_refused(struct guest *g)
     st = tutti_run_collective(g->run, &op);
     if (g->index == 2)
         party_reach(g->party, 1);
-    CHECK(g->index == 2 ? st == TUTTI_ERR_INVALID : st == TUTTI_ERR_TIMEOUT || st == TUTTI_ERR_PEER_LOST);
+    CHECK(g->index == 2 ? st == TUTTI_ERR_INVALID
+                        : st == TUTTI_ERR_TIMEOUT || st == TUTTI_ERR_PEER_LOST);
     check_sum(v, 1, 7);
     MUST(tutti_run_epoch(g->run, 0, 3, 0, 0, &view));
     CHECK(view.nranks == 3);
@@ -393,7 +406,8 @@ static void one_goes_after_two(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
     int64_t v[VALUES], w[VALUES];
-    tutti_elastic ops[3] = { tentative(v, 0), tentative(v, 0), tentative(v, 0) }, other = tentative(w, 1);
+    tutti_elastic ops[3] = { tentative(v, 0), tentative(v, 0), tentative(v, 0) },
+                  other = tentative(w, 1);
     uint64_t flags = 0;
     int verdict = 1;
 
@@ -405,7 +419,8 @@ static void one_goes_after_two(struct guest *g)
     check_sum(v, 3, 21);
     MUST(tutti_run_collective(g->run, &ops[1]));
     check_sum(v, 9, 63);
-    CHECK(ops[0].status == TUTTI_OK && ops[1].status == TUTTI_PENDING && other.status == TUTTI_PENDING);
+    CHECK(ops[0].status == TUTTI_OK && ops[1].status == TUTTI_PENDING &&
+          other.status == TUTTI_PENDING);
     meet(g, 3);
     if (g->index == 2)
         return;
@@ -461,7 +476,8 @@ static void one_goes_between_two(struct guest *g)
         return;
     ops[2].tentative = 0; /* it is never reached */
     CHECK(tutti_run_collective(g->run, &ops[2]) == TUTTI_ERR_PEER_LOST);
-    CHECK(ops[0].status == TUTTI_OK && ops[1].status == TUTTI_ERR_PEER_LOST && ops[2].status == TUTTI_ERR_PEER_LOST);
+    CHECK(ops[0].status == TUTTI_OK && ops[1].status == TUTTI_ERR_PEER_LOST &&
+          ops[2].status == TUTTI_ERR_PEER_LOST);
     check_sum(v, 3, 21); /* the second's input was restored after the third's */
     MUST(tutti_run_epoch(g->run, 0, 2, 0, 0, &view));
     CHECK(view.nranks == 2);
@@ -645,7 +661,8 @@ static void one_goes_in_a_batch(struct guest *g)
     check.tag = 3;
     MUST(tutti_run_collective(g->run, &check));
     for (int i = 0; i < OPS; i++) {
-        CHECK(ops[i].status == TUTTI_OK && v[i] == (int64_t)ops[i].contributors && all[i] == 2 * v[i]);
+        CHECK(ops[i].status == TUTTI_OK && v[i] == (int64_t)ops[i].contributors &&
+              all[i] == 2 * v[i]);
         CHECK(v[i] == (i < WITH_THREE ? 3 : 2));
     }
 }
@@ -678,7 +695,8 @@ static void settle_all_tags(struct guest *g, const int64_t *src, int64_t *dst)
  * because of its messages. */
 static void all_tags_have_results(struct guest *g)
 {
-    int64_t src[TT_SETTLED_BYTES / sizeof(int64_t)] = { 0 }, dst[TT_SETTLED_BYTES / sizeof(int64_t)];
+    int64_t src[TT_SETTLED_BYTES / sizeof(int64_t)] = { 0 },
+                                   dst[TT_SETTLED_BYTES / sizeof(int64_t)];
     tutti_view view = { .size = sizeof view };
     tutti_elastic op = small_sum(src, dst);
     uint64_t flags = 0;
@@ -815,7 +833,8 @@ static void one_comes_and_one_leaves(struct guest *g)
         steps++;
         party_reach(g->party, 1);
         MUST(tutti_run_poll(g->run, &news));
-        CHECK((news.operation == 0) == (news.number == 0) && news.operation <= steps && news.tag <= 3);
+        CHECK((news.operation == 0) == (news.number == 0) && news.operation <= steps &&
+              news.tag <= 3);
         if (news.newcomers == 1)
             break;
     }
@@ -878,7 +897,8 @@ static void one_is_admitted_too_late(struct guest *g)
         g->run->calling = false;
         g->run->expected = g->run->m.epoch;
         tt_run_unlock(g->run);
-        CHECK(tutti_run_allreduce(g->run, &one, &sum, 1, TUTTI_I64, TUTTI_SUM, 0) == TUTTI_ERR_INVALID);
+        CHECK(tutti_run_allreduce(g->run, &one, &sum, 1, TUTTI_I64, TUTTI_SUM, 0) ==
+              TUTTI_ERR_INVALID);
     }
     first_view(g, 3);
     MUST(tutti_run_allreduce(g->run, &one, &sum, 1, TUTTI_I64, TUTTI_SUM, 0));
@@ -961,7 +981,8 @@ static void epoch_is_refused(tutti_run *run)
     tutti_ring ring = { .size = sizeof ring };
 
     CHECK(tutti_run_epoch(run, 0, 0, 0, 0, &view) == TUTTI_ERR_INVALID);
-    CHECK(strstr(tutti_last_error(), "a call on the view's communicator is already in progress") != NULL);
+    CHECK(strstr(tutti_last_error(), "a call on the view's communicator is already in progress") !=
+          NULL);
     CHECK(tutti_run_shrink(run, 0, 0, &view) == TUTTI_ERR_INVALID);
     CHECK(tutti_run_optimize(run, &ring, 0, &view) == TUTTI_ERR_INVALID);
 }
@@ -979,7 +1000,8 @@ static void *receive(void *arg)
 {
     struct receiver *r = arg;
 
-    r->status = r->request ? tutti_wait(r->request) : tutti_recv(&r->value, 1, TUTTI_I64, r->peer, r->comm, NULL);
+    r->status = r->request ? tutti_wait(r->request)
+                           : tutti_recv(&r->value, 1, TUTTI_I64, r->peer, r->comm, NULL);
     return NULL;
 }
 
@@ -1323,10 +1345,12 @@ static void threads_of_which_one_wants_three(struct guest *g)
     atomic_fetch_add(&g->party->step, 1);
     for (uint32_t k = 0; k < TRIERS; k++)
         pthread_join(tries[k].thread, NULL);
-    CHECK(tries[0].status == TUTTI_ERR_PEER_LOST && strstr(tries[0].error, "only 2 members are left"));
+    CHECK(tries[0].status == TUTTI_ERR_PEER_LOST &&
+          strstr(tries[0].error, "only 2 members are left"));
     CHECK(tries[0].op.status == TUTTI_ERR_PEER_LOST && tries[0].value == 3);
     for (uint32_t k = 1; k < TRIERS; k++)
-        CHECK(tries[k].status == TUTTI_OK && tries[k].op.contributors == 2 && tries[k].value == 2 * (3 + k));
+        CHECK(tries[k].status == TUTTI_OK && tries[k].op.contributors == 2 &&
+              tries[k].value == 2 * (3 + k));
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
 }
 
@@ -1429,7 +1453,8 @@ static int in_the_child(tutti_run *run)
     uint64_t flags;
     const bool told = tutti_run_agree(run, 1, 100, &flags) == TUTTI_ERR_FORKED &&
                       tutti_run_collective(run, &op) == TUTTI_ERR_FORKED &&
-                      tutti_run_poll(run, &news) == TUTTI_ERR_FORKED && tutti_run_leave(run) == TUTTI_ERR_FORKED &&
+                      tutti_run_poll(run, &news) == TUTTI_ERR_FORKED &&
+                      tutti_run_leave(run) == TUTTI_ERR_FORKED &&
                       tutti_run_revoke(run) == TUTTI_ERR_FORKED && !tutti_run_comm(run);
 
     tutti_run_destroy(run);
@@ -1646,7 +1671,8 @@ static void one_answers_late(struct guest *g)
         first_of_three = g->run;
         party_reach(g->party, 2);
         CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_TIMEOUT);
-        CHECK(strstr(tutti_last_error(), "tutti_run_collective: the verdict arrived after the deadline"));
+        CHECK(strstr(tutti_last_error(),
+                     "tutti_run_collective: the verdict arrived after the deadline"));
         CHECK(op.status == TUTTI_ERR_TIMEOUT && op.attempts == 1 && v == 3);
     } else if (g->index == 1) {
         tt_run_lock(g->run);
@@ -1690,49 +1716,66 @@ static void wrong_calls(struct guest *g)
     tutti_run_stats_t stats = { .size = 6 };
     tutti_news news = { .size = 5 };
     int64_t v[4] = { 1, 2, 3, 4 };
-    tutti_elastic op = {
-        .size = sizeof op, .coll = TUTTI_ALLREDUCE, .src = v, .dst = v, .count = 4, .type = TUTTI_I64
-    };
+    tutti_elastic op = { .size = sizeof op,
+                         .coll = TUTTI_ALLREDUCE,
+                         .src = v,
+                         .dst = v,
+                         .count = 4,
+                         .type = TUTTI_I64 };
     uint64_t flags = 0;
     tutti_status st;
 
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && error_contains("tutti_run_collective: this member is in no view"));
-    CHECK(tutti_run_batch(g->run, &op, 1, 0, 1) == TUTTI_ERR_INVALID && error_contains("tutti_run_batch: this member is in no view"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID &&
+          error_contains("tutti_run_collective: this member is in no view"));
+    CHECK(tutti_run_batch(g->run, &op, 1, 0, 1) == TUTTI_ERR_INVALID &&
+          error_contains("tutti_run_batch: this member is in no view"));
     CHECK(tutti_run_allreduce(g->run, v, v, 4, TUTTI_I64, TUTTI_SUM, 0) == TUTTI_ERR_INVALID &&
           error_contains("tutti_run_allreduce: this member is in no view"));
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && error_contains("tutti_run_collective: this member is in no view"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID &&
+          error_contains("tutti_run_collective: this member is in no view"));
     CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_INVALID);
     CHECK(tutti_run_comm(g->run) == NULL);
     CHECK(tutti_run_epoch(g->run, TUTTI_ADMIT, 3, 0, 50, &view) == TUTTI_ERR_TIMEOUT);
     CHECK(error_contains("no view was formed") && error_contains("`least` is 3"));
     first_view(g, 2);
-    CHECK(tutti_run_shrink(g->run, 3, 0, &view) == TUTTI_ERR_PEER_LOST && error_contains("only 2 members are left, but least is 3"));
+    CHECK(tutti_run_shrink(g->run, 3, 0, &view) == TUTTI_ERR_PEER_LOST &&
+          error_contains("only 2 members are left, but least is 3"));
     CHECK(tutti_run_view(g->run, &small) == TUTTI_ERR_INVALID && error_contains("out.size is 4"));
-    CHECK(tutti_run_poll(g->run, &news) == TUTTI_ERR_INVALID && error_contains("out.size is 5: must be sizeof(tutti_news)"));
-    CHECK(tutti_run_stats(g->run, &stats) == TUTTI_ERR_INVALID && error_contains("out.size is 6: must be sizeof(tutti_run_stats_t)"));
-    CHECK(tutti_run_epoch(g->run, 9, 0, 0, 0, &view) == TUTTI_ERR_INVALID && error_contains("0x9 contain unknown bits 0x8"));
-    CHECK(tutti_run_epoch(g->run, 0, 3, 2, 0, &view) == TUTTI_ERR_INVALID && error_contains("least (3) is larger than most (2)"));
+    CHECK(tutti_run_poll(g->run, &news) == TUTTI_ERR_INVALID &&
+          error_contains("out.size is 5: must be sizeof(tutti_news)"));
+    CHECK(tutti_run_stats(g->run, &stats) == TUTTI_ERR_INVALID &&
+          error_contains("out.size is 6: must be sizeof(tutti_run_stats_t)"));
+    CHECK(tutti_run_epoch(g->run, 9, 0, 0, 0, &view) == TUTTI_ERR_INVALID &&
+          error_contains("0x9 contain unknown bits 0x8"));
+    CHECK(tutti_run_epoch(g->run, 0, 3, 2, 0, &view) == TUTTI_ERR_INVALID &&
+          error_contains("least (3) is larger than most (2)"));
     op.coll = (tutti_coll)99;
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && error_contains("op.coll is 99"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID &&
+          error_contains("op.coll is 99"));
     op.coll = TUTTI_BARRIER;
     op.mode = (tutti_mode)9;
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && error_contains("op.mode is 9") && error_contains("barrier"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID &&
+          error_contains("op.mode is 9") && error_contains("barrier"));
     op.coll = TUTTI_ALLREDUCE;
     op.mode = TUTTI_ABORT;
     op.tag = 4;
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && error_contains("tag 4 is out of range 0 to 3"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID &&
+          error_contains("tag 4 is out of range 0 to 3"));
     op.tag = 0;
     op.type = 99;
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
     op.type = TUTTI_I64;
     op.coll = TUTTI_ALLGATHER;
     op.mode = TUTTI_RETRY;
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && error_contains("allgather cannot be retried"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID &&
+          error_contains("allgather cannot be retried"));
     CHECK(op.status == TUTTI_ERR_INVALID);
-    CHECK(tutti_run_batch(g->run, &op, 1, 0, 1) == TUTTI_ERR_INVALID && op.status == TUTTI_ERR_INVALID);
+    CHECK(tutti_run_batch(g->run, &op, 1, 0, 1) == TUTTI_ERR_INVALID &&
+          op.status == TUTTI_ERR_INVALID);
     CHECK(error_contains("tutti_run_batch: op.mode is TUTTI_RETRY"));
     op.status = TUTTI_OK;
-    CHECK(tutti_run_batch(g->run, &op, 1, 3000000000u, 1) == TUTTI_ERR_INVALID && op.status == TUTTI_ERR_INVALID);
+    CHECK(tutti_run_batch(g->run, &op, 1, 3000000000u, 1) == TUTTI_ERR_INVALID &&
+          op.status == TUTTI_ERR_INVALID);
     op.coll = TUTTI_ALLREDUCE;
     MUST(tutti_run_collective(g->run, &op)); /* and none of that had an effect */
     CHECK(v[0] == 2 && v[3] == 8);
@@ -1776,7 +1819,8 @@ static void wrong_calls(struct guest *g)
 
 static void *wait_in_tag_2(void *run)
 {
-    MUST(tutti_run_collective(run, &(tutti_elastic){ .size = sizeof(tutti_elastic), .coll = TUTTI_BARRIER, .tag = 2 }));
+    MUST(tutti_run_collective(
+        run, &(tutti_elastic){ .size = sizeof(tutti_elastic), .coll = TUTTI_BARRIER, .tag = 2 }));
     return NULL;
 }
 
@@ -1806,8 +1850,10 @@ static void calls_that_collide(struct guest *g)
     CHECK(pthread_create(&other, NULL, wait_in_tag_2, g->run) == 0);
     while (!operates(g->run))
         nanosleep(&(struct timespec){ .tv_nsec = TT_MS }, NULL);
-    CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_INVALID && error_contains("tutti_run_agree: an operation with tag 2 is already in progress"));
-    CHECK(tutti_run_epoch(g->run, 0, 0, 0, 0, &view) == TUTTI_ERR_INVALID && error_contains("tutti_run_epoch: an operation with tag 2 is already in progress"));
+    CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_INVALID &&
+          error_contains("tutti_run_agree: an operation with tag 2 is already in progress"));
+    CHECK(tutti_run_epoch(g->run, 0, 0, 0, 0, &view) == TUTTI_ERR_INVALID &&
+          error_contains("tutti_run_epoch: an operation with tag 2 is already in progress"));
     party_reach(g->party, 1);
     CHECK(pthread_join(other, NULL) == 0);
 }
@@ -1841,14 +1887,17 @@ static void arguments_differ(struct guest *g)
 
     first_view(g, 2);
     CHECK(tutti_run_epoch(g->run, TUTTI_ADMIT, 1 + g->index, 0, 0, &view) == TUTTI_ERR_MISMATCH);
-    CHECK(error_contains("member 1 called epoch with least ") && error_contains("member 2 called it with least "));
-    CHECK(error_contains("least 1") && error_contains("least 2") && error_contains("this is member"));
-    CHECK(tutti_run_epoch(g->run, 0, 0, 4 * g->index, 0, &view) == TUTTI_ERR_MISMATCH && error_contains("most 0") &&
-          error_contains("most 4"));
-    CHECK(tutti_run_epoch(g->run, g->index ? 0 : TUTTI_ADMIT, 0, 0, 0, &view) == TUTTI_ERR_MISMATCH);
-    CHECK(error_contains("flags 0x1") && error_contains("flags 0"));
-    CHECK((g->index ? tutti_run_agree(g->run, 1, 0, &flags) : tutti_run_shrink(g->run, 0, 0, &view)) ==
+    CHECK(error_contains("member 1 called epoch with least ") &&
+          error_contains("member 2 called it with least "));
+    CHECK(error_contains("least 1") && error_contains("least 2") &&
+          error_contains("this is member"));
+    CHECK(tutti_run_epoch(g->run, 0, 0, 4 * g->index, 0, &view) == TUTTI_ERR_MISMATCH &&
+          error_contains("most 0") && error_contains("most 4"));
+    CHECK(tutti_run_epoch(g->run, g->index ? 0 : TUTTI_ADMIT, 0, 0, 0, &view) ==
           TUTTI_ERR_MISMATCH);
+    CHECK(error_contains("flags 0x1") && error_contains("flags 0"));
+    CHECK((g->index ? tutti_run_agree(g->run, 1, 0, &flags)
+                    : tutti_run_shrink(g->run, 0, 0, &view)) == TUTTI_ERR_MISMATCH);
     CHECK(error_contains("called agree") && error_contains("called epoch"));
     CHECK(tutti_run_optimize(g->run, &ring, 0, &view) == TUTTI_ERR_MISMATCH);
     CHECK(error_contains("gain_percent 5") && error_contains("gain_percent 6"));
@@ -1876,7 +1925,8 @@ static void one_has_ended_what_another_begins(struct guest *g)
 
     first_view(g, 2);
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_MISMATCH);
-    if (error_contains("called the verdict exchange of a completed operation") && error_contains("called allreduce(count 3, "))
+    if (error_contains("called the verdict exchange of a completed operation") &&
+        error_contains("called allreduce(count 3, "))
         party_reach(g->party, 1);       /* the detecting member gets it; the other may be
                                            notified first */
     else
@@ -1910,16 +1960,20 @@ static void one_ends_the_epoch(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
     int64_t v = 1;
-    tutti_elastic op = {
-        .size = sizeof op, .coll = TUTTI_ALLREDUCE, .src = &v, .dst = &v, .count = 1, .type = TUTTI_I64
-    };
+    tutti_elastic op = { .size = sizeof op,
+                         .coll = TUTTI_ALLREDUCE,
+                         .src = &v,
+                         .dst = &v,
+                         .count = 1,
+                         .type = TUTTI_I64 };
     uint64_t flags = 0;
     char what[80];
 
     first_view(g, 3);
     MUST(tutti_run_view(g->run, &view));
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
-    snprintf(what, sizeof what, "is over: member %llu revoked the epoch", (unsigned long long)view.members[0].id);
+    snprintf(what, sizeof what, "is over: member %llu revoked the epoch",
+             (unsigned long long)view.members[0].id);
     if (view.rank == 0)
         MUST(tutti_run_revoke(g->run));
     while (tutti_run_collective(g->run, &op) == TUTTI_OK)
@@ -1976,11 +2030,12 @@ static void one_calls_where_others_operate(struct guest *g)
         MUST(tutti_run_collective(g->run, &op));
         snprintf(caller, sizeof caller, "member %llu called %s where member ",
                  (unsigned long long)view.members[times].id, times ? "agree" : "epoch");
-        snprintf(what, sizeof what, " is in operation 2 of tag 1, allreduce(count %d, type i64)", VALUES);
+        snprintf(what, sizeof what, " is in operation 2 of tag 1, allreduce(count %d, type i64)",
+                 VALUES);
         fill(v, 7);
         if (view.rank == times)
-            CHECK((times ? tutti_run_agree(g->run, 1, 0, &flags) : tutti_run_shrink(g->run, 3, 0, &view)) ==
-                  TUTTI_ERR_MISMATCH);
+            CHECK((times ? tutti_run_agree(g->run, 1, 0, &flags)
+                         : tutti_run_shrink(g->run, 3, 0, &view)) == TUTTI_ERR_MISMATCH);
         else
             CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_MISMATCH && op.attempts == 1);
         CHECK(error_contains(caller) && error_contains(what));
@@ -2128,8 +2183,10 @@ static void calls_are_long(struct guest *g)
 
     first_view(g, 2);
     CHECK(tutti_run_collective(g->run, &op) != TUTTI_OK);
-    if (error_contains("member 1 called allreduce(count ") || error_contains("member 2 called allreduce(count ")) {
-        CHECK(error_contains("count 7") && error_contains("count 8") && error_contains("where member ") && !error_contains("rank "));
+    if (error_contains("member 1 called allreduce(count ") ||
+        error_contains("member 2 called allreduce(count ")) {
+        CHECK(error_contains("count 7") && error_contains("count 8") &&
+              error_contains("where member ") && !error_contains("rank "));
         CHECK(error_contains("(operation 1 of tag 0)"));
         party_reach(g->party, 1);
     } else {
@@ -2159,9 +2216,9 @@ static bool error_names_operation(const char *operation)
 
 static void *in_tag_3(void *run)
 {
-    CHECK(
-        tutti_run_collective(run, &(tutti_elastic){ .size = sizeof(tutti_elastic), .coll = TUTTI_BARRIER, .tag = 3 }) ==
-        TUTTI_ERR_PEER_LOST);
+    CHECK(tutti_run_collective(run, &(tutti_elastic){ .size = sizeof(tutti_elastic),
+                                                      .coll = TUTTI_BARRIER,
+                                                      .tag = 3 }) == TUTTI_ERR_PEER_LOST);
     CHECK(error_names_operation(", operation 1 of tag 3, "));
     return NULL;
 }
@@ -2173,9 +2230,13 @@ static void in_tags_apart(struct guest *g)
     tutti_view view = { .size = sizeof view };
     pthread_t other;
     int64_t v = 1;
-    tutti_elastic op = {
-        .size = sizeof op, .coll = TUTTI_ALLREDUCE, .src = &v, .dst = &v, .count = 1, .type = TUTTI_I64, .tag = 1
-    };
+    tutti_elastic op = { .size = sizeof op,
+                         .coll = TUTTI_ALLREDUCE,
+                         .src = &v,
+                         .dst = &v,
+                         .count = 1,
+                         .type = TUTTI_I64,
+                         .tag = 1 };
     tutti_status st;
 
     first_view(g, 2);
@@ -2187,11 +2248,14 @@ static void in_tags_apart(struct guest *g)
     st = tutti_run_collective(g->run, &op);
     CHECK(v == 2);
     if (g->index == 0)
-        CHECK(st == TUTTI_ERR_TIMEOUT && error_contains(", operation 2 of tag 1, in wait of ") && pthread_join(other, NULL) == 0);
+        CHECK(st == TUTTI_ERR_TIMEOUT && error_contains(", operation 2 of tag 1, in wait of ") &&
+              pthread_join(other, NULL) == 0);
     else
-        CHECK(st == TUTTI_ERR_PEER_LOST && error_contains("reached ") && error_names_operation(", operation 1 of tag 2, "));
+        CHECK(st == TUTTI_ERR_PEER_LOST && error_contains("reached ") &&
+              error_names_operation(", operation 1 of tag 2, "));
     MUST(tutti_run_epoch(g->run, 0, 2, 0, 0, &view));
-    MUST(tutti_run_collective(g->run, &(tutti_elastic){ .size = sizeof op, .coll = TUTTI_BARRIER }));
+    MUST(
+        tutti_run_collective(g->run, &(tutti_elastic){ .size = sizeof op, .coll = TUTTI_BARRIER }));
 }
 
 /* Both members are in this process, and each logs it once: not for the tag that ended, and once
@@ -2232,7 +2296,8 @@ static void one_is_partial(struct guest *g)
     first_view(g, 2);
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_MISMATCH && v == 1);
     if (error_contains(" where member ")) /* otherwise the other has found it */
-        CHECK(error_contains("called allreduce(mode partial, contributors)") && error_contains("called allreduce(count 1, ") && error_contains("mode retry)"));
+        CHECK(error_contains("called allreduce(mode partial, contributors)") &&
+              error_contains("called allreduce(count 1, ") && error_contains("mode retry)"));
     MUST(tutti_run_epoch(g->run, 0, 2, 0, 0, &view));
     MUST(tutti_run_agree(g->run, 1, 0, &(uint64_t){ 0 }));
 }
@@ -2256,7 +2321,8 @@ static bool log_was_written(void)
     bool told;
 
     tt_run_lock(lonely);
-    told = lonely->lacking.since_ns > 0 && lonely->lacking.tell_ns >= lonely->lacking.since_ns + 2 * TT_SECOND;
+    told = lonely->lacking.since_ns > 0 &&
+           lonely->lacking.tell_ns >= lonely->lacking.since_ns + 2 * TT_SECOND;
     tt_run_unlock(lonely);
     return told;
 }
@@ -2315,14 +2381,18 @@ static tutti_status join_in_vain(const tutti_run_conf *conf)
     snprintf(line, sizeof line, "tutti error: %s\n", tutti_last_error());
     told = strstr(printed, "tutti error: "); /* the coordinator, in this process, may log
                                                 warnings */
-    if (st == TUTTI_OK || !told || strncmp(told, line, strlen(line)) != 0 || strstr(told + 1, "tutti error: "))
+    if (st == TUTTI_OK || !told || strncmp(told, line, strlen(line)) != 0 ||
+        strstr(told + 1, "tutti error: "))
         fail_msg("status %d, and the log has not \"%s\" alone: \"%s\"", (int)st, line, printed);
     return st;
 }
 
 static void wrong_token_is_reported(void **state)
 {
-    tutti_run_conf conf = { .size = sizeof conf, .run = "test", .token = "fedcba9876543210fedcba9876543210", .timeout_ms = 60000 };
+    tutti_run_conf conf = { .size = sizeof conf,
+                            .run = "test",
+                            .token = "fedcba9876543210fedcba9876543210",
+                            .timeout_ms = 60000 };
     struct party p;
 
     (void)state;
@@ -2333,7 +2403,8 @@ static void wrong_token_is_reported(void **state)
     conf.token = "0123456789abcdef0123456789abcdef";
     conf.run = "other";
     assert_int_equal(join_in_vain(&conf), TUTTI_ERR_INVALID);
-    assert_non_null(strstr(tutti_last_error(), "this coordinator leads the run \"test\", not \"other\""));
+    assert_non_null(
+        strstr(tutti_last_error(), "this coordinator leads the run \"test\", not \"other\""));
     conf.coordinators = "nonsense";
     assert_int_equal(join_in_vain(&conf), TUTTI_ERR_INVALID);
     conf.coordinators = "192.0.2.1:29401";
@@ -2353,7 +2424,9 @@ static void plain_member_gets_the_mismatch(void **state)
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        tutti_run_conf conf = { .size = sizeof conf, .run = "test", .token = tokens[i], .timeout_ms = 20000 };
+        tutti_run_conf conf = {
+            .size = sizeof conf, .run = "test", .token = tokens[i], .timeout_ms = 20000
+        };
         struct party p;
         tutti_run *run;
 
@@ -2413,7 +2486,9 @@ static void call_ends_without_a_coordinator(void **state)
  * for it do so until their deadlines. */
 static void wait_for_threads_has_a_deadline(void **state)
 {
-    tutti_elastic op = { .size = sizeof op, .coll = TUTTI_BARRIER, .mode = TUTTI_RETRY, .timeout_ms = 50 };
+    tutti_elastic op = {
+        .size = sizeof op, .coll = TUTTI_BARRIER, .mode = TUTTI_RETRY, .timeout_ms = 50
+    };
     const char *told = "another thread did not form the next view before the deadline";
     tutti_view view = { .size = sizeof view };
     struct party p;
@@ -2429,12 +2504,15 @@ static void wait_for_threads_has_a_deadline(void **state)
     assert_int_equal(tutti_run_collective(run, &op), TUTTI_ERR_TIMEOUT);
     assert_non_null(strstr(tutti_last_error(), told));
     tt_run_lock(run);
-    assert_int_equal(tt_operation_recover(run, &op, view.epoch, tt_now_ns() + 50 * TT_MS), TUTTI_ERR_TIMEOUT);
+    assert_int_equal(tt_operation_recover(run, &op, view.epoch, tt_now_ns() + 50 * TT_MS),
+                     TUTTI_ERR_TIMEOUT);
     assert_non_null(strstr(tutti_last_error(), told));
     run->recovering = false;
     run->ninside = 1;
-    assert_int_equal(tt_operation_recover(run, &op, view.epoch, tt_now_ns() + 50 * TT_MS), TUTTI_ERR_TIMEOUT);
-    assert_non_null(strstr(tutti_last_error(), "operations of other threads did not complete before the deadline"));
+    assert_int_equal(tt_operation_recover(run, &op, view.epoch, tt_now_ns() + 50 * TT_MS),
+                     TUTTI_ERR_TIMEOUT);
+    assert_non_null(strstr(tutti_last_error(),
+                           "operations of other threads did not complete before the deadline"));
     run->ninside = 0;
     tt_run_unlock(run);
     op.timeout_ms = 0;
@@ -2448,7 +2526,9 @@ static void wait_for_threads_has_a_deadline(void **state)
 /* One sends many messages that no engine sends: only the epoch ends. */
 static void one_says_what_is_not_so(struct guest *g)
 {
-    struct tt_message s = { .kind = TT_MESSAGE_FAILED, .status = TUTTI_ERR_INVALID, .text = "nonsense" };
+    struct tt_message s = { .kind = TT_MESSAGE_FAILED,
+                            .status = TUTTI_ERR_INVALID,
+                            .text = "nonsense" };
     tutti_view view = { .size = sizeof view };
     int64_t v = 1;
     uint64_t flags = 0;
@@ -2459,9 +2539,12 @@ static void one_says_what_is_not_so(struct guest *g)
     s.epoch = g->run->space.epoch;
     tt_run_unlock(g->run);
     for (int k = 0; k < 100000; k++) {
-        tutti_elastic op = {
-            .size = sizeof op, .coll = TUTTI_ALLREDUCE, .src = &v, .dst = &v, .count = 1, .type = TUTTI_I64
-        };
+        tutti_elastic op = { .size = sizeof op,
+                             .coll = TUTTI_ALLREDUCE,
+                             .src = &v,
+                             .dst = &v,
+                             .count = 1,
+                             .type = TUTTI_I64 };
 
         if (view.rank == 0 && k == 50) {
             tt_run_lock(g->run);

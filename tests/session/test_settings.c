@@ -17,15 +17,17 @@
 /* Opens a listener at a free port of this host; -1: there is none. */
 static int take_port(int family, uint16_t *port)
 {
-    const struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    const struct sockaddr_in v4 = { .sin_family = AF_INET,
+                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     const struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
     struct sockaddr_in6 got = { 0 };
     socklen_t bytes = sizeof got;
     const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    if (fd >= 0 && (bind(fd, family == AF_INET ? (const struct sockaddr *)&v4 : (const struct sockaddr *)&v6,
-                         family == AF_INET ? sizeof v4 : sizeof v6) != 0 ||
-                    listen(fd, 1) != 0 || getsockname(fd, (struct sockaddr *)&got, &bytes) != 0)) {
+    if (fd >= 0 &&
+        (bind(fd, family == AF_INET ? (const struct sockaddr *)&v4 : (const struct sockaddr *)&v6,
+              family == AF_INET ? sizeof v4 : sizeof v6) != 0 ||
+         listen(fd, 1) != 0 || getsockname(fd, (struct sockaddr *)&got, &bytes) != 0)) {
         close(fd);
         return -1;
     }
@@ -44,8 +46,9 @@ static bool is_open(int family, uint16_t port)
                                      .sin6_addr = IN6ADDR_LOOPBACK_INIT };
     const bool six = family == AF_INET6;
     const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const bool open = fd >= 0 && connect(fd, six ? (const struct sockaddr *)&v6 : (const struct sockaddr *)&v4,
-                                         six ? sizeof v6 : sizeof v4) == 0;
+    const bool open =
+        fd >= 0 && connect(fd, six ? (const struct sockaddr *)&v6 : (const struct sockaddr *)&v4,
+                           six ? sizeof v6 : sizeof v4) == 0;
 
     close(fd);
     return open;
@@ -86,7 +89,8 @@ static void *live(void *arg)
 static void run_pair(const struct party *p, tutti_run_conf one, tutti_run_conf other,
                      void (*look)(tutti_run *run, uint32_t index))
 {
-    struct pair_member m[2] = { { .conf = one, .look = look }, { .conf = other, .look = look, .index = 1 } };
+    struct pair_member m[2] = { { .conf = one, .look = look },
+                                { .conf = other, .look = look, .index = 1 } };
 
     for (uint32_t i = 0; i < 2; i++) {
         m[i].conf.size = sizeof m[i].conf;
@@ -110,7 +114,8 @@ static void check_addresses(tutti_run *run, uint32_t index)
 
     CHECK(e->port == own_port[index] && is_open(index ? AF_INET6 : AF_INET, own_port[index]));
     CHECK(e->naddrs == 1 && e->addrs[0].family == (index ? 6 : 4));
-    CHECK(is_open(AF_INET, data_first[index]) || is_open(AF_INET, (uint16_t)(data_first[index] + 1)));
+    CHECK(is_open(AF_INET, data_first[index]) ||
+          is_open(AF_INET, (uint16_t)(data_first[index] + 1)));
 }
 
 static void member_listens_at_given_addresses(void **state)
@@ -136,7 +141,8 @@ static void member_listens_at_given_addresses(void **state)
     }
     party_begin(&p, 1000, 100, NULL);
     run_pair(&p, (tutti_run_conf){ .listen = listen[0], .data_ports = ports[0], .wires = "tcp" },
-             (tutti_run_conf){ .listen = listen[1], .data_ports = ports[1], .wires = "tcp" }, check_addresses);
+             (tutti_run_conf){ .listen = listen[1], .data_ports = ports[1], .wires = "tcp" },
+             check_addresses);
     party_end(&p);
 }
 
@@ -192,9 +198,11 @@ static void announced_address_spares_neighbours(void **state)
     while (first > UINT16_MAX - 3);
     snprintf(ports, sizeof ports, "%u-%u", first, first + 3);
     party_begin(&p, 1000, 100, NULL);
-    run_pair(&p, (tutti_run_conf){ .announce = "192.0.2.7:4711", .wires = "tcp", .insecure = 1 },
-             (tutti_run_conf){ .announce = "[2001:db8::7]:4711", .data_ports = ports, .wires = "tcp", .insecure = 1 },
-             announces);
+    run_pair(
+        &p, (tutti_run_conf){ .announce = "192.0.2.7:4711", .wires = "tcp", .insecure = 1 },
+        (tutti_run_conf){
+            .announce = "[2001:db8::7]:4711", .data_ports = ports, .wires = "tcp", .insecure = 1 },
+        announces);
     party_end(&p);
 }
 
@@ -204,7 +212,8 @@ static bool is_near(const struct sockaddr_storage *a)
 {
     if (a->ss_family == AF_INET)
         return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == 127;
-    return a->ss_family != AF_INET6 || IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
+    return a->ss_family != AF_INET6 ||
+           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
 }
 
 /* Returns how many sockets of this process listen for other hosts: the coordinator's, members' and
@@ -257,19 +266,22 @@ static void plain_connections_default_to_loopback(void **state)
     snprintf(listen, sizeof listen, ":%u", own_port[0]);
     snprintf(ports, sizeof ports, "%u-%u", first, first + 7);
     party_begin(&p, 1000, 100, NULL);
-    run_pair(&p, (tutti_run_conf){ .wires = "tcp" }, (tutti_run_conf){ .wires = "tcp" }, is_near_its_host);
+    run_pair(&p, (tutti_run_conf){ .wires = "tcp" }, (tutti_run_conf){ .wires = "tcp" },
+             is_near_its_host);
     run_pair(&p, (tutti_run_conf){ .listen = listen, .data_ports = ports },
              (tutti_run_conf){ .wires = "tcp", .data_ports = ports }, is_near_its_host);
-    run_pair(&p, (tutti_run_conf){ .wires = "tcp", .insecure = 1 }, (tutti_run_conf){ .wires = "tcp" }, NULL);
-    run_pair(&p, (tutti_run_conf){ .wires = "tcp", .insecure = 1 }, (tutti_run_conf){ .wires = "tcp", .insecure = 1 },
-             can_be_reached);
+    run_pair(&p, (tutti_run_conf){ .wires = "tcp", .insecure = 1 },
+             (tutti_run_conf){ .wires = "tcp" }, NULL);
+    run_pair(&p, (tutti_run_conf){ .wires = "tcp", .insecure = 1 },
+             (tutti_run_conf){ .wires = "tcp", .insecure = 1 }, can_be_reached);
     setenv("TUTTI_SECURITY", "plain", 1);
-    run_pair(&p, (tutti_run_conf){ .wires = "tcp" }, (tutti_run_conf){ .wires = "tcp" }, can_be_reached);
+    run_pair(&p, (tutti_run_conf){ .wires = "tcp" }, (tutti_run_conf){ .wires = "tcp" },
+             can_be_reached);
     unsetenv("TUTTI_SECURITY");
     party_end(&p);
     party_begin(&p, 1000, 100, token);
-    run_pair(&p, (tutti_run_conf){ .wires = "tcp", .token = token }, (tutti_run_conf){ .wires = "tcp", .token = token },
-             can_be_reached);
+    run_pair(&p, (tutti_run_conf){ .wires = "tcp", .token = token },
+             (tutti_run_conf){ .wires = "tcp", .token = token }, can_be_reached);
     party_end(&p);
 }
 
@@ -282,7 +294,8 @@ static void plain_network_needs_explicit_request(void **state)
                                      { .listen = "[::]:0" },
                                      { .listen = "192.0.2.7:0" },
                                      { .announce = "192.0.2.7:4711" },
-                                     { .listen = "127.0.0.1:0", .announce = "[2001:db8::7]:4711" } };
+                                     { .listen = "127.0.0.1:0",
+                                       .announce = "[2001:db8::7]:4711" } };
     struct party p;
     tutti_run *run;
 
@@ -298,11 +311,13 @@ static void plain_network_needs_explicit_request(void **state)
             fail_msg("case %zu: \"%s\" is not in \"%s\"", i, told, tutti_last_error());
     }
     party_end(&p);
-    assert_int_equal(tutti_run_join(&run, &(tutti_run_conf){ .size = sizeof(tutti_run_conf),
-                                                             .coordinators = "127.0.0.1:9,192.0.2.7:9" }),
-                     TUTTI_ERR_INVALID);
-    assert_non_null(strstr(tutti_last_error(),
-                           "\"127.0.0.1:9,192.0.2.7:9\" (conf.coordinators, TUTTI_COORDINATOR) is not on loopback"));
+    assert_int_equal(
+        tutti_run_join(&run, &(tutti_run_conf){ .size = sizeof(tutti_run_conf),
+                                                .coordinators = "127.0.0.1:9,192.0.2.7:9" }),
+        TUTTI_ERR_INVALID);
+    assert_non_null(strstr(
+        tutti_last_error(),
+        "\"127.0.0.1:9,192.0.2.7:9\" (conf.coordinators, TUTTI_COORDINATOR) is not on loopback"));
 }
 
 /* ---- the environment ---- */
@@ -398,7 +413,9 @@ static void exhausted_ports_are_reported(void **state)
 {
     tutti_view view = { .size = sizeof view };
     struct party p;
-    tutti_run_conf conf = { .size = sizeof conf, .run = "test", .timeout_ms = 20000, .wires = "tcp" };
+    tutti_run_conf conf = {
+        .size = sizeof conf, .run = "test", .timeout_ms = 20000, .wires = "tcp"
+    };
     char ports[32];
     uint16_t port;
     tutti_run *run;
@@ -442,8 +459,8 @@ static void announce(struct tt_member_card *c, const char *ip)
     c->has_outside = true;
 }
 
-static void in_order(const struct tt_member_card *own, const struct tt_member_card *peer, enum tt_mark_place place,
-                     const char *expected)
+static void in_order(const struct tt_member_card *own, const struct tt_member_card *peer,
+                     enum tt_mark_place place, const char *expected)
 {
     struct tt_address at[TT_CARD_ADDRESSES];
     const size_t n = tt_member_card_candidates(own, peer, place, at);
@@ -458,7 +475,8 @@ static void in_order(const struct tt_member_card *own, const struct tt_member_ca
 
 static void neighbours_precede_announced_addresses(void **state)
 {
-    struct tt_member_card own = { .inside = { .host = 1, .port = 1 } }, peer = { .inside = { .host = 2, .port = 2 } };
+    struct tt_member_card own = { .inside = { .host = 1, .port = 1 } },
+                          peer = { .inside = { .host = 2, .port = 2 } };
 
     (void)state;
     add(&own, "192.168.1.2");
@@ -477,7 +495,8 @@ static void neighbours_precede_announced_addresses(void **state)
 
 static void look_alike_host_gets_further_tries(void **state)
 {
-    struct tt_member_card own = { .inside = { .host = 1, .port = 1 } }, peer = { .inside = { .host = 1, .port = 2 } };
+    struct tt_member_card own = { .inside = { .host = 1, .port = 1 } },
+                          peer = { .inside = { .host = 1, .port = 2 } };
 
     (void)state;
     add(&own, "192.168.1.2");
@@ -514,7 +533,8 @@ static void members_connect_by_ipv4_and_ipv6(void **state)
         snprintf(address[i], sizeof address[i], "%s", tt_coordinator_address(p.coordinator, i));
     assert_int_equal(address[0][0], '1');
     assert_int_equal(address[1][0], '[');
-    run_pair(&p, (tutti_run_conf){ .coordinators = address[0] }, (tutti_run_conf){ .coordinators = address[1] }, NULL);
+    run_pair(&p, (tutti_run_conf){ .coordinators = address[0] },
+             (tutti_run_conf){ .coordinators = address[1] }, NULL);
     party_end(&p);
 }
 

@@ -52,14 +52,20 @@ static void begin(struct model *m, const struct guest *g, size_t n, int64_t cont
     *m = (struct model){ .weights = malloc(n * sizeof *m->weights), .n = n, .seed = g->index };
     CHECK(m->weights != NULL);
     fill(m, content);
-    m->arrays[0] = (tutti_array){
-        .size = sizeof(tutti_array), .name = "weights", .data = m->weights, .count = n, .type = TUTTI_F32
+    m->arrays[0] = (tutti_array){ .size = sizeof(tutti_array),
+                                  .name = "weights",
+                                  .data = m->weights,
+                                  .count = n,
+                                  .type = TUTTI_F32 };
+    m->arrays[1] = (tutti_array){
+        .size = sizeof(tutti_array), .name = "step", .data = &m->step, .count = 1, .type = TUTTI_I64
     };
-    m->arrays[1] =
-        (tutti_array){ .size = sizeof(tutti_array), .name = "step", .data = &m->step, .count = 1, .type = TUTTI_I64 };
-    m->arrays[2] = (tutti_array){
-        .size = sizeof(tutti_array), .name = "seed", .data = &m->seed, .count = 1, .type = TUTTI_U32, .may_differ = 1
-    };
+    m->arrays[2] = (tutti_array){ .size = sizeof(tutti_array),
+                                  .name = "seed",
+                                  .data = &m->seed,
+                                  .count = 1,
+                                  .type = TUTTI_U32,
+                                  .may_differ = 1 };
     m->state = (tutti_state){ .size = sizeof m->state, .arrays = m->arrays, .narrays = 3 };
 }
 
@@ -174,8 +180,9 @@ static uint8_t typed_byte(size_t at) { return (uint8_t)(at * 167 + (at >> 8) * 5
 
 static void arrays_of_all_types(struct guest *g)
 {
-    static const char *const names[TUTTI_DTYPE_COUNT] = { "i8",  "u8",  "i16",  "u16", "i32", "u32",  "i64",
-                                                          "u64", "f16", "bf16", "f32", "f64", "e4m3", "e5m2" };
+    static const char *const names[TUTTI_DTYPE_COUNT] = { "i8",  "u8",  "i16",  "u16", "i32",
+                                                          "u32", "i64", "u64",  "f16", "bf16",
+                                                          "f32", "f64", "e4m3", "e5m2" };
     const size_t bytes = TUTTI_DTYPE_COUNT * TYPED_ROOM + 64;
     const bool comes = g->index == 1;
     uint8_t *all = malloc(bytes);
@@ -189,9 +196,11 @@ static void arrays_of_all_types(struct guest *g)
         uint8_t *data = all + (size_t)t * TYPED_ROOM;
 
         data += (uintptr_t)data % 2 ? 2 * t : 2 * t + 1;
-        arrays[t] = (tutti_array){
-            .size = sizeof arrays[t], .name = names[t], .data = data, .count = TYPED_COUNT(t), .type = (tutti_dtype)t
-        };
+        arrays[t] = (tutti_array){ .size = sizeof arrays[t],
+                                   .name = names[t],
+                                   .data = data,
+                                   .count = TYPED_COUNT(t),
+                                   .type = (tutti_dtype)t };
     }
     if (comes) {
         party_await(g->party, 1);
@@ -232,7 +241,11 @@ static void any_number_of_newcomers_receives(void **state)
 
 static void strays(struct guest *g)
 {
-    static const char *const why[] = { [2] = "another state was selected", [3] = "the arrays of this member's shared state differ", [4] = "revision of this member's shared state, 4, is ahead of that of the other members, 0" };
+    static const char *const why[] = {
+        [2] = "another state was selected",
+        [3] = "the arrays of this member's shared state differ",
+        [4] = "revision of this member's shared state, 4, is ahead of that of the other members, 0"
+    };
     struct model m;
 
     view_of(g, 5);
@@ -291,7 +304,8 @@ static void *watch(void *arg)
         ended = run->over || (began && !run->sync) || atomic_load(&w->over);
         for (const struct tt_peer_conn *c = run->conns; c; c = c->next)
             CHECK(!c->channel || tt_channel_queued(c->channel) <= QUEUED_MAX);
-        if (!ended && run->sync && run->sync->transfer.bytes_sent + run->sync->transfer.bytes_received >= next) {
+        if (!ended && run->sync &&
+            run->sync->transfer.bytes_sent + run->sync->transfer.bytes_received >= next) {
             w->done++;
             next += 5u << 20;
             if (w->leaves)
@@ -452,7 +466,8 @@ static void others_call_otherwise(struct guest *g)
                                              : tutti_run_commit(g->run, 1, 0, &verdict);
 
         snprintf(what, sizeof what, "called %s", calls[i / 2]);
-        CHECK(st == TUTTI_ERR_MISMATCH && error_contains("called sync") && error_contains(what) && error_contains("this is member"));
+        CHECK(st == TUTTI_ERR_MISMATCH && error_contains("called sync") && error_contains(what) &&
+              error_contains("this is member"));
     }
     MUST(tutti_run_sync(g->run, &m.state, 0));
     CHECK(m.state.revision == 0 && is(&m, 3));
@@ -470,7 +485,9 @@ static void sync_against_call_is_a_mismatch(void **state)
  * written if both may differ, or if this member only sends. */
 static void overlap(struct guest *g)
 {
-    static const tutti_array_memory elsewhere = { .size = sizeof elsewhere, .to_host = copy, .from_host = copy };
+    static const tutti_array_memory elsewhere = { .size = sizeof elsewhere,
+                                                  .to_host = copy,
+                                                  .from_host = copy };
     struct model m;
     struct {
         const char *name;
@@ -517,7 +534,8 @@ static void written_overlapping_arrays_are_refused(void **state)
 static void wrong_calls(struct guest *g)
 {
     static const tutti_array_memory one_way = { .size = sizeof one_way, .to_host = copy_nothing };
-    static const size_t sizes[] = { SIZE_MAX, SIZE_MAX / 2, SIZE_MAX / 8 + 1, PTRDIFF_MAX / 8, (size_t)1 << 55 };
+    static const size_t sizes[] = { SIZE_MAX, SIZE_MAX / 2, SIZE_MAX / 8 + 1, PTRDIFF_MAX / 8,
+                                    (size_t)1 << 55 };
     tutti_elastic op = { .size = sizeof op };
     void *data;
     tutti_view view = { .size = sizeof view };
@@ -557,7 +575,8 @@ static void wrong_calls(struct guest *g)
     CHECK(strstr(tutti_last_error(), "operations exceed the address space") != NULL);
     m.state.strategy = 9;
     CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
-    CHECK(strstr(tutti_last_error(), "state.strategy is 9 and state.scope is 0: must be 0 to 2, and 0 to 1") != NULL);
+    CHECK(strstr(tutti_last_error(),
+                 "state.strategy is 9 and state.scope is 0: must be 0 to 2, and 0 to 1") != NULL);
     m.state.strategy = TUTTI_SYNC_POPULAR;
     m.state.narrays = 0;
     CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
@@ -581,7 +600,8 @@ static void wrong_calls(struct guest *g)
             syncs = g->run->sync != NULL;
             tt_run_unlock(g->run);
         }
-        CHECK(tutti_run_allreduce(g->run, &one, &one, 1, TUTTI_F32, TUTTI_SUM, 0) == TUTTI_ERR_INVALID);
+        CHECK(tutti_run_allreduce(g->run, &one, &one, 1, TUTTI_F32, TUTTI_SUM, 0) ==
+              TUTTI_ERR_INVALID);
         CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_INVALID);
         CHECK(tutti_run_epoch(g->run, 0, 0, 0, 0, &view) == TUTTI_ERR_INVALID);
         party_reach(g->party, 1);
@@ -664,7 +684,8 @@ static void sharded(struct guest *g)
         fill(&m, g->index % 2 * 10 + (g->index < 2));
         m.state.strategy = g->index < 2 ? TUTTI_SYNC_SEND : TUTTI_SYNC_RECEIVE;
         MUST(tutti_run_sync(g->run, &m.state, 0));
-        CHECK(m.state.revision == i && m.state.received == (g->index >= 2) && is(&m, g->index % 2 * 10 + 1));
+        CHECK(m.state.revision == i && m.state.received == (g->index >= 2) &&
+              is(&m, g->index % 2 * 10 + 1));
     }
     part(g, 4);
     end(&m, g);
@@ -805,7 +826,8 @@ static void here_and_there(struct guest *g)
     MUST(tutti_run_sync(g->run, &f.m.state, 0));    /* their hashes are equal, wherever they were
                                                        computed */
     CHECK(f.m.state.revision == 0 && !f.m.state.received);
-    CHECK(f.far.hashes == (g->index == 0) && (f.far.reads > 1) == (g->index == 1) && f.far.writes == 0);
+    CHECK(f.far.hashes == (g->index == 0) && (f.far.reads > 1) == (g->index == 1) &&
+          f.far.writes == 0);
 
     far_fill(&f, is_far ? 8 : 9);
     f.m.state.strategy = is_far ? TUTTI_SYNC_SEND : TUTTI_SYNC_RECEIVE;
@@ -832,8 +854,10 @@ static void device_memory_uses_given_functions_only(void **state)
  * excluded, and the others have the state of 1. */
 static void memory_fails(struct guest *g)
 {
-    static const char *const why[] = { "\"weights\" cannot be read for other members: its memory callbacks returned 5",
-                                       NULL, NULL, "\"weights\" cannot be written: its memory callbacks returned 6" };
+    static const char *const why[] = {
+        "\"weights\" cannot be read for other members: its memory callbacks returned 5", NULL, NULL,
+        "\"weights\" cannot be written: its memory callbacks returned 6"
+    };
     struct far_model f;
 
     view_of(g, 4);
@@ -843,7 +867,8 @@ static void memory_fails(struct guest *g)
     if (g->index == 2) {                /* before any member detects it: without effect */
         f.far.hashes_fail = 4;
         CHECK(tutti_run_sync(g->run, &f.m.state, 0) == TUTTI_ERR_SYSTEM);
-        CHECK(strstr(tutti_last_error(), "\"weights\" cannot be hashed: its memory callbacks returned 4") != NULL);
+        CHECK(strstr(tutti_last_error(),
+                     "\"weights\" cannot be hashed: its memory callbacks returned 4") != NULL);
         f.far.hashes_fail = 0;
     }
     f.far.reads_fail = g->index == 0 ? 5 : 0;

@@ -178,7 +178,8 @@ static void check_reduced(const struct call *c, size_t first, size_t count)
 static void check_result(const struct call *c)
 {
     const size_t mine = (size_t)c->rank * COUNT;
-    const bool rooted = c->coll == TUTTI_REDUCE || c->coll == TUTTI_GATHER || c->coll == TUTTI_GATHERV;
+    const bool rooted =
+        c->coll == TUTTI_REDUCE || c->coll == TUTTI_GATHER || c->coll == TUTTI_GATHERV;
 
     if (rooted && c->rank != ROOT)
         return;
@@ -227,9 +228,12 @@ static bool is_v(tutti_coll coll)
 
 static void operate(tutti_run *run, struct call *c)
 {
-    tutti_elastic op = {
-        .size = sizeof op, .coll = c->coll, .src = c->src, .dst = c->dst, .type = c->type, .op = c->op
-    };
+    tutti_elastic op = { .size = sizeof op,
+                         .coll = c->coll,
+                         .src = c->src,
+                         .dst = c->dst,
+                         .type = c->type,
+                         .op = c->op };
 
     op.count = is_v(c->coll) || c->coll == TUTTI_BARRIER ? 0 : COUNT;
     if (is_v(c->coll))
@@ -255,23 +259,34 @@ static tutti_status call_v(tutti_comm *comm, struct call *c)
     case TUTTI_SCATTERV:
         return tutti_scatterv(c->src, c->dst, c->counts, NULL, c->type, ROOT, comm, NULL);
     default:
-        return tutti_alltoallv(c->src, c->sent, NULL, c->dst, c->received, NULL, c->type, comm, NULL);
+        return tutti_alltoallv(c->src, c->sent, NULL, c->dst, c->received, NULL, c->type, comm,
+                               NULL);
     }
 }
 
 static tutti_status call_plain(tutti_comm *comm, struct call *c, const tutti_call *how)
 {
     switch (c->coll) {
-    case TUTTI_ALLREDUCE: return tutti_allreduce(c->src, c->dst, COUNT, c->type, c->op, comm, how);
-    case TUTTI_REDUCE: return tutti_reduce(c->src, c->dst, COUNT, c->type, c->op, ROOT, comm, how);
-    case TUTTI_REDUCE_SCATTER: return tutti_reduce_scatter(c->src, c->dst, COUNT, c->type, c->op, comm, how);
-    case TUTTI_ALLGATHER: return tutti_allgather(c->src, c->dst, COUNT, c->type, comm, how);
-    case TUTTI_BROADCAST: return tutti_broadcast(c->src, c->dst, COUNT, c->type, ROOT, comm, how);
-    case TUTTI_GATHER: return tutti_gather(c->src, c->dst, COUNT, c->type, ROOT, comm, how);
-    case TUTTI_SCATTER: return tutti_scatter(c->src, c->dst, COUNT, c->type, ROOT, comm, how);
-    case TUTTI_ALLTOALL: return tutti_alltoall(c->src, c->dst, COUNT, c->type, comm, how);
-    case TUTTI_BARRIER: return tutti_barrier(comm, how);
-    default: return call_v(comm, c);
+    case TUTTI_ALLREDUCE:
+        return tutti_allreduce(c->src, c->dst, COUNT, c->type, c->op, comm, how);
+    case TUTTI_REDUCE:
+        return tutti_reduce(c->src, c->dst, COUNT, c->type, c->op, ROOT, comm, how);
+    case TUTTI_REDUCE_SCATTER:
+        return tutti_reduce_scatter(c->src, c->dst, COUNT, c->type, c->op, comm, how);
+    case TUTTI_ALLGATHER:
+        return tutti_allgather(c->src, c->dst, COUNT, c->type, comm, how);
+    case TUTTI_BROADCAST:
+        return tutti_broadcast(c->src, c->dst, COUNT, c->type, ROOT, comm, how);
+    case TUTTI_GATHER:
+        return tutti_gather(c->src, c->dst, COUNT, c->type, ROOT, comm, how);
+    case TUTTI_SCATTER:
+        return tutti_scatter(c->src, c->dst, COUNT, c->type, ROOT, comm, how);
+    case TUTTI_ALLTOALL:
+        return tutti_alltoall(c->src, c->dst, COUNT, c->type, comm, how);
+    case TUTTI_BARRIER:
+        return tutti_barrier(comm, how);
+    default:
+        return call_v(comm, c);
     }
 }
 
@@ -286,7 +301,8 @@ static void call_on_comm(tutti_run *run, struct call *c)
 
 /* ---- all combinations ---- */
 
-static void each_call(tutti_run *run, const tutti_view *view, void (*make)(tutti_run *run, struct call *c))
+static void each_call(tutti_run *run, const tutti_view *view,
+                      void (*make)(tutti_run *run, struct call *c))
 {
     struct call c = { .n = view->nranks, .rank = view->rank };
 

@@ -26,7 +26,8 @@ static void pieces_do_not_overlap(void **state)
     sh_pieces_init(&p, HEAP);
     for (uint32_t step = 0; step < STEPS; step++) {
         const uint32_t i = 1 + (uint32_t)tt_prng_below(&prng, 255);
-        const size_t alignment = (size_t)1 << tt_prng_below(&prng, 8), wanted = 1 + tt_prng_below(&prng, 200);
+        const size_t alignment = (size_t)1 << tt_prng_below(&prng, 8),
+                     wanted = 1 + tt_prng_below(&prng, 200);
 
         if (!bytes[i]) {
             const size_t offset = sh_pieces_take(&p, wanted, alignment);
@@ -75,11 +76,27 @@ static void sizes_are_numbers_with_units(void **state)
         const char *text;
         size_t bytes;           /* SIZE_MAX: invalid */
     } cases[] = {
-        { "0", 0 }, { "512", 512 }, { "64m", 64 << 20 }, { "1.5K", 1536 }, { "2g", (size_t)2 << 30 },
-        { "1T", (size_t)1 << 40 }, { ".5k", 512 },
-        { "", SIZE_MAX }, { "m", SIZE_MAX }, { "-1", SIZE_MAX }, { "+1", SIZE_MAX }, { "1e3", SIZE_MAX }, { "inf", SIZE_MAX },
-        { "nan", SIZE_MAX }, { "0x10", SIZE_MAX }, { " 1", SIZE_MAX }, { "1 ", SIZE_MAX }, { "1KB", SIZE_MAX },
-        { "1..5", SIZE_MAX }, { "99999999999999999999", SIZE_MAX }, { "9999999999T", SIZE_MAX },
+        { "0", 0 },
+        { "512", 512 },
+        { "64m", 64 << 20 },
+        { "1.5K", 1536 },
+        { "2g", (size_t)2 << 30 },
+        { "1T", (size_t)1 << 40 },
+        { ".5k", 512 },
+        { "", SIZE_MAX },
+        { "m", SIZE_MAX },
+        { "-1", SIZE_MAX },
+        { "+1", SIZE_MAX },
+        { "1e3", SIZE_MAX },
+        { "inf", SIZE_MAX },
+        { "nan", SIZE_MAX },
+        { "0x10", SIZE_MAX },
+        { " 1", SIZE_MAX },
+        { "1 ", SIZE_MAX },
+        { "1KB", SIZE_MAX },
+        { "1..5", SIZE_MAX },
+        { "99999999999999999999", SIZE_MAX },
+        { "9999999999T", SIZE_MAX },
     };
 
     (void)state;
@@ -122,7 +139,8 @@ static void local_reductions_match_c(void **state)
     assert_null(sh_fold_of(SH_F32, SH_AND));
     for (int type = 0; type < SH_TYPES; type++)
         for (int op = SH_SUM; op <= SH_PROD; op++)
-            assert_true(sh_fold_of((enum sh_type)type, (enum sh_op)op) && sh_type_bytes((enum sh_type)type));
+            assert_true(sh_fold_of((enum sh_type)type, (enum sh_op)op) &&
+                        sh_type_bytes((enum sh_type)type));
 }
 
 static void c_types_map_correctly(void **state)

@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-void left_heavy(void *dst, void *dst2, const void *a, const void *b, size_t count, uint32_t stream, uint32_t finish_n)
+void left_heavy(void *dst, void *dst2, const void *a, const void *b, size_t count, uint32_t stream,
+                uint32_t finish_n)
 {
     (void)stream;
     (void)finish_n;

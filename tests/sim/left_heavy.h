@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 /* The result depends on both operands and on their order. */
-void left_heavy(void *dst, void *dst2, const void *a, const void *b, size_t count, uint32_t stream, uint32_t finish_n);
+void left_heavy(void *dst, void *dst2, const void *a, const void *b, size_t count, uint32_t stream,
+                uint32_t finish_n);
 
 #endif

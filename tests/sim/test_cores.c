@@ -10,7 +10,8 @@
 #define NEAR 1e-6       /* relative: times are whole picoseconds */
 
 /* Sets n ranks of one host, whose links cost nothing. */
-static void make_run(struct one_host *r, const char *algo, enum tt_coll_kind kind, uint32_t n, uint64_t bytes)
+static void make_run(struct one_host *r, const char *algo, enum tt_coll_kind kind, uint32_t n,
+                     uint64_t bytes)
 {
     one_host_make(r, algo, kind, n, bytes);
     r->conf.segment_bytes = 65536;
@@ -56,7 +57,8 @@ static void switching_ranks_takes_time(void **state)
     r.conf.cores = 1;
     without = one_host_run(&r).time_ns;
     r.conf.wake_ns = 100;
-    assert_true(one_host_run(&r).time_ns >= without + 3 * 100 && one_host_run(&r).time_ns <= without + 5 * 100);
+    assert_true(one_host_run(&r).time_ns >= without + 3 * 100 &&
+                one_host_run(&r).time_ns <= without + 5 * 100);
     r.conf.wake_ns = 0;
     r.conf.idle_ns = 100;
     assert_true(one_host_run(&r).time_ns > without);
@@ -69,7 +71,9 @@ static void cores_beyond_ranks_change_nothing(void **state)
 
     (void)state;
     for (size_t i = 0; i < tt_nalgos; i++) {
-        const struct tt_coll c = { .kind = tt_algos[i]->kind, .nranks = 6, .elem_bytes = 4, .bytes = 40000 };
+        const struct tt_coll c = {
+            .kind = tt_algos[i]->kind, .nranks = 6, .elem_bytes = 4, .bytes = 40000
+        };
 
         if (c.kind != TT_ALLREDUCE && c.kind != TT_ALLGATHER && c.kind != TT_REDUCE_SCATTER)
             continue;
@@ -91,7 +95,9 @@ static void time_is_bounded_by_work(void **state)
 
     (void)state;
     for (size_t i = 0; i < tt_nalgos; i++) {
-        const struct tt_coll c = { .kind = tt_algos[i]->kind, .nranks = 7, .elem_bytes = 4, .bytes = 30000 };
+        const struct tt_coll c = {
+            .kind = tt_algos[i]->kind, .nranks = 7, .elem_bytes = 4, .bytes = 30000
+        };
         struct tt_des_result one, two;
 
         if (c.kind != TT_ALLREDUCE && c.kind != TT_ALLGATHER && c.kind != TT_ALLTOALL)
@@ -105,9 +111,12 @@ static void time_is_bounded_by_work(void **state)
         r.conf.cores = 2;
         two = one_host_run(&r);
         if (!(one.cores_busy > 0.98 && one.cores_busy <= 1 + NEAR && two.cores_busy <= 1 + NEAR))
-            fail_msg("%s: one core is busy for %g of the time, two for %g", r.conf.algo->name, one.cores_busy, two.cores_busy);
-        if (!(two.time_ns >= one.time_ns * one.cores_busy / 2 * 0.9 && two.time_ns <= one.time_ns * 1.1))
-            fail_msg("%s: %.0f ns on two cores, %.0f on one", r.conf.algo->name, two.time_ns, one.time_ns);
+            fail_msg("%s: one core is busy for %g of the time, two for %g", r.conf.algo->name,
+                     one.cores_busy, two.cores_busy);
+        if (!(two.time_ns >= one.time_ns * one.cores_busy / 2 * 0.9 &&
+              two.time_ns <= one.time_ns * 1.1))
+            fail_msg("%s: %.0f ns on two cores, %.0f on one", r.conf.algo->name, two.time_ns,
+                     one.time_ns);
         assert_true(one_host_run(&r).time_ns == two.time_ns);
     }
 }

@@ -25,9 +25,10 @@ static const char *text(const struct setup *u)
 {
     static char out[256];
 
-    snprintf(out, sizeof out, "%s n=%u bytes=%llu eager=%llu segment=%llu latency=%g gbs=%g send=%g receive=%g",
-             u->algo, u->n, (unsigned long long)u->bytes, (unsigned long long)u->eager, (unsigned long long)u->segment,
-             u->latency_ns, u->gbs, u->send_ns, u->receive_ns);
+    snprintf(out, sizeof out,
+             "%s n=%u bytes=%llu eager=%llu segment=%llu latency=%g gbs=%g send=%g receive=%g",
+             u->algo, u->n, (unsigned long long)u->bytes, (unsigned long long)u->eager,
+             (unsigned long long)u->segment, u->latency_ns, u->gbs, u->send_ns, u->receive_ns);
     return out;
 }
 
@@ -45,7 +46,8 @@ static void run_of(struct run *r, const struct setup *u)
     r->net.layout = &r->layout;
     r->net.link[TT_NEAR_RACK].latency_ns = u->latency_ns;
     r->net.link[TT_NEAR_RACK].bytes_per_s = u->gbs * 1e9;
-    r->coll = (struct tt_coll){ .kind = u->kind, .nranks = u->n, .elem_bytes = 4, .bytes = u->bytes };
+    r->coll =
+        (struct tt_coll){ .kind = u->kind, .nranks = u->n, .elem_bytes = 4, .bytes = u->bytes };
     r->conf = (struct tt_des_conf){
         .algo = tt_algo_find(&r->coll, u->algo),
         .coll = &r->coll,
@@ -105,7 +107,8 @@ static const struct setup nets[] = {
 };
 #define NNETS (sizeof nets / sizeof *nets)
 
-static struct setup on(size_t net, const char *algo, enum tt_coll_kind kind, uint32_t n, uint64_t bytes)
+static struct setup on(size_t net, const char *algo, enum tt_coll_kind kind, uint32_t n,
+                       uint64_t bytes)
 {
     struct setup u = nets[net];
 
@@ -177,7 +180,8 @@ static void short_ring_takes_n_minus_one(void **state)
             const struct setup u = on(net, "ring", TT_ALLGATHER, n, 1024);
             const double give = fmax(u.send_ns, wire_ns(&u, CONTROL_BYTES));
 
-            expect(&u, (n - 1) * message_ns(&u, 1024) + (n - 2) / 8 * give + ((n - 1) % 8 ? 0 : u.send_ns));
+            expect(&u, (n - 1) * message_ns(&u, 1024) + (n - 2) / 8 * give +
+                           ((n - 1) % 8 ? 0 : u.send_ns));
         }
 }
 
@@ -202,7 +206,8 @@ static void links_or_latency_bound_long_ring(void **state)
                 by_links = way <= wire_ns(&u, (double)u.bytes);
                 bound[by_links] = true;
                 if (by_links)
-                    ns += (n - 1) * wire_ns(&u, (double)u.bytes) + u.send_ns + u.latency_ns + u.receive_ns;
+                    ns += (n - 1) * wire_ns(&u, (double)u.bytes) + u.send_ns + u.latency_ns +
+                          u.receive_ns;
                 else
                     ns += (n - 1) * way + (double)(segments - 1) * wire_ns(&u, 65536);
                 expect(&u, ns);
@@ -288,7 +293,8 @@ static void trains_change_nothing_of_weight(void **state)
                 trains = time_of(&u, false);
                 whole = time_of(&u, true);
                 if (fabs(trains / whole - 1) > (strcmp(algos[a], "ring") ? 0.02 : EXACT))
-                    fail_msg("%s: %.1f ns with trains, %.1f ns without (%+.2f %%)", text(&u), trains, whole, 100 * (trains / whole - 1));
+                    fail_msg("%s: %.1f ns with trains, %.1f ns without (%+.2f %%)", text(&u),
+                             trains, whole, 100 * (trains / whole - 1));
             }
 }
 
@@ -320,7 +326,8 @@ static void sender_ends_with_free_sources(void **state)
     (void)state;
     run_of(&r, &u);
     assert_int_equal(tt_des_run(&r.conf, &result, why, sizeof why), TUTTI_OK);
-    assert_true(fabs(result.first_ns - message_ns(&u, CONTROL_BYTES) - u.send_ns - wire_ns(&u, 20 * 32768)) < 1);
+    assert_true(fabs(result.first_ns - message_ns(&u, CONTROL_BYTES) - u.send_ns -
+                     wire_ns(&u, 20 * 32768)) < 1);
 }
 
 /* No rank can receive all others' blocks faster than its link permits. */
@@ -352,17 +359,20 @@ static void every_algorithm_ends_reproducibly(void **state)
                 char why[256] = "";
                 struct run r;
 
-                if (kind == TT_SEND || kind == TT_RECV || kind == TT_ALLTOALLV || kind == TT_ALLGATHERV ||
-                    kind == TT_GATHERV || kind == TT_SCATTERV || kind == TT_REDUCE_SCATTERV)
+                if (kind == TT_SEND || kind == TT_RECV || kind == TT_ALLTOALLV ||
+                    kind == TT_ALLGATHERV || kind == TT_GATHERV || kind == TT_SCATTERV ||
+                    kind == TT_REDUCE_SCATTERV)
                     continue;
-                r.coll = (struct tt_coll){ .kind = kind, .nranks = n, .elem_bytes = 4, .bytes = bytes };
+                r.coll =
+                    (struct tt_coll){ .kind = kind, .nranks = n, .elem_bytes = 4, .bytes = bytes };
                 if (!tt_algo_find(&r.coll, u.algo) || !unit_draw())
                     continue;
                 run_of(&r, &u);
                 r.conf.way.direct = i % 2;
                 r.conf.jitter_ns = 500;
                 r.conf.lane_bytes[TT_NEAR_RACK] = n % 2 ? 0 : 100000;
-                if (tt_des_run(&r.conf, &first, why, sizeof why) || tt_des_run(&r.conf, &again, why, sizeof why))
+                if (tt_des_run(&r.conf, &first, why, sizeof why) ||
+                    tt_des_run(&r.conf, &again, why, sizeof why))
                     fail_msg("%s: %s", text(&u), why);
                 assert_memory_equal(&first, &again, sizeof first);
                 ran++;
@@ -372,8 +382,8 @@ static void every_algorithm_ends_reproducibly(void **state)
 
 /* ---- faults ---- */
 
-static double with_fault(const struct setup *u, uint32_t hosts_of, uint32_t rails, struct tt_fault fault,
-                         uint32_t nfaults)
+static double with_fault(const struct setup *u, uint32_t hosts_of, uint32_t rails,
+                         struct tt_fault fault, uint32_t nfaults)
 {
     struct tt_des_result result;
     char why[256] = "";
@@ -394,8 +404,8 @@ static void half_rate_doubles_ring_time(void **state)
 {
     struct setup u = on(1, "ring", TT_ALLGATHER, 8, 4u << 20);
     const double whole = with_fault(&u, 1, 1, (struct tt_fault){ .kind = TT_FAULT_LATE_RANK }, 0);
-    const double slow =
-        with_fault(&u, 1, 1, (struct tt_fault){ .kind = TT_FAULT_SLOW_RAIL, .where = 3, .factor = 2 }, 1);
+    const double slow = with_fault(
+        &u, 1, 1, (struct tt_fault){ .kind = TT_FAULT_SLOW_RAIL, .where = 3, .factor = 2 }, 1);
 
     (void)state;
     assert_true(slow / whole > 1.95 && slow / whole < 2.05);
@@ -407,8 +417,8 @@ static void ranks_of_failed_nic_share_another(void **state)
 {
     struct setup u = on(1, "direct", TT_ALLGATHER, 8, 4u << 20);
     const double whole = with_fault(&u, 2, 2, (struct tt_fault){ .kind = TT_FAULT_LATE_RANK }, 0);
-    const double dead =
-        with_fault(&u, 2, 2, (struct tt_fault){ .kind = TT_FAULT_DEAD_RAIL, .where = 1, .index = 1 }, 1);
+    const double dead = with_fault(
+        &u, 2, 2, (struct tt_fault){ .kind = TT_FAULT_DEAD_RAIL, .where = 1, .index = 1 }, 1);
 
     (void)state;
     assert_true(dead / whole > 1.9 && dead / whole < 2.1);
@@ -434,8 +444,8 @@ static void host_without_nic_is_named(void **state)
 static void a_late_rank_makes_all_late(void **state)
 {
     struct setup u = on(0, "dissemination", TT_BARRIER, 16, 0);
-    const double late =
-        with_fault(&u, 1, 1, (struct tt_fault){ .kind = TT_FAULT_LATE_RANK, .where = 5, .factor = 1e6 }, 1);
+    const double late = with_fault(
+        &u, 1, 1, (struct tt_fault){ .kind = TT_FAULT_LATE_RANK, .where = 5, .factor = 1e6 }, 1);
 
     (void)state;
     assert_true(fabs(late - (1e6 + 4 * message_ns(&u, 1))) < EXACT * late);
@@ -444,11 +454,12 @@ static void a_late_rank_makes_all_late(void **state)
 static void slow_rank_doubles_its_overhead(void **state)
 {
     struct setup u = on(2, "flat", TT_BROADCAST, 9, 64);
-    const double slow =
-        with_fault(&u, 1, 1, (struct tt_fault){ .kind = TT_FAULT_SLOW_RANK, .where = 0, .factor = 2 }, 1);
+    const double slow = with_fault(
+        &u, 1, 1, (struct tt_fault){ .kind = TT_FAULT_SLOW_RANK, .where = 0, .factor = 2 }, 1);
 
     (void)state;
-    assert_true(fabs(slow - (8 * 2 * u.send_ns + wire_ns(&u, 64) + u.latency_ns + u.receive_ns)) < EXACT * slow);
+    assert_true(fabs(slow - (8 * 2 * u.send_ns + wire_ns(&u, 64) + u.latency_ns + u.receive_ns)) <
+                EXACT * slow);
 }
 
 static void faults_that_name_nothing_are_refused(void **state)
@@ -509,7 +520,9 @@ static void faults_of_one_element_are_limited(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         for (int up = 0; up < 2; up++) {
-            const struct tt_fault fault = { .kind = kinds[i], .where = 3, .factor = up ? 2e3 : 5e-4 };
+            const struct tt_fault fault = { .kind = kinds[i],
+                                            .where = 3,
+                                            .factor = up ? 2e3 : 5e-4 };
             const struct tt_fault both[] = { fault, fault };
             struct run r;
 
@@ -649,7 +662,9 @@ static void lanes_limit_the_used_rails(void **state)
  * arrived. */
 static void segment_counts_after_earlier_ones(void **state)
 {
-    const struct tt_fault slow = { .kind = TT_FAULT_SLOW_RAIL, .where = 1, .index = 1, .factor = 50 };
+    const struct tt_fault slow = {
+        .kind = TT_FAULT_SLOW_RAIL, .where = 1, .index = 1, .factor = 50
+    };
     struct setup u = on(1, "flat", TT_BROADCAST, 2, 4u << 15);
     const double ns = over_lanes(&u, 4, 0, 0, slow, 1);
 
@@ -666,7 +681,8 @@ static void lane_limit_applies_per_round_trip(void **state)
     (void)state;
     u.latency_ns = 10e6;
     for (uint32_t lanes = 1; lanes <= 4; lanes *= 2) {
-        const double trips = 256.0 / (4 * lanes), got = over_lanes(&u, 1, lanes, 4u << 15, nothing_wrong, 0);
+        const double trips = 256.0 / (4 * lanes),
+                     got = over_lanes(&u, 1, lanes, 4u << 15, nothing_wrong, 0);
 
         assert_true(got > (trips - 1) * 2 * u.latency_ns && got < (trips + 2) * 2 * u.latency_ns);
     }
@@ -766,8 +782,8 @@ static void parallel_rings_beat_the_flat_ring(void **state)
         const double parallel = gathered_ns(cluster, "parallel_rings", block);
 
         if (parallel > flat * (1 - cases[i].less))
-            fail_msg("%u hosts, %u MiB: %.1f us by parallel rings, %.1f by the flat ring", cluster->nhosts,
-                     cases[i].gathered_mib, parallel / 1000, flat / 1000);
+            fail_msg("%u hosts, %u MiB: %.1f us by parallel rings, %.1f by the flat ring",
+                     cluster->nhosts, cases[i].gathered_mib, parallel / 1000, flat / 1000);
     }
 }
 

@@ -56,31 +56,44 @@ static const char *mode_text(const struct mode *m, uint64_t seed)
 
 /* ---- one run ---- */
 
-static tutti_status run(const struct case_memory *memory, const struct mode *m, tt_reduce_fn *kernel,
-                        tt_reduce_fn *finish, uint64_t seed, char *why, size_t why_bytes)
+static tutti_status run(const struct case_memory *memory, const struct mode *m,
+                        tt_reduce_fn *kernel, tt_reduce_fn *finish, uint64_t seed, char *why,
+                        size_t why_bytes)
 {
     struct tt_sim_result result;
     const struct tt_sim_conf conf = {
-        .algo = memory->spec->algo, .coll = memory->calls->coll, .nranks = memory->spec->nranks,
-        .segment_bytes = m->segment_bytes, .eager_bytes = m->eager_bytes, .streams = m->streams, .depth = m->depth,
-        .direct = m->direct, .mapped = m->mapped, .in_order = m->in_order, .refuse_one_in = m->refuses ? 3 : 0,
-        .seed = seed, .latency_ns = 1000, .jitter_ns = 1 + seed % 4 * 5000, .byte_ns = 1,
-        .kernel = kernel, .kernel_finish = finish,
+        .algo = memory->spec->algo,
+        .coll = memory->calls->coll,
+        .nranks = memory->spec->nranks,
+        .segment_bytes = m->segment_bytes,
+        .eager_bytes = m->eager_bytes,
+        .streams = m->streams,
+        .depth = m->depth,
+        .direct = m->direct,
+        .mapped = m->mapped,
+        .in_order = m->in_order,
+        .refuse_one_in = m->refuses ? 3 : 0,
+        .seed = seed,
+        .latency_ns = 1000,
+        .jitter_ns = 1 + seed % 4 * 5000,
+        .byte_ns = 1,
+        .kernel = kernel,
+        .kernel_finish = finish,
     };
 
     return tt_sim_run(&conf, memory->src, memory->dst, &result, why, why_bytes);
 }
 
 /* Returns false, with the reason, if the ranks are stuck or a byte is wrong. */
-static bool right(const struct case_spec *spec, const struct case_calls *calls, const struct mode *m, uint64_t seed,
-                  char *why, size_t why_bytes)
+static bool right(const struct case_spec *spec, const struct case_calls *calls,
+                  const struct mode *m, uint64_t seed, char *why, size_t why_bytes)
 {
     struct case_memory memory;
     bool good;
 
     case_memory_init(&memory, spec, calls);
-    good = run(&memory, m, case_kernel(spec->elem_bytes, false), case_kernel(spec->elem_bytes, true), seed, why,
-               why_bytes) == TUTTI_OK;
+    good = run(&memory, m, case_kernel(spec->elem_bytes, false),
+               case_kernel(spec->elem_bytes, true), seed, why, why_bytes) == TUTTI_OK;
     for (uint32_t r = 0; r < spec->nranks && good; r++)
         good = case_memory_right(&memory, r, why, why_bytes);
     case_memory_fini(&memory);
@@ -89,7 +102,8 @@ static bool right(const struct case_spec *spec, const struct case_calls *calls, 
 
 static uint64_t runs;
 
-static void check(const struct case_spec *spec, const struct case_calls *calls, uint32_t mode, uint64_t seed)
+static void check(const struct case_spec *spec, const struct case_calls *calls, uint32_t mode,
+                  uint64_t seed)
 {
     const struct mode m = mode_of(mode);
     char why[256] = "";
@@ -111,8 +125,8 @@ static void check_some_modes(const struct case_spec *spec, const struct case_cal
         check(spec, calls, (uint32_t)(tt_mix64(drawn) % MODES), drawn);
 }
 
-static void check_cases(uint32_t nranks_from, uint32_t nranks_to, const uint64_t *counts, uint32_t ncounts,
-                        uint32_t modes, uint64_t at_least)
+static void check_cases(uint32_t nranks_from, uint32_t nranks_to, const uint64_t *counts,
+                        uint32_t ncounts, uint32_t modes, uint64_t at_least)
 {
     nranks_min = nranks_from;
     modes_each = modes;
@@ -155,10 +169,12 @@ static void check_every_mode(const struct case_spec *spec, const struct case_cal
     const bool p2p = kind == TT_SEND || kind == TT_RECV;
     struct case_spec in_place = *spec;
 
-    if (spec->nranks != (p2p ? 2 : 4) || spec->root != (case_is_rooted(kind) ? 3 : 0) || !spec->packed)
+    if (spec->nranks != (p2p ? 2 : 4) || spec->root != (case_is_rooted(kind) ? 3 : 0) ||
+        !spec->packed)
         return;
     in_place.place = IN_PLACE;
-    for (uint32_t i = (uint32_t)spec->place; i < MODES; i += case_exists(&in_place) ? CASE_PLACES : 1)
+    for (uint32_t i = (uint32_t)spec->place; i < MODES;
+         i += case_exists(&in_place) ? CASE_PLACES : 1)
         check(spec, calls, i, i);
 }
 
@@ -239,7 +255,9 @@ static void every_wrong_byte_is_noticed(void **state)
 
         case_make(&calls, &spec);
         case_memory_init(&memory, &spec, &calls);
-        assert_int_equal(run(&memory, &m, case_kernel(2, false), case_kernel(2, true), a, why, sizeof why), TUTTI_OK);
+        assert_int_equal(
+            run(&memory, &m, case_kernel(2, false), case_kernel(2, true), a, why, sizeof why),
+            TUTTI_OK);
         for (uint32_t r = 0; r < spec.nranks; r++)
             for (int b = 0; b < 2; b++)
                 for (uint64_t i = 0; i < memory.bytes[r][b]; i++, n++) {
@@ -247,7 +265,8 @@ static void every_wrong_byte_is_noticed(void **state)
 
                     *byte ^= 0x10;
                     if (case_memory_right(&memory, r, why, sizeof why))
-                        case_fail(&spec, "byte %u of rank %u is wrong, and nobody sees it", (unsigned)i, r);
+                        case_fail(&spec, "byte %u of rank %u is wrong, and nobody sees it",
+                                  (unsigned)i, r);
                     *byte ^= 0x10;
                     assert_true(case_memory_right(&memory, r, why, sizeof why));
                 }
@@ -274,8 +293,8 @@ static bool suits(const struct tt_step *s, enum fault fault)
     case FINISH:
         return s->opcode == TT_REDUCE_STEP;
     default:
-        return s->opcode == TT_COPY && s->out.buf != TT_BUF_PIPE && s->a.buf != TT_BUF_PIPE && !s->out.block &&
-               !s->a.block && s->bytes > 4;     /* no program has a copy of 0 bytes */
+        return s->opcode == TT_COPY && s->out.buf != TT_BUF_PIPE && s->a.buf != TT_BUF_PIPE &&
+               !s->out.block && !s->a.block && s->bytes > 4; /* no program has a copy of 0 bytes */
     }
 }
 
@@ -286,7 +305,8 @@ static void crooked_round(struct tt_sched *s, const struct tt_coll *c, uint64_t 
         return;
     if (crooked.fault == LOST_PUT) {
         s->n--;
-        memmove(&s->steps[crooked.step], &s->steps[crooked.step + 1], (s->n - crooked.step) * sizeof s->steps[0]);
+        memmove(&s->steps[crooked.step], &s->steps[crooked.step + 1],
+                (s->n - crooked.step) * sizeof s->steps[0]);
     } else if (crooked.fault == FINISH) {
         s->steps[crooked.step].finish ^= true;
     } else {
@@ -295,7 +315,8 @@ static void crooked_round(struct tt_sched *s, const struct tt_coll *c, uint64_t 
 }
 
 /* Picks a step of any rank for the error. Returns false if there is none. */
-static bool draw_fault(const struct case_spec *spec, const struct case_calls *calls, struct tt_prng *p)
+static bool draw_fault(const struct case_spec *spec, const struct case_calls *calls,
+                       struct tt_prng *p)
 {
     uint32_t found = 0;
 
@@ -319,7 +340,8 @@ static bool draw_fault(const struct case_spec *spec, const struct case_calls *ca
 
 static void check_crooked(const struct case_spec *spec, const struct case_calls *calls)
 {
-    static const char *const names[FAULTS] = { "without a put", "with a step that finishes or not", "with a short copy" };
+    static const char *const names[FAULTS] = { "without a put", "with a step that finishes or not",
+                                               "with a short copy" };
     static uint64_t drawn;
     struct case_spec altered = *spec;
     struct tt_algo algo = *spec->algo;
@@ -334,8 +356,9 @@ static void check_crooked(const struct case_spec *spec, const struct case_calls 
     algo.round = crooked_round;
     altered.algo = &algo;
     if (right(&altered, calls, &m, runs, why, sizeof why))
-        case_fail(spec, "right all the same %s: rank %u, round %u, step %u (%s)", names[crooked.fault], crooked.rank,
-                  (unsigned)crooked.round, crooked.step, mode_text(&m, runs));
+        case_fail(spec, "right all the same %s: rank %u, round %u, step %u (%s)",
+                  names[crooked.fault], crooked.rank, (unsigned)crooked.round, crooked.step,
+                  mode_text(&m, runs));
     runs++;
 }
 
@@ -375,7 +398,9 @@ static void undeclared_scratch_is_overwritten(void **state)
         .name = "broadcast_parking", .kind = TT_BROADCAST, .fits = tt_fits_always, .nrounds = tt_rounds_one,
         .round = parking_round, .work_bytes = parking_work, .npeers = tt_npeers_all,
     };
-    const struct case_spec spec = { .algo = &algo, .nranks = 2, .root = 1, .elem_bytes = 1, .count = 100, .seed = 5 };
+    const struct case_spec spec = {
+        .algo = &algo, .nranks = 2, .root = 1, .elem_bytes = 1, .count = 100, .seed = 5
+    };
     uint32_t wrong[2] = { 0, 0 };
     char why[256];
 

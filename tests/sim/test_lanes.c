@@ -8,7 +8,8 @@
 #include "wire/verbs_frame.h"
 
 /* One sender, with 16 lanes on 16 paths, whose total rate is that of its NIC. */
-static struct tt_lanes_case one_sender(enum tt_lanes_how how, uint32_t outstanding, double slow_share)
+static struct tt_lanes_case one_sender(enum tt_lanes_how how, uint32_t outstanding,
+                                       double slow_share)
 {
     return (struct tt_lanes_case){
         .how = how,
@@ -75,7 +76,8 @@ static void slow_path_delays_no_other(void **state)
 
 static void limits_shorten_switch_queues(void **state)
 {
-    const struct tt_lanes_result all = run(rack(TT_LANES_UNLIMITED, 0)), some = run(rack(TT_LANES_DQPLB, 4)),
+    const struct tt_lanes_result all = run(rack(TT_LANES_UNLIMITED, 0)),
+                                 some = run(rack(TT_LANES_DQPLB, 4)),
                                  more = run(rack(TT_LANES_DQPLB, 8));
 
     (void)state;
@@ -88,18 +90,19 @@ static void limits_shorten_switch_queues(void **state)
  * link. */
 static void transport_limits_reach_their_goals(void **state)
 {
-    struct tt_topo_link links[TT_DISTANCES] = {
-        [TT_NEAR_RACK] = { .latency_ns = 20000, .bytes_per_s = 50e9 }, [TT_NEAR_FABRIC] = { .latency_ns = 30000 }
-    };
+    struct tt_topo_link links[TT_DISTANCES] = { [TT_NEAR_RACK] = { .latency_ns = 20000,
+                                                                   .bytes_per_s = 50e9 },
+                                                [TT_NEAR_FABRIC] = { .latency_ns = 30000 } };
 
     (void)state;
     for (int told = 0; told < 2; told++) {
-        struct tt_lanes_case dealt = one_sender(TT_LANES_DQPLB, 1, 0.5), few = rack(TT_LANES_DQPLB, 1);
+        struct tt_lanes_case dealt = one_sender(TT_LANES_DQPLB, 1, 0.5),
+                             few = rack(TT_LANES_DQPLB, 1);
         const struct tt_lanes_result all = run(rack(TT_LANES_UNLIMITED, 0));
         struct tt_lanes_result some;
 
-        dealt.limits =
-            tt_lane_limits_queues(&tt_lane_limits_default, TT_NEAR_FABRIC, 16, TT_VERBS_WINDOW, told ? links : NULL, 1);
+        dealt.limits = tt_lane_limits_queues(&tt_lane_limits_default, TT_NEAR_FABRIC, 16,
+                                             TT_VERBS_WINDOW, told ? links : NULL, 1);
         dealt.latency_ns = 30000;
         for (; dealt.slow_share >= 0.25; dealt.slow_share /= 2) {
             struct tt_lanes_case striped = dealt;
@@ -107,12 +110,13 @@ static void transport_limits_reach_their_goals(void **state)
             striped.how = TT_LANES_STATIC;
             assert_true(run(dealt).share >= 0.95 && run(dealt).share >= 1.5 * run(striped).share);
         }
-        few.limits =
-            tt_lane_limits_queues(&tt_lane_limits_default, TT_NEAR_RACK, 2, TT_VERBS_WINDOW, told ? links : NULL, 1);
+        few.limits = tt_lane_limits_queues(&tt_lane_limits_default, TT_NEAR_RACK, 2,
+                                           TT_VERBS_WINDOW, told ? links : NULL, 1);
         few.latency_ns = 20000;
         some = run(few);
         assert_true(some.share >= 0.97 * all.share);
-        assert_true(some.queue_mean * 10 <= all.queue_mean && some.queue_most * 10 <= all.queue_most);
+        assert_true(some.queue_mean * 10 <= all.queue_mean &&
+                    some.queue_most * 10 <= all.queue_most);
     }
 }
 

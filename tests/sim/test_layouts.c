@@ -34,8 +34,8 @@ static uint32_t shortest;       /* shortest segment size: index into segments */
 
 /* Random execution parameters: segments, streams, slots, landing, a transport that refuses
  * sends. */
-static tutti_status run(const struct case_memory *memory, tt_reduce_fn *kernel, tt_reduce_fn *finish, uint64_t seed,
-                        char *why, size_t why_bytes)
+static tutti_status run(const struct case_memory *memory, tt_reduce_fn *kernel,
+                        tt_reduce_fn *finish, uint64_t seed, char *why, size_t why_bytes)
 {
     static const uint64_t segments[] = { 8, 64, 4096 };
     struct tt_sim_result result;
@@ -44,12 +44,23 @@ static tutti_status run(const struct case_memory *memory, tt_reduce_fn *kernel, 
     tt_prng_init(&p, seed);
     const uint64_t segment = segments[shortest + tt_prng_below(&p, 3 - shortest)];
     const struct tt_sim_conf conf = {
-        .algo = memory->spec->algo, .coll = calls.coll, .nranks = memory->spec->nranks,
-        .segment_bytes = segment, .eager_bytes = tt_prng_below(&p, 2) ? segment : 0,
-        .streams = (uint8_t)(1 + tt_prng_below(&p, 4)), .depth = (uint8_t)(1u << tt_prng_below(&p, 4)),
-        .direct = tt_prng_below(&p, 2), .mapped = tt_prng_below(&p, 2), .in_order = tt_prng_below(&p, 2),
-        .refuse_one_in = tt_prng_below(&p, 2) ? 3 : 0, .seed = seed, .latency_ns = 1000,
-        .jitter_ns = 1 + tt_prng_below(&p, 3) * 5000, .byte_ns = 1, .kernel = kernel, .kernel_finish = finish,
+        .algo = memory->spec->algo,
+        .coll = calls.coll,
+        .nranks = memory->spec->nranks,
+        .segment_bytes = segment,
+        .eager_bytes = tt_prng_below(&p, 2) ? segment : 0,
+        .streams = (uint8_t)(1 + tt_prng_below(&p, 4)),
+        .depth = (uint8_t)(1u << tt_prng_below(&p, 4)),
+        .direct = tt_prng_below(&p, 2),
+        .mapped = tt_prng_below(&p, 2),
+        .in_order = tt_prng_below(&p, 2),
+        .refuse_one_in = tt_prng_below(&p, 2) ? 3 : 0,
+        .seed = seed,
+        .latency_ns = 1000,
+        .jitter_ns = 1 + tt_prng_below(&p, 3) * 5000,
+        .byte_ns = 1,
+        .kernel = kernel,
+        .kernel_finish = finish,
     };
 
     return tt_sim_run(&conf, memory->src, memory->dst, &result, why, why_bytes);
@@ -63,7 +74,8 @@ static void check_bytes(const struct case_spec *spec)
     char why[256] = "";
 
     case_memory_init(&memory, spec, &calls);
-    if (run(&memory, case_kernel(spec->elem_bytes, false), case_kernel(spec->elem_bytes, true), runs, why, sizeof why))
+    if (run(&memory, case_kernel(spec->elem_bytes, false), case_kernel(spec->elem_bytes, true),
+            runs, why, sizeof why))
         FAIL(spec, runs, "%s", why);
     for (uint32_t r = 0; r < spec->nranks; r++)
         if (!case_memory_right(&memory, r, why, sizeof why))
@@ -73,7 +85,8 @@ static void check_bytes(const struct case_spec *spec)
 }
 
 /* The tested algorithms: parts of their names. */
-static const char *const ideas[] = { "_parallel_rings", "_hierarchical", "_two_level", "_by_hosts" };
+static const char *const ideas[] = { "_parallel_rings", "_hierarchical", "_two_level",
+                                     "_by_hosts" };
 
 static bool looks_at_layout(const struct tt_algo *algo)
 {
@@ -85,7 +98,8 @@ static bool looks_at_layout(const struct tt_algo *algo)
 
 static bool goes_by_slabs(const struct tt_algo *algo)
 {
-    return looks_at_layout(algo) && (algo->kind == TT_REDUCE_SCATTER || algo->kind == TT_REDUCE_SCATTERV);
+    return looks_at_layout(algo) &&
+           (algo->kind == TT_REDUCE_SCATTER || algo->kind == TT_REDUCE_SCATTERV);
 }
 
 static bool reduces_by_layout(const struct tt_algo *algo)
@@ -95,14 +109,19 @@ static bool reduces_by_layout(const struct tt_algo *algo)
 
 typedef bool of_fn(const struct tt_algo *algo);
 typedef void check_fn(const struct case_spec *spec);
-static void for_each(uint32_t nranks_max, uint64_t count, uint32_t every, of_fn *of, check_fn *check)
+static void for_each(uint32_t nranks_max, uint64_t count, uint32_t every, of_fn *of,
+                     check_fn *check)
 {
     for (size_t a = 0; a < tt_nalgos; a++)
         for (kind = 0; kind < layout_kinds; kind++)
             for (uint32_t n = 1; n <= nranks_max && of(tt_algos[a]); n++) {
                 struct case_spec spec = {
-                    .algo = tt_algos[a], .nranks = n, .count = count, .elem_bytes = 1u << (n + kind) % 4,
-                    .place = (enum case_place)((n + kind) % CASE_PLACES), .packed = (n / 2 + kind) % 2,
+                    .algo = tt_algos[a],
+                    .nranks = n,
+                    .count = count,
+                    .elem_bytes = 1u << (n + kind) % 4,
+                    .place = (enum case_place)((n + kind) % CASE_PLACES),
+                    .packed = (n / 2 + kind) % 2,
                     .seed = 1000 * n + kind,
                 };
 

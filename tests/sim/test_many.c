@@ -25,8 +25,9 @@ static void many_init(struct many *m, enum tt_coll_kind kind, uint32_t nranks, u
     m->in = calloc((size_t)nranks * count, sizeof *m->in);
     m->out = calloc((size_t)nranks * count, sizeof *m->out);
     for (uint32_t r = 0; r < nranks; r++) {
-        m->coll[r] =
-            (struct tt_coll){ .kind = kind, .rank = r, .nranks = nranks, .elem_bytes = 4, .bytes = 4ull * count };
+        m->coll[r] = (struct tt_coll){
+            .kind = kind, .rank = r, .nranks = nranks, .elem_bytes = 4, .bytes = 4ull * count
+        };
         m->src[r] = m->in + (size_t)r * count;
         m->dst[r] = m->out + (size_t)r * count;
         for (uint32_t i = 0; i < count; i++)
@@ -82,7 +83,8 @@ static void ten_thousand_executors_fit_one_process(void **state)
     for (uint32_t r = 0; r < RANKS; r++)
         for (uint32_t i = 0; i < COUNT; i++)
             if (m.out[r * COUNT + i] != sum + RANKS * i)
-                fail_msg("rank %u, element %u: %u, not %u", r, i, m.out[r * COUNT + i], sum + RANKS * i);
+                fail_msg("rank %u, element %u: %u, not %u", r, i, m.out[r * COUNT + i],
+                         sum + RANKS * i);
     print_message("%u executors, %llu messages, %.1f us simulated, %llu bytes each\n", RANKS,
                   (unsigned long long)result.messages, (double)result.time_ns / 1e3,
                   (unsigned long long)result.bytes_per_executor);

@@ -13,7 +13,8 @@ struct burst {
     struct tt_putsignal_conf conf;
 };
 
-static void set_up(struct burst *b, uint32_t nodes, uint32_t per_node, double latency_ns, double bytes_per_s)
+static void set_up(struct burst *b, uint32_t nodes, uint32_t per_node, double latency_ns,
+                   double bytes_per_s)
 {
     *b = (struct burst){ .conf = { .senders = 1, .transfers = 1, .header_bytes = 64 } };
     tt_layout_regular(&b->layout, nodes * per_node, per_node, 1, 1, TT_NODE_MESH);
@@ -39,8 +40,9 @@ static void check_ns(struct burst *b, enum tt_putsignal_mode mode, double ns)
     const double got = run(b, mode).time_ns;
 
     if (fabs(got - ns) > 1)
-        fail_msg("%s, %u transfers of %llu: %.1f ns, and the formula says %.1f", tt_putsignal_mode_name(mode),
-                 b->conf.transfers, (unsigned long long)b->conf.bytes, got, ns);
+        fail_msg("%s, %u transfers of %llu: %.1f ns, and the formula says %.1f",
+                 tt_putsignal_mode_name(mode), b->conf.transfers, (unsigned long long)b->conf.bytes,
+                 got, ns);
 }
 
 /* One source and one destination, whose link is slower than the proxy: it is idle only during
@@ -64,7 +66,8 @@ static void slow_link_matches_the_formulas(void **state)
         check_ns(&b, TT_PUTSIGNAL_PUT_ONLY, op + n * put + 2 * latency);
         check_ns(&b, TT_PUTSIGNAL_FULL, op + n * (put + header) + 2 * latency);
         check_ns(&b, TT_PUTSIGNAL_ORDERED, op + n * (put + header) + 2 * latency);
-        check_ns(&b, TT_PUTSIGNAL_DECOUPLED, op + n * put + 2 * latency + op + n * header + 2 * latency);
+        check_ns(&b, TT_PUTSIGNAL_DECOUPLED,
+                 op + n * put + 2 * latency + op + n * header + 2 * latency);
         /* a put follows the earlier signal, half of whose bytes the link has sent when the put
          * arrives */
         check_ns(&b, TT_PUTSIGNAL_COUPLED,
@@ -157,11 +160,14 @@ static void drains_of_a_group_wait_once(void **state)
     b.conf.op_ns = op;
     b.conf.transfers = 6;
     b.conf.bytes = 1000;
-    check_ns(&b, TT_PUTSIGNAL_DECOUPLED, op + 6 * put + 2 * latency + 3 * (op + 2 * header + 2 * latency));
+    check_ns(&b, TT_PUTSIGNAL_DECOUPLED,
+             op + 6 * put + 2 * latency + 3 * (op + 2 * header + 2 * latency));
     b.conf.group = 6;
-    check_ns(&b, TT_PUTSIGNAL_DECOUPLED, op + 6 * put + 2 * latency + op + 6 * header + 2 * latency);
+    check_ns(&b, TT_PUTSIGNAL_DECOUPLED,
+             op + 6 * put + 2 * latency + op + 6 * header + 2 * latency);
     b.conf.group = 3;
-    check_ns(&b, TT_PUTSIGNAL_DECOUPLED, op + 6 * put + 2 * latency + 2 * (op + 3 * header + 2 * latency));
+    check_ns(&b, TT_PUTSIGNAL_DECOUPLED,
+             op + 6 * put + 2 * latency + 2 * (op + 3 * header + 2 * latency));
 }
 
 /* All ranks of a node share its link; all nodes send and receive concurrently. */
@@ -190,7 +196,8 @@ static void fewer_waits_are_never_slower(void **state)
     (void)state;
     tt_prng_init(&prng, 17);
     for (int i = 0; i < 400; i++) {
-        const uint32_t nodes = 2 + (uint32_t)tt_prng_below(&prng, 15), per_node = 1 + (uint32_t)tt_prng_below(&prng, 4);
+        const uint32_t nodes = 2 + (uint32_t)tt_prng_below(&prng, 15),
+                       per_node = 1 + (uint32_t)tt_prng_below(&prng, 4);
         double ns[TT_PUTSIGNAL_MODES];
         struct burst b;
 
@@ -204,13 +211,16 @@ static void fewer_waits_are_never_slower(void **state)
         b.conf.op_ns = (double)tt_prng_below(&prng, 5000);
         for (int m = 0; m < TT_PUTSIGNAL_MODES; m++)
             ns[m] = run(&b, (enum tt_putsignal_mode)m).time_ns;
-        if (ns[TT_PUTSIGNAL_PUT_ONLY] > ns[TT_PUTSIGNAL_FULL] || ns[TT_PUTSIGNAL_PUT_ONLY] > ns[TT_PUTSIGNAL_ORDERED] ||
-            ns[TT_PUTSIGNAL_FULL] > ns[TT_PUTSIGNAL_DECOUPLED] || ns[TT_PUTSIGNAL_ORDERED] > ns[TT_PUTSIGNAL_COUPLED])
-            fail_msg("case %d: %u nodes of %u, %u transfers of %llu: put-only %.0f, full %.0f, ordered %.0f, decoupled "
-                     "%.0f, coupled %.0f ns",
-                     i, nodes, per_node, b.conf.transfers, (unsigned long long)b.conf.bytes, ns[TT_PUTSIGNAL_PUT_ONLY],
-                     ns[TT_PUTSIGNAL_FULL], ns[TT_PUTSIGNAL_ORDERED], ns[TT_PUTSIGNAL_DECOUPLED],
-                     ns[TT_PUTSIGNAL_COUPLED]);
+        if (ns[TT_PUTSIGNAL_PUT_ONLY] > ns[TT_PUTSIGNAL_FULL] ||
+            ns[TT_PUTSIGNAL_PUT_ONLY] > ns[TT_PUTSIGNAL_ORDERED] ||
+            ns[TT_PUTSIGNAL_FULL] > ns[TT_PUTSIGNAL_DECOUPLED] ||
+            ns[TT_PUTSIGNAL_ORDERED] > ns[TT_PUTSIGNAL_COUPLED])
+            fail_msg(
+                "case %d: %u nodes of %u, %u transfers of %llu: put-only %.0f, full %.0f, ordered %.0f, decoupled "
+                "%.0f, coupled %.0f ns",
+                i, nodes, per_node, b.conf.transfers, (unsigned long long)b.conf.bytes,
+                ns[TT_PUTSIGNAL_PUT_ONLY], ns[TT_PUTSIGNAL_FULL], ns[TT_PUTSIGNAL_ORDERED],
+                ns[TT_PUTSIGNAL_DECOUPLED], ns[TT_PUTSIGNAL_COUPLED]);
     }
 }
 

@@ -42,8 +42,9 @@ static void compare(uint64_t seed, uint64_t spread)
             qsort(there, n, sizeof *there, by_time_then_turn);
             assert_true(tt_queue_pop(&q, &item));
             if (item.time_ps != there[0].time_ps || item.what != there[0].what)
-                fail_msg("seed %llu, spread %llu, step %d: %u at %llu, not %u at %llu", (unsigned long long)seed,
-                         (unsigned long long)spread, i, item.what, (unsigned long long)item.time_ps, there[0].what,
+                fail_msg("seed %llu, spread %llu, step %d: %u at %llu, not %u at %llu",
+                         (unsigned long long)seed, (unsigned long long)spread, i, item.what,
+                         (unsigned long long)item.time_ps, there[0].what,
                          (unsigned long long)there[0].time_ps);
             now = item.time_ps;
             there[0] = there[--n];
@@ -79,18 +80,20 @@ static void pour(uint64_t seed, uint32_t most, uint64_t spread)
     tt_prng_init(&prng, seed);
     tt_queue_init(&q);
     while (popped < pushed || pushed < 4 * most) {
-        const bool push =
-            pushed < 4 * most && pushed - popped < most && (popped == pushed || tt_prng_below(&prng, 5) > 1);
+        const bool push = pushed < 4 * most && pushed - popped < most &&
+                          (popped == pushed || tt_prng_below(&prng, 5) > 1);
 
         if (push) {
-            tt_queue_push(&q, (struct tt_queue_item){ last.time_ps + tt_prng_below(&prng, spread), pushed++ });
+            tt_queue_push(&q, (struct tt_queue_item){ last.time_ps + tt_prng_below(&prng, spread),
+                                                      pushed++ });
             continue;
         }
         assert_true(tt_queue_pop(&q, &item));
-        if (popped++ && (item.time_ps < last.time_ps || (item.time_ps == last.time_ps && item.what < last.what)))
-            fail_msg("seed %llu, %u events, spread %llu: %u at %llu came after %u at %llu", (unsigned long long)seed, most,
-                     (unsigned long long)spread, item.what, (unsigned long long)item.time_ps, last.what,
-                     (unsigned long long)last.time_ps);
+        if (popped++ && (item.time_ps < last.time_ps ||
+                         (item.time_ps == last.time_ps && item.what < last.what)))
+            fail_msg("seed %llu, %u events, spread %llu: %u at %llu came after %u at %llu",
+                     (unsigned long long)seed, most, (unsigned long long)spread, item.what,
+                     (unsigned long long)item.time_ps, last.what, (unsigned long long)last.time_ps);
         last = item;
     }
     assert_false(tt_queue_pop(&q, &item));

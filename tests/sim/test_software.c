@@ -11,12 +11,15 @@
 #define LONG_BYTES (256u << 10)
 
 /* Sets n ranks of one host, which share memory. */
-static void make_run(struct one_host *r, const char *algo, enum tt_coll_kind kind, uint32_t n, uint64_t bytes)
+static void make_run(struct one_host *r, const char *algo, enum tt_coll_kind kind, uint32_t n,
+                     uint64_t bytes)
 {
     one_host_make(r, algo, kind, n, bytes);
     r->conf.segment_bytes = 16384;
     r->conf.streams = 1;
-    r->conf.way = (struct tt_des_way){ .send_ns = 200, .receive_ns = 50, .send_byte_ns = 0.25, .mapped = true };
+    r->conf.way = (struct tt_des_way){
+        .send_ns = 200, .receive_ns = 50, .send_byte_ns = 0.25, .mapped = true
+    };
     r->conf.copy_byte_ns = 0.5;
 }
 
@@ -105,9 +108,11 @@ static void segments_may_be_fetched_together(void **state)
 {
     static const struct {
         uint32_t whole_bytes, fetches;
-    } cases[] = {
-        { 0, LONG_BYTES / 16384 }, { 16384, LONG_BYTES / 16384 }, { 65536, 4 }, { 98304, 3 }, { 4 * LONG_BYTES, 1 }
-    };
+    } cases[] = { { 0, LONG_BYTES / 16384 },
+                  { 16384, LONG_BYTES / 16384 },
+                  { 65536, 4 },
+                  { 98304, 3 },
+                  { 4 * LONG_BYTES, 1 } };
     struct one_host r;
 
     (void)state;
@@ -121,7 +126,8 @@ static void segments_may_be_fetched_together(void **state)
         r.conf.copy_byte_ns = 0;
         times = time_of(&r) / 1e6;
         if (!(times >= cases[i].fetches && times < cases[i].fetches + 0.1))
-            fail_msg("%.2f fetches, not %u, where %u bytes go at once", times, cases[i].fetches, cases[i].whole_bytes);
+            fail_msg("%.2f fetches, not %u, where %u bytes go at once", times, cases[i].fetches,
+                     cases[i].whole_bytes);
     }
 }
 

@@ -49,7 +49,8 @@ static void make_table(struct tt_layout *out, enum case_layout which, uint32_t n
         }
     }
     layout_number(seat, nranks);
-    tt_assert(tt_layout_init(out, seat, nranks, which == LAYOUT_GROWING ? TT_NODE_MESH : TT_NODE_SOCKETS,
+    tt_assert(tt_layout_init(out, seat, nranks,
+                             which == LAYOUT_GROWING ? TT_NODE_MESH : TT_NODE_SOCKETS,
                              which == LAYOUT_DEALT ? 3 : 2));
 }
 
@@ -91,7 +92,8 @@ static uint64_t digest(const struct case_spec *spec)
 
             spec->algo->round(&s, c, k);
             for (uint32_t i = 0; i < s.n; i++) {
-                sum = tt_mix64(sum + step[i].opcode + ((uint64_t)step[i].peer << 8) + ((uint64_t)step[i].tag << 32));
+                sum = tt_mix64(sum + step[i].opcode + ((uint64_t)step[i].peer << 8) +
+                               ((uint64_t)step[i].tag << 32));
                 sum = tt_mix64(sum + step[i].bytes);
                 sum = tt_mix64(sum + step[i].out.offset + ((uint64_t)step[i].out.buf << 60));
                 sum = tt_mix64(sum + step[i].a.offset + ((uint64_t)step[i].a.buf << 60));
@@ -108,7 +110,11 @@ static bool looks(const struct tt_algo *algo)
 
     for (int i = 0; i < 2 * (int)(sizeof nranks / sizeof *nranks); i++) {
         struct case_spec spec = {
-            .algo = algo, .nranks = nranks[i / 2], .elem_bytes = 4, .count = i % 2 ? 5000 : 4, .packed = true,
+            .algo = algo,
+            .nranks = nranks[i / 2],
+            .elem_bytes = 4,
+            .count = i % 2 ? 5000 : 4,
+            .packed = true,
         };
         uint64_t unknown;
 

@@ -9,14 +9,14 @@
 
 bool case_is_rooted(enum tt_coll_kind kind)
 {
-    return kind == TT_REDUCE || kind == TT_BROADCAST || kind == TT_GATHER || kind == TT_GATHERV || kind == TT_SCATTER ||
-           kind == TT_SCATTERV;
+    return kind == TT_REDUCE || kind == TT_BROADCAST || kind == TT_GATHER || kind == TT_GATHERV ||
+           kind == TT_SCATTER || kind == TT_SCATTERV;
 }
 
 bool case_is_v(enum tt_coll_kind kind)
 {
-    return kind == TT_REDUCE_SCATTERV || kind == TT_ALLGATHERV || kind == TT_GATHERV || kind == TT_SCATTERV ||
-           kind == TT_ALLTOALLV;
+    return kind == TT_REDUCE_SCATTERV || kind == TT_ALLGATHERV || kind == TT_GATHERV ||
+           kind == TT_SCATTERV || kind == TT_ALLTOALLV;
 }
 
 static bool is_p2p(enum tt_coll_kind kind)
@@ -28,7 +28,8 @@ bool case_exists(const struct case_spec *spec)
 {
     const enum tt_coll_kind kind = spec->algo->kind;
 
-    if (spec->place != OUT_OF_PLACE && (spec->algo->by_stretches || kind == TT_BARRIER || is_p2p(kind)))
+    if (spec->place != OUT_OF_PLACE &&
+        (spec->algo->by_stretches || kind == TT_BARRIER || is_p2p(kind)))
         return false;
     if (!spec->packed && (!case_is_v(kind) || kind == TT_REDUCE_SCATTERV))
         return false;
@@ -41,11 +42,13 @@ bool case_exists(const struct case_spec *spec)
 static void draw_sizes(uint64_t *bytes, uint32_t n, const struct case_spec *spec, struct tt_prng *p)
 {
     for (uint32_t i = 0; i < n; i++)
-        bytes[i] = tt_prng_below(p, 3) ? tt_prng_below(p, 2 * spec->count + 1) * spec->elem_bytes : 0;
+        bytes[i] =
+            tt_prng_below(p, 3) ? tt_prng_below(p, 2 * spec->count + 1) * spec->elem_bytes : 0;
 }
 
 /* Sets the displacements of n blocks: in sequence, or in reverse order with gaps. */
-static void draw_displs(uint64_t *displs, const uint64_t *bytes, uint32_t n, const struct case_spec *spec)
+static void draw_displs(uint64_t *displs, const uint64_t *bytes, uint32_t n,
+                        const struct case_spec *spec)
 {
     uint64_t at = 0;
 
@@ -61,9 +64,11 @@ static void draw_displs(uint64_t *displs, const uint64_t *bytes, uint32_t n, con
 
 /* Draws the stretches that one rank sends to another: adjacent or with gaps, none for a third of
  * the pairs. Returns the end of the last one. */
-static uint64_t draw_stretches(struct tt_stretch *out, uint64_t *n, const struct case_spec *spec, struct tt_prng *p)
+static uint64_t draw_stretches(struct tt_stretch *out, uint64_t *n, const struct case_spec *spec,
+                               struct tt_prng *p)
 {
-    const uint32_t few = CASE_STRETCHES / spec->nranks, most = few < STRETCHES_MAX ? few : STRETCHES_MAX;
+    const uint32_t few = CASE_STRETCHES / spec->nranks,
+                   most = few < STRETCHES_MAX ? few : STRETCHES_MAX;
     const uint64_t each = 1 + 2 * spec->count / most;
     uint64_t at = 0;
 
@@ -84,7 +89,8 @@ static void list_received(struct case_calls *out, uint32_t nranks)
 
         for (uint32_t from = 0; from < nranks; from++) {
             out->recv_first[r][from] = at;
-            for (uint64_t i = out->send_first[from][r]; i < out->send_first[from][r + 1] && from != r; i++)
+            for (uint64_t i = out->send_first[from][r];
+                 i < out->send_first[from][r + 1] && from != r; i++)
                 out->received[r][at++] = out->sent[from][i];
         }
         out->recv_first[r][nranks] = at;
@@ -92,7 +98,8 @@ static void list_received(struct case_calls *out, uint32_t nranks)
 }
 
 /* Draws blocks of which only stretches are sent. */
-static void draw_stretched_sizes(struct case_calls *out, const struct case_spec *spec, struct tt_prng *p)
+static void draw_stretched_sizes(struct case_calls *out, const struct case_spec *spec,
+                                 struct tt_prng *p)
 {
     const uint32_t nranks = spec->nranks;
     uint64_t most = 1;
@@ -140,7 +147,8 @@ static void make_alltoallv(struct case_calls *out, const struct case_spec *spec,
 /* For algorithms with chunks: draws up to three chunks per rank, of which few may be in flight. */
 static void draw_chunks(struct case_calls *out, const struct case_spec *spec, struct tt_prng *p)
 {
-    const uint64_t chunk = spec->count * spec->elem_bytes / spec->nranks / (1 + tt_prng_below(p, 3));
+    const uint64_t chunk =
+        spec->count * spec->elem_bytes / spec->nranks / (1 + tt_prng_below(p, 3));
     const uint32_t chunks = 1 + (uint32_t)tt_prng_below(p, 4);
 
     for (uint32_t r = 0; r < spec->nranks; r++) {
@@ -166,7 +174,11 @@ void case_make(struct case_calls *out, const struct case_spec *spec)
         const bool sends = kind == TT_SCATTERV || kind == TT_REDUCE_SCATTERV;
 
         *c = (struct tt_coll){
-            .kind = kind, .rank = r, .nranks = spec->nranks, .root = spec->root, .elem_bytes = spec->elem_bytes,
+            .kind = kind,
+            .rank = r,
+            .nranks = spec->nranks,
+            .root = spec->root,
+            .elem_bytes = spec->elem_bytes,
             .layout = case_layout(spec->layout, spec->nranks),
             .in_place = spec->place == IN_PLACE || (spec->place == MIXED && r % 2 == 1),
             .bytes = case_is_v(kind) || kind == TT_BARRIER ? 0 : spec->count * spec->elem_bytes,
@@ -195,9 +207,10 @@ const char *case_text(const struct case_spec *spec)
     static const char *const places[] = { "out of place", "in place", "odd ranks in place" };
     static char text[256];
 
-    snprintf(text, sizeof text, "%s n=%u layout=%d root=%u count=%" PRIu64 " elem=%u %s%s, seed=%" PRIu64,
-             spec->algo->name, spec->nranks, (int)spec->layout, spec->root, spec->count, spec->elem_bytes,
-             places[spec->place], spec->packed ? "" : ", with gaps", spec->seed);
+    snprintf(text, sizeof text,
+             "%s n=%u layout=%d root=%u count=%" PRIu64 " elem=%u %s%s, seed=%" PRIu64,
+             spec->algo->name, spec->nranks, (int)spec->layout, spec->root, spec->count,
+             spec->elem_bytes, places[spec->place], spec->packed ? "" : ", with gaps", spec->seed);
     return text;
 }
 
@@ -221,8 +234,8 @@ static bool root_counts(uint32_t root, uint32_t nranks)
 }
 
 /* Returns case i for nranks ranks. */
-static struct case_spec numbered(const struct tt_algo *algo, uint32_t nranks, uint32_t i, const uint64_t *counts,
-                                 uint64_t seed)
+static struct case_spec numbered(const struct tt_algo *algo, uint32_t nranks, uint32_t i,
+                                 const uint64_t *counts, uint64_t seed)
 {
     return (struct case_spec){
         .algo = algo,
@@ -250,7 +263,8 @@ static bool make_if_any(struct case_calls *calls, const struct case_spec *spec)
  * turn if the algorithm uses the layout. */
 static bool has_turn(const struct tt_algo *algo, int layout, uint32_t i)
 {
-    return layout == 0 || (case_sees_layout(algo) && ((uint32_t)layout == 1 + i % (CASE_LAYOUTS - 1) || case_all()));
+    return layout == 0 || (case_sees_layout(algo) &&
+                           ((uint32_t)layout == 1 + i % (CASE_LAYOUTS - 1) || case_all()));
 }
 
 bool case_all(void)
@@ -274,7 +288,8 @@ static void check_any_is_wanted(void)
     fail_msg("TUTTI_TEST_ALGO=%s: no algorithm's name begins so", getenv("TUTTI_TEST_ALGO"));
 }
 
-uint64_t case_for_each(uint32_t nranks_max, const uint64_t *counts, uint32_t ncounts, uint64_t seed, case_fn *fn)
+uint64_t case_for_each(uint32_t nranks_max, const uint64_t *counts, uint32_t ncounts, uint64_t seed,
+                       case_fn *fn)
 {
     static struct case_calls calls;
     uint64_t n = 0, number = 0;
@@ -302,8 +317,8 @@ uint64_t case_for_each(uint32_t nranks_max, const uint64_t *counts, uint32_t nco
     return n;
 }
 
-uint64_t case_for_some(uint32_t nranks_min, uint32_t nranks_max, const uint64_t *counts, uint32_t ncounts,
-                       uint64_t seed, case_fn *fn)
+uint64_t case_for_some(uint32_t nranks_min, uint32_t nranks_max, const uint64_t *counts,
+                       uint32_t ncounts, uint64_t seed, case_fn *fn)
 {
     static struct case_calls calls;
     uint64_t n = 0;
@@ -317,7 +332,8 @@ uint64_t case_for_some(uint32_t nranks_min, uint32_t nranks_max, const uint64_t 
                 struct case_spec spec = { 0 };
                 bool found = false;
 
-                if (!has_turn(tt_algos[a], layout, nranks) && (nranks < nranks_max || !case_sees_layout(tt_algos[a])))
+                if (!has_turn(tt_algos[a], layout, nranks) &&
+                    (nranks < nranks_max || !case_sees_layout(tt_algos[a])))
                     continue;
                 for (uint32_t tries = 0; tries < ncases && !found; tries++, i = (i + 1) % ncases) {
                     spec = numbered(tt_algos[a], nranks, i, counts, seed);

@@ -42,11 +42,15 @@ struct case_spec {
 /* The calls of all ranks, and the arrays that they point to. */
 struct case_calls {
     struct tt_coll coll[CASE_RANKS_MAX];
-    uint64_t send_bytes[CASE_RANKS_MAX][CASE_RANKS_MAX], send_displs[CASE_RANKS_MAX][CASE_RANKS_MAX];
-    uint64_t recv_bytes[CASE_RANKS_MAX][CASE_RANKS_MAX], recv_displs[CASE_RANKS_MAX][CASE_RANKS_MAX];
+    uint64_t send_bytes[CASE_RANKS_MAX][CASE_RANKS_MAX],
+        send_displs[CASE_RANKS_MAX][CASE_RANKS_MAX];
+    uint64_t recv_bytes[CASE_RANKS_MAX][CASE_RANKS_MAX],
+        recv_displs[CASE_RANKS_MAX][CASE_RANKS_MAX];
     struct tt_stretches stretches[CASE_RANKS_MAX];      /* only for algorithms with stretches */
-    struct tt_stretch sent[CASE_RANKS_MAX][CASE_STRETCHES], received[CASE_RANKS_MAX][CASE_STRETCHES];
-    uint64_t send_first[CASE_RANKS_MAX][CASE_RANKS_MAX + 1], recv_first[CASE_RANKS_MAX][CASE_RANKS_MAX + 1];
+    struct tt_stretch sent[CASE_RANKS_MAX][CASE_STRETCHES],
+        received[CASE_RANKS_MAX][CASE_STRETCHES];
+    uint64_t send_first[CASE_RANKS_MAX][CASE_RANKS_MAX + 1],
+        recv_first[CASE_RANKS_MAX][CASE_RANKS_MAX + 1];
 };
 
 /* Returns whether such a call exists. alltoallv and point-to-point calls are never in place,
@@ -82,12 +86,13 @@ bool case_all(void);
  * (unit_part). If TUTTI_TEST_ALGO is set, only algorithms whose names start with it are tried (here
  * and below); other cases are counted. */
 typedef void case_fn(const struct case_spec *spec, const struct case_calls *calls);
-uint64_t case_for_each(uint32_t nranks_max, const uint64_t *counts, uint32_t ncounts, uint64_t seed, case_fn *fn);
+uint64_t case_for_each(uint32_t nranks_max, const uint64_t *counts, uint32_t ncounts, uint64_t seed,
+                       case_fn *fn);
 
 /* Calls fn for one case of every registered algorithm and each number of ranks from nranks_min to
  * nranks_max: without a layout and, if the algorithm uses it, with a layout (with nranks_max ranks:
  * with each layout). Other parameters vary in turn. Returns the number of cases. */
-uint64_t case_for_some(uint32_t nranks_min, uint32_t nranks_max, const uint64_t *counts, uint32_t ncounts,
-                       uint64_t seed, case_fn *fn);
+uint64_t case_for_some(uint32_t nranks_min, uint32_t nranks_max, const uint64_t *counts,
+                       uint32_t ncounts, uint64_t seed, case_fn *fn);
 
 #endif

@@ -22,7 +22,8 @@ static bool vector_of(const char *line, size_t *bytes, char text[TT_HASH_TEXT_BY
     const char *value = strstr(line, "| `");
     unsigned long long n;
 
-    if (line[0] != '|' || !value || sscanf(value + 3, "%32[0-9a-f]`", text) != 1 || strlen(text) != 32)
+    if (line[0] != '|' || !value || sscanf(value + 3, "%32[0-9a-f]`", text) != 1 ||
+        strlen(text) != 32)
         return false;
     while (value > line && value[-1] != '|')
         value--;

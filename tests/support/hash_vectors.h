@@ -9,7 +9,8 @@
 
 /* Gets a test vector and its hash from the table; data[bytes] is valid until it returns. Returns
  * whether the hash is correct. */
-typedef bool hash_vector_try(const uint8_t *data, size_t bytes, const char want[TT_HASH_TEXT_BYTES], void *arg);
+typedef bool hash_vector_try(const uint8_t *data, size_t bytes, const char want[TT_HASH_TEXT_BYTES],
+                             void *arg);
 
 /* Calls `try` for each row of the table with at most `most` bytes. Returns the size of the longest
  * vector; 0 if a hash is wrong, there are fewer than twelve rows, or the table cannot be read. Does

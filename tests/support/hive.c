@@ -58,7 +58,8 @@ static void watch(struct light *l)
     if (ev.events == l->watched)
         return;
     l->watched = ev.events;
-    tt_assert(epoll_ctl(l->hive->epoll, EPOLL_CTL_MOD, tt_stream_fd(tt_channel_stream(l->channel)), &ev) == 0);
+    tt_assert(epoll_ctl(l->hive->epoll, EPOLL_CTL_MOD, tt_stream_fd(tt_channel_stream(l->channel)),
+                        &ev) == 0);
 }
 
 static void connect_now(struct light *l)
@@ -143,15 +144,16 @@ static void emit(void *context, const struct tt_member_act *act)
 
 /* ---- the hive ---- */
 
-struct hive *hive_create(const char *run, uint32_t n, uint32_t nroles, uint32_t members_max, bool shared,
-                         const struct tt_secure_conf *secure)
+struct hive *hive_create(const char *run, uint32_t n, uint32_t nroles, uint32_t members_max,
+                         bool shared, const struct tt_secure_conf *secure)
 {
     struct hive *h = calloc(1, sizeof *h);
     const size_t room = shared ? 0 : members_max;
 
     tt_assert(h);
     h->lights = calloc(n, sizeof *h->lights);
-    h->seats = calloc(shared ? 2 * (size_t)members_max : 2 * (size_t)n * members_max, sizeof *h->seats);
+    h->seats =
+        calloc(shared ? 2 * (size_t)members_max : 2 * (size_t)n * members_max, sizeof *h->seats);
     h->scratch = malloc(TT_ELMSG_BYTES_MAX);
     h->epoll = epoll_create1(EPOLL_CLOEXEC);
     tt_assert(h->lights && h->seats && h->scratch && h->epoll >= 0);
@@ -228,7 +230,8 @@ void hive_call(struct hive *h, uint32_t i, const struct tt_elmsg *call)
 
 void hive_epoch(struct hive *h, uint32_t i, uint32_t least)
 {
-    hive_call(h, i, &(struct tt_elmsg){ .what = TT_CALL_EPOCH, .flags = TT_EPOCH_ADMIT, .least = least });
+    hive_call(h, i,
+              &(struct tt_elmsg){ .what = TT_CALL_EPOCH, .flags = TT_EPOCH_ADMIT, .least = least });
 }
 
 /* ---- time ---- */
@@ -257,7 +260,8 @@ static void ready(struct light *l)
     if (!l->channel || l->deaf)
         return;
     if (l->connecting) {
-        tt_assert(getsockopt(tt_stream_fd(tt_channel_stream(l->channel)), SOL_SOCKET, SO_ERROR, &err, &bytes) == 0);
+        tt_assert(getsockopt(tt_stream_fd(tt_channel_stream(l->channel)), SOL_SOCKET, SO_ERROR,
+                             &err, &bytes) == 0);
         if (err) {
             lost(l);
             return;
@@ -280,7 +284,9 @@ static uint64_t due_ns(const struct light *l)
 {
     const uint64_t member_ns = tt_member_next_ns(&l->m);
 
-    return !l->started || l->over || l->deaf ? TT_NEVER : member_ns < l->connect_ns ? member_ns : l->connect_ns;
+    return !l->started || l->over || l->deaf ? TT_NEVER
+           : member_ns < l->connect_ns       ? member_ns
+                                             : l->connect_ns;
 }
 
 static void due(struct light *l, uint64_t now_ns)
@@ -305,12 +311,14 @@ void hive_turn(struct hive *h, int timeout_ms)
             next_ns = due_ns(&h->lights[i]);
     }
     now_ns = tt_now_ns();
-    n = epoll_wait(h->epoll, events, TURN_EVENTS, next_ns > now_ns ? (int)((next_ns - now_ns + TT_MS - 1) / TT_MS) : 0);
+    n = epoll_wait(h->epoll, events, TURN_EVENTS,
+                   next_ns > now_ns ? (int)((next_ns - now_ns + TT_MS - 1) / TT_MS) : 0);
     for (int i = 0; i < n; i++)
         ready(events[i].data.ptr);
 }
 
-bool hive_until(struct hive *h, bool (*holds)(const struct hive *h, uint64_t what), uint64_t what, int timeout_ms)
+bool hive_until(struct hive *h, bool (*holds)(const struct hive *h, uint64_t what), uint64_t what,
+                int timeout_ms)
 {
     const uint64_t end_ns = tt_now_ns() + (uint64_t)timeout_ms * TT_MS;
 

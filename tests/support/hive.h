@@ -47,8 +47,8 @@ struct hive {
 /* Creates n members of a run, which have not started; light i is in group i / nroles with role i %
  * nroles. members_max: size of the largest view. Asserts success. shared: all members use the same
  * memory for views, which is correct if all receive the same views; for very many members. */
-struct hive *hive_create(const char *run, uint32_t n, uint32_t nroles, uint32_t members_max, bool shared,
-                         const struct tt_secure_conf *secure);
+struct hive *hive_create(const char *run, uint32_t n, uint32_t nroles, uint32_t members_max,
+                         bool shared, const struct tt_secure_conf *secure);
 /* Ends their connections as a kill would. */
 void hive_destroy(struct hive *h);
 /* Adds another coordinator's address; keeps the pointer. */
@@ -66,7 +66,8 @@ bool hive_gather(struct hive *h, int timeout_ms);
 /* Waits for an event for at most timeout_ms, and handles it. */
 void hive_turn(struct hive *h, int timeout_ms);
 /* Turns until holds(h, what) is true. Returns false at the timeout. */
-bool hive_until(struct hive *h, bool (*holds)(const struct hive *h, uint64_t what), uint64_t what, int timeout_ms);
+bool hive_until(struct hive *h, bool (*holds)(const struct hive *h, uint64_t what), uint64_t what,
+                int timeout_ms);
 /* Conditions for hive_until. */
 bool hive_all_in_epoch(const struct hive *h, uint64_t epoch);   /* all that have started and have
                                                                  not ended */

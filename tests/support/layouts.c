@@ -104,7 +104,8 @@ void layout_number(struct tt_layout_seat *seats, uint32_t nranks)
     free(name);
 }
 
-static void seat(struct tt_layout_seat *seats, const struct label *label, uint32_t nranks, const struct kind *k)
+static void seat(struct tt_layout_seat *seats, const struct label *label, uint32_t nranks,
+                 const struct kind *k)
 {
     for (uint32_t r = 0; r < nranks; r++) {
         seats[r] = (struct tt_layout_seat){ .rail = r % k->rails };

@@ -33,7 +33,8 @@ static uint8_t *copy_of(const uint8_t *from, uint64_t bytes)
     return copy;
 }
 
-void case_memory_init(struct case_memory *m, const struct case_spec *spec, const struct case_calls *calls)
+void case_memory_init(struct case_memory *m, const struct case_spec *spec,
+                      const struct case_calls *calls)
 {
     m->spec = spec;
     m->calls = calls;
@@ -104,8 +105,8 @@ static uint8_t reduced_byte(const struct case_memory *m, uint64_t offset)
 }
 
 /* Copies the data that rank `from` sends for that stretch to its position in DST. */
-static void define_stretch(const struct case_memory *m, uint32_t r, uint32_t from, const struct tt_stretch *t,
-                           uint8_t *want)
+static void define_stretch(const struct case_memory *m, uint32_t r, uint32_t from,
+                           const struct tt_stretch *t, uint8_t *want)
 {
     const struct tt_coll *colls = m->calls->coll;
 
@@ -175,7 +176,8 @@ static void define(const struct case_memory *m, uint32_t r, uint8_t *want)
             define_stretches(m, r, want);
         for (uint32_t from = 0; from < n && !c->stretches; from++)
             for (uint64_t i = 0; i < c->recv_bytes[from]; i++)
-                want[c->recv_displs[from] + i] = input_byte(m, from, m->calls->coll[from].send_displs[r] + i);
+                want[c->recv_displs[from] + i] =
+                    input_byte(m, from, m->calls->coll[from].send_displs[r] + i);
         break;
     case TT_BARRIER: case TT_SEND: case TT_COLL_KINDS:
         break;
@@ -200,8 +202,8 @@ bool case_memory_right(const struct case_memory *m, uint32_t r, char *why, size_
     for (int b = 0; b < 2; b++)
         for (uint64_t i = 0; i < m->bytes[r][b] && same; i++)
             if (bytes_of(m, r, b)[i] != expected[b][i]) {
-                snprintf(why, why_bytes, "rank %u, byte %" PRIu64 " of %s is %02x, not %02x", r, i, b ? "DST" : "SRC",
-                         bytes_of(m, r, b)[i], expected[b][i]);
+                snprintf(why, why_bytes, "rank %u, byte %" PRIu64 " of %s is %02x, not %02x", r, i,
+                         b ? "DST" : "SRC", bytes_of(m, r, b)[i], expected[b][i]);
                 same = false;
             }
     free(want);
@@ -212,8 +214,8 @@ bool case_memory_right(const struct case_memory *m, uint32_t r, char *why, size_
 
 /* ---- the reduction ---- */
 
-static void reduce(uint32_t elem_bytes, bool finish, uint8_t *out, uint8_t *out2, const uint8_t *a, const uint8_t *b,
-                   size_t count)
+static void reduce(uint32_t elem_bytes, bool finish, uint8_t *out, uint8_t *out2, const uint8_t *a,
+                   const uint8_t *b, size_t count)
 {
     for (size_t i = 0; i < count * elem_bytes; i += elem_bytes) {
         uint64_t x = 0, y = 0;
@@ -230,8 +232,8 @@ static void reduce(uint32_t elem_bytes, bool finish, uint8_t *out, uint8_t *out2
 }
 
 #define KERNEL(name, elem_bytes, finish) \
-    static void name(void *o, void *o2, const void *a, const void *b, size_t count, uint32_t stream, \
-                     uint32_t finish_n)                                                              \
+    static void name(void *o, void *o2, const void *a, const void *b, size_t count, \
+                     uint32_t stream, uint32_t finish_n)                            \
     { \
         (void)stream; \
         (void)finish_n; \

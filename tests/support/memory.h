@@ -19,7 +19,8 @@ struct case_memory {
 };
 
 /* spec and calls remain the caller's, and must be valid until case_memory_fini. */
-void case_memory_init(struct case_memory *m, const struct case_spec *spec, const struct case_calls *calls);
+void case_memory_init(struct case_memory *m, const struct case_spec *spec,
+                      const struct case_calls *calls);
 void case_memory_fini(struct case_memory *m);
 
 /* Returns whether the memory of rank r is unchanged except for a correct result. Otherwise

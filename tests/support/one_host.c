@@ -5,7 +5,8 @@
 #include "algo/algos.h"
 #include "support/unit.h"
 
-void one_host_make(struct one_host *r, const char *algo, enum tt_coll_kind kind, uint32_t n, uint64_t bytes)
+void one_host_make(struct one_host *r, const char *algo, enum tt_coll_kind kind, uint32_t n,
+                   uint64_t bytes)
 {
     memset(r, 0, sizeof *r);
     tt_layout_regular(&r->layout, n, n, 1, 1, TT_NODE_MESH);

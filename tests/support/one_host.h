@@ -12,7 +12,8 @@ struct one_host {
 };
 
 /* Sets n ranks of one host, whose links cost nothing. The caller sets the rest of r->conf. */
-void one_host_make(struct one_host *r, const char *algo, enum tt_coll_kind kind, uint32_t n, uint64_t bytes);
+void one_host_make(struct one_host *r, const char *algo, enum tt_coll_kind kind, uint32_t n,
+                   uint64_t bytes);
 struct tt_des_result one_host_run(const struct one_host *r);
 
 #endif

@@ -15,9 +15,11 @@ bool unit_part(uint64_t n)
     static uint32_t part, parts;
     const char *text = getenv("TUTTI_TEST_PART");
 
-    if (parts == 0 && (!text || sscanf(text, "%u/%u", &part, &parts) != 2 || part < 1 || part > parts)) {
+    if (parts == 0 &&
+        (!text || sscanf(text, "%u/%u", &part, &parts) != 2 || part < 1 || part > parts)) {
         if (text)
-            fail_msg("TUTTI_TEST_PART=%s: it must be like 3/20, for the third of twenty parts", text);
+            fail_msg("TUTTI_TEST_PART=%s: it must be like 3/20, for the third of twenty parts",
+                     text);
         part = parts = 1;
     }
     return tt_mix64(n) % parts == part - 1;
@@ -88,7 +90,8 @@ void unit_stderr_release(struct unit_stderr *c, char *text, size_t bytes)
 uint16_t unit_free_port(void)
 {
     for (uint32_t i = 0; i < 1000; i++) {
-        struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+        struct sockaddr_in address = { .sin_family = AF_INET,
+                                       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
         const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         uint16_t port, noise;
         int err;

@@ -48,12 +48,13 @@ static tutti_status check_range(const struct tt_json_place *p, const struct rang
 {
     if (isfinite(value) && value >= r->min && value <= r->max)
         return TUTTI_OK;
-    return tt_json_wrong_key(p, r->key, "%s is %g, but must be from %g to %g", r->key, value, r->min, r->max);
+    return tt_json_wrong_key(p, r->key, "%s is %g, but must be from %g to %g", r->key, value,
+                             r->min, r->max);
 }
 
 /* Reads a value, or 0 for an allowed null. */
-static tutti_status take_number(const struct tt_json_place *p, const struct range *r, struct json_object *v,
-                                double *out)
+static tutti_status take_number(const struct tt_json_place *p, const struct range *r,
+                                struct json_object *v, double *out)
 {
     tutti_status st;
     double value;
@@ -74,8 +75,8 @@ static tutti_status take_number(const struct tt_json_place *p, const struct rang
 }
 
 /* Reads the member with that key, or 0 if there is none. */
-static tutti_status take_member(const struct tt_json_place *p, const struct range *r, struct json_object *o,
-                                double *out)
+static tutti_status take_member(const struct tt_json_place *p, const struct range *r,
+                                struct json_object *o, double *out)
 {
     struct json_object *v;
 
@@ -95,8 +96,8 @@ static void set_value(struct wan_pair *pair, const struct range *r, double value
         pair->loss = value;
 }
 
-static tutti_status take_row(const struct tt_json_place *p, const struct range *r, struct json_object *row,
-                             struct wan_matrix *m, uint32_t from)
+static tutti_status take_row(const struct tt_json_place *p, const struct range *r,
+                             struct json_object *row, struct wan_matrix *m, uint32_t from)
 {
     struct tt_json_place at = *p;
     tutti_status st = TUTTI_OK;
@@ -104,7 +105,8 @@ static tutti_status take_row(const struct tt_json_place *p, const struct range *
 
     snprintf(at.where, sizeof at.where, ": %s[%u]", r->key, from);
     if (!json_object_is_type(row, json_type_array) || json_object_array_length(row) != m->nhosts)
-        return tt_json_wrong(&at, "a row must be a list of %u numbers, one for each host", m->nhosts);
+        return tt_json_wrong(&at, "a row must be a list of %u numbers, one for each host",
+                             m->nhosts);
     for (uint32_t to = 0; to < m->nhosts && !st; to++) {
         if (to == from)
             continue;           /* no packet goes there: any value is allowed on the diagonal */
@@ -116,8 +118,8 @@ static tutti_status take_row(const struct tt_json_place *p, const struct range *
     return st;
 }
 
-static tutti_status take_square(const struct tt_json_place *p, const struct range *r, struct json_object *o,
-                                struct wan_matrix *m)
+static tutti_status take_square(const struct tt_json_place *p, const struct range *r,
+                                struct json_object *o, struct wan_matrix *m)
 {
     struct json_object *v;
     tutti_status st = TUTTI_OK;
@@ -132,7 +134,8 @@ static tutti_status take_square(const struct tt_json_place *p, const struct rang
         return st;
     }
     if (json_object_array_length(v) != m->nhosts)
-        return tt_json_wrong_key(p, r->key, "%s has %zu rows, but there are %u hosts", r->key, json_object_array_length(v), m->nhosts);
+        return tt_json_wrong_key(p, r->key, "%s has %zu rows, but there are %u hosts", r->key,
+                                 json_object_array_length(v), m->nhosts);
     for (uint32_t from = 0; from < m->nhosts && !st; from++)
         st = take_row(p, r, json_object_array_get_idx(v, from), m, from);
     return st;
@@ -146,12 +149,14 @@ static bool is_name(const char *text, size_t bytes)
     if (bytes < 1 || bytes >= WAN_NAME_BYTES || !isalpha((unsigned char)text[0]))
         return false;
     for (size_t i = 0; i < bytes; i++)
-        if (!(text[i] >= 'a' && text[i] <= 'z') && !isdigit((unsigned char)text[i]) && text[i] != '-')
+        if (!(text[i] >= 'a' && text[i] <= 'z') && !isdigit((unsigned char)text[i]) &&
+            text[i] != '-')
             return false;
     return true;
 }
 
-static tutti_status take_name(const struct tt_json_place *p, struct json_object *o, struct wan_matrix *m, uint32_t h)
+static tutti_status take_name(const struct tt_json_place *p, struct json_object *o,
+                              struct wan_matrix *m, uint32_t h)
 {
     struct json_object *v;
     const char *text;
@@ -169,9 +174,11 @@ static tutti_status take_name(const struct tt_json_place *p, struct json_object 
     return TUTTI_OK;
 }
 
-static tutti_status take_host(const struct tt_json_place *p, struct json_object *o, struct wan_matrix *m, uint32_t h)
+static tutti_status take_host(const struct tt_json_place *p, struct json_object *o,
+                              struct wan_matrix *m, uint32_t h)
 {
-    static const char *const known[] = { "name", "place", "latitude", "longitude", "up_mbit", "down_mbit" };
+    static const char *const known[] = { "name",      "place",   "latitude",
+                                         "longitude", "up_mbit", "down_mbit" };
     tutti_status st = tt_json_members(p, o, "the host", known, sizeof known / sizeof *known);
     double up = 0, down = 0;
 
@@ -186,16 +193,19 @@ static tutti_status take_host(const struct tt_json_place *p, struct json_object 
     return st;
 }
 
-static tutti_status take_hosts(const struct tt_json_place *p, struct json_object *o, struct wan_matrix *m)
+static tutti_status take_hosts(const struct tt_json_place *p, struct json_object *o,
+                               struct wan_matrix *m)
 {
     struct tt_json_place at = *p;
     struct json_object *v;
     tutti_status st = TUTTI_OK;
 
     if (!json_object_object_get_ex(o, "hosts", &v) || !json_object_is_type(v, json_type_array))
-        return tt_json_wrong_key(p, "hosts", "hosts must be a list of 2 to %d hosts", WAN_HOSTS_MAX);
+        return tt_json_wrong_key(p, "hosts", "hosts must be a list of 2 to %d hosts",
+                                 WAN_HOSTS_MAX);
     if (json_object_array_length(v) < 2 || json_object_array_length(v) > WAN_HOSTS_MAX)
-        return tt_json_wrong_key(p, "hosts", "hosts has %zu entries: must be 2 to %d", json_object_array_length(v), WAN_HOSTS_MAX);
+        return tt_json_wrong_key(p, "hosts", "hosts has %zu entries: must be 2 to %d",
+                                 json_object_array_length(v), WAN_HOSTS_MAX);
     m->nhosts = (uint32_t)json_object_array_length(v);
     for (uint32_t h = 0; h < m->nhosts && !st; h++) {
         snprintf(at.where, sizeof at.where, ": hosts[%u]", h);
@@ -206,7 +216,8 @@ static tutti_status take_hosts(const struct tt_json_place *p, struct json_object
 
 /* ---- queues ---- */
 
-static tutti_status take_queue_rule(const struct tt_json_place *p, struct json_object *o, struct queue_rule *q)
+static tutti_status take_queue_rule(const struct tt_json_place *p, struct json_object *o,
+                                    struct queue_rule *q)
 {
     static const struct range ranges[] = { { "queue_bytes", WAN_QUEUE_BYTES_MIN, QUEUE_BYTES_MAX, false },
                                            { "queue_ms", 0.1, QUEUE_MS_MAX, false },
@@ -261,7 +272,8 @@ static void set_queues(struct wan_matrix *m, const struct queue_rule *q)
 
 /* ---- the whole matrix ---- */
 
-static tutti_status take_whole(const struct tt_json_place *p, struct json_object *o, struct wan_matrix *m)
+static tutti_status take_whole(const struct tt_json_place *p, struct json_object *o,
+                               struct wan_matrix *m)
 {
     static const char *const known[] = { "about", "hosts",    "delay_ms",  "rate_mbit", "loss",
                                          "seed",  "queue_ms", "queue_bdp", "queue_bytes" };
@@ -286,7 +298,8 @@ static tutti_status take_whole(const struct tt_json_place *p, struct json_object
     return st;
 }
 
-tutti_status wan_matrix_parse(struct wan_matrix *out, const char *text, size_t bytes, const char *from)
+tutti_status wan_matrix_parse(struct wan_matrix *out, const char *text, size_t bytes,
+                              const char *from)
 {
     const struct tt_json_place place = { .kind = KIND, .from = from, .text = text, .bytes = bytes };
     struct wan_matrix *m;
@@ -296,7 +309,8 @@ tutti_status wan_matrix_parse(struct wan_matrix *out, const char *text, size_t b
     if (st)
         return st;
     m = calloc(1, sizeof *m);
-    st = m ? take_whole(&place, o, m) : tt_fail(TUTTI_ERR_NOMEM, "%s %s: out of memory for %zu bytes", KIND, from, sizeof *m);
+    st = m ? take_whole(&place, o, m)
+           : tt_fail(TUTTI_ERR_NOMEM, "%s %s: out of memory for %zu bytes", KIND, from, sizeof *m);
     json_object_put(o);
     if (!st)
         *out = *m;
@@ -318,14 +332,16 @@ tutti_status wan_matrix_load(struct wan_matrix *out, const char *path)
     return st;
 }
 
-tutti_status wan_matrix_change(struct wan_matrix *m, uint32_t from, uint32_t to, const char *key, double value)
+tutti_status wan_matrix_change(struct wan_matrix *m, uint32_t from, uint32_t to, const char *key,
+                               double value)
 {
     static const struct range *const ranges[] = { &delay_range, &rate_range, &loss_range };
     const struct tt_json_place place = { .kind = KIND, .from = "change" };
     tutti_status st;
 
     if (from >= m->nhosts || to >= m->nhosts || from == to)
-        return tt_json_wrong(&place, "there is no way from host %u to host %u: there are %u hosts", from, to, m->nhosts);
+        return tt_json_wrong(&place, "there is no way from host %u to host %u: there are %u hosts",
+                             from, to, m->nhosts);
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         if (strcmp(key, ranges[i]->key) == 0) {
             st = check_range(&place, ranges[i], value);
@@ -339,14 +355,16 @@ tutti_status wan_matrix_change(struct wan_matrix *m, uint32_t from, uint32_t to,
 static void write_line(FILE *to, const char *rate, const char *queue, const struct wan_line *line)
 {
     if (line->bit_s)
-        fprintf(to, "\"%s\": %.6g, \"%s\": %" PRIu64, rate, (double)line->bit_s / 1e6, queue, line->queue_bytes);
+        fprintf(to, "\"%s\": %.6g, \"%s\": %" PRIu64, rate, (double)line->bit_s / 1e6, queue,
+                line->queue_bytes);
     else
         fprintf(to, "\"%s\": null, \"%s\": null", rate, queue);
 }
 
 static void write_pair(FILE *to, const struct wan_pair *pair)
 {
-    fprintf(to, "{\"delay_ms\": %.9g, \"loss\": %.9g, ", (double)pair->delay_ns / (double)TT_MS, pair->loss);
+    fprintf(to, "{\"delay_ms\": %.9g, \"loss\": %.9g, ", (double)pair->delay_ns / (double)TT_MS,
+            pair->loss);
     write_line(to, "rate_mbit", "queue_bytes", &pair->line);
     fputc('}', to);
 }

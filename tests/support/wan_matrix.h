@@ -39,13 +39,15 @@ struct wan_matrix {
 
 /* Parses text[bytes], which is NUL-terminated. INVALID (logged): the message has `from`, the place
  * and the error. */
-tutti_status wan_matrix_parse(struct wan_matrix *out, const char *text, size_t bytes, const char *from);
+tutti_status wan_matrix_parse(struct wan_matrix *out, const char *text, size_t bytes,
+                              const char *from);
 /* The same for a file; "-" is standard input. */
 tutti_status wan_matrix_load(struct wan_matrix *out, const char *path);
 
 /* Changes one value of a pair, "delay_ms", "rate_mbit" or "loss", as in the file; its queue stays
  * unchanged. INVALID (logged). */
-tutti_status wan_matrix_change(struct wan_matrix *m, uint32_t from, uint32_t to, const char *key, double value);
+tutti_status wan_matrix_change(struct wan_matrix *m, uint32_t from, uint32_t to, const char *key,
+                               double value);
 
 /* Prints the matrix as one line of JSON, with every pair and without defaults. */
 void wan_matrix_write(FILE *to, const struct wan_matrix *m);

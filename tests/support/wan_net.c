@@ -121,12 +121,14 @@ static struct event heap_pop(struct wan_net *net)
 /* ---- packets ---- */
 
 /* Creates a packet in flight from a frame. Returns NULL if there is no space. */
-static struct packet *packet_create(struct wan_net *net, uint32_t from, const struct wan_shape *shape,
-                                    const uint8_t *frame, size_t bytes)
+static struct packet *packet_create(struct wan_net *net, uint32_t from,
+                                    const struct wan_shape *shape, const uint8_t *frame,
+                                    size_t bytes)
 {
     struct packet *p;
 
-    if (net->under_way_bytes + bytes > net->room_bytes || (net->nevents == net->nevents_max && !heap_grow(net)))
+    if (net->under_way_bytes + bytes > net->room_bytes ||
+        (net->nevents == net->nevents_max && !heap_grow(net)))
         return NULL;
     p = malloc(sizeof *p + bytes);
     if (!p)
@@ -155,8 +157,9 @@ static struct wan_shape shape_of(const struct wan_net *net, const uint8_t *frame
 }
 
 /* Sends segments [first, first + n) of a frame, due at a time. */
-static void send_piece(struct wan_net *net, uint64_t due_ns, uint32_t from, const struct wan_shape *s,
-                       const uint8_t *frame, size_t bytes, uint32_t first, uint32_t n)
+static void send_piece(struct wan_net *net, uint64_t due_ns, uint32_t from,
+                       const struct wan_shape *s, const uint8_t *frame, size_t bytes,
+                       uint32_t first, uint32_t n)
 {
     struct wan_shape shape = *s;
     struct packet *p;
@@ -177,8 +180,8 @@ static void send_piece(struct wan_net *net, uint64_t due_ns, uint32_t from, cons
 
 /* Returns the number of the first n segments that fit into a queue at now_ns; the others are
  * counted as dropped. *out_ns: when the last one leaves. */
-static uint32_t pass(struct wan_queue *q, const struct wan_line *line, uint64_t now_ns, const struct wan_shape *s,
-                     uint32_t n, uint64_t *dropped, uint64_t *out_ns)
+static uint32_t pass(struct wan_queue *q, const struct wan_line *line, uint64_t now_ns,
+                     const struct wan_shape *s, uint32_t n, uint64_t *dropped, uint64_t *out_ns)
 {
     const uint32_t fit = wan_shape_fit(s, wan_queue_room(q, line, now_ns));
     const uint32_t kept = fit < n ? fit : n;
@@ -203,8 +206,8 @@ static bool draw_loss(struct wan_net *net, uint32_t from, uint32_t to)
 
 /* Applies the pair's loss to the first n segments, and sends the remaining ones in as few pieces as
  * possible. */
-static void lose(struct wan_net *net, uint64_t due_ns, uint32_t from, const struct wan_shape *s, const uint8_t *frame,
-                 size_t bytes, uint32_t n)
+static void lose(struct wan_net *net, uint64_t due_ns, uint32_t from, const struct wan_shape *s,
+                 const uint8_t *frame, size_t bytes, uint32_t n)
 {
     struct wan_count *count = &net->pair[from][s->to].count;
     uint32_t first = 0;
@@ -220,7 +223,8 @@ static void lose(struct wan_net *net, uint64_t due_ns, uint32_t from, const stru
     }
 }
 
-void wan_net_send(struct wan_net *net, uint64_t now_ns, uint32_t from, const uint8_t *frame, size_t bytes)
+void wan_net_send(struct wan_net *net, uint64_t now_ns, uint32_t from, const uint8_t *frame,
+                  size_t bytes)
 {
     const struct wan_pair *line;
     struct pair_state *pair;
@@ -238,7 +242,8 @@ void wan_net_send(struct wan_net *net, uint64_t now_ns, uint32_t from, const uin
     pair->count.packets++;
     pair->count.segments += s.nsegments;
     pair->count.bytes += wan_shape_bytes(&s, s.nsegments);
-    n = pass(&net->up[from], &net->matrix.host[from].up, now_ns, &s, s.nsegments, &pair->count.dropped_up, &left_ns);
+    n = pass(&net->up[from], &net->matrix.host[from].up, now_ns, &s, s.nsegments,
+             &pair->count.dropped_up, &left_ns);
     n = pass(&pair->queue, &line->line, left_ns, &s, n, &pair->count.dropped_pair, &left_ns);
     left_ns += line->delay_ns;
     pair->last_ns = left_ns > pair->last_ns ? left_ns : pair->last_ns;
@@ -252,8 +257,8 @@ static void go_down(struct wan_net *net, uint64_t now_ns, struct packet *p)
     const uint32_t to = p->shape.to;
     struct wan_count *count = &net->pair[p->from][to].count;
     uint64_t left_ns;
-    const uint32_t n = pass(&net->down[to], &net->matrix.host[to].down, now_ns, &p->shape, p->shape.nsegments,
-                            &count->dropped_down, &left_ns);
+    const uint32_t n = pass(&net->down[to], &net->matrix.host[to].down, now_ns, &p->shape,
+                            p->shape.nsegments, &count->dropped_down, &left_ns);
 
     if (n > 0 && n < p->shape.nsegments) {
         const size_t bytes = wan_piece_write(net->piece, &p->shape, p->frame, 0, n);
@@ -299,7 +304,8 @@ bool wan_net_take(struct wan_net *net, uint64_t now_ns, struct wan_arrival *out)
     return false;
 }
 
-tutti_status wan_net_change(struct wan_net *net, uint32_t from, uint32_t to, const char *key, double value)
+tutti_status wan_net_change(struct wan_net *net, uint32_t from, uint32_t to, const char *key,
+                            double value)
 {
     return wan_matrix_change(&net->matrix, from, to, key, value);
 }
@@ -315,10 +321,15 @@ static void write_pair(FILE *to, const struct pair_state *pair)
 {
     const struct wan_count *c = &pair->count;
 
-    fprintf(to, "{\"packets\": %" PRIu64 ", \"segments\": %" PRIu64 ", \"bytes\": %" PRIu64 ", ", c->packets, c->segments, c->bytes);
-    fprintf(to, "\"arrived_segments\": %" PRIu64 ", \"arrived_bytes\": %" PRIu64 ", ", c->arrived_segments, c->arrived_bytes);
-    fprintf(to, "\"lost\": %" PRIu64 ", \"dropped_up\": %" PRIu64 ", \"dropped_pair\": %" PRIu64 ", ", c->lost, c->dropped_up, c->dropped_pair);
-    fprintf(to, "\"dropped_down\": %" PRIu64 ", \"dropped_room\": %" PRIu64 ", ", c->dropped_down, c->dropped_room);
+    fprintf(to, "{\"packets\": %" PRIu64 ", \"segments\": %" PRIu64 ", \"bytes\": %" PRIu64 ", ",
+            c->packets, c->segments, c->bytes);
+    fprintf(to, "\"arrived_segments\": %" PRIu64 ", \"arrived_bytes\": %" PRIu64 ", ",
+            c->arrived_segments, c->arrived_bytes);
+    fprintf(to,
+            "\"lost\": %" PRIu64 ", \"dropped_up\": %" PRIu64 ", \"dropped_pair\": %" PRIu64 ", ",
+            c->lost, c->dropped_up, c->dropped_pair);
+    fprintf(to, "\"dropped_down\": %" PRIu64 ", \"dropped_room\": %" PRIu64 ", ", c->dropped_down,
+            c->dropped_room);
     fprintf(to, "\"queue_peak_bytes\": %" PRIu64 "}", pair->queue.peak_bytes);
 }
 
@@ -327,12 +338,13 @@ void wan_net_write(FILE *to, const struct wan_net *net)
     const uint32_t n = net->matrix.nhosts;
 
     fprintf(to,
-            "\"strays\": %" PRIu64 ", \"under_way_bytes\": %" PRIu64 ", \"under_way_peak_bytes\": %" PRIu64
-            ", \"hosts\": [",
+            "\"strays\": %" PRIu64 ", \"under_way_bytes\": %" PRIu64
+            ", \"under_way_peak_bytes\": %" PRIu64 ", \"hosts\": [",
             net->strays, net->under_way_bytes, net->under_way_peak_bytes);
     for (uint32_t h = 0; h < n; h++)
-        fprintf(to, "%s{\"up_queue_peak_bytes\": %" PRIu64 ", \"down_queue_peak_bytes\": %" PRIu64 "}", h ? ", " : "",
-                net->up[h].peak_bytes, net->down[h].peak_bytes);
+        fprintf(to,
+                "%s{\"up_queue_peak_bytes\": %" PRIu64 ", \"down_queue_peak_bytes\": %" PRIu64 "}",
+                h ? ", " : "", net->up[h].peak_bytes, net->down[h].peak_bytes);
     fputs("], \"pairs\": [", to);
     for (uint32_t a = 0; a < n; a++) {
         fputs(a ? ", [" : "[", to);

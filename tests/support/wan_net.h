@@ -39,7 +39,8 @@ void wan_net_destroy(struct wan_net *net);
 
 /* Sends a frame (wan_packet.h) from host `from`; the caller keeps owning it. Packets to unknown
  * hosts are only counted. */
-void wan_net_send(struct wan_net *net, uint64_t now_ns, uint32_t from, const uint8_t *frame, size_t bytes);
+void wan_net_send(struct wan_net *net, uint64_t now_ns, uint32_t from, const uint8_t *frame,
+                  size_t bytes);
 
 /* Returns the time of the next event; TT_NEVER if nothing is in flight. */
 uint64_t wan_net_due(const struct wan_net *net);
@@ -48,7 +49,8 @@ bool wan_net_take(struct wan_net *net, uint64_t now_ns, struct wan_arrival *out)
 
 /* Changes a value of a pair for packets sent from now on; no packet overtakes an earlier one.
  * INVALID (logged). */
-tutti_status wan_net_change(struct wan_net *net, uint32_t from, uint32_t to, const char *key, double value);
+tutti_status wan_net_change(struct wan_net *net, uint32_t from, uint32_t to, const char *key,
+                            double value);
 
 const struct wan_count *wan_net_count(const struct wan_net *net, uint32_t from, uint32_t to);
 /* Prints all counters and peak queue lengths as members of a JSON object, without its braces. */

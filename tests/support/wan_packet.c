@@ -27,7 +27,8 @@
 #define IP6_SOURCE 8
 #define IP6_TARGET 24
 
-_Static_assert(sizeof(struct virtio_net_hdr) == WAN_VNET_BYTES, "the header that the kernel writes");
+_Static_assert(sizeof(struct virtio_net_hdr) == WAN_VNET_BYTES,
+               "the header that the kernel writes");
 
 static uint32_t get16(const uint8_t *at)
 {
@@ -107,7 +108,8 @@ bool wan_shape_read(struct wan_shape *out, const uint8_t *frame, size_t bytes, u
     bytes -= WAN_VNET_BYTES;
     kind = vnet.gso_type & ~(uint32_t)VIRTIO_NET_HDR_GSO_ECN;
     s.payload_bytes = s.segment_bytes = (uint32_t)bytes;
-    if ((kind == VIRTIO_NET_HDR_GSO_TCPV4 || kind == VIRTIO_NET_HDR_GSO_TCPV6) && vnet.gso_size > 0) {
+    if ((kind == VIRTIO_NET_HDR_GSO_TCPV4 || kind == VIRTIO_NET_HDR_GSO_TCPV6) &&
+        vnet.gso_size > 0) {
         header_bytes = tcp_header_bytes(ip, bytes);
         if (header_bytes > 0 && bytes > header_bytes) {
             s.header_bytes = header_bytes;
@@ -124,7 +126,8 @@ uint64_t wan_shape_bytes(const struct wan_shape *s, uint32_t n)
 {
     const uint64_t payload = (uint64_t)n * s->segment_bytes;
 
-    return (uint64_t)n * s->header_bytes + (payload < s->payload_bytes ? payload : s->payload_bytes);
+    return (uint64_t)n * s->header_bytes +
+           (payload < s->payload_bytes ? payload : s->payload_bytes);
 }
 
 uint32_t wan_shape_fit(const struct wan_shape *s, uint64_t bytes)
@@ -165,7 +168,8 @@ static void write_ip(uint8_t *ip, uint32_t bytes, uint32_t first)
     put16(check, sum16(ip + IP4_SOURCE, 8, rest));
 }
 
-size_t wan_piece_write(uint8_t *piece, const struct wan_shape *s, const uint8_t *frame, uint32_t first, uint32_t n)
+size_t wan_piece_write(uint8_t *piece, const struct wan_shape *s, const uint8_t *frame,
+                       uint32_t first, uint32_t n)
 {
     const uint32_t from = first * s->segment_bytes;
     const uint32_t left = s->payload_bytes - from;

@@ -41,6 +41,7 @@ uint32_t wan_shape_fit(const struct wan_shape *s, uint64_t bytes);
 
 /* Writes `n` of its segments, starting with `first`, as a separate frame to
  * piece[WAN_FRAME_BYTES_MAX]. Returns its size. */
-size_t wan_piece_write(uint8_t *piece, const struct wan_shape *s, const uint8_t *frame, uint32_t first, uint32_t n);
+size_t wan_piece_write(uint8_t *piece, const struct wan_shape *s, const uint8_t *frame,
+                       uint32_t first, uint32_t n);
 
 #endif

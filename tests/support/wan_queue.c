@@ -27,7 +27,8 @@ uint64_t wan_queue_room(const struct wan_queue *q, const struct wan_line *line, 
     return there < line->queue_bytes ? line->queue_bytes - there : 0;
 }
 
-uint64_t wan_queue_enter(struct wan_queue *q, const struct wan_line *line, uint64_t now_ns, uint64_t bytes)
+uint64_t wan_queue_enter(struct wan_queue *q, const struct wan_line *line, uint64_t now_ns,
+                         uint64_t bytes)
 {
     uint64_t there;
 

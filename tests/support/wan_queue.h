@@ -17,6 +17,7 @@ uint64_t wan_queue_bytes(const struct wan_queue *q, const struct wan_line *line,
 /* Returns the free space in bytes; unlimited if the line has no rate. */
 uint64_t wan_queue_room(const struct wan_queue *q, const struct wan_line *line, uint64_t now_ns);
 /* Adds bytes, for which there must be space. Returns when the last of them has left. */
-uint64_t wan_queue_enter(struct wan_queue *q, const struct wan_line *line, uint64_t now_ns, uint64_t bytes);
+uint64_t wan_queue_enter(struct wan_queue *q, const struct wan_line *line, uint64_t now_ns,
+                         uint64_t bytes);
 
 #endif

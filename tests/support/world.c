@@ -32,7 +32,8 @@ static void swap(struct world *w, size_t a, size_t b)
 }
 
 /* `planned` is a binary heap with the earliest event at its root. */
-void world_plan(struct world *w, uint64_t at_ns, int kind, int a, int b, const void *data, size_t bytes)
+void world_plan(struct world *w, uint64_t at_ns, int kind, int a, int b, const void *data,
+                size_t bytes)
 {
     struct happening *h;
 
@@ -42,12 +43,15 @@ void world_plan(struct world *w, uint64_t at_ns, int kind, int a, int b, const v
         tt_assert(w->planned);
     }
     h = &w->planned[w->n];
-    *h = (struct happening){ .at_ns = at_ns, .order = w->order++, .kind = kind, .a = a, .b = b, .bytes = bytes };
+    *h = (struct happening){
+        .at_ns = at_ns, .order = w->order++, .kind = kind, .a = a, .b = b, .bytes = bytes
+    };
     h->data = malloc(bytes ? bytes : 1);
     tt_assert(h->data);
     if (bytes)
         memcpy(h->data, data, bytes);
-    for (size_t i = w->n++; i > 0 && is_before(&w->planned[i], &w->planned[(i - 1) / 2]); i = (i - 1) / 2)
+    for (size_t i = w->n++; i > 0 && is_before(&w->planned[i], &w->planned[(i - 1) / 2]);
+         i = (i - 1) / 2)
         swap(w, i, (i - 1) / 2);
 }
 

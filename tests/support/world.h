@@ -25,7 +25,8 @@ struct world {
 void world_init(struct world *w, uint64_t seed);
 void world_fini(struct world *w);
 /* Schedules an event at `at_ns`, with a copy of data[bytes]. */
-void world_plan(struct world *w, uint64_t at_ns, int kind, int a, int b, const void *data, size_t bytes);
+void world_plan(struct world *w, uint64_t at_ns, int kind, int a, int b, const void *data,
+                size_t bytes);
 /* Takes the next event and advances the time to it. Returns false if there are no events. */
 bool world_next(struct world *w, struct happening *out);
 

@@ -72,12 +72,14 @@ int main(int argc, char **argv)
         const int number = number_of(argv[at], end ? (size_t)(end - argv[at]) : strlen(argv[at]));
 
         if (number < 0 || (end && strcmp(end, "=EPERM") != 0) || n + 3 > FILTER_MAX) {
-            fprintf(stderr, "prog_without: \"%s\": not NAME or NAME=EPERM of a known system call\n", argv[at]);
+            fprintf(stderr, "prog_without: \"%s\": not NAME or NAME=EPERM of a known system call\n",
+                    argv[at]);
             return 2;
         }
-        filter[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)number, 0, 1);
         filter[n++] =
-            (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)(end ? EPERM : ENOSYS));
+            (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)number, 0, 1);
+        filter[n++] = (struct sock_filter)BPF_STMT(
+            BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)(end ? EPERM : ENOSYS));
     }
     if (at + 1 >= argc) {
         fprintf(stderr, "usage: prog_without NAME[=EPERM]... -- COMMAND [ARGUMENT]...\n");
@@ -85,7 +87,8 @@ int main(int argc, char **argv)
     }
     filter[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     program.len = n;
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) {
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) {
         perror("prog_without: the filter");
         return 77;
     }

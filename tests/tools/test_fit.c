@@ -47,7 +47,8 @@ static void noisy_fit_is_within_its_errors(void **state)
         assert_true(fit_line(x, y, 60, &f));
         if (fabs(f.alpha - 50) > 10 || fabs(f.beta - 0.001) > 1e-4)
             fail_msg("turn %d: alpha %g, beta %g", turn, f.alpha, f.beta);
-        near += fabs(f.alpha - 50) < 2 * f.alpha_error + 0.5 && fabs(f.beta - 0.001) < 2 * f.beta_error + 5e-6;
+        near += fabs(f.alpha - 50) < 2 * f.alpha_error + 0.5 &&
+                fabs(f.beta - 0.001) < 2 * f.beta_error + 5e-6;
     }
     assert_true(near > 70);
 }

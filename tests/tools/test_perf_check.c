@@ -43,8 +43,8 @@ static void reduce_all(struct world *w)
     free(scaled);
 }
 
-static void move(const struct world *w, const struct perf_case *c, size_t at, const void *src, size_t first,
-                 size_t count)
+static void move(const struct world *w, const struct perf_case *c, size_t at, const void *src,
+                 size_t first, size_t count)
 {
     memcpy((char *)c->dst + at * w->elem, (const char *)src + first * w->elem, count * w->elem);
 }
@@ -75,7 +75,8 @@ static void define(const struct world *w, const struct perf_case *c)
     case TT_ALLGATHERV:
     case TT_GATHER:
     case TT_GATHERV:
-        for (uint32_t r = 0; r < n && (me == root || c->coll->kind == TT_ALLGATHER || c->coll->kind == TT_ALLGATHERV);
+        for (uint32_t r = 0; r < n && (me == root || c->coll->kind == TT_ALLGATHER ||
+                                       c->coll->kind == TT_ALLGATHERV);
              r++)
             move(w, c, c->displs[r], input[r], 0, c->counts[r]);
         break;
@@ -131,9 +132,9 @@ static void world_fini(struct world *w)
 
 static void fail_case(const struct perf_case *c, const char *what)
 {
-    fail_msg("%s of %zu bytes %s on %u ranks, root %u, %s%s: rank %u: %s", c->coll->name, perf_case_bytes(c),
-             tutti_dtype_name(c->dtype), c->nranks, c->root, tutti_redop_name(c->op), c->in_place ? ", in place" : "",
-             c->rank, what);
+    fail_msg("%s of %zu bytes %s on %u ranks, root %u, %s%s: rank %u: %s", c->coll->name,
+             perf_case_bytes(c), tutti_dtype_name(c->dtype), c->nranks, c->root,
+             tutti_redop_name(c->op), c->in_place ? ", in place" : "", c->rank, what);
 }
 
 /* The right result passes; each modified one does not. */
@@ -197,9 +198,10 @@ static void types_and_operations_match_the_kernels(void **state)
     for (unsigned type = 0; type < TUTTI_DTYPE_COUNT; type++)
         for (unsigned op = 0; op < TUTTI_REDOP_COUNT; op++)
             for (uint32_t n = 1; n <= 17; n += n < 5 ? 1 : 6) {
-                const struct perf_case like = {
-                    .coll = perf_coll_find("allreduce"), .nranks = n, .dtype = (tutti_dtype)type, .op = (tutti_redop)op
-                };
+                const struct perf_case like = { .coll = perf_coll_find("allreduce"),
+                                                .nranks = n,
+                                                .dtype = (tutti_dtype)type,
+                                                .op = (tutti_redop)op };
                 struct world w;
 
                 if (!tt_reduce_defined(like.dtype, like.op))
@@ -218,7 +220,9 @@ static void types_and_operations_match_the_kernels(void **state)
 static void displaced_data_is_detected(void **state)
 {
     static const size_t distances[] = { 1, 2, 3, 64, 1024, 2048, 4095, 4096 };
-    struct perf_case like = { .coll = perf_coll_find("broadcast"), .nranks = 2, .dtype = TUTTI_F32 };
+    struct perf_case like = { .coll = perf_coll_find("broadcast"),
+                              .nranks = 2,
+                              .dtype = TUTTI_F32 };
     struct world w;
 
     (void)state;
@@ -280,9 +284,9 @@ static void sizes_round_to_whole_blocks(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_int_equal(
-            perf_rounded_bytes(perf_coll_find(cases[i].coll), cases[i].type, cases[i].nranks, cases[i].asked),
-            cases[i].got);
+        assert_int_equal(perf_rounded_bytes(perf_coll_find(cases[i].coll), cases[i].type,
+                                            cases[i].nranks, cases[i].asked),
+                         cases[i].got);
 }
 
 static void v_blocks_are_uneven_and_complete(void **state)
@@ -291,7 +295,9 @@ static void v_blocks_are_uneven_and_complete(void **state)
     for (size_t i = 0; i < perf_ncolls; i++)
         for (uint32_t n = 2; perf_colls[i].uneven && n <= 7; n++)
             for (uint32_t r = 0; r < n; r++) {
-                struct perf_case c = { .coll = &perf_colls[i], .rank = r, .nranks = n, .dtype = TUTTI_U8 };
+                struct perf_case c = {
+                    .coll = &perf_colls[i], .rank = r, .nranks = n, .dtype = TUTTI_U8
+                };
                 size_t end = 0;
 
                 assert_true(perf_case_init(&c, 1001));

@@ -29,7 +29,8 @@ static void map_words_list_all_processors(void **state)
     assert_int_equal(cpus_in("00000003\n", &set), 2);
     assert_true(CPU_ISSET(0, &set) && CPU_ISSET(1, &set));
     assert_int_equal(cpus_in("a1,0000000f\n", &set), 7);
-    assert_true(CPU_ISSET(3, &set) && CPU_ISSET(32, &set) && CPU_ISSET(37, &set) && CPU_ISSET(39, &set));
+    assert_true(CPU_ISSET(3, &set) && CPU_ISSET(32, &set) && CPU_ISSET(37, &set) &&
+                CPU_ISSET(39, &set));
     assert_int_equal(cpus_in("80000000,00000000,00000001\n", &set), 2);
     assert_true(CPU_ISSET(0, &set) && CPU_ISSET(95, &set));
     assert_int_equal(cpus_in("", &set), 0);

@@ -11,10 +11,21 @@ static void patterns_match_whole_names(void **state)
         const char *pattern, *name, *stars;     /* the text matched by the stars, separated by
                                                    slashes; NULL: no match */
     } cases[] = {
-        { "a", "a", "" },           { "a", "b", NULL },         { "", "", "" },           { "", "a", NULL },
-        { "*", "", "/" },           { "*", "abc", "abc/" },     { "a*c", "abbc", "bb/" }, { "a*c", "abbd", NULL },
-        { "?", "a", "" },           { "?", "", NULL },          { "n*-*", "n1-2-3", "1/2-3/" },
-        { "*-*", "a-b-c", "a/b-c/" }, { "*a*b", "aab", "/a/" }, { "*ab", "aab", "a/" },   { "*aab", "aaab", "a/" },
+        { "a", "a", "" },
+        { "a", "b", NULL },
+        { "", "", "" },
+        { "", "a", NULL },
+        { "*", "", "/" },
+        { "*", "abc", "abc/" },
+        { "a*c", "abbc", "bb/" },
+        { "a*c", "abbd", NULL },
+        { "?", "a", "" },
+        { "?", "", NULL },
+        { "n*-*", "n1-2-3", "1/2-3/" },
+        { "*-*", "a-b-c", "a/b-c/" },
+        { "*a*b", "aab", "/a/" },
+        { "*ab", "aab", "a/" },
+        { "*aab", "aaab", "a/" },
         { "*.*.", "1.2.3.", "1/2.3/" },
     };
 
@@ -74,9 +85,11 @@ static void labels_are_filled_from_stars(void **state)
 
 static void environment_labels_this_host(void **state)
 {
-    static const char *const bad[] = { "rack",    "rack=",  "=a",
-                                       "shelf=3", "host=a", "zone=a,rack",
-                                       "wan=a",   "a=b=c",  "rack=0123456789012345678901234567890123456789012345678" };
+    static const char *const bad[] = {
+        "rack",    "rack=",  "=a",
+        "shelf=3", "host=a", "zone=a,rack",
+        "wan=a",   "a=b=c",  "rack=0123456789012345678901234567890123456789012345678"
+    };
     struct tt_labels l = { 0 };
     size_t at = 99;
 

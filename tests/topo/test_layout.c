@@ -61,7 +61,8 @@ enum seats { IN_ORDER, SPREAD, UNEVEN, DEALT, DRAWN, SEATS };
 /* The seat of rank r: in hosts of `each` with sockets of two; the same with ranks alternating
  * between the sockets and rails of their host in different orders; in hosts of 1, 2, 3, ... ranks;
  * alternating between hosts; random. */
-static struct tt_layout_seat draw_seat(enum seats kind, uint32_t r, uint32_t each, uint32_t nrails, struct tt_prng *p)
+static struct tt_layout_seat draw_seat(enum seats kind, uint32_t r, uint32_t each, uint32_t nrails,
+                                       struct tt_prng *p)
 {
     uint32_t host = r / each, socket = r % each / 2, rail = r % each % nrails;
     struct tt_layout_seat seat = { .rail = 0 };
@@ -121,7 +122,8 @@ static enum tt_distance distance_of(const struct seating *s, uint32_t a, uint32_
 }
 
 /* Checks the results for one rank. */
-static void check_rank(const struct tt_layout *l, const struct seating *s, uint32_t r, enum tt_distance *farthest)
+static void check_rank(const struct tt_layout *l, const struct seating *s, uint32_t r,
+                       enum tt_distance *farthest)
 {
     const uint32_t host = s->seat[r].group[TT_NEAR_HOST];
     uint32_t local = 0;
@@ -199,7 +201,8 @@ static void layout_matches_its_seats(void **state)
         tt_layout_fini(&other);
     }
     assert_int_equal(tables[IN_ORDER], 0);
-    assert_true(tables[SPREAD] > 0 && tables[UNEVEN] > 0 && tables[DEALT] > 0 && tables[DRAWN] > 0 && full[SPREAD] > 0);
+    assert_true(tables[SPREAD] > 0 && tables[UNEVEN] > 0 && tables[DEALT] > 0 &&
+                tables[DRAWN] > 0 && full[SPREAD] > 0);
 }
 
 /* 1,024 ranks on 128 hosts: the memory depends on their order. */
@@ -217,9 +220,12 @@ static void table_memory_excludes_repetitions(void **state)
     tt_prng_init(&p, 1);
     for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (uint32_t r = 0; r < 1024; r++) {
-            const uint32_t host = i < 2 ? r / 8 : i == 2 ? r % 128 : (uint32_t)tt_prng_below(&p, 128);
+            const uint32_t host = i < 2    ? r / 8
+                                  : i == 2 ? r % 128
+                                           : (uint32_t)tt_prng_below(&p, 128);
 
-            seats[r] = (struct tt_layout_seat){ .rail = i < 3 ? r % 8 : (uint32_t)tt_prng_below(&p, 8) };
+            seats[r] =
+                (struct tt_layout_seat){ .rail = i < 3 ? r % 8 : (uint32_t)tt_prng_below(&p, 8) };
             seats[r].group[TT_NEAR_HOST] = host;
             seats[r].group[TT_NEAR_SOCKET] = 2 * host + (i ? r % 2 : r / 4 % 2);
             seats[r].group[TT_NEAR_RACK] = host / 4;
@@ -227,7 +233,8 @@ static void table_memory_excludes_repetitions(void **state)
         layout_number(seats, 1024);
         assert_true(tt_layout_init(&l, seats, 1024, TT_NODE_SOCKETS, 8));
         if (tt_layout_bytes(&l) > cases[i].bytes)
-            fail_msg("1024 ranks, %s, take %llu bytes", cases[i].order, (unsigned long long)tt_layout_bytes(&l));
+            fail_msg("1024 ranks, %s, take %llu bytes", cases[i].order,
+                     (unsigned long long)tt_layout_bytes(&l));
         tt_layout_fini(&l);
     }
 }
@@ -275,13 +282,14 @@ static void farthest_distance_is_the_maximum(void **state)
 
         for (uint32_t r = 0; r < n; r++)
             for (int d = TT_NEAR_WAN - 1; d >= TT_NEAR_SOCKET; d--)
-                seats[r].group[d] =
-                    (d < TT_NEAR_WAN - 1 ? 2 * seats[r].group[d + 1] : 0) + (uint32_t)(tt_prng_below(&p, 4) == 0);
+                seats[r].group[d] = (d < TT_NEAR_WAN - 1 ? 2 * seats[r].group[d + 1] : 0) +
+                                    (uint32_t)(tt_prng_below(&p, 4) == 0);
         layout_number(seats, n);
         assert_true(tt_layout_init(&l, seats, n, TT_NODE_MESH, 1));
         for (uint32_t a = 0; a < n; a++)
             for (uint32_t b = 0; b < n; b++)
-                farthest = tt_layout_distance(&l, a, b) > farthest ? tt_layout_distance(&l, a, b) : farthest;
+                farthest = tt_layout_distance(&l, a, b) > farthest ? tt_layout_distance(&l, a, b)
+                                                                   : farthest;
         assert_int_equal(tt_layout_farthest(&l), farthest);
         tt_layout_fini(&l);
         tt_layout_regular(&l, n, 4, 2, 1, TT_NODE_MESH);

@@ -54,23 +54,26 @@ static uint32_t tree_measure(struct tree *t, uint32_t a, uint32_t b)
 {
     const uint32_t latency_ns = t->latency_ns[tree_level(t, a, b)];
 
-    return latency_ns + (uint32_t)(latency_ns / 100ull * tt_prng_below(&t->prng, t->noise_percent + 1));
+    return latency_ns +
+           (uint32_t)(latency_ns / 100ull * tt_prng_below(&t->prng, t->noise_percent + 1));
 }
 
-static struct tt_rank_location place_of(const struct tt_levels *l, const struct tt_level_groups *g, uint32_t host)
+static struct tt_rank_location place_of(const struct tt_levels *l, const struct tt_level_groups *g,
+                                        uint32_t host)
 {
     struct tt_labels labels;
     struct tt_rank_location told;
 
     tt_levels_label(l, g, host, &labels);
-    tt_rank_location_init(&told, host, TT_UNKNOWN, 0, (struct tt_rails_near){ 0 }, &labels, TT_NODE_MESH);
+    tt_rank_location_init(&told, host, TT_UNKNOWN, 0, (struct tt_rails_near){ 0 }, &labels,
+                          TT_NODE_MESH);
     return told;
 }
 
 /* In a layout derived from the labels, pairs of one level of the tree have one distance, and pairs
  * of a farther level a larger one. */
-static void check_layout(const struct tree *t, const struct tt_levels *l, const struct tt_level_groups *groups,
-                         uint64_t seed)
+static void check_layout(const struct tree *t, const struct tt_levels *l,
+                         const struct tt_level_groups *groups, uint64_t seed)
 {
     struct tt_rank_location places[HOSTS_MAX];
     enum tt_distance of_level[TT_LEVELS_MAX] = { TT_NEAR_SELF };
@@ -88,21 +91,24 @@ static void check_layout(const struct tree *t, const struct tt_levels *l, const 
                 of_level[level] = d;
             if (of_level[level] != d)
                 fail_msg("seed %llu: hosts %u and %u of level %u are at \"%s\", others at \"%s\"",
-                         (unsigned long long)seed, a, b, level, tt_distance_name(d), tt_distance_name(of_level[level]));
+                         (unsigned long long)seed, a, b, level, tt_distance_name(d),
+                         tt_distance_name(of_level[level]));
         }
     for (uint32_t i = 0, last = TT_NEAR_HOST; i < t->nlevels; i++) {
         if (of_level[i] == TT_NEAR_SELF)
             continue;       /* no pair is that far apart by chance */
         if (of_level[i] <= last)
-            fail_msg("seed %llu: level %u is at \"%s\", one inside it at \"%s\"", (unsigned long long)seed, i,
-                     tt_distance_name(of_level[i]), tt_distance_name((enum tt_distance)last));
+            fail_msg("seed %llu: level %u is at \"%s\", one inside it at \"%s\"",
+                     (unsigned long long)seed, i, tt_distance_name(of_level[i]),
+                     tt_distance_name((enum tt_distance)last));
         last = of_level[i];
     }
     tt_layout_fini(&layout);
 }
 
 /* As in comm, with random latencies instead of measured ones. */
-static void find_all(struct tree *t, struct tt_levels *l, struct tt_level_groups *groups, uint64_t seed)
+static void find_all(struct tree *t, struct tt_levels *l, struct tt_level_groups *groups,
+                     uint64_t seed)
 {
     const uint32_t ncore = t->nhosts < TT_LEVELS_CORE ? t->nhosts : TT_LEVELS_CORE;
     static uint32_t latency_ns[TT_LEVELS_CORE * TT_LEVELS_CORE];
@@ -122,7 +128,8 @@ static void find_all(struct tree *t, struct tt_levels *l, struct tt_level_groups
             if (i > k)
                 continue;
             assert_int_equal(latency_ns[i * ncore + k], 0);     /* each pair is measured once */
-            latency_ns[i * ncore + k] = tree_measure(t, tt_levels_core(t->nhosts, i), tt_levels_core(t->nhosts, k));
+            latency_ns[i * ncore + k] =
+                tree_measure(t, tt_levels_core(t->nhosts, i), tt_levels_core(t->nhosts, k));
             meetings++;
         }
     assert_int_equal(meetings, ncore * (ncore - 1) / 2);
@@ -134,7 +141,8 @@ static void find_all(struct tree *t, struct tt_levels *l, struct tt_level_groups
         const uint32_t h = tt_levels_core(t->nhosts, i);
 
         if (h >= t->nhosts || is_core[h])
-            fail_msg("seed %llu: host %u meets all twice, of %u", (unsigned long long)seed, h, t->nhosts);
+            fail_msg("seed %llu: host %u meets all twice, of %u", (unsigned long long)seed, h,
+                     t->nhosts);
         is_core[h] = true;
         groups[h] = core[i];
     }
@@ -194,13 +202,16 @@ static void unmeasured_hosts_are_never_too_near(void **state)
             }
         for (uint32_t a = 0; a < t.nhosts; a++)
             for (uint32_t b = a + 1; b < t.nhosts; b++) {
-                const enum tt_distance d = tt_layout_distance(&layout, a, b), real = of_level[tree_level(&t, a, b)];
+                const enum tt_distance d = tt_layout_distance(&layout, a, b),
+                                       real = of_level[tree_level(&t, a, b)];
 
                 if (real == TT_NEAR_SELF)
                     continue;       /* no measured pair is that far apart */
                 if (d < real)
-                    fail_msg("seed %llu: hosts %u and %u of %u are told at \"%s\", and are at \"%s\"",
-                             (unsigned long long)seed, a, b, t.nhosts, tt_distance_name(d), tt_distance_name(real));
+                    fail_msg(
+                        "seed %llu: hosts %u and %u of %u are told at \"%s\", and are at \"%s\"",
+                        (unsigned long long)seed, a, b, t.nhosts, tt_distance_name(d),
+                        tt_distance_name(real));
                 right += d == real;
                 pairs++;
             }
@@ -269,7 +280,8 @@ static void latencies_map_to_distance_classes(void **state)
         assert_int_equal(l.n, cases[c].n);
         for (uint32_t i = 0; i < l.n; i++)
             if (l.level[i].distance != cases[c].distance[i])
-                fail_msg("case %zu: level %u is \"%s\"", c, i, tt_distance_name(l.level[i].distance));
+                fail_msg("case %zu: level %u is \"%s\"", c, i,
+                         tt_distance_name(l.level[i].distance));
     }
 }
 

@@ -218,7 +218,8 @@ static void process_gpu_is_the_given_one(void **state)
         strcpy(m.gpu[0].name, "one");
         strcpy(m.gpu[1].name, cases[i].alike ? "one" : "another");
         if (tt_machine_gpu(&m, cases[i].told, cases[i].visible, cases[i].by_bus) != cases[i].is)
-            fail_msg("case %zu: %d", i, tt_machine_gpu(&m, cases[i].told, cases[i].visible, cases[i].by_bus));
+            fail_msg("case %zu: %d", i,
+                     tt_machine_gpu(&m, cases[i].told, cases[i].visible, cases[i].by_bus));
     }
 }
 

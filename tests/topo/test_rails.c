@@ -8,11 +8,16 @@
 
 static bool all(const char *rule, const char *name) { return (void)rule, (void)name, true; }
 
-static bool not_eth1(const char *rule, const char *name) { return (void)rule, strcmp(name, "eth1") != 0; }
+static bool not_eth1(const char *rule, const char *name)
+{
+    return (void)rule, strcmp(name, "eth1") != 0;
+}
 
 static struct tt_nic nic(const char *name, int64_t gbit_s, int socket)
 {
-    struct tt_nic n = { .up = true, .addressed = true, .bit_s = gbit_s * 1000000000, .socket = socket, .numa = U };
+    struct tt_nic n = {
+        .up = true, .addressed = true, .bit_s = gbit_s * 1000000000, .socket = socket, .numa = U
+    };
 
     strcpy(n.name, name);
     return n;
@@ -29,8 +34,9 @@ static void names_of(const struct tt_rails *r, char out[512])
 
 static void fastest_real_nics_are_rails(void **state)
 {
-    struct tt_nic nics[] = { nic("eth10", 100, 1), nic("eth2", 100, 0), nic("eno1", 1, 0), nic("docker0", 100, U),
-                             nic("lo", 100, U),    nic("eth1", 100, 0), nic("eth3", 100, 0), nic("eth4", 100, 0) };
+    struct tt_nic nics[] = { nic("eth10", 100, 1),   nic("eth2", 100, 0), nic("eno1", 1, 0),
+                             nic("docker0", 100, U), nic("lo", 100, U),   nic("eth1", 100, 0),
+                             nic("eth3", 100, 0),    nic("eth4", 100, 0) };
     struct tt_rails r;
     char names[512];
 
@@ -123,7 +129,8 @@ static void rank_uses_nearest_rail_with_reason(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int numa = 0; numa < 2; numa++) {
-            const enum tt_rail_why want = cases[i].why == TT_RAIL_SOCKET && numa ? TT_RAIL_NUMA : cases[i].why;
+            const enum tt_rail_why want =
+                cases[i].why == TT_RAIL_SOCKET && numa ? TT_RAIL_NUMA : cases[i].why;
             struct tt_rails rails = { .n = cases[i].nrails };
             struct tt_rails_near near[4];
             uint32_t rail[4];
@@ -133,13 +140,15 @@ static void rank_uses_nearest_rail_with_reason(void **state)
                 rails.rail[k].numa = numa ? cases[i].rails[k] : U;
             }
             for (uint32_t k = 0; k < cases[i].nlocal; k++)
-                near[k] = tt_rails_nearest(&rails, numa ? 5 : cases[i].ranks[k], numa ? cases[i].ranks[k] : 2, NULL);
+                near[k] = tt_rails_nearest(&rails, numa ? 5 : cases[i].ranks[k],
+                                           numa ? cases[i].ranks[k] : 2, NULL);
             tt_rails_deal(near, cases[i].nlocal, rails.n, rail);
             for (uint32_t k = 0; k < cases[i].nlocal; k++) {
                 const enum tt_rail_why why = tt_rail_why(near[k], cases[i].nlocal, rails.n);
 
                 if (rail[k] != cases[i].rail[k] || why != want)
-                    fail_msg("case %zu, rank %u: rail %u, %s", i, k, rail[k], tt_rail_why_text(why));
+                    fail_msg("case %zu, rank %u: rail %u, %s", i, k, rail[k],
+                             tt_rail_why_text(why));
             }
         }
 }
@@ -180,10 +189,12 @@ static void nearest_bridge_precedes_numa_and_socket(void **state)
         rails.rail[i].pci = paths[i];
     }
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct tt_rails_near near = tt_rails_nearest(&rails, cases[i].socket, cases[i].numa, &cases[i].gpu);
+        const struct tt_rails_near near =
+            tt_rails_nearest(&rails, cases[i].socket, cases[i].numa, &cases[i].gpu);
 
         if (near.set != cases[i].set || near.by != cases[i].by)
-            fail_msg("case %zu: rails %#x, %s", i, near.set, tt_rail_why_text((enum tt_rail_why)near.by));
+            fail_msg("case %zu: rails %#x, %s", i, near.set,
+                     tt_rail_why_text((enum tt_rail_why)near.by));
     }
 }
 

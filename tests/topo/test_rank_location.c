@@ -10,14 +10,16 @@
 
 static struct tt_rank_location place(uint64_t host, int socket, const char *labels)
 {
-    const struct tt_rails rails = { .n = 2, .rail = { { "eth0", 0, TT_UNKNOWN, { 0 } }, { "eth1", 1, TT_UNKNOWN, { 0 } } } };
+    const struct tt_rails rails = {
+        .n = 2, .rail = { { "eth0", 0, TT_UNKNOWN, { 0 } }, { "eth1", 1, TT_UNKNOWN, { 0 } } }
+    };
     struct tt_labels l = { 0 };
     struct tt_rank_location p;
     size_t bad_at;
 
     assert_true(tt_labels_parse(&l, labels, &bad_at));
-    tt_rank_location_init(&p, host, socket, rails.n, tt_rails_nearest(&rails, socket, TT_UNKNOWN, NULL), &l,
-                          TT_NODE_MESH);
+    tt_rank_location_init(&p, host, socket, rails.n,
+                          tt_rails_nearest(&rails, socket, TT_UNKNOWN, NULL), &l, TT_NODE_MESH);
     return p;
 }
 
@@ -82,15 +84,17 @@ static void labels_decide_how_far_hosts_are(void **state)
         assert_true(tt_layout_derive(&l, places, 3));
         for (uint32_t k = 0; k < 3; k++)
             if (tt_layout_distance(&l, k / 2, 1 + (k + 1) / 2) != cases[i].far[k])
-                fail_msg("case %zu, pair %u: %s", i, k, tt_distance_name(tt_layout_distance(&l, k / 2, 1 + (k + 1) / 2)));
+                fail_msg("case %zu, pair %u: %s", i, k,
+                         tt_distance_name(tt_layout_distance(&l, k / 2, 1 + (k + 1) / 2)));
         tt_layout_fini(&l);
     }
 }
 
 static void places_give_sockets_and_rails(void **state)
 {
-    const struct tt_rank_location places[] = { place(1, 0, ""),          place(1, 1, ""), place(2, 0, ""),
-                                               place(2, TT_UNKNOWN, ""), place(1, 1, ""), place(2, 1, "") };
+    const struct tt_rank_location places[] = { place(1, 0, ""), place(1, 1, ""),
+                                               place(2, 0, ""), place(2, TT_UNKNOWN, ""),
+                                               place(1, 1, ""), place(2, 1, "") };
     struct tt_layout l;
     char text[128];
 
@@ -126,7 +130,8 @@ static struct tt_rank_location drawn_place(struct tt_prng *p)
 
 static bool together(const struct tt_layout *l, uint32_t a, uint32_t b, int level)
 {
-    return tt_layout_group(l, a, (enum tt_distance)level) == tt_layout_group(l, b, (enum tt_distance)level);
+    return tt_layout_group(l, a, (enum tt_distance)level) ==
+           tt_layout_group(l, b, (enum tt_distance)level);
 }
 
 /* Groups nest, are numbered in order of first appearance, and a part has the distances of the
@@ -155,19 +160,22 @@ static void layouts_nest_and_parts_agree(void **state)
                 const uint32_t group = tt_layout_group(&l, r, (enum tt_distance)d);
 
                 if (group > groups)
-                    fail_msg("seed %llu: group %u before %u", (unsigned long long)seed, group, groups);
+                    fail_msg("seed %llu: group %u before %u", (unsigned long long)seed, group,
+                             groups);
                 groups += group == groups;
                 for (uint32_t q = 0; d > TT_NEAR_SOCKET && q < r; q++)
                     if (together(&l, q, r, d - 1) && !together(&l, q, r, d))
-                        fail_msg("seed %llu: ranks %u and %u are together below %s only", (unsigned long long)seed, q,
-                                 r, tt_distance_name((enum tt_distance)d));
+                        fail_msg("seed %llu: ranks %u and %u are together below %s only",
+                                 (unsigned long long)seed, q, r,
+                                 tt_distance_name((enum tt_distance)d));
             }
         }
         if (m > 0) {
             assert_true(tt_layout_part(&part, &l, ranks, m));
             for (uint32_t a = 0; a < m; a++)
                 for (uint32_t b = 0; b < m; b++)
-                    assert_int_equal(tt_layout_distance(&part, a, b), tt_layout_distance(&l, ranks[a], ranks[b]));
+                    assert_int_equal(tt_layout_distance(&part, a, b),
+                                     tt_layout_distance(&l, ranks[a], ranks[b]));
             tt_layout_fini(&part);
         }
         tt_layout_fini(&l);

@@ -15,14 +15,16 @@ static void check(const uint32_t *numbers, uint32_t n, uint64_t seed)
     assert_true(tt_rle_array_init(&c, numbers, n, scratch));
     for (uint32_t i = 0; i < n; i++)
         if (tt_rle_array_at(&c, i) != numbers[i])
-            fail_msg("seed %llu: number %u of %u is %u, not %u", (unsigned long long)seed, i, n, tt_rle_array_at(&c, i), numbers[i]);
+            fail_msg("seed %llu: number %u of %u is %u, not %u", (unsigned long long)seed, i, n,
+                     tt_rle_array_at(&c, i), numbers[i]);
     for (uint32_t period = 1; period < c.period; period++) {
         uint32_t i = period;
 
         while (i < n && numbers[i] - numbers[i - period] == numbers[period] - numbers[0])
             i++;
         if (i >= n)
-            fail_msg("seed %llu: %u numbers have the period %u, and %u is kept", (unsigned long long)seed, n, period, c.period);
+            fail_msg("seed %llu: %u numbers have the period %u, and %u is kept",
+                     (unsigned long long)seed, n, period, c.period);
     }
     tt_rle_array_fini(&c);
     assert_null(c.pattern);
@@ -45,7 +47,8 @@ static void numbers_are_restored_from_shortest_pattern(void **state)
         step = (uint32_t)tt_prng_below(&p, 5) - 1;
         width = (uint32_t[]){ 1, 2, 3, 300, 70000 }[tt_prng_below(&p, 5)];
         for (uint32_t i = 0; i < n; i++)
-            numbers[i] = i < period ? (uint32_t)tt_prng_below(&p, width) : numbers[i - period] + step;
+            numbers[i] =
+                i < period ? (uint32_t)tt_prng_below(&p, width) : numbers[i - period] + step;
         for (uint32_t wrong = (uint32_t)tt_prng_below(&p, 3); wrong > 0; wrong--)
             numbers[tt_prng_below(&p, n)]++;
         check(numbers, n, seed);

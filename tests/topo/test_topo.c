@@ -131,7 +131,8 @@ static void invalid_descriptions_name_place_and_expectation(void **state)
         assert_int_equal(parse(&t, cases[i].text), TUTTI_ERR_INVALID);
         for (int k = 0; k < 3 && cases[i].says[k]; k++)
             if (!strstr(tutti_last_error(), cases[i].says[k]))
-                fail_msg("%s: \"%s\" does not say \"%s\"", cases[i].text, tutti_last_error(), cases[i].says[k]);
+                fail_msg("%s: \"%s\" does not say \"%s\"", cases[i].text, tutti_last_error(),
+                         cases[i].says[k]);
     }
 }
 
@@ -198,7 +199,10 @@ static void times_need_every_used_level(void **state)
     assert_int_equal(tt_topo_is_complete(&t, 2), TUTTI_ERR_INVALID);
     assert_non_null(strstr(tutti_last_error(), "links.socket.latency_ns"));
     tt_topo_fini(&t);
-    assert_int_equal(parse(&t, "{\"machine\": {\"hosts_per_rack\": 2}, \"links\": {\"rack\": {\"latency_ns\": 5}}}"), TUTTI_OK);
+    assert_int_equal(
+        parse(&t,
+              "{\"machine\": {\"hosts_per_rack\": 2}, \"links\": {\"rack\": {\"latency_ns\": 5}}}"),
+        TUTTI_OK);
     assert_int_equal(tt_topo_is_complete(&t, 2), TUTTI_ERR_INVALID);
     assert_non_null(strstr(tutti_last_error(), "links.rack.gbit_s"));
     assert_int_equal(tt_topo_is_complete(&t, 3), TUTTI_ERR_INVALID);

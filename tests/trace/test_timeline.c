@@ -29,20 +29,21 @@ static struct kept *kept_create(void)
     return k;
 }
 
-static void keep(struct kept *k, uint32_t rank, enum tt_trace_kind kind, uint32_t peer, uint8_t lane, uint32_t number,
-                 uint64_t at_ns)
+static void keep(struct kept *k, uint32_t rank, enum tt_trace_kind kind, uint32_t peer,
+                 uint8_t lane, uint32_t number, uint64_t at_ns)
 {
     struct tt_timeline_rank *r = &k->ranks[rank];
 
     assert_true(r->nevents < EVENTS_MAX);
-    k->events[rank][r->nevents++] = (struct tt_trace_event){ .at_ns = at_ns + (uint64_t)r->ahead_ns,
-                                                             .wire = "tcp",
-                                                             .bytes = kind == TT_TRACE_POSTED ? 100 + number : 0,
-                                                             .peer = peer,
-                                                             .number = number,
-                                                             .kind = (uint8_t)kind,
-                                                             .lane = lane,
-                                                             .rail = TT_TRACE_NO_RAIL };
+    k->events[rank][r->nevents++] =
+        (struct tt_trace_event){ .at_ns = at_ns + (uint64_t)r->ahead_ns,
+                                 .wire = "tcp",
+                                 .bytes = kind == TT_TRACE_POSTED ? 100 + number : 0,
+                                 .peer = peer,
+                                 .number = number,
+                                 .kind = (uint8_t)kind,
+                                 .lane = lane,
+                                 .rail = TT_TRACE_NO_RAIL };
 }
 
 static void check_segment(const struct tt_timeline_segment *g, uint32_t number, uint64_t posted_ns,
@@ -74,8 +75,8 @@ static void segment_has_times_of_both_ends(void **state)
     assert_int_equal(t.nrows, 3);
     assert_int_equal(t.nsegments, 3);
     assert_int_equal(t.length_ns, 60);
-    assert_true(t.rows[0].from == 0 && t.rows[0].to == 1 && t.rows[0].lane == 0 && t.rows[1].lane == 1 &&
-                t.rows[2].from == 1);
+    assert_true(t.rows[0].from == 0 && t.rows[0].to == 1 && t.rows[0].lane == 0 &&
+                t.rows[1].lane == 1 && t.rows[2].from == 1);
     check_segment(&t.segments[0], 4, 0, 30, 50);
     check_segment(&t.segments[1], 5, 10, 20, 40);
     check_segment(&t.segments[2], 4, 60, TT_NEVER, TT_NEVER);
@@ -141,18 +142,21 @@ static void no_event_is_lost_or_duplicated(void **state)
         tt_prng_init(&p, seed);
         n = tt_prng_below(&p, 300);
         for (uint64_t i = 0; i < n; i++)
-            keep(k, (uint32_t)tt_prng_below(&p, RANKS), (enum tt_trace_kind)tt_prng_below(&p, TT_TRACE_KINDS),
-                 (uint32_t)tt_prng_below(&p, RANKS), (uint8_t)tt_prng_below(&p, 2), (uint32_t)tt_prng_below(&p, 4),
-                 tt_prng_below(&p, 3 * TT_SECOND));
+            keep(k, (uint32_t)tt_prng_below(&p, RANKS),
+                 (enum tt_trace_kind)tt_prng_below(&p, TT_TRACE_KINDS),
+                 (uint32_t)tt_prng_below(&p, RANKS), (uint8_t)tt_prng_below(&p, 2),
+                 (uint32_t)tt_prng_below(&p, 4), tt_prng_below(&p, 3 * TT_SECOND));
         assert_int_equal(tt_timeline_init(&t, k->ranks, RANKS), TUTTI_OK);
         for (size_t i = 0; i < t.nsegments; i++) {
             const struct tt_timeline_segment *g = &t.segments[i];
 
-            in_segments += (g->posted_ns != TT_NEVER) + (g->completed_ns != TT_NEVER) + (g->arrived_ns != TT_NEVER);
+            in_segments += (g->posted_ns != TT_NEVER) + (g->completed_ns != TT_NEVER) +
+                           (g->arrived_ns != TT_NEVER);
             assert_true(g->row < t.nrows && t.rows[g->row].first <= i && i < t.rows[g->row].end);
         }
         if (in_segments != n)
-            fail_msg("seed %llu: %llu of %llu events", (unsigned long long)seed, (unsigned long long)in_segments, (unsigned long long)n);
+            fail_msg("seed %llu: %llu of %llu events", (unsigned long long)seed,
+                     (unsigned long long)in_segments, (unsigned long long)n);
         tt_timeline_fini(&t);
         free(k);
     }

@@ -8,8 +8,10 @@
 #include "tune/tune.h"
 #include "tune/critical_path.h"
 
-static const enum tt_coll_kind kinds[] = { TT_ALLREDUCE, TT_REDUCE, TT_REDUCE_SCATTER, TT_ALLGATHER,
-                                           TT_BROADCAST, TT_GATHER, TT_SCATTER,        TT_ALLTOALL };
+static const enum tt_coll_kind kinds[] = {
+    TT_ALLREDUCE, TT_REDUCE, TT_REDUCE_SCATTER, TT_ALLGATHER,
+    TT_BROADCAST, TT_GATHER, TT_SCATTER,        TT_ALLTOALL
+};
 #define NKINDS (sizeof kinds / sizeof *kinds)
 
 static const struct tt_topo_link links[TT_DISTANCES] = {
@@ -35,7 +37,9 @@ static void make_layout(struct tt_layout *l, uint32_t nranks)
 /* A NIC driven from user space; bytes are copied and summed at `gbs` GB/s. */
 static void make_conf(struct tt_tune_conf *conf, const struct tt_layout *layout, double gbs)
 {
-    const struct tt_des_way near = { .send_ns = 470, .receive_ns = 42, .send_byte_ns = 1 / gbs, .mapped = true };
+    const struct tt_des_way near = {
+        .send_ns = 470, .receive_ns = 42, .send_byte_ns = 1 / gbs, .mapped = true
+    };
     const struct tt_des_way far = { .send_ns = 300, .receive_ns = 200, .direct = true };
 
     *conf = (struct tt_tune_conf){
@@ -67,7 +71,8 @@ static double walked(const struct tt_tune_conf *conf, const struct tt_coll *c, c
     return p.time_ns;
 }
 
-static double simulated(const struct tt_tune_conf *conf, const struct tt_coll *c, const struct tt_algo *algo)
+static double simulated(const struct tt_tune_conf *conf, const struct tt_coll *c,
+                        const struct tt_algo *algo)
 {
     const struct tt_segments s = tt_segments_choose(algo, c, &conf->limits);
     struct tt_prediction p;
@@ -88,15 +93,18 @@ static void walk_selects_the_simulated_best_order(void **state)
     (void)state;
     make_layout(&layout, 256);
     for (int slow = 0; slow < 2; slow++) {
-        struct tt_coll c = {
-            .kind = TT_ALLGATHER, .nranks = 256, .elem_bytes = 4, .bytes = 32 << 10, .layout = &layout
-        };
+        struct tt_coll c = { .kind = TT_ALLGATHER,
+                             .nranks = 256,
+                             .elem_bytes = 4,
+                             .bytes = 32 << 10,
+                             .layout = &layout };
         const char *by_walk = NULL, *by_simulation = NULL;
         double least_walked = 0, least_simulated = 0;
 
         make_conf(&conf, &layout, slow ? 12.5 : 1000);
         for (int i = 0; i < 3; i++) {
-            const double w = walked(&conf, &c, orders[i]), s = simulated(&conf, &c, tt_algo_find(&c, orders[i]));
+            const double w = walked(&conf, &c, orders[i]),
+                         s = simulated(&conf, &c, tt_algo_find(&c, orders[i]));
 
             if (!by_walk || w < least_walked) {
                 by_walk = orders[i];
@@ -126,7 +134,8 @@ static void short_programs_are_walked_completely(void **state)
         const struct tt_coll c = {
             .kind = TT_ALLGATHER, .nranks = 1024, .elem_bytes = 4, .bytes = 8, .layout = &layout
         };
-        const double w = walked(&conf, &c, orders[i]), s = simulated(&conf, &c, tt_algo_find(&c, orders[i]));
+        const double w = walked(&conf, &c, orders[i]),
+                     s = simulated(&conf, &c, tt_algo_find(&c, orders[i]));
 
         if (fabs(w / s - 1) > 0.05)
             fail_msg("%s takes %.0f ns walked, and %.0f ns simulated", orders[i], w, s);
@@ -144,13 +153,16 @@ static void check_choices(const struct tt_layout *layout)
     make_conf(&conf, layout, 100);
     for (size_t k = 0; k < NKINDS; k++)
         for (uint64_t bytes = 256; bytes <= 1 << 20; bytes *= 64) {
-            const struct tt_coll c = {
-                .kind = kinds[k], .nranks = layout->nranks, .elem_bytes = 4, .bytes = bytes, .layout = layout
-            };
+            const struct tt_coll c = { .kind = kinds[k],
+                                       .nranks = layout->nranks,
+                                       .elem_bytes = 4,
+                                       .bytes = bytes,
+                                       .layout = layout };
             struct tt_tune_choice choice;
             double best = 0, chosen = 0, model = 0;
 
-            if (bytes > 16384 && kinds[k] != TT_ALLREDUCE && kinds[k] != TT_BROADCAST && kinds[k] != TT_REDUCE)
+            if (bytes > 16384 && kinds[k] != TT_ALLREDUCE && kinds[k] != TT_BROADCAST &&
+                kinds[k] != TT_REDUCE)
                 continue;
             choice = tt_tune_choose(&conf, &c, NULL, true, &report);
             assert_int_equal(choice.by, TT_BY_WALK);
@@ -168,15 +180,17 @@ static void check_choices(const struct tt_layout *layout)
                     model = s;
             }
             if (chosen > 2 * best)
-                fail_msg("%s of %llu bytes: %s takes %.0f ns, and the best %.0f", tt_coll_name(c.kind),
-                         (unsigned long long)bytes, choice.algo->name, chosen, best);
+                fail_msg("%s of %llu bytes: %s takes %.0f ns, and the best %.0f",
+                         tt_coll_name(c.kind), (unsigned long long)bytes, choice.algo->name, chosen,
+                         best);
             sum += log(chosen / best);
             sum_model += log((model > 0 ? model : chosen) / best);
             n++;
         }
     if (exp(sum / n) > 1.1)
-        fail_msg("what is chosen takes %.2f times as long as the best in the mean; by closed forms it is %.2f",
-                 exp(sum / n), exp(sum_model / n));
+        fail_msg(
+            "what is chosen takes %.2f times as long as the best in the mean; by closed forms it is %.2f",
+            exp(sum / n), exp(sum_model / n));
     assert_true(sum <= sum_model);
 }
 
@@ -205,9 +219,11 @@ static void unwalkable_programs_use_closed_forms(void **state)
 {
     struct tt_layout layout;
     struct tt_tune_conf conf;
-    const struct tt_coll c = {
-        .kind = TT_BROADCAST, .nranks = 131072, .elem_bytes = 4, .bytes = 16 << 20, .layout = &layout
-    };
+    const struct tt_coll c = { .kind = TT_BROADCAST,
+                               .nranks = 131072,
+                               .elem_bytes = 4,
+                               .bytes = 16 << 20,
+                               .layout = &layout };
     static struct tt_tune_report report;
     struct tt_tune_choice choice;
 
@@ -255,9 +271,11 @@ static void walk_is_bounded_for_any_ranks(void **state)
         for (size_t k = 0; k < NKINDS; k++)
             for (uint64_t bytes = 64; bytes <= 1 << 20; bytes *= 128) {
                 const uint32_t n = ranks[i];
-                const struct tt_coll c = {
-                    .kind = kinds[k], .nranks = n, .elem_bytes = 4, .bytes = bytes, .layout = &layout
-                };
+                const struct tt_coll c = { .kind = kinds[k],
+                                           .nranks = n,
+                                           .elem_bytes = 4,
+                                           .bytes = bytes,
+                                           .layout = &layout };
                 struct tt_tune_choice choice;
 
                 if (!unit_draw())
@@ -282,7 +300,9 @@ static void ranks_walk_alike(void **state)
     make_layout(&layout, 2048);
     make_conf(&conf, &layout, 100);
     for (size_t k = 0; k < NKINDS; k++) {
-        struct tt_coll c = { .kind = kinds[k], .nranks = 2048, .elem_bytes = 4, .bytes = 4096, .layout = &layout };
+        struct tt_coll c = {
+            .kind = kinds[k], .nranks = 2048, .elem_bytes = 4, .bytes = 4096, .layout = &layout
+        };
         const struct tt_tune_choice first = tt_tune_choose(&conf, &c, NULL, true, NULL);
         struct tt_tune_choice other;
 

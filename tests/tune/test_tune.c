@@ -7,16 +7,25 @@
 #include "support/unit.h"
 #include "tune/memory.h"
 
-static const enum tt_coll_kind kinds[] = { TT_ALLREDUCE, TT_REDUCE,  TT_REDUCE_SCATTER, TT_ALLGATHER,
-                                           TT_BROADCAST, TT_GATHER, TT_SCATTER,        TT_ALLTOALL };
+static const enum tt_coll_kind kinds[] = {
+    TT_ALLREDUCE, TT_REDUCE, TT_REDUCE_SCATTER, TT_ALLGATHER,
+    TT_BROADCAST, TT_GATHER, TT_SCATTER,        TT_ALLTOALL
+};
 #define NKINDS (sizeof kinds / sizeof *kinds)
 
 /* Approximate values of a current host. */
-static void make_conf(struct tt_tune_conf *conf, const struct tt_layout *layout, bool shm, uint32_t cores)
+static void make_conf(struct tt_tune_conf *conf, const struct tt_layout *layout, bool shm,
+                      uint32_t cores)
 {
-    const struct tt_des_way near = { .send_ns = 200, .receive_ns = 40, .send_byte_ns = 0.05, .mapped = true }, far = {
-        .send_ns = 7000, .receive_ns = 6000, .send_byte_ns = 0.2, .receive_byte_ns = 0.15, .direct = true
-    };
+    const struct tt_des_way near = { .send_ns = 200,
+                                     .receive_ns = 40,
+                                     .send_byte_ns = 0.05,
+                                     .mapped = true },
+                            far = { .send_ns = 7000,
+                                    .receive_ns = 6000,
+                                    .send_byte_ns = 0.2,
+                                    .receive_byte_ns = 0.15,
+                                    .direct = true };
 
     *conf = (struct tt_tune_conf){
         .layout = layout,
@@ -35,7 +44,8 @@ static void make_conf(struct tt_tune_conf *conf, const struct tt_layout *layout,
 static bool same(const struct tt_tune_choice *a, const struct tt_tune_choice *b)
 {
     return a->algo == b->algo && a->segments.segment_bytes == b->segments.segment_bytes &&
-           a->segments.streams == b->segments.streams && a->segments.depth == b->segments.depth && a->by == b->by;
+           a->segments.streams == b->segments.streams && a->segments.depth == b->segments.depth &&
+           a->by == b->by;
 }
 
 static void class_holds_slightly_shorter_calls(void **state)
@@ -45,7 +55,8 @@ static void class_holds_slightly_shorter_calls(void **state)
     (void)state;
     for (uint64_t bytes = 8; bytes < 1u << 22; bytes += 1 + bytes / 37)
         for (int e = 0; e < 4; e++) {
-            const uint64_t whole = bytes / elems[e] * elems[e], top = tt_tune_class(whole, elems[e]);
+            const uint64_t whole = bytes / elems[e] * elems[e],
+                           top = tt_tune_class(whole, elems[e]);
 
             assert_true(top >= whole && top % elems[e] == 0);
             assert_true(whole <= 64 || top <= whole + whole / 4 + 8);
@@ -63,7 +74,10 @@ static void random_call(struct tt_prng *p, struct tt_coll *c, const struct tt_la
     const uint32_t elem = 1u << tt_prng_below(p, 4);
 
     *c = (struct tt_coll){
-        .kind = kinds[tt_prng_below(p, NKINDS)], .nranks = layout->nranks, .elem_bytes = elem, .layout = layout,
+        .kind = kinds[tt_prng_below(p, NKINDS)],
+        .nranks = layout->nranks,
+        .elem_bytes = elem,
+        .layout = layout,
         .bytes = tt_prng_below(p, 1ull << tt_prng_below(p, 21)) / elem * elem + elem,
     };
     c->root = (uint32_t)tt_prng_below(p, layout->nranks);
@@ -100,13 +114,15 @@ static void ranks_agree_after_any_calls(void **state)
             mine.in_place = mine.kind == TT_BROADCAST && mine.rank == mine.root;
             c = tt_tune_recall(&memory[1], &conf, &mine, NULL, true);
             if (!same(&c, &first[i]))
-                fail_msg("%s of %llu bytes: %s for one rank, %s for another", tt_coll_name(mine.kind),
-                         (unsigned long long)mine.bytes, first[i].algo->name, c.algo->name);
+                fail_msg("%s of %llu bytes: %s for one rank, %s for another",
+                         tt_coll_name(mine.kind), (unsigned long long)mine.bytes,
+                         first[i].algo->name, c.algo->name);
         }
     }
 }
 
-static void check_can_run(const struct tt_tune_conf *conf, const struct tt_coll *c, const struct tt_tune_choice *choice)
+static void check_can_run(const struct tt_tune_conf *conf, const struct tt_coll *c,
+                          const struct tt_tune_choice *choice)
 {
     const struct tt_segments *s = &choice->segments;
 
@@ -155,9 +171,11 @@ static void a_forced_algorithm_is_taken(void **state)
     tt_layout_regular(&layout, 6, 6, 1, 1, TT_NODE_MESH);
     make_conf(&conf, &layout, true, 2);
     for (size_t i = 0; i < tt_nalgos; i++) {
-        const struct tt_coll c = {
-            .kind = tt_algos[i]->kind, .nranks = 6, .elem_bytes = 4, .bytes = 100000, .layout = &layout
-        };
+        const struct tt_coll c = { .kind = tt_algos[i]->kind,
+                                   .nranks = 6,
+                                   .elem_bytes = 4,
+                                   .bytes = 100000,
+                                   .layout = &layout };
 
         if (!tt_predict_supports(c.kind) || !tt_algos[i]->fits(&c))
             continue;
@@ -183,9 +201,11 @@ static void closed_forms_apply_without_simulation(void **state)
         make_conf(&conf, &layout, true, 2);
         for (size_t k = 0; k < NKINDS; k++)
             for (uint64_t bytes = 4; bytes < 1 << 20; bytes *= 8) {
-                const struct tt_coll c = {
-                    .kind = kinds[k], .nranks = n, .elem_bytes = 4, .bytes = bytes, .layout = &layout
-                };
+                const struct tt_coll c = { .kind = kinds[k],
+                                           .nranks = n,
+                                           .elem_bytes = 4,
+                                           .bytes = bytes,
+                                           .layout = &layout };
 
                 choice = tt_tune_choose(&conf, &c, NULL, many, &report);
                 assert_ptr_equal(choice.algo, tt_algo_choose(&c, &conf.model));
@@ -209,9 +229,11 @@ static void simulation_before_a_call_is_bounded(void **state)
         tt_layout_regular(&layout, n, n > 8 ? 8 : n, 1, 1, TT_NODE_MESH);
         make_conf(&conf, &layout, n <= 8, 2);
         for (size_t k = 0; k < NKINDS; k++) {
-            const struct tt_coll c = {
-                .kind = kinds[k], .nranks = n, .elem_bytes = 4, .bytes = 64u << 20, .layout = &layout
-            };
+            const struct tt_coll c = { .kind = kinds[k],
+                                       .nranks = n,
+                                       .elem_bytes = 4,
+                                       .bytes = 64u << 20,
+                                       .layout = &layout };
             const uint64_t most = TT_TUNE_EVENTS_MAX * (n > 16 ? n * n / 144 : 1);
 
             if (!unit_draw())
@@ -219,9 +241,11 @@ static void simulation_before_a_call_is_bounded(void **state)
             choice = tt_tune_choose(&conf, &c, NULL, true, NULL);
             again = tt_tune_choose(&conf, &c, NULL, true, &report);
             assert_true(report.bytes <= report.class_bytes);
-            assert_true(report.events > 0 && report.events <= report.events_max && report.events_max <= most);
+            assert_true(report.events > 0 && report.events <= report.events_max &&
+                        report.events_max <= most);
             if (!same(&choice, &again))
-                fail_msg("%s on %u ranks: %s, but reported is %s", tt_coll_name(c.kind), n, choice.algo->name, again.algo->name);
+                fail_msg("%s on %u ranks: %s, but reported is %s", tt_coll_name(c.kind), n,
+                         choice.algo->name, again.algo->name);
         }
     }
 }
@@ -257,14 +281,15 @@ static void no_candidate_lacks_time(void **state)
             const struct tt_candidate *other = &report.candidate[i];
 
             if (other->state == TT_TOO_LONG)
-                fail_msg("%llu bytes: %s was not simulated", (unsigned long long)bytes, other->algo->name);
+                fail_msg("%llu bytes: %s was not simulated", (unsigned long long)bytes,
+                         other->algo->name);
             if (other->state != TT_SIMULATED || other->variant)
                 continue;
             ran++;
             if (other->prediction.cut || other->prediction.time_ns < 0.985 * chosen_ns)
-                fail_msg("%llu bytes: %.0f ns by %s, and %.0f by %s, which is chosen", (unsigned long long)bytes,
-                         other->prediction.time_ns, other->algo->name, chosen_ns,
-                         report.candidate[report.chosen].algo->name);
+                fail_msg("%llu bytes: %.0f ns by %s, and %.0f by %s, which is chosen",
+                         (unsigned long long)bytes, other->prediction.time_ns, other->algo->name,
+                         chosen_ns, report.candidate[report.chosen].algo->name);
         }
     }
     assert_in_range(ran, 1, UINT32_MAX);
@@ -278,7 +303,9 @@ static void oversubscription_changes_the_selection(void **state)
     static struct tt_tune_report report;
     struct tt_layout layout;
     struct tt_tune_conf conf;
-    struct tt_coll c = { .kind = TT_BROADCAST, .nranks = 8, .elem_bytes = 4, .bytes = 64, .layout = &layout };
+    struct tt_coll c = {
+        .kind = TT_BROADCAST, .nranks = 8, .elem_bytes = 4, .bytes = 64, .layout = &layout
+    };
     struct tt_tune_choice crowded, roomy;
 
     (void)state;
@@ -304,7 +331,9 @@ static void lanes_are_chosen_with_the_algorithm(void **state)
         [TT_NEAR_FABRIC] = { .oversubscription = 1 },
         [TT_NEAR_WAN] = { .latency_ns = 20000000, .oversubscription = 1 },
     };
-    static const uint64_t lane_bytes[TT_DISTANCES] = { [TT_NEAR_RACK] = 4u << 20, [TT_NEAR_WAN] = 4u << 20 };
+    static const uint64_t lane_bytes[TT_DISTANCES] = {
+        [TT_NEAR_RACK] = 4u << 20, [TT_NEAR_WAN] = 4u << 20
+    };
     static struct tt_tune_report report;
     struct tt_coll c = { .kind = TT_BROADCAST, .nranks = 2, .elem_bytes = 4, .bytes = 32u << 20 };
     struct tt_layout layout;
@@ -328,15 +357,16 @@ static void lanes_are_chosen_with_the_algorithm(void **state)
         for (uint32_t i = 0; i < report.ncandidates; i++) {
             const struct tt_candidate *k = &report.candidate[i];
 
-            if (k->state == TT_SIMULATED && k->algo == choice.algo && k->segments.streams == choice.segments.streams &&
+            if (k->state == TT_SIMULATED && k->algo == choice.algo &&
+                k->segments.streams == choice.segments.streams &&
                 k->segments.segment_bytes == choice.segments.segment_bytes)
                 of[k->segments.lanes ? k->segments.lanes : 4] = k->prediction.time_ns;
         }
         assert_int_equal(choice.segments.lanes, 0);
         assert_true(of[1] > 0 && of[2] > 0 && of[4] > 0);
         if (!(of[1] > 1.3 * of[2] && of[2] > 1.3 * of[4]))
-            fail_msg("%s: %.0f us over one lane, %.0f over two, %.0f over four", far ? "far" : "four rails",
-                     of[1] / 1000, of[2] / 1000, of[4] / 1000);
+            fail_msg("%s: %.0f us over one lane, %.0f over two, %.0f over four",
+                     far ? "far" : "four rails", of[1] / 1000, of[2] / 1000, of[4] / 1000);
     }
 }
 
@@ -344,11 +374,14 @@ static void lanes_are_chosen_with_the_algorithm(void **state)
  * traffic on it is selected, and the limit is reported. */
 static void given_host_links_count(void **state)
 {
-    struct tt_topo_link links[TT_DISTANCES] = { [TT_NEAR_HOST] = { .latency_ns = 1000, .bytes_per_s = 1e8 } };
+    struct tt_topo_link links[TT_DISTANCES] = { [TT_NEAR_HOST] = { .latency_ns = 1000,
+                                                                   .bytes_per_s = 1e8 } };
     static struct tt_tune_report report;
     struct tt_layout layout;
     struct tt_tune_conf conf;
-    struct tt_coll c = { .kind = TT_ALLGATHER, .nranks = 8, .elem_bytes = 4, .bytes = 256u << 10, .layout = &layout };
+    struct tt_coll c = {
+        .kind = TT_ALLGATHER, .nranks = 8, .elem_bytes = 4, .bytes = 256u << 10, .layout = &layout
+    };
     const struct tt_candidate *chosen;
     double flat_ns;
 
@@ -391,7 +424,8 @@ static void single_copies_count_when_oversubscribed(void **state)
         conf.costs.near.single_bytes = bytes;
         conf.costs.near.single_byte_ns = 10;
         with = tt_tune_choose(&conf, &c, NULL, true, NULL);
-        if (strcmp(with.algo->name, "broadcast_dtree") != 0 && strcmp(with.algo->name, "broadcast_scatter_allgather") != 0)
+        if (strcmp(with.algo->name, "broadcast_dtree") != 0 &&
+            strcmp(with.algo->name, "broadcast_scatter_allgather") != 0)
             fail_msg("%llu bytes: %s", (unsigned long long)bytes, with.algo->name);
         conf.costs.cores = 4;
         with = tt_tune_choose(&conf, &c, NULL, true, NULL);
@@ -429,9 +463,11 @@ static void faster_of_slots_and_copies_counts(void **state)
     (void)state;
     tt_layout_regular(&layout, 4, 4, 1, 1, TT_NODE_MESH);
     for (size_t i = 0; i < tt_nalgos; i++) {
-        struct tt_coll c = {
-            .kind = tt_algos[i]->kind, .nranks = 4, .elem_bytes = 4, .bytes = 256 << 10, .layout = &layout
-        };
+        struct tt_coll c = { .kind = tt_algos[i]->kind,
+                             .nranks = 4,
+                             .elem_bytes = 4,
+                             .bytes = 256 << 10,
+                             .layout = &layout };
         struct tt_prediction without, cheap, dear;
 
         if (!tt_predict_supports(c.kind) || !tt_algos[i]->fits(&c))
@@ -442,13 +478,14 @@ static void faster_of_slots_and_copies_counts(void **state)
         dear = predicted(&conf, &c, tt_algos[i], 10);
         if (dear.fetched || dear.time_ns != without.time_ns || cheap.time_ns > without.time_ns ||
             cheap.fetched != (cheap.time_ns < without.time_ns))
-            fail_msg("%s: %.0f ns without single copies, %.0f with cheap and %.0f with dear ones", tt_algos[i]->name,
-                     without.time_ns, cheap.time_ns, dear.time_ns);
+            fail_msg("%s: %.0f ns without single copies, %.0f with cheap and %.0f with dear ones",
+                     tt_algos[i]->name, without.time_ns, cheap.time_ns, dear.time_ns);
         faster += cheap.fetched;
         sums += cheap.fetched && tt_coll_reduces(c.kind);
         slower += dear.events > without.events;
         make_conf(&conf, &layout, true, 2);
-        assert_true(predicted(&conf, &c, tt_algos[i], 0.001).time_ns == predicted(&conf, &c, tt_algos[i], 0).time_ns);
+        assert_true(predicted(&conf, &c, tt_algos[i], 0.001).time_ns ==
+                    predicted(&conf, &c, tt_algos[i], 0).time_ns);
     }
     assert_true(faster > sums + 5 && sums > 5 && slower > 5);
 }
@@ -457,8 +494,12 @@ static void faster_of_slots_and_copies_counts(void **state)
  * relative times, are those of the call. */
 static void simulated_long_messages_keep_segment_counts(void **state)
 {
-    const struct tt_coll mid = { .kind = TT_ALLREDUCE, .nranks = 2, .elem_bytes = 4, .bytes = 4 << 20 };
-    const struct tt_coll longest = { .kind = TT_ALLREDUCE, .nranks = 2, .elem_bytes = 4, .bytes = 128 << 20 };
+    const struct tt_coll mid = {
+        .kind = TT_ALLREDUCE, .nranks = 2, .elem_bytes = 4, .bytes = 4 << 20
+    };
+    const struct tt_coll longest = {
+        .kind = TT_ALLREDUCE, .nranks = 2, .elem_bytes = 4, .bytes = 128 << 20
+    };
     struct tt_tune_report of_mid, of_longest;
     struct tt_layout layout;
     struct tt_tune_conf conf;
@@ -476,7 +517,8 @@ static void simulated_long_messages_keep_segment_counts(void **state)
     assert_int_equal(of_longest.bytes, of_mid.bytes);
     assert_int_equal(of_mid.candidate[0].segments.segment_bytes, 64 << 10);
     assert_int_equal(of_longest.candidate[0].segments.segment_bytes, 512 << 10);
-    assert_true(of_mid.candidate[0].prediction.time_ns == of_longest.candidate[0].prediction.time_ns);
+    assert_true(of_mid.candidate[0].prediction.time_ns ==
+                of_longest.candidate[0].prediction.time_ns);
 }
 
 /* Cores seem to limit the call, and one long segment costs less; but links may be slower than is
@@ -494,7 +536,8 @@ static void inter_host_puts_stay_split(void **state)
         const struct tt_coll c = {
             .kind = TT_ALLGATHER, .nranks = 16, .elem_bytes = 4, .bytes = bytes, .layout = &layout
         };
-        const struct tt_tune_choice choice = tt_tune_choose(&conf, &c, tt_algo_find(&c, "parallel_rings"), true, NULL);
+        const struct tt_tune_choice choice =
+            tt_tune_choose(&conf, &c, tt_algo_find(&c, "parallel_rings"), true, NULL);
 
         if (choice.segments.segment_bytes > bytes / 2)
             fail_msg("a block of %llu bytes travels in segments of %llu", (unsigned long long)bytes,

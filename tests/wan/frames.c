@@ -31,7 +31,9 @@ static uint32_t sum_of(const uint8_t *at, size_t bytes, uint32_t sum)
 
 static void write_ip4(uint8_t *at, uint32_t from, uint32_t to, size_t bytes)
 {
-    struct iphdr ip = { .version = 4, .ihl = 5, .ttl = 64, .protocol = IPPROTO_TCP, .id = htons(65534) };
+    struct iphdr ip = {
+        .version = 4, .ihl = 5, .ttl = 64, .protocol = IPPROTO_TCP, .id = htons(65534)
+    };
 
     ip.tot_len = htons((uint16_t)bytes);
     ip.saddr = htonl(0x0a4f0000u + from + 1);
@@ -62,8 +64,8 @@ static uint32_t pseudo_sum(const uint8_t *ip, bool is_six, size_t bytes)
     return is_six ? sum_of(ip + 8, 32, rest) : sum_of(ip + 12, 8, rest);
 }
 
-size_t frame_make(uint8_t *frame, bool is_six, uint32_t from, uint32_t to, uint32_t payload, uint32_t segment,
-                  uint64_t stamp)
+size_t frame_make(uint8_t *frame, bool is_six, uint32_t from, uint32_t to, uint32_t payload,
+                  uint32_t segment, uint64_t stamp)
 {
     const size_t ip_bytes = is_six ? sizeof(struct ip6_hdr) : sizeof(struct iphdr);
     const size_t header = ip_bytes + sizeof(struct tcphdr);
@@ -90,7 +92,8 @@ size_t frame_make(uint8_t *frame, bool is_six, uint32_t from, uint32_t to, uint3
     return WAN_VNET_BYTES + header + payload;
 }
 
-const uint8_t *frame_content(const uint8_t *frame, size_t bytes, uint32_t *payload, uint32_t *offset)
+const uint8_t *frame_content(const uint8_t *frame, size_t bytes, uint32_t *payload,
+                             uint32_t *offset)
 {
     const uint8_t *ip = frame + WAN_VNET_BYTES;
     const size_t header = ip[0] >> 4 == 6 ? FRAME_HEADER_6 : FRAME_HEADER_4;

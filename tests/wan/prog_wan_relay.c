@@ -65,7 +65,8 @@ static tutti_status open_device(int *out, const char *host, bool cuts)
     strcpy(ask.ifr_name, DEVICE);
     if (ioctl(fd, TUNSETIFF, &ask))
         st = tt_fail_errno(errno, "make the device %s of %s", DEVICE, host);
-    else if (!cuts && ioctl(fd, TUNSETOFFLOAD, (unsigned long)(TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6)))
+    else if (!cuts &&
+             ioctl(fd, TUNSETOFFLOAD, (unsigned long)(TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6)))
         st = tt_fail_errno(errno, "let the device of %s carry long packets", host);
     if (st)
         close(fd);
@@ -91,7 +92,9 @@ static tutti_status watch(struct relay *r, int fd, uint32_t who)
 {
     struct epoll_event want = { .events = EPOLLIN, .data.u32 = who };
 
-    return epoll_ctl(r->epoll, EPOLL_CTL_ADD, fd, &want) ? tt_fail_errno(errno, "watch a descriptor") : TUTTI_OK;
+    return epoll_ctl(r->epoll, EPOLL_CTL_ADD, fd, &want)
+               ? tt_fail_errno(errno, "watch a descriptor")
+               : TUTTI_OK;
 }
 
 /* Opens a device in each host's network namespace; then returns to the original one. */
@@ -120,8 +123,10 @@ static tutti_status open_devices(struct relay *r, char *const *networks, bool cu
 
 static void answer_stats(const struct relay *r)
 {
-    printf("{\"now_ns\": %" PRIu64 ", \"carried\": %" PRIu64 ", \"refused\": %" PRIu64 ", \"late_mean_us\": %.1f, \"late_max_us\": %.1f, ",
-           tt_now_ns(), r->carried, r->refused, r->carried ? (double)r->late_ns / 1e3 / (double)r->carried : 0.0,
+    printf("{\"now_ns\": %" PRIu64 ", \"carried\": %" PRIu64 ", \"refused\": %" PRIu64
+           ", \"late_mean_us\": %.1f, \"late_max_us\": %.1f, ",
+           tt_now_ns(), r->carried, r->refused,
+           r->carried ? (double)r->late_ns / 1e3 / (double)r->carried : 0.0,
            (double)r->late_max_ns / 1e3);
     wan_net_write(stdout, r->net);
     puts("}");
@@ -235,7 +240,8 @@ struct options {
 static const char about[] =
     "Carries packets between network namespaces, as a matrix of delays, rates and losses says."
     "\vMATRIX is a file as docs/wan-testbed.md describes it, or - for standard input. NETWORK is the path of a network namespace, one for "
-    "each host of the matrix, in its order; in each a device " DEVICE " is made. When they are, \"ready\" is printed. Commands on standard "
+    "each host of the matrix, in its order; in each a device " DEVICE
+    " is made. When they are, \"ready\" is printed. Commands on standard "
     "input:\n"
     "  stats                                        all counters, as one line of JSON\n"
     "  change FROM TO delay_ms|rate_mbit|loss X     from now on, from host number FROM to host number TO\n"
@@ -302,7 +308,9 @@ static void be_prompt(void)
 
 int main(int argc, char **argv)
 {
-    static const struct argp argp = { .options = known, .parser = parse_one, .args_doc = "MATRIX [NETWORK...]", .doc = about };
+    static const struct argp argp = {
+        .options = known, .parser = parse_one, .args_doc = "MATRIX [NETWORK...]", .doc = about
+    };
     static struct relay r;
     struct options o = { 0 };
 
@@ -316,7 +324,8 @@ int main(int argc, char **argv)
         return EXIT_SUCCESS;
     }
     if (o.nnetworks != (int)r.matrix.nhosts) {
-        tt_fail(TUTTI_ERR_INVALID, "%s has %u hosts, but there are %d network namespaces", o.matrix, r.matrix.nhosts, o.nnetworks);
+        tt_fail(TUTTI_ERR_INVALID, "%s has %u hosts, but there are %d network namespaces", o.matrix,
+                r.matrix.nhosts, o.nnetworks);
         return EXIT_FAILURE;
     }
     r.epoll = epoll_create1(EPOLL_CLOEXEC);

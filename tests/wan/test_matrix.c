@@ -19,7 +19,9 @@ static void read_matrix(const char *text)
 static void one_number_or_rows_per_host(void **state)
 {
     (void)state;
-    read_matrix("{" TWO ", \"delay_ms\": 12.3, \"loss\": [[null, 0.5], [0.25, \"\"]], \"rate_mbit\": [[0, 8], [null, 0]], \"queue_ms\": 100}");
+    read_matrix(
+        "{" TWO
+        ", \"delay_ms\": 12.3, \"loss\": [[null, 0.5], [0.25, \"\"]], \"rate_mbit\": [[0, 8], [null, 0]], \"queue_ms\": 100}");
     assert_int_equal(m.pair[0][1].delay_ns, 12300000);
     assert_int_equal(m.pair[1][0].delay_ns, 12300000);
     assert_float_equal(m.pair[0][1].loss, 0.5, 0);
@@ -35,7 +37,8 @@ static void queues_have_their_given_length(void **state)
     read_matrix("{" TWO ", \"delay_ms\": [[0, 30], [50, 0]], \"rate_mbit\": 80}");
     assert_int_equal(m.pair[0][1].line.queue_bytes, 800000);      /* 80 ms round trip, once */
     assert_int_equal(m.pair[1][0].line.queue_bytes, 800000);
-    read_matrix("{" TWO ", \"delay_ms\": [[0, 30], [50, 0]], \"rate_mbit\": 80, \"queue_bdp\": 0.5}");
+    read_matrix("{" TWO
+                ", \"delay_ms\": [[0, 30], [50, 0]], \"rate_mbit\": 80, \"queue_bdp\": 0.5}");
     assert_int_equal(m.pair[0][1].line.queue_bytes, 400000);
     read_matrix("{" TWO ", \"delay_ms\": 1, \"rate_mbit\": 80, \"queue_bytes\": 123456}");
     assert_int_equal(m.pair[0][1].line.queue_bytes, 123456);
@@ -129,7 +132,8 @@ static void errors_name_their_place(void **state)
         assert_int_equal(st, TUTTI_ERR_INVALID);
         assert_int_equal(out.nhosts, 99);
         if (!strstr(said, "matrix m.json") || !strstr(said, mistakes[i].sentence))
-            fail_msg("%s: it says \"%s\", not \"%s\"", mistakes[i].text, said, mistakes[i].sentence);
+            fail_msg("%s: it says \"%s\", not \"%s\"", mistakes[i].text, said,
+                     mistakes[i].sentence);
     }
 }
 

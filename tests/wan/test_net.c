@@ -32,7 +32,8 @@ static struct wan_net *net_of(const struct wan_matrix *m)
     return net;
 }
 
-static void send_plain(struct wan_net *net, uint64_t now_ns, uint32_t from, uint32_t to, uint32_t payload)
+static void send_plain(struct wan_net *net, uint64_t now_ns, uint32_t from, uint32_t to,
+                       uint32_t payload)
 {
     wan_net_send(net, now_ns, from, frame, frame_make(frame, false, from, to, payload, 0, now_ns));
 }
@@ -83,7 +84,8 @@ static void line_keeps_rate_and_drops(void **state)
     struct wan_net *net;
 
     (void)state;
-    m.pair[0][1] = (struct wan_pair){ .line = { .bit_s = 1000000, .queue_bytes = 20000 }, .delay_ns = 7 * TT_MS };
+    m.pair[0][1] = (struct wan_pair){ .line = { .bit_s = 1000000, .queue_bytes = 20000 },
+                                      .delay_ns = 7 * TT_MS };
     net = net_of(&m);
     for (int i = 0; i < 50; i++)
         send_plain(net, 0, 0, 1, 1000 - FRAME_HEADER_4);
@@ -295,20 +297,23 @@ static struct wan_matrix drawn_matrix(struct tt_prng *p)
 
     m.seed = tt_prng_u64(p);
     for (uint32_t a = 0; a < NHOSTS; a++) {
-        m.host[a].up = (struct wan_line){ tt_prng_below(p, 3) * 40000000, 20000 + tt_prng_below(p, 100000) };
-        m.host[a].down = (struct wan_line){ tt_prng_below(p, 3) * 30000000, 20000 + tt_prng_below(p, 100000) };
+        m.host[a].up =
+            (struct wan_line){ tt_prng_below(p, 3) * 40000000, 20000 + tt_prng_below(p, 100000) };
+        m.host[a].down =
+            (struct wan_line){ tt_prng_below(p, 3) * 30000000, 20000 + tt_prng_below(p, 100000) };
         for (uint32_t b = 0; b < NHOSTS; b++)
-            m.pair[a][b] =
-                (struct wan_pair){ .line = { tt_prng_below(p, 3) * 20000000, 20000 + tt_prng_below(p, 100000) },
-                                   .delay_ns = tt_prng_below(p, 50) * TT_MS,
-                                   .loss = (double)tt_prng_below(p, 3) * 0.05 };
+            m.pair[a][b] = (struct wan_pair){ .line = { tt_prng_below(p, 3) * 20000000,
+                                                        20000 + tt_prng_below(p, 100000) },
+                                              .delay_ns = tt_prng_below(p, 50) * TT_MS,
+                                              .loss = (double)tt_prng_below(p, 3) * 0.05 };
     }
     return m;
 }
 
 /* An arrival has complete, unchanged segments of a packet sent after the earlier arrivals from
  * there. */
-static void check_arrival(struct traffic *t, const struct wan_matrix *m, const struct wan_arrival *a)
+static void check_arrival(struct traffic *t, const struct wan_matrix *m,
+                          const struct wan_arrival *a)
 {
     uint32_t *at = &t->at[a->from][a->to];
     uint32_t payload, offset;
@@ -326,7 +331,8 @@ static void check_arrival(struct traffic *t, const struct wan_matrix *m, const s
             break;
     }
     if (*at == t->nsent[a->from][a->to])
-        fail_msg("seed %llu: %u bytes from %u to %u that nobody sent, or too late", (unsigned long long)t->seed, payload, a->from, a->to);
+        fail_msg("seed %llu: %u bytes from %u to %u that nobody sent, or too late",
+                 (unsigned long long)t->seed, payload, a->from, a->to);
     assert_true(wan_shape_read(&s, a->frame, a->bytes, NHOSTS));
     t->down_bytes[a->to] += wan_shape_bytes(&s, s.nsegments);
     if (down->bit_s)
@@ -338,12 +344,14 @@ static void check_counts(const struct traffic *t, const struct wan_net *net)
     for (uint32_t a = 0; a < NHOSTS; a++)
         for (uint32_t b = 0; b < NHOSTS; b++) {
             const struct wan_count *c = wan_net_count(net, a, b);
-            const uint64_t gone = c->lost + c->dropped_up + c->dropped_pair + c->dropped_down + c->dropped_room;
+            const uint64_t gone =
+                c->lost + c->dropped_up + c->dropped_pair + c->dropped_down + c->dropped_room;
 
             if (c->segments != c->arrived_segments + gone || c->packets != t->nsent[a][b])
-                fail_msg("seed %llu: from %u to %u %llu segments came, but %llu arrived and %llu did not",
-                         (unsigned long long)t->seed, a, b, (unsigned long long)c->segments,
-                         (unsigned long long)c->arrived_segments, (unsigned long long)gone);
+                fail_msg(
+                    "seed %llu: from %u to %u %llu segments came, but %llu arrived and %llu did not",
+                    (unsigned long long)t->seed, a, b, (unsigned long long)c->segments,
+                    (unsigned long long)c->arrived_segments, (unsigned long long)gone);
         }
 }
 
@@ -364,12 +372,14 @@ static void run_traffic(uint64_t seed)
     for (int i = 0; i < PACKETS; i++) {
         const uint32_t from = (uint32_t)tt_prng_below(&p, NHOSTS);
         const uint32_t to = (from + 1 + (uint32_t)tt_prng_below(&p, NHOSTS - 1)) % NHOSTS;
-        const uint32_t payload = 8 + (uint32_t)tt_prng_below(&p, tt_prng_below(&p, 2) ? 20000 : 1400);
+        const uint32_t payload =
+            8 + (uint32_t)tt_prng_below(&p, tt_prng_below(&p, 2) ? 20000 : 1400);
         const uint64_t stamp = seed * PACKETS + (uint64_t)i;
 
         now_ns += tt_prng_below(&p, 2 * TT_MS);
         t.stamps[from][to][t.nsent[from][to]++] = stamp;
-        wan_net_send(net, now_ns, from, frame, frame_make(frame, tt_prng_below(&p, 2), from, to, payload, 1400, stamp));
+        wan_net_send(net, now_ns, from, frame,
+                     frame_make(frame, tt_prng_below(&p, 2), from, to, payload, 1400, stamp));
         while (wan_net_take(net, now_ns, &arrival))
             check_arrival(&t, &m, &arrival);
     }

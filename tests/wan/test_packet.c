@@ -48,7 +48,8 @@ static void long_packet_counts_as_its_segments(void **state)
     for (uint32_t payload = 1; payload < 10000; payload += 333) {
         const uint32_t n = (payload + 999) / 1000;
 
-        assert_true(wan_shape_read(&s, frame, frame_make(frame, false, 0, 1, payload, 1000, 1), NHOSTS));
+        assert_true(
+            wan_shape_read(&s, frame, frame_make(frame, false, 0, 1, payload, 1000, 1), NHOSTS));
         assert_int_equal(s.nsegments, n);
         assert_int_equal(wan_shape_bytes(&s, n), payload + n * FRAME_HEADER_4);
         for (uint32_t k = 0; k <= n; k++)
@@ -59,8 +60,8 @@ static void long_packet_counts_as_its_segments(void **state)
 }
 
 /* Compares one piece of a frame with the bytes of the whole. */
-static void check_piece(const struct wan_shape *s, bool is_six, uint32_t segment, uint32_t first, uint32_t n,
-                        uint64_t stamp)
+static void check_piece(const struct wan_shape *s, bool is_six, uint32_t segment, uint32_t first,
+                        uint32_t n, uint64_t stamp)
 {
     const size_t bytes = wan_piece_write(piece, s, frame, first, n);
     const uint8_t *tcp = piece + WAN_VNET_BYTES + (is_six ? 40 : 20);
@@ -77,14 +78,16 @@ static void check_piece(const struct wan_shape *s, bool is_six, uint32_t segment
         assert_int_equal(content[i], frame_byte(stamp, offset + i));
     assert_int_equal(tcp[13], (first == 0 ? 0x80 : 0) | 0x10 | (is_last ? 0x08 | 0x01 : 0));
     if (!is_six)
-        assert_int_equal(piece[WAN_VNET_BYTES + 4] << 8 | piece[WAN_VNET_BYTES + 5], (65534 + first) & 0xffff);
+        assert_int_equal(piece[WAN_VNET_BYTES + 4] << 8 | piece[WAN_VNET_BYTES + 5],
+                         (65534 + first) & 0xffff);
     memcpy(&vnet, piece, sizeof vnet);
     assert_int_equal(vnet.gso_size, n > 1 ? segment : 0);
     assert_int_equal(vnet.flags, VIRTIO_NET_HDR_F_NEEDS_CSUM);
     assert_true(wan_shape_read(&read, piece, bytes, NHOSTS));
     assert_int_equal(read.nsegments, n);
     assert_int_equal(read.to, s->to);
-    assert_int_equal(wan_shape_bytes(&read, n), wan_shape_bytes(s, first + n) - wan_shape_bytes(s, first));
+    assert_int_equal(wan_shape_bytes(&read, n),
+                     wan_shape_bytes(s, first + n) - wan_shape_bytes(s, first));
 }
 
 static void pieces_are_packets_with_their_bytes(void **state)
@@ -96,7 +99,8 @@ static void pieces_are_packets_with_their_bytes(void **state)
         for (size_t i = 0; i < sizeof payloads / sizeof *payloads; i++) {
             struct wan_shape s;
 
-            assert_true(wan_shape_read(&s, frame, frame_make(frame, six, 2, 3, payloads[i], 1000, i), NHOSTS));
+            assert_true(wan_shape_read(&s, frame,
+                                       frame_make(frame, six, 2, 3, payloads[i], 1000, i), NHOSTS));
             for (uint32_t first = 0; first < s.nsegments; first++)
                 for (uint32_t n = 1; first + n <= s.nsegments; n++)
                     check_piece(&s, six, 1000, first, n, i);

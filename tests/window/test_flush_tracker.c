@@ -77,7 +77,8 @@ static void step_quiet(struct lane *l, uint32_t i)
     assert_true(l->quiets[i].patience-- > 0);
     if (!tt_flush_needs_mark(&l->marks, tick))
         return;
-    l->queue[l->tail++ % QUEUE] = (struct entry){ .mark = true, .number = tt_flush_next(&l->marks) };
+    l->queue[l->tail++ % QUEUE] =
+        (struct entry){ .mark = true, .number = tt_flush_next(&l->marks) };
     tt_flush_posted(&l->marks, l->tick);
 }
 
@@ -102,7 +103,8 @@ static void every_quiet_ends(struct lane *l)
 
 static void quiet_waits_only_for_earlier_puts(void **state)
 {
-    static const uint32_t starts[] = { 0, 7, TT_MARK_MASK - 1, TT_MARK_MASK - 100, TT_MARK_MASK / 2 };
+    static const uint32_t starts[] = { 0, 7, TT_MARK_MASK - 1, TT_MARK_MASK - 100,
+                                       TT_MARK_MASK / 2 };
     static struct lane l;
     struct tt_prng p;
     uint32_t ended_busy = 0;

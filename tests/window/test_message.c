@@ -8,7 +8,11 @@
 
 static const struct tt_window_message sound[] = {
     { .verb = TT_WINDOW_PUT, .window = 7, .token = 9, .offset = 16, .bytes = 5 },
-    { .verb = TT_WINDOW_PUT, .signal_op = TT_SIGNAL_ADD, .signal_window = 8, .signal_offset = 24, .signal_value = 3 },
+    { .verb = TT_WINDOW_PUT,
+      .signal_op = TT_SIGNAL_ADD,
+      .signal_window = 8,
+      .signal_offset = 24,
+      .signal_value = 3 },
     { .verb = TT_WINDOW_PUT, .bytes = TT_WINDOW_CHUNK_BYTES },
     { .verb = TT_WINDOW_GET, .offset = 1, .bytes = TT_WINDOW_CHUNK_BYTES },
     { .verb = TT_WINDOW_ADD, .width = 4, .operand = 1ull << 40 },
@@ -24,7 +28,10 @@ static const struct tt_window_message sound[] = {
 
 #define WHOLE (TT_WINDOW_HEADER_BYTES + TT_WINDOW_CHUNK_BYTES)
 
-static uint64_t follow(const struct tt_window_message *m) { return m->verb == TT_WINDOW_GET ? 0 : m->bytes; }
+static uint64_t follow(const struct tt_window_message *m)
+{
+    return m->verb == TT_WINDOW_GET ? 0 : m->bytes;
+}
 
 static void message_is_read_as_written(void **state)
 {
@@ -88,8 +95,9 @@ static void a_put_lands_inside_or_nowhere(void **state)
         uint64_t offset, bytes;
         bool fits;
     } cases[] = {
-        { 0, 32, true }, { 31, 1, true }, { 32, 0, true }, { 0, 0, true },
-        { 0, 33, false }, { 32, 1, false }, { 33, 0, false }, { UINT64_MAX, 1, false }, { UINT64_MAX, 2, false },
+        { 0, 32, true },          { 31, 1, true },          { 32, 0, true },
+        { 0, 0, true },           { 0, 33, false },         { 32, 1, false },
+        { 33, 0, false },         { UINT64_MAX, 1, false }, { UINT64_MAX, 2, false },
         { 1, UINT64_MAX, false },
     };
     const uint8_t payload[33] = { 1, 2, 3 };
@@ -141,9 +149,14 @@ static void atomics_change_only_their_word(void **state)
     for (int i = 0; i < 20000; i++) {
         const uint8_t width = tt_prng_below(&prng, 2) ? 4 : 8,
                       verb = (uint8_t)(TT_WINDOW_ADD + tt_prng_below(&prng, 6));
-        const uint64_t mask = width == 4 ? UINT32_MAX : UINT64_MAX, at = tt_prng_below(&prng, 32 / width) * width;
+        const uint64_t mask = width == 4 ? UINT32_MAX : UINT64_MAX,
+                       at = tt_prng_below(&prng, 32 / width) * width;
         struct tt_window_message m = {
-            .verb = verb, .width = width, .offset = at, .operand = tt_prng_u64(&prng), .compare = tt_prng_u64(&prng),
+            .verb = verb,
+            .width = width,
+            .offset = at,
+            .operand = tt_prng_u64(&prng),
+            .compare = tt_prng_u64(&prng),
         };
         union {
             uint64_t word[4];

@@ -101,7 +101,8 @@ static void check_bytes(struct walk *w, const struct tt_dqplb_segment *g)
         const struct walk_lane *l = &w->lane[i];
         const bool full = l->nposted - l->ncompleted >= (int)w->of->limits.outstanding;
 
-        note(w, l->down || full || bytes_on(l) >= had || g->word & TT_DQPLB_FAST, "there is a lane that is emptier");
+        note(w, l->down || full || bytes_on(l) >= had || g->word & TT_DQPLB_FAST,
+             "there is a lane that is emptier");
     }
 }
 
@@ -116,15 +117,18 @@ static void post(struct walk *w)
     if (w->wrong)
         return;
     note(w, g.lane < w->of->limits.lanes && !w->lane[g.lane].down, "posted on a lane that is down");
-    note(w, g.message < w->begun && g.offset + g.bytes <= bytes_of(w, (uint32_t)g.message), "posted past the message's end");
+    note(w, g.message < w->begun && g.offset + g.bytes <= bytes_of(w, (uint32_t)g.message),
+         "posted past the message's end");
     kept = g.message < w->begun ? w->of->keeps_to[g.message] : 0;
     if (kept && head != w->sender.head)         /* not retransmitted */
-        note(w, g.lane == kept - 1 || w->lane[kept - 1].down, "a message leaves the lane that it keeps to");
+        note(w, g.lane == kept - 1 || w->lane[kept - 1].down,
+             "a message leaves the lane that it keeps to");
     else
         check_bytes(w, &g);
     l = &w->lane[g.lane];
     if (l->ncompleted > 0) {            /* drop completed ones */
-        memmove(l->posted, l->posted + l->ncompleted, (l->nposted - l->ncompleted) * sizeof *l->posted);
+        memmove(l->posted, l->posted + l->ncompleted,
+                (l->nposted - l->ncompleted) * sizeof *l->posted);
         l->nposted -= l->ncompleted;
         l->narrived -= l->ncompleted;
         l->ncompleted = 0;
@@ -150,7 +154,8 @@ static void arrive(struct walk *w, uint32_t lane)
     whole = tt_dqplb_received(&w->receiver, lane, g->word);
     note(w, whole >= 0, "the receiver refuses a segment");
     for (; whole > 0 && !w->wrong; whole--, w->told++)
-        note(w, w->told < w->begun && w->arrived[w->told] == w->of->segments[w->told], "a message is told of before all of it is there");
+        note(w, w->told < w->begun && w->arrived[w->told] == w->of->segments[w->told],
+             "a message is told of before all of it is there");
 }
 
 static void sweep(struct walk *w)
@@ -159,7 +164,8 @@ static void sweep(struct walk *w)
 
     while (!w->wrong && tt_dqplb_over(&w->sender, &message)) {
         note(w, message == w->over, "messages are over in another order");
-        note(w, w->arrived[w->over] == w->of->segments[w->over], "a message is over before all of it has arrived");
+        note(w, w->arrived[w->over] == w->of->segments[w->over],
+             "a message is over before all of it has arrived");
         w->over++;
     }
 }
@@ -170,7 +176,8 @@ void walk_do(struct walk *w, struct walk_move m)
 
     switch (m.kind) {
     case WALK_BEGIN:
-        note(w, tt_dqplb_begin(&w->sender, w->begun, bytes_of(w, w->begun), w->of->fast[w->begun]), "a message cannot begin");
+        note(w, tt_dqplb_begin(&w->sender, w->begun, bytes_of(w, w->begun), w->of->fast[w->begun]),
+             "a message cannot begin");
         if (w->of->keeps_to[w->begun])
             tt_dqplb_keep_to(&w->sender, w->of->keeps_to[w->begun] - 1u);
         w->begun++;
@@ -193,7 +200,10 @@ void walk_do(struct walk *w, struct walk_move m)
         tt_dqplb_report(&w->receiver, l->report);
         break;
     case WALK_RESOLVE:
-        note(w, tt_dqplb_resolve(&w->sender, m.lane, l->report, TT_DQPLB_REPORT_BYTES(w->receiver.window)), "a report is refused");
+        note(w,
+             tt_dqplb_resolve(&w->sender, m.lane, l->report,
+                              TT_DQPLB_REPORT_BYTES(w->receiver.window)),
+             "a report is refused");
         l->resolved = true;
         break;
     case WALK_UP:
@@ -226,14 +236,17 @@ const char *walk_drawn(uint64_t seed)
         .segment_bytes = SEGMENT_BYTES,
     };
     of.choice = tt_prng_below(&p, 2) ? TT_DQPLB_EMPTIEST : TT_DQPLB_IN_TURN;
-    of.lane_bytes = (uint32_t)(tt_prng_below(&p, 2) * tt_prng_below(&p, WALK_OUTSTANDING_MAX * SEGMENT_BYTES));
-    of.first = (uint32_t)(tt_prng_below(&p, 2) ? TT_DQPLB_SEQ_MASK - tt_prng_below(&p, 100) : tt_prng_below(&p, 5));
+    of.lane_bytes =
+        (uint32_t)(tt_prng_below(&p, 2) * tt_prng_below(&p, WALK_OUTSTANDING_MAX * SEGMENT_BYTES));
+    of.first = (uint32_t)(tt_prng_below(&p, 2) ? TT_DQPLB_SEQ_MASK - tt_prng_below(&p, 100)
+                                               : tt_prng_below(&p, 5));
     of.nmessages = 1 + (uint32_t)tt_prng_below(&p, WALK_MESSAGES_MAX);
     of.failures = (uint32_t)tt_prng_below(&p, 2) * (uint32_t)tt_prng_below(&p, 10);
     for (uint32_t i = 0; i < of.nmessages; i++) {
         of.segments[i] = (uint8_t)(1 + tt_prng_below(&p, 1 + tt_prng_below(&p, WALK_SEGMENTS_MAX)));
         of.fast[i] = tt_prng_below(&p, 3) == 0;
-        of.keeps_to[i] = tt_prng_below(&p, 4) ? 0 : (uint8_t)(1 + tt_prng_below(&p, of.limits.lanes));
+        of.keeps_to[i] =
+            tt_prng_below(&p, 4) ? 0 : (uint8_t)(1 + tt_prng_below(&p, of.limits.lanes));
     }
     slow = (uint32_t)tt_prng_below(&p, of.limits.lanes);        /* one lane pauses from time to time */
     walk_init(w, &of);

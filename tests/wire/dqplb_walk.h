@@ -44,7 +44,16 @@ struct walk {
     const char *wrong;                          /* error message, or NULL */
 };
 
-enum walk_kind { WALK_BEGIN, WALK_POST, WALK_ARRIVE, WALK_COMPLETE, WALK_FAIL, WALK_RESOLVE, WALK_UP, WALK_KINDS };
+enum walk_kind {
+    WALK_BEGIN,
+    WALK_POST,
+    WALK_ARRIVE,
+    WALK_COMPLETE,
+    WALK_FAIL,
+    WALK_RESOLVE,
+    WALK_UP,
+    WALK_KINDS
+};
 
 struct walk_move {
     enum walk_kind kind;

@@ -20,8 +20,8 @@ const uint8_t node_secret[16] = "test of wires";
 
 void setting_name(const struct setting *s, char out[SETTING_NAME_BYTES])
 {
-    snprintf(out, SETTING_NAME_BYTES, "%s%s%s%s%s", s->ops->name, s->cma ? " cma" : "", s->secure ? " tls" : "",
-             s->provider ? " " : "", s->provider ? s->provider : "");
+    snprintf(out, SETTING_NAME_BYTES, "%s%s%s%s%s", s->ops->name, s->cma ? " cma" : "",
+             s->secure ? " tls" : "", s->provider ? " " : "", s->provider ? s->provider : "");
 }
 
 _Noreturn void node_fail(const struct node *n, const char *file, int line, const char *what)
@@ -29,8 +29,9 @@ _Noreturn void node_fail(const struct node *n, const char *file, int line, const
     char setting[SETTING_NAME_BYTES];
 
     setting_name(n->setting, setting);
-    fprintf(stderr, "rank %u of %u, %s, %u lanes, seed %llu: %s does not hold (%s:%d)\n", n->rank, n->nranks, setting,
-            n->setting->lanes, (unsigned long long)n->setting->seed, what, file, line);
+    fprintf(stderr, "rank %u of %u, %s, %u lanes, seed %llu: %s does not hold (%s:%d)\n", n->rank,
+            n->nranks, setting, n->setting->lanes, (unsigned long long)n->setting->seed, what, file,
+            line);
     _exit(1);
 }
 
@@ -99,7 +100,8 @@ static bool reap(const struct board *board, uint32_t rank, uint64_t deadline_ns)
 void nodes_run(const struct setting *s, uint32_t nranks, void (*role)(struct node *))
 {
     const uint64_t deadline_ns = tt_now_ns() + RUN_NS;
-    struct board *board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct board *board =
+        mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     struct node *n = calloc(1, sizeof *n);
     bool good = true;
     pid_t pid;
@@ -132,7 +134,8 @@ void nodes_run(const struct setting *s, uint32_t nranks, void (*role)(struct nod
 
 void node_open(struct node *n)
 {
-    const struct tt_secure_conf token = { .mode = TT_SECURE_TOKEN, .token = n->token ? n->token : NODE_TOKEN };
+    const struct tt_secure_conf token = { .mode = TT_SECURE_TOKEN,
+                                          .token = n->token ? n->token : NODE_TOKEN };
     struct tt_wire_conf conf = {
         .rank = n->rank,
         .nranks = n->nranks,
@@ -180,10 +183,12 @@ void node_connect_all(struct node *n)
 
 static void note(struct node *n, const struct tt_done *d)
 {
-    CHECK(n, d->kind == TT_DONE_LINK_UP || d->kind == TT_DONE_LINK_LOST || d->cookie < NODE_COOKIES);
+    CHECK(n,
+          d->kind == TT_DONE_LINK_UP || d->kind == TT_DONE_LINK_LOST || d->cookie < NODE_COOKIES);
     switch (d->kind) {
     case TT_DONE_LINK_UP:
-        CHECK(n, d->link.mine && d->link.theirs.bytes == NODE_LINK_BYTES && n->losses[d->peer] == 0);
+        CHECK(n,
+              d->link.mine && d->link.theirs.bytes == NODE_LINK_BYTES && n->losses[d->peer] == 0);
         n->link[d->peer] = d->link;
         n->ups[d->peer]++;
         break;
@@ -265,7 +270,8 @@ uint64_t node_word(struct node *n, uint32_t peer, uint32_t i)
     return __atomic_load_n((uint64_t *)n->link[peer].mine + i, __ATOMIC_ACQUIRE);
 }
 
-struct tt_desc node_signal(struct node *n, uint32_t peer, uint32_t word, enum tt_signal_op op, uint64_t value)
+struct tt_desc node_signal(struct node *n, uint32_t peer, uint32_t word, enum tt_signal_op op,
+                           uint64_t value)
 {
     return (struct tt_desc){ .kind = TT_DESC_PUT,
                              .flags = TT_DESC_INLINE,
@@ -276,7 +282,8 @@ struct tt_desc node_signal(struct node *n, uint32_t peer, uint32_t word, enum tt
                              .signal_value = value };
 }
 
-void node_post_signal(struct node *n, uint32_t peer, uint32_t word, enum tt_signal_op op, uint64_t value)
+void node_post_signal(struct node *n, uint32_t peer, uint32_t word, enum tt_signal_op op,
+                      uint64_t value)
 {
     const struct tt_desc d = node_signal(n, peer, word, op, value);
 
@@ -285,7 +292,9 @@ void node_post_signal(struct node *n, uint32_t peer, uint32_t word, enum tt_sign
 
 struct tt_desc node_put(const struct tt_rkey *key, uint64_t offset, void *local, uint64_t bytes)
 {
-    return (struct tt_desc){ .kind = TT_DESC_PUT, .key = key, .offset = offset, .local = local, .bytes = bytes };
+    return (struct tt_desc){
+        .kind = TT_DESC_PUT, .key = key, .offset = offset, .local = local, .bytes = bytes
+    };
 }
 
 void node_fence(struct node *n, uint32_t peer)
@@ -307,6 +316,7 @@ void node_connect_undisturbed(struct node *n)
         UNTIL(n, node_word(n, !n->rank, 0) >= i);
     }
     UNTIL(n, n->board->flag[1]);
-    CHECK(n, n->ups[!n->rank] == 1 && n->losses[!n->rank] == 0 && n->ups[2] == 0 && n->losses[2] == 0);
+    CHECK(n,
+          n->ups[!n->rank] == 1 && n->losses[!n->rank] == 0 && n->ups[2] == 0 && n->losses[2] == 0);
     node_barrier(n);
 }

@@ -89,8 +89,10 @@ struct tt_rkey node_import(struct node *n, uint32_t peer, uint32_t slot);
 /* A word of the link region: of this rank, and as a signal target of the peer. */
 uint64_t node_word(struct node *n, uint32_t peer, uint32_t i);
 /* A zero-length inline put with that signal; node_post_signal posts one. */
-struct tt_desc node_signal(struct node *n, uint32_t peer, uint32_t word, enum tt_signal_op op, uint64_t value);
-void node_post_signal(struct node *n, uint32_t peer, uint32_t word, enum tt_signal_op op, uint64_t value);
+struct tt_desc node_signal(struct node *n, uint32_t peer, uint32_t word, enum tt_signal_op op,
+                           uint64_t value);
+void node_post_signal(struct node *n, uint32_t peer, uint32_t word, enum tt_signal_op op,
+                      uint64_t value);
 /* A put without flags and signal. */
 struct tt_desc node_put(const struct tt_rkey *key, uint64_t offset, void *local, uint64_t bytes);
 void node_fence(struct node *n, uint32_t peer);

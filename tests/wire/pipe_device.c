@@ -28,8 +28,8 @@ static int open_pipe(int pipe[2], size_t bytes)
     return ENOMEM;
 }
 
-static int device_pin(void *arg, void *mem, size_t bytes, const struct tt_device_memory *device, void **handle,
-                      bool *writable)
+static int device_pin(void *arg, void *mem, size_t bytes, const struct tt_device_memory *device,
+                      void **handle, bool *writable)
 {
     struct pipe_device *d = arg;
     struct held *h = malloc(sizeof *h);
@@ -90,7 +90,9 @@ static void device_unpin(void *arg, void *handle)
 
 bool pipe_device_open(struct pipe_device *d)
 {
-    const struct tt_registrar registrar = { .name = "pipe", .arg = d, .pin = device_pin, .unpin = device_unpin };
+    const struct tt_registrar registrar = {
+        .name = "pipe", .arg = d, .pin = device_pin, .unpin = device_unpin
+    };
 
     atomic_init(&d->pins, 0);
     atomic_init(&d->unpins, 0);
@@ -171,7 +173,8 @@ static uint8_t *change(enum way way, uint8_t *mem)
         madvise(mem, BYTES, MADV_DONTNEED);
         break;
     case MOVED:
-        again = mremap(mem, BYTES, 2 * BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, mmap(NULL, 2 * BYTES, PLAIN, -1, 0));
+        again = mremap(mem, BYTES, 2 * BYTES, MREMAP_MAYMOVE | MREMAP_FIXED,
+                       mmap(NULL, 2 * BYTES, PLAIN, -1, 0));
         if (again != MAP_FAILED)
             munmap(again, 2 * BYTES);
         again = mmap(mem, BYTES, PLAIN | MAP_FIXED_NOREPLACE, -1, 0);

@@ -68,7 +68,8 @@ static void model_trim(struct history *h, uint64_t bytes_max, uint64_t count_max
 
         sum_up(h, &bytes, &count);
         for (size_t i = 0; i < REGS; i++)
-            if (is_idle(&h->w[i]) && !h->w[i].lasting && (!oldest || h->w[i].idle_since < oldest->idle_since))
+            if (is_idle(&h->w[i]) && !h->w[i].lasting &&
+                (!oldest || h->w[i].idle_since < oldest->idle_since))
                 oldest = &h->w[i];
         if (!oldest || (bytes <= bytes_max && count <= count_max))
             return;
@@ -82,10 +83,11 @@ static void model_lose(struct walked *w)
     w->state = is_idle(w) ? ENDED : STALE;
 }
 
-static bool serves(const struct walked *w, uint32_t domain, uint64_t begin, uint64_t end, bool expose)
+static bool serves(const struct walked *w, uint32_t domain, uint64_t begin, uint64_t end,
+                   bool expose)
 {
-    return w->state == LIVE && w->kept && w->domain == domain && w->begin <= begin && w->end >= end &&
-           (!expose || (w->writable && !w->exposed));
+    return w->state == LIVE && w->kept && w->domain == domain && w->begin <= begin &&
+           w->end >= end && (!expose || (w->writable && !w->exposed));
 }
 
 /* Returns a random one in that state, or NULL. with_users: only those with users. */
@@ -130,14 +132,17 @@ static const char *walk_enter(struct history *h)
 
     if (!w)
         return NULL;
-    *w = (struct walked){ .state = MAKING, .domain = below(h, DOMAINS), .users = 1, .exposed = below(h, 2) };
+    *w = (struct walked){
+        .state = MAKING, .domain = below(h, DOMAINS), .users = 1, .exposed = below(h, 2)
+    };
     draw_range(h, &w->begin, &w->end);
     if (tt_regcache_has(&h->cache, &h->domains[w->domain], w->begin, w->end)) {
         bool there = false;
 
         for (size_t i = 0; i < REGS; i++)
             there |= &h->w[i] != w && (h->w[i].state == MAKING || h->w[i].state == LIVE) &&
-                     h->w[i].domain == w->domain && h->w[i].begin == w->begin && h->w[i].end == w->end;
+                     h->w[i].domain == w->domain && h->w[i].begin == w->begin &&
+                     h->w[i].end == w->end;
         if (!there)
             return "what is not there is said to be";
     }
@@ -204,13 +209,14 @@ static const char *walk_lose(struct history *h)
     for (size_t i = 0; i < REGS; i++) {
         struct walked *w = &h->w[i];
 
-        if ((w->state == MAKING || w->state == LIVE) && (domain == DOMAINS || w->domain == domain) && w->begin < end &&
-            w->end > begin) {
+        if ((w->state == MAKING || w->state == LIVE) &&
+            (domain == DOMAINS || w->domain == domain) && w->begin < end && w->end > begin) {
             model_lose(w);
             n++;
         }
     }
-    if (tt_regcache_invalidate(&h->cache, domain == DOMAINS ? NULL : &h->domains[domain], begin, end) != n)
+    if (tt_regcache_invalidate(&h->cache, domain == DOMAINS ? NULL : &h->domains[domain], begin,
+                               end) != n)
         return "other registrations lose their pages than those that have some";
     return NULL;
 }
@@ -260,7 +266,8 @@ static const char *compare(const struct history *h)
     for (size_t i = 0; i < REGS; i++) {
         const struct walked *w = &h->w[i];
 
-        if ((w->state == LIVE || w->state == STALE) && (w->reg.users != w->users || w->reg.exposed != w->exposed))
+        if ((w->state == LIVE || w->state == STALE) &&
+            (w->reg.users != w->users || w->reg.exposed != w->exposed))
             return "users are miscounted";
     }
     return NULL;
@@ -268,9 +275,10 @@ static const char *compare(const struct history *h)
 
 const char *regcache_walk_drawn(uint64_t seed)
 {
-    static const char *(*const steps[])(
-        struct history * h) = { walk_find, walk_find, walk_find, walk_enter, walk_enter,  walk_made, walk_made,
-                                walk_put,  walk_put,  walk_put,  walk_lose,  walk_revoke, walk_trim };
+    static const char *(*const steps[])(struct history * h) = {
+        walk_find, walk_find, walk_find, walk_enter, walk_enter,  walk_made, walk_made,
+        walk_put,  walk_put,  walk_put,  walk_lose,  walk_revoke, walk_trim
+    };
     struct history h = { .step = 0 };
     const char *wrong = NULL;
 

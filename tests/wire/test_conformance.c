@@ -71,7 +71,8 @@ static char process_state(pid_t pid)
 
 /* ---- put, then signal ---- */
 
-static const uint64_t sizes[] = { 0, 1, 7, 8, 63, 64, 65, 4032, 4096, 16383, 16384, 65537, 1 * MIB, 4 * MIB + 3 };
+static const uint64_t sizes[] = { 0,    1,    7,     8,     63,    64,      65,
+                                  4032, 4096, 16383, 16384, 65537, 1 * MIB, 4 * MIB + 3 };
 #define NSIZES (sizeof sizes / sizeof *sizes)
 
 /* Rank 0 puts each size to an odd offset, inline where permitted; rank 1 sees the signal, then the
@@ -96,7 +97,8 @@ static void put_role(struct node *n)
             node_barrier(n);
             UNTIL(n, node_word(n, 0, 0) == i + 1);
             CHECK(n, pattern_differs((uint8_t *)mine->mem + offset, bytes, salt) == bytes);
-            CHECK(n, ((uint8_t *)mine->mem)[offset - 1] == 0x5a && ((uint8_t *)mine->mem)[offset + bytes] == 0x5a);
+            CHECK(n, ((uint8_t *)mine->mem)[offset - 1] == 0x5a &&
+                         ((uint8_t *)mine->mem)[offset + bytes] == 0x5a);
             node_barrier(n);
             continue;
         }
@@ -214,8 +216,8 @@ static void storm_role(struct node *n)
     for (; expected < STORM; expected++) {
         const uint64_t bytes = storm_bytes(&sizes_theirs);
 
-        CHECK(n, pattern_differs((uint8_t *)mine->mem + expected * STORM_SLOT, bytes, expected + 1000 * !n->rank) ==
-                     bytes);
+        CHECK(n, pattern_differs((uint8_t *)mine->mem + expected * STORM_SLOT, bytes,
+                                 expected + 1000 * !n->rank) == bytes);
     }
     node_barrier(n);
 }
@@ -250,8 +252,8 @@ static void inline_role(struct node *n)
     if (n->rank == 1) {
         UNTIL(n, node_word(n, 0, 0) == 64);
         for (uint32_t i = 0; i < 64; i++)
-            CHECK(n,
-                  pattern_differs((uint8_t *)mine->mem + i * TT_INLINE_BYTES, TT_INLINE_BYTES, i) == TT_INLINE_BYTES);
+            CHECK(n, pattern_differs((uint8_t *)mine->mem + i * TT_INLINE_BYTES, TT_INLINE_BYTES,
+                                     i) == TT_INLINE_BYTES);
     }
     node_barrier(n);
     CHECK(n, n->nlocal == 0);
@@ -317,8 +319,8 @@ static void short_puts_leave_space_for_long(void **state)
 #define FENCE_LARGE (24 * MIB)      /* more than one poll reads */
 #define FENCE_SMALL 1000ull
 
-static void fence_put_all(struct node *n, const struct tt_rkey *key, uint8_t *source, uint64_t bytes, uint64_t few,
-                          uint64_t salt)
+static void fence_put_all(struct node *n, const struct tt_rkey *key, uint8_t *source,
+                          uint64_t bytes, uint64_t few, uint64_t salt)
 {
     const uint64_t pieces = 5;
     struct tt_desc d;
@@ -652,7 +654,9 @@ static void get_role(struct node *n)
         uint64_t *old = (uint64_t *)mine->mem + 1, last = 0;
 
         for (uint32_t i = 100; i < 600; i++) {
-            struct tt_desc d = { .kind = TT_DESC_ATOMIC, .local = old, .key = &zero, .operand = 2, .cookie = i };
+            struct tt_desc d = {
+                .kind = TT_DESC_ATOMIC, .local = old, .key = &zero, .operand = 2, .cookie = i
+            };
 
             node_post(n, &d);
             if (i % 10)
@@ -664,7 +668,8 @@ static void get_role(struct node *n)
         UNTIL(n, n->local[599] == 1);
     }
     node_barrier(n);
-    CHECK(n, n->rank > 0 || !has(n, TT_WIRE_CAP_ATOMIC) || *(uint64_t *)mine->mem == (n->nranks - 1) * 1000);
+    CHECK(n, n->rank > 0 || !has(n, TT_WIRE_CAP_ATOMIC) ||
+                 *(uint64_t *)mine->mem == (n->nranks - 1) * 1000);
     node_barrier(n);
 }
 
@@ -690,7 +695,11 @@ static void get_behind_role(struct node *n)
     for (uint64_t round = 1; has(n, TT_WIRE_CAP_GET) && n->rank == 0 && round <= rounds; round++) {
         const uint64_t bytes = 1 + tt_prng_below(&n->prng, round % 2 ? FENCE_LARGE : 100000);
         struct tt_desc d = {
-            .kind = TT_DESC_GET, .local = back->mem, .bytes = bytes, .key = &theirs, .cookie = 1000 + cookie,
+            .kind = TT_DESC_GET,
+            .local = back->mem,
+            .bytes = bytes,
+            .key = &theirs,
+            .cookie = 1000 + cookie,
         };
 
         fence_put_all(n, &theirs, source->mem, bytes, 0, round);
@@ -919,7 +928,8 @@ static void twice_role(struct node *n)
             n->ops->dereg(from[!(round % 2)]);
         } else {
             UNTIL(n, node_word(n, 0, 1) == round + 1);
-            CHECK(n, node_word(n, 0, 0) == (round + 1) * puts && memcmp(mine->mem, mem, bytes) == 0);
+            CHECK(n,
+                  node_word(n, 0, 0) == (round + 1) * puts && memcmp(mine->mem, mem, bytes) == 0);
             node_barrier(n);
         }
         CHECK(n, n->losses[!n->rank] == 0);
@@ -1287,7 +1297,10 @@ static void wake_role(struct node *n)
         }
         if (i % 5 == 0)         /* without a signal, by the word itself */
             d = (struct tt_desc){
-                .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE | TT_DESC_WAKE, .local = &word, .bytes = sizeof word,
+                .kind = TT_DESC_PUT,
+                .flags = TT_DESC_INLINE | TT_DESC_WAKE,
+                .local = &word,
+                .bytes = sizeof word,
                 .key = &n->link[!n->rank].theirs,
             };
         node_post(n, &d);
@@ -1446,7 +1459,8 @@ static const char *const providers_of_software[] = {
 /* Prints why a transport is skipped. A listed provider that does not work is never skipped. */
 static bool leave_out(const struct tt_wire_ops *ops, const char *provider)
 {
-    printf("%s%s%s is left out: %s\n", ops->name, provider ? " " : "", provider ? provider : "", tutti_last_error());
+    printf("%s%s%s is left out: %s\n", ops->name, provider ? " " : "", provider ? provider : "",
+           tutti_last_error());
     fflush(stdout);
     if (strstr(tutti_last_error(), "failed its trial"))
         _exit(BROKEN);
@@ -1497,8 +1511,8 @@ static bool is_usable(const struct tt_wire_ops *ops, const char *provider)
 
 /* Calls `what` in a separate process: the transports' threads stay there, and this process can
  * fork. */
-static bool ask(bool (*what)(const struct tt_wire_ops *, const char *), const struct tt_wire_ops *ops,
-                const char *provider)
+static bool ask(bool (*what)(const struct tt_wire_ops *, const char *),
+                const struct tt_wire_ops *ops, const char *provider)
 {
     int status = 0;
     pid_t child;
@@ -1532,7 +1546,8 @@ static bool cma_works(const struct tt_wire_ops *ops)
 {
     const struct setting s = { .ops = ops, .lanes = 1, .cma = true };
 
-    readable = mmap(NULL, sizeof *readable, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    readable =
+        mmap(NULL, sizeof *readable, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(readable, MAP_FAILED);
     nodes_run(&s, 2, read_role);
     if (*readable < 2)
@@ -1561,9 +1576,11 @@ int main(void)
     snprintf(providers, sizeof providers, "%s", of_ofi ? of_ofi : "");
     for (size_t i = 0; i < tt_nwires; i++) {
         if (of_ofi && strcmp(tt_wires[i]->name, "ofi") == 0) {
-            for (char *p = strtok(providers, " "); p && nsettings + 2 <= NSETTINGS_MAX / 2; p = strtok(NULL, " "))
+            for (char *p = strtok(providers, " "); p && nsettings + 2 <= NSETTINGS_MAX / 2;
+                 p = strtok(NULL, " "))
                 for (uint32_t lanes = 1; lanes <= 4 && ask(is_usable, tt_wires[i], p); lanes += 3)
-                    settings[nsettings++] = (struct setting){ .ops = tt_wires[i], .lanes = lanes, .provider = p };
+                    settings[nsettings++] =
+                        (struct setting){ .ops = tt_wires[i], .lanes = lanes, .provider = p };
             continue;
         }
         if (!ask(is_usable, tt_wires[i], NULL))
@@ -1584,8 +1601,9 @@ int main(void)
             for (uint32_t k = 1; k < 4; k++)    /* 3 lanes; TLS over one, and over 3: with a
                                                    sanitizer, in turn */
                 if (k == 1 || unit_has_turn(k, 2))
-                    settings[nsettings++] =
-                        (struct setting){ .ops = tt_wires[i], .lanes = k == 2 ? 1 : 3, .secure = k > 1 };
+                    settings[nsettings++] = (struct setting){ .ops = tt_wires[i],
+                                                              .lanes = k == 2 ? 1 : 3,
+                                                              .secure = k > 1 };
         if (strcmp(tt_wires[i]->name, "verbs") == 0)
             settings[nsettings++] = (struct setting){ .ops = tt_wires[i], .lanes = 4 };
         if (strcmp(tt_wires[i]->name, "shm") == 0 && cma_works(tt_wires[i]))
@@ -1599,13 +1617,16 @@ int main(void)
         nalways += always;
         for (size_t p = 0; p < NPROPERTIES; p++) {
             setting_name(&settings[s], setting);
-            snprintf(names[n], sizeof names[n], "%s x%u: %s", setting, settings[s].lanes, properties[p].name);
-            if ((only && !strstr(names[n], only)) || (settings[s].sampled && !is_sampled(properties[p].run)))
+            snprintf(names[n], sizeof names[n], "%s x%u: %s", setting, settings[s].lanes,
+                     properties[p].name);
+            if ((only && !strstr(names[n], only)) ||
+                (settings[s].sampled && !is_sampled(properties[p].run)))
                 continue;
             if (always && !is_tried(nalways + p, only))
                 continue;
-            tests[n] =
-                (struct CMUnitTest){ .name = names[n], .test_func = properties[p].run, .initial_state = &settings[s] };
+            tests[n] = (struct CMUnitTest){ .name = names[n],
+                                            .test_func = properties[p].run,
+                                            .initial_state = &settings[s] };
             n++;
         }
     }

@@ -72,7 +72,9 @@ static void all_orders_of_small_windows_work(void **state)
 /* Equal lanes get equal shares, in turn; a blocked one is filled, and the others get the rest. */
 static void segments_alternate_and_skip_full_lanes(void **state)
 {
-    const struct tt_dqplb_limits limits = { .lanes = 4, .outstanding = 2, .window = 256, .segment_bytes = 100 };
+    const struct tt_dqplb_limits limits = {
+        .lanes = 4, .outstanding = 2, .window = 256, .segment_bytes = 100
+    };
     struct tt_dqplb_segment segment[256], g;
     struct tt_dqplb_sender s;
     uint32_t sent[4] = { 0 };
@@ -102,7 +104,9 @@ static void segments_alternate_and_skip_full_lanes(void **state)
 
 static void fast_message_uses_lane_0(void **state)
 {
-    const struct tt_dqplb_limits limits = { .lanes = 4, .outstanding = 1, .window = 64, .segment_bytes = 100 };
+    const struct tt_dqplb_limits limits = {
+        .lanes = 4, .outstanding = 1, .window = 64, .segment_bytes = 100
+    };
     struct tt_dqplb_segment segment[64], g;
     struct tt_dqplb_sender s;
 
@@ -113,7 +117,8 @@ static void fast_message_uses_lane_0(void **state)
         assert_true(tt_dqplb_next(&s, &g));
         assert_true(i == 2 || g.last);
         if (i == 0)
-            assert_true(g.lane == 0 && g.word == (TT_DQPLB_NOTIFY | TT_DQPLB_SEQ_MASK) && tt_dqplb_completed(&s, 0, 1));
+            assert_true(g.lane == 0 && g.word == (TT_DQPLB_NOTIFY | TT_DQPLB_SEQ_MASK) &&
+                        tt_dqplb_completed(&s, 0, 1));
         if (i == 1)
             assert_true(g.lane == 0 && g.word == (TT_DQPLB_NOTIFY | TT_DQPLB_FAST));
         if (i == 2)         /* too long for that */
@@ -128,7 +133,9 @@ static void fast_message_uses_lane_0(void **state)
 /* The next message uses all lanes again. A lane that is down does not count for the limit. */
 static void message_respects_its_lane_limit(void **state)
 {
-    const struct tt_dqplb_limits limits = { .lanes = 4, .outstanding = 2, .window = 64, .segment_bytes = 100 };
+    const struct tt_dqplb_limits limits = {
+        .lanes = 4, .outstanding = 2, .window = 64, .segment_bytes = 100
+    };
     static const uint32_t expected[] = { 0, 1, 0, 1 }, without_0[] = { 1, 2, 1, 2 };
     struct tt_dqplb_segment segment[64], g;
     struct tt_dqplb_sender s;
@@ -176,7 +183,8 @@ static void lane_limit_leaves_a_usable_lane(void **state)
                     assert_int_equal(lane == TT_DQPLB_NO_LANE, usable == 0);
                     if (usable) {
                         assert_true(usable >> lane & 1);
-                        assert_true(most == 0 || (uint32_t)__builtin_popcount(usable & ((1u << lane) - 1)) < most);
+                        assert_true(most == 0 || (uint32_t)__builtin_popcount(
+                                                     usable & ((1u << lane) - 1)) < most);
                     }
                 }
 }
@@ -198,7 +206,8 @@ static void lane_limits_do_not_affect_others(void **state)
         n = 1 + (uint32_t)tt_prng_below(&p, TT_DQPLB_LANES_MAX);
         tt_dqplb_lanes_init(&l, n, UINT32_MAX);
         for (uint32_t i = 0; i < 200; i++) {
-            const uint32_t most = tt_prng_below(&p, 2) ? 0 : 1 + (uint32_t)tt_prng_below(&p, n), end = most ? most : n;
+            const uint32_t most = tt_prng_below(&p, 2) ? 0 : 1 + (uint32_t)tt_prng_below(&p, n),
+                           end = most ? most : n;
             uint32_t least = UINT32_MAX, greatest = 0;
 
             lane = tt_dqplb_lanes_choose(&l, 10, most);
@@ -209,15 +218,18 @@ static void lane_limits_do_not_affect_others(void **state)
                 greatest = dealt[end][k] > greatest ? dealt[end][k] : greatest;
             }
             if (greatest - least > 1)
-                fail_msg("seed %llu: of those that may take %u of %u lanes, one has carried %u and another %u",
-                         (unsigned long long)seed, end, n, greatest, least);
+                fail_msg(
+                    "seed %llu: of those that may take %u of %u lanes, one has carried %u and another %u",
+                    (unsigned long long)seed, end, n, greatest, least);
         }
     }
 }
 
 static void message_waits_for_its_reserved_lane(void **state)
 {
-    const struct tt_dqplb_limits limits = { .lanes = 4, .outstanding = 2, .window = 64, .segment_bytes = 100 };
+    const struct tt_dqplb_limits limits = {
+        .lanes = 4, .outstanding = 2, .window = 64, .segment_bytes = 100
+    };
     struct tt_dqplb_segment segment[64], g;
     struct tt_dqplb_sender s;
 
@@ -280,7 +292,8 @@ static void limits_grow_with_distance_and_link(void **state)
     for (int d = TT_NEAR_SELF; d < TT_DISTANCES; d++) {
         const uint32_t lanes = tt_dqplb_lane_count(d);
         const struct tt_dqplb_limits l = tt_dqplb_limits_of(d, lanes, 256, 0, 0),
-                                     told = tt_dqplb_limits_of(d, lanes, 256, 50e9, 20000 * (1 + (uint64_t)d));
+                                     told = tt_dqplb_limits_of(d, lanes, 256, 50e9,
+                                                               20000 * (1 + (uint64_t)d));
 
         assert_true(lanes >= before.lanes && l.segment_bytes >= before.segment_bytes &&
                     l.lane_bytes >= before.lane_bytes);
@@ -299,12 +312,15 @@ static void limits_leave_space_for_slow_lane(void **state)
     for (int d = TT_NEAR_SELF; d < TT_DISTANCES; d++)
         for (uint32_t lanes = 1; lanes <= TT_DQPLB_LANES_MAX; lanes++)
             for (double held = 1e3; held < 1e12; held *= 10) {
-                const struct tt_dqplb_limits l = tt_dqplb_limits_of(d, lanes, 256, held, 1000000000);
+                const struct tt_dqplb_limits l =
+                    tt_dqplb_limits_of(d, lanes, 256, held, 1000000000);
 
                 assert_int_equal(l.lane_bytes % l.segment_bytes, 0);
-                assert_true(lanes * (l.lane_bytes / l.segment_bytes) <= 256 / 4 && lanes * l.outstanding <= 256 / 2);
+                assert_true(lanes * (l.lane_bytes / l.segment_bytes) <= 256 / 4 &&
+                            lanes * l.outstanding <= 256 / 2);
                 assert_true(l.lane_bytes >= l.segment_bytes && l.segment_bytes <= 4u << 20);
-                assert_true((double)(lanes * l.lane_bytes) >= 2 * held || l.segment_bytes == 4u << 20);
+                assert_true((double)(lanes * l.lane_bytes) >= 2 * held ||
+                            l.segment_bytes == 4u << 20);
             }
 }
 
@@ -343,7 +359,9 @@ static void bytes_or_segments_fill_a_lane(void **state)
 /* Invalid words and reports have no effect on the state machines. */
 static void strange_words_and_reports_are_refused(void **state)
 {
-    const struct tt_dqplb_limits limits = { .lanes = 2, .outstanding = 2, .window = 4, .segment_bytes = 1 };
+    const struct tt_dqplb_limits limits = {
+        .lanes = 2, .outstanding = 2, .window = 4, .segment_bytes = 1
+    };
     struct tt_dqplb_segment segment[4], g;
     struct tt_dqplb_sender s;
     struct tt_dqplb_receiver r, before;
@@ -399,7 +417,8 @@ static void number_is_reconstructed_across_wrap(void **state)
                 assert_int_equal(tt_dqplb_ahead(near, tt_dqplb_word(number, true, true)), ahead);
             }
     assert_int_equal(tt_dqplb_ahead(10, 10 + TT_DQPLB_SEQ_MASK / 2), TT_DQPLB_SEQ_MASK / 2);
-    assert_int_equal(tt_dqplb_ahead(10, 11 + TT_DQPLB_SEQ_MASK / 2), -(int32_t)(TT_DQPLB_SEQ_MASK / 2) - 1);
+    assert_int_equal(tt_dqplb_ahead(10, 11 + TT_DQPLB_SEQ_MASK / 2),
+                     -(int32_t)(TT_DQPLB_SEQ_MASK / 2) - 1);
 }
 
 int main(void)

@@ -51,7 +51,8 @@ static void invalid_limits_are_refused_with_position(void **state)
         struct tt_lane_limits l = tt_lane_limits_default;
         size_t at = 99;
 
-        if (tt_lane_limits_parse(&l, cases[i].text, &at) != (cases[i].at == 99) || at != cases[i].at)
+        if (tt_lane_limits_parse(&l, cases[i].text, &at) != (cases[i].at == 99) ||
+            at != cases[i].at)
             fail_msg("\"%s\": %zu", cases[i].text, at);
         if (cases[i].at != 99)
             assert_memory_equal(&l, &tt_lane_limits_default, sizeof l);
@@ -84,15 +85,20 @@ static void queue_pairs_hold_twice_the_link(void **state)
     for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++) {
         const uint32_t lanes = tt_dqplb_lane_count(d);
         const struct tt_dqplb_limits suit = tt_dqplb_limits_of(d, lanes, 256, 0, 0),
-                                     bare = tt_lane_limits_queues(&tt_lane_limits_default, d, lanes, 256, NULL, 1),
-                                     known = tt_lane_limits_queues(&tt_lane_limits_default, d, lanes, 256, links, 2),
+                                     bare = tt_lane_limits_queues(&tt_lane_limits_default, d, lanes,
+                                                                  256, NULL, 1),
+                                     known = tt_lane_limits_queues(&tt_lane_limits_default, d,
+                                                                   lanes, 256, links, 2),
                                      said = tt_lane_limits_queues(&told, d, lanes, 256, links, 2);
 
         assert_true(bare.lane_bytes == suit.lane_bytes && bare.segment_bytes == suit.segment_bytes);
-        assert_int_equal(said.lane_bytes, d == TT_NEAR_RACK ? 1000000 : d == TT_NEAR_WAN ? 65536 : known.lane_bytes);
+        assert_int_equal(said.lane_bytes, d == TT_NEAR_RACK  ? 1000000
+                                          : d == TT_NEAR_WAN ? 65536
+                                                             : known.lane_bytes);
         assert_true(said.segment_bytes <= said.lane_bytes);     /* an empty lane always accepts one */
         if (d == TT_NEAR_FABRIC) /* the rate of two rails */
-            assert_in_range(lanes * known.lane_bytes, 40000000, 40000000 + lanes * known.segment_bytes);
+            assert_in_range(lanes * known.lane_bytes, 40000000,
+                            40000000 + lanes * known.segment_bytes);
         else if (d == TT_NEAR_WAN) /* the path is slower */
             assert_int_equal(known.lane_bytes, suit.lane_bytes);
         else if (d == TT_NEAR_SOCKET) /* through the NIC: 800,000 bytes on one lane */

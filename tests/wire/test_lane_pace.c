@@ -14,7 +14,8 @@ struct counted {
 
 /* Sends n messages of `bytes` over a link of mbit; each waits for the previous one, and takes
  * wait_us more. */
-static void send_over(struct counted *c, uint64_t n, uint64_t bytes, uint64_t mbit, uint64_t wait_us)
+static void send_over(struct counted *c, uint64_t n, uint64_t bytes, uint64_t mbit,
+                      uint64_t wait_us)
 {
     for (uint64_t i = 0; i < n; i++) {
         const bool look = tt_lane_pace_sent(&c->pace, bytes, bytes);
@@ -30,8 +31,9 @@ static void pieces_match_the_link_rate(void **state)
 {
     static const struct {
         uint64_t mbit, piece;
-    } cases[] = { { 1, 8 * KIB },   { 10, 8 * KIB },   { 25, 8 * KIB },  { 40, 16 * KIB }, { 60, 32 * KIB },
-                  { 95, 32 * KIB }, { 250, 0 }, { 1000, 0 }, { 100000, 0 } };
+    } cases[] = { { 1, 8 * KIB },   { 10, 8 * KIB },  { 25, 8 * KIB },
+                  { 40, 16 * KIB }, { 60, 32 * KIB }, { 95, 32 * KIB },
+                  { 250, 0 },       { 1000, 0 },      { 100000, 0 } };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -41,7 +43,8 @@ static void pieces_match_the_link_rate(void **state)
         assert_int_equal(c.pace.bytes, 0);      /* not enough to estimate */
         send_over(&c, 1, 256 * KIB, cases[i].mbit, 0);
         if (c.pace.bytes != cases[i].piece)
-            fail_msg("%llu Mbit/s: pieces of %llu bytes", (unsigned long long)cases[i].mbit, (unsigned long long)c.pace.bytes);
+            fail_msg("%llu Mbit/s: pieces of %llu bytes", (unsigned long long)cases[i].mbit,
+                     (unsigned long long)c.pace.bytes);
     }
 }
 

@@ -44,7 +44,8 @@ static void begin(struct node *n, struct flow *f)
 {
     node_open(n);
     node_connect_all(n);
-    f->data = &((struct tt_ofi_link *)tt_sparse_get(&tt_ofi_of(n->w)->links, !n->rank))->lanes[TT_OFI_DATA];
+    f->data = &((struct tt_ofi_link *)tt_sparse_get(&tt_ofi_of(n->w)->links, !n->rank))
+                   ->lanes[TT_OFI_DATA];
     CHECK(n, f->data->nboth == LANES);
     UNTIL(n, !tt_ofi_ends_wait(f->data));
     CHECK(n, n->ops->reg(n->w, NULL, SLOTS * SLOT_BYTES, &f->mine) == TUTTI_OK);
@@ -80,10 +81,12 @@ static void send_round(struct node *n, struct flow *f, uint32_t round, uint8_t l
 static void check_round(struct node *n, struct flow *f, uint32_t round)
 {
     for (uint32_t i = 0; i < SLOTS; i++) {
-        const uint64_t bytes = i % 4 == 3 ? 100 * i : SLOT_BYTES - 1000 * i, number = round * SLOTS + i + 1;
+        const uint64_t bytes = i % 4 == 3 ? 100 * i : SLOT_BYTES - 1000 * i,
+                       number = round * SLOTS + i + 1;
 
         UNTIL(n, node_word(n, 0, ARRIVED) >= number);
-        CHECK(n, pattern_differs((uint8_t *)f->mine->mem + i * SLOT_BYTES, bytes, salt(round, i)) == bytes);
+        CHECK(n, pattern_differs((uint8_t *)f->mine->mem + i * SLOT_BYTES, bytes, salt(round, i)) ==
+                     bytes);
     }
     CHECK(n, node_word(n, 0, ARRIVED) == (round + 1) * SLOTS);
     node_post_signal(n, 0, CHECKED, TT_SIGNAL_SET, round + 1);
@@ -175,7 +178,8 @@ static void failed_endpoints_lose_nothing(void **state)
 static int refusals;                        /* number of further receives to refuse */
 static const struct fi_ops_msg *real_msg;
 
-static ssize_t refuse(struct fid_ep *ep, void *buf, size_t bytes, void *desc, fi_addr_t from, void *context)
+static ssize_t refuse(struct fid_ep *ep, void *buf, size_t bytes, void *desc, fi_addr_t from,
+                      void *context)
 {
     if (refusals > 0) {
         refusals--;
@@ -298,7 +302,8 @@ static struct fi_ops planted_fid;
 /* Replaces the system's function: a deaf provider is never woken. */
 int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 {
-    const struct timespec t = { .tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * 1000000L };
+    const struct timespec t = { .tv_sec = timeout_ms / 1000,
+                                .tv_nsec = timeout_ms % 1000 * 1000000L };
     const long got = syscall(SYS_ppoll, fds, n, timeout_ms < 0 ? NULL : &t, NULL, 0);
 
     return is_deaf ? 0 : (int)got;
@@ -313,7 +318,8 @@ static ssize_t send_note(struct fid_ep *ep, const struct fi_msg *msg, uint64_t f
 /* Returns whether it is held back. */
 static bool is_held(uint64_t flags)
 {
-    return lie == LATE_WRITES || lie == EARLY_WRITES || (lie == EARLY_DELIVERY && flags & FI_DELIVERY_COMPLETE);
+    return lie == LATE_WRITES || lie == EARLY_WRITES ||
+           (lie == EARLY_DELIVERY && flags & FI_DELIVERY_COMPLETE);
 }
 
 static ssize_t write_bytes(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
@@ -344,8 +350,13 @@ static void let_go(void)
         struct held *h = &held[i];
         const bool early = lie != LATE_WRITES;
         const struct fi_msg_rma msg = {
-            .msg_iov = &h->source, .desc = &h->desc, .iov_count = 1, .addr = h->to, .rma_iov = &h->target,
-            .rma_iov_count = 1, .context = early ? &own[nown++ % 64] : h->context,
+            .msg_iov = &h->source,
+            .desc = &h->desc,
+            .iov_count = 1,
+            .addr = h->to,
+            .rma_iov = &h->target,
+            .rma_iov_count = 1,
+            .context = early ? &own[nown++ % 64] : h->context,
         };
 
         if (early && !h->told)
@@ -361,13 +372,14 @@ static void read_again(void)
 {
     for (uint32_t i = 0; i < nheld; i++)
         if (!held[i].told)
-            memcpy(target + (held[i].target.addr - tt_ofi_mr_address(liar, target, 0)), held[i].source.iov_base,
-                   held[i].source.iov_len);
+            memcpy(target + (held[i].target.addr - tt_ofi_mr_address(liar, target, 0)),
+                   held[i].source.iov_base, held[i].source.iov_len);
 }
 
 static bool is_own(const void *context)
 {
-    return (const struct fi_context2 *)context >= own && (const struct fi_context2 *)context < own + 64;
+    return (const struct fi_context2 *)context >= own &&
+           (const struct fi_context2 *)context < own + 64;
 }
 
 /* Completions; some are too early, and some unneeded ones are omitted. */
@@ -408,7 +420,8 @@ static int close_end(struct fid *fid)
 }
 
 /* Functions of the provider, with the defect. */
-static int open_end(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context)
+static int open_end(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+                    void *context)
 {
     const int err = real_domain->endpoint(domain, info, ep, context);
 
@@ -429,7 +442,8 @@ static int open_end(struct fid_domain *domain, struct fi_info *info, struct fid_
     return 0;
 }
 
-static int open_queue(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq, void *context)
+static int open_queue(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
+                      void *context)
 {
     const int err = real_domain->cq_open(domain, attr, cq, context);
 
@@ -442,7 +456,8 @@ static int open_queue(struct fid_domain *domain, struct fi_cq_attr *attr, struct
     return 0;
 }
 
-static int register_memory(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **mr)
+static int register_memory(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
+                           struct fid_mr **mr)
 {
     if (attr->access & FI_REMOTE_WRITE)
         target = attr->mr_iov[0].iov_base;
@@ -498,8 +513,10 @@ static void deaf_role(struct node *n)
 
     CHECK(n, tt_ofi_provider_open(&p, &conf) == TUTTI_OK);
     CHECK(n, !tried(&p, HONEST, MESSAGES | WRITES) && !p.unwoken);
-    CHECK(n, !tried(&p, HONEST, WRITES) && strcmp(p.unwoken, "messages do not wake a waiting thread") == 0);
-    CHECK(n, !tried(&p, HONEST, MESSAGES) && strcmp(p.unwoken, "writes do not wake a waiting thread") == 0);
+    CHECK(n, !tried(&p, HONEST, WRITES) &&
+                 strcmp(p.unwoken, "messages do not wake a waiting thread") == 0);
+    CHECK(n, !tried(&p, HONEST, MESSAGES) &&
+                 strcmp(p.unwoken, "writes do not wake a waiting thread") == 0);
     tt_ofi_provider_close(&p);
 }
 
@@ -515,9 +532,11 @@ static void provider_without_wake_ups_is_detected(void **state)
  * this reason; a correct one with the same attributes passes. */
 static bool is_found(struct tt_ofi_provider *p, enum lie planted, const char *reason)
 {
-    const char *honest = tried(p, HONEST, MESSAGES | WRITES), *why = tried(p, planted, MESSAGES | WRITES);
+    const char *honest = tried(p, HONEST, MESSAGES | WRITES),
+               *why = tried(p, planted, MESSAGES | WRITES);
 
-    fprintf(stderr, "honest: %s, planted: %s\n", honest ? honest : "passes its trial", why ? why : "passes its trial");
+    fprintf(stderr, "honest: %s, planted: %s\n", honest ? honest : "passes its trial",
+            why ? why : "passes its trial");
     if (honest)
         return false;
     return why && strncmp(why, "failed its trial: ", 18) == 0 && strstr(why, reason);
@@ -629,7 +648,8 @@ static void rows_role(struct node *n)
 
     node_open(n);
     node_connect_all(n);
-    f.data = &((struct tt_ofi_link *)tt_sparse_get(&tt_ofi_of(n->w)->links, !n->rank))->lanes[TT_OFI_DATA];
+    f.data = &((struct tt_ofi_link *)tt_sparse_get(&tt_ofi_of(n->w)->links, !n->rank))
+                  ->lanes[TT_OFI_DATA];
     CHECK(n, n->ops->reg(n->w, NULL, ROWS * 2048, &f.source) == TUTTI_OK);
     node_post_signal(n, !n->rank, CHECKED, TT_SIGNAL_SET, 1);      /* the endpoints are connected */
     UNTIL(n, node_word(n, !n->rank, CHECKED) == 1);
@@ -668,7 +688,11 @@ static bool is_broken(const char *told) { return strstr(told, "failed its trial"
 static int look(const char *provider, uint32_t lanes)
 {
     const struct tt_wire_conf conf = {
-        .nranks = 1, .secret = node_secret, .link_bytes = 4096, .lanes = lanes, .ofi_provider = provider,
+        .nranks = 1,
+        .secret = node_secret,
+        .link_bytes = 4096,
+        .lanes = lanes,
+        .ofi_provider = provider,
     };
     struct tt_wire *w;
     bool broken, has;
@@ -698,7 +722,9 @@ static int look_apart(const char *provider, uint32_t lanes)
         fflush(stdout);
         _exit(status);
     }
-    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status)
+               ? WEXITSTATUS(status)
+               : 1;
 }
 
 int main(void)
@@ -716,7 +742,8 @@ int main(void)
     const int found = look_apart(NULL, LANES);
 
     if (found) {
-        puts(found == SKIPPED ? "no provider of libfabric here has several lanes" : "a provider does not do what it says");
+        puts(found == SKIPPED ? "no provider of libfabric here has several lanes"
+                              : "a provider does not do what it says");
         return found;
     }
     has_provider = look_apart(PROVIDER, 1) == 0;

@@ -112,7 +112,8 @@ static void invalid_hello_is_refused(void **state)
  * longest names. */
 static void hello_with_invalid_lanes_is_refused(void **state)
 {
-    static const uint16_t name_bytes[] = { 1, 28, TT_OFI_MORE_BYTES / (TT_OFI_ENDS_MAX - 1) - 2, TT_OFI_NAME_BYTES };
+    static const uint16_t name_bytes[] = { 1, 28, TT_OFI_MORE_BYTES / (TT_OFI_ENDS_MAX - 1) - 2,
+                                           TT_OFI_NAME_BYTES };
     static struct tt_ofi_hello h, out;
     uint8_t bytes[TT_OFI_HELLO_BYTES], wrong[TT_OFI_HELLO_BYTES];
 
@@ -121,8 +122,9 @@ static void hello_with_invalid_lanes_is_refused(void **state)
         const uint32_t fit = TT_OFI_MORE_BYTES / (2u + name_bytes[n]);
         size_t refused = 0;
 
-        h = (struct tt_ofi_hello){ .incarnation = 1,
-                                   .nmore = (uint8_t)(fit < TT_OFI_ENDS_MAX ? fit : TT_OFI_ENDS_MAX - 1) };
+        h = (struct tt_ofi_hello){
+            .incarnation = 1, .nmore = (uint8_t)(fit < TT_OFI_ENDS_MAX ? fit : TT_OFI_ENDS_MAX - 1)
+        };
         for (uint32_t i = 0; i < TT_OFI_LANES; i++)
             name_fill(&h.lanes[i].name, 1, TT_OFI_NAME_BYTES);
         for (uint8_t i = 0; i < h.nmore; i++)

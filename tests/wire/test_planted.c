@@ -37,7 +37,8 @@ static const char *const cache_bugs[TT_REGCACHE_BUG_END] = {
 };
 
 /* Every defect from `none` to `end`, excluding both, is found by some walk. */
-static void find_all(int none, int end, const char *const *named, const char *(*walk)(uint64_t seed))
+static void find_all(int none, int end, const char *const *named,
+                     const char *(*walk)(uint64_t seed))
 {
     for (tt_planted_bug = none + 1; tt_planted_bug < end; tt_planted_bug++) {
         const char *wrong = NULL;
@@ -46,7 +47,8 @@ static void find_all(int none, int end, const char *const *named, const char *(*
         while (!wrong && seed < SEEDS_MAX)
             wrong = walk(++seed);
         if (wrong)
-            print_message("%s: found by seed %llu, %s\n", named[tt_planted_bug], (unsigned long long)seed, wrong);
+            print_message("%s: found by seed %llu, %s\n", named[tt_planted_bug],
+                          (unsigned long long)seed, wrong);
         else
             fail_msg("%d walks did not find that %s", SEEDS_MAX, named[tt_planted_bug]);
     }

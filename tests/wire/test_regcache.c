@@ -55,8 +55,8 @@ static const char *spans_drawn(uint64_t seed)
         }
         covering = tt_spans_covering(tree, begin, end, is_chosen, &rest);
         touching = tt_spans_touching(tree, begin, end, is_chosen, &rest);
-        if (!covering != !any ||
-            (covering && (covering->begin > begin || covering->end < end || !is_chosen(covering, &rest))))
+        if (!covering != !any || (covering && (covering->begin > begin || covering->end < end ||
+                                               !is_chosen(covering, &rest))))
             return "another range covers";
         if (!touching != !first || (first && touching->begin != first->begin) ||
             (touching && !is_chosen(touching, &rest)))

@@ -103,7 +103,8 @@ static void lazy_role(void)
     tt_registry_put(d.domain, one, true);
     tt_registry_put(d.domain, other, false);
     tt_registry_counts(&c);
-    CHECK(d.pins == (watches() ? 1 : 13) && c.misses == d.pins && c.dynamic == d.pins && c.hits == 13 - d.pins);
+    CHECK(d.pins == (watches() ? 1 : 13) && c.misses == d.pins && c.dynamic == d.pins &&
+          c.hits == 13 - d.pins);
     CHECK(c.registered_bytes == (watches() ? BYTES : 0) && c.registrations == (watches() ? 1 : 0));
     CHECK(c.registered_bytes_most >= BYTES && c.told_bytes == 0);
     pipe_device_close(&d);
@@ -197,7 +198,8 @@ static void bounds_role(void)
         CHECK(d.pins - d.unpins <= 4);
     }
     tt_registry_counts(&c);
-    CHECK(!watches() || (d.pins == 10 && c.evicted == 6 && c.registrations == 4 && c.registered_bytes == 4 * BYTES));
+    CHECK(!watches() || (d.pins == 10 && c.evicted == 6 && c.registrations == 4 &&
+                         c.registered_bytes == 4 * BYTES));
     pipe_device_close(&d);
     CHECK(d.unpins == d.pins);
 }
@@ -450,7 +452,8 @@ static void adjacent_role(void)
     struct tt_reg *one;
 
     CHECK(pipe_device_open(&d));
-    CHECK(tt_registry_add(mem, BYTES / 2) == TUTTI_OK && tt_registry_add(second, BYTES / 2) == TUTTI_OK);
+    CHECK(tt_registry_add(mem, BYTES / 2) == TUTTI_OK &&
+          tt_registry_add(second, BYTES / 2) == TUTTI_OK);
     use(&d, mem, PAGE);
     use(&d, second, PAGE);
     CHECK(d.pins == 2);
@@ -564,7 +567,8 @@ static void dynamic_role(void)
     CHECK(tt_registry_add(mem, BYTES / 2) == TUTTI_OK);
     CHECK(tt_registry_check_use(mem, BYTES / 2) == TUTTI_OK);
     CHECK(tt_registry_check_use(mem, BYTES) == TUTTI_ERR_INVALID);
-    CHECK(strstr(tutti_last_error(), "65536 bytes") && strstr(tutti_last_error(), "TUTTI_REGISTER_DYNAMIC"));
+    CHECK(strstr(tutti_last_error(), "65536 bytes") &&
+          strstr(tutti_last_error(), "TUTTI_REGISTER_DYNAMIC"));
     /* the next pages: together they cover it */
     CHECK(tt_registry_add(mem + BYTES / 2, PAGE) == TUTTI_OK);
     CHECK(tt_registry_check_use(mem, BYTES / 2 + PAGE) == TUTTI_OK);
@@ -612,7 +616,8 @@ static void device_memory_role(void)
     CHECK(!tt_registry_is_device(device, BYTES));
     CHECK(tt_registry_add_device(device, BYTES, &by_dmabuf) == TUTTI_OK);
     CHECK(d.device_pins == 1 && d.pins == 1);       /* now, and as a whole */
-    CHECK(d.device.kind == TUTTI_MEM_CUDA && d.device.device == 3 && d.device.dmabuf_offset == 7 * PAGE);
+    CHECK(d.device.kind == TUTTI_MEM_CUDA && d.device.device == 3 &&
+          d.device.dmabuf_offset == 7 * PAGE);
     CHECK(d.device.dmabuf >= 0 && d.device.dmabuf != fd);
     CHECK(tt_registry_is_device(device, 1) && tt_registry_is_device(device - 1, 2) &&
           tt_registry_is_device(mem, 3 * BYTES));
@@ -624,7 +629,8 @@ static void device_memory_role(void)
     CHECK(d.device_pins == 2 && d.device.dmabuf_offset == 9 * PAGE);
     tt_registry_put(d.domain, part, true);
     tt_registry_put(d.domain, whole, true);
-    CHECK(tt_registry_remove(device) && d.unpins == d.pins && !tt_registry_is_device(device, BYTES));
+    CHECK(tt_registry_remove(device) && d.unpins == d.pins &&
+          !tt_registry_is_device(device, BYTES));
     CHECK(tt_registry_add_device(device, BYTES, &by_address) == TUTTI_OK && d.device.dmabuf == -1);
     CHECK(tt_registry_remove(device));
     CHECK(open_descriptors() <= before + 2);        /* both copies of the descriptor are closed;
@@ -633,7 +639,8 @@ static void device_memory_role(void)
     CHECK(strstr(tutti_last_error(), "invalid dma-buf descriptor: 250"));
     d.hosts_only = true;
     CHECK(tt_registry_add_device(device, BYTES, &by_dmabuf) == TUTTI_ERR_UNSUPPORTED);
-    CHECK(strstr(tutti_last_error(), "65536 bytes of device memory") && strstr(tutti_last_error(), "by its dma-buf"));
+    CHECK(strstr(tutti_last_error(), "65536 bytes of device memory") &&
+          strstr(tutti_last_error(), "by its dma-buf"));
     CHECK(!tt_registry_is_device(device, BYTES) && !tt_registry_remove(device));
     pipe_device_close(&d);
 }
@@ -703,7 +710,8 @@ static void *churn(void *arg)
     tt_prng_init(&prng, (uintptr_t)arg);
     for (uint64_t i = 0; i < turns; i++) {
         const size_t bytes = (1 + tt_prng_below(&prng, 2)) * PAGE;
-        uint8_t *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        uint8_t *mem =
+            mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         const uint64_t uses = 1 + tt_prng_below(&prng, 3);
 
         CHECK(mem != MAP_FAILED);

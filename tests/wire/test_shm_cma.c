@@ -409,8 +409,8 @@ static bool stops_before_writing;
 
 /* Replaces the system's function, so that a writer can stop at the worst time: just before the
  * write. */
-ssize_t process_vm_writev(pid_t pid, const struct iovec *here, unsigned long nhere, const struct iovec *there,
-                          unsigned long nthere, unsigned long flags)
+ssize_t process_vm_writev(pid_t pid, const struct iovec *here, unsigned long nhere,
+                          const struct iovec *there, unsigned long nthere, unsigned long flags)
 {
     if (stops_before_writing) {
         stops_before_writing = false;
@@ -650,7 +650,8 @@ static void shared_copy_is_complete(void **state)
 
 #define PUSHED (64u << 10)
 
-static void put_hot(struct node *n, const struct tt_rkey *key, uint64_t at, uint8_t *mem, uint64_t value)
+static void put_hot(struct node *n, const struct tt_rkey *key, uint64_t at, uint8_t *mem,
+                    uint64_t value)
 {
     struct tt_desc d = node_signal(n, 1, 0, TT_SIGNAL_SET, value);
 
@@ -691,7 +692,8 @@ static void hot_role(struct node *n)
         UNTIL(n, n->local[2] == 1);
     } else {
         const struct tt_shm *w = tt_shm_of(n->w);
-        const struct tt_shm_permit *permit = tt_shm_pulls_in(w, &tt_shm_peer_of(w, 0)->mine)->permit;
+        const struct tt_shm_permit *permit =
+            tt_shm_pulls_in(w, &tt_shm_peer_of(w, 0)->mine)->permit;
         const uint8_t *to = mine->mem;
 
         UNTIL_IDLE(n, n->board->flag[0]);
@@ -701,7 +703,8 @@ static void hot_role(struct node *n)
         CHECK(n, n->ops->admit(mine, 0) && n->ops->admit(mine, 0));
         n->board->flag[1] = 1;
         UNTIL_IDLE(n, n->board->flag[2]);
-        CHECK(n, to[MIB + 4] == 0 && to[MIB + 5] == 7 && to[MIB + PUSHED + 4] == 7 && to[MIB + PUSHED + 5] == 0);
+        CHECK(n, to[MIB + 4] == 0 && to[MIB + 5] == 7 && to[MIB + PUSHED + 4] == 7 &&
+                     to[MIB + PUSHED + 5] == 0);
         CHECK(n, node_word(n, 0, 0) == 1);
         CHECK(n, permit->writer.tid == (uint32_t)n->board->pid[0]);
         UNTIL(n, node_word(n, 0, 0) == 2);
@@ -814,7 +817,8 @@ static void push_race_role(struct node *n)
 
         if (n->rank == 1) {
             memset(mem, 0, RACE_BYTES);
-            CHECK(n, n->ops->reg(n->w, mem, RACE_BYTES, &mine) == TUTTI_OK && n->ops->admit(mine, 0));
+            CHECK(n,
+                  n->ops->reg(n->w, mem, RACE_BYTES, &mine) == TUTTI_OK && n->ops->admit(mine, 0));
             node_share(n, 0, mine);
         }
         node_barrier(n);
@@ -933,7 +937,8 @@ static void unreadable_role(struct node *n)
     mine = target(n);
     node_barrier(n);
     if (n->rank == 1) {
-        CHECK(n, n->ops->import(n->w, 0, &n->board->key[0][0], &key) == TUTTI_ERR_UNSUPPORTED && key.peer == 77);
+        CHECK(n, n->ops->import(n->w, 0, &n->board->key[0][0], &key) == TUTTI_ERR_UNSUPPORTED &&
+                     key.peer == 77);
         UNTIL(n, node_word(n, 0, 0) == 1);
         CHECK(n, ((uint8_t *)mine->mem)[BYTES - 1] == 7);
     } else {
@@ -1093,7 +1098,8 @@ int main(void)
     };
 
     one.seed = seed ? strtoull(seed, NULL, 0) : tt_now_ns();
-    readable = mmap(NULL, sizeof *readable, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    readable =
+        mmap(NULL, sizeof *readable, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(readable, MAP_FAILED);
     nodes_run(&one, 2, probe_role);
     if (*readable < 2) {

@@ -41,7 +41,8 @@ static int dial(struct node *n, uint32_t peer)
         snprintf(to.sun_path + 7 + 2 * i, 3, "%02x", name[i]);
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     CHECK(n, fd >= 0);
-    CHECK(n, connect(fd, (struct sockaddr *)&to, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 39)) == 0);
+    CHECK(n, connect(fd, (struct sockaddr *)&to,
+                     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 39)) == 0);
     return fd;
 }
 
@@ -172,7 +173,8 @@ static void strangers_role(struct node *n)
         node_post_signal(n, !n->rank, 0, TT_SIGNAL_ADD, 1);
         UNTIL(n, node_word(n, !n->rank, 0) >= i);
     }
-    CHECK(n, n->ups[!n->rank] == 1 && n->losses[!n->rank] == 0 && n->ups[2] == 0 && n->losses[2] == 0);
+    CHECK(n,
+          n->ups[!n->rank] == 1 && n->losses[!n->rank] == 0 && n->ups[2] == 0 && n->losses[2] == 0);
     node_barrier(n);
 }
 

@@ -25,7 +25,18 @@
 
 /* ---- unauthenticated peers ---- */
 
-enum { SILENT, GARBAGE, SLOW, WRONG_SECRET, WRONG_TARGET, WRONG_SIZE, WRONG_KIND, SELF, LANE_OF_NOBODY, STRANGE_KINDS };
+enum {
+    SILENT,
+    GARBAGE,
+    SLOW,
+    WRONG_SECRET,
+    WRONG_TARGET,
+    WRONG_SIZE,
+    WRONG_KIND,
+    SELF,
+    LANE_OF_NOBODY,
+    STRANGE_KINDS
+};
 
 static int stranger(struct node *n, uint32_t peer, int kind)
 {
@@ -108,7 +119,8 @@ static int shake_hands(struct node *n)
 
     say(fd, &h, node_secret, TT_HELLO_BYTES);
     CHECK(n, recv(fd, in, sizeof in, MSG_WAITALL) == sizeof in);
-    CHECK(n, tt_hello_read(&answer, node_secret, in) && answer.kind == TT_WELCOME && answer.nonce == h.nonce);
+    CHECK(n, tt_hello_read(&answer, node_secret, in) && answer.kind == TT_WELCOME &&
+                 answer.nonce == h.nonce);
     h.kind = TT_CONFIRM;
     say(fd, &h, node_secret, TT_HELLO_BYTES);
     return fd;
@@ -125,7 +137,12 @@ static const struct {
     { "beyond the link region", { .kind = TT_FRAME_PUT, .word = FIRST, .offset = NODE_LINK_BYTES - 8, .bytes = 9 }, 1 },
     { "far beyond it", { .kind = TT_FRAME_PUT, .word = FIRST, .offset = 1ull << 63, .bytes = 9 }, 1 },
     { "endless", { .kind = TT_FRAME_PUT, .word = FIRST, .offset = 8, .bytes = 1ull << 62 }, 1 },
-    { "signal beyond", { .kind = TT_FRAME_PUT, .word = FIRST, .signal_op = TT_SIGNAL_SET, .signal_offset = NODE_LINK_BYTES }, 1 },
+    { "signal beyond",
+      { .kind = TT_FRAME_PUT,
+        .word = FIRST,
+        .signal_op = TT_SIGNAL_SET,
+        .signal_offset = NODE_LINK_BYTES },
+      1 },
     { "number skipped", { .kind = TT_FRAME_PUT, .word = FIRST + 1 }, 1 },
     { "number used twice", { .kind = TT_FRAME_PUT, .word = FIRST }, 2 },
     { "acknowledges the future", { .kind = TT_FRAME_ACK, .word = 1 }, 1 },
@@ -162,7 +179,8 @@ static void misbehave(struct node *n, size_t row)
 
     tt_frame_write(&broken[row].f, out);
     for (uint32_t i = 0; i < broken[row].times; i++)
-        if (send(fd, out, sizeof out, MSG_NOSIGNAL | (i > 1000 ? MSG_DONTWAIT : 0)) < 0 && errno != EAGAIN)
+        if (send(fd, out, sizeof out, MSG_NOSIGNAL | (i > 1000 ? MSG_DONTWAIT : 0)) < 0 &&
+            errno != EAGAIN)
             break;
     UNTIL(n, n->board->flag[0] == row + 1);     /* reads nothing until it is dropped */
     CHECK(n, hangs_up(fd));
@@ -276,7 +294,14 @@ static void words_are_never_partly_visible(void **state)
 
 /* ---- sequences of short messages ---- */
 
-enum { ROW_GROUPS = 300, ROW_MAX = 9, ROW_PLACE = 128, ROW_SHORT = 120, ROW_LONG = 50000, ROW_LONG_AT = 4096 };
+enum {
+    ROW_GROUPS = 300,
+    ROW_MAX = 9,
+    ROW_PLACE = 128,
+    ROW_SHORT = 120,
+    ROW_LONG = 50000,
+    ROW_LONG_AT = 4096
+};
 
 /* How the peer ends: with half a frame in flight, or after a complete one. */
 static bool row_ends_within;
@@ -284,7 +309,8 @@ static bool row_ends_within;
 /* Message i of the job: its length and its offset; only the first of a group may be long. */
 static uint32_t row_bytes(uint64_t i, uint32_t in_group)
 {
-    return in_group == 0 && i % 11 == 0 ? (uint32_t)(i * 7919 % ROW_LONG) : (uint32_t)(i * 31 % ROW_SHORT);
+    return in_group == 0 && i % 11 == 0 ? (uint32_t)(i * 7919 % ROW_LONG)
+                                        : (uint32_t)(i * 31 % ROW_SHORT);
 }
 
 static uint32_t row_at(uint32_t bytes, uint32_t in_group)
@@ -296,7 +322,8 @@ static uint32_t row_at(uint32_t bytes, uint32_t in_group)
 static void in_pieces(struct node *n, int fd, const uint8_t *data, uint32_t bytes)
 {
     while (bytes > 0) {
-        const uint32_t piece = tt_prng_u64(&n->prng) % 3 ? bytes : 1 + (uint32_t)(tt_prng_u64(&n->prng) % bytes);
+        const uint32_t piece =
+            tt_prng_u64(&n->prng) % 3 ? bytes : 1 + (uint32_t)(tt_prng_u64(&n->prng) % bytes);
 
         CHECK(n, send(fd, data, piece, MSG_NOSIGNAL) == (ssize_t)piece);
         data += piece;
@@ -330,7 +357,8 @@ static void row_sender(struct node *n)
     }
     f.word++;
     tt_frame_write(&f, out);
-    CHECK(n, !row_ends_within || send(fd, out, TT_FRAME_BYTES / 2, MSG_NOSIGNAL) == TT_FRAME_BYTES / 2);
+    CHECK(n, !row_ends_within ||
+                 send(fd, out, TT_FRAME_BYTES / 2, MSG_NOSIGNAL) == TT_FRAME_BYTES / 2);
     close(fd);
 }
 
@@ -357,7 +385,8 @@ static void row_receiver(struct node *n)
         for (uint32_t k = 0; k < count; k++, i++) {
             const uint32_t bytes = row_bytes(i, k);
 
-            CHECK(n, pattern_differs((uint8_t *)n->link[2].mine + row_at(bytes, k), bytes, i) == bytes);
+            CHECK(n, pattern_differs((uint8_t *)n->link[2].mine + row_at(bytes, k), bytes, i) ==
+                         bytes);
         }
         peeked += link->lanes[0].peeks;
         for (uint64_t looks = tt_prng_u64(&n->prng) % 50; looks > 0; looks--)
@@ -409,7 +438,8 @@ static bool believes_the_first(struct node *n, uint32_t peer)
     socklen_t bytes = sizeof info;
 
     CHECK(n, getsockopt(link->lanes[0].fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0);
-    return info.tcpi_rcv_mss >= (info.tcpi_advmss < TT_TCP_LONG_BYTES ? info.tcpi_advmss : TT_TCP_LONG_BYTES);
+    return info.tcpi_rcv_mss >=
+           (info.tcpi_advmss < TT_TCP_LONG_BYTES ? info.tcpi_advmss : TT_TCP_LONG_BYTES);
 }
 
 /* Messages of equal length, sent one at a time: from their lengths the kernel would conclude that
@@ -558,7 +588,8 @@ static void paced_role(struct node *n)
     CHECK(n, link->beside == (link->nlanes > 1));
     link->load.keeps_first = link->nlanes > 1;
     for (uint64_t i = 0; i < PACED_PUTS; i++) {
-        const uint64_t bytes = (n->setting->seed / 7 + i * 7919) % (i % 3 ? PACED_ROOM : TT_INLINE_BYTES);
+        const uint64_t bytes =
+            (n->setting->seed / 7 + i * 7919) % (i % 3 ? PACED_ROOM : TT_INLINE_BYTES);
         struct tt_desc d = node_signal(n, !n->rank, 0, TT_SIGNAL_SET, i + 1);
 
         pattern_fill(source, bytes, i);
@@ -624,7 +655,8 @@ static void few_role(struct node *n)
         UNTIL(n, i % 4 == 3 || n->local[i] == 1);
         node_barrier(n);
     }
-    CHECK(n, link->lanes[0].queues[TT_TCP_BULK].tail > 0 && link->lanes[1].queues[TT_TCP_BULK].tail > 0);
+    CHECK(n, link->lanes[0].queues[TT_TCP_BULK].tail > 0 &&
+                 link->lanes[1].queues[TT_TCP_BULK].tail > 0);
     CHECK(n, link->lanes[2].queues[TT_TCP_BULK].tail == 0);
 }
 
@@ -638,7 +670,12 @@ static void puts_respect_their_lane_limit(void **state)
 
 /* ---- several lanes, one of which is blocked ---- */
 
-enum { SLOW_LANES = 4, SLOW_PUT = 32 << 10, SLOW_FRAME = SLOW_PUT + TT_FRAME_BYTES, SLOW_PUTS = 900 };
+enum {
+    SLOW_LANES = 4,
+    SLOW_PUT = 32 << 10,
+    SLOW_FRAME = SLOW_PUT + TT_FRAME_BYTES,
+    SLOW_PUTS = 900
+};
 #define SLOW_BOUND (4ull << 20)         /* lane limit of nodes */
 #define SLOW_KERNEL \
     (2ull << 20) /* more than two kernels buffer for a connection whose
@@ -657,7 +694,8 @@ static int open_lane(struct node *n, uint16_t lane)
     h.lane = lane;
     say(fd, &h, node_secret, TT_HELLO_BYTES);
     CHECK(n, recv(fd, in, sizeof in, MSG_WAITALL) == sizeof in);
-    CHECK(n, tt_hello_read(&answer, node_secret, in) && answer.kind == TT_WELCOME && answer.lanes == SLOW_LANES);
+    CHECK(n, tt_hello_read(&answer, node_secret, in) && answer.kind == TT_WELCOME &&
+                 answer.lanes == SLOW_LANES);
     h.kind = TT_CONFIRM;
     say(fd, &h, node_secret, TT_HELLO_BYTES);
     return fd;
@@ -784,7 +822,8 @@ static void odd_role(struct node *n)
         for (int i = 0; i < 2; i++) {
             f.word = odd[row].word[i];
             tt_frame_write(&f, out);
-            CHECK(n, send(fds[odd[row].lane[i]], out, sizeof out, MSG_NOSIGNAL) == sizeof out || i > 0);
+            CHECK(n, send(fds[odd[row].lane[i]], out, sizeof out, MSG_NOSIGNAL) == sizeof out ||
+                         i > 0);
         }
         for (int i = 0; i < 2; i++) {
             CHECK(n, hangs_up(fds[i]));
@@ -825,7 +864,8 @@ static void wrap_role(struct node *n)
 
     node_open(n);
     node_connect_all(n);
-    CHECK(n, n->ops->reg(n->w, NULL, room, &mine) == TUTTI_OK && n->ops->reg(n->w, source, room, &from) == TUTTI_OK);
+    CHECK(n, n->ops->reg(n->w, NULL, room, &mine) == TUTTI_OK &&
+                 n->ops->reg(n->w, source, room, &from) == TUTTI_OK);
     node_share(n, 0, mine);
     link = tt_sparse_get(&tt_tcp_of(n->w)->links, !n->rank);
     node_post_signal(n, !n->rank, 1, TT_SIGNAL_SET, 1);
@@ -850,7 +890,8 @@ static void wrap_role(struct node *n)
     while (seen < WRAP_PUTS) {
         UNTIL(n, node_word(n, !n->rank, 0) > seen);
         for (const uint64_t now = node_word(n, !n->rank, 0); seen < now; seen++)
-            CHECK(n, pattern_differs((uint8_t *)mine->mem + seen * WRAP_BYTES, WRAP_BYTES, seen) == WRAP_BYTES);
+            CHECK(n, pattern_differs((uint8_t *)mine->mem + seen * WRAP_BYTES, WRAP_BYTES, seen) ==
+                         WRAP_BYTES);
     }
     UNTIL(n, n->nremote == WRAP_PUTS);
     CHECK(n, link->acked == first + WRAP_PUTS && link->receiver.expected == first + WRAP_PUTS);
@@ -966,7 +1007,8 @@ static uint16_t odd_port(struct node *n, bool listening, int *fd)
     socklen_t bytes = sizeof at;
 
     *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(n, *fd >= 0 && bind(*fd, (struct sockaddr *)&at, sizeof at) == 0 && (!listening || listen(*fd, 8) == 0));
+    CHECK(n, *fd >= 0 && bind(*fd, (struct sockaddr *)&at, sizeof at) == 0 &&
+                 (!listening || listen(*fd, 8) == 0));
     CHECK(n, getsockname(*fd, (struct sockaddr *)&at, &bytes) == 0);
     return ntohs(at.sin_port);
 }
@@ -1115,7 +1157,9 @@ static void outside_role(struct node *n)
 
 static void the_interface_rule_is_kept(void **state)
 {
-    const struct tt_wire_conf nowhere = { .nranks = 1, .secret = node_secret, .interfaces = "=no-such-name" };
+    const struct tt_wire_conf nowhere = { .nranks = 1,
+                                          .secret = node_secret,
+                                          .interfaces = "=no-such-name" };
     const struct tt_wire_conf outside = { .nranks = 1, .secret = node_secret, .interfaces = "^lo" };
     struct tt_wire *w;
 

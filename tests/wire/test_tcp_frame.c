@@ -82,9 +82,14 @@ static void no_dishonest_frame_is_read(void **state)
 
 static void only_the_secret_opens(void **state)
 {
-    const struct tt_hello hello = {
-        .kind = TT_HELLO, .lane = 1, .lanes = 2, .from = 3, .to = 4, .nranks = 5, .nonce = 6, .link_bytes = 7
-    };
+    const struct tt_hello hello = { .kind = TT_HELLO,
+                                    .lane = 1,
+                                    .lanes = 2,
+                                    .from = 3,
+                                    .to = 4,
+                                    .nranks = 5,
+                                    .nonce = 6,
+                                    .link_bytes = 7 };
     uint8_t bytes[TT_HELLO_BYTES];
     struct tt_hello read;
 

@@ -24,8 +24,8 @@
 enum { GARBAGE, PLAIN, WRONG, RIGHT_BUT_NO_HELLO, STRANGE_KINDS };
 
 /* Sends HELLO over TLS with that token, as far as the other end permits it. */
-static struct tt_stream *hello_over_tls(struct node *n, uint32_t peer, int fd, struct tt_secure *secure,
-                                        const uint8_t key[16])
+static struct tt_stream *hello_over_tls(struct node *n, uint32_t peer, int fd,
+                                        struct tt_secure *secure, const uint8_t key[16])
 {
     const struct tt_hello h = hello_to(n, peer);
     const uint64_t until_ns = node_deadline();
@@ -47,7 +47,8 @@ static struct tt_stream *hello_over_tls(struct node *n, uint32_t peer, int fd, s
 }
 
 /* Opens a connection of that kind; returns when the other end has closed it. */
-static void come(struct node *n, uint32_t peer, int kind, struct tt_secure *right, struct tt_secure *wrong)
+static void come(struct node *n, uint32_t peer, int kind, struct tt_secure *right,
+                 struct tt_secure *wrong)
 {
     static const uint8_t guess[16] = "guess";
     const struct tt_hello h = hello_to(n, peer);
@@ -161,14 +162,16 @@ static void many_lanes_role(struct node *n)
     node_open(n);
     mem = node_memory(n, BYTES);
     local = node_memory(n, BYTES);
-    CHECK(n, n->ops->reg(n->w, mem, BYTES, &r) == TUTTI_OK && n->ops->reg(n->w, local, BYTES, &from) == TUTTI_OK);
+    CHECK(n, n->ops->reg(n->w, mem, BYTES, &r) == TUTTI_OK &&
+                 n->ops->reg(n->w, local, BYTES, &from) == TUTTI_OK);
     node_share(n, 0, r);
     node_connect_all(n);
     key = node_import(n, peer, 0);
     for (uint64_t round = 1; round <= 20; round++) {
         pattern_fill(local, BYTES, round * 2 + n->rank);
         for (uint32_t i = 0; i < 24; i++) {
-            struct tt_desc d = node_put(&key, i * (BYTES / 24), local + i * (BYTES / 24), BYTES / 24);
+            struct tt_desc d =
+                node_put(&key, i * (BYTES / 24), local + i * (BYTES / 24), BYTES / 24);
 
             d.signal_op = TT_SIGNAL_ADD;
             d.signal_key = &n->link[peer].theirs;

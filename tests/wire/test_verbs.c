@@ -53,7 +53,8 @@ static uint64_t salt(uint32_t sender, uint32_t round, uint32_t slot)
 
 /* Sends the messages of a round to the right neighbour, each with its number as signal, with
  * disturbances in between. */
-static void round_send(struct node *n, uint32_t right, const struct tt_rkey *there, uint8_t *source, uint32_t round,
+static void round_send(struct node *n, uint32_t right, const struct tt_rkey *there, uint8_t *source,
+                       uint32_t round,
                        void (*disturb)(struct node *, uint32_t round, uint32_t slot))
 {
     for (uint32_t i = 0; i < SLOTS; i++) {
@@ -90,7 +91,8 @@ static void round_check(struct node *n, uint32_t left, const uint8_t *mem, uint3
     node_post_signal(n, left, CHECKED, TT_SIGNAL_SET, round + 1);
 }
 
-static void rounds(struct node *n, uint32_t nrounds, void (*disturb)(struct node *, uint32_t round, uint32_t slot))
+static void rounds(struct node *n, uint32_t nrounds,
+                   void (*disturb)(struct node *, uint32_t round, uint32_t slot))
 {
     const uint32_t right = (n->rank + 1) % n->nranks, left = (n->rank + n->nranks - 1) % n->nranks;
     struct tt_region *mine, *source;
@@ -634,7 +636,8 @@ int main(int argc, char **argv)
     if (has_rails_to_pull())
         failed += cmocka_run_group_tests(of_rails, NULL, NULL);
     else
-        printf("rails are left out: there are no two of them on dummy interfaces that this process may take down\n");
+        printf(
+            "rails are left out: there are no two of them on dummy interfaces that this process may take down\n");
     return failed;
 }
 

@@ -9,7 +9,8 @@
 
 #define V4(a, b, c, d) { [10] = 0xff, [11] = 0xff, [12] = (a), [13] = (b), [14] = (c), [15] = (d) }
 
-static const char *const variables[] = { "TUTTI_RDMA_PKEY", "TUTTI_RDMA_PORT", "TUTTI_RDMA_SERVICE_LEVEL", "TUTTI_RDMA_TRAFFIC_CLASS" };
+static const char *const variables[] = { "TUTTI_RDMA_PKEY", "TUTTI_RDMA_PORT",
+                                         "TUTTI_RDMA_SERVICE_LEVEL", "TUTTI_RDMA_TRAFFIC_CLASS" };
 
 static int unset_all(void **state)
 {
@@ -139,7 +140,8 @@ static void partition_key_prefers_full_membership(void **state)
     static const struct {
         const char *key;
         int index;
-    } cases[] = { { NULL, 0 }, { "0xffff", 0 }, { "0x7fff", 0 }, { "0x8001", 3 }, { "1", 3 }, { "0x0002", 2 }, { "0x8003", 4 }, { "0x8004", -1 } };
+    } cases[] = { { NULL, 0 }, { "0xffff", 0 }, { "0x7fff", 0 }, { "0x8001", 3 },
+                  { "1", 3 },  { "0x0002", 2 }, { "0x8003", 4 }, { "0x8004", -1 } };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -149,7 +151,8 @@ static void partition_key_prefers_full_membership(void **state)
         if (cases[i].key)
             setenv("TUTTI_RDMA_PKEY", cases[i].key, 1);
         assert_int_equal(tt_verbs_choice_read(&c, ""), TUTTI_OK);
-        assert_int_equal(tt_verbs_choice_pkey(&c, table, sizeof table / sizeof *table), cases[i].index);
+        assert_int_equal(tt_verbs_choice_pkey(&c, table, sizeof table / sizeof *table),
+                         cases[i].index);
     }
 }
 

@@ -84,9 +84,10 @@ int ibv_close_device(struct ibv_context *c)
 
 int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *attr)
 {
-    *attr = (struct ibv_device_attr){
-        .phys_port_cnt = fake_of(c)->nports, .max_srq = 64, .max_srq_wr = 1 << 20, .max_cqe = 1 << 20
-    };
+    *attr = (struct ibv_device_attr){ .phys_port_cnt = fake_of(c)->nports,
+                                      .max_srq = 64,
+                                      .max_srq_wr = 1 << 20,
+                                      .max_cqe = 1 << 20 };
     return 0;
 }
 
@@ -104,8 +105,8 @@ int ibv_query_port(struct ibv_context *c, uint8_t port, struct _compat_ibv_port_
 }
 
 /* Two per port: an IPv4 address of this machine, and another one. */
-ssize_t _ibv_query_gid_table(struct ibv_context *c, struct ibv_gid_entry *entries, size_t max, uint32_t flags,
-                             size_t bytes)
+ssize_t _ibv_query_gid_table(struct ibv_context *c, struct ibv_gid_entry *entries, size_t max,
+                             uint32_t flags, size_t bytes)
 {
     size_t n = 0;
 
@@ -115,7 +116,9 @@ ssize_t _ibv_query_gid_table(struct ibv_context *c, struct ibv_gid_entry *entrie
         for (uint32_t i = 0; i < 2; i++) {
             struct ibv_gid_entry *e = &entries[n++];
 
-            *e = (struct ibv_gid_entry){ .port_num = port, .gid_index = i, .gid_type = IBV_GID_TYPE_ROCE_V2 };
+            *e = (struct ibv_gid_entry){ .port_num = port,
+                                         .gid_index = i,
+                                         .gid_type = IBV_GID_TYPE_ROCE_V2 };
             e->gid.raw[10] = e->gid.raw[11] = 0xff;
             inet_pton(AF_INET, i == 0 ? "192.0.2.1" : "127.0.0.1", e->gid.raw + 12);
         }
@@ -197,7 +200,8 @@ static const char *taken(void)
 
     text[0] = 0;
     for (uint32_t i = 0; i < nrails; i++)
-        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s:%u", i ? " " : "", rail[i].name, rail[i].port);
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s:%u", i ? " " : "", rail[i].name,
+                              rail[i].port);
     return text;
 }
 
@@ -216,11 +220,14 @@ static int set_up(void **state)
     unsetenv("TUTTI_RDMA_SERVICE_LEVEL");
     unsetenv("TUTTI_RDMA_TRAFFIC_CLASS");
     nfakes = 2;
-    fakes[0] = (struct fake){
-        .name = "a", .nports = 2, .up = { [1] = true, [2] = true }, .nkeys = 3, .keys = { 0xffff, 0x0005, 0x8005 }
+    fakes[0] = (struct fake){ .name = "a",
+                              .nports = 2,
+                              .up = { [1] = true, [2] = true },
+                              .nkeys = 3,
+                              .keys = { 0xffff, 0x0005, 0x8005 } };
+    fakes[1] = (struct fake){
+        .name = "b", .nports = 2, .up = { [1] = true, [2] = true }, .nkeys = 1, .keys = { 0xffff }
     };
-    fakes[1] =
-        (struct fake){ .name = "b", .nports = 2, .up = { [1] = true, [2] = true }, .nkeys = 1, .keys = { 0xffff } };
     return 0;
 }
 
@@ -315,7 +322,9 @@ static void make_queue_pair(void)
     static struct tt_verbs_group group;
     struct tt_verbs_link link = { .verbs = &verbs, .group = { &group } };
     struct tt_verbs_lane lane = { .link = &link, .wr_depth = 8 };
-    const struct tt_verbs_hello theirs = { .incarnation = 1, .qp = 5, .psn = 6, .mtu = IBV_MTU_1024, .lid = 7 };
+    const struct tt_verbs_hello theirs = {
+        .incarnation = 1, .qp = 5, .psn = 6, .mtu = IBV_MTU_1024, .lid = 7
+    };
 
     memset(&verbs, 0, sizeof verbs);
     memset(&inited, 0, sizeof inited);

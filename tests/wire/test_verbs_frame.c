@@ -92,9 +92,13 @@ static void valid_greeting_is_read_as_written(void **state)
 /* Also one without a queue pair. */
 static void valid_hello_is_read_as_written(void **state)
 {
-    struct tt_verbs_hello sent = {
-        .incarnation = 7, .qp = 0xffffff, .psn = 1, .mtu = 5, .lid = 3, .gid = { 9 }, .report = { 1, 2 }
-    };
+    struct tt_verbs_hello sent = { .incarnation = 7,
+                                   .qp = 0xffffff,
+                                   .psn = 1,
+                                   .mtu = 5,
+                                   .lid = 3,
+                                   .gid = { 9 },
+                                   .report = { 1, 2 } };
     struct tt_verbs_hello got;
     uint8_t bytes[TT_VERBS_HELLO_BYTES];
 
@@ -125,10 +129,16 @@ static void key_is_read_as_written(void **state)
 {
     const struct tt_verbs_key keys[] = {
         { .region = 1, .generation = 2, .rkey = { 3, 4 }, .address = 5, .bytes = 6 },
-        { .region = TT_VERBS_REGIONS_MAX - 1, .generation = UINT32_MAX, .rkey = { UINT32_MAX, UINT32_MAX },
-          .address = (1ull << 56) - 1, .bytes = (1ull << 48) - 1 },
-        { .region = 0x123456, .generation = 0x12345678, .rkey = { 0x9abcdef0, 0x12345679 },
-          .address = 0x123456789abcde, .bytes = 0x123456789abc },
+        { .region = TT_VERBS_REGIONS_MAX - 1,
+          .generation = UINT32_MAX,
+          .rkey = { UINT32_MAX, UINT32_MAX },
+          .address = (1ull << 56) - 1,
+          .bytes = (1ull << 48) - 1 },
+        { .region = 0x123456,
+          .generation = 0x12345678,
+          .rkey = { 0x9abcdef0, 0x12345679 },
+          .address = 0x123456789abcde,
+          .bytes = 0x123456789abc },
     };
 
     (void)state;

@@ -129,8 +129,8 @@ static void set_dlpack(tutti_dtype &type, Kind &kind, const dlpack::Tensor &t)
     const size_t bytes = t.bits / 8u;
 
     if (t.bits % 8 || t.lanes != 1)
-        throw Unusable{ "has items of " + std::to_string(t.bits) + " bits x " + std::to_string(t.lanes) +
-                        ", which are not whole bytes" };
+        throw Unusable{ "has items of " + std::to_string(t.bits) + " bits x " +
+                        std::to_string(t.lanes) + ", which are not whole bytes" };
     switch (t.code) {
     case dlpack::OPAQUE:
         throw Unusable{ "has opaque handles, which are valid in one process only" };
@@ -192,7 +192,8 @@ bool Array::take_buffer(nb::handle object, Layout &layout)
 
 static void lay_out_tensor(const dlpack::Tensor &t, void *&data, int &ndim, size_t &item_bytes)
 {
-    if (t.device_type != dlpack::CPU && t.device_type != dlpack::CUDA_HOST && t.device_type != dlpack::ROCM_HOST)
+    if (t.device_type != dlpack::CPU && t.device_type != dlpack::CUDA_HOST &&
+        t.device_type != dlpack::ROCM_HOST)
         throw Unusable{ "is on a device (DLPack device type " + std::to_string(t.device_type) +
                         "), but must be in host memory" };
     data = (char *)t.data + t.byte_offset;
@@ -210,10 +211,12 @@ static const dlpack::ExchangeApi *exchange_api(PyTypeObject *type)
         return found->second;
 
     const dlpack::ExchangeApi *api = nullptr;
-    nb::object capsule = nb::steal(PyObject_GetAttrString((PyObject *)type, "__dlpack_c_exchange_api__"));
+    nb::object capsule =
+        nb::steal(PyObject_GetAttrString((PyObject *)type, "__dlpack_c_exchange_api__"));
 
     if (capsule.is_valid())
-        api = (const dlpack::ExchangeApi *)PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api");
+        api =
+            (const dlpack::ExchangeApi *)PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api");
     PyErr_Clear();
     while (api && api->version.major > 1)
         api = api->previous;
@@ -305,11 +308,13 @@ bool Array::take_dlpack(nb::handle object, Layout &layout)
     if (!capsule.is_valid())
         return false;
     if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
-        auto *managed = (dlpack::ManagedVersioned *)PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned");
+        auto *managed =
+            (dlpack::ManagedVersioned *)PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned");
         PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
         versioned_ = managed;
         if (managed->version.major != 1)
-            throw Unusable{ "has DLPack version " + std::to_string(managed->version.major) + ", but 1 is supported" };
+            throw Unusable{ "has DLPack version " + std::to_string(managed->version.major) +
+                            ", but 1 is supported" };
         layout.read_only = managed->flags & dlpack::READ_ONLY;
         t = &managed->tensor;
     } else if (PyCapsule_IsValid(capsule.ptr(), "dltensor")) {
@@ -347,8 +352,9 @@ bool Array::take_interface(nb::handle object, Layout &layout)
     layout.ndim = 1;
     rows = nb::cast<size_t>(object.attr("size"));
     layout.shape = (const int64_t *)&rows;
-    for (const auto &[known, type] : { std::pair("bfloat16", TUTTI_BF16), std::pair("float8_e4m3fn", TUTTI_F8E4M3),
-                                       std::pair("float8_e5m2", TUTTI_F8E5M2) })
+    for (const auto &[known, type] :
+         { std::pair("bfloat16", TUTTI_BF16), std::pair("float8_e4m3fn", TUTTI_F8E4M3),
+           std::pair("float8_e5m2", TUTTI_F8E5M2) })
         if (name == known) {
             layout.type = type;
             layout.kind = Kind::number;
@@ -391,17 +397,18 @@ void Array::find(nb::handle object, Layout &layout, const char *call, const char
 
     release();
     try {
-        if (take_buffer(object, layout) || take_exchange(object, layout, hold) || take_dlpack(object, layout) ||
-            take_interface(object, layout))
+        if (take_buffer(object, layout) || take_exchange(object, layout, hold) ||
+            take_dlpack(object, layout) || take_interface(object, layout))
             return;
     } catch (Unusable &e) {
         release();
         throw nb::type_error((where + e.why).c_str());
     }
-    throw nb::type_error((where +
-                          "must be an array in host memory (an object with the buffer protocol or DLPack), not " +
-                          Py_TYPE(object.ptr())->tp_name)
-                             .c_str());
+    throw nb::type_error(
+        (where +
+         "must be an array in host memory (an object with the buffer protocol or DLPack), not " +
+         Py_TYPE(object.ptr())->tp_name)
+            .c_str());
 }
 
 void Array::accept(const Layout &layout)
@@ -423,18 +430,20 @@ void Array::take(ArrayLike object, const char *call, const char *name, bool writ
     Layout layout;
 
     find(object.object, layout, call, name, hold);
-    if (!is_contiguous(layout.shape, layout.strides, layout.ndim, (int64_t)(layout.item_bytes / layout.stride_unit))) {
+    if (!is_contiguous(layout.shape, layout.strides, layout.ndim,
+                       (int64_t)(layout.item_bytes / layout.stride_unit))) {
         const std::string shape = dims_text(layout.shape, layout.ndim),
                           strides = dims_text(layout.strides, layout.ndim);
 
         release();
-        fail(TUTTI_ERR_INVALID, std::string(call) + ": " + name + " is not C-contiguous: shape " + shape +
-                                    ", strides " + strides +
+        fail(TUTTI_ERR_INVALID, std::string(call) + ": " + name + " is not C-contiguous: shape " +
+                                    shape + ", strides " + strides +
                                     " (copy it with numpy.ascontiguousarray or .contiguous())");
     }
     if (writable && layout.read_only) {
         release();
-        fail(TUTTI_ERR_INVALID, std::string(call) + ": " + name + " is read-only, but the call writes to it");
+        fail(TUTTI_ERR_INVALID,
+             std::string(call) + ": " + name + " is read-only, but the call writes to it");
     }
     accept(layout);
 }
@@ -449,15 +458,18 @@ void Array::take_rows(ArrayLike object, const char *call, const char *name, bool
     if (layout.ndim != 2 ||
         !is_contiguous(layout.shape + 1, layout.strides ? layout.strides + 1 : nullptr, 1,
                        (int64_t)(layout.item_bytes / layout.stride_unit)) ||
-        (layout.strides && layout.shape[0] > 1 && layout.strides[0] * (int64_t)layout.stride_unit < row)) {
+        (layout.strides && layout.shape[0] > 1 &&
+         layout.strides[0] * (int64_t)layout.stride_unit < row)) {
         release();
-        fail(TUTTI_ERR_INVALID, std::string(call) + ": " + name +
-                                    " must have two dimensions, contiguous rows and rows that do not overlap");
+        fail(TUTTI_ERR_INVALID,
+             std::string(call) + ": " + name +
+                 " must have two dimensions, contiguous rows and rows that do not overlap");
     }
     accept(layout);
     rows = (size_t)layout.shape[0];
     row_bytes = (size_t)row;
-    row_stride = layout.strides && rows > 1 ? (size_t)layout.strides[0] * layout.stride_unit : row_bytes;
+    row_stride =
+        layout.strides && rows > 1 ? (size_t)layout.strides[0] * layout.stride_unit : row_bytes;
 }
 
 void Array::release()

@@ -66,7 +66,8 @@ class Array
     bool take_exchange(nanobind::handle object, Layout &layout, bool hold);
     bool take_dlpack(nanobind::handle object, Layout &layout);
     bool take_interface(nanobind::handle object, Layout &layout);
-    void find(nanobind::handle object, Layout &layout, const char *call, const char *name, bool hold);
+    void find(nanobind::handle object, Layout &layout, const char *call, const char *name,
+              bool hold);
     void accept(const Layout &layout);
 
     Py_buffer view_{};           // in use if view_.obj

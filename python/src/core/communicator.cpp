@@ -39,15 +39,18 @@ void Communicator::destroy()
     if (!handle_)
         return;
     if (handle_->calls)
-        fail(TUTTI_ERR_INVALID, "destroy: another thread is in a call on this communicator (abort ends it)");
+        fail(TUTTI_ERR_INVALID,
+             "destroy: another thread is in a call on this communicator (abort ends it)");
     if (handle_.use_count() > 1 && handle_->pending)
-        tutti_comm_abort(handle_->comm); // windows or memory keep it: end what is pending, as destroying would
+        tutti_comm_abort(
+            handle_->comm); // windows or memory keep it: end what is pending, as destroying would
     handle_.reset();
 }
 
 // The options of a new communicator, as the C library takes them; the texts stay the caller's.
-static tutti_conf conf_of(const Text &rendezvous, const Text &token, const std::optional<double> &timeout,
-                          const Text &transports, const Text &interfaces, int lanes, bool restore, const Text &security,
+static tutti_conf conf_of(const Text &rendezvous, const Text &token,
+                          const std::optional<double> &timeout, const Text &transports,
+                          const Text &interfaces, int lanes, bool restore, const Text &security,
                           const char *call)
 {
     const auto text = [](const Text &t) { return t ? t->c_str() : nullptr; };
@@ -65,12 +68,14 @@ static tutti_conf conf_of(const Text &rendezvous, const Text &token, const std::
     return conf;
 }
 
-static void create(Communicator *self, std::optional<int> rank, std::optional<int> size, const Text &rendezvous,
-                   std::optional<nb::bytes> id, const Text &token, std::optional<double> timeout,
-                   const Text &transports, const Text &interfaces, int lanes, bool restore, const Text &security)
+static void create(Communicator *self, std::optional<int> rank, std::optional<int> size,
+                   const Text &rendezvous, std::optional<nb::bytes> id, const Text &token,
+                   std::optional<double> timeout, const Text &transports, const Text &interfaces,
+                   int lanes, bool restore, const Text &security)
 {
     static const char call[] = "Communicator";
-    tutti_conf conf = conf_of(rendezvous, token, timeout, transports, interfaces, lanes, restore, security, call);
+    tutti_conf conf =
+        conf_of(rendezvous, token, timeout, transports, interfaces, lanes, restore, security, call);
     tutti_comm *comm;
     tutti_id c_id;
     tutti_status st;
@@ -78,12 +83,15 @@ static void create(Communicator *self, std::optional<int> rank, std::optional<in
     if (rank.has_value() != size.has_value())
         fail(TUTTI_ERR_INVALID, "Communicator: rank and size must be given together");
     if (size && *size < 1)
-        fail(TUTTI_ERR_INVALID, "Communicator: invalid size " + std::to_string(*size) + ": must be positive");
+        fail(TUTTI_ERR_INVALID,
+             "Communicator: invalid size " + std::to_string(*size) + ": must be positive");
     if (id && (!rank || rendezvous || token))
-        fail(TUTTI_ERR_INVALID, "Communicator: id needs rank and size, and replaces rendezvous and token");
+        fail(TUTTI_ERR_INVALID,
+             "Communicator: id needs rank and size, and replaces rendezvous and token");
     if (id && id->size() != sizeof c_id.bytes)
         fail(TUTTI_ERR_INVALID, "Communicator: invalid id of " + std::to_string(id->size()) +
-                                    " bytes: create_id returns " + std::to_string(sizeof c_id.bytes));
+                                    " bytes: create_id returns " +
+                                    std::to_string(sizeof c_id.bytes));
     if (id)
         memcpy(c_id.bytes, id->data(), sizeof c_id.bytes);
     conf.nranks = size.value_or(0);
@@ -91,7 +99,8 @@ static void create(Communicator *self, std::optional<int> rank, std::optional<in
     {
         nb::gil_scoped_release release;
 
-        st = id ? tutti_comm_create_id(&comm, &c_id, *size, *rank, &conf) : tutti_comm_create(&comm, &conf);
+        st = id ? tutti_comm_create_id(&comm, &c_id, *size, *rank, &conf)
+                : tutti_comm_create(&comm, &conf);
     }
     check(st);
     new (self) Communicator(comm);
@@ -100,7 +109,8 @@ static void create(Communicator *self, std::optional<int> rank, std::optional<in
 static nb::bytes create_id(const Text &rendezvous, const Text &token, std::optional<double> timeout,
                            const Text &interfaces)
 {
-    const tutti_conf conf = conf_of(rendezvous, token, timeout, {}, interfaces, 0, true, {}, "create_id");
+    const tutti_conf conf =
+        conf_of(rendezvous, token, timeout, {}, interfaces, 0, true, {}, "create_id");
     tutti_id id;
     tutti_status st;
 
@@ -114,7 +124,8 @@ static nb::bytes create_id(const Text &rendezvous, const Text &token, std::optio
 }
 
 // A new communicator that f(parent, &out) creates.
-template <class F> static std::unique_ptr<Communicator> derive(Communicator &self, const char *call, F &&f)
+template <class F>
+static std::unique_ptr<Communicator> derive(Communicator &self, const char *call, F &&f)
 {
     const std::shared_ptr<Handle> handle = self.handle(call);
     tutti_comm *out = nullptr;
@@ -126,13 +137,15 @@ template <class F> static std::unique_ptr<Communicator> derive(Communicator &sel
 static std::unique_ptr<Communicator> split(Communicator &self, std::optional<int> colour, int key)
 {
     if (colour && *colour < 0)
-        fail(TUTTI_ERR_INVALID, "split: invalid colour " + std::to_string(*colour) + ": must be 0 or more, or None");
+        fail(TUTTI_ERR_INVALID,
+             "split: invalid colour " + std::to_string(*colour) + ": must be 0 or more, or None");
     return derive(self, "split", [&](tutti_comm *comm, tutti_comm **out) {
         return tutti_comm_split(comm, colour.value_or(-1), key, out);
     });
 }
 
-static std::unique_ptr<Communicator> create_group(Communicator &self, const std::vector<int> &ranks, uint32_t tag)
+static std::unique_ptr<Communicator> create_group(Communicator &self, const std::vector<int> &ranks,
+                                                  uint32_t tag)
 {
     return derive(self, "create_group", [&](tutti_comm *comm, tutti_comm **out) {
         return tutti_comm_create_group(comm, ranks.data(), (int)ranks.size(), tag, out);
@@ -174,16 +187,19 @@ void bind_communicator(nb::module_ &m)
 {
     nb::class_<Communicator> c(m, "Communicator", communicator_doc);
 
-    c.def("__init__", create, "rank"_a = nb::none(), "size"_a = nb::none(), "rendezvous"_a = nb::none(), nb::kw_only(),
-          "id"_a = nb::none(), "token"_a = nb::none(), "timeout"_a = nb::none(), "transports"_a = nb::none(),
-          "interfaces"_a = nb::none(), "lanes"_a = 0, "restore"_a = false, "security"_a = nb::none());
+    c.def("__init__", create, "rank"_a = nb::none(), "size"_a = nb::none(),
+          "rendezvous"_a = nb::none(), nb::kw_only(), "id"_a = nb::none(), "token"_a = nb::none(),
+          "timeout"_a = nb::none(), "transports"_a = nb::none(), "interfaces"_a = nb::none(),
+          "lanes"_a = 0, "restore"_a = false, "security"_a = nb::none());
     c.def_prop_ro(
         "rank", [](Communicator &self) { return tutti_comm_rank(self.handle("rank")->comm); },
         "This process's rank, from 0.");
     c.def_prop_ro(
-        "size", [](Communicator &self) { return tutti_comm_size(self.handle("size")->comm); }, "The number of ranks.");
-    c.def("split", split, "colour"_a.none(), "key"_a = 0,
-          R"(Splits the communicator by colour. Collective. Within a colour, ranks are ordered by key, then by rank.
+        "size", [](Communicator &self) { return tutti_comm_size(self.handle("size")->comm); },
+        "The number of ranks.");
+    c.def(
+        "split", split, "colour"_a.none(), "key"_a = 0,
+        R"(Splits the communicator by colour. Collective. Within a colour, ranks are ordered by key, then by rank.
 
 Returns the new communicator, or None on a rank that passes colour=None.)");
     c.def(
@@ -197,8 +213,9 @@ create them in a different order.)");
     c.def(
         "abort", [](Communicator &self) { check(tutti_comm_abort(self.handle("abort")->comm)); },
         "Ends all calls on all ranks of the communicator with AbortedError. Does not wait. Any thread.");
-    c.def("destroy", &Communicator::destroy,
-          R"(Ends the communicator on this rank. Not collective. Pending requests fail with AbortedError.
+    c.def(
+        "destroy", &Communicator::destroy,
+        R"(Ends the communicator on this rank. Not collective. Pending requests fail with AbortedError.
 
 Its memory and windows remain valid, and keep its connections until they are gone.)");
     c.def(
@@ -206,7 +223,8 @@ Its memory and windows remain valid, and keep its connections until they are gon
         "Raises the error that ended the communicator, if one has. Never blocks. Any thread.");
     c.def_prop_ro("destroyed", &Communicator::is_destroyed, "Whether destroy was called.");
     c.def(
-        "__enter__", [](nb::handle self) { return nb::borrow(self); }, nb::sig("def __enter__(self) -> Communicator"));
+        "__enter__", [](nb::handle self) { return nb::borrow(self); },
+        nb::sig("def __enter__(self) -> Communicator"));
     c.def(
         "__exit__", [](Communicator &self, nb::args) { self.destroy(); },
         nb::sig("def __exit__(self, *args: object) -> None"));
@@ -220,9 +238,10 @@ Its memory and windows remain valid, and keep its connections until they are gon
     bind_memory(m, c);
     bind_window(m, c);
 
-    m.def("create_id", create_id, "rendezvous"_a = nb::none(), nb::kw_only(), "token"_a = nb::none(),
-          "timeout"_a = nb::none(), "interfaces"_a = nb::none(),
-          R"(Returns the rendezvous address of a new job as 128 bytes, which the application distributes to all ranks.
+    m.def(
+        "create_id", create_id, "rendezvous"_a = nb::none(), nb::kw_only(), "token"_a = nb::none(),
+        "timeout"_a = nb::none(), "interfaces"_a = nb::none(),
+        R"(Returns the rendezvous address of a new job as 128 bytes, which the application distributes to all ranks.
 
 This process serves the start-up in the background. It need not become rank 0.)");
 }

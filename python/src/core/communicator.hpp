@@ -54,7 +54,8 @@ template <class F> void run_blocking(Handle &handle, F &&f)
 class Request
 {
   public:
-    explicit Request(const std::shared_ptr<Handle> &handle) : handle_(handle), pending_(std::make_unique<Pending>())
+    explicit Request(const std::shared_ptr<Handle> &handle)
+        : handle_(handle), pending_(std::make_unique<Pending>())
     {
     }
     Request(const Request &) = delete;

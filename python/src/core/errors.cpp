@@ -14,14 +14,16 @@ void errors_load()
     nb::object tuple = nb::module_::import_("tutti._errors").attr("BY_STATUS");
 
     if (!PyTuple_Check(tuple.ptr()) || PyTuple_GET_SIZE(tuple.ptr()) != TUTTI_STATUS_COUNT)
-        throw std::runtime_error("tutti._errors does not fit this build of tutti._core (install both together)");
+        throw std::runtime_error(
+            "tutti._errors does not fit this build of tutti._core (install both together)");
     classes = tuple.release().ptr();
 }
 
 void fail(tutti_status status, const std::string &message)
 {
-    PyErr_SetString(PyTuple_GET_ITEM(classes, status < TUTTI_STATUS_COUNT ? status : TUTTI_ERR_SYSTEM),
-                    message.c_str());
+    PyErr_SetString(
+        PyTuple_GET_ITEM(classes, status < TUTTI_STATUS_COUNT ? status : TUTTI_ERR_SYSTEM),
+        message.c_str());
     throw nb::python_error();
 }
 

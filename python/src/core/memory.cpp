@@ -62,7 +62,8 @@ static void free_memory(Memory &self)
     if (region.freed)
         return;
     if (region.exports)
-        throw nb::buffer_error(("free: " + std::to_string(region.exports) + " arrays use the memory").c_str());
+        throw nb::buffer_error(
+            ("free: " + std::to_string(region.exports) + " arrays use the memory").c_str());
     check(tutti_mem_free(region.handle->comm, region.data));
     region.set_freed();
 }
@@ -98,7 +99,9 @@ static Registration register_array(Communicator &self, ArrayLike object)
     auto array = std::make_unique<Array>();
 
     array->take(object, "register", "array", false, true);
-    run_blocking(*handle, [&](tutti_comm *comm) { return tutti_mem_register(comm, array->data, array->bytes); });
+    run_blocking(*handle, [&](tutti_comm *comm) {
+        return tutti_mem_register(comm, array->data, array->bytes);
+    });
     return Registration(handle, std::move(array));
 }
 
@@ -118,10 +121,11 @@ Raises: BufferError while an array uses it. InvalidError for memory of a window.
         .def_prop_ro(
             "nbytes", [](Memory &self) { return self.region->bytes; }, "Size in bytes.")
         .def_prop_ro(
-            "address", [](Memory &self) { return (uintptr_t)self.region->data; }, "Address; 0 once freed.");
+            "address", [](Memory &self) { return (uintptr_t)self.region->data; },
+            "Address; 0 once freed.");
 
-    nb::class_<Registration>(m, "Registration",
-                             "Memory that is registered for frequent use; see Communicator.register.")
+    nb::class_<Registration>(
+        m, "Registration", "Memory that is registered for frequent use; see Communicator.register.")
         .def("deregister", &Registration::end,
              "Ends the registration. Raises: InvalidError while an operation uses the memory.")
         .def(
@@ -131,12 +135,14 @@ Raises: BufferError while an array uses it. InvalidError for memory of a window.
             "__exit__", [](Registration &self, nb::args) { self.end(); },
             nb::sig("def __exit__(self, *args: object) -> None"));
 
-    c.def("alloc", alloc, "nbytes"_a,
-          R"(Allocates zeroed, page-aligned memory that other ranks of this host can map: transfers to it need one copy.
+    c.def(
+        "alloc", alloc, "nbytes"_a,
+        R"(Allocates zeroed, page-aligned memory that other ranks of this host can map: transfers to it need one copy.
 
 At most 256 allocations at a time for all communicators of one start-up. Raises: NoMemoryError beyond.)");
-    c.def("register", register_array, "array"_a,
-          R"(Registers the memory of an array for frequent use by RDMA devices, until the result is ended or gone.
+    c.def(
+        "register", register_array, "array"_a,
+        R"(Registers the memory of an array for frequent use by RDMA devices, until the result is ended or gone.
 
 It keeps the array. Other transports gain nothing from it.)");
 }

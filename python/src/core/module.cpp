@@ -18,5 +18,6 @@ NB_MODULE(_core, m)
     tutti_core::bind_parts(m);
     tutti_core::bind_communicator(m);
     m.def(
-        "version", [] { return nb::str(tutti_version()); }, "The version of libtutti, e.g. \"0.1.0\".");
+        "version", [] { return nb::str(tutti_version()); },
+        "The version of libtutti, e.g. \"0.1.0\".");
 }

@@ -148,18 +148,21 @@ changed (sources and destinations) before. A request that is dropped completes i
 void bind_request(nb::module_ &m)
 {
     nb::class_<Request>(m, "Request", request_doc)
-        .def("wait", &Request::wait,
-             R"(Blocks until the operation completes. Other Python threads run meanwhile. May be called again.
+        .def(
+            "wait", &Request::wait,
+            R"(Blocks until the operation completes. Other Python threads run meanwhile. May be called again.
 
 Raises: the error of the operation.)")
         .def("test", &Request::test,
              R"(Makes progress. Returns whether the operation has completed, without blocking.
 
 Raises: the error of the operation, if it has failed.)")
-        .def_prop_ro("done", &Request::is_done,
-                     "Whether the operation has completed, with any status. Makes progress, does not block or raise.")
-        .def("__repr__",
-             [](Request &r) { return nb::str("<tutti.Request, {}>").format(r.is_done() ? "completed" : "pending"); });
+        .def_prop_ro(
+            "done", &Request::is_done,
+            "Whether the operation has completed, with any status. Makes progress, does not block or raise.")
+        .def("__repr__", [](Request &r) {
+            return nb::str("<tutti.Request, {}>").format(r.is_done() ? "completed" : "pending");
+        });
 
     m.def("wait_all", &Request::wait_all, "requests"_a,
           R"(Blocks until all requests have completed.

@@ -90,7 +90,8 @@ struct Counter {
     std::shared_ptr<Count> count;
 };
 
-Window::Window(Communicator &comm, const std::variant<size_t, ArrayLike> &memory) : open_(std::make_unique<Open>())
+Window::Window(Communicator &comm, const std::variant<size_t, ArrayLike> &memory)
+    : open_(std::make_unique<Open>())
 {
     Open &o = *open_;
     const ArrayLike *array = std::get_if<ArrayLike>(&memory);
@@ -101,8 +102,8 @@ Window::Window(Communicator &comm, const std::variant<size_t, ArrayLike> &memory
     if (array)
         o.own.take(*array, "window", "memory", true, true);
     run_blocking(*o.handle, [&](tutti_comm *c) {
-        return tutti_window_create(c, array ? o.own.data : nullptr, array ? o.own.bytes : std::get<size_t>(memory),
-                                   &o.window);
+        return tutti_window_create(c, array ? o.own.data : nullptr,
+                                   array ? o.own.bytes : std::get<size_t>(memory), &o.window);
     });
     check(tutti_window_memory(o.window, &data, &bytes));
     o.memory = std::make_shared<Region>(o.handle, data, bytes, false);
@@ -113,7 +114,8 @@ Window::~Window()
 {
     if (!open_)
         return;
-    if (PyErr_WarnEx(PyExc_ResourceWarning, "a tutti.Window was not freed (free() is collective)", 1))
+    if (PyErr_WarnEx(PyExc_ResourceWarning, "a tutti.Window was not freed (free() is collective)",
+                     1))
         PyErr_WriteUnraisable(nullptr);
     (void)open_.release();
 }
@@ -131,7 +133,8 @@ void Window::free()
     for (const auto &peer : open_->peers)
         exports += peer ? peer->exports : 0;
     if (exports)
-        throw nb::buffer_error(("free: " + std::to_string(exports) + " arrays use the memory of the window").c_str());
+        throw nb::buffer_error(
+            ("free: " + std::to_string(exports) + " arrays use the memory of the window").c_str());
 
     std::unique_ptr<Open> o = std::move(open_);
 
@@ -151,7 +154,8 @@ void Window::free()
 // ---- arguments ----
 
 template <class T, size_t N>
-static T named(const char *name, const std::pair<const char *, T> (&names)[N], const char *call, const char *what)
+static T named(const char *name, const std::pair<const char *, T> (&names)[N], const char *call,
+               const char *what)
 {
     std::string known;
 
@@ -160,7 +164,8 @@ static T named(const char *name, const std::pair<const char *, T> (&names)[N], c
             return value;
         known += (known.empty() ? "" : ", ") + std::string(known_name);
     }
-    fail(TUTTI_ERR_INVALID, std::string(call) + ": unknown " + what + " \"" + name + "\" (" + known + ")");
+    fail(TUTTI_ERR_INVALID,
+         std::string(call) + ": unknown " + what + " \"" + name + "\" (" + known + ")");
 }
 
 static tutti_signal_op signal_of(const char *name, const char *call)
@@ -173,9 +178,9 @@ static tutti_signal_op signal_of(const char *name, const char *call)
 
 static tutti_compare compare_of(const char *name, const char *call)
 {
-    static const std::pair<const char *, tutti_compare> names[] = { { "equal", TUTTI_EQUAL },
-                                                                    { "at_least", TUTTI_AT_LEAST },
-                                                                    { "not_equal", TUTTI_NOT_EQUAL } };
+    static const std::pair<const char *, tutti_compare> names[] = {
+        { "equal", TUTTI_EQUAL }, { "at_least", TUTTI_AT_LEAST }, { "not_equal", TUTTI_NOT_EQUAL }
+    };
 
     return named(name, names, call, "comparison");
 }
@@ -183,8 +188,8 @@ static tutti_compare compare_of(const char *name, const char *call)
 static int rank_of(std::optional<int> rank, const char *call)
 {
     if (rank && *rank < 0)
-        fail(TUTTI_ERR_INVALID,
-             std::string(call) + ": invalid rank " + std::to_string(*rank) + " (None means all ranks)");
+        fail(TUTTI_ERR_INVALID, std::string(call) + ": invalid rank " + std::to_string(*rank) +
+                                    " (None means all ranks)");
     return rank.value_or(TUTTI_ALL_RANKS);
 }
 
@@ -221,7 +226,8 @@ class Transfer
         bool pending = false;
 
         try {
-            pending = window_.run(call, [&](tutti_window *w) { return f(w, &options); }) == TUTTI_PENDING;
+            pending =
+                window_.run(call, [&](tutti_window *w) { return f(w, &options); }) == TUTTI_PENDING;
         } catch (...) { // after a timeout the library may read or write them until a quiet
             move_to(open.late);
             throw;
@@ -247,7 +253,8 @@ class Transfer
     }
     void keep(Open &open)
     {
-        std::erase_if(open.counts, [](auto &c) { return c->completed() >= c->started && c.use_count() == 1; });
+        std::erase_if(open.counts,
+                      [](auto &c) { return c->completed() >= c->started && c.use_count() == 1; });
         for (const auto &c : open.counts)
             if (c == count_)
                 return;
@@ -259,8 +266,9 @@ class Transfer
     std::vector<std::unique_ptr<Array>> arrays_;
 };
 
-static bool put(Window &self, int rank, size_t offset, ArrayLike src, OptionalText signal, uint64_t value,
-                size_t signal_offset, Window *signal_window, Counter *counter, bool block, Seconds timeout)
+static bool put(Window &self, int rank, size_t offset, ArrayLike src, OptionalText signal,
+                uint64_t value, size_t signal_offset, Window *signal_window, Counter *counter,
+                bool block, Seconds timeout)
 {
     Transfer t(self, "put", counter, timeout);
     Array &array = t.array();
@@ -273,7 +281,8 @@ static bool put(Window &self, int rank, size_t offset, ArrayLike src, OptionalTe
     });
 }
 
-static void get(Window &self, int rank, size_t offset, ArrayLike dst, Counter *counter, Seconds timeout)
+static void get(Window &self, int rank, size_t offset, ArrayLike dst, Counter *counter,
+                Seconds timeout)
 {
     Transfer t(self, "get", counter, timeout);
     Array &array = t.array();
@@ -284,9 +293,9 @@ static void get(Window &self, int rank, size_t offset, ArrayLike dst, Counter *c
     });
 }
 
-static bool put_rows(Window &self, int rank, size_t offset, ArrayLike src, size_t stride, OptionalText signal,
-                     uint64_t value, size_t signal_offset, Window *signal_window, Counter *counter, bool block,
-                     Seconds timeout)
+static bool put_rows(Window &self, int rank, size_t offset, ArrayLike src, size_t stride,
+                     OptionalText signal, uint64_t value, size_t signal_offset,
+                     Window *signal_window, Counter *counter, bool block, Seconds timeout)
 {
     Transfer t(self, "put_rows", counter, timeout);
     Array &array = t.array();
@@ -300,9 +309,9 @@ static bool put_rows(Window &self, int rank, size_t offset, ArrayLike src, size_
     });
 }
 
-static bool put_pieces(Window &self, int rank, nb::typed<nb::iterable, nb::object> pieces, OptionalText signal,
-                       uint64_t value, size_t signal_offset, Window *signal_window, Counter *counter, bool block,
-                       Seconds timeout)
+static bool put_pieces(Window &self, int rank, nb::typed<nb::iterable, nb::object> pieces,
+                       OptionalText signal, uint64_t value, size_t signal_offset,
+                       Window *signal_window, Counter *counter, bool block, Seconds timeout)
 {
     Transfer t(self, "put_pieces", counter, timeout);
     std::vector<tutti_piece> list;
@@ -321,30 +330,35 @@ static bool put_pieces(Window &self, int rank, nb::typed<nb::iterable, nb::objec
     });
 }
 
-static void wait_counter(Window &self, Counter &counter, std::optional<uint64_t> value, Seconds timeout)
+static void wait_counter(Window &self, Counter &counter, std::optional<uint64_t> value,
+                         Seconds timeout)
 {
     const std::shared_ptr<Count> count = counter.count;
     const int64_t ms = timeout_ms(timeout, "wait_counter");
     const uint64_t until = value.value_or(count->started);
 
-    self.run("wait_counter", [&](tutti_window *w) { return tutti_window_wait_counter(w, &count->value, until, ms); });
+    self.run("wait_counter", [&](tutti_window *w) {
+        return tutti_window_wait_counter(w, &count->value, until, ms);
+    });
     count->forget();
 }
 
 // ---- signals and atomics ----
 
-static uint64_t wait(Window &self, size_t offset, uint64_t value, const char *compare, Seconds timeout)
+static uint64_t wait(Window &self, size_t offset, uint64_t value, const char *compare,
+                     Seconds timeout)
 {
     const int64_t ms = timeout_ms(timeout, "wait");
     const tutti_compare c = compare_of(compare, "wait");
     uint64_t seen;
 
-    self.run("wait", [&](tutti_window *w) { return tutti_window_wait(w, offset, c, value, ms, &seen); });
+    self.run("wait",
+             [&](tutti_window *w) { return tutti_window_wait(w, offset, c, value, ms, &seen); });
     return seen;
 }
 
-static std::pair<size_t, uint64_t> wait_any(Window &self, const std::vector<size_t> &offsets, uint64_t value,
-                                            const char *compare, Seconds timeout)
+static std::pair<size_t, uint64_t> wait_any(Window &self, const std::vector<size_t> &offsets,
+                                            uint64_t value, const char *compare, Seconds timeout)
 {
     const int64_t ms = timeout_ms(timeout, "wait_any");
     const tutti_compare c = compare_of(compare, "wait_any");
@@ -352,33 +366,39 @@ static std::pair<size_t, uint64_t> wait_any(Window &self, const std::vector<size
     uint64_t seen;
 
     self.run("wait_any", [&](tutti_window *w) {
-        return tutti_window_wait_any(w, offsets.data(), offsets.size(), c, value, ms, &index, &seen);
+        return tutti_window_wait_any(w, offsets.data(), offsets.size(), c, value, ms, &index,
+                                     &seen);
     });
     return { index, seen };
 }
 
-static std::optional<uint64_t> test(Window &self, size_t offset, uint64_t value, const char *compare)
+static std::optional<uint64_t> test(Window &self, size_t offset, uint64_t value,
+                                    const char *compare)
 {
     const tutti_compare c = compare_of(compare, "test");
     uint64_t seen;
-    const tutti_status st =
-        self.run("test", [&](tutti_window *w) { return tutti_window_test(w, offset, c, value, &seen); });
+    const tutti_status st = self.run(
+        "test", [&](tutti_window *w) { return tutti_window_test(w, offset, c, value, &seen); });
 
     return st == TUTTI_PENDING ? std::nullopt : std::optional(seen);
 }
 
-static std::optional<uint64_t> atomic(Window &self, int rank, size_t offset, const char *op, uint64_t operand,
-                                      uint64_t compare, size_t nbytes, bool fetch)
+static std::optional<uint64_t> atomic(Window &self, int rank, size_t offset, const char *op,
+                                      uint64_t operand, uint64_t compare, size_t nbytes, bool fetch)
 {
-    static const std::pair<const char *, tutti_atomic_op> names[] = {
-        { "add", TUTTI_ATOMIC_ADD }, { "swap", TUTTI_ATOMIC_SWAP }, { "compare_swap", TUTTI_ATOMIC_COMPARE_SWAP },
-        { "and", TUTTI_ATOMIC_AND }, { "or", TUTTI_ATOMIC_OR },     { "xor", TUTTI_ATOMIC_XOR }
-    };
+    static const std::pair<const char *, tutti_atomic_op> names[] = { { "add", TUTTI_ATOMIC_ADD },
+                                                                      { "swap", TUTTI_ATOMIC_SWAP },
+                                                                      { "compare_swap",
+                                                                        TUTTI_ATOMIC_COMPARE_SWAP },
+                                                                      { "and", TUTTI_ATOMIC_AND },
+                                                                      { "or", TUTTI_ATOMIC_OR },
+                                                                      { "xor", TUTTI_ATOMIC_XOR } };
     const tutti_atomic_op c_op = named(op, names, "atomic", "op");
     uint64_t old = 0;
 
     self.run("atomic", [&](tutti_window *w) {
-        return tutti_window_atomic(w, rank, offset, nbytes, c_op, operand, compare, fetch ? &old : nullptr);
+        return tutti_window_atomic(w, rank, offset, nbytes, c_op, operand, compare,
+                                   fetch ? &old : nullptr);
     });
     return fetch ? std::optional(old) : std::nullopt;
 }
@@ -448,14 +468,16 @@ timeout         seconds; None: the communicator's; math.inf: none
 Without a counter it blocks until src may be changed again.)";
 
 #define PUT_OPTIONS                                                                                               \
-    nb::kw_only(), "signal"_a = nb::none(), "value"_a = 1, "signal_offset"_a = 0, "signal_window"_a = nb::none(), \
-                   "counter"_a = nb::none(), "block"_a = true, "timeout"_a = nb::none()
+    nb::kw_only(), "signal"_a = nb::none(), "value"_a = 1, "signal_offset"_a = 0,              \
+                   "signal_window"_a = nb::none(), "counter"_a = nb::none(), "block"_a = true, \
+                   "timeout"_a = nb::none()
 
 static void bind_transfers(nb::class_<Window> &c)
 {
     c.def("put", put, "rank"_a, "offset"_a, "src"_a, PUT_OPTIONS, put_doc);
-    c.def("put_rows", put_rows, "rank"_a, "offset"_a, "src"_a, "stride"_a, PUT_OPTIONS,
-          R"(Puts the rows of a 2-D array, which lie `stride` bytes apart in the window. The rest as in put.
+    c.def(
+        "put_rows", put_rows, "rank"_a, "offset"_a, "src"_a, "stride"_a, PUT_OPTIONS,
+        R"(Puts the rows of a 2-D array, which lie `stride` bytes apart in the window. The rest as in put.
 
 Rows must be contiguous, but may be apart in src, e.g. a slice of columns. One signal, after all rows.)");
     c.def("put_pieces", put_pieces, "rank"_a, "pieces"_a, PUT_OPTIONS,
@@ -464,8 +486,9 @@ Rows must be contiguous, but may be apart in src, e.g. a slice of columns. One s
           R"(Gets the bytes of dst from the window of `rank` at `offset`.
 
 With a counter it does not block, and the counter grows by 1 when dst is complete. timeout: seconds.)");
-    c.def("wait_counter", wait_counter, "counter"_a, "value"_a = nb::none(), "timeout"_a = nb::none(),
-          R"(Blocks until the counter is at least `value`; None: until all its operations are complete.
+    c.def(
+        "wait_counter", wait_counter, "counter"_a, "value"_a = nb::none(), "timeout"_a = nb::none(),
+        R"(Blocks until the counter is at least `value`; None: until all its operations are complete.
 
 Raises: TimeoutError; the window stays usable, and the operations continue.)");
     c.def(
@@ -477,8 +500,9 @@ Raises: TimeoutError; the window stays usable, and the operations continue.)");
         },
         "rank"_a = nb::none(),
         "Orders earlier puts and atomics to `rank` (None: all) before later signals, gets and atomics. Never waits.");
-    c.def("quiet", quiet, "rank"_a = nb::none(), "timeout"_a = nb::none(),
-          "Blocks until all earlier puts, gets and atomics to `rank` (None: all) are complete at their targets.");
+    c.def(
+        "quiet", quiet, "rank"_a = nb::none(), "timeout"_a = nb::none(),
+        "Blocks until all earlier puts, gets and atomics to `rank` (None: all) are complete at their targets.");
 }
 
 static void bind_signals(nb::class_<Window> &c)
@@ -488,20 +512,24 @@ static void bind_signals(nb::class_<Window> &c)
         [](Window &self, int rank, size_t offset, const char *op, uint64_t value) {
             const tutti_signal_op s = signal_of(op, "signal");
 
-            self.run("signal", [&](tutti_window *w) { return tutti_window_signal(w, rank, offset, s, value); });
+            self.run("signal", [&](tutti_window *w) {
+                return tutti_window_signal(w, rank, offset, s, value);
+            });
         },
         "rank"_a, "offset"_a, "op"_a = "set", "value"_a = 1,
         R"(Sets, or adds to, the 64-bit word at `offset` (a multiple of 8) of the window of `rank`.)");
-    c.def("wait", wait, "offset"_a, "value"_a, "compare"_a = "at_least", "timeout"_a = nb::none(),
-          R"(Blocks until the 64-bit word at `offset` of this rank's window satisfies the comparison; returns the word.
+    c.def(
+        "wait", wait, "offset"_a, "value"_a, "compare"_a = "at_least", "timeout"_a = nb::none(),
+        R"(Blocks until the 64-bit word at `offset` of this rank's window satisfies the comparison; returns the word.
 
 compare: "equal", "at_least" (unsigned) or "not_equal". Data that was put before the signal is then visible.)");
     c.def("wait_any", wait_any, "offsets"_a, "value"_a, "compare"_a = "at_least", "timeout"_a = nb::none(),
           "As wait, for any of the words. Returns (lowest index that satisfies it, its word).");
-    c.def("test", test, "offset"_a, "value"_a, "compare"_a = "at_least",
-          "As wait, without blocking. Returns the word, or None if it does not satisfy the comparison yet.");
-    c.def("atomic", atomic, "rank"_a, "offset"_a, "op"_a, "operand"_a, nb::kw_only(), "compare"_a = 0, "nbytes"_a = 8,
-          "fetch"_a = true,
+    c.def(
+        "test", test, "offset"_a, "value"_a, "compare"_a = "at_least",
+        "As wait, without blocking. Returns the word, or None if it does not satisfy the comparison yet.");
+    c.def("atomic", atomic, "rank"_a, "offset"_a, "op"_a, "operand"_a, nb::kw_only(),
+          "compare"_a = 0, "nbytes"_a = 8, "fetch"_a = true,
           R"(Updates the word of `nbytes` (4 or 8) at `offset` of the window of `rank` atomically.
 
 op       "add", "swap", "compare_swap" (becomes operand if it is `compare`), "and", "or" or "xor"
@@ -510,20 +538,25 @@ fetch    True: blocks and returns the previous value. False: returns None; compl
 
 void bind_window(nb::module_ &m, nb::class_<Communicator> &comm)
 {
-    nb::class_<Counter>(m, "Counter",
-                        R"(Counts operations of a window that completed locally. Keeps their arrays until then.)")
+    nb::class_<Counter>(
+        m, "Counter",
+        R"(Counts operations of a window that completed locally. Keeps their arrays until then.)")
         .def("__init__", [](Counter *self) { new (self) Counter{ std::make_shared<Count>() }; })
         .def_prop_ro(
             "value", [](Counter &self) { return self.count->completed(); }, "Completed operations.")
         .def_prop_ro(
-            "started", [](Counter &self) { return self.count->started; }, "Operations that were started.");
+            "started", [](Counter &self) { return self.count->started; },
+            "Operations that were started.");
 
     nb::class_<Window> c(m, "Window", window_doc);
     bind_transfers(c);
     bind_signals(c);
-    c.def_prop_ro("memory", own_memory, nb::sig("def memory(self) -> Memory"), "This rank's memory of the window.");
-    c.def("peer_memory", peer_memory, "rank"_a, nb::sig("def peer_memory(self, rank: int) -> Memory | None"),
-          R"(The memory of `rank`, if this process can load and store it (same host, library memory), else None.
+    c.def_prop_ro("memory", own_memory, nb::sig("def memory(self) -> Memory"),
+                  "This rank's memory of the window.");
+    c.def(
+        "peer_memory", peer_memory, "rank"_a,
+        nb::sig("def peer_memory(self, rank: int) -> Memory | None"),
+        R"(The memory of `rank`, if this process can load and store it (same host, library memory), else None.
 
 A plain store does not wake waiting ranks: call signal afterwards.)");
     c.def(
@@ -531,7 +564,8 @@ A plain store does not wake waiting ranks: call signal afterwards.)");
         [](Window &self, int rank) {
             size_t bytes;
 
-            self.run("nbytes_of", [&](tutti_window *w) { return tutti_window_bytes(w, rank, &bytes); });
+            self.run("nbytes_of",
+                     [&](tutti_window *w) { return tutti_window_bytes(w, rank, &bytes); });
             return bytes;
         },
         "rank"_a, "Size of the window of `rank` in bytes.");
@@ -541,9 +575,11 @@ A plain store does not wake waiting ranks: call signal afterwards.)");
 Raises: BufferError while arrays use the memory.)");
     c.def_prop_ro("freed", &Window::is_freed, "Whether free was called.");
     c.def(
-        "__enter__", [](nb::handle self) { return nb::borrow(self); }, nb::sig("def __enter__(self) -> Window"));
+        "__enter__", [](nb::handle self) { return nb::borrow(self); },
+        nb::sig("def __enter__(self) -> Window"));
     c.def(
-        "__exit__", [](Window &self, nb::args) { self.free(); }, nb::sig("def __exit__(self, *args: object) -> None"));
+        "__exit__", [](Window &self, nb::args) { self.free(); },
+        nb::sig("def __exit__(self, *args: object) -> None"));
 
     comm.def(
         "window",

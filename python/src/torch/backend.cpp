@@ -19,7 +19,8 @@ namespace
 constexpr auto allgathers_coalesced = c10d::OpType::ALLGATHER_INTO_TENSOR_COALESCED;
 constexpr auto reduce_scatters_coalesced = c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED;
 #else
-constexpr auto allgathers_coalesced = c10d::OpType::COALESCED, reduce_scatters_coalesced = c10d::OpType::COALESCED;
+constexpr auto allgathers_coalesced = c10d::OpType::COALESCED,
+               reduce_scatters_coalesced = c10d::OpType::COALESCED;
 #endif
 
 [[noreturn]] void invalid(const std::string &message)
@@ -50,7 +51,8 @@ std::vector<uint8_t> address_in(const c10::intrusive_ptr<c10d::Store> &store)
     try {
         return store->get("tutti");
     } catch (c10::Error &error) {
-        error.add_context("tutti: init: no address of rank 0 in the store (has rank 0 started, and does the store run?)");
+        error.add_context(
+            "tutti: init: no address of rank 0 in the store (has rank 0 started, and does the store run?)");
         throw;
     }
 }
@@ -101,7 +103,8 @@ uint32_t tag_of(const std::vector<int> &ranks)
 }
 
 // Any threads, at once. `ranks` are those of the job.
-std::shared_ptr<Link> create_group(const Link &control, const std::vector<int> &ranks, const char *call)
+std::shared_ptr<Link> create_group(const Link &control, const std::vector<int> &ranks,
+                                   const char *call)
 {
     static auto *creations = new Creations;
     tutti_comm *comm = nullptr;
@@ -112,8 +115,8 @@ std::shared_ptr<Link> create_group(const Link &control, const std::vector<int> &
         creations->ended.wait(lock, [&] { return !creations->lists.contains(ranks); });
         creations->lists.insert(ranks);
     }
-    const tutti_status status =
-        tutti_comm_create_group(control.comm, ranks.data(), static_cast<int>(ranks.size()), tag_of(ranks), &comm);
+    const tutti_status status = tutti_comm_create_group(
+        control.comm, ranks.data(), static_cast<int>(ranks.size()), tag_of(ranks), &comm);
     {
         std::lock_guard lock(creations->lock);
 
@@ -133,25 +136,27 @@ std::vector<size_t> displacements(const std::vector<size_t> &counts)
 }
 
 // Counts, in bytes, of the rows that dimension 0 is split into. Empty splits: evenly.
-std::vector<size_t> split_bytes(const at::Tensor &tensor, const std::vector<int64_t> &splits, int size,
-                                const char *what)
+std::vector<size_t> split_bytes(const at::Tensor &tensor, const std::vector<int64_t> &splits,
+                                int size, const char *what)
 {
     const int64_t rows = tensor.dim() ? tensor.size(0) : 1;
     std::vector<size_t> counts(size);
 
     if (splits.empty()) {
         if (tensor.numel() % size || (tensor.numel() && rows % size))
-            invalid(c10::str("all_to_all_single: dimension 0 of ", what, " is ", rows, ", not a multiple of the ", size,
-                             " ranks (pass ", what, "_split_sizes)"));
+            invalid(c10::str("all_to_all_single: dimension 0 of ", what, " is ", rows,
+                             ", not a multiple of the ", size, " ranks (pass ", what,
+                             "_split_sizes)"));
         std::fill(counts.begin(), counts.end(), bytes_of(tensor) / size);
         return counts;
     }
     if (splits.size() != static_cast<size_t>(size))
-        invalid(c10::str("all_to_all_single: ", splits.size(), " ", what, "_split_sizes for ", size, " ranks"));
+        invalid(c10::str("all_to_all_single: ", splits.size(), " ", what, "_split_sizes for ", size,
+                         " ranks"));
     if (std::accumulate(splits.begin(), splits.end(), int64_t{ 0 }) != rows ||
         std::any_of(splits.begin(), splits.end(), [](int64_t n) { return n < 0; }))
-        invalid(c10::str("all_to_all_single: ", what, "_split_sizes ", splits, " do not add up to dimension 0 of ",
-                         what, ", ", rows));
+        invalid(c10::str("all_to_all_single: ", what, "_split_sizes ", splits,
+                         " do not add up to dimension 0 of ", what, ", ", rows));
     const size_t row = rows ? bytes_of(tensor) / rows : 0;
 
     std::transform(splits.begin(), splits.end(), counts.begin(),
@@ -162,7 +167,8 @@ std::vector<size_t> split_bytes(const at::Tensor &tensor, const std::vector<int6
 void check_same_type(const at::Tensor &a, const at::Tensor &b, const char *call)
 {
     if (a.scalar_type() != b.scalar_type())
-        invalid(c10::str(call, ": tensors of ", a.scalar_type(), " and ", b.scalar_type(), " in one call"));
+        invalid(c10::str(call, ": tensors of ", a.scalar_type(), " and ", b.scalar_type(),
+                         " in one call"));
 }
 
 // Whether the tensors lie one after the other in memory.
@@ -222,7 +228,8 @@ tutti_conf GroupOptions::conf() const
 
 // ---- start and end --------------------------------------------------------------------------------------------------
 
-Backend::Backend(std::shared_ptr<Link> link, int rank, int size, c10::intrusive_ptr<GroupOptions> options)
+Backend::Backend(std::shared_ptr<Link> link, int rank, int size,
+                 c10::intrusive_ptr<GroupOptions> options)
     : c10d::Backend(rank, size), link_(std::move(link)), options_(std::move(options)),
       timeout_ms_(milliseconds(options_->timeout))
 {
@@ -239,7 +246,8 @@ c10::intrusive_ptr<Backend> Backend::create(const c10d::DistributedBackendOption
 
     options->timeout = std::chrono::duration_cast<std::chrono::milliseconds>(how.timeout);
     options->group_name = how.group_id;
-    options->global_ranks_in_group.assign(how.global_ranks_in_group.begin(), how.global_ranks_in_group.end());
+    options->global_ranks_in_group.assign(how.global_ranks_in_group.begin(),
+                                          how.global_ranks_in_group.end());
     if (!is_first) {
         std::lock_guard lock(job().lock);
 
@@ -248,7 +256,8 @@ c10::intrusive_ptr<Backend> Backend::create(const c10d::DistributedBackendOption
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
     options->enable_reconfigure |= how.enable_reconfigure;
     if (options->enable_reconfigure) {
-        auto backend = c10::make_intrusive<Backend>(nullptr, how.group_rank, how.group_size, std::move(options));
+        auto backend = c10::make_intrusive<Backend>(nullptr, how.group_rank, how.group_size,
+                                                    std::move(options));
 
         backend->is_first_ = is_first;
         return backend;
@@ -257,19 +266,22 @@ c10::intrusive_ptr<Backend> Backend::create(const c10d::DistributedBackendOption
     std::vector<int> members(how.global_ranks_in_group.begin(), how.global_ranks_in_group.end());
 
     if (control) {
-        link = in_background([control, members] { return create_group(*control, members, "new_group"); });
+        link = in_background(
+            [control, members] { return create_group(*control, members, "new_group"); });
     } else {
         tutti_comm *comm = nullptr;
 
-        link = in_background(
-            [store = how.store, rank = how.group_rank, size = how.group_size,
-             settings = c10::make_intrusive<GroupOptions>(*options)] { return meet(store, rank, size, *settings); });
+        link = in_background([store = how.store, rank = how.group_rank, size = how.group_size,
+                              settings = c10::make_intrusive<GroupOptions>(*options)] {
+            return meet(store, rank, size, *settings);
+        });
         check(tutti_comm_dup(link->comm, &comm), "init");
         control = std::make_shared<Link>(comm);
         members.resize(how.group_size);
         std::iota(members.begin(), members.end(), 0);
     }
-    auto backend = c10::make_intrusive<Backend>(link, how.group_rank, how.group_size, std::move(options));
+    auto backend =
+        c10::make_intrusive<Backend>(link, how.group_rank, how.group_size, std::move(options));
 
     backend->is_first_ = is_first;
     backend->control_ = control;
@@ -293,9 +305,9 @@ std::shared_ptr<Link> Backend::link(const char *call) const
     return link_;
 }
 
-c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::Store> & /* store */,
-                                                 const std::vector<int> &ranks,
-                                                 const c10::intrusive_ptr<c10d::Backend::Options> &options)
+c10::intrusive_ptr<c10d::Backend> Backend::split(
+    const c10::intrusive_ptr<c10d::Store> & /* store */, const std::vector<int> &ranks,
+    const c10::intrusive_ptr<c10d::Backend::Options> &options)
 {
     auto mine = c10::dynamic_intrusive_pointer_cast<GroupOptions>(options);
     const auto at = std::find(ranks.begin(), ranks.end(), rank_);
@@ -314,9 +326,10 @@ c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::
 
     for (const int rank : ranks)
         members.push_back(members_[check_rank(rank, "split_group")]);
-    auto link = in_background([control = control_, members] { return create_group(*control, members, "split_group"); });
-    auto backend =
-        c10::make_intrusive<Backend>(link, static_cast<int>(at - ranks.begin()), static_cast<int>(ranks.size()), mine);
+    auto link = in_background(
+        [control = control_, members] { return create_group(*control, members, "split_group"); });
+    auto backend = c10::make_intrusive<Backend>(link, static_cast<int>(at - ranks.begin()),
+                                                static_cast<int>(ranks.size()), mine);
 
     backend->control_ = control_;
     backend->members_ = std::move(members);
@@ -386,8 +399,8 @@ std::shared_ptr<Operation> Backend::operation(c10d::OpType type, std::chrono::mi
         limit += observers_->extension();
     if (C10_UNLIKELY(!link_))
         link(c10d::opTypeToString(type).c_str());
-    return std::make_shared<Operation>(link_, observers_, type, c10d::isP2POp(type) ? sequence_.load() : ++sequence_,
-                                       limit);
+    return std::make_shared<Operation>(link_, observers_, type,
+                                       c10d::isP2POp(type) ? sequence_.load() : ++sequence_, limit);
 }
 
 tutti_call Backend::call_of(const Operation &operation) const
@@ -419,7 +432,8 @@ void Backend::start(Operation &operation, const tutti_call &call,
 }
 
 // A caller that waits at once waits here: there is nothing to observe or to notify meanwhile.
-c10::intrusive_ptr<c10d::Work> Backend::work(std::shared_ptr<Operation> operation, const char *title,
+c10::intrusive_ptr<c10d::Work> Backend::work(std::shared_ptr<Operation> operation,
+                                             const char *title,
                                              const std::vector<at::Tensor> &inputs, bool is_async)
 {
     const bool is_part = coalescing_ && operation != coalesced_;
@@ -428,7 +442,8 @@ c10::intrusive_ptr<c10d::Work> Backend::work(std::shared_ptr<Operation> operatio
         operation->end(nullptr);
     if (is_part)
         coalesced_->parts.push_back(operation);
-    auto work = c10::make_intrusive<Work>(std::move(operation), rank_, title, inputs, is_async || is_part);
+    auto work =
+        c10::make_intrusive<Work>(std::move(operation), rank_, title, inputs, is_async || is_part);
 
     if (!is_async && !is_part)
         work->finish();
@@ -438,7 +453,8 @@ c10::intrusive_ptr<c10d::Work> Backend::work(std::shared_ptr<Operation> operatio
 int Backend::check_rank(int64_t rank, const char *call) const
 {
     if (rank < 0 || rank >= size_)
-        invalid(c10::str(call, ": rank ", rank, " is out of range: the group has ", size_, " ranks"));
+        invalid(
+            c10::str(call, ": rank ", rank, " is out of range: the group has ", size_, " ranks"));
     return static_cast<int>(rank);
 }
 
@@ -475,7 +491,8 @@ c10::intrusive_ptr<c10d::Work> Backend::endCoalescing()
 
 // ---- collectives ----------------------------------------------------------------------------------------------------
 
-c10::intrusive_ptr<c10d::Work> Backend::broadcast(std::vector<at::Tensor> &tensors, const c10d::BroadcastOptions &how)
+c10::intrusive_ptr<c10d::Work> Backend::broadcast(std::vector<at::Tensor> &tensors,
+                                                  const c10d::BroadcastOptions &how)
 {
     at::Tensor &tensor = only(tensors, "broadcast", "tensors");
     const int root = check_rank(how.rootRank, "broadcast");
@@ -489,7 +506,8 @@ c10::intrusive_ptr<c10d::Work> Backend::broadcast(std::vector<at::Tensor> &tenso
         start(*op, call_of(*op), [&](tutti_comm *comm, const tutti_call *call) {
             const Moved m = moved(own);
 
-            return tutti_broadcast(own.data_ptr(), own.data_ptr(), m.count, m.type, root, comm, call);
+            return tutti_broadcast(own.data_ptr(), own.data_ptr(), m.count, m.type, root, comm,
+                                   call);
         });
     return work(op, "tutti:broadcast", tensors, how.asyncOp);
 }
@@ -499,7 +517,8 @@ CallOptions Backend::group_options(const at::Tensor &tensor, tutti_redop op)
 {
     CallOptions mine{ options_->algorithm, TUTTI_QUANT_NONE, {} };
 
-    if ((op == TUTTI_SUM || op == TUTTI_AVG) && at::isFloatingType(tensor.scalar_type()) && tensor.element_size() > 1)
+    if ((op == TUTTI_SUM || op == TUTTI_AVG) && at::isFloatingType(tensor.scalar_type()) &&
+        tensor.element_size() > 1)
         mine.quantization = options_->quantization;
     if (mine.quantization != TUTTI_QUANT_NONE && options_->error_feedback)
         mine.error_feedback = residuals_.of(tensor);
@@ -528,21 +547,24 @@ void Backend::start_allreduce(Operation &op, at::Tensor &tensor, const c10d::Red
         call.error_feedback = mine.error_feedback.data_ptr<float>();
     }
     start(op, call, [&](tutti_comm *comm, const tutti_call *c) {
-        return tutti_allreduce(own.data_ptr(), own.data_ptr(), own.numel() * r.element.per_element, r.element.type,
-                               r.op, comm, c);
+        return tutti_allreduce(own.data_ptr(), own.data_ptr(), own.numel() * r.element.per_element,
+                               r.element.type, r.op, comm, c);
     });
 }
 
-c10::intrusive_ptr<c10d::Work> Backend::allreduce_with(at::Tensor &tensor, const c10d::AllreduceOptions &how,
+c10::intrusive_ptr<c10d::Work> Backend::allreduce_with(at::Tensor &tensor,
+                                                       const c10d::AllreduceOptions &how,
                                                        const CallOptions &options)
 {
     const at::Tensor &feedback = options.error_feedback;
 
     check_tensor(tensor, "all_reduce", "the tensor");
-    if (feedback.defined() && (feedback.scalar_type() != at::kFloat || !feedback.device().is_cpu() ||
-                               !feedback.is_contiguous() || feedback.numel() != tensor.numel()))
-        invalid(c10::str("all_reduce: error_feedback is ", feedback.scalar_type(), " with ", feedback.numel(),
-                         " elements: must be contiguous float32 on the CPU with ", tensor.numel()));
+    if (feedback.defined() &&
+        (feedback.scalar_type() != at::kFloat || !feedback.device().is_cpu() ||
+         !feedback.is_contiguous() || feedback.numel() != tensor.numel()))
+        invalid(c10::str("all_reduce: error_feedback is ", feedback.scalar_type(), " with ",
+                         feedback.numel(), " elements: must be contiguous float32 on the CPU with ",
+                         tensor.numel()));
     if (feedback.defined() && options.quantization == TUTTI_QUANT_NONE)
         invalid("all_reduce: error_feedback without quantization");
     auto op = operation(c10d::OpType::ALLREDUCE, how.timeout);
@@ -551,7 +573,8 @@ c10::intrusive_ptr<c10d::Work> Backend::allreduce_with(at::Tensor &tensor, const
     return work(op, "tutti:all_reduce", { tensor });
 }
 
-c10::intrusive_ptr<c10d::Work> Backend::allreduce(std::vector<at::Tensor> &tensors, const c10d::AllreduceOptions &how)
+c10::intrusive_ptr<c10d::Work> Backend::allreduce(std::vector<at::Tensor> &tensors,
+                                                  const c10d::AllreduceOptions &how)
 {
     if (tensors.size() == 1 && tensors[0].is_sparse())
         return allreduce_sparse(tensors, how);
@@ -562,8 +585,8 @@ c10::intrusive_ptr<c10d::Work> Backend::allreduce(std::vector<at::Tensor> &tenso
     return work(op, "tutti:all_reduce", tensors, how.asyncOp);
 }
 
-c10::intrusive_ptr<c10d::Work> Backend::allreduce_coalesced(std::vector<at::Tensor> &tensors,
-                                                            const c10d::AllreduceCoalescedOptions &how)
+c10::intrusive_ptr<c10d::Work> Backend::allreduce_coalesced(
+    std::vector<at::Tensor> &tensors, const c10d::AllreduceCoalescedOptions &how)
 {
     constexpr size_t flat_bytes_max = 256 << 10;
     auto op = operation(c10d::OpType::ALLREDUCE_COALESCED, how.timeout);
@@ -612,10 +635,12 @@ c10::intrusive_ptr<c10d::Work> Backend::allreduce_sparse(std::vector<at::Tensor>
 
     // How much each rank has must be known before the rest is gathered.
     {
-        const at::Tensor from = at::full({ 1 }, mine, at::kLong), to = at::empty({ size_ }, at::kLong);
+        const at::Tensor from = at::full({ 1 }, mine, at::kLong),
+                         to = at::empty({ size_ }, at::kLong);
         Parts sizes;
 
-        sizes.list.push_back(std::make_shared<Operation>(link_, observers_, op->type, op->sequence, op->timeout));
+        sizes.list.push_back(
+            std::make_shared<Operation>(link_, observers_, op->type, op->sequence, op->timeout));
         sizes.list[0]->held = { from, to };
         start(*sizes.list[0], call_of(*op), [&](tutti_comm *comm, const tutti_call *call) {
             return tutti_allgather(from.data_ptr(), to.data_ptr(), 1, TUTTI_I64, comm, call);
@@ -628,8 +653,9 @@ c10::intrusive_ptr<c10d::Work> Backend::allreduce_sparse(std::vector<at::Tensor>
     const int64_t total = std::accumulate(lengths.begin(), lengths.end(), int64_t{ 0 });
     const size_t value_bytes =
         mine ? bytes_of(values) / mine
-             : values.element_size() *
-                   std::accumulate(values.sizes().begin() + 1, values.sizes().end(), size_t{ 1 }, std::multiplies<>());
+             : values.element_size() * std::accumulate(values.sizes().begin() + 1,
+                                                       values.sizes().end(), size_t{ 1 },
+                                                       std::multiplies<>());
     std::vector<int64_t> shape = values.sizes().vec();
 
     shape[0] = total;
@@ -639,11 +665,13 @@ c10::intrusive_ptr<c10d::Work> Backend::allreduce_sparse(std::vector<at::Tensor>
     const auto gather = [&](const at::Tensor &from, const at::Tensor &to, size_t row_bytes) {
         std::vector<size_t> counts(size_);
 
-        std::transform(lengths.begin(), lengths.end(), counts.begin(), [&](int64_t n) { return n * row_bytes; });
+        std::transform(lengths.begin(), lengths.end(), counts.begin(),
+                       [&](int64_t n) { return n * row_bytes; });
         op->held.insert(op->held.end(), { from, to });
         if (total && row_bytes)
             start(*op, call_of(*op), [&](tutti_comm *comm, const tutti_call *call) {
-                return tutti_allgatherv(from.data_ptr(), to.data_ptr(), counts.data(), nullptr, TUTTI_U8, comm, call);
+                return tutti_allgatherv(from.data_ptr(), to.data_ptr(), counts.data(), nullptr,
+                                        TUTTI_U8, comm, call);
             });
     };
 
@@ -653,7 +681,8 @@ c10::intrusive_ptr<c10d::Work> Backend::allreduce_sparse(std::vector<at::Tensor>
     op->after.push_back([tensor, all_indices, all_values] {
         at::AutoDispatchBelowAutograd below;
         const at::Tensor sum =
-            at::_sparse_coo_tensor_unsafe(all_indices.t().contiguous(), all_values, tensor.sizes(), tensor.options())
+            at::_sparse_coo_tensor_unsafe(all_indices.t().contiguous(), all_values, tensor.sizes(),
+                                          tensor.options())
                 .coalesce();
 
         tensor.copy_(sum);
@@ -661,7 +690,8 @@ c10::intrusive_ptr<c10d::Work> Backend::allreduce_sparse(std::vector<at::Tensor>
     return work(op, "tutti:all_reduce_sparse", tensors, how.asyncOp);
 }
 
-c10::intrusive_ptr<c10d::Work> Backend::reduce(std::vector<at::Tensor> &tensors, const c10d::ReduceOptions &how)
+c10::intrusive_ptr<c10d::Work> Backend::reduce(std::vector<at::Tensor> &tensors,
+                                               const c10d::ReduceOptions &how)
 {
     at::Tensor &tensor = only(tensors, "reduce", "tensors");
     const int root = check_rank(how.rootRank, "reduce");
@@ -675,20 +705,21 @@ c10::intrusive_ptr<c10d::Work> Backend::reduce(std::vector<at::Tensor> &tensors,
     op->results = tensors;
     if (own.numel())
         start(*op, call, [&](tutti_comm *comm, const tutti_call *c) {
-            return tutti_reduce(own.data_ptr(), own.data_ptr(), own.numel() * r.element.per_element, r.element.type,
-                                r.op, root, comm, c);
+            return tutti_reduce(own.data_ptr(), own.data_ptr(), own.numel() * r.element.per_element,
+                                r.element.type, r.op, root, comm, c);
         });
     return work(op, "tutti:reduce", tensors, how.asyncOp);
 }
 
-void Backend::start_allgather(Operation &op, const at::Tensor &output, const at::Tensor &input, const char *call)
+void Backend::start_allgather(Operation &op, const at::Tensor &output, const at::Tensor &input,
+                              const char *call)
 {
     check_tensor(output, call, "the output");
     check_tensor(input, call, "the input");
     check_same_type(output, input, call);
     if (output.numel() != input.numel() * size_)
-        invalid(c10::str(call, ": the output has ", output.numel(), " elements: must be ", size_, " times the input's ",
-                         input.numel()));
+        invalid(c10::str(call, ": the output has ", output.numel(), " elements: must be ", size_,
+                         " times the input's ", input.numel()));
     const at::Tensor in = dense_input(input), out = op.outputs.add(output, false);
 
     op.held.insert(op.held.end(), { in, out });
@@ -701,8 +732,8 @@ void Backend::start_allgather(Operation &op, const at::Tensor &output, const at:
         });
 }
 
-void Backend::start_allgather_list(Operation &op, std::vector<at::Tensor> &outputs, const at::Tensor &input,
-                                   const char *call)
+void Backend::start_allgather_list(Operation &op, std::vector<at::Tensor> &outputs,
+                                   const at::Tensor &input, const char *call)
 {
     std::vector<size_t> counts(size_);
     bool even = true;
@@ -729,12 +760,14 @@ void Backend::start_allgather_list(Operation &op, std::vector<at::Tensor> &outpu
         const Moved m = moved(in);
 
         return even ? tutti_allgather(in.data_ptr(), out.data_ptr(), m.count, m.type, comm, c)
-                    : tutti_allgatherv(in.data_ptr(), out.data_ptr(), counts.data(), nullptr, TUTTI_U8, comm, c);
+                    : tutti_allgatherv(in.data_ptr(), out.data_ptr(), counts.data(), nullptr,
+                                       TUTTI_U8, comm, c);
     });
 }
 
 c10::intrusive_ptr<c10d::Work> Backend::allgather(std::vector<std::vector<at::Tensor>> &outputs,
-                                                  std::vector<at::Tensor> &inputs, const c10d::AllgatherOptions &how)
+                                                  std::vector<at::Tensor> &inputs,
+                                                  const c10d::AllgatherOptions &how)
 {
     at::Tensor &input = only(inputs, "all_gather", "input tensors");
 
@@ -746,18 +779,19 @@ c10::intrusive_ptr<c10d::Work> Backend::allgather(std::vector<std::vector<at::Te
     return work(op, "tutti:all_gather", inputs, how.asyncOp);
 }
 
-c10::intrusive_ptr<c10d::Work> Backend::allgather_coalesced(std::vector<std::vector<at::Tensor>> &outputs,
-                                                            std::vector<at::Tensor> &inputs,
-                                                            const c10d::AllgatherOptions &how)
+c10::intrusive_ptr<c10d::Work> Backend::allgather_coalesced(
+    std::vector<std::vector<at::Tensor>> &outputs, std::vector<at::Tensor> &inputs,
+    const c10d::AllgatherOptions &how)
 {
     auto op = operation(c10d::OpType::ALLGATHER_COALESCED, how.timeout);
 
     if (outputs.size() != static_cast<size_t>(size_))
-        invalid(c10::str("all_gather_coalesced: ", outputs.size(), " lists of outputs for ", size_, " ranks"));
+        invalid(c10::str("all_gather_coalesced: ", outputs.size(), " lists of outputs for ", size_,
+                         " ranks"));
     for (const auto &list : outputs)
         if (list.size() != inputs.size())
-            invalid(
-                c10::str("all_gather_coalesced: a list of ", list.size(), " outputs for ", inputs.size(), " inputs"));
+            invalid(c10::str("all_gather_coalesced: a list of ", list.size(), " outputs for ",
+                             inputs.size(), " inputs"));
     for (size_t i = 0; i < inputs.size(); i++) {
         std::vector<at::Tensor> of_ranks;
 
@@ -777,21 +811,23 @@ c10::intrusive_ptr<c10d::Work> Backend::_allgather_base(at::Tensor &output, at::
     return work(op, "tutti:all_gather_single", { input }, how.asyncOp);
 }
 
-c10::intrusive_ptr<c10d::Work> Backend::allgather_into_tensor_coalesced(std::vector<at::Tensor> &outputs,
-                                                                        std::vector<at::Tensor> &inputs,
-                                                                        const c10d::AllgatherOptions &how)
+c10::intrusive_ptr<c10d::Work> Backend::allgather_into_tensor_coalesced(
+    std::vector<at::Tensor> &outputs, std::vector<at::Tensor> &inputs,
+    const c10d::AllgatherOptions &how)
 {
     auto op = operation(allgathers_coalesced, how.timeout);
 
     if (outputs.size() != inputs.size())
-        invalid(c10::str("all_gather_single_coalesced: ", outputs.size(), " outputs for ", inputs.size(), " inputs"));
+        invalid(c10::str("all_gather_single_coalesced: ", outputs.size(), " outputs for ",
+                         inputs.size(), " inputs"));
     for (size_t i = 0; i < inputs.size(); i++)
         start_allgather(*op, outputs[i], inputs[i], "all_gather_single_coalesced");
     return work(op, "tutti:all_gather_single_coalesced", inputs, how.asyncOp);
 }
 
 c10::intrusive_ptr<c10d::Work> Backend::gather(std::vector<std::vector<at::Tensor>> &outputs,
-                                               std::vector<at::Tensor> &inputs, const c10d::GatherOptions &how)
+                                               std::vector<at::Tensor> &inputs,
+                                               const c10d::GatherOptions &how)
 {
     at::Tensor &input = only(inputs, "gather", "input tensors");
     const int root = check_rank(how.rootRank, "gather");
@@ -806,8 +842,8 @@ c10::intrusive_ptr<c10d::Work> Backend::gather(std::vector<std::vector<at::Tenso
             check_tensor(t, "gather", "an output");
             check_same_type(t, input, "gather");
             if (t.numel() != input.numel())
-                invalid(
-                    c10::str("gather: an output has ", t.numel(), " elements: must be the input's ", input.numel()));
+                invalid(c10::str("gather: an output has ", t.numel(),
+                                 " elements: must be the input's ", input.numel()));
         }
         out = as_one(*op, outputs[0], false);
         op->results = outputs[0];
@@ -819,8 +855,8 @@ c10::intrusive_ptr<c10d::Work> Backend::gather(std::vector<std::vector<at::Tenso
         start(*op, call_of(*op), [&](tutti_comm *comm, const tutti_call *call) {
             const Moved m = moved(in);
 
-            return tutti_gather(in.data_ptr(), out.defined() ? out.data_ptr() : nullptr, m.count, m.type, root, comm,
-                                call);
+            return tutti_gather(in.data_ptr(), out.defined() ? out.data_ptr() : nullptr, m.count,
+                                m.type, root, comm, call);
         });
     return work(op, "tutti:gather", inputs, how.asyncOp);
 }
@@ -840,8 +876,8 @@ c10::intrusive_ptr<c10d::Work> Backend::gather_single(at::Tensor &output, at::Te
         check_tensor(output, "gather_single", "the output");
         check_same_type(output, input, "gather_single");
         if (output.numel() != input.numel() * size_)
-            invalid(c10::str("gather_single: the output has ", output.numel(), " elements: must be ", size_,
-                             " times the input's ", input.numel()));
+            invalid(c10::str("gather_single: the output has ", output.numel(),
+                             " elements: must be ", size_, " times the input's ", input.numel()));
         out = op->outputs.add(output, false);
         op->results = { output };
     }
@@ -850,8 +886,8 @@ c10::intrusive_ptr<c10d::Work> Backend::gather_single(at::Tensor &output, at::Te
         start(*op, call_of(*op), [&](tutti_comm *comm, const tutti_call *call) {
             const Moved m = moved(in);
 
-            return tutti_gather(in.data_ptr(), out.defined() ? out.data_ptr() : nullptr, m.count, m.type, root, comm,
-                                call);
+            return tutti_gather(in.data_ptr(), out.defined() ? out.data_ptr() : nullptr, m.count,
+                                m.type, root, comm, call);
         });
     return work(op, "tutti:gather_single", { input }, how.asyncOp);
 }
@@ -874,8 +910,8 @@ c10::intrusive_ptr<c10d::Work> Backend::scatter(std::vector<at::Tensor> &outputs
             check_tensor(t, "scatter", "an input");
             check_same_type(t, output, "scatter");
             if (t.numel() != output.numel())
-                invalid(
-                    c10::str("scatter: an input has ", t.numel(), " elements: must be the output's ", output.numel()));
+                invalid(c10::str("scatter: an input has ", t.numel(),
+                                 " elements: must be the output's ", output.numel()));
         }
         in = as_one(*op, inputs[0], true);
     } else if (!inputs.empty()) {
@@ -887,8 +923,8 @@ c10::intrusive_ptr<c10d::Work> Backend::scatter(std::vector<at::Tensor> &outputs
         start(*op, call_of(*op), [&](tutti_comm *comm, const tutti_call *call) {
             const Moved m = moved(out);
 
-            return tutti_scatter(in.defined() ? in.data_ptr() : nullptr, out.data_ptr(), m.count, m.type, root, comm,
-                                 call);
+            return tutti_scatter(in.defined() ? in.data_ptr() : nullptr, out.data_ptr(), m.count,
+                                 m.type, root, comm, call);
         });
     return work(op, "tutti:scatter", outputs, how.asyncOp);
 }
@@ -900,8 +936,8 @@ void Backend::start_reduce_scatter(Operation &op, const at::Tensor &output, cons
     check_tensor(input, name, "the input");
     check_same_type(output, input, name);
     if (input.numel() != output.numel() * size_)
-        invalid(c10::str(name, ": the input has ", input.numel(), " elements: must be ", size_, " times the output's ",
-                         output.numel()));
+        invalid(c10::str(name, ": the input has ", input.numel(), " elements: must be ", size_,
+                         " times the output's ", output.numel()));
     const Reduction r = reduction_of(input, reduce);
     const at::Tensor in = dense_input(input), out = op.outputs.add(output, false);
     tutti_call call = call_of(op);
@@ -911,8 +947,9 @@ void Backend::start_reduce_scatter(Operation &op, const at::Tensor &output, cons
     op.results.push_back(output);
     if (out.numel())
         start(op, call, [&](tutti_comm *comm, const tutti_call *c) {
-            return tutti_reduce_scatter(in.data_ptr(), out.data_ptr(), out.numel() * r.element.per_element,
-                                        r.element.type, r.op, comm, c);
+            return tutti_reduce_scatter(in.data_ptr(), out.data_ptr(),
+                                        out.numel() * r.element.per_element, r.element.type, r.op,
+                                        comm, c);
         });
 }
 
@@ -944,7 +981,8 @@ c10::intrusive_ptr<c10d::Work> Backend::reduce_scatter(std::vector<at::Tensor> &
     op->results = outputs;
     if (in.numel())
         start(*op, call, [&](tutti_comm *comm, const tutti_call *c) {
-            return tutti_reduce_scatterv(in.data_ptr(), out.data_ptr(), counts.data(), r.element.type, r.op, comm, c);
+            return tutti_reduce_scatterv(in.data_ptr(), out.data_ptr(), counts.data(),
+                                         r.element.type, r.op, comm, c);
         });
     return work(op, "tutti:reduce_scatter", inputs[0], how.asyncOp);
 }
@@ -958,17 +996,18 @@ c10::intrusive_ptr<c10d::Work> Backend::_reduce_scatter_base(at::Tensor &output,
     return work(op, "tutti:reduce_scatter_single", { input }, how.asyncOp);
 }
 
-c10::intrusive_ptr<c10d::Work> Backend::reduce_scatter_tensor_coalesced(std::vector<at::Tensor> &outputs,
-                                                                        std::vector<at::Tensor> &inputs,
-                                                                        const c10d::ReduceScatterOptions &how)
+c10::intrusive_ptr<c10d::Work> Backend::reduce_scatter_tensor_coalesced(
+    std::vector<at::Tensor> &outputs, std::vector<at::Tensor> &inputs,
+    const c10d::ReduceScatterOptions &how)
 {
     auto op = operation(reduce_scatters_coalesced, how.timeout);
 
     if (outputs.size() != inputs.size())
-        invalid(
-            c10::str("reduce_scatter_single_coalesced: ", outputs.size(), " outputs for ", inputs.size(), " inputs"));
+        invalid(c10::str("reduce_scatter_single_coalesced: ", outputs.size(), " outputs for ",
+                         inputs.size(), " inputs"));
     for (size_t i = 0; i < inputs.size(); i++)
-        start_reduce_scatter(*op, outputs[i], inputs[i], how.reduceOp, "reduce_scatter_single_coalesced");
+        start_reduce_scatter(*op, outputs[i], inputs[i], how.reduceOp,
+                             "reduce_scatter_single_coalesced");
     return work(op, "tutti:reduce_scatter_single_coalesced", inputs, how.asyncOp);
 }
 
@@ -989,22 +1028,24 @@ c10::intrusive_ptr<c10d::Work> Backend::alltoall_base(at::Tensor &output, at::Te
     op->held = { in, out };
     op->results = { output };
     if (input_splits.empty() && output_splits.empty() && in.numel() != out.numel())
-        invalid(c10::str("all_to_all_single: the input has ", in.numel(), " elements and the output ", out.numel()));
+        invalid(c10::str("all_to_all_single: the input has ", in.numel(),
+                         " elements and the output ", out.numel()));
     // Ranks may pass equal sizes as lists or not at all: the call is the same.
     start(*op, call_of(*op), [&](tutti_comm *comm, const tutti_call *call) {
-        return tutti_alltoallv(in.data_ptr(), to.data(), to_at.data(), out.data_ptr(), from.data(), from_at.data(),
-                               TUTTI_U8, comm, call);
+        return tutti_alltoallv(in.data_ptr(), to.data(), to_at.data(), out.data_ptr(), from.data(),
+                               from_at.data(), TUTTI_U8, comm, call);
     });
     return work(op, "tutti:all_to_all_single", { input }, how.asyncOp);
 }
 
 // Each pair of tensors is a message: nothing has to be put together.
-c10::intrusive_ptr<c10d::Work> Backend::alltoall(std::vector<at::Tensor> &outputs, std::vector<at::Tensor> &inputs,
+c10::intrusive_ptr<c10d::Work> Backend::alltoall(std::vector<at::Tensor> &outputs,
+                                                 std::vector<at::Tensor> &inputs,
                                                  const c10d::AllToAllOptions &how)
 {
     if (outputs.size() != static_cast<size_t>(size_) || inputs.size() != static_cast<size_t>(size_))
-        invalid(
-            c10::str("all_to_all: ", inputs.size(), " inputs and ", outputs.size(), " outputs for ", size_, " ranks"));
+        invalid(c10::str("all_to_all: ", inputs.size(), " inputs and ", outputs.size(),
+                         " outputs for ", size_, " ranks"));
     auto op = operation(c10d::OpType::ALLTOALL, how.timeout);
     std::vector<size_t> to(size_), from(size_);
 
@@ -1022,8 +1063,8 @@ c10::intrusive_ptr<c10d::Work> Backend::alltoall(std::vector<at::Tensor> &output
     op->held = { in, out };
     op->results = outputs;
     start(*op, call_of(*op), [&](tutti_comm *comm, const tutti_call *call) {
-        return tutti_alltoallv(in.data_ptr(), to.data(), to_at.data(), out.data_ptr(), from.data(), from_at.data(),
-                               TUTTI_U8, comm, call);
+        return tutti_alltoallv(in.data_ptr(), to.data(), to_at.data(), out.data_ptr(), from.data(),
+                               from_at.data(), TUTTI_U8, comm, call);
     });
     return work(op, "tutti:all_to_all", inputs, how.asyncOp);
 }
@@ -1045,8 +1086,9 @@ at::Tensor &Backend::check_p2p(std::vector<at::Tensor> &tensors, int64_t peer, c
 
 void Backend::start_p2p(Operation &op, std::vector<tutti_p2p> ops)
 {
-    start(op, call_of(op),
-          [&](tutti_comm *comm, const tutti_call *call) { return tutti_group(ops.data(), ops.size(), comm, call); });
+    start(op, call_of(op), [&](tutti_comm *comm, const tutti_call *call) {
+        return tutti_group(ops.data(), ops.size(), comm, call);
+    });
 }
 
 c10::intrusive_ptr<c10d::Work> Backend::send(std::vector<at::Tensor> &tensors, int to, int tag)
@@ -1057,7 +1099,8 @@ c10::intrusive_ptr<c10d::Work> Backend::send(std::vector<at::Tensor> &tensors, i
 
     if (coalescing_) {
         coalesced_->held.push_back(in);
-        coalesced_p2p_.push_back({ 0, peer, in.data_ptr(), bytes_of(in), TUTTI_U8, static_cast<uint32_t>(tag) });
+        coalesced_p2p_.push_back(
+            { 0, peer, in.data_ptr(), bytes_of(in), TUTTI_U8, static_cast<uint32_t>(tag) });
         return nullptr;
     }
     auto op = operation(c10d::OpType::SEND, c10d::kUnsetTimeout);
@@ -1082,7 +1125,8 @@ c10::intrusive_ptr<c10d::Work> Backend::recvAnysource(std::vector<at::Tensor> &t
     return receive(tensors, TUTTI_ANY_RANK, tag, c10d::OpType::RECVANYSOURCE);
 }
 
-c10::intrusive_ptr<c10d::Work> Backend::receive(std::vector<at::Tensor> &tensors, int peer, int tag, c10d::OpType type)
+c10::intrusive_ptr<c10d::Work> Backend::receive(std::vector<at::Tensor> &tensors, int peer, int tag,
+                                                c10d::OpType type)
 {
     at::Tensor &tensor = check_p2p(tensors, peer, "recv");
 
@@ -1091,7 +1135,8 @@ c10::intrusive_ptr<c10d::Work> Backend::receive(std::vector<at::Tensor> &tensors
 
         coalesced_->held.push_back(out);
         coalesced_->results.push_back(tensor);
-        coalesced_p2p_.push_back({ 1, peer, out.data_ptr(), bytes_of(out), TUTTI_U8, static_cast<uint32_t>(tag) });
+        coalesced_p2p_.push_back(
+            { 1, peer, out.data_ptr(), bytes_of(out), TUTTI_U8, static_cast<uint32_t>(tag) });
         return nullptr;
     }
     auto op = operation(type, c10d::kUnsetTimeout);
@@ -1106,7 +1151,8 @@ c10::intrusive_ptr<c10d::Work> Backend::receive(std::vector<at::Tensor> &tensors
     start(*op, call, [&](tutti_comm *comm, const tutti_call *c) {
         return tutti_recv(out.data_ptr(), bytes_of(out), TUTTI_U8, peer, comm, c);
     });
-    return work(op, type == c10d::OpType::RECVANYSOURCE ? "tutti:recvAnySource" : "tutti:recv", tensors);
+    return work(op, type == c10d::OpType::RECVANYSOURCE ? "tutti:recvAnySource" : "tutti:recv",
+                tensors);
 }
 
 // ---- barriers -------------------------------------------------------------------------------------------------------
@@ -1115,7 +1161,8 @@ c10::intrusive_ptr<c10d::Work> Backend::barrier(const c10d::BarrierOptions &how)
 {
     auto op = operation(c10d::OpType::BARRIER, how.timeout);
 
-    start(*op, call_of(*op), [&](tutti_comm *comm, const tutti_call *call) { return tutti_barrier(comm, call); });
+    start(*op, call_of(*op),
+          [&](tutti_comm *comm, const tutti_call *call) { return tutti_barrier(comm, call); });
     return work(op, "tutti:barrier", {}, how.asyncOp);
 }
 
@@ -1135,7 +1182,8 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions &how, bool wait_all_ra
         const at::Tensor byte = at::zeros({ 1 }, at::kByte);
         tutti_call call = call_of(*op);
 
-        parts.list.push_back(std::make_shared<Operation>(link_, observers_, op->type, op->sequence, op->timeout));
+        parts.list.push_back(
+            std::make_shared<Operation>(link_, observers_, op->type, op->sequence, op->timeout));
         parts.list.back()->held = { byte };
         call.tag = tag;
         start(*parts.list.back(), call, [&](tutti_comm *comm, const tutti_call *c) {
@@ -1144,7 +1192,9 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions &how, bool wait_all_ra
         });
     };
     const auto elapsed = [&] {
-        return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin).count();
+        return std::chrono::duration_cast<std::chrono::milliseconds>(
+                   std::chrono::steady_clock::now() - begin)
+            .count();
     };
 
     if (rank_ != 0) {
@@ -1154,9 +1204,10 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions &how, bool wait_all_ra
             part->wait();
         for (auto &part : parts.list)
             if (part->error())
-                TORCH_CHECK(false, "Rank ", rank_,
-                            " successfully reached monitoredBarrier, but received errors while waiting for "
-                            "send/recv from rank 0. Please check rank 0 logs for faulty rank.");
+                TORCH_CHECK(
+                    false, "Rank ", rank_,
+                    " successfully reached monitoredBarrier, but received errors while waiting for "
+                    "send/recv from rank 0. Please check rank 0 logs for faulty rank.");
         return;
     }
     for (int r = 1; r < size_; r++)
@@ -1172,8 +1223,9 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions &how, bool wait_all_ra
     for (auto &part : parts.list)
         part->wait();
     if (!missing.empty())
-        TORCH_CHECK(false, "[Rank 0]: ", missing.size() > 1 ? "Ranks " : "Rank ", c10::Join(", ", missing),
-                    " failed to pass monitoredBarrier in ", elapsed(), " ms");
+        TORCH_CHECK(false, "[Rank 0]: ", missing.size() > 1 ? "Ranks " : "Rank ",
+                    c10::Join(", ", missing), " failed to pass monitoredBarrier in ", elapsed(),
+                    " ms");
     parts.list.clear();
     for (int r = 1; r < size_; r++)
         one(true, r);

@@ -47,7 +47,8 @@ struct CallOptions {
 class Backend : public c10d::Backend
 {
   public:
-    Backend(std::shared_ptr<Link> link, int rank, int size, c10::intrusive_ptr<GroupOptions> options);
+    Backend(std::shared_ptr<Link> link, int rank, int size,
+            c10::intrusive_ptr<GroupOptions> options);
     ~Backend() override;
 
     // Meets the other ranks through the store (one key), or, for a group of the job's ranks, through the connections that there are.
@@ -75,8 +76,9 @@ class Backend : public c10d::Backend
     c10d::ErrorType getError() override;
     void abort() override;
     void shutdown() override;
-    c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store> &store, const std::vector<int> &ranks,
-                                            const c10::intrusive_ptr<c10d::Backend::Options> &options) override;
+    c10::intrusive_ptr<c10d::Backend> split(
+        const c10::intrusive_ptr<c10d::Store> &store, const std::vector<int> &ranks,
+        const c10::intrusive_ptr<c10d::Backend::Options> &options) override;
     // Drops the batch that is open, for example because an exception left it.
     void cancel_coalescing();
     void startCoalescing() override;
@@ -87,47 +89,53 @@ class Backend : public c10d::Backend
     c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor> &tensors,
                                              const c10d::AllreduceOptions &how) override;
     // With options of this call, in place of those of the group.
-    c10::intrusive_ptr<c10d::Work> allreduce_with(at::Tensor &tensor, const c10d::AllreduceOptions &how,
+    c10::intrusive_ptr<c10d::Work> allreduce_with(at::Tensor &tensor,
+                                                  const c10d::AllreduceOptions &how,
                                                   const CallOptions &options);
     c10::intrusive_ptr<c10d::Work> allreduce_sparse(std::vector<at::Tensor> &tensors,
                                                     const c10d::AllreduceOptions &how) override;
-    c10::intrusive_ptr<c10d::Work> allreduce_coalesced(std::vector<at::Tensor> &tensors,
-                                                       const c10d::AllreduceCoalescedOptions &how) override;
-    c10::intrusive_ptr<c10d::Work> reduce(std::vector<at::Tensor> &tensors, const c10d::ReduceOptions &how) override;
+    c10::intrusive_ptr<c10d::Work> allreduce_coalesced(
+        std::vector<at::Tensor> &tensors, const c10d::AllreduceCoalescedOptions &how) override;
+    c10::intrusive_ptr<c10d::Work> reduce(std::vector<at::Tensor> &tensors,
+                                          const c10d::ReduceOptions &how) override;
     c10::intrusive_ptr<c10d::Work> allgather(std::vector<std::vector<at::Tensor>> &outputs,
                                              std::vector<at::Tensor> &inputs,
                                              const c10d::AllgatherOptions &how) override;
-    c10::intrusive_ptr<c10d::Work> allgather_coalesced(std::vector<std::vector<at::Tensor>> &outputs,
-                                                       std::vector<at::Tensor> &inputs,
-                                                       const c10d::AllgatherOptions &how) override;
+    c10::intrusive_ptr<c10d::Work> allgather_coalesced(
+        std::vector<std::vector<at::Tensor>> &outputs, std::vector<at::Tensor> &inputs,
+        const c10d::AllgatherOptions &how) override;
     // The names before PyTorch 2.15; newer ones forward to them.
     c10::intrusive_ptr<c10d::Work> _allgather_base(at::Tensor &output, at::Tensor &input,
                                                    const c10d::AllgatherOptions &how) override;
-    c10::intrusive_ptr<c10d::Work> allgather_into_tensor_coalesced(std::vector<at::Tensor> &outputs,
-                                                                   std::vector<at::Tensor> &inputs,
-                                                                   const c10d::AllgatherOptions &how) override;
+    c10::intrusive_ptr<c10d::Work> allgather_into_tensor_coalesced(
+        std::vector<at::Tensor> &outputs, std::vector<at::Tensor> &inputs,
+        const c10d::AllgatherOptions &how) override;
     c10::intrusive_ptr<c10d::Work> gather(std::vector<std::vector<at::Tensor>> &outputs,
-                                          std::vector<at::Tensor> &inputs, const c10d::GatherOptions &how) override;
+                                          std::vector<at::Tensor> &inputs,
+                                          const c10d::GatherOptions &how) override;
     c10::intrusive_ptr<c10d::Work> scatter(std::vector<at::Tensor> &outputs,
                                            std::vector<std::vector<at::Tensor>> &inputs,
                                            const c10d::ScatterOptions &how) override;
     c10::intrusive_ptr<c10d::Work> reduce_scatter(std::vector<at::Tensor> &outputs,
                                                   std::vector<std::vector<at::Tensor>> &inputs,
                                                   const c10d::ReduceScatterOptions &how) override;
-    c10::intrusive_ptr<c10d::Work> _reduce_scatter_base(at::Tensor &output, at::Tensor &input,
-                                                        const c10d::ReduceScatterOptions &how) override;
-    c10::intrusive_ptr<c10d::Work> reduce_scatter_tensor_coalesced(std::vector<at::Tensor> &outputs,
-                                                                   std::vector<at::Tensor> &inputs,
-                                                                   const c10d::ReduceScatterOptions &how) override;
+    c10::intrusive_ptr<c10d::Work> _reduce_scatter_base(
+        at::Tensor &output, at::Tensor &input, const c10d::ReduceScatterOptions &how) override;
+    c10::intrusive_ptr<c10d::Work> reduce_scatter_tensor_coalesced(
+        std::vector<at::Tensor> &outputs, std::vector<at::Tensor> &inputs,
+        const c10d::ReduceScatterOptions &how) override;
     c10::intrusive_ptr<c10d::Work> alltoall_base(at::Tensor &output, at::Tensor &input,
                                                  std::vector<int64_t> &output_splits,
                                                  std::vector<int64_t> &input_splits,
                                                  const c10d::AllToAllOptions &how) override;
-    c10::intrusive_ptr<c10d::Work> alltoall(std::vector<at::Tensor> &outputs, std::vector<at::Tensor> &inputs,
+    c10::intrusive_ptr<c10d::Work> alltoall(std::vector<at::Tensor> &outputs,
+                                            std::vector<at::Tensor> &inputs,
                                             const c10d::AllToAllOptions &how) override;
     c10::intrusive_ptr<c10d::Work> send(std::vector<at::Tensor> &tensors, int to, int tag) override;
-    c10::intrusive_ptr<c10d::Work> recv(std::vector<at::Tensor> &tensors, int from, int tag) override;
-    c10::intrusive_ptr<c10d::Work> recvAnysource(std::vector<at::Tensor> &tensors, int tag) override;
+    c10::intrusive_ptr<c10d::Work> recv(std::vector<at::Tensor> &tensors, int from,
+                                        int tag) override;
+    c10::intrusive_ptr<c10d::Work> recvAnysource(std::vector<at::Tensor> &tensors,
+                                                 int tag) override;
     c10::intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions &how) override;
     void monitoredBarrier(const c10d::BarrierOptions &how, bool wait_all_ranks) override;
 
@@ -166,20 +174,20 @@ class Backend : public c10d::Backend
     {
         return _allgather_base(output, input, how);
     }
-    c10::intrusive_ptr<c10d::Work> all_gather_single_coalesced(std::vector<at::Tensor> &outputs,
-                                                               std::vector<at::Tensor> &inputs,
-                                                               const c10d::AllgatherOptions &how) override
+    c10::intrusive_ptr<c10d::Work> all_gather_single_coalesced(
+        std::vector<at::Tensor> &outputs, std::vector<at::Tensor> &inputs,
+        const c10d::AllgatherOptions &how) override
     {
         return allgather_into_tensor_coalesced(outputs, inputs, how);
     }
-    c10::intrusive_ptr<c10d::Work> reduce_scatter_single(at::Tensor &output, at::Tensor &input,
-                                                         const c10d::ReduceScatterOptions &how) override
+    c10::intrusive_ptr<c10d::Work> reduce_scatter_single(
+        at::Tensor &output, at::Tensor &input, const c10d::ReduceScatterOptions &how) override
     {
         return _reduce_scatter_base(output, input, how);
     }
-    c10::intrusive_ptr<c10d::Work> reduce_scatter_single_coalesced(std::vector<at::Tensor> &outputs,
-                                                                   std::vector<at::Tensor> &inputs,
-                                                                   const c10d::ReduceScatterOptions &how) override
+    c10::intrusive_ptr<c10d::Work> reduce_scatter_single_coalesced(
+        std::vector<at::Tensor> &outputs, std::vector<at::Tensor> &inputs,
+        const c10d::ReduceScatterOptions &how) override
     {
         return reduce_scatter_tensor_coalesced(outputs, inputs, how);
     }
@@ -230,18 +238,21 @@ class Backend : public c10d::Backend
     void start(Operation &operation, const tutti_call &call,
                c10::function_ref<tutti_status(tutti_comm *, const tutti_call *)> what);
     c10::intrusive_ptr<c10d::Work> work(std::shared_ptr<Operation> operation, const char *title,
-                                        const std::vector<at::Tensor> &inputs, bool is_async = true);
+                                        const std::vector<at::Tensor> &inputs,
+                                        bool is_async = true);
     // options NULL: the group's.
     void start_allreduce(Operation &operation, at::Tensor &tensor, const c10d::ReduceOp &op,
                          const CallOptions *options = nullptr);
     CallOptions group_options(const at::Tensor &tensor, tutti_redop op);
-    void start_reduce_scatter(Operation &operation, const at::Tensor &output, const at::Tensor &input,
-                              const c10d::ReduceOp &op, const char *call);
-    void start_allgather(Operation &operation, const at::Tensor &output, const at::Tensor &input, const char *call);
-    void start_allgather_list(Operation &operation, std::vector<at::Tensor> &outputs, const at::Tensor &input,
-                              const char *call);
+    void start_reduce_scatter(Operation &operation, const at::Tensor &output,
+                              const at::Tensor &input, const c10d::ReduceOp &op, const char *call);
+    void start_allgather(Operation &operation, const at::Tensor &output, const at::Tensor &input,
+                         const char *call);
+    void start_allgather_list(Operation &operation, std::vector<at::Tensor> &outputs,
+                              const at::Tensor &input, const char *call);
     void start_p2p(Operation &operation, std::vector<tutti_p2p> ops);
-    c10::intrusive_ptr<c10d::Work> receive(std::vector<at::Tensor> &tensors, int peer, int tag, c10d::OpType type);
+    c10::intrusive_ptr<c10d::Work> receive(std::vector<at::Tensor> &tensors, int peer, int tag,
+                                           c10d::OpType type);
     at::Tensor &check_p2p(std::vector<at::Tensor> &tensors, int64_t peer, const char *call);
     int check_rank(int64_t rank, const char *call) const;
 
@@ -253,7 +264,8 @@ class Backend : public c10d::Backend
     std::shared_ptr<Link> link(const char *call) const; // throws where there is none
 
     std::shared_ptr<Link> link_;    // NULL: reconfigure must be called first
-    std::shared_ptr<Link> control_; // groups are created over it; the first group's, where there is one
+    std::shared_ptr<Link>
+        control_;              // groups are created over it; the first group's, where there is one
     std::vector<int> members_;      // the ranks of this group on control_
     std::shared_ptr<Observers> observers_ = std::make_shared<Observers>();
     c10::intrusive_ptr<GroupOptions> options_;

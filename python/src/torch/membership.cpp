@@ -29,7 +29,9 @@ std::string text_of(const tutti_id &id)
 // -1: not a digit.
 int value_of(char digit)
 {
-    return digit >= '0' && digit <= '9' ? digit - '0' : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
+    return digit >= '0' && digit <= '9'   ? digit - '0'
+           : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10
+                                          : -1;
 }
 
 } // namespace
@@ -60,7 +62,8 @@ tutti_id Membership::parse(const std::string &handle)
 {
     constexpr size_t start = sizeof prefix - 1;
     tutti_id id{};
-    bool is_valid = handle.size() == start + 2 * sizeof id.bytes && handle.compare(0, start, prefix) == 0;
+    bool is_valid =
+        handle.size() == start + 2 * sizeof id.bytes && handle.compare(0, start, prefix) == 0;
 
     for (size_t i = 0; is_valid && i < sizeof id.bytes; i++) {
         const int high = value_of(handle[start + 2 * i]), low = value_of(handle[start + 2 * i + 1]);
@@ -69,8 +72,9 @@ tutti_id Membership::parse(const std::string &handle)
         id.bytes[i] = static_cast<char>(high << 4 | low);
     }
     if (!is_valid)
-        C10_THROW_ERROR(ValueError, "tutti: reconfigure: invalid handle \"" + handle.substr(0, 40) +
-                                        "\" (pass the strings of get_reconfigure_handle unmodified)");
+        C10_THROW_ERROR(ValueError,
+                        "tutti: reconfigure: invalid handle \"" + handle.substr(0, 40) +
+                            "\" (pass the strings of get_reconfigure_handle unmodified)");
     return id;
 }
 

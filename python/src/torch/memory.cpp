@@ -63,14 +63,17 @@ std::shared_ptr<c10::Allocator> Backend::getMemAllocator()
 at::Tensor Backend::allocateTensor(long size, at::TensorOptions options)
 {
     if (size < 0)
-        C10_THROW_ERROR(ValueError, c10::str("tutti: allocate_tensor: the size is ", size, ": must be at least 0"));
+        C10_THROW_ERROR(ValueError, c10::str("tutti: allocate_tensor: the size is ", size,
+                                             ": must be at least 0"));
     if (options.has_device() && !options.device().is_cpu())
-        C10_THROW_ERROR(ValueError, c10::str("tutti: allocate_tensor: the device is ", options.device(),
-                                             ": memory of this backend is on the CPU"));
+        C10_THROW_ERROR(ValueError,
+                        c10::str("tutti: allocate_tensor: the device is ", options.device(),
+                                 ": memory of this backend is on the CPU"));
     const auto own = options.device(c10::kCPU);
     const auto type = c10::typeMetaToScalarType(own.dtype());
     auto data = std::make_shared<c10::DataPtr>(
-        Allocator(link("allocate_tensor")).allocate(static_cast<size_t>(size) * c10::elementSize(type)));
+        Allocator(link("allocate_tensor"))
+            .allocate(static_cast<size_t>(size) * c10::elementSize(type)));
     void *memory = data->get();
 
     return at::from_blob(

@@ -29,9 +29,11 @@ tutti_quant quant_of(const std::string &name)
     throw py::value_error("tutti: unknown quantization \"" + name + "\" (known: " + known + ")");
 }
 
-c10::intrusive_ptr<c10d::Work> all_reduce(Backend &backend, at::Tensor tensor, const c10d::ReduceOp &op,
+c10::intrusive_ptr<c10d::Work> all_reduce(Backend &backend, at::Tensor tensor,
+                                          const c10d::ReduceOp &op,
                                           std::optional<std::chrono::milliseconds> timeout,
-                                          const std::string &algorithm, const std::string &quantization,
+                                          const std::string &algorithm,
+                                          const std::string &quantization,
                                           const std::optional<at::Tensor> &feedback)
 {
     const CallOptions options{ algorithm, quant_of(quantization), feedback.value_or(at::Tensor()) };
@@ -56,7 +58,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
     }));
 
     py::class_<GroupOptions, c10::intrusive_ptr<GroupOptions>, c10d::Backend::Options>(m, "Options")
-        .def(py::init([](std::chrono::milliseconds timeout) { return c10::make_intrusive<GroupOptions>(timeout); }),
+        .def(py::init([](std::chrono::milliseconds timeout) {
+                 return c10::make_intrusive<GroupOptions>(timeout);
+             }),
              py::arg("timeout") = kBackendDefaultTimeout)
         .def_readwrite("algorithm", &GroupOptions::algorithm)
         .def_readwrite("lanes", &GroupOptions::lanes)
@@ -72,8 +76,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
         // Groups of some ranks are created by these alone: other ranks have nothing to do.
         .def(
             "perform_nocolor_split", [](const Backend &, const py::object &) {}, py::arg("device"))
-        .def("all_reduce_with", all_reduce, py::arg("tensor"), py::arg("op"), py::arg("timeout"), py::arg("algorithm"),
-             py::arg("quantization"), py::arg("error_feedback"))
+        .def("all_reduce_with", all_reduce, py::arg("tensor"), py::arg("op"), py::arg("timeout"),
+             py::arg("algorithm"), py::arg("quantization"), py::arg("error_feedback"))
         .def("_cancel_coalescing", &Backend::cancel_coalescing);
 
     m.def("quantizations", [] {
@@ -86,7 +90,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
 
     m.def(
         "create",
-        [](const c10d::DistributedBackendOptions &how, const c10::intrusive_ptr<GroupOptions> &options) {
+        [](const c10d::DistributedBackendOptions &how,
+           const c10::intrusive_ptr<GroupOptions> &options) {
             return Backend::create(how, options ? c10::make_intrusive<GroupOptions>(*options)
                                                 : c10::make_intrusive<GroupOptions>());
         },

@@ -56,7 +56,9 @@ void check_agreement(tutti_comm *comm, uint64_t mine, int size)
     check(tutti_allgather(&mine, all.data(), 1, TUTTI_U64, comm, nullptr), "reconfigure");
     for (int r = 0; r < size; r++)
         if (all[r] != mine)
-            invalid(c10::str("rank ", r, " passed another uuid or other handles (all members must pass the same)"));
+            invalid(
+                c10::str("rank ", r,
+                         " passed another uuid or other handles (all members must pass the same)"));
 }
 
 // The hints that this backend reads are options of a start-up.
@@ -76,7 +78,8 @@ void apply_hints(GroupOptions &options, const std::unordered_map<std::string, st
                 invalid("hint lanes: \"" + value + "\" is not a number");
             }
         else
-            TORCH_WARN("tutti: reconfigure: hint \"", name, "\" is ignored (known: wires, interfaces, lanes, tune_file)");
+            TORCH_WARN("tutti: reconfigure: hint \"", name,
+                       "\" is ignored (known: wires, interfaces, lanes, tune_file)");
     }
 }
 
@@ -111,14 +114,17 @@ c10::intrusive_ptr<c10d::Work> Backend::reconfigure(const c10d::ReconfigureOptio
     join(ids[0], static_cast<int>(at - handles.begin()), static_cast<int>(handles.size()), *options,
          hash_of(how.uuid, handles));
 
-    auto done = std::make_shared<Operation>(link_, observers_, c10d::OpType::UNKNOWN, sequence_, options->timeout);
+    auto done = std::make_shared<Operation>(link_, observers_, c10d::OpType::UNKNOWN, sequence_,
+                                            options->timeout);
 
     done->end(nullptr);
-    return c10::make_intrusive<Work>(std::move(done), rank_, nullptr, std::vector<at::Tensor>{}, false);
+    return c10::make_intrusive<Work>(std::move(done), rank_, nullptr, std::vector<at::Tensor>{},
+                                     false);
 }
 
 // Forms the communicator of the new members, and replaces that of the old ones.
-void Backend::join(const tutti_id &id, int rank, int size, const GroupOptions &options, uint64_t hash)
+void Backend::join(const tutti_id &id, int rank, int size, const GroupOptions &options,
+                   uint64_t hash)
 {
     const tutti_conf conf = options.conf();
     tutti_comm *comm = nullptr;

@@ -18,9 +18,10 @@ at::Tensor Residuals::of(const at::Tensor &tensor)
             return e.residual;
     auto owner = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage);
 
-    entries_.push_back({ c10::weak_intrusive_ptr<c10::StorageImpl>(owner), tensor.storage_offset(), tensor.numel(),
-                         tensor.scalar_type(),
-                         at::zeros({ tensor.numel() }, tensor.options().dtype(at::kFloat).requires_grad(false)) });
+    entries_.push_back(
+        { c10::weak_intrusive_ptr<c10::StorageImpl>(owner), tensor.storage_offset(), tensor.numel(),
+          tensor.scalar_type(),
+          at::zeros({ tensor.numel() }, tensor.options().dtype(at::kFloat).requires_grad(false)) });
     return entries_.back().residual;
 }
 

@@ -8,7 +8,8 @@ namespace tutti_torch
 
 void fail(tutti_status status, const std::string &message, const std::string &what)
 {
-    TORCH_CHECK_WITH(DistBackendError, false, "tutti: ", what, ": ", tutti_status_name(status), ": ", message);
+    TORCH_CHECK_WITH(DistBackendError, false, "tutti: ", what, ": ", tutti_status_name(status),
+                     ": ", message);
 }
 
 void check(tutti_status status, const char *what)
@@ -48,13 +49,14 @@ const char *name_of(c10d::ReduceOp::RedOpType op)
 
 [[noreturn]] void refuse(const at::Tensor &tensor, const c10d::ReduceOp &op, const char *why)
 {
-    C10_THROW_ERROR(ValueError,
-                    c10::str("tutti: ReduceOp.", name_of(op.op_), " is not supported for ", tensor.scalar_type(), why));
+    C10_THROW_ERROR(ValueError, c10::str("tutti: ReduceOp.", name_of(op.op_),
+                                         " is not supported for ", tensor.scalar_type(), why));
 }
 
 bool is_linear(c10d::ReduceOp::RedOpType op)
 {
-    return op == c10d::ReduceOp::SUM || op == c10d::ReduceOp::AVG || op == c10d::ReduceOp::PREMUL_SUM;
+    return op == c10d::ReduceOp::SUM || op == c10d::ReduceOp::AVG ||
+           op == c10d::ReduceOp::PREMUL_SUM;
 }
 
 // per_element is 0 for a type that Tutti does not have.
@@ -156,7 +158,9 @@ tutti_redop op_of(const at::Tensor &tensor, const c10d::ReduceOp &op)
     case c10d::ReduceOp::BXOR:
         if (!is_integer)
             refuse(tensor, op, " (bitwise operations need integers)");
-        return op.op_ == c10d::ReduceOp::BAND ? TUTTI_BAND : op.op_ == c10d::ReduceOp::BOR ? TUTTI_BOR : TUTTI_BXOR;
+        return op.op_ == c10d::ReduceOp::BAND  ? TUTTI_BAND
+               : op.op_ == c10d::ReduceOp::BOR ? TUTTI_BOR
+                                               : TUTTI_BXOR;
     default:
         refuse(tensor, op, "");
     }
@@ -173,7 +177,8 @@ double scale_of(const c10d::ReduceOp &op)
 
     if (!supplement)
         C10_THROW_ERROR(ValueError, "tutti: ReduceOp.PREMUL_SUM has no factor");
-    return supplement->tensor_factor.defined() ? supplement->tensor_factor.item<double>() : supplement->double_factor;
+    return supplement->tensor_factor.defined() ? supplement->tensor_factor.item<double>()
+                                               : supplement->double_factor;
 }
 
 } // namespace
@@ -192,7 +197,8 @@ Moved moved(const at::Tensor &tensor)
 {
     const Element e = element_of(tensor.scalar_type());
 
-    return e.per_element ? Moved{ e.type, tensor.numel() * e.per_element } : Moved{ TUTTI_U8, bytes_of(tensor) };
+    return e.per_element ? Moved{ e.type, tensor.numel() * e.per_element }
+                         : Moved{ TUTTI_U8, bytes_of(tensor) };
 }
 
 void check_tensor(const at::Tensor &tensor, const char *call, const char *what)
@@ -200,19 +206,21 @@ void check_tensor(const at::Tensor &tensor, const char *call, const char *what)
     if (C10_UNLIKELY(!tensor.defined()))
         C10_THROW_ERROR(ValueError, c10::str("tutti: ", call, ": ", what, " is not defined"));
     if (C10_UNLIKELY(!tensor.device().is_cpu()))
-        C10_THROW_ERROR(ValueError, c10::str("tutti: ", call, ": ", what, " is on ", tensor.device(),
-                                             ": this backend communicates CPU tensors (use for example "
-                                             "init_process_group(\"cpu:tutti,cuda:nccl\"))"));
+        C10_THROW_ERROR(ValueError,
+                        c10::str("tutti: ", call, ": ", what, " is on ", tensor.device(),
+                                 ": this backend communicates CPU tensors (use for example "
+                                 "init_process_group(\"cpu:tutti,cuda:nccl\"))"));
     if (C10_UNLIKELY(tensor.layout() != at::kStrided))
-        C10_THROW_ERROR(ValueError, c10::str("tutti: ", call, ": ", what, " has layout ", tensor.layout(),
-                                             ": must be strided (sparse tensors: all_reduce only)"));
+        C10_THROW_ERROR(ValueError,
+                        c10::str("tutti: ", call, ": ", what, " has layout ", tensor.layout(),
+                                 ": must be strided (sparse tensors: all_reduce only)"));
 }
 
 at::Tensor &only(std::vector<at::Tensor> &tensors, const char *call, const char *what)
 {
     if (tensors.size() != 1)
-        C10_THROW_ERROR(ValueError, c10::str("tutti: ", call, ": ", tensors.size(), " tensors for ", what,
-                                             ": must be 1 per process"));
+        C10_THROW_ERROR(ValueError, c10::str("tutti: ", call, ": ", tensors.size(), " tensors for ",
+                                             what, ": must be 1 per process"));
     check_tensor(tensors[0], call, "the tensor");
     return tensors[0];
 }
@@ -229,7 +237,8 @@ at::Tensor Outputs::add(const at::Tensor &tensor, bool is_input)
     if (tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg())
         return tensor;
     at::AutoDispatchBelowAutograd guard;
-    at::Tensor own = at::empty(tensor.sizes(), tensor.options().memory_format(at::MemoryFormat::Contiguous));
+    at::Tensor own =
+        at::empty(tensor.sizes(), tensor.options().memory_format(at::MemoryFormat::Contiguous));
 
     if (is_input)
         own.copy_(tensor);

@@ -40,7 +40,8 @@ int64_t left_ms(std::chrono::steady_clock::time_point deadline)
 {
     if (deadline == std::chrono::steady_clock::time_point::max())
         return -1;
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
 
     return std::max<int64_t>(left.count(), 1);
 }
@@ -65,7 +66,8 @@ struct Exposed {
     {
     }
 
-    tutti_window *data = nullptr, *signals = nullptr; // they end with the communicator at the latest
+    tutti_window *data = nullptr,
+                 *signals = nullptr; // they end with the communicator at the latest
     at::Tensor tensor; // undefined: registered without owning it
     void *memory = nullptr;
     at::ScalarType type = at::ScalarType::Undefined;
@@ -93,7 +95,8 @@ struct Exposed {
 
   private:
     std::mutex lock;                              // protects sources
-    std::vector<std::shared_ptr<Source>> sources; // freed when their puts are complete, or with the windows
+    std::vector<std::shared_ptr<Source>>
+        sources; // freed when their puts are complete, or with the windows
 };
 
 tutti_status Exposed::take_signal(int rank, std::chrono::steady_clock::time_point deadline)
@@ -102,8 +105,8 @@ tutti_status Exposed::take_signal(int rank, std::chrono::steady_clock::time_poin
 
     for (;;) {
         uint64_t seen = taken.load();
-        const tutti_status st =
-            tutti_window_wait(signals, sizeof(uint64_t) * rank, TUTTI_AT_LEAST, seen + 1, left_ms(deadline), nullptr);
+        const tutti_status st = tutti_window_wait(signals, sizeof(uint64_t) * rank, TUTTI_AT_LEAST,
+                                                  seen + 1, left_ms(deadline), nullptr);
 
         if (st != TUTTI_OK || taken.compare_exchange_strong(seen, seen + 1))
             return st;
@@ -112,8 +115,8 @@ tutti_status Exposed::take_signal(int rank, std::chrono::steady_clock::time_poin
 
 bool Exposed::has_signal(int rank)
 {
-    return tutti_window_test(signals, sizeof(uint64_t) * rank, TUTTI_AT_LEAST, signals_taken[rank] + 1, nullptr) !=
-           TUTTI_PENDING;
+    return tutti_window_test(signals, sizeof(uint64_t) * rank, TUTTI_AT_LEAST,
+                             signals_taken[rank] + 1, nullptr) != TUTTI_PENDING;
 }
 
 // ---- start and end --------------------------------------------------------------------------------------------------
@@ -130,9 +133,10 @@ c10::intrusive_ptr<Window> Window::create(Link &parent, std::chrono::millisecond
     return c10::make_intrusive<Window>(std::move(link), std::move(kept), timeout);
 }
 
-Window::Window(std::shared_ptr<Link> link, std::shared_ptr<Kept> kept, std::chrono::milliseconds timeout)
-    : link_(std::move(link)), kept_(std::move(kept)), timeout_(timeout), rank_(tutti_comm_rank(link_->comm)),
-      size_(tutti_comm_size(link_->comm))
+Window::Window(std::shared_ptr<Link> link, std::shared_ptr<Kept> kept,
+               std::chrono::milliseconds timeout)
+    : link_(std::move(link)), kept_(std::move(kept)), timeout_(timeout),
+      rank_(tutti_comm_rank(link_->comm)), size_(tutti_comm_size(link_->comm))
 {
 }
 
@@ -171,20 +175,24 @@ void exchange(Exposed &e, tutti_comm *comm, const at::Tensor &tensor, std::excep
 
     if (!problem)
         mine = { 1, static_cast<int64_t>(tensor.scalar_type()), tensor.numel(), tensor.dim() };
-    check(tutti_allgather(&mine, e.cards.data(), sizeof mine, TUTTI_U8, comm, &call), "tensor_register");
+    check(tutti_allgather(&mine, e.cards.data(), sizeof mine, TUTTI_U8, comm, &call),
+          "tensor_register");
     if (problem)
         std::rethrow_exception(problem);
     for (size_t r = 0; r < e.cards.size(); r++)
         if (!e.cards[r].usable)
-            invalid(c10::str("tensor_register: rank ", r, " passed an unusable tensor (see the error of that rank)"));
+            invalid(c10::str("tensor_register: rank ", r,
+                             " passed an unusable tensor (see the error of that rank)"));
 
-    const int64_t most =
-        std::max_element(e.cards.begin(), e.cards.end(), [](auto &a, auto &b) { return a.dims < b.dims; })->dims;
+    const int64_t most = std::max_element(e.cards.begin(), e.cards.end(), [](auto &a, auto &b) {
+                             return a.dims < b.dims;
+                         })->dims;
     std::vector<int64_t> shape(most), all(most * e.cards.size());
 
     std::copy(tensor.sizes().begin(), tensor.sizes().end(), shape.begin());
     if (most)
-        check(tutti_allgather(shape.data(), all.data(), shape.size(), TUTTI_I64, comm, &call), "tensor_register");
+        check(tutti_allgather(shape.data(), all.data(), shape.size(), TUTTI_I64, comm, &call),
+              "tensor_register");
     for (size_t r = 0; r < e.cards.size(); r++)
         e.shapes[r].assign(all.begin() + r * most, all.begin() + r * most + e.cards[r].dims);
 }
@@ -208,9 +216,11 @@ void Window::tensor_register(const at::Tensor &tensor, bool owning)
     e->type = tensor.scalar_type();
     if (owning)
         e->tensor = tensor;
-    check(tutti_window_create(link_->comm, tensor.numel() ? e->memory : nullptr, bytes_of(tensor), &e->data),
+    check(tutti_window_create(link_->comm, tensor.numel() ? e->memory : nullptr, bytes_of(tensor),
+                              &e->data),
           "tensor_register");
-    const tutti_status st = tutti_window_create(link_->comm, nullptr, sizeof(uint64_t) * size_, &e->signals);
+    const tutti_status st =
+        tutti_window_create(link_->comm, nullptr, sizeof(uint64_t) * size_, &e->signals);
 
     if (st != TUTTI_OK) {
         const std::string why = tutti_last_error();
@@ -232,8 +242,8 @@ void Window::tensor_deregister()
         if (!kept_->exposed)
             invalid("tensor_deregister: the window has no tensor (call tensor_register first)");
         if (const int maps = kept_->exposed->maps)
-            invalid(
-                c10::str("tensor_deregister: ", maps, " tensors of map_remote_tensor are in use (delete them first)"));
+            invalid(c10::str("tensor_deregister: ", maps,
+                             " tensors of map_remote_tensor are in use (delete them first)"));
         e = std::move(kept_->exposed);
     }
     std::lock_guard guard(link_->lock);
@@ -252,7 +262,8 @@ std::shared_ptr<Exposed> Window::exposed(const char *call, int64_t rank) const
     if (!kept_->exposed)
         invalid(std::string(call) + ": the window has no tensor (call tensor_register first)");
     if (rank < 0 || rank >= size_)
-        invalid(c10::str(call, ": rank ", rank, " is out of range: the window has ", size_, " ranks"));
+        invalid(
+            c10::str(call, ": rank ", rank, " is out of range: the window has ", size_, " ranks"));
     return kept_->exposed;
 }
 
@@ -265,7 +276,8 @@ std::shared_ptr<Operation> Window::operation(std::chrono::milliseconds timeout) 
 }
 
 // The operation ends here unless it is asynchronous; its error is thrown.
-c10::intrusive_ptr<c10d::Work> Window::work(std::shared_ptr<Operation> operation, bool async, const char *title,
+c10::intrusive_ptr<c10d::Work> Window::work(std::shared_ptr<Operation> operation, bool async,
+                                            const char *title,
                                             const std::vector<at::Tensor> &inputs) const
 {
     auto work = c10::make_intrusive<Work>(std::move(operation), rank_, title, inputs, async);
@@ -275,18 +287,20 @@ c10::intrusive_ptr<c10d::Work> Window::work(std::shared_ptr<Operation> operation
     return work;
 }
 
-c10::intrusive_ptr<c10d::Work> Window::put(const at::Tensor &tensor, int64_t rank, int64_t offset, bool async,
-                                           const c10d::PutOptions &how)
+c10::intrusive_ptr<c10d::Work> Window::put(const at::Tensor &tensor, int64_t rank, int64_t offset,
+                                           bool async, const c10d::PutOptions &how)
 {
     const auto e = exposed("put", rank);
 
     check_tensor(tensor, "put", "the tensor");
     if (tensor.scalar_type() != e->type_of(rank))
-        invalid(c10::str("put: the tensor is of ", tensor.scalar_type(), ", that of rank ", rank, " of ",
-                         e->type_of(rank)));
-    if (offset < 0 || offset > e->cards[rank].elements || tensor.numel() > e->cards[rank].elements - offset)
-        invalid(c10::str("put: ", tensor.numel(), " elements at offset ", offset, " exceed the tensor of rank ", rank,
-                         ", which has ", e->cards[rank].elements));
+        invalid(c10::str("put: the tensor is of ", tensor.scalar_type(), ", that of rank ", rank,
+                         " of ", e->type_of(rank)));
+    if (offset < 0 || offset > e->cards[rank].elements ||
+        tensor.numel() > e->cards[rank].elements - offset)
+        invalid(c10::str("put: ", tensor.numel(), " elements at offset ", offset,
+                         " exceed the tensor of rank ", rank, ", which has ",
+                         e->cards[rank].elements));
     auto op = operation(how.timeout);
     const auto deadline = deadline_of(*op);
     auto source = std::make_shared<Source>();
@@ -308,7 +322,8 @@ c10::intrusive_ptr<c10d::Work> Window::put(const at::Tensor &tensor, int64_t ran
 }
 
 // Behind earlier puts to that rank: they are visible where the signal is.
-c10::intrusive_ptr<c10d::Work> Window::signal(int64_t rank, bool async, const c10d::SignalOptions &how)
+c10::intrusive_ptr<c10d::Work> Window::signal(int64_t rank, bool async,
+                                              const c10d::SignalOptions &how)
 {
     const auto e = exposed("signal", rank);
     auto op = operation(how.timeout);
@@ -326,7 +341,8 @@ c10::intrusive_ptr<c10d::Work> Window::signal(int64_t rank, bool async, const c1
     return work(std::move(op), async, "tutti:signal", {});
 }
 
-c10::intrusive_ptr<c10d::Work> Window::wait_signal(int64_t rank, bool async, const c10d::WaitSignalOptions &how)
+c10::intrusive_ptr<c10d::Work> Window::wait_signal(int64_t rank, bool async,
+                                                   const c10d::WaitSignalOptions &how)
 {
     const auto e = exposed("wait_signal", rank);
     auto op = operation(how.timeout);
@@ -334,7 +350,8 @@ c10::intrusive_ptr<c10d::Work> Window::wait_signal(int64_t rank, bool async, con
     const auto deadline = deadline_of(*op);
 
     op->is_ready = [e, peer] { return e->has_signal(peer); };
-    op->after.push_back([e, peer, deadline] { check(e->take_signal(peer, deadline), "wait_signal"); });
+    op->after.push_back(
+        [e, peer, deadline] { check(e->take_signal(peer, deadline), "wait_signal"); });
     return work(std::move(op), async, "tutti:wait_signal", {});
 }
 
@@ -368,15 +385,17 @@ c10d::WindowAttr Window::get_attr(int64_t rank)
 
     if (rank != rank_ && e->cards[rank].elements)
         check_call(tutti_window_pointer(e->data, static_cast<int>(rank), &memory), "get_attr");
-    return { memory || rank == rank_ || !e->cards[rank].elements ? c10d::WindowAccessType::UNIFIED
-                                                                 : c10d::WindowAccessType::SEPARATE };
+    return { memory || rank == rank_ || !e->cards[rank].elements
+                 ? c10d::WindowAccessType::UNIFIED
+                 : c10d::WindowAccessType::SEPARATE };
 }
 
 // ---- of a group -----------------------------------------------------------------------------------------------------
 
 c10::intrusive_ptr<c10d::Window> Backend::new_window(const std::optional<at::Tensor> &tensor)
 {
-    auto window = Window::create(*link("new_window"), std::chrono::milliseconds(timeout_ms_.load()));
+    auto window =
+        Window::create(*link("new_window"), std::chrono::milliseconds(timeout_ms_.load()));
     {
         std::lock_guard lock(windows_lock_);
 

@@ -29,15 +29,18 @@ class Window : public c10d::Window
   public:
     // Collective over the group of `parent`. `timeout`: of calls that pass none.
     static c10::intrusive_ptr<Window> create(Link &parent, std::chrono::milliseconds timeout);
-    Window(std::shared_ptr<Link> link, std::shared_ptr<Kept> kept, std::chrono::milliseconds timeout);
+    Window(std::shared_ptr<Link> link, std::shared_ptr<Kept> kept,
+           std::chrono::milliseconds timeout);
 
     void tensor_register(const at::Tensor &tensor, bool owning) override;
     void tensor_deregister() override;
-    c10::intrusive_ptr<c10d::Work> put(const at::Tensor &tensor, int64_t rank, int64_t offset, bool async,
-                                       const c10d::PutOptions &how) override;
+    c10::intrusive_ptr<c10d::Work> put(const at::Tensor &tensor, int64_t rank, int64_t offset,
+                                       bool async, const c10d::PutOptions &how) override;
     at::Tensor map_remote_tensor(int64_t rank) override;
-    c10::intrusive_ptr<c10d::Work> signal(int64_t rank, bool async, const c10d::SignalOptions &how) override;
-    c10::intrusive_ptr<c10d::Work> wait_signal(int64_t rank, bool async, const c10d::WaitSignalOptions &how) override;
+    c10::intrusive_ptr<c10d::Work> signal(int64_t rank, bool async,
+                                          const c10d::SignalOptions &how) override;
+    c10::intrusive_ptr<c10d::Work> wait_signal(int64_t rank, bool async,
+                                               const c10d::WaitSignalOptions &how) override;
     c10d::WindowAttr get_attr(int64_t rank) override;
 
     const std::shared_ptr<Link> &link() const
@@ -48,7 +51,8 @@ class Window : public c10d::Window
   private:
     std::shared_ptr<Exposed> exposed(const char *call, int64_t rank) const;
     std::shared_ptr<Operation> operation(std::chrono::milliseconds timeout) const;
-    c10::intrusive_ptr<c10d::Work> work(std::shared_ptr<Operation> operation, bool async, const char *title,
+    c10::intrusive_ptr<c10d::Work> work(std::shared_ptr<Operation> operation, bool async,
+                                        const char *title,
                                         const std::vector<at::Tensor> &inputs) const;
 
     const std::shared_ptr<Link> link_;

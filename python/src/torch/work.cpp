@@ -88,7 +88,8 @@ class Completer
 
         for (;;) {
             if (watched_.empty() || stopped_)
-                wake_.wait(lock, [this] { return !stopped_ && (!over_.empty() || !watched_.empty()); });
+                wake_.wait(lock,
+                           [this] { return !stopped_ && (!over_.empty() || !watched_.empty()); });
             else
                 wake_.wait_for(lock, look_every, [this] { return !over_.empty(); });
             if (stopped_)
@@ -244,10 +245,10 @@ void Observers::extend(std::chrono::milliseconds by)
 
 // ---- operations -----------------------------------------------------------------------------------------------------
 
-Operation::Operation(std::shared_ptr<Link> link, std::shared_ptr<Observers> observers, c10d::OpType type,
-                     uint64_t sequence, std::chrono::milliseconds timeout)
-    : link(std::move(link)), observers(std::move(observers)), type(type), sequence(sequence), timeout(timeout),
-      key(++last_key), begin_(std::chrono::steady_clock::now())
+Operation::Operation(std::shared_ptr<Link> link, std::shared_ptr<Observers> observers,
+                     c10d::OpType type, uint64_t sequence, std::chrono::milliseconds timeout)
+    : link(std::move(link)), observers(std::move(observers)), type(type), sequence(sequence),
+      timeout(timeout), key(++last_key), begin_(std::chrono::steady_clock::now())
 {
     this->link->open++;
 }
@@ -346,7 +347,8 @@ void Operation::conclude()
             why = tutti_last_error();
         }
     }
-    if (first == TUTTI_ERR_TIMEOUT) // programs look for these words, which all backends of PyTorch use
+    if (first ==
+        TUTTI_ERR_TIMEOUT) // programs look for these words, which all backends of PyTorch use
         why = c10::str("Timed out waiting ", timeout.count(), "ms: ", why);
     requests.clear();
     try {
@@ -366,10 +368,11 @@ void Operation::conclude()
     if (first != TUTTI_OK) {
         auto none = c10d::ErrorType::SUCCESS;
 
-        observers->error.compare_exchange_strong(none, first == TUTTI_ERR_TIMEOUT ? c10d::ErrorType::TIMEOUT
-                                                       : first == TUTTI_ERR_PEER_LOST || first == TUTTI_ERR_ABORTED
-                                                           ? c10d::ErrorType::REMOTE_ERROR
-                                                           : c10d::ErrorType::COMM_ERROR);
+        observers->error.compare_exchange_strong(
+            none, first == TUTTI_ERR_TIMEOUT ? c10d::ErrorType::TIMEOUT
+                  : first == TUTTI_ERR_PEER_LOST || first == TUTTI_ERR_ABORTED
+                      ? c10d::ErrorType::REMOTE_ERROR
+                      : c10d::ErrorType::COMM_ERROR);
     }
     end(error);
 }
@@ -411,7 +414,8 @@ bool Operation::wait_for(std::chrono::milliseconds limit)
 
     end_by_itself();
     for (;;) {
-        const auto until = slices ? std::min(due, std::chrono::steady_clock::now() + signal_slice) : due;
+        const auto until =
+            slices ? std::min(due, std::chrono::steady_clock::now() + signal_slice) : due;
         {
             std::unique_lock lock(state_);
 
@@ -473,7 +477,8 @@ c10::intrusive_ptr<c10::ivalue::Future> Operation::future()
 
         if (future_)
             return future_;
-        future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+        future_ =
+            c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
         future = future_;
         over = over_;
     }
@@ -511,8 +516,8 @@ std::optional<std::vector<at::Tensor>> inputs_if(bool wanted, const std::vector<
 
 } // namespace
 
-Work::Work(std::shared_ptr<Operation> operation, int rank, const char *title, const std::vector<at::Tensor> &inputs,
-           bool is_watched)
+Work::Work(std::shared_ptr<Operation> operation, int rank, const char *title,
+           const std::vector<at::Tensor> &inputs, bool is_watched)
     : c10d::Work(rank, operation->type, title_if_recorded(title),
                  inputs_if(title_if_recorded(title) != nullptr, inputs)),
       operation_(std::move(operation))
@@ -584,8 +589,9 @@ bool Work::wait(std::chrono::milliseconds timeout)
     else if (timeout == kNoTimeout || timeout.count() < 0)
         operation_->wait();
     else if (!operation_->wait_for(timeout))
-        TORCH_CHECK_WITH(DistBackendError, false, "tutti: ", c10d::opTypeToString(operation_->type), " (operation ",
-                         operation_->sequence, ") has not completed within the ", timeout.count(), " ms of wait()");
+        TORCH_CHECK_WITH(DistBackendError, false, "tutti: ", c10d::opTypeToString(operation_->type),
+                         " (operation ", operation_->sequence, ") has not completed within the ",
+                         timeout.count(), " ms of wait()");
     end_recording();
     if (const auto error = operation_->error())
         std::rethrow_exception(error);
@@ -608,15 +614,16 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFutureResult()
     auto result = c10::make_intrusive<c10::ivalue::Future>(c10::AnyEnumType::get());
 
     operation_->future()->addCallback([result](c10::ivalue::Future &future) {
-        result->markCompleted(c10::IValue(
-            static_cast<uint8_t>(future.hasError() ? c10d::WorkResult::COMM_ERROR : c10d::WorkResult::SUCCESS)));
+        result->markCompleted(c10::IValue(static_cast<uint8_t>(
+            future.hasError() ? c10d::WorkResult::COMM_ERROR : c10d::WorkResult::SUCCESS)));
     });
     return result;
 }
 
 float Work::getDuration() const
 {
-    TORCH_CHECK(operation_->is_over(), "tutti: the duration of an operation that has not completed");
+    TORCH_CHECK(operation_->is_over(),
+                "tutti: the duration of an operation that has not completed");
     return operation_->duration_ms();
 }
 

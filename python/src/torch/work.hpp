@@ -87,8 +87,8 @@ struct Parts {
 class Operation : public std::enable_shared_from_this<Operation>
 {
   public:
-    Operation(std::shared_ptr<Link> link, std::shared_ptr<Observers> observers, c10d::OpType type, uint64_t sequence,
-              std::chrono::milliseconds timeout);
+    Operation(std::shared_ptr<Link> link, std::shared_ptr<Observers> observers, c10d::OpType type,
+              uint64_t sequence, std::chrono::milliseconds timeout);
     ~Operation();
 
     std::shared_ptr<Link> link;
@@ -155,8 +155,8 @@ class Work : public c10d::Work
 {
   public:
     // is_watched: it is reported to observers even if nobody waits for it.
-    Work(std::shared_ptr<Operation> operation, int rank, const char *title, const std::vector<at::Tensor> &inputs,
-         bool is_watched);
+    Work(std::shared_ptr<Operation> operation, int rank, const char *title,
+         const std::vector<at::Tensor> &inputs, bool is_watched);
     ~Work() override;
 
     // Returns when the operation has ended. Its error is thrown by wait.

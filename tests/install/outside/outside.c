@@ -5,12 +5,15 @@
 
 int main(void)
 {
-    const tutti_conf conf = { .size = sizeof conf, .rendezvous = "file:///nowhere/needed", .nranks = 1 };
+    const tutti_conf conf = { .size = sizeof conf,
+                              .rendezvous = "file:///nowhere/needed",
+                              .nranks = 1 };
     float mine = 42, sum = 0;
     tutti_comm *comm;
     char header[32];
 
-    snprintf(header, sizeof header, "%d.%d.%d", TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH);
+    snprintf(header, sizeof header, "%d.%d.%d", TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR,
+             TUTTI_VERSION_PATCH);
     if (strcmp(header, tutti_version()) != 0 || tutti_comm_create(&comm, &conf) ||
         tutti_allreduce(&mine, &sum, 1, TUTTI_F32, TUTTI_SUM, comm, NULL)) {
         fprintf(stderr, "header %s, library %s: %s\n", header, tutti_version(), tutti_last_error());

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 
 /* Prints the failed condition, and ends all PEs with status 3. */
-#define EXPECT(condition)                                                                                              \
-    do {                                                                                                               \
-        if (!(condition))                                                                                              \
-            expect_failed(__FILE__, __LINE__, #condition);                                                             \
+#define EXPECT(condition)                                  \
+    do {                                                   \
+        if (!(condition))                                  \
+            expect_failed(__FILE__, __LINE__, #condition); \
     } while (0)
 
 static inline void expect_failed(const char *file, int line, const char *what)

@@ -30,7 +30,8 @@ int main(void)
     EXPECT(!shmem_malloc(0) && !shmem_calloc(SIZE_MAX / 2, 4));
     EXPECT(!shmem_align(8 * MIB, 64) && !shmem_align(SIZE_MAX / 2 + 1, 64));
     first = shmem_malloc(3 * MIB);
-    EXPECT(first && !shmem_malloc(2 * MIB) && !shmem_malloc(2 * MIB) && !shmem_realloc(first, 5 * MIB));
+    EXPECT(first && !shmem_malloc(2 * MIB) && !shmem_malloc(2 * MIB) &&
+           !shmem_realloc(first, 5 * MIB));
     second = shmem_malloc(MIB);
     EXPECT(second);
     shmem_free(second);

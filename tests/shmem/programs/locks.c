@@ -84,8 +84,10 @@ static void check_heap(void)
     char *a = shmem_malloc(100), *b = shmem_align(4096, 10), *c, *d;
 
     EXPECT(a && b && (uintptr_t)a % 64 == 0 && (uintptr_t)b % 4096 == 0);
-    EXPECT(shmem_addr_accessible(a, 0) && !shmem_addr_accessible(&a, 0) && !shmem_addr_accessible(a, npes));
-    EXPECT(shmem_addr_accessible(locks, npes - 1) && shmem_pe_accessible(0) && !shmem_pe_accessible(-1));
+    EXPECT(shmem_addr_accessible(a, 0) && !shmem_addr_accessible(&a, 0) &&
+           !shmem_addr_accessible(a, npes));
+    EXPECT(shmem_addr_accessible(locks, npes - 1) && shmem_pe_accessible(0) &&
+           !shmem_pe_accessible(-1));
     memset(a, 'a', 100);
     c = shmem_realloc(a, 100000);
     EXPECT(c && c[0] == 'a' && c[99] == 'a');
@@ -110,7 +112,8 @@ static void check_pointers(void)
     const int next = (me + 1) % npes;
     long *mine = shmem_calloc(1, sizeof *mine), *there;
 
-    EXPECT(mine && shmem_ptr(mine, me) == mine && shmem_ptr(&count, me) == &count && !shmem_ptr(&mine, me));
+    EXPECT(mine && shmem_ptr(mine, me) == mine && shmem_ptr(&count, me) == &count &&
+           !shmem_ptr(&mine, me));
     EXPECT((shmem_ptr(mine, next) != NULL) ==
            (shmem_team_translate_pe(SHMEM_TEAM_WORLD, next, SHMEM_TEAM_SHARED) >= 0));
     there = shmem_ptr(mine, next);
@@ -170,7 +173,8 @@ int main(void)
     npes = shmem_n_pes();
     shmem_info_get_name(name);
     shmem_info_get_version(&major, &minor);
-    EXPECT(strcmp(name, SHMEM_VENDOR_STRING) == 0 && major == SHMEM_MAJOR_VERSION && minor == SHMEM_MINOR_VERSION);
+    EXPECT(strcmp(name, SHMEM_VENDOR_STRING) == 0 && major == SHMEM_MAJOR_VERSION &&
+           minor == SHMEM_MINOR_VERSION);
     heap_lock = shmem_calloc(1, sizeof *heap_lock);
     EXPECT(heap_lock);
     check_lock(heap_lock);

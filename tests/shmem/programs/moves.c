@@ -15,47 +15,47 @@ static int value_of(int pe, int i) { return (pe * 11 + i) % 120; }
 /* clang-format off */
 /* To the heap or a global of the next PE; each checks the data from the previous PE, and reads its
  * own back from the next one. */
-#define CHECK_TYPE(NAME, T)                                                                                            \
-    static T NAME##_global[N];                                                                                         \
-    static void NAME##_rounds(T *there)                                                                                \
-    {                                                                                                                  \
-        T mine[N], back[N] = { 0 };                                                                                    \
-                                                                                                                       \
-        for (int i = 0; i < N; i++)                                                                                    \
-            mine[i] = (T)value_of(me, i);                                                                              \
-        shmem_put(there, mine, N - 2, next);                                                                           \
-        shmem_put_nbi(SHMEM_CTX_DEFAULT, &there[N - 2], &mine[N - 2], 1, next);                                        \
-        shmem_p(&there[N - 1], mine[N - 1], next);                                                                     \
-        shmem_barrier_all();                                                                                           \
-        for (int i = 0; i < N; i++)                                                                                    \
-            EXPECT(there[i] == (T)value_of(before, i));                                                                \
-        shmem_get(SHMEM_CTX_DEFAULT, back, there, N - 3, next);                                                        \
-        shmem_get_nbi(&back[N - 3], &there[N - 3], 2, next);                                                           \
-        back[N - 1] = shmem_g(&there[N - 1], next);                                                                    \
-        shmem_quiet();                                                                                                 \
-        for (int i = 0; i < N; i++)                                                                                    \
-            EXPECT(back[i] == mine[i]);                                                                                \
-        shmem_barrier_all();                                                                                           \
-        for (int i = 0; i < N; i++)                                                                                    \
-            there[i] = 0;                                                                                              \
-        shmem_barrier_all();                                                                                           \
-        shmem_iput(there, mine, 3, 2, 5, next);                                                                        \
-        shmem_barrier_all();                                                                                           \
-        for (int i = 0; i < 15; i++)                                                                                   \
-            EXPECT(there[i] == (T)(i % 3 ? 0 : value_of(before, i / 3 * 2)));                                          \
-        shmem_iget(back, there, 4, 3, 5, next);                                                                        \
-        for (int i = 0; i < 5; i++)                                                                                    \
-            EXPECT(back[4 * i] == mine[2 * i]);                                                                        \
-        shmem_barrier_all();                                                                                           \
-    }                                                                                                                  \
-    static void NAME##_check(void)                                                                                     \
-    {                                                                                                                  \
-        T *heap = shmem_malloc(sizeof(T) * N);                                                                         \
-                                                                                                                       \
-        EXPECT(heap);                                                                                                  \
-        NAME##_rounds(heap);                                                                                           \
-        NAME##_rounds(NAME##_global);                                                                                  \
-        shmem_free(heap);                                                                                              \
+#define CHECK_TYPE(NAME, T)                                                     \
+    static T NAME##_global[N];                                                  \
+    static void NAME##_rounds(T *there)                                         \
+    {                                                                           \
+        T mine[N], back[N] = { 0 };                                             \
+                                                                                \
+        for (int i = 0; i < N; i++)                                             \
+            mine[i] = (T)value_of(me, i);                                       \
+        shmem_put(there, mine, N - 2, next);                                    \
+        shmem_put_nbi(SHMEM_CTX_DEFAULT, &there[N - 2], &mine[N - 2], 1, next); \
+        shmem_p(&there[N - 1], mine[N - 1], next);                              \
+        shmem_barrier_all();                                                    \
+        for (int i = 0; i < N; i++)                                             \
+            EXPECT(there[i] == (T)value_of(before, i));                         \
+        shmem_get(SHMEM_CTX_DEFAULT, back, there, N - 3, next);                 \
+        shmem_get_nbi(&back[N - 3], &there[N - 3], 2, next);                    \
+        back[N - 1] = shmem_g(&there[N - 1], next);                             \
+        shmem_quiet();                                                          \
+        for (int i = 0; i < N; i++)                                             \
+            EXPECT(back[i] == mine[i]);                                         \
+        shmem_barrier_all();                                                    \
+        for (int i = 0; i < N; i++)                                             \
+            there[i] = 0;                                                       \
+        shmem_barrier_all();                                                    \
+        shmem_iput(there, mine, 3, 2, 5, next);                                 \
+        shmem_barrier_all();                                                    \
+        for (int i = 0; i < 15; i++)                                            \
+            EXPECT(there[i] == (T)(i % 3 ? 0 : value_of(before, i / 3 * 2)));   \
+        shmem_iget(back, there, 4, 3, 5, next);                                 \
+        for (int i = 0; i < 5; i++)                                             \
+            EXPECT(back[4 * i] == mine[2 * i]);                                 \
+        shmem_barrier_all();                                                    \
+    }                                                                           \
+    static void NAME##_check(void)                                              \
+    {                                                                           \
+        T *heap = shmem_malloc(sizeof(T) * N);                                  \
+                                                                                \
+        EXPECT(heap);                                                           \
+        NAME##_rounds(heap);                                                    \
+        NAME##_rounds(NAME##_global);                                           \
+        shmem_free(heap);                                                       \
     }
 CHECK_TYPE(float, float)
 CHECK_TYPE(double, double)
@@ -72,22 +72,22 @@ CHECK_TYPE(ptrdiff, ptrdiff_t)
 
 static char sized[2048];
 
-#define CHECK_SIZE(BITS, BYTES)                                                                                        \
-    {                                                                                                                  \
-        char mine[4 * BYTES], back[4 * BYTES];                                                                         \
-                                                                                                                       \
-        memset(mine, me + BITS, sizeof mine);                                                                          \
-        shmem_put##BITS(sized, mine, 4, next);                                                                         \
-        shmem_iput##BITS(sized + 1024, mine, 2, 1, 2, next);                                                           \
-        shmem_barrier_all();                                                                                           \
-        for (int i = 0; i < 4 * BYTES; i++)                                                                            \
-            EXPECT(sized[i] == (char)(before + BITS));                                                                 \
-        EXPECT(sized[1024 + 2 * BYTES] == (char)(before + BITS) && sized[1024 + BYTES] == 0);                          \
-        shmem_get##BITS(back, sized, 4, next);                                                                         \
-        EXPECT(memcmp(back, mine, sizeof mine) == 0);                                                                  \
-        shmem_barrier_all();                                                                                           \
-        memset(sized, 0, sizeof sized);                                                                                \
-        shmem_barrier_all();                                                                                           \
+#define CHECK_SIZE(BITS, BYTES)                                                               \
+    {                                                                                         \
+        char mine[4 * BYTES], back[4 * BYTES];                                                \
+                                                                                              \
+        memset(mine, me + BITS, sizeof mine);                                                 \
+        shmem_put##BITS(sized, mine, 4, next);                                                \
+        shmem_iput##BITS(sized + 1024, mine, 2, 1, 2, next);                                  \
+        shmem_barrier_all();                                                                  \
+        for (int i = 0; i < 4 * BYTES; i++)                                                   \
+            EXPECT(sized[i] == (char)(before + BITS));                                        \
+        EXPECT(sized[1024 + 2 * BYTES] == (char)(before + BITS) && sized[1024 + BYTES] == 0); \
+        shmem_get##BITS(back, sized, 4, next);                                                \
+        EXPECT(memcmp(back, mine, sizeof mine) == 0);                                         \
+        shmem_barrier_all();                                                                  \
+        memset(sized, 0, sizeof sized);                                                       \
+        shmem_barrier_all();                                                                  \
     }
 /* clang-format on */
 
@@ -108,7 +108,8 @@ static void check_signals(void)
         if (k % 2)
             shmem_putmem_signal(there, mine, sizes[k], &signal_here, k + 1, SHMEM_SIGNAL_SET, next);
         else
-            shmem_uchar_put_signal_nbi(there, mine, sizes[k], &signal_here, 1, SHMEM_SIGNAL_ADD, next);
+            shmem_uchar_put_signal_nbi(there, mine, sizes[k], &signal_here, 1, SHMEM_SIGNAL_ADD,
+                                       next);
         EXPECT(shmem_signal_wait_until(&signal_here, SHMEM_CMP_EQ, k + 1) == k + 1);
         for (size_t i = 0; i < sizes[k]; i++)
             EXPECT(there[i] == (unsigned char)(before + 10 * (int)k));

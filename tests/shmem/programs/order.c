@@ -50,7 +50,8 @@ static void check_atomics(void)
         shmem_fence();
         shmem_uint64_atomic_set(&bell, i, next);
         shmem_uint64_wait_until(&bell, SHMEM_CMP_GE, i);
-        EXPECT((__atomic_load_n(&bits, __ATOMIC_ACQUIRE) & (uint32_t)((1ull << i) - 1)) == (uint32_t)((1ull << i) - 1));
+        EXPECT((__atomic_load_n(&bits, __ATOMIC_ACQUIRE) & (uint32_t)((1ull << i) - 1)) ==
+               (uint32_t)((1ull << i) - 1));
     }
 }
 
@@ -66,7 +67,8 @@ int main(void)
     heap = shmem_malloc(BYTES);
     EXPECT(heap);
     for (int i = 0; i < ROUNDS; i++)
-        check_round(i % 2 ? heap : global, sizes[i / 2 % 6] - (size_t)i % 7 % sizes[i / 2 % 6], i % 5, (uint64_t)i + 1);
+        check_round(i % 2 ? heap : global, sizes[i / 2 % 6] - (size_t)i % 7 % sizes[i / 2 % 6],
+                    i % 5, (uint64_t)i + 1);
     shmem_barrier_all();
     check_atomics();
     shmem_free(heap);

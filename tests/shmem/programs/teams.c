@@ -43,7 +43,8 @@ static void check_collectives(shmem_team_t team)
     memset(to, 0, sizeof to);
     EXPECT(shmem_alltoalls(team, to, from, 2, 3, 2) == 0);
     for (int i = 0; i < n; i++)
-        EXPECT(to[4 * i] == 1000 * i + 6 * mine && to[4 * i + 1] == 0 && to[4 * i + 2] == 1000 * i + 6 * mine + 3);
+        EXPECT(to[4 * i] == 1000 * i + 6 * mine && to[4 * i + 1] == 0 &&
+               to[4 * i + 2] == 1000 * i + 6 * mine + 3);
     EXPECT(shmem_sum_reduce(team, to, from, N) == 0);
     EXPECT(to[7] == 500 * n * (n - 1) + 7 * n);
     EXPECT(shmem_max_reduce(team, from, from, N) == 0 && from[1] == 1000 * (n - 1) + 1);
@@ -69,12 +70,14 @@ static void check_strided(void)
     shmem_team_t odd, again;
     shmem_ctx_t ctx;
 
-    EXPECT(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, npes + 1, NULL, 0, &odd) != 0 && odd == SHMEM_TEAM_INVALID);
+    EXPECT(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, npes + 1, NULL, 0, &odd) != 0 &&
+           odd == SHMEM_TEAM_INVALID);
     EXPECT(shmem_team_split_strided(SHMEM_TEAM_INVALID, 0, 1, 1, NULL, 0, &odd) != 0);
     EXPECT(shmem_team_my_pe(SHMEM_TEAM_INVALID) == -1);
     if (npes < 2)
         return;
-    EXPECT(shmem_team_split_strided(SHMEM_TEAM_WORLD, 1, 2, npes / 2, &config, SHMEM_TEAM_NUM_CONTEXTS, &odd) == 0);
+    EXPECT(shmem_team_split_strided(SHMEM_TEAM_WORLD, 1, 2, npes / 2, &config,
+                                    SHMEM_TEAM_NUM_CONTEXTS, &odd) == 0);
     EXPECT((odd != SHMEM_TEAM_INVALID) == (me % 2 == 1));
     EXPECT(shmem_team_translate_pe(SHMEM_TEAM_WORLD, 0, odd) == -1);
     if (odd != SHMEM_TEAM_INVALID) {
@@ -82,7 +85,8 @@ static void check_strided(void)
 
         EXPECT(shmem_team_my_pe(odd) == me / 2 && shmem_team_n_pes(odd) == npes / 2);
         EXPECT(shmem_team_translate_pe(odd, 0, SHMEM_TEAM_WORLD) == 1);
-        EXPECT(shmem_team_get_config(odd, SHMEM_TEAM_NUM_CONTEXTS, &told) == 0 && told.num_contexts == 2);
+        EXPECT(shmem_team_get_config(odd, SHMEM_TEAM_NUM_CONTEXTS, &told) == 0 &&
+               told.num_contexts == 2);
         check_collectives(odd);
         EXPECT(shmem_team_create_ctx(odd, SHMEM_CTX_SERIALIZED, &ctx) == 0);
         EXPECT(shmem_ctx_get_team(ctx, &again) == 0 && again == odd);
@@ -107,12 +111,14 @@ static void check_invalid(void)
     shmem_ctx_t ctx = SHMEM_CTX_DEFAULT;
 
     shmem_team_destroy(SHMEM_TEAM_INVALID);
-    EXPECT(shmem_team_my_pe(SHMEM_TEAM_INVALID) == -1 && shmem_team_n_pes(SHMEM_TEAM_INVALID) == -1);
+    EXPECT(shmem_team_my_pe(SHMEM_TEAM_INVALID) == -1 &&
+           shmem_team_n_pes(SHMEM_TEAM_INVALID) == -1);
     EXPECT(shmem_team_translate_pe(SHMEM_TEAM_INVALID, 0, SHMEM_TEAM_WORLD) == -1);
     EXPECT(shmem_team_translate_pe(SHMEM_TEAM_WORLD, 0, SHMEM_TEAM_INVALID) == -1);
     EXPECT(shmem_team_get_config(SHMEM_TEAM_INVALID, SHMEM_TEAM_NUM_CONTEXTS, &config) != 0 &&
            config.num_contexts == 7);
-    EXPECT(shmem_team_split_strided(SHMEM_TEAM_INVALID, 0, 1, 1, NULL, 0, &team) != 0 && team == SHMEM_TEAM_INVALID);
+    EXPECT(shmem_team_split_strided(SHMEM_TEAM_INVALID, 0, 1, 1, NULL, 0, &team) != 0 &&
+           team == SHMEM_TEAM_INVALID);
     EXPECT(shmem_team_split_2d(SHMEM_TEAM_INVALID, 1, NULL, 0, &x, NULL, 0, &y) != 0);
     EXPECT(x == SHMEM_TEAM_INVALID && y == SHMEM_TEAM_INVALID);
     EXPECT(shmem_team_create_ctx(SHMEM_TEAM_INVALID, 0, &ctx) != 0 && ctx == SHMEM_CTX_INVALID);
@@ -165,7 +171,8 @@ static void check_active_set(int start)
     numbers[0] = me;
     numbers[1] = 1 << me;
     shmem_int_sum_to_all(sum, numbers, 2, start, 0, n, work, pSync);
-    EXPECT(sum[0] == (npes - 1) * npes / 2 - (start - 1) * start / 2 && sum[1] == (1 << npes) - (1 << start));
+    EXPECT(sum[0] == (npes - 1) * npes / 2 - (start - 1) * start / 2 &&
+           sum[1] == (1 << npes) - (1 << start));
     shmem_int_min_to_all(sum, numbers, 1, start, 0, n, work, pSync);
     EXPECT(sum[0] == start);
     shmem_sync(start, 0, n, pSync);
@@ -176,7 +183,8 @@ int main(void)
 {
     int provided;
 
-    EXPECT(shmem_init_thread(SHMEM_THREAD_FUNNELED, &provided) == 0 && provided == SHMEM_THREAD_FUNNELED);
+    EXPECT(shmem_init_thread(SHMEM_THREAD_FUNNELED, &provided) == 0 &&
+           provided == SHMEM_THREAD_FUNNELED);
     me = shmem_my_pe();
     npes = shmem_n_pes();
     EXPECT(shmem_team_n_pes(SHMEM_TEAM_WORLD) == npes && shmem_team_my_pe(SHMEM_TEAM_WORLD) == me);

@@ -31,7 +31,8 @@ static void check_all(void)
         EXPECT(shmem_test_all(words, NWORDS, status, SHMEM_CMP_GT, 99L));
         EXPECT(!shmem_test_all(words, (size_t)npes, NULL, SHMEM_CMP_LT, 100L));
         EXPECT(shmem_test_any(words, NWORDS, status, SHMEM_CMP_GT, 1000L) == SIZE_MAX);
-        EXPECT(shmem_test_some(words, NWORDS, seen, status, SHMEM_CMP_LE, 100L) == 1 && seen[0] == 0);
+        EXPECT(shmem_test_some(words, NWORDS, seen, status, SHMEM_CMP_LE, 100L) == 1 &&
+               seen[0] == 0);
     }
     shmem_barrier_all();
     notify_pe_0(200 + me);
@@ -65,24 +66,24 @@ static void check_all(void)
 /* clang-format off */
 /* A token passes around a ring, through words of the heap or of the program, by calls that are not
  * signals. */
-#define CHECK_RING(NAME, T)                                                                                            \
-    {                                                                                                                  \
-        static T token;                                                                                                \
-        T *heap = shmem_calloc(1, sizeof *heap);                                                                       \
-                                                                                                                       \
-        EXPECT(heap);                                                                                                  \
-        for (int k = 1; k <= 10; k++) {                                                                                \
-            T *word = k % 2 ? heap : &token;                                                                           \
-                                                                                                                       \
-            if (me == 0)                                                                                               \
-                shmem_##NAME##_p(word, (T)-k, 1 % npes);                                                               \
-            shmem_##NAME##_wait_until(word, SHMEM_CMP_EQ, (T)-k);                                                      \
-            if (me > 0)                                                                                                \
-                shmem_##NAME##_p(word, (T)-k, (me + 1) % npes);                                                        \
-            EXPECT(shmem_##NAME##_test(word, SHMEM_CMP_LE, (T)-k));                                                    \
-            EXPECT(!shmem_##NAME##_test(word, SHMEM_CMP_NE, (T)-k));                                                   \
-        }                                                                                                              \
-        shmem_free(heap);                                                                                              \
+#define CHECK_RING(NAME, T)                                          \
+    {                                                                \
+        static T token;                                              \
+        T *heap = shmem_calloc(1, sizeof *heap);                     \
+                                                                     \
+        EXPECT(heap);                                                \
+        for (int k = 1; k <= 10; k++) {                              \
+            T *word = k % 2 ? heap : &token;                         \
+                                                                     \
+            if (me == 0)                                             \
+                shmem_##NAME##_p(word, (T)-k, 1 % npes);             \
+            shmem_##NAME##_wait_until(word, SHMEM_CMP_EQ, (T)-k);    \
+            if (me > 0)                                              \
+                shmem_##NAME##_p(word, (T)-k, (me + 1) % npes);      \
+            EXPECT(shmem_##NAME##_test(word, SHMEM_CMP_LE, (T)-k));  \
+            EXPECT(!shmem_##NAME##_test(word, SHMEM_CMP_NE, (T)-k)); \
+        }                                                            \
+        shmem_free(heap);                                            \
     }
 /* clang-format on */
 
@@ -90,29 +91,29 @@ static void check_all(void)
 /* All four words match: each form that returns one index returns every index within a few calls,
  * also if calls for another array are interleaved, and if a word is ignored. Forms that return
  * several return all. */
-#define CHECK_TURNS(NAME, T)                                                                                           \
-    {                                                                                                                  \
-        static T four[4] = { 5, 5, 5, 5 }, single = 5;                                                                 \
-        const T values[4] = { 5, 5, 5, 5 };                                                                            \
-        const int out[4] = { 0, 0, 1, 0 };                                                                             \
-        size_t some[4];                                                                                                \
-        unsigned got[5] = { 0 };                                                                                       \
-                                                                                                                       \
-        for (int k = 0; k < 4; k++)                                                                                    \
-            got[0] |= 1u << shmem_##NAME##_test_any(four, 4, NULL, SHMEM_CMP_EQ, 5);                                   \
-        for (int k = 0; k < 4; k++)                                                                                    \
-            got[1] |= 1u << shmem_##NAME##_test_any_vector(four, 4, NULL, SHMEM_CMP_EQ, values);                       \
-        for (int k = 0; k < 4; k++)                                                                                    \
-            got[2] |= 1u << shmem_##NAME##_wait_until_any(four, 4, NULL, SHMEM_CMP_EQ, 5);                             \
-        for (int k = 0; k < 4; k++)                                                                                    \
-            got[3] |= 1u << shmem_##NAME##_wait_until_any_vector(four, 4, NULL, SHMEM_CMP_EQ, values);                 \
-        for (int k = 0; k < 8; k++) {                                                                                  \
-            got[4] |= 1u << shmem_##NAME##_wait_until_any(four, 4, out, SHMEM_CMP_EQ, 5);                              \
-            EXPECT(shmem_##NAME##_test_any(&single, 1, NULL, SHMEM_CMP_EQ, 5) == 0);                                   \
-        }                                                                                                              \
-        EXPECT(got[0] == 15 && got[1] == 15 && got[2] == 15 && got[3] == 15 && got[4] == 11);                          \
-        EXPECT(shmem_##NAME##_test_some(four, 4, some, NULL, SHMEM_CMP_EQ, 5) == 4);                                   \
-        EXPECT(shmem_##NAME##_wait_until_some_vector(four, 4, some, out, SHMEM_CMP_EQ, values) == 3 && some[2] == 3);  \
+#define CHECK_TURNS(NAME, T)                                                                     \
+    {                                                                                            \
+        static T four[4] = { 5, 5, 5, 5 }, single = 5;                                           \
+        const T values[4] = { 5, 5, 5, 5 };                                                      \
+        const int out[4] = { 0, 0, 1, 0 };                                                       \
+        size_t some[4];                                                                          \
+        unsigned got[5] = { 0 };                                                                 \
+                                                                                                 \
+        for (int k = 0; k < 4; k++)                                                              \
+            got[0] |= 1u << shmem_##NAME##_test_any(four, 4, NULL, SHMEM_CMP_EQ, 5);             \
+        for (int k = 0; k < 4; k++)                                                              \
+            got[1] |= 1u << shmem_##NAME##_test_any_vector(four, 4, NULL, SHMEM_CMP_EQ, values); \
+        for (int k = 0; k < 4; k++)                                                              \
+            got[2] |= 1u << shmem_##NAME##_wait_until_any(four, 4, NULL, SHMEM_CMP_EQ, 5);       \
+        for (int k = 0; k < 4; k++)                                                              \
+            got[3] |= 1u << shmem_##NAME##_wait_until_any_vector(four, 4, NULL, SHMEM_CMP_EQ, values); \
+        for (int k = 0; k < 8; k++) {                                                            \
+            got[4] |= 1u << shmem_##NAME##_wait_until_any(four, 4, out, SHMEM_CMP_EQ, 5);        \
+            EXPECT(shmem_##NAME##_test_any(&single, 1, NULL, SHMEM_CMP_EQ, 5) == 0);             \
+        }                                                                                        \
+        EXPECT(got[0] == 15 && got[1] == 15 && got[2] == 15 && got[3] == 15 && got[4] == 11);    \
+        EXPECT(shmem_##NAME##_test_some(four, 4, some, NULL, SHMEM_CMP_EQ, 5) == 4);             \
+        EXPECT(shmem_##NAME##_wait_until_some_vector(four, 4, some, out, SHMEM_CMP_EQ, values) == 3 && some[2] == 3); \
     }
 /* clang-format on */
 
