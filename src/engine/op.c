@@ -1046,30 +1046,47 @@ static struct tt_op_conf conf_again(struct tt_op **kept, const void *src, void *
     return conf;
 }
 
+/* Starts the kept operation again, if that is possible now; *done: it is over already. loan:
+ * TT_LOAN_OUT for a request. */
+static bool begin_again(struct tt_op *op, const void *src, void *dst, uint32_t tag,
+                        int64_t timeout_ms, enum tt_loan loan, bool *done)
+{
+    bool only_work;
+
+    if (!may_begin_again(op))
+        return false;
+    only_work = is_only_work(op->context);
+    if (!reuse_kept(op, src, dst, tag, timeout_ms))
+        return false;
+    op->loan = loan;
+    if (loan == TT_LOAN_OUT)
+        tt_request_hold(op);
+    *done = run_again_at_once(op, only_work);
+    if (*done)
+        return true;
+    if (loan != TT_LOAN_OUT)
+        tt_request_hold(op);
+    join_after_reuse(op);
+    return true;
+}
+
 tutti_status tt_op_again(struct tt_op **kept, const void *src, void *dst, uint32_t tag,
                          int64_t timeout_ms)
 {
     struct tt_op *op = *kept;
     struct tt_context *c = op->context;
-    struct tt_engine *e = c->engine;
     struct tt_op_conf conf;
+    bool done;
 
-    tt_progress_lock(e);
-    if (may_begin_again(op)) {
-        const bool at_once = is_only_work(c);
-
-        if (reuse_kept(op, src, dst, tag, timeout_ms)) {
-            if (run_again_at_once(op, at_once)) {
-                tt_progress_unlock(e);
-                return TUTTI_OK;
-            }
-            tt_request_hold(op);
-            join_after_reuse(op);
+    tt_progress_lock(c->engine);
+    if (begin_again(op, src, dst, tag, timeout_ms, TT_LOAN_NONE, &done)) {
+        if (!done)
             return op_finish(op, kept);
-        }
+        tt_progress_unlock(c->engine);
+        return TUTTI_OK;
     }
     conf = conf_again(kept, src, dst, tag, timeout_ms);
-    tt_progress_unlock(e);
+    tt_progress_unlock(c->engine);
     return tt_op_blocking(c, &conf);
 }
 
@@ -1078,25 +1095,17 @@ tutti_status tt_op_start_again(struct tt_op **kept, const void *src, void *dst, 
 {
     struct tt_op *op = *kept;
     struct tt_context *c = op->context;
-    struct tt_engine *e = c->engine;
     struct tt_op_conf conf;
+    bool done;
 
-    tt_progress_lock(e);
-    if (may_begin_again(op)) {
-        const bool at_once = is_only_work(c);
-
-        if (reuse_kept(op, src, dst, 0, timeout_ms)) {
-            op->loan = TT_LOAN_OUT;
-            *out = op;
-            tt_request_hold(op);
-            if (!run_again_at_once(op, at_once))
-                join_after_reuse(op);
-            tt_progress_unlock(e);
-            return TUTTI_OK;
-        }
+    tt_progress_lock(c->engine);
+    if (begin_again(op, src, dst, 0, timeout_ms, TT_LOAN_OUT, &done)) {
+        *out = op;
+        tt_progress_unlock(c->engine);
+        return TUTTI_OK;
     }
     conf = conf_again(kept, src, dst, 0, timeout_ms);
-    tt_progress_unlock(e);
+    tt_progress_unlock(c->engine);
     return tt_op_start(c, &conf, out);
 }
 
