@@ -1,4 +1,4 @@
-"""Elastic runs: the cost of verdicts, partial operations and scopes compared with plain collectives
+"""Elastic runs: the cost of outcomes, partial operations and scopes compared with plain collectives
 and with PCCL, and the cost of losing a member.
 
 Rows against plain collectives and PCCL are interleaved like those of `bench/run peers`
@@ -37,7 +37,7 @@ PARTIAL = [(f"partial, to which all contribute, over elastic allreduce {say.size
 ROLES = 2
 SCOPES = [(f"elastic in the scope of a {scope} over plain allreduce {say.size(n)} among it, 2 groups of {ROLES}", Case("allreduce", n, "tcp", 2 * ROLES), None,
            scope) for scope in ("role", "group") for n in (8, 64 * KIB, MIB, 16 * MIB)]
-# Lower bound of a verdict: an exchange that begins when the operation has ended.
+# Lower bound of an outcome: an exchange that begins when the operation has ended.
 TWICE = [(f"two plain allreduces over one, {say.size(n)}, {ranks} members", Case("allreduce", n, "tcp", ranks), None) for ranks in (2, 3, 4) for n in (8, KIB)]
 # As called by a program without other work: no barrier in between, so operations do not start
 # simultaneously on all members, which would favour the plain ones.

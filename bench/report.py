@@ -57,8 +57,8 @@ def sections_of(rows):
 
 
 def counts(rows):
-    judged = [row for row in rows if say.verdict(row)]
-    met = sum(say.verdict(row) == "ok" for row in judged)
+    judged = [row for row in rows if say.outcome(row)]
+    met = sum(say.outcome(row) == "ok" for row in judged)
     skipped = sum("skipped" in row for row in rows)
     doubtful = sum(not row.get("settled", True) for row in judged)
     return f"{met} of {len(judged)} rows meet their targets" + (f"; {doubtful} of all are uncertain" if doubtful else "") + (f"; {skipped} were skipped." if skipped else ".")

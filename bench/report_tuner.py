@@ -26,7 +26,7 @@ def setting_line(name, rows):
     values = [row["value"] for row in rows]
     worst = max(rows, key=lambda row: row["value"])
     mean = math.exp(statistics.fmean(map(math.log, values)))
-    return [name, len(rows), f"{mean:.3f}", f"{worst['value']:.2f}", sum(say.verdict(row) == "short" for row in rows),
+    return [name, len(rows), f"{mean:.3f}", f"{worst['value']:.2f}", sum(say.outcome(row) == "short" for row in rows),
             "" if worst["chosen"] == worst["best"] else f"{case_of(worst)}: {worst['chosen']} instead of {worst['best']}"]
 
 
@@ -40,7 +40,7 @@ def setting_of(row):
 
 def case_line(row):
     low, high = row["spread"]
-    return [setting_of(row), case_of(row), row["chosen"], row["best"], f"{row['value']:.2f}", f"{low:.2f} to {high:.2f}", say.verdict(row)]
+    return [setting_of(row), case_of(row), row["chosen"], row["best"], f"{row['value']:.2f}", f"{low:.2f} to {high:.2f}", say.outcome(row)]
 
 
 def markdown(data, machine_table):

@@ -63,7 +63,7 @@ static const struct argp_option argp_options[] = {
     { "memory", OPT_MEMORY, NULL, 0,
       "show the memory that rank 0 uses for a communicator after one ring allreduce, by purpose", 0 },
     { "ranks", OPT_RANKS, "N", 0,
-      "with --memory: number of ranks to start on this host (default 2); not used in a job", 0 },
+      "with --memory: number of ranks to start on this host (default 2); ignored in a job", 0 },
     { "states", OPT_STATES, NULL, 0,
       "list the protocol states of members, rounds, syncs and operations in elastic runs, with all "
       "legal transitions", 0 },

@@ -49,8 +49,8 @@ static const struct argp_option argp_options[] = {
     { "iters", OPT_ITERS, "N", 0,
       "measured iterations (default: as many as fit into 0.1 s, at least 5)", 3 },
     { "warmup", OPT_WARMUP, "N", 0,
-      "unmeasured iterations before the measured ones (default: the calls that estimate the time "
-      "of a call, and more if these are fewer than 16; 5 with --iters)", 3 },
+      "unmeasured iterations before the measured ones (default: at least 16, including those that "
+      "determine --iters; with --iters: 5)", 3 },
     { "in-place", OPT_IN_PLACE, NULL, 0,
       "measure only in place (default: in place and out of place)", 3 },
     { "out-of-place", OPT_OUT_OF_PLACE, NULL, 0, "measure only out of place", 3 },

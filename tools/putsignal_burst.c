@@ -227,7 +227,7 @@ static void barrier_wait(struct block_barrier *m, const tutti_device_view *view,
         m->round++;
         pthread_cond_broadcast(&m->over);
     }
-    while (m->round == round && tutti_device_ended(view) == TUTTI_OK) {
+    while (m->round == round && tutti_device_failure(view) == TUTTI_OK) {
         struct timespec until;
 
         clock_gettime(CLOCK_REALTIME, &until);

@@ -95,7 +95,7 @@ def row_line(row):
     reach = "" if row["reach"] is None else say.number(row["reach"])
     cpu = f"{100 * row['cpu']:.0f} %" if "cpu" in row else ""
     against = row.get("best") or row["against"]
-    return [row["what"], against, less(row), f"{say.number(low)} to {say.number(high)}", reach, cpu, say.verdict(row)]
+    return [row["what"], against, less(row), f"{say.number(low)} to {say.number(high)}", reach, cpu, say.outcome(row)]
 
 
 def rounds_of(row):

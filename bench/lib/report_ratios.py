@@ -40,8 +40,8 @@ def noise_of(machine):
 
 def short_of(rows):
     """The number of rows that reach their targets, and the names of the others."""
-    judged = [row for row in rows if say.verdict(row)]
-    short = [row["what"] for row in judged if say.verdict(row) == "short"]
+    judged = [row for row in rows if say.outcome(row)]
+    short = [row["what"] for row in judged if say.outcome(row) == "short"]
     if judged:
         yield f"{len(judged) - len(short)} of {len(judged)} rows meet their targets" + (". Not met: " + "; ".join(short) if short else "") + "."
 

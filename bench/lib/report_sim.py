@@ -64,7 +64,7 @@ def cost_table(rows):
         wall, processor, memory, events = (by.get(what) for what in ("wall time", "processor time", "memory", "events"))
         if not (wall and processor and memory and events):
             continue        # an interrupted run
-        short = [name for name, row in (("time", wall), ("memory", memory)) if say.verdict(row) == "short"]
+        short = [name for name, row in (("time", wall), ("memory", memory)) if say.outcome(row) == "short"]
         lines.append([case, say.number(wall["value"]), say.number(processor["value"]), say.number(memory["value"]), events["against"].removesuffix(" events"),
                       f"{events['value']:.2f}", " and ".join(short) + " short" if short else "ok"])
     return results.aligned(["case", "seconds", "of a processor", "peak GiB", "events", "million events/s", ""], lines)
@@ -72,7 +72,7 @@ def cost_table(rows):
 
 def form_line(row):
     sample = row["samples"]
-    return [case_of(row)[0], f"{sample['simulated_us']:.3f}", f"{sample['formula_us']:.3f}", f"{row['value']:.3f} %", say.verdict(row)]
+    return [case_of(row)[0], f"{sample['simulated_us']:.3f}", f"{sample['formula_us']:.3f}", f"{row['value']:.3f} %", say.outcome(row)]
 
 
 def cost_part(rows):
@@ -89,7 +89,7 @@ def prediction_line(row):
     off = 100 * (row["predicted_us"] / row["measured_us"] - 1)
     low, high = row["spread"]
     return [case_of(row)[0], f"{row['predicted_us'] / 1000:.1f}", f"{row['measured_us'] / 1000:.1f}", f"{off:+.1f} %",
-            f"{low:+.1f} to {high:+.1f} %", f"{100 * row['busy']:.0f} %", f"{100 * row['cpu']:.0f} %", say.verdict(row)]
+            f"{low:+.1f} to {high:+.1f} %", f"{100 * row['busy']:.0f} %", f"{100 * row['cpu']:.0f} %", say.outcome(row)]
 
 
 def prediction_part(rows):

@@ -45,7 +45,7 @@ def ratio_line(row):
     if "skipped" in row:
         return [row["what"], row.get("against") or "", "skipped", "", "", row["skipped"]]
     return [row["what"], row["against"] or "", f"{say.number(row['value'])} {row['unit']}", rounds_line(row),
-            "" if row["reach"] is None else say.number(row["reach"]), say.verdict(row) + ("" if row.get("settled", True) else "?")]
+            "" if row["reach"] is None else say.number(row["reach"]), say.outcome(row) + ("" if row.get("settled", True) else "?")]
 
 
 def ratio_table(rows):

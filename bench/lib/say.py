@@ -28,7 +28,7 @@ def number(value):
     return f"{value:.{decimals}f}"
 
 
-def verdict(row):
+def outcome(row):
     """'ok', 'short' of the target, or nothing without a target."""
     if row.get("reach") is None or row.get("value") is None:
         return ""
@@ -40,5 +40,5 @@ def row(one):
     if "skipped" in one:
         progress(f"  {one['what']}: skipped, {one['skipped']}")
         return
-    reach = "" if one["reach"] is None else f" (reach {number(one['reach'])}) {verdict(one)}"
+    reach = "" if one["reach"] is None else f" (reach {number(one['reach'])}) {outcome(one)}"
     progress(f"  {one['what']}: {number(one['value'])} {one['unit']}{reach}")

@@ -3,9 +3,9 @@
  *   elastic_peer DIR RANK RANKS COORDINATOR [ROLES]
  *
  * allreduce   plain: tutti_allreduce on the view's communicator; twice: two of these in sequence;
- *             plain_row: 16 in sequence; tentative: tutti_run_collective, whose verdict comes with
+ *             plain_row: 16 in sequence; tentative: tutti_run_collective, whose outcome comes with
  *             the next one; partial: in mode TUTTI_PARTIAL, with contributions of all members;
- *             otherwise (elastic) tutti_run_collective and its verdict; elastic_row: 16 of these in
+ *             otherwise (elastic) tutti_run_collective and its outcome; elastic_row: 16 of these in
  *             sequence
  * barrier     plain: tutti_barrier; epoch: tutti_run_epoch, without pending changes; otherwise an
  *             elastic barrier; optimize: the same, after tutti_run_optimize, which is not timed
@@ -64,7 +64,7 @@ struct peer {
     const struct algo *algo;    /* of the current command */
     tutti_elastic ops[2];       /* of tentative operations, in turn */
     unsigned turn;
-    int open;                   /* the last one has no verdict yet */
+    int open;                   /* the last one has no outcome yet */
 };
 
 static void check(tutti_status status, const char *call)
@@ -92,7 +92,7 @@ static const char *prepare(void *ctx, const struct peer_job *job, int fresh)
     tutti_view view = { .size = sizeof(view) };
     tutti_ring ring = { .size = sizeof(ring) };
     struct peer *p = ctx;
-    int verdict = 0;
+    int outcome = 0;
 
     (void)fresh;
     p->algo = algo_of(job);
@@ -101,8 +101,8 @@ static const char *prepare(void *ctx, const struct peer_job *job, int fresh)
     if (p->algo->on & ON_GROUPS && !p->roles)
         return "there are no replica groups here";
     if (p->open)
-        check(tutti_run_commit(p->run, 1, 0, &verdict), "tutti_run_commit");
-    if (p->open && !verdict)
+        check(tutti_run_commit(p->run, 1, 0, &outcome), "tutti_run_commit");
+    if (p->open && !outcome)
         return "the last operation of the last job was taken back";
     p->open = 0;
     if (p->algo->how == OPTIMIZE)       /* ranks may change, which all-reduces and barriers do

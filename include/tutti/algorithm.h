@@ -4,19 +4,19 @@
  *
  * The shared object defines tutti_algorithm_at (below); it need not be linked with libtutti. Tutti
  * selects among all algorithms by cost, or by name with tutti_call.algo. An alltoallv algorithm is
- * selected only by name, and never for a call in place, because no rank has the counts of the other
- * ranks. All ranks must load the same algorithms in the same order; otherwise tutti_comm_create
- * fails. A file whose name ends in .json contains a plan (docs/plan-format.md).
+ * selected only by name, and never for an in-place call, because no rank has the counts of the
+ * other ranks. All ranks must load the same algorithms in the same order; otherwise
+ * tutti_comm_create fails. A file whose name ends in .json contains a plan (docs/plan-format.md).
  *
  * An algorithm is a set of pure functions: their results depend only on their arguments, not on
  * state, time or the calling rank. They may be called from any thread, and with the arguments of
  * any rank.
  * The steps that `round` emits for a rank are the rank's program. Before their first run, the
- * programs of all ranks are verified together: in place, out of place and mixed. This verification
- * covers up to 64 ranks and 2^20 steps in total. Beyond these limits, and for alltoallv, each rank
- * only checks its own program against the rules below. (If the programs have more than 2^20 steps,
- * this is logged at level info.) If the verification fails, the call that selected the algorithm
- * returns the error.
+ * programs of all ranks are verified together: with all ranks in place, all out of place, and
+ * mixed. This verification covers up to 64 ranks and 2^20 steps in total. Beyond these limits, and
+ * for alltoallv, each rank only checks its own program against the rules below. (If the programs
+ * have more than 2^20 steps, this is logged at level info.) If the verification fails, the call
+ * that selected the algorithm returns the error.
  *
  * `round` emits one round of one rank's program. A round consists of steps on symbolic buffers
  * (tutti_buffer). There are four kinds of steps:

@@ -48,8 +48,8 @@
  * concurrently.
  *
  * Errors. For invalid arguments, a call returns TUTTI_ERR_INVALID and sends nothing. The device
- * ends when a peer is lost, or accepts or completes nothing for the whole timeout. All pending and
- * later calls then return the status of this error, and tutti_device_status returns the status with
+ * fails when a peer is lost, or accepts or completes nothing for the whole timeout. All pending and
+ * later calls then return this error status, and tutti_device_status returns the status with
  * a message. GPU blocks detect the error when they wait, or after about 256 triggers; until then
  * their puts are dropped. A wait that times out returns TUTTI_ERR_TIMEOUT, and the device stays
  * usable. On the CPU device, the message contains the expected and the actual value of the word.
@@ -158,10 +158,10 @@ TUTTI_API tutti_status tutti_device_create(tutti_window *window, const tutti_dev
                                            tutti_device **out);
 /* Destroys the device; no kernel may be running. Issues the commands in the FIFO, for at most the
  * timeout of the device, and stops the proxy. Does not wait for remote completion;
- * tutti_window_quiet does. Returns TUTTI_OK, or the status that ended the device earlier. NULL is a
+ * tutti_window_quiet does. Returns TUTTI_OK, or the error status of a failed device. NULL is a
  * no-op. */
 TUTTI_API tutti_status tutti_device_destroy(tutti_device *device);
-/* Returns TUTTI_OK, or the status that ended the device, with its message. Any thread. */
+/* Returns TUTTI_OK, or the error status of a failed device, with its message. Any thread. */
 TUTTI_API tutti_status tutti_device_status(tutti_device *device);
 /* Aborts the device: pending and later calls of kernels return TUTTI_ERR_ABORTED. Any thread. */
 TUTTI_API tutti_status tutti_device_abort(tutti_device *device);
@@ -206,8 +206,8 @@ typedef struct tutti_device_view {
     const uint64_t *taken;      /* total triggers that the proxy has read */
     uint64_t *full_waits;
     uint32_t *asleep;           /* 1: the proxy sleeps and must be woken. NULL: it polls */
-    const uint64_t *status;     /* tutti_status that ended the device, or 0 */
-    uint64_t *ended;            /* GPU: the blocks' cached copy of `status` */
+    const uint64_t *status;     /* error status of a failed device, or 0 */
+    uint64_t *status_seen;      /* GPU: the blocks' cached copy of `status` */
     const uint64_t *clock_ms;   /* time in ms, updated by the proxy every few milliseconds */
     uint64_t timeout_ms;        /* UINT64_MAX: none */
     uint64_t *pulse;            /* heartbeat of waiting blocks that cannot wake the proxy, which
@@ -220,7 +220,7 @@ typedef struct tutti_device_view {
     uint64_t *entered;          /* [nranks] total commands for that peer from blocks */
     uint64_t *given_seen;       /* [nranks] the blocks' cached copy of `given` */
     const uint64_t *given;      /* [nranks] total commands for that peer that the proxy has issued,
-                                 * or dropped because the device has ended */
+                                 * or dropped because the device has failed */
     uint64_t *room_waits;
     uint64_t *groups;           /* [ngroups][8] counters, each the first word of a cache line */
     uint64_t *flags;            /* [nflags][8] flags, each the first word of a cache line */
@@ -457,24 +457,24 @@ TUTTI_DEVICE tutti_status tutti_device_agree(tutti_status mine)
 #define TUTTI_DEVICE_PULSE_TURNS 1
 #endif
 
-/* Returns the status that ended the device, or TUTTI_OK. On a GPU, reads the cached copy. */
-TUTTI_DEVICE tutti_status tutti_device_ended(const tutti_device_view *v)
+/* Returns TUTTI_OK, or the error status of a failed device. On a GPU, reads the cached copy. */
+TUTTI_DEVICE tutti_status tutti_device_failure(const tutti_device_view *v)
 {
 #if defined(__CUDA_ARCH__)
-    return (tutti_status)tutti_device_load_own(v->ended);
+    return (tutti_status)tutti_device_load_own(v->status_seen);
 #else
     return (tutti_status)tutti_device_load_acquire(v->status);
 #endif
 }
 
-/* Like tutti_device_ended, but reads host memory. On a GPU, also updates the cached copy. */
+/* Like tutti_device_failure, but reads host memory. On a GPU, also updates the cached copy. */
 TUTTI_DEVICE tutti_status tutti_device_look(const tutti_device_view *v)
 {
     const uint64_t st = tutti_device_load_acquire(v->status);
 
 #if defined(__CUDA_ARCH__)
     if (st)
-        tutti_device_store_own(v->ended, st);
+        tutti_device_store_own(v->status_seen, st);
 #endif
     return (tutti_status)st;
 }
@@ -508,7 +508,8 @@ TUTTI_DEVICE void tutti_device_pause(const tutti_device_view *v, uint32_t turn)
 #endif
 }
 
-/* Returns TUTTI_ERR_INVALID; on the CPU device with a message (tutti_device_refuse). */
+/* Returns TUTTI_ERR_INVALID. On the CPU device, also sets the error message
+ * (tutti_device_refuse). */
 TUTTI_DEVICE tutti_status tutti_device_invalid(const tutti_device_view *v, const char *call,
                                                uint32_t peer, uint64_t offset, uint64_t bytes,
                                                int what)
@@ -521,7 +522,7 @@ TUTTI_DEVICE tutti_status tutti_device_invalid(const tutti_device_view *v, const
 #endif
 }
 
-/* Returns TUTTI_ERR_TIMEOUT; on the CPU device with a message (tutti_device_late). */
+/* Returns TUTTI_ERR_TIMEOUT. On the CPU device, also sets the error message (tutti_device_late). */
 TUTTI_DEVICE tutti_status tutti_device_timeout(int what, uint64_t which, tutti_compare compare,
                                                uint64_t value, uint64_t seen)
 {
@@ -644,7 +645,7 @@ TUTTI_DEVICE int tutti_device_has_room(const tutti_device_view *v, uint32_t peer
 /* Takes a credit before a command for `peer` enters the FIFO: waits until fewer than v->pending
  * commands for that peer are queued. Therefore the proxy always has room for the contents of the
  * FIFO, and a peer that accepts no data blocks only the blocks that send to it. Returns early if
- * the device has ended, because the proxy then drops all commands. Called by one thread. */
+ * the device has failed, because the proxy then drops all commands. Called by one thread. */
 TUTTI_DEVICE void tutti_device_admit(const tutti_device_view *v, uint32_t peer)
 {
     const uint64_t mine = tutti_device_reserve(&v->entered[peer], 1);
@@ -654,7 +655,7 @@ TUTTI_DEVICE void tutti_device_admit(const tutti_device_view *v, uint32_t peer)
         const uint64_t given = tutti_device_load_acquire(&v->given[peer]);
 
         tutti_device_store_own(&v->given_seen[peer], given);
-        if ((int64_t)(mine - given) < (int64_t)v->pending || tutti_device_ended(v))
+        if ((int64_t)(mine - given) < (int64_t)v->pending || tutti_device_failure(v))
             return;
         if (turn == 0)
             tutti_device_reserve(v->room_waits, 1);
@@ -698,12 +699,12 @@ TUTTI_DEVICE tutti_status tutti_device_check_word(const tutti_device_view *v, co
 
 /* First step of each call, for all threads of the block: afterwards thread 0 continues alone, and
  * earlier writes of all threads are visible to it. Returns `arguments` if this is an error, else
- * the status that ended the device, or TUTTI_OK. */
+ * TUTTI_OK or the error status of a failed device. */
 TUTTI_DEVICE tutti_status tutti_device_begin(const tutti_device_view *v, tutti_status arguments)
 {
-    return arguments
-               ? arguments
-               : tutti_device_agree(tutti_device_thread() == 0 ? tutti_device_ended(v) : TUTTI_OK);
+    return arguments ? arguments
+                     : tutti_device_agree(tutti_device_thread() == 0 ? tutti_device_failure(v)
+                                                                     : TUTTI_OK);
 }
 
 /* Copies src[bytes] to mapped memory. Called by all threads of the block. */
@@ -874,7 +875,7 @@ TUTTI_DEVICE uint64_t tutti_device_deadline_ms(const tutti_device_view *v)
 }
 
 /* Pauses between two polls of a word; `turn` counts the polls from 0. Returns TUTTI_OK,
- * TUTTI_ERR_TIMEOUT, or the status that ended the device. *deadline_ms must initially be 0; the
+ * TUTTI_ERR_TIMEOUT, or the error status of a failed device. *deadline_ms must initially be 0; the
  * first check of the clock sets it. Called by one thread. */
 TUTTI_DEVICE tutti_status tutti_device_linger(const tutti_device_view *v, uint32_t turn,
                                               uint64_t *deadline_ms)
@@ -884,7 +885,7 @@ TUTTI_DEVICE tutti_status tutti_device_linger(const tutti_device_view *v, uint32
     if ((turn + 1) % TUTTI_DEVICE_LOOK_TURNS == 0) {
         if (*deadline_ms == 0)
             *deadline_ms = tutti_device_deadline_ms(v);
-        st = tutti_device_ended(v);
+        st = tutti_device_failure(v);
         if (!st && tutti_device_load_acquire(v->clock_ms) > *deadline_ms)
             st = TUTTI_ERR_TIMEOUT;
     }
@@ -916,7 +917,7 @@ TUTTI_DEVICE tutti_status tutti_device_wait_least(const tutti_device_view *v, co
 /* Enters a QUIET or FLUSH trigger and waits for its answer. The proxy counts its answers per peer
  * and kind of trigger. The call with ticket n waits for n answers. The n-th trigger in the FIFO may
  * belong to another call, but it still follows the earlier puts of this call: these were entered
- * before the ticket was taken, and the trigger afterwards. If the device has ended, the proxy
+ * before the ticket was taken, and the trigger afterwards. If the device has failed, the proxy
  * answers all triggers, whether or not the data has arrived. Called by one thread. */
 TUTTI_DEVICE tutti_status tutti_device_ask(const tutti_device_view *v, uint32_t what, uint32_t peer)
 {
@@ -979,9 +980,9 @@ TUTTI_DEVICE int tutti_device_compares(uint64_t word, tutti_compare compare, uin
 }
 
 /* Tests the word at `offset` in this rank's window. Returns TUTTI_OK if the word satisfies the
- * comparison, else TUTTI_PENDING or the status that ended the device. On TUTTI_OK, *seen receives
- * the value of the word (seen may be NULL), and data that was put before the signal is visible. May
- * be called by one thread or by all threads of a block. */
+ * comparison, else TUTTI_PENDING or the error status of a failed device. On TUTTI_OK, *seen
+ * receives the value of the word (seen may be NULL), and data that was put before the signal is
+ * visible. May be called by one thread or by all threads of a block. */
 TUTTI_DEVICE tutti_status tutti_device_poll(const tutti_device_view *v, uint64_t offset,
                                             tutti_compare compare, uint64_t value, uint64_t *seen)
 {
@@ -993,7 +994,7 @@ TUTTI_DEVICE tutti_status tutti_device_poll(const tutti_device_view *v, uint64_t
         return st;
     word = tutti_device_load_acquire((const uint64_t *)(const void *)(v->mine + offset));
     if (!tutti_device_compares(word, compare, value)) {
-        st = tutti_device_ended(v);
+        st = tutti_device_failure(v);
         return st ? st : TUTTI_PENDING;
     }
     if (seen)
@@ -1199,7 +1200,7 @@ TUTTI_DEVICE tutti_status tutti_device_group_signal(const tutti_device_view *v, 
             st = tutti_device_check_word(v, "tutti_device_group_signal", signals[i].peer,
                                          signals[i].op, signals[i].offset);
         if (!st)
-            st = tutti_device_ended(v);
+            st = tutti_device_failure(v);
         if (!st)
             tutti_device_push_signals(v, signals, n);
     }
@@ -1230,8 +1231,8 @@ static inline cudaError_t tutti_device_raise_flag_on(cudaStream_t stream,
 }
 
 /* Waits in stream order: later work of the stream begins when the flag is at least `value`, or if
- * the device ends or the wait times out. If the device has ended, tutti_device_status and the next
- * call of a kernel report it. A timeout is not reported. */
+ * the device fails or the wait times out. If the device has failed, tutti_device_status and the
+ * next call of a kernel report it. A timeout is not reported. */
 static inline cudaError_t tutti_device_await_flag_on(cudaStream_t stream,
                                                      const tutti_device_view *v, uint32_t flag,
                                                      uint64_t value)

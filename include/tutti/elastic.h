@@ -2,7 +2,7 @@
  *
  * A run consists of members, and of a coordinator (`tutti coordinator`) that decides the
  * membership. The *view* is the set of current members. The members make the same calls in the same
- * order, like the ranks of a communicator. Each operation of this header has one verdict for all
+ * order, like the ranks of a communicator. Each operation of this header has one outcome for all
  * surviving members:
  *  - FINAL (TUTTI_OK): all of them have the result, which is never undone.
  *  - restored (an error): the operation has had no effect. The input is unchanged, bit for bit.
@@ -42,7 +42,7 @@
  *  - If an operation times out on one member before the deadlines of the other members, they get
  *    TUTTI_ERR_PEER_LOST.
  *  - An operation in mode TUTTI_RETRY or TUTTI_PARTIAL whose deadline passes while it waits for its
- *    verdict is not retried. It returns TUTTI_OK if the verdict is FINAL, else TUTTI_ERR_TIMEOUT.
+ *    outcome is not retried. It returns TUTTI_OK if the outcome is FINAL, else TUTTI_ERR_TIMEOUT.
  *  - Group calls and interrupted operations need a decision of the coordinator, which is the same
  *    for all members. If no coordinator is reachable, a group call waits for up to the run's
  *    timeout_ms beyond its deadline. An operation waits for up to the run's timeout_ms after its
@@ -61,9 +61,9 @@
 extern "C" {
 #endif
 
-/* ---- life of a member ------------------------------------------------------------------------ */
+/* ---- members --------------------------------------------------------------------------------- */
 
-/* One member's handle of a run. */
+/* A member's handle to a run. */
 typedef struct tutti_run tutti_run;
 
 /* Options of tutti_run_join. Set `size` to sizeof(tutti_run_conf). A field that is zero (or NULL)
@@ -131,7 +131,7 @@ TUTTI_API tutti_status tutti_run_leave(tutti_run *run);
 /* Leaves the run if necessary, and frees it with its communicators. No call or operation of the run
  * may be in progress. Operations of other members that need this member are restored. Operations
  * that are FINAL on this member are FINAL on all: to ensure this, the call waits, for at most one
- * lease, until the coordinator has received their verdicts. It does not wait if all members have
+ * lease, until the coordinator has received their outcomes. It does not wait if all members have
  * called agree, commit or epoch since. The other members restore tentative operations. run may be
  * NULL. */
 TUTTI_API void tutti_run_destroy(tutti_run *run);
@@ -227,7 +227,7 @@ TUTTI_API tutti_status tutti_run_view(tutti_run *run, tutti_view *out);
  * other members get PEER_LOST with this member's id in the message. Does not wait. Any thread. */
 TUTTI_API tutti_status tutti_run_revoke(tutti_run *run);
 /* Returns the communicator of the view, for all calls of tutti.h, or NULL if this member is in no
- * view. Calls on this communicator have no common verdict: after a failure, a call may succeed on
+ * view. Calls on this communicator have no common outcome: after a failure, a call may succeed on
  * one member and fail on another. The run owns the communicator and the memory allocated in it
  * until the view changes, by an epoch or by a retried operation.
  * If a view changes after a loss while other threads are in collectives, sends, receives, groups,
@@ -243,14 +243,14 @@ TUTTI_API tutti_comm *tutti_run_comm(tutti_run *run);
  * *out is then the AND of the remaining members' flags. */
 TUTTI_API tutti_status tutti_run_agree(tutti_run *run, uint64_t flags, int64_t timeout_ms,
                                        uint64_t *out);
-/* Decides whether a step (of the program, e.g. a training step) is valid: one verdict for all
- * members and groups. *verdict is 1 if all members passed good != 0 and the epoch has not ended (no
+/* Decides whether a step (of the program, e.g. a training step) is valid: one outcome for all
+ * members and groups. *outcome is 1 if all members passed good != 0 and the epoch has not ended (no
  * member lost, not revoked). Unless it returns TIMEOUT or MISMATCH, the call also decides tentative
  * operations: they become FINAL, or are restored if the epoch has ended.
  * MISMATCH: also if the members have not called the same operations in this epoch, e.g. because one
  * member has omitted a tentative operation of its role. The call then has no effect;
  * tutti_run_revoke followed by tutti_run_epoch undoes the tentative operations. */
-TUTTI_API tutti_status tutti_run_commit(tutti_run *run, int good, int64_t timeout_ms, int *verdict);
+TUTTI_API tutti_status tutti_run_commit(tutti_run *run, int good, int64_t timeout_ms, int *outcome);
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
@@ -291,10 +291,10 @@ typedef enum tutti_mode {
                                AVG. Costs one more exchange of a few bytes */
 } tutti_mode;
 
-/* The scope (set of participants) of an operation. The operation's shapes, root and counts use
- * ranks within the scope, in the order of the ranks in the view. All members of the view call the
- * operation, each in its own scope, and all scopes share one verdict. Counts and types may differ
- * between scopes; tag and mode may not. */
+/* The scope (set of participants) of an operation. Ranks are numbered within the scope, in the
+ * order of the ranks in the view; root, counts and the sizes of buffers refer to these ranks. All
+ * members of the view call the operation, each in its own scope, and it succeeds or fails in all
+ * scopes together. Counts and types may differ between scopes; tag and mode may not. */
 typedef enum tutti_scope {
     TUTTI_SCOPE_ALL = 0,    /* all members of the view */
     TUTTI_SCOPE_ROLE,       /* members with the same role as this member; rank k is in the k-th
@@ -342,17 +342,17 @@ typedef struct tutti_elastic {
     int64_t timeout_ms;     /* timeout of the call on this member, including all attempts; in a
                                batch, the longest applies. A timeout ends the epoch, but this member
                                stays in the run */
-    int32_t tentative;      /* 1: the call may return before the verdict (tutti_run_collective) */
+    int32_t tentative;      /* 1: the call may return before the outcome (tutti_run_collective) */
     /* Results: */
-    tutti_status status;    /* TUTTI_PENDING: a tentative operation without a verdict yet */
+    tutti_status status;    /* TUTTI_PENDING: a tentative operation without an outcome yet */
     uint32_t contributors;  /* members of the scope whose input is in the result; TUTTI_OK only */
     uint32_t attempts;      /* number of attempts */
     uint64_t epoch;         /* the epoch in which the operation ended */
 } tutti_elastic;
 
-/* Runs one operation and returns its verdict, which is the same on all live members. op->status
+/* Runs one operation and returns its outcome, which is the same on all live members. op->status
  * receives the same value.
- * The verdict costs one more exchange of a few bytes, except for *small operations*: barriers, and
+ * The outcome costs one more exchange of a few bytes, except for *small operations*: barriers, and
  * allreduces and allgathers with a result of up to 1 KiB. Operations in mode TUTTI_PARTIAL,
  * quantized operations, tentative operations, and all operations of a run with replica groups are
  * never small. A small operation returns TUTTI_OK as soon as this member has the result. If the
@@ -361,15 +361,15 @@ typedef struct tutti_elastic {
  * INVALID, without any effect: an argument is wrong, the tag is in use, this member is in no view,
  * or a group call is in progress.
  *
- * Tentative operations (op->tentative) postpone the verdict. This is valid for allreduce,
+ * Tentative operations (op->tentative) postpone the outcome. This is valid for allreduce,
  * reduce_scatter, allgather, alltoall and barrier, in any scope, in mode TUTTI_ABORT, and not in a
  * batch. The call returns TUTTI_OK as soon as this member has the result, and sets op->status to
- * TUTTI_PENDING. The result may be used, but the operation may still be undone. Its verdict,
+ * TUTTI_PENDING. The result may be used, but the operation may still be undone. Its outcome,
  * TUTTI_OK or TUTTI_ERR_PEER_LOST, is the same on all live members. It is written to op->status by
  * one of these calls:
  *   - the next operation of the same tag, tentative or not. If that operation succeeds, the
  *     tentative one is FINAL. Otherwise either the tentative one is FINAL, or both are restored.
- *   - tutti_run_commit. The verdict of the commit is 0 if the tentative operation is not FINAL.
+ *   - tutti_run_commit. The outcome of the commit is 0 if the tentative operation is not FINAL.
  *   - tutti_run_epoch or tutti_run_shrink, which first make a commit with good = 0.
  * Until then, *op must stay valid. The buffers of an in-place operation must stay valid, too,
  * because the run may restore the input in them. Other buffers are reusable when the call returns,
@@ -395,7 +395,7 @@ TUTTI_API tutti_status tutti_run_allreduce(tutti_run *run, const void *src, void
  * first_tag + most - 1 in turn; ops[i].tag is ignored. All members must pass the same list. All
  * operations must have the same mode, and none may be tentative (otherwise INVALID). Returns
  * TUTTI_OK if all operations are FINAL, else the error of the operation with the lowest index.
- * ops[i].status receives the verdict of each operation. */
+ * ops[i].status receives the outcome of each operation. */
 TUTTI_API tutti_status tutti_run_batch(tutti_run *run, tutti_elastic *ops, size_t n,
                                        uint32_t first_tag, uint32_t most);
 
@@ -569,7 +569,7 @@ TUTTI_API tutti_status tutti_run_optimize(tutti_run *run, tutti_ring *ring, int6
 typedef struct tutti_run_stats_t {
     size_t size;
     uint64_t id;                    /* id of this member; 0: none yet */
-    uint64_t final, restored;       /* operations by verdict */
+    uint64_t final, restored;       /* operations by outcome */
     uint64_t retries;               /* total number of retries of operations */
     uint64_t views;                 /* views that contained this member */
     uint64_t worlds;                /* views for which the members established new data

@@ -128,9 +128,9 @@ typedef struct tutti_replay_conf {
     uint32_t without;               /* TUTTI_REPLAY_NO_...; 0: all optimizations are enabled */
 } tutti_replay_conf;
 
-/* Creates a replay. Collective. Allocates depth * nranks receive buffers of max_total elements and
- * a few KiB each, which ranks on this host can map. The caller owns *out and frees it with
- * tutti_replay_free. */
+/* Creates a replay. Collective. Allocates depth * nranks receive buffers, each of max_total
+ * elements and a few KiB of overhead. Other ranks on this host can map these buffers. The caller
+ * owns *out and frees it with tutti_replay_free. */
 TUTTI_API tutti_status tutti_replay_create(tutti_comm *comm, const tutti_replay_conf *conf,
                                            tutti_replay **out);
 

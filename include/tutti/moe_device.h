@@ -110,7 +110,7 @@ typedef struct tutti_moe_view {
 /* Begins a run for a kernel. This call reads the experts and weights of `routing` and plans the
  * tiles. The kernel reads tokens[ntokens][hidden] and writes out[ntokens][hidden], both of
  * conf.type; they must stay valid until tutti_moe_end. Errors: as for tutti_moe_dispatch. If the
- * routing is invalid, the run has already ended. */
+ * routing is invalid, this call also ends the run. */
 TUTTI_API tutti_status tutti_moe_begin(tutti_moe *moe, const tutti_moe_routing *routing, void *out,
                                        tutti_moe_view *view, int64_t timeout_ms);
 /* Ends a run; `kernel` is the status that the kernel of the run returned. If this status is
@@ -167,8 +167,8 @@ TUTTI_DEVICE float tutti_moe_from_bf16(uint16_t h)
 }
 
 /* Rounds to the nearest e4m3, ties to even; saturates at 448. Magnitudes below 2^-6, the smallest
- * normal number, are rounded by adding 2^14, because the last bit of a float of this size has the
- * value 2^-9. */
+ * normal number, are rounded by adding 2^14: like the subnormals of e4m3, floats between 2^14 and
+ * 2^15 are multiples of 2^-9. */
 TUTTI_DEVICE uint8_t tutti_moe_to_e4m3(float x)
 {
     const uint32_t bits = tutti_moe_bits(x), magnitude = bits & 0x7fffffff;
@@ -423,10 +423,10 @@ TUTTI_DEVICE tutti_status tutti_moe_send(const tutti_moe_view *v, uint32_t i)
 
 /* ---- received tiles -------------------------------------------------------------------------- */
 
-/* Tests whether a tile of `source` has arrived. Returns TUTTI_OK, TUTTI_PENDING, or the status that
- * ended the device. On TUTTI_OK *ntiles is the number of tiles of that source in this run. A source
- * without tiles sets only the word of tile 0; *ntiles is then 0. May be called by one thread or by
- * all threads of a block. */
+/* Tests whether a tile of `source` has arrived. Returns TUTTI_OK, TUTTI_PENDING, or the error
+ * status of a failed device. On TUTTI_OK *ntiles is the number of tiles of that source in this run.
+ * A source without tiles sets only the word of tile 0; *ntiles is then 0. May be called by one
+ * thread or by all threads of a block. */
 TUTTI_DEVICE tutti_status tutti_moe_poll(const tutti_moe_view *v, uint32_t source, uint32_t tile,
                                          uint32_t *ntiles)
 {

@@ -108,7 +108,7 @@ typedef enum tutti_redop {
                            u8 values 200, 200 and 200 is 29 */
     TUTTI_BAND, TUTTI_BOR, TUTTI_BXOR,      /* integer types only */
     TUTTI_PREMUL_SUM,   /* each input is multiplied by its rank's tutti_call.scale (rounded to the
-                           type), then summed */
+                           data type), then summed */
     TUTTI_REDOP_COUNT
 } tutti_redop;
 
@@ -269,8 +269,8 @@ typedef struct tutti_call {
     uint32_t tag;               /* send and recv only: calls with the same peer and tag match in
                                    order. Each tag in use costs up to 48 bytes per direction until
                                    the communicator is destroyed */
-    double scale;               /* TUTTI_PREMUL_SUM only: factor of this rank's input, which may
-                                   differ between ranks; must not be 0 */
+    double scale;               /* TUTTI_PREMUL_SUM only: factor applied to this rank's input.
+                                   May differ between ranks; must not be 0 */
     tutti_quant quant;          /* encoding of a quantized transfer. Supported for allreduce,
                                    reduce, reduce_scatter, allgather and broadcast of f16, bf16, f32
                                    and f64, and only with SUM or AVG. Other calls return

@@ -37,7 +37,7 @@
 #define CHALLENGE_NS \
     (10 * TT_SECOND) /* a server that takes longer for its challenge is not
                                            ours */
-#define VERDICT_NS \
+#define OUTCOME_NS \
     TT_SECOND /* grace period for the server's final message after the
                                            deadline */
 #define RETRY_FIRST_NS (5 * TT_MS)
@@ -624,7 +624,7 @@ static tutti_status member_call(struct meet *m)
     for (;;) {
         const uint64_t now_ns = tt_now_ns();
         const uint64_t grace_ns =
-            m->deadline_ns == TT_NEVER || m->member.state != TT_RDV_WAITING ? 0 : VERDICT_NS;
+            m->deadline_ns == TT_NEVER || m->member.state != TT_RDV_WAITING ? 0 : OUTCOME_NS;
         uint64_t wake_ns;
 
         if (m->member.state == TT_RDV_HAVE_TABLE)
@@ -668,7 +668,8 @@ static tutti_status alloc_table(struct tt_table *t, uint32_t rank, uint32_t nran
     t->cards = calloc(nranks, sizeof *t->cards);
     if (!t->holders || !t->card_bytes || !t->cards) {
         tt_table_fini(t);
-        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the address cards of %u ranks", nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the address records of %u ranks",
+                       nranks);
     }
     return TUTTI_OK;
 }
@@ -730,8 +731,8 @@ static tutti_status table_read_cards(struct meet *m, struct tt_table *t, struct 
             tt_endpoint_without_loopback(&endpoint);
         rest = (size_t)(card.end - card.at);
         if (card.bad || rest > TT_CARD_BYTES || t->holders[r] >= t->nranks)
-            return tt_fail(TUTTI_ERR_PROTOCOL, "start-up: protocol error: invalid card of rank %u",
-                           r);
+            return tt_fail(TUTTI_ERR_PROTOCOL,
+                           "start-up: protocol error: invalid address record of rank %u", r);
         t->card_bytes[r] = (uint16_t)rest;
         memcpy(t->cards[r], card.at, rest);
         if (is_neighbour(peers, n, r))

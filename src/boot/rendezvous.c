@@ -219,8 +219,9 @@ static bool agree_nranks(struct tt_rdv_server *s, struct tt_rdv_conn *c, const s
     if (!s->seats)
         s->seats = calloc(h->nranks, sizeof *s->seats);
     if (!s->seats) {
-        server_refuse(s, c, TUTTI_ERR_NOMEM,
-                      "out of memory in the rendezvous server for the cards of all ranks");
+        server_refuse(
+            s, c, TUTTI_ERR_NOMEM,
+            "out of memory in the rendezvous server for the address records of all ranks");
         return false;
     }
     s->nranks = h->nranks;
@@ -244,7 +245,7 @@ static bool server_join_rank(struct tt_rdv_server *s, struct tt_rdv_conn *c, con
     card = malloc(h->card_bytes ? h->card_bytes : 1);
     if (!card) {
         server_refuse(s, c, TUTTI_ERR_NOMEM,
-                      "out of memory in the rendezvous server for another address card");
+                      "out of memory in the rendezvous server for another address record");
         return false;
     }
     if (seat->conn)

@@ -85,8 +85,8 @@ tutti_status tt_call_check_count(struct tt_call_check *t, size_t count)
 
     if (count > TT_DESC_COUNT_MAX / c->elem_bytes ||
         count > (SIZE_MAX >> 1) / c->elem_bytes / c->nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: count %zu exceeds the address space", t->name,
-                       count);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: count %zu does not fit in the address space",
+                       t->name, count);
     c->bytes = (uint64_t)count * c->elem_bytes;
     t->conf.count = count;
     return TUTTI_OK;
@@ -99,8 +99,9 @@ tutti_status tt_call_check_need(const struct tt_call_check *t, const void *buf, 
         return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL: %llu bytes are required", t->name, what,
                        (unsigned long long)bytes);
     if (!tt_memory_can_be(buf, bytes))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %s at %p with %llu bytes exceeds the address space",
-                       t->name, what, buf, (unsigned long long)bytes);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: %s at %p with %llu bytes does not fit in the address space", t->name,
+                       what, buf, (unsigned long long)bytes);
     return TUTTI_OK;
 }
 

@@ -420,7 +420,7 @@ static tutti_status fail_refused(uint32_t rank, uint8_t status, struct tt_reader
     tt_read_string(r, sentence, sizeof sentence);
     if (r->bad || status <= TUTTI_PENDING || status >= TUTTI_STATUS_COUNT)
         return tt_fail(TUTTI_ERR_PROTOCOL,
-                       "protocol error: invalid start-up card of rank %u (another version of "
+                       "protocol error: invalid address record of rank %u (another version of "
                        "Tutti?)",
                        rank);
     return tt_fail((tutti_status)status, "rank %u cannot start: %s", rank, sentence);
@@ -479,7 +479,7 @@ tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t 
     if (r.bad || measures > TT_MEASURE_PAIR || !cores || simulates > 1 ||
         security > TT_SECURE_CERTIFICATE || told_bytes > TT_TUNES_SHARED_MAX)
         return tt_fail(TUTTI_ERR_PROTOCOL,
-                       "protocol error: invalid start-up card of rank %u, %zu bytes (another "
+                       "protocol error: invalid address record of rank %u, %zu bytes (another "
                        "version of Tutti?)",
                        rank, bytes);
     if (security != w->security)
@@ -1108,10 +1108,10 @@ static tutti_status open_part(tutti_comm *parent, const struct ticket *tickets, 
  * all ranks get its error. */
 static tutti_status comm_agree(tutti_comm *parent, tutti_status mine, const char *call)
 {
-    const uint64_t verdict = (uint64_t)mine << 32 | parent->rank;
+    const uint64_t outcome = (uint64_t)mine << 32 | parent->rank;
     uint64_t worst = 0;
     const tutti_status st =
-        tutti_allreduce(&verdict, &worst, 1, TUTTI_U64, TUTTI_MAX, parent, NULL);
+        tutti_allreduce(&outcome, &worst, 1, TUTTI_U64, TUTTI_MAX, parent, NULL);
     const tutti_status failed = (tutti_status)(worst >> 32);
 
     if (st || mine)

@@ -1,7 +1,7 @@
 /* A communicator of some ranks of another one, which the rest need not know of. Source: MPI 4.0, section 7.4.2 (MPI_Comm_create_group).
  *
  * The listed ranks form a binomial tree by their positions in the list; its edges are sends and receives on the parent. An offer goes
- * down the tree, statuses go up once all have opened their part, and a verdict goes down: nobody uses the communicator before.
+ * down the tree, statuses go up once all have opened their part, and an outcome goes down: nobody uses the communicator before.
  *
  * A thread enters the parent only while it starts a message, and waits outside. Otherwise two processes whose threads create
  * the same two groups in opposite orders would wait for each other. */
@@ -122,7 +122,7 @@ static tutti_status open_offered(const struct group *g, const struct offer *mine
                         parent->timeout_ms, parent->restore);
 }
 
-static tutti_status verdict_of(const struct group *g, const struct report *worst, tutti_status mine)
+static tutti_status outcome_of(const struct group *g, const struct report *worst, tutti_status mine)
 {
     if (mine)
         return mine;
@@ -151,7 +151,7 @@ static tutti_status create(const struct group *g, tutti_comm **out)
     worst = (struct report){ .status = (uint32_t)opened, .rank = g->parent->rank };
     st = collect(g, &worst);
     st = st ? st : spread(g, &worst, sizeof worst);
-    st = st ? st : verdict_of(g, &worst, opened);
+    st = st ? st : outcome_of(g, &worst, opened);
     if (!st) {
         *out = comm;
     } else if (comm) {          /* others may not know yet */

@@ -139,8 +139,8 @@ static tutti_status run_group(const tutti_p2p *ops, size_t n, tutti_comm *comm,
     if (n && !ops)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_group: ops is NULL");
     if (!tt_array_can_be(ops, n, sizeof *ops))
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_group: %zu operations exceed the address space",
-                       n);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_group: %zu operations do not fit in the address space", n);
     st = start_group(&group, ops, n, comm, call);
     if (st)
         return st;

@@ -72,8 +72,8 @@ tutti_status tutti_wait_all(tutti_request **requests, size_t n)
     if (!requests && n)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_wait_all: requests is NULL");
     if (!tt_array_can_be(requests, n, sizeof(tutti_request *)))
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_wait_all: %zu requests exceed the address space",
-                       n);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_wait_all: %zu requests do not fit in the address space", n);
     for (size_t i = 0; i < n; i++) {
         tutti_status st;
 
@@ -99,8 +99,8 @@ tutti_status tutti_wait_any(tutti_request **requests, size_t n, size_t *index)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_wait_any: %s is NULL",
                        requests ? "index" : "requests");
     if (!tt_array_can_be(requests, n, sizeof(tutti_request *)))
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_wait_any: %zu requests exceed the address space",
-                       n);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_wait_any: %zu requests do not fit in the address space", n);
     for (i = 0; i < n; i++) {
         const tutti_status st =
             requests[i] ? check_request(requests[i], "tutti_wait_any") : TUTTI_OK;

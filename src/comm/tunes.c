@@ -116,9 +116,9 @@ tutti_status tt_tunes_take(struct tt_tunes *t, const uint8_t *told, size_t bytes
 /* Returns OK only if all ranks have the files. */
 static tutti_status tunes_agree(tutti_comm *comm, tutti_status mine)
 {
-    const uint64_t verdict = (uint64_t)mine << 32 | comm->rank;
+    const uint64_t outcome = (uint64_t)mine << 32 | comm->rank;
     uint64_t worst = 0;
-    const tutti_status st = tutti_allreduce(&verdict, &worst, 1, TUTTI_U64, TUTTI_MAX, comm, NULL);
+    const tutti_status st = tutti_allreduce(&outcome, &worst, 1, TUTTI_U64, TUTTI_MAX, comm, NULL);
 
     if (st || mine)
         return st ? st : mine;

@@ -23,7 +23,7 @@
 #define FRAMES_AT_ONCE 32
 /* maximum size of a message before joining */
 #define FRAME_MAX 65536u
-/* a proposal, a view, verdicts, and small messages */
+/* a proposal, a view, outcomes, and small messages */
 #define QUEUE_MAX (2u * TT_ELMSG_BYTES_MAX + TT_ELMSG_OPS_BYTES_MAX + 65536u)
 /* queued bytes above which a member's messages are not read */
 #define READ_QUEUE_MAX 262144u

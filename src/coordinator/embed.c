@@ -69,7 +69,7 @@ static tutti_status embed_set_timeouts(struct tt_coordinator_conf *out,
         conf->grace_ms > LEASE_MS_MAX)
         return tt_fail(
             TUTTI_ERR_INVALID,
-            "coordinator: conf.lease_ms is %lld and conf.grace_ms is %lld: must be 0 to 3600000 (1 hour)",
+            "coordinator: conf.lease_ms is %lld and conf.grace_ms is %lld: both must be 0 to 3600000 (1 hour)",
             (long long)conf->lease_ms, (long long)conf->grace_ms);
     out->lease_ns = (uint64_t)conf->lease_ms * TT_MS;
     out->grace_ns = (uint64_t)conf->grace_ms * TT_MS;

@@ -211,7 +211,8 @@ static tutti_status make_view(tutti_device *d)
                             TUTTI_DEVICE_SHARED, "flags");
     d->status = device_alloc(d, sizeof *d->status, TUTTI_DEVICE_SHARED, "the status");
     d->clock_ms = device_alloc(d, sizeof *d->clock_ms, TUTTI_DEVICE_SHARED, "the clock");
-    v->ended = device_alloc(d, sizeof *v->ended, TUTTI_DEVICE_LOCAL, "the cached status");
+    v->status_seen =
+        device_alloc(d, sizeof *v->status_seen, TUTTI_DEVICE_LOCAL, "the cached status");
     v->reserved = device_alloc(d, sizeof *v->reserved, TUTTI_DEVICE_LOCAL, "a counter");
     v->taken_seen = device_alloc(d, sizeof *v->taken_seen, TUTTI_DEVICE_LOCAL, "a counter");
     v->tickets =

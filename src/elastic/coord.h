@@ -7,7 +7,7 @@
  * tt_coord_replay, and the run continues: members reconnect and report their state.
  *
  * It decides views, and rounds (calls that all members make: epoch, agree, commit). After a loss
- * it also decides the verdict on each open operation. coord_sync.c decides the result of a sync
+ * it also decides the outcome on each open operation. coord_sync.c decides the result of a sync
  * of shared state. Operations without a failure do not involve the coordinator (member.h).
  *
  * docs/elastic-protocol.md describes the whole protocol; tests/elastic/ runs it in a simulation
@@ -278,11 +278,11 @@ struct tt_coord {
     uint64_t witness;               /* member that was last queried whether it has begun an
                                        operation */
     struct tt_coord_cause cause;    /* of this epoch */
-    bool asking, decided;           /* a question was sent; its verdicts are decided */
+    bool asking, decided;           /* a question was sent; its outcomes are decided */
     bool changed;                   /* a member was lost, or the epoch revoked, after the
                                        question was sent */
     uint64_t question;
-    struct tt_op_entry verdicts[TT_ELASTIC_TAGS];   /* by tag: during a question, the merged
+    struct tt_op_entry outcomes[TT_ELASTIC_TAGS];   /* by tag: during a question, the merged
                                                        answers */
     struct tt_coord_tally tallies[TT_ELASTIC_TAGS];
     struct tt_op_entry words[TT_ELASTIC_TAGS];      /* by tag: the last FINAL or SETTLED
@@ -297,7 +297,7 @@ struct tt_coord {
                                                            tt_coord_member_states, _round_states,
                                                            _sync_states was taken; for tests */
     /* Results of the SETTLED operations in these; unused entries are not initialized. */
-    uint8_t verdict_results[TT_ELASTIC_TAGS][TT_SETTLED_BYTES],
+    uint8_t outcome_results[TT_ELASTIC_TAGS][TT_SETTLED_BYTES],
         word_results[TT_ELASTIC_TAGS][TT_SETTLED_BYTES];
 };
 

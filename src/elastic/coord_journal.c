@@ -134,7 +134,7 @@ static void log_back_again(struct tt_coord *c, const struct tt_coord_member *m)
 
 void tt_coord_init(struct tt_coord *c, const struct tt_coord_conf *conf, uint64_t now_ns)
 {
-    memset(c, 0, offsetof(struct tt_coord, verdict_results));
+    memset(c, 0, offsetof(struct tt_coord, outcome_results));
     c->conf = *conf;
     memcpy(c->secret, conf->secret, TT_COOKIE_BYTES);
     c->now_ns = now_ns;

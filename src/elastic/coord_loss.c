@@ -4,7 +4,7 @@
  * and all keep the result. If any member has SETTLED one, its result is sent to the members
  * without it. Otherwise all restore their input. The answers of a member that is lost afterwards
  * do not count: each loss leads to a new question. The operations of a tag up to some number are
- * final; this number is the verdict.
+ * final; this number is the outcome.
  *
  * A member that leaves in order reports at once what is FINAL (LEAVE), since it will not be
  * queried. Its report counts only for operations that all remaining members have completed.
@@ -57,7 +57,7 @@ bool tt_coord_query(struct tt_coord *c)
     c->changed = c->decided = false;
     c->asking = true;
     c->question = tt_coord_numbered(c, c->question);
-    memset(c->verdicts, 0, sizeof c->verdicts);
+    memset(c->outcomes, 0, sizeof c->outcomes);
     memset(c->tallies, 0, sizeof c->tallies);
     bytes = write_lost(c);
     for (uint32_t i = 0; i < c->nmembers; i++) {
@@ -85,27 +85,27 @@ static uint64_t begun_by(const struct tt_op_entry *e)
     return e->state == TT_OP_RESTORED ? completed_by(e) : e->n;
 }
 
-/* Merges an entry into the verdict. A FINAL operation stays final, with the update that came
+/* Merges an entry into the outcome. A FINAL operation stays final, with the update that came
  * with it. A SETTLED operation also stands, and all members get its result. It is then the last
  * one, because no member can complete another one before all have its result. If some member
  * reports it as FINAL, that takes precedence, since SETTLED may be false. */
-static void merge_entry(struct tt_op_entry *verdict, uint8_t result[TT_SETTLED_BYTES],
+static void merge_entry(struct tt_op_entry *outcome, uint8_t result[TT_SETTLED_BYTES],
                         const struct tt_op_entry *e)
 {
     const uint64_t known = tt_op_last_complete(e),
                    settled = TT_PLANTED(TT_BUG_SETTLED_IGNORED) ? 0 : tt_op_settled(e);
 
-    if (known > verdict->n || (known == verdict->n && verdict->state == TT_OP_SETTLED))
-        *verdict = (struct tt_op_entry){
+    if (known > outcome->n || (known == outcome->n && outcome->state == TT_OP_SETTLED))
+        *outcome = (struct tt_op_entry){
             .state = TT_OP_FINAL, .tag = e->tag, .n = known, .news = e->news
         };
-    if (settled <= verdict->n)
+    if (settled <= outcome->n)
         return;
-    *verdict = *e;
-    verdict->state = TT_OP_SETTLED;
-    verdict->before = TT_BEFORE_FINAL;
-    verdict->n = settled;
-    verdict->result = memcpy(result, e->result, e->nresult);
+    *outcome = *e;
+    outcome->state = TT_OP_SETTLED;
+    outcome->before = TT_BEFORE_FINAL;
+    outcome->n = settled;
+    outcome->result = memcpy(result, e->result, e->nresult);
 }
 
 void tt_coord_take_words(struct tt_coord *c, struct tt_elmsg *msg)
@@ -157,19 +157,19 @@ static void count_answer(struct tt_coord_tally *t, const struct tt_op_entry *e, 
     count_said(&t->begun, begun_by(e), id, first);
 }
 
-static size_t write_verdicts(struct tt_coord *c, const struct tt_coord_member *m)
+static size_t write_outcomes(struct tt_coord *c, const struct tt_coord_member *m)
 {
-    const struct tt_elmsg msg = { .kind = TT_ELMSG_VERDICTS,
+    const struct tt_elmsg msg = { .kind = TT_ELMSG_OUTCOMES,
                                   .epoch = c->epoch,
                                   .number = c->question };
     struct tt_elmsg_writer w;
 
     tt_elmsg_begin(&w, c->conf.scratch, TT_ELMSG_BYTES_MAX, &msg);
     for (uint32_t tag = 0; tag < TT_ELASTIC_TAGS; tag++)
-        if (c->verdicts[tag].n > 0) {
-            struct tt_op_entry e = c->verdicts[tag];
+        if (c->outcomes[tag].n > 0) {
+            struct tt_op_entry e = c->outcomes[tag];
 
-            if (TT_PLANTED(TT_BUG_VERDICT_NOT_UNIFORM) && m->rank % 2)
+            if (TT_PLANTED(TT_BUG_OUTCOME_NOT_UNIFORM) && m->rank % 2)
                 e.state = TT_OP_RESTORED; /* up to the previous one */
             tt_elmsg_add_op(&w, &e);
         }
@@ -184,7 +184,7 @@ void tt_coord_answer(struct tt_coord *c, struct tt_coord_member *m, struct tt_el
     if (!tt_coord_is_live(m) || !c->asking || msg->number != c->question || msg->epoch != c->epoch)
         return;
     if (c->decided) {
-        tt_coord_send(c, m, write_verdicts(c, m));
+        tt_coord_send(c, m, write_outcomes(c, m));
         return;
     }
     if (m->answered)
@@ -199,7 +199,7 @@ void tt_coord_answer(struct tt_coord *c, struct tt_coord_member *m, struct tt_el
         next = e.tag + 1u;
         m->said[e.tag / 8] = (uint8_t)(m->said[e.tag / 8] | 1u << e.tag % 8);
         count_answer(&c->tallies[e.tag], &e, m->id);
-        merge_entry(&c->verdicts[e.tag], c->verdict_results[e.tag], &e);
+        merge_entry(&c->outcomes[e.tag], c->outcome_results[e.tag], &e);
     }
 }
 
@@ -274,7 +274,7 @@ static void merge_reports(struct tt_coord *c)
             continue;
         count_silent(c, tag, &t);
         if (word->n <= (word->state == TT_OP_SETTLED ? t.begun.said : t.completed.said))
-            merge_entry(&c->verdicts[tag], c->verdict_results[tag], word);
+            merge_entry(&c->outcomes[tag], c->outcome_results[tag], word);
     }
 }
 
@@ -295,8 +295,8 @@ bool tt_coord_judge(struct tt_coord *c)
     for (uint32_t i = 0; i < c->nmembers; i++) {
         if (!tt_coord_is_live(&c->conf.members[i]))
             continue;
-        if (bytes == 0 || TT_PLANTED(TT_BUG_VERDICT_NOT_UNIFORM))
-            bytes = write_verdicts(c, &c->conf.members[i]);
+        if (bytes == 0 || TT_PLANTED(TT_BUG_OUTCOME_NOT_UNIFORM))
+            bytes = write_outcomes(c, &c->conf.members[i]);
         tt_coord_send(c, &c->conf.members[i], bytes);
     }
     return true;

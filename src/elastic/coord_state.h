@@ -88,7 +88,7 @@ uint8_t tt_coord_ring_plan(const struct tt_coord *c);
 /* A new view: discards measurements and the waiting order. */
 void tt_coord_reset_ring(struct tt_coord *c);
 
-/* coord_loss.c: questions and verdicts */
+/* coord_loss.c: questions and outcomes */
 void tt_coord_answer(struct tt_coord *c, struct tt_coord_member *m, struct tt_elmsg *msg);
 bool tt_coord_query(struct tt_coord *c);
 bool tt_coord_judge(struct tt_coord *c);

@@ -529,8 +529,8 @@ void tt_member_frame(struct tt_member *m, const void *data, size_t bytes, uint64
     case TT_ELMSG_LOST:
         tt_member_on_lost(m, &msg);
         return;
-    case TT_ELMSG_VERDICTS:
-        tt_member_on_verdicts(m, &msg);
+    case TT_ELMSG_OUTCOMES:
+        tt_member_on_outcomes(m, &msg);
         return;
     default:
         return; /* ALIVE, and messages of members or journals */

@@ -19,9 +19,9 @@
  * A small operation (tt_member_may_settle) needs no messages either. A member whose part is done
  * has the result, with the input of every member, and SETTLES it. Its program continues, and the
  * result is never undone: if a member is lost, or the epoch ends otherwise, members without the
- * result get it with the verdict, from any member with it. Again two operations may be open; the
+ * result get it with the outcome, from any member with it. Again two operations may be open; the
  * result of the one before the last is kept until the last one is complete. coord_loss.c
- * describes how all members reach the same verdict after a loss. */
+ * describes how all members reach the same outcome after a loss. */
 #ifndef TT_ELASTIC_MEMBER_H
 #define TT_ELASTIC_MEMBER_H
 
@@ -42,7 +42,7 @@ enum tt_member_act_kind {
     TT_MEMBER_ACT_SEND_PEER,    /* send data[bytes] to `rank` of the view; copied */
     TT_MEMBER_ACT_REACH,        /* connect to all members in m->proposed, then tt_member_reached */
     TT_MEMBER_ACT_VIEW,         /* m->view is the current view */
-    TT_MEMBER_ACT_STOP,         /* no operation of this epoch may continue or begin; verdicts
+    TT_MEMBER_ACT_STOP,         /* no operation of this epoch may continue or begin; outcomes
                                    follow. n: number of members that were lost or left, id: one
                                    of them; what: enum tt_revocation; other: the member that
                                    revoked it, 0: unknown; also: for CUT, the member that it
@@ -52,7 +52,7 @@ enum tt_member_act_kind {
     TT_MEMBER_ACT_OP_DONE,      /* operation n of `tag` ended: FINAL, with the common update;
                                    RESTORED, without one; or SETTLED, final for its program,
                                    without one. data[bytes], if not NULL: its result from the
-                                   verdict */
+                                   outcome */
     TT_MEMBER_ACT_CALL_DONE,    /* the call ended: what: enum tt_round_status, value, id, other,
                                    differs (RESULT's flags), also. After a sync with OK or SAME,
                                    value is the common revision */
@@ -177,7 +177,7 @@ uint64_t tt_member_next_ns(const struct tt_member *m);
 /* A call of enum tt_call_kind; CALL_DONE follows. INVALID, without effect: another call or an
  * operation is in progress, or (agree, commit) there is no view. Only `commit` may be called
  * while tentative operations are open. With OK they are FINAL before CALL_DONE. If members were
- * lost, the verdict decides, possibly later. Otherwise they stay open. */
+ * lost, the outcome decides, possibly later. Otherwise they stay open. */
 tutti_status tt_member_call(struct tt_member *m, const struct tt_elmsg *call, uint64_t now_ns);
 /* Its deadline passed: CALL_DONE follows, possibly with a result that arrived first. */
 void tt_member_cancel(struct tt_member *m, uint64_t now_ns);
@@ -239,12 +239,12 @@ uint16_t tt_member_scope(const struct tt_member *m);
 /* INVALID: the tag is out of range or in use, a call is in progress, or there is no view. A
  * tentative COMPLETE operation does not count. PEER_LOST: this epoch is over. */
 tutti_status tt_member_begin(struct tt_member *m, uint32_t tag, uint64_t now_ns);
-/* This member's part of the tag's operation is done. Ignored in an ended epoch: the verdict
+/* This member's part of the tag's operation is done. Ignored in an ended epoch: the outcome
  * decides. */
 void tt_member_complete(struct tt_member *m, uint32_t tag, uint64_t now_ns);
 /* The same in two steps, if the caller itself combines the completion of all parts: a successful
  * all-reduce of `mine` replaces the rounds of messages. First step: this member's part is done;
- * no message is sent. False: the epoch is over, the verdict decides. */
+ * no message is sent. False: the epoch is over, the outcome decides. */
 bool tt_member_complete_alone(struct tt_member *m, uint32_t tag, struct tt_membership *mine,
                               uint64_t now_ns);
 /* Second step: all members of the view have done the first step for this operation. latest: the
@@ -253,7 +253,7 @@ void tt_member_all_complete(struct tt_member *m, uint32_t tag, const struct tt_m
                             uint64_t now_ns);
 /* This member's part of a tentative operation is done; no message is sent. If the previous one
  * is tentative and open, no member may be able to complete this one before all have begun it.
- * Then the previous one is FINAL, without an update. False: the epoch is over, the verdict
+ * Then the previous one is FINAL, without an update. False: the epoch is over, the outcome
  * decides. With a single member it is FINAL at once. */
 bool tt_member_complete_tentative(struct tt_member *m, uint32_t tag, uint64_t now_ns);
 /* The tag's operation, which has just begun, may be SETTLED. Its result has `bytes` bytes, up to
@@ -261,7 +261,7 @@ bool tt_member_complete_tentative(struct tt_member *m, uint32_t tag, uint64_t no
  * of the view, without replica groups. All members must call this alike. */
 void tt_member_may_settle(struct tt_member *m, uint32_t tag, uint32_t bytes);
 /* This member's part of such an operation is done, with this result; OP_DONE follows: SETTLED.
- * False: the epoch is over, the verdict decides. */
+ * False: the epoch is over, the outcome decides. */
 bool tt_member_settle(struct tt_member *m, uint32_t tag, const void *result, uint64_t now_ns);
 /* The operation had no effect, and no member was notified: treat it as not begun. Ignored in an
  * ended epoch. */

@@ -16,11 +16,11 @@ static const struct tt_state_change changes[] = {
     { TT_OP_PENDING, TT_OP_NONE, "it could not be started" },
     { TT_OP_PENDING, TT_OP_COMPLETE, "this member's part of it is complete" },
     { TT_OP_PENDING, TT_OP_SETTLED,
-      "it is small, and its result has arrived, computed here or with a verdict" },
+      "it is small, and its result has arrived, computed here or with an outcome" },
     { TT_OP_COMPLETE, TT_OP_FINAL, "it is complete on all members" },
     { TT_OP_SETTLED, TT_OP_FINAL, "it is complete on all members, because the next one is complete on this member" },
-    { TT_OP_PENDING, TT_OP_RESTORED, "it is pending when a member is lost, and the verdict is on an earlier one" },
-    { TT_OP_COMPLETE, TT_OP_RESTORED, "it is pending when a member is lost, and the verdict is on an earlier one" },
+    { TT_OP_PENDING, TT_OP_RESTORED, "it is pending when a member is lost, and the outcome is on an earlier one" },
+    { TT_OP_COMPLETE, TT_OP_RESTORED, "it is pending when a member is lost, and the outcome is on an earlier one" },
 };
 const struct tt_states tt_op_states = {
     .name = "operations",
@@ -288,7 +288,7 @@ void tt_member_may_settle(struct tt_member *m, uint32_t tag, uint32_t bytes)
     m->ops[tag].may_settle = (uint16_t)bytes;
 }
 
-/* Settles the last one, which is PENDING. given: the result came with the verdict. */
+/* Settles the last one, which is PENDING. given: the result came with the outcome. */
 static void settle_op(struct tt_member *m, uint32_t tag, const void *result, bool given)
 {
     struct tt_member_op *op = &m->ops[tag];
@@ -509,7 +509,7 @@ static void restore_ops(struct tt_member *m, uint32_t tag)
         end_op(m, tag, TT_OP_RESTORED, &no_news);
 }
 
-/* Returns whether a verdict contains the missing result of the operation. Otherwise it is not
+/* Returns whether an outcome contains the missing result of the operation. Otherwise it is not
  * this member's, because of a false report. */
 static bool brings_result(const struct tt_member_op *op, const struct tt_op_entry *e)
 {
@@ -517,9 +517,9 @@ static bool brings_result(const struct tt_member_op *op, const struct tt_op_entr
            op->may_settle == e->nresult;
 }
 
-/* Ends the tag's operations: final up to the verdict's, restored after it. False: impossible
- * verdict. */
-static bool apply_verdict(struct tt_member *m, const struct tt_op_entry *e)
+/* Ends the tag's operations: final up to the outcome's, restored after it. False: impossible
+ * outcome. */
+static bool apply_outcome(struct tt_member *m, const struct tt_op_entry *e)
 {
     struct tt_member_op *op = &m->ops[e->tag];
     const bool kept = TT_PLANTED(TT_BUG_RESTORE_FORGOTTEN) && op->state == TT_OP_COMPLETE;
@@ -545,7 +545,7 @@ static bool apply_verdict(struct tt_member *m, const struct tt_op_entry *e)
     return true;
 }
 
-void tt_member_on_verdicts(struct tt_member *m, struct tt_elmsg *msg)
+void tt_member_on_outcomes(struct tt_member *m, struct tt_elmsg *msg)
 {
     struct tt_op_entry e;
 
@@ -553,7 +553,7 @@ void tt_member_on_verdicts(struct tt_member *m, struct tt_elmsg *msg)
         return;
     for (uint32_t i = 0; i < msg->nlist; i++) {
         tt_elmsg_next_op(msg, &e);
-        if (!apply_verdict(m, &e)) {
+        if (!apply_outcome(m, &e)) {
             tt_member_end(m, TUTTI_ERR_PROTOCOL,
                           "protocol error: the coordinator reported an operation as FINAL "
                           "that this member has not completed");

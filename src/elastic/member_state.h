@@ -23,7 +23,7 @@ void tt_member_on_committed(struct tt_member *m);
 /* Handles the query of a member waiting in an operation, whether this one has begun it, too. */
 void tt_member_on_begun(struct tt_member *m, const struct tt_elmsg *msg);
 void tt_member_on_lost(struct tt_member *m, struct tt_elmsg *msg);
-void tt_member_on_verdicts(struct tt_member *m, struct tt_elmsg *msg);
+void tt_member_on_outcomes(struct tt_member *m, struct tt_elmsg *msg);
 
 /* member_sync.c */
 /* Returns whether the current call is a sync. */

@@ -68,7 +68,7 @@ static const struct shape shapes[TT_ELMSG_KINDS] = {
                           TT_ROUND_STATUSES },
     [TT_ELMSG_LOST] = { "LOST", WHAT | ID | OTHER | EPOCH | NUMBER | VALUE | OP | IDS,
                         TT_REVOCATIONS },
-    [TT_ELMSG_VERDICTS] = { "VERDICTS", EPOCH | NUMBER | OPS, 0 },
+    [TT_ELMSG_OUTCOMES] = { "OUTCOMES", EPOCH | NUMBER | OPS, 0 },
     [TT_ELMSG_PLAN] = { "PLAN", WHAT | OTHER | EPOCH | NUMBER | VALUE | SCOPE | HASH | IDS,
                         TT_SYNC_PARTS },
     [TT_ELMSG_SYNCED] = { "SYNCED",

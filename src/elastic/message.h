@@ -70,7 +70,7 @@ enum tt_elmsg_kind {
                                tt_revocation; id: the member that revoked it first, 0: none or
                                unknown; other: REVOKE's id; for APART, a RESULT's mismatch: id,
                                value, other, op. Stop, and answer */
-    TT_ELMSG_VERDICTS,      /* number: the question; list: operations, FINAL, SETTLED or RESTORED */
+    TT_ELMSG_OUTCOMES,      /* number: the question; list: operations, FINAL, SETTLED or RESTORED */
     TT_ELMSG_PLAN,          /* number: the sync; what: enum tt_sync_part of the receiver; other:
                                number of the plan; value: resulting revision; hash: selected
                                content; list: sources */
@@ -267,13 +267,13 @@ struct tt_surroundings_seat {
  * previous operation, if not FINAL. */
 enum tt_op_before {
     TT_BEFORE_FINAL,        /* FINAL, or there is none */
-    TT_BEFORE_TENTATIVE,    /* its verdict depends on this one's: COMPLETE, or RESTORED with this
+    TT_BEFORE_TENTATIVE,    /* its outcome depends on this one's: COMPLETE, or RESTORED with this
                                one */
     TT_BEFORE_SETTLED,
     TT_BEFORES
 };
 
-/* In a verdict, FINAL or SETTLED applies to all operations of the tag up to this one; later ones
+/* In an outcome, FINAL or SETTLED applies to all operations of the tag up to this one; later ones
  * are RESTORED. */
 struct tt_op_entry {
     uint8_t state;          /* enum tt_op_state */

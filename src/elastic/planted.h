@@ -7,15 +7,15 @@
 enum tt_planted_bug {
     TT_BUG_NONE,
     TT_BUG_RESTORE_FORGOTTEN,       /* a member that had completed its part keeps its result,
-                                       whatever the verdict */
+                                       whatever the outcome */
     TT_BUG_DEAD_VOTER_COUNTED,      /* the answer of a lost member replaces a missing answer */
-    TT_BUG_VERDICT_NOT_UNIFORM,     /* members get different verdicts */
+    TT_BUG_OUTCOME_NOT_UNIFORM,     /* members get different outcomes */
     TT_BUG_STALE_EPOCH_ACCEPTED,    /* a message of the previous view counts in this one */
     TT_BUG_JOURNAL_AFTER_REPLY,     /* a decision is sent before it is on disk */
     TT_BUG_TAG_REUSED,              /* an operation may begin while the previous one of its tag
                                        is open */
     TT_BUG_HALF_ADMITTED,           /* a newcomer is in the view of half of the members */
-    TT_BUG_COUNTED_TWICE,           /* an operation that ended ends again with the next verdict */
+    TT_BUG_COUNTED_TWICE,           /* an operation that ended ends again with the next outcome */
     TT_BUG_REVISION_OFF_BY_ONE,     /* a restarted coordinator uses the previous revision of the
                                        shared state */
     TT_BUG_SENDER_DEATH_IGNORED,    /* data that a lost member did not send counts as received */
@@ -36,7 +36,7 @@ enum tt_planted_bug {
                                        one waits reports it as not begun */
     TT_BUG_SETTLED_IGNORED,         /* a small operation that one member has settled is restored
                                        where it is open */
-    TT_BUG_SETTLED_ONCE,            /* a member that got the result by a verdict does not report
+    TT_BUG_SETTLED_ONCE,            /* a member that got the result by an outcome does not report
                                        it the next time */
     TT_BUG_BACK_FORGOTTEN,          /* a call that was taken back, and repeated because the
                                        notification was lost, counts as a new one */

@@ -30,7 +30,7 @@ tutti_status tt_cards_init(struct tt_cards *c, uint32_t nranks)
     *c = (struct tt_cards){ .nranks = nranks, .end = 1 };
     c->at = calloc(nranks, sizeof *c->at);
     return c->at ? TUTTI_OK
-                 : tt_fail(TUTTI_ERR_NOMEM, "out of memory for the address cards of %u ranks",
+                 : tt_fail(TUTTI_ERR_NOMEM, "out of memory for the address records of %u ranks",
                            nranks);
 }
 
@@ -139,7 +139,7 @@ static tutti_status cards_reserve(struct tt_cards *c, size_t more)
         return TUTTI_OK;
     bytes = cap <= UINT32_MAX ? realloc(c->bytes, cap) : NULL;
     if (!bytes)
-        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the address cards of %u ranks",
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the address records of %u ranks",
                        c->nranks);
     c->bytes = bytes;
     c->cap = (uint32_t)cap;

@@ -77,7 +77,7 @@ static const char *mode_text(const struct tt_opdesc *d)
                                               [TT_MODE_RETRY] = ", mode retry",
                                               [TT_MODE_PARTIAL] = ", mode partial",
                                               [TT_MODE_TENTATIVE] = ", tentative",
-                                              [TT_MODE_VERDICT] = ", verdict" };
+                                              [TT_MODE_OUTCOME] = ", outcome" };
 
     return d->mode < TT_MODES ? of[d->mode] : ", unknown mode";
 }
@@ -121,8 +121,8 @@ void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
         snprintf(out, cap, "allreduce(mode partial, contributors)");
         return;
     }
-    if (d->mode == TT_MODE_VERDICT) { /* the exchange after it */
-        snprintf(out, cap, "the verdict exchange of a completed operation");
+    if (d->mode == TT_MODE_OUTCOME) { /* the exchange after it */
+        snprintf(out, cap, "the outcome exchange of a completed operation");
         return;
     }
     if (tt_is_p2p(d->kind) || d->kind == TT_BARRIER) {

@@ -296,7 +296,7 @@ tutti_status tt_engine_add_card(struct tt_engine *e, uint32_t rank, const uint64
 
     if (bytes > TT_ENGINE_CARD_BYTES)
         return tt_fail(TUTTI_ERR_PROTOCOL,
-                       "protocol error: address card of rank %u has %zu bytes: the maximum is %u",
+                       "protocol error: address record of rank %u has %zu bytes: the maximum is %u",
                        rank, bytes, TT_ENGINE_CARD_BYTES);
     memcpy(kept, card, bytes);
     if (host) {
@@ -489,8 +489,8 @@ tutti_status tt_engine_alloc(struct tt_engine *e, size_t bytes, void **out)
     tutti_status st;
 
     if (!tt_memory_can_be(NULL, bytes))
-        return tt_fail(TUTTI_ERR_NOMEM, "tutti_mem_alloc: %zu bytes exceed the address space",
-                       bytes);
+        return tt_fail(TUTTI_ERR_NOMEM,
+                       "tutti_mem_alloc: %zu bytes do not fit in the address space", bytes);
     tt_progress_lock(e);
     if (e->nallocated == TT_ENGINE_ALLOCATED_MAX) {
         st = tt_fail(TUTTI_ERR_NOMEM, "tutti_mem_alloc: too many allocations: the maximum is %u",

@@ -26,7 +26,7 @@ struct tt_engine;
 struct tt_context;
 struct tt_op;
 
-/* Behaviour of a call when a rank is lost, in elastic runs. VERDICT: the exchange in which all
+/* Behaviour of a call when a rank is lost, in elastic runs. OUTCOME: the exchange in which all
  * ranks confirm their parts. All ranks must pass the same mode; it is in the descriptor. */
 enum tt_op_mode {
     TT_MODE_NONE,
@@ -34,7 +34,7 @@ enum tt_op_mode {
     TT_MODE_RETRY,
     TT_MODE_PARTIAL,
     TT_MODE_TENTATIVE,
-    TT_MODE_VERDICT,
+    TT_MODE_OUTCOME,
     TT_MODES
 };
 

@@ -333,7 +333,7 @@ static tutti_status check_recvbuffs(const tutti_dynamic *what, const struct tt_p
         if (!tt_memory_can_be(what->recvbuffs[r], bytes))
             return tt_fail(
                 TUTTI_ERR_INVALID,
-                CALL ": recvbuffs[%u] at %p with %llu bytes (max_total) exceeds the address space",
+                CALL ": recvbuffs[%u] at %p with %llu bytes (max_total) does not fit in the address space",
                 r, what->recvbuffs[r], (unsigned long long)bytes);
     }
     qsort(sorted, s->nranks, sizeof *sorted, by_address);

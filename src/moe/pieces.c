@@ -25,8 +25,9 @@ tutti_status tt_pieces_shape_take(struct tt_pieces_shape *out, uint32_t nranks, 
     if (max_total == 0)
         max_total = nsplits * max_length;
     if (!tt_bytes_of(max_total, (uint64_t)elem * nranks, &bytes))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: max_total of %zu elements exceeds the address space",
-                       call, max_total);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: max_total of %zu elements does not fit in the address space", call,
+                       max_total);
     *out = (struct tt_pieces_shape){
         .nranks = nranks,
         .nsplits = (uint32_t)nsplits,
@@ -330,8 +331,9 @@ tutti_status tt_head_status(const struct tt_pieces_shape *s, const struct tt_hea
         return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has pieces of %llu element%s, but its sendbuff is NULL", call,
                        rank, value, TT_PLURAL(value));
     case TT_FLAW_SPACE:
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has %llu %s, which exceed the address space", call, rank, value,
-                       at == TT_SPACE_INDICES ? "indices" : "elements in its sendbuff");
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: rank %u has %llu %s, which do not fit in the address space", call, rank,
+                       value, at == TT_SPACE_INDICES ? "indices" : "elements in its sendbuff");
     default:
         return TUTTI_OK;
     }

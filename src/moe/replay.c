@@ -205,7 +205,7 @@ static tutti_status check_sets(const struct tt_pieces_shape *s, uint32_t depth)
         return TUTTI_OK;
     return tt_fail(
         TUTTI_ERR_INVALID,
-        "tutti_replay_create: conf.max_total of %llu elements with conf.depth %u exceeds the address space",
+        "tutti_replay_create: conf.max_total of %llu elements with conf.depth %u does not fit in the address space",
         (unsigned long long)s->max_total, depth);
 }
 

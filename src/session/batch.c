@@ -1,5 +1,5 @@
 /* Batches: several operations at once. A window moves over the list, and each of its slots uses
- * one tag. When the epoch ends, the operations in flight get their verdicts. Those that are not
+ * one tag. When the epoch ends, the operations in flight get their outcomes. Those that are not
  * FINAL, which are the same on all members, are repeated if their mode permits it. */
 #include <stdlib.h>
 #include <string.h>
@@ -256,8 +256,8 @@ static tutti_status run_batch(tutti_run *run, tutti_elastic *ops, size_t n, uint
         tt_run_check_call(run, n > 0 ? ops : (const void *)run, "ops", "tutti_run_batch");
 
     if (!st && !tt_array_can_be(ops, n, sizeof *ops))
-        st = tt_fail(TUTTI_ERR_INVALID, "tutti_run_batch: %zu operations exceed the address space",
-                     n);
+        st = tt_fail(TUTTI_ERR_INVALID,
+                     "tutti_run_batch: %zu operations do not fit in the address space", n);
     if (st)
         return st;
     st = batch_check(&b);

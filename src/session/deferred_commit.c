@@ -1,10 +1,10 @@
-/* Tentative operations return when their part is done on this member; their verdict follows
+/* Tentative operations return when their part is done on this member; their outcome follows
  * later. The next operation of the tag provides it: no member can complete it before all have
  * begun it, and each member begins it only after completing the previous one. Otherwise a commit
- * provides the verdict. An operation of a role or group completes before members of others have
+ * provides the outcome. An operation of a role or group completes before members of others have
  * begun it, so it does not decide a previous one. Therefore none may be pending then, and each
- * member passes to the commit which operations it has begun. Until the verdict, the run keeps
- * the backup of overwritten input, and the caller's descriptor. The verdict is stored there only
+ * member passes to the commit which operations it has begun. Until the outcome, the run keeps
+ * the backup of overwritten input, and the caller's descriptor. The outcome is stored there only
  * during a call of the program.
  *
  * If a member is lost, some members get the error from the tentative operation still in
@@ -91,7 +91,7 @@ tutti_status tt_deferred_refuse(const tutti_run *run, const tutti_elastic *op, c
             return tt_fail(
                 TUTTI_ERR_INVALID,
                 "%s: this tutti_elastic belongs to the pending tentative operation with tag "
-                "%u (use another one until the verdict)",
+                "%u (use another one until the outcome)",
                 name, tag);
     return TUTTI_OK;
 }
@@ -108,10 +108,10 @@ tutti_status tt_deferred_follows(const tutti_run *run, const tutti_elastic *op, 
         tt_operation_call(), tag);
 }
 
-/* ---- the verdict ---- */
+/* ---- the outcome ---- */
 
 /* Releases the lock meanwhile. */
-static void deliver_verdict(tutti_run *run, struct tt_tag *t)
+static void deliver_outcome(tutti_run *run, struct tt_tag *t)
 {
     const struct tt_deferred was = t->tentative;
     const bool final = was.done && was.state == TT_OP_FINAL;
@@ -135,7 +135,7 @@ void tt_deferred_deliver(tutti_run *run, uint32_t tag)
     struct tt_tag *t = &run->tags[tag];
 
     if (t->tentative.op && (t->tentative.done || run->over))
-        deliver_verdict(run, t);
+        deliver_outcome(run, t);
 }
 
 void tt_deferred_await(tutti_run *run, uint32_t tag, uint64_t deadline_ns)
@@ -169,7 +169,7 @@ bool tt_deferred_keep(tutti_run *run, struct tt_operation *o)
 /* ---- commit ---- */
 
 tutti_status tt_deferred_commit(tutti_run *run, int good, uint64_t deadline_ns, const char *name,
-                                bool *verdict)
+                                bool *outcome)
 {
     const struct tt_elmsg call = { .what = TT_CALL_COMMIT, .value = good ? 1 : 0 };
     struct tt_member_act result;
@@ -183,7 +183,7 @@ tutti_status tt_deferred_commit(tutti_run *run, int good, uint64_t deadline_ns, 
     }
     if (st)
         return st;
-    *verdict = result.value & 1;
+    *outcome = result.value & 1;
     return tt_run_check(run);
 }
 
@@ -198,11 +198,11 @@ static bool all_delivered(const tutti_run *run)
 /* A MISMATCH is possible: another member may still be in the call that formed this view, detect
  * a loss there, and call for the next view at once. That member has tried no operation in this
  * view. Therefore no operation of all members was completed, and the undecided ones have failed.
- * Those of a role or group that completed get their verdicts when the epoch is over. */
+ * Those of a role or group that completed get their outcomes when the epoch is over. */
 tutti_status tt_deferred_close(tutti_run *run, uint64_t deadline_ns, const char *name)
 {
-    bool verdict;
-    const tutti_status st = tt_deferred_commit(run, 0, deadline_ns, name, &verdict);
+    bool outcome;
+    const tutti_status st = tt_deferred_commit(run, 0, deadline_ns, name, &outcome);
 
     if (st != TUTTI_ERR_MISMATCH)
         return st;

@@ -1,8 +1,8 @@
 /* Membership updates that members exchange with an operation. Each of the three words contains
  * the update's number and a part of its content. Therefore the element-wise maximum over all
- * members is the newest update. A verdict is an all-reduce of these words, whose size does not
+ * members is the newest update. An outcome is an all-reduce of these words, whose size does not
  * depend on the number of members. They fit in one message of the engine (TT_CELL_INLINE), which
- * makes a verdict short. */
+ * makes an outcome short. */
 #ifndef TT_SESSION_MEMBERSHIP_UPDATES_H
 #define TT_SESSION_MEMBERSHIP_UPDATES_H
 

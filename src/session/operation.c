@@ -7,7 +7,7 @@
  * had no update for some time. A member that completes one has SETTLED it. When the epoch ends,
  * the coordinator sends the result to members without it.
  *
- * If anything fails, the epoch ends, and the coordinator decides the verdict
+ * If anything fails, the epoch ends, and the coordinator decides the outcome
  * (elastic/coord_loss.c). Until then the input must be preserved: an in-place operation copies
  * it first. Tentative operations omit the all-reduce (deferred_commit.c). */
 #include <inttypes.h>
@@ -108,8 +108,8 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
                        "(%d)",
                        name, (int)op->coll, TUTTI_COLL_COUNT - 1);
     if (!tt_bytes_of(op->count, sizeof(uint64_t), &bytes))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: op.count %zu exceeds the address space", name,
-                       op->count);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: op.count %zu does not fit in the address space",
+                       name, op->count);
     if ((unsigned)op->mode > TUTTI_PARTIAL)
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: op.mode is %d (%s): must be TUTTI_ABORT (%d), TUTTI_RETRY (%d) or "
@@ -500,7 +500,7 @@ tutti_status tt_operation_vote(struct tt_operation *o, tutti_request **request)
                             .timeout_ms = tt_operation_left_ms(o),
                             .request = request,
                             .algo = tt_comm_shares_cores(o->comm) ? "allreduce_doubling" : NULL };
-    tt_context_set_operation(o->comm->context, TT_MODE_VERDICT, o->tag, o->kept->n);
+    tt_context_set_operation(o->comm->context, TT_MODE_OUTCOME, o->tag, o->kept->n);
     return tutti_allreduce(o->news, o->newest, TT_MEMBERSHIP_WORDS, TUTTI_U64, TUTTI_MAX, o->comm,
                            &o->call);
 }
@@ -579,7 +579,7 @@ void tt_operation_tick(tutti_run *run, uint64_t now_ns)
     }
 }
 
-/* ---- the verdict ---- */
+/* ---- the outcome ---- */
 
 /* The tag and its copies belong to the operation until it is judged. */
 void tt_saved_restore(tutti_run *run, const struct tt_tag *t, const struct tt_saved *saved)
@@ -620,10 +620,10 @@ static void keep_update(tutti_run *run, const struct tt_operation *o)
     run->heard_tag = o->tag;
 }
 
-/* Waits for the verdict. If no coordinator decides it within the timeout of a call, the member
+/* Waits for the outcome. If no coordinator decides it within the timeout of a call, the member
  * must leave, because its state would differ from the others'. The operation's own deadline may
  * pass before; then the operation is not repeated. */
-static void wait_verdict(tutti_run *run, const struct tt_operation *o)
+static void wait_outcome(tutti_run *run, const struct tt_operation *o)
 {
     uint64_t deadline_ns;
     char what[64];
@@ -664,8 +664,8 @@ tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
     tutti_status st;
     bool final;
 
-    wait_verdict(run, o);
-    /* the thread that forms the next view waits for verdicts: the machine accepts no call before */
+    wait_outcome(run, o);
+    /* the thread that forms the next view waits for outcomes: the machine accepts no call before */
     leave_engine(run, o);
     final = t->done && t->state != TT_OP_RESTORED && t->state != TT_OP_NONE;
     if (final) {
@@ -715,7 +715,7 @@ bool tt_operation_is_late(const tutti_run *run, uint32_t tag, uint64_t epoch)
 tutti_status tt_operation_too_late(void)
 {
     return tt_fail(TUTTI_ERR_TIMEOUT,
-                   "%s: the verdict arrived after the deadline; the input was restored "
+                   "%s: the outcome arrived after the deadline; the input was restored "
                    "(call tutti_run_epoch for the next view)",
                    call_name);
 }
@@ -775,7 +775,7 @@ tutti_status tt_operation_caller_status(tutti_run *run, tutti_status st)
     return over ? st : tt_fail_again(TUTTI_ERR_PEER_LOST, tutti_last_error());
 }
 
-/* Makes one attempt, from begin to verdict. */
+/* Makes one attempt, from begin to outcome. */
 static tutti_status operation_attempt(tutti_run *run, tutti_elastic *op, uint64_t *epoch,
                                       uint64_t deadline_ns)
 {

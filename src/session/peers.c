@@ -73,7 +73,7 @@ static void peer_want(tutti_run *run, const struct tt_surroundings_seat *seat, u
         return;
     p->wanted = true;
     if (!tt_member_card_read(&p->card, &seat->card))
-        tt_log(TT_LOG_WARN, "invalid address card of member %llu", (unsigned long long)p->id);
+        tt_log(TT_LOG_WARN, "invalid address record of member %llu", (unsigned long long)p->id);
     p->place = tt_mark_find(p->card.mark);
     if (p->conn)
         return;

@@ -263,7 +263,7 @@ static tutti_status round_agree(tutti_run *run, uint64_t flags, int64_t timeout_
     return st;
 }
 
-/* Returns the verdict of the remaining members, even after a loss. */
+/* Returns the outcome of the remaining members, even after a loss. */
 static tutti_status agreed_status(const tutti_run *run, const struct tt_member_act *result)
 {
     char left[80];
@@ -292,13 +292,13 @@ tutti_status tutti_run_agree(tutti_run *run, uint64_t flags, int64_t timeout_ms,
     return st;
 }
 
-tutti_status tutti_run_commit(tutti_run *run, int good, int64_t timeout_ms, int *verdict)
+tutti_status tutti_run_commit(tutti_run *run, int good, int64_t timeout_ms, int *outcome)
 {
     static const char name[] = "tutti_run_commit";
     bool all = false;
     tutti_status st;
 
-    st = tt_run_check_call(run, verdict, "verdict", name);
+    st = tt_run_check_call(run, outcome, "outcome", name);
     if (st)
         return st;
     tt_run_lock(run);
@@ -311,6 +311,6 @@ tutti_status tutti_run_commit(tutti_run *run, int good, int64_t timeout_ms, int 
     }
     tt_run_unlock(run);
     if (!st)
-        *verdict = all;
+        *outcome = all;
     return st;
 }

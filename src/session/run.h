@@ -145,11 +145,11 @@ static inline bool tt_is_saved(const struct tt_saved *s)
     return s->input_bytes > 0 || s->feedback_bytes > 0;
 }
 
-/* An operation that has returned before its verdict. */
+/* An operation that has returned before its outcome. */
 struct tt_deferred {
     tutti_elastic *op;                  /* the program's descriptor; NULL: none */
     uint64_t n;                         /* number within the tag, as counted by the machine */
-    bool done;                          /* the verdict is known: */
+    bool done;                          /* the outcome is known: */
     uint8_t state;
     struct tt_saved saved;
 };
@@ -168,7 +168,7 @@ struct tt_tag {
     bool in_use;
     const struct tt_operation *inside;  /* in the engine; NULL: none */
     uint64_t inside_ns;                 /* time of the next report to the coordinator */
-    bool done;                          /* the verdict is known: */
+    bool done;                          /* the outcome is known: */
     bool given;                         /* with its result, which the machine has */
     uint8_t state;                      /* enum tt_op_state */
     uint64_t n;
@@ -186,7 +186,7 @@ struct tt_tag {
     char why[TT_ERROR_BYTES];           /* error of the current operation */
     uint64_t late_here;                 /* last epoch in which a deadline passed here first */
     uint64_t late_in;                   /* last epoch in which the deadline passed while waiting
-                                           for the verdict */
+                                           for the outcome */
 };
 
 /* The shared state during a sync. */
@@ -456,9 +456,9 @@ struct tt_operation {
     tutti_elastic *op;
     uint32_t tag;
     uint64_t epoch;
-    uint64_t deadline_ns;               /* of the whole call, without the wait for the verdict */
+    uint64_t deadline_ns;               /* of the whole call, without the wait for the outcome */
     uint32_t nranks;
-    tutti_comm *comm;                   /* of all members, for the verdict */
+    tutti_comm *comm;                   /* of all members, for the outcome */
     tutti_comm *scope;                  /* of the participants */
     uint32_t nscope, contributors;
     int root;
@@ -512,11 +512,11 @@ void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st);
 void tt_operation_leave(tutti_run *run, struct tt_operation *o);
 /* Restores the backup; releases the lock meanwhile. */
 void tt_saved_restore(tutti_run *run, const struct tt_tag *t, const struct tt_saved *saved);
-/* Waits for the verdict, and restores the input if required. Also delivers the verdict of the
+/* Waits for the outcome, and restores the input if required. Also delivers the outcome of the
  * tag's previous tentative operation. The caller holds the lock. */
 tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o);
 /* Returns whether the deadline of the tag's operation of that epoch passed while it waited for
- * the verdict; and the error that is returned instead of repeating it. The caller holds the
+ * the outcome; and the error that is returned instead of repeating it. The caller holds the
  * lock. */
 bool tt_operation_is_late(const tutti_run *run, uint32_t tag, uint64_t epoch);
 tutti_status tt_operation_too_late(void);
@@ -528,7 +528,7 @@ tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint6
  * unless this member left the run. The run's lock must not be held. */
 tutti_status tt_operation_caller_status(tutti_run *run, tutti_status st);
 
-/* deferred_commit.c: operations with a later verdict. Holds the lock, except for the first two. */
+/* deferred_commit.c: operations with a later outcome. Holds the lock, except for the first two. */
 /* Returns whether such a collective may be tentative: no member has its result before all have
  * begun it. */
 bool tt_deferred_fits(const tutti_elastic *op);
@@ -551,14 +551,14 @@ tutti_status tt_deferred_refuse(const tutti_run *run, const tutti_elastic *op, c
 /* Completes this member's part of a tentative operation, which then returns; the previous one is
  * final. False: the epoch is over, and the operation must be judged. */
 bool tt_deferred_keep(tutti_run *run, struct tt_operation *o);
-/* Delivers the verdict of the tag's tentative operation, if known: sets its status, and restores
+/* Delivers the outcome of the tag's tentative operation, if known: sets its status, and restores
  * its input; releases the lock meanwhile. */
 void tt_deferred_deliver(tutti_run *run, uint32_t tag);
-/* Waits until the verdict is known: the epoch is over. */
+/* Waits until the outcome is known: the epoch is over. */
 void tt_deferred_await(tutti_run *run, uint32_t tag, uint64_t deadline_ns);
 /* Performs a commit. Afterwards no operation is tentative, unless it fails. */
 tutti_status tt_deferred_commit(tutti_run *run, int good, uint64_t deadline_ns, const char *name,
-                                bool *verdict);
+                                bool *outcome);
 /* The same before the view changes, if tentative operations were tried. */
 tutti_status tt_deferred_close(tutti_run *run, uint64_t deadline_ns, const char *name);
 

@@ -48,8 +48,8 @@ static tutti_status check_array(const tutti_array *a, size_t i)
     if (!tt_array_can_be(a->memory ? NULL : a->data, a->count, bytes) ||
         __builtin_add_overflow((uintptr_t)a->data, a->count * bytes, &end))
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: array \"%s\" of %zu elements exceeds the address space", name, a->name,
-                       a->count);
+                       "%s: array \"%s\" of %zu elements does not fit in the address space", name,
+                       a->name, a->count);
     return TUTTI_OK;
 }
 
@@ -136,7 +136,7 @@ static tutti_status sync_check(const tutti_run *run, const tutti_state *s)
         return tt_fail(TUTTI_ERR_INVALID, "%s: state.narrays must be 1 to %u, not %zu%s", name,
                        TT_SYNC_ARRAYS_MAX, s->narrays, s->arrays ? "" : " (state.arrays is NULL)");
     if (!tt_array_can_be(s->arrays, s->narrays, sizeof *s->arrays))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: state.arrays: %zu arrays at %p exceed the address space", name,
+        return tt_fail(TUTTI_ERR_INVALID, "%s: state.arrays: %zu arrays at %p do not fit in the address space", name,
                        s->narrays, (void *)s->arrays);
     if ((unsigned)s->strategy > TUTTI_SYNC_SEND || (unsigned)s->scope > TUTTI_SYNC_ROLE)
         return tt_fail(TUTTI_ERR_INVALID,

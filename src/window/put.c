@@ -600,9 +600,10 @@ static tutti_status check_rows(const struct tt_window_put *p, const tutti_rows *
         __builtin_mul_overflow(rows->rows - 1, rows->src_stride, &src_end) ||
         __builtin_add_overflow(src_end, rows->row_bytes, &src_end) ||
         !tt_memory_can_be(src, src_end))
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: %zu rows with strides of %zu and %zu bytes exceed the address space",
-                       call, rows->rows, rows->src_stride, rows->stride);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "%s: %zu rows with strides of %zu and %zu bytes do not fit in the address space", call,
+            rows->rows, rows->src_stride, rows->stride);
     return tt_window_check(p->attempt.window, p->attempt.rank, offset, end, call);
 }
 
@@ -639,7 +640,7 @@ tutti_status tutti_window_put_pieces(tutti_window *window, int rank, const tutti
         st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_put_pieces: pieces is NULL");
     if (!st && !tt_array_can_be(pieces, n, sizeof *pieces))
         st = tt_fail(TUTTI_ERR_INVALID,
-                     "tutti_window_put_pieces: %zu pieces exceed the address space", n);
+                     "tutti_window_put_pieces: %zu pieces do not fit in the address space", n);
     for (size_t i = 0; i < n && !st; i++) {
         if (!pieces[i].src && pieces[i].bytes)
             st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_put_pieces: pieces[%zu].src is NULL", i);

@@ -121,7 +121,8 @@ static tutti_status wait_check(const struct tt_window *w, const size_t *offsets,
         return tt_fail(TUTTI_ERR_INVALID, "%s: no word to wait for: offsets is NULL or n is 0",
                        call);
     if (!tt_array_can_be(offsets, n, sizeof *offsets))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %zu offsets exceed the address space", call, n);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %zu offsets do not fit in the address space", call,
+                       n);
     for (size_t i = 0; i < n && !st; i++)
         st = tt_window_check_word(w, w->comm->rank, offsets[i], sizeof(uint64_t), call);
     return st;

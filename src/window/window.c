@@ -123,7 +123,7 @@ tutti_status tt_window_check_own(const void *mem, uint64_t bytes, const char *wh
 {
     if (tt_memory_can_be(mem, bytes))
         return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_INVALID, "%s: %llu bytes at %p exceed the address space", what,
+    return tt_fail(TUTTI_ERR_INVALID, "%s: %llu bytes at %p do not fit in the address space", what,
                    (unsigned long long)bytes, mem);
 }
 
@@ -388,7 +388,7 @@ static tutti_status prepare_own(struct tt_window *w, void *mem)
         return st;
     if (!tt_memory_can_be(mem, w->bytes))
         return tt_fail(mem ? TUTTI_ERR_INVALID : TUTTI_ERR_NOMEM,
-                       "tutti_window_create: bytes = %llu exceeds the address space",
+                       "tutti_window_create: bytes = %llu does not fit in the address space",
                        (unsigned long long)w->bytes);
     w->device = tt_registry_is_device(mem, w->bytes);
     tt_engine_client_enter(w->home->engine);

@@ -63,7 +63,7 @@ struct trainer {
     uint64_t parts[NUMBERS];
     tutti_elastic buckets[BUCKETS];     /* reductions of parts, each tentative */
     size_t nbuckets;                    /* number of buckets started and not yet checked after
-                                           their verdict */
+                                           their outcome */
     struct quantized quantized;
 };
 
@@ -166,7 +166,7 @@ static void write_line(struct trainer *t, const tutti_view *view)
     fflush(t->log);
 }
 
-/* Reduces the numbers of t->sum, in place and bucket by bucket. The verdict of each comes with the
+/* Reduces the numbers of t->sum, in place and bucket by bucket. The outcome of each comes with the
  * next one, with commit, or with epoch. */
 static tutti_status reduce_buckets(struct trainer *t)
 {
@@ -185,7 +185,7 @@ static tutti_status reduce_buckets(struct trainer *t)
     return st;
 }
 
-/* All have their verdicts: the first ones are final, and the input of the others is restored. */
+/* All have their outcomes: the first ones are final, and the input of the others is restored. */
 static void check_buckets(struct trainer *t, bool all_final)
 {
     bool final = true;
@@ -195,12 +195,12 @@ static void check_buckets(struct trainer *t, bool all_final)
             (t->buckets[b].status == TUTTI_OK ? t->sum : t->mine) + b * BUCKET;
 
         if (t->buckets[b].status != TUTTI_OK && t->buckets[b].status != TUTTI_ERR_PEER_LOST)
-            wrong("a tentative operation has neither of the two verdicts");
+            wrong("a tentative operation has neither of the two outcomes");
         if (t->buckets[b].status == TUTTI_OK && !final)
             wrong("a tentative operation is final after one that is not");
         final &= t->buckets[b].status == TUTTI_OK;
         if (memcmp(t->parts + b * BUCKET, expected, BUCKET * sizeof *expected) != 0)
-            wrong("a tentative operation has other numbers than its verdict says");
+            wrong("a tentative operation has other numbers than its outcome says");
     }
     if (all_final && !final)
         wrong("a step is committed, and not all that was tentative is final");
@@ -220,7 +220,7 @@ static tutti_status reduce_small(struct trainer *t)
         op.tag = TAG_SMALL;
         st = tutti_run_collective(t->run, &op);
         if (memcmp(v, st ? t->mine : t->sum, sizeof v) != 0)
-            wrong("a small operation has other numbers than its verdict says");
+            wrong("a small operation has other numbers than its outcome says");
     }
     return st;
 }
@@ -272,7 +272,7 @@ static tutti_status look(const struct trainer *t, tutti_view *view)
     return !st && view->rank < 0 ? TUTTI_ERR_ABORTED : st;
 }
 
-/* Starts four reductions concurrently, then some one by one, with one verdict for all. OK: the step
+/* Starts four reductions concurrently, then some one by one, with one outcome for all. OK: the step
  * is committed or not, and the next may follow; otherwise the epoch is over. */
 static tutti_status step(struct trainer *t)
 {
@@ -281,7 +281,7 @@ static tutti_status step(struct trainer *t)
     tutti_elastic ops[OPS];
     tutti_status st, quantized;
     pthread_t thread;
-    int verdict = 0;
+    int outcome = 0;
 
     st = look(t, &view);
     if (st)
@@ -312,11 +312,11 @@ static tutti_status step(struct trainer *t)
     if (!st)
         st = reduce_buckets(t);
     if (!st)
-        st = tutti_run_commit(t->run, 1, 0, &verdict);
+        st = tutti_run_commit(t->run, 1, 0, &outcome);
     if (st)
         return st;
-    check_buckets(t, verdict);
-    if (verdict) {
+    check_buckets(t, outcome);
+    if (outcome) {
         t->state.steps = n;
         for (size_t i = 0; i < NUMBERS; i++) {
             t->state.sum[i] += t->sum[i];
@@ -325,7 +325,7 @@ static tutti_status step(struct trainer *t)
         }
         write_line(t, &view);
     }
-    return verdict ? TUTTI_OK : TUTTI_ERR_PEER_LOST;
+    return outcome ? TUTTI_OK : TUTTI_ERR_PEER_LOST;
 }
 
 /* An operation that is retried with the remaining members; its result is checked against its

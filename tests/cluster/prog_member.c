@@ -5,7 +5,7 @@
  *
  * prog_member COORDINATORS COUNT LEAST [tentative]
  *
- * tentative: each operation is in place, in two buffers in turn, and its verdict comes with the
+ * tentative: each operation is in place, in two buffers in turn, and its outcome comes with the
  * next one. After a loss it prints "epoch E ended after N final, M taken back", and has checked
  * that the input of these is restored. */
 #include <inttypes.h>

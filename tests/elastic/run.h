@@ -10,7 +10,7 @@
  * of them, adds final results to a state that must be equal on all members, and checks the news
  * delivered with the operations, whether to call `epoch`. Some steps end with `agree`, `commit` or
  * `optimize`, some start with links measured in the background. Some operations are tentative: the
- * step does not wait for their verdict, but continues after completion. With replica groups some
+ * step does not wait for their outcome, but continues after completion. With replica groups some
  * are among the members of each role or of each group, and sometimes the members of one omit the
  * operations of the others. Programs depend only on information that is equal on all members, so
  * any difference between members becomes visible as a different call. Some stray once: they call
@@ -27,7 +27,7 @@ struct run_sum {
     uint64_t histories, events, faults, finals, restored, views, rounds, covered, rounds_covered,
         syncs_covered, ops_covered;
     uint64_t settled, given;        /* small operations that were settled; of these, with a
-                                       result delivered by a verdict */
+                                       result delivered by an outcome */
     uint64_t voted;                 /* operations that are final by sessions' votes, and not by
                                        messages of the state machines */
     uint64_t tentative_finals, tentative_restored;

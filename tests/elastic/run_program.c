@@ -761,7 +761,7 @@ static void on_parted(struct run *r, struct peer *p)
     if (r->coord_up && r->crash_after == 0 && r->w.now_ns < r->quiet_ns &&
         tt_prng_below(&r->w.prng, 2) == 0)
         r->crash_after = 1 + tt_prng_below(&r->w.prng, 6); /* possibly before the others have
-                                                              their verdicts */
+                                                              their outcomes */
     for (uint32_t tag = 0; tag < TAGS && p->m.epoch > 0 && liars_of(r, p) == 0; tag++) {
         const struct tt_member_op *op = &p->m.ops[tag];
         const struct tt_op_entry e = { .state = op->state,
@@ -1266,7 +1266,7 @@ void on_program(struct run *r, struct peer *p)
         p->phase = EPOCH; /* others sync */
     if (p->phase == EPOCH && owes(p))
         p->phase = CLOSE;
-    if (p->phase == EPOCH && !p->m.calling && !has_kept(p)) /* otherwise the verdict comes first */
+    if (p->phase == EPOCH && !p->m.calling && !has_kept(p)) /* otherwise the outcome comes first */
         call(r, p, TT_CALL_EPOCH, 0);
     else if (p->phase == CLOSE && !p->m.calling)
         call(r, p, TT_CALL_COMMIT, 0);

@@ -304,7 +304,7 @@ struct run {
     uint64_t killed_between, parted_ways, disk_errors;
     uint64_t voted;                             /* operations that were final by sessions' votes */
     uint64_t settled, given;                    /* small ones that were settled; by a result
-                                                   delivered with a verdict */
+                                                   delivered with an outcome */
     size_t conn_bytes_most, peer_bytes_most;
     uint64_t trace;                             /* a hash of all events */
     bool failed, done;

@@ -24,7 +24,7 @@ static struct fixture {
     uint64_t asked_id;          /* and its receiver */
     struct tt_elmsg refusal;    /* the last REFUSED, */
     uint8_t refused_in;         /* and its version */
-    struct tt_op_entry verdict; /* the last verdict on an operation; n 0: none, */
+    struct tt_op_entry outcome; /* the last outcome of an operation; n 0: none, */
     char result[32];            /* and the result delivered with it */
     uint32_t order_heard;       /* the last kinds of RESULT and LOST, one byte each */
     uint64_t now_ns;
@@ -32,14 +32,14 @@ static struct fixture {
     size_t journal_bytes;
 } f;
 
-static void read_verdict(struct tt_elmsg *m)
+static void read_outcome(struct tt_elmsg *m)
 {
     memset(f.result, 0, sizeof f.result);
-    tt_elmsg_next_op(m, &f.verdict);
-    assert_in_range(f.verdict.nresult, 0, sizeof f.result - 1);
-    if (f.verdict.nresult > 0)
-        memcpy(f.result, f.verdict.result, f.verdict.nresult);
-    f.verdict.result = NULL;
+    tt_elmsg_next_op(m, &f.outcome);
+    assert_in_range(f.outcome.nresult, 0, sizeof f.result - 1);
+    if (f.outcome.nresult > 0)
+        memcpy(f.result, f.outcome.result, f.outcome.nresult);
+    f.outcome.result = NULL;
 }
 
 static void emit(void *context, const struct tt_coord_act *act)
@@ -66,8 +66,8 @@ static void emit(void *context, const struct tt_coord_act *act)
         f.order_heard = f.order_heard << 8 | m.kind;
     if (m.kind == TT_ELMSG_LOST)
         f.lost = m;
-    if (m.kind == TT_ELMSG_VERDICTS && m.nlist > 0)
-        read_verdict(&m);
+    if (m.kind == TT_ELMSG_OUTCOMES && m.nlist > 0)
+        read_outcome(&m);
     if (m.kind == TT_ELMSG_BEGUN) {
         f.asked = m;
         f.asked_id = act->conn->member;
@@ -431,7 +431,7 @@ static void final_anywhere_is_final_everywhere(void **state)
             answer_with(k, cases[i].says[k].state, cases[i].says[k].n, cases[i].says[k].before);
         assert_true(f.c.decided);
         assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
-        assert_int_equal(f.c.verdicts[3].n, cases[i].final);
+        assert_int_equal(f.c.outcomes[3].n, cases[i].final);
     }
 }
 
@@ -523,7 +523,7 @@ static void missed_result_precedes_the_query(void **state)
 }
 
 /* Whatever member 0 reports about operation 7, which others have started: it is excluded, they
- * stay, and their verdict is independent of it. */
+ * stay, and their outcome is independent of it. */
 static void contradicted_reply_excludes_its_sender(void **state)
 {
     static const struct {
@@ -548,8 +548,8 @@ static void contradicted_reply_excludes_its_sender(void **state)
         answer(3, TT_OP_PENDING, 7);
         assert_true(f.c.decided);
         assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
-        assert_int_equal(f.c.verdicts[3].n, 6); /* final; later ones are not */
-        assert_int_equal(f.c.verdicts[3].state, TT_OP_FINAL);
+        assert_int_equal(f.c.outcomes[3].n, 6); /* final; later ones are not */
+        assert_int_equal(f.c.outcomes[3].state, TT_OP_FINAL);
     }
 }
 
@@ -641,9 +641,9 @@ static void final_operations_of_leaver_stay_final(void **state)
                         cases[k].says[who].before);
         assert_true(f.c.decided);
         assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
-        assert_int_equal(f.c.verdicts[3].n, cases[k].final);
+        assert_int_equal(f.c.outcomes[3].n, cases[k].final);
         if (cases[k].said == 7 && cases[k].final == 7 && cases[k].says[1].state == TT_OP_COMPLETE)
-            assert_int_equal(f.c.verdicts[3].news.number, 77);
+            assert_int_equal(f.c.outcomes[3].news.number, 77);
     }
 }
 
@@ -654,19 +654,19 @@ static void leave_report_is_of_its_epoch(void **state)
     leave_with(2, f.c.epoch + 1, 7, 0);
     answer(0, TT_OP_COMPLETE, 7);
     answer(1, TT_OP_COMPLETE, 7);
-    assert_int_equal(f.c.verdicts[3].n, 6);
+    assert_int_equal(f.c.outcomes[3].n, 6);
     begin(4);
     leave_with(3, f.c.epoch, 7, 0);
     for (uint32_t i = 0; i < 3; i++)
         answer(i, TT_OP_COMPLETE, 7);
-    assert_int_equal(f.c.verdicts[3].n, 7);
+    assert_int_equal(f.c.outcomes[3].n, 7);
     for (uint32_t i = 0; i < 3; i++)
         epoch(i, 0);
     assert_int_equal(f.c.epoch, 2);
     leave_with(2, f.c.epoch, 0, 0);
     answer(0, TT_OP_COMPLETE, 7);
     answer(1, TT_OP_COMPLETE, 7);
-    assert_int_equal(f.c.verdicts[3].n, 6);
+    assert_int_equal(f.c.outcomes[3].n, 6);
 }
 
 /* ---- settled operations ---- */
@@ -693,16 +693,16 @@ static void send_standing(uint32_t i, uint8_t kind, struct says s)
 }
 
 /* A member that has not received it, and replies again, gets the same. */
-static void check_verdict(uint64_t n, bool settled)
+static void check_outcome(uint64_t n, bool settled)
 {
     assert_true(f.c.decided);
     assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
     for (int again = 0; again < 2; again++) {
-        assert_int_equal(f.verdict.n, n);
+        assert_int_equal(f.outcome.n, n);
         if (n > 0)
-            assert_int_equal(f.verdict.state, settled ? TT_OP_SETTLED : TT_OP_FINAL);
+            assert_int_equal(f.outcome.state, settled ? TT_OP_SETTLED : TT_OP_FINAL);
         assert_string_equal(f.result, settled ? "a sum" : "");
-        f.verdict.n = 0;
+        f.outcome.n = 0;
         f.result[0] = 0;
         send_standing(1, TT_ELMSG_ANSWER, (struct says){ TT_OP_PENDING, TT_BEFORE_FINAL, n });
     }
@@ -771,7 +771,7 @@ static void settled_result_is_sent_to_all(void **state)
         send_message(3, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
         for (uint32_t k = 0; k < 3; k++)
             send_standing(k, TT_ELMSG_ANSWER, cases[i].says[k]);
-        check_verdict(cases[i].n, cases[i].settled);
+        check_outcome(cases[i].n, cases[i].settled);
     }
 }
 
@@ -849,7 +849,7 @@ static void settled_result_of_leaver_is_sent(void **state)
         }
         for (uint32_t k = 0; k < 3; k++)
             send_standing(k, TT_ELMSG_ANSWER, cases[i / 2].says[k]);
-        check_verdict(cases[i / 2].n, cases[i / 2].settled);
+        check_outcome(cases[i / 2].n, cases[i / 2].settled);
     }
 }
 

@@ -58,7 +58,7 @@ static void members_agree_despite_any_faults(void **state)
         (unsigned long long)sum.left_out);
     print_message("%llu came to be final as in sessions\n", (unsigned long long)sum.voted);
     print_message(
-        "%llu small ones were settled, %llu of these by a result that a verdict brought\n",
+        "%llu small ones were settled, %llu of these by a result that an outcome brought\n",
         (unsigned long long)sum.settled, (unsigned long long)sum.given);
     print_message("%llu members left in order; others kept %llu operations by their word\n",
                   (unsigned long long)sum.parted, (unsigned long long)sum.kept_for);

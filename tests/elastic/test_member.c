@@ -320,9 +320,9 @@ static void receive_lost(uint64_t question)
     receive(&(struct tt_elmsg){ .kind = TT_ELMSG_LOST, .epoch = 5, .number = question });
 }
 
-static void receive_verdict(uint64_t question, uint8_t op_state, uint64_t n, const char *result)
+static void receive_outcome(uint64_t question, uint8_t op_state, uint64_t n, const char *result)
 {
-    const struct tt_elmsg m = { .kind = TT_ELMSG_VERDICTS, .epoch = 5, .number = question };
+    const struct tt_elmsg m = { .kind = TT_ELMSG_OUTCOMES, .epoch = 5, .number = question };
     const struct tt_op_entry e = { .state = op_state,
                                    .tag = 3,
                                    .n = n,
@@ -366,7 +366,7 @@ static void settled_operation_is_reported_until_complete(void **state)
             check_sent(TT_ELMSG_ANSWER, TT_OP_PENDING, TT_BEFORE_SETTLED, 3, "first");
             /* it has reported that it is not */
             assert_false(tt_member_settle(&f.m, 3, "other", f.now_ns));
-            receive_verdict(1, TT_OP_SETTLED, 2, "first");
+            receive_outcome(1, TT_OP_SETTLED, 2, "first");
             assert_int_equal(f.done.n, 3);
             assert_int_equal(f.done.state, TT_OP_RESTORED);
             receive_lost(2);
@@ -403,7 +403,7 @@ static void settled_operation_is_reported_until_complete(void **state)
 
 /* And reports it from then on. For tentative or settled operations, before they are complete
  * everywhere. */
-static void verdict_delivers_missing_settled_results(void **state)
+static void outcome_delivers_missing_settled_results(void **state)
 {
     static const char *const before[] = { "", "tentative", "settled" };
 
@@ -420,17 +420,17 @@ static void verdict_delivers_missing_settled_results(void **state)
         begin_small(3);
         receive_lost(1);
         f.ndone = 0;
-        receive_verdict(1, TT_OP_SETTLED, f.m.ops[3].n, "given");
+        receive_outcome(1, TT_OP_SETTLED, f.m.ops[3].n, "given");
         assert_int_equal(f.ndone, i == 1 ? 2 : 1);
         assert_int_equal(f.done.state, TT_OP_SETTLED);
         assert_int_equal(f.done.n, f.m.ops[3].n);
         assert_string_equal(f.given, "given");
         assert_int_equal(f.done.news.number, 0);
-        receive_verdict(1, TT_OP_SETTLED, f.m.ops[3].n, "again"); /* which has no effect */
+        receive_outcome(1, TT_OP_SETTLED, f.m.ops[3].n, "again"); /* which has no effect */
         assert_int_equal(f.ndone, i == 1 ? 2 : 1);
         receive_lost(2);
         check_sent(TT_ELMSG_ANSWER, TT_OP_SETTLED, TT_BEFORE_FINAL, f.m.ops[3].n, "given");
-        receive_verdict(2, TT_OP_SETTLED, f.m.ops[3].n, "given");
+        receive_outcome(2, TT_OP_SETTLED, f.m.ops[3].n, "given");
         assert_false(f.over);
     }
 }
@@ -457,7 +457,7 @@ static void invalid_result_is_ignored(void **state)
         }
         receive_lost(1);
         f.done.state = TT_OP_NONE;
-        receive_verdict(1, TT_OP_SETTLED, cases[i].n, cases[i].result);
+        receive_outcome(1, TT_OP_SETTLED, cases[i].n, cases[i].result);
         assert_int_equal(f.done.state, cases[i].n == 2 ? TT_OP_RESTORED : TT_OP_NONE);
         assert_false(f.over);
     }
@@ -502,7 +502,7 @@ int main(void)
         cmocka_unit_test(revocation_reason_is_reported),
         cmocka_unit_test(operation_state_is_reported),
         cmocka_unit_test(settled_operation_is_reported_until_complete),
-        cmocka_unit_test(verdict_delivers_missing_settled_results),
+        cmocka_unit_test(outcome_delivers_missing_settled_results),
         cmocka_unit_test(invalid_result_is_ignored),
         cmocka_unit_test(other_coordinator_version_ends_the_member),
     };

@@ -13,7 +13,7 @@ int tt_planted_bug;
 static const char *const bugs[TT_BUG_END] = {
     [TT_BUG_RESTORE_FORGOTTEN] = "the restore is forgotten after local success",
     [TT_BUG_DEAD_VOTER_COUNTED] = "a dead voter is still counted",
-    [TT_BUG_VERDICT_NOT_UNIFORM] = "the verdict is not uniform",
+    [TT_BUG_OUTCOME_NOT_UNIFORM] = "the outcome is not uniform",
     [TT_BUG_STALE_EPOCH_ACCEPTED] = "a stale epoch is accepted",
     [TT_BUG_JOURNAL_AFTER_REPLY] = "the journal is written after the reply",
     [TT_BUG_TAG_REUSED] = "a tag is reused",
@@ -30,7 +30,7 @@ static const char *const bugs[TT_BUG_END] = {
     [TT_BUG_SCOPES_NOT_KEPT_APART] = "a tentative operation among a role is taken for one that needs all",
     [TT_BUG_ENDED_IS_NOT_BEGUN] = "who has ended an operation says that it has not begun it",
     [TT_BUG_SETTLED_IGNORED] = "a small operation that one has settled is restored where it is open",
-    [TT_BUG_SETTLED_ONCE] = "who got a small result by a verdict does not say so when asked again",
+    [TT_BUG_SETTLED_ONCE] = "who got a small result by an outcome does not say so when asked again",
     [TT_BUG_BACK_FORGOTTEN] = "a call that was taken back counts again",
     [TT_BUG_SCOPES_CHAINED] = "the end of a tentative operation among a role makes the one before it final",
 };

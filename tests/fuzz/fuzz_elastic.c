@@ -176,7 +176,7 @@ static void fit_member(struct world *w, struct tt_elmsg *m, uint8_t byte)
     static const uint8_t kinds[] = { TT_ELMSG_WELCOME,  TT_ELMSG_ALIVE,  TT_ELMSG_UPDATE,
                                      TT_ELMSG_PROPOSE,  TT_ELMSG_VIEW,   TT_ELMSG_VIEW,
                                      TT_ELMSG_RESULT,   TT_ELMSG_RESULT, TT_ELMSG_LOST,
-                                     TT_ELMSG_VERDICTS, TT_ELMSG_PLAN,   TT_ELMSG_SYNCED,
+                                     TT_ELMSG_OUTCOMES, TT_ELMSG_PLAN,   TT_ELMSG_SYNCED,
                                      TT_ELMSG_BEGUN,   TT_ELMSG_DROPPED };
     static const uint8_t ends[TT_ELMSG_KINDS] = { [TT_ELMSG_VIEW] = TT_RING_PLANS,
                                                   [TT_ELMSG_RESULT] = TT_ROUND_STATUSES,
@@ -195,7 +195,7 @@ static void fit_member(struct world *w, struct tt_elmsg *m, uint8_t byte)
         memcpy(m->cookie, to->secret, TT_COOKIE_BYTES);
     } else if (m->kind == TT_ELMSG_PROPOSE) {
         m->number = to->proposal + 1;
-    } else if (m->kind == TT_ELMSG_LOST || m->kind == TT_ELMSG_VERDICTS) {
+    } else if (m->kind == TT_ELMSG_LOST || m->kind == TT_ELMSG_OUTCOMES) {
         m->number = to->question + (m->kind == TT_ELMSG_LOST);
     } else if (m->kind == TT_ELMSG_PLAN || m->kind == TT_ELMSG_SYNCED) {
         m->scope = 0;
@@ -250,7 +250,7 @@ static size_t shaped(uint8_t *out, size_t cap, const uint8_t *data, size_t bytes
                 &w, &(struct tt_ring_link){ .rate = (uint64_t)b[5] << b[1] % 40, .latency = b[2] });
         else if (m.kind == TT_ELMSG_LOG_BACK)
             tt_elmsg_add_call(&w, &(struct tt_call_name){ .id = i + first, .attempt = b[2] });
-        else if (m.kind == TT_ELMSG_ANSWER || m.kind == TT_ELMSG_VERDICTS)
+        else if (m.kind == TT_ELMSG_ANSWER || m.kind == TT_ELMSG_OUTCOMES)
             tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = (uint8_t)(1 + (b[1] + i) % 5),
                                                        .before = (b[5] >> 6) % 3,
                                                        .nresult = 8,

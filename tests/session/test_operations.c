@@ -733,7 +733,7 @@ static void parts_are_committed(struct guest *g)
 {
     int64_t a[PART], b[PART], c[PART], d[1];
     tutti_elastic ops[3], other;
-    int verdict = 0;
+    int outcome = 0;
     tutti_view view;
     size_t n;
 
@@ -752,8 +752,8 @@ static void parts_are_committed(struct guest *g)
     CHECK(tutti_run_collective(g->run, &other) == TUTTI_ERR_INVALID &&
           strstr(tutti_last_error(), "cannot follow it"));
     CHECK(ops[0].status == TUTTI_PENDING);
-    MUST(tutti_run_commit(g->run, 1, 0, &verdict));
-    CHECK(verdict == 1);
+    MUST(tutti_run_commit(g->run, 1, 0, &outcome));
+    CHECK(outcome == 1);
     for (int k = 0; k < 3; k++)
         CHECK(ops[k].status == TUTTI_OK);
     for (int all = 0; all < 2; all++) {
@@ -766,8 +766,8 @@ static void parts_are_committed(struct guest *g)
         CHECK(ops[0].status == TUTTI_OK && other.status == (all ? TUTTI_PENDING : TUTTI_OK));
         CHECK(d[0] == (all ? 2 * ROLES : ROLES));
     }
-    MUST(tutti_run_commit(g->run, 1, 0, &verdict));
-    CHECK(verdict == 1 && other.status == TUTTI_OK);
+    MUST(tutti_run_commit(g->run, 1, 0, &outcome));
+    CHECK(outcome == 1 && other.status == TUTTI_OK);
     wait_for_all(g);
 }
 
@@ -777,7 +777,7 @@ static void one_goes_after_its_part(struct guest *g)
 {
     int64_t a[PART];
     tutti_elastic op;
-    int verdict = 1;
+    int outcome = 1;
     tutti_view view;
 
     enter(g, 2 * ROLES, &view);
@@ -789,8 +789,8 @@ static void one_goes_after_its_part(struct guest *g)
     if (g->index == 3)
         return;
     if (g->index != 1) {
-        MUST(tutti_run_commit(g->run, 1, 0, &verdict));
-        CHECK(verdict == 0 && op.status == TUTTI_ERR_PEER_LOST);
+        MUST(tutti_run_commit(g->run, 1, 0, &outcome));
+        CHECK(outcome == 0 && op.status == TUTTI_ERR_PEER_LOST);
         check_part(a, PART, 1, 7);
     }
     if (g->index == 2)
@@ -802,8 +802,8 @@ static void one_goes_after_its_part(struct guest *g)
     check_part(a, PART, 1, 7);
     MUST(tutti_run_collective(g->run, &op)); /* again, with the remaining group */
     CHECK(op.status == TUTTI_PENDING && op.contributors == 1);
-    MUST(tutti_run_commit(g->run, 1, 0, &verdict));
-    CHECK(verdict == 1 && op.status == TUTTI_OK);
+    MUST(tutti_run_commit(g->run, 1, 0, &outcome));
+    CHECK(outcome == 1 && op.status == TUTTI_OK);
     wait_for_all(g);
 }
 
@@ -812,7 +812,7 @@ static void one_role_leaves_it_out(struct guest *g)
 {
     int64_t a[PART];
     tutti_elastic op;
-    int verdict = 7;
+    int outcome = 7;
     tutti_view view;
     bool makes;
 
@@ -821,7 +821,7 @@ static void one_role_leaves_it_out(struct guest *g)
     op = part_of(a, PART, TUTTI_SCOPE_ROLE, 1, 7);
     if (makes)
         MUST(tutti_run_collective(g->run, &op));
-    CHECK(tutti_run_commit(g->run, 1, 0, &verdict) == TUTTI_ERR_MISMATCH && verdict == 7);
+    CHECK(tutti_run_commit(g->run, 1, 0, &outcome) == TUTTI_ERR_MISMATCH && outcome == 7);
     CHECK(strstr(tutti_last_error(), "after different operations") != NULL);
     CHECK(strstr(tutti_last_error(),
                  " (to roll back tentative operations, call tutti_run_revoke") != NULL);
@@ -865,7 +865,7 @@ static void one_role_is_refused(struct guest *g)
     CHECK(all == 0); /* one has reported the cause */
 }
 
-static void scoped_tentative_operations_have_one_verdict(void **state)
+static void scoped_tentative_operations_have_one_outcome(void **state)
 {
     (void)state;
     play(2 * ROLES, ROLES, parts_are_committed);
@@ -948,7 +948,7 @@ int main(void)
         cmocka_unit_test(fixed_divisor_applies_to_one_member),
         cmocka_unit_test(different_divisors_are_a_mismatch),
         cmocka_unit_test(replica_groups_leave_and_return),
-        cmocka_unit_test(scoped_tentative_operations_have_one_verdict),
+        cmocka_unit_test(scoped_tentative_operations_have_one_outcome),
         cmocka_unit_test(size_dependent_operation_is_not_retried),
         cmocka_unit_test(without_groups_all_share_a_role),
     };

@@ -323,7 +323,7 @@ static void others_call_otherwise(struct guest *g)
     tutti_state state = { .size = sizeof state, .arrays = &one_array, .narrays = 1 };
     tutti_view view, got = { .size = sizeof got };
     uint64_t flags = 0;
-    int verdict = 0;
+    int outcome = 0;
     char what[40];
 
     view_of(g, 3, &view);
@@ -331,7 +331,7 @@ static void others_call_otherwise(struct guest *g)
         const tutti_status st = g->index == 0 ? tutti_run_optimize(g->run, &ring, 0, &got)
                                 : i == 0      ? tutti_run_epoch(g->run, 0, 0, 0, 0, &view)
                                 : i == 1      ? tutti_run_agree(g->run, 1, 0, &flags)
-                                : i == 2      ? tutti_run_commit(g->run, 1, 0, &verdict)
+                                : i == 2      ? tutti_run_commit(g->run, 1, 0, &outcome)
                                               : tutti_run_sync(g->run, &state, 0);
 
         snprintf(what, sizeof what, "called %s", calls[i]);

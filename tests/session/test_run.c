@@ -31,7 +31,7 @@ static void all_calls(struct guest *g)
     tutti_view view = { .size = sizeof view };
     tutti_news news = { .size = sizeof news };
     uint64_t flags = 0;
-    int verdict = 0;
+    int outcome = 0;
     float in[100], out[100];
 
     first_view(g, 3);
@@ -49,10 +49,10 @@ static void all_calls(struct guest *g)
     CHECK(flags == 0);
     MUST(tutti_run_agree(g->run, 0xff0u, 0, &flags));
     CHECK(flags == 0xff0u);
-    MUST(tutti_run_commit(g->run, 1, 0, &verdict));
-    CHECK(verdict == 1);
-    MUST(tutti_run_commit(g->run, view.rank != 1, 0, &verdict));
-    CHECK(verdict == 0);
+    MUST(tutti_run_commit(g->run, 1, 0, &outcome));
+    CHECK(outcome == 1);
+    MUST(tutti_run_commit(g->run, view.rank != 1, 0, &outcome));
+    CHECK(outcome == 0);
     MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, 0, 0, 0, &view));
     CHECK(view.changed == 0 && view.nranks == 3);
     MUST(tutti_barrier(tutti_run_comm(g->run), NULL));
@@ -249,7 +249,7 @@ static tutti_elastic tentative(int64_t *v, uint32_t tag)
                             .tentative = 1 };
 }
 
-/* A tentative operation gets its verdict with the next one of its tag, of any kind, or with a
+/* A tentative operation gets its outcome with the next one of its tag, of any kind, or with a
  * commit; meanwhile other calls are invalid. */
 static void all_kinds(struct guest *g)
 {
@@ -261,7 +261,7 @@ static void all_kinds(struct guest *g)
     int64_t v[VALUES], in[30], out[30], one = 1;
     tutti_elastic ops[KINDS], op;
     uint64_t flags = 0;
-    int verdict = 0;
+    int outcome = 0;
 
     first_view(g, 3);
     for (int round = 0; round < 3; round++) {
@@ -289,12 +289,12 @@ static void all_kinds(struct guest *g)
         CHECK(tutti_run_allreduce(g->run, &one, out, 1, TUTTI_I64, TUTTI_SUM, 1) ==
               TUTTI_ERR_INVALID);
         if (round == 0) {
-            MUST(tutti_run_commit(g->run, 1, 0, &verdict));
-            CHECK(verdict == 1);
+            MUST(tutti_run_commit(g->run, 1, 0, &outcome));
+            CHECK(outcome == 1);
         } else if (round == 1) {
             MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, 0, 0, 0, &view));
             CHECK(view.changed == 0 && view.nranks == 3);
-        } else { /* an operation whose result does not need all members, but whose verdict does */
+        } else { /* an operation whose result does not need all members, but whose outcome does */
             op = (tutti_elastic){ .size = sizeof op,
                                   .coll = TUTTI_BROADCAST,
                                   .src = &one,
@@ -307,7 +307,7 @@ static void all_kinds(struct guest *g)
         MUST(tutti_run_agree(g->run, 1, 0, &flags));
     }
     op = tentative(v, 0);
-    op.count = 0; /* no waiting for others: it has its verdict at once */
+    op.count = 0; /* no waiting for others: it has its outcome at once */
     MUST(tutti_run_collective(g->run, &op));
     CHECK(op.status == TUTTI_OK);
     op = tentative(v, 0);
@@ -329,7 +329,7 @@ static void all_kinds(struct guest *g)
               strstr(tutti_last_error(), "unknown type 99"));
         CHECK(tutti_run_agree(g->run, 1, 0, &flags) == (before ? TUTTI_ERR_INVALID : TUTTI_OK));
         if (before)
-            MUST(tutti_run_commit(g->run, 1, 0, &verdict));
+            MUST(tutti_run_commit(g->run, 1, 0, &outcome));
     }
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
     MUST(tutti_run_allreduce(g->run, &one, out, 1, TUTTI_I64, TUTTI_SUM, 1)); /* in mode retry */
@@ -340,7 +340,7 @@ static void all_kinds(struct guest *g)
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
 }
 
-static void later_operation_delivers_tentative_verdict(void **state)
+static void later_operation_delivers_tentative_outcome(void **state)
 {
     struct party p;
 
@@ -409,7 +409,7 @@ static void one_goes_after_two(struct guest *g)
     tutti_elastic ops[3] = { tentative(v, 0), tentative(v, 0), tentative(v, 0) },
                   other = tentative(w, 1);
     uint64_t flags = 0;
-    int verdict = 1;
+    int outcome = 1;
 
     first_view(g, 3);
     fill(v, 7);
@@ -430,8 +430,8 @@ static void one_goes_after_two(struct guest *g)
         check_sum(v, 3, 21);
         CHECK(other.status == TUTTI_PENDING);
     } else {
-        MUST(tutti_run_commit(g->run, 1, 0, &verdict));
-        CHECK(verdict == 0);
+        MUST(tutti_run_commit(g->run, 1, 0, &outcome));
+        CHECK(outcome == 0);
     }
     do
         MUST(tutti_run_shrink(g->run, 0, 0, &view));
@@ -441,8 +441,8 @@ static void one_goes_after_two(struct guest *g)
     check_sum(v, 3, 21);
     check_sum(w, 1, 8);
     MUST(tutti_run_collective(g->run, &ops[2]));
-    MUST(tutti_run_commit(g->run, 1, 0, &verdict));
-    CHECK(verdict == 1 && ops[2].status == TUTTI_OK && ops[2].contributors == 2);
+    MUST(tutti_run_commit(g->run, 1, 0, &outcome));
+    CHECK(outcome == 1 && ops[2].status == TUTTI_OK && ops[2].contributors == 2);
     check_sum(v, 6, 42);
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
 }
@@ -580,7 +580,7 @@ static void one_lacks_what_others_have(struct guest *g)
     CHECK(view.nranks == 3 && dst[0] == 15 && op.attempts == 1);
 }
 
-static void missing_small_result_comes_with_verdict(void **state)
+static void missing_small_result_comes_with_outcome(void **state)
 {
     struct party p;
 
@@ -597,7 +597,7 @@ static void one_lacks_what_follows_a_tentative_one(struct guest *g)
     tutti_view view = { .size = sizeof view };
     int64_t v[VALUES], w[VALUES];
     tutti_elastic first = tentative(v, 0), after = small_sum(w, w), last = tentative(v, 0);
-    int verdict;
+    int outcome;
 
     after.mode = TUTTI_ABORT;
     first_view(g, 3);
@@ -625,8 +625,8 @@ static void one_lacks_what_follows_a_tentative_one(struct guest *g)
     MUST(tutti_run_collective(g->run, &last));
     CHECK(last.status == TUTTI_PENDING);
     check_sum(v, 9, 63);
-    MUST(tutti_run_commit(g->run, 1, 0, &verdict));
-    CHECK(verdict == 1 && last.status == TUTTI_OK);
+    MUST(tutti_run_commit(g->run, 1, 0, &outcome));
+    CHECK(outcome == 1 && last.status == TUTTI_OK);
 }
 
 static void delivered_result_finalizes_the_earlier_one(void **state)
@@ -1550,7 +1550,7 @@ static void batch_has_one_deadline(void **state)
     party_end(&p);
 }
 
-/* ---- a delayed verdict ---- */
+/* ---- a delayed outcome ---- */
 
 static tutti_run *first_of_three;
 static uint64_t late_ns;
@@ -1672,7 +1672,7 @@ static void one_answers_late(struct guest *g)
         party_reach(g->party, 2);
         CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_TIMEOUT);
         CHECK(strstr(tutti_last_error(),
-                     "tutti_run_collective: the verdict arrived after the deadline"));
+                     "tutti_run_collective: the outcome arrived after the deadline"));
         CHECK(op.status == TUTTI_ERR_TIMEOUT && op.attempts == 1 && v == 3);
     } else if (g->index == 1) {
         tt_run_lock(g->run);
@@ -1907,7 +1907,7 @@ static void arguments_differ(struct guest *g)
     CHECK(tutti_run_epoch(g->run, TUTTI_ADMIT, 2 + g->index, 0, 0, &view) == TUTTI_ERR_MISMATCH);
 }
 
-/* In a role with one member an operation completes at once, and its verdict is an all-reduce of
+/* In a role with one member an operation completes at once, and its outcome is an all-reduce of
  * three numbers, which is not mistaken for another operation. */
 static void one_has_ended_what_another_begins(struct guest *g)
 {
@@ -1925,7 +1925,7 @@ static void one_has_ended_what_another_begins(struct guest *g)
 
     first_view(g, 2);
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_MISMATCH);
-    if (error_contains("called the verdict exchange of a completed operation") &&
+    if (error_contains("called the outcome exchange of a completed operation") &&
         error_contains("called allreduce(count 3, "))
         party_reach(g->party, 1);       /* the detecting member gets it; the other may be
                                            notified first */
@@ -1933,7 +1933,7 @@ static void one_has_ended_what_another_begins(struct guest *g)
         CHECK(error_contains("found that members called different operations"));
 }
 
-static void operation_is_no_verdict_on_another(void **state)
+static void operation_is_no_outcome_on_another(void **state)
 {
     struct party p;
 
@@ -2666,11 +2666,11 @@ int main(void)
         cmocka_unit_test(interrupted_operation_is_retried_in_place),
         cmocka_unit_test(leaving_after_operation_restores_nothing),
         cmocka_unit_test(loss_is_reported_and_input_restored),
-        cmocka_unit_test(later_operation_delivers_tentative_verdict),
+        cmocka_unit_test(later_operation_delivers_tentative_outcome),
         cmocka_unit_test(refused_member_meets_waiting_ones),
         cmocka_unit_test(loss_restores_tentative_operations),
         cmocka_unit_test(two_open_operations_restore_in_reverse),
-        cmocka_unit_test(missing_small_result_comes_with_verdict),
+        cmocka_unit_test(missing_small_result_comes_with_outcome),
         cmocka_unit_test(delivered_result_finalizes_the_earlier_one),
         cmocka_unit_test(small_batch_has_one_result),
         cmocka_unit_test(small_results_of_all_tags_arrive),
@@ -2693,7 +2693,7 @@ int main(void)
         cmocka_unit_test(wrong_calls_are_reported_without_effect),
         cmocka_unit_test(colliding_call_is_reported),
         cmocka_unit_test(differing_arguments_are_reported),
-        cmocka_unit_test(operation_is_no_verdict_on_another),
+        cmocka_unit_test(operation_is_no_outcome_on_another),
         cmocka_unit_test(epoch_end_names_its_member),
         cmocka_unit_test(call_against_operation_is_a_mismatch),
         cmocka_unit_test(unreachable_pair_is_named),

@@ -456,7 +456,7 @@ static void others_call_otherwise(struct guest *g)
     tutti_view view = { .size = sizeof view };
     struct model m;
     uint64_t flags;
-    int verdict;
+    int outcome;
     char what[40];
 
     begin(&m, g, FEW, 3);
@@ -466,7 +466,7 @@ static void others_call_otherwise(struct guest *g)
         const tutti_status st = syncs        ? tutti_run_sync(g->run, &m.state, 0)
                                 : i / 2 == 0 ? tutti_run_agree(g->run, 1, 0, &flags)
                                 : i / 2 == 1 ? tutti_run_epoch(g->run, TUTTI_ADMIT, 0, 0, 0, &view)
-                                             : tutti_run_commit(g->run, 1, 0, &verdict);
+                                             : tutti_run_commit(g->run, 1, 0, &outcome);
 
         snprintf(what, sizeof what, "called %s", calls[i / 2]);
         CHECK(st == TUTTI_ERR_MISMATCH && error_contains("called sync") && error_contains(what) &&
@@ -559,13 +559,14 @@ static void wrong_calls(struct guest *g)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         m.arrays[1].count = sizes[i];
         CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
-        CHECK(strstr(tutti_last_error(), "exceeds the address space") != NULL);
+        CHECK(strstr(tutti_last_error(), "does not fit in the address space") != NULL);
     }
     m.arrays[1].count = 1;
     data = m.arrays[1].data;
     m.arrays[1].data = (void *)(UINTPTR_MAX - 7);
     CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
-    CHECK(strstr(tutti_last_error(), "\"step\" of 1 elements exceeds the address space") != NULL);
+    CHECK(strstr(tutti_last_error(), "\"step\" of 1 elements does not fit in the address space") !=
+          NULL);
     m.arrays[1].data = data;
     m.state.arrays = (void *)(UINTPTR_MAX - 7);
     CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
@@ -575,7 +576,7 @@ static void wrong_calls(struct guest *g)
     CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
     m.state.narrays = 3;
     CHECK(tutti_run_batch(g->run, &op, SIZE_MAX / 8, 0, 1) == TUTTI_ERR_INVALID);
-    CHECK(strstr(tutti_last_error(), "operations exceed the address space") != NULL);
+    CHECK(strstr(tutti_last_error(), "operations do not fit in the address space") != NULL);
     m.state.strategy = 9;
     CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
     CHECK(strstr(tutti_last_error(),
