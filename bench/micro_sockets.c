@@ -3,10 +3,10 @@
  *
  *   micro_sockets
  *
- *   By hand: gcc -O2 -D_GNU_SOURCE -Ibench -Itools bench/micro_sockets.c tools/perf_start.c
+ *   By hand: gcc -O2 -D_GNU_SOURCE -I. -Ibench bench/micro_sockets.c tools/perf/perf_start.c
  *
  * Microseconds, the median of ROUNDS medians; the methods run in turn. An iteration is a barrier (a
- * byte in each direction), a common start time (tools/perf_start.h), then the message. It takes as
+ * byte in each direction), a common start time (tools/perf/perf_start.h), then the message. It takes as
  * long as on the receiver, as in bench/run peers. TCP_CONGESTION is reno, as in the tcp transport.
  *   alone      the reader reads all available data in one call: the second short segment in a row
  *              that it consumes
@@ -34,7 +34,7 @@
 #include <unistd.h>
 #include "micro.h"
 #include "micro_pair.h"
-#include "perf_start.h"
+#include "tools/perf/perf_start.h"
 
 #define ROUNDS 7
 #define ITERATIONS 4000

@@ -13,7 +13,7 @@
 #   libcurl    optional      a journal in etcd, over its JSON gateway (coordinator)
 #   libibverbs optional      RDMA devices (wire)
 #   libfabric  optional      headers only: EFA, Slingshot, Omni-Path and other providers
-#                            (src/wire/ofi_library.c)
+#                            (src/wire/ofi/ofi_library.c)
 #   PMIx       optional      headers only: start-up under Open MPI's mpirun and srun
 #              (src/boot/pmix.c)
 #   json-c     required      descriptions of machines (src/topo/file.c), algorithms as data (comm),

@@ -15,10 +15,10 @@
 #include "coordinator/coordinator.h"
 #include "coordinator/listen.h"
 #include "coordinator/web.h"
-#include "failed.h"
-#include "option_values.h"
+#include "tools/failed.h"
+#include "tools/option_values.h"
 #include "secure/security.h"
-#include "tool.h"
+#include "tools/tool.h"
 
 #define LISTEN_MAX 8
 #define TOKEN_BYTES 1024

@@ -1,4 +1,4 @@
-#include "failed.h"
+#include "tools/failed.h"
 
 #include <stdio.h>
 #include "base/log.h"

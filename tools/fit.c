@@ -1,4 +1,4 @@
-#include "fit.h"
+#include "tools/fit.h"
 
 #include <math.h>
 

@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "option_values.h"
+#include "tools/option_values.h"
 #include "sim/lanes.h"
-#include "tool.h"
+#include "tools/tool.h"
 #include "tutti/tutti.h"
 #include "wire/lane_limits.h"
-#include "wire/verbs_frame.h"
+#include "wire/verbs/verbs_frame.h"
 
 #define LIST_MAX 32
 

@@ -1,5 +1,5 @@
 /* tutti <subcommand> [options]. */
-#include "tool.h"
+#include "tools/tool.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "failed.h"
+#include "tools/failed.h"
 #include "tutti/tutti.h"
 
 static const struct tool tools[] = {

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "elastic/ring_file.h"
-#include "elastic/ring_order.h"
-#include "elastic/ring_predict.h"
-#include "elastic/ring_svg.h"
-#include "option_values.h"
-#include "tool.h"
+#include "ringorder/ring_file.h"
+#include "ringorder/ring_order.h"
+#include "ringorder/ring_predict.h"
+#include "ringorder/ring_svg.h"
+#include "tools/option_values.h"
+#include "tools/tool.h"
 
 #define SLICE_STEPS 20000u
 #define HANDSHAKE_ROUND_TRIPS 3u    /* one of TCP, and two of TLS with name and token */

@@ -11,11 +11,11 @@ BENCH = Path(__file__).resolve().parent.parent
 ROOT = BENCH.parent
 OUT = ROOT / "build" / "bench"
 
-C_FLAGS = ["-std=c17", "-O2", "-Wall", "-Wextra"]
+C_FLAGS = ["-std=c17", "-O2", "-Wall", "-Wextra", "-I", ROOT]
 # Gloo's reductions are templates compiled here: -O3 vectorizes them.
 CXX_FLAGS = ["-std=c++17", "-O3", "-Wall", "-Wextra"]
 # Common to all peers: the implementation of the protocol.
-PEER = ["peer.c", ROOT / "tools" / "perf_start.c"]
+PEER = ["peer.c", ROOT / "tools" / "perf" / "perf_start.c"]
 
 
 def program(name, package):

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "../../tools/perf_start.h"
+#include "tools/perf/perf_start.h"
 
 #define EXTRA_TIMES 3   /* in addition to the samples: see measure() */
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "wire/lane_limits.h"
-#include "wire/verbs_frame.h"
+#include "wire/verbs/verbs_frame.h"
 #include "wire/wires.h"
 
 /* Returns the third number of a line like "4096 16384 4194304": the maximum size of a socket

@@ -23,9 +23,9 @@
 #define SOFTWARE_NS 120.0
 #define SLOT_BYTES (64u << 10)
 #define SINGLE_BYTES (256u << 10)
-/* size of one process_vm_readv call, as in src/wire/shm_cma.c */
+/* size of one process_vm_readv call, as in src/wire/shm/shm_cma.c */
 #define SINGLE_WHOLE_BYTES (512u << 10)
-/* minimum size that both ends copy: TT_SHM_SHARE_BYTES of src/wire/shm.h */
+/* minimum size that both ends copy: TT_SHM_SHARE_BYTES of src/wire/shm/shm.h */
 #define SHARED_BYTES (64u << 10)
 #define STREAM_BYTES (512u << 10)
 #define STREAMS 6

@@ -2,7 +2,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include "elastic/ring_svg.h"
+#include "ringorder/ring_svg.h"
 
 struct canvas {
     uint64_t *rate;                     /* [n][n] */

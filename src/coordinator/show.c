@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "coordinator/internal.h"
-#include "elastic/ring_predict.h"
+#include "ringorder/ring_predict.h"
 #include "reduce/hash.h"
 
 _Static_assert(TT_HASH_TEXT_BYTES <= TT_SNAPSHOT_HASH_BYTES, "a hash must fit");

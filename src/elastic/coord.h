@@ -20,7 +20,7 @@
 #include <stdint.h>
 #include "elastic/message.h"
 #include "elastic/mismatch.h"
-#include "elastic/ring_order.h"
+#include "ringorder/ring_order.h"
 
 #define TT_COORD_NO_RANK UINT32_MAX
 #define TT_COORD_ATTEMPTS 3 /* failed proposals before an unreachable newcomer is refused */

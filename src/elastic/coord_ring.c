@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "elastic/coord_state.h"
-#include "elastic/ring_order.h"
+#include "ringorder/ring_order.h"
 
 /* usually less than a millisecond; a tenth of a second with 512 peers */
 #define SLICE_STEPS 256u

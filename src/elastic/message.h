@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/bytes.h"
-#include "elastic/ring_predict.h"
+#include "ringorder/ring_predict.h"
 #include "elastic/sync.h"
 
 #define TT_ELASTIC_VERSION 10           /* of all messages and of the journal */

@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "elastic/message.h"
-#include "elastic/ring_measure.h"
+#include "ringorder/ring_measure.h"
 
 #define TT_SURVEY_PINGS 3u
 #define TT_SURVEY_HEAD_BYTES 26u             /* of each message; a chunk is followed by data */

@@ -19,7 +19,7 @@
 #include "engine/nontemporal.h"
 #include "engine/failure.h"
 #include "wire/registry.h"
-#include "wire/verbs_choice.h"
+#include "wire/verbs/verbs_choice.h"
 
 /* Records that the last opened wire is unusable, with the last error as the reason. It is logged
  * later, when the rank that logs for this host has been determined. */

@@ -10,7 +10,7 @@
 #include <time.h>
 #include "base/status.h"
 #include "held_lanes.h"
-#include "wire/verbs_frame.h"
+#include "wire/verbs/verbs_frame.h"
 
 #define HELD_QUEUES 256
 #define HELD_ROUNDS \

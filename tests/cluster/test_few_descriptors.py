@@ -14,7 +14,7 @@ RANKS = 4
 LIMITS = [16, 20, 22, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 36, 40, 48, 64]
 LANES = 16
 CONTROL = 3         # connections of a rank's control overlay
-SPARE = 24          # descriptors that lanes leave free, of the 32 in src/wire/tcp_offer.c
+SPARE = 24          # descriptors that lanes leave free, of the 32 in src/wire/tcp/tcp_offer.c
 PROMPT_S = 120      # far below the deadline of the job, which is 300 s
 
 

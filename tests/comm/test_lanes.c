@@ -6,7 +6,7 @@
 #include "comm/lanes.h"
 #include "support/unit.h"
 #include "wire/lane_limits.h"
-#include "wire/verbs_frame.h"
+#include "wire/verbs/verbs_frame.h"
 
 static void partial_facts_are_refused(void **state)
 {

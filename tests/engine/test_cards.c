@@ -6,9 +6,9 @@
 #include "base/prng.h"
 #include "engine/cards.h"
 #include "engine/state.h"
-#include "wire/ofi_frame.h"
-#include "wire/tcp_frame.h"
-#include "wire/verbs_frame.h"
+#include "wire/ofi/ofi_frame.h"
+#include "wire/tcp/tcp_frame.h"
+#include "wire/verbs/verbs_frame.h"
 #include "wire/wires.h"
 
 #define RANKS 64u

@@ -1,7 +1,7 @@
 /* Arbitrary lists and files of hosts. Accepted hosts have names and valid slots, and ranks are
  * placed only on these, at most as many as slots. The first byte selects a list or a file, and the
  * number of ranks. */
-#include "../../tools/run_place.c"
+#include "tools/run/run_place.c"
 
 #include <stddef.h>
 #include <sys/mman.h>

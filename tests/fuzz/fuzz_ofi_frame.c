@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/status.h"
-#include "wire/ofi_frame.h"
+#include "wire/ofi/ofi_frame.h"
 
 /* In memory of exactly that size, so that sanitizers detect overruns. */
 static void record(const uint8_t *data, size_t bytes)

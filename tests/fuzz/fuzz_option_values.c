@@ -21,7 +21,7 @@ static _Noreturn void refuse(const struct argp_state *state, const char *format,
     longjmp(refusal, 1);
 }
 #define argp_error refuse
-#include "../../tools/option_values.c"
+#include "tools/option_values.c"
 #undef argp_error
 
 #include "base/status.h"

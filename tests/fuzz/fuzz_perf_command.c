@@ -1,8 +1,8 @@
 /* Arbitrary commands to `tutti perf --interactive`; the first byte is the number of ranks. An
  * accepted command has a known collective and bounded parameters; otherwise the reply has the
  * cause. */
-#include "../../tools/perf_command.c"
-#include "../../tools/perf_case.c"
+#include "tools/perf/perf_command.c"
+#include "tools/perf/perf_case.c"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 #include "base/status.h"
-#include "wire/verbs_choice.h"
+#include "wire/verbs/verbs_choice.h"
 
 #define TEXT_BYTES_MAX 128
 

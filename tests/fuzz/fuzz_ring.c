@@ -5,9 +5,9 @@
 
 #include "base/log.h"
 #include "base/status.h"
-#include "elastic/ring_file.h"
-#include "elastic/ring_order.h"
-#include "elastic/ring_predict.h"
+#include "ringorder/ring_file.h"
+#include "ringorder/ring_order.h"
+#include "ringorder/ring_predict.h"
 
 #define PEERS_MAX 24u       /* maximum to be ordered: larger matrices would make inputs slow */
 

@@ -20,7 +20,7 @@
 #include <unistd.h>
 #include "base/log.h"
 #include "base/status.h"
-#include "wire/shm.h"
+#include "wire/shm/shm.h"
 
 enum { NRANKS = 3, LINK_BYTES = 4096, REGION_BYTES = 200000, GUARD_BYTES = 4096, SENT_MAX = 64 };
 enum op { KNOCK, PACKET, KEY, ASK, SHRINK, LEAVE, SHARE, PERMIT, OPS };

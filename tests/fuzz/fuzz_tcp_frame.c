@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 #include "base/status.h"
-#include "wire/tcp_frame.h"
+#include "wire/tcp/tcp_frame.h"
 #include "wire/wire.h"
 
 /* The first byte selects the parser; the secret is all zeros, so that a fuzzer may find it. */

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 #include "base/status.h"
-#include "wire/verbs_frame.h"
+#include "wire/verbs/verbs_frame.h"
 
 static void record(const uint8_t *data, size_t bytes)
 {

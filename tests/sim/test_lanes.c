@@ -5,7 +5,7 @@
 #include <math.h>
 #include "sim/lanes.h"
 #include "wire/lane_limits.h"
-#include "wire/verbs_frame.h"
+#include "wire/verbs/verbs_frame.h"
 
 /* One sender, with 16 lanes on 16 paths, whose total rate is that of its NIC. */
 static struct tt_lanes_case one_sender(enum tt_lanes_how how, uint32_t outstanding,

@@ -7,7 +7,7 @@
 
 static int fake_open(void);
 #define open(...) fake_open()
-#include "../tools/run_child.c"
+#include "../tools/run/run_child.c"
 #undef open
 
 #include "support/unit.h"

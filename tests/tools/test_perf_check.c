@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../tools/perf_check.h"
-#include "../tools/perf_measure.h"
+#include "../tools/perf/perf_check.h"
+#include "../tools/perf/perf_measure.h"
 #include "base/prng.h"
 #include "reduce/reduce.h"
 #include "support/unit.h"

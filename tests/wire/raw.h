@@ -3,7 +3,7 @@
 #define TESTS_WIRE_RAW_H
 
 #include "nodes.h"
-#include "wire/tcp_frame.h"
+#include "wire/tcp/tcp_frame.h"
 
 struct tt_tcp_address address_of(struct node *n, uint32_t peer);
 /* Returns a connection to that rank's listener; blocking, with a limit on each wait. */

@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "nodes.h"
-#include "wire/ofi.h"
+#include "wire/ofi/ofi.h"
 
 #define KIB 1024ull
 #define LANES 4

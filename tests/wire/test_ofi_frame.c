@@ -2,8 +2,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "wire/ofi_frame.h"
-#include "wire/tcp_frame.h"
+#include "wire/ofi/ofi_frame.h"
+#include "wire/tcp/tcp_frame.h"
 
 static const struct tt_ofi_record good = {
     .token = 77,

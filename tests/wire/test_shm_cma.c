@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "nodes.h"
 #include "support/unit.h"
-#include "wire/shm.h"
+#include "wire/shm/shm.h"
 
 #define MIB (1ull << 20)
 #define BYTES (16 * MIB)        /* requires several polls */

@@ -20,8 +20,8 @@
 #include "nodes.h"
 #include "raw.h"
 #include "support/unit.h"
-#include "wire/tcp.h"
-#include "wire/tcp_frame.h"
+#include "wire/tcp/tcp.h"
+#include "wire/tcp/tcp_frame.h"
 
 /* ---- unauthenticated peers ---- */
 

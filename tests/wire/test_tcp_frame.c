@@ -1,4 +1,4 @@
-#include "wire/tcp_frame.h"
+#include "wire/tcp/tcp_frame.h"
 
 #include <string.h>
 #include "base/prng.h"

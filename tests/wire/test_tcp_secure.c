@@ -17,7 +17,7 @@
 #include "raw.h"
 #include "secure/stream.h"
 #include "support/unit.h"
-#include "wire/tcp.h"
+#include "wire/tcp/tcp.h"
 
 #define WRONG_TOKEN "not the token of these tests of wires"
 

@@ -17,7 +17,7 @@
 
 #if TUTTI_HAVE_VERBS
 
-#include "wire/verbs.h"
+#include "wire/verbs/verbs.h"
 
 #define KIB 1024ull
 #define SLOTS 8u

@@ -5,7 +5,7 @@
 #include <string.h>
 #include "base/log.h"
 #include "tutti/tutti.h"
-#include "wire/verbs_choice.h"
+#include "wire/verbs/verbs_choice.h"
 
 #define V4(a, b, c, d) { [10] = 0xff, [11] = 0xff, [12] = (a), [13] = (b), [14] = (c), [15] = (d) }
 

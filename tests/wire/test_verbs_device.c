@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/log.h"
-#include "wire/verbs.h"
+#include "wire/verbs/verbs.h"
 
 #define DEVICES 3
 #define PORTS 3

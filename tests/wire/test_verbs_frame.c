@@ -1,7 +1,7 @@
 #include "support/unit.h"
 
 #include <string.h>
-#include "wire/verbs_frame.h"
+#include "wire/verbs/verbs_frame.h"
 
 static const struct tt_verbs_record good = {
     .kind = TT_VERBS_PUT,

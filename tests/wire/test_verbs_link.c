@@ -4,7 +4,7 @@
 #if __has_include(<infiniband/verbs.h>)
 
 #include "nodes.h"
-#include "wire/verbs.h"
+#include "wire/verbs/verbs.h"
 
 static int take_nothing(struct tt_wire *w, const struct tt_desc *desc, int n)
 {

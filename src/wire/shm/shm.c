@@ -1,0 +1,335 @@
+/* The shared-memory transport: processes of one host write into each other's memory. For memory
+ * that is not shared, the receiver reads from the sender: shm_cma.c.
+ *
+ * Each link is a Unix socket (abstract name, sequenced packets). Over it both ends pass descriptors
+ * of their memfds: the link region, the bell page, and each segment registered later. Its
+ * end-of-file signals the peer's death. A put is a copy and a release store; the data path has
+ * nothing else.
+ *
+ * A sleeper sets `asleep` in its bell page, issues an expedited membarrier, checks once more, and
+ * blocks on its eventfd. A poster stores the signal, then reads `asleep`. The sleeper's barrier
+ * saves the poster its own. If the kernel has no such barrier, posters issue a fence. */
+#include "wire/shm/shm.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/host.h"
+#include "base/prng.h"
+#include "base/status.h"
+#include "reduce/reduce.h"
+
+#define LONG_BYTES 16384            /* copies from this size on select the kind of store */
+#define LOOK_EVERY 64               /* polls between checks of the sockets */
+#define PUT_OFF_MAX \
+    4 /* maximum polls in a row that serve no pull requests while
+                                       other work is urgent: a copy takes long, and a peer may
+                                       wait for that work */
+#define DONES \
+    64 /* completions queued for poll, besides one connect and one
+                                       loss per peer */
+
+void tt_shm_complete(struct tt_shm *w, const struct tt_done *d)
+{
+    tt_assert(w->done_tail - w->done_head < w->done_cap);
+    w->done[w->done_tail++ % w->done_cap] = *d;
+}
+
+/* Grows the queue for the events of one more peer, and the array of links. */
+static bool reserve_events(struct tt_shm *w)
+{
+    const uint32_t cap = 2 * (w->peers.n + 1) + DONES, n = w->done_tail - w->done_head;
+    struct tt_shm_peer **links = realloc(w->links, (w->peers.n + 1) * sizeof *links);
+    struct tt_done *done;
+
+    if (!links)
+        return false;
+    w->links = links;
+    done = calloc(cap, sizeof *done);
+    if (!done)
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        done[i] = w->done[(w->done_head + i) % w->done_cap];
+    free(w->done);
+    w->done = done;
+    w->done_cap = cap;
+    w->done_head = 0;
+    w->done_tail = n;
+    return true;
+}
+
+struct tt_shm_peer *tt_shm_peer_make(struct tt_shm *w, uint32_t rank)
+{
+    struct tt_shm_peer *peer = tt_shm_peer_of(w, rank);
+
+    if (peer)
+        return peer;
+    peer = reserve_events(w) ? tt_slab_take(&w->peer_slab) : NULL;
+    if (!peer || !tt_sparse_set(&w->peers, rank, peer)) {
+        tt_fail(TUTTI_ERR_NOMEM, "shm: out of memory for the link to rank %u", rank);
+        return NULL;
+    }
+    peer->rank = rank;
+    peer->fd = peer->bell_fd = -1;
+    return peer;
+}
+
+/* ---- progress ---- */
+
+static int shm_poll(struct tt_wire *base, struct tt_done *done, int max)
+{
+    struct tt_shm *w = tt_shm_of(base);
+    int n = 0;
+
+    if (w->armed || ++w->polls % LOOK_EVERY == 0 || w->nwanted) {
+        if (w->armed)
+            atomic_store_explicit(&tt_shm_bell_of(&w->bell)->asleep, 0, memory_order_relaxed);
+        w->armed = false;
+        tt_shm_poll_sockets(w);
+    }
+    if (!w->base.busy || ++w->put_off >= PUT_OFF_MAX) {
+        w->put_off = 0;
+        if (!tt_shm_serve(w) && w->npulls && !w->base.crowded)
+            tt_shm_share_help(w);
+    }
+    if (w->npulls)
+        n = tt_shm_pulls_poll(w, done, max);     /* before the report that the link is lost */
+    while (n < max && w->done_head != w->done_tail)
+        done[n++] = w->done[w->done_head++ % w->done_cap];
+    return n;
+}
+
+static void barrier_for_sleepers(const struct tt_shm *w)
+{
+    if (w->fence || syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) < 0)
+        __sync_synchronize();      /* not C11's fence, which the thread sanitizer does not model */
+}
+
+static int shm_arm(struct tt_wire *base)
+{
+    struct tt_shm *w = tt_shm_of(base);
+
+    if (w->done_head != w->done_tail || w->nwanted)
+        return -1;
+    w->armed = true;
+    atomic_store_explicit(&tt_shm_bell_of(&w->bell)->asleep, 1, memory_order_relaxed);
+    barrier_for_sleepers(w);
+    return tt_shm_cma_has_news(w) ? -1 : w->epoll;
+}
+
+/* ---- puts ---- */
+
+void tt_shm_ring(struct tt_shm_peer *peer)
+{
+    const uint64_t one = 1;
+
+    if (peer->fence)
+        __sync_synchronize();      /* not C11's fence, which the thread sanitizer does not model */
+    else
+        atomic_signal_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&tt_shm_bell_of(&peer->bell)->asleep, memory_order_relaxed) == 0)
+        return;
+    if (atomic_exchange_explicit(&tt_shm_bell_of(&peer->bell)->asleep, 0, memory_order_relaxed))
+        if (write(peer->bell_fd, &one, sizeof one) < 0 && errno != EAGAIN)
+            tt_fail_errno(errno, "shm: cannot wake rank %u", peer->rank);
+}
+
+/* Selects the kind of store if the caller has no preference. If the two processes share a cache,
+ * ordinary stores are best: the reader finds the bytes there. Otherwise each line must first be
+ * taken from the other cache and later fetched from there; then non-temporal stores are twice as
+ * fast for both. The hardware does not show which case holds, and in a virtual machine it changes
+ * within a second. Therefore long copies are timed. Non-temporal stores must be faster by a fifth,
+ * since the reader then reads from memory. */
+static void copy_timed(struct tt_shm_peer *peer, void *dst, const void *src, uint64_t bytes)
+{
+    static const uint8_t margins[2] = { 0, 3 };
+    const uint8_t past_cache = tt_autotune_next(&peer->stores, 2);
+    const uint64_t begin_ns = tt_now_ns();
+
+    tt_copy(dst, NULL, src, bytes, past_cache ? TT_STREAM_DST : 0);
+    tt_autotune_learn(&peer->stores, past_cache, (tt_now_ns() - begin_ns) * 1000 / (bytes / 1024),
+                      margins);
+}
+
+/* Copies, then signals. */
+static void put_mapped(struct tt_shm_peer *peer, const struct tt_desc *d)
+{
+    if (d->bytes) {
+        char *dst = (char *)d->key->mapped + d->offset;
+
+        tt_assert(d->offset <= d->key->bytes && d->bytes <= d->key->bytes - d->offset);
+        if (d->bytes >= LONG_BYTES && !(d->flags & (TT_DESC_STREAM | TT_DESC_KEEP)))
+            copy_timed(peer, dst, d->local, d->bytes);
+        else
+            tt_copy(dst, NULL, d->local, d->bytes, d->flags & TT_DESC_STREAM ? TT_STREAM_DST : 0);
+    }
+    if (d->signal_op != TT_SIGNAL_NONE) {
+        _Atomic uint64_t *word = (void *)((char *)d->signal_key->mapped + d->signal_offset);
+
+        tt_assert(d->signal_offset % 8 == 0 && d->signal_offset + 8 <= d->signal_key->bytes);
+        if (d->signal_op == TT_SIGNAL_SET)
+            atomic_store_explicit(word, d->signal_value, memory_order_release);
+        else
+            atomic_fetch_add_explicit(word, d->signal_value, memory_order_release);
+    }
+    if (d->signal_op != TT_SIGNAL_NONE || d->flags & TT_DESC_WAKE)
+        tt_shm_ring(peer);
+}
+
+/* Returns whether the put needs a pull request: the target is not mapped, or, to keep the order, a
+ * signal follows pending requests. */
+static bool needs_pull(const struct tt_shm_peer *peer, const struct tt_desc *d)
+{
+    if (!d->key->mapped)
+        return true;
+    return d->signal_op != TT_SIGNAL_NONE &&
+           (!d->signal_key->mapped || (peer->npulls && !(d->flags & TT_DESC_URGENT)));
+}
+
+/* Returns false if there is no space now. */
+static bool shm_post_one(struct tt_shm *w, const struct tt_desc *d)
+{
+    struct tt_shm_peer *peer;
+
+    if (d->kind == TT_DESC_FENCE)
+        return true;            /* stores of one thread are visible in order */
+    peer = tt_shm_peer_of(w, d->key->peer);
+    if (!peer || peer->state != TT_SHM_UP)
+        return true;
+    if (needs_pull(peer, d))
+        return tt_shm_pull(w, peer, d);
+    if (d->flags & TT_DESC_REMOTE &&
+        w->done_tail - w->done_head >= w->done_cap - 2 * w->peers.n - 1)
+        return false;
+    put_mapped(peer, d);
+    if (d->flags & TT_DESC_REMOTE)
+        tt_shm_complete(w, &(struct tt_done){
+                               .kind = TT_DONE_REMOTE, .peer = d->key->peer, .cookie = d->cookie });
+    return true;
+}
+
+static int shm_post(struct tt_wire *base, const struct tt_desc *desc, int n)
+{
+    int i = 0;
+
+    while (i < n && shm_post_one(tt_shm_of(base), &desc[i]))
+        i++;
+    return i;
+}
+
+static void shm_take_back(struct tt_wire *base, uint64_t cookie, uint64_t mask)
+{
+    tt_shm_revoke_cookies(tt_shm_of(base), cookie, mask);
+}
+
+/* ---- open and close ---- */
+
+static void shm_close(struct tt_wire *base)
+{
+    struct tt_shm *w = tt_shm_of(base);
+
+    tt_shm_cma_close(w);
+    tt_shm_guard_close(w);
+    tt_shm_links_close(w);
+    tt_shm_regions_close(w);
+    for (int i = 0; i < TT_SHM_PENDING_MAX; i++)
+        if (w->pending[i].fd >= 0)
+            close(w->pending[i].fd);
+    if (w->bell.base)
+        tt_segment_fini(&w->bell);
+    tt_acceptor_fini(&w->acceptor);
+    if (w->bell_fd >= 0)
+        close(w->bell_fd);
+    if (w->epoll >= 0)
+        close(w->epoll);
+    free(w->shared);
+    tt_sparse_fini(&w->peers);
+    tt_slab_fini(&w->peer_slab);
+    free(w->done);
+    free(w);
+}
+
+static tutti_status shm_open(struct tt_wire **out, const struct tt_wire_conf *conf)
+{
+    struct tt_shm *w = calloc(1, sizeof *w);
+    tutti_status st;
+
+    if (!w)
+        return tt_fail(TUTTI_ERR_NOMEM, "shm: out of memory for the transport");
+    w->base.caps = TT_WIRE_CAP_INSTANT | TT_WIRE_CAP_ORDERED | TT_WIRE_CAP_MAPPED;
+    w->conf = *conf;
+    w->acceptor.listener = w->epoll = w->bell_fd = -1;
+    for (int i = 0; i < TT_SHM_PENDING_MAX; i++)
+        w->pending[i].fd = -1;
+    w->peer_slab.bytes = sizeof(struct tt_shm_peer);
+    w->done_cap = DONES;
+    w->done = calloc(w->done_cap, sizeof *w->done);
+    /* regions are used by address, so the array never moves */
+    w->shared = calloc(TT_SHM_SEGMENTS_MAX, sizeof *w->shared);
+    if (!w->done || !w->shared) {
+        st = tt_fail(TUTTI_ERR_NOMEM, "shm: out of memory for the transport");
+        goto close;
+    }
+    st = tt_segment_create(&w->bell, sizeof(struct tt_shm_bell));
+    if (st)
+        goto close;
+    w->host = tt_host_hash();    /* equal hashes: abstract sockets and memory are reachable */
+    w->fence = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) < 0;
+    w->epoll = epoll_create1(EPOLL_CLOEXEC);
+    w->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (w->epoll < 0 || w->bell_fd < 0) {
+        st = tt_fail_call(errno, "shm", w->epoll < 0 ? "epoll_create1" : "eventfd");
+        goto close;
+    }
+    if (conf->cma)
+        tt_shm_cma_open(w);
+    st = tt_shm_listen(w);
+    if (st)
+        goto close;
+    w->base.ops = &tt_wire_shm;
+    *out = &w->base;
+    return TUTTI_OK;
+
+close:
+    shm_close(&w->base);
+    return st;
+}
+
+static tutti_status shm_address(struct tt_wire *base, struct tt_blob *out)
+{
+    struct tt_shm *w = tt_shm_of(base);
+    struct tt_writer wr;
+
+    tt_writer_init(&wr, out->data, sizeof out->data);
+    tt_write_u32(&wr, TT_SHM_MAGIC);
+    tt_write_u64(&wr, w->host);
+    tt_write_bytes(&wr, w->name, sizeof w->name);
+    out->bytes = (uint16_t)tt_writer_bytes(&wr);
+    return TUTTI_OK;
+}
+
+const struct tt_wire_ops tt_wire_shm = {
+    .name = "shm",
+    .summary = "shared memory between ranks of one host",
+    .open = shm_open,
+    .close = shm_close,
+    .address = shm_address,
+    .connect = tt_shm_connect,
+    .reg = tt_shm_reg,
+    .dereg = tt_shm_dereg,
+    .take_back = shm_take_back,
+    .withdraw = tt_shm_withdraw,
+    .admit = tt_shm_admit,
+    .import = tt_shm_import,
+    .post = shm_post,
+    .poll = shm_poll,
+    .arm = shm_arm,
+    .memory = tt_shm_memory,
+};

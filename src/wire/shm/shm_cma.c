@@ -1,0 +1,573 @@
+/* Single copy between processes of one host, for memory that they do not share: cross-memory attach
+ * (CMA), i.e. process_vm_readv.
+ *
+ * A put to such memory is a pull request: a line in the receiver's link segment with source and
+ * destination. The receiver's poll serves the requests in order. It reads the bytes from the sender
+ * directly to their destination, raises the signal, and marks the request as done; the sender's
+ * poll reports it. This makes one copy, by the receiver. Long ones are shared by both
+ * (shm_share.c); recently written data may be copied by the sender (shm_push.c).
+ *  - Target memory that is deregistered is safe at once: its owner is the writer, or stops the
+ *    writer.
+ *  - Source memory that is deregistered is revoked. The sender changes the request from POSTED to
+ *    REVOKED. The receiver checks after each slice and commits by changing POSTED to TAKEN; if that
+ *    fails, it discards the data and the signal. Neither waits for the other.
+ *
+ * While pull requests are pending, other puts to that peer also become requests (without bytes), so
+ * signals stay in order.
+ *
+ * Whether a peer is readable is found by reading: each HELLO has the address of a random number.
+ * The kernel may refuse for many reasons (users, dumpable, ptrace scope, seccomp, namespaces),
+ * possibly in one direction only. Each later read also reads that number, in the same system call
+ * and so from the same address space. This detects a process that has ended, executed another
+ * program, or whose pid was reused, before the data is used. */
+#include "wire/shm/shm.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/prng.h"
+#include "base/status.h"
+#include "reduce/reduce.h"
+
+#define SERVE_BYTES \
+    (512u << 10)                 /* maximum copied by one poll, which should stay short: about
+                                       50 us */
+#define WHOLE_BYTES (512u << 10)    /* reading a page takes half as long as a system call */
+#define BULK_MAX \
+    (TT_SHM_PULLS / 2)             /* pending pull requests with data per peer; the others are
+                                       for signals and inline puts */
+#define INLINE_BYTES (256u << 10)   /* inline puts to one peer whose copies have not been read */
+#define LINGER_NS TT_SECOND         /* time that closing waits for peers */
+
+/* State of one of our pull requests. */
+struct asked {
+    const uint8_t *from;            /* NULL: no source that dereg could revoke */
+    uint64_t bytes, cookie;
+    uint64_t inline_end;            /* end of its copy in inline_ring; 0: none */
+    bool local, remote;             /* completions still to report */
+};
+
+/* Our pull requests to one peer. */
+struct tt_shm_pull_queue {
+    uint64_t head, tail;            /* numbers: [head, tail) are pending or not yet reported */
+    uint64_t inline_head, inline_tail;
+    uint8_t *inline_ring;           /* [INLINE_BYTES]; allocated at first use */
+    struct asked asked[TT_SHM_PULLS];
+};
+
+static uint64_t state_of(uint64_t number, enum tt_shm_pull_state s) { return number << 2 | s; }
+
+static struct tt_shm_pull_line *line_of(struct tt_shm_pulls *asks, uint64_t number)
+{
+    return &asks->line[number % TT_SHM_PULLS];
+}
+
+/* ---- reading a peer ---- */
+
+/* Reads `bytes` at `from` of that process to `to`. Returns 0, ESRCH if it is not the process with
+ * `nonce` at `nonce_at`, or another errno. */
+static int read_process(pid_t pid, uint64_t nonce_at, uint64_t nonce, void *to, uint64_t from,
+                        uint64_t bytes)
+{
+    uint64_t seen = 0;
+    struct iovec here[2] = { { &seen, sizeof seen }, { to, bytes } };
+    struct iovec there[2] = { { (void *)(uintptr_t)nonce_at, sizeof seen },
+                              { (void *)(uintptr_t)from, bytes } };
+    const unsigned long parts = bytes ? 2 : 1;
+    const ssize_t got = process_vm_readv(pid, here, parts, there, parts, 0);
+
+    if (got < 0 && errno != EFAULT)
+        return errno;
+    if (seen != nonce)
+        return ESRCH;
+    return got == (ssize_t)(sizeof seen + bytes) ? 0 : EFAULT;
+}
+
+void tt_shm_cma_open(struct tt_shm *w)
+{
+    if (!tt_shm_guard_open(w))
+        return;
+    while (w->nonce == 0)
+        tt_random_bytes(&w->nonce, sizeof w->nonce);
+    *w->guard = w->nonce;
+    if (read_process(getpid(), (uintptr_t)w->guard, w->nonce, NULL, 0, 0) != 0) {
+        w->nonce = 0;
+        return;
+    }
+    w->base.caps |= TT_WIRE_CAP_ANYMEM;
+    w->base.whole_bytes = WHOLE_BYTES;
+}
+
+void tt_shm_cma_check_peer(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t nonce_at,
+                           uint64_t nonce)
+{
+    struct ucred who = { 0 };
+    socklen_t len = sizeof who;
+    int err;
+
+    if (w->nonce == 0 || nonce_at == 0)
+        return;
+    /* pid in our namespace; 0 if the peer's namespace is not visible */
+    if (getsockopt(peer->fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 || who.pid <= 0)
+        err = ESRCH;
+    else
+        err = read_process(who.pid, nonce_at, nonce, NULL, 0, 0);
+    if (err) {
+        tt_log(TT_LOG_INFO, "shm: cannot read the memory of rank %u (%s): data from this rank is copied twice",
+               peer->rank, strerror(err));
+        return;
+    }
+    peer->pid = who.pid;
+    peer->nonce_at = nonce_at;
+    peer->nonce = nonce;
+    peer->readable = true;
+    tt_shm_writer_check_peer(peer);
+    atomic_store_explicit(&tt_shm_pulls_in(w, &peer->mine)->readable, 1, memory_order_release);
+}
+
+bool tt_shm_is_another(const struct tt_shm_peer *peer)
+{
+    return read_process(peer->pid, peer->nonce_at, peer->nonce, NULL, 0, 0) == ESRCH;
+}
+
+/* ---- sender ---- */
+
+static struct tt_shm_pull_queue *pull_queue_of(struct tt_shm_peer *peer)
+{
+    if (!peer->asker)
+        peer->asker = calloc(1, sizeof *peer->asker);
+    return peer->asker;
+}
+
+/* Copies an inline source, until the receiver has read it. NULL: no space now. */
+static const uint8_t *keep_copy(struct tt_shm_pull_queue *k, const void *local, uint64_t bytes,
+                                uint64_t *end)
+{
+    const uint64_t at = k->inline_tail % INLINE_BYTES,
+                   skip = at + bytes > INLINE_BYTES ? INLINE_BYTES - at : 0;
+    uint8_t *to;
+
+    tt_assert(bytes <= TT_INLINE_BYTES);
+    if (!k->inline_ring)
+        k->inline_ring = malloc(INLINE_BYTES);
+    if (!k->inline_ring || k->inline_tail + skip + bytes - k->inline_head > INLINE_BYTES)
+        return NULL;
+    to = k->inline_ring + (at + skip) % INLINE_BYTES;
+    k->inline_tail += skip + bytes;
+    *end = k->inline_tail;
+    memcpy(to, local, bytes);
+    return to;
+}
+
+/* Writes the pull request; it becomes visible when the state is set. from NULL: no bytes to
+ * read. */
+static void write_pull_line(struct tt_shm_pull_line *line, const struct tt_desc *d,
+                            const uint8_t *from)
+{
+    line->ask = (struct tt_shm_pull){
+        .from = (uintptr_t)from,
+        .bytes = from ? d->bytes : 0,
+        .region = d->key->handle[0],
+        .offset = d->offset,
+    };
+    if (d->signal_op == TT_SIGNAL_NONE)
+        return;
+    tt_assert(d->signal_offset % 8 == 0 && d->signal_offset + 8 <= d->signal_key->bytes);
+    line->ask.signal_region = d->signal_key->handle[0];
+    line->ask.signal = d->signal_offset | d->signal_op;
+    line->ask.signal_value = d->signal_value;
+}
+
+bool tt_shm_pull(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc *d)
+{
+    const bool copied = d->flags & TT_DESC_INLINE;
+    bool fetched = d->bytes && !d->key->mapped;
+    struct tt_shm_pull_queue *k = pull_queue_of(peer);
+    struct tt_shm_pull_line *line;
+    const uint8_t *from;
+    uint64_t inline_end = 0;
+
+    if (!k || k->tail - k->head >= (fetched && !copied ? BULK_MAX : TT_SHM_PULLS))
+        return false;
+    tt_assert(d->offset <= d->key->bytes && d->bytes <= d->key->bytes - d->offset);
+    if (fetched && d->flags & TT_DESC_HOT && tt_shm_push(w, peer, d))
+        fetched = false;
+    from = fetched ? d->local : NULL;
+    if (fetched && copied) {
+        from = keep_copy(k, d->local, d->bytes, &inline_end);
+        if (!from)
+            return false;
+    }
+    if (d->bytes && d->key->mapped) /* data is unordered: only the signal waits for its turn */
+        tt_copy((char *)d->key->mapped + d->offset, NULL, d->local, d->bytes,
+                d->flags & TT_DESC_STREAM ? TT_STREAM_DST : 0);
+    k->asked[k->tail % TT_SHM_PULLS] = (struct asked){
+        .from = copied ? NULL : from,
+        .bytes = d->bytes,
+        .cookie = d->cookie,
+        .inline_end = inline_end,
+        .local = !copied && !d->key->mapped,
+        .remote = d->flags & TT_DESC_REMOTE,
+    };
+    line = line_of(tt_shm_pulls_in(w, &peer->theirs), k->tail);
+    write_pull_line(line, d, from);
+    atomic_store_explicit(&line->state, state_of(k->tail, TT_SHM_POSTED), memory_order_release);
+    k->tail++;
+    peer->npulls++;
+    w->npulls++;
+    tt_shm_ring(peer);
+    return true;
+}
+
+static bool pull_is_done(struct tt_shm *w, const struct tt_shm_peer *peer, uint64_t number)
+{
+    return atomic_load_explicit(&line_of(tt_shm_pulls_in(w, &peer->theirs), number)->state,
+                                memory_order_acquire) == state_of(number, TT_SHM_DONE);
+}
+
+/* Reports the completed requests of one peer, up to the first incomplete one. */
+static int report_pulls(struct tt_shm *w, struct tt_shm_peer *peer, struct tt_done *done, int max)
+{
+    struct tt_shm_pull_queue *k = peer->asker;
+    int n = 0;
+
+    while (n < max && peer->npulls && pull_is_done(w, peer, k->head)) {
+        struct asked *a = &k->asked[k->head % TT_SHM_PULLS];
+
+        if (a->local || a->remote)
+            done[n++] = (struct tt_done){
+                .kind = a->local ? TT_DONE_LOCAL : TT_DONE_REMOTE,
+                .peer = peer->rank,
+                .cookie = a->cookie,
+            };
+        if (a->local && a->remote) {
+            a->local = false;   /* REMOTE is reported next */
+            continue;
+        }
+        if (a->inline_end)
+            k->inline_head = a->inline_end;
+        k->head++;
+        peer->npulls--;
+        w->npulls--;
+    }
+    return n;
+}
+
+int tt_shm_pulls_poll(struct tt_shm *w, struct tt_done *done, int max)
+{
+    int n = 0;
+
+    for (uint32_t i = 0; i < w->nlinks && w->npulls && n < max; i++)
+        if (w->links[i]->npulls)
+            n += report_pulls(w, w->links[i], done + n, max - n);
+    return n;
+}
+
+/* Revokes a request unless it is in state TAKEN or DONE. */
+static void pull_revoke(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t number)
+{
+    struct tt_shm_pull_line *line = line_of(tt_shm_pulls_in(w, &peer->theirs), number);
+    uint64_t posted = state_of(number, TT_SHM_POSTED);
+
+    atomic_compare_exchange_strong_explicit(&line->state, &posted, state_of(number, TT_SHM_REVOKED),
+                                            memory_order_acq_rel, memory_order_acquire);
+}
+
+void tt_shm_pulls_lost(struct tt_shm *w, struct tt_shm_peer *peer)
+{
+    uint32_t over = 0;
+
+    peer->readable = false;
+    tt_shm_share_close(w, peer);
+    tt_shm_permits_close(w, peer);
+    while (over < peer->npulls && pull_is_done(w, peer, peer->asker->head + over))
+        over++;
+    for (uint32_t i = over; i < peer->npulls; i++)      /* the peer may be alive and unaware of
+                                                           the loss */
+        pull_revoke(w, peer, peer->asker->head + i);
+    w->npulls -= peer->npulls - over;
+    peer->npulls = over;
+}
+
+void tt_shm_revoke_source(struct tt_shm *w, const void *mem, uint64_t bytes)
+{
+    const uintptr_t begin = (uintptr_t)mem, end = begin + bytes;
+
+    for (uint32_t i = 0; i < w->nlinks && w->npulls; i++) {
+        struct tt_shm_peer *peer = w->links[i];
+        const struct tt_shm_pull_queue *k = peer->asker;
+
+        for (uint32_t j = 0; j < peer->npulls; j++) {
+            const struct asked *a = &k->asked[(k->head + j) % TT_SHM_PULLS];
+            const uintptr_t from = (uintptr_t)a->from;
+
+            if (from && from < end && from + a->bytes > begin &&
+                !tt_shm_is_registered(w, a->from, a->bytes))
+                pull_revoke(w, peer, k->head + j);
+        }
+    }
+}
+
+void tt_shm_revoke_cookies(struct tt_shm *w, uint64_t cookie, uint64_t mask)
+{
+    for (uint32_t i = 0; i < w->nlinks && w->npulls; i++) {
+        struct tt_shm_peer *peer = w->links[i];
+        const struct tt_shm_pull_queue *k = peer->asker;
+
+        for (uint32_t j = 0; j < peer->npulls; j++)
+            if ((k->asked[(k->head + j) % TT_SHM_PULLS].cookie & mask) == cookie)
+                pull_revoke(w, peer, k->head + j);
+    }
+}
+
+bool tt_shm_pull_of_tag(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t tag, uint64_t *number,
+                        const uint8_t **from, uint64_t *bytes)
+{
+    const struct tt_shm_pull_queue *k = peer->asker;
+
+    for (uint64_t at = k->head; at < k->head + peer->npulls; at++) {
+        const struct asked *a = &k->asked[at % TT_SHM_PULLS];
+
+        if (tt_shm_tag_of(at) != tag)
+            continue;
+        *number = at;
+        *from = a->from;
+        *bytes = a->bytes;
+        return a->from &&
+               atomic_load_explicit(&line_of(tt_shm_pulls_in(w, &peer->theirs), at)->state,
+                                    memory_order_acquire) == state_of(at, TT_SHM_POSTED);
+    }
+    return false;
+}
+
+/* ---- receiver ---- */
+
+static void pull_raise_signal(struct tt_shm *w, const struct tt_shm_peer *peer)
+{
+    const uint64_t op = peer->ask.signal & 7;
+    _Atomic uint64_t *word =
+        (void *)tt_shm_memory_of(w, peer, peer->ask.signal_region, peer->ask.signal - op, 8);
+
+    if (op == TT_SIGNAL_NONE || !word)
+        return;
+    if (op == TT_SIGNAL_SET)
+        atomic_store_explicit(word, peer->ask.signal_value, memory_order_release);
+    else
+        atomic_fetch_add_explicit(word, peer->ask.signal_value, memory_order_release);
+}
+
+enum outcome { FETCHED, DROPPED, LATER };
+
+/* Reads n bytes at `at` of the request to their destination. */
+static enum outcome pull_fetch_piece(struct tt_shm *w, struct tt_shm_peer *peer,
+                                     const struct tt_shm_pull_line *line, uint8_t *to, uint64_t at,
+                                     uint64_t n)
+{
+    const int err =
+        read_process(peer->pid, peer->nonce_at, peer->nonce, to + at, peer->ask.from + at, n);
+
+    if (atomic_load_explicit(&line->state, memory_order_acquire) !=
+        state_of(peer->served, TT_SHM_POSTED))
+        return DROPPED;         /* revoked: data and error are meaningless */
+    if (err == ESRCH) {         /* the process has ended; the socket will report it */
+        peer->readable = false;
+        return LATER;
+    }
+    if (err) {
+        tt_fail_errno(
+            err,
+            "shm: cannot read %llu bytes of rank %u, whose memory was readable before (TUTTI_CMA=0 "
+            "disables direct copies)",
+            (unsigned long long)n, peer->rank);
+        tt_shm_link_lost(w, peer, TUTTI_ERR_SYSTEM);
+        return LATER;
+    }
+    return FETCHED;
+}
+
+/* Returns the next part to read, within the budget: n bytes at `at`; n 0: none now. Returns false
+ * if the request is complete. */
+static bool pull_next_part(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t budget,
+                           uint64_t *at, uint64_t *n)
+{
+    const uint64_t left = peer->ask.bytes - peer->fetched;
+
+    if (!peer->sharing) {
+        *at = peer->fetched;
+        *n = left < budget ? left : budget;
+        return left;
+    }
+    if (tt_shm_share_take(w, peer, budget, at, n))
+        return true;
+    *n = 0;
+    switch (tt_shm_share_rest(w, peer, at, n)) {
+    case TT_SHM_REST_NONE:
+        return false;
+    case TT_SHM_REST_FAILED:
+        peer->fetched = peer->ask.bytes - *n;
+        return true;
+    default:
+        return true;
+    }
+}
+
+/* Reads the remaining bytes of the request, within the budget. */
+static enum outcome pull_fetch(struct tt_shm *w, struct tt_shm_peer *peer,
+                               const struct tt_shm_pull_line *line, uint64_t *budget)
+{
+    const struct tt_shm_pull *ask = &peer->ask;
+
+    for (;;) {
+        uint8_t *to = tt_shm_memory_of(w, peer, ask->region, ask->offset, ask->bytes);
+        enum outcome o;
+        uint64_t at, n;
+
+        if (!to)
+            return DROPPED;     /* the target is deregistered */
+        if (!ask->bytes)
+            return FETCHED;     /* a request without data */
+        if (!pull_next_part(w, peer, *budget, &at, &n))
+            return FETCHED;
+        if (n == 0)
+            return LATER;
+        o = pull_fetch_piece(w, peer, line, to, at, n);
+        if (o != FETCHED)
+            return o;
+        peer->fetched += n;
+        *budget -= n < *budget ? n : *budget;
+    }
+}
+
+/* Reads a new request and tries to share it. */
+static void pull_begin(struct tt_shm *w, struct tt_shm_peer *peer,
+                       const struct tt_shm_pull_line *line)
+{
+    uint8_t *to;
+
+    peer->begun = true;
+    peer->ask = line->ask;
+    to = tt_shm_memory_of(w, peer, peer->ask.region, peer->ask.offset, peer->ask.bytes);
+    if (to)
+        tt_shm_share_open(w, peer, to);
+}
+
+/* Serves the peer's oldest request. Returns true if it completed. */
+static bool serve_pull(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t *budget)
+{
+    struct tt_shm_pull_line *line = line_of(tt_shm_pulls_in(w, &peer->mine), peer->served);
+    uint64_t state = atomic_load_explicit(&line->state, memory_order_acquire);
+
+    if (state == state_of(peer->served, TT_SHM_POSTED)) {
+        enum outcome o;
+
+        if (!peer->begun)
+            pull_begin(w, peer, line);
+        o = pull_fetch(w, peer, line, budget);
+        if (o == LATER)
+            return false;
+        if (o == FETCHED && atomic_compare_exchange_strong_explicit(
+                                &line->state, &state, state_of(peer->served, TT_SHM_TAKEN),
+                                memory_order_acq_rel, memory_order_relaxed))
+            pull_raise_signal(w, peer);
+    } else if (state != state_of(peer->served, TT_SHM_REVOKED)) {
+        return false;
+    }
+    tt_shm_share_close(w, peer);
+    atomic_store_explicit(&line->state, state_of(peer->served, TT_SHM_DONE), memory_order_release);
+    peer->served++;
+    peer->fetched = 0;
+    peer->begun = false;
+    tt_shm_ring(peer);
+    return true;
+}
+
+bool tt_shm_serve(struct tt_shm *w)
+{
+    uint64_t budget = SERVE_BYTES;
+
+    for (uint32_t i = 0; i < w->nlinks && budget; i++) {
+        struct tt_shm_peer *peer = w->links[(w->first + i) % w->nlinks];
+
+        while (peer->readable && budget && serve_pull(w, peer, &budget))
+            ;
+    }
+    if (budget == SERVE_BYTES)
+        return false;
+    w->first++;                 /* the next poll starts with another peer */
+    return true;
+}
+
+bool tt_shm_cma_has_news(const struct tt_shm *w)
+{
+    for (uint32_t i = 0; i < w->nlinks; i++) {
+        struct tt_shm_peer *peer = w->links[i];
+        uint64_t state;
+
+        if (peer->npulls && pull_is_done((struct tt_shm *)(uintptr_t)w, peer, peer->asker->head))
+            return true;
+        if (!peer->readable)
+            continue;
+        state = atomic_load_explicit(&line_of(tt_shm_pulls_in(w, &peer->mine), peer->served)->state,
+                                     memory_order_acquire);
+        if (state == state_of(peer->served, TT_SHM_REVOKED) ||
+            (state == state_of(peer->served, TT_SHM_POSTED) && !tt_shm_share_waits(w, peer)))
+            return true;
+    }
+    return false;
+}
+
+/* ---- close ---- */
+
+/* Returns whether a peer has yet to read data or raise a signal. */
+static bool pulls_pending(struct tt_shm *w)
+{
+    for (uint32_t i = 0; i < w->nlinks; i++) {
+        struct tt_shm_peer *peer = w->links[i];
+
+        for (uint32_t j = 0; peer->state == TT_SHM_UP && j < peer->npulls; j++) {
+            const uint64_t number = peer->asker->head + j;
+            const uint64_t state = atomic_load_explicit(
+                &line_of(tt_shm_pulls_in(w, &peer->theirs), number)->state, memory_order_acquire);
+
+            if (state == state_of(number, TT_SHM_POSTED) || state == state_of(number, TT_SHM_TAKEN))
+                return true;
+        }
+    }
+    return false;
+}
+
+void tt_shm_cma_close(struct tt_shm *w)
+{
+    const uint64_t until_ns = tt_now_ns() + LINGER_NS;
+
+    while (w->npulls && pulls_pending(w) && tt_now_ns() < until_ns) {
+        tt_shm_serve(w);        /* the peer may be closing too */
+        tt_shm_poll_sockets(w);
+        poll(NULL, 0, 1);
+    }
+    for (uint32_t i = 0; i < w->nlinks; i++) {
+        struct tt_shm_peer *peer = w->links[i];
+
+        tt_shm_share_close(w, peer);
+        tt_shm_permits_close(w, peer);
+        for (uint32_t j = 0; j < peer->npulls; j++)
+            pull_revoke(w, peer, peer->asker->head + j);
+        if (peer->asker)
+            free(peer->asker->inline_ring);
+        free(peer->asker);
+    }
+    free(w->links);
+}
+
+uint64_t tt_shm_pulls_bytes(const struct tt_shm_peer *peer)
+{
+    if (!peer->asker)
+        return 0;
+    return sizeof *peer->asker + (peer->asker->inline_ring ? INLINE_BYTES : 0);
+}

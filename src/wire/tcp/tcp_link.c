@@ -1,0 +1,466 @@
+/* Links: lanes with their queues, the window and the link region. Created when the first lane is
+ * agreed, and kept after a loss (though empty) until the wire closes. */
+#include "wire/tcp/tcp.h"
+
+#include <errno.h>
+#include <linux/sockios.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/prng.h"
+#include "base/status.h"
+#include "base/watched.h"
+
+#define LINGER_NS TT_SECOND
+
+#define FAREWELL_READS 256
+
+/* Both ends are on this machine: bbr, a common default, takes up to twice the time there. */
+static bool socket_is_loopback(int fd)
+{
+    struct sockaddr_storage a = { 0 }, b = { 0 };
+    socklen_t a_bytes = sizeof a, b_bytes = sizeof b;
+
+    if (getsockname(fd, (struct sockaddr *)&a, &a_bytes) != 0 ||
+        getpeername(fd, (struct sockaddr *)&b, &b_bytes) != 0)
+        return false;
+    if (a.ss_family == AF_INET)
+        return ((struct sockaddr_in *)&a)->sin_addr.s_addr ==
+               ((struct sockaddr_in *)&b)->sin_addr.s_addr;
+    return memcmp(&((struct sockaddr_in6 *)&a)->sin6_addr, &((struct sockaddr_in6 *)&b)->sin6_addr,
+                  16) == 0;
+}
+
+/* Keep-alive: the kernel probes an idle host after half of the time, then three times in the other
+ * half. (TCP_USER_TIMEOUT would also end the link to a process that is stopped for this long on a
+ * live host.) */
+static void set_keep_alive(int fd, uint32_t silence_s)
+{
+    const int on = 1, idle_s = (int)(silence_s + 1) / 2, interval_s = (int)(silence_s + 5) / 6,
+              count = 3;
+
+    if (silence_s == 0)
+        return;
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+}
+
+/* Buffer sizes are left to the kernel: setting them would disable its autotuning. */
+bool tt_tcp_tune(const struct tt_tcp *t, int fd, bool one_of_many)
+{
+    static const int on = 1, unsent_bytes = 256 << 10;
+    const bool loopback = socket_is_loopback(fd);
+
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    set_keep_alive(fd, t->conf.silence_s);
+    if (loopback)
+        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
+    if (one_of_many)
+        setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes, sizeof unsent_bytes);
+    return loopback;
+}
+
+bool tt_tcp_watch(struct tt_tcp *t, int fd, uint32_t events, void *what)
+{
+    struct epoll_event ev = { .events = events, .data.ptr = what };
+
+    return epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0 ||
+           (errno == EEXIST && epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, fd, &ev) == 0);
+}
+
+void tt_tcp_lane_watch(struct tt_tcp_lane *lane, bool in, bool out)
+{
+    struct epoll_event ev = { .events = (in ? EPOLLIN : 0) | (out ? EPOLLOUT : 0),
+                              .data.ptr = lane };
+
+    if (lane->watching != ev.events &&
+        epoll_ctl(lane->link->tcp->epoll_fd, EPOLL_CTL_MOD, lane->fd, &ev) == 0)
+        lane->watching = ev.events;
+}
+
+struct tt_tcp_link *tt_tcp_link_create(struct tt_tcp *t, uint32_t peer)
+{
+    struct tt_tcp_link *link = calloc(1, sizeof *link);
+
+    if (!link)
+        return NULL;
+    link->tcp = t;
+    link->peer = peer;
+    link->state = TT_TCP_OPENING;
+    link->parked = TT_TCP_NOBODY;
+    tt_random_bytes(&link->nonce, sizeof link->nonce);
+    if (!tt_sparse_set(&t->links, peer, link)) {
+        free(link);
+        return NULL;
+    }
+    return link;
+}
+
+static bool queue_init(struct tt_tcp_queue *q, uint32_t depth)
+{
+    q->ring = malloc(depth * sizeof *q->ring);
+    q->depth = depth;
+    return q->ring != NULL;
+}
+
+uint64_t tt_tcp_lane_bytes(const struct tt_tcp_link *link)
+{
+    const struct tt_layout *l = link->tcp->conf.layout;
+    const bool known = l && l->nranks;
+
+    return link->tcp->limits
+        .bytes[known ? tt_layout_distance(l, link->tcp->conf.rank, link->peer) : TT_NEAR_RACK];
+}
+
+/* Initializes lane selection and the receiver. A single lane is ordered, so only the next message
+ * may arrive. Its bulk queue serves all classes, and part of it is reserved for inline frames. */
+static void lanes_init(struct tt_tcp_link *link)
+{
+    const bool several = link->nlanes > 1;
+
+    tt_dqplb_lanes_init(&link->load, link->nlanes,
+                        several ? TT_TCP_QUEUE_DEPTH : TT_TCP_QUEUE_DEPTH - TT_TCP_RESERVED);
+    link->load.choice = TT_DQPLB_EMPTIEST;
+    link->load.bytes_max = tt_tcp_lane_bytes(link);
+    for (uint32_t i = 0; i < link->nlanes; i++)
+        tt_dqplb_lanes_down(&link->load, i);
+    tt_dqplb_receiver_init(&link->receiver, several ? TT_TCP_WINDOW : 1, 0, link->came);
+}
+
+/* Allocates what a connected link needs. On failure tcp_link_free cleans up. */
+bool tt_tcp_link_furnish(struct tt_tcp_link *link, uint32_t nlanes)
+{
+    link->lanes = calloc(nlanes, sizeof *link->lanes);
+    if (!link->lanes)
+        return false;
+    link->nlanes = nlanes;
+    for (uint32_t i = 1; i < nlanes && !link->beside; i++)
+        if (tt_tcp_rail_of(link->tcp, link->peer, i) == tt_tcp_rail_of(link->tcp, link->peer, 0))
+            link->beside = i;
+    for (uint32_t i = 0; i < nlanes; i++)
+        link->lanes[i] =
+            (struct tt_tcp_lane){ .watch = TT_TCP_LANE, .fd = -1, .link = link, .number = i };
+    lanes_init(link);
+    for (uint32_t i = 0; i < nlanes; i++) {
+        struct tt_tcp_lane *lane = &link->lanes[i];
+
+        lane->buffer = malloc(TT_TCP_BUFFER_BYTES);
+        lane->read_bytes = TT_TCP_READ_BYTES;
+        if (!lane->buffer || !queue_init(&lane->queues[TT_TCP_BULK], TT_TCP_QUEUE_DEPTH))
+            return false;
+    }
+    if (!queue_init(&link->lanes[0].queues[TT_TCP_REPLY], TT_TCP_REPLIES))
+        return false;
+    if (nlanes > 1) {
+        link->window = calloc(TT_TCP_WINDOW, sizeof *link->window);
+        link->held_gets = calloc(TT_TCP_REQUESTS, sizeof *link->held_gets);
+        if (!link->window || !link->held_gets ||
+            !queue_init(&link->lanes[0].queues[TT_TCP_URGENT], TT_TCP_QUEUE_DEPTH))
+            return false;
+    }
+    link->mine = calloc(1, link->tcp->conf.link_bytes + 1);
+    link->inline_ring = malloc(TT_TCP_INLINE_BYTES);
+    link->remotes = malloc(TT_TCP_REMOTES * sizeof *link->remotes);
+    return link->mine && link->inline_ring && link->remotes;
+}
+
+static void lane_clear(struct tt_tcp_lane *lane)
+{
+    for (int c = 0; c < TT_TCP_CLASSES; c++) {
+        struct tt_tcp_queue *q = &lane->queues[c];
+
+        for (; q->head != q->tail; q->head++)
+            free(q->ring[q->head & (q->depth - 1)].copy);
+    }
+    tt_dqplb_lanes_down(&lane->link->load, lane->number);
+    lane->begun = false;
+}
+
+static void tcp_link_free(struct tt_tcp_link *link)
+{
+    for (uint32_t i = 0; i < link->nlanes; i++) {
+        lane_clear(&link->lanes[i]);
+        for (int c = 0; c < TT_TCP_CLASSES; c++)
+            free(link->lanes[i].queues[c].ring);
+        free(link->lanes[i].buffer);
+    }
+    free(link->lanes);
+    free(link->window);
+    free(link->held_gets);
+    free(link->mine);
+    free(link->inline_ring);
+    free(link->remotes);
+    free(link);
+}
+
+static void tcp_link_news(struct tt_tcp_link *link)
+{
+    struct tt_tcp *t = link->tcp;
+
+    if (link->report_up || link->report_lost)
+        return;     /* already listed */
+    link->next_reported = NULL;
+    *t->news_end = link;
+    t->news_end = &link->next_reported;
+}
+
+static void lane_close(struct tt_tcp_lane *lane)
+{
+    struct tt_tcp *t = lane->link->tcp;
+
+    if (lane->fd < 0)
+        return;
+    tt_watched_remove(t->epoll_fd, lane->fd);
+    if (lane->stream)
+        tt_stream_destroy(lane->stream);
+    else
+        close(lane->fd);
+    lane->fd = -1;
+    lane->stream = NULL;
+    tt_tcp_secure_more(lane, false);
+    t->nblocked -= lane->blocked;
+    t->nfar_blocked -= lane->blocked && lane->far_ns;
+    lane->blocked = false;
+    lane->region = NULL;
+    lane->target = NULL;
+    lane->left = 0;
+    for (uint32_t i = 0; i < t->nactive; i++)
+        if (t->active[i] == lane)
+            t->active[i] = t->active[--t->nactive];
+    lane_clear(lane);
+}
+
+bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd, struct tt_stream *stream)
+{
+    struct tt_tcp *t = lane->link->tcp;
+    struct tt_tcp_lane **grown;
+
+    if (t->nactive == t->active_depth) {
+        grown = realloc(t->active, (2 * t->active_depth + 8) * sizeof *grown);
+        if (!grown)
+            return false;
+        t->active = grown;
+        t->active_depth = 2 * t->active_depth + 8;
+    }
+    if (!tt_tcp_watch(t, fd, EPOLLIN, lane))
+        return false;
+    lane->watching = EPOLLIN;
+    tt_tcp_lanes_watch(t, true);
+    lane->paced = !tt_tcp_tune(t, fd, lane->link->nlanes > 1);
+    lane->fd = fd;
+    tt_dqplb_lanes_up(&lane->link->load, lane->number);
+    tt_tcp_pacing_open(lane);
+    lane->stream = stream;
+    t->active[t->nactive++] = lane;
+    tt_tcp_length_open(lane);
+    tt_tcp_secure_more(lane, stream != NULL);   /* data after the handshake may already be in the
+                                                   stream */
+    return true;
+}
+
+void tt_tcp_link_up(struct tt_tcp_link *link)
+{
+    link->state = TT_TCP_UP;
+    tcp_link_news(link);
+    link->report_up = true;
+}
+
+void tt_tcp_link_lose(struct tt_tcp_link *link, tutti_status status, const char *why)
+{
+    struct tt_tcp *t = link->tcp;
+
+    if (link->state == TT_TCP_LOST)
+        return;
+    tt_log(status == TUTTI_ERR_PEER_LOST || status == TUTTI_OK ? TT_LOG_INFO : TT_LOG_WARN,
+           "tcp: the link to rank %u ended: %s", link->peer, why);
+    for (uint32_t i = 0; i < link->nlanes; i++)
+        lane_close(&link->lanes[i]);
+    tt_tcp_handshakes_end(link);
+    tt_tcp_set_pending_lanes(link, 0);
+    t->reserved -= link->reserved_dones;
+    link->reserved_dones = 0;
+    link->state = TT_TCP_LOST;
+    link->status = status;
+    tcp_link_news(link);
+    link->report_lost = true;
+}
+
+void tt_tcp_lane_ended(struct tt_tcp_lane *lane)
+{
+    struct tt_tcp_link *link = lane->link;
+    struct tt_tcp *t = link->tcp;
+
+    lane->ended = true;
+    tt_tcp_secure_more(lane, false);
+    for (uint32_t i = 0; i < link->nlanes; i++)
+        if (link->lanes[i].fd >= 0 && !link->lanes[i].ended) {
+            tt_watched_remove(t->epoll_fd, lane->fd);
+            for (uint32_t k = 0; k < t->nactive; k++)
+                if (t->active[k] == lane)
+                    t->active[k] = t->active[--t->nactive];
+            return;
+        }
+    tt_tcp_link_lose(link, TUTTI_OK, "closed by the peer");
+}
+
+/* Returns whether the other end has reset the connection. Unacknowledged data then stays
+ * unacknowledged, and still counts as pending. */
+static bool is_reset(int fd)
+{
+    struct tcp_info info;
+    socklen_t bytes = sizeof info;
+
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 &&
+           info.tcpi_state == TCP_CLOSE;
+}
+
+/* Returns whether data is being retransmitted and nothing has been received for the timeout. With
+ * data in flight the kernel sends no probes, and retransmits for a quarter of an hour. */
+static bool is_silent(const struct tt_tcp_lane *lane)
+{
+    struct tcp_info info;
+    socklen_t bytes = sizeof info;
+
+    return getsockopt(lane->fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 &&
+           info.tcpi_unacked > 0 && info.tcpi_retransmits > 0 &&
+           info.tcpi_last_ack_recv / 1000 >= lane->link->tcp->conf.silence_s &&
+           info.tcpi_last_data_recv / 1000 >= lane->link->tcp->conf.silence_s;
+}
+
+void tt_tcp_links_expire(struct tt_tcp *t, uint64_t now_ns)
+{
+    if (t->conf.silence_s == 0 || now_ns < t->silence_ns)
+        return;
+    t->silence_ns = now_ns + t->conf.silence_s * TT_SECOND / 8;
+    for (uint32_t i = t->nactive; i-- > 0;) {
+        if (i >= t->nactive || !is_silent(t->active[i]))
+            continue;           /* losing a link changes the list */
+        tt_tcp_link_lose(t->active[i]->link, TUTTI_ERR_PEER_LOST, "its host does not respond");
+    }
+}
+
+/* Returns whether data of this lane is queued here, or unsent or unacknowledged in the kernel. */
+static bool lane_unfinished(struct tt_tcp_lane *lane)
+{
+    int pending = 0;
+
+    if (lane->send_closed || lane->fd < 0)
+        return false;
+    if (tt_tcp_queued(lane) || lane->blocked)
+        tt_tcp_lane_flush(lane, UINT64_MAX);
+    if (lane->send_closed || tt_tcp_queued(lane) || lane->blocked)
+        return !lane->send_closed;
+    return ioctl(lane->fd, SIOCOUTQ, &pending) == 0 && pending > 0 && !is_reset(lane->fd);
+}
+
+static void send_bye(struct tt_tcp_lane *lane)
+{
+    const struct tt_frame bye = { .kind = TT_FRAME_BYE };
+    uint8_t header[TT_FRAME_BYTES];
+    const struct iovec part = { .iov_base = header, .iov_len = sizeof header };
+
+    tt_frame_write(&bye, header);
+    if (lane->fd >= 0 && !lane->send_closed && !tt_tcp_queued(lane))
+        tt_tcp_send(lane->fd, lane->stream, &part, 1, false);
+    if (lane->fd >= 0)
+        shutdown(lane->fd, SHUT_WR);
+}
+
+/* Closing a connection with unread data resets it, which would also discard data in flight: waits
+ * and reads. */
+static void tcp_linger(struct tt_tcp *t, uint64_t until_ns)
+{
+    bool more = true;
+
+    while (more && tt_now_ns() < until_ns) {
+        struct tt_tcp_link *link;
+        uint32_t at = 0;
+
+        more = false;
+        while ((link = tt_sparse_next(&t->links, &at)))
+            for (uint32_t k = 0; k < link->nlanes; k++)
+                more |= lane_unfinished(&link->lanes[k]);
+        if (more)
+            poll(NULL, 0, 1);
+    }
+}
+
+/* Closing a connection with unread data resets it, and the kernel then discards unsent data: reads
+ * first. */
+static void lane_send_bye(struct tt_tcp_lane *lane)
+{
+    if (lane->fd >= 0)
+        tt_tcp_lane_flush(lane, UINT64_MAX);
+    if (lane->fd < 0)
+        return;
+    shutdown(lane->fd, SHUT_WR);
+    for (int reads = 0; reads < FAREWELL_READS; reads++)
+        if (recv(lane->fd, lane->link->tcp->trash, TT_TCP_TRASH_BYTES, MSG_DONTWAIT) <= 0)
+            break;
+}
+
+void tt_tcp_links_close(struct tt_tcp *t)
+{
+    const uint64_t until_ns = tt_now_ns() + LINGER_NS;
+    struct tt_tcp_link *link;
+    uint32_t at = 0;
+
+    tcp_linger(t, until_ns);
+    while ((link = tt_sparse_next(&t->links, &at)))
+        for (uint32_t k = 0; k < link->nlanes; k++)
+            send_bye(&link->lanes[k]);
+    tcp_linger(t, until_ns);
+    for (at = 0; (link = tt_sparse_next(&t->links, &at));) {
+        for (uint32_t k = 0; k < link->nlanes; k++) {
+            lane_send_bye(&link->lanes[k]);
+            lane_close(&link->lanes[k]);
+        }
+        tcp_link_free(link);
+    }
+    tt_sparse_fini(&t->links);
+    t->dirty = NULL;            /* the last flush may have queued a response */
+}
+
+static uint64_t tcp_link_bytes(const struct tt_tcp_link *link)
+{
+    uint64_t bytes = sizeof *link + link->nlanes * (sizeof *link->lanes + TT_TCP_BUFFER_BYTES);
+
+    for (uint32_t i = 0; i < link->nlanes; i++)
+        for (int c = 0; c < TT_TCP_CLASSES; c++)
+            bytes += link->lanes[i].queues[c].depth * sizeof *link->lanes[i].queues[c].ring;
+    if (link->mine)
+        bytes += link->tcp->conf.link_bytes + TT_TCP_INLINE_BYTES +
+                 TT_TCP_REMOTES * sizeof *link->remotes;
+    if (!link->window)
+        return bytes;
+    return bytes + TT_TCP_WINDOW * sizeof *link->window + TT_TCP_REQUESTS * sizeof *link->held_gets;
+}
+
+void tt_tcp_memory(const struct tt_wire *w, tutti_memory *m)
+{
+    const struct tt_tcp *t = (const struct tt_tcp *)w;
+    tutti_memory_part links = { .purpose = "tcp: links",
+                                .shared = 1,
+                                .peer_bytes = tt_sparse_bytes(&t->links) };
+    const tutti_memory_part own = { .purpose = "tcp: transport",
+                                    .shared = 1,
+                                    .fixed_bytes = sizeof *t + t->ndones * sizeof *t->dones +
+                                                   TT_TCP_TRASH_BYTES +
+                                                   t->nslots * sizeof *t->slots };
+    const struct tt_tcp_link *link;
+    uint32_t at = 0;
+
+    while ((link = tt_sparse_next(&t->links, &at)))
+        links.peer_bytes += tcp_link_bytes(link);
+    tt_memory_add(m, &own);
+    tt_memory_add(m, &links);
+}

@@ -1,0 +1,504 @@
+#include <arpa/inet.h>
+#include <string.h>
+#include "base/log.h"
+#include "base/status.h"
+#include "wire/verbs/verbs.h"
+
+#define WRS_PER_SEGMENT 2   /* maximum */
+
+/* ---- work requests ---- */
+
+/* Streams post in turn: between them all chains are empty. */
+static struct tt_verbs_chain *chain_of(struct tt_verbs_lane *lane)
+{
+    struct tt_verbs_chain *c = &lane->link->verbs->chain[lane->index];
+
+    tt_assert(c->n == 0 || c->lane == lane);
+    c->lane = lane;
+    return c;
+}
+
+/* For work requests other than segments, which always have space. */
+static bool lane_has_room(const struct tt_verbs_lane *lane)
+{
+    const struct tt_dqplb_sender *d = &lane->stream->sender;
+
+    return lane->wr_tail - lane->wr_head <
+           lane->wr_depth -
+               WRS_PER_SEGMENT * (d->limits.outstanding - d->lanes.lane[lane->index].outstanding);
+}
+
+/* Work requests that the device refuses are numbered already: later ones must not succeed, since
+ * their completions would count for these too. */
+static void chain_post(struct tt_verbs_chain *c)
+{
+    struct ibv_send_wr *bad = NULL;
+    int err;
+
+    if (c->n == 0)
+        return;
+    c->wr[c->n - 1].next = NULL;
+    err = ibv_post_send(c->lane->qp, c->wr, &bad);
+    c->n = 0;
+    if (err) {
+        c->lane->unwatched++;       /* so that taking it down posts one more, whose completion
+                                       ends the wait for these */
+        tt_verbs_qp_stop(c->lane);
+        tt_verbs_lane_mark(c->lane);
+    }
+}
+
+/* Adds a write of data[bytes] to `target` for a message; watched: signaled. */
+static struct ibv_send_wr *chain_add(struct tt_verbs_chain *c, const struct tt_verbs_wr *what,
+                                     const void *data, uint32_t bytes, uint32_t lkey,
+                                     uint64_t target, uint32_t rkey, bool watched)
+{
+    struct tt_verbs_lane *lane = c->lane;
+    struct ibv_send_wr *wr;
+
+    if (c->n == TT_VERBS_CHAIN)
+        chain_post(c);
+    wr = &c->wr[c->n];
+    c->sge[c->n] = (struct ibv_sge){ .addr = (uintptr_t)data, .length = bytes, .lkey = lkey };
+    *wr = (struct ibv_send_wr){
+        .wr_id = lane->wr_tail,
+        .next = wr + 1,
+        .sg_list = &c->sge[c->n],
+        .num_sge = bytes > 0,
+        .opcode = IBV_WR_RDMA_WRITE,
+        .send_flags =
+            (watched || lane->unwatched + 1 >= lane->stream->watch_every ? IBV_SEND_SIGNALED : 0) |
+            (bytes > 0 && bytes <= lane->inline_bytes ? IBV_SEND_INLINE : 0),
+        .wr.rdma = { .remote_addr = target, .rkey = rkey },
+    };
+    lane->unwatched = wr->send_flags & IBV_SEND_SIGNALED ? 0 : lane->unwatched + 1;
+    lane->wrs[lane->wr_tail++ % lane->wr_depth] = *what;
+    c->n++;
+    return wr;
+}
+
+static void with_immediate(struct ibv_send_wr *wr, uint32_t imm)
+{
+    wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+    wr->imm_data = htonl(imm);
+}
+
+/* A message completes after earlier ones, which may be on other lanes: then each last work request
+ * is signaled. */
+static void add_record(struct tt_verbs_chain *c, const struct tt_dqplb_segment *g)
+{
+    struct tt_verbs_stream *s = c->lane->stream;
+    struct tt_verbs_link *link = s->link;
+    const struct tt_verbs_out *m = tt_verbs_out_of(s, g->message);
+    const struct tt_verbs_wr what = { .message = g->message,
+                                      .number = g->word & TT_DQPLB_SEQ_MASK,
+                                      .segment = true };
+    const uint32_t rail = c->lane->rail;
+    uint8_t *slot = tt_verbs_staging(s, g->message);
+    uint64_t applied[TT_VERBS_STREAMS];
+
+    for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++) {
+        applied[i] = link->streams[i].acked_segments_sent = link->streams[i].receiver.expected;
+        link->streams[i].ack_due = false;
+    }
+    tt_verbs_record_stamp(slot, applied);
+    with_immediate(chain_add(c, &what, slot, m->slot_bytes, link->local_mr[rail]->lkey,
+                             s->peer_ring + g->message % TT_VERBS_SLOTS * TT_VERBS_SLOT_BYTES,
+                             link->theirs.rkey[rail], m->watched || s->nlanes > 1),
+                   g->word);
+}
+
+/* The message's record may have arrived, or be in flight over another lane, without being void. The
+ * mark next to it arrives before the following segment on the same lane is counted, and so before
+ * the message is complete. */
+static void add_void_mark(struct tt_verbs_chain *c, const struct tt_dqplb_segment *g)
+{
+    struct tt_verbs_stream *s = c->lane->stream;
+    struct tt_verbs_link *link = s->link;
+    const struct tt_verbs_wr what = { .message = g->message };
+    const uint32_t rail = c->lane->rail;
+
+    /* its kind, which is TT_VERBS_VOID */
+    chain_add(c, &what, tt_verbs_staging(s, g->message), 1, link->local_mr[rail]->lkey,
+              s->peer_ring + g->message % TT_VERBS_SLOTS * TT_VERBS_SLOT_BYTES + TT_VERBS_MARK_AT,
+              link->theirs.rkey[rail], false);
+}
+
+void tt_verbs_trace(const struct tt_verbs_lane *lane, enum tt_trace_kind kind, uint32_t number,
+                    uint64_t bytes)
+{
+    tt_trace_add(&(struct tt_trace_event){ .wire = "verbs",
+                                           .bytes = bytes,
+                                           .peer = lane->link->peer,
+                                           .number = number,
+                                           .queue = lane->qpn,
+                                           .kind = (uint8_t)kind,
+                                           .lane = (uint8_t)lane->number,
+                                           .rail = (uint8_t)lane->rail });
+}
+
+/* The segments of a void message are still counted, but carry no data. */
+static void chain_add_segment(struct tt_verbs_chain *c, const struct tt_dqplb_segment *g)
+{
+    struct tt_verbs_lane *lane = c->lane;
+    const struct tt_verbs_out *m = tt_verbs_out_of(lane->stream, g->message);
+    const uint32_t bytes = m->data ? (uint32_t)g->bytes : 0;
+    const struct tt_verbs_wr what = { .message = g->message,
+                                      .number = g->word & TT_DQPLB_SEQ_MASK,
+                                      .payload = bytes > 0,
+                                      .segment = !g->last };
+    struct ibv_send_wr *wr;
+
+    if (tt_trace_is_enabled())
+        tt_verbs_trace(lane, TT_TRACE_POSTED, what.number,
+                       m->data ? g->bytes : m->slot_bytes - TT_VERBS_RECORD_BYTES);
+    if (!m->data && m->bytes > 0 && !g->last)
+        add_void_mark(c, g);
+    if (bytes > 0 || !g->last) {
+        wr = chain_add(c, &what, bytes > 0 ? m->data + g->offset : NULL, bytes, m->lkey[lane->rail],
+                       m->target + g->offset, m->rkey[lane->rail], !g->last);
+        if (m->direct)
+            wr->send_flags &= ~(unsigned)IBV_SEND_INLINE;   /* libibverbs would copy it by the
+                                                               CPU */
+        if (!g->last)
+            with_immediate(wr, g->word);
+    }
+    if (g->last)
+        add_record(c, g);
+    lane->segments++;
+    lane->bytes += bytes;
+}
+
+/* Acknowledges a stream if no record is about to do so. */
+static void add_ack(struct tt_verbs_chain *c, struct tt_verbs_stream *of)
+{
+    const struct tt_verbs_wr what = { .message = TT_VERBS_NO_MESSAGE };
+
+    with_immediate(chain_add(c, &what, NULL, 0, 0, 0, 0, false),
+                   tt_dqplb_word(of->receiver.expected, false, false) |
+                       of->index << TT_IMM_STREAM_SHIFT | TT_IMM_ACK);
+    of->acked_segments_sent = of->receiver.expected;
+    of->ack_due = false;
+}
+
+/* ---- a stream ---- */
+
+/* Acknowledgements of both streams use the control lane. */
+static void pump_acks(struct tt_verbs_link *link)
+{
+    struct tt_verbs_lane *lane = link->streams[TT_VERBS_CONTROL].lane;
+    struct tt_verbs_chain *c = chain_of(lane);
+
+    if (lane->state != TT_VERBS_LANE_UP || lane->broken)
+        return;
+    for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++)
+        if (link->streams[i].ack_due && lane_has_room(lane))
+            add_ack(c, &link->streams[i]);
+    chain_post(c);
+}
+
+/* Returns whether there is a segment and the receiver has space for it. */
+static bool stream_has_sendable(struct tt_verbs_stream *s)
+{
+    const struct tt_verbs_out *m;
+
+    if (s->sender.resend > 0)
+        return true;
+    if (s->sender.head - s->acked_segments >= TT_VERBS_WINDOW)
+        return false;
+    if (s->sender.cutting)
+        return true;
+    if (s->sent == s->tail || s->sent - s->acked >= TT_VERBS_SLOTS)
+        return false;
+    m = tt_verbs_out_of(s, s->sent);
+    if (!tt_dqplb_begin(&s->sender, s->sent, m->bytes, m->bytes == 0))
+        return false;
+    if (m->few_lanes)
+        tt_dqplb_keep_within(&s->sender, m->lane);
+    else if (m->lane)
+        tt_dqplb_keep_to(&s->sender, (m->lane - 1u) % s->nlanes);
+    return true;
+}
+
+/* Posts the work requests of each lane with one doorbell, up to TT_VERBS_CHAIN at a time. */
+void tt_verbs_stream_pump(struct tt_verbs_stream *s)
+{
+    struct tt_dqplb_segment g;
+
+    if (s->link->state != TT_VERBS_UP)
+        return;
+    while (stream_has_sendable(s) && tt_dqplb_next(&s->sender, &g)) {
+        if (g.last && g.message == s->sent) {
+            tt_verbs_out_of(s, g.message)->end = s->sender.head;
+            s->sent++;
+        }
+        chain_add_segment(chain_of(&s->lane[g.lane]), &g);
+    }
+    for (uint32_t i = 0; i < s->nlanes; i++)
+        chain_post(chain_of(&s->lane[i]));
+    pump_acks(s->link);
+}
+
+void tt_verbs_lane_probe(struct tt_verbs_lane *lane)
+{
+    const struct tt_verbs_wr what = { .message = TT_VERBS_NO_MESSAGE };
+    struct tt_verbs_chain *c = chain_of(lane);
+
+    if (!lane->qp || !lane_has_room(lane))
+        return;
+    chain_add(c, &what, NULL, 0, 0, 0, 0, true);
+    chain_post(c);
+}
+
+void tt_verbs_lane_watch(struct tt_verbs_lane *lane)
+{
+    if (lane->unwatched > 0)
+        tt_verbs_lane_probe(lane);
+}
+
+void tt_verbs_lane_check(struct tt_verbs_lane *lane)
+{
+    if (lane->wr_head == lane->wr_tail)
+        tt_verbs_lane_probe(lane);
+    else
+        tt_verbs_lane_watch(lane);
+}
+
+void tt_verbs_message_void(struct tt_verbs_stream *s, uint64_t message)
+{
+    tt_verbs_out_of(s, message)->data = NULL;
+    tt_verbs_record_void(tt_verbs_staging(s, message));
+}
+
+/* ---- completions ---- */
+
+void tt_verbs_settle(struct tt_verbs_stream *s)
+{
+    uint64_t message;
+
+    while (tt_dqplb_over(&s->sender, &message))
+        if (s->done <= message)     /* otherwise its acknowledgement came first */
+            s->done = message + 1;
+    tt_verbs_note(s);
+}
+
+/* The work requests before `end` are complete. */
+static void wrs_over(struct tt_verbs_lane *lane, uint64_t end)
+{
+    uint32_t segments = 0;
+
+    while (lane->wr_head < end) {
+        const struct tt_verbs_wr *w = &lane->wrs[lane->wr_head++ % lane->wr_depth];
+
+        segments += w->segment;
+        if (w->segment && tt_trace_is_enabled())
+            tt_verbs_trace(lane, TT_TRACE_COMPLETED, w->number, 0);
+    }
+    if (segments > 0 && !tt_dqplb_completed(&lane->stream->sender, lane->index, segments))
+        tt_assert(!"a lane that is up completes what was posted on it");
+    tt_verbs_settle(lane->stream);
+}
+
+/* Returns whether the error is caused by the message, not the path. */
+static bool is_of_message(enum ibv_wc_status status)
+{
+    return status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR ||
+           status == IBV_WC_LOC_PROT_ERR || status == IBV_WC_LOC_LEN_ERR;
+}
+
+void tt_verbs_sent(struct tt_verbs_lane *lane, const struct ibv_wc *wc)
+{
+    const struct tt_verbs_wr *w = &lane->wrs[wc->wr_id % lane->wr_depth];
+
+    if (wc->wr_id < lane->wr_head || wc->wr_id >= lane->wr_tail)
+        return;
+    if (wc->status == IBV_WC_SUCCESS) {
+        lane->setbacks = 0;
+        wrs_over(lane, wc->wr_id + 1);
+        return;
+    }
+    if (wc->status != IBV_WC_WR_FLUSH_ERR) {
+        tt_log(TT_LOG_DEBUG, "verbs: lane %u to rank %u on %s failed: %s", lane->number,
+               lane->link->peer, lane->link->verbs->rail[lane->rail].name,
+               ibv_wc_status_str(wc->status));
+        if (is_of_message(wc->status) && w->payload)
+            lane->culprit = w->message;
+        else
+            lane->setbacks += !lane->broken;
+    }
+    lane->wr_head = wc->wr_id + 1;      /* the peer's next hello reports which earlier ones have
+                                           arrived */
+    tt_verbs_lane_mark(lane);
+}
+
+bool tt_verbs_acked(struct tt_verbs_stream *s, uint64_t acked)
+{
+    if (acked > s->sender.head)
+        return false;
+    if (acked <= s->acked_segments)     /* a duplicate, or overtaken by a newer one */
+        return true;
+    s->acked_segments = acked;
+    while (s->acked < s->sent && tt_verbs_out_of(s, s->acked)->end <= acked)
+        s->acked++;
+    if (s->done < s->acked)
+        s->done = s->acked;
+    tt_verbs_note(s);
+    return true;
+}
+
+/* Marks the lanes that may be reading the message's source as broken. */
+static void readers_mark(struct tt_verbs_stream *s, uint64_t message)
+{
+    for (uint32_t i = 0; i < s->nlanes; i++) {
+        struct tt_verbs_lane *lane = &s->lane[i];
+
+        for (uint64_t at = lane->wr_head; at < lane->wr_tail; at++) {
+            const struct tt_verbs_wr *w = &lane->wrs[at % lane->wr_depth];
+
+            if (w->payload && w->message == message)
+                tt_verbs_lane_mark(lane);
+        }
+    }
+}
+
+/* A region could not be registered again. Its data is still needed and the peer may wait for it, so
+ * the link fails at both ends. */
+static void source_lost(struct tt_verbs_stream *s)
+{
+    s->link->status = TUTTI_ERR_NOMEM;
+    s->link->verbs->any_broken = true;
+}
+
+void tt_verbs_source_gone(struct tt_verbs_stream *s, uint32_t lkey)
+{
+    for (uint64_t i = s->done; i < s->tail; i++) {
+        struct tt_verbs_out *m = tt_verbs_out_of(s, i);
+
+        if (!m->data || m->lkey[0] != lkey ||
+            tt_verbs_has_lkey(s->link->verbs, m->data, m->bytes, lkey))
+            continue;       /* the registration may also serve another region */
+        readers_mark(s, i);
+        if (tt_verbs_lkey(s->link->verbs, m->data, m->bytes, m->lkey))
+            continue;       /* still in another region */
+        if (tt_verbs_is_source(s->link->verbs, m->data, m->bytes))
+            source_lost(s);
+        tt_verbs_message_void(s, i);
+    }
+}
+
+/* ---- post ---- */
+
+/* Returns contiguous space in the bounce ring, or NULL if there is none now. */
+static uint8_t *bounce_take(struct tt_verbs_stream *s, uint64_t bytes)
+{
+    uint64_t at = s->bounce_tail;
+    const uint64_t to_end = TT_VERBS_BOUNCE_BYTES - at % TT_VERBS_BOUNCE_BYTES;
+
+    if (to_end < bytes)
+        at += to_end;
+    if (at + bytes - s->bounce_head > TT_VERBS_BOUNCE_BYTES)
+        return NULL;
+    s->bounce_tail = at + bytes;
+    return s->bounce + at % TT_VERBS_BOUNCE_BYTES;
+}
+
+/* Sets a message's source and local keys. Returns false if the source is not registered any
+ * more. */
+static bool source_set(struct tt_verbs_stream *s, struct tt_verbs_out *m, const struct tt_desc *d,
+                       uint8_t *bounced)
+{
+    struct tt_verbs *v = s->link->verbs;
+
+    m->data = bounced ? bounced : d->local;
+    m->bytes = d->bytes;
+    m->target = d->key->handle[0] + d->offset;
+    for (uint32_t i = 0; i < v->nrails; i++) {
+        m->rkey[i] = (uint32_t)(d->key->handle[3] >> 32 * i);
+        m->lkey[i] = s->link->local_mr[i]->lkey;
+    }
+    if (bounced || tt_verbs_lkey(v, d->local, d->bytes, m->lkey))
+        return true;
+    tt_assert(tt_verbs_is_source(v, d->local, d->bytes));
+    source_lost(s);
+    return false;
+}
+
+/* Enters a put as the stream's next message. Returns false if there is no space now. */
+static bool verbs_put_enter(struct tt_verbs_stream *s, const struct tt_desc *d)
+{
+    const bool copied = d->flags & TT_DESC_INLINE, direct = d->flags & TT_DESC_DIRECT,
+               small = d->bytes <= TT_VERBS_PAYLOAD_BYTES && !direct;
+    struct tt_verbs_out *m = tt_verbs_out_of(s, s->tail);
+    uint8_t *slot = tt_verbs_staging(s, s->tail);
+    uint8_t *bounced = NULL;
+    const struct tt_verbs_record r = {
+        .kind = TT_VERBS_PUT,
+        .signal_op = d->signal_op,
+        .flags = d->flags & TT_DESC_REMOTE ? TT_VERBS_WANT_ACK : 0,
+        .payload = small ? (uint8_t)d->bytes : 0,
+        .region = d->bytes ? (uint32_t)d->key->handle[1] : 0,
+        .generation = d->bytes ? (uint32_t)d->key->handle[2] : 0,
+        .offset = d->bytes ? d->offset : 0,
+        .bytes = d->bytes,
+        .signal_region = d->signal_op ? (uint32_t)d->signal_key->handle[1] : 0,
+        .signal_generation = d->signal_op ? (uint32_t)d->signal_key->handle[2] : 0,
+        .signal_offset = d->signal_op ? d->signal_offset : 0,
+        .signal_value = d->signal_op ? d->signal_value : 0,
+    };
+
+    if (s->tail - s->retired >= TT_VERBS_DEPTH - (copied ? 0 : TT_VERBS_RESERVED))
+        return false;
+    if (copied && !small) {
+        bounced = bounce_take(s, d->bytes);
+        if (!bounced)
+            return false;
+        memcpy(bounced, d->local, d->bytes);
+    }
+    *m = (struct tt_verbs_out){
+        .cookie = d->cookie,
+        .slot_bytes = TT_VERBS_RECORD_BYTES + r.payload,
+        .report_local = !copied,
+        .report_remote = d->flags & TT_DESC_REMOTE,
+        .bounce_end = bounced ? s->bounce_tail : 0,
+        .watched = !copied || bounced,
+        .direct = direct,
+        .lane = d->lane,
+        .few_lanes = d->lane && d->flags & TT_DESC_FEW_LANES,
+    };
+    tt_verbs_record_write(&r, slot);
+    if (small && d->bytes)
+        memcpy(slot + TT_VERBS_RECORD_BYTES, d->local, d->bytes);
+    else if (d->bytes && !source_set(s, m, d, bounced))
+        tt_verbs_message_void(s, s->tail);
+    s->tail++;
+    return true;
+}
+
+int tt_verbs_post(struct tt_wire *w, const struct tt_desc *desc, int n)
+{
+    struct tt_verbs *v = tt_verbs_of(w);
+    struct tt_verbs_stream *s, *last = NULL;
+    int taken;
+
+    for (taken = 0; taken < n; taken++) {
+        const struct tt_desc *d = &desc[taken];
+        struct tt_verbs_link *link;
+
+        tt_assert(d->kind == TT_DESC_PUT || d->kind == TT_DESC_FENCE);
+        if (d->kind == TT_DESC_FENCE)
+            continue;       /* a stream is ordered */
+        link = tt_sparse_get(&v->links, d->key->peer);
+        tt_assert(link);
+        if (link->state == TT_VERBS_LOST)
+            continue;
+        s = &link->streams[d->flags & TT_DESC_URGENT ? TT_VERBS_CONTROL : TT_VERBS_DATA];
+        if (last && last != s)
+            tt_verbs_stream_pump(last);
+        last = s;
+        if (!verbs_put_enter(s, d))
+            break;
+    }
+    if (last)
+        tt_verbs_stream_pump(last);
+    return taken;
+}

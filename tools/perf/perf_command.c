@@ -1,0 +1,43 @@
+#include "tools/perf/perf_command.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct perf_coll *coll_of(const char *name)
+{
+    static const char *const known[] = { "allreduce", "reduce",  "reduce_scatter", "allgather",
+                                         "broadcast", "gather",  "scatter",        "alltoall",
+                                         "barrier",   "pingpong" };
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i], name) == 0)
+            return perf_coll_find(name);
+    return NULL;
+}
+
+const char *perf_command_parse(const char *line, int nranks, struct perf_command *out)
+{
+    char coll[96], memory[16], *slash;
+
+    *out = (struct perf_command){ .bytes = 0 };
+    if (sscanf(line, "%95s %zu %ld %ld %ld %15s", coll, &out->bytes, &out->effort.iters,
+               &out->effort.warmup, &out->effort.loops, memory) != 6)
+        return "invalid command (must be six words: coll[/algo] bytes iters warmup loops memory)";
+    if (out->effort.iters < 1 || out->effort.iters > PERF_COMMAND_ITERS_MAX ||
+        out->effort.warmup < 0 || out->effort.loops < 0)
+        return "invalid counts (iters must be 1 to 10000000, warmup and loops at least 0)";
+    slash = strchr(coll, '/');
+    if (slash) {
+        *slash = '\0';
+        snprintf(out->algo, sizeof out->algo, "%s", slash + 1);
+    }
+    out->coll = coll_of(coll);
+    if (!out->coll)
+        return "unknown collective";
+    if (out->coll->kind == PERF_PINGPONG && nranks < 2)
+        return "pingpong needs at least 2 ranks";
+    if (strcmp(memory, "malloc") != 0 && strcmp(memory, "mem_alloc") != 0)
+        return "unknown memory (must be malloc or mem_alloc)";
+    out->mem_alloc = strcmp(memory, "mem_alloc") == 0;
+    return NULL;
+}

@@ -1,0 +1,22 @@
+/* Commands of a `tutti perf --interactive` driver, one per line. */
+#ifndef TOOLS_PERF_COMMAND_H
+#define TOOLS_PERF_COMMAND_H
+
+#include "tools/perf/perf_case.h"
+#include "tools/perf/perf_measure.h"
+
+#define PERF_COMMAND_ITERS_MAX 10000000
+
+struct perf_command {
+    const struct perf_coll *coll;
+    char algo[64];              /* "": the library selects */
+    size_t bytes;
+    struct perf_effort effort;
+    bool mem_alloc;
+};
+
+/* Parses "coll[/algo] bytes iters warmup loops memory" for nranks ranks. Returns NULL, or the error
+ * message; then *out is undefined. */
+const char *perf_command_parse(const char *line, int nranks, struct perf_command *out);
+
+#endif

@@ -1,0 +1,401 @@
+#include "tools/perf/perf_putsignal.h"
+
+#include <json-c/json.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/status.h"
+#include "tools/failed.h"
+#include "tools/option_values.h"
+#include "tools/perf/perf_launch.h"
+#include "tools/perf/perf_trace.h"
+#include "tools/perf/putsignal_burst.h"
+#include "tools/perf/putsignal_latency.h"
+
+#define NRANKS_DEFAULT 2
+#define BLOCKS_MAX 1024u
+
+struct options {
+    struct putsignal_options common;
+    uint32_t nranks;            /* 0: not given */
+    const char *wire, *trace;   /* NULL: the library selects; no trace */
+    tutti_device_lanes lanes;
+    uint32_t nblocks, nrounds, iters, trips, spoil;
+    bool check, latency;
+};
+
+enum {
+    OPT_WIRE = 256,
+    OPT_LANES,
+    OPT_BLOCKS,
+    OPT_ROUNDS,
+    OPT_ITERS,
+    OPT_CHECK,
+    OPT_LATENCY,
+    OPT_TRIPS,
+    OPT_TRACE,
+    OPT_SPOIL
+};
+
+static const struct argp_option argp_options[] = {
+    { "ranks", 'n', "N", 0,
+      "number of ranks to start on this host (default 2). In a job, the job's ranks are used, and "
+      "N must equal their number", 1 },
+    { "wire", OPT_WIRE, "shm,tcp", 0,
+      "allowed transports (default: all usable ones except verbs and ofi)", 1 },
+    { "lanes", OPT_LANES, "POLICY", 0,
+      "distribution of transfers over lanes: sequenced (default), pinned or round-robin", 2 },
+    { "blocks", OPT_BLOCKS, "N", 0,
+      "threads that emulate device blocks and share the transfers of a source (default 4; at "
+      "most one per transfer is used)", 2 },
+    { "rounds", OPT_ROUNDS, "N", 0, "rounds; each measures every mode once (default 5)", 2 },
+    { "iters", OPT_ITERS, "N", 0,
+      "timed bursts per mode and round, after one untimed burst; their median is the result "
+      "(default 3)", 2 },
+    { "check", OPT_CHECK, NULL, 0,
+      "before each measurement of a mode, run an extra burst and verify its data as signals arrive", 3 },
+    { "latency", OPT_LATENCY, NULL, 0,
+      "measure half of the round trip of 8 bytes with a signal between ranks 0 and 1, and of a "
+      "plain flag in the same memory", 4 },
+    { "trips", OPT_TRIPS, "N", 0, "with --latency: round trips per round (default 10000)", 4 },
+    { "trace", OPT_TRACE, "FILE", 0,
+      "write a timeline of every segment on every lane, as in `tutti perf`", 4 },
+    { "spoil", OPT_SPOIL, "N", OPTION_HIDDEN,
+      "corrupt N bytes on each rank before the check, which must detect them", 4 },
+    { 0 },
+};
+
+static const struct argp_child children[] = { { &putsignal_argp, 0, NULL, 0 }, { 0 } };
+
+static tutti_device_lanes lanes_of(struct argp_state *state, const char *arg)
+{
+    for (int l = 0; l < TUTTI_DEVICE_LANES; l++)
+        if (strcmp(arg, tutti_device_lanes_name((tutti_device_lanes)l)) == 0)
+            return (tutti_device_lanes)l;
+    argp_error(state, "--lanes %s: must be sequenced, pinned or round-robin", arg);
+    return TUTTI_DEVICE_SEQUENCED;
+}
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    struct options *o = state->input;
+
+    switch (key) {
+    case 'n':
+        o->nranks = (uint32_t)option_number(state, "--ranks", arg, 2, 65536);
+        return 0;
+    case OPT_WIRE:
+        option_check_wires(state, arg);
+        o->wire = arg;
+        return 0;
+    case OPT_LANES:
+        o->lanes = lanes_of(state, arg);
+        return 0;
+    case OPT_BLOCKS:
+        o->nblocks = (uint32_t)option_number(state, "--blocks", arg, 1, BLOCKS_MAX);
+        return 0;
+    case OPT_ROUNDS:
+        o->nrounds = (uint32_t)option_number(state, "--rounds", arg, 1, PUTSIGNAL_ROUNDS_MAX);
+        return 0;
+    case OPT_ITERS:
+        o->iters = (uint32_t)option_number(state, "--iters", arg, 1, PUTSIGNAL_ROUNDS_MAX);
+        return 0;
+    case OPT_CHECK:
+        o->check = true;
+        return 0;
+    case OPT_LATENCY:
+        o->latency = true;
+        return 0;
+    case OPT_TRIPS:
+        o->trips = (uint32_t)option_number(state, "--trips", arg, 1, 100000000);
+        return 0;
+    case OPT_TRACE:
+        o->trace = arg;
+        return 0;
+    case OPT_SPOIL:
+        o->spoil = (uint32_t)option_number(state, "--spoil", arg, 0, 1u << 30);
+        return 0;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &o->common;
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp argp = {
+    .options = argp_options,
+    .parser = parse_one,
+    .children = children,
+    .doc = "Measures bursts of puts with signals from devices through their proxies, in each "
+           "mode.\v"
+           "Starts new ranks, or uses those of the current job. In a burst, each source puts to "
+           "the ranks of other hosts in turn (on a single host: to the other ranks). Each put is "
+           "followed by a signal. A burst ends when all data has arrived; its time is the time of "
+           "the slowest source. The time of a mode in a round is the median of its bursts. The "
+           "tool prints the median over rounds, and the speed relative to puts without signals in "
+           "the same round (median and range). Drains, fences and signals are counted at the "
+           "proxy of rank 0, per burst. With two or more sizes, the time per transfer is fitted "
+           "as alpha + beta * bytes. docs/one-sided.md explains the modes.\n\n"
+           "Exit status: 0 on success, 1 if a call failed or a byte was wrong, 2 on a usage "
+           "error.\n\n"
+           "Examples:\n"
+           "  tutti perf putsignal -n 4 --wire tcp --concurrency 96\n"
+           "  tutti perf putsignal --latency\n",
+};
+
+/* ---- bursts ---- */
+
+struct sweep {
+    const struct options *o;
+    tutti_comm *comm;
+    struct putsignal_row *rows; /* of all cases so far */
+    uint32_t nrows;
+    uint64_t wrong;
+    bool headed;
+};
+
+/* Prints the --concurrency values that are below --blocks. Each block needs at least one
+ * transfer. */
+static void print_few(const struct putsignal_options *c, uint32_t nblocks)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < c->ntransfers; i++)
+        if (c->transfers[i] < nblocks)
+            printf(
+                "%s%llu",
+                n++ ? ", "
+                    : "# fewer transfers than --blocks, so only one block per transfer is used: --concurrency ",
+                (unsigned long long)c->transfers[i]);
+    if (n)
+        putchar('\n');
+}
+
+static void print_head(struct sweep *s, const struct putsignal_burst *b)
+{
+    if (s->headed || s->o->common.json)
+        return;
+    s->headed = true;
+    printf("# tutti %s perf putsignal: %u ranks on %u host%s, transport %s, lanes %s\n",
+           tutti_version(), b->c.nranks, b->c.nhosts, b->c.nhosts == 1 ? "" : "s",
+           putsignal_wire(b), tutti_device_lanes_name(b->lanes));
+    printf(
+        "# %u source%s with %u block%s, %u round%s, %u burst%s per mode and round; speed is relative to puts without signals\n",
+        b->c.nsources, b->c.nsources == 1 ? "" : "s", s->o->nblocks, s->o->nblocks == 1 ? "" : "s",
+        s->o->nrounds, TT_PLURAL(s->o->nrounds), s->o->iters, TT_PLURAL(s->o->iters));
+    print_few(&s->o->common, s->o->nblocks);
+    putsignal_print_columns(stdout);
+}
+
+/* Runs the checked burst and the timed bursts of one mode in one round. */
+static tutti_status one_turn(struct sweep *s, struct putsignal_burst *b, struct putsignal_row *row,
+                             enum tt_putsignal_mode mode)
+{
+    struct putsignal_turn turn = { .us = 0 };
+    uint64_t wrong = 0;
+    tutti_status st = TUTTI_OK;
+
+    if (s->o->check)
+        st = putsignal_check(b, mode, s->o->spoil, &wrong);
+    row->wrong += wrong;
+    s->wrong += wrong;
+    if (!st)
+        st = putsignal_turn(b, mode, s->o->iters, &turn);
+    if (st)
+        return st;
+    row->us[row->nrounds++] = turn.us;
+    row->drains = turn.drains;
+    row->fences = turn.fences;
+    row->signals = turn.signals;
+    return TUTTI_OK;
+}
+
+/* Runs all rounds of all modes. Each round begins with a different mode. */
+static tutti_status all_turns(struct sweep *s, struct putsignal_burst *b,
+                              struct putsignal_row *rows)
+{
+    const bool *wanted = s->o->common.modes;
+    tutti_status st = TUTTI_OK;
+
+    for (int m = 0; m < TT_PUTSIGNAL_MODES; m++)
+        rows[m] = (struct putsignal_row){ .c = b->c,
+                                          .nblocks = b->nblocks,
+                                          .mode = tt_putsignal_mode_name((enum tt_putsignal_mode)m),
+                                          .checked = s->o->check };
+    for (uint32_t round = 0; round < s->o->nrounds && !st; round++)
+        for (uint32_t i = 0; i < TT_PUTSIGNAL_MODES && !st; i++) {
+            const uint32_t m = (round + i) % TT_PUTSIGNAL_MODES;
+
+            if (wanted[m])
+                st = one_turn(s, b, &rows[m], (enum tt_putsignal_mode)m);
+        }
+    for (int m = 0; m < TT_PUTSIGNAL_MODES; m++)
+        memcpy(rows[m].only_us, rows[TT_PUTSIGNAL_PUT_ONLY].us, sizeof rows[m].only_us);
+    return st;
+}
+
+static tutti_status one_case(struct sweep *s, uint32_t transfers, uint64_t bytes)
+{
+    const uint32_t nranks = (uint32_t)tutti_comm_size(s->comm);
+    const struct putsignal_conf conf = {
+        .c = { .nsources = s->o->common.nsources ? s->o->common.nsources : nranks,
+               .transfers = transfers,
+               .group = s->o->common.group,
+               .bytes = bytes },
+        .nblocks = s->o->nblocks,
+        .lanes = s->o->lanes,
+    };
+    struct putsignal_row rows[TT_PUTSIGNAL_MODES];
+    struct putsignal_burst b;
+    tutti_status st = putsignal_burst_init(&b, s->comm, &conf);
+
+    if (!st)
+        st = all_turns(s, &b, rows);
+    if (!st && b.rank == 0)
+        print_head(s, &b);
+    for (int m = 0; m < TT_PUTSIGNAL_MODES && !st; m++) {
+        if (!s->o->common.modes[m])
+            continue;
+        s->rows[s->nrows++] = rows[m];
+        if (b.rank == 0)
+            putsignal_print_row(stdout, &rows[m], s->o->common.json);
+    }
+    putsignal_burst_fini(&b);
+    return st;
+}
+
+static tutti_status all_cases(struct sweep *s)
+{
+    const struct putsignal_options *c = &s->o->common;
+    tutti_status st = TUTTI_OK;
+
+    s->rows = calloc((size_t)c->ntransfers * c->nbytes * TT_PUTSIGNAL_MODES, sizeof *s->rows);
+    if (!s->rows)
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the results");
+    for (uint32_t t = 0; t < c->ntransfers && !st; t++)
+        for (uint32_t i = 0; i < c->nbytes && !st; i++)
+            st = one_case(s, (uint32_t)c->transfers[t], c->bytes[i]);
+    if (!st && tutti_comm_rank(s->comm) == 0)
+        putsignal_print_fits(stdout, s->rows, s->nrows, c->json);
+    free(s->rows);
+    return st;
+}
+
+/* ---- latency ---- */
+
+static void print_ball(const struct options *o, const struct putsignal_latency *l,
+                       enum putsignal_ball ball)
+{
+    static const char *const names[] = {
+        [PUTSIGNAL_FLAG] = "flag", [PUTSIGNAL_DIRECT] = "direct", [PUTSIGNAL_PROXY] = "proxy",
+    };
+    const double us = putsignal_median(l->us[ball], l->nrounds);
+    double times[PUTSIGNAL_ROUNDS_MAX], ratio;
+    struct json_object *all, *samples;
+
+    for (uint32_t i = 0; i < l->nrounds; i++)
+        times[i] = l->us[ball][i] / l->us[PUTSIGNAL_FLAG][i];
+    ratio = putsignal_median(times, l->nrounds);
+    if (!o->common.json) {
+        printf("%-8s %12.4f %12.2f\n", names[ball], us, ratio);
+        return;
+    }
+    all = json_object_new_object();
+    samples = json_object_new_array();
+    for (uint32_t i = 0; i < l->nrounds; i++)
+        json_object_array_add(samples, json_object_new_double(l->us[ball][i]));
+    json_object_object_add(all, "what", json_object_new_string("latency"));
+    json_object_object_add(all, "how", json_object_new_string(names[ball]));
+    json_object_object_add(all, "time_us", json_object_new_double(us));
+    json_object_object_add(all, "ratio", json_object_new_double(ratio));
+    json_object_object_add(all, "samples_us", samples);
+    printf("%s\n", json_object_to_json_string_ext(all, JSON_C_TO_STRING_SPACED));
+    json_object_put(all);
+}
+
+static tutti_status latency(const struct options *o, tutti_comm *comm)
+{
+    struct putsignal_latency l;
+    const tutti_status st = putsignal_latency(comm, o->nrounds, o->trips, &l);
+
+    if (st || tutti_comm_rank(comm) != 0)
+        return st;
+    if (!o->common.json)
+        printf(
+            "# tutti %s perf putsignal --latency: 8 bytes and a signal, %u round%s of %u round trip%s; ratio: time relative to a flag, median over rounds\n"
+            "#%-7s %12s %12s\n",
+            tutti_version(), o->nrounds, TT_PLURAL(o->nrounds), o->trips, TT_PLURAL(o->trips),
+            "how", "half trip us", "ratio");
+    for (int ball = 0; ball < PUTSIGNAL_BALLS; ball++)
+        print_ball(o, &l, (enum putsignal_ball)ball);
+    return TUTTI_OK;
+}
+
+/* ---- a rank ---- */
+
+/* Checks the options that depend on the number of ranks. */
+static bool suits(const struct options *o, uint32_t nranks, bool speak)
+{
+    if (nranks < 2 && speak)
+        fprintf(stderr, "tutti perf putsignal: too few ranks: 1 (use at least 2)\n");
+    if (nranks >= 2 && o->common.nsources > nranks && speak)
+        fprintf(stderr,
+                "tutti perf putsignal: --sources %u: the maximum is the number of ranks, %u\n",
+                o->common.nsources, nranks);
+    return nranks >= 2 && o->common.nsources <= nranks;
+}
+
+/* This process is a rank. */
+static int run_as_rank(const struct options *o)
+{
+    const tutti_conf conf = { .size = sizeof conf, .wires = o->wire };
+    struct sweep s = { .o = o };
+    struct perf_trace trace;
+    bool traced;
+    tutti_status st = tutti_comm_create(&s.comm, &conf);
+
+    if (st) {
+        tool_failed("tutti perf putsignal", NULL, st);
+        return 1;
+    }
+    if (!suits(o, (uint32_t)tutti_comm_size(s.comm), tutti_comm_rank(s.comm) == 0)) {
+        tutti_comm_destroy(s.comm);
+        return 2;
+    }
+    traced = perf_trace_begin(&trace, s.comm, o->trace);
+    if (traced)
+        st = o->latency ? latency(o, s.comm) : all_cases(&s);
+    if (traced && st)
+        perf_trace_leave(&trace);
+    else if (traced)
+        traced = perf_trace_end(&trace, "puts with signals");
+    if (st)
+        tool_failed("tutti perf putsignal", NULL, st);
+    tutti_comm_destroy(s.comm);
+    return st || !traced || s.wrong ? 1 : 0;
+}
+
+int perf_putsignal_main(int argc, char **argv)
+{
+    static char name[] = "tutti perf putsignal";
+    struct options o = {
+        .common = putsignal_defaults(), .nblocks = 4, .nrounds = 5, .iters = 3, .trips = 10000
+    };
+    char *const verb = argv[1];
+    uint32_t nranks, there;
+
+    argv[1] = name;
+    if (argp_parse(&argp, argc - 1, argv + 1, 0, NULL, &o) != 0)
+        return 2;
+    argv[1] = verb;             /* the started ranks parse it again */
+    nranks = o.nranks ? o.nranks : NRANKS_DEFAULT;
+    there = perf_job_ranks();
+    if (there && o.nranks && o.nranks != there) {
+        fprintf(stderr,
+                "tutti perf putsignal: --ranks %u differs from the %u rank%s of the current job\n",
+                o.nranks, there, TT_PLURAL(there));
+        return 2;
+    }
+    if (there)
+        return run_as_rank(&o);
+    return suits(&o, nranks, true) ? perf_launch(nranks, argc, argv) : 2;
+}

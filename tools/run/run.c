@@ -1,0 +1,840 @@
+/* tutti run: starts the ranks of a job, forwards their output and signals, and ends them together.
+ * It also serves their rendezvous, so that no port must be chosen, and a missing rank 0 is reported
+ * like any other missing rank. */
+#include "tools/tool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/prng.h"
+#include "boot/endpoint.h"
+#include "boot/id.h"
+#include "boot/serve.h"
+#include "tools/failed.h"
+#include "tools/run/run_child.h"
+#include "tools/run/run_options.h"
+#include "tools/run/run_output.h"
+#include "tools/run/run_place.h"
+
+#define GRACE_NS (3 * TT_SECOND)
+#define REPORT_NS \
+    (200 * TT_MS) /* wait after the first detected failure: an earlier one may be
+                                   detected later */
+#define DYING_NS \
+    TT_SECOND                 /* the same while another rank is ending that closed its output
+                                   earlier */
+#define STOP_NS (5 * TT_SECOND) /* for all ranks to stop; a busy machine may need long */
+#define WAIT_MS 50              /* interval of checks while a stream is not read */
+#define ENV_BYTES 512
+
+enum { RANK_RUNNING, RANK_ENDED };
+
+struct rank {
+    struct child child;
+    int state, ended;           /* RANK_...; wait status of an ended rank */
+    uint32_t place;             /* position in the order of detected ends */
+    uint64_t closed;            /* iteration in which its output was closed; 0: open */
+    bool reported;                  /* its failure was reported, or this process caused it */
+    struct output out, err;
+};
+
+struct job {
+    const struct run_options *opt;
+    struct hosts hosts;
+    uint32_t *host_of, *local_of;
+    struct rank *ranks;
+    uint32_t nstarted, nrunning, nended;
+    uint64_t turns;             /* iterations of the loop */
+    uint64_t report_ns;          /* when to report the first failure; 0: no failure, or it was
+                                   reported */
+    uint32_t missed;            /* first rank that exited while others waited for its start-up;
+                                   nranks: none */
+    struct tt_serve *serve;
+    char rendezvous[320], token[40];
+    struct sink out, err;       /* the launcher's streams */
+    bool reported_out, reported_err;    /* a failure of the stream was reported */
+    int signals, guard;
+    int terminal[2];            /* pipe to rank 0's standard input, if the launcher's is a
+                                   terminal; else -1 */
+    int status;                 /* exit status, of the first failed rank */
+    bool ending;                /* the ranks have been signalled to end */
+    bool killed;
+    uint64_t kill_ns;           /* when the remaining ranks are killed */
+    uint64_t give_up_ns;        /* when output that is not read is discarded; 0: never, no signal
+                                   has ended the job */
+    int ended_by;                /* number of the signal */
+};
+
+static bool wait_writable(void *job, int fd);
+
+/* Writes a message to the launcher's standard error. */
+__attribute__((format(printf, 2, 3))) static void say(struct job *j, const char *fmt, ...)
+{
+    char sentence[1024];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(sentence, sizeof sentence, fmt, ap);
+    va_end(ap);
+    sink_write(&j->err, sentence, strlen(sentence));
+}
+
+/* ---- rendezvous ---- */
+
+static bool all_hosts_local(const struct job *j)
+{
+    for (uint32_t i = 0; i < j->hosts.n; i++)
+        if (j->hosts.at[i].nlocal > 0 && !j->hosts.at[i].here)
+            return false;
+    return true;
+}
+
+/* Listens on a loopback address if all ranks are on this host; else creates an id with all
+ * addresses of this host. */
+static int open_listener(struct job *j, char token[TT_TOKEN_BYTES])
+{
+    struct sockaddr_in loopback = { .sin_family = AF_INET,
+                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct tt_address here = { .bytes = sizeof loopback };
+    uint8_t id_token[TT_ID_TOKEN_BYTES];
+    struct tt_endpoint endpoint;
+    uint16_t port = 0;
+    tutti_id id;
+    int fd;
+
+    memcpy(&here.storage, &loopback, sizeof loopback);
+    fd = tt_listen(all_hosts_local(j) ? &here : NULL, 0, &port);
+    if (fd < 0) {
+        fprintf(stderr, "tutti run: cannot listen for the rendezvous: %s\n", strerror(errno));
+        return -1;
+    }
+    snprintf(token, TT_TOKEN_BYTES, "%s", j->token);
+    snprintf(j->rendezvous, sizeof j->rendezvous, "tcp://127.0.0.1:%u", port);
+    if (all_hosts_local(j))
+        return fd;
+    if (tt_endpoint_init(&endpoint, port, j->opt->interfaces) != TUTTI_OK)
+        goto fail;
+    tt_id_init(&id, &endpoint);
+    tt_id_text(&id, j->rendezvous);
+    if (tt_id_parse(&id, &endpoint, id_token) != TUTTI_OK ||
+        tt_id_join_token(token, j->token, id_token) != TUTTI_OK)
+        goto fail;
+    return fd;
+
+fail:
+    close(fd);
+    return -1;
+}
+
+static bool serve_rendezvous(struct job *j)
+{
+    char token[TT_TOKEN_BYTES];
+    uint64_t random[2];
+    struct tt_serve_conf conf = {
+        .token = token, .began_ns = tt_now_ns(), .deadline_ns = TT_NEVER, .again = true
+    };
+
+    tt_random_bytes(random, sizeof random);
+    snprintf(j->token, sizeof j->token, "%016llx%016llx", (unsigned long long)random[0],
+             (unsigned long long)random[1]);
+    conf.listener = open_listener(j, token);
+    if (conf.listener < 0)
+        return false;
+    if (tt_serve_open(&j->serve, &conf) != TUTTI_OK) {
+        close(conf.listener);
+        return false;
+    }
+    return true;
+}
+
+/* ---- starting ---- */
+
+/* Writes the variables of one rank into text[ENV_MAX][ENV_BYTES]. Those of the user are last and
+ * take precedence. */
+static size_t write_env(const struct job *j, uint32_t rank, char (*text)[ENV_BYTES],
+                        const char **env)
+{
+    const struct run_options *o = j->opt;
+    const struct host *host = &j->hosts.at[j->host_of[rank]];
+    size_t n = 0;
+
+    snprintf(text[n++], ENV_BYTES, "TUTTI_RANK=%u", rank);
+    snprintf(text[n++], ENV_BYTES, "TUTTI_SIZE=%u", o->nranks);
+    snprintf(text[n++], ENV_BYTES, "TUTTI_LOCAL_RANK=%u", j->local_of[rank]);
+    snprintf(text[n++], ENV_BYTES, "TUTTI_LOCAL_SIZE=%u", host->nlocal);
+    snprintf(text[n++], ENV_BYTES, "TUTTI_RENDEZVOUS=%s", j->rendezvous);
+    snprintf(text[n++], ENV_BYTES, "TUTTI_TOKEN=%s", j->token);
+    if (o->wires)
+        snprintf(text[n++], ENV_BYTES, "TUTTI_WIRES=%s", o->wires);
+    if (o->interfaces)
+        snprintf(text[n++], ENV_BYTES, "TUTTI_INTERFACES=%s", o->interfaces);
+    if (o->timeout_s > 0)
+        snprintf(text[n++], ENV_BYTES, "TUTTI_TIMEOUT_MS=%.0f",
+                 o->timeout_s * 1000 < 1 ? 1 : o->timeout_s * 1000);
+    for (size_t i = 0; i < n; i++)
+        env[i] = text[i];
+    for (size_t i = 0; i < o->nenv; i++)
+        env[n++] = o->env[i];
+    return n;
+}
+
+static int open_file(const struct job *j, uint32_t rank, const char *suffix)
+{
+    char path[4096];
+    int fd;
+
+    snprintf(path, sizeof path, "%s/rank.%u.%s", j->opt->output_dir, rank, suffix);
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        fprintf(stderr, "tutti run: cannot write %s: %s\n", path, strerror(errno));
+    return fd;
+}
+
+/* Opens an output of the rank: the launcher's stream, a file, or a pipe to the launcher. Plain
+ * output to a pipe is also forwarded by the launcher: if its reader exits, all ranks must end
+ * before one of them gets SIGPIPE. Returns the rank's end of the pipe, or -1. */
+static int open_stream(const struct job *j, uint32_t rank, struct sink *ours, struct output *o)
+{
+    int ends[2];
+
+    *o = (struct output){ .from = -1, .to = ours, .rank = rank };
+    o->plain = j->opt->output == OUTPUT_PLAIN;
+    if (o->plain && (!ours->is_pipe || ours->fd == STDERR_FILENO))
+        return fcntl(ours->fd, F_DUPFD_CLOEXEC, 3);
+    if (j->opt->output == OUTPUT_DIR)
+        return open_file(j, rank, ours->fd == STDOUT_FILENO ? "out" : "err");
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        fprintf(stderr, "tutti run: pipe2 failed: %s%s\n", strerror(errno),
+                errno == ENOSYS || errno == EPERM
+                    ? " (a sandbox denies the system call: allow it there)"
+                    : "");
+        return -1;
+    }
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    o->from = ends[0];
+    return ends[1];
+}
+
+/* Rank 0 gets the launcher's standard input: through a pipe if it is a terminal, which only the
+ * foreground group may read. */
+static int open_input(struct job *j, uint32_t rank)
+{
+    if (rank == 0 && !isatty(STDIN_FILENO) && fcntl(STDIN_FILENO, F_GETFD) >= 0)
+        return fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (rank == 0 && isatty(STDIN_FILENO) && pipe2(j->terminal, O_CLOEXEC) == 0) {
+        const int end = j->terminal[0];
+
+        fcntl(j->terminal[1], F_SETFL, O_NONBLOCK);
+        j->terminal[0] = -1;
+        return end;
+    }
+    return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+/* Starts one rank. Returns 0, or the exit status on an error. */
+static int start_rank(struct job *j, uint32_t rank)
+{
+    const struct host *host = &j->hosts.at[j->host_of[rank]];
+    char text[ENV_MAX - RUN_ENV_MAX][ENV_BYTES];
+    struct rank *r = &j->ranks[rank];
+    struct child_conf conf = { .argv = j->opt->argv,
+                               .host = host->here ? NULL : host->name,
+                               .rsh = j->opt->rsh };
+    cpu_set_t cores;
+    int status = 126;
+
+    conf.nenv = write_env(j, rank, text, conf.env);
+    conf.out = open_stream(j, rank, &j->out, &r->out);
+    conf.err = open_stream(j, rank, &j->err, &r->err);
+    conf.in = open_input(j, rank);
+    if (host->here && bind_mask(j->opt->bind, j->local_of[rank], host->nlocal, &cores))
+        conf.cores = &cores;
+    if (conf.in >= 0 && conf.out >= 0 && conf.err >= 0)
+        status = child_start(&r->child, &conf);
+    if (conf.in >= 0)
+        close(conf.in);
+    if (conf.out >= 0)
+        close(conf.out);
+    if (conf.err >= 0)
+        close(conf.err);
+    if (status)
+        return status;
+    r->state = RANK_RUNNING;
+    guard_add(j->guard, &r->child);
+    j->nstarted++;
+    j->nrunning++;
+    return 0;
+}
+
+/* ---- ending ---- */
+
+static void signal_all(struct job *j, int sig)
+{
+    for (uint32_t r = 0; r < j->nstarted; r++)
+        if (j->ranks[r].state == RANK_RUNNING)
+            child_signal(&j->ranks[r].child, sig);
+}
+
+/* Sends `sig` to the ranks. Those that do not end within the grace period are killed. */
+static void begin_ending(struct job *j, int sig)
+{
+    signal_all(j, sig);
+    signal_all(j, SIGCONT);     /* a stopped process handles the signal only when continued */
+    if (!j->ending)
+        j->kill_ns = tt_now_ns() + GRACE_NS;
+    j->ending = true;
+}
+
+/* Waits until a process that received SIGSTOP has stopped or exited, or until end_ns, because a
+ * system call can delay the stop. */
+static void await_stop(pid_t pid, uint64_t end_ns)
+{
+    const struct timespec pause = { .tv_nsec = TT_MS };
+    siginfo_t info;
+
+    for (;;) {
+        info.si_pid = 0;
+        if (waitid(P_PID, (id_t)pid, &info, WSTOPPED | WEXITED | WNOHANG | WNOWAIT) != 0 ||
+            info.si_pid != 0 || tt_now_ns() >= end_ns)
+            return;
+        nanosleep(&pause, NULL);
+    }
+}
+
+/* Ends the ranks without letting them run again, except to handle SIGTERM, so that none reports the
+ * loss of another rank. */
+static void end_silently(struct job *j)
+{
+    const uint64_t end_ns = tt_now_ns() + STOP_NS;
+
+    signal_all(j, SIGSTOP);
+    for (uint32_t r = 0; r < j->nstarted; r++)
+        if (j->ranks[r].state == RANK_RUNNING)
+            await_stop(j->ranks[r].child.pid, end_ns);
+    begin_ending(j, SIGTERM);
+}
+
+/* Kills the ranks after the grace period. A remote shell that has not ended its rank after another
+ * grace period is killed too. */
+static void kill_all(struct job *j)
+{
+    for (uint32_t r = 0; r < j->nstarted; r++) {
+        struct child *c = &j->ranks[r].child;
+
+        if (j->ranks[r].state != RANK_RUNNING)
+            continue;
+        child_signal(c, SIGKILL);
+        if (j->killed)
+            kill(-c->pid, SIGKILL);
+    }
+    j->killed = true;
+    j->kill_ns = tt_now_ns() + GRACE_NS;
+}
+
+/* The signal that killed a rank; 0: none. A remote shell reports it in its exit status. */
+static int signal_of(const struct rank *r)
+{
+    const int code = WIFEXITED(r->ended) ? WEXITSTATUS(r->ended) : 0;
+
+    return WIFSIGNALED(r->ended)                                              ? WTERMSIG(r->ended)
+           : r->child.control >= 0 && code > 128 && code < 128 + NSIG ? code - 128
+                                                                      : 0;
+}
+
+static void print_failure(struct job *j, uint32_t rank)
+{
+    const char *host = j->hosts.at[j->host_of[rank]].name,
+               *after = j->opt->survive || j->nrunning == 0 ? "" : "; ending the others";
+    const int status = j->ranks[rank].ended, code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    const bool elsewhere = j->ranks[rank].child.control >= 0;
+    const int sig = signal_of(&j->ranks[rank]);
+    const int pid = (int)j->ranks[rank].child.pid;
+
+    if (sig)
+        say(j, "tutti run: rank %u (pid %d) on host %s was killed by signal %d (SIG%s)%s\n", rank,
+            pid, host, sig, sigabbrev_np(sig) ? sigabbrev_np(sig) : "?", after);
+    else if (elsewhere && code == 255)
+        say(j, "tutti run: rank %u on host %s exited with status 255 (of the rank, or of \"%s\", which could not reach the host)%s\n",
+            rank, host, j->opt->rsh, after);
+    else
+        say(j, "tutti run: rank %u (pid %d) on host %s exited with status %d%s\n", rank, pid, host,
+            code, after);
+}
+
+static void note_status(struct job *j, int status)
+{
+    if (j->status == 0)
+        j->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* Returns true if failure a was earlier than b, as far as can be determined: a killed rank did not
+ * fail because of the other; otherwise by the end of output. */
+static bool is_earlier(const struct rank *a, const struct rank *b)
+{
+    const bool killed = signal_of(a), b_killed = signal_of(b);
+
+    if (killed != b_killed)
+        return killed;
+    if (a->closed && b->closed && a->closed != b->closed)
+        return a->closed < b->closed;
+    return a->place < b->place;
+}
+
+/* The first failed rank that was not reported; nranks: none. */
+static uint32_t first_failure(const struct job *j)
+{
+    uint32_t first = j->opt->nranks;
+
+    for (uint32_t r = 0; r < j->nstarted; r++)
+        if (j->ranks[r].state == RANK_ENDED && j->ranks[r].ended != 0 && !j->ranks[r].reported &&
+            (first == j->opt->nranks || is_earlier(&j->ranks[r], &j->ranks[first])))
+            first = r;
+    return first;
+}
+
+static bool is_dying(const struct job *j, uint32_t rank)
+{
+    return j->ranks[rank].closed && j->ranks[rank].state == RANK_RUNNING;
+}
+
+/* Reports the first failure and ends the other ranks; with --survive, reports all failures. Waits a
+ * little, because other ranks may detect the closed connections of a failed rank before this
+ * process detects its end. */
+static void report_failures(struct job *j)
+{
+    const uint64_t now_ns = tt_now_ns();
+    bool dying = false;
+
+    for (uint32_t r = 0; r < j->nstarted; r++)
+        dying |= is_dying(j, r);
+    if (j->nrunning > 0 && now_ns < j->report_ns + (dying ? DYING_NS : 0))
+        return;
+    for (uint32_t r = first_failure(j); r < j->opt->nranks;
+         r = j->opt->survive ? first_failure(j) : j->opt->nranks) {
+        j->ranks[r].reported = true;
+        print_failure(j, r);
+        note_status(j, j->ranks[r].ended);
+    }
+    j->report_ns = 0;
+    if (!j->ending && !j->opt->survive && j->nrunning > 0)
+        begin_ending(j, SIGTERM);
+}
+
+/* Gets the wait status of a rank whose descriptor is readable. False: it has not ended. If the
+ * status was lost (ECHILD), the rank has ended, and failed. */
+static bool read_status(struct job *j, uint32_t rank, int *status)
+{
+    const struct child *c = &j->ranks[rank].child;
+    siginfo_t info = { .si_pid = 0 };
+
+    if (waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
+        say(j,
+            "tutti run: cannot get the exit status of rank %u (pid %d): %s (status 1 is assumed)\n",
+            rank, (int)c->pid, strerror(errno));
+        *status = 1 << 8;
+        return true;
+    }
+    *status = info.si_code == CLD_EXITED ? info.si_status << 8 : info.si_status & 0x7f;
+    return info.si_pid != 0;
+}
+
+/* Handles the end of a rank: forwards its last output, and records a failure. The rank stays a
+ * zombie until the job ends, so that the number of its process group is not reused. */
+static void rank_ended(struct job *j, uint32_t rank)
+{
+    struct rank *r = &j->ranks[rank];
+    int status;
+
+    if (!read_status(j, rank, &status))
+        return;
+    r->state = RANK_ENDED;
+    r->ended = status;
+    r->place = j->nended++;
+    j->nrunning--;
+    output_pump(&r->out);
+    output_pump(&r->err);
+    if (status == 0)
+        return;
+    r->reported = j->ending;
+    if (!j->ending && !j->report_ns)
+        j->report_ns = tt_now_ns() + REPORT_NS;
+    else if (j->ending && !j->report_ns)
+        note_status(j, status);
+}
+
+/* ---- output of the launcher ---- */
+
+/* Handles a failed write to one of our streams, once. Without a reader the job ends as SIGPIPE
+ * would end it. After any other error the job continues, and its exit status is not 0. */
+static void check_sink(struct job *j, const struct sink *to, bool *reported)
+{
+    if (!to->error || *reported)
+        return;
+    *reported = true;
+    if (to->error == EPIPE) {
+        note_status(j, SIGPIPE);
+        if (!j->ending)
+            end_silently(j);
+        return;
+    }
+    say(j, "tutti run: cannot write standard %s: %s%s (further output is lost)\n",
+        to->fd == STDOUT_FILENO ? "output" : "error", to->error == EAGAIN ? "it is not read" : strerror(to->error),
+        to->error == EFBIG ? FILE_SIZE_HINT : "");
+    note_status(j, to->error == EAGAIN ? j->ended_by : 1 << 8);
+}
+
+static void check_sinks(struct job *j)
+{
+    check_sink(j, &j->out, &j->reported_out);
+    check_sink(j, &j->err, &j->reported_err);
+}
+
+/* ---- signals ---- */
+
+/* Opens the signals that are forwarded: always SIGTERM, SIGUSR1 and SIGUSR2. The others stay
+ * ignored if they are: nohup ignores SIGHUP; a shell without job control ignores SIGINT and SIGQUIT
+ * of background jobs, and SIGTSTP. */
+static int open_signals(void)
+{
+    static const int passed[] = { SIGTERM, SIGUSR1, SIGUSR2, SIGINT, SIGHUP, SIGQUIT, SIGTSTP };
+    struct sigaction now;
+    sigset_t set;
+    int fd;
+
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
+        if (i < 3 || sigaction(passed[i], NULL, &now) != 0 || now.sa_handler != SIG_IGN)
+            sigaddset(&set, passed[i]);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGTTOU, SIG_IGN);
+    fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (fd < 0) {
+        fprintf(
+            stderr,
+            "tutti run: signalfd failed: %s (signals end the job at once; if a sandbox denies the system call, allow it there)\n",
+            strerror(errno));
+        sigprocmask(SIG_UNBLOCK, &set, NULL);
+    }
+    return fd;
+}
+
+static void pass_signal(struct job *j, int sig)
+{
+    switch (sig) {
+    case SIGTSTP:       /* the job stops and continues with the launcher */
+        signal_all(j, SIGSTOP);
+        raise(SIGSTOP);
+        signal_all(j, SIGCONT);
+        break;
+    case SIGUSR1:
+    case SIGUSR2:
+        signal_all(j, sig);
+        break;
+    default:
+        if (!j->give_up_ns) {
+            j->give_up_ns = tt_now_ns() + GRACE_NS;
+            j->ended_by = sig;
+        }
+        if (sig == SIGINT && j->ending) {
+            j->give_up_ns = tt_now_ns();
+            kill_all(j);
+        } else {
+            begin_ending(j, sig);
+        }
+        break;
+    }
+}
+
+static void take_signals(struct job *j)
+{
+    struct signalfd_siginfo info;
+
+    while (read(j->signals, &info, sizeof info) == sizeof info)
+        pass_signal(j, (int)info.ssi_signo);
+}
+
+/* Waits until one of our streams is writable, and handles signals meanwhile. False: a signal has
+ * ended the job and the grace period is over. */
+static bool wait_writable(void *job, int fd)
+{
+    struct job *j = job;
+
+    for (;;) {
+        struct pollfd p[] = { { .fd = fd, .events = POLLOUT },
+                              { .fd = j->signals, .events = POLLIN } };
+        uint64_t now_ns;
+
+        if (poll(p, 2, j->ending || j->give_up_ns ? WAIT_MS : -1) < 0 && errno != EINTR)
+            return true;
+        if (p[0].revents)
+            return true;
+        if (p[1].revents)
+            take_signals(j);
+        now_ns = tt_now_ns();
+        if (j->ending && now_ns >= j->kill_ns)
+            kill_all(j);
+        if (j->give_up_ns && now_ns >= j->give_up_ns)
+            return false;
+    }
+}
+
+/* ---- the loop ---- */
+
+/* Forwards terminal input to rank 0. Input that does not fit into the pipe is dropped. */
+static void pump_terminal(struct job *j)
+{
+    char data[4096];
+    const ssize_t n = read(STDIN_FILENO, data, sizeof data);
+
+    if (n <= 0 || (write(j->terminal[1], data, (size_t)n) < 0 && errno == EPIPE)) {
+        close(j->terminal[1]);
+        j->terminal[1] = -1;
+    }
+}
+
+static int next_wake_ms(const struct job *j)
+{
+    const uint64_t now_ns = tt_now_ns();
+    uint64_t wake_ns = tt_serve_wake_ns(j->serve);
+
+    if (j->ending && j->kill_ns < wake_ns)
+        wake_ns = j->kill_ns;
+    if (j->report_ns) {
+        const uint64_t at_ns = now_ns < j->report_ns ? j->report_ns : now_ns + 20 * TT_MS;
+
+        wake_ns = at_ns < wake_ns ? at_ns : wake_ns;
+    }
+    if (wake_ns <= now_ns)
+        return 0;
+    return wake_ns - now_ns < 60 * TT_SECOND ? (int)((wake_ns - now_ns) / TT_MS) + 1 : 60000;
+}
+
+#define FIXED_FDS 3
+#define FDS_PER_RANK 3
+
+static void fill_poll(const struct job *j, struct pollfd *p)
+{
+    p[0] = (struct pollfd){ .fd = j->signals, .events = POLLIN };
+    p[1] = (struct pollfd){ .fd = tt_serve_fd(j->serve), .events = POLLIN };
+    p[2] = (struct pollfd){ .fd = j->terminal[1] >= 0 ? STDIN_FILENO : -1, .events = POLLIN };
+    for (uint32_t r = 0; r < j->nstarted; r++) {
+        const struct rank *rank = &j->ranks[r];
+        struct pollfd *at = &p[FIXED_FDS + FDS_PER_RANK * r];
+
+        at[0] = (struct pollfd){ .fd = rank->out.from, .events = POLLIN };
+        at[1] = (struct pollfd){ .fd = rank->err.from, .events = POLLIN };
+        at[2] = (struct pollfd){ .fd = rank->state == RANK_RUNNING ? rank->child.pidfd : -1,
+                                 .events = POLLIN };
+    }
+}
+
+static bool is_missed(const struct job *j, uint32_t rank)
+{
+    return rank < j->nstarted && j->ranks[rank].state == RANK_ENDED &&
+           tt_serve_waits_for(j->serve, j->opt->nranks, rank);
+}
+
+/* Reports a rank that exited before it joined, also to the ranks that wait for it, which would
+ * otherwise wait until their deadline. Ranks that arrive later get the same rank, because later
+ * failures may follow from it. */
+static void announce_missing_rank(struct job *j)
+{
+    uint32_t rank = j->missed;
+    char sentence[160];
+    int status;
+
+    if (!is_missed(j, rank))
+        for (rank = 0; rank < j->nstarted && !is_missed(j, rank);)
+            rank++;
+    if (rank >= j->nstarted)
+        return;
+    status = j->ranks[rank].ended;
+    if (WIFEXITED(status))
+        snprintf(sentence, sizeof sentence, "rank %u exited with status %d before joining", rank,
+                 WEXITSTATUS(status));
+    else
+        snprintf(sentence, sizeof sentence, "rank %u was killed by signal %d before joining", rank,
+                 WTERMSIG(status));
+    if (rank != j->missed && !j->ending)
+        say(j, "tutti run: %s; the other ranks wait for it\n", sentence);
+    j->missed = rank;
+    tt_serve_give_up(j->serve, sentence, tt_now_ns());
+}
+
+static void run_job(struct job *j, struct pollfd *p)
+{
+    while (j->nrunning > 0) {
+        fill_poll(j, p);
+        if (poll(p, FIXED_FDS + FDS_PER_RANK * j->nstarted, next_wake_ms(j)) < 0)
+            continue;
+        j->turns++;
+        if (p[0].revents)
+            take_signals(j);
+        if (p[2].revents)
+            pump_terminal(j);
+        for (uint32_t r = 0; r < j->nstarted; r++) {
+            const struct pollfd *at = &p[FIXED_FDS + FDS_PER_RANK * r];
+
+            if (at[0].revents)
+                output_pump(&j->ranks[r].out);
+            if (at[1].revents)
+                output_pump(&j->ranks[r].err);
+            if ((at[0].revents || at[1].revents) && j->ranks[r].out.from < 0 &&
+                j->ranks[r].err.from < 0)
+                j->ranks[r].closed = j->turns;
+            if (at[2].revents)
+                rank_ended(j, r);
+        }
+        check_sinks(j);
+        if (j->report_ns)
+            report_failures(j);
+        tt_serve_step(j->serve, tt_now_ns());
+        if (!j->report_ns)       /* else the first failure is reported before */
+            announce_missing_rank(j);
+        if (j->ending && tt_now_ns() >= j->kill_ns)
+            kill_all(j);
+    }
+}
+
+/* Kills remaining processes of the ranks, then forwards the rest of their output. */
+static void clean_up(struct job *j)
+{
+    for (uint32_t r = 0; r < j->nstarted; r++)
+        child_reap(&j->ranks[r].child);
+    for (uint32_t r = 0; r < j->opt->nranks; r++) {
+        if (j->ranks[r].out.from >= 0)
+            output_finish(&j->ranks[r].out);
+        if (j->ranks[r].err.from >= 0)
+            output_finish(&j->ranks[r].err);
+    }
+    check_sinks(j);
+    guard_dismiss(j->guard);
+    tt_serve_close(j->serve);
+    close(j->signals);
+}
+
+static bool prepare_hosts(struct job *j)
+{
+    const struct run_options *o = j->opt;
+
+    if (o->hosts ? !hosts_parse(&j->hosts, "tutti run", o->hosts)
+        : o->hostfile ? !hosts_read(&j->hosts, "tutti run", o->hostfile)
+                      : !hosts_here(&j->hosts, "tutti run"))
+        return false;
+    return hosts_place(&j->hosts, o->nranks, j->host_of, j->local_of);
+}
+
+static bool prepare_output(const struct run_options *o)
+{
+    if (o->output == OUTPUT_DIR && mkdir(o->output_dir, 0777) != 0 && errno != EEXIST) {
+        fprintf(stderr, "tutti run: cannot create %s: %s\n", o->output_dir, strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+/* Raises the limit of open files to four per rank. False, with a message: the limit is too low. */
+static bool raise_descriptors(uint32_t nranks)
+{
+    enum {
+        OWN = 12,
+        A_RANK = 4
+    }; /* of the launcher; per rank: output, errors, end,
+                                           connection */
+    const rlim_t wanted = A_RANK * (rlim_t)nranks + 256, needed = A_RANK * (rlim_t)nranks + OWN;
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return true;
+    if (limit.rlim_cur < wanted) {
+        limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    if (limit.rlim_cur >= needed)
+        return true;
+    fprintf(
+        stderr,
+        "tutti run: cannot start %u ranks: RLIMIT_NOFILE is %llu, and at least %llu are needed (raise it with ulimit -n)\n",
+        nranks, (unsigned long long)limit.rlim_cur, (unsigned long long)needed);
+    return false;
+}
+
+/* Starts all ranks. If one cannot be started, ends the others. */
+static int start_all(struct job *j)
+{
+    for (uint32_t r = 0; r < j->opt->nranks; r++) {
+        const int status = start_rank(j, r);
+
+        if (status) {
+            begin_ending(j, SIGTERM);
+            return status;
+        }
+    }
+    return 0;
+}
+
+static int run(const struct run_options *opt)
+{
+    struct job j = {
+        .opt = opt, .missed = opt->nranks, .terminal = { -1, -1 }, .signals = -1, .guard = -1
+    };
+    struct pollfd *p = calloc(FIXED_FDS + (size_t)FDS_PER_RANK * opt->nranks, sizeof *p);
+    int status = 126;
+
+    sink_init(&j.out, STDOUT_FILENO, wait_writable, &j);
+    sink_init(&j.err, STDERR_FILENO, wait_writable, &j);
+    j.host_of = calloc(opt->nranks, sizeof *j.host_of);
+    j.local_of = calloc(opt->nranks, sizeof *j.local_of);
+    j.ranks = calloc(opt->nranks, sizeof *j.ranks);
+    if (!p || !j.host_of || !j.local_of || !j.ranks) {
+        fprintf(stderr, "tutti run: out of memory for %u ranks\n", opt->nranks);
+        goto free_all;
+    }
+    for (uint32_t r = 0; r < opt->nranks; r++)
+        j.ranks[r].out.from = j.ranks[r].err.from = -1;
+    status = 2;
+    if (!prepare_hosts(&j) || !prepare_output(opt))
+        goto free_all;
+    status = 126;
+    if (!raise_descriptors(opt->nranks) || !serve_rendezvous(&j))
+        goto free_all;
+    j.signals = open_signals();
+    j.guard = guard_start();
+    j.status = start_all(&j);
+    run_job(&j, p);
+    clean_up(&j);
+    status = j.status;
+
+free_all:
+    free(p);
+    free(j.hosts.at);
+    free(j.host_of);
+    free(j.local_of);
+    free(j.ranks);
+    return status;
+}
+
+int tool_run_main(int argc, char **argv)
+{
+    struct run_options opt;
+    int status;
+
+    if (!run_options_parse(&opt, argc, argv))
+        return 2;
+    status = run(&opt);
+    run_options_fini(&opt);
+    return status;
+}
