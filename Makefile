@@ -5,6 +5,8 @@
 
 PRESET ?= release
 JOBS ?= $(shell nproc)
+# tests wait a sixth of the time
+TEST_JOBS ?= $(shell expr $(JOBS) + 1)
 
 .PHONY: help demo test test-long test-torch conformance build format format-check clean
 
@@ -31,11 +33,11 @@ demo:
 test: export TUTTI_TEST_SHARE ?= 4
 test:
 	@$(MAKE) --no-print-directory build
-	ctest --preset $(PRESET) -j $(JOBS) $(CTEST_FLAGS)
+	ctest --preset $(PRESET) -j $(TEST_JOBS) $(CTEST_FLAGS)
 
 test-long:
 	@$(MAKE) --no-print-directory build
-	ctest --preset $(PRESET) -L '^long$$' -j $(JOBS) $(CTEST_FLAGS)
+	ctest --preset $(PRESET) -L '^long$$' -j $(TEST_JOBS) $(CTEST_FLAGS)
 
 test-torch:
 	@$(MAKE) --no-print-directory build
