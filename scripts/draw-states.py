@@ -119,7 +119,7 @@ def main():
     wrong = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
     for path in wrong:
         if check:
-            print(f"{path.relative_to(ROOT)} is not what would be made: run scripts/draw-states.py")
+            print(f"{path.relative_to(ROOT)} is outdated: run scripts/draw-states.py")
         else:
             path.write_text(made[path])
     sys.exit(1 if check and wrong else 0)

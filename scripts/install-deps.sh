@@ -6,53 +6,53 @@
 set -euo pipefail
 
 table='
-make            | build | the front door
+make            | build | runs the commands of the README
 cmake           | build | configures the build
 ninja-build     | build | runs the build
-gcc             | build | compiles C17
-libc6-dev       | build | the headers of the C library
+gcc             | build | C17 compiler
+libc6-dev       | build | headers of the C library
 pkg-config      | build | finds libraries
-libssl-dev      | build | HMAC-SHA256 of start-up (libcrypto), TLS 1.3 (libssl)
-libsqlite3-dev  | build | the journal of the coordinator
-libmicrohttpd-dev | build | the status page and the metrics of the coordinator
-libcurl4-openssl-dev | build | the journal of coordinators that share one, in etcd (optional)
-libjson-c-dev   | build | descriptions of machines, algorithms read as data, and the --json output of the tutti command
-libhwloc-dev    | build | which socket a NIC, a GPU and a core belong to
-libibverbs-dev  | build | RDMA devices: InfiniBand and RoCE (optional)
+libssl-dev      | build | HMAC-SHA256 at start-up (libcrypto), TLS 1.3 (libssl)
+libsqlite3-dev  | build | journal of the coordinator
+libmicrohttpd-dev | build | status page and metrics of the coordinator
+libcurl4-openssl-dev | build | journal of the coordinator in etcd (optional)
+libjson-c-dev   | build | machine descriptions, plans, JSON output of the tutti command
+libhwloc-dev    | build | location of cores, NICs and GPUs
+libibverbs-dev  | build | InfiniBand and RoCE devices (optional)
 libfabric-dev   | build | EFA, Slingshot, Omni-Path and other networks (optional)
-libpmix-dev     | build | start-up under the mpirun of Open MPI, and srun (optional; its headers only)
-python3         | test  | tests that are scripts
-libcmocka-dev   | test  | runs the unit tests
-openssl         | test  | makes certificates, as docs/security.md tells users to
-openmpi-bin     | test  | starts ranks under a real mpirun
-mpich           | test  | starts ranks under the other real mpirun
-iproute2        | test  | test hosts, as network namespaces
-chromium-headless-shell | ci | shows the status page of the coordinator to its test (98 MB with what it needs)
-etcd-server     | ci    | a real etcd that coordinators share a journal in
-slurmctld       | ci    | starts ranks under a real srun (with all it needs 3 MB)
-slurmd          | ci    | runs the ranks that srun starts
-slurm-client    | ci    | srun itself
-python3-venv    | ci    | makes the environments of scripts/install-launchers.sh and scripts/install-python.sh
-python3-dev     | ci    | the headers that the Python package is built with
-g++             | ci    | the Python package is C++
-python3-prometheus-client | ci | reads the metrics of the coordinator as Prometheus does
-qemu-system-x86 | rdma  | the virtual machine that has soft-RoCE devices (scripts/rdma-vm)
-busybox-static  | rdma  | what that machine starts with
-ibverbs-providers | rdma | the part of libibverbs that drives soft-RoCE
-perftest        | bench | what the verbs wire is measured beside on soft-RoCE
-clang           | ci    | the second compiler, and the fuzzers
-libclang-rt-dev | ci    | the sanitizers and libFuzzer of clang
-llvm            | ci    | names the lines of what these find
-lld             | ci    | links what the sanitizers look at in a third of the time
-clang-format    | ci    | checks how the sources are laid out
-libopenmpi-dev  | bench | what the benchmarks compare with
-libmpich-dev    | bench | what the benchmarks compare with
-libgloo-dev     | bench | what the benchmarks compare with
-g++             | bench | Gloo is C++
-iperf3          | bench | what a shaped link carries
-libopenblas0-pthread | bench | the products of bench/run gemm (without it: a plain loop)
-libfabric-bin   | bench | fi_pingpong, which the ofi wire is compared with
-iputils-ping    | bench | the round trip of a shaped link
+libpmix-dev     | build | headers for start-up by Open MPI and srun (optional)
+python3         | test  | test scripts
+python3-venv    | test  | environments of scripts/install-python.sh and scripts/install-launchers.sh
+python3-dev     | test  | headers for the Python package
+g++             | test  | C++ compiler for the Python package
+libcmocka-dev   | test  | unit tests
+openssl         | test  | certificates, as in docs/security.md
+openmpi-bin     | test  | Open MPI as a launcher
+mpich           | test  | MPICH as a launcher
+iproute2        | test  | network namespaces as test hosts
+chromium-headless-shell | ci | browser for the status page of the coordinator (98 MB with dependencies)
+etcd-server     | ci    | etcd, for a journal that coordinators share
+slurmctld       | ci    | controller of Slurm (3 MB with dependencies)
+slurmd          | ci    | node daemon of Slurm
+slurm-client    | ci    | srun as a launcher
+python3-prometheus-client | ci | parser of Prometheus metrics
+qemu-system-x86 | rdma  | virtual machine with soft-RoCE devices (scripts/rdma-vm)
+busybox-static  | rdma  | user space of this virtual machine
+ibverbs-providers | rdma | libibverbs driver for soft-RoCE
+perftest        | bench | RDMA benchmarks, for comparison
+clang           | ci    | second compiler, and the fuzzers
+libclang-rt-dev | ci    | sanitizers and libFuzzer
+llvm            | ci    | symbolizer for sanitizer reports
+lld             | ci    | fast linker for builds with sanitizers
+clang-format    | ci    | source format
+libopenmpi-dev  | bench | Open MPI, for comparison
+libmpich-dev    | bench | MPICH, for comparison
+libgloo-dev     | bench | Gloo, for comparison
+g++             | bench | C++ compiler for Gloo
+iperf3          | bench | throughput of a shaped link
+libopenblas0-pthread | bench | matrix products of bench/run gemm (without it: a plain loop)
+libfabric-bin   | bench | fi_pingpong, for comparison with the ofi transport
+iputils-ping    | bench | round-trip time of a shaped link
 '
 
 wanted=${*:-build test}
@@ -80,7 +80,7 @@ apt()
 }
 
 if ! command -v dpkg-query >/dev/null; then
-    echo "This is not a Debian system: please see to these yourself (package | for | why), if they are missing:"
+    echo "This is not a Debian system: install the missing ones of these packages (name | group | purpose):"
     echo "$table"
     exit 0
 fi
@@ -89,12 +89,12 @@ missing=$(missing_lines)
 [[ -n $missing ]] || exit 0
 packages=$(cut -d'|' -f1 <<<"$missing" | xargs)
 
-echo "Missing here, and installed now with apt-get:"
+echo "Installing these missing packages with apt-get:"
 while IFS='|' read -r package group reason; do
     printf '  %-16s %s (%s)\n' "$package" "${reason# }" "$group"
 done <<<"$missing"
 if [[ $(id -u) != 0 ]] && ! command -v sudo >/dev/null; then
-    echo "This needs root, and there is no sudo. As root: apt-get install $packages" >&2
+    echo "Installation requires root, and sudo is not installed. Run as root: apt-get install $packages" >&2
     exit 1
 fi
 

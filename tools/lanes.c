@@ -200,7 +200,7 @@ static const struct argp argp = {
            "Three methods distribute the segments over lanes: dynamic load balancing (DQPLB, as "
            "in NCCLX) with each limit of --outstanding, the same without a limit, and one fixed "
            "stripe per lane. The tool prints the achieved share of the capacity of NICs and "
-           "paths, and the queue lengths at the paths (docs/lanes.md).\n\n"
+           "paths, and the queue lengths of the paths (docs/lanes.md).\n\n"
            "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
            "Examples:\n"
            "  tutti lanes --distance zone --slow 0.5\n"

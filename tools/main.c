@@ -17,7 +17,7 @@
 static const struct tool tools[] = {
     { "run", "start the ranks of a job, on this or other hosts", tool_run_main, false },
     { "perf", "measure and check collectives", tool_perf_main, false },
-    { "tune", "measure the fastest algorithms and write a tune file", tool_tune_main, false },
+    { "tune", "find the fastest algorithms by measurement and write a tune file", tool_tune_main, false },
     { "info", "show this build, its transports, parameters and algorithms", tool_info_main, false },
     { "sim", "simulate a collective on a machine given by a description", tool_sim_main, false },
     { "topo", "show or measure the topology; place ranks on hosts", tool_topo_main, false },

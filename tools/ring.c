@@ -337,7 +337,7 @@ static void usage(FILE *to)
 {
     fprintf(
         to,
-        "Usage: tutti ring SUBCOMMAND [OPTION...]\nOrders peers in a ring by the measured links between them.\n\nSubcommands:\n"
+        "Usage: tutti ring SUBCOMMAND [OPTION...]\nArranges peers in a ring, from measurements of the links between them.\n\nSubcommands:\n"
         "  order    find the fastest order of the peers\n\n"
         "`tutti ring SUBCOMMAND --help` describes a subcommand.\n");
 }

@@ -319,7 +319,7 @@ TUTTI_DEVICE uint64_t tutti_device_add(uint64_t *at, uint64_t value)
 #endif
 }
 
-/* Like tutti_device_add, for a word that only blocks of this device access (device scope). */
+/* Like tutti_device_add, for a word that only this device accesses (device scope). */
 TUTTI_DEVICE uint64_t tutti_device_add_own(uint64_t *at, uint64_t value)
 {
 #if defined(__CUDA_ARCH__)
@@ -1134,8 +1134,8 @@ TUTTI_DEVICE tutti_status tutti_device_group_publish(const tutti_device_view *v,
     return TUTTI_OK;
 }
 
-/* Appends a trigger for `peer` to all[]. Enters all[] into the FIFO when it is full, and before
- * waiting for credits. Called by one thread. */
+/* Appends a trigger for `peer` to all[]. If all[] is full, or before waiting for credits, writes
+ * the triggers of all[] to the FIFO. Called by one thread. */
 TUTTI_DEVICE void tutti_device_gather(const tutti_device_view *v, tutti_device_trigger *all,
                                       uint32_t *n, uint32_t peer, uint64_t head, uint64_t body)
 {

@@ -21,8 +21,8 @@
  * together, unless its comment states otherwise; a block of the CPU device has one thread. Like
  * <tutti/device.h>, this header compiles as C, C++ and CUDA.
  *
- * The window contains two sets of memory, which runs use in turn. Each set contains, for each rank
- * and tile number:
+ * The window contains two sets of buffers, and successive runs alternate between them. Each set
+ * contains, for each rank and tile number:
  *     tile          the tile from that rank: tutti_moe_head, the expert of each row, the rows
  *     results       the rows that this rank receives as results of its own tile for that rank
  *     tile word     run << 32 | number of tiles from that rank in this run; set after the tile

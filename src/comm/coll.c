@@ -187,10 +187,9 @@ static tutti_status take_counts(struct tt_call_check *t, const size_t *counts, c
         const size_t displ = displs ? displs[r] : end / elem;
 
         if (counts[r] > (SIZE_MAX >> 2) / elem || displ > (SIZE_MAX >> 2) / elem)
-            return tt_fail(
-                TUTTI_ERR_INVALID,
-                "%s: %s[%u] is %zu, at displacement %zu: does not fit in the address space",
-                t->name, what, r, counts[r], displ);
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "%s: %s[%u] = %zu at displacement %zu does not fit in the address space",
+                           t->name, what, r, counts[r], displ);
         bytes[r] = (uint64_t)counts[r] * elem;
         at[r] = (uint64_t)displ * elem;
         end = at[r] + bytes[r];

@@ -931,7 +931,7 @@ void tt_op_choose_nontemporal(struct tt_op *op)
 {
     if (op->kept && !take_slot(op->context->engine, op)) {
         tt_context_fail_here(op->context, TUTTI_ERR_NOMEM,
-                             "too many running operations: cannot stream a message", true);
+                             "cannot stream a message: too many operations are in progress", true);
         return;
     }
     op->kept = op->chooses_stores = false;
