@@ -384,7 +384,8 @@ void tt_conns_on_events(struct tt_coordinator *c, struct tt_conn *conn, uint32_t
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-void tt_conns_send(struct tt_coordinator *c, struct tt_conn *conn, struct tt_parcel *parcel)
+static void conn_send_parcel(struct tt_coordinator *c, struct tt_conn *conn,
+                             struct tt_parcel *parcel)
 {
     int rc;
 
@@ -397,7 +398,7 @@ void tt_conns_send(struct tt_coordinator *c, struct tt_conn *conn, struct tt_par
         conn_update_events(c, conn);
 }
 
-void tt_conns_release(struct tt_coordinator *c, struct tt_conn *conn)
+static void conn_release(struct tt_coordinator *c, struct tt_conn *conn)
 {
     if (conn->state == TT_CONN_ENDED)
         return;
@@ -410,6 +411,16 @@ void tt_conns_release(struct tt_coordinator *c, struct tt_conn *conn)
         discard_input(c, conn);
     }
     conn_update_events(c, conn);
+}
+
+void tt_conns_perform(struct tt_coordinator *c)
+{
+    for (size_t i = 0; i < c->ndeeds; i++) {
+        if (c->deeds[i].parcel)
+            conn_send_parcel(c, c->deeds[i].conn, c->deeds[i].parcel);
+        else
+            conn_release(c, c->deeds[i].conn);
+    }
 }
 
 /* ---- timers ---------------------------------------------------------------------------------- */

@@ -116,9 +116,11 @@ static void loop_turn(struct tt_coordinator *c)
     tt_conns_due(c);
     if (tt_coord_next_ns(&c->core) <= c->core_ns)
         tt_group_commit_step(c, &(struct tt_coord_event){ .kind = TT_COORD_EV_TICK });
-    do
-        tt_group_commit_do(c);
-    while (!c->failed && tt_conns_report_ended(c));
+    do {
+        if (tt_group_commit_records(c))
+            tt_conns_perform(c);
+        tt_group_commit_finish(c);
+    } while (!c->failed && tt_conns_report_ended(c));
     tt_conns_free_ended(c);
     if (tt_board_has_waiters(c->board))
         tt_show(c);

@@ -147,17 +147,14 @@ static void shorten_journal(struct tt_coordinator *c)
     c->chronicle.counters.replaced++;
 }
 
-void tt_group_commit_do(struct tt_coordinator *c)
+bool tt_group_commit_records(struct tt_coordinator *c)
 {
     commit(c);
-    if (!c->failed) {
-        for (size_t i = 0; i < c->ndeeds; i++) {
-            if (c->deeds[i].parcel)
-                tt_conns_send(c, c->deeds[i].conn, c->deeds[i].parcel);
-            else
-                tt_conns_release(c, c->deeds[i].conn);
-        }
-    }
+    return !c->failed;
+}
+
+void tt_group_commit_finish(struct tt_coordinator *c)
+{
     tt_group_commit_drop(c);
     shorten_journal(c);
 }
@@ -229,6 +226,7 @@ tutti_status tt_group_commit_begin(struct tt_coordinator *c)
         return st;
     c->journal_records = r.n;
     tt_coord_start(&c->core, c->core_ns);
-    tt_group_commit_do(c);
+    (void)tt_group_commit_records(c);
+    tt_group_commit_finish(c); /* there are no connections yet */
     return c->failed;
 }

@@ -119,9 +119,8 @@ void tt_conns_on_events(struct tt_coordinator *c, struct tt_conn *conn, uint32_t
 void tt_conns_due(struct tt_coordinator *c);
 /* Returns the time of the next one, or TT_NEVER. */
 uint64_t tt_conns_next_ns(const struct tt_coordinator *c);
-/* Send to conn, if it is still open; and perform the machine's CLOSE. */
-void tt_conns_send(struct tt_coordinator *c, struct tt_conn *conn, struct tt_parcel *parcel);
-void tt_conns_release(struct tt_coordinator *c, struct tt_conn *conn);
+/* Performs the deferred actions of the machine: sends messages and closes connections. */
+void tt_conns_perform(struct tt_coordinator *c);
 /* Reports ended connections to the machine, which may lead to actions; returns whether there
  * were any. */
 bool tt_conns_report_ended(struct tt_coordinator *c);
@@ -134,10 +133,12 @@ void tt_conns_drop_all(struct tt_coordinator *c);
 void tt_group_commit_emit(void *context, const struct tt_coord_act *act);
 /* Runs a step of the machine at the current time. */
 void tt_group_commit_step(struct tt_coordinator *c, const struct tt_coord_event *ev);
-/* Makes the records durable, then performs the other actions. On failure sets c->failed, and
- * performs none. */
-void tt_group_commit_do(struct tt_coordinator *c);
-/* Discards them. */
+/* Makes the records durable. On failure sets c->failed, and returns false: the other actions must
+ * not be performed. */
+bool tt_group_commit_records(struct tt_coordinator *c);
+/* Discards the actions, and shortens the journal if it is long. */
+void tt_group_commit_finish(struct tt_coordinator *c);
+/* Discards the actions. */
 void tt_group_commit_drop(struct tt_coordinator *c);
 /* Reads the journal into the machine, starts it, and commits that. */
 tutti_status tt_group_commit_begin(struct tt_coordinator *c);

@@ -10,125 +10,9 @@
 #include "elastic/planted.h"
 #include "elastic/states.h"
 
-static const char *const states[] = {
-    [TT_COORD_UNKNOWN] = "unknown", [TT_COORD_WAITING] = "waiting", [TT_COORD_CANDIDATE] = "candidate",
-    [TT_COORD_IN_VIEW] = "in the view", [TT_COORD_LOST] = "lost",
-};
-static const struct tt_state_change changes[] = {
-    { TT_COORD_UNKNOWN, TT_COORD_WAITING, "it joins" },
-    { TT_COORD_WAITING, TT_COORD_CANDIDATE, "a view with it is proposed" },
-    { TT_COORD_CANDIDATE, TT_COORD_WAITING, "the proposal is abandoned" },
-    { TT_COORD_CANDIDATE, TT_COORD_IN_VIEW, "all members of the proposed view are connected" },
-    { TT_COORD_WAITING, TT_COORD_UNKNOWN, "it leaves, is lost, or is refused" },
-    { TT_COORD_CANDIDATE, TT_COORD_UNKNOWN, "it leaves, is lost, or is refused" },
-    { TT_COORD_IN_VIEW, TT_COORD_LOST, "it disconnects, is silent, is unreachable, leaves, or violates the protocol" },
-    { TT_COORD_IN_VIEW, TT_COORD_WAITING, "its group becomes incomplete" },
-    { TT_COORD_LOST, TT_COORD_UNKNOWN, "the view changes" },
-};
-const struct tt_states tt_coord_member_states = {
-    .name = "members",
-    .of = "a member; states in the coordinator",
-    .states = states,
-    .nstates = TT_COORD_STATES,
-    .changes = changes,
-    .nchanges = sizeof changes / sizeof *changes,
-};
-
-/* ---- small functions ------------------------------------------------------------------------- */
-
-struct tt_coord_member *tt_coord_member_of(struct tt_coord *c, uint64_t id)
-{
-    uint32_t low = 0, high = c->nmembers;
-
-    while (low < high) {
-        const uint32_t mid = (low + high) / 2;
-
-        if (c->conf.members[mid].id < id)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    if (low == c->nmembers || c->conf.members[low].id != id ||
-        c->conf.members[low].state == TT_COORD_UNKNOWN)
-        return NULL;
-    return &c->conf.members[low];
-}
-
-const struct tt_coord_member *tt_coord_find(const struct tt_coord *c, uint64_t id)
-{
-    return tt_coord_member_of((struct tt_coord *)c, id);
-}
-
-uint32_t tt_coord_count(const struct tt_coord *c, uint8_t state)
-{
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < c->nmembers; i++)
-        n += c->conf.members[i].state == state;
-    return n;
-}
-
-void tt_coord_due(struct tt_coord *c, uint64_t at_ns)
-{
-    if (at_ns < c->due_ns)
-        c->due_ns = at_ns;
-}
-
-/* Numbers keep increasing over restarts without being logged. */
-uint64_t tt_coord_numbered(const struct tt_coord *c, uint64_t last)
-{
-    return last >> 32 == c->starts ? last + 1 : c->starts << 32 | 1;
-}
-
 static uint64_t later(uint64_t at_ns, uint64_t more_ns)
 {
     return at_ns > TT_NEVER - more_ns ? TT_NEVER : at_ns + more_ns;
-}
-
-static void emit_act(struct tt_coord *c, uint8_t kind, struct tt_coord_conn *conn, const void *data,
-                     size_t bytes)
-{
-    const struct tt_coord_act a = { .kind = kind, .conn = conn, .data = data, .bytes = bytes };
-
-    c->conf.emit(c->conf.context, &a);
-}
-
-void tt_coord_send(struct tt_coord *c, struct tt_coord_member *m, size_t bytes)
-{
-    tt_assert(bytes > 0);
-    if (m->conn)
-        emit_act(c, TT_COORD_ACT_SEND, m->conn, c->conf.scratch, bytes);
-}
-
-void tt_coord_send_msg(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg)
-{
-    if (m->conn)
-        tt_coord_send(c, m, tt_elmsg_write(c->conf.scratch, TT_ELMSG_BYTES_MAX, msg));
-}
-
-void tt_coord_log(struct tt_coord *c, size_t bytes)
-{
-    tt_assert(bytes > 0);
-    emit_act(c, TT_COORD_ACT_LOG, NULL, c->conf.scratch, bytes);
-}
-
-void tt_coord_log_msg(struct tt_coord *c, const struct tt_elmsg *msg)
-{
-    tt_coord_log(c, tt_elmsg_write(c->conf.scratch, TT_ELMSG_BYTES_MAX, msg));
-}
-
-static void refuse_in(struct tt_coord *c, struct tt_coord_conn *conn, uint8_t version,
-                      uint8_t status, const char *text)
-{
-    emit_act(c, TT_COORD_ACT_SEND, conn, c->conf.scratch,
-             tt_elmsg_write_refusal(c->conf.scratch, TT_ELMSG_BYTES_MAX, version, status, text));
-    emit_act(c, TT_COORD_ACT_CLOSE, conn, NULL, 0);
-}
-
-void tt_coord_refuse(struct tt_coord *c, struct tt_coord_conn *conn, uint8_t status,
-                     const char *text)
-{
-    refuse_in(c, conn, TT_ELASTIC_VERSION, status, text);
 }
 
 /* Refuses a connection without a valid JOIN. A JOIN of another version is refused in a message
@@ -148,88 +32,10 @@ static void refuse_stranger(struct tt_coord *c, struct tt_coord_conn *conn, cons
         text, sizeof text,
         "elastic protocol mismatch: the member has version %u, this coordinator has version %u",
         version, TT_ELASTIC_VERSION);
-    refuse_in(c, conn, version, TUTTI_ERR_PROTOCOL, text);
+    tt_coord_refuse_as(c, conn, version, TUTTI_ERR_PROTOCOL, text);
 }
 
 /* ---- members ---- */
-
-void tt_coord_set(struct tt_coord *c, struct tt_coord_member *m, uint8_t to)
-{
-    c->covered |= 1ull << tt_states_change(&tt_coord_member_states, m->state, to);
-    c->stale_news = true;
-    c->gone |= to == TT_COORD_UNKNOWN;
-    m->state = to;
-}
-
-/* Returns the revision that the member's program passed: a member of the scope's last sync
- * offers one more (tutti_state.revision). */
-static uint64_t passed_revision(const struct tt_coord_member *m)
-{
-    return m->value - ((m->synced & tt_coord_scope_bit(m->scope)) != 0);
-}
-
-/* Returns the revision passed by programs whose offer is the legal one. */
-static uint64_t legal_revision(const struct tt_coord *c, uint16_t scope)
-{
-    const uint64_t legal = c->scopes[scope].next_revision;
-
-    for (uint32_t i = 0; i < c->nmembers; i++) {
-        const struct tt_coord_member *m = &c->conf.members[i];
-
-        if (tt_coord_is_in(m, scope) && m->scope == scope && m->value == legal)
-            return passed_revision(m);
-    }
-    return legal;
-}
-
-/* Closes its connection, if there is one, with the reason. */
-static void disconnect_member(struct tt_coord *c, struct tt_coord_member *m, uint8_t loss)
-{
-    static const char *const why[] = {
-        [TT_LOSS_DIED] = "the coordinator declared this member lost: its connection had closed",
-        [TT_LOSS_SILENT] = "the coordinator declared this member lost: it was silent for longer than the lease",
-        [TT_LOSS_CUT] = "members of the view could not reach this member",
-        [TT_LOSS_LEFT] = "the coordinator confirmed that this member left",
-        [TT_LOSS_ILLEGAL] = "this member violated the protocol",
-        [TT_LOSS_KEYS] = "the arrays of this member's shared state differ from those of the other members",
-        [TT_LOSS_NOT_TAKEN] = "this member could only send its shared state (strategy send), but another state was selected",
-        [TT_LOSS_FALSE] = "the shared state that this member sent did not match its offer",
-    };
-    const bool illegal = loss == TT_LOSS_ILLEGAL || loss == TT_LOSS_FALSE;
-    char ahead[TT_ELASTIC_TEXT_BYTES];
-
-    if (!m->conn)
-        return;
-    if (loss == TT_LOSS_AHEAD)
-        snprintf(ahead, sizeof ahead,
-                 "the revision of this member's shared state, %" PRIu64 ", is ahead of that of the other members, %" PRIu64,
-                 passed_revision(m), legal_revision(c, m->scope));
-    tt_coord_refuse(c, m->conn,
-                    loss == TT_LOSS_LEFT ? TUTTI_OK
-                    : illegal            ? TUTTI_ERR_PROTOCOL
-                                         : TUTTI_ERR_ABORTED,
-                    loss == TT_LOSS_AHEAD ? ahead : why[loss]);
-    m->conn = NULL;
-}
-
-void tt_coord_lose(struct tt_coord *c, struct tt_coord_member *m, uint8_t loss)
-{
-    if (m->state == TT_COORD_LOST || m->state == TT_COORD_UNKNOWN)
-        return;
-    if (tt_coord_is_live(m)) {
-        tt_coord_set(c, m, TT_COORD_LOST);
-        m->loss = loss;
-        c->changed = true;
-        tt_coord_lose_sync(c, m);
-        tt_coord_log_lost(c, m, loss);
-    } else {
-        tt_coord_set(c, m, TT_COORD_UNKNOWN);
-        tt_coord_log_gone(c, m);
-    }
-    disconnect_member(c, m, loss);
-    if (tt_coord_is_proposing(c) && m->next_rank != TT_COORD_NO_RANK)
-        tt_coord_abandon(c);
-}
 
 static void remove_unknown(struct tt_coord *c)
 {
@@ -276,7 +82,7 @@ static void reconnect_member(struct tt_coord *c, struct tt_coord_member *m,
                              struct tt_coord_conn *conn, const struct tt_elmsg *join)
 {
     if (m->conn && m->conn != conn)
-        emit_act(c, TT_COORD_ACT_CLOSE, m->conn, NULL, 0);
+        tt_coord_close(c, m->conn);
     m->conn = conn;
     m->closed_ns = TT_NEVER;
     m->gone[0] = m->gone[1] = 0;
@@ -602,38 +408,6 @@ static void lose_expired(struct tt_coord *c)
 uint64_t tt_coord_next_ns(const struct tt_coord *c)
 {
     return c->due_ns;
-}
-
-/* A newcomer counts if it waits in `epoch` and its group is complete. This is what an epoch
- * without a limit would admit. */
-void tt_coord_send_updates(struct tt_coord *c)
-{
-    struct tt_elmsg msg = { .kind = TT_ELMSG_UPDATE };
-    struct tt_membership now = { .number = c->news.number,
-                                 .lost = tt_coord_count(c, TT_COORD_LOST),
-                                 .revoked = c->revoked };
-
-    now.better = c->ring.waits;
-    if (!c->stale_news || tt_coord_count(c, TT_COORD_IN_VIEW) == 0)
-        return;
-    c->stale_news = false;
-    if (!tt_coord_is_proposing(c))
-        tt_coord_choose(c, true, UINT32_MAX);
-    for (uint32_t i = 0; i < c->nmembers; i++) {
-        const struct tt_coord_member *m = &c->conf.members[i];
-
-        now.newcomers += (m->state == TT_COORD_WAITING || m->state == TT_COORD_CANDIDATE) &&
-                         m->next_rank != TT_COORD_NO_RANK;
-        now.leaving += tt_coord_is_live(m) && m->leaving;
-    }
-    if (tt_membership_are_same(&now, &c->news))
-        return;
-    now.number = tt_coord_numbered(c, now.number);
-    c->news = now;
-    msg.news = now;
-    for (uint32_t i = 0; i < c->nmembers; i++)
-        if (tt_coord_is_live(&c->conf.members[i]))
-            tt_coord_send_msg(c, &c->conf.members[i], &msg);
 }
 
 /* Makes all possible decisions. Each decision removes its cause, so this ends. Heartbeats cause

@@ -18,81 +18,6 @@
 
 #define ROUND_MAX (UINT64_MAX / 2) /* maximum plausible round */
 
-static const char *const states[] = {
-    [TT_COORD_ROUND_NONE] = "not begun",     [TT_COORD_ROUND_UNSURE] = "unsure",   [TT_COORD_ROUND_OPEN] = "open",
-    [TT_COORD_ROUND_PROPOSED] = "proposed", [TT_COORD_ROUND_DECIDED] = "decided",
-};
-static const struct tt_state_change changes[] = {
-    { TT_COORD_ROUND_NONE, TT_COORD_ROUND_OPEN, "the previous round is decided, or the run begins" },
-    { TT_COORD_ROUND_NONE, TT_COORD_ROUND_UNSURE,
-      "a new coordinator starts after a failure, and this is the next "
-      "round" },
-    { TT_COORD_ROUND_UNSURE, TT_COORD_ROUND_OPEN,
-      "no member that has reconnected received a result of the round" },
-    { TT_COORD_ROUND_UNSURE, TT_COORD_ROUND_DECIDED,
-      "a member that has reconnected received the result SAME" },
-    { TT_COORD_ROUND_OPEN, TT_COORD_ROUND_PROPOSED, "all members call an epoch that admits newcomers" },
-    { TT_COORD_ROUND_PROPOSED, TT_COORD_ROUND_OPEN,
-      "the proposal fails: a member was lost, was not reached, or "
-      "cancelled its call" },
-    { TT_COORD_ROUND_OPEN, TT_COORD_ROUND_DECIDED, "all members have called: a result, or a view without newcomers" },
-    { TT_COORD_ROUND_PROPOSED, TT_COORD_ROUND_DECIDED, "all members of the proposed view are connected" },
-};
-const struct tt_states tt_coord_round_states = {
-    .name = "rounds",
-    .of = "a round; states in the coordinator",
-    .states = states,
-    .nstates = TT_COORD_ROUND_STATES,
-    .changes = changes,
-    .nchanges = sizeof changes / sizeof *changes,
-};
-
-void tt_coord_set_round(struct tt_coord *c, uint8_t to)
-{
-    c->rounds_covered |= 1ull << tt_states_change(&tt_coord_round_states, c->round_state, to);
-    c->round_state = to;
-}
-
-void tt_coord_end_round(struct tt_coord *c)
-{
-    tt_coord_set_round(c, TT_COORD_ROUND_DECIDED);
-    c->round++;
-    c->round_state = TT_COORD_ROUND_NONE; /* the next round */
-    tt_coord_set_round(c, TT_COORD_ROUND_OPEN);
-}
-
-bool tt_coord_comes_again(const struct tt_coord_member *m, const struct tt_elmsg *call)
-{
-    return m->back != 0 && m->back == call->also && !TT_PLANTED(TT_BUG_BACK_FORGOTTEN);
-}
-
-static void send_result(struct tt_coord *c, struct tt_coord_member *m,
-                        const struct tt_coord_result *r)
-{
-    const struct tt_elmsg msg = { .kind = TT_ELMSG_RESULT,
-                                  .what = r->what,
-                                  .flags = r->differs,
-                                  .id = r->id,
-                                  .other = r->other,
-                                  .epoch = r->epoch,
-                                  .number = r->round,
-                                  .value = r->value,
-                                  .also = r->also,
-                                  .op = r->op };
-
-    tt_coord_send_msg(c, m, &msg);
-}
-
-static void send_back(struct tt_coord *c, struct tt_coord_member *m,
-                      const struct tt_coord_result *why, uint64_t round)
-{
-    struct tt_coord_result result = *why;
-
-    result.round = round;
-    result.epoch = c->epoch;
-    send_result(c, m, &result);
-}
-
 void tt_coord_call(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg)
 {
     const uint64_t round = tt_coord_is_unsure(c) ? m->next_round : c->round;
@@ -102,7 +27,7 @@ void tt_coord_call(struct tt_coord *c, struct tt_coord_member *m, const struct t
         return;
     }
     if (tt_coord_comes_again(m, msg)) {
-        send_back(c, m, &m->back_why, msg->number);
+        tt_coord_send_back(c, m, &m->back_why, msg->number);
         return;
     }
     if (m->state == TT_COORD_IN_VIEW && msg->number + 1 == c->round) {
@@ -130,7 +55,7 @@ void tt_coord_call(struct tt_coord *c, struct tt_coord_member *m, const struct t
 void tt_coord_send_last(struct tt_coord *c, struct tt_coord_member *m)
 {
     if (!c->last.is_view) /* views are sent when it reconnects */
-        send_result(c, m, &c->last);
+        tt_coord_send_result(c, m, &c->last);
 }
 
 static void round_finish(struct tt_coord *c, const struct tt_coord_result *result)
@@ -149,7 +74,7 @@ static void round_finish(struct tt_coord *c, const struct tt_coord_result *resul
         if (!tt_coord_is_live(m))
             continue;
         m->called = false;
-        send_result(c, m, &c->last);
+        tt_coord_send_result(c, m, &c->last);
     }
     if (log && TT_PLANTED(TT_BUG_JOURNAL_AFTER_REPLY))
         tt_coord_log_result(c);
@@ -265,30 +190,7 @@ void tt_coord_cancel(struct tt_coord *c, struct tt_coord_member *m, uint64_t rou
     timeout = timeout_result(c, m, round);
     m->called = false;
     c->stale_news |= !tt_coord_is_live(m);
-    send_result(c, m, &timeout);
-}
-
-/* Logged first: a member that missed the notification receives it when its call is repeated,
- * even from a restarted coordinator. */
-void tt_coord_take_back(struct tt_coord *c, const struct tt_coord_result *why)
-{
-    struct tt_coord_result back = *why;
-
-    back.differs |= TT_DIFFERS_BACK;
-    tt_coord_log_back(c, &back);
-    for (uint32_t i = 0; i < c->nmembers; i++) {
-        struct tt_coord_member *m = &c->conf.members[i];
-
-        if (!m->goes_back)
-            continue;
-        m->goes_back = m->called = false;
-        m->back = m->attempt;
-        m->back_why = back;
-        if (m->what == TT_CALL_SYNC)
-            tt_coord_send_offer_back(c, m);
-        else
-            send_back(c, m, &back, c->round);
-    }
+    tt_coord_send_result(c, m, &timeout);
 }
 
 /* ---- after a restart ---- */

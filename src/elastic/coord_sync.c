@@ -6,97 +6,11 @@
 #include "elastic/planted.h"
 #include "elastic/states.h"
 
-static const char *const states[] = { [TT_COORD_SYNC_NONE] = "not begun",
-                                      [TT_COORD_SYNC_OFFERED] = "offered",
-                                      [TT_COORD_SYNC_MOVING] = "moving" };
-static const struct tt_state_change changes[] = {
-    { TT_COORD_SYNC_NONE, TT_COORD_SYNC_OFFERED, "the first offer arrives" },
-    { TT_COORD_SYNC_OFFERED, TT_COORD_SYNC_NONE,
-      "no member must receive, no state can win, the calls mismatch, or a view is decided" },
-    { TT_COORD_SYNC_OFFERED, TT_COORD_SYNC_MOVING, "all offers have arrived, and some members must receive" },
-    { TT_COORD_SYNC_MOVING, TT_COORD_SYNC_NONE,
-      "all members have the state, one cannot receive it, or a view is "
-      "decided" },
-    { TT_COORD_SYNC_NONE, TT_COORD_SYNC_MOVING, "a new coordinator reads it from the journal of a failed one" },
-};
-const struct tt_states tt_coord_sync_states = {
-    .name = "syncs",
-    .of = "a sync of one scope; states in the coordinator",
-    .states = states,
-    .nstates = TT_COORD_SYNC_STATES,
-    .changes = changes,
-    .nchanges = sizeof changes / sizeof *changes,
-};
-
-void tt_coord_set_sync(struct tt_coord *c, struct tt_coord_scope *s, uint8_t to)
-{
-    if (s->state == to)
-        return;
-    c->syncs_covered |= 1ull << tt_states_change(&tt_coord_sync_states, s->state, to);
-    s->state = to;
-}
-
 /* ---- small functions ------------------------------------------------------------------------- */
 
 static bool has_offered(const struct tt_coord_member *m, uint16_t scope)
 {
     return m->called && m->what == TT_CALL_SYNC && m->scope == scope;
-}
-
-static void mark_dirty(struct tt_coord *c, struct tt_coord_scope *s)
-{
-    if (s->state != TT_COORD_SYNC_NONE)
-        s->dirty = c->syncing = true;
-}
-
-/* Its offer or loss may make syncs of its scopes decidable. */
-static void touch_scopes(struct tt_coord *c, const struct tt_coord_member *m)
-{
-    mark_dirty(c, &c->scopes[0]);
-    if (m->role + 1u < TT_SYNC_SCOPES)
-        mark_dirty(c, &c->scopes[1 + m->role]);
-}
-
-static bool is_source(const struct tt_coord_member *m)
-{
-    return m->part == TT_SYNC_HOLDS || (m->part == TT_SYNC_RECEIVES && m->vote == TT_SYNC_GOT);
-}
-
-void tt_coord_lose_sync(struct tt_coord *c, const struct tt_coord_member *m)
-{
-    if (is_source(m) && m->scope < TT_SYNC_SCOPES)
-        c->scopes[m->scope].replan = true;
-    touch_scopes(c, m);
-}
-
-void tt_coord_reset_syncs(struct tt_coord *c)
-{
-    for (uint32_t i = 0; i < c->nmembers; i++)
-        c->conf.members[i].part = c->conf.members[i].vote = 0;
-    for (uint32_t i = 0; i < TT_SYNC_SCOPES; i++) {
-        tt_coord_set_sync(c, &c->scopes[i], TT_COORD_SYNC_NONE);
-        c->scopes[i].dirty = c->scopes[i].replan = false;
-    }
-}
-
-/* ---- ends of syncs --------------------------------------------------------------------------- */
-
-static void send_synced(struct tt_coord *c, struct tt_coord_member *m, uint16_t scope,
-                        uint64_t number, const struct tt_coord_result *r)
-{
-    const struct tt_elmsg msg = { .kind = TT_ELMSG_SYNCED,
-                                  .what = r->what,
-                                  .flags = r->differs,
-                                  .id = r->id,
-                                  .other = r->other,
-                                  .epoch = c->epoch,
-                                  .number = number,
-                                  .value = r->value,
-                                  .also = r->also,
-                                  .op = r->op,
-                                  .scope = scope };
-
-    tt_coord_send_msg(c, m, &msg);
 }
 
 /* Ends it for all that called. The result's value is the current revision, changed or not. */
@@ -132,19 +46,8 @@ static void sync_finish(struct tt_coord *c, struct tt_coord_scope *s,
             continue;
         m->called = false;
         m->part = m->vote = 0;
-        send_synced(c, m, scope, s->number, &s->last);
+        tt_coord_send_synced(c, m, scope, s->number, &s->last);
     }
-}
-
-void tt_coord_send_offer_back(struct tt_coord *c, struct tt_coord_member *m)
-{
-    struct tt_coord_scope *s = &c->scopes[m->scope];
-
-    /* otherwise a report was false, and the plan is in the journal: it continues, or ends with
-     * the view */
-    if (s->state == TT_COORD_SYNC_OFFERED)
-        tt_coord_set_sync(c, s, TT_COORD_SYNC_NONE);
-    send_synced(c, m, m->scope, tt_coord_last_sync(c, s) + 1, &m->back_why);
 }
 
 /* Returns whether a member of its scope has made another call, or a sync of another scope;
@@ -229,7 +132,7 @@ static uint32_t list_sources(struct tt_coord *c, const struct tt_coord_scope *s)
 
     for (uint32_t i = 0; i < c->nmembers; i++)
         if (tt_coord_is_in(&c->conf.members[i], tt_coord_scope_index(c, s)) &&
-            is_source(&c->conf.members[i]))
+            tt_coord_is_source(&c->conf.members[i]))
             c->conf.order[n++] = i;
     return n;
 }
@@ -359,7 +262,7 @@ static struct votes count_votes(const struct tt_coord *c, uint16_t scope)
         if (!tt_coord_is_in(m, scope))
             continue;
         v.live++;
-        v.sources += is_source(m);
+        v.sources += tt_coord_is_source(m);
         if (m->part != TT_SYNC_RECEIVES)
             continue;
         v.waiting += m->vote == TT_SYNC_NOT_YET;
@@ -378,7 +281,7 @@ static void settle_dispute(struct tt_coord *c, struct tt_coord_scope *s, const s
         struct tt_coord_member *m = &c->conf.members[i - 1];
         const bool bad = m->part == TT_SYNC_RECEIVES && m->vote == TT_SYNC_BAD;
 
-        if (!tt_coord_is_in(m, tt_coord_scope_index(c, s)) || !(bad || is_source(m)))
+        if (!tt_coord_is_in(m, tt_coord_scope_index(c, s)) || !(bad || tt_coord_is_source(m)))
             continue;
         if (v->bad == v->sources || bad == (v->bad < v->sources))
             tt_coord_lose(c, m, TT_LOSS_FALSE);
@@ -386,7 +289,7 @@ static void settle_dispute(struct tt_coord *c, struct tt_coord_scope *s, const s
             break;
     }
     s->replan = true;
-    mark_dirty(c, s);
+    tt_coord_touch_scope(c, s);
 }
 
 static bool sync_move_on(struct tt_coord *c, struct tt_coord_scope *s)
@@ -462,11 +365,11 @@ void tt_coord_offer(struct tt_coord *c, struct tt_coord_member *m, const struct 
         return;
     }
     if (msg->number == last)
-        send_synced(c, m, msg->scope, last, &s->last);
+        tt_coord_send_synced(c, m, msg->scope, last, &s->last);
     if (msg->number <= last)
         return;
     if (tt_coord_comes_again(m, msg)) {
-        send_synced(c, m, msg->scope, msg->number, &m->back_why);
+        tt_coord_send_synced(c, m, msg->scope, msg->number, &m->back_why);
         return;
     }
     m->called = true;
@@ -484,7 +387,7 @@ void tt_coord_offer(struct tt_coord *c, struct tt_coord_member *m, const struct 
     m->keys = msg->keys;
     m->hash = msg->hash;
     tt_coord_set_sync(c, s, TT_COORD_SYNC_OFFERED);
-    touch_scopes(c, m);
+    tt_coord_touch_scopes(c, m);
 }
 
 /* Returns the oldest member of the scope that has not offered, whatever other call it made; 0:
@@ -515,13 +418,13 @@ void tt_coord_withdraw(struct tt_coord *c, struct tt_coord_member *m, const stru
         return;
     if (msg->number <= tt_coord_last_sync(c, s)) {
         if (msg->number == tt_coord_last_sync(c, s))
-            send_synced(c, m, msg->scope, msg->number, &s->last);
+            tt_coord_send_synced(c, m, msg->scope, msg->number, &s->last);
     } else if (s->state == TT_COORD_SYNC_MOVING) {
         sync_finish(c, s, &(struct tt_coord_result){ .what = TT_ROUND_ABANDONED, .id = m->id });
     } else if (has_offered(m, msg->scope)) {
         timeout.id = sync_waits_for(c, msg->scope);
         m->called = false;
-        send_synced(c, m, msg->scope, msg->number, &timeout);
+        tt_coord_send_synced(c, m, msg->scope, msg->number, &timeout);
     }
 }
 
@@ -534,5 +437,5 @@ void tt_coord_vote(struct tt_coord *c, struct tt_coord_member *m, const struct t
         m->vote == TT_SYNC_GOT || (msg->what != TT_SYNC_GOT && msg->other != s->plan))
         return;
     m->vote = msg->what;
-    mark_dirty(c, s);
+    tt_coord_touch_scope(c, s);
 }

@@ -267,14 +267,6 @@ void tt_coord_propose(struct tt_coord *c)
     }
 }
 
-void tt_coord_abandon(struct tt_coord *c)
-{
-    tt_coord_set_round(c, TT_COORD_ROUND_OPEN);
-    for (uint32_t i = 0; i < c->nmembers; i++)
-        if (c->conf.members[i].state == TT_COORD_CANDIDATE)
-            tt_coord_set(c, &c->conf.members[i], TT_COORD_WAITING);
-}
-
 /* Of two members that did not reach each other, the newcomer failed. Between two newcomers this
  * is decided when all have answered. Members of the view report each other by SUSPECT. */
 static void blame(struct tt_coord_member *a, struct tt_coord_member *b)
@@ -493,4 +485,36 @@ void tt_coord_install(struct tt_coord *c)
             bytes = write_view(c, &c->conf.members[i]);
         tt_coord_send(c, &c->conf.members[i], bytes);
     }
+}
+
+/* A newcomer counts if it waits in `epoch` and its group is complete. This is what an epoch
+ * without a limit would admit. */
+void tt_coord_send_updates(struct tt_coord *c)
+{
+    struct tt_elmsg msg = { .kind = TT_ELMSG_UPDATE };
+    struct tt_membership now = { .number = c->news.number,
+                                 .lost = tt_coord_count(c, TT_COORD_LOST),
+                                 .revoked = c->revoked };
+
+    now.better = c->ring.waits;
+    if (!c->stale_news || tt_coord_count(c, TT_COORD_IN_VIEW) == 0)
+        return;
+    c->stale_news = false;
+    if (!tt_coord_is_proposing(c))
+        tt_coord_choose(c, true, UINT32_MAX);
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        const struct tt_coord_member *m = &c->conf.members[i];
+
+        now.newcomers += (m->state == TT_COORD_WAITING || m->state == TT_COORD_CANDIDATE) &&
+                         m->next_rank != TT_COORD_NO_RANK;
+        now.leaving += tt_coord_is_live(m) && m->leaving;
+    }
+    if (tt_membership_are_same(&now, &c->news))
+        return;
+    now.number = tt_coord_numbered(c, now.number);
+    c->news = now;
+    msg.news = now;
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        if (tt_coord_is_live(&c->conf.members[i]))
+            tt_coord_send_msg(c, &c->conf.members[i], &msg);
 }

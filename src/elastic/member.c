@@ -13,11 +13,6 @@
 #define FIRST_LEASE_NS TT_SECOND /* until the coordinator sends its own */
 #define RETRY_NS (5 * TT_MS)     /* doubles with each failure, up to a quarter of the lease */
 
-void tt_member_emit(struct tt_member *m, const struct tt_member_act *act)
-{
-    m->conf.emit(m->conf.context, act);
-}
-
 static void emit_kind(struct tt_member *m, uint8_t kind)
 {
     tt_member_emit(m, &(struct tt_member_act){ .kind = kind });
@@ -27,22 +22,6 @@ static void at(struct tt_member *m, uint64_t now_ns)
 {
     tt_assert(now_ns >= m->now_ns);
     m->now_ns = now_ns;
-}
-
-/* ---- sending ---- */
-
-void tt_member_send(struct tt_member *m, size_t bytes)
-{
-    tt_assert(bytes > 0);
-    if (m->connected)
-        tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_SEND,
-                                                   .data = m->conf.scratch,
-                                                   .bytes = bytes });
-}
-
-void tt_member_send_msg(struct tt_member *m, const struct tt_elmsg *msg)
-{
-    tt_member_send(m, tt_elmsg_write(m->conf.scratch, TT_ELMSG_BYTES_MAX, msg));
 }
 
 /* ---- the connection ---- */
@@ -133,17 +112,6 @@ void tt_member_tick(struct tt_member *m, uint64_t now_ns)
         m->beat_ns = now_ns + m->lease_ns / 4;
         tt_member_send_msg(m, &(struct tt_elmsg){ .kind = TT_ELMSG_HEARTBEAT });
     }
-}
-
-void tt_member_end(struct tt_member *m, tutti_status status, const char *text)
-{
-    m->over = true;
-    m->stopped = true;
-    if (m->connected)
-        emit_kind(m, TT_MEMBER_ACT_DISCONNECT);
-    m->connected = false;
-    tt_member_emit(
-        m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_OVER, .status = status, .text = text });
 }
 
 /* ---- calls ---- */

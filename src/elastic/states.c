@@ -3,10 +3,6 @@
 #include "base/log.h"
 #include "base/status.h"
 
-const struct tt_states *const tt_all_states[] = { &tt_coord_member_states, &tt_coord_round_states,
-                                                  &tt_coord_sync_states, &tt_op_states };
-const uint32_t tt_nall_states = sizeof tt_all_states / sizeof *tt_all_states;
-
 uint32_t tt_states_change(const struct tt_states *s, uint8_t from, uint8_t to)
 {
     for (uint32_t i = 0; i < s->nchanges; i++)

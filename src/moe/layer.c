@@ -20,25 +20,6 @@
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-void *tt_moe_alloc(tutti_moe *m, uint64_t n, uint64_t bytes, const char *what)
-{
-    void *mem = NULL;
-
-    tt_assert(m->npieces < sizeof m->pieces / sizeof *m->pieces);
-    if (n == 0 || bytes == 0)
-        n = bytes = 1;
-    if (n <= SIZE_MAX / 2 / bytes)
-        mem = m->device.alloc ? m->device.alloc(n * bytes, TUTTI_DEVICE_SHARED, m->device.arg)
-                              : calloc(n, bytes);
-    if (!mem) {
-        tt_fail(TUTTI_ERR_NOMEM, CREATE ": out of memory for %s: %llu times %llu bytes", what,
-                (unsigned long long)n, (unsigned long long)bytes);
-        return NULL;
-    }
-    m->pieces[m->npieces++] = mem;
-    return mem;
-}
-
 static void layer_free(tutti_moe *m)
 {
     while (m->npieces > 0) {

@@ -69,16 +69,15 @@ struct tutti_moe {
     void *own;                  /* data of the form */
 };
 
-/* ---- layer.c ---- */
+/* ---- layer_state.c ---- */
 
 /* Allocates zeroed memory that kernels can access, freed with the layer: n times `bytes`. NULL
  * (logged). */
 void *tt_moe_alloc(tutti_moe *m, uint64_t n, uint64_t bytes, const char *what);
-
-/* ---- run.c ---- */
-
 /* If st is an error, marks the layer as unusable. Returns st. */
 tutti_status tt_moe_set_broken(tutti_moe *m, tutti_status st);
+/* Checks that the layer is valid, usable, and in the state that the call requires. */
+tutti_status tt_moe_check(const tutti_moe *m, enum tt_moe_state state, const char *call);
 /* Checks a routing. *flaw describes its error; otherwise the run's rows are set. Other errors
  * (logged): the call is not possible now. */
 tutti_status tt_moe_take(tutti_moe *m, const tutti_moe_routing *given, struct tt_route_flaw *flaw,

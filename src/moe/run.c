@@ -7,64 +7,6 @@
 #include "moe/layer.h"
 #include "reduce/float_env.h"
 
-tutti_status tt_moe_set_broken(tutti_moe *m, tutti_status st)
-{
-    if (st)
-        m->broken = st;
-    return st;
-}
-
-uint64_t tt_moe_deadline_ns(const tutti_moe *m, int64_t timeout_ms)
-{
-    return tt_deadline_ns(tt_now_ns(), timeout_ms ? timeout_ms : m->comm->timeout_ms);
-}
-
-/* Checks that the layer is valid, usable, and in the state that the call requires. */
-static tutti_status layer_check(const tutti_moe *m, enum tt_moe_state state, const char *call)
-{
-    static const char *const whys[] = {
-        [TT_MOE_IDLE] = "the last run has not ended",
-        [TT_MOE_RUNS] = "no run has been dispatched",
-        [TT_MOE_KERNEL] = "no run has begun",
-    };
-
-    if (!m)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: moe is NULL", call);
-    if (m->broken)
-        return tt_fail(m->broken, "%s: run %u of this layer has failed", call, m->view.run);
-    return m->state == state ? TUTTI_OK : tt_fail(TUTTI_ERR_INVALID, "%s: %s", call, whys[state]);
-}
-
-tutti_status tt_moe_take(tutti_moe *m, const tutti_moe_routing *given, struct tt_route_flaw *flaw,
-                         const char *call)
-{
-    tutti_moe_routing mine = { .size = sizeof mine };
-    tutti_moe_view *v = m ? &m->view : NULL;
-    tutti_status st = layer_check(m, TT_MOE_IDLE, call);
-
-    if (!st && !given)
-        st = tt_fail(TUTTI_ERR_INVALID, "%s: routing is NULL", call);
-    if (!st)
-        st = tt_options_take(&mine, sizeof mine, sizeof mine, given, call, "routing",
-                             "tutti_moe_routing");
-    if (st)
-        return st;
-    *flaw = tt_route_check(&mine, v->experts, v->top_k, m->max_tokens);
-    if (flaw->kind)
-        mine.ntokens = 0;
-    v->run++;
-    v->ntokens = (uint32_t)mine.ntokens;
-    v->tokens = mine.tokens;
-    if (v->ntokens)
-        memcpy(m->weights, mine.weights, (size_t)v->ntokens * v->top_k * sizeof *m->weights);
-    tt_route_make(&m->route, &m->holding, &mine, v->top_k, v->device.rank, m->stride, m->rows,
-                  m->row_experts, m->places);
-    for (uint32_t r = 0; r < v->device.nranks; r++)
-        m->sources[r] = (struct tt_moe_source){ .ntiles = TT_MOE_UNKNOWN };
-    memset(m->tiles, TT_TILE_OUT, (size_t)v->device.nranks * v->tiles_max);
-    return TUTTI_OK;
-}
-
 tutti_status tutti_moe_dispatch(tutti_moe *m, const tutti_moe_routing *routing, int64_t timeout_ms)
 {
     struct tt_route_flaw flaw;
@@ -146,7 +88,7 @@ static tutti_status fail_tile(const char *call, const char *name, const tutti_mo
 
 tutti_status tutti_moe_next(tutti_moe *m, tutti_moe_tile *out, int64_t timeout_ms)
 {
-    tutti_status st = layer_check(m, TT_MOE_RUNS, "tutti_moe_next");
+    tutti_status st = tt_moe_check(m, TT_MOE_RUNS, "tutti_moe_next");
     uint64_t deadline_ns;
     bool over = false;
 
@@ -176,7 +118,7 @@ tutti_status tutti_moe_next(tutti_moe *m, tutti_moe_tile *out, int64_t timeout_m
 /* Checks that the tile was taken and not given back. */
 static tutti_status check_tile(const tutti_moe *m, const tutti_moe_tile *tile, const char *call)
 {
-    const tutti_status st = layer_check(m, TT_MOE_RUNS, call);
+    const tutti_status st = tt_moe_check(m, TT_MOE_RUNS, call);
 
     if (st)
         return st;
@@ -250,7 +192,7 @@ static tutti_status check_given(const tutti_moe *m)
 
 tutti_status tutti_moe_combine(tutti_moe *m, void *out, int64_t timeout_ms)
 {
-    tutti_status st = layer_check(m, TT_MOE_RUNS, "tutti_moe_combine");
+    tutti_status st = tt_moe_check(m, TT_MOE_RUNS, "tutti_moe_combine");
     tt_float_env kept;
 
     if (!st && !out && m->view.ntokens)

@@ -18,15 +18,6 @@
 
 /* ---- actions of a rank ---- */
 
-void des_spend(struct des *s, uint32_t me, double ps)
-{
-    struct des_rank *r = &s->rank[me];
-    const double slow_ps = ps * (double)r->slow;
-
-    r->clock_ps = tt_net_after(r->clock_ps, slow_ps);
-    s->work_ps[me] = tt_net_after(s->work_ps[me], slow_ps);
-}
-
 static void spend_ns(struct des *s, uint32_t me, double ns) { des_spend(s, me, ns * TT_PS_PER_NS); }
 
 /* An eager message was read: its credit returns with the next message, or separately when half of
@@ -492,7 +483,7 @@ static void start_rank(struct des *s, uint32_t i)
     des_run_rank(s, me);
 }
 
-void des_handle(struct des *s, uint32_t m)
+static void des_handle(struct des *s, uint32_t m)
 {
     des_sent_catch_up(s, s->msg[m].to);
     switch (s->msg[m].kind) {
@@ -868,6 +859,7 @@ tutti_status tt_des_run(const struct tt_des_conf *conf, struct tt_des_result *ou
         return st;
     for (int d = 0; d < TT_DISTANCES; d++)
         s.bounds_lanes |= conf->lane_bytes[d] != 0;
+    s.handle = des_handle;
     tt_prng_init(&s.prng, conf->seed);
     tt_queue_init(&s.queue);
     st = des_prepare(&s);

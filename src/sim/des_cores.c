@@ -86,7 +86,7 @@ static void rank_work(struct des *s, uint32_t rank)
     while (in->first != DES_NONE) {
         m = in->first;
         in->first = s->msg[m].next;
-        des_handle(s, m);
+        s->handle(s, m);
     }
     in->last = DES_NONE;
     m = des_alloc(s);

@@ -9,39 +9,6 @@
 
 #define CONTROL_BYTES 64u       /* a mailbox cell: CTS, credit */
 
-/* ---- the pool ---- */
-
-uint32_t des_alloc(struct des *s)
-{
-    uint32_t m = s->free_msg;
-
-    if (m != DES_NONE) {
-        s->free_msg = s->msg[m].next;
-        s->msg[m].number = 0;
-        return m;
-    }
-    if (s->nmsgs == s->msgs_cap) {
-        s->msgs_cap = s->msgs_cap ? s->msgs_cap + s->msgs_cap / 2 : 4096;
-        s->msg = realloc(s->msg, (size_t)s->msgs_cap * sizeof *s->msg);
-        tt_assert(s->msg);
-        tt_pages_huge(s->msg, (size_t)s->msgs_cap * sizeof *s->msg);
-    }
-    s->msg[s->nmsgs].number = 0;
-    return s->nmsgs++;
-}
-
-void des_free(struct des *s, uint32_t m)
-{
-    s->msg[m].kind = DES_FREE;
-    s->msg[m].next = s->free_msg;
-    s->free_msg = m;
-}
-
-void des_at(struct des *s, uint64_t time_ps, uint32_t m)
-{
-    tt_queue_push(&s->queue, (struct tt_queue_item){ .time_ps = time_ps, .what = m });
-}
-
 static bool msg_has_data(const struct des_msg *m)
 {
     return m->kind == DES_EAGER || m->kind == DES_SEGMENT;

@@ -101,18 +101,58 @@ struct des {
     uint64_t steps_over, steps_loaded, rounds_loaded, rounds_all;
     struct tt_prng prng;
     struct tt_des_result result;
+    /* Processes a message at its rank, by the rank's thread. */
+    void (*handle)(struct des *s, uint32_t m);
 };
 
-/* Processes a message at its rank, by the rank's thread. */
-void des_handle(struct des *s, uint32_t m);
 /* Costs of messages between two ranks at this distance. */
 static inline const struct tt_des_way *des_way(const struct des *s, enum tt_distance d)
 {
     return d <= TT_NEAR_HOST && s->conf->near ? s->conf->near : &s->conf->way;
 }
 
+/* ---- messages, events and time of a rank ---- */
+
+/* Enlarges the pool of messages; in des_pool.c. */
+void des_pool_grow(struct des *s);
+
+static inline uint32_t des_alloc(struct des *s)
+{
+    uint32_t m = s->free_msg;
+
+    if (m != DES_NONE) {
+        s->free_msg = s->msg[m].next;
+    } else {
+        if (s->nmsgs == s->msgs_cap)
+            des_pool_grow(s);
+        m = s->nmsgs++;
+    }
+    s->msg[m].number = 0;
+    return m;
+}
+
+static inline void des_free(struct des *s, uint32_t m)
+{
+    s->msg[m].kind = DES_FREE;
+    s->msg[m].next = s->free_msg;
+    s->free_msg = m;
+}
+
+/* Schedules an event unrelated to the network. */
+static inline void des_at(struct des *s, uint64_t time_ps, uint32_t m)
+{
+    tt_queue_push(&s->queue, (struct tt_queue_item){ .time_ps = time_ps, .what = m });
+}
+
 /* Charges a rank's thread for an amount of time. */
-void des_spend(struct des *s, uint32_t me, double ps);
+static inline void des_spend(struct des *s, uint32_t me, double ps)
+{
+    struct des_rank *r = &s->rank[me];
+    const double slow_ps = ps * (double)r->slow;
+
+    r->clock_ps = tt_net_after(r->clock_ps, slow_ps);
+    s->work_ps[me] = tt_net_after(s->work_ps[me], slow_ps);
+}
 
 /* ---- des_cores.c: hosts with fewer cores than ranks ---- */
 
@@ -168,7 +208,6 @@ bool des_sent_wake_all(struct des *s);
  * it. */
 uint32_t des_new(struct des *s, uint32_t me, uint16_t peer, enum des_kind kind);
 void des_send(struct des *s, uint32_t me, uint16_t peer, uint32_t m);
-void des_free(struct des *s, uint32_t m);
 /* Sends a segment, or adds it to the train of the active rank. */
 void des_send_segment(struct des *s, uint32_t me, const struct tt_action *a);
 /* Charges the sender's thread for `bytes` more of a message, which leaves after that. */
@@ -177,9 +216,6 @@ void des_spend_bytes(struct des *s, uint32_t me, uint32_t m, uint64_t bytes);
 uint64_t des_came(const struct des *s, const struct des_msg *m);
 /* Sends the train. */
 void des_flush(struct des *s);
-/* Schedules an event unrelated to the network. */
-void des_at(struct des *s, uint64_t time_ps, uint32_t m);
-uint32_t des_alloc(struct des *s);
 /* A message has arrived at its next server. */
 void des_hop(struct des *s, uint32_t m);
 /* A train has arrived, with `seen` segments delivered: determines the time and size of the next

@@ -65,6 +65,8 @@ struct tt_sim {
 /* Returns p; aborts if it is NULL. */
 void *tt_sim_must(void *p);
 void tt_sim_push(struct tt_sim *s, struct tt_sim_event ev);
+/* Removes and returns the earliest event; there must be one. */
+struct tt_sim_event tt_sim_pop(struct tt_sim *s);
 /* Returns the arrival time of a message of `bytes` that rank `from` sends now. */
 uint64_t tt_sim_arrival_ns(struct tt_sim *s, uint32_t from, uint64_t bytes);
 

@@ -15,7 +15,6 @@
     5u            /* programs of at most this number of rounds are walked completely:
                                each round differs */
 #define BUSY 0.75           /* utilization above which a resource counts as the bottleneck */
-#define PRIME 2654435761u
 
 static double larger_of(double a, double b) { return a > b ? a : b; }
 
@@ -84,33 +83,13 @@ void tt_critical_path_close(struct tt_critical_path *w)
 
 /* ---- walked ranks ---- */
 
-/* Returns the table entry of a rank, or the free one for it. */
-static uint32_t *rank_slot(struct tt_critical_path *w, uint32_t rank)
-{
-    uint32_t at = (rank * PRIME >> 16) % WALK_PLACES;
-
-    while (w->place[at] && w->rank[w->place[at] - 1].coll.rank != rank)
-        at = (at + 1) % WALK_PLACES;
-    return &w->place[at];
-}
-
-struct walk_rank *walk_find(struct tt_critical_path *w, uint32_t rank)
-{
-    uint32_t at;
-
-    if (w->all)
-        return &w->rank[rank];
-    at = *rank_slot(w, rank);
-    return at ? &w->rank[at - 1] : NULL;
-}
-
 /* Adds a rank unless it is present or there is no space. */
 static void walk_add_rank(struct tt_critical_path *w, const struct tt_coll *coll, uint32_t rank,
                           bool spread)
 {
     struct walk_rank *r = &w->rank[w->nranks];
 
-    if (w->nranks == w->nranks_max || (!w->all && *rank_slot(w, rank)))
+    if (w->nranks == w->nranks_max || (!w->all && *walk_rank_slot(w, rank)))
         return;
     memset(r, 0, offsetof(struct walk_rank, written));
     r->coll = *coll;
@@ -118,7 +97,7 @@ static void walk_add_rank(struct tt_critical_path *w, const struct tt_coll *coll
     r->spread = spread;
     w->nranks++;
     if (!w->all)
-        *rank_slot(w, rank) = w->nranks;
+        *walk_rank_slot(w, rank) = w->nranks;
 }
 
 /* Adds the ranks that the walked ranks wait for, transitively. */
@@ -153,7 +132,7 @@ static void choose_ranks(struct tt_critical_path *w, const struct tt_coll *coll)
         return;
     memset(w->place, 0, sizeof w->place);
     for (uint32_t i = 0; i < SPREAD; i++)
-        walk_add_rank(w, coll, i * each + i * PRIME % each, true);
+        walk_add_rank(w, coll, i * each + i * WALK_PRIME % each, true);
     walk_add_rank(w, coll, coll->root, false);
     for (uint32_t i = 0; i < w->nborder; i++)
         walk_add_rank(w, coll, w->border[i], false);

@@ -12,6 +12,26 @@
     4u /* minimum parts of a fetched message: its receiver may forward the
                                first before the last has arrived */
 
+/* Returns the table entry of a rank, or the free one for it. */
+uint32_t *walk_rank_slot(struct tt_critical_path *w, uint32_t rank)
+{
+    uint32_t at = (rank * WALK_PRIME >> 16) % WALK_PLACES;
+
+    while (w->place[at] && w->rank[w->place[at] - 1].coll.rank != rank)
+        at = (at + 1) % WALK_PLACES;
+    return &w->place[at];
+}
+
+struct walk_rank *walk_find(struct tt_critical_path *w, uint32_t rank)
+{
+    uint32_t at;
+
+    if (w->all)
+        return &w->rank[rank];
+    at = *walk_rank_slot(w, rank);
+    return at ? &w->rank[at - 1] : NULL;
+}
+
 static double later_of(double a, double b) { return a > b ? a : b; }
 
 /* ---- the thread ---- */

@@ -6,6 +6,7 @@
 #include "tune/critical_path.h"
 
 #define WALK_PLACES 2048u
+#define WALK_PRIME 2654435761u
 #define WALK_WRITTEN 32u    /* steps whose results a rank remembers */
 #define WALK_JOBS 32u
 #define WALK_FANS 4u
@@ -128,6 +129,8 @@ struct tt_critical_path {
 };
 
 /* Returns the entry of a walked rank, or NULL. */
+/* Returns the table entry of a rank, or the free one for it. */
+uint32_t *walk_rank_slot(struct tt_critical_path *w, uint32_t rank);
 struct walk_rank *walk_find(struct tt_critical_path *w, uint32_t rank);
 static inline const struct tt_des_way *walk_way(const struct tt_critical_path *w,
                                                 enum tt_distance d)
