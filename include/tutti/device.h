@@ -198,7 +198,7 @@ typedef struct tutti_device_view {
     uint32_t rank, nranks;      /* of the window */
     uint32_t mode, wakes_hosts;
     uint32_t fifo_slots, ngroups, nflags;
-    uint32_t asks;              /* 1: all signals go through the proxy, because blocks cannot update
+    uint32_t by_proxy;              /* 1: all signals go through the proxy, because blocks cannot update
                                  * host memory atomically with respect to the host */
     tutti_device_trigger *fifo; /* [fifo_slots] */
     uint64_t *reserved;         /* total triggers that blocks have reserved */
@@ -224,7 +224,7 @@ typedef struct tutti_device_view {
     uint64_t *room_waits;
     uint64_t *groups;           /* [ngroups][8] counters, each the first word of a cache line */
     uint64_t *flags;            /* [nflags][8] flags, each the first word of a cache line */
-    uint64_t *told;             /* [nranks] 1: the FIFO contains a trigger that wakes the host
+    uint64_t *wake_sent;             /* [nranks] 1: the FIFO contains a trigger that wakes the host
                                  * threads of that rank */
     uint8_t *mine;              /* this rank's memory of the window */
     uint8_t *const *direct;     /* [nranks] memory that blocks store to directly; NULL: none */
@@ -674,7 +674,7 @@ TUTTI_DEVICE int tutti_device_is_direct(const tutti_device_view *v, uint32_t pee
 /* Returns 1 if neither data nor signals for that rank use the FIFO. */
 TUTTI_DEVICE int tutti_device_is_alone(const tutti_device_view *v, uint32_t peer)
 {
-    return tutti_device_is_direct(v, peer) && !v->asks;
+    return tutti_device_is_direct(v, peer) && !v->by_proxy;
 }
 
 /* Returns TUTTI_OK if a range lies within the window of `peer`, else TUTTI_ERR_INVALID. */
@@ -730,9 +730,9 @@ TUTTI_DEVICE void tutti_device_copy(uint8_t *to, const void *src, uint64_t bytes
 TUTTI_DEVICE void tutti_device_wake_hosts(const tutti_device_view *v, uint32_t peer)
 {
     tutti_device_full_fence();
-    if (tutti_device_load_acquire(&v->told[peer]) != 0)
+    if (tutti_device_load_acquire(&v->wake_sent[peer]) != 0)
         return;
-    tutti_device_store_release(&v->told[peer], 1);
+    tutti_device_store_release(&v->wake_sent[peer], 1);
     tutti_device_push(v, tutti_trigger_head(TUTTI_TRIGGER_WAKE, 0, peer, 0), 0);
 }
 
@@ -742,7 +742,7 @@ TUTTI_DEVICE void tutti_device_raise(const tutti_device_view *v, uint32_t peer, 
 {
     uint64_t *word = (uint64_t *)(void *)(v->direct[peer] + offset);
 
-    if (v->asks) {
+    if (v->by_proxy) {
         tutti_device_admit(v, peer);
         tutti_device_push(
             v, tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, (uint32_t)op, peer, offset / 8), value);

@@ -18,7 +18,7 @@ struct tt_acceptor {
     int timer;              /* fires when a paused listener is retried */
     int epoll;
     epoll_data_t data;
-    bool paused, told;
+    bool paused, logged;
     uint64_t starved_ns;    /* time since when no descriptor has been free; 0: a descriptor was
                                free */
 };

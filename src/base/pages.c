@@ -16,7 +16,8 @@
 /* Arguments of PAGEMAP_SCAN (Linux 6.7), which finds the pages of a range that are of certain
  * kinds. */
 struct scan {
-    uint64_t size, flags, start, end, walk_end, found, nfound, most, inverted, all_of, any_of, told;
+    uint64_t size, flags, start, end, walk_end, found, nfound, most, inverted, all_of, any_of,
+        returned;
 };
 struct found {
     uint64_t start, end, kinds;
@@ -150,7 +151,7 @@ static bool is_other(struct tt_pages_hot *h, const struct tt_pages_range *r)
         .found = (uintptr_t)&found,
         .nfound = 1,
         .all_of = KIND_HUGE,
-        .told = KIND_HUGE,
+        .returned = KIND_HUGE,
     };
     int n;
 

@@ -49,7 +49,7 @@ tutti_status tt_lane_facts_get(struct tt_lane_facts *out, uint32_t lanes, const 
     };
     for (int d = TT_NEAR_RACK; d < TT_DISTANCES; d++) {
         out->bytes[d] = most && most < limits.bytes[d] ? most : limits.bytes[d];
-        out->by_link |= (uint8_t)((queue_pairs && !limits.told[d]) << d);
+        out->by_link |= (uint8_t)((queue_pairs && !limits.user_set[d]) << d);
     }
     tt_lane_facts_set_links(out, NULL, 1);
     return TUTTI_OK;

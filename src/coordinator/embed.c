@@ -37,12 +37,12 @@ static tutti_status embed_set_security(struct tt_coordinator_conf *out,
 {
     const int files = !!conf->certificate + !!conf->key + !!conf->authority;
     const char *token = conf->token;
-    bool asked;
+    bool requested;
     tutti_status st;
 
     if (!files && !token && !conf->insecure) {
-        st = tt_security_of_run(&out->secure, &asked);
-        out->insecure = !st && asked && out->secure.mode == TT_SECURE_PLAIN;
+        st = tt_security_of_run(&out->secure, &requested);
+        out->insecure = !st && requested && out->secure.mode == TT_SECURE_PLAIN;
         return st;
     }
     if (files % 3 != 0)

@@ -75,9 +75,9 @@ static bool is_temporary(struct json_object *answer)
 static tutti_status request_refused(struct tt_etcd *e, const char *method,
                                     struct json_object *answer, long http)
 {
-    struct json_object *said = tt_etcd_at(answer, "error");
+    struct json_object *value = tt_etcd_at(answer, "error");
     const char *text =
-        json_object_get_string(json_object_is_type(said, json_type_string) ? said : NULL);
+        json_object_get_string(json_object_is_type(value, json_type_string) ? value : NULL);
 
     snprintf(e->why, sizeof e->why, "etcd at %s rejected %s: %.*s (HTTP status %ld)",
              e->servers[e->at], method, REFUSAL_BYTES, text ? text : "no reason given", http);
@@ -312,8 +312,8 @@ int64_t tt_etcd_number(struct json_object *o, const char *key)
 
 char *tt_etcd_bytes(struct json_object *o, const char *key, size_t *bytes)
 {
-    struct json_object *said = tt_etcd_at(o, key);
-    const char *text = said ? json_object_get_string(said) : "";
+    struct json_object *value = tt_etcd_at(o, key);
+    const char *text = value ? json_object_get_string(value) : "";
     const size_t length = strlen(text);
     char *out;
     int n;

@@ -227,10 +227,11 @@ static bool is_stopped(const struct tt_etcd_lead *l, int wait_ms)
     return poll(&fd, 1, wait_ms) > 0;
 }
 
-/* told: the last reported leader. The leader may be this process before it lost the store. */
-static void report_leader(const struct tt_etcd_lead *l, const char *leader, char told[WHO_BYTES])
+/* reported: the last reported leader. The leader may be this process before it lost the store. */
+static void report_leader(const struct tt_etcd_lead *l, const char *leader,
+                          char reported[WHO_BYTES])
 {
-    if (strcmp(told, leader) == 0)
+    if (strcmp(reported, leader) == 0)
         return;
     if (strcmp(leader, l->conf->who) == 0)
         tt_log(TT_LOG_WARN, "coordinator: no leader; waiting for this coordinator's previous lease "
@@ -238,12 +239,12 @@ static void report_leader(const struct tt_etcd_lead *l, const char *leader, char
     else if (*leader)
         tt_log(TT_LOG_WARN, "coordinator: %s leads; standing by", leader);
     l->conf->stands_by(l->conf->context, strcmp(leader, l->conf->who) == 0 ? "" : leader);
-    snprintf(told, WHO_BYTES, "%s", leader);
+    snprintf(reported, WHO_BYTES, "%s", leader);
 }
 
 static tutti_status wait_for_term(struct tt_etcd_lead *l)
 {
-    char told[WHO_BYTES] = "";
+    char reported[WHO_BYTES] = "";
     struct leader leader;
     bool told_silence = false;
     tutti_status st;
@@ -257,7 +258,7 @@ static tutti_status wait_for_term(struct tt_etcd_lead *l)
         if (st && !told_silence)
             tt_log(TT_LOG_WARN, "%s; waiting for the store", tt_etcd_error(l->etcd));
         told_silence = st != TUTTI_OK;
-        report_leader(l, st == TUTTI_OK ? leader.who : "", told);
+        report_leader(l, st == TUTTI_OK ? leader.who : "", reported);
         if (is_stopped(l, STANDBY_POLL_MS))
             return tt_fail_again(TUTTI_ERR_ABORTED,
                                  "etcd: stopped while another coordinator leads");

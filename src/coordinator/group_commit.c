@@ -81,7 +81,7 @@ static void append_record(struct tt_coordinator *c, const struct tt_coord_act *a
     report_revoked(c);
     if (!c->replacing)
         tt_event_log_record(&c->chronicle, act->data, act->bytes,
-                            c->speaker ? c->speaker->address : "", &c->core.cause);
+                            c->sender ? c->sender->address : "", &c->core.cause);
     c->failed = c->journal->ops->append(c->journal, act->data, act->bytes);
     c->nrecords++;
     c->journal_records++;
@@ -111,9 +111,9 @@ void tt_group_commit_emit(void *context, const struct tt_coord_act *act)
 
 void tt_group_commit_step(struct tt_coordinator *c, const struct tt_coord_event *ev)
 {
-    c->speaker = ev->conn ? conn_of(ev->conn) : NULL;
+    c->sender = ev->conn ? conn_of(ev->conn) : NULL;
     tt_coord_step(&c->core, ev, c->core_ns);
-    c->speaker = NULL;
+    c->sender = NULL;
     report_revoked(c);
 }
 

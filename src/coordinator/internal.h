@@ -101,7 +101,7 @@ struct tt_coordinator {
     uint64_t journal_records;           /* written to the journal since it was last replaced */
     bool replacing;                     /* records belong to a shorter journal, and are not
                                            reported as events */
-    const struct tt_conn *speaker;      /* sender of the message being handled; NULL */
+    const struct tt_conn *sender;      /* sender of the message being handled; NULL */
     tutti_status failed;                /* error that ends the coordinator */
     int64_t started_unix_ms;
     struct tt_event_log chronicle;

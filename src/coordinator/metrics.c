@@ -58,8 +58,8 @@ static void write_run(const struct tt_snapshot *s, FILE *to)
     put_count(to, "epoch", "gauge", "Epoch of the view; 0: no view yet.", s->epoch);
     put_count(to, "round", "gauge", "Number of the current round.", s->round);
     put_count(to, "proposing", "gauge", "1 while a view with newcomers is proposed.", s->proposing);
-    put_count(to, "asking", "gauge",
-              "1 while the coordinator queries the members' operations after a loss.", s->asking);
+    put_count(to, "querying", "gauge",
+              "1 while the coordinator queries the members' operations after a loss.", s->querying);
     put_count(to, "revoked", "gauge", "1 if the epoch is revoked.", s->revoked);
     put_real(to, "lease_seconds", "Silence after which a member is lost.",
              (double)s->lease_ns / 1e9);

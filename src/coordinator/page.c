@@ -91,10 +91,10 @@ static void write_sentence(const struct tt_snapshot *s, FILE *to)
         away += s->members[i].state == TT_COORD_IN_VIEW && !s->members[i].connected;
     if (s->nmembers == 0)
         fputs("<p class=\"soft\">No member has joined yet.</p>\n", to);
-    else if (s->asking && !nlost && !nleft)
+    else if (s->querying && !nlost && !nleft)
         fprintf(to, "<p class=\"wait\">%s; the coordinator is querying all members.</p>\n",
                 who_revoked(who, s));
-    else if (s->asking)
+    else if (s->querying)
         fprintf(to, "<p class=\"wait\">Members %s; the coordinator is querying the others.</p>\n",
                 nlost ? "were lost" : "left");
     else if (s->proposing)

@@ -103,7 +103,7 @@ void tt_show(struct tt_coordinator *c)
     s->nroles = core->nroles;
     s->members_max = c->conf.members_max;
     s->proposing = tt_coord_is_proposing(core);
-    s->asking = core->asking && !core->decided;
+    s->querying = core->querying && !core->decided;
     s->revoked = core->revoked;
     s->revoker = core->revoker;
     s->cause = core->cause;

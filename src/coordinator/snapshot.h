@@ -101,7 +101,7 @@ struct tt_snapshot {
     int64_t unix_ms, started_unix_ms;
     uint64_t starts, epoch, round, lease_ns, grace_ns;
     uint32_t nroles, members_max;
-    bool proposing, asking, revoked;
+    bool proposing, querying, revoked;
     uint64_t revoker;           /* if it is revoked */
     struct tt_coord_cause cause; /* of this epoch */
     struct tt_coord_result last; /* round 0: none yet */

@@ -394,7 +394,7 @@ static void add_state(struct json_object *all, const struct tt_snapshot *s)
     json_add(all, "nroles", json_number(s->nroles));
     json_add(all, "members_max", json_number(s->members_max));
     json_add(all, "proposing", truth(s->proposing));
-    json_add(all, "asking", truth(s->asking));
+    json_add(all, "querying", truth(s->querying));
     json_add(all, "revoked", truth(s->revoked));
     json_add(all, "revoked_by", s->revoked && s->revoker ? json_number(s->revoker) : NULL);
     json_add(all, "began", json_cause(&s->cause));
@@ -406,12 +406,12 @@ static void add_state(struct json_object *all, const struct tt_snapshot *s)
 
 static bool write_object(struct json_object *all, FILE *to)
 {
-    const char *said = json_object_to_json_string_ext(all, JSON_C_TO_STRING_NOSLASHESCAPE);
+    const char *text = json_object_to_json_string_ext(all, JSON_C_TO_STRING_NOSLASHESCAPE);
 
-    if (said)
-        fprintf(to, "%s\n", said);
+    if (text)
+        fprintf(to, "%s\n", text);
     json_object_put(all);
-    return said;
+    return text;
 }
 
 bool tt_status_json(const struct tt_snapshot *s, FILE *to)

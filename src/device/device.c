@@ -193,7 +193,7 @@ static tutti_status make_view(tutti_device *d)
         .pending = c->pending,
         .ngroups = c->groups,
         .nflags = c->flags,
-        .asks = c->polls,
+        .by_proxy = c->polls,
         .device = d,
         .timeout_ms = c->timeout_ms < 0 ? UINT64_MAX : (uint64_t)c->timeout_ms,
         .asleep = c->polls ? NULL : &d->asleep,
@@ -206,7 +206,8 @@ static tutti_status make_view(tutti_device *d)
         device_alloc(d, 2 * (v->nranks + 1ul) * sizeof *v->answers, TUTTI_DEVICE_SHARED, "answers");
     v->given = device_alloc(d, v->nranks * sizeof *v->given, TUTTI_DEVICE_SHARED, "credits");
     v->room_waits = device_alloc(d, sizeof *v->room_waits, TUTTI_DEVICE_SHARED, "a counter");
-    v->told = device_alloc(d, v->nranks * sizeof *v->told, TUTTI_DEVICE_SHARED, "wake-up flags");
+    v->wake_sent =
+        device_alloc(d, v->nranks * sizeof *v->wake_sent, TUTTI_DEVICE_SHARED, "wake-up flags");
     v->flags = device_alloc(d, (size_t)c->flags * GROUP_WORDS * sizeof *v->flags,
                             TUTTI_DEVICE_SHARED, "flags");
     d->status = device_alloc(d, sizeof *d->status, TUTTI_DEVICE_SHARED, "the status");
@@ -260,7 +261,7 @@ static tutti_status make_proxy(tutti_device *d)
         .answers = (uint64_t *)(uintptr_t)v->answers,
         .given = (uint64_t *)(uintptr_t)v->given,
         .pending = v->pending,
-        .told = v->told,
+        .wake_sent = v->wake_sent,
         .bytes = v->bytes,
         .words = v->words,
     };

@@ -223,12 +223,12 @@ static bool accept_wake(struct tt_proxy *p, const struct tt_command *c)
 /* Accepts a command. False: no room now. */
 static bool accept(struct tt_proxy *p, const struct tt_command *c)
 {
-    const bool asks = c->what == TUTTI_TRIGGER_QUIET || c->what == TUTTI_TRIGGER_FLUSH;
+    const bool is_query = c->what == TUTTI_TRIGGER_QUIET || c->what == TUTTI_TRIGGER_FLUSH;
 
     if (c->what == TUTTI_TRIGGER_WAKE)      /* later signals need another wake */
-        __atomic_store_n(&p->conf.told[c->peer], 0, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&p->conf.wake_sent[c->peer], 0, __ATOMIC_SEQ_CST);
     if (p->failed) {
-        if (asks)
+        if (is_query)
             answer_ticket(p, c);
         return_credit(p, c);
         return true;

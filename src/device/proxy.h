@@ -40,7 +40,7 @@ struct tt_proxy_conf {
     tutti_device_trigger *fifo;
     uint32_t fifo_slots;
     uint64_t *taken, *answers, *given;
-    uint64_t *told;
+    uint64_t *wake_sent;
     const uint64_t *bytes;
     const uint8_t *words;
 };

@@ -93,7 +93,7 @@ static void reconnect_member(struct tt_coord *c, struct tt_coord_member *m,
         if (join->epoch == c->epoch && join->number + 1 == c->round &&
             !TT_PLANTED(TT_BUG_RESULT_AFTER_QUESTION))
             tt_coord_send_last(c, m);
-        if (c->asking)
+        if (c->querying)
             tt_coord_send_lost(c, m);
     }
     if (tt_coord_is_proposing(c) && m->next_rank != TT_COORD_NO_RANK && !m->ready)

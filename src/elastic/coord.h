@@ -127,10 +127,10 @@ struct tt_coord_member {
     uint32_t costs;                 /* members lost because of its reports alone */
     uint64_t accused;               /* the member that it suspected last */
     uint64_t gone[2];               /* members that report it GONE; 0: none */
-    uint8_t said[TT_ELASTIC_TAGS / 8];  /* tags in its answer */
+    uint8_t answered_tags[TT_ELASTIC_TAGS / 8];  /* tags in its answer */
     uint64_t value;
     uint64_t heard_ns, closed_ns;   /* closed_ns: end of its connection; TT_NEVER while connected */
-    uint64_t measured, told;        /* numbers of measurements in this epoch: the last one it
+    uint64_t measured, reported;        /* numbers of measurements in this epoch: the last one it
                                        reported, and the highest one, even if too late to count */
     uint64_t tried;                 /* round in which it last made a call, even if that was taken
                                        back */
@@ -181,10 +181,10 @@ struct tt_coord_conf {
  * complete. */
 #define TT_COORD_CLAIMS_SPAN 3u
 struct tt_coord_claims {
-    uint64_t claimed, said;             /* the highest claim, and the lowest statement */
+    uint64_t claimed, stated;             /* the highest claim, and the lowest statement */
     uint64_t claimer, sayer;            /* a member with each */
     /* number of members that claim the highest - i, and that state the lowest + i */
-    uint32_t nclaimed[TT_COORD_CLAIMS_SPAN], nsaid[TT_COORD_CLAIMS_SPAN];
+    uint32_t nclaimed[TT_COORD_CLAIMS_SPAN], nstated[TT_COORD_CLAIMS_SPAN];
 };
 
 /* Summary of the answers about one tag. */
@@ -278,7 +278,7 @@ struct tt_coord {
     uint64_t witness;               /* member that was last queried whether it has begun an
                                        operation */
     struct tt_coord_cause cause;    /* of this epoch */
-    bool asking, decided;           /* a question was sent; its outcomes are decided */
+    bool querying, decided;           /* a question was sent; its outcomes are decided */
     bool changed;                   /* a member was lost, or the epoch revoked, after the
                                        question was sent */
     uint64_t question;

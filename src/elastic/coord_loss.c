@@ -55,7 +55,7 @@ bool tt_coord_query(struct tt_coord *c)
     if (!c->changed)
         return false;
     c->changed = c->decided = false;
-    c->asking = true;
+    c->querying = true;
     c->question = tt_coord_numbered(c, c->question);
     memset(c->outcomes, 0, sizeof c->outcomes);
     memset(c->tallies, 0, sizeof c->tallies);
@@ -64,7 +64,7 @@ bool tt_coord_query(struct tt_coord *c)
         struct tt_coord_member *m = &c->conf.members[i];
 
         m->answered = false;
-        memset(m->said, 0, sizeof m->said);
+        memset(m->answered_tags, 0, sizeof m->answered_tags);
         if (tt_coord_is_live(m))
             tt_coord_send(c, m, bytes);
     }
@@ -136,15 +136,15 @@ static void count_claim(struct tt_coord_claims *c, uint64_t claimed, uint64_t id
         c->nclaimed[c->claimed - claimed]++;
 }
 
-static void count_said(struct tt_coord_claims *c, uint64_t said, uint64_t id, bool first)
+static void count_stated(struct tt_coord_claims *c, uint64_t stated, uint64_t id, bool first)
 {
-    if (first || said < c->said) {
-        shift_counts(c->nsaid, c->said - said);
-        c->said = said;
+    if (first || stated < c->stated) {
+        shift_counts(c->nstated, c->stated - stated);
+        c->stated = stated;
         c->sayer = id;
     }
-    if (said - c->said < TT_COORD_CLAIMS_SPAN)
-        c->nsaid[said - c->said]++;
+    if (stated - c->stated < TT_COORD_CLAIMS_SPAN)
+        c->nstated[stated - c->stated]++;
 }
 
 static void count_answer(struct tt_coord_tally *t, const struct tt_op_entry *e, uint64_t id)
@@ -152,9 +152,9 @@ static void count_answer(struct tt_coord_tally *t, const struct tt_op_entry *e, 
     const bool first = t->entries++ == 0;
 
     count_claim(&t->completed, tt_op_last_complete(e), id, first);
-    count_said(&t->completed, completed_by(e), id, first);
+    count_stated(&t->completed, completed_by(e), id, first);
     count_claim(&t->begun, tt_op_settled(e), id, first);
-    count_said(&t->begun, begun_by(e), id, first);
+    count_stated(&t->begun, begun_by(e), id, first);
 }
 
 static size_t write_outcomes(struct tt_coord *c, const struct tt_coord_member *m)
@@ -181,7 +181,8 @@ void tt_coord_answer(struct tt_coord *c, struct tt_coord_member *m, struct tt_el
     struct tt_op_entry e;
     uint32_t next = 0;
 
-    if (!tt_coord_is_live(m) || !c->asking || msg->number != c->question || msg->epoch != c->epoch)
+    if (!tt_coord_is_live(m) || !c->querying || msg->number != c->question ||
+        msg->epoch != c->epoch)
         return;
     if (c->decided) {
         tt_coord_send(c, m, write_outcomes(c, m));
@@ -197,7 +198,7 @@ void tt_coord_answer(struct tt_coord *c, struct tt_coord_member *m, struct tt_el
             return;
         }
         next = e.tag + 1u;
-        m->said[e.tag / 8] = (uint8_t)(m->said[e.tag / 8] | 1u << e.tag % 8);
+        m->answered_tags[e.tag / 8] = (uint8_t)(m->answered_tags[e.tag / 8] | 1u << e.tag % 8);
         count_answer(&c->tallies[e.tag], &e, m->id);
         merge_entry(&c->outcomes[e.tag], c->outcome_results[e.tag], &e);
     }
@@ -221,9 +222,9 @@ static void count_silent(const struct tt_coord *c, uint32_t tag, struct tt_coord
     for (uint32_t i = 0; i < c->nmembers; i++) {
         const struct tt_coord_member *m = &c->conf.members[i];
 
-        if (tt_coord_is_live(m) && !(m->said[tag / 8] & 1u << tag % 8)) {
-            count_said(&t->completed, 0, m->id, t->entries == 0);
-            count_said(&t->begun, 0, m->id, t->entries == 0);
+        if (tt_coord_is_live(m) && !(m->answered_tags[tag / 8] & 1u << tag % 8)) {
+            count_stated(&t->completed, 0, m->id, t->entries == 0);
+            count_stated(&t->begun, 0, m->id, t->entries == 0);
         }
     }
 }
@@ -233,11 +234,11 @@ static uint64_t find_contradiction(const struct tt_coord_claims *c)
 {
     uint32_t nclaim = 0, nsay = 0;
 
-    if (c->claimed <= c->said)
+    if (c->claimed <= c->stated)
         return 0;
-    for (uint32_t i = 0; i < TT_COORD_CLAIMS_SPAN && i < c->claimed - c->said; i++) {
+    for (uint32_t i = 0; i < TT_COORD_CLAIMS_SPAN && i < c->claimed - c->stated; i++) {
         nclaim += c->nclaimed[i];
-        nsay += c->nsaid[i];
+        nsay += c->nstated[i];
     }
     if (nclaim == nsay)
         return c->claimer > c->sayer ? c->claimer : c->sayer;
@@ -273,7 +274,7 @@ static void merge_reports(struct tt_coord *c)
         if (word->n == 0 || TT_PLANTED(TT_BUG_WORDS_IGNORED))
             continue;
         count_silent(c, tag, &t);
-        if (word->n <= (word->state == TT_OP_SETTLED ? t.begun.said : t.completed.said))
+        if (word->n <= (word->state == TT_OP_SETTLED ? t.begun.stated : t.completed.stated))
             merge_entry(&c->outcomes[tag], c->outcome_results[tag], word);
     }
 }
@@ -283,7 +284,7 @@ bool tt_coord_judge(struct tt_coord *c)
     struct tt_coord_member *liar;
     size_t bytes = 0;
 
-    if (!c->asking || c->decided || !is_answered(c))
+    if (!c->querying || c->decided || !is_answered(c))
         return false;
     liar = find_false_answer(c);
     if (liar) {

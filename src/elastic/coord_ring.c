@@ -144,8 +144,8 @@ void tt_coord_links(struct tt_coord *c, struct tt_coord_member *m, struct tt_elm
 
     if (!tt_coord_is_live(m) || msg->epoch != c->epoch)
         return; /* belongs to an earlier measurement */
-    if (msg->number > m->told)
-        m->told = msg->number;
+    if (msg->number > m->reported)
+        m->reported = msg->number;
     if (msg->number < r->number || msg->number == m->measured)
         return; /* belongs to another measurement, or was repeated */
     if (msg->number == 0 || msg->nlist != in_view(c) / size) {

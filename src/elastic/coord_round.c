@@ -117,7 +117,7 @@ static uint64_t measurement_missing(const struct tt_coord *c)
 {
     for (uint32_t i = 0; i < c->nmembers; i++)
         if (tt_coord_is_live(&c->conf.members[i]) &&
-            c->conf.members[i].told < c->conf.members[i].awaits)
+            c->conf.members[i].reported < c->conf.members[i].awaits)
             return c->conf.members[i].id;
     return 0;
 }
@@ -197,16 +197,16 @@ void tt_coord_cancel(struct tt_coord *c, struct tt_coord_member *m, uint64_t rou
 
 void tt_coord_take_round(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *join)
 {
-    const bool knows = join->epoch == c->epoch && join->number >= c->round;
+    const bool is_current = join->epoch == c->epoch && join->number >= c->round;
 
-    if (knows && join->number > ROUND_MAX) {
+    if (is_current && join->number > ROUND_MAX) {
         tt_coord_lose(c, m, TT_LOSS_ILLEGAL);
         return;
     }
     m->came = true;
     /* otherwise it gets the logged result that it missed */
-    m->next_round = knows ? join->number : c->round;
-    m->waits = knows ? join->what : 0;
+    m->next_round = is_current ? join->number : c->round;
+    m->waits = is_current ? join->what : 0;
 }
 
 /* Returns whether its report is impossible if `ahead` is the round. */
@@ -478,7 +478,7 @@ static bool may_be_apart(const struct tt_coord *c, const struct tt_coord_member 
  * the next time. */
 void tt_coord_inside(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg)
 {
-    const struct tt_elmsg ask = {
+    const struct tt_elmsg query = {
         .kind = TT_ELMSG_BEGUN, .id = m->id, .epoch = msg->epoch, .op = msg->op
     };
     struct tt_coord_member *first = NULL, *next = NULL;
@@ -497,7 +497,7 @@ void tt_coord_inside(struct tt_coord *c, struct tt_coord_member *m, const struct
     if (!next)
         return;
     c->witness = next->id;
-    tt_coord_send_msg(c, next, &ask);
+    tt_coord_send_msg(c, next, &query);
 }
 
 /* Its earlier messages on this connection were received, and its call was not affected by

@@ -423,7 +423,7 @@ static void add_to_view(struct tt_coord *c, struct tt_coord_member *m)
     m->attempts = 0;
     m->edges = 0;
     m->gone[0] = m->gone[1] = 0;
-    m->told = 0;
+    m->reported = 0;
 }
 
 /* Returns the purpose of the next view's order: without newcomers, the found order still applies
@@ -466,7 +466,7 @@ void tt_coord_install(struct tt_coord *c)
     c->view_round = c->round;
     tt_coord_end_round(c);
     c->stale_news |= c->revoked;    /* not this epoch */
-    c->revoked = c->asking = c->decided = c->changed = false;
+    c->revoked = c->querying = c->decided = c->changed = false;
     c->revocation = TT_REVOKED_NO_REASON;
     memset(c->words, 0, sizeof c->words);
     tt_coord_reset_syncs(c);

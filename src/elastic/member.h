@@ -101,7 +101,7 @@ struct tt_member_op {
                                    was, and both are RESTORED */
     uint16_t may_settle;        /* size of its result if it may be SETTLED; else 0 */
     uint8_t round;              /* round of the dissemination, while COMPLETE */
-    uint16_t heard[2];          /* by n & 1: bit k: round k's message has arrived */
+    uint16_t arrived[2];          /* by n & 1: bit k: round k's message has arrived */
     struct tt_membership news[2];     /* likewise */
     struct tt_membership final_news;  /* update of the last FINAL or SETTLED operation: n, n - 1 or n -
                                    2; none if it was tentative or settled */

@@ -182,13 +182,13 @@ static void advance_round(struct tt_member *m, uint32_t tag)
 
     if (op->state != TT_OP_COMPLETE || op->tentative || m->stopped)
         return;
-    while (op->round < last && op->heard[parity] & 1u << op->round)
+    while (op->round < last && op->arrived[parity] & 1u << op->round)
         if (++op->round < last)
             send_round(m, tag);
     if (op->round < last)
         return;
     news = op->news[parity];
-    op->heard[parity] = 0;
+    op->arrived[parity] = 0;
     memset(&op->news[parity], 0, sizeof news);
     end_before(m, tag, TT_OP_FINAL, &no_news);
     end_settled(m, op);
@@ -382,9 +382,9 @@ enum tt_peermsg tt_member_peer(struct tt_member *m, uint32_t rank, const void *d
     if (round >= nrounds(m) || (rank + (1u << round)) % m->nranks != m->rank || n > op->n + 1 ||
         n == 0)
         return TT_PEERMSG_BAD;
-    if (n < op->n || (n == op->n && !is_open(op)) || op->heard[n & 1] & 1u << round)
+    if (n < op->n || (n == op->n && !is_open(op)) || op->arrived[n & 1] & 1u << round)
         return TT_PEERMSG_STALE;
-    op->heard[n & 1] = (uint16_t)(op->heard[n & 1] | 1u << round);
+    op->arrived[n & 1] = (uint16_t)(op->arrived[n & 1] | 1u << round);
     later_news(&op->news[n & 1], &news);
     if (n == op->n)
         advance_round(m, tag);

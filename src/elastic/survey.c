@@ -122,7 +122,7 @@ static void send_if_asked(struct tt_survey *p)
     if (p->state != TT_SURVEY_BURSTS || p->sending || p->out == survey_rounds(p))
         return;
     rank = tt_ring_round_to(p->conf.nranks, p->out, p->conf.rank);
-    if (!p->conf.peers[rank].asked)
+    if (!p->conf.peers[rank].go_received)
         return;
     p->sending = true;
     p->ended = false;
@@ -311,9 +311,11 @@ void tt_survey_begin(struct tt_survey *p, const struct tt_survey_conf *conf, uin
 
     tt_assert(kept.nranks >= 2 && kept.nranks <= TT_RING_PEERS_MAX && kept.rank < kept.nranks &&
               number > 0);
-    *p = (struct tt_survey){
-        .conf = kept, .number = number, .heard = number, .now_ns = now_ns, .give_up_ns = TT_NEVER
-    };
+    *p = (struct tt_survey){ .conf = kept,
+                             .number = number,
+                             .highest_seen = number,
+                             .now_ns = now_ns,
+                             .give_up_ns = TT_NEVER };
     memset(kept.peers, 0, kept.nranks * sizeof *kept.peers);
     memset(kept.links, 0, kept.nranks * sizeof *kept.links);
     for (uint32_t rank = 0; rank < kept.nranks; rank++)
@@ -375,7 +377,7 @@ static void handle_go(struct tt_survey *p, uint32_t rank, uint32_t round)
         send_message(p, rank, END, round);
         return;
     }
-    p->conf.peers[rank].asked = true;
+    p->conf.peers[rank].go_received = true;
     send_if_asked(p);
 }
 
@@ -447,8 +449,8 @@ bool tt_survey_receive(struct tt_survey *p, uint32_t rank, const void *data, siz
         return false;
     if (epoch != p->conf.epoch || rank == p->conf.rank)
         return true; /* belongs to another epoch */
-    if (number > p->heard)
-        p->heard = number;
+    if (number > p->highest_seen)
+        p->highest_seen = number;
     if (number > p->number && kind == PING && p->state != TT_SURVEY_DONE)
         tt_survey_begin(p, &p->conf, number, now_ns);
     if (number == p->number)

@@ -45,7 +45,7 @@ struct tt_survey_peer {
     uint32_t npongs;
     uint64_t round_trip_ns;     /* the shortest */
     bool ready;                 /* it has the round trips to all */
-    bool asked;                 /* GO received, for the round in which this member sends to it */
+    bool go_received;                 /* GO received, for the round in which this member sends to it */
 };
 
 struct tt_survey_conf {
@@ -66,7 +66,7 @@ enum tt_survey_state { TT_SURVEY_PINGS_GO, TT_SURVEY_WAITS, TT_SURVEY_BURSTS, TT
 struct tt_survey {
     struct tt_survey_conf conf;
     uint64_t number, now_ns;
-    uint64_t heard;                 /* highest number in messages of others */
+    uint64_t highest_seen;                 /* highest number in messages of others */
     enum tt_survey_state state;
     uint64_t give_up_ns;            /* set when all have answered the pings */
     uint32_t tokens;                /* number of tokens */

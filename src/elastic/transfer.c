@@ -128,7 +128,7 @@ static void restart_if_alone(struct tt_transfer *t, uint32_t array, uint32_t sou
 /* Stops using a source: its pieces are requested from others. */
 static void drop_source(struct tt_transfer *t, uint32_t source)
 {
-    t->sources[source].asked = 0;
+    t->sources[source].requested = 0;
     for (uint32_t i = 0; i < TT_TRANSFER_SLOTS; i++)
         if (t->slots[i].bytes > 0 && t->slots[i].source == source)
             t->slots[i].source = TT_TRANSFER_NONE;
@@ -160,7 +160,7 @@ static void request_piece(struct tt_transfer *t, struct tt_transfer_slot *slot, 
     struct tt_transfer_source *s = &t->sources[source];
 
     slot->source = source;
-    if (s->asked++ == 0)
+    if (s->requested++ == 0)
         s->heard_ns = t->now_ns;
     send_get(t, slot);
 }
@@ -256,7 +256,7 @@ static void send_requests(struct tt_transfer *t)
         for (uint32_t i = 0; i < t->nsources && t->vote == TT_SYNC_NOT_YET; i++) {
             struct tt_transfer_slot *slot;
 
-            if (!is_usable(&t->sources[i]) || t->sources[i].asked == TT_TRANSFER_WINDOW)
+            if (!is_usable(&t->sources[i]) || t->sources[i].requested == TT_TRANSFER_WINDOW)
                 continue;
             slot = next_free_slot(t, i);
             if (slot)
@@ -343,14 +343,14 @@ static struct tt_transfer_slot *source_slot(struct tt_transfer *t, uint32_t rank
 static bool on_piece(struct tt_transfer *t, uint32_t rank, const struct header *h,
                      struct tt_reader *r)
 {
-    struct tt_hash_sum said, is;
+    struct tt_hash_sum stated, is;
     struct tt_transfer_source *s;
     struct tt_transfer_slot *slot;
     struct tt_transfer_item *item;
     uint32_t source;
 
     for (int i = 0; i < 4; i++)
-        said.word[i] = tt_read_u32(r);
+        stated.word[i] = tt_read_u32(r);
     if (r->bad || (size_t)(r->end - r->at) != h->bytes)
         return false;
     slot = source_slot(t, rank, h);
@@ -358,11 +358,11 @@ static bool on_piece(struct tt_transfer *t, uint32_t rank, const struct header *
         return true; /* requested from another source meanwhile */
     source = slot->source;
     s = &t->sources[source];
-    s->asked--;
+    s->requested--;
     s->heard_ns = t->now_ns;
     slot->source = TT_TRANSFER_NONE;
     is = hash_sum_of(r->at, h->offset, h->bytes);
-    if (memcmp(&is, &said, sizeof is) != 0) {
+    if (memcmp(&is, &stated, sizeof is) != 0) {
         if (++s->wrong == WRONG_MAX) {
             s->silent = true; /* this does not prove a false state, but its data is unreliable */
             drop_source(t, source);
@@ -535,7 +535,7 @@ void tt_transfer_tick(struct tt_transfer *t, uint64_t now_ns)
     for (uint32_t i = 0; i < t->nsources; i++) {
         struct tt_transfer_source *s = &t->sources[i];
 
-        if (s->asked == 0 || now_ns - s->heard_ns < t->conf.patience_ns)
+        if (s->requested == 0 || now_ns - s->heard_ns < t->conf.patience_ns)
             continue;
         s->silent = true;
         drop_source(t, i);
@@ -548,7 +548,7 @@ uint64_t tt_transfer_next_ns(const struct tt_transfer *t)
     uint64_t next_ns = TT_NEVER;
 
     for (uint32_t i = 0; i < t->nsources && t->part == TT_SYNC_RECEIVES; i++)
-        if (t->sources[i].asked > 0 && t->sources[i].heard_ns + t->conf.patience_ns < next_ns)
+        if (t->sources[i].requested > 0 && t->sources[i].heard_ns + t->conf.patience_ns < next_ns)
             next_ns = t->sources[i].heard_ns + t->conf.patience_ns;
     return next_ns;
 }

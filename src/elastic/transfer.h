@@ -88,7 +88,7 @@ struct tt_transfer_source {
     uint32_t rank;
     bool now;                   /* in the last plan */
     bool bad, silent;           /* not used any more */
-    uint32_t asked, wrong;      /* pieces requested now; wrong pieces */
+    uint32_t requested, wrong;      /* pieces requested now; wrong pieces */
     uint64_t heard_ns;
 };
 

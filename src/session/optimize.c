@@ -165,7 +165,8 @@ static tutti_status survey_begin(tutti_run *run, const tutti_ring *ring)
             return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for the measurement", name);
         tt_random_bytes(p->filler, sizeof p->filler);
     } else if (p->machine.conf.epoch == run->m.epoch) {
-        next = p->machine.heard > p->machine.number ? p->machine.heard : p->machine.number + 1;
+        next = p->machine.highest_seen > p->machine.number ? p->machine.highest_seen
+                                                           : p->machine.number + 1;
         number = next > number ? next : number;
     }
     conf.peers = p->peers;

@@ -23,7 +23,7 @@ struct connection {
     struct tt_dqplb_segment *segment;
     uint64_t *words;
     uint64_t nic_free_ps;
-    uint32_t begun, over, told;         /* counts of messages */
+    uint32_t begun, over, delivered;         /* counts of messages */
     uint32_t *stripes;                  /* STATIC: per message, number of stripes that have not
                                            arrived and not been acknowledged */
 };
@@ -139,12 +139,12 @@ static void lanes_segment_arrived(struct lanes *s, struct connection *k,
     int whole;
 
     if (s->c->how == TT_LANES_STATIC) {
-        k->told += --k->stripes[2 * g->message] == 0;
+        k->delivered += --k->stripes[2 * g->message] == 0;
         return;
     }
     whole = tt_dqplb_received(&k->receiver, g->lane, g->word);
     tt_assert(whole >= 0);
-    k->told += (uint32_t)whole;
+    k->delivered += (uint32_t)whole;
 }
 
 static void segment_acked(struct lanes *s, struct connection *k, const struct tt_dqplb_segment *g)
@@ -235,17 +235,17 @@ static double lesser_rate(double a, double b)
     return a < b ? a : b;
 }
 
-static void lanes_result(const struct lanes *s, uint64_t told_ps, struct tt_lanes_result *out)
+static void lanes_result(const struct lanes *s, uint64_t delivered_ps, struct tt_lanes_result *out)
 {
     const struct tt_lanes_case *c = s->c;
     double ways = 0;
 
     for (uint32_t i = 0; i < c->ways; i++)
         ways += s->way[i].bytes_per_s;
-    out->seconds = (double)told_ps / PS_PER_S;
+    out->seconds = (double)delivered_ps / PS_PER_S;
     out->bytes_per_s = (double)c->senders * c->messages * (double)c->message_bytes / out->seconds;
     out->share = out->bytes_per_s / lesser_rate(ways, c->senders * c->nic_bytes_per_s);
-    out->queue_mean = s->queued_time / (double)told_ps;
+    out->queue_mean = s->queued_time / (double)delivered_ps;
     out->queue_most = (double)s->queued_most;
 }
 
@@ -253,7 +253,7 @@ bool tt_lanes_run(const struct tt_lanes_case *c, struct tt_lanes_result *out)
 {
     struct lanes s = { .c = c, .limits = c->limits, .free = UINT32_MAX };
     struct tt_queue_item item;
-    uint64_t told = 0, told_ps = 0;
+    uint64_t delivered = 0, delivered_ps = 0;
 
     if (!case_is_valid(c)) {
         tt_fail(TUTTI_ERR_INVALID,
@@ -284,17 +284,17 @@ bool tt_lanes_run(const struct tt_lanes_case *c, struct tt_lanes_result *out)
     }
     while (tt_queue_pop(&s.queue, &item)) {
         const struct flight *f = &s.flight[item.what];
-        const uint32_t sender = f->sender, before = s.connection[sender].told;
+        const uint32_t sender = f->sender, before = s.connection[sender].delivered;
 
         s.queued_time += (double)s.queued * (double)(item.time_ps - s.now_ps);
         s.now_ps = item.time_ps;
         flight_step(&s, item.what);
-        told += s.connection[sender].told - before;
-        if (s.connection[sender].told != before)
-            told_ps = s.now_ps;
+        delivered += s.connection[sender].delivered - before;
+        if (s.connection[sender].delivered != before)
+            delivered_ps = s.now_ps;
     }
-    tt_assert(told == (uint64_t)c->senders * c->messages);
-    lanes_result(&s, told_ps, out);
+    tt_assert(delivered == (uint64_t)c->senders * c->messages);
+    lanes_result(&s, delivered_ps, out);
     for (uint32_t i = 0; i < c->senders; i++) {
         free(s.connection[i].segment);
         free(s.connection[i].words);

@@ -43,17 +43,16 @@ static bool are_alike(const struct tt_machine *m)
     return true;
 }
 
-int tt_machine_gpu(const struct tt_machine *m, const char *told, const char *visible, bool by_bus)
+int tt_machine_gpu(const struct tt_machine *m, const char *bus, const char *visible, bool by_bus)
 {
     unsigned long number;
     char *end;
 
-    for (uint32_t i = 0; told && *told && i < m->ngpus; i++)
-        if (strcasecmp(m->gpu[i].bus, told) == 0 ||
-            (strncmp(m->gpu[i].bus, "0000:", 5) == 0 && strcasecmp(m->gpu[i].bus + 5, told) == 0))
+    for (uint32_t i = 0; bus && *bus && i < m->ngpus; i++)
+        if (strcasecmp(m->gpu[i].bus, bus) == 0 ||
+            (strncmp(m->gpu[i].bus, "0000:", 5) == 0 && strcasecmp(m->gpu[i].bus + 5, bus) == 0))
             return (int)i;
-    if ((told && *told) || !visible || *visible < '0' || *visible > '9' ||
-        !(by_bus || are_alike(m)))
+    if ((bus && *bus) || !visible || *visible < '0' || *visible > '9' || !(by_bus || are_alike(m)))
         return TT_UNKNOWN;
     number = strtoul(visible, &end, 10);
     return *end == '\0' && number < m->ngpus ? (int)number : TT_UNKNOWN;

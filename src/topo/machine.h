@@ -85,10 +85,10 @@ struct tt_cache tt_last_cache_of(const cpu_set_t *set, cpu_set_t *sharing);
 int tt_machine_socket(const struct tt_machine *m, const cpu_set_t *set);
 /* The same for the NUMA node. */
 int tt_machine_numa(const struct tt_machine *m, const cpu_set_t *set);
-/* Returns the number of the process's GPU, or TT_UNKNOWN. It is the one at the bus address `told`
+/* Returns the number of the process's GPU, or TT_UNKNOWN. It is the one at the bus address `bus`
  * ("0000:3b:00.0" or "3b:00.0"). Otherwise it is number `visible`, as in CUDA_VISIBLE_DEVICES, if
  * numbers follow the bus (`by_bus`) or all GPUs are alike. Both may be NULL. Pure. */
-int tt_machine_gpu(const struct tt_machine *m, const char *told, const char *visible, bool by_bus);
+int tt_machine_gpu(const struct tt_machine *m, const char *bus, const char *visible, bool by_bus);
 /* Returns the number of cores with CPUs in the set; 0 if unknown. Pure. */
 uint32_t tt_machine_cores(const struct tt_machine *m, const cpu_set_t *set);
 /* Writes the CPUs of a set in the kernel's format, "0-3,8", to out[cap]; truncates. Pure. */

@@ -122,7 +122,7 @@ struct derivation {
     struct tt_layout_seat *seats;
     struct key *keys;
     uint32_t *first;                    /* [n], by host: its first rank */
-    bool told[TT_NEAR_WAN];
+    bool labeled[TT_NEAR_WAN];
 };
 
 /* Numbers the ranks' groups at a level by keys[].key. */
@@ -149,7 +149,7 @@ static void derive_hosts(struct derivation *d)
         d->first[d->seats[r].group[TT_NEAR_HOST]] = r;
     for (uint32_t r = 0; r < d->n; r++)
         for (int level = TT_NEAR_RACK; level < TT_NEAR_WAN; level++)
-            d->told[level] |= first_of_host(d, r)->label[level] != 0;
+            d->labeled[level] |= first_of_host(d, r)->label[level] != 0;
 }
 
 /* Name of a host's group at a labelled level: its labels there and above. If one of them is
@@ -160,8 +160,9 @@ static uint64_t group_name(const struct derivation *d, uint32_t rank, int level)
     uint64_t name = 0;
 
     for (int above = TT_NEAR_WAN - 1; above >= level; above--)
-        name = tt_mix64(name ^ (d->told[above] && !p->label[above] ? p->host : p->label[above])) +
-               (uint64_t)above;
+        name =
+            tt_mix64(name ^ (d->labeled[above] && !p->label[above] ? p->host : p->label[above])) +
+            (uint64_t)above;
     return name;
 }
 
@@ -169,10 +170,10 @@ static void derive_levels(struct derivation *d)
 {
     int highest = TT_NEAR_WAN - 1;
 
-    while (highest >= TT_NEAR_RACK && !d->told[highest])
+    while (highest >= TT_NEAR_RACK && !d->labeled[highest])
         highest--;
     for (int level = TT_NEAR_RACK; level < TT_NEAR_WAN; level++) {
-        if (level <= highest && !d->told[level]) {
+        if (level <= highest && !d->labeled[level]) {
             for (uint32_t r = 0; r < d->n; r++)
                 d->seats[r].group[level] = d->seats[r].group[level - 1];
             continue;

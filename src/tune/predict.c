@@ -41,7 +41,7 @@ static void make_net(const struct tt_tune_conf *conf, struct tt_net_conf *net)
     *net = (struct tt_net_conf){ .layout = conf->layout };
     for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++) {
         const bool near = d <= TT_NEAR_HOST;
-        const struct tt_topo_link *told = conf->links ? &conf->links[d] : NULL;
+        const struct tt_topo_link *stated = conf->links ? &conf->links[d] : NULL;
 
         net->link[d].latency_ns = near ? c->near_latency_ns : c->far_latency_ns;
         if (near)
@@ -49,12 +49,12 @@ static void make_net(const struct tt_tune_conf *conf, struct tt_net_conf *net)
         else if (d == TT_NEAR_RACK)
             net->link[d].bytes_per_s =
                 c->far_byte_ns > 0 ? 1e9 / c->far_byte_ns : INSTANT_BYTES_PER_S;
-        if (!told)
+        if (!stated)
             continue;
-        if (told->latency_ns)
-            net->link[d].latency_ns = (double)told->latency_ns;
-        if (told->bytes_per_s > 0)
-            net->link[d].bytes_per_s = told->bytes_per_s;
+        if (stated->latency_ns)
+            net->link[d].latency_ns = (double)stated->latency_ns;
+        if (stated->bytes_per_s > 0)
+            net->link[d].bytes_per_s = stated->bytes_per_s;
     }
 }
 

@@ -40,7 +40,7 @@ static bool parse_entry(struct tt_lane_limits *l, const char *entry, size_t byte
     for (unsigned d = 0; d < TT_DISTANCES; d++)
         if (!equals || d == (unsigned)which) {
             l->bytes[d] = v;
-            l->told[d] = true;
+            l->user_set[d] = true;
         }
     return true;
 }
@@ -101,10 +101,10 @@ struct tt_dqplb_limits tt_lane_limits_queues(const struct tt_lane_limits *l,
     struct tt_dqplb_limits out = tt_dqplb_limits_of(distance, lanes, window, bytes_per_s, rtt_ns);
 
     tt_float_env_leave(kept);
-    if (l->told[distance])
+    if (l->user_set[distance])
         out.lane_bytes = l->bytes[distance];
     /* one segment is always accepted */
-    while (l->told[distance] && out.segment_bytes > out.lane_bytes)
+    while (l->user_set[distance] && out.segment_bytes > out.lane_bytes)
         out.segment_bytes /= 2;
     return out;
 }

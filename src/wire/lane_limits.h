@@ -16,7 +16,7 @@
 /* Indexed by enum tt_distance. A longer round trip needs more bytes in flight. */
 struct tt_lane_limits {
     uint64_t bytes[TT_DISTANCES];
-    bool told[TT_DISTANCES]; /* set by the user; otherwise bytes is the default for TCP
+    bool user_set[TT_DISTANCES]; /* set by the user; otherwise bytes is the default for TCP
                                 connections */
 };
 

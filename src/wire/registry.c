@@ -28,12 +28,12 @@ static const char *const mode_names[MODES] = { "none", "lazy", "eager", "async" 
 
 /* A user range: memory that the application has registered (tutti_mem_register,
  * tutti_mem_alloc). */
-struct told {
+struct user_range {
     struct tt_span span;        /* whole pages; must be the first member */
     uint64_t mem;               /* first byte */
     size_t bytes;               /* as passed by the caller */
-    struct told *next;          /* list of all, newest first; or of removed ones */
-    struct told *next_awaited;  /* list of those to register in the background */
+    struct user_range *next;          /* list of all, newest first; or of removed ones */
+    struct user_range *next_awaited;  /* list of those to register in the background */
     struct tt_device_memory device;     /* valid if is_device; we own its descriptor */
     bool is_device;
 };
@@ -71,10 +71,10 @@ static struct registry {
     struct tt_memwatch watch;
     struct tt_regcache cache;
     struct tt_domain *domains;
-    struct told *told;
-    struct tt_span *told_tree;
-    struct told *awaited;
-    struct told *told_gone;     /* to free */
+    struct user_range *user_ranges;
+    struct tt_span *user_range_tree;
+    struct user_range *awaited;
+    struct user_range *ranges_gone;     /* to free */
     uint32_t undoing;           /* ended registrations being undone, plus those that the worker
                                    makes */
     uint32_t unpinning;         /* of these, registrations in a call of unpin */
@@ -105,11 +105,11 @@ static void pages_of(const void *mem, size_t bytes, uint64_t *begin, uint64_t *e
 
 /* ---- user ranges; under the lock ---- */
 
-static void remove_user_range(struct told *t)
+static void remove_user_range(struct user_range *t)
 {
-    struct told **at = &registry.told;
+    struct user_range **at = &registry.user_ranges;
 
-    tt_spans_remove(&registry.told_tree, &t->span);
+    tt_spans_remove(&registry.user_range_tree, &t->span);
     while (*at != t)
         at = &(*at)->next;
     *at = t->next;
@@ -119,30 +119,30 @@ static void remove_user_range(struct told *t)
         *at = t->next_awaited;
     if (t->is_device)
         atomic_fetch_sub(&registry.ndevices, 1);
-    t->next = registry.told_gone;
-    registry.told_gone = t;
+    t->next = registry.ranges_gone;
+    registry.ranges_gone = t;
 }
 
 static bool range_is_device(const struct tt_span *s, const void *arg)
 {
     (void)arg;
-    return ((const struct told *)s)->is_device;
+    return ((const struct user_range *)s)->is_device;
 }
 
 static bool is_of_host(const struct tt_span *s, const void *arg)
 {
     (void)arg;
-    return !((const struct told *)s)->is_device;
+    return !((const struct user_range *)s)->is_device;
 }
 
 /* Returns whether one user range covers [begin, end), or several of host memory together do. *from
  * and *till: the union of these ranges. */
 static bool is_in_user_ranges(uint64_t begin, uint64_t end, uint64_t *from, uint64_t *till)
 {
-    const struct tt_span *s = tt_spans_covering(registry.told_tree, begin, end, NULL, NULL);
+    const struct tt_span *s = tt_spans_covering(registry.user_range_tree, begin, end, NULL, NULL);
 
     if (!s)
-        return tt_spans_cover(registry.told_tree, begin, end, is_of_host, NULL, from, till);
+        return tt_spans_cover(registry.user_range_tree, begin, end, is_of_host, NULL, from, till);
     *from = s->begin;
     *till = s->end;
     return true;
@@ -154,12 +154,12 @@ static bool device_of(uint64_t begin, uint64_t end, struct tt_device_memory *out
 {
     const struct tt_span *s =
         atomic_load(&registry.ndevices)
-            ? tt_spans_covering(registry.told_tree, begin, end, range_is_device, NULL)
+            ? tt_spans_covering(registry.user_range_tree, begin, end, range_is_device, NULL)
             : NULL;
 
     if (!s)
         return false;
-    *out = ((const struct told *)s)->device;
+    *out = ((const struct user_range *)s)->device;
     out->dmabuf_offset += begin - s->begin;
     return true;
 }
@@ -174,9 +174,9 @@ static void memory_changed(void *arg, uint64_t begin, uint64_t end, bool unmappe
     if (TT_PLANTED(TT_REGISTRY_BUG_NOT_WATCHED))
         return;
     registry.counts.invalidated += tt_regcache_invalidate(&registry.cache, NULL, begin, end);
-    while (unmapped && (s = tt_spans_touching(registry.told_tree, begin, end, NULL, NULL)))
-        remove_user_range((struct told *)s);
-    if (registry.cache.over || registry.told_gone)
+    while (unmapped && (s = tt_spans_touching(registry.user_range_tree, begin, end, NULL, NULL)))
+        remove_user_range((struct user_range *)s);
+    if (registry.cache.over || registry.ranges_gone)
         pthread_cond_signal(&registry.work);
 }
 
@@ -245,12 +245,12 @@ static void registration_undo(struct tt_reg *r)
 static void reap_ended(void)
 {
     struct tt_reg *r;
-    struct told *t;
+    struct user_range *t;
 
     while ((r = tt_regcache_over(&registry.cache)))
         registration_undo(r);
-    while ((t = registry.told_gone)) {
-        registry.told_gone = t->next;
+    while ((t = registry.ranges_gone)) {
+        registry.ranges_gone = t->next;
         unlock();
         if (t->is_device && t->device.dmabuf >= 0)
             close(t->device.dmabuf);
@@ -349,27 +349,28 @@ static int register_for_use(struct tt_domain *d, uint64_t begin, uint64_t end, b
                             struct tt_reg **out)
 {
     struct tt_device_memory what;
-    const struct tt_span *told;
-    uint64_t told_begin = 0, told_end = 0;
+    const struct tt_span *user;
+    uint64_t user_begin = 0, user_end = 0;
     enum made_for why, as = FOR_TOLD;
     bool whole, device;
 
     lock();
     device = device_of(begin, end, &what);
-    told = tt_spans_covering(registry.told_tree, begin, end, device ? range_is_device : NULL, NULL);
-    why = told ? FOR_PART : FOR_CALL;
-    whole = told && (registry.set.mode != MODE_NONE || device);
+    user = tt_spans_covering(registry.user_range_tree, begin, end, device ? range_is_device : NULL,
+                             NULL);
+    why = user ? FOR_PART : FOR_CALL;
+    whole = user && (registry.set.mode != MODE_NONE || device);
     if (whole) {
-        told_begin = told->begin;
-        told_end = told->end;
-    } else if (!told && !device && is_in_user_ranges(begin, end, &told_begin, &told_end)) {
+        user_begin = user->begin;
+        user_end = user->end;
+    } else if (!user && !device && is_in_user_ranges(begin, end, &user_begin, &user_end)) {
         why = FOR_PART;
         as = FOR_SEVERAL;
         whole = registry.set.mode != MODE_NONE;
     }
-    whole = whole && !tt_regcache_has(&registry.cache, d, told_begin, told_end);
+    whole = whole && !tt_regcache_has(&registry.cache, d, user_begin, user_end);
     unlock();
-    if (whole && try_register(d, told_begin, told_end, expose, as, out) == 0)
+    if (whole && try_register(d, user_begin, user_end, expose, as, out) == 0)
         return 0;
     return register_pages(d, begin, end, expose, why, out);
 }
@@ -480,7 +481,7 @@ static void *worker(void *arg)
     (void)arg;
     lock();
     for (;;) {
-        struct told *t = registry.awaited;
+        struct user_range *t = registry.awaited;
         char failed[NAME_BYTES];
 
         reap_ended();
@@ -493,7 +494,7 @@ static void *worker(void *arg)
                                                            error */
             registry.undoing--;
             pthread_cond_broadcast(&registry.calm);
-        } else if (!registry.cache.over && !registry.told_gone && !registry.awaited) {
+        } else if (!registry.cache.over && !registry.ranges_gone && !registry.awaited) {
             pthread_cond_wait(&registry.work, &registry.lock);
         }
     }
@@ -746,7 +747,7 @@ void tt_registry_revoke(struct tt_reg *r)
 /* Takes ownership of the device's descriptor. */
 static tutti_status add_user_range(void *mem, size_t bytes, const struct tt_device_memory *device)
 {
-    struct told *t = calloc(1, sizeof *t);
+    struct user_range *t = calloc(1, sizeof *t);
     char failed[NAME_BYTES];
     tutti_status st;
     int err = 0;
@@ -766,9 +767,9 @@ static tutti_status add_user_range(void *mem, size_t bytes, const struct tt_devi
     pages_of(mem, bytes, &t->span.begin, &t->span.end);
     lock();
     process_memory_events();                 /* earlier unmappings there must not remove the new range */
-    tt_spans_add(&registry.told_tree, &t->span);
-    t->next = registry.told;
-    registry.told = t;
+    tt_spans_add(&registry.user_range_tree, &t->span);
+    t->next = registry.user_ranges;
+    registry.user_ranges = t;
     if (device)
         atomic_fetch_add(&registry.ndevices, 1);
     if (device || registry.set.mode == MODE_EAGER) {
@@ -815,14 +816,14 @@ bool tt_registry_is_device(const void *mem, size_t bytes)
         return false;
     pages_of(mem, bytes, &begin, &end);
     lock();
-    is = tt_spans_touching(registry.told_tree, begin, end, range_is_device, NULL);
+    is = tt_spans_touching(registry.user_range_tree, begin, end, range_is_device, NULL);
     unlock();
     return is;
 }
 
-static struct told *newest_at(const void *mem)
+static struct user_range *newest_at(const void *mem)
 {
-    struct told *t = registry.told;
+    struct user_range *t = registry.user_ranges;
 
     while (t && t->mem != (uintptr_t)mem)
         t = t->next;
@@ -836,9 +837,9 @@ static bool reaches_beyond(const struct tt_span *s, const void *arg)
     return s->begin < of->begin || s->end > of->end;
 }
 
-static bool is_awaited(const struct told *t)
+static bool is_awaited(const struct user_range *t)
 {
-    const struct told *at = registry.awaited;
+    const struct user_range *at = registry.awaited;
 
     while (at && at != t)
         at = at->next_awaited;
@@ -851,7 +852,7 @@ static void requeue_user_ranges(void)
 {
     if (!registry.works || (registry.set.mode != MODE_EAGER && registry.set.mode != MODE_ASYNC))
         return;
-    for (struct told *t = registry.told; t; t = t->next) {
+    for (struct user_range *t = registry.user_ranges; t; t = t->next) {
         if (t->is_device || is_awaited(t) ||
             tt_spans_covering(registry.cache.tree, t->span.begin, t->span.end, NULL, NULL))
             continue;
@@ -878,7 +879,7 @@ static void unregister_range(const struct tt_span *of)
 bool tt_registry_remove(const void *mem)
 {
     struct tt_span of;
-    struct told *t;
+    struct user_range *t;
 
     lock();
     t = newest_at(mem);
@@ -897,7 +898,7 @@ bool tt_registry_remove(const void *mem)
 
 size_t tt_registry_user_bytes(const void *mem)
 {
-    const struct told *t;
+    const struct user_range *t;
     size_t bytes;
 
     lock();
@@ -933,7 +934,7 @@ void tt_registry_counts(struct tt_registry_counts *out)
     out->registered_bytes = registry.cache.bytes;
     out->registrations = registry.cache.count;
     out->told_bytes = 0;
-    for (const struct told *t = registry.told; t; t = t->next)
+    for (const struct user_range *t = registry.user_ranges; t; t = t->next)
         out->told_bytes += t->span.end - t->span.begin;
     unlock();
 }

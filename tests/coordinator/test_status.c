@@ -150,8 +150,8 @@ static void revoking_member_is_shown(void **state)
     (void)state;
     s->revoked = true;
     s->revoker = 104;
-    for (int asking = 0; asking < 2; asking++) {
-        s->asking = asking;
+    for (int querying = 0; querying < 2; querying++) {
+        s->querying = querying;
         page = written(PAGE, s);
         assert_non_null(strstr(page, "Member 104 revoked the epoch"));
         assert_non_null(strstr(

@@ -171,7 +171,7 @@ struct bench *bench_create(uint64_t seed, tutti_device_mode mode, uint32_t slots
         .room_waits = &b->room_waits,
         .answers = b->answers,
         .groups = b->groups,
-        .told = b->told,
+        .wake_sent = b->wake_sent,
         .mine = b->net->peers[0].mem,
         .direct = b->direct,
         .bytes = b->bytes,
@@ -188,7 +188,7 @@ struct bench *bench_create(uint64_t seed, tutti_device_mode mode, uint32_t slots
         .answers = b->answers,
         .given = b->given,
         .pending = pending,
-        .told = b->told,
+        .wake_sent = b->wake_sent,
         .bytes = b->bytes,
         .words = b->words,
     };

@@ -59,7 +59,7 @@ struct bench {
     uint64_t tickets[2 * (NET_RANKS + 1)], answers[2 * (NET_RANKS + 1)];
     uint64_t entered[NET_RANKS], given_seen[NET_RANKS], given[NET_RANKS];
     uint64_t groups[8 * NET_RANKS];
-    uint64_t told[NET_RANKS];
+    uint64_t wake_sent[NET_RANKS];
     uint64_t bytes[NET_RANKS];
     uint8_t words[NET_RANKS], *direct[NET_RANKS];
 };

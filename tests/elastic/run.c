@@ -896,7 +896,7 @@ static void stuck(struct run *r)
         r->why + at, sizeof r->why - at, " coordinator %s, epoch %llu, round %llu%s%s;",
         r->coord_up ? "up" : "down", (unsigned long long)r->c.epoch, (unsigned long long)r->c.round,
         tt_coord_is_proposing(&r->c) ? ", proposing" : "",
-        r->c.asking && !r->c.decided ? ", asking" : "");
+        r->c.querying && !r->c.decided ? ", asking" : "");
     for (uint32_t i = 0; i < r->npeers && at < sizeof r->why; i++) {
         static const char *const phases[] = { "epoch", "sync",  "step", "in step",
                                               "value", "close", "out" };

@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     }
     for (unsigned d = 0; d < TT_DISTANCES; d++)
         tt_assert(limits.bytes[d] >= TT_LANE_BYTES_MIN && limits.bytes[d] <= TT_LANE_BYTES_MAX &&
-                  (limits.told[d] || limits.bytes[d] == tt_lane_limits_default.bytes[d]));
+                  (limits.user_set[d] || limits.bytes[d] == tt_lane_limits_default.bytes[d]));
     check_again(&limits);
     return 0;
 }

@@ -202,9 +202,9 @@ static void ask(struct scene *s, uint8_t op, struct tt_reader *r)
     if (!peer || peer->state != TT_SHM_UP || !peer->mine.base)
         return;
     line = &tt_shm_pulls_in(s->w, &peer->mine)->line[peer->served % TT_SHM_PULLS];
-    line->ask = a;
+    line->request = a;
     if (a.region == 2 && s->own)
-        line->ask.region =
+        line->request.region =
             ((struct tt_shm_shared *)((char *)s->own - offsetof(struct tt_shm_shared, region)))->id;
     atomic_store(&line->state,
                  peer->served << 2 | (a.signal_value & 1 ? TT_SHM_REVOKED : TT_SHM_POSTED));
@@ -229,7 +229,7 @@ static void share(struct scene *s, uint8_t op, struct tt_reader *r)
         return;
     shared = &tt_shm_pulls_in(s->w, &peer->mine)->share;
     line = &tt_shm_pulls_in(s->w, &peer->mine)->line[peer->served % TT_SHM_PULLS];
-    line->ask = (struct tt_shm_pull){
+    line->request = (struct tt_shm_pull){
         .from = (uintptr_t)source + tt_read_u16(r) % 4096,
         .bytes = TT_SHM_SHARE_BYTES + tt_read_u32(r) % (REGION_BYTES - TT_SHM_SHARE_BYTES + 1),
         .region =

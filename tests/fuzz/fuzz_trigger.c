@@ -17,7 +17,7 @@
 struct world {
     tutti_device_trigger fifo[SLOTS];
     uint64_t taken, answers[2 * (RANKS + 1)], given[RANKS], bytes[RANKS];
-    uint64_t told[RANKS];
+    uint64_t wake_sent[RANKS];
     uint32_t calls;
     uint8_t words[RANKS];
 };
@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         .answers = w.answers,
         .given = w.given,
         .pending = 8,
-        .told = w.told,
+        .wake_sent = w.wake_sent,
         .bytes = w.bytes,
         .words = w.words,
     };

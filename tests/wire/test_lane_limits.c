@@ -16,7 +16,7 @@ static void named_limits_override_the_common(void **state)
     assert_true(tt_lane_limits_parse(&l, "wan=1073741824", &at));
     assert_int_equal(l.bytes[TT_NEAR_WAN], 1073741824);
     assert_int_equal(l.bytes[TT_NEAR_RACK], tt_lane_limits_default.bytes[TT_NEAR_RACK]);
-    assert_true(l.told[TT_NEAR_WAN] && !l.told[TT_NEAR_RACK]);
+    assert_true(l.user_set[TT_NEAR_WAN] && !l.user_set[TT_NEAR_RACK]);
     assert_true(tt_lane_limits_parse(&l, "1000000,rack=2000000,host=3000000", &at));
     assert_int_equal(l.bytes[TT_NEAR_RACK], 2000000);
     assert_int_equal(l.bytes[TT_NEAR_HOST], 3000000);
@@ -74,14 +74,14 @@ static void distant_peers_may_have_more_outstanding(void **state)
 static void queue_pairs_hold_twice_the_link(void **state)
 {
     struct tt_topo_link links[TT_DISTANCES] = { 0 };
-    struct tt_lane_limits told;
+    struct tt_lane_limits user_set;
     size_t at;
 
     (void)state;
     links[TT_NEAR_RACK] = (struct tt_topo_link){ .latency_ns = 2000, .bytes_per_s = 50e9 };
     links[TT_NEAR_FABRIC] = (struct tt_topo_link){ .latency_ns = 100000 };
     links[TT_NEAR_WAN] = (struct tt_topo_link){ .latency_ns = 10000000, .bytes_per_s = 1e9 };
-    assert_true(tt_lane_limits_parse(&told, "rack=1000000,wan=65536", &at));
+    assert_true(tt_lane_limits_parse(&user_set, "rack=1000000,wan=65536", &at));
     for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++) {
         const uint32_t lanes = tt_dqplb_lane_count(d);
         const struct tt_dqplb_limits suit = tt_dqplb_limits_of(d, lanes, 256, 0, 0),
@@ -89,7 +89,8 @@ static void queue_pairs_hold_twice_the_link(void **state)
                                                                   256, NULL, 1),
                                      known = tt_lane_limits_queues(&tt_lane_limits_default, d,
                                                                    lanes, 256, links, 2),
-                                     said = tt_lane_limits_queues(&told, d, lanes, 256, links, 2);
+                                     said =
+                                         tt_lane_limits_queues(&user_set, d, lanes, 256, links, 2);
 
         assert_true(bare.lane_bytes == suit.lane_bytes && bare.segment_bytes == suit.segment_bytes);
         assert_int_equal(said.lane_bytes, d == TT_NEAR_RACK  ? 1000000

@@ -87,7 +87,7 @@ static void near_lanes_have_tighter_limits(void **state)
     links[TT_NEAR_WAN].bytes_per_s = 5e9;
     assert_int_equal(tt_verbs_limits(&link, 16).lane_bytes, 8u << 20);
     v.limits.bytes[TT_NEAR_WAN] = 3000000;
-    v.limits.told[TT_NEAR_WAN] = true;
+    v.limits.user_set[TT_NEAR_WAN] = true;
     assert_int_equal(tt_verbs_limits(&link, 16).lane_bytes, 3000000);
 }
 

@@ -184,7 +184,7 @@ struct tt_ofi_lane {
     struct tt_ofi_out *out;         /* [TT_OFI_DEPTH] */
     uint64_t retired, reported, acked, sent, written, rts_sent, tail;
     uint8_t *staging;               /* [TT_OFI_DEPTH][TT_OFI_SLOT_BYTES] */
-    uint8_t *asking;                /* [TT_OFI_RTS_MAX][TT_OFI_RECORD_BYTES] */
+    uint8_t *rts_records;                /* [TT_OFI_RTS_MAX][TT_OFI_RECORD_BYTES] */
     uint8_t *notes;                 /* [TT_OFI_NOTES][TT_OFI_RECORD_BYTES] */
     uint8_t *chunks;                /* [TT_OFI_CHUNKS][TT_OFI_CHUNK_BYTES] */
     uint32_t chunks_used, chunks_lent;  /* bitmaps; lent: to writes, not to messages */

@@ -40,8 +40,8 @@ enum {
     STAGING_AT = 0,
     RECEIVES_AT = STAGING_AT + TT_OFI_DEPTH * TT_OFI_SLOT_BYTES,
     CHUNKS_AT = RECEIVES_AT + TT_OFI_RECEIVES * TT_OFI_SLOT_BYTES,
-    ASKING_AT = CHUNKS_AT + TT_OFI_CHUNKS * TT_OFI_CHUNK_BYTES,
-    NOTES_AT = ASKING_AT + TT_OFI_RTS_MAX * TT_OFI_RECORD_BYTES,
+    RTS_RECORDS_AT = CHUNKS_AT + TT_OFI_CHUNKS * TT_OFI_CHUNK_BYTES,
+    NOTES_AT = RTS_RECORDS_AT + TT_OFI_RTS_MAX * TT_OFI_RECORD_BYTES,
     LANE_BYTES = (NOTES_AT + TT_OFI_NOTES * TT_OFI_RECORD_BYTES + 4095) / 4096 * 4096
 };
 
@@ -91,7 +91,7 @@ static tutti_status ofi_lane_init(struct tt_ofi_lane *lane, struct tt_ofi_link *
         (struct tt_ofi_lane){ .link = link, .index = index, .nends = nends_of(link->ofi, index) };
     lane->staging = local + STAGING_AT;
     lane->chunks = local + CHUNKS_AT;
-    lane->asking = local + ASKING_AT;
+    lane->rts_records = local + RTS_RECORDS_AT;
     lane->notes = local + NOTES_AT;
     lane->out = calloc(TT_OFI_DEPTH, sizeof *lane->out);
     lane->sends = calloc(TT_OFI_SENDS, sizeof *lane->sends);

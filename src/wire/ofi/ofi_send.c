@@ -43,7 +43,7 @@ static void pump_rts(struct tt_ofi_lane *lane)
     for (; lane->rts_sent < lane->tail; lane->rts_sent++) {
         const struct tt_ofi_out *m = tt_ofi_out_of(lane, lane->rts_sent);
         struct tt_ofi_op *op;
-        uint8_t *ask;
+        uint8_t *record;
 
         if (!m->needs_cts)
             continue;
@@ -54,11 +54,11 @@ static void pump_rts(struct tt_ofi_lane *lane)
             return;
         }
         op->kind = TT_OFI_OP_RTS;
-        ask = lane->asking + op->buffer_index * (size_t)TT_OFI_RECORD_BYTES;
-        memcpy(ask, staging_at(lane, lane->rts_sent), TT_OFI_RECORD_BYTES);
-        tt_ofi_record_rts(ask);
-        tt_ofi_stamp(lane->link, ask);
-        if (!tt_ofi_post_record(op, ask, TT_OFI_RECORD_BYTES)) {
+        record = lane->rts_records + op->buffer_index * (size_t)TT_OFI_RECORD_BYTES;
+        memcpy(record, staging_at(lane, lane->rts_sent), TT_OFI_RECORD_BYTES);
+        tt_ofi_record_rts(record);
+        tt_ofi_stamp(lane->link, record);
+        if (!tt_ofi_post_record(op, record, TT_OFI_RECORD_BYTES)) {
             lane->asking_used &= ~(1u << op->buffer_index);
             return;
         }

@@ -62,7 +62,7 @@ enum tt_shm_pull_state { TT_SHM_DONE, TT_SHM_POSTED, TT_SHM_REVOKED, TT_SHM_TAKE
 
 struct tt_shm_pull_line {
     _Atomic uint64_t state;         /* number << 2 | enum tt_shm_pull_state */
-    struct tt_shm_pull ask;
+    struct tt_shm_pull request;
 };
 _Static_assert(sizeof(struct tt_shm_pull_line) == 64, "a request is a cache line");
 
@@ -139,7 +139,7 @@ struct tt_shm_peer {
     pid_t pid;
     uint64_t nonce_at, nonce;       /* a random number in its memory, and its address there */
     uint64_t served;                /* number of its completed pull requests */
-    struct tt_shm_pull ask;          /* current pull request: a copy that the peer cannot change */
+    struct tt_shm_pull request;          /* current pull request: a copy that the peer cannot change */
     uint64_t fetched;               /* bytes of it that have been copied */
     bool begun;                     /* the current request has been read */
     bool sharing;                   /* the current request may also be written by the peer */

@@ -46,7 +46,7 @@
 #define LINGER_NS TT_SECOND         /* time that closing waits for peers */
 
 /* State of one of our pull requests. */
-struct asked {
+struct pending_pull {
     const uint8_t *from;            /* NULL: no source that dereg could revoke */
     uint64_t bytes, cookie;
     uint64_t inline_end;            /* end of its copy in inline_ring; 0: none */
@@ -58,14 +58,14 @@ struct tt_shm_pull_queue {
     uint64_t head, tail;            /* numbers: [head, tail) are pending or not yet reported */
     uint64_t inline_head, inline_tail;
     uint8_t *inline_ring;           /* [INLINE_BYTES]; allocated at first use */
-    struct asked asked[TT_SHM_PULLS];
+    struct pending_pull pending[TT_SHM_PULLS];
 };
 
 static uint64_t state_of(uint64_t number, enum tt_shm_pull_state s) { return number << 2 | s; }
 
-static struct tt_shm_pull_line *line_of(struct tt_shm_pulls *asks, uint64_t number)
+static struct tt_shm_pull_line *line_of(struct tt_shm_pulls *pulls, uint64_t number)
 {
-    return &asks->line[number % TT_SHM_PULLS];
+    return &pulls->line[number % TT_SHM_PULLS];
 }
 
 /* ---- reading a peer ---- */
@@ -170,7 +170,7 @@ static const uint8_t *keep_copy(struct tt_shm_pull_queue *k, const void *local, 
 static void write_pull_line(struct tt_shm_pull_line *line, const struct tt_desc *d,
                             const uint8_t *from)
 {
-    line->ask = (struct tt_shm_pull){
+    line->request = (struct tt_shm_pull){
         .from = (uintptr_t)from,
         .bytes = from ? d->bytes : 0,
         .region = d->key->handle[0],
@@ -179,9 +179,9 @@ static void write_pull_line(struct tt_shm_pull_line *line, const struct tt_desc 
     if (d->signal_op == TT_SIGNAL_NONE)
         return;
     tt_assert(d->signal_offset % 8 == 0 && d->signal_offset + 8 <= d->signal_key->bytes);
-    line->ask.signal_region = d->signal_key->handle[0];
-    line->ask.signal = d->signal_offset | d->signal_op;
-    line->ask.signal_value = d->signal_value;
+    line->request.signal_region = d->signal_key->handle[0];
+    line->request.signal = d->signal_offset | d->signal_op;
+    line->request.signal_value = d->signal_value;
 }
 
 bool tt_shm_pull(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc *d)
@@ -207,7 +207,7 @@ bool tt_shm_pull(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_des
     if (d->bytes && d->key->mapped) /* data is unordered: only the signal waits for its turn */
         tt_copy((char *)d->key->mapped + d->offset, NULL, d->local, d->bytes,
                 d->flags & TT_DESC_STREAM ? TT_STREAM_DST : 0);
-    k->asked[k->tail % TT_SHM_PULLS] = (struct asked){
+    k->pending[k->tail % TT_SHM_PULLS] = (struct pending_pull){
         .from = copied ? NULL : from,
         .bytes = d->bytes,
         .cookie = d->cookie,
@@ -238,7 +238,7 @@ static int report_pulls(struct tt_shm *w, struct tt_shm_peer *peer, struct tt_do
     int n = 0;
 
     while (n < max && peer->npulls && pull_is_done(w, peer, k->head)) {
-        struct asked *a = &k->asked[k->head % TT_SHM_PULLS];
+        struct pending_pull *a = &k->pending[k->head % TT_SHM_PULLS];
 
         if (a->local || a->remote)
             done[n++] = (struct tt_done){
@@ -304,7 +304,7 @@ void tt_shm_revoke_source(struct tt_shm *w, const void *mem, uint64_t bytes)
         const struct tt_shm_pull_queue *k = peer->asker;
 
         for (uint32_t j = 0; j < peer->npulls; j++) {
-            const struct asked *a = &k->asked[(k->head + j) % TT_SHM_PULLS];
+            const struct pending_pull *a = &k->pending[(k->head + j) % TT_SHM_PULLS];
             const uintptr_t from = (uintptr_t)a->from;
 
             if (from && from < end && from + a->bytes > begin &&
@@ -321,7 +321,7 @@ void tt_shm_revoke_cookies(struct tt_shm *w, uint64_t cookie, uint64_t mask)
         const struct tt_shm_pull_queue *k = peer->asker;
 
         for (uint32_t j = 0; j < peer->npulls; j++)
-            if ((k->asked[(k->head + j) % TT_SHM_PULLS].cookie & mask) == cookie)
+            if ((k->pending[(k->head + j) % TT_SHM_PULLS].cookie & mask) == cookie)
                 pull_revoke(w, peer, k->head + j);
     }
 }
@@ -332,7 +332,7 @@ bool tt_shm_pull_of_tag(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t tag
     const struct tt_shm_pull_queue *k = peer->asker;
 
     for (uint64_t at = k->head; at < k->head + peer->npulls; at++) {
-        const struct asked *a = &k->asked[at % TT_SHM_PULLS];
+        const struct pending_pull *a = &k->pending[at % TT_SHM_PULLS];
 
         if (tt_shm_tag_of(at) != tag)
             continue;
@@ -350,16 +350,16 @@ bool tt_shm_pull_of_tag(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t tag
 
 static void pull_raise_signal(struct tt_shm *w, const struct tt_shm_peer *peer)
 {
-    const uint64_t op = peer->ask.signal & 7;
-    _Atomic uint64_t *word =
-        (void *)tt_shm_memory_of(w, peer, peer->ask.signal_region, peer->ask.signal - op, 8);
+    const uint64_t op = peer->request.signal & 7;
+    _Atomic uint64_t *word = (void *)tt_shm_memory_of(w, peer, peer->request.signal_region,
+                                                      peer->request.signal - op, 8);
 
     if (op == TT_SIGNAL_NONE || !word)
         return;
     if (op == TT_SIGNAL_SET)
-        atomic_store_explicit(word, peer->ask.signal_value, memory_order_release);
+        atomic_store_explicit(word, peer->request.signal_value, memory_order_release);
     else
-        atomic_fetch_add_explicit(word, peer->ask.signal_value, memory_order_release);
+        atomic_fetch_add_explicit(word, peer->request.signal_value, memory_order_release);
 }
 
 enum outcome { FETCHED, DROPPED, LATER };
@@ -370,7 +370,7 @@ static enum outcome pull_fetch_piece(struct tt_shm *w, struct tt_shm_peer *peer,
                                      uint64_t n)
 {
     const int err =
-        read_process(peer->pid, peer->nonce_at, peer->nonce, to + at, peer->ask.from + at, n);
+        read_process(peer->pid, peer->nonce_at, peer->nonce, to + at, peer->request.from + at, n);
 
     if (atomic_load_explicit(&line->state, memory_order_acquire) !=
         state_of(peer->served, TT_SHM_POSTED))
@@ -396,7 +396,7 @@ static enum outcome pull_fetch_piece(struct tt_shm *w, struct tt_shm_peer *peer,
 static bool pull_next_part(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t budget,
                            uint64_t *at, uint64_t *n)
 {
-    const uint64_t left = peer->ask.bytes - peer->fetched;
+    const uint64_t left = peer->request.bytes - peer->fetched;
 
     if (!peer->sharing) {
         *at = peer->fetched;
@@ -410,7 +410,7 @@ static bool pull_next_part(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t 
     case TT_SHM_REST_NONE:
         return false;
     case TT_SHM_REST_FAILED:
-        peer->fetched = peer->ask.bytes - *n;
+        peer->fetched = peer->request.bytes - *n;
         return true;
     default:
         return true;
@@ -421,16 +421,16 @@ static bool pull_next_part(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t 
 static enum outcome pull_fetch(struct tt_shm *w, struct tt_shm_peer *peer,
                                const struct tt_shm_pull_line *line, uint64_t *budget)
 {
-    const struct tt_shm_pull *ask = &peer->ask;
+    const struct tt_shm_pull *request = &peer->request;
 
     for (;;) {
-        uint8_t *to = tt_shm_memory_of(w, peer, ask->region, ask->offset, ask->bytes);
+        uint8_t *to = tt_shm_memory_of(w, peer, request->region, request->offset, request->bytes);
         enum outcome o;
         uint64_t at, n;
 
         if (!to)
             return DROPPED;     /* the target is deregistered */
-        if (!ask->bytes)
+        if (!request->bytes)
             return FETCHED;     /* a request without data */
         if (!pull_next_part(w, peer, *budget, &at, &n))
             return FETCHED;
@@ -451,8 +451,8 @@ static void pull_begin(struct tt_shm *w, struct tt_shm_peer *peer,
     uint8_t *to;
 
     peer->begun = true;
-    peer->ask = line->ask;
-    to = tt_shm_memory_of(w, peer, peer->ask.region, peer->ask.offset, peer->ask.bytes);
+    peer->request = line->request;
+    to = tt_shm_memory_of(w, peer, peer->request.region, peer->request.offset, peer->request.bytes);
     if (to)
         tt_shm_share_open(w, peer, to);
 }

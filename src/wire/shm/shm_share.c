@@ -61,9 +61,9 @@ static struct tt_shm_share *share_in(const struct tt_shm *w, const struct tt_seg
 bool tt_shm_share_open(struct tt_shm *w, struct tt_shm_peer *peer, uint8_t *to)
 {
     struct tt_shm_share *s = share_in(w, &peer->mine);
-    const uint64_t units = units_of(peer->ask.bytes);
+    const uint64_t units = units_of(peer->request.bytes);
 
-    if (peer->ask.bytes < TT_SHM_SHARE_BYTES || units > UNITS_MAX || peer->npulls ||
+    if (peer->request.bytes < TT_SHM_SHARE_BYTES || units > UNITS_MAX || peer->npulls ||
         !peer->threads_seen)
         return false;           /* with our own requests pending, the peer reads data itself:
                                    both cores are busy */
@@ -84,7 +84,7 @@ bool tt_shm_share_open(struct tt_shm *w, struct tt_shm_peer *peer, uint8_t *to)
 static bool claim_is_valid(const struct tt_shm_peer *peer, uint64_t word)
 {
     return tag_in(word) == tt_shm_tag_of(peer->served) && front_in(word) == peer->taken &&
-           back_in(word) >= peer->taken && back_in(word) <= units_of(peer->ask.bytes);
+           back_in(word) >= peer->taken && back_in(word) <= units_of(peer->request.bytes);
 }
 
 bool tt_shm_share_take(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t most, uint64_t *at,
@@ -107,8 +107,8 @@ bool tt_shm_share_take(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t most
     *at = (uint64_t)peer->taken << UNIT_SHIFT;
     *bytes = n << UNIT_SHIFT;
     peer->taken += (uint32_t)n;
-    if (*bytes > peer->ask.bytes - *at)
-        *bytes = peer->ask.bytes - *at;
+    if (*bytes > peer->request.bytes - *at)
+        *bytes = peer->request.bytes - *at;
     return true;
 }
 
@@ -118,7 +118,7 @@ static uint64_t written_from(const struct tt_shm_share *s, const struct tt_shm_p
                              uint64_t back, bool *failed)
 {
     const uint64_t word = atomic_load_explicit(&s->written, memory_order_acquire),
-                   units = units_of(peer->ask.bytes);
+                   units = units_of(peer->request.bytes);
     const bool is_of_this = tag_in(word) == tt_shm_tag_of(peer->served);
 
     *failed = is_of_this && front_in(word) & FAILED;
@@ -130,7 +130,7 @@ enum tt_shm_rest tt_shm_share_rest(struct tt_shm *w, struct tt_shm_peer *peer, u
 {
     struct tt_shm_share *s = share_in(w, &peer->mine);
     const uint64_t word = atomic_load_explicit(&s->claim, memory_order_relaxed),
-                   units = units_of(peer->ask.bytes);
+                   units = units_of(peer->request.bytes);
     bool failed, sound = claim_is_valid(peer, word);
     const uint64_t from = sound ? written_from(s, peer, back_in(word), &failed) : units;
 
@@ -147,7 +147,7 @@ enum tt_shm_rest tt_shm_share_rest(struct tt_shm *w, struct tt_shm_peer *peer, u
     if (from == peer->taken)
         return TT_SHM_REST_NONE;
     *at = (uint64_t)peer->taken << UNIT_SHIFT;
-    *bytes = (from == units ? peer->ask.bytes : from << UNIT_SHIFT) - *at;
+    *bytes = (from == units ? peer->request.bytes : from << UNIT_SHIFT) - *at;
     return TT_SHM_REST_FAILED;
 }
 
@@ -182,7 +182,7 @@ void tt_shm_share_close(struct tt_shm *w, struct tt_shm_peer *peer)
 void tt_shm_share_close_of(struct tt_shm *w, uint64_t region)
 {
     for (uint32_t i = 0; i < w->nlinks; i++)
-        if (w->links[i]->ask.region == region)
+        if (w->links[i]->request.region == region)
             tt_shm_share_close(w, w->links[i]);
 }
 

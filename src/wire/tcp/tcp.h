@@ -207,7 +207,7 @@ struct tt_tcp_link {
     enum tt_tcp_state state;
     tutti_status status;        /* cause of the loss */
     bool report_up, report_lost;    /* events to report by poll */
-    bool asked;                 /* connect was called, so a failure must be reported */
+    bool connect_called;        /* a failure must be reported */
     struct tt_tcp_link *next_reported;
     uint32_t reserved_dones;    /* reserved completions that are not yet in tt_tcp.dones */
 

@@ -162,30 +162,30 @@ static bool greeting_send(struct tt_tcp_handshake *g, enum tt_hello_kind kind)
     return g->owes || n == sizeof out; /* fits into the buffer of a new socket */
 }
 
-enum heard { HEARD_NOTHING, HEARD_ALL, HEARD_ENOUGH /* end of file, or not our protocol */ };
+enum greeting_status { GREETING_INCOMPLETE, GREETING_COMPLETE, GREETING_INVALID /* end of file, or not our protocol */ };
 
 /* Reads the other end's message and not a byte more: later data belongs to the lane. */
-static enum heard greeting_receive(struct tt_tcp_handshake *g, enum tt_hello_kind kind)
+static enum greeting_status greeting_receive(struct tt_tcp_handshake *g, enum tt_hello_kind kind)
 {
     const struct tt_wire_conf *conf = &g->tcp->conf;
     const ssize_t n = tt_tcp_recv(g->fd, g->stream, g->in + g->have, sizeof g->in - g->have);
     struct tt_hello h;
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return HEARD_NOTHING;
+        return GREETING_INCOMPLETE;
     if (n <= 0)
-        return HEARD_ENOUGH;
+        return GREETING_INVALID;
     g->have += (uint32_t)n;
     if (g->have < sizeof g->in)
-        return HEARD_NOTHING;
+        return GREETING_INCOMPLETE;
     g->have = 0;
     if (!tt_hello_read(&h, conf->secret, g->in) || h.kind != kind || h.to != conf->rank ||
         h.nranks != conf->nranks || h.from >= h.nranks || h.from == h.to)
-        return HEARD_ENOUGH;
+        return GREETING_INVALID;
     if (g->link && (h.from != g->link->peer || h.lane != g->lane))
-        return HEARD_ENOUGH;
+        return GREETING_INVALID;
     g->hello = h;
-    return HEARD_ALL;
+    return GREETING_COMPLETE;
 }
 
 static bool greeting_welcome(struct tt_tcp_handshake *g)
@@ -474,16 +474,17 @@ static void attempt_connected(struct tt_tcp_handshake *g)
 static void attempt_received(struct tt_tcp_handshake *g)
 {
     struct tt_tcp_link *link = g->link;
-    enum heard heard;
+    enum greeting_status status;
 
     if (g->owes && !greeting_send(g, TT_HELLO)) {
         attempt_failed(g);
         return;
     }
-    heard = greeting_receive(g, TT_WELCOME);
-    if (heard == HEARD_NOTHING)
+    status = greeting_receive(g, TT_WELCOME);
+    if (status == GREETING_INCOMPLETE)
         return;
-    if (heard == HEARD_ENOUGH || g->hello.nonce != link->nonce || !greeting_send(g, TT_CONFIRM)) {
+    if (status == GREETING_INVALID || g->hello.nonce != link->nonce ||
+        !greeting_send(g, TT_CONFIRM)) {
         attempt_failed(g);
         return;
     }
@@ -598,7 +599,7 @@ tutti_status tt_tcp_connect(struct tt_wire *w, uint32_t peer, const struct tt_bl
     if (!t->settled)
         tt_tcp_settle(t);
     link = tt_sparse_get(&t->links, peer);
-    if (link && (link->state != TT_TCP_OPENING || link->asked))
+    if (link && (link->state != TT_TCP_OPENING || link->connect_called))
         return TUTTI_OK;
     if (!link)
         link = tt_tcp_link_create(t, peer);
@@ -608,7 +609,7 @@ tutti_status tt_tcp_connect(struct tt_wire *w, uint32_t peer, const struct tt_bl
     rank_candidates(link);
     if (link->ncandidates == 0)
         return TUTTI_ERR_UNSUPPORTED;
-    link->asked = true;
+    link->connect_called = true;
     /* After the peer's own attempt got WELCOME, the peer may make it the link at any time. If
      * another attempt of ours got WELCOME there, each end could drop the connection that the other
      * keeps. If the peer's attempt fails, attempt_again follows. */
@@ -666,13 +667,13 @@ static bool lane_hello(struct tt_tcp_handshake *g)
 static void stranger_received(struct tt_tcp_handshake *g)
 {
     struct tt_tcp *t = g->tcp;
-    const enum heard heard = greeting_receive(g, TT_HELLO);
+    const enum greeting_status status = greeting_receive(g, TT_HELLO);
     const struct tt_hello *h = &g->hello;
     bool good;
 
-    if (heard == HEARD_NOTHING)
+    if (status == GREETING_INCOMPLETE)
         return;
-    if (heard == HEARD_ENOUGH) {
+    if (status == GREETING_INVALID) {
         tt_log(TT_LOG_INFO, "tcp: closed a connection from outside this job%s%s",
                g->stream ? ": " : "", g->stream ? tt_stream_why(g->stream) : "");
         greeting_end(g);
@@ -690,7 +691,8 @@ static void stranger_received(struct tt_tcp_handshake *g)
 /* Restarts our attempt if the connection for which it was dropped has failed. */
 static void attempt_again(struct tt_tcp_link *link)
 {
-    if (link->state != TT_TCP_OPENING || !link->asked || greeting_of(link, CONNECTING, WELCOMED))
+    if (link->state != TT_TCP_OPENING || !link->connect_called ||
+        greeting_of(link, CONNECTING, WELCOMED))
         return;
     link->failures = 0;
     attempt_open(link, 0);
@@ -700,12 +702,12 @@ static void welcomed_received(struct tt_tcp_handshake *g)
 {
     struct tt_tcp_link *link = g->link;
     const uint64_t nonce = g->hello.nonce;
-    const enum heard heard = greeting_receive(g, TT_CONFIRM);
+    const enum greeting_status status = greeting_receive(g, TT_CONFIRM);
     const bool up = link->state == TT_TCP_UP;
 
-    if (heard == HEARD_NOTHING)
+    if (status == GREETING_INCOMPLETE)
         return;
-    if (heard == HEARD_ENOUGH || g->hello.nonce != nonce || link->state == TT_TCP_LOST ||
+    if (status == GREETING_INVALID || g->hello.nonce != nonce || link->state == TT_TCP_LOST ||
         up != (g->lane > 0)) {
         greeting_end(g);
         attempt_again(link);
@@ -878,14 +880,14 @@ static void greeting_expire(struct tt_tcp_handshake *g)
  * that are not up. */
 static void tcp_lose_starved(struct tt_tcp *t)
 {
-    bool told = false;
+    bool logged = false;
 
     for (struct tt_tcp_handshake *g = t->greetings; g; g = g->next) {
         if (!is_outgoing(g) || g->lane > 0)
             continue;
-        if (!told)
+        if (!logged)
             tt_fail_descriptors("tcp: cannot accept connections of ranks", t->nopening);
-        told = true;
+        logged = true;
         greeting_end(g);
         tt_tcp_link_lose(g->link, TUTTI_ERR_NOMEM,
                          "no file descriptor is available (RLIMIT_NOFILE)");

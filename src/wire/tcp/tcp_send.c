@@ -703,11 +703,11 @@ bool tt_tcp_reply(struct tt_tcp_link *link, const struct tt_frame *f, const void
 bool tt_tcp_acknowledge(struct tt_tcp_link *link)
 {
     const uint64_t prefix = link->receiver.expected;
-    const bool asked = link->ack_want > link->ack_sent;
+    const bool wanted = link->ack_want > link->ack_sent;
     const bool window = prefix - link->ack_sent >= tt_tcp_ahead(link) / 4;
     const struct tt_frame f = { .kind = TT_FRAME_ACK, .word = tt_dqplb_word(prefix, false, false) };
 
-    if (link->ack_queued || prefix == link->ack_sent || (!asked && !window))
+    if (link->ack_queued || prefix == link->ack_sent || (!wanted && !window))
         return false;
     push_reply(link, &f, NULL, 0)->ack = true;
     link->ack_queued = true;
