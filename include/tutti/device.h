@@ -198,8 +198,8 @@ typedef struct tutti_device_view {
     uint32_t rank, nranks;      /* of the window */
     uint32_t mode, wakes_hosts;
     uint32_t fifo_slots, ngroups, nflags;
-    uint32_t by_proxy;              /* 1: all signals go through the proxy, because blocks cannot update
-                                 * host memory atomically with respect to the host */
+    uint32_t by_proxy;          /* 1: all signals go through the proxy, because blocks cannot
+                                 * update host memory atomically with respect to the host */
     tutti_device_trigger *fifo; /* [fifo_slots] */
     uint64_t *reserved;         /* total triggers that blocks have reserved */
     uint64_t *taken_seen;       /* the blocks' cached copy of `taken` */
