@@ -1,4 +1,5 @@
-# The files of `cmake --install`: both libraries, the headers, tutti.pc, and a CMake package.
+# The files of `cmake --install`: both libraries, the headers, tutti.pc, and a CMake package. The
+# manual pages are in cmake/Man.cmake.
 
 include(CMakePackageConfigHelpers)
 

@@ -21,10 +21,12 @@ libhwloc-dev    | build | location of cores, NICs and GPUs
 libibverbs-dev  | build | InfiniBand and RoCE devices (optional)
 libfabric-dev   | build | EFA, Slingshot, Omni-Path and other networks (optional)
 libpmix-dev     | build | headers for start-up by Open MPI and srun (optional)
-python3         | test  | test scripts
+python3         | test  | test scripts; generates the manual pages
 python3-venv    | test  | environments of scripts/install-python.sh and scripts/install-launchers.sh
 python3-dev     | test  | headers for the Python package
 g++             | test  | C++ compiler for the Python package
+man-db          | test  | displays the installed manual pages
+groff-base      | test  | checks the manual pages
 libcmocka-dev   | test  | unit tests
 openssl         | test  | certificates, as in docs/security.md
 openmpi-bin     | test  | Open MPI as a launcher

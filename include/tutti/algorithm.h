@@ -55,6 +55,7 @@ extern "C" {
 #define TUTTI_ROUND_STEPS 16u
 #define TUTTI_ALGORITHM_WORK (1u << 20)
 
+/* Collectives that an algorithm can implement, defined as in tutti.h. */
 typedef enum tutti_collective {
     TUTTI_COLL_ALLREDUCE = 0,
     TUTTI_COLL_REDUCE,
@@ -73,6 +74,7 @@ typedef enum tutti_collective {
     TUTTI_COLL_COUNT
 } tutti_collective;
 
+/* Buffers that the steps of an algorithm access. */
 typedef enum tutti_buffer {
     TUTTI_BUFFER_SRC = 0,   /* the call's input; read-only */
     TUTTI_BUFFER_DST,       /* the call's output */

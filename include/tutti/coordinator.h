@@ -12,6 +12,7 @@
 extern "C" {
 #endif
 
+/* A coordinator in a thread of this process. */
 typedef struct tutti_coordinator tutti_coordinator;
 
 /* Options of a coordinator. Set `size` to sizeof(tutti_coordinator_conf). A field that is zero (or

@@ -72,8 +72,10 @@ extern "C" {
                                        concurrent flushes */
 #define TUTTI_DEVICE_ALL 0xffffffu  /* `peer` of quiet and flush: all peers */
 
+/* A device: the FIFO of a window and its proxy thread. */
 typedef struct tutti_device tutti_device;
 
+/* How the proxy orders a signal after data (see the table at the top of this header). */
 typedef enum tutti_device_mode {
     TUTTI_DEVICE_FULL = 0,      /* decoupled and ordered */
     TUTTI_DEVICE_COUPLED,

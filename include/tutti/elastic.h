@@ -188,6 +188,7 @@ typedef struct tutti_view {
                                        call that changes the view */
 } tutti_view;
 
+/* Flags of tutti_run_epoch. */
 enum tutti_epoch_flags {
     TUTTI_ADMIT = 1         /* admit newcomers; without this flag, views only shrink */
 };
@@ -254,6 +255,7 @@ TUTTI_API tutti_status tutti_run_commit(tutti_run *run, int good, int64_t timeou
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
+/* Collectives of elastic runs, defined as in tutti.h. */
 typedef enum tutti_coll {
     TUTTI_ALLREDUCE = 0,
     TUTTI_REDUCE,
@@ -272,6 +274,7 @@ typedef enum tutti_coll {
     TUTTI_COLL_COUNT
 } tutti_coll;
 
+/* Effect of a loss of members on an operation. */
 typedef enum tutti_mode {
     TUTTI_ABORT = 0,        /* after a loss the operation is restored and returns PEER_LOST */
     TUTTI_RETRY,            /* after a loss, the operation forms the next view without newcomers and
@@ -446,6 +449,7 @@ typedef enum tutti_sync_strategy {
                                wins; a sender with other content is removed from the run */
 } tutti_sync_strategy;
 
+/* The members that share one state. */
 typedef enum tutti_sync_scope {
     TUTTI_SYNC_ALL = 0,     /* all members of the view share one state */
     TUTTI_SYNC_ROLE         /* the members of each role share one state, independently of other

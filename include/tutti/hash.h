@@ -41,6 +41,7 @@
 #define TUTTI_HASH_CODE static inline
 #endif
 
+/* Returns x rotated to the left by `left` bits, 1 to 31. */
 TUTTI_HASH_CODE uint32_t tutti_hash_rotate(uint32_t x, int left)
 {
     return x << left | x >> (32 - left);

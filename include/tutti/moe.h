@@ -209,6 +209,7 @@ TUTTI_API tutti_status tutti_replay_free(tutti_replay *replay);
  * are computed on arrival. */
 typedef struct tutti_moe tutti_moe;
 
+/* How a layer transfers tokens and results (see tutti_moe). */
 typedef enum tutti_moe_form {
     TUTTI_MOE_TILES = 0,
     TUTTI_MOE_COLLECTIVE,

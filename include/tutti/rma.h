@@ -92,6 +92,7 @@ TUTTI_API tutti_status tutti_window_pointer(tutti_window *window, int rank, void
 
 /* ---- puts and gets --------------------------------------------------------------------------- */
 
+/* How a signal updates its word: not at all, by storing the value, or by adding it. */
 typedef enum tutti_signal_op {
     TUTTI_SIGNAL_NONE = 0,
     TUTTI_SIGNAL_SET,
@@ -170,6 +171,7 @@ TUTTI_API tutti_status tutti_window_quiet(tutti_window *window, int rank, int64_
 TUTTI_API tutti_status tutti_window_signal(tutti_window *window, int rank, size_t offset,
                                            tutti_signal_op op, uint64_t value);
 
+/* How a wait compares a word with its value. */
 typedef enum tutti_compare {
     TUTTI_EQUAL = 0,
     TUTTI_AT_LEAST,             /* unsigned comparison */
@@ -202,6 +204,7 @@ TUTTI_API tutti_status tutti_window_test(tutti_window *window, size_t offset, tu
 
 /* ---- atomics --------------------------------------------------------------------------------- */
 
+/* Operations of tutti_window_atomic. */
 typedef enum tutti_atomic_op {
     TUTTI_ATOMIC_ADD = 0,       /* wraps */
     TUTTI_ATOMIC_SWAP,

@@ -53,6 +53,7 @@ extern "C" {
 
 /* ---- status ---------------------------------------------------------------------------------- */
 
+/* Result of a call: TUTTI_OK, TUTTI_PENDING or an error. */
 typedef enum tutti_status {
     TUTTI_OK = 0,
     TUTTI_PENDING = 1,          /* no error: the request has not completed yet */
@@ -83,6 +84,7 @@ TUTTI_API const char *tutti_version(void);
 
 /* ---- types and operations -------------------------------------------------------------------- */
 
+/* Element types. */
 typedef enum tutti_dtype {
     TUTTI_I8 = 0, TUTTI_U8, TUTTI_I16, TUTTI_U16, TUTTI_I32, TUTTI_U32, TUTTI_I64, TUTTI_U64,
     TUTTI_F16,          /* IEEE 754 binary16 */
@@ -157,6 +159,8 @@ TUTTI_API const char *tutti_quant_name(tutti_quant quant);      /* "none", "minm
 
 /* ---- communicators --------------------------------------------------------------------------- */
 
+/* A communicator, created by tutti_comm_create, and a request, created by a non-blocking call.
+ * Programs use pointers only. */
 typedef struct tutti_comm tutti_comm;
 typedef struct tutti_request tutti_request;
 
