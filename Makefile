@@ -8,7 +8,7 @@ JOBS ?= $(shell nproc)
 # tests wait a sixth of the time
 TEST_JOBS ?= $(shell expr $(JOBS) + 1)
 
-.PHONY: help demo test test-long test-torch conformance build format format-check clean
+.PHONY: help demo test test-long test-torch conformance build docs format format-check clean
 
 help:
 	@echo 'make demo            check all collectives on 4 ranks over shared memory and TCP; train while members join and fail'
@@ -17,6 +17,7 @@ help:
 	@echo 'make test-torch      PyTorch'"'"'s suite for backends on 2, 3 and 4 ranks: all tests that Gloo passes (10 to 20 minutes)'
 	@echo 'make conformance     the transport tests over all libfabric providers and, in virtual machines, over RDMA devices (long)'
 	@echo 'make build           the libraries, the tutti command and the tests, in build/$(PRESET)'
+	@echo 'make docs            the guide and the reference as HTML with a search, in build/docs'
 	@echo 'make format          format all C and C++ sources (make format-check only checks)'
 	@echo 'make clean           remove build/'
 	@echo
@@ -56,6 +57,16 @@ build:
 	@scripts/install-deps.sh build test
 	cmake --preset $(PRESET)
 	cmake --build --preset $(PRESET) -j $(JOBS)
+
+# The help of the commands is part of the reference. A warning of Sphinx, e.g. of a broken link, is
+# an error.
+docs:
+	@scripts/install-deps.sh build docs
+	cmake --preset $(PRESET)
+	cmake --build --preset $(PRESET) -j $(JOBS) --target tutti_tool
+	python3 scripts/reference html --out build/docs-source --tool build/$(PRESET)/tutti
+	sphinx-build -E -q -W --keep-going -b html build/docs-source build/docs
+	python3 scripts/reference check --out build/docs
 
 format:
 	scripts/format.py

@@ -2,7 +2,8 @@
 # Installs missing Debian packages, and prints each with its purpose. Does nothing if all are
 # installed.
 #
-#   scripts/install-deps.sh [build] [test] [ci] [rdma] [bench]     groups; default: build and test
+#   scripts/install-deps.sh [build] [test] [docs] [ci] [rdma] [bench]
+#                                                           groups; default: build and test
 set -euo pipefail
 
 table='
@@ -42,6 +43,8 @@ qemu-system-x86 | rdma  | virtual machine with soft-RoCE devices (scripts/rdma-v
 busybox-static  | rdma  | user space of this virtual machine
 ibverbs-providers | rdma | libibverbs driver for soft-RoCE
 perftest        | bench | RDMA benchmarks, for comparison
+python3-sphinx  | docs  | HTML guide and reference with a search
+python3-myst-parser | docs | parser of the guides (Markdown)
 clang           | ci    | second compiler, and the fuzzers
 libclang-rt-dev | ci    | sanitizers and libFuzzer
 llvm            | ci    | symbolizer for sanitizer reports

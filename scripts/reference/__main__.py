@@ -2,6 +2,8 @@
 """Generates the reference: from the comments of the public headers, and the help of the tutti tool.
 
     scripts/reference man --out DIR [--tool TUTTI]      manual pages: DIR/man1, DIR/man3, DIR/man7
+    scripts/reference html --out DIR [--tool TUTTI]     sources of the HTML documents, for Sphinx
+    scripts/reference check --out DIR                   checks the HTML documents in DIR
 
 Without --tool, the pages of the commands are left out. The standard library of Python suffices."""
 
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import commands
 import headers
+import html_source
 import man
 
 
@@ -49,12 +52,17 @@ def write_man(out, tool):
 
 def main():
     parser = argparse.ArgumentParser(description="Generates the reference.")
-    parser.add_argument("kind", choices=["man"])
+    parser.add_argument("kind", choices=["man", "html", "check"])
     parser.add_argument("--out", type=Path, required=True, help="folder to write to")
     parser.add_argument("--tool", type=Path, help="the built tutti command")
     options = parser.parse_args()
     try:
-        write_man(options.out, options.tool)
+        if options.kind == "man":
+            write_man(options.out, options.tool)
+        elif options.kind == "html":
+            html_source.write_html(options.out, options.tool)
+        else:
+            print(html_source.check_html(options.out))
     except (OSError, ValueError) as error:
         sys.exit(f"reference: {error}")
 

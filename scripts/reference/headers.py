@@ -84,9 +84,13 @@ class Header:
     constants: list  # macros without a comment before them
 
     def page(self):
-        """The name of its overview page in section 7."""
-        stem = self.file.removesuffix(".h").replace("_", "-")
-        return stem if stem == "tutti" else "tutti-" + stem
+        return page_of(self.file)
+
+
+def page_of(file):
+    """The name of the overview page of a header, in section 7."""
+    stem = file.removesuffix(".h").replace("_", "-")
+    return stem if stem == "tutti" else "tutti-" + stem
 
 
 def comment_lines(text):
