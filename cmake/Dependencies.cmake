@@ -25,7 +25,23 @@
 #   Python 3   tests         test scripts (src/LAYERS, installation)
 #
 # An optional one (verbs, libfabric, CUDA, PMIx) is found here, adds itself to TUTTI_LIBRARIES and
-# defines TUTTI_HAVE_<NAME>=1 for tutti_objects. The build must also succeed without it.
+# defines TUTTI_HAVE_<NAME>=1 for tutti_objects. The build must also succeed without it. An option
+# leaves it out although it is installed, so that packages do not depend on the build machine.
+
+option(TUTTI_VERBS "RDMA devices, if libibverbs is found" ON)
+option(TUTTI_OFI "Providers of libfabric, if its headers are found" ON)
+option(TUTTI_ETCD "Journals in etcd, if libcurl is found" ON)
+option(TUTTI_PMIX "Start-up by PMIx, if its headers are found" ON)
+
+# Finds a pkg-config module as <prefix>_FOUND, unless `enabled` is off.
+macro(tutti_find_optional prefix enabled module)
+    if(${enabled})
+        pkg_check_modules(${prefix} QUIET ${module})
+    else()
+        unset(${prefix}_FOUND CACHE)        # of an earlier configuration
+        set(${prefix}_FOUND FALSE)
+    endif()
+endmacro()
 
 find_package(Threads REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto SSL)
@@ -41,39 +57,39 @@ set(TUTTI_LIBRARIES Threads::Threads m OpenSSL::SSL OpenSSL::Crypto ${json_c_LIB
 set(TUTTI_PC_REQUIRES "libssl libcrypto json-c sqlite3")
 set(TUTTI_PC_LIBS "-lmicrohttpd")
 
-pkg_check_modules(verbs QUIET libibverbs)
+tutti_find_optional(verbs TUTTI_VERBS libibverbs)
 if(verbs_FOUND)
     list(APPEND TUTTI_LIBRARIES ${verbs_LIBRARIES})
     string(APPEND TUTTI_PC_LIBS " -libverbs")
     message(STATUS "libibverbs ${verbs_VERSION}: ranks may use RDMA devices (wire verbs)")
 else()
-    message(STATUS "libibverbs not found: ranks cannot use RDMA devices")
+    message(STATUS "libibverbs not found, or TUTTI_VERBS is off: ranks cannot use RDMA devices")
 endif()
 
 # Headers only: the library is loaded when the transport is used.
-pkg_check_modules(ofi QUIET libfabric>=1.9)
+tutti_find_optional(ofi TUTTI_OFI libfabric>=1.9)
 if(ofi_FOUND)
     message(STATUS "libfabric ${ofi_VERSION}: ranks may use its providers (wire ofi)")
 else()
-    message(STATUS "libfabric not found: ranks cannot use its providers (EFA, Slingshot, Omni-Path)")
+    message(STATUS "libfabric not found, or TUTTI_OFI is off: ranks cannot use its providers (EFA, Slingshot, Omni-Path)")
 endif()
 
-pkg_check_modules(curl QUIET libcurl)
+tutti_find_optional(curl TUTTI_ETCD libcurl)
 if(curl_FOUND)
     list(APPEND TUTTI_LIBRARIES ${curl_LIBRARIES})
     string(APPEND TUTTI_PC_LIBS " -lcurl")
     message(STATUS "libcurl ${curl_VERSION}: a coordinator may keep its journal in etcd")
 else()
-    message(STATUS "libcurl not found: a coordinator keeps its journal in a file, not in etcd")
+    message(STATUS "libcurl not found, or TUTTI_ETCD is off: a coordinator keeps its journal in a file, not in etcd")
 endif()
 
 # Headers only: the launcher's library is loaded when a rank starts under it.
-pkg_check_modules(pmix QUIET pmix)
+tutti_find_optional(pmix TUTTI_PMIX pmix)
 if(pmix_FOUND)
     set(TUTTI_PMIX_INCLUDES ${pmix_INCLUDE_DIRS})
     message(STATUS "PMIx ${pmix_VERSION}: start-up under Open MPI's mpirun on several hosts, and srun --mpi=pmix")
 else()
-    message(STATUS "PMIx not found: under Open MPI's mpirun, start-up works on one host only")
+    message(STATUS "PMIx not found, or TUTTI_PMIX is off: under Open MPI's mpirun, start-up works on one host only")
 endif()
 
 macro(tutti_require_cmocka)

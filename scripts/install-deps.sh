@@ -2,7 +2,7 @@
 # Installs missing Debian packages, and prints each with its purpose. Does nothing if all are
 # installed.
 #
-#   scripts/install-deps.sh [build] [test] [docs] [ci] [rdma] [bench]
+#   scripts/install-deps.sh [build] [test] [docs] [package] [ci] [rdma] [bench]
 #                                                           groups; default: build and test
 set -euo pipefail
 
@@ -45,6 +45,9 @@ ibverbs-providers | rdma | libibverbs driver for soft-RoCE
 perftest        | bench | RDMA benchmarks, for comparison
 python3-sphinx  | docs  | HTML guide and reference with a search
 python3-myst-parser | docs | parser of the guides (Markdown)
+dpkg-dev        | package | dpkg-buildpackage
+debhelper       | package | rules of Debian packages
+lintian         | package | checks of Debian packages
 clang           | ci    | second compiler, and the fuzzers
 libclang-rt-dev | ci    | sanitizers and libFuzzer
 llvm            | ci    | symbolizer for sanitizer reports
