@@ -12,12 +12,13 @@ copyright = "2026, The Tutti authors"
 extensions = ["myst_parser"]
 myst_heading_anchors = 4
 html_theme = "alabaster"
-html_theme_options = {"page_width": "1100px", "fixed_sidebar": True}
+html_theme_options = {"page_width": "1100px", "fixed_sidebar": False}
 html_sidebars = {"**": ["about.html", "searchbox.html", "navigation.html"]}
 html_copy_source = False
 html_show_sphinx = False
 highlight_language = "c"
 add_function_parentheses = False
+smartquotes = False  # the text contains code
 suppress_warnings = ["misc.highlighting_failure"]  # excerpts with "..." are no complete C or JSON
 
 # Every reference to a name of Tutti must lead to its declaration.

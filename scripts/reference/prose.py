@@ -24,6 +24,7 @@ ERROR = re.compile(
     rf"(?:(?<=^)|(?<=[.:;] ))({ONE}(?:(?:, | or ){ONE})*)(?:, (without any effect))?: "
 )
 SOURCE = re.compile(r"(?:(?<=^)|(?<=\. ))(?=Sources?(?: of the phases)?: )")
+VALUE = re.compile(r"Returns? (?!when|without|early|at once|after)")
 CODE_INDENT = 4
 BULLET = re.compile(r"( *)- (.*)")
 # "  TERM   text", or "TERM: text" with continuation lines below the text
@@ -88,7 +89,7 @@ def blocks_of(lines):
 
 
 def sentences_of(text):
-    return re.split(r"(?<=[.;])\s+(?=[A-Z_\"<(*])", text)
+    return re.split(r"(?<=[.;])(?<!e\.g\.)(?<!i\.e\.)\s+(?=[A-Z_\"<(*])", text)
 
 
 def errors_in(text):
@@ -142,6 +143,6 @@ class Description:
         return text.rstrip(":")
 
     def returns(self):
-        """The sentences that begin with "Return" or "Returns"."""
+        """The sentences about the returned value, which begin with "Return" or "Returns"."""
         text = [content for kind, content in self.blocks if kind == "para"]
-        return [one for para in text for one in sentences_of(para) if re.match(r"Returns? ", one)]
+        return [one for para in text for one in sentences_of(para) if VALUE.match(one)]

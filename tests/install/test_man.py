@@ -235,6 +235,12 @@ class Comments(unittest.TestCase):
             ],
         )
 
+    def test_returned_value_is_found(self):
+        lines = ['Frees it. Returns when done. Returns the size, e.g. "1", or 0.', "Any thread."]
+        found = prose.Description(lines)
+        self.assertEqual(found.returns(), ['Returns the size, e.g. "1", or 0.'])
+        self.assertEqual(found.summary, "Frees it")
+
     def test_uncommented_declaration_is_an_error(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "tutti.h"
