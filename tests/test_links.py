@@ -92,6 +92,13 @@ class Reference(unittest.TestCase):
         ):
             self.assertEqual(rst.inline(text, self.names), expected)
 
+    def test_text_refers_to_variables(self):
+        names = rst.Names([], set())
+        names.add_variables([("para", "text"), ("defs", [("TUTTI_LOG", "level")])])
+        self.assertEqual(rst.inline("see `TUTTI_LOG`", names), "see :envvar:`TUTTI_LOG`")
+        page = rst.environment_page([("para", "text"), ("defs", [("TUTTI_LOG", "level")])], names)
+        self.assertIn(".. envvar:: TUTTI_LOG\n\n   level\n", page)
+
     def test_every_name_is_declared_once(self):
         text = "\n".join(self.pages.values())
         self.assertGreater(len(self.names.kinds), 450)

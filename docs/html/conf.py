@@ -45,7 +45,7 @@ def link_names(app, doctree):
             link = addnodes.pending_xref(
                 "",
                 literal.deepcopy(),
-                refdomain="c",
+                refdomain="std" if NAMES[name[1]] == "envvar" else "c",
                 reftype=NAMES[name[1]],
                 reftarget=name[1],
                 refdoc=app.env.docname,

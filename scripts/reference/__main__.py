@@ -37,6 +37,9 @@ def man_pages(out, tool):
     for command in [*commands.read_commands(tool), commands.read_wrapper()] if tool else []:
         pages[f"man1/{command.page}.1"] = man.command_page(command, version)
     if tool:
+        pages["man7/tutti-environment.7"] = man.environment_page(
+            commands.read_variables(tool), version
+        )
         pages["man1/tutti-oshc++.1"] = man.alias("tutti-oshcc", 1)
     return {out / path: text for path, text in pages.items()}
 

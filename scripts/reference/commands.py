@@ -1,5 +1,6 @@
 """Reads the help of the tutti command: usage, description, options and the sections after them."""
 
+import json
 import re
 import subprocess
 from dataclasses import dataclass
@@ -25,13 +26,11 @@ class Command:
     help: str
 
 
-def help_of(tool, words):
-    done = subprocess.run(
-        [tool, *words, "--help"], capture_output=True, text=True, timeout=60, check=False
-    )
+def output_of(tool, *words):
+    done = subprocess.run([tool, *words], capture_output=True, text=True, timeout=60, check=False)
     if done.returncode != 0:
         raise ValueError(
-            f"tutti {' '.join(words)} --help: exit status {done.returncode}: {done.stderr.strip()}"
+            f"tutti {' '.join(words)}: exit status {done.returncode}: {done.stderr.strip()}"
         )
     return done.stdout
 
@@ -133,7 +132,7 @@ def read_commands(tool):
     found, waiting = [], [[]]
     while waiting:
         words = waiting.pop(0)
-        text = help_of(tool, words)
+        text = output_of(tool, *words, "--help")
         found.append(parse(words, text))
         waiting += [
             [*words, name]
@@ -174,3 +173,26 @@ def read_wrapper():
         ["tutti", "tutti-run"],
         "",
     )
+
+
+def variable_text(variable):
+    """What a variable sets, with its default and bounds if it is a number."""
+    summary = variable["summary"]
+    text = summary[0].upper() + summary[1:].rstrip(".") + "."
+    if "default" not in variable:
+        return text
+    unit, bounds = variable["unit"], f"{variable['min']} to {variable['max']}"
+    values = unit if unit[:1].isdigit() else f"{unit}, {bounds}" if unit else bounds
+    return f"{text} Default: {variable['default']} ({values})."
+
+
+def read_variables(tool):
+    """All environment variables that Tutti reads, as blocks of prose.py."""
+    variables = json.loads(output_of(tool, "info", "--params", "--json"))
+    if not variables:
+        raise ValueError("tutti info --params --json lists no variable")
+    introduction = (
+        "Tutti reads these environment variables. `tutti info --params` shows their current values."
+    )
+    entries = [(variable["name"], variable_text(variable)) for variable in variables]
+    return [("para", introduction), ("defs", entries)]

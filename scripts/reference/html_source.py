@@ -184,11 +184,8 @@ def index(pages, reference):
     return "\n".join([*lines, *toctree("Reference", reference)]) + "\n"
 
 
-def write_html(out, tool):
-    pages, found = guides(), headers.read_headers()
-    names = rst.Names(
-        found, {page.removeprefix("docs/") for page in pages if page.startswith("docs/")}
-    )
+def guide_texts(pages):
+    """The guides as {path: text}, and the files that they refer to."""
     texts, broken, copies = {}, [], set()
     for name, path in pages.items():
         guide = Guide(name, path, pages)
@@ -197,19 +194,35 @@ def write_html(out, tool):
         copies |= guide.copies
     if broken:
         raise ValueError("\n".join(broken))
+    return texts, copies
+
+
+def reference_texts(found, names, tool):
+    """The reference as {path: text}, in the order of the index."""
+    texts = {}
+    variables = commands.read_variables(tool) if tool else None
+    if tool:
+        names.add_variables(variables)
     for header in found:
         texts[f"reference/{header.page()}.rst"] = rst.header_page(header, names)
-    reference = [f"reference/{header.page()}" for header in found]
     if tool:
-        texts["reference/commands.rst"] = rst.commands_page(
-            [*commands.read_commands(tool), commands.read_wrapper()], names
-        )
-        reference.append("reference/commands")
-    texts["index.md"] = index(pages, reference)
+        listed = [*commands.read_commands(tool), commands.read_wrapper()]
+        texts["reference/commands.rst"] = rst.commands_page(listed, names)
+        texts["reference/environment.rst"] = rst.environment_page(variables, names)
+    return texts
+
+
+def write_html(out, tool):
+    pages, found = guides(), headers.read_headers()
+    chapters = {page.removeprefix("docs/") for page in pages if page.startswith("docs/")}
+    names = rst.Names(found, chapters)
+    texts, copies = guide_texts(pages)
+    reference = reference_texts(found, names, tool)
+    texts |= reference
+    texts["index.md"] = index(pages, [path.removesuffix(".rst") for path in reference])
     texts["conf.py"] = CONFIGURATION.read_text()
-    texts["names.txt"] = "".join(
-        f"{name} {rst.ROLES[kind]}\n" for name, kind in sorted(names.kinds.items())
-    )
+    kinds = sorted(names.kinds.items())
+    texts["names.txt"] = "".join(f"{name} {rst.ROLES[kind]}\n" for name, kind in kinds)
     shutil.rmtree(out, ignore_errors=True)
     for name, content in texts.items():
         (out / name).parent.mkdir(parents=True, exist_ok=True)

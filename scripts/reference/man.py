@@ -230,7 +230,16 @@ def command_page(command, version):
     for heading, blocks in command.sections:
         out += [f".SH {heading.upper()}", *rendered(blocks)]
     pages = [f"\\fB{escape(name)}\\fP(1)" for name in command.related]
-    return "\n".join([*out, ".SH SEE ALSO", ",\n".join([*pages, "\\fBtutti\\fP(7)"])]) + "\n"
+    pages += ["\\fBtutti\\fP(7)", "\\fBtutti\\-environment\\fP(7)"]
+    return "\n".join([*out, ".SH SEE ALSO", ",\n".join(pages)]) + "\n"
+
+
+def environment_page(blocks, version):
+    """The page of the environment variables in section 7."""
+    out = title("tutti-environment", 7, version, "Tutti Library")
+    out += [".SH NAME", "tutti\\-environment \\- environment variables of Tutti"]
+    out += [".SH DESCRIPTION", *rendered(blocks[:1]), ".SH VARIABLES", *rendered(blocks[1:])]
+    return "\n".join([*out, ".SH SEE ALSO", "\\fBtutti\\-info\\fP(1),\n\\fBtutti\\fP(7)"]) + "\n"
 
 
 def alias(name, section):

@@ -13,6 +13,7 @@ ROLES = {
     "type": "type",
     "macro": "macro",
     "enumerator": "enumerator",
+    "envvar": "envvar",
 }
 GUIDE = re.compile(r"\bdocs/([\w-]+)\.md\b")
 NAME = re.compile(r"\b(?:tutti|TUTTI)_\w+\b")
@@ -34,7 +35,14 @@ class Names:
                 for name in item.enumerators():
                     self.kinds[name] = "enumerator"
 
+    def add_variables(self, blocks):
+        """Adds the environment variables (commands.read_variables)."""
+        for name, _ in blocks[1][1]:
+            self.kinds[name] = "envvar"
+
     def role(self, name):
+        if self.kinds[name] == "envvar":
+            return f":envvar:`{name}`"
         return f":c:{ROLES[self.kinds[name]]}:`{name}`"
 
 
@@ -217,4 +225,13 @@ def commands_page(commands, names):
         out += rendered(command.description, names)
         for name, blocks in command.sections:
             out += [f".. rubric:: {name.capitalize()}", "", *rendered(blocks, names)]
+    return "\n".join(out) + "\n"
+
+
+def environment_page(blocks, names):
+    """The environment variables, each with an anchor and an entry in the index."""
+    (_, introduction), (_, variables) = blocks
+    out = [*heading("Environment variables", 0), inline(introduction, names), ""]
+    for name, words in variables:
+        out += [f".. envvar:: {name}", "", *indented([inline(words, names), ""])]
     return "\n".join(out) + "\n"

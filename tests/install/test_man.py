@@ -103,6 +103,13 @@ class ManPages(unittest.TestCase):
             terms = " ".join(re.findall(r"^\.TP\n(.*)$", page, re.MULTILINE))
             self.assertEqual([name for name in options if f"--{name}" not in terms], [])
 
+    def test_environment_page_lists_all_variables(self):
+        listed = output_of(str(self.tool), "info", "--params")
+        names = re.findall(r"^(TUTTI_\w+)", listed, re.MULTILINE)
+        self.assertGreater(len(names), 40)
+        terms = re.findall(r"^\.TP\n\\fB(\w+)", self.page("tutti-environment", 7), re.MULTILINE)
+        self.assertEqual(terms, names)
+
     def test_pages_have_their_sections(self):
         """A call that returns a status documents its errors, and one that returns a value documents
         this value."""
