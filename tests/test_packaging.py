@@ -9,7 +9,7 @@ import types
 import unittest
 from pathlib import Path
 
-ROOT = Path(os.environ.get("TUTTI_SOURCE_DIR", Path(__file__).resolve().parent.parent))
+ROOT = Path(os.environ.get("TUTTI_SOURCE_DIR", Path(__file__).parent.parent)).resolve()
 DEBIAN = ROOT / "debian"
 RECIPE = ROOT / "packaging" / "spack" / "spack_repo" / "tutti" / "packages" / "tutti" / "package.py"
 # of the group `build` in scripts/install-deps.sh: installed on every machine that builds packages
@@ -40,6 +40,10 @@ class Debian(unittest.TestCase):
         first = (DEBIAN / "changelog").read_text().split("\n")[0]
         self.assertRegex(first, rf"^tutti \({re.escape(version())}-\d+\) ")
 
+    def test_citation_has_the_same_version(self):
+        citation = (ROOT / "CITATION.cff").read_text()
+        self.assertIn(f"\nversion: {version()}\n", citation)
+
     def test_library_package_names_the_soname(self):
         major, minor, _ = version().split(".")
         self.assertIn(f"libtutti{major}", [one.get("Package") for one in self.control()])
@@ -51,7 +55,7 @@ class Debian(unittest.TestCase):
             node = (ROOT / script).read_text().split()[0]
             self.assertIn(f" (symver){node} ", symbols)
 
-    def test_build_dependencies_are_those_of_the_build(self):
+    def test_build_dependencies_match_the_table(self):
         table = (ROOT / "scripts" / "install-deps.sh").read_text()
         needed = set(re.findall(r"^(\S+) *\| build \|", table, re.MULTILINE)) - ESSENTIAL
         self.assertGreater(len(needed), 10)
