@@ -37,7 +37,7 @@ set(alone_tests cluster.bounds)         # needs most of the memory
 # The tested code of these folders has no threads and no memory shared by processes, so TSan has
 # nothing to check. Exceptions are tools, examples and install: their programs use the library,
 # whose threads the tests of cluster cover; their own few threads are not checked.
-set(single_threaded algo elastic ringorder examples fuzz install sched sim tests tools topo tune)
+set(single_threaded algo analyze elastic ringorder examples fuzz install sched sim tests tools topo tune)
 
 set(tests_dir ${CMAKE_CURRENT_SOURCE_DIR}/tests)
 tutti_require_cmocka()

@@ -1,0 +1,261 @@
+#include "analyze/diagnosis.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/ends.h"
+#include "base/status.h"
+
+#define ENDS_MAX 256u
+
+/* Nodes sorted by component. */
+struct groups {
+    uint32_t *first;            /* [ncomponents + 1] */
+    uint32_t *nodes;            /* [nnodes] */
+};
+
+static bool groups_init(struct groups *g, const struct tt_waits *w)
+{
+    g->first = calloc((size_t)w->ncomponents + 2, sizeof *g->first);
+    g->nodes = calloc((size_t)w->nnodes + 1, sizeof *g->nodes);
+    if (!g->first || !g->nodes)
+        return false;
+    for (uint32_t i = 0; i < w->nnodes; i++)
+        g->first[w->component[i] + 2]++;
+    for (uint32_t c = 2; c <= w->ncomponents; c++)
+        g->first[c] += g->first[c - 1];
+    for (uint32_t i = 0; i < w->nnodes; i++)
+        g->nodes[g->first[w->component[i] + 1]++] = i;
+    return true;
+}
+
+static void groups_fini(struct groups *g)
+{
+    free(g->first);
+    free(g->nodes);
+}
+
+/* ---- one end ---- */
+
+/* Finds a record that waits for a node of component c, to show the wait. */
+static void find_waiter(const struct tt_waits *w, uint32_t c, struct tt_diagnosis *x)
+{
+    for (uint32_t i = 0; i < w->nrecords && x->waits_op == TT_DUMPS_NONE; i++) {
+        const struct tt_dumps_op *op = tt_waits_op(w, i);
+        uint32_t to = w->records[i].target;
+
+        if (to == TT_DUMPS_NONE)
+            continue;
+        if (w->component[to] != c && !tt_waits_is_rank(w, to) && !tt_waits_is_record(w, to))
+            to = tt_waits_edge(w, to, 0);       /* a rank that has not called the instance */
+        if (to == TT_DUMPS_NONE || w->component[to] != c)
+            continue;
+        x->waits_by = op->rank;
+        x->waits_op = w->records[i].op;
+        x->waits_for = tt_waits_is_rank(w, to)     ? to
+                       : tt_waits_is_record(w, to) ? tt_waits_op(w, to - w->d->nranks)->rank
+                                                   : op->waits_rank;
+        if (x->op == TT_DUMPS_NONE)
+            x->op = x->waits_op;
+    }
+}
+
+static void diagnose_records(const struct tt_ends *e, const uint32_t *nodes, uint32_t n,
+                             struct tt_diagnosis *x)
+{
+    uint32_t *records = malloc(n * sizeof *records);
+
+    if (!records)
+        return;
+    for (uint32_t i = 0; i < n; i++)
+        records[i] = nodes[i] - e->w->d->nranks;
+    tt_ends_transfer(e, records, n, x);
+    free(records);
+}
+
+static void diagnose_end(const struct tt_ends *e, const uint32_t *nodes, uint32_t n, uint32_t c,
+                         struct tt_diagnosis *x)
+{
+    const struct tt_waits *w = e->w;
+    bool only_records = true;
+
+    *x = (struct tt_diagnosis){
+        .kind = TT_DIAGNOSIS_UNKNOWN,
+        .to = TT_DUMPS_NONE,
+        .at = TT_DUMPS_NONE,
+        .op = TT_DUMPS_NONE,
+        .since = TT_DUMPS_NEVER,
+        .waits_by = TT_DUMPS_NONE,
+        .waits_op = TT_DUMPS_NONE,
+        .waits_for = TT_DUMPS_NONE,
+        .nwaiting = w->nwaiting[c],
+    };
+    find_waiter(w, c, x);
+    for (uint32_t i = 0; i < n; i++)
+        only_records &= tt_waits_is_record(w, nodes[i]);
+    if (only_records)
+        diagnose_records(e, nodes, n, x);
+    else if (n > 1)
+        tt_ends_cycle(e, nodes, n, x);
+    else if (tt_waits_is_rank(w, nodes[0]))
+        tt_ends_rank(e, nodes[0], x);
+    else if (w->instances[nodes[0] - w->d->nranks - w->nrecords].differs)
+        tt_ends_mismatch(e, nodes[0] - w->d->nranks - w->nrecords, x);
+    else
+        x->op =
+            w->records[w->by_instance[w->instances[nodes[0] - w->d->nranks - w->nrecords].first]]
+                .op;
+}
+
+/* ---- all ends ---- */
+
+/* Rates how sure a diagnosis is: the cause is listed first. */
+static int rate(const struct tt_diagnosis *x)
+{
+    static const int rates[TT_DIAGNOSIS_KINDS] = {
+        [TT_DIAGNOSIS_DIED] = 9, [TT_DIAGNOSIS_MISMATCH] = 8, [TT_DIAGNOSIS_STOPPED] = 7,
+        [TT_DIAGNOSIS_LINK] = 6, [TT_DIAGNOSIS_ORDER] = 5, [TT_DIAGNOSIS_OUTSIDE] = 4,
+        [TT_DIAGNOSIS_NEVER_CALLED] = 4, [TT_DIAGNOSIS_SLOW] = 3, [TT_DIAGNOSIS_DEADLINE] = 2,
+        [TT_DIAGNOSIS_UNKNOWN] = 1,
+    };
+
+    return rates[x->kind];
+}
+
+static bool is_before(const struct tt_diagnosis *a, const struct tt_diagnosis *b)
+{
+    if (rate(a) != rate(b))
+        return rate(a) > rate(b);
+    if (a->since != b->since && a->since != TT_DUMPS_NEVER && b->since != TT_DUMPS_NEVER)
+        return a->since < b->since;
+    return a->nwaiting > b->nwaiting;
+}
+
+/* Inserts by rating and keeps the first ones. */
+static void add_diagnosis(struct tt_diagnoses *out, const struct tt_diagnosis *x)
+{
+    uint32_t at = out->n;
+
+    out->nall++;
+    if (at == TT_DIAGNOSIS_MAX && !is_before(x, &out->list[--at]))
+        return;
+    for (; at > 0 && is_before(x, &out->list[at - 1]); at--)
+        out->list[at] = out->list[at - 1];
+    out->list[at] = *x;
+    out->n += out->n < TT_DIAGNOSIS_MAX;
+}
+
+/* Returns whether a component can be the cause: an operation waits in or for it. */
+static bool is_cause(const struct tt_waits *w, const struct groups *g, uint32_t c)
+{
+    const uint32_t n = g->first[c + 1] - g->first[c];
+
+    return w->is_end[c] &&
+           (n > 1 || !tt_waits_is_rank(w, g->nodes[g->first[c]]) || w->nwaiting[c] > 0);
+}
+
+static int by_waiting(const void *a, const void *b, void *arg)
+{
+    const struct tt_waits *w = arg;
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+    if (w->nwaiting[x] != w->nwaiting[y])
+        return w->nwaiting[x] > w->nwaiting[y] ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+/* Diagnoses the ENDS_MAX ends with the most waiting ranks: each takes time linear in the
+ * operations. */
+static tutti_status diagnose_ends(const struct tt_ends *e, const struct groups *g,
+                                  struct tt_diagnoses *out)
+{
+    struct tt_waits w = *e->w;
+    uint32_t *ends = calloc((size_t)w.ncomponents + 1, sizeof *ends), n = 0;
+    struct tt_diagnosis x;
+
+    if (!ends)
+        return TUTTI_ERR_NOMEM;
+    for (uint32_t c = 0; c < w.ncomponents; c++)
+        if (is_cause(&w, g, c))
+            ends[n++] = c;
+    qsort_r(ends, n, sizeof *ends, by_waiting, &w);
+    for (uint32_t i = 0; i < n && i < ENDS_MAX; i++) {
+        const uint32_t first = g->first[ends[i]];
+
+        diagnose_end(e, g->nodes + first, g->first[ends[i] + 1] - first, ends[i], &x);
+        add_diagnosis(out, &x);
+    }
+    out->nall += n > ENDS_MAX ? n - ENDS_MAX : 0;
+    free(ends);
+    return TUTTI_OK;
+}
+
+/* Ranks that are lost, although no chain of waits ends there: all operations may have ended when
+ * the dumps were written. */
+static void add_lost_ranks(const struct tt_ends *e, struct tt_diagnoses *out)
+{
+    const struct tt_dumps *d = e->w->d;
+
+    for (uint32_t r = 0; r < d->nranks; r++) {
+        struct tt_diagnosis x = {
+            .to = TT_DUMPS_NONE, .at = r, .op = TT_DUMPS_NONE, .since = TT_DUMPS_NEVER,
+            .waits_by = TT_DUMPS_NONE, .waits_op = TT_DUMPS_NONE, .waits_for = TT_DUMPS_NONE,
+        };
+        bool is_listed = false;
+
+        if (d->ranks[r].is_complete || d->ranks[r].nlost == 0 ||
+            tt_ends_condition(e, r) != TT_CONDITION_DIED)
+            continue;
+        for (uint32_t i = 0; i < out->n && !is_listed; i++)
+            is_listed = out->list[i].nculprits > 0 && out->list[i].culprits[0] == r;
+        if (!is_listed && tt_ends_process(e, r, &x))
+            add_diagnosis(out, &x);
+    }
+}
+
+/* Ranks that were lost much later than the first one are a consequence: the launcher may have
+ * ended them. Those lost at about the same time failed together, e.g. with their host. */
+static void merge_lost_ranks(const struct tt_waits *w, struct tt_diagnoses *out)
+{
+    struct tt_diagnosis *first = &out->list[0];
+    uint32_t kept = 1;
+    int64_t limit = INT64_MAX;
+
+    if (out->n == 0 || first->kind != TT_DIAGNOSIS_DIED)
+        return;
+    if (first->since != TT_DUMPS_NEVER && w->at != TT_DUMPS_NEVER && w->at > first->since)
+        limit = first->since + (w->at - first->since) / 10;
+    for (uint32_t i = 1; i < out->n; i++) {
+        const struct tt_diagnosis *x = &out->list[i];
+
+        if (x->kind != TT_DIAGNOSIS_DIED)
+            out->list[kept++] = *x;
+        else if (x->since == TT_DUMPS_NEVER || x->since <= limit)
+            tt_ends_culprit(first, x->culprits[0]);
+        else
+            tt_ends_evidence(first, "rank %u was lost later", x->culprits[0]);
+    }
+    out->nall -= out->n - kept;
+    out->n = kept;
+}
+
+tutti_status tt_diagnose(struct tt_diagnoses *out, const struct tt_waits *w)
+{
+    struct tt_ends e;
+    struct groups g = { NULL, NULL };
+    tutti_status st = TUTTI_ERR_NOMEM;
+
+    out->n = out->nall = 0;
+    if (tt_ends_init(&e, w)) {
+        if (groups_init(&g, w))
+            st = diagnose_ends(&e, &g, out);
+        if (!st) {
+            add_lost_ranks(&e, out);
+            merge_lost_ranks(w, out);
+        }
+        groups_fini(&g);
+        tt_ends_fini(&e);
+    }
+    return st ? tt_fail(st, "analyze: out of memory for %u ranks", w->d->nranks) : TUTTI_OK;
+}

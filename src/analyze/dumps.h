@@ -1,0 +1,168 @@
+/* Trace dumps of a job (docs/trace-format.md) in memory. Dumps may be missing, incomplete or
+ * hostile: what was read stays usable, and each problem is recorded. Memory is bounded by
+ * TT_DUMPS_KEPT completed operations per rank, all incomplete ones, and one entry per
+ * communicator and rank. Not for concurrent use. */
+#ifndef TT_ANALYZE_DUMPS_H
+#define TT_ANALYZE_DUMPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "analyze/intern.h"
+#include "analyze/members.h"
+#include "tutti/tutti.h"
+
+#define TT_DUMPS_RANKS_MAX (1u << 20)
+#define TT_DUMPS_KEPT 64u               /* completed operations kept per rank: the last ones */
+#define TT_DUMPS_OPEN_MAX 65536u        /* incomplete operations kept per rank */
+#define TT_DUMPS_LINE_BYTES_MAX (16u << 20)
+#define TT_DUMPS_PROBLEMS_MAX 32u       /* problems kept in words */
+#define TT_DUMPS_NONE UINT32_MAX        /* no rank, communicator or number */
+#define TT_DUMPS_NEVER INT64_MIN        /* a time that has not come */
+
+enum tt_op_class { TT_OP_COLLECTIVE, TT_OP_P2P, TT_OP_ONE_SIDED };
+enum tt_op_wait {
+    TT_WAIT_NONE,
+    TT_WAIT_START,
+    TT_WAIT_DATA,
+    TT_WAIT_CREDIT,
+    TT_WAIT_CTS,
+    TT_WAIT_COMPLETION,
+    TT_WAIT_MATCH,
+    TT_WAIT_OTHER
+};
+enum tt_peer_state { TT_PEER_ALIVE, TT_PEER_SILENT, TT_PEER_LOST, TT_PEER_UNKNOWN };
+
+/* All times: ns of job time. Texts: numbers in tt_dumps.texts. */
+struct tt_dumps_op {
+    uint64_t number, seq, count, bytes;
+    int64_t called, started, ended;     /* or TT_DUMPS_NEVER */
+    int64_t waited;                     /* since then the application waits for it; NEVER: it
+                                           does not wait */
+    int64_t tag;
+    size_t peers_first;                 /* in tt_dumps.peers */
+    uint32_t npeers;
+    uint32_t rank, comm;
+    uint32_t kind, algo, type, redop, status, note;
+    uint32_t root, peer;                /* or TT_DUMPS_NONE */
+    uint32_t step, steps;
+    uint32_t waits_rank;                /* or TT_DUMPS_NONE */
+    uint8_t waits_for;                  /* enum tt_op_wait */
+    uint8_t class;                      /* enum tt_op_class */
+    bool is_send;                       /* point-to-point */
+    bool is_open;                       /* it has no end, or it failed */
+};
+
+/* Bytes between the rank of an incomplete operation and one peer. */
+struct tt_dumps_peer {
+    uint32_t rank;
+    uint64_t sent, received;
+    int64_t first_out, last_out, first_in, last_in;
+};
+
+/* Report of a rank about a peer that is silent or lost. */
+struct tt_dumps_report {
+    uint32_t by, about;
+    uint32_t wire;
+    uint8_t state;                      /* enum tt_peer_state */
+    int64_t last_heard, last_progress;
+};
+
+/* A lane of `rank` to `peer` that is not up, or has posts without completion. */
+struct tt_dumps_lane {
+    uint32_t rank, peer, lane;
+    uint32_t wire, state;
+    uint64_t posts, completions, posted_bytes, completed_bytes;
+    int64_t last_post, last_completion;
+};
+
+/* Calls of one rank on one communicator. */
+struct tt_dumps_local {
+    uint32_t rank, comm;
+    uint64_t ncalled;                   /* 1 + the highest number of a collective call; 0: none */
+};
+
+struct tt_dumps_comm {
+    uint64_t hash;
+    uint32_t name, of;
+    uint64_t members_hash;              /* of the text; 0: members unknown */
+    struct tt_members members;
+    size_t locals_first;                /* in tt_dumps.by_comm: sorted by rank */
+    uint32_t nlocals;
+    size_t marked_local;                /* used while a dump is read */
+    uint32_t marked_rank;
+};
+
+struct tt_dumps_rank {
+    bool has_dump;
+    bool is_complete;                   /* its dump has all lines */
+    bool has_clock;                     /* its times are comparable with those of other ranks */
+    uint32_t host, reason, message, path, note;
+    uint32_t pid;
+    uint64_t lost;                      /* records that the ring had overwritten */
+    int64_t now, note_at, error_ns;
+    size_t ops_first, locals_first;
+    uint32_t nops, nlocals;
+    uint32_t nalive, nsilent, nlost;    /* reports of other ranks about this rank */
+    int64_t heard;                      /* latest time at which another rank received from it */
+    int64_t gone;                       /* earliest last_heard of reports that it is silent or lost */
+};
+
+/* Last number of sends or receives of a rank, per peer and tag. */
+struct tt_dumps_p2p {
+    uint32_t rank, comm, peer;
+    int64_t tag;
+    bool is_send, is_used;
+    uint64_t ncalled;
+};
+
+struct tt_dumps {
+    char job[64], version[32];
+    uint32_t nranks;                    /* 0: no dump was read */
+    uint32_t ndumps, ncomplete, nrejected;
+    uint64_t nskipped;                  /* lines of unknown kinds */
+    uint64_t nrecords;                  /* operations in the dumps */
+    struct tt_dumps_rank *ranks;        /* [nranks] */
+    struct tt_dumps_op *ops;            /* of each rank together, in the order of its calls */
+    struct tt_dumps_peer *peers;
+    struct tt_dumps_report *reports;
+    struct tt_dumps_lane *lanes;
+    struct tt_dumps_local *locals;
+    struct tt_dumps_comm *comms;
+    struct tt_dumps_p2p *p2p;           /* hash table */
+    uint32_t *comm_slots, *by_comm;
+    size_t nops, npeers, nreports, nlanes, nlocals, np2p;
+    uint32_t ncomms;
+    size_t cap_ops, cap_peers, cap_reports, cap_lanes, cap_locals, cap_comms, cap_p2p, cap_slots;
+    struct tt_intern texts;
+    char problems[TT_DUMPS_PROBLEMS_MAX][256];
+    uint32_t nproblems;                 /* of all; only the first ones are kept in words */
+};
+
+/* NOMEM (logged): *d is not initialized. Otherwise the caller calls tt_dumps_fini. */
+tutti_status tt_dumps_init(struct tt_dumps *d);
+void tt_dumps_fini(struct tt_dumps *d);
+
+/* Reads one dump. INVALID or SYSTEM: the file is no dump of this job, or unreadable; it is recorded
+ * as a problem and in nrejected, and the other dumps are not affected. A dump with an incomplete or
+ * invalid line counts up to that line. NOMEM: memory is exhausted; the caller must stop. Errors are
+ * not logged. */
+tutti_status tt_dumps_read(struct tt_dumps *d, const char *path);
+/* The same for text[bytes]; `name` appears in problems. */
+tutti_status tt_dumps_read_text(struct tt_dumps *d, const char *name, const char *text,
+                                size_t bytes);
+/* Builds the index. Call it after the last dump and before the functions below. */
+tutti_status tt_dumps_index(struct tt_dumps *d);
+
+/* Returns the calls of a rank on a communicator, or NULL if its dump has no such communicator. */
+const struct tt_dumps_local *tt_dumps_local_of(const struct tt_dumps *d, uint32_t comm,
+                                               uint32_t rank);
+/* Returns the kept record of a collective call of a rank, or NULL. */
+const struct tt_dumps_op *tt_dumps_op_of(const struct tt_dumps *d, uint32_t rank, uint32_t comm,
+                                         uint64_t seq);
+const char *tt_dumps_text(const struct tt_dumps *d, uint32_t text);
+/* Returns the name of a communicator: its given name, or its hash in hexadecimal. */
+const char *tt_dumps_comm_name(const struct tt_dumps *d, uint32_t comm, char out[32]);
+bool tt_dumps_failed(const struct tt_dumps *d, const struct tt_dumps_op *op);
+
+#endif

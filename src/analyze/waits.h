@@ -1,0 +1,91 @@
+/* The graph of waits of a job at the time of its first failure. Nodes are ranks, records
+ * (incomplete operations of a rank) and instances (one operation over all its ranks):
+ *
+ *   rank      -> those of its records that its application waits for: an operation that a rank has
+ *                not called waits for what runs there
+ *   record    -> the record of the rank that it waits for, in the same operation;
+ *                or the rank itself, if it has not called; or the instance
+ *   instance  -> the ranks that have not called it
+ *
+ * Components without an edge to another component are the ends of all chains of waits. The rule and
+ * its two assumptions: "Collective Communication for 100k+ GPUs", section 7.4. */
+#ifndef TT_ANALYZE_WAITS_H
+#define TT_ANALYZE_WAITS_H
+
+#include "analyze/dumps.h"
+
+struct tt_waits_record {
+    uint32_t op;                        /* in tt_dumps.ops */
+    uint32_t instance;
+    uint32_t target;                    /* node, or TT_DUMPS_NONE */
+    bool is_waited;                     /* the application waits for it */
+};
+
+struct tt_waits_instance {
+    uint32_t first, n;                  /* in tt_waits.by_instance; sorted by rank */
+    uint32_t missing_first, nmissing;   /* in tt_waits.missing: ranks without this call, but with
+                                           all earlier ones that are listed for `previous` */
+    uint32_t previous;                  /* earlier instance of the communicator with missing
+                                           ranks, or NONE */
+    bool differs;                       /* the arguments of its records differ */
+};
+
+struct tt_waits {
+    const struct tt_dumps *d;
+    int64_t at;                         /* job time of the first failure, else of the first dump;
+                                           NEVER: no comparable time */
+    bool has_failure;
+    struct tt_waits_record *records;    /* sorted by rank; of a rank, the waited ones first */
+    uint32_t *rank_first;               /* [nranks + 1] first record of a rank */
+    uint32_t *nwaited;                  /* [nranks] waited records of a rank */
+    uint32_t *by_instance;              /* records, sorted by instance and rank */
+    struct tt_waits_instance *instances;
+    uint32_t *missing;
+    uint64_t *ncalled;                  /* [nlocals] calls made until `at` */
+    uint32_t *seen_in;                  /* [nranks] instance in which others received from a rank
+                                           without dump; NONE */
+    uint32_t *component;                /* [nnodes] */
+    uint32_t *end_of;                   /* [ncomponents] end of a chain of waits from there */
+    uint32_t *nwaiting;                 /* [ncomponents] of an end: ranks whose chain ends there */
+    bool *is_end;                       /* [ncomponents] */
+    uint32_t nrecords, ninstances, nnodes, ncomponents;
+    size_t nmissing, cap_missing;
+};
+
+/* Builds the graph. *d must have its index, and must not change until tt_waits_fini. NOMEM (logged):
+ * *w is not initialized. */
+tutti_status tt_waits_init(struct tt_waits *w, const struct tt_dumps *d);
+void tt_waits_fini(struct tt_waits *w);
+
+static inline uint32_t tt_waits_node_of_record(const struct tt_waits *w, uint32_t record)
+{
+    return w->d->nranks + record;
+}
+
+static inline uint32_t tt_waits_node_of_instance(const struct tt_waits *w, uint32_t instance)
+{
+    return w->d->nranks + w->nrecords + instance;
+}
+
+static inline bool tt_waits_is_rank(const struct tt_waits *w, uint32_t node)
+{
+    return node < w->d->nranks;
+}
+
+static inline bool tt_waits_is_record(const struct tt_waits *w, uint32_t node)
+{
+    return node >= w->d->nranks && node < w->d->nranks + w->nrecords;
+}
+
+/* Returns edge k of a node, or NONE after the last one. */
+uint32_t tt_waits_edge(const struct tt_waits *w, uint32_t node, uint32_t k);
+const struct tt_dumps_op *tt_waits_op(const struct tt_waits *w, uint32_t record);
+/* Returns the record of a rank in an instance, or NONE. */
+uint32_t tt_waits_record_of(const struct tt_waits *w, uint32_t instance, uint32_t rank);
+/* Returns whether a rank with a dump made the call of `op` until `at`. */
+bool tt_waits_called(const struct tt_waits *w, uint32_t rank, const struct tt_dumps_op *op);
+/* Returns whether two records of an instance have the same arguments. */
+bool tt_waits_same(const struct tt_waits *w, const struct tt_dumps_op *a,
+                   const struct tt_dumps_op *b);
+
+#endif
