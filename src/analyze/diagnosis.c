@@ -39,8 +39,10 @@ static void groups_fini(struct groups *g)
 /* ---- one end ---- */
 
 /* Finds a record that waits for a node of component c, to show the wait. */
-static void find_waiter(const struct tt_waits *w, uint32_t c, struct tt_diagnosis *x)
+static void find_waiter(const struct tt_waits *w, uint32_t c, struct tt_diagnosis *x,
+                        uint32_t *waiter)
 {
+    *waiter = TT_DUMPS_NONE;
     for (uint32_t i = 0; i < w->nrecords && x->waits_op == TT_DUMPS_NONE; i++) {
         const struct tt_dumps_op *op = tt_waits_op(w, i);
         uint32_t to = w->records[i].target;
@@ -51,6 +53,7 @@ static void find_waiter(const struct tt_waits *w, uint32_t c, struct tt_diagnosi
             to = tt_waits_edge(w, to, 0);       /* a rank that has not called the instance */
         if (to == TT_DUMPS_NONE || w->component[to] != c)
             continue;
+        *waiter = i;
         x->waits_by = op->rank;
         x->waits_op = w->records[i].op;
         x->waits_for = tt_waits_is_rank(w, to)     ? to
@@ -74,10 +77,20 @@ static void diagnose_records(const struct tt_ends *e, const uint32_t *nodes, uin
     free(records);
 }
 
+/* A rank without a dump can be in the operation that others wait in. */
+static void diagnose_rank(const struct tt_ends *e, uint32_t rank, uint32_t waiter,
+                          struct tt_diagnosis *x)
+{
+    tt_ends_rank(e, rank, x);
+    if (x->kind == TT_DIAGNOSIS_UNKNOWN && waiter != TT_DUMPS_NONE)
+        tt_ends_moving(e, waiter, x);
+}
+
 static void diagnose_end(const struct tt_ends *e, const uint32_t *nodes, uint32_t n, uint32_t c,
                          struct tt_diagnosis *x)
 {
     const struct tt_waits *w = e->w;
+    uint32_t waiter;
     bool only_records = true;
 
     *x = (struct tt_diagnosis){
@@ -91,7 +104,7 @@ static void diagnose_end(const struct tt_ends *e, const uint32_t *nodes, uint32_
         .waits_for = TT_DUMPS_NONE,
         .nwaiting = w->nwaiting[c],
     };
-    find_waiter(w, c, x);
+    find_waiter(w, c, x, &waiter);
     for (uint32_t i = 0; i < n; i++)
         only_records &= tt_waits_is_record(w, nodes[i]);
     if (only_records)
@@ -99,7 +112,7 @@ static void diagnose_end(const struct tt_ends *e, const uint32_t *nodes, uint32_
     else if (n > 1)
         tt_ends_cycle(e, nodes, n, x);
     else if (tt_waits_is_rank(w, nodes[0]))
-        tt_ends_rank(e, nodes[0], x);
+        diagnose_rank(e, nodes[0], waiter, x);
     else if (w->instances[nodes[0] - w->d->nranks - w->nrecords].differs)
         tt_ends_mismatch(e, nodes[0] - w->d->nranks - w->nrecords, x);
     else
@@ -117,10 +130,10 @@ static int rate(const struct tt_diagnosis *x)
         [TT_DIAGNOSIS_DIED] = 9, [TT_DIAGNOSIS_MISMATCH] = 8, [TT_DIAGNOSIS_STOPPED] = 7,
         [TT_DIAGNOSIS_LINK] = 6, [TT_DIAGNOSIS_ORDER] = 5, [TT_DIAGNOSIS_OUTSIDE] = 4,
         [TT_DIAGNOSIS_NEVER_CALLED] = 4, [TT_DIAGNOSIS_SLOW] = 3, [TT_DIAGNOSIS_DEADLINE] = 2,
-        [TT_DIAGNOSIS_UNKNOWN] = 1,
+        [TT_DIAGNOSIS_UNKNOWN] = 0,
     };
 
-    return rates[x->kind];
+    return x->kind == TT_DIAGNOSIS_SLOW && x->nculprits == 0 ? 1 : rates[x->kind];
 }
 
 static bool is_before(const struct tt_diagnosis *a, const struct tt_diagnosis *b)
@@ -240,6 +253,42 @@ static void merge_lost_ranks(const struct tt_waits *w, struct tt_diagnoses *out)
     out->n = kept;
 }
 
+static bool is_same_operation(const struct tt_waits *w, uint32_t a, uint32_t b)
+{
+    const struct tt_dumps_op *x = &w->d->ops[a], *y = &w->d->ops[b];
+
+    return x->class == TT_OP_COLLECTIVE && y->class == TT_OP_COLLECTIVE && x->comm == y->comm &&
+           x->seq == y->seq;
+}
+
+/* Returns whether x adds nothing to an earlier diagnosis: it names the same ranks, or no rank for
+ * the same operation. */
+static bool repeats(const struct tt_waits *w, const struct tt_diagnosis *before,
+                    const struct tt_diagnosis *x)
+{
+    if (x->nculprits == 0)
+        return before->op != TT_DUMPS_NONE && x->op != TT_DUMPS_NONE &&
+               is_same_operation(w, before->op, x->op);
+    return before->kind == x->kind && before->nculprits == 1 && x->nculprits == 1 &&
+           before->culprits[0] == x->culprits[0] && before->to == x->to;
+}
+
+static void drop_repeats(const struct tt_waits *w, struct tt_diagnoses *out)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < out->n; i++) {
+        bool is_new = true;
+
+        for (uint32_t k = 0; k < kept && is_new; k++)
+            is_new = !repeats(w, &out->list[k], &out->list[i]);
+        if (is_new)
+            out->list[kept++] = out->list[i];
+    }
+    out->nall -= out->n - kept;
+    out->n = kept;
+}
+
 tutti_status tt_diagnose(struct tt_diagnoses *out, const struct tt_waits *w)
 {
     struct tt_ends e;
@@ -253,6 +302,7 @@ tutti_status tt_diagnose(struct tt_diagnoses *out, const struct tt_waits *w)
         if (!st) {
             add_lost_ranks(&e, out);
             merge_lost_ranks(w, out);
+            drop_repeats(w, out);
         }
         groups_fini(&g);
         tt_ends_fini(&e);

@@ -28,7 +28,8 @@ struct tt_diagnosis {
     enum tt_diagnosis_kind kind;
     uint32_t culprits[TT_DIAGNOSIS_CULPRITS];   /* ranks at fault; only proven ones */
     uint32_t nculprits;                 /* of all; the list contains the first ones */
-    uint32_t to;                        /* LINK, SLOW: the other end, or TT_DUMPS_NONE */
+    uint32_t to;                        /* LINK, SLOW: the link from the culprit to this rank is at
+                                           fault; TT_DUMPS_NONE: the culprit itself */
     uint32_t at;                        /* rank at which the evidence ends, or TT_DUMPS_NONE */
     uint32_t op;                        /* in tt_dumps.ops: the failed operation, or TT_DUMPS_NONE */
     uint32_t nwaiting;                  /* ranks that wait for it, directly or indirectly */

@@ -5,6 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void count_lane(struct tt_ends *e, const struct tt_dumps_lane *lane)
+{
+    const struct tt_dumps_rank *r = &e->w->d->ranks[lane->rank];
+
+    if (lane->posts <= lane->completions)
+        return;
+    e->npending[lane->rank]++;
+    e->nposted[lane->rank] += lane->last_post != TT_DUMPS_NEVER && r->has_clock &&
+                              r->heard != TT_DUMPS_NEVER && lane->last_post > r->heard;
+}
+
 bool tt_ends_init(struct tt_ends *e, const struct tt_waits *w)
 {
     const struct tt_dumps *d = w->d;
@@ -12,14 +23,15 @@ bool tt_ends_init(struct tt_ends *e, const struct tt_waits *w)
     *e = (struct tt_ends){ .w = w };
     e->nfinds_silent = calloc((size_t)d->nranks + 1, sizeof *e->nfinds_silent);
     e->npending = calloc((size_t)d->nranks + 1, sizeof *e->npending);
-    if (!e->nfinds_silent || !e->npending) {
+    e->nposted = calloc((size_t)d->nranks + 1, sizeof *e->nposted);
+    if (!e->nfinds_silent || !e->npending || !e->nposted) {
         tt_ends_fini(e);
         return false;
     }
     for (size_t i = 0; i < d->nreports; i++)
         e->nfinds_silent[d->reports[i].by]++;
     for (size_t i = 0; i < d->nlanes; i++)
-        e->npending[d->lanes[i].rank] += d->lanes[i].posts > d->lanes[i].completions;
+        count_lane(e, &d->lanes[i]);
     return true;
 }
 
@@ -27,6 +39,7 @@ void tt_ends_fini(struct tt_ends *e)
 {
     free(e->nfinds_silent);
     free(e->npending);
+    free(e->nposted);
     *e = (struct tt_ends){ .w = NULL };
 }
 
@@ -90,12 +103,13 @@ enum tt_condition tt_ends_condition(const struct tt_ends *e, uint32_t rank)
 
     if (!r->is_complete && r->nlost > 0)
         return was_lost_before(e->w, r) ? TT_CONDITION_DIED : TT_CONDITION_NO_DUMP;
+    if (r->is_complete && r->nsilent > r->nalive && r->nsilent > 1 &&
+        (e->nposted[rank] > 0 || (e->npending[rank] > 0 && is_on_time(e->w, r))))
+        return TT_CONDITION_ISOLATED;
     if (r->nsilent > r->nalive && (!r->has_dump || !is_on_time(e->w, r)))
         return TT_CONDITION_STOPPED;
     if (!r->is_complete)
         return TT_CONDITION_NO_DUMP;
-    if (r->nsilent > 1 && r->nsilent > r->nalive && e->npending[rank] > 0)
-        return TT_CONDITION_ISOLATED;
     /* it left after its dump, but before the others failed */
     if (r->nlost > 0 && was_lost_before(e->w, r) && r->now != TT_DUMPS_NEVER &&
         e->w->at != TT_DUMPS_NEVER && r->now < e->w->at)
@@ -138,9 +152,8 @@ bool tt_ends_process(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis
     case TT_CONDITION_ISOLATED:
         x->kind = TT_DIAGNOSIS_LINK;
         describe_gone(e, rank, x, "silent", r->nsilent);
-        tt_ends_evidence(x, "rank %u itself is alive: it wrote its dump on time", rank);
-        tt_ends_evidence(x, "%u lanes of rank %u have posts without completion", e->npending[rank],
-                         rank);
+        tt_ends_evidence(x, "rank %u itself is alive: %u of its lanes have posts without completion",
+                         rank, e->npending[rank]);
         break;
     default: return false;
     }
@@ -150,6 +163,21 @@ bool tt_ends_process(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis
 
 /* ---- a rank in no operation ---- */
 
+/* Returns the time at which the application last called or waited for an operation. An operation
+ * that it did not wait for may end later. */
+static int64_t active_until(const struct tt_waits *w, const struct tt_dumps_op *op)
+{
+    const bool was_waited = op->waited != TT_DUMPS_NEVER;
+    int64_t t = op->called;
+
+    if (was_waited && op->waited > t)
+        t = op->waited;
+    if (was_waited && op->ended > t && !tt_waits_is_after(w, op->rank, op->ended))
+        t = op->ended;
+    return t;
+}
+
+/* Calls after the failure of another rank do not count. */
 static void describe_last(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis *x)
 {
     const struct tt_dumps *d = e->w->d;
@@ -157,17 +185,21 @@ static void describe_last(const struct tt_ends *e, uint32_t rank, struct tt_diag
     const struct tt_dumps_op *last = NULL;
     char words[128], span[32];
 
-    for (uint32_t k = r->nops; k > 0 && !last; k--)
-        if (d->ops[r->ops_first + k - 1].ended != TT_DUMPS_NEVER)
-            last = &d->ops[r->ops_first + k - 1];
-    if (!last) {
-        tt_ends_evidence(x, "rank %u completed no operation", rank);
-        return;
+    for (uint32_t k = 0; k < r->nops; k++) {
+        const struct tt_dumps_op *op = &d->ops[r->ops_first + k];
+        const int64_t t = active_until(e->w, op);
+
+        if (tt_waits_is_after(e->w, rank, op->called) || t == TT_DUMPS_NEVER || t < x->since)
+            continue;
+        last = op;
+        x->since = t;
     }
-    x->since = last->ended;
-    tt_ends_evidence(x, "its last operation was %s; it ended %s before its dump",
-                     tt_diagnosis_op_words(d, last, words, sizeof words),
-                     tt_ends_span(last->ended, r->now, span));
+    if (last)
+        tt_ends_evidence(x, "its last operation was %s, %s before its dump",
+                         tt_diagnosis_op_words(d, last, words, sizeof words),
+                         tt_ends_span(x->since, r->now, span));
+    else
+        tt_ends_evidence(x, "rank %u made no call", rank);
 }
 
 void tt_ends_rank(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis *x)

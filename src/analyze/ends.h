@@ -18,6 +18,8 @@ struct tt_ends {
     const struct tt_waits *w;
     uint32_t *nfinds_silent;            /* [nranks] peers that the rank reports as silent or lost */
     uint32_t *npending;                 /* [nranks] lanes of the rank with pending posts */
+    uint32_t *nposted;                  /* [nranks] those of them with a post after the last message
+                                           that any other rank received */
 };
 
 bool tt_ends_init(struct tt_ends *e, const struct tt_waits *w);
@@ -35,6 +37,9 @@ void tt_ends_mismatch(const struct tt_ends *e, uint32_t instance, struct tt_diag
 /* members[n]: records of one operation that wait only for each other (records only): */
 void tt_ends_transfer(const struct tt_ends *e, const uint32_t *members, uint32_t n,
                       struct tt_diagnosis *x);
+/* The wait of a record ends at a rank without a dump: if the operation moves, sets SLOW or DEADLINE
+ * and returns true. */
+bool tt_ends_moving(const struct tt_ends *e, uint32_t record, struct tt_diagnosis *x);
 /* members[n]: nodes of a cycle over several operations: */
 void tt_ends_cycle(const struct tt_ends *e, const uint32_t *members, uint32_t n,
                    struct tt_diagnosis *x);

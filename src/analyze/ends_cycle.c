@@ -3,32 +3,67 @@
 
 #include "analyze/ends.h"
 
-/* Counts of the ranks of both communicators that made one of two calls, but not the other. */
+/* Counts of ranks that made one of two calls first. */
 struct votes {
     uint32_t nfirst, nsecond;
 };
 
-/* `names`: the ranks that called `second` but not `first` become culprits. */
+/* Returns whether `other` is the same call as `op` in the program of another rank: in the same
+ * communicator, or in one of the same name. */
+static bool is_counterpart(const struct tt_waits *w, const struct tt_dumps_op *op,
+                           const struct tt_dumps_op *other)
+{
+    const struct tt_dumps_comm *a = &w->d->comms[op->comm], *b = &w->d->comms[other->comm];
+
+    return op->class == other->class && op->kind == other->kind && op->tag == other->tag &&
+           (op->comm == other->comm || (a->name != TT_INTERN_EMPTY && a->name == b->name));
+}
+
+/* Finds the positions of two calls in the records of a rank, in the order of its calls. `knows`:
+ * the rank made the second call in this or an earlier iteration. */
+static void find_calls(const struct tt_waits *w, uint32_t rank, const struct tt_dumps_op *first,
+                       const struct tt_dumps_op *second, uint32_t *at_first, uint32_t *at_second,
+                       bool *knows)
+{
+    const struct tt_dumps_rank *r = &w->d->ranks[rank];
+
+    *at_first = *at_second = UINT32_MAX;
+    *knows = false;
+    for (uint32_t k = 0; k < r->nops; k++) {
+        const struct tt_dumps_op *op = &w->d->ops[r->ops_first + k];
+
+        if (tt_waits_is_after(w, rank, op->called))
+            continue;
+        if (op->comm == first->comm && op->seq == first->seq && op->class == first->class)
+            *at_first = k;
+        if (!is_counterpart(w, second, op))
+            continue;
+        *knows = true;
+        if (op->seq == second->seq)
+            *at_second = k;
+    }
+}
+
+/* Compares the order of two calls on all ranks of the first one's communicator. `names`: the ranks
+ * that made the second call first become culprits. */
 static struct votes count_votes(const struct tt_ends *e, const struct tt_dumps_op *first,
                                 const struct tt_dumps_op *second, struct tt_diagnosis *names)
 {
     const struct tt_dumps *d = e->w->d;
-    const struct tt_dumps_comm *a = &d->comms[first->comm], *b = &d->comms[second->comm];
-    const struct tt_dumps_comm *smaller = a->nlocals < b->nlocals ? a : b;
+    const struct tt_dumps_comm *c = &d->comms[first->comm];
     struct votes v = { 0, 0 };
 
-    for (uint32_t k = 0; k < smaller->nlocals; k++) {
-        const uint32_t rank = d->locals[d->by_comm[smaller->locals_first + k]].rank;
-        bool in_first, in_second;
+    for (uint32_t k = 0; k < c->nlocals; k++) {
+        const uint32_t rank = d->locals[d->by_comm[c->locals_first + k]].rank;
+        uint32_t at_first, at_second;
+        bool knows;
 
-        if (!d->ranks[rank].is_complete || !tt_dumps_local_of(d, first->comm, rank) ||
-            !tt_dumps_local_of(d, second->comm, rank))
+        if (!d->ranks[rank].is_complete)
             continue;
-        in_first = tt_waits_called(e->w, rank, first);
-        in_second = tt_waits_called(e->w, rank, second);
-        v.nfirst += in_first && !in_second;
-        v.nsecond += in_second && !in_first;
-        if (names && in_second && !in_first)
+        find_calls(e->w, rank, first, second, &at_first, &at_second, &knows);
+        v.nfirst += knows && at_first < at_second;
+        v.nsecond += at_second < at_first;
+        if (names && at_second < at_first)
             tt_ends_culprit(names, rank);
     }
     return v;
@@ -98,7 +133,7 @@ static void find_odd(const struct tt_ends *e, struct tt_diagnosis *x)
                                  *second = &ops[x->cycle[(i + 1) % n].op];
         struct votes v;
 
-        if (first->class != TT_OP_COLLECTIVE || second->class != TT_OP_COLLECTIVE)
+        if (first->class != TT_OP_COLLECTIVE)
             continue;
         v = count_votes(e, first, second, NULL);
         if (v.nsecond == 0 || v.nfirst <= v.nsecond)

@@ -463,6 +463,8 @@ void tt_ends_transfer(const struct tt_ends *e, const uint32_t *members, uint32_t
         .instance = e->w->records[members[0]].instance, .op = tt_waits_op(e->w, members[0]),
     };
 
+    const struct tt_waits_instance *o = &e->w->instances[t.instance];
+
     x->op = e->w->records[members[0]].op;
     for (uint32_t k = 0; k < n; k++)
         if (tt_ends_process(e, tt_waits_op(e->w, members[k])->rank, x))
@@ -471,10 +473,29 @@ void tt_ends_transfer(const struct tt_ends *e, const uint32_t *members, uint32_t
     measure_motion(&t);
     measure_usual(&t);
     find_pending_lanes(&t);
-    for (uint32_t k = 0; k < n && !t.moves; k++)
-        find_gap(&t, tt_waits_op(e->w, members[k]));
+    for (uint32_t k = 0; k < o->n; k++)
+        find_gap(&t, tt_waits_op(e->w, e->w->by_instance[o->first + k]));
     if (t.moves)
         moves_slowly(&t, x);
     else
         stands_still(&t, x);
+}
+
+bool tt_ends_moving(const struct tt_ends *e, uint32_t record, struct tt_diagnosis *x)
+{
+    struct transfer t = {
+        .e = e, .w = e->w, .members = &record, .nmembers = 1, .observed = TT_DUMPS_NEVER,
+        .instance = e->w->records[record].instance, .op = tt_waits_op(e->w, record),
+    };
+
+    if (e->w->instances[t.instance].is_proven || t.op->class != TT_OP_COLLECTIVE)
+        return false;
+    measure_calls(&t);
+    measure_motion(&t);
+    if (!t.moves)
+        return false;
+    measure_usual(&t);
+    find_pending_lanes(&t);
+    moves_slowly(&t, x);
+    return true;
 }

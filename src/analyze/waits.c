@@ -53,9 +53,9 @@ static void find_failure(struct tt_waits *w)
     w->at = w->has_failure ? first_failure : first_dump != INT64_MAX ? first_dump : TT_DUMPS_NEVER;
 }
 
-/* Returns whether time t of rank r is after the first failure by more than the clocks' error. */
-static bool is_after(const struct tt_waits *w, const struct tt_dumps_rank *r, int64_t t)
+bool tt_waits_is_after(const struct tt_waits *w, uint32_t rank, int64_t t)
 {
+    const struct tt_dumps_rank *r = &w->d->ranks[rank];
     int64_t limit;
 
     return w->has_failure && r->has_clock && t != TT_DUMPS_NEVER &&
@@ -65,10 +65,10 @@ static bool is_after(const struct tt_waits *w, const struct tt_dumps_rank *r, in
 }
 
 /* Returns whether an operation was incomplete at the time of the first failure. */
-static bool is_record(const struct tt_waits *w, const struct tt_dumps_rank *r,
-                      const struct tt_dumps_op *op)
+static bool is_record(const struct tt_waits *w, const struct tt_dumps_op *op)
 {
-    return !is_after(w, r, op->called) && (op->is_open || is_after(w, r, op->ended));
+    return !tt_waits_is_after(w, op->rank, op->called) &&
+           (op->is_open || tt_waits_is_after(w, op->rank, op->ended));
 }
 
 /* ---- records and instances ---- */
@@ -114,10 +114,9 @@ static int by_instance(const void *a, const void *b, void *arg)
     return c ? c : compare_u64(x, y);
 }
 
-static bool is_waited(const struct tt_waits *w, const struct tt_dumps_rank *r,
-                      const struct tt_dumps_op *op)
+static bool is_waited(const struct tt_waits *w, const struct tt_dumps_op *op)
 {
-    return op->waited != TT_DUMPS_NEVER && !is_after(w, r, op->waited);
+    return op->waited != TT_DUMPS_NEVER && !tt_waits_is_after(w, op->rank, op->waited);
 }
 
 /* Adds the records of rank i with this property, from number n on, if they have memory. Returns
@@ -129,7 +128,7 @@ static uint32_t list_records_of(struct tt_waits *w, uint32_t i, bool waited, uin
     for (uint32_t k = 0; k < r->nops; k++) {
         const struct tt_dumps_op *op = &w->d->ops[r->ops_first + k];
 
-        if (!is_record(w, r, op) || is_waited(w, r, op) != waited)
+        if (!is_record(w, op) || is_waited(w, op) != waited)
             continue;
         if (w->records)
             w->records[n] = (struct tt_waits_record){ .op = (uint32_t)(r->ops_first + k),
@@ -249,7 +248,7 @@ static void count_calls(struct tt_waits *w)
             const struct tt_dumps_op *op = &d->ops[d->ranks[r].ops_first + k];
             const struct tt_dumps_local *l;
 
-            if (op->class != TT_OP_COLLECTIVE || !is_after(w, &d->ranks[r], op->called))
+            if (op->class != TT_OP_COLLECTIVE || !tt_waits_is_after(w, r, op->called))
                 continue;
             l = tt_dumps_local_of(d, op->comm, r);
             if (l && w->ncalled[l - d->locals] > op->seq)
@@ -324,6 +323,8 @@ static bool find_missing_collective(struct tt_waits *w, uint32_t i, uint64_t *vi
         return true;
     if (!list_missing(w, i, from, true))
         return false;
+    o->is_proven =
+        o->nmissing > 0 || (o->previous != TT_DUMPS_NONE && w->instances[o->previous].is_proven);
     return o->nmissing > 0 || o->previous != TT_DUMPS_NONE || list_missing(w, i, from, false);
 }
 
@@ -342,6 +343,8 @@ static bool find_missing(struct tt_waits *w)
             op->peer != op->rank && !tt_waits_called(w, op->peer, op) &&
             !add_missing(w, o, op->peer))
             return false;
+        if (op->class == TT_OP_P2P && o->nmissing > 0)
+            o->is_proven = w->d->ranks[op->peer].is_complete;
     }
     return true;
 }
@@ -368,12 +371,53 @@ static void find_seen(struct tt_waits *w)
 
 /* ---- edges ---- */
 
-static uint32_t target_by_calls(const struct tt_waits *w, uint32_t instance)
+/* Returns the instance if ranks have not called it. Without proof of that, the record must not have
+ * moved either. */
+static uint32_t target_by_calls(const struct tt_waits *w, const struct tt_dumps_op *op,
+                                uint32_t instance)
 {
     const struct tt_waits_instance *o = &w->instances[instance];
+    const bool moved = op->step > 0 || op->npeers > 0;
 
-    return o->nmissing > 0 || o->previous != TT_DUMPS_NONE ? tt_waits_node_of_instance(w, instance)
-                                                           : TT_DUMPS_NONE;
+    return o->is_proven || (!moved && (o->nmissing > 0 || o->previous != TT_DUMPS_NONE))
+               ? tt_waits_node_of_instance(w, instance)
+               : TT_DUMPS_NONE;
+}
+
+static const struct tt_dumps_peer *peer_in(const struct tt_waits *w, const struct tt_dumps_op *op,
+                                           uint32_t rank)
+{
+    for (uint32_t k = 0; k < op->npeers; k++)
+        if (w->d->peers[op->peers_first + k].rank == rank)
+            return &w->d->peers[op->peers_first + k];
+    return NULL;
+}
+
+/* Returns whether the peer that `op` waits for has sent data long ago that did not arrive. Then the
+ * wait ends here, whatever the peer waits for. */
+static bool has_gap(const struct tt_waits *w, const struct tt_dumps_op *op,
+                    const struct tt_dumps_op *from)
+{
+    const struct tt_dumps_peer *in = peer_in(w, op, from->rank), *out = peer_in(w, from, op->rank);
+    const int64_t seen = op->ended != TT_DUMPS_NEVER ? op->ended : w->d->ranks[op->rank].now;
+
+    if (!out || out->sent <= (in ? in->received : 0) || op->waits_for == TT_WAIT_COMPLETION ||
+        op->waits_for == TT_WAIT_CREDIT || op->waits_for == TT_WAIT_CTS)
+        return false;
+    if (!w->d->ranks[op->rank].has_clock || !w->d->ranks[from->rank].has_clock ||
+        out->last_out == TT_DUMPS_NEVER || seen == TT_DUMPS_NEVER || op->called == TT_DUMPS_NEVER)
+        return false;
+    return (double)seen - (double)out->last_out > 0.1 * ((double)seen - (double)op->called);
+}
+
+/* Returns the node of a record's wait for a rank without a complete dump. */
+static uint32_t target_without_dump(const struct tt_waits *w, uint32_t rank, uint32_t instance)
+{
+    const struct tt_dumps_rank *r = &w->d->ranks[rank];
+
+    return w->instances[instance].is_proven && r->nlost == 0 && r->nsilent == 0
+               ? tt_waits_node_of_instance(w, instance)
+               : rank;
 }
 
 /* Returns the node that a record waits for. */
@@ -386,12 +430,13 @@ static uint32_t find_target(const struct tt_waits *w, uint32_t i)
     if (w->instances[instance].differs)
         return tt_waits_node_of_instance(w, instance);
     if (p == TT_DUMPS_NONE || p == op->rank)
-        return target_by_calls(w, instance);
+        return target_by_calls(w, op, instance);
     other = tt_waits_record_of(w, instance, p);
     if (other != TT_DUMPS_NONE && op->class != TT_OP_ONE_SIDED)
-        return tt_waits_node_of_record(w, other);
+        return has_gap(w, op, tt_waits_op(w, other)) ? TT_DUMPS_NONE
+                                                     : tt_waits_node_of_record(w, other);
     if (!w->d->ranks[p].is_complete)
-        return p;
+        return target_without_dump(w, p, instance);
     if (op->class == TT_OP_ONE_SIDED)
         return op->waits_for == TT_WAIT_COMPLETION ? TT_DUMPS_NONE : p;
     return tt_waits_called(w, p, op) ? TT_DUMPS_NONE : p;
@@ -406,7 +451,8 @@ uint32_t tt_waits_edge(const struct tt_waits *w, uint32_t node, uint32_t k)
 
         if (k < n)
             return tt_waits_node_of_record(w, w->rank_first[node] + k);
-        return k == n && w->seen_in[node] != TT_DUMPS_NONE
+        return k == n && w->seen_in[node] != TT_DUMPS_NONE &&
+                       w->instances[w->seen_in[node]].is_proven
                    ? tt_waits_node_of_instance(w, w->seen_in[node])
                    : TT_DUMPS_NONE;
     }

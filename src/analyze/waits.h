@@ -25,6 +25,8 @@ struct tt_waits_instance {
     uint32_t first, n;                  /* in tt_waits.by_instance; sorted by rank */
     uint32_t missing_first, nmissing;   /* in tt_waits.missing: ranks without this call, but with
                                            all earlier ones that are listed for `previous` */
+    bool is_proven;                     /* their dumps, or those of `previous`, show that they did
+                                           not call; false: they have no complete dump */
     uint32_t previous;                  /* earlier instance of the communicator with missing
                                            ranks, or NONE */
     bool differs;                       /* the arguments of its records differ */
@@ -77,6 +79,8 @@ static inline bool tt_waits_is_record(const struct tt_waits *w, uint32_t node)
     return node >= w->d->nranks && node < w->d->nranks + w->nrecords;
 }
 
+/* Returns whether time t of a rank is after the first failure, beyond the error of the clocks. */
+bool tt_waits_is_after(const struct tt_waits *w, uint32_t rank, int64_t t);
 /* Returns edge k of a node, or NONE after the last one. */
 uint32_t tt_waits_edge(const struct tt_waits *w, uint32_t node, uint32_t k);
 const struct tt_dumps_op *tt_waits_op(const struct tt_waits *w, uint32_t record);

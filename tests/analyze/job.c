@@ -565,19 +565,43 @@ uint32_t job_other_end(const struct job *j)
 {
     return j->fault.other;
 }
-uint32_t job_group(const struct job *j)
+
+static const struct job_comm *comm_of_fault(const struct job *j)
 {
-    return j->fault.group;
+    const struct job_step *s = job_step_at(j, j->fault.rank, j->fault.pc);
+
+    return &j->comms[job_group_of(j, j->fault.rank, s->group)];
 }
+
+uint32_t job_left(const struct job *j)
+{
+    const struct job_comm *c = comm_of_fault(j);
+
+    return job_member(c, (job_index(c, j->fault.rank) + c->n - 1) % c->n);
+}
+
+uint32_t job_right(const struct job *j)
+{
+    const struct job_comm *c = comm_of_fault(j);
+
+    return job_member(c, (job_index(c, j->fault.rank) + 1) % c->n);
+}
+
+uint32_t job_group_dumps(const struct job *j)
+{
+    const struct job_comm *c = comm_of_fault(j);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < c->n; i++)
+        n += job_has_whole_dump(j, job_member(c, i));
+    return n;
+}
+
 bool job_has_fault(const struct job *j)
 {
     return j->fault.hit;
 }
-bool job_lost_dump(const struct job *j, uint32_t rank)
+bool job_has_whole_dump(const struct job *j, uint32_t rank)
 {
-    return j->ranks[rank].lost;
-}
-bool job_cut_dump(const struct job *j, uint32_t rank)
-{
-    return j->ranks[rank].cut;
+    return !j->ranks[rank].lost && !j->ranks[rank].cut;
 }

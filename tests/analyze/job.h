@@ -49,12 +49,14 @@ uint32_t job_nranks(const struct job *j);
 uint32_t job_culprit(const struct job *j);
 /* The other end of a failed or slow link; UINT32_MAX: none. */
 uint32_t job_other_end(const struct job *j);
-/* Members of the communicator of the fault. */
-uint32_t job_group(const struct job *j);
+/* Neighbours of the rank at fault in the ring of its communicator. */
+uint32_t job_left(const struct job *j);
+uint32_t job_right(const struct job *j);
+/* Members of the communicator of the fault that leave a complete dump. */
+uint32_t job_group_dumps(const struct job *j);
 /* Returns whether the fault hit an operation: in a small job, no operation may fit the fault. */
 bool job_has_fault(const struct job *j);
-bool job_lost_dump(const struct job *j, uint32_t rank);
-bool job_cut_dump(const struct job *j, uint32_t rank);
+bool job_has_whole_dump(const struct job *j, uint32_t rank);
 /* Returns the dump of a rank as text, or NULL if it is lost. The caller frees it. */
 char *job_dump(const struct job *j, uint32_t rank, size_t *bytes);
 const char *job_fault_name(enum job_fault fault);

@@ -7,7 +7,6 @@
 #include "analyze/job_state.h"
 #include "base/status.h"
 
-#define RECORDS 24u                 /* the dump has the last ones */
 #define CHUNK 4096u
 #define PEERS 24u
 
@@ -29,6 +28,9 @@ struct flow {
     uint32_t peer;
     uint64_t sent, received;
 };
+
+/* The dump has the last records: a little more than one iteration. */
+static uint32_t records_kept(const struct job *j) { return j->nranks > 1024 ? 24 : 64; }
 
 /* ---- values ---- */
 
@@ -119,7 +121,8 @@ static uint64_t sent_right(const struct dump *d, const struct job_comm *c,
         return 0;
     if (o->at_fault && o->ncalled == c->n && is_moving(d->j))
         return (uint64_t)CHUNK * (steps_of(d, c, o, right) +
-                                  (d->j->conf.fault == JOB_SLOW_LINK && distance == 0 ? 2 : 0));
+                                  (d->j->conf.fault == JOB_SLOW_LINK && distance == 0 ? 2 : 0)) +
+               512;
     if (o->at_fault && o->ncalled == c->n && d->j->conf.fault != JOB_LINK &&
         d->j->conf.fault != JOB_NIC)
         return (uint64_t)CHUNK * steps_of(d, c, o, right);
@@ -136,7 +139,9 @@ static void put_ring(const struct dump *d, const struct job_record *rec, struct 
     const bool at_fault = o->at_fault && o->ncalled == c->n;
     const int64_t moved =
         at_fault && is_moving(d->j) ? d->j->fault.failed_at - 2000000 : rec->called + 2000 + done;
-    struct flow in = { .peer = job_member(c, left), .received = (uint64_t)CHUNK * done };
+    struct flow in = { .peer = job_member(c, left),
+                       .received = at_fault && is_moving(d->j) ? (uint64_t)CHUNK * done + 512
+                                                               : (uint64_t)CHUNK * done };
     struct flow out = { .peer = job_member(c, right), .sent = sent_right(d, c, o, index) };
 
     fprintf(d->to, ",\"step\":%u,\"steps\":%u", done, steps);
@@ -303,7 +308,7 @@ static void put_late_call(struct dump *d)
 static void put_ops(struct dump *d)
 {
     const struct job *j = d->j;
-    uint32_t from = d->r->nrecords > RECORDS ? d->r->nrecords - RECORDS : 0;
+    uint32_t from = d->r->nrecords > records_kept(j) ? d->r->nrecords - records_kept(j) : 0;
 
     for (uint32_t i = from; i < d->r->nrecords; i++)
         if (d->r->records[i].called <= d->r->dumped_at)
@@ -418,8 +423,11 @@ static void put_head(struct dump *d)
         "\",\"rank\":%u,\"ranks\":%u,\"host\":\"node-%u\",\"pid\":%u,\"reason\":\"%s\",\"message\":\"\"",
         j->conf.seed, d->rank, j->nranks, d->rank / 8, 1000 + d->rank, reason);
     put_time(d, "now", d->r->dumped_at);
-    fprintf(d->to, ",\"wall_ns\":0,\"clock\":{\"offset_ns\":%" PRId64 ",\"error_ns\":300},\"records\":%u,\"lost\":%u}\n",
-            d->r->offset, RECORDS, d->r->nrecords > RECORDS ? d->r->nrecords - RECORDS : 0);
+    fprintf(d->to,
+            ",\"wall_ns\":0,\"clock\":{\"offset_ns\":%" PRId64
+            ",\"error_ns\":300},\"records\":%u,\"lost\":%u}\n",
+            d->r->offset, records_kept(j),
+            d->r->nrecords > records_kept(j) ? d->r->nrecords - records_kept(j) : 0);
     d->lines++;
 }
 

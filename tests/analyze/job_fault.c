@@ -33,6 +33,7 @@ static bool fault_fits(const struct job *j, uint32_t rank, uint32_t pc)
     case JOB_SLOW_RANK: return is_ring(s->kind);
     case JOB_NIC: return is_ring(s->kind) && n > 2;
     case JOB_DEADLINE: return s->kind == KIND_ALLREDUCE && s->group == GROUP_WORLD;
+    case JOB_NEVER_CALLED: return pc % j->programs[rank / (j->conf.data * j->conf.tensor)].n > 0;
     default: return true;
     }
 }
@@ -53,7 +54,6 @@ void job_choose_fault(struct job *j)
         c = &j->comms[job_group_of(j, rank, s->group)];
         j->fault.rank = rank;
         j->fault.pc = pc;
-        j->fault.group = c->n;
         j->fault.in_call = is_ring(s->kind) && tt_prng_below(&j->prng, 2);
         j->fault.steps = (uint32_t)tt_prng_below(&j->prng, c->n > 64 ? 64 : c->n);
         j->fault.by_status = tt_prng_below(&j->prng, 2);
@@ -236,6 +236,8 @@ static void choose_dump(struct job *j, uint32_t rank)
 void job_choose_dumps(struct job *j)
 {
     choose_failure(j);
+    if (!j->fault.hit)
+        return;
     for (uint32_t rank = 0; rank < j->nranks; rank++)
         choose_dump(j, rank);
 }

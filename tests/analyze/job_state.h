@@ -85,7 +85,7 @@ struct job {
     struct job_comm *comms;
     uint32_t *queue;
     struct {
-        uint32_t rank, other, pc, group, steps;
+        uint32_t rank, other, pc, steps;
         bool hit, in_call, by_status, silent;
         int64_t at, failed_at;          /* failed_at: the first status of an operation */
         uint32_t failed_rank;

@@ -1,0 +1,188 @@
+/* Reading of trace dumps: broken, incomplete, foreign and hostile files are reported with their
+ * line, and do not affect what other dumps contain. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "support/unit.h"
+
+#include "analyze/diagnosis.h"
+#include "analyze/line.h"
+#include "analyze/p2p.h"
+
+#define HEAD(RANK)                                                              \
+    "{\"tutti_trace\":1,\"version\":\"0.2.0\",\"job\":\"9f3c\",\"rank\":" #RANK \
+    ",\"ranks\":4,\"host\":\"a\",\"pid\":1,\"reason\":\"timeout\",\"message\":\"\",\"now\":5000,\"clock\":{\"offset_ns\":100,\"error_ns\":3},\"lost\":0}\n"
+#define COMM "{\"comm\":\"1f\",\"name\":\"dp\",\"of\":\"comm\",\"rank\":0,\"members\":\"0-3\"}\n"
+#define OP(N, SEQ, REST) "{\"op\":" #N ",\"comm\":\"1f\",\"seq\":" #SEQ ",\"kind\":\"allreduce\",\"count\":4,\"type\":\"f32\",\"redop\":\"sum\",\"root\":null,\"called\":1000,\"started\":1010," REST "}\n"
+#define DONE "\"ended\":1200,\"status\":\"OK\""
+#define END "{\"end\":5}\n"
+
+static tutti_status give(struct tt_dumps *d, const char *name, const char *text)
+{
+    return tt_dumps_read_text(d, name, text, strlen(text));
+}
+
+static void complete_dump_is_read(void **state)
+{
+    struct tt_dumps d;
+    const struct tt_dumps_op *op;
+
+    (void)state;
+    assert_int_equal(tt_dumps_init(&d), TUTTI_OK);
+    assert_int_equal(
+        give(
+            &d, "a",
+            HEAD(2) COMM OP(0, 0, DONE) OP(
+                1, 1,
+                "\"ended\":null,\"status\":\"PENDING\",\"step\":3,\"steps\":6,\"note\":1,\"waits\":{\"rank\":1,\"for\":\"data\"},\"peers\":[{\"rank\":1,\"sent\":7,\"received\":5,\"first_out\":null,\"last_out\":null,\"first_in\":1100,\"last_in\":1150}]") "{\"note\":1,\"at\":900,\"text\":\"caf\\u00e9 \\ud83d\"}\n{\"colour\":[1,{\"a\":2}],\"x\":-1.5e3}\n"
+                                                                                                                                                                                                                                                              "{\"peer\":3,\"wire\":\"tcp\",\"state\":\"silent\",\"last_heard\":700,\"last_progress\":null}\n"
+                                                                                                                                                                                                                                                              "{\"lane\":0,\"peer\":3,\"wire\":\"tcp\",\"state\":\"up\",\"posts\":9,\"completions\":7,\"posted_bytes\":90,\"completed_bytes\":70,\"last_post\":1,\"last_completion\":null}\n" END),
+        TUTTI_OK);
+    assert_int_equal(tt_dumps_index(&d), TUTTI_OK);
+    assert_int_equal(d.nproblems, 0);
+    assert_true(d.ndumps == 1 && d.ncomplete == 1 && d.nskipped == 1 && d.nranks == 4);
+    op = tt_dumps_op_of(&d, 2, 0, 1);
+    assert_non_null(op);
+    assert_true(op->is_open && op->called == 1100 && op->waited == 1100 && op->step == 3);
+    assert_true(op->waits_rank == 1 && op->waits_for == TT_WAIT_DATA && op->npeers == 1);
+    assert_true(d.peers[op->peers_first].received == 5 && d.peers[op->peers_first].last_in == 1250);
+    assert_string_equal(tt_dumps_text(&d, op->note), "caf\xc3\xa9 ?");
+    assert_false(tt_dumps_op_of(&d, 2, 0, 0)->is_open);
+    assert_int_equal(tt_dumps_local_of(&d, 0, 2)->ncalled, 2);
+    assert_true(d.nlanes == 1 && d.nreports == 1 && d.ranks[3].gone == 800);
+    tt_dumps_fini(&d);
+}
+
+/* A name, its text, and the beginning of the reported problem. */
+struct bad {
+    const char *text, *problem;
+    bool rejected;
+};
+
+static const struct bad bads[] = {
+    { "", "bad:1: not a trace dump: no complete line", true },
+    { "hello\n", "bad:1: not a trace dump", true },
+    { "{\"version\":1}\n", "bad:1: not a trace dump", true },
+    { "{\"tutti_trace\":2}\n", "bad:1: not a trace dump of version 1", true },
+    { "{\"tutti_trace\":1,\"rank\":4,\"ranks\":4}\n", "bad:1: \"rank\" must be below \"ranks\"", true },
+    { "{\"tutti_trace\":1,\"rank\":0,\"ranks\":2000000}\n", "bad:1: \"ranks\" must be", true },
+    { "{\"tutti_trace\":1,\"job\":\"other\",\"rank\":0,\"ranks\":4}\n", "bad:1: a dump of another job", true },
+    { "{\"tutti_trace\":1,\"job\":\"9f3c\",\"rank\":0,\"ranks\":5}\n", "bad:1: \"ranks\" differs", true },
+    { HEAD(3), "bad:1: a second dump of this rank", true },
+    { HEAD(0) "{\"op\":x}\n", "bad:2: a whole number is expected", false },
+    { HEAD(0) COMM "{\"op\":1,\"comm\":\"1f\",\"seq\":0}\n", "bad:3: an operation needs", false },
+    { HEAD(0) "{\"comm\":\"1f\",\"members\":\"0-3\"}\n{\"comm\":\"2f\",\"members\":\"3-9\"}\n", "bad:3: a rank is outside the job", false },
+    { HEAD(0) "{\"comm\":\"1f\",\"members\":\"0-2\"}\n", "bad:2: the members of a communicator differ", false },
+    { HEAD(0) "{\"comm\":\"2f\",\"members\":\"0-3,0-3\"}\n", "bad:2: more members than ranks", false },
+    { HEAD(0) "{\"note\":1,\"at\":3,\"text\":\"a\n\"}\n", "bad:2: a text has no end", false },
+    { HEAD(0) "[[[[[[[[[\n", "bad:2: a JSON object is expected", false },
+    { HEAD(0) "{\"x\":[[[[[[[[[[[1]]]]]]]]]]]}\n", "bad:2: objects and arrays are nested deeper", false },
+    { HEAD(0) "{\"op\":99999999999999999999999}\n", "bad:2: a number is too large", false },
+    { HEAD(0) "{\"end\":2} x\n", "bad:2: data after the end of the object", false },
+    { HEAD(0) END COMM, "bad:3: data after the last line", false },
+    { HEAD(0) COMM "{\"op\":1,\"comm\":", "bad:2: the dump has no last line", false },
+};
+
+static void bad_dumps_are_reported_with_their_line(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof bads / sizeof *bads; i++) {
+        const struct bad *b = &bads[i];
+        struct tt_dumps d;
+
+        assert_int_equal(tt_dumps_init(&d), TUTTI_OK);
+        assert_int_equal(give(&d, "good", HEAD(3) COMM OP(0, 0, DONE) END), TUTTI_OK);
+        assert_int_equal(give(&d, "bad", b->text), b->rejected ? TUTTI_ERR_INVALID : TUTTI_OK);
+        assert_int_equal(d.nproblems, 1);
+        if (strncmp(d.problems[0], b->problem, strlen(b->problem)) != 0)
+            fail_msg("\"%s\": reported as \"%s\"", b->problem, d.problems[0]);
+        assert_int_equal(d.nrejected, b->rejected);
+        assert_int_equal(d.ncomplete, 1);
+        assert_int_equal(tt_dumps_index(&d), TUTTI_OK);
+        assert_non_null(tt_dumps_op_of(&d, 3, 0, 0));
+        tt_dumps_fini(&d);
+    }
+}
+
+static void oldest_completed_operations_are_dropped(void **state)
+{
+    struct tt_dumps d;
+    char *text = malloc(1 << 20);
+    size_t n = 0;
+
+    (void)state;
+    assert_non_null(text);
+    n += (size_t)sprintf(text + n, "%s%s%s", HEAD(0), COMM, OP(0, 0, "\"ended\":null"));
+    for (unsigned i = 1; i < 1000; i++)
+        n += (size_t)sprintf(
+            text + n,
+            "{\"op\":%u,\"comm\":\"1f\",\"seq\":%u,\"kind\":\"barrier\",\"ended\":1,\"status\":\"OK\"}\n",
+            i, i);
+    assert_int_equal(tt_dumps_init(&d), TUTTI_OK);
+    assert_int_equal(tt_dumps_read_text(&d, "a", text, n), TUTTI_OK);
+    assert_int_equal(tt_dumps_index(&d), TUTTI_OK);
+    assert_int_equal(d.nrecords, 1000);
+    assert_true(d.nops <= 2 * TT_DUMPS_KEPT + 1);
+    assert_true(tt_dumps_op_of(&d, 0, 0, 0)->is_open);
+    assert_non_null(tt_dumps_op_of(&d, 0, 0, 999));
+    assert_null(tt_dumps_op_of(&d, 0, 0, 1));
+    assert_int_equal(tt_dumps_local_of(&d, 0, 0)->ncalled, 1000);
+    tt_dumps_fini(&d);
+    free(text);
+}
+
+static void missing_and_odd_files_are_reported(void **state)
+{
+    char path[] = "/tmp/tutti-dump-XXXXXX", long_path[64];
+    const int fd = mkstemp(path);
+    struct tt_dumps d;
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, HEAD(1) COMM, strlen(HEAD(1) COMM)), strlen(HEAD(1) COMM));
+    close(fd);
+    assert_int_equal(tt_dumps_init(&d), TUTTI_OK);
+    assert_int_equal(tt_dumps_read(&d, "/nowhere/at/all"), TUTTI_ERR_SYSTEM);
+    assert_int_equal(tt_dumps_read(&d, "/tmp"), TUTTI_ERR_SYSTEM);
+    snprintf(long_path, sizeof long_path, "%s.fifo", path);
+    assert_int_equal(mkfifo(long_path, 0600), 0);
+    assert_int_equal(tt_dumps_read(&d, long_path), TUTTI_ERR_SYSTEM);
+    assert_int_equal(tt_dumps_read(&d, path), TUTTI_OK);
+    assert_true(d.ndumps == 1 && d.ncomplete == 0 && d.nrejected == 3 && d.nproblems == 4);
+    unlink(path);
+    unlink(long_path);
+    tt_dumps_fini(&d);
+}
+
+static void members_are_ranges(void **state)
+{
+    static const char *const wrong[] = { "x",     "1-", "3-1",   "1,",  ",1",
+                                         "1-3:0", "8",  "0-7,0", "1 2", "99999999999" };
+    static const uint32_t expected[] = { 0, 2, 4, 7, 5 };
+    struct tt_members m;
+    uint32_t range = 0, i = 0, rank, n = 0;
+
+    (void)state;
+    assert_null(tt_members_parse(&m, "0-5:2,7,5", 9, 8));
+    while (tt_members_next(&m, &range, &i, &rank))
+        assert_int_equal(rank, expected[n++]);
+    assert_true(n == 5 && m.n == 5 && tt_members_has(&m, 4) && !tt_members_has(&m, 3));
+    tt_members_fini(&m);
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++)
+        assert_non_null(tt_members_parse(&m, wrong[k], strlen(wrong[k]), 8));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(complete_dump_is_read),
+        cmocka_unit_test(bad_dumps_are_reported_with_their_line),
+        cmocka_unit_test(oldest_completed_operations_are_dropped),
+        cmocka_unit_test(missing_and_odd_files_are_reported),
+        cmocka_unit_test(members_are_ranges),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
