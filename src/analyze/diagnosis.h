@@ -59,7 +59,9 @@ const char *tt_diagnosis_kind_name(enum tt_diagnosis_kind kind);
 /* Writes the diagnosis in words, in one paragraph, to out[cap]. Returns out. */
 const char *tt_diagnosis_words(const struct tt_diagnosis *x, const struct tt_dumps *d, char *out,
                                size_t cap);
-/* Writes e.g. `allreduce 17 of communicator "dp"` to out[cap]. Returns out. */
+/* Removes an incomplete UTF-8 sequence from the end of a text that was cut. */
+void tt_diagnosis_trim(char *text);
+/* Writes e.g. `allreduce 17 of "dp"` to out[cap]. Returns out. */
 const char *tt_diagnosis_op_words(const struct tt_dumps *d, const struct tt_dumps_op *op, char *out,
                                   size_t cap);
 

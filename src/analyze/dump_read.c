@@ -19,6 +19,8 @@
 #define COMMS_MAX 65536u                /* per dump */
 #define LANES_MAX (1u << 20)            /* per dump */
 #define TEXT_BYTES 256
+#define NAME_BYTES 44
+#define NOTE_BYTES 104
 #define OPS_MAX (1u << 30)              /* kept, of all dumps: their numbers have 32 bits */
 #define NOT_GIVEN INT64_MAX
 #define READ_BYTES (256u << 10)
@@ -78,14 +80,20 @@ static void no_memory(struct reading *g)
 
 /* ---- values ---- */
 
-static uint32_t line_text(struct reading *g, struct tt_line *l)
+/* Reads a text of which at most cap - 4 bytes are kept; cap is at most TEXT_BYTES. */
+static uint32_t line_text_of(struct reading *g, struct tt_line *l, size_t cap)
 {
     struct tt_line_text t;
     char text[TEXT_BYTES];
 
     if (tt_line_null(l) || !tt_line_string(l, &t))
         return TT_INTERN_EMPTY;
-    return tt_intern_add(&g->d->texts, text, tt_line_copy(&t, text, sizeof text));
+    return tt_intern_add(&g->d->texts, text, tt_line_copy(&t, text, cap));
+}
+
+static uint32_t line_text(struct reading *g, struct tt_line *l)
+{
+    return line_text_of(g, l, TEXT_BYTES);
 }
 
 /* Reads a time and converts it to job time. */
@@ -398,7 +406,7 @@ static void read_comm(struct reading *g, struct tt_line *l)
         return;
     while (tt_line_key(l, &key))
         if (tt_line_is(&key, "name"))
-            name = line_text(g, l);
+            name = line_text_of(g, l, NAME_BYTES);
         else if (tt_line_is(&key, "of"))
             of = line_text(g, l);
         else if (tt_line_is(&key, "members") && !tt_line_null(l))
@@ -492,13 +500,14 @@ static void read_peer_bytes(struct reading *g, struct tt_line *l, struct tt_dump
             tt_line_skip(l);
 }
 
-/* Appends the peers of an operation; op->npeers counts them. */
+/* Reads the peers of an operation to op->peers_first. */
 static void read_peers(struct reading *g, struct tt_line *l, struct tt_dumps_op *op)
 {
     struct tt_dumps *d = g->d;
     struct tt_dumps_peer p;
 
-    op->peers_first = d->npeers;
+    d->npeers = op->peers_first;        /* the last one of duplicate keys counts */
+    op->npeers = 0;
     if (tt_line_null(l) || !tt_line_array(l))
         return;
     while (tt_line_element(l)) {
@@ -551,7 +560,7 @@ static void op_member(struct reading *g, struct tt_line *l, const struct tt_line
     else if (tt_line_is(key, "seq"))
         op->seq = line_u64(l);
     else if (tt_line_is(key, "kind") && tt_line_string(l, &text)) {
-        char kind[64];
+        char kind[40];
 
         op->kind = tt_intern_add(&g->d->texts, kind, tt_line_copy(&text, kind, sizeof kind));
         op->class = class_of(&text);
@@ -680,7 +689,7 @@ static void read_note(struct reading *g, struct tt_line *l)
         if (tt_line_is(&key, "at"))
             at = line_time(g, l);
         else if (tt_line_is(&key, "text"))
-            text = line_text(g, l);
+            text = line_text_of(g, l, NOTE_BYTES);
         else
             tt_line_skip(l);
     if (!tt_line_end(l))

@@ -50,8 +50,9 @@ void tt_ends_evidence(struct tt_diagnosis *x, const char *fmt, ...)
     if (x->nevidence == TT_DIAGNOSIS_EVIDENCE)
         return;
     va_start(ap, fmt);
-    vsnprintf(x->evidence[x->nevidence++], sizeof x->evidence[0], fmt, ap);
+    vsnprintf(x->evidence[x->nevidence], sizeof x->evidence[0], fmt, ap);
     va_end(ap);
+    tt_diagnosis_trim(x->evidence[x->nevidence++]);
 }
 
 void tt_ends_culprit(struct tt_diagnosis *x, uint32_t rank)
@@ -227,7 +228,7 @@ void tt_ends_rank(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis *x
     tt_ends_evidence(x, "rank %u is in no operation", rank);
     if (r->note != TT_INTERN_EMPTY && (x->since == TT_DUMPS_NEVER || r->note_at >= x->since)) {
         x->kind = TT_DIAGNOSIS_OUTSIDE;
-        tt_ends_evidence(x, "its annotation since then: \"%.100s\"", tt_dumps_text(d, r->note));
+        tt_ends_evidence(x, "its annotation since then: \"%s\"", tt_dumps_text(d, r->note));
     }
 }
 

@@ -139,7 +139,7 @@ static void find_odd(const struct tt_ends *e, struct tt_diagnosis *x)
         if (v.nsecond == 0 || v.nfirst <= v.nsecond)
             continue;
         tt_ends_evidence(x,
-                         "%u rank%s of both communicators called them in the other order than "
+                         "%u rank%s made these calls in the other order than "
                          "rank %u",
                          v.nfirst, v.nfirst == 1 ? "" : "s", x->cycle[(i + 1) % n].rank);
         count_votes(e, first, second, x);

@@ -410,7 +410,7 @@ static bool find_late_caller(const struct transfer *t, struct tt_diagnosis *x)
         d->ranks[t->last_caller].note_at >= busy &&
         d->ranks[t->last_caller].note_at <= t->last_called) {
         x->kind = TT_DIAGNOSIS_OUTSIDE;
-        tt_ends_evidence(x, "its annotation: \"%.100s\"",
+        tt_ends_evidence(x, "its annotation: \"%s\"",
                          tt_dumps_text(d, d->ranks[t->last_caller].note));
     }
     return true;

@@ -25,6 +25,22 @@ const char *tt_diagnosis_kind_name(enum tt_diagnosis_kind kind)
     return names[kind];
 }
 
+void tt_diagnosis_trim(char *text)
+{
+    const size_t n = strlen(text);
+    size_t begin = n;
+
+    while (begin > 0 && n - begin < 3 && ((unsigned char)text[begin - 1] & 0xc0) == 0x80)
+        begin--;
+    if (begin > 0 && ((unsigned char)text[begin - 1] & 0xc0) == 0xc0) {
+        const unsigned char lead = (unsigned char)text[begin - 1];
+        const size_t bytes = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+
+        if (n - begin + 1 < bytes)
+            text[begin - 1] = '\0';
+    }
+}
+
 const char *tt_diagnosis_op_words(const struct tt_dumps *d, const struct tt_dumps_op *op, char *out,
                                   size_t cap)
 {
@@ -33,8 +49,9 @@ const char *tt_diagnosis_op_words(const struct tt_dumps *d, const struct tt_dump
     if (op->class != TT_OP_COLLECTIVE && op->peer != TT_DUMPS_NONE)
         snprintf(peer, sizeof peer, " %s rank %u",
                  strcmp(tt_dumps_text(d, op->kind), "recv") == 0 ? "from" : "to", op->peer);
-    snprintf(out, cap, "%s %llu%s of \"%.40s\"", tt_dumps_text(d, op->kind),
+    snprintf(out, cap, "%s %llu%s of \"%s\"", tt_dumps_text(d, op->kind),
              (unsigned long long)op->seq, peer, tt_dumps_comm_name(d, op->comm, comm));
+    tt_diagnosis_trim(out);
     return out;
 }
 
@@ -176,5 +193,6 @@ const char *tt_diagnosis_words(const struct tt_diagnosis *x, const struct tt_dum
         words_add(&w, "%s%s", i == 0 ? " Evidence: " : "; ", x->evidence[i]);
     if (x->nevidence > 0)
         words_add(&w, ".");
+    tt_diagnosis_trim(out);
     return out;
 }

@@ -339,11 +339,11 @@ static void call_collective(struct job *j, uint32_t rank, struct job_record *rec
     o->at_fault |= rec->at_fault;
     if (rec->at_fault && o->stalled_at == JOB_NONE)
         o->stalled_at = index;
-    if (o->ncalled > 1 || c->n == 1) {
+    if (o->ncalled > 1) {
         const struct job_record *first = NULL;
 
         for (uint32_t i = 0; i < c->n && !first; i++)
-            first = job_record_of(j, c, o, i);
+            first = i == index ? NULL : job_record_of(j, c, o, i);
         if (first->kind != rec->kind ||
             (first->count != rec->count && rec->kind != KIND_ALLTOALLV) ||
             strcmp(first->type, rec->type) != 0)

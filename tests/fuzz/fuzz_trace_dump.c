@@ -1,0 +1,66 @@
+/* Arbitrary trace dumps, separated by form feeds. What is read stays consistent, and the diagnosis
+ * names only ranks of the job. */
+#include <string.h>
+
+#include "analyze/diagnosis.h"
+#include "base/log.h"
+#include "base/status.h"
+
+static void check_dumps(const struct tt_dumps *d)
+{
+    tt_assert(d->ndumps <= d->nranks && d->ncomplete <= d->ndumps);
+    for (uint32_t r = 0; r < d->nranks; r++)
+        for (uint32_t k = 0; k < d->ranks[r].nops; k++) {
+            const struct tt_dumps_op *op = &d->ops[d->ranks[r].ops_first + k];
+
+            tt_assert(d->ranks[r].ops_first + k < d->nops && op->rank == r && op->comm < d->ncomms);
+            tt_assert(op->peers_first + op->npeers <= d->npeers || op->npeers == 0);
+            tt_assert(op->waits_rank == TT_DUMPS_NONE || op->waits_rank < d->nranks);
+        }
+}
+
+static void check_diagnosis(const struct tt_dumps *d, const struct tt_diagnosis *x)
+{
+    char words[4096];
+
+    tt_assert(x->kind < TT_DIAGNOSIS_KINDS && (x->op == TT_DUMPS_NONE || x->op < d->nops));
+    for (uint32_t i = 0; i < x->nculprits && i < TT_DIAGNOSIS_CULPRITS; i++)
+        tt_assert(x->culprits[i] < d->nranks);
+    tt_diagnosis_words(x, d, words, sizeof words);
+    tt_assert(strlen(words) > 0 && strlen(words) < sizeof words);
+}
+
+static void diagnose(const struct tt_dumps *d)
+{
+    static struct tt_diagnoses found;
+    struct tt_waits w;
+
+    if (tt_waits_init(&w, d))
+        return;
+    tt_assert(tt_diagnose(&found, &w) == TUTTI_OK);
+    for (uint32_t i = 0; i < found.n; i++)
+        check_diagnosis(d, &found.list[i]);
+    tt_waits_fini(&w);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    const char *at = (const char *)data, *end = at + bytes;
+    struct tt_dumps d;
+
+    tt_log_set(TT_LOG_NONE);
+    if (tt_dumps_init(&d))
+        return 0;
+    while (at < end) {
+        const char *next = memchr(at, '\f', (size_t)(end - at));
+
+        next = next ? next : end;
+        tt_dumps_read_text(&d, "fuzz", at, (size_t)(next - at));
+        at = next + (next < end);
+    }
+    check_dumps(&d);
+    if (tt_dumps_index(&d) == TUTTI_OK)
+        diagnose(&d);
+    tt_dumps_fini(&d);
+    return 0;
+}

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""tutti analyze: the cause of a hang from small trace dumps, as text, JSON and a picture; bad files are reported."""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+BUILD = Path(os.environ["TUTTI_BUILD_DIR"])
+TUTTI = BUILD / "tutti"
+JOB = BUILD / "tests" / "analyze" / "prog_job"
+MS = 1_000_000
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def head(rank, ranks=4, **more):
+    return {"tutti_trace": 1, "version": "0.2.0", "job": "9f3c", "rank": rank, "ranks": ranks, "host": f"node-{rank}", "pid": 1,
+            "reason": "timeout", "message": "", "now": 61_000 * MS, "clock": {"offset_ns": 0, "error_ns": 300}, "lost": 0, **more}
+
+
+def comm(ranks=4, name="d&p"):
+    return {"comm": "1f00c2", "name": name, "of": "comm", "rank": 0, "members": f"0-{ranks - 1}"}
+
+
+def op(number, seq, **more):
+    return {"op": number, "comm": "1f00c2", "seq": seq, "kind": "allreduce", "algo": "allreduce_ring", "count": 1024, "type": "f32",
+            "redop": "sum", "root": None, "bytes": 4096, "called": (1000 + seq) * MS, "started": (1000 + seq) * MS + 10,
+            "ended": (1000 + seq) * MS + 500_000, "status": "OK", **more}
+
+
+def hung(number, seq, peer, what="data", **more):
+    return op(number, seq, ended=61_000 * MS, status="TIMEOUT", step=0, steps=6, waits={"rank": peer, "for": what}, **more)
+
+
+def text(*lines):
+    return "".join(json.dumps(line) + "\n" for line in (*lines, {"end": len(lines) + 1}))
+
+
+class Analyze(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = Path(scratch.name)
+
+    def write(self, rank, dump):
+        (self.folder / f"tutti-trace.9f3c.{rank}.jsonl").write_text(dump)
+
+    def run_tool(self, *args):
+        return subprocess.run([TUTTI, "analyze", *map(str, args)], capture_output=True, text=True, timeout=120, check=False)
+
+    def found(self, *args, status=3):
+        done = self.run_tool("--json", *args, self.folder)
+        self.assertEqual((done.returncode, done.stderr), (status, ""))
+        return json.loads(done.stdout)
+
+    def three_wait(self):
+        for rank in range(3):
+            self.write(rank, text(head(rank), comm(), op(0, 0), hung(1, 1, (rank + 3) % 4, "start" if rank == 0 else "data")))
+
+    def test_rank_that_did_not_call_is_named(self):
+        self.three_wait()
+        self.write(3, text(head(3), comm(), op(0, 0), {"note": 1, "at": 900 * MS, "text": "iteration 1"}))
+        got = self.found()
+        first = got["diagnoses"][0]
+        self.assertEqual((first["kind"], first["culprits"], first["waiting_ranks"]), ("never called", [3], 3))
+        self.assertEqual((first["operation"]["name"], first["operation"]["seq"]), ("d&p", 1))
+        self.assertEqual((got["dumps"], got["complete_dumps"], got["missing_dumps"]), (4, 4, []))
+        self.assertEqual([row["rank"] for row in got["ranks"]][0], 3)
+
+    def test_annotated_work_is_outside(self):
+        self.three_wait()
+        self.write(3, text(head(3), comm(), op(0, 0), {"note": 1, "at": 1002 * MS, "text": "writes a checkpoint"}))
+        done = self.run_tool(self.folder)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("Rank 3 did work outside Tutti", done.stdout.splitlines()[0])
+        self.assertIn("writes a checkpoint", done.stdout.replace("\n", " "))
+        self.assertRegex(done.stdout, r"(?m)^\* +3  node-3 +alive +in no operation")
+        self.assertRegex(done.stdout, r"(?m)^ +2  node-2 +alive +allreduce 1 of \"d&p\" +0/6 +1 \(data\) +59.999 s")
+        self.assertTrue(all(len(line) <= 100 for line in done.stdout.split("\n\n")[0].splitlines()))
+
+    def test_missing_dump_names_no_rank_without_a_report(self):
+        self.three_wait()
+        got = self.found(status=4)
+        self.assertEqual([x["kind"] for x in got["diagnoses"]], ["unknown"])
+        self.assertEqual((got["diagnoses"][0]["culprits"], got["diagnoses"][0]["evidence_ends_at"]), ([], 3))
+        self.assertEqual(got["missing_dumps"], [3])
+        self.assertIn("Rank 0 waits for rank 3", self.run_tool(self.folder).stdout)
+
+    def test_lost_rank_without_dump_died(self):
+        self.three_wait()
+        for rank in range(2):
+            path = self.folder / f"tutti-trace.9f3c.{rank}.jsonl"
+            lines = path.read_text().splitlines()
+            lost = json.dumps({"peer": 3, "wire": "tcp", "state": "lost", "last_heard": 1500 * MS, "last_progress": None})
+            path.write_text("\n".join([*lines[:-1], lost, lines[-1]]) + "\n")
+        first = self.found()["diagnoses"][0]
+        self.assertEqual((first["kind"], first["culprits"]), ("died", [3]))
+        self.assertIn("2 ranks report rank 3 as lost", first["evidence"])
+
+    def test_different_arguments_name_the_minority(self):
+        for rank in range(4):
+            self.write(rank, text(head(rank), comm(), op(0, 0, ended=1002 * MS, status="MISMATCH", count=1024 + (rank == 2))))
+        first = self.found()["diagnoses"][0]
+        self.assertEqual((first["kind"], first["culprits"]), ("mismatch", [2]))
+
+    def test_two_different_calls_name_no_rank(self):
+        for rank in range(2):
+            self.write(rank, text(head(rank, 2), comm(2), op(0, 0, ended=1002 * MS, status="MISMATCH", type=("f32", "f16")[rank])))
+        first = self.found()["diagnoses"][0]
+        self.assertEqual((first["kind"], first["culprits"]), ("mismatch", []))
+
+    def test_completed_job_has_no_cause(self):
+        for rank in range(4):
+            self.write(rank, text(head(rank), comm(), op(0, 0)))
+        got = self.found(status=0)
+        self.assertEqual(got["diagnoses"], [])
+        self.assertIn("No operation is incomplete", self.run_tool(self.folder).stdout)
+
+    def test_bad_files_are_reported_and_the_others_used(self):
+        self.three_wait()
+        self.write(3, text(head(3), comm(), op(0, 0)).rsplit("\n", 2)[0])     # the end is missing
+        (self.folder / "tutti-trace.9f3c.4.jsonl").write_text("hello\n")
+        (self.folder / "tutti-trace.9f3c.5.jsonl").write_text(text(head(1, job="another")))
+        done = self.run_tool(self.folder, self.folder / "none.jsonl")
+        self.assertEqual(done.returncode, 4)
+        self.assertRegex(done.stderr, r"9f3c\.3\.jsonl:\d+: the dump has no last line")
+        self.assertRegex(done.stderr, r"9f3c\.4\.jsonl:1: not a trace dump")
+        self.assertRegex(done.stderr, r"9f3c\.5\.jsonl:1: a dump of another job")
+        self.assertRegex(done.stderr, r"none\.jsonl: cannot read the dump: No such file")
+        self.assertIn("4 ranks, 4 dumps (1 incomplete), 3 files rejected", done.stdout)
+
+    def test_errors_and_usage(self):
+        empty = self.run_tool(self.folder)
+        self.assertEqual(empty.returncode, 1)
+        self.assertIn("contains no files named tutti-trace.JOB.RANK.jsonl", empty.stderr)
+        self.assertIn("no dump could be read", empty.stderr)
+        self.assertEqual(self.run_tool().returncode, 2)
+        self.three_wait()
+        done = self.run_tool("--svg", self.folder / "none" / "x.svg", self.folder)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("cannot write", done.stderr)
+
+    def test_picture_shows_the_culprit_on_top(self):
+        self.three_wait()
+        self.write(3, text(head(3, host="a<b"), comm(), op(0, 0)))
+        picture = self.folder / "hang.svg"
+        self.assertEqual(self.run_tool("--svg", picture, self.folder).returncode, 3)
+        root = ET.parse(picture).getroot()
+        labels = [t.text for t in root.iter(f"{SVG}text") if t.text.startswith("rank ")]
+        self.assertEqual(labels[0], "rank 3 a<b, alive")
+        self.assertEqual(len(labels), 4)
+        self.assertEqual(len([r for r in root.iter(f"{SVG}rect") if r.get("class") == "hangs"]), 3)
+        self.assertEqual(len([r for r in root.iter(f"{SVG}rect") if r.get("class") == "culprit"]), 1)
+        self.assertIn("Rank 3 did not call", root.find(f"{SVG}title").text)
+
+    def test_hostile_names_keep_outputs_valid(self):
+        bad = '<"\u00e9' * 200 + "\u0001"
+        self.three_wait()
+        self.write(3, text(head(3, host=bad), {**comm(), "name": bad}, {**op(0, 0), "kind": bad}))
+        done = self.run_tool("--json", "--svg", self.folder / "x.svg", self.folder)
+        self.assertIn(done.returncode, (3, 4))
+        json.loads(done.stdout)
+        ET.parse(self.folder / "x.svg")
+
+    def test_job_of_many_ranks_shows_those_that_matter(self):
+        made = subprocess.run([JOB, self.folder, "3", "stopped", "4", "32", "4", "4"], capture_output=True, text=True, check=True, timeout=120)
+        culprit = int(made.stdout.split()[1])
+        got = self.found("--rows", 10)
+        self.assertEqual((got["nranks"], got["diagnoses"][0]["kind"], got["diagnoses"][0]["culprits"]), (512, "stopped", [culprit]))
+        self.assertEqual([row["rank"] for row in got["ranks"]][0], culprit)
+        self.assertEqual(len(got["ranks"]), 10)
+
+
+if __name__ == "__main__":
+    unittest.main()

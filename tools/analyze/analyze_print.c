@@ -1,0 +1,169 @@
+/* The diagnosis as text. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/analyze/analyze.h"
+
+#define COLUMNS 100
+#define OTHERS_MAX 4u
+#define OPERATIONS_MAX 12u
+#define MISSING_MAX 6u
+
+/* Prints text in lines of at most COLUMNS columns; `indent` for all lines after the first. */
+static void print_wrapped(const char *text, int column, int indent)
+{
+    while (*text) {
+        const int n = (int)strcspn(text, " ");
+
+        if (column > indent && column + 1 + n > COLUMNS) {
+            printf("\n%*s", indent, "");
+            column = indent;
+        } else if (column > indent) {
+            putchar(' ');
+            column++;
+        }
+        printf("%.*s", n, text);
+        column += n;
+        text += n;
+        text += strspn(text, " ");
+    }
+    putchar('\n');
+}
+
+static void print_words(const struct analysis *a)
+{
+    char words[4096];
+
+    if (a->found.n == 0) {
+        printf("No operation is incomplete, and no rank is lost.\n");
+        return;
+    }
+    print_wrapped(tt_diagnosis_words(&a->found.list[0], &a->dumps, words, sizeof words), 0, 0);
+    if (a->found.nall > 1)
+        printf("\nOther chains of waits end elsewhere (%u):\n", a->found.nall - 1);
+    for (uint32_t i = 1; i < a->found.n && i <= OTHERS_MAX; i++) {
+        printf("  - ");
+        print_wrapped(tt_diagnosis_words(&a->found.list[i], &a->dumps, words, sizeof words), 4, 4);
+    }
+}
+
+static void print_ranks_list(const struct tt_dumps *d, bool has_dump)
+{
+    uint32_t n = 0;
+
+    for (uint32_t r = 0; r < d->nranks; r++) {
+        if (d->ranks[r].has_dump != has_dump)
+            continue;
+        if (n < 16)
+            printf("%s%u", n ? ", " : "", r);
+        n++;
+    }
+    if (n > 16)
+        printf(" and %u others", n - 16);
+}
+
+static void print_counts(const struct analysis *a)
+{
+    const struct tt_dumps *d = &a->dumps;
+
+    printf("\njob %s: %u ranks, %u dumps", d->job, d->nranks, d->ndumps);
+    if (d->ndumps > d->ncomplete)
+        printf(" (%u incomplete)", d->ndumps - d->ncomplete);
+    if (d->nrejected > 0)
+        printf(", %u files rejected", d->nrejected);
+    if (d->ndumps < d->nranks) {
+        printf("; no dump of rank%s ", d->nranks - d->ndumps == 1 ? "" : "s");
+        print_ranks_list(d, false);
+    }
+    printf("\n");
+}
+
+/* ---- table of ranks ---- */
+
+static const char *age(int64_t from, int64_t to, char out[24])
+{
+    if (from == TT_DUMPS_NEVER || to == TT_DUMPS_NEVER)
+        snprintf(out, 24, "-");
+    else
+        snprintf(out, 24, "%.3f s", 1e-9 * ((double)to - (double)from));
+    return out;
+}
+
+static void print_row(const struct analysis *a, uint32_t rank)
+{
+    const struct tt_dumps_rank *r = &a->dumps.ranks[rank];
+    const uint32_t record = analyze_record_of(a, rank);
+    const struct tt_dumps_op *op = record == TT_DUMPS_NONE ? NULL : tt_waits_op(&a->waits, record);
+    char what[96] = "in no operation", step[24] = "", waits[40] = "", since[24] = "-";
+
+    if (!r->has_dump)
+        snprintf(what, sizeof what, "-");
+    if (op) {
+        tt_diagnosis_op_words(&a->dumps, op, what, sizeof what);
+        age(op->called, op->ended != TT_DUMPS_NEVER ? op->ended : r->now, since);
+        if (op->steps > 0)
+            snprintf(step, sizeof step, "%u/%u", op->step, op->steps);
+        if (op->waits_rank != TT_DUMPS_NONE)
+            snprintf(waits, sizeof waits, "%u (%s)", op->waits_rank,
+                     analyze_wait_name(op->waits_for));
+    }
+    printf("%c%6u  %-12.12s  %-10s  %-34.34s  %9s  %-18s  %s\n", analyze_is_culprit(a, rank) ? '*' : ' ',
+           rank, r->has_dump ? tt_dumps_text(&a->dumps, r->host) : "-", analyze_state(a, rank), what,
+           step, waits, since);
+}
+
+static void print_ranks(const struct analysis *a)
+{
+    printf("\n%7s  %-12s  %-10s  %-34s  %9s  %-18s  %s\n", "rank", "host", "state", "operation",
+           "step", "waits for", "since");
+    for (uint32_t i = 0; i < a->nrows; i++)
+        print_row(a, a->rows[i]);
+    if (a->nrows < a->dumps.nranks)
+        printf("%7s  (%u other ranks; --rows shows more)\n", "...", a->dumps.nranks - a->nrows);
+}
+
+/* ---- table of operations ---- */
+
+static void print_missing(const struct analysis *a, const struct tt_waits_instance *o)
+{
+    for (uint32_t k = 0; k < o->nmissing && k < MISSING_MAX; k++)
+        printf("%s%u", k ? ", " : "", a->waits.missing[o->missing_first + k]);
+    if (o->nmissing > MISSING_MAX)
+        printf(" and %u others", o->nmissing - MISSING_MAX);
+    if (o->nmissing > 0 && !o->is_proven)
+        printf(" (no complete dump)");
+    if (o->differs)
+        printf("different arguments");
+    printf("\n");
+}
+
+static void print_operations(const struct analysis *a)
+{
+    const struct tt_waits *w = &a->waits;
+    uint32_t shown = 0;
+
+    if (w->ninstances == 0)
+        return;
+    printf("\n%-40s  %8s  %8s  %s\n", "incomplete operation", "members", "in it", "not called by");
+    for (uint32_t i = 0; i < w->ninstances && shown < OPERATIONS_MAX; i++) {
+        const struct tt_waits_instance *o = &w->instances[i];
+        const struct tt_dumps_op *op = tt_waits_op(w, w->by_instance[o->first]);
+        const uint32_t members = op->class == TT_OP_P2P ? 2 : a->dumps.comms[op->comm].members.n;
+        char what[96];
+
+        printf("%-40.40s  %8u  %8u  ", tt_diagnosis_op_words(&a->dumps, op, what, sizeof what),
+               members, o->n);
+        print_missing(a, o);
+        shown++;
+    }
+    if (shown < w->ninstances)
+        printf("... (%u other incomplete operations)\n", w->ninstances - shown);
+}
+
+void analyze_print(const struct analysis *a)
+{
+    print_words(a);
+    print_counts(a);
+    print_ranks(a);
+    print_operations(a);
+}
