@@ -208,10 +208,10 @@ void tt_ends_rank(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis *x
     const struct tt_dumps *d = e->w->d;
     const struct tt_dumps_rank *r = &d->ranks[rank];
 
-    x->at = rank;
     if (tt_ends_process(e, rank, x))
         return;
     if (!r->is_complete) {
+        x->at = rank;
         x->kind = TT_DIAGNOSIS_UNKNOWN;
         tt_ends_evidence(x,
                          r->has_dump ? "the dump of rank %u is incomplete"

@@ -78,7 +78,7 @@ class Analyze(unittest.TestCase):
         self.assertIn("Rank 3 did work outside Tutti", done.stdout.splitlines()[0])
         self.assertIn("writes a checkpoint", done.stdout.replace("\n", " "))
         self.assertRegex(done.stdout, r"(?m)^\* +3  node-3 +alive +in no operation")
-        self.assertRegex(done.stdout, r"(?m)^ +2  node-2 +alive +allreduce 1 of \"d&p\" +0/6 +1 \(data\) +59.999 s")
+        self.assertRegex(done.stdout, r"(?m)^ +2  node-2 +alive +allreduce 1 of \"d&p\" +0/6 +59.999 s +1 \(data\)$")
         self.assertTrue(all(len(line) <= 100 for line in done.stdout.split("\n\n")[0].splitlines()))
 
     def test_missing_dump_names_no_rank_without_a_report(self):

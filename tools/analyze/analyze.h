@@ -26,7 +26,7 @@ bool analyze_write_svg(const struct analysis *a, const char *path);
 
 /* Returns the record that a rank waits in, else another open one, or TT_DUMPS_NONE. */
 uint32_t analyze_record_of(const struct analysis *a, uint32_t rank);
-/* Returns whether the rank is a culprit of the first diagnosis. */
+/* Returns whether the first diagnosis names the rank, or a link of it. */
 bool analyze_is_culprit(const struct analysis *a, uint32_t rank);
 const char *analyze_wait_name(uint8_t wait);
 /* Returns the state of a rank in words, e.g. "no dump". */

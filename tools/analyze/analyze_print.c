@@ -107,15 +107,16 @@ static void print_row(const struct analysis *a, uint32_t rank)
             snprintf(waits, sizeof waits, "%u (%s)", op->waits_rank,
                      analyze_wait_name(op->waits_for));
     }
-    printf("%c%6u  %-12.12s  %-10s  %-34.34s  %9s  %-18s  %s\n", analyze_is_culprit(a, rank) ? '*' : ' ',
-           rank, r->has_dump ? tt_dumps_text(&a->dumps, r->host) : "-", analyze_state(a, rank), what,
-           step, waits, since);
+    printf("%c%6u  %-10.10s  %-10s  %-30.30s  %9s  %10s  %s\n",
+           analyze_is_culprit(a, rank) ? '*' : ' ', rank,
+           r->has_dump ? tt_dumps_text(&a->dumps, r->host) : "-", analyze_state(a, rank), what,
+           step, since, waits);
 }
 
 static void print_ranks(const struct analysis *a)
 {
-    printf("\n%7s  %-12s  %-10s  %-34s  %9s  %-18s  %s\n", "rank", "host", "state", "operation",
-           "step", "waits for", "since");
+    printf("\n%7s  %-10s  %-10s  %-30s  %9s  %10s  %s\n", "rank", "host", "state", "operation",
+           "step", "in it for", "waits for");
     for (uint32_t i = 0; i < a->nrows; i++)
         print_row(a, a->rows[i]);
     if (a->nrows < a->dumps.nranks)
@@ -124,40 +125,61 @@ static void print_ranks(const struct analysis *a)
 
 /* ---- table of operations ---- */
 
+/* Prints the ranks that have not called, after two blanks. */
 static void print_missing(const struct analysis *a, const struct tt_waits_instance *o)
 {
     for (uint32_t k = 0; k < o->nmissing && k < MISSING_MAX; k++)
-        printf("%s%u", k ? ", " : "", a->waits.missing[o->missing_first + k]);
+        printf("%s%u", k ? ", " : "  ", a->waits.missing[o->missing_first + k]);
     if (o->nmissing > MISSING_MAX)
         printf(" and %u others", o->nmissing - MISSING_MAX);
     if (o->nmissing > 0 && !o->is_proven)
         printf(" (no complete dump)");
     if (o->differs)
-        printf("different arguments");
+        printf("  (different arguments)");
     printf("\n");
+}
+
+static void print_operation(const struct analysis *a, uint32_t i)
+{
+    const struct tt_waits *w = &a->waits;
+    const struct tt_waits_instance *o = &w->instances[i];
+    const struct tt_dumps_op *op = tt_waits_op(w, w->by_instance[o->first]);
+    const uint32_t members = op->class == TT_OP_P2P ? 2 : a->dumps.comms[op->comm].members.n;
+    char what[96];
+
+    printf("%-40.40s  %8u  %8u", tt_diagnosis_op_words(&a->dumps, op, what, sizeof what), members,
+           o->n);
+    print_missing(a, o);
+}
+
+/* Returns the instance of the first diagnosis, or NONE. */
+static uint32_t diagnosed_instance(const struct analysis *a)
+{
+    for (uint32_t i = 0; a->found.n > 0 && i < a->waits.nrecords; i++)
+        if (a->waits.records[i].op == a->found.list[0].op)
+            return a->waits.records[i].instance;
+    return TT_DUMPS_NONE;
 }
 
 static void print_operations(const struct analysis *a)
 {
-    const struct tt_waits *w = &a->waits;
+    const uint32_t n = a->waits.ninstances, first = diagnosed_instance(a);
     uint32_t shown = 0;
 
-    if (w->ninstances == 0)
+    if (n == 0)
         return;
     printf("\n%-40s  %8s  %8s  %s\n", "incomplete operation", "members", "in it", "not called by");
-    for (uint32_t i = 0; i < w->ninstances && shown < OPERATIONS_MAX; i++) {
-        const struct tt_waits_instance *o = &w->instances[i];
-        const struct tt_dumps_op *op = tt_waits_op(w, w->by_instance[o->first]);
-        const uint32_t members = op->class == TT_OP_P2P ? 2 : a->dumps.comms[op->comm].members.n;
-        char what[96];
-
-        printf("%-40.40s  %8u  %8u  ", tt_diagnosis_op_words(&a->dumps, op, what, sizeof what),
-               members, o->n);
-        print_missing(a, o);
+    if (first != TT_DUMPS_NONE)
+        print_operation(a, first);
+    shown += first != TT_DUMPS_NONE;
+    for (uint32_t i = 0; i < n && shown < OPERATIONS_MAX; i++) {
+        if (i == first)
+            continue;
+        print_operation(a, i);
         shown++;
     }
-    if (shown < w->ninstances)
-        printf("... (%u other incomplete operations)\n", w->ninstances - shown);
+    if (shown < n)
+        printf("... (%u other incomplete operations)\n", n - shown);
 }
 
 void analyze_print(const struct analysis *a)

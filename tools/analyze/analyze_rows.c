@@ -69,7 +69,7 @@ bool analyze_is_culprit(const struct analysis *a, uint32_t rank)
     if (a->found.n == 0)
         return false;
     for (uint32_t i = 0; i < x->nculprits && i < TT_DIAGNOSIS_CULPRITS; i++)
-        if (x->culprits[i] == rank)
+        if (x->culprits[i] == rank || x->to == rank)
             return true;
     return false;
 }
