@@ -191,6 +191,8 @@ typedef struct tutti_conf {
                                TUTTI_SECURITY, else plain. Must be the same on all ranks */
     const char *tune_files; /* files written by `tutti tune`, e.g. "a.json,b.json", which rank 0
                                reads for all ranks; NULL: TUTTI_TUNE_FILE, else none */
+    const char *name;       /* of the communicator in traces (tutti/trace.h), e.g. "data parallel";
+                               copied, at most 63 bytes; NULL: none */
 } tutti_conf;
 
 /* Id of a new communicator, from tutti_id_create. The application distributes it to all ranks. */

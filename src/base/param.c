@@ -78,6 +78,15 @@ const struct tt_param tt_params[TT_PARAM_COUNT] = {
     [TT_PARAM_HUGE_PAGES]        = { "TUTTI_HUGE_PAGES",        "0 or 1",             1,    0,      1,
         "1: use huge pages for buffers of at least 4 MiB that calls between ranks of a host use "
         "repeatedly, if transparent huge pages are set to \"madvise\"" },
+    [TT_PARAM_TRACE]             = { "TUTTI_TRACE",             "0 to 65536",         1,    0,      65536,
+        "recording of operations (docs/observability.md): 0: off; 1: all operations; n: one of n "
+        "operations of each communicator, the same ones on all ranks" },
+    [TT_PARAM_TRACE_RECORDS]     = { "TUTTI_TRACE_RECORDS",     "records",        65536,   64,      1 << 24,
+        "number of newest operations that are kept, of 64 bytes each; rounded up to a power of "
+        "two" },
+    [TT_PARAM_TRACE_SIGNAL]      = { "TUTTI_TRACE_SIGNAL",      "signal",            12,    0,      64,
+        "number of the signal that writes the trace to TUTTI_TRACE_DIR, if the program does not "
+        "handle this signal itself; 0: none; default: 12 (SIGUSR2)" },
 };
 /* clang-format on */
 
@@ -159,6 +168,9 @@ const struct tt_param_word tt_param_words[] = {
     { "TUTTI_TUNE",
       "how algorithms are selected: \"sim\": by simulation of the candidates; \"model\": by cost "
       "formulas; the value of rank 0 is used on all ranks; default: sim" },
+    { "TUTTI_TRACE_DIR",
+      "directory for dumps of the trace after failures, on TUTTI_TRACE_SIGNAL and by "
+      "tutti_trace_dump; default: none, and no dump after failures" },
     { "TUTTI_LOG",
       "level of messages logged to stderr: none, error, warn, info or debug; default: warn" },
     { "TUTTI_SIMD",

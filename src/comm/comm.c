@@ -13,12 +13,15 @@
 #include "base/param.h"
 #include "base/prng.h"
 #include "base/status.h"
+#include "comm/comm_trace.h"
 #include "comm/cores.h"
 #include "comm/surroundings.h"
 #include "comm/tuner.h"
 #include "reduce/float_env.h"
 #include "secure/ending.h"
 #include "secure/security.h"
+#include "trace/comms.h"
+#include "trace/dump.h"
 
 /* time for which a rank that cannot start tries to notify the others */
 #define REFUSE_NS (10 * TT_SECOND)
@@ -534,6 +537,7 @@ tutti_status tt_world_complete(struct tt_world *w, const uint8_t *secret)
     if (st)
         return st;
     tt_engine_set_secret(w->engine, secret);
+    tt_engine_set_trace_id(w->engine, tt_comm_trace_job(secret));
     kept = tt_float_env_enter();
     st = derive_layout(w);
     tt_float_env_leave(kept);
@@ -915,8 +919,8 @@ static tutti_status measure_links(tutti_comm *comm)
     return st;
 }
 
-static tutti_status comm_create(tutti_comm **out, const struct tt_launch *launch,
-                                const tutti_conf *conf)
+static tutti_status comm_create_here(tutti_comm **out, const struct tt_launch *launch,
+                                     const tutti_conf *conf)
 {
     struct tt_world *w = NULL;
     tutti_comm *comm;
@@ -946,6 +950,7 @@ static tutti_status comm_create(tutti_comm **out, const struct tt_launch *launch
     }
     for (uint32_t r = 0; r < w->nranks; r++)
         ranks[r] = r;
+    tt_dump_set_job(tt_engine_trace_id(w->engine), w->rank, w->nranks);
     st = tt_comm_open(&comm, w, 0, ranks, w->nranks, w->rank, launch->timeout_ms,
                       conf && conf->restore);
     free(ranks);
@@ -968,8 +973,28 @@ static tutti_status comm_create(tutti_comm **out, const struct tt_launch *launch
         return st;
     }
     log_layout(w);
+    if (conf && conf->name)
+        tt_comms_set_name(tt_context_trace(comm->context), conf->name);
     *out = comm;
     return TUTTI_OK;
+}
+
+/* Records the call, if the parameters of the trace are valid; else the call fails later. */
+static tutti_status comm_create(tutti_comm **out, const struct tt_launch *launch,
+                                const tutti_conf *conf)
+{
+    tutti_comm *comm = NULL;
+    uint64_t record;
+    tutti_status st = tt_oplog_start();
+
+    if (st)
+        return send_refusal(launch, st);
+    record = tt_comm_trace_begin(TT_OPLOG_COMM_CREATE, NULL, 0);
+    st = comm_create_here(&comm, launch, conf);
+    tt_comm_trace_created(record, comm, st);
+    if (!st)
+        *out = comm;
+    return st;
 }
 
 /* size in release 0.1 */
@@ -1154,25 +1179,29 @@ static tutti_status comm_split(tutti_comm *parent, int32_t colour, int32_t key, 
 }
 
 static tutti_status split_guarded(tutti_comm *parent, int32_t colour, int32_t key, tutti_comm **out,
-                                  const char *call)
+                                  enum tt_comm_creation how, const char *call)
 {
     tutti_status st = tt_comm_enter(parent, call);
+    uint64_t record;
 
     if (st)
         return st;
+    record = tt_comm_trace_creation(parent, how);
     st = comm_split(parent, colour, key, out, call);
+    tt_oplog_end(record, st);
     tt_comm_leave(parent);
     return st;
 }
 
 tutti_status tutti_comm_split(tutti_comm *parent, int colour, int key, tutti_comm **out)
 {
-    return split_guarded(parent, colour < 0 ? -1 : colour, key, out, "tutti_comm_split");
+    return split_guarded(parent, colour < 0 ? -1 : colour, key, out, TT_COMM_SPLIT,
+                         "tutti_comm_split");
 }
 
 tutti_status tutti_comm_dup(tutti_comm *parent, tutti_comm **out)
 {
-    return split_guarded(parent, 0, 0, out, "tutti_comm_dup");
+    return split_guarded(parent, 0, 0, out, TT_COMM_DUP, "tutti_comm_dup");
 }
 
 /* ---- accessors and teardown ------------------------------------------------------------------ */
@@ -1269,9 +1298,12 @@ void tt_comm_leave(tutti_comm *comm)
 
 void tutti_comm_destroy(tutti_comm *comm)
 {
+    uint64_t record;
+
     if (!comm || tt_engine_is_inherited(comm->world->engine) ||
         (tt_openssl_is_over() && !tt_secure_is_plain(comm->world->secure)))
         return;
+    record = tt_comm_trace_begin(TT_OPLOG_COMM_DESTROY, comm, 0);
     if (comm->guarded)
         tt_context_clear(comm->context);
     tt_plans_discard(comm);
@@ -1282,4 +1314,5 @@ void tutti_comm_destroy(tutti_comm *comm)
         tt_world_discard(comm->world);
     tt_layout_fini(&comm->layout);
     free(comm);
+    tt_oplog_end(record, TUTTI_OK);
 }

@@ -122,6 +122,9 @@ struct tt_plan {
     struct tt_shape shape;          /* of kept */
 };
 
+/* Collective calls that create a communicator from another one. */
+enum tt_comm_creation { TT_COMM_SPLIT, TT_COMM_DUP, TT_COMM_CREATIONS };
+
 struct tutti_comm {
     struct tt_world *world;
     struct tt_context *context;
@@ -131,6 +134,7 @@ struct tutti_comm {
     bool restore, all_local, near_is_shm;       /* near: between ranks of one host */
     bool shares_memory;         /* some of its ranks share a host, and communicate over shm */
     bool guarded;               /* tt_comm_guard */
+    uint32_t ncreations[TT_COMM_CREATIONS];     /* calls by which it created others, for the trace */
     struct tt_entry entry;      /* detects calls of a second thread */
     struct tt_cost_model model;
     const struct tt_topo_link *links;   /* [TT_DISTANCES] links between ranks by distance, 0:

@@ -10,6 +10,7 @@
 
 #include "base/prng.h"
 #include "base/status.h"
+#include "comm/comm_trace.h"
 #include "comm/comm.h"
 
 /* From the first rank of the list to all: the new context, and what the others compare with their own lists. */
@@ -221,9 +222,13 @@ tutti_status tutti_comm_create_group(tutti_comm *parent, const int *ranks, int n
 {
     tutti_status st = tt_comm_hold(parent, name);
 
+    uint64_t record;
+
     if (st)
         return st;
+    record = parent ? tt_comm_trace_begin(TT_OPLOG_COMM_CREATE_GROUP, parent, 0) : 0;
     st = checked(parent, ranks, n, tag, out);
+    tt_oplog_end(record, st);
     tt_comm_unhold(parent);
     return st;
 }

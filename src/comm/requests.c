@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "comm/comm.h"
+#include "trace/dump.h"
 
 static tutti_status check_request(const tutti_request *request, const char *call)
 {
@@ -47,6 +48,8 @@ tutti_status tutti_wait(tutti_request *request)
     tt_op_wait(op);
     st = tt_op_status(op);
     tt_op_free(op);
+    if (st)
+        tt_dump_await();        /* the caller may end the process now */
     return st;
 }
 

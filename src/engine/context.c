@@ -8,8 +8,10 @@
 #include "base/log.h"
 #include "engine/context_teardown.h"
 #include "engine/op.h"
+#include "engine/op_trace.h"
 #include "engine/progress.h"
 #include "engine/requests.h"
+#include "trace/comms.h"
 
 #define STEP_NS 50000   /* polling interval while another thread is inside the context */
 
@@ -235,8 +237,14 @@ tutti_status tt_context_open(struct tt_engine *e, uint32_t id, const uint32_t *r
         free(made);
         return tt_fail(TUTTI_ERR_NOMEM, "too many communicators: the maximum is %u", n);
     }
+    tt_context_trace_open(made);
     *out = made;
     return TUTTI_OK;
+}
+
+uint16_t tt_context_trace(const struct tt_context *c)
+{
+    return c->trace;
 }
 
 const uint32_t *tt_context_ranks(const struct tt_context *c)
@@ -262,6 +270,7 @@ void tt_context_free(struct tt_context *c)
     while (*at != c)
         at = &(*at)->next;
     *at = c->next;
+    tt_comms_close(c->trace);
     while ((cp = tt_sparse_next(&c->peers, &i)))
         free_peer(cp);
     tt_sparse_fini(&c->peers);
@@ -401,6 +410,7 @@ void tt_context_fail_here(struct tt_context *c, tutti_status status, const char 
         snprintf(c->why, sizeof c->why, "%s", sentence);
         atomic_store(&c->status, (int)status);
         log_failure(c->engine, status, sentence);
+        tt_context_trace_failure(c, status, sentence);
         if (notify && c->engine->hooks.failed)
             c->engine->hooks.failed(c->engine->hooks.arg, c->id, status, c->why);
     }

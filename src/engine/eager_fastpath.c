@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "engine/context.h"
 #include "engine/exec_actions.h"
+#include "engine/op_trace.h"
 #include "engine/progress.h"
 #include "engine/quantized.h"
 
@@ -234,6 +235,8 @@ bool tt_op_run_unexposed(struct tt_op *op)
         if (t->over)
             continue;
         if (t->s.opcode == TT_WAIT) {
+            if (!op->record)    /* after the first messages were sent: the wait hides its cost */
+                tt_op_trace_begin(op, true);
             if (op->now && !move_to_unexpected(op))
                 return false;
             if (!await_mail(op, t, &mail))

@@ -9,10 +9,12 @@
 #include "base/host.h"
 #include "base/log.h"
 #include "base/param.h"
+#include "base/prng.h"
 #include "engine/context.h"
 #include "engine/context_teardown.h"
 #include "engine/engines.h"
 #include "engine/op.h"
+#include "engine/op_trace.h"
 #include "engine/progress.h"
 #include "engine/quantized.h"
 #include "engine/state.h"
@@ -146,6 +148,7 @@ tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_con
 
     if (!e)
         return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the engine");
+    tt_random_bytes(&e->trace_id, sizeof e->trace_id);
     e->kick_fd = e->summon_fd = e->all_epoll = e->control_epoll = -1;
     e->forks = tt_forks();
     e->rank = conf->rank;
@@ -162,7 +165,11 @@ tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_con
         tt_fail(st, "out of memory for the operations of %u ranks", e->nranks);
         goto destroy;
     }
-    st = copy_members(e, conf->members);
+    st = tt_oplog_start();
+    if (!st)
+        st = tt_dump_start();
+    if (!st)
+        st = copy_members(e, conf->members);
     if (!st)
         st = tt_cards_init(&e->cards, e->nranks);
     if (!st)
@@ -200,6 +207,7 @@ void tt_engine_destroy(struct tt_engine *e)
         tt_bounce_pool_destroy(e->pool[i]);
     }
     tt_ops_free_all(e);
+    tt_oplog_leave(&e->oplog);
     while ((p = tt_sparse_next(&e->peers, &at)))
         tt_peer_free_ended(p);
     pthread_mutex_destroy(&e->trouble_lock);
@@ -217,6 +225,16 @@ void tt_engine_destroy(struct tt_engine *e)
 void tt_engine_set_secret(struct tt_engine *e, const uint8_t *secret)
 {
     memcpy(e->secret, secret, sizeof e->secret);
+}
+
+void tt_engine_set_trace_id(struct tt_engine *e, uint64_t id)
+{
+    e->trace_id = id;
+}
+
+uint64_t tt_engine_trace_id(const struct tt_engine *e)
+{
+    return e->trace_id;
 }
 
 tutti_status tt_engine_card(struct tt_engine *e, void *card, size_t cap, size_t *bytes)

@@ -85,6 +85,11 @@ tutti_status tt_engine_add_card(struct tt_engine *e, uint32_t rank, const uint64
 /* Sets the secret[16] of the job, which authenticates connections between ranks; copied. Call
  * before tt_engine_start. */
 void tt_engine_set_secret(struct tt_engine *e, const uint8_t *secret);
+/* Sets a number that is equal on all ranks and differs from those of other jobs. Together with the
+ * id of a context it identifies a communicator in traces. Default: random. Call before the first
+ * tt_context_open. */
+void tt_engine_set_trace_id(struct tt_engine *e, uint64_t id);
+uint64_t tt_engine_trace_id(const struct tt_engine *e);
 /* Sets the number of processors that the ranks of this host share; default: tt_engine_cores.
  * Together with the number of ranks it determines how waiters wait. Call before tt_engine_start. */
 void tt_engine_set_cores(struct tt_engine *e, uint32_t cores);
@@ -132,6 +137,8 @@ uint32_t tt_engine_new_context(struct tt_engine *e);
  * it: messages for unopened contexts are dropped. The caller owns *out. */
 tutti_status tt_context_open(struct tt_engine *e, uint32_t id, const uint32_t *ranks,
                              uint32_t nranks, uint32_t rank, struct tt_context **out);
+/* Returns its number in traces (trace/comms.h). */
+uint16_t tt_context_trace(const struct tt_context *c);
 /* Returns its job ranks, [nranks]; owned by the context. */
 const uint32_t *tt_context_ranks(const struct tt_context *c);
 /* Aborts the operations in progress and closes the context. */

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include "engine/op_trace.h"
 #include "engine/progress.h"
 #include "engine/failure.h"
 
@@ -114,6 +115,16 @@ void tt_engine_client_gather(struct tt_engine *e, bool begins)
         e->wire[i]->together = e->wire[i]->gathers = begins;
     for (uint32_t i = 0; i < e->nwires && !begins; i++)
         e->wire[i]->ops->post(e->wire[i], NULL, 0);
+}
+
+struct tt_oplog_writer *tt_engine_client_trace_writer(struct tt_engine *e)
+{
+    return &e->oplog;
+}
+
+uint32_t tt_engine_client_trace_rank(const struct tt_engine *e, uint32_t rank)
+{
+    return tt_engine_trace_rank(e, rank);
 }
 
 struct tt_wire *tt_engine_client_wire(struct tt_engine *e, uint32_t i)

@@ -8,6 +8,7 @@
 #define TT_ENGINE_ENGINE_CLIENT_H
 
 #include "engine/engine.h"
+#include "trace/oplog.h"
 #include "wire/wire.h"
 
 /* Completions of descriptors whose cookie has these bits set belong to the client; it uses the
@@ -81,6 +82,10 @@ void tt_engine_client_progress(struct tt_engine *e);
 void tt_engine_client_left_unfinished(struct tt_engine *e);
 /* Wakes all waiting threads. */
 void tt_engine_client_wake(struct tt_engine *e);
+/* Returns the engine's writer of records, for records under the progress lock. */
+struct tt_oplog_writer *tt_engine_client_trace_writer(struct tt_engine *e);
+/* Returns the number of a job rank in traces: in an elastic run, its member id. Any thread. */
+uint32_t tt_engine_client_trace_rank(const struct tt_engine *e, uint32_t rank);
 /* Returns wire i in order of preference, or NULL after the last one. */
 struct tt_wire *tt_engine_client_wire(struct tt_engine *e, uint32_t i);
 /* Returns the region of tutti_mem_alloc, of the first wire, that contains mem[bytes], and their

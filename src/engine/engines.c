@@ -3,7 +3,9 @@
 #include <pthread.h>
 
 #include "base/checked.h"
+#include "base/clock.h"
 #include "engine/engine_client.h"
+#include "engine/op_trace.h"
 #include "engine/progress.h"
 #include "engine/quantized.h"
 #include "engine/state.h"
@@ -21,16 +23,35 @@ static void reset_after_fork(void)
     engines.first = NULL;
 }
 
-static void register_fork_handler(void)
+#define COLLECT_NS (TT_SECOND / 2)      /* wait for one engine's progress lock */
+
+/* Adds the state of all engines to a dump, except of those whose progress lock is not free within
+ * COLLECT_NS. Called by the thread that writes dumps. */
+static void engines_collect(struct tt_dump_state *s)
+{
+    pthread_mutex_lock(&engines.lock);
+    for (struct tt_engine *e = engines.first; e; e = e->next_here) {
+        if (!tt_progress_lock_until(e, tt_now_ns() + COLLECT_NS)) {
+            s->left_out++;
+            continue;
+        }
+        tt_engine_dump(e, s);
+        tt_progress_unlock(e);
+    }
+    pthread_mutex_unlock(&engines.lock);
+}
+
+static void register_handlers(void)
 {
     pthread_atfork(NULL, NULL, reset_after_fork);
+    tt_dump_set_source(engines_collect);
 }
 
 void tt_engines_add(struct tt_engine *e)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-    pthread_once(&once, register_fork_handler);
+    pthread_once(&once, register_handlers);
     pthread_mutex_lock(&engines.lock);
     e->next_here = engines.first;
     engines.first = e;

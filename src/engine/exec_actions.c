@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "engine/context.h"
+#include "engine/op_trace.h"
 #include "engine/progress.h"
 #include "engine/quantized.h"
 #include "wire/registry.h"
@@ -213,6 +214,7 @@ struct tt_flow *tt_op_flow(struct tt_op *op, uint16_t i)
     f->ready = f->probe_sent = f->probe_received = false;
     f->direct = NULL;
     memset(f->gathered, 0, sizeof f->gathered);
+    f->trace = (struct tt_dump_flow){ 0 };
     f->cp = tt_context_peer_of(op->context, op->context->ranks[op->exec_peers[i].rank]);
     if (!f->cp) {
         tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "out of memory for the state of a peer",
@@ -614,6 +616,7 @@ static bool perform_eager(struct tt_op *op, const struct tt_action *a)
         return false;
     f->cp->eager_out++;
     place_consumed(op, &a->a);
+    tt_op_trace_sent(f, a->bytes);
     tt_exec_taken(&op->exec, a, true);
     return true;
 }
@@ -703,6 +706,7 @@ static bool perform_put(struct tt_op *op, const struct tt_action *a)
     } else if (place_is_strided(&a->a)) {
         if (!put_gathered(op, a, d))
             return false;
+        tt_op_trace_sent(f, a->bytes);
         tt_exec_taken(&op->exec, a, true);
         return true;
     } else {
@@ -717,6 +721,7 @@ static bool perform_put(struct tt_op *op, const struct tt_action *a)
     if (!post_fenced(w, &d))
         return false;
     op->in_flight += !instant;
+    tt_op_trace_sent(f, a->bytes);
     place_consumed(op, &a->a);
     tt_exec_taken(&op->exec, a, instant);
     return true;

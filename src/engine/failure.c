@@ -11,6 +11,7 @@
 #include "engine/context.h"
 #include "engine/context_teardown.h"
 #include "engine/op.h"
+#include "engine/op_trace.h"
 #include "engine/progress.h"
 
 /* A report from another thread. */
@@ -303,6 +304,7 @@ bool tt_engine_fail_all(struct tt_engine *e, tutti_status status, const char *se
         next = c->next;
         if (atomic_load(&c->status) == TUTTI_OK) { /* logged once, by the caller */
             ends_some |= c->active || c->waiting;
+            tt_context_trace_failure(c, status, sentence);
             snprintf(c->why, sizeof c->why, "%s", sentence);
             atomic_store(&c->status, (int)status);
         }

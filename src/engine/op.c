@@ -21,6 +21,7 @@
 #include "engine/quantized.h"
 #include "engine/requests.h"
 #include "engine/nontemporal.h"
+#include "engine/op_trace.h"
 #include "engine/profile.h"
 #include "engine/failure.h"
 
@@ -227,6 +228,7 @@ void tt_op_end(struct tt_op *op, tutti_status status, const char *why)
     }
     if (!op->kept)
         c->engine->ops[op->slot] = NULL;
+    tt_oplog_end(op->record, status);
     record_history(op);
     if (op->conf.parts) {
         c->engine->nunbegun -= !op->exposed;
@@ -547,6 +549,8 @@ void tt_ops_expose(struct tt_context *c)
     while (c->waiting && c->nactive < TT_OPS_EXPOSED && may_begin(c->waiting)) {
         struct tt_op *op = c->waiting;
 
+        tt_oplog_started(op->record);
+
         c->waiting = op->next;
         if (!c->waiting)
             c->waiting_end = &c->waiting;
@@ -724,6 +728,7 @@ void tt_op_matched(struct tt_op *op, uint32_t from)
         tt_context_fail_here(c, TUTTI_ERR_NOMEM, tutti_last_error(), true);
         return;
     }
+    tt_op_trace_matched(op);
     reset_received(op);
     op_begin(op);
     if (!tt_op_is_over(op))
@@ -823,11 +828,14 @@ tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *con
     atomic_store_explicit(&op->status, TUTTI_PENDING, memory_order_relaxed);
     tt_request_hold(op);
     *out = op;
+    tt_op_trace_describe(op);
     if (op->p2p || (c->nactive < TT_OPS_EXPOSED && !c->waiting && may_begin(op))) {
+        tt_op_trace_begin(op, true);
         op_expose(op);
         run_first(op);
         return TUTTI_OK;
     }
+    tt_op_trace_begin(op, false);
     op->next = NULL;
     *c->waiting_end = op;
     c->waiting_end = &op->next;
@@ -854,6 +862,7 @@ struct tt_op *tt_op_blank(struct tt_context *c)
     op->kept = op->exposed = op->oneself = op->unmatched = op->unannounced = op->chooses_stores =
         false;
     op->group = NULL;
+    op->record = 0;
     op->why[0] = 0;
     atomic_store_explicit(&op->status, TUTTI_PENDING, memory_order_relaxed);
     tt_request_hold(op);
@@ -868,6 +877,7 @@ static bool reuse_kept(struct tt_op *op, const void *src, void *dst, uint32_t ta
     op->conf.tag = tag;
     if (assign_key(op))
         return false;
+    op->record = 0;
     op->desc.mode = op->context->mode;
     op->conf.src = src;
     op->conf.dst = dst;
@@ -886,6 +896,8 @@ static bool reuse_kept(struct tt_op *op, const void *src, void *dst, uint32_t ta
 static void join_after_reuse(struct tt_op *op)
 {
     op->started = ++op->context->engine->starts;
+    if (!op->record)
+        tt_op_trace_begin(op, true);
     atomic_store_explicit(&op->status, TUTTI_PENDING, memory_order_relaxed);
     for (uint32_t i = 0; i < op->exec.npeers; i++)
         op->flow[i].probe_received = false;      /* from an earlier call */
@@ -975,6 +987,8 @@ static tutti_status op_finish(struct tt_op *op, struct tt_op **kept)
     st = tt_op_status(op);
     keep_or_free(op, kept, st);
     tt_progress_unlock(e);
+    if (st && !e->members)
+        tt_dump_await();        /* the caller may end the process now */
     return st;
 }
 
@@ -1008,6 +1022,9 @@ static bool run_again_at_once(struct tt_op *op, bool only_work)
 {
     if (!only_work || !only_matching_eager(op) || !tt_op_run_unexposed(op))
         return false;
+    if (!op->record)
+        tt_op_trace_begin(op, true);
+    tt_oplog_end(op->record, TUTTI_OK);
     record_history(op);
     if (op->chooses_stores)
         tt_op_stores_record(op);

@@ -150,10 +150,12 @@ bool tt_progress_trylock(struct tt_engine *e)
     return true;
 }
 
-void tt_progress_lock(struct tt_engine *e)
+bool tt_progress_lock_until(struct tt_engine *e, uint64_t due_ns)
 {
+    bool locked = true;
+
     if (tt_progress_trylock(e))
-        return;
+        return true;
     atomic_fetch_add(&e->urgent, 1);
     for (;;) {
         uint32_t seen;
@@ -162,6 +164,10 @@ void tt_progress_lock(struct tt_engine *e)
             kick(e);
         if (tt_progress_trylock(e))
             break;
+        if (due_ns != TT_NEVER && tt_now_ns() >= due_ns) {
+            locked = false;
+            break;
+        }
         sleeper_enter(e);
         seen = atomic_load(&e->events);
         if (atomic_load(&e->baton))
@@ -169,6 +175,12 @@ void tt_progress_lock(struct tt_engine *e)
         sleeper_leave(e);
     }
     atomic_fetch_sub(&e->urgent, 1);
+    return locked;
+}
+
+void tt_progress_lock(struct tt_engine *e)
+{
+    tt_progress_lock_until(e, TT_NEVER);
 }
 
 /* Returns whether a wire may have arrivals without a wake-up. */
@@ -443,6 +455,7 @@ static void check_timers(struct tt_engine *e)
     if (e->now_ns < e->timer_ns)
         return;
     e->timer_ns = e->now_ns + TIMER_NS;
+    tt_tick_calibrate(e->now_ns);
     tt_check_deadlines(e);
 }
 

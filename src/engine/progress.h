@@ -15,6 +15,8 @@ static inline void tt_relax(void)
 /* Takes the progress lock; wakes its holder if that sleeps. Callers must not wait for a peer
  * while holding it, except through tt_engine_work and tt_engine_wait. */
 void tt_progress_lock(struct tt_engine *e);
+/* The same until due_ns. Returns false if the lock was not free. */
+bool tt_progress_lock_until(struct tt_engine *e, uint64_t due_ns);
 bool tt_progress_trylock(struct tt_engine *e);
 void tt_progress_unlock(struct tt_engine *e);
 /* Runs one pass: wires, mailboxes, operations, and timers at intervals. Returns whether anything

@@ -9,6 +9,7 @@
 #include "engine/context.h"
 #include "engine/context_teardown.h"
 #include "engine/op.h"
+#include "engine/op_trace.h"
 #include "engine/exec_actions.h"
 
 /* Prints a rank of the context; in an elastic run, as a member. */
@@ -251,11 +252,23 @@ void tt_op_take_unexpected(struct tt_op *op)
     }
 }
 
+/* In total `arrived` segments of a stream are here. */
+static void segments_arrived(struct tt_op *op, struct tt_flow *f, uint16_t peer, uint8_t stream,
+                             uint32_t arrived)
+{
+    const uint32_t before = op->exec_peers[peer].stream[stream].arrived;
+
+    if (!tt_exec_arrived(&op->exec, peer, stream, arrived))
+        return;
+    f->cp->peer->progress_ns = op->context->engine->now_ns;
+    tt_op_trace_received(f, (uint64_t)(arrived - before) << op->exec.segment_shift);
+}
+
 /* Reads the flow words: segments that arrived here, and segments consumed by the peers. */
 void tt_op_read_flows(struct tt_op *op)
 {
     for (uint32_t i = 0; i < op->exec.npeers; i++) {
-        const struct tt_flow *f = &op->flow[i];
+        struct tt_flow *f = &op->flow[i];
         const struct tt_mailbox *m;
 
         if (!f->cp || (!f->ready && f->in_handle < 0))
@@ -269,7 +282,7 @@ void tt_op_read_flows(struct tt_op *op)
                     tt_link_word(m, TT_LINK_ARRIVED, (uint32_t)f->in_handle, s),
                     memory_order_acquire);
                 if ((uint32_t)(v >> 32) == f->in_gen)
-                    tt_exec_arrived(&op->exec, (uint16_t)i, s, (uint32_t)v);
+                    segments_arrived(op, f, (uint16_t)i, s, (uint32_t)v);
             }
             if (f->ready) {
                 v = atomic_load_explicit(tt_link_word(m, TT_LINK_CREDIT, f->out_handle, s),
@@ -383,6 +396,8 @@ static bool deliver_eager(struct tt_op *op, struct tt_context_peer *cp, uint32_t
         return true;
     }
     if (st == TUTTI_OK) {
+        if (!op->exec.straight)
+            tt_op_trace_received(&op->flow[i], mail->bytes);
         op->now = mail;
         op->now_from = cp;
         tt_op_run(op);
@@ -529,6 +544,9 @@ static bool deliver_to_context(struct tt_engine *e, struct tt_peer *p, const str
 
 bool tt_rx_dispatch(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *mail)
 {
+    p->heard_ns = e->now_ns;
+    if (mail->type == TT_CELL_EAGER)
+        p->progress_ns = e->now_ns;
     if (mail->type == TT_CELL_FENCE)
         return true;            /* a fence only orders the messages after it */
     if (mail->type != TT_CELL_CLIENT)

@@ -15,6 +15,8 @@
 #include "engine/engine_client.h"
 #include "engine/bounce_buffer.h"
 #include "engine/link.h"
+#include "trace/dump_state.h"
+#include "trace/oplog.h"
 #include "wire/wires.h"
 
 #define TT_OPS_EXPOSED 16u      /* collectives of one context that are visible to peers at once */
@@ -61,6 +63,9 @@ struct tt_peer {
     struct tt_wire *wire;       /* of the connection, or of the attempt in progress */
     bool anymem;                /* may import keys of memory that the wire did not allocate */
     uint64_t round_trip_ns;     /* as measured by the wire; 0: unknown */
+    uint64_t heard_ns;          /* time of its last message, some milliseconds too early; short
+                                   repeated calls do not set it; 0: none */
+    uint64_t progress_ns;       /* the same, of the last data of an operation */
     struct tt_mailbox mail;     /* valid from UP on, also after LEFT */
     struct tt_handles *handles; /* of flows from it; allocated on first use */
     struct tt_abandoned *abandoned;     /* [TT_HANDLES], by handle; NULL: none yet. Freed with
@@ -167,6 +172,7 @@ struct tt_context {
     struct tt_copy_method (*copies)[TT_COPIES_CLASSES];   /* [TT_COLL_KINDS]; NULL: no long message
                                                         within the host yet */
     atomic_int status;          /* tutti_status */
+    uint16_t trace;             /* its number in traces (trace/comms.h) */
     uint32_t failed_by;         /* job rank that reported the failure; UINT32_MAX: none */
     char why[TT_ERROR_BYTES];   /* written once, before status */
     struct tt_op *requests;     /* operations that the application has not freed */
@@ -196,6 +202,8 @@ struct tt_flow {
     uint64_t landing_offset, direct_offset;
     uint64_t gathered[TT_EXEC_STREAMS_MAX];     /* bytes already sent of a strided put that is
                                                    not taken yet, by stream */
+    struct tt_dump_flow trace;  /* streamed data and its times, for dumps; not of straight
+                                   programs */
 };
 
 /* An operation's memory as registered with one wire. */
@@ -222,6 +230,8 @@ struct tt_op {
     bool guarded;               /* of its context */
     struct tt_op_conf conf;
     struct tt_opdesc desc;
+    struct tt_oplog_call trace; /* its description in the trace */
+    uint64_t record;            /* number of its record in the trace; 0: none */
     uint64_t seq;               /* key within the context; for sends and receives made from tag
                                    and counter */
     bool p2p, exposed;
@@ -313,6 +323,9 @@ struct tt_report {
 struct tt_engine {
     struct tt_engine *next_here;    /* list of this process's engines: engines.h */
     uint32_t rank, nranks, local_ranks;
+    struct tt_oplog_writer oplog;
+    uint64_t trace_id;          /* equal on all ranks: makes the numbers of contexts unique among
+                                   jobs */
     uint64_t host;              /* number of this host */
     uint32_t first_here;        /* lowest rank of this host */
     uint32_t cores;             /* processors that they share; 0: unknown */

@@ -403,6 +403,7 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
     t->inside_ns = o->seen_ns + run->m.lease_ns / 2;
     run->noperations++;
     run->ninside++;
+    o->record = tt_run_trace_operation(run, o);
     return TUTTI_OK;
 }
 
@@ -656,6 +657,7 @@ void tt_operation_leave(tutti_run *run, struct tt_operation *o)
     leave_engine(run, o);
     o->kept->in_use = false;
     run->noperations--;
+    tt_oplog_end(o->record, TUTTI_OK);  /* tentative */
 }
 
 tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
@@ -692,6 +694,7 @@ tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
     tt_subgroup_drop(o);
     t->in_use = false;
     run->noperations--;
+    tt_oplog_end(o->record, st);
     return st;
 }
 

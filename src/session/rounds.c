@@ -277,11 +277,13 @@ static tutti_status agreed_status(const tutti_run *run, const struct tt_member_a
 tutti_status tutti_run_agree(tutti_run *run, uint64_t flags, int64_t timeout_ms, uint64_t *out)
 {
     struct tt_member_act result;
+    uint64_t record;
     tutti_status st;
 
     st = tt_run_check_call(run, out, "out", "tutti_run_agree");
     if (st)
         return st;
+    record = tt_run_trace_begin(run, TT_OPLOG_RUN_AGREE, 0);
     tt_run_lock(run);
     st = round_agree(run, flags, timeout_ms, &result);
     if (!st) {
@@ -289,6 +291,7 @@ tutti_status tutti_run_agree(tutti_run *run, uint64_t flags, int64_t timeout_ms,
         st = agreed_status(run, &result);
     }
     tt_run_unlock(run);
+    tt_oplog_end(record, st);
     return st;
 }
 
@@ -296,11 +299,13 @@ tutti_status tutti_run_commit(tutti_run *run, int good, int64_t timeout_ms, int 
 {
     static const char name[] = "tutti_run_commit";
     bool all = false;
+    uint64_t record;
     tutti_status st;
 
     st = tt_run_check_call(run, outcome, "outcome", name);
     if (st)
         return st;
+    record = tt_run_trace_begin(run, TT_OPLOG_RUN_COMMIT, 0);
     tt_run_lock(run);
     if (run->calling || run->noperations > 0) {
         st = tt_round_refuse(run, name);
@@ -310,6 +315,7 @@ tutti_status tutti_run_commit(tutti_run *run, int good, int64_t timeout_ms, int 
         run->calling = false;
     }
     tt_run_unlock(run);
+    tt_oplog_end(record, st);
     if (!st)
         *outcome = all;
     return st;

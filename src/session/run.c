@@ -309,6 +309,7 @@ void tt_run_act(void *context, const struct tt_member_act *act)
 
 static void run_fini(tutti_run *run)
 {
+    tt_run_trace_close(run);
     tt_rma_home_leave(&run->home);
     tt_view_comms_close(&run->space, run->ntags); /* also closes the world */
     tt_link_close(run);
@@ -451,6 +452,8 @@ tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *of_caller)
         st = tt_service_start(run);
     if (!st)
         st = wait_welcome(run, tt_deadline_ns(began_ns, run->timeout_ms));
+    if (!st)
+        st = tt_run_trace_open(run);
     if (st) {
         char why[TT_ERROR_BYTES];
 

@@ -20,6 +20,7 @@
 #include "elastic/survey.h"
 #include "elastic/transfer.h"
 #include "secure/channel.h"
+#include "trace/oplog.h"
 #include "session/card.h"
 #include "session/membership_updates.h"
 #include "session/messages.h"
@@ -234,6 +235,8 @@ struct tutti_run {
     struct tt_mark mark;                /* its number is in the card */
     struct tt_outside outside;          /* of its data connections */
     uint32_t forks;                     /* number of forks before it joined */
+
+    uint16_t trace;                     /* its number in traces (trace/comms.h) */
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -476,7 +479,19 @@ struct tt_operation {
     uint8_t part;                       /* likewise, for PARTIAL: 1 if this member contributes */
     tutti_status failed;                /* error on this member; its message is in the tag */
     uint64_t seen_ns;                   /* last clock reading, before each of its calls */
+    uint64_t record;                    /* number of its record in the trace; 0: none */
 };
+
+/* Calls of the run in the trace (run_trace.c). Open it when the member has its id and the run's
+ * secret. The caller does not hold the lock. */
+tutti_status tt_run_trace_open(tutti_run *run);
+void tt_run_trace_close(tutti_run *run);
+/* The run has a new view, of ids[n]. */
+void tt_run_trace_view(tutti_run *run, const uint64_t *ids, uint32_t n, uint32_t rank);
+/* Records a call. Returns the number of its record, for tt_oplog_end. */
+uint64_t tt_run_trace_begin(const tutti_run *run, enum tt_oplog_kind kind, uint64_t seq);
+uint64_t tt_run_trace_operation(const tutti_run *run, const struct tt_operation *o);
+
 /* Returns the name of the public call in which this thread runs operations, for messages:
  * tutti_run_collective, unless another one was entered. */
 const char *tt_operation_call(void);

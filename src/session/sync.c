@@ -491,12 +491,14 @@ tutti_status tutti_run_sync(tutti_run *run, tutti_state *state, int64_t timeout_
 {
     uint64_t deadline_ns, revision = 0;
     struct tt_run_sync s;
+    uint64_t record;
     tutti_status st = sync_check(run, state);
 
     if (!st)
         st = sync_begin(run, timeout_ms, &deadline_ns);
     if (st)
         return st;
+    record = tt_run_trace_begin(run, TT_OPLOG_RUN_SYNC, 0);
     st = sync_init(&s, run, state); /* run->calling: no other call begins meanwhile */
     tt_run_lock(run);
     if (!st) {
@@ -515,5 +517,6 @@ tutti_status tutti_run_sync(tutti_run *run, tutti_state *state, int64_t timeout_
     }
     run->calling = false;
     tt_run_unlock(run);
+    tt_oplog_end(record, st);
     return st;
 }

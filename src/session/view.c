@@ -349,6 +349,7 @@ static tutti_status connect_view(tutti_run *run, uint64_t deadline_ns, const cha
     run->members = g.members;
     g.members = NULL;
     run->stats.views++;
+    tt_run_trace_view(run, g.ids, g.n, g.rank);
     close_space(run, &old);
     view_setup_fini(&g, run);
     return TUTTI_OK;
@@ -542,15 +543,25 @@ static tutti_status epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32
     return st;
 }
 
+static tutti_status traced_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most,
+                                 int64_t timeout_ms, tutti_view *out, const char *name)
+{
+    const uint64_t record = run ? tt_run_trace_begin(run, TT_OPLOG_RUN_EPOCH, 0) : 0;
+    const tutti_status st = epoch(run, flags, least, most, timeout_ms, out, name);
+
+    tt_oplog_end(record, st);
+    return st;
+}
+
 tutti_status tutti_run_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most,
                              int64_t timeout_ms, tutti_view *out)
 {
-    return epoch(run, flags, least, most, timeout_ms, out, "tutti_run_epoch");
+    return traced_epoch(run, flags, least, most, timeout_ms, out, "tutti_run_epoch");
 }
 
 tutti_status tutti_run_shrink(tutti_run *run, uint32_t least, int64_t timeout_ms, tutti_view *out)
 {
-    return epoch(run, 0, least, 0, timeout_ms, out, "tutti_run_shrink");
+    return traced_epoch(run, 0, least, 0, timeout_ms, out, "tutti_run_shrink");
 }
 
 tutti_status tutti_run_view(tutti_run *run, tutti_view *out)

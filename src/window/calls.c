@@ -9,6 +9,49 @@ uint64_t tt_window_deadline_ns(const struct tt_window *w, int64_t timeout_ms)
     return tt_deadline_ns(tt_now_ns(), timeout_ms ? timeout_ms : w->comm->timeout_ms);
 }
 
+/* ---- records --------------------------------------------------------------------------------- */
+
+static struct tt_oplog_call window_call(const struct tt_window *w, enum tt_oplog_kind kind,
+                                        uint32_t rank, uint64_t bytes)
+{
+    return (struct tt_oplog_call){
+        .count = bytes,
+        .peer = rank == UINT32_MAX
+                    ? TT_OPLOG_NONE
+                    : tt_engine_client_trace_rank(w->home->engine, tt_window_job_rank(w, rank)),
+        .tag = TT_OPLOG_NONE,
+        .comm = w->trace,
+        .kind = (uint8_t)kind,
+        .type = TT_OPLOG_NO_TYPE,
+        .algo = TT_OPLOG_NO_ALGO,
+        .flags = TT_OPLOG_STARTED,
+    };
+}
+
+void tt_call_check_trace(struct tt_call_check *a, enum tt_oplog_kind kind, uint64_t bytes)
+{
+    a->traced = true;
+    a->trace = window_call(a->window, kind, a->rank, bytes);
+}
+
+uint64_t tt_window_trace_begin(struct tt_window *w, enum tt_oplog_kind kind, uint32_t rank,
+                               uint64_t bytes)
+{
+    struct tt_oplog_call call = window_call(w, kind, rank, bytes);
+
+    call.seq = __atomic_fetch_add(&w->ncalls, 1, __ATOMIC_RELAXED);
+    return tt_oplog_wants(call.seq) ? tt_oplog_begin(NULL, &call) : 0;
+}
+
+static void begin_record(struct tt_call_check *a)
+{
+    a->traced = false;
+    a->trace.seq = __atomic_fetch_add(&a->window->ncalls, 1, __ATOMIC_RELAXED);
+    if (tt_oplog_wants(a->trace.seq))
+        a->record =
+            tt_oplog_begin(tt_engine_client_trace_writer(a->window->home->engine), &a->trace);
+}
+
 /* ---- waiting calls --------------------------------------------------------------------------- */
 
 static void list_attempt(struct tt_call_check *a)
@@ -56,10 +99,13 @@ static bool go(void *arg)
 {
     struct tt_call_check *a = arg;
 
+    if (a->traced)
+        begin_record(a);
     if (!attempt_is_over(a))
         return false;
     if (a->deadline_ns)
         unlist_attempt(a);
+    tt_oplog_end(a->record, a->status);
     return true;
 }
 

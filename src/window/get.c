@@ -184,6 +184,7 @@ tutti_status tutti_window_get(tutti_window *window, int rank, size_t offset, voi
         return st;
     g.attempt.window = w;
     g.attempt.timeout_ms = g.rma.timeout_ms;
+    tt_call_check_trace(&g.attempt, TT_OPLOG_GET, bytes);
     if (bytes && (uint32_t)rank == w->comm->rank)
         memmove(dst, w->mem + offset, bytes);
     else if (bytes)
@@ -304,6 +305,7 @@ tutti_status tutti_window_atomic(tutti_window *window, int rank, size_t offset, 
         return tt_window_signal(w, (uint32_t)rank, offset, TUTTI_SIGNAL_ADD, operand, call);
     c.attempt.window = w;
     c.m.window = w->id;
+    tt_call_check_trace(&c.attempt, TT_OPLOG_ATOMIC, bytes);
     st = run_atomic(&c);
     if (!st && old)
         *old = c.old;

@@ -152,6 +152,9 @@ tutti_status tutti_window_quiet(tutti_window *window, int rank, int64_t timeout_
 
     if (st)
         return st;
+    tt_call_check_trace(&q.attempt, TT_OPLOG_QUIET, 0);
+    if (q.all)
+        q.attempt.trace.peer = TT_OPLOG_NONE;
     st = tt_call_check_run(&q.attempt);
     return q.late && st && !q.attempt.failed ? failure_status(st, q.attempt.rank) : st;
 }

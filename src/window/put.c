@@ -403,6 +403,27 @@ static void put_self(struct tt_window_put *p)
     tt_engine_client_touch(w->home->engine);
 }
 
+static uint64_t shape_bytes(const struct tt_window_shape *s)
+{
+    uint64_t bytes = 0;
+
+    if (!s->pieces)
+        return s->n * s->bytes;
+    for (size_t i = 0; i < s->n; i++)
+        bytes += s->pieces[i].bytes;
+    return bytes;
+}
+
+static void put_self_traced(struct tt_window_put *p)
+{
+    const uint64_t record =
+        tt_window_trace_begin(p->attempt.window, (enum tt_oplog_kind)p->attempt.trace.kind,
+                              p->attempt.rank, p->attempt.trace.count);
+
+    put_self(p);
+    tt_oplog_end(record, TUTTI_OK);
+}
+
 static tutti_status put_run(struct tt_window_put *p)
 {
     struct tt_window *w = p->attempt.window;
@@ -411,12 +432,14 @@ static tutti_status put_run(struct tt_window_put *p)
     p->direct = is_direct(p);
     if (p->rma.counter)
         p->attempt.step = put_or_queue_step;
+    tt_call_check_trace(&p->attempt, has_bytes(&p->shape) ? TT_OPLOG_PUT : TT_OPLOG_SIGNAL,
+                        shape_bytes(&p->shape));
     if (p->attempt.rank == w->comm->rank && p->direct)
         st = tt_fail(TUTTI_ERR_UNSUPPORTED,
                      "%s: device memory is not supported for a put to the calling rank",
                      p->attempt.call);
     else if (p->attempt.rank == w->comm->rank)
-        put_self(p);
+        put_self_traced(p);
     else if (has_bytes(&p->shape) || p->rma.signal_op != TUTTI_SIGNAL_NONE)
         st = tt_call_check_run_transfer(&p->attempt, &p->transfer);
     if (p->full)

@@ -154,6 +154,25 @@ static tutti_status end_late(const struct wait *w, size_t *index, uint64_t *seen
                    (unsigned long long)first);
 }
 
+/* Returns the status of a wait that has ended. */
+static tutti_status wait_result(struct wait *w, size_t *index, uint64_t *seen, const char *call)
+{
+    tutti_status st;
+
+    if (w->there) {
+        *index = w->index;
+        *seen = w->seen;
+        return TUTTI_OK;
+    }
+    st = tt_window_status(w->window);
+    if (st)
+        return st;
+    if (tt_window_all_closed(w->window))
+        return fail_deserted(w, call);
+    return end_late(w, index, seen, call);
+}
+
+/* Only waits that do not end at once are recorded. */
 static tutti_status wait_any(tutti_window *window, const size_t *offsets, size_t n,
                              tutti_compare compare, uint64_t value, int64_t timeout_ms,
                              size_t *index, uint64_t *seen, const char *call)
@@ -166,6 +185,7 @@ static tutti_status wait_any(tutti_window *window, const size_t *offsets, size_t
         .value = value,
     };
     struct tt_window *of = NULL;
+    uint64_t record;
     tutti_status st = tt_window_take(window, call, &of);
 
     if (!st)
@@ -176,18 +196,11 @@ static tutti_status wait_any(tutti_window *window, const size_t *offsets, size_t
     if (find_match(&w, index, seen))
         return TUTTI_OK;
     w.deadline_ns = tt_window_deadline_ns(of, timeout_ms);
+    record = tt_window_trace_begin(of, TT_OPLOG_WAIT_SIGNAL, UINT32_MAX, 0);
     wait_listed(&w, of->home);
-    if (w.there) {
-        *index = w.index;
-        *seen = w.seen;
-        return TUTTI_OK;
-    }
-    st = tt_window_status(of);
-    if (st)
-        return st;
-    if (tt_window_all_closed(of))
-        return fail_deserted(&w, call);
-    return end_late(&w, index, seen, call);
+    st = wait_result(&w, index, seen, call);
+    tt_oplog_end(record, st);
+    return st;
 }
 
 tutti_status tutti_window_wait(tutti_window *window, size_t offset, tutti_compare compare,
@@ -255,6 +268,7 @@ tutti_status tutti_window_wait_until(tutti_window *window, int (*is_there)(const
     const char *call = "tutti_window_wait_until";
     struct wait w = { .waiter = { .is_ready = wait_is_ready }, .is_there = is_there, .arg = arg };
     struct tt_window *of = NULL;
+    uint64_t record;
     tutti_status st = tt_window_take(window, call, &of);
 
     if (!st && !is_there)
@@ -263,13 +277,14 @@ tutti_status tutti_window_wait_until(tutti_window *window, int (*is_there)(const
         return st;
     w.window = of;
     w.deadline_ns = tt_window_deadline_ns(of, timeout_ms);
+    record = tt_window_trace_begin(of, TT_OPLOG_WAIT_SIGNAL, UINT32_MAX, 0);
     wait_listed(&w, of->home);
-    if (w.there)
-        return TUTTI_OK;
-    st = tt_window_status(of);
-    return st ? st
-              : tt_fail(TUTTI_ERR_TIMEOUT, "%s: the condition of rank %u did not hold at the deadline", call,
-                        of->comm->rank);
+    st = w.there ? TUTTI_OK : tt_window_status(of);
+    if (!st && !w.there)
+        st = tt_fail(TUTTI_ERR_TIMEOUT, "%s: the condition of rank %u did not hold at the deadline",
+                     call, of->comm->rank);
+    tt_oplog_end(record, st);
+    return st;
 }
 
 /* ---- counters ---- */
@@ -303,5 +318,6 @@ tutti_status tutti_window_wait_counter(tutti_window *window, const uint64_t *cou
     if (st)
         return st;
     c.attempt.rank = UINT32_MAX;
+    tt_call_check_trace(&c.attempt, TT_OPLOG_WAIT_SIGNAL, 0);
     return tt_call_check_run(&c.attempt);
 }

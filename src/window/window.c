@@ -5,7 +5,10 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/prng.h"
 #include "base/status.h"
+#include "comm/comm_trace.h"
+#include "trace/comms.h"
 #include "wire/registry.h"
 
 /* ---- handles ---- */
@@ -337,9 +340,25 @@ tutti_status tt_window_exchange_keys(struct tt_window *w)
     return st;
 }
 
+/* Adds the window to those that records may refer to. In an elastic run its members are left out:
+ * those of its communicator. */
+static void window_trace_open(struct tt_window *w)
+{
+    const uint64_t of_window = 1ull << 32,
+                   hash = tt_mix64(tt_engine_trace_id(w->home->engine) + of_window + w->id);
+    const tutti_comm *c = w->comm;
+
+    w->trace = tt_comms_add(&(struct tt_comms_info){ .hash = hash ? hash : 1,
+                                                     .of = TT_COMMS_WINDOW,
+                                                     .rank = c->rank,
+                                                     .nranks = c->nranks,
+                                                     .ranks = c->ranks });
+}
+
 /* Adds the window to the list, or removes it: peers may use it only while it is listed. */
 static void list_window(struct tt_window *w)
 {
+    window_trace_open(w);
     tt_engine_client_enter(w->home->engine);
     w->next = w->home->first;
     w->home->first = w;
@@ -360,6 +379,7 @@ static void unlist_and_destroy(struct tt_window *w)
         tt_engine_client_expects(e, false);
     }
     tt_transfers_drop(w);
+    tt_comms_close(w->trace);
     tt_window_destroy(w);
     tt_engine_client_leave(e);
 }
@@ -436,10 +456,13 @@ static tutti_status window_create(tutti_comm *comm, void *mem, size_t bytes, tut
 tutti_status tutti_window_create(tutti_comm *comm, void *mem, size_t bytes, tutti_window **out)
 {
     tutti_status st = tt_comm_enter(comm, "tutti_window_create");
+    uint64_t record;
 
     if (st)
         return st;
+    record = comm ? tt_comm_trace_begin(TT_OPLOG_WINDOW_CREATE, comm, 0) : 0;
     st = window_create(comm, mem, bytes, out);
+    tt_oplog_end(record, st);
     tt_comm_leave(comm);
     return st;
 }
@@ -513,6 +536,7 @@ tutti_status tutti_window_free(tutti_window *handle)
 {
     struct tt_window *w = NULL;
     tutti_comm *comm;
+    uint64_t record;
     tutti_status st;
 
     if (!handle)
@@ -528,7 +552,9 @@ tutti_status tutti_window_free(tutti_window *handle)
         st = tt_comm_enter(comm, "tutti_window_free");
     if (st)
         return st;
+    record = tt_comm_trace_begin(TT_OPLOG_WINDOW_FREE, comm, 0);
     st = quiet_and_free(handle, w);
+    tt_oplog_end(record, st);
     tt_comm_leave(comm);
     return st;
 }

@@ -17,6 +17,7 @@
 
 #include "comm/comm.h"
 #include "engine/engine_client.h"
+#include "trace/oplog.h"
 #include "tutti/rma.h"
 #include "window/flush_tracker.h"
 #include "window/message.h"
@@ -73,6 +74,8 @@ struct tt_window {
     atomic_bool signals_itself; /* this rank has set one of its own signals, or devices may do so
                                    directly */
     uint32_t ndevices;          /* number of devices that use it */
+    uint16_t trace;             /* its number in traces (trace/comms.h); 0: not listed yet */
+    uint64_t ncalls;            /* recorded calls */
 };
 
 /* ---- transfers in progress ------------------------------------------------------------------- */
@@ -292,6 +295,9 @@ struct tt_call_check {
     uint64_t deadline_ns;       /* 0: not set yet */
     tutti_status status;
     bool failed;                /* the communicator has failed, and has the message */
+    bool traced;                /* it is to be recorded, as described by `trace` */
+    struct tt_oplog_call trace;
+    uint64_t record;            /* number of its record in the trace; 0: none */
     struct tt_call_check *next;    /* list of home->attempts */
     tutti_status (*step)(struct tt_call_check *a);     /* called under the progress lock; PENDING:
                                                        not complete */
@@ -306,6 +312,12 @@ tutti_status tt_call_check_run(struct tt_call_check *a);
 /* The same, then leaves the transfer in *t that `step` may have begun, and sets *t to NULL. If
  * it failed, the counter is not incremented. */
 tutti_status tt_call_check_run_transfer(struct tt_call_check *a, struct tt_window_transfer **t);
+/* Describes the call for its record: bytes to or from `rank` of the window (UINT32_MAX: no rank). */
+void tt_call_check_trace(struct tt_call_check *a, enum tt_oplog_kind kind, uint64_t bytes);
+/* Begins the record of a call that does not use tt_call_check_run; ended with tt_oplog_end. The
+ * caller must not hold the progress lock. */
+uint64_t tt_window_trace_begin(struct tt_window *w, enum tt_oplog_kind kind, uint32_t rank,
+                               uint64_t bytes);
 /* Returns the deadline of a call with that timeout_ms. */
 uint64_t tt_window_deadline_ns(const struct tt_window *w, int64_t timeout_ms);
 

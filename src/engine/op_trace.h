@@ -1,0 +1,44 @@
+/* Operations in the trace of the process (trace/oplog.h), and their state in its dumps. Unless
+ * stated otherwise, the caller holds the progress lock. */
+#ifndef TT_ENGINE_OP_TRACE_H
+#define TT_ENGINE_OP_TRACE_H
+
+#include "engine/state.h"
+#include "trace/dump.h"
+
+/* Describes a new operation for its records. Call it when its descriptor is complete. */
+void tt_op_trace_describe(struct tt_op *op);
+/* The call of an operation that tt_oplog_wants. started: it is exposed at once. */
+void tt_op_trace_write(struct tt_op *op, bool started);
+
+/* The sequence number in its records: sends and receives count per peer, tag and direction. */
+static inline uint64_t tt_op_trace_seq(const struct tt_op *op)
+{
+    return op->p2p ? op->seq & 0xffffffff : op->seq;
+}
+
+/* Records the call of an operation, once its number is known. */
+static inline void tt_op_trace_begin(struct tt_op *op, bool started)
+{
+    op->record = 0;
+    if (tt_oplog_wants(tt_op_trace_seq(op)))
+        tt_op_trace_write(op, started);
+}
+
+/* A receive from any rank has got its sender. */
+void tt_op_trace_matched(struct tt_op *op);
+
+/* Adds the operations without an end and the peers to a dump. */
+void tt_engine_dump(struct tt_engine *e, struct tt_dump_state *s);
+/* Returns the number of a rank of the job in traces: in an elastic run, the member id. */
+uint32_t tt_engine_trace_rank(const struct tt_engine *e, uint32_t rank);
+/* Adds the context to the table of communicators. */
+void tt_context_trace_open(struct tt_context *c);
+/* Dumps the trace because a context fails, if a dump is due. Call before its operations end. */
+void tt_context_trace_failure(struct tt_context *c, tutti_status st, const char *sentence);
+/* Data was sent to a peer of the operation. */
+void tt_op_trace_sent(struct tt_flow *f, uint64_t bytes);
+/* Data of a peer has arrived. */
+void tt_op_trace_received(struct tt_flow *f, uint64_t bytes);
+
+#endif

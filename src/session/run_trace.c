@@ -1,0 +1,79 @@
+/* Calls of an elastic run in the trace of operations. The collectives that a call makes are recorded
+ * too, on the communicators of the view. */
+#include <string.h>
+
+#include "comm/comm_trace.h"
+#include "session/run.h"
+#include "trace/comms.h"
+#include "trace/dump.h"
+
+tutti_status tt_run_trace_open(tutti_run *run)
+{
+    struct tt_comms_info info = { .of = TT_COMMS_RUN };
+    tutti_status st = tt_oplog_start();
+    uint64_t id;
+
+    if (!st)
+        st = tt_dump_start();
+    if (st)
+        return st;
+    tt_run_lock(run);
+    info.hash = tt_comm_trace_job(run->m.secret);
+    id = run->m.id;
+    tt_run_unlock(run);
+    tt_dump_set_job(info.hash, id, 0);
+    run->trace = tt_comms_add(&info);
+    return TUTTI_OK;
+}
+
+void tt_run_trace_close(tutti_run *run)
+{
+    tt_comms_close(run->trace);
+}
+
+void tt_run_trace_view(tutti_run *run, const uint64_t *ids, uint32_t n, uint32_t rank)
+{
+    tt_comms_set_members(run->trace, rank, n, ids);
+}
+
+uint64_t tt_run_trace_begin(const tutti_run *run, enum tt_oplog_kind kind, uint64_t seq)
+{
+    const struct tt_oplog_call call = {
+        .seq = seq,
+        .peer = TT_OPLOG_NONE,
+        .tag = TT_OPLOG_NONE,
+        .comm = run->trace,
+        .kind = (uint8_t)kind,
+        .type = TT_OPLOG_NO_TYPE,
+        .algo = TT_OPLOG_NO_ALGO,
+        .flags = TT_OPLOG_STARTED,
+    };
+
+    return tt_oplog_wants(0) ? tt_oplog_begin(NULL, &call) : 0;
+}
+
+/* Its sequence number counts the operations of its tag. */
+uint64_t tt_run_trace_operation(const tutti_run *run, const struct tt_operation *o)
+{
+    const tutti_elastic *op = o->op;
+    const bool reduces = op->coll == TUTTI_ALLREDUCE || op->coll == TUTTI_REDUCE ||
+                         op->coll == TUTTI_REDUCE_SCATTER || op->coll == TUTTI_REDUCE_SCATTERV;
+    struct tt_oplog_call call = {
+        .seq = o->kept->n,
+        .count = op->count,
+        .peer = TT_OPLOG_NONE,
+        .tag = o->tag,
+        .comm = run->trace,
+        .kind = (uint8_t)(TT_OPLOG_RUN + (int)op->coll),
+        .type = (uint8_t)op->type,
+        .redop = (uint8_t)op->op,
+        .algo = TT_OPLOG_NO_ALGO,
+        .flags = TT_OPLOG_STARTED,
+    };
+
+    if (op->coll == TUTTI_BARRIER || !tutti_dtype_bytes(op->type))
+        call.type = TT_OPLOG_NO_TYPE;
+    if (reduces && (unsigned)op->op < TUTTI_REDOP_COUNT)
+        call.flags |= TT_OPLOG_REDUCES;
+    return tt_oplog_wants(call.seq) ? tt_oplog_begin(NULL, &call) : 0;
+}

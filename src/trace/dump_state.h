@@ -1,0 +1,67 @@
+/* What a dump contains besides the ring: progress of operations without an end, peers, lanes. The
+ * engine adds it, under its progress lock; the writer prints it. Bounded: TT_DUMP_OPS_MAX operations
+ * and TT_DUMP_ROWS_MAX peers, of all engines together. */
+#ifndef TT_TRACE_DUMP_STATE_H
+#define TT_TRACE_DUMP_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TT_DUMP_OPS_MAX 4096u
+#define TT_DUMP_ROWS_MAX 65536u
+#define TT_DUMP_NOBODY UINT32_MAX
+
+/* What an operation waits for. */
+enum tt_dump_waits {
+    TT_DUMP_WAITS_NONE,
+    TT_DUMP_WAITS_START,        /* the peer has not started the operation */
+    TT_DUMP_WAITS_DATA,
+    TT_DUMP_WAITS_CREDIT,       /* room at the peer */
+    TT_DUMP_WAITS_CTS,          /* the peer's permission to send */
+    TT_DUMP_WAITS_COMPLETION,   /* of its own puts */
+    TT_DUMP_WAITS_MATCH         /* a message from any rank, or its own matching call */
+};
+
+/* Progress of one operation. */
+struct tt_dump_op {
+    uint64_t record;            /* number of its record */
+    uint64_t step, steps;       /* rounds; steps 0: unknown, or not started */
+    uint32_t waits_rank;        /* job rank, or TT_DUMP_NOBODY */
+    enum tt_dump_waits waits;
+    uint32_t first_flow, nflows;
+};
+
+/* Transfers between an operation and one peer. Times are ticks; 0: none yet. */
+struct tt_dump_flow {
+    uint32_t rank;              /* job rank */
+    uint64_t sent, received;    /* bytes */
+    uint64_t first_out, last_out, first_in, last_in;
+};
+
+struct tt_dump_peer {
+    uint32_t rank;
+    char wire[8];
+    const char *state;          /* "alive", "silent", "lost" or "unknown"; static storage */
+    uint64_t last_heard, last_progress;     /* ns; 0: unknown */
+};
+
+struct tt_dump_state {
+    struct tt_dump_op *ops;
+    struct tt_dump_flow *flows;
+    struct tt_dump_peer *peers;
+    uint32_t nops, nflows, npeers;
+    uint32_t ops_cap, flows_cap, peers_cap;
+    uint32_t left_out;          /* rows without memory, or beyond the maximum */
+};
+
+/* Returns the number of added operations; adds one. An operation that is there already is kept as
+ * it is. Its flows follow with tt_dump_add_flow. Returns false if it was left out. */
+bool tt_dump_add_op(struct tt_dump_state *s, const struct tt_dump_op *op);
+/* Adds a flow of the operation that was added last. */
+void tt_dump_add_flow(struct tt_dump_state *s, const struct tt_dump_flow *flow);
+void tt_dump_add_peer(struct tt_dump_state *s, const struct tt_dump_peer *peer);
+/* Returns the operation with this record, or NULL. */
+const struct tt_dump_op *tt_dump_find_op(const struct tt_dump_state *s, uint64_t record);
+void tt_dump_state_fini(struct tt_dump_state *s);
+
+#endif

@@ -1,0 +1,25 @@
+/* Writes a dump in the format of docs/trace-format.md. May block for as long as the disk does: only
+ * for the thread of dump.c. */
+#ifndef TT_TRACE_DUMP_WRITE_H
+#define TT_TRACE_DUMP_WRITE_H
+
+#include "trace/dump_state.h"
+#include "tutti/tutti.h"
+
+struct tt_dump_head {
+    const char *reason, *message;
+    uint64_t job;               /* 0: unknown */
+    uint64_t rank;              /* in the job; in an elastic run, the member id */
+    uint32_t nranks;
+    bool clock_known;           /* the clock was compared with that of the job: */
+    int64_t offset_ns;          /* job time = time + offset, */
+    uint64_t error_ns;          /* within this error */
+};
+
+/* Writes the head, the ring, the communicators, the annotations and *s to `path`, under a temporary
+ * name that is then renamed. INVALID, SYSTEM (not logged; the message is in why[bytes]): nothing is
+ * left behind. */
+tutti_status tt_dump_write(const char *path, const struct tt_dump_head *head,
+                           const struct tt_dump_state *s, char *why, size_t why_bytes);
+
+#endif

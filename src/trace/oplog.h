@@ -1,0 +1,266 @@
+/* The trace of operations: a ring of the newest operations of the process, always on by default. A
+ * record is written when an operation begins and completed when it ends. docs/observability.md
+ * describes the trace for users, include/tutti/trace.h is the interface for programs.
+ *
+ * Writers. A writer owns a block of TT_OPLOG_BLOCK consecutive slots, and takes the next free block
+ * when it is full. So two writers never write to the same slot, and a record costs no locked
+ * instruction. A writer is used by one thread at a time; each engine has one, under its progress
+ * lock. Other callers share one (writer NULL), under a mutex.
+ *
+ * Readers copy the slots while writers run. A slot's stamp is 0 while it is written, and the number
+ * of its record afterwards.
+ *
+ * Sampling (TUTTI_TRACE greater than 1) selects by the sequence number of an operation, so all
+ * ranks record the same operations. */
+#ifndef TT_TRACE_OPLOG_H
+#define TT_TRACE_OPLOG_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "trace/tick.h"
+#include "tutti/tutti.h"
+
+/* Values below TT_OPLOG_CALLS are those of enum tt_coll_kind, and values from TT_OPLOG_RUN on are
+ * TT_OPLOG_RUN + enum tutti_coll: operations of an elastic run. */
+enum tt_oplog_kind {
+    TT_OPLOG_SEND = 14,
+    TT_OPLOG_RECV = 15,
+    TT_OPLOG_CALLS = 32,
+    TT_OPLOG_PUT = TT_OPLOG_CALLS,
+    TT_OPLOG_GET,
+    TT_OPLOG_SIGNAL,
+    TT_OPLOG_ATOMIC,
+    TT_OPLOG_WAIT_SIGNAL,
+    TT_OPLOG_QUIET,
+    TT_OPLOG_WINDOW_CREATE,
+    TT_OPLOG_WINDOW_FREE,
+    TT_OPLOG_COMM_CREATE,
+    TT_OPLOG_COMM_SPLIT,
+    TT_OPLOG_COMM_DUP,
+    TT_OPLOG_COMM_CREATE_GROUP,
+    TT_OPLOG_COMM_DESTROY,
+    TT_OPLOG_GROUP,
+    TT_OPLOG_RUN_EPOCH,
+    TT_OPLOG_RUN_SYNC,
+    TT_OPLOG_RUN_COMMIT,
+    TT_OPLOG_RUN_AGREE,
+    TT_OPLOG_CALLS_END,
+    TT_OPLOG_RUN = 64,
+    TT_OPLOG_RUN_END = TT_OPLOG_RUN + 16
+};
+
+/* Returns e.g. "allreduce", "put" or "run_allreduce"; "?" for an invalid value. */
+const char *tt_oplog_kind_name(uint8_t kind);
+
+#define TT_OPLOG_NONE UINT32_MAX    /* no root, peer or tag */
+#define TT_OPLOG_NO_ALGO UINT8_MAX
+#define TT_OPLOG_NO_TYPE UINT8_MAX
+
+enum tt_oplog_flags {
+    TT_OPLOG_STARTED = 1u << 0,     /* it starts with the call, and does not wait for others */
+    TT_OPLOG_IS_BYTES = 1u << 1,    /* count is the number of bytes */
+    TT_OPLOG_REDUCES = 1u << 2,     /* redop is valid */
+    TT_OPLOG_ROOTED = 1u << 3,      /* peer is the root, a rank of the communicator; else it is a
+                                       job rank */
+    TT_OPLOG_LATE = 1u << 4         /* recorded by a dump, after it began: called is that time */
+};
+
+/* Description of an operation. */
+struct tt_oplog_call {
+    uint64_t seq;               /* number of the call on its communicator; 48 bits are kept */
+    uint64_t count;             /* elements per rank, or bytes */
+    uint32_t peer, tag;         /* or TT_OPLOG_NONE */
+    uint16_t comm;              /* trace/comms.h; 0: none */
+    uint8_t kind;               /* enum tt_oplog_kind */
+    uint8_t type;               /* tutti_dtype or TT_OPLOG_NO_TYPE */
+    uint8_t redop;              /* tutti_redop */
+    uint8_t algo;               /* number of the algorithm, or TT_OPLOG_NO_ALGO */
+    uint8_t flags;              /* enum tt_oplog_flags */
+};
+
+/* A record as read. */
+struct tt_oplog_record {
+    struct tt_oplog_call call;
+    uint64_t number;            /* from 1; unique in the process */
+    uint64_t called;            /* ticks; 0: unknown */
+    uint64_t started, ended;    /* ticks; 0: not yet */
+    tutti_status status;        /* PENDING: not ended. TUTTI_STATUS_COUNT: unknown, because the ring
+                                   was reused during its end */
+    uint16_t note;              /* low bits of the number of the annotation in force; 0: none */
+};
+
+/* ---- slots ---- */
+
+#define TT_OPLOG_BLOCK 16u      /* slots per block */
+
+enum tt_oplog_word {
+    TT_OPLOG_WORD_CALLED,       /* tick */
+    TT_OPLOG_WORD_ENDED,        /* ticks since the call << 16 | status << 11 | turn << 1 | 1; 0: not
+                                   yet */
+    TT_OPLOG_WORD_STARTED,      /* the same, without a status */
+    TT_OPLOG_WORD_SEQ,          /* seq << 16 | comm */
+    TT_OPLOG_WORD_COUNT,
+    TT_OPLOG_WORD_PEER,         /* peer << 32 | tag */
+    TT_OPLOG_WORD_KIND,         /* kind, type, redop, algo, flags: 8 bits each from below; note: the
+                                   16 upper bits */
+    TT_OPLOG_WORDS
+};
+
+struct tt_oplog_slot {
+    _Alignas(64) _Atomic uint64_t stamp;
+    _Atomic uint64_t word[TT_OPLOG_WORDS];
+};
+_Static_assert(sizeof(struct tt_oplog_slot) == 64, "a record is a cache line");
+
+struct tt_oplog_ring {
+    struct tt_oplog_slot *slot; /* [depth] */
+    _Atomic uint64_t *owned;    /* [depth / TT_OPLOG_BLOCK] number of the first record of the writer
+                                   that owns the block; 0: none */
+    uint64_t mask;              /* depth - 1 */
+    uint8_t turn_shift;         /* log2(depth) */
+    _Atomic uint64_t head;      /* number of the next block's first record */
+    _Atomic uint64_t filled;    /* records in blocks that writers have left */
+};
+
+struct tt_oplog_writer {
+    uint64_t next, end;         /* numbers left in its block: [next, end) */
+};
+
+/* depth: a power of two, at least 2 * TT_OPLOG_BLOCK. The memory is allocated by the system when it
+ * is first written. NOMEM. */
+tutti_status tt_oplog_ring_init(struct tt_oplog_ring *r, uint32_t depth);
+void tt_oplog_ring_fini(struct tt_oplog_ring *r);
+/* Takes the next free block. Returns its first number; 0: each block has a writer. */
+uint64_t tt_oplog_ring_next_block(struct tt_oplog_ring *r, struct tt_oplog_writer *w);
+/* Gives the writer's block back. */
+void tt_oplog_ring_leave(struct tt_oplog_ring *r, struct tt_oplog_writer *w);
+/* Copies the records to out[depth], in order of their calls. Returns their number. *lost: the
+ * number of earlier records, which were overwritten. Any thread. */
+uint32_t tt_oplog_ring_read(const struct tt_oplog_ring *r, struct tt_oplog_record *out,
+                            uint64_t *lost);
+/* Reads one record. False: it was overwritten, or is being written. Any thread. */
+bool tt_oplog_ring_find(const struct tt_oplog_ring *r, uint64_t number,
+                        struct tt_oplog_record *out);
+
+static inline uint64_t tt_oplog_turn(const struct tt_oplog_ring *r, uint64_t number)
+{
+    return number >> r->turn_shift & 0x3ff;
+}
+
+static inline uint64_t tt_oplog_time_word(const struct tt_oplog_ring *r, uint64_t number,
+                                          uint64_t ticks, uint64_t status)
+{
+    const uint64_t most = UINT64_MAX >> 16;
+
+    return (ticks < most ? ticks : most) << 16 | status << 11 | tt_oplog_turn(r, number) << 1 | 1;
+}
+
+/* Writes a record. called: 0: now. note: as in tt_oplog_record. Returns its number; 0: none. */
+static inline uint64_t tt_oplog_ring_begin(struct tt_oplog_ring *r, struct tt_oplog_writer *w,
+                                           const struct tt_oplog_call *c, uint64_t called,
+                                           uint16_t note)
+{
+    const uint64_t number = w->next != w->end ? w->next : tt_oplog_ring_next_block(r, w);
+    struct tt_oplog_slot *s = &r->slot[number & r->mask];
+
+    if (!number)
+        return 0;
+    w->next = number + 1;
+    if (!called)
+        called = tt_tick_now();
+    /* a reader that sees a new word also sees the stamp 0, which was stored before */
+    atomic_store_explicit(&s->stamp, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->word[TT_OPLOG_WORD_CALLED], called, memory_order_release);
+    atomic_store_explicit(&s->word[TT_OPLOG_WORD_ENDED], 0, memory_order_release);
+    atomic_store_explicit(&s->word[TT_OPLOG_WORD_STARTED],
+                          c->flags & TT_OPLOG_STARTED ? tt_oplog_time_word(r, number, 0, 0) : 0,
+                          memory_order_release);
+    atomic_store_explicit(&s->word[TT_OPLOG_WORD_SEQ], c->seq << 16 | c->comm,
+                          memory_order_release);
+    atomic_store_explicit(&s->word[TT_OPLOG_WORD_COUNT], c->count, memory_order_release);
+    atomic_store_explicit(&s->word[TT_OPLOG_WORD_PEER], (uint64_t)c->peer << 32 | c->tag,
+                          memory_order_release);
+    atomic_store_explicit(&s->word[TT_OPLOG_WORD_KIND],
+                          (uint64_t)c->kind | (uint64_t)c->type << 8 | (uint64_t)c->redop << 16 |
+                              (uint64_t)c->algo << 24 | (uint64_t)c->flags << 32 |
+                              (uint64_t)note << 48,
+                          memory_order_release);
+    atomic_store_explicit(&s->stamp, number, memory_order_release);
+    __builtin_prefetch(&r->slot[(number + 1) & r->mask], 1);
+    return number;
+}
+
+/* Sets a word of a record, unless the record was overwritten. If a writer takes the slot at this
+ * very moment, the turn in a time shows that it belongs to another record. */
+static inline void tt_oplog_ring_set(struct tt_oplog_ring *r, uint64_t number,
+                                     enum tt_oplog_word word, uint64_t value)
+{
+    struct tt_oplog_slot *s = &r->slot[number & r->mask];
+
+    if (atomic_load_explicit(&s->stamp, memory_order_relaxed) == number)
+        atomic_store_explicit(&s->word[word], value, memory_order_release);
+}
+
+static inline uint64_t tt_oplog_ring_ticks(const struct tt_oplog_ring *r, uint64_t number)
+{
+    return tt_tick_now() -
+           atomic_load_explicit(&r->slot[number & r->mask].word[0], memory_order_relaxed);
+}
+
+static inline void tt_oplog_ring_start(struct tt_oplog_ring *r, uint64_t number)
+{
+    tt_oplog_ring_set(r, number, TT_OPLOG_WORD_STARTED,
+                      tt_oplog_time_word(r, number, tt_oplog_ring_ticks(r, number), 0));
+}
+
+static inline void tt_oplog_ring_end(struct tt_oplog_ring *r, uint64_t number, tutti_status st)
+{
+    tt_oplog_ring_set(r, number, TT_OPLOG_WORD_ENDED,
+                      tt_oplog_time_word(r, number, tt_oplog_ring_ticks(r, number), (uint64_t)st));
+}
+
+/* ---- the ring of the process ---- */
+
+enum { TT_OPLOG_RECORDING = 1u << 0, TT_OPLOG_SUBSCRIBED = 1u << 1 };
+
+extern _Atomic uint32_t tt_oplog_state;     /* of the bits above; 0: off, and nothing else is valid */
+extern struct tt_oplog_ring tt_oplog_ring;  /* valid while RECORDING */
+extern uint32_t tt_oplog_interval;          /* one of so many operations is recorded */
+
+/* Starts recording as TUTTI_TRACE and TUTTI_TRACE_RECORDS demand, once per process; after a fork
+ * again, without the parent's records. INVALID (logged): a parameter is invalid. Without memory for
+ * the ring, it logs a warning and nothing is recorded. Any thread. */
+tutti_status tt_oplog_start(void);
+/* Returns the number of records that the ring holds; 0: off. */
+uint32_t tt_oplog_depth(void);
+/* Returns the bytes of the ring. */
+uint64_t tt_oplog_bytes(void);
+/* Sets the function that names algorithms by their numbers. */
+void tt_oplog_set_algo_name(const char *(*name)(uint8_t algo));
+/* Returns the name of an algorithm, or NULL. */
+const char *tt_oplog_algo_name(uint8_t algo);
+/* Like tt_oplog_ring_read, for the ring of the process. out[tt_oplog_depth()]. */
+uint32_t tt_oplog_read(struct tt_oplog_record *out, uint64_t *lost);
+
+/* Returns whether operation `seq` is recorded. */
+static inline bool tt_oplog_wants(uint64_t seq)
+{
+    return atomic_load_explicit(&tt_oplog_state, memory_order_relaxed) != 0 &&
+           (__builtin_expect(tt_oplog_interval == 1, true) || seq % tt_oplog_interval == 0);
+}
+
+/* Records the call of an operation that tt_oplog_wants. w: the caller's writer, or NULL. Returns the
+ * number of its record; 0: none. */
+uint64_t tt_oplog_begin(struct tt_oplog_writer *w, const struct tt_oplog_call *c);
+/* The same for an operation that began earlier, at an unknown time. */
+uint64_t tt_oplog_begin_late(struct tt_oplog_writer *w, const struct tt_oplog_call *c);
+/* The operation starts, after it had waited for others. number 0 is allowed here and below. */
+void tt_oplog_started(uint64_t number);
+/* Sets the peer and the number of a receive from any rank, when its message is known. */
+void tt_oplog_matched(uint64_t number, uint32_t peer, uint32_t tag, uint64_t seq, uint16_t comm);
+void tt_oplog_end(uint64_t number, tutti_status st);
+/* Gives the writer's block back, before the writer is freed. */
+void tt_oplog_leave(struct tt_oplog_writer *w);
+
+#endif

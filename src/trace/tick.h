@@ -1,0 +1,42 @@
+/* Time stamps from the processor's counter: a few nanoseconds each, where a clock reading costs
+ * several times that. They are converted to nanoseconds when they are read, not when they are
+ * taken.
+ *
+ * The counter is used if it runs at a constant rate in all processor states and the kernel has not
+ * declared it unstable (x86: invariant TSC). Otherwise a tick is a nanosecond of tt_now_ns. */
+#ifndef TT_TRACE_TICK_H
+#define TT_TRACE_TICK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/clock.h"
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+extern bool tt_tick_is_counter;     /* set by tt_tick_start */
+
+/* Any thread, after tt_tick_start. */
+static inline uint64_t tt_tick_now(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_expect(tt_tick_is_counter, true))
+        return __rdtsc();
+#endif
+    return tt_now_ns();
+}
+
+/* Chooses the source of ticks and takes the first calibration point. Several calls are allowed;
+ * not concurrently with other functions. */
+void tt_tick_start(void);
+/* Takes a calibration point if the last one is old enough. now_ns: a recent clock reading. Cheap;
+ * call it wherever the clock is read anyway. The clock's rate is adjusted by the system (NTP) in
+ * the course of time, so a conversion uses the points around its tick. Any thread. */
+void tt_tick_calibrate(uint64_t now_ns);
+/* Returns the time of a tick on the clock of tt_now_ns, from the points before and after it. Ticks
+ * after the last point are extrapolated: call tt_tick_refresh first. Any thread. */
+uint64_t tt_tick_to_ns(uint64_t tick);
+/* Takes a calibration point now. */
+void tt_tick_refresh(void);
+
+#endif
