@@ -23,6 +23,9 @@ from ._core import (
     Send,
     Window,
     create_id,
+    trace_annotate,
+    trace_dump,
+    trace_read,
     version,
     wait_all,
     wait_any,
@@ -48,8 +51,8 @@ __version__ = version()
 __all__ = [
     "AbortedError", "Communicator", "Counter", "Error", "ForkedError", "InvalidError", "Memory", "MismatchError",
     "NoMemoryError", "PeerLostError", "ProtocolError", "RangeError", "Recv", "Registration", "Request", "Send",
-    "Status", "SystemError", "TimeoutError", "UnsupportedError", "Window", "create_id", "version", "wait_all",
-    "wait_any",
+    "Status", "SystemError", "TimeoutError", "UnsupportedError", "Window", "create_id", "trace_annotate", "trace_dump",
+    "trace_read", "version", "wait_all", "wait_any",
 ]
 for _class in [Error, *Error.__subclasses__(), Status]:
     _class.__module__ = "tutti"

@@ -8,6 +8,8 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "comm/comm.h"
+#include "trace/comms.h"
+#include "trace/oplog.h"
 #include "wire/registry.h"
 
 tutti_status tutti_mem_alloc(tutti_comm *comm, size_t bytes, void **out)
@@ -146,6 +148,8 @@ static void count_comm(const tutti_comm *c, tutti_memory *m)
         { .purpose = "communicator: layout", .rank_bytes = shared ? 0 : tt_layout_bytes(&c->layout) },
         { .purpose = "job: start-up", .shared = 1, .fixed_bytes = sizeof *w },
         { .purpose = "job: layout", .shared = 1, .rank_bytes = tt_layout_bytes(&w->layout) },
+        { .purpose = "trace of operations", .shared = 1,
+          .fixed_bytes = tt_oplog_bytes() + tt_comms_bytes() },
     };
 
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

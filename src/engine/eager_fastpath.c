@@ -15,6 +15,8 @@
 #define DIRECT_POLLS_OVERSUBSCRIBED 16u
 /* the same for a non-blocking call; 1 if ranks are oversubscribed */
 #define DIRECT_POLLS_REQUEST 64u
+/* the first polls of a recorded call, which read the counter instead of pausing */
+#define TIMED_POLLS 8u
 
 /* Returns the address of a step's operand: memory, or the eager message that its pipe's writer
  * waited for. */
@@ -161,12 +163,14 @@ static bool must_release_lock(const struct tt_engine *e)
 }
 
 /* Waits briefly for a message in the mailbox. If ranks are oversubscribed, the peer may need
- * this core, so this yields. Any other way of waiting costs more than this poll of one word. */
+ * this core, so this yields. Any other way of waiting costs more than this poll of one word. *tick
+ * becomes the time of the last poll without a message, which serves as the end of the operation: it
+ * costs nothing after the message has arrived. tick NULL: the operation is not recorded. */
 static bool await_any(struct tt_engine *e, const struct tt_mailbox *m, struct tt_wire *w,
-                      bool blocking)
+                      bool blocking, uint64_t *tick)
 {
     const bool crowded = e->spins == 0;
-    uint32_t polls = crowded ? DIRECT_POLLS_OVERSUBSCRIBED : DIRECT_POLLS;
+    uint32_t polls = crowded ? DIRECT_POLLS_OVERSUBSCRIBED : DIRECT_POLLS, timed = 0;
 
     if (!blocking)
         polls = crowded ? 1 : DIRECT_POLLS_REQUEST;
@@ -178,9 +182,11 @@ static bool await_any(struct tt_engine *e, const struct tt_mailbox *m, struct tt
         if (!(w->caps & TT_WIRE_CAP_INSTANT)) {
             e->armed = false;
             w->ops->poll(w, NULL, 0);   /* completions can wait */
-        } else if (!crowded) {
+        } else if (!crowded && (!tick || ++timed > TIMED_POLLS)) {
             tt_relax();
         }
+        if (tick)
+            *tick = tt_tick_now();
     }
     return true;
 }
@@ -199,7 +205,8 @@ static bool await_mail(struct tt_op *op, struct tt_exec_step *t, struct tt_mail 
     m = &f->cp->peer->mail;
     while (!tt_mail_waits(m) && copy_meanwhile(op))
         ;
-    if (!await_any(op->context->engine, m, f->cp->peer->wire, op->loan == TT_LOAN_NONE) ||
+    if (!await_any(op->context->engine, m, f->cp->peer->wire, op->loan == TT_LOAN_NONE,
+                   op->record ? &op->last_tick : NULL) ||
         tt_mail_next(m, mail) || !is_mail_of_wait(op, t, mail))
         return false;
     f->cp->eager_out -= mail->credits < f->cp->eager_out ? mail->credits : f->cp->eager_out;

@@ -1024,7 +1024,7 @@ static bool run_again_at_once(struct tt_op *op, bool only_work)
         return false;
     if (!op->record)
         tt_op_trace_begin(op, true);
-    tt_oplog_end(op->record, TUTTI_OK);
+    tt_oplog_end_at(op->record, op->called_tick, op->last_tick, TUTTI_OK);
     record_history(op);
     if (op->chooses_stores)
         tt_op_stores_record(op);

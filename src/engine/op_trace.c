@@ -92,7 +92,8 @@ void tt_op_trace_write(struct tt_op *op, bool started)
     if (op->p2p)
         t->tag = op->conf.tag;
     t->flags = (uint8_t)(started ? t->flags | TT_OPLOG_STARTED : t->flags & ~TT_OPLOG_STARTED);
-    op->record = tt_oplog_begin(&op->context->engine->oplog, t);
+    op->called_tick = op->last_tick = tt_tick_now();
+    op->record = tt_oplog_begin_at(&op->context->engine->oplog, t, op->called_tick);
 }
 
 void tt_op_trace_matched(struct tt_op *op)

@@ -232,6 +232,8 @@ struct tt_op {
     struct tt_opdesc desc;
     struct tt_oplog_call trace; /* its description in the trace */
     uint64_t record;            /* number of its record in the trace; 0: none */
+    uint64_t called_tick, last_tick;    /* of a recorded call that runs unexposed: its begin, and
+                                           the last time at which it waited */
     uint64_t seq;               /* key within the context; for sends and receives made from tag
                                    and counter */
     bool p2p, exposed;

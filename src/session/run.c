@@ -18,6 +18,7 @@
 #include "base/options.h"
 #include "base/prng.h"
 #include "secure/ending.h"
+#include "trace/dump.h"
 
 #define LOG_WAIT_NS TT_SECOND   /* delay after which a wait is logged */
 #define TELL_NS_MAX (60 * TT_SECOND)
@@ -434,6 +435,10 @@ tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *of_caller)
         st = tt_options_flag("tutti_run_join", "conf.insecure", conf.insecure);
     if (!st)
         st = tt_plugins_load();
+    if (!st)
+        st = tt_oplog_start();
+    if (!st)
+        st = tt_dump_start();
     if (st)
         return st;
     tt_descriptors_raise();
@@ -452,8 +457,6 @@ tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *of_caller)
         st = tt_service_start(run);
     if (!st)
         st = wait_welcome(run, tt_deadline_ns(began_ns, run->timeout_ms));
-    if (!st)
-        st = tt_run_trace_open(run);
     if (st) {
         char why[TT_ERROR_BYTES];
 
@@ -462,6 +465,7 @@ tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *of_caller)
         run_fini(run);
         return tt_fail_again(st, why);
     }
+    tt_run_trace_open(run);
     *out = run;
     return TUTTI_OK;
 }

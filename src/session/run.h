@@ -484,7 +484,7 @@ struct tt_operation {
 
 /* Calls of the run in the trace (run_trace.c). Open it when the member has its id and the run's
  * secret. The caller does not hold the lock. */
-tutti_status tt_run_trace_open(tutti_run *run);
+void tt_run_trace_open(tutti_run *run);
 void tt_run_trace_close(tutti_run *run);
 /* The run has a new view, of ids[n]. */
 void tt_run_trace_view(tutti_run *run, const uint64_t *ids, uint32_t n, uint32_t rank);

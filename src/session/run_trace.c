@@ -7,23 +7,17 @@
 #include "trace/comms.h"
 #include "trace/dump.h"
 
-tutti_status tt_run_trace_open(tutti_run *run)
+void tt_run_trace_open(tutti_run *run)
 {
     struct tt_comms_info info = { .of = TT_COMMS_RUN };
-    tutti_status st = tt_oplog_start();
     uint64_t id;
 
-    if (!st)
-        st = tt_dump_start();
-    if (st)
-        return st;
     tt_run_lock(run);
     info.hash = tt_comm_trace_job(run->m.secret);
     id = run->m.id;
     tt_run_unlock(run);
     tt_dump_set_job(info.hash, id, 0);
     run->trace = tt_comms_add(&info);
-    return TUTTI_OK;
 }
 
 void tt_run_trace_close(tutti_run *run)

@@ -101,10 +101,9 @@ static struct dump_job *job_create(const char *path, enum tt_dump_reason reason,
     return j;
 }
 
-static void job_write(struct dump_job *j, const struct tt_dump_head *head)
+static void job_write(struct dump_job *j, const struct tt_dump_head *head,
+                      void (*collect)(struct tt_dump_state *s))
 {
-    void (*const collect)(struct tt_dump_state * s) = dump.collect;
-
     if (collect)
         collect(&j->state);
     j->status = tt_dump_write(j->path, head, &j->state, j->why, sizeof j->why);
@@ -123,9 +122,10 @@ static void run_first_job(void)
         .job = dump.job, .rank = dump.rank, .nranks = dump.nranks,
         .clock_known = dump.clock_known, .offset_ns = dump.offset_ns, .error_ns = dump.error_ns,
     };
+    void (*const collect)(struct tt_dump_state *) = dump.collect;
 
     pthread_mutex_unlock(&dump.lock);
-    job_write(j, &head);
+    job_write(j, &head, collect);
     pthread_mutex_lock(&dump.lock);
     dump.first = j->next;
     if (!dump.first)

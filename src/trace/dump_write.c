@@ -293,13 +293,30 @@ static void write_progress(struct dump_file *f, const struct tt_dump_op *p,
     file_print(f, "]");
 }
 
+/* Returns what an operation on a window waits for: the peer of the call. The engine knows only the
+ * progress of its own operations. */
+static bool window_waits(const struct tt_oplog_record *r, struct tt_dump_op *out)
+{
+    const uint8_t kind = r->call.kind;
+
+    if (r->status != TUTTI_PENDING || kind < TT_OPLOG_PUT || kind > TT_OPLOG_QUIET)
+        return false;
+    *out = (struct tt_dump_op){ .waits_rank = r->call.peer,
+                                .waits = kind == TT_OPLOG_WAIT_SIGNAL ? TT_DUMP_WAITS_DATA
+                                                                      : TT_DUMP_WAITS_COMPLETION };
+    return true;
+}
+
 static void write_op(struct dump_file *f, const struct tt_oplog_record *r,
                      const struct tt_dump_state *s)
 {
     const struct tt_dump_op *p = tt_dump_find_op(s, r->number);
     const tutti_trace_op *op;
+    struct tt_dump_op own;
     struct tt_view v;
 
+    if (!p && window_waits(r, &own))
+        p = &own;
     tt_view_fill(r, &v);
     op = &v.op;
     file_print(f, "{\"op\":%" PRIu64 ",", op->number);

@@ -28,7 +28,6 @@ static const char *const call_names[] = {
     [TT_OPLOG_COMM_DUP - TT_OPLOG_CALLS] = "comm_dup",
     [TT_OPLOG_COMM_CREATE_GROUP - TT_OPLOG_CALLS] = "comm_create_group",
     [TT_OPLOG_COMM_DESTROY - TT_OPLOG_CALLS] = "comm_destroy",
-    [TT_OPLOG_GROUP - TT_OPLOG_CALLS] = "group",
     [TT_OPLOG_RUN_EPOCH - TT_OPLOG_CALLS] = "run_epoch",
     [TT_OPLOG_RUN_SYNC - TT_OPLOG_CALLS] = "run_sync",
     [TT_OPLOG_RUN_COMMIT - TT_OPLOG_CALLS] = "run_commit",
@@ -259,7 +258,7 @@ static struct {
     struct tt_oplog_writer shared;
     bool started;
     uint32_t forks;             /* number of forks when it started */
-    const char *(*algo_name)(uint8_t algo);
+    const char *(*_Atomic algo_name)(uint8_t algo);
 } oplog = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* In the child of a fork nothing is recorded before it starts again; another thread of the parent
@@ -342,12 +341,15 @@ uint64_t tt_oplog_bytes(void)
 
 void tt_oplog_set_algo_name(const char *(*name)(uint8_t algo))
 {
-    oplog.algo_name = name;
+    atomic_store_explicit(&oplog.algo_name, name, memory_order_relaxed);
 }
 
 const char *tt_oplog_algo_name(uint8_t algo)
 {
-    return algo == TT_OPLOG_NO_ALGO || !oplog.algo_name ? NULL : oplog.algo_name(algo);
+    const char *(*const name)(uint8_t algo) =
+        atomic_load_explicit(&oplog.algo_name, memory_order_relaxed);
+
+    return algo == TT_OPLOG_NO_ALGO || !name ? NULL : name(algo);
 }
 
 uint32_t tt_oplog_read(struct tt_oplog_record *out, uint64_t *lost)
@@ -375,9 +377,20 @@ static bool is_subscribed(void)
         atomic_load_explicit(&tt_oplog_state, memory_order_relaxed) & TT_OPLOG_SUBSCRIBED, 0);
 }
 
+void tt_oplog_notify_end(uint64_t number)
+{
+    tt_subscribers_notify(number, true);
+}
+
 uint64_t tt_oplog_begin(struct tt_oplog_writer *w, const struct tt_oplog_call *c)
 {
-    const uint64_t number = begin_at(w, c, 0);
+    return tt_oplog_begin_at(w, c, tt_tick_now());
+}
+
+uint64_t tt_oplog_begin_at(struct tt_oplog_writer *w, const struct tt_oplog_call *c,
+                           uint64_t called)
+{
+    const uint64_t number = begin_at(w, c, called);
 
     if (is_subscribed())
         tt_subscribers_notify(number, false);

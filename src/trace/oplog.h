@@ -40,7 +40,6 @@ enum tt_oplog_kind {
     TT_OPLOG_COMM_DUP,
     TT_OPLOG_COMM_CREATE_GROUP,
     TT_OPLOG_COMM_DESTROY,
-    TT_OPLOG_GROUP,
     TT_OPLOG_RUN_EPOCH,
     TT_OPLOG_RUN_SYNC,
     TT_OPLOG_RUN_COMMIT,
@@ -255,11 +254,28 @@ static inline bool tt_oplog_wants(uint64_t seq)
 uint64_t tt_oplog_begin(struct tt_oplog_writer *w, const struct tt_oplog_call *c);
 /* The same for an operation that began earlier, at an unknown time. */
 uint64_t tt_oplog_begin_late(struct tt_oplog_writer *w, const struct tt_oplog_call *c);
+/* The same for a call at that tick. */
+uint64_t tt_oplog_begin_at(struct tt_oplog_writer *w, const struct tt_oplog_call *c,
+                           uint64_t called);
 /* The operation starts, after it had waited for others. number 0 is allowed here and below. */
 void tt_oplog_started(uint64_t number);
 /* Sets the peer and the number of a receive from any rank, when its message is known. */
 void tt_oplog_matched(uint64_t number, uint32_t peer, uint32_t tag, uint64_t seq, uint16_t comm);
 void tt_oplog_end(uint64_t number, tutti_status st);
+/* Calls the subscribers at the end of an operation. */
+void tt_oplog_notify_end(uint64_t number);
+/* Like tt_oplog_end for a caller that knows the ticks of the call and of the end. */
+static inline void tt_oplog_end_at(uint64_t number, uint64_t called, uint64_t ended,
+                                   tutti_status st)
+{
+    if (!number)
+        return;
+    tt_oplog_ring_set(&tt_oplog_ring, number, TT_OPLOG_WORD_ENDED,
+                      tt_oplog_time_word(&tt_oplog_ring, number, ended - called, (uint64_t)st));
+    if (__builtin_expect(
+            atomic_load_explicit(&tt_oplog_state, memory_order_relaxed) & TT_OPLOG_SUBSCRIBED, 0))
+        tt_oplog_notify_end(number);
+}
 /* Gives the writer's block back, before the writer is freed. */
 void tt_oplog_leave(struct tt_oplog_writer *w);
 

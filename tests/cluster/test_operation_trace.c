@@ -347,21 +347,21 @@ static void ten_thousand_communicators_use_bounded_memory(void **state)
 
 /* ---- subscribers ---- */
 
-struct heard {
+struct counts {
     _Atomic uint32_t began, ended, failed;
 };
 
-static void hear_begin(void *arg, const tutti_trace_op *op)
+static void count_begin(void *arg, const tutti_trace_op *op)
 {
-    struct heard *h = arg;
+    struct counts *h = arg;
 
     if (strcmp(op->kind, "allreduce") == 0)
         h->began++;
 }
 
-static void hear_end(void *arg, const tutti_trace_op *op)
+static void count_end(void *arg, const tutti_trace_op *op)
 {
-    struct heard *h = arg;
+    struct counts *h = arg;
 
     if (strcmp(op->kind, "allreduce") == 0)
         h->ended++;
@@ -370,9 +370,9 @@ static void hear_end(void *arg, const tutti_trace_op *op)
 
 static void subscriber_role(struct rank *r)
 {
-    struct heard h = { 0 };
+    struct counts h = { 0 };
     const tutti_trace_subscriber s = {
-        .size = sizeof s, .arg = &h, .began = hear_begin, .ended = hear_end
+        .size = sizeof s, .arg = &h, .began = count_begin, .ended = count_end
     };
     float in[256] = { 0 }, out[256];
     int id;

@@ -255,23 +255,23 @@ static void a_snapshot_shows_the_records_of_the_process(void **state)
     assert_int_equal(s.n, 2);
 }
 
-struct heard {
+struct counts {
     uint32_t began, ended;
     tutti_status status;
 };
 
-static void hear_begin(void *arg, const tutti_trace_op *op)
+static void count_begin(void *arg, const tutti_trace_op *op)
 {
-    struct heard *h = arg;
+    struct counts *h = arg;
 
     h->began++;
     assert_int_equal(op->status, TUTTI_PENDING);
     assert_true(op->called_ns > 0 && op->ended_ns == 0);
 }
 
-static void hear_end(void *arg, const tutti_trace_op *op)
+static void count_end(void *arg, const tutti_trace_op *op)
 {
-    struct heard *h = arg;
+    struct counts *h = arg;
 
     h->ended++;
     h->status = op->status;
@@ -280,10 +280,10 @@ static void hear_end(void *arg, const tutti_trace_op *op)
 
 static void subscribers_receive_begins_and_ends(void **state)
 {
-    struct heard h = { 0 }, only_end = { 0 };
-    const tutti_trace_subscriber both = { .size = sizeof both, .arg = &h, .began = hear_begin,
-                                          .ended = hear_end },
-                                 one = { .size = sizeof one, .arg = &only_end, .ended = hear_end };
+    struct counts h = { 0 }, only_end = { 0 };
+    const tutti_trace_subscriber both = { .size = sizeof both, .arg = &h, .began = count_begin,
+                                          .ended = count_end },
+                                 one = { .size = sizeof one, .arg = &only_end, .ended = count_end };
     int id = -1, second = -1, more[8], n = 0;
 
     (void)state;

@@ -1,4 +1,5 @@
 #include "communicator.hpp"
+#include "tutti/trace.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -210,6 +211,13 @@ Returns the new communicator, or None on a rank that passes colour=None.)");
 
 All of them pass the same list and tag. Groups that have a rank in common need different tags, if their ranks may
 create them in a different order.)");
+    c.def(
+        "set_name",
+        [](Communicator &self, const std::string &name) {
+            check(tutti_comm_set_name(self.handle("set_name")->comm, name.c_str()));
+        },
+        "name"_a,
+        R"(Names the communicator in traces, e.g. "tensor parallel". Local. At most 63 bytes are kept.)");
     c.def(
         "abort", [](Communicator &self) { check(tutti_comm_abort(self.handle("abort")->comm)); },
         "Ends all calls on all ranks of the communicator with AbortedError. Does not wait. Any thread.");

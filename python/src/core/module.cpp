@@ -7,7 +7,8 @@ namespace nb = nanobind;
 namespace tutti_core
 {
 void bind_parts(nb::module_ &m);
-}
+void bind_trace(nb::module_ &m);
+} // namespace tutti_core
 
 NB_MODULE(_core, m)
 {
@@ -17,6 +18,7 @@ NB_MODULE(_core, m)
     tutti_core::bind_request(m);
     tutti_core::bind_parts(m);
     tutti_core::bind_communicator(m);
+    tutti_core::bind_trace(m);
     m.def(
         "version", [] { return nb::str(tutti_version()); },
         "The version of libtutti, e.g. \"0.1.0\".");

@@ -1,4 +1,5 @@
 #include "backend.hpp"
+#include "tutti/trace.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -391,6 +392,18 @@ void Backend::shutdown()
 
 // ---- operations -----------------------------------------------------------------------------------------------------
 
+// PyTorch sets the description of a group after its backend was created, so the communicator gets
+// its name in traces from the first operation.
+void Backend::name_communicator()
+{
+    const std::string &description = getGroupDesc();
+    const bool has_description = !description.empty() && description != "undefined";
+
+    if (!link_->named.exchange(true))
+        tutti_comm_set_name(link_->comm,
+                            (has_description ? description : options_->group_name).c_str());
+}
+
 std::shared_ptr<Operation> Backend::operation(c10d::OpType type, std::chrono::milliseconds timeout)
 {
     auto limit = timeout.count() > 0 ? timeout : std::chrono::milliseconds(timeout_ms_.load());
@@ -399,6 +412,8 @@ std::shared_ptr<Operation> Backend::operation(c10d::OpType type, std::chrono::mi
         limit += observers_->extension();
     if (C10_UNLIKELY(!link_))
         link(c10d::opTypeToString(type).c_str());
+    if (C10_UNLIKELY(!link_->named.load(std::memory_order_relaxed)))
+        name_communicator();
     return std::make_shared<Operation>(link_, observers_, type,
                                        c10d::isP2POp(type) ? sequence_.load() : ++sequence_, limit);
 }

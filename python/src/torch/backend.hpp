@@ -260,6 +260,7 @@ class Backend : public c10d::Backend
     void join(const tutti_id &id, int rank, int size, const GroupOptions &options, uint64_t hash);
     void leave();
 #endif
+    void name_communicator();
     static void set_job_control(const std::shared_ptr<Link> &control);
     std::shared_ptr<Link> link(const char *call) const; // throws where there is none
 

@@ -32,6 +32,7 @@ struct Link {
     tutti_comm *const comm;
     std::mutex lock;
     std::atomic<int64_t> open{ 0 }; // operations that have not ended
+    std::atomic<bool> named{ false };
 };
 
 // What is reported of operations of one process group, and to whom.
