@@ -279,16 +279,11 @@ static uint32_t round_up(uint64_t n)
     return depth;
 }
 
-static tutti_status start_here(void)
+static void start_here(int64_t interval, int64_t records)
 {
     static bool handles_forks;
-    int64_t interval, records;
-    tutti_status st = tt_param_get(TT_PARAM_TRACE, &interval);
+    tutti_status st;
 
-    if (!st)
-        st = tt_param_get(TT_PARAM_TRACE_RECORDS, &records);
-    if (st)
-        return st;
     if (!handles_forks)
         handles_forks = pthread_atfork(NULL, NULL, oplog_child_reset) == 0;
     tt_tick_start();
@@ -296,7 +291,7 @@ static tutti_status start_here(void)
     oplog.forks = tt_forks();
     oplog.shared = (struct tt_oplog_writer){ 0 };
     if (interval == 0)
-        return TUTTI_OK;
+        return;
     tt_oplog_interval = (uint32_t)interval;
     tt_log_hush_errors(true);
     st = tt_oplog_ring_init(&tt_oplog_ring, round_up((uint64_t)records));
@@ -305,7 +300,6 @@ static tutti_status start_here(void)
         tt_log(TT_LOG_WARN, "operations are not recorded: %s", tutti_last_error());
     else
         atomic_store(&tt_oplog_state, TT_OPLOG_RECORDING);
-    return TUTTI_OK;
 }
 
 /* A forked child has a copy of the parent's ring. */
@@ -318,15 +312,20 @@ static void forget_parent(void)
 
 tutti_status tt_oplog_start(void)
 {
-    tutti_status st = TUTTI_OK;
+    int64_t interval = 0, records = 0;
+    tutti_status st = tt_param_get(TT_PARAM_TRACE, &interval);
 
+    if (!st)
+        st = tt_param_get(TT_PARAM_TRACE_RECORDS, &records);
+    if (st)
+        return st;
     pthread_mutex_lock(&oplog.lock);
     if (oplog.started && oplog.forks != tt_forks())
         forget_parent();
     if (!oplog.started)
-        st = start_here();
+        start_here(interval, records);
     pthread_mutex_unlock(&oplog.lock);
-    return st;
+    return TUTTI_OK;
 }
 
 uint32_t tt_oplog_depth(void)
