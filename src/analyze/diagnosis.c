@@ -273,17 +273,19 @@ static bool repeats(const struct tt_waits *w, const struct tt_diagnosis *before,
            before->culprits[0] == x->culprits[0] && before->to == x->to;
 }
 
+/* Drops repetitions, and ends without any evidence behind others. */
 static void drop_repeats(const struct tt_waits *w, struct tt_diagnoses *out)
 {
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < out->n; i++) {
-        bool is_new = true;
+        const struct tt_diagnosis *x = &out->list[i];
+        bool is_new = kept == 0 || x->kind != TT_DIAGNOSIS_UNKNOWN || x->at != TT_DUMPS_NONE;
 
         for (uint32_t k = 0; k < kept && is_new; k++)
-            is_new = !repeats(w, &out->list[k], &out->list[i]);
+            is_new = !repeats(w, &out->list[k], x);
         if (is_new)
-            out->list[kept++] = out->list[i];
+            out->list[kept++] = *x;
     }
     out->nall -= out->n - kept;
     out->n = kept;

@@ -223,7 +223,8 @@ static const char *head_wrong(const struct tt_dumps *d, const struct head *h)
     if (h->version != 1)
         return "not a trace dump of version 1";
     if (h->ranks == 0 || h->ranks > TT_DUMPS_RANKS_MAX)
-        return "\"ranks\" must be a number from 1 to 1048576";
+        return "\"ranks\" must be a number from 1 to 1048576 (dumps of elastic runs are not "
+               "supported)";
     if (h->rank >= h->ranks)
         return "\"rank\" must be below \"ranks\"";
     if (d->nranks > 0 && strcmp(d->job, h->job) != 0)
@@ -247,6 +248,7 @@ static bool begin_job(struct reading *g, const struct head *h)
         return false;
     }
     d->nranks = (uint32_t)h->ranks;
+    d->host = h->has_clock ? TT_INTERN_EMPTY : h->host;
     memcpy(d->job, h->job, sizeof d->job);
     memcpy(d->version, h->tutti, sizeof d->version);
     for (uint32_t r = 0; r < d->nranks; r++)
@@ -264,7 +266,7 @@ static void begin_rank(struct reading *g, const struct head *h)
     g->rank = r;
     g->offset_ns = h->offset_ns;
     r->has_dump = true;
-    r->has_clock = h->has_clock;
+    r->has_clock = h->has_clock || (h->host != TT_INTERN_EMPTY && h->host == d->host);
     r->error_ns = h->error_ns;
     r->host = h->host;
     r->reason = h->reason;
@@ -433,11 +435,16 @@ static uint8_t class_of(const struct tt_line_text *kind)
                                              "wait_signal", "fence",  "quiet",
                                              "put_signal",  "atomic", "flush" };
 
+    static const char *const setup[] = { "comm_", "window_", "run_" };
+
     if (tt_line_is(kind, "send") || tt_line_is(kind, "recv"))
         return TT_OP_P2P;
     for (size_t i = 0; i < sizeof one_sided / sizeof *one_sided; i++)
         if (tt_line_is(kind, one_sided[i]))
             return TT_OP_ONE_SIDED;
+    for (size_t i = 0; i < sizeof setup / sizeof *setup; i++)
+        if (kind->bytes > strlen(setup[i]) && memcmp(kind->text, setup[i], strlen(setup[i])) == 0)
+            return TT_OP_SETUP;
     return TT_OP_COLLECTIVE;
 }
 
@@ -555,8 +562,9 @@ static void op_member(struct reading *g, struct tt_line *l, const struct tt_line
 {
     struct tt_line_text text;
 
-    if (tt_line_is(key, "comm") && tt_line_string(l, &text))
-        op->comm = comm_of(g, hash_of(&text));
+    if (tt_line_is(key, "comm"))
+        op->comm = tt_line_null(l) || !tt_line_string(l, &text) ? TT_DUMPS_NONE
+                                                                : comm_of(g, hash_of(&text));
     else if (tt_line_is(key, "seq"))
         op->seq = line_u64(l);
     else if (tt_line_is(key, "kind") && tt_line_string(l, &text)) {
@@ -606,7 +614,9 @@ static void keep_op(struct reading *g, struct tt_dumps_op *op)
 {
     struct tt_dumps *d = g->d;
 
-    op->is_open = op->ended == TT_DUMPS_NEVER || tt_dumps_failed(d, op);
+    /* without a status, the end of the operation was not recorded */
+    op->is_open =
+        op->status != TT_INTERN_EMPTY && (op->ended == TT_DUMPS_NEVER || tt_dumps_failed(d, op));
     if (!op->is_open) {
         d->npeers = op->peers_first + op->npeers == d->npeers ? op->peers_first : d->npeers;
         op->npeers = 0;
@@ -664,8 +674,12 @@ static void read_op(struct reading *g, struct tt_line *l)
         op.waited = op.called;
     if (!tt_line_end(l) || g->status)
         return;
-    if (op.comm == TT_DUMPS_NONE || op.kind == TT_INTERN_EMPTY || op.seq == UINT64_MAX) {
-        broken(g, "an operation needs \"comm\", \"seq\" and \"kind\"");
+    if (op.kind == TT_INTERN_EMPTY || op.seq == UINT64_MAX) {
+        broken(g, "an operation needs \"seq\" and \"kind\"");
+        return;
+    }
+    if (op.comm == TT_DUMPS_NONE) {     /* null: the communicator is not known */
+        g->d->nskipped++;
         return;
     }
     g->d->nrecords++;

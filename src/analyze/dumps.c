@@ -126,7 +126,10 @@ const char *tt_dumps_comm_name(const struct tt_dumps *d, uint32_t comm, char out
 
     if (c->name != TT_INTERN_EMPTY)
         return tt_dumps_text(d, c->name);
-    snprintf(out, 32, "%" PRIx64, c->hash);
+    if (c->hash >> 32)
+        snprintf(out, 32, "%08" PRIx64, c->hash >> 32);
+    else
+        snprintf(out, 32, "%" PRIx64, c->hash);
     return out;
 }
 

@@ -20,7 +20,9 @@
 #define TT_DUMPS_NONE UINT32_MAX        /* no rank, communicator or number */
 #define TT_DUMPS_NEVER INT64_MIN        /* a time that has not come */
 
-enum tt_op_class { TT_OP_COLLECTIVE, TT_OP_P2P, TT_OP_ONE_SIDED };
+/* SETUP: calls of comm_*, window_* and run_*, which have their own numbers. Their collectives are
+ * operations of their own. */
+enum tt_op_class { TT_OP_COLLECTIVE, TT_OP_P2P, TT_OP_ONE_SIDED, TT_OP_SETUP };
 enum tt_op_wait {
     TT_WAIT_NONE,
     TT_WAIT_START,
@@ -119,6 +121,8 @@ struct tt_dumps_p2p {
 struct tt_dumps {
     char job[64], version[32];
     uint32_t nranks;                    /* 0: no dump was read */
+    uint32_t host;                      /* of the first dump, if it has no clock offset: times of
+                                           this host are comparable; else 0 */
     uint32_t ndumps, ncomplete, nrejected;
     uint64_t nskipped;                  /* lines of unknown kinds */
     uint64_t nrecords;                  /* operations in the dumps */
@@ -161,7 +165,7 @@ const struct tt_dumps_local *tt_dumps_local_of(const struct tt_dumps *d, uint32_
 const struct tt_dumps_op *tt_dumps_op_of(const struct tt_dumps *d, uint32_t rank, uint32_t comm,
                                          uint64_t seq);
 const char *tt_dumps_text(const struct tt_dumps *d, uint32_t text);
-/* Returns the name of a communicator: its given name, or its hash in hexadecimal. */
+/* Returns the name of a communicator: its given name, or the begin of its hash in hexadecimal. */
 const char *tt_dumps_comm_name(const struct tt_dumps *d, uint32_t comm, char out[32]);
 bool tt_dumps_failed(const struct tt_dumps *d, const struct tt_dumps_op *op);
 

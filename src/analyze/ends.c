@@ -207,6 +207,7 @@ void tt_ends_rank(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis *x
 {
     const struct tt_dumps *d = e->w->d;
     const struct tt_dumps_rank *r = &d->ranks[rank];
+    char span[32];
 
     if (tt_ends_process(e, rank, x))
         return;
@@ -220,6 +221,10 @@ void tt_ends_rank(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis *x
         if (r->nalive > 0)
             tt_ends_evidence(x, "%u rank%s report%s rank %u as alive", r->nalive,
                              r->nalive == 1 ? "" : "s", r->nalive == 1 ? "s" : "", rank);
+        if (r->heard != TT_DUMPS_NEVER && e->w->at != TT_DUMPS_NEVER && r->heard <= e->w->at)
+            tt_ends_evidence(x, "the last message of rank %u arrived %s before the %s", rank,
+                             tt_ends_span(r->heard, e->w->at, span),
+                             e->w->has_failure ? "first failure" : "first dump");
         return;
     }
     tt_ends_culprit(x, rank);

@@ -134,7 +134,8 @@ static void measure_usual(struct transfer *t)
             const struct tt_dumps_op *past = &d->ops[r->ops_first + i];
 
             if (past->comm == op->comm && past->seq < op->seq && !past->is_open &&
-                past->started != TT_DUMPS_NEVER && tt_waits_same(t->w, past, op))
+                past->started != TT_DUMPS_NEVER && past->ended != TT_DUMPS_NEVER &&
+                tt_waits_same(t->w, past, op))
                 samples[n++] = (double)past->ended - (double)past->started;
         }
     }

@@ -75,14 +75,19 @@ static bool is_record(const struct tt_waits *w, const struct tt_dumps_op *op)
 
 static int compare_u64(uint64_t a, uint64_t b) { return a < b ? -1 : a > b; }
 
+static bool is_of_all(const struct tt_dumps_op *op)
+{
+    return op->class == TT_OP_COLLECTIVE || op->class == TT_OP_SETUP;
+}
+
 static uint32_t source_of(const struct tt_dumps_op *op)
 {
-    return op->class == TT_OP_COLLECTIVE ? 0 : op->is_send ? op->rank : op->peer;
+    return is_of_all(op) ? 0 : op->is_send ? op->rank : op->peer;
 }
 
 static uint32_t target_of(const struct tt_dumps_op *op)
 {
-    return op->class == TT_OP_COLLECTIVE ? 0 : op->is_send ? op->peer : op->rank;
+    return is_of_all(op) ? 0 : op->is_send ? op->peer : op->rank;
 }
 
 /* Compares the operations of two records: 0 if they are of the same instance. One-sided operations
@@ -98,6 +103,8 @@ static int compare_instance(const struct tt_dumps_op *a, const struct tt_dumps_o
     if (a->class == TT_OP_COLLECTIVE)
         return c;
     c = c ? c : compare_u64((uint64_t)a->tag, (uint64_t)b->tag);
+    if (a->class == TT_OP_SETUP)
+        return c ? c : compare_u64(a->kind, b->kind);
     if (!c && (a->class == TT_OP_ONE_SIDED || a->peer == TT_DUMPS_NONE)) {
         c = compare_u64(a->rank, b->rank);
         c = c ? c : compare_u64(a->number, b->number);
@@ -213,6 +220,8 @@ static bool has_own_counts(const char *kind)
 bool tt_waits_same(const struct tt_waits *w, const struct tt_dumps_op *a,
                    const struct tt_dumps_op *b)
 {
+    if (a->class == TT_OP_SETUP)
+        return true;            /* its collectives compare the arguments */
     if (a->class == TT_OP_P2P) {
         const struct tt_dumps_op *send = a->is_send ? a : b, *recv = a->is_send ? b : a;
 
@@ -263,6 +272,20 @@ static uint64_t calls_of(const struct tt_waits *w, uint32_t comm, uint32_t rank)
     return l ? w->ncalled[l - w->d->locals] : 0;
 }
 
+static bool has_setup_call(const struct tt_dumps *d, uint32_t rank, const struct tt_dumps_op *op)
+{
+    const struct tt_dumps_rank *r = &d->ranks[rank];
+
+    for (uint32_t k = 0; k < r->nops; k++) {
+        const struct tt_dumps_op *other = &d->ops[r->ops_first + k];
+
+        if (other->class == op->class && other->comm == op->comm && other->kind == op->kind &&
+            other->seq == op->seq && other->tag == op->tag)
+            return true;
+    }
+    return false;
+}
+
 bool tt_waits_called(const struct tt_waits *w, uint32_t rank, const struct tt_dumps_op *op)
 {
     if (op->class == TT_OP_COLLECTIVE)
@@ -270,7 +293,7 @@ bool tt_waits_called(const struct tt_waits *w, uint32_t rank, const struct tt_du
     if (op->class == TT_OP_P2P && op->peer != TT_DUMPS_NONE)
         return rank == op->rank ||
                tt_dumps_p2p_called(w->d, rank, op->comm, op->rank, op->tag, !op->is_send) > op->seq;
-    return rank == op->rank;
+    return rank == op->rank || (op->class == TT_OP_SETUP && has_setup_call(w->d, rank, op));
 }
 
 static bool add_missing(struct tt_waits *w, struct tt_waits_instance *o, uint32_t rank)
@@ -399,15 +422,14 @@ static bool has_gap(const struct tt_waits *w, const struct tt_dumps_op *op,
                     const struct tt_dumps_op *from)
 {
     const struct tt_dumps_peer *in = peer_in(w, op, from->rank), *out = peer_in(w, from, op->rank);
-    const int64_t seen = op->ended != TT_DUMPS_NEVER ? op->ended : w->d->ranks[op->rank].now;
+    const int64_t seen = from->ended != TT_DUMPS_NEVER ? from->ended : w->d->ranks[from->rank].now;
 
     if (!out || out->sent <= (in ? in->received : 0) || op->waits_for == TT_WAIT_COMPLETION ||
         op->waits_for == TT_WAIT_CREDIT || op->waits_for == TT_WAIT_CTS)
         return false;
-    if (!w->d->ranks[op->rank].has_clock || !w->d->ranks[from->rank].has_clock ||
-        out->last_out == TT_DUMPS_NEVER || seen == TT_DUMPS_NEVER || op->called == TT_DUMPS_NEVER)
+    if (out->last_out == TT_DUMPS_NEVER || seen == TT_DUMPS_NEVER || from->called == TT_DUMPS_NEVER)
         return false;
-    return (double)seen - (double)out->last_out > 0.1 * ((double)seen - (double)op->called);
+    return (double)seen - (double)out->last_out > 0.1 * ((double)seen - (double)from->called);
 }
 
 /* Returns the node of a record's wait for a rank without a complete dump. */

@@ -46,7 +46,7 @@ const char *tt_diagnosis_op_words(const struct tt_dumps *d, const struct tt_dump
 {
     char comm[32], peer[40] = "";
 
-    if (op->class != TT_OP_COLLECTIVE && op->peer != TT_DUMPS_NONE)
+    if ((op->class == TT_OP_P2P || op->class == TT_OP_ONE_SIDED) && op->peer != TT_DUMPS_NONE)
         snprintf(peer, sizeof peer, " %s rank %u",
                  strcmp(tt_dumps_text(d, op->kind), "recv") == 0 ? "from" : "to", op->peer);
     snprintf(out, cap, "%s %llu%s of \"%s\"", tt_dumps_text(d, op->kind),

@@ -114,7 +114,8 @@ static void oldest_completed_operations_are_dropped(void **state)
 
     (void)state;
     assert_non_null(text);
-    n += (size_t)sprintf(text + n, "%s%s%s", HEAD(0), COMM, OP(0, 0, "\"ended\":null"));
+    n += (size_t)sprintf(text + n, "%s%s%s", HEAD(0), COMM,
+                         OP(0, 0, "\"ended\":null,\"status\":\"PENDING\""));
     for (unsigned i = 1; i < 1000; i++)
         n += (size_t)sprintf(
             text + n,

@@ -107,10 +107,10 @@ static void print_row(const struct analysis *a, uint32_t rank)
             snprintf(waits, sizeof waits, "%u (%s)", op->waits_rank,
                      analyze_wait_name(op->waits_for));
     }
-    printf("%c%6u  %-10.10s  %-10s  %-30.30s  %9s  %10s  %s\n",
+    printf("%c%6u  %-10.10s  %-10s  %-30.30s  %9s  %10s%s%s\n",
            analyze_is_culprit(a, rank) ? '*' : ' ', rank,
            r->has_dump ? tt_dumps_text(&a->dumps, r->host) : "-", analyze_state(a, rank), what,
-           step, since, waits);
+           step, since, *waits ? "  " : "", waits);
 }
 
 static void print_ranks(const struct analysis *a)
