@@ -157,6 +157,40 @@ static void missing_and_odd_files_are_reported(void **state)
     tt_dumps_fini(&d);
 }
 
+/* Calls that create or end communicators and windows have numbers of their own. Ranks of one host
+ * have the same clock. An operation without a status has no known end. */
+static void setup_calls_do_not_match_collectives(void **state)
+{
+    static const char line[] =
+        "{\"tutti_trace\":1,\"job\":null,\"rank\":%u,\"ranks\":2,\"host\":\"a\",\"now\":5000,\"clock\":{\"offset_ns\":null,\"error_ns\":null}}\n"
+        "{\"comm\":\"1f\",\"members\":\"0-1\"}\n"
+        "{\"op\":1,\"comm\":\"1f\",\"seq\":0,\"kind\":\"%s\",\"called\":10,\"ended\":null,\"status\":\"PENDING\"}\n"
+        "{\"op\":2,\"comm\":\"1f\",\"seq\":7,\"kind\":\"barrier\",\"called\":9,\"ended\":null,\"status\":null}\n"
+        "{\"op\":3,\"comm\":null,\"seq\":0,\"kind\":\"put\",\"called\":9,\"ended\":null,\"status\":\"PENDING\"}\n{\"end\":5}\n";
+    static struct tt_diagnoses found;
+    struct tt_dumps d;
+    struct tt_waits w;
+
+    (void)state;
+    assert_int_equal(tt_dumps_init(&d), TUTTI_OK);
+    for (unsigned rank = 0; rank < 2; rank++) {
+        char text[2048];
+
+        snprintf(text, sizeof text, line, rank, rank ? "comm_split" : "allreduce");
+        assert_int_equal(give(&d, "a", text), TUTTI_OK);
+    }
+    assert_true(d.nproblems == 0 && d.ranks[0].has_clock && d.ranks[1].has_clock);
+    assert_int_equal(tt_dumps_index(&d), TUTTI_OK);
+    assert_int_equal(tt_waits_init(&w, &d), TUTTI_OK);
+    assert_int_equal(w.ninstances, 2);
+    assert_false(w.instances[0].differs || w.instances[1].differs);
+    assert_int_equal(tt_diagnose(&found, &w), TUTTI_OK);
+    assert_true(found.n > 0 && found.list[0].kind == TT_DIAGNOSIS_UNKNOWN &&
+                found.list[0].nculprits == 0);
+    tt_waits_fini(&w);
+    tt_dumps_fini(&d);
+}
+
 static void members_are_ranges(void **state)
 {
     static const char *const wrong[] = { "x",     "1-", "3-1",   "1,",  ",1",
@@ -182,6 +216,7 @@ int main(void)
         cmocka_unit_test(bad_dumps_are_reported_with_their_line),
         cmocka_unit_test(oldest_completed_operations_are_dropped),
         cmocka_unit_test(missing_and_odd_files_are_reported),
+        cmocka_unit_test(setup_calls_do_not_match_collectives),
         cmocka_unit_test(members_are_ranges),
     };
 
