@@ -6,9 +6,11 @@ import package
 import builtins
 import gc
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 import unittest
 
 import numpy as np
@@ -147,6 +149,83 @@ def other_threads_run_while_a_call_blocks(comm):
         comm.recv(x, 0)
         mine.send(x, 0)
     comm.barrier()
+
+
+class Interrupt(threading.Thread):
+    """Sends SIGINT to this process once the main thread is in a call that has released the
+    interpreter: another thread could take it many times, and found the main thread where it was."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.start()
+
+    def run(self):
+        main, at, seen = threading.main_thread().ident, None, 0
+        while seen < 50:
+            frame = sys._current_frames()[main]
+            now = (id(frame.f_code), frame.f_lasti)
+            seen = seen + 1 if now == at and frame.f_code.co_name == "<lambda>" else 0
+            at = now
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def interrupted(call):
+    """Ctrl-C ends call(), a lambda, long before the deadline."""
+    Interrupt()
+    begin = time.monotonic()
+    package.raises(KeyboardInterrupt, call)
+    assert time.monotonic() - begin < 100
+
+
+@package.ranks(2)
+def ctrl_c_ends_a_call_and_the_operation_continues(comm):
+    """Rank 0 is interrupted in each call; then rank 1 calls, and both continue."""
+    keys = comm.dup()
+    # The operations overlap: each has its own arrays.
+    x, y, z, got = (np.full(70000, comm.rank + 1.0) for _ in range(4))
+    all_y = np.zeros(140000)
+    others = [lambda: comm.allreduce(x), lambda: comm.allgather(y, all_y), comm.barrier,
+              lambda: comm.broadcast(z, root=1), lambda: comm.group([tutti.Recv(got, 1)])]
+    calls = [(lambda call=call: call()) for call in others]
+    if comm.rank == 0:
+        for call in calls:
+            interrupted(call)
+            keys.barrier()              # rank 1 calls now
+        last = np.zeros(70000)
+        request = comm.irecv(last, 1)
+        interrupted(lambda: request.wait())
+        interrupted(lambda: tutti.wait_all([request]))
+        keys.barrier()
+        request.wait()
+        comm.barrier()
+        assert (x == 3).all() and (all_y[:70000] == 1).all() and (all_y[70000:] == 2).all()
+        assert (z == 2).all() and (got == 5).all() and (last == 7).all()
+        return
+    for call in others[:4]:
+        keys.barrier()
+        call()
+    keys.barrier()
+    comm.send(np.full(70000, 5.0), 0)
+    keys.barrier()
+    comm.send(np.full(70000, 7.0), 0)
+    comm.barrier()
+
+
+@package.ranks(1)
+def an_interrupted_call_keeps_its_arrays(comm):
+    """Also those that no other object keeps."""
+    interrupted(lambda: comm.recv(np.zeros(100000), 0, tag=3))
+    gc.collect()
+    comm.isend(np.ones(100000), 0, tag=3)
+    comm.barrier()
+    comm.barrier()
+
+
+@package.ranks(1)
+def ctrl_c_ends_the_start_up(comm):
+    job = tutti.create_id()
+    interrupted(lambda: tutti.Communicator(0, 2, id=job))
 
 
 @package.ranks(2)

@@ -253,6 +253,7 @@ bool Array::take_exchange(nb::handle object, Layout &layout, bool hold)
             throw_unusable(e);
         }
         object_ = object.inc_ref().ptr();
+        is_lent_ = true;
     } else {
         if (api->managed_of_object(object.ptr(), &managed)) {
             nb::python_error e;
@@ -472,6 +473,19 @@ void Array::take_rows(ArrayLike object, const char *call, const char *name, bool
         layout.strides && rows > 1 ? (size_t)layout.strides[0] * layout.stride_unit : row_bytes;
 }
 
+void Array::hold()
+{
+    dlpack::ManagedVersioned *managed;
+
+    if (!is_lent_)
+        return;
+    is_lent_ = false;
+    if (exchange_api(Py_TYPE(object_))->managed_of_object(object_, &managed))
+        PyErr_Clear(); // out of memory: the object keeps its memory unless it is resized
+    else
+        versioned_ = managed;
+}
+
 void Array::release()
 {
     if (view_.obj)
@@ -481,6 +495,7 @@ void Array::release()
     if (auto *managed = (dlpack::Managed *)managed_; managed && managed->deleter)
         managed->deleter(managed);
     versioned_ = managed_ = nullptr;
+    is_lent_ = false;
     Py_CLEAR(object_);
 }
 

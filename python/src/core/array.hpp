@@ -46,6 +46,8 @@ class Array
     // (of the argument) are for messages. With `hold` the memory stays valid after the calling method has returned.
     // Throws TypeError (not an array, not in host memory) and InvalidError.
     void take(ArrayLike object, const char *call, const char *name, bool writable, bool hold);
+    // What take() without `hold` has omitted.
+    void hold();
     void release();
 
     // The same for a 2-D array whose rows are contiguous but may be apart.
@@ -74,6 +76,7 @@ class Array
     void *versioned_ = nullptr;  // DLManagedTensorVersioned, owned
     void *managed_ = nullptr;    // DLManagedTensor, owned
     PyObject *object_ = nullptr; // owned
+    bool is_lent_ = false;       // by object_: valid until the calling method returns
 };
 
 } // namespace tutti_core

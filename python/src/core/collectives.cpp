@@ -205,13 +205,13 @@ template <bool Async> class Call
         }
         Buffers &buffers()
         {
-            return all;
+            return pending->buffers;
         }
         template <class F> void run(Handle &handle, tutti_call &options, F &&f)
         {
-            run_blocking(handle, [&](tutti_comm *comm) { return f(comm, &options); });
+            run_interruptible(handle, pending, options, f);
         }
-        Buffers all;
+        std::unique_ptr<Pending> pending = std::make_unique<Pending>();
     };
     struct Started {
         explicit Started(const std::shared_ptr<Handle> &handle)

@@ -48,25 +48,41 @@ void Communicator::destroy()
     handle_.reset();
 }
 
-// The options of a new communicator, as the C library takes them; the texts stay the caller's.
-static tutti_conf conf_of(const Text &rendezvous, const Text &token,
-                          const std::optional<double> &timeout, const Text &transports,
-                          const Text &interfaces, int lanes, bool restore, const Text &security,
-                          const char *call)
-{
-    const auto text = [](const Text &t) { return t ? t->c_str() : nullptr; };
-    tutti_conf conf{};
+// Options of a new communicator.
+struct Settings {
+    Text rendezvous, token, transports, interfaces, security;
+    int64_t timeout_ms = 0;
+    int lanes = 0;
+    bool restore = false;
 
-    conf.size = sizeof conf;
-    conf.rendezvous = text(rendezvous);
-    conf.token = text(token);
-    conf.timeout_ms = timeout_ms(timeout, call);
-    conf.wires = text(transports);
-    conf.interfaces = text(interfaces);
-    conf.lanes = lanes;
-    conf.restore = restore;
-    conf.security = text(security);
-    return conf;
+    // As the C library takes them; valid as long as the settings.
+    tutti_conf conf() const
+    {
+        const auto text = [](const Text &t) { return t ? t->c_str() : nullptr; };
+        tutti_conf conf{};
+
+        conf.size = sizeof conf;
+        conf.rendezvous = text(rendezvous);
+        conf.token = text(token);
+        conf.timeout_ms = timeout_ms;
+        conf.wires = text(transports);
+        conf.interfaces = text(interfaces);
+        conf.lanes = lanes;
+        conf.restore = restore;
+        conf.security = text(security);
+        return conf;
+    }
+};
+
+static tutti_id id_of(const nb::bytes &bytes)
+{
+    tutti_id id;
+
+    if (bytes.size() != sizeof id.bytes)
+        fail(TUTTI_ERR_INVALID, "Communicator: invalid id of " + std::to_string(bytes.size()) +
+                                    " bytes: create_id returns " + std::to_string(sizeof id.bytes));
+    memcpy(id.bytes, bytes.data(), sizeof id.bytes);
+    return id;
 }
 
 static void create(Communicator *self, std::optional<int> rank, std::optional<int> size,
@@ -74,12 +90,11 @@ static void create(Communicator *self, std::optional<int> rank, std::optional<in
                    std::optional<double> timeout, const Text &transports, const Text &interfaces,
                    int lanes, bool restore, const Text &security)
 {
-    static const char call[] = "Communicator";
-    tutti_conf conf =
-        conf_of(rendezvous, token, timeout, transports, interfaces, lanes, restore, security, call);
-    tutti_comm *comm;
-    tutti_id c_id;
-    tutti_status st;
+    const Settings settings{ rendezvous, token,    transports,
+                             interfaces, security, timeout_ms(timeout, "Communicator"),
+                             lanes,      restore };
+    std::optional<tutti_id> c_id;
+    tutti_comm *comm = nullptr;
 
     if (rank.has_value() != size.has_value())
         fail(TUTTI_ERR_INVALID, "Communicator: rank and size must be given together");
@@ -89,29 +104,29 @@ static void create(Communicator *self, std::optional<int> rank, std::optional<in
     if (id && (!rank || rendezvous || token))
         fail(TUTTI_ERR_INVALID,
              "Communicator: id needs rank and size, and replaces rendezvous and token");
-    if (id && id->size() != sizeof c_id.bytes)
-        fail(TUTTI_ERR_INVALID, "Communicator: invalid id of " + std::to_string(id->size()) +
-                                    " bytes: create_id returns " +
-                                    std::to_string(sizeof c_id.bytes));
     if (id)
-        memcpy(c_id.bytes, id->data(), sizeof c_id.bytes);
-    conf.nranks = size.value_or(0);
-    conf.rank = rank.value_or(0);
-    {
-        nb::gil_scoped_release release;
+        c_id = id_of(*id);
+    const auto start = [settings, c_id, size, rank](tutti_comm **out) {
+        tutti_conf conf = settings.conf();
 
-        st = id ? tutti_comm_create_id(&comm, &c_id, *size, *rank, &conf)
-                : tutti_comm_create(&comm, &conf);
-    }
-    check(st);
+        conf.nranks = size.value_or(0);
+        conf.rank = rank.value_or(0);
+        return c_id ? tutti_comm_create_id(out, &*c_id, *size, *rank, &conf)
+                    : tutti_comm_create(out, &conf);
+    };
+    const Outcome outcome = create_in_background(&comm, start);
+
+    if (outcome.status)
+        fail(outcome.status, outcome.message);
     new (self) Communicator(comm);
 }
 
 static nb::bytes create_id(const Text &rendezvous, const Text &token, std::optional<double> timeout,
                            const Text &interfaces)
 {
-    const tutti_conf conf =
-        conf_of(rendezvous, token, timeout, {}, interfaces, 0, true, {}, "create_id");
+    const Settings settings{ rendezvous, token, {}, interfaces, {}, timeout_ms(timeout, "create_id"),
+                             0, true };
+    const tutti_conf conf = settings.conf();
     tutti_id id;
     tutti_status st;
 
@@ -177,7 +192,9 @@ float8_e4m3fn and float8_e5m2 (ml_dtypes) are accepted. Complex numbers are redu
 Types that Tutti cannot reduce are moved as bytes. Counts and displacements are in items, timeouts in seconds.
 
 All ranks call the collectives of a communicator in the same order. One thread at a time may use a communicator;
-other Python threads run while a call blocks. A method whose name begins with "i" returns a Request at once.
+other Python threads run while a call blocks. In the main thread, Ctrl-C ends blocking collectives, sends, receives,
+waits and the start-up within 0.1 s with KeyboardInterrupt. The interrupted operation continues, and keeps its arrays
+until it completes. A method whose name begins with "i" returns a Request at once.
 
 Raises: TypeError if an argument is not an array in host memory. InvalidError (a ValueError) for other invalid
 arguments; nothing is started. Else the subclass of tutti.Error of the status; see its `status` and `ranks`.

@@ -10,6 +10,7 @@
 
 #include "errors.hpp"
 #include "handle.hpp"
+#include "signals.hpp"
 
 namespace tutti_core
 {
@@ -49,6 +50,60 @@ template <class F> void run_blocking(Handle &handle, F &&f)
     }
     handle.calls--;
     check(st);
+}
+
+// Waits for the request without the GIL, but does not free it. In the main thread, an exception of a
+// signal handler (KeyboardInterrupt) ends the wait and is thrown; the operation continues.
+void wait_until_over(tutti_request *request);
+
+// The same for f(comm, options), with buffers that `pending` has. If a signal ends the call, the
+// handle keeps the buffers until the operation completes.
+template <class F>
+void run_interruptible(Handle &handle, std::unique_ptr<Pending> &pending, tutti_call &options,
+                       F &&f)
+{
+    struct InCall {
+        explicit InCall(Handle &handle) : handle(handle)
+        {
+            handle.calls++;
+        }
+        ~InCall()
+        {
+            handle.calls--;
+        }
+        Handle &handle;
+    };
+    tutti_status st;
+
+    if (!handles_signals()) {
+        run_blocking(handle, [&](tutti_comm *comm) { return f(comm, &options); });
+        return;
+    }
+    handle.reap();
+    options.request = &pending->request;
+    const InCall in_call(handle);
+    {
+        nanobind::gil_scoped_release release;
+
+        st = f(handle.comm, &options);
+        if (!st)
+            st = tutti_test_for(pending->request, signal_slice_ms);
+        if (pending->request && st != TUTTI_PENDING)
+            st = tutti_wait(pending->request);
+    }
+    if (st != TUTTI_PENDING) {
+        check(st);
+        return;
+    }
+    try {
+        wait_until_over(pending->request);
+    } catch (...) {
+        pending->buffers.hold();
+        handle.adopt(std::move(pending));
+        handle.pending++;
+        throw;
+    }
+    check(tutti_wait(pending->request));
 }
 
 class Request

@@ -17,6 +17,14 @@ struct Buffers {
     Array src, dst, feedback;
     std::vector<size_t> counts[2], displs[2];
     std::vector<std::unique_ptr<Array>> more; // of a group
+
+    // The memory stays valid after the calling method has returned.
+    void hold()
+    {
+        src.hold();
+        dst.hold();
+        feedback.hold();
+    }
 };
 
 // A non-blocking operation that has not completed.

@@ -47,20 +47,34 @@ void Request::raise() const
         fail(status_, message_);
 }
 
-void Request::wait()
+void wait_until_over(tutti_request *request)
 {
-    tutti_status st;
+    const int64_t limit_ms = handles_signals() ? signal_slice_ms : -1;
 
-    refuse_second("wait");
-    if (pending_) {
-        waiting_ = true;
+    for (;;) {
         {
             nb::gil_scoped_release release;
 
-            st = tutti_wait(pending_->request);
+            if (tutti_test_for(request, limit_ms) != TUTTI_PENDING)
+                return;
+        }
+        check_signals();
+    }
+}
+
+void Request::wait()
+{
+    refuse_second("wait");
+    if (pending_) {
+        waiting_ = true;
+        try {
+            wait_until_over(pending_->request);
+        } catch (...) {
+            waiting_ = false;
+            throw;
         }
         waiting_ = false;
-        complete(st);
+        complete(tutti_wait(pending_->request));
     }
     raise();
 }
@@ -92,7 +106,7 @@ void Request::wait_all(const std::vector<Request *> &requests)
         try {
             r->wait();
         } catch (nb::python_error &) {
-            if (r->status_ == TUTTI_PENDING) // not waited for
+            if (r->status_ == TUTTI_PENDING) // not waited for, or interrupted
                 throw;
             failed = failed ? failed : r;
         }
@@ -152,6 +166,8 @@ void bind_request(nb::module_ &m)
             "wait", &Request::wait,
             R"(Blocks until the operation completes. Other Python threads run meanwhile. May be called again.
 
+In the main thread, Ctrl-C ends the wait with KeyboardInterrupt; the operation continues.
+
 Raises: the error of the operation.)")
         .def("test", &Request::test,
              R"(Makes progress. Returns whether the operation has completed, without blocking.
@@ -171,7 +187,8 @@ Raises: the error of the first one in the list that failed, after all have compl
     m.def("wait_any", &Request::wait_any, "requests"_a,
           R"(Blocks until one of the requests has completed and returns its index.
 
-A completed request counts at once: remove it from the list before the next call. Raises: its error.)");
+A completed request counts at once: remove it from the list before the next call. Ctrl-C takes effect when one has
+completed. Raises: its error.)");
 }
 
 } // namespace tutti_core
