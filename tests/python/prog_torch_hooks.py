@@ -220,6 +220,82 @@ def case_call_options():
     dist.barrier()
 
 
+def close(got, want, is_quantized):
+    """Exactly, or within the error of 8 bits."""
+    error = (got - want).abs().max()
+    assert error <= 0.03 * want.abs().max() if is_quantized else error == 0, error
+
+
+def case_options_of_every_call():
+    """Algorithms and quantization of all calls that have them, as without; else ValueError."""
+    x, n = draw(11, 300 * SIZE).round(decimals=1), 300
+    everyone = [torch.empty_like(x) for _ in range(SIZE)]
+    dist.all_gather(everyone, x)
+    total = sum(everyone)
+    for quantization in (None, "minmax8"):
+        with_quant, lossy = {"quantization": quantization}, quantization is not None
+        for algorithm in (None, "chain"):
+            t = x.clone()
+            tutti.torch.broadcast(t, SIZE - 1, algorithm=algorithm, **with_quant)
+            close(t, everyone[-1], lossy)
+            assert lossy != torch.equal(t, everyone[-1]) or RANK == SIZE - 1     # it was quantized
+            t = x.clone()
+            tutti.torch.reduce(t, 0, algorithm=algorithm, **with_quant)
+            if RANK == 0:
+                torch.testing.assert_close(t, total, rtol=0, atol=0.03 * total.abs().max().item() if lossy else 1e-5)
+        for algorithm in (None, "ring", "direct"):
+            parts, one = [torch.empty_like(x) for _ in range(SIZE)], torch.empty(SIZE * x.numel())
+            tutti.torch.all_gather(parts, x, algorithm=algorithm, **with_quant)
+            work = tutti.torch.all_gather_single(one, x, None, True, algorithm=algorithm, **with_quant)
+            work.wait()
+            for r in range(SIZE):
+                close(parts[r], everyone[r], lossy)
+            assert torch.equal(one, torch.cat(parts))
+            mine = total[n * RANK:n * (RANK + 1)]
+            t, u = torch.empty(n), torch.empty(n)
+            tutti.torch.reduce_scatter(t, list(x.split(n)), algorithm=algorithm, **with_quant)
+            tutti.torch.reduce_scatter_single(u, x, algorithm=algorithm, **with_quant)
+            torch.testing.assert_close(t, mine, rtol=0, atol=0.03 * total.abs().max().item() if lossy else 1e-5)
+            assert torch.equal(t, u)
+    moved = torch.cat([one[n * RANK:n * (RANK + 1)] for one in everyone])
+    for algorithm, sizes in ((None, None), ("pairwise", None), ("bruck", None), ("direct", [n] * SIZE)):
+        t = torch.empty_like(x)
+        tutti.torch.all_to_all_single(t, x, sizes, sizes, algorithm=algorithm)
+        assert torch.equal(t, moved)
+
+    # Error feedback: the mean of many calls is exact.
+    errors, gathered, plain = torch.zeros(SIZE * n), torch.zeros(n), torch.empty(n)
+    for _ in range(50):
+        tutti.torch.reduce_scatter_single(plain, x, quantization="minmax4", error_feedback=errors)
+        gathered += plain / 50
+    once = torch.empty(n)
+    tutti.torch.reduce_scatter_single(once, x, quantization="minmax4")
+    assert (gathered - mine).abs().max() < (once - mine).abs().max() / 5
+
+
+def case_options_that_a_call_does_not_have():
+    x, out = draw(12, 8 * SIZE), torch.empty(8 * SIZE)
+    quantized = {"quantization": "minmax8"}
+    for text, call, arguments, options in (
+            ("ALLTOALL_BASE", tutti.torch.all_to_all_single, (out, x), quantized),
+            ("only sum and avg", tutti.torch.reduce, (x, 0, dist.ReduceOp.MAX), quantized),
+            ("", tutti.torch.broadcast, (x.to(torch.int32), 0), quantized),
+            ("nowhere", tutti.torch.broadcast, (x, 0), {"algorithm": "nowhere"}),
+            ("alltoall", tutti.torch.all_to_all_single, (out, x), {"algorithm": "ring"}),
+            ("sparse", tutti.torch.all_reduce, (torch.eye(3).to_sparse(),), {"algorithm": "ring"}),
+            ("must be contiguous float32", tutti.torch.reduce_scatter_single, (torch.empty(8), x),
+             {**quantized, "error_feedback": torch.zeros(8)})):
+        raises(ValueError, text, call, *arguments, **options)
+    gloo = dist.new_group(backend="gloo")
+    raises(ValueError, "must be 'tutti'", tutti.torch.broadcast, x, 0, group=gloo)
+    dist.all_reduce(x)      # options of a failed call do not stay
+    raises(TypeError, "lanes", tutti.torch.broadcast, x, 0, lanes=2)
+    with dist._coalescing_manager():
+        raises(ValueError, "in a batch", tutti.torch.all_reduce, x, **quantized)
+        dist.all_reduce(x)
+    dist.barrier()
+
+
 def case_group_options():
     """A group with error feedback gives what calls with their own errors give, as long as the memory of a tensor lives."""
     options = tutti.torch.Options()

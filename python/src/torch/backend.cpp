@@ -128,6 +128,16 @@ std::shared_ptr<Link> create_group(const Link &control, const std::vector<int> &
     return std::make_shared<Link>(comm);
 }
 
+// NULL: the calls of this thread have no options of their own.
+thread_local std::unique_ptr<CallOptions> call_options;
+
+// The memory of `feedback` stays until the operation ends.
+void set_feedback(Operation &operation, tutti_call &call, const at::Tensor &feedback)
+{
+    operation.held.push_back(feedback);
+    call.error_feedback = feedback.data_ptr<float>();
+}
+
 std::vector<size_t> displacements(const std::vector<size_t> &counts)
 {
     std::vector<size_t> displs(counts.size());
@@ -212,6 +222,22 @@ at::Tensor as_one(Operation &operation, const std::vector<at::Tensor> &tensors, 
 }
 
 } // namespace
+
+void set_call_options(const char *call, int64_t elements, std::unique_ptr<CallOptions> options)
+{
+    if (options && options->error_feedback.defined()) {
+        const at::Tensor &feedback = options->error_feedback;
+
+        if (feedback.scalar_type() != at::kFloat || !feedback.device().is_cpu() ||
+            !feedback.is_contiguous() || feedback.numel() != elements)
+            invalid(c10::str(call, ": error_feedback is ", feedback.scalar_type(), " with ",
+                             feedback.numel(),
+                             " elements: must be contiguous float32 on the CPU with ", elements));
+        if (options->quantization == TUTTI_QUANT_NONE)
+            invalid(c10::str(call, ": error_feedback without quantization"));
+    }
+    call_options = std::move(options);
+}
 
 tutti_conf GroupOptions::conf() const
 {
@@ -408,6 +434,8 @@ std::shared_ptr<Operation> Backend::operation(c10d::OpType type, std::chrono::mi
 {
     auto limit = timeout.count() > 0 ? timeout : std::chrono::milliseconds(timeout_ms_.load());
 
+    if (call_options && call_options->timeout.count() > 0)
+        limit = call_options->timeout;
     if (limit.count() > 0)
         limit += observers_->extension();
     if (C10_UNLIKELY(!link_))
@@ -435,6 +463,12 @@ void Backend::start(Operation &operation, const tutti_call &call,
     tutti_status st;
 
     mine.request = &request;
+    if (call_options) {
+        mine.algo = call_options->algorithm.empty() ? nullptr : call_options->algorithm.c_str();
+        mine.quant = call_options->quantization;
+        if (call_options->error_feedback.defined())
+            set_feedback(operation, mine, call_options->error_feedback);
+    }
     {
         std::lock_guard lock(link_->lock);
 
@@ -527,21 +561,20 @@ c10::intrusive_ptr<c10d::Work> Backend::broadcast(std::vector<at::Tensor> &tenso
     return work(op, "tutti:broadcast", tensors, how.asyncOp);
 }
 
-// Error feedback follows the tensor's memory.
-CallOptions Backend::group_options(const at::Tensor &tensor, tutti_redop op)
+void Backend::set_group_options(Operation &op, tutti_call &call, const at::Tensor &tensor,
+                                tutti_redop redop)
 {
-    CallOptions mine{ options_->algorithm, TUTTI_QUANT_NONE, {} };
-
-    if ((op == TUTTI_SUM || op == TUTTI_AVG) && at::isFloatingType(tensor.scalar_type()) &&
-        tensor.element_size() > 1)
-        mine.quantization = options_->quantization;
-    if (mine.quantization != TUTTI_QUANT_NONE && options_->error_feedback)
-        mine.error_feedback = residuals_.of(tensor);
-    return mine;
+    if (!options_->algorithm.empty())
+        call.algo = options_->algorithm.c_str();
+    if (options_->quantization == TUTTI_QUANT_NONE || (redop != TUTTI_SUM && redop != TUTTI_AVG) ||
+        !at::isFloatingType(tensor.scalar_type()) || tensor.element_size() == 1)
+        return;
+    call.quant = options_->quantization;
+    if (options_->error_feedback) // follows the tensor's memory
+        set_feedback(op, call, residuals_.of(tensor));
 }
 
-void Backend::start_allreduce(Operation &op, at::Tensor &tensor, const c10d::ReduceOp &reduce,
-                              const CallOptions *options)
+void Backend::start_allreduce(Operation &op, at::Tensor &tensor, const c10d::ReduceOp &reduce)
 {
     const Reduction r = reduction_of(tensor, reduce);
     const at::Tensor own = op.outputs.add(tensor, true);
@@ -552,40 +585,12 @@ void Backend::start_allreduce(Operation &op, at::Tensor &tensor, const c10d::Red
     if (!own.numel())
         return;
     call.scale = r.scale;
-    const CallOptions of_group = options ? CallOptions{} : group_options(tensor, r.op);
-    const CallOptions &mine = options ? *options : of_group;
-
-    call.algo = mine.algorithm.empty() ? nullptr : mine.algorithm.c_str();
-    call.quant = mine.quantization;
-    if (mine.error_feedback.defined()) {
-        op.held.push_back(mine.error_feedback);
-        call.error_feedback = mine.error_feedback.data_ptr<float>();
-    }
+    if (!call_options)
+        set_group_options(op, call, tensor, r.op);
     start(op, call, [&](tutti_comm *comm, const tutti_call *c) {
         return tutti_allreduce(own.data_ptr(), own.data_ptr(), own.numel() * r.element.per_element,
                                r.element.type, r.op, comm, c);
     });
-}
-
-c10::intrusive_ptr<c10d::Work> Backend::allreduce_with(at::Tensor &tensor,
-                                                       const c10d::AllreduceOptions &how,
-                                                       const CallOptions &options)
-{
-    const at::Tensor &feedback = options.error_feedback;
-
-    check_tensor(tensor, "all_reduce", "the tensor");
-    if (feedback.defined() &&
-        (feedback.scalar_type() != at::kFloat || !feedback.device().is_cpu() ||
-         !feedback.is_contiguous() || feedback.numel() != tensor.numel()))
-        invalid(c10::str("all_reduce: error_feedback is ", feedback.scalar_type(), " with ",
-                         feedback.numel(), " elements: must be contiguous float32 on the CPU with ",
-                         tensor.numel()));
-    if (feedback.defined() && options.quantization == TUTTI_QUANT_NONE)
-        invalid("all_reduce: error_feedback without quantization");
-    auto op = operation(c10d::OpType::ALLREDUCE, how.timeout);
-
-    start_allreduce(*op, tensor, how.reduceOp, &options);
-    return work(op, "tutti:all_reduce", { tensor });
 }
 
 c10::intrusive_ptr<c10d::Work> Backend::allreduce(std::vector<at::Tensor> &tensors,
@@ -980,11 +985,13 @@ c10::intrusive_ptr<c10d::Work> Backend::reduce_scatter(std::vector<at::Tensor> &
     auto op = operation(c10d::OpType::REDUCE_SCATTER, how.timeout);
     std::vector<size_t> counts(size_);
     tutti_call call = call_of(*op);
+    bool even = true;
 
     for (int i = 0; i < size_; i++) {
         check_tensor(inputs[0][i], "reduce_scatter", "an input");
         check_same_type(inputs[0][i], output, "reduce_scatter");
         counts[i] = inputs[0][i].numel() * r.element.per_element;
+        even = even && counts[i] == counts[0];
     }
     if (inputs[0][rank_].numel() != output.numel())
         invalid(c10::str("reduce_scatter: input ", rank_, " has ", inputs[0][rank_].numel(),
@@ -996,8 +1003,10 @@ c10::intrusive_ptr<c10d::Work> Backend::reduce_scatter(std::vector<at::Tensor> &
     op->results = outputs;
     if (in.numel())
         start(*op, call, [&](tutti_comm *comm, const tutti_call *c) {
-            return tutti_reduce_scatterv(in.data_ptr(), out.data_ptr(), counts.data(),
-                                         r.element.type, r.op, comm, c);
+            return even ? tutti_reduce_scatter(in.data_ptr(), out.data_ptr(), counts[0],
+                                               r.element.type, r.op, comm, c)
+                        : tutti_reduce_scatterv(in.data_ptr(), out.data_ptr(), counts.data(),
+                                                r.element.type, r.op, comm, c);
         });
     return work(op, "tutti:reduce_scatter", inputs[0], how.asyncOp);
 }
@@ -1045,8 +1054,13 @@ c10::intrusive_ptr<c10d::Work> Backend::alltoall_base(at::Tensor &output, at::Te
     if (input_splits.empty() && output_splits.empty() && in.numel() != out.numel())
         invalid(c10::str("all_to_all_single: the input has ", in.numel(),
                          " elements and the output ", out.numel()));
-    // Ranks may pass equal sizes as lists or not at all: the call is the same.
+    // Ranks may pass equal sizes as lists or not at all: the call is the same. A named algorithm
+    // is one of tutti_alltoall, unless there are lists.
+    const bool is_plain = call_options && input_splits.empty() && output_splits.empty();
+
     start(*op, call_of(*op), [&](tutti_comm *comm, const tutti_call *call) {
+        if (is_plain)
+            return tutti_alltoall(in.data_ptr(), out.data_ptr(), to[0], TUTTI_U8, comm, call);
         return tutti_alltoallv(in.data_ptr(), to.data(), to_at.data(), out.data_ptr(), from.data(),
                                from_at.data(), TUTTI_U8, comm, call);
     });

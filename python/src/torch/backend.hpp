@@ -37,12 +37,17 @@ struct GroupOptions : c10d::Backend::Options {
     tutti_conf conf() const;
 };
 
-// Options of one all-reduce.
+// Options of the collectives that a thread calls, for which PyTorch's calls have no parameters.
 struct CallOptions {
     std::string algorithm; // empty: chosen
     tutti_quant quantization = TUTTI_QUANT_NONE;
-    at::Tensor error_feedback; // float32, as many elements as the tensor; undefined: none
+    at::Tensor error_feedback; // float32, as many elements as the input; undefined: none
+    std::chrono::milliseconds timeout = c10d::kUnsetTimeout;
 };
+
+// Sets the options of the following collectives of this thread. NULL: those of the group.
+// Throws ValueError if the error feedback does not fit an input of so many elements.
+void set_call_options(const char *call, int64_t elements, std::unique_ptr<CallOptions> options);
 
 class Backend : public c10d::Backend
 {
@@ -88,10 +93,6 @@ class Backend : public c10d::Backend
                                              const c10d::BroadcastOptions &how) override;
     c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor> &tensors,
                                              const c10d::AllreduceOptions &how) override;
-    // With options of this call, in place of those of the group.
-    c10::intrusive_ptr<c10d::Work> allreduce_with(at::Tensor &tensor,
-                                                  const c10d::AllreduceOptions &how,
-                                                  const CallOptions &options);
     c10::intrusive_ptr<c10d::Work> allreduce_sparse(std::vector<at::Tensor> &tensors,
                                                     const c10d::AllreduceOptions &how) override;
     c10::intrusive_ptr<c10d::Work> allreduce_coalesced(
@@ -240,10 +241,10 @@ class Backend : public c10d::Backend
     c10::intrusive_ptr<c10d::Work> work(std::shared_ptr<Operation> operation, const char *title,
                                         const std::vector<at::Tensor> &inputs,
                                         bool is_async = true);
-    // options NULL: the group's.
-    void start_allreduce(Operation &operation, at::Tensor &tensor, const c10d::ReduceOp &op,
-                         const CallOptions *options = nullptr);
-    CallOptions group_options(const at::Tensor &tensor, tutti_redop op);
+    void start_allreduce(Operation &operation, at::Tensor &tensor, const c10d::ReduceOp &op);
+    // Of the group, for an all-reduce without options of its own.
+    void set_group_options(Operation &operation, tutti_call &call, const at::Tensor &tensor,
+                           tutti_redop op);
     void start_reduce_scatter(Operation &operation, const at::Tensor &output,
                               const at::Tensor &input, const c10d::ReduceOp &op, const char *call);
     void start_allgather(Operation &operation, const at::Tensor &output, const at::Tensor &input,

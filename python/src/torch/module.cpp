@@ -29,20 +29,14 @@ tutti_quant quant_of(const std::string &name)
     throw py::value_error("tutti: unknown quantization \"" + name + "\" (known: " + known + ")");
 }
 
-c10::intrusive_ptr<c10d::Work> all_reduce(Backend &backend, at::Tensor tensor,
-                                          const c10d::ReduceOp &op,
-                                          std::optional<std::chrono::milliseconds> timeout,
-                                          const std::string &algorithm,
-                                          const std::string &quantization,
-                                          const std::optional<at::Tensor> &feedback)
+void set_options(const std::string &call, int64_t elements, std::string algorithm,
+                 const std::string &quantization, const std::optional<at::Tensor> &feedback,
+                 std::optional<std::chrono::milliseconds> timeout)
 {
-    const CallOptions options{ algorithm, quant_of(quantization), feedback.value_or(at::Tensor()) };
-    c10d::AllreduceOptions how;
-    py::gil_scoped_release unlocked;
-
-    how.reduceOp = op;
-    how.timeout = timeout.value_or(c10d::kUnsetTimeout);
-    return backend.allreduce_with(tensor, how, options);
+    set_call_options(call.c_str(), elements,
+                     std::make_unique<CallOptions>(CallOptions{
+                         std::move(algorithm), quant_of(quantization),
+                         feedback.value_or(at::Tensor()), timeout.value_or(c10d::kUnsetTimeout) }));
 }
 
 } // namespace
@@ -76,9 +70,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
         // Groups of some ranks are created by these alone: other ranks have nothing to do.
         .def(
             "perform_nocolor_split", [](const Backend &, const py::object &) {}, py::arg("device"))
-        .def("all_reduce_with", all_reduce, py::arg("tensor"), py::arg("op"), py::arg("timeout"),
-             py::arg("algorithm"), py::arg("quantization"), py::arg("error_feedback"))
         .def("_cancel_coalescing", &Backend::cancel_coalescing);
+
+    m.def("set_call_options", set_options, py::arg("call"), py::arg("elements"),
+          py::arg("algorithm"), py::arg("quantization"), py::arg("error_feedback"),
+          py::arg("timeout"));
+    m.def("clear_call_options", [] { set_call_options("", 0, nullptr); });
 
     m.def("quantizations", [] {
         std::vector<std::string> names;

@@ -107,38 +107,20 @@ def empty(*size, dtype=None, group=None):
                                    device=torch.device("cpu")).reshape(shape)
 
 
-def all_reduce(tensor, op=None, group=None, async_op=False, *, algorithm=None, quantization=None, error_feedback=None,
-               timeout=None):
-    """torch.distributed.all_reduce with options of this call. All ranks must pass the same options.
-
-    op               None: SUM. Quantized: SUM or AVG
-    algorithm        name of the algorithm, as in `tutti info --algos`; None: selected
-    quantization     the encoding, as in Options; None: not quantized
-    error_feedback   float32 tensor with as many elements as `tensor`, zero before the first call and passed to all later
-                     ones. It receives the quantization error of this rank, which the next call adds. On all ranks or none
-    timeout          datetime.timedelta; None: the group's
-
-    Returns: a Work if async_op, else None.
-    Raises: ValueError for wrong arguments; DistBackendError.
-    """
-    import torch.distributed as dist
-
-    work = _backend(group, "all_reduce").all_reduce_with(tensor, dist.ReduceOp.SUM if op is None else op, timeout,
-                                                         algorithm or "", quantization or "none", error_feedback)
-    if async_op:
-        return work
-    work.wait()
-    return None
+_CALLS = ("all_reduce", "broadcast", "reduce", "all_gather", "all_gather_single", "reduce_scatter", "reduce_scatter_single",
+          "all_to_all_single")
 
 
 def __getattr__(name):
-    """Options, the class of init_process_group's pg_options, is in the compiled part; hooks needs torch."""
+    """Options, the class of init_process_group's pg_options, is in the compiled part; hooks and calls need torch."""
+    import importlib
+
     if name == "Options":
         return _load().Options
-    if name == "hooks":
-        import importlib
-
-        return importlib.import_module(".hooks", __name__)
+    if name in ("hooks", "calls"):
+        return importlib.import_module("." + name, __name__)
+    if name in _CALLS:
+        return getattr(importlib.import_module(".calls", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -13,7 +13,7 @@ contains state.state_dict() of every rank.
 import torch
 import torch.distributed as dist
 
-from . import _backend, _load
+from . import _load, calls
 
 __all__ = ["QuantizationState", "quantize_hook"]
 
@@ -98,6 +98,6 @@ class QuantizationState:
 def quantize_hook(state: QuantizationState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """Averages the gradients of a bucket over the ranks, quantized. For DistributedDataParallel.register_comm_hook."""
     errors = state._errors_of(bucket) if state.error_feedback else None
-    work = _backend(state.process_group, "quantize_hook").all_reduce_with(
-        bucket.buffer(), dist.ReduceOp.AVG, None, state.algorithm or "", state.quantization, errors)
+    work = calls.all_reduce(bucket.buffer(), dist.ReduceOp.AVG, state.process_group, async_op=True, algorithm=state.algorithm,
+                            quantization=state.quantization, error_feedback=errors)
     return work.get_future().then(lambda done: done.value()[0])
