@@ -409,7 +409,8 @@ void Backend::abort()
         tutti_comm_abort(link_->comm);
 }
 
-// The communicator stays until the last operation on it is gone.
+// The communicator stays until the last operation on it is gone, but not as long as the program
+// keeps the group: otherwise it would report ranks that have ended as lost.
 void Backend::shutdown()
 {
     cancel_coalescing();
@@ -470,9 +471,9 @@ void Backend::start(Operation &operation, const tutti_call &call,
             set_feedback(operation, mine, call_options->error_feedback);
     }
     {
-        std::lock_guard lock(link_->lock);
+        std::lock_guard lock(operation.link->lock);
 
-        st = what(link_->comm, &mine);
+        st = what(operation.link->comm, &mine);
     }
     if (st == TUTTI_ERR_INVALID || st == TUTTI_ERR_UNSUPPORTED)
         invalid(c10::str(c10d::opTypeToString(operation.type), ": ", tutti_last_error()));
@@ -480,21 +481,29 @@ void Backend::start(Operation &operation, const tutti_call &call,
     operation.requests.push_back(request);
 }
 
-// A caller that waits at once waits here: there is nothing to observe or to notify meanwhile.
+// A caller that waits at once waits here: there is nothing to observe or to notify meanwhile. It
+// gets no Work unless somebody looks at that, e.g. PyTorch's flight recorder.
 c10::intrusive_ptr<c10d::Work> Backend::work(std::shared_ptr<Operation> operation,
                                              const char *title,
                                              const std::vector<at::Tensor> &inputs, bool is_async)
 {
     const bool is_part = coalescing_ && operation != coalesced_;
+    const bool is_waited = !is_async && !is_part;
 
+    title = Work::recorded_title(title);
     if (operation->requests.empty() && operation->parts.empty())
         operation->end(nullptr);
+    if (is_waited && !title && !observers_->any()) {
+        operation->wait();
+        if (const auto error = operation->error())
+            std::rethrow_exception(error);
+        return nullptr;
+    }
     if (is_part)
         coalesced_->parts.push_back(operation);
-    auto work =
-        c10::make_intrusive<Work>(std::move(operation), rank_, title, inputs, is_async || is_part);
+    auto work = c10::make_intrusive<Work>(std::move(operation), rank_, title, inputs, !is_waited);
 
-    if (!is_async && !is_part)
+    if (is_waited)
         work->finish();
     return work;
 }
@@ -580,7 +589,8 @@ void Backend::start_allreduce(Operation &op, at::Tensor &tensor, const c10d::Red
     const at::Tensor own = op.outputs.add(tensor, true);
     tutti_call call = call_of(op);
 
-    op.held.push_back(own);
+    if (!own.is_same(tensor))
+        op.held.push_back(own);
     op.results.push_back(tensor);
     if (!own.numel())
         return;
@@ -660,7 +670,7 @@ c10::intrusive_ptr<c10d::Work> Backend::allreduce_sparse(std::vector<at::Tensor>
         Parts sizes;
 
         sizes.list.push_back(
-            std::make_shared<Operation>(link_, observers_, op->type, op->sequence, op->timeout));
+            std::make_shared<Operation>(op->link, observers_, op->type, op->sequence, op->timeout));
         sizes.list[0]->held = { from, to };
         start(*sizes.list[0], call_of(*op), [&](tutti_comm *comm, const tutti_call *call) {
             return tutti_allgather(from.data_ptr(), to.data_ptr(), 1, TUTTI_I64, comm, call);
@@ -1212,7 +1222,7 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions &how, bool wait_all_ra
         tutti_call call = call_of(*op);
 
         parts.list.push_back(
-            std::make_shared<Operation>(link_, observers_, op->type, op->sequence, op->timeout));
+            std::make_shared<Operation>(op->link, observers_, op->type, op->sequence, op->timeout));
         parts.list.back()->held = { byte };
         call.tag = tag;
         start(*parts.list.back(), call, [&](tutti_comm *comm, const tutti_call *c) {

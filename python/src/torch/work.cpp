@@ -270,10 +270,12 @@ Operation::~Operation()
 // True: it has ended. Holds no lock afterwards, so that the caller can take Python's.
 bool Operation::wait_slice()
 {
-    std::unique_lock lock(running_, signal_slice);
+    std::unique_lock lock(running_, std::try_to_lock);
 
-    if (!lock || is_over())
+    if (!lock && !lock.try_lock_for(signal_slice))
         return is_over();
+    if (is_over())
+        return true;
     for (auto *request : requests)
         if (tutti_test_for(request, signal_slice.count()) == TUTTI_PENDING)
             return leave_pending(lock);
@@ -503,12 +505,6 @@ float Operation::duration_ms() const
 namespace
 {
 
-// Looking for profilers is cheaper than asking each one.
-const char *title_if_recorded(const char *title)
-{
-    return title && at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE) ? title : nullptr;
-}
-
 std::optional<std::vector<at::Tensor>> inputs_if(bool wanted, const std::vector<at::Tensor> &inputs)
 {
     return wanted ? std::make_optional(inputs) : std::nullopt;
@@ -516,11 +512,16 @@ std::optional<std::vector<at::Tensor>> inputs_if(bool wanted, const std::vector<
 
 } // namespace
 
+// Looking for profilers is cheaper than asking each one.
+const char *Work::recorded_title(const char *title)
+{
+    return title && at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE) ? title : nullptr;
+}
+
 Work::Work(std::shared_ptr<Operation> operation, int rank, const char *title,
            const std::vector<at::Tensor> &inputs, bool is_watched)
-    : c10d::Work(rank, operation->type, title_if_recorded(title),
-                 inputs_if(title_if_recorded(title) != nullptr, inputs)),
-      operation_(std::move(operation))
+    : c10d::Work(rank, operation->type, title, inputs_if(title != nullptr, inputs)),
+      operation_(std::move(operation)), is_recorded_(title != nullptr)
 {
     if (is_watched && operation_->observers->any() && !operation_->is_over())
         Completer::get().watch(operation_);
@@ -542,6 +543,9 @@ void Work::finish()
 void Work::end_recording()
 {
     std::function<void()> callback;
+
+    if (!is_recorded_)
+        return;
     {
         std::lock_guard lock(mutex_);
 

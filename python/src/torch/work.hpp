@@ -1,6 +1,7 @@
 // Operations under way, as PyTorch holds them.
 #pragma once
 
+#include <c10/util/SmallVector.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include <atomic>
@@ -98,8 +99,8 @@ class Operation : public std::enable_shared_from_this<Operation>
     const uint64_t sequence;
     const std::chrono::milliseconds timeout;
     const uint64_t key; // unique in this process
-    std::vector<tutti_request *> requests;
-    std::vector<at::Tensor> held; // memory in use, besides the results
+    c10::SmallVector<tutti_request *, 1> requests;
+    c10::SmallVector<at::Tensor, 2> held; // memory in use, besides the results
     std::vector<at::Tensor> results;
     Outputs outputs;
     std::vector<std::shared_ptr<Operation>> parts; // operations that end before it does
@@ -155,7 +156,9 @@ void stop_completing();
 class Work : public c10d::Work
 {
   public:
-    // is_watched: it is reported to observers even if nobody waits for it.
+    // The title under which profilers record an operation; NULL: none records.
+    static const char *recorded_title(const char *title);
+    // title: as recorded. is_watched: it is reported to observers even if nobody waits for it.
     Work(std::shared_ptr<Operation> operation, int rank, const char *title,
          const std::vector<at::Tensor> &inputs, bool is_watched);
     ~Work() override;
@@ -184,6 +187,7 @@ class Work : public c10d::Work
     void end_recording();
 
     std::shared_ptr<Operation> operation_;
+    const bool is_recorded_;
 };
 
 } // namespace tutti_torch
