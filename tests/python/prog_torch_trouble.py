@@ -65,6 +65,26 @@ def case_store_dies_later():
     print("done", flush=True)
 
 
+def case_keeps_a_destroyed_group():
+    """Rank 0 keeps its groups, and continues after rank 1 has ended."""
+    init()
+    groups = [dist.group.WORLD, dist.new_group([0, 1])]
+    for group in groups:
+        dist.all_reduce(torch.ones(3), group=group)
+    dist.destroy_process_group()
+    print("destroyed", flush=True)
+    if RANK == 0:
+        sys.stdin.readline()
+        for group in groups:
+            try:
+                group.allreduce([torch.ones(3)])
+            except RuntimeError as error:
+                assert "ALLREDUCE: the process group is destroyed" in str(error), error
+            else:
+                raise AssertionError("a call on a destroyed group")
+    print("done", flush=True)
+
+
 def case_store_dies_early():
     mine = store()
     print("ready", flush=True)

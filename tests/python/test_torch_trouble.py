@@ -77,6 +77,13 @@ class Trouble(torch_ranks.TorchTest):
             self.assertEqual(status, 0, output)
             self.assertIn("done", output)
 
+    def test_a_destroyed_group_that_is_kept_reports_no_loss(self):
+        jobs = [self.start_rank("keeps_a_destroyed_group", r) for r in range(2)]
+        self.read_until(jobs[0], "destroyed")
+        self.assertEqual(jobs[1].wait(PATIENCE_S), 0)
+        output, status = self.end_of(jobs[0], "go\n")
+        self.assertEqual((output, status), ("done\n", 0))
+
     def test_a_store_that_dies_during_init_is_an_exception(self):
         server = self.start_rank("serves_the_store", 0)
         self.read_until(server, "serving")

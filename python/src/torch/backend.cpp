@@ -328,7 +328,9 @@ void Backend::set_job_control(const std::shared_ptr<Link> &control)
 // Of a group with enable_reconfigure, there is none before the first reconfigure.
 std::shared_ptr<Link> Backend::link(const char *call) const
 {
-    TORCH_CHECK(link_, "tutti: ", call, ": the group has no members yet (call reconfigure first)");
+    TORCH_CHECK(link_, "tutti: ", call,
+                is_shut_down_ ? ": the process group is destroyed"
+                              : ": the group has no members yet (call reconfigure first)");
     return link_;
 }
 
@@ -415,6 +417,9 @@ void Backend::shutdown()
 {
     cancel_coalescing();
     membership_.withdraw();
+    is_shut_down_ = true;
+    link_.reset();
+    control_.reset();
 }
 
 // ---- operations -----------------------------------------------------------------------------------------------------

@@ -265,7 +265,7 @@ class Backend : public c10d::Backend
     static void set_job_control(const std::shared_ptr<Link> &control);
     std::shared_ptr<Link> link(const char *call) const; // throws where there is none
 
-    std::shared_ptr<Link> link_;    // NULL: reconfigure must be called first
+    std::shared_ptr<Link> link_;    // NULL: reconfigure must be called first, or it is shut down
     std::shared_ptr<Link>
         control_;              // groups are created over it; the first group's, where there is one
     std::vector<int> members_;      // the ranks of this group on control_
@@ -275,7 +275,8 @@ class Backend : public c10d::Backend
     std::atomic<uint64_t> sequence_{ 0 };
     Residuals residuals_;
     mutable Membership membership_;
-    bool is_first_ = false; // the job's first group
+    bool is_first_ = false;     // the job's first group
+    bool is_shut_down_ = false; // by destroy_process_group
     std::mutex windows_lock_;
     std::vector<std::weak_ptr<Link>> windows_; // communicators of windows, under windows_lock_
 
