@@ -105,7 +105,8 @@ struct tt_shape {
     uintptr_t shift;                /* in place: dst - src */
 };
 
-#define TT_PLANS 64
+#define TT_PLAN_SETS 16u
+#define TT_PLAN_WAYS 4u
 #define TT_RECENT 32
 
 /* The choice for a call; found by a hash of all inputs of the choice. */
@@ -144,7 +145,8 @@ struct tutti_comm {
     const struct tt_tunefile *tune;     /* takes precedence over the model; NULL: none. The
                                            world's */
     struct tt_tune_memory choices;      /* measurements by class, for plans */
-    struct tt_plan plans[TT_PLANS];     /* used only by the thread that calls collectives */
+    struct tt_plan *plans[TT_PLAN_SETS];    /* [TT_PLAN_WAYS], by hash; allocated on first use;
+                                               used only by the thread that calls collectives */
     uint32_t plans_made;                /* number of plans that replaced others */
     uint32_t kinds_told;                /* bit per kind of v call whose plan was logged */
     void *exchanges;                    /* of src/moe, created by its first call; NULL: none yet.
@@ -161,6 +163,8 @@ tutti_status tt_plan_of(tutti_comm *comm, const struct tt_coll *c, const char *f
 
 /* Discards all plans and their kept operations. Called by the thread that calls collectives. */
 void tt_plans_discard(tutti_comm *comm);
+/* Returns the allocated bytes of plans and choices. */
+uint64_t tt_plans_bytes(const tutti_comm *comm);
 
 /* ---- for sessions: the steps of tutti_comm_create, with external cards ----------------------- */
 

@@ -144,7 +144,7 @@ static void count_comm(const tutti_comm *c, tutti_memory *m)
     const struct tt_world *w = c->world;
     const bool shared = tt_layout_is_shared(&c->layout, &w->layout);
     const tutti_memory_part parts[] = {
-        { .purpose = "communicator: plans and choices", .fixed_bytes = sizeof *c },
+        { .purpose = "communicator: plans and choices", .fixed_bytes = sizeof *c + tt_plans_bytes(c) },
         { .purpose = "communicator: layout", .rank_bytes = shared ? 0 : tt_layout_bytes(&c->layout) },
         { .purpose = "job: start-up", .shared = 1, .fixed_bytes = sizeof *w },
         { .purpose = "job: layout", .shared = 1, .rank_bytes = tt_layout_bytes(&w->layout) },

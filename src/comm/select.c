@@ -2,6 +2,7 @@
  * constants that all ranks have agreed on, so that all ranks make the same choice. Cached per
  * shape. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -11,8 +12,6 @@
 #include "comm/plugin.h"
 #include "comm/tuner.h"
 #include "reduce/float_env.h"
-
-#define PLAN_WAYS 4u
 
 /* A name takes precedence over measurements, and these over the simulation. False: the named
  * algorithm does not exist or does not fit. */
@@ -102,29 +101,44 @@ static tutti_status make_plan(tutti_comm *comm, const struct tt_coll *c, const c
     return TUTTI_OK;
 }
 
-/* Returns the place of a key's plan. It is one of PLAN_WAYS neighbours, so that the few shapes
- * of a loop do not evict each other. */
+/* Returns the place of a key's plan. It is one of TT_PLAN_WAYS neighbours, so that the few shapes
+ * of a loop do not evict each other. NULL: out of memory. */
 static struct tt_plan *plan_place(tutti_comm *comm, uint64_t key)
 {
-    struct tt_plan *set = &comm->plans[key / 2 % (TT_PLANS / PLAN_WAYS) * PLAN_WAYS];
+    struct tt_plan **set = &comm->plans[key / 2 % TT_PLAN_SETS];
 
-    for (uint32_t i = 0; i < PLAN_WAYS; i++)
-        if (set[i].key == key)
-            return &set[i];
-    for (uint32_t i = 0; i < PLAN_WAYS; i++)
-        if (!set[i].key)
-            return &set[i];
-    return &set[comm->plans_made++ % PLAN_WAYS];
+    if (!*set)
+        *set = calloc(TT_PLAN_WAYS, sizeof **set);
+    if (!*set)
+        return NULL;
+    for (uint32_t i = 0; i < TT_PLAN_WAYS; i++)
+        if ((*set)[i].key == key)
+            return &(*set)[i];
+    for (uint32_t i = 0; i < TT_PLAN_WAYS; i++)
+        if (!(*set)[i].key)
+            return &(*set)[i];
+    return &(*set)[comm->plans_made++ % TT_PLAN_WAYS];
 }
 
 void tt_plans_discard(tutti_comm *comm)
 {
-    for (size_t i = 0; i < TT_PLANS; i++) {
-        tt_op_drop(comm->plans[i].kept);
-        comm->plans[i] = (struct tt_plan){ .key = 0 };
+    for (uint32_t s = 0; s < TT_PLAN_SETS; s++) {
+        for (uint32_t i = 0; comm->plans[s] && i < TT_PLAN_WAYS; i++)
+            tt_op_drop(comm->plans[s][i].kept);
+        free(comm->plans[s]);
+        comm->plans[s] = NULL;
     }
     memset(comm->recent, 0, sizeof comm->recent);
-    memset(&comm->choices, 0, sizeof comm->choices);
+    tt_tune_forget(&comm->choices);
+}
+
+uint64_t tt_plans_bytes(const tutti_comm *comm)
+{
+    uint64_t bytes = tt_tune_memory_bytes(&comm->choices);
+
+    for (uint32_t s = 0; s < TT_PLAN_SETS; s++)
+        bytes += comm->plans[s] ? TT_PLAN_WAYS * sizeof *comm->plans[s] : 0;
+    return bytes;
 }
 
 tutti_status tt_plan_of(tutti_comm *comm, const struct tt_coll *c, const char *force,
@@ -134,6 +148,8 @@ tutti_status tt_plan_of(tutti_comm *comm, const struct tt_coll *c, const char *f
     struct tt_plan *p = plan_place(comm, key);
     tutti_status st;
 
+    if (!p)
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the plan of a call");
     /* the key does not include counts and displacements */
     if (p->key != key || c->send_bytes || c->recv_bytes) {
         st = make_plan(comm, c, force, p);

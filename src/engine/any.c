@@ -192,7 +192,7 @@ tutti_status tt_any_begin(struct tt_context *c)
         return TUTTI_OK;
     while (!st && (cp = tt_sparse_next(&c->peers, &at)))
         for (uint64_t left = cp->kept; left && !st; left &= left - 1) {
-            const struct tt_unexpected *m = &cp->early[__builtin_ctzll(left)];
+            const struct tt_unexpected *m = tt_unexpected_at(cp, (uint32_t)__builtin_ctzll(left));
 
             if (m->desc.kind == TT_SEND)
                 st = record_started(cp, m->opseq);

@@ -109,6 +109,21 @@ struct tt_tag_counter *tt_context_counter(struct tt_context_peer *cp, uint32_t t
 
 /* ---- unexpected messages --------------------------------------------------------------------- */
 
+/* Returns the record of a free bit of `kept`, or NULL: out of memory. */
+static struct tt_unexpected *free_record(struct tt_context_peer *cp)
+{
+    const uint32_t at = (uint32_t)__builtin_ctzll(~cp->kept);
+    struct tt_unexpected **block = &cp->early[at / TT_UNEXPECTED_BLOCK], *m;
+
+    if (!*block)
+        *block = calloc(TT_UNEXPECTED_BLOCK, sizeof **block);
+    if (!*block)
+        return NULL;
+    m = tt_unexpected_at(cp, at);
+    m->at = (uint8_t)at;
+    return m;
+}
+
 tutti_status tt_unexpected_keep(struct tt_context_peer *cp, const struct tt_mail *mail,
                                 bool claimed)
 {
@@ -118,7 +133,10 @@ tutti_status tt_unexpected_keep(struct tt_context_peer *cp, const struct tt_mail
         return tt_fail(TUTTI_ERR_PROTOCOL,
                        "protocol error: rank %u exceeded its credit for unexpected messages",
                        cp->peer->rank);
-    m = &cp->early[__builtin_ctzll(~cp->kept)];
+    m = free_record(cp);
+    if (!m)
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for unexpected messages of rank %u",
+                       cp->peer->rank);
     if (mail->bytes > m->payload_cap) {
         /* once per size; the buffer is kept for later messages */
         uint8_t *more = realloc(m->payload, mail->bytes);
@@ -137,7 +155,7 @@ tutti_status tt_unexpected_keep(struct tt_context_peer *cp, const struct tt_mail
     m->bytes = mail->bytes;
     m->type = mail->type;
     m->claimed = claimed;
-    cp->kept |= 1ull << (m - cp->early);
+    cp->kept |= 1ull << m->at;
     cp->context->nunexpected++;
     return TUTTI_OK;
 }
@@ -146,9 +164,9 @@ struct tt_unexpected *tt_unexpected_find(struct tt_context_peer *cp, uint32_t *a
                                          bool p2p, uint8_t kind, uint8_t type)
 {
     for (uint64_t left = *at < 64 ? cp->kept >> *at << *at : 0; left; left &= left - 1) {
-        struct tt_unexpected *m = &cp->early[__builtin_ctzll(left)];
+        struct tt_unexpected *m = tt_unexpected_at(cp, (uint32_t)__builtin_ctzll(left));
 
-        *at = (uint32_t)(m - cp->early);
+        *at = m->at;
         if (m->type == type && m->opseq == opseq && tt_is_p2p(m->desc.kind) == p2p &&
             (!p2p || m->desc.kind != kind))
             return m;
@@ -158,7 +176,7 @@ struct tt_unexpected *tt_unexpected_find(struct tt_context_peer *cp, uint32_t *a
 
 void tt_unexpected_drop(struct tt_context_peer *cp, struct tt_unexpected *m)
 {
-    cp->kept &= ~(1ull << (m - cp->early));
+    cp->kept &= ~(1ull << m->at);
     cp->context->nunexpected--;
 }
 
@@ -255,7 +273,10 @@ const uint32_t *tt_context_ranks(const struct tt_context *c)
 static void free_peer(struct tt_context_peer *cp)
 {
     for (uint32_t i = 0; i < TT_UNEXPECTED_MAX; i++)
-        free(cp->early[i].payload);
+        if (cp->early[i / TT_UNEXPECTED_BLOCK])
+            free(tt_unexpected_at(cp, i)->payload);
+    for (uint32_t i = 0; i < TT_UNEXPECTED_MAX / TT_UNEXPECTED_BLOCK; i++)
+        free(cp->early[i]);
     free(cp->tags);
     free(cp);
 }

@@ -39,7 +39,8 @@ static uint64_t context_peers_bytes(const struct tt_context *c)
     while ((cp = tt_sparse_next(&c->peers, &at))) {
         bytes += sizeof *cp + cp->tags_cap * sizeof *cp->tags;
         for (uint32_t i = 0; i < TT_UNEXPECTED_MAX; i++)
-            bytes += cp->early[i].payload_cap;
+            if (cp->early[i / TT_UNEXPECTED_BLOCK])
+                bytes += sizeof **cp->early + tt_unexpected_at(cp, i)->payload_cap;
     }
     return bytes;
 }

@@ -929,7 +929,7 @@ static bool only_matching_eager(const struct tt_op *op)
         const struct tt_context_peer *cp = tt_sparse_get(&c->peers, p->rank);
 
         for (uint64_t left = cp ? cp->kept : 0; left; left &= left - 1) {
-            const struct tt_unexpected *m = &cp->early[__builtin_ctzll(left)];
+            const struct tt_unexpected *m = tt_unexpected_at(cp, (uint32_t)__builtin_ctzll(left));
 
             if (m->opseq == op->seq && !tt_is_p2p(m->desc.kind) &&
                 (m->type != TT_CELL_EAGER || !tt_same_desc(&m->desc, &op->desc)))

@@ -338,7 +338,7 @@ bool tt_op_find_mismatch(struct tt_op *op)
         if (cp && op->p2p && tt_context_index_of(c, cp) != op->conf.coll.root)
             continue;           /* pairs are numbered separately */
         for (uint64_t left = cp ? cp->kept : 0; left; left &= left - 1) {
-            const struct tt_unexpected *m = &cp->early[__builtin_ctzll(left)];
+            const struct tt_unexpected *m = tt_unexpected_at(cp, (uint32_t)__builtin_ctzll(left));
 
             if (m->opseq != op->seq || tt_is_p2p(m->desc.kind) != op->p2p ||
                 (op->p2p && m->desc.kind == op->desc.kind))

@@ -86,6 +86,7 @@ struct tt_unexpected {
     uint16_t bytes;
     uint8_t type;               /* enum tt_cell_type */
     bool claimed;               /* assigned to an operation, whose executor will read it */
+    uint8_t at;                 /* number of this record: its bit in `kept` */
     uint32_t payload_cap;
     uint8_t *payload;           /* [payload_cap]; kept when the record is freed */
 };
@@ -104,6 +105,9 @@ _Static_assert(TT_EAGER_CREDIT + TT_OPENED_UNPROBED + TT_OPS_EXPOSED + TT_PROBES
                    TT_UNEXPECTED_MAX <= 64,
                "what a peer may send ahead fits; kept is a bitmap");
 
+/* Records are allocated in blocks: most peers need at most one. */
+#define TT_UNEXPECTED_BLOCK 8u
+
 /* State of a context for one of its peers; created on first use. */
 struct tt_context_peer {
     struct tt_peer *peer;
@@ -120,11 +124,18 @@ struct tt_context_peer {
                                    announced */
     bool receives_any_sent;     /* the peer was notified that this rank receives from any rank */
     uint64_t kept;              /* bitmap of the records below that are in use */
-    struct tt_unexpected early[TT_UNEXPECTED_MAX];
+    struct tt_unexpected *early[TT_UNEXPECTED_MAX / TT_UNEXPECTED_BLOCK];   /* blocks of records;
+                                   NULL: not needed yet */
     struct tt_tag_counter *tags;    /* hash table, [tags_cap]: a power of two, or 0; at least
                                        half of it is free */
     uint32_t ntags, tags_cap;
 };
+
+/* Returns the record of a bit of `kept`. Its block exists. */
+static inline struct tt_unexpected *tt_unexpected_at(const struct tt_context_peer *cp, uint32_t at)
+{
+    return &cp->early[at / TT_UNEXPECTED_BLOCK][at % TT_UNEXPECTED_BLOCK];
+}
 
 /* Transfer methods of long messages within a host (copy_method.c). */
 enum tt_copy_method_way {

@@ -5,14 +5,23 @@
 
 #include "tune/tune.h"
 
-#define TT_TUNE_REMEMBERED 128u
+#define TT_TUNE_SETS 16u
+#define TT_TUNE_SET_SLOTS 8u
 
-struct tt_tune_memory {
-    struct {
-        uint64_t key;       /* 0: empty */
-        struct tt_tune_choice choice;
-    } slot[TT_TUNE_REMEMBERED];
+struct tt_tune_slot {
+    uint64_t key;                   /* 0: empty */
+    struct tt_tune_choice choice;
 };
+
+/* Zero it before its first use. Each set is allocated when it is used first. */
+struct tt_tune_memory {
+    struct tt_tune_slot *set[TT_TUNE_SETS];     /* [TT_TUNE_SET_SLOTS], by hash; NULL: empty */
+};
+
+/* Discards all choices. */
+void tt_tune_forget(struct tt_tune_memory *m);
+/* Returns the allocated bytes. */
+uint64_t tt_tune_memory_bytes(const struct tt_tune_memory *m);
 
 /* Returns the choice for a call, from the cache or made now (tt_tune_choose) and cached. forced: as
  * there. If the choice of the class does not fit this call, the closed forms decide. One thread at
