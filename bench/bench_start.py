@@ -1,0 +1,112 @@
+"""Measures start-up: time, bytes of the busiest process, and bytes that a rank receives.
+
+The ranks are threads of a few processes (tests/boot/prog_start.c). They run the code of every job:
+the rendezvous and the connection of the control overlay, over real loopback sockets, with address
+records of 512 bytes. Bytes are counted in the calls that send and receive. They do not depend on
+the load of the machine; the time does, and includes all ranks on the cores of this machine.
+
+The growth of a value is its factor for twice the ranks, from the smallest to the largest number of
+ranks."""
+
+import json
+import math
+import os
+import re
+import statistics
+import subprocess
+from pathlib import Path
+
+from lib import build, quiet, say
+
+SUMMARY = "start-up of many ranks over loopback sockets: time, and bytes by process"
+
+RANKS = (64, 128, 256, 512, 1024)
+RANKS_PER_PROCESS = 128
+RECEIVED_REACH, GROWTH_REACH = 65536, 2.1
+
+
+def add_options(parser):
+    parser.add_argument("--tutti", metavar="PATH", help="a tutti beside the tests (default build/release/tutti)")
+    parser.add_argument("--ranks", default=",".join(map(str, RANKS)), metavar="LIST", help="numbers of ranks (default %(default)s)")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each number of ranks; the median counts (default 3)")
+    parser.add_argument("--quick", action="store_true", help="one run of each, up to 256 ranks")
+    quiet.add_option(parser)
+
+
+def numbers(options):
+    try:
+        ranks = sorted({int(n) for n in options.ranks.split(",")})
+    except ValueError:
+        raise say.Problem(f"--ranks {options.ranks}: must be numbers, like 64,256") from None
+    if ranks[0] < 2:
+        raise say.Problem(f"--ranks {options.ranks}: must be 2 or more")
+    return [n for n in ranks if n <= 256] if options.quick else ranks
+
+
+def names(n):
+    return f"{n} ranks: time", f"{n} ranks: bytes that a rank receives", f"{n} ranks: bytes of the busiest process"
+
+
+def growth_names(ranks):
+    return [f"growth from {ranks[0]} to {ranks[-1]} ranks: {what}" for what in ("bytes that a rank receives", "bytes of the busiest process")]
+
+
+def listing(options):
+    ranks = numbers(options)
+    every = [(what, reach) for n in ranks for what, reach in zip(names(n), (None, RECEIVED_REACH, None))]
+    if len(ranks) > 1:
+        every += [(what, GROWTH_REACH) for what in growth_names(ranks)]
+    for what, reach in every:
+        if re.search(options.only, what):
+            yield f"{what}  reach {reach}"
+
+
+def measure(program, n):
+    processes = max(2, math.ceil(n / RANKS_PER_PROCESS))
+    done = subprocess.run([program, str(n), str(processes)], capture_output=True, text=True, timeout=600, check=False)
+    if done.returncode:
+        raise say.Problem(done.stderr.strip()[:300] or f"prog_start: exit status {done.returncode}")
+    return json.loads(done.stdout)
+
+
+def row(what, samples, reach, unit, against):
+    value = statistics.median(samples)
+    return {"what": what, "value": round(value, 4), "reach": reach, "unit": unit, "better": "lower", "against": against,
+            "spread": [min(samples), max(samples)], "samples": samples}
+
+
+def rows_of(n, found):
+    columns = ([one["seconds"] for one in found], [one["received_max"] for one in found], [one["busiest_bytes"] for one in found])
+    against = ("all ranks on the cores of this machine", "the rank that receives most", "all that it sends and receives")
+    for what, samples, reach, unit, beside in zip(names(n), columns, (None, RECEIVED_REACH, None), ("s", "B", "B"), against):
+        yield row(what, samples, reach, unit, beside)
+
+
+def growth_rows(ranks, medians):
+    doublings = math.log2(ranks[-1] / ranks[0])
+    for k, what in enumerate(growth_names(ranks)):
+        factor = (medians[ranks[-1]][k] / medians[ranks[0]][k]) ** (1 / doublings)
+        yield row(what, [factor], GROWTH_REACH, "x", "twice the ranks")
+
+
+def run(options):
+    ranks = numbers(options)
+    program = Path(build.tutti(options.tutti)).parent / "tests" / "boot" / "prog_start"
+    if not os.access(program, os.X_OK):
+        raise say.Problem(f"{program} does not exist: build the tests (cmake --build --preset release)")
+    medians = {}
+    for n in ranks:
+        try:
+            found = []
+            for _ in range(1 if options.quick else options.runs):
+                with quiet.alone(options.lock):
+                    found.append(measure(str(program), n))
+        except (say.Problem, subprocess.TimeoutExpired) as why:
+            yield from ({"what": what, "skipped": str(why)} for what in names(n) if re.search(options.only, what))
+            continue
+        rows = list(rows_of(n, found))
+        medians[n] = [one["value"] for one in rows[1:]]
+        yield from (one for one in rows if re.search(options.only, one["what"]))
+    measured = [n for n in ranks if n in medians]
+    if len(measured) > 1:
+        yield from (one for one in growth_rows(measured, medians) if re.search(options.only, one["what"]))
