@@ -1,0 +1,743 @@
+/* A node of the start-up tree: its children. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/status.h"
+#include "boot/rdv_proof.h"
+#include "boot/tree_state.h"
+
+#define NRANKS_MAX (1u << 20)
+#define NO_TIMEOUT UINT32_MAX
+#define GONE_AT 20u                     /* position of `gone` in an encoded report */
+#define ENTRY_RUN_BYTES_MAX (4u + 2 * (1 + TT_ENDPOINT_BYTES))
+
+struct join {
+    uint8_t kind, serves;
+    uint32_t rank, nranks, leader, avoid, tag, waited_ms, left_ms;
+    uint8_t digest[TT_TREE_DIGEST_BYTES];
+    struct tt_tree_address address;
+};
+
+bool tt_tree_conn_is_unauthenticated(const struct tt_tree_conn *c, uint64_t now_ns, uint64_t age_ns)
+{
+    return c->stage == TT_TREE_STRANGER && now_ns - c->opened_ns >= age_ns;
+}
+
+void tt_tree_child_open(struct tt_tree *t, struct tt_tree_conn *c,
+                        const uint8_t nonce[TT_NONCE_BYTES], uint64_t now_ns)
+{
+    uint8_t frame[TT_FRAME_HEADER_BYTES + 2 + TT_NONCE_BYTES];
+    const struct tt_tree_act act = {
+        .kind = TT_TREE_ACT_SEND, .conn = c, .data = frame, .bytes = sizeof frame
+    };
+    struct tt_writer w;
+
+    *c = (struct tt_tree_conn){ .stage = TT_TREE_STRANGER,
+                                .opened_ns = now_ns,
+                                .body_max = TT_TREE_JOIN_BYTES };
+    memcpy(c->server_nonce, nonce, TT_NONCE_BYTES);
+    tt_frame_header(frame, TT_TREE_CHALLENGE, sizeof frame - TT_FRAME_HEADER_BYTES);
+    tt_writer_init(&w, frame + TT_FRAME_HEADER_BYTES, sizeof frame - TT_FRAME_HEADER_BYTES);
+    tt_write_u16(&w, TT_TREE_VERSION);
+    tt_write_bytes(&w, nonce, TT_NONCE_BYTES);
+    t->emit(t->context, &act);
+}
+
+void tt_tree_sweep(struct tt_tree *t)
+{
+    struct tt_tree_conn **at = &t->children;
+
+    while (*at)
+        if ((*at)->stage == TT_TREE_ENDED)
+            *at = (*at)->next;
+        else
+            at = &(*at)->next;
+}
+
+/* ---- refusals ---- */
+
+static size_t write_refusal(struct tt_writer *w, tutti_status status, const char *sentence)
+{
+    tt_write_u8(w, (uint8_t)status);
+    tt_write_string(w, sentence);
+    tt_assert(!w->bad);
+    return tt_writer_bytes(w);
+}
+
+void tt_tree_refuse(struct tt_tree *t, struct tt_tree_conn *c, tutti_status status,
+                    const char *sentence, uint8_t scope)
+{
+    uint8_t said[4 + TT_TREE_SENTENCE_BYTES];
+    struct tt_writer w;
+    size_t bytes;
+
+    tt_writer_init(&w, said, sizeof said);
+    tt_write_u8(&w, scope);
+    bytes = write_refusal(&w, status, sentence);
+    tt_tree_send(t, c, TT_TREE_REFUSED, said, bytes);
+    if (c->stage != TT_TREE_ENDED)
+        tt_tree_close(t, c);
+}
+
+/* Refuses one rank while the start-up continues; the root keeps the cause for its report. */
+static void refuse_rank(struct tt_tree *t, struct tt_tree_conn *c, tutti_status status,
+                        const char *sentence)
+{
+    t->nrefused++;
+    if (t->conf.root) {
+        free(t->refusal);
+        t->refusal = strdup(sentence);
+    }
+    tt_tree_refuse(t, c, status, sentence, TT_TREE_OF_RANK);
+}
+
+static void send_reject(struct tt_tree *t, struct tt_tree_conn *c, uint32_t reporter, uint32_t rank,
+                        tutti_status status, const char *sentence)
+{
+    uint8_t said[12 + TT_TREE_SENTENCE_BYTES];
+    struct tt_writer w;
+    size_t bytes;
+
+    tt_writer_init(&w, said, sizeof said);
+    tt_write_u32(&w, reporter);
+    tt_write_u32(&w, rank);
+    bytes = write_refusal(&w, status, sentence);
+    tt_tree_send(t, c, TT_TREE_REJECT, said, bytes);
+}
+
+static struct tt_tree_conn *find_child(const struct tt_tree *t, uint8_t kind, uint32_t rank)
+{
+    struct tt_tree_conn *c = t->children;
+
+    while (c && !(c->stage == TT_TREE_CHILD && c->kind == kind && c->rank == rank))
+        c = c->next;
+    return c;
+}
+
+void tt_tree_reject(struct tt_tree *t, uint32_t reporter, uint32_t rank, tutti_status status,
+                    const char *sentence)
+{
+    const struct tt_tree_report *report = tt_sparse_get(&t->reports, reporter);
+    struct tt_tree_conn *c;
+
+    if (t->conf.root || reporter != t->conf.rank) {
+        if (report && report->nclaims > 0)
+            send_reject(t, report->claims[report->nclaims - 1], reporter, rank, status, sentence);
+        return;
+    }
+    c = find_child(t, TT_TREE_LOCAL, rank);
+    if (c)
+        refuse_rank(t, c, status, sentence);
+}
+
+/* ---- loss of a child ---- */
+
+static struct tt_tree_seat *find_seat(const struct tt_tree *t, uint32_t rank)
+{
+    for (uint32_t i = 0; i < t->nseats; i++)
+        if (t->seats[i].rank == rank)
+            return &t->seats[i];
+    return NULL;
+}
+
+static bool has_claim(const struct tt_tree_report *report, const struct tt_tree_conn *c)
+{
+    for (uint32_t i = 0; i < report->nclaims; i++)
+        if (report->claims[i] == c)
+            return true;
+    return false;
+}
+
+static void drop_claim(struct tt_tree_report *report, const struct tt_tree_conn *c)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < report->nclaims; i++)
+        if (report->claims[i] != c)
+            report->claims[n++] = report->claims[i];
+    report->nclaims = n;
+}
+
+/* The newest claim is the last; above the maximum the oldest is dropped. */
+static void add_claim(struct tt_tree_report *report, struct tt_tree_conn *c)
+{
+    drop_claim(report, c);
+    if (report->nclaims == TT_TREE_CLAIMS)
+        drop_claim(report, report->claims[0]);
+    report->claims[report->nclaims++] = c;
+}
+
+/* No child has this report any more; `done`: its ranks have their places. */
+static void report_gone(struct tt_tree *t, struct tt_tree_report *report, bool done)
+{
+    if (report->gone)
+        return;
+    if (t->state == TT_TREE_PLACED && !done)
+        tt_tree_wait_for(t, &report->undone);
+    if (t->ranks && t->state == TT_TREE_GATHERING)
+        tt_tree_root_remove(t, report);
+    if (t->state != TT_TREE_GATHERING)
+        return;
+    report->gone = report->changed = true;
+    report->encoded[GONE_AT] = 1;
+    t->pending = true;
+}
+
+void tt_tree_child_lost(struct tt_tree *t, struct tt_tree_conn *c)
+{
+    const bool child = c->stage == TT_TREE_CHILD;
+    struct tt_tree_report *report;
+    struct tt_tree_seat *seat;
+    uint32_t at = 0;
+
+    c->stage = TT_TREE_ENDED;
+    if (!child)
+        return;
+    if (c->kind == TT_TREE_LOCAL) {
+        seat = find_seat(t, c->rank);
+        if (seat)
+            seat->live = false;
+        if (seat && t->state == TT_TREE_PLACED && !c->done)
+            tt_tree_wait_for(t, &seat->undone);
+        t->host_changed = true;
+        return;
+    }
+    t->nleaders--;
+    while ((report = tt_sparse_next(&t->reports, &at)))
+        if (has_claim(report, c)) {
+            drop_claim(report, c);
+            if (report->nclaims == 0)
+                report_gone(t, report, c->done);
+        }
+}
+
+/* ---- the place ---- */
+
+/* Reads the entry of DOWN at `at`: finds the addresses around `rank`, which is in one of its
+ * runs. */
+static bool entry_around(const struct tt_tree *t, uint32_t reporter, uint32_t rank,
+                         struct tt_tree_address *before, struct tt_tree_address *after)
+{
+    const uint8_t *at = tt_sparse_get(&t->entries, reporter);
+    struct tt_tree_address a, b;
+    struct tt_reader r;
+    uint32_t nruns;
+    bool found = false;
+
+    if (!at)
+        return false;
+    tt_reader_init(&r, at, (size_t)(t->down + t->down_bytes - at));
+    (void)tt_read_u32(&r);
+    nruns = tt_read_u32(&r);
+    for (uint32_t i = 0; i < nruns; i++) {
+        const uint32_t first = tt_read_u32(&r);
+
+        tt_tree_read_address(&r, &a);
+        tt_tree_read_address(&r, &b);
+        if (r.bad || first > rank)
+            break;
+        if (first == rank)
+            *before = a;
+        *after = b;
+        found = true;
+    }
+    return found;
+}
+
+bool tt_tree_around(const struct tt_tree *t, uint32_t rank, struct tt_tree_address *before,
+                    struct tt_tree_address *after)
+{
+    const uint32_t n = t->conf.nranks;
+    const struct tt_tree_seat *down = find_seat(t, (rank + n - 1) % n),
+                              *up = find_seat(t, (rank + 1) % n);
+
+    *before = *after = (struct tt_tree_address){ .bytes = 0 };
+    if (!entry_around(t, t->conf.rank, rank, before, after))
+        return false;
+    if (down)
+        *before = down->address;
+    if (up)
+        *after = up->address;
+    return true;
+}
+
+static void write_entry_of(const struct tt_tree *t, const struct tt_tree_report *report,
+                           struct tt_writer *w)
+{
+    const uint8_t *at = tt_sparse_get(&t->entries, report->reporter);
+    struct tt_tree_address skip;
+    struct tt_reader r;
+
+    if (!at)
+        return;
+    tt_reader_init(&r, at, (size_t)(t->down + t->down_bytes - at));
+    (void)tt_read_u32(&r);
+    for (uint32_t nruns = tt_read_u32(&r); nruns > 0; nruns--) {
+        (void)tt_read_u32(&r);
+        tt_tree_read_address(&r, &skip);
+        tt_tree_read_address(&r, &skip);
+    }
+    tt_write_bytes(w, at, (size_t)(r.at - at));
+}
+
+static uint32_t report_nruns(const struct tt_tree *t, const struct tt_tree_report *report)
+{
+    struct tt_tree_report_head head;
+    struct tt_reader r;
+
+    tt_reader_init(&r, report->encoded, report->bytes);
+    tt_tree_read_report(&r, t->conf.nranks, &head);
+    return head.nruns;
+}
+
+/* Writes the entries for a leader; returns their number. */
+static uint32_t write_entries(const struct tt_tree *t, const struct tt_tree_conn *c,
+                              struct tt_writer *w)
+{
+    const struct tt_tree_report *report;
+    uint32_t n = 0, at = 0;
+
+    while ((report = tt_sparse_next(&t->reports, &at))) {
+        const uint8_t *begin = w->at;
+
+        if (!has_claim(report, c))
+            continue;
+        if (t->conf.root)
+            tt_tree_root_write_entry(t, report, w);
+        else
+            write_entry_of(t, report, w);
+        n += w->at > begin;
+    }
+    return n;
+}
+
+static uint32_t write_local_entry(const struct tt_tree *t, uint32_t rank, struct tt_writer *w)
+{
+    struct tt_tree_address before, after;
+
+    if (!tt_tree_around(t, rank, &before, &after))
+        return 0;
+    tt_write_u32(w, rank);
+    tt_write_u32(w, 1);
+    tt_write_u32(w, rank);
+    tt_tree_write_address(w, &before);
+    tt_tree_write_address(w, &after);
+    return 1;
+}
+
+static size_t down_bytes_max(const struct tt_tree *t, const struct tt_tree_conn *c,
+                             const struct tt_tree_place *p)
+{
+    size_t bytes = TT_TREE_SECRET_BYTES + 14u + p->constants_bytes + p->layout_bytes;
+    const struct tt_tree_report *report;
+    uint32_t at = 0;
+
+    if (c->kind == TT_TREE_LOCAL)
+        return bytes + 8 + ENTRY_RUN_BYTES_MAX;
+    while ((report = tt_sparse_next(&t->reports, &at)))
+        if (has_claim(report, c))
+            bytes += 8 + report_nruns(t, report) * ENTRY_RUN_BYTES_MAX;
+    return bytes;
+}
+
+/* Sends the place to a child, if its ranks are known. */
+static void send_down(struct tt_tree *t, struct tt_tree_conn *c)
+{
+    struct tt_tree_place p = t->place;
+    uint8_t *said, *count_at;
+    struct tt_writer w, count;
+    uint32_t n;
+    size_t cap;
+
+    if (t->conf.root) {
+        memcpy(p.secret, t->conf.secret, sizeof p.secret);
+        p.constants = t->ranks->constants;
+        p.constants_bytes = t->ranks->constants_bytes;
+        p.layout = t->ranks->layout;
+        p.layout_bytes = t->ranks->layout_bytes;
+    }
+    tt_rdv_mask(p.secret, t->conf.token, c->server_nonce, c->client_nonce);
+    cap = down_bytes_max(t, c, &p);
+    said = malloc(cap);
+    if (!said) {
+        tt_tree_close(t, c);
+        return;
+    }
+    tt_writer_init(&w, said, cap);
+    tt_write_bytes(&w, p.secret, sizeof p.secret);
+    tt_write_u32(&w, t->conf.nranks);
+    tt_write_u16(&w, p.constants_bytes);
+    tt_write_bytes(&w, p.constants, p.constants_bytes);
+    tt_write_u32(&w, (uint32_t)p.layout_bytes);
+    tt_write_bytes(&w, p.layout, p.layout_bytes);
+    count_at = w.at;
+    tt_write_u32(&w, 0);
+    n = c->kind == TT_TREE_LOCAL ? write_local_entry(t, c->rank, &w) : write_entries(t, c, &w);
+    tt_assert(!w.bad);
+    tt_writer_init(&count, count_at, 4);
+    tt_write_u32(&count, n);
+    if (n > 0)
+        tt_tree_send(t, c, TT_TREE_DOWN, said, tt_writer_bytes(&w));
+    free(said);
+}
+
+void tt_tree_distribute(struct tt_tree *t)
+{
+    for (struct tt_tree_conn *c = t->children; c; c = c->next)
+        if (c->stage == TT_TREE_CHILD)
+            send_down(t, c);
+}
+
+/* ---- JOIN ---- */
+
+static bool read_join(struct tt_reader *r, struct join *out)
+{
+    out->kind = tt_read_u8(r);
+    out->serves = tt_read_u8(r);
+    out->rank = tt_read_u32(r);
+    out->nranks = tt_read_u32(r);
+    out->leader = tt_read_u32(r);
+    out->avoid = tt_read_u32(r);
+    out->tag = tt_read_u32(r);
+    out->waited_ms = tt_read_u32(r);
+    out->left_ms = tt_read_u32(r);
+    tt_read_bytes(r, out->digest, sizeof out->digest);
+    tt_tree_read_address(r, &out->address);
+    return !r->bad && r->at == r->end && out->kind <= TT_TREE_LEADER && out->serves <= 1 &&
+           out->nranks > 0 && out->nranks <= NRANKS_MAX && out->rank < out->nranks &&
+           out->leader < out->nranks;
+}
+
+/* Verifies and parses a JOIN. A wrong proof gets a response, so that a misspelt token is
+ * reported. */
+static bool authenticate(struct tt_tree *t, struct tt_tree_conn *c, const struct tt_frame *f,
+                         struct join *out)
+{
+    struct tt_frame rest = *f;
+    struct tt_reader r;
+
+    if (f->type != TT_TREE_JOIN || f->bytes < TT_NONCE_BYTES + TT_MAC_BYTES ||
+        f->bytes > TT_TREE_JOIN_BYTES) {
+        tt_tree_close(t, c);
+        return false;
+    }
+    memcpy(c->client_nonce, f->body, TT_NONCE_BYTES);
+    rest.body += TT_NONCE_BYTES;
+    rest.bytes -= TT_NONCE_BYTES;
+    if (!tt_tree_check(t, c, &rest, &r)) {
+        refuse_rank(t, c, TUTTI_ERR_INVALID, "wrong token");
+        return false;
+    }
+    if (!read_join(&r, out)) {
+        refuse_rank(t, c, TUTTI_ERR_PROTOCOL, "protocol error: invalid join message");
+        return false;
+    }
+    return true;
+}
+
+static bool agree_nranks(struct tt_tree *t, struct tt_tree_conn *c, const struct join *j)
+{
+    char sentence[128];
+
+    if (t->conf.nranks != 0 && t->conf.nranks != j->nranks) {
+        snprintf(sentence, sizeof sentence,
+                 "rank %" PRIu32 " expects %" PRIu32 " rank%s, but the job has %" PRIu32, j->rank,
+                 j->nranks, TT_PLURAL(j->nranks), t->conf.nranks);
+        refuse_rank(t, c, TUTTI_ERR_INVALID, sentence);
+        return false;
+    }
+    if (t->conf.root && !t->ranks && !tt_tree_root_begin(t, j->nranks)) {
+        refuse_rank(t, c, TUTTI_ERR_NOMEM,
+                    "out of memory in the rendezvous server for the table of all ranks");
+        return false;
+    }
+    return true;
+}
+
+static void agree_deadline(struct tt_tree *t, uint32_t waited_ms, uint32_t left_ms, uint64_t now_ns)
+{
+    const uint64_t waited_ns = waited_ms * TT_MS;
+    const uint64_t deadline_ns = left_ms == NO_TIMEOUT ? TT_NEVER : now_ns + left_ms * TT_MS;
+
+    if (deadline_ns >= t->deadline_ns)
+        return;
+    t->deadline_ns = deadline_ns;
+    t->began_ns = now_ns > waited_ns ? now_ns - waited_ns : 0;
+    t->pending = true;
+}
+
+static void accept_child(struct tt_tree *t, struct tt_tree_conn *c, const struct join *j)
+{
+    c->stage = TT_TREE_CHILD;
+    c->kind = j->kind;
+    c->rank = j->rank;
+    c->serves = j->serves && j->address.bytes > 0;
+    c->address = j->address;
+    c->body_max = j->kind == TT_TREE_LEADER ? TT_TREE_UP_BYTES : TT_TREE_JOIN_BYTES;
+    c->next = t->children;
+    t->children = c;
+    t->nleaders += j->kind == TT_TREE_LEADER;
+    tt_tree_send(t, c, TT_TREE_WELCOME, NULL, 0);
+}
+
+bool tt_tree_take_seat(struct tt_tree *t, const struct tt_tree_seat *seat)
+{
+    struct tt_tree_seat *at = find_seat(t, seat->rank);
+
+    if (!at && t->nseats == t->seats_cap) {
+        const uint32_t cap = t->seats_cap ? 2 * t->seats_cap : 8;
+        struct tt_tree_seat *seats = realloc(t->seats, cap * sizeof *seats);
+
+        if (!seats)
+            return false;
+        t->seats = seats;
+        t->seats_cap = cap;
+    }
+    if (!at)
+        at = &t->seats[t->nseats++];
+    *at = *seat;
+    at->live = true;
+    return true;
+}
+
+static void join_local(struct tt_tree *t, struct tt_tree_conn *c, const struct join *j)
+{
+    struct tt_tree_seat seat = { .rank = j->rank, .tag = j->tag, .address = j->address };
+    struct tt_tree_seat *old = find_seat(t, j->rank);
+    struct tt_tree_conn *earlier = find_child(t, TT_TREE_LOCAL, j->rank);
+    char sentence[128];
+
+    if (!tt_tree_reports(t) || j->leader != t->conf.leader) {
+        refuse_rank(t, c, TUTTI_ERR_PROTOCOL,
+                    "protocol error: this rank is not the first of the host");
+        return;
+    }
+    if (j->rank == t->conf.rank || (old && old->live && old->tag != j->tag)) {
+        snprintf(sentence, sizeof sentence,
+                 "rank %" PRIu32 " joined twice: two processes have this rank", j->rank);
+        refuse_rank(t, c, TUTTI_ERR_INVALID, sentence);
+        return;
+    }
+    if (earlier)
+        tt_tree_close(t, earlier);
+    memcpy(seat.digest, j->digest, sizeof seat.digest);
+    if (old)
+        tt_tree_came_back(t, &old->undone);
+    if (!tt_tree_take_seat(t, &seat)) {
+        refuse_rank(t, c, TUTTI_ERR_NOMEM, "out of memory in the first rank of this host");
+        return;
+    }
+    t->host_changed = true;
+    accept_child(t, c, j);
+    if (t->state == TT_TREE_PLACED && c->stage == TT_TREE_CHILD)
+        send_down(t, c);
+}
+
+/* Returns the server with the fewest redirections, or NULL. */
+static struct tt_tree_conn *choose_server(const struct tt_tree *t, const struct join *j)
+{
+    struct tt_tree_conn *best = NULL;
+
+    for (struct tt_tree_conn *c = t->children; c; c = c->next)
+        if (c->stage == TT_TREE_CHILD && c->kind == TT_TREE_LEADER && c->serves &&
+            c->rank != j->avoid && c->rank != j->rank &&
+            (!best || c->nredirected < best->nredirected))
+            best = c;
+    return best;
+}
+
+static void redirect(struct tt_tree *t, struct tt_tree_conn *c, struct tt_tree_conn *server)
+{
+    uint8_t said[4 + 1 + TT_ENDPOINT_BYTES];
+    struct tt_writer w;
+
+    server->nredirected++;
+    tt_writer_init(&w, said, sizeof said);
+    tt_write_u32(&w, server->rank);
+    tt_tree_write_address(&w, &server->address);
+    tt_tree_send(t, c, TT_TREE_REDIRECT, said, tt_writer_bytes(&w));
+    if (c->stage != TT_TREE_ENDED)
+        tt_tree_close(t, c);
+}
+
+static void join_leader(struct tt_tree *t, struct tt_tree_conn *c, const struct join *j)
+{
+    struct tt_tree_conn *server = NULL;
+
+    if (!t->conf.root && (!tt_tree_reports(t) || j->rank == t->conf.rank)) {
+        refuse_rank(t, c, TUTTI_ERR_PROTOCOL, "protocol error: this rank serves no other hosts");
+        return;
+    }
+    if (t->nleaders >= t->conf.children_max && t->state == TT_TREE_GATHERING)
+        server = choose_server(t, j);
+    if (server)
+        redirect(t, c, server);
+    else
+        accept_child(t, c, j);
+}
+
+static void join(struct tt_tree *t, struct tt_tree_conn *c, const struct tt_frame *f,
+                 uint64_t now_ns)
+{
+    struct join j;
+
+    if (!authenticate(t, c, f, &j) || !agree_nranks(t, c, &j))
+        return;
+    if (t->state == TT_TREE_FAILED && !t->job_failed) {
+        tt_tree_close(t, c);
+        return;
+    }
+    if (t->state == TT_TREE_FAILED) {
+        tt_tree_refuse(t, c, t->status, t->sentence ? t->sentence : "start-up failed",
+                       TT_TREE_OF_JOB);
+        return;
+    }
+    agree_deadline(t, j.waited_ms, j.left_ms, now_ns);
+    if (j.kind == TT_TREE_LOCAL)
+        join_local(t, c, &j);
+    else
+        join_leader(t, c, &j);
+}
+
+/* ---- UP ---- */
+
+/* Reads all runs. */
+static bool check_report(struct tt_reader r, uint32_t nranks, uint32_t nruns)
+{
+    struct tt_tree_run run;
+    uint64_t end = 0;
+
+    for (uint32_t i = 0; i < nruns && !r.bad; i++) {
+        tt_tree_read_run(&r, nranks, &run);
+        if (run.first < end)
+            return false;
+        end = (uint64_t)run.first + run.count;
+    }
+    return !r.bad && r.at == r.end;
+}
+
+/* Replaces the stored report of this reporter. Returns false if out of memory. */
+static bool store_report(struct tt_tree *t, struct tt_tree_conn *c,
+                         const struct tt_tree_report_head *head, const uint8_t *encoded,
+                         size_t bytes)
+{
+    struct tt_tree_report *report = tt_sparse_get(&t->reports, head->reporter);
+    uint8_t *copy = malloc(bytes);
+
+    if (!report && copy) {
+        report = calloc(1, sizeof *report);
+        if (report && !tt_sparse_set(&t->reports, head->reporter, report)) {
+            free(report);
+            report = NULL;
+        }
+    }
+    if (!report || !copy) {
+        free(copy);
+        return false;
+    }
+    memcpy(copy, encoded, bytes);
+    if (t->ranks && report->encoded && !report->gone)
+        tt_tree_root_remove(t, report);
+    free(report->encoded);
+    if (report->gone)
+        report->nclaims = 0;
+    report->reporter = head->reporter;
+    report->generation = head->generation;
+    report->process = head->process;
+    report->gone = false;
+    report->changed = true;
+    report->encoded = copy;
+    report->bytes = bytes;
+    add_claim(report, c);
+    t->pending = true;
+    if (t->ranks)
+        tt_tree_root_add(t, report);
+    return true;
+}
+
+/* Takes one report of a child. Returns false if the child must be disconnected. */
+static bool take_report(struct tt_tree *t, struct tt_tree_conn *c, const uint8_t *encoded,
+                        size_t bytes)
+{
+    struct tt_tree_report_head head;
+    struct tt_tree_report *old;
+    char sentence[128];
+    struct tt_reader r;
+
+    tt_reader_init(&r, encoded, bytes);
+    tt_tree_read_report(&r, t->conf.nranks, &head);
+    if (r.bad || !check_report(r, t->conf.nranks, head.nruns) ||
+        (!t->conf.root && head.reporter == t->conf.rank))      /* a cycle */
+        return false;
+    old = tt_sparse_get(&t->reports, head.reporter);
+    if (head.gone) {
+        if (old && has_claim(old, c) && old->process == head.process) {
+            drop_claim(old, c);
+            if (old->nclaims == 0)
+                report_gone(t, old, true);
+        }
+        return true;
+    }
+    if (t->state != TT_TREE_GATHERING) {        /* it lost its connection before its place */
+        const bool known = old && !old->gone && old->process == head.process;
+
+        if (!known && !t->conf.root)
+            return false;       /* it connects to the root */
+        if (!known) {
+            refuse_rank(t, c, TUTTI_ERR_PEER_LOST,
+                        "the first rank of this host was lost before this rank had its place");
+            return true;
+        }
+        add_claim(old, c);
+        tt_tree_came_back(t, &old->undone);
+        return true;
+    }
+    if (old && !old->gone && old->process != head.process) {
+        snprintf(sentence, sizeof sentence,
+                 "rank %" PRIu32 " joined twice: two processes have this rank", head.reporter);
+        send_reject(t, c, head.reporter, head.reporter, TUTTI_ERR_INVALID, sentence);
+        return true;
+    }
+    if (old && !old->gone && head.generation <= old->generation) {
+        add_claim(old, c);      /* the same, or an older one, over another path */
+        return true;
+    }
+    return store_report(t, c, &head, encoded, bytes);
+}
+
+static void handle_up(struct tt_tree *t, struct tt_tree_conn *c, struct tt_reader *r,
+                      uint64_t now_ns)
+{
+    const uint32_t waited_ms = tt_read_u32(r), left_ms = tt_read_u32(r), n = tt_read_u32(r);
+
+    agree_deadline(t, waited_ms, left_ms, now_ns);
+    for (uint32_t i = 0; i < n && c->stage == TT_TREE_CHILD; i++) {
+        const uint32_t bytes = tt_read_u32(r);
+        const uint8_t *encoded = tt_reader_take(r, bytes);
+
+        if (r->bad || !take_report(t, c, encoded, bytes))
+            tt_tree_close(t, c);
+    }
+    if (t->state == TT_TREE_PLACED && c->stage == TT_TREE_CHILD)
+        send_down(t, c);
+}
+
+void tt_tree_child_frame(struct tt_tree *t, struct tt_tree_conn *c, const struct tt_frame *f,
+                         uint64_t now_ns)
+{
+    struct tt_reader r;
+
+    if (c->stage == TT_TREE_ENDED)
+        return;
+    if (c->stage == TT_TREE_STRANGER)
+        join(t, c, f, now_ns);
+    else if (!tt_tree_check(t, c, f, &r))
+        tt_tree_close(t, c);
+    else if (f->type == TT_TREE_UP && c->kind == TT_TREE_LEADER)
+        handle_up(t, c, &r, now_ns);
+    else if (f->type == TT_TREE_DONE && t->state == TT_TREE_PLACED)
+        c->done = true;
+    else
+        tt_tree_close(t, c);
+}

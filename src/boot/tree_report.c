@@ -1,0 +1,256 @@
+#include "boot/tree_report.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/status.h"
+
+#define RUN_BYTES_MAX (8u + TT_TREE_DIGEST_BYTES + 2 * (1 + TT_ENDPOINT_BYTES) + 4)
+#define HEAD_BYTES (4u + 8 + 4 + 4 + 1 + 2 + 4)
+#define VARINT_BYTES_MAX 5u
+
+void tt_tree_write_address(struct tt_writer *w, const struct tt_tree_address *a)
+{
+    tt_write_u8(w, a->bytes);
+    tt_write_bytes(w, a->data, a->bytes);
+}
+
+void tt_tree_read_address(struct tt_reader *r, struct tt_tree_address *out)
+{
+    out->bytes = tt_read_u8(r);
+    if (out->bytes > sizeof out->data) {
+        out->bytes = 0;
+        r->bad = true;
+    }
+    tt_read_bytes(r, out->data, out->bytes);
+}
+
+/* ---- reports ---- */
+
+size_t tt_tree_report_bytes_max(uint32_t n, uint16_t constants_bytes)
+{
+    return HEAD_BYTES + constants_bytes + (size_t)n * RUN_BYTES_MAX;
+}
+
+static int compare_seats(const void *a, const void *b)
+{
+    const struct tt_tree_seat *x = a, *y = b;
+
+    if (x->live != y->live)
+        return x->live ? -1 : 1;
+    return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+/* Returns the number of seats, from the first on, that form one run. */
+static uint32_t run_seats(const struct tt_tree_seat *seats, uint32_t n)
+{
+    uint32_t count = 1;
+
+    while (count < n && seats[count].rank == seats[0].rank + count &&
+           memcmp(seats[count].digest, seats[0].digest, TT_TREE_DIGEST_BYTES) == 0)
+        count++;
+    return count;
+}
+
+static void write_run(struct tt_writer *w, const struct tt_tree_seat *seats, uint32_t count)
+{
+    tt_write_u32(w, seats[0].rank);
+    tt_write_u32(w, count);
+    tt_write_bytes(w, seats[0].digest, TT_TREE_DIGEST_BYTES);
+    tt_tree_write_address(w, &seats[0].address);
+    tt_tree_write_address(w, &seats[count - 1].address);
+    for (uint32_t i = 0; i < count; i++)
+        tt_write_u32(w, seats[i].tag);
+}
+
+void tt_tree_write_report(struct tt_writer *w, const struct tt_tree_report_head *head,
+                          struct tt_tree_seat *seats, uint32_t n)
+{
+    uint32_t nlive = 0, nruns = 0;
+
+    qsort(seats, n, sizeof *seats, compare_seats);
+    while (nlive < n && seats[nlive].live)
+        nlive++;
+    for (uint32_t i = 0; i < nlive; i += run_seats(seats + i, nlive - i))
+        nruns++;
+    tt_write_u32(w, head->reporter);
+    tt_write_u64(w, head->process);
+    tt_write_u32(w, head->generation);
+    tt_write_u32(w, head->host);
+    tt_write_u8(w, head->gone);
+    tt_write_u16(w, head->constants_bytes);
+    tt_write_bytes(w, head->constants, head->constants_bytes);
+    tt_write_u32(w, nruns);
+    for (uint32_t i = 0, count; i < nlive; i += count) {
+        count = run_seats(seats + i, nlive - i);
+        write_run(w, seats + i, count);
+    }
+}
+
+void tt_tree_read_report(struct tt_reader *r, uint32_t nranks, struct tt_tree_report_head *out)
+{
+    uint8_t gone;
+
+    out->reporter = tt_read_u32(r);
+    out->process = tt_read_u64(r);
+    out->generation = tt_read_u32(r);
+    out->host = tt_read_u32(r);
+    gone = tt_read_u8(r);
+    out->gone = gone == 1;
+    out->constants_bytes = tt_read_u16(r);
+    out->constants = tt_reader_take(r, out->constants_bytes);
+    out->nruns = tt_read_u32(r);
+    if (gone > 1 || out->reporter >= nranks || out->host >= nranks || out->nruns > nranks ||
+        out->constants_bytes > TT_TREE_CONSTANTS_MAX)
+        r->bad = true;
+    if (r->bad)
+        out->nruns = 0;
+}
+
+void tt_tree_read_run(struct tt_reader *r, uint32_t nranks, struct tt_tree_run *out)
+{
+    out->first = tt_read_u32(r);
+    out->count = tt_read_u32(r);
+    tt_read_bytes(r, out->digest, sizeof out->digest);
+    tt_tree_read_address(r, &out->before);
+    tt_tree_read_address(r, &out->after);
+    if (out->first >= nranks || out->count == 0 || out->count > nranks - out->first)
+        r->bad = true;
+    out->tags = r->bad ? NULL : tt_reader_take(r, (size_t)out->count * 4);
+    if (r->bad)
+        out->count = 0;
+}
+
+/* ---- layout ---- */
+
+static void write_varint(struct tt_writer *w, uint32_t v)
+{
+    while (v >= 0x80) {
+        tt_write_u8(w, (uint8_t)(v | 0x80));
+        v >>= 7;
+    }
+    tt_write_u8(w, (uint8_t)v);
+}
+
+static uint32_t read_varint(struct tt_reader *r)
+{
+    uint64_t v = 0;
+
+    for (unsigned shift = 0; shift < 7 * VARINT_BYTES_MAX; shift += 7) {
+        const uint8_t byte = tt_read_u8(r);
+
+        v |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80) {
+            if (v > UINT32_MAX)
+                r->bad = true;
+            return r->bad ? 0 : (uint32_t)v;
+        }
+    }
+    r->bad = true;
+    return 0;
+}
+
+static void write_group(struct tt_writer *w, const struct tt_tree_group *g)
+{
+    if (g->nhosts == 0)
+        return;
+    write_varint(w, g->host);
+    write_varint(w, g->nhosts);
+    write_varint(w, g->count);
+}
+
+/* Runs that differ only in their digests, or in their reporters, are one run of a host here. */
+static uint32_t host_run(const struct tt_tree_run *runs, uint32_t n, uint32_t *count)
+{
+    uint32_t k = 0;
+
+    *count = 0;
+    do
+        *count += runs[k++].count;
+    while (k < n && runs[k].host == runs[0].host);
+    return k;
+}
+
+uint8_t *tt_tree_encode_layout(const struct tt_tree_run *runs, uint32_t n, uint32_t nranks,
+                               size_t *bytes)
+{
+    const size_t cap = (size_t)n * 3 * VARINT_BYTES_MAX;
+    uint32_t *index = calloc(nranks, sizeof *index), nhosts = 0;    /* index: plus 1 */
+    uint8_t *out = malloc(cap ? cap : 1);
+    struct tt_tree_group g = { .nhosts = 0 };
+    struct tt_writer w;
+
+    if (!index || !out) {
+        free(index);
+        free(out);
+        return NULL;
+    }
+    tt_writer_init(&w, out, cap);
+    for (uint32_t i = 0, count; i < n;) {
+        const uint32_t id = runs[i].host;
+
+        i += host_run(runs + i, n - i, &count);
+        if (!index[id])
+            index[id] = ++nhosts;
+        if (g.nhosts && g.count == count && index[id] - 1 == g.host + g.nhosts) {
+            g.nhosts++;
+            continue;
+        }
+        write_group(&w, &g);
+        g = (struct tt_tree_group){ .host = index[id] - 1, .nhosts = 1, .count = count };
+    }
+    write_group(&w, &g);
+    tt_assert(!w.bad);
+    free(index);
+    *bytes = tt_writer_bytes(&w);
+    return out;
+}
+
+bool tt_tree_layout_next(struct tt_reader *r, struct tt_tree_group *out)
+{
+    if (r->bad || r->at == r->end)
+        return false;
+    out->host = read_varint(r);
+    out->nhosts = read_varint(r);
+    out->count = read_varint(r);
+    if (out->nhosts == 0 || out->count == 0)
+        r->bad = true;
+    return !r->bad;
+}
+
+bool tt_tree_layout_is_valid(const uint8_t *layout, size_t bytes, uint32_t nranks)
+{
+    uint64_t ranks = 0, nhosts = 0;
+    struct tt_tree_group g;
+    struct tt_reader r;
+
+    tt_reader_init(&r, layout, bytes);
+    while (tt_tree_layout_next(&r, &g)) {
+        if (g.host > nhosts)
+            return false;
+        if ((uint64_t)g.host + g.nhosts > nhosts)
+            nhosts = (uint64_t)g.host + g.nhosts;
+        ranks += (uint64_t)g.nhosts * g.count;
+        if (ranks > nranks)
+            return false;
+    }
+    return !r.bad && ranks == nranks;
+}
+
+/* ---- proofs ---- */
+
+void tt_tree_prove(uint8_t out[TT_MAC_BYTES], const struct tt_tree_proof *p, const void *said,
+                   size_t bytes)
+{
+    uint8_t input[2 * TT_NONCE_BYTES + 6 + TT_MAC_BYTES], digest[TT_MAC_BYTES];
+    struct tt_writer w;
+
+    tt_digest(digest, said, bytes);
+    tt_writer_init(&w, input, sizeof input);
+    tt_write_bytes(&w, p->server_nonce, TT_NONCE_BYTES);
+    tt_write_bytes(&w, p->client_nonce, TT_NONCE_BYTES);
+    tt_write_u8(&w, p->up);
+    tt_write_u32(&w, p->number);
+    tt_write_u8(&w, p->type);
+    tt_write_bytes(&w, digest, sizeof digest);
+    tt_mac(out, p->token, strlen(p->token), "tutti start-up tree", input, tt_writer_bytes(&w));
+}

@@ -1,0 +1,88 @@
+/* Contents of the frames of the start-up tree: reports of hosts, the layout of a job, and proofs.
+ * All parsers accept any bytes. */
+#ifndef TT_BOOT_TREE_REPORT_H
+#define TT_BOOT_TREE_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/bytes.h"
+#include "boot/auth.h"
+#include "boot/endpoint.h"
+
+#define TT_TREE_DIGEST_BYTES 16
+#define TT_TREE_CONSTANTS_MAX 1024
+#define TT_TREE_NONE UINT32_MAX
+
+/* An encoded struct tt_endpoint, opaque here. */
+struct tt_tree_address {
+    uint8_t bytes, data[TT_ENDPOINT_BYTES];
+};
+
+/* A rank of a host at its leader. */
+struct tt_tree_seat {
+    uint32_t rank, tag;             /* tag: 32 bits of the process number */
+    bool live, undone;              /* undone: lost without DONE */
+    uint8_t digest[TT_TREE_DIGEST_BYTES];
+    struct tt_tree_address address;
+};
+
+/* Consecutive ranks of one host with one digest. */
+struct tt_tree_run {
+    uint32_t first, count;
+    uint8_t digest[TT_TREE_DIGEST_BYTES];
+    struct tt_tree_address before, after;   /* a report: of the first and of the last rank */
+    const uint8_t *tags;            /* [count], little-endian 32 bits each */
+    uint32_t host, reporter;        /* set by the reader of a report */
+};
+
+/* The head of a report. */
+struct tt_tree_report_head {
+    uint32_t reporter, generation, host, nruns;
+    uint64_t process;
+    bool gone;
+    const uint8_t *constants;
+    uint16_t constants_bytes;
+};
+
+void tt_tree_write_address(struct tt_writer *w, const struct tt_tree_address *a);
+void tt_tree_read_address(struct tt_reader *r, struct tt_tree_address *out);
+
+/* Returns the maximum size of a report of n seats. */
+size_t tt_tree_report_bytes_max(uint32_t n, uint16_t constants_bytes);
+/* Writes the report of the live ones of seats[n], which it sorts by rank. */
+void tt_tree_write_report(struct tt_writer *w, const struct tt_tree_report_head *head,
+                          struct tt_tree_seat *seats, uint32_t n);
+/* Reads the head, then head.nruns runs. Any invalid value makes the reader bad: ranks outside of
+ * nranks, runs out of order or empty. */
+void tt_tree_read_report(struct tt_reader *r, uint32_t nranks, struct tt_tree_report_head *out);
+void tt_tree_read_run(struct tt_reader *r, uint32_t nranks, struct tt_tree_run *out);
+
+/* A part of the layout: `nhosts` hosts with the indices from `host` on, each of which has the next
+ * `count` ranks. Hosts are numbered in the order of their first ranks. */
+struct tt_tree_group {
+    uint32_t host, nhosts, count;
+};
+
+/* Encodes the layout of runs[n], sorted by rank, which cover all ranks; `host` of a run is any
+ * number below nranks that is equal for runs of one host. Returns malloc'd memory, or NULL if
+ * there is none. */
+uint8_t *tt_tree_encode_layout(const struct tt_tree_run *runs, uint32_t n, uint32_t nranks,
+                               size_t *bytes);
+/* Reads the next group. Returns false at the end, or if the reader is bad. */
+bool tt_tree_layout_next(struct tt_reader *r, struct tt_tree_group *out);
+/* Returns whether the layout covers exactly nranks ranks, with hosts numbered as stated above. */
+bool tt_tree_layout_is_valid(const uint8_t *layout, size_t bytes, uint32_t nranks);
+
+/* Proof of frame number `number` of a connection; `up` is its direction. */
+struct tt_tree_proof {
+    const char *token;
+    const uint8_t *server_nonce, *client_nonce;
+    bool up;
+    uint32_t number;
+    uint8_t type;
+};
+void tt_tree_prove(uint8_t out[TT_MAC_BYTES], const struct tt_tree_proof *p, const void *said,
+                   size_t bytes);
+
+#endif

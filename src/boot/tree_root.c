@@ -1,0 +1,292 @@
+/* The root of the start-up tree: the table of all ranks, and the common result. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/status.h"
+#include "boot/rendezvous.h"
+#include "boot/tree_state.h"
+
+bool tt_tree_root_begin(struct tt_tree *t, uint32_t nranks)
+{
+    struct tt_tree_ranks *k = calloc(1, sizeof *k);
+
+    if (!k)
+        return false;
+    k->nranks = nranks;
+    k->owner = calloc(nranks, sizeof *k->owner);
+    k->tag = calloc(nranks, sizeof *k->tag);
+    k->left = calloc(nranks, sizeof *k->left);
+    t->ranks = k;
+    if (!k->owner || !k->tag || !k->left) {
+        tt_tree_root_fini(t);
+        return false;
+    }
+    t->conf.nranks = nranks;
+    return true;
+}
+
+void tt_tree_root_fini(struct tt_tree *t)
+{
+    struct tt_tree_ranks *k = t->ranks;
+
+    if (!k)
+        return;
+    free(k->owner);
+    free(k->tag);
+    free(k->left);
+    free(k->runs);
+    free(k->layout);
+    free(k->constants);
+    free(k);
+    t->ranks = NULL;
+}
+
+/* ---- reports ---- */
+
+struct runs {
+    struct tt_tree_report_head head;
+    struct tt_reader r;
+    uint32_t left;
+};
+
+static void runs_begin(struct runs *out, const struct tt_tree *t,
+                       const struct tt_tree_report *report)
+{
+    tt_reader_init(&out->r, report->encoded, report->bytes);
+    tt_tree_read_report(&out->r, t->conf.nranks, &out->head);
+    out->left = out->head.nruns;
+}
+
+static bool runs_next(struct runs *s, const struct tt_tree *t, struct tt_tree_run *out)
+{
+    if (s->left == 0)
+        return false;
+    s->left--;
+    tt_tree_read_run(&s->r, t->conf.nranks, out);
+    tt_assert(!s->r.bad);       /* checked when it arrived */
+    out->host = s->head.host;
+    out->reporter = s->head.reporter;
+    return true;
+}
+
+static uint32_t tag_of(const struct tt_tree_run *run, uint32_t i)
+{
+    struct tt_reader r;
+
+    tt_reader_init(&r, run->tags + 4 * (size_t)i, 4);
+    return tt_read_u32(&r);
+}
+
+static void add_rank(struct tt_tree *t, uint32_t reporter, uint32_t rank, uint32_t tag)
+{
+    struct tt_tree_ranks *k = t->ranks;
+    char sentence[128];
+
+    if (k->owner[rank] && k->owner[rank] != reporter + 1 && k->tag[rank] != tag) {
+        snprintf(sentence, sizeof sentence,
+                 "rank %" PRIu32 " joined twice: two processes have this rank", rank);
+        tt_tree_reject(t, reporter, rank, TUTTI_ERR_INVALID, sentence);
+        return;
+    }
+    k->njoined += !k->owner[rank];
+    k->owner[rank] = reporter + 1;
+    k->tag[rank] = tag;
+    k->left[rank] = 0;
+}
+
+void tt_tree_root_add(struct tt_tree *t, const struct tt_tree_report *report)
+{
+    struct tt_tree_run run;
+    struct runs s;
+
+    runs_begin(&s, t, report);
+    while (runs_next(&s, t, &run))
+        for (uint32_t i = 0; i < run.count; i++)
+            add_rank(t, run.reporter, run.first + i, tag_of(&run, i));
+}
+
+void tt_tree_root_remove(struct tt_tree *t, const struct tt_tree_report *report)
+{
+    struct tt_tree_ranks *k = t->ranks;
+    struct tt_tree_run run;
+    struct runs s;
+
+    runs_begin(&s, t, report);
+    while (runs_next(&s, t, &run))
+        for (uint32_t r = run.first; r < run.first + run.count; r++)
+            if (k->owner[r] == run.reporter + 1) {
+                k->owner[r] = 0;
+                k->left[r] = 1;
+                k->njoined--;
+            }
+}
+
+/* ---- the common result ---- */
+
+static int compare_runs(const void *a, const void *b)
+{
+    const struct tt_tree_run *x = a, *y = b;
+
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* Collects the runs of all reports, sorted. A report whose rank was rejected is not complete, so
+ * its runs are cut to the ranks that it owns. Returns false if out of memory. */
+static bool collect_runs(struct tt_tree *t)
+{
+    struct tt_tree_ranks *k = t->ranks;
+    struct tt_tree_report *report;
+    uint32_t at = 0, n = 0;
+    struct runs s;
+
+    while ((report = tt_sparse_next(&t->reports, &at))) {
+        runs_begin(&s, t, report);
+        n += report->gone ? 0 : s.left;
+    }
+    k->runs = calloc(n ? n : 1, sizeof *k->runs);
+    if (!k->runs)
+        return false;
+    at = 0;
+    while ((report = tt_sparse_next(&t->reports, &at))) {
+        runs_begin(&s, t, report);
+        while (!report->gone && runs_next(&s, t, &k->runs[k->nruns]))
+            k->nruns++;
+    }
+    qsort(k->runs, k->nruns, sizeof *k->runs, compare_runs);
+    return true;
+}
+
+/* Returns whether the runs cover each rank once. A rank that two reports have is about to leave one
+ * of them: its process moved, or was rejected. */
+static bool runs_are_exact(const struct tt_tree_ranks *k)
+{
+    uint32_t next = 0;
+
+    for (uint32_t i = 0; i < k->nruns; i++) {
+        if (k->runs[i].first != next)
+            return false;
+        next += k->runs[i].count;
+    }
+    return next == k->nranks;
+}
+
+/* Fails if a rank's digest differs from that of rank 0. */
+static bool digests_are_equal(struct tt_tree *t)
+{
+    const struct tt_tree_ranks *k = t->ranks;
+    char sentence[192];
+    uint32_t ndiffer = 0, first = TT_TREE_NONE;
+
+    for (uint32_t i = 0; i < k->nruns; i++)
+        if (memcmp(k->runs[i].digest, k->runs[0].digest, TT_TREE_DIGEST_BYTES) != 0) {
+            first = ndiffer ? first : k->runs[i].first;
+            ndiffer += k->runs[i].count;
+        }
+    if (ndiffer == 0)
+        return true;
+    snprintf(sentence, sizeof sentence,
+             "the settings of rank %" PRIu32 " differ from those of rank 0 (%" PRIu32 " of %" PRIu32
+             " ranks differ): version, security and parameters must be equal on all ranks",
+             first, ndiffer, k->nranks);
+    tt_tree_fail_job(t, TUTTI_ERR_INVALID, sentence);
+    return false;
+}
+
+/* Copies the constants of the report that contains rank 0. */
+static bool copy_constants(struct tt_tree *t)
+{
+    struct tt_tree_ranks *k = t->ranks;
+    struct runs s;
+
+    runs_begin(&s, t, tt_sparse_get(&t->reports, k->runs[0].reporter));
+    k->constants = malloc(s.head.constants_bytes ? s.head.constants_bytes : 1u);
+    if (!k->constants)
+        return false;
+    if (s.head.constants_bytes)
+        memcpy(k->constants, s.head.constants, s.head.constants_bytes);
+    k->constants_bytes = s.head.constants_bytes;
+    return true;
+}
+
+void tt_tree_root_check(struct tt_tree *t)
+{
+    struct tt_tree_ranks *k = t->ranks;
+
+    if (!k || k->njoined < k->nranks)
+        return;
+    free(k->runs);
+    k->runs = NULL;
+    k->nruns = 0;
+    if (!collect_runs(t))
+        goto no_memory;
+    if (!runs_are_exact(k) || !digests_are_equal(t))
+        return;
+    k->layout = tt_tree_encode_layout(k->runs, k->nruns, k->nranks, &k->layout_bytes);
+    if (!k->layout || !copy_constants(t))
+        goto no_memory;
+    t->state = TT_TREE_PLACED;
+    tt_tree_distribute(t);
+    return;
+
+no_memory:
+    tt_tree_fail_job(t, TUTTI_ERR_NOMEM, "out of memory in the rendezvous server for the layout");
+}
+
+void tt_tree_root_write_entry(const struct tt_tree *t, const struct tt_tree_report *report,
+                              struct tt_writer *w)
+{
+    const struct tt_tree_ranks *k = t->ranks;
+    struct tt_tree_run run;
+    struct runs s;
+
+    runs_begin(&s, t, report);
+    tt_write_u32(w, report->reporter);
+    tt_write_u32(w, s.head.nruns);
+    while (runs_next(&s, t, &run)) {
+        const struct tt_tree_run *found =
+            bsearch(&run, k->runs, k->nruns, sizeof *k->runs, compare_runs);
+        uint32_t i;
+
+        tt_assert(found && found->reporter == report->reporter);
+        i = (uint32_t)(found - k->runs);
+        tt_write_u32(w, run.first);
+        tt_tree_write_address(w, &k->runs[(i + k->nruns - 1) % k->nruns].after);
+        tt_tree_write_address(w, &k->runs[(i + 1) % k->nruns].before);
+    }
+}
+
+/* ---- deadline ---- */
+
+static bool rank_is_missing(const void *context, uint32_t rank)
+{
+    const struct tt_tree_ranks *k = context;
+
+    return !k->owner[rank];
+}
+
+static bool rank_has_left(const void *context, uint32_t rank)
+{
+    const struct tt_tree_ranks *k = context;
+
+    return !k->owner[rank] && k->left[rank];
+}
+
+void tt_tree_root_expire(struct tt_tree *t, uint64_t now_ns)
+{
+    char sentence[TT_TREE_SENTENCE_BYTES], missing[160] = "all", left[120] = "";
+    const uint64_t ms = (now_ns - t->began_ns) / TT_MS;
+    const struct tt_tree_ranks *k = t->ranks;
+
+    if (k) {
+        tt_rdv_name_ranks(missing, sizeof missing, k->nranks, rank_is_missing, k);
+        tt_rdv_name_ranks(left, sizeof left, k->nranks, rank_has_left, k);
+    }
+    snprintf(sentence, sizeof sentence,
+             "%" PRIu32 " of %" PRIu32 " ranks joined within %" PRIu64 ".%" PRIu64
+             " s; missing: %s%s%s%s%s%.100s",
+             k ? k->njoined : 0, t->conf.nranks, ms / 1000, ms % 1000 / 100, missing,
+             *left ? " (joined, but left again: " : "", left, *left ? ")" : "",
+             t->refusal ? "; last refused process: " : "", t->refusal ? t->refusal : "");
+    tt_tree_fail_job(t, TUTTI_ERR_TIMEOUT, sentence);
+}

@@ -1,0 +1,120 @@
+/* Parts of a node of the start-up tree: tree.c (the node and its parent), tree_child.c (children),
+ * tree_root.c (the root's table of ranks). */
+#ifndef TT_BOOT_TREE_STATE_H
+#define TT_BOOT_TREE_STATE_H
+
+#include "base/clock.h"
+#include "boot/tree.h"
+
+enum tt_tree_frame {
+    TT_TREE_CHALLENGE = 32,
+    TT_TREE_JOIN,
+    TT_TREE_WELCOME,
+    TT_TREE_REDIRECT,
+    TT_TREE_UP,
+    TT_TREE_DOWN,
+    TT_TREE_REJECT,
+    TT_TREE_REFUSED,
+    TT_TREE_DONE
+};
+
+enum tt_tree_kind { TT_TREE_LOCAL, TT_TREE_LEADER };        /* of a child */
+enum tt_tree_scope { TT_TREE_OF_RANK, TT_TREE_OF_JOB };     /* of REFUSED */
+
+enum tt_tree_stage {
+    TT_TREE_STRANGER,           /* no proof yet */
+    TT_TREE_CHILD,
+    TT_TREE_ENDED               /* CLOSE is emitted; to be removed from the list */
+};
+
+#define TT_TREE_CLAIMS 4
+
+/* A report as received; encoded[bytes] is forwarded unchanged. When a server moves to another
+ * parent, its old path and its new one report the same ranks for a while, in any order. Each child
+ * that reports it therefore has a claim, and it is gone when no claim is left. */
+struct tt_tree_report {
+    uint32_t reporter, generation;
+    uint64_t process;
+    struct tt_tree_conn *claims[TT_TREE_CLAIMS];    /* oldest first; none: this node's own host */
+    uint32_t nclaims;
+    bool gone;
+    bool changed;               /* to be forwarded */
+    bool undone;                /* the child was lost without DONE */
+    uint8_t *encoded;
+    size_t bytes;
+};
+
+/* The root's state of all ranks. */
+struct tt_tree_ranks {
+    uint32_t nranks, njoined;
+    uint32_t *owner;            /* [nranks] reporter plus 1; 0: missing */
+    uint32_t *tag;              /* [nranks] of the owner's process */
+    uint8_t *left;              /* [nranks] it had joined */
+    struct tt_tree_run *runs;   /* complete: [nruns], sorted */
+    uint32_t nruns;
+    uint8_t *layout;
+    size_t layout_bytes;
+    uint8_t *constants;
+    uint16_t constants_bytes;
+};
+
+/* ---- tree.c ---- */
+
+/* Sends a frame with its proof. conn is &t->up for the parent. Closes the connection if out of
+ * memory. */
+void tt_tree_send(struct tt_tree *t, struct tt_tree_conn *c, uint8_t type, const void *said,
+                  size_t bytes);
+/* Checks the proof of a frame, and sets *said to its contents. */
+bool tt_tree_check(const struct tt_tree *t, struct tt_tree_conn *c, const struct tt_frame *f,
+                   struct tt_reader *said);
+/* A part of this node was lost, and may come back for its place; or it has come back. */
+void tt_tree_wait_for(struct tt_tree *t, bool *undone);
+void tt_tree_came_back(struct tt_tree *t, bool *undone);
+void tt_tree_close(struct tt_tree *t, struct tt_tree_conn *c);
+/* Ends this node's start-up with an error of the job, and notifies the children. */
+void tt_tree_fail_job(struct tt_tree *t, tutti_status status, const char *sentence);
+/* Sends what has changed to the parent now, or soon. */
+void tt_tree_flush(struct tt_tree *t, uint64_t now_ns);
+uint32_t tt_tree_tag(uint64_t process);
+bool tt_tree_reports(const struct tt_tree *t);
+
+/* ---- tree_child.c ---- */
+
+void tt_tree_child_open(struct tt_tree *t, struct tt_tree_conn *c,
+                        const uint8_t nonce[TT_NONCE_BYTES], uint64_t now_ns);
+void tt_tree_child_frame(struct tt_tree *t, struct tt_tree_conn *c, const struct tt_frame *f,
+                         uint64_t now_ns);
+/* The child is disconnected: its ranks are missing until they join again. */
+void tt_tree_child_lost(struct tt_tree *t, struct tt_tree_conn *c);
+void tt_tree_refuse(struct tt_tree *t, struct tt_tree_conn *c, tutti_status status,
+                    const char *sentence, uint8_t scope);
+/* Routes a rejection of one rank towards it. */
+void tt_tree_reject(struct tt_tree *t, uint32_t reporter, uint32_t rank, tutti_status status,
+                    const char *sentence);
+/* Adds the rank to this host, or replaces its seat. Returns false if out of memory. */
+bool tt_tree_take_seat(struct tt_tree *t, const struct tt_tree_seat *seat);
+/* PLACED: the addresses around a rank of this host. Returns false if it is unknown. */
+bool tt_tree_around(const struct tt_tree *t, uint32_t rank, struct tt_tree_address *before,
+                    struct tt_tree_address *after);
+/* The place is available: sends it to all children. */
+void tt_tree_distribute(struct tt_tree *t);
+/* Removes connections that have ended from the list. */
+void tt_tree_sweep(struct tt_tree *t);
+
+/* ---- tree_root.c ---- */
+
+/* Allocates the table when the number of ranks is known. Returns false if out of memory. */
+bool tt_tree_root_begin(struct tt_tree *t, uint32_t nranks);
+void tt_tree_root_fini(struct tt_tree *t);
+/* Adds or removes the ranks of a report. */
+void tt_tree_root_add(struct tt_tree *t, const struct tt_tree_report *report);
+void tt_tree_root_remove(struct tt_tree *t, const struct tt_tree_report *report);
+/* If all ranks have joined: compares their digests, and makes the layout. */
+void tt_tree_root_check(struct tt_tree *t);
+/* The earliest deadline has passed: fails with the missing ranks. */
+void tt_tree_root_expire(struct tt_tree *t, uint64_t now_ns);
+/* Writes the entry of DOWN for a report: the ranks before and after each run. */
+void tt_tree_root_write_entry(const struct tt_tree *t, const struct tt_tree_report *report,
+                              struct tt_writer *w);
+
+#endif
