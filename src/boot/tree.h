@@ -143,6 +143,7 @@ struct tt_tree {
     uint64_t attempt_ns, retry_ns, backoff_ns, joined_ns, flush_ns, leader_ns;
 
     struct tt_tree_conn *children;
+    bool children_ended;            /* some of the list are to be removed */
     uint32_t nleaders;              /* of the children */
     struct tt_tree_seat *seats;     /* ranks of this host; the first is this rank */
     uint32_t nseats, seats_cap, generation;

@@ -48,6 +48,9 @@ void tt_tree_sweep(struct tt_tree *t)
 {
     struct tt_tree_conn **at = &t->children;
 
+    if (!t->children_ended)
+        return;
+    t->children_ended = false;
     while (*at)
         if ((*at)->stage == TT_TREE_ENDED)
             *at = (*at)->next;
@@ -194,6 +197,7 @@ void tt_tree_child_lost(struct tt_tree *t, struct tt_tree_conn *c)
     c->stage = TT_TREE_ENDED;
     if (!child)
         return;
+    t->children_ended = true;
     if (c->kind == TT_TREE_LOCAL) {
         seat = find_seat(t, c->rank);
         if (seat)
