@@ -55,6 +55,31 @@ bool tt_sparse_set(struct tt_sparse *s, uint32_t rank, void *what)
     return true;
 }
 
+/* Moves later entries of the same chain back, so that the free slot hides none of them. */
+void tt_sparse_remove(struct tt_sparse *s, uint32_t rank)
+{
+    struct tt_sparse_slot *at = s->cap ? slot_for_rank(s->slot, s->cap, rank) : NULL;
+    uint32_t hole, i;
+
+    if (!at || !at->what)
+        return;
+    hole = i = (uint32_t)(at - s->slot);
+    s->n--;
+    for (;;) {
+        uint32_t home;
+
+        i = (i + 1) & (s->cap - 1);
+        if (!s->slot[i].what)
+            break;
+        home = (uint32_t)tt_mix64(s->slot[i].rank) & (s->cap - 1);
+        if (((i - home) & (s->cap - 1)) >= ((i - hole) & (s->cap - 1))) {
+            s->slot[hole] = s->slot[i];
+            hole = i;
+        }
+    }
+    s->slot[hole].what = NULL;
+}
+
 void *tt_sparse_next(const struct tt_sparse *s, uint32_t *at)
 {
     while (*at < s->cap) {

@@ -23,6 +23,8 @@ void *tt_sparse_get(const struct tt_sparse *s, uint32_t rank);
 /* Sets the pointer of a rank; not NULL. Returns false if out of memory, which cannot occur for a
  * rank that has one. */
 bool tt_sparse_set(struct tt_sparse *s, uint32_t rank, void *what);
+/* Removes the pointer of a rank, if it has one. */
+void tt_sparse_remove(struct tt_sparse *s, uint32_t rank);
 /* Iterates in unspecified order; *at is 0 at first. Returns NULL at the end. The map must not
  * change in between. */
 void *tt_sparse_next(const struct tt_sparse *s, uint32_t *at);
