@@ -85,8 +85,8 @@ static void keep_record(struct tt_records *s, uint32_t rank, const uint8_t *data
 
 /* ---- frames ---- */
 
-static void send_frame(struct tt_records *s, uint32_t link, uint8_t type, const void *body,
-                       size_t bytes)
+static void records_send_frame(struct tt_records *s, uint32_t link, uint8_t type, const void *body,
+                               size_t bytes)
 {
     uint8_t frame[TT_FRAME_HEADER_BYTES + TT_RECORDS_FRAME_BYTES];
     const struct tt_records_act act = { .kind = TT_RECORDS_ACT_SEND,
@@ -100,8 +100,8 @@ static void send_frame(struct tt_records *s, uint32_t link, uint8_t type, const 
 }
 
 /* data NULL: not reachable. */
-static void send_response(struct tt_records *s, uint32_t link, uint32_t rank, const uint8_t *data,
-                          size_t bytes)
+static void records_send_response(struct tt_records *s, uint32_t link, uint32_t rank,
+                                  const uint8_t *data, size_t bytes)
 {
     uint8_t body[TT_RECORDS_FRAME_BYTES];
     struct tt_writer w;
@@ -113,10 +113,10 @@ static void send_response(struct tt_records *s, uint32_t link, uint32_t rank, co
     tt_write_bytes(&w, data, data ? bytes : 0);
     tt_assert(!w.bad);
     s->nresponses++;
-    send_frame(s, link, TT_RECORDS_RESPONSE, body, tt_writer_bytes(&w));
+    records_send_frame(s, link, TT_RECORDS_RESPONSE, body, tt_writer_bytes(&w));
 }
 
-static void report(struct tt_records *s, uint32_t rank, const uint8_t *data, size_t bytes)
+static void records_report(struct tt_records *s, uint32_t rank, const uint8_t *data, size_t bytes)
 {
     const struct tt_records_act act = { .kind = data ? TT_RECORDS_ACT_FOUND : TT_RECORDS_ACT_FAILED,
                                         .rank = rank,
@@ -150,9 +150,9 @@ static void request_end(struct tt_records *s, struct request *q, const uint8_t *
     free(q);
     for (uint32_t i = 0; i < s->nlinks; i++)
         if ((ended.links & s->open) >> i & 1)
-            send_response(s, i, ended.rank, data, bytes);
+            records_send_response(s, i, ended.rank, data, bytes);
     if (ended.here)
-        report(s, ended.rank, data, bytes);
+        records_report(s, ended.rank, data, bytes);
 }
 
 static void request_send(struct tt_records *s, struct request *q)
@@ -169,7 +169,7 @@ static void request_send(struct tt_records *s, struct request *q)
     tt_writer_init(&w, body, sizeof body);
     tt_write_u32(&w, q->rank);
     s->nrequests++;
-    send_frame(s, q->via, TT_RECORDS_REQUEST, body, sizeof body);
+    records_send_frame(s, q->via, TT_RECORDS_REQUEST, body, sizeof body);
 }
 
 /* Returns the open request for this rank's record; *is_new: it must be sent. NULL: no memory. */
@@ -205,7 +205,7 @@ static const uint8_t *find_record(const struct tt_records *s, uint32_t rank, siz
 }
 
 /* `link` UINT32_MAX: this rank needs it. */
-static void want(struct tt_records *s, uint32_t rank, uint32_t link)
+static void records_want(struct tt_records *s, uint32_t rank, uint32_t link)
 {
     const bool here = link == UINT32_MAX;
     struct request *q;
@@ -216,9 +216,9 @@ static void want(struct tt_records *s, uint32_t rank, uint32_t link)
     data = find_record(s, rank, &bytes);
     q = data ? NULL : request_for(s, rank, &is_new);
     if (!q && here)
-        report(s, rank, data, bytes);
+        records_report(s, rank, data, bytes);
     else if (!q)
-        send_response(s, link, rank, data, bytes);
+        records_send_response(s, link, rank, data, bytes);
     if (!q)
         return;
     q->here |= here;
@@ -227,7 +227,7 @@ static void want(struct tt_records *s, uint32_t rank, uint32_t link)
         request_send(s, q);
 }
 
-static bool handle_request(struct tt_records *s, uint32_t link, const struct tt_frame *f)
+static bool records_handle_request(struct tt_records *s, uint32_t link, const struct tt_frame *f)
 {
     struct tt_reader r;
     uint32_t rank;
@@ -236,11 +236,11 @@ static bool handle_request(struct tt_records *s, uint32_t link, const struct tt_
     rank = tt_read_u32(&r);
     if (r.bad || r.at != r.end || rank >= s->nranks)
         return false;
-    want(s, rank, link);
+    records_want(s, rank, link);
     return true;
 }
 
-static bool handle_response(struct tt_records *s, uint32_t link, const struct tt_frame *f)
+static bool records_handle_response(struct tt_records *s, uint32_t link, const struct tt_frame *f)
 {
     uint8_t found, zero;
     struct request *q;
@@ -292,7 +292,7 @@ bool tt_records_step(struct tt_records *s, const struct tt_records_event *ev)
 {
     switch ((enum tt_records_event_kind)ev->kind) {
     case TT_RECORDS_EV_WANTED:
-        want(s, ev->rank, UINT32_MAX);
+        records_want(s, ev->rank, UINT32_MAX);
         return true;
     case TT_RECORDS_EV_UP:
         s->open |= 1ull << ev->link;
@@ -304,8 +304,9 @@ bool tt_records_step(struct tt_records *s, const struct tt_records_event *ev)
         break;
     }
     if (ev->frame.type == TT_RECORDS_REQUEST)
-        return handle_request(s, ev->link, &ev->frame);
-    return ev->frame.type == TT_RECORDS_RESPONSE && handle_response(s, ev->link, &ev->frame);
+        return records_handle_request(s, ev->link, &ev->frame);
+    return ev->frame.type == TT_RECORDS_RESPONSE &&
+           records_handle_response(s, ev->link, &ev->frame);
 }
 
 tutti_status tt_records_init(struct tt_records *s, uint32_t rank, uint32_t nranks,

@@ -150,7 +150,7 @@ static void up_drop(struct tt_tree *t, const char *why, uint64_t now_ns)
     up_lost(t, why, now_ns);
 }
 
-static uint32_t clamp_ms(uint64_t ns)
+static uint32_t tree_clamp_ms(uint64_t ns)
 {
     return ns / TT_MS < NO_TIMEOUT ? (uint32_t)(ns / TT_MS) : NO_TIMEOUT - 1;
 }
@@ -159,8 +159,8 @@ static void write_deadline(const struct tt_tree *t, struct tt_writer *w, uint64_
 {
     const uint64_t left_ns = t->deadline_ns > now_ns ? t->deadline_ns - now_ns : 0;
 
-    tt_write_u32(w, clamp_ms(now_ns - t->began_ns));
-    tt_write_u32(w, t->deadline_ns == TT_NEVER ? NO_TIMEOUT : clamp_ms(left_ns));
+    tt_write_u32(w, tree_clamp_ms(now_ns - t->began_ns));
+    tt_write_u32(w, t->deadline_ns == TT_NEVER ? NO_TIMEOUT : tree_clamp_ms(left_ns));
 }
 
 /* JOIN has the child's nonce before the proof. */
@@ -243,7 +243,7 @@ static void fail_rank(struct tt_tree *t, tutti_status status, const char *senten
     end_up(t);
 }
 
-static void fail_unreached(struct tt_tree *t, uint64_t now_ns)
+static void node_fail_unreached(struct tt_tree *t, uint64_t now_ns)
 {
     const uint64_t ms = (now_ns - t->began_ns) / TT_MS;
     char sentence[TT_TREE_SENTENCE_BYTES];
@@ -583,7 +583,7 @@ void tt_tree_flush(struct tt_tree *t, uint64_t now_ns)
 /* ---- steps ---- */
 
 /* A node with its result ends when all below have theirs. */
-static void finish(struct tt_tree *t, uint64_t now_ns)
+static void node_finish(struct tt_tree *t, uint64_t now_ns)
 {
     if (t->state != TT_TREE_PLACED || t->conf.root || t->up_stage != UP_JOINED)
         return;
@@ -596,7 +596,7 @@ static void finish(struct tt_tree *t, uint64_t now_ns)
     end_up(t);
 }
 
-static void tick(struct tt_tree *t, uint64_t now_ns)
+static void node_tick(struct tt_tree *t, uint64_t now_ns)
 {
     if (t->nundone > 0 && now_ns >= t->undone_ns)
         t->nundone = 0;
@@ -609,7 +609,7 @@ static void tick(struct tt_tree *t, uint64_t now_ns)
     }
     if (t->deadline_ns != TT_NEVER &&
         now_ns >= t->deadline_ns + (t->up_stage == UP_JOINED ? OUTCOME_NS : 0)) {
-        fail_unreached(t, now_ns);
+        node_fail_unreached(t, now_ns);
         return;
     }
     if (t->up_stage != UP_NONE && t->up_stage != UP_JOINED && now_ns - t->attempt_ns >= ATTEMPT_NS)
@@ -655,11 +655,11 @@ void tt_tree_step(struct tt_tree *t, const struct tt_tree_event *ev, uint64_t no
     case TT_TREE_EV_TICK:
         break;
     }
-    tick(t, now_ns);
+    node_tick(t, now_ns);
     if (t->conf.root && t->state == TT_TREE_GATHERING)
         tt_tree_root_check(t);
     tt_tree_flush(t, now_ns);
-    finish(t, now_ns);
+    node_finish(t, now_ns);
     tt_tree_sweep(t);
 }
 

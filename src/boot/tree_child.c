@@ -415,8 +415,8 @@ static bool read_join(struct tt_reader *r, struct join *out)
 
 /* Verifies and parses a JOIN. A wrong proof gets a response, so that a misspelt token is
  * reported. */
-static bool authenticate(struct tt_tree *t, struct tt_tree_conn *c, const struct tt_frame *f,
-                         struct join *out)
+static bool child_authenticate(struct tt_tree *t, struct tt_tree_conn *c, const struct tt_frame *f,
+                               struct join *out)
 {
     struct tt_frame rest = *f;
     struct tt_reader r;
@@ -440,7 +440,7 @@ static bool authenticate(struct tt_tree *t, struct tt_tree_conn *c, const struct
     return true;
 }
 
-static bool agree_nranks(struct tt_tree *t, struct tt_tree_conn *c, const struct join *j)
+static bool tree_agree_nranks(struct tt_tree *t, struct tt_tree_conn *c, const struct join *j)
 {
     char sentence[128];
 
@@ -459,7 +459,8 @@ static bool agree_nranks(struct tt_tree *t, struct tt_tree_conn *c, const struct
     return true;
 }
 
-static void agree_deadline(struct tt_tree *t, uint32_t waited_ms, uint32_t left_ms, uint64_t now_ns)
+static void tree_agree_deadline(struct tt_tree *t, uint32_t waited_ms, uint32_t left_ms,
+                                uint64_t now_ns)
 {
     const uint64_t waited_ns = waited_ms * TT_MS;
     const uint64_t deadline_ns = left_ms == NO_TIMEOUT ? TT_NEVER : now_ns + left_ms * TT_MS;
@@ -551,7 +552,7 @@ static struct tt_tree_conn *choose_server(const struct tt_tree *t, const struct 
     return best;
 }
 
-static void redirect(struct tt_tree *t, struct tt_tree_conn *c, struct tt_tree_conn *server)
+static void child_redirect(struct tt_tree *t, struct tt_tree_conn *c, struct tt_tree_conn *server)
 {
     uint8_t said[4 + 1 + TT_ENDPOINT_BYTES];
     struct tt_writer w;
@@ -576,17 +577,17 @@ static void join_leader(struct tt_tree *t, struct tt_tree_conn *c, const struct 
     if (t->nleaders >= t->conf.children_max && t->state == TT_TREE_GATHERING)
         server = choose_server(t, j);
     if (server)
-        redirect(t, c, server);
+        child_redirect(t, c, server);
     else
         accept_child(t, c, j);
 }
 
-static void join(struct tt_tree *t, struct tt_tree_conn *c, const struct tt_frame *f,
-                 uint64_t now_ns)
+static void child_join(struct tt_tree *t, struct tt_tree_conn *c, const struct tt_frame *f,
+                       uint64_t now_ns)
 {
     struct join j;
 
-    if (!authenticate(t, c, f, &j) || !agree_nranks(t, c, &j))
+    if (!child_authenticate(t, c, f, &j) || !tree_agree_nranks(t, c, &j))
         return;
     if (t->state == TT_TREE_FAILED && !t->job_failed) {
         tt_tree_close(t, c);
@@ -597,7 +598,7 @@ static void join(struct tt_tree *t, struct tt_tree_conn *c, const struct tt_fram
                        TT_TREE_OF_JOB);
         return;
     }
-    agree_deadline(t, j.waited_ms, j.left_ms, now_ns);
+    tree_agree_deadline(t, j.waited_ms, j.left_ms, now_ns);
     if (j.kind == TT_TREE_LOCAL)
         join_local(t, c, &j);
     else
@@ -715,7 +716,7 @@ static void handle_up(struct tt_tree *t, struct tt_tree_conn *c, struct tt_reade
 {
     const uint32_t waited_ms = tt_read_u32(r), left_ms = tt_read_u32(r), n = tt_read_u32(r);
 
-    agree_deadline(t, waited_ms, left_ms, now_ns);
+    tree_agree_deadline(t, waited_ms, left_ms, now_ns);
     for (uint32_t i = 0; i < n && c->stage == TT_TREE_CHILD; i++) {
         const uint32_t bytes = tt_read_u32(r);
         const uint8_t *encoded = tt_reader_take(r, bytes);
@@ -735,7 +736,7 @@ void tt_tree_child_frame(struct tt_tree *t, struct tt_tree_conn *c, const struct
     if (c->stage == TT_TREE_ENDED)
         return;
     if (c->stage == TT_TREE_STRANGER)
-        join(t, c, f, now_ns);
+        child_join(t, c, f, now_ns);
     else if (!tt_tree_check(t, c, f, &r))
         tt_tree_close(t, c);
     else if (f->type == TT_TREE_UP && c->kind == TT_TREE_LEADER)

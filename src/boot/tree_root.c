@@ -258,14 +258,14 @@ void tt_tree_root_write_entry(const struct tt_tree *t, const struct tt_tree_repo
 
 /* ---- deadline ---- */
 
-static bool rank_is_missing(const void *context, uint32_t rank)
+static bool tree_rank_is_missing(const void *context, uint32_t rank)
 {
     const struct tt_tree_ranks *k = context;
 
     return !k->owner[rank];
 }
 
-static bool rank_has_left(const void *context, uint32_t rank)
+static bool tree_rank_has_left(const void *context, uint32_t rank)
 {
     const struct tt_tree_ranks *k = context;
 
@@ -279,8 +279,8 @@ void tt_tree_root_expire(struct tt_tree *t, uint64_t now_ns)
     const struct tt_tree_ranks *k = t->ranks;
 
     if (k) {
-        tt_rdv_name_ranks(missing, sizeof missing, k->nranks, rank_is_missing, k);
-        tt_rdv_name_ranks(left, sizeof left, k->nranks, rank_has_left, k);
+        tt_rdv_name_ranks(missing, sizeof missing, k->nranks, tree_rank_is_missing, k);
+        tt_rdv_name_ranks(left, sizeof left, k->nranks, tree_rank_has_left, k);
     }
     snprintf(sentence, sizeof sentence,
              "%" PRIu32 " of %" PRIu32 " ranks joined within %" PRIu64 ".%" PRIu64
