@@ -278,7 +278,7 @@ function(tutti_add_shmem_programs)
         add_executable(shmem_program_${file} ${source})
         set_target_properties(shmem_program_${file} PROPERTIES
             OUTPUT_NAME ${file} RUNTIME_OUTPUT_DIRECTORY tests/shmem/programs)
-        target_link_libraries(shmem_program_${file} PRIVATE tutti_shmem tutti_flags)
+        target_link_libraries(shmem_program_${file} PRIVATE tutti_shmem tutti_flags m)
         # Their macros check every type, and compare floats that are exact.
         target_compile_options(shmem_program_${file} PRIVATE -Wno-float-equal)
     endforeach()

@@ -1,5 +1,6 @@
 #include "reduce.h"
 
+#include <fenv.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,8 +19,22 @@ static tutti_dtype dtype_of(enum sh_type type)
     return type == SH_F64 ? TUTTI_F64 : (tutti_dtype)type;
 }
 
-/* Gathers the input of all PEs in chunks and reduces it locally. All PEs compute in the same order,
- * so results are bitwise identical. */
+/* Reduces parts[n][count] into its first part, in the default floating-point environment, on the
+ * x87 unit too. The environment of the caller and its exception flags do not change. */
+static void fold_parts(char *parts, int n, size_t count, enum sh_type type, enum sh_op op)
+{
+    const size_t bytes = count * sh_type_bytes(type);
+    fenv_t kept;
+
+    fegetenv(&kept);
+    fesetenv(FE_DFL_ENV);
+    for (int i = 1; i < n; i++)
+        sh_fold_of(type, op)(parts, parts + (size_t)i * bytes, count);
+    fesetenv(&kept);
+}
+
+/* Gathers the input of all PEs in chunks and reduces it locally. All PEs compute in the same order
+ * and floating-point environment, so results are bitwise identical. */
 static void reduce_here(const struct sh_party *p, char *dest, const char *src, size_t n,
                         enum sh_type type, enum sh_op op)
 {
@@ -30,8 +45,7 @@ static void reduce_here(const struct sh_party *p, char *dest, const char *src, s
         const size_t now = n - at < most ? n - at : most;
 
         sh_party_fcollect(p, all, src + at * bytes, now * bytes);
-        for (int i = 1; i < p->n; i++)
-            sh_fold_of(type, op)(all, all + (size_t)i * now * bytes, now);
+        fold_parts(all, p->n, now, type, op);
         memcpy(dest + at * bytes, all, now * bytes);
     }
     free(all);

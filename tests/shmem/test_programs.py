@@ -34,6 +34,7 @@ RUNS = {
     "atomics": [("shm", 1), ("shm", 5), ("shm by messages", 3), ("tcp", 4), ("tcp, 4 lanes", 2), ("ofi", 2)],
     "waits": [("shm", 1), ("shm", 4), ("shm by messages", 2), ("tcp", 3), ("tcp, 4 lanes", 5), ("ofi", 3)],
     "teams": [("shm", 1), ("shm", 5), ("shm by messages", 2), ("tcp", 4), ("tcp, 4 lanes", 3), ("ofi", 3)],
+    "floats": [("shm", 1), ("shm", 3), ("shm by messages", 2), ("tcp", 4), ("tcp, 4 lanes", 2), ("ofi", 3)],
     "locks": [("shm", 1), ("shm", 3), ("shm by messages", 4), ("tcp", 5), ("tcp", 2), ("tcp, 4 lanes", 2), ("ofi", 3)],
 }
 
