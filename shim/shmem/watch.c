@@ -32,16 +32,10 @@ static size_t find_match(const struct sh_watch *w, size_t from)
 
 /* ---- fair selection ---- */
 
-/* OpenSHMEM 1.5 requires that repeated calls eventually return each matching word. Therefore a
- * search starts behind the word that the last call for the same array returned. Each slot stores
- * one array: a hash of its address (upper half) and the start index (lower half). If two arrays use
- * the same slot, searches start at pseudo-random indices, so that no pattern of calls can always
- * miss a word. All threads of a process share the slots; a lost update only changes where a search
- * starts. */
-#define SEARCH_STARTS 256u
-#define INDEX_BITS 32
-
-static uint64_t search_starts[SEARCH_STARTS], nconflicts;
+/* OpenSHMEM 1.5 requires that repeated calls eventually return each matching word. Therefore each
+ * search starts at a pseudo-random index: no pattern of calls can always miss a word. All threads
+ * of a process share the counter; a lost update only repeats an index. */
+static uint64_t nmatches;
 
 static uint64_t mix(uint64_t x)     /* the finalizer of SplitMix64 */
 {
@@ -53,19 +47,14 @@ static uint64_t mix(uint64_t x)     /* the finalizer of SplitMix64 */
 /* Returns the index of a matching word, with fair selection; SIZE_MAX: no match. */
 static size_t next_match(const struct sh_watch *w)
 {
-    const uint64_t hash = mix((uintptr_t)w->ivars + 0x9e3779b97f4a7c15ull),
-                   tag = hash >> INDEX_BITS;
-    uint64_t *slot = &search_starts[hash % SEARCH_STARTS],
-             turn = __atomic_load_n(slot, __ATOMIC_RELAXED);
+    const uint64_t n = __atomic_load_n(&nmatches, __ATOMIC_RELAXED);
     size_t i;
 
     if (w->nelems == 0)
         return SIZE_MAX;
-    if (turn >> INDEX_BITS != tag)
-        turn = turn ? mix(__atomic_add_fetch(&nconflicts, 1, __ATOMIC_RELAXED)) : 0;
-    i = find_match(w, (uint32_t)turn % w->nelems);
+    i = find_match(w, mix((n + 1) * 0x9e3779b97f4a7c15ull) % w->nelems);
     if (i != SIZE_MAX)
-        __atomic_store_n(slot, tag << INDEX_BITS | (uint32_t)(i + 1), __ATOMIC_RELAXED);
+        __atomic_store_n(&nmatches, n + 1, __ATOMIC_RELAXED);
     return i;
 }
 
