@@ -88,8 +88,8 @@ static void pause_for(struct tt_acceptor *a, int err)
         watch_listener(a, false);
 }
 
-/* Fallback for a sandbox that refuses accept4. A fork between the two calls inherits the
- * descriptor. EPERM of a firewall is returned unchanged. */
+/* Fallback for a sandbox that refuses accept4, with whatever error. A fork between the two calls
+ * inherits the descriptor. Other errors, such as EPERM of a firewall, are returned again. */
 static int accept_plainly(int listener)
 {
     const int fd = accept(listener, NULL, NULL);
@@ -110,7 +110,9 @@ static int take_from(int listener)
 {
     const int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-    return fd < 0 && (errno == ENOSYS || errno == EPERM) ? accept_plainly(listener) : fd;
+    return fd < 0 && errno != EAGAIN && errno != EMFILE && errno != ENFILE
+               ? accept_plainly(listener)
+               : fd;
 }
 
 int tt_acceptor_take(struct tt_acceptor *a)

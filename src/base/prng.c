@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include "base/status.h"
 
+#define INTERRUPTS_MAX 1000u    /* of one request; a sandbox may return EINTR every time */
 #define GOLDEN 0x9e3779b97f4a7c15ull
 #define FNV_BASIS 0xcbf29ce484222325ull
 #define FNV_PRIME 0x00000100000001b3ull
@@ -99,12 +100,13 @@ static void read_urandom(uint8_t *at, uint64_t bytes)
 
 void tt_random_bytes(void *out, uint64_t bytes)
 {
+    uint32_t interrupts = 0;
     uint8_t *at = out;
 
     while (bytes > 0) {
         const ssize_t n = getrandom(at, bytes, 0);
 
-        if (n < 0 && errno != EINTR)
+        if (n < 0 && (errno != EINTR || ++interrupts == INTERRUPTS_MAX))
             break;              /* refused by a sandbox */
         if (n > 0) {
             at += n;

@@ -102,12 +102,12 @@ tutti_status tt_fail_descriptors(const char *what, uint32_t missing)
 
 tutti_status tt_fail_call(int err, const char *what, const char *call)
 {
-    if (err != EPERM)
+    char text[128];
+
+    if (err != EPERM && err != EACCES)
         return tt_fail_errno(err, "%s: %s failed", what, call);
-    return tt_fail(
-        TUTTI_ERR_SYSTEM,
-        "%s: %s failed: Operation not permitted (the sandbox must allow this system call)", what,
-        call);
+    return tt_fail(TUTTI_ERR_SYSTEM, "%s: %s failed: %s (the sandbox must allow this system call)",
+                   what, call, strerror_r(err, text, sizeof text));
 }
 
 tutti_status tt_fail_again(tutti_status status, const char *sentence)

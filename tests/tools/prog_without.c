@@ -1,8 +1,8 @@
 /* Runs a command with failing system calls, as with a container's filter or an old kernel:
  *
- *     prog_without NAME[=EPERM]... -- COMMAND [ARGUMENT]...
+ *     prog_without NAME[=ERROR]... -- COMMAND [ARGUMENT]...
  *
- * NAME is a system call of the table below; it fails with ENOSYS, or with EPERM. The filter applies
+ * NAME is a system call and ERROR an errno of the tables below; the default is ENOSYS. The filter applies
  * to all processes started by the command. Exit status: the command's; 2 for an invalid argument;
  * 77 if the kernel supports no filter. */
 #include <errno.h>
@@ -26,6 +26,7 @@ static const struct {
     CALL(epoll_create1),
     CALL(eventfd2),
     CALL(fallocate),
+    CALL(ftruncate),
     CALL(getrandom),
     CALL(madvise),
     CALL(membarrier),
@@ -50,6 +51,24 @@ static const struct {
     CALL(statx),
 };
 
+#define ERROR(name) { #name, name }
+static const struct {
+    const char *name;
+    unsigned number;
+} errors[] = {
+    ERROR(EACCES), ERROR(EINTR), ERROR(EINVAL), ERROR(EMFILE),
+    ERROR(ENOMEM), ERROR(ENOSPC), ERROR(ENOSYS), ERROR(EPERM),
+};
+
+/* Returns 0 if unknown. */
+static unsigned error_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (strcmp(errors[i].name, name) == 0)
+            return errors[i].number;
+    return 0;
+}
+
 static int number_of(const char *name, size_t bytes)
 {
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
@@ -70,19 +89,21 @@ int main(int argc, char **argv)
     for (at = 1; at < argc && strcmp(argv[at], "--") != 0; at++) {
         const char *end = strchr(argv[at], '=');
         const int number = number_of(argv[at], end ? (size_t)(end - argv[at]) : strlen(argv[at]));
+        const unsigned error = end ? error_of(end + 1) : ENOSYS;
 
-        if (number < 0 || (end && strcmp(end, "=EPERM") != 0) || n + 3 > FILTER_MAX) {
-            fprintf(stderr, "prog_without: \"%s\": not NAME or NAME=EPERM of a known system call\n",
-                    argv[at]);
+        if (number < 0 || !error || n + 3 > FILTER_MAX) {
+            fprintf(
+                stderr,
+                "prog_without: \"%s\": not NAME or NAME=ERROR of a known system call and errno\n",
+                argv[at]);
             return 2;
         }
         filter[n++] =
             (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)number, 0, 1);
-        filter[n++] = (struct sock_filter)BPF_STMT(
-            BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)(end ? EPERM : ENOSYS));
+        filter[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error);
     }
     if (at + 1 >= argc) {
-        fprintf(stderr, "usage: prog_without NAME[=EPERM]... -- COMMAND [ARGUMENT]...\n");
+        fprintf(stderr, "usage: prog_without NAME[=ERROR]... -- COMMAND [ARGUMENT]...\n");
         return 2;
     }
     filter[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);

@@ -337,13 +337,13 @@ static int watch_by_thread(pid_t pid)
     return ends[0];
 }
 
-/* A descriptor that becomes readable when the child `pid` has ended, and does not reap it. -1 with
- * errno. */
+/* A descriptor that becomes readable when the child `pid` has ended, and does not reap it. A sandbox
+ * may refuse pidfd_open with any error. -1 with errno. */
 static int watch_end(pid_t pid)
 {
     const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 
-    return fd >= 0 || errno == EMFILE || errno == ENFILE ? fd : watch_by_thread(pid);
+    return fd >= 0 ? fd : watch_by_thread(pid);
 }
 
 int child_start(struct child *out, const struct child_conf *conf)

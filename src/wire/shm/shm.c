@@ -277,9 +277,10 @@ static tutti_status shm_open(struct tt_wire **out, const struct tt_wire_conf *co
         st = tt_fail(TUTTI_ERR_NOMEM, "shm: out of memory for the transport");
         goto close;
     }
-    st = tt_segment_create(&w->bell, sizeof(struct tt_shm_bell));
-    if (st)
+    if (tt_segment_create(&w->bell, sizeof(struct tt_shm_bell)) != TUTTI_OK) {
+        st = TUTTI_ERR_UNSUPPORTED;     /* whatever the cause, other transports may work */
         goto close;
+    }
     w->host = tt_host_hash();    /* equal hashes: abstract sockets and memory are reachable */
     w->fence = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) < 0;
     w->epoll = epoll_create1(EPOLL_CLOEXEC);

@@ -32,7 +32,8 @@ static int write_pages(int fd, size_t bytes)
 }
 
 /* Allocates the memory. Populating respects the advice for huge pages. If the kernel (before 5.14)
- * or a sandbox does not allow it, the pages are allocated through the file. */
+ * or a sandbox does not allow it, with whatever error, the pages are allocated through the file,
+ * and the file's error is returned. Lack of memory is reported at once. */
 static int reserve_pages(int fd, void *base, size_t bytes)
 {
     int err;
@@ -40,10 +41,10 @@ static int reserve_pages(int fd, void *base, size_t bytes)
     tt_pages_huge(base, bytes);
     if (madvise(base, bytes, MADV_POPULATE_WRITE) == 0)
         return 0;
-    if (errno != EINVAL && errno != ENOSYS && errno != EPERM)
+    if (errno == ENOMEM)
         return errno;
     err = posix_fallocate(fd, 0, (off_t)bytes);
-    return err == ENOSYS || err == EPERM ? write_pages(fd, bytes) : err;
+    return err && err != ENOSPC && err != ENOMEM ? write_pages(fd, bytes) : err;
 }
 
 /* Populating takes all memory of the machine before it fails, minutes later. Therefore the
@@ -94,10 +95,8 @@ tutti_status tt_segment_create(struct tt_segment *seg, size_t bytes)
     if (st)
         return st;
     fd = memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0) {
-        st = tt_fail_call(errno, "shm: cannot create a segment", "memfd_create");
-        return errno == ENOSYS || errno == EPERM ? TUTTI_ERR_UNSUPPORTED : st;
-    }
+    if (fd < 0)
+        return tt_fail_call(errno, "shm: cannot create a segment", "memfd_create");
     if (ftruncate(fd, (off_t)bytes) < 0) {
         st = tt_fail_errno(errno, "shm: cannot set the size of a segment to %zu bytes", bytes);
         goto close;
