@@ -5,6 +5,7 @@ ports."""
 
 import os
 import subprocess
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -93,6 +94,29 @@ class SystemCalls(unittest.TestCase):
         done = without(["memfd_create"], TUTTI_WIRES="shm")
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stderr, "no transport is available on this host .*memfd_create failed: Function not implemented")
+
+
+class WithoutProc(unittest.TestCase):
+    """A mount namespace whose /proc is empty."""
+
+    def command(self, *command):
+        script = 'mount -t tmpfs tmpfs /proc || exit 77; exec "$@"'
+        done = run("unshare", "-m", "sh", "-c", script, "sh", *command)
+        if done.returncode == 77 or "unshare" in done.stderr:
+            self.skipTest("no mount namespaces here")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_tools_start_ranks(self):
+        self.assertEqual(self.command(TUTTI, "run", "-n", str(RANKS), "--", HELLO).count("the sum is 1"), RANKS)
+        self.command(TUTTI, "perf", "allreduce", "-n", str(RANKS), "--max", "1K", "--check")
+        self.command(TUTTI, "perf", "putsignal", "-n", str(RANKS), "--blocks", "1", "--rounds", "1", "--iters", "10")
+        with tempfile.TemporaryDirectory() as folder:
+            self.command(TUTTI, "tune", "-n", str(RANKS), "--colls", "allreduce", "--max", "64", "-o", Path(folder) / "tune.json")
+
+    def test_program_is_found_by_a_relative_path(self):
+        self.command("sh", "-c", f'cd "{BUILD.parent}" && {BUILD.name}/tutti perf allreduce -n {RANKS} --max 1K --check')
+        self.command("sh", "-c", f'PATH="{BUILD}:$PATH" && tutti perf allreduce -n {RANKS} --max 1K --check')
 
 
 class Limits(unittest.TestCase):

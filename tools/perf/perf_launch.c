@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "boot/boot.h"
+#include "tools/own_path.h"
 
 static struct tt_launch read_launch(void)
 {
@@ -37,7 +38,7 @@ int perf_launch(uint32_t nranks, int argc, char **argv)
     const size_t nhead = sizeof head / sizeof *head;
     const char **all = calloc(nhead + (size_t)argc, sizeof *all);
 
-    if (!all || readlink("/proc/self/exe", self, sizeof self - 1) < 0) {
+    if (!all || !own_path(self)) {
         fprintf(stderr, "%s: cannot start ranks: %s\n", argv[0], strerror(errno));
         free(all);
         return 126;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "tools/own_path.h"
 #include "tools/run/run_place.h"
 
 #define WORDS_MAX 32
@@ -46,7 +47,7 @@ int topo_measure_start(const char *hosts, const char *hostfile, const char *rsh,
 
     if (nranks == 0)
         return 1;
-    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0) {
+    if (!own_path(self)) {
         fprintf(stderr, "tutti topo: cannot start ranks: %s\n", strerror(errno));
         return 126;
     }
