@@ -24,7 +24,7 @@ struct tt_launch {
     enum tt_launch_query query; /* unless NONE: nranks is 0 until tt_boot_launch has queried it */
     char rendezvous[256];       /* "tcp://…" or "file://…"; "" if the launcher has a key-value
                                    space (PMI, PMIx) instead */
-    const char *rendezvous_from;    /* its source: "TUTTI_RENDEZVOUS", "conf.rendezvous", …;
+    char rendezvous_from[80];   /* its source: "TUTTI_RENDEZVOUS", "conf.rendezvous", …;
                                        NULL: the launcher */
     char token[128];            /* "" if none */
     char interfaces[256];

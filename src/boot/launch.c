@@ -76,8 +76,9 @@ static const struct who launchers[] = {
     { "kubernetes", "JOB_COMPLETION_INDEX", "WORLD_SIZE", NULL, TT_QUERY_NONE },
 };
 
-/* Values of a variable that show that a launcher started this process. */
-enum shows { SHOWS_ANY, SHOWS_NUMBER, SHOWS_NOT_ONE, SHOWS_NOT_ZERO };
+/* Values of a variable that show that a launcher started this process. SHOWS_SET: also an empty
+ * one. */
+enum shows { SHOWS_SET, SHOWS_ANY, SHOWS_NUMBER, SHOWS_NOT_ONE, SHOWS_NOT_ZERO };
 
 /* A launcher's variable that is not sufficient. It applies only if no row of `launchers` is
  * complete. `lacks` is then missing; NULL: this launcher never provides the number of ranks.
@@ -92,29 +93,36 @@ static const struct sign {
 } signs[] = {
     { "tutti run", "TUTTI_RANK", "TUTTI_SIZE", SHOWS_ANY },
     { "tutti run", "TUTTI_SIZE", "TUTTI_RANK", SHOWS_ANY },
-    { "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", SHOWS_ANY },
-    { "Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", SHOWS_ANY },
-    { "a PMI launcher", "PMI_RANK", "PMI_SIZE", SHOWS_ANY },
-    { "a PMI launcher", "PMI_SIZE", "PMI_RANK", SHOWS_ANY },
-    { "a PMI launcher", "PMI_ID", "PMI_PORT", SHOWS_ANY },
-    { "a PMI launcher", "PMI_PORT", "PMI_ID", SHOWS_ANY },
-    { "a PMI launcher", "PMI_FD", "PMI_RANK", SHOWS_ANY },
-    { "a PMIx launcher", "PMIX_RANK", "PMIX_NAMESPACE", SHOWS_ANY },
-    { "a PMIx launcher", "PMIX_NAMESPACE", "PMIX_RANK", SHOWS_ANY },
+    { "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", SHOWS_SET },
+    { "Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", SHOWS_SET },
+    { "a PMI launcher", "PMI_RANK", "PMI_SIZE", SHOWS_SET },
+    { "a PMI launcher", "PMI_SIZE", "PMI_RANK", SHOWS_SET },
+    { "a PMI launcher", "PMI_ID", "PMI_PORT", SHOWS_SET },
+    { "a PMI launcher", "PMI_PORT", "PMI_ID", SHOWS_SET },
+    { "a PMI launcher", "PMI_FD", "PMI_RANK", SHOWS_SET },
+    { "a PMIx launcher", "PMIX_RANK", "PMIX_NAMESPACE", SHOWS_SET },
+    { "a PMIx launcher", "PMIX_NAMESPACE", "PMIX_RANK", SHOWS_SET },
+    { "a PMIx launcher", "PMIX_SERVER_URI", "PMIX_RANK", SHOWS_SET },
+    { "a PMIx launcher", "PMIX_SERVER_URI2", "PMIX_RANK", SHOWS_SET },
+    { "a PMIx launcher", "PMIX_SERVER_URI21", "PMIX_RANK", SHOWS_SET },
+    { "a PMIx launcher", "PMIX_SERVER_URI3", "PMIX_RANK", SHOWS_SET },
+    { "a PMIx launcher", "PMIX_SERVER_URI4", "PMIX_RANK", SHOWS_SET },
+    { "a PMIx launcher", "PMIX_SERVER_URI41", "PMIX_RANK", SHOWS_SET },
     { "srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", SHOWS_NOT_ONE },
     { "srun", "SLURM_PROCID", "SLURM_STEP_ID", SHOWS_NOT_ZERO },
     { "srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", SHOWS_NOT_ZERO },
     { "torchrun", "TORCHELASTIC_RUN_ID", "RANK", SHOWS_ANY },
     { "torchrun", "RANK", "WORLD_SIZE", SHOWS_NUMBER },
     { "torchrun", "WORLD_SIZE", "RANK", SHOWS_NOT_ONE },
-    { "Cray PALS", "PALS_RANKID", NULL, SHOWS_ANY },
-    { "Cray ALPS", "ALPS_APP_PE", NULL, SHOWS_ANY },
-    { "mpirun_rsh of MVAPICH", "MV2_COMM_WORLD_RANK", NULL, SHOWS_ANY },
-    { "mpirun_rsh of MVAPICH", "MPIRUN_RANK", NULL, SHOWS_ANY },
-    { "jsrun", "JSM_NAMESPACE_RANK", NULL, SHOWS_ANY },
-    { "Flux", "FLUX_TASK_RANK", NULL, SHOWS_ANY },
-    { "horovodrun", "HOROVOD_RANK", NULL, SHOWS_ANY },
-    { "MPICH's hydra", "MPI_LOCALRANKID", NULL, SHOWS_ANY },
+    { "Cray PALS", "PALS_RANKID", NULL, SHOWS_SET },
+    { "Cray PALS", "PALS_SIZE", NULL, SHOWS_SET },
+    { "Cray ALPS", "ALPS_APP_PE", NULL, SHOWS_SET },
+    { "mpirun_rsh of MVAPICH", "MV2_COMM_WORLD_RANK", NULL, SHOWS_SET },
+    { "mpirun_rsh of MVAPICH", "MPIRUN_RANK", NULL, SHOWS_SET },
+    { "jsrun", "JSM_NAMESPACE_RANK", NULL, SHOWS_SET },
+    { "Flux", "FLUX_TASK_RANK", NULL, SHOWS_SET },
+    { "horovodrun", "HOROVOD_RANK", NULL, SHOWS_SET },
+    { "MPICH's hydra", "MPI_LOCALRANKID", NULL, SHOWS_SET },
     { "an indexed Job of Kubernetes", "JOB_COMPLETION_INDEX", "TUTTI_SIZE", SHOWS_ANY },
 };
 
@@ -174,6 +182,7 @@ static bool shows(enum shows what, const char *text)
         return number && strcmp(text, "1") != 0;
     case SHOWS_NOT_ZERO:
         return strcmp(text, "0") != 0;
+    case SHOWS_SET:
     case SHOWS_ANY:
         break;
     }
@@ -190,7 +199,7 @@ static bool is_first_of_step(const struct sign *sign, getter get)
 
 static tutti_status check_sign(const struct sign *sign, getter get)
 {
-    const char *text = var(get, sign->set);
+    const char *text = sign->shows == SHOWS_SET ? get(sign->set) : var(get, sign->set);
 
     if (!text || (sign->lacks && var(get, sign->lacks)))
         return TUTTI_OK;
@@ -320,7 +329,8 @@ static tutti_status derive_slurm(struct tt_launch *out, getter get)
     snprintf(text, sizeof text, "slurm %s %s", or_empty(var(get, "SLURM_JOB_ID")),
              var(get, "SLURM_STEP_ID"));
     default_token(out, text);
-    out->rendezvous_from = "SLURM_STEP_NODELIST";
+    snprintf(out->rendezvous_from, sizeof out->rendezvous_from,
+             "SLURM_STEP_NODELIST with a port derived from job and step");
     return put_tcp(out, node, derived_port(text));
 }
 
@@ -345,7 +355,8 @@ static tutti_status derive_torchrun(struct tt_launch *out, getter get)
              or_empty(var(get, "TORCHELASTIC_RESTART_COUNT")));
     if (*run_id)
         default_token(out, text);
-    out->rendezvous_from = "MASTER_ADDR";
+    snprintf(out->rendezvous_from, sizeof out->rendezvous_from,
+             "MASTER_ADDR with a port derived from MASTER_PORT=%" PRId64, port);
     return put_tcp(out, host, derived_port(text));
 }
 
@@ -365,7 +376,8 @@ static tutti_status read_rendezvous(struct tt_launch *out, const tutti_conf *con
     if (st)
         return st;
     if (*out->rendezvous) {
-        out->rendezvous_from = asked ? "conf.rendezvous" : "TUTTI_RENDEZVOUS";
+        snprintf(out->rendezvous_from, sizeof out->rendezvous_from, "%s",
+                 asked ? "conf.rendezvous" : "TUTTI_RENDEZVOUS");
         if (!text_has_prefix(out->rendezvous, "tcp://") && !text_has_prefix(out->rendezvous, "file://") &&
             !text_has_prefix(out->rendezvous, "id:"))
             return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": must be tcp://host:port, file:///path or id:HEX",

@@ -94,7 +94,7 @@ static bool url_has_prefix(const char *text, const char *prefix)
 /* Returns the source of the rendezvous address, in the user's terms. */
 static const char *rendezvous_source(const struct meet *m)
 {
-    return m->launch->rendezvous_from ? m->launch->rendezvous_from : "the rendezvous";
+    return *m->launch->rendezvous_from ? m->launch->rendezvous_from : "the rendezvous";
 }
 
 static tutti_status parse_tcp(struct meet *m, const char *text)
@@ -580,7 +580,7 @@ static tutti_status fail_unreached(const struct meet *m)
 {
     const double waited_s = (double)(tt_now_ns() - m->began_ns) / 1e9;
     const char *where = m->launch->rendezvous,
-               *from = m->where == AT_ID ? NULL : m->launch->rendezvous_from;
+               *from = m->where == AT_ID ? "" : m->launch->rendezvous_from;
     const char *why = *m->why ? m->why : "no answer";
     char address[TT_ADDRESS_TEXT_BYTES] = "";
 
@@ -612,7 +612,7 @@ static tutti_status fail_unreached(const struct meet *m)
         TUTTI_ERR_TIMEOUT,
         "rank %u: rank 0 is missing: no rendezvous server at %s%s%s%s, where rank 0 listens, within %.1f s (%u "
         "attempts, last error: %s); only rank 0 can report other missing ranks",
-        m->launch->rank, where, from ? " (" : "", from ? from : "", from ? ")" : "", waited_s,
+        m->launch->rank, where, *from ? " (" : "", from, *from ? ")" : "", waited_s,
         m->attempts, why);
 }
 

@@ -131,6 +131,16 @@ static void incomplete_launcher_variables_are_refused(void **state)
         { { "PMI_PORT=h:1" }, { "PMI_PORT is \"h:1\"", "PMI_ID is not set", "PMI" } },
         { { "PMIX_RANK=0", }, { "PMIX_RANK is \"0\"", "PMIX_NAMESPACE is not set", "PMIx" } },
         { { "PMIX_NAMESPACE=n" }, { "PMIX_NAMESPACE is \"n\"", "PMIX_RANK is not set", "PMIx" } },
+        { { "PMIX_SERVER_URI=u" }, { "PMIX_SERVER_URI is \"u\"", "PMIX_RANK is not set", "PMIx" } },
+        { { "PMIX_SERVER_URI2=u" }, { "PMIX_SERVER_URI2 is \"u\"", "PMIX_RANK is not set", "PMIx" } },
+        { { "PMIX_SERVER_URI21=u" }, { "PMIX_SERVER_URI21 is \"u\"", "PMIX_RANK is not set", "PMIx" } },
+        { { "PMIX_SERVER_URI3=u" }, { "PMIX_SERVER_URI3 is \"u\"", "PMIX_RANK is not set", "PMIx" } },
+        { { "PMIX_SERVER_URI4=u" }, { "PMIX_SERVER_URI4 is \"u\"", "PMIX_RANK is not set", "PMIx" } },
+        { { "PMIX_SERVER_URI41=u" }, { "PMIX_SERVER_URI41 is \"u\"", "PMIX_RANK is not set", "PMIx" } },
+        { { "PMIX_SERVER_URI4=u", "PMIX_RANK=0" }, { "PMIX_RANK is \"0\"", "PMIX_NAMESPACE is not set", "PMIx" } },
+        { { "PMIX_RANK=" }, { "PMIX_RANK is \"\"", "PMIX_NAMESPACE is not set", "PMIx" } },
+        { { "OMPI_COMM_WORLD_RANK=" }, { "OMPI_COMM_WORLD_RANK is \"\"", "OMPI_COMM_WORLD_SIZE is not set", "Open MPI" } },
+        { { "PALS_SIZE=" }, { "PALS_SIZE is \"\"", "Cray PALS", "TUTTI_SIZE" } },
         { { "SLURM_PROCID=3", "SLURM_NTASKS=4" }, { "SLURM_PROCID is \"3\"", "SLURM_STEP_ID is not set", "srun" } },
         { { "SLURM_PROCID=0", "SLURM_STEP_ID=0" }, { "SLURM_PROCID is \"0\"", "SLURM_STEP_NUM_TASKS is not set", "srun" } },
         { { "SLURM_STEP_NUM_TASKS=4" }, { "SLURM_STEP_NUM_TASKS is \"4\"", "SLURM_PROCID is not set", "srun" } },
@@ -138,6 +148,7 @@ static void incomplete_launcher_variables_are_refused(void **state)
         { { "WORLD_SIZE=2" }, { "WORLD_SIZE is \"2\"", "RANK is not set", "torchrun" } },
         { { "TORCHELASTIC_RUN_ID=x" }, { "TORCHELASTIC_RUN_ID is \"x\"", "RANK is not set", "torchrun" } },
         { { "PALS_RANKID=0" }, { "PALS_RANKID is \"0\"", "Cray PALS", "TUTTI_SIZE" } },
+        { { "PALS_SIZE=4" }, { "PALS_SIZE is \"4\"", "Cray PALS", "TUTTI_SIZE" } },
         { { "ALPS_APP_PE=0" }, { "ALPS_APP_PE is \"0\"", "Cray ALPS", "TUTTI_SIZE" } },
         { { "MV2_COMM_WORLD_RANK=0" }, { "MV2_COMM_WORLD_RANK is \"0\"", "mpirun_rsh", "TUTTI_SIZE" } },
         { { "MPIRUN_RANK=0" }, { "MPIRUN_RANK is \"0\"", "mpirun_rsh", "TUTTI_SIZE" } },
@@ -255,6 +266,8 @@ static void torchrun_port_is_derived_per_restart(void **state)
     assert_int_equal(sscanf(a.rendezvous, "tcp://[fd00::7]:%u%c", &port, &rest), 1);
     assert_in_range(port, 10240, 32767);
     assert_int_not_equal(port, 29500);
+    assert_string_equal(a.rendezvous_from,
+                        "MASTER_ADDR with a port derived from MASTER_PORT=29500");
     assert_string_not_equal(a.rendezvous, b.rendezvous);
     assert_string_not_equal(a.token, b.token);
     assert_string_not_equal(a.token, "");

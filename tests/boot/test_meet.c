@@ -404,7 +404,7 @@ static void rank_0_explains_why_it_fails(void **state)
 
         print_message("%s\n", cases[i].rendezvous);
         rank.launch = launch_of(0, 2, cases[i].rendezvous, "", 300);
-        rank.launch.rendezvous_from = "TUTTI_RENDEZVOUS";
+        strcpy(rank.launch.rendezvous_from, "TUTTI_RENDEZVOUS");
         start(&rank, 1);
         join(&rank, 1);
         assert_int_equal(rank.status, cases[i].status);
