@@ -16,12 +16,25 @@ static inline bool tt_bytes_of(uint64_t n, uint64_t each, uint64_t *out)
     return !__builtin_mul_overflow(n, each, out) && *out <= TT_ADDRESS_MAX;
 }
 
+/* Exclusive upper bound of the addresses that a system gives out by default: no memory begins below
+ * and ends beyond it. 0: unknown. */
+#if defined(__x86_64__)
+#define TT_ADDRESS_DEFAULT_MAX ((uint64_t)1 << 47)
+#elif defined(__aarch64__)
+#define TT_ADDRESS_DEFAULT_MAX ((uint64_t)1 << 48)
+#else
+#define TT_ADDRESS_DEFAULT_MAX ((uint64_t)0)
+#endif
+
 /* Returns whether mem[bytes] lies within the address space of a process. */
 static inline bool tt_memory_can_be(const void *mem, uint64_t bytes)
 {
+    const uint64_t begin = (uintptr_t)mem;
     uint64_t end;
 
-    return !__builtin_add_overflow((uint64_t)(uintptr_t)mem, bytes, &end) && end <= TT_ADDRESS_MAX;
+    if (__builtin_add_overflow(begin, bytes, &end) || end > TT_ADDRESS_MAX)
+        return false;
+    return begin >= TT_ADDRESS_DEFAULT_MAX || end <= TT_ADDRESS_DEFAULT_MAX;
 }
 
 /* Returns whether an array of n elements of `each` bytes at mem lies within the address space. */

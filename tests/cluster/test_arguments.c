@@ -648,6 +648,11 @@ static void memory_role(struct rank *r)
     job_step(r, "registration");
     CHECK_INVALID(r, tutti_mem_register(r->comm, NULL, 10), "10 bytes");
     CHECK_INVALID(r, tutti_mem_register(r->comm, mem, 0), "0 bytes");
+#if defined(__x86_64__)
+    CHECK_INVALID(r, tutti_mem_register(r->comm, mem, (size_t)1 << 47), "140737488355328 bytes");
+#elif defined(__aarch64__)
+    CHECK_INVALID(r, tutti_mem_register(r->comm, mem, (size_t)1 << 48), "281474976710656 bytes");
+#endif
     CHECK_INVALID(r, tutti_mem_deregister(r->comm, NULL), "mem is NULL");
     CHECK_OK(r, tutti_mem_register(r->comm, mem, sizeof mem));
     CHECK_OK(r, tutti_mem_deregister(r->comm, mem));
