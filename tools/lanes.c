@@ -31,7 +31,7 @@ static const struct argp_option argp_options[] = {
     { "window", 'w', "N", 0,
       "maximum number of segments in flight on all lanes, a power of two up to 4096 (default: 8 "
       "times the limit of all lanes)", 0 },
-    { "segment", 's', "SIZE", 0, "segment size in bytes, with an optional K, M or G (default 128K)", 0 },
+    { "segment", 's', "SIZE", 0, "segment size in bytes, with an optional K, M, G or T (default 128K)", 0 },
     { "distance", 'D', "LEVEL", 0,
       "use the lanes, segment size and limit that the verbs transport uses for a peer at this "
       "distance: socket, host, rack, zone, building, fabric or wan", 0 },
@@ -51,7 +51,7 @@ static const struct argp_option argp_options[] = {
       "rate of a path, GB/s (default: rate of all NICs / number of paths)", 0 },
     { "way", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0 },
     { "latency", 'd', "US", 0, "one-way latency, us (default 5)", 0 },
-    { "bytes", 'b', "SIZE", 0, "bytes per message, with an optional K, M or G (default 16M)", 0 },
+    { "bytes", 'b', "SIZE", 0, "bytes per message, with an optional K, M, G or T (default 16M)", 0 },
     { "messages", 'c', "N", 0, "messages per sender (default 100)", 0 },
     { "depth", 'q', "N", 0, "messages that a sender keeps posted (default 4)", 0 },
     { "emptiest", 'e', NULL, 0,

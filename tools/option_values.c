@@ -37,7 +37,7 @@ double option_real(struct argp_state *state, const char *option, const char *arg
  * no number, or if it exceeds OPTION_SIZE_MAX. */
 static bool scan(const char *at, bool is_size, uint64_t *out, const char **end)
 {
-    static const char units[] = "KMG";
+    static const char units[] = "KMGT";
     unsigned long long v;
     const char *unit;
     unsigned shift = 0;
@@ -63,7 +63,8 @@ const char *option_size_until(struct argp_state *state, const char *option, cons
     const char *end = "";
 
     if (!scan(at, true, out, &end) || (*end && *end != stop))
-        argp_error(state, "%s %s: must be a size like 4096, 4K, 16M or 1G", option, arg);
+        argp_error(state, "%s %s: must be a size like 4096, 4K, 16M or 1G, up to 1024T", option,
+                   arg);
     return end;
 }
 

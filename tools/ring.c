@@ -40,7 +40,7 @@ static const struct argp_option argp_options[] = {
     { "matrix", OPT_MATRIX, "FILE", 0,
       "latencies and rates between the peers, in JSON (docs/ring-order.md); \"-\": standard "
       "input", 0 },
-    { "bytes", 'b', "SIZE", 0, "bytes of one all-reduce, with an optional K, M or G (default 64M)", 0 },
+    { "bytes", 'b', "SIZE", 0, "bytes of one all-reduce, with an optional K, M, G or T (default 64M)", 0 },
     { "segment", OPT_SEGMENT, "SIZE", 0,
       "segment size within a block; 0: whole blocks (default 1M)", 0 },
     { "steps", OPT_STEPS, "N", 0, "steps of the search (default: depends on the number of peers)", 0 },

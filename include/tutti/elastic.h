@@ -105,8 +105,8 @@ typedef struct tutti_run_conf {
                                    higher tags as INVALID, and the other members time out. Each tag
                                    costs about 20 KiB (60 KiB with replica groups) */
     int64_t timeout_ms;         /* timeout of this call, and default timeout of all others; 0:
-                                   TUTTI_TIMEOUT_MS (default 300000); negative: none. Name
-                                   resolution counts, but is not interrupted by the timeout */
+                                   TUTTI_TIMEOUT_MS (default 300000); negative: none. The
+                                   timeout includes and interrupts name resolution */
     const char *data_ports;     /* "first-last": range of ports to listen on for data over TCP;
                                    NULL: TUTTI_DATA_PORTS, else any port. One port is sufficient if
                                    views only shrink. Two are needed to admit newcomers or to

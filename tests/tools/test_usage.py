@@ -43,6 +43,16 @@ class Usage(unittest.TestCase):
                 done = tutti(*command)
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
 
+    def test_sizes_have_units_up_to_terabytes(self):
+        done = tutti("perf", "allreduce", "--ranks", "2", "--min", "1T", "--max", "1T")
+        self.assertNotEqual(done.returncode, 2)
+        self.assertIn("need 4398046511104 bytes", done.stderr)
+        for size in ("1025T", "1P", "1t"):
+            with self.subTest(size=size):
+                done = tutti("perf", "allreduce", "--ranks", "2", "--min", size)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(f"--min {size}: must be a size like 4096, 4K, 16M or 1G, up to 1024T", done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

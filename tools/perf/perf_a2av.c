@@ -45,7 +45,7 @@ static const struct argp_option argp_options[] = {
     { "wire", OPT_WIRE, "shm,tcp", 0,
       "allowed transports (default: all usable ones except verbs and ofi)", 1 },
     { "tokens", OPT_TOKENS, "N", 0, "tokens per rank (default 256)", 2 },
-    { "bytes", OPT_BYTES, "SIZE", 0, "bytes per token, with an optional K, M or G (default 4K)", 2 },
+    { "bytes", OPT_BYTES, "SIZE", 0, "bytes per token, with an optional K, M, G or T (default 4K)", 2 },
     { "experts", OPT_EXPERTS, "N", 0,
       "experts in total, a multiple of the number of ranks (default 8 per rank)", 2 },
     { "top", OPT_TOP, "K", 0, "experts per token (default 1)", 2 },

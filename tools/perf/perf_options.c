@@ -37,7 +37,7 @@ static const struct argp_option argp_options[] = {
     { "wire", OPT_WIRE, "shm,tcp", 0,
       "allowed transports (default: all usable ones except verbs and ofi)", 1 },
     { "algo", OPT_ALGO, "NAME", 0, "use this algorithm (`tutti info --algos` lists them)", 1 },
-    { "min", OPT_MIN, "SIZE", 0, "smallest size in bytes, with an optional K, M or G (default 8)", 2 },
+    { "min", OPT_MIN, "SIZE", 0, "smallest size in bytes, with an optional K, M, G or T (default 8)", 2 },
     { "max", OPT_MAX, "SIZE", 0, "largest size (default 128M)", 2 },
     { "factor", OPT_FACTOR, "F", 0, "ratio of successive sizes (default 4)", 2 },
     { "dtype", OPT_DTYPE, "TYPE", 0, "element type (default f32)", 2 },

@@ -41,7 +41,7 @@ static const struct argp_option argp_options[] = {
       "algorithms, or \"all\": those that support the call (default: the fastest according to its "
       "cost formula)", 1 },
     { "bytes", OPT_BYTES, "SIZE", 0,
-      "bytes of the larger buffer, as in `tutti perf`, with an optional K, M or G (default 1M)", 1 },
+      "bytes of the larger buffer, as in `tutti perf`, with an optional K, M, G or T (default 1M)", 1 },
     { "block", OPT_BLOCK, "SIZE", 0,
       "bytes of each rank's block, instead of --bytes, for collectives with one block per rank", 1 },
     { "root", OPT_ROOT, "RANK", 0, "root of rooted collectives (default 0)", 1 },

@@ -15,7 +15,7 @@ static const struct argp_option argp_options[] = {
     { "wire", OPT_WIRE, "shm,tcp", 0,
       "allowed transports (default: all usable ones except verbs and ofi)", 1 },
     { "colls", OPT_COLLS, "A,B,...", 0, "collectives (default: all that can be tuned)", 2 },
-    { "min", OPT_MIN, "SIZE", 0, "smallest size in bytes, with an optional K, M or G (default 8)", 2 },
+    { "min", OPT_MIN, "SIZE", 0, "smallest size in bytes, with an optional K, M, G or T (default 8)", 2 },
     { "max", OPT_MAX, "SIZE", 0, "largest size (default 32M)", 2 },
     { "factor", OPT_FACTOR, "F", 0, "ratio of successive sizes (default 4)", 2 },
     { "rounds", OPT_ROUNDS, "R", 0,
