@@ -612,8 +612,8 @@ static tutti_status fail_unreached(const struct meet *m)
         TUTTI_ERR_TIMEOUT,
         "rank %u: rank 0 is missing: no rendezvous server at %s%s%s%s, where rank 0 listens, within %.1f s (%u "
         "attempts, last error: %s); only rank 0 can report other missing ranks",
-        m->launch->rank, where, *from ? " (" : "", from, *from ? ")" : "", waited_s,
-        m->attempts, why);
+        m->launch->rank, where, *from ? " (" : "", from, *from ? ")" : "", waited_s, m->attempts,
+        why);
 }
 
 /* Connects repeatedly until there is a table, a final refusal, or the deadline. */
@@ -743,12 +743,13 @@ static tutti_status table_read_cards(struct meet *m, struct tt_table *t, struct 
 
 /* Waits until each neighbour is connected or lost, and all ranks have the table from this
  * server. */
-static void overlay_settle_and_serve(struct meet *m, struct tt_overlay *o)
+static tutti_status overlay_settle_and_serve(struct meet *m, struct tt_overlay *o)
 {
     for (;;) {
-        tt_overlay_settle(o, tt_now_ns() >= m->deadline_ns);
-        if (tt_overlay_is_settled(o) && (!m->serve || tt_serve_is_done(m->serve)))
-            return;
+        const tutti_status st = tt_overlay_settle(o, tt_now_ns() >= m->deadline_ns);
+
+        if (st || (tt_overlay_is_settled(o) && (!m->serve || tt_serve_is_done(m->serve))))
+            return st;
         rendezvous_poll(m, tt_overlay_is_settled(o) ? -1 : tt_overlay_fd(o),
                         tt_now_ns() + 100 * TT_MS);
     }
@@ -867,14 +868,16 @@ static tutti_status rendezvous_run(struct meet *m, struct tt_table *table,
     st = open_overlay(m, &t, &o);
     if (!st)
         st = table_read_cards(m, &t, o);
+    if (!st) {
+        close(m->fd);
+        m->fd = -1;
+        st = overlay_settle_and_serve(m, o);
+    }
     if (st) {
         tt_overlay_close(o);
         tt_table_fini(&t);
         return st;
     }
-    close(m->fd);
-    m->fd = -1;
-    overlay_settle_and_serve(m, o);
     *table = t;
     *overlay = o;
     return TUTTI_OK;

@@ -35,6 +35,7 @@
                                                the oldest */
 #define GUEST_AGE_NS (10 * TT_SECOND)
 #define ATTEMPT_NS (3 * TT_SECOND)          /* per address, if a neighbour has several */
+#define STARVED_NS (2 * TT_SECOND)          /* no descriptor will be released later */
 #define PROBE_NS TT_SECOND
 #define GOODBYE_NS TT_SECOND
 #define SECRET_BYTES 16
@@ -88,6 +89,8 @@ struct tt_overlay {
     int epoll, backlog;
     struct tt_acceptor acceptor;        /* closed once every neighbour is decided */
     struct tt_acceptor near;            /* likewise; while lo is down */
+    uint64_t starved_ns;        /* time since when no attempt to connect had a descriptor; 0: the
+                                   last one had */
     bool backlogged;            /* the backlog descriptor is readable: there is work that epoll
                                    does not report */
     struct link links[TT_FLOOD_LINKS_MAX];
@@ -303,6 +306,10 @@ static void begin_attempt(struct tt_overlay *o, uint32_t i, uint64_t now_ns)
 
     l->began_ns = now_ns;
     l->fd = tt_connect_begin(&l->addresses[l->next]);
+    if (l->fd >= 0 || (errno != EMFILE && errno != ENFILE))
+        o->starved_ns = 0;
+    else if (!o->starved_ns)
+        o->starved_ns = now_ns;
     if (l->fd < 0)
         next_address(o, i, errno, now_ns);
     else
@@ -666,7 +673,21 @@ static void keep_event(struct tt_overlay *o, const struct tt_overlay_event *ev)
     o->early[o->nearly++] = *ev;
 }
 
-void tt_overlay_settle(struct tt_overlay *o, bool give_up)
+/* Fails if the connections that are still missing will get no descriptors. */
+static tutti_status check_descriptors(const struct tt_overlay *o)
+{
+    const bool starved = (o->starved_ns && tt_now_ns() - o->starved_ns > STARVED_NS) ||
+                         tt_acceptor_is_starved(&o->acceptor) || tt_acceptor_is_starved(&o->near);
+    uint32_t missing = 0;
+
+    for (uint32_t i = 0; i < o->flood.nlinks; i++)
+        missing += !is_decided(&o->links[i]) && o->links[i].fd < 0;
+    return starved && missing
+               ? tt_fail_descriptors("overlay: cannot connect to other ranks", missing)
+               : TUTTI_OK;
+}
+
+tutti_status tt_overlay_settle(struct tt_overlay *o, bool give_up)
 {
     struct tt_overlay_event ev;
 
@@ -685,6 +706,7 @@ void tt_overlay_settle(struct tt_overlay *o, bool give_up)
     }
     if (o->nearly > 0)
         set_backlog(o, true);
+    return check_descriptors(o);
 }
 
 int tt_overlay_fd(const struct tt_overlay *o)

@@ -21,8 +21,9 @@ struct tt_overlay_conf {
  * tt_overlay_settle when tt_overlay_fd is readable, and every 100 ms. */
 tutti_status tt_overlay_open(struct tt_overlay **out, const struct tt_overlay_conf *conf);
 void tt_overlay_neighbour(struct tt_overlay *o, uint32_t peer, const struct tt_endpoint *endpoint);
-/* Makes progress. With `give_up`, neighbours that are not connected count as lost. */
-void tt_overlay_settle(struct tt_overlay *o, bool give_up);
+/* Makes progress. With `give_up`, neighbours that are not connected count as lost. NOMEM: no
+ * descriptor has been free for two seconds, and neighbours are still to be connected. */
+tutti_status tt_overlay_settle(struct tt_overlay *o, bool give_up);
 /* Returns whether each neighbour is connected or lost. */
 bool tt_overlay_is_settled(const struct tt_overlay *o);
 

@@ -65,7 +65,7 @@ static bool all_settled(struct net *net, bool give_up)
 
     for (uint32_t r = 0; r < net->n; r++)
         if (net->overlays[r]) {
-            tt_overlay_settle(net->overlays[r], give_up);
+            assert_int_equal(tt_overlay_settle(net->overlays[r], give_up), TUTTI_OK);
             all &= tt_overlay_is_settled(net->overlays[r]);
         }
     return all;

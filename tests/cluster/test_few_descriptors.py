@@ -47,6 +47,46 @@ class FewDescriptors(unittest.TestCase):
         self.check("tcp")
 
 
+class LimitOfRanks(unittest.TestCase):
+    """More ranks, and a limit that does not apply to the launcher."""
+
+    RANKS = 12
+    LIMITS = [19, 20, 21, 22, 23, 24, 26]
+
+    def job(self, limit, wires, *command):
+        script = f'ulimit -n {limit}; exec "$@"'
+        return subprocess.run([BUILD / "tutti", "run", "-n", str(self.RANKS), "--", "sh", "-c", script, "sh", *command],
+                              env={**os.environ, "TUTTI_WIRES": wires}, capture_output=True, text=True, timeout=PROMPT_S, check=False)
+
+    def test_starved_start_up_names_limit(self):
+        failed = 0
+        for limit in self.LIMITS:
+            with self.subTest(limit=limit):
+                done = self.job(limit, "tcp", BUILD / "examples/hello")
+                if done.returncode == 0:
+                    continue
+                failed += 1
+                self.assertIn(f"RLIMIT_NOFILE is {limit}", done.stderr)
+                self.assertNotIn("before the deadline", done.stderr)
+        self.assertGreater(failed, 2)
+
+    def test_tcp_replaces_shm_that_needs_more(self):
+        for limit in (48, 64):
+            with self.subTest(limit=limit):
+                done = self.job(limit, "shm,tcp", BUILD / "tutti", "perf", "alltoall", "--max", "1K", "--check")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertRegex(done.stderr, rf"shared memory between {self.RANKS} ranks needs more file descriptors: "
+                                              rf"RLIMIT_NOFILE is {limit}, and at least \d+ are needed")
+
+    def test_required_shm_names_limit(self):
+        done = self.job(48, "shm", BUILD / "tutti", "perf", "alltoall", "--max", "1K", "--check")
+        self.assertNotEqual(done.returncode, 0)
+        found = re.search(r"RLIMIT_NOFILE is 48, and at least (\d+) are needed", done.stderr)
+        self.assertIsNotNone(found, done.stderr)
+        done = self.job(int(found[1]) + 16, "shm", BUILD / "tutti", "perf", "alltoall", "--max", "1K", "--check")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
 class Lanes(unittest.TestCase):
     """Many lanes to each peer, and a second communicator while the lanes of the first are open."""
 

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/host.h"
 #include "base/prng.h"
 #include "base/status.h"
@@ -32,6 +33,7 @@
     4 /* maximum polls in a row that serve no pull requests while
                                        other work is urgent: a copy takes long, and a peer may
                                        wait for that work */
+#define RESERVE 24u     /* descriptors that links leave free */
 #define DONES \
     64 /* completions queued for poll, besides one connect and one
                                        loss per peer */
@@ -256,6 +258,16 @@ static void shm_close(struct tt_wire *base)
     free(w);
 }
 
+/* Returns for how many links descriptors are free. The reserve is for control connections, other
+ * transports and files of the program. */
+static uint32_t count_possible_links(uint32_t npeers)
+{
+    const uint32_t most = npeers < TT_SHM_LINKS_COUNTED ? npeers : TT_SHM_LINKS_COUNTED;
+    const uint32_t free = tt_descriptors_free(RESERVE + TT_SHM_LINK_DESCRIPTORS * most);
+
+    return free > RESERVE ? (free - RESERVE) / TT_SHM_LINK_DESCRIPTORS : 0;
+}
+
 static tutti_status shm_open(struct tt_wire **out, const struct tt_wire_conf *conf)
 {
     struct tt_shm *w = calloc(1, sizeof *w);
@@ -294,6 +306,7 @@ static tutti_status shm_open(struct tt_wire **out, const struct tt_wire_conf *co
     st = tt_shm_listen(w);
     if (st)
         goto close;
+    w->links_max = count_possible_links(conf->nranks - 1);
     w->base.ops = &tt_wire_shm;
     *out = &w->base;
     return TUTTI_OK;
@@ -312,6 +325,7 @@ static tutti_status shm_address(struct tt_wire *base, struct tt_blob *out)
     tt_write_u32(&wr, TT_SHM_MAGIC);
     tt_write_u64(&wr, w->host);
     tt_write_bytes(&wr, w->name, sizeof w->name);
+    tt_write_u32(&wr, w->links_max);
     out->bytes = (uint16_t)tt_writer_bytes(&wr);
     return TUTTI_OK;
 }

@@ -24,6 +24,10 @@
     16 /* maximum number of connections before their HELLO; the
                                            oldest are dropped */
 
+/* A link needs a socket, an eventfd and three segments. */
+#define TT_SHM_LINK_DESCRIPTORS 5u
+#define TT_SHM_LINKS_COUNTED 1024u  /* from this number on, links_max means any number */
+
 /* One page per process, mapped by all its peers. */
 struct tt_shm_bell {
     _Atomic uint32_t asleep;
@@ -170,6 +174,9 @@ struct tt_shm {
     uint8_t name[16];
     uint64_t host;
     struct tt_segment bell;
+    uint32_t links_max;             /* links for which descriptors are free; part of the address */
+    bool scarce;                    /* a peer was not connected for lack of descriptors */
+    char why_scarce[192];
     bool fence;                     /* expedited membarrier is not available */
     bool armed;
     uint32_t polls, put_off;        /* put_off: polls in a row that served no pull requests */

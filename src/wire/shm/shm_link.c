@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -214,9 +215,6 @@ void tt_shm_link_lost(struct tt_shm *w, struct tt_shm_peer *peer, tutti_status w
                                           .status = peer->bye ? TUTTI_OK : why });
 }
 
-/* A link needs a socket, an eventfd and three segments. */
-enum { LINK_DESCRIPTORS = 5 };
-
 /* Fails all requested links that are not up, since no descriptor will become free for them. */
 static void shm_lose_starved(struct tt_shm *w)
 {
@@ -229,7 +227,7 @@ static void shm_lose_starved(struct tt_shm *w)
     if (!missing)
         return;
     st = tt_fail_descriptors("shm: cannot connect to ranks on this host",
-                             LINK_DESCRIPTORS * missing);
+                             TT_SHM_LINK_DESCRIPTORS * missing);
     for (uint32_t at = 0; (peer = tt_sparse_next(&w->peers, &at));)
         if (peer->state == TT_SHM_WANTED || peer->state == TT_SHM_HANDSHAKE)
             tt_shm_link_lost(w, peer, st);
@@ -330,7 +328,7 @@ static void try_connect(struct tt_shm *w, struct tt_shm_peer *peer)
             w, peer,
             errno == EMFILE
                 ? tt_fail_descriptors("shm: cannot connect to a rank on this host",
-                                      LINK_DESCRIPTORS)
+                                      TT_SHM_LINK_DESCRIPTORS)
                 : tt_fail_errno(errno, "shm: cannot create a socket for rank %u", peer->rank));
         return;
     }
@@ -361,12 +359,57 @@ static void try_connect(struct tt_shm *w, struct tt_shm_peer *peer)
     shm_watch(w, fd, peer->rank, EPOLLIN);
 }
 
+/* Number of peers on this host; 0 if the layout is unknown. */
+static uint32_t count_local_peers(const struct tt_shm *w)
+{
+    const struct tt_layout *l = w->conf.layout;
+
+    return l && l->nranks ? tt_layout_host_ranks(l, tt_layout_host(l, w->conf.rank)) - 1 : 0;
+}
+
+static void explain_scarcity(struct tt_shm *w, uint32_t rank, uint32_t theirs, uint32_t npeers)
+{
+    struct rlimit limit = { 0 };
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    if (w->links_max < npeers)
+        snprintf(
+            w->why_scarce, sizeof w->why_scarce,
+            "shared memory between %u ranks needs more file descriptors: RLIMIT_NOFILE is %llu, "
+            "and at least %llu are needed (raise it with ulimit -n)",
+            npeers + 1, (unsigned long long)limit.rlim_cur,
+            (unsigned long long)limit.rlim_cur +
+                TT_SHM_LINK_DESCRIPTORS * (unsigned long long)(npeers - w->links_max));
+    else
+        snprintf(w->why_scarce, sizeof w->why_scarce,
+                 "rank %u has file descriptors for shared memory with %u of %u ranks", rank, theirs,
+                 npeers);
+    w->base.unreached = w->why_scarce;
+    if (!w->scarce)
+        tt_log(TT_LOG_WARN, "shm: %s", w->why_scarce);
+    w->scarce = true;
+}
+
+/* Two ranks use shared memory only if both have descriptors for links to all ranks of the host.
+ * Both decide by the same numbers: the layout, and the links_max of their addresses. */
+static bool descriptors_suffice(struct tt_shm *w, uint32_t rank, uint32_t theirs)
+{
+    const uint32_t npeers = count_local_peers(w),
+                   both = theirs < w->links_max ? theirs : w->links_max;
+
+    if (npeers <= both || both >= TT_SHM_LINKS_COUNTED)
+        return true;
+    explain_scarcity(w, rank, theirs, npeers);
+    return false;
+}
+
 tutti_status tt_shm_connect(struct tt_wire *base, uint32_t rank, const struct tt_blob *address)
 {
     struct tt_shm *w = tt_shm_of(base);
     struct tt_shm_peer *peer;
     struct tt_reader r;
     uint8_t name[16];
+    uint32_t theirs;
     uint64_t host;
     tutti_status st;
 
@@ -376,8 +419,10 @@ tutti_status tt_shm_connect(struct tt_wire *base, uint32_t rank, const struct tt
         return TUTTI_ERR_UNSUPPORTED;
     host = tt_read_u64(&r);
     tt_read_bytes(&r, name, sizeof name);
+    theirs = tt_read_u32(&r);
     if (r.bad || rank >= w->conf.nranks || rank == w->conf.rank ||
-        !tt_wire_shares_host(&w->conf, rank, host == w->host))
+        !tt_wire_shares_host(&w->conf, rank, host == w->host) ||
+        !descriptors_suffice(w, rank, theirs))
         return TUTTI_ERR_UNSUPPORTED;
     peer = tt_shm_peer_make(w, rank);
     if (!peer)
@@ -456,7 +501,7 @@ static void receive_hello(struct tt_shm *w, struct tt_shm_pending *s)
         if (peer && peer->state != TT_SHM_UP && peer->state != TT_SHM_LOST)
             tt_shm_link_lost(w, peer,
                              tt_fail_descriptors("shm: cannot connect to a rank on this host",
-                                                 LINK_DESCRIPTORS));
+                                                 TT_SHM_LINK_DESCRIPTORS));
         return;
     }
     if (got < 0 || !hello_is_valid(w, &p)) {
@@ -562,7 +607,7 @@ void tt_shm_receive_packets(struct tt_shm *w, struct tt_shm_peer *peer)
         if (got == -2) {
             tt_shm_link_lost(w, peer,
                              tt_fail_descriptors("shm: cannot receive from a rank on this host",
-                                                 LINK_DESCRIPTORS));
+                                                 TT_SHM_LINK_DESCRIPTORS));
         } else if (got < 0 && peer->state == TT_SHM_HANDSHAKE) {
             handshake_ended(w, peer);
         } else if (got < 0) {
