@@ -20,11 +20,19 @@
  *
  * Blocking and non-blocking. Without tutti_rma.counter a put or get returns at local completion.
  * With a counter it is non-blocking: it returns at once, and 1 is added to the counter at local
- * completion. Puts that the transport cannot accept yet are queued per target rank. A queue holds
- * up to 1,024 puts, and up to 4 MiB of copies of short sources. A non-blocking put waits (with
- * no_wait: returns TUTTI_PENDING) only if the queue of its target is full, so a slow target delays
- * only puts to itself. Fences, signals and quiets also apply to queued puts. A non-blocking get
- * waits until the transport accepts it.
+ * completion. tutti_window_signal, and tutti_window_atomic without `old`, are always non-blocking.
+ * What the transport cannot accept yet is queued per target rank, so a slow or stopped target
+ * delays only transfers to itself:
+ *  - A queue holds up to 1,024 puts, signals and atomics, with up to 4 MiB of copies of short
+ *    sources and of lists of rows or pieces. An empty queue also accepts a larger put, besides
+ *    these 4 MiB.
+ *  - If the queue of its target is full, a non-blocking put waits for space up to its timeout. With
+ *    no_wait it returns TUTTI_PENDING instead, and nothing is sent.
+ *  - A signal or atomic waits for space up to the communicator's timeout. For a signal that never
+ *    waits, use a put of 0 bytes with a counter and no_wait.
+ *  - Fences, signals and quiets also apply to queued puts. A failure after the call has returned is
+ *    reported by tutti_window_quiet.
+ *  - A non-blocking get waits until the transport accepts it.
  *
  * Offsets and sizes are in bytes. `rank` is a rank of the window's communicator, which may be the
  * calling rank. An access outside that rank's window, or to a freed window, returns
@@ -167,7 +175,8 @@ TUTTI_API tutti_status tutti_window_quiet(tutti_window *window, int rank, int64_
 
 /* ---- signals --------------------------------------------------------------------------------- */
 
-/* Sends a signal without data: the same as a put of 0 bytes with a signal. */
+/* Sends a signal without data: the same as a non-blocking put of 0 bytes with a signal. Waits only
+ * if the queue of `rank` is full; see "Blocking and non-blocking". */
 TUTTI_API tutti_status tutti_window_signal(tutti_window *window, int rank, size_t offset,
                                            tutti_signal_op op, uint64_t value);
 
@@ -214,8 +223,9 @@ typedef enum tutti_atomic_op {
 
 /* Updates a word of 4 or 8 bytes (argument `bytes`) at `offset`, a multiple of `bytes`, in the
  * window of `rank`. If old is not NULL, the call waits, and *old receives the previous value. If
- * old is NULL, the call does not wait, and the update is complete after tutti_window_quiet. With 4
- * bytes, the low halves of operand, compare and *old are used. The update is atomic with respect to
+ * old is NULL, the call waits only if the queue of `rank` is full (see "Blocking and
+ * non-blocking"), and the update is complete after tutti_window_quiet. With 4 bytes, the low halves
+ * of operand, compare and *old are used. The update is atomic with respect to
  * all atomics and ADD signals of the same width on that word, and to atomic CPU instructions on it,
  * by the owner of the window or through tutti_window_pointer. */
 TUTTI_API tutti_status tutti_window_atomic(tutti_window *window, int rank, size_t offset,

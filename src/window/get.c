@@ -196,35 +196,15 @@ tutti_status tutti_window_get(tutti_window *window, int rank, size_t offset, voi
 
 /* ---- atomics ---- */
 
+/* An atomic that returns the old value. */
 struct atomic {
     struct tt_call_check attempt;
     struct behind behind;
     struct tt_window_message m;
-    bool fetch, asked;
+    bool asked;
     uint64_t old;
     struct tt_window_transfer *transfer;
 };
-
-/* Performs the atomic on mapped memory with the processor, then wakes the owner, which may wait
- * for the word. */
-static tutti_status change_mapped(struct atomic *c, uint8_t *mem,
-                                  const struct tt_engine_client_link *link)
-{
-    const struct tt_desc wake = {
-        .kind = TT_DESC_PUT,
-        .flags = TT_DESC_INLINE | TT_DESC_URGENT,
-        .peer = link->theirs->peer,
-        .key = link->theirs,
-        .signal_op = TT_SIGNAL_ADD,
-        .signal_key = link->theirs,
-        .signal_offset = link->word,
-        .cookie = TT_CLIENT_COOKIE,
-    };
-
-    c->old = tt_window_change(mem + c->m.offset, c->m.width, c->m.verb, c->m.operand, c->m.compare);
-    link->wire->ops->post(link->wire, &wake, 1);    /* urgent and mapped: needs no room */
-    return TUTTI_OK;
-}
 
 static tutti_status atomic_step(struct tt_call_check *a)
 {
@@ -238,11 +218,13 @@ static tutti_status atomic_step(struct tt_call_check *a)
     p = reach_fenced(w, a->rank, &c->behind, &way, &link, &st);
     if (st)
         return st;
-    if (!way->by_mail && way->key.mapped)
-        return tt_window_may_load(w->home, p, &link, c->behind.fence_tick)
-                   ? change_mapped(c, way->key.mapped, &link)
-                   : TUTTI_PENDING;
-    if (c->fetch && !c->transfer) {
+    if (!way->by_mail && way->key.mapped) {
+        if (!tt_window_may_load(w->home, p, &link, c->behind.fence_tick))
+            return TUTTI_PENDING;
+        c->old = tt_window_change_mapped(&c->m, way->key.mapped, &link);
+        return TUTTI_OK;
+    }
+    if (!c->transfer) {
         c->transfer = tt_transfer_begin(w, p, &way->failed, NULL, w->home->tick, &st);
         if (!c->transfer)
             return st;
@@ -252,8 +234,6 @@ static tutti_status atomic_step(struct tt_call_check *a)
          !tt_window_send_request(w->home, p, &c->m, NULL, NULL, c->transfer, &way->failed)))
         return TUTTI_PENDING;
     c->asked = true;
-    if (!c->fetch)
-        return TUTTI_OK;
     if (c->transfer->open)
         tt_transfer_close(c->transfer);
     if (!c->transfer->over)
@@ -286,7 +266,6 @@ tutti_status tutti_window_atomic(tutti_window *window, int rank, size_t offset, 
             .verb = (uint8_t)(TT_WINDOW_ADD + op), .width = (uint8_t)bytes, .offset = offset, .operand = operand,
             .compare = compare,
         },
-        .fetch = old,
     };
     struct tt_window *w = NULL;
     tutti_status st = tt_window_take_rank(window, rank, call, &w);
@@ -305,6 +284,8 @@ tutti_status tutti_window_atomic(tutti_window *window, int rank, size_t offset, 
         return tt_window_signal(w, (uint32_t)rank, offset, TUTTI_SIGNAL_ADD, operand, call);
     c.attempt.window = w;
     c.m.window = w->id;
+    if (!old && (uint32_t)rank != w->comm->rank)
+        return tt_window_put_atomic(w, (uint32_t)rank, &c.m, call);
     tt_call_check_trace(&c.attempt, TT_OPLOG_ATOMIC, bytes);
     st = run_atomic(&c);
     if (!st && old)

@@ -300,6 +300,36 @@ static tutti_status put_send_message(struct tt_window_put *p, bool *any)
     return TUTTI_PENDING;
 }
 
+/* ---- atomics without their old value --------------------------------------------------------- */
+
+/* Performs the atomic, or sends it by message. PENDING: not possible yet. */
+static tutti_status put_atomic_step(struct tt_window_put *p)
+{
+    struct tt_window *w = p->attempt.window;
+    struct tt_window_message *m = &p->atomic;
+    tutti_status st = tt_window_reach(w, p->attempt.rank, &p->way, &p->link);
+
+    if (st)
+        return st;
+    p->peer = tt_window_peer_of(w->home, tt_window_job_rank(w, p->attempt.rank));
+    if (!p->peer)
+        return TUTTI_ERR_NOMEM;
+    record_fences(p);
+    if (!p->queued)
+        p->fence_tick = p->peer->fence_tick;
+    if (!p->way->by_mail && p->way->key.mapped) {
+        if (!tt_window_may_load(w->home, p->peer, &p->link, p->fence_tick))
+            return TUTTI_PENDING;
+        tt_window_change_mapped(m, p->way->key.mapped, &p->link);
+        return TUTTI_OK;
+    }
+    if (!tt_window_hold_mail(w->home, p->peer) ||
+        !tt_window_send_request(w->home, p->peer, m, NULL, NULL, NULL, failed_of(p)))
+        return TUTTI_PENDING;
+    p->peer->asked[m->token % TT_WINDOW_REQUESTS_MAX].tick = put_tick(p);
+    return TUTTI_OK;
+}
+
 /* ---- steps of a put -------------------------------------------------------------------------- */
 
 static tutti_status put_step(struct tt_call_check *a)
@@ -311,6 +341,8 @@ static tutti_status put_step(struct tt_call_check *a)
     record_fences(p);
     if (tt_window_queue_precedes(p))
         return TUTTI_PENDING;
+    if (p->atomic.verb)
+        return put_atomic_step(p);
     if (!p->begun)
         st = put_begin(p);
     else
@@ -357,20 +389,20 @@ tutti_status tt_window_put_go_on(struct tt_window_put *p)
     return put_step(&p->attempt);
 }
 
-/* A call with a counter does not wait for room in the wire: the rest of the put is queued. */
+/* A non-blocking call does not wait for room in the wire: the rest of the put is queued. A put that
+ * was begun finds its queue empty, which has room for any put. */
 static tutti_status put_or_queue_step(struct tt_call_check *a)
 {
     struct tt_window_put *p = (struct tt_window_put *)a;
-    const tutti_status st = put_step(a);
+    tutti_status st = put_step(a);
 
     if (st != TUTTI_PENDING)
         return st;
-    if (tt_window_queue_add(p)) {
+    st = tt_window_queue_add(p);
+    if (!st)
         p->rma.counter = NULL;  /* the queue counts */
-        return TUTTI_OK;
-    }
-    p->full = p->rma.no_wait && !p->begun;
-    return p->full ? TUTTI_OK : TUTTI_PENDING;
+    p->full = st == TUTTI_PENDING && p->rma.no_wait;
+    return p->full ? TUTTI_OK : st;
 }
 
 static void set_own_signal(struct tt_window *w, uint64_t offset, uint8_t op, uint64_t value)
@@ -432,15 +464,18 @@ static tutti_status put_run(struct tt_window_put *p)
     p->direct = is_direct(p);
     if (p->rma.counter)
         p->attempt.step = put_or_queue_step;
-    tt_call_check_trace(&p->attempt, has_bytes(&p->shape) ? TT_OPLOG_PUT : TT_OPLOG_SIGNAL,
-                        shape_bytes(&p->shape));
+    if (p->atomic.verb)
+        tt_call_check_trace(&p->attempt, TT_OPLOG_ATOMIC, p->atomic.bytes);
+    else
+        tt_call_check_trace(&p->attempt, has_bytes(&p->shape) ? TT_OPLOG_PUT : TT_OPLOG_SIGNAL,
+                            shape_bytes(&p->shape));
     if (p->attempt.rank == w->comm->rank && p->direct)
         st = tt_fail(TUTTI_ERR_UNSUPPORTED,
                      "%s: device memory is not supported for a put to the calling rank",
                      p->attempt.call);
     else if (p->attempt.rank == w->comm->rank)
         put_self_traced(p);
-    else if (has_bytes(&p->shape) || p->rma.signal_op != TUTTI_SIGNAL_NONE)
+    else if (has_bytes(&p->shape) || p->rma.signal_op != TUTTI_SIGNAL_NONE || p->atomic.verb)
         st = tt_call_check_run_transfer(&p->attempt, &p->transfer);
     if (p->full)
         return TUTTI_PENDING;
@@ -581,9 +616,21 @@ tutti_status tt_window_signal(struct tt_window *w, uint32_t rank, uint64_t offse
                               tutti_signal_op op, uint64_t value, const char *call)
 {
     struct tt_window_put p = {
-        .attempt = { .window = w, .call = call, .rank = rank, .step = put_step },
+        .attempt = { .window = w, .call = call, .rank = rank, .step = put_or_queue_step },
         .rma = { .signal_op = op, .signal_offset = offset, .signal_value = value },
         .signals = w,
+    };
+
+    return put_run(&p);
+}
+
+tutti_status tt_window_put_atomic(struct tt_window *w, uint32_t rank,
+                                  const struct tt_window_message *atomic, const char *call)
+{
+    struct tt_window_put p = {
+        .attempt = { .window = w, .call = call, .rank = rank, .step = put_or_queue_step },
+        .signals = w,
+        .atomic = *atomic,
     };
 
     return put_run(&p);
@@ -690,5 +737,6 @@ tutti_status tutti_window_signal(tutti_window *window, int rank, size_t offset, 
         st = tt_fail(
             TUTTI_ERR_INVALID,
             "tutti_window_signal: op is TUTTI_SIGNAL_NONE (pass TUTTI_SIGNAL_SET or TUTTI_SIGNAL_ADD)");
+    p.attempt.step = put_or_queue_step;
     return st ? st : put_run(&p);
 }

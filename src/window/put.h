@@ -16,6 +16,7 @@ struct tt_window_put {
     struct tt_window_shape shape;
     tutti_rma rma;
     struct tt_window *signals;  /* the window of the signal */
+    struct tt_window_message atomic;    /* an atomic without its old value; verb 0: a put */
     struct tt_window_peer *peer;
     struct tt_window_way *way, *signal_way;
     struct tt_engine_client_link link;
@@ -27,9 +28,10 @@ struct tt_window_put {
     bool split;                 /* data was sent without the signal */
     bool signalled;             /* signal sent, or none requested */
     bool queued;                /* its call has returned (queue.h) */
-    bool full;                  /* no room, and the caller does not wait */
+    bool full;                  /* no room in the queue, and the caller does not wait */
     uint64_t tick;              /* of a queued put: tick of its call */
-    uint64_t fence_tick;        /* of a device's put: tick of the last fence before it; 0: none */
+    uint64_t fence_tick;        /* of a device's put or an atomic: tick of the last fence before it;
+                                   0: none */
     size_t at;                  /* index of the current piece */
     uint64_t within;            /* offset in that piece: all before it was taken */
     struct tt_window_transfer *transfer;    /* NULL: nothing outlasts the call */

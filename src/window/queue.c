@@ -5,12 +5,13 @@
 
 #include "base/status.h"
 
-#define QUEUE_BYTES_MAX (4u << 20)  /* maximum size of copies and lists per peer */
+/* maximum size of a peer's entries with their copies and lists, besides a larger one in front */
+#define QUEUE_BYTES_MAX (4u << 20)
 
 struct tt_window_queued {
     struct tt_window_queued *next;
     struct tt_window_put put;
-    size_t bytes;               /* size of this struct with its lists and copies */
+    size_t bytes;               /* size of this struct with its lists and copies; 0: exceeds the limit */
     bool fenced;                /* a fence follows it, before the next entry */
     tutti_piece pieces[];       /* remaining pieces; copies of short sources follow */
 };
@@ -33,12 +34,12 @@ static bool is_copied(const struct tt_window_put *p, uint64_t bytes)
     return !p->direct && bytes <= TT_INLINE_BYTES;
 }
 
-/* Returns the size of lists and copies, or a value above QUEUE_BYTES_MAX. */
+/* Returns the size of the entry with its list and copies. */
 static size_t queued_bytes_of(const struct tt_window_put *p)
 {
     size_t bytes = sizeof(struct tt_window_queued);
 
-    for (size_t i = p->at; i < p->shape.n && bytes <= QUEUE_BYTES_MAX; i++) {
+    for (size_t i = p->at; i < p->shape.n; i++) {
         const tutti_piece piece = remaining_piece(p, i);
 
         bytes += sizeof piece + (is_copied(p, piece.bytes) ? piece.bytes : 0);
@@ -86,7 +87,15 @@ static void unlist_peer(struct tt_window_peer *peer)
 
 /* ---- adding ---- */
 
-bool tt_window_queue_add(struct tt_window_put *p)
+/* An empty queue accepts any put: one that was begun must not wait, and its call cannot return before
+ * its short sources are copied. A put above the limit is not counted, so that others fit behind it. */
+static bool queue_has_space(const struct tt_window_peer *peer, size_t bytes)
+{
+    return !peer->queue ||
+           (peer->nqueued < TT_WINDOW_QUEUED && peer->queued_bytes + bytes <= QUEUE_BYTES_MAX);
+}
+
+tutti_status tt_window_queue_add(struct tt_window_put *p)
 {
     struct tt_windows *home = p->attempt.window->home;
     struct tt_window_peer *peer =
@@ -94,14 +103,17 @@ bool tt_window_queue_add(struct tt_window_put *p)
     const size_t bytes = queued_bytes_of(p);
     struct tt_window_queued *q;
 
-    if (!peer || peer->nqueued == TT_WINDOW_QUEUED || peer->queued_bytes + bytes > QUEUE_BYTES_MAX)
-        return false;
+    if (!peer)
+        return TUTTI_ERR_NOMEM;
+    if (!queue_has_space(peer, bytes))
+        return TUTTI_PENDING;
     q = malloc(bytes);
     if (!q)
-        return false;
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory: cannot queue a put of %zu bytes",
+                       p->attempt.call, bytes);
     copy_put(q, p);
     q->next = NULL;
-    q->bytes = bytes;
+    q->bytes = bytes > QUEUE_BYTES_MAX ? 0 : bytes;
     q->fenced = false;
     q->put.queued = true;
     q->put.tick = home->tick;
@@ -114,9 +126,9 @@ bool tt_window_queue_add(struct tt_window_put *p)
     peer->queue_last = q;
     peer->oldest_queued = peer->queue->put.tick;
     peer->nqueued++;
-    peer->queued_bytes += bytes;
+    peer->queued_bytes += q->bytes;
     p->transfer = NULL;         /* belongs to the queue now */
-    return true;
+    return TUTTI_OK;
 }
 
 void tt_window_queue_fence(struct tt_window_peer *peer)

@@ -1,5 +1,5 @@
-/* Non-blocking puts for which the wire had no room: a bounded queue per peer, processed by
- * progress. All functions require the progress lock. */
+/* Non-blocking puts, signals and atomics for which the wire had no room: a bounded queue per peer,
+ * processed by progress. All functions require the progress lock. */
 #ifndef TT_WINDOW_QUEUE_H
 #define TT_WINDOW_QUEUE_H
 
@@ -7,8 +7,8 @@
 
 /* Queues the rest of a put; the call of the put then returns. Sources of up to TT_INLINE_BYTES are
  * copied; longer ones must stay valid until the counter is incremented. The queue then owns the
- * put. False: the peer's queue is full, or out of memory. */
-bool tt_window_queue_add(struct tt_window_put *p);
+ * put. PENDING: the peer's queue is full; an empty queue accepts any put. NOMEM (logged). */
+tutti_status tt_window_queue_add(struct tt_window_put *p);
 /* Adds a fence after the queued puts. When the last of them was posted, it calls
  * tt_window_peer_mark. */
 void tt_window_queue_fence(struct tt_window_peer *peer);

@@ -25,7 +25,7 @@
 #define TT_WINDOWS_MAX 1024u
 #define TT_WINDOW_REQUESTS_MAX 16u
 #define TT_WINDOW_TRANSFERS 1024u       /* maximum transfers in progress to one peer */
-#define TT_WINDOW_QUEUED 1024u          /* maximum queued non-blocking puts to one peer */
+#define TT_WINDOW_QUEUED 1024u          /* maximum queued puts, signals and atomics to one peer */
 /* maximum size of one descriptor, so that several lanes share a long put */
 #define TT_WINDOW_SLICE_BYTES (1u << 20)
 
@@ -321,8 +321,19 @@ uint64_t tt_window_trace_begin(struct tt_window *w, enum tt_oplog_kind kind, uin
 /* Returns the deadline of a call with that timeout_ms. */
 uint64_t tt_window_deadline_ns(const struct tt_window *w, int64_t timeout_ms);
 
+/* ---- mapped_atomic.c ---- */
+
+/* Performs the atomic on the window's mapped memory `mem` with the processor, then wakes the owner,
+ * which may wait for the word. Returns the old value. */
+uint64_t tt_window_change_mapped(const struct tt_window_message *m, uint8_t *mem,
+                                 const struct tt_engine_client_link *link);
+
 /* ---- put.c ---- */
 
+/* An atomic to another rank without its old value: sent, or queued if it cannot be sent now. The
+ * arguments must be checked. */
+tutti_status tt_window_put_atomic(struct tt_window *w, uint32_t rank,
+                                  const struct tt_window_message *atomic, const char *call);
 /* A put without data, with a signal, like tutti_window_signal; the arguments must be checked. */
 tutti_status tt_window_signal(struct tt_window *w, uint32_t rank, uint64_t offset,
                               tutti_signal_op op, uint64_t value, const char *call);

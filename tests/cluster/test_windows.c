@@ -974,6 +974,85 @@ static void nonblocking_put_to_stopped_rank_returns(void **state)
     over_all_ways(stopped_role, 3, job_go_on_after);
 }
 
+#define ROWS 1024u
+#define ROW_BYTES 32768u        /* a short source: copied if the transport cannot accept it */
+#define ATOMICS 40u             /* more than the maximum of unanswered messages */
+#define CALLS_TIMEOUT_MS "20000"
+enum { AT_SIGNAL = 0, AT_SUM = 8, AT_SWAP = 16, AT_SERVED = 24, AT_START = 32, AT_ROWS = 64 };
+
+/* Rank 1 is stopped until rank 0 has made all these calls, which therefore cannot wait for it. */
+static void call_stopped_rank(struct rank *r, const struct window_side *s, const uint8_t *src,
+                              uint64_t *counter)
+{
+    const tutti_rows rows = {
+        .rows = ROWS, .row_bytes = ROW_BYTES, .src_stride = ROW_BYTES, .stride = ROW_BYTES
+    };
+    tutti_rma how = { .size = sizeof how, .counter = counter, .no_wait = 1 };
+    tutti_status st;
+
+    job_step(r, "rows with short sources");
+    CHECK_OK(r, tutti_window_put_rows(s->window, 1, AT_ROWS, src, &rows, &how));
+    job_step(r, "signals and atomics");
+    CHECK_OK(r, tutti_window_fence(s->window, 1));
+    for (uint32_t i = 1; i <= ATOMICS; i++) {
+        CHECK_OK(r, tutti_window_signal(s->window, 1, AT_SIGNAL, TUTTI_SIGNAL_ADD, 1));
+        CHECK_OK(r, tutti_window_atomic(s->window, 1, AT_SUM, 8, TUTTI_ATOMIC_ADD, 1, 0, NULL));
+        CHECK_OK(r, tutti_window_atomic(s->window, 1, AT_SWAP, 4, TUTTI_ATOMIC_SWAP, i, 0, NULL));
+    }
+    job_step(r, "rows, PENDING if the queue is not empty");
+    st = tutti_window_put_rows(s->window, 1, AT_ROWS, src, &rows, &how);
+    CHECK(r, st == TUTTI_OK || st == TUTTI_PENDING);
+    r->board->word[0][0] = 1 + (st == TUTTI_OK);
+    job_step(r, "another rank meanwhile");
+    CHECK_OK(r, tutti_window_signal(s->window, 2, AT_SERVED, TUTTI_SIGNAL_SET, 1));
+    CHECK_OK(r, tutti_window_wait(s->window, AT_SERVED, TUTTI_EQUAL, 1, 0, NULL));
+}
+
+static void nonblocking_role(struct rank *r)
+{
+    uint8_t *src = job_have(r, malloc((size_t)ROWS * ROW_BYTES));
+    uint64_t counter = 0, first = 0;
+    struct window_side s;
+
+    setenv("TUTTI_TIMEOUT_MS", CALLS_TIMEOUT_MS, 1);
+    window_job_open(r);
+    window_side_init(r, &s, AT_ROWS + (size_t)ROWS * ROW_BYTES);
+    pattern_fill(src, (size_t)ROWS * ROW_BYTES, 5);
+    for (int to = 1; r->rank == 0 && to <= 2; to++)
+        CHECK_OK(r, tutti_window_atomic(s.window, to, AT_START, 8, TUTTI_ATOMIC_OR, 1, 0, &first));
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    job_meet(r);
+    if (r->rank == 0) {
+        CHECK(r, job_await(r->board, 0, 1));
+        call_stopped_rank(r, &s, src, &counter);
+        pattern_fill(src, (size_t)ROWS * ROW_BYTES, 6);     /* short sources are reusable */
+        job_raise(r->board, FLAG_GO_ON);
+        CHECK_OK(r, tutti_window_wait_counter(s.window, &counter, r->board->word[0][0], 0));
+        CHECK_OK(r, tutti_window_quiet(s.window, 1, 0));
+    } else if (r->rank == 1) {
+        kill(getpid(), SIGSTOP);
+        CHECK(r, r->board->flag[FLAG_GO_ON] == 1);
+        CHECK_OK(r, tutti_window_wait(s.window, AT_SIGNAL, TUTTI_EQUAL, ATOMICS, 0, NULL));
+        window_check_pattern(r, s.mem + AT_ROWS, (size_t)ROWS * ROW_BYTES, 5, "rows");
+    } else {
+        CHECK_OK(r, tutti_window_wait(s.window, AT_SERVED, TUTTI_EQUAL, 1, 0, NULL));
+        CHECK_OK(r, tutti_window_signal(s.window, 0, AT_SERVED, TUTTI_SIGNAL_SET, 1));
+    }
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    if (r->rank == 1) {
+        CHECK(r, *(const uint64_t *)(const void *)(s.mem + AT_SUM) == ATOMICS);
+        CHECK(r, *(const uint32_t *)(const void *)(s.mem + AT_SWAP) == ATOMICS);
+    }
+    window_side_fini(r, &s);
+    free(src);
+}
+
+static void nonblocking_calls_to_stopped_rank_return(void **state)
+{
+    (void)state;
+    over_all_ways(nonblocking_role, 3, job_go_on_after);
+}
+
 #define BLOCKED_AT (64 + LONG_BYTES)
 #define BLOCKED_PUTS 4
 #define BLOCKED_MS 200
@@ -1480,6 +1559,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(fence_orders_messages_behind_puts),
         cmocka_unit_test(each_fence_orders_queued_puts),
         cmocka_unit_test(nonblocking_put_to_stopped_rank_returns),
+        cmocka_unit_test(nonblocking_calls_to_stopped_rank_return),
         cmocka_unit_test(full_queue_keeps_deadlines_of_signals),
         cmocka_unit_test(counters_grow_without_calls),
         cmocka_unit_test(device_memory_is_supported_or_refused),
