@@ -250,8 +250,8 @@ TUTTI_API tutti_status tutti_device_run(tutti_device *device, uint32_t nblocks,
 /* Internal functions, called by the functions below on the CPU device. _rest: pauses between two
  * polls of memory and makes progress; `turn` counts the polls from 0. If `device` is NULL, only
  * pauses. _wake: wakes the proxy. _refuse: returns TUTTI_ERR_INVALID and sets a message about an
- * argument of `call`. `what` is 0 for a range, 1 for a signal word, and 2 or 3 for a group or flag,
- * whose number is in `peer`. */
+ * argument of `call`. `what` is 0 for a range, 1 for a signal word, 4 for a source, and 2 or 3 for
+ * a group or flag, whose number is in `peer`. */
 TUTTI_API void tutti_device_rest(tutti_device *device, uint32_t turn);
 TUTTI_API void tutti_device_wake(tutti_device *device);
 TUTTI_API tutti_status tutti_device_refuse(tutti_device *device, const char *call, uint32_t peer,
@@ -688,6 +688,16 @@ TUTTI_DEVICE tutti_status tutti_device_check(const tutti_device_view *v, const c
     return TUTTI_OK;
 }
 
+/* The same for a put, whose source must not be NULL unless bytes is 0. */
+TUTTI_DEVICE tutti_status tutti_device_check_put(const tutti_device_view *v, const char *call,
+                                                 uint32_t peer, uint64_t offset, const void *src,
+                                                 uint64_t bytes)
+{
+    const tutti_status st = tutti_device_check(v, call, peer, offset, bytes);
+
+    return !st && !src && bytes ? tutti_device_invalid(v, call, peer, offset, bytes, 4) : st;
+}
+
 /* Returns TUTTI_OK if a signal word and its operation are valid, else TUTTI_ERR_INVALID. */
 TUTTI_DEVICE tutti_status tutti_device_check_word(const tutti_device_view *v, const char *call,
                                                   uint32_t peer, tutti_signal_op op,
@@ -778,8 +788,8 @@ TUTTI_DEVICE void tutti_device_push_put(const tutti_device_view *v, uint32_t pee
 TUTTI_DEVICE tutti_status tutti_device_put(const tutti_device_view *v, uint32_t peer,
                                            uint64_t offset, const void *src, uint64_t bytes)
 {
-    const tutti_status st =
-        tutti_device_begin(v, tutti_device_check(v, "tutti_device_put", peer, offset, bytes));
+    const tutti_status st = tutti_device_begin(
+        v, tutti_device_check_put(v, "tutti_device_put", peer, offset, src, bytes));
 
     if (st)
         return st;
@@ -803,7 +813,8 @@ TUTTI_DEVICE tutti_status tutti_device_put_signal(const tutti_device_view *v, ui
                                                   tutti_signal_op op, uint64_t signal_offset,
                                                   uint64_t value)
 {
-    tutti_status st = tutti_device_check(v, "tutti_device_put_signal", peer, offset, bytes);
+    tutti_status st =
+        tutti_device_check_put(v, "tutti_device_put_signal", peer, offset, src, bytes);
 
     if (!st)
         st = tutti_device_check_word(v, "tutti_device_put_signal", peer, op, signal_offset);

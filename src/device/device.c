@@ -500,6 +500,9 @@ tutti_status tutti_device_refuse(tutti_device *device, const char *call, uint32_
     if (peer >= device->view.nranks)
         return tt_fail(TUTTI_ERR_INVALID, "%s: invalid rank %u: the window has %u ranks", call,
                        peer, device->view.nranks);
+    if (what == 4)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: src is NULL, but bytes is %llu", call,
+                       (unsigned long long)bytes);
     st = what == 1 ? tt_window_check_word(w, peer, offset, 8, call)
                    : tt_window_check(w, peer, offset, bytes, call);
     return st ? st

@@ -271,18 +271,31 @@ bool tt_proxy_has_trigger(const struct tt_proxy *p)
     return next_trigger(p, &head) != NULL;
 }
 
-/* Checks a command from the FIFO and accepts or holds it. */
+static tutti_status fail_command(const struct tt_proxy *p, const struct tt_command *c)
+{
+    if (c->what == TUTTI_TRIGGER_PUT && c->bytes && !c->src)
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "device FIFO: invalid put before position %llu: its source is NULL (rank %u, "
+            "%llu bytes at offset %llu)",
+            (unsigned long long)p->at, c->peer, (unsigned long long)c->bytes,
+            (unsigned long long)c->offset);
+    return tt_fail(
+        TUTTI_ERR_INVALID,
+        "device FIFO: invalid command before position %llu: outside the window (kind %u, "
+        "rank %u, %llu bytes at offset %llu, word %llu)",
+        (unsigned long long)p->at, c->what, c->peer, (unsigned long long)c->bytes,
+        (unsigned long long)c->offset, (unsigned long long)c->word);
+}
+
+/* Checks a command from the FIFO and accepts or holds it. An invalid one ends the device, which
+ * then drops further ones. */
 static tutti_status check_and_accept(struct tt_proxy *p, struct tt_command *c)
 {
     c->credited = c->what == TUTTI_TRIGGER_PUT || c->what == TUTTI_TRIGGER_SIGNAL ||
                   c->what == TUTTI_TRIGGER_FENCE;
     if (!tt_command_fits(c, p->conf.rank, p->conf.nranks, p->conf.bytes, p->conf.words))
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "device FIFO: invalid command before position %llu: outside the window (kind %u, rank %u, %llu bytes at "
-            "offset %llu, word %llu)",
-            (unsigned long long)p->at, c->what, c->peer, (unsigned long long)c->bytes,
-            (unsigned long long)c->offset, (unsigned long long)c->word);
+        return p->failed ? TUTTI_OK : fail_command(p, c);
     p->holds = !accept(p, c);
     if (p->holds)
         p->held = *c;

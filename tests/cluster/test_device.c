@@ -446,6 +446,9 @@ static tutti_status wrong_kernel(const tutti_device_view *v, uint32_t block, uin
     CHECK_SAYS(r, tutti_device_put(v, 1, 57, bytes, 8), TUTTI_ERR_INVALID, "8 bytes at offset 57");
     CHECK_SAYS(r, tutti_device_put(v, 1, UINT64_MAX, bytes, 8), TUTTI_ERR_INVALID, "offset");
     CHECK_SAYS(r, tutti_device_put(v, 1, 8, bytes, endless), TUTTI_ERR_INVALID, "bytes");
+    CHECK_SAYS(r, tutti_device_put(v, 1, 0, NULL, 8), TUTTI_ERR_INVALID, "src is NULL");
+    CHECK_SAYS(r, tutti_device_put_signal(v, 1, 0, NULL, 8, TUTTI_SIGNAL_SET, 8, 1),
+               TUTTI_ERR_INVALID, "src is NULL");
     CHECK_SAYS(r, tutti_device_put_signal(v, 1, 0, bytes, 8, TUTTI_SIGNAL_SET, 60, 1),
                TUTTI_ERR_INVALID, "offset 60");
     CHECK_SAYS(r, tutti_device_put_signal(v, 1, 0, bytes, 8, TUTTI_SIGNAL_NONE, 0, 1),

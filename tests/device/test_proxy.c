@@ -242,6 +242,25 @@ static void invalid_trigger_ends_the_device(void **state)
     bench_destroy(b);
 }
 
+/* Commands of a GPU, whose calls cannot report it: an error once, then the proxy drops the rest. */
+static void put_without_source_ends_the_device_once(void **state)
+{
+    struct bench *b = bench_create(4, TUTTI_DEVICE_FULL, 64, 0, TT_NEVER);
+
+    (void)state;
+    for (uint32_t i = 0; i < 10; i++)
+        tutti_device_push_put(&b->view, 1, 16, NULL, 64, TUTTI_SIGNAL_NONE, 0, 0);
+    tutti_device_push(&b->view, tutti_trigger_head(TUTTI_TRIGGER_FENCE, 0, 99, 0), 0);
+    assert_int_equal(bench_turn(b), TUTTI_ERR_INVALID);
+    assert_non_null(
+        strstr(tutti_last_error(), "its source is NULL (rank 1, 64 bytes at offset 16)"));
+    for (uint32_t i = 0; i < 10; i++)
+        assert_int_equal(bench_turn(b), TUTTI_OK);
+    assert_int_equal(b->taken, b->reserved);
+    assert_int_equal(b->net->peers[1].nitems, 0);
+    bench_destroy(b);
+}
+
 /* Signals stored by blocks themselves: one trigger announces many. */
 static void many_signals_cause_one_wake(void **state)
 {
@@ -399,6 +418,7 @@ int main(void)
         cmocka_unit_test(wakes_of_stopped_rank_are_merged),
         cmocka_unit_test(blocked_peer_ends_the_device),
         cmocka_unit_test(invalid_trigger_ends_the_device),
+        cmocka_unit_test(put_without_source_ends_the_device_once),
         cmocka_unit_test(many_signals_cause_one_wake),
         cmocka_unit_test(sixty_four_blocks_fill_eight_slots),
         cmocka_unit_test(full_fifo_blocks_the_device_block),
