@@ -127,7 +127,10 @@ typedef enum tutti_redop {
  * Each rank adds its own unquantized input to the received values in f32, and quantizes the sum
  * before sending it. Final results are forwarded in encoded form, and all ranks decode the same
  * codes, including the rank that computed them. Therefore results are bitwise identical on all
- * ranks and in all runs.
+ * ranks. Runs with the same number of ranks and the same algorithm (tutti_call.algo, or the same
+ * tune file) also give identical results, over every transport. Without these, the algorithm may
+ * differ between runs, because its selection depends on measured times; results are then rounded
+ * differently. The same holds for sums of floats without quantization.
  *
  * Error bound. Let S be the sum over all ranks of the largest magnitude in a block, and R the sum
  * of the block's range max - min (ZERO: the extended range, R <= 2 S). A sum is quantized m times:

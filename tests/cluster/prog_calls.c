@@ -2,7 +2,8 @@
  * and long, and checks every byte. Prints "rank R of N is right". Variants:
  *   prog_calls            all kinds, with selected algorithms
  *   prog_calls hashes     sums of random floats by every supported algorithm: prints hashes of
- *                         the results */
+ *                         the results
+ *   prog_calls quantized  the same for quantized sums */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,12 +107,54 @@ static void hash_sums(tutti_comm *comm)
         }
 }
 
+/* Returns the hash of one quantized sum, or false if the algorithm does not support the call. */
+static bool hash_quantized_sum(tutti_comm *comm, const struct tt_algo *algo, tutti_quant quant,
+                               size_t count, uint64_t *hash)
+{
+    const tutti_call how = { .size = sizeof how, .algo = algo->name, .quant = quant };
+    float *x = calloc(count, sizeof *x), *sum = calloc(count, sizeof *sum);
+    struct tt_prng p;
+    tutti_status st;
+
+    if (!x || !sum)
+        die(algo->name, "out of memory");
+    tt_prng_init(&p, 20261129 + (uint64_t)tutti_comm_rank(comm));
+    for (size_t i = 0; i < count; i++)
+        x[i] = (float)tt_prng_below(&p, 2000001) / 1e6f - 1;
+    st = tutti_allreduce(x, sum, count, TUTTI_F32, TUTTI_SUM, comm, &how);
+    if (st && st != TUTTI_ERR_UNSUPPORTED)
+        die(algo->name, tutti_last_error());
+    *hash = 14695981039346656037ull;    /* FNV-1a */
+    for (size_t i = 0; i < count * sizeof *sum; i++)
+        *hash = (*hash ^ ((const uint8_t *)sum)[i]) * 1099511628211ull;
+    free(x);
+    free(sum);
+    return !st;
+}
+
+static void hash_quantized_sums(tutti_comm *comm)
+{
+    static const size_t lengths[] = { 1000, 60013 };
+    uint64_t hash;
+
+    for (size_t a = 0; a < tt_nalgos; a++)
+        for (int q = TUTTI_QUANT_NONE + 1; q < TUTTI_QUANT_COUNT; q++)
+            for (size_t i = 0; i < 2; i++)
+                if (tt_algos[a]->kind == TT_ALLREDUCE && tt_algos[a]->quantizes &&
+                    hash_quantized_sum(comm, tt_algos[a], (tutti_quant)q, lengths[i], &hash))
+                    printf("rank %d: %s of %zu %s: %016llx\n", tutti_comm_rank(comm),
+                           tt_algos[a]->name, lengths[i], tutti_quant_name((tutti_quant)q),
+                           (unsigned long long)hash);
+}
+
 int main(int argc, char **argv)
 {
     tutti_comm *comm = join();
 
     if (argc > 1 && strcmp(argv[1], "hashes") == 0)
         hash_sums(comm);
+    else if (argc > 1 && strcmp(argv[1], "quantized") == 0)
+        hash_quantized_sums(comm);
     else
         sweep(comm);
     tutti_comm_destroy(comm);

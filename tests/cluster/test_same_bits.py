@@ -12,9 +12,9 @@ LINE = re.compile(r"^rank (\d+): (.*): ([0-9a-f]{16})$")
 
 
 class SameBits(ClusterTest):
-    def hashes(self, n, *options):
+    def hashes(self, n, *options, what="hashes"):
         """Runs a job; returns {case: hash} after checking that its ranks agree."""
-        done = self.run_tutti("-n", n, "--output", "plain", "--timeout", 60, *options, CALLS, "hashes", timeout=150)
+        done = self.run_tutti("-n", n, "--output", "plain", "--timeout", 60, *options, CALLS, what, timeout=150)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         found, lines = {}, 0
         for line in done.stdout.splitlines():
@@ -32,12 +32,21 @@ class SameBits(ClusterTest):
                 for options in (("--wires", "shm"), ("--wires", "tcp"), ("--wires", "tcp", "-x", "TUTTI_LANES=3")):
                     self.assertEqual(self.hashes(n, *options), first, options)
 
+    def test_same_bits_of_quantized_sums(self):
+        for n in (4,) if SANITIZED else of_turn((3, 5)):
+            with self.subTest(n=n):
+                first = self.hashes(n, "--wires", "shm", what="quantized")
+                self.assertGreater(len(first), 10)
+                for options in (("--wires", "shm"), ("--wires", "tcp"), ("--wires", "tcp", "-x", "TUTTI_LANES=3")):
+                    self.assertEqual(self.hashes(n, *options, what="quantized"), first, options)
+
     def test_order_of_additions_matters_here(self):
-        """Otherwise the test above could not fail."""
-        found = self.hashes(5, "--wires", "shm")
-        for dtype in ("f32", "f64"):
-            sums = {value for case, value in found.items() if case.endswith(f"60013 {dtype}")}
-            self.assertGreater(len(sums), 1, dtype)
+        """Otherwise the tests above could not fail."""
+        for what, types in (("hashes", ("f32", "f64")), ("quantized", ("minmax8", "e4m3"))):
+            found = self.hashes(5, "--wires", "shm", what=what)
+            for dtype in types:
+                sums = {value for case, value in found.items() if case.endswith(f"60013 {dtype}")}
+                self.assertGreater(len(sums), 1, dtype)
 
 
 if __name__ == "__main__":
