@@ -267,7 +267,7 @@ static void spoil_buffers(const struct attempts *a)
     if (has & DISPLS)
         SPOILED(a, "counts[1]", g.displs = huge);
     if ((has & TYPE) && !(has & V))
-        SPOILED(a, "count 4611686018427387904 exceeds", g.count = (size_t)1 << 62);
+        SPOILED(a, "count 4611686018427387904 does not fit", g.count = (size_t)1 << 62);
     /* blocks of dst may be in any order; empty blocks may be anywhere */
     if ((has & DISPLS) && calls[a->which].go != go_scatterv) {
         static const size_t some[RANKS] = { 3, 0, 2 }, all[RANKS] = { 1, 2, 1 };
