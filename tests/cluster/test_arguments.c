@@ -263,11 +263,12 @@ static void spoil_buffers(const struct attempts *a)
     if (has & V)
         SPOILED(a, "counts is NULL", g.counts = NULL);
     if (has & V)
-        SPOILED(a, "counts[1] is 9223372036854775807", g.counts = huge);
+        SPOILED(a, "counts[1] = 9223372036854775807", g.counts = huge);
     if (has & DISPLS)
         SPOILED(a, "counts[1]", g.displs = huge);
     if ((has & TYPE) && !(has & V))
-        SPOILED(a, "count 4611686018427387904 does not fit", g.count = (size_t)1 << 62);
+        SPOILED(a, "count 4611686018427387904 does not fit in the address space",
+                g.count = (size_t)1 << 62);
     /* blocks of dst may be in any order; empty blocks may be anywhere */
     if ((has & DISPLS) && calls[a->which].go != go_scatterv) {
         static const size_t some[RANKS] = { 3, 0, 2 }, all[RANKS] = { 1, 2, 1 };
