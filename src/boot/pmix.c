@@ -43,6 +43,7 @@ tutti_status tt_pmix_broadcast(uint32_t rank, char *value, size_t cap, unsigned 
 #include "base/status.h"
 
 #define KEY "tutti-rendezvous"
+#define ANCESTORS_MAX 16
 #define LATE_S 1        /* to read rank 0's value after a barrier that not all ranks reached */
 #define LIBRARY "libpmix.so.2"
 
@@ -91,14 +92,13 @@ static void *open_below(const char *prefix)
     return library;
 }
 
-/* Writes the prefix of PRRTE's prterun or prted, if that is our parent: prterun sets no variable
- * with it. */
-static bool parent_prefix(char out[PATH_MAX])
+/* Writes the prefix of PRRTE's prterun or prted, if `pid` runs it. */
+static bool prefix_of(pid_t pid, char out[PATH_MAX])
 {
     char link[32], *name, *folder;
     ssize_t n;
 
-    snprintf(link, sizeof link, "/proc/%d/exe", (int)getppid());
+    snprintf(link, sizeof link, "/proc/%d/exe", (int)pid);
     n = readlink(link, out, PATH_MAX - 1);
     if (n <= 0)
         return false;
@@ -112,6 +112,40 @@ static bool parent_prefix(char out[PATH_MAX])
         return false;
     *folder = '\0';
     return true;
+}
+
+/* Returns the parent of a process, or 0 if it is unknown. The name in parentheses may contain any
+ * characters. */
+static pid_t parent_of(pid_t pid)
+{
+    char path[32], line[512];
+    const char *end;
+    int parent = 0;
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    f = fopen(path, "re");
+    if (!f)
+        return 0;
+    end = fgets(line, sizeof line, f) ? strrchr(line, ')') : NULL;
+    if (!end || sscanf(end, ") %*c %d", &parent) != 1)
+        parent = 0;
+    fclose(f);
+    return parent;
+}
+
+/* Writes the prefix of the nearest prterun or prted among our ancestors, as prterun sets no variable
+ * with it. A shell or another program may be in between. */
+static bool launcher_prefix(char out[PATH_MAX])
+{
+    pid_t pid = getppid();
+
+    for (int i = 0; i < ANCESTORS_MAX && pid > 0; i++) {
+        if (prefix_of(pid, out))
+            return true;
+        pid = parent_of(pid);
+    }
+    return false;
 }
 
 /* Opens the library that matches the server. MPI may have loaded one: two copies in a process would
@@ -129,7 +163,7 @@ static void *open_library(void)
         if (prefix && *prefix)
             library = open_below(prefix);
     }
-    if (!library && secure_getenv("PMIX_NAMESPACE") && parent_prefix(parent))
+    if (!library && secure_getenv("PMIX_NAMESPACE") && launcher_prefix(parent))
         library = open_below(parent);
     return library ? library : dlopen(LIBRARY, RTLD_NOW | RTLD_GLOBAL);
 }

@@ -292,10 +292,15 @@ class Wheels(LauncherTest):
     def test_prterun_accepts_an_explicit_address(self):
         self.check([*self.prterun(3), MEET], 3, "prrte", environment(TUTTI_RENDEZVOUS=f"tcp://127.0.0.1:{free_port()}"))
 
+    def test_prterun_may_start_ranks_through_other_programs(self):
+        for between in (["sh", "-c", '"$@"; exit $?', "sh"], ["timeout", "60"], ["timeout", "60", "sh", "-c", '"$@"; exit $?', "sh"]):
+            with self.subTest(between=between):
+                self.check_quiet([*self.prterun(2), *between], 2, "prrte")
+                self.check_quiet([*self.hidden(), *self.prterun(2), *between], 2, "prrte")
+
     def test_prterun_fails_without_loadable_pmix(self):
-        """A shell is between prterun and each rank, and no variable contains the path of its
-        library."""
-        command = [*self.hidden(), *self.prterun(2), "sh", "-c", f"{MEET}; exit $?"]
+        """Ranks have no /proc, and no variable contains the path of the launcher's library."""
+        command = [*self.hidden(), *self.prterun(2), "sh", "-c", f"mount -t tmpfs tmpfs /proc && {MEET}; exit $?"]
         done = subprocess.run(command, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100)
         self.assertNotEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertNotIn(" met ", done.stdout)
