@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/fork.h"
 #include "base/host.h"
 #include "base/log.h"
@@ -437,19 +438,26 @@ static const struct tt_waiting *waiting_at(const struct tt_engine *e, uint32_t i
     return i < e->nwaiting ? &e->waiting[i] : &e->failed[i - e->nwaiting];
 }
 
+/* Ranks have deadlines at about the same time. One that has just failed is often in its next
+ * operation when others query it, which says nothing about the operation that delayed them. */
+#define FAILED_NS (2 * TT_SECOND)
+
 uint32_t tt_engine_list_waits(struct tt_engine *e, uint32_t context, uint64_t op,
                               struct tt_waiting out[TT_WAITINGS])
 {
-    uint32_t first = UINT32_MAX, n = 0;
+    uint32_t first = UINT32_MAX, n = 0, total;
+    bool recent;
 
     pthread_mutex_lock(&e->waiting_lock);
-    for (uint32_t i = 0; i < e->nwaiting + e->nfailed && first == UINT32_MAX; i++)
+    recent = e->nfailed && tt_now_ns() - e->failed_ns < FAILED_NS;
+    total = e->nwaiting + (e->failed_is_past && !recent ? 0 : e->nfailed);
+    for (uint32_t i = 0; i < total && first == UINT32_MAX; i++)
         if (waiting_at(e, i)->context == context && waiting_at(e, i)->op == op)
             first = i;
     if (first != UINT32_MAX)
         out[n++] = *waiting_at(e, first);
-    for (uint32_t i = 0; i < e->nwaiting + e->nfailed && n < TT_WAITINGS; i++)
-        if (i != first)
+    for (uint32_t i = 0; i < total && n < TT_WAITINGS; i++)
+        if (i != first && !(recent && waiting_at(e, i)->late))
             out[n++] = *waiting_at(e, i);
     pthread_mutex_unlock(&e->waiting_lock);
     return n;

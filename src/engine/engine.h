@@ -189,7 +189,8 @@ struct tt_waiting {
     uint64_t op;        /* operation number, equal on all ranks; UINT64_MAX for sends and
                            receives, which have none */
     bool ended;         /* the operation failed here while it waited for `rank` (UINT32_MAX:
-                           unknown), and no later one succeeded */
+                           unknown), recently, or no later one succeeded */
+    bool late;          /* in progress: it began after the last failure here; not sent */
 };
 
 #define TT_WAITINGS 8u  /* maximum number of entries in one report */
@@ -227,8 +228,10 @@ struct tt_engine_hooks {
 void tt_engine_set_hooks(struct tt_engine *e, const struct tt_engine_hooks *hooks);
 /* Returns the operations of this process, at most TT_WAITINGS. First come those in progress (of
  * a context without any, one that has not begun). Then follow failed ones, if no later one
- * succeeded. The operation with this context and number is first if it is among them. Returns
- * the number of entries. Any thread; the data is some milliseconds old. */
+ * succeeded. For some time after a failure, the list shows what this process was in when it failed:
+ * failed operations although later ones succeeded, and no operation that began after the failure.
+ * The operation with this context and number is first if there is one. Returns the number of
+ * entries. Any thread; the data is some milliseconds old. */
 uint32_t tt_engine_list_waits(struct tt_engine *e, uint32_t context, uint64_t op,
                               struct tt_waiting out[TT_WAITINGS]);
 

@@ -34,16 +34,21 @@ static bool has_member(const struct tt_context *c, uint32_t rank)
 
 /* ---- failure reports ------------------------------------------------------------------------- */
 
-static void clear_failed(struct tt_engine *e)
+/* The failed operations no longer block this rank. They are still reported for some time. */
+static void end_failed_ones(struct tt_engine *e)
 {
     pthread_mutex_lock(&e->waiting_lock);
-    e->nfailed = 0;
+    e->failed_is_past = true;
     pthread_mutex_unlock(&e->waiting_lock);
 }
 
 static void keep_failed(struct tt_engine *e, const struct tt_waiting *w)
 {
     pthread_mutex_lock(&e->waiting_lock);
+    if (e->failed_is_past)
+        e->nfailed = 0;
+    e->failed_is_past = false;
+    e->failed_ns = tt_now_ns();
     if (e->nfailed == TT_WAITINGS)
         memmove(e->failed, e->failed + 1, --e->nfailed * sizeof *e->failed);
     e->failed[e->nfailed++] = *w;
@@ -54,7 +59,7 @@ static void keep_failed(struct tt_engine *e, const struct tt_waiting *w)
 
 static bool has_failed_in(const struct tt_engine *e, uint32_t context)
 {
-    for (uint32_t i = 0; i < e->nfailed; i++)
+    for (uint32_t i = 0; i < e->nfailed && !e->failed_is_past; i++)
         if (e->failed[i].context == context)
             return true;
     return false;
@@ -76,12 +81,17 @@ void tt_op_has_failed(const struct tt_op *op, tutti_status status)
         keep_failed(e, &w);
 }
 
+static bool began_after_failure(const struct tt_engine *e, const struct tt_op *op)
+{
+    return e->nfailed && (int32_t)(op->started - e->failed_starts) > 0;
+}
+
 void tt_op_has_succeeded(const struct tt_op *op)
 {
     struct tt_engine *e = op->context->engine;
 
-    if (e->nfailed && (int32_t)(op->started - e->failed_starts) > 0)
-        clear_failed(e);
+    if (!e->failed_is_past && began_after_failure(e, op))
+        end_failed_ones(e);
 }
 
 void tt_context_has_refused(const struct tt_context *c)
@@ -470,13 +480,16 @@ static void publish_waiting(struct tt_engine *e)
         for (const struct tt_op *op = c->active; op && n < TT_WAITINGS_KEPT; op = op->next)
             now[n++] = (struct tt_waiting){ .context = c->id,
                                             .rank = tt_op_waits_for(op),
-                                            .op = op->p2p ? UINT64_MAX : op->seq };
+                                            .op = op->p2p ? UINT64_MAX : op->seq,
+                                            .late = began_after_failure(e, op) };
         if (!c->active && c->waiting && n < TT_WAITINGS_KEPT)
-            now[n++] =
-                (struct tt_waiting){ .context = c->id, .rank = UINT32_MAX, .op = c->waiting->seq };
+            now[n++] = (struct tt_waiting){ .context = c->id,
+                                            .rank = UINT32_MAX,
+                                            .op = c->waiting->seq,
+                                            .late = began_after_failure(e, c->waiting) };
     }
-    if (e->nfailed && e->ndirect != e->failed_ndirect)
-        clear_failed(e);       /* direct calls have succeeded since */
+    if (e->nfailed && !e->failed_is_past && e->ndirect != e->failed_ndirect)
+        end_failed_ones(e);     /* direct calls have succeeded since */
     if (!n && !e->nwaiting)
         return;
     pthread_mutex_lock(&e->waiting_lock);

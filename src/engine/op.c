@@ -1068,6 +1068,8 @@ static struct tt_op_conf conf_again(struct tt_op **kept, const void *src, void *
 static bool begin_again(struct tt_op *op, const void *src, void *dst, uint32_t tag,
                         int64_t timeout_ms, enum tt_loan loan, bool *done)
 {
+    struct tt_engine *e = op->context->engine;
+    const uint32_t ndirect = e->ndirect;
     bool only_work;
 
     if (!may_begin_again(op))
@@ -1081,6 +1083,7 @@ static bool begin_again(struct tt_op *op, const void *src, void *dst, uint32_t t
     *done = run_again_at_once(op, only_work);
     if (*done)
         return true;
+    e->failed_ndirect += e->ndirect - ndirect;      /* this call has not succeeded */
     if (loan != TT_LOAN_OUT)
         tt_request_hold(op);
     join_after_reuse(op);

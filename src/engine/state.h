@@ -386,8 +386,11 @@ struct tt_engine {
     uint32_t nwaiting;
     struct tt_waiting failed[TT_WAITINGS];      /* the last failed ones, oldest first; likewise */
     uint32_t nfailed;
+    bool failed_is_past;        /* an operation that began after the last failure has succeeded */
+    uint64_t failed_ns;         /* time of the last failure */
     uint32_t starts;            /* started operations, except direct calls */
-    uint32_t failed_starts, failed_ndirect;     /* starts and ndirect at the last failure */
+    uint32_t failed_starts, failed_ndirect;     /* starts and ndirect at the last failure; the latter
+                                                   plus direct calls since that did not succeed */
     struct tt_report *reports;  /* [TT_REPORTS] failures reported by other ranks; NULL: none yet */
     uint32_t nreports;          /* total number; the newest ones are kept */
 

@@ -434,14 +434,30 @@ static bool counts(const struct rank *r)
     return last + MARGIN_MS * TT_MS <= first;
 }
 
-static bool try_round(struct rank *r, const struct round *d)
+/* A failed rank enters a barrier at once, where it waits for innocent ranks. The barrier is a
+ * repeated call, and completes when the absent rank enters it, after all others have failed. */
+static void await_absent(struct rank *r, uint32_t nrounds)
 {
+    const tutti_call ever = { .size = sizeof ever, .timeout_ms = -1 };
+
+    if (r->rank != ABSENT)
+        job_raise(r->board, FLAG_BEGUN);
+    else
+        CHECK(r, job_await(r->board, FLAG_BEGUN, ABSENT * nrounds));
+    CHECK_OK(r, tutti_barrier(r->comm, &ever));
+}
+
+/* nrounds: number of rounds so far, with this one. */
+static bool try_round(struct rank *r, const struct round *d, uint32_t nrounds)
+{
+    const tutti_call ever = { .size = sizeof ever, .timeout_ms = -1 };
     tutti_comm *comm[3];
     char why[1024];
     bool good;
 
     for (uint32_t i = 0; i < 3; i++)
         CHECK_OK(r, tutti_comm_split(r->comm, (int)(r->rank & ~(1u << i)), 0, &comm[i]));
+    CHECK_OK(r, tutti_barrier(r->comm, &ever));
     job_meet(r);
     if (r->rank != ABSENT) {
         const tutti_status st = get_stuck(r, comm, d);
@@ -454,6 +470,8 @@ static bool try_round(struct rank *r, const struct round *d)
             tutti_comm_destroy(comm[i]);
         job_close(r);
     }
+    if (!d->leaves)
+        await_absent(r, nrounds);
     job_meet(r);
     good = counts(r);
     if (good && r->rank != ABSENT)
@@ -466,6 +484,8 @@ static bool try_round(struct rank *r, const struct round *d)
 
 static void grid_role(struct rank *r)
 {
+    uint32_t total = 0;
+
     setenv("TUTTI_TIMEOUT_MS", "3600000", 1);
     setenv("TUTTI_LOG", "none", 1);
     job_open(r);
@@ -473,7 +493,7 @@ static void grid_role(struct rank *r)
         uint32_t tries = 1;
 
         job_step(r, "round %u", i);
-        while (!try_round(r, &rounds[i]) && !rounds[i].leaves)
+        while (!try_round(r, &rounds[i], ++total) && !rounds[i].leaves)
             CHECK(r, ++tries < ROUNDS_VOID_MAX);
     }
     job_close(r);
