@@ -4,9 +4,12 @@
  *  - Shapes: `src[count]` and `dst[nranks][count]` are contiguous arrays of `type`, row-major.
  *  - Units: counts, displacements and offsets are `size_t`, in elements. A suffix gives any other
  *    unit: _bytes, _ms (milliseconds) or _ns (nanoseconds).
- *  - Errors: every call returns a tutti_status and writes its outputs only on TUTTI_OK. The thread
- *    that made a failed call gets the message from tutti_last_error(). The message is also logged
- *    to stderr (see TUTTI_LOG).
+ *  - Errors: every call returns a tutti_status and writes its outputs only on TUTTI_OK. Exception:
+ *    the contents of `dst` are undefined after a failed transfer (see tutti_conf.restore). The
+ *    thread that made a failed call gets the message from tutti_last_error(). The message is also
+ *    logged to stderr (see TUTTI_LOG).
+ *  - A process that ends without tutti_comm_destroy is a lost rank. Operations of other ranks still
+ *    complete if all their data has arrived; all others return TUTTI_ERR_PEER_LOST.
  *  - Order: all ranks of a communicator call its collectives in the same order.
  *  - Threads: only one thread at a time may use a communicator. A concurrent call returns
  *    TUTTI_ERR_INVALID at once and has no effect. If the rejected call was a collective, this rank

@@ -459,18 +459,40 @@ static void check_timers(struct tt_engine *e)
     tt_check_deadlines(e);
 }
 
-bool tt_engine_progress(struct tt_engine *e)
+/* Receives what has arrived, and runs the operations with it. */
+static bool receive_and_run(struct tt_engine *e)
 {
     bool any = poll_wires(e);
 
-    if (atomic_load_explicit(&e->ntrouble, memory_order_relaxed) != e->trouble_seen)
-        tt_take_failures(e);
     for (struct tt_peer *p = e->up, *next; p; p = next) {
         next = p->next_up;
         if (p->state == TT_PEER_UP)
             any |= read_mail(e, p);
     }
-    any |= run_ops(e);
+    return run_ops(e) || any;
+}
+
+#define DRAIN_PASSES_MAX 1000   /* other ranks may send all the time */
+
+/* Reports come over the control overlay, often before data that was sent earlier. Operations whose
+ * data has arrived complete before reports fail the others. */
+static void handle_reports(struct tt_engine *e)
+{
+    for (int i = 0; i < DRAIN_PASSES_MAX; i++) {
+        e->passes = 0;          /* polls all wires */
+        if (!receive_and_run(e))
+            break;
+    }
+    tt_take_failures(e);
+}
+
+bool tt_engine_progress(struct tt_engine *e)
+{
+    bool any;
+
+    if (atomic_load_explicit(&e->ntrouble, memory_order_relaxed) != e->trouble_seen)
+        handle_reports(e);
+    any = receive_and_run(e);
     if (e->guest)
         any |= e->guest->run(e->guest->arg);
     if (e->credit_due)
