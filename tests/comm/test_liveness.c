@@ -180,17 +180,17 @@ static void changed_replies_are_followed(void **state)
  * the receive's communicator. */
 static void search_follows_the_operation_if_possible(void **state)
 {
-    static const struct tt_waiting waits[] = { { 1, 3, 4, false },
-                                               { 1, 4, 5, false },
-                                               { 2, 6, NO_NUMBER, false } };
+    static const struct tt_waiting waits[] = { { 1, 3, 4, false, false },
+                                               { 1, 4, 5, false, false },
+                                               { 2, 6, NO_NUMBER, false, false } };
     static const struct {
         struct tt_waiting of;
         uint32_t silent, blamed;
     } cases[] = {
-        { { 1, 1, 4, false }, 3, 3 }, { { 1, 1, 4, false }, 4, UINT32_MAX },
-        { { 1, 1, 5, false }, 4, 4 }, { { 1, 1, 5, false }, 6, UINT32_MAX },
-        { { 1, 1, 7, false }, 6, 6 }, { { 1, 1, 7, false }, 4, 4 },
-        { { 2, 1, 5, false }, 3, 3 },         { { 2, 1, NO_NUMBER, false }, 4, 4 },
+        { { 1, 1, 4, false, false }, 3, 3 }, { { 1, 1, 4, false, false }, 4, UINT32_MAX },
+        { { 1, 1, 5, false, false }, 4, 4 }, { { 1, 1, 5, false, false }, 6, UINT32_MAX },
+        { { 1, 1, 7, false, false }, 6, 6 }, { { 1, 1, 7, false, false }, 4, 4 },
+        { { 2, 1, 5, false, false }, 3, 3 },         { { 2, 1, NO_NUMBER, false, false }, 4, 4 },
     };
 
     (void)state;
@@ -213,11 +213,11 @@ static void search_follows_the_operation_if_possible(void **state)
 
 static void only_blocking_ranks_are_queried(void **state)
 {
-    static const struct tt_waiting waits[] = { { 1, 3, 4, false },
-                                               { 1, 4, 5, false },
-                                               { 2, 6, NO_NUMBER, false },
+    static const struct tt_waiting waits[] = { { 1, 3, 4, false, false },
+                                               { 1, 4, 5, false, false },
+                                               { 2, 6, NO_NUMBER, false, false },
                                                { 2, UINT32_MAX, 9, false } };
-    const struct tt_waiting in = { 1, 1, 5, false }, not_in = { 1, 1, 8, false };
+    const struct tt_waiting in = { 1, 1, 5, false, false }, not_in = { 1, 1, 8, false, false };
     struct tt_waiting ask[TT_WAITINGS];
 
     (void)state;
