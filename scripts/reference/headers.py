@@ -20,6 +20,7 @@ HEADERS = (
     "device.h",
     "moe.h",
     "moe_device.h",
+    "trace.h",
     "algorithm.h",
     "hash.h",
     "hash_device.h",

@@ -24,6 +24,9 @@ CHAPTERS = (
             "docs/packaging",
             "docs/launchers",
             "docs/errors",
+            "docs/observability",
+            "docs/analyze",
+            "docs/trace-format",
             "docs/glossary",
         ),
     ),
@@ -83,6 +86,7 @@ CHAPTERS = (
         "Project",
         (
             "docs/architecture",
+            "docs/start-up",
             "CONTRIBUTING",
             "CHANGELOG",
             "SECURITY",

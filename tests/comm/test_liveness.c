@@ -216,7 +216,7 @@ static void only_blocking_ranks_are_queried(void **state)
     static const struct tt_waiting waits[] = { { 1, 3, 4, false, false },
                                                { 1, 4, 5, false, false },
                                                { 2, 6, NO_NUMBER, false, false },
-                                               { 2, UINT32_MAX, 9, false } };
+                                               { 2, UINT32_MAX, 9, false, false } };
     const struct tt_waiting in = { 1, 1, 5, false, false }, not_in = { 1, 1, 8, false, false };
     struct tt_waiting ask[TT_WAITINGS];
 
@@ -235,9 +235,10 @@ static void only_blocking_ranks_are_queried(void **state)
  * second. */
 static void all_operations_of_a_rank_count(void **state)
 {
-    static const struct tt_waiting of_1[] = { { 1, 3, 4, false }, { 1, 2, 5, false } },
-                                   of_2[] = { { 1, 1, 4, false } };
-    const struct tt_waiting first = { 1, 1, 5, false };
+    static const struct tt_waiting of_1[] = { { 1, 3, 4, false, false },
+                                              { 1, 2, 5, false, false } },
+                                   of_2[] = { { 1, 1, 4, false, false } };
+    const struct tt_waiting first = { 1, 1, 5, false, false };
     struct tt_waiting ask[TT_WAITINGS];
     uint32_t guilty = UINT32_MAX;
 
@@ -292,8 +293,9 @@ static void idle_responsive_rank_is_reported(void **state)
  * while it waited for rank 2, which is in no operation. */
 static void failed_calls_lead_to_idle_rank(void **state)
 {
-    static const struct tt_waiting of_0 = { 2, 1, 3, true }, of_1 = { 3, 2, 1, true };
-    const struct tt_waiting w = waiting(0), w1 = { 2, 1, 3, false }, w2 = { 3, 2, 1, false };
+    static const struct tt_waiting of_0 = { 2, 1, 3, true, false }, of_1 = { 3, 2, 1, true, false };
+    const struct tt_waiting w = waiting(0), w1 = { 2, 1, 3, false, false },
+                            w2 = { 3, 2, 1, false, false };
     struct tt_waiting ask[TT_WAITINGS];
     struct tt_blamed b;
 
@@ -312,7 +314,8 @@ static void failed_calls_lead_to_idle_rank(void **state)
 /* Two ranks are in no operation: either one may block the others. */
 static void several_idle_ranks_are_not_named(void **state)
 {
-    static const struct tt_waiting of_0[] = { { 2, 1, 3, false }, { 3, 2, 4, false } };
+    static const struct tt_waiting of_0[] = { { 2, 1, 3, false, false },
+                                              { 3, 2, 4, false, false } };
     const struct tt_waiting w = waiting(0);
     struct tt_waiting ask[TT_WAITINGS];
     struct tt_blamed b;
@@ -435,13 +438,13 @@ static void nonexistent_ranks_are_ignored(void **state)
         const uint32_t r = (uint32_t)tt_prng_below(&p, 2 * N),
                        n = (uint32_t)tt_prng_below(&p, TT_WAITINGS + 1);
         struct tt_waiting waits[TT_WAITINGS], ask[TT_WAITINGS],
-            of = { 1, r, tt_prng_below(&p, 3), false };
+            of = { 1, r, tt_prng_below(&p, 3), false, false };
         uint32_t guilty = UINT32_MAX;
         enum tt_blame blame;
 
         for (uint32_t k = 0; k < n; k++)
             waits[k] = (struct tt_waiting){ 1, (uint32_t)tt_prng_below(&p, 2 * N),
-                                            tt_prng_below(&p, 3), tt_prng_below(&p, 2) };
+                                            tt_prng_below(&p, 3), tt_prng_below(&p, 2), false };
         if (tt_prng_below(&p, 2))
             assert_true(!tt_liveness_should_query(&probe, r, now) || r < N);
         else
