@@ -97,7 +97,8 @@ static void ranks_agree_after_any_calls(void **state)
 
     (void)state;
     for (int shm = 0; shm < 2; shm++) {
-        memset(memory, 0, sizeof memory);
+        tt_tune_forget(&memory[0]);
+        tt_tune_forget(&memory[1]);
         tt_prng_init(&p, 11 + (uint64_t)shm);
         tt_layout_regular(&layout, 5, shm ? 5 : 2, 1, 1, TT_NODE_MESH);
         make_conf(&conf, &layout, shm, 2);
@@ -149,7 +150,7 @@ static void selection_supports_the_call(void **state)
 
         if (!unit_draw())
             continue;
-        memset(&memory, 0, sizeof memory);
+        tt_tune_forget(&memory);
         tt_layout_regular(&layout, n, 1 + (uint32_t)tt_prng_below(&p, n), 1, 1, TT_NODE_MESH);
         make_conf(&conf, &layout, layout.nhosts == 1 && i % 2, i % 5);
         random_call(&p, &c, &layout);
