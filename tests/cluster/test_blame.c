@@ -377,35 +377,36 @@ static const struct round rounds[] = {
 };
 #define NROUNDS (sizeof rounds / sizeof *rounds)
 
-enum { WORD_BEGAN, WORD_LATE };     /* start time of the blocked call, and its deadline */
+/* Start time of the blocked call, its deadline, and the time at which the rank left (0: has not). */
+enum { WORD_BEGAN, WORD_LATE, WORD_LEFT };
 
 static int64_t deadline_of(const struct round *d, uint32_t rank)
 {
     return d->base_ms + (int64_t)rank * d->step_ms;
 }
 
-/* Returns whether `why` states that a rank other than the absent one does not respond. */
-static bool names_mute(const char *why)
+/* Returns whether `why` states that rank i does not respond. */
+static bool is_mute(const char *why, uint32_t i)
 {
-    for (uint32_t i = 0; i < ABSENT; i++) {
-        char mute[40];
+    char mute[40];
 
-        snprintf(mute, sizeof mute, "rank %u does not respond:", i);
-        if (strstr(why, mute))
-            return true;
-    }
-    return false;
+    snprintf(mute, sizeof mute, "rank %u does not respond:", i);
+    return strstr(why, mute) != NULL;
 }
 
 /* Only the absent rank is reported as being in no operation or not responding, and it is reported.
- * A rank that has left cannot respond, and a slow machine may let it leave first. */
-static void check_absent(struct rank *r, const char *why, bool leaves)
+ * Exception: a rank that left before this one failed, at failed_ns, cannot respond. */
+static void check_absent(struct rank *r, const char *why, uint64_t failed_ns)
 {
     static const char in_nothing[] = " responds, but was in no collective, send or receive";
     char absent[80];
 
-    if (leaves && names_mute(why))
-        return;
+    for (uint32_t i = 0; i < ABSENT; i++) {
+        const uint64_t left = r->board->word[i][WORD_LEFT];
+
+        if (left && left < failed_ns && is_mute(why, i))
+            return;
+    }
     snprintf(absent, sizeof absent, "rank %u%s", ABSENT, in_nothing);
     if (!strstr(why, absent))
         job_fail(r, __FILE__, __LINE__, "\"%s\" does not name rank %u", why, ABSENT);
@@ -413,11 +414,9 @@ static void check_absent(struct rank *r, const char *why, bool leaves)
         char other[80];
 
         snprintf(other, sizeof other, "rank %u%s", i, in_nothing);
-        if (strstr(why, other))
+        if (strstr(why, other) || is_mute(why, i))
             job_fail(r, __FILE__, __LINE__, "\"%s\" names rank %u, which is innocent", why, i);
     }
-    if (names_mute(why))
-        job_fail(r, __FILE__, __LINE__, "\"%s\" names an innocent rank", why);
 }
 
 /* Pairs, columns and rows of a cube: all calls before the blocked one complete. Returns the result
@@ -469,6 +468,7 @@ static bool try_round(struct rank *r, const struct round *d, uint32_t nrounds)
     const tutti_call ever = { .size = sizeof ever, .timeout_ms = -1 };
     tutti_comm *comm[3];
     char why[1024];
+    uint64_t failed_ns = 0;
     bool good;
 
     for (uint32_t i = 0; i < 3; i++)
@@ -478,10 +478,12 @@ static bool try_round(struct rank *r, const struct round *d, uint32_t nrounds)
     if (r->rank != ABSENT) {
         const tutti_status st = get_stuck(r, comm, d);
 
+        failed_ns = tt_now_ns();
         snprintf(why, sizeof why, "%s", tutti_last_error());
         CHECK(r, st == TUTTI_ERR_TIMEOUT || (d->leaves && st == TUTTI_ERR_PEER_LOST));
     }
     if (d->leaves && r->rank != ABSENT) {
+        r->board->word[r->rank][WORD_LEFT] = tt_now_ns();
         for (uint32_t i = 0; i < 3; i++)
             tutti_comm_destroy(comm[i]);
         job_close(r);
@@ -491,7 +493,7 @@ static bool try_round(struct rank *r, const struct round *d, uint32_t nrounds)
     job_meet(r);
     good = counts(r);
     if (good && r->rank != ABSENT)
-        check_absent(r, why, d->leaves);
+        check_absent(r, why, failed_ns);
     job_meet(r);                /* the next round changes the checked values */
     for (uint32_t i = 0; i < 3 && r->comm; i++)
         tutti_comm_destroy(comm[i]);
