@@ -26,9 +26,21 @@ RECEIVED_REACH, GROWTH_REACH = 65536, 2.1
 
 
 def add_options(parser):
-    parser.add_argument("--tutti", metavar="PATH", help="a tutti beside the tests (default build/release/tutti)")
-    parser.add_argument("--ranks", default=",".join(map(str, RANKS)), metavar="LIST", help="numbers of ranks (default %(default)s)")
-    parser.add_argument("--runs", type=int, default=3, help="runs of each number of ranks; the median counts (default 3)")
+    parser.add_argument(
+        "--tutti", metavar="PATH", help="a tutti beside the tests (default build/release/tutti)"
+    )
+    parser.add_argument(
+        "--ranks",
+        default=",".join(map(str, RANKS)),
+        metavar="LIST",
+        help="numbers of ranks (default %(default)s)",
+    )
+    parser.add_argument(
+        "--runs",
+        type=int,
+        default=3,
+        help="runs of each number of ranks; the median counts (default 3)",
+    )
     parser.add_argument("--quick", action="store_true", help="one run of each, up to 256 ranks")
     quiet.add_option(parser)
 
@@ -44,16 +56,25 @@ def numbers(options):
 
 
 def names(n):
-    return f"{n} ranks: time", f"{n} ranks: bytes that a rank receives", f"{n} ranks: bytes of the busiest process"
+    return (
+        f"{n} ranks: time",
+        f"{n} ranks: bytes that a rank receives",
+        f"{n} ranks: bytes of the busiest process",
+    )
 
 
 def growth_names(ranks):
-    return [f"growth from {ranks[0]} to {ranks[-1]} ranks: {what}" for what in ("bytes that a rank receives", "bytes of the busiest process")]
+    return [
+        f"growth from {ranks[0]} to {ranks[-1]} ranks: {what}"
+        for what in ("bytes that a rank receives", "bytes of the busiest process")
+    ]
 
 
 def listing(options):
     ranks = numbers(options)
-    every = [(what, reach) for n in ranks for what, reach in zip(names(n), (None, RECEIVED_REACH, None))]
+    every = [
+        (what, reach) for n in ranks for what, reach in zip(names(n), (None, RECEIVED_REACH, None))
+    ]
     if len(ranks) > 1:
         every += [(what, GROWTH_REACH) for what in growth_names(ranks)]
     for what, reach in every:
@@ -63,7 +84,9 @@ def listing(options):
 
 def measure(program, n):
     processes = max(2, math.ceil(n / RANKS_PER_PROCESS))
-    done = subprocess.run([program, str(n), str(processes)], capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(
+        [program, str(n), str(processes)], capture_output=True, text=True, timeout=600, check=False
+    )
     if done.returncode:
         raise say.Problem(done.stderr.strip()[:300] or f"prog_start: exit status {done.returncode}")
     return json.loads(done.stdout)
@@ -71,14 +94,32 @@ def measure(program, n):
 
 def row(what, samples, reach, unit, against):
     value = statistics.median(samples)
-    return {"what": what, "value": round(value, 4), "reach": reach, "unit": unit, "better": "lower", "against": against,
-            "spread": [min(samples), max(samples)], "samples": samples}
+    return {
+        "what": what,
+        "value": round(value, 4),
+        "reach": reach,
+        "unit": unit,
+        "better": "lower",
+        "against": against,
+        "spread": [min(samples), max(samples)],
+        "samples": samples,
+    }
 
 
 def rows_of(n, found):
-    columns = ([one["seconds"] for one in found], [one["received_max"] for one in found], [one["busiest_bytes"] for one in found])
-    against = ("all ranks on the cores of this machine", "the rank that receives most", "all that it sends and receives")
-    for what, samples, reach, unit, beside in zip(names(n), columns, (None, RECEIVED_REACH, None), ("s", "B", "B"), against):
+    columns = (
+        [one["seconds"] for one in found],
+        [one["received_max"] for one in found],
+        [one["busiest_bytes"] for one in found],
+    )
+    against = (
+        "all ranks on the cores of this machine",
+        "the rank that receives most",
+        "all that it sends and receives",
+    )
+    for what, samples, reach, unit, beside in zip(
+        names(n), columns, (None, RECEIVED_REACH, None), ("s", "B", "B"), against
+    ):
         yield row(what, samples, reach, unit, beside)
 
 
@@ -93,7 +134,9 @@ def run(options):
     ranks = numbers(options)
     program = Path(build.tutti(options.tutti)).parent / "tests" / "boot" / "prog_start"
     if not os.access(program, os.X_OK):
-        raise say.Problem(f"{program} does not exist: build the tests (cmake --build --preset release)")
+        raise say.Problem(
+            f"{program} does not exist: build the tests (cmake --build --preset release)"
+        )
     medians = {}
     for n in ranks:
         try:
@@ -102,11 +145,17 @@ def run(options):
                 with quiet.alone(options.lock):
                     found.append(measure(str(program), n))
         except (say.Problem, subprocess.TimeoutExpired) as why:
-            yield from ({"what": what, "skipped": str(why)} for what in names(n) if re.search(options.only, what))
+            yield from (
+                {"what": what, "skipped": str(why)}
+                for what in names(n)
+                if re.search(options.only, what)
+            )
             continue
         rows = list(rows_of(n, found))
         medians[n] = [one["value"] for one in rows[1:]]
         yield from (one for one in rows if re.search(options.only, one["what"]))
     measured = [n for n in ranks if n in medians]
     if len(measured) > 1:
-        yield from (one for one in growth_rows(measured, medians) if re.search(options.only, one["what"]))
+        yield from (
+            one for one in growth_rows(measured, medians) if re.search(options.only, one["what"])
+        )

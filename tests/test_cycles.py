@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Files of one room of src/ do not call each other in a circle, except those that CIRCLES lists.
 
-A circle is a set of files each of which calls, directly or over others, a function of each other. The calls are read from the object
-files of the build by nm. Rooms with circles are listed with the number of files in them, which may only decrease."""
+A circle is a set of files each of which calls, directly or over others, a function of each other.
+The calls are read from the object files of the build by nm. Rooms with circles are listed with the
+number of files in them, which may only decrease.
+"""
 
 import collections
 import os
@@ -25,7 +27,9 @@ CIRCLES = {
 
 def calls_between(objects):
     """Returns {file: {file whose functions or data it uses}}; files by their paths below src/."""
-    text = subprocess.run(["nm", "-A", "-g", *objects], check=True, capture_output=True, text=True).stdout
+    text = subprocess.run(
+        ["nm", "-A", "-g", *objects], check=True, capture_output=True, text=True
+    ).stdout
     home, uses = {}, collections.defaultdict(set)
     lines = [line.split(":", 1) for line in text.splitlines() if ":" in line]
     for path, rest in lines:
@@ -40,7 +44,7 @@ def calls_between(objects):
 
 
 def circles_of(files, uses):
-    """Returns the sets of two or more files that reach each other (Tarjan's strongly connected components)."""
+    """Returns the sets of files that reach each other (Tarjan's strongly connected components)."""
     index, low, stack, found = {}, {}, [], []
 
     def visit(file):
@@ -65,8 +69,12 @@ def circles_of(files, uses):
 
 
 def check_the_checker():
-    uses = collections.defaultdict(set, {"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": {"e"}, "e": set()})
-    if circles_of({"a", "b", "c", "d", "e"}, uses) != [["a", "b", "c"]] or circles_of({"a", "b", "d"}, uses):
+    uses = collections.defaultdict(
+        set, {"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": {"e"}, "e": set()}
+    )
+    if circles_of({"a", "b", "c", "d", "e"}, uses) != [["a", "b", "c"]] or circles_of(
+        {"a", "b", "d"}, uses
+    ):
         raise SystemExit("the checker is broken")
 
 
@@ -85,9 +93,18 @@ def main():
         if number == allowed:
             continue
         wrong += 1
-        print(f"  wrong: {allowed} in CIRCLES" if number > allowed else f"  fewer than the {allowed} in CIRCLES: enter {number}")
+        print(
+            f"  wrong: {allowed} in CIRCLES"
+            if number > allowed
+            else f"  fewer than the {allowed} in CIRCLES: enter {number}"
+        )
         for circle in circles if number > allowed else ():
-            print("  " + " ".join(str(Path(path).relative_to(src / room)).removesuffix(".o") for path in circle))
+            print(
+                "  "
+                + " ".join(
+                    str(Path(path).relative_to(src / room)).removesuffix(".o") for path in circle
+                )
+            )
     return 1 if wrong or not objects else 0
 
 

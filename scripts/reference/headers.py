@@ -242,7 +242,7 @@ class Reader:
         section = SECTION.fullmatch(" ".join(text.split()))
         if section:
             self.section, self.section_note, self.comment = section[1], [], None
-            self.header.groups.append(Group(self.section, []))  # later declarations start anew
+            self.header.groups.append(Group(self.section, []))  # for later declarations
         elif not self.header.overview:
             self.header.overview = comment_lines(text)
         else:

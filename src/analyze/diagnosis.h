@@ -31,7 +31,7 @@ struct tt_diagnosis {
     uint32_t to;                        /* LINK, SLOW: the link from the culprit to this rank is at
                                            fault; TT_DUMPS_NONE: the culprit itself */
     uint32_t at;                        /* rank at which the evidence ends, or TT_DUMPS_NONE */
-    uint32_t op;                        /* in tt_dumps.ops: the failed operation, or TT_DUMPS_NONE */
+    uint32_t op;                        /* in tt_dumps.ops: it failed first, or TT_DUMPS_NONE */
     uint32_t nwaiting;                  /* ranks that wait for it, directly or indirectly */
     int64_t since;                      /* job time, or TT_DUMPS_NEVER */
     struct {
@@ -39,7 +39,8 @@ struct tt_diagnosis {
                                            entry's rank; the last one waits for the first */
     } cycle[TT_DIAGNOSIS_CYCLE];
     uint32_t ncycle;                    /* ORDER: of all; the list contains the first ones */
-    uint32_t waits_by, waits_op, waits_for;     /* UNKNOWN: the waiting and the awaited rank, or TT_DUMPS_NONE */
+    uint32_t waits_by, waits_op;        /* UNKNOWN: the waiting rank and its operation, */
+    uint32_t waits_for;                 /* and the awaited rank; or TT_DUMPS_NONE */
     char evidence[TT_DIAGNOSIS_EVIDENCE][192];
     uint32_t nevidence;
 };

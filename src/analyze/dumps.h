@@ -107,7 +107,7 @@ struct tt_dumps_rank {
     uint32_t nops, nlocals;
     uint32_t nalive, nsilent, nlost;    /* reports of other ranks about this rank */
     int64_t heard;                      /* latest time at which another rank received from it */
-    int64_t gone;                       /* earliest last_heard of reports that it is silent or lost */
+    int64_t gone;                       /* earliest last_heard in reports of silence or loss */
 };
 
 /* Last number of sends or receives of a rank, per peer and tag. */

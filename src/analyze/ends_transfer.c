@@ -6,7 +6,7 @@
 #include "analyze/ends.h"
 
 #define EDGES_MAX 256u
-#define MOVES_IF_WITHIN 8           /* an operation moves if bytes came within this part of its time */
+#define MOVES_IF_WITHIN 8           /* moving: bytes came within this part of its time */
 #define SAMPLES_MAX 64u
 #define SAMPLED_RANKS 8u
 #define DEADLINE_FACTOR 2           /* usual durations up to this many times do not count as slow */

@@ -18,7 +18,8 @@ struct tt_intern {
 /* Initializes an empty table. On failure (out of memory) returns -1. */
 int tt_intern_init(struct tt_intern *t);
 void tt_intern_fini(struct tt_intern *t);
-/* Returns the number of text[bytes], which the table copies. TT_INTERN_EMPTY: full, out of memory. */
+/* Returns the number of text[bytes], which the table copies. TT_INTERN_EMPTY: full, or out of
+ * memory. */
 uint32_t tt_intern_add(struct tt_intern *t, const char *text, size_t bytes);
 /* Returns the NUL-terminated text, valid until tt_intern_fini. */
 const char *tt_intern_text(const struct tt_intern *t, uint32_t number);

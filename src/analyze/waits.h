@@ -54,8 +54,8 @@ struct tt_waits {
     size_t nmissing, cap_missing;
 };
 
-/* Builds the graph. *d must have its index, and must not change until tt_waits_fini. NOMEM (logged):
- * *w is not initialized. */
+/* Builds the graph. *d must have its index, and must not change until tt_waits_fini. NOMEM
+ * (logged): *w is not initialized. */
 tutti_status tt_waits_init(struct tt_waits *w, const struct tt_dumps *d);
 void tt_waits_fini(struct tt_waits *w);
 

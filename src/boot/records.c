@@ -128,7 +128,8 @@ static void records_report(struct tt_records *s, uint32_t rank, const uint8_t *d
 
 /* ---- requests ---- */
 
-/* Returns the open link that leads nearest to `rank`, and nearer than this rank is; or UINT32_MAX. */
+/* Returns the open link that leads nearest to `rank`, and nearer than this rank is; or
+ * UINT32_MAX. */
 static uint32_t best_link(const struct tt_records *s, uint32_t rank, uint64_t tried)
 {
     uint32_t best = UINT32_MAX, least = ring_distance(s, s->rank, rank);

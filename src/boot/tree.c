@@ -13,7 +13,7 @@
 #define RETRY_FIRST_NS (5 * TT_MS)
 #define RETRY_LAST_NS (500 * TT_MS)
 #define LEADER_NS (3 * TT_SECOND)       /* then a rank without its leader reports itself */
-#define FLUSH_MIN_NS (2 * TT_MS)        /* between two frames of reports: a part of the time since */
+#define FLUSH_MIN_NS (2 * TT_MS)        /* between two frames of reports; part of the time since */
 #define FLUSH_MAX_NS (100 * TT_MS)      /* the first, so that their number is logarithmic */
 #define FLUSH_PART 4
 #define HOST_NS (500 * TT_MS)           /* time for the other ranks of a host to join */

@@ -1,8 +1,8 @@
 /* Dumps of the trace: when they are written, and by which thread. A dump never blocks its cause for
  * more than a few seconds: a thread writes it, and it alone waits for the disk.
  *
- * Automatic dumps, after failures, need TUTTI_TRACE_DIR. There are at most TT_DUMP_AUTO_MAX of them,
- * TT_DUMP_AUTO_NS apart: failures that follow a failure are part of the same event. */
+ * Automatic dumps, after failures, need TUTTI_TRACE_DIR. There are at most TT_DUMP_AUTO_MAX of
+ * them, TT_DUMP_AUTO_NS apart: failures that follow a failure are part of the same event. */
 #ifndef TT_TRACE_DUMP_H
 #define TT_TRACE_DUMP_H
 
@@ -34,7 +34,7 @@ void tt_dump_set_clock(int64_t offset_ns, uint64_t error_ns);
 /* Sets the function that adds the state of all engines to a dump. It may wait up to a second. */
 void tt_dump_set_source(void (*collect)(struct tt_dump_state *s));
 
-/* Returns whether a failure is to be dumped now; then call tt_dump_post. Cheap; any thread. */
+/* Returns whether this failure requires a dump; the caller then calls tt_dump_post. Any thread. */
 bool tt_dump_is_due(void);
 /* Starts an automatic dump, which contains *s; takes its memory. Never waits. Any thread, also
  * under a progress lock. */

@@ -1,6 +1,6 @@
 /* What a dump contains besides the ring: progress of operations without an end, peers, lanes. The
- * engine adds it, under its progress lock; the writer prints it. Bounded: TT_DUMP_OPS_MAX operations
- * and TT_DUMP_ROWS_MAX peers, of all engines together. */
+ * engine adds it, under its progress lock; the writer prints it. Bounded: TT_DUMP_OPS_MAX
+ * operations and TT_DUMP_ROWS_MAX peers, of all engines together. */
 #ifndef TT_TRACE_DUMP_STATE_H
 #define TT_TRACE_DUMP_STATE_H
 

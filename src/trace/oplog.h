@@ -223,7 +223,7 @@ static inline void tt_oplog_ring_end(struct tt_oplog_ring *r, uint64_t number, t
 
 enum { TT_OPLOG_RECORDING = 1u << 0, TT_OPLOG_SUBSCRIBED = 1u << 1 };
 
-extern _Atomic uint32_t tt_oplog_state;     /* of the bits above; 0: off, and nothing else is valid */
+extern _Atomic uint32_t tt_oplog_state;     /* the bits above; 0: off, and no data is valid */
 extern struct tt_oplog_ring tt_oplog_ring;  /* valid while RECORDING */
 extern uint32_t tt_oplog_interval;          /* one of so many operations is recorded */
 
@@ -249,8 +249,8 @@ static inline bool tt_oplog_wants(uint64_t seq)
            (__builtin_expect(tt_oplog_interval == 1, true) || seq % tt_oplog_interval == 0);
 }
 
-/* Records the call of an operation that tt_oplog_wants. w: the caller's writer, or NULL. Returns the
- * number of its record; 0: none. */
+/* Records the call of an operation that tt_oplog_wants. w: the caller's writer, or NULL. Returns
+ * the number of its record; 0: none. */
 uint64_t tt_oplog_begin(struct tt_oplog_writer *w, const struct tt_oplog_call *c);
 /* The same for an operation that began earlier, at an unknown time. */
 uint64_t tt_oplog_begin_late(struct tt_oplog_writer *w, const struct tt_oplog_call *c);

@@ -295,7 +295,7 @@ struct tt_call_check {
     uint64_t deadline_ns;       /* 0: not set yet */
     tutti_status status;
     bool failed;                /* the communicator has failed, and has the message */
-    bool traced;                /* it is to be recorded, as described by `trace` */
+    bool traced;                /* the call is recorded, as described by `trace` */
     struct tt_oplog_call trace;
     uint64_t record;            /* number of its record in the trace; 0: none */
     struct tt_call_check *next;    /* list of home->attempts */

@@ -27,11 +27,22 @@ def records_are_read(comm):
     records = [r for r in tutti.trace_read() if r["kind"] in ("allreduce", "broadcast")]
     first, second = records[-2:]
     assert first["kind"] == "allreduce" and first["comm_name"] == "data parallel", first
-    assert (first["count"], first["bytes"], first["type"], first["op"]) == (6, 24, "f32", "sum"), first
-    assert first["note"] == "iteration 7" and first["status"] == "OK" and first["root"] is None, first
+    assert (first["count"], first["bytes"], first["type"], first["op"]) == (
+        6,
+        24,
+        "f32",
+        "sum",
+    ), first
+    assert (
+        first["note"] == "iteration 7" and first["status"] == "OK" and first["root"] is None
+    ), first
     # the counter and the clock are compared to some microseconds
-    assert before_ns - 100_000 <= first["called_ns"] <= first["ended_ns"] <= after_ns + 100_000, first
-    assert second["root"] == 1 and second["note"] is None and second["seq"] == first["seq"] + 1, second
+    assert (
+        before_ns - 100_000 <= first["called_ns"] <= first["ended_ns"] <= after_ns + 100_000
+    ), first
+    assert (
+        second["root"] == 1 and second["note"] is None and second["seq"] == first["seq"] + 1
+    ), second
 
 
 @package.ranks(1, 2)
@@ -41,7 +52,11 @@ def dumps_are_written(comm):
         path = Path(folder, "trace.jsonl")
         tutti.trace_dump(str(path), "by hand")
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    assert lines[0]["tutti_trace"] == 1 and lines[0]["message"] == "by hand" and lines[0]["rank"] == comm.rank
+    assert (
+        lines[0]["tutti_trace"] == 1
+        and lines[0]["message"] == "by hand"
+        and lines[0]["rank"] == comm.rank
+    )
     assert lines[-1]["end"] == len(lines) - 1
     assert any(line.get("kind") == "barrier" and line["status"] == "OK" for line in lines)
     package.raises(tutti.SystemError, tutti.trace_dump, "/nonexistent-folder/trace.jsonl")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tutti analyze: the cause of a hang from small trace dumps, as text, JSON and a picture; bad files are reported."""
+"""tutti analyze: the cause of a hang from small trace dumps, as text, JSON and a picture."""
 
 import json
 import os
@@ -17,8 +17,21 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def head(rank, ranks=4, **more):
-    return {"tutti_trace": 1, "version": "0.2.0", "job": "9f3c", "rank": rank, "ranks": ranks, "host": f"node-{rank}", "pid": 1,
-            "reason": "timeout", "message": "", "now": 61_000 * MS, "clock": {"offset_ns": 0, "error_ns": 300}, "lost": 0, **more}
+    return {
+        "tutti_trace": 1,
+        "version": "0.2.0",
+        "job": "9f3c",
+        "rank": rank,
+        "ranks": ranks,
+        "host": f"node-{rank}",
+        "pid": 1,
+        "reason": "timeout",
+        "message": "",
+        "now": 61_000 * MS,
+        "clock": {"offset_ns": 0, "error_ns": 300},
+        "lost": 0,
+        **more,
+    }
 
 
 def comm(ranks=4, name="d&p"):
@@ -26,13 +39,36 @@ def comm(ranks=4, name="d&p"):
 
 
 def op(number, seq, **more):
-    return {"op": number, "comm": "1f00c2", "seq": seq, "kind": "allreduce", "algo": "allreduce_ring", "count": 1024, "type": "f32",
-            "redop": "sum", "root": None, "bytes": 4096, "called": (1000 + seq) * MS, "started": (1000 + seq) * MS + 10,
-            "ended": (1000 + seq) * MS + 500_000, "status": "OK", **more}
+    return {
+        "op": number,
+        "comm": "1f00c2",
+        "seq": seq,
+        "kind": "allreduce",
+        "algo": "allreduce_ring",
+        "count": 1024,
+        "type": "f32",
+        "redop": "sum",
+        "root": None,
+        "bytes": 4096,
+        "called": (1000 + seq) * MS,
+        "started": (1000 + seq) * MS + 10,
+        "ended": (1000 + seq) * MS + 500_000,
+        "status": "OK",
+        **more,
+    }
 
 
 def hung(number, seq, peer, what="data", **more):
-    return op(number, seq, ended=61_000 * MS, status="TIMEOUT", step=0, steps=6, waits={"rank": peer, "for": what}, **more)
+    return op(
+        number,
+        seq,
+        ended=61_000 * MS,
+        status="TIMEOUT",
+        step=0,
+        steps=6,
+        waits={"rank": peer, "for": what},
+        **more,
+    )
 
 
 def text(*lines):
@@ -49,7 +85,13 @@ class Analyze(unittest.TestCase):
         (self.folder / f"tutti-trace.9f3c.{rank}.jsonl").write_text(dump)
 
     def run_tool(self, *args):
-        return subprocess.run([TUTTI, "analyze", *map(str, args)], capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(
+            [TUTTI, "analyze", *map(str, args)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
 
     def found(self, *args, status=3):
         done = self.run_tool("--json", *args, self.folder)
@@ -58,34 +100,59 @@ class Analyze(unittest.TestCase):
 
     def three_wait(self):
         for rank in range(3):
-            self.write(rank, text(head(rank), comm(), op(0, 0), hung(1, 1, (rank + 3) % 4, "start" if rank == 0 else "data")))
+            self.write(
+                rank,
+                text(
+                    head(rank),
+                    comm(),
+                    op(0, 0),
+                    hung(1, 1, (rank + 3) % 4, "start" if rank == 0 else "data"),
+                ),
+            )
 
     def test_rank_that_did_not_call_is_named(self):
         self.three_wait()
-        self.write(3, text(head(3), comm(), op(0, 0), {"note": 1, "at": 900 * MS, "text": "iteration 1"}))
+        self.write(
+            3, text(head(3), comm(), op(0, 0), {"note": 1, "at": 900 * MS, "text": "iteration 1"})
+        )
         got = self.found()
         first = got["diagnoses"][0]
-        self.assertEqual((first["kind"], first["culprits"], first["waiting_ranks"]), ("never called", [3], 3))
+        self.assertEqual(
+            (first["kind"], first["culprits"], first["waiting_ranks"]), ("never called", [3], 3)
+        )
         self.assertEqual((first["operation"]["name"], first["operation"]["seq"]), ("d&p", 1))
         self.assertEqual((got["dumps"], got["complete_dumps"], got["missing_dumps"]), (4, 4, []))
         self.assertEqual([row["rank"] for row in got["ranks"]][0], 3)
 
     def test_annotated_work_is_outside(self):
         self.three_wait()
-        self.write(3, text(head(3), comm(), op(0, 0), {"note": 1, "at": 1002 * MS, "text": "writes a checkpoint"}))
+        self.write(
+            3,
+            text(
+                head(3),
+                comm(),
+                op(0, 0),
+                {"note": 1, "at": 1002 * MS, "text": "writes a checkpoint"},
+            ),
+        )
         done = self.run_tool(self.folder)
         self.assertEqual(done.returncode, 3)
         self.assertIn("Rank 3 did work outside Tutti", done.stdout.splitlines()[0])
         self.assertIn("writes a checkpoint", done.stdout.replace("\n", " "))
         self.assertRegex(done.stdout, r"(?m)^\* +3  node-3 +alive +in no operation")
-        self.assertRegex(done.stdout, r"(?m)^ +2  node-2 +alive +allreduce 1 of \"d&p\" +0/6 +59.999 s +1 \(data\)$")
+        self.assertRegex(
+            done.stdout,
+            r"(?m)^ +2  node-2 +alive +allreduce 1 of \"d&p\" +0/6 +59.999 s +1 \(data\)$",
+        )
         self.assertTrue(all(len(line) <= 100 for line in done.stdout.split("\n\n")[0].splitlines()))
 
     def test_missing_dump_names_no_rank_without_a_report(self):
         self.three_wait()
         got = self.found(status=4)
         self.assertEqual([x["kind"] for x in got["diagnoses"]], ["unknown"])
-        self.assertEqual((got["diagnoses"][0]["culprits"], got["diagnoses"][0]["evidence_ends_at"]), ([], 3))
+        self.assertEqual(
+            (got["diagnoses"][0]["culprits"], got["diagnoses"][0]["evidence_ends_at"]), ([], 3)
+        )
         self.assertEqual(got["missing_dumps"], [3])
         self.assertIn("Rank 0 waits for rank 3", self.run_tool(self.folder).stdout)
 
@@ -94,7 +161,15 @@ class Analyze(unittest.TestCase):
         for rank in range(2):
             path = self.folder / f"tutti-trace.9f3c.{rank}.jsonl"
             lines = path.read_text().splitlines()
-            lost = json.dumps({"peer": 3, "wire": "tcp", "state": "lost", "last_heard": 1500 * MS, "last_progress": None})
+            lost = json.dumps(
+                {
+                    "peer": 3,
+                    "wire": "tcp",
+                    "state": "lost",
+                    "last_heard": 1500 * MS,
+                    "last_progress": None,
+                }
+            )
             path.write_text("\n".join([*lines[:-1], lost, lines[-1]]) + "\n")
         first = self.found()["diagnoses"][0]
         self.assertEqual((first["kind"], first["culprits"]), ("died", [3]))
@@ -102,13 +177,27 @@ class Analyze(unittest.TestCase):
 
     def test_different_arguments_name_the_minority(self):
         for rank in range(4):
-            self.write(rank, text(head(rank), comm(), op(0, 0, ended=1002 * MS, status="MISMATCH", count=1024 + (rank == 2))))
+            self.write(
+                rank,
+                text(
+                    head(rank),
+                    comm(),
+                    op(0, 0, ended=1002 * MS, status="MISMATCH", count=1024 + (rank == 2)),
+                ),
+            )
         first = self.found()["diagnoses"][0]
         self.assertEqual((first["kind"], first["culprits"]), ("mismatch", [2]))
 
     def test_two_different_calls_name_no_rank(self):
         for rank in range(2):
-            self.write(rank, text(head(rank, 2), comm(2), op(0, 0, ended=1002 * MS, status="MISMATCH", type=("f32", "f16")[rank])))
+            self.write(
+                rank,
+                text(
+                    head(rank, 2),
+                    comm(2),
+                    op(0, 0, ended=1002 * MS, status="MISMATCH", type=("f32", "f16")[rank]),
+                ),
+            )
         first = self.found()["diagnoses"][0]
         self.assertEqual((first["kind"], first["culprits"]), ("mismatch", []))
 
@@ -121,7 +210,7 @@ class Analyze(unittest.TestCase):
 
     def test_bad_files_are_reported_and_the_others_used(self):
         self.three_wait()
-        self.write(3, text(head(3), comm(), op(0, 0)).rsplit("\n", 2)[0])     # the end is missing
+        self.write(3, text(head(3), comm(), op(0, 0)).rsplit("\n", 2)[0])  # the end is missing
         (self.folder / "tutti-trace.9f3c.4.jsonl").write_text("hello\n")
         (self.folder / "tutti-trace.9f3c.5.jsonl").write_text(text(head(1, job="another")))
         done = self.run_tool(self.folder, self.folder / "none.jsonl")
@@ -153,7 +242,9 @@ class Analyze(unittest.TestCase):
         self.assertEqual(labels[0], "rank 3 a<b, alive")
         self.assertEqual(len(labels), 4)
         self.assertEqual(len([r for r in root.iter(f"{SVG}rect") if r.get("class") == "hangs"]), 3)
-        self.assertEqual(len([r for r in root.iter(f"{SVG}rect") if r.get("class") == "culprit"]), 1)
+        self.assertEqual(
+            len([r for r in root.iter(f"{SVG}rect") if r.get("class") == "culprit"]), 1
+        )
         self.assertIn("Rank 3 did not call", root.find(f"{SVG}title").text)
 
     def test_hostile_names_keep_outputs_valid(self):
@@ -166,10 +257,19 @@ class Analyze(unittest.TestCase):
         ET.parse(self.folder / "x.svg")
 
     def test_job_of_many_ranks_shows_those_that_matter(self):
-        made = subprocess.run([JOB, self.folder, "3", "stopped", "4", "32", "4", "4"], capture_output=True, text=True, check=True, timeout=120)
+        made = subprocess.run(
+            [JOB, self.folder, "3", "stopped", "4", "32", "4", "4"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        )
         culprit = int(made.stdout.split()[1])
         got = self.found("--rows", 10)
-        self.assertEqual((got["nranks"], got["diagnoses"][0]["kind"], got["diagnoses"][0]["culprits"]), (512, "stopped", [culprit]))
+        self.assertEqual(
+            (got["nranks"], got["diagnoses"][0]["kind"], got["diagnoses"][0]["culprits"]),
+            (512, "stopped", [culprit]),
+        )
         self.assertEqual([row["rank"] for row in got["ranks"]][0], culprit)
         self.assertEqual(len(got["ranks"]), 10)
 
