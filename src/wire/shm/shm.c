@@ -33,7 +33,6 @@
     4 /* maximum polls in a row that serve no pull requests while
                                        other work is urgent: a copy takes long, and a peer may
                                        wait for that work */
-#define RESERVE 24u     /* descriptors that links leave free */
 #define DONES \
     64 /* completions queued for poll, besides one connect and one
                                        loss per peer */
@@ -258,14 +257,14 @@ static void shm_close(struct tt_wire *base)
     free(w);
 }
 
-/* Returns for how many links descriptors are free. The reserve is for control connections, other
- * transports and files of the program. */
-static uint32_t count_possible_links(uint32_t npeers)
+/* Counts the free descriptors, and the links for which they suffice. */
+static void count_possible_links(struct tt_shm *w, uint32_t npeers)
 {
     const uint32_t most = npeers < TT_SHM_LINKS_COUNTED ? npeers : TT_SHM_LINKS_COUNTED;
-    const uint32_t free = tt_descriptors_free(RESERVE + TT_SHM_LINK_DESCRIPTORS * most);
+    const uint32_t free = tt_descriptors_free(TT_SHM_RESERVE + TT_SHM_LINK_DESCRIPTORS * most);
 
-    return free > RESERVE ? (free - RESERVE) / TT_SHM_LINK_DESCRIPTORS : 0;
+    w->descriptors_free = free;
+    w->links_max = free > TT_SHM_RESERVE ? (free - TT_SHM_RESERVE) / TT_SHM_LINK_DESCRIPTORS : 0;
 }
 
 static tutti_status shm_open(struct tt_wire **out, const struct tt_wire_conf *conf)
@@ -306,7 +305,7 @@ static tutti_status shm_open(struct tt_wire **out, const struct tt_wire_conf *co
     st = tt_shm_listen(w);
     if (st)
         goto close;
-    w->links_max = count_possible_links(conf->nranks - 1);
+    count_possible_links(w, conf->nranks - 1);
     w->base.ops = &tt_wire_shm;
     *out = &w->base;
     return TUTTI_OK;

@@ -26,6 +26,8 @@
 
 /* A link needs a socket, an eventfd and three segments. */
 #define TT_SHM_LINK_DESCRIPTORS 5u
+/* Descriptors that links leave free: for control connections, other transports and the program. */
+#define TT_SHM_RESERVE 24u
 #define TT_SHM_LINKS_COUNTED 1024u  /* from this number on, links_max means any number */
 
 /* One page per process, mapped by all its peers. */
@@ -174,6 +176,7 @@ struct tt_shm {
     uint8_t name[16];
     uint64_t host;
     struct tt_segment bell;
+    uint32_t descriptors_free;      /* when the transport was opened */
     uint32_t links_max;             /* links for which descriptors are free; part of the address */
     bool scarce;                    /* a peer was not connected for lack of descriptors */
     char why_scarce[192];
