@@ -477,12 +477,14 @@ tutti_status tt_engine_declare_device(struct tt_engine *e, void *mem, size_t byt
     char names[64] = "";
     uint32_t caps = 0;
 
+    tt_progress_lock(e);    /* the first poll of tcp may change its capabilities */
     for (uint32_t i = 0; i < e->nwires; i++) {
         const size_t at = strlen(names);
 
         caps |= e->wire[i]->caps;
         snprintf(names + at, sizeof names - at, "%s%s", i ? ", " : "", e->wire[i]->ops->name);
     }
+    tt_progress_unlock(e);
     if (caps & TT_WIRE_CAP_DEVICE)
         return tt_registry_add_device(mem, bytes, what);
     return tt_fail(TUTTI_ERR_UNSUPPORTED,
