@@ -1,108 +1,99 @@
-"""Tutti compared with Open MPI, MPICH and Gloo on this machine, and ring all-reduce compared with
-the rate of a shaped link.
+"""Tutti compared with Open MPI, MPICH, Intel MPI and Gloo on this machine, and ring all-reduce
+compared with the rate of a shaped link.
 
 In every case the contestants run in turn, round by round (lib/rounds.py), until the rounds
 determine whether the target is reached. The value of a row is the median over rounds of the ratio
 of the peer's median time to Tutti's. With several peers it is the lowest of these ratios, so Tutti
-is compared with the fastest one. All use default settings; in rows with "tuned malloc", peers have
-MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=4000000000."""
+is compared with the fastest one. All use default settings.
+
+Rows belong to classes (transport, ranks, sizes). After the rows of a class come two more: the
+geometric mean of their values, and the lowest one."""
 
 import dataclasses
+import math
 import re
 import statistics
 from dataclasses import dataclass
 
 from lib import build, rounds, say, shaped
-from lib.contestants import PEERS, Stable, Tutti
+from lib.contestants import DEFAULT_PEERS, PEERS, Stable, Tutti
 from lib.group import Group, GroupError, Refused
 from lib.rounds import Case, Entry
 
-SUMMARY = "the collectives against Open MPI, MPICH and Gloo"
+SUMMARY = "the collectives against Open MPI, MPICH, Intel MPI and Gloo"
 
 KIB, MIB = 1 << 10, 1 << 20
-SMALL = (8, 128, KIB)
-MIDDLE = (64 * KIB, MIB)
-LARGE = (16 * MIB, 128 * MIB)
-MPIS = ("openmpi", "mpich")
-
-GRID_COLLS = ("allreduce", "broadcast", "allgather", "alltoall", "reduce_scatter", "pingpong")
-GRID_BYTES = (8, KIB, 64 * KIB, MIB, 16 * MIB, 128 * MIB)
+SIZES = tuple(8 ** k for k in range(1, 10))         # 8 B to 128 MiB
+COLLS = ("allreduce", "reduce", "reduce_scatter", "allgather", "broadcast", "gather", "scatter", "alltoall")
+P2P = ("pingpong", "sendrecv")
+IN_PLACE = ("allreduce", "reduce", "reduce_scatter", "allgather", "gather", "scatter", "alltoall")
+IN_PLACE_SIZES = (64 * KIB, 512 * KIB, 4 * MIB, 32 * MIB, 256 * MIB)
+MPIS = ("openmpi", "mpich", "intel")
 
 
 @dataclass(frozen=True)
 class Row:
-    """A comparison in a case: Tutti with one kind of memory, against the best of some
-    contestants."""
+    """A comparison in a case: Tutti with one kind of memory, against the best of some contestants.
+    reach: the lowest allowed value of a row of its class."""
     case: Case
     against: tuple
     reach: float | None
-    aim: float | None = None
     memory: str = "malloc"
+    their_memory: str = "malloc"
 
     @property
     def what(self):
         c = self.case
         size = "" if c.coll == "barrier" else f" {say.size(c.bytes)}"
         return f"{c.coll} {c.wire}{size}, {c.ranks} ranks" + \
-            (", tuned malloc" if c.malloc == "tuned" else "") + \
-            (", tutti_mem_alloc" if self.memory == "mem_alloc" else "")
+            {"malloc": "", "in_place": ", in place", "mem_alloc": ", tutti_mem_alloc"}[self.memory] + \
+            (" / malloc, out of place" if self.against == ("tutti",) else "")
 
     @property
     def against_text(self):
-        names = [PEERS[key].title if key in PEERS else "Tutti with plain malloc" for key in self.against]
+        names = [PEERS[key].title if key in PEERS else "Tutti with malloc, out of place" for key in self.against]
         return names[0] if len(names) == 1 else "the better of " + ", ".join(names)
 
 
-def table_rows():
-    """The table of targets."""
-    out = []
-
-    def add(colls, sizes, wire, against, reach, ranks=2, malloc="default", aim=None, memory="malloc"):
-        for coll in colls:
-            for nbytes in sizes:
-                out.append(Row(Case(coll, nbytes, wire, ranks, malloc), against, reach, aim, memory))
-
-    others = ("broadcast", "allgather", "alltoall", "reduce_scatter")
-    rooted = ("reduce", "gather", "scatter")
-
-    add(("allreduce", *others), SMALL, "shm", MPIS, 1.0, aim=1.3)
-    add(("allreduce",), MIDDLE, "shm", MPIS, 1.5)
-    add(("allreduce",), (16 * MIB,), "shm", MPIS, 1.8)
-    add(("allreduce",), (128 * MIB,), "shm", MPIS, 4)
-    add(("allreduce",), LARGE, "shm", ("tutti",), 1.0, memory="mem_alloc")
-    add(("allreduce",), (128 * MIB,), "shm", MPIS, 2.5, malloc="tuned")
-    add(("reduce_scatter",), LARGE, "shm", MPIS, 2)
-    add(("reduce_scatter",), LARGE, "shm", MPIS, 1.2, malloc="tuned")
-    add(("broadcast", "alltoall"), MIDDLE + LARGE, "shm", MPIS, 1.2)
-    add(("allgather",), MIDDLE + LARGE, "shm", MPIS, 1.1, aim=1.2)
-
-    add(("allreduce",), SMALL, "tcp", ("openmpi",), 1.2)
-    add(("allreduce",), SMALL, "tcp", ("gloo",), 10)
-    add(("allreduce",), MIDDLE, "tcp", ("openmpi",), 1.0, aim=1.2)
-    add(("allreduce",), LARGE, "tcp", ("openmpi", "gloo"), 1.4)
-    add(others, SMALL, "tcp", MPIS, 0.95)
-    add(others, (16 * KIB,), "tcp", MPIS, 1.0)
-    add(others, MIDDLE + LARGE, "tcp", MPIS, 1.0, aim=1.3)
-    add(rooted, SMALL, "tcp", MPIS, 0.95)
-    add(rooted, (16 * KIB,), "tcp", MPIS, 1.0)
-    add(rooted, MIDDLE + LARGE, "tcp", MPIS, 1.0, aim=1.3)
-    add(("barrier",), (0,), "tcp", MPIS, 0.95)
-
-    for wire in ("shm", "tcp"):
-        add(("pingpong",), SMALL + MIDDLE, wire, ("openmpi",), 1.0)
-        add(("pingpong",), LARGE, wire, ("openmpi",), 1.2 if wire == "shm" else 1.0)
-    for wire in ("shm", "tcp"):
-        add(("allreduce",), SMALL, wire, ("openmpi",), 1.0, ranks=4)
-        add(("allreduce",), (MIB,), wire, ("openmpi", "gloo"), 1.1, ranks=4)
-        add(("allreduce",), LARGE, wire, ("openmpi", "gloo"), 1.4, ranks=4)
-    return out
+@dataclass(frozen=True)
+class Class:
+    """Rows with common targets, for their geometric mean and for the lowest; None: no target."""
+    name: str
+    rows: tuple
+    mean: float | None = None
+    lowest: float | None = None
 
 
-def grid_rows():
-    """Every collective, size, transport and number of ranks against all peers, without targets."""
-    return [Row(Case(coll, nbytes, wire, ranks), ("openmpi", "mpich", *(("gloo",) if wire == "tcp" else ())), None)
-            for ranks in (2, 4) for wire in ("shm", "tcp") for coll in GRID_COLLS for nbytes in GRID_BYTES
-            if coll != "pingpong" or ranks == 2]
+def peer_rows(wire, ranks, sizes, lowest):
+    against = (*MPIS, "gloo") if wire == "tcp" else MPIS
+    for n in ranks:
+        if 8 in sizes:
+            yield Row(Case("barrier", 0, wire, n), against, lowest)
+        for coll in COLLS + P2P:
+            yield from (Row(Case(coll, nbytes, wire, n), against, lowest) for nbytes in sizes)
+
+
+def classes():
+    short = tuple(n for n in SIZES if n <= KIB)
+    middle = tuple(n for n in SIZES if KIB < n <= 2 * MIB)
+    large = tuple(n for n in SIZES if n > 2 * MIB)
+
+    def against_peers(name, wire, ranks, sizes, mean, lowest):
+        return Class(name, tuple(peer_rows(wire, ranks, sizes, lowest)), mean, lowest)
+
+    yield against_peers("shared memory, 2 ranks, 8 B to 512 B", "shm", (2,), short, 1.35, 1.05)
+    yield against_peers("shared memory, 2 ranks, 4 KiB to 2 MiB", "shm", (2,), middle, 1.4, 1.0)
+    yield against_peers("shared memory, 2 ranks, from 16 MiB", "shm", (2,), large, 1.6, 1.05)
+    yield against_peers("TCP, 2 ranks", "tcp", (2,), SIZES, 1.6, 1.1)
+    yield against_peers("shared memory, 3, 4 and 8 ranks", "shm", (3, 4, 8), SIZES, 2.0, 1.0)
+    yield against_peers("TCP, 3, 4 and 8 ranks", "tcp", (3, 4, 8), SIZES, 1.4, 0.95)
+    cases = [Case(coll, nbytes, "shm", 2) for coll in IN_PLACE for nbytes in IN_PLACE_SIZES]
+    yield Class("in place against out of place, 64 KiB to 256 MiB",
+                tuple(Row(case, ("tutti",), 0.9, "in_place") for case in cases), 0.97, 0.9)
+    yield Class("tutti_mem_alloc against malloc, from 16 MiB",
+                tuple(Row(Case("allreduce", nbytes, "shm", 2), ("tutti",), 1.0, "mem_alloc") for nbytes in large), None, 1.0)
+    yield Class("in place, against the same of the peers",
+                tuple(Row(case, MPIS, None, "in_place", "in_place") for case in cases))
 
 
 ROUNDS, ROUNDS_MOST, ROUNDS_QUICK = 6, 25, 3
@@ -116,38 +107,47 @@ def add_options(parser):
                              "whether a row reaches its target)")
     parser.add_argument("--quick", action="store_true", help="3 rounds of shorter turns")
     parser.add_argument("--contestants", metavar="LIST",
-                        help="peers to run, comma-separated, of: " + ", ".join(PEERS))
-    parser.add_argument("--grid", action="store_true",
-                        help="every collective, size, transport and number of ranks, instead of the table")
+                        help="peers to run, comma-separated, of: " + ", ".join(PEERS) + f" (default {','.join(DEFAULT_PEERS)})")
+    parser.add_argument("--classes", metavar="REGEX", type=say.pattern, default="", help="only the classes whose names match")
     parser.add_argument("--without-tutti", action="store_true", help="measure only the peers")
     parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
 
 
 def selected(options):
-    rows = grid_rows() if options.grid else table_rows()
-    return [row for row in rows if re.search(options.only, row.what)]
+    """[(class, its selected rows)], without empty classes."""
+    out = [(some, [row for row in some.rows if re.search(options.only, row.what)])
+           for some in classes() if re.search(options.classes, some.name)]
+    return [(some, rows) for some, rows in out if rows]
 
 
 def wants_shaped(options):
-    return not options.grid and re.search(options.only, SHAPED_WHAT)
+    return not options.classes and re.search(options.only, SHAPED_WHAT)
 
 
 def listing(options):
-    for row in selected(options):
-        reach = "" if row.reach is None else f"  reach {row.reach}" + (f", aim {row.aim}" if row.aim else "")
-        yield f"{row.what}  against {row.against_text}{reach}"
+    for some, rows in selected(options):
+        yield f"{some.name}: {len(rows)} rows" + \
+            (f", mean {some.mean}, lowest {some.lowest}" if some.mean else ", without targets")
+        for row in rows:
+            yield f"  {row.what}  against {row.against_text}"
     if wants_shaped(options):
         yield f"{SHAPED_WHAT}  against one iperf3 stream  reach 0.99"
 
 
 def peers_of(options):
-    if not options.contestants:
-        return dict(PEERS)
-    names = options.contestants.split(",")
+    names = options.contestants.split(",") if options.contestants else DEFAULT_PEERS
     unknown = [name for name in names if name not in PEERS]
     if unknown:
-        raise say.Problem(f"unknown contestant {unknown[0]}; there are {', '.join(PEERS)}")
+        raise say.Problem(f"unknown contestant {unknown[0]} (must be of {', '.join(PEERS)})")
     return {name: PEERS[name] for name in names}
+
+
+def against_of(row, contestants):
+    """The peers of a row that take part. Those of Debian count like the wheels, if chosen."""
+    if row.against == ("tutti",):
+        return row.against
+    debian = [name for name in contestants if name.endswith("-debian")]
+    return tuple(key for key in (*row.against, *debian) if key in contestants)
 
 
 def entries_of(rows, contestants):
@@ -155,10 +155,9 @@ def entries_of(rows, contestants):
     out = {}
     for row in rows:
         wanted = [Entry("tutti", memory=row.memory)] if "tutti" in contestants else []
-        for key in row.against:
-            if key in contestants:
-                algos = contestants[key].algos.get(row.case.coll, ("",))
-                wanted += [Entry(key, algo) for algo in algos]
+        for key in against_of(row, contestants):
+            algos = contestants[key].algos.get(row.case.coll, ("",))
+            wanted += [Entry(key, algo, row.their_memory) for algo in algos]
         for entry in wanted:
             out.setdefault(entry.name, entry)
     return list(out.values())
@@ -171,7 +170,8 @@ def common(row):
 def sides_of(row, entries):
     """The two sides of a row: (Tutti's entry or None, the entries that it is compared with)."""
     ours = next((e for e in entries if e.key == "tutti" and e.memory == row.memory), None)
-    return ours, [e for e in entries if e.key in row.against and e is not ours and e.memory == "malloc"]
+    against = against_of(row, {e.key for e in entries})
+    return ours, [e for e in entries if e.key in against and e is not ours and e.memory == row.their_memory]
 
 
 def ratios_of(ours, theirs):
@@ -195,7 +195,7 @@ def ratio_row(row, entries, failed):
         return {**base, "skipped": "; ".join(failed.values()) or "none of its contestants was chosen"}
     ratios = ratios_of(ours, theirs)
     best = min(ratios, key=lambda name: statistics.median(ratios[name]))
-    return {**base, "value": round(statistics.median(ratios[best]), 3), "reach": row.reach, "aim": row.aim,
+    return {**base, "value": round(statistics.median(ratios[best]), 3), "reach": row.reach,
             "unit": "x", "better": "higher", "best": best,
             "spread": [round(min(ratios[best]), 3), round(max(ratios[best]), 3)],
             "rounds": len(ratios[best]), "settled": is_settled(row, entries),
@@ -209,7 +209,7 @@ def time_rows(row, entries, failed):
     by_key = {}
     for entry in sorted(entries, key=lambda e: e.median_us):
         by_key.setdefault(entry.key, entry)
-    for key in row.against:
+    for key in row.against:         # a row against Tutti has none
         entry = by_key.get(key)
         head = {**common(row), "case": row.what, "contestant": key}
         head["what"] = f"{row.what}, {PEERS[key].title}"
@@ -222,24 +222,41 @@ def time_rows(row, entries, failed):
             yield {**head, "against": None, "skipped": "; ".join(whys) or "was not chosen"}
 
 
-def run_cases(options, contestants):
+def class_rows(some, values):
+    """The mean and the lowest value of the measured rows of a class."""
+    part = "" if len(values) == len(some.rows) else f" ({len(values)} of {len(some.rows)} rows)"
+    base = {"unit": "x", "better": "higher", "against": "the peers", "class": some.name, "samples": {}}
+    lowest = min(values, key=values.get)
+    yield {**base, "what": f"{some.name}: geometric mean{part}", "reach": some.mean,
+           "value": round(math.exp(statistics.fmean(map(math.log, values.values()))), 3)}
+    yield {**base, "what": f"{some.name}: lowest{part}: {lowest}", "reach": some.lowest, "value": values[lowest]}
+
+
+def run_class(options, contestants, some, rows, head):
     nrounds = options.rounds or (ROUNDS_QUICK if options.quick else ROUNDS)
     most = 0 if options.rounds or options.quick else ROUNDS_MOST
     turn_us = 5e4 if options.quick else 1.2e5
-    cases = {}
-    for row in selected(options):
-        cases.setdefault(row.case, []).append(row)
-    order = sorted(cases, key=lambda c: (c.ranks, c.wire))      # groups are kept per ranks and wire
+    values = {}
     with Stable(contestants) as stable:
-        for i, case in enumerate(order):
-            say.progress(f"[{i + 1}/{len(order)}] {cases[case][0].what}")
-            entries, failed = rounds.measure(stable, case, entries_of(cases[case], contestants), nrounds, turn_us, most,
-                                             lambda some, rows=cases[case]: all(is_settled(row, some) for row in rows))
-            for row in cases[case]:
-                if "tutti" in contestants:
-                    yield ratio_row(row, entries, failed)
-                elif row.against != ("tutti",):
-                    yield from time_rows(row, entries, failed)
+        for i, row in enumerate(rows):
+            say.progress(f"[{head}, {i + 1}/{len(rows)}] {row.what}")
+            entries, failed = rounds.measure(stable, row.case, entries_of([row], contestants), nrounds, turn_us, most,
+                                             lambda found, row=row: is_settled(row, found))
+            if "tutti" not in contestants:
+                yield from time_rows(row, entries, failed) if row.against != ("tutti",) else ()
+                continue
+            out = ratio_row(row, entries, failed)
+            if "value" in out:
+                values[row.what] = out["value"]
+            yield {**out, "class": some.name}
+    if values:
+        yield from class_rows(some, values)
+
+
+def run_cases(options, contestants):
+    chosen = selected(options)
+    for number, (some, rows) in enumerate(chosen):
+        yield from run_class(options, contestants, some, rows, f"class {number + 1}/{len(chosen)}")
 
 
 def shaped_launches(network, options):

@@ -19,15 +19,14 @@ LEFT, RIGHT, TOP, BOTTOM = 46, 14, 30, 34
 LEGEND_LINE = 15
 COLUMNS = 2
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#999933")
-COLL_ORDER = ("allreduce", "reduce_scatter", "allgather", "broadcast", "alltoall", "pingpong")
+COLL_ORDER = ("allreduce", "reduce_scatter", "allgather", "broadcast", "alltoall", "reduce", "gather", "scatter",
+              "pingpong", "sendrecv")
 
 
 def series_name(row):
     parts = [row["wire"], f"{row['ranks']} ranks", "against " + row["against"].removeprefix("the better of ")]
-    if row["malloc"] == "tuned":
-        parts.append("tuned malloc")
     if row["memory"] != "malloc":
-        parts.append("tutti_" + row["memory"])
+        parts.append({"in_place": "in place"}.get(row["memory"], "tutti_" + row["memory"]))
     return ", ".join(parts)
 
 

@@ -27,7 +27,7 @@ library's time divided by Tutti's: 2 x means that Tutti needs half the time. *ro
 over rounds, and the number of rounds: six, or up to 25 if six do not show on which side of the
 target the median is. A question mark means that this is still uncertain. Calls are out of place, on
 float32, with sums, in memory of `malloc` unless stated otherwise; buffers are allocated once and
-touched."""
+touched. The targets of a class are for the geometric mean of its rows, and for the lowest one."""
 
 
 def machine_table(machine):
@@ -48,12 +48,11 @@ def sections_of(rows):
     """Returns {heading: rows}, in the order of the run."""
     out = {}
     for row in rows:
-        if "coll" in row:
-            title = {"shm": "Shared memory", "tcp": "TCP over loopback"}[row["wire"]] + f", {row['ranks']} ranks"
-        else:
-            title = "Shaped links"
-        out.setdefault(title, []).append(row)
-    return out
+        title = row.get("class") or "Shaped links"
+        if "class" in row and "coll" not in row:
+            title = "Classes"
+        out.setdefault(title[0].upper() + title[1:], []).append(row)
+    return {title: out[title] for title in sorted(out, key=lambda title: title != "Classes")}
 
 
 def counts(rows):

@@ -10,6 +10,7 @@ from .say import Problem, progress
 BENCH = Path(__file__).resolve().parent.parent
 ROOT = BENCH.parent
 OUT = ROOT / "build" / "bench"
+WHEELS = ROOT / "build" / "launchers"       # of scripts/install-launchers.sh
 
 C_FLAGS = ["-std=c17", "-O2", "-Wall", "-Wextra", "-I", ROOT]
 # Gloo's reductions are templates compiled here: -O3 vectorizes them.
@@ -49,7 +50,25 @@ def compiled(target, compiler, package, flags, sources, libs=()):
 
 
 def mpi_peer(flavour, package):
-    return compiled(f"{flavour}_peer", f"mpicc.{flavour}", package, C_FLAGS, ["mpi_peer.c", *PEER])
+    """The peer of an MPI library of Debian."""
+    return compiled(f"{flavour}_debian_peer", f"mpicc.{flavour}", package, C_FLAGS, ["mpi_peer.c", *PEER])
+
+
+def wheel(name):
+    """The folder of an MPI library that was installed as a wheel."""
+    folder = WHEELS / name
+    if not (folder / "wheel").exists():
+        raise Problem(f"{name} is not installed below {WHEELS.relative_to(ROOT)} (scripts/install-launchers.sh --bench)")
+    return folder
+
+
+def wheel_peer(name):
+    folder = wheel(name)
+    if (folder / "bin" / "mpicc").exists() and name != "impi-rt":
+        return compiled(f"{name}_peer", str(folder / "bin" / "mpicc"), name, C_FLAGS, ["mpi_peer.c", *PEER])
+    # Intel's mpicc expects its usual folders.
+    return compiled("intel_peer", "gcc", "gcc", [*C_FLAGS, "-I", folder / "include"], ["mpi_peer.c", *PEER],
+                    ["-L", folder / "lib", "-lmpi", f"-Wl,-rpath,{folder / 'lib'}"])
 
 
 def gloo_peer():

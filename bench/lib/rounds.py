@@ -35,7 +35,6 @@ class Case:
     bytes: int
     wire: str
     ranks: int
-    malloc: str = "default"     # setting of the peers: default or tuned
 
 
 @dataclass

@@ -1,10 +1,20 @@
 """Messages for people while a benchmark runs, on standard error; standard output has only rows."""
 
+import argparse
+import re
 import sys
 
 
 class Problem(Exception):
     """An error that the user must fix, in one message."""
+
+
+def pattern(text):
+    """A regular expression, for argparse."""
+    try:
+        return re.compile(text)
+    except re.error as why:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a regular expression: {why}") from None
 
 
 def progress(text):

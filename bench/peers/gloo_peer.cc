@@ -173,18 +173,34 @@ Op scatter(Peer &p, const peer_job &job)
 Op pingpong(Peer &p, const peer_job &job)
 {
     constexpr uint64_t slot = 0x70696e67;
-    const int rank = p.context->rank;
+    const int rank = p.context->rank, partner = rank ^ 1;
     std::shared_ptr<gloo::transport::UnboundBuffer> out, in;
 
-    if (rank > 1)
+    if (partner >= p.context->size)
         return [] {};
     out = p.context->createUnboundBuffer(job.src, job.bytes);
     in = p.context->createUnboundBuffer(job.dst, job.bytes);
-    const auto send = [=] { out->send(1 - rank, slot); out->waitSend(); };
-    const auto receive = [=] { in->recv(1 - rank, slot); in->waitRecv(); };
-    if (rank == 0)
+    const auto send = [=] { out->send(partner, slot); out->waitSend(); };
+    const auto receive = [=] { in->recv(partner, slot); in->waitRecv(); };
+    if (rank % 2 == 0)
         return [=] { send(); receive(); };
     return [=] { receive(); send(); };
+}
+
+Op sendrecv(Peer &p, const peer_job &job)
+{
+    constexpr uint64_t slot = 0x73657264;
+    const int rank = p.context->rank, n = p.context->size;
+    std::shared_ptr<gloo::transport::UnboundBuffer> out, in;
+
+    out = p.context->createUnboundBuffer(job.src, job.bytes);
+    in = p.context->createUnboundBuffer(job.dst, job.bytes);
+    return [=] {
+        in->recv((rank + n - 1) % n, slot);
+        out->send((rank + 1) % n, slot);
+        out->waitSend();
+        in->waitRecv();
+    };
 }
 
 void barrier(void *ctx)
@@ -208,6 +224,7 @@ Op operation(Peer &p, const peer_job &job)
     case PEER_SCATTER:        return scatter(p, job);
     case PEER_ALLTOALL:       return alltoall(p, job);
     case PEER_PINGPONG:       return pingpong(p, job);
+    case PEER_SENDRECV:       return sendrecv(p, job);
     case PEER_BARRIER:        return [&p] { barrier(&p); };
     case PEER_NCOLLS:         break;
     }

@@ -1,4 +1,4 @@
-/* An MPI library as a contestant: the same source for Open MPI and MPICH. Both select their
+/* An MPI library as a contestant: the same source for Open MPI, MPICH and Intel MPI. All select their
  * algorithms themselves. Open MPI also accepts a name of one of its algorithms, if started with
  * --mca coll_tuned_use_dynamic_rules 1. */
 #include "peer.h"
@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Parses "Open MPI v4.1.4, package: ..." and "MPICH Version:\t4.0.2\n..." into a name and a
- * version. */
+/* Parses "Open MPI v5.0.11, package: ...", "MPICH Version:\t5.0.2\n..." and "Intel(R) MPI Library
+ * 2021.19.0 ..." into a name and a version. */
 static void library(char version[64], const char **name)
 {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -17,7 +17,10 @@ static void library(char version[64], const char **name)
     int len;
 
     MPI_Get_library_version(text, &len);
-    *name = strstr(text, "Open MPI") ? "Open MPI" : strstr(text, "MPICH") ? "MPICH" : "MPI";
+    *name = strstr(text, "Open MPI") ? "Open MPI"
+            : strstr(text, "Intel")  ? "Intel MPI"
+            : strstr(text, "MPICH")  ? "MPICH"
+                                     : "MPI";
     digits = strpbrk(text, "0123456789");
     snprintf(version, 64, "%.*s", digits ? (int)strspn(digits, "0123456789.abrc") : 0,
              digits ? digits : "");
@@ -92,55 +95,78 @@ static const char *prepare(void *ctx, const struct peer_job *job, int fresh)
     return why;
 }
 
+/* Pairs of ranks, 2i and 2i + 1. */
 static void pingpong(const struct peer_job *job, int count)
 {
-    int rank;
+    int rank, nranks, partner;
 
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (rank == 0) {
-        MPI_Send(job->src, count, MPI_FLOAT, 1, 0, MPI_COMM_WORLD);
-        MPI_Recv(job->dst, count, MPI_FLOAT, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    } else if (rank == 1) {
-        MPI_Recv(job->dst, count, MPI_FLOAT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        MPI_Send(job->src, count, MPI_FLOAT, 0, 0, MPI_COMM_WORLD);
-    }
+    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    partner = rank ^ 1;
+    if (partner >= nranks)
+        return;
+    if (rank % 2 == 0)
+        MPI_Send(job->src, count, MPI_FLOAT, partner, 0, MPI_COMM_WORLD);
+    MPI_Recv(job->dst, count, MPI_FLOAT, partner, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank % 2)
+        MPI_Send(job->src, count, MPI_FLOAT, partner, 0, MPI_COMM_WORLD);
+}
+
+static void sendrecv(const struct peer_job *job, int count)
+{
+    int rank, nranks;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    MPI_Sendrecv(job->src, count, MPI_FLOAT, (rank + 1) % nranks, 0, job->dst, count, MPI_FLOAT,
+                 (rank + nranks - 1) % nranks, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
 static void run(void *ctx, const struct peer_job *job)
 {
     const int n = (int)job->count, b = (int)job->block;
     const MPI_Comm comm = ((struct mpi *)ctx)->comm;
+    void *src = job->in_place ? MPI_IN_PLACE : job->src, *root_src = src, *root_dst = job->dst;
+    int rank;
 
+    MPI_Comm_rank(comm, &rank);
+    if (rank != 0)
+        root_src = job->src;
+    else if (job->in_place)
+        root_dst = MPI_IN_PLACE;
     switch (job->coll) {
     case PEER_ALLREDUCE:
-        MPI_Allreduce(job->src, job->dst, n, MPI_FLOAT, MPI_SUM, comm);
+        MPI_Allreduce(src, job->dst, n, MPI_FLOAT, MPI_SUM, comm);
         break;
     case PEER_REDUCE:
-        MPI_Reduce(job->src, job->dst, n, MPI_FLOAT, MPI_SUM, 0, comm);
+        MPI_Reduce(root_src, job->dst, n, MPI_FLOAT, MPI_SUM, 0, comm);
         break;
     case PEER_REDUCE_SCATTER:
-        MPI_Reduce_scatter_block(job->src, job->dst, b, MPI_FLOAT, MPI_SUM, comm);
+        MPI_Reduce_scatter_block(src, job->dst, b, MPI_FLOAT, MPI_SUM, comm);
         break;
     case PEER_ALLGATHER:
-        MPI_Allgather(job->src, b, MPI_FLOAT, job->dst, b, MPI_FLOAT, comm);
+        MPI_Allgather(src, b, MPI_FLOAT, job->dst, b, MPI_FLOAT, comm);
         break;
     case PEER_BROADCAST:
         MPI_Bcast(job->dst, n, MPI_FLOAT, 0, comm);
         break;
     case PEER_GATHER:
-        MPI_Gather(job->src, b, MPI_FLOAT, job->dst, b, MPI_FLOAT, 0, comm);
+        MPI_Gather(root_src, b, MPI_FLOAT, job->dst, b, MPI_FLOAT, 0, comm);
         break;
     case PEER_SCATTER:
-        MPI_Scatter(job->src, b, MPI_FLOAT, job->dst, b, MPI_FLOAT, 0, comm);
+        MPI_Scatter(job->src, b, MPI_FLOAT, root_dst, b, MPI_FLOAT, 0, comm);
         break;
     case PEER_ALLTOALL:
-        MPI_Alltoall(job->src, b, MPI_FLOAT, job->dst, b, MPI_FLOAT, comm);
+        MPI_Alltoall(src, b, MPI_FLOAT, job->dst, b, MPI_FLOAT, comm);
         break;
     case PEER_BARRIER:
         MPI_Barrier(comm);
         break;
     case PEER_PINGPONG:
         pingpong(job, n);
+        break;
+    case PEER_SENDRECV:
+        sendrecv(job, n);
         break;
     case PEER_NCOLLS:
         break;
@@ -165,7 +191,9 @@ static void max(void *ctx, double *values, size_t n)
 
 int main(int argc, char **argv)
 {
-    struct peer_ops ops = { .prepare = prepare, .run = run, .barrier = barrier, .max = max };
+    struct peer_ops ops = {
+        .prepare = prepare, .run = run, .barrier = barrier, .max = max, .in_place = 1
+    };
     struct mpi mpi = { .comm = MPI_COMM_WORLD };
     char version[64];
     int status, level;

@@ -16,7 +16,7 @@ static const char *const coll_names[PEER_NCOLLS] = {
     [PEER_ALLREDUCE] = "allreduce", [PEER_REDUCE] = "reduce",       [PEER_REDUCE_SCATTER] = "reduce_scatter",
     [PEER_ALLGATHER] = "allgather", [PEER_BROADCAST] = "broadcast", [PEER_GATHER] = "gather",
     [PEER_SCATTER] = "scatter",     [PEER_ALLTOALL] = "alltoall",   [PEER_BARRIER] = "barrier",
-    [PEER_PINGPONG] = "pingpong",
+    [PEER_PINGPONG] = "pingpong",   [PEER_SENDRECV] = "sendrecv",
 };
 
 const char *peer_coll_name(enum peer_coll coll)
@@ -51,7 +51,8 @@ struct addends {
 };
 
 /* Returns the expected dst[i] of this rank, or -1 if the operation does not write it. */
-static float expected(const struct peer_job *job, size_t i, int rank, const struct addends *all)
+static float expected(const struct peer_job *job, size_t i, int rank, int nranks,
+                      const struct addends *all)
 {
     const float ranks_sum = (float)all->sum, n = (float)all->n;
     const size_t b = job->block, mine = (size_t)rank * b;
@@ -69,12 +70,14 @@ static float expected(const struct peer_job *job, size_t i, int rank, const stru
         return pattern(i, 0);
     case PEER_GATHER:
         return rank == 0 ? pattern(i % b, (int)(i / b)) : -1;
-    case PEER_SCATTER:
-        return i < b ? pattern(mine + i, 0) : -1;
+    case PEER_SCATTER:      /* in place, the root's block stays in its source */
+        return i < b && !(job->in_place && rank == 0) ? pattern(mine + i, 0) : -1;
     case PEER_ALLTOALL:
         return pattern(mine + i % b, (int)(i / b));
     case PEER_PINGPONG:
-        return rank < 2 ? pattern(i, 1 - rank) : -1;
+        return (rank ^ 1) < nranks ? pattern(i, rank ^ 1) : -1;
+    case PEER_SENDRECV:
+        return pattern(i, (rank + nranks - 1) % nranks);
     case PEER_BARRIER:
     case PEER_NCOLLS:
         break;
@@ -87,11 +90,18 @@ static float expected(const struct peer_job *job, size_t i, int rank, const stru
 static void fill(const struct peer_job *job, int rank)
 {
     const int is_source = job->coll == PEER_BROADCAST && rank == 0;
+    const int is_whole =
+        job->in_place && (job->coll == PEER_ALLREDUCE || job->coll == PEER_REDUCE_SCATTER ||
+                          job->coll == PEER_ALLTOALL || (job->coll == PEER_REDUCE && rank == 0));
+    const int has_block =
+        job->in_place && (job->coll == PEER_ALLGATHER || (job->coll == PEER_GATHER && rank == 0));
 
     for (size_t i = 0; i < job->count; i++) {
         job->src[i] = pattern(i, rank);
-        job->dst[i] = is_source ? pattern(i, rank) : -1;
+        job->dst[i] = is_source || is_whole ? pattern(i, rank) : -1;
     }
+    for (size_t i = 0; has_block && i < job->block; i++)
+        job->dst[(size_t)rank * job->block + i] = pattern(i, rank);
 }
 
 static size_t count_wrong(const struct server *s, const struct peer_job *job)
@@ -103,7 +113,7 @@ static size_t count_wrong(const struct server *s, const struct peer_job *job)
     if (ops->addends && job->coll == PEER_ALLREDUCE)
         ops->addends(s->ctx, job, &all.n, &all.sum);
     for (size_t i = 0; i < job->count; i++) {
-        const float want = expected(job, i, ops->rank, &all);
+        const float want = expected(job, i, ops->rank, ops->nranks, &all);
 
         wrong += want >= 0 && job->dst[i] != want;
     }
@@ -116,10 +126,16 @@ static int is_cut_into_blocks(enum peer_coll c)
            c == PEER_SCATTER || c == PEER_ALLTOALL;
 }
 
-/* Parses a command line into job, except its buffers. Returns NULL or an error message. */
-static const char *parse(const char *line, int nranks, struct peer_job *job, char memory[16])
+static int has_in_place(enum peer_coll c)
 {
-    char coll[32];
+    return c != PEER_BARRIER && c != PEER_PINGPONG && c != PEER_SENDRECV;
+}
+
+/* Parses a command line into job, except its buffers. Returns NULL or an error message. */
+static const char *parse(const char *line, const struct peer_ops *ops, struct peer_job *job)
+{
+    const int nranks = ops->nranks;
+    char coll[32], memory[16];
     char *slash;
 
     if (sscanf(line, "%31s %zu %ld %ld %ld %15s", coll, &job->bytes, &job->iters, &job->warmup,
@@ -139,8 +155,11 @@ static const char *parse(const char *line, int nranks, struct peer_job *job, cha
         return "unknown collective";
     if (job->coll == PEER_PINGPONG && nranks < 2)
         return "pingpong needs two ranks";
-    if (strcmp(memory, "malloc"))
+    job->in_place = !strcmp(memory, "in_place");
+    if (!job->in_place && strcmp(memory, "malloc"))
         return "this peer has plain malloc memory only";
+    if (job->in_place && (!ops->in_place || !has_in_place(job->coll)))
+        return "this operation of this peer has no in-place form";
 
     job->block = job->bytes / sizeof(float);
     if (is_cut_into_blocks(job->coll))
@@ -163,7 +182,7 @@ static double start_us(struct server *s)
 static void measure(struct server *s, const struct peer_job *job, int fresh, double *times)
 {
     const struct peer_ops *ops = s->ops;
-    const double share = job->coll == PEER_PINGPONG ? (ops->rank == 0 ? 0.5 : 0.0) : 1.0;
+    const double share = job->coll == PEER_PINGPONG ? (ops->rank % 2 == 0 ? 0.5 : 0.0) : 1.0;
     double t0;
 
     times[job->iters] = times[job->iters + 1] = times[job->iters + 2] = 0;
@@ -197,8 +216,9 @@ static void reply_result(const struct server *s, const struct peer_job *job, con
 {
     fprintf(s->reply,
             "{\"coll\": \"%s\", \"algo\": \"%s\", \"bytes\": %zu, \"ranks\": %d, "
-            "\"memory\": \"malloc\", \"wrong\": %.0f, ",
-            coll_names[job->coll], job->algo, job->bytes, s->ops->nranks, times[job->iters + 1]);
+            "\"memory\": \"%s\", \"wrong\": %.0f, ",
+            coll_names[job->coll], job->algo, job->bytes, s->ops->nranks,
+            job->in_place ? "in_place" : "malloc", times[job->iters + 1]);
     fprintf(s->reply, times[job->iters + 2] > 0 ? "\"first_us\": %.3f, " : "\"first_us\": null, ",
             times[job->iters + 2]);
     fprintf(s->reply, "\"samples_us\": [");
@@ -230,17 +250,17 @@ static int buffers_renew(struct peer_job *job)
 static void serve_line(struct server *s, const char *line, struct peer_job *job)
 {
     struct peer_job next = *job;
-    char memory[16];
     double *times;
     const char *why;
     int buffers_fit, fresh;
 
-    why = parse(line, s->ops->nranks, &next, memory);
+    why = parse(line, s->ops, &next);
     if (why) {
         reply_error(s, why);
         return;
     }
-    buffers_fit = job->src && next.coll == job->coll && next.bytes == job->bytes;
+    buffers_fit = job->src && next.coll == job->coll && next.bytes == job->bytes &&
+                  next.in_place == job->in_place;
     fresh = !buffers_fit || strcmp(next.algo, job->algo);
     times = malloc(((size_t)next.iters + EXTRA_TIMES) * sizeof(*times));
     if (!times || (!buffers_fit && buffers_renew(&next))) {

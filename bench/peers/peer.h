@@ -20,18 +20,22 @@ enum peer_coll {
     PEER_ALLTOALL,
     PEER_BARRIER,
     PEER_PINGPONG,
+    PEER_SENDRECV,
     PEER_NCOLLS,
 };
 
 /* Parameters of one command. count is the number of float32 values in the larger buffer. block is
  * the number that one rank contributes or receives if the operation divides its buffer into blocks;
- * otherwise block == count. Both buffers hold count values. */
+ * otherwise block == count. Both buffers hold count values. In place, src is the input of calls that
+ * have no in-place form on this rank (reduce and gather except at the root, scatter at the root);
+ * otherwise dst is the input and the output. */
 struct peer_job {
     enum peer_coll coll;
     char           algo[32];    /* empty: the peer selects */
     size_t         bytes;
     long           iters, warmup, loops;
     size_t         count, block;
+    int            in_place;
     float         *src, *dst;
 };
 
@@ -39,6 +43,7 @@ struct peer_job {
 struct peer_ops {
     const char *name, *version;
     int         rank, nranks;
+    int         in_place;       /* it supports in-place forms */
 
     /* Called once before the runs of a command; returns NULL, or why it cannot run (the same on
      * every rank). fresh: the buffers or the algorithm have changed. */

@@ -88,7 +88,7 @@ class Interactive(unittest.TestCase):
     def test_every_collective_is_measured_and_right(self):
         group = self.ready("--wire", "shm")
         for coll in ("allreduce", "reduce", "reduce_scatter", "allgather", "broadcast", "gather", "scatter", "alltoall",
-                     "barrier", "pingpong"):
+                     "barrier", "pingpong", "sendrecv"):
             for nbytes in (8, 1000, 100000):
                 reply = group.ask(f"{coll} {nbytes} 3 1 2 malloc")
                 self.assertEqual(reply["coll"], coll, reply)
@@ -127,6 +127,14 @@ class Interactive(unittest.TestCase):
             self.assertEqual((reply["algo"], reply["wrong"]), (algo, 0))
         reply = group.ask("allreduce 4096 1 0 0 mem_alloc")
         self.assertEqual((reply["memory"], reply["wrong"]), ("mem_alloc", 0))
+
+    def test_in_place_results_are_right(self):
+        group = self.ready("--wire", "shm")
+        for coll in ("allreduce", "reduce", "reduce_scatter", "allgather", "broadcast", "gather", "scatter", "alltoall"):
+            reply = group.ask(f"{coll} 4096 2 0 0 in_place")
+            self.assertEqual((reply["coll"], reply["memory"], reply["wrong"]), (coll, "in_place", 0))
+        for coll in ("barrier", "pingpong", "sendrecv"):
+            self.assertEqual(group.ask(f"{coll} 4096 2 0 0 in_place"), {"error": "this operation has no in-place form"})
 
     def test_failed_command_leaves_group_ready(self):
         group = self.ready("--wire", "shm")

@@ -150,7 +150,10 @@ void perf_case_place(struct perf_case *c, void *room, void *other)
     }
 }
 
-static bool is_in_pingpong(const struct perf_case *c) { return c->rank < 2; }
+/* The partner in a pingpong, which may not exist. */
+static uint32_t partner_of(const struct perf_case *c) { return c->rank ^ 1u; }
+
+static bool is_in_pingpong(const struct perf_case *c) { return partner_of(c) < c->nranks; }
 
 size_t perf_src_count(const struct perf_case *c)
 {
@@ -221,7 +224,7 @@ bool perf_case_piece(const struct perf_case *c, uint32_t i, struct perf_piece *o
     case PERF_SENDRECV:
         return only(out, i, (struct perf_piece){ 0, dst_count, 0, (rank + n - 1) % n });
     case PERF_PINGPONG:
-        return only(out, i, (struct perf_piece){ 0, dst_count, 0, 1 - rank });
+        return only(out, i, (struct perf_piece){ 0, dst_count, 0, partner_of(c) });
     case TT_ALLTOALL: case TT_ALLTOALLV:
         if (i >= n)
             return false;
@@ -261,15 +264,16 @@ static tutti_status run_sendrecv(const struct perf_case *c, tutti_comm *comm)
 
 static tutti_status run_pingpong(const struct perf_case *c, tutti_comm *comm)
 {
-    const int peer = 1 - (int)c->rank;
+    const int peer = (int)partner_of(c);
+    const bool first = c->rank % 2 == 0;
     tutti_status st;
 
     if (!is_in_pingpong(c))
         return TUTTI_OK;
-    if (c->rank == 1 && (st = tutti_recv(c->dst, c->count, c->dtype, peer, comm, NULL)))
+    if (!first && (st = tutti_recv(c->dst, c->count, c->dtype, peer, comm, NULL)))
         return st;
     st = tutti_send(c->src, c->count, c->dtype, peer, comm, NULL);
-    if (st || c->rank == 1)
+    if (st || !first)
         return st;
     return tutti_recv(c->dst, c->count, c->dtype, peer, comm, NULL);
 }

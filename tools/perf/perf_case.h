@@ -12,8 +12,9 @@
 enum {
     PERF_SENDRECV = TT_COLL_KINDS,  /* every rank sends to its right neighbour and receives from
                                        its left neighbour, as one group */
-    PERF_PINGPONG                   /* round trips between rank 0 and rank 1; half of a round
-                                       trip counts */
+    PERF_PINGPONG                   /* round trips between the ranks 2i and 2i + 1, all pairs at
+                                       the same time; half of a round trip counts. A last rank
+                                       without a partner does nothing */
 };
 
 /* Factor of busbw = algbw * factor, as in nccl-tests: the share of the larger buffer that crosses

@@ -7,7 +7,7 @@ static const struct perf_coll *coll_of(const char *name)
 {
     static const char *const known[] = { "allreduce", "reduce",  "reduce_scatter", "allgather",
                                          "broadcast", "gather",  "scatter",        "alltoall",
-                                         "barrier",   "pingpong" };
+                                         "barrier",   "pingpong", "sendrecv" };
 
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i], name) == 0)
@@ -36,8 +36,11 @@ const char *perf_command_parse(const char *line, int nranks, struct perf_command
         return "unknown collective";
     if (out->coll->kind == PERF_PINGPONG && nranks < 2)
         return "pingpong needs at least 2 ranks";
-    if (strcmp(memory, "malloc") != 0 && strcmp(memory, "mem_alloc") != 0)
-        return "unknown memory (must be malloc or mem_alloc)";
     out->mem_alloc = strcmp(memory, "mem_alloc") == 0;
+    out->in_place = strcmp(memory, "in_place") == 0;
+    if (!out->mem_alloc && !out->in_place && strcmp(memory, "malloc") != 0)
+        return "unknown memory (must be malloc, mem_alloc or in_place)";
+    if (out->in_place && !out->coll->in_place)
+        return "this operation has no in-place form";
     return NULL;
 }

@@ -12,7 +12,7 @@ struct perf_command {
     char algo[64];              /* "": the library selects */
     size_t bytes;
     struct perf_effort effort;
-    bool mem_alloc;
+    bool mem_alloc, in_place;
 };
 
 /* Parses "coll[/algo] bytes iters warmup loops memory" for nranks ranks. Returns NULL, or the error

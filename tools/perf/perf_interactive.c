@@ -81,7 +81,9 @@ static void reply_result(const struct server *s, const struct perf_command *cmd,
     json_object_object_add(o, "bytes", json_object_new_int64((int64_t)perf_case_bytes(c)));
     json_object_object_add(o, "ranks", json_object_new_int((int)c->nranks));
     json_object_object_add(o, "memory",
-                           json_object_new_string(cmd->mem_alloc ? "mem_alloc" : "malloc"));
+                           json_object_new_string(cmd->mem_alloc  ? "mem_alloc"
+                                                  : cmd->in_place ? "in_place"
+                                                                  : "malloc"));
     json_object_object_add(o, "wrong", json_object_new_int64((int64_t)first->wrong));
     json_object_object_add(o, "first_us", first->ns ? number((double)first->ns * 1e-3) : NULL);
     for (long i = 0; i < iters; i++)
@@ -117,7 +119,8 @@ static tutti_status renew_rooms(struct server *s, const struct perf_command *cmd
 {
     const struct perf_command *last = &s->last;
 
-    if (last->coll == cmd->coll && last->bytes == cmd->bytes && last->mem_alloc == cmd->mem_alloc)
+    if (last->coll == cmd->coll && last->bytes == cmd->bytes && last->mem_alloc == cmd->mem_alloc &&
+        last->in_place == cmd->in_place)
         return TUTTI_OK;
     s->last.coll = NULL;
     perf_rooms_fini(&s->rooms);
@@ -177,7 +180,8 @@ static tutti_status serve(struct server *s, const char *line)
         return TUTTI_OK;
     }
     cmd.effort.start = &s->start;
-    c.in_place = c.coll->kind == TT_BROADCAST;      /* MPI supports only this form */
+    /* MPI's broadcast has only this form */
+    c.in_place = cmd.in_place || c.coll->kind == TT_BROADCAST;
     us = malloc(((size_t)cmd.effort.iters + 1) * sizeof *us);
     if (!us || !perf_case_init(&c, cmd.bytes)) {
         fprintf(stderr, "tutti perf: out of memory for a command\n");

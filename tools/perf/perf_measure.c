@@ -69,12 +69,12 @@ tutti_status perf_choose(const struct perf_case *c, tutti_comm *comm, struct per
     return TUTTI_OK;
 }
 
-/* In a pingpong, rank 0 measures the round trip, and half of it counts. */
+/* In a pingpong, the first rank of a pair measures the round trip, and half of it counts. */
 static double share_of(const struct perf_case *c)
 {
     if (c->coll->kind != PERF_PINGPONG)
         return 1;
-    return c->rank == 0 ? 0.5 : 0;
+    return c->rank % 2 == 0 ? 0.5 : 0;
 }
 
 /* Runs a barrier, then n calls. *us: the total time of the calls in microseconds. */
