@@ -61,6 +61,7 @@ iperf3          | bench | throughput of a shaped link
 libopenblas0-pthread | bench | matrix products of bench/run gemm (without it: a plain loop)
 libfabric-bin   | bench | fi_pingpong, for comparison with the ofi transport
 iputils-ping    | bench | round-trip time of a shaped link
+valgrind        | bench | counting the files of a call (scripts/count-files-of-a-call.py)
 '
 
 wanted=${*:-build test}
