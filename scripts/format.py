@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("include", "src", "tools", "examples", "bench", "tests", "python", "shim")
+FOLDERS = ("include", "src", "tools", "examples", "bench", "tests", "python", "shim", "emu")
 COLUMNS = 100
 ONE_LINE = re.compile(r"""$                         # blank, or
     | static\ [^;]*\)\ \{\ [^;]*;\ \}$            # a whole function, or

@@ -1,0 +1,34 @@
+/* Contexts, and the device of the calling thread. */
+#ifndef TT_EMU_CONTEXT_H
+#define TT_EMU_CONTEXT_H
+
+#include <cuda.h>
+#include <stdbool.h>
+
+struct CUctx_st {
+    int      device;
+    unsigned flags;
+    bool     primary;
+    unsigned long long id;
+};
+
+/* The primary context of a device, created at first use; the device exists. */
+CUcontext tt_emu_context_primary(int device);
+
+CUresult tt_emu_context_create(int device, unsigned flags, CUcontext *out);
+CUresult tt_emu_context_destroy(CUcontext c);
+
+/* The current context of the calling thread, or NULL. */
+CUcontext tt_emu_context_current(void);
+CUresult tt_emu_context_set(CUcontext c);       /* replaces the top of the stack; NULL empties it */
+CUresult tt_emu_context_push(CUcontext c);
+CUresult tt_emu_context_pop(CUcontext *out);
+
+/* The device of the current context, or device 0 with its primary context, as the runtime chooses
+ * one. CUDA_ERROR_NOT_PERMITTED in a host function; the sticky error of the device. */
+CUresult tt_emu_context_device(int *device);
+
+/* The current context, made current as by tt_emu_context_device. */
+CUresult tt_emu_context_get(CUcontext *out);
+
+#endif

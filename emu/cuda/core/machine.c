@@ -1,0 +1,78 @@
+#include "machine.h"
+
+#include "fail.h"
+
+#include <time.h>
+
+static struct tt_emu_machine machine = { .lock = PTHREAD_MUTEX_INITIALIZER };
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static _Atomic bool forked;
+
+static void forked_child(void)
+{
+    atomic_store(&forked, true);
+}
+
+static void start(void)
+{
+    machine.ndevices = (int)tt_emu_setting("TUTTI_EMU_DEVICES", 1, 0, TT_EMU_DEVICES_MAX);
+    machine.host_access = tt_emu_setting("TUTTI_EMU_HOST_ACCESS", 0, 0, 1) != 0;
+    machine.peers = tt_emu_setting("TUTTI_EMU_PEERS", 1, 0, 1) != 0;
+    machine.copy_mbps = tt_emu_setting("TUTTI_EMU_COPY_MBPS", 0, 0, UINT64_C(1) << 40);
+    machine.device_mbps = tt_emu_setting("TUTTI_EMU_DEVICE_MBPS", 0, 0, UINT64_C(1) << 40);
+    machine.peer_mbps = tt_emu_setting("TUTTI_EMU_PEER_MBPS", 0, 0, UINT64_C(1) << 40);
+    machine.launch_ns = tt_emu_setting("TUTTI_EMU_LAUNCH_NS", 0, 0, UINT64_C(1000000000));
+    for (int d = 0; d < machine.ndevices; d++) {
+        struct tt_emu_device *dev = &machine.device[d];
+
+        dev->ordinal = d;
+        dev->bytes = tt_emu_setting("TUTTI_EMU_MEMORY", UINT64_C(16) << 30, UINT64_C(4) << 20,
+                                    UINT64_C(1) << 40);
+        dev->bytes &= ~((UINT64_C(2) << 20) - 1);
+        dev->limits[CU_LIMIT_STACK_SIZE] = 1024;
+        dev->limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 7 << 20;
+        dev->limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20;
+        dev->limits[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048;
+        dev->limits[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 128;
+    }
+    pthread_atfork(NULL, NULL, forked_child);
+}
+
+struct tt_emu_machine *tt_emu_machine(void)
+{
+    pthread_once(&once, start);
+    return &machine;
+}
+
+CUresult tt_emu_ready(void)
+{
+    if (atomic_load(&forked))
+        return CUDA_ERROR_NOT_INITIALIZED;
+    return tt_emu_machine()->ndevices ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+}
+
+CUresult tt_emu_device_ready(int ordinal)
+{
+    CUresult st = tt_emu_ready();
+
+    if (st)
+        return st;
+    if (ordinal < 0 || ordinal >= machine.ndevices)
+        return CUDA_ERROR_INVALID_DEVICE;
+    return (CUresult)atomic_load(&machine.device[ordinal].error);
+}
+
+void tt_emu_device_break(int ordinal, CUresult error)
+{
+    int none = 0;
+
+    atomic_compare_exchange_strong(&machine.device[ordinal].error, &none, (int)error);
+}
+
+uint64_t tt_emu_now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}

@@ -1,0 +1,76 @@
+/* Streams. Each has a worker thread, which starts with the first work and performs it in order.
+ * Work of different streams overlaps. The legacy default stream of a device waits for all blocking
+ * streams of the device, and they for it. */
+#ifndef TT_EMU_STREAM_H
+#define TT_EMU_STREAM_H
+
+#include "work.h"
+
+#include <pthread.h>
+
+struct tt_emu_capture;
+
+struct CUstream_st {
+    int       device;
+    CUcontext context;
+    unsigned  flags;            /* CU_STREAM_NON_BLOCKING */
+    int       priority;
+    uint64_t  id;
+    bool      is_default;       /* the legacy stream, or one of a thread: never destroyed by the user */
+
+    pthread_mutex_t lock;       /* the fields below */
+    pthread_cond_t  arrived;
+    struct tt_emu_op *head, **tail;
+    bool      busy, started, stopping;
+    pthread_t thread;
+    struct tt_emu_mark *last;   /* completes with all work up to now, if `last_valid` */
+    bool      last_valid;
+
+    struct tt_emu_capture *capture;     /* under the lock of captures (capture.h) */
+};
+
+#define TT_EMU_PRIORITY_LOWEST 0
+#define TT_EMU_PRIORITY_HIGHEST (-5)
+
+CUresult tt_emu_stream_create(CUcontext context, unsigned flags, int priority, CUstream *out);
+
+/* Returns at once; the stream ends when its work is done. */
+CUresult tt_emu_stream_destroy(CUstream stream);
+
+/* The stream that a handle of the program means: NULL and CU_STREAM_LEGACY,
+ * CU_STREAM_PER_THREAD, or a live stream; CUDA_ERROR_INVALID_HANDLE otherwise. NULL means the
+ * stream of the current device. */
+CUresult tt_emu_stream_of(CUstream handle, CUstream *out);
+
+/* Adds work, which the stream then owns, also on error. Waits for other streams as the rules of
+ * default streams demand. If the stream is being captured, the work becomes a node of the graph. */
+CUresult tt_emu_stream_push(CUstream stream, struct tt_emu_work *work);
+
+/* As tt_emu_stream_push, without rules of default streams and without capture. Never fails. */
+void tt_emu_stream_push_now(CUstream stream, const struct tt_emu_work *work);
+
+/* A mark that is done when all work pushed up to now is done; one reference for the caller. NULL if
+ * the stream is idle. */
+struct tt_emu_mark *tt_emu_stream_tail(CUstream stream);
+
+/* Lets the stream wait for a mark. Takes no reference of the caller. */
+void tt_emu_stream_wait(CUstream stream, struct tt_emu_mark *mark);
+
+/* Waits for the stream, and by the rules of default streams for what it waits for. Returns the
+ * sticky error of its device. Fails while the stream is being captured. */
+CUresult tt_emu_stream_synchronize(CUstream stream);
+
+/* CUDA_SUCCESS or CUDA_ERROR_NOT_READY. */
+CUresult tt_emu_stream_query(CUstream stream);
+
+/* Waits for all work of all streams of a device. */
+CUresult tt_emu_device_synchronize(int device);
+
+/* The default streams. That of a thread is created at first use and ends with the thread. */
+CUstream tt_emu_stream_legacy(int device);
+CUstream tt_emu_stream_per_thread(int device);
+
+/* Whether the calling thread performs work of a stream: it must not call CUDA (host functions). */
+bool tt_emu_stream_in_worker(void);
+
+#endif

@@ -1,0 +1,17 @@
+/* What all calls of the driver share. */
+#ifndef TT_EMU_DRV_H
+#define TT_EMU_DRV_H
+
+#include <cuda.h>
+
+/* CUDA_ERROR_NOT_INITIALIZED before cuInit. */
+CUresult tt_emu_drv_ready(void);
+
+/* The device of the current context; CUDA_ERROR_INVALID_CONTEXT if there is no context. Unlike the
+ * runtime, the driver creates none. */
+CUresult tt_emu_drv_device(int *device);
+
+/* The stream that a handle means, with the same errors. */
+CUresult tt_emu_drv_stream(CUstream handle, CUstream *out);
+
+#endif

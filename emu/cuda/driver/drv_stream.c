@@ -1,0 +1,270 @@
+#include "drv.h"
+
+#include "context.h"
+#include "event.h"
+#include "memory.h"
+#include "stream.h"
+
+#include <string.h>
+
+static CUresult create(CUstream *out, unsigned flags, int priority)
+{
+    int device;
+    const CUresult st = tt_emu_drv_device(&device);
+
+    return st ? st : tt_emu_stream_create(tt_emu_context_current(), flags, priority, out);
+}
+
+CUresult CUDAAPI cuStreamCreate(CUstream *out, unsigned int flags)
+{
+    return create(out, flags, 0);
+}
+
+CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int priority)
+{
+    return create(out, flags, priority);
+}
+
+CUresult CUDAAPI cuStreamDestroy(CUstream stream)
+{
+    return tt_emu_stream_destroy(stream);
+}
+
+CUresult CUDAAPI cuStreamSynchronize(CUstream stream)
+{
+    CUstream s;
+    const CUresult st = tt_emu_drv_stream(stream, &s);
+
+    return st ? st : tt_emu_stream_synchronize(s);
+}
+
+CUresult CUDAAPI cuStreamQuery(CUstream stream)
+{
+    CUstream s;
+    const CUresult st = tt_emu_drv_stream(stream, &s);
+
+    return st ? st : tt_emu_stream_query(s);
+}
+
+CUresult CUDAAPI cuStreamGetPriority(CUstream stream, int *priority)
+{
+    CUstream s;
+    const CUresult st = tt_emu_drv_stream(stream, &s);
+
+    if (!st)
+        *priority = s->priority;
+    return st;
+}
+
+CUresult CUDAAPI cuStreamGetFlags(CUstream stream, unsigned int *flags)
+{
+    CUstream s;
+    const CUresult st = tt_emu_drv_stream(stream, &s);
+
+    if (!st)
+        *flags = s->flags;
+    return st;
+}
+
+CUresult CUDAAPI cuStreamGetId(CUstream stream, unsigned long long *id)
+{
+    CUstream s;
+    const CUresult st = tt_emu_drv_stream(stream, &s);
+
+    if (!st)
+        *id = s->id;
+    return st;
+}
+
+CUresult CUDAAPI cuStreamGetDevice(CUstream stream, CUdevice *device)
+{
+    CUstream s;
+    const CUresult st = tt_emu_drv_stream(stream, &s);
+
+    if (!st)
+        *device = s->device;
+    return st;
+}
+
+CUresult CUDAAPI cuStreamGetCtx(CUstream stream, CUcontext *out)
+{
+    CUstream s;
+    const CUresult st = tt_emu_drv_stream(stream, &s);
+
+    if (!st)
+        *out = s->context;
+    return st;
+}
+
+static CUresult push(CUstream stream, struct tt_emu_work work)
+{
+    CUstream s;
+    const CUresult st = tt_emu_drv_stream(stream, &s);
+
+    if (!st && work.kind == TT_EMU_CALLBACK)
+        work.callback.stream = s;
+    return st ? st : tt_emu_stream_push(s, &work);
+}
+
+CUresult CUDAAPI cuLaunchHostFunc(CUstream stream, CUhostFn fn, void *arg)
+{
+    if (!fn)
+        return CUDA_ERROR_INVALID_VALUE;
+    return push(stream, (struct tt_emu_work){ .kind = TT_EMU_HOST, .host = { fn, arg } });
+}
+
+CUresult CUDAAPI cuStreamAddCallback(CUstream stream, CUstreamCallback fn, void *arg,
+                                     unsigned int flags)
+{
+    if (!fn || flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    return push(stream,
+                (struct tt_emu_work){ .kind = TT_EMU_CALLBACK, .callback = { fn, arg, NULL } });
+}
+
+/* ---- values in memory ---- */
+
+/* Values are in memory of devices, or in pinned, registered or managed memory. */
+static CUresult value_op(CUstream stream, enum tt_emu_work_kind kind, CUdeviceptr at,
+                         uint64_t value, unsigned flags, unsigned bytes)
+{
+    const unsigned known = kind == TT_EMU_VALUE_WAIT ? 3u : CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;
+    struct tt_emu_range r;
+
+    if (flags & ~known)         /* a flush of remote writes is not supported either */
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!at || at % bytes || !tt_emu_memory_find(at, &r) || at + bytes > r.base + r.bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    return push(stream, (struct tt_emu_work){ .kind = kind, .value = { at, value, flags, bytes } });
+}
+
+CUresult CUDAAPI cuStreamWaitValue32(CUstream stream, CUdeviceptr at, cuuint32_t value,
+                                     unsigned int flags)
+{
+    return value_op(stream, TT_EMU_VALUE_WAIT, at, value, flags, 4);
+}
+
+CUresult CUDAAPI cuStreamWaitValue64(CUstream stream, CUdeviceptr at, cuuint64_t value,
+                                     unsigned int flags)
+{
+    return value_op(stream, TT_EMU_VALUE_WAIT, at, value, flags, 8);
+}
+
+CUresult CUDAAPI cuStreamWriteValue32(CUstream stream, CUdeviceptr at, cuuint32_t value,
+                                      unsigned int flags)
+{
+    return value_op(stream, TT_EMU_VALUE_WRITE, at, value, flags, 4);
+}
+
+CUresult CUDAAPI cuStreamWriteValue64(CUstream stream, CUdeviceptr at, cuuint64_t value,
+                                      unsigned int flags)
+{
+    return value_op(stream, TT_EMU_VALUE_WRITE, at, value, flags, 8);
+}
+
+static CUresult batch_one(CUstream stream, const CUstreamBatchMemOpParams *p)
+{
+    switch (p->operation) {
+    case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+        return cuStreamWaitValue32(stream, p->waitValue.address, p->waitValue.value,
+                                   p->waitValue.flags);
+    case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+        return cuStreamWaitValue64(stream, p->waitValue.address, p->waitValue.value64,
+                                   p->waitValue.flags);
+    case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+        return cuStreamWriteValue32(stream, p->writeValue.address, p->writeValue.value,
+                                    p->writeValue.flags);
+    case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+        return cuStreamWriteValue64(stream, p->writeValue.address, p->writeValue.value64,
+                                    p->writeValue.flags);
+    case CU_STREAM_MEM_OP_BARRIER:
+        return CUDA_SUCCESS;        /* the order of a stream is that of its memory accesses */
+    default:
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+}
+
+CUresult CUDAAPI cuStreamBatchMemOp(CUstream stream, unsigned int count,
+                                    CUstreamBatchMemOpParams *params, unsigned int flags)
+{
+    CUresult st = CUDA_SUCCESS;
+
+    if (flags || count > 256 || (count && !params))
+        return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < count && !st; i++)
+        st = batch_one(stream, &params[i]);
+    return st;
+}
+
+/* ---- events ---- */
+
+CUresult CUDAAPI cuEventCreate(CUevent *out, unsigned int flags)
+{
+    int device;
+    const CUresult st = tt_emu_drv_device(&device);
+
+    return st ? st : tt_emu_event_create(device, flags, out);
+}
+
+CUresult CUDAAPI cuEventDestroy(CUevent event)
+{
+    return tt_emu_event_destroy(event);
+}
+
+CUresult CUDAAPI cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)
+{
+    CUstream s;
+    const CUresult st = tt_emu_drv_stream(stream, &s);
+
+    return st ? st : tt_emu_event_record(event, s, flags);
+}
+
+CUresult CUDAAPI cuEventRecord(CUevent event, CUstream stream)
+{
+    return cuEventRecordWithFlags(event, stream, 0);
+}
+
+CUresult CUDAAPI cuEventQuery(CUevent event)
+{
+    return tt_emu_event_query(event);
+}
+
+CUresult CUDAAPI cuEventSynchronize(CUevent event)
+{
+    return tt_emu_event_synchronize(event);
+}
+
+CUresult CUDAAPI cuEventElapsedTime(float *ms, CUevent start, CUevent end)
+{
+    return ms ? tt_emu_event_elapsed(ms, start, end) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
+{
+    CUstream s;
+    const CUresult st = tt_emu_drv_stream(stream, &s);
+
+    return st ? st : tt_emu_stream_wait_event(s, event, flags);
+}
+
+CUresult CUDAAPI cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)
+{
+    struct tt_emu_ipc h;
+    const CUresult st = tt_emu_event_export(event, &h);
+
+    if (!st) {
+        memset(handle, 0, sizeof(*handle));
+        memcpy(handle, &h, sizeof(h));
+    }
+    return st;
+}
+
+CUresult CUDAAPI cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle handle)
+{
+    struct tt_emu_ipc h;
+    int device;
+    const CUresult st = tt_emu_drv_device(&device);
+
+    memcpy(&h, &handle, sizeof(h));
+    return st ? st : tt_emu_event_import(&h, event);
+}

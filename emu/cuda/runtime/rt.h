@@ -1,0 +1,20 @@
+/* What all calls of the runtime share. */
+#ifndef TT_EMU_RT_H
+#define TT_EMU_RT_H
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <stdbool.h>
+
+/* Ends a call: an error becomes the last error of the thread. The codes of the driver and of the
+ * runtime have the same numbers. */
+cudaError_t tt_emu_rt_done(CUresult st);
+
+/* As tt_emu_rt_done, for a code of the runtime alone. */
+cudaError_t tt_emu_rt_error(cudaError_t error);
+
+/* The stream that a handle means. */
+CUresult tt_emu_rt_stream(cudaStream_t handle, CUstream *out);
+
+#endif
