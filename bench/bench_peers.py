@@ -121,7 +121,7 @@ def selected(options):
 
 
 def wants_shaped(options):
-    return not options.classes and re.search(options.only, SHAPED_WHAT)
+    return not options.classes.pattern and re.search(options.only, SHAPED_WHAT)
 
 
 def listing(options):
@@ -130,6 +130,8 @@ def listing(options):
             (f", mean {some.mean}, lowest {some.lowest}" if some.mean else ", without targets")
         for row in rows:
             yield f"  {row.what}  against {row.against_text}"
+    if wants_overlap(options):
+        yield f"{OVERLAP_WHAT}  reach {OVERLAP_REACH} %"
     if wants_shaped(options):
         yield f"{SHAPED_WHAT}  against one iperf3 stream  reach 0.99"
 
@@ -253,6 +255,54 @@ def run_class(options, contestants, some, rows, head):
         yield from class_rows(some, values)
 
 
+OVERLAP_BYTES, CALIBRATION, OVERLAP_ITERS = 4 * MIB, 200_000, 20
+OVERLAP_WHAT = f"overlap of a non-blocking allreduce of {say.size(OVERLAP_BYTES)} in shared memory with computing, 2 ranks: time hidden"
+OVERLAP_REACH = 60
+
+
+def turned_keys(contestants, number):
+    keys = list(contestants)
+    return keys[number % len(keys):] + keys[:number % len(keys)]
+
+
+def hidden_percent(group, us_per_unit):
+    """The share of the allreduce that a computation of the same length hides."""
+    def median_us(coll):
+        return statistics.median(group.command(coll, OVERLAP_BYTES, OVERLAP_ITERS, 2)["samples_us"])
+
+    alone = median_us("overlap/0")
+    work = max(1, round(alone / us_per_unit))
+    both, computing = median_us(f"overlap/{work}"), median_us(f"compute/{work}")
+    return 100 * (alone + computing - both) / alone
+
+
+def overlap_rows(options, contestants):
+    """A row for Tutti, and rows of the peers without a target."""
+    case, found, failed = Case("overlap", OVERLAP_BYTES, "shm", 2), {}, {}
+    with Stable(contestants) as stable:
+        for number in range(options.rounds or (ROUNDS_QUICK if options.quick else ROUNDS)):
+            for key in turned_keys(contestants, number):
+                if key in failed or "shm" not in contestants[key].wires:
+                    continue
+                try:
+                    group = stable.group(key, case, "")
+                    reply = group.command(f"compute/{CALIBRATION}", OVERLAP_BYTES, 1)
+                    found.setdefault(key, []).append(hidden_percent(group, reply["samples_us"][0] / CALIBRATION))
+                except (GroupError, Refused, say.Problem) as why:
+                    failed[key] = str(why)
+                    stable.drop(key, case, "", str(why))
+    for key, values in found.items():
+        yield {"what": f"{OVERLAP_WHAT}, {contestants[key].title}", "value": round(statistics.median(values), 1), "unit": "%",
+               "better": "higher", "against": "computing alone", "reach": OVERLAP_REACH if key == "tutti" else None,
+               "spread": [round(min(values), 1), round(max(values), 1)], "rounds": len(values), "samples": {"%": values}}
+    for key, why in failed.items():
+        yield {"what": f"{OVERLAP_WHAT}, {contestants[key].title}", "skipped": why}
+
+
+def wants_overlap(options):
+    return not options.classes.pattern and re.search(options.only, OVERLAP_WHAT)
+
+
 def run_cases(options, contestants):
     chosen = selected(options)
     for number, (some, rows) in enumerate(chosen):
@@ -311,5 +361,8 @@ def run(options):
         build.tutti(options.tutti)      # fail early if it is missing
         contestants = {"tutti": Tutti(options.tutti), **contestants}
     yield from run_cases(options, contestants)
+    if wants_overlap(options):
+        say.progress(OVERLAP_WHAT)
+        yield from overlap_rows(options, contestants)
     if wants_shaped(options):
         yield shaped_row(options)

@@ -48,7 +48,7 @@ def sections_of(rows):
     """Returns {heading: rows}, in the order of the run."""
     out = {}
     for row in rows:
-        title = row.get("class") or "Shaped links"
+        title = row.get("class") or ("Overlap" if "computing alone" in (row.get("against") or "") else "Shaped links")
         if "class" in row and "coll" not in row:
             title = "Classes"
         out.setdefault(title[0].upper() + title[1:], []).append(row)

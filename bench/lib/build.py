@@ -16,7 +16,7 @@ C_FLAGS = ["-std=c17", "-O2", "-Wall", "-Wextra", "-I", ROOT]
 # Gloo's reductions are templates compiled here: -O3 vectorizes them.
 CXX_FLAGS = ["-std=c++17", "-O3", "-Wall", "-Wextra"]
 # Common to all peers: the implementation of the protocol.
-PEER = ["peer.c", ROOT / "tools" / "perf" / "perf_start.c"]
+PEER = ["peer.c", *(ROOT / "tools" / "perf" / name for name in ("perf_start.c", "perf_work.c"))]
 
 
 def program(name, package):

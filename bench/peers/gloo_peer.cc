@@ -226,6 +226,8 @@ Op operation(Peer &p, const peer_job &job)
     case PEER_PINGPONG:       return pingpong(p, job);
     case PEER_SENDRECV:       return sendrecv(p, job);
     case PEER_BARRIER:        return [&p] { barrier(&p); };
+    case PEER_OVERLAP:
+    case PEER_COMPUTE:
     case PEER_NCOLLS:         break;
     }
     return nullptr;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 #include "tools/perf/perf_start.h"
+#include "tools/perf/perf_work.h"
 
 #define EXTRA_TIMES 3   /* in addition to the samples: see measure() */
 
@@ -17,6 +18,7 @@ static const char *const coll_names[PEER_NCOLLS] = {
     [PEER_ALLGATHER] = "allgather", [PEER_BROADCAST] = "broadcast", [PEER_GATHER] = "gather",
     [PEER_SCATTER] = "scatter",     [PEER_ALLTOALL] = "alltoall",   [PEER_BARRIER] = "barrier",
     [PEER_PINGPONG] = "pingpong",   [PEER_SENDRECV] = "sendrecv",
+    [PEER_OVERLAP] = "overlap",     [PEER_COMPUTE] = "compute",
 };
 
 const char *peer_coll_name(enum peer_coll coll)
@@ -59,6 +61,7 @@ static float expected(const struct peer_job *job, size_t i, int rank, int nranks
 
     switch (job->coll) {
     case PEER_ALLREDUCE:
+    case PEER_OVERLAP:
         return ranks_sum + n * pattern(i, 0);
     case PEER_REDUCE:
         return rank == 0 ? ranks_sum + n * pattern(i, 0) : -1;
@@ -79,6 +82,7 @@ static float expected(const struct peer_job *job, size_t i, int rank, int nranks
     case PEER_SENDRECV:
         return pattern(i, (rank + nranks - 1) % nranks);
     case PEER_BARRIER:
+    case PEER_COMPUTE:
     case PEER_NCOLLS:
         break;
     }
@@ -128,7 +132,23 @@ static int is_cut_into_blocks(enum peer_coll c)
 
 static int has_in_place(enum peer_coll c)
 {
-    return c != PEER_BARRIER && c != PEER_PINGPONG && c != PEER_SENDRECV;
+    return c != PEER_BARRIER && c < PEER_PINGPONG;
+}
+
+/* Moves the amount of work from the place of the algorithm. Returns NULL or an error message. */
+static const char *take_work(struct peer_job *job, const struct peer_ops *ops)
+{
+    char *end;
+
+    if (job->coll != PEER_OVERLAP && job->coll != PEER_COMPUTE)
+        return NULL;
+    if (job->coll == PEER_OVERLAP && !ops->start)
+        return "this peer has no non-blocking allreduce";
+    job->work = strtoul(job->algo, &end, 10);
+    if (end == job->algo || *end)
+        return "overlap and compute need a number, as in overlap/1000";
+    job->algo[0] = '\0';
+    return NULL;
 }
 
 /* Parses a command line into job, except its buffers. Returns NULL or an error message. */
@@ -168,7 +188,21 @@ static const char *parse(const char *line, const struct peer_ops *ops, struct pe
         job->block = 1;
     job->count = is_cut_into_blocks(job->coll) ? job->block * (size_t)nranks : job->block;
     job->bytes = job->count * sizeof(float);
-    return NULL;
+    return take_work(job, ops);
+}
+
+static void operation_run(const struct server *s, const struct peer_job *job)
+{
+    const struct peer_ops *ops = s->ops;
+
+    if (job->coll == PEER_OVERLAP)
+        ops->start(s->ctx, job);
+    if (job->coll == PEER_OVERLAP || job->coll == PEER_COMPUTE)
+        perf_work(job->work);
+    if (job->coll == PEER_OVERLAP)
+        ops->finish(s->ctx);
+    else if (job->coll != PEER_COMPUTE)
+        ops->run(s->ctx, job);
 }
 
 static double start_us(struct server *s)
@@ -189,23 +223,23 @@ static void measure(struct server *s, const struct peer_job *job, int fresh, dou
     if (fresh) {
         ops->barrier(s->ctx);
         t0 = now_us();
-        ops->run(s->ctx, job);
+        operation_run(s, job);
         times[job->iters + 2] = (now_us() - t0) * share;
         times[job->iters + 1] = (double)count_wrong(s, job);
     }
     for (long i = 0; i < job->warmup; i++)
-        ops->run(s->ctx, job);
+        operation_run(s, job);
     for (long i = 0; i < job->iters; i++) {
         ops->barrier(s->ctx);
         t0 = start_us(s);
-        ops->run(s->ctx, job);
+        operation_run(s, job);
         times[i] = (now_us() - t0) * share;
     }
     if (job->loops) {
         ops->barrier(s->ctx);
         t0 = start_us(s);
         for (long i = 0; i < job->loops; i++)
-            ops->run(s->ctx, job);
+            operation_run(s, job);
         times[job->iters] = (now_us() - t0) * share / (double)job->loops;
     }
     ops->max(s->ctx, times, (size_t)job->iters + EXTRA_TIMES);

@@ -21,6 +21,8 @@ enum peer_coll {
     PEER_BARRIER,
     PEER_PINGPONG,
     PEER_SENDRECV,
+    PEER_OVERLAP,   /* a non-blocking allreduce with a computation before the wait */
+    PEER_COMPUTE,   /* the computation alone */
     PEER_NCOLLS,
 };
 
@@ -32,6 +34,7 @@ enum peer_coll {
 struct peer_job {
     enum peer_coll coll;
     char           algo[32];    /* empty: the peer selects */
+    unsigned long  work;        /* units of perf_work, for overlap and compute */
     size_t         bytes;
     long           iters, warmup, loops;
     size_t         count, block;
@@ -50,6 +53,10 @@ struct peer_ops {
     const char *(*prepare)(void *ctx, const struct peer_job *job, int fresh);
     void        (*run)(void *ctx, const struct peer_job *job);
     void        (*barrier)(void *ctx);
+
+    /* A non-blocking allreduce and its wait; NULL: it has none. */
+    void        (*start)(void *ctx, const struct peer_job *job);
+    void        (*finish)(void *ctx);
     void        (*max)(void *ctx, double *values, size_t n);   /* elementwise over ranks, to rank 0 */
 
     /* For an allreduce: number of ranks whose values are in the result, and the sum of their

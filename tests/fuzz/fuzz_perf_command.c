@@ -3,6 +3,7 @@
  * cause. */
 #include "tools/perf/perf_command.c"
 #include "tools/perf/perf_case.c"
+#include "tools/perf/perf_work.c"
 
 #include <stddef.h>
 #include <stdint.h>

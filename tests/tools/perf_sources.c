@@ -2,6 +2,7 @@
  * again here. */
 #include "../tools/fit.c"
 #include "../tools/perf/perf_case.c"
+#include "../tools/perf/perf_work.c"
 #include "../tools/perf/perf_check.c"
 #include "../tools/perf/perf_measure.c"
 #include "../tools/perf/perf_start.c"

@@ -136,6 +136,14 @@ class Interactive(unittest.TestCase):
         for coll in ("barrier", "pingpong", "sendrecv"):
             self.assertEqual(group.ask(f"{coll} 4096 2 0 0 in_place"), {"error": "this operation has no in-place form"})
 
+    def test_overlapped_allreduce_is_right(self):
+        group = self.ready("--wire", "shm")
+        for coll in ("overlap/0", "overlap/100", "compute/100"):
+            reply = group.ask(f"{coll} 4096 2 0 0 malloc")
+            self.assertEqual((reply["coll"], reply["wrong"]), (coll.split("/", 1)[0], 0))
+        for bad in ("overlap", "overlap/ring", "compute/-1", "compute/1234567890"):
+            self.assertIn("invalid work", group.ask(f"{bad} 4096 2 0 0 malloc")["error"])
+
     def test_failed_command_leaves_group_ready(self):
         group = self.ready("--wire", "shm")
         for bad in ("", "allreduce", "allreduce 8 1 0 0 stone", "allreduce 8 0 0 0 malloc", "allreduce 8 1 -1 0 malloc",

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "comm/call.h"
 #include "comm/plugin.h"
+#include "tools/perf/perf_work.h"
 
 const struct perf_coll perf_colls[] = {
     { "allreduce",       TT_ALLREDUCE,       PERF_TWICE,  .reduces = true, .in_place = true },
@@ -171,6 +172,8 @@ size_t perf_src_count(const struct perf_case *c)
         return is_root ? c->count : 0;
     case PERF_PINGPONG:
         return is_in_pingpong(c) ? c->count : 0;
+    case PERF_COMPUTE:
+        return 0;
     default:
         return c->count;
     }
@@ -192,6 +195,8 @@ size_t perf_dst_count(const struct perf_case *c)
         return is_root ? c->count : 0;
     case PERF_PINGPONG:
         return is_in_pingpong(c) ? c->count : 0;
+    case PERF_COMPUTE:
+        return 0;
     default:
         return c->count;
     }
@@ -213,7 +218,7 @@ bool perf_case_piece(const struct perf_case *c, uint32_t i, struct perf_piece *o
     if (dst_count == 0)
         return false;
     switch (c->coll->kind) {
-    case TT_ALLREDUCE: case TT_REDUCE:
+    case TT_ALLREDUCE: case TT_REDUCE: case PERF_OVERLAP:
         return only(out, i, (struct perf_piece){ 0, dst_count, 0, PERF_FROM_ALL });
     case TT_REDUCE_SCATTER: case TT_REDUCE_SCATTERV:
         return only(out, i, (struct perf_piece){ 0, dst_count, c->displs[rank], PERF_FROM_ALL });
@@ -278,6 +283,18 @@ static tutti_status run_pingpong(const struct perf_case *c, tutti_comm *comm)
     return tutti_recv(c->dst, c->count, c->dtype, peer, comm, NULL);
 }
 
+static tutti_status run_overlap(const struct perf_case *c, tutti_comm *comm)
+{
+    tutti_request *request = NULL;
+    const tutti_call how = { .size = sizeof how, .request = &request };
+    const tutti_status st = tutti_allreduce(c->src, c->dst, c->block, c->dtype, c->op, comm, &how);
+
+    if (st)
+        return st;
+    perf_work(c->work);
+    return tutti_wait(request);
+}
+
 tutti_status perf_case_run(const struct perf_case *c, tutti_comm *comm)
 {
     const tutti_call how = { .size = sizeof how,
@@ -320,6 +337,11 @@ tutti_status perf_case_run(const struct perf_case *c, tutti_comm *comm)
         return tutti_barrier(comm, call);
     case PERF_SENDRECV:
         return run_sendrecv(c, comm);
+    case PERF_OVERLAP:
+        return run_overlap(c, comm);
+    case PERF_COMPUTE:
+        perf_work(c->work);
+        return TUTTI_OK;
     default:
         return run_pingpong(c, comm);
     }

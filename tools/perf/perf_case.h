@@ -12,9 +12,11 @@
 enum {
     PERF_SENDRECV = TT_COLL_KINDS,  /* every rank sends to its right neighbour and receives from
                                        its left neighbour, as one group */
-    PERF_PINGPONG                   /* round trips between the ranks 2i and 2i + 1, all pairs at
+    PERF_PINGPONG,                  /* round trips between the ranks 2i and 2i + 1, all pairs at
                                        the same time; half of a round trip counts. A last rank
                                        without a partner does nothing */
+    PERF_OVERLAP,                   /* a non-blocking allreduce, perf_work, and the wait */
+    PERF_COMPUTE                    /* perf_work alone */
 };
 
 /* Factor of busbw = algbw * factor, as in nccl-tests: the share of the larger buffer that crosses
@@ -48,6 +50,7 @@ struct perf_case {
     tutti_quant quant;          /* encoding of transferred values; NONE: unchanged */
     bool in_place;
     const char *algo;           /* forced; NULL: the library selects */
+    unsigned long work;         /* units of perf_work, for overlap and compute */
     size_t block, count;        /* elements per block (v calls: mean), and of the larger buffer */
     size_t *counts, *displs;    /* [nranks] elements, owned: counts and displacements of this
                                    rank */

@@ -1,7 +1,14 @@
 #include "tools/perf/perf_command.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* Operations of commands only. */
+static const struct perf_coll computing[] = {
+    { "overlap", PERF_OVERLAP, PERF_TWICE, .reduces = true },
+    { "compute", PERF_COMPUTE, PERF_WHOLE, .reduces = false },
+};
 
 static const struct perf_coll *coll_of(const char *name)
 {
@@ -12,6 +19,23 @@ static const struct perf_coll *coll_of(const char *name)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i], name) == 0)
             return perf_coll_find(name);
+    for (size_t i = 0; i < sizeof computing / sizeof *computing; i++)
+        if (strcmp(computing[i].name, name) == 0)
+            return &computing[i];
+    return NULL;
+}
+
+/* Moves the amount of work from the place of the algorithm. Returns NULL or the error message. */
+static const char *take_work(struct perf_command *c)
+{
+    const size_t digits = strspn(c->algo, "0123456789");
+
+    if (c->coll->kind != PERF_OVERLAP && c->coll->kind != PERF_COMPUTE)
+        return NULL;
+    if (digits == 0 || digits > PERF_COMMAND_WORK_DIGITS || c->algo[digits])
+        return "invalid work (must be a number of at most 9 digits, as in overlap/1000)";
+    c->work = strtoul(c->algo, NULL, 10);
+    c->algo[0] = 0;
     return NULL;
 }
 
@@ -42,5 +66,5 @@ const char *perf_command_parse(const char *line, int nranks, struct perf_command
         return "unknown memory (must be malloc, mem_alloc or in_place)";
     if (out->in_place && !out->coll->in_place)
         return "this operation has no in-place form";
-    return NULL;
+    return take_work(out);
 }

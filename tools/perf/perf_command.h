@@ -6,10 +6,12 @@
 #include "tools/perf/perf_measure.h"
 
 #define PERF_COMMAND_ITERS_MAX 10000000
+#define PERF_COMMAND_WORK_DIGITS 9
 
 struct perf_command {
     const struct perf_coll *coll;
     char algo[64];              /* "": the library selects */
+    unsigned long work;         /* of overlap and compute, in place of an algorithm */
     size_t bytes;
     struct perf_effort effort;
     bool mem_alloc, in_place;

@@ -170,7 +170,8 @@ static tutti_status serve(struct server *s, const char *line)
                            .nranks = (uint32_t)tutti_comm_size(s->comm),
                            .dtype = TUTTI_F32,
                            .op = TUTTI_SUM,
-                           .algo = *cmd.algo ? cmd.algo : NULL };
+                           .algo = *cmd.algo ? cmd.algo : NULL,
+                           .work = cmd.work };
     tutti_status st = TUTTI_ERR_NOMEM;
     bool refused = false;
     double *us;
