@@ -90,8 +90,8 @@ static void define(const struct world *w, const struct perf_case *c)
         move(w, c, 0, input[(me + n - 1) % n], 0, c->count);
         break;
     case PERF_PINGPONG:
-        if (me < 2)
-            move(w, c, 0, input[1 - me], 0, c->count);
+        if ((me ^ 1) < n)
+            move(w, c, 0, input[me ^ 1], 0, c->count);
         break;
     default:
         break;
