@@ -171,6 +171,9 @@ const struct tt_param_word tt_param_words[] = {
     { "TUTTI_TRACE_DIR",
       "directory for dumps of the trace after failures, on TUTTI_TRACE_SIGNAL and by "
       "tutti_trace_dump; default: none, and no dump after failures" },
+    { "TUTTI_STATUS",
+      "Unix sockets for `tutti status`: 1: in /tmp/tutti-UID; 0: none; or the absolute path of "
+      "another directory, which only the user can open; default: 1" },
     { "TUTTI_LOG",
       "level of messages logged to stderr: none, error, warn, info or debug; default: warn" },
     { "TUTTI_SIMD",

@@ -83,6 +83,7 @@ tutti_status tt_id_read(const tutti_id *id, struct tt_launch *launch);
 
 enum tt_overlay_event_kind {
     TT_OVERLAY_FRAME,           /* a flooded payload of `origin` */
+    TT_OVERLAY_NEIGHBOUR,       /* a payload of tt_overlay_send by `origin`, a neighbour */
     TT_OVERLAY_LOST             /* `origin` is lost: a neighbour's connection to it ended without
                                    GOODBYE */
 };
@@ -106,6 +107,18 @@ bool tt_overlay_next(struct tt_overlay *o, struct tt_overlay_event *ev);
 /* Sends payload[bytes] to every other rank. Never blocks: data for a slow neighbour is queued. A
  * neighbour whose queue exceeds its limit is dropped. */
 void tt_overlay_flood(struct tt_overlay *o, const void *payload, uint16_t bytes);
+/* Sends payload[bytes] to one neighbour. Never blocks, and the same limit applies: the caller
+ * bounds what it sends without a response. False: the link to it is not up. */
+bool tt_overlay_send(struct tt_overlay *o, uint32_t neighbour, const void *payload, uint16_t bytes);
+#define TT_OVERLAY_LINKS_MAX 40
+/* Fills out[TT_OVERLAY_LINKS_MAX] with the neighbours whose links are up. Returns their number. */
+uint32_t tt_overlay_neighbours(const struct tt_overlay *o, uint32_t *out);
+/* Returns whether a rank is known to be lost. */
+bool tt_overlay_is_lost(const struct tt_overlay *o, uint32_t rank);
+/* Adds a descriptor, which makes tt_overlay_fd readable while it is readable. Remove it before it
+ * is closed. SYSTEM (logged). */
+tutti_status tt_overlay_watch(struct tt_overlay *o, int fd);
+void tt_overlay_unwatch(struct tt_overlay *o, int fd);
 /* Sends GOODBYE to the neighbours, waits up to 1 s until it is sent, and closes. NULL is
  * allowed. */
 void tt_overlay_close(struct tt_overlay *o);

@@ -120,6 +120,21 @@ static void flood_handle_data(struct tt_flood *f, uint32_t link, struct tt_reade
     memcpy(out->event.data, r->at, bytes);
 }
 
+/* A payload for this rank only. */
+static void flood_handle_neighbour(struct tt_flood *f, uint32_t link, const struct tt_frame *frame,
+                                   struct tt_flood_act *out)
+{
+    if (frame->bytes > TT_OVERLAY_BYTES) {
+        flood_end_link(f, link, out);
+        return;
+    }
+    out->deliver = true;
+    out->event.kind = TT_OVERLAY_NEIGHBOUR;
+    out->event.origin = f->peers[link];
+    out->event.bytes = (uint16_t)frame->bytes;
+    memcpy(out->event.data, frame->body, frame->bytes);
+}
+
 /* An invalid frame ends the link, and thus the rank counts as lost: a faulty peer is not
  * reliable. */
 static void flood_handle_frame(struct tt_flood *f, uint32_t link, const struct tt_frame *frame,
@@ -145,6 +160,9 @@ static void flood_handle_frame(struct tt_flood *f, uint32_t link, const struct t
     case TT_FLOOD_GOODBYE:
         f->open &= ~(1ull << link);
         out->drop |= 1ull << link;
+        break;
+    case TT_FLOOD_NEIGHBOUR:
+        flood_handle_neighbour(f, link, frame, out);
         break;
     default:
         flood_end_link(f, link, out);

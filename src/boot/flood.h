@@ -15,11 +15,16 @@
 #include "boot/boot.h"
 #include "boot/frame.h"
 
-#define TT_FLOOD_LINKS_MAX 40       /* sufficient for 2^20 ranks */
+#define TT_FLOOD_LINKS_MAX TT_OVERLAY_LINKS_MAX     /* sufficient for 2^20 ranks */
 #define TT_FLOOD_BODY_BYTES (4 + 8 + TT_OVERLAY_BYTES)
 
 /* Frame types of a link; those of the handshake are in overlay.c. */
-enum { TT_FLOOD_DATA = 1, TT_FLOOD_LOST = 2, TT_FLOOD_GOODBYE = 3 };
+enum {
+    TT_FLOOD_DATA = 1,
+    TT_FLOOD_LOST = 2,
+    TT_FLOOD_GOODBYE = 3,
+    TT_FLOOD_NEIGHBOUR = 6      /* a payload for the other end only (4 and 5: records.h) */
+};
 
 enum tt_flood_event_kind {
     TT_FLOOD_EV_ORIGINATE,          /* send payload[bytes] of this rank to all */

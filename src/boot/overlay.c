@@ -46,7 +46,13 @@ enum { HELLO = 16, PROOF = 17, CONFIRM = 18 };      /* frame types of the handsh
 #define PROOF_BYTES (TT_NONCE_BYTES + TT_MAC_BYTES)
 
 /* Source of an epoll event: one of these plus an index. */
-enum { ON_LINK = 0, ON_GUEST = 1 << 8, ON_LISTENER = 2 << 8, ON_BACKLOG = 3 << 8 };
+enum {
+    ON_LINK = 0,
+    ON_GUEST = 1 << 8,
+    ON_LISTENER = 2 << 8,
+    ON_BACKLOG = 3 << 8,
+    ON_OTHER = 4 << 8
+};
 
 enum link_state {
     LINK_CALLED,        /* waits for the peer's connection (and may be probing it) */
@@ -570,7 +576,7 @@ static bool serve_descriptors(struct tt_overlay *o, uint64_t now_ns)
             serve_guest(o, &o->guests[i]);
         else if (about == ON_LISTENER)
             overlay_accept(o, now_ns);
-        any |= about != ON_BACKLOG;
+        any |= about != ON_BACKLOG && about != ON_OTHER;
     }
     return any;
 }
@@ -723,6 +729,52 @@ void tt_overlay_flood(struct tt_overlay *o, const void *payload, uint16_t bytes)
 
     tt_flood_step(&o->flood, &ev, &act);
     flood_carry_out(o, &act);
+}
+
+bool tt_overlay_send(struct tt_overlay *o, uint32_t neighbour, const void *payload, uint16_t bytes)
+{
+    uint8_t frame[TT_FRAME_HEADER_BYTES + TT_OVERLAY_BYTES];
+
+    tt_assert(bytes <= TT_OVERLAY_BYTES);
+    for (uint32_t i = 0; i < o->flood.nlinks; i++) {
+        if (o->flood.peers[i] != neighbour || o->links[i].state != LINK_UP ||
+            !(o->flood.open & 1ull << i))
+            continue;
+        tt_frame_header(frame, TT_FLOOD_NEIGHBOUR, bytes);
+        memcpy(frame + TT_FRAME_HEADER_BYTES, payload, bytes);
+        queue(o, i, frame, TT_FRAME_HEADER_BYTES + (size_t)bytes);
+        return true;
+    }
+    return false;
+}
+
+uint32_t tt_overlay_neighbours(const struct tt_overlay *o, uint32_t *out)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < o->flood.nlinks; i++)
+        if (o->links[i].state == LINK_UP && o->flood.open & 1ull << i)
+            out[n++] = o->flood.peers[i];
+    return n;
+}
+
+bool tt_overlay_is_lost(const struct tt_overlay *o, uint32_t rank)
+{
+    return rank < o->flood.nranks && o->flood.lost[rank];
+}
+
+tutti_status tt_overlay_watch(struct tt_overlay *o, int fd)
+{
+    struct epoll_event ev = { .events = EPOLLIN, .data.u32 = ON_OTHER };
+
+    return epoll_ctl(o->epoll, EPOLL_CTL_ADD, fd, &ev) == 0
+               ? TUTTI_OK
+               : tt_fail_call(errno, "overlay", "epoll_ctl");
+}
+
+void tt_overlay_unwatch(struct tt_overlay *o, int fd)
+{
+    epoll_ctl(o->epoll, EPOLL_CTL_DEL, fd, NULL);
 }
 
 /* ---- open and close ---- */

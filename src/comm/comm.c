@@ -17,6 +17,7 @@
 #include "comm/cores.h"
 #include "comm/surroundings.h"
 #include "comm/tuner.h"
+#include "comm/world_status.h"
 #include "reduce/float_env.h"
 #include "secure/ending.h"
 #include "secure/security.h"
@@ -265,12 +266,16 @@ static void handle_loss(struct tt_world *w, const struct tt_overlay_event *ev)
                  "the control connection to each of its addresses failed (last error: %s)",
                  strerror(ev->error));
     tt_engine_lost(w->engine, ev->origin, how);
+    if (w->service)
+        tt_service_lose(w->service, ev->origin);
 }
 
 static void handle_event(struct tt_world *w, const struct tt_overlay_event *ev)
 {
     if (ev->kind == TT_OVERLAY_LOST)
         handle_loss(w, ev);
+    else if (ev->kind == TT_OVERLAY_NEIGHBOUR)
+        tt_world_handle_status(w, ev);
     else
         handle_frame(w, ev);
 }
@@ -281,11 +286,11 @@ static void read_overlay(void *arg)
     struct tt_world *w = arg;
     struct tt_overlay_event ev;
 
-    if (!w->overlay)
-        return;
     pthread_mutex_lock(&w->overlay_lock);
-    while (tt_overlay_next(w->overlay, &ev))
+    while (w->overlay && tt_overlay_next(w->overlay, &ev))
         handle_event(w, &ev);
+    if (w->service)
+        tt_service_serve(w->service);
     pthread_cond_broadcast(&w->frame_signal);
     pthread_mutex_unlock(&w->overlay_lock);
 }
@@ -296,6 +301,7 @@ void tt_world_discard(struct tt_world *w)
 {
     if (w->engine)
         tt_engine_destroy(w->engine);
+    tt_service_close(w->service);
     tt_secure_destroy(w->secure);
     tt_overlay_close(w->overlay);
     tt_layout_fini(&w->layout);
@@ -740,10 +746,17 @@ static void log_layout(const struct tt_world *w)
 
 tutti_status tt_world_start(struct tt_world *w, const struct tt_engine_hooks *hooks)
 {
+    tutti_status st;
+
     if (!w->overlay && w->nranks > 1)     /* a session; start-up logs it later */
         log_layout(w);
     tt_engine_set_hooks(w->engine, hooks);
-    return tt_engine_start(w->engine, w->overlay ? tt_overlay_fd(w->overlay) : -1, read_overlay, w);
+    st = tt_world_open_status(w);
+    if (st)
+        return st;
+    return tt_engine_start(w->engine,
+                           w->overlay ? tt_overlay_fd(w->overlay) : tt_service_fd(w->service),
+                           read_overlay, w);
 }
 
 /* ---- communicators --------------------------------------------------------------------------- */

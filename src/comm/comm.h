@@ -24,6 +24,8 @@
 #include "topo/machine.h"
 #include "tune/memory.h"
 
+struct tt_service;
+
 /* Segment and eager sizes: for ranks on one host, and for others. */
 struct tt_sizes {
     uint64_t segment_bytes, eager_bytes;
@@ -40,6 +42,8 @@ struct tt_world {
     struct tt_engine *engine;
     struct tt_overlay *overlay;     /* NULL with one rank; protected by overlay_lock */
     pthread_mutex_t overlay_lock;
+    struct tt_service *service;     /* the live view; protected by overlay_lock. NULL before the
+                                       start */
     pthread_cond_t frame_signal;    /* with overlay_lock: signalled after frames were handled */
     uint32_t pair_ns;               /* protected by overlay_lock: measured and sent by rank 0; 0:
                                        not yet */

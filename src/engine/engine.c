@@ -238,6 +238,13 @@ uint64_t tt_engine_trace_id(const struct tt_engine *e)
     return e->trace_id;
 }
 
+uint64_t tt_engine_trace_hash(const struct tt_engine *e, uint32_t context)
+{
+    const uint64_t hash = tt_mix64(e->trace_id + context);
+
+    return hash ? hash : 1;
+}
+
 tutti_status tt_engine_card(struct tt_engine *e, void *card, size_t cap, size_t *bytes)
 {
     struct tt_writer w;

@@ -90,6 +90,8 @@ void tt_engine_set_secret(struct tt_engine *e, const uint8_t *secret);
  * tt_context_open. */
 void tt_engine_set_trace_id(struct tt_engine *e, uint64_t id);
 uint64_t tt_engine_trace_id(const struct tt_engine *e);
+/* Returns the number of a context in traces; not 0. Any thread. */
+uint64_t tt_engine_trace_hash(const struct tt_engine *e, uint32_t context);
 /* Sets the number of processors that the ranks of this host share; default: tt_engine_cores.
  * Together with the number of ranks it determines how waiters wait. Call before tt_engine_start. */
 void tt_engine_set_cores(struct tt_engine *e, uint32_t cores);

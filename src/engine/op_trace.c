@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "algo/algos.h"
-#include "base/prng.h"
 #include "engine/context.h"
 #include "engine/op.h"
 #include "trace/comms.h"
@@ -112,8 +111,7 @@ static const char *trace_algo_name(uint8_t algo)
 void tt_context_trace_open(struct tt_context *c)
 {
     const struct tt_engine *e = c->engine;
-    const uint64_t hash = tt_mix64(e->trace_id + c->id);
-    struct tt_comms_info info = { .hash = hash ? hash : 1,
+    struct tt_comms_info info = { .hash = tt_engine_trace_hash(e, c->id),
                                   .of = TT_COMMS_COMM,
                                   .rank = c->rank,
                                   .nranks = c->nranks,

@@ -1,0 +1,56 @@
+#include "comm/world_status.h"
+
+#include "base/log.h"
+#include "base/status.h"
+
+_Static_assert(TT_SNAPSHOT_WAITS_MAX >= TT_WAITINGS, "room for all entries");
+
+/* The ranks that collectives of this process wait for. */
+static uint32_t world_waits(void *arg, struct tt_snapshot_wait *out)
+{
+    struct tt_world *w = arg;
+    struct tt_waiting waits[TT_WAITINGS];
+    const uint32_t n = tt_engine_list_waits(w->engine, 0, UINT64_MAX, waits);
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        if (!waits[i].ended)
+            out[kept++] = (struct tt_snapshot_wait){
+                .comm = tt_engine_trace_hash(w->engine, waits[i].context),
+                .seq = waits[i].op,
+                .rank = waits[i].rank,
+            };
+    return kept;
+}
+
+/* Returns whether this rank is the first one of its host. */
+static bool is_first_here(const struct tt_world *w)
+{
+    const uint32_t host = tt_layout_host(&w->layout, w->rank);
+
+    for (uint32_t r = 0; r < w->rank; r++)
+        if (tt_layout_host(&w->layout, r) == host)
+            return false;
+    return true;
+}
+
+tutti_status tt_world_open_status(struct tt_world *w)
+{
+    const struct tt_service_conf conf = {
+        .job = tt_engine_trace_id(w->engine),
+        .rank = w->rank,
+        .nranks = w->nranks,
+        .nhosts = w->layout.nhosts,
+        .tidies = is_first_here(w),
+        .overlay = w->overlay,
+        .source = { .waits = world_waits, .arg = w },
+    };
+
+    return tt_service_open(&w->service, &conf);
+}
+
+void tt_world_handle_status(struct tt_world *w, const struct tt_overlay_event *ev)
+{
+    if (w->service && !tt_service_receive(w->service, ev->origin, ev->data, ev->bytes))
+        tt_log(TT_LOG_WARN, "protocol error: rank %u sent an invalid status frame", ev->origin);
+}

@@ -1,0 +1,145 @@
+/* What the live view reports: the positions of ranks in their communicators, and the ranks that do
+ * not respond. Reports of several ranks are merged on their way to the queried rank. Bounded: rows
+ * beyond the maxima are counted in left_out. No locks; one thread at a time.
+ *
+ * A position is an operation in progress, or the last one that has ended. Members of a communicator
+ * in the same position are one group: the ranks missing from an operation are those of groups
+ * behind it. A group lists its first ranks only, so a small group (the missing ones) is complete. */
+#ifndef TT_STATUS_REPORT_H
+#define TT_STATUS_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/bytes.h"
+
+#define TT_STATUS_COMMS_MAX 8192u       /* communicators */
+#define TT_STATUS_GROUPS_MAX 6u         /* positions of a communicator */
+#define TT_STATUS_LISTED_MAX 8u         /* listed ranks of a group */
+#define TT_STATUS_OPS_MAX 256u          /* single operations; the oldest ones are kept */
+#define TT_STATUS_RANKS_MAX 256u        /* ranks of a list */
+#define TT_STATUS_NAME_BYTES 64u
+#define TT_STATUS_MEMBERS_BYTES 120u
+#define TT_STATUS_TEXT_BYTES 128u
+#define TT_STATUS_NO_RANK UINT32_MAX
+#define TT_STATUS_NO_SEQ UINT64_MAX
+#define TT_STATUS_ROWS_MIN 400u         /* minimum buffer of tt_status_write */
+
+enum tt_status_state {
+    TT_STATUS_IN,               /* the operation is in progress */
+    TT_STATUS_OUT               /* it has ended, and no later one has begun */
+};
+
+/* Description of an operation; numbers as in trace/oplog.h. */
+struct tt_status_op_key {
+    uint64_t seq;               /* TT_STATUS_NO_SEQ: no operation yet */
+    uint64_t count;             /* elements per rank; 0: it differs between ranks */
+    uint32_t root;              /* or TT_STATUS_NO_RANK */
+    uint8_t kind, type, redop;
+    uint8_t state;              /* enum tt_status_state */
+    uint8_t status;             /* tutti_status of its end */
+};
+
+struct tt_status_group {
+    struct tt_status_op_key key;
+    uint64_t age_max_ns, age_min_ns;        /* since the call or the end, of its members */
+    uint32_t nranks, nlisted;
+    uint32_t ranks[TT_STATUS_LISTED_MAX];   /* job ranks, ascending */
+    uint32_t waits[TT_STATUS_LISTED_MAX];   /* awaited by them; or TT_STATUS_NO_RANK */
+};
+
+struct tt_status_comm {
+    uint64_t hash;
+    uint32_t nranks;            /* members */
+    uint32_t nreported;
+    uint32_t nothers;           /* reported members beyond TT_STATUS_GROUPS_MAX positions */
+    uint8_t of;                 /* enum tt_comms_of */
+    uint8_t ngroups;
+    char name[TT_STATUS_NAME_BYTES];
+    char members[TT_STATUS_MEMBERS_BYTES];  /* job ranks, "0-14:2,16"; "": not known or too long */
+    struct tt_status_group groups[TT_STATUS_GROUPS_MAX];
+};
+
+/* An operation of one rank: a send, receive or one-sided call in progress; in depth, any. */
+struct tt_status_op {
+    uint64_t comm;              /* hash; 0: none */
+    uint64_t age_ns, ended_ns;  /* since its call; since its end, while state is OUT */
+    uint32_t rank, peer, tag;   /* peer and tag: or TT_STATUS_NO_RANK */
+    uint32_t waits;             /* awaited job rank, or TT_STATUS_NO_RANK */
+    struct tt_status_op_key key;
+};
+
+/* Lists of ranks. */
+enum tt_status_list {
+    TT_STATUS_SILENT,           /* a neighbour in the control overlay gets no sign of life */
+    TT_STATUS_LATE,             /* alive, but no complete report in time */
+    TT_STATUS_LEFT,             /* it has left the job */
+    TT_STATUS_LOST,             /* its process has ended */
+    TT_STATUS_LISTS
+};
+
+struct tt_status_ranks {
+    uint32_t n;
+    bool more;                  /* there are others */
+    uint32_t rank[TT_STATUS_RANKS_MAX];     /* ascending */
+    uint8_t reports[TT_STATUS_RANKS_MAX];   /* neighbours that report it */
+};
+
+/* The rank queried in depth. */
+struct tt_status_detail {
+    bool present;
+    uint32_t rank, pid;
+    uint64_t records;           /* in its trace */
+    char host[TT_STATUS_NAME_BYTES];
+    char note[TT_STATUS_TEXT_BYTES];        /* its last annotation */
+};
+
+struct tt_status_report {
+    uint32_t nreported;         /* ranks */
+    uint32_t nactive;           /* of these, with an operation in progress */
+    uint32_t nuntraced;         /* of these, without a trace of operations */
+    uint32_t left_out;          /* rows beyond a maximum, or without memory */
+    uint64_t ops_per_s, bytes_per_s;        /* ended in the last second, of all ranks */
+    uint32_t ncomms, comms_cap;
+    struct tt_status_comm *comms;
+    uint32_t *index;            /* [2 * comms_cap] by hash: number of the entry + 1; 0: free */
+    uint32_t nops, ops_cap;
+    struct tt_status_op *ops;
+    struct tt_status_ranks lists[TT_STATUS_LISTS];
+    struct tt_status_detail detail;
+};
+
+void tt_status_report_init(struct tt_status_report *r);
+void tt_status_report_fini(struct tt_status_report *r);
+/* Returns the allocated bytes, and those of *r. */
+size_t tt_status_report_bytes(const struct tt_status_report *r);
+
+/* Adds a communicator without groups, or the reported members of one that is there already.
+ * Returns its entry, valid until the next call; NULL: left out. */
+struct tt_status_comm *tt_status_add_comm(struct tt_status_report *r,
+                                          const struct tt_status_comm *c);
+/* Adds members to the group with the same position. */
+void tt_status_add_group(struct tt_status_comm *c, const struct tt_status_group *g);
+void tt_status_add_op(struct tt_status_report *r, const struct tt_status_op *op);
+/* Adds a rank to a list, or `reports` to its entry. */
+void tt_status_add_rank(struct tt_status_report *r, enum tt_status_list list, uint32_t rank,
+                        uint32_t reports);
+/* Returns whether a list has the rank. */
+bool tt_status_has_rank(const struct tt_status_report *r, enum tt_status_list list, uint32_t rank);
+/* Returns the entry of a communicator, or NULL. */
+struct tt_status_comm *tt_status_find_comm(const struct tt_status_report *r, uint64_t hash);
+
+/* Position in the rows of a report; all zero: the first. */
+struct tt_status_cursor {
+    uint32_t stage, at, group;
+};
+
+/* Writes the next rows to out[cap], cap at least TT_STATUS_ROWS_MIN. Returns their bytes; 0: there
+ * are no more. The report must not change in between. report_rows.c. */
+size_t tt_status_write(const struct tt_status_report *r, struct tt_status_cursor *at, void *out,
+                       size_t cap);
+/* Merges rows that tt_status_write has written. False: they are invalid; those before are merged.
+ * report_rows.c. */
+bool tt_status_merge(struct tt_status_report *r, const void *rows, size_t bytes);
+
+#endif

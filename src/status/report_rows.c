@@ -1,0 +1,361 @@
+/* Rows of a report: a byte of type, a u16 length, and that many bytes. A row fits into a frame of
+ * the control overlay. */
+#include <string.h>
+#include "base/status.h"
+#include "status/report.h"
+#include "tutti/tutti.h"
+
+enum row { ROW_TOTALS = 1, ROW_COMM, ROW_GROUP, ROW_OP, ROW_RANKS, ROW_DETAIL };
+
+/* Stages of a cursor. */
+enum { WRITE_TOTALS, WRITE_COMMS, WRITE_OPS, WRITE_RANKS, WRITE_DETAIL, WRITE_END };
+
+#define RANKS_PER_ROW 64u
+#define ROW_HEADER_BYTES 3u
+
+/* ---- write ---- */
+
+static void write_totals(struct tt_writer *w, const struct tt_status_report *r)
+{
+    tt_write_u32(w, r->nreported);
+    tt_write_u32(w, r->nactive);
+    tt_write_u32(w, r->nuntraced);
+    tt_write_u32(w, r->left_out);
+    tt_write_u64(w, r->ops_per_s);
+    tt_write_u64(w, r->bytes_per_s);
+}
+
+static void write_comm(struct tt_writer *w, const struct tt_status_comm *c)
+{
+    tt_write_u64(w, c->hash);
+    tt_write_u32(w, c->nranks);
+    tt_write_u32(w, c->nreported);
+    tt_write_u32(w, c->nothers);
+    tt_write_u8(w, c->of);
+    tt_write_string(w, c->name);
+    tt_write_string(w, c->members);
+}
+
+static void write_key(struct tt_writer *w, const struct tt_status_op_key *k)
+{
+    tt_write_u64(w, k->seq);
+    tt_write_u64(w, k->count);
+    tt_write_u32(w, k->root);
+    tt_write_u8(w, k->kind);
+    tt_write_u8(w, k->type);
+    tt_write_u8(w, k->redop);
+    tt_write_u8(w, k->state);
+    tt_write_u8(w, k->status);
+}
+
+static void write_group(struct tt_writer *w, uint64_t hash, const struct tt_status_group *g)
+{
+    tt_write_u64(w, hash);
+    write_key(w, &g->key);
+    tt_write_u64(w, g->age_max_ns);
+    tt_write_u64(w, g->age_min_ns);
+    tt_write_u32(w, g->nranks);
+    tt_write_u8(w, (uint8_t)g->nlisted);
+    for (uint32_t i = 0; i < g->nlisted; i++) {
+        tt_write_u32(w, g->ranks[i]);
+        tt_write_u32(w, g->waits[i]);
+    }
+}
+
+static void write_op(struct tt_writer *w, const struct tt_status_op *op)
+{
+    tt_write_u64(w, op->comm);
+    tt_write_u64(w, op->age_ns);
+    tt_write_u64(w, op->ended_ns);
+    tt_write_u32(w, op->rank);
+    tt_write_u32(w, op->peer);
+    tt_write_u32(w, op->tag);
+    tt_write_u32(w, op->waits);
+    write_key(w, &op->key);
+}
+
+static void write_detail(struct tt_writer *w, const struct tt_status_detail *d)
+{
+    tt_write_u32(w, d->rank);
+    tt_write_u32(w, d->pid);
+    tt_write_u64(w, d->records);
+    tt_write_string(w, d->host);
+    tt_write_string(w, d->note);
+}
+
+/* Writes up to RANKS_PER_ROW ranks of a list. */
+static void write_ranks(struct tt_writer *w, const struct tt_status_report *r, uint32_t list,
+                        uint32_t first)
+{
+    const struct tt_status_ranks *l = &r->lists[list];
+    const uint32_t left = l->n - first, n = left < RANKS_PER_ROW ? left : RANKS_PER_ROW;
+
+    tt_write_u8(w, (uint8_t)list);
+    tt_write_u8(w, l->more);
+    tt_write_u8(w, (uint8_t)n);
+    for (uint32_t i = first; i < first + n; i++) {
+        tt_write_u32(w, l->rank[i]);
+        tt_write_u8(w, l->reports[i]);
+    }
+}
+
+static void next_stage(struct tt_status_cursor *at)
+{
+    at->stage++;
+    at->at = at->group = 0;
+}
+
+/* Skips what is empty, so that the cursor is at a row, or at the end. */
+static void settle_cursor(const struct tt_status_report *r, struct tt_status_cursor *at)
+{
+    while ((at->stage == WRITE_COMMS && at->at == r->ncomms) ||
+           (at->stage == WRITE_OPS && at->at == r->nops) ||
+           (at->stage == WRITE_DETAIL && !r->detail.present))
+        next_stage(at);
+    while (at->stage == WRITE_RANKS && at->group >= r->lists[at->at].n) {
+        at->at++;
+        at->group = 0;
+        if (at->at == TT_STATUS_LISTS) {
+            next_stage(at);
+            settle_cursor(r, at);
+        }
+    }
+}
+
+/* Writes the row at the cursor. Returns its type. */
+static enum row write_row(const struct tt_status_report *r, const struct tt_status_cursor *at,
+                          struct tt_writer *w)
+{
+    switch (at->stage) {
+    case WRITE_TOTALS:
+        write_totals(w, r);
+        return ROW_TOTALS;
+    case WRITE_COMMS:
+        if (at->group == 0) {
+            write_comm(w, &r->comms[at->at]);
+            return ROW_COMM;
+        }
+        write_group(w, r->comms[at->at].hash, &r->comms[at->at].groups[at->group - 1]);
+        return ROW_GROUP;
+    case WRITE_OPS:
+        write_op(w, &r->ops[at->at]);
+        return ROW_OP;
+    case WRITE_RANKS:
+        write_ranks(w, r, at->at, at->group);
+        return ROW_RANKS;
+    default:
+        write_detail(w, &r->detail);
+        return ROW_DETAIL;
+    }
+}
+
+static void advance(const struct tt_status_report *r, struct tt_status_cursor *at)
+{
+    if (at->stage == WRITE_TOTALS || at->stage == WRITE_DETAIL) {
+        next_stage(at);
+    } else if (at->stage == WRITE_COMMS) {
+        if (++at->group > r->comms[at->at].ngroups) {
+            at->at++;
+            at->group = 0;
+        }
+    } else if (at->stage == WRITE_OPS) {
+        at->at++;
+    } else {
+        at->group += RANKS_PER_ROW;
+    }
+}
+
+size_t tt_status_write(const struct tt_status_report *r, struct tt_status_cursor *at, void *out,
+                       size_t cap)
+{
+    size_t used = 0;
+
+    tt_assert(cap >= TT_STATUS_ROWS_MIN);
+    for (settle_cursor(r, at); at->stage != WRITE_END; settle_cursor(r, at)) {
+        struct tt_writer head, body;
+        enum row row;
+
+        if (cap - used <= ROW_HEADER_BYTES)
+            break;
+        tt_writer_init(&head, (uint8_t *)out + used, ROW_HEADER_BYTES);
+        tt_writer_init(&body, (uint8_t *)out + used + ROW_HEADER_BYTES,
+                       cap - used - ROW_HEADER_BYTES);
+        row = write_row(r, at, &body);
+        if (body.bad)
+            break;
+        tt_write_u8(&head, (uint8_t)row);
+        tt_write_u16(&head, (uint16_t)tt_writer_bytes(&body));
+        used += ROW_HEADER_BYTES + tt_writer_bytes(&body);
+        advance(r, at);
+    }
+    tt_assert(used > 0 || at->stage == WRITE_END);      /* every row fits into an empty buffer */
+    return used;
+}
+
+/* ---- merge ---- */
+
+static uint32_t sum_u32(uint32_t a, uint32_t b)
+{
+    return a > UINT32_MAX - b ? UINT32_MAX : a + b;
+}
+
+static uint64_t sum_u64(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static void merge_totals(struct tt_status_report *r, struct tt_reader *in)
+{
+    r->nreported = sum_u32(r->nreported, tt_read_u32(in));
+    r->nactive = sum_u32(r->nactive, tt_read_u32(in));
+    r->nuntraced = sum_u32(r->nuntraced, tt_read_u32(in));
+    r->left_out = sum_u32(r->left_out, tt_read_u32(in));
+    r->ops_per_s = sum_u64(r->ops_per_s, tt_read_u64(in));
+    r->bytes_per_s = sum_u64(r->bytes_per_s, tt_read_u64(in));
+}
+
+static void merge_comm(struct tt_status_report *r, struct tt_reader *in)
+{
+    struct tt_status_comm c = { .hash = tt_read_u64(in) };
+
+    c.nranks = tt_read_u32(in);
+    c.nreported = tt_read_u32(in);
+    c.nothers = tt_read_u32(in);
+    c.of = tt_read_u8(in);
+    tt_read_string(in, c.name, sizeof c.name);
+    tt_read_string(in, c.members, sizeof c.members);
+    if (c.of > 2 || c.nothers > c.nreported)
+        in->bad = true;
+    if (!in->bad)
+        tt_status_add_comm(r, &c);
+}
+
+static void read_key(struct tt_status_op_key *k, struct tt_reader *in)
+{
+    k->seq = tt_read_u64(in);
+    k->count = tt_read_u64(in);
+    k->root = tt_read_u32(in);
+    k->kind = tt_read_u8(in);
+    k->type = tt_read_u8(in);
+    k->redop = tt_read_u8(in);
+    k->state = tt_read_u8(in);
+    k->status = tt_read_u8(in);
+    if (k->state > TT_STATUS_OUT || k->status > TUTTI_STATUS_COUNT)
+        in->bad = true;
+}
+
+/* A group of a communicator that was left out is ignored. */
+static void merge_group(struct tt_status_report *r, struct tt_reader *in)
+{
+    const uint64_t hash = tt_read_u64(in);
+    struct tt_status_group g = { .nlisted = 0 };
+    struct tt_status_comm *c;
+    uint32_t listed;
+
+    read_key(&g.key, in);
+    g.age_max_ns = tt_read_u64(in);
+    g.age_min_ns = tt_read_u64(in);
+    g.nranks = tt_read_u32(in);
+    listed = tt_read_u8(in);
+    if (listed > TT_STATUS_LISTED_MAX || listed > g.nranks)
+        in->bad = true;
+    for (; g.nlisted < listed && !in->bad; g.nlisted++) {
+        g.ranks[g.nlisted] = tt_read_u32(in);
+        g.waits[g.nlisted] = tt_read_u32(in);
+        if (g.nlisted > 0 && g.ranks[g.nlisted] < g.ranks[g.nlisted - 1])
+            in->bad = true;
+    }
+    c = in->bad ? NULL : tt_status_find_comm(r, hash);
+    if (c)
+        tt_status_add_group(c, &g);
+}
+
+static void merge_op(struct tt_status_report *r, struct tt_reader *in)
+{
+    struct tt_status_op op = { .comm = tt_read_u64(in) };
+
+    op.age_ns = tt_read_u64(in);
+    op.ended_ns = tt_read_u64(in);
+    op.rank = tt_read_u32(in);
+    op.peer = tt_read_u32(in);
+    op.tag = tt_read_u32(in);
+    op.waits = tt_read_u32(in);
+    read_key(&op.key, in);
+    if (!in->bad)
+        tt_status_add_op(r, &op);
+}
+
+static void merge_ranks(struct tt_status_report *r, struct tt_reader *in)
+{
+    const uint8_t list = tt_read_u8(in), more = tt_read_u8(in), n = tt_read_u8(in);
+
+    if (list >= TT_STATUS_LISTS || more > 1 || n > RANKS_PER_ROW)
+        in->bad = true;
+    for (uint32_t i = 0; i < n && !in->bad; i++) {
+        const uint32_t rank = tt_read_u32(in);
+        const uint8_t reports = tt_read_u8(in);
+
+        if (!in->bad)
+            tt_status_add_rank(r, (enum tt_status_list)list, rank, reports);
+    }
+    if (!in->bad)
+        r->lists[list].more |= more;
+}
+
+static void merge_detail(struct tt_status_report *r, struct tt_reader *in)
+{
+    struct tt_status_detail d = { .present = true, .rank = tt_read_u32(in) };
+
+    d.pid = tt_read_u32(in);
+    d.records = tt_read_u64(in);
+    tt_read_string(in, d.host, sizeof d.host);
+    tt_read_string(in, d.note, sizeof d.note);
+    if (!in->bad)
+        r->detail = d;
+}
+
+static void merge_row(struct tt_status_report *r, uint8_t row, struct tt_reader *in)
+{
+    switch ((enum row)row) {
+    case ROW_TOTALS:
+        merge_totals(r, in);
+        return;
+    case ROW_COMM:
+        merge_comm(r, in);
+        return;
+    case ROW_GROUP:
+        merge_group(r, in);
+        return;
+    case ROW_OP:
+        merge_op(r, in);
+        return;
+    case ROW_RANKS:
+        merge_ranks(r, in);
+        return;
+    case ROW_DETAIL:
+        merge_detail(r, in);
+        return;
+    }
+    in->bad = true;
+}
+
+bool tt_status_merge(struct tt_status_report *r, const void *rows, size_t bytes)
+{
+    struct tt_reader in;
+
+    tt_reader_init(&in, rows, bytes);
+    while (in.at < in.end) {
+        const uint8_t row = tt_read_u8(&in);
+        const size_t n = tt_read_u16(&in);
+        const uint8_t *at = tt_reader_take(&in, n);
+        struct tt_reader body;
+
+        if (!at)
+            return false;
+        tt_reader_init(&body, at, n);
+        merge_row(r, row, &body);
+        if (body.bad || body.at != body.end)
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,259 @@
+#include "status/snapshot.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "trace/comms.h"
+#include "trace/notes.h"
+#include "trace/oplog.h"
+#include "tutti/tutti.h"
+
+/* The records of one communicator. */
+struct position {
+    bool known;                 /* the table's entry was read */
+    bool has_last, has_open;
+    uint64_t since;
+    struct tt_oplog_record last;        /* newest collective */
+    struct tt_oplog_record open;        /* oldest collective in progress */
+};
+
+struct scan {
+    const struct tt_collect_query *query;
+    uint32_t rank;
+    struct tt_status_report *report;
+    struct position *position;  /* [TT_COMMS_MAX] by number */
+    struct tt_snapshot_wait waits[TT_SNAPSHOT_WAITS_MAX];
+    uint32_t nwaits;
+    uint64_t now_ns;
+    uint32_t nopen, nended;     /* operations in progress; reported ended ones */
+    bool rates;                 /* records are still of the last second */
+};
+
+static bool is_collective(uint8_t kind)
+{
+    return (kind < TT_OPLOG_CALLS && kind != TT_OPLOG_SEND && kind != TT_OPLOG_RECV) ||
+           kind >= TT_OPLOG_RUN;
+}
+
+static uint64_t age_of(const struct scan *s, uint64_t tick)
+{
+    const uint64_t ns = tick ? tt_tick_to_ns(tick) : s->now_ns;
+
+    return ns < s->now_ns ? s->now_ns - ns : 0;
+}
+
+static void key_of(const struct tt_oplog_record *o, struct tt_status_op_key *k)
+{
+    const struct tt_oplog_call *c = &o->call;
+    const bool open = o->status == TUTTI_PENDING;
+
+    *k = (struct tt_status_op_key){
+        .seq = c->seq,
+        .count = c->flags & TT_OPLOG_IS_BYTES && is_collective(c->kind) ? 0 : c->count,
+        .root = c->flags & TT_OPLOG_ROOTED ? c->peer : TT_STATUS_NO_RANK,
+        .kind = c->kind,
+        .type = c->type,
+        .redop = c->flags & TT_OPLOG_REDUCES ? c->redop : UINT8_MAX,
+        .state = open ? TT_STATUS_IN : TT_STATUS_OUT,
+        .status = open ? TUTTI_PENDING : (uint8_t)o->status,
+    };
+}
+
+static uint32_t waits_of(const struct scan *s, uint64_t comm, uint64_t seq)
+{
+    for (uint32_t i = 0; i < s->nwaits; i++)
+        if (s->waits[i].comm == comm && s->waits[i].seq == seq)
+            return s->waits[i].rank;
+    return TT_STATUS_NO_RANK;
+}
+
+/* ---- records ---- */
+
+static void add_single(struct scan *s, const struct tt_oplog_record *o)
+{
+    struct tt_status_op op = { .age_ns = age_of(s, o->called),
+                               .ended_ns = o->ended ? age_of(s, o->ended) : 0,
+                               .rank = s->rank,
+                               .peer = o->call.flags & TT_OPLOG_ROOTED ? TT_STATUS_NO_RANK
+                                                                       : o->call.peer,
+                               .tag = o->call.tag };
+    struct tt_comms_entry e;
+
+    if (tt_comms_get(o->call.comm, false, &e) && e.since <= o->called)
+        op.comm = e.hash;
+    key_of(o, &op.key);
+    op.key.count = o->call.count;
+    op.waits = is_collective(o->call.kind) ? waits_of(s, op.comm, o->call.seq) : op.peer;
+    tt_status_add_op(s->report, &op);
+}
+
+static void count_rate(struct scan *s, const struct tt_oplog_record *o)
+{
+    const struct tt_oplog_call *c = &o->call;
+    const bool in_bytes = c->flags & TT_OPLOG_IS_BYTES || c->type >= TUTTI_DTYPE_COUNT;
+
+    if (age_of(s, o->called) > TT_SECOND)
+        s->rates = false;
+    if (!s->rates || o->status == TUTTI_PENDING)
+        return;
+    s->report->ops_per_s++;
+    s->report->bytes_per_s += c->count * (in_bytes ? 1 : tutti_dtype_bytes((tutti_dtype)c->type));
+}
+
+/* Records come from the newest to the oldest. */
+static void see_record(struct scan *s, const struct tt_oplog_record *o)
+{
+    struct position *p = &s->position[o->call.comm % TT_COMMS_MAX];
+    const bool open = o->status == TUTTI_PENDING;
+    struct tt_comms_entry e;
+
+    s->nopen += open;
+    if (s->rates)
+        count_rate(s, o);
+    if (s->query->what == TT_COLLECT_RANK) {
+        if (open || s->nended < TT_SNAPSHOT_ENDED_MAX)
+            add_single(s, o);
+        s->nended += !open;
+        return;
+    }
+    if (!is_collective(o->call.kind)) {
+        if (open)
+            add_single(s, o);
+        return;
+    }
+    if (!p->known) {
+        p->known = true;
+        p->since = tt_comms_get(o->call.comm, false, &e) ? e.since : UINT64_MAX;
+    }
+    if (o->called < p->since)
+        return;                 /* of an earlier communicator with this number */
+    if (!p->has_last)
+        p->last = *o;
+    if (open)
+        p->open = *o;
+    p->has_last = true;
+    p->has_open |= open;
+}
+
+static void read_records(struct scan *s)
+{
+    const uint32_t depth = tt_oplog_depth();
+    const uint64_t head = depth ? atomic_load(&tt_oplog_ring.head) : 0,
+                   first = head > depth ? head - depth : 1;
+    struct tt_oplog_record o;
+
+    for (uint64_t n = head; n-- > first;)
+        if (tt_oplog_ring_find(&tt_oplog_ring, n, &o))
+            see_record(s, &o);
+}
+
+/* ---- communicators ---- */
+
+static void add_position(struct scan *s, const struct tt_comms_entry *e, const struct position *p)
+{
+    const struct tt_oplog_record *o = p->has_open ? &p->open : &p->last;
+    struct tt_status_comm c = {
+        .hash = e->hash, .nranks = e->nranks, .nreported = 1, .of = (uint8_t)e->of
+    };
+    struct tt_status_group g = {
+        .nranks = 1,
+        .nlisted = 1,
+        .ranks = { s->rank },
+        .waits = { TT_STATUS_NO_RANK },
+        .key = { .seq = TT_STATUS_NO_SEQ, .root = TT_STATUS_NO_RANK, .state = TT_STATUS_OUT }
+    };
+    struct tt_status_comm *mine;
+
+    snprintf(c.name, sizeof c.name, "%s", e->name);
+    if (e->members && strlen(e->members) < sizeof c.members)
+        memcpy(c.members, e->members, strlen(e->members));
+    if (p->has_last) {
+        key_of(o, &g.key);
+        g.age_max_ns = g.age_min_ns = age_of(s, p->has_open ? o->called : o->ended);
+    }
+    if (p->has_open)
+        g.waits[0] = waits_of(s, e->hash, o->call.seq);
+    mine = tt_status_add_comm(s->report, &c);
+    if (mine)
+        tt_status_add_group(mine, &g);
+}
+
+/* Adds communicators with operations in progress first: others are left out beyond a number. */
+static void add_comms(struct scan *s, bool open)
+{
+    struct tt_comms_entry e;
+    uint32_t nidle = 0;
+
+    for (uint32_t i = 1; i < TT_COMMS_MAX && tt_comms_get((uint16_t)i, true, &e); i++) {
+        const bool use = e.open && e.of != TT_COMMS_WINDOW && s->position[i].has_open == open;
+
+        if (use && !open && ++nidle > TT_SNAPSHOT_IDLE_MAX)
+            s->report->left_out++;
+        else if (use)
+            add_position(s, &e, &s->position[i]);
+        free(e.members);
+    }
+}
+
+static void add_name(struct scan *s, const struct tt_comms_entry *e)
+{
+    struct tt_status_comm c = {
+        .hash = e->hash, .nranks = e->nranks, .nreported = 1, .of = (uint8_t)e->of
+    };
+
+    snprintf(c.name, sizeof c.name, "%s", e->name);
+    if (e->members && strlen(e->members) < sizeof c.members)
+        memcpy(c.members, e->members, strlen(e->members));
+    tt_status_add_comm(s->report, &c);
+}
+
+static void add_detail(struct scan *s)
+{
+    struct tt_status_detail *d = &s->report->detail;
+    struct tt_comms_entry e;
+    struct tt_note note;
+
+    d->present = true;
+    d->rank = s->rank;
+    d->pid = (uint32_t)getpid();
+    d->records = tt_oplog_depth();
+    if (gethostname(d->host, sizeof d->host - 1) != 0)
+        *d->host = 0;
+    if (tt_note_find(tt_note_current(), UINT64_MAX, &note))
+        snprintf(d->note, sizeof d->note, "%s", note.text);
+    for (uint32_t i = 1; i < TT_COMMS_MAX && tt_comms_get((uint16_t)i, true, &e); i++) {
+        if (e.open)
+            add_name(s, &e);
+        free(e.members);
+    }
+}
+
+void tt_status_snapshot(const struct tt_collect_query *q, uint32_t rank,
+                        const struct tt_snapshot_source *source, struct tt_status_report *r)
+{
+    struct scan s = { .query = q, .rank = rank, .report = r, .rates = true };
+
+    r->nuntraced = tt_oplog_depth() == 0;
+    if (q->what == TT_COLLECT_RANK && q->target != rank)
+        return;
+    s.position = calloc(TT_COMMS_MAX, sizeof *s.position);
+    if (!s.position) {
+        r->left_out++;
+        return;
+    }
+    if (source->waits)
+        s.nwaits = source->waits(source->arg, s.waits);
+    tt_tick_refresh();
+    s.now_ns = tt_now_ns();
+    read_records(&s);
+    r->nactive = s.nopen > 0;
+    if (q->what == TT_COLLECT_RANK) {
+        add_detail(&s);
+    } else {
+        add_comms(&s, true);
+        add_comms(&s, false);
+    }
+    free(s.position);
+}

@@ -1,0 +1,30 @@
+/* What this process reports, from its trace of operations and its table of communicators. Takes no
+ * progress lock, so it works while other threads hang or compute. */
+#ifndef TT_STATUS_SNAPSHOT_H
+#define TT_STATUS_SNAPSHOT_H
+
+#include "status/collect.h"
+#include "status/report.h"
+
+#define TT_SNAPSHOT_WAITS_MAX 8u
+#define TT_SNAPSHOT_IDLE_MAX 512u       /* communicators without an operation in progress */
+#define TT_SNAPSHOT_ENDED_MAX 64u       /* in depth: ended operations */
+
+/* The rank that a collective in progress waits for. */
+struct tt_snapshot_wait {
+    uint64_t comm, seq;
+    uint32_t rank;
+};
+
+struct tt_snapshot_source {
+    /* Fills out[TT_SNAPSHOT_WAITS_MAX]. Returns the number of entries. NULL: unknown. */
+    uint32_t (*waits)(void *arg, struct tt_snapshot_wait *out);
+    void *arg;
+};
+
+/* Adds the positions of this process, which is `rank` of the job, or, in depth, its operations. A
+ * scan of the whole trace: about 3 ms if its 65,536 records are in use. */
+void tt_status_snapshot(const struct tt_collect_query *q, uint32_t rank,
+                        const struct tt_snapshot_source *source, struct tt_status_report *r);
+
+#endif
