@@ -1,0 +1,97 @@
+/* Parts of `tutti status`. */
+#ifndef TUTTI_TOOLS_STATUS_H
+#define TUTTI_TOOLS_STATUS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "status/place.h"
+#include "status/report.h"
+#include "status/talk.h"
+
+#define STATUS_WHY_BYTES 640
+
+/* The processes that may be queried. */
+struct status_where {
+    char base[TT_PLACE_BYTES];
+    uint64_t job;
+    uint32_t first_rank;
+    bool one;                   /* only first_rank */
+};
+
+/* A connection to a process. */
+struct status_link {
+    int fd;
+    struct tt_talk_hello hello;
+    struct tt_framer in;
+};
+
+struct status_answer {
+    struct tt_talk_hello hello; /* of the queried process */
+    uint32_t nqueried;          /* processes */
+    struct tt_collect_query query;
+    double seconds;
+    struct tt_status_report report;
+};
+
+/* ---- status_find.c ---- */
+
+/* Finds the job that `what` names: the begin of a job's number, a directory or a socket; NULL: the
+ * only job of this user. Returns false with a message on stderr. */
+bool status_find(const char *what, struct status_where *out);
+/* Connects to the first process that responds. False: none; why[STATUS_WHY_BYTES] is the cause. */
+bool status_connect(const struct status_where *w, uint32_t timeout_ms, struct status_link *out,
+                    char *why);
+void status_disconnect(struct status_link *l);
+
+/* ---- status_ask.c ---- */
+
+/* Sends a query and merges the answer. In an elastic run, queries each process of this host. */
+bool status_ask(const struct status_where *w, struct status_link *l,
+                const struct tt_collect_query *q, struct status_answer *out, char *why);
+void status_answer_fini(struct status_answer *a);
+
+/* ---- status_judge.c ---- */
+
+enum status_verdict {           /* of a communicator, most urgent first */
+    STATUS_MISMATCH,            /* different arguments, or found by the library */
+    STATUS_FAILED,
+    STATUS_MISSING,             /* some members have not called */
+    STATUS_UNKNOWN,             /* some members did not report */
+    STATUS_RUNNING,             /* each reporting member has called */
+    STATUS_IDLE
+};
+
+struct status_judged {
+    const struct tt_status_comm *comm;
+    enum status_verdict verdict;
+    const struct tt_status_group *lead;     /* the operation; NULL: none */
+    uint32_t nin;                           /* members in it */
+};
+
+/* Judges all communicators, most urgent first. Returns their number; the caller frees *out. */
+uint32_t status_judge(const struct tt_status_report *r, struct status_judged **out);
+const char *status_verdict_name(enum status_verdict v);
+/* Returns whether members in group g have not called the operation that others are in. */
+bool status_is_behind(const struct status_judged *j, const struct tt_status_group *g);
+/* Calls f for each rank of a communicator that is in a list: it did not report. */
+void status_each_unreported(const struct tt_status_report *r, const struct tt_status_comm *c,
+                            void (*f)(void *arg, enum tt_status_list list, uint32_t rank),
+                            void *arg);
+/* Returns the number of ranks that neither reported nor are in a list. */
+uint32_t status_nunknown(const struct status_answer *a);
+const char *status_list_name(enum tt_status_list list);
+/* Writes e.g. "allreduce 1024 f32 sum" to out[bytes]. */
+void status_op_text(const struct tt_status_op_key *k, char *out, size_t bytes);
+
+/* ---- output ---- */
+
+/* rows: maximum number of communicators and of operations. */
+void status_print(const struct status_answer *a, uint32_t rows, FILE *to);
+void status_print_rank(const struct status_answer *a, uint32_t rows, FILE *to);
+/* Returns false if out of memory. */
+bool status_print_json(const struct status_answer *a, FILE *to);
+/* In the text format of Prometheus. */
+void status_print_metrics(const struct status_answer *a, uint32_t rows, FILE *to);
+
+#endif
