@@ -89,8 +89,8 @@ struct tt_status_comm *tt_status_add_comm(struct tt_status_report *r,
         mine->ngroups = 0;
         *index_slot(r, c->hash) = r->ncomms;
     }
-    mine->nreported += c->nreported;
-    mine->nothers += c->nothers;
+    mine->nreported = tt_status_sum(mine->nreported, c->nreported);
+    mine->nothers = tt_status_sum(mine->nothers, c->nothers);
     if (!*mine->name)           /* one that was set later on some ranks */
         memcpy(mine->name, c->name, sizeof mine->name);
     if (!*mine->members)
@@ -131,7 +131,7 @@ void tt_status_add_group(struct tt_status_comm *c, const struct tt_status_group 
 
         if (!same_position(&mine->key, &g->key))
             continue;
-        mine->nranks += g->nranks;
+        mine->nranks = tt_status_sum(mine->nranks, g->nranks);
         if (g->age_max_ns > mine->age_max_ns)
             mine->age_max_ns = g->age_max_ns;
         if (g->age_min_ns < mine->age_min_ns)
@@ -143,7 +143,7 @@ void tt_status_add_group(struct tt_status_comm *c, const struct tt_status_group 
     if (c->ngroups < TT_STATUS_GROUPS_MAX)
         c->groups[c->ngroups++] = *g;
     else
-        c->nothers += g->nranks;
+        c->nothers = tt_status_sum(c->nothers, g->nranks);
 }
 
 /* ---- operations and ranks ---- */

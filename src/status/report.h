@@ -109,6 +109,12 @@ struct tt_status_report {
     struct tt_status_detail detail;
 };
 
+/* Returns a + b, or the maximum: numbers of other processes are not trusted. */
+static inline uint32_t tt_status_sum(uint32_t a, uint32_t b)
+{
+    return a > UINT32_MAX - b ? UINT32_MAX : a + b;
+}
+
 void tt_status_report_init(struct tt_status_report *r);
 void tt_status_report_fini(struct tt_status_report *r);
 /* Returns the allocated bytes, and those of *r. */

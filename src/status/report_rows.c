@@ -194,11 +194,6 @@ size_t tt_status_write(const struct tt_status_report *r, struct tt_status_cursor
 
 /* ---- merge ---- */
 
-static uint32_t sum_u32(uint32_t a, uint32_t b)
-{
-    return a > UINT32_MAX - b ? UINT32_MAX : a + b;
-}
-
 static uint64_t sum_u64(uint64_t a, uint64_t b)
 {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
@@ -206,10 +201,10 @@ static uint64_t sum_u64(uint64_t a, uint64_t b)
 
 static void merge_totals(struct tt_status_report *r, struct tt_reader *in)
 {
-    r->nreported = sum_u32(r->nreported, tt_read_u32(in));
-    r->nactive = sum_u32(r->nactive, tt_read_u32(in));
-    r->nuntraced = sum_u32(r->nuntraced, tt_read_u32(in));
-    r->left_out = sum_u32(r->left_out, tt_read_u32(in));
+    r->nreported = tt_status_sum(r->nreported, tt_read_u32(in));
+    r->nactive = tt_status_sum(r->nactive, tt_read_u32(in));
+    r->nuntraced = tt_status_sum(r->nuntraced, tt_read_u32(in));
+    r->left_out = tt_status_sum(r->left_out, tt_read_u32(in));
     r->ops_per_s = sum_u64(r->ops_per_s, tt_read_u64(in));
     r->bytes_per_s = sum_u64(r->bytes_per_s, tt_read_u64(in));
 }
@@ -224,7 +219,7 @@ static void merge_comm(struct tt_status_report *r, struct tt_reader *in)
     c.of = tt_read_u8(in);
     tt_read_string(in, c.name, sizeof c.name);
     tt_read_string(in, c.members, sizeof c.members);
-    if (c.of > 2 || c.nothers > c.nreported)
+    if (c.of > 2)
         in->bad = true;
     if (!in->bad)
         tt_status_add_comm(r, &c);

@@ -1,0 +1,327 @@
+#!/usr/bin/env python3
+"""tutti status: what it shows of jobs of real processes with a rank that never calls, that is
+stopped, or that calls with other arguments; which clients it refuses; and its sockets."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from cluster import BUILD, PATIENCE_S, TUTTI, ClusterTest, environment, marked, wait_until
+
+PROGRAM = str(BUILD / "tests" / "cluster" / "prog_status")
+RANKS = 8
+MANY = 64
+STRANGER = 65534
+QUERY_S = 8  # a rank without a sign of life for a quarter of it is listed
+HEAD = b"Tt"
+
+
+def tell_frames(data):
+    """Types of the frames in data."""
+    types = []
+    while len(data) >= 8:
+        assert data[:2] == HEAD
+        types.append(data[2])
+        data = data[8 + int.from_bytes(data[4:8], "little") :]
+    return types
+
+
+class StatusTest(ClusterTest):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="tt-status-", dir="/tmp")
+        self.addCleanup(folder.cleanup)
+        self.base = Path(folder.name) / "s"
+        self.env = environment(TUTTI_STATUS=str(self.base))
+        self.jobs = []
+        self.addCleanup(self.end_jobs)
+
+    def end_jobs(self):
+        for job in self.jobs:
+            job.send_signal(signal.SIGCONT)
+            job.terminate()
+        for pid in marked(self.env):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for job in self.jobs:
+            job.communicate(timeout=PATIENCE_S)
+        wait_until(lambda: not marked(self.env), "processes are left")
+
+    def start(self, *args, ranks=RANKS, **more):
+        """Starts a job; returns the pids of its ranks before their last call."""
+        job = self.start_tutti("-n", ranks, "--", PROGRAM, *map(str, args), env={**self.env, **more})
+        self.jobs.append(job)
+        pids = {}
+        for line in self.read_lines(job, ranks):
+            found = re.search(r"rank (\d+) pid (\d+)", line)
+            pids[int(found[1])] = int(found[2])
+        return pids
+
+    def status(self, *args, env=None):
+        return subprocess.run([TUTTI, "status", *map(str, args)], env=env or self.env, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+    def query(self, *args):
+        done = self.status("--json", "--timeout", QUERY_S, *args)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def await_status(self, condition, what, *args):
+        """Queries until the condition holds. Returns the last answer."""
+        answers = []
+
+        def holds():
+            answers[:] = [self.query(*args)]
+            return condition(answers[0])
+
+        try:
+            wait_until(holds, what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{json.dumps(answers)[:4000]}") from error
+        return answers[0]
+
+    def sockets(self):
+        return sorted(path for path in self.base.glob("*/*") if not path.name.startswith("."))
+
+
+def comm_of(answer, name):
+    return next((comm for comm in answer["comms"] if comm["name"] == name), None)
+
+
+def is_missing(answer, rank):
+    comm = comm_of(answer, "world")
+    return comm and comm["verdict"] == "missing" and [g["ranks"] for g in comm["groups"] if g["missing"]] == [[rank]]
+
+
+class Jobs(StatusTest):
+    def test_rank_that_never_calls_is_missing(self):
+        self.start("never", 3)
+        answer = self.await_status(lambda a: a["active"] == RANKS - 1 and is_missing(a, 3), "rank 3 is missing")
+        comm = comm_of(answer, "world")
+        waiting = next(g for g in comm["groups"] if g["state"] == "in")
+        self.assertEqual((answer["ranks"], answer["reported"], answer["hosts"]), (RANKS, RANKS, 1))
+        self.assertEqual((waiting["kind"], waiting["count"], waiting["type"], waiting["redop"]), ("allreduce", 256, "f32", "max"))
+        self.assertEqual(waiting["nranks"], RANKS - 1)
+        self.assertEqual(comm_of(answer, "odd")["verdict"], "idle")
+        self.assertEqual([answer[name] for name in ("silent", "late", "left", "lost")], [[], [], [], []])
+        text = self.status("--timeout", QUERY_S).stdout
+        self.assertRegex(text, r"missing +world .* 7 of 8 ranks in allreduce 256 f32 max, number \d+, since ")
+        self.assertRegex(text, r"rank 3: has not called it; last: ")
+
+    def test_stopped_rank_is_silent_and_hides_no_other(self):
+        pids = self.start("never", 3)
+        self.await_status(lambda a: a["active"] == RANKS - 1, "the others wait")
+        os.kill(pids[5], signal.SIGSTOP)
+        answer = self.await_status(lambda a: a["silent"] == [5] and a["reported"] == RANKS - 1, "rank 5 is silent")
+        self.assertEqual(comm_of(answer, "world")["unreported"], [{"rank": 5, "list": "silent"}])
+        os.kill(pids[5], signal.SIGCONT)
+        self.await_status(lambda a: a["silent"] == [] and a["reported"] == RANKS, "rank 5 responds again")
+
+    def test_mismatch_is_shown(self):
+        self.start("mismatch", 2)
+        self.await_status(lambda a: (comm_of(a, "world") or {}).get("verdict") == "mismatch", "a mismatch")
+
+    def test_receive_in_progress_is_listed(self):
+        self.start("receive", 6)
+        answer = self.await_status(lambda a: len(a["ops"]) == 1, "one receive")
+        op = answer["ops"][0]
+        self.assertEqual((op["rank"], op["kind"], op["peer"], op["state"]), (6, "recv", 0, "in"))
+
+    def test_rank_in_depth(self):
+        pids = self.start("never", 3)
+        self.await_status(lambda a: a["active"] == RANKS - 1, "the others wait")
+        answer = self.query("--rank", 6)
+        self.assertEqual((answer["rank"]["rank"], answer["rank"]["pid"]), (6, pids[6]))
+        self.assertEqual(answer["rank"]["note"], "the last iteration")
+        self.assertEqual({comm["name"] for comm in answer["comms"]}, {"world", "even"})
+        self.assertEqual([op["kind"] for op in answer["ops"] if op["state"] == "in"], ["allreduce"])
+        self.assertIn("comm_split", [op["kind"] for op in answer["ops"] if op["state"] == "out"])
+        text = self.status("--rank", 3, "--timeout", QUERY_S).stdout
+        self.assertIn("no operation in progress", text)
+        done = self.status("--rank", RANKS)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the job has no such rank", done.stderr)
+
+    def test_metrics(self):
+        self.start("never", 3)
+        self.await_status(lambda a: is_missing(a, 3), "rank 3 is missing")
+        text = self.status("--metrics", "--timeout", QUERY_S).stdout
+        self.assertRegex(text, r"tutti_job_ranks\{job=\"[0-9a-f]{16}\"\} 8\n")
+        self.assertRegex(text, r"tutti_communicator_ranks_missing\{[^}]*name=\"world\"\} 1\n")
+        for line in text.splitlines():
+            self.assertRegex(line, r"^(# (HELP|TYPE) \w+ .+|\w+\{[^{}]*\} [0-9.]+)$")
+
+    def test_many_ranks_report(self):
+        self.start("never", 17, ranks=MANY)
+        answer = self.await_status(lambda a: a["active"] == MANY - 1 and is_missing(a, 17), "rank 17 is missing")
+        self.assertEqual(answer["reported"], MANY)
+        self.assertEqual(comm_of(answer, "odd")["reported"], MANY // 2)
+
+    def test_watch_repeats(self):
+        self.start("run")
+        watch = subprocess.Popen([TUTTI, "status", "--watch=0.1", "--json", "--timeout", str(QUERY_S)], env=self.env,
+                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.addCleanup(watch.stdout.close)
+        self.addCleanup(watch.wait)
+        self.addCleanup(watch.terminate)
+        for _ in range(3):
+            self.assertEqual(json.loads(watch.stdout.readline())["ranks"], RANKS)
+
+
+class Sockets(StatusTest):
+    def test_sockets_are_private_and_go_with_the_job(self):
+        self.start("run")
+        self.assertEqual([path.name for path in self.sockets()], [str(rank) for rank in range(RANKS)])
+        for path in (self.base, self.sockets()[0].parent):
+            self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o700)
+        done = subprocess.run([TUTTI, "run", "-n", "2", "--", str(BUILD / "examples" / "hello")], env=self.env,
+                              capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(list(self.base.iterdir())), 1)
+
+    def test_sockets_of_killed_processes_are_removed(self):
+        pids = self.start("run", ranks=2)
+        for pid in pids.values():
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not marked(self.env), "the job ends")
+        self.assertTrue(self.sockets())
+        done = self.status()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no job of this user runs on this host", done.stderr)
+        self.assertEqual(list(self.base.iterdir()), [])
+
+    def test_jobs_are_selected_by_number_or_path(self):
+        self.start("run", ranks=2)
+        first = self.sockets()[0]
+        self.start("run", ranks=3)
+        done = self.status()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("2 jobs of this user run on this host; name one of:", done.stderr)
+        for what in (first.parent.name, first.parent, first):
+            self.assertEqual(self.query(what)["ranks"], 2)
+        self.assertEqual(self.status("no-such-job").returncode, 1)
+        self.assertEqual(self.status("/no/such/path").returncode, 1)
+        self.assertEqual(self.status("/dev/null").returncode, 1)
+        self.assertEqual(self.status("--no-such-option").returncode, 2)
+
+    def test_status_can_be_disabled(self):
+        self.start("run", ranks=2, TUTTI_STATUS="0")
+        self.assertFalse(self.base.exists())
+        done = self.status(env={**self.env, "TUTTI_STATUS": "0"})
+        self.assertIn("TUTTI_STATUS is 0", done.stderr)
+        done = subprocess.run([TUTTI, "run", "-n", "1", "--", PROGRAM], env={**self.env, "TUTTI_STATUS": "sometimes"},
+                              capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn('TUTTI_STATUS is "sometimes": must be 0, 1 or an absolute path', done.stderr)
+
+    def test_a_directory_of_others_is_not_used(self):
+        self.base.mkdir()
+        self.base.chmod(0o777)
+        self.start("run", ranks=2)
+        self.assertEqual(list(self.base.iterdir()), [])
+
+
+class Clients(StatusTest):
+    """Clients that break the protocol are dropped; the job and other clients are not disturbed."""
+
+    def setUp(self):
+        super().setUp()
+        self.start("run")
+        self.path = str(self.sockets()[0])
+
+    def connect(self):
+        client = socket.socket(socket.AF_UNIX)
+        self.addCleanup(client.close)
+        client.settimeout(PATIENCE_S)
+        client.connect(self.path)
+        return client
+
+    def request(self, what=0, rank=0, timeout_ms=1000 * QUERY_S, version=1):
+        body = bytes([version, what]) + rank.to_bytes(4, "little") + timeout_ms.to_bytes(4, "little")
+        return HEAD + bytes([2, 0]) + len(body).to_bytes(4, "little") + body
+
+    def check_dropped(self, client):
+        """Reads until the process closes the connection."""
+        try:
+            while client.recv(65536):
+                pass
+        except ConnectionResetError:
+            pass
+
+    def check_service(self):
+        self.assertEqual(self.query(self.path)["reported"], RANKS)
+
+    def test_a_request_is_answered(self):
+        client = self.connect()
+        client.sendall(self.request())
+        data = b""
+        while 4 not in tell_frames(data):
+            data += client.recv(65536)
+        self.assertEqual(tell_frames(data)[0], 1)
+
+    def test_invalid_data_is_refused(self):
+        for data in (b"GET / HTTP/1.1\r\n\r\n", HEAD + bytes([2, 0, 255, 255, 255, 255]), HEAD + bytes([9, 0, 0, 0, 0, 0]),
+                     self.request(what=7), self.request(timeout_ms=0), self.request(version=99),
+                     self.request(timeout_ms=2**32 - 1), os.urandom(4096)):
+            with self.subTest(data=data[:32]):
+                client = self.connect()
+                try:
+                    client.sendall(data)
+                except (BrokenPipeError, ConnectionResetError):
+                    continue
+                self.check_dropped(client)
+        self.check_service()
+
+    def test_floods_are_dropped(self):
+        client = self.connect()
+        try:
+            for _ in range(1000):
+                client.sendall(self.request() * 100)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        self.check_dropped(client)
+        self.check_service()
+
+    def test_idle_and_stalling_clients_make_room_for_others(self):
+        clients = [self.connect() for _ in range(32)]
+        self.check_service()
+        self.check_dropped(clients[0])
+        for _ in range(2):
+            self.connect().send(b"T")  # a part of a frame
+        self.check_service()
+
+    @unittest.skipIf(os.geteuid() != 0, "only root can change the user")
+    def test_strangers_are_refused(self):
+        connect = f"s = socket.socket(socket.AF_UNIX); s.connect({self.path!r}); print(s.recv(100))"
+
+        def as_stranger():
+            return subprocess.run([sys.executable, "-c", f"import os, socket; os.setgid({STRANGER}); os.setuid({STRANGER}); {connect}"],
+                                  capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+        self.assertIn("PermissionError", as_stranger().stderr)
+        socket_path = Path(self.path)
+        for path, mode in ((self.base.parent, 0o755), (self.base, 0o755), (socket_path.parent, 0o755), (socket_path, 0o777)):
+            path.chmod(mode)
+        refused = as_stranger()
+        self.assertTrue(refused.stdout == "b''\n" or "ConnectionResetError" in refused.stderr, refused)
+        socket_path.parent.chmod(0o700)
+        self.base.chmod(0o700)
+        self.check_service()
+
+    def test_calls_continue(self):
+        clients = [self.connect() for _ in range(4)]
+        for client in clients:
+            client.sendall(self.request())
+        self.await_status(lambda a: a["operations_per_s"] > 0, "operations end", self.path)
+
+
+if __name__ == "__main__":
+    unittest.main()
