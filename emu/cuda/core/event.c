@@ -54,30 +54,64 @@ CUresult tt_emu_event_destroy(CUevent e)
     return CUDA_SUCCESS;
 }
 
-/* With the event's lock held. */
-static CUresult record_shared(CUevent e, CUstream s)
+/* The work that completes a new record of the event. */
+static struct tt_emu_work record_work(CUevent e)
 {
-    struct tt_emu_work work = { .kind = TT_EMU_IPC_MARK };
+    struct tt_emu_work work = { .kind = TT_EMU_MARK };
 
-    tt_emu_ipc_counters_get(e->ipc);
-    e->ipc_count = tt_emu_ipc_counters_record(e->ipc);
-    work.ipc.counters = e->ipc;
-    work.ipc.count = e->ipc_count;
-    return tt_emu_stream_push(s, &work);
+    pthread_mutex_lock(&e->lock);
+    if (e->ipc) {
+        work.kind = TT_EMU_IPC_MARK;
+        tt_emu_ipc_counters_get(e->ipc);
+        work.ipc.counters = e->ipc;
+        work.ipc.count = tt_emu_ipc_counters_record(e->ipc);
+    } else {
+        tt_emu_mark_put(e->mark);
+        e->mark = tt_emu_mark_create();
+        work.mark = tt_emu_mark_get(e->mark);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return work;
 }
 
-static CUresult record_own(CUevent e, CUstream s)
+/* The work that waits for the last record; EMPTY if there is none. */
+static struct tt_emu_work wait_work(CUevent e)
 {
-    struct tt_emu_mark *m = tt_emu_mark_create();
-    struct tt_emu_work work = { .kind = TT_EMU_MARK, .mark = tt_emu_mark_get(m) };
-    const CUresult st = tt_emu_stream_push(s, &work);
+    struct tt_emu_work work = { .kind = TT_EMU_EMPTY };
 
-    if (st) {
-        tt_emu_mark_put(m);
-        return st;
+    pthread_mutex_lock(&e->lock);
+    if (e->ipc) {
+        work.kind = TT_EMU_IPC_WAIT;
+        tt_emu_ipc_counters_get(e->ipc);
+        work.ipc.counters = e->ipc;
+        work.ipc.count = tt_emu_ipc_counters_recorded(e->ipc);
+    } else if (e->mark) {
+        work.kind = TT_EMU_WAIT;
+        work.mark = tt_emu_mark_get(e->mark);
     }
-    tt_emu_mark_put(e->mark);
-    e->mark = m;
+    pthread_mutex_unlock(&e->lock);
+    return work;
+}
+
+CUresult tt_emu_event_record_now(CUevent e, CUstream s)
+{
+    struct tt_emu_work work;
+
+    if (!valid(e))
+        return CUDA_ERROR_INVALID_HANDLE;
+    work = record_work(e);
+    tt_emu_stream_push_now(s, &work);
+    return CUDA_SUCCESS;
+}
+
+CUresult tt_emu_stream_wait_event_now(CUstream s, CUevent e)
+{
+    struct tt_emu_work work;
+
+    if (!valid(e))
+        return CUDA_ERROR_INVALID_HANDLE;
+    work = wait_work(e);
+    tt_emu_stream_push_now(s, &work);
     return CUDA_SUCCESS;
 }
 
@@ -86,18 +120,17 @@ CUresult tt_emu_event_record(CUevent e, CUstream s, unsigned flags)
     bool captured = false;
     CUresult st;
 
-    if (!valid(e))
+    if (!valid(e) || e->device != s->device)
         return CUDA_ERROR_INVALID_HANDLE;
     if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
         return CUDA_ERROR_INVALID_VALUE;
-    if (e->device != s->device)
-        return CUDA_ERROR_INVALID_HANDLE;
-    pthread_mutex_lock(&e->lock);
-    st = tt_emu_capture_record(s, e, flags, &captured);
-    if (!st && !captured)
-        st = e->ipc ? record_shared(e, s) : record_own(e, s);
-    pthread_mutex_unlock(&e->lock);
-    return st;
+    st = tt_emu_device_ready(s->device);
+    if (!st)
+        st = tt_emu_capture_record(s, e, flags, &captured);
+    if (st || captured)
+        return st;
+    tt_emu_stream_join_default(s);
+    return tt_emu_event_record_now(e, s);
 }
 
 CUresult tt_emu_event_query(CUevent e)
@@ -108,16 +141,19 @@ CUresult tt_emu_event_query(CUevent e)
     if (!valid(e))
         return CUDA_ERROR_INVALID_HANDLE;
     st = tt_emu_device_ready(e->device);
+    if (!st)
+        st = tt_emu_capture_event_unsupported(e);
+    if (!st)
+        st = tt_emu_capture_unsafe();
     if (st)
         return st;
     pthread_mutex_lock(&e->lock);
-    st = tt_emu_capture_event_unsupported(e);
     if (e->ipc)
         done = tt_emu_ipc_counters_reached(e->ipc, tt_emu_ipc_counters_recorded(e->ipc));
     else
         done = !e->mark || tt_emu_mark_is_done(e->mark);
     pthread_mutex_unlock(&e->lock);
-    return st ? st : done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult tt_emu_event_synchronize(CUevent e)
@@ -128,13 +164,15 @@ CUresult tt_emu_event_synchronize(CUevent e)
 
     if (!valid(e))
         return CUDA_ERROR_INVALID_HANDLE;
-    pthread_mutex_lock(&e->lock);
     st = tt_emu_capture_event_unsupported(e);
-    m = e->mark && !st ? tt_emu_mark_get(e->mark) : NULL;
-    ipc = st ? NULL : e->ipc;
-    pthread_mutex_unlock(&e->lock);
+    if (!st)
+        st = tt_emu_capture_unsafe();
     if (st)
         return st;
+    pthread_mutex_lock(&e->lock);
+    m = e->mark ? tt_emu_mark_get(e->mark) : NULL;
+    ipc = e->ipc;
+    pthread_mutex_unlock(&e->lock);
     if (ipc)
         tt_emu_ipc_counters_wait(ipc, tt_emu_ipc_counters_recorded(ipc), e->device);
     if (m)
@@ -175,7 +213,6 @@ CUresult tt_emu_event_elapsed(float *ms, CUevent start, CUevent end)
 
 CUresult tt_emu_stream_wait_event(CUstream s, CUevent e, unsigned flags)
 {
-    struct tt_emu_work work = { .kind = TT_EMU_EMPTY };
     bool captured = false;
     CUresult st;
 
@@ -183,21 +220,13 @@ CUresult tt_emu_stream_wait_event(CUstream s, CUevent e, unsigned flags)
         return CUDA_ERROR_INVALID_HANDLE;
     if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
         return CUDA_ERROR_INVALID_VALUE;
-    pthread_mutex_lock(&e->lock);
-    st = tt_emu_capture_wait(s, e, flags, &captured);
-    if (!st && !captured && e->ipc) {
-        tt_emu_ipc_counters_get(e->ipc);
-        work.kind = TT_EMU_IPC_WAIT;
-        work.ipc.counters = e->ipc;
-        work.ipc.count = tt_emu_ipc_counters_recorded(e->ipc);
-    } else if (!st && !captured && e->mark) {
-        work.kind = TT_EMU_WAIT;
-        work.mark = tt_emu_mark_get(e->mark);
-    }
-    pthread_mutex_unlock(&e->lock);
-    if (st || captured || work.kind == TT_EMU_EMPTY)
-        return st ? st : tt_emu_device_ready(s->device);
-    return tt_emu_stream_push(s, &work);
+    st = tt_emu_device_ready(s->device);
+    if (!st)
+        st = tt_emu_capture_wait(s, e, flags, &captured);
+    if (st || captured)
+        return st;
+    tt_emu_stream_join_default(s);
+    return tt_emu_stream_wait_event_now(s, e);
 }
 
 /* ---- other processes ---- */

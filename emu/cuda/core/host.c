@@ -1,5 +1,6 @@
 #include "host.h"
 
+#include "capture.h"
 #include "memory.h"
 
 #include <stdlib.h>
@@ -23,6 +24,9 @@ static CUresult map(int device, size_t bytes, enum tt_emu_memory kind, unsigned 
         return CUDA_ERROR_INVALID_VALUE;
     if (reserved < bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    st = tt_emu_capture_unsafe();
+    if (st)
+        return st;
     p = mmap(NULL, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
         return CUDA_ERROR_OUT_OF_MEMORY;

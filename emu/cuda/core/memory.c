@@ -1,5 +1,6 @@
 #include "memory.h"
 
+#include "capture.h"
 #include "fail.h"
 #include "machine.h"
 #include "space.h"
@@ -8,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ALIGN 512u                      /* of every allocation, as CUDA does */
 #define GRANULARITY ((size_t)2 << 20)   /* of the addresses of a device */
@@ -119,14 +121,20 @@ static CUresult heap_start(struct heap *h, int device)
         return st;
     st = tt_emu_space_reserve(bytes, GRANULARITY, 0, &h->base);
     if (st)
-        return st;
+        goto close;
     whole.fd = h->fd;
     st = tt_emu_space_map(h->base, &whole, bytes);
     if (st)
-        return st;
+        goto release;
     hole_insert(h, 0, (struct hole){ 0, bytes });
     h->ready = true;
     return CUDA_SUCCESS;
+
+release:
+    tt_emu_space_release(h->base, bytes);
+close:
+    close(h->fd);
+    return st;
 }
 
 /* First fit: the offset of `bytes` free bytes, or SIZE_MAX. */
@@ -189,6 +197,9 @@ CUresult tt_emu_memory_alloc(int device, size_t bytes, enum tt_emu_memory kind, 
         return CUDA_ERROR_INVALID_VALUE;
     if (reserved < bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    st = kind == TT_EMU_DEVICE_MEMORY ? tt_emu_capture_unsafe() : CUDA_SUCCESS;
+    if (st)
+        return st;
     pthread_mutex_lock(&lock);
     st = heap_start(h, device);
     if (st)
@@ -231,6 +242,23 @@ CUresult tt_emu_memory_free(uintptr_t base)
     if (r && r->base == base &&
         (r->kind == TT_EMU_DEVICE_MEMORY || r->kind == TT_EMU_POOL_MEMORY)) {
         release(r);
+        st = CUDA_SUCCESS;
+    }
+    pthread_mutex_unlock(&lock);
+    return st;
+}
+
+CUresult tt_emu_memory_mark_freed(uintptr_t base, struct tt_emu_range *out)
+{
+    CUresult st = CUDA_ERROR_INVALID_VALUE;
+    struct tt_emu_range *r;
+
+    pthread_mutex_lock(&lock);
+    r = range_of(base);
+    if (r && r->base == base && !r->freed &&
+        (r->kind == TT_EMU_DEVICE_MEMORY || r->kind == TT_EMU_POOL_MEMORY)) {
+        r->freed = true;
+        *out = *r;
         st = CUDA_SUCCESS;
     }
     pthread_mutex_unlock(&lock);

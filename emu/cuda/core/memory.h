@@ -28,6 +28,7 @@ struct tt_emu_range {
     CUmemoryPool pool;
     size_t    reserved;         /* bytes that the allocator took */
     bool      sync_memops;
+    bool      freed;            /* in the order of a stream, which has not got there */
 };
 
 /* Allocates memory of a device; `kind` DEVICE or POOL. */
@@ -37,6 +38,10 @@ CUresult tt_emu_memory_alloc(int device, size_t bytes, enum tt_emu_memory kind, 
 /* Removes the allocation that starts at `base`, and releases its memory to its device. The caller
  * has waited for the work that uses it. */
 CUresult tt_emu_memory_free(uintptr_t base);
+
+/* Marks stream-ordered or other device memory that starts at `base` as freed; a second call
+ * fails. */
+CUresult tt_emu_memory_mark_freed(uintptr_t base, struct tt_emu_range *out);
 
 /* Describes memory that exists, of all kinds but DEVICE and POOL. Fails with
  * CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED if it overlaps another range. */

@@ -138,6 +138,17 @@ struct tt_emu_mark *tt_emu_stream_tail(CUstream s)
     return m;
 }
 
+struct tt_emu_mark *tt_emu_stream_mark(CUstream s)
+{
+    struct tt_emu_mark *m = tt_emu_stream_tail(s);
+
+    if (!m) {
+        m = tt_emu_mark_create();
+        tt_emu_mark_done(m);
+    }
+    return m;
+}
+
 void tt_emu_stream_wait(CUstream s, struct tt_emu_mark *mark)
 {
     const struct tt_emu_work work = { .kind = TT_EMU_WAIT, .mark = mark };
@@ -185,7 +196,7 @@ static void collect(void *handle, void *arg)
 }
 
 /* Before work of the legacy stream: all blocking streams; before work of those: the legacy one. */
-static void wait_for_default(CUstream s)
+void tt_emu_stream_join_default(CUstream s)
 {
     CUstream legacy = atomic_load(&tt_emu_machine()->device[s->device].legacy);
     struct tails t = { .self = s, .device = s->device };
@@ -222,7 +233,7 @@ CUresult tt_emu_stream_push(CUstream s, struct tt_emu_work *work)
     }
     if (captured)
         return CUDA_SUCCESS;
-    wait_for_default(s);
+    tt_emu_stream_join_default(s);
     tt_emu_stream_push_now(s, work);
     return CUDA_SUCCESS;
 }
@@ -358,7 +369,7 @@ CUresult tt_emu_stream_synchronize(CUstream s)
         return st;
     if (in_worker)
         return CUDA_ERROR_NOT_PERMITTED;
-    wait_for_default(s);
+    tt_emu_stream_join_default(s);
     m = tt_emu_stream_tail(s);
     if (m)
         tt_emu_mark_wait(m);
@@ -373,7 +384,7 @@ CUresult tt_emu_stream_query(CUstream s)
 
     if (st)
         return st;
-    wait_for_default(s);
+    tt_emu_stream_join_default(s);
     pthread_mutex_lock(&s->lock);
     idle = !s->head && !s->busy;
     pthread_mutex_unlock(&s->lock);
@@ -384,9 +395,10 @@ CUresult tt_emu_stream_query(CUstream s)
 CUresult tt_emu_device_synchronize(int device)
 {
     struct tails t = { .device = device, .all = true };
+    const CUresult st = tt_emu_capture_unsupported_device(device);
 
-    if (in_worker)
-        return CUDA_ERROR_NOT_PERMITTED;
+    if (st || in_worker)
+        return st ? st : CUDA_ERROR_NOT_PERMITTED;
     tt_emu_handle_each(TT_EMU_STREAM, collect, &t);
     tt_emu_handle_each(TT_EMU_ENDING_STREAM, collect, &t);
     for (size_t i = 0; i < t.n; i++) {

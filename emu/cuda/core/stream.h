@@ -4,6 +4,7 @@
 #ifndef TT_EMU_STREAM_H
 #define TT_EMU_STREAM_H
 
+#include "graph.h"
 #include "work.h"
 
 #include <pthread.h>
@@ -26,7 +27,8 @@ struct CUstream_st {
     struct tt_emu_mark *last;   /* completes with all work up to now, if `last_valid` */
     bool      last_valid;
 
-    struct tt_emu_capture *capture;     /* under the lock of captures (capture.h) */
+    struct tt_emu_capture *capture; /* NULL, or the one it is part of; under tt_emu_graph_lock */
+    struct tt_emu_nodes captured;   /* what the next node of the capture depends on; likewise */
 };
 
 #define TT_EMU_PRIORITY_LOWEST 0
@@ -52,6 +54,12 @@ void tt_emu_stream_push_now(CUstream stream, const struct tt_emu_work *work);
 /* A mark that is done when all work pushed up to now is done; one reference for the caller. NULL if
  * the stream is idle. */
 struct tt_emu_mark *tt_emu_stream_tail(CUstream stream);
+
+/* As tt_emu_stream_tail, but never NULL. */
+struct tt_emu_mark *tt_emu_stream_mark(CUstream stream);
+
+/* Makes the stream wait as the rules of default streams demand before new work. */
+void tt_emu_stream_join_default(CUstream stream);
 
 /* Lets the stream wait for a mark. Takes no reference of the caller. */
 void tt_emu_stream_wait(CUstream stream, struct tt_emu_mark *mark);

@@ -1,0 +1,226 @@
+/* Graphs: capture, replay, branches, updates, and captures that are broken off. */
+#include "gpu.h"
+#include "kernels.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+struct fixture {
+    cudaStream_t a, b;
+    cudaEvent_t fork, join;
+    void *p;
+};
+
+static void setup(struct fixture *f)
+{
+    assert_cuda(cudaStreamCreateWithFlags(&f->a, cudaStreamNonBlocking));
+    assert_cuda(cudaStreamCreateWithFlags(&f->b, cudaStreamNonBlocking));
+    assert_cuda(cudaEventCreateWithFlags(&f->fork, cudaEventDisableTiming));
+    assert_cuda(cudaEventCreateWithFlags(&f->join, cudaEventDisableTiming));
+    assert_cuda(cudaMalloc(&f->p, 2 * sizeof(int)));
+    assert_cuda(cudaMemset(f->p, 0, 2 * sizeof(int)));
+}
+
+static void teardown(struct fixture *f)
+{
+    assert_cuda(cudaFree(f->p));
+    assert_cuda(cudaEventDestroy(f->fork));
+    assert_cuda(cudaEventDestroy(f->join));
+    assert_cuda(cudaStreamDestroy(f->a));
+    assert_cuda(cudaStreamDestroy(f->b));
+}
+
+static cudaError_t launch_add(void *p, int n, int value, cudaStream_t s)
+{
+    void *arguments[] = { &p, &n, &value };
+
+    return cudaLaunchKernel(&kernel_add, (dim3){ 1, 1, 1 }, (dim3){ 32, 1, 1 }, arguments, 0, s);
+}
+
+static void read_words(const struct fixture *f, int out[2])
+{
+    assert_cuda(cudaDeviceSynchronize());
+    assert_cuda(cudaMemcpy(out, f->p, 2 * sizeof(int), cudaMemcpyDeviceToHost));
+}
+
+static void captured_work_runs_at_each_launch_only(void **state)
+{
+    enum cudaStreamCaptureStatus status;
+    cudaGraphExec_t exec;
+    struct fixture f;
+    cudaGraph_t graph;
+    int words[2];
+    size_t n = 0;
+
+    (void)state;
+    setup(&f);
+    assert_cuda(cudaStreamBeginCapture(f.a, cudaStreamCaptureModeGlobal));
+    assert_cuda(cudaStreamIsCapturing(f.a, &status));
+    assert_int_equal(status, cudaStreamCaptureStatusActive);
+    assert_cuda(launch_add(f.p, 2, 3, f.a));
+    assert_cuda(launch_add(f.p, 1, 100, f.a));
+    assert_cuda(cudaStreamEndCapture(f.a, &graph));
+    assert_cuda(cudaStreamIsCapturing(f.a, &status));
+    assert_int_equal(status, cudaStreamCaptureStatusNone);
+    read_words(&f, words);
+    assert_int_equal(words[0], 0);
+    assert_cuda(cudaGraphGetNodes(graph, NULL, &n));
+    assert_int_equal(n, 2);
+    assert_cuda(cudaGraphInstantiate(&exec, graph, 0));
+    assert_cuda(cudaGraphDestroy(graph));
+    for (int i = 0; i < 5; i++)
+        assert_cuda(cudaGraphLaunch(exec, f.a));
+    assert_cuda(cudaStreamSynchronize(f.a));
+    read_words(&f, words);
+    assert_int_equal(words[0], 515);
+    assert_int_equal(words[1], 15);
+    assert_cuda(cudaGraphExecDestroy(exec));
+    teardown(&f);
+}
+
+/* A gate that another branch opens: passes only if branches overlap. */
+static void open_gate(void *arg)
+{
+    gate_open(arg);
+}
+
+static void branches_overlap_and_join(void **state)
+{
+    struct gate gate;
+    cudaGraphExec_t exec;
+    struct fixture f;
+    cudaGraph_t graph;
+    int words[2];
+
+    (void)state;
+    setup(&f);
+    assert_cuda(cudaStreamBeginCapture(f.a, cudaStreamCaptureModeThreadLocal));
+    assert_cuda(cudaEventRecord(f.fork, f.a));
+    assert_cuda(cudaStreamWaitEvent(f.b, f.fork, 0));
+    gate_close_stream(&gate, f.a);
+    assert_cuda(cudaLaunchHostFunc(f.b, open_gate, &gate));
+    assert_cuda(launch_add(f.p, 1, 1, f.b));
+    assert_cuda(cudaEventRecord(f.join, f.b));
+    assert_cuda(cudaStreamWaitEvent(f.a, f.join, 0));
+    assert_cuda(launch_add(f.p, 2, 10, f.a));
+    assert_cuda_error(cudaEventQuery(f.join), cudaErrorCapturedEvent);
+    assert_cuda_error(cudaStreamEndCapture(f.a, &graph), cudaErrorStreamCaptureInvalidated);
+    assert_null(graph);
+
+    assert_cuda(cudaStreamBeginCapture(f.a, cudaStreamCaptureModeThreadLocal));
+    assert_cuda(cudaEventRecord(f.fork, f.a));
+    assert_cuda(cudaStreamWaitEvent(f.b, f.fork, 0));
+    gate_close_stream(&gate, f.a);
+    assert_cuda(cudaLaunchHostFunc(f.b, open_gate, &gate));
+    assert_cuda(launch_add(f.p, 1, 1, f.b));
+    assert_cuda(cudaEventRecord(f.join, f.b));
+    assert_cuda(cudaStreamWaitEvent(f.a, f.join, 0));
+    assert_cuda(launch_add(f.p, 2, 10, f.a));
+    assert_cuda(cudaStreamEndCapture(f.a, &graph));
+    assert_cuda(cudaGraphInstantiate(&exec, graph, 0));
+    for (int i = 0; i < 3; i++) {
+        atomic_store(&gate.open, 0);
+        assert_cuda(cudaGraphLaunch(exec, f.a));
+        assert_cuda(cudaStreamSynchronize(f.a));
+    }
+    read_words(&f, words);
+    assert_int_equal(words[0], 33);
+    assert_int_equal(words[1], 30);
+    assert_cuda(cudaGraphExecDestroy(exec));
+    assert_cuda(cudaGraphDestroy(graph));
+    teardown(&f);
+}
+
+static void what_cannot_be_captured_ends_the_capture(void **state)
+{
+    struct fixture f;
+    cudaGraph_t graph;
+    void *p;
+
+    (void)state;
+    setup(&f);
+    assert_cuda(cudaStreamBeginCapture(f.a, cudaStreamCaptureModeGlobal));
+    assert_cuda_error(cudaStreamSynchronize(f.a), cudaErrorStreamCaptureUnsupported);
+    assert_cuda_error(launch_add(f.p, 1, 1, f.a), cudaErrorStreamCaptureInvalidated);
+    assert_cuda_error(cudaStreamEndCapture(f.a, &graph), cudaErrorStreamCaptureInvalidated);
+
+    assert_cuda(cudaStreamBeginCapture(f.a, cudaStreamCaptureModeGlobal));
+    assert_cuda_error(cudaMalloc(&p, 16), cudaErrorStreamCaptureUnsupported);
+    assert_cuda_error(cudaStreamEndCapture(f.a, &graph), cudaErrorStreamCaptureInvalidated);
+
+    assert_cuda(cudaStreamBeginCapture(f.a, cudaStreamCaptureModeRelaxed));
+    assert_cuda(cudaMalloc(&p, 16));
+    assert_cuda(cudaStreamEndCapture(f.a, &graph));
+    assert_cuda(cudaGraphDestroy(graph));
+    assert_cuda(cudaFree(p));
+
+    assert_cuda(cudaStreamBeginCapture(f.a, cudaStreamCaptureModeGlobal));
+    assert_cuda(cudaEventRecord(f.fork, f.a));
+    assert_cuda(cudaStreamWaitEvent(f.b, f.fork, 0));
+    assert_cuda(launch_add(f.p, 1, 1, f.b));        /* is never joined */
+    assert_cuda_error(cudaStreamEndCapture(f.a, &graph), cudaErrorStreamCaptureUnjoined);
+
+    assert_cuda(cudaEventRecord(f.join, f.b));      /* outside of the capture */
+    assert_cuda(cudaStreamBeginCapture(f.a, cudaStreamCaptureModeGlobal));
+    assert_cuda_error(cudaStreamWaitEvent(f.a, f.join, 0), cudaErrorStreamCaptureIsolation);
+    assert_cuda_error(cudaStreamEndCapture(f.a, &graph), cudaErrorStreamCaptureInvalidated);
+    assert_cuda_error(cudaStreamEndCapture(f.a, &graph), cudaErrorIllegalState);
+    assert_cuda_error(cudaStreamBeginCapture(NULL, cudaStreamCaptureModeGlobal),
+                      cudaErrorStreamCaptureUnsupported);
+    teardown(&f);
+}
+
+static void graphs_are_built_and_updated_by_calls(void **state)
+{
+    cudaGraphExecUpdateResultInfo info;
+    cudaGraph_t graph, child;
+    cudaGraphNode_t first, second, nested;
+    cudaGraphExec_t exec;
+    struct fixture f;
+    int n = 2, value = 5, words[2];
+    void *arguments[3];
+    struct cudaKernelNodeParams k = { .func = (void *)(uintptr_t)&kernel_add, .gridDim = { 1, 1, 1 },
+                                      .blockDim = { 1, 1, 1 }, .kernelParams = arguments };
+
+    (void)state;
+    setup(&f);
+    arguments[0] = &f.p;
+    arguments[1] = &n;
+    arguments[2] = &value;
+    assert_cuda(cudaGraphCreate(&child, 0));
+    assert_cuda(cudaGraphAddKernelNode(&nested, child, NULL, 0, &k));
+    assert_cuda(cudaGraphCreate(&graph, 0));
+    assert_cuda(cudaGraphAddChildGraphNode(&first, graph, NULL, 0, child));
+    assert_cuda(cudaGraphAddKernelNode(&second, graph, &first, 1, &k));
+    assert_cuda_error(cudaGraphAddDependencies(graph, &second, &first, NULL, 1), cudaErrorInvalidValue);
+    assert_cuda(cudaGraphInstantiate(&exec, graph, 0));
+    assert_cuda(cudaGraphLaunch(exec, f.a));
+    value = 100;
+    assert_cuda(cudaGraphExecKernelNodeSetParams(exec, second, &k));
+    assert_cuda(cudaGraphLaunch(exec, f.a));
+    read_words(&f, words);
+    assert_int_equal(words[0], 10 + 105);
+    assert_cuda_error(cudaGraphExecUpdate(exec, child, &info), cudaErrorGraphExecUpdateFailure);
+    assert_int_equal(info.result, cudaGraphExecUpdateErrorTopologyChanged);
+    assert_cuda(cudaGraphExecUpdate(exec, graph, &info));
+    assert_cuda(cudaGraphLaunch(exec, f.a));
+    read_words(&f, words);
+    assert_int_equal(words[0], 10 + 105 + 10);
+    assert_cuda(cudaGraphExecDestroy(exec));
+    assert_cuda(cudaGraphDestroy(graph));
+    assert_cuda(cudaGraphDestroy(child));
+    teardown(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(captured_work_runs_at_each_launch_only),
+        cmocka_unit_test(branches_overlap_and_join),
+        cmocka_unit_test(what_cannot_be_captured_ends_the_capture),
+        cmocka_unit_test(graphs_are_built_and_updated_by_calls),
+    };
+
+    kernels_register();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
