@@ -1,0 +1,136 @@
+/* Annotations, peers and lanes of a dump. */
+#include <string.h>
+
+#include "analyze/dump_reading.h"
+#include "analyze/grow.h"
+
+#define LANES_MAX (1u << 20)            /* per dump */
+#define NOTE_BYTES 104
+
+void tt_read_note(struct tt_reading *g, struct tt_line *l)
+{
+    struct tt_line_text key;
+    uint64_t number;
+    uint32_t text = TT_INTERN_EMPTY;
+    int64_t at = TT_DUMPS_NEVER;
+
+    if (!tt_line_u64(l, &number))
+        return;
+    while (tt_line_key(l, &key))
+        if (tt_line_is(&key, "at"))
+            at = tt_reading_time(g, l);
+        else if (tt_line_is(&key, "text"))
+            text = tt_reading_text_of(g, l, NOTE_BYTES);
+        else
+            tt_line_skip(l);
+    if (!tt_line_end(l))
+        return;
+    g->notes[g->nnotes % TT_READING_NOTES].number = number;
+    g->notes[g->nnotes++ % TT_READING_NOTES].text = text;
+    g->rank->note = text;
+    g->rank->note_at = at;
+}
+
+static uint8_t state_of(struct tt_line *l)
+{
+    struct tt_line_text t;
+
+    if (tt_line_null(l) || !tt_line_string(l, &t))
+        return TT_PEER_UNKNOWN;
+    return tt_line_is(&t, "alive")    ? TT_PEER_ALIVE
+           : tt_line_is(&t, "silent") ? TT_PEER_SILENT
+           : tt_line_is(&t, "lost")   ? TT_PEER_LOST
+                                      : TT_PEER_UNKNOWN;
+}
+
+/* Only reports of silent and lost peers are kept; the others are counted. */
+static void keep_report(struct tt_reading *g, const struct tt_dumps_report *p)
+{
+    struct tt_dumps *d = g->d;
+    struct tt_dumps_rank *about = &d->ranks[p->about];
+
+    if (g->rank->has_clock && p->last_heard != TT_DUMPS_NEVER && p->last_heard > about->heard)
+        about->heard = p->last_heard;
+    about->nalive += p->state == TT_PEER_ALIVE;
+    if (p->state != TT_PEER_SILENT && p->state != TT_PEER_LOST)
+        return;
+    if (d->nreports - g->reports_first > d->nranks)
+        return;
+    if (tt_grow(&d->reports, &d->cap_reports, d->nreports, sizeof *d->reports))
+        d->reports[d->nreports++] = *p;
+    else
+        tt_reading_no_memory(g);
+}
+
+void tt_read_peer(struct tt_reading *g, struct tt_line *l)
+{
+    struct tt_dumps_report p = {
+        .by = g->number,
+        .last_heard = TT_DUMPS_NEVER,
+        .last_progress = TT_DUMPS_NEVER,
+        .state = TT_PEER_UNKNOWN,
+    };
+    struct tt_line_text key;
+
+    p.about = tt_reading_below(l, g->d->nranks);
+    while (tt_line_key(l, &key))
+        if (tt_line_is(&key, "wire"))
+            p.wire = tt_reading_text(g, l);
+        else if (tt_line_is(&key, "state"))
+            p.state = state_of(l);
+        else if (tt_line_is(&key, "last_heard"))
+            p.last_heard = tt_reading_time(g, l);
+        else if (tt_line_is(&key, "last_progress"))
+            p.last_progress = tt_reading_time(g, l);
+        else
+            tt_line_skip(l);
+    if (tt_line_end(l) && p.about != TT_DUMPS_NONE && p.about != g->number)
+        keep_report(g, &p);
+}
+
+static void lane_member(struct tt_reading *g, struct tt_line *l, const struct tt_line_text *key,
+                        struct tt_dumps_lane *p)
+{
+    if (tt_line_is(key, "peer"))
+        p->peer = tt_reading_below(l, g->d->nranks);
+    else if (tt_line_is(key, "wire"))
+        p->wire = tt_reading_text(g, l);
+    else if (tt_line_is(key, "state"))
+        p->state = tt_reading_text(g, l);
+    else if (tt_line_is(key, "posts"))
+        p->posts = tt_reading_u64(l);
+    else if (tt_line_is(key, "completions"))
+        p->completions = tt_reading_u64(l);
+    else if (tt_line_is(key, "posted_bytes"))
+        p->posted_bytes = tt_reading_u64(l);
+    else if (tt_line_is(key, "completed_bytes"))
+        p->completed_bytes = tt_reading_u64(l);
+    else if (tt_line_is(key, "last_post"))
+        p->last_post = tt_reading_time(g, l);
+    else if (tt_line_is(key, "last_completion"))
+        p->last_completion = tt_reading_time(g, l);
+    else
+        tt_line_skip(l);
+}
+
+void tt_read_lane(struct tt_reading *g, struct tt_line *l)
+{
+    struct tt_dumps *d = g->d;
+    struct tt_dumps_lane p = { .rank = g->number,
+                               .peer = TT_DUMPS_NONE,
+                               .last_post = TT_DUMPS_NEVER,
+                               .last_completion = TT_DUMPS_NEVER };
+    struct tt_line_text key;
+
+    p.lane = tt_reading_u32(l);
+    while (tt_line_key(l, &key))
+        lane_member(g, l, &key, &p);
+    if (!tt_line_end(l) || p.peer == TT_DUMPS_NONE || p.peer == g->number ||
+        (p.posts <= p.completions && strcmp(tt_dumps_text(d, p.state), "up") == 0) ||
+        d->nlanes - g->lanes_first > LANES_MAX)
+        return;
+    if (tt_grow(&d->lanes, &d->cap_lanes, d->nlanes, sizeof *d->lanes))
+        d->lanes[d->nlanes++] = p;
+    else
+        tt_reading_no_memory(g);
+}
