@@ -81,15 +81,19 @@ tutti_status tt_id_read(const tutti_id *id, struct tt_launch *launch);
 
 #define TT_OVERLAY_BYTES 512    /* maximum payload */
 
+/* Subjects of payloads to one neighbour, each handled by another room. */
+enum tt_overlay_topic { TT_OVERLAY_STATUS, TT_OVERLAY_ROLL_CALL, TT_OVERLAY_TOPICS };
+
 enum tt_overlay_event_kind {
     TT_OVERLAY_FRAME,           /* a flooded payload of `origin` */
-    TT_OVERLAY_NEIGHBOUR,       /* a payload of tt_overlay_send by `origin`, a neighbour */
+    TT_OVERLAY_DIRECT,          /* a payload of the neighbour `origin` for this rank alone */
     TT_OVERLAY_LOST             /* `origin` is lost: a neighbour's connection to it ended without
                                    GOODBYE */
 };
 
 struct tt_overlay_event {
     uint8_t kind;
+    uint8_t topic;              /* DIRECT: enum tt_overlay_topic */
     bool unmet;                 /* LOST: this rank's link to it was never established; it may be
                                    alive */
     int error;                  /* unmet: errno of the last connection attempt; 0: the deadline
@@ -108,11 +112,15 @@ bool tt_overlay_next(struct tt_overlay *o, struct tt_overlay_event *ev);
  * neighbour whose queue exceeds its limit is dropped. */
 void tt_overlay_flood(struct tt_overlay *o, const void *payload, uint16_t bytes);
 /* Sends payload[bytes] to one neighbour. Never blocks, and the same limit applies: the caller
- * bounds what it sends without a response. False: the link to it is not up. */
-bool tt_overlay_send(struct tt_overlay *o, uint32_t neighbour, const void *payload, uint16_t bytes);
+ * bounds what it sends without a response. False: the neighbour is not connected. */
+bool tt_overlay_send(struct tt_overlay *o, enum tt_overlay_topic topic, uint32_t rank,
+                     const void *payload, uint16_t bytes);
+/* Returns the number of neighbours: *ranks[n], the overlay's. */
+uint32_t tt_overlay_neighbours(const struct tt_overlay *o, const uint32_t **ranks);
+/* Returns whether the control connection to this neighbour is up: it neither ended nor said
+ * GOODBYE. */
+bool tt_overlay_is_connected(const struct tt_overlay *o, uint32_t rank);
 #define TT_OVERLAY_LINKS_MAX 40
-/* Fills out[TT_OVERLAY_LINKS_MAX] with the neighbours whose links are up. Returns their number. */
-uint32_t tt_overlay_neighbours(const struct tt_overlay *o, uint32_t *out);
 /* Returns whether a rank is known to be lost. */
 bool tt_overlay_is_lost(const struct tt_overlay *o, uint32_t rank);
 /* Adds a descriptor, which makes tt_overlay_fd readable while it is readable. Remove it before it

@@ -120,16 +120,27 @@ static void flood_handle_data(struct tt_flood *f, uint32_t link, struct tt_reade
     memcpy(out->event.data, r->at, bytes);
 }
 
-/* A payload for this rank only. */
-static void flood_handle_neighbour(struct tt_flood *f, uint32_t link, const struct tt_frame *frame,
-                                   struct tt_flood_act *out)
+static void flood_send_direct(const struct tt_flood *f, const struct tt_flood_event *ev,
+                              struct tt_flood_act *out)
+{
+    tt_assert(ev->link < f->nlinks && ev->bytes <= TT_OVERLAY_BYTES &&
+              ev->topic < TT_OVERLAY_TOPICS);
+    tt_frame_header(out->out, (uint8_t)(TT_FLOOD_DIRECT + ev->topic), ev->bytes);
+    memcpy(out->out + TT_FRAME_HEADER_BYTES, ev->payload, ev->bytes);
+    out->out_bytes = TT_FRAME_HEADER_BYTES + ev->bytes;
+    out->send = f->open & 1ull << ev->link;
+}
+
+static void flood_handle_direct(struct tt_flood *f, uint32_t link, const struct tt_frame *frame,
+                                struct tt_flood_act *out)
 {
     if (frame->bytes > TT_OVERLAY_BYTES) {
         flood_end_link(f, link, out);
         return;
     }
     out->deliver = true;
-    out->event.kind = TT_OVERLAY_NEIGHBOUR;
+    out->event.kind = TT_OVERLAY_DIRECT;
+    out->event.topic = (uint8_t)(frame->type - TT_FLOOD_DIRECT);
     out->event.origin = f->peers[link];
     out->event.bytes = (uint16_t)frame->bytes;
     memcpy(out->event.data, frame->body, frame->bytes);
@@ -161,8 +172,9 @@ static void flood_handle_frame(struct tt_flood *f, uint32_t link, const struct t
         f->open &= ~(1ull << link);
         out->drop |= 1ull << link;
         break;
-    case TT_FLOOD_NEIGHBOUR:
-        flood_handle_neighbour(f, link, frame, out);
+    case TT_FLOOD_DIRECT + TT_OVERLAY_STATUS:
+    case TT_FLOOD_DIRECT + TT_OVERLAY_ROLL_CALL:
+        flood_handle_direct(f, link, frame, out);
         break;
     default:
         flood_end_link(f, link, out);
@@ -182,6 +194,9 @@ void tt_flood_step(struct tt_flood *f, const struct tt_flood_event *ev, struct t
         tt_assert(ev->bytes <= TT_OVERLAY_BYTES);
         write_data(out, f->rank, ++f->sequence, ev->payload, ev->bytes);
         out->send = f->open;
+        break;
+    case TT_FLOOD_EV_DIRECT:
+        flood_send_direct(f, ev, out);
         break;
     case TT_FLOOD_EV_FRAME:
         tt_assert(ev->link < f->nlinks);

@@ -5,7 +5,9 @@
  * and at most log2(nranks) hops to any rank. A frame has its origin and a sequence number. Its
  * first receiver forwards it over all other links, then delivers it. Links are ordered and carry
  * all frames from the start, including those from before they were up. Frames of one origin
- * therefore arrive in order on every path, and one number per origin detects duplicates. */
+ * therefore arrive in order on every path, and one number per origin detects duplicates.
+ *
+ * A direct frame goes to one neighbour only. */
 #ifndef TT_BOOT_FLOOD_H
 #define TT_BOOT_FLOOD_H
 
@@ -15,7 +17,7 @@
 #include "boot/boot.h"
 #include "boot/frame.h"
 
-#define TT_FLOOD_LINKS_MAX TT_OVERLAY_LINKS_MAX     /* sufficient for 2^20 ranks */
+#define TT_FLOOD_LINKS_MAX 40       /* sufficient for 2^20 ranks */
 #define TT_FLOOD_BODY_BYTES (4 + 8 + TT_OVERLAY_BYTES)
 
 /* Frame types of a link; those of the handshake are in overlay.c. */
@@ -23,17 +25,19 @@ enum {
     TT_FLOOD_DATA = 1,
     TT_FLOOD_LOST = 2,
     TT_FLOOD_GOODBYE = 3,
-    TT_FLOOD_NEIGHBOUR = 6      /* a payload for the other end only (4 and 5: records.h) */
+    TT_FLOOD_DIRECT = 6         /* plus enum tt_overlay_topic (4 and 5: records.h) */
 };
 
 enum tt_flood_event_kind {
     TT_FLOOD_EV_ORIGINATE,          /* send payload[bytes] of this rank to all */
+    TT_FLOOD_EV_DIRECT,             /* the same to the neighbour of `link` only */
     TT_FLOOD_EV_FRAME,              /* `frame` arrived over `link` */
     TT_FLOOD_EV_ENDED               /* `link` has ended, or could not be established */
 };
 
 struct tt_flood_event {
     uint8_t kind;
+    uint8_t topic;                  /* DIRECT: enum tt_overlay_topic */
     uint32_t link;
     struct tt_frame frame;
     const void *payload;

@@ -731,31 +731,43 @@ void tt_overlay_flood(struct tt_overlay *o, const void *payload, uint16_t bytes)
     flood_carry_out(o, &act);
 }
 
-bool tt_overlay_send(struct tt_overlay *o, uint32_t neighbour, const void *payload, uint16_t bytes)
+/* Returns the link to a neighbour; TT_FLOOD_LINKS_MAX: none. */
+static uint32_t link_of(const struct tt_overlay *o, uint32_t rank)
 {
-    uint8_t frame[TT_FRAME_HEADER_BYTES + TT_OVERLAY_BYTES];
-
-    tt_assert(bytes <= TT_OVERLAY_BYTES);
-    for (uint32_t i = 0; i < o->flood.nlinks; i++) {
-        if (o->flood.peers[i] != neighbour || o->links[i].state != LINK_UP ||
-            !(o->flood.open & 1ull << i))
-            continue;
-        tt_frame_header(frame, TT_FLOOD_NEIGHBOUR, bytes);
-        memcpy(frame + TT_FRAME_HEADER_BYTES, payload, bytes);
-        queue(o, i, frame, TT_FRAME_HEADER_BYTES + (size_t)bytes);
-        return true;
-    }
-    return false;
+    for (uint32_t i = 0; i < o->flood.nlinks; i++)
+        if (o->flood.peers[i] == rank)
+            return i;
+    return TT_FLOOD_LINKS_MAX;
 }
 
-uint32_t tt_overlay_neighbours(const struct tt_overlay *o, uint32_t *out)
+bool tt_overlay_send(struct tt_overlay *o, enum tt_overlay_topic topic, uint32_t rank,
+                     const void *payload, uint16_t bytes)
 {
-    uint32_t n = 0;
+    const struct tt_flood_event ev = { .kind = TT_FLOOD_EV_DIRECT,
+                                       .topic = (uint8_t)topic,
+                                       .link = link_of(o, rank),
+                                       .payload = payload,
+                                       .bytes = bytes };
+    struct tt_flood_act act;
 
-    for (uint32_t i = 0; i < o->flood.nlinks; i++)
-        if (o->links[i].state == LINK_UP && o->flood.open & 1ull << i)
-            out[n++] = o->flood.peers[i];
-    return n;
+    if (!tt_overlay_is_connected(o, rank))
+        return false;
+    tt_flood_step(&o->flood, &ev, &act);
+    flood_carry_out(o, &act);
+    return true;
+}
+
+uint32_t tt_overlay_neighbours(const struct tt_overlay *o, const uint32_t **ranks)
+{
+    *ranks = o->flood.peers;
+    return o->flood.nlinks;
+}
+
+bool tt_overlay_is_connected(const struct tt_overlay *o, uint32_t rank)
+{
+    const uint32_t i = link_of(o, rank);
+
+    return i < o->flood.nlinks && o->links[i].state == LINK_UP && o->flood.open & 1ull << i;
 }
 
 bool tt_overlay_is_lost(const struct tt_overlay *o, uint32_t rank)

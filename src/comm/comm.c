@@ -274,7 +274,7 @@ static void handle_event(struct tt_world *w, const struct tt_overlay_event *ev)
 {
     if (ev->kind == TT_OVERLAY_LOST)
         handle_loss(w, ev);
-    else if (ev->kind == TT_OVERLAY_NEIGHBOUR)
+    else if (ev->kind == TT_OVERLAY_DIRECT)
         tt_world_handle_status(w, ev);
     else
         handle_frame(w, ev);

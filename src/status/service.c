@@ -241,14 +241,23 @@ static bool collect_send(void *arg, uint32_t neighbour, const void *data, uint16
 {
     struct tt_service *s = arg;
 
-    return s->conf.overlay && tt_overlay_send(s->conf.overlay, neighbour, data, bytes);
+    return s->conf.overlay &&
+           tt_overlay_send(s->conf.overlay, TT_OVERLAY_STATUS, neighbour, data, bytes);
 }
 
 static uint32_t collect_neighbours(void *arg, uint32_t *out)
 {
     const struct tt_service *s = arg;
+    const uint32_t *ranks;
+    uint32_t all, n = 0;
 
-    return s->conf.overlay ? tt_overlay_neighbours(s->conf.overlay, out) : 0;
+    if (!s->conf.overlay)
+        return 0;
+    all = tt_overlay_neighbours(s->conf.overlay, &ranks);
+    for (uint32_t i = 0; i < all; i++)
+        if (tt_overlay_is_connected(s->conf.overlay, ranks[i]))
+            out[n++] = ranks[i];
+    return n;
 }
 
 static bool collect_is_lost(void *arg, uint32_t rank)

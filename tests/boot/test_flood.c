@@ -378,6 +378,43 @@ static void invalid_frame_ends_only_its_link(void **state)
     }
 }
 
+/* A direct frame goes to one neighbour, is not forwarded, and leaves the numbers of floods alone. */
+static void direct_frame_reaches_one_neighbour(void **state)
+{
+    const uint8_t payload[] = { 1, 2, 3 };
+    struct tt_flood_event ev = {
+        .kind = TT_FLOOD_EV_DIRECT, .link = 2, .payload = payload, .bytes = sizeof payload
+    };
+    struct tt_flood_act act;
+    struct tt_flood from, to;
+
+    (void)state;
+    assert_int_equal(tt_flood_init(&from, 0, 8), TUTTI_OK);
+    assert_int_equal(tt_flood_init(&to, from.peers[2], 8), TUTTI_OK);
+    tt_flood_step(&from, &ev, &act);
+    assert_int_equal(act.send, 1u << 2);
+    assert_false(act.deliver);
+    assert_int_equal(from.sequence, 0);
+    assert_int_equal(act.out_bytes, TT_FRAME_HEADER_BYTES + sizeof payload);
+    ev = (struct tt_flood_event){
+        .kind = TT_FLOOD_EV_FRAME,
+        .link = 0,
+        .frame = { .type = TT_FLOOD_DIRECT, .body = payload, .bytes = sizeof payload },
+    };
+    tt_flood_step(&to, &ev, &act);
+    assert_true(act.deliver && !act.send && !act.drop);
+    assert_int_equal(act.event.kind, TT_OVERLAY_DIRECT);
+    assert_int_equal(act.event.origin, to.peers[0]);
+    assert_int_equal(act.event.bytes, sizeof payload);
+    assert_memory_equal(act.event.data, payload, sizeof payload);
+    from.open = 0;              /* the neighbour has left */
+    ev = (struct tt_flood_event){ .kind = TT_FLOOD_EV_DIRECT, .link = 2, .payload = payload };
+    tt_flood_step(&from, &ev, &act);
+    assert_int_equal(act.send, 0);
+    tt_flood_fini(&from);
+    tt_flood_fini(&to);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -386,6 +423,7 @@ int main(void)
         cmocka_unit_test(death_during_floods_is_reported_once),
         cmocka_unit_test(goodbye_is_no_loss),
         cmocka_unit_test(invalid_frame_ends_only_its_link),
+        cmocka_unit_test(direct_frame_reaches_one_neighbour),
     };
 
     tt_log_set(TT_LOG_NONE);
