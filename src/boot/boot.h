@@ -120,7 +120,6 @@ uint32_t tt_overlay_neighbours(const struct tt_overlay *o, const uint32_t **rank
 /* Returns whether the control connection to this neighbour is up: it neither ended nor said
  * GOODBYE. */
 bool tt_overlay_is_connected(const struct tt_overlay *o, uint32_t rank);
-#define TT_OVERLAY_LINKS_MAX 40
 /* Returns whether a rank is known to be lost. */
 bool tt_overlay_is_lost(const struct tt_overlay *o, uint32_t rank);
 /* Adds a descriptor, which makes tt_overlay_fd readable while it is readable. Remove it before it

@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "comm/comm_trace.h"
 #include "comm/cores.h"
+#include "comm/roll_call.h"
 #include "comm/surroundings.h"
 #include "comm/tuner.h"
 #include "comm/world_status.h"
@@ -131,6 +132,7 @@ static void query_slow_rank(void *arg, const struct tt_waiting *about)
     write_query(frame, about, now_ns);
     if (ask)
         send_to_all(w, frame, sizeof frame);
+    tt_roll_call_query(w);
 }
 
 static enum tt_blame find_silent_rank(void *arg, const struct tt_waiting *of, uint64_t since_ns,
@@ -274,8 +276,10 @@ static void handle_event(struct tt_world *w, const struct tt_overlay_event *ev)
 {
     if (ev->kind == TT_OVERLAY_LOST)
         handle_loss(w, ev);
-    else if (ev->kind == TT_OVERLAY_DIRECT)
+    else if (ev->kind == TT_OVERLAY_DIRECT && ev->topic == TT_OVERLAY_STATUS)
         tt_world_handle_status(w, ev);
+    else if (ev->kind == TT_OVERLAY_DIRECT)
+        tt_roll_call_handle(w, ev);
     else
         handle_frame(w, ev);
 }
@@ -314,6 +318,7 @@ void tt_world_discard(struct tt_world *w)
     pthread_mutex_destroy(&w->group_lock);
     tt_pages_hot_fini(&w->hot);
     free(w->probe.rank);
+    free(w->neighbours);
     free(w);
 }
 
@@ -963,7 +968,7 @@ static tutti_status comm_create_here(tutti_comm **out, const struct tt_launch *l
     }
     for (uint32_t r = 0; r < w->nranks; r++)
         ranks[r] = r;
-    tt_dump_set_job(tt_engine_trace_id(w->engine), w->rank, w->nranks);
+    w->leads_dumps = tt_dump_set_job(tt_engine_trace_id(w->engine), w->rank, w->nranks);
     st = tt_comm_open(&comm, w, 0, ranks, w->nranks, w->rank, launch->timeout_ms,
                       conf && conf->restore);
     free(ranks);
@@ -974,7 +979,9 @@ static tutti_status comm_create_here(tutti_comm **out, const struct tt_launch *l
     st = tt_world_start(w, &(struct tt_engine_hooks){ .arg = w,
                                                       .failed = notify_failure,
                                                       .slow = query_slow_rank,
-                                                      .blame = find_silent_rank });
+                                                      .blame = find_silent_rank,
+                                                      .call_roll = tt_roll_call_step,
+                                                      .add_roll = tt_roll_call_add });
     if (!st && w->nranks > 1)
         st = measure_links(comm);
     free(w->places);

@@ -49,6 +49,9 @@ struct tt_world {
                                        not yet */
     pthread_mutex_t probe_lock;
     struct tt_liveness probe;          /* protected by probe_lock */
+    struct tt_neighbours *neighbours;   /* with overlay_lock: roll_call.h. NULL: not needed yet */
+    bool leads_dumps;               /* dumps of this process have the ranks and the clock of this
+                                       job */
     pthread_mutex_t group_lock;     /* held while tutti_comm_create_group starts a message */
     struct tt_constants constants;  /* rank 0's, like the sizes: equal on all ranks */
     struct tt_sizes shm_sizes, tcp_sizes;

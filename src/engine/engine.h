@@ -213,6 +213,8 @@ struct tt_blamed {
     bool next_ended;    /* or did so when its last call failed */
 };
 
+struct tt_dump_state;
+
 /* Callbacks to the level above, all under the progress lock. They must not call the engine. */
 struct tt_engine_hooks {
     void *arg;
@@ -225,6 +227,11 @@ struct tt_engine_hooks {
      * queried since. */
     enum tt_blame (*blame)(void *arg, const struct tt_waiting *w, uint64_t since_ns,
                            struct tt_blamed *out);
+    /* For a dump, at intervals of some milliseconds: asks which ranks respond. `begins`: the first
+     * call. Returns whether the result is known. */
+    bool (*call_roll)(void *arg, bool begins);
+    /* Adds the result to the dump. */
+    void (*add_roll)(void *arg, struct tt_dump_state *s);
 };
 /* Replaces the callbacks. After it returns, the previous callbacks are no longer called. */
 void tt_engine_set_hooks(struct tt_engine *e, const struct tt_engine_hooks *hooks);

@@ -1,6 +1,7 @@
 #include "engine/engines.h"
 
 #include <pthread.h>
+#include <time.h>
 
 #include "base/checked.h"
 #include "base/clock.h"
@@ -25,10 +26,45 @@ static void reset_after_fork(void)
 
 #define COLLECT_NS (TT_SECOND / 2)      /* wait for one engine's progress lock */
 
+#define ROLL_NS (3 * TT_SECOND / 2)     /* wait for the responses of other ranks */
+#define ROLL_EVERY_NS (2 * TT_MS)
+
+/* One step of the roll call of each engine. Returns whether all have their results. */
+static bool call_roll(bool begins)
+{
+    bool complete = true;
+
+    for (struct tt_engine *e = engines.first; e; e = e->next_here) {
+        if (!tt_progress_lock_until(e, tt_now_ns() + COLLECT_NS))
+            continue;
+        if (e->hooks.call_roll)
+            complete &= e->hooks.call_roll(e->hooks.arg, begins);
+        tt_progress_unlock(e);
+    }
+    return complete;
+}
+
+/* Waits until it is known which other ranks respond. The lock is free in between. */
+static void await_roll(void)
+{
+    const uint64_t end_ns = tt_now_ns() + ROLL_NS;
+    bool complete = false;
+
+    for (bool begins = true; !complete && tt_now_ns() < end_ns; begins = false) {
+        if (!begins)
+            nanosleep(&(struct timespec){ .tv_nsec = ROLL_EVERY_NS }, NULL);
+        pthread_mutex_lock(&engines.lock);
+        complete = call_roll(begins);
+        pthread_mutex_unlock(&engines.lock);
+    }
+}
+
 /* Adds the state of all engines to a dump, except of those whose progress lock is not free within
  * COLLECT_NS. Called by the thread that writes dumps. */
 static void engines_collect(struct tt_dump_state *s)
 {
+    s->roll_ns = tt_now_ns();
+    await_roll();
     pthread_mutex_lock(&engines.lock);
     for (struct tt_engine *e = engines.first; e; e = e->next_here) {
         if (!tt_progress_lock_until(e, tt_now_ns() + COLLECT_NS)) {
@@ -36,6 +72,8 @@ static void engines_collect(struct tt_dump_state *s)
             continue;
         }
         tt_engine_dump(e, s);
+        if (e->hooks.add_roll)
+            e->hooks.add_roll(e->hooks.arg, s);
         tt_progress_unlock(e);
     }
     pthread_mutex_unlock(&engines.lock);

@@ -449,11 +449,30 @@ static bool deadline_is_near(const struct tt_engine *e, const struct tt_op *op)
     return op->deadline_ns != TT_NEVER && e->now_ns + QUERY_BEFORE_NS >= op->deadline_ns;
 }
 
+/* Notes, for dumps, since when the application waits for an operation, and when it last moved: in the
+ * calls themselves that would cost a clock reading. */
+static void observe(const struct tt_engine *e, struct tt_op *op)
+{
+    const struct tt_op *held = op->group ? op->group : op;
+    const unsigned waited = atomic_load_explicit(&held->waited, memory_order_relaxed);
+    const uint32_t step = op->exec.head;
+
+    if (!op->probe_ns || op->moved_step != step) {
+        op->moved_step = step;
+        op->moved_ns = e->now_ns;
+    }
+    if (!op->probe_ns || waited == TT_OP_UNWAITED)
+        op->waited_ns = 0;
+    if (!op->waited_ns && waited != TT_OP_UNWAITED)
+        op->waited_ns = e->now_ns;
+}
+
 /* Returns false if the context has failed; then its list is freed. */
 static bool check_op(struct tt_engine *e, struct tt_op *op)
 {
     struct tt_waiting w;
 
+    observe(e, op);
     if (deadline_passed(e, op) && handle_timeout(e, op))
         return false;
     if (!op->probe_ns)

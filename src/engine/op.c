@@ -979,11 +979,13 @@ static tutti_status op_finish(struct tt_op *op, struct tt_op **kept)
 
     if (tt_op_is_over(op))
         tt_engine_progress(e);  /* for other operations, which would starve if calls never waited */
+    atomic_store_explicit(&op->waited, TT_OP_BLOCKING, memory_order_relaxed);
     if (!tt_engine_work(e, tt_request_is_over, op)) {
         tt_progress_unlock(e);
         tt_engine_wait(e, tt_request_is_over, op);
         tt_progress_lock(e);
     }
+    atomic_store_explicit(&op->waited, TT_OP_UNWAITED, memory_order_relaxed);
     st = tt_op_status(op);
     keep_or_free(op, kept, st);
     tt_progress_unlock(e);

@@ -168,6 +168,15 @@ static void add_straight_steps(const struct tt_op *op, uint16_t peer, struct tt_
     }
 }
 
+/* A program of eager messages only: the times of its messages are not recorded. The first one is
+ * sent in the call, the last one before the executor stopped moving. */
+static void add_straight_times(const struct tt_op *op, struct tt_dump_flow *w)
+{
+    if (w->sent && op->record)
+        w->first_out = op->called_tick;
+    w->moved = op->probe_ns ? op->moved_ns : 0;
+}
+
 static void add_flows(struct tt_dump_state *s, const struct tt_op *op)
 {
     const struct tt_engine *e = op->context->engine;
@@ -178,8 +187,10 @@ static void add_flows(struct tt_dump_state *s, const struct tt_op *op)
 
         if (f->cp)
             w = f->trace;
-        if (op->exec.straight)
+        if (op->exec.straight) {
             add_straight_steps(op, (uint16_t)i, &w);
+            add_straight_times(op, &w);
+        }
         w.rank = tt_engine_trace_rank(e, op->context->ranks[op->exec_peers[i].rank]);
         tt_dump_add_flow(s, &w);
     }
@@ -199,6 +210,18 @@ static enum tt_dump_waits waits_for(const struct tt_op *op)
     return op->exec.straight || op->exec_peers[i].ready ? TT_DUMP_WAITS_CREDIT : TT_DUMP_WAITS_CTS;
 }
 
+/* The application waits for the members of a group if it waits for the group. */
+static void add_waited(const struct tt_op *op, struct tt_dump_op *d)
+{
+    const struct tt_op *held = op->group ? op->group : op;
+    const unsigned waited = atomic_load_explicit(&held->waited, memory_order_relaxed);
+
+    /* otherwise since the call, which is the default: it blocks, or was not checked yet */
+    if (waited != TT_OP_UNWAITED && waited != TT_OP_BLOCKING && op->probe_ns)
+        d->waited = op->waited_ns;
+    d->waits_known = waited == TT_OP_UNWAITED || d->waited > 0;
+}
+
 static void add_op(struct tt_dump_state *s, struct tt_op *op)
 {
     const uint32_t rank = tt_op_waits_for(op);
@@ -209,6 +232,7 @@ static void add_op(struct tt_dump_state *s, struct tt_op *op)
     if (!op->record)
         return;
     d.record = op->record;
+    add_waited(op, &d);
     if (rank != UINT32_MAX)
         d.waits_rank = tt_engine_trace_rank(op->context->engine, rank);
     if (op->unmatched || op->oneself) {
@@ -234,7 +258,7 @@ static void add_peers(struct tt_dump_state *s, const struct tt_engine *e)
 {
     static const char *const states[] = { [TT_PEER_NONE] = "unknown",
                                           [TT_PEER_CONNECTING] = "unknown",
-                                          [TT_PEER_UP] = "alive",
+                                          [TT_PEER_UP] = "connected",
                                           [TT_PEER_LEFT] = "left",
                                           [TT_PEER_LOST] = "lost" };
     const struct tt_peer *p;
@@ -252,6 +276,41 @@ static void add_peers(struct tt_dump_state *s, const struct tt_engine *e)
     }
 }
 
+struct lanes_arg {
+    const struct tt_engine *engine;
+    const struct tt_wire *wire;
+    struct tt_dump_state *state;
+};
+
+static void add_lane(void *arg, const struct tt_wire_lane *l)
+{
+    const struct lanes_arg *a = arg;
+    struct tt_dump_lane d = {
+        .rank = tt_engine_trace_rank(a->engine, l->peer),
+        .lane = l->lane,
+        .is_up = l->is_up,
+        .posts = l->posts,
+        .completions = l->completions,
+        .posted_bytes = l->posted_bytes,
+        .completed_bytes = l->completed_bytes,
+        .last_post = l->last_post_ns,
+        .last_completion = l->last_completion_ns,
+    };
+
+    strncpy(d.wire, a->wire->ops->name, sizeof d.wire - 1);
+    tt_dump_add_lane(a->state, &d);
+}
+
+static void add_lanes(struct tt_dump_state *s, const struct tt_engine *e)
+{
+    for (uint32_t i = 0; i < e->nwires; i++) {
+        struct lanes_arg arg = { .engine = e, .wire = e->wire[i], .state = s };
+
+        if (e->wire[i]->ops->lanes)
+            e->wire[i]->ops->lanes(e->wire[i], add_lane, &arg);
+    }
+}
+
 void tt_engine_dump(struct tt_engine *e, struct tt_dump_state *s)
 {
     if (!tt_oplog_depth())
@@ -259,6 +318,7 @@ void tt_engine_dump(struct tt_engine *e, struct tt_dump_state *s)
     for (const struct tt_context *c = e->contexts; c; c = c->next)
         add_ops(s, c);
     add_peers(s, e);
+    add_lanes(s, e);
 }
 
 /* ---- failures -------------------------------------------------------------------------------- */

@@ -80,6 +80,7 @@ bool tt_op_notify(struct tt_op *op, void (*notify)(void *arg), void *arg)
         if (!taken) {
             op->notify = notify;
             op->notify_arg = arg;
+            atomic_store_explicit(&op->waited, TT_OP_WATCHED, memory_order_relaxed);
         }
     }
     if (c)
@@ -107,6 +108,7 @@ void tt_op_free_here(struct tt_op *op)
         tt_op_free_here(members[i]);
     free(members);
     tt_request_release(op);
+    atomic_store_explicit(&op->waited, TT_OP_UNWAITED, memory_order_relaxed);
     free(op->conf.owned);
     op->conf.owned = NULL;
     if (tt_op_give_back(op))
@@ -138,6 +140,7 @@ bool tt_op_test(struct tt_op *op)
 
     if (tt_op_is_over(op))
         return true;
+    atomic_store_explicit(&op->waited, TT_OP_WATCHED, memory_order_relaxed);
     c = pin_context(op);
     if (c && tt_progress_trylock(c->engine)) {
         tt_engine_progress(c->engine);
@@ -155,9 +158,11 @@ void tt_op_wait(struct tt_op *op)
     if (tt_op_is_over(op))
         return;
     c = pin_context(op);
+    atomic_store_explicit(&op->waited, TT_OP_WAITED, memory_order_relaxed);
     if (c)
         tt_engine_wait(c->engine, tt_request_is_over, op);
     unpin_context(c, guarded);
+    atomic_store_explicit(&op->waited, TT_OP_UNWAITED, memory_order_relaxed);
 }
 
 struct until {
@@ -181,6 +186,7 @@ bool tt_op_wait_until(struct tt_op *op, uint64_t due_ns)
     if (tt_op_is_over(op))
         return true;
     c = pin_context(op);
+    atomic_store_explicit(&op->waited, TT_OP_WATCHED, memory_order_relaxed);
     if (c)
         tt_engine_wait(c->engine, over_or_due, &until);
     unpin_context(c, guarded);
@@ -211,6 +217,9 @@ size_t tt_op_wait_any(struct tt_op **ops, size_t n)
 
     while (!ops[first])
         first++;
+    for (size_t i = first; i < n; i++)
+        if (ops[i])
+            atomic_store_explicit(&ops[i]->waited, TT_OP_WATCHED, memory_order_relaxed);
     while (!any_done(&any)) {
         const bool guarded = ops[first]->guarded;
         struct tt_context *c = pin_context(ops[first]);

@@ -231,6 +231,10 @@ enum tt_loan {
     TT_LOAN_LAPSED,             /* owned by its plan, but not reusable: it must be dropped */
 };
 
+/* Whether the application waits for an operation, for dumps. A request that is only tested, or whose
+ * end is notified, counts as waited for: the program may do that in place of a wait. */
+enum tt_op_waited { TT_OP_UNWAITED, TT_OP_BLOCKING, TT_OP_WAITED, TT_OP_WATCHED };
+
 struct tt_op {
     struct tt_op *next, **at;   /* active or waiting list of the context; at: the link to an
                                    active one */
@@ -245,6 +249,10 @@ struct tt_op {
     uint64_t record;            /* number of its record in the trace; 0: none */
     uint64_t called_tick, last_tick;    /* of a recorded call that runs unexposed: its begin, and
                                            the last time at which it waited */
+    atomic_uchar waited;        /* enum tt_op_waited: written by the waiting thread */
+    uint64_t waited_ns;         /* waited for at the checks since then; 0: not */
+    uint64_t moved_ns;          /* time of the first check that found the executor at moved_step; */
+    uint32_t moved_step;        /* valid if probe_ns is not 0 */
     uint64_t seq;               /* key within the context; for sends and receives made from tag
                                    and counter */
     bool p2p, exposed;

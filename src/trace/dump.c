@@ -52,9 +52,6 @@ static struct {
     uint64_t job, rank;
     uint32_t nranks;
     bool has_job;
-    bool clock_known;
-    int64_t offset_ns;
-    uint64_t error_ns;
     void (*collect)(struct tt_dump_state *s);
     uint32_t nautomatic;
     uint64_t automatic_ns;      /* time of the last automatic dump */
@@ -120,7 +117,6 @@ static void run_first_job(void)
     const struct tt_dump_head head = {
         .reason = reasons[j->reason], .message = j->has_message ? j->message : NULL,
         .job = dump.job, .rank = dump.rank, .nranks = dump.nranks,
-        .clock_known = dump.clock_known, .offset_ns = dump.offset_ns, .error_ns = dump.error_ns,
     };
     void (*const collect)(struct tt_dump_state *) = dump.collect;
 
@@ -418,27 +414,21 @@ tutti_status tt_dump_start(void)
     return TUTTI_OK;
 }
 
-void tt_dump_set_job(uint64_t job, uint64_t rank, uint32_t nranks)
+bool tt_dump_set_job(uint64_t job, uint64_t rank, uint32_t nranks)
 {
+    bool is_first;
+
     dump_init();
     pthread_mutex_lock(&dump.lock);
-    if (!dump.has_job) {
+    is_first = !dump.has_job;
+    if (is_first) {
         dump.has_job = true;
         dump.job = job;
         dump.rank = rank;
         dump.nranks = nranks;
     }
     pthread_mutex_unlock(&dump.lock);
-}
-
-void tt_dump_set_clock(int64_t offset_ns, uint64_t error_ns)
-{
-    dump_init();
-    pthread_mutex_lock(&dump.lock);
-    dump.clock_known = true;
-    dump.offset_ns = offset_ns;
-    dump.error_ns = error_ns;
-    pthread_mutex_unlock(&dump.lock);
+    return is_first;
 }
 
 void tt_dump_set_source(void (*collect)(struct tt_dump_state *s))

@@ -27,11 +27,10 @@ enum tt_dump_reason {
 /* Reads TUTTI_TRACE_DIR, and installs the handler of TUTTI_TRACE_SIGNAL. Call it before each job;
  * only the first call has an effect. INVALID (logged). */
 tutti_status tt_dump_start(void);
-/* Sets the job of this process: the name of its files. Only the first call has an effect. */
-void tt_dump_set_job(uint64_t job, uint64_t rank, uint32_t nranks);
-/* Sets the relation of this process's clock to that of the job. */
-void tt_dump_set_clock(int64_t offset_ns, uint64_t error_ns);
-/* Sets the function that adds the state of all engines to a dump. It may wait up to a second. */
+/* Sets the job of this process: the name of its files. Only the first call has an effect, and
+ * returns true. */
+bool tt_dump_set_job(uint64_t job, uint64_t rank, uint32_t nranks);
+/* Sets the function that adds the state of all engines to a dump. It may wait up to two seconds. */
 void tt_dump_set_source(void (*collect)(struct tt_dump_state *s));
 
 /* Returns whether this failure requires a dump; the caller then calls tt_dump_post. Any thread. */

@@ -69,10 +69,46 @@ void tt_dump_add_peer(struct tt_dump_state *s, const struct tt_dump_peer *peer)
     s->peers[s->npeers++] = *peer;
 }
 
+void tt_dump_add_lane(struct tt_dump_state *s, const struct tt_dump_lane *lane)
+{
+    for (uint32_t i = 0; i < s->nlanes; i++)
+        if (s->lanes[i].rank == lane->rank && s->lanes[i].lane == lane->lane &&
+            strcmp(s->lanes[i].wire, lane->wire) == 0) {
+            s->lanes[i] = *lane;    /* newer */
+            return;
+        }
+    if (!array_grow((void **)&s->lanes, s->nlanes, &s->lanes_cap, TT_DUMP_ROWS_MAX,
+                    sizeof *s->lanes)) {
+        s->left_out++;
+        return;
+    }
+    s->lanes[s->nlanes++] = *lane;
+}
+
+void tt_dump_add_life(struct tt_dump_state *s, const struct tt_dump_life *life)
+{
+    if (!array_grow((void **)&s->lives, s->nlives, &s->lives_cap, TT_DUMP_ROWS_MAX,
+                    sizeof *s->lives)) {
+        s->left_out++;
+        return;
+    }
+    s->lives[s->nlives++] = *life;
+}
+
+const struct tt_dump_life *tt_dump_find_life(const struct tt_dump_state *s, uint32_t rank)
+{
+    for (uint32_t i = 0; i < s->nlives; i++)
+        if (s->lives[i].rank == rank)
+            return &s->lives[i];
+    return NULL;
+}
+
 void tt_dump_state_fini(struct tt_dump_state *s)
 {
     free(s->ops);
     free(s->flows);
     free(s->peers);
+    free(s->lives);
+    free(s->lanes);
     *s = (struct tt_dump_state){ .ops = NULL };
 }

@@ -26,6 +26,8 @@ enum tt_dump_waits {
 struct tt_dump_op {
     uint64_t record;            /* number of its record */
     uint64_t step, steps;       /* rounds; steps 0: unknown, or not started */
+    bool waits_known;           /* the next field is valid */
+    uint64_t waited;            /* ns: since then the application waits for it; 0: it does not */
     uint32_t waits_rank;        /* job rank, or TT_DUMP_NOBODY */
     enum tt_dump_waits waits;
     uint32_t first_flow, nflows;
@@ -36,21 +38,47 @@ struct tt_dump_flow {
     uint32_t rank;              /* job rank */
     uint64_t sent, received;    /* bytes */
     uint64_t first_out, last_out, first_in, last_in;
+    uint64_t moved;             /* ns: last progress of an operation of eager messages only, some
+                                   milliseconds too late; 0: unknown */
 };
 
 struct tt_dump_peer {
     uint32_t rank;
     char wire[8];
-    const char *state;          /* "alive", "silent", "lost" or "unknown"; static storage */
+    const char *state;          /* "connected", "left", "lost" or "unknown"; static storage. The
+                                   writer adds whether it is alive or silent */
     uint64_t last_heard, last_progress;     /* ns; 0: unknown */
+};
+
+/* Counters of one lane of a transport. */
+struct tt_dump_lane {
+    uint32_t rank, lane;
+    char wire[8];
+    bool is_up;
+    uint64_t posts, completions, posted_bytes, completed_bytes;
+    uint64_t last_post, last_completion;    /* ns; 0: none */
+};
+
+/* Result of the roll call for a rank with a control connection. */
+struct tt_dump_life {
+    uint32_t rank;
+    bool is_silent;             /* it does not respond; false: it does */
+    uint64_t last_ns;           /* its last response; 0: none */
 };
 
 struct tt_dump_state {
     struct tt_dump_op *ops;
     struct tt_dump_flow *flows;
     struct tt_dump_peer *peers;
-    uint32_t nops, nflows, npeers;
-    uint32_t ops_cap, flows_cap, peers_cap;
+    struct tt_dump_life *lives;
+    struct tt_dump_lane *lanes;
+    uint32_t nops, nflows, npeers, nlives, nlanes;
+    uint32_t ops_cap, flows_cap, peers_cap, lives_cap, lanes_cap;
+    uint64_t roll_ns;           /* begin of the roll call: later messages are signs of life; 0:
+                                   none */
+    bool clock_known;           /* the clock was compared with that of the job: */
+    int64_t offset_ns;          /* job time = time + offset, */
+    uint64_t error_ns;          /* within this error */
     uint32_t left_out;          /* rows without memory, or beyond the maximum */
 };
 
@@ -62,6 +90,10 @@ void tt_dump_add_flow(struct tt_dump_state *s, const struct tt_dump_flow *flow);
 void tt_dump_add_peer(struct tt_dump_state *s, const struct tt_dump_peer *peer);
 /* Returns the operation with this record, or NULL. */
 const struct tt_dump_op *tt_dump_find_op(const struct tt_dump_state *s, uint64_t record);
+void tt_dump_add_lane(struct tt_dump_state *s, const struct tt_dump_lane *lane);
+void tt_dump_add_life(struct tt_dump_state *s, const struct tt_dump_life *life);
+/* Returns the result of the roll call for a rank, or NULL. */
+const struct tt_dump_life *tt_dump_find_life(const struct tt_dump_state *s, uint32_t rank);
 void tt_dump_state_fini(struct tt_dump_state *s);
 
 #endif

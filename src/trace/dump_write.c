@@ -167,7 +167,8 @@ static uint64_t unix_ns(void)
     return (uint64_t)ts.tv_sec * TT_SECOND + (uint64_t)ts.tv_nsec;
 }
 
-static void write_head(struct dump_file *f, const struct tt_dump_head *h, uint64_t lost)
+static void write_head(struct dump_file *f, const struct tt_dump_head *h,
+                       const struct tt_dump_state *s, uint64_t lost)
 {
     char host[HOST_NAME_MAX + 1] = "";
 
@@ -181,9 +182,9 @@ static void write_head(struct dump_file *f, const struct tt_dump_head *h, uint64
     file_key(f, "message", h->message);
     file_print(f, ",\"now\":%" PRIu64 ",\"wall_ns\":%" PRIu64 ",\"clock\":{", tt_now_ns(),
                unix_ns());
-    if (h->clock_known)
-        file_print(f, "\"offset_ns\":%" PRId64 ",\"error_ns\":%" PRIu64 "}", h->offset_ns,
-                   h->error_ns);
+    if (s->clock_known)
+        file_print(f, "\"offset_ns\":%" PRId64 ",\"error_ns\":%" PRIu64 "}", s->offset_ns,
+                   s->error_ns);
     else
         file_print(f, "\"offset_ns\":null,\"error_ns\":null}");
     file_print(f, ",\"records\":%u,\"lost\":%" PRIu64, tt_oplog_depth(), lost);
@@ -239,16 +240,22 @@ static void write_flow(struct dump_file *f, const struct tt_dump_flow *w, const 
 {
     const struct {
         const char *key;
-        uint64_t tick;
-    } times[] = { { "first_out", w->first_out },
-                  { "last_out", w->last_out },
-                  { "first_in", w->first_in },
-                  { "last_in", w->last_in } };
+        uint64_t tick, bytes;   /* bytes: 0: none, or only the last time is known */
+    } times[] = { { "first_out", w->first_out, 0 },
+                  { "last_out", w->last_out, w->sent },
+                  { "first_in", w->first_in, 0 },
+                  { "last_in", w->last_in, w->received } };
 
     file_print(f, "%s{\"rank\":%u,\"sent\":%" PRIu64 ",\"received\":%" PRIu64, comma, w->rank,
                w->sent, w->received);
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
-        file_time(f, times[i].key, times[i].tick ? tt_tick_to_ns(times[i].tick) : 0);
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        const bool is_moved = !times[i].tick && times[i].bytes > 0;
+
+        file_time(f, times[i].key,
+                  times[i].tick ? tt_tick_to_ns(times[i].tick)
+                  : is_moved    ? w->moved
+                                : 0);
+    }
     file_print(f, "}");
 }
 
@@ -270,6 +277,8 @@ static const char *waits_name(enum tt_dump_waits w)
 static void write_progress(struct dump_file *f, const struct tt_dump_op *p,
                            const struct tt_dump_state *s)
 {
+    if (p && p->waits_known)
+        file_time(f, "waited", p->waited);
     if (p && p->steps)
         file_print(f, ",\"step\":%" PRIu64 ",\"steps\":%" PRIu64, p->step, p->steps);
     else
@@ -344,14 +353,62 @@ static void write_op(struct dump_file *f, const struct tt_oplog_record *r,
     file_end_line(f);
 }
 
-static void write_peer(struct dump_file *f, const struct tt_dump_peer *p)
+/* Returns whether a connected peer has given a sign of life for this dump, as far as that is known;
+ * otherwise its state. */
+static const char *peer_state(const struct tt_dump_peer *p, const struct tt_dump_life *life,
+                              uint64_t roll_ns)
 {
+    if (strcmp(p->state, "left") == 0 || strcmp(p->state, "lost") == 0)
+        return p->state;
+    if ((life && !life->is_silent) || (roll_ns && p->last_heard >= roll_ns))
+        return "alive";
+    return life ? "silent" : p->state;
+}
+
+static void write_peer(struct dump_file *f, const struct tt_dump_peer *p,
+                       const struct tt_dump_state *s)
+{
+    const struct tt_dump_life *life = tt_dump_find_life(s, p->rank);
+    const uint64_t heard = life && life->last_ns > p->last_heard ? life->last_ns : p->last_heard;
+
     file_print(f, "{\"peer\":%u", p->rank);
     file_key(f, "wire", *p->wire ? p->wire : NULL);
-    file_print(f, ",\"state\":\"%s\"", p->state);
-    file_time(f, "last_heard", p->last_heard);
+    file_print(f, ",\"state\":\"%s\"", peer_state(p, life, s->roll_ns));
+    file_time(f, "last_heard", heard);
     file_time(f, "last_progress", p->last_progress);
     file_end_line(f);
+}
+
+static bool has_peer(const struct tt_dump_state *s, uint32_t rank)
+{
+    for (uint32_t i = 0; i < s->npeers; i++)
+        if (s->peers[i].rank == rank)
+            return true;
+    return false;
+}
+
+static void write_lane(struct dump_file *f, const struct tt_dump_lane *l)
+{
+    file_print(f, "{\"lane\":%u,\"peer\":%u", l->lane, l->rank);
+    file_key(f, "wire", l->wire);
+    file_print(f, ",\"state\":\"%s\",\"posts\":%" PRIu64 ",\"completions\":%" PRIu64,
+               l->is_up ? "up" : "down", l->posts, l->completions);
+    file_print(f, ",\"posted_bytes\":%" PRIu64 ",\"completed_bytes\":%" PRIu64, l->posted_bytes,
+               l->completed_bytes);
+    file_time(f, "last_post", l->last_post);
+    file_time(f, "last_completion", l->last_completion);
+    file_end_line(f);
+}
+
+/* Writes the connected peers, and the ranks with only a control connection. */
+static void write_peers(struct dump_file *f, const struct tt_dump_state *s)
+{
+    for (uint32_t i = 0; i < s->npeers; i++)
+        write_peer(f, &s->peers[i], s);
+    for (uint32_t i = 0; i < s->nlives; i++)
+        if (!has_peer(s, s->lives[i].rank))
+            write_peer(f, &(struct tt_dump_peer){ .rank = s->lives[i].rank, .state = "unknown" },
+                       s);
 }
 
 static void write_all(struct dump_file *f, const struct tt_dump_head *head,
@@ -365,13 +422,14 @@ static void write_all(struct dump_file *f, const struct tt_dump_head *head,
     tt_tick_refresh();
     if (records)
         n = tt_oplog_read(records, &lost);
-    write_head(f, head, lost);
+    write_head(f, head, s, lost);
     write_comms(f, records, n);
     write_notes(f);
     for (uint32_t i = 0; i < n && !f->err; i++)
         write_op(f, &records[i], s);
-    for (uint32_t i = 0; i < s->npeers; i++)
-        write_peer(f, &s->peers[i]);
+    write_peers(f, s);
+    for (uint32_t i = 0; i < s->nlanes; i++)
+        write_lane(f, &s->lanes[i]);
     file_print(f, "{\"end\":%" PRIu64 "}\n", f->lines);
     file_flush(f);
     free(records);

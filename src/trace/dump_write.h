@@ -11,9 +11,6 @@ struct tt_dump_head {
     uint64_t job;               /* 0: unknown */
     uint64_t rank;              /* in the job; in an elastic run, the member id */
     uint32_t nranks;
-    bool clock_known;           /* the clock was compared with that of the job: */
-    int64_t offset_ns;          /* job time = time + offset, */
-    uint64_t error_ns;          /* within this error */
 };
 
 /* Writes the head, the ring, the communicators, the annotations and *s to `path`, under a temporary

@@ -204,6 +204,15 @@ struct tt_done {
     struct tt_link link;
 };
 
+/* Counters of one lane, for dumps. A segment counts as complete unless its completion is overdue: on a
+ * connection, unless the kernel retransmits it. Times in ns; 0: none. */
+struct tt_wire_lane {
+    uint32_t peer, lane;
+    bool is_up;
+    uint64_t posts, completions, posted_bytes, completed_bytes;
+    uint64_t last_post_ns, last_completion_ns;
+};
+
 /* First member of every wire's struct. */
 struct tt_wire {
     const struct tt_wire_ops *ops;
@@ -297,6 +306,9 @@ struct tt_wire_ops {
     int (*arm)(struct tt_wire *w);
     /* Adds the wire's memory by purpose ("tcp: links"; base/memory.h), excluding its regions. */
     void (*memory)(const struct tt_wire *w, tutti_memory *m);
+    /* Passes the counters of each lane to `add`. NULL: they are not known. */
+    void (*lanes)(const struct tt_wire *w, void (*add)(void *arg, const struct tt_wire_lane *lane),
+                  void *arg);
 };
 
 /* Registers mem[bytes] of the caller as a source; otherwise like reg. */

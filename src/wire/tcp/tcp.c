@@ -428,4 +428,5 @@ const struct tt_wire_ops tt_wire_tcp = {
     .poll = tcp_poll,
     .arm = tcp_arm,
     .memory = tt_tcp_memory,
+    .lanes = tt_tcp_lanes,
 };

@@ -13,6 +13,7 @@
  *  tcp_peek.c    reads of short messages without an acknowledgement for each
  *  tcp_secure.c  lanes over TLS
  *  tcp_region.c  registered memory
+ *  tcp_lanes.c   counters of lanes, for dumps
  *  tcp_frame.c   the formats (pure)
  *
  * All code runs under the progress lock, so there are no other locks. Each link has one or more
@@ -374,6 +375,9 @@ void tt_tcp_link_lose(struct tt_tcp_link *link, tutti_status status, const char 
  * closes. */
 void tt_tcp_links_close(struct tt_tcp *t);
 void tt_tcp_memory(const struct tt_wire *w, tutti_memory *m);
+/* tcp_lanes.c: tt_wire_ops.lanes. */
+void tt_tcp_lanes(const struct tt_wire *w, void (*add)(void *arg, const struct tt_wire_lane *lane),
+                  void *arg);
 /* Sets the options of a lane's socket. Returns whether both ends are on this machine. */
 bool tt_tcp_tune(const struct tt_tcp *t, int fd, bool one_of_many);
 /* Loses links whose peer's host has been silent for too long. */
