@@ -8,6 +8,7 @@
 #include "base/status.h"
 
 #define ENDS_MAX 256u
+#define HUNG_NS 10000000000     /* waits of at least this time are no part of normal operation */
 
 /* Nodes sorted by component. */
 struct groups {
@@ -253,6 +254,36 @@ static void merge_lost_ranks(const struct tt_waits *w, struct tt_diagnoses *out)
     out->n = kept;
 }
 
+/* Returns how long the rank that shows this diagnosis had waited at the first failure. */
+static double waited_ns(const struct tt_waits *w, const struct tt_diagnosis *x)
+{
+    const uint32_t i = x->waits_op != TT_DUMPS_NONE ? x->waits_op : x->op;
+    const struct tt_dumps_op *op = i == TT_DUMPS_NONE ? NULL : &w->d->ops[i];
+
+    if (!op || w->at == TT_DUMPS_NEVER || op->called == TT_DUMPS_NEVER)
+        return 0;
+    return (double)w->at - (double)op->called;
+}
+
+/* A lost rank and a mismatch fail the job at once. Other ranks are then found in the middle of their
+ * work, and their waits prove nothing, unless they had lasted for long. */
+static void drop_interrupted(const struct tt_waits *w, struct tt_diagnoses *out)
+{
+    uint32_t kept = 1;
+
+    if (out->n == 0 ||
+        (out->list[0].kind != TT_DIAGNOSIS_DIED && out->list[0].kind != TT_DIAGNOSIS_MISMATCH))
+        return;
+    for (uint32_t i = 1; i < out->n; i++) {
+        const struct tt_diagnosis *x = &out->list[i];
+
+        if (x->kind == TT_DIAGNOSIS_MISMATCH || waited_ns(w, x) >= HUNG_NS)
+            out->list[kept++] = *x;
+    }
+    out->nall -= out->n - kept;
+    out->n = kept;
+}
+
 static bool is_same_operation(const struct tt_waits *w, uint32_t a, uint32_t b)
 {
     const struct tt_dumps_op *x = &w->d->ops[a], *y = &w->d->ops[b];
@@ -261,11 +292,29 @@ static bool is_same_operation(const struct tt_waits *w, uint32_t a, uint32_t b)
            x->seq == y->seq;
 }
 
+/* Returns whether both name a link between the same two hosts. */
+static bool is_same_link(const struct tt_dumps *d, const struct tt_diagnosis *a,
+                         const struct tt_diagnosis *b)
+{
+    uint32_t from, to, first, second;
+
+    if (a->kind != TT_DIAGNOSIS_LINK || b->kind != TT_DIAGNOSIS_LINK || a->to == TT_DUMPS_NONE ||
+        b->to == TT_DUMPS_NONE)
+        return false;
+    from = d->ranks[a->culprits[0]].host;
+    to = d->ranks[a->to].host;
+    first = d->ranks[b->culprits[0]].host;
+    second = d->ranks[b->to].host;
+    return from != to && ((from == first && to == second) || (from == second && to == first));
+}
+
 /* Returns whether x adds nothing to an earlier diagnosis: it names the same ranks, or no rank for
  * the same operation. */
 static bool repeats(const struct tt_waits *w, const struct tt_diagnosis *before,
                     const struct tt_diagnosis *x)
 {
+    if (x->nculprits > 0 && before->nculprits > 0 && is_same_link(w->d, before, x))
+        return true;
     if (x->nculprits == 0)
         return before->op != TT_DUMPS_NONE && x->op != TT_DUMPS_NONE &&
                is_same_operation(w, before->op, x->op);
@@ -304,6 +353,7 @@ tutti_status tt_diagnose(struct tt_diagnoses *out, const struct tt_waits *w)
         if (!st) {
             add_lost_ranks(&e, out);
             merge_lost_ranks(w, out);
+            drop_interrupted(w, out);
             drop_repeats(w, out);
         }
         groups_fini(&g);

@@ -32,6 +32,8 @@ bool tt_ends_init(struct tt_ends *e, const struct tt_waits *w)
         e->nfinds_silent[d->reports[i].by]++;
     for (size_t i = 0; i < d->nlanes; i++)
         count_lane(e, &d->lanes[i]);
+    for (uint32_t r = 0; r < d->nranks; r++)
+        e->nisolated += tt_ends_condition(e, r) == TT_CONDITION_ISOLATED;
     return true;
 }
 
@@ -137,6 +139,29 @@ static void describe_gone(const struct tt_ends *e, uint32_t rank, struct tt_diag
     x->since = r->gone;
 }
 
+/* Returns a rank that reports `rank` as silent. */
+static uint32_t first_reporter(const struct tt_dumps *d, uint32_t rank)
+{
+    for (size_t i = 0; i < d->nreports; i++)
+        if (d->reports[i].about == rank && d->reports[i].state == TT_PEER_SILENT)
+            return d->reports[i].by;
+    return TT_DUMPS_NONE;
+}
+
+/* The NIC of the rank failed; or, if other ranks are isolated too, the link between two parts of the
+ * job, of which only the ends are known. */
+static void isolated(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis *x)
+{
+    x->kind = TT_DIAGNOSIS_LINK;
+    describe_gone(e, rank, x, "silent", e->w->d->ranks[rank].nsilent);
+    tt_ends_evidence(x, "rank %u itself is alive: %u of its lanes have posts without completion",
+                     rank, e->npending[rank]);
+    if (e->nisolated < 2)
+        return;
+    x->to = first_reporter(e->w->d, rank);
+    tt_ends_evidence(x, "%u other ranks are in the same state", e->nisolated - 1);
+}
+
 bool tt_ends_process(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis *x)
 {
     const struct tt_dumps_rank *r = &e->w->d->ranks[rank];
@@ -151,10 +176,7 @@ bool tt_ends_process(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis
         describe_gone(e, rank, x, "silent", r->nsilent);
         break;
     case TT_CONDITION_ISOLATED:
-        x->kind = TT_DIAGNOSIS_LINK;
-        describe_gone(e, rank, x, "silent", r->nsilent);
-        tt_ends_evidence(x, "rank %u itself is alive: %u of its lanes have posts without completion",
-                         rank, e->npending[rank]);
+        isolated(e, rank, x);
         break;
     default: return false;
     }

@@ -18,6 +18,7 @@ struct tt_ends {
     const struct tt_waits *w;
     uint32_t *nfinds_silent;            /* [nranks] peers that the rank reports as silent or lost */
     uint32_t *npending;                 /* [nranks] lanes of the rank with pending posts */
+    uint32_t nisolated;                 /* ranks in condition ISOLATED */
     uint32_t *nposted;                  /* [nranks] those of them with a post after the last message
                                            that any other rank received */
 };
