@@ -143,7 +143,28 @@ static void an_answer_ends_the_silence(void **state)
     assert_true(tt_liveness_should_query(&probe, 3, START + 10 * TT_SECOND));
     /* it is queried again only now */
     assert_int_equal(blamed(3, START + 10 * TT_SECOND), UINT32_MAX);
-    assert_int_equal(blamed(3, START + 11 * TT_SECOND), 3);
+    assert_int_equal(blamed(3, START + 10 * TT_SECOND + TT_PROBE_SILENCE_NS_MAX), 3);
+}
+
+/* On a busy machine, responses take long: a rank that has not responded yet is not silent yet. */
+static void slow_responses_extend_the_silence(void **state)
+{
+    const uint64_t took = 200 * TT_MS, asked = START + TT_SECOND;
+
+    (void)state;
+    begin();
+    assert_true(tt_liveness_should_query(&probe, 1, START));
+    assert_false(answer(1, UINT32_MAX, START + took));
+    assert_true(tt_liveness_should_query(&probe, 3, asked));
+    assert_int_equal(blamed(3, asked + TT_PROBE_SILENCE_NS), UINT32_MAX);
+    assert_int_equal(blamed(3, asked + TT_PROBE_SLOWER * took - 1), UINT32_MAX);
+    assert_int_equal(blamed(3, asked + TT_PROBE_SLOWER * took), 3);
+    for (uint32_t i = 0; i < 30; i++) {         /* the machine is idle again */
+        assert_true(tt_liveness_should_query(&probe, 1, asked + (2 + i) * TT_SECOND));
+        answer(1, UINT32_MAX, asked + (2 + i) * TT_SECOND + TT_MS);
+    }
+    assert_true(tt_liveness_should_query(&probe, 2, START + 40 * TT_SECOND));
+    assert_int_equal(blamed(2, START + 40 * TT_SECOND + TT_PROBE_SILENCE_NS), 2);
 }
 
 static void repeated_queries_keep_the_silence(void **state)
@@ -351,7 +372,7 @@ static void silent_failed_rank_is_not_blamed(void **state)
     assert_int_equal(b.silent, UINT32_MAX);
     answer_none(0, &w, START + TT_SECOND);
     assert_true(tt_liveness_should_query(&probe, 0, START + 2 * TT_SECOND));
-    assert_int_equal(tt_liveness_blame(&probe, &w, 0, START + 3 * TT_SECOND, &b, ask),
+    assert_int_equal(tt_liveness_blame(&probe, &w, 0, START + 6 * TT_SECOND, &b, ask),
                      TT_BLAME_RANK);
     assert_int_equal(b.silent, 0);
     tt_liveness_failed(&probe, N);
@@ -470,6 +491,7 @@ int main(void)
         cmocka_unit_test(responsive_cycle_blames_no_rank),
         cmocka_unit_test(unneeded_silent_ranks_are_not_blamed),
         cmocka_unit_test(an_answer_ends_the_silence),
+        cmocka_unit_test(slow_responses_extend_the_silence),
         cmocka_unit_test(repeated_queries_keep_the_silence),
         cmocka_unit_test(changed_replies_are_followed),
         cmocka_unit_test(search_follows_the_operation_if_possible),
