@@ -19,6 +19,7 @@ static void setup(struct fixture *f)
     assert_cuda(cudaEventCreateWithFlags(&f->join, cudaEventDisableTiming));
     assert_cuda(cudaMalloc(&f->p, 2 * sizeof(int)));
     assert_cuda(cudaMemset(f->p, 0, 2 * sizeof(int)));
+    assert_cuda(cudaDeviceSynchronize());   /* the streams below do not wait for the legacy one */
 }
 
 static void teardown(struct fixture *f)
