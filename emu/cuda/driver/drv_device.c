@@ -310,3 +310,34 @@ CUresult CUDAAPI cuCtxSynchronize(void)
 
     return st ? st : tt_emu_device_synchronize(device);
 }
+
+CUresult CUDAAPI cuCtxGetLimit(size_t *value, CUlimit limit)
+{
+    int device;
+    const CUresult st = tt_emu_drv_device(&device);
+
+    if (st || !value || (unsigned)limit >= CU_LIMIT_MAX)
+        return st ? st : CUDA_ERROR_UNSUPPORTED_LIMIT;
+    *value = tt_emu_machine()->device[device].limits[limit];
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value)
+{
+    int device;
+    const CUresult st = tt_emu_drv_device(&device);
+
+    if (st || (unsigned)limit >= CU_LIMIT_MAX)
+        return st ? st : CUDA_ERROR_UNSUPPORTED_LIMIT;
+    tt_emu_machine()->device[device].limits[limit] = value;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxGetApiVersion(CUcontext c, unsigned int *version)
+{
+    (void)c;
+    if (!version)
+        return CUDA_ERROR_INVALID_VALUE;
+    *version = TT_EMU_CUDA_VERSION;
+    return CUDA_SUCCESS;
+}

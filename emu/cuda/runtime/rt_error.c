@@ -3,6 +3,7 @@
 #include "context.h"
 #include "errors.h"
 #include "machine.h"
+#include "refused.h"
 #include "stream.h"
 
 static _Thread_local cudaError_t last;
@@ -22,6 +23,11 @@ cudaError_t tt_emu_rt_done(CUresult st)
 CUresult tt_emu_rt_stream(cudaStream_t handle, CUstream *out)
 {
     return tt_emu_stream_of(handle, out);
+}
+
+int tt_emu_rt_refused(const char *name, _Atomic int *noted)
+{
+    return (int)tt_emu_rt_error((cudaError_t)tt_emu_refused(name, noted));
 }
 
 /* An error that sticks to the device stays. */
