@@ -1,0 +1,182 @@
+/* Checks of arguments, buffers and streams; every message names the call and the value. */
+#include "gpu/check.h"
+
+#include <string.h>
+
+#include "gpu/staged.h"
+
+static const char *const names[TUTTI_GPU_KIND_COUNT] = {
+    [TUTTI_GPU_ALLREDUCE] = "tutti_gpu_allreduce",
+    [TUTTI_GPU_REDUCE] = "tutti_gpu_reduce",
+    [TUTTI_GPU_REDUCE_SCATTER] = "tutti_gpu_reduce_scatter",
+    [TUTTI_GPU_ALLGATHER] = "tutti_gpu_allgather",
+    [TUTTI_GPU_BROADCAST] = "tutti_gpu_broadcast",
+    [TUTTI_GPU_GATHER] = "tutti_gpu_gather",
+    [TUTTI_GPU_SCATTER] = "tutti_gpu_scatter",
+    [TUTTI_GPU_ALLTOALL] = "tutti_gpu_alltoall",
+    [TUTTI_GPU_BARRIER] = "tutti_gpu_barrier",
+    [TUTTI_GPU_SEND] = "tutti_gpu_send",
+    [TUTTI_GPU_RECV] = "tutti_gpu_recv",
+};
+
+const char *tt_gpu_kind_name(tutti_gpu_kind kind)
+{
+    return (unsigned)kind < TUTTI_GPU_KIND_COUNT ? names[kind] : "tutti_gpu_group";
+}
+
+static bool reduces(tutti_gpu_kind kind)
+{
+    return kind == TUTTI_GPU_ALLREDUCE || kind == TUTTI_GPU_REDUCE ||
+           kind == TUTTI_GPU_REDUCE_SCATTER;
+}
+
+static bool has_root(tutti_gpu_kind kind)
+{
+    return kind == TUTTI_GPU_REDUCE || kind == TUTTI_GPU_BROADCAST || kind == TUTTI_GPU_GATHER ||
+           kind == TUTTI_GPU_SCATTER || kind == TUTTI_GPU_SEND || kind == TUTTI_GPU_RECV;
+}
+
+int tt_gpu_memory_kind(const struct tt_cuda *cu, const void *pointer)
+{
+    unsigned kind = 0;
+
+    if (cu->pointer_attribute(&kind, TT_CUDA_POINTER_MEMORY, tt_cuda_address_of(pointer)))
+        return 0;
+    return (int)kind;
+}
+
+static tutti_status check_values(const tutti_gpu_op *op)
+{
+    const char *call = tt_gpu_kind_name(op->kind);
+    const int nranks = tutti_comm_size(op->gpu->comm);
+    const size_t elem = tutti_dtype_bytes(op->type);
+
+    if (!elem)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %d is no tutti_dtype", call, (int)op->type);
+    if (reduces(op->kind) && (unsigned)op->op >= TUTTI_REDOP_COUNT)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %d is no tutti_redop", call, (int)op->op);
+    if (reduces(op->kind) && op->type >= TUTTI_F16 && op->op >= TUTTI_BAND && op->op <= TUTTI_BXOR)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s is not defined for %s", call,
+                       tutti_redop_name(op->op), tutti_dtype_name(op->type));
+    if (has_root(op->kind) && (op->root < 0 || op->root >= nranks))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s %d is not in 0 to %d", call,
+                       op->kind >= TUTTI_GPU_SEND ? "peer" : "root", op->root, nranks - 1);
+    if (op->count > SIZE_MAX / elem / (size_t)nranks)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %zu elements of %d ranks do not fit in memory", call,
+                       op->count, nranks);
+    if (op->algo && strlen(op->algo) >= TT_GPU_ALGO_BYTES)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no algorithm %.80s...", call, op->algo);
+    return TUTTI_OK;
+}
+
+/* Checks one end of a buffer. */
+static tutti_status check_address(const tutti_gpu_op *op, const char *what, const void *pointer)
+{
+    const struct tt_cuda *cu = op->gpu->cu;
+    const char *call = tt_gpu_kind_name(op->kind);
+    const int kind = tt_gpu_memory_kind(cu, pointer);
+    int device = -1;
+
+    if (!kind)
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: %s: %p is not device memory (it is host memory, was freed, or lies "
+                       "beyond the end of an allocation)",
+                       call, what, pointer);
+    if (kind != TT_CUDA_MEMORY_DEVICE)
+        return TUTTI_OK;
+    if (cu->pointer_attribute(&device, TT_CUDA_POINTER_DEVICE, tt_cuda_address_of(pointer)))
+        return TUTTI_OK;
+    if (device != op->gpu->device)
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: %s: %p is memory of device %d, but the "
+                       "communicator's device is %d",
+                       call, what, pointer, device, op->gpu->device);
+    return TUTTI_OK;
+}
+
+static tutti_status check_buffer(const tutti_gpu_op *op, const char *what, const void *buf,
+                                 size_t bytes)
+{
+    tutti_status st;
+
+    if (!bytes)
+        return TUTTI_OK;
+    if (!buf)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL", tt_gpu_kind_name(op->kind), what);
+    st = check_address(op, what, buf);
+    return st ? st : check_address(op, what, (const char *)buf + bytes - 1);
+}
+
+/* src and dst may be the same data (in place), or must be apart. */
+static tutti_status check_overlap(const tutti_gpu_op *op, size_t src_bytes, size_t dst_bytes)
+{
+    const uintptr_t src = (uintptr_t)op->src, dst = (uintptr_t)op->dst;
+    const uintptr_t block = op->count * tutti_dtype_bytes(op->type);
+    const uintptr_t mine = (uintptr_t)tutti_comm_rank(op->gpu->comm) * block;
+    bool in_place = src == dst;
+
+    if (!src_bytes || !dst_bytes || src + src_bytes <= dst || dst + dst_bytes <= src)
+        return TUTTI_OK;
+    if (op->kind == TUTTI_GPU_ALLGATHER || op->kind == TUTTI_GPU_GATHER)
+        in_place = src == dst + mine;
+    else if (op->kind == TUTTI_GPU_REDUCE_SCATTER || op->kind == TUTTI_GPU_SCATTER)
+        in_place = dst == src + mine;
+    return in_place
+               ? TUTTI_OK
+               : tt_fail(TUTTI_ERR_INVALID, "%s: src and dst overlap, but the call is not in place",
+                         tt_gpu_kind_name(op->kind));
+}
+
+static tutti_status check_buffers(const tutti_gpu_op *op)
+{
+    const tutti_comm *comm = op->gpu->comm;
+    const struct tt_gpu_blocks blocks =
+        tt_gpu_blocks_of(op, tutti_comm_rank(comm), tutti_comm_size(comm));
+    const size_t bytes = op->count * tutti_dtype_bytes(op->type);
+    tutti_status st = check_buffer(op, "src", op->src, blocks.nsrc * bytes);
+
+    if (!st)
+        st = check_buffer(op, "dst", op->dst, blocks.ndst * bytes);
+    return st ? st : check_overlap(op, blocks.nsrc * bytes, blocks.ndst * bytes);
+}
+
+static tutti_status check_stream(const tutti_gpu_op *op)
+{
+    const struct tt_cuda *cu = op->gpu->cu;
+    const char *call = tt_gpu_kind_name(op->kind);
+    tt_cuda_context context = NULL;
+    tt_cuda_result error;
+    int capture = 0;
+
+    error = cu->stream_capturing(op->stream, &capture);
+    if (error)
+        return tt_cuda_fail(cu, error, "%s: the stream %p cannot be used", call, op->stream);
+    if (capture == TT_CUDA_CAPTURE_ACTIVE)
+        return tt_fail(TUTTI_ERR_UNSUPPORTED,
+                       "%s: the stream %p is being captured (operations cannot be part of a "
+                       "CUDA graph yet)",
+                       call, op->stream);
+    if (capture != TT_CUDA_CAPTURE_NONE)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: the stream %p is in a capture that was invalidated",
+                       call, op->stream);
+    error = cu->stream_context(op->stream, &context);
+    if (error)
+        return tt_cuda_fail(cu, error, "%s: the stream %p cannot be used", call, op->stream);
+    if (context != op->gpu->context)
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: the stream %p is of another device or context than the communicator's "
+                       "device %d",
+                       call, op->stream, op->gpu->device);
+    return TUTTI_OK;
+}
+
+tutti_status tt_gpu_check(const tutti_gpu_op *op)
+{
+    tutti_status st = check_values(op);
+
+    if (!st)
+        st = check_buffers(op);
+    if (!st)
+        st = check_stream(op);
+    return st;
+}

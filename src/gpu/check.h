@@ -1,0 +1,16 @@
+/* Checks of operations before anything is started. */
+#ifndef TT_GPU_CHECK_H
+#define TT_GPU_CHECK_H
+
+#include "gpu/gpu.h"
+
+/* Name of an operation, for messages: "tutti_gpu_allreduce". */
+const char *tt_gpu_kind_name(tutti_gpu_kind kind);
+
+/* Checks one operation: arguments, buffers and stream. The context of its tutti_gpu is current. */
+tutti_status tt_gpu_check(const tutti_gpu_op *op);
+
+/* What kind of memory `pointer` is; 0: host memory unknown to CUDA. */
+int tt_gpu_memory_kind(const struct tt_cuda *cu, const void *pointer);
+
+#endif

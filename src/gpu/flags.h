@@ -1,0 +1,50 @@
+/* Words in pinned host memory by which streams and a worker synchronize. A stream writes the number
+ * of a unit to a start word, and waits until the end word has reached this number. Numbers are
+ * compared modulo 2^32.
+ *
+ * A stream may access the words after its unit has ended (it then only sees a number that is large
+ * enough). Therefore the words are never freed: a closed set is used again, and its numbers
+ * continue. */
+#ifndef TT_GPU_FLAGS_H
+#define TT_GPU_FLAGS_H
+
+#include <stdbool.h>
+
+#include "gpu/cuda.h"
+
+#define TT_GPU_STARTS 1024u     /* start words: bounds the number of streams of pending units */
+
+struct tt_gpu_flags {
+    struct tt_gpu_flags *next;
+    uint32_t *words;                /* [TT_GPU_STARTS] start words, and the end word */
+    tt_cuda_address address;        /* of words, for streams */
+    tt_cuda_context context;
+    uint32_t sequence;              /* last number in use; protected by the owner's lock */
+    uint32_t next_start, starts_free;       /* likewise */
+};
+
+/* Takes a set of the current context, which tt_gpu_flags_close returns. */
+tutti_status tt_gpu_flags_open(struct tt_gpu_flags **out, const struct tt_cuda *cu,
+                               tt_cuda_context context);
+void tt_gpu_flags_close(struct tt_gpu_flags *f);
+
+/* Add to a stream: the write of a start word, and the wait for the end word. */
+tt_cuda_result tt_gpu_flags_add_start(const struct tt_gpu_flags *f, const struct tt_cuda *cu,
+                                      tt_cuda_stream stream, uint32_t start, uint32_t sequence);
+tt_cuda_result tt_gpu_flags_add_end(const struct tt_gpu_flags *f, const struct tt_cuda *cu,
+                                    tt_cuda_stream stream, uint32_t sequence);
+
+/* Returns whether the stream of this start word has reached its unit. */
+static inline bool tt_gpu_flags_started(const struct tt_gpu_flags *f, uint32_t start,
+                                        uint32_t sequence)
+{
+    return (int32_t)(__atomic_load_n(&f->words[start], __ATOMIC_ACQUIRE) - sequence) >= 0;
+}
+
+/* Releases all streams that wait for `sequence` or earlier. */
+static inline void tt_gpu_flags_end(struct tt_gpu_flags *f, uint32_t sequence)
+{
+    __atomic_store_n(&f->words[TT_GPU_STARTS], sequence, __ATOMIC_RELEASE);
+}
+
+#endif

@@ -1,0 +1,256 @@
+/* Creation and destruction of a tutti_gpu, and calls on it that are no operation. */
+#include "gpu/gpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/options.h"
+#include "gpu/worker.h"
+
+#define CHUNK_BYTES_DEFAULT (4u << 20)
+#define CHUNK_BYTES_MIN 4096u
+#define CHUNK_BYTES_MAX (1u << 30)
+#define CHUNKS_DEFAULT 4
+
+static tutti_status take_conf(tutti_gpu_conf *mine, const tutti_gpu_conf *conf)
+{
+    const char *call = "tutti_gpu_create";
+    tutti_status st;
+
+    *mine = (tutti_gpu_conf){ .size = sizeof *mine };
+    if (conf) {
+        st =
+            tt_options_take(mine, sizeof *mine, sizeof *mine, conf, call, "conf", "tutti_gpu_conf");
+        if (!st)
+            st = tt_options_flag(call, "conf.has_device", mine->has_device);
+        if (st)
+            return st;
+    }
+    if (!mine->chunk_bytes)
+        mine->chunk_bytes = CHUNK_BYTES_DEFAULT;
+    if (!mine->chunks)
+        mine->chunks = CHUNKS_DEFAULT;
+    if (mine->chunk_bytes < CHUNK_BYTES_MIN || mine->chunk_bytes > CHUNK_BYTES_MAX)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: conf.chunk_bytes is %llu, but must be in %u to %u",
+                       call, (unsigned long long)mine->chunk_bytes, CHUNK_BYTES_MIN,
+                       CHUNK_BYTES_MAX);
+    if (mine->chunks < 1 || mine->chunks > (int32_t)TT_GPU_CHUNKS_MAX)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: conf.chunks is %d, but must be in 1 to %u", call,
+                       (int)mine->chunks, TT_GPU_CHUNKS_MAX);
+    return TUTTI_OK;
+}
+
+/* Sets the device: the configured one, else that of the current context, else 0. */
+static tutti_status choose_device(tutti_gpu *gpu)
+{
+    tt_cuda_context current = NULL;
+    int count = 0, device = 0;
+    tt_cuda_result error = gpu->cu->device_count(&count);
+
+    if (!error && !gpu->conf.has_device && !gpu->cu->context_current(&current) && current)
+        error = gpu->cu->context_device(&device);
+    gpu->device = gpu->conf.has_device ? gpu->conf.device : device;
+    if (!error && (gpu->device < 0 || gpu->device >= count))
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_gpu_create: there is no device %d (%d device%s)",
+                       gpu->device, count, TT_PLURAL(count));
+    if (!error)
+        error = gpu->cu->device_get(&device, gpu->device);
+    if (!error)
+        error = gpu->cu->primary_retain(&gpu->context, device);
+    return error
+               ? tt_cuda_fail(gpu->cu, error, "tutti_gpu_create: cannot use device %d", gpu->device)
+               : TUTTI_OK;
+}
+
+/* Streams must be able to wait for words: tried on a stream of our own. */
+static tutti_status try_flags(tutti_gpu *gpu)
+{
+    const uint32_t sequence = ++gpu->flags->sequence;
+    tt_cuda_result error;
+
+    tt_gpu_flags_end(gpu->flags, sequence);
+    error = tt_gpu_flags_add_start(gpu->flags, gpu->cu, gpu->in, 0, sequence);
+    if (!error)
+        error = tt_gpu_flags_add_end(gpu->flags, gpu->cu, gpu->in, sequence);
+    if (!error)
+        error = gpu->cu->stream_synchronize(gpu->in);
+    if (error || !tt_gpu_flags_started(gpu->flags, 0, sequence)) {
+        tt_cuda_fail(gpu->cu, error, "tutti_gpu_create: wait for a value in memory");
+        return tt_fail(TUTTI_ERR_UNSUPPORTED,
+                       "tutti_gpu_create: the driver of device %d has no "
+                       "stream memory operations (CUDA 12 or newer has them)",
+                       gpu->device);
+    }
+    gpu->added = gpu->ended = sequence;
+    return TUTTI_OK;
+}
+
+static tutti_status open_streams(tutti_gpu *gpu)
+{
+    const struct tt_cuda *cu = gpu->cu;
+    const unsigned flags = TT_CUDA_EVENT_BLOCKING_SYNC | TT_CUDA_EVENT_NO_TIMING;
+    tt_cuda_result error = cu->stream_create(&gpu->in, TT_CUDA_STREAM_NON_BLOCKING);
+
+    if (!error)
+        error = cu->stream_create(&gpu->out, TT_CUDA_STREAM_NON_BLOCKING);
+    for (int32_t i = 0; i < gpu->conf.chunks && !error; i++) {
+        error = cu->event_create(&gpu->in_done[i], flags);
+        if (!error)
+            error = cu->event_create(&gpu->out_done[i], flags);
+    }
+    return error ? tt_cuda_fail(cu, error, "tutti_gpu_create: cannot create streams and events")
+                 : TUTTI_OK;
+}
+
+/* Frees what was opened in the context, which is current. */
+static void close_streams(tutti_gpu *gpu)
+{
+    const struct tt_cuda *cu = gpu->cu;
+    struct tt_gpu_arena *next;
+
+    for (struct tt_gpu_arena *a = gpu->arenas; a; a = next) {
+        next = a->next;
+        cu->host_free(a->mem);
+        free(a);
+    }
+    for (uint32_t i = 0; i < TT_GPU_CHUNKS_MAX; i++) {
+        if (gpu->in_done[i])
+            cu->event_destroy(gpu->in_done[i]);
+        if (gpu->out_done[i])
+            cu->event_destroy(gpu->out_done[i]);
+    }
+    if (gpu->in)
+        cu->stream_destroy(gpu->in);
+    if (gpu->out)
+        cu->stream_destroy(gpu->out);
+}
+
+/* Opens streams and flags, and starts the worker. The context is current. */
+static tutti_status open_gpu(tutti_gpu *gpu)
+{
+    tutti_status st = open_streams(gpu);
+    int err;
+
+    if (!st)
+        st = tt_gpu_flags_open(&gpu->flags, gpu->cu, gpu->context);
+    if (!st)
+        st = try_flags(gpu);
+    if (st)
+        return st;
+    err = pthread_create(&gpu->worker, NULL, tt_gpu_worker, gpu);
+    return err ? tt_fail_errno(err, "tutti_gpu_create: cannot start a thread") : TUTTI_OK;
+}
+
+static void init_locks(tutti_gpu *gpu)
+{
+    pthread_condattr_t attr;
+
+    pthread_mutex_init(&gpu->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&gpu->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    gpu->last = &gpu->first;
+}
+
+/* Frees a gpu whose worker does not run. */
+static void free_gpu(tutti_gpu *gpu)
+{
+    if (gpu->context && !tt_gpu_enter(gpu)) {
+        close_streams(gpu);
+        tt_gpu_leave(gpu);
+    }
+    if (gpu->flags)
+        tt_gpu_flags_close(gpu->flags);
+    if (gpu->context)
+        gpu->cu->primary_release(gpu->device);
+    pthread_cond_destroy(&gpu->changed);
+    pthread_mutex_destroy(&gpu->lock);
+    free(gpu);
+}
+
+tutti_status tutti_gpu_create(tutti_gpu **out, tutti_comm *comm, const tutti_gpu_conf *conf)
+{
+    tutti_gpu_conf mine;
+    const struct tt_cuda *cu;
+    tutti_gpu *gpu;
+    tutti_status st;
+
+    if (!out || !comm)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_gpu_create: %s is NULL", out ? "comm" : "out");
+    st = take_conf(&mine, conf);
+    if (!st)
+        st = tt_cuda_load(&cu);
+    if (st)
+        return st;
+    gpu = calloc(1, sizeof *gpu);
+    if (!gpu)
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_gpu_create: out of memory");
+    gpu->cu = cu;
+    gpu->comm = comm;
+    gpu->conf = mine;
+    init_locks(gpu);
+    st = choose_device(gpu);
+    if (!st)
+        st = tt_gpu_enter(gpu);
+    if (!st) {
+        st = open_gpu(gpu);
+        tt_gpu_leave(gpu);
+    }
+    if (st) {
+        free_gpu(gpu);
+        return st;
+    }
+    *out = gpu;
+    return TUTTI_OK;
+}
+
+void tutti_gpu_destroy(tutti_gpu *gpu)
+{
+    if (!gpu)
+        return;
+    pthread_mutex_lock(&gpu->lock);
+    gpu->stop = true;
+    pthread_cond_broadcast(&gpu->changed);
+    pthread_mutex_unlock(&gpu->lock);
+    pthread_join(gpu->worker, NULL);
+    free_gpu(gpu);
+}
+
+int tutti_gpu_device(const tutti_gpu *gpu)
+{
+    return gpu ? gpu->device : -1;
+}
+
+tutti_status tutti_gpu_status(const tutti_gpu *gpu)
+{
+    return gpu ? tt_gpu_failure(gpu) : tt_fail(TUTTI_ERR_INVALID, "tutti_gpu_status: gpu is NULL");
+}
+
+tutti_status tutti_gpu_abort(tutti_gpu *gpu)
+{
+    tutti_status st;
+
+    if (!gpu)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_gpu_abort: gpu is NULL");
+    st = tutti_comm_abort(gpu->comm);
+    pthread_mutex_lock(&gpu->lock);
+    atomic_store(&gpu->aborted, true);
+    pthread_cond_broadcast(&gpu->changed);
+    pthread_mutex_unlock(&gpu->lock);
+    return st;
+}
+
+tutti_status tutti_gpu_flush(tutti_gpu *gpu)
+{
+    uint32_t until;
+
+    if (!gpu)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_gpu_flush: gpu is NULL");
+    pthread_mutex_lock(&gpu->lock);
+    until = gpu->added;
+    while ((int32_t)(gpu->ended - until) < 0)
+        pthread_cond_wait(&gpu->changed, &gpu->lock);
+    pthread_mutex_unlock(&gpu->lock);
+    return tt_gpu_failure(gpu);
+}

@@ -1,0 +1,102 @@
+/* A communicator bound to a device: its queue of units, the pinned memory, and the thread that runs
+ * the units. A unit is one or more operations that start and end together; a stream waits for the
+ * unit's sequence number in the end word. */
+#ifndef TT_GPU_GPU_H
+#define TT_GPU_GPU_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "gpu/cuda.h"
+#include "gpu/flags.h"
+#include "tutti/gpu.h"
+
+#define TT_GPU_ALGO_BYTES 64        /* longest name of an algorithm */
+#define TT_GPU_STREAMS_MAX 64u      /* of one unit */
+#define TT_GPU_CHUNKS_MAX 64u
+/* Sends and receives are cut to pieces of chunk_bytes / TT_GPU_P2P_SHARE; each pair of a peer and a
+ * direction has TT_GPU_P2P_DEPTH of them in flight. */
+#define TT_GPU_P2P_SHARE 8u
+#define TT_GPU_P2P_DEPTH 2u
+
+/* Shared by the caller and the worker. */
+struct tutti_gpu_request {
+    pthread_mutex_t lock;
+    pthread_cond_t completed;
+    unsigned references;            /* protected by lock, like the next */
+    bool done;
+    tutti_status status;
+    char why[TT_ERROR_BYTES];
+};
+
+/* An operation of a unit; `algo` is its own copy. */
+struct tt_gpu_item {
+    tutti_gpu_op op;
+    char algo[TT_GPU_ALGO_BYTES];
+    struct tutti_gpu_request *request;      /* one reference; NULL: none */
+};
+
+/* A call of the caller's function by the worker (tutti_gpu_run). */
+struct tt_gpu_job {
+    tutti_status (*job)(tutti_comm *comm, void *arg);
+    void *arg;
+};
+
+struct tt_gpu_unit {
+    struct tt_gpu_unit *next;
+    uint32_t sequence;
+    struct tt_gpu_item *items;
+    size_t nitems;
+    void *streams[TT_GPU_STREAMS_MAX];      /* without duplicates */
+    uint32_t nstreams;
+    uint32_t start[TT_GPU_STREAMS_MAX];     /* indices of their start words */
+    size_t arena_bytes;                     /* pinned memory that the unit needs */
+    const struct tt_gpu_job *job;           /* the caller's; NULL: none */
+    struct tutti_gpu_request *job_request;  /* of the job, one reference */
+};
+
+/* Pinned memory; used by one unit at a time. */
+struct tt_gpu_arena {
+    struct tt_gpu_arena *next;      /* smaller ones, kept until the end: freeing waits for the
+                                       device */
+    char *mem;
+    size_t bytes;
+};
+
+struct tutti_gpu {
+    const struct tt_cuda *cu;
+    tutti_comm *comm;
+    int device;
+    tt_cuda_context context;
+    tutti_gpu_conf conf;            /* complete: defaults are filled in */
+    tt_cuda_stream in, out;         /* copies from and to the device; used by the worker */
+    tt_cuda_event in_done[TT_GPU_CHUNKS_MAX], out_done[TT_GPU_CHUNKS_MAX];     /* likewise */
+    struct tt_gpu_flags *flags;
+    pthread_t worker;
+    atomic_bool aborted;
+    _Atomic tutti_status status;    /* set once; `why` is valid before */
+    char why[TT_ERROR_BYTES];
+
+    pthread_mutex_t lock;           /* protects all that follows, and fields of `flags` */
+    pthread_cond_t changed;         /* a unit was added or has ended, stop, or abort */
+    struct tt_gpu_unit *first, **last;
+    uint32_t added, ended;          /* sequence numbers */
+    struct tt_gpu_arena *arenas;    /* largest first */
+    bool stop;
+};
+
+/* Records the first error of gpu, with the calling thread's last error as its message. */
+void tt_gpu_set_failed(tutti_gpu *gpu, tutti_status status);
+/* Returns the error that ended gpu's operations as the thread's last error, or OK. */
+tutti_status tt_gpu_failure(const tutti_gpu *gpu);
+/* Make the context of gpu current for the calling thread, and undo it. */
+tutti_status tt_gpu_enter(const tutti_gpu *gpu);
+void tt_gpu_leave(const tutti_gpu *gpu);
+/* Ensures that an arena of `bytes` exists. Called before a stream waits for the unit: pinning
+ * memory may wait for the device. */
+tutti_status tt_gpu_reserve(tutti_gpu *gpu, size_t bytes);
+/* Returns the largest arena's memory; used by the worker. */
+char *tt_gpu_arena(tutti_gpu *gpu);
+
+#endif
