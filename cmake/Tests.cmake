@@ -309,6 +309,18 @@ endforeach()
 if("emu" IN_LIST folders)
     target_link_libraries(tests_emu PUBLIC tutti_emu_cudart tutti_emu_cuda)
 endif()
+# The tests of src/gpu load the emulation of CUDA. Where it is not built, they use a GPU's driver, or
+# are skipped.
+if(TARGET tutti_emu_cuda AND "gpu" IN_LIST folders)
+    file(GLOB gpu_tests CONFIGURE_DEPENDS tests/gpu/test_*.c)
+    foreach(source ${gpu_tests})
+        get_filename_component(file ${source} NAME_WE)
+        string(REGEX REPLACE "^test_" "" name ${file})
+        add_dependencies(gpu_${file} tutti_emu_cuda)
+        set_property(TEST gpu.${name} APPEND PROPERTY ENVIRONMENT
+            "LD_LIBRARY_PATH=$<TARGET_FILE_DIR:tutti_emu_cuda>" "TUTTI_EMU_DEVICES=8")
+    endforeach()
+endif()
 if(ofi_FOUND AND "cluster" IN_LIST folders)
     tutti_add_ofi_tests()
 endif()

@@ -20,6 +20,7 @@ HEADERS = (
     "device.h",
     "moe.h",
     "moe_device.h",
+    "gpu.h",
     "trace.h",
     "algorithm.h",
     "hash.h",

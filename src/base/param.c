@@ -196,8 +196,8 @@ static bool name_ends_with(const char *text, size_t bytes, const char *end)
     return bytes >= n && memcmp(text + bytes - n, end, n) == 0;
 }
 
-/* Known settings and names that are not settings: paths (TUTTI_DIR, TUTTI_HOME, ...) and variables
- * of the tests. */
+/* Known settings and names that are not settings: paths (TUTTI_DIR, TUTTI_HOME, ...), variables of
+ * the tests and of the emulation of GPUs. */
 static bool is_known_variable(const char *text, size_t bytes)
 {
     for (size_t i = 0; i < TT_PARAM_COUNT; i++)
@@ -206,9 +206,9 @@ static bool is_known_variable(const char *text, size_t bytes)
     for (size_t i = 0; i < tt_nparam_words; i++)
         if (is_variable(tt_param_words[i].name, text, bytes))
             return true;
-    return strncmp(text, "TUTTI_TEST_", 11) == 0 || name_ends_with(text, bytes, "_DIR") ||
-           name_ends_with(text, bytes, "_HOME") || name_ends_with(text, bytes, "_ROOT") ||
-           name_ends_with(text, bytes, "_PREFIX");
+    return strncmp(text, "TUTTI_TEST_", 11) == 0 || strncmp(text, "TUTTI_EMU_", 10) == 0 ||
+           name_ends_with(text, bytes, "_DIR") || name_ends_with(text, bytes, "_HOME") ||
+           name_ends_with(text, bytes, "_ROOT") || name_ends_with(text, bytes, "_PREFIX");
 }
 
 void tt_param_warn_unknown(void)
