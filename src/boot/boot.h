@@ -115,7 +115,8 @@ void tt_overlay_flood(struct tt_overlay *o, const void *payload, uint16_t bytes)
  * bounds what it sends without a response. False: the neighbour is not connected. */
 bool tt_overlay_send(struct tt_overlay *o, enum tt_overlay_topic topic, uint32_t rank,
                      const void *payload, uint16_t bytes);
-/* Returns the number of neighbours: *ranks[n], the overlay's. */
+/* Returns the number of neighbours, at most TT_OVERLAY_LINKS_MAX: *ranks[n], the overlay's. */
+#define TT_OVERLAY_LINKS_MAX 40     /* sufficient for 2^20 ranks */
 uint32_t tt_overlay_neighbours(const struct tt_overlay *o, const uint32_t **ranks);
 /* Returns whether the control connection to this neighbour is up: it neither ended nor said
  * GOODBYE. */

@@ -17,7 +17,7 @@
 #include "boot/boot.h"
 #include "boot/frame.h"
 
-#define TT_FLOOD_LINKS_MAX 40       /* sufficient for 2^20 ranks */
+#define TT_FLOOD_LINKS_MAX TT_OVERLAY_LINKS_MAX
 #define TT_FLOOD_BODY_BYTES (4 + 8 + TT_OVERLAY_BYTES)
 
 /* Frame types of a link; those of the handshake are in overlay.c. */
