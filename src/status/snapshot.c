@@ -29,6 +29,7 @@ struct scan {
     uint64_t now_ns;
     uint32_t nopen, nended;     /* operations in progress; reported ended ones */
     bool rates;                 /* records are still of the last second */
+    uint64_t counted_ns;        /* age of the oldest counted record */
 };
 
 static bool is_collective(uint8_t kind)
@@ -93,13 +94,23 @@ static void count_rate(struct scan *s, const struct tt_oplog_record *o)
 {
     const struct tt_oplog_call *c = &o->call;
     const bool in_bytes = c->flags & TT_OPLOG_IS_BYTES || c->type >= TUTTI_DTYPE_COUNT;
+    const uint64_t age_ns = age_of(s, o->called);
 
-    if (age_of(s, o->called) > TT_SECOND)
+    if (age_ns > TT_SECOND)
         s->rates = false;
     if (!s->rates || o->status == TUTTI_PENDING)
         return;
+    s->counted_ns = age_ns;
     s->report->ops_per_s++;
     s->report->bytes_per_s += c->count * (in_bytes ? 1 : tutti_dtype_bytes((tutti_dtype)c->type));
+}
+
+static void scale_rates(struct tt_status_report *r, uint64_t counted_ns)
+{
+    const double by = (double)TT_SECOND / (double)counted_ns;
+
+    r->ops_per_s = (uint64_t)((double)r->ops_per_s * by);
+    r->bytes_per_s = (uint64_t)((double)r->bytes_per_s * by);
 }
 
 /* Records come from the newest to the oldest. */
@@ -147,6 +158,8 @@ static void read_records(struct scan *s)
     for (uint64_t n = head; n-- > first;)
         if (tt_oplog_ring_find(&tt_oplog_ring, n, &o))
             see_record(s, &o);
+    if (s->rates && head > depth && s->counted_ns)      /* it holds less than a second */
+        scale_rates(s->report, s->counted_ns);
 }
 
 /* ---- communicators ---- */

@@ -22,8 +22,8 @@ struct tt_snapshot_source {
     void *arg;
 };
 
-/* Adds the positions of this process, which is `rank` of the job, or, in depth, its operations. A
- * scan of the whole trace: about 3 ms if its 65,536 records are in use. */
+/* Adds the positions of this process, which is `rank` of the job, or, in depth, its operations.
+ * Scans the whole trace. */
 void tt_status_snapshot(const struct tt_collect_query *q, uint32_t rank,
                         const struct tt_snapshot_source *source, struct tt_status_report *r);
 
