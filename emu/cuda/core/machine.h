@@ -39,6 +39,7 @@ struct tt_emu_device {
 struct tt_emu_machine {
     int  ndevices;
     bool host_access, peers;
+    _Atomic bool initialized;       /* by cuInit, or by any call of the runtime */
     uint64_t copy_mbps, device_mbps, peer_mbps, launch_ns;
     pthread_mutex_t lock;           /* the fields of devices, and contexts */
     struct tt_emu_device device[TT_EMU_DEVICES_MAX];

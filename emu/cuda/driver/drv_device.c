@@ -9,15 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static _Atomic bool initialized;
-
 CUresult tt_emu_drv_ready(void)
 {
     const CUresult st = tt_emu_ready();
 
     if (st)
         return st;
-    return atomic_load(&initialized) ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+    return atomic_load(&tt_emu_machine()->initialized) ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }
 
 CUresult tt_emu_drv_device(int *device)
@@ -44,7 +42,7 @@ CUresult CUDAAPI cuInit(unsigned int flags)
     if (!st && flags)
         st = CUDA_ERROR_INVALID_VALUE;
     if (!st)
-        atomic_store(&initialized, true);
+        atomic_store(&tt_emu_machine()->initialized, true);
     return st;
 }
 

@@ -15,8 +15,13 @@ cudaError_t tt_emu_rt_error(cudaError_t error)
     return error;
 }
 
+/* Any call of the runtime initializes the driver. */
 cudaError_t tt_emu_rt_done(CUresult st)
 {
+    struct tt_emu_machine *m = tt_emu_machine();
+
+    if (!atomic_load(&m->initialized))
+        atomic_store(&m->initialized, true);
     return tt_emu_rt_error((cudaError_t)st);
 }
 
