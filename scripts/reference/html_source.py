@@ -87,6 +87,7 @@ CHAPTERS = (
         (
             "docs/architecture",
             "docs/start-up",
+            "docs/emulation",
             "CONTRIBUTING",
             "CHANGELOG",
             "SECURITY",

@@ -114,7 +114,7 @@ static void the_legacy_stream_waits_for_blocking_streams(void **state)
     gate_close_stream(&gate, blocking);
     assert_cuda(cudaLaunchHostFunc(blocking, append, &one));
     assert_cuda(cudaLaunchHostFunc(NULL, append, &two));
-    assert_cuda(cudaLaunchHostFunc(blocking, append, &three));      /* waits for the legacy stream */
+    assert_cuda(cudaLaunchHostFunc(blocking, append, &three));      /* waits for two */
     assert_cuda(cudaStreamSynchronize(other));                      /* idle: waits for nothing */
     assert_int_equal(atomic_load(&order.n), 0);
     assert_cuda_error(cudaStreamQuery(NULL), cudaErrorNotReady);

@@ -68,9 +68,11 @@ static struct tt_emu_capture *disturbed(CUstream s)
 }
 
 /* A new node of the stream; what it adds later depends on this node. */
-static CUresult add_node(CUstream s, CUgraphNodeType type, struct tt_emu_work *work, CUgraphNode *out)
+static CUresult add_node(CUstream s, CUgraphNodeType type, struct tt_emu_work *work,
+                         CUgraphNode *out)
 {
-    CUresult st = tt_emu_graph_add(s->capture->graph, type, work, s->captured.node, s->captured.n, out);
+    CUresult st =
+        tt_emu_graph_add(s->capture->graph, type, work, s->captured.node, s->captured.n, out);
 
     if (st)
         return st;
@@ -141,8 +143,8 @@ CUresult tt_emu_capture_unsafe(void)
         return st;
     pthread_mutex_lock(&tt_emu_graph_lock);
     for (struct tt_emu_capture *c = captures; c; c = c->next) {
-        const bool mine = pthread_equal(c->thread, pthread_self()) &&
-                          c->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
+        const bool mine =
+            pthread_equal(c->thread, pthread_self()) && c->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
         const bool global = c->mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
                             thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
 
@@ -324,8 +326,10 @@ CUresult tt_emu_capture_begin(CUstream s, CUstreamCaptureMode mode, CUgraph grap
         st = CUDA_ERROR_ILLEGAL_STATE;
     if (!st) {
         c = tt_emu_alloc(sizeof(*c));
-        *c = (struct tt_emu_capture){ captures, next_id++, graph ? graph : tt_emu_graph_create(),
-                                      !graph, false, s, mode, pthread_self() };
+        *c =
+            (struct tt_emu_capture){ captures, next_id++,     graph ? graph : tt_emu_graph_create(),
+                                     !graph,   false,         s,
+                                     mode,     pthread_self() };
         captures = c;
         s->capture = c;
         for (size_t i = 0; i < n; i++)
@@ -415,8 +419,8 @@ CUresult tt_emu_capture_end(CUstream s, CUgraph *graph)
     return st;
 }
 
-CUresult tt_emu_capture_info(CUstream s, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-                             const CUgraphNode **before, size_t *n)
+CUresult tt_emu_capture_info(CUstream s, CUstreamCaptureStatus *status, cuuint64_t *id,
+                             CUgraph *graph, const CUgraphNode **before, size_t *n)
 {
     struct tt_emu_capture *c;
     CUresult st = CUDA_SUCCESS;

@@ -57,8 +57,8 @@ CUresult tt_emu_capture_begin(CUstream s, CUstreamCaptureMode mode, CUgraph grap
 CUresult tt_emu_capture_end(CUstream s, CUgraph *graph);
 
 /* The dependencies are valid until the next call for the stream. NULL outputs are allowed. */
-CUresult tt_emu_capture_info(CUstream s, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-                             const CUgraphNode **before, size_t *n);
+CUresult tt_emu_capture_info(CUstream s, CUstreamCaptureStatus *status, cuuint64_t *id,
+                             CUgraph *graph, const CUgraphNode **before, size_t *n);
 CUresult tt_emu_capture_update(CUstream s, const CUgraphNode *before, size_t n, unsigned flags);
 
 /* Exchanges the mode of the thread. */

@@ -205,7 +205,8 @@ CUresult tt_emu_exec_update(CUgraphExec x, CUgraph g, CUgraphExecUpdateResult *w
     }
     pthread_mutex_unlock(&tt_emu_graph_lock);
     tt_emu_exec_destroy(other);
-    return *why == CU_GRAPH_EXEC_UPDATE_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+    return *why == CU_GRAPH_EXEC_UPDATE_SUCCESS ? CUDA_SUCCESS
+                                                : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 }
 
 CUresult tt_emu_exec_set(CUgraphExec x, CUgraphNode node, struct tt_emu_work *work)
@@ -253,7 +254,8 @@ static void create_lanes(CUgraphExec x, int device)
     x->lanes = tt_emu_alloc(x->nlanes * sizeof(CUstream));
     x->lanes_device = device;
     for (unsigned i = 0; i < x->nlanes; i++)
-        tt_emu_stream_create(tt_emu_context_primary(device), CU_STREAM_NON_BLOCKING, 0, &x->lanes[i]);
+        tt_emu_stream_create(tt_emu_context_primary(device), CU_STREAM_NON_BLOCKING, 0,
+                             &x->lanes[i]);
 }
 
 /* All lanes wait for what is in the stream; the stream waits for the ends of all branches. */

@@ -169,8 +169,8 @@ CUresult tt_emu_graph_add_child(CUgraph g, CUgraph child, const CUgraphNode *bef
     return st;
 }
 
-CUresult tt_emu_graph_add_event(CUgraph g, CUgraphNodeType type, CUevent e, const CUgraphNode *before,
-                                size_t n, CUgraphNode *out)
+CUresult tt_emu_graph_add_event(CUgraph g, CUgraphNodeType type, CUevent e,
+                                const CUgraphNode *before, size_t n, CUgraphNode *out)
 {
     struct tt_emu_work work = { .kind = TT_EMU_EMPTY };
     CUresult st;

@@ -49,8 +49,8 @@ CUresult tt_emu_graph_add_work(CUgraph g, CUgraphNodeType type, struct tt_emu_wo
                                const CUgraphNode *before, size_t n, CUgraphNode *out);
 CUresult tt_emu_graph_add_child(CUgraph g, CUgraph child, const CUgraphNode *before, size_t n,
                                 CUgraphNode *out);
-CUresult tt_emu_graph_add_event(CUgraph g, CUgraphNodeType type, CUevent e, const CUgraphNode *before,
-                                size_t n, CUgraphNode *out);
+CUresult tt_emu_graph_add_event(CUgraph g, CUgraphNodeType type, CUevent e,
+                                const CUgraphNode *before, size_t n, CUgraphNode *out);
 
 /* Adds dependencies from[i] -> to[i]. CUDA_ERROR_INVALID_VALUE if they would form a cycle or a node
  * that was created later were a dependency of an earlier one. */

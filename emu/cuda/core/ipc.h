@@ -10,7 +10,7 @@
 /* The content of a CUipcMemHandle, of a CUipcEventHandle or of exported memory of a pool. */
 struct tt_emu_ipc {
     uint64_t magic;
-    uint32_t kind;              /* enum tt_emu_handle or enum tt_emu_memory, as the caller defines */
+    uint32_t kind;              /* of the handle: memory or event */
     int32_t  pid, fd, device;
     uint64_t inode;             /* of the memory file: detects a file number that was reused */
     uint64_t offset, bytes;

@@ -1,6 +1,7 @@
-/* Address ranges of device memory. Each is mapped twice: at the address that the program gets, where
- * loads and stores of the host fault, and at an alias, which copies use. While kernels run (or with
- * TUTTI_EMU_HOST_ACCESS=1) the address of the program is accessible, too, for all threads. */
+/* Address ranges of device memory. Each is mapped twice: at the address that the program gets,
+ * where loads and stores of the host fault, and at an alias, which copies use. While kernels run
+ * (or with TUTTI_EMU_HOST_ACCESS=1) the address of the program is accessible, too, for all
+ * threads. */
 #ifndef TT_EMU_SPACE_H
 #define TT_EMU_SPACE_H
 

@@ -17,7 +17,7 @@ struct CUstream_st {
     unsigned  flags;            /* CU_STREAM_NON_BLOCKING */
     int       priority;
     uint64_t  id;
-    bool      is_default;       /* the legacy stream, or one of a thread: never destroyed by the user */
+    bool      is_default;       /* the program cannot destroy it */
 
     pthread_mutex_t lock;       /* the fields below */
     pthread_cond_t  arrived;

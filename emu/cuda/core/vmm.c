@@ -182,7 +182,8 @@ CUresult tt_emu_vmm_properties(CUmemGenericAllocationHandle handle, CUmemAllocat
 
 /* ---- mappings ---- */
 
-CUresult tt_emu_vmm_map(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle)
+CUresult tt_emu_vmm_map(CUdeviceptr at, size_t bytes, size_t offset,
+                        CUmemGenericAllocationHandle handle)
 {
     struct physical *p = physical_of(handle);
     struct tt_emu_backing backing;
@@ -264,7 +265,8 @@ static void give_access(struct mapped *m, int device, CUmemAccess_flags flags)
         tt_emu_memory_remove(m->at, TT_EMU_MAPPED_MEMORY, &r);
 }
 
-CUresult tt_emu_vmm_set_access(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *access, size_t n)
+CUresult tt_emu_vmm_set_access(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *access,
+                               size_t n)
 {
     const int ndevices = tt_emu_machine()->ndevices;
     CUresult st = CUDA_SUCCESS;

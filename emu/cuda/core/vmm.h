@@ -17,11 +17,13 @@ CUresult tt_emu_vmm_release(CUmemGenericAllocationHandle handle);
 CUresult tt_emu_vmm_retain(CUdeviceptr p, CUmemGenericAllocationHandle *out);
 CUresult tt_emu_vmm_properties(CUmemGenericAllocationHandle handle, CUmemAllocationProp *out);
 
-CUresult tt_emu_vmm_map(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle);
+CUresult tt_emu_vmm_map(CUdeviceptr p, size_t bytes, size_t offset,
+                        CUmemGenericAllocationHandle handle);
 CUresult tt_emu_vmm_unmap(CUdeviceptr p, size_t bytes);
 
 /* Both ends of the range are ends of mappings. */
-CUresult tt_emu_vmm_set_access(CUdeviceptr p, size_t bytes, const CUmemAccessDesc *access, size_t n);
+CUresult tt_emu_vmm_set_access(CUdeviceptr p, size_t bytes, const CUmemAccessDesc *access,
+                               size_t n);
 CUresult tt_emu_vmm_get_access(CUdeviceptr p, const CUmemLocation *where, unsigned long long *out);
 
 /* A new file descriptor for memory that was created for sharing, and the way back. */

@@ -44,7 +44,7 @@ struct tt_emu_fill {
 struct tt_emu_kernel {
     struct CUfunc_st *function;
     unsigned grid[3], block[3], shared;
-    void    *arguments;                 /* owned: values one after another, as the function lays out */
+    void    *arguments;                 /* owned; at the offsets of the function */
 };
 
 struct tt_emu_ipc_counters;

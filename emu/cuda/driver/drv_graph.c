@@ -15,7 +15,8 @@ CUresult CUDAAPI cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode)
     return st ? st : tt_emu_capture_begin(s, mode, NULL, NULL, 0);
 }
 
-CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *before,
+CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph,
+                                             const CUgraphNode *before,
                                              const CUgraphEdgeData *edges, size_t n,
                                              CUstreamCaptureMode mode)
 {
@@ -36,8 +37,8 @@ CUresult CUDAAPI cuStreamEndCapture(CUstream stream, CUgraph *graph)
     return st ? st : tt_emu_capture_end(s, graph);
 }
 
-CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
-                                        CUgraph *graph, const CUgraphNode **before,
+CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status,
+                                        cuuint64_t *id, CUgraph *graph, const CUgraphNode **before,
                                         const CUgraphEdgeData **edges, size_t *n)
 {
     CUstream s;
@@ -89,8 +90,8 @@ CUresult CUDAAPI cuGraphClone(CUgraph *out, CUgraph graph)
     return tt_emu_graph_clone(graph, out);
 }
 
-CUresult CUDAAPI cuGraphAddKernelNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t n,
-                                      const CUDA_KERNEL_NODE_PARAMS *p)
+CUresult CUDAAPI cuGraphAddKernelNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *before,
+                                      size_t n, const CUDA_KERNEL_NODE_PARAMS *p)
 {
     struct tt_emu_work work;
     CUresult st;
@@ -105,8 +106,8 @@ CUresult CUDAAPI cuGraphAddKernelNode(CUgraphNode *out, CUgraph graph, const CUg
     return st ? st : tt_emu_graph_add_work(graph, CU_GRAPH_NODE_TYPE_KERNEL, &work, before, n, out);
 }
 
-CUresult CUDAAPI cuGraphAddHostNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t n,
-                                    const CUDA_HOST_NODE_PARAMS *p)
+CUresult CUDAAPI cuGraphAddHostNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *before,
+                                    size_t n, const CUDA_HOST_NODE_PARAMS *p)
 {
     struct tt_emu_work work = { .kind = TT_EMU_HOST };
 
@@ -117,21 +118,22 @@ CUresult CUDAAPI cuGraphAddHostNode(CUgraphNode *out, CUgraph graph, const CUgra
     return tt_emu_graph_add_work(graph, CU_GRAPH_NODE_TYPE_HOST, &work, before, n, out);
 }
 
-CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t n)
+CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *before,
+                                     size_t n)
 {
     struct tt_emu_work work = { .kind = TT_EMU_EMPTY };
 
     return tt_emu_graph_add_work(graph, CU_GRAPH_NODE_TYPE_EMPTY, &work, before, n, out);
 }
 
-CUresult CUDAAPI cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *before,
-                                          size_t n, CUgraph child)
+CUresult CUDAAPI cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph graph,
+                                          const CUgraphNode *before, size_t n, CUgraph child)
 {
     return tt_emu_graph_add_child(graph, child, before, n, out);
 }
 
-CUresult CUDAAPI cuGraphAddEventRecordNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *before,
-                                           size_t n, CUevent event)
+CUresult CUDAAPI cuGraphAddEventRecordNode(CUgraphNode *out, CUgraph graph,
+                                           const CUgraphNode *before, size_t n, CUevent event)
 {
     return tt_emu_graph_add_event(graph, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event, before, n, out);
 }
@@ -142,8 +144,9 @@ CUresult CUDAAPI cuGraphAddEventWaitNode(CUgraphNode *out, CUgraph graph, const 
     return tt_emu_graph_add_event(graph, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event, before, n, out);
 }
 
-CUresult CUDAAPI cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
-                                        const CUgraphEdgeData *edges, size_t n)
+CUresult CUDAAPI cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from,
+                                        const CUgraphNode *to, const CUgraphEdgeData *edges,
+                                        size_t n)
 {
     (void)edges;
     return tt_emu_graph_depend(graph, from, to, n);
@@ -167,8 +170,8 @@ CUresult CUDAAPI cuGraphGetRootNodes(CUgraph graph, CUgraphNode *nodes, size_t *
     return tt_emu_graph_list(graph, true, nodes, n);
 }
 
-CUresult CUDAAPI cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode *nodes, CUgraphEdgeData *edges,
-                                            size_t *n)
+CUresult CUDAAPI cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode *nodes,
+                                            CUgraphEdgeData *edges, size_t *n)
 {
     for (size_t i = 0; edges && n && i < *n; i++)
         edges[i] = (CUgraphEdgeData){ 0 };
@@ -191,7 +194,8 @@ CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec exec)
     return tt_emu_exec_destroy(exec);
 }
 
-CUresult CUDAAPI cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info)
+CUresult CUDAAPI cuGraphExecUpdate(CUgraphExec exec, CUgraph graph,
+                                   CUgraphExecUpdateResultInfo *info)
 {
     CUgraphExecUpdateResult why = CU_GRAPH_EXEC_UPDATE_ERROR;
     const CUresult st = tt_emu_exec_update(exec, graph, &why);

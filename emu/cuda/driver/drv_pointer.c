@@ -10,8 +10,9 @@
 
 static unsigned memory_type(const struct tt_emu_range *r)
 {
-    return tt_emu_memory_on_device(r->kind) || r->kind == TT_EMU_MANAGED_MEMORY ? CU_MEMORYTYPE_DEVICE
-                                                                                 : CU_MEMORYTYPE_HOST;
+    return tt_emu_memory_on_device(r->kind) || r->kind == TT_EMU_MANAGED_MEMORY
+               ? CU_MEMORYTYPE_DEVICE
+               : CU_MEMORYTYPE_HOST;
 }
 
 /* Writes an attribute of memory that exists. */
@@ -58,7 +59,8 @@ static CUresult attribute_of(const struct tt_emu_range *r, CUdeviceptr p, CUpoin
         *(unsigned *)out = 1;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-        *(uint64_t *)out = r->kind == TT_EMU_MAPPED_MEMORY ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0;
+        *(uint64_t *)out =
+            r->kind == TT_EMU_MAPPED_MEMORY ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
         *(unsigned *)out = 0;
@@ -104,7 +106,8 @@ static size_t size_of(CUpointer_attribute which)
     }
 }
 
-CUresult CUDAAPI cuPointerGetAttributes(unsigned int n, CUpointer_attribute *which, void **out, CUdeviceptr p)
+CUresult CUDAAPI cuPointerGetAttributes(unsigned int n, CUpointer_attribute *which, void **out,
+                                        CUdeviceptr p)
 {
     CUresult st = tt_emu_drv_ready();
     struct tt_emu_range r;
@@ -153,7 +156,8 @@ CUresult CUDAAPI cuDeviceCanAccessPeer(int *out, CUdevice device, CUdevice peer)
     return st;
 }
 
-CUresult CUDAAPI cuDeviceGetP2PAttribute(int *out, CUdevice_P2PAttribute which, CUdevice device, CUdevice peer)
+CUresult CUDAAPI cuDeviceGetP2PAttribute(int *out, CUdevice_P2PAttribute which, CUdevice device,
+                                         CUdevice peer)
 {
     const CUresult st = both_exist(device, peer);
 

@@ -9,7 +9,8 @@ static CUresult exists(CUdevice device)
 
     if (st)
         return st;
-    return device < 0 || device >= tt_emu_machine()->ndevices ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+    return device < 0 || device >= tt_emu_machine()->ndevices ? CUDA_ERROR_INVALID_DEVICE
+                                                              : CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool *out, CUdevice device)
@@ -78,7 +79,8 @@ CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
     return tt_emu_pool_get(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used);
 }
 
-CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *p, size_t bytes, CUmemoryPool pool, CUstream stream)
+CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *p, size_t bytes, CUmemoryPool pool,
+                                         CUstream stream)
 {
     CUstream s;
     const CUresult st = tt_emu_drv_stream(stream, &s);

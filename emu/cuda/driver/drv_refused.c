@@ -1,6 +1,6 @@
 /* Calls of the driver that are not emulated: each prints its name once and returns
- * CUDA_ERROR_NOT_SUPPORTED. Arguments are not read, so the prototypes do not matter: this file includes
- * no header of CUDA. docs/emulation.md lists them. */
+ * CUDA_ERROR_NOT_SUPPORTED. Arguments are not read, so the prototypes do not matter: this file
+ * includes no header of CUDA. docs/emulation.md lists the calls. */
 #include "refused.h"
 
 #define REFUSE(name)                                                                               \
@@ -8,7 +8,7 @@
     int name(void)                                                                                 \
     {                                                                                              \
         static _Atomic int noted;                                                                  \
-                                                                                                   \
+                                              \
         return tt_emu_refused(#name, &noted);                                                   \
     }
 

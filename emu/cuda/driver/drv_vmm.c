@@ -35,8 +35,8 @@ CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle)
     return tt_emu_vmm_release(handle);
 }
 
-CUresult CUDAAPI cuMemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
-                          unsigned long long flags)
+CUresult CUDAAPI cuMemMap(CUdeviceptr p, size_t bytes, size_t offset,
+                          CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
     return flags ? CUDA_ERROR_INVALID_VALUE : tt_emu_vmm_map(p, bytes, offset, handle);
 }
@@ -46,12 +46,14 @@ CUresult CUDAAPI cuMemUnmap(CUdeviceptr p, size_t bytes)
     return tt_emu_vmm_unmap(p, bytes);
 }
 
-CUresult CUDAAPI cuMemSetAccess(CUdeviceptr p, size_t bytes, const CUmemAccessDesc *access, size_t n)
+CUresult CUDAAPI cuMemSetAccess(CUdeviceptr p, size_t bytes, const CUmemAccessDesc *access,
+                                size_t n)
 {
     return tt_emu_vmm_set_access(p, bytes, access, n);
 }
 
-CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *where, CUdeviceptr p)
+CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *where,
+                                CUdeviceptr p)
 {
     return tt_emu_vmm_get_access(p, where, flags);
 }
@@ -84,7 +86,8 @@ CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocat
 }
 
 CUresult CUDAAPI cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle,
-                                              CUmemAllocationHandleType type, unsigned long long flags)
+                                              CUmemAllocationHandleType type,
+                                              unsigned long long flags)
 {
     if (flags || !out)
         return CUDA_ERROR_INVALID_VALUE;
@@ -93,8 +96,8 @@ CUresult CUDAAPI cuMemExportToShareableHandle(void *out, CUmemGenericAllocationH
     return tt_emu_vmm_export(handle, out);
 }
 
-CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *os_handle,
-                                                CUmemAllocationHandleType type)
+CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
+                                                void *os_handle, CUmemAllocationHandleType type)
 {
     const CUresult st = tt_emu_drv_ready();
 

@@ -13,7 +13,8 @@ cudaError_t CUDARTAPI cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGra
     (void)edges;            /* all kinds of edges are full dependencies */
     if (!st && !graph)
         st = CUDA_ERROR_INVALID_VALUE;
-    return tt_emu_rt_done(st ? st : tt_emu_capture_begin(s, (CUstreamCaptureMode)mode, graph, before, n));
+    return tt_emu_rt_done(
+        st ? st : tt_emu_capture_begin(s, (CUstreamCaptureMode)mode, graph, before, n));
 }
 
 cudaError_t CUDARTAPI cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
@@ -21,7 +22,8 @@ cudaError_t CUDARTAPI cudaStreamBeginCapture(cudaStream_t stream, enum cudaStrea
     CUstream s;
     const CUresult st = tt_emu_rt_stream(stream, &s);
 
-    return tt_emu_rt_done(st ? st : tt_emu_capture_begin(s, (CUstreamCaptureMode)mode, NULL, NULL, 0));
+    return tt_emu_rt_done(st ? st
+                             : tt_emu_capture_begin(s, (CUstreamCaptureMode)mode, NULL, NULL, 0));
 }
 
 cudaError_t CUDARTAPI cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
@@ -32,7 +34,8 @@ cudaError_t CUDARTAPI cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *gra
     return tt_emu_rt_done(st ? st : tt_emu_capture_end(s, graph));
 }
 
-cudaError_t CUDARTAPI cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
+cudaError_t CUDARTAPI cudaStreamGetCaptureInfo(cudaStream_t stream,
+                                               enum cudaStreamCaptureStatus *status,
                                                unsigned long long *id, cudaGraph_t *graph,
                                                const cudaGraphNode_t **before,
                                                const cudaGraphEdgeData **edges, size_t *n)
@@ -56,12 +59,14 @@ cudaError_t CUDARTAPI cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStr
     return cudaSuccess;
 }
 
-cudaError_t CUDARTAPI cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status)
+cudaError_t CUDARTAPI cudaStreamIsCapturing(cudaStream_t stream,
+                                            enum cudaStreamCaptureStatus *status)
 {
     return cudaStreamGetCaptureInfo(stream, status, NULL, NULL, NULL, NULL, NULL);
 }
 
-cudaError_t CUDARTAPI cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t *before,
+cudaError_t CUDARTAPI cudaStreamUpdateCaptureDependencies(cudaStream_t stream,
+                                                          cudaGraphNode_t *before,
                                                           const cudaGraphEdgeData *edges, size_t n,
                                                           unsigned int flags)
 {

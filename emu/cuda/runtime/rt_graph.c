@@ -61,16 +61,19 @@ cudaError_t CUDARTAPI cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cud
 
 cudaError_t CUDARTAPI cudaGraphAddMemcpyNode1D(cudaGraphNode_t *out, cudaGraph_t graph,
                                                const cudaGraphNode_t *before, size_t n, void *dst,
-                                               const void *src, size_t count, enum cudaMemcpyKind kind)
+                                               const void *src, size_t count,
+                                               enum cudaMemcpyKind kind)
 {
     struct tt_emu_work work = { .kind = TT_EMU_COPY };
 
     (void)kind;             /* the addresses show it */
     if (!dst || !src || !count)
         return tt_emu_rt_error(cudaErrorInvalidValue);
-    work.copy = (struct tt_emu_copy){ .to = (uintptr_t)dst, .from = (uintptr_t)src, .width = count,
-                                      .height = 1, .depth = 1 };
-    return tt_emu_rt_done(tt_emu_graph_add_work(graph, CU_GRAPH_NODE_TYPE_MEMCPY, &work, before, n, out));
+    work.copy = (struct tt_emu_copy){
+        .to = (uintptr_t)dst, .from = (uintptr_t)src, .width = count, .height = 1, .depth = 1
+    };
+    return tt_emu_rt_done(
+        tt_emu_graph_add_work(graph, CU_GRAPH_NODE_TYPE_MEMCPY, &work, before, n, out));
 }
 
 cudaError_t CUDARTAPI cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exec, cudaGraphNode_t node,
@@ -82,8 +85,9 @@ cudaError_t CUDARTAPI cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exec, c
     (void)kind;
     if (!dst || !src || !count)
         return tt_emu_rt_error(cudaErrorInvalidValue);
-    work.copy = (struct tt_emu_copy){ .to = (uintptr_t)dst, .from = (uintptr_t)src, .width = count,
-                                      .height = 1, .depth = 1 };
+    work.copy = (struct tt_emu_copy){
+        .to = (uintptr_t)dst, .from = (uintptr_t)src, .width = count, .height = 1, .depth = 1
+    };
     return tt_emu_rt_done(tt_emu_exec_set(exec, node, &work));
 }
 
@@ -93,8 +97,8 @@ static CUresult memset_work(const struct cudaMemsetParams *p, struct tt_emu_work
         (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4))
         return CUDA_ERROR_INVALID_VALUE;
     *work = (struct tt_emu_work){ .kind = TT_EMU_FILL };
-    work->fill = (struct tt_emu_fill){ (uintptr_t)p->dst, p->pitch, p->width, p->height, p->value,
-                                       p->elementSize };
+    work->fill = (struct tt_emu_fill){ (uintptr_t)p->dst, p->pitch, p->width,
+                                       p->height,         p->value, p->elementSize };
     return CUDA_SUCCESS;
 }
 
@@ -120,7 +124,8 @@ cudaError_t CUDARTAPI cudaGraphAddHostNode(cudaGraphNode_t *out, cudaGraph_t gra
         return tt_emu_rt_error(cudaErrorInvalidValue);
     work.host.fn = params->fn;
     work.host.arg = params->userData;
-    return tt_emu_rt_done(tt_emu_graph_add_work(graph, CU_GRAPH_NODE_TYPE_HOST, &work, before, n, out));
+    return tt_emu_rt_done(
+        tt_emu_graph_add_work(graph, CU_GRAPH_NODE_TYPE_HOST, &work, before, n, out));
 }
 
 cudaError_t CUDARTAPI cudaGraphAddEmptyNode(cudaGraphNode_t *out, cudaGraph_t graph,
@@ -128,7 +133,8 @@ cudaError_t CUDARTAPI cudaGraphAddEmptyNode(cudaGraphNode_t *out, cudaGraph_t gr
 {
     struct tt_emu_work work = { .kind = TT_EMU_EMPTY };
 
-    return tt_emu_rt_done(tt_emu_graph_add_work(graph, CU_GRAPH_NODE_TYPE_EMPTY, &work, before, n, out));
+    return tt_emu_rt_done(
+        tt_emu_graph_add_work(graph, CU_GRAPH_NODE_TYPE_EMPTY, &work, before, n, out));
 }
 
 cudaError_t CUDARTAPI cudaGraphAddChildGraphNode(cudaGraphNode_t *out, cudaGraph_t graph,
@@ -142,19 +148,23 @@ cudaError_t CUDARTAPI cudaGraphAddEventRecordNode(cudaGraphNode_t *out, cudaGrap
                                                   const cudaGraphNode_t *before, size_t n,
                                                   cudaEvent_t event)
 {
-    return tt_emu_rt_done(tt_emu_graph_add_event(graph, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event, before, n, out));
+    return tt_emu_rt_done(
+        tt_emu_graph_add_event(graph, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event, before, n, out));
 }
 
 cudaError_t CUDARTAPI cudaGraphAddEventWaitNode(cudaGraphNode_t *out, cudaGraph_t graph,
-                                                const cudaGraphNode_t *before, size_t n, cudaEvent_t event)
+                                                const cudaGraphNode_t *before, size_t n,
+                                                cudaEvent_t event)
 {
-    return tt_emu_rt_done(tt_emu_graph_add_event(graph, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event, before, n, out));
+    return tt_emu_rt_done(
+        tt_emu_graph_add_event(graph, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event, before, n, out));
 }
 
 /* Kernels, fills, host functions and empty nodes; conditional and other nodes are refused. */
 cudaError_t CUDARTAPI cudaGraphAddNode(cudaGraphNode_t *out, cudaGraph_t graph,
-                                       const cudaGraphNode_t *before, const cudaGraphEdgeData *edges,
-                                       size_t n, struct cudaGraphNodeParams *params)
+                                       const cudaGraphNode_t *before,
+                                       const cudaGraphEdgeData *edges, size_t n,
+                                       struct cudaGraphNodeParams *params)
 {
     struct tt_emu_work work = { .kind = TT_EMU_EMPTY };
     CUresult st = CUDA_SUCCESS;
@@ -175,8 +185,8 @@ cudaError_t CUDARTAPI cudaGraphAddNode(cudaGraphNode_t *out, cudaGraph_t graph,
 }
 
 cudaError_t CUDARTAPI cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t *from,
-                                               const cudaGraphNode_t *to, const cudaGraphEdgeData *edges,
-                                               size_t n)
+                                               const cudaGraphNode_t *to,
+                                               const cudaGraphEdgeData *edges, size_t n)
 {
     (void)edges;
     return tt_emu_rt_done(tt_emu_graph_depend(graph, from, to, n));
@@ -200,8 +210,8 @@ cudaError_t CUDARTAPI cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t *
     return tt_emu_rt_done(tt_emu_graph_list(graph, true, nodes, n));
 }
 
-cudaError_t CUDARTAPI cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to,
-                                        cudaGraphEdgeData *edges, size_t *n)
+cudaError_t CUDARTAPI cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t *from,
+                                        cudaGraphNode_t *to, cudaGraphEdgeData *edges, size_t *n)
 {
     for (size_t i = 0; edges && n && i < *n; i++)
         edges[i] = (cudaGraphEdgeData){ 0 };
@@ -226,7 +236,8 @@ cudaError_t CUDARTAPI cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaG
 
 /* ---- executable graphs ---- */
 
-cudaError_t CUDARTAPI cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
+cudaError_t CUDARTAPI cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph,
+                                           unsigned long long flags)
 {
     const unsigned long long known = cudaGraphInstantiateFlagAutoFreeOnLaunch |
                                      cudaGraphInstantiateFlagUpload |
@@ -320,7 +331,8 @@ cudaError_t CUDARTAPI cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObjec
     return tt_emu_rt_done(tt_emu_graph_hold(graph, object, n, flags == cudaGraphUserObjectMove));
 }
 
-cudaError_t CUDARTAPI cudaGraphReleaseUserObject(cudaGraph_t graph, cudaUserObject_t object, unsigned int n)
+cudaError_t CUDARTAPI cudaGraphReleaseUserObject(cudaGraph_t graph, cudaUserObject_t object,
+                                                 unsigned int n)
 {
     return tt_emu_rt_done(tt_emu_graph_unhold(graph, object, n));
 }

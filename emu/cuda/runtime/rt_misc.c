@@ -26,8 +26,9 @@ static CUresult managed(const void *p, size_t bytes)
     return CUDA_SUCCESS;
 }
 
-cudaError_t CUDARTAPI cudaMemPrefetchAsync(const void *p, size_t bytes, struct cudaMemLocation where,
-                                           unsigned int flags, cudaStream_t stream)
+cudaError_t CUDARTAPI cudaMemPrefetchAsync(const void *p, size_t bytes,
+                                           struct cudaMemLocation where, unsigned int flags,
+                                           cudaStream_t stream)
 {
     CUstream s;
     CUresult st = tt_emu_rt_stream(stream, &s);
@@ -111,7 +112,8 @@ cudaError_t CUDARTAPI cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
 
 /* ---- memory of graphs: there is none, because graphs cannot allocate ---- */
 
-cudaError_t CUDARTAPI cudaDeviceGetGraphMemAttribute(int device, enum cudaGraphMemAttributeType which,
+cudaError_t CUDARTAPI cudaDeviceGetGraphMemAttribute(int device,
+                                                     enum cudaGraphMemAttributeType which,
                                                      void *value)
 {
     const CUresult st = tt_emu_device_ready(device);
@@ -122,7 +124,8 @@ cudaError_t CUDARTAPI cudaDeviceGetGraphMemAttribute(int device, enum cudaGraphM
     return cudaSuccess;
 }
 
-cudaError_t CUDARTAPI cudaDeviceSetGraphMemAttribute(int device, enum cudaGraphMemAttributeType which,
+cudaError_t CUDARTAPI cudaDeviceSetGraphMemAttribute(int device,
+                                                     enum cudaGraphMemAttributeType which,
                                                      void *value)
 {
     uint64_t now;
@@ -152,15 +155,15 @@ cudaError_t CUDARTAPI cudaGetSymbolSize(size_t *bytes, const void *symbol)
     return tt_emu_rt_error(cudaErrorInvalidSymbol);
 }
 
-cudaError_t CUDARTAPI cudaMemcpyToSymbol(const void *symbol, const void *src, size_t count, size_t offset,
-                                         enum cudaMemcpyKind kind)
+cudaError_t CUDARTAPI cudaMemcpyToSymbol(const void *symbol, const void *src, size_t count,
+                                         size_t offset, enum cudaMemcpyKind kind)
 {
     (void)symbol, (void)src, (void)count, (void)offset, (void)kind;
     return tt_emu_rt_error(cudaErrorInvalidSymbol);
 }
 
-cudaError_t CUDARTAPI cudaMemcpyFromSymbol(void *dst, const void *symbol, size_t count, size_t offset,
-                                           enum cudaMemcpyKind kind)
+cudaError_t CUDARTAPI cudaMemcpyFromSymbol(void *dst, const void *symbol, size_t count,
+                                           size_t offset, enum cudaMemcpyKind kind)
 {
     (void)dst, (void)symbol, (void)count, (void)offset, (void)kind;
     return tt_emu_rt_error(cudaErrorInvalidSymbol);
@@ -169,7 +172,8 @@ cudaError_t CUDARTAPI cudaMemcpyFromSymbol(void *dst, const void *symbol, size_t
 /* ---- entry points of the driver ---- */
 
 cudaError_t CUDARTAPI cudaGetDriverEntryPointByVersion(const char *symbol, void **out,
-                                                       unsigned int version, unsigned long long flags,
+                                                       unsigned int version,
+                                                       unsigned long long flags,
                                                        enum cudaDriverEntryPointQueryResult *result)
 {
     CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
@@ -186,7 +190,8 @@ cudaError_t CUDARTAPI cudaGetDriverEntryPointByVersion(const char *symbol, void 
     return tt_emu_rt_done(st);
 }
 
-cudaError_t CUDARTAPI cudaGetDriverEntryPoint(const char *symbol, void **out, unsigned long long flags,
+cudaError_t CUDARTAPI cudaGetDriverEntryPoint(const char *symbol, void **out,
+                                              unsigned long long flags,
                                               enum cudaDriverEntryPointQueryResult *result)
 {
     return cudaGetDriverEntryPointByVersion(symbol, out, CUDART_VERSION, flags, result);

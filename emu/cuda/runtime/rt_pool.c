@@ -12,7 +12,8 @@ static CUresult exists(int device)
 
     if (st)
         return st;
-    return device < 0 || device >= tt_emu_machine()->ndevices ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+    return device < 0 || device >= tt_emu_machine()->ndevices ? CUDA_ERROR_INVALID_DEVICE
+                                                              : CUDA_SUCCESS;
 }
 
 cudaError_t CUDARTAPI cudaDeviceGetDefaultMemPool(cudaMemPool_t *out, int device)
@@ -66,18 +67,20 @@ cudaError_t CUDARTAPI cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keep)
     return tt_emu_rt_done(tt_emu_pool_get(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
 }
 
-cudaError_t CUDARTAPI cudaMemPoolGetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr which, void *value)
+cudaError_t CUDARTAPI cudaMemPoolGetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr which,
+                                              void *value)
 {
     return tt_emu_rt_done(tt_emu_pool_get(pool, (CUmemPool_attribute)which, value));
 }
 
-cudaError_t CUDARTAPI cudaMemPoolSetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr which, void *value)
+cudaError_t CUDARTAPI cudaMemPoolSetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr which,
+                                              void *value)
 {
     return tt_emu_rt_done(tt_emu_pool_set(pool, (CUmemPool_attribute)which, value));
 }
 
-cudaError_t CUDARTAPI cudaMemPoolSetAccess(cudaMemPool_t pool, const struct cudaMemAccessDesc *access,
-                                           size_t n)
+cudaError_t CUDARTAPI cudaMemPoolSetAccess(cudaMemPool_t pool,
+                                           const struct cudaMemAccessDesc *access, size_t n)
 {
     CUresult st = n && !access ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 
@@ -160,11 +163,13 @@ cudaError_t CUDARTAPI cudaDeviceCanAccessPeer(int *out, int device, int peer)
     return tt_emu_rt_done(st);
 }
 
-cudaError_t CUDARTAPI cudaDeviceGetP2PAttribute(int *out, enum cudaDeviceP2PAttr which, int device, int peer)
+cudaError_t CUDARTAPI cudaDeviceGetP2PAttribute(int *out, enum cudaDeviceP2PAttr which, int device,
+                                                int peer)
 {
     const CUresult st = both_exist(device, peer);
 
-    return tt_emu_rt_done(st ? st : tt_emu_peer_attribute((CUdevice_P2PAttribute)which, device, peer, out));
+    return tt_emu_rt_done(
+        st ? st : tt_emu_peer_attribute((CUdevice_P2PAttribute)which, device, peer, out));
 }
 
 cudaError_t CUDARTAPI cudaDeviceEnablePeerAccess(int peer, unsigned int flags)

@@ -15,8 +15,8 @@ void __cudaRegisterFunction(void **handle, const char *host, char *device, const
                             int threads, void *tid, void *bid, dim3 *block, dim3 *grid, int *warp);
 void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external,
                        size_t bytes, int constant, int global);
-void __cudaRegisterManagedVar(void **handle, void **host, char *device, const char *name, int external,
-                              size_t bytes, int constant, int global);
+void __cudaRegisterManagedVar(void **handle, void **host, char *device, const char *name,
+                              int external, size_t bytes, int constant, int global);
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, void *stream);
 cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);
 cudaError_t __cudaGetKernel(cudaKernel_t *out, const void *func);
@@ -52,7 +52,8 @@ char __cudaInitModule(void **handle)
 void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name,
                             int threads, void *tid, void *bid, dim3 *block, dim3 *grid, int *warp)
 {
-    (void)handle, (void)device, (void)threads, (void)tid, (void)bid, (void)block, (void)grid, (void)warp;
+    (void)handle, (void)device, (void)threads, (void)tid, (void)bid, (void)block, (void)grid,
+        (void)warp;
     tt_emu_kernel_add_foreign(host, name);
 }
 
@@ -63,8 +64,8 @@ void __cudaRegisterVar(void **handle, char *host, char *device, const char *name
         (void)global;
 }
 
-void __cudaRegisterManagedVar(void **handle, void **host, char *device, const char *name, int external,
-                              size_t bytes, int constant, int global)
+void __cudaRegisterManagedVar(void **handle, void **host, char *device, const char *name,
+                              int external, size_t bytes, int constant, int global)
 {
     (void)handle, (void)host, (void)device, (void)name, (void)external, (void)bytes, (void)constant,
         (void)global;

@@ -1,0 +1,119 @@
+/* Devices: their number and size, properties, access to each other, and copies between them. */
+#include "gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void properties_agree_with_attributes(void **state)
+{
+    struct cudaDeviceProp p;
+    char bus[32];
+    int value, device;
+
+    (void)state;
+    assert_cuda(cudaGetDeviceProperties(&p, 1));
+    assert_cuda(cudaDeviceGetAttribute(&value, cudaDevAttrComputeCapabilityMajor, 1));
+    assert_int_equal(value, p.major);
+    assert_cuda(cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, 1));
+    assert_int_equal(value, p.multiProcessorCount);
+    assert_cuda(cudaDeviceGetPCIBusId(bus, sizeof(bus), 1));
+    assert_cuda(cudaDeviceGetByPCIBusId(&device, bus));
+    assert_int_equal(device, 1);
+    assert_cuda_error(cudaDeviceGetAttribute(&value, cudaDevAttrWarpSize, 99),
+                      cudaErrorInvalidDevice);
+}
+
+static void the_device_belongs_to_the_thread(void **state)
+{
+    struct cudaPointerAttributes a;
+    int device;
+    void *p;
+
+    (void)state;
+    assert_cuda(cudaSetDevice(2));
+    assert_cuda(cudaGetDevice(&device));
+    assert_int_equal(device, 2);
+    assert_cuda(cudaMalloc(&p, 100));
+    assert_cuda(cudaSetDevice(0));
+    assert_cuda(cudaPointerGetAttributes(&a, p));
+    assert_int_equal(a.device, 2);
+    assert_cuda(cudaFree(p));
+}
+
+static void peers_copy_to_each_other(void **state)
+{
+    char out[300], in[300];
+    int can;
+    void *a, *b;
+
+    (void)state;
+    for (int i = 0; i < 300; i++)
+        out[i] = (char)i;
+    assert_cuda(cudaDeviceCanAccessPeer(&can, 0, 1));
+    assert_int_equal(can, 1);
+    assert_cuda(cudaDeviceCanAccessPeer(&can, 1, 1));
+    assert_int_equal(can, 0);
+    assert_cuda(cudaSetDevice(0));
+    assert_cuda(cudaDeviceEnablePeerAccess(1, 0));
+    assert_cuda_error(cudaDeviceEnablePeerAccess(1, 0), cudaErrorPeerAccessAlreadyEnabled);
+    assert_cuda(cudaMalloc(&a, 300));
+    assert_cuda(cudaSetDevice(1));
+    assert_cuda(cudaMalloc(&b, 300));
+    assert_cuda(cudaMemcpy(a, out, 300, cudaMemcpyHostToDevice));
+    assert_cuda(cudaMemcpyPeer(b, 1, a, 0, 300));
+    assert_cuda(cudaMemcpy(in, b, 300, cudaMemcpyDeviceToHost));
+    assert_memory_equal(in, out, 300);
+    assert_cuda_error(cudaMemcpyPeer(b, 7, a, 0, 300), cudaErrorInvalidDevice);
+    assert_cuda(cudaFree(a));
+    assert_cuda(cudaFree(b));
+    assert_cuda(cudaSetDevice(0));
+    assert_cuda(cudaDeviceDisablePeerAccess(1));
+    assert_cuda_error(cudaDeviceDisablePeerAccess(1), cudaErrorPeerAccessNotEnabled);
+}
+
+static void events_belong_to_their_device(void **state)
+{
+    cudaEvent_t event;
+    cudaStream_t s;
+
+    (void)state;
+    assert_cuda(cudaSetDevice(0));
+    assert_cuda(cudaEventCreate(&event));
+    assert_cuda(cudaSetDevice(1));
+    assert_cuda(cudaStreamCreate(&s));
+    assert_cuda_error(cudaEventRecord(event, s), cudaErrorInvalidResourceHandle);
+    assert_cuda(cudaStreamWaitEvent(s, event, 0));      /* but all devices may wait for it */
+    assert_cuda(cudaStreamDestroy(s));
+    assert_cuda(cudaEventDestroy(event));
+}
+
+static void without_devices(void *arg)
+{
+    int n = 5;
+    void *p;
+
+    (void)arg;
+    setenv("TUTTI_EMU_DEVICES", "0", 1);
+    if (cudaGetDeviceCount(&n) != cudaErrorNoDevice || n != 0 ||
+        cudaMalloc(&p, 1) != cudaErrorNoDevice)
+        _exit(1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(properties_agree_with_attributes),
+        cmocka_unit_test(the_device_belongs_to_the_thread),
+        cmocka_unit_test(peers_copy_to_each_other),
+        cmocka_unit_test(events_belong_to_their_device),
+    };
+    const int status = gpu_in_child(without_devices, NULL);
+
+    if (status) {
+        print_error("without devices: child ended with status %#x\n", (unsigned)status);
+        return 1;
+    }
+    setenv("TUTTI_EMU_DEVICES", "3", 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
