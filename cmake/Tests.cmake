@@ -289,7 +289,7 @@ endfunction()
 
 set(folders ${rooms})
 if(NOT TUTTI_ROOMS)
-    list(APPEND folders cluster tools wan examples python shim shmem fuzz install tests)
+    list(APPEND folders cluster tools wan examples python shim shmem nccl fuzz install tests)
 endif()
 if(TARGET tutti_emu_cudart)
     list(APPEND folders emu)
@@ -308,6 +308,17 @@ foreach(folder ${folders})
 endforeach()
 if("emu" IN_LIST folders)
     target_link_libraries(tests_emu PUBLIC tutti_emu_cudart tutti_emu_cuda)
+endif()
+# Programs written for NCCL, linked with the emulation of CUDA. They are run by tests/nccl/*.py.
+if(TARGET tutti_emu_cudart AND "nccl" IN_LIST folders)
+    file(GLOB sources CONFIGURE_DEPENDS tests/nccl/programs/*.c)
+    foreach(source ${sources})
+        get_filename_component(file ${source} NAME_WE)
+        add_executable(nccl_program_${file} ${source})
+        set_target_properties(nccl_program_${file} PROPERTIES
+            OUTPUT_NAME ${file} RUNTIME_OUTPUT_DIRECTORY tests/nccl/programs)
+        target_link_libraries(nccl_program_${file} PRIVATE tutti_nccl tutti_emu_cudart tutti_flags)
+    endforeach()
 endif()
 # The tests of src/gpu load the emulation of CUDA. Where it is not built, they use a GPU's driver, or
 # are skipped.

@@ -54,6 +54,15 @@ typedef struct tutti_gpu_conf {
                                    negative: none */
 } tutti_gpu_conf;
 
+/* Writes the ordinal of the calling thread's current device to *out (0 if it has none). Local.
+ * UNSUPPORTED: as for tutti_gpu_create. */
+TUTTI_API tutti_status tutti_gpu_current_device(int *out);
+
+/* Allocates memory of the calling thread's current device. Local. The caller frees *out with
+ * tutti_gpu_mem_free, which may wait for work of the device. mem may be NULL. */
+TUTTI_API tutti_status tutti_gpu_mem_alloc(size_t bytes, void **out);
+TUTTI_API tutti_status tutti_gpu_mem_free(void *mem);
+
 /* Binds comm to a device. comm must outlive *out, which is owned by the caller and freed with
  * tutti_gpu_destroy. conf may be NULL. Local.
  * UNSUPPORTED: there is no CUDA driver or no device, or the driver is too old; the message names
@@ -75,7 +84,7 @@ TUTTI_API tutti_status tutti_gpu_status(const tutti_gpu *gpu);
  * operations. Does not wait. Afterwards gpu can only be destroyed. Any thread. */
 TUTTI_API tutti_status tutti_gpu_abort(tutti_gpu *gpu);
 
-/* Waits until all operations that were called so far have completed on this rank, and returns
+/* Waits until all operations of earlier calls have completed on this rank, and returns
  * tutti_gpu_status. */
 TUTTI_API tutti_status tutti_gpu_flush(tutti_gpu *gpu);
 
@@ -160,7 +169,7 @@ TUTTI_API tutti_status tutti_gpu_recv(void *buf, size_t count, tutti_dtype type,
                                       tutti_gpu *gpu, void *stream);
 
 /* Runs job(comm, arg) in the thread of gpu, after all earlier operations, and returns its status.
- * For calls on the communicator that are no operation on device memory, such as tutti_comm_split.
+ * For other calls on the communicator, such as tutti_comm_split.
  * Blocks. After a failure of gpu, job is not called, and the error is returned. */
 TUTTI_API tutti_status tutti_gpu_run(tutti_gpu *gpu,
                                      tutti_status (*job)(tutti_comm *comm, void *arg), void *arg);

@@ -1,0 +1,55 @@
+/* The part of NCCL's ABI that this library implements: values, layouts and prototypes of NCCL 2.32.
+ * Programs are compiled with NCCL's own header; nothing of its text is used here. */
+#ifndef TUTTI_NCCL_ABI_H
+#define TUTTI_NCCL_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define NCCL_VERSION 23203
+#define NCCL_MAGIC 0xcafebeefu
+#define NCCL_UNDEFINED INT32_MIN
+#define NCCL_NO_COLOR (-1)
+#define NCCL_OPS 5              /* built-in operations; the numbers of created ones follow */
+
+typedef struct ncclComm *ncclComm_t;
+typedef void *cudaStream_t;
+typedef struct {
+    char bytes[128];
+} ncclUniqueId;
+
+typedef enum {
+    ncclSuccess = 0,
+    ncclUnhandledCudaError,
+    ncclSystemError,
+    ncclInternalError,
+    ncclInvalidArgument,
+    ncclInvalidUsage,
+    ncclRemoteError,
+    ncclInProgress,
+    ncclTimeout,
+    ncclNumResults
+} ncclResult_t;
+
+/* The start of the configuration; it grows from release to release, and `size` is the program's. */
+typedef struct {
+    size_t size;
+    unsigned magic, version;
+    int blocking;
+    int cga_cluster_size, ctas_min, ctas_max;
+    const char *net_name;
+    int split_share, traffic_class;
+    const char *comm_name;
+} ncclConfig_t;
+
+typedef int ncclDataType_t;     /* enumerations of the ABI */
+typedef int ncclRedOp_t;
+typedef int ncclScalarResidence_t;      /* 0: device memory, 1: host memory */
+
+/* Declares pncclX, and ncclX as its weak alias: tools may replace ncclX and call pncclX. */
+#define NCCL_API(type, name, ...)                                                                  \
+    __attribute__((visibility("default"))) type p##name(__VA_ARGS__);                              \
+    __attribute__((visibility("default"), weak, alias("p" #name))) type name(__VA_ARGS__);         \
+    type p##name(__VA_ARGS__)
+
+#endif

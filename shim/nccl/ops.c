@@ -1,0 +1,259 @@
+/* Collectives, sends, receives, and operations of reductions. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "group.h"
+
+static const tutti_dtype types[] = {
+    TUTTI_I8, TUTTI_U8, TUTTI_I32, TUTTI_U32, TUTTI_I64, TUTTI_U64,
+    TUTTI_F16, TUTTI_F32, TUTTI_F64, TUTTI_BF16, TUTTI_F8E4M3, TUTTI_F8E5M2,
+};
+#define NTYPES ((int)(sizeof types / sizeof *types))
+
+static const tutti_redop operations[NCCL_OPS] = { TUTTI_SUM, TUTTI_PROD, TUTTI_MAX, TUTTI_MIN,
+                                                  TUTTI_AVG };
+
+static ncclResult_t set_type(tutti_gpu_op *op, ncclDataType_t type, const char *call)
+{
+    if (type < 0 || type >= NTYPES)
+        return nccl_fail(ncclInvalidArgument, "%s: %d is no data type", call, type);
+    op->type = types[type];
+    return ncclSuccess;
+}
+
+/* Sets the operation; *value becomes a factor on the host. */
+static ncclResult_t set_operation(tutti_gpu_op *op, struct ncclComm *c, ncclRedOp_t redop,
+                                  const void **value, const char *call)
+{
+    ncclResult_t result = ncclSuccess;
+    int i = redop - NCCL_OPS;
+
+    if (redop >= 0 && redop < NCCL_OPS) {
+        op->op = operations[redop];
+        return ncclSuccess;
+    }
+    pthread_mutex_lock(&c->lock);
+    if (i < 0 || i >= c->nfactors || !c->factors[i].used) {
+        result = nccl_fail(ncclInvalidArgument, "%s: %d is no reduction operation", call, redop);
+    } else if (c->factors[i].type != op->type) {
+        result = nccl_fail(ncclInvalidArgument,
+                           "%s: the operation %d was created for another data "
+                           "type",
+                           call, redop);
+    } else {
+        op->op = TUTTI_PREMUL_SUM;
+        op->scale_from = c->factors[i].on_device ? c->factors[i].device : NULL;
+        if (!c->factors[i].on_device) {
+            memcpy(&op->scale, c->factors[i].value, sizeof op->scale);
+            *value = &op->scale;        /* eight bytes in the type, until they are converted */
+        }
+    }
+    pthread_mutex_unlock(&c->lock);
+    return result;
+}
+
+/* Adds an operation; redop < 0: it has none. */
+static ncclResult_t add(struct ncclComm *c, tutti_gpu_op op, ncclDataType_t type, ncclRedOp_t redop,
+                        const char *call)
+{
+    const void *value = NULL;
+    ncclResult_t result = nccl_comm_check(c, call);
+
+    op.size = sizeof op;
+    if (!result)
+        result = set_type(&op, type, call);
+    if (!result && op.kind <= TUTTI_GPU_REDUCE_SCATTER)
+        result = set_operation(&op, c, redop, &value, call);
+    return result ? result : nccl_group_add(c, &op, value);
+}
+
+NCCL_API(ncclResult_t, ncclAllReduce, const void *src, void *dst, size_t count, ncclDataType_t type,
+         ncclRedOp_t redop, ncclComm_t comm, cudaStream_t stream)
+{
+    return add(
+        comm,
+        (tutti_gpu_op){
+            .kind = TUTTI_GPU_ALLREDUCE, .src = src, .dst = dst, .count = count, .stream = stream },
+        type, redop, "ncclAllReduce");
+}
+
+NCCL_API(ncclResult_t, ncclReduce, const void *src, void *dst, size_t count, ncclDataType_t type,
+         ncclRedOp_t redop, int root, ncclComm_t comm, cudaStream_t stream)
+{
+    return add(comm,
+               (tutti_gpu_op){ .kind = TUTTI_GPU_REDUCE,
+                               .src = src,
+                               .dst = dst,
+                               .count = count,
+                               .root = root,
+                               .stream = stream },
+               type, redop, "ncclReduce");
+}
+
+NCCL_API(ncclResult_t, ncclReduceScatter, const void *src, void *dst, size_t count,
+         ncclDataType_t type, ncclRedOp_t redop, ncclComm_t comm, cudaStream_t stream)
+{
+    return add(comm,
+               (tutti_gpu_op){ .kind = TUTTI_GPU_REDUCE_SCATTER,
+                               .src = src,
+                               .dst = dst,
+                               .count = count,
+                               .stream = stream },
+               type, redop, "ncclReduceScatter");
+}
+
+NCCL_API(ncclResult_t, ncclBroadcast, const void *src, void *dst, size_t count, ncclDataType_t type,
+         int root, ncclComm_t comm, cudaStream_t stream)
+{
+    return add(comm,
+               (tutti_gpu_op){ .kind = TUTTI_GPU_BROADCAST,
+                               .src = src,
+                               .dst = dst,
+                               .count = count,
+                               .root = root,
+                               .stream = stream },
+               type, -1, "ncclBroadcast");
+}
+
+NCCL_API(ncclResult_t, ncclBcast, void *buf, size_t count, ncclDataType_t type, int root,
+         ncclComm_t comm, cudaStream_t stream)
+{
+    return add(comm,
+               (tutti_gpu_op){ .kind = TUTTI_GPU_BROADCAST,
+                               .src = buf,
+                               .dst = buf,
+                               .count = count,
+                               .root = root,
+                               .stream = stream },
+               type, -1, "ncclBcast");
+}
+
+NCCL_API(ncclResult_t, ncclAllGather, const void *src, void *dst, size_t count, ncclDataType_t type,
+         ncclComm_t comm, cudaStream_t stream)
+{
+    return add(
+        comm,
+        (tutti_gpu_op){
+            .kind = TUTTI_GPU_ALLGATHER, .src = src, .dst = dst, .count = count, .stream = stream },
+        type, -1, "ncclAllGather");
+}
+
+NCCL_API(ncclResult_t, ncclGather, const void *src, void *dst, size_t count, ncclDataType_t type,
+         int root, ncclComm_t comm, cudaStream_t stream)
+{
+    return add(comm,
+               (tutti_gpu_op){ .kind = TUTTI_GPU_GATHER,
+                               .src = src,
+                               .dst = dst,
+                               .count = count,
+                               .root = root,
+                               .stream = stream },
+               type, -1, "ncclGather");
+}
+
+NCCL_API(ncclResult_t, ncclScatter, const void *src, void *dst, size_t count, ncclDataType_t type,
+         int root, ncclComm_t comm, cudaStream_t stream)
+{
+    return add(comm,
+               (tutti_gpu_op){ .kind = TUTTI_GPU_SCATTER,
+                               .src = src,
+                               .dst = dst,
+                               .count = count,
+                               .root = root,
+                               .stream = stream },
+               type, -1, "ncclScatter");
+}
+
+NCCL_API(ncclResult_t, ncclAlltoAll, const void *src, void *dst, size_t count, ncclDataType_t type,
+         ncclComm_t comm, cudaStream_t stream)
+{
+    return add(
+        comm,
+        (tutti_gpu_op){
+            .kind = TUTTI_GPU_ALLTOALL, .src = src, .dst = dst, .count = count, .stream = stream },
+        type, -1, "ncclAlltoAll");
+}
+
+NCCL_API(ncclResult_t, ncclSend, const void *src, size_t count, ncclDataType_t type, int peer,
+         ncclComm_t comm, cudaStream_t stream)
+{
+    return add(
+        comm,
+        (tutti_gpu_op){
+            .kind = TUTTI_GPU_SEND, .src = src, .count = count, .root = peer, .stream = stream },
+        type, -1, "ncclSend");
+}
+
+NCCL_API(ncclResult_t, ncclRecv, void *dst, size_t count, ncclDataType_t type, int peer,
+         ncclComm_t comm, cudaStream_t stream)
+{
+    return add(
+        comm,
+        (tutti_gpu_op){
+            .kind = TUTTI_GPU_RECV, .dst = dst, .count = count, .root = peer, .stream = stream },
+        type, -1, "ncclRecv");
+}
+
+/* ---- operations of reductions ---- */
+
+/* Returns a free entry of the table, or NULL without memory. The caller holds the lock. */
+static struct nccl_factor *free_factor(struct ncclComm *c)
+{
+    struct nccl_factor *more;
+
+    for (int i = 0; i < c->nfactors; i++)
+        if (!c->factors[i].used)
+            return &c->factors[i];
+    more = realloc(c->factors, (size_t)(c->nfactors + 1) * sizeof *more);
+    if (!more)
+        return NULL;
+    c->factors = more;
+    return &c->factors[c->nfactors++];
+}
+
+NCCL_API(ncclResult_t, ncclRedOpCreatePreMulSum, ncclRedOp_t *op, void *scalar, ncclDataType_t type,
+         ncclScalarResidence_t residence, ncclComm_t comm)
+{
+    const char *call = "ncclRedOpCreatePreMulSum";
+    ncclResult_t result = nccl_comm_check(comm, call);
+    struct nccl_factor *f;
+    tutti_gpu_op typed = { 0 };
+
+    if (!result && (!op || !scalar))
+        result = nccl_fail(ncclInvalidArgument, "%s: NULL argument", call);
+    if (!result && residence != 0 && residence != 1)
+        result = nccl_fail(ncclInvalidArgument, "%s: %d is no residence", call, residence);
+    if (!result)
+        result = set_type(&typed, type, call);
+    if (result)
+        return result;
+    pthread_mutex_lock(&comm->lock);
+    f = free_factor(comm);
+    if (f) {
+        *f = (struct nccl_factor){
+            .used = true, .on_device = residence == 0, .type = typed.type, .device = scalar
+        };
+        if (!f->on_device)
+            memcpy(f->value, scalar, tutti_dtype_bytes(typed.type));
+        *op = NCCL_OPS + (int)(f - comm->factors);
+    }
+    pthread_mutex_unlock(&comm->lock);
+    return f ? ncclSuccess : nccl_fail(ncclSystemError, "%s: out of memory", call);
+}
+
+NCCL_API(ncclResult_t, ncclRedOpDestroy, ncclRedOp_t op, ncclComm_t comm)
+{
+    ncclResult_t result = nccl_comm_check(comm, "ncclRedOpDestroy");
+    const int i = op - NCCL_OPS;
+
+    if (result)
+        return result;
+    pthread_mutex_lock(&comm->lock);
+    if (i < 0 || i >= comm->nfactors || !comm->factors[i].used)
+        result = nccl_fail(ncclInvalidArgument, "ncclRedOpDestroy: %d is no created operation", op);
+    else
+        comm->factors[i].used = false;
+    pthread_mutex_unlock(&comm->lock);
+    return result;
+}
