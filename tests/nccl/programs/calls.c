@@ -1,0 +1,220 @@
+/* Calls that are no operation: versions, errors, splits, shrinks, starts that do not block, aborts.
+ *
+ *     calls NAME      runs one check; prints what failed and exits with 1
+ */
+#include "nccl_calls.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define N 4
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: not true: %s (%s)\n", __FILE__, __LINE__, #condition,          \
+                    ncclGetLastError(NULL));                                                       \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+enum { SUCCESS, CUDA, SYSTEM, INTERNAL, ARGUMENT, USAGE, REMOTE, IN_PROGRESS };
+
+static const ncclConfig_t config = {
+    .size = sizeof config, .magic = 0xcafebeef, .version = 23203, .blocking = 0
+};
+
+/* Without a driver: these calls work, and a start says what is missing. */
+static void without_driver(void)
+{
+    ncclComm_t comm = (ncclComm_t)1;
+    ncclUniqueId id;
+    int version = 0;
+
+    CHECK(ncclGetVersion(&version) == SUCCESS && version == 23203);
+    CHECK(ncclGetUniqueId(&id) == SUCCESS);
+    CHECK(!strcmp(ncclGetErrorString(SUCCESS), "no error"));
+    CHECK(!strcmp(ncclGetErrorString(4711), "unknown result code"));
+    CHECK(ncclCommInitRank(&comm, 1, id, 0) == CUDA);
+    CHECK(strstr(ncclGetLastError(NULL), "CUDA driver"));
+    CHECK(ncclCommInitAll(&comm, 1, NULL) == CUDA);
+}
+
+static void arguments(void)
+{
+    ncclConfig_t wrong = config;
+    ncclComm_t comm = NULL;
+    ncclUniqueId id;
+    int op, value = 3;
+    void *mem;
+
+    CHECK(ncclGetUniqueId(&id) == SUCCESS);
+    CHECK(ncclCommInitRank(&comm, 0, id, 0) == ARGUMENT);
+    CHECK(ncclCommInitRank(&comm, 2, id, 2) == ARGUMENT);
+    CHECK(ncclCommInitRank(NULL, 1, id, 0) == ARGUMENT);
+    wrong.magic = 1;
+    CHECK(ncclCommInitRankConfig(&comm, 1, id, 0, &wrong) == ARGUMENT);
+    CHECK(ncclGroupEnd() == USAGE);
+    CHECK(ncclCommInitRank(&comm, 1, id, 0) == SUCCESS);
+    CHECK(ncclMemAlloc(&mem, 4096) == SUCCESS);
+    CHECK(ncclAllReduce(mem, mem, 1, 12, 0, comm, NULL) == ARGUMENT);
+    CHECK(ncclAllReduce(mem, mem, 1, 7, 5, comm, NULL) == ARGUMENT);
+    CHECK(ncclAllReduce(mem, &value, 1, 2, 0, comm, NULL) == ARGUMENT);
+    CHECK(strstr(ncclGetLastError(NULL), "not device memory"));
+    CHECK(ncclAllReduce(mem, mem, 1, 2, 0, NULL, NULL) == ARGUMENT);
+    CHECK(ncclRedOpCreatePreMulSum(&op, &value, 2, 1, comm) == SUCCESS);
+    CHECK(ncclAllReduce(mem, mem, 1, 7, op, comm, NULL) == ARGUMENT);
+    CHECK(ncclAllReduce(mem, mem, 1, 2, op, comm, NULL) == SUCCESS);
+    CHECK(ncclRedOpDestroy(op, comm) == SUCCESS);
+    CHECK(ncclRedOpDestroy(op, comm) == ARGUMENT);
+    CHECK(ncclCommGrow(comm, 2, &id, 0, &comm, NULL) == USAGE);
+    CHECK(strstr(ncclGetLastError(NULL), "ncclCommGrow"));
+    CHECK(ncclCommDestroy(comm) == SUCCESS);
+    CHECK(ncclMemFree(mem) == SUCCESS);
+    CHECK(ncclCommDestroy(NULL) == SUCCESS);
+}
+
+static void open_all(ncclComm_t *comms)
+{
+    const int devices[N] = { 3, 2, 1, 0 };
+    int value;
+
+    CHECK(ncclCommInitAll(comms, N, devices) == SUCCESS);
+    for (int i = 0; i < N; i++) {
+        CHECK(ncclCommCount(comms[i], &value) == SUCCESS && value == N);
+        CHECK(ncclCommUserRank(comms[i], &value) == SUCCESS && value == i);
+        CHECK(ncclCommCuDevice(comms[i], &value) == SUCCESS && value == devices[i]);
+    }
+}
+
+/* Sums one int over the communicators; returns the result, which is the same on all. */
+static int sum(const ncclComm_t *comms, int n)
+{
+    int *mem[N], device, got = 0, first = 0;
+    const int one = 1;
+
+    CHECK(ncclGroupStart() == SUCCESS);
+    for (int i = 0; i < n; i++) {
+        CHECK(ncclCommCuDevice(comms[i], &device) == SUCCESS);
+        CHECK(cudaSetDevice(device) == cudaSuccess);
+        CHECK(cudaMalloc((void **)&mem[i], sizeof(int)) == cudaSuccess);
+        CHECK(cudaMemcpy(mem[i], &one, sizeof one, cudaMemcpyHostToDevice) == cudaSuccess);
+        CHECK(ncclAllReduce(mem[i], mem[i], 1, 2, 0, comms[i], NULL) == SUCCESS);
+    }
+    CHECK(ncclGroupEnd() == SUCCESS);
+    for (int i = 0; i < n; i++) {
+        CHECK(ncclCommCuDevice(comms[i], &device) == SUCCESS);
+        CHECK(cudaSetDevice(device) == cudaSuccess);
+        CHECK(cudaMemcpy(&got, mem[i], sizeof got, cudaMemcpyDeviceToHost) == cudaSuccess);
+        CHECK(i == 0 || got == first);
+        first = got;
+        CHECK(cudaFree(mem[i]) == cudaSuccess);
+    }
+    return first;
+}
+
+/* Ranks 0 to 2 form one part, in reverse order; rank 3 is in none. Then rank 1 leaves. */
+static void splits(void)
+{
+    ncclComm_t comms[N], part[N], rest[2];
+    int excluded = 1, value;
+    void *handle;
+
+    open_all(comms);
+    CHECK(sum(comms, N) == N);
+    CHECK(ncclGroupStart() == SUCCESS);
+    for (int i = 0; i < N; i++)
+        CHECK(ncclCommSplit(comms[i], i < 3 ? 7 : -1, -i, &part[i], NULL) == SUCCESS);
+    CHECK(ncclGroupEnd() == SUCCESS);
+    CHECK(part[3] == NULL);
+    for (int i = 0; i < 3; i++) {
+        CHECK(ncclCommCount(part[i], &value) == SUCCESS && value == 3);
+        CHECK(ncclCommUserRank(part[i], &value) == SUCCESS && value == 2 - i);
+    }
+    CHECK(sum(part, 3) == 3);
+    CHECK(ncclGroupStart() == SUCCESS);
+    CHECK(ncclCommShrink(part[0], &excluded, 1, &rest[0], NULL, 0) == SUCCESS);
+    CHECK(ncclCommShrink(part[2], &excluded, 1, &rest[1], NULL, 0) == SUCCESS);
+    CHECK(ncclGroupEnd() == SUCCESS);
+    CHECK(ncclCommShrink(part[1], &excluded, 1, &rest[1], NULL, 0) == ARGUMENT);
+    CHECK(sum(rest, 2) == 2);
+    CHECK(ncclCommRegister(comms[0], &value, sizeof value, &handle) == SUCCESS);
+    CHECK(ncclCommDeregister(comms[0], handle) == SUCCESS);
+    for (int i = 0; i < 2; i++)
+        CHECK(ncclCommDestroy(rest[i]) == SUCCESS);
+    for (int i = 0; i < 3; i++)
+        CHECK(ncclCommDestroy(part[i]) == SUCCESS);
+    for (int i = 0; i < N; i++)
+        CHECK(ncclCommDestroy(comms[i]) == SUCCESS);
+}
+
+/* Starts that do not block: one thread starts both ranks without a group. */
+static void starts_that_do_not_block(void)
+{
+    ncclConfig_t mine = config;
+    ncclComm_t comms[2];
+    ncclUniqueId id;
+    int state;
+
+    CHECK(ncclGetUniqueId(&id) == SUCCESS);
+    for (int i = 0; i < 2; i++) {
+        CHECK(cudaSetDevice(i) == cudaSuccess);
+        CHECK(ncclCommInitRankConfig(&comms[i], 2, id, i, &mine) == IN_PROGRESS);
+    }
+    for (int i = 0; i < 2; i++)
+        do {
+            CHECK(ncclCommGetAsyncError(comms[i], &state) == SUCCESS);
+            sched_yield();
+        } while (state == IN_PROGRESS);
+    CHECK(state == SUCCESS);
+    CHECK(sum(comms, 2) == 2);
+    for (int i = 0; i < 2; i++)
+        CHECK(ncclCommDestroy(comms[i]) == SUCCESS);
+}
+
+/* Rank 0 waits for rank 1, which aborts: the stream of rank 0 is released, with an error. */
+static void aborts(void)
+{
+    ncclComm_t comms[2];
+    int *mem, state;
+
+    CHECK(ncclCommInitAll(comms, 2, NULL) == SUCCESS);
+    CHECK(cudaSetDevice(0) == cudaSuccess);
+    CHECK(cudaMalloc((void **)&mem, sizeof *mem) == cudaSuccess);
+    CHECK(ncclRecv(mem, 1, 2, 1, comms[0], NULL) == SUCCESS);
+    CHECK(ncclCommAbort(comms[1]) == SUCCESS);
+    CHECK(cudaStreamSynchronize(NULL) == cudaSuccess);
+    do {
+        CHECK(ncclCommGetAsyncError(comms[0], &state) == SUCCESS);
+        sched_yield();
+    } while (state == SUCCESS);
+    CHECK(state == REMOTE);
+    CHECK(ncclRecv(mem, 1, 2, 1, comms[0], NULL) == REMOTE);
+    CHECK(ncclCommAbort(comms[0]) == SUCCESS);
+    CHECK(cudaFree(mem) == cudaSuccess);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } checks[] = {
+        { "without_driver", without_driver },
+        { "arguments", arguments },
+        { "splits", splits },
+        { "starts_that_do_not_block", starts_that_do_not_block },
+        { "aborts", aborts },
+    };
+
+    for (size_t i = 0; argc == 2 && i < sizeof checks / sizeof *checks; i++)
+        if (!strcmp(argv[1], checks[i].name)) {
+            checks[i].run();
+            return 0;
+        }
+    fprintf(stderr, "usage: calls CHECK\n");
+    return 2;
+}

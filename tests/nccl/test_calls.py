@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Calls of NCCL that are no operation work with libnccl.so.2 of Tutti, on emulated devices and
+without a driver; and the library exports what NCCL exports."""
+
+import os
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+BUILD = Path(os.environ.get("TUTTI_BUILD_DIR", "build"))
+PROGRAM = BUILD / "tests" / "nccl" / "programs" / "calls"
+LIBRARY = BUILD / "nccl" / "libnccl.so.2"
+DEADLINE_S = 600
+
+
+def run(check, emulated=True):
+    paths = [str(BUILD / "nccl"), str(BUILD), str(BUILD / "emu")]
+    devices = "8" if emulated else "0"
+    environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(paths), "TUTTI_EMU_DEVICES": devices}
+    return subprocess.run(
+        [PROGRAM, check], capture_output=True, text=True, env=environment, timeout=DEADLINE_S
+    )
+
+
+class Calls(unittest.TestCase):
+    def check(self, name, **options):
+        result = run(name, **options)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_without_devices_only_a_start_fails(self):
+        self.check("without_driver", emulated=False)
+
+    def test_invalid_arguments_are_refused(self):
+        self.check("arguments")
+
+    def test_communicators_are_split_and_shrunk(self):
+        self.check("splits")
+
+    def test_a_start_need_not_block(self):
+        self.check("starts_that_do_not_block")
+
+    def test_an_abort_releases_the_streams_of_other_ranks(self):
+        self.check("aborts")
+
+    def test_a_failed_check_is_noticed(self):
+        self.assertEqual(run("without_driver").returncode, 1)
+        self.assertEqual(run("no such check").returncode, 2)
+
+    def test_names_are_weak_and_have_strong_aliases_without_versions(self):
+        text = subprocess.run(
+            ["nm", "-D", "--defined-only", LIBRARY], check=True, capture_output=True, text=True
+        ).stdout
+        kinds = {name: kind for _, kind, name in (line.split() for line in text.splitlines())}
+        names = {name for name in kinds if name.startswith("nccl")}
+        self.assertGreaterEqual(len(names), 96)
+        for name in names:
+            self.assertEqual(kinds[name], "W", name)
+            self.assertEqual(kinds["p" + name], "T", name)
+        self.assertEqual(set(kinds), names | {"p" + name for name in names})
+
+
+if __name__ == "__main__":
+    if not PROGRAM.exists():
+        print("skipped: the emulation of CUDA is not built")
+        sys.exit(77)
+    unittest.main()
