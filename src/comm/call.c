@@ -349,33 +349,46 @@ static tutti_status start(struct tt_call_check *t, tutti_request **request)
     return st;
 }
 
-/* Runs a call whose operation is kept in its plan, or can be. request: NULL if the call blocks. */
-static tutti_status submit_kept(struct tt_call_check *t, struct tt_plan *plan,
-                                tutti_request **request)
+static struct tt_shape shape_of(const struct tt_call_check *t)
 {
     const struct tt_coll *c = &t->conf.coll;
-    const uint64_t count = c->bytes / c->elem_bytes;
 
-    if (plan->kept && shape_fits(&plan->shape, c->kind, t->conf.src, t->conf.dst, count,
-                                 t->conf.dtype, t->op, (int)c->root))
-        return request ? start_again(plan, t->conf.src, t->conf.dst, t->conf.timeout_ms, request)
-                       : tt_op_again(&plan->kept, t->conf.src, t->conf.dst, t->conf.tag,
-                                     t->conf.timeout_ms);
-    tt_op_drop(plan->kept);
-    plan->kept = NULL;
-    plan->shape = (struct tt_shape){
+    return (struct tt_shape){
         .kind = c->kind,
         .dtype = t->conf.dtype,
         .redop = t->op,
         .root = c->root,
-        .count = count,
+        .count = c->bytes / c->elem_bytes,
         .src_bytes = t->conf.src ? tt_coll_src_bytes(c) : 0,
         .dst_bytes = t->conf.dst ? tt_coll_dst_bytes(c) : 0,
         .in_place = c->in_place,
         .shift = (uintptr_t)t->conf.dst - (uintptr_t)t->conf.src,
     };
-    insert_plan(recent_plans(t->comm, c->kind, count, (int)c->root), plan);
-    t->conf.kept = &plan->kept;
+}
+
+/* Runs a call whose operation is kept in its plan, or can be. The second of two calls of a shape is
+ * kept, so that communicators with few calls take little memory. request: NULL if the call
+ * blocks. */
+static tutti_status submit_kept(struct tt_call_check *t, struct tt_plan *plan,
+                                tutti_request **request)
+{
+    const struct tt_coll *c = &t->conf.coll;
+    const uint64_t count = c->bytes / c->elem_bytes;
+    const bool fits = shape_fits(&plan->shape, c->kind, t->conf.src, t->conf.dst, count,
+                                 t->conf.dtype, t->op, (int)c->root);
+
+    if (fits && plan->kept)
+        return request ? start_again(plan, t->conf.src, t->conf.dst, t->conf.timeout_ms, request)
+                       : tt_op_again(&plan->kept, t->conf.src, t->conf.dst, t->conf.tag,
+                                     t->conf.timeout_ms);
+    if (fits) {
+        insert_plan(recent_plans(t->comm, c->kind, count, (int)c->root), plan);
+        t->conf.kept = &plan->kept;
+    } else {
+        tt_op_drop(plan->kept);
+        plan->kept = NULL;
+        plan->shape = shape_of(t);
+    }
     return request ? start(t, request) : tt_op_blocking(t->comm->context, &t->conf);
 }
 

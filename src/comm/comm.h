@@ -127,7 +127,7 @@ struct tt_plan {
                                            it; NULL: none */
     bool keeps;                     /* short repeated calls: their operation is kept */
     struct tt_op *kept;             /* owned; NULL: none yet */
-    struct tt_shape shape;          /* of kept */
+    struct tt_shape shape;          /* of kept; without it, of the last call */
 };
 
 /* Collective calls that create a communicator from another one. */

@@ -136,8 +136,11 @@ uint64_t tt_plans_bytes(const tutti_comm *comm)
 {
     uint64_t bytes = tt_tune_memory_bytes(&comm->choices);
 
-    for (uint32_t s = 0; s < TT_PLAN_SETS; s++)
+    for (uint32_t s = 0; s < TT_PLAN_SETS; s++) {
         bytes += comm->plans[s] ? TT_PLAN_WAYS * sizeof *comm->plans[s] : 0;
+        for (uint32_t i = 0; comm->plans[s] && i < TT_PLAN_WAYS; i++)
+            bytes += tt_op_bytes(comm->plans[s][i].kept);
+    }
     return bytes;
 }
 

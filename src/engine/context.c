@@ -109,14 +109,49 @@ struct tt_tag_counter *tt_context_counter(struct tt_context_peer *cp, uint32_t t
 
 /* ---- unexpected messages --------------------------------------------------------------------- */
 
+/* Returns a block from the engine's list, or a new one. NULL: out of memory. */
+static struct tt_unexpected_block *take_block(struct tt_engine *e)
+{
+    struct tt_unexpected_block *block = e->free_unexpected;
+
+    if (!block)
+        return calloc(1, sizeof *block);
+    e->free_unexpected = block->next;
+    block->next = NULL;
+    return block;
+}
+
+/* Returns a block to the engine. Its buffers are kept for later messages. */
+static void give_block(struct tt_context_peer *cp, uint32_t i)
+{
+    struct tt_engine *e = cp->context->engine;
+
+    cp->early[i]->next = e->free_unexpected;
+    e->free_unexpected = cp->early[i];
+    cp->early[i] = NULL;
+}
+
+void tt_unexpected_free_all(struct tt_engine *e)
+{
+    while (e->free_unexpected) {
+        struct tt_unexpected_block *block = e->free_unexpected;
+
+        e->free_unexpected = block->next;
+        for (uint32_t i = 0; i < TT_UNEXPECTED_BLOCK; i++)
+            free(block->record[i].payload);
+        free(block);
+    }
+}
+
 /* Returns the record of a free bit of `kept`, or NULL: out of memory. */
 static struct tt_unexpected *free_record(struct tt_context_peer *cp)
 {
     const uint32_t at = (uint32_t)__builtin_ctzll(~cp->kept);
-    struct tt_unexpected **block = &cp->early[at / TT_UNEXPECTED_BLOCK], *m;
+    struct tt_unexpected_block **block = &cp->early[at / TT_UNEXPECTED_BLOCK];
+    struct tt_unexpected *m;
 
     if (!*block)
-        *block = calloc(TT_UNEXPECTED_BLOCK, sizeof **block);
+        *block = take_block(cp->context->engine);
     if (!*block)
         return NULL;
     m = tt_unexpected_at(cp, at);
@@ -176,8 +211,12 @@ struct tt_unexpected *tt_unexpected_find(struct tt_context_peer *cp, uint32_t *a
 
 void tt_unexpected_drop(struct tt_context_peer *cp, struct tt_unexpected *m)
 {
+    const uint32_t block = m->at / TT_UNEXPECTED_BLOCK;
+
     cp->kept &= ~(1ull << m->at);
     cp->context->nunexpected--;
+    if (!(cp->kept >> block * TT_UNEXPECTED_BLOCK & ((1u << TT_UNEXPECTED_BLOCK) - 1)))
+        give_block(cp, block);
 }
 
 void tt_context_add_credit(struct tt_context *c, struct tt_context_peer *cp)
@@ -260,6 +299,11 @@ tutti_status tt_context_open(struct tt_engine *e, uint32_t id, const uint32_t *r
     return TUTTI_OK;
 }
 
+const char *tt_context_why(const struct tt_context *c)
+{
+    return c->why ? c->why : "out of memory for the message of this failure";
+}
+
 uint16_t tt_context_trace(const struct tt_context *c)
 {
     return c->trace;
@@ -272,11 +316,9 @@ const uint32_t *tt_context_ranks(const struct tt_context *c)
 
 static void free_peer(struct tt_context_peer *cp)
 {
-    for (uint32_t i = 0; i < TT_UNEXPECTED_MAX; i++)
-        if (cp->early[i / TT_UNEXPECTED_BLOCK])
-            free(tt_unexpected_at(cp, i)->payload);
     for (uint32_t i = 0; i < TT_UNEXPECTED_MAX / TT_UNEXPECTED_BLOCK; i++)
-        free(cp->early[i]);
+        if (cp->early[i])
+            give_block(cp, i);
     free(cp->tags);
     free(cp);
 }
@@ -297,6 +339,7 @@ void tt_context_free(struct tt_context *c)
     tt_sparse_fini(&c->peers);
     free(c->copies);
     free(c->ranks);
+    free(c->why);
     free(c);
 }
 
@@ -332,7 +375,7 @@ tutti_status tt_context_enter(struct tt_context *c, const char *call)
         return TUTTI_OK;
     /* read before leaving: tt_context_clear waits for this thread */
     st = (tutti_status)atomic_load(&c->status);
-    st = st ? tt_fail_again(st, c->why)
+    st = st ? tt_fail_again(st, tt_context_why(c))
             : tt_fail(TUTTI_ERR_INVALID,
                       "%s: a call that changes the communicator's view is already in progress",
                       call);
@@ -428,12 +471,12 @@ void tt_context_fail_here(struct tt_context *c, tutti_status status, const char 
                           bool notify)
 {
     if (atomic_load(&c->status) == TUTTI_OK) {
-        snprintf(c->why, sizeof c->why, "%s", sentence);
+        c->why = strdup(sentence);
         atomic_store(&c->status, (int)status);
         log_failure(c->engine, status, sentence);
         tt_context_trace_failure(c, status, sentence);
         if (notify && c->engine->hooks.failed)
-            c->engine->hooks.failed(c->engine->hooks.arg, c->id, status, c->why);
+            c->engine->hooks.failed(c->engine->hooks.arg, c->id, status, sentence);
     }
     tt_ops_fail(c);
     tt_context_ended(c);
@@ -451,6 +494,6 @@ tutti_status tt_context_status(const struct tt_context *c, char *why, size_t why
     const tutti_status st = (tutti_status)atomic_load(&((struct tt_context *)(uintptr_t)c)->status);
 
     if (why)
-        snprintf(why, why_bytes, "%s", st ? c->why : "");
+        snprintf(why, why_bytes, "%s", st ? tt_context_why(c) : "");
     return st;
 }

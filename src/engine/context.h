@@ -26,6 +26,9 @@ static inline uint64_t tt_tag_key(const struct tt_tag_counter *t)
     return (uint64_t)t->tag << 32 | t->next;
 }
 
+/* Returns the message of the failure that ended the context. After its status was read. */
+const char *tt_context_why(const struct tt_context *c);
+
 /* Stores an unexpected message; copies the payload. PROTOCOL: the peer exceeded its credit. */
 tutti_status tt_unexpected_keep(struct tt_context_peer *cp, const struct tt_mail *mail,
                                 bool claimed);
@@ -33,8 +36,12 @@ tutti_status tt_unexpected_keep(struct tt_context_peer *cp, const struct tt_mail
  * message belongs to a send or receive. */
 struct tt_unexpected *tt_unexpected_find(struct tt_context_peer *cp, uint32_t *at, uint64_t opseq,
                                          bool p2p, uint8_t kind, uint8_t type);
-/* Frees an unexpected message. An eager message returns its credit to the peer. */
+/* Frees an unexpected message. An eager message returns its credit to the peer. The record is
+ * unchanged until the next message is stored. */
 void tt_unexpected_drop(struct tt_context_peer *cp, struct tt_unexpected *m);
+/* Frees the memory of unexpected messages. Called when the engine is destroyed, after its
+ * contexts. */
+void tt_unexpected_free_all(struct tt_engine *e);
 /* Records that an eager message of this peer was consumed. Its credit is returned with the next
  * message to the peer, or in a separate message. */
 void tt_context_add_credit(struct tt_context *c, struct tt_context_peer *cp);

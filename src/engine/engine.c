@@ -208,6 +208,7 @@ void tt_engine_destroy(struct tt_engine *e)
         tt_bounce_pool_destroy(e->pool[i]);
     }
     tt_ops_free_all(e);
+    tt_unexpected_free_all(e);
     tt_oplog_leave(&e->oplog);
     while ((p = tt_sparse_next(&e->peers, &at)))
         tt_peer_free_ended(p);

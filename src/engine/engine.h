@@ -333,6 +333,8 @@ tutti_status tt_op_again(struct tt_op **kept, const void *src, void *dst, uint32
  * operation, a new one is created. */
 tutti_status tt_op_start_again(struct tt_op **kept, const void *src, void *dst, int64_t timeout_ms,
                                struct tt_op **out);
+/* Returns the bytes allocated by a kept operation. op may be NULL. */
+uint64_t tt_op_bytes(const struct tt_op *op);
 /* Frees a kept operation; a request that is using it keeps it until it is freed. op may be NULL. */
 void tt_op_drop(struct tt_op *op);
 /* Starts an operation. On success the caller owns *out until tt_op_free. Also returns the error

@@ -463,7 +463,7 @@ static void link_dependencies(struct tt_exec *x, uint32_t i)
 
         met &= ~(1ull << n);
         if (!earlier->over && conflict(&earlier->s, &t->s)) {
-            x->deps[i] |= 1ull << e;
+            t->deps |= 1ull << e;
             x->dependents[e] |= 1ull << i;
             x->asleep &= ~(x->deferred & 1ull << e);    /* a step depends on it now: no longer
                                                            deferred */
@@ -510,7 +510,7 @@ static void window_add(struct tt_exec *x, const struct tt_step *s)
         .forward = -1,
         .stage = NO_STAGE,
     };
-    x->deps[i] = x->dependents[i] = 0;
+    x->dependents[i] = 0;
     x->flow[i] = NO_FLOW;
     x->asleep &= ~(1ull << i);
     x->deferred &= ~(1ull << i);
@@ -645,6 +645,12 @@ void tt_exec_restart(struct tt_exec *x)
         x->step[i].arrived = x->step[i].over = false;
 }
 
+size_t tt_exec_straight_bytes(const struct tt_exec *x)
+{
+    tt_assert(x->straight && x->tail <= TT_EXEC_STEPS);
+    return offsetof(struct tt_exec, step) + x->tail * sizeof *x->step;
+}
+
 struct tt_exec_step *tt_exec_meanwhile(struct tt_exec *x)
 {
     uint64_t before = 1ull << x->head;      /* unfinished steps */
@@ -655,7 +661,7 @@ struct tt_exec_step *tt_exec_meanwhile(struct tt_exec *x)
 
         if (t->over)
             continue;
-        if (t->s.opcode == TT_COPY && t->writer_a < 0 && !(x->deps[i] & before))
+        if (t->s.opcode == TT_COPY && t->writer_a < 0 && !(t->deps & before))
             return t;
         before |= 1ull << i;
     }
@@ -708,7 +714,7 @@ static void step_advanced(struct tt_exec *x, uint32_t i)
     x->deferred &= ~(1ull << i);
     x->unstaged -= may_need_stage(t) && t->stage == NO_STAGE;
     for (uint64_t left = x->dependents[i]; left; left &= left - 1)
-        x->deps[__builtin_ctzll(left)] &= ~(1ull << i);
+        x->step[__builtin_ctzll(left)].deps &= ~(1ull << i);
     if (t->writer_a >= 0)
         free_stages(x, &x->step[t->writer_a]);
     if (t->writer_b >= 0)
@@ -738,7 +744,7 @@ static void release_slot(struct tt_exec *x, int8_t writer)
 static bool deps_met(const struct tt_exec *x, const struct tt_exec_step *t, uint64_t pos,
                      uint64_t len)
 {
-    for (uint64_t left = x->deps[t - x->step]; left; left &= left - 1) {
+    for (uint64_t left = t->deps; left; left &= left - 1) {
         const struct tt_exec_step *e = &x->step[__builtin_ctzll(left)];
 
         if (e->done < max_needed_progress(&e->s, &t->s, pos, len))
@@ -1248,7 +1254,7 @@ static bool must_sleep(const struct tt_exec *x, const struct tt_exec_step *t)
         return true;
     if (!remote && t->s.bytes > x->conf.segment_bytes)
         return false;
-    for (uint64_t left = x->deps[t - x->step]; left; left &= left - 1)
+    for (uint64_t left = t->deps; left; left &= left - 1)
         if (x->step[__builtin_ctzll(left)].done == 0)
             return true;
     return false;
@@ -1516,7 +1522,7 @@ static struct tt_exec_step *find_wait(struct tt_exec *x, uint32_t flow, uint16_t
 
 tutti_status tt_exec_eager(struct tt_exec *x, uint16_t peer, uint32_t tag, uint64_t bytes)
 {
-    struct tt_exec_step *t = find_wait(x, eager_flow(peer, tag), peer, tag);
+    struct tt_exec_step *t = x->straight ? NULL : find_wait(x, eager_flow(peer, tag), peer, tag);
 
     if (!t)
         t = find_wait(x, NO_FLOW, peer, tag);       /* one that is not eager */
@@ -1562,7 +1568,6 @@ void tt_exec_prefetch(const struct tt_exec *x, int peer, uint64_t also)
         const uint32_t at = (uint32_t)__builtin_ctzll(steps);
 
         prefetch_bytes(&x->step[at], sizeof x->step[0]);
-        __builtin_prefetch(&x->deps[at]);
         __builtin_prefetch(&x->dependents[at]);
     }
 }

@@ -38,6 +38,8 @@
 #ifndef TT_ENGINE_EXEC_H
 #define TT_ENGINE_EXEC_H
 
+#include <stddef.h>
+
 #include "sched/algo.h"
 
 #define TT_EXEC_STEPS 64        /* steps in the window; at least 2 * TT_ROUND_STEPS_MAX */
@@ -99,6 +101,8 @@ struct tt_action {
 /* A step of the window. */
 struct tt_exec_step {
     struct tt_step s;           /* refs in canonical form */
+    uint64_t deps;              /* earlier steps of the window (by index) that conflict with this
+                                   one */
     uint64_t done, issued;      /* bytes finished (put: source reusable) and begun; done <=
                                    issued */
     uint64_t fused;             /* put: bytes already in the peer's slots */
@@ -174,8 +178,10 @@ struct tt_exec {
     bool held;                  /* an action was held back in the last pass */
     bool credit_due;            /* some stream has unreported consumption */
     uint32_t peer_rank[TT_EXEC_NEAR_PEERS];     /* ranks of the first peers, for a fast search */
-    uint64_t deps[TT_EXEC_STEPS];       /* earlier steps of the window (by index) that conflict
-                                           with this one */
+    struct tt_exec_peer *peer;          /* [peers_max], owned by the caller */
+    struct tt_exec_step step[TT_EXEC_STEPS];
+    /* Not accessed while the program is straight: a copy of a straight executor may end after its
+     * steps (tt_exec_straight_bytes). */
     uint64_t touching[64];      /* steps that use a grain of memory, by its number mod 64. Steps
                                    without a common grain do not conflict */
     uint64_t touching_all;      /* steps with too many grains for the table: they may conflict
@@ -185,8 +191,6 @@ struct tt_exec {
     uint64_t dependents[TT_EXEC_STEPS]; /* later steps that conflict with this one, or read the
                                            pipe that it writes */
     uint32_t flow[TT_EXEC_STEPS];       /* flow key of each step, to wake it */
-    struct tt_exec_step step[TT_EXEC_STEPS];
-    struct tt_exec_peer *peer;          /* [peers_max], owned by the caller */
 };
 
 /* Initializes an executor. peers[algo->npeers(coll)] belongs to the caller and must outlive x. */
@@ -200,6 +204,10 @@ struct tt_exec_step *tt_exec_meanwhile(struct tt_exec *x);
 /* Resets a straight program that the caller has run itself, for a call of the same shape.
  * Nothing is rebuilt. */
 void tt_exec_restart(struct tt_exec *x);
+
+/* Returns the number of bytes at the beginning of a straight executor, all of whose steps are over,
+ * that are sufficient to restart it. A copy of them must not use tt_exec_stream. */
+size_t tt_exec_straight_bytes(const struct tt_exec *x);
 
 /* Returns the next action that can be performed now; false: none until an event. The caller
  * performs it and calls tt_exec_taken (for OPEN, tt_exec_opened). Otherwise it calls

@@ -315,7 +315,7 @@ bool tt_engine_fail_all(struct tt_engine *e, tutti_status status, const char *se
         if (atomic_load(&c->status) == TUTTI_OK) { /* logged once, by the caller */
             ends_some |= c->active || c->waiting;
             tt_context_trace_failure(c, status, sentence);
-            snprintf(c->why, sizeof c->why, "%s", sentence);
+            c->why = strdup(sentence);
             atomic_store(&c->status, (int)status);
         }
         tt_context_fail_here(c, status, sentence, false);

@@ -16,7 +16,7 @@ static void group_end(struct tt_op *group)
     for (size_t i = 0; i < group->nmembers && !st; i++) {
         st = (tutti_status)atomic_load_explicit(&group->members[i]->status, memory_order_relaxed);
         if (st)
-            snprintf(group->why, sizeof group->why, "%s", group->members[i]->why);
+            tt_op_set_why(group, group->members[i]->why);
     }
     tt_request_complete(group, st);
 }

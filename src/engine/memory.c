@@ -4,14 +4,23 @@
 #include "engine/progress.h"
 #include "engine/state.h"
 
-/* Returns the memory of operations kept for reuse; those in progress are not counted. */
-static uint64_t kept_ops_bytes(const struct tt_engine *e)
+uint64_t tt_op_bytes(const struct tt_op *op)
+{
+    if (!op)
+        return 0;
+    return (op->compact ? offsetof(struct tt_op, exec) + tt_exec_straight_bytes(&op->exec)
+                        : sizeof *op) +
+           op->peers_cap * (sizeof *op->flow + sizeof *op->exec_peers) + op->work_cap +
+           op->backup_cap + 4 * op->arrays_cap * sizeof *op->arrays + op->stage_bytes;
+}
+
+/* Returns the memory of free operations; those in progress are not counted. */
+static uint64_t free_ops_bytes(const struct tt_engine *e)
 {
     uint64_t bytes = 0;
 
     for (const struct tt_op *op = e->free_ops; op; op = op->next)
-        bytes += sizeof *op + op->peers_cap * (sizeof *op->flow + sizeof *op->exec_peers) +
-                 op->work_cap + op->backup_cap + op->arrays_cap + op->stage_bytes;
+        bytes += tt_op_bytes(op);
     return bytes;
 }
 
@@ -30,6 +39,16 @@ static uint64_t peers_bytes(const struct tt_engine *e)
     return bytes;
 }
 
+/* Returns the memory of a block of unexpected messages; NULL: 0. */
+static uint64_t block_bytes(const struct tt_unexpected_block *block)
+{
+    uint64_t bytes = block ? sizeof *block : 0;
+
+    for (uint32_t i = 0; block && i < TT_UNEXPECTED_BLOCK; i++)
+        bytes += block->record[i].payload_cap;
+    return bytes;
+}
+
 static uint64_t context_peers_bytes(const struct tt_context *c)
 {
     uint64_t bytes = tt_sparse_bytes(&c->peers);
@@ -38,9 +57,8 @@ static uint64_t context_peers_bytes(const struct tt_context *c)
 
     while ((cp = tt_sparse_next(&c->peers, &at))) {
         bytes += sizeof *cp + cp->tags_cap * sizeof *cp->tags;
-        for (uint32_t i = 0; i < TT_UNEXPECTED_MAX; i++)
-            if (cp->early[i / TT_UNEXPECTED_BLOCK])
-                bytes += sizeof **cp->early + tt_unexpected_at(cp, i)->payload_cap;
+        for (uint32_t i = 0; i < TT_UNEXPECTED_MAX / TT_UNEXPECTED_BLOCK; i++)
+            bytes += block_bytes(cp->early[i]);
     }
     return bytes;
 }
@@ -65,7 +83,9 @@ void tt_engine_memory(struct tt_engine *e, const struct tt_context *c, tutti_mem
     tt_progress_lock(e);
     parts[0].peer_bytes = context_peers_bytes(c);
     parts[3].peer_bytes = peers_bytes(e);
-    parts[4].fixed_bytes = kept_ops_bytes(e);
+    parts[4].fixed_bytes = free_ops_bytes(e);
+    for (const struct tt_unexpected_block *b = e->free_unexpected; b; b = b->next)
+        parts[3].fixed_bytes += block_bytes(b);
     for (uint32_t i = 0; i < e->nwires; i++)
         parts[5].fixed_bytes += tt_bounce_pool_bytes(e->pool[i]);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

@@ -235,7 +235,7 @@ void tt_op_end(struct tt_op *op, tutti_status status, const char *why)
         op->conf.parts->end(op->conf.parts_arg, status);
     }
     if (status)
-        snprintf(op->why, sizeof op->why, "%s", why);
+        tt_op_set_why(op, why);
     else if (tt_op_is_quantized(op))
         tt_op_quantized_end(op);
     if (!status)
@@ -568,16 +568,17 @@ static void end_failed(struct tt_op *op, tutti_status st)
 
     tt_op_has_failed(op, st);
     if (st != TUTTI_ERR_TIMEOUT && st != TUTTI_ERR_PEER_LOST) {
-        tt_op_end(op, st, c->why);
+        tt_op_end(op, st, tt_context_why(c));
         return;
     }
     tt_op_describe(op, what, sizeof what);
     tt_rank_text(c->engine, c->engine->rank, own);
     snprintf(said, sizeof said, "%s reached its deadline in %s", own, what);
-    if (strstr(c->why, said))
-        snprintf(why, sizeof why, "%s", c->why);
+    if (strstr(tt_context_why(c), said))
+        snprintf(why, sizeof why, "%s", tt_context_why(c));
     else
-        snprintf(why, sizeof why, "%.*s; %s was in %s", TT_ERROR_BYTES - 560, c->why, own, what);
+        snprintf(why, sizeof why, "%.*s; %s was in %s", TT_ERROR_BYTES - 560, tt_context_why(c),
+                 own, what);
     tt_op_end(op, st, why);
 }
 
@@ -607,7 +608,24 @@ void tt_op_discard(struct tt_op *op)
     free(op->arrays);
     free(op->flow);
     free(op->exec_peers);
+    free(op->why);
     free(op);
+}
+
+void tt_op_set_why(struct tt_op *op, const char *why)
+{
+    free(op->why);
+    op->why = why ? strdup(why) : NULL;
+}
+
+void tt_op_recycle(struct tt_engine *e, struct tt_op *op)
+{
+    if (op->compact) {
+        tt_op_discard(op);
+        return;
+    }
+    op->next = e->free_ops;
+    e->free_ops = op;
 }
 
 void tt_ops_free_all(struct tt_engine *e)
@@ -651,8 +669,7 @@ static struct tt_op *get_op(struct tt_engine *e, uint32_t peers_max, uint64_t wo
     return op;
 
 put:
-    op->next = e->free_ops;
-    e->free_ops = op;
+    tt_op_recycle(e, op);
     return NULL;
 }
 
@@ -764,7 +781,7 @@ tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *con
 
     if (st) {
         tt_context_has_refused(c);
-        return tt_fail_again(st, c->why);
+        return tt_fail_again(st, tt_context_why(c));
     }
     if (c->nwaiting >= TT_OPS_WAITING)
         return tt_fail(TUTTI_ERR_NOMEM,
@@ -822,7 +839,7 @@ tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *con
     op->kernel_finish = tt_reduce_kernel(conf->dtype, conf->redop, true);
     op->second = false;
     c->engine->nunbegun += conf->parts != NULL;
-    op->why[0] = 0;
+    tt_op_set_why(op, NULL);
     op->deadline_ns = op->probe_ns = 0;
     op->started = ++c->engine->starts;
     atomic_store_explicit(&op->status, TUTTI_PENDING, memory_order_relaxed);
@@ -844,8 +861,7 @@ tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *con
 
 put:
     op->conf.owned = NULL;      /* belongs to the caller again */
-    op->next = c->engine->free_ops;
-    c->engine->free_ops = op;
+    tt_op_recycle(c->engine, op);
     return st;
 }
 
@@ -863,7 +879,7 @@ struct tt_op *tt_op_blank(struct tt_context *c)
         false;
     op->group = NULL;
     op->record = 0;
-    op->why[0] = 0;
+    tt_op_set_why(op, NULL);
     atomic_store_explicit(&op->status, TUTTI_PENDING, memory_order_relaxed);
     tt_request_hold(op);
     return op;
@@ -952,20 +968,89 @@ void tt_op_choose_nontemporal(struct tt_op *op)
     tt_op_wake(op);
 }
 
+/* Frees a kept operation. */
+static void drop_kept(struct tt_op *op)
+{
+    struct tt_engine *e = op->context->engine;
+
+    for (uint32_t i = 0; i < op->exec.npeers; i++)
+        op->flow[i].cp = NULL;
+    op->kept = false;
+    op->loan = TT_LOAN_NONE;
+    tt_op_recycle(e, op);
+}
+
+/* Copies the memory that the next calls of a completed straight operation read. */
+static bool copy_reused(struct tt_op *copy, const struct tt_op *op)
+{
+    const uint32_t n = op->exec.npeers ? op->exec.npeers : 1;
+    const uint64_t work_bytes = op->conf.algo->work_bytes(&op->conf.coll);
+
+    copy->flow = malloc(n * sizeof *copy->flow);
+    copy->exec_peers = malloc(n * sizeof *copy->exec_peers);
+    copy->work = work_bytes ? malloc(work_bytes) : NULL;
+    copy->work_cap = work_bytes;
+    if (!copy->flow || !copy->exec_peers || (work_bytes && !copy->work))
+        return false;
+    memcpy(copy->flow, op->flow, op->exec.npeers * sizeof *copy->flow);
+    memcpy(copy->exec_peers, op->exec_peers, op->exec.npeers * sizeof *copy->exec_peers);
+    if (work_bytes)
+        memcpy(copy->work, op->work, work_bytes);
+    copy->peers_cap = copy->peers_max = copy->exec.peers_max = op->exec.npeers;
+    copy->exec.peer = copy->exec_peers;
+    copy->exec.conf.coll = &copy->conf.coll;
+    return true;
+}
+
+/* Returns a copy of a completed straight operation, which is in no list, that takes a fifth of its
+ * memory. Many communicators may keep operations, e.g. those of a mesh of process groups. NULL: out
+ * of memory. */
+static struct tt_op *compact_op(const struct tt_op *op)
+{
+    const size_t bytes = offsetof(struct tt_op, exec) + tt_exec_straight_bytes(&op->exec);
+    struct tt_op *copy = malloc(bytes);
+
+    if (!copy)
+        return NULL;
+    memcpy(copy, op, bytes);
+    copy->compact = true;
+    copy->stage = copy->backup = NULL;
+    copy->stage_bytes = copy->backup_cap = 0;
+    copy->arrays = NULL;
+    copy->arrays_cap = 0;
+    copy->rooms = NULL;
+    copy->why = NULL;
+    if (copy_reused(copy, op))
+        return copy;
+    tt_op_discard(copy);
+    return NULL;
+}
+
+/* Keeps a completed operation, which is in no list, for the next call. *kept becomes the operation,
+ * or a copy of it. A send or receive may use streams later, for which a copy is too short. */
+static void keep(struct tt_op *op, struct tt_op **kept)
+{
+    struct tt_op *copy;
+
+    op->kept = true;
+    tt_op_stores_settle(op);
+    copy = op->p2p ? NULL : compact_op(op);
+    *kept = copy ? copy : op;
+    if (copy)
+        drop_kept(op);
+}
+
 /* Keeps a completed operation for the next call, or frees it. */
 static void keep_or_free(struct tt_op *op, struct tt_op **kept, tutti_status st)
 {
     if (kept && *kept == op && !op->kept)
         *kept = NULL;           /* it used streams instead */
     if (op->kept || (kept && !*kept && !st && op->exec.straight && !op->conf.owned)) {
-        if (!op->kept) {
-            *kept = op;
-            tt_op_stores_settle(op);
-        } else if (op->chooses_stores && !st) {
-            tt_op_stores_record(op);
-        }
-        op->kept = true;
         tt_request_release(op);
+        if (!op->kept)
+            keep(op, kept);
+        else if (op->chooses_stores && !st)
+            tt_op_stores_record(op);
         return;
     }
     tt_op_free_here(op);
@@ -1031,19 +1116,6 @@ static bool run_again_at_once(struct tt_op *op, bool only_work)
     if (op->chooses_stores)
         tt_op_stores_record(op);
     return true;
-}
-
-/* Frees a kept operation. */
-static void drop_kept(struct tt_op *op)
-{
-    struct tt_engine *e = op->context->engine;
-
-    for (uint32_t i = 0; i < op->exec.npeers; i++)
-        op->flow[i].cp = NULL;
-    op->kept = false;
-    op->loan = TT_LOAN_NONE;
-    op->next = e->free_ops;
-    e->free_ops = op;
 }
 
 /* Returns the configuration of a call like the kept operation, which is in use or not reusable. The
@@ -1141,11 +1213,11 @@ bool tt_op_give_back(struct tt_op *op)
         op->kept = false;
         return false;
     }
-    if (!op->kept && succeeded && op->exec.straight && !op->conf.owned) {
-        op->kept = true;
-        tt_op_stores_settle(op);
-    }
     op->loan = op->kept ? TT_LOAN_NONE : TT_LOAN_LAPSED;
+    if (!op->kept && succeeded && op->exec.straight && !op->conf.owned) {
+        op->loan = TT_LOAN_NONE;
+        keep(op, op->conf.kept);
+    }
     return true;
 }
 

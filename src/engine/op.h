@@ -62,6 +62,10 @@ void tt_op_send_probe(struct tt_op *op);
 /* After the end of a request: returns its kept operation to the plan, for the next call. False: it
  * has none, or it cannot be reused. Requires the progress lock. */
 bool tt_op_give_back(struct tt_op *op);
+/* Copies the message of a failure to the operation; NULL: it has none. */
+void tt_op_set_why(struct tt_op *op, const char *why);
+/* Keeps the memory of an operation that is in no list for a later one, or frees it. */
+void tt_op_recycle(struct tt_engine *e, struct tt_op *op);
 /* Frees the memory of an operation that is in no list. */
 void tt_op_discard(struct tt_op *op);
 /* Frees the memory of completed operations. Called when the engine is destroyed. */

@@ -111,10 +111,8 @@ void tt_op_free_here(struct tt_op *op)
     atomic_store_explicit(&op->waited, TT_OP_UNWAITED, memory_order_relaxed);
     free(op->conf.owned);
     op->conf.owned = NULL;
-    if (tt_op_give_back(op))
-        return;
-    op->next = e->free_ops;
-    e->free_ops = op;
+    if (!tt_op_give_back(op))
+        tt_op_recycle(e, op);
 }
 
 bool tt_ops_orphan(struct tt_context *c)
@@ -236,7 +234,7 @@ tutti_status tt_op_status(struct tt_op *op)
     const tutti_status st = (tutti_status)atomic_load_explicit(&op->status, memory_order_acquire);
 
     if (st > TUTTI_PENDING)
-        tt_fail_again(st, op->why);
+        tt_fail_again(st, op->why ? op->why : "out of memory for the message of this failure");
     return st;
 }
 

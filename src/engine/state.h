@@ -105,8 +105,14 @@ _Static_assert(TT_EAGER_CREDIT + TT_OPENED_UNPROBED + TT_OPS_EXPOSED + TT_PROBES
                    TT_UNEXPECTED_MAX <= 64,
                "what a peer may send ahead fits; kept is a bitmap");
 
-/* Records are allocated in blocks: most peers need at most one. */
+/* Records are allocated in blocks: most peers need at most one at a time. A block without messages
+ * belongs to the engine, so that blocks are as many as messages need at once, and not as contexts. */
 #define TT_UNEXPECTED_BLOCK 8u
+
+struct tt_unexpected_block {
+    struct tt_unexpected_block *next;       /* list of the engine; NULL: in use */
+    struct tt_unexpected record[TT_UNEXPECTED_BLOCK];
+};
 
 /* State of a context for one of its peers; created on first use. */
 struct tt_context_peer {
@@ -124,8 +130,8 @@ struct tt_context_peer {
                                    announced */
     bool receives_any_sent;     /* the peer was notified that this rank receives from any rank */
     uint64_t kept;              /* bitmap of the records below that are in use */
-    struct tt_unexpected *early[TT_UNEXPECTED_MAX / TT_UNEXPECTED_BLOCK];   /* blocks of records;
-                                   NULL: not needed yet */
+    struct tt_unexpected_block *early[TT_UNEXPECTED_MAX / TT_UNEXPECTED_BLOCK];     /* NULL: no
+                                   message in it */
     struct tt_tag_counter *tags;    /* hash table, [tags_cap]: a power of two, or 0; at least
                                        half of it is free */
     uint32_t ntags, tags_cap;
@@ -134,7 +140,7 @@ struct tt_context_peer {
 /* Returns the record of a bit of `kept`. Its block exists. */
 static inline struct tt_unexpected *tt_unexpected_at(const struct tt_context_peer *cp, uint32_t at)
 {
-    return &cp->early[at / TT_UNEXPECTED_BLOCK][at % TT_UNEXPECTED_BLOCK];
+    return &cp->early[at / TT_UNEXPECTED_BLOCK]->record[at % TT_UNEXPECTED_BLOCK];
 }
 
 /* Transfer methods of long messages within a host (copy_method.c). */
@@ -185,7 +191,8 @@ struct tt_context {
     atomic_int status;          /* tutti_status */
     uint16_t trace;             /* its number in traces (trace/comms.h) */
     uint32_t failed_by;         /* job rank that reported the failure; UINT32_MAX: none */
-    char why[TT_ERROR_BYTES];   /* written once, before status */
+    char *why;                  /* written once, before status; owned. NULL: not failed, or out of
+                                   memory */
     struct tt_op *requests;     /* operations that the application has not freed */
     bool guarded;               /* closing waits for threads inside */
     atomic_uint inside;         /* of a guarded context: threads in calls, and TT_CONTEXT_SEALED */
@@ -257,6 +264,7 @@ struct tt_op {
                                    and counter */
     bool p2p, exposed;
     bool kept;                  /* reused by each call of its shape; straight */
+    bool compact;               /* kept, and ends after the steps of its executor (compact_op) */
     enum tt_loan loan;          /* of an operation that is kept, or will be */
     bool second;                /* in its second part (tt_op_parts), whose seq is one higher */
     bool lengths_due;           /* its row lengths were not compared yet: row_check.c */
@@ -269,7 +277,7 @@ struct tt_op {
     atomic_int status;          /* PENDING until over: written last */
     void (*notify)(void *arg);  /* called once when it is over; NULL: none */
     void *notify_arg;
-    char why[TT_ERROR_BYTES];
+    char *why;                  /* of the last failure; owned. NULL: none, or out of memory */
     uint64_t began_ns;          /* for timers; 0: not timed */
     uint64_t deadline_ns, probe_ns;     /* 0: set at the next clock reading */
     uint32_t started;           /* engine->starts at that time */
@@ -320,7 +328,7 @@ struct tt_op {
     struct tt_flow *flow;       /* [peers_max] */
     struct tt_exec_peer *exec_peers;
     uint32_t peers_max;
-    struct tt_exec exec;
+    struct tt_exec exec;        /* last: see `compact` */
 };
 
 /* Returns the divisor of TUTTI_AVG. */
@@ -376,6 +384,7 @@ struct tt_engine {
     uint32_t ops_cap;
     uint16_t ops_generation;
     struct tt_op *free_ops;
+    struct tt_unexpected_block *free_unexpected;
     struct tt_bounce_pool *pool[TT_ENGINE_WIRES_MAX];
     struct tt_region *allocated[TT_ENGINE_ALLOCATED_MAX];   /* tutti_mem_alloc */
     uint32_t nallocated;

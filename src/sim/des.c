@@ -707,7 +707,7 @@ static void prefetch(const struct des *s)
     if (tt_queue_peek(&s->queue, FETCH_RANK, &what)) {
         const struct des_rank *r = &s->rank[s->msg[what].to];
 
-        fetch_lines(r, offsetof(struct des_rank, exec.deps));
+        fetch_lines(r, offsetof(struct des_rank, exec.step));
         fetch_lines(&r->exec.flow, sizeof r->exec.flow);
     }
     if (tt_queue_peek(&s->queue, FETCH_STEPS, &what)) {

@@ -302,8 +302,7 @@ static bool train_may_wait(struct des *s, const struct des_msg *m)
             t->stream == m->stream && !t->eager &&
             m->seq - t->seq0 < tt_exec_segments(t->s.bytes, x->conf.segment_bytes))
             bit = 1ull << n % TT_EXEC_STEPS;
-        else if (bit && !t->over && x->deps[n % TT_EXEC_STEPS] & bit &&
-                 uses_part_early(s, m, t, software_ps))
+        else if (bit && !t->over && t->deps & bit && uses_part_early(s, m, t, software_ps))
             return false;
     }
     return bit != 0;

@@ -1,4 +1,5 @@
 /* The ranks' use of buffers, requests and memory is bounded, and they are released. */
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -364,6 +365,67 @@ static void rts_waits_for_unknown_memory(void **state)
     job_run(&job, untold_role);
 }
 
+/* ---- memory of communicators ---- */
+
+#define SMALL_COMMS 100
+/* with four ranks and two or three peers; and in addition if an operation is kept */
+#define SMALL_COMM_BYTES 4000
+#define SMALL_KEPT_BYTES 4500
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define HEAP_IS_KNOWN false     /* their allocators do not report it */
+#else
+#define HEAP_IS_KNOWN true
+#endif
+
+static size_t heap_bytes(void)
+{
+    const struct mallinfo2 heap = mallinfo2();
+
+    return heap.uordblks + heap.hblkhd;
+}
+
+/* Creates communicators, and makes one or three equal short calls on each. The first communicator
+ * also pays for what all share. */
+static void small_comms_role(struct rank *r)
+{
+    static tutti_comm *comm[1 + SMALL_COMMS];
+    const uint32_t ncalls = r->job->seed % 2 ? 3 : 1;
+    size_t before = 0, bytes;
+
+    job_open(r);
+    for (uint32_t i = 0; i <= SMALL_COMMS; i++) {
+        if (i == 1)
+            before = heap_bytes();
+        CHECK_OK(r, tutti_comm_dup(r->comm, &comm[i]));
+        for (uint32_t call = 0; call < ncalls; call++) {
+            tutti_request *request = NULL;
+            const tutti_call how = { .size = sizeof how, .request = &request };
+            float x = 1;
+
+            CHECK_OK(
+                r, tutti_allreduce(&x, &x, 1, TUTTI_F32, TUTTI_SUM, comm[i], i % 2 ? &how : NULL));
+            if (i % 2)
+                CHECK_OK(r, tutti_wait(request));
+            CHECK(r, x == (float)r->nranks);
+        }
+    }
+    bytes = (heap_bytes() - before) / SMALL_COMMS;
+    job_step(r, "%zu bytes per communicator", bytes);
+    CHECK(r, !HEAP_IS_KNOWN ||
+                 (bytes > 0 && bytes <= SMALL_COMM_BYTES + (ncalls > 1 ? SMALL_KEPT_BYTES : 0)));
+    job_meet(r);
+    for (uint32_t i = 0; i <= SMALL_COMMS; i++)
+        tutti_comm_destroy(comm[i]);
+}
+
+static void many_communicators_take_little_memory(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 2 * NWIRES; i++)
+        job_run(&(struct job){ .wires = wires[i / 2], .nranks = 4, .seed = i }, small_comms_role);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -372,6 +434,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(stopped_receiver_bounds_sender_memory),
         cmocka_unit_test(repeated_allocation_leaks_nothing),
         cmocka_unit_test(rts_waits_for_unknown_memory),
+        cmocka_unit_test(many_communicators_take_little_memory),
     };
 
     if (argc > 1)
