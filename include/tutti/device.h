@@ -248,10 +248,10 @@ TUTTI_API tutti_status tutti_device_run(tutti_device *device, uint32_t nblocks,
                                         tutti_device_kernel *kernel, void *arg);
 
 /* Internal functions, called by the functions below on the CPU device. _rest: pauses between two
- * polls of memory and makes progress; `turn` counts the polls from 0. If `device` is NULL, only
- * pauses. _wake: wakes the proxy. _refuse: returns TUTTI_ERR_INVALID and sets a message about an
- * argument of `call`. `what` is 0 for a range, 1 for a signal word, 4 for a source, and 2 or 3 for
- * a group or flag, whose number is in `peer`. */
+ * polls of memory and makes progress; `turn` is the number of previous polls. If `device` is NULL,
+ * only pauses. _wake: wakes the proxy. _refuse: returns TUTTI_ERR_INVALID and sets a message about
+ * an argument of `call`. `what` is 0 for a range, 1 for a signal word, 4 for a source, and 2 or 3
+ * for a group or flag, whose number is in `peer`. */
 TUTTI_API void tutti_device_rest(tutti_device *device, uint32_t turn);
 TUTTI_API void tutti_device_wake(tutti_device *device);
 TUTTI_API tutti_status tutti_device_refuse(tutti_device *device, const char *call, uint32_t peer,
@@ -494,9 +494,9 @@ TUTTI_DEVICE void tutti_device_show(const tutti_device_view *v)
 #endif
 }
 
-/* Pauses between two polls of memory; `turn` counts the polls from 0. Every waiting loop must call
- * this function: it makes progress, or keeps the proxy polling if the block cannot make progress
- * itself. */
+/* Pauses between two polls of memory; `turn` is the number of previous polls. Every waiting loop
+ * must call this function: it makes progress, or keeps the proxy polling if the block cannot make
+ * progress itself. */
 TUTTI_DEVICE void tutti_device_pause(const tutti_device_view *v, uint32_t turn)
 {
     if (!v->asleep && turn % TUTTI_DEVICE_PULSE_TURNS == 0)
@@ -887,7 +887,7 @@ TUTTI_DEVICE uint64_t tutti_device_deadline_ms(const tutti_device_view *v)
     return v->timeout_ms > UINT64_MAX - now_ms ? UINT64_MAX : now_ms + v->timeout_ms;
 }
 
-/* Pauses between two polls of a word; `turn` counts the polls from 0. Returns TUTTI_OK,
+/* Pauses between two polls of a word; `turn` is the number of previous polls. Returns TUTTI_OK,
  * TUTTI_ERR_TIMEOUT, or the error status of a failed device. *deadline_ms must initially be 0; the
  * first check of the clock sets it. Called by one thread. */
 TUTTI_DEVICE tutti_status tutti_device_linger(const tutti_device_view *v, uint32_t turn,
