@@ -137,7 +137,7 @@ uint8_t tt_algo_index(const struct tt_algo *algo)
     return (uint8_t)i;
 }
 
-/* Returns whether it supports calls of this form, regardless of size. */
+/* Returns whether the algorithm supports calls of this form, regardless of size. */
 static bool takes_form(const struct tt_algo *algo, const struct tt_coll *c)
 {
     if (tt_coll_reduces(c->kind) && algo->quantizes < c->quantized)

@@ -1,11 +1,12 @@
 /* Alltoallv by hosts. Shapes: src[nranks][send_bytes], dst[nranks][recv_bytes], rows of any size,
  * anywhere.
- * Pairs of hosts exchange in turn: in turn d those whose numbers add up to d (mod hosts). Each rank
- * of one exchanges with each rank of the other, in both directions at once. All rails are busy, no
- * host receives from several at once, and it can run in place. In one or two turns a host exchanges
- * within itself. The traffic of the direct algorithm in another order. Rows are not packed per host
- * as in the two-level alltoall: only the two ends of a row have its size, so no other rank can
- * forward it. For the same reason the receiver determines the destination. */
+ * Pairs of hosts exchange in steps. In step d, hosts a and b with a + b = d (mod hosts) exchange:
+ * each rank of one with each rank of the other, in both directions at once. All rails are busy, no
+ * host receives from several at once, and it can run in place. In one or two of the steps, the
+ * ranks of a host exchange with each other. The messages are those of the direct algorithm, in
+ * another order. Rows are not packed per host as in the two-level alltoall: only the two ends of a
+ * row have its size, so no other rank can forward it. For the same reason the receiver determines
+ * the destination. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/phases.h"
@@ -22,7 +23,7 @@ static uint64_t alltoallv_by_hosts_nrounds(const struct tt_coll *c)
     return l->nhosts * tt_phase_rounds(tt_layout_widest(l), EACH);
 }
 
-/* With as many places per host as the host with most ranks has, ranks whose places add up to i
+/* Each host has as many places as the largest host has ranks; ranks whose places add up to i
  * exchange. Returns false if the place is empty. */
 static bool rank_at(const struct tt_layout *l, uint32_t host, uint32_t place, uint32_t *out)
 {
@@ -41,8 +42,8 @@ static void alltoallv_by_hosts_round(struct tt_sched *s, const struct tt_coll *c
     const uint32_t widest = tt_layout_widest(l), host = tt_layout_host(l, c->rank),
                    me = tt_layout_local(l, c->rank);
     const uint64_t rounds = tt_phase_rounds(widest, EACH);
-    const uint32_t turn = (uint32_t)(k / rounds), first = (uint32_t)(k % rounds) * EACH;
-    const uint32_t other = (turn + l->nhosts - host) % l->nhosts;
+    const uint32_t step = (uint32_t)(k / rounds), first = (uint32_t)(k % rounds) * EACH;
+    const uint32_t other = (step + l->nhosts - host) % l->nhosts;
     uint32_t peer;
 
     for (uint32_t i = first; i < widest && i < first + EACH; i++)

@@ -1,10 +1,9 @@
 /* One-step barrier.
- * Each rank signals every other rank, and leaves when all signals have arrived: n - 1 messages of
+ * Each rank signals every other rank, and returns when all signals have arrived: n - 1 messages of
  * one byte, one latency. The byte's value is not used; signals arrive in separate bytes, so they
- * may arrive early.
- * For few ranks, especially if they share cores. A waiting rank yields its core, so every round of
- * dissemination costs another turn of all ranks on the core; here each rank needs one turn to
- * signal and one to receive. */
+ * may arrive early. For few ranks, especially if they share cores. A waiting rank yields its core,
+ * so in every round of dissemination all ranks must run on the core once more; here each rank must
+ * run only twice, to signal and to receive. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 

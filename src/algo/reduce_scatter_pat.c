@@ -1,13 +1,12 @@
 /* Parallel aggregated trees reduce_scatter. Shapes: src[nranks][block], dst[block].
  * The reverse of allgather_pat: each row is reduced up a binomial tree to its rank, near ranks
- * first. A rank adds the sums of its children to its own running value, and sends that on in its
- * turn (src/algo/pat.h). Fully aggregated: ceil(log2 n) latencies for any number of ranks, every
- * byte is sent once; the running values of all trees are in WORK at once. Bounded: only A rows of
- * each level of the trees are in progress, so WORK holds A (levels + 1) pieces for any size; rows
- * are split into slabs if necessary. n / A - 1 near steps, then log2(A) far ones. Near steps do not
- * wait for each other, except for their tree's depth.
- * S. Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale", 2025
- * (arXiv 2506.20252). */
+ * first. A rank adds the sums of its children to its own running value, and sends the result on in
+ * its step (src/algo/pat.h). Fully aggregated: ceil(log2 n) latencies for any number of ranks,
+ * every byte is sent once; the running values of all trees are in WORK at once. Bounded: only A
+ * rows of each level of the trees are in progress, so WORK holds A (levels + 1) pieces for any
+ * size; rows are split into slabs if necessary. n / A - 1 near steps, then log2(A) far ones. Near
+ * steps do not wait for each other, except for their tree's depth. S. Jeaugey, "PAT: a new
+ * algorithm for all-gather and reduce-scatter operations at scale", 2025 (arXiv 2506.20252). */
 #include "algo/algos.h"
 #include "algo/pat.h"
 
@@ -41,7 +40,7 @@ static struct shape reduce_scatter_pat_bounded_of(const struct tt_coll *c)
 }
 
 /* One slab of one step. */
-struct turn {
+struct slab_step {
     const struct tt_coll *c;
     const struct shape *shape;
     struct tt_pat_step step;
@@ -51,14 +50,14 @@ struct turn {
 
 /* Pieces of WORK or rows of SRC for trees [from, to), in ascending order of address, which is the
  * descending order of trees. */
-static struct tt_ref pieces(struct tt_ref first, const struct turn *t, uint64_t stride,
+static struct tt_ref pieces(struct tt_ref first, const struct slab_step *t, uint64_t stride,
                             uint32_t from, uint32_t to)
 {
     return to - from > 1 && t->bytes < stride ? tt_strided(first, t->bytes, stride) : first;
 }
 
-static struct tt_ref reduce_scatter_pat_rows(const struct turn *t, uint32_t rank, uint32_t first,
-                                             uint32_t from, uint32_t to)
+static struct tt_ref reduce_scatter_pat_rows(const struct slab_step *t, uint32_t rank,
+                                             uint32_t first, uint32_t from, uint32_t to)
 {
     const uint32_t root = tt_pat_root(&t->shape->p, rank, first + (to - 1) * t->step.apart);
 
@@ -67,7 +66,7 @@ static struct tt_ref reduce_scatter_pat_rows(const struct turn *t, uint32_t rank
 
 /* The running values of offsets first + i * apart: by the level of the offset, and by its index q
  * in that level. */
-static struct tt_ref values(const struct turn *t, uint32_t first, uint32_t from, uint32_t to)
+static struct tt_ref values(const struct slab_step *t, uint32_t first, uint32_t from, uint32_t to)
 {
     const struct tt_pat *p = &t->shape->p;
     const bool upper = first % p->apart == 0;
@@ -79,7 +78,7 @@ static struct tt_ref values(const struct turn *t, uint32_t first, uint32_t from,
         t->step.apart / p->apart * t->shape->slab, from, to);
 }
 
-static uint32_t count_from(const struct turn *t, uint32_t offset)
+static uint32_t count_from(const struct slab_step *t, uint32_t offset)
 {
     return offset < t->c->nranks ? (t->c->nranks - 1 - offset) / t->step.apart + 1 : 0;
 }
@@ -87,19 +86,19 @@ static uint32_t count_from(const struct turn *t, uint32_t offset)
 /* Trees whose child has a running value already (otherwise it sends its row), and trees whose
  * parent has. The near steps of a parent go from its farthest child to the nearest, then the far
  * steps outward. */
-static uint32_t children_summed(const struct turn *t)
+static uint32_t children_summed(const struct slab_step *t)
 {
     return t->step.distance == 1 ? 0 : count_from(t, t->step.child + 1);
 }
 
-static uint32_t span_of(const struct turn *t)
+static uint32_t span_of(const struct slab_step *t)
 {
     const uint32_t parent = t->step.parent;
 
     return t->step.far ? 2 * t->step.distance : parent ? parent & -parent : t->shape->p.apart;
 }
 
-static uint32_t parents_summed(const struct turn *t)
+static uint32_t parents_summed(const struct slab_step *t)
 {
     const struct tt_pat_step *step = &t->step;
 
@@ -110,7 +109,7 @@ static uint32_t parents_summed(const struct turn *t)
 
 /* Splits the trees of a step into uniform parts: cut[0] = 0 .. cut[returned] = count. Both ends
  * split equally. */
-static uint32_t cut_parts(const struct turn *t, uint32_t sender, uint32_t cut[PARTS_MAX + 1])
+static uint32_t cut_parts(const struct slab_step *t, uint32_t sender, uint32_t cut[PARTS_MAX + 1])
 {
     const struct tt_pat_step *step = &t->step;
     const uint32_t count = step->count;
@@ -140,8 +139,8 @@ static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 /* Adds trees [from, to) of the child's message in `theirs`. In tree i the operands are this rank's
  * running value, and that of the child's subtree. */
-static void reduce_scatter_pat_take(struct tt_sched *s, const struct turn *t, struct tt_ref theirs,
-                                    uint32_t from, uint32_t to)
+static void reduce_scatter_pat_take(struct tt_sched *s, const struct slab_step *t,
+                                    struct tt_ref theirs, uint32_t from, uint32_t to)
 {
     const struct tt_pat_step *step = &t->step;
     const uint32_t n = t->c->nranks, r = t->c->rank, d = step->parent + from * step->apart;
@@ -159,7 +158,7 @@ static void reduce_scatter_pat_take(struct tt_sched *s, const struct turn *t, st
                             t->last);
 }
 
-static void reduce_scatter_pat_emit(struct tt_sched *s, const struct turn *t, uint32_t tag)
+static void reduce_scatter_pat_emit(struct tt_sched *s, const struct slab_step *t, uint32_t tag)
 {
     const struct tt_pat_step *step = &t->step;
     const uint32_t n = t->c->nranks, r = t->c->rank, up = (r + n - step->distance) % n,
@@ -193,7 +192,7 @@ static void reduce_scatter_pat_round_of(struct tt_sched *s, const struct tt_coll
     }
     const uint32_t forward = steps - 1 - (uint32_t)(k % steps);
     const uint64_t offset = k / steps * shape->slab, left = c->bytes - offset;
-    const struct turn t = {
+    const struct slab_step t = {
         .c = c, .shape = shape, .step = tt_pat_step(&shape->p, forward), .offset = offset,
         .bytes = left < shape->slab ? left : shape->slab, .last = forward == 0,
     };
