@@ -267,7 +267,8 @@ void tt_conns_accept(struct tt_coordinator *c, struct tt_door *door)
 
 /* ---- receiving ------------------------------------------------------------------------------- */
 
-/* Returns whether it may be read now; otherwise schedules that. */
+/* Returns whether conn may be read now. If not, schedules the time at which it may, unless conn is
+ * clogged. */
 static bool may_read(struct tt_coordinator *c, struct tt_conn *conn)
 {
     const uint64_t next_ns = tt_rate_next_ns(&conn->rate, c->clock_ns);

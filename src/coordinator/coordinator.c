@@ -1,10 +1,11 @@
-/* The coordinator's thread. Each turn of its loop waits, passes all events to the state machine,
- * and makes its records durable. Then it performs the decided actions, and reports connections
- * that ended meanwhile.
+/* The coordinator's thread. Each iteration of its loop waits, passes all events to the state
+ * machine, and makes its records durable. Then it performs the decided actions, and reports
+ * connections that ended meanwhile.
  *
- * The state machine's time is not that of the clock: a turn counts for a quarter of a lease at
- * most. If this process was stopped, or its disk slow, messages of members are waiting in their
- * sockets. All of them are read in the next turn, before any member is considered silent. */
+ * The state machine's time is not that of the clock: it advances by at most a quarter of a lease
+ * per iteration. If this process was stopped, or its disk slow, messages of members are waiting in
+ * their sockets. All of them are read in the next iteration, before any member is considered
+ * silent. */
 #include "coordinator/coordinator.h"
 
 #include <errno.h>
@@ -24,7 +25,8 @@
 #include "reduce/float_env.h"
 #include "secure/ending.h"
 
-/* a turn counts for at most a lease / TURN_LEASES, and waits for at most half of that */
+/* an iteration advances the machine's time by at most a lease / TURN_LEASES, and waits for at most
+ * half of that */
 #define TURN_LEASES 4u
 #define LEASE_MIN_NS (10 * TT_MS)
 #define LEASE_MAX_NS (3600 * TT_SECOND)

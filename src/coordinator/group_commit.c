@@ -1,6 +1,6 @@
-/* The machine's actions in a turn are deferred until the turn's records are durable, with one
- * commit for all steps. Then they are performed in order. Nothing is sent before that, so a
- * failed commit has the same effect as a crash before the turn. */
+/* The machine's actions in an iteration of the loop are deferred until the records of the iteration
+ * are durable, with one commit for all steps. Then they are performed in order. Nothing is sent
+ * before that, so a failed commit has the same effect as a crash before the iteration. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

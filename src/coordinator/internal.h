@@ -30,9 +30,10 @@ struct tt_door {
 enum tt_conn_state {
     TT_CONN_UNAUTHENTICATED,   /* has not joined */
     TT_CONN_MEMBER,
-    TT_CONN_LEAVER,     /* the machine has closed it: the queue is sent, then it is closed */
-    TT_CONN_ENDED,      /* freed at the end of the turn; the machine is notified unless it has
-                           closed it */
+    TT_CONN_LEAVER,     /* closed by the machine: its socket is closed after the queue has been
+                           sent */
+    TT_CONN_ENDED,      /* freed at the end of the iteration; the machine is notified unless it has
+                           closed the connection */
     TT_CONN_STATES
 };
 
@@ -86,7 +87,7 @@ struct tt_coordinator {
 
     /* The following fields are used only by the thread. */
     struct tt_coord core;
-    uint64_t clock_ns;                  /* as of this turn */
+    uint64_t clock_ns;                  /* time at the start of this iteration of the loop */
     uint64_t core_ns;                   /* the machine's time: excludes stalls of this process */
     struct tt_conn_list conns[TT_CONN_STATES];
     uint32_t counts[TT_CONN_STATES];
@@ -94,11 +95,12 @@ struct tt_coordinator {
     struct tt_origin origins[TT_ORIGINS];
     struct tt_deed *deeds;              /* [ndeeds] of [deeds_room] */
     size_t ndeeds, deeds_room;
-    uint8_t *last;                      /* [TT_ELMSG_BYTES_MAX] last message in this turn, */
+    uint8_t *last;                      /* [TT_ELMSG_BYTES_MAX] last message of this iteration, */
     size_t last_bytes;
     struct tt_parcel *last_parcel;      /* and its parcel; NULL: none yet */
-    uint32_t nrecords;                  /* of this turn, not durable yet */
-    uint64_t journal_records;           /* written to the journal since it was last replaced */
+    uint32_t nrecords;                  /* number of records of this iteration: not durable yet */
+    uint64_t journal_records;           /* number of records written to the journal since it was
+                                           last replaced */
     bool replacing;                     /* records belong to a shorter journal, and are not
                                            reported as events */
     const struct tt_conn *sender;      /* sender of the message being handled; NULL */
@@ -106,7 +108,8 @@ struct tt_coordinator {
     int64_t started_unix_ms;
     struct tt_event_log chronicle;
     uint64_t revoked_epoch;             /* last epoch reported as revoked */
-    struct epoll_event *events;         /* [nevents_max] of one turn: enough for all connections */
+    struct epoll_event *events;         /* [nevents_max] of one iteration: enough for all
+                                           connections */
     int nevents_max;
 };
 
