@@ -112,7 +112,7 @@ static bool has_roles(const struct tt_coord *c)
     return false;
 }
 
-/* Returns whether it cannot join; why[bytes] gets the reason. */
+/* Returns whether the sender of msg must be refused; why[bytes] gets the reason. */
 static bool is_refused(const struct tt_coord *c, const struct tt_elmsg *msg, char *why,
                        size_t bytes)
 {

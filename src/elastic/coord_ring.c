@@ -1,8 +1,9 @@
 /* The ring order. Members report their incoming links from each rank (LINKS). When all members
  * of a view have reported the same measurement, the coordinator searches the order with the best
- * predicted time (elastic/ring_order.h). It runs one slice per turn. If a change pays, the order
- * waits for the next epoch, which an update announces; ranks are then assigned in that order
- * (coord_view.c). The search continues for some time, more slowly.
+ * predicted time (elastic/ring_order.h). The coordinator runs one slice of the search per iteration
+ * of its loop. If a change pays, the order is pending until the next epoch, and an update notifies
+ * the members; ranks are then assigned in that order (coord_view.c). The search continues for some
+ * time, more slowly.
  *
  * With replica groups, members of one role measure each other, and the order is one of groups.
  * The rings of all roles use it at the same time, and a step ends when all of them have ended.

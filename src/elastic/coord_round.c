@@ -209,7 +209,7 @@ void tt_coord_take_round(struct tt_coord *c, struct tt_coord_member *m, const st
     m->waits = is_current ? join->what : 0;
 }
 
-/* Returns whether its report is impossible if `ahead` is the round. */
+/* Returns whether the round reported by m is inconsistent with `ahead` as the current round. */
 static bool contradicts_round(const struct tt_coord_member *m, uint64_t ahead)
 {
     return m->next_round + 1 < ahead || (m->next_round + 1 == ahead && m->waits != TT_CALL_EPOCH);

@@ -1,6 +1,6 @@
 /* Internal to the coordinator. Each event changes members and sets flags. Then the steps below
- * run until no decision is left; each depends on the state alone. Thus an event need not
- * consider its consequences.
+ * run until no further decision is possible; each depends on the state alone. Thus an event need
+ * not consider its consequences.
  *
  * The sections are in the order of the calls: a file calls functions of earlier ones only. coord.c
  * and coord_replay.c call all of them. */
@@ -15,7 +15,7 @@
  * step. */
 void tt_coord_set(struct tt_coord *c, struct tt_coord_member *m, uint8_t to);
 struct tt_coord_member *tt_coord_member_of(struct tt_coord *c, uint64_t id);
-/* Returns whether it counts: in the view, and live. */
+/* Returns whether the member is in the view, and live. */
 static inline bool tt_coord_is_live(const struct tt_coord_member *m)
 {
     return m->state == TT_COORD_IN_VIEW;
@@ -84,14 +84,14 @@ static inline void tt_coord_set_synced(struct tt_coord_member *m, uint16_t scope
                               (synced ? tt_coord_scope_bit(scope) : 0));
 }
 
-/* No effect if it is in that state already. */
+/* Changes the state of the scope's sync; no effect if it is in that state already. */
 void tt_coord_set_sync(struct tt_coord *c, struct tt_coord_scope *s, uint8_t to);
 /* A new view: ends all syncs. */
 void tt_coord_reset_syncs(struct tt_coord *c);
 /* The scope's sync may be decidable; or those of all scopes of a member. */
 void tt_coord_touch_scope(struct tt_coord *c, struct tt_coord_scope *s);
 void tt_coord_touch_scopes(struct tt_coord *c, const struct tt_coord_member *m);
-/* Returns whether it can send the content of the sync. */
+/* Returns whether the member can send the state selected by the sync. */
 bool tt_coord_is_source(const struct tt_coord_member *m);
 /* A member was lost: syncs of its scopes may be decidable. */
 void tt_coord_lose_sync(struct tt_coord *c, const struct tt_coord_member *m);
@@ -188,15 +188,15 @@ void tt_coord_take_words(struct tt_coord *c, struct tt_elmsg *msg);
 
 struct tt_coord_choice {
     bool fresh;             /* any revision and any state are permitted */
-    bool cohort;            /* no member of the last sync is left: its state, or none */
+    bool cohort;            /* no member of the last sync remains: its state, or none */
     uint64_t legal;
     struct tt_hash keys;
 };
 
 bool tt_coord_is_candidate(const struct tt_coord_scope *s, const struct tt_coord_choice *choice,
                            const struct tt_coord_member *m);
-/* All of the scope have offered. TT_ROUND_OK: the selected state is in s->next_*; else the
- * reason, and nothing was changed. */
+/* Call only if all of the scope have offered. Returns TT_ROUND_OK, with the selected state in
+ * s->next_*; or the reason why no state was selected, with nothing changed. */
 uint8_t tt_coord_choose_state(const struct tt_coord *c, struct tt_coord_scope *s,
                               struct tt_coord_choice *choice);
 
@@ -206,9 +206,9 @@ void tt_coord_offer(struct tt_coord *c, struct tt_coord_member *m, const struct 
 void tt_coord_withdraw(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg);
 void tt_coord_vote(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg);
 bool tt_coord_decide_sync(struct tt_coord *c);
-/* All of the view have called, and all possible decisions were made. Returns whether a sync
- * cannot take place because not all of its scope called it; *mismatch has the calls of two
- * members. */
+/* Call only if all of the view have called, and all possible decisions were made. Returns whether a
+ * sync cannot take place because not all members of its scope called it; *mismatch has the calls of
+ * two members. */
 bool tt_coord_is_torn(const struct tt_coord *c, struct tt_coord_result *mismatch);
 
 #endif

@@ -1,7 +1,8 @@
-/* Shared state. When all live members of a scope have offered their state, one content wins.
- * Members with it hold it, the others receive it. The plan is logged before any member gets it.
- * It is final when all live receivers have voted that they have it; until then nothing has
- * changed for any member. The result of the last sync outlives all its members. */
+/* Shared state. When all live members of a scope have offered their state, one of the offered
+ * states is selected. Members that have this state are its holders; the others receive it. The plan
+ * is logged before any member gets it. The sync is final when all live receivers have voted that
+ * they have received the state; until then no member's state has changed. The result of the last
+ * sync outlives all its members. */
 #include "elastic/coord_state.h"
 #include "elastic/planted.h"
 #include "elastic/states.h"

@@ -216,9 +216,8 @@ static inline uint32_t tt_member_nlinks(const struct tt_member *m)
 }
 /* Reports the links from each of these, in the order of ranks, in measurement `number`. head has
  * LINKS' other fields. links[tt_member_nlinks] belongs to the caller, and must not change until
- * the next view or report. Possible while the program does other things, or waits in
- * TT_CALL_OPTIMIZE for the result of this measurement (the call's `other`). Ignored without a
- * view. */
+ * the next view or report. May be called at any time outside of calls, or during TT_CALL_OPTIMIZE,
+ * which waits for the result of this measurement (the call's `other`). Ignored without a view. */
 void tt_member_send_links(struct tt_member *m, const struct tt_elmsg *head,
                           const struct tt_ring_link *links, uint64_t now_ns);
 
@@ -232,23 +231,24 @@ tutti_status tt_member_sync(struct tt_member *m, const struct tt_sync_offer *off
                             uint64_t now_ns);
 /* A receiver's vote (TT_TRANSFER_ACT_VOTE). */
 void tt_member_vote(struct tt_member *m, uint8_t vote, uint64_t now_ns);
-/* Returns the scope of the current sync, as in messages between members. */
+/* Returns the scope of the current sync, as encoded in messages between members. */
 uint16_t tt_member_scope(const struct tt_member *m);
 
 /* ---- operations ---- */
-/* INVALID: the tag is out of range or in use, a call is in progress, or there is no view. A
- * tentative COMPLETE operation does not count. PEER_LOST: this epoch is over. */
+/* INVALID: the tag is out of range or in use, a call is in progress, or there is no view. The tag
+ * of a tentative COMPLETE operation is not in use. PEER_LOST: this epoch is over. */
 tutti_status tt_member_begin(struct tt_member *m, uint32_t tag, uint64_t now_ns);
 /* This member's part of the tag's operation is done. Ignored in an ended epoch: the outcome
  * decides. */
 void tt_member_complete(struct tt_member *m, uint32_t tag, uint64_t now_ns);
-/* The same in two steps, if the caller itself combines the completion of all parts: a successful
- * all-reduce of `mine` replaces the rounds of messages. First step: this member's part is done;
- * no message is sent. False: the epoch is over, the outcome decides. */
+/* Two-step variant of tt_member_complete, for callers that agree on the completion by an all-reduce
+ * of `mine` instead of rounds of messages. First step: this member's part is done; no message is
+ * sent. Returns false if the epoch is over: then the outcome decides. */
 bool tt_member_complete_alone(struct tt_member *m, uint32_t tag, struct tt_membership *mine,
                               uint64_t now_ns);
-/* Second step: all members of the view have done the first step for this operation. latest: the
- * latest of all updates. Ignored in an ended epoch. */
+/* Second step: call it after the all-reduce has succeeded, i.e. all members of the view have done
+ * the first step for this operation. latest: the latest of all updates. Ignored in an ended
+ * epoch. */
 void tt_member_all_complete(struct tt_member *m, uint32_t tag, const struct tt_membership *latest,
                             uint64_t now_ns);
 /* This member's part of a tentative operation is done; no message is sent. If the previous one

@@ -49,7 +49,7 @@ static bool is_open(const struct tt_member_op *op)
     return op->state == TT_OP_PENDING || op->state == TT_OP_COMPLETE;
 }
 
-/* Returns whether it is open, and waits for no member. */
+/* Returns whether op is open, and waits for no member. */
 static bool is_tentative(const struct tt_member_op *op)
 {
     return op->state == TT_OP_COMPLETE && op->tentative;

@@ -127,8 +127,8 @@ bool tt_transfer_peer(struct tt_transfer *t, uint32_t rank, const void *data, si
                       uint64_t now_ns);
 /* Returns whether data[bytes] is a message for tt_transfer_peer (not for tt_member_peer). */
 bool tt_transfer_is_mine(const void *data, size_t bytes);
-/* Returns whether it is a request, to which tt_transfer_peer responds with a piece. The caller
- * may delay it until there is room for that. */
+/* Returns whether data[bytes] is a request, to which tt_transfer_peer responds with a piece. The
+ * caller may delay the request until there is room for the response. */
 bool tt_transfer_is_request(const void *data, size_t bytes);
 /* Messages to and from `rank` may be lost, because the connection is new: unanswered requests
  * are repeated. */
