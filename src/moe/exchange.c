@@ -233,7 +233,7 @@ static tutti_status plan_gathering(tutti_comm *comm, const struct tt_pieces_shap
     return tt_plan_of(comm, c, NULL, out);
 }
 
-/* Returns whether it takes less time than separate heads. */
+/* *out: whether gathering the heads takes less time than sending them separately. */
 static tutti_status gathering_pays(tutti_comm *comm, const struct tt_pieces_shape *shape, bool *out)
 {
     struct way gathered = { .simulated_ns = 0 }, direct;

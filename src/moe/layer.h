@@ -62,7 +62,7 @@ struct tutti_moe {
     float *sum;                 /* [hidden] */
     struct tt_moe_source *sources;  /* [nranks] */
     uint8_t *tiles;             /* source to check first */
-    uint32_t turn;              /* the source that is looked at first */
+    uint32_t turn;              /* source rank that is checked first: round-robin */
     void *pieces[24];           /* memory from tt_moe_alloc */
     uint32_t npieces;
     tutti_device_conf device;   /* TILES: allocates the layer's memory, if it has `alloc` */

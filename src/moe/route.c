@@ -206,8 +206,8 @@ void tt_route_fini(struct tt_route *t)
     free(t->next);
 }
 
-/* Returns the slot for an expert of a token of this rank: the ranks that hold the expert take
- * turns. */
+/* Returns the slot for an expert of a token of this rank: tokens are distributed round-robin over
+ * the ranks that hold the expert. */
 static uint32_t slot_for(const struct tt_holding *h, uint32_t expert, uint32_t rank, uint32_t token)
 {
     const uint32_t n = h->of_first[expert + 1] - h->of_first[expert];

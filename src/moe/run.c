@@ -64,7 +64,7 @@ static tutti_status next_tile(tutti_moe *m, tutti_moe_tile *out, bool *over)
             continue;
         if (st)
             return st;
-        m->turn = (source + 1) % n;     /* ranks take turns */
+        m->turn = (source + 1) % n;     /* round-robin */
         m->tiles[tutti_moe_place(&m->view, source, tile)] = TT_TILE_TAKEN;
         *out = (tutti_moe_tile){ .size = sizeof *out,
                                  .source = source,
