@@ -26,7 +26,7 @@ static const struct tt_hash_lanes lanes_at_first = {
     },
 };
 
-/* ---- blocks of a content ---- */
+/* ---- blocks of the data ---- */
 
 /* The current block is complete: adds it to the sum, and starts the next. */
 static void close_block(struct tt_hash_stream *s)

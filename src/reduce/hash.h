@@ -22,7 +22,7 @@ struct tt_hash {
     uint32_t word[4];
 };
 
-/* Sum of some blocks of a content. All zeros: no blocks. */
+/* Partial sum over a subset of the data's blocks. All zeros: no blocks. */
 struct tt_hash_sum {
     uint32_t word[4];
 };
@@ -32,22 +32,22 @@ struct tt_hash_lanes {
     uint32_t a[TT_HASH_LANES], b[TT_HASH_LANES];
 };
 
-/* State of hashing a range of a content, fed in pieces of any size. The caller's storage; nothing
- * to free. */
+/* State of hashing a range of the data, which is added in pieces of any size. The caller provides
+ * the storage; nothing must be freed. */
 struct tt_hash_stream {
     uint64_t block;             /* current block */
-    size_t filled;              /* processed bytes of it */
+    size_t filled;              /* number of its bytes that were processed */
     struct tt_hash_sum sum;     /* of the previous blocks */
     struct tt_hash_lanes lanes;
-    uint8_t row[TT_HASH_ROW_BYTES];     /* its last row, if incomplete */
+    uint8_t row[TT_HASH_ROW_BYTES];     /* the last row of the block, if incomplete */
 };
 
 /* Returns the hash of data[bytes]. */
 struct tt_hash tt_hash_of(const void *data, size_t bytes);
 
-/* Hash the range of a content that begins with block `first_block` (at byte first_block *
- * TT_HASH_BLOCK_BYTES): begin, add its bytes in order in pieces of any size, end. Every range but
- * the content's last consists of whole blocks. Ranges may be hashed concurrently. */
+/* Hash the range of the data that begins with block `first_block` (at byte first_block *
+ * TT_HASH_BLOCK_BYTES): begin, add its bytes in order in pieces of any size, end. Every range
+ * except the last one of the data consists of whole blocks. Ranges may be hashed concurrently. */
 void tt_hash_begin(struct tt_hash_stream *s, uint64_t first_block);
 void tt_hash_add(struct tt_hash_stream *s, const void *data, size_t bytes);
 struct tt_hash_sum tt_hash_end(struct tt_hash_stream *s);
@@ -55,7 +55,7 @@ struct tt_hash_sum tt_hash_end(struct tt_hash_stream *s);
 /* Adds the sum of a range to that of others, in any order. */
 void tt_hash_combine(struct tt_hash_sum *sum, const struct tt_hash_sum *range);
 
-/* Returns the hash of a content of bytes_total bytes; `sum` is the sum of its ranges, each added
+/* Returns the hash of bytes_total bytes of data; `sum` is the sum of all its ranges, each added
  * once. */
 struct tt_hash tt_hash_value(const struct tt_hash_sum *sum, uint64_t bytes_total);
 
