@@ -1,7 +1,7 @@
 /* Idea: each node selects the cheapest link into it. If that closes a cycle, the cycle is
  * contracted to one node. A link into that node costs the difference to the link that it would
- * replace. This repeats until a single node is left. Then the cycles are expanded from peer 0:
- * each keeps all its links except the one into the member where it is entered. */
+ * replace. This repeats until a single node remains. Then the cycles are expanded from peer 0: each
+ * keeps all its links except the one into the member where it is entered. */
 #include "ringorder/ring_arbor.h"
 
 #include <stdbool.h>
@@ -106,7 +106,7 @@ static uint32_t contract(struct arbor *a, uint32_t first, uint32_t last)
     return node;
 }
 
-/* Contracts until a single node is left; returns it. */
+/* Contracts until a single node remains; returns it. */
 static uint32_t contract_all(struct arbor *a)
 {
     uint32_t length = 1, left = a->n, first;

@@ -60,7 +60,7 @@ static struct bound bound_begin(const struct tt_ring_costs *c, uint64_t limit, i
     return b;
 }
 
-/* Computes the bound at these prices, and how often each peer is left. */
+/* Computes the bound at these prices, and the out-degree of each peer. */
 static int64_t evaluate(struct bound *b)
 {
     const uint32_t n = b->n;
@@ -84,9 +84,9 @@ static int64_t evaluate(struct bound *b)
     return sum;
 }
 
-/* Raises the prices of peers that are left too often, partly in the previous direction: the mean
- * of two directions oscillates less (P. Camerini, L. Fratta, F. Maffioli, 1975). False: each
- * peer is left once, so this is a ring, and the best one. */
+/* Raises the prices of peers with an out-degree above 1, partly in the previous direction: the mean
+ * of two directions oscillates less (P. Camerini, L. Fratta, F. Maffioli, 1975). Returns false if
+ * every out-degree is 1: then this is a ring, and the best one. */
 static bool move_prices(struct bound *b, int64_t gap, int64_t step)
 {
     int64_t norm = 0;
