@@ -51,8 +51,8 @@ struct tt_algo {
     uint64_t (*length_rounds)(const struct tt_coll *c);     /* 0: this call has no space for
                                                                lengths, and each row is sent
                                                                separately */
-    bool direct_unsafe;     /* data of a wait must not arrive in DST or WORK before the wait's
-                               turn (see tt_verify) */
+    bool direct_unsafe;     /* data of a wait must not arrive in DST or WORK before the wait is
+                               executed (see tt_verify) */
 };
 
 #endif

@@ -357,8 +357,8 @@ static void look_back(const struct tt_order *o, uint32_t piece, uint32_t oldest,
     }
 }
 
-/* Returns whether the put of wait `w` surely follows everything that its arrival would disturb:
- * edges [first, end) of *edge. A put is complete when its peer's wait has run. */
+/* Returns whether the put of a wait certainly follows every access that conflicts with its arrival:
+ * those of edge[n]. A put is complete when its peer's wait has run. */
 static bool lands_late(const struct tt_order *o, const struct tt_program *p,
                        const struct tt_edge *edge, uint32_t n, uint32_t *mark, uint32_t stamp,
                        uint32_t *stack)

@@ -34,7 +34,7 @@ tutti_status tt_order_init(struct tt_order *out, const struct tt_pieces *pieces,
                            const struct tt_finding *f);
 void tt_order_fini(struct tt_order *o);
 
-/* Finds the waits whose data must not arrive before their turn. */
+/* Finds the waits whose data must not arrive before the wait is executed. */
 tutti_status tt_order_early(const struct tt_order *o, struct tt_early *out,
                             const struct tt_finding *f);
 

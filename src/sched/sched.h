@@ -46,7 +46,7 @@ enum tt_coll_kind {
 const char *tt_coll_name(enum tt_coll_kind kind);
 bool tt_coll_parse(const char *name, enum tt_coll_kind *out);
 
-/* Returns whether it is a reduction. */
+/* Returns whether the collective reduces. */
 static inline bool tt_coll_reduces(enum tt_coll_kind kind)
 {
     return kind == TT_ALLREDUCE || kind == TT_REDUCE || kind == TT_REDUCE_SCATTER ||

@@ -171,7 +171,7 @@ static uint32_t list_arrivals_across(const struct tt_traffic *t, struct event *o
     return n;
 }
 
-/* Returns whether it is part of a rank's input, not padding. */
+/* Returns whether any part of the load is a rank's input, i.e. not padding. */
 static bool is_of_input(const struct tt_traffic *t, const struct tt_load *load)
 {
     uint64_t any = 0;
