@@ -209,7 +209,7 @@ static bool operand_has_come(const struct des *s, uint32_t me, int8_t writer)
     return writer >= 0 && has_come(s, me, s->rank[me].exec.step[writer].peer, true);
 }
 
-/* Runs a step of a straight program, as the engine does; false if it cannot run yet. */
+/* Runs a step of a straight-line program, as the engine does; false if it cannot run yet. */
 static bool des_step_in_order(struct des *s, uint32_t me, const struct tt_exec_step *t)
 {
     const struct tt_des_conf *c = s->conf;
@@ -697,7 +697,7 @@ static void fetch_lines(const void *at, size_t bytes)
 }
 
 /* Prefetches the data of coming events in three steps, as each contains the address of the next:
- * nearly all of it has left the cache. */
+ * nearly all of it is no longer in the cache. */
 static void prefetch(const struct des *s)
 {
     uint32_t what;
@@ -733,8 +733,8 @@ static bool limit_reached(struct des *s)
     return s->result.cut;
 }
 
-/* No event is left: waiting ranks return their pending credits, as the engine does when idle.
- * Returns false if there are none. */
+/* Call only if the queue of events is empty: waiting ranks return their pending credits, as the
+ * engine does when idle. Returns false if no credit is pending. */
 static bool return_pending_credits(struct des *s)
 {
     bool paid = false;

@@ -73,12 +73,12 @@ struct tt_des_conf {
     double came_reduce_byte_ns, came_copy_byte_ns;  /* the same for data that another rank of the
                                                        host has just written, to a slot or as an
                                                        eager message; 0: no difference */
-    double plan_ns, step_ns;        /* software cost of a call that is not a straight program,
+    double plan_ns, step_ns;        /* software cost of a call that is not a straight-line program,
                                        and of each of its actions */
     uint32_t cores;                 /* of each host; 0: one per rank */
     double wake_ns;                 /* of a core, from one rank to another */
-    double idle_ns;                 /* of a core that switches, for each waiting rank: their
-                                       polling takes turns on all cores */
+    double idle_ns;                 /* of a core that switches between ranks, for each waiting rank:
+                                       waiting ranks poll in turn on all cores */
     uint64_t events_max;            /* end of the simulation; 0: when all ranks have finished */
     double time_max_ns;             /* likewise, in simulated time; 0: no limit */
     double jitter_ns;               /* maximum random delay of each message, drawn from seed */

@@ -2,12 +2,12 @@
  *
  * Most of these have no effect: no step waits for the memory, and the rank processes another event
  * before it ends. Such a source is not an event: it is recorded with its rank, and processed before
- * the rank's next event, with the same result. It is an event if a step may run because of it, or
- * if the rank has no other event. */
+ * the rank's next event, with the same result. A source is an event if a step may run because of
+ * it, or if the rank has no other event. */
 #include "sim/des_state.h"
 
-/* Returns whether it must be an event. With limited cores it is one, since the rank needs a core to
- * process it. */
+/* Returns whether the source of this step must be an event. With limited cores it always is, since
+ * the rank needs a core to process it. */
 static bool source_is_event(const struct des *s, uint32_t me, uint16_t step)
 {
     const struct tt_exec *x = &s->rank[me].exec;
@@ -15,7 +15,7 @@ static bool source_is_event(const struct des *s, uint32_t me, uint16_t step)
     return s->inbox || tt_exec_sent_matters(x, step) || tt_exec_only_unsent(x);
 }
 
-/* Records it with its rank, ordered by time. */
+/* Records source i with its rank, ordered by time. */
 static void record_source(struct des *s, uint32_t i)
 {
     uint32_t *at = &s->rank[s->msg[i].to].unsent;

@@ -197,9 +197,10 @@ void des_sent(struct des *s, uint32_t i);
 void des_sent_catch_up(struct des *s, uint32_t me);
 /* Rank `me` has put a segment, and may now wait for its earlier sources. */
 void des_sent_heed(struct des *s, uint32_t me, uint16_t step);
-/* Rank `me` becomes idle: schedules an event if only the end of its puts is left. */
+/* Rank `me` becomes idle: schedules an event if the rank waits only for the ends of its puts. */
 void des_sent_before_rest(struct des *s, uint32_t me);
-/* No other event is left. Returns false if no source is left either. */
+/* Call only if the queue of events is empty: schedules the end of each rank's last recorded source
+ * as an event. Returns false if no source is recorded. */
 bool des_sent_wake_all(struct des *s);
 
 /* ---- des_move.c: messages in transit ---- */

@@ -111,7 +111,7 @@ static bool send_refused(struct tt_sim *s, uint32_t me, const struct tt_action *
     return true;
 }
 
-/* The source of a step of a straight program. */
+/* The source of a step of a straight-line program. */
 static struct tt_place operand_place(const struct tt_exec *x, const struct tt_ref *ref,
                                      int8_t writer)
 {
@@ -122,7 +122,7 @@ static struct tt_place operand_place(const struct tt_exec *x, const struct tt_re
                               .slot = x->step[writer].s.tag };
 }
 
-/* Runs a step of a straight program, as the engine does; false if it cannot run yet. */
+/* Runs a step of a straight-line program, as the engine does; false if it cannot run yet. */
 static bool sim_step_in_order(struct tt_sim *s, uint32_t me, const struct tt_exec_step *t)
 {
     const struct tt_exec *x = &s->rank[me].exec;
