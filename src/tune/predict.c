@@ -71,9 +71,9 @@ uint64_t tt_predict_lane_bytes(const struct tt_tune_conf *conf, const struct tt_
     const double own =
         conf->costs.far.send_byte_ns > 0 ? 1e9 / conf->costs.far.send_byte_ns : INSTANT_BYTES_PER_S;
     const double rail = net->link[TT_NEAR_RACK].bytes_per_s;
-    const double there_and_back_ns =
+    const double round_trip_ns =
         2 * (net->link[d].latency_ns + conf->costs.far.send_ns + conf->costs.far.receive_ns);
-    const double covers = 1e-9 * there_and_back_ns * (rail < own ? rail : own);
+    const double covers = 1e-9 * round_trip_ns * (rail < own ? rail : own);
 
     return conf->lane_bytes && d >= TT_NEAR_RACK && (double)conf->lane_bytes[d] < covers
                ? conf->lane_bytes[d]

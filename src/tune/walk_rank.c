@@ -289,7 +289,7 @@ static double credits_of(const struct tt_critical_path *w, uint32_t parts)
     return parts / each;
 }
 
-/* Returns whether it is the first recent streamed message between r and a peer in that
+/* Returns whether this is the first recent streamed message between r and the peer in that
  * direction. */
 static bool opens(struct walk_rank *r, uint32_t peer, bool out)
 {
@@ -365,10 +365,10 @@ static void take_at_levels(const struct tt_critical_path *w, const struct walk_r
 static double slots_ns(const struct tt_critical_path *w, const struct walk_mail *m)
 {
     const struct tt_des_way *way = walk_way(w, m->distance);
-    const double there_and_back =
+    const double round_trip_ns =
         2 * w->net.link[m->distance].latency_ns + way->send_ns + way->receive_ns;
 
-    return m->in_slots ? (m->parts - 1) / w->segments.depth * there_and_back : 0;
+    return m->in_slots ? (m->parts - 1) / w->segments.depth * round_trip_ns : 0;
 }
 
 /* Sends a message of r, or of a rank in step with it; its first segment is ready at left.first_ns,
