@@ -15,7 +15,7 @@
 
 /* All zero: nothing was put yet. */
 struct tt_flush {
-    uint32_t posted, landed;    /* numbers of the last marks; they wrap after TT_MARK_BITS bits */
+    uint32_t posted, landed;    /* sequence numbers of the last marks, modulo 2^TT_MARK_BITS */
     uint64_t ticks[TT_MARKS];   /* of the marks in flight, by number */
     uint64_t posted_tick, landed_tick;
     bool unmarked;              /* puts were posted since the last mark */
@@ -27,7 +27,7 @@ struct tt_flush {
 void tt_flush_put(struct tt_flush *m, uint64_t tick);
 /* Returns whether a quiet of that tick is complete. */
 bool tt_flush_is_quiet(const struct tt_flush *m, uint64_t tick);
-/* Returns whether it needs another mark, and one may be posted. */
+/* Returns whether a quiet of that tick needs another mark, and one may be posted. */
 bool tt_flush_needs_mark(const struct tt_flush *m, uint64_t tick);
 /* Returns the number of the next mark. */
 static inline uint32_t tt_flush_next(const struct tt_flush *m)

@@ -93,7 +93,7 @@ static bool has_bytes(const struct tt_window_shape *s)
     return false;
 }
 
-/* Returns whether it reads or writes device memory. */
+/* Returns whether the put reads or writes device memory. */
 static bool is_direct(const struct tt_window_put *p)
 {
     const struct tt_window_shape *s = &p->shape;
@@ -230,8 +230,8 @@ static void descriptor_taken(struct tt_window_put *p, const struct tt_desc *d)
 }
 
 /* Posts one doorbell. PENDING: more follows, or there was no room. *any: data or a signal was
- * taken. Fences do not count: a wire takes them without room, so a caller that repeats while
- * *any is set would never end. */
+ * taken. Accepted fences are not counted: a wire takes them without room, so a caller that repeats
+ * while *any is set would never end. */
 static tutti_status put_post(struct tt_window_put *p, bool *any)
 {
     struct tt_wire *wire = p->link.wire;

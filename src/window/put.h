@@ -48,9 +48,10 @@ void tt_window_put_init(struct tt_window_put *p, struct tt_window *w, uint32_t r
 /* Continues while there is room. OK: everything was taken; PENDING: call again; other errors
  * (with a message) end it completely. The caller holds the progress lock. */
 tutti_status tt_window_put_step(struct tt_window_put *p);
-/* The same for the queue: does not check the communicator, nor count puts without a transfer. */
+/* As tt_window_put_step, for the queue: does not check the communicator, nor count puts without a
+ * transfer. */
 tutti_status tt_window_put_go_on(struct tt_window_put *p);
-/* Returns whether it will read some of mem[bytes]. */
+/* Returns whether the put will read some of mem[bytes]. */
 bool tt_window_put_uses(const struct tt_window_put *p, const void *mem, size_t bytes);
 tutti_piece tt_window_piece_of(const struct tt_window_shape *s, size_t i);
 /* Abandons a put that was begun. The caller holds the progress lock. */
