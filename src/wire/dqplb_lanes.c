@@ -29,7 +29,7 @@ static bool is_better(const struct tt_dqplb_lanes *l, uint32_t a, uint32_t b)
            !TT_PLANTED(TT_DQPLB_BUG_NOT_EMPTIEST);
 }
 
-/* Returns the end of the first `most` usable lanes. Lanes that are down do not count, so the limit
+/* Returns the end of the first `most` usable lanes. Lanes that are down are skipped, so the limit
  * leaves at least one usable lane if any is up. */
 static uint32_t usable_end(const struct tt_dqplb_lanes *l, uint32_t most)
 {

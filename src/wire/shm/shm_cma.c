@@ -204,7 +204,7 @@ bool tt_shm_pull(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_des
         if (!from)
             return false;
     }
-    if (d->bytes && d->key->mapped) /* data is unordered: only the signal waits for its turn */
+    if (d->bytes && d->key->mapped) /* data is unordered: only the signal is delivered in order */
         tt_copy((char *)d->key->mapped + d->offset, NULL, d->local, d->bytes,
                 d->flags & TT_DESC_STREAM ? TT_STREAM_DST : 0);
     k->pending[k->tail % TT_SHM_PULLS] = (struct pending_pull){

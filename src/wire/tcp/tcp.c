@@ -201,7 +201,7 @@ static tutti_status tcp_import(struct tt_wire *w, uint32_t peer, const struct tt
 static void lane_event(struct tt_tcp_lane *lane, uint32_t events)
 {
     if (lane->fd >= 0 && events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
-        tt_tcp_lane_turn(lane);
+        tt_tcp_lane_write(lane);
     if (lane->fd >= 0 && events & (EPOLLIN | EPOLLERR | EPOLLHUP))
         tt_tcp_lane_receive(lane);
 }

@@ -158,10 +158,11 @@ struct tt_tcp_lane {
     bool peeks;                 /* the buffer's contents are also still in the socket */
     uint8_t empty_peeks, unanswered_reads;    /* consecutive peeks without new data; reads
                                    with data since this end last sent */
-    bool turn_unfinished;               /* its last turn was too short */
-    uint8_t turns;              /* remaining short turns, while the peer sends too */
-    uint64_t turn, turn_left;   /* turn: poll number (tt_tcp.npolls) of its turn; turn_left:
-                                   bytes it may still write in it */
+    /* the write quota of a poll (tcp_batching.c) */
+    bool quota_exhausted;       /* the last quota did not suffice for all queued frames */
+    uint8_t short_quotas;       /* remaining polls with a short quota: the peer is sending, too */
+    uint64_t quota_poll;        /* poll (tt_tcp.npolls) to which the current quota applies */
+    uint64_t quota_left;        /* bytes that may still be written in this poll */
     uint64_t sent_bytes;        /* bytes sent since the peer's kernel was last known to have
                                    everything */
     struct tt_frame frame;      /* frame whose payload is arriving */
@@ -422,7 +423,7 @@ void tt_tcp_handshakes_close(struct tt_tcp *t);
 
 /* ---- tcp_batching.c ---- */
 /* Writes to the kernel what the lane should send before the next poll. May lose the link. */
-void tt_tcp_lane_turn(struct tt_tcp_lane *lane);
+void tt_tcp_lane_write(struct tt_tcp_lane *lane);
 /* Records that a read of the lane returned this many bytes. */
 void tt_tcp_lane_takes(struct tt_tcp_lane *lane, uint64_t bytes);
 
@@ -434,14 +435,14 @@ void tt_tcp_trace(const struct tt_tcp_lane *lane, enum tt_trace_kind kind, uint3
 /* Writes the lane's queues to the kernel, up to `most` bytes. Returns how many of `most` remain.
  * May lose the link. */
 uint64_t tt_tcp_lane_flush(struct tt_tcp_lane *lane, uint64_t most);
-/* Marks the lane for a turn: before post returns, after a following post, or in the next poll. A
- * blocked lane gets it once it is writable. */
+/* Marks the lane for a write: before post returns, after a following post, or in the next poll. A
+ * blocked lane is written once it is writable. */
 void tt_tcp_mark(struct tt_tcp_lane *lane);
 /* Queues a response whose data[bytes] is in a region. Returns false if the peer has exceeded its
  * number of requests. */
 bool tt_tcp_reply(struct tt_tcp_link *link, const struct tt_frame *f, const void *data,
                   uint64_t bytes);
-/* Gives a turn to every marked lane. */
+/* Writes every marked lane's queues, up to its quota. */
 void tt_tcp_flush(struct tt_tcp *t);
 /* Queues an acknowledgement of the prefix if one is due and none is queued; returns whether it
  * did. */

@@ -1,8 +1,8 @@
-/* From descriptors to the kernel. Post turns descriptors into frames in the lanes' queues, then
+/* From descriptors to the kernel. Post converts descriptors to frames in the lanes' queues, then
  * writes each affected lane's queues in one system call. What the kernel does not accept stays
  * queued until the socket is writable again. A queue is non-empty if its lane is blocked, if a post
- * is in progress or delayed in a batch (tt_wire.together), or if the lane's turn was too short
- * (tt_tcp_lane_turn).
+ * is in progress or delayed in a batch (tt_wire.together), or if the lane's quota was exhausted
+ * (tt_tcp_lane_write).
  *
  * With one lane all frames are in one queue and arrive in post order. With several, inline frames
  * use the urgent queue of lane 0, between the bulk frames there. Each bulk frame goes to the lane
@@ -588,7 +588,7 @@ static bool queue_desc(struct tt_tcp *t, const struct tt_desc *d)
     }
 }
 
-/* Gives a turn to every marked lane. Lanes marked meanwhile wait for the next flush. */
+/* Writes every marked lane's queues. Lanes marked meanwhile wait for the next flush. */
 static void flush_marked(struct tt_tcp *t, bool all)
 {
     struct tt_tcp_lane *next = t->dirty;
@@ -604,7 +604,7 @@ static void flush_marked(struct tt_tcp *t, bool all)
         if (all)
             tt_tcp_lane_flush(lane, UINT64_MAX);
         else
-            tt_tcp_lane_turn(lane);
+            tt_tcp_lane_write(lane);
     }
 }
 

@@ -72,7 +72,8 @@ static void verbs_apply_record(struct tt_verbs_link *link, const struct tt_verbs
         verbs_raise_signal(link, r);
 }
 
-/* Processes the applied counts: low bits of numbers close to the known ones. */
+/* Processes the peer's counts of applied segments: the low bits of numbers close to the known
+ * ones. */
 static bool verbs_handle_applied(struct tt_verbs_link *link, const struct tt_verbs_record *r)
 {
     for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++) {
@@ -85,7 +86,8 @@ static bool verbs_handle_applied(struct tt_verbs_link *link, const struct tt_ver
     return true;
 }
 
-/* The next message in order is complete. Returns false if a correct peer cannot have sent it. */
+/* Call only if the next message in order is complete: applies it. Returns false if a correct peer
+ * cannot have sent it. */
 static bool verbs_message_arrived(struct tt_verbs_stream *s)
 {
     uint8_t *slot = s->ring + s->applied % TT_VERBS_SLOTS * TT_VERBS_SLOT_BYTES;
