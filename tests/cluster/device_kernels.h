@@ -338,7 +338,7 @@ TUTTI_DEVICE tutti_status route_kernel(const tutti_device_view *v, uint32_t bloc
     return st;
 }
 
-/* The hash of a content, computed by all blocks. */
+/* The hash of data[bytes], computed by all blocks of the device. */
 struct hashing {
     const uint8_t *data;
     uint64_t bytes, first_block;

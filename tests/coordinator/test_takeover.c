@@ -73,7 +73,7 @@ static void start(struct process *p, unsigned run, const char *address)
     start_showing(p, run, address, NULL);
 }
 
-/* Returns whether it reports to be the leader within timeout_ms, and its address. */
+/* Returns whether the process reports within timeout_ms that it is the leader, and its address. */
 static bool leads(struct process *p, int timeout_ms)
 {
     const uint64_t deadline_ns = tt_deadline_ns(tt_now_ns(), timeout_ms);

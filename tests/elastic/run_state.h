@@ -354,7 +354,7 @@ void on_sync_plan(struct run *r, struct peer *p);
 void on_synced(struct run *r, struct peer *p, const struct tt_member_act *act);
 void on_transfer(struct run *r, struct peer *p, const uint8_t *data, size_t bytes);
 void on_transfer_tick(struct run *r, struct peer *p);
-/* Returns whether it may be out because of its reported state. */
+/* Returns whether the peer may be out of the view because of its reported state, `text`. */
 bool may_be_out(const struct run *r, const struct peer *p, const char *text);
 
 /* run_picture.c: a drawing of the history, if TUTTI_TEST_PICTURE names a file for the history of

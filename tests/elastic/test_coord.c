@@ -1017,7 +1017,8 @@ static void vote(uint32_t most)
     epoch_of(1, 1, most);
 }
 
-/* Its `least` applies to a first view: the minimum for continuing is set by its members. */
+/* A newcomer's `least` applies to a first view only; the members of a view set the minimum for
+ * continuing. */
 static void newcomer_limit_excludes_larger_views(void **state)
 {
     (void)state;
@@ -1025,7 +1026,8 @@ static void newcomer_limit_excludes_larger_views(void **state)
     for (uint32_t i = 2; i < 5; i++)
         join(i);
     epoch_of(2, 1, 2);
-    assert_int_equal(f.c.news.newcomers, 0); /* it would request calls of members without effect */
+    assert_int_equal(f.c.news.newcomers, 0); /* not reported: members would call `epoch` without
+                                                effect */
     vote(0);
     assert_int_equal(f.heard.what, TT_ROUND_SAME);
     epoch_of(3, 5, 0);

@@ -88,8 +88,8 @@ static void list_of(struct node *node)
     tt_sync_list(node->list, arrays, node->hashes, ARRAYS);
 }
 
-/* Nodes 0..2 have one content; the others another one, except arrays 2 and 3. Array 5 differs on
- * each node. */
+/* Nodes 0..2 have the same data; the others have other data, except in arrays 2 and 3. Array 5
+ * differs on each node. */
 static void begin(uint64_t seed)
 {
     struct message *messages = f.messages ? f.messages : malloc(MESSAGES * sizeof *messages);

@@ -7,8 +7,8 @@
 #include "reduce/reduce.h"
 #include "support/cases.h"
 
-/* SRC and DST of a rank are two pieces of memory, also in place: tt_coll_canonical defines which
- * bytes of each count. The others must not be changed. */
+/* SRC and DST of a rank are separate buffers, even for in-place calls. tt_coll_canonical defines
+ * the significant bytes of each. The other bytes must not be changed. */
 struct case_memory {
     const struct case_spec *spec;
     const struct case_calls *calls;

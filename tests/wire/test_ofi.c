@@ -315,7 +315,7 @@ static ssize_t send_note(struct fid_ep *ep, const struct fi_msg *msg, uint64_t f
     return real_msg->sendmsg(ep, msg, flags);
 }
 
-/* Returns whether it is held back. */
+/* Returns whether an operation with these flags is held back. */
 static bool is_held(uint64_t flags)
 {
     return lie == LATE_WRITES || lie == EARLY_WRITES ||

@@ -960,7 +960,7 @@ static void unreadable_peer_gets_no_keys(void **state)
     nodes_run(*state, 2, unreadable_role);
 }
 
-/* Rank 0 makes itself unreadable during a put: an error on both, and no wrong bytes. */
+/* Rank 0 makes itself unreadable during a put: an error on both, and no corrupted data. */
 static void shut_role(struct node *n)
 {
     struct tt_region *mine, *from;
