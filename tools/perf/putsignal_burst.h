@@ -48,8 +48,8 @@ tutti_status putsignal_turn(struct putsignal_burst *b, enum tt_putsignal_mode mo
                             struct putsignal_turn *out);
 
 /* Runs one burst and compares the data of each transfer as soon as its signal arrives (put-only:
- * when all data has arrived). *wrong receives the number of wrong bytes and wrong signal words on
- * all ranks. `spoil` bytes are changed on each rank before, and must be detected. */
+ * when all data has arrived). *wrong receives the number of corrupted bytes and signal words on all
+ * ranks. `spoil` bytes are changed on each rank before, and must be detected. */
 tutti_status putsignal_check(struct putsignal_burst *b, enum tt_putsignal_mode mode, uint32_t spoil,
                              uint64_t *wrong);
 

@@ -30,7 +30,7 @@ struct putsignal_row {
     double only_us[PUTSIGNAL_ROUNDS_MAX];   /* the same for put-only; 0: not measured */
     double drains, fences, signals;
     bool checked;
-    uint64_t wrong;                     /* number of wrong bytes */
+    uint64_t wrong;                     /* number of corrupted bytes */
 };
 
 /* Returns the median of us[n]; n from 1 to PUTSIGNAL_ROUNDS_MAX. */

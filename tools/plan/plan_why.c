@@ -514,7 +514,7 @@ static void print_costs(const struct tt_tune_costs *c)
            "  message within a host: send %.0f + %.3f per byte, receive %.0f + %.3f per byte\n"
            "  message between hosts: send %.0f + %.3f per byte, receive %.0f + %.3f per byte\n"
            "  per byte: copy %.3f, reduce %.3f\n"
-           "  executor (calls without a straight program): %.0f per call, %.0f per step\n",
+           "  executor (calls without a straight-line program): %.0f per call, %.0f per step\n",
            c->near.send_ns, c->near.send_byte_ns, c->near.receive_ns, c->near.receive_byte_ns,
            c->far.send_ns, c->far.send_byte_ns, c->far.receive_ns, c->far.receive_byte_ns,
            c->copy_byte_ns, c->reduce_byte_ns, c->plan_ns, c->step_ns);

@@ -44,7 +44,7 @@ enum { RANK_RUNNING, RANK_ENDED };
 struct rank {
     struct child child;
     int state, ended;           /* RANK_...; wait status of an ended rank */
-    uint32_t place;             /* position in the order of detected ends */
+    uint32_t place;             /* order in which its exit was detected, from 0 */
     uint64_t closed;            /* iteration in which its output was closed; 0: open */
     bool reported;                  /* its failure was reported, or this process caused it */
     struct output out, err;
