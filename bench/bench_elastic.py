@@ -55,7 +55,7 @@ LOSSES = [(f"a member is {how}, allreduce {say.size(16 * MIB)}, {members} member
 
 def add_options(parser):
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="rounds, and number of losses (default 5)")
-    parser.add_argument("--quick", action="store_true", help="3 rounds of shorter turns")
+    parser.add_argument("--quick", action="store_true", help="3 rounds of shorter measurements")
     parser.add_argument("--runs", type=int, default=3, help="runs with 1,000 members; the median counts (default 3)")
     parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
     quiet.add_option(parser)
@@ -162,8 +162,8 @@ def _losses(options, row):
         samples.append(beyond)
         usual.append(plain)
     return {"what": what, "value": statistics.median(samples), "reach": reach, "unit": "ms", "better": "lower",
-            "against": f"an undisturbed one, {statistics.median(usual):.1f} ms", "spread": [min(samples), max(samples)],
-            "samples": {"beyond": samples, "undisturbed": usual}}
+            "against": f"a failure-free one, {statistics.median(usual):.1f} ms", "spread": [min(samples), max(samples)],
+            "samples": {"beyond": samples, "failure-free": usual}}
 
 
 def run(options):

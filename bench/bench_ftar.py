@@ -20,7 +20,7 @@ RANKS = 4
 LINK_MBIT = 400
 REACH = 1.05
 TROUBLE = (GroupError, Refused, say.Problem, shaped.HostsError)
-# (network, MiB, rounds, iterations per turn)
+# (network, MiB, rounds, iterations per round)
 RATIOS = [("shaped links", 16, 3, 1), ("shaped links", 64, 3, 1), ("one host, shm", 16, 31, 5), ("one host, shm", 64, 31, 2),
           ("one host, tcp", 16, 31, 3), ("one host, tcp", 64, 31, 1)]
 # (wire, chunk bytes, chunks)

@@ -35,7 +35,7 @@ def between_kernels(wires):
 
 
 def bounce(wires):
-    return f"a word between a kernel and a thread, there and back ({wires} beside it)"
+    return f"round trip of a word between a kernel and a thread ({wires} beside it)"
 
 
 def trip(wires, size):
@@ -96,7 +96,7 @@ def rows_of(wires, found):
     yield row(between_kernels(wires), found["flag", "", 8])
     yield row(bounce(wires), found["bounce", "", 8])
     for size in SIZES:
-        yield row(trip(wires, size), found["trip", "full", size], against="a word between a kernel and a thread, there and back")
+        yield row(trip(wires, size), found["trip", "full", size], against="round trip of a word between a kernel and a thread")
     for size, tiles in BURSTS:
         for mode in MODES:
             yield row(burst(wires, size, tiles, mode), found["burst", mode, size])

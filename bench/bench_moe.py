@@ -34,13 +34,13 @@ TC_REACH = 2.0
 SHARE = 0.9             # of the ratio of bytes
 PORT = 18991
 TURN_S = 150
-ITERS, SLOW_ITERS = 7, 3       # per turn; on slow links
+ITERS, SLOW_ITERS = 7, 3       # iterations per repetition; on slow links
 MBIT = {8: 400, 16: 100}        # largest number of ranks: rate of the links
 ON_SHARED_CORES = ["env", "TUTTI_SPIN_US=0"]
 LAYER_PAIRS = {         # form: (baseline form, target, label)
     "collective": ("full", 1.0, "one kernel, full"),        # not slower
     "coupled": ("full", 1.0, "one kernel, full"),
-    "padded": ("collective", None, "late sizes; the paper: 15 to 80 % end to end"),
+    "padded": ("collective", None, "dynamic sizes; the paper: 15 to 80 % end to end"),
 }
 LAYER_WIDE_MBIT = 20000         # rate for the first run, which measures the computation
 LAYER_LIMIT_S = 300
@@ -59,7 +59,7 @@ def add_options(parser):
     parser.add_argument("--routes", default="balanced,0,0.5,1,1.5", help="routes of their tokens: balanced, or a Zipf exponent (default balanced,0,0.5,1,1.5)")
     parser.add_argument("--layer-ranks", type=int, default=4, help="ranks of a layer (default 4)")
     parser.add_argument("--layer-tokens", type=int, default=64, help="tokens per rank of a layer (default 64)")
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each case (default 3)")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each case (default 3)")
     parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
     quiet.add_option(parser)
 
@@ -87,9 +87,9 @@ def case_text(options, case):
 
 def whats_of(options, case):
     text = case_text(options, case)
-    return {"known": f"sizes decided late, {text}: times as long as known before",
-            "padded": f"padded, {text}: times as long as sizes decided late",
-            "padded_seen": f"padded to the largest, {text}: times as long as sizes decided late"}
+    return {"known": f"dynamic sizes, {text}: times as long as known sizes",
+            "padded": f"padded, {text}: times as long as dynamic sizes",
+            "padded_seen": f"padded to the largest, {text}: times as long as dynamic sizes"}
 
 
 def tc_whats(wire):
@@ -109,7 +109,7 @@ def layer_whats(options, layer):
     text = f"experts of {shape}, {'balanced' if route == 'balanced' else f'skew {route}'}, {options.layer_ranks} ranks of {options.layer_tokens} tokens"
     return {"collective": f"{text}: collectives and computing between them, times as long as one kernel",
             "coupled": f"{text}: one kernel whose proxy is coupled, times as long as full",
-            "padded": f"{text}: padded collectives and computing between them, times as long as with late sizes"}
+            "padded": f"{text}: padded collectives and computing between them, times as long as with dynamic sizes"}
 
 
 def listing(options):
@@ -121,13 +121,13 @@ def listing(options):
 
 
 def perf(options, program, args, nranks, bed=None):
-    """The rows of one turn, by method."""
+    """The rows of one repetition, by method."""
     argv = [*(ON_SHARED_CORES if bed else []), program, "perf", "a2av", "--json", *map(str, args)]
     return {row["method"]: row for row in jobs.rows(argv, nranks, bed, options.lock, PORT, TURN_S)}
 
 
 def rows_of(options, case, turns):
-    """Makes rows from the turns of one case on shaped links."""
+    """Builds the report rows of one case from its repetitions over shaped links."""
     def us(way):
         return [turn[way]["time_us"] for turn in turns]
 

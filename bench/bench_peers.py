@@ -105,7 +105,7 @@ def add_options(parser):
     parser.add_argument("--rounds", type=int, metavar="N",
                         help=f"rounds per case (default {ROUNDS}, and up to {ROUNDS_MOST} until it is clear "
                              "whether a row reaches its target)")
-    parser.add_argument("--quick", action="store_true", help="3 rounds of shorter turns")
+    parser.add_argument("--quick", action="store_true", help="3 rounds of shorter measurements")
     parser.add_argument("--contestants", metavar="LIST",
                         help="peers to run, comma-separated, of: " + ", ".join(PEERS) + f" (default {','.join(DEFAULT_PEERS)})")
     parser.add_argument("--classes", metavar="REGEX", type=say.pattern, default="", help="only the classes whose names match")
@@ -190,7 +190,7 @@ def is_settled(row, entries):
 
 
 def ratio_row(row, entries, failed):
-    """Makes a row of the table from the turns."""
+    """Makes a row of the table from the measured times of both sides."""
     ours, theirs = sides_of(row, entries)
     base = {**common(row), "against": row.against_text}
     if not ours or not theirs:

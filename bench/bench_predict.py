@@ -43,7 +43,7 @@ def add_options(parser):
     parser.add_argument("--mbit", type=int, default=100, help="rate of each rail (default 100)")
     parser.add_argument("--sizes", default="4,16", help="sizes in MiB (default 4,16)")
     parser.add_argument("--shapes", default=",".join(f"{h}x{r}" for h, r in SHAPES), help="hosts x ranks and rails of each (default 2x2,4x4,8x1)")
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each case (default 3)")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each case (default 3)")
     parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
     quiet.add_option(parser)
 

@@ -44,7 +44,7 @@ LATENCY_PROXY = "latency of 8 B with a signal, shm, through the proxy: times a b
 
 
 def add_options(parser):
-    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="turns of each mode (default 5)")
+    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="repetitions of each mode (default 5)")
     parser.add_argument("--max", type=int, default=4096, metavar="KIB", help="largest size, in KiB (default 4096: the large ones take minutes)")
     parser.add_argument("--mbit", type=int, default=MBIT, metavar="M", help=f"rate of each host in Mbit/s (default {MBIT})")
     parser.add_argument("--delay-ms", type=float, default=ONE_WAY_MS, metavar="T", help=f"one-way latency between hosts (default {ONE_WAY_MS})")

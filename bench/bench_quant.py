@@ -3,8 +3,8 @@
 On the links (tests/support/testbed.py: one rank per host, one rail) the value of a row is the
 speed-up over plain f32, including encoding and decoding. Its target is 0.9 times the reduction in
 bytes. In shared memory, where nothing can be gained, the row shows the cost. Every result is
-checked against the bound of tutti.h. Turns of all methods of a shape alternate; a row has the
-medians."""
+checked against the bound of tutti.h. Measurements of all methods of a shape alternate; a row
+contains their medians."""
 
 import contextlib
 import statistics
@@ -26,7 +26,7 @@ def add_options(parser):
     parser.add_argument("--sizes", default="1,16,64", help="sizes in MiB (default 1,16,64)")
     parser.add_argument("--ranks", default="2,4", help="numbers of ranks, one per host (default 2,4)")
     parser.add_argument("--ways", default="minmax8,minmax4,zero8,e4m3", help=f"encodings, of {' '.join(BLOCK)} (default minmax8,minmax4,zero8,e4m3)")
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each case (default 3)")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each case (default 3)")
     parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
     quiet.add_option(parser)
 
@@ -76,7 +76,7 @@ def listing(options):
 
 
 def perf_us(options, program, bed, nranks, nbytes, way):
-    """The median time of one turn."""
+    """The median time of one measurement."""
     argv = [program, "perf", "allreduce", "--json", "--check", "--out-of-place", "--min", str(nbytes), "--max", str(nbytes), "--quant", way]
     return next(row["time_us"] for row in jobs.rows(argv, nranks, bed, options.lock, PORT, TURN_S) if "coll" in row)
 

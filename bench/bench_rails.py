@@ -132,7 +132,7 @@ def listing(options):
             yield time_what(where, *case)
 
 
-# ---- rows from turns ----
+# ---- rows from measurements ----
 
 def ratio(row, values, samples, **more):
     what, against, reach, aim = row

@@ -43,7 +43,7 @@ CASES = {        # (what, bytes): peer, better direction, target
 
 def add_options(parser):
     parser.add_argument("--tutti", metavar="PATH", help="the tutti to run (default build/release/tutti)")
-    parser.add_argument("--rounds", metavar="N", type=int, default=5, help="turns of each side, in rows of transports (default 5)")
+    parser.add_argument("--rounds", metavar="N", type=int, default=5, help="measurements of each side, in rows of transports (default 5)")
 
 
 def slow_names(slow, bounds):
@@ -103,7 +103,8 @@ def lanes_rows(program):
 
 
 def turns_on_rdma(program, rounds):
-    """{(what, bytes): {"tutti": [...], "perftest": [...]}} of turns in the virtual machine."""
+    """{(what, bytes): {"tutti": [...], "perftest": [...]}} of alternating measurements in the
+    virtual machine."""
     done = subprocess.run([build.ROOT / "scripts" / "rdma-vm", "--work", build.ROOT, "--timeout", str(VM_S), "--",
                            build.BENCH / "peers" / "rdma_turns.sh", program, str(rounds)], stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:

@@ -1,10 +1,11 @@
 """The backend "tutti" of PyTorch beside Gloo of the same PyTorch: calls, training steps, and process groups.
 
-Both groups of a case are alive together, and take turns; a row's value is the median over rounds of Gloo's time over Tutti's. A call is timed in a
-loop, as programs call it, on the slowest rank. "Time exposed to communication" is what a step (forward and backward) takes longer
-than the step before it, of the same ranks, that does not communicate (a hook of DDP; FSDP2 over PyTorch's backend "fake"). What the torch layer costs is the time of a call,
-less that of "fake" in as many processes, less that of the C call. Needs scripts/install-torch.sh.
-"""
+Both groups of a case exist at the same time, and are measured alternately; a row's value is the
+median over rounds of Gloo's time over Tutti's. A call is timed in a loop, as programs call it, on
+the slowest rank. "Time exposed to communication" is what a step (forward and backward) takes longer
+than the step before it, of the same ranks, that does not communicate (a hook of DDP; FSDP2 over
+PyTorch's backend "fake"). What the torch layer costs is the time of a call, less that of "fake" in
+as many processes, less that of the C call. Needs scripts/install-torch.sh. """
 
 import contextlib
 import json
@@ -139,7 +140,7 @@ class Pair:
 
 
 def iters_of(group, call):
-    """How many calls fill a turn."""
+    """The number of calls that fill the time of one measurement."""
     us = statistics.median(group.samples_us(do="collective", call=call.name, bytes=call.bytes, iters=ITERS_MIN))
     if us * 200 < TURN_US:
         us = statistics.median(group.samples_us(do="collective", call=call.name, bytes=call.bytes, iters=200))

@@ -2,13 +2,14 @@
 support the call, forced by name.
 
 For every case (collective, size, transport, number of ranks) the algorithms run in turn in one job,
-round by round, each round starting with another one. The value of a turn is the median of its
-iterations (bench/README.md). The value of a row is the median over rounds of the selected
-algorithm's turn over that of the algorithm with the lowest median: 1 if the best was selected. The
-selected algorithm runs forced like the others, with the same segments as when selected, so that
-only the selection is compared. Names with identical programs on all ranks (flat and 8-nomial trees
-of eight ranks) count as one algorithm: their times differ only by noise. The last two rows of each
-transport and number of ranks, and of all, are the geometric mean and the maximum."""
+round by round, each round starting with another one. The time of an algorithm in a round is the
+median of its iterations (bench/README.md). The value of a row is the median over rounds of the
+selected algorithm's time divided by that of the algorithm with the lowest median: 1 if the best was
+selected. The selected algorithm runs forced like the others, with the same segments as when
+selected, so that only the selection is compared. Names with identical programs on all ranks (flat
+and 8-nomial trees of eight ranks) count as one algorithm: their times differ only by noise. The
+last two rows of each transport and number of ranks, and of all, are the geometric mean and the
+maximum."""
 
 import json
 import math
@@ -28,7 +29,8 @@ SUMMARY = "the selected algorithm against the best one, over collectives, sizes,
 COLLS = ("allreduce", "reduce", "reduce_scatter", "allgather", "broadcast", "gather", "scatter", "alltoall")
 SIZES = tuple(8 ** i for i in range(1, 8)) + (16 << 20,)        # 8 B to 2 MiB by 8, and 16 MiB
 MEAN, WORST = 1.10, 1.5
-# algorithms slower than the best by this factor in the heat get no turns, unless selected
+# algorithms slower than the best by this factor in the heat are not measured in the rounds, unless
+# selected
 HOPELESS = 3
 HEAT_US = 3e3
 
@@ -52,8 +54,8 @@ def name_of(case):
 
 def add_options(parser):
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds per case (default 10)")
-    parser.add_argument("--quick", action="store_true", help="4 rounds of shorter turns")
-    parser.add_argument("--turn-ms", type=float, metavar="MS", help="duration of a turn (default 50, quick 12)")
+    parser.add_argument("--quick", action="store_true", help="4 rounds of shorter measurements")
+    parser.add_argument("--turn-ms", type=float, metavar="MS", help="duration of one measurement (default 50, quick 12)")
     parser.add_argument("--ranks", default="2,4,8", metavar="LIST", help="numbers of ranks (default 2,4,8)")
     parser.add_argument("--wires", default="shm,tcp", metavar="LIST", help="transports (default shm,tcp)")
     parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
@@ -131,7 +133,7 @@ def turn(stable, case, entry, turn_us):
 
 
 def measure(tutti, stable, case, names, nrounds, turn_us):
-    """Returns (the selected name, entries with their turns, times of the heat)."""
+    """Returns (the selected name, entries with their times per round, times of the heat)."""
     chosen = command(stable, case, "", 1, 1)["algo"]
     entries = []
     for name in distinct(tutti, case, names, chosen):

@@ -42,7 +42,7 @@ def ring(n):
 
 
 # (what, matrix, congestion control, cuts, paths, target); shares of the line's rate.
-LINES = [(f"net, {2 * ONE_WAY_MS} ms there and back, {LINE_MBIT} Mbit/s, queue of {bdp} round trips: {how}", line(queue_bdp=bdp), congestion,
+LINES = [(f"net, {2 * ONE_WAY_MS} ms round trip, {LINE_MBIT} Mbit/s, queue of {bdp} round trips: {how}", line(queue_bdp=bdp), congestion,
           False, ways, reach)
          for congestion in ("cubic", "bbr")
          for bdp, how, ways, reach in ((1, f"one {congestion} stream", [(0, 1)], 0.9 if congestion == "cubic" else None),
@@ -61,7 +61,7 @@ WARM = 3                # per round
 PATIENCE_S = 600
 OPTIMIZE_S = 240        # PCCL measures 30 links, 10 s each, at most six concurrently
 PCCL_PORT, PCCL_LOOK_BYTES = 29411, 1 << 20
-ONE_LINE = f"one line, {2 * ONE_WAY_MS} ms there and back, {LINE_MBIT} Mbit/s: allreduce {say.size(BYTES)}, 2 peers, "
+ONE_LINE = f"one line, {2 * ONE_WAY_MS} ms round trip, {LINE_MBIT} Mbit/s: allreduce {say.size(BYTES)}, 2 peers, "
 STARTS = {"plain": distant.plain, "elastic": distant.elastic}
 EUROPE = f"europe-6, allreduce {say.size(BYTES)}, "
 BEATS_PCCL, OF_BEST = EUROPE + "PCCL over Tutti after optimize", EUROPE + "Tutti after optimize"

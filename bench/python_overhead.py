@@ -4,9 +4,10 @@ difference.
 
     build/release/tutti run -n 1 -- build/python/bin/python bench/python_overhead.py
 
-The C calls run in a loop of the same length, compiled here against libtutti. Each number is the
-fastest of several rounds, in turns. A communicator of one rank excludes the network; with -n 2 the
-difference is the same, but noisier. Rows of torch need PyTorch in that Python."""
+The C calls run in a loop of the same length, compiled here against libtutti. Each value is the
+minimum of several rounds, in which C and Python calls alternate. A communicator of one rank
+excludes the network; with -n 2 the difference is the same, but noisier. Rows of torch need PyTorch
+in that Python."""
 
 import ctypes
 import os

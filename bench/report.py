@@ -21,13 +21,14 @@ from lib import report_putsignal, report_rails, report_ratios, report_rdma, repo
 METHOD = """\
 All values were measured in one run of `bench/run peers`. [bench/README.md](../bench/README.md)
 describes the method. An iteration is a barrier, a common start time (if each rank has a core), and
-the operation; its time is that of the slowest rank. A turn is the median of its iterations. The
-libraries are measured in turn, round by round. **Value** is the median over rounds of the other
-library's time divided by Tutti's: 2 x means that Tutti needs half the time. *rounds* is the range
-over rounds, and the number of rounds: six, or up to 25 if six do not show on which side of the
-target the median is. A question mark means that this is still uncertain. Calls are out of place, on
-float32, with sums, in memory of `malloc` unless stated otherwise; buffers are allocated once and
-touched. The targets of a class are for the geometric mean of its rows, and for the lowest one."""
+the operation; its time is that of the slowest rank. The time of a library in a round is the median
+of its iterations. The libraries are measured in turn, round by round. **Value** is the median over
+rounds of the other library's time divided by Tutti's: 2 x means that Tutti needs half the time.
+*rounds* is the range over rounds, and the number of rounds: six, or up to 25 if six do not show on
+which side of the target the median is. A question mark means that this is still uncertain. Calls
+are out of place, on float32, with sums, in memory of `malloc` unless stated otherwise; buffers are
+allocated once and touched. The targets of a class are for the geometric mean of its rows, and for
+the lowest one."""
 
 
 def machine_table(machine):

@@ -1,5 +1,5 @@
 """The ofi transport compared with the tcp transport, and with libfabric's fi_pingpong, over the
-same provider on loopback: ping-pongs between two processes, in turns."""
+same provider on loopback: ping-pongs between two processes, measured alternately."""
 
 import socket
 import statistics

@@ -14,7 +14,7 @@ from .group import Group
 from .say import Problem
 
 PORT = 29477
-TURN_US = 1.5e6         # duration of the measured part of a turn, which has at least one iteration
+TURN_US = 1.5e6         # duration of a measurement, which has at least one iteration
 ITERS_MAX = 9
 WARM_US = 1e6           # duration of the warm-up before it; of iperf3, the first second is excluded
 
@@ -92,8 +92,8 @@ class Bed:
 
 @dataclass
 class Turn:
-    """One turn of a contestant: the median of its iterations, and the resource usage of an
-    iteration."""
+    """A contestant's measurement in one round: the median of its iterations, and the resource usage
+    of an iteration."""
     us: float
     cpu: float          # utilization of all cores, by any process
     rail_mib: list      # sent per iteration through each rail of each host
@@ -101,7 +101,7 @@ class Turn:
 
 @dataclass
 class Turns:
-    """The turns of a contestant, one per round."""
+    """The measurements of a contestant, one per round."""
     turns: list = field(default_factory=list)
 
     @property
@@ -123,7 +123,7 @@ class Turns:
 
 def take_turn(bed, group, coll, nbytes):
     """Runs three commands. The first one allocates the buffers and checks the result. The second
-    one warms up: during the turns of others, TCP has closed the windows of its connections, and
+    one warms up: while others were measured, TCP has closed the windows of its connections, and
     reopens them gradually. The third one is measured."""
     first = group.command(coll, nbytes, 1)["samples_us"][0]
     group.command(coll, nbytes, int(max(1, WARM_US // first)))

@@ -88,7 +88,7 @@ def lanes_tables(rows):
     costs = results.aligned(["lanes", "drains", "fences of a destination", "alpha, us", "beta, us/byte", "put-only alpha, us", "put-only beta, us/byte"],
                             [[policy, one(some, "drains of a burst"), one(some, "fences for each destination"), *fit_cells(some, "full", False, policy),
                               *fit_cells(some, "put-only", False, policy)] for policy, some in of.items()])
-    return ["Four lanes between any two ranks, mode full: share of the speed of puts without signals over the same lanes, 96 transfers at a time:", shares_of,
+    return ["Four lanes between any two ranks, mode full: bandwidth relative to puts without signals over the same lanes, 96 outstanding transfers:", shares_of,
             "Drains and fences of a burst of 96 transfers of the smallest size, and alpha and beta, by lane policy:", costs]
 
 

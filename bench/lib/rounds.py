@@ -1,12 +1,12 @@
 """Interleaved measurement: the contestants of one case run in turn, round by round.
 
 First a heat: a few iterations of every contestant, to find the number of iterations that fill the
-time of a turn, and which of a contestant's own algorithms take part in the rounds. Long operations
-get additional iterations before anything counts, because a turn has few of them and a job
+time of a measurement, and which of a contestant's own algorithms take part in the rounds. Long
+operations get additional warm-up iterations, because a measurement has few of them and a job
 thousands: during the first dozens, caches and page tables settle, and Tutti tries its methods and
 moves buffers to huge pages (docs/memory.md). Then the rounds, each starting with another
 contestant; more rounds follow until they determine on which side of the target the median is. The
-value of a turn is the median of its iterations."""
+value of a contestant in a round is the median of its iterations."""
 
 import math
 import statistics

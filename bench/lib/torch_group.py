@@ -1,4 +1,5 @@
-"""A process group of PyTorch as a contestant: its ranks are processes of bench/torch_rank.py, which take commands in turns with others."""
+"""A process group of PyTorch as a contestant: its ranks are processes of bench/torch_rank.py, which
+execute commands alternately with other contestants."""
 
 import json
 import os

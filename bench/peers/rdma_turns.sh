@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Turns of Tutti and of perftest on one soft-RoCE device, for bench/run rdma. Runs in the machine of
-# scripts/rdma-vm.
+# Alternating measurements of Tutti and of perftest on one soft-RoCE device, for bench/run rdma.
+# Runs in the machine of scripts/rdma-vm.
 #
 #   bench/peers/rdma_turns.sh TUTTI ROUNDS
 #
