@@ -9,7 +9,11 @@
 #include "trace/job_clock.h"
 
 #define TT_NEIGHBOURS_SAMPLES 4u            /* exchanges with each neighbour for a dump */
-#define TT_NEIGHBOURS_SILENCE_NS 500000000ull   /* without a response: silent */
+/* Without a response for this time, a rank is silent. On a busy machine responses take longer: then it
+ * must be TT_NEIGHBOURS_SLOWER times the usual time of responses, up to the maximum. */
+#define TT_NEIGHBOURS_SILENCE_NS 500000000ull
+#define TT_NEIGHBOURS_SILENCE_NS_MAX 2500000000ull
+#define TT_NEIGHBOURS_SLOWER 8u
 
 struct tt_neighbour {
     uint32_t rank;
@@ -24,6 +28,7 @@ struct tt_neighbour {
 
 struct tt_neighbours {
     uint32_t rank, n;
+    uint64_t usual_ns;          /* time of responses: the longest one, decaying */
     uint64_t roll_ns;           /* begin of the last roll call; 0: none */
     struct tt_neighbour list[];
 };

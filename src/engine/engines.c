@@ -26,7 +26,7 @@ static void reset_after_fork(void)
 
 #define COLLECT_NS (TT_SECOND / 2)      /* wait for one engine's progress lock */
 
-#define ROLL_NS (3 * TT_SECOND / 2)     /* wait for the responses of other ranks */
+#define ROLL_NS (3 * TT_SECOND)         /* wait for the responses of other ranks */
 #define ROLL_EVERY_NS (2 * TT_MS)
 
 /* One step of the roll call of each engine. Returns whether all have their results. */

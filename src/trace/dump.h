@@ -13,7 +13,7 @@
 #define TT_DUMP_AUTO_MAX 64u
 #define TT_DUMP_AUTO_NS (5 * TT_SECOND)
 #define TT_DUMP_WAIT_NS (5 * TT_SECOND)     /* of a call for its file */
-#define TT_DUMP_AWAIT_NS (2 * TT_SECOND)    /* of a failed call, and of the end of the process */
+#define TT_DUMP_AWAIT_NS (4 * TT_SECOND)    /* of a failed call, and of the end of the process */
 
 enum tt_dump_reason {
     TT_DUMP_TIMEOUT,
@@ -30,7 +30,7 @@ tutti_status tt_dump_start(void);
 /* Sets the job of this process: the name of its files. Only the first call has an effect, and
  * returns true. */
 bool tt_dump_set_job(uint64_t job, uint64_t rank, uint32_t nranks);
-/* Sets the function that adds the state of all engines to a dump. It may wait up to two seconds. */
+/* Sets the function that adds the state of all engines to a dump. It may wait for some seconds. */
 void tt_dump_set_source(void (*collect)(struct tt_dump_state *s));
 
 /* Returns whether this failure requires a dump; the caller then calls tt_dump_post. Any thread. */
