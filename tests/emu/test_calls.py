@@ -21,7 +21,7 @@ RENAMED = {"cuGraphInstantiateWithFlags": "cuGraphInstantiate"}
 
 
 def without_version(name):
-    name = re.sub(r"_v\d+$", "", name)
+    name = re.sub(r"(_v\d+)?(_ptsz|_ptds)?$", "", name)
     return RENAMED.get(name, name)
 
 

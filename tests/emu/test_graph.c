@@ -216,6 +216,32 @@ static void graphs_are_built_and_updated_by_calls(void **state)
     teardown(&f);
 }
 
+static void count_down(void *arg)
+{
+    --*(int *)arg;
+}
+
+static void user_objects_live_as_long_as_their_graphs(void **state)
+{
+    cudaUserObject_t object;
+    cudaGraphExec_t exec;
+    cudaGraph_t graph;
+    int alive = 1;
+
+    (void)state;
+    assert_cuda(cudaGraphCreate(&graph, 0));
+    assert_cuda(
+        cudaUserObjectCreate(&object, &alive, count_down, 1, cudaUserObjectNoDestructorSync));
+    assert_cuda(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove));
+    assert_cuda(cudaGraphInstantiate(&exec, graph, 0));
+    assert_cuda(cudaGraphDestroy(graph));
+    assert_int_equal(alive, 1);
+    assert_cuda(cudaGraphExecDestroy(exec));
+    assert_int_equal(alive, 0);
+    if (gpu_is_emulated())      /* the handle is stale */
+        assert_cuda_error(cudaUserObjectRelease(object, 1), cudaErrorInvalidValue);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +249,7 @@ int main(void)
         cmocka_unit_test(branches_overlap_and_join),
         cmocka_unit_test(what_cannot_be_captured_ends_the_capture),
         cmocka_unit_test(graphs_are_built_and_updated_by_calls),
+        cmocka_unit_test(user_objects_live_as_long_as_their_graphs),
     };
 
     kernels_register();

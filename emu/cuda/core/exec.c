@@ -29,6 +29,7 @@ struct CUgraphExec_st {
     CUstream *lanes;            /* created at the first launch, unless there is one lane */
     int lanes_device;
     struct tt_emu_mark *end;    /* of the last launch */
+    struct tt_emu_held *held;   /* user objects of the graph */
 };
 
 /* ---- flattening ---- */
@@ -139,6 +140,7 @@ CUresult tt_emu_exec_create(CUgraph g, CUgraphExec *out)
     x = tt_emu_alloc(sizeof(*x));
     pthread_mutex_lock(&tt_emu_graph_lock);
     flatten(x, g, NULL);
+    x->held = tt_emu_held_copy(g);
     pthread_mutex_unlock(&tt_emu_graph_lock);
     assign_lanes(x);
     tt_emu_handle_add(x, TT_EMU_EXEC);
@@ -161,6 +163,7 @@ CUresult tt_emu_exec_destroy(CUgraphExec x)
         return CUDA_ERROR_INVALID_VALUE;
     destroy_lanes(x);
     tt_emu_mark_put(x->end);
+    tt_emu_held_release(x->held);
     fini_steps(x);
     free(x);
     return CUDA_SUCCESS;

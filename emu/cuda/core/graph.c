@@ -59,8 +59,6 @@ CUgraph tt_emu_graph_create(void)
     return g;
 }
 
-static void release_held(CUgraph g);
-
 CUresult tt_emu_graph_destroy(CUgraph g)
 {
     if (!tt_emu_handle_remove(g, TT_EMU_GRAPH))
@@ -76,7 +74,7 @@ CUresult tt_emu_graph_destroy(CUgraph g)
         free(node);
     }
     tt_emu_nodes_fini(&g->nodes);
-    release_held(g);
+    tt_emu_held_release(g->held);
     free(g);
     return CUDA_SUCCESS;
 }
@@ -349,15 +347,29 @@ CUresult tt_emu_object_release(CUuserObject o, unsigned n)
     return CUDA_SUCCESS;
 }
 
-static void release_held(CUgraph g)
+void tt_emu_held_release(struct tt_emu_held *held)
 {
-    struct tt_emu_held *h;
+    struct tt_emu_held *next;
 
-    while ((h = g->held)) {
-        g->held = h->next;
-        tt_emu_object_release(h->object, h->n);
-        free(h);
+    for (; held; held = next) {
+        next = held->next;
+        tt_emu_object_release(held->object, held->n);
+        free(held);
     }
+}
+
+struct tt_emu_held *tt_emu_held_copy(CUgraph g)
+{
+    struct tt_emu_held *copy = NULL, *h;
+
+    for (const struct tt_emu_held *from = g->held; from; from = from->next) {
+        if (tt_emu_object_retain(from->object, 1))
+            continue;
+        h = tt_emu_alloc(sizeof(*h));
+        *h = (struct tt_emu_held){ copy, from->object, 1 };
+        copy = h;
+    }
+    return copy;
 }
 
 CUresult tt_emu_graph_hold(CUgraph g, CUuserObject o, unsigned n, bool move)

@@ -137,9 +137,14 @@ CUresult tt_emu_pool_free(CUdeviceptr p, CUstream stream)
     st = tt_emu_memory_mark_freed(p, &r);
     if (st)
         return st;
-    if (valid(r.pool))
-        atomic_fetch_sub(&r.pool->used, r.bytes);
+    tt_emu_pool_uncount(r.pool, r.bytes);
     return tt_emu_stream_push(stream, &work);
+}
+
+void tt_emu_pool_uncount(CUmemoryPool pool, size_t bytes)
+{
+    if (valid(pool))
+        atomic_fetch_sub(&pool->used, bytes);
 }
 
 CUresult tt_emu_pool_get(CUmemoryPool pool, CUmemPool_attribute which, void *value)

@@ -21,6 +21,9 @@ CUresult tt_emu_pool_destroy(CUmemoryPool pool);
 CUresult tt_emu_pool_alloc(CUmemoryPool pool, size_t bytes, CUstream stream, CUdeviceptr *out);
 CUresult tt_emu_pool_free(CUdeviceptr p, CUstream stream);
 
+/* After memory of a pool was freed by cudaFree or cuMemFree. */
+void tt_emu_pool_uncount(CUmemoryPool pool, size_t bytes);
+
 CUresult tt_emu_pool_get(CUmemoryPool pool, CUmemPool_attribute which, void *value);
 CUresult tt_emu_pool_set(CUmemoryPool pool, CUmemPool_attribute which, const void *value);
 CUresult tt_emu_pool_set_access(CUmemoryPool pool, const CUmemAccessDesc *access, size_t n);

@@ -15,7 +15,7 @@ struct tt_emu_op {
 };
 
 static _Atomic uint64_t next_id = 3;        /* 1 and 2 are the default streams */
-static _Thread_local bool in_worker;
+static _Thread_local bool in_worker, null_per_thread;
 
 /* ---- the worker ---- */
 
@@ -70,7 +70,7 @@ static void *worker(void *arg)
 
     in_worker = true;
     while ((op = next_op(s))) {
-        if (op->work.kind == TT_EMU_MARK)
+        if (op->work.kind == TT_EMU_MARK || op->work.kind == TT_EMU_IPC_MARK)
             no_longer_busy(s);
         if (!tt_emu_device_ready(s->device) || still_runs(op->work.kind)) {
             st = tt_emu_work_run(&op->work, s->device);
@@ -342,6 +342,14 @@ CUresult tt_emu_stream_destroy(CUstream s)
     return CUDA_SUCCESS;
 }
 
+bool tt_emu_stream_null_per_thread(bool on)
+{
+    const bool before = null_per_thread;
+
+    null_per_thread = on;
+    return before;
+}
+
 CUresult tt_emu_stream_of(CUstream handle, CUstream *out)
 {
     int device;
@@ -349,6 +357,8 @@ CUresult tt_emu_stream_of(CUstream handle, CUstream *out)
 
     if (st)
         return st;
+    if (!handle && null_per_thread)
+        handle = CU_STREAM_PER_THREAD;
     if (!handle || handle == CU_STREAM_LEGACY)
         *out = tt_emu_stream_legacy(device);
     else if (handle == CU_STREAM_PER_THREAD)

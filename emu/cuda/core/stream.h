@@ -44,6 +44,10 @@ CUresult tt_emu_stream_destroy(CUstream stream);
  * stream of the current device. */
 CUresult tt_emu_stream_of(CUstream handle, CUstream *out);
 
+/* Sets whether NULL means the stream of the calling thread in tt_emu_stream_of, for this thread;
+ * returns the value before. */
+bool tt_emu_stream_null_per_thread(bool on);
+
 /* Adds work, which the stream then owns, also on error. Waits for other streams as the rules of
  * default streams demand. If the stream is being captured, the work becomes a node of the graph. */
 CUresult tt_emu_stream_push(CUstream stream, struct tt_emu_work *work);

@@ -5,6 +5,7 @@
 #include "ipc.h"
 #include "machine.h"
 #include "memory.h"
+#include "pool.h"
 #include "stream.h"
 
 #include <string.h>
@@ -30,7 +31,10 @@ CUresult CUDAAPI cuMemFree(CUdeviceptr p)
     st = tt_emu_device_synchronize(r.device);
     if (st)
         return st;
-    return r.kind == TT_EMU_MANAGED_MEMORY ? tt_emu_managed_free(p) : tt_emu_memory_free(p);
+    st = r.kind == TT_EMU_MANAGED_MEMORY ? tt_emu_managed_free(p) : tt_emu_memory_free(p);
+    if (!st && r.kind == TT_EMU_POOL_MEMORY)
+        tt_emu_pool_uncount(r.pool, r.bytes);
+    return st;
 }
 
 CUresult CUDAAPI cuMemAllocPitch(CUdeviceptr *p, size_t *pitch, size_t width, size_t height,

@@ -5,6 +5,7 @@
 #include "host.h"
 #include "machine.h"
 #include "memory.h"
+#include "pool.h"
 #include "stream.h"
 
 #include <string.h>
@@ -40,6 +41,8 @@ cudaError_t CUDARTAPI cudaFree(void *p)
         st = tt_emu_managed_free(r.base);
     else if (!st)
         st = tt_emu_memory_free(r.base);
+    if (!st && r.kind == TT_EMU_POOL_MEMORY)
+        tt_emu_pool_uncount(r.pool, r.bytes);
     return tt_emu_rt_done(st);
 }
 
