@@ -100,6 +100,25 @@ static void without_devices(void *arg)
         _exit(1);
 }
 
+static void visible(void *arg)
+{
+    char bus[32], all[32];
+    int n = 0;
+
+    (void)arg;
+    setenv("TUTTI_EMU_DEVICES", "4", 1);
+    setenv("CUDA_VISIBLE_DEVICES", "2,0,9,1", 1);       /* ends at 9 */
+    if (cudaGetDeviceCount(&n) || n != 2)
+        _exit(1);
+    if (cudaDeviceGetPCIBusId(bus, sizeof(bus), 0) || cudaDeviceGetPCIBusId(all, sizeof(all), 1))
+        _exit(2);
+    if (strcmp(bus, "0000:12:00.0") != 0 || strcmp(all, "0000:10:00.0") != 0)
+        _exit(3);
+    if (cudaDeviceGetByPCIBusId(&n, "0000:12:00.0") || n != 0 ||
+        cudaDeviceGetByPCIBusId(&n, "0000:11:00.0") != cudaErrorInvalidDevice)
+        _exit(4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -108,10 +127,11 @@ int main(void)
         cmocka_unit_test(peers_copy_to_each_other),
         cmocka_unit_test(events_belong_to_their_device),
     };
-    const int status = gpu_in_child(without_devices, NULL);
+    const int none = gpu_in_child(without_devices, NULL), some = gpu_in_child(visible, NULL);
 
-    if (status) {
-        print_error("without devices: child ended with status %#x\n", (unsigned)status);
+    if (none || some) {
+        print_error("children ended with status %#x (no devices), %#x (CUDA_VISIBLE_DEVICES)\n",
+                    (unsigned)none, (unsigned)some);
         return 1;
     }
     setenv("TUTTI_EMU_DEVICES", "3", 1);

@@ -1,5 +1,5 @@
-/* Random work of several streams, joined by events and by the legacy stream, gives the result of the
- * same work in the order of its calls. */
+/* Random work of several streams, joined by events and by the legacy stream, gives the result of
+ * the same work in the order of its calls. */
 #include "gpu.h"
 
 #include <string.h>

@@ -66,12 +66,17 @@ static const int values[CU_DEVICE_ATTRIBUTE_MAX] = {
     [A(HOST_NUMA_ID)] = 0,
 };
 
+static int physical(int device)
+{
+    return tt_emu_machine()->device[device].physical;
+}
+
 CUresult tt_emu_device_attribute(int device, CUdevice_attribute which, int *out)
 {
     if ((int)which <= 0 || which >= CU_DEVICE_ATTRIBUTE_MAX || !out)
         return CUDA_ERROR_INVALID_VALUE;
     if (which == A(PCI_BUS_ID))
-        *out = 0x10 + device;
+        *out = 0x10 + physical(device);
     else
         *out = values[which];
     return CUDA_SUCCESS;
@@ -83,12 +88,12 @@ void tt_emu_device_uuid(int device, char uuid[16])
 
     memset(uuid, 0, 16);
     memcpy(uuid, start, sizeof(start) - 1);
-    uuid[15] = (char)device;
+    uuid[15] = (char)physical(device);
 }
 
 void tt_emu_device_pci(int device, char *text, int bytes)
 {
-    snprintf(text, (size_t)bytes, "0000:%02X:00.0", 0x10 + device);
+    snprintf(text, (size_t)bytes, "0000:%02X:00.0", 0x10 + physical(device));
 }
 
 int tt_emu_device_by_pci(const char *text)
@@ -98,5 +103,5 @@ int tt_emu_device_by_pci(const char *text)
     if (sscanf(text, "%x:%x:%x.%x", &domain, &bus, &slot, &function) != 4 || domain || slot ||
         function)
         return -1;
-    return bus >= 0x10 && bus < 0x10u + (unsigned)tt_emu_machine()->ndevices ? (int)bus - 0x10 : -1;
+    return bus >= 0x10 && bus < 0x100 ? tt_emu_device_of_physical((int)bus - 0x10) : -1;
 }

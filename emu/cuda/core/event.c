@@ -30,7 +30,7 @@ CUresult tt_emu_event_create(int device, unsigned flags, CUevent *out)
     e->flags = flags;
     pthread_mutex_init(&e->lock, NULL);
     if (flags & CU_EVENT_INTERPROCESS) {
-        st = tt_emu_ipc_counters_create(&e->ipc);
+        st = tt_emu_ipc_counters_create(device, &e->ipc);
         if (st) {
             pthread_mutex_destroy(&e->lock);
             free(e);
@@ -245,13 +245,14 @@ CUresult tt_emu_event_import(const struct tt_emu_ipc *handle, CUevent *out)
     CUevent e;
     int fd;
 
-    if (handle->device < 0 || handle->device >= tt_emu_machine()->ndevices)
+    if (tt_emu_device_of_physical(handle->device) < 0)
         return CUDA_ERROR_INVALID_VALUE;
     st = tt_emu_ipc_import(EVENT, handle, &fd);
     if (!st)
         st = tt_emu_ipc_counters_open(fd, &c);
     if (!st)
-        st = tt_emu_event_create(handle->device, CU_EVENT_DISABLE_TIMING, &e);
+        st = tt_emu_event_create(tt_emu_device_of_physical(handle->device), CU_EVENT_DISABLE_TIMING,
+                                 &e);
     if (st)
         return st;
     e->flags |= CU_EVENT_INTERPROCESS;

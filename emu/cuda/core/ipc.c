@@ -26,7 +26,11 @@ CUresult tt_emu_ipc_export(uint32_t kind, int fd, int device, size_t offset, siz
 
     if (fstat(fd, &st))
         return CUDA_ERROR_OPERATING_SYSTEM;
-    *out = (struct tt_emu_ipc){ MAGIC, kind, getpid(), fd, device, st.st_ino, offset, bytes };
+    *out = (struct tt_emu_ipc){ .magic = MAGIC, .kind = kind, .pid = getpid(), .fd = fd,
+                                .device = tt_emu_machine()->device[device].physical,
+                                .inode = st.st_ino,
+                                .offset = offset,
+                                .bytes = bytes };
     return CUDA_SUCCESS;
 }
 
@@ -88,6 +92,7 @@ static CUresult map_pages(const struct tt_emu_ipc *handle, int fd, struct opened
     const size_t start = handle->offset & ~(PAGE - 1);
     const size_t end = (handle->offset + handle->bytes + PAGE - 1) & ~(PAGE - 1);
     const struct tt_emu_backing backing = { fd, start, end - start };
+    const int device = tt_emu_device_of_physical(handle->device);
     CUresult st;
 
     o->handle = *handle;
@@ -100,9 +105,8 @@ static CUresult map_pages(const struct tt_emu_ipc *handle, int fd, struct opened
     if (st)
         goto release;
     o->at = o->base + (handle->offset - start);
-    st = tt_emu_memory_add((struct tt_emu_range){ .base = o->at, .bytes = handle->bytes,
-                                                  .device = handle->device,
-                                                  .kind = TT_EMU_OPENED_MEMORY });
+    st = tt_emu_memory_add((struct tt_emu_range){
+        .base = o->at, .bytes = handle->bytes, .device = device, .kind = TT_EMU_OPENED_MEMORY });
     if (!st)
         return CUDA_SUCCESS;
 release:
@@ -116,7 +120,7 @@ CUresult tt_emu_ipc_memory_open(const struct tt_emu_ipc *handle, CUdeviceptr *ou
     CUresult st = CUDA_SUCCESS;
     int fd;
 
-    if (handle->device < 0 || handle->device >= tt_emu_machine()->ndevices || !handle->bytes)
+    if (!handle->bytes || tt_emu_device_of_physical(handle->device) < 0)
         return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&lock);
     for (o = opened; o && memcmp(&o->handle, handle, sizeof(*handle)); o = o->next)

@@ -11,7 +11,8 @@
 struct tt_emu_ipc {
     uint64_t magic;
     uint32_t kind;              /* of the handle: memory or event */
-    int32_t  pid, fd, device;
+    int32_t  pid, fd;
+    int32_t  device;            /* number on the machine */
     uint64_t inode;             /* of the memory file: detects a file number that was reused */
     uint64_t offset, bytes;
 };

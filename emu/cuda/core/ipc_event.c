@@ -45,12 +45,12 @@ CUresult tt_emu_ipc_counters_open(int fd, struct tt_emu_ipc_counters **out)
     return CUDA_SUCCESS;
 }
 
-CUresult tt_emu_ipc_counters_create(struct tt_emu_ipc_counters **out)
+CUresult tt_emu_ipc_counters_create(int device, struct tt_emu_ipc_counters **out)
 {
     CUresult st;
     int fd;
 
-    st = tt_emu_file_create(0, FILE_BYTES, &fd);
+    st = tt_emu_file_create(device, FILE_BYTES, &fd);
     return st ? st : tt_emu_ipc_counters_open(fd, out);
 }
 

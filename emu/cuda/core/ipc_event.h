@@ -10,7 +10,7 @@
 struct tt_emu_ipc_counters;
 
 /* New counters with one reference, or those of the memory file `fd`, which the call then owns. */
-CUresult tt_emu_ipc_counters_create(struct tt_emu_ipc_counters **out);
+CUresult tt_emu_ipc_counters_create(int device, struct tt_emu_ipc_counters **out);
 CUresult tt_emu_ipc_counters_open(int fd, struct tt_emu_ipc_counters **out);
 
 void tt_emu_ipc_counters_get(struct tt_emu_ipc_counters *c);

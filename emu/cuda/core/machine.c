@@ -2,6 +2,7 @@
 
 #include "fail.h"
 
+#include <stdlib.h>
 #include <time.h>
 
 static struct tt_emu_machine machine = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -13,9 +14,30 @@ static void forked_child(void)
     atomic_store(&forked, true);
 }
 
+/* Gives the visible devices their numbers: all, or those that CUDA_VISIBLE_DEVICES lists. As with
+ * CUDA, the first number that is malformed, repeated or too large ends the list. */
+static void choose_devices(int total)
+{
+    const char *text = getenv("CUDA_VISIBLE_DEVICES");
+    char *end;
+    long d;
+
+    for (int i = 0; !text && i < total; i++)
+        machine.device[machine.ndevices++].physical = i;
+    while (text && machine.ndevices < total) {
+        d = strtol(text, &end, 10);
+        if (end == text || d < 0 || d >= total || tt_emu_device_of_physical((int)d) >= 0)
+            break;
+        machine.device[machine.ndevices++].physical = (int)d;
+        if (*end != ',')
+            break;
+        text = end + 1;
+    }
+}
+
 static void start(void)
 {
-    machine.ndevices = (int)tt_emu_setting("TUTTI_EMU_DEVICES", 1, 0, TT_EMU_DEVICES_MAX);
+    choose_devices((int)tt_emu_setting("TUTTI_EMU_DEVICES", 1, 0, TT_EMU_DEVICES_MAX));
     machine.host_access = tt_emu_setting("TUTTI_EMU_HOST_ACCESS", 0, 0, 1) != 0;
     machine.peers = tt_emu_setting("TUTTI_EMU_PEERS", 1, 0, 1) != 0;
     machine.copy_mbps = tt_emu_setting("TUTTI_EMU_COPY_MBPS", 0, 0, UINT64_C(1) << 40);
@@ -25,7 +47,6 @@ static void start(void)
     for (int d = 0; d < machine.ndevices; d++) {
         struct tt_emu_device *dev = &machine.device[d];
 
-        dev->ordinal = d;
         dev->bytes = tt_emu_setting("TUTTI_EMU_MEMORY", UINT64_C(16) << 30, UINT64_C(4) << 20,
                                     UINT64_C(1) << 40);
         dev->bytes &= ~((UINT64_C(2) << 20) - 1);
@@ -42,6 +63,14 @@ struct tt_emu_machine *tt_emu_machine(void)
 {
     pthread_once(&once, start);
     return &machine;
+}
+
+int tt_emu_device_of_physical(int physical)
+{
+    for (int d = 0; d < machine.ndevices; d++)
+        if (machine.device[d].physical == physical)
+            return d;
+    return -1;
 }
 
 CUresult tt_emu_ready(void)

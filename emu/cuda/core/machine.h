@@ -2,6 +2,7 @@
  * check first.
  *
  *   TUTTI_EMU_DEVICES       number of devices (1; 0: none)
+ *   CUDA_VISIBLE_DEVICES    numbers of the devices of this process (all); ends at a bad number
  *   TUTTI_EMU_MEMORY        memory of a device in bytes (16G)
  *   TUTTI_EMU_HOST_ACCESS   1: the host may load from and store to device memory
  *   TUTTI_EMU_PEERS         0: devices cannot access each other
@@ -22,7 +23,7 @@
 #define TT_EMU_DEVICES_MAX 64
 
 struct tt_emu_device {
-    int          ordinal;
+    int          physical;          /* number on the machine; differs with CUDA_VISIBLE_DEVICES */
     size_t       bytes;             /* of its memory */
     _Atomic int  error;             /* sticky, a CUresult; 0: none */
     CUcontext    primary;           /* created at first use, and kept */
@@ -47,6 +48,9 @@ struct tt_emu_machine {
 
 /* The machine; reads the environment at the first call. Never NULL. */
 struct tt_emu_machine *tt_emu_machine(void);
+
+/* The device of this process with a number of the machine, or -1. */
+int tt_emu_device_of_physical(int physical);
 
 /* What most calls check first: not in a child of fork, devices exist. */
 CUresult tt_emu_ready(void);

@@ -238,7 +238,7 @@ CUresult tt_emu_file_create(int device, size_t bytes, int *fd)
     char name[32];
     int file;
 
-    snprintf(name, sizeof(name), "tutti-emu-%d", device);
+    snprintf(name, sizeof(name), "tutti-emu-%d", tt_emu_machine()->device[device].physical);
     file = memfd_create(name, MFD_CLOEXEC);
     if (file < 0)
         return CUDA_ERROR_OPERATING_SYSTEM;
@@ -261,8 +261,7 @@ int tt_emu_file_device(int fd)
     if (n <= 0)
         return -1;
     target[n] = '\0';
-    if (sscanf(target, "/memfd:tutti-emu-%d", &device) != 1 || device < 0 ||
-        device >= tt_emu_machine()->ndevices)
+    if (sscanf(target, "/memfd:tutti-emu-%d", &device) != 1)
         return -1;
-    return device;
+    return tt_emu_device_of_physical(device);
 }

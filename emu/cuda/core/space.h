@@ -37,7 +37,8 @@ void tt_emu_space_close(void);
 /* A memory file of `bytes`, without memory until it is used; its name carries the device. */
 CUresult tt_emu_file_create(int device, size_t bytes, int *fd);
 
-/* The device of a memory file of any process, or -1 if `fd` is not such a file. */
+/* The device of a memory file of any process, or -1 if `fd` is not such a file or the device is not
+ * visible in this process. */
 int tt_emu_file_device(int fd);
 
 #endif
