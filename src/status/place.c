@@ -14,7 +14,7 @@
 #include "base/status.h"
 
 #define VARIABLE "TUTTI_STATUS"
-#define BACKLOG 16
+#define BACKLOG 64
 #define STALE_S 60              /* age of a socket that was never completed */
 #define JOB_DIGITS 16
 

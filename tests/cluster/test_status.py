@@ -241,7 +241,15 @@ class Clients(StatusTest):
         client = socket.socket(socket.AF_UNIX)
         self.addCleanup(client.close)
         client.settimeout(PATIENCE_S)
-        client.connect(self.path)
+
+        def connected():
+            try:
+                client.connect(self.path)
+            except BlockingIOError:  # the kernel's queue is full
+                return False
+            return True
+
+        wait_until(connected, "connect")
         return client
 
     def request(self, what=0, rank=0, timeout_ms=1000 * QUERY_S, version=1):
