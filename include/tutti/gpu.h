@@ -38,6 +38,8 @@
 extern "C" {
 #endif
 
+/* A communicator bound to a device, created by tutti_gpu_create, and a request of an operation,
+ * created by tutti_gpu_group. Programs use pointers only. */
 typedef struct tutti_gpu tutti_gpu;
 typedef struct tutti_gpu_request tutti_gpu_request;
 
@@ -162,6 +164,12 @@ TUTTI_API tutti_status tutti_gpu_scatter(const void *src, void *dst, size_t coun
                                          int root, tutti_gpu *gpu, void *stream);
 TUTTI_API tutti_status tutti_gpu_alltoall(const void *src, void *dst, size_t count,
                                           tutti_dtype type, tutti_gpu *gpu, void *stream);
+/* Arrays as in tutti_alltoallv; they are read before the call returns. Not in place. */
+TUTTI_API tutti_status tutti_gpu_alltoallv(const void *src, const size_t *send_counts,
+                                           const size_t *send_displs, void *dst,
+                                           const size_t *recv_counts, const size_t *recv_displs,
+                                           tutti_dtype type, tutti_gpu *gpu, void *stream);
+/* Shapes as in tutti/tutti.h. */
 TUTTI_API tutti_status tutti_gpu_barrier(tutti_gpu *gpu, void *stream);
 TUTTI_API tutti_status tutti_gpu_send(const void *buf, size_t count, tutti_dtype type, int peer,
                                       tutti_gpu *gpu, void *stream);

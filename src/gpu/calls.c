@@ -1,4 +1,6 @@
 /* The calls of one operation each. */
+#include <stdlib.h>
+
 #include "gpu/gpu.h"
 
 static tutti_status start(tutti_gpu_op op)
@@ -87,6 +89,53 @@ tutti_status tutti_gpu_alltoall(const void *src, void *dst, size_t count, tutti_
                                  .type = type,
                                  .gpu = gpu,
                                  .stream = stream });
+}
+
+/* Tag of the messages of tutti_gpu_alltoallv. */
+#define ALLTOALLV_TAG 0xffffffffu
+
+/* One send and one receive per rank. Empty blocks send nothing, on both sides. */
+tutti_status tutti_gpu_alltoallv(const void *src, const size_t *send_counts,
+                                 const size_t *send_displs, void *dst, const size_t *recv_counts,
+                                 const size_t *recv_displs, tutti_dtype type, tutti_gpu *gpu,
+                                 void *stream)
+{
+    const size_t elem = tutti_dtype_bytes(type);
+    size_t nranks, n = 0, sent = 0, received = 0;
+    tutti_gpu_op *ops;
+    tutti_status st;
+
+    if (!gpu || !send_counts || !recv_counts || !elem)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_gpu_alltoallv: %s",
+                       !gpu ? "gpu is NULL" : elem ? "a counts array is NULL" : "unknown type");
+    nranks = (size_t)tutti_comm_size(gpu->comm);
+    ops = calloc(2 * nranks, sizeof *ops);
+    if (!ops)
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_gpu_alltoallv: out of memory");
+    for (size_t r = 0; r < nranks; r++) {
+        const size_t from = send_displs ? send_displs[r] : sent;
+        const size_t to = recv_displs ? recv_displs[r] : received;
+        const tutti_gpu_op op = { .size = sizeof op, .gpu = gpu, .stream = stream, .type = type,
+                                  .root = (int)r, .tag = ALLTOALLV_TAG };
+
+        sent += send_counts[r];
+        received += recv_counts[r];
+        if (send_counts[r]) {
+            ops[n] = op;
+            ops[n].kind = TUTTI_GPU_SEND;
+            ops[n].src = (const char *)src + from * elem;
+            ops[n++].count = send_counts[r];
+        }
+        if (recv_counts[r]) {
+            ops[n] = op;
+            ops[n].kind = TUTTI_GPU_RECV;
+            ops[n].dst = (char *)dst + to * elem;
+            ops[n++].count = recv_counts[r];
+        }
+    }
+    st = tutti_gpu_group(ops, n);
+    free(ops);
+    return st;
 }
 
 tutti_status tutti_gpu_barrier(tutti_gpu *gpu, void *stream)
