@@ -27,6 +27,13 @@ bool nccl_group_is_open(void)
     return group.depth > 0;
 }
 
+ncclResult_t nccl_group_refuse(ncclResult_t result)
+{
+    if (group.depth && !group.error)
+        group.error = result;
+    return result;
+}
+
 static ncclResult_t grow(void)
 {
     const size_t room = group.room ? 2 * group.room : 16;
@@ -59,7 +66,7 @@ ncclResult_t nccl_group_add(struct ncclComm *c, const tutti_gpu_op *op, const vo
     }
     result = grow();
     if (result)
-        return group.error = result;
+        return nccl_group_refuse(result);
     p = &group.ops[group.nops++];
     *p = (struct pending){ .comm = c, .op = mine, .has_value = value != NULL };
     if (value)
@@ -75,7 +82,8 @@ ncclResult_t nccl_group_add_start(struct nccl_start *s)
     if (!starts) {
         free(s->members);
         free(s);
-        return group.error = nccl_fail(ncclSystemError, "ncclGroupStart: out of memory");
+        return nccl_group_refuse(
+            nccl_fail(ncclSystemError, "ncclGroupStart: out of memory"));
     }
     group.starts = starts;
     group.starts[group.nstarts++] = s;

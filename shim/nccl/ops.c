@@ -65,7 +65,7 @@ static ncclResult_t add(struct ncclComm *c, tutti_gpu_op op, ncclDataType_t type
         result = set_type(&op, type, call);
     if (!result && op.kind <= TUTTI_GPU_REDUCE_SCATTER)
         result = set_operation(&op, c, redop, &value, call);
-    return result ? result : nccl_group_add(c, &op, value);
+    return result ? nccl_group_refuse(result) : nccl_group_add(c, &op, value);
 }
 
 NCCL_API(ncclResult_t, ncclAllReduce, const void *src, void *dst, size_t count, ncclDataType_t type,

@@ -70,6 +70,10 @@ static void arguments(void)
     CHECK(ncclAllReduce(mem, mem, 1, 2, op, comm, NULL) == SUCCESS);
     CHECK(ncclRedOpDestroy(op, comm) == SUCCESS);
     CHECK(ncclRedOpDestroy(op, comm) == ARGUMENT);
+    CHECK(ncclGroupStart() == SUCCESS);     /* a group with a refused call starts nothing */
+    CHECK(ncclSend(mem, 1, 2, 0, comm, NULL) == SUCCESS);
+    CHECK(ncclRecv(mem, 1, 99, 0, comm, NULL) == ARGUMENT);
+    CHECK(ncclGroupEnd() == ARGUMENT);
     CHECK(ncclCommGrow(comm, 2, &id, 0, &comm, NULL) == USAGE);
     CHECK(strstr(ncclGetLastError(NULL), "ncclCommGrow"));
     CHECK(ncclCommDestroy(comm) == SUCCESS);
