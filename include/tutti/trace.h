@@ -47,8 +47,8 @@ typedef struct tutti_trace_op {
     uint64_t called_ns;         /* times of CLOCK_MONOTONIC; 0: not yet. called: the call was made.
                                    A short repeated collective is recorded after it has sent its
                                    first messages, some tens of nanoseconds after the call */
-    uint64_t started_ns;        /* it became visible to peers: later than called_ns if it had to
-                                   wait for earlier operations */
+    uint64_t started_ns;        /* time at which the operation became visible to peers: later than
+                                   called_ns if it had to wait for earlier operations */
     uint64_t ended_ns;
     tutti_status status;        /* TUTTI_PENDING: not ended. TUTTI_STATUS_COUNT: ended, but its
                                    status is lost because the ring was overwritten meanwhile */
