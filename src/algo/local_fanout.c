@@ -3,7 +3,7 @@
 #include "algo/blocks.h"
 #include "base/status.h"
 
-#define BRANCHES 4      /* of the k-nomial tree */
+#define BRANCHES 4      /* radix of the k-nomial tree */
 
 /* ---- sockets ---- */
 

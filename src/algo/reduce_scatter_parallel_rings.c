@@ -12,7 +12,7 @@
 #include "algo/blocks.h"
 #include "algo/rings.h"
 
-#define SLABS_BYTES (TT_WORK_MAX + TT_SLAB_BYTES)   /* of all values in progress */
+#define SLABS_BYTES (TT_WORK_MAX + TT_SLAB_BYTES)   /* maximum bytes of all values in progress */
 #define SLAB_ALIGN 64u
 #define SLAB_MIN 1024u
 

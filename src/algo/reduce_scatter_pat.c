@@ -11,7 +11,7 @@
 #include "algo/pat.h"
 
 #define STEPS_MAX (1u << 29)    /* tags hold numbers of step parts in 32 bits */
-#define PARTS_MAX 4             /* of one step's message */
+#define PARTS_MAX 4             /* maximum parts of one step's message */
 #define SLAB_MULTIPLE 4096u
 
 /* The trees, and the slabs of rows: each slab passes through all steps. */
@@ -44,7 +44,7 @@ struct slab_step {
     const struct tt_coll *c;
     const struct shape *shape;
     struct tt_pat_step step;
-    uint64_t offset, bytes;     /* of the slab in a row */
+    uint64_t offset, bytes;     /* offset and length of the slab in a row */
     bool last;                  /* the step that finishes */
 };
 

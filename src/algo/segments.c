@@ -19,7 +19,7 @@
 #define CACHE_PART \
     4u                 /* longer segments than the wire's only if their slots
                                            take at most this fraction of the cache */
-#define ROUNDS_MAX 64u                  /* of a program that are examined */
+#define ROUNDS_MAX 64u                  /* maximum rounds of a program that are examined */
 
 static uint64_t floor_power(uint64_t x)
 {
@@ -259,9 +259,11 @@ static void look_at_passing(struct passing *p, const struct tt_algo *algo, const
 
 /* The minimum useful segments, in bytes; 0: unknown or irrelevant. */
 struct least {
-    double software;    /* its time on the rail equals the average time of the rank's thread to
-                           send and receive it, as often as the program does */
-    double window;      /* a flow's slots together hold what the rail carries in a round trip */
+    double software;    /* with this segment, the time on the rail equals the average time that the
+                           rank's thread needs to send and receive it, as often as the program
+                           does */
+    double window;      /* with this segment, a flow's slots together hold the bytes that the rail
+                           carries in a round trip */
 };
 
 /* The maximum over the ranks that segments_look_at examines. */
