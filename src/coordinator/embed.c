@@ -255,7 +255,7 @@ void tutti_coordinator_destroy(tutti_coordinator *c)
 {
     if (!c)
         return;
-    tt_web_destroy(c->web); /* it uses the board */
+    tt_web_destroy(c->web); /* before the board, which it uses */
     tt_coordinator_destroy(c->inside);
     free(c);
 }

@@ -110,7 +110,7 @@ void tt_board_hang(struct tt_board *b, struct tt_snapshot *s)
     if (old) {
         old->hangs = false;
         if (old->readers > 0)
-            old = NULL; /* its last reader frees it */
+            old = NULL; /* the last reader frees the old snapshot */
     }
     pthread_cond_broadcast(&b->newer);
     pthread_mutex_unlock(&b->lock);

@@ -43,11 +43,11 @@ struct tt_snapshot_event {
 
 /* Reason for which the coordinator closed a connection. */
 enum tt_snapshot_refusal {
-    TT_REFUSAL_HANDSHAKE, /* its handshake failed: no TLS, another token, another authority */
+    TT_REFUSAL_HANDSHAKE, /* the handshake failed: no TLS, another token, another authority */
     TT_REFUSAL_GARBAGE,  /* invalid framing, or a message that is too long */
-    TT_REFUSAL_SLOW,     /* it did not join in time */
+    TT_REFUSAL_SLOW,     /* the peer did not join in time */
     TT_REFUSAL_TOO_MANY,    /* too many connections had not joined */
-    TT_REFUSAL_UNREAD,   /* it did not read its messages */
+    TT_REFUSAL_UNREAD,   /* the peer did not read its messages */
     TT_REFUSAL_PROTOCOL, /* refused by the state machine: another run, a seat in use, declared
                             lost, an illegal message */
     TT_REFUSAL_KINDS
