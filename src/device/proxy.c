@@ -450,7 +450,7 @@ static tutti_status continue_drain(struct tt_proxy *p, uint64_t now_ns, bool *an
     counter_add(&p->counters.drains, 1);
     p->drains = false;
     if (p->behind.what)
-        push_command(p, p->behind.peer, &p->behind);    /* its queue is empty */
+        push_command(p, p->behind.peer, &p->behind);    /* the peer's queue is empty */
     *any = true;
     return TUTTI_OK;
 }
