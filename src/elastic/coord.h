@@ -106,17 +106,17 @@ struct tt_coord_member {
     uint8_t state;                  /* enum tt_coord_state */
     uint8_t loss;                   /* LOST: enum tt_loss */
     bool leaving;                   /* has given notice: not in the next epoch */
-    bool called;                    /* its call of this round is below; a newcomer waits in
-                                       `epoch` */
-    bool ready, failed;             /* has answered the proposal; could not be reached by another
-                                       member */
+    bool called;                    /* has called in this round (below: what, flags); a newcomer
+                                       waits in `epoch` */
+    bool ready, failed;             /* ready: has answered the proposal; failed: could not be
+                                       reached by another member */
     bool answered;                  /* has answered the question */
-    bool goes_back;                 /* its call is being taken back */
-    bool cancels;                   /* it cancels its call; answered when the coordinator has
+    bool goes_back;                 /* the member's call is being taken back */
+    bool cancels;                   /* has cancelled its call; answered when the coordinator has
                                        determined the round */
     uint8_t what, flags;
-    bool came;                      /* after a restart: it has reconnected, and reported: */
-    uint8_t waits;                  /* the call that it waits in; 0: none */
+    bool came;                      /* after a restart: has reconnected, and reported: */
+    uint8_t waits;                  /* the call in which it waits; 0: none */
     uint64_t next_round;            /* the round of that call, or of its next one */
     uint8_t attempts;               /* failed proposals */
     uint32_t group, role;
@@ -141,7 +141,7 @@ struct tt_coord_member {
     uint64_t back;                  /* of the last call that was taken back with a MISMATCH; 0:
                                        none. If it is sent again, the notification was lost: */
     struct tt_coord_result back_why;
-    uint32_t place;                 /* its rank in the waiting ring order */
+    uint32_t place;                 /* the member's rank in the pending ring order */
     uint32_t group_place;           /* while the next view is chosen: index of its group among
                                        the complete ones in the view; TT_COORD_NO_RANK */
     uint8_t synced;                 /* bits of enum tt_sync_scope: it was in the last successful
@@ -217,7 +217,7 @@ struct tt_coord_scope {
     struct tt_hash keys, hash;
     uint64_t epoch, number;         /* last completed sync: its epoch, and its sequence number in
                                        it */
-    struct tt_coord_result last;    /* its result */
+    struct tt_coord_result last;    /* result of the last round */
     uint64_t plan;                  /* number of the last plan, and its target: */
     uint64_t next_revision;
     struct tt_hash next_keys, next_hash;
@@ -266,10 +266,11 @@ struct tt_coord {
     uint64_t proposal;
     uint64_t proposal_ns, suspicion_ns;     /* deadline of its answers; time at which suspicions
                                                are judged; TT_NEVER */
-    uint64_t due_ns;                /* nothing is due before; may be too early */
+    uint64_t due_ns;                /* the earliest time at which a timer may be due; may be too
+                                       early */
     bool dirty;                     /* a decision may be possible */
     bool gone;                      /* a member must be removed from the table */
-    bool revoked;                   /* this epoch, */
+    bool revoked;                   /* whether this epoch was revoked, */
     uint8_t revocation;             /* enum tt_revocation: the reason */
     uint64_t revoked_epoch, revoker;    /* last revoked epoch; the member that revoked it first,
                                            0: unknown; */

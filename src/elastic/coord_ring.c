@@ -49,7 +49,7 @@ void tt_coord_init_ring(struct tt_coord *c)
 
     tt_assert(n <= TT_RING_PEERS_MAX && (n == 0 || at));
     if (n == 0)
-        return; /* this coordinator orders no rings */
+        return; /* ring orders are disabled in this coordinator */
     r->rate = (uint64_t *)(void *)at;
     at += aligned(n * n * sizeof(uint64_t));
     r->latency = (uint64_t *)(void *)at;

@@ -378,7 +378,7 @@ void tt_coord_offer(struct tt_coord *c, struct tt_coord_member *m, const struct 
     m->tried_sync = last + 1;
     m->what = TT_CALL_SYNC;
     m->scope = msg->scope;
-    if (s->state == TT_COORD_SYNC_MOVING) { /* it took part before, and has reconnected */
+    if (s->state == TT_COORD_SYNC_MOVING) { /* m took part before, and has reconnected */
         send_plan(c, s, m, list_sources(c, s));
         return;
     }

@@ -32,7 +32,7 @@ enum field {
     CALLS = 1 << 22 /* a list */
 };
 #define LISTS (SEATS | IDS | OPS | LINKS | CALLS)
-#define BEFORE_SHIFT 4 /* of the previous operation's state, above the operation's own */
+#define BEFORE_SHIFT 4 /* position of the previous operation's state, above the operation's own */
 
 struct shape {
     const char *name;

@@ -12,8 +12,8 @@
 #include "ringorder/ring_predict.h"
 #include "elastic/sync.h"
 
-#define TT_ELASTIC_VERSION 10           /* of all messages and of the journal */
-#define TT_ELASTIC_MEMBERS_MAX 4096u    /* of a run, including newcomers */
+#define TT_ELASTIC_VERSION 10           /* version of all messages and of the journal */
+#define TT_ELASTIC_MEMBERS_MAX 4096u    /* maximum members of a run, including newcomers */
 #define TT_ELASTIC_TAGS 256u            /* limit of tags in one view */
 #define TT_ELASTIC_TEXT_BYTES 200       /* a message text, or the name of a run, with NUL */
 #define TT_COOKIE_BYTES 16
@@ -108,7 +108,7 @@ enum tt_leave { TT_LEAVE_NOTICE, TT_LEAVE_NOW };
 enum tt_suspicion {
     TT_SUSPECT_SILENT,
     TT_SUSPECT_CUT,         /* reconnecting failed for a whole lease */
-    TT_SUSPECT_GONE         /* its connection ended, and its system refuses connections */
+    TT_SUSPECT_GONE         /* the connection ended, and the member's system refuses connections */
 };
 enum tt_loss {
     TT_LOSS_DIED,
@@ -116,10 +116,12 @@ enum tt_loss {
     TT_LOSS_CUT,
     TT_LOSS_LEFT,
     TT_LOSS_ILLEGAL,
-    TT_LOSS_AHEAD,          /* of a sync: its revision is ahead of the scope's */
-    TT_LOSS_KEYS,           /* its arrays differ from those that the scope agreed on */
-    TT_LOSS_NOT_TAKEN,      /* it would only send, and another state won */
-    TT_LOSS_FALSE,          /* its state differs from its report */
+    TT_LOSS_AHEAD,          /* in a sync: the member's revision is ahead of the scope's */
+    TT_LOSS_KEYS,           /* in a sync: the member's arrays differ from those that the scope
+                               agreed on */
+    TT_LOSS_NOT_TAKEN,      /* in a sync: the member was willing only to send, and another state was
+                               selected */
+    TT_LOSS_FALSE,          /* in a sync: the member's state differs from its report */
     TT_LOSSES
 };
 
@@ -146,10 +148,10 @@ enum tt_revocation {
     TT_REVOKED_NO_REASON,   /* not revoked; or a repetition of another member's deadline, or to a
                             restarted coordinator */
     TT_REVOKED_BY_CALL,    /* requested by its program */
-    TT_REVOKED_CUT,      /* it lost another member, or the connection to it */
-    TT_REVOKED_LATE,     /* a deadline passed there */
-    TT_REVOKED_MISMATCH, /* it found that members called different operations */
-    TT_REVOKED_FAILED,   /* another failure there */
+    TT_REVOKED_CUT,      /* the member lost another one, or the connection to it */
+    TT_REVOKED_LATE,     /* a deadline of the member passed */
+    TT_REVOKED_MISMATCH, /* the member found that members called different operations */
+    TT_REVOKED_FAILED,   /* another failure of the member */
     TT_REVOKED_APART,    /* not by a member: some wait in an operation, and others in a call of
                             all members */
     TT_REVOCATIONS
@@ -158,8 +160,8 @@ enum tt_revocation {
 /* Reason why a newcomer cannot join a view, whatever its members call. */
 enum tt_kept_out {
     TT_KEPT_OUT_NOT,
-    TT_KEPT_OUT_MOST, /* its own limit `most` */
-    TT_KEPT_OUT_GROUP /* its replica group is incomplete */
+    TT_KEPT_OUT_MOST, /* the newcomer's own limit `most` */
+    TT_KEPT_OUT_GROUP /* the newcomer's replica group is incomplete */
 };
 
 enum tt_round_status {
@@ -219,7 +221,7 @@ enum tt_op_state {
     TT_OP_COMPLETE,         /* this member's part is done; the others' parts are unknown */
     TT_OP_SETTLED,          /* likewise, and its small result stands: members without it get it */
     TT_OP_FINAL,            /* all have completed it: its result stands */
-    TT_OP_RESTORED,         /* it had no effect: its input is unchanged */
+    TT_OP_RESTORED,         /* the operation had no effect: its input is unchanged */
     TT_OP_STATES
 };
 
@@ -267,8 +269,8 @@ struct tt_surroundings_seat {
  * previous operation, if not FINAL. */
 enum tt_op_before {
     TT_BEFORE_FINAL,        /* FINAL, or there is none */
-    TT_BEFORE_TENTATIVE,    /* its outcome depends on this one's: COMPLETE, or RESTORED with this
-                               one */
+    TT_BEFORE_TENTATIVE,    /* the previous operation's outcome depends on this one's: COMPLETE, or
+                               RESTORED with this one */
     TT_BEFORE_SETTLED,
     TT_BEFORES
 };

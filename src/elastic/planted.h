@@ -18,7 +18,8 @@ enum tt_planted_bug {
     TT_BUG_COUNTED_TWICE,           /* an operation that ended ends again with the next outcome */
     TT_BUG_REVISION_OFF_BY_ONE,     /* a restarted coordinator uses the previous revision of the
                                        shared state */
-    TT_BUG_SENDER_DEATH_IGNORED,    /* data that a lost member did not send counts as received */
+    TT_BUG_SENDER_DEATH_IGNORED,    /* data that a lost member did not send is considered
+                                       received */
     TT_BUG_ROUND_FORGOTTEN,         /* a restarted coordinator uses the journal's round as the
                                        current one */
     TT_BUG_TENTATIVE_FINAL_TOO_SOON,    /* a tentative operation is final when this member begins
@@ -26,8 +27,9 @@ enum tt_planted_bug {
     TT_BUG_TENTATIVE_NOT_REPORTED,      /* an answer omits that the one before the last is also open */
     TT_BUG_RESULT_AFTER_QUESTION,   /* a reconnecting member gets the question before the results
                                        that it missed */
-    TT_BUG_WORDS_IGNORED,           /* reports of members that left do not count */
-    TT_BUG_WORDS_NOT_LOGGED,        /* they are lost when the coordinator restarts */
+    TT_BUG_WORDS_IGNORED,           /* reports of members that left are ignored */
+    TT_BUG_WORDS_NOT_LOGGED,        /* reports of members that left are lost when the coordinator
+                                       restarts */
     TT_BUG_SCOPES_CHAINED,          /* a tentative operation of a role or group follows another
                                        one: a rule of sessions, and of the simulated program */
     TT_BUG_SCOPES_NOT_KEPT_APART,   /* a tentative operation of a role or group is taken for one

@@ -25,7 +25,8 @@ enum { PING = KIND_MIN + 1, PONG, READY, GO, CHUNK, STOP, END, GOT, KINDS };
 #define CHECK_NS (80 * TT_MS)
 #define CHECK_ROUND_TRIPS 8u
 #define BURST_ROUND_TRIPS 12u
-#define ROUND_NS (2 * TT_SECOND)    /* in addition to the burst: data in flight at its end */
+#define ROUND_NS (2 * TT_SECOND)    /* timeout of a round in addition to the burst: for data in
+                                       flight at its end */
 
 bool tt_survey_is_mine(const void *data, size_t bytes)
 {
@@ -81,7 +82,7 @@ static uint64_t burst_ns(const struct tt_survey *p, uint32_t rank)
                                        : ns;
 }
 
-/* Returns the time after which missing messages are given up. */
+/* Returns how long this member waits for missing messages. */
 static uint64_t give_up_after_ns(const struct tt_survey *p)
 {
     return survey_rounds(p) * (p->conf.far_burst_ns + ROUND_NS);

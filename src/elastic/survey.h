@@ -26,7 +26,8 @@
 #include "ringorder/ring_measure.h"
 
 #define TT_SURVEY_PINGS 3u
-#define TT_SURVEY_HEAD_BYTES 26u             /* of each message; a chunk is followed by data */
+#define TT_SURVEY_HEAD_BYTES 26u             /* bytes of each message's header; the header of a
+                                                chunk is followed by data */
 #define TT_SURVEY_CHUNK_BYTES (16u << 10)    /* maximum data of a chunk */
 #define TT_SURVEY_SAMPLES 1024u
 #define TT_SURVEY_UNSENT_MIN (32u << 10)
@@ -44,7 +45,7 @@ struct tt_survey_peer {
     uint64_t pinged_ns;
     uint32_t npongs;
     uint64_t round_trip_ns;     /* the shortest */
-    bool ready;                 /* it has the round trips to all */
+    bool ready;                 /* the peer has measured its round trips to all */
     bool go_received;                 /* GO received, for the round in which this member sends to it */
 };
 

@@ -21,7 +21,7 @@
 #include "reduce/hash.h"
 
 #define TT_SYNC_SCOPES 513u         /* the view's (0), and one per role below 512 (1 + role) */
-#define TT_SYNC_ARRAYS_MAX 65536u   /* per state */
+#define TT_SYNC_ARRAYS_MAX 65536u   /* maximum arrays of a state */
 #define TT_SYNC_HOLDERS_MAX 8u      /* sources of a receiver at a time */
 
 enum tt_sync_scope { TT_SYNC_OF_VIEW, TT_SYNC_OF_ROLE };
@@ -73,8 +73,8 @@ struct tt_sync_array {
     uint32_t dtype, ndims;
     const uint64_t *dims;   /* [ndims] */
     uint64_t bytes;
-    bool may_differ;        /* its content may differ between members: it is neither compared nor
-                               transferred */
+    bool may_differ;        /* the array's data may differ between members: it is neither compared
+                               nor transferred */
 };
 
 /* Returns the hash of the names, types and shapes of arrays[n] in their order, and of

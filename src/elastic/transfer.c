@@ -364,7 +364,8 @@ static bool on_piece(struct tt_transfer *t, uint32_t rank, const struct header *
     is = hash_sum_of(r->at, h->offset, h->bytes);
     if (memcmp(&is, &stated, sizeof is) != 0) {
         if (++s->wrong == WRONG_MAX) {
-            s->silent = true; /* this does not prove a false state, but its data is unreliable */
+            s->silent = true; /* this does not prove a false state, but the peer's data is
+                                 unreliable */
             drop_source(t, source);
         }
         return true;
