@@ -82,7 +82,7 @@ static bool read_lengths(const struct tt_pieces_shape *s, const tutti_dynamic *w
         lengths[i] = what->split_lengths[i];
         if (lengths[i] > s->max_length)
             return set_flaw(h, TT_FLAW_LENGTH, i, lengths[i]);
-        total += lengths[i];        /* at most 2^16 * 2^40 */
+        total += lengths[i];        /* cannot overflow: at most 2^16 * 2^40 */
     }
     return total <= s->max_total || set_flaw(h, TT_FLAW_TOTAL, 0, total);
 }
