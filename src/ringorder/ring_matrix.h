@@ -11,7 +11,7 @@
 #define TT_RING_RATE_MAX 1000000000000000ull    /* 1 PB/s */
 #define TT_RING_LATENCY_MAX 100000000000ull     /* 100 s, in ns */
 #define TT_RING_NS_MAX (1ull << 42)             /* maximum predicted time of a transfer: 73 min */
-#define TT_RING_NONE UINT64_MAX                 /* of a transfer: there is no link */
+#define TT_RING_NONE UINT64_MAX                 /* time of a transfer if there is no link */
 
 /* From row to column. The arrays belong to the caller, and must outlive the matrix. */
 struct tt_ring_matrix {

@@ -23,11 +23,11 @@
 #include "ringorder/ring_exact.h"
 #include "ringorder/ring_tour.h"
 
-#define TRY_KICKS 30u       /* per peer, at one limit */
-#define DIG_STEPS 200u      /* per peer, at first */
+#define TRY_KICKS 30u       /* maximum kicks per peer at one limit */
+#define DIG_STEPS 200u      /* steps per peer of the first search */
 #define FAR_KICK_EACH 4u    /* one of this many kicks, on average; of half as many in a try */
-#define RESTART_KICKS 25u      /* per peer, before polishing continues from a worse ring */
-#define POLISH_KICKS 150u   /* per peer, before limits are tried again */
+#define RESTART_KICKS 25u      /* kicks per peer before polishing continues from a worse ring */
+#define POLISH_KICKS 150u   /* kicks per peer before limits are tried again */
 
 enum phase { EXACT, BOUND, DIG, ASSIGN, SORT, JOIN, IMPROVE, DONE };
 

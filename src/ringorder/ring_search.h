@@ -30,8 +30,8 @@ bool tt_ring_search_step(struct tt_ring_search *s, uint64_t steps);
 struct tt_ring_found {
     bool any;                       /* an order of existing links was found; otherwise all
                                        following fields except `none` are 0 */
-    bool none;                      /* there is no such order */
-    bool best;                      /* it is proven that there is no better one */
+    bool none;                      /* no order of existing links exists */
+    bool best;                      /* no better order exists; this is proven */
     struct tt_ring_value value;     /* of the best order found */
     uint64_t slow_bound;            /* lower bound for the slowest link of any ring */
     uint64_t steps;                 /* steps done */

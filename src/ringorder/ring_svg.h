@@ -6,7 +6,7 @@
 #include "ringorder/ring_file.h"
 
 struct tt_ring_picture {
-    const struct tt_ring_matrix *m;                 /* its latency may be NULL: unknown */
+    const struct tt_ring_matrix *m;                 /* the field `latency` may be NULL: unknown */
     const char (*name)[TT_RING_NAME_BYTES];         /* [m->n] any text */
     const uint32_t *order;                          /* [m->n] each peer once */
 };

@@ -25,7 +25,7 @@ struct tt_ring_tour {
     uint32_t *spare;            /* [n] */
     int64_t *forth, *back;      /* [n + 1] sums of the links before a position, forwards and
                                    reversed */
-    bool stale;                 /* these belong to another order */
+    bool stale;                 /* forth and back belong to another order */
     int64_t sum;
 };
 
