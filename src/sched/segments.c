@@ -94,7 +94,7 @@ static bool needs_more(const struct tt_ref *first, uint64_t fbytes, const struct
 
 /* Memory that a step of a rank reads or writes. */
 struct use {
-    uint64_t begin, end;    /* its extent */
+    uint64_t begin, end;    /* range of bytes */
     struct tt_ref ref;
     uint32_t step;
     bool written;
