@@ -23,7 +23,7 @@
 /* Both use SHA-256, as the key of a token requires; the second one is for CPUs without AES. */
 #define SUITES "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"
 #define GROUPS "X25519:P-256"
-#define CERTIFICATES_BYTES_MAX 32768            /* of the peer's chain */
+#define CERTIFICATES_BYTES_MAX 32768            /* maximum bytes of the peer's certificate chain */
 /* AES-GCM must not encrypt more than 2^24 full records with one key. */
 #define REKEY_BYTES (64ull << 30)
 
