@@ -105,8 +105,8 @@ struct tt_des_result {
     double work_ns;                 /* work of the busiest rank's thread */
     double cores_busy;              /* utilization of the cores of the busiest host; 0 without a
                                        limit on cores */
-    bool cut;                       /* it ended at events_max or time_max_ns: the results are
-                                       those up to then */
+    bool cut;                       /* the simulation ended at events_max or time_max_ns: the
+                                       results are those up to then */
 };
 
 /* Runs it. INVALID (logged): the configuration, the network or a fault is invalid, or it takes

@@ -53,7 +53,7 @@ struct tt_net_conf {
 enum tt_fault_kind {
     TT_FAULT_SLOW_RAIL,     /* both directions of rail `index` of host `where` take `factor`
                                times as long */
-    TT_FAULT_DEAD_RAIL,     /* its ranks use the host's next rail; without one, the host is
+    TT_FAULT_DEAD_RAIL,     /* the rail's ranks use the host's next rail; without one, the host is
                                unreachable */
     TT_FAULT_SLOW_UPLINK,   /* the uplink of group `where` of level `index` (RACK to FABRIC),
                                both directions */

@@ -26,7 +26,7 @@
 
 #include "sim/net.h"
 
-#define TT_PUTSIGNAL_MESSAGES_MAX (1u << 22)    /* of one burst of all senders */
+#define TT_PUTSIGNAL_MESSAGES_MAX (1u << 22)    /* maximum messages of one burst of all senders */
 
 enum tt_putsignal_mode {
     TT_PUTSIGNAL_PUT_ONLY,
