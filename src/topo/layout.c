@@ -206,7 +206,7 @@ static bool regular_of(struct tt_layout *l, const struct tt_layout_seat *seats)
     }
     socket = l->group_ranks[TT_NEAR_SOCKET];
     l->nhosts = (l->nranks + *host - 1) / *host;
-    if (l->nhosts == 1)     /* its last socket may be short */
+    if (l->nhosts == 1)     /* the host's last socket may have fewer ranks */
         *host += (socket - *host % socket) % socket;
     return *host % socket == 0 && agrees(l, seats);
 }
