@@ -7,7 +7,7 @@
 #include "tune/walk_state.h"
 
 #define RANKS_SOME 512u     /* maximum ranks that are walked if not all are */
-#define SPREAD 64u          /* of these, spread over all ranks */
+#define SPREAD 64u          /* number of these ranks that are spread over all ranks */
 #define PARTNERS_ROUNDS 32u /* rounds in which the ranks that they wait for are searched */
 #define STRETCHES 4u        /* stretches of a program of which only some rounds are walked */
 #define ROUNDS_MIN 2u       /* minimum rounds of each stretch */

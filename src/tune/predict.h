@@ -56,7 +56,8 @@ enum tt_tune_bound {
 struct tt_prediction {
     double time_ns;
     uint64_t events, messages;
-    bool cut;               /* it takes longer than the limit, or more events than allowed */
+    bool cut;               /* the simulation takes longer than the limit, or more events than
+                               allowed */
     bool fetched;           /* with `fetched`, which takes less time */
     enum tt_tune_bound bound;
     enum tt_distance link;

@@ -37,7 +37,7 @@ struct tt_tune_choice {
     2000u /* for a short call, on up to 8 ranks: about 1 ms. With more
                                        ranks both grow with the square, as messages do */
 
-#define TT_TUNE_STEPS_MAX 60000u    /* of programs walked for one candidate */
+#define TT_TUNE_STEPS_MAX 60000u    /* maximum steps of the programs walked for one candidate */
 #define TT_TUNE_STEPS_MIN 4000u     /* the same if many ranks share a core */
 
 #define TT_TUNE_WORTH 0.05          /* minimum gain of other segments, streams or lanes */
