@@ -2,7 +2,7 @@
 #include "base/status.h"
 #include "window/window.h"
 
-#define REASON_NS (250 * TT_MS)     /* for an abort to arrive */
+#define REASON_NS (250 * TT_MS)     /* time to wait for the reason of an abort */
 
 uint64_t tt_window_deadline_ns(const struct tt_window *w, int64_t timeout_ms)
 {

@@ -27,7 +27,7 @@ struct tt_window_put {
                                    access */
     bool split;                 /* data was sent without the signal */
     bool signalled;             /* signal sent, or none requested */
-    bool queued;                /* its call has returned (queue.h) */
+    bool queued;                /* the call has returned; the put is in the queue (queue.h) */
     bool full;                  /* no room in the queue, and the caller does not wait */
     uint64_t tick;              /* of a queued put: tick of its call */
     uint64_t fence_tick;        /* of a device's put or an atomic: tick of the last fence before it;

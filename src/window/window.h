@@ -51,7 +51,7 @@ struct tt_window_card {
 struct tt_window_way {
     bool known;
     bool by_mail;               /* else key is valid */
-    bool left;                  /* it frees the window: it sends no more signals */
+    bool left;                  /* the rank is freeing the window: it sends no more signals */
     tutti_status failed;        /* failure of a put by the host, reported by its quiet */
     struct tt_rkey key;
 };
@@ -74,7 +74,8 @@ struct tt_window {
     atomic_bool signals_itself; /* this rank has set one of its own signals, or devices may do so
                                    directly */
     uint32_t ndevices;          /* number of devices that use it */
-    uint16_t trace;             /* its number in traces (trace/comms.h); 0: not listed yet */
+    uint16_t trace;             /* number of the window in traces (trace/comms.h); 0: not listed
+                                   yet */
     uint64_t ncalls;            /* recorded calls */
 };
 
