@@ -34,9 +34,9 @@ struct tt_reg {
     uint64_t generation;            /* unique in a cache */
     uint32_t users;
     uint8_t state;                  /* enum tt_reg_state */
-    bool exposed;                   /* one user has given its key to peers */
+    bool exposed;                   /* a user has given the registration's key to peers */
     bool kept;                      /* kept without users; only kept ones are found */
-    bool writable;                  /* it may be exposed */
+    bool writable;                  /* the registration may be exposed to peers */
     bool lasting;                   /* not evicted by the limits. Set by the caller, like
                                        `watched` */
     bool watched;

@@ -618,7 +618,7 @@ static tutti_status registry_start(void)
         return st;
     pthread_once(&once, pin_registry_library);
     lock();
-    started = registry.started;     /* by a concurrent thread */
+    started = registry.started;     /* a concurrent thread may have started it */
     if (!started) {
         registry.started = true;
         registry.set = set;

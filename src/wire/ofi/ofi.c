@@ -49,7 +49,8 @@ static void ofi_close(struct tt_wire *w)
 static tutti_status ofi_furnish(struct tt_ofi *o)
 {
     struct epoll_event ev = { .events = EPOLLIN };
-    struct tt_wire_conf conf = o->conf;     /* of the inner wire, which listens at its own port */
+    struct tt_wire_conf conf = o->conf;     /* configuration of the inner wire, which listens at its
+                                               own port */
 
     o->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     o->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);

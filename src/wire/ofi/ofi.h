@@ -54,14 +54,16 @@
 
 #define TT_OFI_SLOTS 64             /* messages per lane that the receiver has not applied */
 #define TT_OFI_DEPTH 128            /* messages per lane, queued or in flight */
-#define TT_OFI_RESERVED 48          /* of these, for inline messages only */
+#define TT_OFI_RESERVED 48          /* number of these messages that are reserved for inline
+                                       messages */
 #define TT_OFI_RECEIVES 160         /* receives posted per endpoint */
 #define TT_OFI_SENDS 128            /* operations in flight per endpoint */
-#define TT_OFI_SENDS_RESERVED 8     /* of these, for acknowledgements and CTS only */
+#define TT_OFI_SENDS_RESERVED 8     /* number of these operations that are reserved for
+                                       acknowledgements and CTS */
 #define TT_OFI_NOTES 16             /* acknowledgements and CTS in flight */
 #define TT_OFI_CHUNK_BYTES TT_INLINE_BYTES
-#define TT_OFI_CHUNKS 32            /* per lane, for copied payloads longer than a slot */
-#define TT_OFI_SEGMENT_BYTES (256u << 10)   /* of one RMA write */
+#define TT_OFI_CHUNKS 32            /* buffers per lane for copied payloads longer than a slot */
+#define TT_OFI_SEGMENT_BYTES (256u << 10)   /* maximum bytes of one RMA write */
 
 #define TT_OFI_TCP_LINK_BYTES 4096          /* link region of the inner tcp wire */
 /* buffers of a further endpoint: for one receive and one send */
@@ -138,7 +140,7 @@ struct tt_ofi_out {
     bool few_lanes;                 /* `lane` is a limit */
     uint8_t chunk;                  /* 1 + the chunk that it holds; 0: none */
     bool report_local, report_remote;
-    bool needs_cts, has_cts;            /* it needs a CTS; it has one */
+    bool needs_cts, has_cts;            /* whether the message needs a CTS, and has received one */
     bool orphan;                    /* its source was revoked after its record was sent: it
                                        cannot be retransmitted */
 };

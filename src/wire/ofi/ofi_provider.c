@@ -15,7 +15,7 @@
 
 #define API FI_VERSION(1, 9)    /* has everything used here */
 #define IFADDRS_MAX 64
-#define NAMES_MAX 32            /* of provider names */
+#define NAMES_MAX 32            /* maximum provider names */
 
 /* State of the search. */
 struct search {

@@ -395,11 +395,11 @@ bool tt_ofi_cts_received(struct tt_ofi_lane *lane, const struct tt_ofi_record *r
     struct tt_ofi_out *m = tt_ofi_out_of(lane, message);
 
     if ((int32_t)(r->number - (uint32_t)lane->acked) < 0)
-        return true;        /* it was sent without CTS and applied: there is no order among
+        return true;        /* the message was sent without CTS and applied: there is no order among
                                endpoints */
     if (message >= lane->rts_sent || !m->needs_cts)
         return false;
-    if (m->has_cts)        /* it became void while it waited */
+    if (m->has_cts)        /* the message became void while it waited */
         return true;
     m->has_cts = true;
     m->target = r->offset;

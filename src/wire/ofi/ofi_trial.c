@@ -24,7 +24,7 @@
 #include "base/status.h"
 #include "wire/ofi/ofi.h"
 
-#define BYTES ((size_t)512 << 10)       /* of source and target */
+#define BYTES ((size_t)512 << 10)       /* size of source and target */
 #define SMALL_BYTES ((size_t)100)
 #define ROUNDS 4
 #define PATIENCE_NS (10 * TT_SECOND)    /* timeout of a wait */
@@ -467,7 +467,7 @@ static const struct known *known_add(struct tt_ofi_provider *p, struct known *sp
     snprintf(k->device, sizeof k->device, "%s", p->device);
     k->ordered = p->ordered;
     k->delivers = p->delivers;
-    p->unwoken = NULL;      /* as far as it is tested */
+    p->unwoken = NULL;      /* until try_waking has a result */
     k->good = trial_run(p, &t);
     trial_close(&t);
     k->why = t.why;

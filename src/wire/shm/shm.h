@@ -97,12 +97,12 @@ struct tt_shm_share {
     struct tt_shm_writer writer;
 };
 
-#define TT_SHM_PERMITS 4u           /* per link and direction */
+#define TT_SHM_PERMITS 4u           /* permits per link and direction */
 
 /* A region that the sender may write into: see shm_push.c. */
 struct tt_shm_permit {
     alignas(64) _Atomic uint64_t region;    /* 0: none */
-    _Atomic uint64_t to;                    /* its address in the receiver */
+    _Atomic uint64_t to;                    /* address of the region in the receiver */
     _Atomic uint64_t writing;               /* of the sender: the region that it is writing into */
     struct tt_shm_writer writer;
 };
@@ -140,17 +140,18 @@ struct tt_shm_peer {
                                        none */
     uint32_t nsegments;
 
-    bool readable;                  /* this process can read its memory: it may send pull
-                                       requests */
+    bool readable;                  /* this process can read the peer's memory: the peer may send
+                                       pull requests */
     pid_t pid;
-    uint64_t nonce_at, nonce;       /* a random number in its memory, and its address there */
-    uint64_t served;                /* number of its completed pull requests */
+    uint64_t nonce_at, nonce;       /* nonce: a random number in the peer's memory; nonce_at: its
+                                       address there */
+    uint64_t served;                /* number of the peer's completed pull requests */
     struct tt_shm_pull request;          /* current pull request: a copy that the peer cannot change */
     uint64_t fetched;               /* bytes of it that have been copied */
     bool begun;                     /* the current request has been read */
     bool sharing;                   /* the current request may also be written by the peer */
-    bool unwritable;                /* this process cannot write its memory */
-    bool threads_seen;              /* this process can read the states of its threads */
+    bool unwritable;                /* this process cannot write the peer's memory */
+    bool threads_seen;              /* this process can read the states of the peer's threads */
     uint8_t alone;                  /* number of shared requests in a row that the peer did not
                                        help with */
     uint32_t taken;                 /* pages from the front that this process took of the shared

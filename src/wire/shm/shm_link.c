@@ -336,7 +336,7 @@ static void try_connect(struct tt_shm *w, struct tt_shm_peer *peer)
         const int err = errno;
 
         close(fd);
-        if (err == EAGAIN) {        /* its backlog is full */
+        if (err == EAGAIN) {        /* the peer's backlog is full */
             peer->retry_ns = tt_now_ns() + RETRY_NS;
             return;
         }
@@ -349,7 +349,7 @@ static void try_connect(struct tt_shm *w, struct tt_shm_peer *peer)
     peer->state = TT_SHM_HANDSHAKE;
     if (!send_hello(w, peer, fd)) {
         if (errno == EPIPE || errno == ECONNRESET)
-            handshake_ended(w, peer);    /* it dropped pending connections */
+            handshake_ended(w, peer);    /* the peer dropped pending connections */
         else
             tt_shm_link_lost(
                 w, peer,

@@ -141,7 +141,8 @@ struct tt_tcp_lane {
     uint64_t try_ns;            /* far and blocked: time of the next retry */
     bool paced;                 /* leaves this machine: pace applies */
     uint64_t last_bytes;        /* bytes of the last write, unless short */
-    bool bye, ended;            /* the peer has sent BYE; it has closed */
+    bool bye, ended;            /* bye: the peer has sent BYE; ended: the peer has closed the
+                                   connection */
     struct tt_tcp_lane *next_dirty;
 
     struct tt_tcp_queue queues[TT_TCP_CLASSES];
@@ -154,7 +155,7 @@ struct tt_tcp_lane {
     uint8_t *buffer;            /* [TT_TCP_BUFFER_BYTES]; bytes at .. have are unparsed */
     uint32_t at, have;
     uint32_t read_bytes;        /* size of the next read between frames, without TLS */
-    bool last_read_long;                 /* the last read had more than a few short messages */
+    bool last_read_long;                 /* the last read returned more than a few short messages */
     bool peeks;                 /* the buffer's contents are also still in the socket */
     uint8_t empty_peeks, unanswered_reads;    /* consecutive peeks without new data; reads
                                    with data since this end last sent */
@@ -167,7 +168,7 @@ struct tt_tcp_lane {
                                    everything */
     struct tt_frame frame;      /* frame whose payload is arriving */
     uint64_t left;              /* bytes of the payload still missing */
-    uint8_t *target;            /* their destination; NULL: discarded */
+    uint8_t *target;            /* destination of the next bytes; NULL: they are discarded */
     bool dropped;               /* part of the payload was discarded, so its signal must not be
                                    raised */
     struct tt_tcp_region *region;   /* region of target; NULL for the link region and responses */

@@ -83,7 +83,7 @@ static bool frame_is_valid(const struct tt_frame *f)
         return false;
     if (f->flags & TT_FRAME_FENCED && f->kind != TT_FRAME_GET &&
         ((f->word - f->after) & TT_DQPLB_SEQ_MASK) > TT_DQPLB_WINDOW_MAX)
-        return false; /* it would wait for itself, or for messages that arrived long ago */
+        return false; /* the frame would wait for itself, or for messages that arrived long ago */
     if (f->signal_offset % 8 || f->signal_offset > UINT64_MAX - 8)
         return false;
     if (f->kind == TT_FRAME_ATOMIC)

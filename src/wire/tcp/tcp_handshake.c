@@ -31,7 +31,7 @@
                                            doubled in each round */
 #define PAUSE_NS (50 * TT_MS)           /* before all candidates are tried again */
 #define STARVED_NS (2 * TT_SECOND)
-#define ROUNDS_MAX 3                    /* of failed attempts */
+#define ROUNDS_MAX 3                    /* maximum rounds of failed attempts */
 
 enum greeting_state {
     CONNECTING,     /* ours: waiting for the connection */

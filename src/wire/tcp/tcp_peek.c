@@ -35,7 +35,8 @@ bool tt_tcp_peeked_take(struct tt_tcp_lane *lane)
         /* known to be available; with MSG_TRUNC nothing is copied */
         taken = recv(lane->fd, lane->buffer, lane->have, MSG_TRUNC | MSG_DONTWAIT);
     if (taken != (ssize_t)lane->have) {
-        errno = taken >= 0 || errno == EAGAIN ? EPROTO : errno;     /* they were available before */
+        errno = taken >= 0 || errno == EAGAIN ? EPROTO : errno;     /* these bytes were available
+                                                                       before */
         return false;
     }
     lane->peeks = false;

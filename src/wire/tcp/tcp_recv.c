@@ -19,7 +19,7 @@
 
 #define TAIL_BYTES 1024u    /* read beyond a payload */
 #define WORD_BYTES 8u       /* largest size that is stored at once */
-#define READS_MAX 8         /* per call, for fairness among lanes */
+#define READS_MAX 8         /* maximum reads per call, for fairness among lanes */
 
 /* ---- memory and signals ---- */
 

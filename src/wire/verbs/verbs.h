@@ -47,9 +47,11 @@
 
 #define TT_VERBS_SLOTS 128          /* messages of a stream that the receiver has not applied */
 #define TT_VERBS_DEPTH 256          /* messages of a stream, queued or in flight */
-#define TT_VERBS_RESERVED 64        /* of these, for inline messages only */
+#define TT_VERBS_RESERVED 64        /* number of these messages that are reserved for inline
+                                       messages */
 #define TT_VERBS_WRS 256            /* work requests of a control queue pair */
-#define TT_VERBS_BOUNCE_BYTES (128u << 10)  /* per stream, for copied payloads longer than a slot */
+#define TT_VERBS_BOUNCE_BYTES (128u << 10)  /* bytes of bounce buffers per stream, for copied
+                                               payloads longer than a slot */
 /* Control messages are segments, too. There are at most as many acknowledgements as segments. */
 #define TT_VERBS_LINK_RECEIVES (2 * (TT_VERBS_SLOTS + TT_VERBS_WINDOW))
 #define TT_VERBS_CHAIN 32           /* work requests posted to a queue pair with one doorbell */
@@ -93,7 +95,7 @@ struct tt_verbs_region {
 struct tt_verbs_wr {
     uint64_t message;
     uint32_t number;                /* number of the segment */
-    bool payload;                   /* it reads the message's source */
+    bool payload;                   /* this work request reads the message's source */
     bool segment;                   /* last or only work request of a segment */
 };
 #define TT_VERBS_NO_MESSAGE UINT64_MAX
@@ -156,7 +158,7 @@ struct tt_verbs_out {
     uint32_t slot_bytes;            /* of the record and its payload, in the stream's staging
                                        slot */
     bool report_local, report_remote;
-    bool watched;                   /* its work requests are signaled */
+    bool watched;                   /* the message's work requests are signaled */
     bool direct;                    /* the CPU must not access its bytes */
     uint8_t lane;                   /* as in tt_desc */
     bool few_lanes;                 /* `lane` is a limit */

@@ -10,7 +10,7 @@
 #include "wire/dqplb.h"
 #include "wire/wire.h"
 
-#define TT_VERBS_STREAMS 2          /* of messages, each ordered */
+#define TT_VERBS_STREAMS 2          /* streams of messages, each ordered */
 #define TT_VERBS_DATA_LANES TT_DQPLB_LANES_MAX
 #define TT_VERBS_LANES (1 + TT_VERBS_DATA_LANES)    /* maximum; the first is that of control */
 #define TT_VERBS_RAILS \

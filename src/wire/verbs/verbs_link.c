@@ -379,7 +379,7 @@ tutti_status tt_verbs_connect(struct tt_wire *w, uint32_t peer, const struct tt_
 
 /* ---- progress ---- */
 
-/* Returns whether no lane is left: all have failed too often in a row. */
+/* Returns whether no lane remains: all have failed too often in a row. */
 static bool is_exhausted(const struct tt_verbs_link *link)
 {
     for (uint32_t i = 0; i < link->nlanes; i++)
@@ -452,7 +452,7 @@ static void verbs_tcp_lost(struct tt_verbs *v, const struct tt_done *d)
 
     while (tt_verbs_collect(v) > 0)
         continue;
-    if (!link) {        /* it was never set up */
+    if (!link) {        /* the link was never set up */
         link = calloc(1, sizeof *link);
         if (!link || !tt_sparse_set(&v->links, d->peer, link)) {
             free(link);

@@ -118,7 +118,7 @@ static void add_void_mark(struct tt_verbs_chain *c, const struct tt_dqplb_segmen
     const struct tt_verbs_wr what = { .message = g->message };
     const uint32_t rail = c->lane->rail;
 
-    /* its kind, which is TT_VERBS_VOID */
+    /* the kind of the record, which is TT_VERBS_VOID */
     chain_add(c, &what, tt_verbs_staging(s, g->message), 1, link->local_mr[rail]->lkey,
               s->peer_ring + g->message % TT_VERBS_SLOTS * TT_VERBS_SLOT_BYTES + TT_VERBS_MARK_AT,
               link->theirs.rkey[rail], false);
