@@ -319,7 +319,7 @@ static void allow_descriptors(void)
 /* The status page. */
 struct shown {
     struct tt_web *web;     /* NULL: no status page */
-    bool printed;              /* its address was printed */
+    bool printed;              /* the coordinator's address was printed */
 };
 
 /* Prints the address of the page, once. Browsers cannot open a wildcard address; loopback replaces

@@ -15,7 +15,7 @@
 struct report {
     uint64_t nevents, lost;
     uint64_t host;
-    uint64_t after_ns[BARRIERS];    /* its clock after each barrier */
+    uint64_t after_ns[BARRIERS];    /* the rank's clock after each barrier */
 };
 
 static bool say(const struct perf_trace *t, tutti_status st)

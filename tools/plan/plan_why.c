@@ -41,7 +41,7 @@ struct why {
     double simulated_ns[TT_TUNE_CANDIDATES];    /* 0: not simulated */
     const struct tt_tunefile *tune;     /* the tune file for these ranks; NULL: there is no such
                                            file */
-    struct tt_tuned tuned;              /* its entry for the call; row NULL: no entry */
+    struct tt_tuned tuned;              /* the tune file's entry for the call; row NULL: no entry */
     const char *unused;                 /* why no given tune file matches these ranks; NULL: one
                                            does, or none is given */
 };

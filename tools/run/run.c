@@ -45,8 +45,9 @@ struct rank {
     struct child child;
     int state, ended;           /* RANK_...; wait status of an ended rank */
     uint32_t place;             /* order in which its exit was detected, from 0 */
-    uint64_t closed;            /* iteration in which its output was closed; 0: open */
-    bool reported;                  /* its failure was reported, or this process caused it */
+    uint64_t closed;            /* iteration of the loop in which the rank's output was closed; 0:
+                                   open */
+    bool reported;                  /* the rank's failure was reported, or caused by this process */
     struct output out, err;
 };
 
