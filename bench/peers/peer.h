@@ -46,7 +46,7 @@ struct peer_job {
 struct peer_ops {
     const char *name, *version;
     int         rank, nranks;
-    int         in_place;       /* it supports in-place forms */
+    int         in_place;       /* supports in-place forms */
 
     /* Called once before the runs of a command; returns NULL, or why it cannot run (the same on
      * every rank). fresh: the buffers or the algorithm have changed. */
