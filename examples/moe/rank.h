@@ -37,7 +37,7 @@ struct rank {
     float *tokens, *out;        /* memory of blocks */
     uint32_t *experts;          /* host memory, like all following fields */
     float *weights, *reference, *got;
-    struct mega mega;           /* its pointers are memory of blocks */
+    struct mega mega;           /* the megakernel; its pointers are memory of blocks */
     double compute_ms;          /* of the last collective round, set by the run function */
     tutti_device_counters counters[FORMS];
     /* runs one form; its results are then in `out` */

@@ -48,7 +48,7 @@ _Static_assert(SIGNAL(PANELS_MAX + 1, 0) <= SIGNALS_BYTES, "all signals are ther
 struct work {
     const struct layer *layer;
     tutti_window *window;
-    uint64_t turn;              /* value of the signals; incremented by each exchange */
+    uint64_t turn;              /* current value of the signals; each exchange increments it */
     uint64_t sent;              /* number of panels whose source can be reused */
     float *x, *w, *y;
     float *arrived;             /* scatter: received data, in the window */
@@ -56,7 +56,7 @@ struct work {
 
 /* The rows [row, row + rows) of each chunk of one host; their signals are those of `panel`. */
 struct span {
-    size_t host;                /* its first rank */
+    size_t host;                /* first rank of the host */
     size_t row, rows, panel;
 };
 

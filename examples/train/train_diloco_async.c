@@ -35,7 +35,7 @@ struct rounds {
                                since */
     pthread_t thread;       /* state of the all-reduce in flight: */
     int flies;
-    tutti_status landed;    /* its result */
+    tutti_status landed;    /* result of the operation */
     uint64_t step;          /* step before its start */
 };
 
