@@ -31,6 +31,11 @@ uint32_t tt_tree_tag(uint64_t process)
     return (uint32_t)tt_mix64(process);
 }
 
+bool tt_tree_shares_with(const struct tt_tree *t, const struct tt_tree_conn *c)
+{
+    return t->conf.shares_table && c->kind == TT_TREE_LOCAL && t->place.table_bytes > 0;
+}
+
 bool tt_tree_reports(const struct tt_tree *t)
 {
     return !t->conf.root && (t->alone || t->conf.leader == t->conf.rank);
@@ -58,7 +63,9 @@ void tt_tree_send(struct tt_tree *t, struct tt_tree_conn *c, uint8_t type, const
                   size_t bytes)
 {
     const struct tt_tree_proof p = proof_of(t, c, true, type);
-    struct tt_tree_act act = { .kind = TT_TREE_ACT_SEND, .conn = for_caller(t, c) };
+    struct tt_tree_act act = { .kind = TT_TREE_ACT_SEND,
+                               .conn = for_caller(t, c),
+                               .shares = type == TT_TREE_DOWN && tt_tree_shares_with(t, c) };
     uint8_t *frame = malloc(TT_FRAME_HEADER_BYTES + TT_MAC_BYTES + bytes);
 
     if (!frame) {
@@ -176,7 +183,8 @@ static void send_join(struct tt_tree *t, uint64_t now_ns)
 
     tt_writer_init(&w, said, TT_TREE_JOIN_BYTES - TT_NONCE_BYTES - TT_MAC_BYTES);
     tt_write_u8(&w, t->where == TT_TREE_TO_LEADER ? TT_TREE_LOCAL : TT_TREE_LEADER);
-    tt_write_u8(&w, t->conf.serves);
+    tt_write_u8(&w, (uint8_t)((t->conf.serves ? TT_TREE_JOIN_SERVES : 0) |
+                              (t->conf.card_bytes ? TT_TREE_JOIN_CARD : 0)));
     tt_write_u32(&w, t->conf.rank);
     tt_write_u32(&w, t->conf.nranks);
     tt_write_u32(&w, t->conf.leader);
@@ -185,6 +193,10 @@ static void send_join(struct tt_tree *t, uint64_t now_ns)
     write_deadline(t, &w, now_ns);
     tt_write_bytes(&w, t->conf.digest, TT_TREE_DIGEST_BYTES);
     tt_tree_write_address(&w, &t->conf.address);
+    if (t->conf.card_bytes) {
+        tt_write_u16(&w, t->conf.card_bytes);
+        tt_write_bytes(&w, t->conf.card, t->conf.card_bytes);
+    }
     tt_assert(!w.bad);
     bytes = tt_writer_bytes(&w);
     memcpy(body, t->up.client_nonce, TT_NONCE_BYTES);
@@ -252,11 +264,14 @@ static void node_fail_unreached(struct tt_tree *t, uint64_t now_ns)
              "rank %" PRIu32 ": no result from the rendezvous server within %" PRIu64 ".%" PRIu64
              " s (last error: %s)",
              t->conf.rank, ms / 1000, ms % 1000 / 100, t->why ? t->why : "no answer");
+    t->unreached = true;
     tt_tree_fail_job(t, TUTTI_ERR_TIMEOUT, sentence);
 }
 
 void tt_tree_wait_for(struct tt_tree *t, bool *undone)
 {
+    if (t->conf.refuses_late)       /* it cannot come back */
+        return;
     t->nundone += !*undone;
     *undone = true;
     t->undone_ns = t->now_ns + UNDONE_NS;
@@ -289,7 +304,57 @@ static bool read_entries(struct tt_tree *t, struct tt_reader *r)
         if (!r->bad && !tt_sparse_set(&t->entries, reporter, at))
             return false;
     }
-    return !r->bad && r->at == r->end && tt_sparse_get(&t->entries, t->conf.rank);
+    return !r->bad && tt_sparse_get(&t->entries, t->conf.rank);
+}
+
+/* Checks the number and the sizes of the records of a table. */
+static bool table_is_valid(const uint8_t *table, size_t bytes, uint32_t nranks)
+{
+    struct tt_reader r;
+    uint16_t n;
+
+    tt_reader_init(&r, table, bytes);
+    for (uint32_t i = 0; i < nranks && !r.bad; i++) {
+        if (tt_read_u32(&r) >= nranks)
+            return false;
+        (void)tt_tree_read_card(&r, &n);
+    }
+    return !r.bad && r.at == r.end;
+}
+
+/* Reads the table, or the digest of a shared one, which only the leader of this host can send. */
+static bool read_table(struct tt_tree *t, struct tt_reader *r)
+{
+    struct tt_tree_place *p = &t->place;
+    uint8_t shared;
+
+    if (r->at == r->end)        /* no table */
+        return !r->bad;
+    shared = tt_read_u8(r);
+    p->table_bytes = tt_read_u32(r);
+    if (shared)
+        tt_read_bytes(r, p->table_digest, sizeof p->table_digest);
+    else
+        p->table = tt_reader_take(r, p->table_bytes);
+    if (r->bad || r->at != r->end || shared > 1 || p->table_bytes == 0)
+        return false;
+    if (shared)
+        return t->where == TT_TREE_TO_LEADER;
+    return table_is_valid(p->table, p->table_bytes, t->conf.nranks);
+}
+
+bool tt_tree_use_table(struct tt_tree *t, const uint8_t *table, size_t bytes)
+{
+    uint8_t digest[TT_MAC_BYTES];
+
+    if (t->state != TT_TREE_PLACED || t->place.table || bytes != t->place.table_bytes)
+        return false;
+    tt_digest(digest, table, bytes);
+    if (!tt_mac_equal(digest, t->place.table_digest) ||
+        !table_is_valid(table, bytes, t->conf.nranks))
+        return false;
+    t->place.table = table;
+    return true;
 }
 
 /* Reads the place from t->down, where it stays. */
@@ -310,7 +375,11 @@ static bool read_down(struct tt_tree *t)
         !tt_tree_layout_is_valid(p->layout, p->layout_bytes, nranks))
         return false;
     tt_rdv_mask(p->secret, t->conf.token, t->up.server_nonce, t->up.client_nonce);
-    return read_entries(t, &r);
+    if (!read_entries(t, &r) || !read_table(t, &r))
+        return false;
+    if (p->table && t->conf.shares_table)
+        tt_digest(p->table_digest, p->table, p->table_bytes);
+    return true;
 }
 
 /* Ranks that have a place, but are disconnected: this was not yet reported. */
@@ -352,6 +421,20 @@ static void handle_down(struct tt_tree *t, const struct tt_reader *said)
 
 /* ---- frames of the parent ---- */
 
+/* A proof is wrong: the ends have different tokens. */
+static void reject_token(struct tt_tree *t, const struct tt_frame *f, uint64_t now_ns)
+{
+    const char *why = f->type == TT_TREE_REFUSED ? "the server rejected this rank's token"
+                                                 : "the server has a different token";
+
+    if (t->conf.token_is_final && t->where != TT_TREE_TO_LEADER) {
+        t->token_rejected = true;
+        fail_rank(t, TUTTI_ERR_INVALID, why);
+    } else {
+        up_drop(t, why, now_ns);
+    }
+}
+
 static void handle_challenge(struct tt_tree *t, const struct tt_frame *f, uint64_t now_ns)
 {
     char sentence[128];
@@ -360,7 +443,7 @@ static void handle_challenge(struct tt_tree *t, const struct tt_frame *f, uint64
 
     tt_reader_init(&r, f->body, f->bytes);
     version = tt_read_u16(&r);
-    tt_read_bytes(&r, t->up.server_nonce, TT_NONCE_BYTES);
+    tt_read_bytes(&r, t->up.server_nonce, TT_NONCE_BYTES);      /* the caller reads the rest */
     if (f->type != TT_TREE_CHALLENGE || r.bad) {
         up_drop(t, "protocol error: not a rendezvous server", now_ns);
     } else if (version != TT_TREE_VERSION) {
@@ -448,10 +531,7 @@ static void up_frame(struct tt_tree *t, const struct tt_frame *f, uint64_t now_n
     if (t->up_stage < UP_JOINING || t->state != TT_TREE_GATHERING)
         return;
     if (!tt_tree_check(t, &t->up, f, &r)) {
-        up_drop(t,
-                f->type == TT_TREE_REFUSED ? "the server rejected this rank's token"
-                                           : "the server has a different token",
-                now_ns);
+        reject_token(t, f, now_ns);
         return;
     }
     if (f->type == TT_TREE_WELCOME && t->up_stage == UP_JOINING)
@@ -485,13 +565,14 @@ static bool report_own_host(struct tt_tree *t)
     };
     struct tt_tree_seat seat = { .rank = t->conf.rank,
                                  .tag = tt_tree_tag(t->conf.process),
-                                 .address = t->conf.address };
+                                 .address = t->conf.address,
+                                 .card_bytes = t->conf.card_bytes };
     struct tt_writer w;
     uint8_t *encoded;
     size_t cap;
 
     memcpy(seat.digest, t->conf.digest, sizeof seat.digest);
-    if (!tt_tree_take_seat(t, &seat))
+    if (!tt_tree_take_seat(t, &seat, t->conf.card))
         return false;
     if (!own) {
         own = calloc(1, sizeof *own);
@@ -500,7 +581,7 @@ static bool report_own_host(struct tt_tree *t)
             return false;
         }
     }
-    cap = tt_tree_report_bytes_max(t->nseats, head.constants_bytes);
+    cap = tt_tree_report_bytes_max(t->seats, t->nseats, head.constants_bytes);
     encoded = malloc(cap);
     if (!encoded)
         return false;
@@ -647,9 +728,11 @@ void tt_tree_step(struct tt_tree *t, const struct tt_tree_event *ev, uint64_t no
     case TT_TREE_EV_CLOSED:
         if (c)
             tt_tree_child_lost(t, c);
-        else if (t->up_stage != UP_NONE && t->state == TT_TREE_GATHERING)
+        else if (t->up_stage != UP_NONE && t->state == TT_TREE_GATHERING) {
+            if (ev->absent)
+                t->leader_ns = now_ns;      /* it has ended */
             up_lost(t, ended, now_ns);
-        else
+        } else
             t->up_stage = UP_NONE;
         break;
     case TT_TREE_EV_TICK:
@@ -685,10 +768,16 @@ uint64_t tt_tree_wake_ns(const struct tt_tree *t)
 
 size_t tt_tree_body_max(uint32_t nranks)
 {
-    const size_t rank = 15 + 12 + 2 * (1 + TT_ENDPOINT_BYTES);     /* layout, and entry */
+    const size_t rank = 15 + 12 + 2 * (1 + TT_ENDPOINT_BYTES) +    /* layout, and entry */
+                        6 + TT_TREE_CARD_MAX;
 
-    return TT_MAC_BYTES + TT_TREE_SECRET_BYTES + 16 + TT_TREE_CONSTANTS_MAX +
+    return 2 * TT_MAC_BYTES + TT_TREE_SECRET_BYTES + 21 + TT_TREE_CONSTANTS_MAX +
            TT_TREE_SENTENCE_BYTES + nranks * rank;
+}
+
+size_t tt_tree_up_bytes_max(uint32_t nranks)
+{
+    return (1u << 20) + tt_tree_body_max(nranks);
 }
 
 bool tt_tree_is_over(const struct tt_tree *t)
@@ -706,6 +795,7 @@ void tt_tree_init(struct tt_tree *t, const struct tt_tree_conf *conf, uint64_t s
 {
     tt_assert(conf->root || (conf->rank < conf->nranks && conf->leader < conf->nranks));
     tt_assert(conf->constants_bytes <= TT_TREE_CONSTANTS_MAX);
+    tt_assert(conf->card_bytes <= TT_TREE_CARD_MAX);
     *t = (struct tt_tree){ .conf = *conf,
                            .began_ns = conf->began_ns,
                            .deadline_ns = conf->deadline_ns,
@@ -731,6 +821,8 @@ void tt_tree_fini(struct tt_tree *t)
     tt_sparse_fini(&t->reports);
     tt_sparse_fini(&t->entries);
     tt_tree_root_fini(t);
+    for (uint32_t i = 0; i < t->nseats; i++)
+        free(t->seats[i].card);
     free(t->seats);
     free(t->down);
     free(t->sentence);

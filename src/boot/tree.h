@@ -9,16 +9,19 @@
  * leader of a host of its own, and children_max is at least the number of ranks.
  *
  *   child                                       parent
- *     |  <---------------------------- CHALLENGE  |   version, nonce
- *     |  JOIN ----------------------------------> |   nonce, rank, host, address, digest
+ *     |  <---------------------------- CHALLENGE  |   version, nonce, id of the start-up
+ *     |  JOIN ----------------------------------> |   nonce, rank, host, address, digest, record
  *     |  <------------- WELCOME, or REDIRECT, or REFUSED
  *     |  UP ------------------------------------> |   a leader: reports of its host, and of others
  *     |  <---------------------------------- DOWN |   secret, constants, layout, addresses of the
- *     |                                           |   ranks before and after those of the child
+ *     |                                           |   ranks before and after those of the child,
+ *     |                                           |   table of the records of all ranks
  *     |  DONE ----------------------------------> |   all below have it
  *
  * A report lists the ranks of one host as runs of consecutive ranks with one digest. It has the
- * addresses of the first and the last rank of each run. Each frame has a proof (HMAC-SHA256 with
+ * addresses of the first and the last rank of each run, and the address records (cards) of all its
+ * ranks, if they have any. A leader can share the table with the ranks of its host by other means
+ * (shares_table): then these get its digest. Each frame has a proof (HMAC-SHA256 with
  * the token) over both nonces, its direction, number, type and contents. */
 #ifndef TT_BOOT_TREE_H
 #define TT_BOOT_TREE_H
@@ -34,10 +37,9 @@
 #include "boot/tree_report.h"
 #include "tutti/tutti.h"
 
-#define TT_TREE_VERSION 1
+#define TT_TREE_VERSION 5               /* versions up to 4 had no tree */
 #define TT_TREE_CHILDREN 128            /* default of children_max */
-#define TT_TREE_JOIN_BYTES 512          /* maximum body of a frame before the proof of a token */
-#define TT_TREE_UP_BYTES (1u << 20)     /* maximum body of a frame of a child */
+#define TT_TREE_JOIN_BYTES 1664         /* maximum body of a frame before the proof of a token */
 #define TT_TREE_SENTENCE_BYTES 512
 #define TT_TREE_SECRET_BYTES 16
 
@@ -72,12 +74,14 @@ enum tt_tree_event_kind {
     TT_TREE_EV_OPEN,            /* conn: a child has connected; NULL: this node is connected.
                                    `nonce` is 16 random bytes */
     TT_TREE_EV_FRAME,           /* conn NULL: from the parent */
-    TT_TREE_EV_CLOSED,          /* conn NULL: the connection to the parent ended, or failed */
+    TT_TREE_EV_CLOSED,          /* conn NULL: the connection to the parent ended, or failed;
+                                   `absent`: no process listens there */
     TT_TREE_EV_TICK
 };
 
 struct tt_tree_event {
     uint8_t kind;
+    bool absent;
     struct tt_tree_conn *conn;
     struct tt_frame frame;
     uint8_t nonce[TT_NONCE_BYTES];
@@ -92,6 +96,7 @@ enum tt_tree_act_kind {
 
 struct tt_tree_act {
     uint8_t kind, where;
+    bool shares;                    /* SEND: the caller also passes the table (shares_table) */
     struct tt_tree_conn *conn;
     const struct tt_tree_address *address;
     const void *data;
@@ -110,6 +115,13 @@ struct tt_tree_conf {
     uint8_t digest[TT_TREE_DIGEST_BYTES];   /* of all that must be equal on all ranks */
     const void *constants;          /* rank 0: distributed to all; must outlive the node */
     uint16_t constants_bytes;       /* at most TT_TREE_CONSTANTS_MAX */
+    const void *card;               /* address record of this rank; must outlive the node */
+    uint16_t card_bytes;            /* at most TT_TREE_CARD_MAX */
+    uint8_t gathering[TT_NONCE_BYTES];      /* id of this start-up, random; sent in CHALLENGE */
+    bool shares_table;              /* the caller passes the table to the ranks of this host */
+    bool refuses_late;              /* connections after the result are closed: they belong to the
+                                       next start-up */
+    bool token_is_final;            /* a rejected token is an error; otherwise it is retried */
     uint32_t children_max;          /* leaders that connect to this node; 0: TT_TREE_CHILDREN */
     bool serves;                    /* other leaders can connect to `address` */
     uint64_t began_ns, deadline_ns;     /* deadline_ns may be TT_NEVER */
@@ -123,6 +135,10 @@ struct tt_tree_place {
     const uint8_t *layout;          /* hosts of all ranks; tt_tree_layout_next reads it */
     size_t layout_bytes;
     struct tt_tree_address before, after;   /* of the ranks rank - 1 and rank + 1 (mod nranks) */
+    const uint8_t *table;           /* [nranks] of holder u32 (first rank of its host), length u16,
+                                       record; NULL: there is none, or the leader shares it */
+    size_t table_bytes;             /* 0: there is none */
+    uint8_t table_digest[TT_MAC_BYTES];     /* of a shared table */
 };
 
 struct tt_tree {
@@ -130,6 +146,8 @@ struct tt_tree {
     struct tt_prng prng;
     uint8_t state;
     bool job_failed;                /* FAILED: the whole start-up; else only this rank */
+    bool unreached;                 /* FAILED: the deadline has passed without a result */
+    bool token_rejected;            /* FAILED: by the server */
     tutti_status status;            /* FAILED */
     char *sentence;                 /* FAILED; owned */
     struct tt_tree_place place;     /* PLACED; not on the root */
@@ -158,7 +176,7 @@ struct tt_tree {
     uint32_t nundone;               /* PLACED: ranks and reporters that were lost without DONE */
     uint64_t undone_ns;             /* until when the node waits for these */
     uint32_t nrefused;
-    char *refusal;                  /* root: cause of the last refusal; owned, may be NULL */
+    char *refusal;                  /* cause of the last refusal; owned, may be NULL */
 
     void (*emit)(void *context, const struct tt_tree_act *act);
     void *context;
@@ -173,8 +191,12 @@ void tt_tree_fini(struct tt_tree *t);
 void tt_tree_step(struct tt_tree *t, const struct tt_tree_event *ev, uint64_t now_ns);
 /* Returns the time of the next TICK that this node needs, or TT_NEVER. */
 uint64_t tt_tree_wake_ns(const struct tt_tree *t);
-/* Returns the maximum body of a frame of the parent, the framer's limit. */
+/* Returns the maximum body of a frame of the parent, the framer's limit; and of a child. */
 size_t tt_tree_body_max(uint32_t nranks);
+size_t tt_tree_up_bytes_max(uint32_t nranks);
+/* PLACED without the shared table: checks table[bytes], and uses it from now on; the caller keeps
+ * it until tt_tree_fini. Returns false if it is not the table of this start-up. */
+bool tt_tree_use_table(struct tt_tree *t, const uint8_t *table, size_t bytes);
 /* Returns whether this node has its result, and no other node needs it any more. A child that was
  * lost before it had its place may come back for a few seconds. */
 bool tt_tree_is_over(const struct tt_tree *t);
@@ -184,5 +206,12 @@ bool tt_tree_conn_is_unauthenticated(const struct tt_tree_conn *c, uint64_t now_
                                      uint64_t age_ns);
 /* Root: number of ranks that have joined. */
 uint32_t tt_tree_njoined(const struct tt_tree *t);
+/* Root: returns whether ranks wait for others, including `rank`, in a start-up of nranks. */
+bool tt_tree_waits_for(const struct tt_tree *t, uint32_t nranks, uint32_t rank);
+/* Root: writes the missing ranks in the format of tt_rdv_name_ranks. */
+void tt_tree_name_missing(const struct tt_tree *t, char *out, size_t cap);
+/* Root: ends a start-up that cannot succeed: all ranks that have joined get the message, as
+ * PEER_LOST. */
+void tt_tree_give_up(struct tt_tree *t, const char *sentence);
 
 #endif

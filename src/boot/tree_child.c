@@ -13,10 +13,12 @@
 #define ENTRY_RUN_BYTES_MAX (4u + 2 * (1 + TT_ENDPOINT_BYTES))
 
 struct join {
-    uint8_t kind, serves;
+    uint8_t kind, flags;
     uint32_t rank, nranks, leader, avoid, tag, waited_ms, left_ms;
     uint8_t digest[TT_TREE_DIGEST_BYTES];
     struct tt_tree_address address;
+    const uint8_t *card;
+    uint16_t card_bytes;
 };
 
 bool tt_tree_conn_is_unauthenticated(const struct tt_tree_conn *c, uint64_t now_ns, uint64_t age_ns)
@@ -27,7 +29,7 @@ bool tt_tree_conn_is_unauthenticated(const struct tt_tree_conn *c, uint64_t now_
 void tt_tree_child_open(struct tt_tree *t, struct tt_tree_conn *c,
                         const uint8_t nonce[TT_NONCE_BYTES], uint64_t now_ns)
 {
-    uint8_t frame[TT_FRAME_HEADER_BYTES + 2 + TT_NONCE_BYTES];
+    uint8_t frame[TT_FRAME_HEADER_BYTES + 2 + 2 * TT_NONCE_BYTES];
     const struct tt_tree_act act = {
         .kind = TT_TREE_ACT_SEND, .conn = c, .data = frame, .bytes = sizeof frame
     };
@@ -37,10 +39,15 @@ void tt_tree_child_open(struct tt_tree *t, struct tt_tree_conn *c,
                                 .opened_ns = now_ns,
                                 .body_max = TT_TREE_JOIN_BYTES };
     memcpy(c->server_nonce, nonce, TT_NONCE_BYTES);
+    if (t->conf.refuses_late && t->state != TT_TREE_GATHERING) {
+        tt_tree_close(t, c);
+        return;
+    }
     tt_frame_header(frame, TT_TREE_CHALLENGE, sizeof frame - TT_FRAME_HEADER_BYTES);
     tt_writer_init(&w, frame + TT_FRAME_HEADER_BYTES, sizeof frame - TT_FRAME_HEADER_BYTES);
     tt_write_u16(&w, TT_TREE_VERSION);
     tt_write_bytes(&w, nonce, TT_NONCE_BYTES);
+    tt_write_bytes(&w, t->conf.gathering, TT_NONCE_BYTES);
     t->emit(t->context, &act);
 }
 
@@ -87,11 +94,7 @@ void tt_tree_refuse(struct tt_tree *t, struct tt_tree_conn *c, tutti_status stat
 static void refuse_rank(struct tt_tree *t, struct tt_tree_conn *c, tutti_status status,
                         const char *sentence)
 {
-    t->nrefused++;
-    if (t->conf.root) {
-        free(t->refusal);
-        t->refusal = strdup(sentence);
-    }
+    tt_tree_note_refusal(t, sentence);
     tt_tree_refuse(t, c, status, sentence, TT_TREE_OF_RANK);
 }
 
@@ -183,7 +186,7 @@ static void report_gone(struct tt_tree *t, struct tt_tree_report *report, bool d
     if (t->state != TT_TREE_GATHERING)
         return;
     report->gone = report->changed = true;
-    report->encoded[GONE_AT] = 1;
+    report->encoded[GONE_AT] |= 1;
     t->pending = true;
 }
 
@@ -337,12 +340,36 @@ static size_t down_bytes_max(const struct tt_tree *t, const struct tt_tree_conn 
     const struct tt_tree_report *report;
     uint32_t at = 0;
 
+    bytes += 5 + TT_MAC_BYTES + p->table_bytes;
     if (c->kind == TT_TREE_LOCAL)
         return bytes + 8 + ENTRY_RUN_BYTES_MAX;
     while ((report = tt_sparse_next(&t->reports, &at)))
         if (has_claim(report, c))
             bytes += 8 + report_nruns(t, report) * ENTRY_RUN_BYTES_MAX;
     return bytes;
+}
+
+static void write_table(const struct tt_tree *t, const struct tt_tree_conn *c,
+                        const struct tt_tree_place *p, struct tt_writer *w)
+{
+    const bool shared = tt_tree_shares_with(t, c);
+
+    if (p->table_bytes == 0)
+        return;
+    tt_write_u8(w, shared);
+    tt_write_u32(w, (uint32_t)p->table_bytes);
+    if (shared)
+        tt_write_bytes(w, p->table_digest, sizeof p->table_digest);
+    else
+        tt_write_bytes(w, p->table, p->table_bytes);
+}
+
+/* Returns whether the place of this leader is known here. */
+static bool has_place(const struct tt_tree *t, const struct tt_tree_conn *c)
+{
+    const struct tt_tree_report *report = tt_sparse_get(&t->reports, c->rank);
+
+    return report && has_claim(report, c) && (t->conf.root || tt_sparse_get(&t->entries, c->rank));
 }
 
 /* Sends the place to a child, if its ranks are known. */
@@ -360,7 +387,11 @@ static void send_down(struct tt_tree *t, struct tt_tree_conn *c)
         p.constants_bytes = t->ranks->constants_bytes;
         p.layout = t->ranks->layout;
         p.layout_bytes = t->ranks->layout_bytes;
+        p.table = t->ranks->table;
+        p.table_bytes = t->ranks->table_bytes;
     }
+    if (c->kind == TT_TREE_LEADER && !has_place(t, c))
+        return;
     tt_rdv_mask(p.secret, t->conf.token, c->server_nonce, c->client_nonce);
     cap = down_bytes_max(t, c, &p);
     said = malloc(cap);
@@ -378,6 +409,7 @@ static void send_down(struct tt_tree *t, struct tt_tree_conn *c)
     count_at = w.at;
     tt_write_u32(&w, 0);
     n = c->kind == TT_TREE_LOCAL ? write_local_entry(t, c->rank, &w) : write_entries(t, c, &w);
+    write_table(t, c, &p, &w);
     tt_assert(!w.bad);
     tt_writer_init(&count, count_at, 4);
     tt_write_u32(&count, n);
@@ -386,11 +418,26 @@ static void send_down(struct tt_tree *t, struct tt_tree_conn *c)
     free(said);
 }
 
+/* Returns whether the place of this leader went to its previous server: the report over the new path
+ * did not reach the root in time. */
+static bool is_misplaced(const struct tt_tree *t, const struct tt_tree_conn *c)
+{
+    const struct tt_tree_report *report = tt_sparse_get(&t->reports, c->rank);
+
+    return !t->conf.root && c->kind == TT_TREE_LEADER && report && has_claim(report, c) &&
+           !has_place(t, c);
+}
+
 void tt_tree_distribute(struct tt_tree *t)
 {
-    for (struct tt_tree_conn *c = t->children; c; c = c->next)
-        if (c->stage == TT_TREE_CHILD)
+    for (struct tt_tree_conn *c = t->children; c; c = c->next) {
+        if (c->stage != TT_TREE_CHILD)
+            continue;
+        if (is_misplaced(t, c))
+            tt_tree_close(t, c);        /* it connects to the root */
+        else
             send_down(t, c);
+    }
 }
 
 /* ---- JOIN ---- */
@@ -398,7 +445,7 @@ void tt_tree_distribute(struct tt_tree *t)
 static bool read_join(struct tt_reader *r, struct join *out)
 {
     out->kind = tt_read_u8(r);
-    out->serves = tt_read_u8(r);
+    out->flags = tt_read_u8(r);
     out->rank = tt_read_u32(r);
     out->nranks = tt_read_u32(r);
     out->leader = tt_read_u32(r);
@@ -408,9 +455,13 @@ static bool read_join(struct tt_reader *r, struct join *out)
     out->left_ms = tt_read_u32(r);
     tt_read_bytes(r, out->digest, sizeof out->digest);
     tt_tree_read_address(r, &out->address);
-    return !r->bad && r->at == r->end && out->kind <= TT_TREE_LEADER && out->serves <= 1 &&
-           out->nranks > 0 && out->nranks <= NRANKS_MAX && out->rank < out->nranks &&
-           out->leader < out->nranks;
+    out->card = NULL;
+    out->card_bytes = 0;
+    if (out->flags & TT_TREE_JOIN_CARD)
+        out->card = tt_tree_read_card(r, &out->card_bytes);
+    return !r->bad && r->at == r->end && out->kind <= TT_TREE_LEADER &&
+           out->flags <= (TT_TREE_JOIN_SERVES | TT_TREE_JOIN_CARD) && out->nranks > 0 &&
+           out->nranks <= NRANKS_MAX && out->rank < out->nranks && out->leader < out->nranks;
 }
 
 /* Verifies and parses a JOIN. A wrong proof gets a response, so that a misspelt token is
@@ -477,38 +528,51 @@ static void accept_child(struct tt_tree *t, struct tt_tree_conn *c, const struct
     c->stage = TT_TREE_CHILD;
     c->kind = j->kind;
     c->rank = j->rank;
-    c->serves = j->serves && j->address.bytes > 0;
+    c->serves = (j->flags & TT_TREE_JOIN_SERVES) && j->address.bytes > 0;
     c->address = j->address;
-    c->body_max = j->kind == TT_TREE_LEADER ? TT_TREE_UP_BYTES : TT_TREE_JOIN_BYTES;
+    c->body_max =
+        j->kind == TT_TREE_LEADER ? tt_tree_up_bytes_max(t->conf.nranks) : TT_TREE_JOIN_BYTES;
     c->next = t->children;
     t->children = c;
     t->nleaders += j->kind == TT_TREE_LEADER;
     tt_tree_send(t, c, TT_TREE_WELCOME, NULL, 0);
 }
 
-bool tt_tree_take_seat(struct tt_tree *t, const struct tt_tree_seat *seat)
+bool tt_tree_take_seat(struct tt_tree *t, const struct tt_tree_seat *seat, const void *card)
 {
     struct tt_tree_seat *at = find_seat(t, seat->rank);
+    uint8_t *copy = malloc(seat->card_bytes ? seat->card_bytes : 1);
 
     if (!at && t->nseats == t->seats_cap) {
         const uint32_t cap = t->seats_cap ? 2 * t->seats_cap : 8;
         struct tt_tree_seat *seats = realloc(t->seats, cap * sizeof *seats);
 
-        if (!seats)
+        if (!seats) {
+            free(copy);
             return false;
+        }
         t->seats = seats;
         t->seats_cap = cap;
     }
-    if (!at)
+    if (!copy)
+        return false;
+    if (seat->card_bytes)
+        memcpy(copy, card, seat->card_bytes);
+    if (at)
+        free(at->card);
+    else
         at = &t->seats[t->nseats++];
     *at = *seat;
+    at->card = copy;
     at->live = true;
     return true;
 }
 
 static void join_local(struct tt_tree *t, struct tt_tree_conn *c, const struct join *j)
 {
-    struct tt_tree_seat seat = { .rank = j->rank, .tag = j->tag, .address = j->address };
+    struct tt_tree_seat seat = {
+        .rank = j->rank, .tag = j->tag, .address = j->address, .card_bytes = j->card_bytes
+    };
     struct tt_tree_seat *old = find_seat(t, j->rank);
     struct tt_tree_conn *earlier = find_child(t, TT_TREE_LOCAL, j->rank);
     char sentence[128];
@@ -529,7 +593,7 @@ static void join_local(struct tt_tree *t, struct tt_tree_conn *c, const struct j
     memcpy(seat.digest, j->digest, sizeof seat.digest);
     if (old)
         tt_tree_came_back(t, &old->undone);
-    if (!tt_tree_take_seat(t, &seat)) {
+    if (!tt_tree_take_seat(t, &seat, j->card)) {
         refuse_rank(t, c, TUTTI_ERR_NOMEM, "out of memory in the first rank of this host");
         return;
     }
@@ -608,13 +672,14 @@ static void child_join(struct tt_tree *t, struct tt_tree_conn *c, const struct t
 /* ---- UP ---- */
 
 /* Reads all runs. */
-static bool check_report(struct tt_reader r, uint32_t nranks, uint32_t nruns)
+static bool check_report(struct tt_reader r, uint32_t nranks,
+                         const struct tt_tree_report_head *head)
 {
     struct tt_tree_run run;
     uint64_t end = 0;
 
-    for (uint32_t i = 0; i < nruns && !r.bad; i++) {
-        tt_tree_read_run(&r, nranks, &run);
+    for (uint32_t i = 0; i < head->nruns && !r.bad; i++) {
+        tt_tree_read_run(&r, nranks, head, &run);
         if (run.first < end)
             return false;
         end = (uint64_t)run.first + run.count;
@@ -672,7 +737,7 @@ static bool take_report(struct tt_tree *t, struct tt_tree_conn *c, const uint8_t
 
     tt_reader_init(&r, encoded, bytes);
     tt_tree_read_report(&r, t->conf.nranks, &head);
-    if (r.bad || !check_report(r, t->conf.nranks, head.nruns) ||
+    if (r.bad || !check_report(r, t->conf.nranks, &head) ||
         (!t->conf.root && head.reporter == t->conf.rank))      /* a cycle */
         return false;
     old = tt_sparse_get(&t->reports, head.reporter);
@@ -685,7 +750,8 @@ static bool take_report(struct tt_tree *t, struct tt_tree_conn *c, const uint8_t
         return true;
     }
     if (t->state != TT_TREE_GATHERING) {        /* it lost its connection before its place */
-        const bool known = old && !old->gone && old->process == head.process;
+        const bool known = old && !old->gone && old->process == head.process &&
+                           (t->conf.root || tt_sparse_get(&t->entries, head.reporter));
 
         if (!known && !t->conf.root)
             return false;       /* it connects to the root */

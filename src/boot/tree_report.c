@@ -7,6 +7,8 @@
 #define RUN_BYTES_MAX (8u + TT_TREE_DIGEST_BYTES + 2 * (1 + TT_ENDPOINT_BYTES) + 4)
 #define HEAD_BYTES (4u + 8 + 4 + 4 + 1 + 2 + 4)
 #define VARINT_BYTES_MAX 5u
+#define REPORT_GONE 1u                  /* flags of a report */
+#define REPORT_CARDS 2u
 
 void tt_tree_write_address(struct tt_writer *w, const struct tt_tree_address *a)
 {
@@ -26,9 +28,14 @@ void tt_tree_read_address(struct tt_reader *r, struct tt_tree_address *out)
 
 /* ---- reports ---- */
 
-size_t tt_tree_report_bytes_max(uint32_t n, uint16_t constants_bytes)
+size_t tt_tree_report_bytes_max(const struct tt_tree_seat *seats, uint32_t n,
+                                uint16_t constants_bytes)
 {
-    return HEAD_BYTES + constants_bytes + (size_t)n * RUN_BYTES_MAX;
+    size_t bytes = HEAD_BYTES + constants_bytes + (size_t)n * RUN_BYTES_MAX;
+
+    for (uint32_t i = 0; i < n; i++)
+        bytes += 2u + seats[i].card_bytes;
+    return bytes;
 }
 
 static int compare_seats(const void *a, const void *b)
@@ -51,7 +58,8 @@ static uint32_t run_seats(const struct tt_tree_seat *seats, uint32_t n)
     return count;
 }
 
-static void write_run(struct tt_writer *w, const struct tt_tree_seat *seats, uint32_t count)
+static void write_run(struct tt_writer *w, const struct tt_tree_seat *seats, uint32_t count,
+                      bool cards)
 {
     tt_write_u32(w, seats[0].rank);
     tt_write_u32(w, count);
@@ -60,54 +68,71 @@ static void write_run(struct tt_writer *w, const struct tt_tree_seat *seats, uin
     tt_tree_write_address(w, &seats[count - 1].address);
     for (uint32_t i = 0; i < count; i++)
         tt_write_u32(w, seats[i].tag);
+    for (uint32_t i = 0; cards && i < count; i++) {
+        tt_write_u16(w, seats[i].card_bytes);
+        tt_write_bytes(w, seats[i].card, seats[i].card_bytes);
+    }
 }
 
 void tt_tree_write_report(struct tt_writer *w, const struct tt_tree_report_head *head,
                           struct tt_tree_seat *seats, uint32_t n)
 {
     uint32_t nlive = 0, nruns = 0;
+    bool cards = false;
 
     qsort(seats, n, sizeof *seats, compare_seats);
-    while (nlive < n && seats[nlive].live)
-        nlive++;
+    for (; nlive < n && seats[nlive].live; nlive++)
+        cards |= seats[nlive].card_bytes > 0;
     for (uint32_t i = 0; i < nlive; i += run_seats(seats + i, nlive - i))
         nruns++;
     tt_write_u32(w, head->reporter);
     tt_write_u64(w, head->process);
     tt_write_u32(w, head->generation);
     tt_write_u32(w, head->host);
-    tt_write_u8(w, head->gone);
+    tt_write_u8(w, (uint8_t)((head->gone ? REPORT_GONE : 0) | (cards ? REPORT_CARDS : 0)));
     tt_write_u16(w, head->constants_bytes);
     tt_write_bytes(w, head->constants, head->constants_bytes);
     tt_write_u32(w, nruns);
     for (uint32_t i = 0, count; i < nlive; i += count) {
         count = run_seats(seats + i, nlive - i);
-        write_run(w, seats + i, count);
+        write_run(w, seats + i, count, cards);
     }
 }
 
 void tt_tree_read_report(struct tt_reader *r, uint32_t nranks, struct tt_tree_report_head *out)
 {
-    uint8_t gone;
+    uint8_t flags;
 
     out->reporter = tt_read_u32(r);
     out->process = tt_read_u64(r);
     out->generation = tt_read_u32(r);
     out->host = tt_read_u32(r);
-    gone = tt_read_u8(r);
-    out->gone = gone == 1;
+    flags = tt_read_u8(r);
+    out->gone = flags & REPORT_GONE;
+    out->cards = flags & REPORT_CARDS;
     out->constants_bytes = tt_read_u16(r);
     out->constants = tt_reader_take(r, out->constants_bytes);
     out->nruns = tt_read_u32(r);
-    if (gone > 1 || out->reporter >= nranks || out->host >= nranks || out->nruns > nranks ||
-        out->constants_bytes > TT_TREE_CONSTANTS_MAX)
+    if (flags > (REPORT_GONE | REPORT_CARDS) || out->reporter >= nranks || out->host >= nranks ||
+        out->nruns > nranks || out->constants_bytes > TT_TREE_CONSTANTS_MAX)
         r->bad = true;
     if (r->bad)
         out->nruns = 0;
 }
 
-void tt_tree_read_run(struct tt_reader *r, uint32_t nranks, struct tt_tree_run *out)
+const uint8_t *tt_tree_read_card(struct tt_reader *r, uint16_t *bytes)
 {
+    *bytes = tt_read_u16(r);
+    if (*bytes > TT_TREE_CARD_MAX)
+        r->bad = true;
+    return tt_reader_take(r, *bytes);
+}
+
+void tt_tree_read_run(struct tt_reader *r, uint32_t nranks, const struct tt_tree_report_head *head,
+                      struct tt_tree_run *out)
+{
+    uint16_t bytes;
+
     out->first = tt_read_u32(r);
     out->count = tt_read_u32(r);
     tt_read_bytes(r, out->digest, sizeof out->digest);
@@ -116,6 +141,10 @@ void tt_tree_read_run(struct tt_reader *r, uint32_t nranks, struct tt_tree_run *
     if (out->first >= nranks || out->count == 0 || out->count > nranks - out->first)
         r->bad = true;
     out->tags = r->bad ? NULL : tt_reader_take(r, (size_t)out->count * 4);
+    out->cards = head->cards ? r->at : NULL;
+    for (uint32_t i = 0; head->cards && i < out->count && !r->bad; i++)
+        (void)tt_tree_read_card(r, &bytes);
+    out->cards_bytes = head->cards && !r->bad ? (size_t)(r->at - out->cards) : 0;
     if (r->bad)
         out->count = 0;
 }

@@ -12,6 +12,7 @@
 
 #define TT_TREE_DIGEST_BYTES 16
 #define TT_TREE_CONSTANTS_MAX 1024
+#define TT_TREE_CARD_MAX 1408           /* maximum size of the address record of a rank */
 #define TT_TREE_NONE UINT32_MAX
 
 /* An encoded struct tt_endpoint, opaque here. */
@@ -25,6 +26,8 @@ struct tt_tree_seat {
     bool live, undone;              /* undone: lost without DONE */
     uint8_t digest[TT_TREE_DIGEST_BYTES];
     struct tt_tree_address address;
+    uint8_t *card;                  /* [card_bytes]; owned by the leader's node; NULL: none */
+    uint16_t card_bytes;
 };
 
 /* Consecutive ranks of one host with one digest. */
@@ -33,6 +36,8 @@ struct tt_tree_run {
     uint8_t digest[TT_TREE_DIGEST_BYTES];
     struct tt_tree_address before, after;   /* a report: of the first and of the last rank */
     const uint8_t *tags;            /* [count], little-endian 32 bits each */
+    const uint8_t *cards;           /* [count] of u16 length and bytes; NULL: none */
+    size_t cards_bytes;
     uint32_t host, reporter;        /* set by the reader of a report */
 };
 
@@ -41,6 +46,7 @@ struct tt_tree_report_head {
     uint32_t reporter, generation, host, nruns;
     uint64_t process;
     bool gone;
+    bool cards;                     /* the runs contain address records */
     const uint8_t *constants;
     uint16_t constants_bytes;
 };
@@ -48,15 +54,20 @@ struct tt_tree_report_head {
 void tt_tree_write_address(struct tt_writer *w, const struct tt_tree_address *a);
 void tt_tree_read_address(struct tt_reader *r, struct tt_tree_address *out);
 
-/* Returns the maximum size of a report of n seats. */
-size_t tt_tree_report_bytes_max(uint32_t n, uint16_t constants_bytes);
+/* Returns the maximum size of a report of seats[n]. */
+size_t tt_tree_report_bytes_max(const struct tt_tree_seat *seats, uint32_t n,
+                                uint16_t constants_bytes);
 /* Writes the report of the live ones of seats[n], which it sorts by rank. */
 void tt_tree_write_report(struct tt_writer *w, const struct tt_tree_report_head *head,
                           struct tt_tree_seat *seats, uint32_t n);
 /* Reads the head, then head.nruns runs. Any invalid value makes the reader bad: ranks outside of
  * nranks, runs out of order or empty. */
 void tt_tree_read_report(struct tt_reader *r, uint32_t nranks, struct tt_tree_report_head *out);
-void tt_tree_read_run(struct tt_reader *r, uint32_t nranks, struct tt_tree_run *out);
+void tt_tree_read_run(struct tt_reader *r, uint32_t nranks, const struct tt_tree_report_head *head,
+                      struct tt_tree_run *out);
+/* Reads the next address record of a run, or of a table of all ranks. Returns NULL if its length is
+ * invalid; then the reader is bad. */
+const uint8_t *tt_tree_read_card(struct tt_reader *r, uint16_t *bytes);
 
 /* A part of the layout: `nhosts` hosts with the indices from `host` on, each of which has the next
  * `count` ranks. Hosts are numbered in the order of their first ranks. */

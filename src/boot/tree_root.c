@@ -38,8 +38,16 @@ void tt_tree_root_fini(struct tt_tree *t)
     free(k->runs);
     free(k->layout);
     free(k->constants);
+    free(k->table);
     free(k);
     t->ranks = NULL;
+}
+
+void tt_tree_note_refusal(struct tt_tree *t, const char *sentence)
+{
+    t->nrefused++;
+    free(t->refusal);
+    t->refusal = strdup(sentence);
 }
 
 /* ---- reports ---- */
@@ -63,7 +71,7 @@ static bool runs_next(struct runs *s, const struct tt_tree *t, struct tt_tree_ru
     if (s->left == 0)
         return false;
     s->left--;
-    tt_tree_read_run(&s->r, t->conf.nranks, out);
+    tt_tree_read_run(&s->r, t->conf.nranks, &s->head, out);
     tt_assert(!s->r.bad);       /* checked when it arrived */
     out->host = s->head.host;
     out->reporter = s->head.reporter;
@@ -86,6 +94,7 @@ static void add_rank(struct tt_tree *t, uint32_t reporter, uint32_t rank, uint32
     if (k->owner[rank] && k->owner[rank] != reporter + 1 && k->tag[rank] != tag) {
         snprintf(sentence, sizeof sentence,
                  "rank %" PRIu32 " joined twice: two processes have this rank", rank);
+        tt_tree_note_refusal(t, sentence);
         tt_tree_reject(t, reporter, rank, TUTTI_ERR_INVALID, sentence);
         return;
     }
@@ -209,6 +218,41 @@ static bool copy_constants(struct tt_tree *t)
     return true;
 }
 
+/* Makes the table of the records of all ranks, if any rank has one. Returns false if out of
+ * memory. */
+static bool root_make_table(struct tt_tree_ranks *k)
+{
+    size_t bytes = 4 * (size_t)k->nranks, cards = 0;
+    struct tt_reader r;
+    struct tt_writer w;
+    uint16_t n;
+
+    for (uint32_t i = 0; i < k->nruns; i++) {
+        bytes += k->runs[i].cards ? k->runs[i].cards_bytes : 2 * (size_t)k->runs[i].count;
+        cards += k->runs[i].cards_bytes;
+    }
+    if (cards == 0)
+        return true;
+    k->table = malloc(bytes);
+    if (!k->table)
+        return false;
+    k->table_bytes = bytes;
+    tt_writer_init(&w, k->table, bytes);
+    for (uint32_t i = 0; i < k->nruns; i++) {
+        tt_reader_init(&r, k->runs[i].cards, k->runs[i].cards_bytes);
+        for (uint32_t rank = 0; rank < k->runs[i].count; rank++) {
+            const uint8_t *card = k->runs[i].cards ? tt_tree_read_card(&r, &n) : NULL;
+
+            n = card ? n : 0;
+            tt_write_u32(&w, k->runs[i].host);
+            tt_write_u16(&w, n);
+            tt_write_bytes(&w, card, n);
+        }
+    }
+    tt_assert(!w.bad && tt_writer_bytes(&w) == bytes);
+    return true;
+}
+
 void tt_tree_root_check(struct tt_tree *t)
 {
     struct tt_tree_ranks *k = t->ranks;
@@ -223,7 +267,7 @@ void tt_tree_root_check(struct tt_tree *t)
     if (!runs_are_exact(k) || !digests_are_equal(t))
         return;
     k->layout = tt_tree_encode_layout(k->runs, k->nruns, k->nranks, &k->layout_bytes);
-    if (!k->layout || !copy_constants(t))
+    if (!k->layout || !copy_constants(t) || !root_make_table(k))
         goto no_memory;
     t->state = TT_TREE_PLACED;
     tt_tree_distribute(t);
@@ -270,6 +314,27 @@ static bool tree_rank_has_left(const void *context, uint32_t rank)
     const struct tt_tree_ranks *k = context;
 
     return !k->owner[rank] && k->left[rank];
+}
+
+bool tt_tree_waits_for(const struct tt_tree *t, uint32_t nranks, uint32_t rank)
+{
+    const struct tt_tree_ranks *k = t->ranks;
+
+    return t->state == TT_TREE_GATHERING && k && k->njoined > 0 && k->nranks == nranks &&
+           rank < nranks && !k->owner[rank];
+}
+
+void tt_tree_name_missing(const struct tt_tree *t, char *out, size_t cap)
+{
+    if (t->ranks)
+        tt_rdv_name_ranks(out, cap, t->ranks->nranks, tree_rank_is_missing, t->ranks);
+    else
+        snprintf(out, cap, "all");
+}
+
+void tt_tree_give_up(struct tt_tree *t, const char *sentence)
+{
+    tt_tree_fail_job(t, TUTTI_ERR_PEER_LOST, sentence);
 }
 
 void tt_tree_root_expire(struct tt_tree *t, uint64_t now_ns)

@@ -7,8 +7,8 @@
 #include "boot/tree.h"
 
 enum tt_tree_frame {
-    TT_TREE_CHALLENGE = 32,
-    TT_TREE_JOIN,
+    TT_TREE_CHALLENGE = 1,      /* earlier versions of the protocol have this type, too */
+    TT_TREE_JOIN = 33,
     TT_TREE_WELCOME,
     TT_TREE_REDIRECT,
     TT_TREE_UP,
@@ -18,6 +18,7 @@ enum tt_tree_frame {
     TT_TREE_DONE
 };
 
+enum { TT_TREE_JOIN_SERVES = 1, TT_TREE_JOIN_CARD = 2 };    /* flags of JOIN */
 enum tt_tree_kind { TT_TREE_LOCAL, TT_TREE_LEADER };        /* of a child */
 enum tt_tree_scope { TT_TREE_OF_RANK, TT_TREE_OF_JOB };     /* of REFUSED */
 
@@ -56,6 +57,8 @@ struct tt_tree_ranks {
     size_t layout_bytes;
     uint8_t *constants;
     uint16_t constants_bytes;
+    uint8_t *table;             /* complete: of all ranks; NULL if no rank has an address record */
+    size_t table_bytes;
 };
 
 /* ---- tree.c ---- */
@@ -77,6 +80,8 @@ void tt_tree_fail_job(struct tt_tree *t, tutti_status status, const char *senten
 void tt_tree_flush(struct tt_tree *t, uint64_t now_ns);
 uint32_t tt_tree_tag(uint64_t process);
 bool tt_tree_reports(const struct tt_tree *t);
+/* Returns whether the table is passed to this child by the caller. */
+bool tt_tree_shares_with(const struct tt_tree *t, const struct tt_tree_conn *c);
 
 /* ---- tree_child.c ---- */
 
@@ -91,8 +96,9 @@ void tt_tree_refuse(struct tt_tree *t, struct tt_tree_conn *c, tutti_status stat
 /* Routes a rejection of one rank towards it. */
 void tt_tree_reject(struct tt_tree *t, uint32_t reporter, uint32_t rank, tutti_status status,
                     const char *sentence);
-/* Adds the rank to this host, or replaces its seat. Returns false if out of memory. */
-bool tt_tree_take_seat(struct tt_tree *t, const struct tt_tree_seat *seat);
+/* Adds the rank to this host, or replaces its seat; copies the card. Returns false if out of
+ * memory. */
+bool tt_tree_take_seat(struct tt_tree *t, const struct tt_tree_seat *seat, const void *card);
 /* PLACED: the addresses around a rank of this host. Returns false if it is unknown. */
 bool tt_tree_around(const struct tt_tree *t, uint32_t rank, struct tt_tree_address *before,
                     struct tt_tree_address *after);
@@ -109,6 +115,8 @@ void tt_tree_root_fini(struct tt_tree *t);
 /* Adds or removes the ranks of a report. */
 void tt_tree_root_add(struct tt_tree *t, const struct tt_tree_report *report);
 void tt_tree_root_remove(struct tt_tree *t, const struct tt_tree_report *report);
+/* Counts a refusal, and keeps its cause for later reports. */
+void tt_tree_note_refusal(struct tt_tree *t, const char *sentence);
 /* If all ranks have joined: compares their digests, and makes the layout. */
 void tt_tree_root_check(struct tt_tree *t);
 /* The earliest deadline has passed: fails with the missing ranks. */

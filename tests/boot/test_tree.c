@@ -20,6 +20,7 @@
 #define RESETS_NS (10 * TT_SECOND)      /* the network is reliable afterwards */
 #define FOREVER_NS (60 * TT_SECOND)
 #define NONE UINT32_MAX
+#define CARD_BYTES 32u
 
 enum { START, DELIVER, PROCESS, TICK, KILL, RESET, STRANGER };
 enum { PARENT_OPEN, PARENT_FRAME, PARENT_END, CHILD_OPEN, CHILD_FRAME, CHILD_END };
@@ -62,6 +63,7 @@ struct sim {
     uint64_t latency_ns;                /* maximum */
     uint64_t resets_in;                 /* one in this number of messages breaks its connection */
     uint64_t ndropped, nmessages;
+    uint8_t (*cards)[CARD_BYTES];       /* [nranks]: address records, or NULL */
 };
 
 /* ---- network ---- */
@@ -385,10 +387,16 @@ static void run(struct sim *s)
 
 struct plan {
     uint32_t nranks, nextra, per_host, children_max;
+    bool cards;                 /* ranks have address records */
     bool hinted;                /* the launcher provides the number of ranks per host */
     bool cyclic;                /* rank r is on host r mod nhosts; else consecutive ranks */
     uint64_t latency_ns, start_ns;
 };
+
+static uint16_t card_bytes(uint32_t rank)
+{
+    return (uint16_t)(rank % (CARD_BYTES + 1));
+}
 
 static struct tt_tree_conf conf_of(const struct sim *s, const struct plan *plan, uint32_t rank)
 {
@@ -406,6 +414,10 @@ static struct tt_tree_conf conf_of(const struct sim *s, const struct plan *plan,
                                  .deadline_ns = s->w.now_ns + TIMEOUT_NS };
 
     memcpy(conf.address.data, &rank, sizeof rank);
+    if (s->cards) {
+        conf.card = s->cards[rank];
+        conf.card_bytes = card_bytes(rank);
+    }
     if (rank == 0) {
         conf.constants = s->constants;
         conf.constants_bytes = sizeof s->constants;
@@ -444,6 +456,12 @@ static struct sim *sim_create(uint64_t seed, const struct plan *plan)
         s->secret[i] = (uint8_t)tt_prng_u64(&s->w.prng);
     for (size_t i = 0; i < sizeof s->constants; i++)
         s->constants[i] = (uint8_t)tt_prng_u64(&s->w.prng);
+    if (plan->cards) {
+        s->cards = calloc(s->nranks, sizeof *s->cards);
+        tt_assert(s->cards);
+        for (uint32_t r = 0; r < s->nranks; r++)
+            memset(s->cards[r], (int)(r + 1), CARD_BYTES);
+    }
     memcpy(root.secret, s->secret, sizeof root.secret);
     root.children_max = plan->children_max;
     process_init(s, s->root, &root, 0);
@@ -477,6 +495,7 @@ static void sim_destroy(struct sim *s)
     free(s->conns);
     free(s->processes);
     free(s->leader);
+    free(s->cards);
     world_fini(&s->w);
     free(s);
 }
@@ -527,6 +546,24 @@ static void check_place(const struct sim *s, uint32_t rank)
     assert_int_equal(rank_at(&place->after), (rank + 1) % s->nranks);
 }
 
+/* The table has the first rank of the host, and the record, of each rank. */
+static void check_table(const struct sim *s, const struct tt_tree_place *place)
+{
+    struct tt_reader r;
+    uint16_t bytes;
+
+    tt_reader_init(&r, place->table, place->table_bytes);
+    for (uint32_t rank = 0; s->cards && rank < s->nranks; rank++) {
+        const uint8_t *card;
+
+        assert_int_equal(tt_read_u32(&r), s->leader[rank]);
+        card = tt_tree_read_card(&r, &bytes);
+        assert_int_equal(bytes, card_bytes(rank));
+        assert_memory_equal(card, s->cards[rank], bytes);
+    }
+    assert_true(!r.bad && r.at == r.end);
+}
+
 static void check_all_placed(const struct sim *s)
 {
     const struct tt_tree_place *first = &s->processes[0].tree.place;
@@ -537,6 +574,7 @@ static void check_all_placed(const struct sim *s)
         check_place(s, r);
         if (r == 0)
             check_layout(s, place);
+        check_table(s, place);
         assert_int_equal(place->layout_bytes, first->layout_bytes);
         assert_memory_equal(place->layout, first->layout, first->layout_bytes);
     }
@@ -553,6 +591,7 @@ static struct plan draw_plan(uint64_t seed)
                           .children_max = 1 + (uint32_t)tt_prng_below(&prng, 12),
                           .cyclic = tt_prng_below(&prng, 2),
                           .hinted = tt_prng_below(&prng, 2),
+                          .cards = seed % 2,
                           .latency_ns = 1000 + tt_prng_below(&prng, 2) * 20 * TT_MS,
                           .start_ns = 1 + tt_prng_below(&prng, 2 * TT_SECOND) };
     return plan;
@@ -803,11 +842,11 @@ static void different_version_is_reported(void **state)
     ev.kind = TT_TREE_EV_OPEN;
     tt_tree_step(&t, &ev, 2);
     ev.kind = TT_TREE_EV_FRAME;
-    ev.frame = (struct tt_frame){ .type = 32, .body = challenge, .bytes = sizeof challenge };
+    ev.frame = (struct tt_frame){ .type = 1, .body = challenge, .bytes = sizeof challenge };
     tt_tree_step(&t, &ev, 3);
     assert_int_equal(t.state, TT_TREE_FAILED);
     assert_int_equal(t.status, TUTTI_ERR_PROTOCOL);
-    assert_non_null(strstr(t.sentence, "the server has version 2, this rank has version 1"));
+    assert_non_null(strstr(t.sentence, "the server has version 6, this rank has version 5"));
     tt_tree_fini(&t);
 }
 

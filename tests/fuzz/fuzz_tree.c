@@ -15,7 +15,8 @@
 #define TOKEN "token"
 #define NCONNS 4u
 #define NRANKS 6u
-#define FRAME_FIRST 32u         /* CHALLENGE; the next type is JOIN */
+#define CHALLENGE 1u
+#define FRAME_FIRST 32u         /* here: CHALLENGE; the next type is JOIN */
 #define JOIN 33u
 #define SAID_MAX 4096u
 
@@ -116,7 +117,8 @@ static void attack(const struct tt_tree_conf *conf, const uint8_t *data, size_t 
     t.tree.context = &t;
     tt_reader_init(&r, data, bytes);
     while (r.at < r.end) {
-        const uint8_t what = tt_read_u8(&r), type = (uint8_t)(FRAME_FIRST + tt_read_u8(&r) % 10);
+        const uint8_t what = tt_read_u8(&r), kind = tt_read_u8(&r) % 10;
+        const uint8_t type = (uint8_t)(kind ? FRAME_FIRST + kind : CHALLENGE);
         const size_t n = tt_read_u16(&r), left = (size_t)(r.end - r.at);
         const size_t said = n < left ? n : left, most = said < SAID_MAX ? said : SAID_MAX;
 
@@ -144,7 +146,7 @@ static void attack_parsers(const uint8_t *data, size_t bytes)
     tt_reader_init(&r, data, bytes);
     tt_tree_read_report(&r, NRANKS, &head);
     for (uint32_t i = 0; i < head.nruns && !r.bad; i++) {
-        tt_tree_read_run(&r, NRANKS, &run);
+        tt_tree_read_run(&r, NRANKS, &head, &run);
         tt_assert(r.bad || (run.count > 0 && run.first + run.count <= NRANKS));
     }
     if (!tt_tree_layout_is_valid(data, bytes, NRANKS))
