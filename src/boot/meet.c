@@ -895,7 +895,7 @@ tutti_status tt_boot_rendezvous(const struct tt_launch *launch, const void *card
                       .overlay_near = -1,
                       .listener = -1,
                       .fd = -1,
-                      .samehost = { .first = -1, .mark = -1 },
+                      .samehost = { .first = -1, .mark = -1, .listener = -1 },
                       .backoff_ns = RETRY_FIRST_NS };
     tutti_status st;
 

@@ -1,11 +1,11 @@
 /* Determines which ranks share a host, by names of Unix sockets. An abstract name exists in one
  * network namespace of one kernel only, and can be bound once. Of the ranks on a host, exactly one
  * binds the job's name "first". That rank represents the host, and binds a second name with its
- * rank. Every other rank finds "first" taken and searches for the representative. It tries to
+ * rank. Before that, it binds a listener, to which the others connect. Every other rank finds "first" taken and searches for the representative. It tries to
  * connect to the second name of each rank, nearest ranks first. Connecting a datagram socket sends
  * nothing and needs no response, so a stopped or busy process is found, too.
  *
- * Cost: three system calls for the first rank of a host, and one more for each rank between two
+ * Cost: a few system calls for the first rank of a host, and one more for each rank between two
  * ranks of a host.
  *
  * Two machines restored from one snapshot have the same boot id and namespace numbers, but not the
@@ -31,19 +31,27 @@
     (5 * TT_SECOND)      /* wait for a rank that has bound one name and not yet
                                            the other: two system calls */
 #define FIRST UINT32_MAX                /* in place of a rank */
+#define BACKLOG 4096
 
 struct search {
     const struct tt_samehost_conf *conf;
-    uint8_t key[TT_MAC_BYTES];
+    const uint8_t *key;
 };
 
-static void make_key(struct search *s)
+static void make_key(uint8_t key[TT_MAC_BYTES], const struct tt_samehost_conf *conf)
 {
-    tt_mac(s->key, s->conf->token, strlen(s->conf->token), "tutti host", s->conf->gathering,
-           TT_NONCE_BYTES);
+    uint8_t data[TT_NONCE_BYTES + 64] = { 0 };
+    const char *host = conf->host ? conf->host : "";
+    const size_t bytes = strnlen(host, sizeof data - TT_NONCE_BYTES);
+
+    memcpy(data, conf->gathering, TT_NONCE_BYTES);
+    memcpy(data + TT_NONCE_BYTES, host, bytes);
+    tt_mac(key, conf->token, strlen(conf->token), "tutti host", data, TT_NONCE_BYTES + bytes);
 }
 
-static socklen_t samehost_name_of(const struct search *s, uint32_t rank, struct sockaddr_un *out)
+/* The name of a rank, or of "first", or with `listens` of its listener. */
+static socklen_t samehost_name(const uint8_t *key, uint32_t rank, bool listens,
+                               struct sockaddr_un *out)
 {
     char *at = out->sun_path + 1;
     char *const end = out->sun_path + sizeof out->sun_path;
@@ -51,10 +59,37 @@ static socklen_t samehost_name_of(const struct search *s, uint32_t rank, struct 
     *out = (struct sockaddr_un){ .sun_family = AF_UNIX };
     at += snprintf(at, (size_t)(end - at), "tutti-host-");
     for (int i = 0; i < 16; i++)
-        at += snprintf(at, (size_t)(end - at), "%02x", s->key[i]);
+        at += snprintf(at, (size_t)(end - at), "%02x", key[i]);
     at += rank == FIRST ? snprintf(at, (size_t)(end - at), "-first")
-                        : snprintf(at, (size_t)(end - at), "-%u", rank);
+                        : snprintf(at, (size_t)(end - at), "-%u%s", rank, listens ? "-node" : "");
     return (socklen_t)(at - (char *)out);
+}
+
+static socklen_t samehost_name_of(const struct search *s, uint32_t rank, struct sockaddr_un *out)
+{
+    return samehost_name(s->key, rank, false, out);
+}
+
+socklen_t tt_samehost_address(const struct tt_samehost *s, struct sockaddr_un *out)
+{
+    return samehost_name(s->key, s->holder, true, out);
+}
+
+/* Opens the listener of this rank. Returns -1 and errno on failure. */
+static int bind_listener(const struct search *s)
+{
+    struct sockaddr_un name;
+    const socklen_t bytes = samehost_name(s->key, s->conf->rank, true, &name);
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int err;
+
+    if (fd < 0 ||
+        (bind(fd, (const struct sockaddr *)&name, bytes) == 0 && listen(fd, BACKLOG) == 0))
+        return fd;
+    err = errno;
+    close(fd);
+    errno = err;
+    return -1;
 }
 
 /* Returns a socket bound to the name, or -1 and errno. */
@@ -110,18 +145,18 @@ static bool count_as_alone(enum tt_log_level level)
     return true;
 }
 
-/* Binds both names, or finds the rank that has. Returns true once decided. A rank that cannot bind
- * the second name releases the first, since other ranks could not find its holder. */
+/* Binds all names, or finds the rank that has. Returns true once decided. A rank that cannot bind
+ * the others releases the first, since other ranks could not find its holder. */
 static bool samehost_step(const struct search *s, struct tt_samehost *out)
 {
     out->first = bind_name(s, FIRST);
     if (out->first >= 0) {
-        out->mark = bind_name(s, s->conf->rank);
+        out->listener = bind_listener(s);
+        out->mark = out->listener >= 0 ? bind_name(s, s->conf->rank) : -1;
         if (out->mark >= 0)
             return true;
         count_as_alone(TT_LOG_WARN);
-        close(out->first);
-        out->first = -1;
+        tt_samehost_fini(out);
         return true;
     }
     if (errno != EADDRINUSE)
@@ -132,12 +167,12 @@ static bool samehost_step(const struct search *s, struct tt_samehost *out)
 
 void tt_samehost_find(struct tt_samehost *out, const struct tt_samehost_conf *conf)
 {
-    struct search s = { .conf = conf };
+    struct search s = { .conf = conf, .key = out->key };
     const uint64_t patience_ns = tt_now_ns() + PATIENCE_NS;
     const uint64_t until_ns = patience_ns < conf->deadline_ns ? patience_ns : conf->deadline_ns;
 
-    *out = (struct tt_samehost){ .first = -1, .mark = -1, .holder = conf->rank };
-    make_key(&s);
+    *out = (struct tt_samehost){ .first = -1, .mark = -1, .listener = -1, .holder = conf->rank };
+    make_key(out->key, conf);
     while (!samehost_step(&s, out)) {
         if (tt_now_ns() >= until_ns) {
             tt_log(TT_LOG_INFO,
@@ -155,5 +190,7 @@ void tt_samehost_fini(struct tt_samehost *s)
         close(s->first);
     if (s->mark >= 0)
         close(s->mark);
-    s->first = s->mark = -1;
+    if (s->listener >= 0)
+        close(s->listener);
+    s->first = s->mark = s->listener = -1;
 }

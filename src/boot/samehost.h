@@ -5,9 +5,15 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include "boot/auth.h"
 
 struct tt_samehost {
     int first, mark;                    /* sockets bound to the names, or -1 */
+    int listener;                       /* of the representative: other ranks of this host connect
+                                           to it; non-blocking; or -1 */
+    uint8_t key[TT_MAC_BYTES];          /* of the names */
     uint32_t holder;                    /* representative of this host: equal for two ranks
                                            exactly if they share it */
 };
@@ -16,6 +22,7 @@ struct tt_samehost_conf {
     const char *token;
     const uint8_t *gathering;           /* [TT_NONCE_BYTES]; equal on all ranks, and unique to
                                            this start-up */
+    const char *host;                   /* divides this host into several, for tests; or NULL */
     uint32_t rank, nranks;
     uint64_t deadline_ns;
 };
@@ -23,6 +30,8 @@ struct tt_samehost_conf {
 /* Finds the representative of this host. The caller releases *out with tt_samehost_fini. Never
  * fails: a rank without a proof represents itself, as if it were alone on its host. */
 void tt_samehost_find(struct tt_samehost *out, const struct tt_samehost_conf *conf);
+/* Writes the address of the representative's listener; returns its size. */
+socklen_t tt_samehost_address(const struct tt_samehost *s, struct sockaddr_un *out);
 /* Call it only after every rank has found its representative, i.e. once the table is complete. */
 void tt_samehost_fini(struct tt_samehost *s);
 
