@@ -22,6 +22,8 @@ SUMMARY = "start-up of many ranks over loopback sockets: time, and bytes by proc
 
 RANKS = (64, 128, 256, 512, 1024)
 RANKS_PER_PROCESS = 128
+RANKS_PER_HOST = 8
+RECORD_BYTES = 512
 RECEIVED_REACH, GROWTH_REACH = 65536, 2.1
 
 
@@ -85,7 +87,11 @@ def listing(options):
 def measure(program, n):
     processes = max(2, math.ceil(n / RANKS_PER_PROCESS))
     done = subprocess.run(
-        [program, str(n), str(processes)], capture_output=True, text=True, timeout=600, check=False
+        [program, str(n), str(processes), str(RECORD_BYTES), str(RANKS_PER_HOST)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
     )
     if done.returncode:
         raise say.Problem(done.stderr.strip()[:300] or f"prog_start: exit status {done.returncode}")

@@ -30,6 +30,7 @@ struct tt_launch {
     char interfaces[256];
     char wires[64];
     char security[16];          /* as set by the user; "" if not set */
+    char host[32];              /* divides this host into several, for tests; "": it is one */
     int64_t timeout_ms;
     const char *launcher;       /* "tutti", "openmpi", "mpich", "prrte", "pmix", "slurm",
                                    "torchrun", "kubernetes", "conf", "single" */

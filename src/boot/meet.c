@@ -1,5 +1,8 @@
-/* Rendezvous over sockets and files. Every rank is a member that connects to the server's address
- * repeatedly until it gets the table, a refusal, or the deadline passes. The server is:
+/* Rendezvous over sockets and files. Every rank connects to the server's address repeatedly until the
+ * server responds with the id of the start-up. With this id the ranks of a host find their first
+ * rank (the leader). Then each rank runs a node of the start-up tree (tree_node.h): the leader uses
+ * its connection to the server, the others connect to the leader. If the server is lost, a rank
+ * begins again, until it has the table, a refusal, or the deadline passes. The server is:
  *   tcp://   rank 0, if it can listen there; if the port is taken, another process serves (a
  *   launcher), and rank 0 only connects
  *   file://  rank 0, at an arbitrary port, which it writes to the file
@@ -31,20 +34,19 @@
 #include "boot/rendezvous.h"
 #include "boot/samehost.h"
 #include "boot/serve.h"
+#include "boot/tree_node.h"
 
-#define ADDRESSES_MAX 8
+#define ADDRESSES_MAX TT_TREE_ROOTS_MAX
 #define CONNECT_NS (3 * TT_SECOND)      /* per address */
 #define CHALLENGE_NS \
     (10 * TT_SECOND) /* a server that takes longer for its challenge is not
                                            ours */
-#define OUTCOME_NS \
-    TT_SECOND /* grace period for the server's final message after the
-                                           deadline */
 #define RETRY_FIRST_NS (5 * TT_MS)
 #define RETRY_LAST_NS (250 * TT_MS)
 #define SERVE_ON_NS (5 * TT_SECOND)     /* time that a failed rank 0 notifies the others */
 #define WHY_BYTES 160
-#define HOLDER_BYTES 4                  /* first bytes of a card */
+#define CHALLENGE 1u                    /* type of the server's first frame */
+#define CHALLENGE_BYTES_MAX 64
 
 enum where { AT_TCP, AT_FILE, AT_ID };
 
@@ -67,10 +69,15 @@ struct meet {
     bool translated;                    /* this process serves, but the rendezvous address is not
                                            one of this host */
 
-    struct tt_rdv_member member;
+    char token[128];
+    uint64_t process;
+    uint8_t card[TT_TREE_CARD_MAX];     /* boot's own part, then the caller's */
+    uint16_t card_bytes;
     struct tt_samehost samehost;
     uint8_t gathering[TT_NONCE_BYTES];      /* the gathering for which samehost is valid */
     bool knows_host;
+    struct tt_tree_node *node;          /* in the tree; or NULL */
+    bool accepted;                      /* the server, or the leader, has accepted this rank */
     struct tt_framer in;
     struct tt_lookup *lookup;           /* AT_TCP: pending lookup of the address's name, or NULL */
     int fd;                             /* the current connection to the server, or -1 */
@@ -132,7 +139,7 @@ static tutti_status use_id(struct meet *m)
     if (m->naddresses == 0)
         snprintf(m->why, sizeof m->why,
                  "the rendezvous server has no address that another host can reach");
-    return tt_id_join_token(m->member.token, m->launch->token, token);
+    return tt_id_join_token(m->token, m->launch->token, token);
 }
 
 static tutti_status parse_where(struct meet *m, const char *text)
@@ -233,7 +240,7 @@ static void remove_file(struct meet *m)
 static tutti_status begin_serving(struct meet *m, int listener)
 {
     const struct tt_serve_conf conf = { .listener = listener,
-                                        .token = m->member.token,
+                                        .token = m->token,
                                         .nranks = m->launch->nranks,
                                         .began_ns = m->began_ns,
                                         .deadline_ns = m->deadline_ns };
@@ -360,55 +367,42 @@ static tutti_status serve_file(struct meet *m)
 
 /* ---- member ---- */
 
-static void member_on_act(void *context, const struct tt_rdv_act *act)
+/* Finds the first rank of this host in the server's gathering. */
+static void find_holder(struct meet *m, const uint8_t gathering[TT_NONCE_BYTES])
 {
-    struct meet *m = context;
-
-    /* A hello fits into the buffer of a new connection; if not, the connection is closed. */
-    if (send(m->fd, act->data, act->bytes, MSG_NOSIGNAL) != (ssize_t)act->bytes)
-        shutdown(m->fd, SHUT_RDWR);
-}
-
-/* Called before a hello: finds the ranks on the same host, and writes the result to the card. */
-static void find_holder(void *context, const uint8_t gathering[TT_NONCE_BYTES])
-{
-    struct meet *m = context;
-    const struct tt_samehost_conf conf = { .token = m->member.token,
+    const struct tt_samehost_conf conf = { .token = m->token,
                                            .gathering = gathering,
+                                           .host = m->launch->host,
                                            .rank = m->launch->rank,
                                            .nranks = m->launch->nranks,
                                            .deadline_ns = m->deadline_ns };
-    struct tt_writer w;
 
-    if (!m->knows_host || memcmp(m->gathering, gathering, sizeof m->gathering) != 0) {
-        tt_samehost_fini(&m->samehost);
-        tt_samehost_find(&m->samehost, &conf);
-        memcpy(m->gathering, gathering, sizeof m->gathering);
-        m->knows_host = true;
-    }
-    tt_writer_init(&w, m->member.card, HOLDER_BYTES);
-    tt_write_u32(&w, m->samehost.holder);
+    if (m->knows_host && memcmp(m->gathering, gathering, sizeof m->gathering) == 0)
+        return;
+    tt_samehost_fini(&m->samehost);
+    tt_samehost_find(&m->samehost, &conf);
+    memcpy(m->gathering, gathering, sizeof m->gathering);
+    m->knows_host = true;
 }
 
-static void member_step(struct meet *m, struct tt_rdv_event ev)
+static void retry_later(struct meet *m)
 {
-    tt_rdv_member_step(&m->member, &ev, tt_now_ns());
+    m->retry_ns = tt_now_ns() + m->backoff_ns;
+    m->backoff_ns = 2 * m->backoff_ns < RETRY_LAST_NS ? 2 * m->backoff_ns : RETRY_LAST_NS;
 }
 
 /* The connection failed: tries the next address at once, or all again after a growing pause. */
 static void member_disconnect(struct meet *m, const char *why)
 {
     snprintf(m->why, sizeof m->why, "%s", why);
-    close(m->fd);
+    if (m->fd >= 0)
+        close(m->fd);
     m->fd = -1;
     m->connected = false;
     tt_framer_fini(&m->in);
-    member_step(m, (struct tt_rdv_event){ .kind = TT_RDV_EV_CLOSED });
     m->next++;
-    if (m->next < m->naddresses)
-        return;
-    m->retry_ns = tt_now_ns() + m->backoff_ns;
-    m->backoff_ns = 2 * m->backoff_ns < RETRY_LAST_NS ? 2 * m->backoff_ns : RETRY_LAST_NS;
+    if (m->next >= m->naddresses)
+        retry_later(m);
 }
 
 /* Determines the addresses again before each round, as names and files may change. AT_TCP: the name
@@ -441,15 +435,6 @@ static tutti_status find_server(struct meet *m)
     return try_to_serve_tcp(m);
 }
 
-static void log_open_rendezvous(struct meet *m)
-{
-    struct tt_rdv_event ev = { .kind = TT_RDV_EV_OPEN };
-
-    m->connected = true;
-    tt_random_bytes(ev.nonce, sizeof ev.nonce);
-    member_step(m, ev);
-}
-
 /* This process is the server: connects without the network, as loopback may be down. */
 static void connect_to_own_server(struct meet *m)
 {
@@ -457,7 +442,7 @@ static void connect_to_own_server(struct meet *m)
     if (m->fd < 0)
         member_disconnect(m, strerror(errno));
     else
-        log_open_rendezvous(m);
+        m->connected = true;
 }
 
 static tutti_status member_connect(struct meet *m, uint64_t now_ns)
@@ -471,13 +456,12 @@ static tutti_status member_connect(struct meet *m, uint64_t now_ns)
     if (st || (m->naddresses == 0 && m->lookup))
         return st;
     if (m->naddresses == 0 && (!m->serve || m->translated)) {
-        m->retry_ns = now_ns + m->backoff_ns;
-        m->backoff_ns = 2 * m->backoff_ns < RETRY_LAST_NS ? 2 * m->backoff_ns : RETRY_LAST_NS;
+        retry_later(m);
         return TUTTI_OK;
     }
     m->attempts++;
     m->attempt_ns = now_ns;
-    tt_framer_init(&m->in, tt_rdv_table_bytes_max(m->launch->nranks));
+    tt_framer_init(&m->in, CHALLENGE_BYTES_MAX);
     if (m->serve && !m->translated) {
         connect_to_own_server(m);
         return TUTTI_OK;
@@ -495,49 +479,148 @@ static void member_connected(struct meet *m)
     if (err)
         member_disconnect(m, strerror(err));
     else
-        log_open_rendezvous(m);
+        m->connected = true;
 }
 
-/* Reads and steps; the frame of a table stays in the framer, where member.cards points. */
-static void member_receive(struct meet *m)
+/* ---- the node in the tree ---- */
+
+/* Opens the listener of a leader to which the root can redirect others, in large jobs. Without it,
+ * this rank is no server. */
+static int open_server(struct meet *m, struct tt_tree_conf *tree)
 {
-    struct tt_rdv_event ev = { .kind = TT_RDV_EV_FRAME };
+    struct tt_endpoint endpoint = m->own;
+    struct tt_writer w;
+    int fd;
+
+    if (m->launch->nranks <= TT_TREE_CHILDREN || m->samehost.holder != m->launch->rank)
+        return -1;
+    fd = tt_listen(NULL, 0, &endpoint.port);
+    if (fd < 0)
+        return -1;
+    tt_writer_init(&w, tree->address.data, sizeof tree->address.data);
+    tt_endpoint_write(&w, &endpoint);
+    tree->address.bytes = (uint8_t)tt_writer_bytes(&w);
+    tree->serves = true;
+    return fd;
+}
+
+static struct tt_tree_conf tree_conf(const struct meet *m)
+{
+    struct tt_tree_conf tree = { .token = m->token,
+                                 .rank = m->launch->rank,
+                                 .nranks = m->launch->nranks,
+                                 .leader = m->samehost.holder,
+                                 .process = m->process,
+                                 .card = m->card,
+                                 .card_bytes = m->card_bytes,
+                                 .token_is_final = true,
+                                 .began_ns = m->began_ns,
+                                 .deadline_ns = m->deadline_ns };
+
+    memcpy(tree.gathering, m->gathering, sizeof tree.gathering);
+    return tree;
+}
+
+/* The server has sent its challenge: enters the tree. A leader keeps its connection. */
+static tutti_status node_begin(struct meet *m, const struct tt_frame *challenge)
+{
+    struct tt_tree_node_conf conf = { .tree = tree_conf(m),
+                                      .local = -1,
+                                      .up = -1,
+                                      .own = &m->own,
+                                      .root = m->addresses,
+                                      .nroot = m->naddresses };
+    struct sockaddr_un leader;
+    tutti_status st;
+
+    conf.listener = open_server(m, &conf.tree);
+    if (m->samehost.holder == m->launch->rank) {
+        conf.up = m->fd;
+        conf.challenge = challenge;
+        if (m->samehost.listener >= 0)
+            conf.local = fcntl(m->samehost.listener, F_DUPFD_CLOEXEC, 0);
+    } else {
+        close(m->fd);
+        conf.leader_bytes = tt_samehost_address(&m->samehost, &leader);
+        conf.leader = &leader;
+    }
+    m->fd = -1;
+    m->connected = false;
+    st = tt_tree_node_open(&m->node, &conf);
+    if (st && conf.listener >= 0)
+        close(conf.listener);
+    tt_framer_fini(&m->in);
+    return st;
+}
+
+/* Leaves the tree, to begin again at the server. */
+static void node_end(struct meet *m, const char *why)
+{
+    snprintf(m->why, sizeof m->why, "%s", why);
+    tt_tree_node_close(m->node);
+    m->node = NULL;
+    m->next = m->naddresses;        /* files and names may have changed */
+    retry_later(m);
+}
+
+/* Reads the server's first frame, with the id of its gathering. */
+static tutti_status member_take_challenge(struct meet *m, const struct tt_frame *f)
+{
+    uint8_t nonce[TT_NONCE_BYTES], gathering[TT_NONCE_BYTES];
+    struct tt_reader r;
+    uint16_t version;
+
+    tt_reader_init(&r, f->body, f->bytes);
+    version = tt_read_u16(&r);
+    tt_read_bytes(&r, nonce, sizeof nonce);
+    if (f->type == CHALLENGE && !r.bad && version != TT_TREE_VERSION)
+        return tt_fail(TUTTI_ERR_PROTOCOL,
+                       "start-up of rank %u: rendezvous protocol mismatch: the server has version "
+                       "%u, this rank has version %u",
+                       m->launch->rank, version, TT_TREE_VERSION);
+    tt_read_bytes(&r, gathering, sizeof gathering);
+    if (f->type != CHALLENGE || r.bad) {
+        member_disconnect(m, "protocol error: not a rendezvous server");
+        return TUTTI_OK;
+    }
+    find_holder(m, gathering);
+    return node_begin(m, f);
+}
+
+static tutti_status member_receive(struct meet *m)
+{
+    struct tt_frame f;
     size_t room;
     uint8_t *at = tt_framer_space(&m->in, &room);
     const ssize_t n = at ? recv(m->fd, at, room, 0) : 0;
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
+        return TUTTI_OK;
     if (n <= 0) {
         member_disconnect(m, n < 0 ? strerror(errno) : "connection closed by the server");
-        return;
+        return TUTTI_OK;
     }
     tt_framer_added(&m->in, (size_t)n);
-    while (m->member.state != TT_RDV_HAVE_TABLE && tt_framer_next(&m->in, &ev.frame)) {
-        member_step(m, ev);
-        if (m->member.state == TT_RDV_MEMBER_REFUSED)
-            return;
-        if (m->member.state == TT_RDV_DISCONNECTED) {
-            member_disconnect(m, "protocol error: not a rendezvous server");
-            return;
-        }
-    }
+    if (tt_framer_next(&m->in, &f))
+        return member_take_challenge(m, &f);
     if (m->in.bad)
         member_disconnect(m, "protocol error: not a rendezvous server");
+    return TUTTI_OK;
 }
 
-static void member_check_connection(struct meet *m, short revents, uint64_t now_ns)
+static tutti_status member_check_connection(struct meet *m, short revents, uint64_t now_ns)
 {
     if (m->fd < 0)
-        return;
+        return TUTTI_OK;
+    if (m->connected && revents)
+        return member_receive(m);
     if (!m->connected && revents)
         member_connected(m);
-    else if (m->connected && revents)
-        member_receive(m);
     else if (!m->connected && now_ns - m->attempt_ns > CONNECT_NS)
         member_disconnect(m, strerror(ETIMEDOUT));
-    else if (m->member.state == TT_RDV_CONNECTED && now_ns - m->attempt_ns > CHALLENGE_NS)
+    else if (m->connected && now_ns - m->attempt_ns > CHALLENGE_NS)
         member_disconnect(m, "no message from the server after connecting");
+    return TUTTI_OK;
 }
 
 /* ---- event loop ---- */
@@ -553,26 +636,33 @@ static int poll_ms(uint64_t now_ns, uint64_t wake_ns)
  * takes the result; until then its descriptor may stay readable, and poll would return at once. */
 static bool awaits_lookup(const struct meet *m)
 {
-    return m->fd < 0 && m->lookup && m->naddresses == 0;
+    return m->fd < 0 && !m->node && m->lookup && m->naddresses == 0;
 }
 
-/* Waits for the descriptors of the connection, the server, the overlay and the lookup, if they
- * exist, and serves. */
-static void rendezvous_poll(struct meet *m, int other_fd, uint64_t wake_ns)
+/* Waits for the descriptors of the connection, the node, the server, the overlay and the lookup, if
+ * they exist, and makes progress of all but the overlay. */
+static tutti_status rendezvous_poll(struct meet *m, int other_fd, uint64_t wake_ns)
 {
-    struct pollfd p[4] = {
+    tutti_status st;
+    struct pollfd p[5] = {
         { .fd = m->fd, .events = m->connected ? POLLIN : POLLOUT },
         { .fd = m->serve ? tt_serve_fd(m->serve) : -1, .events = POLLIN },
         { .fd = other_fd, .events = POLLIN },
         { .fd = awaits_lookup(m) ? tt_lookup_fd(m->lookup) : -1, .events = POLLIN },
+        { .fd = m->node ? tt_tree_node_fd(m->node) : -1, .events = POLLIN },
     };
 
     if (m->serve && tt_serve_wake_ns(m->serve) < wake_ns)
         wake_ns = tt_serve_wake_ns(m->serve);
-    poll(p, 4, poll_ms(tt_now_ns(), wake_ns));
-    member_check_connection(m, p[0].revents, tt_now_ns());
+    if (m->node && tt_tree_node_wake_ns(m->node) < wake_ns)
+        wake_ns = tt_tree_node_wake_ns(m->node);
+    poll(p, 5, poll_ms(tt_now_ns(), wake_ns));
+    st = member_check_connection(m, p[0].revents, tt_now_ns());
+    if (m->node)
+        tt_tree_node_step(m->node, tt_now_ns());
     if (m->serve)
         tt_serve_step(m->serve, tt_now_ns());
+    return st;
 }
 
 /* No server responded: the error has the address, the time and the last cause. */
@@ -588,7 +678,7 @@ static tutti_status fail_unreached(const struct meet *m)
         tt_address_text(&m->addresses[0], address);
         where = address;
     }
-    if (m->member.state == TT_RDV_WAITING)
+    if (m->accepted)
         return tt_fail(
             TUTTI_ERR_TIMEOUT,
             "rank %u: no answer from the rendezvous server at %s: the server accepted this rank, but sent nothing more "
@@ -616,36 +706,58 @@ static tutti_status fail_unreached(const struct meet *m)
         why);
 }
 
+/* Handles the end of the node's work: *done with its table, or an error. A lost server, or one with
+ * another token (the file may be an earlier run's), is retried. */
+static tutti_status node_check(struct meet *m, bool *done)
+{
+    const struct tt_tree *t = tt_tree_node_tree(m->node);
+    const char *sentence = t->sentence ? t->sentence : "out of memory";
+
+    m->accepted = t->joined_ns != 0;
+    *done = t->state == TT_TREE_PLACED && t->place.table;
+    if (*done)
+        return TUTTI_OK;
+    if (t->state == TT_TREE_PLACED)
+        return tt_fail(TUTTI_ERR_PROTOCOL, "start-up of rank %u: %s", m->launch->rank,
+                       tt_tree_node_lost(m->node) ? tt_tree_node_lost(m->node)
+                                                  : "protocol error: no table of address records");
+    if (t->state == TT_TREE_FAILED && t->token_rejected && m->where == AT_FILE)
+        node_end(m, sentence);
+    else if (t->state == TT_TREE_FAILED && t->unreached)
+        return fail_unreached(m);
+    else if (t->state == TT_TREE_FAILED)
+        return tt_fail(t->status, "start-up of rank %u: %s", m->launch->rank, sentence);
+    else if (tt_tree_node_lost(m->node))
+        node_end(m, tt_tree_node_lost(m->node));
+    return TUTTI_OK;
+}
+
 /* Connects repeatedly until there is a table, a final refusal, or the deadline. */
 static tutti_status member_call(struct meet *m)
 {
-    tutti_status st;
+    tutti_status st = TUTTI_OK;
+    bool done = false;
 
-    for (;;) {
+    while (!st) {
         const uint64_t now_ns = tt_now_ns();
-        const uint64_t grace_ns =
-            m->deadline_ns == TT_NEVER || m->member.state != TT_RDV_WAITING ? 0 : OUTCOME_NS;
         uint64_t wake_ns;
 
-        if (m->member.state == TT_RDV_HAVE_TABLE)
-            return TUTTI_OK;
-        if (m->member.state == TT_RDV_MEMBER_REFUSED && (m->member.final || m->where != AT_FILE))
-            return tt_fail(m->member.status, "start-up of rank %u: %s", m->launch->rank,
-                           m->member.sentence);
-        if (m->member.state == TT_RDV_MEMBER_REFUSED && m->fd >= 0)
-            member_disconnect(m, m->member.sentence);     /* the file may be an earlier run's */
-        if (m->deadline_ns != TT_NEVER && now_ns >= m->deadline_ns + grace_ns)
+        if (m->node)
+            st = node_check(m, &done);
+        if (st || done)
+            break;
+        if (!m->node && now_ns >= m->deadline_ns)
             return fail_unreached(m);
-        if (m->fd < 0 && now_ns >= m->retry_ns) {
+        if (m->fd < 0 && !m->node && now_ns >= m->retry_ns)
             st = member_connect(m, now_ns);
-            if (st)
-                return st;
-        }
-        wake_ns = m->fd >= 0         ? TT_NEVER
-                  : awaits_lookup(m) ? tt_lookup_wake_ns(m->lookup)
-                                     : m->retry_ns;
-        rendezvous_poll(m, -1, wake_ns < m->deadline_ns ? wake_ns : m->deadline_ns + grace_ns);
+        if (st)
+            break;
+        wake_ns = m->fd >= 0 || m->node ? TT_NEVER
+                  : awaits_lookup(m)    ? tt_lookup_wake_ns(m->lookup)
+                                        : m->retry_ns;
+        st = rendezvous_poll(m, -1, m->node || wake_ns < m->deadline_ns ? wake_ns : m->deadline_ns);
     }
+    return st;
 }
 
 /* Rank 0 has failed, but notifies the ranks that joined. */
@@ -655,7 +767,7 @@ static void serve_on(struct meet *m)
 
     while (m->serve && tt_serve_ncame(m->serve) > 0 && !tt_serve_is_done(m->serve) &&
            tt_now_ns() < give_up_ns)
-        rendezvous_poll(m, -1, tt_now_ns() + 100 * TT_MS);
+        (void)rendezvous_poll(m, -1, tt_now_ns() + 100 * TT_MS);
 }
 
 /* ---- the table ---- */
@@ -684,19 +796,16 @@ void tt_table_fini(struct tt_table *table)
     table->cards = NULL;
 }
 
-/* An encoded card is boot's own part (the holder, and the overlay's endpoint), then the
- * caller's. */
-static size_t write_card(uint8_t out[TT_RDV_CARD_BYTES], const struct tt_endpoint *own,
-                         const void *card, size_t card_bytes)
+/* An encoded card is boot's own part (the overlay's endpoint), then the caller's. */
+static void write_card(struct meet *m, const void *card, size_t card_bytes)
 {
     struct tt_writer w;
 
-    tt_writer_init(&w, out, TT_RDV_CARD_BYTES);
-    tt_write_u32(&w, 0);        /* set by find_holder */
-    tt_endpoint_write(&w, own);
+    tt_writer_init(&w, m->card, sizeof m->card);
+    tt_endpoint_write(&w, &m->own);
     tt_write_bytes(&w, card, card_bytes);
     tt_assert(!w.bad);
-    return tt_writer_bytes(&w);
+    m->card_bytes = (uint16_t)tt_writer_bytes(&w);
 }
 
 static bool is_neighbour(const uint32_t *peers, uint32_t n, uint32_t rank)
@@ -711,26 +820,29 @@ static bool is_neighbour(const uint32_t *peers, uint32_t n, uint32_t rank)
  * overlay. */
 static tutti_status table_read_cards(struct meet *m, struct tt_table *t, struct tt_overlay *o)
 {
-    struct tt_reader *all = &m->member.cards;
+    const struct tt_tree_place *place = &tt_tree_node_tree(m->node)->place;
     uint32_t peers[TT_FLOOD_LINKS_MAX];
     const uint32_t n = tt_flood_neighbours(t->rank, t->nranks, peers);
+    struct tt_reader all;
 
+    tt_reader_init(&all, place->table, place->table_bytes);     /* valid, as checked by the node */
     for (uint32_t r = 0; r < t->nranks; r++) {
-        const uint16_t bytes = tt_read_u16(all);
         struct tt_endpoint endpoint;
         struct tt_reader card;
+        const uint8_t *at;
+        uint16_t bytes;
         size_t rest;
 
-        tt_reader_init(&card, all->at, bytes);
-        all->at += bytes;       /* the state machine has checked the length */
-        t->holders[r] = tt_read_u32(&card);
+        t->holders[r] = tt_read_u32(&all);
+        at = tt_tree_read_card(&all, &bytes);
+        tt_reader_init(&card, at, bytes);
         tt_endpoint_read(&card, &endpoint);
         /* proven, in contrast to equal hashes */
         endpoint.host = m->own.host + (t->holders[r] != m->samehost.holder);
         if (endpoint.host != m->own.host)
             tt_endpoint_without_loopback(&endpoint);
         rest = (size_t)(card.end - card.at);
-        if (card.bad || rest > TT_CARD_BYTES || t->holders[r] >= t->nranks)
+        if (card.bad || rest > TT_CARD_BYTES)
             return tt_fail(TUTTI_ERR_PROTOCOL,
                            "start-up: protocol error: invalid address record of rank %u", r);
         t->card_bytes[r] = (uint16_t)rest;
@@ -741,17 +853,18 @@ static tutti_status table_read_cards(struct meet *m, struct tt_table *t, struct 
     return TUTTI_OK;
 }
 
-/* Waits until each neighbour is connected or lost, and all ranks have the table from this
- * server. */
+/* Waits until each neighbour is connected or lost, and all ranks have the table from this server and
+ * this node. */
 static tutti_status overlay_settle_and_serve(struct meet *m, struct tt_overlay *o)
 {
     for (;;) {
         const tutti_status st = tt_overlay_settle(o, tt_now_ns() >= m->deadline_ns);
 
-        if (st || (tt_overlay_is_settled(o) && (!m->serve || tt_serve_is_done(m->serve))))
+        if (st || (tt_overlay_is_settled(o) && tt_tree_node_is_done(m->node) &&
+                   (!m->serve || tt_serve_is_done(m->serve))))
             return st;
-        rendezvous_poll(m, tt_overlay_is_settled(o) ? -1 : tt_overlay_fd(o),
-                        tt_now_ns() + 100 * TT_MS);
+        (void)rendezvous_poll(m, tt_overlay_is_settled(o) ? -1 : tt_overlay_fd(o),
+                              tt_now_ns() + 100 * TT_MS);
     }
 }
 
@@ -803,8 +916,6 @@ static tutti_status rendezvous_single(const void *card, size_t card_bytes, struc
 static tutti_status rendezvous_prepare(struct meet *m, struct tt_launch *launch, const void *card,
                                        size_t card_bytes)
 {
-    uint8_t whole[TT_RDV_CARD_BYTES];
-    uint64_t process;
     uint16_t port = 0;
     tutti_status st;
 
@@ -821,12 +932,9 @@ static tutti_status rendezvous_prepare(struct meet *m, struct tt_launch *launch,
         if (st)
             return st;
     }
-    tt_random_bytes(&process, sizeof process);
-    tt_rdv_member_init(&m->member, launch->token, launch->rank, launch->nranks, process, whole,
-                       write_card(whole, &m->own, card, card_bytes), m->began_ns, m->deadline_ns);
-    m->member.emit = member_on_act;
-    m->member.prepare = find_holder;
-    m->member.context = m;
+    tt_random_bytes(&m->process, sizeof m->process);
+    snprintf(m->token, sizeof m->token, "%s", launch->token);
+    write_card(m, card, card_bytes);
     return parse_where(m, launch->rendezvous);
 }
 
@@ -864,15 +972,12 @@ static tutti_status rendezvous_run(struct meet *m, struct tt_table *table,
     st = alloc_table(&t, m->launch->rank, m->launch->nranks);
     if (st)
         return st;
-    memcpy(t.secret, m->member.secret, sizeof t.secret);
+    memcpy(t.secret, tt_tree_node_tree(m->node)->place.secret, sizeof t.secret);
     st = open_overlay(m, &t, &o);
     if (!st)
         st = table_read_cards(m, &t, o);
-    if (!st) {
-        close(m->fd);
-        m->fd = -1;
+    if (!st)
         st = overlay_settle_and_serve(m, o);
-    }
     if (st) {
         tt_overlay_close(o);
         tt_table_fini(&t);
@@ -913,6 +1018,7 @@ tutti_status tt_boot_rendezvous(const struct tt_launch *launch, const void *card
         serve_on(&m);
 
     remove_file(&m);
+    tt_tree_node_close(m.node);
     tt_samehost_fini(&m.samehost);
     tt_serve_close(m.serve);
     tt_framer_fini(&m.in);

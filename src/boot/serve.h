@@ -1,11 +1,11 @@
-/* Sockets of the rendezvous server. It logs (warn) refusals, and after some time the missing ranks.
- * The owner polls tt_serve_fd and calls tt_serve_step. One thread at a time. */
+/* The rendezvous server: the root of the start-up tree. It logs (warn) refusals, and after some time
+ * the missing ranks. The owner polls tt_serve_fd and calls tt_serve_step. One thread at a time. */
 #ifndef TT_BOOT_SERVE_H
 #define TT_BOOT_SERVE_H
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "boot/rendezvous.h"
+#include "tutti/tutti.h"
 
 struct tt_serve;
 

@@ -1,5 +1,6 @@
 /* Start-up of many ranks, as threads of a few processes, over real loopback sockets:
- * prog_start RANKS PROCESSES [CARD_BYTES]. Runs the code of src/boot that every job runs: the
+ * prog_start RANKS PROCESSES [CARD_BYTES [RANKS_PER_HOST]]. Consecutive ranks are on one host; without
+ * the last argument, all are. Runs the code of src/boot that every job runs: the
  * rendezvous and the connection of the control overlay. Prints, as JSON:
  *   seconds            from the common start until the last rank has its result
  *   received_max/mean  bytes that a rank receives
@@ -17,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,7 +43,7 @@ struct result {
 struct shared {
     pthread_barrier_t started, ended;
     atomic_ullong begin_ns;
-    uint32_t nranks, nprocesses, card_bytes;
+    uint32_t nranks, nprocesses, card_bytes, per_host;
     char rendezvous[64];
     uint64_t memory_kb[PROCESSES_MAX];
     struct result results[];
@@ -56,7 +58,7 @@ struct rank {
 static _Thread_local uint64_t bytes_sent, bytes_received;
 
 /* These replace the functions of the C library in this program, and count the bytes of the calling
- * thread. src/boot uses no other calls for data. */
+ * thread. src/boot uses no other calls for data; memory files are not counted. */
 ssize_t send(int fd, const void *data, size_t bytes, int flags)
 {
     const ssize_t n = sendto(fd, data, bytes, flags, NULL, 0);
@@ -69,6 +71,24 @@ ssize_t send(int fd, const void *data, size_t bytes, int flags)
 ssize_t recv(int fd, void *data, size_t bytes, int flags)
 {
     const ssize_t n = recvfrom(fd, data, bytes, flags, NULL, NULL);
+
+    if (n > 0)
+        bytes_received += (uint64_t)n;
+    return n;
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
+{
+    const ssize_t n = syscall(SYS_sendmsg, fd, m, flags);
+
+    if (n > 0)
+        bytes_sent += (uint64_t)n;
+    return n;
+}
+
+ssize_t recvmsg(int fd, struct msghdr *m, int flags)
+{
+    const ssize_t n = syscall(SYS_recvmsg, fd, m, flags);
 
     if (n > 0)
         bytes_received += (uint64_t)n;
@@ -99,6 +119,7 @@ static void *rank_start(void *arg)
 
     memcpy(launch.rendezvous, s->rendezvous, sizeof s->rendezvous);
     snprintf(launch.token, sizeof launch.token, "a token of this start-up");
+    snprintf(launch.host, sizeof launch.host, "host %u", me->rank / s->per_host);
     memcpy(card, &me->rank, sizeof me->rank);
     pthread_barrier_wait(&s->started);
     if (me->rank == 0)
@@ -186,7 +207,8 @@ static int print_results(const struct shared *s)
     return 0;
 }
 
-static struct shared *shared_create(uint32_t nranks, uint32_t nprocesses, uint32_t card_bytes)
+static struct shared *shared_create(uint32_t nranks, uint32_t nprocesses, uint32_t card_bytes,
+                                    uint32_t per_host)
 {
     const size_t bytes = sizeof(struct shared) + nranks * sizeof(struct result);
     struct shared *s = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -196,6 +218,7 @@ static struct shared *shared_create(uint32_t nranks, uint32_t nprocesses, uint32
     s->nranks = nranks;
     s->nprocesses = nprocesses;
     s->card_bytes = card_bytes;
+    s->per_host = per_host;
     snprintf(s->rendezvous, sizeof s->rendezvous, "tcp://127.0.0.1:%u", unit_free_port());
     pthread_barrierattr_init(&attr);
     pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
@@ -227,20 +250,21 @@ int main(int argc, char **argv)
     const uint32_t nprocesses = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0;
     const uint32_t card_bytes =
         argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : CARD_BYTES_DEFAULT;
+    const uint32_t per_host = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : nranks;
     pid_t pids[PROCESSES_MAX];
     struct shared *s;
 
     if (nranks < 2 || nprocesses < 1 || nprocesses > PROCESSES_MAX || nprocesses > nranks ||
-        card_bytes < sizeof(uint32_t) || card_bytes > TT_CARD_BYTES) {
+        card_bytes < sizeof(uint32_t) || card_bytes > TT_CARD_BYTES || per_host < 1) {
         fprintf(stderr,
-                "usage: prog_start RANKS PROCESSES [CARD_BYTES], with 2 ranks at least, 1 "
-                "to 64 processes, and records of 4 to %u bytes\n",
+                "usage: prog_start RANKS PROCESSES [CARD_BYTES [RANKS_PER_HOST]], with 2 ranks at "
+                "least, 1 to 64 processes, and records of 4 to %u bytes\n",
                 TT_CARD_BYTES);
         return 2;
     }
     tt_log_set(TT_LOG_ERROR);
     raise_descriptor_limit();
-    s = shared_create(nranks, nprocesses, card_bytes);
+    s = shared_create(nranks, nprocesses, card_bytes, per_host);
     for (uint32_t i = 0; i < nprocesses; i++) {
         pids[i] = fork();
         tt_assert(pids[i] >= 0);

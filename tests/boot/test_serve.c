@@ -1,6 +1,7 @@
 /* The sockets of the rendezvous server, with simulated time: unauthenticated peers that are slow,
  * vanish, or are too many, and ranks that join. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include "base/status.h"
 #include "boot/endpoint.h"
 #include "boot/serve.h"
+#include "boot/tree_node.h"
 #include "support/unit.h"
 
 #define NRANKS 2
@@ -95,74 +97,101 @@ static bool is_thrown_out(int fd)
 /* ---- ranks ---- */
 
 struct rank {
-    int fd;
-    struct tt_framer in;
-    struct tt_rdv_member machine;
+    struct tt_tree_node *node;
+    uint32_t card;
 };
 
-static void on_act(void *context, const struct tt_rdv_act *act)
+static bool rank_is_in(struct rank *r)
 {
-    const struct rank *r = context;
-
-    assert_int_equal(act->kind, TT_RDV_ACT_SEND);
-    assert_int_equal(send(r->fd, act->data, act->bytes, MSG_NOSIGNAL), act->bytes);
+    tt_tree_node_step(r->node, hall.now_ns);
+    return !tt_tree_node_lost(r->node) && tt_tree_node_tree(r->node)->state == TT_TREE_GATHERING;
 }
 
-/* Runs until the rank's state machine is in this state. */
-static void rank_until(struct rank *r, enum tt_rdv_member_state state)
+/* Lets the server and the ranks run until `until` holds. */
+static void run_until(struct rank *ranks, uint32_t n, bool (*until)(struct rank *ranks, uint32_t n))
 {
-    struct tt_rdv_event ev = { .kind = TT_RDV_EV_FRAME };
+    const uint64_t end_ns = tt_now_ns() + PATIENCE_MS * TT_MS;
 
-    while (r->machine.state != state) {
-        size_t room;
-        uint8_t *at = tt_framer_space(&r->in, &room);
-        const size_t n = receive(r->fd, at, room);
+    while (!until(ranks, n)) {
+        struct pollfd p[1 + NRANKS] = { { .fd = tt_serve_fd(hall.serve), .events = POLLIN } };
 
-        assert_true(n > 0);
-        tt_framer_added(&r->in, n);
-        while (r->machine.state != state && tt_framer_next(&r->in, &ev.frame))
-            tt_rdv_member_step(&r->machine, &ev, hall.now_ns);
-        assert_false(r->in.bad);
-    }
-}
-
-/* Sends a hello, which the server has received. */
-static void rank_enter(struct rank *r, uint32_t rank)
-{
-    const uint32_t before = tt_serve_ncame(hall.serve);
-    struct tt_rdv_event ev = { .kind = TT_RDV_EV_OPEN };
-
-    r->fd = dial();
-    tt_framer_init(&r->in, tt_rdv_table_bytes_max(NRANKS));
-    tt_rdv_member_init(&r->machine, "token", rank, NRANKS, rank, &rank, sizeof rank, hall.now_ns,
-                       TT_NEVER);
-    r->machine.emit = on_act;
-    r->machine.context = r;
-    tt_rdv_member_step(&r->machine, &ev, hall.now_ns);
-    rank_until(r, TT_RDV_WAITING);
-    while (tt_serve_ncame(hall.serve) == before) {
-        struct pollfd p = { .fd = tt_serve_fd(hall.serve), .events = POLLIN };
-
-        assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
+        assert_true(tt_now_ns() < end_ns);
+        for (uint32_t i = 0; i < n; i++)
+            p[1 + i] = (struct pollfd){ .fd = tt_tree_node_fd(ranks[i].node), .events = POLLIN };
+        poll(p, 1 + n, 10);
+        for (uint32_t i = 0; i < n; i++)
+            tt_tree_node_step(ranks[i].node, hall.now_ns);
         tt_serve_step(hall.serve, hall.now_ns);
     }
+}
+
+static bool all_came(struct rank *ranks, uint32_t n)
+{
+    (void)ranks;
+    return tt_serve_ncame(hall.serve) == n;
+}
+
+static bool all_done(struct rank *ranks, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!tt_tree_node_is_done(ranks[i].node))
+            return false;
+    return tt_serve_is_done(hall.serve);
+}
+
+/* Ranks join, each on a host of its own; ranks[rank] is the last. */
+static void rank_enter(struct rank *ranks, uint32_t rank)
+{
+    struct rank *r = &ranks[rank];
+    struct tt_tree_node_conf conf = { .tree = { .token = "token",
+                                                .rank = rank,
+                                                .nranks = NRANKS,
+                                                .leader = rank,
+                                                .process = 1 + rank,
+                                                .card = &r->card,
+                                                .card_bytes = sizeof r->card,
+                                                .began_ns = hall.now_ns,
+                                                .deadline_ns = TT_NEVER },
+                                      .listener = -1,
+                                      .local = -1,
+                                      .up = dial() };
+    uint8_t challenge[TT_FRAME_HEADER_BYTES + 2 + 2 * TT_NONCE_BYTES];
+    struct tt_frame frame = { .type = 1 };
+
+    r->card = 100 + rank;
+    for (size_t n = 0; n < sizeof challenge;) {
+        const size_t more = receive(conf.up, challenge + n, sizeof challenge - n);
+
+        assert_true(more > 0);
+        n += more;
+    }
+    frame.body = challenge + TT_FRAME_HEADER_BYTES;
+    frame.bytes = sizeof challenge - TT_FRAME_HEADER_BYTES;
+    memcpy(conf.tree.gathering, frame.body + 2 + TT_NONCE_BYTES, TT_NONCE_BYTES);
+    conf.challenge = &frame;
+    assert_int_equal(fcntl(conf.up, F_SETFL, O_NONBLOCK), 0);
+    assert_int_equal(tt_tree_node_open(&r->node, &conf), TUTTI_OK);
+    run_until(ranks, rank + 1, all_came);
 }
 
 /* Both have the table. Then no connection remains, and the server is done. */
 static void ranks_end(struct rank ranks[NRANKS])
 {
-    const uint64_t end_ns = tt_now_ns() + PATIENCE_MS * TT_MS;
-
-    for (uint32_t i = 0; i < NRANKS; i++)
-        rank_until(&ranks[i], TT_RDV_HAVE_TABLE);
+    run_until(ranks, NRANKS, all_done);
     for (uint32_t i = 0; i < NRANKS; i++) {
-        close(ranks[i].fd);
-        tt_framer_fini(&ranks[i].in);
+        const struct tt_tree_place *place = &tt_tree_node_tree(ranks[i].node)->place;
+        struct tt_reader r;
+
+        tt_reader_init(&r, place->table, place->table_bytes);
+        for (uint32_t rank = 0; rank < NRANKS; rank++) {
+            assert_int_equal(tt_read_u32(&r), rank);
+            assert_int_equal(tt_read_u16(&r), sizeof(uint32_t));
+            assert_int_equal(tt_read_u32(&r), 100 + rank);
+        }
+        assert_true(!r.bad && r.at == r.end);
     }
-    while (!tt_serve_is_done(hall.serve)) {
-        assert_true(tt_now_ns() < end_ns);
-        tt_serve_step(hall.serve, hall.now_ns);
-    }
+    for (uint32_t i = 0; i < NRANKS; i++)
+        tt_tree_node_close(ranks[i].node);
     tt_serve_close(hall.serve);
 }
 
@@ -170,13 +199,13 @@ static void ranks_end(struct rank ranks[NRANKS])
 
 static void unauthenticated_peer_times_out_despite_traffic(void **state)
 {
-    static const uint8_t hello[] = { 'T', 't', TT_RDV_HELLO, 0, 200, 0, 0, 0 };
+    static const uint8_t hello[] = { 'T', 't', 33, 0, 200, 0, 0, 0 };
     struct rank ranks[NRANKS];
     int silent, slow, later = -1, half;
 
     (void)state;
     hall_open();
-    rank_enter(&ranks[0], 0);
+    rank_enter(ranks, 0);
     silent = open_unauthenticated();
     slow = open_unauthenticated();
     half = open_unauthenticated();
@@ -195,8 +224,8 @@ static void unauthenticated_peer_times_out_despite_traffic(void **state)
     assert_true(is_in(later));
     hall.now_ns += 100 * TT_SECOND;     /* an authenticated rank may wait for any time */
     tt_serve_step(hall.serve, hall.now_ns);
-    assert_true(is_thrown_out(later) && is_in(ranks[0].fd));
-    rank_enter(&ranks[1], 1);
+    assert_true(is_thrown_out(later) && rank_is_in(&ranks[0]));
+    rank_enter(ranks, 1);
     ranks_end(ranks);
     close(silent);
     close(slow);
@@ -225,8 +254,8 @@ static void half_open_connections_do_not_block(void **state)
     hall_open();
     for (uint32_t i = 0; i < 20; i++)
         gone[i] = vanish(open_unauthenticated());
-    rank_enter(&ranks[0], 0);
-    rank_enter(&ranks[1], 1);
+    rank_enter(ranks, 0);
+    rank_enter(ranks, 1);
     ranks_end(ranks);
     for (uint32_t i = 0; i < 20; i++)
         if (gone[i] >= 0)
@@ -248,13 +277,13 @@ static void oldest_strangers_make_space(void **state)
     if (more.rlim_cur > before.rlim_cur)
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &more), 0);
     hall_open();
-    rank_enter(&ranks[0], 0);
+    rank_enter(ranks, 0);
     for (uint32_t i = 0; i < STRANGERS + TOO_MANY; i++)
         fds[i] = open_unauthenticated();
     for (uint32_t i = 0; i < STRANGERS + TOO_MANY; i++)
         assert_true(i < TOO_MANY ? is_thrown_out(fds[i]) : is_in(fds[i]));
-    assert_true(is_in(ranks[0].fd));
-    rank_enter(&ranks[1], 1);
+    assert_true(rank_is_in(&ranks[0]));
+    rank_enter(ranks, 1);
     assert_true(is_thrown_out(fds[TOO_MANY]));      /* dropped to admit the rank, which was
                                                        unauthenticated at first, too */
     ranks_end(ranks);
