@@ -1,6 +1,7 @@
 /* Start-up: rank and size, the rendezvous, and the table of all addresses. Three parts:
  *   launch.c      reads the launcher's environment (pure, over a getenv function);
- *   rendezvous.c  the protocol as a pure state machine; meet.c connects it to sockets or a file;
+ *   tree.c        the rendezvous as a pure state machine; tree_node.c has its sockets, and meet.c
+ *                 finds its server;
  *   overlay.c     the control overlay, a ring with chords, which floods losses, aborts, mismatches
  *                 and probes. */
 #ifndef TT_BOOT_BOOT_H

@@ -31,7 +31,6 @@
 #include "boot/id.h"
 #include "boot/kv.h"
 #include "boot/overlay.h"
-#include "boot/rendezvous.h"
 #include "boot/samehost.h"
 #include "boot/serve.h"
 #include "boot/tree_node.h"
@@ -808,23 +807,27 @@ static void write_card(struct meet *m, const void *card, size_t card_bytes)
     m->card_bytes = (uint16_t)tt_writer_bytes(&w);
 }
 
-static bool is_neighbour(const uint32_t *peers, uint32_t n, uint32_t rank)
+/* The ranks to which this one has links of the overlay. */
+struct neighbours {
+    uint32_t n, ranks[TT_FLOOD_LINKS_MAX];
+    struct tt_endpoint endpoints[TT_FLOOD_LINKS_MAX];
+};
+
+static void set_neighbour(struct neighbours *k, uint32_t rank, const struct tt_endpoint *endpoint)
 {
-    for (uint32_t i = 0; i < n; i++)
-        if (peers[i] == rank)
-            return true;
-    return false;
+    for (uint32_t i = 0; i < k->n; i++)
+        if (k->ranks[i] == rank)
+            k->endpoints[i] = *endpoint;
 }
 
-/* Splits the cards: the callers' parts go to the table, the neighbours' endpoints to the
- * overlay. */
-static tutti_status table_read_cards(struct meet *m, struct tt_table *t, struct tt_overlay *o)
+/* Splits the cards: the callers' parts go to the table, the endpoints to the neighbours. */
+static tutti_status table_read_cards(struct meet *m, struct tt_table *t, struct neighbours *k)
 {
     const struct tt_tree_place *place = &tt_tree_node_tree(m->node)->place;
-    uint32_t peers[TT_FLOOD_LINKS_MAX];
-    const uint32_t n = tt_flood_neighbours(t->rank, t->nranks, peers);
     struct tt_reader all;
 
+    memcpy(t->secret, place->secret, sizeof t->secret);
+    k->n = tt_flood_neighbours(t->rank, t->nranks, k->ranks);
     tt_reader_init(&all, place->table, place->table_bytes);     /* valid, as checked by the node */
     for (uint32_t r = 0; r < t->nranks; r++) {
         struct tt_endpoint endpoint;
@@ -847,28 +850,38 @@ static tutti_status table_read_cards(struct meet *m, struct tt_table *t, struct 
                            "start-up: protocol error: invalid address record of rank %u", r);
         t->card_bytes[r] = (uint16_t)rest;
         memcpy(t->cards[r], card.at, rest);
-        if (is_neighbour(peers, n, r))
-            tt_overlay_neighbour(o, r, &endpoint);
+        set_neighbour(k, r, &endpoint);
     }
     return TUTTI_OK;
 }
 
-/* Waits until each neighbour is connected or lost, and all ranks have the table from this server and
- * this node. */
+/* Serves until all ranks below have the table, then frees the descriptors of the tree, of which the
+ * overlay may need some. The node drops ranks that do not read the table in 10 s. */
+static void leave_tree(struct meet *m)
+{
+    while (!tt_tree_node_is_done(m->node))
+        (void)rendezvous_poll(m, -1, tt_now_ns() + 100 * TT_MS);
+    tt_tree_node_close(m->node);
+    m->node = NULL;
+    tt_samehost_fini(&m->samehost);
+}
+
+/* Waits until each neighbour is connected or lost, and all ranks have the table from this
+ * server. */
 static tutti_status overlay_settle_and_serve(struct meet *m, struct tt_overlay *o)
 {
     for (;;) {
         const tutti_status st = tt_overlay_settle(o, tt_now_ns() >= m->deadline_ns);
 
-        if (st || (tt_overlay_is_settled(o) && tt_tree_node_is_done(m->node) &&
-                   (!m->serve || tt_serve_is_done(m->serve))))
+        if (st || (tt_overlay_is_settled(o) && (!m->serve || tt_serve_is_done(m->serve))))
             return st;
         (void)rendezvous_poll(m, tt_overlay_is_settled(o) ? -1 : tt_overlay_fd(o),
                               tt_now_ns() + 100 * TT_MS);
     }
 }
 
-static tutti_status open_overlay(struct meet *m, struct tt_table *t, struct tt_overlay **out)
+static tutti_status open_overlay(struct meet *m, const struct tt_table *t,
+                                 const struct neighbours *k, struct tt_overlay **out)
 {
     const struct tt_overlay_conf conf = {
         .rank = t->rank,
@@ -880,9 +893,12 @@ static tutti_status open_overlay(struct meet *m, struct tt_table *t, struct tt_o
     };
     const tutti_status st = tt_overlay_open(out, &conf);
 
-    if (!st)
-        m->overlay_listener = m->overlay_near = -1;
-    return st;
+    if (st)
+        return st;
+    m->overlay_listener = m->overlay_near = -1;
+    for (uint32_t i = 0; i < k->n; i++)
+        tt_overlay_neighbour(*out, k->ranks[i], &k->endpoints[i]);
+    return TUTTI_OK;
 }
 
 /* ---- complete rendezvous ---- */
@@ -956,6 +972,7 @@ static tutti_status rendezvous_run(struct meet *m, struct tt_table *table,
                                    struct tt_overlay **overlay)
 {
     struct tt_overlay *o = NULL;
+    struct neighbours k;
     struct tt_table t;
     tutti_status st;
 
@@ -972,10 +989,11 @@ static tutti_status rendezvous_run(struct meet *m, struct tt_table *table,
     st = alloc_table(&t, m->launch->rank, m->launch->nranks);
     if (st)
         return st;
-    memcpy(t.secret, tt_tree_node_tree(m->node)->place.secret, sizeof t.secret);
-    st = open_overlay(m, &t, &o);
-    if (!st)
-        st = table_read_cards(m, &t, o);
+    st = table_read_cards(m, &t, &k);
+    if (!st) {
+        leave_tree(m);
+        st = open_overlay(m, &t, &k, &o);
+    }
     if (!st)
         st = overlay_settle_and_serve(m, o);
     if (st) {

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/status.h"
-#include "boot/rdv_proof.h"
 #include "boot/tree_state.h"
 
 #define ATTEMPT_NS (5 * TT_SECOND)      /* from the connection attempt to WELCOME */
@@ -374,7 +373,7 @@ static bool read_down(struct tt_tree *t)
     if (r.bad || nranks != t->conf.nranks || p->constants_bytes > TT_TREE_CONSTANTS_MAX ||
         !tt_tree_layout_is_valid(p->layout, p->layout_bytes, nranks))
         return false;
-    tt_rdv_mask(p->secret, t->conf.token, t->up.server_nonce, t->up.client_nonce);
+    tt_tree_mask(p->secret, t->conf.token, t->up.server_nonce, t->up.client_nonce);
     if (!read_entries(t, &r) || !read_table(t, &r))
         return false;
     if (p->table && t->conf.shares_table)

@@ -41,7 +41,6 @@
 #define TT_TREE_CHILDREN 128            /* default of children_max */
 #define TT_TREE_JOIN_BYTES 1664         /* maximum body of a frame before the proof of a token */
 #define TT_TREE_SENTENCE_BYTES 512
-#define TT_TREE_SECRET_BYTES 16
 
 enum tt_tree_where {
     TT_TREE_TO_ROOT,            /* the rendezvous address */
@@ -208,7 +207,7 @@ bool tt_tree_conn_is_unauthenticated(const struct tt_tree_conn *c, uint64_t now_
 uint32_t tt_tree_njoined(const struct tt_tree *t);
 /* Root: returns whether ranks wait for others, including `rank`, in a start-up of nranks. */
 bool tt_tree_waits_for(const struct tt_tree *t, uint32_t nranks, uint32_t rank);
-/* Root: writes the missing ranks in the format of tt_rdv_name_ranks. */
+/* Root: writes the missing ranks in the format of tt_ranks_name. */
 void tt_tree_name_missing(const struct tt_tree *t, char *out, size_t cap);
 /* Root: ends a start-up that cannot succeed: all ranks that have joined get the message, as
  * PEER_LOST. */

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/status.h"
-#include "boot/rdv_proof.h"
 #include "boot/tree_state.h"
 
 #define NRANKS_MAX (1u << 20)
@@ -392,7 +391,7 @@ static void send_down(struct tt_tree *t, struct tt_tree_conn *c)
     }
     if (c->kind == TT_TREE_LEADER && !has_place(t, c))
         return;
-    tt_rdv_mask(p.secret, t->conf.token, c->server_nonce, c->client_nonce);
+    tt_tree_mask(p.secret, t->conf.token, c->server_nonce, c->client_nonce);
     cap = down_bytes_max(t, c, &p);
     said = malloc(cap);
     if (!said) {

@@ -195,28 +195,21 @@ bool tt_tree_stream_receive(struct tt_tree_stream *c)
 
 /* ---- the table as a file ---- */
 
-int tt_tree_file_create(const void *data, size_t bytes)
+int tt_tree_file_create(void)
 {
-    const int fd = memfd_create("tutti-start-up", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    size_t done = 0;
-    int err;
+    return memfd_create("tutti-start-up", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+}
 
-    while (fd >= 0 && done < bytes) {
+bool tt_tree_file_fill(int fd, const void *data, size_t bytes)
+{
+    for (size_t done = 0; done < bytes;) {
         const ssize_t n = write(fd, (const uint8_t *)data + done, bytes - done);
 
         if (n <= 0 && errno != EINTR)
-            goto fail;
+            return false;
         done += n > 0 ? (size_t)n : 0;
     }
-    if (fd >= 0 && fcntl(fd, F_ADD_SEALS, SEALS) != 0)
-        goto fail;
-    return fd;
-
-fail:
-    err = errno;
-    close(fd);
-    errno = err;
-    return -1;
+    return fcntl(fd, F_ADD_SEALS, SEALS) == 0;
 }
 
 const uint8_t *tt_tree_file_map(int fd, size_t bytes)

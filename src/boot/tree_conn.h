@@ -37,8 +37,10 @@ void tt_tree_stream_watch(struct tt_tree_stream *c);
 /* Reads once into the framer. Returns false if the connection has ended. */
 bool tt_tree_stream_receive(struct tt_tree_stream *c);
 
-/* Returns a sealed memory file with data[bytes], or -1 and errno. */
-int tt_tree_file_create(const void *data, size_t bytes);
+/* Returns an empty memory file, or -1 and errno. */
+int tt_tree_file_create(void);
+/* Writes data[bytes] to it, and seals it. Returns false and errno on failure. */
+bool tt_tree_file_fill(int fd, const void *data, size_t bytes);
 /* Maps a sealed memory file of exactly `bytes` bytes for reading; NULL if it is another file. The
  * caller unmaps it. */
 const uint8_t *tt_tree_file_map(int fd, size_t bytes);

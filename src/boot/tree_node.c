@@ -48,7 +48,9 @@ struct tt_tree_node {
     uint8_t challenge_body[2 + 2 * TT_NONCE_BYTES];
     char lost[WHY_BYTES];
 
-    int table_file;                     /* leader: created; other ranks: received; or -1 */
+    int table_file;                     /* leader: created when it starts, as descriptors can run
+                                           out; other ranks: received; or -1 */
+    bool filled;
     const uint8_t *table;               /* mapped */
     size_t table_bytes;
 };
@@ -111,21 +113,19 @@ static void node_sweep(struct tt_tree_node *n)
     }
 }
 
-/* The table for the ranks of this host, created at its first use. A stream without it is broken:
- * its rank connects again. */
+/* The table for the ranks of this host, written at its first use. A stream without it is broken. */
 static void pass_table(struct tt_tree_node *n, struct tt_tree_stream *c)
 {
     const struct tt_tree_place *p = &n->tree.place;
 
-    if (n->table_file < 0)
-        n->table_file = tt_tree_file_create(p->table, p->table_bytes);
-    if (n->table_file < 0) {
+    if (!n->filled && !tt_tree_file_fill(n->table_file, p->table, p->table_bytes)) {
         tt_log(TT_LOG_ERROR,
-               "start-up: cannot create a memory file of %zu bytes for the address "
-               "records: %s",
+               "start-up: cannot write a memory file of %zu bytes for the address records: %s",
                p->table_bytes, strerror(errno));
         c->dead = true;
+        return;
     }
+    n->filled = true;
     c->passed_fd = n->table_file;
 }
 
@@ -576,7 +576,8 @@ static void node_init_tree(struct tt_tree_node *n, const struct tt_tree_conf *co
     struct tt_tree_conf tree = *conf;
     uint64_t seed;
 
-    tree.shares_table = tree.refuses_late = true;
+    tree.shares_table = n->table_file >= 0;     /* else it is sent */
+    tree.refuses_late = true;
     tt_random_bytes(&seed, sizeof seed);
     tt_tree_init(&n->tree, &tree, seed);
     n->tree.emit = node_on_act;
@@ -586,9 +587,10 @@ static void node_init_tree(struct tt_tree_node *n, const struct tt_tree_conf *co
 /* The parts of the configuration that are copied. */
 static void node_configure(struct tt_tree_node *n, const struct tt_tree_node_conf *conf)
 {
+    n->table_file = conf->local >= 0 ? tt_tree_file_create() : -1;
     node_init_tree(n, &conf->tree);
     n->now_ns = conf->tree.began_ns;
-    n->first_up = n->table_file = -1;
+    n->first_up = -1;
     n->tcp.listener = n->local.listener = -1;
     if (conf->own)
         n->own = *conf->own;
@@ -644,6 +646,8 @@ close_epoll:
     close(n->epoll);
 free_n:
     tt_tree_fini(&n->tree);
+    if (n->table_file >= 0)
+        close(n->table_file);
     free(n);
 close_rest:
     if (conf->local >= 0 && !owns_local)

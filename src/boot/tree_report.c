@@ -283,3 +283,15 @@ void tt_tree_prove(uint8_t out[TT_MAC_BYTES], const struct tt_tree_proof *p, con
     tt_write_bytes(&w, digest, sizeof digest);
     tt_mac(out, p->token, strlen(p->token), "tutti start-up tree", input, tt_writer_bytes(&w));
 }
+
+void tt_tree_mask(uint8_t secret[TT_TREE_SECRET_BYTES], const char *token,
+                  const uint8_t *server_nonce, const uint8_t *client_nonce)
+{
+    uint8_t nonces[2 * TT_NONCE_BYTES], pad[TT_MAC_BYTES];
+
+    memcpy(nonces, server_nonce, TT_NONCE_BYTES);
+    memcpy(nonces + TT_NONCE_BYTES, client_nonce, TT_NONCE_BYTES);
+    tt_mac(pad, token, strlen(token), "tutti rendezvous pad", nonces, sizeof nonces);
+    for (size_t i = 0; i < TT_TREE_SECRET_BYTES; i++)
+        secret[i] ^= pad[i];
+}

@@ -11,6 +11,7 @@
 #include "boot/endpoint.h"
 
 #define TT_TREE_DIGEST_BYTES 16
+#define TT_TREE_SECRET_BYTES 16
 #define TT_TREE_CONSTANTS_MAX 1024
 #define TT_TREE_CARD_MAX 1408           /* maximum size of the address record of a rank */
 #define TT_TREE_NONE UINT32_MAX
@@ -95,5 +96,9 @@ struct tt_tree_proof {
 };
 void tt_tree_prove(uint8_t out[TT_MAC_BYTES], const struct tt_tree_proof *p, const void *said,
                    size_t bytes);
+/* Masks or unmasks the secret: the HMAC of the nonces is a one-time pad, so the secret is not
+ * readable in transit. */
+void tt_tree_mask(uint8_t secret[TT_TREE_SECRET_BYTES], const char *token,
+                  const uint8_t *server_nonce, const uint8_t *client_nonce);
 
 #endif

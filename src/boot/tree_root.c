@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/status.h"
-#include "boot/rendezvous.h"
+#include "boot/rank_names.h"
 #include "boot/tree_state.h"
 
 bool tt_tree_root_begin(struct tt_tree *t, uint32_t nranks)
@@ -327,7 +327,7 @@ bool tt_tree_waits_for(const struct tt_tree *t, uint32_t nranks, uint32_t rank)
 void tt_tree_name_missing(const struct tt_tree *t, char *out, size_t cap)
 {
     if (t->ranks)
-        tt_rdv_name_ranks(out, cap, t->ranks->nranks, tree_rank_is_missing, t->ranks);
+        tt_ranks_name(out, cap, t->ranks->nranks, tree_rank_is_missing, t->ranks);
     else
         snprintf(out, cap, "all");
 }
@@ -344,8 +344,8 @@ void tt_tree_root_expire(struct tt_tree *t, uint64_t now_ns)
     const struct tt_tree_ranks *k = t->ranks;
 
     if (k) {
-        tt_rdv_name_ranks(missing, sizeof missing, k->nranks, tree_rank_is_missing, k);
-        tt_rdv_name_ranks(left, sizeof left, k->nranks, tree_rank_has_left, k);
+        tt_ranks_name(missing, sizeof missing, k->nranks, tree_rank_is_missing, k);
+        tt_ranks_name(left, sizeof left, k->nranks, tree_rank_has_left, k);
     }
     snprintf(sentence, sizeof sentence,
              "%" PRIu32 " of %" PRIu32 " ranks joined within %" PRIu64 ".%" PRIu64

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "boot/rendezvous.h"
+#include "boot/rank_names.h"
 #include "boot/tree.h"
 #include "support/unit.h"
 #include "support/world.h"
@@ -713,7 +713,7 @@ static void deadline_reports_all_missing_ranks(void **state)
                        tt_prng_below(&s->w.prng, 2) ? 0 : tt_prng_below(&s->w.prng, 3 * TT_SECOND),
                        KILL, (int)tt_prng_below(&s->w.prng, s->nranks), 0, NULL, 0);
         run(s);
-        tt_rdv_name_ranks(list, sizeof list, s->nranks, rank_is_dead, &(struct missing){ s });
+        tt_ranks_name(list, sizeof list, s->nranks, rank_is_dead, &(struct missing){ s });
         snprintf(expected, sizeof expected, "missing: %s", list);
         for (uint32_t r = 0; r < s->nranks; r++) {
             const struct process *p = &s->processes[r];
@@ -907,6 +907,27 @@ static void cost_is_bounded_at_98304_ranks(void **state)
     measure(nranks / 4, 8, true);
 }
 
+static bool is_odd_or_above_20(const void *context, uint32_t rank)
+{
+    (void)context;
+    return rank % 2 == 1 || rank > 20;
+}
+
+static void rank_list_has_ranges_and_end(void **state)
+{
+    char list[160];
+
+    (void)state;
+    tt_ranks_name(list, sizeof list, 8, is_odd_or_above_20, NULL);
+    assert_string_equal(list, "1, 3, 5, 7");
+    tt_ranks_name(list, sizeof list, 100, is_odd_or_above_20, NULL);
+    assert_string_equal(list, "1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21-99");
+    tt_ranks_name(list, 60, 21, is_odd_or_above_20, NULL);
+    assert_string_equal(list, "1, 3, 5, 7, 9 and 5 more");
+    tt_ranks_name(list, sizeof list, 1, is_odd_or_above_20, NULL);
+    assert_string_equal(list, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -917,6 +938,7 @@ int main(void)
         cmocka_unit_test(different_settings_fail_everywhere),
         cmocka_unit_test(different_size_is_refused),
         cmocka_unit_test(different_version_is_reported),
+        cmocka_unit_test(rank_list_has_ranges_and_end),
         cmocka_unit_test(cost_is_bounded_at_98304_ranks),
     };
 
