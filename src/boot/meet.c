@@ -1,5 +1,5 @@
-/* Rendezvous over sockets and files. Every rank connects to the server's address repeatedly until the
- * server responds with the id of the start-up. With this id the ranks of a host find their first
+/* Rendezvous over sockets and files. Every rank connects to the server's address repeatedly until
+ * the server responds with the id of the start-up. With this id the ranks of a host find their first
  * rank (the leader). Then each rank runs a node of the start-up tree (tree_node.h): the leader uses
  * its connection to the server, the others connect to the leader. If the server is lost, a rank
  * begins again, until it has the table, a refusal, or the deadline passes. The server is:

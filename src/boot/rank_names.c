@@ -5,7 +5,7 @@
 #include "base/status.h"
 
 void tt_ranks_name(char *out, size_t cap, uint32_t nranks,
-                       bool (*missing)(const void *context, uint32_t rank), const void *context)
+                   bool (*missing)(const void *context, uint32_t rank), const void *context)
 {
     const size_t tail = 24;     /* space for "and 1048576 more" */
     size_t n = 0;

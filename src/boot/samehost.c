@@ -1,9 +1,10 @@
 /* Determines which ranks share a host, by names of Unix sockets. An abstract name exists in one
  * network namespace of one kernel only, and can be bound once. Of the ranks on a host, exactly one
  * binds the job's name "first". That rank represents the host, and binds a second name with its
- * rank. Before that, it binds a listener, to which the others connect. Every other rank finds "first" taken and searches for the representative. It tries to
- * connect to the second name of each rank, nearest ranks first. Connecting a datagram socket sends
- * nothing and needs no response, so a stopped or busy process is found, too.
+ * rank. Before that, it binds a listener, to which the others connect. Every other rank finds
+ * "first" taken and searches for the representative. It tries to connect to the second name of each
+ * rank, nearest ranks first. Connecting a datagram socket sends nothing and needs no response, so a
+ * stopped or busy process is found, too.
  *
  * Cost: a few system calls for the first rank of a host, and one more for each rank between two
  * ranks of a host.

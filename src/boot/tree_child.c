@@ -417,8 +417,8 @@ static void send_down(struct tt_tree *t, struct tt_tree_conn *c)
     free(said);
 }
 
-/* Returns whether the place of this leader went to its previous server: the report over the new path
- * did not reach the root in time. */
+/* Returns whether the place of this leader went to its previous server: the report over the new
+ * path did not reach the root in time. */
 static bool is_misplaced(const struct tt_tree *t, const struct tt_tree_conn *c)
 {
     const struct tt_tree_report *report = tt_sparse_get(&t->reports, c->rank);

@@ -2,8 +2,8 @@
  * tt_tree_node_fd and calls tt_tree_node_step. Nothing here blocks. One thread at a time.
  *
  *   the root      accepts leaders at its TCP listener
- *   a leader      accepts the ranks of its host at a local socket, leaders of other hosts at its TCP
- *                 listener if it is a server, and is connected to the root or to a server
+ *   a leader      accepts the ranks of its host at a local socket, leaders of other hosts at its
+ *                 TCP listener if it is a server, and is connected to the root or to a server
  *   other ranks   are connected to their leader
  *
  * Each connection without a proof is limited: 1024 at once, of which the oldest is dropped, and each
