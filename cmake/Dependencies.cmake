@@ -21,6 +21,7 @@
 #                            `--json` output
 #   hwloc      required      the sockets of NICs, GPUs and cores (src/topo/discover.c)
 #   OpenBLAS   optional      not linked: examples/tensor loads it at run time
+#   CUDA 13    tests         headers only: the emulation of GPUs (emu); optional
 #   cmocka     tests         the unit test runner
 #   Python 3   tests         test scripts (src/LAYERS, installation)
 #

@@ -1,6 +1,7 @@
 /* Memory and events of one process that another opens by their handles. */
 #include "gpu.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,6 +26,25 @@ static void copy_exactly(int from, void *to, size_t bytes)
     }
 }
 
+/* A handle with one damaged byte opens part of the same memory or gives an error. */
+static void damaged_handles(const struct message *m)
+{
+    for (size_t i = 0; i < 8 * sizeof(m->memory); i++) {
+        cudaIpcMemHandle_t memory = m->memory;
+        cudaIpcEventHandle_t event_handle = m->event;
+        cudaEvent_t event;
+        void *p;
+
+        ((char *)&memory)[i / 8] ^= (char)(1 << i % 8);
+        ((char *)&event_handle)[i / 8] ^= (char)(1 << i % 8);
+        if (!cudaIpcOpenMemHandle(&p, memory, cudaIpcMemLazyEnablePeerAccess) &&
+            cudaIpcCloseMemHandle(p))
+            _exit(10);
+        if (!cudaIpcOpenEventHandle(&event, event_handle) && cudaEventDestroy(event))
+            _exit(11);
+    }
+}
+
 /* The other process: waits for the event, checks the memory, and writes to it. Its status says what
  * failed. */
 static void use(int from)
@@ -35,6 +55,7 @@ static void use(int from)
     char in[BYTES];
     void *p, *again;
 
+    setenv("TUTTI_EMU_QUIET", "1", 1);
     copy_exactly(from, &m, sizeof(m));
     if (cudaIpcOpenMemHandle(&p, m.memory, cudaIpcMemLazyEnablePeerAccess))
         _exit(1);
@@ -53,6 +74,7 @@ static void use(int from)
         _exit(7);
     if (cudaIpcCloseMemHandle(p) == cudaSuccess)
         _exit(8);
+    damaged_handles(&m);
     memset(&m.memory, 0x55, sizeof(m.memory));
     if (cudaIpcOpenMemHandle(&p, m.memory, cudaIpcMemLazyEnablePeerAccess) == cudaSuccess)
         _exit(9);

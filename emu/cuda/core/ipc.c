@@ -45,9 +45,13 @@ CUresult tt_emu_ipc_import(uint32_t kind, const struct tt_emu_ipc *h, int *fd)
     if (h->pid == getpid())
         return CUDA_ERROR_INVALID_CONTEXT;
     snprintf(path, sizeof(path), "/proc/%d/fd/%d", h->pid, h->fd);
+    if (tt_emu_path_device(path) < 0) {
+        tt_emu_note("memory of process %d: no such file (has it ended?)", h->pid);
+        return CUDA_ERROR_MAP_FAILED;
+    }
     file = open(path, O_RDWR | O_CLOEXEC);
     if (file < 0) {
-        tt_emu_note("open memory of process %d: %s (has it ended?)", h->pid, strerror(errno));
+        tt_emu_note("open memory of process %d: %s", h->pid, strerror(errno));
         return CUDA_ERROR_MAP_FAILED;
     }
     if (fstat(file, &st) || st.st_ino != h->inode || tt_emu_file_device(file) < 0 ||

@@ -250,18 +250,24 @@ CUresult tt_emu_file_create(int device, size_t bytes, int *fd)
     return CUDA_SUCCESS;
 }
 
-int tt_emu_file_device(int fd)
+int tt_emu_path_device(const char *path)
 {
-    char path[40], target[64];
+    char target[64];
     int device = -1;
-    ssize_t n;
+    const ssize_t n = readlink(path, target, sizeof(target) - 1);
 
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    n = readlink(path, target, sizeof(target) - 1);
     if (n <= 0)
         return -1;
     target[n] = '\0';
     if (sscanf(target, "/memfd:tutti-emu-%d", &device) != 1)
         return -1;
     return tt_emu_device_of_physical(device);
+}
+
+int tt_emu_file_device(int fd)
+{
+    char path[40];
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    return tt_emu_path_device(path);
 }

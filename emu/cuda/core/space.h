@@ -41,4 +41,7 @@ CUresult tt_emu_file_create(int device, size_t bytes, int *fd);
  * visible in this process. */
 int tt_emu_file_device(int fd);
 
+/* The same for the path of a descriptor, e.g. /proc/self/fd/5, without opening it. */
+int tt_emu_path_device(const char *path);
+
 #endif
