@@ -48,7 +48,7 @@
  *    timeout_ms beyond its deadline. An operation waits for up to the run's timeout_ms after its
  *    interruption. Then this member leaves the run, and the call returns TUTTI_ERR_TIMEOUT; the
  *    message states that no coordinator was reachable.
- *  - Time during which the process is stopped does not count.
+ *  - Time during which the process is stopped is excluded.
  *
  * docs/elastic.md describes how to program elastic runs, and the effects of failures. Sources: PCCL
  * (technical report, 2025), NCCLX (arXiv 2510.20171, section 5.3), ULFM (revoke, shrink, agree). */
@@ -150,9 +150,10 @@ typedef struct tutti_news {
     int32_t revoked;        /* 1: the epoch was revoked */
     int32_t better;         /* 1: the next epoch adopts a better ring order */
     /* The operation that carried the latest event: its 1-based sequence number within its tag and
-     * epoch (INVALID calls do not count), and its tag. If several completed operations carried the
-     * event, this is the one with the lowest number; among equal numbers, the one with the lowest
-     * tag. The same on all members at the same point of the program. 0: no event in this epoch. */
+     * epoch (INVALID calls are not counted), and its tag. If several completed operations carried
+     * the event, this is the one with the lowest number; among equal numbers, the one with the
+     * lowest tag. The same on all members at the same point of the program. 0: no event in this
+     * epoch. */
     uint64_t operation;
     uint32_t tag;
 } tutti_news;
