@@ -39,8 +39,7 @@ _Static_assert(sizeof(struct scan) == 96 && sizeof(struct found) == 24, "the ker
                                            dozens; doubled after each early remapping */
 #define USES_LONG 32u                   /* uses after which a remapping no longer counts as early */
 #define OTHERS_MAX 6u                   /* maximum number of doublings */
-#define TRIES 4u                        /* attempts per piece: some may fail while a peer reads its
-                                           pages */
+#define TRIES 4u    /* attempts per piece: some may fail while a peer reads its pages */
 #define LOOK_AGAIN \
     64u /* uses between retries if the kernel cannot report
                                            remapped memory */

@@ -12,8 +12,8 @@
 #include <unistd.h>
 #include "base/status.h"
 
-#define INTERRUPTS_MAX 1000u    /* maximum interruptions of one request; a sandbox may return EINTR
-                                   every time */
+/* maximum interruptions of one request; a sandbox may return EINTR every time */
+#define INTERRUPTS_MAX 1000u
 #define GOLDEN 0x9e3779b97f4a7c15ull
 #define FNV_BASIS 0xcbf29ce484222325ull
 #define FNV_PRIME 0x00000100000001b3ull
