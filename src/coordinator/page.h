@@ -9,8 +9,8 @@
 
 #define TT_PAGE_POLICY_BYTES 512
 #define TT_PAGE_MEMBERS 1024u       /* listed members; the JSON has all */
-#define TT_PAGE_RING_MEMBERS 32u    /* maximum members of a ring shown in the page; for a larger
-                                       ring, the page links to the picture */
+/* Maximum members of a ring shown in the page; for a larger ring, it links to the picture. */
+#define TT_PAGE_RING_MEMBERS 32u
 
 void tt_page_write(const struct tt_snapshot *s, FILE *to);
 void tt_page_write_standby(const struct tt_standby *s, FILE *to);

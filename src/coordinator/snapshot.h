@@ -62,8 +62,8 @@ struct tt_snapshot_counters {
     uint64_t accepted;                                    /* connections */
     uint64_t refused[TT_REFUSAL_KINDS];
     uint64_t slowed;                /* connections delayed by the rate limit */
-    uint64_t stalls;                /* stalls of the coordinator itself, which do not count
-                                       towards leases */
+    uint64_t stalls;                /* stalls of the coordinator itself, which are excluded from
+                                       leases */
     uint64_t records, record_bytes; /* written to the journal */
     uint64_t commits, commit_ns;    /* number of commits, and their total time */
     uint64_t commit_most_ns;
