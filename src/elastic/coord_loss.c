@@ -3,11 +3,11 @@
  * operation. If for any remaining member an operation is FINAL, all members had completed it,
  * and all keep the result. If any member has SETTLED one, its result is sent to the members
  * without it. Otherwise all restore their input. The answers of a member that is lost afterwards
- * do not count: each loss leads to a new question. The operations of a tag up to some number are
+ * are discarded: each loss leads to a new question. The operations of a tag up to some number are
  * final; this number is the outcome.
  *
  * A member that leaves in order reports at once what is FINAL (LEAVE), since it will not be
- * queried. Its report counts only for operations that all remaining members have completed.
+ * queried. Its report applies only to operations that all remaining members have completed.
  * Otherwise it could cost them their own results.
  *
  * Answers may contradict each other: one claims that all members have completed an operation, or

@@ -41,7 +41,7 @@ enum tt_planted_bug {
     TT_BUG_SETTLED_ONCE,            /* a member that got the result by an outcome does not report
                                        it the next time */
     TT_BUG_BACK_FORGOTTEN,          /* a call that was taken back, and repeated because the
-                                       notification was lost, counts as a new one */
+                                       notification was lost, is treated as a new one */
     TT_BUG_END
 };
 

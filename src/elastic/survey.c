@@ -25,8 +25,8 @@ enum { PING = KIND_MIN + 1, PONG, READY, GO, CHUNK, STOP, END, GOT, KINDS };
 #define CHECK_NS (80 * TT_MS)
 #define CHECK_ROUND_TRIPS 8u
 #define BURST_ROUND_TRIPS 12u
-#define ROUND_NS (2 * TT_SECOND)    /* timeout of a round in addition to the burst: for data in
-                                       flight at its end */
+/* timeout of a round in addition to the burst: for data in flight at its end */
+#define ROUND_NS (2 * TT_SECOND)
 
 bool tt_survey_is_mine(const void *data, size_t bytes)
 {

@@ -26,8 +26,8 @@
 #include "ringorder/ring_measure.h"
 
 #define TT_SURVEY_PINGS 3u
-#define TT_SURVEY_HEAD_BYTES 26u             /* bytes of each message's header; the header of a
-                                                chunk is followed by data */
+/* Header of each message; the header of a chunk is followed by data. */
+#define TT_SURVEY_HEAD_BYTES 26u
 #define TT_SURVEY_CHUNK_BYTES (16u << 10)    /* maximum data of a chunk */
 #define TT_SURVEY_SAMPLES 1024u
 #define TT_SURVEY_UNSENT_MIN (32u << 10)
