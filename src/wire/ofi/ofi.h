@@ -54,12 +54,10 @@
 
 #define TT_OFI_SLOTS 64             /* messages per lane that the receiver has not applied */
 #define TT_OFI_DEPTH 128            /* messages per lane, queued or in flight */
-#define TT_OFI_RESERVED 48          /* number of these messages that are reserved for inline
-                                       messages */
+#define TT_OFI_RESERVED 48          /* reserved of these for inline messages */
 #define TT_OFI_RECEIVES 160         /* receives posted per endpoint */
 #define TT_OFI_SENDS 128            /* operations in flight per endpoint */
-#define TT_OFI_SENDS_RESERVED 8     /* number of these operations that are reserved for
-                                       acknowledgements and CTS */
+#define TT_OFI_SENDS_RESERVED 8     /* reserved of these for acknowledgements and CTS */
 #define TT_OFI_NOTES 16             /* acknowledgements and CTS in flight */
 #define TT_OFI_CHUNK_BYTES TT_INLINE_BYTES
 #define TT_OFI_CHUNKS 32            /* buffers per lane for copied payloads longer than a slot */

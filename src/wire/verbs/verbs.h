@@ -47,11 +47,10 @@
 
 #define TT_VERBS_SLOTS 128          /* messages of a stream that the receiver has not applied */
 #define TT_VERBS_DEPTH 256          /* messages of a stream, queued or in flight */
-#define TT_VERBS_RESERVED 64        /* number of these messages that are reserved for inline
-                                       messages */
+#define TT_VERBS_RESERVED 64        /* reserved of these for inline messages */
 #define TT_VERBS_WRS 256            /* work requests of a control queue pair */
-#define TT_VERBS_BOUNCE_BYTES (128u << 10)  /* bytes of bounce buffers per stream, for copied
-                                               payloads longer than a slot */
+/* bounce buffer of a stream, for copied payloads longer than a slot */
+#define TT_VERBS_BOUNCE_BYTES (128u << 10)
 /* Control messages are segments, too. There are at most as many acknowledgements as segments. */
 #define TT_VERBS_LINK_RECEIVES (2 * (TT_VERBS_SLOTS + TT_VERBS_WINDOW))
 #define TT_VERBS_CHAIN 32           /* work requests posted to a queue pair with one doorbell */
