@@ -73,7 +73,7 @@ struct job_rank {
     uint32_t pc, note, nrecords, cap, blocked_on;
     struct job_record *records;
     bool blocked, halted, queued;
-    bool lost, late, cut;               /* its dump */
+    bool lost, late, cut;               /* state of the rank's dump */
 };
 
 struct job {

@@ -375,7 +375,7 @@ static void lookup_without_helper_retries_soon(void **state)
     before = questions();
     now_ns = tt_lookup_wake_ns(l);
     tt_lookup_step(l, now_ns);
-    /* it has started its query */
+    /* the thread has started its query */
     assert_int_equal(tt_lookup_wake_ns(l), now_ns + AGAIN_FIRST_NS);
     for (const uint64_t end_ns = tt_now_ns() + PATIENCE_NS; questions() == before;)
         assert_true(tt_now_ns() < end_ns);
@@ -447,7 +447,7 @@ int main(void)
         cmocka_unit_test_teardown(silent_servers_time_out, answer_all),
         cmocka_unit_test_teardown(name_appearing_during_silence_is_found, answer_all),
         cmocka_unit_test_teardown(the_number_of_helpers_is_bounded, answer_all),
-#ifndef __SANITIZE_THREAD__     /* it ends the child of a fork that starts a thread */
+#ifndef __SANITIZE_THREAD__     /* ThreadSanitizer ends the child of a fork that starts a thread */
         cmocka_unit_test_teardown(child_of_fork_has_own_helpers, answer_all),
 #endif
         cmocka_unit_test_teardown(concurrent_counts_after_fork_are_kept, answer_all),

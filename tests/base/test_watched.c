@@ -27,7 +27,8 @@ static void descriptors_of_forked_child_are_ignored(void **state)
     assert_int_equal(write(ends[1], "x", 1), 1);
     assert_int_equal(epoll_wait(epoll, &ev, 1, 0), 1);
     tt_watched_close(epoll, ends[0]);
-    assert_int_equal(write(ends[1], "x", 1), 1);        /* it is still open in the child */
+    assert_int_equal(write(ends[1], "x", 1), 1);        /* the descriptor is still open in the
+                                                           child */
     assert_int_equal(epoll_wait(epoll, &ev, 1, 0), 0);
     kill(child, SIGKILL);
     assert_int_equal(waitpid(child, NULL, 0), child);

@@ -555,7 +555,7 @@ static void options_role(struct rank *r)
                "rank -2 is out of range");
     /* as an older program passes it */
     CHECK_OK(r, tutti_recv(&word, 1, TUTTI_U64, 1, r->comm, &how));
-    await_kept(r, 3);           /* they arrived before the first receive from any rank */
+    await_kept(r, 3);           /* these messages arrived before the first receive from any rank */
     CHECK_OK(r, tutti_recv(&word, 1, TUTTI_U64, TUTTI_ANY_RANK, r->comm, &how));
     CHECK(r, word == 1 && source == -5);
     how.size = sizeof how;

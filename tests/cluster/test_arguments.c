@@ -722,7 +722,7 @@ static void kinds_role(struct rank *r)
             CHECK(r, out[k] == (float)(r->nranks * (k % 100) + r->nranks * (r->nranks - 1) / 2));
     }
     CHECK_OK(r, tutti_mem_deregister(r->comm, kind[2]));
-    for (uint32_t k = 0; k < COUNT; k++)        /* it is ordinary memory again */
+    for (uint32_t k = 0; k < COUNT; k++)        /* the buffer is ordinary memory again */
         kind[2][k] = (float)(r->rank * k % 97);
     CHECK_OK(r, tutti_broadcast(kind[2], kind[2], COUNT, TUTTI_F32, 1, r->comm, NULL));
     for (uint32_t k = 0; k < COUNT; k++)

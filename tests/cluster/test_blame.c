@@ -1,6 +1,6 @@
 /* The rank blamed at a deadline is the stopped one, for any chain of waits, and no other. The
  * waiting ranks have no deadline, except one, the asker. They start before it, and the victim has
- * already stopped. So nothing depends on the speed of the ranks. */
+ * already stopped. So nothing depends on how fast the ranks are. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -362,7 +362,7 @@ static void wait_in_another_operation_is_irrelevant(void **state)
 #define ABSENT (GRID - 1)
 #define MARGIN_MS \
     100 /* all blocked calls start this long before the first deadline,
-                                   or the round does not count */
+                                   or the round is void */
 #define ROUNDS_VOID_MAX 20
 
 /* The deadline of rank r: base_ms + r * step_ms. */

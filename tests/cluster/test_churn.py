@@ -39,7 +39,7 @@ PRESENT_MAX = 10
 STEPS_MIN = 5
 # share of the time at the end without coordinator failures, so that leaks in the coordinator remain
 # visible
-UNDISTURBED = 1 / 3
+WITHOUT_FAILURES = 1 / 3
 # Limits relative to a new member in the same view. Each connection is a descriptor at either end,
 # and none may remain: the measured difference is 0. The thread of the quantized reduction is
 # temporary. Resident memory: allocator arenas fill up gradually. At most 3.9 MiB were measured in 3
@@ -134,7 +134,7 @@ class Churn(ClusterTest):
         """One random event."""
         self.wake_lost()
         living = self.living()
-        may_restart = time.monotonic() < self.end - UNDISTURBED * SECONDS and not (self.delayed and time.monotonic() < self.lost_by)
+        may_restart = time.monotonic() < self.end - WITHOUT_FAILURES * SECONDS and not (self.delayed and time.monotonic() < self.lost_by)
         kinds = ["coordinator"] if self.draw.random() < 0.15 and may_restart else []
         kinds += ["join"] * 2 if len(living) < MEMBERS_MAX and sum(m.lives() for m in self.members) < PRESENT_MAX else []
         if len(living) > MEMBERS_MIN:

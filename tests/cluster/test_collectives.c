@@ -277,7 +277,7 @@ static void lanes_role(struct rank *r)
     CHECK_OK(r,
              tutti_alltoall(all_to_all, all_to_all + CALL_RANKS_MAX, 1, TUTTI_U8, r->comm, NULL));
     with_one = UINT32_MAX;
-    for (int i = 0; i < 100; i++) {     /* descriptors that start-up still closes do not count */
+    for (int i = 0; i < 100; i++) {     /* ignores descriptors that start-up has not closed yet */
         CHECK_OK(r, tutti_barrier(r->comm, NULL));
         with_one = job_descriptors() < with_one ? job_descriptors() : with_one;
     }

@@ -19,7 +19,7 @@ static const char *const wires[] = { "shm", "tcp" };
 #define NWIRES (sizeof wires / sizeof *wires)
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1             /* they keep freed memory and shadow memory */
+#define SANITIZED 1             /* sanitizers keep freed memory and shadow memory */
 #else
 #define SANITIZED 0
 #endif

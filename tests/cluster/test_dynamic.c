@@ -962,7 +962,7 @@ static void replay_role(struct rank *r)
             w = for_replay(&e);
             w.start = k % 2 ? &e.start : NULL;
             CHECK_OK(r, tutti_replay_start(replay, &w, 0));
-            /* it belongs to this rank again */
+            /* the buffer belongs to this rank again */
             memset(e.send, 0xff, e.shape.max_total * e.shape.elem);
             CHECK_SAYS(r, tutti_replay_start(replay, &w, 0), TUTTI_ERR_INVALID,
                        "is not complete (call tutti_replay_wait first)");

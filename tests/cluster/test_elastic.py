@@ -258,7 +258,7 @@ class Elastic(unittest.TestCase):
             member.await_line("epoch 3 members 2\\b")
         self.leave(members[1:])
 
-    def test_coordinator_restart_disturbs_no_member(self):
+    def test_coordinator_restart_affects_no_member(self):
         members = self.members(3)
         self.coordinator.process.kill()
         self.coordinator.process.wait()

@@ -115,7 +115,7 @@ static void mismatch_role(struct rank *r)
     call_init(&s, &c, r->rank);
     begin_ns = tt_now_ns();
     st = call_go(&s, r->comm, false);
-    if (st == TUTTI_OK)         /* its part ended before the mismatch could be known */
+    if (st == TUTTI_OK)         /* the rank's part ended before the mismatch could be detected */
         st = tutti_barrier(r->comm, NULL);
     CHECK_STATUS(r, st, TUTTI_ERR_MISMATCH);
     CHECK(r, tt_now_ns() - begin_ns < SOON_NS);

@@ -279,7 +279,7 @@ static void good_run(struct rank *r, const struct layer *l, tutti_moe *moe, uint
     memset(expected, 0xee, bytes);
     define(l, p, expected);
     CHECK_OK(r, tutti_moe_dispatch(moe, &p->routing, 0));
-    memset(p, 0xff, sizeof *p);             /* it belongs to this rank again */
+    memset(p, 0xff, sizeof *p);             /* the memory belongs to this rank again */
     CHECK_OK(r, serve_all(r, l, moe));
     CHECK_OK(r, tutti_moe_combine(moe, out, 0));
     if (memcmp(out, expected, bytes) != 0)

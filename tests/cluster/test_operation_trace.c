@@ -1,5 +1,5 @@
 /* The trace of operations (tutti/trace.h) in real processes: what is recorded, and what a dump shows
- * of a rank that hangs. Nothing depends on the speed of the ranks. */
+ * of a rank that hangs. Nothing depends on how fast the ranks are. */
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
@@ -467,7 +467,7 @@ static void hung_role(struct rank *r)
     job_open(r);
     for (uint32_t i = 0; i < 5; i++)
         CHECK_OK(r, tutti_allreduce(in, out, 100, TUTTI_F32, TUTTI_SUM, r->comm, NULL));
-    if (r->rank == 1) {         /* it is notified of the failure, and writes a dump, too */
+    if (r->rank == 1) {         /* rank 1 is notified of the failure, and writes a dump, too */
         await_dump(r, path);
         CHECK(r, !find_line(r, path, "\"status\":\"PENDING\"", "\"op\":"));
         remove_dump(r);

@@ -722,7 +722,7 @@ static void asleep_role(struct rank *r)
             continue;
         }
         do {
-            usleep(pause_us); /* it falls asleep meanwhile, even on a busy machine */
+            usleep(pause_us); /* the receiver falls asleep meanwhile, even on a busy machine */
             pause_us = pause_us < 500000 ? 2 * pause_us : pause_us;
             tt_progress_lock(e);
             tt_engine_progress(e);

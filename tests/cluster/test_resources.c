@@ -127,7 +127,8 @@ static void opposite_order_of_many_works(void **state)
 }
 
 #define AHEAD_SENDS (UNIT_SHARE > 1 ? 1000 : 5000)
-#if defined(__SANITIZE_THREAD__)        /* its shadow memory takes several bytes for each byte */
+#if defined(__SANITIZE_THREAD__)        /* the sanitizer's shadow memory takes several bytes for
+                                           each byte */
 #define AHEAD_BYTES_MAX (1024 * MIB)
 #else
 #define AHEAD_BYTES_MAX (128 * MIB)      /* includes requests */

@@ -69,7 +69,7 @@ static void content_role(struct rank *r)
                                          put_sizes[i], &rma));
             if (rma.counter)
                 CHECK_OK(r, tutti_window_wait_counter(s.window, &counter, counted + 1, 0));
-            memset(src, 0xff, put_sizes[i]);        /* it belongs to this rank again */
+            memset(src, 0xff, put_sizes[i]);        /* the buffer belongs to this rank again */
         }
     for (uint32_t from = 0; from < r->nranks; from++) {
         job_step(r, "wait for rank %u", from);
@@ -346,7 +346,7 @@ static int is_my_turn(const void *arg)
     return __atomic_load_n(t->word, __ATOMIC_ACQUIRE) >= t->at_least;
 }
 
-/* Two ranks in turn, by plain puts of words of a size that signals do not support. */
+/* Two ranks alternately, by plain puts of words of a size that signals do not support. */
 static void turns_role(struct rank *r)
 {
     const int other = 1 - (int)r->rank;

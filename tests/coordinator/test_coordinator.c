@@ -133,8 +133,8 @@ static void stopped_member_is_lost_after_lease(void **state)
     hive_epoch(h, 1, 0);
     assert_true(hive_until(h, hive_all_in_epoch, 2, WAIT_MS));
     took_ns = tt_now_ns() - begin_ns;
-    assert_true(took_ns > lease_ns / 2); /* its last message was at most a quarter of a lease
-                                            ago, or slightly more */
+    assert_true(took_ns > lease_ns / 2); /* the member's last message was at most a quarter of a
+                                            lease ago, or slightly more */
     h->lights[2].deaf = false;
     hive_until(h, hive_light_over, 2, WAIT_MS);
     assert_true(h->lights[2].over);

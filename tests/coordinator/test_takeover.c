@@ -325,7 +325,7 @@ static void stopped_leader_writes_nothing_afterwards(void **state)
     assert_true(leads(&b, WAIT_MS));
     was = revision(&b);
     kill(a.pid, SIGCONT);
-    assert_false(leads(&a, 1500));          /* it is on standby now */
+    assert_false(leads(&a, 1500));          /* process a is on standby now */
     assert_int_equal(waitpid(a.pid, NULL, WNOHANG), 0);
     assert_int_equal(revision(&b), was);
     hive_add_address(h, b.address);
@@ -353,7 +353,7 @@ static void run_survives_a_long_etcd_outage(void **state)
     h = gather(&a);
     commit(h);
     etcd_server_kill(&server);
-    assert_false(leads(&a, 5000));          /* it is not the leader any more, and waits */
+    assert_false(leads(&a, 5000));          /* process a is not the leader any more, and waits */
     assert_int_equal(waitpid(a.pid, NULL, WNOHANG), 0);
     etcd_server_start(&server);
     assert_true(leads(&a, WAIT_MS));

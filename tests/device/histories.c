@@ -28,7 +28,8 @@ struct history {
     char *why;
     size_t why_bytes;
     bool wrong;
-    uint32_t stopped, stopped_for;  /* rank that accepts nothing for this number of turns */
+    uint32_t stopped, stopped_for;  /* stopped: a rank that accepts nothing; stopped_for: for this
+                                       number of steps */
 };
 
 static uint64_t place_of(uint32_t m, uint32_t tile) { return (m * TILES + tile) * 32ull; }

@@ -212,7 +212,8 @@ static void blocked_peer_ends_the_device(void **state)
         while (!st && turns++ < 1000)
             st = bench_turn(b);
         assert_int_equal(st, TUTTI_ERR_TIMEOUT);
-        assert_in_range(turns, 50, 60);                 /* a turn is a millisecond there */
+        assert_in_range(turns, 50, 60);                 /* a step of the simulated proxy is a
+                                                           millisecond */
         assert_non_null(strstr(tutti_last_error(), "rank 2"));
         assert_true(bench_is_answered(b, quiet) || !tt_proxy_is_idle(&b->proxy));
         bench_turn(b);

@@ -450,7 +450,7 @@ static void kill_peer(struct run *r, struct peer *p)
     r->faults++;
     p->alive = false;
     picture_mark(r, index_of(r, p), PICTURE_DOWN, "is killed");
-    if (below(r, 3) > 0) /* its machine is running */
+    if (below(r, 3) > 0) /* the peer's machine is running */
         report_gone(r, p);
     if (p->conn < 0)
         return;
@@ -857,7 +857,7 @@ static bool is_well(const struct run *r)
         if (p->m.news.newcomers != r->c.news.newcomers || p->m.news.lost != r->c.news.lost ||
             p->m.news.leaving != r->c.news.leaving || p->m.news.revoked != r->c.news.revoked ||
             p->m.news.better != r->c.news.better)
-            return false; /* it would call `epoch` without effect, or never */
+            return false; /* the peer would call `epoch` without effect, or never */
         epoch = p->m.epoch;
     }
     return true;

@@ -991,7 +991,7 @@ static void on_reach(struct run *r, struct peer *p)
             failed[n++] = p->m.proposed[i].id;
     }
     if (r->w.now_ns < r->quiet_ns && tt_prng_below(&r->w.prng, 100) == 0)
-        return; /* it hangs there, and never reports it */
+        return; /* the peer hangs there, and never reports that */
     world_plan(&r->w, r->w.now_ns + delay(r, p, 10 * MS), REACHED, index_of(r, p), 0, failed,
                n * sizeof *failed);
 }

@@ -152,19 +152,20 @@ struct peer {
     struct tt_membership news;                        /* of this step */
     struct parts parts[TAGS];
     struct votes votes[TAGS];
-    bool known;                                 /* it has completed a sync, and has the state */
+    bool known;                                 /* the peer has completed a sync, and has the
+                                                   state */
     bool liar;                                  /* replies falsely */
     uint64_t back;                              /* the attempt number of the last of its calls
                                                    that was taken back with a mismatch, from the
                                                    journal */
-    bool strays;                                /* it is about to call or start what the others
-                                                   do not; or did so in: */
+    bool strays;                                /* the peer is about to call or start what the
+                                                   others do not; or did so in: */
     uint64_t strayed_in;                        /* this epoch */
-    bool dropped;                               /* its group is incomplete: its call waits like a
-                                                   newcomer's */
+    bool dropped;                               /* the peer's group is incomplete: its call waits
+                                                   like a newcomer's */
     uint32_t most;                              /* for a newcomer: the maximum view size that it
                                                    accepts, until its deadline; 0: any */
-    bool parts_at_final;                        /* it leaves in order after the next operation
+    bool parts_at_final;                        /* the peer leaves in order after the next operation
                                                    that is final here */
     uint64_t reached_in;                        /* the last proposal to which it replied */
     uint32_t reached;                           /* bit of peer, in the last proposal to which it
@@ -189,7 +190,7 @@ struct peer {
     uint8_t list[16 * ARRAYS], coming[16 * ARRAYS];
     struct held held[HELD_MAX];
     uint32_t nheld;
-    struct tt_ring_link links[PEERS_MAX];       /* its measurements, by rank */
+    struct tt_ring_link links[PEERS_MAX];       /* the peer's measurements, by rank */
 };
 
 struct epoch_record {
@@ -359,7 +360,7 @@ bool may_be_out(const struct run *r, const struct peer *p, const char *text);
 
 /* run_picture.c: a drawing of the history, if TUTTI_TEST_PICTURE names a file for the history of
  * TUTTI_TEST_SEED */
-#define COORDINATOR (-1)                        /* its lane; others are indices of peers */
+#define COORDINATOR (-1)        /* lane of the coordinator; others are indices of peers */
 enum picture_mark {
     PICTURE_UP,
     PICTURE_DOWN,

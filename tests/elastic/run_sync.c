@@ -300,7 +300,7 @@ bool may_be_out(const struct run *r, const struct peer *p, const char *text)
     if (p->liar)
         return true;
     if (strstr(text, "ahead"))
-        return p->jumps || r->reset; /* it may have a state that another one replaced */
+        return p->jumps || r->reset; /* the peer may have a state that another one replaced */
     return r->tainted; /* others' keys, or content, were more common; otherwise all have the same */
 }
 

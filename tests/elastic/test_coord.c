@@ -805,8 +805,8 @@ static void settling_unstarted_operation_is_a_lie(void **state)
     }
 }
 
-/* Also if the coordinator restarts before they reply. Remaining members that have not started or
- * have restored it do not count. */
+/* Also if the coordinator restarts before they reply. Remaining members that have not started the
+ * operation, or have restored it, are ignored. */
 static void settled_result_of_leaver_is_sent(void **state)
 {
     static const struct {
@@ -1202,7 +1202,7 @@ static void call_differences_are_reported(void **state)
         send_message(1, &b);
         assert_differs(cases[i].differs, cases[i].value, cases[i].also);
         f.nheard = 0;
-        send_message(1, &b); /* it had not received the reply */
+        send_message(1, &b); /* member 1 had not received the reply */
         assert_int_equal(f.nheard, 1);
         assert_differs(cases[i].differs, cases[i].value, cases[i].also);
         restart();
@@ -1440,7 +1440,7 @@ static void check_told_again(uint64_t round)
     assert_int_equal(f.heard.number, round);
     assert_int_equal(f.heard.epoch, f.c.epoch);
     assert_false(m->called);
-    /* its deadline passed meanwhile */
+    /* the call's deadline passed meanwhile */
     send_message(2, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = round });
     assert_int_equal(f.nheard, 1);
     attempt(2, TT_CALL_EPOCH, round, 10);

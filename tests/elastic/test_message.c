@@ -93,7 +93,7 @@ static void differences_are_read_and_described(void **state)
             };
 
             if (cases[i].differs == TT_DIFFERS_INSIDE && kinds[k] == TT_ELMSG_LOG_RESULT)
-                continue; /* it ends no round */
+                continue; /* this message ends no round */
             assert_true(tt_elmsg_read(&out, data, tt_elmsg_write(data, sizeof data, &in)));
             assert_string_equal(
                 tt_mismatch_text(text, &(struct tt_mismatch){ out.flags, out.id, out.value,

@@ -324,7 +324,7 @@ static void attempt(uint32_t i, uint8_t strategy, uint64_t attempt)
                                         .also = attempt });
 }
 
-/* It does not count for the next offers of the others. */
+/* A revoked offer is ignored when the others offer next. */
 static void revoked_offer_stays_revoked(void **state)
 {
     (void)state;
@@ -390,7 +390,7 @@ static void sync_against_call_is_a_mismatch(void **state)
         check_torn(i % 2, 1 - i % 2, TT_DIFFERS_CALL, TT_CALL_SYNC, calls[i]);
         assert_int_equal(f.c.round, round);
     }
-    /* its deadline passed meanwhile */
+    /* the sync's deadline passed meanwhile */
     send_message(1, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = round });
     for (uint32_t i = 0; i < 3; i++)
         call(i, TT_CALL_AGREE);

@@ -9,7 +9,7 @@
 
 #define EAGER_CREDIT 16         /* messages of a pair that are sent but not consumed */
 
-/* The possible next turns: a rank acts, or a message of a pair is delivered. */
+/* The possible next events: a rank acts, or a message of a pair is delivered. */
 enum turn {
     SEE_READY,
     SEE_EAGER,
@@ -68,9 +68,9 @@ struct player {
 struct manner {
     enum rule rule;
     enum often mapped, direct, late;
-    uint32_t refuse_of_16, keep_of_16;  /* of 16 sends, the number of refused ones; of 16 turns,
-                                           the number that goes to the same again */
-    uint32_t redraw;        /* approximate number of turns between changes of favourites */
+    uint32_t refuse_of_16, keep_of_16;  /* of 16 sends, the number of refused ones; of 16 events,
+                                           the number that affects the same rank or pair again */
+    uint32_t redraw;        /* approximate number of events between changes of favourites */
     bool patient;           /* executors may delay what could be fused soon */
     bool sparing;           /* arrivals are delivered one at a time */
     uint32_t bias[TURNS];   /* of favourites: 0 last, 1, 2 first */
@@ -83,7 +83,7 @@ struct world {
     struct tt_prng prng;
     struct player player[ADVERSARY_RANKS_MAX];
     struct pair pair[ADVERSARY_RANKS_MAX][ADVERSARY_RANKS_MAX];         /* [from][to] */
-    /* possible turns */
+    /* possible events */
     uint32_t queue[ADVERSARY_RANKS_MAX * (ADVERSARY_RANKS_MAX * MESSAGES + 1)];
     uint32_t nqueue, last;
     uint64_t favour;        /* favourites are determined by a hash with this value */
@@ -154,7 +154,7 @@ static bool drawn(struct world *w, enum often often)
     return often == ALWAYS || (often == SOMETIMES && tt_prng_below(&w->prng, 2));
 }
 
-/* ---- queue of possible turns ---- */
+/* ---- queue of possible events ---- */
 
 static uint32_t turn_of(uint32_t from, uint32_t to, enum turn turn)
 {
@@ -531,8 +531,8 @@ static void begin(struct world *w)
     }
 }
 
-/* No turn is possible. Ranks with refused sends try again; then all are polled once more, because
- * they would need to have missed an event. Returns false if they are deadlocked. */
+/* Call only if no event is possible. Ranks with refused sends try again; then all are polled once
+ * more, in case an executor has missed an event. Returns false if all are deadlocked. */
 static bool look_again(struct world *w)
 {
     bool any = false;

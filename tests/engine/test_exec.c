@@ -940,7 +940,7 @@ static void eager_message_is_consumed_once(void **state)
     assert_false(tt_exec_finished(&g->x));
 }
 
-/* ---- straight programs ---- */
+/* ---- straight-line programs ---- */
 
 static void exchange(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {

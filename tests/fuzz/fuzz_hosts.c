@@ -53,8 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (bytes < 1 || bytes > TEXT_BYTES_MAX)
         return 0;
     if (!nowhere)
-        stderr = nowhere = fopen("/dev/null", "w");     /* its messages; sanitizers write to the
-                                                           descriptor */
+        stderr = nowhere = fopen("/dev/null", "w");     /* messages of the parser; sanitizers write
+                                                           to the descriptor */
     memcpy(text, data + 1, bytes - 1);
     text[bytes - 1] = 0;
     ok = data[0] & 1 ? read_file(&h, text, bytes - 1) : hosts_parse(&h, "fuzz", text);

@@ -14,8 +14,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (bytes == 0)
         return 0;
     if (!nowhere)
-        stderr = nowhere = fopen("/dev/null", "w");     /* its messages; sanitizers write to the
-                                                           descriptor */
+        stderr = nowhere = fopen("/dev/null", "w");     /* messages of the parser; sanitizers write
+                                                           to the descriptor */
     r.file = fmemopen((void *)(uintptr_t)data, bytes, "r");
     tt_assert(r.file);
     while (replay_next(&r, &e) > 0) {

@@ -98,7 +98,7 @@ static void give(struct target *t, struct conn *c, uint8_t what, uint8_t type, c
     }
     if (c && ev.kind == TT_TREE_EV_FRAME && ev.frame.bytes > c->machine.body_max)
         return;
-    if (!c && t->tree.conf.root)        /* it has no parent */
+    if (!c && t->tree.conf.root)        /* the root has no parent */
         return;
     tt_tree_step(&t->tree, &ev, now_ns);
     check(&t->tree);

@@ -94,7 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
             tutti_status st;
             bool any = false;
 
-            tt_assert(turn < 10000);    /* it always accepts */
+            tt_assert(turn < 10000);    /* the wire always accepts */
             tt_proxy_take(&p, &st);
             if (!st && !p.failed)
                 st = tt_proxy_step(&p, 1, &any);

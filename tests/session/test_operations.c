@@ -288,7 +288,7 @@ static void with_feedback(struct guest *g)
     enter(g, MEMBERS, &view);
     for (int k = 0; k < 4; k++) {
         draw(x, (uint64_t)(view.members[view.rank].id * 100) + (uint64_t)k);
-        if (k % 2) { /* it does not count, and must have no effect */
+        if (k % 2) { /* this operation is not included, and must have no effect */
             if (view.rank == 1)
                 fails_after_the_data(g, &op);
             else

@@ -1,4 +1,4 @@
-/* Simulated hosts with fewer cores than ranks: work takes turns, and nothing else changes. */
+/* Simulated hosts with fewer cores than ranks: ranks share the cores, and nothing else changes. */
 #include <math.h>
 #include <string.h>
 

@@ -133,8 +133,8 @@ static void low_limits_cost_throughput(void **state)
     assert_true(run(c).share > 0.9);
 }
 
-/* A slow lane with far more outstanding data than it carries still gets its turn, but is not the
- * emptiest. */
+/* A slow lane with far more outstanding data than it can carry is still selected round-robin, but
+ * is not the emptiest. */
 static void wide_limits_favour_emptiest_lane(void **state)
 {
     struct tt_lanes_case c = one_sender(TT_LANES_DQPLB, 64, 0.5);

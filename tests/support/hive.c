@@ -116,7 +116,7 @@ static void emit(void *context, const struct tt_member_act *act)
         return;
     case TT_MEMBER_ACT_SEND:
         if (l->channel && tt_channel_send(l->channel, act->data, act->bytes) == 0)
-            watch(l); /* the end of the connection is read in its turn */
+            watch(l); /* the end of the connection is read when its socket is polled */
         return;
     case TT_MEMBER_ACT_REACH:
         reached(l);

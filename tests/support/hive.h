@@ -65,7 +65,7 @@ void hive_epoch(struct hive *h, uint32_t i, uint32_t least);
 bool hive_gather(struct hive *h, int timeout_ms);
 /* Waits for an event for at most timeout_ms, and handles it. */
 void hive_turn(struct hive *h, int timeout_ms);
-/* Turns until holds(h, what) is true. Returns false at the timeout. */
+/* Handles events until holds(h, what) is true. Returns false at the timeout. */
 bool hive_until(struct hive *h, bool (*holds)(const struct hive *h, uint64_t what), uint64_t what,
                 int timeout_ms);
 /* Conditions for hive_until. */

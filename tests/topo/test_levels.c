@@ -220,10 +220,10 @@ static void unmeasured_hosts_are_never_too_near(void **state)
     assert_true(right > pairs * 9ull / 10);
 }
 
-static void disturbed_pair_changes_nothing(void **state)
+static void interference_with_one_pair_is_ignored(void **state)
 {
     static const uint32_t ns[4][4] = { { 0, 2000 * US, 20000 * US, 20500 * US },
-                                       /* the last measurement was disturbed */
+                                       /* interference in the last measurement */
                                        { 0, 0, 20100 * US, 90000 * US },
                                        { 0, 0, 0, 2100 * US } };
     struct tt_level_groups groups[4];
@@ -330,7 +330,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(host_tree_is_reconstructed),
         cmocka_unit_test(unmeasured_hosts_are_never_too_near),
-        cmocka_unit_test(disturbed_pair_changes_nothing),
+        cmocka_unit_test(interference_with_one_pair_is_ignored),
         cmocka_unit_test(latencies_map_to_distance_classes),
         cmocka_unit_test(widest_gaps_are_kept),
         cmocka_unit_test(uniform_hosts_need_no_labels),

@@ -47,7 +47,8 @@ static void queues_have_their_given_length(void **state)
     read_matrix(
         "{\"hosts\": [{\"name\": \"a\", \"up_mbit\": 8}, {\"name\": \"b\", \"down_mbit\": 16}, {\"name\": \"c\"}], "
         "\"delay_ms\": [[0, 10, 20], [10, 0, 5], [80, 5, 0]]}");
-    assert_int_equal(m.host[0].up.queue_bytes, 100000);           /* its longest round trip is 100 ms */
+    assert_int_equal(m.host[0].up.queue_bytes, 100000);           /* the host's longest round trip
+                                                                     is 100 ms */
     assert_int_equal(m.host[0].down.bit_s, 0);
     assert_int_equal(m.host[1].down.queue_bytes, 40000);
 }

@@ -95,7 +95,7 @@ static void line_keeps_rate_and_drops(void **state)
     assert_int_equal(wan_net_count(net, 0, 1)->dropped_pair, 30);
     assert_int_equal(wan_net_count(net, 0, 1)->arrived_bytes, 20000);
 
-    send_plain(net, TT_SECOND, 0, 1, 1000 - FRAME_HEADER_4);    /* it is empty again */
+    send_plain(net, TT_SECOND, 0, 1, 1000 - FRAME_HEADER_4);    /* the queue is empty again */
     assert_int_equal(next(net).due_ns, TT_SECOND + packet_ns + 7 * TT_MS);
     wan_net_destroy(net);
 }

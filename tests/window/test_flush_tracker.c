@@ -21,7 +21,7 @@ struct lane {
     uint32_t head, tail;        /* delivered, and posted: entries before */
     struct {
         uint64_t tick;          /* 0: none */
-        uint32_t behind;        /* it waits for the entries before this one, */
+        uint32_t behind;        /* the quiet waits for the entries before this one, */
         uint32_t patience;      /* and may take this number of further steps */
     } quiets[QUIETS];
     uint32_t ended_busy;        /* quiets that ended while data was in flight */

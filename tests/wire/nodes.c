@@ -304,7 +304,7 @@ void node_fence(struct node *n, uint32_t peer)
     node_post(n, &d);
 }
 
-void node_connect_undisturbed(struct node *n)
+void node_connect_beside_intruder(struct node *n)
 {
     node_open(n);
     UNTIL(n, n->board->flag[0]);

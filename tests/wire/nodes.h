@@ -117,7 +117,7 @@ void node_wait(struct node *n, uint64_t deadline_ns, const char *file, int line,
     } while (0)
 
 /* Ranks 0 and 1 of 3, while rank 2 acts as an unauthenticated peer, between setting flags 0 and 1:
- * they open, connect and communicate undisturbed. Ends with a barrier of all. */
-void node_connect_undisturbed(struct node *n);
+ * they open, connect and communicate without errors. Ends with a barrier of all. */
+void node_connect_beside_intruder(struct node *n);
 
 #endif

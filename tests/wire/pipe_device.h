@@ -15,7 +15,7 @@ struct pipe_device {
     atomic_ullong bytes;            /* currently pinned */
     unsigned long long bytes_max;   /* limit, beyond which it returns ENOMEM; 0: unlimited */
     bool readonly;                  /* the memory is not writable by peers */
-    bool hosts_only;                /* it cannot register device memory */
+    bool hosts_only;                /* the device cannot register device memory */
     unsigned device_pins;           /* number of pins of device memory */
     struct tt_device_memory device; /* description passed to the last of them */
     unsigned unpin_after;           /* unpin waits for this number of calls of pin, then

@@ -55,5 +55,5 @@ void say(int fd, const struct tt_hello *h, const uint8_t key[16], size_t bytes)
 
     tt_hello_write(h, key, out);
     if (send(fd, out, bytes, MSG_NOSIGNAL) < 0)
-        return;     /* it was closed already */
+        return;     /* the connection was closed already */
 }

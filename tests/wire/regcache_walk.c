@@ -183,7 +183,7 @@ static const char *walk_put(struct history *h)
     struct walked *w = draw(h, below(h, 4) ? LIVE : STALE, true);
     bool exposed, ends;
 
-    if (!w || !w->reg.handle)       /* its creator still has it */
+    if (!w || !w->reg.handle)       /* the creator still has the registration */
         return NULL;
     exposed = w->exposed && (w->users == 1 || below(h, 2));
     ends = w->users == 1 && (w->state == STALE || !w->kept);

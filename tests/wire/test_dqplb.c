@@ -130,7 +130,7 @@ static void fast_message_uses_lane_0(void **state)
     assert_true(tt_dqplb_next(&s, &g) && g.lane == 3 && g.word == (TT_DQPLB_NOTIFY | 3));
 }
 
-/* The next message uses all lanes again. A lane that is down does not count for the limit. */
+/* The next message uses all lanes again. The limit ignores lanes that are down. */
 static void message_respects_its_lane_limit(void **state)
 {
     const struct tt_dqplb_limits limits = {
@@ -389,7 +389,7 @@ static void strange_words_and_reports_are_refused(void **state)
     assert_true(tt_dqplb_begin(&s, 0, 3, false));
     while (tt_dqplb_next(&s, &g))
         ;
-    assert_false(tt_dqplb_resolve(&s, 0, report, sizeof report));       /* it is up */
+    assert_false(tt_dqplb_resolve(&s, 0, report, sizeof report));       /* lane 0 is up */
     tt_dqplb_lane_down(&s, 0);
     assert_false(tt_dqplb_resolve(&s, 0, report, sizeof report - 1));
     report[0] = 14;

@@ -27,7 +27,7 @@
 
 enum { ARRIVED, CHECKED };          /* words of the links */
 
-#define PROVIDER "tcp;ofi_rxm"      /* its targets need active progress */
+#define PROVIDER "tcp;ofi_rxm"      /* the targets of this provider need active progress */
 
 static struct setting setting = { .ops = &tt_wire_ofi, .lanes = LANES };
 static bool has_provider;

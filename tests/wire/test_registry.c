@@ -144,7 +144,7 @@ static void readonly_role(void)
     CHECK(pipe_device_open(&d));
     for (unsigned i = 1; i <= 5; i++) {
         use(&d, mem, BYTES);
-        CHECK(d.unpins == i);       /* it may become writable, and then be exposed */
+        CHECK(d.unpins == i);       /* the registration may become writable, and then be exposed */
     }
     pipe_device_close(&d);
 }

@@ -532,7 +532,7 @@ static void late_writer_writes_nothing(void **state)
     nodes_run(*state, 2, late_writer_role);
 }
 
-/* Writes for an older request with the same tag, 65,535 requests before, do not count for this
+/* Writes for an older request with the same tag, 65,535 requests before, do not contribute to this
  * one. */
 static void old_tag_role(struct node *n)
 {

@@ -65,7 +65,7 @@ static void say(int fd, const void *packet, size_t bytes, uint32_t count)
             memcpy(CMSG_DATA(c) + i * sizeof fd, &fd, sizeof fd);
     }
     if (sendmsg(fd, &msg, MSG_NOSIGNAL) < 0)
-        return;                 /* it was closed already */
+        return;                 /* the connection was closed already */
 }
 
 /* All except the silent ones carry descriptors: none to ten. */

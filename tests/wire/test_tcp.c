@@ -100,7 +100,7 @@ static void strangers_role(struct node *n)
         node_barrier(n);
         return;
     }
-    node_connect_undisturbed(n);
+    node_connect_beside_intruder(n);
 }
 
 static void strangers_are_dropped_without_effect(void **state)
@@ -233,7 +233,7 @@ static void late_role(struct node *n)
     node_open(n);
     if (n->rank == 0) {
         UNTIL(n, n->losses[2] == 1);
-        /* it left without an error */
+        /* the peer closed without an error */
         CHECK(n, n->ups[2] == 1 && n->why[2] == TUTTI_ERR_PEER_LOST);
     }
     node_barrier(n);
@@ -262,7 +262,7 @@ static void word_role(struct node *n)
         tt_frame_write(&f, out);
         memcpy(out + TT_FRAME_BYTES, word, sizeof word);
         CHECK(n, send(fd, out, sizeof out - 2, MSG_NOSIGNAL) == sizeof out - 2);
-        /* it is in rank 0's kernel */
+        /* the data is in rank 0's kernel */
         UNTIL(n, ioctl(fd, SIOCOUTQ, &unread) == 0 && unread == 0);
         n->board->flag[0] = 1;
         UNTIL(n, n->board->flag[1]);

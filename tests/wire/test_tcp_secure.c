@@ -60,7 +60,7 @@ static void come(struct node *n, uint32_t peer, int kind, struct tt_secure *righ
         noise[i] = (uint8_t)tt_prng_u64(&n->prng);
     if (kind == GARBAGE)
         CHECK(n, send(fd, noise, sizeof noise, MSG_NOSIGNAL) > 0);
-    else if (kind == PLAIN)     /* it has the job's secret, but no TLS */
+    else if (kind == PLAIN)     /* a peer with the job's secret, but without TLS */
         say(fd, &h, node_secret, TT_HELLO_BYTES);
     else if (kind == WRONG)
         s = hello_over_tls(n, peer, fd, wrong, node_secret);
@@ -96,7 +96,7 @@ static void strangers_role(struct node *n)
             silent[i] = raw_connect(n, (uint32_t)i % 2);
         for (size_t i = 0; i < sizeof silent / sizeof *silent; i += 3)
             if (send(silent[i], half, sizeof half, MSG_NOSIGNAL) < 0)
-                continue;   /* it was closed already */
+                continue;   /* the connection was closed already */
         n->board->flag[0] = 1;
         for (int kind = 0; kind < STRANGE_KINDS; kind++)
             for (uint32_t peer = 0; peer < 2; peer++)
@@ -111,7 +111,7 @@ static void strangers_role(struct node *n)
         node_barrier(n);
         return;
     }
-    node_connect_undisturbed(n);
+    node_connect_beside_intruder(n);
 }
 
 static void strangers_at_secure_port_are_dropped(void **state)

@@ -51,11 +51,10 @@ static uint64_t salt(uint32_t sender, uint32_t round, uint32_t slot)
     return 31ull * sender + 1000ull * round + slot;
 }
 
-/* Sends the messages of a round to the right neighbour, each with its number as signal, with
- * disturbances in between. */
+/* Sends the messages of a round to the right neighbour, each with its number as signal. Calls
+ * fault() after each message. */
 static void round_send(struct node *n, uint32_t right, const struct tt_rkey *there, uint8_t *source,
-                       uint32_t round,
-                       void (*disturb)(struct node *, uint32_t round, uint32_t slot))
+                       uint32_t round, void (*fault)(struct node *, uint32_t round, uint32_t slot))
 {
     for (uint32_t i = 0; i < SLOTS; i++) {
         struct tt_desc d = node_signal(n, right, ARRIVED, TT_SIGNAL_SET, round * SLOTS + i + 1);
@@ -67,7 +66,7 @@ static void round_send(struct node *n, uint32_t right, const struct tt_rkey *the
         d.flags = d.bytes < 32 * KIB && i % 2 ? TT_DESC_INLINE : 0;
         pattern_fill(d.local, d.bytes, salt(n->rank, round, i));
         node_post(n, &d);
-        disturb(n, round, i);
+        fault(n, round, i);
     }
 }
 
@@ -92,7 +91,7 @@ static void round_check(struct node *n, uint32_t left, const uint8_t *mem, uint3
 }
 
 static void rounds(struct node *n, uint32_t nrounds,
-                   void (*disturb)(struct node *, uint32_t round, uint32_t slot))
+                   void (*fault)(struct node *, uint32_t round, uint32_t slot))
 {
     const uint32_t right = (n->rank + 1) % n->nranks, left = (n->rank + n->nranks - 1) % n->nranks;
     struct tt_region *mine, *source;
@@ -106,7 +105,7 @@ static void rounds(struct node *n, uint32_t nrounds,
     node_barrier(n);
     there = node_import(n, right, 0);
     for (uint32_t round = 0; round < nrounds; round++) {
-        round_send(n, right, &there, source->mem, round, disturb);
+        round_send(n, right, &there, source->mem, round, fault);
         round_check(n, left, mine->mem, round);
         UNTIL(n, node_word(n, right, CHECKED) == round + 1);
     }
@@ -517,7 +516,7 @@ static void pull_the_rails(struct node *n, uint32_t round, uint32_t slot)
 static void rails_role(struct node *n)
 {
     rounds(n, 4 * ROUNDS_PER_RAIL, pull_the_rails);
-    UNTIL(n, all_lanes_up(n));      /* they are up again */
+    UNTIL(n, all_lanes_up(n));      /* all lanes are up again */
     for (uint32_t i = 1; i < link_to_right(n)->nlanes; i++)
         CHECK(n, link_to_right(n)->lanes[i].incarnation > 1);
     node_barrier(n);
