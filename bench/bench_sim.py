@@ -2,7 +2,7 @@
 from closed forms on a uniform network.
 
 Each case is one separate run of `tutti sim`: wall time, CPU time, peak memory of the process, and
-events per CPU second (so that other programs on the machine do not count). Closed forms are
+events per CPU second (so that other programs on the machine have no effect). Closed forms are
 computed here from the simulator's parameters; the row is the difference of the simulated time."""
 
 import json

@@ -1,4 +1,4 @@
-/* The speed of the content hash compared with memcpy on the same memory, and the speed and the
+/* Throughput of the data hash compared with memcpy on the same memory, and the throughput and the
  * error of the codecs of quantized collectives.
  *
  *   micro_codec hash|quant|blocks|sums     TUTTI_SIMD=portable measures the portable kernels

@@ -144,7 +144,7 @@ static void must_move(const struct side *e, ssize_t moved, size_t bytes)
     if (moved == (ssize_t)bytes)
         return;
     perror("process_vm_readv, or process_vm_writev");
-    kill(e->peer, SIGTERM); /* it would wait forever */
+    kill(e->peer, SIGTERM); /* the peer would wait forever */
     _exit(1);
 }
 

@@ -1,4 +1,4 @@
-/* The speed of the reduction and copy kernels, compared with memcpy on the same memory. Prints GB
+/* Throughput of the reduction and copy kernels, compared with memcpy on the same memory. Prints GB
  * of dst per second.
  *
  *   micro_reduce [all|tiny|copy]     TUTTI_SIMD=portable measures the portable kernels

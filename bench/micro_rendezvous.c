@@ -60,7 +60,7 @@ static void fetch(struct side *e, size_t bytes, bool checked)
 
     if (process_vm_readv(e->peer, here, parts, there, parts, 0) != want) {
         perror("process_vm_readv");
-        kill(e->peer, SIGTERM); /* it would wait forever */
+        kill(e->peer, SIGTERM); /* the peer would wait forever */
         _exit(1);
     }
 }

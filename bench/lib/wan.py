@@ -73,7 +73,7 @@ def _await_listeners(net, ways):
 
 def streams(net, ways, seconds, warm_s=2):
     """Runs one iperf3 stream for each (source, target) of ways, concurrently. Their first warm_s
-    seconds do not count."""
+    seconds are excluded."""
     servers = [subprocess.Popen(net.inside(target, "iperf3", "-s", "-1", "-B", net.address(target), "-p", PORT + number),
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for number, (_, target) in enumerate(ways)]
     try:
