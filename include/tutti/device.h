@@ -15,7 +15,7 @@
  *
  * Flow control. A block waits while the FIFO is full; the proxy empties it continuously. In
  * addition, each peer has credits: at most tutti_device_conf.pending commands per peer may be in
- * the FIFO or wait for the transport. If no credit is left for a peer, a block waits before it
+ * the FIFO or wait for the transport. If a peer's credits are exhausted, a block waits before it
  * enqueues a command for this peer. Therefore an unresponsive peer blocks only the blocks that send
  * to it. tutti_device_has_room queries the credits.
  *
@@ -26,9 +26,9 @@
  *    This includes puts of other blocks that the calling block has synchronized with, by a group's
  *    counter or a barrier of the kernel.
  *  - A fence does not wait and does not affect other peers. Only quiet and flush wait for the
- *    network. All commands wait if the FIFO is full or no credit is left for the peer.
- * Device signals update the same words as tutti_window_signal. Host code can therefore wait for a
- * signal of a device and vice versa (see tutti_device_conf.wakes_hosts).
+ *    network. All commands wait if the FIFO is full or the peer's credits are exhausted. Device
+ * signals update the same words as tutti_window_signal. Host code can therefore wait for a signal
+ * of a device and vice versa (see tutti_device_conf.wakes_hosts).
  *
  * The mode selects how the proxy orders a signal after data; kernels are the same in all modes.
  *     mode       put_signal (and group_put)           fence   a group of n tiles to one peer

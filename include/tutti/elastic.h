@@ -205,9 +205,8 @@ enum tutti_epoch_flags {
  * own `least` applies only to the first view, which newcomers form among themselves. A newcomer
  * that cannot be admitted waits, without delaying other members. A member that announced leaving
  * gets an empty view after the other members have continued.
- * PEER_LOST: fewer than `least` members are left and newcomers are not admitted; or a member was
- *            lost during the call and the other members made different calls (then repeat the
- *            call).
+ * PEER_LOST: fewer than `least` members remain and newcomers are not admitted; or a member was lost
+ *            during the call and the other members made different calls (then repeat the call).
  * MISMATCH:  members made different calls or passed different arguments; the message names two
  *            members and their arguments. After its admission, a newcomer must pass the same
  *            arguments as the other members.
@@ -279,15 +278,14 @@ typedef enum tutti_coll {
 typedef enum tutti_mode {
     TUTTI_ABORT = 0,        /* after a loss the operation is restored and returns PEER_LOST */
     TUTTI_RETRY,            /* after a loss, the operation forms the next view without newcomers and
-                               runs again in it, until it succeeds or fewer than `least` members are
-                               left. TUTTI_AVG averages over the contributors. All members must use
-                               the same mode; otherwise the operation is restored and returns
-                               MISMATCH.
-                               Valid for allreduce, reduce, broadcast, barrier, allgatherv and
-                               gatherv (without the blocks of lost members), and for any operation
-                               in the scope of a group. Other operations return INVALID, because a
-                               loss would change their shapes. If a replica group loses a member,
-                               its other members get PEER_LOST and are in no view until
+                               runs again in it, until it succeeds or fewer than `least` members
+                               remain. TUTTI_AVG averages over the contributors. All members must
+                               use the same mode; otherwise the operation is restored and returns
+                               MISMATCH. Valid for allreduce, reduce, broadcast, barrier, allgatherv
+                               and gatherv (without the blocks of lost members), and for any
+                               operation in the scope of a group. Other operations return INVALID,
+                               because a loss would change their shapes. If a replica group loses a
+                               member, its other members get PEER_LOST and are in no view until
                                tutti_run_epoch readmits them */
     TUTTI_PARTIAL           /* like TUTTI_RETRY, but members may withhold their input (`withholds`).
                                The result is computed from the inputs of the other members;

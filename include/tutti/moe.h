@@ -174,7 +174,7 @@ TUTTI_API tutti_status tutti_replay_free(tutti_replay *replay);
  * identical results, the sum is bitwise identical for any number of ranks, any transport and both
  * forms.
  *
- *     create -> { dispatch, (next, give) until no tile is left, combine } repeatedly -> free
+ *     create -> { dispatch, (next, give) until no tile remains, combine } repeatedly -> free
  *
  * One iteration is called a *run*; all ranks make the same number of runs. A *tile* contains up to
  * tile_tokens tokens from one rank for experts of another rank, sorted by expert.

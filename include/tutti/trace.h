@@ -38,7 +38,7 @@ typedef struct tutti_trace_op {
                                    (docs/trace-format.md) */
     const char *algo;           /* e.g. "allreduce_ring" */
     uint64_t count;             /* elements per rank, as passed to the call; bytes if type is -1 */
-    uint64_t bytes;             /* the same in bytes */
+    uint64_t bytes;             /* count, in bytes */
     int type;                   /* tutti_dtype */
     int redop;                  /* tutti_redop */
     int64_t root;               /* rank in the communicator */
