@@ -23,9 +23,9 @@ struct tt_listener {
 #define TT_LISTEN_FOR_MEMBERS "--listen; tutti_coordinator_conf.listen"
 #define TT_LISTEN_FOR_HTTP "--http; tutti_coordinator_conf.http"
 
-/* Listens on the addresses of `text`: fills out[max]; *n is their number. INVALID, SYSTEM or
- * TIMEOUT (no response of name servers within TUTTI_TIMEOUT_MS) names the text, its origin, and
- * the cause. On error nothing is left open. */
+/* Listens on the addresses of `text`: fills out[max]; *n is the number of sockets. INVALID, SYSTEM
+ * or TIMEOUT (no response of name servers within TUTTI_TIMEOUT_MS) names the text, its origin, and
+ * the cause. On error all sockets are closed. */
 tutti_status tt_listen_open(struct tt_listener *out, uint32_t max, uint32_t *n, const char *text,
                             const char *given);
 /* Checks `text` without listening; *loopback: reachable from this host only. INVALID as above;
