@@ -26,10 +26,10 @@ struct tutti_device {
     /* Writable pointers to fields that the view shows as const. */
     uint64_t *status, *clock_ms;
     uint64_t began_ns;
-    uint64_t pulse_seen;        /* used only by the thread, like the next */
+    uint64_t pulse_seen;        /* used only by the thread, like eager_ns */
     uint64_t eager_ns;          /* the thread polls without a pause until then */
     struct tt_proxy proxy;      /* used by the thread while it runs */
-    struct tt_proxy_put sink;        /* likewise, under the progress lock */
+    struct tt_proxy_put sink;        /* used by the thread while it runs, under the progress lock */
     uint32_t asleep;            /* futex: 1 while the thread sleeps because there are no triggers */
     pthread_t thread;
     bool runs;

@@ -5,7 +5,7 @@
 
 enum tt_device_bug {
     TT_DEVICE_BUG_NONE,
-    TT_DEVICE_BUG_MARK_LOST,        /* a signal after a fence loses its mark */
+    TT_DEVICE_BUG_MARK_LOST,        /* a signal after a fence loses its fence flag */
     TT_DEVICE_BUG_DRAIN_SKIPPED,    /* the proxy continues without a drain */
     TT_DEVICE_BUG_FENCE_WAITS,      /* a fence blocks the FIFO until its peer is drained */
     TT_DEVICE_BUG_PARITY_IGNORED,   /* a slot of the previous lap is taken for a new one */

@@ -14,7 +14,7 @@
 #include "reduce/float_env.h"
 
 #define YIELDS 100              /* idle passes before the thread sleeps */
-#define YIELDS_BUSY 1000        /* the same with blocked commands */
+#define YIELDS_BUSY 1000        /* such passes while commands are blocked */
 #define SLEEP_NS (10 * TT_MS)   /* maximum sleep: the clock visible to blocks must advance */
 /* interval between polls, if there are no wake-ups, or commands are blocked */
 #define POLL_NS 50000ull
@@ -87,7 +87,7 @@ static tutti_status pass_commands(tutti_device *d, uint64_t now_ns, bool *any)
     return st;
 }
 
-/* Applies another mode, or other lanes, when no earlier commands are left. */
+/* Applies another mode, or other lanes, when no earlier commands are pending. */
 static void apply_change(tutti_device *d)
 {
     uint32_t change = atomic_load_explicit(&d->change, memory_order_acquire);
