@@ -1,6 +1,6 @@
-/* The session with the coordinator, views and calls; operations are in member_ops.c. Everything
- * without a response is sent again on a new connection, and every message may arrive twice.
- * Calls are identified by their round; questions, proposals and views by their number. */
+/* The session with the coordinator, views and calls; operations are in member_ops.c. Unanswered
+ * messages are resent on a new connection, so every message may arrive twice. Calls are identified
+ * by their round; questions, proposals and views by their number. */
 #include "elastic/member.h"
 
 #include <stdio.h>

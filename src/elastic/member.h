@@ -96,12 +96,13 @@ struct tt_member_conf {
 struct tt_member_op {
     uint64_t n;
     uint8_t state;              /* enum tt_op_state */
-    bool tentative;             /* while COMPLETE: waits for no member; the next one may begin */
+    bool tentative;             /* while COMPLETE: waits for no member; the next operation may
+                                   begin */
     bool before;                /* operation n - 1 is tentative and open, like this one; or it
                                    was, and both are RESTORED */
-    uint16_t may_settle;        /* size of its result if it may be SETTLED; else 0 */
+    uint16_t may_settle;        /* size of the operation's result if it may be SETTLED; else 0 */
     uint8_t round;              /* round of the dissemination, while COMPLETE */
-    uint16_t arrived[2];          /* by n & 1: bit k: round k's message has arrived */
+    uint16_t arrived[2];          /* indexed by n & 1: bit k: round k's message has arrived */
     struct tt_membership news[2];     /* likewise */
     struct tt_membership final_news;  /* update of the last FINAL or SETTLED operation: n, n - 1 or n -
                                    2; none if it was tentative or settled */

@@ -195,7 +195,7 @@ enum tt_round_status {
 /* The members that an operation waits for. */
 enum tt_op_needs {
     TT_OP_NEEDS_ALL,
-    TT_OP_NEEDS_ROLE,       /* of a tentative one: those of the role */
+    TT_OP_NEEDS_ROLE,       /* for a tentative operation: the members of the role */
     TT_OP_NEEDS_GROUP,      /* likewise */
     TT_OP_NEEDS
 };

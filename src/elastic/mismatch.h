@@ -11,15 +11,15 @@
 enum tt_difference {
     TT_DIFFERS_NOT,
     TT_DIFFERS_CALL,        /* enum tt_call_kind */
-    TT_DIFFERS_FLAGS,       /* of epoch: enum tt_epoch_flags */
+    TT_DIFFERS_FLAGS,       /* of calls of epoch: enum tt_epoch_flags */
     TT_DIFFERS_LEAST,
     TT_DIFFERS_MOST,
     TT_DIFFERS_BYTES,       /* of optimize: bytes of an all-reduce */
-    TT_DIFFERS_GAIN,        /* likewise: percent */
+    TT_DIFFERS_GAIN,        /* of optimize: percent */
     TT_DIFFERS_OPERATIONS,  /* of commit: the operations begun before it */
     TT_DIFFERS_STRATEGY,    /* of sync: enum tt_sync_strategy */
-    TT_DIFFERS_SCOPE,       /* likewise: 0, or 1 + role */
-    TT_DIFFERS_INSIDE,      /* one is in a call, value: enum tt_call_kind; the other is in an
+    TT_DIFFERS_SCOPE,       /* of sync: 0, or 1 + role */
+    TT_DIFFERS_INSIDE,      /* one member is in a call, value: enum tt_call_kind; the other is in an
                                operation that the first has not begun */
     TT_DIFFERENCES
 };
@@ -34,8 +34,8 @@ struct tt_mismatch {
     uint8_t differs;        /* enum tt_difference, and these bits; unknown values come from a
                                later version */
     uint64_t id, value;     /* a member, and its value */
-    uint64_t other, also;   /* the same of another member */
-    struct tt_op_name op;   /* of INSIDE */
+    uint64_t other, also;   /* another member, and its value */
+    struct tt_op_name op;   /* for INSIDE: the operation */
 };
 
 #define TT_MISMATCH_BYTES 240 /* enough for the longest numbers */
