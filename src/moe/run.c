@@ -178,7 +178,7 @@ static tutti_status check_given(const tutti_moe *m)
         if (s->ntiles == TT_MOE_UNKNOWN)
             return tt_fail(
                 TUTTI_ERR_INVALID,
-                "tutti_moe_combine: not all tiles of rank %u have arrived (call tutti_moe_next until no tile is left)",
+                "tutti_moe_combine: not all tiles of rank %u have arrived (call tutti_moe_next until no tile remains)",
                 r);
         for (uint32_t t = 0; t < s->ntiles; t++)
             if (m->tiles[tutti_moe_place(&m->view, r, t)] != TT_TILE_GIVEN)
