@@ -16,7 +16,7 @@ enum { OUT, A, B, OPERANDS };
 struct atom {
     uint64_t bytes;
     uint64_t at[OPERANDS];
-    uint32_t region[OPERANDS];      /* that contains it */
+    uint32_t region[OPERANDS];      /* region that contains the operand */
     uint32_t rank, step;
 };
 
