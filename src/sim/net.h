@@ -15,7 +15,7 @@
  *
  * An uplink is one server with the rate of the whole group: traffic is spread over its cables
  * perfectly (packet spraying), without hash collisions of flows. A layer that is not
- * over-subscribed passes all that its rails can send, and is left out: it could only queue
+ * over-subscribed passes all that its rails can send, and is not simulated: it could only queue
  * simultaneous arrivals. The latency of a pair is that of its distance, added at the top of the
  * path. */
 #ifndef TT_SIM_NET_H
