@@ -299,7 +299,7 @@ static void try_streams(struct race *race, const struct tt_candidate *of, uint8_
     try_variant(race, of, s);
 }
 
-/* Tries fewer lanes, down to one; within a host lanes are not a limit. */
+/* Tries fewer lanes, down to one; not within a host, where the number of lanes does not matter. */
 static void try_lanes(struct race *race, const struct tt_candidate *of)
 {
     struct tt_segments s = of->segments;

@@ -38,7 +38,7 @@ struct tt_tune_choice {
                                        ranks both grow with the square, as messages do */
 
 #define TT_TUNE_STEPS_MAX 60000u    /* maximum steps of the programs walked for one candidate */
-#define TT_TUNE_STEPS_MIN 4000u     /* the same if many ranks share a core */
+#define TT_TUNE_STEPS_MIN 4000u     /* maximum steps if many ranks share a core */
 
 #define TT_TUNE_WORTH 0.05          /* minimum gain of other segments, streams or lanes */
 
@@ -81,8 +81,8 @@ struct tt_tune_report {
 void tt_tune_set_limits(struct tt_tune_conf *conf);
 
 /* For quantized calls, whose elements are packed blocks: sets the costs of steps that unpack, add
- * and pack. Packing the input and unpacking the result cost the same for every choice, and are left
- * out. */
+ * and pack. Packing the input and unpacking the result cost the same for every choice, and are not
+ * included. */
 void tt_tune_quantized(struct tt_tune_conf *conf, uint32_t block_bytes);
 
 /* Returns the size that represents its class: the largest. Four classes per octave; bytes of whole
