@@ -6,7 +6,7 @@
 struct several {
     struct tt_call_check attempt;
     struct tt_window_short *puts;
-    uint32_t n, at;             /* all before `at` were sent, or are left to the caller */
+    uint32_t n, at;             /* puts before `at` were sent, or returned to the caller */
 };
 
 static struct tt_desc short_desc(const struct several *s, const struct tt_window_short *p,

@@ -340,8 +340,8 @@ tutti_status tt_window_exchange_keys(struct tt_window *w)
     return st;
 }
 
-/* Adds the window to those that records may refer to. In an elastic run its members are left out:
- * those of its communicator. */
+/* Adds the window to those that trace records may refer to. In an elastic run its members are
+ * omitted: they are those of its communicator. */
 static void window_trace_open(struct tt_window *w)
 {
     const uint64_t of_window = 1ull << 32,
