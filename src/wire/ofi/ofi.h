@@ -176,8 +176,8 @@ struct tt_ofi_lane {
     uint16_t free_send;
     uint32_t nfree_sends;
     bool stuck;                     /* the provider accepts no operation now */
-    bool met;                       /* something was received: the endpoints are connected, if
-                                       the provider uses connections */
+    bool met;                       /* a message was received: the endpoints are connected, if the
+                                       provider uses connections */
 
     /* ---- send side ----
      * Message numbers: retired <= reported <= acked <= sent <= written <= rts_sent <= tail. */

@@ -20,7 +20,7 @@
 #include "base/status.h"
 #include "wire/wires.h"
 
-#define POLLS_WATCHED 64    /* polls in a row without arm, after which epoll is left out */
+#define POLLS_WATCHED 64    /* polls in a row without arm, after which epoll is skipped */
 #define LOOK_EVERY 32       /* polls between checks of epoll in that state */
 #define EVENTS_MAX 64
 

@@ -9,7 +9,7 @@
  * has to wait for the acknowledgement.
  *
  * A process that exits with unread data resets its connections, and the other end's kernel may then
- * lose its last messages. Therefore nothing is left unread on connections that leave the machine,
+ * lose its last messages. Therefore no data remains unread on connections that leave the machine,
  * nor while data of ours is in this kernel.
  *
  * While a lane peeks, its buffer holds the start of the socket's data, parsed or not: the next
