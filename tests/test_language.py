@@ -59,6 +59,16 @@ WORDS = [
     (r"\bpatien(ce|t)\b", "timeout"),
     (r"\bstranger", "unauthenticated peer"),
     (r"\bforgot(ten)?\b", "lost, discarded"),
+    (r"\blate sizes?\b|\bdecided late\b", "dynamic sizes"),
+    (r"\b(un)?disturb", "contends, delays, interferes; without failures"),
+    (r"\bstraight program", "straight-line program"),
+    (r"\b(a|each|one) content\b(?! [a-z]*(hash|type))", "a buffer, data"),
+    (r"\b(do|does) not count\b(?! \w)", "is ignored, is excluded"),
+    (r"\bare left\b(?! (to|out|open|in|on)\b)", "remains"),
+    (r"\btakes? turns\b", "alternate, round-robin"),
+    (r"\bthe speed of\b(?! light)", "the bandwidth, the throughput, the time"),
+    (r"\bis their number\b", "is the number of NOUN"),
+    (r"\bthe call's first use\b", "the first call of this shape"),
 ]
 
 # Folder -> findings that its errors and log lines still have. Remove an entry when its folder is clean.

@@ -667,7 +667,7 @@ static bool fills_again(const struct run *r)
 }
 
 /* After the last fault: incomplete groups get replacements, until all are complete; if no process
- * is left for that, their waiting members end. */
+ * remains for that, their waiting members end. */
 static void fill_groups(struct run *r)
 {
     struct peer *without = NULL;

@@ -300,8 +300,8 @@ static void check_value(struct run *r, const struct peer *p, const struct round_
                (unsigned long long)o->votes);
     if (act->what == TT_ROUND_LOST &&
         (commit ? act->value != 0 : (act->value & o->votes) != o->votes))
-        broken(r, "round %llu of those who are left came to %llx", (unsigned long long)o->round,
-               (unsigned long long)act->value);
+        broken(r, "the remaining members' round %llu has the result %llx",
+               (unsigned long long)o->round, (unsigned long long)act->value);
 }
 
 /* A round that ended with SAME is not in the journal: if all members that received the result are
