@@ -27,7 +27,7 @@
 
 /* States of a member. tt_coord_member_states (elastic/states.h) contains every legal change. */
 enum tt_coord_state {
-    TT_COORD_UNKNOWN,       /* not in the table */
+    TT_COORD_UNKNOWN,       /* not in the table of members */
     TT_COORD_WAITING,       /* a newcomer, until the members admit it */
     TT_COORD_CANDIDATE,     /* a newcomer in a proposed view: the members are connecting to it */
     TT_COORD_IN_VIEW,
@@ -120,34 +120,41 @@ struct tt_coord_member {
     uint64_t next_round;            /* the round of that call, or of its next one */
     uint8_t attempts;               /* failed proposals */
     uint32_t group, role;
-    uint32_t rank, next_rank;       /* in the view, and in the proposal; TT_COORD_NO_RANK */
+    uint32_t rank, next_rank;       /* rank in the view, and in the proposed view; TT_COORD_NO_RANK:
+                                       none */
     uint32_t least, most;
-    uint32_t edges;                 /* suspicions by it and of it; of a candidate: newcomers that
-                                       it did not reach, or that did not reach it */
-    uint32_t costs;                 /* members lost because of its reports alone */
-    uint64_t accused;               /* the member that it suspected last */
-    uint64_t gone[2];               /* members that report it GONE; 0: none */
-    uint8_t answered_tags[TT_ELASTIC_TAGS / 8];  /* tags in its answer */
+    uint32_t edges;                 /* number of suspicions by and of this member; for a candidate:
+                                       number of newcomers that could not connect to it, or to which
+                                       it could not connect */
+    uint32_t costs;                 /* number of members that were lost because of this member's
+                                       reports alone */
+    uint64_t accused;               /* the member that this one suspected last */
+    uint64_t gone[2];               /* members that report this one as GONE; 0: none */
+    uint8_t answered_tags[TT_ELASTIC_TAGS / 8];  /* bit per tag: contained in the member's answer */
     uint64_t value;
-    uint64_t heard_ns, closed_ns;   /* closed_ns: end of its connection; TT_NEVER while connected */
-    uint64_t measured, reported;        /* numbers of measurements in this epoch: the last one it
-                                       reported, and the highest one, even if too late to count */
-    uint64_t tried;                 /* round in which it last made a call, even if that was taken
-                                       back */
-    uint64_t tried_sync;            /* likewise: the sync for which it last offered */
-    uint64_t awaits;                /* of optimize: the measurement that it waits for; 0: none */
-    uint64_t attempt;               /* of its last call: CALL's `also`; 0: none since the
-                                       coordinator started */
-    uint64_t back;                  /* of the last call that was taken back with a MISMATCH; 0:
-                                       none. If it is sent again, the notification was lost: */
+    uint64_t heard_ns, closed_ns;   /* closed_ns: end of the connection; TT_NEVER while connected */
+    uint64_t measured, reported;        /* numbers of measurements in this epoch: the last one
+                                           reported in time, and the highest one reported */
+    uint64_t tried;                 /* last round in which the member made a call, even if the call
+                                       was taken back */
+    uint64_t tried_sync;            /* last sync for which the member offered, even if the offer was
+                                       taken back */
+    uint64_t awaits;                /* for a call of optimize: the measurement for which it waits;
+                                       0: none */
+    uint64_t attempt;               /* attempt number of the member's last call (CALL's `also`); 0:
+                                       none since the coordinator started */
+    uint64_t back;                  /* attempt number of the last call that was taken back with a
+                                       MISMATCH; 0: none. If the member repeats this call, it has
+                                       not received the notification: */
     struct tt_coord_result back_why;
     uint32_t place;                 /* the member's rank in the pending ring order */
-    uint32_t group_place;           /* while the next view is chosen: index of its group among
-                                       the complete ones in the view; TT_COORD_NO_RANK */
-    uint8_t synced;                 /* bits of enum tt_sync_scope: it was in the last successful
-                                       sync of that scope */
-    uint16_t scope;                 /* of its sync call; its offer: strategy, flags, value
-                                       (revision), and */
+    uint32_t group_place;           /* while the next view is chosen: index of the member's group
+                                       among the complete ones in the view; TT_COORD_NO_RANK:
+                                       none */
+    uint8_t synced;                 /* bits of enum tt_sync_scope: the scopes in whose last
+                                       successful sync the member took part */
+    uint16_t scope;                 /* scope of the member's sync call; its offer consists of
+                                       strategy, flags, value (revision), and */
     struct tt_hash keys, hash;
     uint8_t strategy, part, vote;   /* enum tt_sync_strategy, tt_sync_part, tt_sync_vote */
     uint8_t cookie[TT_COOKIE_BYTES];
@@ -182,7 +189,8 @@ struct tt_coord_conf {
 #define TT_COORD_CLAIMS_SPAN 3u
 struct tt_coord_claims {
     uint64_t claimed, stated;             /* the highest claim, and the lowest statement */
-    uint64_t claimer, sayer;            /* a member with each */
+    uint64_t claimer, sayer;            /* claimer: a member with that claim; sayer: a member with
+                                           that statement */
     /* number of members that claim the highest - i, and that state the lowest + i */
     uint32_t nclaimed[TT_COORD_CLAIMS_SPAN], nstated[TT_COORD_CLAIMS_SPAN];
 };
@@ -202,7 +210,7 @@ struct tt_coord_cause {
     uint32_t came, lost, left, out; /* members: newcomers, lost, left, and those of incomplete
                                        groups */
     bool revoked;                   /* the previous epoch was revoked, */
-    uint64_t revoker;               /* first by this member; 0: none, or unknown */
+    uint64_t revoker;               /* the member that revoked it first; 0: none, or unknown */
     bool ordered;                   /* a better ring order was adopted */
 };
 
@@ -215,10 +223,11 @@ struct tt_coord_scope {
     bool replan;                    /* a holder or receiver was lost, or has joined */
     uint64_t revision;
     struct tt_hash keys, hash;
-    uint64_t epoch, number;         /* last completed sync: its epoch, and its sequence number in
-                                       it */
+    uint64_t epoch, number;         /* epoch of the last completed sync, and the sequence number of
+                                       this sync in the epoch */
     struct tt_coord_result last;    /* result of the last round */
-    uint64_t plan;                  /* number of the last plan, and its target: */
+    uint64_t plan;                  /* number of the last plan, which leads to the following
+                                       state: */
     uint64_t next_revision;
     struct tt_hash next_keys, next_hash;
 };
@@ -226,22 +235,22 @@ struct tt_coord_scope {
 /* Links between the members of the view, or between its replica groups, and the ring order
  * (coord_ring.c). The matrix is kept when the view changes, for display. */
 struct tt_coord_ring {
-    uint64_t number;                /* of the measurement, in this epoch; 0: none yet */
+    uint64_t number;                /* number of the measurement in this epoch; 0: none yet */
     uint32_t n, have;               /* number of measured members, or groups; number of members
                                        that have reported their links */
-    uint64_t *ids;                  /* [n] by rank; of a group, its first member */
-    uint64_t *rate, *latency;       /* [n][n] from row to column */
-    struct tt_ring_matrix matrix;   /* built from these */
+    uint64_t *ids;                  /* [n] ids by rank; for groups, the id of the first member */
+    uint64_t *rate, *latency;       /* [n][n] for links from row to column */
+    struct tt_ring_matrix matrix;   /* built from rate and latency */
     struct tt_ring_load load;
     uint64_t expected;              /* expected all-reduces */
     uint32_t gain_percent;
     void *search_memory;
-    struct tt_ring_order *search;   /* NULL: over, or not begun */
+    struct tt_ring_order *search;   /* NULL: the search is over, or has not begun */
     uint64_t steps, search_ns;      /* steps done; time of the next slice */
     bool waited_for;                /* `optimize` waits until the search has done enough steps */
-    bool ordered;                   /* an order was found: */
+    bool ordered;                   /* an order was found, */
     bool worth;                     /* and pays */
-    bool waits;                     /* for the next epoch, which adopts it */
+    bool waits;                     /* the order is pending: the next epoch adopts it */
     uint32_t *order, *now;          /* [n] ranks, or numbers of groups, by rank: the best order,
                                        and the current one */
     uint8_t shape, was_shape;       /* enum tt_ring_shape: fastest in the best order; and the
@@ -264,8 +273,8 @@ struct tt_coord {
     struct tt_coord_result last;
     uint8_t plan;                   /* enum tt_ring_plan of the view */
     uint64_t proposal;
-    uint64_t proposal_ns, suspicion_ns;     /* deadline of its answers; time at which suspicions
-                                               are judged; TT_NEVER */
+    uint64_t proposal_ns, suspicion_ns;     /* deadline of the answers to the proposal; time at
+                                               which suspicions are evaluated; TT_NEVER: none */
     uint64_t due_ns;                /* the earliest time at which a timer may be due; may be too
                                        early */
     bool dirty;                     /* a decision may be possible */
@@ -274,11 +283,12 @@ struct tt_coord {
     uint8_t revocation;             /* enum tt_revocation: the reason */
     uint64_t revoked_epoch, revoker;    /* last revoked epoch; the member that revoked it first,
                                            0: unknown; */
-    uint64_t unreached;             /* for CUT: the member that it could not reach, 0: unknown */
+    uint64_t unreached;             /* for CUT: the member that the revoker could not reach; 0:
+                                       unknown */
     struct tt_coord_result apart;   /* for APART: the mismatch */
-    uint64_t witness;               /* member that was last queried whether it has begun an
+    uint64_t witness;               /* the last member that was queried whether it has begun an
                                        operation */
-    struct tt_coord_cause cause;    /* of this epoch */
+    struct tt_coord_cause cause;    /* cause of this epoch */
     bool querying, decided;           /* a question was sent; its outcomes are decided */
     bool changed;                   /* a member was lost, or the epoch revoked, after the
                                        question was sent */
@@ -290,7 +300,7 @@ struct tt_coord {
                                                        operation reported by members that left
                                                        this view; n 0: none */
     struct tt_coord_scope scopes[TT_SYNC_SCOPES];
-    bool syncing;                   /* some scope is dirty */
+    bool syncing;                   /* a scope is dirty */
     struct tt_coord_ring ring;
     struct tt_membership news;
     bool stale_news;                /* an update may be due */
@@ -322,7 +332,7 @@ void tt_coord_init(struct tt_coord *c, const struct tt_coord_conf *conf, uint64_
 bool tt_coord_replay(struct tt_coord *c, const void *data, size_t bytes);
 void tt_coord_start(struct tt_coord *c, uint64_t now_ns);
 /* Emits records that lead to the current state (through `emit`, as LOG), to replace a long
- * journal. Only if there is one already. */
+ * journal. Call only if a journal exists. */
 void tt_coord_snapshot(struct tt_coord *c);
 
 void tt_coord_step(struct tt_coord *c, const struct tt_coord_event *ev, uint64_t now_ns);

@@ -52,7 +52,7 @@ void tt_coord_log_plan(struct tt_coord *c, const struct tt_coord_scope *s);
 
 /* ---- coord_sync_state.c: the state of a sync ---- */
 
-/* Returns whether the member counts for the scope. */
+/* Returns whether the member is live and belongs to the scope. */
 static inline bool tt_coord_is_in(const struct tt_coord_member *m, uint16_t scope)
 {
     return tt_coord_is_live(m) && (scope == 0 || m->role + 1u == scope);
@@ -76,7 +76,7 @@ static inline uint64_t tt_coord_last_sync(const struct tt_coord *c, const struct
     return s->epoch == c->epoch ? s->number : 0;
 }
 
-/* Sets whether it was in the scope's last successful sync. */
+/* Sets whether the member was in the scope's last successful sync. */
 static inline void tt_coord_set_synced(struct tt_coord_member *m, uint16_t scope, bool synced)
 {
     if (scope == 0 || m->role + 1u == scope)
@@ -86,14 +86,14 @@ static inline void tt_coord_set_synced(struct tt_coord_member *m, uint16_t scope
 
 /* Changes the state of the scope's sync; no effect if it is in that state already. */
 void tt_coord_set_sync(struct tt_coord *c, struct tt_coord_scope *s, uint8_t to);
-/* A new view: ends all syncs. */
+/* Call at each new view: ends all syncs. */
 void tt_coord_reset_syncs(struct tt_coord *c);
-/* The scope's sync may be decidable; or those of all scopes of a member. */
+/* Marks the scope's sync as possibly decidable; or the syncs of all scopes of a member. */
 void tt_coord_touch_scope(struct tt_coord *c, struct tt_coord_scope *s);
 void tt_coord_touch_scopes(struct tt_coord *c, const struct tt_coord_member *m);
 /* Returns whether the member can send the state selected by the sync. */
 bool tt_coord_is_source(const struct tt_coord_member *m);
-/* A member was lost: syncs of its scopes may be decidable. */
+/* Call when a member was lost: syncs of its scopes may be decidable. */
 void tt_coord_lose_sync(struct tt_coord *c, const struct tt_coord_member *m);
 void tt_coord_send_synced(struct tt_coord *c, struct tt_coord_member *m, uint16_t scope,
                           uint64_t number, const struct tt_coord_result *r);
@@ -104,18 +104,18 @@ void tt_coord_send_offer_back(struct tt_coord *c, struct tt_coord_member *m);
 
 /* Changes the state of the round; asserts that the table permits it. */
 void tt_coord_set_round(struct tt_coord *c, uint8_t to);
-/* The round is decided; opens the next one. */
+/* Ends the current round, which is decided, and opens the next one. */
 void tt_coord_end_round(struct tt_coord *c);
 void tt_coord_send_result(struct tt_coord *c, struct tt_coord_member *m,
                           const struct tt_coord_result *r);
 /* Notifies the member that its call in this round was taken back. */
 void tt_coord_send_back(struct tt_coord *c, struct tt_coord_member *m,
                         const struct tt_coord_result *why, uint64_t round);
-/* Members made different calls. Takes back the calls of members marked goes_back, without
+/* Call if members made different calls: takes back the calls of members marked goes_back, without
  * effect. Rounds and syncs keep their numbers. */
 void tt_coord_take_back(struct tt_coord *c, const struct tt_coord_result *why);
-/* Returns whether this is the call, or offer, that was taken back last. Its member missed the
- * notification, which is in back_why. */
+/* Returns whether this is the call, or offer, that was taken back last. If so, the member has
+ * missed the notification, which is in back_why. */
 bool tt_coord_comes_again(const struct tt_coord_member *m, const struct tt_elmsg *call);
 
 /* ---- coord_removal.c ---- */
@@ -132,7 +132,7 @@ void tt_coord_abandon(struct tt_coord *c);
 uint32_t tt_coord_choose(struct tt_coord *c, bool admit, uint32_t most);
 void tt_coord_propose(struct tt_coord *c);
 void tt_coord_on_ready(struct tt_coord *c, struct tt_coord_member *m, struct tt_elmsg *msg);
-/* Not all have answered it in time. */
+/* Call if not all members have answered the proposal in time. */
 void tt_coord_overdue(struct tt_coord *c);
 /* Concludes a proposal that all have answered; returns whether it did. */
 bool tt_coord_conclude(struct tt_coord *c);
@@ -151,13 +151,14 @@ bool tt_coord_decide_round(struct tt_coord *c);
 /* A member has waited in an operation: queries a member in a call whether it has begun the
  * operation. */
 void tt_coord_inside(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg);
-/* It has not. Neither the operation nor the call can end: takes back all such calls, and ends
- * the epoch. */
+/* Call if the queried member has not begun the operation. Neither the operation nor the call can
+ * end: takes back all such calls, and ends the epoch. */
 void tt_coord_not_begun(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg);
-/* It has reconnected after a restart, and reports its round. */
+/* Call when a member has reconnected after a restart: records the round that it reports. */
 void tt_coord_take_round(struct tt_coord *c, struct tt_coord_member *m,
                          const struct tt_elmsg *join);
-/* Determines the round when all live members have reconnected; returns whether it did anything. */
+/* Determines the round when all live members have reconnected; returns whether anything has
+ * changed. */
 bool tt_coord_catch_up(struct tt_coord *c);
 void tt_coord_send_last(struct tt_coord *c, struct tt_coord_member *m);
 
@@ -169,9 +170,9 @@ void tt_coord_links(struct tt_coord *c, struct tt_coord_member *m, struct tt_elm
 void tt_coord_search_ring(struct tt_coord *c);
 /* Returns the time of the next slice, or TT_NEVER. */
 uint64_t tt_coord_ring_next_ns(const struct tt_coord *c);
-/* Returns the purpose of the waiting order: enum tt_ring_plan. */
+/* Returns the purpose of the pending order: enum tt_ring_plan. */
 uint8_t tt_coord_ring_plan(const struct tt_coord *c);
-/* A new view: discards measurements and the waiting order. */
+/* Call at each new view: discards measurements and the pending order. */
 void tt_coord_reset_ring(struct tt_coord *c);
 
 /* ---- coord_loss.c: questions and outcomes ---- */

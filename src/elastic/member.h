@@ -56,8 +56,8 @@ enum tt_member_act_kind {
     TT_MEMBER_ACT_CALL_DONE,    /* the call ended: what: enum tt_round_status, value, id, other,
                                    differs (RESULT's flags), also. After a sync with OK or SAME,
                                    value is the common revision */
-    TT_MEMBER_ACT_SYNC_PLAN,    /* plan of the current sync: m->sync.part, content, holders: for
-                                   tt_transfer_plan */
+    TT_MEMBER_ACT_SYNC_PLAN,    /* the current sync has a plan: m->sync.part, content and holders
+                                   are the arguments of tt_transfer_plan */
     TT_MEMBER_ACT_OVER          /* this member has left the run; status and text give the reason */
 };
 
@@ -104,24 +104,25 @@ struct tt_member_op {
     uint8_t round;              /* round of the dissemination, while COMPLETE */
     uint16_t arrived[2];          /* indexed by n & 1: bit k: round k's message has arrived */
     struct tt_membership news[2];     /* likewise */
-    struct tt_membership final_news;  /* update of the last FINAL or SETTLED operation: n, n - 1 or n -
-                                   2; none if it was tentative or settled */
+    struct tt_membership final_news;  /* update of the last FINAL or SETTLED operation: n, n - 1 or
+                                         n - 2; none if that operation was tentative or settled */
     uint64_t settled;           /* the SETTLED operation: n, or n - 1 while n is open or
                                    RESTORED; 0: none */
-    uint16_t nresult;           /* size of its result in conf.results */
+    uint16_t nresult;           /* size of the settled operation's result in conf.results */
 };
 
 /* The sync in progress. */
 struct tt_member_sync {
-    uint64_t number[2];         /* by enum tt_sync_scope: of the next one in this epoch, from 1 */
+    uint64_t number[2];         /* by enum tt_sync_scope: number of the next sync in this epoch,
+                                   from 1 */
     uint8_t scope;              /* enum tt_sync_scope of the call */
-    uint8_t vote;               /* enum tt_sync_vote: this member's, once sent */
+    uint8_t vote;               /* enum tt_sync_vote: the vote that this member has sent */
     uint8_t part;               /* enum tt_sync_part; NONE until there is a plan */
     uint64_t plan;
     uint64_t revision;          /* resulting revision */
-    struct tt_hash content;     /* the selected content */
+    struct tt_hash content;     /* hash of the selected state */
     uint32_t nholders;
-    uint32_t holders[TT_SYNC_HOLDERS_MAX];  /* ranks; of a receiver: its sources */
+    uint32_t holders[TT_SYNC_HOLDERS_MAX];  /* ranks of the holders; for a receiver: its sources */
 };
 
 /* This member's measurements in this epoch, as reported to the coordinator. */
@@ -139,7 +140,7 @@ struct tt_member {
                                            coordinator has received them, or until part_ns */
     uint64_t part_ns;
     uint32_t failures;                  /* consecutive failed connections */
-    uint8_t secret[TT_COOKIE_BYTES];    /* the run's, from the first WELCOME */
+    uint8_t secret[TT_COOKIE_BYTES];    /* secret of the run, from the first WELCOME */
     uint64_t id, lease_ns, heard_ns, beat_ns;
     uint64_t epoch;                     /* 0: in no view */
     uint32_t rank, nranks;
@@ -147,7 +148,7 @@ struct tt_member {
     struct tt_member_links links;
     struct tt_surroundings_seat *view, *proposed;    /* [nranks], [nproposed] */
     uint32_t nproposed;
-    uint64_t proposal, round;           /* round: of the next call; 0: a newcomer, whose call
+    uint64_t proposal, round;           /* round: number of the next call; 0: a newcomer, whose call
                                            waits for admission */
     bool calling, cancelling;           /* cancelling: the call's deadline passed */
     uint64_t attempts;                  /* number of calls, including syncs */
@@ -180,7 +181,7 @@ uint64_t tt_member_next_ns(const struct tt_member *m);
  * while tentative operations are open. With OK they are FINAL before CALL_DONE. If members were
  * lost, the outcome decides, possibly later. Otherwise they stay open. */
 tutti_status tt_member_call(struct tt_member *m, const struct tt_elmsg *call, uint64_t now_ns);
-/* Its deadline passed: CALL_DONE follows, possibly with a result that arrived first. */
+/* The call's deadline has passed: CALL_DONE follows, possibly with a result that arrived first. */
 void tt_member_cancel(struct tt_member *m, uint64_t now_ns);
 /* The answer to REACH: failed[n], ids that could not be reached. Required within a lease: a
  * member without an answer within two leases is not admitted, or lost. */
