@@ -1,0 +1,276 @@
+/* The socket of a process: a service in this process, and clients that connect to it. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "status/place.h"
+#include "status/service.h"
+#include "status/talk.h"
+#include "support/unit.h"
+
+#define PATIENCE_NS (60 * TT_SECOND)
+#define JOB 0x1234
+
+struct talker {
+    int fd;
+    struct tt_framer in;
+};
+
+static char folder[] = "/tmp/tt-service-XXXXXX";
+
+static struct tt_service *open_service(uint32_t rank)
+{
+    const struct tt_service_conf conf = {
+        .job = JOB, .rank = rank, .nranks = 1, .nhosts = 1, .tidies = true
+    };
+    struct tt_service *s;
+
+    assert_int_equal(tt_service_open(&s, &conf), TUTTI_OK);
+    return s;
+}
+
+static bool has_socket(uint32_t rank)
+{
+    char path[TT_PLACE_BYTES];
+    struct stat st;
+
+    assert_true(tt_place_path(folder, JOB, rank, path));
+    return stat(path, &st) == 0;
+}
+
+static void talk_open(struct talker *t)
+{
+    char path[TT_PLACE_BYTES];
+
+    assert_true(tt_place_path(folder, JOB, 0, path));
+    t->fd = tt_place_connect(path);
+    assert_true(t->fd >= 0);
+    tt_framer_init(&t->in, TT_TALK_BODY_MAX);
+}
+
+static void talk_close(struct talker *t)
+{
+    close(t->fd);
+    tt_framer_fini(&t->in);
+}
+
+static void talk_send(struct talker *t, const void *data, size_t bytes)
+{
+    assert_int_equal(send(t->fd, data, bytes, MSG_NOSIGNAL), bytes);
+}
+
+/* Serves until the next frame arrives. Returns false at the end of the connection. */
+static bool talk_next(struct talker *t, struct tt_service *s, struct tt_frame *f)
+{
+    const uint64_t due_ns = tt_now_ns() + PATIENCE_NS;
+
+    while (!tt_framer_next(&t->in, f)) {
+        size_t room;
+        uint8_t *at = tt_framer_space(&t->in, &room);
+        ssize_t n;
+
+        assert_false(t->in.bad);
+        tt_service_serve(s);
+        n = recv(t->fd, at, room, 0);
+        if (n == 0 || (n < 0 && errno == ECONNRESET))
+            return false;
+        if (n > 0)
+            tt_framer_added(&t->in, (size_t)n);
+        else
+            poll(&(struct pollfd){ .fd = tt_service_fd(s), .events = POLLIN }, 1, 10);
+        assert_true(tt_now_ns() < due_ns);
+    }
+    return true;
+}
+
+static void a_request_is_answered(void **state)
+{
+    const struct tt_collect_query q = { .what = TT_COLLECT_ALL, .timeout_ms = 1000 };
+    struct tt_service *s = open_service(0);
+    uint8_t request[TT_TALK_FRAME_MAX];
+    struct tt_status_report r;
+    struct tt_talk_hello hello;
+    struct talker t;
+    struct tt_frame f;
+
+    (void)state;
+    talk_open(&t);
+    assert_true(talk_next(&t, s, &f));
+    assert_true(tt_talk_hello_read(&f, &hello));
+    assert_int_equal(hello.job, JOB);
+    assert_int_equal(hello.pid, getpid());
+    for (int i = 0; i < 3; i++) {
+        tt_status_report_init(&r);
+        talk_send(&t, request, tt_talk_request_write(&q, request));
+        for (;;) {
+            assert_true(talk_next(&t, s, &f));
+            if (f.type == TT_TALK_END)
+                break;
+            assert_int_equal(f.type, TT_TALK_ROWS);
+            assert_true(tt_status_merge(&r, f.body, f.bytes));
+        }
+        assert_int_equal(r.nreported, 1);
+        tt_status_report_fini(&r);
+    }
+    talk_close(&t);
+    tt_service_close(s);
+    assert_false(has_socket(0));
+}
+
+static void unknown_ranks_are_refused(void **state)
+{
+    const struct tt_collect_query q = { .what = TT_COLLECT_RANK, .target = 1, .timeout_ms = 1000 };
+    struct tt_service *s = open_service(0);
+    uint8_t request[TT_TALK_FRAME_MAX];
+    char why[TT_TALK_BODY_MAX];
+    struct talker t;
+    struct tt_frame f;
+
+    (void)state;
+    talk_open(&t);
+    assert_true(talk_next(&t, s, &f));
+    talk_send(&t, request, tt_talk_request_write(&q, request));
+    assert_true(talk_next(&t, s, &f));
+    assert_true(tt_talk_refused_read(&f, why));
+    assert_string_equal(why, "the job has no such rank");
+    talk_close(&t);
+    tt_service_close(s);
+}
+
+/* A frame that is too long, an invalid request, and bytes that are no frame. */
+static void clients_that_break_the_protocol_are_dropped(void **state)
+{
+    const struct tt_collect_query q = { .what = TT_COLLECT_ALL, .timeout_ms = 0 };
+    struct tt_service *s = open_service(0);
+    uint8_t data[TT_TALK_FRAME_MAX] = { 0 };
+    struct tt_frame f;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        size_t bytes = 16;
+        struct talker t;
+
+        talk_open(&t);
+        assert_true(talk_next(&t, s, &f));
+        if (i == 0)
+            bytes = tt_talk_request_write(&q, data);
+        else if (i == 1)
+            tt_frame_header(data, TT_TALK_REQUEST, 1 << 30);
+        else
+            memcpy(data, "GET / HTTP/1.1\r\n", 16);
+        talk_send(&t, data, bytes);
+        while (talk_next(&t, s, &f))
+            ;
+        talk_close(&t);
+    }
+    tt_service_close(s);
+}
+
+/* More clients than there are entries: the oldest idle one is dropped. */
+static void idle_clients_make_room(void **state)
+{
+    struct talker t[TT_SERVICE_CLIENTS_MAX + 1];
+    struct tt_service *s = open_service(0);
+    struct tt_frame f;
+
+    (void)state;
+    for (uint32_t i = 0; i <= TT_SERVICE_CLIENTS_MAX; i++) {
+        talk_open(&t[i]);
+        assert_true(talk_next(&t[i], s, &f));
+    }
+    assert_false(talk_next(&t[0], s, &f));
+    for (uint32_t i = 0; i <= TT_SERVICE_CLIENTS_MAX; i++)
+        talk_close(&t[i]);
+    tt_service_close(s);
+}
+
+/* A new service with the same rank takes the path; the end of the old one does not remove it. */
+static void a_replaced_socket_stays(void **state)
+{
+    struct tt_service *old = open_service(0), *young = open_service(0);
+    struct talker t;
+    struct tt_frame f;
+
+    (void)state;
+    tt_service_close(old);
+    assert_true(has_socket(0));
+    talk_open(&t);
+    assert_true(talk_next(&t, young, &f));
+    talk_close(&t);
+    tt_service_close(young);
+    assert_false(has_socket(0));
+}
+
+static void few_descriptors_are_left_to_the_program(void **state)
+{
+    struct rlimit before, few;
+    struct tt_service *s;
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = before;
+    few.rlim_cur = 48;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    s = open_service(0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(tt_service_fd(s), -1);
+    assert_false(has_socket(0));
+    tt_service_serve(s);
+    tt_service_close(s);
+}
+
+static void the_setting_is_checked(void **state)
+{
+    const struct tt_service_conf conf = { .job = JOB, .nranks = 1 };
+    char longer[300] = "/";
+    struct tt_service *s;
+
+    (void)state;
+    memset(longer + 1, 'x', sizeof longer - 2);
+    setenv("TUTTI_STATUS", "yes", 1);
+    assert_int_equal(tt_service_open(&s, &conf), TUTTI_ERR_INVALID);
+    setenv("TUTTI_STATUS", longer, 1);
+    assert_int_equal(tt_service_open(&s, &conf), TUTTI_ERR_INVALID);
+    setenv("TUTTI_STATUS", "0", 1);
+    assert_int_equal(tt_service_open(&s, &conf), TUTTI_OK);
+    assert_int_equal(tt_service_fd(s), -1);
+    tt_service_close(s);
+    setenv("TUTTI_STATUS", "/no/such/directory", 1);
+    assert_int_equal(tt_service_open(&s, &conf), TUTTI_OK);
+    assert_int_equal(tt_service_fd(s), -1);
+    tt_service_close(s);
+    setenv("TUTTI_STATUS", folder, 1);
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) && setenv("TUTTI_STATUS", folder, 1) == 0 ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    return rmdir(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_request_is_answered),
+        cmocka_unit_test(unknown_ranks_are_refused),
+        cmocka_unit_test(clients_that_break_the_protocol_are_dropped),
+        cmocka_unit_test(idle_clients_make_room),
+        cmocka_unit_test(a_replaced_socket_stays),
+        cmocka_unit_test(few_descriptors_are_left_to_the_program),
+        cmocka_unit_test(the_setting_is_checked),
+    };
+
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
