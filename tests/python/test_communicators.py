@@ -196,6 +196,7 @@ def ctrl_c_ends_a_call_and_the_operation_continues(comm):
         request = comm.irecv(last, 1)
         interrupted(lambda: request.wait())
         interrupted(lambda: tutti.wait_all([request]))
+        interrupted(lambda: tutti.wait_any([comm.irecv(np.zeros(1), 1, tag=9), request]))
         keys.barrier()
         request.wait()
         comm.barrier()
@@ -220,6 +221,16 @@ def an_interrupted_call_keeps_its_arrays(comm):
     comm.isend(np.ones(100000), 0, tag=3)
     comm.barrier()
     comm.barrier()
+
+
+@package.ranks(2)
+def ctrl_c_ends_the_creation_of_a_communicator(comm):
+    """The communicator can be destroyed at once. Rank 1 does not create its part."""
+    keys = comm.dup()
+    if comm.rank == 0:
+        interrupted(lambda: comm.split(0))
+        comm.destroy()
+    keys.barrier()
 
 
 @package.ranks(1)

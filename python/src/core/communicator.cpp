@@ -42,9 +42,28 @@ void Communicator::destroy()
     if (handle_->calls)
         fail(TUTTI_ERR_INVALID,
              "destroy: another thread is in a call on this communicator (abort ends it)");
+    // windows or memory keep it: end what is pending, as destroying would
     if (handle_.use_count() > 1 && handle_->pending)
-        tutti_comm_abort(
-            handle_->comm); // windows or memory keep it: end what is pending, as destroying would
+        tutti_comm_abort(handle_->comm);
+    release();
+}
+
+Communicator::~Communicator()
+{
+    release();
+}
+
+// Threads that continue an interrupted creation need the communicator. It is destroyed when a later
+// one is released, because they cannot wait for the GIL: the interpreter may have ended.
+void Communicator::release()
+{
+    static auto *kept = new std::vector<std::shared_ptr<Handle>>;
+
+    std::erase_if(*kept, [](const auto &handle) { return !handle->is_creating(); });
+    if (handle_ && handle_->is_creating()) {
+        tutti_comm_abort(handle_->comm);
+        kept->push_back(handle_);
+    }
     handle_.reset();
 }
 
@@ -139,14 +158,31 @@ static nb::bytes create_id(const Text &rendezvous, const Text &token, std::optio
     return nb::bytes(id.bytes, sizeof id.bytes);
 }
 
-// A new communicator that f(parent, &out) creates.
+// A new communicator that f(parent, &out) creates; f owns what it uses. In the main thread, a signal
+// can end the wait for it: then the creation continues, and the communicator is destroyed.
 template <class F>
-static std::unique_ptr<Communicator> derive(Communicator &self, const char *call, F &&f)
+static std::unique_ptr<Communicator> derive(Communicator &self, const char *call, F f)
 {
     const std::shared_ptr<Handle> handle = self.handle(call);
     tutti_comm *out = nullptr;
 
-    run_blocking(*handle, [&](tutti_comm *comm) { return f(comm, &out); });
+    if (!handles_signals()) {
+        run_blocking(*handle, [&](tutti_comm *comm) { return f(comm, &out); });
+    } else {
+        const auto is_over = std::make_shared<std::atomic<bool>>(false);
+
+        handle->creations.push_back(is_over);
+        const InCall in_call(*handle);
+        const Outcome outcome =
+            create_in_background(&out, [comm = handle->comm, is_over, f](tutti_comm **made) {
+                const tutti_status status = f(comm, made);
+
+                is_over->store(true);
+                return status;
+            });
+        if (outcome.status)
+            fail(outcome.status, outcome.message);
+    }
     return out ? std::make_unique<Communicator>(out) : nullptr;
 }
 
@@ -155,7 +191,7 @@ static std::unique_ptr<Communicator> split(Communicator &self, std::optional<int
     if (colour && *colour < 0)
         fail(TUTTI_ERR_INVALID,
              "split: invalid colour " + std::to_string(*colour) + ": must be 0 or more, or None");
-    return derive(self, "split", [&](tutti_comm *comm, tutti_comm **out) {
+    return derive(self, "split", [colour, key](tutti_comm *comm, tutti_comm **out) {
         return tutti_comm_split(comm, colour.value_or(-1), key, out);
     });
 }
@@ -163,7 +199,7 @@ static std::unique_ptr<Communicator> split(Communicator &self, std::optional<int
 static std::unique_ptr<Communicator> create_group(Communicator &self, const std::vector<int> &ranks,
                                                   uint32_t tag)
 {
-    return derive(self, "create_group", [&](tutti_comm *comm, tutti_comm **out) {
+    return derive(self, "create_group", [ranks, tag](tutti_comm *comm, tutti_comm **out) {
         return tutti_comm_create_group(comm, ranks.data(), (int)ranks.size(), tag, out);
     });
 }
@@ -193,8 +229,9 @@ Types that Tutti cannot reduce are moved as bytes. Counts and displacements are 
 
 All ranks call the collectives of a communicator in the same order. One thread at a time may use a communicator;
 other Python threads run while a call blocks. In the main thread, Ctrl-C ends blocking collectives, sends, receives,
-waits and the start-up within 0.1 s with KeyboardInterrupt. The interrupted operation continues, and keeps its arrays
-until it completes. A method whose name begins with "i" returns a Request at once.
+waits for requests, the start-up, split, dup and create_group within 0.1 s with KeyboardInterrupt. The
+interrupted operation continues, and keeps its arrays until it completes. Waits of windows continue until their
+deadline. A method whose name begins with "i" returns a Request at once.
 
 Raises: TypeError if an argument is not an array in host memory. InvalidError (a ValueError) for other invalid
 arguments; nothing is started. Else the subclass of tutti.Error of the status; see its `status` and `ranks`.

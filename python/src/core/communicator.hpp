@@ -25,6 +25,9 @@ class Communicator
     {
     }
 
+    Communicator(const Communicator &) = delete;
+    ~Communicator();
+
     // The handle, for a call that is named; InvalidError after destroy.
     const std::shared_ptr<Handle> &handle(const char *call) const;
     void destroy();
@@ -34,6 +37,8 @@ class Communicator
     }
 
   private:
+    void release();
+
     std::shared_ptr<Handle> handle_;
 };
 
@@ -52,6 +57,19 @@ template <class F> void run_blocking(Handle &handle, F &&f)
     check(st);
 }
 
+// A call in progress.
+struct InCall {
+    explicit InCall(Handle &handle) : handle(handle)
+    {
+        handle.calls++;
+    }
+    ~InCall()
+    {
+        handle.calls--;
+    }
+    Handle &handle;
+};
+
 // Waits for the request without the GIL, but does not free it. In the main thread, an exception of a
 // signal handler (KeyboardInterrupt) ends the wait and is thrown; the operation continues.
 void wait_until_over(tutti_request *request);
@@ -62,17 +80,6 @@ template <class F>
 void run_interruptible(Handle &handle, std::unique_ptr<Pending> &pending, tutti_call &options,
                        F &&f)
 {
-    struct InCall {
-        explicit InCall(Handle &handle) : handle(handle)
-        {
-            handle.calls++;
-        }
-        ~InCall()
-        {
-            handle.calls--;
-        }
-        Handle &handle;
-    };
     tutti_status st;
 
     if (!handles_signals()) {

@@ -32,6 +32,12 @@ void Handle::reap()
     });
 }
 
+bool Handle::is_creating()
+{
+    std::erase_if(creations, [](const auto &is_over) { return is_over->load(); });
+    return !creations.empty();
+}
+
 Region::~Region()
 {
     if (owned && !freed)

@@ -2,6 +2,7 @@
 // its windows. The last one destroys it. All of this under the GIL.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,6 +51,9 @@ class Handle
     tutti_comm *const comm;
     int calls = 0;      // calls in progress, of all threads
     size_t pending = 0; // operations that have not completed
+    // Interrupted calls that create communicators from this one: whether each is over.
+    std::vector<std::shared_ptr<std::atomic<bool>>> creations;
+    bool is_creating(); // such a call is in progress, so the communicator must stay
 
   private:
     std::vector<std::unique_ptr<Pending>> adopted_;

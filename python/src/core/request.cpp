@@ -115,6 +115,28 @@ void Request::wait_all(const std::vector<Request *> &requests)
         failed->raise();
 }
 
+// Waits for one of the requests, as tutti_wait_any. In the main thread, a signal can end the wait.
+static tutti_status wait_for_any(std::vector<tutti_request *> &requests, size_t &index)
+{
+    const bool interruptible = handles_signals();
+
+    for (;;) {
+        bool any = !interruptible;
+
+        {
+            nb::gil_scoped_release release;
+
+            for (size_t i = 0; i < requests.size() && !any; i++)
+                any = tutti_test(requests[i]) != TUTTI_PENDING;
+            if (any)
+                return tutti_wait_any(requests.data(), requests.size(), &index);
+            // returns when data arrives for any of them, or soon
+            tutti_test_for(requests[0], 1);
+        }
+        check_signals();
+    }
+}
+
 size_t Request::wait_any(const std::vector<Request *> &requests)
 {
     std::vector<tutti_request *> handles;
@@ -137,10 +159,12 @@ size_t Request::wait_any(const std::vector<Request *> &requests)
         fail(TUTTI_ERR_INVALID, "wait_any: a request is twice in the list");
     for (Request *r : requests)
         r->waiting_ = true;
-    {
-        nb::gil_scoped_release release;
-
-        st = tutti_wait_any(handles.data(), handles.size(), &index);
+    try {
+        st = wait_for_any(handles, index);
+    } catch (...) {
+        for (Request *r : requests)
+            r->waiting_ = false;
+        throw;
     }
     for (Request *r : requests)
         r->waiting_ = false;
@@ -187,8 +211,8 @@ Raises: the error of the first one in the list that failed, after all have compl
     m.def("wait_any", &Request::wait_any, "requests"_a,
           R"(Blocks until one of the requests has completed and returns its index.
 
-A completed request counts at once: remove it from the list before the next call. Ctrl-C takes effect when one has
-completed. Raises: its error.)");
+A completed request counts at once: remove it from the list before the next call. In the main thread, Ctrl-C ends the
+wait with KeyboardInterrupt; the operations continue. Raises: its error.)");
 }
 
 } // namespace tutti_core
