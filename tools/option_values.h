@@ -18,7 +18,7 @@ double option_real(struct argp_state *state, const char *option, const char *arg
                    double max);
 /* Returns a size: "4096", "4K", "16M", "1G"; at least 1. */
 size_t option_size(struct argp_state *state, const char *option, const char *arg);
-/* The same, but accepts 0. */
+/* As option_size, but accepts 0. */
 size_t option_size_or_none(struct argp_state *state, const char *option, const char *arg);
 /* Reads the size (or 0) at `at` in arg, up to the character `stop` or the end. Returns the text
  * behind it. */

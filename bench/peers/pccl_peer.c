@@ -138,7 +138,8 @@ struct peer {
     void *comm;
 };
 
-/* Its documentation recommends to retry on failure. Its examples update the topology afterwards. */
+/* PCCL's documentation recommends a retry on failure. Its examples update the topology
+ * afterwards. */
 static void optimize(struct peer *p)
 {
     int result = pccl.optimize(p->comm);

@@ -30,7 +30,7 @@ void *rank_have(size_t n, size_t bytes)
     return must(calloc(n ? n : 1, bytes), n, bytes);
 }
 
-/* The same, for memory of blocks. */
+/* As rank_have, for memory of blocks. */
 static void *have(const struct rank *me, size_t n, size_t bytes)
 {
     return must(me->reach->have((n ? n : 1) * bytes), n, bytes);

@@ -67,9 +67,8 @@ extern "C" {
 #endif
 
 #define TUTTI_DEVICE_PENDING 8192   /* default of tutti_device_conf.pending */
-#define TUTTI_DEVICE_TICKETS \
-    64                             /* maximum number of concurrent quiets per peer, and of
-                                       concurrent flushes */
+/* maximum number of concurrent quiets per peer, and of concurrent flushes */
+#define TUTTI_DEVICE_TICKETS 64
 #define TUTTI_DEVICE_ALL 0xffffffu  /* `peer` of quiet and flush: all peers */
 
 /* A device: the FIFO of a window and its proxy thread. */
@@ -688,7 +687,7 @@ TUTTI_DEVICE tutti_status tutti_device_check(const tutti_device_view *v, const c
     return TUTTI_OK;
 }
 
-/* The same for a put, whose source must not be NULL unless bytes is 0. */
+/* As tutti_device_check, for a put, whose source must not be NULL unless bytes is 0. */
 TUTTI_DEVICE tutti_status tutti_device_check_put(const tutti_device_view *v, const char *call,
                                                  uint32_t peer, uint64_t offset, const void *src,
                                                  uint64_t bytes)

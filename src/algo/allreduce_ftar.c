@@ -18,9 +18,8 @@
 #include "algo/blocks.h"
 
 #define WINDOW_PIECES 12u   /* pieces in an executor's window, of five steps each */
-#define RESULT_AFTER \
-    8u /* rounds from a piece's sum to its result; with fewer ranks, one per
-                               rank */
+/* rounds from a piece's sum to its result; with fewer ranks, one per rank */
+#define RESULT_AFTER 8u
 
 struct piece {
     uint64_t offset, bytes;

@@ -11,9 +11,8 @@
 #include "algo/blocks.h"
 #include "algo/phases.h"
 
-#define EACH \
-    5 /* exchanges of a round: at most three schedule steps each; its first also
-                       copies */
+/* exchanges of a round: at most three schedule steps each; its first also copies */
+#define EACH 5
 
 static uint64_t alltoallv_by_hosts_nrounds(const struct tt_coll *c)
 {

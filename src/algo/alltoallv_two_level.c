@@ -18,9 +18,8 @@
 #define LENGTH 8        /* bytes of these for the row's length */
 #define PACKED 15       /* rows that a round packs or unpacks; the first also copies */
 #define MEETS 7         /* mates with which a rank exchanges in a round */
-#define LONG \
-    5 /* exchanges of long rows in a round: put, wait, copy each; the first
-                           also copies */
+/* exchanges of long rows in a round: put, wait, copy each; the first also copies */
+#define LONG 5
 
 /* Upper bound of the slots in WORK: those received from each rank of other hosts, host by host;
  * from each rank of this host, in order, a slot for each rank that this one serves; and the packed

@@ -8,9 +8,8 @@
 /* Maximum WORK of an algorithm, and the part of a row that slab-wise algorithms process at a
  * time. */
 #define TT_WORK_MAX (256u << 10)
-#define TT_WORK_RANK_BYTES \
-    64u /* maximum WORK per rank with very many ranks, if that is
-                                       more */
+/* maximum WORK per rank with very many ranks, if that is more */
+#define TT_WORK_RANK_BYTES 64u
 #define TT_WORK_MAX_TEXT "256 KiB, or 64 bytes a rank if that is more"
 #define TT_SLAB_BYTES (256u << 10)
 

@@ -9,9 +9,8 @@
 
 #include "algo/blocks.h"
 
-#define TT_KNOMIAL_MAX \
-    8 /* a round serves k - 1 children; a reduction takes two steps for
-                               each */
+/* a round serves k - 1 children; a reduction takes two steps for each */
+#define TT_KNOMIAL_MAX 8
 
 /* Levels of the tree: the least L with k^L >= nranks; and k^level. */
 uint32_t tt_knomial_levels(uint32_t nranks, uint32_t k);

@@ -13,8 +13,8 @@ void tt_phase_ring_gather(struct tt_sched *s, const struct tt_coll *c, uint32_t 
  * received row. The peer does the same in the same round. In place, the row is read before it is
  * overwritten: the arrival waits in a pipe. */
 void tt_phase_exchange(struct tt_sched *s, const struct tt_coll *c, uint32_t peer);
-/* Its two halves. A rank that exchanges with several in one round sends to all before it receives:
- * programs are also run step by step. */
+/* The two halves of tt_phase_exchange. A rank that exchanges with several peers in one round sends
+ * to all before it receives, because programs are also run step by step. */
 void tt_phase_give(struct tt_sched *s, const struct tt_coll *c, uint32_t peer);
 void tt_phase_take(struct tt_sched *s, const struct tt_coll *c, uint32_t peer);
 

@@ -6,9 +6,8 @@
 #include "base/status.h"
 
 #define GIVES 6     /* hops of a round of the gather: put and wait each; plus one step of a ring */
-#define ADDS \
-    4 /* hops of a round of the reduction: put, wait and reduce each; plus one step
-                       of a ring */
+/* hops of a round of the reduction: put, wait and reduce each; plus one step of a ring */
+#define ADDS 4
 
 _Static_assert(2 * GIVES + 2 <= TT_ROUND_STEPS_MAX - 1, "the caller may add a step");
 _Static_assert(3 * ADDS + 3 <= TT_ROUND_STEPS_MAX, "a round holds them");

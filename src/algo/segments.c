@@ -3,22 +3,17 @@
 #include "algo/algos.h"
 #include "topo/layout.h"
 
-#define REDUCED_MAX \
-    (256u << 10) /* maximum segment received over TCP and then reduced, so
-                                           that it is still in the cache */
-#define LANDING_MAX \
-    (8ull << 20) /* of one operation, all peers together, before segments
-                                           shrink */
-#define PASSED_ON_MIN \
-    (32u << 10) /* minimum segment that is forwarded within its host
-                                           after arrival from another one */
-#define LONG_PARTS \
-    64u               /* number of segments of a very long message between two
-                                           ranks of a host; more with more ranks */
+/* maximum segment received over TCP and then reduced, so that it is still in the cache */
+#define REDUCED_MAX (256u << 10)
+/* maximum bytes in slots of one operation, for all peers, before segments shrink */
+#define LANDING_MAX (8ull << 20)
+/* minimum segment that is forwarded within its host after arrival from another one */
+#define PASSED_ON_MIN (32u << 10)
+/* number of segments of a very long message between two ranks of a host; more with more ranks */
+#define LONG_PARTS 64u
 #define LONG_TIMES 8u                   /* maximum segment length, in multiples of the wire's */
-#define CACHE_PART \
-    4u                 /* longer segments than the wire's only if their slots
-                                           take at most this fraction of the cache */
+/* longer segments than the wire's only if their slots take at most this fraction of the cache */
+#define CACHE_PART 4u
 #define ROUNDS_MAX 64u                  /* maximum rounds of a program that are examined */
 
 static uint64_t floor_power(uint64_t x)

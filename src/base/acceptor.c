@@ -13,9 +13,8 @@
 #include "base/watched.h"
 
 #define STARVED_NS (2 * TT_SECOND)
-#define PAUSE_NS \
-    (20 * TT_MS) /* Short against a connection timeout, long against the cost of a
-                                   retry. */
+/* Short against a connection timeout, long against the cost of a retry. */
+#define PAUSE_NS (20 * TT_MS)
 
 tutti_status tt_acceptor_init(struct tt_acceptor *a, const char *what, int listener, int epoll,
                               epoll_data_t data)

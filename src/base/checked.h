@@ -6,9 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TT_ADDRESS_MAX \
-    ((uint64_t)1 << 57) /* exclusive upper bound of user addresses, with
-                                                   five-level page tables too */
+/* exclusive upper bound of user addresses, with five-level page tables too */
+#define TT_ADDRESS_MAX ((uint64_t)1 << 57)
 
 /* Sets *out = n * each. Returns false on overflow, or if the product does not fit in the address space. */
 static inline bool tt_bytes_of(uint64_t n, uint64_t each, uint64_t *out)

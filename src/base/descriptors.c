@@ -5,9 +5,9 @@
 #include <sys/resource.h>
 #include "base/log.h"
 
-#define LIMIT_MAX \
-    (1u << 20) /* default maximum of kernels (fs.nr_open); programs that close
-                                   all descriptors would be slow beyond it */
+/* default maximum of kernels (fs.nr_open); programs that close all descriptors would be slow beyond
+ * it */
+#define LIMIT_MAX (1u << 20)
 #define AT_ONCE 256u
 
 void tt_descriptors_raise(void)

@@ -23,7 +23,7 @@ struct tt_json_place {
 /* Returns INVALID and logs the place, its line and the message. */
 tutti_status tt_json_wrong(const struct tt_json_place *p, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* The same with the line of the member `key` at that place, if it exists. */
+/* As tt_json_wrong, with the line of the member `key` at that place, if it exists. */
 tutti_status tt_json_wrong_key(const struct tt_json_place *p, const char *key, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

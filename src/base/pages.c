@@ -28,21 +28,17 @@ _Static_assert(sizeof(struct scan) == 96 && sizeof(struct found) == 24, "the ker
 
 #define HUGE_BYTES (2u << 20)
 #define HOT_BYTES_MIN (4u << 20)        /* minimum buffer size */
-#define PIECE_BYTES \
-    (8u << 20) /* minimum bytes moved per call: about 20 ms on a busy
-                                           machine */
-#define PIECES \
-    8u /* long buffers move by this fraction per call, as their
-                                           calls take longer */
-#define USES_MIN \
-    4u                /* uses before the first move, which pays off after some
-                                           dozens; doubled after each early remapping */
+/* minimum bytes moved per call: about 20 ms on a busy machine */
+#define PIECE_BYTES (8u << 20)
+/* long buffers move by this fraction per call, as their calls take longer */
+#define PIECES 8u
+/* uses before the first move, which pays after some dozens; doubled after each early remapping */
+#define USES_MIN 4u
 #define USES_LONG 32u                   /* uses after which a remapping no longer counts as early */
 #define OTHERS_MAX 6u                   /* maximum number of doublings */
 #define TRIES 4u    /* attempts per piece: some may fail while a peer reads its pages */
-#define LOOK_AGAIN \
-    64u /* uses between retries if the kernel cannot report
-                                           remapped memory */
+/* uses between retries if the kernel cannot report remapped memory */
+#define LOOK_AGAIN 64u
 
 void tt_pages_huge(void *memory, size_t bytes)
 {

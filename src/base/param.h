@@ -68,7 +68,7 @@ void tt_param_warn_unknown(void);
  * empty. INVALID: not a number, or out of bounds; the message has the name, the value and the
  * bounds. */
 tutti_status tt_param_get(enum tt_param_id id, int64_t *out);
-/* The same for a non-empty text that is not from the environment. */
+/* As tt_param_get, for a non-empty text that is not from the environment. */
 tutti_status tt_param_read(enum tt_param_id id, const char *text, int64_t *out);
 
 #endif

@@ -16,14 +16,12 @@
 #include "base/fork.h"
 #include "base/hostport.h"
 
-#define AGAIN_FIRST_NS \
-    TT_SECOND /* time until another helper sends the query again; then
-                                           doubled */
+/* time until another helper sends the query again; then doubled */
+#define AGAIN_FIRST_NS TT_SECOND
 #define AGAIN_LAST_NS (16 * TT_SECOND)
 #define BLIND_NS (10 * TT_MS)           /* polling interval without a descriptor */
-#define PAUSE_NS \
-    (250 * TT_MS) /* between temporary failures, and until a helper may be
-                                           free */
+/* pause between temporary failures, and until a helper may be free */
+#define PAUSE_NS (250 * TT_MS)
 
 /* Shared by the caller and its helpers; the last owner frees it. */
 struct tt_lookup {

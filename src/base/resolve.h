@@ -19,9 +19,8 @@
 
 #include "tutti/tutti.h"
 
-#define TT_LOOKUP_HELPERS_MAX \
-    16u /* threads of this process, including abandoned ones; further
-                                       queries wait for a free one */
+/* threads of this process, including abandoned ones; further queries wait for a free one */
+#define TT_LOOKUP_HELPERS_MAX 16u
 
 struct tt_lookup;
 

@@ -13,7 +13,7 @@
 /* Records and logs (level error) a message, and returns `status`. Any thread. */
 tutti_status tt_fail(tutti_status status, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* The same for a failed system call: appends ": strerror(err)". Returns NOMEM for
+/* As tt_fail, for a failed system call: appends ": strerror(err)". Returns NOMEM for
  * ENOMEM/EMFILE/ENFILE, else SYSTEM. */
 tutti_status tt_fail_errno(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Returns NOMEM: `what` fails because all descriptors are in use, and `missing` more are needed. */

@@ -84,7 +84,7 @@ static void conn_refuse(struct tt_coordinator *c, struct tt_conn *conn,
     conn_end(c, conn);
 }
 
-/* It ended with this negative errno. */
+/* Ends a connection whose channel has failed with this negative errno. */
 static void end_for(struct tt_coordinator *c, struct tt_conn *conn, int err)
 {
     const char *why = tt_stream_why(tt_channel_stream(conn->channel));

@@ -23,7 +23,8 @@ void tt_event_log_record(struct tt_event_log *c, const void *data, size_t bytes,
                          const struct tt_coord_cause *cause);
 /* Adds the revocation of the epoch, which has no record. */
 void tt_event_log_revoked(struct tt_event_log *c, uint64_t epoch, uint64_t revoker);
-/* The same if some members are in a call of all members, and others in an operation. */
+/* Adds the revocation of an epoch in which some members are in a call of all members, and others in
+ * an operation. */
 void tt_event_log_mismatch(struct tt_event_log *c, const struct tt_coord_result *apart);
 /* Count a received or sent message. */
 void tt_event_log_taken(struct tt_event_log *c, const void *data, size_t bytes);

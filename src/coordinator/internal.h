@@ -49,7 +49,7 @@ struct tt_conn {
     uint32_t watched;                   /* events in the epoll set */
     uint64_t since_ns;                  /* beginning of its state */
     uint64_t again_ns;                  /* waits: time of the scheduled read */
-    struct tt_rate rate;                /* of its messages */
+    struct tt_rate rate;                /* rate of the connection's messages */
     uint8_t origin[16];
     char address[TT_LISTEN_TEXT_BYTES];
 };
@@ -116,7 +116,7 @@ struct tt_coordinator {
 /* conns.c: connections */
 /* Accepts the connections waiting at the listener. */
 void tt_conns_accept(struct tt_coordinator *c, struct tt_door *door);
-/* The socket is ready for `events`. */
+/* Handles a socket that is ready for `events`. */
 void tt_conns_on_events(struct tt_coordinator *c, struct tt_conn *conn, uint32_t events);
 /* Handles due timers: scheduled reads, deadlines. */
 void tt_conns_due(struct tt_coordinator *c);

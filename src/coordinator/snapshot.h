@@ -31,7 +31,8 @@ struct tt_snapshot_member {
     uint32_t group, role;
     uint32_t rank;      /* in the view; TT_COORD_NO_RANK */
     uint64_t silent_ns; /* time since its last message */
-    char address[TT_SNAPSHOT_ADDRESS_BYTES]; /* of its connection; "": not connected */
+    char address[TT_SNAPSHOT_ADDRESS_BYTES]; /* address of the member's connection; "": not
+                                                connected */
 };
 
 /* An event, as text. */
@@ -56,7 +57,8 @@ enum tt_snapshot_refusal {
 /* Counters since this start. */
 struct tt_snapshot_counters {
     uint64_t taken[TT_ELMSG_KINDS], sent[TT_ELMSG_KINDS]; /* messages by kind; [0]: invalid ones */
-    uint64_t taken_bytes, sent_bytes;                     /* of messages */
+    uint64_t taken_bytes, sent_bytes;                     /* total bytes of received and sent
+                                                             messages */
     uint64_t lost[TT_LOSSES];                             /* members of views, by enum tt_loss;
                                                              including those that left */
     uint64_t accepted;                                    /* connections */
@@ -92,7 +94,7 @@ struct tt_snapshot_links {
     double *latency_s;   /* [n][n] one way; NULL: unknown */
     double was_s, now_s; /* predicted times of an all-reduce: before, and in this order; 0:
                             unknown */
-    bool waits;          /* for the next epoch, which adopts it */
+    bool waits;          /* the order is pending: the next epoch adopts it */
     const char *shape;   /* tt_ring_shape_name: predicted to be fastest in this order */
 };
 

@@ -10,7 +10,7 @@
 /* Returns the text of a state, e.g. "in the view"; "?" for unknown values. */
 const char *tt_status_state(uint8_t coord_state);
 #define TT_STATUS_LEFT "left"
-/* The same for a member: "left" instead of "lost" if it left. */
+/* As tt_status_state, for a member: "left" instead of "lost" if the member left. */
 const char *tt_status_of(const struct tt_snapshot_member *m);
 /* Returns the text of an enum tt_loss, e.g. "silent". */
 const char *tt_status_loss(uint8_t loss);

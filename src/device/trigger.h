@@ -10,9 +10,9 @@ struct tt_command {
     uint8_t what;               /* TUTTI_TRIGGER_*, except SOURCE */
     uint8_t op;                 /* tutti_signal_op: of a signal, or of a put's signal */
     uint32_t peer;              /* quiet and flush: also TUTTI_DEVICE_ALL */
-    uint64_t offset, bytes;     /* of a put */
+    uint64_t offset, bytes;     /* destination and length of a put */
     const void *src;
-    uint64_t word, value;       /* of a signal: word is its offset */
+    uint64_t word, value;       /* offset of the signal word, and the value */
     uint32_t ticket;            /* number of a quiet or flush of all peers, set by the proxy */
     bool credited;              /* counts against the peer's limit until the proxy has completed
                                    it */

@@ -6,9 +6,10 @@
  * action, and ends this coordinator as a crash would. After a restart the records are passed to
  * tt_coord_replay, and the run continues: members reconnect and report their state.
  *
- * It decides views, and rounds (calls that all members make: epoch, agree, commit). After a loss
- * it also decides the outcome on each open operation. coord_sync.c decides the result of a sync
- * of shared state. Operations without a failure do not involve the coordinator (member.h).
+ * The coordinator decides views, and rounds (calls that all members make: epoch, agree, commit).
+ * After a loss it also decides the outcome on each open operation. coord_sync.c decides the result
+ * of a sync of shared state. Operations without a failure do not involve the coordinator
+ * (member.h).
  *
  * docs/elastic-protocol.md describes the whole protocol; tests/elastic/ runs it in a simulation
  * with faults. */

@@ -500,7 +500,7 @@ void tt_coord_inside(struct tt_coord *c, struct tt_coord_member *m, const struct
     tt_coord_send_msg(c, next, &query);
 }
 
-/* Its earlier messages on this connection were received, and its call was not affected by
+/* The member's earlier messages on this connection were received, and its call was not affected by
  * messages that it has not received. Therefore it is in that call. */
 void tt_coord_not_begun(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg)
 {

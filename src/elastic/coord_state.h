@@ -120,7 +120,7 @@ bool tt_coord_comes_again(const struct tt_coord_member *m, const struct tt_elmsg
 
 /* ---- coord_removal.c ---- */
 
-/* The member has ended, is gone, or has sent false reports. */
+/* Call if the member has ended, is gone, or has sent false reports. */
 void tt_coord_lose(struct tt_coord *c, struct tt_coord_member *m, uint8_t loss);
 /* Ends the proposal; its newcomers wait again. */
 void tt_coord_abandon(struct tt_coord *c);

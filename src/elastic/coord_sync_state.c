@@ -38,7 +38,7 @@ void tt_coord_touch_scope(struct tt_coord *c, struct tt_coord_scope *s)
         s->dirty = c->syncing = true;
 }
 
-/* Its offer or loss may make syncs of its scopes decidable. */
+/* Call after an offer or the loss of the member, which may make syncs of its scopes decidable. */
 void tt_coord_touch_scopes(struct tt_coord *c, const struct tt_coord_member *m)
 {
     tt_coord_touch_scope(c, &c->scopes[0]);

@@ -8,10 +8,10 @@
  *
  * One sync, for a member (member.h): it offers its state (tt_member_sync). When all live members
  * of the scope have offered, the coordinator selects one of the contents at the legal revision.
- * It also determines the holders and receivers. If all have it already, the sync is over.
- * Receivers fetch the differences into their own memory (transfer.h), and vote when they have
- * them. When all live ones have voted, the sync is final. Only then may a receiver's arrays be
- * overwritten. */
+ * The coordinator also determines the holders and receivers. If all members have the state already,
+ * the sync is over. Receivers fetch the differences into their own memory (transfer.h), and vote
+ * when they have them. When all live ones have voted, the sync is final. Only then may a receiver's
+ * arrays be overwritten. */
 #ifndef TT_ELASTIC_SYNC_H
 #define TT_ELASTIC_SYNC_H
 

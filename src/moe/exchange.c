@@ -269,7 +269,7 @@ static tutti_status gathering_pays(tutti_comm *comm, const struct tt_pieces_shap
     return TUTTI_OK;
 }
 
-/* The same, cached by its inputs. */
+/* As gathering_pays, with cached results. */
 static tutti_status look_up_gathering(tutti_comm *comm, struct tt_exchanges *of,
                                       const struct tt_pieces_shape *shape, bool *out)
 {

@@ -14,13 +14,13 @@ struct tt_exchange {
     bool busy;                      /* protected by of->lock */
     struct tt_pieces_shape shape;
     uint32_t rank;
-    tutti_dynamic what;             /* the caller's, without its recvbuffs */
+    tutti_dynamic what;             /* the caller's parameters, without recvbuffs */
     bool packs;                     /* heads may include pieces; never common heads
                                        (shape.to_all) */
-    struct tt_plan gathering;       /* of common heads */
+    struct tt_plan gathering;       /* plan of the collective that gathers common heads */
     uint64_t slot_bytes;            /* size of a head with packed pieces */
-    uint8_t *out, *in;              /* [nranks][slot_bytes]: to each rank (or one common head),
-                                       and from each */
+    uint8_t *out, *in;              /* [nranks][slot_bytes]: heads to each rank (or one common
+                                       head), and from each rank */
     uint8_t *wanted;                /* [nranks][tt_pieces_requested_bytes]: pieces for each rank */
     bool *packed;                   /* [nranks]: the pieces are sent with the head */
     uint64_t *lengths;              /* [nranks][nsplits] */
@@ -36,19 +36,19 @@ struct tt_exchange {
     size_t bytes;                   /* total size; protected by of->lock */
 };
 
-/* The choice for one kind of heads. */
+/* The cached choice for one shape of heads: whether they are gathered. */
 struct tt_exchange_heads {
     uint32_t nsplits, width;
     bool gathered;
 };
 
-#define TT_EXCHANGE_HEADS 8u    /* number of cached kinds */
+#define TT_EXCHANGE_HEADS 8u    /* maximum number of cached choices */
 
 /* The exchanges of a communicator. */
 struct tt_exchanges {
     pthread_mutex_t lock;
     struct tt_exchange *first;
-    uint64_t segment_bytes;         /* of its alltoallv */
+    uint64_t segment_bytes;         /* segment length of the communicator's alltoallv */
     uint8_t streams, depth;
     struct tt_exchange_heads heads[TT_EXCHANGE_HEADS];     /* used only by the thread that calls
                                                               collectives */

@@ -73,7 +73,7 @@ size_t tt_pieces_head_bytes(const struct tt_pieces_shape *s);
 void tt_pieces_read(const struct tt_pieces_shape *s, const tutti_dynamic *what, uint64_t *lengths,
                     uint8_t *wanted, struct tt_head *head);
 
-/* The same for sendbuff, after the lists were checked and its length is known. */
+/* Checks that sendbuff can have the total of the checked lengths; *head gets the flaw, if any. */
 void tt_pieces_read_src(const struct tt_pieces_shape *s, const tutti_dynamic *what,
                         const uint64_t *lengths, struct tt_head *head);
 

@@ -149,8 +149,8 @@ INLINE size_t run_lines(const struct operands *o, size_t from, size_t bytes, vec
     return at;
 }
 
-/* The same in several pages at once, each followed by its own prefetcher, for operands from another
- * core. Only the pages divisible by `ways`, with ordinary stores. */
+/* As run_lines, in several pages at once, each followed by its own prefetcher, for operands from
+ * another core. Only the pages divisible by `ways`, with ordinary stores. */
 INLINE size_t run_pages(const struct operands *o, size_t bytes, vector_op *op, double k,
                         size_t ways)
 {
@@ -166,7 +166,7 @@ INLINE size_t run_pages(const struct operands *o, size_t bytes, vector_op *op, d
     return at;
 }
 
-/* The same, with non-temporal stores to dst2. Its lines begin `skew` bytes later than dst's, so
+/* As run_lines, with non-temporal stores to dst2. Its lines begin `skew` bytes later than dst's, so
  * they are computed separately. This is done block by block, so the operands are in L1 the second
  * time; line by line it takes three times as long. dst may be an operand, so its bytes are written
  * last. The edges of dst2, partial lines, have been stored before. */

@@ -24,9 +24,8 @@
 
 typedef uint32_t tt_float_env;      /* MXCSR; the x87 unit is not used */
 
-#define TT_FLOAT_ENV_CONTROL \
-    0xffc0u /* exception masks, rounding mode, denormals-are-zero,
-                                           flush-to-zero */
+/* exception masks, rounding mode, denormals-are-zero, flush-to-zero */
+#define TT_FLOAT_ENV_CONTROL 0xffc0u
 #define TT_FLOAT_ENV_DEFAULT 0x1f80u
 
 static inline tt_float_env tt_float_env_read(void)

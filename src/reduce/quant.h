@@ -52,9 +52,9 @@ size_t tt_quant_bytes(const struct tt_quant *q, size_t count);
 size_t tt_quant_encode(const struct tt_quant *q, void *out, const void *src, size_t count,
                        tutti_dtype type);
 
-/* The same for src + residual, and the encoding error becomes the residual: error feedback, which
- * adds the error of one step to the next. The caller keeps residual[count], initially zeros. For a
- * poisoned block it becomes 0. */
+/* As tt_quant_encode, for src + residual. The encoding error becomes the new residual: error
+ * feedback, which adds the error of one step to the next. The caller keeps residual[count],
+ * initially zeros. For a poisoned block it becomes 0. */
 size_t tt_quant_encode_feedback(const struct tt_quant *q, void *out, const void *src,
                                 float *residual, size_t count, tutti_dtype type);
 

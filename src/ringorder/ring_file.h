@@ -18,7 +18,7 @@ struct tt_ring_file {
  * tt_ring_matrix_check. */
 tutti_status tt_ring_file_parse(struct tt_ring_file *out, const char *text, size_t bytes,
                                 const char *from);
-/* The same from a file; "-": from standard input. */
+/* As tt_ring_file_parse, from a file; "-": from standard input. */
 tutti_status tt_ring_file_load(struct tt_ring_file *out, const char *path);
 void tt_ring_file_fini(struct tt_ring_file *f);
 

@@ -19,10 +19,10 @@ struct tt_algo {
     const char *summary;    /* when to use it, in a few words */
     const char *needs;      /* requirement on the call, as "packed blocks"; NULL: it always fits */
     enum tt_coll_kind kind;
-    bool (*fits)(const struct tt_coll *c);      /* whether it supports this call: correctness and
-                                                   limits, not speed */
-    /* The same if the call names the algorithm: WORK may then be several times the data of the
-     * call. NULL: `fits`, which limits WORK for any call. */
+    bool (*fits)(const struct tt_coll *c);      /* whether the algorithm supports this call:
+                                                   correctness and limits, not performance */
+    /* Like `fits`, for calls that name the algorithm: WORK may then be several times the data of
+     * the call. NULL: `fits`, which limits WORK for any call. */
     bool (*fits_named)(const struct tt_coll *c);
     uint64_t (*nrounds)(const struct tt_coll *c);       /* 0 is valid: nothing to do */
     /* Emits round k, at most TT_ROUND_STEPS_MAX steps. */
@@ -31,7 +31,7 @@ struct tt_algo {
     uint32_t (*npeers)(const struct tt_coll *c);        /* upper bound of the number of peers of
                                                            this rank */
     struct tt_cost (*cost)(const struct tt_coll *c);
-    uint8_t quantizes;      /* reductions: the maximum enum tt_quantized that it supports */
+    uint8_t quantizes;      /* reductions: the maximum supported enum tt_quantized */
     bool bounded;           /* no message is longer than tt_coll_chunk_bytes, and at most
                                tt_coll_chunks times that is in flight to one peer, i.e. sent and
                                not reported as consumed. All messages are streamed, whatever

@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BYTES_MAX \
-    (1ull << 48) /* of any size, offset or stride, so their sums cannot
-                                       overflow */
+/* maximum of any size, offset or stride, so their sums cannot overflow */
+#define BYTES_MAX (1ull << 48)
 
 uint32_t tt_step_nreads(const struct tt_step *step)
 {

@@ -97,7 +97,7 @@ uint64_t tt_coll_dst_bytes(const struct tt_coll *c)
     return 0;
 }
 
-/* The same bytes in the other buffer; a strided ref keeps its shape. */
+/* Returns the same bytes in the other buffer; a strided ref keeps its shape. */
 static struct tt_ref ref_in_buffer(struct tt_ref ref, enum tt_buf from, enum tt_buf to, uint64_t by)
 {
     if (ref.buf == from) {

@@ -104,8 +104,9 @@ struct tt_coll {
      * defaults. */
     uint64_t chunk_bytes;
     uint32_t chunks;
-    /* For these, too: the message length if they may choose it; and their segment length, the unit
-     * of reduction and forwarding, a power of two. 0: the default, and segments of the plan. */
+    /* For the same algorithms: the message length if they may choose it; and the segment length,
+     * i.e. the unit of reduction and forwarding, a power of two. 0: the default, and segments of
+     * the plan. */
     uint64_t piece_bytes, reduce_bytes;
 };
 

@@ -341,7 +341,7 @@ static bool takes_less(const struct tt_program *p)
     return false;
 }
 
-/* The same program with waits of the actual instead of the maximum length; the caller frees its
+/* Copies the program with waits of the actual instead of the maximum length; the caller frees its
  * steps and their array. */
 static tutti_status fit_waits(struct tt_program *out, const struct tt_program *p,
                               const struct tt_links *links, const struct tt_finding *f)

@@ -50,11 +50,11 @@ tutti_status tt_verify(const struct tt_program *p, char *why, size_t why_bytes);
 /* The waits whose data must not arrive early. */
 struct tt_early {
     uint64_t unsafe;        /* number of such waits */
-    uint32_t rank;          /* the first one */
+    uint32_t rank;          /* rank and step of the first one */
     uint64_t step;
 };
 
-/* The same without the last property, whose result is in *out instead. */
+/* Like tt_verify, but reports the last property in *out instead of checking it. */
 tutti_status tt_verify_early(const struct tt_program *p, struct tt_early *out, char *why,
                              size_t why_bytes);
 

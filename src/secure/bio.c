@@ -136,9 +136,8 @@ static int bio_read(BIO *b, char *data, int bytes)
     return n;
 }
 
-#define CTRL_SET_KTLS \
-    72 /* kernel TLS starts here; openssl/bio.h mentions the number only in
-                               a comment */
+/* kernel TLS starts here; openssl/bio.h mentions the number only in a comment */
+#define CTRL_SET_KTLS 72
 
 /* Held data counts as flushed: it will be sent, so OpenSSL may continue the handshake. Only kernel
  * TLS must not start before it is sent. */

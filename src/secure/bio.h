@@ -6,9 +6,8 @@
 #include <openssl/bio.h>
 #include <stdint.h>
 
-#define TT_HELD_MAX \
-    (256u << 10) /* a conforming peer makes us hold at most a record and a
-                                       flight of the handshake */
+/* a conforming peer makes us hold at most a record and a flight of the handshake */
+#define TT_HELD_MAX (256u << 10)
 
 /* Records that the socket has not accepted yet: data[at .. have). */
 struct tt_held {

@@ -12,8 +12,8 @@
  * process is about to end. Must not be nested. */
 bool tt_openssl_enter(void);
 void tt_openssl_leave(void);
-/* The same, but returns false in every thread after the teardown. For callers that can do without
- * OpenSSL, and hold a lock that others may need until the process ends. */
+/* As tt_openssl_enter, but returns false in every thread after the teardown. For callers that can
+ * do without OpenSSL, and hold a lock that others may need until the process ends. */
 bool tt_openssl_try(void);
 /* Returns whether OpenSSL has ended: threads may have stopped with locks held, and must not be
  * waited for. */

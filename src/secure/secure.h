@@ -14,9 +14,8 @@ enum tt_secure_mode {
     TT_SECURE_CERTIFICATE   /* both ends have a certificate of `authority` */
 };
 
-#define TT_SECURE_TOKEN_MIN \
-    16 /* characters: an attacker who records a handshake can try
-                                       tokens, so it must not be guessable */
+/* characters: an attacker who records a handshake can try tokens, so it must not be guessable */
+#define TT_SECURE_TOKEN_MIN 16
 
 struct tt_secure_conf {
     enum tt_secure_mode mode;

@@ -109,7 +109,7 @@ static void msg_arrive(struct des *s, uint32_t i)
         des_at(s, m->tail_ps, i);
 }
 
-/* It has passed server `hop`. */
+/* Handles a message that has passed server `hop`. */
 static void msg_next_hop(struct des *s, uint32_t i)
 {
     struct des_msg *m = &s->msg[i];

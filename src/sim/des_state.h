@@ -25,13 +25,13 @@ enum des_kind {
 /* A message in transit, or an event at `to`. */
 struct des_msg {
     uint64_t bytes;             /* of data */
-    uint64_t head_ps, tail_ps;  /* arrival of its first and last byte at the next server; at the
+    uint64_t head_ps, tail_ps;  /* arrival of the first and last byte at the next server; at the
                                    receiver: of the whole train */
     uint32_t from, to;
     uint32_t seq;               /* SEGMENT, SENT: the first one; EAGER: the tag; CREDIT: the
                                    count; READY: slots of a stream */
     uint32_t next;              /* in the free list, or in a list of early messages */
-    uint32_t number;            /* SEGMENT on one of several lanes: number among those to its
+    uint32_t number;            /* SEGMENT on one of several lanes: sequence number to this
                                    receiver, from 1; 0: unordered */
     uint16_t step, count;       /* SEGMENT, SENT: the put, and the number of segments in the
                                    train */
@@ -43,7 +43,7 @@ struct des_msg {
     struct tt_net_path path;
 };
 
-/* In parallel to the executor's peer of the same index. */
+/* State of a peer, in addition to the executor's peer of the same index. */
 struct des_flow {
     uint64_t pair_free_ps;      /* for a pair with its own rate limit */
     uint64_t outstanding;       /* bytes, if lanes are limited */
@@ -64,16 +64,17 @@ struct des_host {
     uint32_t first, last;       /* ranks that wait for a core */
     uint32_t nfree, nwaiting, nranks;
     uint64_t busy_ps;
-    uint32_t *last_rank;        /* [cores], the rank that each worked for last, free cores first */
+    uint32_t *last_rank;        /* [cores], the last rank that ran on each, free cores first */
 };
 
 struct des_rank {
-    uint64_t clock_ps;          /* end of its thread's current work */
+    uint64_t clock_ps;          /* end of the thread's current work */
     uint64_t finished_ps;
     struct tt_exec_peer *peers;
     struct des_flow *flow;
     uint32_t early;             /* messages that arrived before their step, oldest first */
-    uint32_t unsent;            /* sources without effect, earliest first: des_sent.c */
+    uint32_t unsent;            /* recorded sources that are not events, earliest first:
+                                   des_sent.c */
     uint32_t seen_loaded, seen_head, seen_round;
     float slow;
     bool done;
@@ -159,11 +160,11 @@ static inline void des_spend(struct des *s, uint32_t me, double ps)
 /* Returns false if out of memory. */
 bool des_cores_init(struct des *s);
 void des_cores_fini(struct des *s);
-/* A message for a rank has arrived. */
+/* Handles a message that has arrived for a rank. */
 void des_cores_come(struct des *s, uint32_t m);
 /* Utilization of the cores of the busiest host; 0 without a limit. */
 double des_cores_busy(const struct des *s, uint64_t time_ps);
-/* The core of a rank has finished its work (a DES_CORE). */
+/* Handles a DES_CORE: the core of a rank has finished its work. */
 void des_cores_go_on(struct des *s, uint32_t m);
 
 /* ---- des_lanes.c: several lanes to a peer ---- */
@@ -176,8 +177,8 @@ uint64_t des_lanes_bytes(const struct des *s, uint32_t me, uint32_t to);
  * first. Returns false if the path has a dead NIC. */
 bool des_lanes_path(struct des *s, uint32_t me, uint16_t peer, uint32_t to, bool segment,
                     struct tt_net_path *out);
-/* A numbered segment has arrived. Returns false if it waits for an earlier one; it will then be an
- * event again. */
+/* Handles a numbered segment that has arrived. Returns false if the segment must wait for an
+ * earlier one; it then becomes an event again. */
 bool des_lanes_in_order(struct des *s, uint32_t m);
 
 /* ---- des_sent.c: reuse of the sources of puts ---- */
@@ -191,13 +192,15 @@ struct des_sent {
 /* The sources that rank `me` sends to `to` may be reused at time_ps, which is not in the past. */
 void des_sent_at(struct des *s, uint32_t me, uint32_t to, const struct des_sent *what,
                  uint64_t time_ps);
-/* A DES_SENT is due: passes it to the executor and frees the message. */
+/* Handles a DES_SENT: passes it to the executor and frees the message. */
 void des_sent(struct des *s, uint32_t i);
-/* Rank `me` is active: processes all its sources that are due. */
+/* Call when rank `me` becomes active: processes all its sources that are due. */
 void des_sent_catch_up(struct des *s, uint32_t me);
-/* Rank `me` has put a segment, and may now wait for its earlier sources. */
+/* Call when rank `me` has put a segment, and may now wait for its earlier sources: these become
+ * events. */
 void des_sent_heed(struct des *s, uint32_t me, uint16_t step);
-/* Rank `me` becomes idle: schedules an event if the rank waits only for the ends of its puts. */
+/* Call when rank `me` becomes idle: schedules an event if the rank waits only for the ends of its
+ * puts. */
 void des_sent_before_rest(struct des *s, uint32_t me);
 /* Call only if the queue of events is empty: schedules the end of each rank's last recorded source
  * as an event. Returns false if no source is recorded. */
@@ -217,10 +220,10 @@ void des_spend_bytes(struct des *s, uint32_t me, uint32_t m, uint64_t bytes);
 uint64_t des_came(const struct des *s, const struct des_msg *m);
 /* Sends the train. */
 void des_flush(struct des *s);
-/* A message has arrived at its next server. */
+/* Handles a message that has arrived at its next server. */
 void des_hop(struct des *s, uint32_t m);
-/* A train has arrived, with `seen` segments delivered: determines the time and size of the next
- * delivery. */
+/* Determines the time and size of the next delivery of a train that has arrived, with `seen`
+ * segments delivered. */
 void des_deliver_next(struct des *s, uint32_t m);
 
 #endif

@@ -26,9 +26,8 @@
 
 #define TT_NET_HOPS_MAX 10      /* two rails, up and down four levels */
 #define TT_PS_PER_NS 1000.0
-#define TT_NET_TIME_MAX_PS \
-    (1ull << 62) /* 53 days: later times are limited to this, and the
-                                           simulation ends there */
+/* 53 days: later times are limited to this, and the simulation ends there */
+#define TT_NET_TIME_MAX_PS (1ull << 62)
 
 /* Limits of the combined slowdown by all faults of one object. */
 #define TT_FAULT_FACTOR_MIN 1e-6
@@ -100,10 +99,10 @@ struct tt_net {
     uint32_t socket_from, socket_stride;
     uint32_t rail_from[2], nrails;      /* out, in */
     uint32_t up_from[TT_DISTANCES][2];  /* up, down */
-    uint8_t *rail_ranks;                /* [hosts][nrails]: number of ranks that use it, up to
+    uint8_t *rail_ranks;                /* [hosts][nrails]: number of ranks that use the rail, up to
                                            255 */
     bool has_dead;
-    bool lanes_apart;                   /* and a rank is alone on its host */
+    bool lanes_apart;                   /* conf.lanes_apart, and a rank is alone on its host */
     uint64_t peak_bytes[TT_DISTANCES];  /* maximum queue of one server of each class */
 };
 
@@ -136,11 +135,11 @@ tutti_status tt_net_init(struct tt_net *net, const struct tt_net_conf *conf,
                          const struct tt_fault *faults, uint32_t nfaults);
 void tt_net_fini(struct tt_net *net);
 
-/* Returns the path to another rank. False: it has a dead NIC. Pointers into net->server may change.
- * Aborts if out of memory. */
+/* Computes the path to another rank. Returns false if the path has a dead NIC. Pointers into
+ * net->server may change. Aborts if out of memory. */
 bool tt_net_path(struct tt_net *net, uint32_t from, uint32_t to, struct tt_net_path *out);
-/* The same for one of the pair's lanes, which use the rails in turn if both ranks are alone on
- * their hosts; tt_net_path uses the first lane. */
+/* Like tt_net_path, for one of the pair's lanes, which use the rails round-robin if both ranks are
+ * alone on their hosts; tt_net_path uses the first lane. */
 bool tt_net_lane_path(struct tt_net *net, uint32_t from, uint32_t to, uint32_t lane,
                       struct tt_net_path *out);
 /* Returns the number of these rails; 1 otherwise, or if lanes are not separate. */

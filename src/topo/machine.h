@@ -83,7 +83,7 @@ struct tt_cache tt_last_cache_of(const cpu_set_t *set, cpu_set_t *sharing);
 /* Returns the socket of all CPUs of the set, or TT_UNKNOWN if there are several or it is unknown.
  * Pure. */
 int tt_machine_socket(const struct tt_machine *m, const cpu_set_t *set);
-/* The same for the NUMA node. */
+/* As tt_machine_socket, for the NUMA node. */
 int tt_machine_numa(const struct tt_machine *m, const cpu_set_t *set);
 /* Returns the number of the process's GPU, or TT_UNKNOWN. It is the one at the bus address `bus`
  * ("0000:3b:00.0" or "3b:00.0"). Otherwise it is number `visible`, as in CUDA_VISIBLE_DEVICES, if

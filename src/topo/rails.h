@@ -8,8 +8,8 @@
 
 struct tt_rails {
     uint32_t n;
-    int64_t bit_s;              /* of the slowest; 0: unknown for some, or there are virtual
-                                   interfaces */
+    int64_t bit_s;              /* rate of the slowest rail; 0: unknown for some rails, or there are
+                                   virtual interfaces */
     struct {
         char name[TT_NIC_NAME_BYTES];
         int socket, numa;       /* or TT_UNKNOWN */

@@ -44,7 +44,7 @@ struct tt_topo {
     char name[TT_TOPO_NAME_BYTES];
     enum tt_node_kind node;         /* if not set: by sockets if the shape has several per host */
     bool node_told;
-    uint32_t nrails;                /* per host; at least 1 */
+    uint32_t nrails;                /* number of rails per host; at least 1 */
     struct tt_topo_link link[TT_DISTANCES];     /* SOCKET to WAN */
     /* The shape, if the file describes a whole machine; otherwise has_shape is false and these are
      * 1. Ranks fill sockets, hosts, racks, zones and buildings in order. */
@@ -59,7 +59,7 @@ struct tt_topo {
  * the path, the position or key, and what was expected. On success the caller releases *out with
  * tt_topo_fini. Any thread. */
 tutti_status tt_topo_load(struct tt_topo *out, const char *name_or_path);
-/* The same for text[bytes]; `from` is its name in errors. */
+/* As tt_topo_load, for text[bytes]; `from` is the name of the text in errors. */
 tutti_status tt_topo_parse(struct tt_topo *out, const char *text, size_t bytes, const char *from);
 void tt_topo_fini(struct tt_topo *t);
 

@@ -11,9 +11,8 @@
 #define PARTNERS_ROUNDS 32u /* rounds in which the ranks that they wait for are searched */
 #define STRETCHES 4u        /* stretches of a program of which only some rounds are walked */
 #define ROUNDS_MIN 2u       /* minimum rounds of each stretch */
-#define ROUNDS_FEW \
-    5u            /* programs of at most this number of rounds are walked completely:
-                               each round differs */
+/* programs of at most this number of rounds are walked completely: each round differs */
+#define ROUNDS_FEW 5u
 #define BUSY 0.75           /* utilization above which a resource counts as the bottleneck */
 
 static double larger_of(double a, double b) { return a > b ? a : b; }

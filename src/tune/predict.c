@@ -4,9 +4,8 @@
 
 #include "base/log.h"
 
-#define INSTANT_BYTES_PER_S \
-    1e14          /* for paths whose only cost is the work of the ranks at their
-                                    ends */
+/* rate of paths whose only cost is the work of the ranks at their ends */
+#define INSTANT_BYTES_PER_S 1e14
 #define BUSY 0.75                /* utilization above which a resource counts as the bottleneck */
 
 bool tt_predict_supports(enum tt_coll_kind kind)

@@ -9,15 +9,16 @@
 
 /* Costs of a rank's work, measured once and agreed on by all ranks, in nanoseconds. */
 struct tt_tune_costs {
-    struct tt_des_way far, near;        /* messages between hosts, and within one; near has
+    struct tt_des_way far, near;        /* messages between hosts, and within a host; near includes
                                            single copies only if the host is oversubscribed */
-    struct tt_des_way fetched;          /* within a host by single copies, if it is not
-                                           oversubscribed: used if it takes less time than near
-                                           without them, as the engine tries both; single_bytes
-                                           0: not available */
-    double far_latency_ns, near_latency_ns;     /* from sending a message to its visibility, for
-                                                   links without a description */
-    double far_byte_ns;                 /* of a rail, for links without a description */
+    struct tt_des_way fetched;          /* messages within a host by single copies, if the host is
+                                           not oversubscribed: used if they take less time than near
+                                           without single copies, as the engine tries both;
+                                           single_bytes 0: not available */
+    double far_latency_ns, near_latency_ns;     /* time from sending a message to its visibility,
+                                                   for links without a description */
+    double far_byte_ns;                 /* time per byte of a rail, for links without a
+                                           description */
     double reduce_byte_ns, copy_byte_ns;
     struct tt_tune_bytes {
         double send_byte_ns, copy_byte_ns, reduce_byte_ns;
@@ -25,11 +26,11 @@ struct tt_tune_costs {
                                            those of near and above: through slots; and for data
                                            in the rank's own caches, as after a single copy. All
                                            0: no difference */
-    double plan_ns, step_ns;            /* software of calls that are not straight programs:
-                                           once, and for each step */
-    double wake_ns, idle_ns;            /* of a core that switches from one rank to another:
-                                           fixed, and per waiting rank */
-    uint32_t cores;                     /* of each host */
+    double plan_ns, step_ns;            /* software cost of calls that are not straight-line
+                                           programs: once, and for each step */
+    double wake_ns, idle_ns;            /* time that a core needs to switch from one rank to
+                                           another: fixed, and per waiting rank */
+    uint32_t cores;                     /* number of cores of each host */
 };
 
 /* Inputs of a prediction besides the call: identical on all ranks. */

@@ -4,20 +4,17 @@
 #include "tune/program_features.h"
 #include "tune/critical_path.h"
 
-#define FACTOR \
-    8.0                   /* candidates whose closed form is this many times the best are not
-                             simulated */
+/* candidates whose closed form is this many times the best are not simulated */
+#define FACTOR 8.0
 #define SIMULATED_MAX 12u /* maximum number of simulated candidates */
-#define SEGMENTS_MAX \
-    64u /* of the wire, in the larger buffer: longer calls behave alike, and take longer to
-           simulate */
+/* maximum segments of the wire in the larger buffer: longer calls behave alike, and take longer to
+ * simulate */
+#define SEGMENTS_MAX 64u
 #define RANK_EVENTS 4u /* setting up a rank takes as long as this number of events */
-#define ALIKE \
-    0.01 /* predicted times within this fraction are equal: the first in the registry
-                      wins */
-#define QUANTIZED_BLOCK \
-    6500.0        /* bytes reduced in the time to unpack, add and pack a block:
-                                  bench/micro_codec.c sums */
+/* predicted times within this fraction are equal: the first in the registry wins */
+#define ALIKE 0.01
+/* bytes reduced in the time to unpack, add and pack a block: bench/micro_codec.c sums */
+#define QUANTIZED_BLOCK 6500.0
 #define WALKS 10u /* the limit for all candidates, in multiples of one candidate's */
 
 void tt_tune_set_limits(struct tt_tune_conf *conf)

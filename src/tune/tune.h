@@ -26,16 +26,15 @@ struct tt_tune_choice {
     enum tt_choice_by by;
 };
 
-#define TT_TUNE_RANKS_MAX \
-    64u /* maximum ranks to simulate; with more, programs are walked, or
-                                   on one oversubscribed host the closed forms decide */
+/* maximum ranks to simulate; with more, programs are walked, or on one oversubscribed host the
+ * closed forms decide */
+#define TT_TUNE_RANKS_MAX 64u
 #define TT_TUNE_CANDIDATES 48u
-#define TT_TUNE_EVENTS_MAX \
-    40000u /* of all simulations for one choice, on up to 16 ranks:
-                                       about 20 ms */
-#define TT_TUNE_EVENTS_MIN \
-    2000u /* for a short call, on up to 8 ranks: about 1 ms. With more
-                                       ranks both grow with the square, as messages do */
+/* maximum events of all simulations for one choice, on up to 16 ranks: about 20 ms */
+#define TT_TUNE_EVENTS_MAX 40000u
+/* maximum events for a short call, on up to 8 ranks: about 1 ms. With more ranks, both limits grow
+ * with the square, as messages do */
+#define TT_TUNE_EVENTS_MIN 2000u
 
 #define TT_TUNE_STEPS_MAX 60000u    /* maximum steps of the programs walked for one candidate */
 #define TT_TUNE_STEPS_MIN 4000u     /* maximum steps if many ranks share a core */
@@ -46,8 +45,8 @@ struct tt_tune_choice {
 enum tt_candidate_state {
     TT_SIMULATED,
     TT_WALKED,
-    TT_SAME,                /* equal to an earlier one: another name for the same program */
-    TT_TOO_FAR,             /* behind by its closed form */
+    TT_SAME,                /* same program as an earlier candidate with another name */
+    TT_TOO_FAR,             /* too slow by its closed form */
     TT_TOO_LONG,            /* too many events or steps to simulate or walk before a call */
     TT_NOT_WALKED,          /* depends on ranks that are not walked */
     TT_DOES_NOT_FIT,        /* does not fit the call simulated for the class */
@@ -60,7 +59,8 @@ struct tt_candidate {
     double model_ns;                    /* by its closed form */
     enum tt_candidate_state state;
     struct tt_prediction prediction;    /* if simulated or walked */
-    bool variant;                       /* the winner with other segments, streams or lanes */
+    bool variant;                       /* the best candidate with other segments, streams or
+                                           lanes */
 };
 
 /* Report of a choice. */
@@ -71,8 +71,8 @@ struct tt_tune_report {
     uint32_t ncandidates;
     uint32_t chosen;                    /* cheapest by closed form first, then variants */
     bool walked;                        /* programs were walked, and nothing simulated */
-    uint64_t events, events_max;        /* simulated for the choice, and the limit; or steps, and
-                                           the limit for one candidate */
+    uint64_t events, events_max;        /* number of events simulated for the choice, and the limit;
+                                           or steps, and the limit for one candidate */
     const char *why_model;              /* why closed forms decided; NULL: they did not */
 };
 

@@ -5,12 +5,12 @@
 #include "tune/walk_state.h"
 
 #define CREDITS 4u          /* credits per stream depth, as in the executor */
-#define BEGIN_ROUNDS \
-    64u /* rounds examined for a first window of steps; a rank without steps
-                               in these is not expected to have any later */
-#define FETCHED_PARTS \
-    4u /* minimum parts of a fetched message: its receiver may forward the
-                               first before the last has arrived */
+/* rounds examined for a first window of steps; a rank without steps in these is not expected to
+ * have any later */
+#define BEGIN_ROUNDS 64u
+/* minimum parts of a fetched message: its receiver may forward the first before the last has
+ * arrived */
+#define FETCHED_PARTS 4u
 
 /* Returns the table entry of a rank, or the free one for it. */
 uint32_t *walk_rank_slot(struct tt_critical_path *w, uint32_t rank)
@@ -126,8 +126,8 @@ static double thread_spend(const struct tt_critical_path *w, struct walk_rank *r
     return r->thread.free_ns;
 }
 
-/* The same in `parts` parts, the last one not before all data is available; the thread does other
- * work in between. */
+/* As thread_spend, in `parts` parts, the last one not before all data is available; the thread does
+ * other work in between. */
 static struct walk_when spend_on(const struct tt_critical_path *w, struct walk_rank *r,
                                  struct walk_when there, uint32_t parts, double work_ns)
 {

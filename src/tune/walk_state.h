@@ -22,7 +22,8 @@ struct walk_mail {
     bool in_slots;
     double head_ns, tail_ns;            /* arrival of its first and last byte at the receiver's
                                            side of the network */
-    double takes_ns[TT_DISTANCES];      /* at the servers of each level */
+    double takes_ns[TT_DISTANCES];      /* time that the message occupies the servers of each
+                                           level */
 };
 
 /* Output of a step, and when its first and last segment are available. */
@@ -70,25 +71,26 @@ struct walk_rank {
     struct tt_coll coll;
     bool spread;                        /* one of the representative ranks */
     bool straight, waits;
-    uint32_t nsteps, at;                /* nsteps: of the round; at: the next one */
+    uint32_t nsteps, at;                /* nsteps: number of steps of the round; at: the next
+                                           step */
     uint32_t nmail, nwritten, nover;
     uint64_t own_bytes[TT_DISTANCES];   /* data of the round sent at least to this distance */
-    double began_ns;                    /* when its CTS messages were sent */
-    struct walk_when left;              /* when its thread finished its last send in this round:
-                                           the first segment, and the whole */
+    double began_ns;                    /* when the rank's CTS messages were sent */
+    struct walk_when left;              /* when the rank's thread finished its last send in this
+                                           round: the first segment, and all segments */
     struct walk_calendar thread;
-    double spare_ns;                    /* idle time of its thread while it waited for parts of
-                                           its work since then */
+    double spare_ns;                    /* idle time of the thread since then, while it waited for
+                                           parts of its work */
     double between_ns;                  /* end of the last interleaved work */
-    uint32_t njobs;                     /* since it was last idle */
+    uint32_t njobs;                     /* number of jobs since the thread was last idle */
     double floor_ns;                    /* work cannot start before the steps that fill the
                                            window are complete */
-    double end_ns, marked_end_ns;       /* end of all previous work; and at the mark */
+    double end_ns, marked_end_ns;       /* end of all previous work; and its value at the mark */
     struct walk_busy busy, marked;
-    /* its share of each server, in each direction */
+    /* the rank's share of each server, in each direction */
     struct walk_calendar out[TT_DISTANCES], in[TT_DISTANCES];
-    uint32_t opened[2][WALK_OPENED], nopened[2];        /* recent peers that stream to it, and to
-                                                           which it streams */
+    uint32_t opened[2][WALK_OPENED], nopened[2];        /* recent peers that stream to this rank,
+                                                           and to which this rank streams */
     double over_ns[WALK_WINDOW];
     struct walk_job job[WALK_JOBS];
     struct walk_fan fan[WALK_FANS];
@@ -104,7 +106,8 @@ struct tt_critical_path {
     struct tt_des_way near;
     struct tt_tune_bytes work, came;
     double crowd;                       /* ranks per core of their host; at least 1 */
-    double turn_ns;                     /* of a core, to switch to a rank that has waited */
+    double turn_ns;                     /* time that a core needs to switch to a rank that has
+                                           waited */
     double rail_ranks;                  /* ranks that share one rail */
     double socket_ranks;                /* ranks that share the link to another socket; 0: a link
                                            per pair */

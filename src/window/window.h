@@ -43,7 +43,7 @@ struct tt_window_card {
     uint32_t id;                /* rank 0's is the id of the window */
     uint8_t aligned;            /* 1: begins at a multiple of 8 */
     uint8_t device, pad[6];     /* 1: device memory, which no processor may access */
-    uint64_t offset;            /* of its memory in the mapped region of keys[0] */
+    uint64_t offset;            /* offset of the rank's memory in the mapped region of keys[0] */
     struct tt_window_key keys[TT_ENGINE_WIRES_MAX];
 };
 
@@ -66,8 +66,9 @@ struct tt_window {
     uint64_t bytes;
     bool device;                /* this rank's part is device memory */
     struct tt_region *regions[TT_ENGINE_WIRES_MAX];
-    const struct tt_region *borrowed;   /* of tutti_mem_alloc, in place of regions[0]; NULL: none */
-    uint64_t borrowed_offset;   /* of mem in it */
+    const struct tt_region *borrowed;   /* region of memory from tutti_mem_alloc, in place of
+                                           regions[0]; NULL: none */
+    uint64_t borrowed_offset;   /* offset of mem in the borrowed region */
     struct tt_window_card *cards;   /* [nranks] */
     struct tt_window_way *ways; /* [nranks] */
     _Atomic uint32_t nleft;     /* ranks that have left */
@@ -248,7 +249,7 @@ bool tt_windows_use(const struct tt_windows *home, const void *mem, size_t bytes
 /* Returns the window of a handle. INVALID: no such handle, or freed; FORKED; or the error that
  * ended the communicator. Any thread; the caller must not hold the progress lock. */
 tutti_status tt_window_take(tutti_window *handle, const char *call, struct tt_window **out);
-/* The same, also checking a peer's rank. */
+/* As tt_window_take, but also checks a peer's rank. */
 tutti_status tt_window_take_rank(tutti_window *handle, int rank, const char *call,
                                  struct tt_window **out);
 /* Returns the error that ended the communicator, with its message as the thread's last error; or
@@ -310,8 +311,8 @@ struct tt_call_check {
 /* Calls `step` until it returns something else than PENDING, the communicator fails, or the
  * deadline passes. Logs errors that `step` does not log. */
 tutti_status tt_call_check_run(struct tt_call_check *a);
-/* The same, then leaves the transfer in *t that `step` may have begun, and sets *t to NULL. If
- * it failed, the counter is not incremented. */
+/* As tt_call_check_run. Then abandons the transfer in *t that `step` may have begun, and sets *t to
+ * NULL. If the call failed, the counter is not incremented. */
 tutti_status tt_call_check_run_transfer(struct tt_call_check *a, struct tt_window_transfer **t);
 /* Describes the call for its record: bytes to or from `rank` of the window (UINT32_MAX: no rank). */
 void tt_call_check_trace(struct tt_call_check *a, enum tt_oplog_kind kind, uint64_t bytes);

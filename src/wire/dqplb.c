@@ -17,9 +17,8 @@ enum { UNDER_WAY = 1, IN_DOUBT, TO_RESEND, COMPLETE };
 #define OUTSTANDING_MAX 64u
 #define SEGMENT_MAX (4u << 20)
 #define WINDOW_AHEAD 8u         /* how far a slow lane may fall behind, in fills of all lanes */
-#define WINDOW_FILLS \
-    4u /* minimum fills: with fewer, a lane of a quarter of the others'
-                                   rate blocks all (docs/lanes.md) */
+/* minimum fills: with fewer, a lane of a quarter of the others' rate blocks all (docs/lanes.md) */
+#define WINDOW_FILLS 4u
 
 /* Defaults by distance: lanes, full segments outstanding on each, and segment length. */
 static const struct {

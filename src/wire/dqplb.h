@@ -39,9 +39,9 @@
 #define TT_DQPLB_FAST (1u << 30)
 #define TT_DQPLB_SEQ_MASK 0xffffffu
 
-#define TT_DQPLB_WINDOW_MAX \
-    4096u /* far below half of the number space, so old and new
-                                           segments can be distinguished */
+/* maximum window: far below half of the number space, so old and new segments can be
+ * distinguished */
+#define TT_DQPLB_WINDOW_MAX 4096u
 
 /* Returns the word of a segment. */
 static inline uint32_t tt_dqplb_word(uint64_t number, bool last, bool fast)

@@ -13,9 +13,8 @@
 
 #define TT_PIECE_NS 2600000ull
 #define TT_PIECE_BYTES_MIN (8u << 10)
-#define TT_PIECE_BYTES_MAX \
-    (64u << 10)                   /* no limit from here on: the kernel's packets are not
-                                           longer */
+/* no limit from here on: the kernel's packets are not longer */
+#define TT_PIECE_BYTES_MAX (64u << 10)
 #define TT_PACE_WINDOW (1u << 20)       /* minimum bytes between two measurements of the rate */
 
 /* All zero: no measurement yet, and no limit. */

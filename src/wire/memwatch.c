@@ -10,9 +10,8 @@
 #include <unistd.h>
 
 #define MESSAGES 16
-#define LINE_BYTES \
-    512 /* maximum length of a line of /proc/self/maps; longer paths
-                                       belong to files */
+/* maximum length of a line of /proc/self/maps; longer paths belong to files */
+#define LINE_BYTES 512
 #define EVENTS (UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE)
 
 #ifndef UFFD_USER_MODE_ONLY         /* Linux 5.11; headers may be older */

@@ -37,7 +37,7 @@ static void unlist_idle(struct tt_regcache *c, struct tt_reg *r)
     r->older = r->newer = NULL;
 }
 
-/* It must not be in the tree or the idle list. */
+/* Ends a registration, which must not be in the tree or the idle list. */
 static void reg_end(struct tt_regcache *c, struct tt_reg *r)
 {
     r->state = TT_REG_OVER;

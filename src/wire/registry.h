@@ -81,9 +81,9 @@ void tt_registry_revoke(struct tt_reg *r);
  * it is registered now (NOMEM on failure), in the background or at first use. User ranges of the
  * same memory are counted. */
 tutti_status tt_registry_add(void *mem, size_t bytes);
-/* The same for device memory, which is registered now, whatever the setting. UNSUPPORTED or NOMEM
- * if no domain can register it. mem and bytes are whole pages. The caller keeps the descriptor. The
- * end of the memory is not detected: remove it with untell. */
+/* As tt_registry_add, for device memory, which is registered now, whatever the setting. UNSUPPORTED
+ * or NOMEM if no domain can register it. mem and bytes are whole pages. The caller keeps the
+ * descriptor. The end of the memory is not detected: remove it with untell. */
 tutti_status tt_registry_add_device(void *mem, size_t bytes, const struct tt_device_memory *what);
 /* Returns whether mem[bytes] overlaps a user range of device memory. Fast if there are none. */
 bool tt_registry_is_device(const void *mem, size_t bytes);

@@ -8,9 +8,8 @@
 #include "held_posts.h"
 
 #define HELD_FDS 1024
-#define HELD_CALLS \
-    64                  /* maximum number of calls during which a connection accepts
-                                   nothing */
+/* maximum number of calls during which a connection accepts nothing */
+#define HELD_CALLS 64
 #define FREE_BYTES 1024         /* of a connection, which are always accepted */
 
 /* Connections of this process, by descriptor. The first bytes of each are not delayed: they are a

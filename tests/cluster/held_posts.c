@@ -13,9 +13,8 @@
 #include "wire/verbs/verbs_frame.h"
 
 #define HELD_QUEUES 256
-#define HELD_ROUNDS \
-    64 /* maximum number of rounds during which a queue pair receives
-                                   nothing */
+/* maximum number of rounds during which a queue pair receives nothing */
+#define HELD_ROUNDS 64
 #define ROUND_NS 100000
 #define INLINE_BYTES TT_VERBS_SLOT_BYTES        /* maximum inline data of a request */
 

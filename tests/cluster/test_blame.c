@@ -360,9 +360,8 @@ static void wait_in_another_operation_is_irrelevant(void **state)
 
 #define GRID 8u                 /* ranks; the last one never calls */
 #define ABSENT (GRID - 1)
-#define MARGIN_MS \
-    100 /* all blocked calls start this long before the first deadline,
-                                   or the round is void */
+/* all blocked calls start this long before the first deadline, or the round is void */
+#define MARGIN_MS 100
 #define ROUNDS_VOID_MAX 20
 
 /* The deadline of rank r: base_ms + r * step_ms. */

@@ -9,12 +9,10 @@
 
 #define SEED 20260406
 #define SKIPPED 77
-#define NEEDED_BYTES \
-    ((uint64_t)14 << 30) /* two ranks' blocks, and memory used by others
-                                               meanwhile */
-#define BLOCK_BYTES \
-    (((size_t)4 << 30) + 12345) /* of one rank; exactly 4 GiB would be 0 in
-                                                       32 bits */
+/* two ranks' blocks, and memory used by others meanwhile */
+#define NEEDED_BYTES ((uint64_t)14 << 30)
+/* maximum bytes of one rank; exactly 4 GiB would be 0 in 32 bits */
+#define BLOCK_BYTES (((size_t)4 << 30) + 12345)
 #define LINE_BYTES 4096
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -518,9 +518,8 @@ static void check_possessions(struct rank *r, const struct possessions *before, 
                  (unsigned long long)now.resident_bytes);
 }
 
-#define COPIES \
-    (UNIT_SHARE > 1 ? 1100 : 1500) /* more than the concurrent maximum
-                                                   (TT_CONTEXTS_MAX) */
+/* more than the concurrent maximum (TT_CONTEXTS_MAX) */
+#define COPIES (UNIT_SHARE > 1 ? 1100 : 1500)
 #define COPIES_WARM 50
 
 /* Rank 0 sends so much that the receiver must reply, and exits before rank 1 receives and

@@ -104,15 +104,13 @@ static void over_ways(void (*role)(struct rank *), uint32_t nranks,
 /* ---- order ---- */
 
 #define BLOCKS 4u
-#define SLOT_BYTES \
-    (1u << 20) /* a long tile fills a lane, and a signal without a fence
-                                      would overtake it */
+/* a long tile fills a lane, and a signal without a fence would overtake it */
+#define SLOT_BYTES (1u << 20)
 #define ROUNDS (job_tries_few() ? 6u : 24u)
 #define ROUNDS_HELD (ROUNDS / 3)
 #ifdef __SANITIZE_THREAD__
-#define FLUSH_EVERY \
-    1u /* the sanitizer does not see that another process has read the
-                                   data */
+/* the sanitizer does not see that another process has read the data */
+#define FLUSH_EVERY 1u
 #else
 #define FLUSH_EVERY 4u
 #endif

@@ -7,9 +7,8 @@
 #include "support/unit.h"
 
 #define SEED 20260403
-#define SOON_NS \
-    (60 * TT_SECOND) /* far longer than necessary, and long before the
-                                           deadline */
+/* far longer than necessary, and long before the deadline */
+#define SOON_NS (60 * TT_SECOND)
 
 static const char *const wires[] = { "shm", "tcp" };
 #define NWIRES (sizeof wires / sizeof *wires)

@@ -10,9 +10,8 @@
 #include "support/unit.h"
 #include "windows.h"
 
-#define PART \
-    ((size_t)16 << 20)          /* size of a registration: more than the connection to a stopped
-                                   peer accepts */
+/* size of a registration: more than the connection to a stopped peer accepts */
+#define PART ((size_t)16 << 20)
 #define GIVE_UP_NS 60000000000u /* limit for detecting another thread's call */
 #define FLAG_GO 1               /* job_go_on_after waits for it */
 

@@ -75,9 +75,8 @@ static void opposite_order_does_not_deadlock(void **state)
     }
 }
 
-#define MANY_COMMS \
-    (UNIT_SHARE > 1 ? 40 : 260) /* with 16 flows each: twice the number of
-                                                   handles */
+/* with 16 flows each: twice the number of handles */
+#define MANY_COMMS (UNIT_SHARE > 1 ? 40 : 260)
 #define MANY_AHEAD 16
 #define MANY_COUNT 5000
 

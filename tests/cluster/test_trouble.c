@@ -23,9 +23,8 @@ static const char *const wires[] = { "shm", "tcp" };
 
 /* ---- without timers ---- */
 
-#define DESCRIPTORS_MAX \
-    1024 /* far more than a rank has; the lowest numbers are allocated
-                                   first */
+/* far more than a rank has; the lowest numbers are allocated first */
+#define DESCRIPTORS_MAX 1024
 
 /* A communicator whose calls can end only by an event: their deadline is an hour away, and no
  * connection ends because of silence. Data connections have no keepalive then
@@ -204,9 +203,8 @@ static void survivors_without_restore_have_result_or_error(void **state)
 
 /* ---- wait graphs at a death ---- */
 
-#define CIRCLE_RANKS \
-    6 /* so that the control overlay does not connect all pairs: the
-                                   third rank has no link to this one */
+/* so that the control overlay does not connect all pairs: the third rank has no link to this one */
+#define CIRCLE_RANKS 6
 
 struct loss {
     const char *what;
@@ -913,9 +911,8 @@ static void missing_common_transport_is_reported(void **state)
 
 /* ---- regular end ---- */
 
-#define LEAVE_ROUNDS \
-    (unit_share() > 1 ? 6 : 15) /* each includes a start-up; six cover all
-                                                     kinds */
+/* each includes a start-up; six cover all kinds */
+#define LEAVE_ROUNDS (unit_share() > 1 ? 6 : 15)
 
 /* Each rank leaves when its own part has completed, without waiting for the others, which may still
  * be in their last call. */

@@ -23,9 +23,8 @@
 #else
 #define STREAM_PUTS (UNIT_SHARE > 1 ? 1000u : 10000u)
 #endif
-#define STREAM_PUTS_SLOW \
-    (UNIT_SHARE > 1 ? 25u : 500u)                        /* per job over verbs: software
-                                                                devices are slow */
+/* per job over verbs: software devices are slow */
+#define STREAM_PUTS_SLOW (UNIT_SHARE > 1 ? 25u : 500u)
 #define STREAM_PUTS_HELD (UNIT_SHARE > 1 ? 200u : 4000u)     /* per job with delayed lanes */
 #define STREAM_TOLD 20000                       /* interval of progress messages */
 
@@ -279,9 +278,8 @@ static void fence_does_not_delay_other_ranks(void **state)
 
 #define FETCH_BYTES ((size_t)2 * MIB)
 #define FETCH_ROUNDS (UNIT_SHARE > 1 ? 200u : 2000u)
-#define FETCH_ROUNDS_SLOW \
-    (UNIT_SHARE > 1 ? 20u : 200u) /* over verbs and ofi: software
-                                                                devices are slow */
+/* over verbs and ofi: software devices are slow */
+#define FETCH_ROUNDS_SLOW (UNIT_SHARE > 1 ? 20u : 200u)
 
 static const struct window_way two_lanes = { "tcp, 2 lanes", "tcp", "0", "2", true, false };
 

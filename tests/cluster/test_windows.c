@@ -1156,9 +1156,8 @@ static void full_queue_keeps_deadlines_of_signals(void **state)
 
 /* ---- a computing process ---- */
 
-#define PARKED_MS \
-    1000 /* the progress thread sleeps this long or longer only if it
-                                   waits for events alone */
+/* the progress thread sleeps this long or longer only if it waits for events alone */
+#define PARKED_MS 1000
 #define PARKED_ROUNDS (UNIT_SHARE > 1 ? 2 : 6)
 #define PARKED_BYTES (16 * MIB)
 

@@ -68,7 +68,8 @@ static void its_page_shows_the_run(void **state)
     tutti_coordinator_destroy(c);
 }
 
-/* Its struct ends before `store`. The coordinator must not read beyond it. */
+/* The configuration of an older program: its struct ends before `store`. The coordinator must not
+ * read beyond it. */
 static void older_program_is_served(void **state)
 {
     tutti_coordinator_conf conf = { .size = offsetof(tutti_coordinator_conf, store),

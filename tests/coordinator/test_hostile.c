@@ -323,8 +323,8 @@ static void flooding_member_is_throttled(void **state)
     close_scene(&s);
 }
 
-/* It repeatedly makes a call that cannot succeed, cancels it, and reads no reply. The queue for it
- * is bounded; when it is full, its messages are not read any more, so it is lost. */
+/* A member repeatedly makes a call that cannot succeed, cancels it, and reads no reply. The queue
+ * for it is bounded; when it is full, its messages are not read any more, so it is lost. */
 static void non_reading_member_is_not_read(void **state)
 {
     struct scene s = open_scene(0, 4 * TT_SECOND);

@@ -21,9 +21,8 @@
 #include "tutti/coordinator.h"
 
 #define WAIT_MS 60000
-#define SECONDS_MS \
-    15000 /* limit until another one is the leader, also on a busy machine: the
-                              lease is 3 s */
+/* limit until another one is the leader, also on a busy machine: the lease is 3 s */
+#define SECONDS_MS 15000
 #define MEMBERS 4
 #define LINES_BYTES 512
 

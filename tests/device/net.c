@@ -78,8 +78,8 @@ static void raise_signal(struct net *n, uint32_t peer, const struct net_item *it
         n->raised(n->arg, peer, it->c.word);
 }
 
-/* Its source is read, then its bytes arrive, then its signal is raised: each at a separate random
- * time. */
+/* A put's source is read, then its bytes arrive, then its signal is raised: each at a separate
+ * random time. */
 static void advance(struct net *n, uint32_t peer, uint32_t i)
 {
     struct net_peer *p = &n->peers[peer];

@@ -13,13 +13,12 @@
 
 #define FIRST_KINDS 13u /* number of kinds of faults in RUN_FAULTS_FIRST */
 #define FAULTS_LEAST 2u /* effective faults in a history of RUN_FAULTS_ALL */
-#define PEERS_FOR_FAULTS \
-    12u /* number of processes for a round of faults, and for filling the
-                                groups after it: without a mate, a newcomer would wait forever */
+/* number of processes for a round of faults, and for filling the groups after it: without a mate, a
+ * newcomer would wait forever */
+#define PEERS_FOR_FAULTS 12u
 #define GRACE_NS (30 * MS)
-#define PATIENCE_NS \
-    (30 * TT_SECOND) /* limit after the last fault, until all must have made
-                                        progress */
+/* limit after the last fault, until all must have made progress */
+#define PATIENCE_NS (30 * TT_SECOND)
 
 void broken(struct run *r, const char *fmt, ...)
 {

@@ -341,7 +341,7 @@ void check_mismatch(struct run *r, struct peer *p, const struct tt_member_act *a
 struct begun {
     uint64_t epoch, n, tag;
 };
-/* It has been in that operation for a while, if it still is. */
+/* Reports that the peer has been in that operation for a while, if it still is. */
 void on_inside(struct run *r, struct peer *p, const struct begun *b);
 uint32_t liars_of(struct run *r, const struct peer *p);
 

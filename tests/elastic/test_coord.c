@@ -1517,7 +1517,7 @@ static void only_needed_members_are_queried(void **state)
         assert_false(tt_coord_find(&f.c, f.conns[i].member)->called);
 }
 
-/* It may have been in a round that has ended for the other. */
+/* A reconnecting member may have been in a round that has ended for the other member. */
 static void reconnected_member_is_queried_later(void **state)
 {
     uint64_t next;

@@ -302,8 +302,8 @@ static void planted_ring_is_found_and_adopted(void **state)
     }
 }
 
-/* It is called before the measurement, so differences are reported at once. Its result waits for
- * all measurements, also if one member reports another number. */
+/* `optimize` is called before the measurement, so differences are reported at once. Its result
+ * waits for all measurements, also if one member reports another number. */
 static void call_waits_for_all_measurements(void **state)
 {
     (void)state;

@@ -153,7 +153,8 @@ static void leaver_waits_for_acknowledgement(void **state)
     assert_int_equal(f.status, TUTTI_OK);
 }
 
-/* It does not recognize the member, and assigns a number that happens to be the old one. */
+/* The new coordinator does not recognize the member, and assigns a number that happens to be the
+ * old one. */
 static void reassigned_old_number_is_not_trusted(void **state)
 {
     (void)state;

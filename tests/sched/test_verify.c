@@ -136,7 +136,7 @@ static void puts_and_waits_must_match(void **state)
     finds(&h, "invalid peer");
 }
 
-/* Its effective length is that of its put. */
+/* The effective length of such a wait is that of its put. */
 static void bounded_wait_accepts_shorter_messages(void **state)
 {
     struct hand h;

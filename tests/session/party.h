@@ -30,9 +30,8 @@ struct guest {
     const char *token;
 };
 
-#define PARTY_LEASE_MS \
-    4000 /* a running member sends earlier, however busy the
-                                           machine is */
+/* a running member sends earlier, however busy the machine is */
+#define PARTY_LEASE_MS 4000
 #define PARTY_GRACE_MS 100
 
 /* Starts the coordinator. Times in ms. token NULL: plain. */

@@ -17,9 +17,8 @@
 /* No test here needs a lease to end. With the thread sanitizer, on a busy machine, a transfer of
  * VERY_MANY elements may delay a member for seconds. */
 #define SYNC_LEASE_MS 30000
-#define VERY_MANY \
-    (16u << 20)                 /* 64 MiB: the transfer takes so long that a polling
-                                           thread observes it */
+/* 64 MiB: the transfer takes so long that a polling thread observes it */
+#define VERY_MANY (16u << 20)
 #define QUEUED_MAX (640u << 10)         /* a piece, and other messages */
 
 /* ---- a state ---- */

@@ -41,7 +41,7 @@ struct wan_matrix {
  * and the error. */
 tutti_status wan_matrix_parse(struct wan_matrix *out, const char *text, size_t bytes,
                               const char *from);
-/* The same for a file; "-" is standard input. */
+/* As wan_matrix_parse, for a file; "-" is standard input. */
 tutti_status wan_matrix_load(struct wan_matrix *out, const char *path);
 
 /* Changes one value of a pair, "delay_ms", "rate_mbit" or "loss", as in the file; its queue stays

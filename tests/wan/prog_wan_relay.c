@@ -28,9 +28,8 @@
 
 #define DEVICE "wan0"
 #define TUN "/dev/net/tun"
-#define BATCH \
-    32                            /* packets read from one device before due packets are
-                                           handled */
+/* packets read from one device before due packets are handled */
+#define BATCH 32
 #define ROOM_BYTES (256ull << 20)       /* in flight, over all pairs */
 #define TIMER_SLACK_NS 1000
 #define COMMAND_BYTES 256

@@ -155,8 +155,8 @@ static const char *walk_enter(struct history *h)
     return NULL;
 }
 
-/* It may have lost its pages meanwhile: then its state here is STALE, and its handle shows that it
- * was being created. */
+/* The registration may have lost its pages meanwhile: then its state here is STALE, and its handle
+ * shows that it was being created. */
 static const char *walk_made(struct history *h)
 {
     const bool lost = below(h, 3) == 0;

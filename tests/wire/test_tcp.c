@@ -677,9 +677,8 @@ enum {
     SLOW_PUTS = 900
 };
 #define SLOW_BOUND (4ull << 20)         /* lane limit of nodes */
-#define SLOW_KERNEL \
-    (2ull << 20) /* more than two kernels buffer for a connection whose
-                                           reader has a small buffer */
+/* more than two kernels buffer for a connection whose reader has a small buffer */
+#define SLOW_KERNEL (2ull << 20)
 
 /* Opens one more lane to rank 0 over a raw socket, whose kernel buffers little before it is
  * read. */

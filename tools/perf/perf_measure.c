@@ -9,9 +9,8 @@
 #define ITERS_MIN 5
 #define ITERS_MAX 10000
 #define LOOPS_MIN 2
-#define WARM_RUNS \
-    16                         /* runs for a long case, after which its buffers are in huge
-                                       pages (docs/memory.md), */
+/* runs for a long case, after which its buffers are in huge pages (docs/memory.md), */
+#define WARM_RUNS 16
 #define WARM_NS (1000 * TT_MS)      /* or fewer, limited by this time */
 
 /* Runs n iterations with their barriers. *took_ns: the time on rank 0, broadcast to all ranks. */

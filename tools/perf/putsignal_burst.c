@@ -11,9 +11,8 @@
 #include "tools/perf/perf_rooms.h"
 
 #define CACHE_LINE 64u
-#define SRC_STEPS \
-    4096u /* offsets in the source buffer at which transfers begin, one word
-                               apart */
+/* offsets in the source buffer at which transfers begin, one word apart */
+#define SRC_STEPS 4096u
 
 /* ---- transfers ---- */
 

@@ -8,9 +8,8 @@
 #include "tools/option_values.h"
 #include "sched/json.h"
 
-#define RANKS_TRACED_MAX \
-    128u /* maximum number of ranks for which origins of data are
-                                       shown, which requires all programs */
+/* maximum number of ranks for which origins of data are shown, which requires all programs */
+#define RANKS_TRACED_MAX 128u
 #define RANKS_JSON_MAX 1024u
 #define RANKS_MAX 131072u
 #define ROUNDS_DEFAULT 1000u

@@ -29,12 +29,10 @@
 #include "tools/run/run_place.h"
 
 #define GRACE_NS (3 * TT_SECOND)
-#define REPORT_NS \
-    (200 * TT_MS) /* wait after the first detected failure: an earlier one may be
-                                   detected later */
-#define DYING_NS \
-    TT_SECOND                 /* the same while another rank is ending that closed its output
-                                   earlier */
+/* wait after the first detected failure: an earlier one may be detected later */
+#define REPORT_NS (200 * TT_MS)
+/* the same while another rank is ending that closed its output earlier */
+#define DYING_NS TT_SECOND
 #define STOP_NS (5 * TT_SECOND) /* for all ranks to stop; a busy machine may need long */
 #define WAIT_MS 50              /* interval of checks while a stream is not read */
 #define ENV_BYTES 512

@@ -13,9 +13,8 @@
 #define ITERS_MIN 2
 #define ITERS_MAX 200
 #define FAR_BEHIND 1.5          /* times the best: slower candidates are dropped */
-#define VARIED \
-    3 /* number of the best algorithms that are tried with other
-                                   segments */
+/* number of the best algorithms that are tried with other segments */
+#define VARIED 3
 #define SEGMENT_MIN 4096u
 #define SEGMENT_MAX (4u << 20)
 

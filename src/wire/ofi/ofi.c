@@ -17,12 +17,10 @@
 #include "wire/tcp/tcp_frame.h"
 #include "wire/wires.h"
 
-#define LOOK_EVERY \
-    64 /* polls between polls of the inner tcp wire, which reports only
-                                   ends and new incarnations */
-#define NAP_NS \
-    TT_MS /* polling interval of a sleeper for completion queues that do
-                                   not wake it */
+/* polls between polls of the inner tcp wire, which reports only ends and new incarnations */
+#define LOOK_EVERY 64
+/* polling interval of a sleeper for completion queues that do not wake it */
+#define NAP_NS TT_MS
 
 static void ofi_close(struct tt_wire *w)
 {

@@ -365,8 +365,8 @@ uint16_t tt_ofi_ep_name(struct fid_ep *ep, uint8_t name[TT_OFI_NAME_BYTES]);
  * the provider needs it. NULL (logged) on failure. */
 struct fid_mr *tt_ofi_mr_open(const struct tt_ofi_provider *p, void *mem, size_t bytes,
                               uint64_t access, struct fid_ep *ep);
-/* The same for the registry, for sources and targets. Returns 0 or libfabric's error, which is not
- * logged. *writable: peers may write to it. */
+/* As tt_ofi_mr_open, for the registry, for sources and targets. Returns 0 or libfabric's error,
+ * which is not logged. *writable: peers may write to it. */
 int tt_ofi_mr_pin(const struct tt_ofi_provider *p, void *mem, size_t bytes,
                   const struct tt_device_memory *device, struct fid_mr **out, bool *writable);
 /* Returns the remote address of `offset` in the registered memory that starts at `begin`. */

@@ -61,13 +61,11 @@ void tt_ofi_record_rts(uint8_t record[TT_OFI_RECORD_BYTES]);
 
 /* ---- hello: the endpoints of one end ---- */
 
-#define TT_OFI_NAME_BYTES \
-    256 /* maximum length of an endpoint's name, in the provider's
-                                       format */
+/* maximum length of an endpoint's name, in the provider's format */
+#define TT_OFI_NAME_BYTES 256
 #define TT_OFI_HELLO_BYTES 1984
-#define TT_OFI_MORE_BYTES \
-    1396 /* part of the hello for further endpoints: their names, each
-                                       with a two-byte length */
+/* part of the hello for further endpoints: their names, each with a two-byte length */
+#define TT_OFI_MORE_BYTES 1396
 
 struct tt_ofi_name {
     uint16_t bytes;
@@ -96,9 +94,8 @@ bool tt_ofi_hello_read(struct tt_ofi_hello *h, const uint8_t in[TT_OFI_HELLO_BYT
 
 /* ---- addresses and keys ---- */
 
-#define TT_OFI_PROVIDER_BYTES \
-    32 /* maximum length of a provider's name with NUL; longer names
-                                       are truncated at both ends */
+/* maximum length of a provider's name with NUL; longer names are truncated at both ends */
+#define TT_OFI_PROVIDER_BYTES 32
 
 struct tt_ofi_address {
     uint64_t host;          /* 0: reachable from other hosts; else only from this one */

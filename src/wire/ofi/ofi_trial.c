@@ -28,12 +28,10 @@
 #define SMALL_BYTES ((size_t)100)
 #define ROUNDS 4
 #define PATIENCE_NS (10 * TT_SECOND)    /* timeout of a wait */
-#define PATIENCE_LOOKS \
-    10000 /* minimum number of checks, as this process may have had
-                                           little CPU time */
-#define WAKE_LOOKS \
-    500 /* checks without an event, each followed by a
-                                           millisecond */
+/* minimum number of checks, as this process may have had little CPU time */
+#define PATIENCE_LOOKS 10000
+/* checks without an event, each followed by a millisecond */
+#define WAKE_LOOKS 500
 #define SETTLE_POLLS 200
 
 /* An operation of the test. */

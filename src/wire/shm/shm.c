@@ -29,13 +29,11 @@
 
 #define LONG_BYTES 16384            /* copies from this size on select the kind of store */
 #define LOOK_EVERY 64               /* polls between checks of the sockets */
-#define PUT_OFF_MAX \
-    4 /* maximum polls in a row that serve no pull requests while
-                                       other work is urgent: a copy takes long, and a peer may
-                                       wait for that work */
-#define DONES \
-    64 /* completions queued for poll, besides one connect and one
-                                       loss per peer */
+/* maximum polls in a row that serve no pull requests while other work is urgent: a copy takes long,
+ * and a peer may wait for that work */
+#define PUT_OFF_MAX 4
+/* completions queued for poll, besides one connect and one loss per peer */
+#define DONES 64
 
 void tt_shm_complete(struct tt_shm *w, const struct tt_done *d)
 {

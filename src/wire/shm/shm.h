@@ -17,12 +17,10 @@
 #include "wire/wires.h"
 
 #define TT_SHM_MAGIC 0x314d4853u        /* "SHM1" */
-#define TT_SHM_SEGMENTS_MAX \
-    4096 /* maximum number of segments that a process shares at a
-                                           time */
-#define TT_SHM_PENDING_MAX \
-    16 /* maximum number of connections before their HELLO; the
-                                           oldest are dropped */
+/* maximum number of segments that a process shares at a time */
+#define TT_SHM_SEGMENTS_MAX 4096
+/* maximum number of connections before their HELLO; the oldest are dropped */
+#define TT_SHM_PENDING_MAX 16
 
 /* A link needs a socket, an eventfd and three segments. */
 #define TT_SHM_LINK_DESCRIPTORS 5u
@@ -92,8 +90,8 @@ struct tt_shm_share {
     alignas(64) _Atomic uint64_t claim;     /* remaining range [front, back), in units of 4 KiB;
                                                0: closed */
     uint64_t to;                            /* destination in the receiver */
-    alignas(64) _Atomic uint64_t written;   /* of the sender: whether it failed, and the start of
-                                               its written part */
+    alignas(64) _Atomic uint64_t written;   /* written by the sender: whether it failed, and the
+                                               start of its written part */
     struct tt_shm_writer writer;
 };
 
@@ -103,7 +101,8 @@ struct tt_shm_share {
 struct tt_shm_permit {
     alignas(64) _Atomic uint64_t region;    /* 0: none */
     _Atomic uint64_t to;                    /* address of the region in the receiver */
-    _Atomic uint64_t writing;               /* of the sender: the region that it is writing into */
+    _Atomic uint64_t writing;               /* written by the sender: the region into which it is
+                                               writing */
     struct tt_shm_writer writer;
 };
 _Static_assert(sizeof(struct tt_shm_permit) == 64, "a permit is a cache line");
@@ -125,7 +124,7 @@ enum tt_shm_state { TT_SHM_NONE, TT_SHM_WANTED, TT_SHM_HANDSHAKE, TT_SHM_UP, TT_
 struct tt_shm_peer {
     uint32_t rank;
     enum tt_shm_state state;
-    struct tt_autotune stores;       /* of long copies; 1: past the cache */
+    struct tt_autotune stores;       /* store method of long copies; 1: non-temporal */
     bool bye, fence;
     bool first;                     /* no packet received yet: a refused connection means that
                                        the peer is on another host, or has ended */
@@ -177,7 +176,7 @@ struct tt_shm {
     uint8_t name[16];
     uint64_t host;
     struct tt_segment bell;
-    uint32_t descriptors_free;      /* when the transport was opened */
+    uint32_t descriptors_free;      /* number of free descriptors when the transport was opened */
     uint32_t links_max;             /* links for which descriptors are free; part of the address */
     bool scarce;                    /* a peer was not connected for lack of descriptors */
     char why_scarce[192];
@@ -209,7 +208,7 @@ struct tt_shm {
                                        single copy is disabled */
     uint64_t *guard;                /* a page at a random address: its first word is the nonce,
                                        peers write the second */
-    uint32_t npulls;                /* of all peers */
+    uint32_t npulls;                /* number of outstanding pull requests of all peers */
     struct tt_done *done;           /* ring of [done_cap], which grows with the number of peers:
                                        each may connect and fail at once */
     uint32_t done_head, done_tail, done_cap;
@@ -246,7 +245,7 @@ static inline struct tt_shm_peer *tt_shm_peer_of(const struct tt_shm *w, uint32_
 {
     return tt_sparse_get(&w->peers, rank);
 }
-/* The same, but creates the state if needed. NULL: out of memory. */
+/* As tt_shm_peer_of, but creates the state if needed. NULL: out of memory. */
 struct tt_shm_peer *tt_shm_peer_make(struct tt_shm *w, uint32_t rank);
 /* Wakes the peer if it sleeps, after a store that it should see. */
 void tt_shm_ring(struct tt_shm_peer *peer);
@@ -392,7 +391,7 @@ bool tt_shm_share_waits(const struct tt_shm *w, const struct tt_shm_peer *peer);
 /* When it returns, the peer does not write here any more. Does nothing if the peer's request is not
  * shared. */
 void tt_shm_share_close(struct tt_shm *w, struct tt_shm_peer *peer);
-/* The same for all requests whose target is in that region. */
+/* As tt_shm_share_close, for all requests whose target is in that region. */
 void tt_shm_share_close_of(struct tt_shm *w, uint64_t region);
 
 /* Writes a piece of one of our shared pull requests. Returns false if there is none. */

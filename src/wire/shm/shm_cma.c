@@ -35,9 +35,8 @@
 #include "base/status.h"
 #include "reduce/reduce.h"
 
-#define SERVE_BYTES \
-    (512u << 10)                 /* maximum copied by one poll, which should stay short: about
-                                       50 us */
+/* maximum copied by one poll, which should stay short: about 50 us */
+#define SERVE_BYTES (512u << 10)
 #define WHOLE_BYTES (512u << 10)    /* reading a page takes half as long as a system call */
 #define BULK_MAX \
     (TT_SHM_PULLS / 2)             /* pending pull requests with data per peer; the others are

@@ -7,15 +7,13 @@
  * cannot write (any more) reports that, and the receiver reads the rest. */
 #include "wire/shm/shm.h"
 
-#define UNIT_SHIFT \
-    12u /* pieces are whole pages, counted from the start of
-                                               the request */
+/* pieces are whole pages, counted from the start of the request */
+#define UNIT_SHIFT 12u
 #define UNITS_MAX ((1u << 24) - 1)
 #define PIECE_UNITS_MIN (32768u >> UNIT_SHIFT)
 #define PIECE_UNITS_MAX (524288u >> UNIT_SHIFT)
-#define ALONE_MAX \
-    2u             /* shared requests in a row without help, until
-                                               sharing is tried rarely: */
+/* shared requests in a row without help, until sharing is tried rarely: */
+#define ALONE_MAX 2u
 #define SELDOM 16u                          /* once in this many requests */
 
 /* Words of a share. A request's tag is never 0, so 0 is a closed share. */

@@ -36,40 +36,31 @@
 
 #define TT_TCP_LANES_MAX TT_DQPLB_LANES_MAX
 #define TT_TCP_QUEUE_DEPTH 256          /* frames queued per lane and class */
-#define TT_TCP_RESERVED \
-    64                                   /* of these, for inline frames only, if one queue serves
-                                           all classes */
-#define TT_TCP_INLINE_BYTES (256u << 10)    /* queued inline bytes per link */
-#define TT_TCP_BUFFER_BYTES \
-    (48u << 10) /* receive buffer of a lane: the longest read, plus data
-                                           already read */
-#define TT_TCP_READ_BYTES \
-    20480u /* bytes of one read: 16 KiB with frames fit in one call;
-                                           more would copy large payloads twice */
-#define TT_TCP_READ_MORE \
-    45056u                       /* but payloads of 16 to 40 KiB would then need two
-                                           calls, which takes longer */
+/* reserved of these for inline frames, if one queue serves all classes */
+#define TT_TCP_RESERVED 64
+#define TT_TCP_INLINE_BYTES (256u << 10)    /* maximum queued inline bytes of a link */
+/* receive buffer of a lane: the longest read, plus data already read */
+#define TT_TCP_BUFFER_BYTES (48u << 10)
+/* Bytes of one read: 16 KiB with frames fit in one call; more would copy large payloads twice. */
+#define TT_TCP_READ_BYTES 20480u
+/* For payloads of 16 to 40 KiB, which would need two calls with READ_BYTES, and take longer. */
+#define TT_TCP_READ_MORE 45056u
 #define TT_TCP_READ_LESS 5120u          /* for longer payloads; more than TT_TCP_BRIEF_BYTES */
 #define TT_TCP_BRIEF_BYTES 4096u        /* maximum bytes of a read after which the next one peeks */
-#define TT_TCP_FEW_LANES \
-    4 /* up to this number, reading each lane is no slower than
-                                           epoll */
+/* up to this number, reading each lane is no slower than epoll */
+#define TT_TCP_FEW_LANES 4
 #define TT_TCP_TRASH_BYTES (64u << 10)
-#define TT_TCP_LONG_BYTES \
-    (24u << 10)             /* first segment of a connection on loopback: more than a
-                                           message of 16 KiB with frames */
+/* first segment of a connection on loopback: more than a message of 16 KiB with frames */
+#define TT_TCP_LONG_BYTES (24u << 10)
 #define TT_TCP_REQUESTS 32              /* gets and atomics in flight per link */
 #define TT_TCP_REPLIES 64               /* more than the peer's requests plus one acknowledgement */
 #define TT_TCP_REMOTES 1024             /* puts per link with pending remote completion */
-#define TT_TCP_WINDOW \
-    1024 /* unacknowledged messages per link with several lanes,
-                                           which may overtake each other */
-#define TT_TCP_AHEAD \
-    (1u << 20) /* unacknowledged messages of a single lane: far below
-                                           half of the number space */
-#define TT_TCP_DONES \
-    4096 /* initial capacity of completions queued for poll; a
-                                           power of two */
+/* unacknowledged messages per link with several lanes, which may overtake each other */
+#define TT_TCP_WINDOW 1024
+/* unacknowledged messages of a single lane: far below half of the number space */
+#define TT_TCP_AHEAD (1u << 20)
+/* initial capacity of completions queued for poll; a power of two */
+#define TT_TCP_DONES 4096
 
 struct tt_tcp;
 struct tt_tcp_link;
@@ -87,7 +78,7 @@ struct tt_tcp_region {
 
 struct tt_tcp_slot {
     struct tt_tcp_region *region;   /* NULL: free */
-    uint32_t generation;            /* of the region, or of the next one */
+    uint32_t generation;            /* generation of the region, or of the next one in this slot */
     uint32_t next_free;
 };
 
@@ -221,8 +212,8 @@ struct tt_tcp_link {
     uint32_t beside;            /* a lane over the same rail as the first; 0: none */
 
     /* ---- send side ---- */
-    struct tt_dqplb_lanes load;         /* of its lanes: frames in their bulk queues, and all
-                                           bytes not yet accepted by the kernel */
+    struct tt_dqplb_lanes load;         /* load of the link's lanes: frames in their bulk queues,
+                                           and all bytes not yet accepted by the kernel */
     uint64_t next_number, acked;        /* acked: all messages before it have arrived */
     uint64_t fence;                     /* messages before it must arrive before any later signal
                                            or get takes effect */

@@ -26,9 +26,8 @@
 #define STRANGERS_MAX 64
 #define STRANGER_NS (5 * TT_SECOND)     /* timeout for a HELLO */
 #define CONNECT_NS (3 * TT_SECOND)      /* timeout of a connection attempt */
-#define WELCOME_NS \
-    (5 * TT_SECOND)           /* timeout for a WELCOME if there is another candidate;
-                                           doubled in each round */
+/* timeout for a WELCOME if there is another candidate; doubled in each round */
+#define WELCOME_NS (5 * TT_SECOND)
 #define PAUSE_NS (50 * TT_MS)           /* before all candidates are tried again */
 #define STARVED_NS (2 * TT_SECOND)
 #define ROUNDS_MAX 3                    /* maximum rounds of failed attempts */

@@ -13,9 +13,8 @@
 
 #include <stdlib.h>
 
-#define SHORT_BYTES \
-    512u /* two shorter segments do not lower the estimate (524 with
-                               timestamps) */
+/* two shorter segments do not lower the estimate (524 with timestamps) */
+#define SHORT_BYTES 512u
 
 /* Returns whether lengths matter. Other lanes pay for each byte, or are not read in one piece. Lane
  * 0 carries urgent frames, responses and, as a single lane, all short messages. */

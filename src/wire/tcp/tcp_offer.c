@@ -8,9 +8,8 @@
 #include "base/descriptors.h"
 #include "base/log.h"
 
-#define RESERVE \
-    32u /* for control connections, handshakes, another communicator, files of
-                           the program */
+/* for control connections, handshakes, another communicator, files of the program */
+#define RESERVE 32u
 
 void tt_tcp_set_pending_lanes(struct tt_tcp_link *link, uint32_t lanes)
 {

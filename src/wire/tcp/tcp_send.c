@@ -22,12 +22,10 @@
 #include "base/status.h"
 #include "reduce/reduce.h"
 
-#define IOV_BATCH \
-    64 /* 31 pieces with their headers, and the signal of a put with that
-                               many (src/window/put.c) */
-#define BORROW_BYTES_MIN \
-    2048                            /* minimum inline data that is offered to the kernel before
-                                       it is copied */
+/* 31 pieces with their headers, and the signal of a put with that many (src/window/put.c) */
+#define IOV_BATCH 64
+/* minimum inline data that is offered to the kernel before it is copied */
+#define BORROW_BYTES_MIN 2048
 #define VERY_SLOW_PIECE (16u << 10) /* lanes of up to 50 Mbit/s */
 
 /* ---- queues ---- */

@@ -20,9 +20,8 @@
 _Static_assert(sizeof(struct tt_verbs_mailbox) <= TCP_LINK_BYTES, "the mailbox fits");
 
 #define LOOK_NS (50 * TT_MS)
-#define LOOK_EVERY \
-    1024 /* polls between polls of the inner tcp wire, which reports only
-                                   ends and new incarnations */
+/* polls between polls of the inner tcp wire, which reports only ends and new incarnations */
+#define LOOK_EVERY 1024
 
 static void verbs_close(struct tt_wire *w)
 {

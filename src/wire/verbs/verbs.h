@@ -54,9 +54,8 @@
 /* Control messages are segments, too. There are at most as many acknowledgements as segments. */
 #define TT_VERBS_LINK_RECEIVES (2 * (TT_VERBS_SLOTS + TT_VERBS_WINDOW))
 #define TT_VERBS_CHAIN 32           /* work requests posted to a queue pair with one doorbell */
-#define TT_VERBS_WRS_TO_ASK \
-    8 /* work requests of a data lane that probe whether it works,
-                                       in addition to segments */
+/* work requests of a data lane that probe whether it works, in addition to segments */
+#define TT_VERBS_WRS_TO_ASK 8
 /* Maximum number of send completions of a link: its data lanes together have half a window of
  * segments outstanding, of two work requests each. */
 #define TT_VERBS_LINK_SENDS \

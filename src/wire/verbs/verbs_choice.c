@@ -6,9 +6,8 @@
 #include <string.h>
 #include "base/param.h"
 
-#define PKEY_FULL \
-    0x8000u         /* full member of the partition: limited members cannot
-                                       communicate with each other */
+/* full member of the partition: limited members cannot communicate with each other */
+#define PKEY_FULL 0x8000u
 #define V4_BITS 96u                 /* bits before an IPv4 address in a GID */
 
 /* Parses a number that must be the whole text. */

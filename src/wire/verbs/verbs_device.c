@@ -48,7 +48,7 @@ static int gid_merit(const struct ibv_gid_entry *e)
     return raw[0] == 0xfe && (raw[1] & 0xc0) == 0x80 ? 2 : 3;
 }
 
-/* The same, if the choice and the namespace allow it. */
+/* As gid_merit, but 0 unless the choice and the namespace allow the address. */
 static int merit_here(const struct tt_verbs_rail *rail, const struct ibv_gid_entry *e,
                       const struct tt_ifaddr *here, size_t nhere)
 {

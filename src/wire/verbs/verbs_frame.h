@@ -13,18 +13,16 @@
 #define TT_VERBS_STREAMS 2          /* streams of messages, each ordered */
 #define TT_VERBS_DATA_LANES TT_DQPLB_LANES_MAX
 #define TT_VERBS_LANES (1 + TT_VERBS_DATA_LANES)    /* maximum; the first is that of control */
-#define TT_VERBS_RAILS \
-    2                        /* maximum devices of a process: keys have space for this
-                                       number */
+/* maximum devices of a process: keys have space for this number */
+#define TT_VERBS_RAILS 2
 #define TT_VERBS_WINDOW 256u        /* segments of a stream that are not acknowledged as applied */
 
 /* ---- immediates: as in dqplb.h, plus ACK ----
  *
  *  0-23 sequence number of the segment, wraps   24 stream (ACK)   29 ACK   30 FAST   31 NOTIFY */
 #define TT_IMM_STREAM_SHIFT 24
-#define TT_IMM_ACK \
-    (1u << 29) /* not a segment: all segments before the number have been
-                                   applied */
+/* not a segment: all segments before the number have been applied */
+#define TT_IMM_ACK (1u << 29)
 
 /* ---- records: the end of a message ---- */
 
