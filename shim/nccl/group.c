@@ -82,8 +82,7 @@ ncclResult_t nccl_group_add_start(struct nccl_start *s)
     if (!starts) {
         free(s->members);
         free(s);
-        return nccl_group_refuse(
-            nccl_fail(ncclSystemError, "ncclGroupStart: out of memory"));
+        return nccl_group_refuse(nccl_fail(ncclSystemError, "ncclGroupStart: out of memory"));
     }
     group.starts = starts;
     group.starts[group.nstarts++] = s;

@@ -107,7 +107,9 @@ tutti_status tutti_gpu_alltoallv(const void *src, const size_t *send_counts,
 
     if (!gpu || !send_counts || !recv_counts || !elem)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_gpu_alltoallv: %s",
-                       !gpu ? "gpu is NULL" : elem ? "a counts array is NULL" : "unknown type");
+                       !gpu   ? "gpu is NULL"
+                       : elem ? "a counts array is NULL"
+                              : "unknown type");
     nranks = (size_t)tutti_comm_size(gpu->comm);
     ops = calloc(2 * nranks, sizeof *ops);
     if (!ops)
@@ -115,8 +117,12 @@ tutti_status tutti_gpu_alltoallv(const void *src, const size_t *send_counts,
     for (size_t r = 0; r < nranks; r++) {
         const size_t from = send_displs ? send_displs[r] : sent;
         const size_t to = recv_displs ? recv_displs[r] : received;
-        const tutti_gpu_op op = { .size = sizeof op, .gpu = gpu, .stream = stream, .type = type,
-                                  .root = (int)r, .tag = ALLTOALLV_TAG };
+        const tutti_gpu_op op = { .size = sizeof op,
+                                  .gpu = gpu,
+                                  .stream = stream,
+                                  .type = type,
+                                  .root = (int)r,
+                                  .tag = ALLTOALLV_TAG };
 
         sent += send_counts[r];
         received += recv_counts[r];

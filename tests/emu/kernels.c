@@ -45,7 +45,8 @@ void kernels_register(void)
 
     assert_int_equal(tutti_emu_kernel_register(&kernel_add, add, "add", 3, add_sizes, 0), 0);
     assert_int_equal(
-        tutti_emu_kernel_register(&kernel_blocks, blocks, "blocks", 1, blocks_sizes, concurrent), 0);
+        tutti_emu_kernel_register(&kernel_blocks, blocks, "blocks", 1, blocks_sizes, concurrent),
+        0);
     assert_int_equal(tutti_emu_kernel_register(&kernel_fail, fail_now, "fail", 0, NULL, 0), 0);
     assert_int_not_equal(tutti_emu_kernel_register(NULL, fail_now, "null", 0, NULL, 0), 0);
 }

@@ -43,7 +43,8 @@ static void contexts_form_a_stack(void **state)
 
 static void attributes_describe_an_allocation(void **state)
 {
-    CUpointer_attribute which[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL };
+    CUpointer_attribute which[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL };
     unsigned type, on = 1;
     int ordinal;
     void *out[] = { &type, &ordinal };
@@ -55,8 +56,9 @@ static void attributes_describe_an_allocation(void **state)
     assert_int_equal(cuMemAlloc(&p, 1000), 0);
     assert_int_equal(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p + 999), 0);
     assert_int_equal(type, CU_MEMORYTYPE_DEVICE);
-    assert_int_equal(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)&type),
-                     CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(
+        cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)&type),
+        CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(cuMemGetAddressRange(&base, &bytes, p + 500), 0);
     assert_true(base == p && bytes == 1000);
     assert_int_equal(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, p), 0);
@@ -82,9 +84,11 @@ static void streams_wait_for_values_and_write_them(void **state)
     assert_int_equal(cuMemHostAlloc((void **)&flags, 64, 0), 0);
     memset((void *)flags, 0, 64);
     assert_int_equal(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING), 0);
-    assert_int_equal(cuStreamWaitValue32(s, (CUdeviceptr)&flags[0], 2, CU_STREAM_WAIT_VALUE_GEQ), 0);
+    assert_int_equal(cuStreamWaitValue32(s, (CUdeviceptr)&flags[0], 2, CU_STREAM_WAIT_VALUE_GEQ),
+                     0);
     assert_int_equal(cuStreamWriteValue32(s, (CUdeviceptr)&flags[1], 7, 0), 0);
-    assert_int_equal(cuStreamWaitValue64(s, (CUdeviceptr)&flags[2], 1u << 4, CU_STREAM_WAIT_VALUE_AND), 0);
+    assert_int_equal(
+        cuStreamWaitValue64(s, (CUdeviceptr)&flags[2], 1u << 4, CU_STREAM_WAIT_VALUE_AND), 0);
     assert_int_equal(cuStreamWriteValue64(s, (CUdeviceptr)&flags[4], UINT64_C(1) << 40, 0), 0);
     assert_int_equal(cuStreamQuery(s), CUDA_ERROR_NOT_READY);
     atomic_store(&flags[0], 1);
@@ -96,7 +100,8 @@ static void streams_wait_for_values_and_write_them(void **state)
     atomic_store(&flags[2], 0x30);
     assert_int_equal(cuStreamSynchronize(s), 0);
     assert_int_equal(atomic_load(&flags[5]), 1 << 8);
-    assert_int_equal(cuStreamWaitValue32(s, (CUdeviceptr)&flags[0] + 1, 0, 0), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuStreamWaitValue32(s, (CUdeviceptr)&flags[0] + 1, 0, 0),
+                     CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(cuStreamWaitValue32(s, 64, 0, 0), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(cuStreamDestroy(s), 0);
     assert_int_equal(cuMemFreeHost((void *)flags), 0);

@@ -180,8 +180,10 @@ static void graphs_are_built_and_updated_by_calls(void **state)
     struct fixture f;
     int n = 2, value = 5, words[2];
     void *arguments[3];
-    struct cudaKernelNodeParams k = { .func = (void *)(uintptr_t)&kernel_add, .gridDim = { 1, 1, 1 },
-                                      .blockDim = { 1, 1, 1 }, .kernelParams = arguments };
+    struct cudaKernelNodeParams k = { .func = (void *)(uintptr_t)&kernel_add,
+                                      .gridDim = { 1, 1, 1 },
+                                      .blockDim = { 1, 1, 1 },
+                                      .kernelParams = arguments };
 
     (void)state;
     setup(&f);
@@ -193,7 +195,8 @@ static void graphs_are_built_and_updated_by_calls(void **state)
     assert_cuda(cudaGraphCreate(&graph, 0));
     assert_cuda(cudaGraphAddChildGraphNode(&first, graph, NULL, 0, child));
     assert_cuda(cudaGraphAddKernelNode(&second, graph, &first, 1, &k));
-    assert_cuda_error(cudaGraphAddDependencies(graph, &second, &first, NULL, 1), cudaErrorInvalidValue);
+    assert_cuda_error(cudaGraphAddDependencies(graph, &second, &first, NULL, 1),
+                      cudaErrorInvalidValue);
     assert_cuda(cudaGraphInstantiate(&exec, graph, 0));
     assert_cuda(cudaGraphLaunch(exec, f.a));
     value = 100;

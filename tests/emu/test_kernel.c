@@ -42,7 +42,8 @@ static void concurrent_blocks_can_wait_for_each_other(void **state)
     (void)state;
     assert_cuda(cudaMalloc(&p, sizeof(host)));
     assert_cuda(cudaMemset(p, 0, sizeof(host)));
-    assert_cuda(cudaLaunchKernel(&kernel_blocks, (dim3){ 8, 1, 1 }, (dim3){ 1, 1, 1 }, arguments, 0, NULL));
+    assert_cuda(
+        cudaLaunchKernel(&kernel_blocks, (dim3){ 8, 1, 1 }, (dim3){ 1, 1, 1 }, arguments, 0, NULL));
     assert_cuda(cudaMemcpy(host, p, sizeof(host), cudaMemcpyDeviceToHost));
     for (int i = 0; i < 8; i++)
         assert_int_equal(host[i], 8);

@@ -35,7 +35,8 @@ static void a_buffer_grows_in_place(void **state)
 
     (void)state;
     memset(out, 0x21, sizeof(out));
-    assert_int_equal(cuMemGetAllocationGranularity(&granule, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM), 0);
+    assert_int_equal(
+        cuMemGetAllocationGranularity(&granule, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM), 0);
     assert_int_equal(granule, GRANULE);
     assert_int_equal(cuMemAddressReserve(&p, 4 * GRANULE, 0, 0, 0), 0);
     assert_int_equal(cuMemCreate(&first, GRANULE, &prop, 0), 0);
@@ -76,7 +77,8 @@ static void descriptors_share_memory(void **state)
     assert_int_equal(
         cuMemExportToShareableHandle(&fd, owner, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0), 0);
     assert_int_equal(cuMemImportFromShareableHandle(&imported, (void *)(intptr_t)fd,
-                                                    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), 0);
+                                                    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+                     0);
     close(fd);
     assert_int_equal(cuMemAddressReserve(&p, GRANULE, 0, 0, 0), 0);
     assert_int_equal(cuMemAddressReserve(&q, GRANULE, 0, 0, 0), 0);
@@ -94,8 +96,9 @@ static void descriptors_share_memory(void **state)
     assert_int_equal(cuMemAddressFree(q, GRANULE), 0);
     assert_int_equal(cuMemRelease(owner), 0);
     assert_int_equal(cuMemRelease(imported), 0);
-    assert_int_not_equal(cuMemImportFromShareableHandle(&none, (void *)0,
-                                                        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), 0);
+    assert_int_not_equal(
+        cuMemImportFromShareableHandle(&none, (void *)0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+        0);
 }
 
 int main(void)
