@@ -303,7 +303,7 @@ static uint32_t check_window(const struct tt_exec *x)
         for (uint32_t i = e + 1; i != x->tail; i++)
             if (meets(bytes, &x->step[i % TT_EXEC_STEPS].s)) {
                 n++;
-                if (!(x->deps[i % TT_EXEC_STEPS] >> e % TT_EXEC_STEPS & 1))
+                if (!(x->step[i % TT_EXEC_STEPS].deps >> e % TT_EXEC_STEPS & 1))
                     fail_msg(
                         "seed %llu: steps %u and %u of rounds before %llu meet, and the later one does not wait",
                         (unsigned long long)many_seed, e, i, (unsigned long long)x->round);
