@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -195,8 +196,14 @@ bool tt_tree_stream_receive(struct tt_tree_stream *c)
 
 /* ---- the table as a file ---- */
 
-int tt_tree_file_create(void)
+int tt_tree_file_create(size_t bytes)
 {
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
+        errno = EFBIG;      /* a write beyond it ends the process with SIGXFSZ */
+        return -1;
+    }
     return memfd_create("tutti-start-up", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 }
 

@@ -37,8 +37,8 @@ void tt_tree_stream_watch(struct tt_tree_stream *c);
 /* Reads once into the framer. Returns false if the connection has ended. */
 bool tt_tree_stream_receive(struct tt_tree_stream *c);
 
-/* Returns an empty memory file, or -1 and errno. */
-int tt_tree_file_create(void);
+/* Returns an empty memory file that can grow to `bytes`, or -1 and errno. */
+int tt_tree_file_create(size_t bytes);
 /* Writes data[bytes] to it, and seals it. Returns false and errno on failure. */
 bool tt_tree_file_fill(int fd, const void *data, size_t bytes);
 /* Maps a sealed memory file of exactly `bytes` bytes for reading; NULL if it is another file. The

@@ -398,7 +398,7 @@ static void strangers_are_dropped_at_the_root_and_at_leaders(void **state)
 static void only_a_sealed_file_of_the_right_size_is_mapped(void **state)
 {
     const char data[] = "address records";
-    const int sealed = tt_tree_file_create();
+    const int sealed = tt_tree_file_create(1 << 20);
     const int open = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     const uint8_t *at;
 
