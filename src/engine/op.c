@@ -992,8 +992,10 @@ static bool copy_reused(struct tt_op *copy, const struct tt_op *op)
     copy->work_cap = work_bytes;
     if (!copy->flow || !copy->exec_peers || (work_bytes && !copy->work))
         return false;
-    memcpy(copy->flow, op->flow, op->exec.npeers * sizeof *copy->flow);
-    memcpy(copy->exec_peers, op->exec_peers, op->exec.npeers * sizeof *copy->exec_peers);
+    if (op->exec.npeers) {
+        memcpy(copy->flow, op->flow, op->exec.npeers * sizeof *copy->flow);
+        memcpy(copy->exec_peers, op->exec_peers, op->exec.npeers * sizeof *copy->exec_peers);
+    }
     if (work_bytes)
         memcpy(copy->work, op->work, work_bytes);
     copy->peers_cap = copy->peers_max = copy->exec.peers_max = op->exec.npeers;

@@ -100,9 +100,9 @@ class WithoutProc(unittest.TestCase):
     """A mount namespace whose /proc is empty."""
 
     def command(self, *command):
-        # LeakSanitizer needs /proc
-        script = 'mount -t tmpfs tmpfs /proc || exit 77; ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 exec "$@"'
-        done = run("unshare", "-m", "sh", "-c", script, "sh", *command)
+        if "address" in os.environ.get("CFLAGS", ""):
+            self.skipTest("LeakSanitizer, and the variable that disables it, need /proc")
+        done = run("unshare", "-m", "sh", "-c", 'mount -t tmpfs tmpfs /proc || exit 77; exec "$@"', "sh", *command)
         if done.returncode == 77 or "unshare" in done.stderr:
             self.skipTest("no mount namespaces here")
         self.assertEqual(done.returncode, 0, done.stderr)
