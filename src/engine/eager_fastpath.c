@@ -57,12 +57,8 @@ static bool straight_put(struct tt_op *op, const struct tt_exec_step *t)
 {
     struct tt_flow *f = tt_op_flow(op, t->peer);
 
-    if (!f || f->cp->peer->state != TT_PEER_UP || !tt_op_has_eager_credit(op, f) ||
-        !tt_op_send_cell(op, f, TT_CELL_EAGER, t->s.tag, t->s.bytes ? moved_operand(op, t) : NULL,
-                         (uint32_t)t->s.bytes))
-        return false;
-    f->cp->eager_out++;
-    return true;
+    return f && tt_op_send_eager(op, f, t->s.tag, t->s.bytes ? moved_operand(op, t) : NULL,
+                                 (uint32_t)t->s.bytes);
 }
 
 /* Returns false if the step cannot run yet. */

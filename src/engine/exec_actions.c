@@ -569,10 +569,47 @@ static bool perform_open(struct tt_op *op, const struct tt_action *a)
     return true;
 }
 
-bool tt_op_has_eager_credit(const struct tt_op *op, const struct tt_flow *f)
+/* Returns whether an older send to the same rank with the same tag is blocked. Messages are received
+ * in this order: if later ones took all credits, the older one could not be sent any more, and the
+ * receiver would wait for it. */
+static bool is_behind_send(const struct tt_op *op, struct tt_context_peer *cp)
 {
-    return f->cp->eager_out < TT_EAGER_CREDIT - 1 ||
-           (f->cp->eager_out < TT_EAGER_CREDIT && is_oldest_collective(op));
+    bool is_older = true, is_behind = false;
+
+    if (!cp->sends_blocked)
+        return false;
+    cp->sends_blocked = false;
+    for (const struct tt_op *o = op->context->active; o; o = o->next) {
+        if (o == op) {
+            is_older = false;
+            continue;
+        }
+        if (!o->p2p || o->desc.kind != TT_SEND || !o->retry ||
+            o->conf.coll.root != op->conf.coll.root)
+            continue;
+        cp->sends_blocked = true;
+        is_behind |= is_older && o->conf.tag == op->conf.tag;
+    }
+    return is_behind;
+}
+
+static bool has_eager_credit(const struct tt_op *op, const struct tt_context_peer *cp)
+{
+    return cp->eager_out < TT_EAGER_CREDIT - 1 ||
+           (cp->eager_out < TT_EAGER_CREDIT && is_oldest_collective(op));
+}
+
+bool tt_op_send_eager(struct tt_op *op, struct tt_flow *f, uint32_t tag, const void *payload,
+                      uint32_t bytes)
+{
+    struct tt_context_peer *cp = f->cp;
+    const bool sent = cp->peer->state == TT_PEER_UP && has_eager_credit(op, cp) &&
+                      !(op->p2p && is_behind_send(op, cp)) &&
+                      tt_op_send_cell(op, f, TT_CELL_EAGER, tag, payload, bytes);
+
+    cp->eager_out += sent;
+    cp->sends_blocked |= op->p2p && !sent;
+    return sent;
 }
 
 /* Releases the eager message (peer, tag). */
@@ -604,7 +641,7 @@ static bool perform_eager(struct tt_op *op, const struct tt_action *a)
     uint8_t room[TT_INLINE_BYTES];
     const uint8_t *from = NULL;
 
-    if (!f || f->cp->peer->state != TT_PEER_UP || !tt_op_has_eager_credit(op, f))
+    if (!f)
         return false;
     if (a->bytes && place_is_strided(&a->a)) {
         gather_place(op, &a->a, 0, room, a->bytes);
@@ -612,9 +649,8 @@ static bool perform_eager(struct tt_op *op, const struct tt_action *a)
     } else if (a->bytes) {
         from = place_address(op, &a->a);
     }
-    if (!tt_op_send_cell(op, f, TT_CELL_EAGER, a->tag, from, (uint32_t)a->bytes))
+    if (!tt_op_send_eager(op, f, a->tag, from, (uint32_t)a->bytes))
         return false;
-    f->cp->eager_out++;
     place_consumed(op, &a->a);
     tt_op_trace_sent(f, a->bytes);
     tt_exec_taken(&op->exec, a, true);

@@ -128,6 +128,7 @@ struct tt_context_peer {
     bool ended;                 /* the peer posts no further puts for the context */
     bool receives_any;          /* the peer receives from any rank: waiting sends to it are
                                    announced */
+    bool sends_blocked;         /* a send to the peer was blocked and may still be so */
     bool receives_any_sent;     /* the peer was notified that this rank receives from any rank */
     uint64_t kept;              /* bitmap of the records below that are in use */
     struct tt_unexpected_block *early[TT_UNEXPECTED_MAX / TT_UNEXPECTED_BLOCK];     /* NULL: no
