@@ -22,6 +22,7 @@ enum tt_launch_query {
 /* Rank, size and rendezvous, from a tutti_conf and the environment. The struct owns the strings. */
 struct tt_launch {
     uint32_t rank, nranks;
+    uint32_t nlocal;            /* ranks on this host, a hint of the launcher; 0: unknown */
     enum tt_launch_query query; /* unless NONE: nranks is 0 until tt_boot_launch has queried it */
     char rendezvous[256];       /* "tcp://…" or "file://…"; "" if the launcher has a key-value
                                    space (PMI, PMIx) instead */

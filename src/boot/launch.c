@@ -55,25 +55,26 @@ static const char *var(getter get, const char *name)
     "set TUTTI_RANK and TUTTI_SIZE, and TUTTI_RENDEZVOUS=tcp://host:port, where rank 0 listens"
 #define SET_ALONE "for a single process set TUTTI_RANK=0 and TUTTI_SIZE=1"
 
-/* Variables with rank and number of ranks. nranks NULL: the launcher's server has the number.
- * `needs`: a variable that must also be set, or the row does not apply. */
+/* Variables with rank, number of ranks, and number of ranks on this host. nranks NULL: the
+ * launcher's server has the number. `needs`: a variable that must also be set, or the row does not
+ * apply. */
 struct who {
-    const char *launcher, *rank, *nranks, *needs;
+    const char *launcher, *rank, *nranks, *nlocal, *needs;
     enum tt_launch_query query;
 };
 
 static const struct who launchers[] = {
-    { "tutti", "TUTTI_RANK", "TUTTI_SIZE", NULL, TT_QUERY_NONE },
-    { "torchrun", "RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID", TT_QUERY_NONE },
-    { "openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL, TT_QUERY_NONE },
-    { "mpich", "PMI_RANK", "PMI_SIZE", NULL, TT_QUERY_NONE },
-    { "mpich", "PMI_ID", NULL, "PMI_PORT", TT_QUERY_PMI_PORT },
-    { "prrte", "PMIX_RANK", NULL, "PRTE_LAUNCHED", TT_QUERY_PMIX },
-    { "slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID", TT_QUERY_NONE },
-    { "pmix", "PMIX_RANK", NULL, "PMIX_NAMESPACE", TT_QUERY_PMIX },
-    { "torchrun", "RANK", "WORLD_SIZE", NULL, TT_QUERY_NONE },
-    { "kubernetes", "JOB_COMPLETION_INDEX", "TUTTI_SIZE", NULL, TT_QUERY_NONE },
-    { "kubernetes", "JOB_COMPLETION_INDEX", "WORLD_SIZE", NULL, TT_QUERY_NONE },
+    { "tutti", "TUTTI_RANK", "TUTTI_SIZE", "TUTTI_LOCAL_SIZE", NULL, TT_QUERY_NONE },
+    { "torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID", TT_QUERY_NONE },
+    { "openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, TT_QUERY_NONE },
+    { "mpich", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", NULL, TT_QUERY_NONE },
+    { "mpich", "PMI_ID", NULL, "MPI_LOCALNRANKS", "PMI_PORT", TT_QUERY_PMI_PORT },
+    { "prrte", "PMIX_RANK", NULL, NULL, "PRTE_LAUNCHED", TT_QUERY_PMIX },
+    { "slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", NULL, "SLURM_STEP_ID", TT_QUERY_NONE },
+    { "pmix", "PMIX_RANK", NULL, NULL, "PMIX_NAMESPACE", TT_QUERY_PMIX },
+    { "torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", NULL, TT_QUERY_NONE },
+    { "kubernetes", "JOB_COMPLETION_INDEX", "TUTTI_SIZE", NULL, NULL, TT_QUERY_NONE },
+    { "kubernetes", "JOB_COMPLETION_INDEX", "WORLD_SIZE", NULL, NULL, TT_QUERY_NONE },
 };
 
 /* Values of a variable that show that a launcher started this process. SHOWS_SET: also an empty
@@ -142,6 +143,18 @@ static tutti_status read_number_variable(getter get, const char *name, int64_t m
     return TUTTI_OK;
 }
 
+/* Only a hint: other values are ignored. nranks 0: unknown. */
+static uint32_t read_nlocal(const char *text, uint32_t nranks)
+{
+    char *end;
+    unsigned long n;
+
+    if (!text)
+        return 0;
+    n = strtoul(text, &end, 10);
+    return *end == '\0' && n <= (nranks ? nranks : NRANKS_MAX) ? (uint32_t)n : 0;
+}
+
 /* The row is complete. With a query, nranks stays 0, and so does rank if only the server has it. */
 static tutti_status read_launcher_row(struct tt_launch *out, const struct who *who, getter get)
 {
@@ -159,6 +172,7 @@ static tutti_status read_launcher_row(struct tt_launch *out, const struct who *w
                        rank, who->nranks, nranks, nranks - 1);
     out->rank = (uint32_t)rank;
     out->nranks = (uint32_t)nranks;
+    out->nlocal = who->nlocal ? read_nlocal(var(get, who->nlocal), out->nranks) : 0;
     out->launcher = who->launcher;
     out->query = who->query;
     return TUTTI_OK;

@@ -484,14 +484,15 @@ static void member_connected(struct meet *m)
 /* ---- the node in the tree ---- */
 
 /* Opens the listener of a leader to which the root can redirect others, in large jobs. Without it,
- * this rank is no server. */
+ * this rank is no server. Neither is the process of the root, which has enough to send. */
 static int open_server(struct meet *m, struct tt_tree_conf *tree)
 {
     struct tt_endpoint endpoint = m->own;
     struct tt_writer w;
     int fd;
 
-    if (m->launch->nranks <= TT_TREE_CHILDREN || m->samehost.holder != m->launch->rank)
+    if (m->launch->nranks <= TT_TREE_CHILDREN_TABLE || m->samehost.holder != m->launch->rank ||
+        m->serve)
         return -1;
     fd = tt_listen(NULL, 0, &endpoint.port);
     if (fd < 0)
@@ -509,6 +510,8 @@ static struct tt_tree_conf tree_conf(const struct meet *m)
                                  .rank = m->launch->rank,
                                  .nranks = m->launch->nranks,
                                  .leader = m->samehost.holder,
+                                 .nlocal = m->launch->nlocal,
+                                 .children_max = TT_TREE_CHILDREN_TABLE,
                                  .process = m->process,
                                  .card = m->card,
                                  .card_bytes = m->card_bytes,

@@ -56,6 +56,7 @@ static void log_missing_ranks(struct tt_serve *s, uint64_t now_ns)
 static struct tt_tree_conf serve_round(const struct tt_serve *s)
 {
     struct tt_tree_conf tree = { .token = s->token,
+                                 .children_max = TT_TREE_CHILDREN_TABLE,
                                  .root = true,
                                  .nranks = s->conf.nranks,
                                  .began_ns = s->conf.began_ns,

@@ -39,6 +39,9 @@
 
 #define TT_TREE_VERSION 5               /* versions up to 4 had no tree */
 #define TT_TREE_CHILDREN 128            /* default of children_max */
+#define TT_TREE_CHILDREN_TABLE \
+    8                           /* for start-ups with a table, of which a node sends a copy
+                                           to each child */
 #define TT_TREE_JOIN_BYTES 1664         /* maximum body of a frame before the proof of a token */
 #define TT_TREE_SENTENCE_BYTES 512
 

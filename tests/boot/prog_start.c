@@ -120,6 +120,8 @@ static void *rank_start(void *arg)
     memcpy(launch.rendezvous, s->rendezvous, sizeof s->rendezvous);
     snprintf(launch.token, sizeof launch.token, "a token of this start-up");
     snprintf(launch.host, sizeof launch.host, "host %u", me->rank / s->per_host);
+    launch.nlocal =
+        me->rank / s->per_host < s->nranks / s->per_host ? s->per_host : s->nranks % s->per_host;
     memcpy(card, &me->rank, sizeof me->rank);
     pthread_barrier_wait(&s->started);
     if (me->rank == 0)

@@ -83,6 +83,37 @@ static void launcher_variables_define_the_rank(void **state)
     }
 }
 
+/* A hint: a wrong value is no error. */
+static void launchers_provide_ranks_per_host(void **state)
+{
+    static const struct {
+        const char *vars[VARS_MAX];
+        uint32_t nlocal;
+    } cases[] = {
+        { { "TUTTI_RANK=1", "TUTTI_SIZE=8", "TUTTI_LOCAL_SIZE=4", "TUTTI_RENDEZVOUS=tcp://h:1" }, 4 },
+        { { "TUTTI_RANK=1", "TUTTI_SIZE=8", "TUTTI_RENDEZVOUS=tcp://h:1" }, 0 },
+        { { "TUTTI_RANK=1", "TUTTI_SIZE=8", "TUTTI_LOCAL_SIZE=9", "TUTTI_RENDEZVOUS=tcp://h:1" }, 0 },
+        { { "TUTTI_RANK=1", "TUTTI_SIZE=8", "TUTTI_LOCAL_SIZE=-1", "TUTTI_RENDEZVOUS=tcp://h:1" }, 0 },
+        { { "TUTTI_RANK=1", "TUTTI_SIZE=8", "TUTTI_LOCAL_SIZE=4x", "TUTTI_RENDEZVOUS=tcp://h:1" }, 0 },
+        { { "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_SIZE=2" }, 2 },
+        { { "PMI_RANK=3", "PMI_SIZE=4", "MPI_LOCALNRANKS=4" }, 4 },
+        { { "PMI_PORT=h:4711", "PMI_ID=2", "MPI_LOCALNRANKS=4" }, 4 },
+        { { "RANK=1", "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=h", "MASTER_PORT=29500" }, 2 },
+        /* torchrun under mpirun: the number of the one whose rank counts */
+        { { "OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_SIZE=1", "RANK=5",
+            "WORLD_SIZE=8", "LOCAL_WORLD_SIZE=4", "TORCHELASTIC_RUN_ID=x", "MASTER_ADDR=h", "MASTER_PORT=29500" },
+          4 },
+    };
+    struct tt_launch l;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        print_message("case %zu\n", i);
+        assert_int_equal(read_in(cases[i].vars, NULL, &l), TUTTI_OK);
+        assert_int_equal(l.nlocal, cases[i].nlocal);
+    }
+}
+
 static void server_may_define_the_size(void **state)
 {
     static const struct {
@@ -308,6 +339,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(launcher_variables_define_the_rank),
+        cmocka_unit_test(launchers_provide_ranks_per_host),
         cmocka_unit_test(server_may_define_the_size),
         cmocka_unit_test(incomplete_launcher_variables_are_refused),
         cmocka_unit_test(contradiction_is_refused_with_names),

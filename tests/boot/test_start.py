@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""Start-up of many ranks on many hosts over real sockets (prog_start): all ranks get the records of
+all, and no process sends the table to more than a few others."""
+
+import json
+import os
+import subprocess
+import unittest
+from pathlib import Path
+
+PROGRAM = Path(os.environ["TUTTI_BUILD_DIR"]) / "tests" / "boot" / "prog_start"
+RECORD = 512
+COPIES = 24         # of the table, for 30 hosts: 8 children, reports (some repeated), the overlay
+
+
+def start(nranks, per_host):
+    done = subprocess.run([PROGRAM, str(nranks), "2", str(RECORD), str(per_host)], capture_output=True,
+                          text=True, timeout=280, check=False)
+    if done.returncode:
+        raise AssertionError(f"{nranks} ranks, {per_host} per host: {done.stdout}{done.stderr}")
+    return json.loads(done.stdout)
+
+
+class Start(unittest.TestCase):
+
+    def test_servers_have_servers(self):
+        """81 hosts: the 8 children of the root have children, and these too."""
+        self.assertEqual(start(81, 1)["ranks"], 81)
+
+    def test_last_host_is_smaller(self):
+        self.assertEqual(start(50, 3)["ranks"], 50)
+
+    def test_table_is_sent_few_times(self):
+        nranks = 120
+        values = start(nranks, 4)
+        table = nranks * (RECORD + 6)
+        self.assertLess(values["busiest_bytes"], COPIES * table, values)
+        self.assertGreater(values["received_max"], table, values)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
