@@ -7,6 +7,20 @@
 
 #define assert_says(part) assert_non_null(strstr(tutti_last_error(), part))
 
+/* An allreduce of mem[64] on rank 0, in place. */
+static tutti_gpu_op allreduce_in_place(struct world *w, char *mem, tutti_gpu_request **request)
+{
+    return (tutti_gpu_op){ .size = sizeof(tutti_gpu_op),
+                           .kind = TUTTI_GPU_ALLREDUCE,
+                           .gpu = w->gpu[0],
+                           .stream = w->stream[0],
+                           .src = mem,
+                           .dst = mem,
+                           .count = 64,
+                           .type = TUTTI_U8,
+                           .request = request };
+}
+
 static void wrong_memory_is_refused_by_name(void **state)
 {
     struct world w;
@@ -183,15 +197,7 @@ static void an_abort_releases_the_streams(void **state)
     (void)state;
     world_open(&w, 2, NULL);
     mem = world_alloc(&w, 0, 64, 1);
-    op = (tutti_gpu_op){ .size = sizeof op,
-                         .kind = TUTTI_GPU_ALLREDUCE,
-                         .gpu = w.gpu[0],
-                         .stream = w.stream[0],
-                         .src = mem,
-                         .dst = mem,
-                         .count = 64,
-                         .type = TUTTI_U8,
-                         .request = &request };
+    op = allreduce_in_place(&w, mem, &request);
     assert_ok(tutti_gpu_group(&op, 1));
     assert_ok(tutti_gpu_abort(w.gpu[1]));
     assert_status(tutti_gpu_wait(request), TUTTI_ERR_ABORTED);
@@ -217,15 +223,7 @@ static void an_abort_ends_an_operation_that_has_not_started(void **state)
     gate_open(&gate, &w);
     mem = world_alloc(&w, 0, 64, 1);
     gate_hold(&gate, 0);
-    op = (tutti_gpu_op){ .size = sizeof op,
-                         .kind = TUTTI_GPU_ALLREDUCE,
-                         .gpu = w.gpu[0],
-                         .stream = w.stream[0],
-                         .src = mem,
-                         .dst = mem,
-                         .count = 64,
-                         .type = TUTTI_U8,
-                         .request = &request };
+    op = allreduce_in_place(&w, mem, &request);
     assert_ok(tutti_gpu_group(&op, 1));
     assert_ok(tutti_gpu_abort(w.gpu[0]));
     assert_status(tutti_gpu_wait(request), TUTTI_ERR_ABORTED);
