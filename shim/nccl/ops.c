@@ -53,146 +53,101 @@ static ncclResult_t set_operation(tutti_gpu_op *op, struct ncclComm *c, ncclRedO
     return result;
 }
 
-/* Adds an operation; redop < 0: it has none. */
-static ncclResult_t add(struct ncclComm *c, tutti_gpu_op op, ncclDataType_t type, ncclRedOp_t redop,
-                        const char *call)
-{
-    const void *value = NULL;
-    ncclResult_t result = nccl_comm_check(c, call);
+struct call {
+    tutti_gpu_kind kind;
+    const char *name;
+};
+#define CALL(kind, name) ((struct call){ TUTTI_GPU_##kind, name })
+#define NO_REDOP (-1)
 
-    op.size = sizeof op;
+/* Adds an operation. `root` is the peer of a send or receive, and 0 without either. */
+static ncclResult_t add(struct call call, const void *src, void *dst, size_t count,
+                        ncclDataType_t type, ncclRedOp_t redop, int root, struct ncclComm *c,
+                        cudaStream_t stream)
+{
+    tutti_gpu_op op = { .size = sizeof op,
+                        .kind = call.kind,
+                        .src = src,
+                        .dst = dst,
+                        .count = count,
+                        .root = root,
+                        .stream = stream };
+    const void *value = NULL;
+    ncclResult_t result = nccl_comm_check(c, call.name);
+
     if (!result)
-        result = set_type(&op, type, call);
+        result = set_type(&op, type, call.name);
     if (!result && op.kind <= TUTTI_GPU_REDUCE_SCATTER)
-        result = set_operation(&op, c, redop, &value, call);
+        result = set_operation(&op, c, redop, &value, call.name);
     return result ? nccl_group_refuse(result) : nccl_group_add(c, &op, value);
 }
 
 NCCL_API(ncclResult_t, ncclAllReduce, const void *src, void *dst, size_t count, ncclDataType_t type,
          ncclRedOp_t redop, ncclComm_t comm, cudaStream_t stream)
 {
-    return add(
-        comm,
-        (tutti_gpu_op){
-            .kind = TUTTI_GPU_ALLREDUCE, .src = src, .dst = dst, .count = count, .stream = stream },
-        type, redop, "ncclAllReduce");
+    return add(CALL(ALLREDUCE, "ncclAllReduce"), src, dst, count, type, redop, 0, comm, stream);
 }
 
 NCCL_API(ncclResult_t, ncclReduce, const void *src, void *dst, size_t count, ncclDataType_t type,
          ncclRedOp_t redop, int root, ncclComm_t comm, cudaStream_t stream)
 {
-    return add(comm,
-               (tutti_gpu_op){ .kind = TUTTI_GPU_REDUCE,
-                               .src = src,
-                               .dst = dst,
-                               .count = count,
-                               .root = root,
-                               .stream = stream },
-               type, redop, "ncclReduce");
+    return add(CALL(REDUCE, "ncclReduce"), src, dst, count, type, redop, root, comm, stream);
 }
 
 NCCL_API(ncclResult_t, ncclReduceScatter, const void *src, void *dst, size_t count,
          ncclDataType_t type, ncclRedOp_t redop, ncclComm_t comm, cudaStream_t stream)
 {
-    return add(comm,
-               (tutti_gpu_op){ .kind = TUTTI_GPU_REDUCE_SCATTER,
-                               .src = src,
-                               .dst = dst,
-                               .count = count,
-                               .stream = stream },
-               type, redop, "ncclReduceScatter");
+    return add(CALL(REDUCE_SCATTER, "ncclReduceScatter"), src, dst, count, type, redop, 0, comm,
+               stream);
 }
 
 NCCL_API(ncclResult_t, ncclBroadcast, const void *src, void *dst, size_t count, ncclDataType_t type,
          int root, ncclComm_t comm, cudaStream_t stream)
 {
-    return add(comm,
-               (tutti_gpu_op){ .kind = TUTTI_GPU_BROADCAST,
-                               .src = src,
-                               .dst = dst,
-                               .count = count,
-                               .root = root,
-                               .stream = stream },
-               type, -1, "ncclBroadcast");
+    return add(CALL(BROADCAST, "ncclBroadcast"), src, dst, count, type, NO_REDOP, root, comm,
+               stream);
 }
 
 NCCL_API(ncclResult_t, ncclBcast, void *buf, size_t count, ncclDataType_t type, int root,
          ncclComm_t comm, cudaStream_t stream)
 {
-    return add(comm,
-               (tutti_gpu_op){ .kind = TUTTI_GPU_BROADCAST,
-                               .src = buf,
-                               .dst = buf,
-                               .count = count,
-                               .root = root,
-                               .stream = stream },
-               type, -1, "ncclBcast");
+    return add(CALL(BROADCAST, "ncclBcast"), buf, buf, count, type, NO_REDOP, root, comm, stream);
 }
 
 NCCL_API(ncclResult_t, ncclAllGather, const void *src, void *dst, size_t count, ncclDataType_t type,
          ncclComm_t comm, cudaStream_t stream)
 {
-    return add(
-        comm,
-        (tutti_gpu_op){
-            .kind = TUTTI_GPU_ALLGATHER, .src = src, .dst = dst, .count = count, .stream = stream },
-        type, -1, "ncclAllGather");
+    return add(CALL(ALLGATHER, "ncclAllGather"), src, dst, count, type, NO_REDOP, 0, comm, stream);
 }
 
 NCCL_API(ncclResult_t, ncclGather, const void *src, void *dst, size_t count, ncclDataType_t type,
          int root, ncclComm_t comm, cudaStream_t stream)
 {
-    return add(comm,
-               (tutti_gpu_op){ .kind = TUTTI_GPU_GATHER,
-                               .src = src,
-                               .dst = dst,
-                               .count = count,
-                               .root = root,
-                               .stream = stream },
-               type, -1, "ncclGather");
+    return add(CALL(GATHER, "ncclGather"), src, dst, count, type, NO_REDOP, root, comm, stream);
 }
 
 NCCL_API(ncclResult_t, ncclScatter, const void *src, void *dst, size_t count, ncclDataType_t type,
          int root, ncclComm_t comm, cudaStream_t stream)
 {
-    return add(comm,
-               (tutti_gpu_op){ .kind = TUTTI_GPU_SCATTER,
-                               .src = src,
-                               .dst = dst,
-                               .count = count,
-                               .root = root,
-                               .stream = stream },
-               type, -1, "ncclScatter");
+    return add(CALL(SCATTER, "ncclScatter"), src, dst, count, type, NO_REDOP, root, comm, stream);
 }
 
 NCCL_API(ncclResult_t, ncclAlltoAll, const void *src, void *dst, size_t count, ncclDataType_t type,
          ncclComm_t comm, cudaStream_t stream)
 {
-    return add(
-        comm,
-        (tutti_gpu_op){
-            .kind = TUTTI_GPU_ALLTOALL, .src = src, .dst = dst, .count = count, .stream = stream },
-        type, -1, "ncclAlltoAll");
+    return add(CALL(ALLTOALL, "ncclAlltoAll"), src, dst, count, type, NO_REDOP, 0, comm, stream);
 }
 
 NCCL_API(ncclResult_t, ncclSend, const void *src, size_t count, ncclDataType_t type, int peer,
          ncclComm_t comm, cudaStream_t stream)
 {
-    return add(
-        comm,
-        (tutti_gpu_op){
-            .kind = TUTTI_GPU_SEND, .src = src, .count = count, .root = peer, .stream = stream },
-        type, -1, "ncclSend");
+    return add(CALL(SEND, "ncclSend"), src, NULL, count, type, NO_REDOP, peer, comm, stream);
 }
 
 NCCL_API(ncclResult_t, ncclRecv, void *dst, size_t count, ncclDataType_t type, int peer,
          ncclComm_t comm, cudaStream_t stream)
 {
-    return add(
-        comm,
-        (tutti_gpu_op){
-            .kind = TUTTI_GPU_RECV, .dst = dst, .count = count, .root = peer, .stream = stream },
-        type, -1, "ncclRecv");
+    return add(CALL(RECV, "ncclRecv"), NULL, dst, count, type, NO_REDOP, peer, comm, stream);
 }
 
 /* ---- operations of reductions ---- */

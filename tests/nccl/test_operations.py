@@ -3,12 +3,14 @@
 operations, types and reductions, driven by one thread, by several threads and by several processes."""
 
 import os
-import subprocess
 import sys
 import tempfile
 import time
 import unittest
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+import job
 
 BUILD = Path(os.environ.get("TUTTI_BUILD_DIR", "build"))
 PROGRAMS = BUILD / "tests" / "nccl" / "programs"
@@ -29,30 +31,16 @@ class Operations(unittest.TestCase):
             path = Path(folder) / "id"
             command = [PROGRAMS / "operations", str(processes)]
             rest = [str(threads), str(devices), str(path)]
-            jobs = [self.start([*command, "0", *rest])]
+            jobs = [job.start(self, [*command, "0", *rest], environment())]
             deadline = time.monotonic() + DEADLINE_S
             while not path.exists() and jobs[0].poll() is None and time.monotonic() < deadline:
                 time.sleep(0.02)
-            jobs += [self.start([*command, str(p), *rest]) for p in range(1, processes)]
-            for job in jobs:
-                out, err = job.communicate(timeout=DEADLINE_S)
-                self.assertEqual(job.returncode, 0, err)
+            for p in range(1, processes):
+                jobs.append(job.start(self, [*command, str(p), *rest], environment()))
+            for process in jobs:
+                out, err = process.communicate(timeout=DEADLINE_S)
+                self.assertEqual(process.returncode, 0, err)
                 self.assertEqual(out, f"{threads * CASES} cases\n")
-
-    def start(self, command):
-        job = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
-        )
-        self.addCleanup(self.end, job)
-        return job
-
-    @staticmethod
-    def end(job):
-        if job.poll() is None:
-            job.kill()
-            job.wait()
-        job.stdout.close()
-        job.stderr.close()
 
     def test_one_thread_drives_one_rank(self):
         self.run_program(1, 1, 1)

@@ -3,11 +3,13 @@
 kernels cannot run there; copies and collectives can. Skipped without scripts/install-torch.sh."""
 
 import os
-import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+import job
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = Path(os.environ.get("TUTTI_BUILD_DIR", "build")).resolve()
@@ -64,27 +66,14 @@ class Torch(unittest.TestCase):
             "TUTTI_EMU_DEVICES": "2",
             "TUTTI_EMU_QUIET": "1",
         }
-        job = subprocess.Popen(
-            [PYTHON, "-c", PROGRAM, str(rank), str(store)],
-            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
-        self.addCleanup(self.end, job)
-        return job
-
-    @staticmethod
-    def end(job):
-        if job.poll() is None:
-            job.kill()
-            job.wait()
-        job.stdout.close()
-        job.stderr.close()
+        return job.start(self, [PYTHON, "-c", PROGRAM, str(rank), str(store)], environment)
 
     def test_its_nccl_backend_runs_on_two_devices(self):
         with tempfile.TemporaryDirectory() as folder:
             jobs = [self.start(rank, Path(folder) / "store") for rank in range(2)]
-            for job in jobs:
-                out, err = job.communicate(timeout=DEADLINE_S)
-                self.assertEqual(job.returncode, 0, err)
+            for process in jobs:
+                out, err = process.communicate(timeout=DEADLINE_S)
+                self.assertEqual(process.returncode, 0, err)
                 self.assertEqual(out.split()[-1:], ["good"], err)
 
 
