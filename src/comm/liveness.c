@@ -33,19 +33,6 @@ bool tt_liveness_should_query(struct tt_liveness *p, uint32_t rank, uint64_t now
     return true;
 }
 
-static void record_duration(struct tt_liveness *p, uint64_t ns)
-{
-    p->usual_ns = ns > p->usual_ns ? ns : p->usual_ns - (p->usual_ns - ns) / 8;
-}
-
-static uint64_t silence_ns(const struct tt_liveness *p)
-{
-    const uint64_t most_ns = TT_PROBE_SILENCE_NS_MAX;
-    const uint64_t ns = p->usual_ns < most_ns ? TT_PROBE_SLOWER * p->usual_ns : most_ns;
-
-    return ns < TT_PROBE_SILENCE_NS ? TT_PROBE_SILENCE_NS : ns < most_ns ? ns : most_ns;
-}
-
 /* Returns, as bits of r->waits, what may keep a rank from its part in the operation in *of. */
 static uint8_t relevant(const struct tt_liveness_rank *r, const struct tt_waiting *of)
 {
@@ -70,7 +57,7 @@ uint32_t tt_liveness_answer(struct tt_liveness *p, uint32_t rank, const struct t
         return 0;               /* overtaken by the response to a newer query */
     r->first_ns = asked_ns < r->asked_ns ? r->asked_ns : 0;
     if (asked_ns && asked_ns == r->asked_ns && now_ns >= asked_ns)
-        record_duration(p, now_ns - asked_ns);
+        tt_response_time_add(&p->times, now_ns - asked_ns);
     r->failed = false;
     r->nwaits = (uint8_t)n;
     memcpy(r->waits, waits, n * sizeof *waits);
@@ -135,7 +122,8 @@ static void visit(struct search *s, const struct tt_waiting *w)
             record_query(r, s->now_ns);
         }
     } else if (r->first_ns) {
-        const bool silent = s->now_ns - r->first_ns >= silence_ns(s->p);
+        const bool silent = s->now_ns - r->first_ns >=
+                            tt_response_time_silence_ns(&s->p->times, TT_PROBE_SILENCE_NS_MAX);
 
         s->open |= !silent;
         if (silent)

@@ -11,13 +11,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "comm/response_time.h"
 #include "engine/engine.h"
 
-/* A rank without a response for this time after a query is silent. On a busy machine responses take
- * longer: then it must be TT_PROBE_SLOWER times the usual time of responses, up to the maximum. */
-#define TT_PROBE_SILENCE_NS 500000000ull
-#define TT_PROBE_SILENCE_NS_MAX 4000000000ull
-#define TT_PROBE_SLOWER 8u
+#define TT_PROBE_SILENCE_NS_MAX 4000000000ull   /* limit of tt_response_time_silence_ns */
 #define TT_PROBE_EVERY_NS 100000000ull      /* minimum interval between queries of one rank */
 
 struct tt_liveness_rank {
@@ -35,7 +32,7 @@ struct tt_liveness_rank {
 struct tt_liveness {
     uint32_t nranks;
     uint32_t searches;
-    uint64_t usual_ns;          /* of responses, from query to handling: the longest one, decaying */
+    struct tt_response_time times;  /* of responses, from query to handling */
     struct tt_liveness_rank *rank; /* [nranks], owned by the caller */
 };
 

@@ -52,19 +52,6 @@ bool tt_neighbours_is_due_every(struct tt_neighbours *s, uint32_t i, uint64_t ev
     return true;
 }
 
-static void record_duration(struct tt_neighbours *s, uint64_t ns)
-{
-    s->usual_ns = ns > s->usual_ns ? ns : s->usual_ns - (s->usual_ns - ns) / 8;
-}
-
-static uint64_t silence_ns(const struct tt_neighbours *s)
-{
-    const uint64_t most_ns = TT_NEIGHBOURS_SILENCE_NS_MAX;
-    const uint64_t ns = s->usual_ns < most_ns ? TT_NEIGHBOURS_SLOWER * s->usual_ns : most_ns;
-
-    return ns < TT_NEIGHBOURS_SILENCE_NS ? TT_NEIGHBOURS_SILENCE_NS : ns < most_ns ? ns : most_ns;
-}
-
 void tt_neighbours_answer(struct tt_neighbours *s, uint32_t rank, const struct tt_clock_exchange *x,
                           const struct tt_clock_offset *told)
 {
@@ -76,7 +63,7 @@ void tt_neighbours_answer(struct tt_neighbours *s, uint32_t rank, const struct t
         p->first_ns = x->sent_ns < p->asked_ns ? p->asked_ns : 0;
         p->answered_ns = x->received_ns;
         p->nanswers += x->sent_ns >= s->roll_ns;
-        record_duration(s, x->received_ns - x->sent_ns);
+        tt_response_time_add(&s->times, x->received_ns - x->sent_ns);
         tt_clock_add(&p->clock, x, told);
     }
 }
@@ -88,7 +75,10 @@ enum tt_neighbour_life tt_neighbours_life(const struct tt_neighbours *s, uint32_
 
     if (p->answered_ns && p->answered_ns >= s->roll_ns)
         return TT_NEIGHBOUR_RESPONDS;
-    return p->is_connected && p->first_ns && now_ns - p->first_ns >= silence_ns(s)
+    if (!p->is_connected || !p->first_ns)
+        return TT_NEIGHBOUR_UNKNOWN;
+    return now_ns - p->first_ns >=
+                   tt_response_time_silence_ns(&s->times, TT_NEIGHBOURS_SILENCE_NS_MAX)
                ? TT_NEIGHBOUR_SILENT
                : TT_NEIGHBOUR_UNKNOWN;
 }

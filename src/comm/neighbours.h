@@ -6,14 +6,11 @@
 #ifndef TT_COMM_NEIGHBOURS_H
 #define TT_COMM_NEIGHBOURS_H
 
+#include "comm/response_time.h"
 #include "trace/job_clock.h"
 
 #define TT_NEIGHBOURS_SAMPLES 4u            /* exchanges with each neighbour for a dump */
-/* Without a response for this time, a rank is silent. On a busy machine responses take longer: then it
- * must be TT_NEIGHBOURS_SLOWER times the usual time of responses, up to the maximum. */
-#define TT_NEIGHBOURS_SILENCE_NS 500000000ull
-#define TT_NEIGHBOURS_SILENCE_NS_MAX 2500000000ull
-#define TT_NEIGHBOURS_SLOWER 8u
+#define TT_NEIGHBOURS_SILENCE_NS_MAX 2500000000ull  /* limit of tt_response_time_silence_ns */
 
 struct tt_neighbour {
     uint32_t rank;
@@ -28,7 +25,7 @@ struct tt_neighbour {
 
 struct tt_neighbours {
     uint32_t rank, n;
-    uint64_t usual_ns;          /* time of responses: the longest one, decaying */
+    struct tt_response_time times;
     uint64_t roll_ns;           /* begin of the last roll call; 0: none */
     struct tt_neighbour list[];
 };

@@ -108,8 +108,8 @@ static void half_a_second_of_silence_counts(void **state)
     static const uint32_t chain[N] = { 1, 2, N, N, N, N, N, N };
 
     (void)state;
-    assert_int_equal(blamed_after(chain, 1u << 2, TT_PROBE_SILENCE_NS - 20 * TT_MS), UINT32_MAX);
-    assert_int_equal(blamed_after(chain, 1u << 2, TT_PROBE_SILENCE_NS + 20 * TT_MS), 2);
+    assert_int_equal(blamed_after(chain, 1u << 2, TT_RESPONSE_SILENCE_NS - 20 * TT_MS), UINT32_MAX);
+    assert_int_equal(blamed_after(chain, 1u << 2, TT_RESPONSE_SILENCE_NS + 20 * TT_MS), 2);
 }
 
 static void responsive_cycle_blames_no_rank(void **state)
@@ -156,15 +156,15 @@ static void slow_responses_extend_the_silence(void **state)
     assert_true(tt_liveness_should_query(&probe, 1, START));
     assert_false(answer(1, UINT32_MAX, START + took));
     assert_true(tt_liveness_should_query(&probe, 3, asked));
-    assert_int_equal(blamed(3, asked + TT_PROBE_SILENCE_NS), UINT32_MAX);
-    assert_int_equal(blamed(3, asked + TT_PROBE_SLOWER * took - 1), UINT32_MAX);
-    assert_int_equal(blamed(3, asked + TT_PROBE_SLOWER * took), 3);
+    assert_int_equal(blamed(3, asked + TT_RESPONSE_SILENCE_NS), UINT32_MAX);
+    assert_int_equal(blamed(3, asked + TT_RESPONSE_SLOWER * took - 1), UINT32_MAX);
+    assert_int_equal(blamed(3, asked + TT_RESPONSE_SLOWER * took), 3);
     for (uint32_t i = 0; i < 30; i++) {         /* the machine is idle again */
         assert_true(tt_liveness_should_query(&probe, 1, asked + (2 + i) * TT_SECOND));
         answer(1, UINT32_MAX, asked + (2 + i) * TT_SECOND + TT_MS);
     }
     assert_true(tt_liveness_should_query(&probe, 2, START + 40 * TT_SECOND));
-    assert_int_equal(blamed(2, START + 40 * TT_SECOND + TT_PROBE_SILENCE_NS), 2);
+    assert_int_equal(blamed(2, START + 40 * TT_SECOND + TT_RESPONSE_SILENCE_NS), 2);
 }
 
 static void repeated_queries_keep_the_silence(void **state)
@@ -225,7 +225,7 @@ static void search_follows_the_operation_if_possible(void **state)
         for (uint32_t k = tt_liveness_answer(&probe, 1, &cases[i].of, waits, 3, START, START, ask);
              k > 0; k--)
             answer(ask[k - 1].rank, UINT32_MAX, START);
-        assert_int_equal(blame_of(&probe, &cases[i].of, 0, START + TT_PROBE_SILENCE_NS, &guilty,
+        assert_int_equal(blame_of(&probe, &cases[i].of, 0, START + TT_RESPONSE_SILENCE_NS, &guilty,
                                   ask) == TT_BLAME_RANK,
                          cases[i].blamed != UINT32_MAX);
         assert_int_equal(guilty, cases[i].blamed);
@@ -364,9 +364,9 @@ static void silent_failed_rank_is_not_blamed(void **state)
     begin();
     tt_liveness_failed(&probe, 0);
     assert_true(tt_liveness_should_query(&probe, 0, START));
-    assert_int_equal(tt_liveness_blame(&probe, &w, 0, START + TT_PROBE_SILENCE_NS - 1, &b, ask),
+    assert_int_equal(tt_liveness_blame(&probe, &w, 0, START + TT_RESPONSE_SILENCE_NS - 1, &b, ask),
                      TT_BLAME_OPEN);
-    assert_int_equal(tt_liveness_blame(&probe, &w, 0, START + TT_PROBE_SILENCE_NS, &b, ask),
+    assert_int_equal(tt_liveness_blame(&probe, &w, 0, START + TT_RESPONSE_SILENCE_NS, &b, ask),
                      TT_BLAME_NOBODY);
     assert_int_equal(b.gone, 0);
     assert_int_equal(b.silent, UINT32_MAX);
@@ -391,9 +391,10 @@ static void old_reply_is_not_new(void **state)
     assert_true(tt_liveness_should_query(&probe, 1, asked));
     assert_int_equal(tt_liveness_answer(&probe, 1, &w, ask, 0, old, asked + TT_MS, ask), 0);
     assert_int_equal(blame_of(&probe, &w, deadline, asked + TT_MS, &guilty, ask), TT_BLAME_OPEN);
-    assert_int_equal(blame_of(&probe, &w, deadline, asked + TT_PROBE_SILENCE_NS - 1, &guilty, ask),
-                     TT_BLAME_OPEN);
-    assert_int_equal(blame_of(&probe, &w, deadline, asked + TT_PROBE_SILENCE_NS, &guilty, ask),
+    assert_int_equal(
+        blame_of(&probe, &w, deadline, asked + TT_RESPONSE_SILENCE_NS - 1, &guilty, ask),
+        TT_BLAME_OPEN);
+    assert_int_equal(blame_of(&probe, &w, deadline, asked + TT_RESPONSE_SILENCE_NS, &guilty, ask),
                      TT_BLAME_RANK);
     assert_int_equal(guilty, 1);
 
@@ -404,7 +405,7 @@ static void old_reply_is_not_new(void **state)
     assert_int_equal(tt_liveness_answer(&probe, 1, &w, &next, 1, asked, asked + TT_MS, ask), 1);
     assert_int_equal(tt_liveness_answer(&probe, 1, &w, ask, 0, old, asked + TT_MS, ask), 0);
     assert_int_equal(
-        blame_of(&probe, &w, deadline, asked + TT_MS + TT_PROBE_SILENCE_NS, &guilty, ask),
+        blame_of(&probe, &w, deadline, asked + TT_MS + TT_RESPONSE_SILENCE_NS, &guilty, ask),
         TT_BLAME_RANK);
     assert_int_equal(guilty, 3);
 }
@@ -431,12 +432,14 @@ static void reply_before_deadline_does_not_acquit(void **state)
     assert_false(answer(1, 2, deadline + TT_MS));       /* it was queried a moment ago */
     assert_int_equal(blame_of(&probe, &w, deadline, deadline + TT_MS, &guilty, &ask),
                      TT_BLAME_OPEN);
-    assert_int_equal(blame_of(&probe, &w, deadline, deadline + TT_PROBE_SILENCE_NS, &guilty, &ask),
-                     TT_BLAME_RANK);
+    assert_int_equal(
+        blame_of(&probe, &w, deadline, deadline + TT_RESPONSE_SILENCE_NS, &guilty, &ask),
+        TT_BLAME_RANK);
     assert_int_equal(guilty, 2);
-    assert_false(answer(2, UINT32_MAX, deadline + TT_PROBE_SILENCE_NS));
-    assert_int_equal(blame_of(&probe, &w, deadline, deadline + TT_PROBE_SILENCE_NS, &guilty, &ask),
-                     TT_BLAME_NOBODY);
+    assert_false(answer(2, UINT32_MAX, deadline + TT_RESPONSE_SILENCE_NS));
+    assert_int_equal(
+        blame_of(&probe, &w, deadline, deadline + TT_RESPONSE_SILENCE_NS, &guilty, &ask),
+        TT_BLAME_NOBODY);
     assert_int_equal(ask.rank, UINT32_MAX);
 }
 
@@ -476,7 +479,8 @@ static void nonexistent_ranks_are_ignored(void **state)
         blame = blame_of(&probe, &of, since, now, &guilty, ask);
         assert_true(ask->rank < N || ask->rank == UINT32_MAX);
         assert_true(guilty < N || (guilty == UINT32_MAX && blame != TT_BLAME_RANK));
-        assert_true(blame != TT_BLAME_RANK || now - ranks[guilty].first_ns >= TT_PROBE_SILENCE_NS);
+        assert_true(blame != TT_BLAME_RANK ||
+                    now - ranks[guilty].first_ns >= TT_RESPONSE_SILENCE_NS);
         if (blame != TT_BLAME_RANK && guilty != UINT32_MAX)
             assert_true(ranks[guilty].nwaits == 0 && !ranks[guilty].first_ns &&
                         ranks[guilty].asked_ns >= since);

@@ -58,7 +58,7 @@ static void the_rank_that_does_not_respond_is_silent(void **state)
         step(s, 5, now_ns);
         assert_true(steps < 1000);
     }
-    assert_true(now_ns >= 1000 * MS + TT_NEIGHBOURS_SILENCE_NS);
+    assert_true(now_ns >= 1000 * MS + TT_RESPONSE_SILENCE_NS);
     for (uint32_t i = 0; i < N; i++)
         assert_int_equal(tt_neighbours_life(s, i, now_ns),
                          ranks[i] == 5 ? TT_NEIGHBOUR_SILENT : TT_NEIGHBOUR_RESPONDS);
