@@ -269,18 +269,30 @@ function(tutti_add_ofi_tests)
     endforeach()
 endfunction()
 
+# Adds the programs tests/<folder>/programs/*.c, which are run by tests of the folder, linked with
+# libraries. Sets `programs` to their targets.
+function(tutti_add_programs folder)
+    file(GLOB sources CONFIGURE_DEPENDS tests/${folder}/programs/*.c)
+    set(targets)
+    foreach(source ${sources})
+        get_filename_component(file ${source} NAME_WE)
+        set(target ${folder}_program_${file})
+        add_executable(${target} ${source})
+        set_target_properties(${target} PROPERTIES
+            OUTPUT_NAME ${file} RUNTIME_OUTPUT_DIRECTORY tests/${folder}/programs)
+        target_link_libraries(${target} PRIVATE ${ARGN} tutti_flags)
+        list(APPEND targets ${target})
+    endforeach()
+    set(programs ${targets} PARENT_SCOPE)
+endfunction()
+
 # Adds tests/shmem/programs: OpenSHMEM programs, which use only the public headers of that library;
 # and internal parts that a test includes.
 function(tutti_add_shmem_programs)
-    file(GLOB sources CONFIGURE_DEPENDS tests/shmem/programs/*.c)
-    foreach(source ${sources})
-        get_filename_component(file ${source} NAME_WE)
-        add_executable(shmem_program_${file} ${source})
-        set_target_properties(shmem_program_${file} PROPERTIES
-            OUTPUT_NAME ${file} RUNTIME_OUTPUT_DIRECTORY tests/shmem/programs)
-        target_link_libraries(shmem_program_${file} PRIVATE tutti_shmem tutti_flags m)
+    tutti_add_programs(shmem tutti_shmem m)
+    foreach(program ${programs})
         # Their macros check every type, and compare floats that are exact.
-        target_compile_options(shmem_program_${file} PRIVATE -Wno-float-equal)
+        target_compile_options(${program} PRIVATE -Wno-float-equal)
     endforeach()
     target_sources(shmem_test_parts PRIVATE shim/shmem/fold.c shim/shmem/pieces.c shim/shmem/size.c)
     target_include_directories(shmem_test_parts PRIVATE shim/shmem shim/shmem/include)
@@ -311,14 +323,7 @@ if("emu" IN_LIST folders)
 endif()
 # Programs written for NCCL, linked with the emulation of CUDA. They are run by tests/nccl/*.py.
 if(TARGET tutti_emu_cudart AND "nccl" IN_LIST folders)
-    file(GLOB sources CONFIGURE_DEPENDS tests/nccl/programs/*.c)
-    foreach(source ${sources})
-        get_filename_component(file ${source} NAME_WE)
-        add_executable(nccl_program_${file} ${source})
-        set_target_properties(nccl_program_${file} PROPERTIES
-            OUTPUT_NAME ${file} RUNTIME_OUTPUT_DIRECTORY tests/nccl/programs)
-        target_link_libraries(nccl_program_${file} PRIVATE tutti_nccl tutti_emu_cudart tutti_flags)
-    endforeach()
+    tutti_add_programs(nccl tutti_nccl tutti_emu_cudart)
 endif()
 # The tests of src/gpu load the emulation of CUDA. Where it is not built, they use a GPU's driver, or
 # are skipped.
