@@ -61,30 +61,43 @@ static uint64_t exchange(struct tt_clock_pair *pair, const struct clock *here,
 
 static const struct tt_clock_offset none = { .known = false };
 
+/* Two clocks, and what `here` has measured of `there`. */
+struct pair {
+    struct tt_prng p;
+    struct clock here, there;
+    struct tt_clock_pair pair;
+};
+
+static struct pair draw_pair(uint64_t seed)
+{
+    struct pair w = { .pair = { .next = 0 } };
+
+    tt_prng_init(&w.p, seed);
+    w.here = draw_clock(&w.p);
+    w.there = draw_clock(&w.p);
+    return w;
+}
+
 static void the_truth_is_within_the_bound(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        struct tt_prng p;
-        struct clock here, there;
-        struct tt_clock_pair pair = { .next = 0 };
+        struct pair w = draw_pair(seed);
         uint64_t now = 100 * SECOND;
 
-        tt_prng_init(&p, seed);
-        here = draw_clock(&p);
-        there = draw_clock(&p);
-        assert_false(tt_clock_of_pair(&pair, read_clock(&here, now)).known);
+        assert_false(tt_clock_of_pair(&w.pair, read_clock(&w.here, now)).known);
         for (uint32_t i = 0; i < 50; i++) {
             struct tt_clock_offset o;
 
-            now = exchange(&pair, &here, &there, &none, now, &p) + tt_prng_below(&p, 10 * SECOND);
-            o = tt_clock_of_pair(&pair, read_clock(&here, now));
-            if (!o.known || beyond(&o, &here, &there, now))
+            now = exchange(&w.pair, &w.here, &w.there, &none, now, &w.p) +
+                  tt_prng_below(&w.p, 10 * SECOND);
+            o = tt_clock_of_pair(&w.pair, read_clock(&w.here, now));
+            if (!o.known || beyond(&o, &w.here, &w.there, now))
                 fail_msg("seed %llu, exchange %u: %lld ns within %llu ns is not the truth",
                          (unsigned long long)seed, i, (long long)o.offset_ns,
                          (unsigned long long)o.error_ns);
         }
-        assert_int_equal(pair.njumps, 0);
+        assert_int_equal(w.pair.njumps, 0);
     }
 }
 
@@ -112,26 +125,21 @@ static void a_jump_is_found_by_the_next_exchange(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        struct tt_prng p;
-        struct clock here, there;
-        struct tt_clock_pair pair = { .next = 0 };
+        struct pair w = draw_pair(seed);
         uint64_t now = 100 * SECOND;
 
-        tt_prng_init(&p, seed);
-        here = draw_clock(&p);
-        there = draw_clock(&p);
         for (uint32_t i = 0; i < 20; i++) {
             struct tt_clock_offset o;
 
             if (i % 5 == 4)     /* one of them was suspended */
-                (tt_prng_below(&p, 2) ? &here : &there)->offset_ns -=
-                    (int64_t)(10 * SECOND + tt_prng_below(&p, 100 * SECOND));
-            now = exchange(&pair, &here, &there, &none, now, &p) + SECOND;
-            o = tt_clock_of_pair(&pair, read_clock(&here, now));
-            if (!o.known || beyond(&o, &here, &there, now))
+                (tt_prng_below(&w.p, 2) ? &w.here : &w.there)->offset_ns -=
+                    (int64_t)(10 * SECOND + tt_prng_below(&w.p, 100 * SECOND));
+            now = exchange(&w.pair, &w.here, &w.there, &none, now, &w.p) + SECOND;
+            o = tt_clock_of_pair(&w.pair, read_clock(&w.here, now));
+            if (!o.known || beyond(&o, &w.here, &w.there, now))
                 fail_msg("seed %llu, exchange %u: not the truth", (unsigned long long)seed, i);
         }
-        assert_int_equal(pair.njumps, 4);
+        assert_int_equal(w.pair.njumps, 4);
     }
 }
 
