@@ -85,6 +85,19 @@ static void open_gate(void *arg)
     gate_open(arg);
 }
 
+static void capture_branches(struct fixture *f, struct gate *gate)
+{
+    assert_cuda(cudaStreamBeginCapture(f->a, cudaStreamCaptureModeThreadLocal));
+    assert_cuda(cudaEventRecord(f->fork, f->a));
+    assert_cuda(cudaStreamWaitEvent(f->b, f->fork, 0));
+    gate_close_stream(gate, f->a);
+    assert_cuda(cudaLaunchHostFunc(f->b, open_gate, gate));
+    assert_cuda(launch_add(f->p, 1, 1, f->b));
+    assert_cuda(cudaEventRecord(f->join, f->b));
+    assert_cuda(cudaStreamWaitEvent(f->a, f->join, 0));
+    assert_cuda(launch_add(f->p, 2, 10, f->a));
+}
+
 static void branches_overlap_and_join(void **state)
 {
     struct gate gate;
@@ -95,28 +108,12 @@ static void branches_overlap_and_join(void **state)
 
     (void)state;
     setup(&f);
-    assert_cuda(cudaStreamBeginCapture(f.a, cudaStreamCaptureModeThreadLocal));
-    assert_cuda(cudaEventRecord(f.fork, f.a));
-    assert_cuda(cudaStreamWaitEvent(f.b, f.fork, 0));
-    gate_close_stream(&gate, f.a);
-    assert_cuda(cudaLaunchHostFunc(f.b, open_gate, &gate));
-    assert_cuda(launch_add(f.p, 1, 1, f.b));
-    assert_cuda(cudaEventRecord(f.join, f.b));
-    assert_cuda(cudaStreamWaitEvent(f.a, f.join, 0));
-    assert_cuda(launch_add(f.p, 2, 10, f.a));
+    capture_branches(&f, &gate);
     assert_cuda_error(cudaEventQuery(f.join), cudaErrorCapturedEvent);
     assert_cuda_error(cudaStreamEndCapture(f.a, &graph), cudaErrorStreamCaptureInvalidated);
     assert_null(graph);
 
-    assert_cuda(cudaStreamBeginCapture(f.a, cudaStreamCaptureModeThreadLocal));
-    assert_cuda(cudaEventRecord(f.fork, f.a));
-    assert_cuda(cudaStreamWaitEvent(f.b, f.fork, 0));
-    gate_close_stream(&gate, f.a);
-    assert_cuda(cudaLaunchHostFunc(f.b, open_gate, &gate));
-    assert_cuda(launch_add(f.p, 1, 1, f.b));
-    assert_cuda(cudaEventRecord(f.join, f.b));
-    assert_cuda(cudaStreamWaitEvent(f.a, f.join, 0));
-    assert_cuda(launch_add(f.p, 2, 10, f.a));
+    capture_branches(&f, &gate);
     assert_cuda(cudaStreamEndCapture(f.a, &graph));
     assert_cuda(cudaGraphInstantiate(&exec, graph, 0));
     for (int i = 0; i < 3; i++) {

@@ -67,6 +67,18 @@ static struct tt_emu_capture *disturbed(CUstream s)
     return q.found;
 }
 
+/* Sets *out to the capture that new work of the stream belongs to, or NULL. Fails if the capture is
+ * invalid, or if the work invalidates the capture of another stream. */
+static CUresult affected_capture(CUstream s, struct tt_emu_capture **out)
+{
+    *out = s->capture ? s->capture : disturbed(s);
+    if (*out && (*out)->invalid)
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (*out && *out != s->capture)
+        return invalidate(*out, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    return CUDA_SUCCESS;
+}
+
 /* A new node of the stream; what it adds later depends on this node. */
 static CUresult add_node(CUstream s, CUgraphNodeType type, struct tt_emu_work *work,
                          CUgraphNode *out)
@@ -90,14 +102,10 @@ CUresult tt_emu_capture_work(CUstream s, struct tt_emu_work *work, bool *capture
     if (none())
         return CUDA_SUCCESS;
     pthread_mutex_lock(&tt_emu_graph_lock);
-    c = s->capture ? s->capture : disturbed(s);
-    if (c && c->invalid)
-        st = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    else if (c && c != s->capture)
-        st = invalidate(c, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
-    else if (c && work->kind == TT_EMU_CALLBACK)
+    st = affected_capture(s, &c);
+    if (!st && c && work->kind == TT_EMU_CALLBACK)
         st = invalidate(c, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    else if (c)
+    else if (!st && c)
         st = add_node(s, tt_emu_graph_type(work), work, &node);
     *captured = c && !st;
     pthread_mutex_unlock(&tt_emu_graph_lock);
@@ -231,14 +239,10 @@ CUresult tt_emu_capture_record(CUstream s, CUevent e, unsigned flags, bool *capt
     if (none() && !atomic_load(&e->point))
         return st;
     pthread_mutex_lock(&tt_emu_graph_lock);
-    c = s->capture ? s->capture : disturbed(s);
-    if (c && c->invalid)
-        st = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    else if (c && c != s->capture)
-        st = invalidate(c, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
-    else if (c && flags & CU_EVENT_RECORD_EXTERNAL)
+    st = affected_capture(s, &c);
+    if (!st && c && flags & CU_EVENT_RECORD_EXTERNAL)
         st = add_event_node(s, CU_GRAPH_NODE_TYPE_EVENT_RECORD, e);
-    else
+    else if (!st)
         set_point(e, c ? s : NULL);
     *captured = c && !st;
     pthread_mutex_unlock(&tt_emu_graph_lock);

@@ -54,6 +54,14 @@ CUresult tt_emu_event_destroy(CUevent e)
     return CUDA_SUCCESS;
 }
 
+/* Work on the counters of an event that processes share. Takes a reference. */
+static struct tt_emu_work ipc_work(enum tt_emu_work_kind kind, struct tt_emu_ipc_counters *c,
+                                   uint64_t count)
+{
+    tt_emu_ipc_counters_get(c);
+    return (struct tt_emu_work){ .kind = kind, .ipc = { .counters = c, .count = count } };
+}
+
 /* The work that completes a new record of the event. */
 static struct tt_emu_work record_work(CUevent e)
 {
@@ -61,10 +69,7 @@ static struct tt_emu_work record_work(CUevent e)
 
     pthread_mutex_lock(&e->lock);
     if (e->ipc) {
-        work.kind = TT_EMU_IPC_MARK;
-        tt_emu_ipc_counters_get(e->ipc);
-        work.ipc.counters = e->ipc;
-        work.ipc.count = tt_emu_ipc_counters_record(e->ipc);
+        work = ipc_work(TT_EMU_IPC_MARK, e->ipc, tt_emu_ipc_counters_record(e->ipc));
     } else {
         tt_emu_mark_put(e->mark);
         e->mark = tt_emu_mark_create();
@@ -81,10 +86,7 @@ static struct tt_emu_work wait_work(CUevent e)
 
     pthread_mutex_lock(&e->lock);
     if (e->ipc) {
-        work.kind = TT_EMU_IPC_WAIT;
-        tt_emu_ipc_counters_get(e->ipc);
-        work.ipc.counters = e->ipc;
-        work.ipc.count = tt_emu_ipc_counters_recorded(e->ipc);
+        work = ipc_work(TT_EMU_IPC_WAIT, e->ipc, tt_emu_ipc_counters_recorded(e->ipc));
     } else if (e->mark) {
         work.kind = TT_EMU_WAIT;
         work.mark = tt_emu_mark_get(e->mark);
@@ -93,26 +95,25 @@ static struct tt_emu_work wait_work(CUevent e)
     return work;
 }
 
-CUresult tt_emu_event_record_now(CUevent e, CUstream s)
+static CUresult push_now(CUstream s, CUevent e, struct tt_emu_work (*work_of)(CUevent e))
 {
     struct tt_emu_work work;
 
     if (!valid(e))
         return CUDA_ERROR_INVALID_HANDLE;
-    work = record_work(e);
+    work = work_of(e);
     tt_emu_stream_push_now(s, &work);
     return CUDA_SUCCESS;
 }
 
+CUresult tt_emu_event_record_now(CUevent e, CUstream s)
+{
+    return push_now(s, e, record_work);
+}
+
 CUresult tt_emu_stream_wait_event_now(CUstream s, CUevent e)
 {
-    struct tt_emu_work work;
-
-    if (!valid(e))
-        return CUDA_ERROR_INVALID_HANDLE;
-    work = wait_work(e);
-    tt_emu_stream_push_now(s, &work);
-    return CUDA_SUCCESS;
+    return push_now(s, e, wait_work);
 }
 
 CUresult tt_emu_event_record(CUevent e, CUstream s, unsigned flags)

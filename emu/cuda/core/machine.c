@@ -80,15 +80,20 @@ CUresult tt_emu_ready(void)
     return tt_emu_machine()->ndevices ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
 }
 
-CUresult tt_emu_device_ready(int ordinal)
+CUresult tt_emu_device_exists(int ordinal)
 {
-    CUresult st = tt_emu_ready();
+    const CUresult st = tt_emu_ready();
 
     if (st)
         return st;
-    if (ordinal < 0 || ordinal >= machine.ndevices)
-        return CUDA_ERROR_INVALID_DEVICE;
-    return (CUresult)atomic_load(&machine.device[ordinal].error);
+    return ordinal < 0 || ordinal >= machine.ndevices ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+}
+
+CUresult tt_emu_device_ready(int ordinal)
+{
+    const CUresult st = tt_emu_device_exists(ordinal);
+
+    return st ? st : (CUresult)atomic_load(&machine.device[ordinal].error);
 }
 
 void tt_emu_device_break(int ordinal, CUresult error)

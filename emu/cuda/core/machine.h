@@ -55,7 +55,10 @@ int tt_emu_device_of_physical(int physical);
 /* What most calls check first: not in a child of fork, devices exist. */
 CUresult tt_emu_ready(void);
 
-/* As tt_emu_ready, and the device exists and has no sticky error. */
+/* As tt_emu_ready; CUDA_ERROR_INVALID_DEVICE if there is no such device. */
+CUresult tt_emu_device_exists(int ordinal);
+
+/* As tt_emu_device_exists; then the sticky error of the device. */
 CUresult tt_emu_device_ready(int ordinal);
 
 /* Sets the sticky error of a device, if it has none. Thread-safe. */

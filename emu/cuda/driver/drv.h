@@ -7,6 +7,9 @@
 /* CUDA_ERROR_NOT_INITIALIZED before cuInit. */
 CUresult tt_emu_drv_ready(void);
 
+/* As tt_emu_drv_ready; CUDA_ERROR_INVALID_DEVICE if there is no such device. */
+CUresult tt_emu_drv_device_exists(CUdevice device);
+
 /* The device of the current context; CUDA_ERROR_INVALID_CONTEXT if there is no context. Unlike the
  * runtime, the driver creates none. */
 CUresult tt_emu_drv_device(int *device);

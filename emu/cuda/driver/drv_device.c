@@ -18,6 +18,13 @@ CUresult tt_emu_drv_ready(void)
     return atomic_load(&tt_emu_machine()->initialized) ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }
 
+CUresult tt_emu_drv_device_exists(CUdevice device)
+{
+    const CUresult st = tt_emu_drv_ready();
+
+    return st ? st : tt_emu_device_exists(device);
+}
+
 CUresult tt_emu_drv_device(int *device)
 {
     CUresult st = tt_emu_ready();
@@ -66,16 +73,6 @@ CUresult CUDAAPI cuGetErrorString(CUresult error, const char **out)
 
 /* ---- devices ---- */
 
-static CUresult exists(CUdevice device)
-{
-    const CUresult st = tt_emu_drv_ready();
-
-    if (st)
-        return st;
-    return device < 0 || device >= tt_emu_machine()->ndevices ? CUDA_ERROR_INVALID_DEVICE
-                                                              : CUDA_SUCCESS;
-}
-
 CUresult CUDAAPI cuDeviceGetCount(int *count)
 {
     const CUresult st = tt_emu_drv_ready();
@@ -88,7 +85,7 @@ CUresult CUDAAPI cuDeviceGetCount(int *count)
 
 CUresult CUDAAPI cuDeviceGet(CUdevice *device, int ordinal)
 {
-    const CUresult st = exists(ordinal);
+    const CUresult st = tt_emu_drv_device_exists(ordinal);
 
     if (!st)
         *device = ordinal;
@@ -97,7 +94,7 @@ CUresult CUDAAPI cuDeviceGet(CUdevice *device, int ordinal)
 
 CUresult CUDAAPI cuDeviceGetName(char *name, int bytes, CUdevice device)
 {
-    const CUresult st = exists(device);
+    const CUresult st = tt_emu_drv_device_exists(device);
 
     if (st || !name || bytes <= 0)
         return st ? st : CUDA_ERROR_INVALID_VALUE;
@@ -107,7 +104,7 @@ CUresult CUDAAPI cuDeviceGetName(char *name, int bytes, CUdevice device)
 
 CUresult CUDAAPI cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
 {
-    const CUresult st = exists(device);
+    const CUresult st = tt_emu_drv_device_exists(device);
 
     if (!st)
         tt_emu_device_uuid(device, uuid->bytes);
@@ -116,7 +113,7 @@ CUresult CUDAAPI cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
 
 CUresult CUDAAPI cuDeviceTotalMem(size_t *bytes, CUdevice device)
 {
-    const CUresult st = exists(device);
+    const CUresult st = tt_emu_drv_device_exists(device);
 
     if (!st)
         *bytes = tt_emu_machine()->device[device].bytes;
@@ -125,14 +122,14 @@ CUresult CUDAAPI cuDeviceTotalMem(size_t *bytes, CUdevice device)
 
 CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
-    const CUresult st = exists(device);
+    const CUresult st = tt_emu_drv_device_exists(device);
 
     return st ? st : tt_emu_device_attribute(device, attribute, value);
 }
 
 CUresult CUDAAPI cuDeviceGetPCIBusId(char *text, int bytes, CUdevice device)
 {
-    const CUresult st = exists(device);
+    const CUresult st = tt_emu_drv_device_exists(device);
 
     if (st || !text || bytes < 13)
         return st ? st : CUDA_ERROR_INVALID_VALUE;
@@ -158,7 +155,7 @@ CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice *device, const char *text)
 
 CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
 {
-    const CUresult st = exists(device);
+    const CUresult st = tt_emu_drv_device_exists(device);
 
     if (st)
         return st;
@@ -172,7 +169,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
 CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device)
 {
     struct tt_emu_device *dev;
-    CUresult st = exists(device);
+    CUresult st = tt_emu_drv_device_exists(device);
 
     if (st)
         return st;
@@ -189,7 +186,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device)
 CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active)
 {
     struct tt_emu_device *dev;
-    const CUresult st = exists(device);
+    const CUresult st = tt_emu_drv_device_exists(device);
 
     if (st)
         return st;
@@ -203,7 +200,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags
 
 CUresult CUDAAPI cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags)
 {
-    const CUresult st = exists(device);
+    const CUresult st = tt_emu_drv_device_exists(device);
 
     if (st)
         return st;
@@ -218,7 +215,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags)
 CUresult CUDAAPI cuCtxCreate(CUcontext *out, CUctxCreateParams *params, unsigned int flags,
                              CUdevice device)
 {
-    const CUresult st = exists(device);
+    const CUresult st = tt_emu_drv_device_exists(device);
 
     if (st)
         return st;

@@ -3,19 +3,9 @@
 #include "machine.h"
 #include "pool.h"
 
-static CUresult exists(CUdevice device)
-{
-    const CUresult st = tt_emu_drv_ready();
-
-    if (st)
-        return st;
-    return device < 0 || device >= tt_emu_machine()->ndevices ? CUDA_ERROR_INVALID_DEVICE
-                                                              : CUDA_SUCCESS;
-}
-
 CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool *out, CUdevice device)
 {
-    const CUresult st = exists(device);
+    const CUresult st = tt_emu_drv_device_exists(device);
 
     if (!st)
         *out = tt_emu_pool_default(device);
@@ -24,7 +14,7 @@ CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool *out, CUdevice device)
 
 CUresult CUDAAPI cuDeviceGetMemPool(CUmemoryPool *out, CUdevice device)
 {
-    const CUresult st = exists(device);
+    const CUresult st = tt_emu_drv_device_exists(device);
 
     if (!st)
         *out = tt_emu_pool_current(device);
@@ -33,7 +23,7 @@ CUresult CUDAAPI cuDeviceGetMemPool(CUmemoryPool *out, CUdevice device)
 
 CUresult CUDAAPI cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
 {
-    const CUresult st = exists(device);
+    const CUresult st = tt_emu_drv_device_exists(device);
 
     return st ? st : tt_emu_pool_set_current(device, pool);
 }

@@ -46,55 +46,22 @@ CUresult CUDAAPI cuStreamQuery(CUstream stream)
     return st ? st : tt_emu_stream_query(s);
 }
 
-CUresult CUDAAPI cuStreamGetPriority(CUstream stream, int *priority)
-{
-    CUstream s;
-    const CUresult st = tt_emu_drv_stream(stream, &s);
+/* Defines a call that returns a field of a stream. */
+#define STREAM_GETTER(name, type, field)                                                           \
+    CUresult CUDAAPI name(CUstream stream, type *out)                                              \
+    {                                                                                              \
+        CUstream s;                                                                                \
+        const CUresult st = tt_emu_drv_stream(stream, &s);                                         \
+        if (!st)                                                                                   \
+            *out = s->field;                                                                       \
+        return st;                                                                                 \
+    }
 
-    if (!st)
-        *priority = s->priority;
-    return st;
-}
-
-CUresult CUDAAPI cuStreamGetFlags(CUstream stream, unsigned int *flags)
-{
-    CUstream s;
-    const CUresult st = tt_emu_drv_stream(stream, &s);
-
-    if (!st)
-        *flags = s->flags;
-    return st;
-}
-
-CUresult CUDAAPI cuStreamGetId(CUstream stream, unsigned long long *id)
-{
-    CUstream s;
-    const CUresult st = tt_emu_drv_stream(stream, &s);
-
-    if (!st)
-        *id = s->id;
-    return st;
-}
-
-CUresult CUDAAPI cuStreamGetDevice(CUstream stream, CUdevice *device)
-{
-    CUstream s;
-    const CUresult st = tt_emu_drv_stream(stream, &s);
-
-    if (!st)
-        *device = s->device;
-    return st;
-}
-
-CUresult CUDAAPI cuStreamGetCtx(CUstream stream, CUcontext *out)
-{
-    CUstream s;
-    const CUresult st = tt_emu_drv_stream(stream, &s);
-
-    if (!st)
-        *out = s->context;
-    return st;
-}
+STREAM_GETTER(cuStreamGetPriority, int, priority)
+STREAM_GETTER(cuStreamGetFlags, unsigned int, flags)
+STREAM_GETTER(cuStreamGetId, unsigned long long, id)
+STREAM_GETTER(cuStreamGetDevice, CUdevice, device)
+STREAM_GETTER(cuStreamGetCtx, CUcontext, context)
 
 static CUresult push(CUstream stream, struct tt_emu_work work)
 {
@@ -138,29 +105,16 @@ static CUresult value_op(CUstream stream, enum tt_emu_work_kind kind, CUdevicept
     return push(stream, (struct tt_emu_work){ .kind = kind, .value = { at, value, flags, bytes } });
 }
 
-CUresult CUDAAPI cuStreamWaitValue32(CUstream stream, CUdeviceptr at, cuuint32_t value,
-                                     unsigned int flags)
-{
-    return value_op(stream, TT_EMU_VALUE_WAIT, at, value, flags, 4);
-}
+#define VALUE_OP(name, type, kind)                                                                 \
+    CUresult CUDAAPI name(CUstream stream, CUdeviceptr at, type value, unsigned int flags)         \
+    {                                                                                              \
+        return value_op(stream, kind, at, value, flags, sizeof(type));                             \
+    }
 
-CUresult CUDAAPI cuStreamWaitValue64(CUstream stream, CUdeviceptr at, cuuint64_t value,
-                                     unsigned int flags)
-{
-    return value_op(stream, TT_EMU_VALUE_WAIT, at, value, flags, 8);
-}
-
-CUresult CUDAAPI cuStreamWriteValue32(CUstream stream, CUdeviceptr at, cuuint32_t value,
-                                      unsigned int flags)
-{
-    return value_op(stream, TT_EMU_VALUE_WRITE, at, value, flags, 4);
-}
-
-CUresult CUDAAPI cuStreamWriteValue64(CUstream stream, CUdeviceptr at, cuuint64_t value,
-                                      unsigned int flags)
-{
-    return value_op(stream, TT_EMU_VALUE_WRITE, at, value, flags, 8);
-}
+VALUE_OP(cuStreamWaitValue32, cuuint32_t, TT_EMU_VALUE_WAIT)
+VALUE_OP(cuStreamWaitValue64, cuuint64_t, TT_EMU_VALUE_WAIT)
+VALUE_OP(cuStreamWriteValue32, cuuint32_t, TT_EMU_VALUE_WRITE)
+VALUE_OP(cuStreamWriteValue64, cuuint64_t, TT_EMU_VALUE_WRITE)
 
 static CUresult batch_one(CUstream stream, const CUstreamBatchMemOpParams *p)
 {

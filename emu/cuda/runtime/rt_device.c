@@ -18,19 +18,9 @@ cudaError_t CUDARTAPI cudaGetDeviceCount(int *count)
     return tt_emu_rt_done(st);
 }
 
-static CUresult exists(int device)
-{
-    const CUresult st = tt_emu_ready();
-
-    if (st)
-        return st;
-    return device < 0 || device >= tt_emu_machine()->ndevices ? CUDA_ERROR_INVALID_DEVICE
-                                                              : CUDA_SUCCESS;
-}
-
 cudaError_t CUDARTAPI cudaSetDevice(int device)
 {
-    CUresult st = exists(device);
+    CUresult st = tt_emu_device_exists(device);
 
     if (!st)
         st = tt_emu_context_set(tt_emu_context_primary(device));
@@ -39,7 +29,7 @@ cudaError_t CUDARTAPI cudaSetDevice(int device)
 
 cudaError_t CUDARTAPI cudaInitDevice(int device, unsigned int deviceFlags, unsigned int flags)
 {
-    CUresult st = exists(device);
+    CUresult st = tt_emu_device_exists(device);
 
     (void)deviceFlags;
     if (!st && flags & ~(unsigned)cudaInitDeviceFlagsAreValid)
@@ -66,7 +56,7 @@ cudaError_t CUDARTAPI cudaSetValidDevices(int *devices, int n)
     CUresult st = tt_emu_ready();
 
     for (int i = 0; i < n && !st; i++)
-        st = exists(devices[i]);
+        st = tt_emu_device_exists(devices[i]);
     return tt_emu_rt_done(st);
 }
 
@@ -118,7 +108,7 @@ cudaError_t CUDARTAPI cudaDeviceReset(void)
 
 cudaError_t CUDARTAPI cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
 {
-    CUresult st = exists(device);
+    CUresult st = tt_emu_device_exists(device);
 
     if (!st)
         st = tt_emu_device_attribute(device, (CUdevice_attribute)attribute, value);
@@ -194,7 +184,7 @@ static void fill_features(struct cudaDeviceProp *p, int device)
 
 cudaError_t CUDARTAPI cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
 {
-    const CUresult st = exists(device);
+    const CUresult st = tt_emu_device_exists(device);
 
     if (st || !p)
         return tt_emu_rt_done(st ? st : CUDA_ERROR_INVALID_VALUE);
@@ -209,7 +199,7 @@ cudaError_t CUDARTAPI cudaGetDeviceProperties(struct cudaDeviceProp *p, int devi
 
 cudaError_t CUDARTAPI cudaDeviceGetPCIBusId(char *text, int bytes, int device)
 {
-    const CUresult st = exists(device);
+    const CUresult st = tt_emu_device_exists(device);
 
     if (st || !text || bytes < 13)
         return tt_emu_rt_done(st ? st : CUDA_ERROR_INVALID_VALUE);

@@ -6,6 +6,13 @@
 
 #include <string.h>
 
+/* Writes a handle of the program, dst[bytes]; the rest is zero. */
+static void store(char *dst, size_t bytes, const struct tt_emu_ipc *h)
+{
+    memset(dst, 0, bytes);
+    memcpy(dst, h, sizeof(*h));
+}
+
 cudaError_t CUDARTAPI cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *p)
 {
     struct tt_emu_ipc h;
@@ -16,10 +23,8 @@ cudaError_t CUDARTAPI cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *p)
         st = CUDA_ERROR_INVALID_VALUE;
     if (!st)
         st = tt_emu_ipc_memory_export((CUdeviceptr)p, &h);
-    if (!st) {
-        memset(handle, 0, sizeof(*handle));
-        memcpy(handle, &h, sizeof(h));
-    }
+    if (!st)
+        store(handle->reserved, sizeof(handle->reserved), &h);
     return tt_emu_rt_done(st);
 }
 
@@ -60,10 +65,8 @@ cudaError_t CUDARTAPI cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle, cudaEv
         st = CUDA_ERROR_INVALID_VALUE;
     if (!st)
         st = tt_emu_event_export(event, &h);
-    if (!st) {
-        memset(handle, 0, sizeof(*handle));
-        memcpy(handle, &h, sizeof(h));
-    }
+    if (!st)
+        store(handle->reserved, sizeof(handle->reserved), &h);
     return tt_emu_rt_done(st);
 }
 

@@ -6,19 +6,9 @@
 #include "peer.h"
 #include "pool.h"
 
-static CUresult exists(int device)
-{
-    const CUresult st = tt_emu_ready();
-
-    if (st)
-        return st;
-    return device < 0 || device >= tt_emu_machine()->ndevices ? CUDA_ERROR_INVALID_DEVICE
-                                                              : CUDA_SUCCESS;
-}
-
 cudaError_t CUDARTAPI cudaDeviceGetDefaultMemPool(cudaMemPool_t *out, int device)
 {
-    const CUresult st = exists(device);
+    const CUresult st = tt_emu_device_exists(device);
 
     if (!st)
         *out = tt_emu_pool_default(device);
@@ -27,7 +17,7 @@ cudaError_t CUDARTAPI cudaDeviceGetDefaultMemPool(cudaMemPool_t *out, int device
 
 cudaError_t CUDARTAPI cudaDeviceGetMemPool(cudaMemPool_t *out, int device)
 {
-    const CUresult st = exists(device);
+    const CUresult st = tt_emu_device_exists(device);
 
     if (!st)
         *out = tt_emu_pool_current(device);
@@ -36,7 +26,7 @@ cudaError_t CUDARTAPI cudaDeviceGetMemPool(cudaMemPool_t *out, int device)
 
 cudaError_t CUDARTAPI cudaDeviceSetMemPool(int device, cudaMemPool_t pool)
 {
-    const CUresult st = exists(device);
+    const CUresult st = tt_emu_device_exists(device);
 
     return tt_emu_rt_done(st ? st : tt_emu_pool_set_current(device, pool));
 }
@@ -149,9 +139,9 @@ cudaError_t CUDARTAPI cudaFreeAsync(void *p, cudaStream_t stream)
 
 static CUresult both_exist(int a, int b)
 {
-    const CUresult st = exists(a);
+    const CUresult st = tt_emu_device_exists(a);
 
-    return st ? st : exists(b);
+    return st ? st : tt_emu_device_exists(b);
 }
 
 cudaError_t CUDARTAPI cudaDeviceCanAccessPeer(int *out, int device, int peer)
@@ -180,7 +170,7 @@ cudaError_t CUDARTAPI cudaDeviceEnablePeerAccess(int peer, unsigned int flags)
     if (!st && flags)
         st = CUDA_ERROR_INVALID_VALUE;
     if (!st)
-        st = exists(peer);
+        st = tt_emu_device_exists(peer);
     return tt_emu_rt_done(st ? st : tt_emu_peer_enable(device, peer));
 }
 
@@ -190,6 +180,6 @@ cudaError_t CUDARTAPI cudaDeviceDisablePeerAccess(int peer)
     CUresult st = tt_emu_context_device(&device);
 
     if (!st)
-        st = exists(peer);
+        st = tt_emu_device_exists(peer);
     return tt_emu_rt_done(st ? st : tt_emu_peer_disable(device, peer));
 }

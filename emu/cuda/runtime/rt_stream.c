@@ -58,45 +58,21 @@ cudaError_t CUDARTAPI cudaStreamQuery(cudaStream_t stream)
     return tt_emu_rt_done(st);
 }
 
-cudaError_t CUDARTAPI cudaStreamGetPriority(cudaStream_t stream, int *priority)
-{
-    CUstream s;
-    const CUresult st = tt_emu_rt_stream(stream, &s);
+/* Defines a call that returns a field of a stream. */
+#define STREAM_GETTER(name, type, field)                                                           \
+    cudaError_t CUDARTAPI name(cudaStream_t stream, type *out)                                     \
+    {                                                                                              \
+        CUstream s;                                                                                \
+        const CUresult st = tt_emu_rt_stream(stream, &s);                                          \
+        if (!st)                                                                                   \
+            *out = s->field;                                                                       \
+        return tt_emu_rt_done(st);                                                                 \
+    }
 
-    if (!st)
-        *priority = s->priority;
-    return tt_emu_rt_done(st);
-}
-
-cudaError_t CUDARTAPI cudaStreamGetFlags(cudaStream_t stream, unsigned int *flags)
-{
-    CUstream s;
-    const CUresult st = tt_emu_rt_stream(stream, &s);
-
-    if (!st)
-        *flags = s->flags;
-    return tt_emu_rt_done(st);
-}
-
-cudaError_t CUDARTAPI cudaStreamGetId(cudaStream_t stream, unsigned long long *id)
-{
-    CUstream s;
-    const CUresult st = tt_emu_rt_stream(stream, &s);
-
-    if (!st)
-        *id = s->id;
-    return tt_emu_rt_done(st);
-}
-
-cudaError_t CUDARTAPI cudaStreamGetDevice(cudaStream_t stream, int *device)
-{
-    CUstream s;
-    const CUresult st = tt_emu_rt_stream(stream, &s);
-
-    if (!st)
-        *device = s->device;
-    return tt_emu_rt_done(st);
-}
+STREAM_GETTER(cudaStreamGetPriority, int, priority)
+STREAM_GETTER(cudaStreamGetFlags, unsigned int, flags)
+STREAM_GETTER(cudaStreamGetId, unsigned long long, id)
+STREAM_GETTER(cudaStreamGetDevice, int, device)
 
 static cudaError_t push(cudaStream_t stream, struct tt_emu_work work)
 {
