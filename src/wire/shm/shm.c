@@ -286,7 +286,7 @@ static tutti_status shm_open(struct tt_wire **out, const struct tt_wire_conf *co
         st = tt_fail(TUTTI_ERR_NOMEM, "shm: out of memory for the transport");
         goto close;
     }
-    if (tt_segment_create(&w->bell, sizeof(struct tt_shm_bell)) != TUTTI_OK) {
+    if (tt_segment_create(&w->bell, sizeof(struct tt_shm_bell), TT_PAGES_LATER) != TUTTI_OK) {
         st = TUTTI_ERR_UNSUPPORTED;     /* whatever the cause, other transports may work */
         goto close;
     }

@@ -286,9 +286,11 @@ static void shm_link_up(struct tt_shm *w, struct tt_shm_peer *peer)
     });
 }
 
+/* Many links carry a few short messages only, which use a few of its pages. */
 static tutti_status create_own_segment(struct tt_shm *w, struct tt_shm_peer *peer)
 {
-    return peer->mine.base ? TUTTI_OK : tt_segment_create(&peer->mine, tt_shm_link_bytes(w));
+    return peer->mine.base ? TUTTI_OK
+                           : tt_segment_create(&peer->mine, tt_shm_link_bytes(w), TT_PAGES_LATER);
 }
 
 /* Both ends may connect at once: the lower rank's connection is kept. A higher rank whose own

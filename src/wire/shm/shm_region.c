@@ -162,7 +162,7 @@ tutti_status tt_shm_reg(struct tt_wire *base, void *mem, size_t bytes, struct tt
     if (s == &w->shared[TT_SHM_SEGMENTS_MAX] || w->newest + 1 == ID_OF_CALLER)
         return tt_fail(TUTTI_ERR_NOMEM, "shm: too many segments: the maximum is %u",
                        TT_SHM_SEGMENTS_MAX);
-    st = tt_segment_create(&s->seg, bytes);
+    st = tt_segment_create(&s->seg, bytes, TT_PAGES_NOW);
     if (st)
         return st;
     if (s == w->free_shared)

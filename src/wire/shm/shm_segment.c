@@ -82,7 +82,7 @@ static size_t page_rounded(size_t bytes)
     return (bytes + page - 1) / page * page;
 }
 
-tutti_status tt_segment_create(struct tt_segment *seg, size_t bytes)
+tutti_status tt_segment_create(struct tt_segment *seg, size_t bytes, enum tt_segment_pages pages)
 {
     tutti_status st;
     void *base;
@@ -108,7 +108,7 @@ tutti_status tt_segment_create(struct tt_segment *seg, size_t bytes)
         st = tt_fail_errno(errno, "shm: cannot map a segment of %zu bytes", bytes);
         goto close;
     }
-    err = reserve_pages(fd, base, bytes);
+    err = pages == TT_PAGES_NOW ? reserve_pages(fd, base, bytes) : 0;
     if (err) {
         st = tt_fail_errno(err, "shm: cannot reserve %zu bytes", bytes);
         goto unmap;

@@ -11,10 +11,16 @@ struct tt_segment {
     size_t bytes;       /* multiple of the page size */
 };
 
-/* Creates and maps a zeroed segment whose memory is allocated at once (no SIGBUS later); large ones
- * on huge pages if the system grants them. On success the caller owns *seg and releases it with
- * tt_segment_fini; on error *seg is unchanged. */
-tutti_status tt_segment_create(struct tt_segment *seg, size_t bytes);
+/* When the memory of a segment is allocated. */
+enum tt_segment_pages {
+    TT_PAGES_NOW,       /* lack of memory is an error of the call */
+    TT_PAGES_LATER      /* at the first access to each page: for small segments that are rarely used
+                           as a whole. Lack of memory is then handled by the kernel (OOM killer) */
+};
+
+/* Creates and maps a zeroed segment; large ones on huge pages if the system grants them. On success
+ * the caller owns *seg and releases it with tt_segment_fini; on error *seg is unchanged. */
+tutti_status tt_segment_create(struct tt_segment *seg, size_t bytes, enum tt_segment_pages pages);
 /* Maps a peer's segment. Takes ownership of its descriptor, on success and on error. PROTOCOL if
  * the file is smaller than `bytes`. */
 tutti_status tt_segment_attach(struct tt_segment *seg, int fd, size_t bytes);
