@@ -2,8 +2,9 @@
 
 The ranks are threads of a few processes (tests/boot/prog_start.c). They run the code of every job:
 the rendezvous and the connection of the control overlay, over real loopback sockets, with address
-records of 512 bytes. Bytes are counted in the calls that send and receive. They do not depend on
-the load of the machine; the time does, and includes all ranks on the cores of this machine.
+records of 512 bytes, 28 of which differ between ranks, as in real jobs. Bytes are counted in the
+calls that send and receive. They do not depend on the load of the machine; the time does, and
+includes all ranks on the cores of this machine.
 
 The growth of a value is its factor for twice the ranks, from the smallest to the largest number of
 ranks.

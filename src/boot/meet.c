@@ -31,6 +31,7 @@
 #include "boot/id.h"
 #include "boot/kv.h"
 #include "boot/overlay.h"
+#include "boot/record_table.h"
 #include "boot/samehost.h"
 #include "boot/serve.h"
 #include "boot/tree_node.h"
@@ -827,6 +828,7 @@ static void set_neighbour(struct neighbours *k, uint32_t rank, const struct tt_e
 static tutti_status table_read_cards(struct meet *m, struct tt_table *t, struct neighbours *k)
 {
     const struct tt_tree_place *place = &tt_tree_node_tree(m->node)->place;
+    struct tt_record_entry entry = { .holder = 0 };
     struct tt_reader all;
 
     memcpy(t->secret, place->secret, sizeof t->secret);
@@ -835,13 +837,11 @@ static tutti_status table_read_cards(struct meet *m, struct tt_table *t, struct 
     for (uint32_t r = 0; r < t->nranks; r++) {
         struct tt_endpoint endpoint;
         struct tt_reader card;
-        const uint8_t *at;
-        uint16_t bytes;
         size_t rest;
 
-        t->holders[r] = tt_read_u32(&all);
-        at = tt_tree_read_card(&all, &bytes);
-        tt_reader_init(&card, at, bytes);
+        tt_record_read(&entry, &all);
+        t->holders[r] = entry.holder;
+        tt_reader_init(&card, entry.record, entry.bytes);
         tt_endpoint_read(&card, &endpoint);
         /* proven, in contrast to equal hashes */
         endpoint.host = m->own.host + (t->holders[r] != m->samehost.holder);

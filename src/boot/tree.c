@@ -306,17 +306,17 @@ static bool read_entries(struct tt_tree *t, struct tt_reader *r)
     return !r->bad && tt_sparse_get(&t->entries, t->conf.rank);
 }
 
-/* Checks the number and the sizes of the records of a table. */
+/* Checks the number of the records of a table, and their format. */
 static bool table_is_valid(const uint8_t *table, size_t bytes, uint32_t nranks)
 {
+    struct tt_record_entry entry = { .holder = 0 };
     struct tt_reader r;
-    uint16_t n;
 
     tt_reader_init(&r, table, bytes);
     for (uint32_t i = 0; i < nranks && !r.bad; i++) {
-        if (tt_read_u32(&r) >= nranks)
+        tt_record_read(&entry, &r);
+        if (entry.holder >= nranks)
             return false;
-        (void)tt_tree_read_card(&r, &n);
     }
     return !r.bad && r.at == r.end;
 }
@@ -768,7 +768,7 @@ uint64_t tt_tree_wake_ns(const struct tt_tree *t)
 size_t tt_tree_body_max(uint32_t nranks)
 {
     const size_t rank = 15 + 12 + 2 * (1 + TT_ENDPOINT_BYTES) +    /* layout, and entry */
-                        6 + TT_TREE_CARD_MAX;
+                        TT_RECORD_OVERHEAD + TT_TREE_CARD_MAX;
 
     return 2 * TT_MAC_BYTES + TT_TREE_SECRET_BYTES + 21 + TT_TREE_CONSTANTS_MAX +
            TT_TREE_SENTENCE_BYTES + nranks * rank;

@@ -37,7 +37,7 @@
 #include "boot/tree_report.h"
 #include "tutti/tutti.h"
 
-#define TT_TREE_VERSION 5               /* versions up to 4 had no tree */
+#define TT_TREE_VERSION 6               /* versions up to 4 had no tree */
 #define TT_TREE_CHILDREN 128            /* default of children_max */
 #define TT_TREE_CHILDREN_TABLE \
     8                           /* for start-ups with a table, of which a node sends a copy
@@ -137,8 +137,8 @@ struct tt_tree_place {
     const uint8_t *layout;          /* hosts of all ranks; tt_tree_layout_next reads it */
     size_t layout_bytes;
     struct tt_tree_address before, after;   /* of the ranks rank - 1 and rank + 1 (mod nranks) */
-    const uint8_t *table;           /* [nranks] of holder u32 (first rank of its host), length u16,
-                                       record; NULL: there is none, or the leader shares it */
+    const uint8_t *table;           /* of the records of all ranks: record_table.h, valid; NULL:
+                                       there is none, or the leader shares it */
     size_t table_bytes;             /* 0: there is none */
     uint8_t table_digest[TT_MAC_BYTES];     /* of a shared table */
 };

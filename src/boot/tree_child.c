@@ -456,11 +456,14 @@ static bool read_join(struct tt_reader *r, struct join *out)
     tt_tree_read_address(r, &out->address);
     out->card = NULL;
     out->card_bytes = 0;
-    if (out->flags & TT_TREE_JOIN_CARD)
-        out->card = tt_tree_read_card(r, &out->card_bytes);
-    return !r->bad && r->at == r->end && out->kind <= TT_TREE_LEADER &&
-           out->flags <= (TT_TREE_JOIN_SERVES | TT_TREE_JOIN_CARD) && out->nranks > 0 &&
-           out->nranks <= NRANKS_MAX && out->rank < out->nranks && out->leader < out->nranks;
+    if (out->flags & TT_TREE_JOIN_CARD) {
+        out->card_bytes = tt_read_u16(r);
+        out->card = tt_reader_take(r, out->card_bytes);
+    }
+    return !r->bad && out->card_bytes <= TT_TREE_CARD_MAX && r->at == r->end &&
+           out->kind <= TT_TREE_LEADER && out->flags <= (TT_TREE_JOIN_SERVES | TT_TREE_JOIN_CARD) &&
+           out->nranks > 0 && out->nranks <= NRANKS_MAX && out->rank < out->nranks &&
+           out->leader < out->nranks;
 }
 
 /* Verifies and parses a JOIN. A wrong proof gets a response, so that a misspelt token is

@@ -22,7 +22,6 @@
 #define FLUSH_NS (10 * TT_SECOND)       /* time for a child to read its result */
 #define ADDRESSES_MAX (1 + TT_ENDPOINT_ADDRS + TT_TREE_ROOTS_MAX)
 #define WHY_BYTES 160
-#define CARD_HEADER 6                   /* of a record in the table: holder and length */
 
 struct tt_tree_node {
     struct tt_tree tree;
@@ -589,7 +588,7 @@ static void node_init_tree(struct tt_tree_node *n, const struct tt_tree_conf *co
 /* The parts of the configuration that are copied. */
 static void node_configure(struct tt_tree_node *n, const struct tt_tree_node_conf *conf)
 {
-    const size_t most = (size_t)conf->tree.nranks * (TT_TREE_CARD_MAX + CARD_HEADER);
+    const size_t most = (size_t)conf->tree.nranks * (TT_TREE_CARD_MAX + TT_RECORD_OVERHEAD);
 
     n->table_file = conf->local >= 0 ? tt_tree_file_create(most) : -1;
     node_init_tree(n, &conf->tree);

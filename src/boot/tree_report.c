@@ -34,7 +34,7 @@ size_t tt_tree_report_bytes_max(const struct tt_tree_seat *seats, uint32_t n,
     size_t bytes = HEAD_BYTES + constants_bytes + (size_t)n * RUN_BYTES_MAX;
 
     for (uint32_t i = 0; i < n; i++)
-        bytes += 2u + seats[i].card_bytes;
+        bytes += TT_RECORD_OVERHEAD + seats[i].card_bytes;
     return bytes;
 }
 
@@ -61,6 +61,8 @@ static uint32_t run_seats(const struct tt_tree_seat *seats, uint32_t n)
 static void write_run(struct tt_writer *w, const struct tt_tree_seat *seats, uint32_t count,
                       bool cards)
 {
+    struct tt_record_entry before = { .holder = 0 };
+
     tt_write_u32(w, seats[0].rank);
     tt_write_u32(w, count);
     tt_write_bytes(w, seats[0].digest, TT_TREE_DIGEST_BYTES);
@@ -68,10 +70,8 @@ static void write_run(struct tt_writer *w, const struct tt_tree_seat *seats, uin
     tt_tree_write_address(w, &seats[count - 1].address);
     for (uint32_t i = 0; i < count; i++)
         tt_write_u32(w, seats[i].tag);
-    for (uint32_t i = 0; cards && i < count; i++) {
-        tt_write_u16(w, seats[i].card_bytes);
-        tt_write_bytes(w, seats[i].card, seats[i].card_bytes);
-    }
+    for (uint32_t i = 0; cards && i < count; i++)
+        tt_record_write(&before, w, 0, seats[i].card, seats[i].card_bytes);
 }
 
 void tt_tree_write_report(struct tt_writer *w, const struct tt_tree_report_head *head,
@@ -120,18 +120,10 @@ void tt_tree_read_report(struct tt_reader *r, uint32_t nranks, struct tt_tree_re
         out->nruns = 0;
 }
 
-const uint8_t *tt_tree_read_card(struct tt_reader *r, uint16_t *bytes)
-{
-    *bytes = tt_read_u16(r);
-    if (*bytes > TT_TREE_CARD_MAX)
-        r->bad = true;
-    return tt_reader_take(r, *bytes);
-}
-
 void tt_tree_read_run(struct tt_reader *r, uint32_t nranks, const struct tt_tree_report_head *head,
                       struct tt_tree_run *out)
 {
-    uint16_t bytes;
+    struct tt_record_entry card = { .holder = 0 };
 
     out->first = tt_read_u32(r);
     out->count = tt_read_u32(r);
@@ -142,8 +134,11 @@ void tt_tree_read_run(struct tt_reader *r, uint32_t nranks, const struct tt_tree
         r->bad = true;
     out->tags = r->bad ? NULL : tt_reader_take(r, (size_t)out->count * 4);
     out->cards = head->cards ? r->at : NULL;
-    for (uint32_t i = 0; head->cards && i < out->count && !r->bad; i++)
-        (void)tt_tree_read_card(r, &bytes);
+    out->records_bytes = 0;
+    for (uint32_t i = 0; head->cards && i < out->count && !r->bad; i++) {
+        tt_record_read(&card, r);
+        out->records_bytes += card.bytes;
+    }
     out->cards_bytes = head->cards && !r->bad ? (size_t)(r->at - out->cards) : 0;
     if (r->bad)
         out->count = 0;

@@ -9,11 +9,11 @@
 #include "base/bytes.h"
 #include "boot/auth.h"
 #include "boot/endpoint.h"
+#include "boot/record_table.h"
 
 #define TT_TREE_DIGEST_BYTES 16
 #define TT_TREE_SECRET_BYTES 16
 #define TT_TREE_CONSTANTS_MAX 1024
-#define TT_TREE_CARD_MAX 1408           /* maximum size of the address record of a rank */
 #define TT_TREE_NONE UINT32_MAX
 
 /* An encoded struct tt_endpoint, opaque here. */
@@ -37,8 +37,9 @@ struct tt_tree_run {
     uint8_t digest[TT_TREE_DIGEST_BYTES];
     struct tt_tree_address before, after;   /* a report: of the first and of the last rank */
     const uint8_t *tags;            /* [count], little-endian 32 bits each */
-    const uint8_t *cards;           /* [count] of u16 length and bytes; NULL: none */
-    size_t cards_bytes;
+    const uint8_t *cards;           /* [count] entries of record_table.h; NULL: none */
+    size_t cards_bytes;             /* packed */
+    size_t records_bytes;           /* of the records */
     uint32_t host, reporter;        /* set by the reader of a report */
 };
 
@@ -66,9 +67,6 @@ void tt_tree_write_report(struct tt_writer *w, const struct tt_tree_report_head 
 void tt_tree_read_report(struct tt_reader *r, uint32_t nranks, struct tt_tree_report_head *out);
 void tt_tree_read_run(struct tt_reader *r, uint32_t nranks, const struct tt_tree_report_head *head,
                       struct tt_tree_run *out);
-/* Reads the next address record of a run, or of a table of all ranks. Returns NULL if its length is
- * invalid; then the reader is bad. */
-const uint8_t *tt_tree_read_card(struct tt_reader *r, uint16_t *bytes);
 
 /* A part of the layout: `nhosts` hosts with the indices from `host` on, each of which has the next
  * `count` ranks. Hosts are numbered in the order of their first ranks. */

@@ -218,38 +218,40 @@ static bool copy_constants(struct tt_tree *t)
     return true;
 }
 
-/* Makes the table of the records of all ranks, if any rank has one. Returns false if out of
- * memory. */
+/* Makes the table (record_table.h) of the records of all ranks, if any rank has one. Returns false
+ * if out of memory. */
 static bool root_make_table(struct tt_tree_ranks *k)
 {
-    size_t bytes = 4 * (size_t)k->nranks, cards = 0;
+    struct tt_record_entry before = { .holder = 0 };
+    size_t bytes = 0;
     struct tt_reader r;
     struct tt_writer w;
-    uint16_t n;
+    uint8_t *smaller;
 
-    for (uint32_t i = 0; i < k->nruns; i++) {
-        bytes += k->runs[i].cards ? k->runs[i].cards_bytes : 2 * (size_t)k->runs[i].count;
-        cards += k->runs[i].cards_bytes;
-    }
-    if (cards == 0)
+    for (uint32_t i = 0; i < k->nruns; i++)
+        bytes += k->runs[i].records_bytes;
+    if (bytes == 0)
         return true;
+    bytes += (size_t)k->nranks * TT_RECORD_OVERHEAD;
     k->table = malloc(bytes);
     if (!k->table)
         return false;
-    k->table_bytes = bytes;
     tt_writer_init(&w, k->table, bytes);
     for (uint32_t i = 0; i < k->nruns; i++) {
+        struct tt_record_entry card = { .holder = 0 };
+
         tt_reader_init(&r, k->runs[i].cards, k->runs[i].cards_bytes);
         for (uint32_t rank = 0; rank < k->runs[i].count; rank++) {
-            const uint8_t *card = k->runs[i].cards ? tt_tree_read_card(&r, &n) : NULL;
-
-            n = card ? n : 0;
-            tt_write_u32(&w, k->runs[i].host);
-            tt_write_u16(&w, n);
-            tt_write_bytes(&w, card, n);
+            if (k->runs[i].cards)
+                tt_record_read(&card, &r);
+            tt_record_write(&before, &w, k->runs[i].host, card.record, card.bytes);
         }
     }
-    tt_assert(!w.bad && tt_writer_bytes(&w) == bytes);
+    tt_assert(!w.bad);
+    k->table_bytes = tt_writer_bytes(&w);
+    smaller = realloc(k->table, k->table_bytes);
+    if (smaller)
+        k->table = smaller;
     return true;
 }
 

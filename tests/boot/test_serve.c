@@ -180,13 +180,17 @@ static void ranks_end(struct rank ranks[NRANKS])
     run_until(ranks, NRANKS, all_done);
     for (uint32_t i = 0; i < NRANKS; i++) {
         const struct tt_tree_place *place = &tt_tree_node_tree(ranks[i].node)->place;
+        struct tt_record_entry entry = { .holder = 0 };
         struct tt_reader r;
 
         tt_reader_init(&r, place->table, place->table_bytes);
         for (uint32_t rank = 0; rank < NRANKS; rank++) {
-            assert_int_equal(tt_read_u32(&r), rank);
-            assert_int_equal(tt_read_u16(&r), sizeof(uint32_t));
-            assert_int_equal(tt_read_u32(&r), 100 + rank);
+            const uint32_t record = 100 + rank;
+
+            tt_record_read(&entry, &r);
+            assert_int_equal(entry.holder, rank);
+            assert_int_equal(entry.bytes, sizeof record);
+            assert_memory_equal(entry.record, &record, sizeof record);
         }
         assert_true(!r.bad && r.at == r.end);
     }

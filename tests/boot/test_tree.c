@@ -549,17 +549,15 @@ static void check_place(const struct sim *s, uint32_t rank)
 /* The table has the first rank of the host, and the record, of each rank. */
 static void check_table(const struct sim *s, const struct tt_tree_place *place)
 {
+    struct tt_record_entry entry = { .holder = 0 };
     struct tt_reader r;
-    uint16_t bytes;
 
     tt_reader_init(&r, place->table, place->table_bytes);
     for (uint32_t rank = 0; s->cards && rank < s->nranks; rank++) {
-        const uint8_t *card;
-
-        assert_int_equal(tt_read_u32(&r), s->leader[rank]);
-        card = tt_tree_read_card(&r, &bytes);
-        assert_int_equal(bytes, card_bytes(rank));
-        assert_memory_equal(card, s->cards[rank], bytes);
+        tt_record_read(&entry, &r);
+        assert_int_equal(entry.holder, s->leader[rank]);
+        assert_int_equal(entry.bytes, card_bytes(rank));
+        assert_memory_equal(entry.record, s->cards[rank], entry.bytes);
     }
     assert_true(!r.bad && r.at == r.end);
 }
@@ -846,7 +844,7 @@ static void different_version_is_reported(void **state)
     tt_tree_step(&t, &ev, 3);
     assert_int_equal(t.state, TT_TREE_FAILED);
     assert_int_equal(t.status, TUTTI_ERR_PROTOCOL);
-    assert_non_null(strstr(t.sentence, "the server has version 6, this rank has version 5"));
+    assert_non_null(strstr(t.sentence, "the server has version 7, this rank has version 6"));
     tt_tree_fini(&t);
 }
 

@@ -221,17 +221,15 @@ static void run_until_true(struct job *j, bool (*until)(const struct job *j))
 
 static void check_table(const struct job *j, const struct tt_tree_place *place)
 {
+    struct tt_record_entry entry = { .holder = 0 };
     struct tt_reader r;
-    uint16_t bytes;
 
     tt_reader_init(&r, place->table, place->table_bytes);
     for (uint32_t rank = 0; rank < j->nranks; rank++) {
-        const uint8_t *card;
-
-        assert_int_equal(tt_read_u32(&r) / j->per_host, rank / j->per_host);
-        card = tt_tree_read_card(&r, &bytes);
-        assert_int_equal(bytes, CARD_BYTES - rank);
-        assert_memory_equal(card, j->ranks[rank].card, bytes);
+        tt_record_read(&entry, &r);
+        assert_int_equal(entry.holder / j->per_host, rank / j->per_host);
+        assert_int_equal(entry.bytes, CARD_BYTES - rank);
+        assert_memory_equal(entry.record, j->ranks[rank].card, entry.bytes);
     }
     assert_true(!r.bad && r.at == r.end);
 }
