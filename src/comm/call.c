@@ -304,23 +304,35 @@ static tutti_status start_again(struct tt_plan *plan, const void *src, void *dst
     return st;
 }
 
+/* Returns the plan whose kept operation can run this call, or NULL. */
+static struct tt_plan *reusable_plan(enum tt_coll_kind kind, const void *src, void *dst,
+                                     size_t count, tutti_dtype type, tutti_redop op, int root,
+                                     tutti_comm *comm, const tutti_call *call)
+{
+    struct tt_plan *p = NULL, *const *at = recent_plans(comm, kind, count, root);
+
+    for (int way = 0; way < RECENT_WAYS && !p; way++)
+        if (can_reuse(at[way], call, kind, src, dst, count, type, op, root))
+            p = at[way];
+    if (!p || tt_registry_is_device(src, p->shape.src_bytes) ||
+        tt_registry_is_device(dst, p->shape.dst_bytes))
+        return NULL;
+    return p;
+}
+
 bool tt_call_check_again(tutti_status *st, enum tt_coll_kind kind, const void *src, void *dst,
                          size_t count, tutti_dtype type, tutti_redop op, int root, tutti_comm *comm,
                          const tutti_call *call)
 {
-    struct tt_plan *p = NULL, *const * at;
+    struct tt_plan *p;
 
     if (!comm || tt_engine_is_inherited(comm->world->engine) ||
         (call &&
          (call->size != sizeof *call || call->quant || call->error_feedback || call->divisor)) ||
         (call && call->request && is_p2p(kind)))
         return false;
-    at = recent_plans(comm, kind, count, root);
-    for (int way = 0; way < RECENT_WAYS && !p; way++)
-        if (can_reuse(at[way], call, kind, src, dst, count, type, op, root))
-            p = at[way];
-    if (!p || tt_registry_is_device(src, p->shape.src_bytes) ||
-        tt_registry_is_device(dst, p->shape.dst_bytes))
+    p = reusable_plan(kind, src, dst, count, type, op, root, comm, call);
+    if (!p)
         return false;
     src = p->shape.src_bytes ? src : NULL;
     dst = p->shape.dst_bytes ? dst : NULL;
@@ -329,6 +341,30 @@ bool tt_call_check_again(tutti_status *st, enum tt_coll_kind kind, const void *s
     else
         *st = tt_op_again(&p->kept, src, dst, call ? call->tag : 0, timeout_of(comm, call));
     return true;
+}
+
+bool tt_call_check_group_again(struct tt_group_call *out, const tutti_p2p *op, tutti_comm *comm)
+{
+    const bool receives = op->is_recv == 1;
+    struct tt_plan *p;
+
+    if (op->is_recv != receives)
+        return false;
+    p = reusable_plan(receives ? TT_RECV : TT_SEND, receives ? NULL : op->buf,
+                      receives ? op->buf : NULL, op->count, op->type, TUTTI_SUM, op->peer, comm,
+                      NULL);
+    if (!p)
+        return false;
+    *out = (struct tt_group_call){ .kept = &p->kept,
+                                   .src = p->shape.src_bytes ? op->buf : NULL,
+                                   .dst = p->shape.dst_bytes ? op->buf : NULL,
+                                   .tag = op->tag };
+    return true;
+}
+
+int64_t tt_call_check_timeout(const tutti_comm *comm, const tutti_call *call)
+{
+    return timeout_of(comm, call);
 }
 
 /* Inserts the plan before the previous one. */
@@ -349,21 +385,28 @@ static tutti_status start(struct tt_call_check *t, tutti_request **request)
     return st;
 }
 
-static struct tt_shape shape_of(const struct tt_call_check *t)
+static struct tt_shape shape_of(const struct tt_op_conf *conf, tutti_redop op)
 {
-    const struct tt_coll *c = &t->conf.coll;
+    const struct tt_coll *c = &conf->coll;
 
     return (struct tt_shape){
         .kind = c->kind,
-        .dtype = t->conf.dtype,
-        .redop = t->op,
+        .dtype = conf->dtype,
+        .redop = op,
         .root = c->root,
         .count = c->bytes / c->elem_bytes,
-        .src_bytes = t->conf.src ? tt_coll_src_bytes(c) : 0,
-        .dst_bytes = t->conf.dst ? tt_coll_dst_bytes(c) : 0,
+        .src_bytes = conf->src ? tt_coll_src_bytes(c) : 0,
+        .dst_bytes = conf->dst ? tt_coll_dst_bytes(c) : 0,
         .in_place = c->in_place,
-        .shift = (uintptr_t)t->conf.dst - (uintptr_t)t->conf.src,
+        .shift = (uintptr_t)conf->dst - (uintptr_t)conf->src,
     };
+}
+
+/* Returns whether the operation of this call can serve later calls of its shape. */
+static bool can_keep(const struct tt_call_check *t, const struct tt_plan *plan)
+{
+    return plan->keeps && !tt_call_check_is_self(t) && t->conf.coll.root != TT_ROOT_ANY &&
+           !t->conf.divisor && t->op != TUTTI_PREMUL_SUM && !t->conf.quant.quant;
 }
 
 /* Runs a call whose operation is kept in its plan, or can be. The second of two calls of a shape is
@@ -387,7 +430,7 @@ static tutti_status submit_kept(struct tt_call_check *t, struct tt_plan *plan,
     } else {
         tt_op_drop(plan->kept);
         plan->kept = NULL;
-        plan->shape = shape_of(t);
+        plan->shape = shape_of(&t->conf, t->op);
     }
     return request ? start(t, request) : tt_op_blocking(t->comm->context, &t->conf);
 }
@@ -432,12 +475,45 @@ static tutti_status take_plan(struct tt_call_check *t, const char *force, struct
     return TUTTI_OK;
 }
 
-tutti_status tt_call_check_plan(struct tt_call_check *t)
+tutti_status tt_call_check_plan(struct tt_call_check *t, struct tt_plan **keeper)
 {
     struct tt_plan *plan;
-    const tutti_status st = refuse_device(t);
+    tutti_status st = refuse_device(t);
 
-    return st ? st : take_plan(t, NULL, &plan);
+    if (!st)
+        st = take_plan(t, NULL, &plan);
+    if (!st)
+        *keeper = can_keep(t, plan) ? plan : NULL;
+    return st;
+}
+
+/* Returns whether a send or receive has the shape of the plan. */
+static bool p2p_fits(const struct tt_plan *plan, const struct tt_op_conf *conf)
+{
+    const struct tt_coll *c = &conf->coll;
+
+    return shape_fits(&plan->shape, c->kind, conf->src, conf->dst, c->bytes / c->elem_bytes,
+                      conf->dtype, TUTTI_SUM, (int)c->root);
+}
+
+void tt_call_check_keep(struct tt_op_conf *conf, struct tt_plan *plan, tutti_comm *comm)
+{
+    const struct tt_coll *c = &conf->coll;
+
+    if (p2p_fits(plan, conf)) {
+        insert_plan(recent_plans(comm, c->kind, c->bytes / c->elem_bytes, (int)c->root), plan);
+        conf->kept = plan->kept ? NULL : &plan->kept;
+        return;
+    }
+    tt_op_drop(plan->kept);
+    plan->kept = NULL;
+    plan->shape = shape_of(conf, TUTTI_SUM);
+}
+
+void tt_call_check_keep_settle(struct tt_op_conf *conf, const struct tt_plan *plan)
+{
+    if (conf->kept && !p2p_fits(plan, conf))
+        conf->kept = NULL;
 }
 
 /* Requests huge pages for the buffers: fetching from another process's memory, and streaming
@@ -480,9 +556,7 @@ static tutti_status call_submit(struct tt_call_check *t)
         return st;
     }
     t->conf.owned = own;
-    if (plan->keeps && !(request && is_p2p(t->conf.coll.kind)) && !tt_call_check_is_self(t) &&
-        t->conf.coll.root != TT_ROOT_ANY && !t->conf.divisor && t->op != TUTTI_PREMUL_SUM &&
-        !t->conf.quant.quant)
+    if (can_keep(t, plan) && !(request && is_p2p(t->conf.coll.kind)))
         return submit_kept(t, plan, request);
     return request ? start(t, request) : tt_op_blocking(t->comm->context, &t->conf);
 }

@@ -42,8 +42,19 @@ tutti_status tt_call_check_count(struct tt_call_check *t, size_t count);
 /* Checks that buf is not NULL if bytes > 0. */
 tutti_status tt_call_check_need(const struct tt_call_check *t, const void *buf, uint64_t bytes,
                                 const char *what);
-/* Completes t->conf for an operation that the caller starts itself. */
-tutti_status tt_call_check_plan(struct tt_call_check *t);
+/* Completes t->conf for an operation that the caller starts itself. *keeper becomes the plan that
+ * can keep the operation, or NULL. */
+tutti_status tt_call_check_plan(struct tt_call_check *t, struct tt_plan **keeper);
+/* For a member of a blocking group, before any member starts: its operation will be kept in `plan`,
+ * if the last call of this plan had the same shape. A later member of the same group may change the
+ * plan: after the last one, tt_call_check_keep_settle must be called for each. */
+void tt_call_check_keep(struct tt_op_conf *conf, struct tt_plan *plan, tutti_comm *comm);
+void tt_call_check_keep_settle(struct tt_op_conf *conf, const struct tt_plan *plan);
+/* Fills *out with the kept operation of an equal earlier send or receive. Returns false, without
+ * effect, if there is none. */
+bool tt_call_check_group_again(struct tt_group_call *out, const tutti_p2p *op, tutti_comm *comm);
+/* Returns the timeout of a call; negative: none. */
+int64_t tt_call_check_timeout(const tutti_comm *comm, const tutti_call *call);
 /* Runs the call, unless st is an error in an argument. Frees the attempt's memory. */
 tutti_status tt_call_check_finish(struct tt_call_check *t, tutti_status st);
 

@@ -88,9 +88,11 @@ tutti_status tutti_recv(void *buf, size_t count, tutti_dtype type, int peer, tut
     return p2p_run("tutti_recv", TT_RECV, NULL, buf, count, type, peer, comm, call);
 }
 
-/* Prepares and checks a member: all are checked before the first one starts. */
-static tutti_status prepare_member(struct tt_op_conf *out, const tutti_p2p *op, size_t i,
-                                   tutti_comm *comm, const tutti_call *call)
+/* Prepares and checks a member: all are checked before the first one starts. *keeper becomes the plan
+ * that can keep its operation, or NULL. */
+static tutti_status prepare_member(struct tt_op_conf *out, struct tt_plan **keeper,
+                                   const tutti_p2p *op, size_t i, tutti_comm *comm,
+                                   const tutti_call *call)
 {
     const enum tt_coll_kind kind = op->is_recv ? TT_RECV : TT_SEND;
     struct tt_call_check t;
@@ -106,26 +108,67 @@ static tutti_status prepare_member(struct tt_op_conf *out, const tutti_p2p *op, 
         st = prepare_p2p(&t, kind, op->is_recv ? NULL : op->buf, op->is_recv ? op->buf : NULL,
                          op->count, op->peer, op->tag);
     if (!st)
-        st = tt_call_check_plan(&t);
+        st = tt_call_check_plan(&t, keeper);
     if (!st)
         *out = t.conf;
     return st;
 }
 
+/* Starts a group with a request. */
 static tutti_status start_group(struct tt_op **out, const tutti_p2p *ops, size_t n,
                                 tutti_comm *comm, const tutti_call *call)
 {
     struct tt_op_conf *conf = n ? calloc(n, sizeof *conf) : NULL;
+    struct tt_plan *keeper;
     tutti_status st = TUTTI_OK;
 
     if (n && !conf)
         return tt_fail(TUTTI_ERR_NOMEM, "tutti_group: out of memory for %zu operations", n);
     for (size_t i = 0; i < n && !st; i++)
-        st = prepare_member(&conf[i], &ops[i], i, comm, call);
+        st = prepare_member(&conf[i], &keeper, &ops[i], i, comm, call);
     if (!st)
         st = tt_op_start_group(comm->context, conf, n, out);
     free(conf);
     return st;
+}
+
+/* Runs a short group that blocks. The operations of its members are kept, if they can be. */
+static tutti_status run_short_group(const tutti_p2p *ops, size_t n, tutti_comm *comm,
+                                    const tutti_call *call)
+{
+    struct tt_op_conf conf[TT_GROUP_CALLS_MAX];
+    struct tt_plan *keeper[TT_GROUP_CALLS_MAX];
+    struct tt_group_call calls[TT_GROUP_CALLS_MAX];
+    tutti_status st = TUTTI_OK;
+
+    for (size_t i = 0; i < n && !st; i++)
+        st = prepare_member(&conf[i], &keeper[i], &ops[i], i, comm, call);
+    if (st)
+        return st;
+    for (size_t i = 0; i < n; i++)
+        if (keeper[i])
+            tt_call_check_keep(&conf[i], keeper[i], comm);
+    for (size_t i = 0; i < n; i++) {
+        if (keeper[i])
+            tt_call_check_keep_settle(&conf[i], keeper[i]);
+        calls[i] = (struct tt_group_call){ .conf = &conf[i] };
+    }
+    return tt_op_blocking_group(comm->context, calls, n, 0);
+}
+
+/* Runs a short group that blocks, if all its members are calls whose operations were kept. */
+static bool run_group_again(tutti_status *st, const tutti_p2p *ops, size_t n, tutti_comm *comm,
+                            const tutti_call *call)
+{
+    struct tt_group_call calls[TT_GROUP_CALLS_MAX];
+
+    if (call && call->size != sizeof *call)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!tt_call_check_group_again(&calls[i], &ops[i], comm))
+            return false;
+    *st = tt_op_blocking_group(comm->context, calls, n, tt_call_check_timeout(comm, call));
+    return true;
 }
 
 static tutti_status run_group(const tutti_p2p *ops, size_t n, tutti_comm *comm,
@@ -141,6 +184,8 @@ static tutti_status run_group(const tutti_p2p *ops, size_t n, tutti_comm *comm,
     if (!tt_array_can_be(ops, n, sizeof *ops))
         return tt_fail(TUTTI_ERR_INVALID,
                        "tutti_group: %zu operations do not fit in the address space", n);
+    if (n <= TT_GROUP_CALLS_MAX && !(call && call->request))
+        return run_group_again(&st, ops, n, comm, call) ? st : run_short_group(ops, n, comm, call);
     st = start_group(&group, ops, n, comm, call);
     if (st)
         return st;

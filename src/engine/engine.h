@@ -345,6 +345,23 @@ tutti_status tt_op_start(struct tt_context *c, const struct tt_op_conf *conf, st
  * started, the communicator fails as ABORTED. None of them may own memory. */
 tutti_status tt_op_start_group(struct tt_context *c, const struct tt_op_conf *conf, size_t n,
                                struct tt_op **out);
+#define TT_GROUP_CALLS_MAX 8u
+
+/* A call of a blocking group. */
+struct tt_group_call {
+    const struct tt_op_conf *conf;  /* NULL: as of the kept operation below */
+    struct tt_op **kept;            /* a send or receive kept by an earlier call of this shape;
+                                       several calls may have the same */
+    const void *src;
+    void *dst;
+    uint32_t tag;
+    struct tt_op *op;               /* used by tt_op_blocking_group */
+};
+
+/* Runs n calls, at most TT_GROUP_CALLS_MAX, to completion in the calling thread. Errors as of
+ * tt_op_start_group. timeout_ms: of calls without conf. */
+tutti_status tt_op_blocking_group(struct tt_context *c, struct tt_group_call *calls, size_t n,
+                                  int64_t timeout_ms);
 /* Returns whether a send to this rank itself, or a receive from it, would complete at once,
  * because its counterpart has been started. */
 bool tt_op_would_match_self(struct tt_context *c, enum tt_coll_kind kind, uint32_t tag);

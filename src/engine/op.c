@@ -980,6 +980,14 @@ static void drop_kept(struct tt_op *op)
     tt_op_recycle(e, op);
 }
 
+void tt_op_drop_lapsed(struct tt_op **kept)
+{
+    if (*kept && (*kept)->loan == TT_LOAN_LAPSED) {
+        drop_kept(*kept);
+        *kept = NULL;
+    }
+}
+
 /* Copies the memory that the next calls of a completed straight operation read. */
 static bool copy_reused(struct tt_op *copy, const struct tt_op *op)
 {
@@ -1042,8 +1050,7 @@ static void keep(struct tt_op *op, struct tt_op **kept)
         drop_kept(op);
 }
 
-/* Keeps a completed operation for the next call, or frees it. */
-static void keep_or_free(struct tt_op *op, struct tt_op **kept, tutti_status st)
+void tt_op_keep_or_free(struct tt_op *op, struct tt_op **kept, tutti_status st)
 {
     if (kept && *kept == op && !op->kept)
         *kept = NULL;           /* it used streams instead */
@@ -1074,7 +1081,7 @@ static tutti_status op_finish(struct tt_op *op, struct tt_op **kept)
     }
     atomic_store_explicit(&op->waited, TT_OP_UNWAITED, memory_order_relaxed);
     st = tt_op_status(op);
-    keep_or_free(op, kept, st);
+    tt_op_keep_or_free(op, kept, st);
     tt_progress_unlock(e);
     if (st && !e->members)
         tt_dump_await();        /* the caller may end the process now */
@@ -1127,10 +1134,7 @@ static struct tt_op_conf conf_again(struct tt_op **kept, const void *src, void *
 {
     struct tt_op_conf conf = (*kept)->conf;
 
-    if ((*kept)->loan == TT_LOAN_LAPSED) {
-        drop_kept(*kept);
-        *kept = NULL;
-    }
+    tt_op_drop_lapsed(kept);
     conf.src = src;
     conf.dst = dst;
     conf.tag = tag;
@@ -1139,10 +1143,8 @@ static struct tt_op_conf conf_again(struct tt_op **kept, const void *src, void *
     return conf;
 }
 
-/* Starts the kept operation again, if that is possible now; *done: it is over already. loan:
- * TT_LOAN_OUT for a request. */
-static bool begin_again(struct tt_op *op, const void *src, void *dst, uint32_t tag,
-                        int64_t timeout_ms, enum tt_loan loan, bool *done)
+bool tt_op_begin_again(struct tt_op *op, const void *src, void *dst, uint32_t tag,
+                       int64_t timeout_ms, enum tt_loan loan, bool *done)
 {
     struct tt_engine *e = op->context->engine;
     const uint32_t ndirect = e->ndirect;
@@ -1175,7 +1177,7 @@ tutti_status tt_op_again(struct tt_op **kept, const void *src, void *dst, uint32
     bool done;
 
     tt_progress_lock(c->engine);
-    if (begin_again(op, src, dst, tag, timeout_ms, TT_LOAN_NONE, &done)) {
+    if (tt_op_begin_again(op, src, dst, tag, timeout_ms, TT_LOAN_NONE, &done)) {
         if (!done)
             return op_finish(op, kept);
         tt_progress_unlock(c->engine);
@@ -1195,7 +1197,7 @@ tutti_status tt_op_start_again(struct tt_op **kept, const void *src, void *dst, 
     bool done;
 
     tt_progress_lock(c->engine);
-    if (begin_again(op, src, dst, 0, timeout_ms, TT_LOAN_OUT, &done)) {
+    if (tt_op_begin_again(op, src, dst, 0, timeout_ms, TT_LOAN_OUT, &done)) {
         *out = op;
         tt_progress_unlock(c->engine);
         return TUTTI_OK;

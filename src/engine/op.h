@@ -59,6 +59,14 @@ const char *tt_op_number(const struct tt_op *op, char out[TT_OP_NUMBER_BYTES]);
 uint32_t tt_op_waits_for(const struct tt_op *op);
 /* Sends a probe to the rank that it waits for. */
 void tt_op_send_probe(struct tt_op *op);
+/* Starts the kept operation again, if that is possible now; *done: it is over already. loan:
+ * TT_LOAN_OUT for a request. */
+bool tt_op_begin_again(struct tt_op *op, const void *src, void *dst, uint32_t tag,
+                       int64_t timeout_ms, enum tt_loan loan, bool *done);
+/* Keeps a completed operation with status st for the next call, or frees it. kept: see tt_op_conf. */
+void tt_op_keep_or_free(struct tt_op *op, struct tt_op **kept, tutti_status st);
+/* Frees the kept operation of a plan if it is not reusable. */
+void tt_op_drop_lapsed(struct tt_op **kept);
 /* After the end of a request: returns its kept operation to the plan, for the next call. False: it
  * has none, or it cannot be reused. Requires the progress lock. */
 bool tt_op_give_back(struct tt_op *op);
