@@ -191,8 +191,8 @@ static void release_call(struct tt_group_call *call)
     }
     if (kept)
         tt_op_drop_lapsed(kept);
-    tt_op_keep_or_free(
-        op, kept, (tutti_status)atomic_load_explicit(&op->status, memory_order_relaxed));
+    tt_op_keep_or_free(op, kept,
+                       (tutti_status)atomic_load_explicit(&op->status, memory_order_relaxed));
 }
 
 /* Waits for the started calls and releases them. Returns the status of the first failed one. */

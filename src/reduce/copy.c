@@ -82,10 +82,10 @@ static enum moves moves_in_use(void)
 
     if (moves != MOVES_UNKNOWN)
         return (enum moves)moves;
-    moves = __builtin_cpu_is("amd") && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) &&
-                    (edx >> 4 & 1)
-                ? (int)measure_moves()
-                : MOVES_NONE;
+    moves =
+        __builtin_cpu_is("amd") && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (edx >> 4 & 1)
+            ? (int)measure_moves()
+            : MOVES_NONE;
     atomic_store_explicit(&known, moves, memory_order_relaxed);
     return (enum moves)moves;
 }
@@ -127,7 +127,6 @@ void tt_copy(void *dst, void *dst2, const void *src, size_t bytes, uint32_t stre
         return;
     if (!(stream & (TT_STREAM_DST | TT_STREAM_DST2)) && !dst2 && is_memcpys(bytes))
         memcpy(dst, src, bytes);
-    else if ((stream & (TT_STREAM_DST | TT_STREAM_DST2)) || dst2 ||
-             !copy_by_moves(dst, src, bytes))
+    else if ((stream & (TT_STREAM_DST | TT_STREAM_DST2)) || dst2 || !copy_by_moves(dst, src, bytes))
         tt_kernels_get()->copy(dst, dst2, src, bytes, stream);
 }

@@ -1,4 +1,5 @@
 /* Sends and receives between real ranks: sizes, tags, groups, and requests in any order. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -357,6 +358,174 @@ static void group_request_fails_with_first_error(void **state)
 {
     (void)state;
     over_wires(2, failed_group_role);
+}
+
+/* ---- repeated groups ---- */
+
+/* A group of nsends sends to the next rank and as many receives from the previous one. Content and
+ * addresses differ in each call. */
+struct ring_group {
+    size_t bytes, nsends;
+    tutti_dtype type;
+    bool receives_first, by_request;
+};
+
+static uint64_t ring_salt(uint32_t rank, uint32_t call, size_t i)
+{
+    return 1000003ull * rank + 1009ull * call + i;
+}
+
+static void ring_group_run(struct rank *r, const struct ring_group *g, uint32_t call)
+{
+    const uint32_t right = (r->rank + 1) % r->nranks, left = (r->rank + r->nranks - 1) % r->nranks;
+    const size_t shift = call % 5, n = g->nsends;
+    uint8_t *out[4], *in[4];
+    tutti_p2p ops[8];
+
+    for (size_t i = 0; i < n; i++) {
+        tutti_p2p send = { .peer = (int)right,
+                           .count = g->bytes / tutti_dtype_bytes(g->type),
+                           .type = g->type,
+                           .tag = 5 },
+                  recv = send;
+
+        out[i] = room(r, g->bytes + shift);
+        in[i] = room(r, g->bytes + shift);
+        pattern_fill(out[i] + shift, g->bytes, ring_salt(r->rank, call, i));
+        send.buf = out[i] + shift;
+        recv.buf = in[i] + shift;
+        recv.is_recv = 1;
+        recv.peer = (int)left;
+        ops[g->receives_first ? n + i : i] = send;
+        ops[g->receives_first ? i : n + i] = recv;
+    }
+    CHECK_OK(r, run_group(ops, 2 * n, r->comm, g->by_request));
+    for (size_t i = 0; i < n; i++) {
+        check_filled(r, in[i] + shift, g->bytes, ring_salt(left, call, i));
+        CHECK(r, in[i][g->bytes + shift] == 0x5a);
+        free(out[i]);
+        free(in[i]);
+    }
+}
+
+/* Repeated groups reuse their operations. Several members may have one shape; shapes change between
+ * calls; and single calls and requests of the same shapes are in between. */
+static void repeated_groups_role(struct rank *r)
+{
+    static const size_t sizes[] = { 0,    8,    24,   32,    216,   224,   1024,
+                                    1032, 8184, 8192, 16384, 32768, 32776, 200000 };
+    uint32_t call = 0;
+
+    job_open(r);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (uint32_t k = 0; k < 24; k++) {
+            const struct ring_group g = { .bytes = sizes[i],
+                                          .nsends = k < 12 ? 1 : 1 + k % 4,
+                                          .type = k % 7 == 6 ? TUTTI_F32 : TUTTI_U32,
+                                          .receives_first = k % 2,
+                                          .by_request = k == 9 || k == 17 };
+
+            job_step(r, "call %u: %zu times %zu bytes", k, g.nsends, g.bytes);
+            ring_group_run(r, &g, ++call);
+            if (k % 8 == 7)
+                CHECK_OK(r, tutti_barrier(r->comm, NULL));
+        }
+}
+
+static void repeated_groups_deliver_each_call(void **state)
+{
+    (void)state;
+    over_wires(2, repeated_groups_role);
+    over_wires(3, repeated_groups_role);
+}
+
+/* One rank sends far ahead, more than its credits allow: its groups wait for the other rank. */
+static void sends_ahead_role(struct rank *r)
+{
+    enum { CALLS = 20, N = 8, BYTES = 20000 };
+    uint8_t *buf = room(r, N * BYTES);
+    tutti_p2p ops[N];
+
+    job_open(r);
+    for (uint32_t call = 0; call < CALLS; call++) {
+        job_step(r, "call %u", call);
+        for (uint32_t i = 0; i < N; i++) {
+            ops[i] = (tutti_p2p){ .is_recv = r->rank,
+                                  .peer = (int)!r->rank,
+                                  .buf = buf + i * BYTES,
+                                  .count = BYTES,
+                                  .type = TUTTI_U8,
+                                  .tag = i % 3 };
+            if (r->rank == 0)
+                pattern_fill(buf + i * BYTES, BYTES, call * N + i);
+        }
+        for (uint32_t i = 0; i < N && r->rank == 1 && call % 2; i++)
+            CHECK_OK(r, tutti_recv(ops[i].buf, BYTES, TUTTI_U8, 0, r->comm,
+                                   &(tutti_call){ .size = sizeof(tutti_call), .tag = i % 3 }));
+        if (r->rank == 0 || call % 2 == 0)
+            CHECK_OK(r, tutti_group(ops, N, r->comm, NULL));
+        for (uint32_t i = 0; i < N && r->rank == 1; i++)
+            check_filled(r, buf + i * BYTES, BYTES, call * N + i);
+    }
+    free(buf);
+}
+
+static void groups_of_sends_wait_for_credit(void **state)
+{
+    (void)state;
+    over_wires(2, sends_ahead_role);
+}
+
+enum broken { BROKEN_DIFFERS, BROKEN_MISSING, BROKEN_DIES, BROKEN };
+
+/* After equal groups, rank 1 calls one of another size, makes no further call, or dies. */
+static void broken_group_role(struct rank *r)
+{
+    static const tutti_status expected[BROKEN] = { TUTTI_ERR_MISMATCH, TUTTI_ERR_TIMEOUT,
+                                                   TUTTI_ERR_PEER_LOST };
+    const enum broken how = *(const enum broken *)r->job->arg;
+    const tutti_call limited = { .size = sizeof limited, .timeout_ms = 300 };
+    uint32_t out[8] = { 0 }, in[8];
+    tutti_p2p ops[2] = {
+        { .peer = (int)!r->rank, .buf = out, .count = 4, .type = TUTTI_U32 },
+        { .is_recv = 1, .peer = (int)!r->rank, .buf = in, .count = 4, .type = TUTTI_U32 }
+    };
+    tutti_status st;
+
+    job_open(r);
+    for (uint32_t call = 0; call < 5; call++)
+        CHECK_OK(r, tutti_group(ops, 2, r->comm, NULL));
+    job_meet(r);
+    if (r->rank == 1 && how == BROKEN_DIES) {
+        r->board->dies[r->rank] = 1;
+        raise(SIGKILL);
+    }
+    if (r->rank == 1 && how == BROKEN_DIFFERS)
+        ops[0].count = 5;
+    if (r->rank == 0 || how == BROKEN_DIFFERS) {
+        st = tutti_group(ops, 2, r->comm, how == BROKEN_MISSING ? &limited : NULL);
+        if (how == BROKEN_DIFFERS && !st)   /* its part ended before the difference was detected */
+            st = tutti_barrier(r->comm, NULL);
+        CHECK_STATUS(r, st, expected[how]);
+        CHECK_STATUS(r, tutti_group(ops, 2, r->comm, NULL), expected[how]);
+    }
+    if (how == BROKEN_MISSING)
+        job_meet(r);
+    if (how == BROKEN_DIES)
+        job_close(r);
+}
+
+static void repeated_group_fails_with_its_error(void **state)
+{
+    (void)state;
+    for (enum broken how = 0; how < BROKEN; how++)
+        for (size_t w = 0; w < sizeof wires / sizeof *wires; w++) {
+            const struct job job = {
+                .wires = wires[w], .nranks = 2, .seed = job_seed(SEED), .arg = &how
+            };
+
+            job_run(&job, broken_group_role);
+        }
 }
 
 /* ---- self ---- */
@@ -1099,6 +1268,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(group_may_list_large_sends_first),
         cmocka_unit_test(group_request_ends_with_last_member),
         cmocka_unit_test(group_request_fails_with_first_error),
+        cmocka_unit_test(repeated_groups_deliver_each_call),
+        cmocka_unit_test(groups_of_sends_wait_for_credit),
+        cmocka_unit_test(repeated_group_fails_with_its_error),
         cmocka_unit_test(send_to_self_works),
         cmocka_unit_test(messages_to_self_stay_ordered),
         cmocka_unit_test(size_mismatch_with_self_is_reported),
