@@ -90,15 +90,13 @@ static enum moves moves_in_use(void)
     return (enum moves)moves;
 }
 
-/* Copies with `rep movsb`, if that is fast. False: not done. */
-static bool copy_by_moves(void *dst, const void *src, size_t bytes)
+/* Copies with `rep movsb`, if that is fast. False: not done. Not inlined: short copies need no stack
+ * frame. */
+static __attribute__((noinline)) bool copy_by_moves(void *dst, const void *src, size_t bytes)
 {
     const uint32_t offset = (uint32_t)((uintptr_t)dst - (uintptr_t)src) & (PAGE - 1);
-    enum moves moves;
+    const enum moves moves = moves_in_use();
 
-    if (bytes < MOVES_BYTES_MIN)
-        return false;
-    moves = moves_in_use();
     if (moves == MOVES_NONE || (moves == MOVES_SOME_OFFSETS && offset - 1 < SLOW_OFFSETS))
         return false;
     move_bytes(dst, src, bytes);
@@ -125,8 +123,13 @@ void tt_copy(void *dst, void *dst2, const void *src, size_t bytes, uint32_t stre
 {
     if (bytes == 0)
         return;
-    if (!(stream & (TT_STREAM_DST | TT_STREAM_DST2)) && !dst2 && is_memcpys(bytes))
-        memcpy(dst, src, bytes);
-    else if ((stream & (TT_STREAM_DST | TT_STREAM_DST2)) || dst2 || !copy_by_moves(dst, src, bytes))
-        tt_kernels_get()->copy(dst, dst2, src, bytes, stream);
+    if (!(stream & (TT_STREAM_DST | TT_STREAM_DST2)) && !dst2) {
+        if (is_memcpys(bytes)) {
+            memcpy(dst, src, bytes);
+            return;
+        }
+        if (bytes >= MOVES_BYTES_MIN && copy_by_moves(dst, src, bytes))
+            return;
+    }
+    tt_kernels_get()->copy(dst, dst2, src, bytes, stream);
 }
