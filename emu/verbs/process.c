@@ -1,0 +1,424 @@
+#include "process.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+struct rdma_process rdma = { .lifecycle = PTHREAD_MUTEX_INITIALIZER,
+                             .lock = PTHREAD_MUTEX_INITIALIZER,
+                             .dir_fd = -1,
+                             .slots_fd = -1,
+                             .segment_fd = -1,
+                             .watcher_fd = -1,
+                             .stop_fd = -1 };
+
+uint64_t rdma_now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+}
+
+void rdma_say(const char *format, ...)
+{
+    char line[512];
+    va_list args;
+
+    if (getenv("TUTTI_EMU_QUIET"))
+        return;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    fprintf(stderr, "emulated RDMA: %s\n", line);
+}
+
+/* ---- the directory ---- */
+
+static void directory_name(char *out, size_t bytes)
+{
+    const char *set = getenv("TUTTI_EMU_RDMA_DIR");
+    const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+
+    if (set && *set)
+        snprintf(out, bytes, "%s", set);
+    else
+        snprintf(out, bytes, "%s/tutti-emu-rdma-%u", base, (unsigned)geteuid());
+}
+
+/* Opens the directory, which must belong to this user alone. Returns an errno value. */
+static int directory_open(void)
+{
+    char name[400];
+    struct stat st;
+
+    directory_name(name, sizeof name);
+    if (mkdir(name, 0700) != 0 && errno != EEXIST) {
+        const int err = errno;
+
+        rdma_say("cannot create the directory %s: %s (TUTTI_EMU_RDMA_DIR sets it)", name,
+                 strerror(err));
+        return err;
+    }
+    rdma.dir_fd = open(name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (rdma.dir_fd < 0 || fstat(rdma.dir_fd, &st) != 0) {
+        const int err = errno;
+
+        rdma_say("cannot open the directory %s: %s", name, strerror(err));
+        return err;
+    }
+    if (st.st_uid != geteuid() || (st.st_mode & 0777) != 0700) {
+        rdma_say("the directory %s must belong to this user and have mode 0700", name);
+        return EACCES;
+    }
+    return 0;
+}
+
+/* ---- slots ----
+ *
+ * A live process holds a lock on the byte of its slot in the file "slots". The kernel releases it
+ * when the process ends, so no slot outlives its process. */
+
+static bool slot_lock(uint32_t slot)
+{
+    struct flock f = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1 };
+
+    return fcntl(rdma.slots_fd, F_SETLK, &f) == 0;
+}
+
+static void slot_unlock(uint32_t slot)
+{
+    struct flock f = { .l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1 };
+
+    fcntl(rdma.slots_fd, F_SETLK, &f);
+}
+
+static void segment_name(char out[24], uint32_t slot)
+{
+    snprintf(out, 24, "p%u", slot);
+}
+
+/* Removes the segments of processes that have died. */
+static void leftovers_remove(void)
+{
+    const int fd = openat(rdma.dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent *e;
+
+    if (!dir && fd >= 0)
+        close(fd);
+    while (dir && (e = readdir(dir))) {
+        char *end;
+        const unsigned long slot = e->d_name[0] == 'p' ? strtoul(e->d_name + 1, &end, 10) : 0;
+
+        if (slot == 0 || slot >= RDMA_SLOTS || *end || slot == rdma.slot ||
+            !slot_lock((uint32_t)slot))
+            continue;
+        unlinkat(rdma.dir_fd, e->d_name, 0);
+        slot_unlock((uint32_t)slot);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+static int slot_take(void)
+{
+    const uint32_t first = (uint32_t)getpid();
+
+    rdma.slots_fd = openat(rdma.dir_fd, "slots", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (rdma.slots_fd < 0)
+        return errno;
+    for (uint32_t i = 0; i < RDMA_SLOTS - 1; i++) {
+        rdma.slot = 1 + (first + i) % (RDMA_SLOTS - 1);
+        if (slot_lock(rdma.slot))
+            return 0;
+    }
+    rdma.slot = 0;
+    rdma_say("there are already %u processes with RDMA devices", RDMA_SLOTS - 1);
+    return EAGAIN;
+}
+
+/* ---- our segment ---- */
+
+int rdma_keep(const void *at, size_t bytes)
+{
+    const uint64_t first = (uint64_t)((const uint8_t *)at - (const uint8_t *)rdma.own) / 4096;
+    const uint64_t last =
+        (uint64_t)((const uint8_t *)at - (const uint8_t *)rdma.own + bytes - 1) / 4096;
+
+    for (uint64_t page = first; page <= last; page++) {
+        int err;
+
+        if (rdma.kept[page / 64] >> page % 64 & 1)
+            continue;
+        do
+            err = fallocate(rdma.segment_fd, 0, (off_t)(page * 4096), 4096) ? errno : 0;
+        while (err == EINTR);
+        if (err && err != EOPNOTSUPP)
+            return err == ENOSPC ? ENOMEM : err;
+        rdma.kept[page / 64] |= 1ull << page % 64;
+    }
+    return 0;
+}
+
+static int segment_create(void)
+{
+    char name[24];
+    int err;
+
+    segment_name(name, rdma.slot);
+    unlinkat(rdma.dir_fd, name, 0);     /* of a dead process, which others may still map */
+    rdma.segment_fd =
+        openat(rdma.dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (rdma.segment_fd < 0 || ftruncate(rdma.segment_fd, (off_t)RDMA_SEGMENT_BYTES) != 0)
+        return errno;
+    rdma.own = mmap(NULL, RDMA_SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                    rdma.segment_fd, 0);
+    if (rdma.own == MAP_FAILED) {
+        rdma.own = NULL;
+        return errno;
+    }
+    madvise(rdma.own, RDMA_SEGMENT_BYTES, MADV_DONTFORK);
+    memset(rdma.kept, 0, sizeof rdma.kept);
+    err = rdma_keep(rdma.own, offsetof(struct shm_segment, qp));
+    if (err)
+        return err;
+    rdma.own->bytes = RDMA_SEGMENT_BYTES;
+    rdma.own->pid = getpid();
+    rdma.own->slot = rdma.slot;
+    rdma_mutex_init(&rdma.own->alive);
+    for (uint32_t i = 0; i < RDMA_DEVICES; i++)
+        rdma_mutex_init(&rdma.own->atomics[i]);
+    return 0;
+}
+
+/* Releases whatever is open of the process's state. */
+static void process_free(void)
+{
+    char name[24];
+
+    if (rdma.segment_fd >= 0) {
+        segment_name(name, rdma.slot);
+        unlinkat(rdma.dir_fd, name, 0);
+        close(rdma.segment_fd);
+    }
+    if (rdma.own)
+        munmap(rdma.own, RDMA_SEGMENT_BYTES);
+    if (rdma.slots_fd >= 0)
+        close(rdma.slots_fd);       /* releases the slot */
+    if (rdma.dir_fd >= 0)
+        close(rdma.dir_fd);
+    rdma.own = NULL;
+    rdma.dir_fd = rdma.slots_fd = rdma.segment_fd = -1;
+    rdma.slot = 0;
+}
+
+/* A child has neither the threads nor the segment of its parent. */
+static void forget_in_child(void)
+{
+    memset(&rdma, 0, sizeof rdma);
+    pthread_mutex_init(&rdma.lifecycle, NULL);
+    pthread_mutex_init(&rdma.lock, NULL);
+    rdma.dir_fd = rdma.slots_fd = rdma.segment_fd = rdma.watcher_fd = rdma.stop_fd = -1;
+}
+
+static void fork_begins(void)
+{
+    pthread_mutex_lock(&rdma.lifecycle);
+    pthread_mutex_lock(&rdma.lock);
+}
+
+static void fork_ends(void)
+{
+    pthread_mutex_unlock(&rdma.lock);
+    pthread_mutex_unlock(&rdma.lifecycle);
+}
+
+static void handlers_set(void)
+{
+    pthread_atfork(fork_begins, fork_ends, forget_in_child);
+}
+
+/* A program that ends without closing its devices leaves no file. */
+static void __attribute__((destructor)) program_ends(void)
+{
+    char name[24];
+
+    if (!rdma.open)
+        return;
+    segment_name(name, rdma.slot);
+    unlinkat(rdma.dir_fd, name, 0);
+}
+
+int rdma_process_open(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    int err;
+
+    if (rdma.open)
+        return 0;
+    pthread_once(&once, handlers_set);
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);      /* processes of this user write to memory */
+    err = directory_open();
+    if (!err)
+        err = slot_take();
+    if (!err) {
+        leftovers_remove();
+        err = segment_create();
+    }
+    if (!err)
+        err = rdma_threads_begin();
+    if (err) {
+        process_free();
+        return err;
+    }
+    __atomic_store_n(&rdma.own->magic, RDMA_MAGIC, __ATOMIC_RELEASE);
+    rdma.open = true;
+    return 0;
+}
+
+void rdma_process_close(void)
+{
+    __atomic_store_n(&rdma.own->closed, true, __ATOMIC_SEQ_CST);
+    rdma_threads_end();
+    process_free();
+    memset(rdma.used, 0, sizeof rdma.used);
+    memset(rdma.stalled, 0, sizeof rdma.stalled);
+    rdma.open = false;
+}
+
+/* ---- heap: whole pages, first fit ---- */
+
+static bool page_is_used(uint64_t page)
+{
+    return rdma.used[page / 64] >> page % 64 & 1;
+}
+
+uint64_t rdma_heap_take(uint64_t bytes)
+{
+    const uint64_t npages = (bytes + 4095) / 4096, all = RDMA_HEAP_BYTES / 4096;
+    uint64_t from = 0, n = 0;
+    uint8_t *at;
+
+    while (n < npages && from + n < all) {
+        if (page_is_used(from + n)) {
+            from += n + 1;
+            n = 0;
+        } else {
+            n++;
+        }
+    }
+    at = (uint8_t *)rdma.own + RDMA_HEAP_AT + from * 4096;
+    if (n == 0 || n < npages || rdma_keep(at, npages * 4096))
+        return 0;
+    for (uint64_t i = from; i < from + n; i++)
+        rdma.used[i / 64] |= 1ull << i % 64;
+    memset(at, 0, npages * 4096);
+    return RDMA_HEAP_AT + from * 4096;
+}
+
+/* Gives the memory back to the system. */
+void rdma_heap_give(uint64_t at, uint64_t bytes)
+{
+    const uint64_t npages = (bytes + 4095) / 4096, from = (at - RDMA_HEAP_AT) / 4096;
+
+    if (at == 0)
+        return;
+    for (uint64_t i = from; i < from + npages; i++) {
+        const uint64_t page = RDMA_HEAP_AT / 4096 + i;
+
+        rdma.used[i / 64] &= ~(1ull << i % 64);
+        rdma.kept[page / 64] &= ~(1ull << page % 64);
+    }
+    if (fallocate(rdma.segment_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at,
+                  (off_t)(npages * 4096)) != 0)
+        memset((uint8_t *)rdma.own + at, 0, npages * 4096);
+}
+
+/* ---- other processes ---- */
+
+static struct shm_segment *segment_map(uint32_t slot)
+{
+    struct shm_segment *s;
+    struct stat st;
+    char name[24];
+    int fd;
+
+    segment_name(name, slot);
+    fd = openat(rdma.dir_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return NULL;
+    s = fstat(fd, &st) == 0 && st.st_size == (off_t)RDMA_SEGMENT_BYTES
+            ? mmap(NULL, RDMA_SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
+                   0)
+            : MAP_FAILED;
+    close(fd);
+    if (s == MAP_FAILED)
+        return NULL;
+    madvise(s, RDMA_SEGMENT_BYTES, MADV_DONTFORK);
+    if (__atomic_load_n(&s->magic, __ATOMIC_ACQUIRE) == RDMA_MAGIC &&
+        s->bytes == RDMA_SEGMENT_BYTES && s->slot == slot)
+        return s;
+    munmap(s, RDMA_SEGMENT_BYTES);
+    return NULL;
+}
+
+struct rdma_peer *rdma_peer_get(uint32_t slot)
+{
+    struct rdma_peer *p;
+
+    for (p = rdma.peers; p; p = p->next)
+        if (p->slot == slot && rdma_peer_is_alive(p)) {
+            p->users++;
+            return p;
+        }
+    p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    *p = (struct rdma_peer){ .slot = slot, .users = 1, .own = slot == rdma.slot };
+    p->segment = p->own ? rdma.own : segment_map(slot);
+    if (!p->segment) {
+        free(p);
+        return NULL;
+    }
+    p->next = rdma.peers;
+    rdma.peers = p;
+    return p;
+}
+
+void rdma_peer_put(struct rdma_peer *p)
+{
+    struct rdma_peer **at = &rdma.peers;
+
+    if (!p || --p->users > 0)
+        return;
+    while (*at != p)
+        at = &(*at)->next;
+    *at = p->next;
+    if (!p->own)
+        munmap(p->segment, RDMA_SEGMENT_BYTES);
+    free(p);
+}
+
+bool rdma_peer_is_alive(const struct rdma_peer *p)
+{
+    int err;
+
+    if (p->own)
+        return true;
+    if (__atomic_load_n(&p->segment->closed, __ATOMIC_SEQ_CST))
+        return false;
+    err = pthread_mutex_trylock(&p->segment->alive);
+    if (err == 0 || err == EOWNERDEAD)
+        pthread_mutex_unlock(&p->segment->alive);   /* it cannot be taken again */
+    return err == EBUSY;
+}
