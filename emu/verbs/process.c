@@ -1,6 +1,5 @@
 #include "process.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -9,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -47,12 +47,11 @@ void rdma_say(const char *format, ...)
 static void directory_name(char *out, size_t bytes)
 {
     const char *set = getenv("TUTTI_EMU_RDMA_DIR");
-    const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
 
     if (set && *set)
         snprintf(out, bytes, "%s", set);
     else
-        snprintf(out, bytes, "%s/tutti-emu-rdma-%u", base, (unsigned)geteuid());
+        snprintf(out, bytes, "/tmp/tutti-emu-rdma-%u", (unsigned)geteuid());
 }
 
 /* Opens the directory, which must belong to this user alone. Returns an errno value. */
@@ -85,49 +84,25 @@ static int directory_open(void)
 
 /* ---- slots ----
  *
- * A live process holds a lock on the byte of its slot in the file "slots". The kernel releases it
- * when the process ends, so no slot outlives its process. */
+ * The file "slots" has a record for each slot. A live process holds a lock on the first byte of its
+ * record; the kernel releases it when the process ends. */
+
+struct slot_record {
+    int32_t pid, fd;            /* the segment is file descriptor fd of that process */
+};
+
+static off_t slot_at(uint32_t slot)
+{
+    return (off_t)(slot * sizeof(struct slot_record));
+}
 
 static bool slot_lock(uint32_t slot)
 {
-    struct flock f = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1 };
+    struct flock f = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot_at(slot), .l_len = 1
+    };
 
     return fcntl(rdma.slots_fd, F_SETLK, &f) == 0;
-}
-
-static void slot_unlock(uint32_t slot)
-{
-    struct flock f = { .l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1 };
-
-    fcntl(rdma.slots_fd, F_SETLK, &f);
-}
-
-static void segment_name(char out[24], uint32_t slot)
-{
-    snprintf(out, 24, "p%u", slot);
-}
-
-/* Removes the segments of processes that have died. */
-static void leftovers_remove(void)
-{
-    const int fd = openat(rdma.dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    struct dirent *e;
-
-    if (!dir && fd >= 0)
-        close(fd);
-    while (dir && (e = readdir(dir))) {
-        char *end;
-        const unsigned long slot = e->d_name[0] == 'p' ? strtoul(e->d_name + 1, &end, 10) : 0;
-
-        if (slot == 0 || slot >= RDMA_SLOTS || *end || slot == rdma.slot ||
-            !slot_lock((uint32_t)slot))
-            continue;
-        unlinkat(rdma.dir_fd, e->d_name, 0);
-        slot_unlock((uint32_t)slot);
-    }
-    if (dir)
-        closedir(dir);
 }
 
 static int slot_take(void)
@@ -170,15 +145,19 @@ int rdma_keep(const void *at, size_t bytes)
     return 0;
 }
 
+/* The segment has no name: nothing outlives the process. Others open it in /proc. */
 static int segment_create(void)
 {
-    char name[24];
+    const rlim_t bytes = RDMA_SEGMENT_BYTES;
+    struct rlimit limit;
     int err;
 
-    segment_name(name, rdma.slot);
-    unlinkat(rdma.dir_fd, name, 0);     /* of a dead process, which others may still map */
-    rdma.segment_fd =
-        openat(rdma.dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
+        rdma_say("the limit on file sizes (ulimit -f) must be at least %llu bytes",
+                 (unsigned long long)bytes);
+        return EFBIG;
+    }
+    rdma.segment_fd = memfd_create("tutti-emu-rdma", MFD_CLOEXEC);
     if (rdma.segment_fd < 0 || ftruncate(rdma.segment_fd, (off_t)RDMA_SEGMENT_BYTES) != 0)
         return errno;
     rdma.own = mmap(NULL, RDMA_SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
@@ -201,16 +180,22 @@ static int segment_create(void)
     return 0;
 }
 
+/* Enters the segment in the table, for other processes. */
+static int segment_publish(void)
+{
+    const struct slot_record r = { .pid = getpid(), .fd = rdma.segment_fd };
+    ssize_t n;
+
+    __atomic_store_n(&rdma.own->magic, RDMA_MAGIC, __ATOMIC_RELEASE);
+    n = pwrite(rdma.slots_fd, &r, sizeof r, slot_at(rdma.slot));
+    return n == sizeof r ? 0 : n < 0 ? errno : EIO;
+}
+
 /* Releases whatever is open of the process's state. */
 static void process_free(void)
 {
-    char name[24];
-
-    if (rdma.segment_fd >= 0) {
-        segment_name(name, rdma.slot);
-        unlinkat(rdma.dir_fd, name, 0);
+    if (rdma.segment_fd >= 0)
         close(rdma.segment_fd);
-    }
     if (rdma.own)
         munmap(rdma.own, RDMA_SEGMENT_BYTES);
     if (rdma.slots_fd >= 0)
@@ -248,17 +233,6 @@ static void handlers_set(void)
     pthread_atfork(fork_begins, fork_ends, forget_in_child);
 }
 
-/* A program that ends without closing its devices leaves no file. */
-static void __attribute__((destructor)) program_ends(void)
-{
-    char name[24];
-
-    if (!rdma.open)
-        return;
-    segment_name(name, rdma.slot);
-    unlinkat(rdma.dir_fd, name, 0);
-}
-
 int rdma_process_open(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -271,17 +245,19 @@ int rdma_process_open(void)
     err = directory_open();
     if (!err)
         err = slot_take();
-    if (!err) {
-        leftovers_remove();
+    if (!err)
         err = segment_create();
-    }
     if (!err)
         err = rdma_threads_begin();
     if (err) {
         process_free();
         return err;
     }
-    __atomic_store_n(&rdma.own->magic, RDMA_MAGIC, __ATOMIC_RELEASE);
+    err = segment_publish();
+    if (err) {
+        rdma_process_close();
+        return err;
+    }
     rdma.open = true;
     return 0;
 }
@@ -348,13 +324,16 @@ void rdma_heap_give(uint64_t at, uint64_t bytes)
 
 static struct shm_segment *segment_map(uint32_t slot)
 {
+    struct slot_record r;
     struct shm_segment *s;
     struct stat st;
-    char name[24];
+    char name[48];
     int fd;
 
-    segment_name(name, slot);
-    fd = openat(rdma.dir_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (pread(rdma.slots_fd, &r, sizeof r, slot_at(slot)) != sizeof r || r.pid <= 0 || r.fd < 0)
+        return NULL;
+    snprintf(name, sizeof name, "/proc/%d/fd/%d", r.pid, r.fd);
+    fd = open(name, O_RDWR | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return NULL;
     s = fstat(fd, &st) == 0 && st.st_size == (off_t)RDMA_SEGMENT_BYTES

@@ -1,7 +1,7 @@
 /* Layout of the memory that the emulated RDMA devices of a process share with other processes.
  *
- * Each process has one *segment*, a file in the directory of registry.h. It has fixed tables of
- * queue pairs, completion queues, shared receive queues and memory regions, then a heap for the
+ * Each process has one *segment*, a memory file that process.c lists for others. It has fixed tables
+ * of queue pairs, completion queues, shared receive queues and memory regions, then a heap for the
  * rings of the queues. The owner allocates; other processes of the same user execute their work
  * requests on it: they check keys, take receives and add completions.
  *
