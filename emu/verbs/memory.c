@@ -3,6 +3,7 @@
 #include "process.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -76,6 +77,49 @@ static int populate(void *mem, size_t bytes, bool write)
     return 0;
 }
 
+/* Returns whether the bytes are in a single shared mapping. */
+static bool is_one_shared_mapping(uintptr_t from, uintptr_t to)
+{
+    FILE *f = fopen("/proc/self/maps", "re");
+    char line[512], flags[5];
+    unsigned long begin, end;
+    bool good = false;
+
+    while (f && !good && fgets(line, sizeof line, f))
+        good = sscanf(line, "%lx-%lx %4s", &begin, &end, flags) == 3 && begin <= from &&
+               to <= end && flags[3] == 's';
+    if (f)
+        fclose(f);
+    return good;
+}
+
+/* Maps shared memory a second time: like the pages that a device pins, this mapping remains
+ * accessible when the program protects or unmaps the first one. Private memory cannot be mapped
+ * twice, and is accessed by the addresses of the program. */
+static void alias_create(struct rdma_mr *mr)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t from = (uintptr_t)mr->public.addr / page * page;
+    const uintptr_t to = ((uintptr_t)mr->public.addr + mr->public.length + page - 1) / page * page;
+    void *at = mremap((void *)from, 0, to - from, MREMAP_MAYMOVE);
+
+    if (at == MAP_FAILED)
+        return;
+    if (!is_one_shared_mapping(from, to)) {
+        munmap(at, to - from);
+        return;
+    }
+    madvise(at, to - from, MADV_DONTFORK);
+    mr->alias = at;
+    mr->alias_bytes = to - from;
+}
+
+static void alias_end(struct rdma_mr *mr)
+{
+    if (mr->alias)
+        munmap(mr->alias, mr->alias_bytes);
+}
+
 /* Takes a free index of the table; 0: none. */
 static uint32_t index_take(void)
 {
@@ -110,6 +154,9 @@ static int region_enter(struct rdma_mr *mr, struct rdma_pd *pd, uint64_t iova, u
     shared->pd = pd->number;
     shared->access = access;
     shared->address = (uintptr_t)mr->public.addr;
+    if (mr->alias)
+        shared->address =
+            (uintptr_t)mr->alias + (uintptr_t)mr->public.addr % (uintptr_t)sysconf(_SC_PAGESIZE);
     shared->iova = iova;
     shared->bytes = mr->public.length;
     __atomic_store_n(&shared->key, key, __ATOMIC_SEQ_CST);
@@ -145,11 +192,13 @@ static struct ibv_mr *region_register(struct ibv_pd *pd, void *mem, size_t bytes
         return NULL;
     }
     mr->public = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = mem, .length = bytes };
+    alias_create(mr);
     pthread_mutex_lock(&rdma.lock);
     err = region_enter(mr, (struct rdma_pd *)pd, iova, access);
     pthread_mutex_unlock(&rdma.lock);
     if (!err)
         return &mr->public;
+    alias_end(mr);
     free(mr);
     errno = err;
     return NULL;
@@ -199,6 +248,7 @@ RDMA_EXPORT int ibv_dereg_mr(struct ibv_mr *public)
     rdma.mr_used[mr->index] = false;
     ((struct rdma_pd *)public->pd)->users--;
     pthread_mutex_unlock(&rdma.lock);
+    alias_end(mr);
     free(mr);
     return 0;
 }

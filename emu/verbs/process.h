@@ -83,6 +83,8 @@ struct rdma_pd {
 struct rdma_mr {
     struct ibv_mr public;
     uint32_t index;
+    uint8_t *alias;                 /* second mapping of shared memory; NULL: none */
+    size_t alias_bytes;
 };
 
 /* A work request in a send queue. */
