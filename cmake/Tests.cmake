@@ -286,6 +286,34 @@ function(tutti_add_programs folder)
     set(programs ${targets} PARENT_SCOPE)
 endfunction()
 
+# Adds tests of the verbs transport on the emulation of RDMA devices, by the programs that test it on
+# devices: emu.verbs_*.
+function(tutti_add_emu_verbs_test name)
+    add_test(NAME emu.verbs_${name} COMMAND ${tests_dir}/support/with_rdma.sh
+        $<TARGET_FILE_DIR:tutti_emu_verbs> ${ARGN})
+    tutti_test_properties(emu.verbs_${name} emu)
+    set_tests_properties(emu.verbs_${name} PROPERTIES SKIP_RETURN_CODE 77)
+    set_property(TEST emu.verbs_${name} APPEND PROPERTY ENVIRONMENT
+        "TUTTI_WIRES=verbs" "TUTTI_TEST_ONLY=verbs")
+endfunction()
+
+function(tutti_add_emu_verbs_tests)
+    add_executable(rdma_calls tests/rdma/calls.c)
+    set_target_properties(rdma_calls PROPERTIES OUTPUT_NAME calls RUNTIME_OUTPUT_DIRECTORY tests/rdma)
+    target_link_libraries(rdma_calls PRIVATE tests_support)
+    tutti_add_emu_verbs_test(calls $<TARGET_FILE:rdma_calls>)
+    tutti_add_emu_verbs_test(lanes $<TARGET_FILE:wire_test_verbs>)
+    tutti_add_emu_verbs_test(conformance $<TARGET_FILE:wire_test_conformance>)
+    foreach(test windows window_order)
+        tutti_add_emu_verbs_test(${test} $<TARGET_FILE:cluster_test_${test}>)
+    endforeach()
+    if(NOT TUTTI_SANITIZE)
+        tutti_add_emu_verbs_test(trace ${Python3_EXECUTABLE} ${tests_dir}/tools/test_trace.py OverVerbs)
+        tutti_add_emu_verbs_test(ranks ${Python3_EXECUTABLE} ${tests_dir}/rdma/ranks.py)
+        tutti_add_emu_verbs_test(faults ${Python3_EXECUTABLE} ${tests_dir}/rdma/faults.py)
+    endif()
+endfunction()
+
 # Adds tests/shmem/programs: OpenSHMEM programs, which use only the public headers of that library;
 # and internal parts that a test includes.
 function(tutti_add_shmem_programs)
@@ -339,6 +367,9 @@ if(TARGET tutti_emu_cuda AND "gpu" IN_LIST folders)
 endif()
 if(ofi_FOUND AND "cluster" IN_LIST folders)
     tutti_add_ofi_tests()
+endif()
+if(TARGET tutti_emu_verbs AND "cluster" IN_LIST folders)
+    tutti_add_emu_verbs_tests()
 endif()
 if("shmem" IN_LIST folders)
     tutti_add_shmem_programs()

@@ -22,12 +22,18 @@
 static struct rdma_device devices[RDMA_DEVICES];
 static uint32_t ndevices;
 
-static void device_add(const char *interface, size_t n)
+/* name[name_n] NULL: emu0, emu1, ... */
+static void device_add(const char *name, size_t name_n, const char *interface, size_t n)
 {
     struct rdma_device *d = &devices[ndevices];
 
-    if (ndevices == RDMA_DEVICES || n == 0 || n >= sizeof d->interface)
+    if (n == 0)
         return;
+    if (ndevices == RDMA_DEVICES || n >= sizeof d->interface) {
+        rdma_say("TUTTI_EMU_RDMA_INTERFACES: interface %.*s is not used: %s", (int)n, interface,
+                 ndevices == RDMA_DEVICES ? "there are too many" : "its name is too long");
+        return;
+    }
     for (uint32_t i = 0; i < ndevices; i++)
         if (strncmp(devices[i].interface, interface, n) == 0 && devices[i].interface[n] == 0)
             return;
@@ -35,7 +41,10 @@ static void device_add(const char *interface, size_t n)
     d->index = ndevices++;
     d->public.node_type = IBV_NODE_CA;
     d->public.transport_type = IBV_TRANSPORT_IB;
-    snprintf(d->public.name, sizeof d->public.name, "emu%u", d->index);
+    if (name && name_n > 0 && name_n < sizeof d->public.name)
+        memcpy(d->public.name, name, name_n);
+    else
+        snprintf(d->public.name, sizeof d->public.name, "emu%u", d->index);
     snprintf(d->public.dev_name, sizeof d->public.dev_name, "uverbs%u", d->index);
 }
 
@@ -48,11 +57,11 @@ static void devices_default(void)
         for (const struct ifaddrs *a = all; a && ndevices < DEFAULT_DEVICES; a = a->ifa_next)
             if (a->ifa_addr && a->ifa_addr->sa_family == AF_INET && a->ifa_flags & IFF_UP &&
                 !(a->ifa_flags & IFF_LOOPBACK))
-                device_add(a->ifa_name, strlen(a->ifa_name));
+                device_add(NULL, 0, a->ifa_name, strlen(a->ifa_name));
     if (all)
         freeifaddrs(all);
     if (ndevices == 0)
-        device_add("lo", 2);
+        device_add(NULL, 0, "lo", 2);
 }
 
 static void devices_read(void)
@@ -64,9 +73,12 @@ static void devices_read(void)
         return;
     }
     while (*list) {
-        const size_t n = strcspn(list, ", ");
+        const size_t n = strcspn(list, ","), name_n = strcspn(list, "=,");
 
-        device_add(list, n);
+        if (list[name_n] == '=')
+            device_add(list, name_n, list + name_n + 1, n - name_n - 1);
+        else
+            device_add(NULL, 0, list, n);
         list += n + (list[n] != 0);
     }
 }
@@ -221,7 +233,7 @@ static void context_init(struct rdma_context *c, struct rdma_device *d)
 RDMA_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
     struct rdma_context *c = calloc(1, sizeof *c);
-    int err = c ? 0 : ENOMEM;
+    int err = !c ? ENOMEM : !rdma_faults_are_valid() ? EINVAL : 0;
 
     if (c)
         context_init(c, (struct rdma_device *)device);

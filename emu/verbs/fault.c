@@ -57,26 +57,29 @@ bool rdma_faults_parse(const char *text, struct rdma_fault_setting out[RDMA_FAUL
 }
 
 static struct rdma_fault_setting settings[RDMA_FAULTS];
-static bool strict;
+static bool strict, invalid;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void read_environment(void)
 {
     const char *text = getenv("TUTTI_EMU_RDMA_FAULTS"), *wrong;
 
     strict = getenv("TUTTI_EMU_RDMA_STRICT") != NULL;
-    if (text && !rdma_faults_parse(text, settings, &wrong)) {
-        fprintf(stderr,
-                "emulated RDMA: TUTTI_EMU_RDMA_FAULTS: invalid setting at \"%s\" (expected "
-                "qp=N, late=N:US, rnr=N:K, port=N:US or reg=N:US)\n",
-                wrong);
-        abort();
-    }
+    invalid = text && !rdma_faults_parse(text, settings, &wrong);
+    if (invalid)
+        rdma_say("TUTTI_EMU_RDMA_FAULTS: invalid setting at \"%s\" (expected qp=N, late=N:US, "
+                 "rnr=N:K, port=N:US or reg=N:US)",
+                 wrong);
+}
+
+bool rdma_faults_are_valid(void)
+{
+    pthread_once(&once, read_environment);
+    return !invalid;
 }
 
 const struct rdma_fault_setting *rdma_fault(enum rdma_fault f)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-
     pthread_once(&once, read_environment);
     return &settings[f];
 }

@@ -397,7 +397,11 @@ bool rdma_peer_is_alive(const struct rdma_peer *p)
     if (__atomic_load_n(&p->segment->closed, __ATOMIC_SEQ_CST))
         return false;
     err = pthread_mutex_trylock(&p->segment->alive);
+    if (err == EBUSY)
+        return true;
+    /* remembered here: the C library's trylock is not reliable for mutexes that remain inconsistent */
+    __atomic_store_n(&p->segment->closed, true, __ATOMIC_SEQ_CST);
     if (err == 0 || err == EOWNERDEAD)
-        pthread_mutex_unlock(&p->segment->alive);   /* it cannot be taken again */
-    return err == EBUSY;
+        pthread_mutex_unlock(&p->segment->alive);
+    return false;
 }

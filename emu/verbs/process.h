@@ -249,6 +249,8 @@ struct rdma_fault_setting {
  * the text is invalid. */
 bool rdma_faults_parse(const char *text, struct rdma_fault_setting out[RDMA_FAULTS],
                        const char **wrong);
+/* Returns whether those of the environment are valid; otherwise devices cannot be opened. */
+bool rdma_faults_are_valid(void);
 /* Those of the environment, read once. */
 const struct rdma_fault_setting *rdma_fault(enum rdma_fault f);
 /* Counts an event in *count. Returns whether the fault happens now. */
