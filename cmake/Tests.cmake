@@ -294,7 +294,9 @@ function(tutti_add_emu_verbs_test name)
     tutti_test_properties(emu.verbs_${name} emu)
     set_tests_properties(emu.verbs_${name} PROPERTIES SKIP_RETURN_CODE 77)
     set_property(TEST emu.verbs_${name} APPEND PROPERTY ENVIRONMENT
-        "TUTTI_WIRES=verbs" "TUTTI_TEST_ONLY=verbs")
+        "TUTTI_WIRES=verbs" "TUTTI_TEST_ONLY=verbs"
+        # ranks are children of a process that has looked for devices, and start threads
+        "TSAN_OPTIONS=second_deadlock_stack=1:die_after_fork=0")
 endfunction()
 
 function(tutti_add_emu_verbs_tests)
@@ -304,6 +306,9 @@ function(tutti_add_emu_verbs_tests)
     tutti_add_emu_verbs_test(calls $<TARGET_FILE:rdma_calls>)
     tutti_add_emu_verbs_test(lanes $<TARGET_FILE:wire_test_verbs>)
     tutti_add_emu_verbs_test(conformance $<TARGET_FILE:wire_test_conformance>)
+    if(TUTTI_SANITIZE)
+        set_property(TEST emu.verbs_conformance APPEND PROPERTY ENVIRONMENT "TUTTI_TEST_HALVES=1")
+    endif()
     foreach(test windows window_order)
         tutti_add_emu_verbs_test(${test} $<TARGET_FILE:cluster_test_${test}>)
     endforeach()

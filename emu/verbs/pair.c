@@ -106,7 +106,7 @@ static int shared_create(struct rdma_qp *qp, uint32_t pd)
     if (!s->locks_ready) {
         rdma_mutex_init(&s->lock);
         rdma_mutex_init(&s->rq.lock);
-        s->locks_ready = true;
+        __atomic_store_n(&s->locks_ready, true, __ATOMIC_RELEASE);
     }
     rdma_lock(&s->lock);
     s->device = qp->context->device->index;
@@ -260,7 +260,7 @@ static void pair_reset(struct rdma_qp *qp)
     qp->again_ns = qp->lost_ns = 0;
     qp->rnr_tries = 0;
     rdma_lock(&qp->shared->rq.lock);
-    qp->shared->rq.head = qp->shared->rq.tail;
+    __atomic_store_n(&qp->shared->rq.head, qp->shared->rq.tail, __ATOMIC_RELEASE);
     rdma_unlock(&qp->shared->rq.lock);
 }
 
@@ -393,7 +393,7 @@ void rdma_receives_flush(struct rdma_qp *qp)
     if (qp->init.srq)
         return;
     rdma_lock(&rq->lock);
-    for (; rq->head < rq->tail; rq->head++) {
+    for (; rq->head < rq->tail; __atomic_store_n(&rq->head, rq->head + 1, __ATOMIC_RELEASE)) {
         const struct shm_receive *r = rdma_receive_at(rdma.own, rq, rq->head);
         const struct shm_cqe e = { .wr_id = r ? r->wr_id : 0,
                                    .status = IBV_WC_WR_FLUSH_ERR,

@@ -207,15 +207,6 @@ static void process_free(void)
     rdma.slot = 0;
 }
 
-/* A child has neither the threads nor the segment of its parent. */
-static void forget_in_child(void)
-{
-    memset(&rdma, 0, sizeof rdma);
-    pthread_mutex_init(&rdma.lifecycle, NULL);
-    pthread_mutex_init(&rdma.lock, NULL);
-    rdma.dir_fd = rdma.slots_fd = rdma.segment_fd = rdma.watcher_fd = rdma.stop_fd = -1;
-}
-
 static void fork_begins(void)
 {
     pthread_mutex_lock(&rdma.lifecycle);
@@ -226,6 +217,14 @@ static void fork_ends(void)
 {
     pthread_mutex_unlock(&rdma.lock);
     pthread_mutex_unlock(&rdma.lifecycle);
+}
+
+/* A child has neither the threads nor the segment of its parent. */
+static void forget_in_child(void)
+{
+    memset(&rdma.open, 0, sizeof rdma - offsetof(struct rdma_process, open));
+    rdma.dir_fd = rdma.slots_fd = rdma.segment_fd = rdma.watcher_fd = rdma.stop_fd = -1;
+    fork_ends();
 }
 
 static void handlers_set(void)

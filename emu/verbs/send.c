@@ -337,6 +337,7 @@ static enum outcome execute(struct rdma_qp *qp, struct rdma_send *e)
 {
     struct run r = { .qp = qp, .e = e };
     enum outcome o = LOST;
+    uint32_t state;
 
     e->status = local_memory(&r);
     if (e->status != IBV_WC_SUCCESS)
@@ -350,11 +351,11 @@ static enum outcome execute(struct rdma_qp *qp, struct rdma_send *e)
     r.there = qp->peer->segment;
     r.remote_index = RDMA_QPN_INDEX(qp->attr.dest_qp_num);
     r.remote = &r.there->qp[r.remote_index];
-    if (!r.remote->locks_ready)
+    if (!__atomic_load_n(&r.remote->locks_ready, __ATOMIC_ACQUIRE))
         return LOST;
     rdma_lock(&r.remote->lock);
-    if ((r.remote->state == IBV_QPS_RTR || r.remote->state == IBV_QPS_RTS) &&
-        r.remote->dest_qpn == qp->public.qp_num &&
+    state = __atomic_load_n(&r.remote->state, __ATOMIC_SEQ_CST);
+    if ((state == IBV_QPS_RTR || state == IBV_QPS_RTS) && r.remote->dest_qpn == qp->public.qp_num &&
         __atomic_load_n(&r.there->port[r.remote->device % RDMA_DEVICES].up, __ATOMIC_SEQ_CST))
         o = operate(&r);
     if (o == NOT_READY)

@@ -56,8 +56,9 @@ bool rdma_cq_push(struct shm_segment *s, uint32_t index, const struct shm_cqe *e
 
     rdma_lock(&cq->lock);
     if (cq->depth == 0 || cq->depth > RDMA_CQES || cq->ring > s->bytes ||
-        cq->depth * sizeof *e > s->bytes - cq->ring || cq->tail - cq->head >= cq->depth) {
-        cq->overrun = true;
+        cq->depth * sizeof *e > s->bytes - cq->ring ||
+        cq->tail - __atomic_load_n(&cq->head, __ATOMIC_ACQUIRE) >= cq->depth) {
+        __atomic_store_n(&cq->overrun, true, __ATOMIC_SEQ_CST);
     } else {
         struct shm_cqe *ring = (struct shm_cqe *)(void *)((uint8_t *)s + cq->ring);
 
