@@ -177,7 +177,7 @@ static void op_member(struct tt_reading *g, struct tt_line *l, const struct tt_l
 static void drop_done(struct tt_reading *g)
 {
     struct tt_dumps *d = g->d;
-    uint32_t drop = g->ndone - TT_DUMPS_KEPT;
+    uint32_t drop = g->ndone - d->kept_max;
     size_t to = g->rank->ops_first;
 
     for (size_t i = to; i < d->nops; i++) {
@@ -187,7 +187,7 @@ static void drop_done(struct tt_reading *g)
             d->ops[to++] = d->ops[i];
     }
     d->nops = to;
-    g->ndone = TT_DUMPS_KEPT;
+    g->ndone = d->kept_max;
 }
 
 static void keep_op(struct tt_reading *g, struct tt_dumps_op *op)
@@ -200,7 +200,7 @@ static void keep_op(struct tt_reading *g, struct tt_dumps_op *op)
     if (!op->is_open) {
         d->npeers = op->peers_first + op->npeers == d->npeers ? op->peers_first : d->npeers;
         op->npeers = 0;
-        if (++g->ndone == 2 * TT_DUMPS_KEPT)
+        if (++g->ndone == 2 * d->kept_max)
             drop_done(g);
     } else if (++g->nopen > TT_DUMPS_OPEN_MAX) {
         tt_reading_broken(g, "more than 65536 incomplete operations");

@@ -9,7 +9,7 @@
 
 tutti_status tt_dumps_init(struct tt_dumps *d)
 {
-    *d = (struct tt_dumps){ .nranks = 0 };
+    *d = (struct tt_dumps){ .kept_max = TT_DUMPS_KEPT };
     if (tt_intern_init(&d->texts))
         return tt_fail(TUTTI_ERR_NOMEM, "analyze: out of memory");
     return TUTTI_OK;

@@ -1,6 +1,6 @@
 /* Trace dumps of a job (docs/trace-format.md) in memory. Dumps may be missing, incomplete or
  * hostile: what was read stays usable, and each problem is recorded. Memory is bounded by
- * TT_DUMPS_KEPT completed operations per rank, all incomplete ones, and one entry per
+ * kept_max completed operations per rank (at most twice as many), all incomplete ones, and one entry per
  * communicator and rank. Not for concurrent use. */
 #ifndef TT_ANALYZE_DUMPS_H
 #define TT_ANALYZE_DUMPS_H
@@ -14,6 +14,7 @@
 
 #define TT_DUMPS_RANKS_MAX (1u << 20)
 #define TT_DUMPS_KEPT 64u               /* completed operations kept per rank: the last ones */
+#define TT_DUMPS_KEPT_MAX (1u << 20)
 #define TT_DUMPS_OPEN_MAX 65536u        /* incomplete operations kept per rank */
 #define TT_DUMPS_LINE_BYTES_MAX (16u << 20)
 #define TT_DUMPS_PROBLEMS_MAX 32u       /* problems kept in words */
@@ -123,6 +124,8 @@ struct tt_dumps {
     uint32_t nranks;                    /* 0: no dump was read */
     uint32_t host;                      /* of the first dump, if it has no clock offset: times of
                                            this host are comparable; else 0 */
+    uint32_t kept_max;                  /* TT_DUMPS_KEPT; the caller may set 1 to
+                                           TT_DUMPS_KEPT_MAX before the first dump */
     uint32_t ndumps, ncomplete, nrejected;
     uint64_t nskipped;                  /* lines of unknown kinds */
     uint64_t nrecords;                  /* operations in the dumps */

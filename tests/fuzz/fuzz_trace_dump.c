@@ -1,8 +1,9 @@
 /* Arbitrary trace dumps, separated by form feeds. What is read stays consistent, and the diagnosis
- * names only ranks of the job. */
+ * and the profile name only ranks of the job. */
 #include <string.h>
 
 #include "analyze/diagnosis.h"
+#include "analyze/profile.h"
 #include "base/log.h"
 #include "base/status.h"
 
@@ -43,6 +44,23 @@ static void diagnose(const struct tt_dumps *d)
     tt_waits_fini(&w);
 }
 
+static void profile(const struct tt_dumps *d)
+{
+    struct tt_instances in;
+    struct tt_profile p;
+
+    if (tt_instances_init(&in, d))
+        return;
+    tt_assert(tt_profile_init(&p, &in) == TUTTI_OK);
+    tt_assert(p.calls <= d->nops && p.nrows <= p.calls && p.nknown <= p.ninstances);
+    for (size_t i = 0; i < p.nrows; i++)
+        tt_assert(p.rows[i].comm < d->ncomms && p.rows[i].calls > 0 && p.rows[i].total_ns >= 0);
+    for (size_t i = 0; i < p.nlate; i++)
+        tt_assert(p.late[i].rank < d->nranks && p.late[i].times <= p.late[i].of);
+    tt_profile_fini(&p);
+    tt_instances_fini(&in);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     const char *at = (const char *)data, *end = at + bytes;
@@ -59,8 +77,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         at = next + (next < end);
     }
     check_dumps(&d);
-    if (tt_dumps_index(&d) == TUTTI_OK)
+    if (tt_dumps_index(&d) == TUTTI_OK) {
         diagnose(&d);
+        profile(&d);
+    }
     tt_dumps_fini(&d);
     return 0;
 }

@@ -1,0 +1,50 @@
+/* Where the time of a job went: operations by communicator, kind, size and algorithm, and the ranks
+ * that others waited for. */
+#ifndef TT_ANALYZE_PROFILE_H
+#define TT_ANALYZE_PROFILE_H
+
+#include "analyze/instances.h"
+
+/* Completed operations of one communicator, kind, algorithm and class of sizes. Times are sums over
+ * all ranks, unless stated otherwise. */
+struct tt_profile_row {
+    uint32_t comm, kind, algo;  /* kind, algo: texts */
+    uint64_t bytes_from;        /* sizes of [bytes_from, 2 * bytes_from); 0: no bytes */
+    uint64_t calls, nfailed;
+    uint64_t bytes;
+    double total_ns;            /* from call to end */
+    double queued_ns;           /* of these, until they started: behind earlier operations */
+    double waited_ns;           /* of these, waiting for the last caller */
+    int64_t median_ns, max_ns;  /* of one call, from call to end */
+    int64_t transfer_ns;        /* median from the last call of an operation to its end on one rank.
+                                   -1: not known */
+    double busbw;               /* of the median transfer, else of the median call, in bytes per ns;
+                                   0: not defined */
+};
+
+/* A member of a communicator that was the last caller of operations. */
+struct tt_profile_late {
+    uint32_t comm, rank;
+    uint64_t times;             /* as the last caller, later than the error of the clocks */
+    uint64_t of;                /* operations of the communicator whose last caller is known */
+    double lost_ns;             /* time that the others waited for it */
+};
+
+struct tt_profile {
+    struct tt_profile_row *rows;        /* [nrows] by total_ns, the largest first */
+    struct tt_profile_late *late;       /* [nlate] by lost_ns, the largest first */
+    size_t nrows, nlate;
+    uint64_t calls, nopen;      /* completed; not ended, which no row contains */
+    uint64_t ninstances, nknown;        /* collectives and messages; with a known last caller */
+    int64_t begin, end;         /* first call and last end; NEVER: none */
+};
+
+/* Profiles *in. Time: n log n in the operations. NOMEM (logged): *p is not initialized. */
+tutti_status tt_profile_init(struct tt_profile *p, const struct tt_instances *in);
+void tt_profile_fini(struct tt_profile *p);
+
+/* Returns the bus bandwidth in bytes per ns, as nccl-tests define it, of a collective or message of
+ * `bytes` among `nranks` ranks in `ns`. bytes: as in the dump, i.e. of one block. 0: not defined. */
+double tt_profile_busbw(const char *kind, uint64_t bytes, uint32_t nranks, int64_t ns);
+
+#endif

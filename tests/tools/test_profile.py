@@ -1,0 +1,263 @@
+#!/usr/bin/env python3
+"""tutti profile: tables, JSON and the Chrome trace, of small dumps and of a real job."""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+from collections import defaultdict
+from pathlib import Path
+
+from test_analyze import MS, comm, head, op, text
+
+BUILD = Path(os.environ["TUTTI_BUILD_DIR"])
+TUTTI = BUILD / "tutti"
+PROGRAM = BUILD / "tests" / "tools" / "prog_profile"
+TIMEOUT_S = 120
+
+
+def ns(event, key="ts"):
+    """Microseconds with three decimals, as an integer."""
+    return round(event[key] * 1000)
+
+
+class Profile(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = Path(scratch.name)
+
+    def write(self, rank, *lines):
+        (self.folder / f"tutti-trace.9f3c.{rank}.jsonl").write_text(text(*lines))
+
+    def run_tool(self, *args):
+        return subprocess.run(
+            [TUTTI, "profile", *map(str, args)],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+
+    def profiled(self, *args):
+        done = self.run_tool("--json", *args, self.folder)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return json.loads(done.stdout)
+
+    def traced(self):
+        """The events of the Chrome trace, which are checked."""
+        path = self.folder / "trace.json"
+        done = self.run_tool("--perfetto", path, self.folder)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        document = json.loads(path.read_text())
+        self.assertEqual(set(document), {"displayTimeUnit", "traceEvents", "otherData"})
+        self.assertEqual(document["displayTimeUnit"], "ns")
+        self.check_events(document["traceEvents"])
+        return document["traceEvents"]
+
+    def check_events(self, events):
+        """Each track has a name, its slices nest, and each flow leads forwards from slice to
+        slice: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU"""
+        tracks, flows, named = defaultdict(list), defaultdict(list), set()
+        for e in events:
+            self.assertIn(e["ph"], "MXstf")
+            self.assertTrue(isinstance(e["pid"], int) and isinstance(e["tid"], int) and e["name"])
+            if e["ph"] == "M" and e["name"] == "thread_name":
+                named.add((e["pid"], e["tid"]))
+            elif e["ph"] == "X":
+                self.assertGreaterEqual(ns(e), 0)
+                self.assertGreater(ns(e, "dur"), 0)
+                tracks[e["pid"], e["tid"]].append((ns(e), ns(e) + ns(e, "dur")))
+            elif e["ph"] != "M":
+                flows[e["cat"], e["id"]].append(e)
+        self.assertEqual(set(tracks), named)
+        for slices in tracks.values():
+            inside = []
+            for begin, end in sorted(slices, key=lambda s: (s[0], -s[1])):
+                while inside and inside[-1] <= begin:
+                    inside.pop()
+                self.assertTrue(not inside or end <= inside[-1], f"{begin} to {end}: {inside}")
+                inside.append(end)
+        for steps in flows.values():
+            phases = "".join(e["ph"] for e in steps)
+            self.assertRegex(phases, "^st*f$")
+            self.assertEqual([ns(e) for e in steps], sorted(ns(e) for e in steps))
+            self.assertEqual(steps[-1]["bp"], "e")
+            self.assertEqual(len({e["pid"] for e in steps}), len(steps))
+            for e in steps:
+                self.assertTrue(any(a <= ns(e) < b for a, b in tracks[e["pid"], e["tid"]]), e)
+
+    def three_ranks(self):
+        """Rank 2 calls the second allreduce 40 ms after the others."""
+        for rank in range(3):
+            late = 40 * MS * (rank == 2)
+            self.write(
+                rank,
+                head(rank, 3, host="a"),
+                comm(3),
+                op(1, 0),
+                op(2, 1, called=1010 * MS + late, started=1010 * MS + late, ended=1060 * MS),
+            )
+
+    def test_tables_name_the_late_caller(self):
+        self.three_ranks()
+        done = self.run_tool(self.folder)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("job 9f3c: 3 ranks, 3 dumps, 6 operations in 0.060 s", done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^d&p +allreduce +ring +4.0 KiB +6 +24 KiB +112 ms ")
+        self.assertRegex(done.stdout, r"(?m)^d&p +2 +a +1/2 +80.0 ms$")
+        self.assertTrue(all(len(line) <= 100 for line in done.stdout.splitlines()))
+
+    def test_json_has_exact_sums(self):
+        self.three_ranks()
+        got = self.profiled()
+        self.assertEqual((got["operations"], got["open_operations"]), (6, 0))
+        self.assertEqual((got["instances"], got["instances_with_last_caller"]), (2, 2))
+        row = got["rows"][0]
+        self.assertEqual((row["kind"], row["algorithm"]), ("allreduce", "allreduce_ring"))
+        self.assertEqual((row["bytes_from"], row["calls"], row["bytes"]), (4096, 6, 6 * 4096))
+        self.assertEqual(row["waited_ns"], 80 * MS)
+        self.assertEqual(row["total_ns"], (50 + 50 + 10) * MS + 3 * 500_000)
+        late = got["late_callers"]
+        self.assertEqual([(x["rank"], x["times_last"], x["lost_ns"]) for x in late], [(2, 1, 80 * MS)])
+
+    def test_trace_shows_stages_and_flows(self):
+        self.three_ranks()
+        self.write(
+            0,
+            head(0, 3, host="a"),
+            comm(3),
+            op(1, 0, started=1000 * MS + 100_000),
+            op(2, 1, called=1010 * MS, started=1010 * MS, ended=1060 * MS),
+            op(3, 0, kind="send", peer=1, tag=5, called=1070 * MS, started=1070 * MS, ended=1071 * MS),
+            op(4, 2, called=1080 * MS, started=1080 * MS, ended=None, status="PENDING"),
+        )
+        self.write(
+            1,
+            head(1, 3, host="a"),
+            comm(3),
+            op(1, 0),
+            op(2, 1, called=1010 * MS, started=1010 * MS, ended=1060 * MS),
+            op(3, 0, kind="recv", peer=0, tag=5, called=1065 * MS, started=1065 * MS, ended=1072 * MS),
+        )
+        events = self.traced()
+        stages = {(e["pid"], e["name"], ns(e), ns(e, "dur")) for e in events if e.get("cat") == "stage"}
+        self.assertEqual(
+            stages,
+            {
+                (1, "queued", 0, 100_000),
+                (2, "queued", 0, 10),
+                (3, "queued", 0, 10),
+                (2, "waits for rank 0", 65 * MS, 5 * MS),
+                (1, "waits for rank 2", 10 * MS, 40 * MS),
+                (2, "waits for rank 2", 10 * MS, 40 * MS),
+            },
+        )
+        names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+        self.assertEqual(names, {1: "rank 0", 2: "rank 1", 3: "rank 2"})
+        flows = [(e["ph"], e["pid"], ns(e)) for e in events if e["name"] == "message"]
+        self.assertEqual(flows, [("s", 1, 70 * MS), ("f", 2, 70 * MS)])
+        chains = [e["pid"] for e in events if e["name"] == "collective"]
+        self.assertEqual(chains, [1, 2, 3, 1, 2, 3])
+        (pending,) = [e for e in events if e.get("args", {}).get("status") == "PENDING"]
+        self.assertEqual(ns(pending, "dur"), 61_000 * MS - 1080 * MS)
+
+    def test_operations_at_once_are_on_several_tracks(self):
+        lines = [op(i, i, called=1000 * MS + i, started=1000 * MS + i, ended=1001 * MS + i) for i in range(300)]
+        setup = op(400, 0, kind="comm_split", called=2000 * MS, ended=2010 * MS)
+        inner = op(401, 400, called=2001 * MS, started=2001 * MS, ended=2002 * MS)
+        self.write(0, head(0, 1, host="a"), comm(1), *lines, setup, inner)
+        path = self.folder / "trace.json"
+        done = self.run_tool("--perfetto", path, self.folder)
+        self.assertIn("44 operations left out: no valid time, or more than 256 at once", done.stderr)
+        events = json.loads(path.read_text())["traceEvents"]
+        self.check_events(events)
+        slices = [e for e in events if e["ph"] == "X"]
+        self.assertEqual(len(slices), 258)
+        self.assertEqual({e["tid"] for e in slices}, set(range(1, 257)))
+        within = [e["tid"] for e in slices if ns(e) >= 1000 * MS]
+        self.assertEqual(len(within), 2)
+        self.assertEqual(len(set(within)), 1)
+
+    def test_ranks_without_clock_are_left_out_of_the_trace(self):
+        self.three_ranks()
+        self.write(2, head(2, 3, host="b", clock={"offset_ns": None, "error_ns": None}), comm(3), op(1, 0))
+        path = self.folder / "trace.json"
+        done = self.run_tool("--perfetto", path, self.folder)
+        self.assertIn("1 ranks left out: their clocks are not comparable", done.stderr)
+        events = json.loads(path.read_text())["traceEvents"]
+        self.check_events(events)
+        self.assertEqual({e["pid"] for e in events}, {1, 2})
+        self.assertIn("the last caller is known for 0 of 2 collectives", done.stdout)
+
+    def test_last_operations_are_used(self):
+        lines = [op(i, i) for i in range(1000)]
+        self.write(0, head(0, 1), comm(1), *lines)
+        self.assertEqual(self.profiled()["operations"], 1000)
+        few = self.profiled("--last", 100)
+        self.assertTrue(100 <= few["operations"] <= 200)
+        self.assertEqual(few["operations"] + few["operations_not_read"], 1000)
+
+    def test_hostile_dumps_keep_outputs_valid(self):
+        bad = '<"\\\u00e9' * 50 + "\u0001"
+        far = 2**63 - 1
+        self.write(
+            0,
+            head(0, 2, host=bad, job=bad, now=-far),
+            {**comm(2), "name": bad},
+            {**op(1, 0), "kind": bad, "algo": bad},
+            op(2, 1, called=-far, ended=far),
+            op(3, 2, called=far, started=far, ended=-far),
+            op(4, 3, called=5, started=far, ended=None, status="PENDING"),
+            op(4, 3, called=5, started=far, ended=None, status="PENDING"),
+        )
+        path = self.folder / "trace.json"
+        done = self.run_tool("--json", "--perfetto", path, self.folder)
+        self.assertEqual(done.returncode, 0)
+        json.loads(done.stdout)
+        self.check_events(json.loads(path.read_text())["traceEvents"])
+        self.assertEqual(self.run_tool(self.folder).returncode, 0)
+
+    def test_errors_and_usage(self):
+        empty = self.run_tool(self.folder)
+        self.assertEqual(empty.returncode, 1)
+        self.assertIn("tutti profile: no dump could be read", empty.stderr)
+        self.assertEqual(self.run_tool().returncode, 2)
+        self.three_ranks()
+        done = self.run_tool("--perfetto", self.folder / "none" / "x.json", self.folder)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("cannot write", done.stderr)
+
+    def test_real_job_names_its_late_rank(self):
+        environment = {**os.environ, "TUTTI_TRACE_DIR": str(self.folder)}
+        subprocess.run(
+            [TUTTI, "run", "-n", "4", PROGRAM, "20", "2", "4096"],
+            env=environment,
+            check=True,
+            timeout=TIMEOUT_S,
+        )
+        got = self.profiled()
+        self.assertEqual((got["dumps"], got["complete_dumps"], got["open_operations"]), (4, 4, 0))
+        self.assertEqual(got["instances"], got["instances_with_last_caller"])
+        rows = {(r["name"], r["kind"], r["bytes_from"]): r for r in got["rows"]}
+        row = rows["world", "allreduce", 16384]
+        self.assertEqual((row["calls"], row["bytes"], row["failed"]), (80, 80 * 16384, 0))
+        self.assertEqual(rows["low", "allgather", 16384]["calls"], 40)
+        self.assertEqual(rows["world", "send", 16384]["calls"], 80)
+        events = self.traced()
+        last = {}
+        for e in events:
+            if e["ph"] == "X" and e["name"] == "allreduce" and e["args"]["bytes"] == 16384:
+                seq = e["args"]["seq"]
+                last[seq] = max(last.get(seq, (0, 0)), (ns(e), e["pid"] - 1))
+        self.assertEqual([rank for _, rank in last.values()], [2] * 20)
+        chains = [e for e in events if e["name"] == "collective" and e["ph"] == "f"]
+        self.assertEqual(len(chains), len({(e["cat"], e["id"]) for e in chains}))
+        messages = [e for e in events if e["name"] == "message" and e["ph"] == "s"]
+        # a repeated short call records its time some tens of ns after its first message
+        self.assertTrue(0 < len(messages) <= 80 + 60)
+
+
+if __name__ == "__main__":
+    unittest.main()

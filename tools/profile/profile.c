@@ -1,0 +1,150 @@
+/* tutti profile: where the time of a job went, from its trace dumps. */
+#include "tools/profile/profile.h"
+
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tools/dump_files.h"
+#include "tools/failed.h"
+#include "tools/option_values.h"
+#include "tools/tool.h"
+
+#define LAST 65536u             /* operations read of each rank, and of all ranks: */
+#define LAST_OF_ALL (16u << 20)
+
+struct options {
+    char **paths;               /* [npaths] of the command line */
+    uint32_t npaths, rows, last;
+    const char *perfetto;
+    bool json, quiet;
+};
+
+enum { OPT_JSON = 256, OPT_PERFETTO, OPT_ROWS, OPT_LAST };
+
+static const struct argp_option argp_options[] = {
+    { "json", OPT_JSON, NULL, 0, "print one JSON document", 0 },
+    { "perfetto", OPT_PERFETTO, "FILE", 0,
+      "write the operations as a Chrome trace, for ui.perfetto.dev", 0 },
+    { "rows", OPT_ROWS, "N", 0, "show at most N rows in each table (default 20)", 0 },
+    { "last", OPT_LAST, "N", 0,
+      "use the last N operations of each rank (default 65536, fewer for more than 256 dumps)", 0 },
+    { "quiet", 'q', NULL, 0, "print no progress on standard error", 0 },
+    { 0 },
+};
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    struct options *o = state->input;
+
+    switch (key) {
+    case OPT_JSON:
+        o->json = true;
+        return 0;
+    case OPT_PERFETTO:
+        o->perfetto = arg;
+        return 0;
+    case OPT_ROWS:
+        o->rows = (uint32_t)option_number(state, "--rows", arg, 1, 100000);
+        return 0;
+    case OPT_LAST:
+        o->last = (uint32_t)option_number(state, "--last", arg, 1, TT_DUMPS_KEPT_MAX);
+        return 0;
+    case 'q':
+        o->quiet = true;
+        return 0;
+    case ARGP_KEY_ARGS:
+        o->paths = state->argv + state->next;
+        o->npaths = (uint32_t)(state->argc - state->next);
+        return 0;
+    case ARGP_KEY_END:
+        if (o->npaths == 0)
+            argp_error(state, "missing argument: the trace dumps, or their directory");
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp argp = {
+    .options = argp_options,
+    .parser = parse_one,
+    .args_doc = "FILE|DIRECTORY...",
+    .doc =
+        "Reports where the time of a job went, from its trace dumps: calls, bytes, times and bus "
+        "bandwidth by communicator, kind, size and algorithm, and the ranks that others waited "
+        "for.\vThe arguments are dumps, or directories that contain files named "
+        "tutti-trace.JOB.RANK.jsonl. Waiting times need the dumps of all members of a "
+        "communicator, and comparable clocks.\n\n"
+        "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
+        "Examples:\n"
+        "  tutti profile /var/tmp/traces\n"
+        "  tutti profile --perfetto job.json --last 1000 /var/tmp/traces\n",
+};
+
+/* Returns how many operations of each rank are kept. */
+static uint32_t kept(const struct options *o, size_t nfiles)
+{
+    const size_t each = nfiles ? LAST_OF_ALL / nfiles : LAST;
+
+    if (o->last)
+        return o->last;
+    return each > LAST ? LAST : each > TT_DUMPS_KEPT ? (uint32_t)each : TT_DUMPS_KEPT;
+}
+
+static bool show(const struct profiled *p, const struct options *o)
+{
+    if (o->perfetto && !profile_write_perfetto(p, o->perfetto))
+        return false;
+    if (!o->json) {
+        profile_print(p);
+        return true;
+    }
+    if (profile_print_json(p))
+        return true;
+    fprintf(stderr, "tutti profile: out of memory\n");
+    return false;
+}
+
+/* Profiles what was read, and shows it. */
+static bool profile(struct profiled *p, const struct options *o)
+{
+    tutti_status st = tt_dumps_index(&p->dumps);
+    bool good = false;
+
+    if (!st)
+        st = tt_instances_init(&p->instances, &p->dumps);
+    if (st) {
+        tool_failed("tutti profile", NULL, st);
+        return false;
+    }
+    st = tt_profile_init(&p->profile, &p->instances);
+    if (st) {
+        tool_failed("tutti profile", NULL, st);
+    } else {
+        good = show(p, o);
+        tt_profile_fini(&p->profile);
+    }
+    tt_instances_fini(&p->instances);
+    return good;
+}
+
+int tool_profile_main(int argc, char **argv)
+{
+    struct options o = { .rows = 20 };
+    struct dump_files f = { NULL, 0, 0 };
+    struct profiled p = { .rows = 20 };
+    bool good;
+
+    argp_parse(&argp, argc, argv, 0, NULL, &o);
+    p.rows = o.rows;
+    if (tt_dumps_init(&p.dumps)) {
+        fprintf(stderr, "tutti profile: out of memory\n");
+        return EXIT_FAILURE;
+    }
+    good = dump_files_find(&f, o.paths, o.npaths, argv[0]);
+    p.dumps.kept_max = kept(&o, f.n);
+    good = good && dump_files_read(&p.dumps, &f, o.quiet, argv[0]) && profile(&p, &o);
+    dump_files_fini(&f);
+    tt_dumps_fini(&p.dumps);
+    return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}

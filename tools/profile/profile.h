@@ -1,0 +1,24 @@
+/* Parts of `tutti profile`. */
+#ifndef TUTTI_TOOLS_PROFILE_H
+#define TUTTI_TOOLS_PROFILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "analyze/profile.h"
+
+struct profiled {
+    struct tt_dumps dumps;
+    struct tt_instances instances;
+    struct tt_profile profile;
+    uint32_t rows;              /* show at most this many rows in each table */
+};
+
+/* Prints tables. */
+void profile_print(const struct profiled *p);
+/* Prints one JSON document. Returns false without memory. */
+bool profile_print_json(const struct profiled *p);
+/* Writes all operations in the Chrome trace event format. Returns false after reporting an
+ * error. */
+bool profile_write_perfetto(const struct profiled *p, const char *path);
+
+#endif

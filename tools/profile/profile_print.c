@@ -1,0 +1,125 @@
+/* The profile as text. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/profile/profile.h"
+
+/* Writes a time with three digits, e.g. "1.25 ms". */
+static const char *text_of_ns(double ns, char out[16])
+{
+    static const char *const units[] = { "ns", "us", "ms", "s" };
+    size_t i = 0;
+
+    for (; ns >= 999.5 && i + 1 < sizeof units / sizeof *units; i++)
+        ns /= 1000;
+    snprintf(out, 16, ns >= 99.95 ? "%.0f %s" : ns >= 9.995 ? "%.1f %s" : "%.2f %s", ns, units[i]);
+    return out;
+}
+
+static const char *text_of_bytes(double bytes, char out[16])
+{
+    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+    size_t i = 0;
+
+    for (; bytes >= 1024 && i + 1 < sizeof units / sizeof *units; i++)
+        bytes /= 1024;
+    snprintf(out, 16, bytes < 10 && i > 0 ? "%.1f %s" : "%.0f %s", bytes, units[i]);
+    return out;
+}
+
+static void print_head(const struct profiled *p)
+{
+    const struct tt_dumps *d = &p->dumps;
+    const struct tt_profile *f = &p->profile;
+    uint64_t lost = 0;
+
+    for (uint32_t r = 0; r < d->nranks; r++)
+        lost += d->ranks[r].lost;
+    printf("job %s: %u ranks, %u dumps", d->job, d->nranks, d->ndumps);
+    if (d->ndumps > d->ncomplete)
+        printf(" (%u incomplete)", d->ndumps - d->ncomplete);
+    printf(", %" PRIu64 " operations", f->calls);
+    if (f->begin != TT_DUMPS_NEVER)
+        printf(" in %.3f s", 1e-9 * ((double)f->end - (double)f->begin));
+    printf("\n");
+    if (f->nopen > 0)
+        printf("not counted: %" PRIu64 " operations that have not ended\n", f->nopen);
+    if (d->nrecords > d->nops || lost > 0)
+        printf("earlier operations: %" PRIu64 " not read (--last), %" PRIu64
+               " no longer in the rings of the processes\n",
+               d->nrecords - d->nops, lost);
+    if (f->nknown < f->ninstances)
+        printf("the last caller is known for %" PRIu64 " of %" PRIu64 " collectives and messages\n",
+               f->nknown, f->ninstances);
+}
+
+/* Returns the name of an algorithm without its collective, e.g. "ring". */
+static const char *short_algorithm(const struct tt_dumps *d, const struct tt_profile_row *r)
+{
+    const char *kind = tt_dumps_text(d, r->kind), *algo = tt_dumps_text(d, r->algo);
+    const size_t n = strlen(kind);
+
+    if (*algo == '\0')
+        return "-";
+    return strncmp(algo, kind, n) == 0 && algo[n] == '_' ? algo + n + 1 : algo;
+}
+
+static void print_row(const struct profiled *p, const struct tt_profile_row *r)
+{
+    const struct tt_dumps *d = &p->dumps;
+    char comm[32], size[16], bytes[16], total[16], median[16], transfer[16] = "-", busbw[24] = "-";
+    const double all = r->total_ns > 0 ? r->total_ns : 1;
+
+    if (r->transfer_ns >= 0)
+        text_of_ns((double)r->transfer_ns, transfer);
+    if (r->busbw > 0)
+        snprintf(busbw, sizeof busbw, r->busbw < 99.95 ? "%.2f" : "%.0f", r->busbw);
+    printf("%-8.8s %-12.12s %-12.12s %7s %6" PRIu64 " %8s %7s %7s %8s %4.0f %5.0f %s\n",
+           tt_dumps_comm_name(d, r->comm, comm), tt_dumps_text(d, r->kind), short_algorithm(d, r),
+           text_of_bytes((double)r->bytes_from, size), r->calls,
+           text_of_bytes((double)r->bytes, bytes), text_of_ns(r->total_ns, total),
+           text_of_ns((double)r->median_ns, median), transfer, 100 * r->queued_ns / all,
+           100 * r->waited_ns / all, busbw);
+}
+
+static void print_rows(const struct profiled *p)
+{
+    const struct tt_profile *f = &p->profile;
+
+    printf("\n%-8s %-12s %-12s %7s %6s %8s %7s %7s %8s %4s %4s %s\n", "comm", "operation",
+           "algorithm", "size >=", "calls", "bytes", "time", "median", "transfer", "que%", "late%",
+           "GB/s");
+    for (size_t i = 0; i < f->nrows && i < p->rows; i++)
+        print_row(p, &f->rows[i]);
+    if (f->nrows > p->rows)
+        printf("... (%zu other rows; --rows shows more)\n", f->nrows - p->rows);
+}
+
+static void print_late(const struct profiled *p)
+{
+    const struct tt_profile *f = &p->profile;
+    char comm[32], lost[16];
+
+    if (f->nlate == 0)
+        return;
+    printf("\n%-10s  %6s  %-10s  %s  %s\n", "comm", "rank", "host", "last caller of",
+           "time that others waited for it");
+    for (size_t i = 0; i < f->nlate && i < p->rows; i++) {
+        const struct tt_profile_late *l = &f->late[i];
+
+        printf("%-10.10s  %6u  %-10.10s  %6" PRIu64 "/%-7" PRIu64 "  %s\n",
+               tt_dumps_comm_name(&p->dumps, l->comm, comm), l->rank,
+               tt_dumps_text(&p->dumps, p->dumps.ranks[l->rank].host), l->times, l->of,
+               text_of_ns(l->lost_ns, lost));
+    }
+    if (f->nlate > p->rows)
+        printf("... (%zu other rows; --rows shows more)\n", f->nlate - p->rows);
+}
+
+void profile_print(const struct profiled *p)
+{
+    print_head(p);
+    print_rows(p);
+    print_late(p);
+}
