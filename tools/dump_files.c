@@ -72,7 +72,8 @@ static bool add_directory(struct dump_files *f, const char *path, const char *wh
         if (is_dump_name(entry->d_name))
             ok = add_file(f, path, entry->d_name, who);
     closedir(folder);
-    qsort(f->paths + first, f->n - first, sizeof *f->paths, by_name);
+    if (f->n > first)
+        qsort(f->paths + first, f->n - first, sizeof *f->paths, by_name);
     if (ok && f->n == first)
         fprintf(stderr, "%s: %s contains no files named tutti-trace.JOB.RANK.jsonl\n", who, path);
     return ok;

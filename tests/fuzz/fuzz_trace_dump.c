@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "analyze/diagnosis.h"
+#include "analyze/pace_dumps.h"
 #include "analyze/profile.h"
 #include "base/log.h"
 #include "base/status.h"
@@ -44,6 +45,20 @@ static void diagnose(const struct tt_dumps *d)
     tt_waits_fini(&w);
 }
 
+static void judge_pace(const struct tt_instances *in)
+{
+    struct tt_pace_dumps p;
+    const struct tt_pace_found *f;
+    uint32_t n;
+
+    tt_assert(tt_pace_dumps_init(&p, in, 0) == TUTTI_OK);
+    f = tt_pace_found(p.pace, &n);
+    for (uint32_t i = 0; i < n; i++)
+        tt_assert((f[i].rank == TT_PACE_NONE || f[i].rank < in->d->nranks) &&
+                  f[i].last < p.nwindows && f[i].group < p.ngroups);
+    tt_pace_dumps_fini(&p);
+}
+
 static void profile(const struct tt_dumps *d)
 {
     struct tt_instances in;
@@ -58,6 +73,7 @@ static void profile(const struct tt_dumps *d)
     for (size_t i = 0; i < p.nlate; i++)
         tt_assert(p.late[i].rank < d->nranks && p.late[i].times <= p.late[i].of);
     tt_profile_fini(&p);
+    judge_pace(&in);
     tt_instances_fini(&in);
 }
 

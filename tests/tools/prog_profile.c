@@ -1,19 +1,20 @@
 /* A rank of a job whose trace dump is profiled (test_profile.py):
  *
- *   prog_profile ITERATIONS LATE COUNT
+ *   prog_profile ITERATIONS LATE COUNT [SLEEP_US]
  *
  * Each iteration has an allreduce of COUNT floats on the world, which rank LATE calls after all
- * others, an allgather in each half of the ranks, and a message to the next rank. Each rank then
+ * others (with SLEEP_US, LATE sleeps before its call instead of waiting for the calls of others), an allgather in each half of the ranks, and a message to the next rank. Each rank then
  * writes its dump to TUTTI_TRACE_DIR. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "tutti/trace.h"
 #include "tutti/tutti.h"
 
 struct job {
     tutti_comm *world, *half;
-    int rank, n, late;
+    int rank, n, late, sleep_us;
     size_t count;
     float *in, *out;            /* [count], [n * count] */
 };
@@ -56,13 +57,21 @@ static void pass_on(struct job *j)
     must(tutti_group(ops, 2, j->world, NULL));
 }
 
+static void reduce(struct job *j)
+{
+    if (j->rank == j->late)
+        usleep((useconds_t)j->sleep_us);
+    must(tutti_allreduce(j->in, j->out, j->count, TUTTI_F32, TUTTI_SUM, j->world, NULL));
+}
+
 int main(int argc, char **argv)
 {
     struct job j = { .late = argc > 2 ? atoi(argv[2]) : 0 };
     const int iterations = argc > 1 ? atoi(argv[1]) : 1;
 
-    if (argc != 4)
+    if (argc != 4 && argc != 5)
         return 2;
+    j.sleep_us = argc == 5 ? atoi(argv[4]) : 0;
     j.count = (size_t)atol(argv[3]);
     must(tutti_comm_create(&j.world, NULL));
     j.rank = tutti_comm_rank(j.world);
@@ -75,12 +84,17 @@ int main(int argc, char **argv)
     if (!j.in || !j.out)
         return 1;
     for (int i = 0; i < iterations; i++) {
-        reduce_late(&j);
+        if (j.sleep_us)
+            reduce(&j);
+        else
+            reduce_late(&j);
         must(tutti_allgather(j.in, j.out, j.count, TUTTI_F32, j.half, NULL));
         pass_on(&j);
     }
     must(tutti_trace_dump(NULL, "end of the job"));
     must(tutti_barrier(j.world, NULL));
+    free(j.in);
+    free(j.out);
     tutti_comm_destroy(j.half);
     tutti_comm_destroy(j.world);
     return 0;

@@ -219,6 +219,51 @@ class Profile(unittest.TestCase):
         self.check_events(json.loads(path.read_text())["traceEvents"])
         self.assertEqual(self.run_tool(self.folder).returncode, 0)
 
+    def paced_job(self, times, sizes=(8, 8, 8, 8)):
+        """4 ranks with 600 iterations of 1 ms: an allreduce in each pair of ranks {0, 1}, {1, 2}, ...
+        times(rank, pair, iteration, begin): call and end of one rank."""
+        for rank in range(4):
+            lines = [head(rank, 4, host="a", now=10**12)]
+            for pair in range(4):
+                members = sorted((pair, (pair + 1) % 4))
+                lines.append({"comm": f"a{pair}", "name": f"pair {pair}", "members": f"{members[0]},{members[1]}"})
+            for i in range(600):
+                for turn, pair in enumerate((0, 2, 1, 3)):
+                    if rank not in (pair, (pair + 1) % 4):
+                        continue
+                    called, ended = times(rank, pair, i, i * MS + (turn // 2) * MS // 2)
+                    when = {"called": called, "started": called, "ended": ended}
+                    lines.append(op(4 * i + turn, i, comm=f"a{pair}", bytes=sizes[pair], **when))
+            self.write(rank, *lines)
+
+    def test_slow_rank_is_named(self):
+        self.paced_job(lambda rank, pair, i, at: (at, at + 100_000 * (1 + (i > 100 and 2 in (pair, (pair + 1) % 4)))))
+        got = self.profiled()
+        self.assertEqual([(x["kind"], x["rank"], x["to"]) for x in got["slow"]], [("slow rank", 2, None)])
+        self.assertAlmostEqual(got["slow"][0]["factor"], 2, places=2)
+        self.assertLessEqual(got["slow"][0]["first_window"], 4 + 10)
+        self.assertIn("  rank 2 is slow: 2.0 times the usual time", self.run_tool(self.folder).stdout)
+
+    def test_slow_link_is_named(self):
+        self.paced_job(lambda rank, pair, i, at: (at, at + 100_000 * (1 + (pair == 1))))
+        (slow,) = self.profiled("--window", 0.03)["slow"]
+        self.assertEqual((slow["kind"], slow["rank"], slow["to"]), ("slow link", 1, 2))
+        self.assertEqual(slow["where"], 'collectives of "pair 1"')
+        self.assertIn("the link between ranks 1 and 2 is slow", self.run_tool(self.folder).stdout)
+
+    def test_late_caller_is_named(self):
+        self.paced_job(lambda rank, pair, i, at: (at + 200_000 * (rank == 3), at + 300_000), sizes=(8, 8, 16, 16))
+        slow = self.profiled()["slow"]
+        self.assertEqual([(x["kind"], x["rank"]) for x in slow], [("late caller", 3)])
+        self.assertGreater(slow[0]["lost_ns"], 0)
+        self.assertIn("rank 3 calls later than the others: they waited", self.run_tool(self.folder).stdout)
+
+    def test_steady_job_has_no_slow_rank(self):
+        self.paced_job(lambda rank, pair, i, at: (at, at + 100_000 + 997 * (i * (rank + 7) % 31)))
+        got = self.profiled()
+        self.assertEqual((got["slow"], got["windows"]), ([], 24))
+        self.assertIn("no slow rank or link in 24 windows of 25.0 ms", self.run_tool(self.folder).stdout)
+
     def test_errors_and_usage(self):
         empty = self.run_tool(self.folder)
         self.assertEqual(empty.returncode, 1)

@@ -16,11 +16,12 @@
 struct options {
     char **paths;               /* [npaths] of the command line */
     uint32_t npaths, rows, last;
+    double window_s;            /* 0: a part of the time */
     const char *perfetto;
     bool json, quiet;
 };
 
-enum { OPT_JSON = 256, OPT_PERFETTO, OPT_ROWS, OPT_LAST };
+enum { OPT_JSON = 256, OPT_PERFETTO, OPT_ROWS, OPT_LAST, OPT_WINDOW };
 
 static const struct argp_option argp_options[] = {
     { "json", OPT_JSON, NULL, 0, "print one JSON document", 0 },
@@ -29,6 +30,8 @@ static const struct argp_option argp_options[] = {
     { "rows", OPT_ROWS, "N", 0, "show at most N rows in each table (default 20)", 0 },
     { "last", OPT_LAST, "N", 0,
       "use the last N operations of each rank (default 65536, fewer for more than 256 dumps)", 0 },
+    { "window", OPT_WINDOW, "SECONDS", 0,
+      "judge slow ranks in windows of SECONDS (default: a 24th of the time)", 0 },
     { "quiet", 'q', NULL, 0, "print no progress on standard error", 0 },
     { 0 },
 };
@@ -49,6 +52,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_LAST:
         o->last = (uint32_t)option_number(state, "--last", arg, 1, TT_DUMPS_KEPT_MAX);
+        return 0;
+    case OPT_WINDOW:
+        o->window_s = option_real(state, "--window", arg, 0.001, 86400);
         return 0;
     case 'q':
         o->quiet = true;
@@ -105,6 +111,22 @@ static bool show(const struct profiled *p, const struct options *o)
     return false;
 }
 
+/* Judges the pace of what was profiled, and shows all. */
+static bool judge(struct profiled *p, const struct options *o)
+{
+    const tutti_status st =
+        tt_pace_dumps_init(&p->pace, &p->instances, (int64_t)(o->window_s * 1e9));
+    bool good;
+
+    if (st) {
+        tool_failed("tutti profile", NULL, st);
+        return false;
+    }
+    good = show(p, o);
+    tt_pace_dumps_fini(&p->pace);
+    return good;
+}
+
 /* Profiles what was read, and shows it. */
 static bool profile(struct profiled *p, const struct options *o)
 {
@@ -121,7 +143,7 @@ static bool profile(struct profiled *p, const struct options *o)
     if (st) {
         tool_failed("tutti profile", NULL, st);
     } else {
-        good = show(p, o);
+        good = judge(p, o);
         tt_profile_fini(&p->profile);
     }
     tt_instances_fini(&p->instances);

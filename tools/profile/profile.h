@@ -4,14 +4,19 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "analyze/pace_dumps.h"
 #include "analyze/profile.h"
 
 struct profiled {
     struct tt_dumps dumps;
     struct tt_instances instances;
     struct tt_profile profile;
+    struct tt_pace_dumps pace;
     uint32_t rows;              /* show at most this many rows in each table */
 };
+
+/* Returns the finding's group in words, e.g. `"dp"`, in out[96]. */
+const char *profile_group(const struct profiled *p, uint32_t group, char out[96]);
 
 /* Prints tables. */
 void profile_print(const struct profiled *p);

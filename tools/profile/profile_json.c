@@ -64,6 +64,46 @@ static struct json_object *json_late(const struct tt_dumps *d, const struct tt_p
     return o;
 }
 
+static struct json_object *json_number(uint32_t n)
+{
+    return n == TT_PACE_NONE ? NULL : json_object_new_uint64(n);
+}
+
+static struct json_object *json_found(const struct profiled *p, const struct tt_pace_found *f)
+{
+    static const char *const kinds[] = { [TT_PACE_LATE] = "late caller",
+                                         [TT_PACE_RANK] = "slow rank",
+                                         [TT_PACE_LINK] = "slow link",
+                                         [TT_PACE_GROUP] = "slow group" };
+    struct json_object *o = json_object_new_object();
+    char group[96];
+
+    add(o, "kind", json_object_new_string(kinds[f->kind]));
+    add(o, "rank", json_number(f->rank));
+    add(o, "to", json_number(f->to));
+    add(o, "where", json_object_new_string(profile_group(p, f->group, group)));
+    add_u64(o, "first_window", f->first);
+    add_u64(o, "last_window", f->last);
+    add_u64(o, "windows", f->nwindows);
+    add(o, "factor", f->kind == TT_PACE_LATE ? NULL : json_object_new_double(f->factor));
+    add(o, "lost_ns",
+        f->kind == TT_PACE_LATE ? json_object_new_uint64((uint64_t)f->lost_ns) : NULL);
+    return o;
+}
+
+static void add_pace(struct json_object *all, const struct profiled *p)
+{
+    struct json_object *list = json_object_new_array();
+    uint32_t n;
+    const struct tt_pace_found *f = tt_pace_found(p->pace.pace, &n);
+
+    for (uint32_t i = 0; i < n; i++)
+        json_object_array_add(list, json_found(p, &f[i]));
+    add_u64(all, "windows", p->pace.nwindows);
+    add_u64(all, "window_ns", (uint64_t)p->pace.window_ns);
+    add(all, "slow", list);
+}
+
 static void add_totals(struct json_object *o, const struct profiled *p)
 {
     const struct tt_dumps *d = &p->dumps;
@@ -101,6 +141,7 @@ bool profile_print_json(const struct profiled *p)
     add_totals(all, p);
     add(all, "rows", rows);
     add(all, "late_callers", late);
+    add_pace(all, p);
     text = json_object_to_json_string_ext(all, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
                                                    JSON_C_TO_STRING_NOSLASHESCAPE);
     if (text)

@@ -117,9 +117,67 @@ static void print_late(const struct profiled *p)
         printf("... (%zu other rows; --rows shows more)\n", f->nlate - p->rows);
 }
 
+/* ---- slow ranks ---- */
+
+const char *profile_group(const struct profiled *p, uint32_t group, char out[96])
+{
+    const struct tt_instance *x = &p->instances.list[p->pace.group_instance[group]];
+    const uint32_t *order = p->instances.order + x->first;
+    char name[32];
+
+    if (x->is_message)
+        snprintf(out, 96, "messages from rank %u to rank %u", p->dumps.ops[order[0]].rank,
+                 p->dumps.ops[order[1]].rank);
+    else
+        snprintf(out, 96, "collectives of \"%.64s\"", tt_dumps_comm_name(&p->dumps, x->comm, name));
+    return out;
+}
+
+static void print_found(const struct profiled *p, const struct tt_pace_found *f)
+{
+    char group[96], lost[16];
+
+    profile_group(p, f->group, group);
+    switch (f->kind) {
+    case TT_PACE_LATE:
+        printf("  rank %u calls later than the others: they waited %s for it (%s", f->rank,
+               text_of_ns(f->lost_ns, lost), group);
+        break;
+    case TT_PACE_RANK:
+        printf("  rank %u is slow: %.1f times the usual time (%s", f->rank, f->factor, group);
+        break;
+    case TT_PACE_LINK:
+        printf("  the link between ranks %u and %u is slow: %.1f times the usual time (%s", f->rank,
+               f->to, f->factor, group);
+        break;
+    default:
+        printf("  a rank or link, it is not known which, is slow: %.1f times the usual time (%s",
+               f->factor, group);
+        break;
+    }
+    printf("), in %u windows from %u on\n", f->nwindows, f->first);
+}
+
+static void print_pace(const struct profiled *p)
+{
+    uint32_t n;
+    const struct tt_pace_found *f = tt_pace_found(p->pace.pace, &n);
+    char window[16];
+
+    if (p->pace.nwindows == 0)
+        return;
+    printf("\n%s in %u windows of %s\n", n ? "slow ranks and links" : "no slow rank or link",
+           p->pace.nwindows, text_of_ns((double)p->pace.window_ns, window));
+    for (uint32_t i = 0; i < n && i < p->rows; i++)
+        print_found(p, &f[i]);
+    if (n > p->rows)
+        printf("  ... (%u others; --rows shows more)\n", n - p->rows);
+}
+
 void profile_print(const struct profiled *p)
 {
     print_head(p);
     print_rows(p);
     print_late(p);
+    print_pace(p);
 }

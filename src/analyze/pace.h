@@ -1,0 +1,73 @@
+/* Slow ranks, slow links and late callers, from completed operations in windows of time. Pure: no
+ * clock. Not for concurrent use.
+ *
+ * The transfer time of an operation is the time from its last call to its median end (of operations
+ * in which not all ranks wait for each other: its last end). It does not depend on late callers. It
+ * is compared with that of other groups of ranks in the same kind of
+ * operation, or with earlier windows of the same group.
+ *
+ *   late caller   the rank calls most operations of a group later than the others, after more time
+ *                 outside of operations than theirs: it did not wait for another late rank
+ *   slow rank     all groups of the rank are slow, at least two, and no other rank is in all of
+ *                 them; or the rank ends most operations later than the others, in all groups of
+ *                 more than two ranks
+ *   slow link     a group of two is slow; both ranks have other groups, which are not
+ *   slow group    another group is slow; the records do not show why
+ *
+ * Each must hold in TT_PACE_STREAK consecutive windows (those with too few
+ * operations are left out), and cost TT_PACE_SHARE of the time. */
+#ifndef TT_ANALYZE_PACE_H
+#define TT_ANALYZE_PACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "tutti/tutti.h"
+
+#define TT_PACE_STREAK 3u
+#define TT_PACE_OPS_MIN 8u              /* of a group in a window: with fewer, it is not judged */
+#define TT_PACE_SLOW 1.5                /* times the usual transfer time */
+#define TT_PACE_SHARE 0.03              /* of a window */
+#define TT_PACE_NONE UINT32_MAX
+
+enum tt_pace_kind { TT_PACE_LATE, TT_PACE_RANK, TT_PACE_LINK, TT_PACE_GROUP };
+
+struct tt_pace_found {
+    enum tt_pace_kind kind;
+    uint32_t rank, to;                  /* LATE, RANK: rank; LINK: both; else NONE */
+    uint32_t group;                     /* where the evidence is strongest */
+    uint32_t first, last;               /* windows, from 0; `first` is the one in which it was named */
+    uint32_t nwindows;                  /* windows in which it held, from `first` on */
+    double factor;                      /* transfer time in the last window / usual one; LATE: 0 */
+    double lost_ns;                     /* LATE: time that others waited for it, since `first` */
+};
+
+/* A completed operation of all ranks of a group, in the order of the group's ranks. */
+struct tt_pace_op {
+    uint32_t group;
+    uint64_t class;                     /* equal for operations that should take equal time; 0:
+                                           only the calls are compared */
+    bool is_mutual;                     /* no rank can end before all have called */
+    int64_t error_ns;                   /* of differences between times of ranks */
+    const int64_t *called, *ended;      /* [n] */
+    const int64_t *outside;             /* [n] time outside of operations before the call */
+};
+
+struct tt_pace;
+
+/* Allocates the state for ranks below nranks. NOMEM (logged): NULL. The caller calls
+ * tt_pace_destroy. */
+struct tt_pace *tt_pace_create(uint32_t nranks);
+void tt_pace_destroy(struct tt_pace *p);
+/* Adds a group of ranks[n], 2 or more, each below nranks, and returns its number, counted from 0.
+ * NONE: out of memory (logged). */
+uint32_t tt_pace_add_group(struct tt_pace *p, const uint32_t *ranks, uint32_t n);
+/* Adds an operation to the current window. NOMEM (logged). */
+tutti_status tt_pace_add(struct tt_pace *p, const struct tt_pace_op *op);
+/* Ends the current window, of window_ns, and judges it. NOMEM (logged): it is not judged. */
+tutti_status tt_pace_close(struct tt_pace *p, int64_t window_ns);
+/* Returns what was found in all windows so far, in the order of finding. *n: their number. Valid
+ * until the next call. */
+const struct tt_pace_found *tt_pace_found(const struct tt_pace *p, uint32_t *n);
+
+#endif

@@ -1,0 +1,215 @@
+/* Slow ranks, slow links and late callers of simulated training jobs with noise: each is named
+ * within 10 windows, nothing else is named, and nothing at all in jobs without a fault. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "support/unit.h"
+
+#include "analyze/pace.h"
+#include "base/prng.h"
+
+#define US 1000.0
+#define WINDOWS 12u
+#define ITERATIONS 20u          /* of a window */
+#define RANKS_MAX 1024u
+
+enum fault { NONE, LATE, SLOW_ALL, SLOW_SELF, LINK, FAULTS };
+
+static const char *const fault_names[] = { "none", "late", "slow (all wait)", "slow (itself)",
+                                           "link" };
+
+struct sim {
+    struct tt_prng prng;
+    struct tt_pace *pace;
+    uint32_t n, tensor;         /* ranks; size of a tensor group */
+    enum fault fault;
+    uint32_t culprit, begins;   /* rank; window */
+    bool has_fault;             /* now */
+    double clock[RANKS_MAX], idle[RANKS_MAX];   /* ns; end of the last operation */
+    uint32_t groups[3][RANKS_MAX];              /* tensor, data, links: numbers in *pace */
+    uint64_t seed;
+};
+
+/* About normal, times a rare disturbance by other programs. */
+static double noise(struct sim *s, double width)
+{
+    double sum = 0;
+
+    for (int k = 0; k < 4; k++)
+        sum += (double)tt_prng_below(&s->prng, 1000000) / 1e6 - 0.5;
+    sum = exp(sum * 1.7 * width);
+    return tt_prng_below(&s->prng, 1000) == 0 ? sum * (2 + (double)tt_prng_below(&s->prng, 8))
+                                              : sum;
+}
+
+/* One operation of ranks first, first + step, ... (n of them), modulo all ranks. */
+static void run_op(struct sim *s, uint32_t group, uint32_t class, uint32_t first, uint32_t step,
+                   uint32_t n, double usual)
+{
+    static int64_t called[RANKS_MAX], ended[RANKS_MAX], outside[RANKS_MAX];
+    const double transfer = usual * noise(s, 0.15);
+    const uint32_t other = (s->culprit + 1) % s->n;
+    const struct tt_pace_op op = { .group = group,
+                                   .class = class + 1,
+                                   .is_mutual = class != 2,
+                                   .called = called,
+                                   .ended = ended,
+                                   .outside = outside };
+    bool has_culprit = false, has_other = false;
+    double last = 0;
+
+    for (uint32_t k = 0; k < n; k++) {
+        const uint32_t r = (first + k * step) % s->n;
+
+        called[k] = (int64_t)s->clock[r];
+        outside[k] = (int64_t)(s->clock[r] - s->idle[r]);
+        last = s->clock[r] > last ? s->clock[r] : last;
+        has_culprit |= r == s->culprit;
+        has_other |= r == other;
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        const uint32_t r = (first + k * step) % s->n;
+        double mine = transfer * noise(s, 0.03);
+
+        if (s->has_fault && has_culprit &&
+            (s->fault == SLOW_ALL || (s->fault == SLOW_SELF && r == s->culprit) ||
+             (s->fault == LINK && class == 2 && has_other)))
+            mine *= 2;
+        s->clock[r] = s->idle[r] = last + mine;
+        ended[k] = (int64_t)s->clock[r];
+    }
+    assert_int_equal(tt_pace_add(s->pace, &op), TUTTI_OK);
+}
+
+static void iterate(struct sim *s)
+{
+    for (uint32_t r = 0; r < s->n; r++)
+        s->clock[r] += 900 * US * noise(s, 0.05) *
+                       (s->has_fault && s->fault == LATE && r == s->culprit ? 1.6 : 1);
+    for (uint32_t g = 0; g < s->n / s->tensor; g++)
+        run_op(s, s->groups[0][g], 0, g * s->tensor, 1, s->tensor, 200 * US);
+    for (uint32_t odd = 0; odd < 2; odd++)
+        for (uint32_t r = odd; r < s->n; r += 2)
+            run_op(s, s->groups[2][r], 2, r, 1, 2, 100 * US);
+    for (uint32_t g = 0; g < s->tensor; g++)
+        run_op(s, s->groups[1][g], 1, g, s->tensor, s->n / s->tensor, 300 * US);
+}
+
+static uint32_t add_group(struct sim *s, uint32_t first, uint32_t step, uint32_t n)
+{
+    static uint32_t ranks[RANKS_MAX];
+
+    for (uint32_t k = 0; k < n; k++)
+        ranks[k] = (first + k * step) % s->n;
+    return tt_pace_add_group(s->pace, ranks, n);
+}
+
+static void sim_init(struct sim *s, uint64_t seed, uint32_t n, enum fault fault)
+{
+    memset(s, 0, sizeof *s);
+    tt_prng_init(&s->prng, seed);
+    s->seed = seed;
+    s->n = n;
+    s->tensor = n >= 16 && tt_prng_below(&s->prng, 2) ? 8 : 4;
+    s->fault = fault;
+    s->culprit = (uint32_t)tt_prng_below(&s->prng, n);
+    s->begins = (uint32_t)tt_prng_below(&s->prng, 2);
+    s->pace = tt_pace_create(n);
+    assert_non_null(s->pace);
+    for (uint32_t g = 0; g < n / s->tensor; g++)
+        s->groups[0][g] = add_group(s, g * s->tensor, 1, s->tensor);
+    for (uint32_t g = 0; g < s->tensor; g++)
+        s->groups[1][g] = add_group(s, g, s->tensor, n / s->tensor);
+    for (uint32_t r = 0; r < n; r++)
+        s->groups[2][r] = add_group(s, r, 1, 2);
+}
+
+static void run(struct sim *s)
+{
+    for (uint32_t w = 0; w < WINDOWS; w++) {
+        const double begin = s->clock[0];
+
+        s->has_fault = s->fault != NONE && w >= s->begins;
+        for (uint32_t i = 0; i < ITERATIONS; i++)
+            iterate(s);
+        assert_int_equal(tt_pace_close(s->pace, (int64_t)(s->clock[0] - begin)), TUTTI_OK);
+    }
+}
+
+static bool is_right(const struct sim *s, const struct tt_pace_found *f)
+{
+    const uint32_t other = (s->culprit + 1) % s->n;
+
+    switch (s->fault) {
+    case LATE: return f->kind == TT_PACE_LATE && f->rank == s->culprit && f->lost_ns > 0;
+    case SLOW_ALL:
+    case SLOW_SELF: return f->kind == TT_PACE_RANK && f->rank == s->culprit;
+    case LINK:
+        return f->kind == TT_PACE_LINK && f->rank == s->culprit && f->to == other &&
+               f->factor > TT_PACE_SLOW;
+    default: return false;
+    }
+}
+
+/* Checks that the culprit, and no other rank, was named in time. */
+static void check(const struct sim *s)
+{
+    uint32_t n, nright = 0;
+    const struct tt_pace_found *f = tt_pace_found(s->pace, &n);
+
+    for (uint32_t i = 0; i < n; i++)
+        if (!is_right(s, &f[i]))
+            fail_msg("seed %llu, %u ranks, %s of rank %u: found kind %d, rank %u, to %u, window %u",
+                     (unsigned long long)s->seed, s->n, fault_names[s->fault], s->culprit,
+                     (int)f[i].kind, f[i].rank, f[i].to, f[i].first);
+        else
+            nright += f[i].first < s->begins + 10;
+    if (nright != (s->fault != NONE))
+        fail_msg("seed %llu, %u ranks: %s of rank %u was not found in 10 windows",
+                 (unsigned long long)s->seed, s->n, fault_names[s->fault], s->culprit);
+}
+
+static void run_one(uint64_t seed, uint32_t n, enum fault fault)
+{
+    static struct sim s;
+
+    sim_init(&s, seed, n, fault);
+    run(&s);
+    check(&s);
+    tt_pace_destroy(s.pace);
+}
+
+static uint32_t size_of(uint64_t seed)
+{
+    static const uint32_t sizes[] = { 16, 32, 64, 128 };
+
+    return seed % 50 == 49 ? RANKS_MAX : sizes[seed % 4];
+}
+
+static void clean_jobs_have_no_findings(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 100; seed++)
+        if (seed % UNIT_SHARE == 0)
+            run_one(1000 * unit_turn() + seed, size_of(seed), NONE);
+}
+
+static void faults_are_found_and_no_other_rank_is_named(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 100; seed++)
+        for (enum fault f = LATE; f < FAULTS; f++)
+            if ((seed + (uint64_t)f) % (4 * UNIT_SHARE) == 0)
+                run_one(1000 * unit_turn() + seed, size_of(seed), f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(clean_jobs_have_no_findings),
+        cmocka_unit_test(faults_are_found_and_no_other_rank_is_named),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
