@@ -2,6 +2,7 @@
 #include "gpu.h"
 #include "kernels.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -215,7 +216,7 @@ static void graphs_are_built_and_updated_by_calls(void **state)
 
 static void count_down(void *arg)
 {
-    --*(int *)arg;
+    __atomic_fetch_sub((int *)arg, 1, __ATOMIC_RELEASE);
 }
 
 static void user_objects_live_as_long_as_their_graphs(void **state)
@@ -239,6 +240,90 @@ static void user_objects_live_as_long_as_their_graphs(void **state)
         assert_cuda_error(cudaUserObjectRelease(object, 1), cudaErrorInvalidValue);
 }
 
+static void hold_count(cudaGraph_t graph, int *alive)
+{
+    cudaUserObject_t object;
+
+    *alive = 1;
+    assert_cuda(cudaUserObjectCreate(&object, alive, count_down, 1,
+                                     cudaUserObjectNoDestructorSync));
+    assert_cuda(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove));
+}
+
+/* A launch that runs keeps its objects, although the executable graph is destroyed. */
+static void user_objects_outlive_a_running_launch(void **state)
+{
+    struct gate gate;
+    cudaGraphExec_t exec;
+    cudaGraph_t graph;
+    struct fixture f;
+    int alive;
+
+    (void)state;
+    setup(&f);
+    assert_cuda(cudaStreamBeginCapture(f.a, cudaStreamCaptureModeThreadLocal));
+    assert_cuda(cudaMemsetAsync(f.p, 0, sizeof(int), f.a));
+    assert_cuda(cudaStreamEndCapture(f.a, &graph));
+    hold_count(graph, &alive);
+    assert_cuda(cudaGraphInstantiate(&exec, graph, 0));
+    assert_cuda(cudaGraphDestroy(graph));
+    gate_close_stream(&gate, f.a);
+    assert_cuda(cudaGraphLaunch(exec, f.a));
+    assert_cuda(cudaGraphExecDestroy(exec));
+    assert_int_equal(__atomic_load_n(&alive, __ATOMIC_ACQUIRE), 1);
+    gate_open(&gate);
+    assert_cuda(cudaStreamSynchronize(f.a));
+    while (__atomic_load_n(&alive, __ATOMIC_ACQUIRE))
+        sched_yield();
+    teardown(&f);
+}
+
+static void an_update_replaces_the_user_objects(void **state)
+{
+    cudaGraphExecUpdateResultInfo why;
+    cudaGraph_t graph, other;
+    cudaGraphExec_t exec;
+    int first, second;
+
+    (void)state;
+    assert_cuda(cudaGraphCreate(&graph, 0));
+    assert_cuda(cudaGraphCreate(&other, 0));
+    hold_count(graph, &first);
+    hold_count(other, &second);
+    assert_cuda(cudaGraphInstantiate(&exec, graph, 0));
+    assert_cuda(cudaGraphExecUpdate(exec, other, &why));
+    assert_cuda(cudaGraphDestroy(graph));
+    assert_cuda(cudaGraphDestroy(other));
+    assert_int_equal(first, 0);
+    assert_int_equal(second, 1);
+    assert_cuda(cudaGraphExecDestroy(exec));
+    assert_int_equal(second, 0);
+}
+
+/* The graph of the capture is destroyed with its first stream; the other stream is free again. */
+static void a_destroyed_stream_ends_its_capture(void **state)
+{
+    enum cudaStreamCaptureStatus status;
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    struct fixture f;
+    int alive;
+
+    (void)state;
+    setup(&f);
+    assert_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    assert_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    assert_cuda(cudaStreamGetCaptureInfo(stream, &status, NULL, &graph, NULL, NULL, NULL));
+    hold_count(graph, &alive);
+    assert_cuda(cudaEventRecord(f.fork, stream));
+    assert_cuda(cudaStreamWaitEvent(f.b, f.fork, 0));
+    assert_cuda(cudaStreamDestroy(stream));
+    assert_int_equal(alive, 0);
+    assert_cuda(cudaStreamIsCapturing(f.b, &status));
+    assert_int_equal(status, cudaStreamCaptureStatusNone);
+    teardown(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +332,9 @@ int main(void)
         cmocka_unit_test(what_cannot_be_captured_ends_the_capture),
         cmocka_unit_test(graphs_are_built_and_updated_by_calls),
         cmocka_unit_test(user_objects_live_as_long_as_their_graphs),
+        cmocka_unit_test(user_objects_outlive_a_running_launch),
+        cmocka_unit_test(an_update_replaces_the_user_objects),
+        cmocka_unit_test(a_destroyed_stream_ends_its_capture),
     };
 
     kernels_register();

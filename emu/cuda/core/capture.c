@@ -169,17 +169,6 @@ static void leave(CUstream s)
     tt_emu_nodes_fini(&s->captured);
 }
 
-void tt_emu_capture_forget(CUstream s)
-{
-    if (none())
-        return;
-    pthread_mutex_lock(&tt_emu_graph_lock);
-    if (s->capture)
-        s->capture->invalid = true;
-    leave(s);
-    pthread_mutex_unlock(&tt_emu_graph_lock);
-}
-
 bool tt_emu_stream_captures(CUstream s)
 {
     bool captures_now;
@@ -394,6 +383,32 @@ static CUresult finish(struct tt_emu_capture *c)
     return st;
 }
 
+static void destroy(struct tt_emu_capture *c)
+{
+    if (c->own_graph)
+        tt_emu_graph_destroy(c->graph);
+    free(c);
+}
+
+/* Without its first stream a capture cannot end: it is dropped with its graph. */
+void tt_emu_capture_forget(CUstream s)
+{
+    struct tt_emu_capture *c;
+
+    if (none())
+        return;
+    pthread_mutex_lock(&tt_emu_graph_lock);
+    c = s->capture;
+    if (c)
+        c->invalid = true;
+    if (c && c->origin == s) {
+        finish(c);
+        destroy(c);
+    }
+    leave(s);
+    pthread_mutex_unlock(&tt_emu_graph_lock);
+}
+
 CUresult tt_emu_capture_end(CUstream s, CUgraph *graph)
 {
     struct tt_emu_capture *c;
@@ -412,11 +427,10 @@ CUresult tt_emu_capture_end(CUstream s, CUgraph *graph)
         st = invalidate(c, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
     else
         st = finish(c);
-    if (c && !s->capture) {
-        if (!st)
-            *graph = c->graph;
-        else if (c->own_graph)
-            tt_emu_graph_destroy(c->graph);
+    if (c && !s->capture && st) {
+        destroy(c);
+    } else if (c && !s->capture) {
+        *graph = c->graph;
         free(c);
     }
     pthread_mutex_unlock(&tt_emu_graph_lock);

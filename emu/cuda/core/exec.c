@@ -140,7 +140,7 @@ CUresult tt_emu_exec_create(CUgraph g, CUgraphExec *out)
     x = tt_emu_alloc(sizeof(*x));
     pthread_mutex_lock(&tt_emu_graph_lock);
     flatten(x, g, NULL);
-    x->held = tt_emu_held_copy(g);
+    x->held = tt_emu_held_copy(g->held);
     pthread_mutex_unlock(&tt_emu_graph_lock);
     assign_lanes(x);
     tt_emu_handle_add(x, TT_EMU_EXEC);
@@ -156,7 +156,8 @@ static void destroy_lanes(CUgraphExec x)
     x->lanes = NULL;
 }
 
-/* A launch that still runs completes: its operations are in streams. */
+/* A launch that still runs completes: its operations are in streams, and so are its references to
+ * user objects. */
 CUresult tt_emu_exec_destroy(CUgraphExec x)
 {
     if (!tt_emu_handle_remove(x, TT_EMU_EXEC))
@@ -205,6 +206,12 @@ CUresult tt_emu_exec_update(CUgraphExec x, CUgraph g, CUgraphExecUpdateResult *w
         x->steps[i].work = other->steps[i].work;
         other->steps[i].work = work;
         x->steps[i].event = other->steps[i].event;
+    }
+    if (*why == CU_GRAPH_EXEC_UPDATE_SUCCESS) {
+        struct tt_emu_held *const held = x->held;
+
+        x->held = other->held;
+        other->held = held;
     }
     pthread_mutex_unlock(&tt_emu_graph_lock);
     tt_emu_exec_destroy(other);
@@ -291,6 +298,17 @@ static CUresult launch_lanes(CUgraphExec x, CUstream stream)
     return st;
 }
 
+/* User objects live until the launch has completed. */
+static void hold_objects(CUgraphExec x, CUstream stream)
+{
+    struct tt_emu_work work = { .kind = TT_EMU_HELD };
+
+    if (!x->held)
+        return;
+    work.held = tt_emu_held_copy(x->held);
+    tt_emu_stream_push_now(stream, &work);
+}
+
 /* Launches of one executable graph do not overlap. */
 static CUresult launch(CUgraphExec x, CUstream stream)
 {
@@ -303,6 +321,7 @@ static CUresult launch(CUgraphExec x, CUstream stream)
     else
         for (size_t i = 0; i < x->n && !st; i++)
             st = push_step(&x->steps[i], stream);
+    hold_objects(x, stream);
     tt_emu_mark_put(x->end);
     x->end = tt_emu_stream_tail(stream);
     return st;

@@ -358,11 +358,11 @@ void tt_emu_held_release(struct tt_emu_held *held)
     }
 }
 
-struct tt_emu_held *tt_emu_held_copy(CUgraph g)
+struct tt_emu_held *tt_emu_held_copy(const struct tt_emu_held *held)
 {
     struct tt_emu_held *copy = NULL, *h;
 
-    for (const struct tt_emu_held *from = g->held; from; from = from->next) {
+    for (const struct tt_emu_held *from = held; from; from = from->next) {
         if (tt_emu_object_retain(from->object, 1))
             continue;
         h = tt_emu_alloc(sizeof(*h));

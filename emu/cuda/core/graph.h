@@ -70,8 +70,8 @@ CUresult tt_emu_object_create(void *p, CUhostFn destroy, unsigned refs, CUuserOb
 CUresult tt_emu_object_retain(CUuserObject o, unsigned n);
 CUresult tt_emu_object_release(CUuserObject o, unsigned n);
 CUresult tt_emu_graph_hold(CUgraph g, CUuserObject o, unsigned n, bool move);
-/* Further references to the objects of a graph, and their release. */
-struct tt_emu_held *tt_emu_held_copy(CUgraph g);
+/* Further references to the objects of a list, and their release. */
+struct tt_emu_held *tt_emu_held_copy(const struct tt_emu_held *held);
 void tt_emu_held_release(struct tt_emu_held *held);
 
 CUresult tt_emu_graph_unhold(CUgraph g, CUuserObject o, unsigned n);

@@ -2,6 +2,7 @@
 
 #include "copy.h"
 #include "fail.h"
+#include "graph.h"
 #include "ipc_event.h"
 #include "kernel.h"
 #include "machine.h"
@@ -56,6 +57,7 @@ static CUresult perform(struct tt_emu_work *w, int device)
     case TT_EMU_IPC_WAIT:
         tt_emu_ipc_counters_wait(w->ipc.counters, w->ipc.count, device);
         return CUDA_SUCCESS;
+    case TT_EMU_HELD:
     case TT_EMU_EMPTY:
         break;
     }
@@ -105,6 +107,8 @@ void tt_emu_work_copy(struct tt_emu_work *to, const struct tt_emu_work *from)
         tt_emu_mark_get(to->mark);
     } else if (from->kind == TT_EMU_IPC_MARK || from->kind == TT_EMU_IPC_WAIT) {
         tt_emu_ipc_counters_get(to->ipc.counters);
+    } else if (from->kind == TT_EMU_HELD) {
+        to->held = tt_emu_held_copy(from->held);
     }
 }
 
@@ -118,5 +122,7 @@ void tt_emu_work_fini(struct tt_emu_work *w)
         tt_emu_mark_put(w->mark);
     else if (w->kind == TT_EMU_IPC_MARK || w->kind == TT_EMU_IPC_WAIT)
         tt_emu_ipc_counters_put(w->ipc.counters);
+    else if (w->kind == TT_EMU_HELD)
+        tt_emu_held_release(w->held);
     w->kind = TT_EMU_EMPTY;
 }

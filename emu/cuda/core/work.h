@@ -8,6 +8,7 @@
 #include <cuda.h>
 
 struct CUfunc_st;
+struct tt_emu_held;
 
 enum tt_emu_work_kind {
     TT_EMU_EMPTY,
@@ -23,6 +24,7 @@ enum tt_emu_work_kind {
     TT_EMU_FREE,            /* of stream-ordered memory */
     TT_EMU_IPC_MARK,        /* of an event that processes share */
     TT_EMU_IPC_WAIT,
+    TT_EMU_HELD,            /* keeps user objects until it has run */
 };
 
 /* A box of bytes: `depth` planes of `height` rows of `width` bytes. */
@@ -71,6 +73,7 @@ struct tt_emu_work {
             unsigned flags, bytes;
         } value;
         uintptr_t freed;
+        struct tt_emu_held *held;       /* owned */
         struct {
             struct tt_emu_ipc_counters *counters;
             uint64_t count;
