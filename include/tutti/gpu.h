@@ -23,6 +23,13 @@
  *    lost rank, an abort, a timeout, a failed copy) end this and all later operations of the
  *    tutti_gpu, and release their streams. The contents of their outputs are undefined. The request
  *    (tutti_gpu_op.request) and tutti_gpu_status return the error.
+ *  - CUDA graphs: a call on a stream that is being captured becomes part of the graph, and runs at
+ *    each launch. All arguments are those of the capture; a factor in host memory
+ *    (tutti_gpu_op.scale_from) is read at the capture. Streams and events, not the order of calls,
+ *    must then order launches and all other operations of the tutti_gpu, equally on all ranks.
+ *    Operations of one capture run in the order of their calls. Launches of graphs from the same
+ *    capture must not overlap. Graphs should be destroyed before the tutti_gpu. A later launch
+ *    does not run the operations, releases the streams, and sets tutti_gpu_graph_status.
  *  - Threads: any number of threads may call on the same tutti_gpu, except tutti_gpu_destroy.
  *  - Structs with `size`: as in tutti/tutti.h.
  *
@@ -82,12 +89,16 @@ TUTTI_API int tutti_gpu_device(const tutti_gpu *gpu);
  * calling thread's last error. Does not block. Any thread. */
 TUTTI_API tutti_status tutti_gpu_status(const tutti_gpu *gpu);
 
+/* Returns INVALID if a CUDA graph was launched after the end of the tutti_gpu of one of its
+ * operations, and resets this state, which the process has once. Any thread. */
+TUTTI_API tutti_status tutti_gpu_graph_status(void);
+
 /* Aborts the communicator (tutti_comm_abort), and releases all streams that wait for its
  * operations. Does not wait. Afterwards gpu can only be destroyed. Any thread. */
 TUTTI_API tutti_status tutti_gpu_abort(tutti_gpu *gpu);
 
 /* Waits until all operations of earlier calls have completed on this rank, and returns
- * tutti_gpu_status. */
+ * tutti_gpu_status. Does not wait for launches of CUDA graphs: synchronize their stream instead. */
 TUTTI_API tutti_status tutti_gpu_flush(tutti_gpu *gpu);
 
 /* Operations. */
@@ -127,13 +138,14 @@ typedef struct tutti_gpu_op {
     uint64_t divisor;               /* AVG: as tutti_call.divisor */
     const char *algo;               /* as tutti_call.algo; copied */
     tutti_gpu_request **request;    /* non-NULL: set to a request, which the caller owns and frees
-                                       with tutti_gpu_wait */
+                                       with tutti_gpu_wait; not in a capture */
 } tutti_gpu_op;
 
 /* Starts ops[n], which may be of several tutti_gpu of this process and on several streams. All are
  * checked before the first one is started; on error none is. The operations of one tutti_gpu form
  * one unit: it starts when all its streams get to it, and these streams continue when it has
- * completed. Collectives of a unit run in list order, then its sends and receives, concurrently.
+ * completed. The streams are all being captured, or none is; those of one tutti_gpu are in the same
+ * capture. Collectives of a unit run in list order, then its sends and receives, concurrently.
  * Therefore one thread can make the calls of many ranks. The caller may free ops afterwards.
  * Source: ncclGroupStart and ncclGroupEnd. */
 TUTTI_API tutti_status tutti_gpu_group(const tutti_gpu_op *ops, size_t n);

@@ -151,12 +151,17 @@ static tutti_status check_stream(const tutti_gpu_op *op)
     error = cu->stream_capturing(op->stream, &capture);
     if (error)
         return tt_cuda_fail(cu, error, "%s: the stream %p cannot be used", call, op->stream);
-    if (capture == TT_CUDA_CAPTURE_ACTIVE)
+    if (capture == TT_CUDA_CAPTURE_ACTIVE && !cu->has_graphs)
         return tt_fail(TUTTI_ERR_UNSUPPORTED,
-                       "%s: the stream %p is being captured (operations cannot be part of a "
-                       "CUDA graph yet)",
+                       "%s: the stream %p is being captured, but the CUDA driver is too old for "
+                       "operations in graphs (version 12.3 is needed)",
                        call, op->stream);
-    if (capture != TT_CUDA_CAPTURE_NONE)
+    if (capture == TT_CUDA_CAPTURE_ACTIVE && op->request)
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: the stream %p is being captured, and operations of a CUDA graph have "
+                       "no request",
+                       call, op->stream);
+    if (capture != TT_CUDA_CAPTURE_NONE && capture != TT_CUDA_CAPTURE_ACTIVE)
         return tt_fail(TUTTI_ERR_INVALID, "%s: the stream %p is in a capture that was invalidated",
                        call, op->stream);
     error = cu->stream_context(op->stream, &context);

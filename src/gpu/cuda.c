@@ -35,6 +35,7 @@ static const struct {
     FUNCTION(stream_create, "cuStreamCreate"),
     FUNCTION(stream_destroy, "cuStreamDestroy_v2"),
     FUNCTION(stream_synchronize, "cuStreamSynchronize"),
+    FUNCTION(stream_wait_event, "cuStreamWaitEvent"),
     FUNCTION(stream_context, "cuStreamGetCtx"),
     FUNCTION(stream_capturing, "cuStreamIsCapturing"),
     FUNCTION(stream_wait_value, "cuStreamWaitValue32_v2"),
@@ -44,6 +45,13 @@ static const struct {
     FUNCTION(event_record, "cuEventRecord"),
     FUNCTION(event_query, "cuEventQuery"),
     FUNCTION(event_synchronize, "cuEventSynchronize"),
+    /* The driver may lack the following ones. */
+    FUNCTION(capture_info, "cuStreamGetCaptureInfo_v3"),
+    FUNCTION(capture_mode, "cuThreadExchangeStreamCaptureMode"),
+    FUNCTION(launch_host, "cuLaunchHostFunc"),
+    FUNCTION(object_create, "cuUserObjectCreate"),
+    FUNCTION(object_release, "cuUserObjectRelease"),
+    FUNCTION(graph_retain, "cuGraphRetainUserObject"),
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -71,6 +79,10 @@ static void find_functions(void *library)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         void *function = dlsym(library, names[i].symbol);
 
+        if (!function && names[i].offset >= offsetof(struct tt_cuda, capture_info)) {
+            memset(&table.capture_info, 0, sizeof table - offsetof(struct tt_cuda, capture_info));
+            return;
+        }
         if (!function) {
             snprintf(why, sizeof why,
                      "the CUDA driver is too old: " LIBRARY " has no %s (Tutti "
@@ -80,6 +92,7 @@ static void find_functions(void *library)
         }
         memcpy((char *)&table + names[i].offset, &function, sizeof function);
     }
+    table.has_graphs = true;
 }
 
 static void find_devices(void)

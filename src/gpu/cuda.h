@@ -4,6 +4,7 @@
 #ifndef TT_GPU_CUDA_H
 #define TT_GPU_CUDA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,6 +15,8 @@ typedef uint64_t tt_cuda_address;       /* CUdeviceptr */
 typedef struct CUctx_st *tt_cuda_context;
 typedef struct CUstream_st *tt_cuda_stream;
 typedef struct CUevent_st *tt_cuda_event;
+typedef struct CUgraph_st *tt_cuda_graph;
+typedef struct CUuserObject_st *tt_cuda_object;
 
 #define TT_CUDA_NOT_READY 600
 
@@ -26,6 +29,9 @@ enum { TT_CUDA_CAPTURE_NONE = 0, TT_CUDA_CAPTURE_ACTIVE = 1 };
 #define TT_CUDA_STREAM_NON_BLOCKING 1u
 #define TT_CUDA_EVENT_BLOCKING_SYNC 1u
 #define TT_CUDA_EVENT_NO_TIMING 2u
+#define TT_CUDA_CAPTURE_RELAXED 2               /* CUstreamCaptureMode */
+#define TT_CUDA_OBJECT_NO_SYNC 1u               /* of cuUserObjectCreate */
+#define TT_CUDA_OBJECT_MOVE 1u                  /* of cuGraphRetainUserObject */
 
 /* Each member is the function of the driver library that tt_cuda_names lists. */
 struct tt_cuda {
@@ -52,6 +58,7 @@ struct tt_cuda {
     tt_cuda_result (*stream_create)(tt_cuda_stream *out, unsigned flags);
     tt_cuda_result (*stream_destroy)(tt_cuda_stream stream);
     tt_cuda_result (*stream_synchronize)(tt_cuda_stream stream);
+    tt_cuda_result (*stream_wait_event)(tt_cuda_stream stream, tt_cuda_event event, unsigned flags);
     tt_cuda_result (*stream_context)(tt_cuda_stream stream, tt_cuda_context *out);
     tt_cuda_result (*stream_capturing)(tt_cuda_stream stream, int *out);
     tt_cuda_result (*stream_wait_value)(tt_cuda_stream stream, tt_cuda_address word, uint32_t value,
@@ -63,6 +70,19 @@ struct tt_cuda {
     tt_cuda_result (*event_record)(tt_cuda_event event, tt_cuda_stream stream);
     tt_cuda_result (*event_query)(tt_cuda_event event);
     tt_cuda_result (*event_synchronize)(tt_cuda_event event);
+
+    /* For CUDA graphs; all are NULL if the driver lacks one of them (`has_graphs`). */
+    tt_cuda_result (*capture_info)(tt_cuda_stream stream, int *status, uint64_t *id,
+                                   tt_cuda_graph *graph, const void **nodes, const void **edges,
+                                   size_t *n);
+    tt_cuda_result (*capture_mode)(int *mode);
+    tt_cuda_result (*launch_host)(tt_cuda_stream stream, void (*function)(void *), void *arg);
+    tt_cuda_result (*object_create)(tt_cuda_object *out, void *arg, void (*destroy)(void *),
+                                    unsigned references, unsigned flags);
+    tt_cuda_result (*object_release)(tt_cuda_object object, unsigned references);
+    tt_cuda_result (*graph_retain)(tt_cuda_graph graph, tt_cuda_object object, unsigned references,
+                                   unsigned flags);
+    bool has_graphs;
 };
 
 /* Loads and initializes the driver library once per process. On success *out is the table, which

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #include "base/options.h"
+#include "gpu/capture.h"
+#include "gpu/captured.h"
 #include "gpu/worker.h"
 
 #define CHUNK_BYTES_DEFAULT (4u << 20)
@@ -108,6 +110,7 @@ static void close_streams(tutti_gpu *gpu)
     const struct tt_cuda *cu = gpu->cu;
     struct tt_gpu_arena *next;
 
+    tt_gpu_pinned_trim(cu, gpu->context);
     for (struct tt_gpu_arena *a = gpu->arenas; a; a = next) {
         next = a->next;
         cu->host_free(a->mem);
@@ -128,6 +131,7 @@ static void close_streams(tutti_gpu *gpu)
 /* Opens streams and flags, and starts the worker. The context is current. */
 static tutti_status open_gpu(tutti_gpu *gpu)
 {
+    const int mode = tt_gpu_capture_relax(gpu->cu);
     tutti_status st = open_streams(gpu);
     int err;
 
@@ -135,6 +139,7 @@ static tutti_status open_gpu(tutti_gpu *gpu)
         st = tt_gpu_flags_open(&gpu->flags, gpu->cu, gpu->context);
     if (!st)
         st = try_flags(gpu);
+    tt_gpu_capture_restore(gpu->cu, mode);
     if (st)
         return st;
     err = pthread_create(&gpu->worker, NULL, tt_gpu_worker, gpu);
@@ -151,6 +156,7 @@ static void init_locks(tutti_gpu *gpu)
     pthread_cond_init(&gpu->changed, &attr);
     pthread_condattr_destroy(&attr);
     gpu->last = &gpu->first;
+    gpu->last_arrived = &gpu->first_arrived;
 }
 
 /* Frees a gpu whose worker does not run. */
@@ -214,6 +220,7 @@ void tutti_gpu_destroy(tutti_gpu *gpu)
     pthread_cond_broadcast(&gpu->changed);
     pthread_mutex_unlock(&gpu->lock);
     pthread_join(gpu->worker, NULL);
+    tt_gpu_captured_detach(gpu);
     free_gpu(gpu);
 }
 
@@ -236,6 +243,7 @@ tutti_status tutti_gpu_abort(tutti_gpu *gpu)
     st = tutti_comm_abort(gpu->comm);
     pthread_mutex_lock(&gpu->lock);
     atomic_store(&gpu->aborted, true);
+    tt_gpu_captured_release(gpu);
     pthread_cond_broadcast(&gpu->changed);
     pthread_mutex_unlock(&gpu->lock);
     return st;

@@ -20,6 +20,9 @@
 #define TT_GPU_P2P_SHARE 8u
 #define TT_GPU_P2P_DEPTH 2u
 
+struct tt_gpu_captured;
+struct tt_gpu_chain;
+
 /* Shared by the caller and the worker. */
 struct tutti_gpu_request {
     pthread_mutex_t lock;
@@ -52,6 +55,10 @@ struct tt_gpu_unit {
     uint32_t nstreams;
     uint32_t start[TT_GPU_STREAMS_MAX];     /* indices of their start words */
     size_t arena_bytes;                     /* pinned memory that the unit needs */
+    bool is_captured;                       /* the streams are being captured */
+    uint64_t capture;                       /* id of the capture */
+    tt_cuda_graph graph;                    /* of the capture */
+    size_t direct_bytes;                    /* captured: its own pinned memory; 0: not direct */
     const struct tt_gpu_job *job;           /* the caller's; NULL: none */
     struct tutti_gpu_request *job_request;  /* of the job, one reference */
 };
@@ -84,6 +91,11 @@ struct tutti_gpu {
     uint32_t added, ended;          /* sequence numbers */
     struct tt_gpu_arena *arenas;    /* largest first */
     bool stop;
+
+    struct tt_gpu_captured *captured;       /* units in graphs */
+    struct tt_gpu_chain *chains;
+    struct tt_gpu_captured *first_arrived, **last_arrived;     /* of launched graphs */
+    atomic_bool has_arrived;                /* that list is not empty; read without lock */
 };
 
 /* Records the first error of gpu, with the calling thread's last error as its message. */

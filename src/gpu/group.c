@@ -4,7 +4,9 @@
 
 #include "base/checked.h"
 #include "base/options.h"
+#include "gpu/capture.h"
 #include "gpu/check.h"
+#include "gpu/direct.h"
 #include "gpu/request.h"
 #include "gpu/scalar.h"
 #include "gpu/staged.h"
@@ -35,11 +37,16 @@ static void free_units(struct units *us)
     free(us->gpu);
 }
 
-static tutti_status add_stream(struct tt_gpu_unit *u, void *stream)
+static tutti_status add_stream(struct tt_gpu_unit *u, const struct tt_cuda *cu, void *stream)
 {
+    tutti_status st;
+
     for (uint32_t i = 0; i < u->nstreams; i++)
         if (u->streams[i] == stream)
             return TUTTI_OK;
+    st = tt_gpu_capture_stream(u, cu, stream);
+    if (st)
+        return st;
     if (u->nstreams == TT_GPU_STREAMS_MAX)
         return tt_fail(TUTTI_ERR_INVALID,
                        "tutti_gpu_group: more than %u streams for one communicator",
@@ -55,7 +62,7 @@ static tutti_status add_item(struct tt_gpu_unit *u, const tutti_gpu_op *op)
     tutti_status st = tt_gpu_check(op);
 
     if (!st)
-        st = add_stream(u, op->stream);
+        st = add_stream(u, op->gpu->cu, op->stream);
     if (st)
         return st;
     item->op = *op;
@@ -78,6 +85,9 @@ static tutti_status reserve_memory(tutti_gpu *gpu, struct tt_gpu_unit *u)
 {
     size_t bytes = tt_gpu_p2p_bytes(gpu, u->items, u->nitems);
 
+    u->direct_bytes = u->is_captured ? tt_gpu_direct_bytes(gpu, u) : 0;
+    if (u->direct_bytes)
+        return TUTTI_OK;
     for (size_t i = 0; i < u->nitems; i++) {
         const tutti_gpu_op *op = &u->items[i].op;
         const size_t own =
@@ -154,6 +164,22 @@ nomem:
     return tt_fail(TUTTI_ERR_NOMEM, "tutti_gpu_group: out of memory");
 }
 
+/* Sets *captured if the units are captured: all of them must be, or none. */
+static tutti_status check_captures(const struct units *us, bool *captured)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < us->n; i++)
+        n += us->unit[i]->is_captured;
+    *captured = n > 0;
+    if (n && n < us->n)
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_gpu_group: the streams of %zu of %zu communicators are being "
+                       "captured, but those of the others are not",
+                       n, us->n);
+    return TUTTI_OK;
+}
+
 /* Hands out the requests, when nothing can fail any more. */
 static void set_requests(const struct units *us)
 {
@@ -188,6 +214,7 @@ tutti_status tutti_gpu_group(const tutti_gpu_op *ops, size_t n)
 {
     struct units us = { 0 };
     tutti_gpu_op *mine;
+    bool captured = false;
     tutti_status st;
 
     if (!n)
@@ -200,11 +227,14 @@ tutti_status tutti_gpu_group(const tutti_gpu_op *ops, size_t n)
     st = take_ops(mine, ops, n);
     if (!st)
         st = make_units(&us, mine, n);
+    if (!st)
+        st = check_captures(&us, &captured);
     if (st) {
         free_units(&us);
     } else {
         set_requests(&us);
-        st = tt_gpu_start(us.unit, us.gpu, us.n);
+        st = captured ? tt_gpu_capture_add(us.unit, us.gpu, us.n)
+                      : tt_gpu_start(us.unit, us.gpu, us.n);
         free(us.unit);
         free(us.gpu);
     }

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "gpu/post.h"
 #include "gpu/staged.h"
 
 /* A piece of an operation in one slot of a lane. */
@@ -83,6 +84,11 @@ size_t tt_gpu_p2p_bytes(const tutti_gpu *gpu, const struct tt_gpu_item *items, s
     return find_lanes(items, n, NULL) * TT_GPU_P2P_DEPTH * piece_bytes(gpu);
 }
 
+bool tt_gpu_p2p_is_single(const tutti_gpu *gpu, const tutti_gpu_op *op)
+{
+    return op->count <= piece_bytes(gpu) / tutti_dtype_bytes(op->type);
+}
+
 static tutti_status copy_piece(const struct exchange *x, struct piece *p, bool to_device)
 {
     const struct tt_cuda *cu = x->gpu->cu;
@@ -107,13 +113,10 @@ static tutti_status copy_piece(const struct exchange *x, struct piece *p, bool t
 
 static tutti_status post_piece(const struct exchange *x, struct piece *p)
 {
-    const tutti_gpu_op *op = &p->item->op;
-    const tutti_call call = { .size = sizeof call, .request = &p->request, .tag = op->tag,
+    const tutti_call call = { .size = sizeof call, .request = &p->request,
                               .timeout_ms = tt_gpu_timeout_left(x->gpu, x->began_ns) };
 
-    return op->kind == TUTTI_GPU_RECV
-               ? tutti_recv(p->mem, p->n, op->type, op->root, x->gpu->comm, &call)
-               : tutti_send(p->mem, p->n, op->type, op->root, x->gpu->comm, &call);
+    return tt_gpu_post(&p->item->op, p->mem, p->mem, p->n, &call);
 }
 
 /* Whether the piece's copy is complete. */

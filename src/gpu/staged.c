@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "gpu/post.h"
 
 #define WAIT_MS 1000
 #define EACH_BYTES_MIN 256u     /* least bytes of a block in a chunk, for very many ranks */
@@ -102,6 +103,11 @@ size_t tt_gpu_staged_bytes(const tutti_gpu *gpu, const tutti_gpu_op *op)
     return s.depth * (s.blocks.nsrc + s.blocks.ndst) * s.each * s.elem;
 }
 
+bool tt_gpu_staged_is_single(const tutti_gpu *gpu, const tutti_gpu_op *op)
+{
+    return op->count == elements_each(gpu, op);
+}
+
 int64_t tt_gpu_timeout_left(const tutti_gpu *gpu, uint64_t began_ns)
 {
     uint64_t until, now;
@@ -123,14 +129,16 @@ static tutti_status copy_blocks(const struct staged *s, const struct chunk *c, b
     const tt_cuda_address device = tt_cuda_address_of(to_device ? s->op->dst : s->op->src);
     const tt_cuda_address host = tt_cuda_address_of(to_device ? c->dst : c->src);
     const tt_cuda_stream stream = to_device ? s->gpu->out : s->gpu->in;
+    const bool whole = c->n == s->op->count;        /* the blocks are contiguous on both sides */
+    const size_t ncopies = whole && nblocks ? 1 : nblocks;
+    const size_t bytes = (whole ? nblocks : 1) * c->n * s->elem;
     tt_cuda_result error = 0;
 
-    for (size_t b = 0; b < nblocks && c->n && !error; b++) {
+    for (size_t b = 0; b < ncopies && bytes && !error; b++) {
         const tt_cuda_address far = device + (b * s->op->count + c->first) * s->elem;
         const tt_cuda_address near = host + b * c->n * s->elem;
 
-        error = to_device ? cu->copy(far, near, c->n * s->elem, stream)
-                          : cu->copy(near, far, c->n * s->elem, stream);
+        error = to_device ? cu->copy(far, near, bytes, stream) : cu->copy(near, far, bytes, stream);
     }
     if (!error)
         error = cu->event_record(done, stream);
@@ -141,38 +149,12 @@ static tutti_status copy_blocks(const struct staged *s, const struct chunk *c, b
 
 static tutti_status post(const struct staged *s, struct chunk *c)
 {
-    const tutti_gpu_op *op = s->op;
-    const tutti_call call = { .size = sizeof call, .request = &c->request, .algo = op->algo,
-                              .timeout_ms = tt_gpu_timeout_left(s->gpu, s->began_ns),
-                              .scale = s->scale,
-                              .divisor = op->divisor };
-    tutti_comm *comm = s->gpu->comm;
+    const tutti_call call = { .size = sizeof call, .request = &c->request,
+                              .timeout_ms = tt_gpu_timeout_left(s->gpu, s->began_ns) };
+    tutti_gpu_op op = *s->op;
 
-    switch (op->kind) {
-    case TUTTI_GPU_ALLREDUCE:
-        return tutti_allreduce(c->src, c->dst, c->n, op->type, op->op, comm, &call);
-    case TUTTI_GPU_REDUCE:
-        return tutti_reduce(c->src, c->dst, c->n, op->type, op->op, op->root, comm, &call);
-    case TUTTI_GPU_REDUCE_SCATTER:
-        return tutti_reduce_scatter(c->src, c->dst, c->n, op->type, op->op, comm, &call);
-    case TUTTI_GPU_ALLGATHER:
-        return tutti_allgather(c->src, c->dst, c->n, op->type, comm, &call);
-    case TUTTI_GPU_BROADCAST:
-        return tutti_broadcast(c->src, c->dst, c->n, op->type, op->root, comm, &call);
-    case TUTTI_GPU_GATHER:
-        return tutti_gather(c->src, c->dst, c->n, op->type, op->root, comm, &call);
-    case TUTTI_GPU_SCATTER:
-        return tutti_scatter(c->src, c->dst, c->n, op->type, op->root, comm, &call);
-    case TUTTI_GPU_ALLTOALL:
-        return tutti_alltoall(c->src, c->dst, c->n, op->type, comm, &call);
-    case TUTTI_GPU_BARRIER:
-        return tutti_barrier(comm, &call);
-    case TUTTI_GPU_SEND:
-    case TUTTI_GPU_RECV:
-    case TUTTI_GPU_KIND_COUNT:
-        break;
-    }
-    return tt_fail(TUTTI_ERR_INVALID, "gpu: operation %d is no collective", (int)op->kind);
+    op.scale = s->scale;
+    return tt_gpu_post(&op, c->src, c->dst, c->n, &call);
 }
 
 /* Whether a copy is complete. A failed copy returns an error. */

@@ -17,6 +17,9 @@ struct tt_gpu_blocks {
 };
 struct tt_gpu_blocks tt_gpu_blocks_of(const tutti_gpu_op *op, int rank, int nranks);
 
+/* Whether a collective is one chunk, on all ranks. */
+bool tt_gpu_staged_is_single(const tutti_gpu *gpu, const tutti_gpu_op *op);
+
 /* Pinned memory that a collective needs. */
 size_t tt_gpu_staged_bytes(const tutti_gpu *gpu, const tutti_gpu_op *op);
 /* Runs a collective in the memory `arena`. `scale` is that of op, read from the device. */
@@ -25,6 +28,8 @@ tutti_status tt_gpu_staged_run(tutti_gpu *gpu, const tutti_gpu_op *op, char *are
 /* The same for the sends and receives of a unit; other items are skipped. The bound of the memory
  * depends on the pairs of a peer and a direction only. */
 size_t tt_gpu_p2p_bytes(const tutti_gpu *gpu, const struct tt_gpu_item *items, size_t n);
+/* Whether a send or receive is one piece, on both ranks. */
+bool tt_gpu_p2p_is_single(const tutti_gpu *gpu, const tutti_gpu_op *op);
 tutti_status tt_gpu_p2p_run(tutti_gpu *gpu, const struct tt_gpu_item *items, size_t n, char *arena);
 
 /* Returns the timeout of a transfer that is posted now, for an operation that began at began_ns

@@ -2,7 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "gpu/gpu.h"
+#include "gpu/capture.h"
+#include "gpu/captured.h"
 
 #define ARENA_BYTES_MIN (64u << 10)
 
@@ -12,6 +13,7 @@ void tt_gpu_set_failed(tutti_gpu *gpu, tutti_status status)
     if (!atomic_load_explicit(&gpu->status, memory_order_relaxed)) {
         snprintf(gpu->why, sizeof gpu->why, "%s", tutti_last_error());
         atomic_store_explicit(&gpu->status, status, memory_order_release);
+        tt_gpu_captured_release(gpu);
     }
     pthread_mutex_unlock(&gpu->lock);
 }
@@ -52,6 +54,7 @@ tutti_status tt_gpu_reserve(tutti_gpu *gpu, size_t bytes)
     struct tt_gpu_arena *a;
     tt_cuda_result error;
     bool enough;
+    int mode;
 
     pthread_mutex_lock(&gpu->lock);
     enough = gpu->arenas && gpu->arenas->bytes >= bytes;
@@ -62,7 +65,9 @@ tutti_status tt_gpu_reserve(tutti_gpu *gpu, size_t bytes)
     if (!a)
         return tt_fail(TUTTI_ERR_NOMEM, "gpu: out of memory");
     a->bytes = arena_size(bytes);
+    mode = tt_gpu_capture_relax(gpu->cu);
     error = gpu->cu->host_alloc((void **)&a->mem, a->bytes, TT_CUDA_HOST_PORTABLE);
+    tt_gpu_capture_restore(gpu->cu, mode);
     if (error) {
         const size_t size = a->bytes;
 

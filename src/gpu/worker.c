@@ -8,6 +8,9 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "gpu/capture.h"
+#include "gpu/captured.h"
+#include "gpu/direct.h"
 #include "gpu/request.h"
 #include "gpu/scalar.h"
 #include "gpu/staged.h"
@@ -38,30 +41,6 @@ static void sleep_until_change(tutti_gpu *gpu, uint64_t ns)
     pthread_mutex_unlock(&gpu->lock);
 }
 
-/* Waits for the streams. Returns an error if the communicator fails first. */
-static tutti_status await_start(tutti_gpu *gpu, const struct tt_gpu_unit *u)
-{
-    uint64_t ns = SLEEP_NS_MIN;
-
-    for (uint32_t polls = 0; !has_started(gpu, u); polls++) {
-        if (atomic_load(&gpu->aborted))
-            return tt_fail(TUTTI_ERR_ABORTED, "gpu: the communicator was aborted before the stream "
-                                              "reached the operation");
-        if (polls < YIELDS) {
-            sched_yield();
-            continue;
-        }
-        if (tutti_comm_status(gpu->comm))
-            return tt_fail(tutti_comm_status(gpu->comm),
-                           "gpu: the communicator failed before the stream reached the operation: "
-                           "%.800s",
-                           tutti_last_error());
-        sleep_until_change(gpu, ns);
-        ns = ns * 2 < SLEEP_NS_MAX ? ns * 2 : SLEEP_NS_MAX;
-    }
-    return TUTTI_OK;
-}
-
 static tutti_status run_items(tutti_gpu *gpu, const struct tt_gpu_unit *u)
 {
     char *arena = tt_gpu_arena(gpu);
@@ -78,6 +57,79 @@ static tutti_status run_items(tutti_gpu *gpu, const struct tt_gpu_unit *u)
             st = tt_gpu_staged_run(gpu, &op, arena, op.scale);
     }
     return st ? st : tt_gpu_p2p_run(gpu, u->items, u->nitems, arena);
+}
+
+/* Returns an error if gpu has failed or was aborted. */
+static tutti_status check_usable(const tutti_gpu *gpu)
+{
+    const tutti_status st = tt_gpu_failure(gpu);
+
+    if (!st && atomic_load(&gpu->aborted))
+        return tt_fail(TUTTI_ERR_ABORTED, "gpu: the communicator was aborted before the stream "
+                                          "reached the operation");
+    return st;
+}
+
+/* Runs a unit of a launched graph. */
+static void run_captured(tutti_gpu *gpu, struct tt_gpu_captured *c)
+{
+    tutti_status st = check_usable(gpu);
+
+    if (!st)
+        st = c->memory ? tt_gpu_direct_run(gpu, c->unit, c->memory->mem) : run_items(gpu, c->unit);
+    if (st)
+        tt_gpu_set_failed(gpu, st);
+    tt_gpu_captured_end(c);
+}
+
+/* Runs units of launched graphs, if there are any; returns whether there were. Streams, not the
+ * order of the calls, define when they run. */
+static bool run_arrived(tutti_gpu *gpu)
+{
+    struct tt_gpu_captured *c;
+    bool any = false;
+
+    while (atomic_load(&gpu->has_arrived)) {
+        pthread_mutex_lock(&gpu->lock);
+        c = tt_gpu_captured_next(gpu);
+        pthread_mutex_unlock(&gpu->lock);
+        if (!c)
+            break;
+        run_captured(gpu, c);
+        any = true;
+    }
+    return any;
+}
+
+/* Waits for the streams. Returns an error if the communicator fails first. */
+static tutti_status await_start(tutti_gpu *gpu, const struct tt_gpu_unit *u)
+{
+    uint64_t ns = SLEEP_NS_MIN;
+
+    for (uint32_t polls = 0; !has_started(gpu, u); polls++) {
+        if (atomic_load(&gpu->aborted))
+            return check_usable(gpu);
+        if (run_arrived(gpu)) {
+            const tutti_status st = tt_gpu_failure(gpu);
+
+            if (st)
+                return st;
+            polls = 0;
+            ns = SLEEP_NS_MIN;
+        }
+        if (polls < YIELDS) {
+            sched_yield();
+            continue;
+        }
+        if (tutti_comm_status(gpu->comm))
+            return tt_fail(tutti_comm_status(gpu->comm),
+                           "gpu: the communicator failed before the stream reached the operation: "
+                           "%.800s",
+                           tutti_last_error());
+        sleep_until_change(gpu, ns);
+        ns = ns * 2 < SLEEP_NS_MAX ? ns * 2 : SLEEP_NS_MAX;
+    }
+    return TUTTI_OK;
 }
 
 static void complete_requests(struct tt_gpu_unit *u, tutti_status st)
@@ -106,15 +158,17 @@ static void run_unit(tutti_gpu *gpu, struct tt_gpu_unit *u)
     complete_requests(u, st);
 }
 
-/* Returns the next unit, which stays in the queue, or NULL at the end. */
-static struct tt_gpu_unit *next_unit(tutti_gpu *gpu)
+/* Waits for a unit. Returns the next one of the queue, which stays there, or NULL if a unit of a
+ * launched graph can run, or at the end (*end). */
+static struct tt_gpu_unit *next_unit(tutti_gpu *gpu, bool *end)
 {
     struct tt_gpu_unit *u;
 
     pthread_mutex_lock(&gpu->lock);
-    while (!gpu->first && !gpu->stop)
+    while (!gpu->first && !gpu->stop && !tt_gpu_captured_is_next(gpu))
         pthread_cond_wait(&gpu->changed, &gpu->lock);
     u = gpu->first;
+    *end = !u && !tt_gpu_captured_is_next(gpu);
     pthread_mutex_unlock(&gpu->lock);
     return u;
 }
@@ -136,14 +190,20 @@ static void remove_unit(tutti_gpu *gpu, struct tt_gpu_unit *u)
 void *tt_gpu_worker(void *arg)
 {
     tutti_gpu *gpu = arg;
-    struct tt_gpu_unit *u;
     const tutti_status st = tt_gpu_enter(gpu);
+    bool end = false;
 
+    tt_gpu_capture_relax(gpu->cu);
     if (st)
         tt_gpu_set_failed(gpu, st);
-    while ((u = next_unit(gpu))) {
-        run_unit(gpu, u);
-        remove_unit(gpu, u);
+    while (!end) {
+        struct tt_gpu_unit *u = next_unit(gpu, &end);
+
+        if (u) {
+            run_unit(gpu, u);
+            remove_unit(gpu, u);
+        }
+        run_arrived(gpu);
     }
     if (!st)
         tt_gpu_leave(gpu);

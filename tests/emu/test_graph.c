@@ -245,8 +245,8 @@ static void hold_count(cudaGraph_t graph, int *alive)
     cudaUserObject_t object;
 
     *alive = 1;
-    assert_cuda(cudaUserObjectCreate(&object, alive, count_down, 1,
-                                     cudaUserObjectNoDestructorSync));
+    assert_cuda(
+        cudaUserObjectCreate(&object, alive, count_down, 1, cudaUserObjectNoDestructorSync));
     assert_cuda(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove));
 }
 

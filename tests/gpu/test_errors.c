@@ -1,7 +1,6 @@
 /* Bad arguments are refused before anything starts; failures release streams and are reported. */
 #include "world.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,50 +82,6 @@ static void invalid_values_are_refused(void **state)
         TUTTI_ERR_INVALID);
     assert_status(tutti_gpu_allreduce(mem, mem, 16, TUTTI_F32, TUTTI_SUM, NULL, w.stream[0]),
                   TUTTI_ERR_INVALID);
-    world_free(&w, 0, mem);
-    world_close(&w);
-}
-
-static void *driver_function(const char *name)
-{
-    void *library = dlopen("libcuda.so.1", RTLD_NOW), *function;
-
-    assert_non_null(library);
-    function = dlsym(library, name);
-    assert_non_null(function);
-    dlclose(library);           /* Tutti keeps it loaded */
-    return function;
-}
-
-/* The capture is not disturbed, and the stream can be used afterwards. */
-static void a_stream_that_is_being_captured_is_refused(void **state)
-{
-    tt_cuda_result (*begin)(tt_cuda_stream stream, int mode);
-    tt_cuda_result (*end)(tt_cuda_stream stream, void **graph);
-    tt_cuda_result (*destroy)(void *graph);
-    void *graph = NULL, *function;
-    struct world w;
-    char *mem;
-
-    (void)state;
-    function = driver_function("cuStreamBeginCapture_v2");
-    memcpy(&begin, &function, sizeof begin);
-    function = driver_function("cuStreamEndCapture");
-    memcpy(&end, &function, sizeof end);
-    function = driver_function("cuGraphDestroy");
-    memcpy(&destroy, &function, sizeof destroy);
-    world_open(&w, 1, NULL);
-    mem = world_alloc(&w, 0, 64, 1);
-    w.cu->context_push(w.context[0]);
-    assert_int_equal(begin(w.stream[0], 1 /* of this thread */), 0);
-    assert_status(tutti_gpu_allreduce(mem, mem, 64, TUTTI_U8, TUTTI_SUM, w.gpu[0], w.stream[0]),
-                  TUTTI_ERR_UNSUPPORTED);
-    assert_says("captured");
-    assert_int_equal(end(w.stream[0], &graph), 0);
-    assert_int_equal(destroy(graph), 0);
-    w.cu->context_pop(&(tt_cuda_context){ 0 });
-    assert_ok(tutti_gpu_allreduce(mem, mem, 64, TUTTI_U8, TUTTI_SUM, w.gpu[0], w.stream[0]));
-    world_sync(&w, 0);
     world_free(&w, 0, mem);
     world_close(&w);
 }
@@ -275,7 +230,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_memory_is_refused_by_name),
         cmocka_unit_test(invalid_values_are_refused),
-        cmocka_unit_test(a_stream_that_is_being_captured_is_refused),
         cmocka_unit_test(a_group_is_checked_before_it_starts),
         cmocka_unit_test(a_device_that_does_not_exist_is_refused),
         cmocka_unit_test(an_abort_releases_the_streams),

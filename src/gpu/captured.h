@@ -1,0 +1,68 @@
+/* Units that are part of CUDA graphs.
+ *
+ * At each launch of the graph, a host function (tt_gpu_captured_arrive) sets the unit's end word to
+ * "not ended", and queues the unit for the worker when all streams of the unit have arrived. The
+ * streams then wait for the end word. Units of one capture run in the order of their calls.
+ *
+ * A unit belongs to the graph, by a user object: it lives as long as the graph and all executable
+ * graphs made from it. Nodes refer to it by a number. A graph that is launched after the end of the
+ * tutti_gpu finds no unit, or a unit without tutti_gpu; its streams are released.
+ *
+ * Locks: that of the table of units, then that of a tutti_gpu. CUDA is never called with one of
+ * them held, because CUDA calls functions of this file. */
+#ifndef TT_GPU_CAPTURED_H
+#define TT_GPU_CAPTURED_H
+
+#include "gpu/gpu.h"
+#include "gpu/pinned.h"
+
+/* The units of one tutti_gpu in one capture. */
+struct tt_gpu_chain {
+    struct tt_gpu_chain *next;
+    uint64_t capture;               /* id */
+    uint32_t count, turn;           /* units, and the number of the one that runs next */
+    uint32_t references;            /* of units */
+};
+
+struct tt_gpu_captured {
+    struct tt_gpu_captured *next;           /* of its tutti_gpu */
+    struct tt_gpu_captured *next_arrived;
+    tutti_gpu *gpu;                         /* NULL: has ended; protected by the table's lock */
+    struct tt_gpu_unit *unit;               /* owned */
+    struct tt_gpu_pinned *memory;           /* of a direct unit, else NULL; owned */
+    struct tt_gpu_chain *chain;             /* until it is attached: its own, unused */
+    uint32_t position;                      /* in the chain */
+    uint32_t arrived;                       /* streams; protected by gpu->lock */
+    uint32_t references;                    /* protected by the table's lock */
+    uint32_t slot, generation;
+    uint32_t *word;                         /* end word: `generation` means ended */
+    tt_cuda_address word_address;
+};
+
+/* Creates a unit in the table, with one reference, for a graph. It has no tutti_gpu yet. On success
+ * it owns u. May allocate pinned memory. */
+tutti_status tt_gpu_captured_create(struct tt_gpu_captured **out, tutti_gpu *gpu,
+                                    struct tt_gpu_unit *u);
+/* The argument of the next two functions. */
+void *tt_gpu_captured_handle(const struct tt_gpu_captured *c);
+/* Host function of graphs: a stream has reached the unit. */
+void tt_gpu_captured_arrive(void *handle);
+/* Destructor of user objects: drops the reference of the graph. */
+void tt_gpu_captured_drop(void *handle);
+
+/* Makes the unit usable, as the last one of its capture. */
+void tt_gpu_captured_attach(struct tt_gpu_captured *c, tutti_gpu *gpu);
+
+/* Releases the streams that wait for units of gpu, which has failed. With gpu->lock held. */
+void tt_gpu_captured_release(tutti_gpu *gpu);
+/* Detaches all units from gpu, whose worker has ended, and releases their streams. */
+void tt_gpu_captured_detach(tutti_gpu *gpu);
+
+/* Removes and returns the next unit that all its streams have reached, or NULL. Called by the
+ * worker with gpu->lock held; tt_gpu_captured_end follows. */
+struct tt_gpu_captured *tt_gpu_captured_next(tutti_gpu *gpu);
+bool tt_gpu_captured_is_next(const tutti_gpu *gpu);
+/* Releases the unit's streams, and drops the worker's reference. */
+void tt_gpu_captured_end(struct tt_gpu_captured *c);
+
+#endif

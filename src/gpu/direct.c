@@ -1,0 +1,135 @@
+/* Operations on the pinned memory of a unit: for each item first the source, then the
+ * destination. */
+#include "gpu/direct.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "gpu/post.h"
+#include "gpu/staged.h"
+
+#define ITEMS_MAX 256u          /* of a direct unit: each has a request at the same time */
+#define CHUNKS 4u               /* largest memory of a direct unit, in chunks */
+#define ALIGN 64u
+
+struct place {
+    size_t src_bytes, dst_bytes;    /* of the item */
+    size_t src, dst;                /* offsets in the memory */
+    size_t end;
+};
+
+/* Returns where an item is, after the one that ends at `end`. */
+static struct place place_after(const tutti_gpu *gpu, const struct tt_gpu_item *item, size_t end)
+{
+    const tutti_gpu_op *op = &item->op;
+    const struct tt_gpu_blocks blocks =
+        tt_gpu_blocks_of(op, tutti_comm_rank(gpu->comm), tutti_comm_size(gpu->comm));
+    const size_t bytes = op->count * tutti_dtype_bytes(op->type);
+    struct place p = { .src_bytes = blocks.nsrc * bytes, .dst_bytes = blocks.ndst * bytes };
+
+    p.src = end;
+    p.dst = p.src + (p.src_bytes + ALIGN - 1) / ALIGN * ALIGN;
+    p.end = p.dst + (p.dst_bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return p;
+}
+
+static bool is_p2p(const tutti_gpu_op *op)
+{
+    return op->kind == TUTTI_GPU_SEND || op->kind == TUTTI_GPU_RECV;
+}
+
+size_t tt_gpu_direct_bytes(const tutti_gpu *gpu, const struct tt_gpu_unit *u)
+{
+    const size_t max = gpu->conf.chunk_bytes * CHUNKS;
+    size_t end = 0;
+
+    if (u->nitems > ITEMS_MAX)
+        return 0;
+    for (size_t i = 0; i < u->nitems; i++) {
+        const tutti_gpu_op *op = &u->items[i].op;
+
+        if (op->scale_from ||
+            !(is_p2p(op) ? tt_gpu_p2p_is_single(gpu, op) : tt_gpu_staged_is_single(gpu, op)))
+            return 0;
+        end = place_after(gpu, &u->items[i], end).end;
+        if (end > max)
+            return 0;
+    }
+    return end ? end : 1;
+}
+
+tt_cuda_result tt_gpu_direct_copy(const tutti_gpu *gpu, const struct tt_gpu_unit *u, char *mem,
+                                  uint32_t stream, bool to_device)
+{
+    const struct tt_cuda *cu = gpu->cu;
+    void *const handle = u->streams[stream];
+    tt_cuda_result error = 0;
+    struct place p = { 0 };
+
+    for (size_t i = 0; i < u->nitems && !error; i++) {
+        const tutti_gpu_op *op = &u->items[i].op;
+
+        p = place_after(gpu, &u->items[i], p.end);
+        if (op->stream != handle)
+            continue;
+        if (to_device && p.dst_bytes)
+            error = cu->copy(tt_cuda_address_of(op->dst), tt_cuda_address_of(mem + p.dst),
+                             p.dst_bytes, handle);
+        else if (!to_device && p.src_bytes)
+            error = cu->copy(tt_cuda_address_of(mem + p.src), tt_cuda_address_of(op->src),
+                             p.src_bytes, handle);
+    }
+    return error;
+}
+
+/* Runs the collectives in list order; request[i] receives the request of send or receive i. */
+static tutti_status post_all(tutti_gpu *gpu, const struct tt_gpu_unit *u, char *mem, bool p2p,
+                             tutti_request **requests)
+{
+    const uint64_t began_ns = tt_now_ns();
+    tutti_status st = TUTTI_OK;
+    struct place p = { 0 };
+
+    for (size_t i = 0; i < u->nitems && !st; i++) {
+        tutti_gpu_op op = u->items[i].op;
+        const tutti_call call = { .size = sizeof call, .request = p2p ? &requests[i] : NULL,
+                                  .timeout_ms = tt_gpu_timeout_left(gpu, began_ns) };
+
+        p = place_after(gpu, &u->items[i], p.end);
+        op.algo = u->items[i].algo[0] ? u->items[i].algo : NULL;
+        if (is_p2p(&op) == p2p)
+            st = tt_gpu_post(&op, mem + p.src, mem + p.dst, op.count, &call);
+    }
+    return st;
+}
+
+/* Waits for all requests. Returns the first error, whose message is the last error, and then has
+ * aborted the communicator, so that no rank waits. */
+static tutti_status wait_all(tutti_gpu *gpu, tutti_request **requests, size_t n, tutti_status first)
+{
+    char why[TT_ERROR_BYTES];
+
+    snprintf(why, sizeof why, "%s", tutti_last_error());
+    for (size_t i = 0; i < n; i++) {
+        tutti_status st;
+
+        if (first && !tutti_comm_status(gpu->comm))
+            tutti_comm_abort(gpu->comm);
+        st = requests[i] ? tutti_wait(requests[i]) : TUTTI_OK;
+        if (st && !first)
+            snprintf(why, sizeof why, "%s", tutti_last_error());
+        first = first ? first : st;
+    }
+    return first ? tt_fail_again(first, why) : TUTTI_OK;
+}
+
+tutti_status tt_gpu_direct_run(tutti_gpu *gpu, const struct tt_gpu_unit *u, char *mem)
+{
+    tutti_request *requests[ITEMS_MAX] = { 0 };
+    tutti_status st = post_all(gpu, u, mem, false, requests);
+
+    if (!st)
+        st = post_all(gpu, u, mem, true, requests);
+    return wait_all(gpu, requests, u->nitems, st);
+}
