@@ -87,7 +87,7 @@ static tt_cuda_result add_nodes(const tutti_gpu *gpu, const struct tt_gpu_captur
     if (end)
         error = gpu->cu->stream_wait_value(handle, c->word_address, c->generation, 0);
     if (!error && c->memory)
-        error = tt_gpu_direct_copy(gpu, c->unit, c->memory->mem, stream, end);
+        error = tt_gpu_direct_copy(gpu, c->unit, c->memory->mem, end);
     if (!error && !end)
         error = gpu->cu->launch_host(handle, tt_gpu_captured_arrive, tt_gpu_captured_handle(c));
     return error;

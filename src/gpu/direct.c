@@ -44,7 +44,7 @@ size_t tt_gpu_direct_bytes(const tutti_gpu *gpu, const struct tt_gpu_unit *u)
     const size_t max = gpu->conf.chunk_bytes * CHUNKS;
     size_t end = 0;
 
-    if (u->nitems > ITEMS_MAX)
+    if (u->nitems > ITEMS_MAX || u->nstreams != 1)
         return 0;
     for (size_t i = 0; i < u->nitems; i++) {
         const tutti_gpu_op *op = &u->items[i].op;
@@ -60,10 +60,10 @@ size_t tt_gpu_direct_bytes(const tutti_gpu *gpu, const struct tt_gpu_unit *u)
 }
 
 tt_cuda_result tt_gpu_direct_copy(const tutti_gpu *gpu, const struct tt_gpu_unit *u, char *mem,
-                                  uint32_t stream, bool to_device)
+                                  bool to_device)
 {
     const struct tt_cuda *cu = gpu->cu;
-    void *const handle = u->streams[stream];
+    tt_cuda_stream stream = u->streams[0];
     tt_cuda_result error = 0;
     struct place p = { 0 };
 
@@ -71,14 +71,12 @@ tt_cuda_result tt_gpu_direct_copy(const tutti_gpu *gpu, const struct tt_gpu_unit
         const tutti_gpu_op *op = &u->items[i].op;
 
         p = place_after(gpu, &u->items[i], p.end);
-        if (op->stream != handle)
-            continue;
         if (to_device && p.dst_bytes)
             error = cu->copy(tt_cuda_address_of(op->dst), tt_cuda_address_of(mem + p.dst),
-                             p.dst_bytes, handle);
+                             p.dst_bytes, stream);
         else if (!to_device && p.src_bytes)
             error = cu->copy(tt_cuda_address_of(mem + p.src), tt_cuda_address_of(op->src),
-                             p.src_bytes, handle);
+                             p.src_bytes, stream);
     }
     return error;
 }

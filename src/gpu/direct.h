@@ -1,4 +1,4 @@
-/* Units whose operations fit in one chunk each. The stream copies their data from and to pinned
+/* Units of one stream whose operations fit in one chunk each. The stream copies their data from and to pinned
  * memory, which they own, and the worker runs the operations on it. */
 #ifndef TT_GPU_DIRECT_H
 #define TT_GPU_DIRECT_H
@@ -9,9 +9,9 @@
  * directly. Equal operations have equal results on all ranks as far as messages depend on them. */
 size_t tt_gpu_direct_bytes(const tutti_gpu *gpu, const struct tt_gpu_unit *u);
 
-/* Adds the copies of those operations that are on stream number `stream` of the unit. */
+/* Adds the copies of the operations to the stream of the unit. */
 tt_cuda_result tt_gpu_direct_copy(const tutti_gpu *gpu, const struct tt_gpu_unit *u, char *mem,
-                                  uint32_t stream, bool to_device);
+                                  bool to_device);
 
 /* Runs the operations on mem. On error nothing of them is in progress any more. */
 tutti_status tt_gpu_direct_run(tutti_gpu *gpu, const struct tt_gpu_unit *u, char *mem);
