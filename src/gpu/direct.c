@@ -6,12 +6,16 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "gpu/capture.h"
 #include "gpu/post.h"
 #include "gpu/staged.h"
 
 #define ITEMS_MAX 256u          /* of a direct unit: each has a request at the same time */
 #define CHUNKS 4u               /* largest memory of a direct unit, in chunks */
 #define ALIGN 64u
+#define SLOT_BYTES_MAX \
+    (512u << 10) /* longer units are staged: their copies take longer than
+                                           the switches between streams */
 
 struct place {
     size_t src_bytes, dst_bytes;    /* of the item */
@@ -120,6 +124,66 @@ static tutti_status wait_all(tutti_gpu *gpu, tutti_request **requests, size_t n,
         first = first ? first : st;
     }
     return first ? tt_fail_again(first, why) : TUTTI_OK;
+}
+
+/* Returns a free slot: one whose memory is long enough if there is one. With gpu->lock held. */
+static uint32_t find_slot(const struct tt_gpu_flags *f, size_t bytes)
+{
+    uint32_t found = TT_GPU_SLOTS;
+
+    for (uint32_t i = 0; i < TT_GPU_SLOTS; i++) {
+        if (!tt_gpu_flags_slot_is_free(f, i))
+            continue;
+        found = i;
+        if (f->slots[i].memory && f->slots[i].memory->bytes >= bytes)
+            break;
+    }
+    return found;
+}
+
+tutti_status tt_gpu_direct_take(tutti_gpu *gpu, struct tt_gpu_unit *u)
+{
+    struct tt_gpu_slot *slot = NULL;
+    tutti_status st;
+    uint32_t number;
+    int mode;
+
+    u->slot = 0;
+    if (!u->direct_bytes || u->direct_bytes > SLOT_BYTES_MAX)
+        return TUTTI_OK;
+    pthread_mutex_lock(&gpu->lock);
+    number = find_slot(gpu->flags, u->direct_bytes);
+    if (number < TT_GPU_SLOTS) {
+        slot = &gpu->flags->slots[number];
+        slot->taken = true;
+        u->slot = number + 1;
+    }
+    pthread_mutex_unlock(&gpu->lock);
+    if (!slot || (slot->memory && slot->memory->bytes >= u->direct_bytes))
+        return TUTTI_OK;
+    tt_gpu_pinned_put(slot->memory);
+    slot->memory = NULL;
+    mode = tt_gpu_capture_relax(gpu->cu);
+    st = tt_gpu_pinned_take(&slot->memory, gpu->cu, gpu->context, u->direct_bytes);
+    tt_gpu_capture_restore(gpu->cu, mode);
+    if (st)
+        tt_gpu_direct_untake(gpu, u);
+    return st;
+}
+
+void tt_gpu_direct_untake(tutti_gpu *gpu, struct tt_gpu_unit *u)
+{
+    if (!u->slot)
+        return;
+    pthread_mutex_lock(&gpu->lock);
+    gpu->flags->slots[u->slot - 1].taken = false;
+    pthread_mutex_unlock(&gpu->lock);
+    u->slot = 0;
+}
+
+char *tt_gpu_direct_memory(const tutti_gpu *gpu, const struct tt_gpu_unit *u)
+{
+    return gpu->flags->slots[u->slot - 1].memory->mem;
 }
 
 tutti_status tt_gpu_direct_run(tutti_gpu *gpu, const struct tt_gpu_unit *u, char *mem)

@@ -13,6 +13,14 @@ size_t tt_gpu_direct_bytes(const tutti_gpu *gpu, const struct tt_gpu_unit *u);
 tt_cuda_result tt_gpu_direct_copy(const tutti_gpu *gpu, const struct tt_gpu_unit *u, char *mem,
                                   bool to_device);
 
+/* Takes a slot for a unit that is not captured, with memory for u->direct_bytes. Sets u->slot to 0 if
+ * there is none: the unit is then not direct. */
+tutti_status tt_gpu_direct_take(tutti_gpu *gpu, struct tt_gpu_unit *u);
+/* Gives the slot of a unit back that was not started. */
+void tt_gpu_direct_untake(tutti_gpu *gpu, struct tt_gpu_unit *u);
+/* The memory of the unit's slot. */
+char *tt_gpu_direct_memory(const tutti_gpu *gpu, const struct tt_gpu_unit *u);
+
 /* Runs the operations on mem. On error nothing of them is in progress any more. */
 tutti_status tt_gpu_direct_run(tutti_gpu *gpu, const struct tt_gpu_unit *u, char *mem);
 

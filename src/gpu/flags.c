@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BYTES ((TT_GPU_STARTS + 1) * sizeof(uint32_t))
+#define BYTES ((TT_GPU_STARTS + 1 + TT_GPU_SLOTS) * sizeof(uint32_t))
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tt_gpu_flags *unused;     /* protected by lock */
@@ -72,4 +72,11 @@ tt_cuda_result tt_gpu_flags_add_end(const struct tt_gpu_flags *f, const struct t
 {
     return cu->stream_wait_value(stream, f->address + TT_GPU_STARTS * sizeof(uint32_t), sequence,
                                  0 /* until (int32_t)(word - sequence) >= 0 */);
+}
+
+tt_cuda_result tt_gpu_flags_add_free(const struct tt_gpu_flags *f, const struct tt_cuda *cu,
+                                     tt_cuda_stream stream, uint32_t slot, uint32_t sequence)
+{
+    return cu->stream_write_value(
+        stream, f->address + (TT_GPU_STARTS + 1 + slot) * sizeof(uint32_t), sequence, 0);
 }

@@ -1,9 +1,13 @@
-/* Words in pinned host memory by which streams and a worker synchronize. A stream writes the number
+/* Words in pinned host memory by which streams and a worker synchronize, and the slots of direct
+ * units. A stream writes the number
  * of a unit to a start word, and waits until the end word has reached this number. Numbers are
  * compared modulo 2^32.
  *
- * A stream may access the words after its unit has ended (it then only sees a number that is large
- * enough). Therefore the words are never freed: a closed set is used again, and its numbers
+ * A stream copies the data of a direct unit to and from a slot, and then writes the unit's number to
+ * the slot's word: the slot is free again.
+ *
+ * A stream may access words and slots after its unit has ended (it then only sees a number that is
+ * large enough). Therefore they are never freed: a closed set is used again, and its numbers
  * continue. */
 #ifndef TT_GPU_FLAGS_H
 #define TT_GPU_FLAGS_H
@@ -11,16 +15,27 @@
 #include <stdbool.h>
 
 #include "gpu/cuda.h"
+#include "gpu/pinned.h"
 
 #define TT_GPU_STARTS 1024u     /* start words: bounds the number of streams of pending units */
 
+#define TT_GPU_SLOTS 16u        /* direct units in flight; further ones are staged */
+
+struct tt_gpu_slot {
+    struct tt_gpu_pinned *memory;   /* NULL: none yet */
+    uint32_t sequence;              /* of the last unit */
+    bool taken;                     /* by a unit without a number */
+};
+
 struct tt_gpu_flags {
     struct tt_gpu_flags *next;
-    uint32_t *words;                /* [TT_GPU_STARTS] start words, and the end word */
+    uint32_t *words;                /* [TT_GPU_STARTS] start words, the end word, and
+                                       [TT_GPU_SLOTS] words of slots */
     tt_cuda_address address;        /* of words, for streams */
     tt_cuda_context context;
     uint32_t sequence;              /* last number in use; protected by the owner's lock */
     uint32_t next_start, starts_free;       /* likewise */
+    struct tt_gpu_slot slots[TT_GPU_SLOTS]; /* likewise */
 };
 
 /* Takes a set of the current context, which tt_gpu_flags_close returns. */
@@ -33,6 +48,18 @@ tt_cuda_result tt_gpu_flags_add_start(const struct tt_gpu_flags *f, const struct
                                       tt_cuda_stream stream, uint32_t start, uint32_t sequence);
 tt_cuda_result tt_gpu_flags_add_end(const struct tt_gpu_flags *f, const struct tt_cuda *cu,
                                     tt_cuda_stream stream, uint32_t sequence);
+
+/* Adds to a stream: the slot is free again. */
+tt_cuda_result tt_gpu_flags_add_free(const struct tt_gpu_flags *f, const struct tt_cuda *cu,
+                                     tt_cuda_stream stream, uint32_t slot, uint32_t sequence);
+
+/* Returns whether no unit and no stream uses the slot. */
+static inline bool tt_gpu_flags_slot_is_free(const struct tt_gpu_flags *f, uint32_t slot)
+{
+    const uint32_t last = __atomic_load_n(&f->words[TT_GPU_STARTS + 1 + slot], __ATOMIC_ACQUIRE);
+
+    return !f->slots[slot].taken && (int32_t)(last - f->slots[slot].sequence) >= 0;
+}
 
 /* Returns whether the stream of this start word has reached its unit. */
 static inline bool tt_gpu_flags_started(const struct tt_gpu_flags *f, uint32_t start,

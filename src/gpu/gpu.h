@@ -58,7 +58,8 @@ struct tt_gpu_unit {
     bool is_captured;                       /* the streams are being captured */
     uint64_t capture;                       /* id of the capture */
     tt_cuda_graph graph;                    /* of the capture */
-    size_t direct_bytes;                    /* captured: its own pinned memory; 0: not direct */
+    size_t direct_bytes;                    /* pinned memory of a direct unit; 0: not direct */
+    uint32_t slot;                          /* number + 1 of its slot; 0: none */
     const struct tt_gpu_job *job;           /* the caller's; NULL: none */
     struct tutti_gpu_request *job_request;  /* of the job, one reference */
 };

@@ -19,8 +19,9 @@ struct units {
     size_t n;
 };
 
-static void free_unit(struct tt_gpu_unit *u)
+static void free_unit(tutti_gpu *gpu, struct tt_gpu_unit *u)
 {
+    tt_gpu_direct_untake(gpu, u);
     for (size_t i = 0; i < u->nitems; i++)
         if (u->items[i].request)
             tt_gpu_request_cancel(u->items[i].request);
@@ -32,7 +33,7 @@ static void free_units(struct units *us)
 {
     for (size_t i = 0; i < us->n; i++)
         if (us->unit[i])
-            free_unit(us->unit[i]);
+            free_unit(us->gpu[i], us->unit[i]);
     free(us->unit);
     free(us->gpu);
 }
@@ -85,9 +86,13 @@ static tutti_status reserve_memory(tutti_gpu *gpu, struct tt_gpu_unit *u)
 {
     size_t bytes = tt_gpu_p2p_bytes(gpu, u->items, u->nitems);
 
-    u->direct_bytes = u->is_captured ? tt_gpu_direct_bytes(gpu, u) : 0;
-    if (u->direct_bytes)
-        return TUTTI_OK;
+    tutti_status st = TUTTI_OK;
+
+    u->direct_bytes = tt_gpu_direct_bytes(gpu, u);
+    if (!u->is_captured)
+        st = tt_gpu_direct_take(gpu, u);
+    if (st || u->slot || (u->is_captured && u->direct_bytes))
+        return st;
     for (size_t i = 0; i < u->nitems; i++) {
         const tutti_gpu_op *op = &u->items[i].op;
         const size_t own =

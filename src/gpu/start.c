@@ -1,6 +1,8 @@
 /* Units in streams. */
 #include "gpu/start.h"
 
+#include "gpu/direct.h"
+
 /* Held while units are added, so that they have the same order in all streams and queues. */
 static pthread_mutex_t order = PTHREAD_MUTEX_INITIALIZER;
 
@@ -48,6 +50,10 @@ static void number_unit(tutti_gpu *gpu, struct tt_gpu_unit *u)
     u->sequence = ++f->sequence;
     for (uint32_t i = 0; i < u->nstreams; i++)
         u->start[i] = f->next_start++ % TT_GPU_STARTS;
+    if (u->slot) {
+        f->slots[u->slot - 1].sequence = u->sequence;
+        f->slots[u->slot - 1].taken = false;
+    }
     pthread_mutex_unlock(&gpu->lock);
 }
 
@@ -61,15 +67,28 @@ static void queue_unit(tutti_gpu *gpu, struct tt_gpu_unit *u)
     pthread_mutex_unlock(&gpu->lock);
 }
 
+/* Adds the copies of a direct unit, or nothing. */
+static tt_cuda_result add_copies(const tutti_gpu *gpu, const struct tt_gpu_unit *u, bool end)
+{
+    tt_cuda_result error;
+
+    if (!u->slot)
+        return 0;
+    error = tt_gpu_direct_copy(gpu, u, tt_gpu_direct_memory(gpu, u), end);
+    if (!error && end)
+        error = tt_gpu_flags_add_free(gpu->flags, gpu->cu, u->streams[0], u->slot - 1, u->sequence);
+    return error;
+}
+
 static tt_cuda_result add_to_streams(const tutti_gpu *gpu, const struct tt_gpu_unit *u, bool end)
 {
-    tt_cuda_result error = 0;
+    tt_cuda_result error = end ? 0 : add_copies(gpu, u, false);
 
     for (uint32_t i = 0; i < u->nstreams && !error; i++)
         error = end ? tt_gpu_flags_add_end(gpu->flags, gpu->cu, u->streams[i], u->sequence)
                     : tt_gpu_flags_add_start(gpu->flags, gpu->cu, u->streams[i], u->start[i],
                                              u->sequence);
-    return error;
+    return error || !end ? error : add_copies(gpu, u, true);
 }
 
 /* Adds the starts of all units to their streams, or the ends. */

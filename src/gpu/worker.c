@@ -149,7 +149,7 @@ static void run_unit(tutti_gpu *gpu, struct tt_gpu_unit *u)
     if (!st)
         st = await_start(gpu, u);
     if (!st && !u->job)
-        st = run_items(gpu, u);
+        st = u->slot ? tt_gpu_direct_run(gpu, u, tt_gpu_direct_memory(gpu, u)) : run_items(gpu, u);
     if (st)
         tt_gpu_set_failed(gpu, st);
     else if (u->job)

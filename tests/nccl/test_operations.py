@@ -25,12 +25,12 @@ def environment():
 
 
 class Operations(unittest.TestCase):
-    def run_program(self, processes, threads, devices):
+    def run_program(self, processes, threads, devices, *options):
         """Runs all processes, and checks that each thread has run all cases."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "id"
             command = [PROGRAMS / "operations", str(processes)]
-            rest = [str(threads), str(devices), str(path)]
+            rest = [str(threads), str(devices), str(path), *options]
             jobs = [job.start(self, [*command, "0", *rest], environment())]
             deadline = time.monotonic() + DEADLINE_S
             while not path.exists() and jobs[0].poll() is None and time.monotonic() < deadline:
@@ -53,6 +53,12 @@ class Operations(unittest.TestCase):
 
     def test_two_threads_drive_two_ranks_each(self):
         self.run_program(1, 2, 2)
+
+    def test_captured_operations_of_one_thread_are_replayed(self):
+        self.run_program(1, 1, 3, "graphs")
+
+    def test_captured_operations_of_two_processes_are_replayed(self):
+        self.run_program(2, 1, 2, "graphs")
 
     def test_two_processes_drive_two_ranks_each(self):
         self.run_program(2, 1, 2)

@@ -1,9 +1,9 @@
 /* All operations, types and reductions of NCCL, in the shape of its performance tests:
  *
- *     operations PROCESSES PROCESS THREADS DEVICES FILE
+ *     operations PROCESSES PROCESS THREADS DEVICES FILE [graphs]
  *
- * Each thread of each process drives DEVICES ranks; process 0 writes the id to FILE. Every result is
- * compared with values that are computed here. Prints "N cases" and exits with 0 if all are right. */
+ * Each thread of each process drives DEVICES ranks; process 0 writes the id to FILE. With `graphs`,
+ * the operations are captured in CUDA graphs, which are launched twice. Every result is compared with values that are computed here. Prints "N cases" and exits with 0 if all are right. */
 #include "nccl_calls.h"
 
 #include <pthread.h>
@@ -26,7 +26,7 @@ static const char *const kinds[] = { "AllReduce", "Reduce",    "ReduceScatter",
                                      "Scatter",   "AlltoAll",  "SendRecv" };
 static const size_t sizes[NTYPES] = { 1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1 };
 
-static int nranks, nthreads, ndevices, first_rank;
+static int nranks, nthreads, ndevices, first_rank, use_graphs;
 static ncclUniqueId id;
 
 /* The ranks of one thread. */
@@ -253,13 +253,13 @@ static void compare(struct driver *d, const struct scenario *s, int k)
     }
 }
 
-static void run_case(struct driver *d, const struct scenario *s)
+/* Calls the operation on all ranks of the thread. */
+static void call_all(struct driver *d, const struct scenario *s)
 {
     const uint64_t two = bits_of(2, s->type);
-    int op[DEVICES_MAX], error;
+    int op[DEVICES_MAX];
 
     for (int k = 0; k < ndevices; k++) {
-        fill(d, s, k);
         op[k] = s->op;
         if (s->op == 5)
             expect(ncclRedOpCreatePreMulSum(&op[k], (void *)&two, s->type, 1, d->comm[k]),
@@ -272,10 +272,63 @@ static void run_case(struct driver *d, const struct scenario *s)
         if (s->op == 5)
             expect(ncclRedOpDestroy(op[k], d->comm[k]), "ncclRedOpDestroy");
     expect(ncclGroupEnd(), kinds[s->kind]);
+}
+
+static void fill_all(struct driver *d, const struct scenario *s)
+{
+    for (int k = 0; k < ndevices; k++)
+        fill(d, s, k);
+}
+
+static void compare_all(struct driver *d, const struct scenario *s)
+{
+    int error;
+
     for (int k = 0; k < ndevices; k++) {
         compare(d, s, k);
         expect(ncclCommGetAsyncError(d->comm[k], &error), "ncclCommGetAsyncError");
         expect(error, "asynchronous error");
+    }
+}
+
+static void capture_all(struct driver *d, const struct scenario *s, cudaGraphExec_t *exec)
+{
+    cudaGraph_t graph;
+
+    for (int k = 0; k < ndevices; k++)
+        expect_cuda(cudaStreamBeginCapture(d->stream[k], cudaStreamCaptureModeThreadLocal),
+                    "cudaStreamBeginCapture");
+    call_all(d, s);
+    for (int k = 0; k < ndevices; k++) {
+        expect_cuda(cudaStreamEndCapture(d->stream[k], &graph), "cudaStreamEndCapture");
+        expect_cuda(cudaGraphInstantiate(&exec[k], graph, 0), "cudaGraphInstantiate");
+        expect_cuda(cudaGraphDestroy(graph), "cudaGraphDestroy");
+    }
+}
+
+static void replay_all(struct driver *d, const struct scenario *s)
+{
+    cudaGraphExec_t exec[DEVICES_MAX];
+
+    capture_all(d, s, exec);
+    for (int launch = 0; launch < 2; launch++) {
+        fill_all(d, s);
+        for (int k = 0; k < ndevices; k++)
+            expect_cuda(cudaGraphLaunch(exec[k], d->stream[k]), "cudaGraphLaunch");
+        compare_all(d, s);
+    }
+    for (int k = 0; k < ndevices; k++)
+        expect_cuda(cudaGraphExecDestroy(exec[k]), "cudaGraphExecDestroy");
+}
+
+static void run_case(struct driver *d, const struct scenario *s)
+{
+    if (use_graphs) {
+        replay_all(d, s);
+    } else {
+        fill_all(d, s);
+        call_all(d, s);
+        compare_all(d, s);
     }
     d->cases++;
 }
@@ -361,8 +414,9 @@ int main(int argc, char **argv)
     unsigned long cases = 0;
     int process;
 
-    if (argc != 6) {
-        fprintf(stderr, "usage: operations PROCESSES PROCESS THREADS DEVICES FILE\n");
+    use_graphs = argc == 7 && !strcmp(argv[6], "graphs");
+    if (argc != 6 + use_graphs) {
+        fprintf(stderr, "usage: operations PROCESSES PROCESS THREADS DEVICES FILE [graphs]\n");
         return 2;
     }
     process = atoi(argv[2]);
