@@ -298,6 +298,30 @@ static CUresult launch_lanes(CUgraphExec x, CUstream stream)
     return st;
 }
 
+/* Pushes consecutive steps to one stream; their work is pushed together. */
+static CUresult push_line(CUgraphExec x, CUstream stream)
+{
+    struct tt_emu_work *work = tt_emu_alloc((x->n + 1) * sizeof(*work));
+    CUresult st = CUDA_SUCCESS;
+    size_t n = 0;
+
+    for (size_t i = 0; i < x->n && !st; i++) {
+        struct step *s = &x->steps[i];
+
+        if (s->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD ||
+            s->type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) {
+            tt_emu_stream_push_list(stream, work, n);
+            n = 0;
+            st = push_step(s, stream);
+        } else if (s->work.kind != TT_EMU_EMPTY) {
+            tt_emu_work_copy(&work[n++], &s->work);
+        }
+    }
+    tt_emu_stream_push_list(stream, work, n);
+    free(work);
+    return st;
+}
+
 /* User objects live until the launch has completed. */
 static void hold_objects(CUgraphExec x, CUstream stream)
 {
@@ -319,8 +343,7 @@ static CUresult launch(CUgraphExec x, CUstream stream)
     if (x->nlanes > 1)
         st = launch_lanes(x, stream);
     else
-        for (size_t i = 0; i < x->n && !st; i++)
-            st = push_step(&x->steps[i], stream);
+        st = push_line(x, stream);
     hold_objects(x, stream);
     tt_emu_mark_put(x->end);
     x->end = tt_emu_stream_tail(stream);

@@ -100,19 +100,30 @@ static void start_worker(CUstream s)
     s->started = true;
 }
 
-void tt_emu_stream_push_now(CUstream s, const struct tt_emu_work *work)
+void tt_emu_stream_push_list(CUstream s, const struct tt_emu_work *work, size_t n)
 {
-    struct tt_emu_op *op = tt_emu_alloc(sizeof(*op));
+    struct tt_emu_op *first = NULL, **tail = &first;
 
-    op->work = *work;
+    if (!n)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        *tail = tt_emu_alloc(sizeof(**tail));
+        (*tail)->work = work[i];
+        tail = &(*tail)->next;
+    }
     pthread_mutex_lock(&s->lock);
     if (!s->started)
         start_worker(s);
-    *s->tail = op;
-    s->tail = &op->next;
+    *s->tail = first;
+    s->tail = tail;
     s->last_valid = false;
     pthread_cond_signal(&s->arrived);
     pthread_mutex_unlock(&s->lock);
+}
+
+void tt_emu_stream_push_now(CUstream s, const struct tt_emu_work *work)
+{
+    tt_emu_stream_push_list(s, work, 1);
 }
 
 struct tt_emu_mark *tt_emu_stream_tail(CUstream s)

@@ -55,6 +55,9 @@ CUresult tt_emu_stream_push(CUstream stream, struct tt_emu_work *work);
 /* As tt_emu_stream_push, without rules of default streams and without capture. Never fails. */
 void tt_emu_stream_push_now(CUstream stream, const struct tt_emu_work *work);
 
+/* The same for work[n], in order. */
+void tt_emu_stream_push_list(CUstream stream, const struct tt_emu_work *work, size_t n);
+
 /* A mark that is done when all work pushed up to now is done; one reference for the caller. NULL if
  * the stream is idle. */
 struct tt_emu_mark *tt_emu_stream_tail(CUstream stream);
