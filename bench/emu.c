@@ -2,8 +2,8 @@
  * (bench/bench_emu.py). Each mode prints one JSON object per round; times are in microseconds per
  * operation, of the slowest rank.
  *
- *     emu path RANKS BYTES ROUNDS ITERS    {"host", "call", "replay"}: all-reduces, ranks are threads
- *     emu graph RANKS BYTES ROUNDS ITERS   {"call", "replay"}: all-to-alls; one thread drives all ranks
+ *     emu path RANKS BYTES ROUNDS ITERS    {"host", "call", "replay"}: all-reduces of threads
+ *     emu graph RANKS BYTES ROUNDS ITERS   {"call", "replay"}: all-to-alls, by one thread
  *     emu link BYTES ROUNDS                {"host", "device", "kernel", "both"}: a rank of a job
  *     emu start                            one all-reduce of a job's rank; no output
  */

@@ -10,21 +10,6 @@
 /* Held while nodes are added, so that units have the same order in all streams and chains. */
 static pthread_mutex_t order = PTHREAD_MUTEX_INITIALIZER;
 
-int tt_gpu_capture_relax(const struct tt_cuda *cu)
-{
-    int mode = TT_CUDA_CAPTURE_RELAXED;
-
-    if (cu->has_graphs)
-        cu->capture_mode(&mode);
-    return mode;
-}
-
-void tt_gpu_capture_restore(const struct tt_cuda *cu, int mode)
-{
-    if (cu->has_graphs)
-        cu->capture_mode(&mode);
-}
-
 tutti_status tt_gpu_capture_stream(struct tt_gpu_unit *u, const struct tt_cuda *cu,
                                    tt_cuda_stream stream)
 {
@@ -54,12 +39,12 @@ tutti_status tt_gpu_capture_stream(struct tt_gpu_unit *u, const struct tt_cuda *
 static tutti_status give_to_graph(struct tt_gpu_captured **out, tutti_gpu *gpu,
                                   struct tt_gpu_unit *u)
 {
-    const int mode = tt_gpu_capture_relax(gpu->cu);
+    const int mode = tt_cuda_capture_relax(gpu->cu);
     tt_cuda_object object;
     tt_cuda_result error;
     tutti_status st = tt_gpu_captured_create(out, gpu, u);
 
-    tt_gpu_capture_restore(gpu->cu, mode);
+    tt_cuda_capture_restore(gpu->cu, mode);
     if (st) {
         free(u->items);
         free(u);

@@ -18,9 +18,4 @@ tutti_status tt_gpu_capture_stream(struct tt_gpu_unit *u, const struct tt_cuda *
  * freed, or never run. */
 tutti_status tt_gpu_capture_add(struct tt_gpu_unit **unit, tutti_gpu **gpu, size_t n);
 
-/* Lets the calling thread use CUDA while other threads capture. Returns the mode that
- * tt_gpu_capture_restore sets again. */
-int tt_gpu_capture_relax(const struct tt_cuda *cu);
-void tt_gpu_capture_restore(const struct tt_cuda *cu, int mode);
-
 #endif

@@ -134,3 +134,18 @@ tutti_status tt_cuda_load(const struct tt_cuda **out)
     *out = &table;
     return TUTTI_OK;
 }
+
+int tt_cuda_capture_relax(const struct tt_cuda *cu)
+{
+    int mode = TT_CUDA_CAPTURE_RELAXED;
+
+    if (cu->has_graphs)
+        cu->capture_mode(&mode);
+    return mode;
+}
+
+void tt_cuda_capture_restore(const struct tt_cuda *cu, int mode)
+{
+    if (cu->has_graphs)
+        cu->capture_mode(&mode);
+}

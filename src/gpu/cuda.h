@@ -94,6 +94,11 @@ tutti_status tt_cuda_load(const struct tt_cuda **out);
 tutti_status tt_cuda_fail(const struct tt_cuda *cu, tt_cuda_result error, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Lets the calling thread use CUDA while other threads capture. Returns the mode that
+ * tt_cuda_capture_restore sets again. */
+int tt_cuda_capture_relax(const struct tt_cuda *cu);
+void tt_cuda_capture_restore(const struct tt_cuda *cu, int mode);
+
 static inline tt_cuda_address tt_cuda_address_of(const void *pointer)
 {
     return (tt_cuda_address)(uintptr_t)pointer;

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "gpu/capture.h"
 #include "gpu/post.h"
 #include "gpu/staged.h"
 
@@ -163,9 +162,9 @@ tutti_status tt_gpu_direct_take(tutti_gpu *gpu, struct tt_gpu_unit *u)
         return TUTTI_OK;
     tt_gpu_pinned_put(slot->memory);
     slot->memory = NULL;
-    mode = tt_gpu_capture_relax(gpu->cu);
+    mode = tt_cuda_capture_relax(gpu->cu);
     st = tt_gpu_pinned_take(&slot->memory, gpu->cu, gpu->context, u->direct_bytes);
-    tt_gpu_capture_restore(gpu->cu, mode);
+    tt_cuda_capture_restore(gpu->cu, mode);
     if (st)
         tt_gpu_direct_untake(gpu, u);
     return st;

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "base/options.h"
-#include "gpu/capture.h"
 #include "gpu/captured.h"
 #include "gpu/worker.h"
 
@@ -131,7 +130,7 @@ static void close_streams(tutti_gpu *gpu)
 /* Opens streams and flags, and starts the worker. The context is current. */
 static tutti_status open_gpu(tutti_gpu *gpu)
 {
-    const int mode = tt_gpu_capture_relax(gpu->cu);
+    const int mode = tt_cuda_capture_relax(gpu->cu);
     tutti_status st = open_streams(gpu);
     int err;
 
@@ -139,7 +138,7 @@ static tutti_status open_gpu(tutti_gpu *gpu)
         st = tt_gpu_flags_open(&gpu->flags, gpu->cu, gpu->context);
     if (!st)
         st = try_flags(gpu);
-    tt_gpu_capture_restore(gpu->cu, mode);
+    tt_cuda_capture_restore(gpu->cu, mode);
     if (st)
         return st;
     err = pthread_create(&gpu->worker, NULL, tt_gpu_worker, gpu);

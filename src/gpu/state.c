@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "gpu/capture.h"
 #include "gpu/captured.h"
 
 #define ARENA_BYTES_MIN (64u << 10)
@@ -65,9 +64,9 @@ tutti_status tt_gpu_reserve(tutti_gpu *gpu, size_t bytes)
     if (!a)
         return tt_fail(TUTTI_ERR_NOMEM, "gpu: out of memory");
     a->bytes = arena_size(bytes);
-    mode = tt_gpu_capture_relax(gpu->cu);
+    mode = tt_cuda_capture_relax(gpu->cu);
     error = gpu->cu->host_alloc((void **)&a->mem, a->bytes, TT_CUDA_HOST_PORTABLE);
-    tt_gpu_capture_restore(gpu->cu, mode);
+    tt_cuda_capture_restore(gpu->cu, mode);
     if (error) {
         const size_t size = a->bytes;
 

@@ -8,7 +8,6 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "gpu/capture.h"
 #include "gpu/captured.h"
 #include "gpu/direct.h"
 #include "gpu/request.h"
@@ -193,7 +192,7 @@ void *tt_gpu_worker(void *arg)
     const tutti_status st = tt_gpu_enter(gpu);
     bool end = false;
 
-    tt_gpu_capture_relax(gpu->cu);
+    tt_cuda_capture_relax(gpu->cu);
     if (st)
         tt_gpu_set_failed(gpu, st);
     while (!end) {
