@@ -106,10 +106,12 @@ tutti_status tt_algo_add(const struct tt_algo *algo, const char *from)
                        "%s: invalid name of algorithm \"%s\": must begin with \"%s_\"", from,
                        algo->name, tt_coll_name(algo->kind));
     if (tt_algo_named(algo->kind, algo->name))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: duplicate name of algorithm \"%s\" (choose another name)", from,
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: duplicate name of algorithm \"%s\" (choose another name)", from,
                        algo->name);
     if (tt_nalgos == TT_ALGOS_MAX)
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: algorithm \"%s\": too many algorithms: the maximum is %d", from,
+        return tt_fail(TUTTI_ERR_NOMEM,
+                       "%s: algorithm \"%s\": too many algorithms: the maximum is %d", from,
                        algo->name, TT_ALGOS_MAX);
     tt_algos[tt_nalgos++] = algo;
     return TUTTI_OK;
@@ -216,7 +218,8 @@ tutti_status tt_algo_refuse(const struct tt_coll *c, const char *name)
     const char *coll = tt_coll_name(c->kind);
 
     if (!algo)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: unknown algorithm \"%s\" (`tutti info --algos %s` lists them)", coll,
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: unknown algorithm \"%s\" (`tutti info --algos %s` lists them)", coll,
                        name, coll);
     if (fits_named(algo, c) && !takes_form(algo, c))
         return tt_fail(

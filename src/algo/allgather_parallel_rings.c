@@ -2,8 +2,8 @@
  * size, anywhere in dst.
  * One ring over the hosts for each local rank, each on its own rail (rings.h). In step i a host
  * forwards the blocks received in step i - 1. While a step crosses the network, blocks of
- * earlier steps are distributed inside the hosts (local_fanout.h). If each pair of ranks has its own
- * link, this is a linear exchange. If ranks are joined by sockets, it has three phases: two
+ * earlier steps are distributed inside the hosts (local_fanout.h). If each pair of ranks has its
+ * own link, this is a linear exchange. If ranks are joined by sockets, it has three phases: two
  * follow the arrival by one step, the third by two. A rank's own block counts as the arrival
  * before the first step; at the end the last arrival is distributed. All blocks are received in
  * their final place.

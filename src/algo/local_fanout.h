@@ -56,8 +56,8 @@ struct tt_hop tt_local_fanout_take(const struct tt_local_fanout *m, uint32_t e);
 /* Number of a host's hops of level 0; they precede the others. Linear and sockets only. */
 uint32_t tt_local_fanout_first_hops(const struct tt_local_fanout *m);
 
-/* Reduction: this rank adds the block of tt_local_fanout_give(m, e), in the order of hops. Linear and
- * sockets only. */
+/* Reduction: this rank adds the block of tt_local_fanout_give(m, e), in the order of hops. Linear
+ * and sockets only. */
 struct tt_add {
     bool first;             /* of that block: the other operand is this rank's own part */
     bool last;              /* of this rank's own block */
@@ -66,8 +66,8 @@ struct tt_add {
 };
 struct tt_add tt_local_fanout_add(const struct tt_local_fanout *m, uint32_t e);
 
-/* Reduction: returns whether this rank has added to the value that it sends in tt_local_fanout_take(m, e).
- * Linear and sockets only. */
+/* Reduction: returns whether this rank has added to the value that it sends in
+ * tt_local_fanout_take(m, e). Linear and sockets only. */
 bool tt_local_fanout_relays(const struct tt_local_fanout *m, uint32_t e);
 /* Returns the index, among the blocks that this rank reduces for others, of the one that hop e adds
  * to or sends. */

@@ -265,8 +265,8 @@ static double waited_ns(const struct tt_waits *w, const struct tt_diagnosis *x)
     return (double)w->at - (double)op->called;
 }
 
-/* A lost rank and a mismatch fail the job at once. Other ranks are then found in the middle of their
- * work, and their waits prove nothing, unless they had lasted for long. */
+/* A lost rank and a mismatch fail the job at once. Other ranks are then found in the middle of
+ * their work, and their waits prove nothing, unless they had lasted for long. */
 static void drop_interrupted(const struct tt_waits *w, struct tt_diagnoses *out)
 {
     uint32_t kept = 1;

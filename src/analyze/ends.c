@@ -86,8 +86,8 @@ const char *tt_ends_span(int64_t from, int64_t to, char out[32])
 
 /* ---- the condition of a process ---- */
 
-/* Returns whether the dump was written as soon as those of the others, as far as a busy machine permits.
- * The dump of a process that was stopped is written when it continues. */
+/* Returns whether the dump was written as soon as those of the others, as far as a busy machine
+ * permits. The dump of a process that was stopped is written when it continues. */
 static bool is_on_time(const struct tt_waits *w, const struct tt_dumps_rank *r)
 {
     if (!r->has_dump || !r->has_clock || r->now == TT_DUMPS_NEVER || r->gone == TT_DUMPS_NEVER ||
@@ -151,8 +151,8 @@ static uint32_t first_reporter(const struct tt_dumps *d, uint32_t rank)
     return TT_DUMPS_NONE;
 }
 
-/* The NIC of the rank failed; or, if other ranks are isolated too, the link between two parts of the
- * job, of which only the ends are known. */
+/* The NIC of the rank failed; or, if other ranks are isolated too, the link between two parts of
+ * the job, of which only the ends are known. */
 static void isolated(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis *x)
 {
     x->kind = TT_DIAGNOSIS_LINK;

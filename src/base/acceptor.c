@@ -80,7 +80,8 @@ static void pause_for(struct tt_acceptor *a, int err)
     const struct itimerspec when = { .it_value = { .tv_nsec = (long)PAUSE_NS } };
 
     if (!a->logged)
-        tt_log(TT_LOG_WARN, "%s: cannot accept a connection: %s; retrying (raise RLIMIT_NOFILE with ulimit -n)",
+        tt_log(TT_LOG_WARN,
+               "%s: cannot accept a connection: %s; retrying (raise RLIMIT_NOFILE with ulimit -n)",
                a->what, strerror(err));
     a->logged = true;
     if (timerfd_settime(a->timer, 0, &when, NULL) == 0)

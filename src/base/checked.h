@@ -9,7 +9,8 @@
 /* exclusive upper bound of user addresses, with five-level page tables too */
 #define TT_ADDRESS_MAX ((uint64_t)1 << 57)
 
-/* Sets *out = n * each. Returns false on overflow, or if the product does not fit in the address space. */
+/* Sets *out = n * each. Returns false on overflow, or if the product does not fit in the address
+ * space. */
 static inline bool tt_bytes_of(uint64_t n, uint64_t each, uint64_t *out)
 {
     return !__builtin_mul_overflow(n, each, out) && *out <= TT_ADDRESS_MAX;

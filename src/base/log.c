@@ -45,10 +45,10 @@ bool tt_log_on(enum tt_log_level level)
         if (!atomic_compare_exchange_strong(&shown, &expected, now))
             now = expected;     /* tt_log_set ran first */
         else if (unknown)
-            tt_log(
-                TT_LOG_WARN,
-                "TUTTI_LOG=%.32s: unknown log level; using warn (set none, error, warn, info or debug)",
-                unknown);
+            tt_log(TT_LOG_WARN,
+                   "TUTTI_LOG=%.32s: unknown log level; using warn (set none, error, warn, info or "
+                   "debug)",
+                   unknown);
     }
     return level != TT_LOG_NONE && (int)level <= now && !(hushed && level == TT_LOG_ERROR);
 }

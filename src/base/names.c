@@ -47,8 +47,9 @@ static const char *const redop_names[TUTTI_REDOP_COUNT] = {
 };
 
 static const char *const quant_names[TUTTI_QUANT_COUNT] = {
-    [TUTTI_QUANT_NONE] = "none",     [TUTTI_QUANT_MINMAX_U8] = "minmax8", [TUTTI_QUANT_MINMAX_U4] = "minmax4",
-    [TUTTI_QUANT_ZERO_U8] = "zero8", [TUTTI_QUANT_ZERO_U4] = "zero4",     [TUTTI_QUANT_F8E4M3] = "e4m3",
+    [TUTTI_QUANT_NONE] = "none",         [TUTTI_QUANT_MINMAX_U8] = "minmax8",
+    [TUTTI_QUANT_MINMAX_U4] = "minmax4", [TUTTI_QUANT_ZERO_U8] = "zero8",
+    [TUTTI_QUANT_ZERO_U4] = "zero4",     [TUTTI_QUANT_F8E4M3] = "e4m3",
     [TUTTI_QUANT_F8E5M2] = "e5m2",
 };
 
@@ -122,11 +123,20 @@ bool tt_redop_parse(const char *name, tutti_redop *out)
 const char *tt_collective_name(tutti_coll coll)
 {
     static const char *const names[TUTTI_COLL_COUNT] = {
-        [TUTTI_ALLREDUCE] = "allreduce",   [TUTTI_REDUCE] = "reduce",       [TUTTI_REDUCE_SCATTER] = "reduce_scatter",
-        [TUTTI_ALLGATHER] = "allgather",   [TUTTI_BROADCAST] = "broadcast", [TUTTI_GATHER] = "gather",
-        [TUTTI_SCATTER] = "scatter",       [TUTTI_ALLTOALL] = "alltoall",   [TUTTI_BARRIER] = "barrier",
-        [TUTTI_REDUCE_SCATTERV] = "reduce_scatterv", [TUTTI_ALLGATHERV] = "allgatherv", [TUTTI_GATHERV] = "gatherv",
-        [TUTTI_SCATTERV] = "scatterv",     [TUTTI_ALLTOALLV] = "alltoallv",
+        [TUTTI_ALLREDUCE] = "allreduce",
+        [TUTTI_REDUCE] = "reduce",
+        [TUTTI_REDUCE_SCATTER] = "reduce_scatter",
+        [TUTTI_ALLGATHER] = "allgather",
+        [TUTTI_BROADCAST] = "broadcast",
+        [TUTTI_GATHER] = "gather",
+        [TUTTI_SCATTER] = "scatter",
+        [TUTTI_ALLTOALL] = "alltoall",
+        [TUTTI_BARRIER] = "barrier",
+        [TUTTI_REDUCE_SCATTERV] = "reduce_scatterv",
+        [TUTTI_ALLGATHERV] = "allgatherv",
+        [TUTTI_GATHERV] = "gatherv",
+        [TUTTI_SCATTERV] = "scatterv",
+        [TUTTI_ALLTOALLV] = "alltoallv",
     };
 
     return (unsigned)coll < TUTTI_COLL_COUNT && names[coll] ? names[coll] : "?";

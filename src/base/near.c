@@ -87,18 +87,18 @@ int tt_near_listen(int listener)
     bytes = socket_name_of(&place, &name);
     if (fd >= 0 && bind(fd, (const struct sockaddr *)&name, bytes) == 0 &&
         listen(fd, BACKLOG) == 0) {
-        tt_log(
-            TT_LOG_INFO,
-            "the loopback interface lo is down: connections within this host to port %u use a Unix socket",
-            place.port);
+        tt_log(TT_LOG_INFO,
+               "the loopback interface lo is down: connections within this host to port %u use a "
+               "Unix socket",
+               place.port);
         return fd;
     }
     if (errno != EADDRINUSE)    /* the IPv4 and IPv6 wildcard addresses have the same name */
-        tt_log(
-            TT_LOG_WARN,
-            "the loopback interface lo is down, and no Unix socket can replace it (%s): processes of this host cannot "
-            "connect to port %u (run ip link set lo up)",
-            strerror(errno), place.port);
+        tt_log(TT_LOG_WARN,
+               "the loopback interface lo is down, and no Unix socket can replace it (%s): "
+               "processes of this host cannot "
+               "connect to port %u (run ip link set lo up)",
+               strerror(errno), place.port);
     if (fd >= 0)
         close(fd);
     return -1;

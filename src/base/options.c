@@ -15,11 +15,11 @@ tutti_status tt_options_take(void *out, size_t bytes, size_t bytes_first, const 
                        what, size, bytes, type);
     for (size_t i = bytes; i < size; i++)
         if (from[i])
-            return tt_fail(
-                TUTTI_ERR_INVALID,
-                "%s: %s.size is %zu, but this library (Tutti %s) supports %zu bytes, and byte %zu is not zero: the "
-                "program was built for a newer Tutti",
-                call, what, size, tutti_version(), bytes, i);
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "%s: %s.size is %zu, but this library (Tutti %s) supports %zu bytes, "
+                           "and byte %zu is not zero: the "
+                           "program was built for a newer Tutti",
+                           call, what, size, tutti_version(), bytes, i);
     memset(out, 0, bytes);
     memcpy(out, given, size < bytes ? size : bytes);
     memcpy(out, &bytes, sizeof bytes);

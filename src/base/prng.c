@@ -88,11 +88,11 @@ static void read_urandom(uint8_t *at, uint64_t bytes)
             at += n;
             bytes -= (uint64_t)n;
         } else if (fd < 0 || n == 0 || errno != EINTR) {
-            fprintf(
-                stderr,
-                "tutti error: cannot get random bytes: getrandom failed, and /dev/urandom cannot be read: %s "
-                "(allow one of them in the sandbox)\n",
-                strerror(errno));
+            fprintf(stderr,
+                    "tutti error: cannot get random bytes: getrandom failed, and /dev/urandom "
+                    "cannot be read: %s "
+                    "(allow one of them in the sandbox)\n",
+                    strerror(errno));
             abort();
         }
     }

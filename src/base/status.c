@@ -35,10 +35,10 @@ static void hint_of(int err, char *out, size_t cap)
         return;
     f = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
     if (f && fscanf(f, "%u %u", &first, &last) == 2)
-        snprintf(
-            out, cap,
-            " (the port is in use, or no port from %u to %u is free: see net.ipv4.ip_local_port_range)",
-            first, last);
+        snprintf(out, cap,
+                 " (the port is in use, or no port from %u to %u is free: see "
+                 "net.ipv4.ip_local_port_range)",
+                 first, last);
     if (f)
         fclose(f);
 }
@@ -94,10 +94,10 @@ tutti_status tt_fail_descriptors(const char *what, uint32_t missing)
             TUTTI_ERR_NOMEM,
             "%s: no file descriptor is available (raise the limit with sysctl fs.file-max)", what);
     n = limit.rlim_cur;
-    return tt_fail(
-        TUTTI_ERR_NOMEM,
-        "%s: no file descriptor is available: RLIMIT_NOFILE is %llu, and at least %llu are needed (raise it with ulimit -n)",
-        what, n, n + missing);
+    return tt_fail(TUTTI_ERR_NOMEM,
+                   "%s: no file descriptor is available: RLIMIT_NOFILE is %llu, and at least %llu "
+                   "are needed (raise it with ulimit -n)",
+                   what, n, n + missing);
 }
 
 tutti_status tt_fail_call(int err, const char *what, const char *call)

@@ -48,11 +48,11 @@ tutti_status tt_endpoint_init(struct tt_endpoint *out, uint16_t port, const char
     if (e.naddrs == 0)
         add_addresses(&e, found, n, false, true);       /* only for ranks of this host */
     if (e.naddrs == 0 && rule && *rule)
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "no network interface that matches \"%s\" is up and has an address (set conf.interfaces or "
-            "TUTTI_INTERFACES)",
-            rule);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "no network interface that matches \"%s\" is up and has an address (set "
+                       "conf.interfaces or "
+                       "TUTTI_INTERFACES)",
+                       rule);
     *out = e;
     return TUTTI_OK;
 }

@@ -56,9 +56,8 @@ tutti_status tt_id_parse(const tutti_id *id, struct tt_endpoint *endpoint,
     static const tutti_id zeros;
 
     if (memcmp(id, &zeros, sizeof zeros) == 0)
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "invalid id: all zeros (call tutti_id_create on one rank, and send the id to all others)");
+        return tt_fail(TUTTI_ERR_INVALID, "invalid id: all zeros (call tutti_id_create on one "
+                                          "rank, and send the id to all others)");
     if (!parse(id, endpoint, token))
         return tt_fail(TUTTI_ERR_INVALID,
                        "invalid id: pass the bytes returned by tutti_id_create unmodified");
@@ -110,7 +109,8 @@ tutti_status tt_id_join_token(char out[TT_TOKEN_BYTES], const char *users,
     size_t n = strlen(users);
 
     if (n + 2 * TT_ID_TOKEN_BYTES >= TT_TOKEN_BYTES)
-        return tt_fail(TUTTI_ERR_INVALID, "the token has %zu characters: the maximum with an id is %d", n,
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "the token has %zu characters: the maximum with an id is %d", n,
                        TT_TOKEN_BYTES - 1 - 2 * TT_ID_TOKEN_BYTES);
     memcpy(out, users, n + 1);
     for (size_t i = 0; i < TT_ID_TOKEN_BYTES; i++, n += 2)

@@ -59,10 +59,9 @@ static tutti_status kv_lock(uint64_t deadline_ns)
     pthread_mutex_unlock(&lock);
     if (entered)
         return TUTTI_OK;
-    return tt_fail(
-        TUTTI_ERR_TIMEOUT,
-        "start-up: an exchange with the launcher is already in progress in another thread, and did not end "
-        "before the deadline");
+    return tt_fail(TUTTI_ERR_TIMEOUT, "start-up: an exchange with the launcher is already in "
+                                      "progress in another thread, and did not end "
+                                      "before the deadline");
 }
 
 static void kv_unlock(void)
@@ -196,12 +195,13 @@ tutti_status tt_kv_rendezvous(struct tt_launch *launch, int *listener, uint64_t 
 
     if (st != TUTTI_ERR_UNSUPPORTED || use_session_directory(launch))
         return st == TUTTI_ERR_UNSUPPORTED ? TUTTI_OK : st;
-    return tt_fail(
-        st,
-        "rank %u of %u has no rendezvous address: its launcher (%s) provides neither PMIx nor PMI here%s%s (set "
-        "TUTTI_RENDEZVOUS=tcp://host:port, where rank 0 listens)",
-        launch->rank, launch->nranks, launch->launcher, getenv("PMIX_NAMESPACE") ? ": " : "",
-        getenv("PMIX_NAMESPACE") ? tt_pmix_why() : "");
+    return tt_fail(st,
+                   "rank %u of %u has no rendezvous address: its launcher (%s) provides neither "
+                   "PMIx nor PMI here%s%s (set "
+                   "TUTTI_RENDEZVOUS=tcp://host:port, where rank 0 listens)",
+                   launch->rank, launch->nranks, launch->launcher,
+                   getenv("PMIX_NAMESPACE") ? ": " : "",
+                   getenv("PMIX_NAMESPACE") ? tt_pmix_why() : "");
 }
 
 /* ---- queries of the launcher's server ---- */
@@ -212,11 +212,12 @@ static tutti_status query_pmix(const struct tt_launch *launch)
     tutti_status st = tt_pmix_size(&nranks);
 
     if (st == TUTTI_ERR_UNSUPPORTED)
-        return tt_fail(
-            st,
-            "PMIX_RANK is %u, but the number of ranks cannot be queried from the PMIx launcher: %s (or set "
-            "TUTTI_RANK and TUTTI_SIZE, and TUTTI_RENDEZVOUS=tcp://host:port, where rank 0 listens)",
-            launch->rank, tt_pmix_why());
+        return tt_fail(st,
+                       "PMIX_RANK is %u, but the number of ranks cannot be queried from the PMIx "
+                       "launcher: %s (or set "
+                       "TUTTI_RANK and TUTTI_SIZE, and TUTTI_RENDEZVOUS=tcp://host:port, where "
+                       "rank 0 listens)",
+                       launch->rank, tt_pmix_why());
     if (!st && launch->rank >= nranks)
         st = tt_fail(TUTTI_ERR_INVALID, "PMIX_RANK is %u, but the PMIx server has %u ranks",
                      launch->rank, nranks);

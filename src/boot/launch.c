@@ -137,7 +137,8 @@ static tutti_status read_number_variable(getter get, const char *name, int64_t m
     errno = 0;
     v = strtoll(text, &end, 10);
     if (end == text || *end != '\0' || errno != 0 || v < min || v > max)
-        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": must be a number from %" PRId64 " to %" PRId64, name, text,
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s is \"%s\": must be a number from %" PRId64 " to %" PRId64, name, text,
                        min, max);
     *out = v;
     return TUTTI_OK;
@@ -168,7 +169,8 @@ static tutti_status read_launcher_row(struct tt_launch *out, const struct who *w
     if (st)
         return st;
     if (who->nranks && rank >= nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "%s is %" PRId64 ", but %s is %" PRId64 ": must be 0 to %" PRId64, who->rank,
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s is %" PRId64 ", but %s is %" PRId64 ": must be 0 to %" PRId64, who->rank,
                        rank, who->nranks, nranks, nranks - 1);
     out->rank = (uint32_t)rank;
     out->nranks = (uint32_t)nranks;
@@ -220,16 +222,14 @@ static tutti_status check_sign(const struct sign *sign, getter get)
     if (!shows(sign->shows, text) && !is_first_of_step(sign, get))
         return TUTTI_OK;
     if (sign->lacks)
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "%s is \"%s\", but %s is not set: %s started this process, and both are needed (" SET_BOTH
-            "; " SET_ALONE ")",
-            sign->set, text, sign->lacks, sign->launcher);
-    return tt_fail(
-        TUTTI_ERR_INVALID,
-        "%s is \"%s\": %s started this process, and no variable contains the rank and the number of ranks (" SET_BOTH
-        "; " SET_ALONE ")",
-        sign->set, text, sign->launcher);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s is \"%s\", but %s is not set: %s started this process, and both are "
+                       "needed (" SET_BOTH "; " SET_ALONE ")",
+                       sign->set, text, sign->lacks, sign->launcher);
+    return tt_fail(TUTTI_ERR_INVALID,
+                   "%s is \"%s\": %s started this process, and no variable contains the rank and "
+                   "the number of ranks (" SET_BOTH "; " SET_ALONE ")",
+                   sign->set, text, sign->launcher);
 }
 
 static tutti_status read_rank_and_size(struct tt_launch *out, const tutti_conf *conf, getter get)
@@ -239,17 +239,17 @@ static tutti_status read_rank_and_size(struct tt_launch *out, const tutti_conf *
     if (conf && conf->nranks != 0) {
         if (conf->nranks < 0 || (uint32_t)conf->nranks > NRANKS_MAX || conf->rank < 0 ||
             conf->rank >= conf->nranks)
-            return tt_fail(
-                TUTTI_ERR_INVALID,
-                "conf.rank is %d and conf.nranks is %d: nranks must be 1 to %u, rank 0 to nranks - 1",
-                conf->rank, conf->nranks, NRANKS_MAX);
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "conf.rank is %d and conf.nranks is %d: nranks must be 1 to %u, rank 0 "
+                           "to nranks - 1",
+                           conf->rank, conf->nranks, NRANKS_MAX);
         out->rank = (uint32_t)conf->rank;
         out->nranks = (uint32_t)conf->nranks;
         out->launcher = "conf";
         return TUTTI_OK;
     }
-    /* Half a pair of Tutti's own variables is an error under every launcher. Exception: in an indexed
-     * Job of Kubernetes, the index is the rank, and TUTTI_SIZE alone is correct. */
+    /* Half a pair of Tutti's own variables is an error under every launcher. Exception: in an
+     * indexed Job of Kubernetes, the index is the rank, and TUTTI_SIZE alone is correct. */
     for (size_t i = 0; i < 2; i++)
         if (i == 0 || !var(get, "JOB_COMPLETION_INDEX"))
             st = st ? st : check_sign(&signs[i], get);
@@ -314,7 +314,8 @@ static tutti_status put_tcp(struct tt_launch *out, const char *host, unsigned po
                            v6 ? "tcp://[%s]:%u" : "tcp://%s:%u", host, port);
 
     if (n < 0 || (size_t)n >= sizeof out->rendezvous)
-        return tt_fail(TUTTI_ERR_INVALID, "the host name \"%s\" is too long: the maximum is %zu characters", host,
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "the host name \"%s\" is too long: the maximum is %zu characters", host,
                        sizeof out->rendezvous - sizeof "tcp://[]:65535");
     return TUTTI_OK;
 }
@@ -392,9 +393,11 @@ static tutti_status read_rendezvous(struct tt_launch *out, const tutti_conf *con
     if (*out->rendezvous) {
         snprintf(out->rendezvous_from, sizeof out->rendezvous_from, "%s",
                  asked ? "conf.rendezvous" : "TUTTI_RENDEZVOUS");
-        if (!text_has_prefix(out->rendezvous, "tcp://") && !text_has_prefix(out->rendezvous, "file://") &&
+        if (!text_has_prefix(out->rendezvous, "tcp://") &&
+            !text_has_prefix(out->rendezvous, "file://") &&
             !text_has_prefix(out->rendezvous, "id:"))
-            return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": must be tcp://host:port, file:///path or id:HEX",
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "%s is \"%s\": must be tcp://host:port, file:///path or id:HEX",
                            out->rendezvous_from, out->rendezvous);
         if (strcmp(out->launcher, "single") == 0)
             return tt_fail(
@@ -412,7 +415,8 @@ static tutti_status read_rendezvous(struct tt_launch *out, const tutti_conf *con
     for (size_t i = 0; i < sizeof with_space / sizeof *with_space; i++)
         if (strcmp(out->launcher, with_space[i]) == 0)
             return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_INVALID, "rank %u of %u has no rendezvous address (" SET_RENDEZVOUS ")", out->rank,
+    return tt_fail(TUTTI_ERR_INVALID,
+                   "rank %u of %u has no rendezvous address (" SET_RENDEZVOUS ")", out->rank,
                    out->nranks);
 }
 

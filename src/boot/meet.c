@@ -1,8 +1,9 @@
 /* Rendezvous over sockets and files. Every rank connects to the server's address repeatedly until
- * the server responds with the id of the start-up. With this id the ranks of a host find their first
- * rank (the leader). Then each rank runs a node of the start-up tree (tree_node.h): the leader uses
- * its connection to the server, the others connect to the leader. If the server is lost, a rank
- * begins again, until it has the table, a refusal, or the deadline passes. The server is:
+ * the server responds with the id of the start-up. With this id the ranks of a host find their
+ * first rank (the leader). Then each rank runs a node of the start-up tree (tree_node.h): the
+ * leader uses its connection to the server, the others connect to the leader. If the server is
+ * lost, a rank begins again, until it has the table, a refusal, or the deadline passes. The server
+ * is:
  *   tcp://   rank 0, if it can listen there; if the port is taken, another process serves (a
  *   launcher), and rank 0 only connects
  *   file://  rank 0, at an arbitrary port, which it writes to the file
@@ -682,31 +683,32 @@ static tutti_status fail_unreached(const struct meet *m)
         where = address;
     }
     if (m->accepted)
-        return tt_fail(
-            TUTTI_ERR_TIMEOUT,
-            "rank %u: no answer from the rendezvous server at %s: the server accepted this rank, but sent nothing more "
-            "within %.1f s",
-            m->launch->rank, where, waited_s);
+        return tt_fail(TUTTI_ERR_TIMEOUT,
+                       "rank %u: no answer from the rendezvous server at %s: the server accepted "
+                       "this rank, but sent nothing more "
+                       "within %.1f s",
+                       m->launch->rank, where, waited_s);
     if (m->lookup && m->naddresses == 0 && !*m->cannot)
-        return tt_fail(
-            TUTTI_ERR_TIMEOUT,
-            "rank %u: %s is \"%s\": the lookup of the name \"%s\" had no answer within %.1f s (check the name "
-            "servers, or set an IP address)",
-            m->launch->rank, rendezvous_source(m), where, m->at.host, waited_s);
+        return tt_fail(TUTTI_ERR_TIMEOUT,
+                       "rank %u: %s is \"%s\": the lookup of the name \"%s\" had no answer within "
+                       "%.1f s (check the name "
+                       "servers, or set an IP address)",
+                       m->launch->rank, rendezvous_source(m), where, m->at.host, waited_s);
     if (*m->cannot)
-        return tt_fail(TUTTI_ERR_TIMEOUT, "rank 0 cannot listen at %s (%s), and no rank connected within %.1f s: %s",
+        return tt_fail(TUTTI_ERR_TIMEOUT,
+                       "rank 0 cannot listen at %s (%s), and no rank connected within %.1f s: %s",
                        where, rendezvous_source(m), waited_s, m->cannot);
     if (m->where == AT_ID)
-        return tt_fail(
-            TUTTI_ERR_TIMEOUT,
-            "rank %u: no rendezvous server at %s (the address in the id) within %.1f s (%u attempts, last error: %s)",
-            m->launch->rank, where, waited_s, m->attempts, why);
-    return tt_fail(
-        TUTTI_ERR_TIMEOUT,
-        "rank %u: rank 0 is missing: no rendezvous server at %s%s%s%s, where rank 0 listens, within %.1f s (%u "
-        "attempts, last error: %s); only rank 0 can report other missing ranks",
-        m->launch->rank, where, *from ? " (" : "", from, *from ? ")" : "", waited_s, m->attempts,
-        why);
+        return tt_fail(TUTTI_ERR_TIMEOUT,
+                       "rank %u: no rendezvous server at %s (the address in the id) within %.1f s "
+                       "(%u attempts, last error: %s)",
+                       m->launch->rank, where, waited_s, m->attempts, why);
+    return tt_fail(TUTTI_ERR_TIMEOUT,
+                   "rank %u: rank 0 is missing: no rendezvous server at %s%s%s%s, where rank 0 "
+                   "listens, within %.1f s (%u "
+                   "attempts, last error: %s); only rank 0 can report other missing ranks",
+                   m->launch->rank, where, *from ? " (" : "", from, *from ? ")" : "", waited_s,
+                   m->attempts, why);
 }
 
 /* Handles the end of the node's work: *done with its table, or an error. A lost server, or one with

@@ -61,13 +61,12 @@ static tutti_status pmi1_read_line(int fd, char *line, size_t cap, uint64_t dead
 
         if (now_ns >= deadline_ns)
             return barrier
-                       ? tt_fail(
-                             TUTTI_ERR_TIMEOUT,
-                             "start-up through PMI: not every rank joined before the deadline, and PMI does not "
-                             "report the missing ones (Tutti does if TUTTI_RENDEZVOUS=tcp://host:port is set)")
-                       : tt_fail(
-                             TUTTI_ERR_TIMEOUT,
-                             "start-up through PMI: no answer from the launcher before the deadline");
+                       ? tt_fail(TUTTI_ERR_TIMEOUT, "start-up through PMI: not every rank joined "
+                                                    "before the deadline, and PMI does not "
+                                                    "report the missing ones (Tutti does if "
+                                                    "TUTTI_RENDEZVOUS=tcp://host:port is set)")
+                       : tt_fail(TUTTI_ERR_TIMEOUT, "start-up through PMI: no answer from the "
+                                                    "launcher before the deadline");
         if (poll(&p, 1, 100) <= 0)
             continue;
         got = read(fd, line + n, 1);    /* byte by byte: data after the line may belong to
@@ -82,7 +81,8 @@ static tutti_status pmi1_read_line(int fd, char *line, size_t cap, uint64_t dead
             return TUTTI_OK;
         }
         if (++n == cap)
-            return tt_fail(TUTTI_ERR_PROTOCOL, "start-up through PMI: the launcher sent a line of more than %zu bytes",
+            return tt_fail(TUTTI_ERR_PROTOCOL,
+                           "start-up through PMI: the launcher sent a line of more than %zu bytes",
                            cap);
     }
 }
@@ -111,9 +111,8 @@ static tutti_status pmi1_write_line(int fd, const char *line, uint64_t deadline_
         } else if (n < 0 && errno != EINTR && errno != EAGAIN) {
             return tt_fail_errno(errno, "start-up through PMI: cannot write to the launcher");
         } else if (tt_now_ns() >= deadline_ns) {
-            return tt_fail(
-                TUTTI_ERR_TIMEOUT,
-                "start-up through PMI: cannot write to the launcher: the launcher did not read before the deadline");
+            return tt_fail(TUTTI_ERR_TIMEOUT, "start-up through PMI: cannot write to the launcher: "
+                                              "the launcher did not read before the deadline");
         } else {
             poll(&p, 1, 100);
         }
@@ -149,10 +148,10 @@ static tutti_status refuse_mpi(void)
 {
     if (!dlsym(RTLD_DEFAULT, "MPI_Initialized"))
         return TUTTI_OK;
-    return tt_fail(
-        TUTTI_ERR_UNSUPPORTED,
-        "start-up through PMI: this program uses MPI, which requires the launcher's PMI connection (create the "
-        "communicator from an id: tutti_id_create, then MPI_Bcast; or set TUTTI_RENDEZVOUS=tcp://host:port)");
+    return tt_fail(TUTTI_ERR_UNSUPPORTED, "start-up through PMI: this program uses MPI, which "
+                                          "requires the launcher's PMI connection (create the "
+                                          "communicator from an id: tutti_id_create, then "
+                                          "MPI_Bcast; or set TUTTI_RENDEZVOUS=tcp://host:port)");
 }
 
 /* Returns 0 and the connection, which blocks from then on; or an errno. */
@@ -246,7 +245,8 @@ tutti_status tt_pmi1_join(uint32_t *rank, uint32_t *nranks, uint64_t deadline_ns
             tt_pmi1_join_step(&j, line);
     }
     if (!st && j.failed)
-        st = tt_fail(TUTTI_ERR_PROTOCOL, "start-up through PMI: invalid answer from the launcher at PMI_PORT (%s): %s",
+        st = tt_fail(TUTTI_ERR_PROTOCOL,
+                     "start-up through PMI: invalid answer from the launcher at PMI_PORT (%s): %s",
                      port, j.why);
     if (st) {
         close(fd);

@@ -134,8 +134,8 @@ static pid_t parent_of(pid_t pid)
     return parent;
 }
 
-/* Writes the prefix of the nearest prterun or prted among our ancestors, as prterun sets no variable
- * with it. A shell or another program may be in between. */
+/* Writes the prefix of the nearest prterun or prted among our ancestors, as prterun sets no
+ * variable with it. A shell or another program may be in between. */
 static bool launcher_prefix(char out[PATH_MAX])
 {
     pid_t pid = getppid();
@@ -342,10 +342,10 @@ tutti_status tt_pmix_broadcast(uint32_t rank, char *value, size_t cap, unsigned 
     else if (*not_all)
         st = TUTTI_OK;
     if (st && *not_all)
-        st = tt_fail(
-            TUTTI_ERR_TIMEOUT,
-            "start-up through PMIx: not every rank joined within %u s, and rank 0 published no address",
-            timeout_s);
+        st = tt_fail(TUTTI_ERR_TIMEOUT,
+                     "start-up through PMIx: not every rank joined within %u s, and rank 0 "
+                     "published no address",
+                     timeout_s);
     if (!st && !*not_all)
         close_session();
     return st;

@@ -1,5 +1,6 @@
 /* The rendezvous server: the root of the start-up tree. It logs (warn) refusals, and after some
- * time the missing ranks. The owner polls tt_serve_fd and calls tt_serve_step. One thread at a time. */
+ * time the missing ranks. The owner polls tt_serve_fd and calls tt_serve_step. One thread at a
+ * time. */
 #ifndef TT_BOOT_SERVE_H
 #define TT_BOOT_SERVE_H
 

@@ -6,8 +6,8 @@
  *                 TCP listener if it is a server, and is connected to the root or to a server
  *   other ranks   are connected to their leader
  *
- * Each connection without a proof is limited: 1024 at once, of which the oldest is dropped, and each
- * for 10 s. A leader passes the table to its host as a sealed memory file. */
+ * Each connection without a proof is limited: 1024 at once, of which the oldest is dropped, and
+ * each for 10 s. A leader passes the table to its host as a sealed memory file. */
 #ifndef TT_BOOT_TREE_NODE_H
 #define TT_BOOT_TREE_NODE_H
 
@@ -55,8 +55,8 @@ int tt_tree_node_connect(struct tt_tree_node *n, uint64_t now_ns);
 struct tt_tree *tt_tree_node_tree(struct tt_tree_node *n);
 /* Returns whether it has its result, all below have theirs, and no connection is left. */
 bool tt_tree_node_is_done(const struct tt_tree_node *n);
-/* Returns why the root is unreachable, or another start-up has begun at its address: then the caller
- * closes this node and begins again. NULL: it is not. */
+/* Returns why the root is unreachable, or another start-up has begun at its address: then the
+ * caller closes this node and begins again. NULL: it is not. */
 const char *tt_tree_node_lost(const struct tt_tree_node *n);
 
 #endif

@@ -44,7 +44,8 @@ tutti_status tt_call_check_begin(struct tt_call_check *t, const char *name, enum
 tutti_status tt_call_check_root(struct tt_call_check *t, int root)
 {
     if (root < 0 || (uint32_t)root >= t->comm->nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %d is out of range: the communicator has %u ranks", t->name, root,
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: rank %d is out of range: the communicator has %u ranks", t->name, root,
                        t->comm->nranks);
     t->conf.coll.root = (uint32_t)root;
     return TUTTI_OK;
@@ -211,8 +212,8 @@ static tutti_status quantize(struct tt_call_check *t)
                        "%s: call.error_feedback is set, but call.quant is TUTTI_QUANT_NONE",
                        t->name);
     if (!tt_call_check_can_quantize(c->kind))
-        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: this call does not support quantization (call.quant is %s)",
-                       t->name,
+        return tt_fail(TUTTI_ERR_UNSUPPORTED,
+                       "%s: this call does not support quantization (call.quant is %s)", t->name,
                        tutti_quant_name(call->quant));
     if (tt_coll_reduces(c->kind) && t->op != TUTTI_SUM && t->op != TUTTI_AVG)
         return tt_fail(TUTTI_ERR_UNSUPPORTED,

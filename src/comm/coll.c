@@ -341,7 +341,8 @@ static tutti_status take_both_blocks(struct tt_call_check *t, const size_t *send
 
     if ((st = need_arrays(t)) ||
         (st = take_counts(t, send_counts, send_displs, t->arrays, t->arrays + n, "send_counts")) ||
-        (st = take_counts(t, recv_counts, recv_displs, t->arrays + 2 * n, t->arrays + 3 * n, "recv_counts")) ||
+        (st = take_counts(t, recv_counts, recv_displs, t->arrays + 2 * n, t->arrays + 3 * n,
+                          "recv_counts")) ||
         (st = check_apart(t, t->arrays + 2 * n, t->arrays + 3 * n)))
         return st;
     c->send_bytes = t->arrays;

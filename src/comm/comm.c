@@ -497,11 +497,11 @@ tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t 
                        "version of Tutti?)",
                        rank, bytes);
     if (security != w->security)
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "TUTTI_SECURITY (or conf.security) is \"%s\" on rank %u and \"%s\" on rank %u: it must be the "
-            "same on all ranks",
-            tt_security_name(security), rank, tt_security_name(w->security), w->rank);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "TUTTI_SECURITY (or conf.security) is \"%s\" on rank %u and \"%s\" on rank "
+                       "%u: it must be the "
+                       "same on all ranks",
+                       tt_security_name(security), rank, tt_security_name(w->security), w->rank);
     if (w->proven)
         place.host = w->proven[rank];
     w->places[rank] = place;
@@ -1272,11 +1272,11 @@ static tutti_status refuse_second(const tutti_comm *comm, const char *call, cons
     const tutti_status st = tt_comm_check(comm, call);
 
     return st ? st
-              : tt_fail(
-                    TUTTI_ERR_INVALID,
-                    "%s: another thread is in %s on this communicator, which only one thread can use at a time "
-                    "(duplicate it with tutti_comm_dup)",
-                    call, other);
+              : tt_fail(TUTTI_ERR_INVALID,
+                        "%s: another thread is in %s on this communicator, which only one thread "
+                        "can use at a time "
+                        "(duplicate it with tutti_comm_dup)",
+                        call, other);
 }
 
 tutti_status tt_comm_hold(tutti_comm *comm, const char *call)

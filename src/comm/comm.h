@@ -142,7 +142,8 @@ struct tutti_comm {
     bool restore, all_local, near_is_shm;       /* near: between ranks of one host */
     bool shares_memory;         /* some of its ranks share a host, and communicate over shm */
     bool guarded;               /* tt_comm_guard */
-    uint32_t ncreations[TT_COMM_CREATIONS];     /* calls by which it created others, for the trace */
+    uint32_t ncreations[TT_COMM_CREATIONS];     /* calls by which it created others, for the
+                                                   trace */
     struct tt_entry entry;      /* detects calls of a second thread */
     struct tt_cost_model model;
     const struct tt_topo_link *links;   /* [TT_DISTANCES] links between ranks by distance, 0:
@@ -201,8 +202,8 @@ void tt_comm_guard(tutti_comm *comm);
  * communicator is changing. comm may be NULL. */
 tutti_status tt_comm_enter(tutti_comm *comm, const char *call);
 void tt_comm_leave(tutti_comm *comm);
-/* Begins and ends a call that several threads may make at once. It keeps a guarded communicator from changing. NULL is
- * allowed. INVALID: the view of a guarded communicator is changing. */
+/* Begins and ends a call that several threads may make at once. It keeps a guarded communicator
+ * from changing. NULL is allowed. INVALID: the view of a guarded communicator is changing. */
 tutti_status tt_comm_hold(tutti_comm *comm, const char *call);
 void tt_comm_unhold(tutti_comm *comm);
 

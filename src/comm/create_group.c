@@ -1,10 +1,13 @@
-/* A communicator of some ranks of another one, which the rest need not know of. Source: MPI 4.0, section 7.4.2 (MPI_Comm_create_group).
+/* A communicator of some ranks of another one, which the rest need not know of. Source: MPI 4.0,
+ * section 7.4.2 (MPI_Comm_create_group).
  *
- * The listed ranks form a binomial tree by their positions in the list; its edges are sends and receives on the parent. An offer goes
- * down the tree, statuses go up once all have opened their part, and an outcome goes down: nobody uses the communicator before.
+ * The listed ranks form a binomial tree by their positions in the list; its edges are sends and
+ * receives on the parent. An offer goes down the tree, statuses go up once all have opened their
+ * part, and an outcome goes down: nobody uses the communicator before.
  *
- * A thread enters the parent only while it starts a message, and waits outside. Otherwise two processes whose threads create
- * the same two groups in opposite orders would wait for each other. */
+ * A thread enters the parent only while it starts a message, and waits outside. Otherwise two
+ * processes whose threads create the same two groups in opposite orders would wait for each
+ * other. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -13,7 +16,8 @@
 #include "comm/comm_trace.h"
 #include "comm/comm.h"
 
-/* From the first rank of the list to all: the new context, and what the others compare with their own lists. */
+/* From the first rank of the list to all: the new context, and what the others compare with their
+ * own lists. */
 struct offer {
     uint64_t list;              /* hash */
     uint32_t n, context;        /* 0: there is none */

@@ -82,11 +82,11 @@ tutti_status tutti_mem_register_device(tutti_comm *comm, void *mem, size_t bytes
         return tt_fail(TUTTI_ERR_INVALID, "%s: what.device is %d: must be at least 0", call,
                        mine.device);
     if ((uintptr_t)mem % page || bytes % page || (mine.has_dmabuf && mine.dmabuf_offset % page))
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "%s: misaligned memory: %zu bytes at %p, offset %zu in the dma-buf (all must be multiples of "
-            "the page size, %zu bytes)",
-            call, bytes, mem, mine.has_dmabuf ? mine.dmabuf_offset : 0, page);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: misaligned memory: %zu bytes at %p, offset %zu in the dma-buf (all "
+                       "must be multiples of "
+                       "the page size, %zu bytes)",
+                       call, bytes, mem, mine.has_dmabuf ? mine.dmabuf_offset : 0, page);
     return tt_engine_declare_device(
         comm->world->engine, mem, bytes,
         &(struct tt_device_memory){ .kind = mine.kind,
@@ -144,11 +144,14 @@ static void count_comm(const tutti_comm *c, tutti_memory *m)
     const struct tt_world *w = c->world;
     const bool shared = tt_layout_is_shared(&c->layout, &w->layout);
     const tutti_memory_part parts[] = {
-        { .purpose = "communicator: plans and choices", .fixed_bytes = sizeof *c + tt_plans_bytes(c) },
-        { .purpose = "communicator: layout", .rank_bytes = shared ? 0 : tt_layout_bytes(&c->layout) },
+        { .purpose = "communicator: plans and choices",
+          .fixed_bytes = sizeof *c + tt_plans_bytes(c) },
+        { .purpose = "communicator: layout",
+          .rank_bytes = shared ? 0 : tt_layout_bytes(&c->layout) },
         { .purpose = "job: start-up", .shared = 1, .fixed_bytes = sizeof *w },
         { .purpose = "job: layout", .shared = 1, .rank_bytes = tt_layout_bytes(&w->layout) },
-        { .purpose = "trace of operations", .shared = 1,
+        { .purpose = "trace of operations",
+          .shared = 1,
           .fixed_bytes = tt_oplog_bytes() + tt_comms_bytes() },
     };
 

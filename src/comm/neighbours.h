@@ -1,7 +1,7 @@
 /* What a rank knows of the ranks that it has control connections to: which of them respond, and the
  * relation of their clocks to its own (trace/job_clock.h). A rank with a connection that does not
- * respond is silent: its process is stopped, or its host cannot be reached. The progress thread of a
- * rank responds, also while the application computes. A pure state machine; roll_call.c sends its
+ * respond is silent: its process is stopped, or its host cannot be reached. The progress thread of
+ * a rank responds, also while the application computes. A pure state machine; roll_call.c sends its
  * frames. */
 #ifndef TT_COMM_NEIGHBOURS_H
 #define TT_COMM_NEIGHBOURS_H

@@ -49,11 +49,11 @@ static tutti_status prepare_single(struct tt_call_check *t, enum tt_coll_kind ki
     if ((t->call && t->call->request) || !only_self_matches(t) ||
         tt_op_would_match_self(t->comm->context, kind, tag))
         return TUTTI_OK;
-    return tt_fail(
-        TUTTI_ERR_INVALID,
-        "%s: rank %d is the calling rank, which has not started the matching %s with tag %u (start one of "
-        "the two with a request first, or both in a group)",
-        t->name, (int)t->comm->rank, kind == TT_SEND ? "receive" : "send", tag);
+    return tt_fail(TUTTI_ERR_INVALID,
+                   "%s: rank %d is the calling rank, which has not started the matching %s with "
+                   "tag %u (start one of "
+                   "the two with a request first, or both in a group)",
+                   t->name, (int)t->comm->rank, kind == TT_SEND ? "receive" : "send", tag);
 }
 
 static tutti_status p2p_run(const char *name, enum tt_coll_kind kind, const void *src, void *dst,

@@ -181,7 +181,10 @@ tutti_status tt_plan_file_add(struct tt_plan_file *p, const char *from)
     const size_t nalgos = tt_nalgos;
     const struct tt_algo *algo;
     struct tt_algo like = {
-        .name = p->name, .summary = "a plan from a file; by name only", .needs = p->needs, .kind = p->kind,
+        .name = p->name,
+        .summary = "a plan from a file; by name only",
+        .needs = p->needs,
+        .kind = p->kind,
     };
     tutti_status st;
     char root[32];

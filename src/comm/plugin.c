@@ -431,11 +431,12 @@ static tutti_status plugin_add(const char *path, size_t index, const tutti_algor
     const struct tt_algo *algo;
 
     if (a->size < SIZE_FIRST || a->version != TUTTI_ALGORITHM_VERSION)
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "%s: algorithm %zu has version %u with %zu bytes: this library supports version %u with %zu",
-            path, index, a->size >= offsetof(tutti_algorithm, collective) ? a->version : 0, a->size,
-            TUTTI_ALGORITHM_VERSION, SIZE_FIRST);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: algorithm %zu has version %u with %zu bytes: this library supports "
+                       "version %u with %zu",
+                       path, index,
+                       a->size >= offsetof(tutti_algorithm, collective) ? a->version : 0, a->size,
+                       TUTTI_ALGORITHM_VERSION, SIZE_FIRST);
     if (!is_identifier(a->name))
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: invalid name of algorithm %zu: must be 1 to %u letters, digits and _",

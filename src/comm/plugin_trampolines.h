@@ -25,8 +25,8 @@ const struct tt_algo *tt_slot_take(const struct tt_algo *like, const struct tt_s
                                    void *self);
 /* Returns the algorithm's data, if it is in a slot of these ops; else NULL. */
 const void *tt_slot_self(const struct tt_algo *algo, const struct tt_slot_ops *ops);
-/* Free the slots from the n-th on, and their data (tt_trampolines_drop: the data belongs to the caller
- * again); return the number of taken slots. */
+/* Free the slots from the n-th on, and their data (tt_trampolines_drop: the data belongs to the
+ * caller again); return the number of taken slots. */
 void tt_trampolines_free(uint32_t n);
 void tt_trampolines_drop(uint32_t n);
 uint32_t tt_trampolines_used(void);

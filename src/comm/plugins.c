@@ -30,7 +30,8 @@ static tutti_status load_algorithm(void *hash, const char *path)
     if (has_suffix(path, ".json"))
         return tt_plan_file_load(path, hash);
     if (!strchr(path, '/'))
-        return tt_fail(TUTTI_ERR_INVALID, "TUTTI_ALGORITHMS: \"%s\" is not a path: it contains no \"/\" (use ./%s)",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "TUTTI_ALGORITHMS: \"%s\" is not a path: it contains no \"/\" (use ./%s)",
                        path, path);
     return tt_plugin_load(path, hash);
 }

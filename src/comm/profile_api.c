@@ -21,7 +21,8 @@ tutti_status tutti_comm_times(tutti_comm *comm, tutti_times *out)
     if (!out)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_comm_times: out is NULL");
     if (out->size != sizeof *out)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_comm_times: out.size is %zu, not %zu: set it to sizeof(tutti_times)",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_comm_times: out.size is %zu, not %zu: set it to sizeof(tutti_times)",
                        out->size, sizeof *out);
     tt_engine_profile(comm->world->engine, &t);
     *out = (tutti_times){ .size = sizeof *out,

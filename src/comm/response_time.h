@@ -1,12 +1,12 @@
-/* The usual time between a query and its response, and the time without a response after which a rank
- * is silent. A pure state. */
+/* The usual time between a query and its response, and the time without a response after which a
+ * rank is silent. A pure state. */
 #ifndef TT_COMM_RESPONSE_TIME_H
 #define TT_COMM_RESPONSE_TIME_H
 
 #include <stdint.h>
 
-/* A rank without a response for this time after a query is silent. On a busy machine, responses take
- * longer. The time is then TT_RESPONSE_SLOWER times the usual time of responses. */
+/* A rank without a response for this time after a query is silent. On a busy machine, responses
+ * take longer. The time is then TT_RESPONSE_SLOWER times the usual time of responses. */
 #define TT_RESPONSE_SILENCE_NS 500000000ull
 #define TT_RESPONSE_SLOWER 8u
 

@@ -72,8 +72,9 @@ static void log_plan(tutti_comm *comm, const struct tt_coll *c, const struct tt_
         snprintf(size, sizeof size, "%llu bytes", (unsigned long long)c->bytes);
     if (p->lanes)
         snprintf(lanes, sizeof lanes, " over %u lane%s", p->lanes, p->lanes == 1 ? "" : "s");
-    tt_log(p2p ? TT_LOG_DEBUG : TT_LOG_INFO, "%s of %s%s on %u rank%s (%s): %s%s, segments of %llu bytes%s",
-           tt_coll_name(c->kind), size, c->quantized ? ", quantized," : "", c->nranks, TT_PLURAL(c->nranks),
+    tt_log(p2p ? TT_LOG_DEBUG : TT_LOG_INFO,
+           "%s of %s%s on %u rank%s (%s): %s%s, segments of %llu bytes%s", tt_coll_name(c->kind),
+           size, c->quantized ? ", quantized," : "", c->nranks, TT_PLURAL(c->nranks),
            comm->all_local ? "in shared memory" : "partly over the network", p->algo->name,
            p->forced  ? " as requested"
            : p->tuned ? " as measured"

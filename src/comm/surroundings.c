@@ -36,11 +36,11 @@ static tutti_status read_description(struct tt_surroundings *out, uint8_t *node)
         tt_topo_fini(&t);
     }
     if (text && !tt_labels_parse(&out->labels, text, &bad_at))
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "invalid TUTTI_TOPO_LABELS \"%s\" (at \"%s\"): must be like \"rack=r1,zone=a\" (rack, zone, "
-            "building, fabric)",
-            text, text + bad_at);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "invalid TUTTI_TOPO_LABELS \"%s\" (at \"%s\"): must be like "
+                       "\"rack=r1,zone=a\" (rack, zone, "
+                       "building, fabric)",
+                       text, text + bad_at);
     return TUTTI_OK;
 }
 

@@ -191,8 +191,9 @@ static void log_unused(tutti_comm *comm, const char *why)
 
     if (comm->rank != 0 || (!whole && atomic_exchange(&t->said, true)))
         return;
-    tt_log(whole ? TT_LOG_WARN : TT_LOG_INFO, "tune file %s is not used for %s of %u rank%s: %s%s", t->file[0]->path,
-           whole ? "the job" : "a communicator", comm->nranks, TT_PLURAL(comm->nranks), why,
+    tt_log(whole ? TT_LOG_WARN : TT_LOG_INFO, "tune file %s is not used for %s of %u rank%s: %s%s",
+           t->file[0]->path, whole ? "the job" : "a communicator", comm->nranks,
+           TT_PLURAL(comm->nranks), why,
            t->n > 1 ? "; the other tune files are not used either" : "");
 }
 

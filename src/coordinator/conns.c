@@ -79,7 +79,8 @@ static void conn_refuse(struct tt_coordinator *c, struct tt_conn *conn,
 {
     const bool first = c->chronicle.counters.refused[why]++ == 0 && why == TT_REFUSAL_HANDSHAKE;
 
-    tt_log(first ? TT_LOG_WARN : TT_LOG_INFO, "coordinator: closed the connection from %s: %s%s", conn->address, text,
+    tt_log(first ? TT_LOG_WARN : TT_LOG_INFO, "coordinator: closed the connection from %s: %s%s",
+           conn->address, text,
            first ? "; further ones are only counted (TUTTI_LOG=info logs all)" : "");
     conn_end(c, conn);
 }

@@ -67,10 +67,10 @@ static tutti_status embed_set_timeouts(struct tt_coordinator_conf *out,
 {
     if (conf->lease_ms < 0 || conf->lease_ms > LEASE_MS_MAX || conf->grace_ms < 0 ||
         conf->grace_ms > LEASE_MS_MAX)
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "coordinator: conf.lease_ms is %lld and conf.grace_ms is %lld: both must be 0 to 3600000 (1 hour)",
-            (long long)conf->lease_ms, (long long)conf->grace_ms);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "coordinator: conf.lease_ms is %lld and conf.grace_ms is %lld: both must be "
+                       "0 to 3600000 (1 hour)",
+                       (long long)conf->lease_ms, (long long)conf->grace_ms);
     out->lease_ns = (uint64_t)conf->lease_ms * TT_MS;
     out->grace_ns = (uint64_t)conf->grace_ms * TT_MS;
     return TUTTI_OK;
@@ -173,7 +173,8 @@ static tutti_status embedded_begin(tutti_coordinator *c, const tutti_coordinator
                                    char *addresses)
 {
     const char *listen[TT_LISTEN_MAX];
-    struct tt_coordinator_conf inside = { .run = conf->run ? conf->run : env_or_default("TUTTI_RUN", "tutti"),
+    struct tt_coordinator_conf inside = { .run = conf->run ? conf->run
+                                                           : env_or_default("TUTTI_RUN", "tutti"),
                                           .listen = listen,
                                           .members_max = conf->members_max };
     struct tt_journal *journal;

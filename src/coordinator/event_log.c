@@ -40,7 +40,8 @@ static void add_loss(struct tt_event_log *c, const struct tt_elmsg *m)
         [TT_LOSS_ILLEGAL] = "it violated the protocol",
         [TT_LOSS_AHEAD] = "the revision of its shared state is ahead of that of the other members",
         [TT_LOSS_KEYS] = "the arrays of its shared state differ from those of the other members",
-        [TT_LOSS_NOT_TAKEN] = "it could only send its shared state (strategy send), but another state was selected",
+        [TT_LOSS_NOT_TAKEN] =
+            "it could only send its shared state (strategy send), but another state was selected",
         [TT_LOSS_FALSE] = "the shared state that it sent did not match its offer",
     };
 

@@ -183,11 +183,11 @@ static bool take_record(void *context, const void *data, size_t bytes)
 
     r->n++;
     if (tt_elmsg_version(data, bytes) != TT_ELASTIC_VERSION)
-        r->st = tt_fail(
-            TUTTI_ERR_INVALID,
-            "coordinator: the journal has protocol version %u, but this coordinator has version %u: use "
-            "the version of Tutti that wrote it, or restart the run with a new journal",
-            tt_elmsg_version(data, bytes), TT_ELASTIC_VERSION);
+        r->st = tt_fail(TUTTI_ERR_INVALID,
+                        "coordinator: the journal has protocol version %u, but this coordinator "
+                        "has version %u: use "
+                        "the version of Tutti that wrote it, or restart the run with a new journal",
+                        tt_elmsg_version(data, bytes), TT_ELASTIC_VERSION);
     else if (r->n == 1 && tt_elmsg_read(&m, data, bytes) && m.kind == TT_ELMSG_LOG_START &&
              strcmp(m.text, r->c->run) != 0)
         r->st =

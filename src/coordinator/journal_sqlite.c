@@ -243,11 +243,11 @@ static tutti_status create_tables(struct sqlite_journal *j)
 {
     char sql[SQL_BYTES];
 
-    snprintf(
-        sql, sizeof sql,
-        "BEGIN IMMEDIATE; CREATE TABLE record(n INTEGER PRIMARY KEY, data BLOB NOT NULL, hash INTEGER NOT NULL);"
-        "PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT",
-        APPLICATION_ID, FORMAT);
+    snprintf(sql, sizeof sql,
+             "BEGIN IMMEDIATE; CREATE TABLE record(n INTEGER PRIMARY KEY, data BLOB NOT NULL, hash "
+             "INTEGER NOT NULL);"
+             "PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT",
+             APPLICATION_ID, FORMAT);
     return run_statement(j, sql, "create its table");
 }
 
@@ -269,7 +269,8 @@ static tutti_status check_file(struct sqlite_journal *j, bool *is_new)
     if (id != APPLICATION_ID)
         return tt_fail(TUTTI_ERR_INVALID, "journal %s: SQLite file of another program", j->path);
     if (format != FORMAT)
-        return tt_fail(TUTTI_ERR_INVALID, "journal %s: format %lld is unsupported: this coordinator uses format %d",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "journal %s: format %lld is unsupported: this coordinator uses format %d",
                        j->path, (long long)format, FORMAT);
     return TUTTI_OK;
 }

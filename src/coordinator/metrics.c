@@ -196,10 +196,10 @@ static void write_ring(const struct tt_snapshot_links *l, FILE *to)
     begin_family(to, "ring_predicted_seconds", "gauge",
                  "Predicted time of an all-reduce: in the order at the time of the "
                  "measurement (was), and in the order of the ring (ring).");
-    fprintf(
-        to,
-        "tutti_ring_predicted_seconds{order=\"was\"} %.9g\ntutti_ring_predicted_seconds{order=\"ring\"} %.9g\n",
-        l->was_s, l->now_s);
+    fprintf(to,
+            "tutti_ring_predicted_seconds{order=\"was\"} "
+            "%.9g\ntutti_ring_predicted_seconds{order=\"ring\"} %.9g\n",
+            l->was_s, l->now_s);
     put_count(to, "ring_waits", "gauge",
               "1 while the order of the ring waits for the epoch that adopts it.", l->waits);
 }

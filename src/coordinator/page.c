@@ -98,9 +98,9 @@ static void write_sentence(const struct tt_snapshot *s, FILE *to)
         fprintf(to, "<p class=\"wait\">Members %s; the coordinator is querying the others.</p>\n",
                 nlost ? "were lost" : "left");
     else if (s->proposing)
-        fputs(
-            "<p class=\"wait\">A view with newcomers is proposed; the members are connecting to them.</p>\n",
-            to);
+        fputs("<p class=\"wait\">A view with newcomers is proposed; the members are connecting to "
+              "them.</p>\n",
+              to);
     else if (away)
         fprintf(to, "<p class=\"wait\">%" PRIu32 " members of the view are disconnected.</p>\n",
                 away);
@@ -162,9 +162,9 @@ static void html_member(const struct tt_snapshot_member *m, FILE *to)
 {
     static const char *const colours[TT_COORD_STATES] = { "soft", "wait", "wait", "good", "bad" };
 
-    fprintf(to, "<tr><td class=\"n\">%" PRIu64 "</td><td class=\"%s\">%s%s%s</td><td class=\"n\">", m->id,
-            m->left ? "soft" : colours[m->state < TT_COORD_STATES ? m->state : 0], tt_status_of(m),
-            m->leaving && m->state != TT_COORD_LOST ? ", leaving" : "",
+    fprintf(to, "<tr><td class=\"n\">%" PRIu64 "</td><td class=\"%s\">%s%s%s</td><td class=\"n\">",
+            m->id, m->left ? "soft" : colours[m->state < TT_COORD_STATES ? m->state : 0],
+            tt_status_of(m), m->leaving && m->state != TT_COORD_LOST ? ", leaving" : "",
             m->connected || m->state == TT_COORD_LOST ? ""
                                                       : ", "
                                                         "disconnected");
@@ -189,11 +189,11 @@ static void html_members(const struct tt_snapshot *s, FILE *to)
     put_span(to, s->lease_ns);
     fputs("</small></h2>\n", to);
     if (n) {
-        fputs(
-            "<div class=\"wide tall\"><table><thead><tr><th class=\"n\">id</th><th>state</th><th "
-            "class=\"n\">rank</th><th class=\"n\">group</th><th class=\"n\">role</th><th class=\"n\">last "
-            "message</th><th>waits in</th><th>address</th></tr></thead><tbody>\n",
-            to);
+        fputs("<div class=\"wide tall\"><table><thead><tr><th class=\"n\">id</th><th>state</th><th "
+              "class=\"n\">rank</th><th class=\"n\">group</th><th class=\"n\">role</th><th "
+              "class=\"n\">last "
+              "message</th><th>waits in</th><th>address</th></tr></thead><tbody>\n",
+              to);
         for (uint32_t i = 0; i < n; i++)
             html_member(&s->members[i], to);
         fputs("</tbody></table></div>\n", to);
@@ -213,10 +213,10 @@ static void html_states(const struct tt_snapshot *s, FILE *to)
 {
     if (s->nstates == 0)
         return;
-    fputs(
-        "<section id=\"states\"><h2>Shared state</h2><div class=\"wide\"><table><thead><tr><th>of</th><th class=\"n\">revision</th>"
-        "<th>hash</th><th></th></tr></thead><tbody>\n",
-        to);
+    fputs("<section id=\"states\"><h2>Shared state</h2><div "
+          "class=\"wide\"><table><thead><tr><th>of</th><th class=\"n\">revision</th>"
+          "<th>hash</th><th></th></tr></thead><tbody>\n",
+          to);
     for (uint32_t i = 0; i < s->nstates; i++) {
         if (s->states[i].scope)
             fprintf(to, "<tr><td>role %u", s->states[i].scope - 1u);
@@ -237,11 +237,11 @@ static void html_ring(const struct tt_snapshot_links *l, FILE *to)
                 tt_status_slowest(l) / 125000);
     fputs("</h2>\n", to);
     if (l->was_s > 0 && l->now_s > 0 && l->now_s < l->was_s)
-        fprintf(
-            to,
-            "<p class=\"soft\">An all-reduce is predicted to take %.3g s in this order, as %s, and %.3g s in the "
-            "previous one.%s</p>\n",
-            l->now_s, l->shape, l->was_s, l->waits ? " The next epoch adopts it." : "");
+        fprintf(to,
+                "<p class=\"soft\">An all-reduce is predicted to take %.3g s in this order, as %s, "
+                "and %.3g s in the "
+                "previous one.%s</p>\n",
+                l->now_s, l->shape, l->was_s, l->waits ? " The next epoch adopts it." : "");
     if (l->n == 0)
         fputs("<p class=\"soft\">The bandwidth between members has not been measured yet.</p>\n",
               to);
@@ -325,9 +325,9 @@ static void html_journal(const struct tt_snapshot_counters *c, FILE *to)
 
 static void write_counters(const struct tt_snapshot *s, FILE *to)
 {
-    fputs(
-        "<section><details id=\"counters\"><summary>Counters of this start</summary>\n<div class=\"columns wide\">\n",
-        to);
+    fputs("<section><details id=\"counters\"><summary>Counters of this start</summary>\n<div "
+          "class=\"columns wide\">\n",
+          to);
     html_connections(s, to);
     html_lost(s->counters.lost, to);
     html_journal(&s->counters, to);
@@ -347,9 +347,9 @@ static void end_live(int64_t unix_ms, FILE *to)
 {
     fputs(", as of ", to);
     put_time(to, unix_ms);
-    fputs(
-        " UTC. <a href=\"status.json\">JSON</a>, <a href=\"metrics\">metrics</a></footer>\n</main>\n",
-        to);
+    fputs(" UTC. <a href=\"status.json\">JSON</a>, <a "
+          "href=\"metrics\">metrics</a></footer>\n</main>\n",
+          to);
 }
 
 static void write_live(const struct tt_snapshot *s, FILE *to)
@@ -440,9 +440,9 @@ void tt_page_policy(char out[TT_PAGE_POLICY_BYTES])
 
     hash_between("<script>", "</script>", script);
     hash_between("<style>", "</style>", style);
-    snprintf(
-        out, TT_PAGE_POLICY_BYTES,
-        "default-src 'none'; script-src 'sha256-%s'; style-src 'sha256-%s'; connect-src 'self'; img-src data:; base-uri 'none'; "
-        "form-action 'none'; frame-ancestors 'none'",
-        script, style);
+    snprintf(out, TT_PAGE_POLICY_BYTES,
+             "default-src 'none'; script-src 'sha256-%s'; style-src 'sha256-%s'; connect-src "
+             "'self'; img-src data:; base-uri 'none'; "
+             "form-action 'none'; frame-ancestors 'none'",
+             script, style);
 }

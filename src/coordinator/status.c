@@ -30,9 +30,11 @@ const char *tt_status_of(const struct tt_snapshot_member *m)
 const char *tt_status_loss(uint8_t loss)
 {
     static const char *const words[TT_LOSSES] = {
-        [TT_LOSS_DIED] = "died",       [TT_LOSS_SILENT] = "silent",       [TT_LOSS_CUT] = "unreached",
-        [TT_LOSS_ILLEGAL] = "illegal", [TT_LOSS_AHEAD] = "ahead",         [TT_LOSS_KEYS] = "other arrays",
-        [TT_LOSS_LEFT] = TT_STATUS_LEFT,       [TT_LOSS_NOT_TAKEN] = "not taken", [TT_LOSS_FALSE] = "false",
+        [TT_LOSS_DIED] = "died",         [TT_LOSS_SILENT] = "silent",
+        [TT_LOSS_CUT] = "unreached",     [TT_LOSS_ILLEGAL] = "illegal",
+        [TT_LOSS_AHEAD] = "ahead",       [TT_LOSS_KEYS] = "other arrays",
+        [TT_LOSS_LEFT] = TT_STATUS_LEFT, [TT_LOSS_NOT_TAKEN] = "not taken",
+        [TT_LOSS_FALSE] = "false",
     };
 
     return WORD(words, loss);
@@ -55,8 +57,9 @@ const char *tt_status_outcome(uint8_t round_status)
 const char *tt_status_refusal(uint8_t refusal)
 {
     static const char *const words[TT_REFUSAL_KINDS] = {
-        [TT_REFUSAL_HANDSHAKE] = "stranger", [TT_REFUSAL_GARBAGE] = "garbage", [TT_REFUSAL_SLOW] = "slow",
-        [TT_REFUSAL_TOO_MANY] = "crowd",       [TT_REFUSAL_UNREAD] = "unread",   [TT_REFUSAL_PROTOCOL] = "protocol",
+        [TT_REFUSAL_HANDSHAKE] = "stranger", [TT_REFUSAL_GARBAGE] = "garbage",
+        [TT_REFUSAL_SLOW] = "slow",          [TT_REFUSAL_TOO_MANY] = "crowd",
+        [TT_REFUSAL_UNREAD] = "unread",      [TT_REFUSAL_PROTOCOL] = "protocol",
     };
 
     return WORD(words, refusal);

@@ -48,9 +48,9 @@ static unsigned metrics_of(const struct tt_snapshot *s, FILE *to)
 static unsigned ring_of(const struct tt_snapshot *s, FILE *to)
 {
     if (!tt_ring_svg_ring(&s->links, to))
-        fputs(
-            "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 300 40'><text x='10' y='25' font-size='13'>not measured yet</text></svg>\n",
-            to);
+        fputs("<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 300 40'><text x='10' y='25' "
+              "font-size='13'>not measured yet</text></svg>\n",
+              to);
     return 200;
 }
 

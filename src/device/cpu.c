@@ -98,9 +98,8 @@ tutti_status tutti_device_run(tutti_device *device, uint32_t nblocks, tutti_devi
         return tt_fail(TUTTI_ERR_INVALID, "tutti_device_run: invalid nblocks %u: must be 1 to %u",
                        nblocks, BLOCKS_MAX);
     if (device->conf.alloc)
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "tutti_device_run: the device uses conf.alloc: launch its kernels with the GPU runtime");
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_run: the device uses conf.alloc: launch "
+                                          "its kernels with the GPU runtime");
     blocks = calloc(nblocks, sizeof *blocks);
     if (!blocks)
         return tt_fail(TUTTI_ERR_NOMEM, "tutti_device_run: out of memory for %u blocks", nblocks);

@@ -411,11 +411,11 @@ tutti_status tutti_device_set_mode(tutti_device *device, tutti_device_mode mode,
     if (!wait_for_change(device, change)) {
         st = tutti_device_status(device);
         return st ? st
-                  : tt_fail(
-                        TUTTI_ERR_TIMEOUT,
-                        "tutti_device_set_mode: timed out after %lld ms: earlier puts are still queued (mode remains %s)",
-                        (long long)device->conf.timeout_ms,
-                        tutti_device_mode_name(device->conf.mode));
+                  : tt_fail(TUTTI_ERR_TIMEOUT,
+                            "tutti_device_set_mode: timed out after %lld ms: earlier puts are "
+                            "still queued (mode remains %s)",
+                            (long long)device->conf.timeout_ms,
+                            tutti_device_mode_name(device->conf.mode));
     }
     device->conf.mode = mode;
     device->conf.lanes = lanes;

@@ -443,7 +443,8 @@ static tutti_status continue_drain(struct tt_proxy *p, uint64_t now_ns, bool *an
             p->peers[r]->drained = true;
     }
     if (waits_for != UINT32_MAX && is_late(p, &p->drain_ns, now_ns))
-        return tt_fail(TUTTI_ERR_TIMEOUT, "device drain timed out: puts to rank %u did not complete within %llu ms",
+        return tt_fail(TUTTI_ERR_TIMEOUT,
+                       "device drain timed out: puts to rank %u did not complete within %llu ms",
                        waits_for, (unsigned long long)(p->conf.timeout_ns / TT_MS));
     if (waits_for != UINT32_MAX)
         return TUTTI_OK;

@@ -76,7 +76,8 @@ static tutti_status pass_commands(tutti_device *d, uint64_t now_ns, bool *any)
     tutti_status st;
 
     tt_engine_client_enter(engine_of(d));
-    tt_engine_client_gather(engine_of(d), true);    /* signals of a group are short and consecutive */
+    tt_engine_client_gather(engine_of(d), true);    /* signals of a group are short and
+                                                       consecutive */
     st = tt_proxy_step(&d->proxy, now_ns, &moved);
     tt_engine_client_gather(engine_of(d), false);
     set_stuck(d, d->proxy.busy != NULL);

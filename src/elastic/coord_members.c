@@ -4,8 +4,9 @@
 #include "elastic/states.h"
 
 static const char *const states[] = {
-    [TT_COORD_UNKNOWN] = "unknown", [TT_COORD_WAITING] = "waiting", [TT_COORD_CANDIDATE] = "candidate",
-    [TT_COORD_IN_VIEW] = "in the view", [TT_COORD_LOST] = "lost",
+    [TT_COORD_UNKNOWN] = "unknown",     [TT_COORD_WAITING] = "waiting",
+    [TT_COORD_CANDIDATE] = "candidate", [TT_COORD_IN_VIEW] = "in the view",
+    [TT_COORD_LOST] = "lost",
 };
 static const struct tt_state_change changes[] = {
     { TT_COORD_UNKNOWN, TT_COORD_WAITING, "it joins" },
@@ -14,7 +15,8 @@ static const struct tt_state_change changes[] = {
     { TT_COORD_CANDIDATE, TT_COORD_IN_VIEW, "all members of the proposed view are connected" },
     { TT_COORD_WAITING, TT_COORD_UNKNOWN, "it leaves, is lost, or is refused" },
     { TT_COORD_CANDIDATE, TT_COORD_UNKNOWN, "it leaves, is lost, or is refused" },
-    { TT_COORD_IN_VIEW, TT_COORD_LOST, "it disconnects, is silent, is unreachable, leaves, or violates the protocol" },
+    { TT_COORD_IN_VIEW, TT_COORD_LOST,
+      "it disconnects, is silent, is unreachable, leaves, or violates the protocol" },
     { TT_COORD_IN_VIEW, TT_COORD_WAITING, "its group becomes incomplete" },
     { TT_COORD_LOST, TT_COORD_UNKNOWN, "the view changes" },
 };

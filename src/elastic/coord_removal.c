@@ -37,12 +37,15 @@ static void disconnect_member(struct tt_coord *c, struct tt_coord_member *m, uin
 {
     static const char *const why[] = {
         [TT_LOSS_DIED] = "the coordinator declared this member lost: its connection had closed",
-        [TT_LOSS_SILENT] = "the coordinator declared this member lost: it was silent for longer than the lease",
+        [TT_LOSS_SILENT] =
+            "the coordinator declared this member lost: it was silent for longer than the lease",
         [TT_LOSS_CUT] = "members of the view could not reach this member",
         [TT_LOSS_LEFT] = "the coordinator confirmed that this member left",
         [TT_LOSS_ILLEGAL] = "this member violated the protocol",
-        [TT_LOSS_KEYS] = "the arrays of this member's shared state differ from those of the other members",
-        [TT_LOSS_NOT_TAKEN] = "this member could only send its shared state (strategy send), but another state was selected",
+        [TT_LOSS_KEYS] =
+            "the arrays of this member's shared state differ from those of the other members",
+        [TT_LOSS_NOT_TAKEN] = "this member could only send its shared state (strategy send), but "
+                              "another state was selected",
         [TT_LOSS_FALSE] = "the shared state that this member sent did not match its offer",
     };
     const bool illegal = loss == TT_LOSS_ILLEGAL || loss == TT_LOSS_FALSE;
@@ -52,7 +55,8 @@ static void disconnect_member(struct tt_coord *c, struct tt_coord_member *m, uin
         return;
     if (loss == TT_LOSS_AHEAD)
         snprintf(ahead, sizeof ahead,
-                 "the revision of this member's shared state, %" PRIu64 ", is ahead of that of the other members, %" PRIu64,
+                 "the revision of this member's shared state, %" PRIu64
+                 ", is ahead of that of the other members, %" PRIu64,
                  passed_revision(m), legal_revision(c, m->scope));
     tt_coord_refuse(c, m->conn,
                     loss == TT_LOSS_LEFT ? TUTTI_OK

@@ -4,11 +4,13 @@
 #include "elastic/states.h"
 
 static const char *const states[] = {
-    [TT_COORD_ROUND_NONE] = "not begun",     [TT_COORD_ROUND_UNSURE] = "unsure",   [TT_COORD_ROUND_OPEN] = "open",
-    [TT_COORD_ROUND_PROPOSED] = "proposed", [TT_COORD_ROUND_DECIDED] = "decided",
+    [TT_COORD_ROUND_NONE] = "not begun",  [TT_COORD_ROUND_UNSURE] = "unsure",
+    [TT_COORD_ROUND_OPEN] = "open",       [TT_COORD_ROUND_PROPOSED] = "proposed",
+    [TT_COORD_ROUND_DECIDED] = "decided",
 };
 static const struct tt_state_change changes[] = {
-    { TT_COORD_ROUND_NONE, TT_COORD_ROUND_OPEN, "the previous round is decided, or the run begins" },
+    { TT_COORD_ROUND_NONE, TT_COORD_ROUND_OPEN,
+      "the previous round is decided, or the run begins" },
     { TT_COORD_ROUND_NONE, TT_COORD_ROUND_UNSURE,
       "a new coordinator starts after a failure, and this is the next "
       "round" },
@@ -16,12 +18,15 @@ static const struct tt_state_change changes[] = {
       "no member that has reconnected received a result of the round" },
     { TT_COORD_ROUND_UNSURE, TT_COORD_ROUND_DECIDED,
       "a member that has reconnected received the result SAME" },
-    { TT_COORD_ROUND_OPEN, TT_COORD_ROUND_PROPOSED, "all members call an epoch that admits newcomers" },
+    { TT_COORD_ROUND_OPEN, TT_COORD_ROUND_PROPOSED,
+      "all members call an epoch that admits newcomers" },
     { TT_COORD_ROUND_PROPOSED, TT_COORD_ROUND_OPEN,
       "the proposal fails: a member was lost, was not reached, or "
       "cancelled its call" },
-    { TT_COORD_ROUND_OPEN, TT_COORD_ROUND_DECIDED, "all members have called: a result, or a view without newcomers" },
-    { TT_COORD_ROUND_PROPOSED, TT_COORD_ROUND_DECIDED, "all members of the proposed view are connected" },
+    { TT_COORD_ROUND_OPEN, TT_COORD_ROUND_DECIDED,
+      "all members have called: a result, or a view without newcomers" },
+    { TT_COORD_ROUND_PROPOSED, TT_COORD_ROUND_DECIDED,
+      "all members of the proposed view are connected" },
 };
 const struct tt_states tt_coord_round_states = {
     .name = "rounds",

@@ -9,11 +9,13 @@ static const struct tt_state_change changes[] = {
     { TT_COORD_SYNC_NONE, TT_COORD_SYNC_OFFERED, "the first offer arrives" },
     { TT_COORD_SYNC_OFFERED, TT_COORD_SYNC_NONE,
       "no member must receive, no state can win, the calls mismatch, or a view is decided" },
-    { TT_COORD_SYNC_OFFERED, TT_COORD_SYNC_MOVING, "all offers have arrived, and some members must receive" },
+    { TT_COORD_SYNC_OFFERED, TT_COORD_SYNC_MOVING,
+      "all offers have arrived, and some members must receive" },
     { TT_COORD_SYNC_MOVING, TT_COORD_SYNC_NONE,
       "all members have the state, one cannot receive it, or a view is "
       "decided" },
-    { TT_COORD_SYNC_NONE, TT_COORD_SYNC_MOVING, "a new coordinator reads it from the journal of a failed one" },
+    { TT_COORD_SYNC_NONE, TT_COORD_SYNC_MOVING,
+      "a new coordinator reads it from the journal of a failed one" },
 };
 const struct tt_states tt_coord_sync_states = {
     .name = "syncs",

@@ -99,10 +99,10 @@ void tt_member_tick(struct tt_member *m, uint64_t now_ns)
 {
     at(m, now_ns);
     if (m->parting && !m->over && now_ns >= m->part_ns)
-        tt_member_end(
-            m, TUTTI_ERR_TIMEOUT,
-            "no coordinator was notified that this member leaves: other members may restore its last "
-            "operations");
+        tt_member_end(m, TUTTI_ERR_TIMEOUT,
+                      "no coordinator was notified that this member leaves: other members may "
+                      "restore its last "
+                      "operations");
     if (m->over || !m->connected)
         return;
     if (now_ns - m->heard_ns >= m->lease_ns) {
@@ -424,11 +424,11 @@ static bool is_other_version(struct tt_member *m, const void *data, size_t bytes
 
     if (m->welcome || version == TT_ELASTIC_VERSION || !tt_elmsg_read_refusal(&msg, data, bytes))
         return false;
-    snprintf(
-        why, sizeof why,
-        "elastic protocol mismatch: the coordinator has version %u, this member has version %u; message of the "
-        "coordinator: %s",
-        version, TT_ELASTIC_VERSION, msg.text);
+    snprintf(why, sizeof why,
+             "elastic protocol mismatch: the coordinator has version %u, this member has version "
+             "%u; message of the "
+             "coordinator: %s",
+             version, TT_ELASTIC_VERSION, msg.text);
     tt_member_end(m, TUTTI_ERR_PROTOCOL, why);
     return true;
 }

@@ -18,9 +18,12 @@ static const struct tt_state_change changes[] = {
     { TT_OP_PENDING, TT_OP_SETTLED,
       "it is small, and its result has arrived, computed here or with an outcome" },
     { TT_OP_COMPLETE, TT_OP_FINAL, "it is complete on all members" },
-    { TT_OP_SETTLED, TT_OP_FINAL, "it is complete on all members, because the next one is complete on this member" },
-    { TT_OP_PENDING, TT_OP_RESTORED, "it is pending when a member is lost, and the outcome is on an earlier one" },
-    { TT_OP_COMPLETE, TT_OP_RESTORED, "it is pending when a member is lost, and the outcome is on an earlier one" },
+    { TT_OP_SETTLED, TT_OP_FINAL,
+      "it is complete on all members, because the next one is complete on this member" },
+    { TT_OP_PENDING, TT_OP_RESTORED,
+      "it is pending when a member is lost, and the outcome is on an earlier one" },
+    { TT_OP_COMPLETE, TT_OP_RESTORED,
+      "it is pending when a member is lost, and the outcome is on an earlier one" },
 };
 const struct tt_states tt_op_states = {
     .name = "operations",

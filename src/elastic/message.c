@@ -41,7 +41,8 @@ struct shape {
 };
 
 static const struct shape shapes[TT_ELMSG_KINDS] = {
-    [TT_ELMSG_JOIN] = { "JOIN", WHAT | EPOCH | NUMBER | SEAT | COOKIE | CARD | TEXT, TT_CALL_KINDS },
+    [TT_ELMSG_JOIN] = { "JOIN", WHAT | EPOCH | NUMBER | SEAT | COOKIE | CARD | TEXT,
+                        TT_CALL_KINDS },
     [TT_ELMSG_HEARTBEAT] = { "HEARTBEAT", 0, 0 },
     [TT_ELMSG_LEAVE] = { "LEAVE", WHAT | EPOCH | OPS, TT_LEAVE_NOW + 1 },
     [TT_ELMSG_CALL] = { "CALL", WHAT | FLAGS | OTHER | EPOCH | NUMBER | VALUE | ALSO | SIZES,

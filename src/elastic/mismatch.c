@@ -72,13 +72,15 @@ const char *tt_mismatch_text(char out[TT_MISMATCH_BYTES], const struct tt_mismat
     char value[40], also[40], operation[120];
 
     if (differs == TT_DIFFERS_OPERATIONS) {
-        snprintf(out, TT_MISMATCH_BYTES, "members %" PRIu64 " and %" PRIu64 " called commit after different operations",
+        snprintf(out, TT_MISMATCH_BYTES,
+                 "members %" PRIu64 " and %" PRIu64 " called commit after different operations",
                  m->id, m->other);
         return out;
     }
     if (differs == TT_DIFFERS_INSIDE) {
         put_operation(operation, sizeof operation, &m->op);
-        snprintf(out, TT_MISMATCH_BYTES, "member %" PRIu64 " called %s where member %" PRIu64 " is in %s", m->id,
+        snprintf(out, TT_MISMATCH_BYTES,
+                 "member %" PRIu64 " called %s where member %" PRIu64 " is in %s", m->id,
                  tt_call_name(m->value), m->other, operation);
         return out;
     }

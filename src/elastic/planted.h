@@ -24,7 +24,8 @@ enum tt_planted_bug {
                                        current one */
     TT_BUG_TENTATIVE_FINAL_TOO_SOON,    /* a tentative operation is final when this member begins
                                            the next one */
-    TT_BUG_TENTATIVE_NOT_REPORTED,      /* an answer omits that the one before the last is also open */
+    TT_BUG_TENTATIVE_NOT_REPORTED,      /* an answer omits that the one before the last is also
+                                           open */
     TT_BUG_RESULT_AFTER_QUESTION,   /* a reconnecting member gets the question before the results
                                        that it missed */
     TT_BUG_WORDS_IGNORED,           /* reports of members that left are ignored */

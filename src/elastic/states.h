@@ -28,8 +28,10 @@ extern const struct tt_states *const tt_all_states[];
 extern const uint32_t tt_nall_states;
 
 extern const struct tt_states tt_coord_member_states;   /* coord_members.c: enum tt_coord_state */
-extern const struct tt_states tt_coord_round_states;    /* coord_round_state.c: tt_coord_round_state */
-extern const struct tt_states tt_coord_sync_states;     /* coord_sync_state.c: tt_coord_sync_state */
+extern const struct tt_states tt_coord_round_states;    /* coord_round_state.c:
+                                                           tt_coord_round_state */
+extern const struct tt_states tt_coord_sync_states;     /* coord_sync_state.c:
+                                                           tt_coord_sync_state */
 extern const struct tt_states tt_op_states;             /* member_ops.c: enum tt_op_state */
 
 /* Returns the index of this change; asserts that it is legal. */

@@ -46,7 +46,8 @@ struct tt_survey_peer {
     uint32_t npongs;
     uint64_t round_trip_ns;     /* the shortest */
     bool ready;                 /* the peer has measured its round trips to all */
-    bool go_received;                 /* GO received, for the round in which this member sends to it */
+    bool go_received;                 /* GO received, for the round in which this member sends to
+                                         it */
 };
 
 struct tt_survey_conf {

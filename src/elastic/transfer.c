@@ -305,7 +305,8 @@ static void array_finish(struct tt_transfer *t, uint32_t array)
         item->here = true;
         item->mixed &= ~from;
         if (item->mixed && (item->mixed & (item->mixed - 1)) == 0)
-            drop_bad(t, lowest_source(item->mixed)); /* the other sources of the wrong data are cleared */
+            drop_bad(t, lowest_source(item->mixed)); /* the other sources of the wrong data are
+                                                        cleared */
         if (array == TT_TRANSFER_LIST)
             compare_list(t);
         else if (--t->missing == 0)

@@ -89,7 +89,8 @@ static tutti_status landing_add_region(struct tt_bounce_pool *p, uint64_t bytes,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (o->mem == MAP_FAILED) {
             free(o);
-            return tt_fail(TUTTI_ERR_NOMEM, "out of address space for %llu bytes of receive regions",
+            return tt_fail(TUTTI_ERR_NOMEM,
+                           "out of address space for %llu bytes of receive regions",
                            (unsigned long long)bytes);
         }
     }

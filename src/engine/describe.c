@@ -144,7 +144,8 @@ void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
     if (has_root(d->kind))
         snprintf(root, sizeof root, ", root %u", d->root);
     if (quant)
-        snprintf(travels, sizeof travels, ", quantized as %s%s", tutti_quant_name((tutti_quant)quant),
+        snprintf(travels, sizeof travels, ", quantized as %s%s",
+                 tutti_quant_name((tutti_quant)quant),
                  d->redop & 128 ? " with error feedback" : "");
     snprintf(out, cap, "%s(%stype %s%s%s%s, algorithm %s%s)", name, count,
              tutti_dtype_name((tutti_dtype)d->dtype), op, travels, root, algo, mode_text(d));

@@ -511,11 +511,11 @@ tutti_status tt_engine_undeclare(const void *mem)
                        "at %p (wait for the operation, or free the window, first)",
                        bytes, mem);
     if (!tt_registry_remove(mem))
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "tutti_mem_deregister: no registered memory begins at %p (it was not registered, was deregistered "
-            "before, or has been unmapped)",
-            mem);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_mem_deregister: no registered memory begins at %p (it was not "
+                       "registered, was deregistered "
+                       "before, or has been unmapped)",
+                       mem);
     return TUTTI_OK;
 }
 

@@ -371,8 +371,8 @@ bool tt_op_is_inherited(const struct tt_op *op);
 bool tt_op_test(struct tt_op *op);
 /* Waits until the operation is over. */
 void tt_op_wait(struct tt_op *op);
-/* Waits until the operation is over, or until due_ns, which a sleeping thread may notice 50 ms late.
- * Returns whether it is over. */
+/* Waits until the operation is over, or until due_ns, which a sleeping thread may notice 50 ms
+ * late. Returns whether it is over. */
 bool tt_op_wait_until(struct tt_op *op, uint64_t due_ns);
 /* Calls notify(arg) when the operation is over, in the thread that ends it, under the progress
  * lock. If it is already over, calls it at once, without the lock. Returns false if a callback

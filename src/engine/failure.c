@@ -196,15 +196,16 @@ static void check_left(struct tt_engine *e)
             char who[TT_RANK_TEXT_BYTES], why[128 + REPORT_TEXT_BYTES], told[REPORT_TEXT_BYTES];
 
             if (tt_any_all_closed(op)) {
-                tt_context_fail_here(
-                    c, TUTTI_ERR_PEER_LOST,
-                    "all other ranks have closed the communicator, but a receive from any rank is pending",
-                    true);
+                tt_context_fail_here(c, TUTTI_ERR_PEER_LOST,
+                                     "all other ranks have closed the communicator, but a receive "
+                                     "from any rank is pending",
+                                     true);
                 break;
             }
             if (!p || !tt_peer_is_gone(e, p))
                 continue;
-            snprintf(why, sizeof why, "%s has closed its communicator, but an operation still waits for it%s",
+            snprintf(why, sizeof why,
+                     "%s has closed its communicator, but an operation still waits for it%s",
                      tt_rank_text(e, r, who), report_text(e, r, told));
             tt_context_fail_here(c, TUTTI_ERR_PEER_LOST, why, true);
             break;
@@ -378,7 +379,8 @@ static void print_blamed(struct tt_engine *e, uint32_t waits_for, const struct t
                  tt_rank_text(e, waits_for, who));
     } else if (b->next != UINT32_MAX) {
         snprintf(out, BLAME_TEXT_BYTES,
-                 b->next_ended ? "; the last call of %s failed while waiting for %s" : "; %s waits for %s",
+                 b->next_ended ? "; the last call of %s failed while waiting for %s"
+                               : "; %s waits for %s",
                  tt_rank_text(e, waits_for, who), tt_rank_text(e, b->next, whom));
     }
 }
@@ -449,8 +451,8 @@ static bool deadline_is_near(const struct tt_engine *e, const struct tt_op *op)
     return op->deadline_ns != TT_NEVER && e->now_ns + QUERY_BEFORE_NS >= op->deadline_ns;
 }
 
-/* Notes, for dumps, since when the application waits for an operation, and when it last moved: in the
- * calls themselves that would cost a clock reading. */
+/* Notes, for dumps, since when the application waits for an operation, and when it last moved: in
+ * the calls themselves that would cost a clock reading. */
 static void observe(const struct tt_engine *e, struct tt_op *op)
 {
     const struct tt_op *held = op->group ? op->group : op;

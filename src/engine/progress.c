@@ -933,10 +933,10 @@ tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(vo
     err = pthread_create(&e->thread, NULL, progress_thread, e);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (err == EPERM)
-        return tt_fail(
-            TUTTI_ERR_SYSTEM,
-            "cannot start the progress thread: clone3 failed: Operation not permitted (the sandbox must "
-            "return ENOSYS for clone3, so that the C library falls back to clone)");
+        return tt_fail(TUTTI_ERR_SYSTEM,
+                       "cannot start the progress thread: clone3 failed: Operation not permitted "
+                       "(the sandbox must "
+                       "return ENOSYS for clone3, so that the C library falls back to clone)");
     if (err)
         return tt_fail_errno(err, "cannot start the progress thread");
     e->thread_runs = true;

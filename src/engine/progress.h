@@ -41,7 +41,8 @@ void tt_peer_connect(struct tt_engine *e, struct tt_peer *p);
 tutti_status tt_progress_init(struct tt_engine *e);
 void tt_progress_fini(struct tt_engine *e);
 
-/* Has the progress thread look after operations at once: nobody is going to wait for one of them. Without the baton. */
+/* Has the progress thread look after operations at once: nobody is going to wait for one of them.
+ * Without the baton. */
 void tt_engine_summon(struct tt_engine *e);
 
 #endif

@@ -106,7 +106,8 @@ _Static_assert(TT_EAGER_CREDIT + TT_OPENED_UNPROBED + TT_OPS_EXPOSED + TT_PROBES
                "what a peer may send ahead fits; kept is a bitmap");
 
 /* Records are allocated in blocks: most peers need at most one at a time. A block without messages
- * belongs to the engine, so that blocks are as many as messages need at once, and not as contexts. */
+ * belongs to the engine, so that blocks are as many as messages need at once, and not as
+ * contexts. */
 #define TT_UNEXPECTED_BLOCK 8u
 
 struct tt_unexpected_block {
@@ -239,8 +240,8 @@ enum tt_loan {
     TT_LOAN_LAPSED,             /* owned by its plan, but not reusable: it must be dropped */
 };
 
-/* Whether the application waits for an operation, for dumps. A request that is only tested, or whose
- * end is notified, counts as waited for: the program may do that in place of a wait. */
+/* Whether the application waits for an operation, for dumps. A request that is only tested, or
+ * whose end is notified, counts as waited for: the program may do that in place of a wait. */
 enum tt_op_waited { TT_OP_UNWAITED, TT_OP_BLOCKING, TT_OP_WAITED, TT_OP_WATCHED };
 
 struct tt_op {
@@ -307,7 +308,8 @@ struct tt_op {
     const void *own_src;        /* quantized: the caller's buffers; those in conf are packed, and
                                    in `rooms` */
     void *own_dst;
-    struct tt_op_quant_buffers *rooms;  /* quantized.h; reused by later operations. NULL: not needed yet */
+    struct tt_op_quant_buffers *rooms;  /* quantized.h; reused by later operations. NULL: not needed
+                                           yet */
     uint8_t *work, *stage;
     uint64_t stage_bytes;
     void *backup;
@@ -438,7 +440,8 @@ struct tt_engine {
     atomic_bool parked;         /* the progress thread sleeps without the lock: a start must wake
                                    it */
     int kick_fd, all_epoll, control_epoll;
-    int summon_fd;              /* wakes the progress thread while it leaves operations to callers */
+    int summon_fd;              /* wakes the progress thread while it leaves operations to
+                                   callers */
     uint32_t spins;             /* polls of a waiter before it yields; 0: ranks are
                                    oversubscribed */
     uint32_t ranks_per_core;    /* ranks of this host per core */

@@ -1,4 +1,5 @@
-/* Operations become units: checked, given pinned memory, added to their streams and to the queue. */
+/* Operations become units: checked, given pinned memory, added to their streams and to the
+ * queue. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -20,7 +20,8 @@ tutti_status tt_alike_check(const char *call, const struct tt_alike *fields, siz
 
     for (size_t i = 0; i < n; i++)
         if (fields[i].mine != fields[i].theirs)
-            return tt_fail(TUTTI_ERR_INVALID, "%s: conf.%s differs between ranks: %s on rank %u, %s on rank %u", call,
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "%s: conf.%s differs between ranks: %s on rank %u, %s on rank %u", call,
                            fields[i].name, field_text(&fields[i], fields[i].theirs, theirs), rank,
                            field_text(&fields[i], fields[i].mine, mine), own_rank);
     return TUTTI_OK;

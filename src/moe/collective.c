@@ -114,11 +114,11 @@ static tutti_status read_source(tutti_moe *m, uint32_t source)
         const uint64_t rows = lengths[i] / v->there.bytes;
 
         if (lengths[i] % v->there.bytes || rows > m->stride - s->nrows)
-            return tt_fail(
-                TUTTI_ERR_PROTOCOL,
-                "tutti_moe_dispatch: protocol error: rank %u sent an invalid length of %zu bytes for "
-                "expert %u",
-                source, lengths[i], h->expert[i]);
+            return tt_fail(TUTTI_ERR_PROTOCOL,
+                           "tutti_moe_dispatch: protocol error: rank %u sent an invalid length of "
+                           "%zu bytes for "
+                           "expert %u",
+                           source, lengths[i], h->expert[i]);
         for (uint64_t k = 0; k < rows; k++)
             experts[s->nrows++] = h->expert[i];
     }

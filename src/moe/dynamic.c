@@ -331,10 +331,10 @@ static tutti_status check_recvbuffs(const tutti_dynamic *what, const struct tt_p
         if (!sorted[r] && bytes)
             return tt_fail(TUTTI_ERR_INVALID, CALL ": recvbuffs[%u] is NULL", r);
         if (!tt_memory_can_be(what->recvbuffs[r], bytes))
-            return tt_fail(
-                TUTTI_ERR_INVALID,
-                CALL ": recvbuffs[%u] at %p with %llu bytes (max_total) does not fit in the address space",
-                r, what->recvbuffs[r], (unsigned long long)bytes);
+            return tt_fail(TUTTI_ERR_INVALID,
+                           CALL ": recvbuffs[%u] at %p with %llu bytes (max_total) does not fit in "
+                                "the address space",
+                           r, what->recvbuffs[r], (unsigned long long)bytes);
     }
     qsort(sorted, s->nranks, sizeof *sorted, by_address);
     for (uint32_t r = 1; r < s->nranks; r++)
@@ -358,7 +358,8 @@ static tutti_status dynamic_check(const tutti_dynamic *what, const struct tt_cal
                                                  : "recvbuffs");
     if ((what->start && (uintptr_t)what->start % sizeof *what->start) ||
         (what->over && (uintptr_t)what->over % sizeof *what->over))
-        return tt_fail(TUTTI_ERR_INVALID, CALL ": start = %p or over = %p is misaligned: both must be 8-byte aligned",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       CALL ": start = %p or over = %p is misaligned: both must be 8-byte aligned",
                        (const void *)what->start, (void *)what->over);
     if (call && (call->quant || call->error_feedback || call->divisor || call->scale != 0))
         return tt_fail(TUTTI_ERR_INVALID, CALL ": call.%s is not supported",

@@ -310,10 +310,10 @@ tutti_status tt_exchange_choose_heads(tutti_comm *comm, struct tt_exchanges *of,
     else if (strcmp(algo, "heads_gathered") == 0)
         to_all = true;
     else if (strcmp(algo, "heads_direct") != 0)
-        st = tt_fail(
-            TUTTI_ERR_INVALID,
-            "tutti_alltoallv_dynamic: unknown algorithm \"%s\" (use heads_direct or heads_gathered)",
-            algo);
+        st = tt_fail(TUTTI_ERR_INVALID,
+                     "tutti_alltoallv_dynamic: unknown algorithm \"%s\" (use heads_direct or "
+                     "heads_gathered)",
+                     algo);
     if (!st && to_all)
         st = plan_gathering(comm, shape, &c, &made);
     if (st)

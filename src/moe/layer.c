@@ -80,8 +80,8 @@ static tutti_status check_type(const char *name, tutti_dtype type, bool travels)
 {
     if (type == TUTTI_F32 || type == TUTTI_BF16 || (travels && type == TUTTI_F8E4M3))
         return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.%s is %d (%s): must be TUTTI_F32%s", name, (int)type,
-                   tutti_dtype_bytes(type) ? tutti_dtype_name(type) : "invalid type",
+    return tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.%s is %d (%s): must be TUTTI_F32%s", name,
+                   (int)type, tutti_dtype_bytes(type) ? tutti_dtype_name(type) : "invalid type",
                    travels ? ", TUTTI_BF16 or TUTTI_F8E4M3" : " or TUTTI_BF16");
 }
 
@@ -113,7 +113,8 @@ static tutti_status layer_check_conf(const tutti_moe_conf *c)
     if (st)
         return st;
     if (c->nheld > c->experts)
-        return tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.nheld is %u: the maximum is %u (conf.experts)", c->nheld,
+        return tt_fail(TUTTI_ERR_INVALID,
+                       CREATE ": conf.nheld is %u: the maximum is %u (conf.experts)", c->nheld,
                        c->experts);
     return c->nheld && !c->held
                ? tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.nheld is %u, but conf.held is NULL",
@@ -169,7 +170,8 @@ static tutti_status layer_compare_with(const struct declared *mine, const struct
         tt_alike_check(CREATE, fields, sizeof fields / sizeof *fields, own_rank, rank);
 
     if (!st && theirs->nheld > mine->experts)
-        return tt_fail(TUTTI_ERR_PROTOCOL, CREATE ": protocol error: rank %u declares %u experts: the maximum is %u",
+        return tt_fail(TUTTI_ERR_PROTOCOL,
+                       CREATE ": protocol error: rank %u declares %u experts: the maximum is %u",
                        rank, theirs->nheld, mine->experts);
     return st;
 }
@@ -235,7 +237,8 @@ static tutti_status make_holding(tutti_moe *m, const struct declared *declared,
     for (uint32_t r = 0; r < n && !st; r++)
         sum += nheld[r];
     if (!st && sum >= TT_EXPERTS_MAX)
-        st = tt_fail(TUTTI_ERR_INVALID, CREATE ": all ranks together hold %llu experts: the maximum is %u",
+        st = tt_fail(TUTTI_ERR_INVALID,
+                     CREATE ": all ranks together hold %llu experts: the maximum is %u",
                      (unsigned long long)sum, TT_EXPERTS_MAX - 1);
     if (!st)
         all = calloc(sum + 1, sizeof *all);
@@ -334,7 +337,8 @@ static tutti_status layer_copy_conf(tutti_moe_conf *mine, tutti_device_conf *dev
         st = tt_options_take(device, sizeof *device, TT_DEVICE_CONF_BYTES_FIRST, mine->device,
                              CREATE, "conf.device", "tutti_device_conf");
     if (!st && !device->alloc != !device->free) {
-        st = tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.device has %s, but not %s: set both or neither",
+        st = tt_fail(TUTTI_ERR_INVALID,
+                     CREATE ": conf.device has %s, but not %s: set both or neither",
                      device->alloc ? "alloc" : "free", device->alloc ? "free" : "alloc");
         device->alloc = NULL;
         device->free = NULL;

@@ -311,24 +311,28 @@ tutti_status tt_head_status(const struct tt_pieces_shape *s, const struct tt_hea
 
     switch ((enum tt_flaw)h->flaw) {
     case TT_FLAW_LENGTH:
-        return tt_fail(TUTTI_ERR_RANGE, "%s: rank %u has split_lengths[%llu] = %llu, but max_length is %llu", call,
+        return tt_fail(TUTTI_ERR_RANGE,
+                       "%s: rank %u has split_lengths[%llu] = %llu, but max_length is %llu", call,
                        rank, at, value, (unsigned long long)s->max_length);
     case TT_FLAW_TOTAL:
-        return tt_fail(TUTTI_ERR_RANGE, "%s: rank %u has pieces of %llu element%s in total, but max_total is %llu",
+        return tt_fail(TUTTI_ERR_RANGE,
+                       "%s: rank %u has pieces of %llu element%s in total, but max_total is %llu",
                        call, rank, value, TT_PLURAL(value), (unsigned long long)s->max_total);
     case TT_FLAW_SUM:
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: rank %u has %llu indices, but its index_block_lens add up to %llu",
                        call, rank, value, at);
     case TT_FLAW_INDEX:
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has indices[%llu] = %llu, but only %u piece%s", call, rank, at,
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: rank %u has indices[%llu] = %llu, but only %u piece%s", call, rank, at,
                        value, s->nsplits, TT_PLURAL(s->nsplits));
     case TT_FLAW_OVERLAP:
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: rank %u has a sendbuff that overlaps its recvbuffs[%llu]", call, rank,
                        at);
     case TT_FLAW_NULL:
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has pieces of %llu element%s, but its sendbuff is NULL", call,
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: rank %u has pieces of %llu element%s, but its sendbuff is NULL", call,
                        rank, value, TT_PLURAL(value));
     case TT_FLAW_SPACE:
         return tt_fail(TUTTI_ERR_INVALID,

@@ -190,7 +190,8 @@ static tutti_status replay_check_conf(const tutti_replay_conf *conf)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_create: conf.depth is %u: must be 2 to %u",
                        conf->depth, DEPTH_MAX);
     if (conf->without & ~(uint32_t)WITHOUT_ALL)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_create: unknown bits in conf.without = %u (valid bits: %u)",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_replay_create: unknown bits in conf.without = %u (valid bits: %u)",
                        conf->without, (unsigned)WITHOUT_ALL);
     return TUTTI_OK;
 }
@@ -203,10 +204,10 @@ static tutti_status check_sets(const struct tt_pieces_shape *s, uint32_t depth)
     if (tt_bytes_of(s->max_total, (uint64_t)s->elem_bytes * s->nranks * (depth ? depth : 2),
                     &bytes))
         return TUTTI_OK;
-    return tt_fail(
-        TUTTI_ERR_INVALID,
-        "tutti_replay_create: conf.max_total of %llu elements with conf.depth %u does not fit in the address space",
-        (unsigned long long)s->max_total, depth);
+    return tt_fail(TUTTI_ERR_INVALID,
+                   "tutti_replay_create: conf.max_total of %llu elements with conf.depth %u does "
+                   "not fit in the address space",
+                   (unsigned long long)s->max_total, depth);
 }
 
 /* Creates the window, and locates the receive buffers in it. */
@@ -248,7 +249,8 @@ tutti_status tutti_replay_create(tutti_comm *comm, const tutti_replay_conf *conf
         return st;
     y = replay_make(comm, &shape, &mine);
     if (!y)
-        st = tt_fail(TUTTI_ERR_NOMEM, "tutti_replay_create: out of memory for %u ranks and %u pieces", shape.nranks,
+        st = tt_fail(TUTTI_ERR_NOMEM,
+                     "tutti_replay_create: out of memory for %u ranks and %u pieces", shape.nranks,
                      shape.nsplits);
     st = replay_compare(comm, &mine, st);
     if (!st)
@@ -463,7 +465,8 @@ static tutti_status replay_check(const struct tutti_replay *y, const tutti_dynam
                        : what->max_total              ? "max_total"
                                                       : "over");
     if (what->start && (uintptr_t)what->start % sizeof *what->start)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_start: start = %p is misaligned: must be 8-byte aligned",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_replay_start: start = %p is misaligned: must be 8-byte aligned",
                        (const void *)what->start);
     return TUTTI_OK;
 }

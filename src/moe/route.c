@@ -22,7 +22,8 @@ static tutti_status check_held(const struct tt_holding *h, const uint32_t *held,
     for (uint32_t r = 0; r < h->nranks && !st; r++)
         for (uint32_t s = h->first[r]; s < h->first[r + 1] && !st; s++) {
             if (held[s] >= h->nexperts)
-                st = tt_fail(TUTTI_ERR_INVALID, "%s: rank %u holds expert %u, but there are only %u experts", call, r,
+                st = tt_fail(TUTTI_ERR_INVALID,
+                             "%s: rank %u holds expert %u, but there are only %u experts", call, r,
                              held[s], h->nexperts);
             else if (by[held[s]] == r + 1)
                 st = tt_fail(TUTTI_ERR_INVALID, "%s: rank %u holds expert %u twice", call, r,
@@ -169,22 +170,22 @@ tutti_status tt_route_flaw_status(const struct tt_route_flaw *f, uint32_t nexper
         return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has %u token%s, but its routing.%s is NULL",
                        call, rank, f->token, TT_PLURAL(f->token), names[f->value]);
     case TT_ROUTE_EXPERT:
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "%s: invalid expert: rank %u routes token %u, choice %u, to expert %u (must be 0 to %u)",
-            call, rank, f->token, f->choice, f->value, nexperts - 1);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: invalid expert: rank %u routes token %u, choice %u, to expert %u (must "
+                       "be 0 to %u)",
+                       call, rank, f->token, f->choice, f->value, nexperts - 1);
     case TT_ROUTE_TWICE:
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "%s: duplicate expert: rank %u routes token %u, choice %u, to expert %u again (the experts of "
-            "a token must differ)",
-            call, rank, f->token, f->choice, f->value);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: duplicate expert: rank %u routes token %u, choice %u, to expert %u "
+                       "again (the experts of "
+                       "a token must differ)",
+                       call, rank, f->token, f->choice, f->value);
     default:
         weight = (f->value & 0x7fffffff) > 0x7f800000 ? "nan" : f->value >> 31 ? "-inf" : "inf";
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "%s: invalid weight: rank %u has token %u with weight %s for choice %u (must be finite)",
-            call, rank, f->token, weight, f->choice);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: invalid weight: rank %u has token %u with weight %s for choice %u "
+                       "(must be finite)",
+                       call, rank, f->token, weight, f->choice);
     }
 }
 

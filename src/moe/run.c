@@ -13,9 +13,8 @@ tutti_status tutti_moe_dispatch(tutti_moe *m, const tutti_moe_routing *routing, 
     tutti_status st;
 
     if (m && m->device.alloc)
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "tutti_moe_dispatch: the layer uses conf.device.alloc: dispatch from its kernels (tutti_moe_begin)");
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_moe_dispatch: the layer uses conf.device.alloc: "
+                                          "dispatch from its kernels (tutti_moe_begin)");
     st = tt_moe_take(m, routing, &flaw, "tutti_moe_dispatch");
     if (st)
         return st;
@@ -82,7 +81,8 @@ static tutti_status fail_tile(const char *call, const char *name, const tutti_mo
 {
     if (!tile)
         return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL", call, name);
-    return tt_fail(TUTTI_ERR_INVALID, "%s: invalid %s->size %zu: must be %zu (sizeof(tutti_moe_tile))", call, name,
+    return tt_fail(TUTTI_ERR_INVALID,
+                   "%s: invalid %s->size %zu: must be %zu (sizeof(tutti_moe_tile))", call, name,
                    tile->size, sizeof *tile);
 }
 
@@ -126,10 +126,10 @@ static tutti_status check_tile(const tutti_moe *m, const tutti_moe_tile *tile, c
         return fail_tile(call, "tile", tile);
     if (tile->source >= m->view.device.nranks || tile->number >= m->view.tiles_max ||
         m->tiles[tutti_moe_place(&m->view, tile->source, tile->number)] != TT_TILE_TAKEN)
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "%s: tile %u of rank %u was not returned by tutti_moe_next, or its results were already sent",
-            call, tile->number, tile->source);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: tile %u of rank %u was not returned by tutti_moe_next, or its results "
+                       "were already sent",
+                       call, tile->number, tile->source);
     return TUTTI_OK;
 }
 
@@ -176,10 +176,10 @@ static tutti_status check_given(const tutti_moe *m)
         const struct tt_moe_source *s = &m->sources[r];
 
         if (s->ntiles == TT_MOE_UNKNOWN)
-            return tt_fail(
-                TUTTI_ERR_INVALID,
-                "tutti_moe_combine: not all tiles of rank %u have arrived (call tutti_moe_next until no tile remains)",
-                r);
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "tutti_moe_combine: not all tiles of rank %u have arrived (call "
+                           "tutti_moe_next until no tile remains)",
+                           r);
         for (uint32_t t = 0; t < s->ntiles; t++)
             if (m->tiles[tutti_moe_place(&m->view, r, t)] != TT_TILE_GIVEN)
                 return tt_fail(TUTTI_ERR_INVALID,
@@ -196,7 +196,8 @@ tutti_status tutti_moe_combine(tutti_moe *m, void *out, int64_t timeout_ms)
     tt_float_env kept;
 
     if (!st && !out && m->view.ntokens)
-        st = tt_fail(TUTTI_ERR_INVALID, "tutti_moe_combine: out is NULL, but there are results of %u token%s",
+        st = tt_fail(TUTTI_ERR_INVALID,
+                     "tutti_moe_combine: out is NULL, but there are results of %u token%s",
                      m->view.ntokens, TT_PLURAL(m->view.ntokens));
     if (!st)
         st = check_given(m);

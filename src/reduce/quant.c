@@ -147,10 +147,10 @@ static tutti_status check_input(const struct tt_quant *q, const uint8_t *in, siz
     tutti_status st = TUTTI_OK;
 
     if (bytes != tt_quant_bytes(q, count))
-        return tt_fail(
-            TUTTI_ERR_PROTOCOL,
-            "quantized data: wrong length: %zu bytes received, but %zu elements as %s in blocks of %u occupy %zu",
-            bytes, count, tt_quant_name(q->codec), q->block, tt_quant_bytes(q, count));
+        return tt_fail(TUTTI_ERR_PROTOCOL,
+                       "quantized data: wrong length: %zu bytes received, but %zu elements as %s "
+                       "in blocks of %u occupy %zu",
+                       bytes, count, tt_quant_name(q->codec), q->block, tt_quant_bytes(q, count));
     for (size_t at = 0; at < count && st == TUTTI_OK; at += q->block, in += stride)
         st = check_block_head(q, in, at, block_length(q, at, count), type);
     return st;

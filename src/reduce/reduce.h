@@ -20,9 +20,9 @@ enum { TT_STREAM_DST = 1u << 0, TT_STREAM_DST2 = 1u << 1, TT_FROM_OTHER_CORE = 1
  * before return. The fence waits for memory (0.4 us), so calls below 8 KiB ignore it. It is also
  * ignored if the destination is not aligned to its elements, and for dst2 of 8-bit types, which
  * would be computed twice.
- * TT_FROM_OTHER_CORE: an operand was just written by another core, or with non-temporal stores. It is read
- * in several pages at once, each followed by its own prefetcher. Ignored with dst2 and if dst is
- * streamed.
+ * TT_FROM_OTHER_CORE: an operand was just written by another core, or with non-temporal stores. It
+ * is read in several pages at once, each followed by its own prefetcher. Ignored with dst2 and if
+ * dst is streamed.
  * `finish_n`, at least 1, is read only by a finishing kernel. A NaN result is the canonical one;
  * MIN and MAX return the left operand unless the right one is strictly better (so the left one of
  * +0 and -0). */
@@ -51,8 +51,8 @@ bool tt_reduce_scale_is_zero(double scale);
 /* Copies src[bytes] to dst, and to dst2 if not NULL; must not overlap. stream as above. */
 void tt_copy(void *dst, void *dst2, const void *src, size_t bytes, uint32_t stream);
 
-/* Returns TT_FROM_OTHER_CORE if it helps, as on AMD CPUs (copying 32 KiB that another core has written
- * with non-temporal stores takes a quarter less time, bench/README.md); else 0. */
+/* Returns TT_FROM_OTHER_CORE if it helps, as on AMD CPUs (copying 32 KiB that another core has
+ * written with non-temporal stores takes a quarter less time, bench/README.md); else 0. */
 uint32_t tt_other_core_flag(void);
 
 /* Scalar conversions, for tests and tools: round to nearest even, saturating for e4m3, NaN kept. */

@@ -92,7 +92,8 @@ static tutti_status matrix_read_rows(const struct reading *r, const char *key, d
 
         snprintf(path, sizeof path, "%s[%u]", key, i);
         if (!json_object_is_type(row, json_type_array) || json_object_array_length(row) != r->n)
-            return tt_fail(TUTTI_ERR_INVALID, "%s: row %u of %s must be an array of %u numbers, one per peer",
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "%s: row %u of %s must be an array of %u numbers, one per peer",
                            position_text(r, path, line), i, key, r->n);
         for (uint32_t k = 0; k < r->n; k++)
             if (!matrix_number(json_object_array_get_idx(row, k), unit, max,
@@ -145,7 +146,8 @@ static tutti_status read_names(const struct reading *r, char (*name)[TT_RING_NAM
     if (!json_object_object_get_ex(r->whole, "peers", &names))
         return TUTTI_OK;
     if (!json_object_is_type(names, json_type_array) || json_object_array_length(names) != r->n)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: peers must be an array of %u names, one per row of bandwidth_mbit_s",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: peers must be an array of %u names, one per row of bandwidth_mbit_s",
                        position_text(r, "peers", line), r->n);
     for (uint32_t k = 0; k < r->n; k++) {
         struct json_object *v = json_object_array_get_idx(names, k);

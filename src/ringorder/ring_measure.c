@@ -36,11 +36,12 @@ static tutti_status check_samples(const struct tt_ring_sample *s, uint32_t n)
                        TT_RING_SAMPLES_MAX);
     for (uint32_t k = 1; k < n; k++)
         if (s[k].at_ns < s[k - 1].at_ns || s[k].bytes < s[k - 1].bytes)
-            return tt_fail(
-                TUTTI_ERR_INVALID,
-                "invalid burst: sample %u (%llu bytes at %llu ns) is before the previous sample (%llu "
-                "bytes at %llu ns)",
-                k, (ull)s[k].bytes, (ull)s[k].at_ns, (ull)s[k - 1].bytes, (ull)s[k - 1].at_ns);
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "invalid burst: sample %u (%llu bytes at %llu ns) is before the "
+                           "previous sample (%llu "
+                           "bytes at %llu ns)",
+                           k, (ull)s[k].bytes, (ull)s[k].at_ns, (ull)s[k - 1].bytes,
+                           (ull)s[k - 1].at_ns);
     duration = s[n - 1].at_ns - s[0].at_ns;
     if (duration < TT_RING_BURST_NS_MIN || duration > TT_RING_BURST_NS_MAX)
         return tt_fail(TUTTI_ERR_INVALID, "invalid burst: duration of %llu ns (must be %u to %llu)",
@@ -83,7 +84,8 @@ tutti_status tt_ring_estimate_rate(const struct tt_ring_sample *sample, uint32_t
     under = count * tt - t * t;
     slope = under ? over / under * 1000000 + over % under * 1000000 / under : 0;
     if (slope == 0 || slope > TT_RING_RATE_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "invalid burst: %llu bytes in %llu ns: %s", (ull)(sample[n - 1].bytes - sample[0].bytes),
+        return tt_fail(TUTTI_ERR_INVALID, "invalid burst: %llu bytes in %llu ns: %s",
+                       (ull)(sample[n - 1].bytes - sample[0].bytes),
                        (ull)(sample[n - 1].at_ns - sample[0].at_ns),
                        slope ? "faster than any link" : "no progress in its second half");
     *rate = (uint64_t)slope;

@@ -51,10 +51,10 @@ static void draw_cell(const struct tt_ring_picture *p, uint32_t from, uint32_t t
     const uint64_t rate = tt_ring_rate(p->m, from, to);
 
     /* from faint to strong, visible on white and black */
-    fprintf(
-        f,
-        "<rect x='%.1f' y='%.1f' width='%.1f' height='%.1f' fill='#1f77d0' fill-opacity='%.2f' stroke='#999' stroke-width='0.3'><title>",
-        x, y, size, size, rate ? 0.06 + 0.94 * share : 0.0);
+    fprintf(f,
+            "<rect x='%.1f' y='%.1f' width='%.1f' height='%.1f' fill='#1f77d0' fill-opacity='%.2f' "
+            "stroke='#999' stroke-width='0.3'><title>",
+            x, y, size, size, rate ? 0.06 + 0.94 * share : 0.0);
     tt_xml_put(f, p->name[from]);
     fputs(" to ", f);
     tt_xml_put(f, p->name[to]);
@@ -84,10 +84,10 @@ static void draw_names(const struct tt_ring_picture *p, const struct frame *at, 
 
 static void draw_legend(double x, double y, double least, double most, FILE *f)
 {
-    fprintf(
-        f,
-        "<text x='%.1f' y='%.1f' font-size='12'>From row to column, in the order of the ring (framed)</text>\n",
-        x, y);
+    fprintf(f,
+            "<text x='%.1f' y='%.1f' font-size='12'>From row to column, in the order of the ring "
+            "(framed)</text>\n",
+            x, y);
     if (most >= least)
         fprintf(
             f,
@@ -105,10 +105,10 @@ void tt_ring_svg_draw(const struct tt_ring_picture *p, FILE *f)
     double least, most;
 
     find_range(m, &least, &most);
-    fprintf(
-        f,
-        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %.0f %.0f' font-family='Helvetica,Arial,sans-serif' fill='currentColor'>\n",
-        at.left + width + MARGIN, at.top + side + FOOT);
+    fprintf(f,
+            "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %.0f %.0f' "
+            "font-family='Helvetica,Arial,sans-serif' fill='currentColor'>\n",
+            at.left + width + MARGIN, at.top + side + FOOT);
     fputs("<rect class='back' width='100%' height='100%' fill='white'/>\n", f);
     for (uint32_t i = 0; i < m->n; i++)
         for (uint32_t k = 0; k < m->n; k++) {
@@ -120,10 +120,11 @@ void tt_ring_svg_draw(const struct tt_ring_picture *p, FILE *f)
                           most > least && rate > 0 ? log(rate / least) / log(most / least) : 1, f);
         }
     for (uint32_t k = 0; m->n > 1 && k < m->n; k++)
-        fprintf(
-            f,
-            "<rect x='%.1f' y='%.1f' width='%.1f' height='%.1f' fill='none' stroke='#d55e00' stroke-width='2'/>\n",
-            at.left + (k + 1 < m->n ? k + 1 : 0) * at.size, at.top + k * at.size, at.size, at.size);
+        fprintf(f,
+                "<rect x='%.1f' y='%.1f' width='%.1f' height='%.1f' fill='none' stroke='#d55e00' "
+                "stroke-width='2'/>\n",
+                at.left + (k + 1 < m->n ? k + 1 : 0) * at.size, at.top + k * at.size, at.size,
+                at.size);
     if (m->n <= NAMED_MAX)
         draw_names(p, &at, f);
     draw_legend(at.left, at.top + side + 20, least, most, f);

@@ -150,8 +150,8 @@ static tutti_status fail_value(const struct values *v, const struct tt_piece *pi
 {
     const struct tt_cell *at = &v->s->cell[cell];
 
-    return tt_finding_step(v->f, piece->rank, piece->step, "%s (%" PRIu64 " B from %" PRIu64 " of %s)", what, at->bytes,
-                           at->offset,
+    return tt_finding_step(v->f, piece->rank, piece->step,
+                           "%s (%" PRIu64 " B from %" PRIu64 " of %s)", what, at->bytes, at->offset,
                            at->of == TT_CELL_SRC    ? "SRC"
                            : at->of == TT_CELL_DST  ? "DST"
                            : at->of == TT_CELL_WORK ? "WORK"
@@ -223,7 +223,8 @@ static tutti_status check_cell(const struct values *v, uint32_t rank, uint32_t c
                                RANGE " of its result comes from %" PRIu64 ", not from %" PRIu64, at,
                                end, got->offset, offset);
     if (!v->reduces && set_lowest(set, v->words) != origin)
-        return tt_finding_rank(v->f, rank, RANGE " of its result comes from rank %u, not from rank %u", at, end,
+        return tt_finding_rank(v->f, rank,
+                               RANGE " of its result comes from rank %u, not from rank %u", at, end,
                                set_lowest(set, v->words), origin);
     for (uint32_t r = 0; r < v->p->nranks && v->reduces; r++)
         if (!(set[r / 64] >> r % 64 & 1))

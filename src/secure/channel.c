@@ -244,9 +244,9 @@ static int channel_refuse_tls(struct tt_channel *c)
     const struct iovec part = { .iov_base = (void *)(uintptr_t)nothing, .iov_len = sizeof nothing };
 
     tt_stream_write(c->stream, &part, 1);
-    return tt_stream_fail(
-        c->stream, -EPROTO,
-        "the peer uses TLS, but this process does not (set a token or certificate for this process)");
+    return tt_stream_fail(c->stream, -EPROTO,
+                          "the peer uses TLS, but this process does not (set a token or "
+                          "certificate for this process)");
 }
 
 /* Returns the bytes of the next message; 0 if its length is incomplete; negative if it is too

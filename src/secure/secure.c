@@ -95,11 +95,11 @@ static int on_find(SSL *ssl, const unsigned char *id, size_t id_bytes, SSL_SESSI
 tutti_status tt_secure_check_token(const char *token)
 {
     if (!token || strlen(token) < TT_SECURE_TOKEN_MIN)
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "secure: token too short: it must have at least %d characters, but has %zu (conf.token, "
-            "TUTTI_TOKEN)",
-            TT_SECURE_TOKEN_MIN, token ? strlen(token) : 0);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "secure: token too short: it must have at least %d characters, but has %zu "
+                       "(conf.token, "
+                       "TUTTI_TOKEN)",
+                       TT_SECURE_TOKEN_MIN, token ? strlen(token) : 0);
     return TUTTI_OK;
 }
 
@@ -183,7 +183,8 @@ static tutti_status use_certificate(struct tt_secure *s, const struct tt_secure_
     tutti_status st;
 
     if (!conf->certificate || !conf->key || !conf->authority)
-        return tt_fail(TUTTI_ERR_INVALID, "secure: certificate mode needs three files: no %s is set",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "secure: certificate mode needs three files: no %s is set",
                        !conf->certificate ? "certificate"
                        : !conf->key       ? "key"
                                           : "authority");

@@ -234,11 +234,11 @@ static tutti_status batch_check(struct batch *b)
                            "tutti_run_batch: operation %zu has a different mode than operation 0",
                            i);
         if (b->ops[i].tentative)
-            return tt_fail(
-                TUTTI_ERR_INVALID,
-                "tutti_run_batch: operation %zu is tentative, but operations of a batch must be final "
-                "when the call returns",
-                i);
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "tutti_run_batch: operation %zu is tentative, but operations of a batch "
+                           "must be final "
+                           "when the call returns",
+                           i);
     }
     return TUTTI_OK;
 }

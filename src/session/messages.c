@@ -109,6 +109,7 @@ void tt_message_prove(uint8_t out[TT_MAC_BYTES], const uint8_t secret[TT_COOKIE_
     tt_write_bytes(&w, by->nonce, sizeof by->nonce);
     tt_write_u64(&w, to->id);
     tt_write_bytes(&w, to->nonce, sizeof to->nonce);
-    tt_mac(out, secret, TT_COOKIE_BYTES, connects ? "tutti member connects" : "tutti member is called", data,
+    tt_mac(out, secret, TT_COOKIE_BYTES,
+           connects ? "tutti member connects" : "tutti member is called", data,
            tt_writer_bytes(&w));
 }

@@ -69,7 +69,8 @@ static tutti_status check_reduction(const tutti_elastic *op, const char *name)
         return tt_fail(TUTTI_ERR_INVALID, "%s: TUTTI_PREMUL_SUM requires op.scale: it is 0", name);
     if (op->divisor && (op->op != TUTTI_AVG || op->divisor > UINT32_MAX))
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: op.divisor is %" PRIu64 " with op.op %s: it must be at most 2^32 - 1, and 0 unless op.op is avg",
+                       "%s: op.divisor is %" PRIu64
+                       " with op.op %s: it must be at most 2^32 - 1, and 0 unless op.op is avg",
                        name, op->divisor, tutti_redop_name(op->op));
     return TUTTI_OK;
 }
@@ -86,7 +87,8 @@ static tutti_status check_partial(const tutti_elastic *op, const char *name)
                        "that withholds its input would still contribute its stored error",
                        name);
     if (op->coll != TUTTI_ALLREDUCE || (op->op != TUTTI_SUM && op->op != TUTTI_AVG))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: TUTTI_PARTIAL requires an allreduce with sum or avg, not %s%s%s", name,
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: TUTTI_PARTIAL requires an allreduce with sum or avg, not %s%s%s", name,
                        tt_collective_name(op->coll), op->coll == TUTTI_ALLREDUCE ? " with " : "",
                        op->coll == TUTTI_ALLREDUCE ? tutti_redop_name(op->op) : "");
     return TUTTI_OK;
@@ -124,7 +126,8 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
     if (st)
         return st;
     if (tag >= run->ntags)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: tag %u is out of range 0 to %u (tutti_run_conf.tags is %u)", name, tag,
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: tag %u is out of range 0 to %u (tutti_run_conf.tags is %u)", name, tag,
                        run->ntags - 1, run->ntags);
     if (op->tentative && !tt_deferred_fits(op))
         return tt_fail(TUTTI_ERR_INVALID,
@@ -145,11 +148,11 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
         return tt_fail(TUTTI_ERR_INVALID, "%s: op.%s is NULL", name,
                        op->counts ? "recv_counts" : "counts");
     if (op->mode == TUTTI_RETRY && op->scope != TUTTI_SCOPE_GROUP && !can_shrink(op->coll))
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "%s: op.mode is TUTTI_RETRY: %s cannot be retried with fewer ranks, because its buffer sizes "
-            "depend on the number of ranks",
-            name, tt_collective_name(op->coll));
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: op.mode is TUTTI_RETRY: %s cannot be retried with fewer ranks, because "
+                       "its buffer sizes "
+                       "depend on the number of ranks",
+                       name, tt_collective_name(op->coll));
     st = check_reduction(op, name);
     return st ? st : check_partial(op, name);
 }
@@ -263,7 +266,8 @@ static tutti_status epoch_is_over(const tutti_run *run)
 {
     char why[TT_ERROR_BYTES];
 
-    snprintf(why, sizeof why, "epoch %" PRIu64 " is over%s%s (call tutti_run_epoch for the next view)",
+    snprintf(why, sizeof why,
+             "epoch %" PRIu64 " is over%s%s (call tutti_run_epoch for the next view)",
              run->space.epoch, *run->stop_why ? ": " : "", run->stop_why);
     return tt_fail_again(TUTTI_ERR_PEER_LOST, why);
 }
@@ -329,7 +333,8 @@ static tutti_status await_recovery(tutti_run *run, uint64_t *deadline_ns)
 {
     while (run->recovering && !run->over)
         if (!tt_run_wait_awake(run, deadline_ns) && run->recovering && !run->over)
-            return tt_fail(TUTTI_ERR_TIMEOUT, "%s: another thread did not form the next view before the deadline",
+            return tt_fail(TUTTI_ERR_TIMEOUT,
+                           "%s: another thread did not form the next view before the deadline",
                            call_name);
     return TUTTI_OK;
 }
@@ -705,7 +710,8 @@ static tutti_status await_others(tutti_run *run, uint64_t *deadline_ns)
 {
     while (run->ninside > 0 && !run->over)
         if (!tt_run_wait_awake(run, deadline_ns) && run->ninside > 0 && !run->over)
-            return tt_fail(TUTTI_ERR_TIMEOUT, "%s: operations of other threads did not complete before the deadline",
+            return tt_fail(TUTTI_ERR_TIMEOUT,
+                           "%s: operations of other threads did not complete before the deadline",
                            call_name);
     return TUTTI_OK;
 }
@@ -755,9 +761,9 @@ tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint6
     if (!st)
         st = tt_view_again(run, op->least, deadline_ns, call_name, &result);
     if (st == TUTTI_ERR_MISMATCH) /* their deadlines may have passed first */
-        st = tt_run_epoch_over(
-            run, call_name,
-            "; other members did not retry, and called other operations (call tutti_run_epoch for the next view)");
+        st = tt_run_epoch_over(run, call_name,
+                               "; other members did not retry, and called other operations (call "
+                               "tutti_run_epoch for the next view)");
     run->recovering = run->calling = false;
     run->stats.retries += !st;
     final = result.too_few || run->dropped;

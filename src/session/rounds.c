@@ -141,10 +141,10 @@ static tutti_status no_view(const tutti_run *run, const char *name, const struct
         "%s: no newcomer was admitted before this member's deadline (members left: %" PRIu64
         "; least: %u; waiting newcomers: %" PRIu64 ")%s",
         name, r->value, least, r->other,
-        r->other > 0 || r->value >= least
-            ? "; not all members can see the newcomers yet, or the `most` or group of a newcomer prevents "
-              "this view"
-            : "");
+        r->other > 0 || r->value >= least ? "; not all members can see the newcomers yet, or the "
+                                            "`most` or group of a newcomer prevents "
+                                            "this view"
+                                          : "");
 }
 
 /* Returns the error of an `optimize` call that all had made. */
@@ -169,14 +169,17 @@ static tutti_status timed_out(const tutti_run *run, const char *name, const stru
     if (measurement_is_void(run))
         return tt_run_epoch_over(run, name, " (call tutti_run_epoch for the next view)");
     if (r->id)
-        return tt_fail(TUTTI_ERR_TIMEOUT, "%s: member %" PRIu64 " did not make this call before this member's deadline",
+        return tt_fail(TUTTI_ERR_TIMEOUT,
+                       "%s: member %" PRIu64
+                       " did not make this call before this member's deadline",
                        name, r->id);
     if (optimizes(run))
         return not_measured(run, name, r);
     if (run->m.call.kind == TT_ELMSG_CALL && run->m.call.what == TT_CALL_EPOCH &&
         (run->m.epoch == 0 || run->m.call.flags & TT_EPOCH_ADMIT))
         return no_view(run, name, r);
-    return tt_fail(TUTTI_ERR_TIMEOUT, "%s: not all members made this call before this member's deadline%s%s", name,
+    return tt_fail(TUTTI_ERR_TIMEOUT,
+                   "%s: not all members made this call before this member's deadline%s%s", name,
                    run->link.state == TT_LINK_UP ? "" : "; the coordinator is unreachable: ",
                    run->link.state == TT_LINK_UP ? "" : run->link.why);
 }

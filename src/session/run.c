@@ -139,10 +139,10 @@ void tt_run_break(tutti_run *run, tutti_status status, const char *format, ...)
 
 void tt_run_give_up(tutti_run *run, const char *what)
 {
-    tt_run_break(
-        run, TUTTI_ERR_TIMEOUT,
-        "no coordinator reported the result of %s before the deadline, so this member left the run: %s",
-        what, run->link.why);
+    tt_run_break(run, TUTTI_ERR_TIMEOUT,
+                 "no coordinator reported the result of %s before the deadline, so this member "
+                 "left the run: %s",
+                 what, run->link.why);
 }
 
 uint32_t tt_run_rank_of(const tutti_run *run, uint64_t id)

@@ -473,7 +473,8 @@ struct tt_operation {
     bool tentative;
     bool settles;                       /* the first member with the result settles it */
     struct tt_saved saved;
-    struct tt_membership mine;                /* latest update when this member's part was complete */
+    struct tt_membership mine;                /* latest update when this member's part was
+                                                 complete */
     uint64_t news[TT_MEMBERSHIP_WORDS];       /* the same, encoded */
     uint64_t newest[TT_MEMBERSHIP_WORDS];     /* of all members */
     uint8_t part;                       /* likewise, for PARTIAL: 1 if this member contributes */

@@ -1,5 +1,5 @@
-/* Calls of an elastic run in the trace of operations. The collectives that a call makes are recorded
- * too, on the communicators of the view. */
+/* Calls of an elastic run in the trace of operations. The collectives that a call makes are
+ * recorded too, on the communicators of the view. */
 #include <string.h>
 
 #include "comm/comm_trace.h"

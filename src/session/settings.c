@@ -61,10 +61,10 @@ static tutti_status add_coordinator(tutti_run *run, const char *text, size_t byt
     const tutti_status st = resolve_address(text, bytes, 0, deadline_ns, &found, &why);
 
     if (st)
-        return tt_fail(
-            st,
-            "tutti_run_join: coordinator address \"%.*s\" (conf.coordinators, TUTTI_COORDINATOR): %s",
-            (int)bytes, text, why);
+        return tt_fail(st,
+                       "tutti_run_join: coordinator address \"%.*s\" (conf.coordinators, "
+                       "TUTTI_COORDINATOR): %s",
+                       (int)bytes, text, why);
     for (const struct addrinfo *a = found; a && run->ncoordinators < TT_RUN_COORDINATORS;
          a = a->ai_next)
         take_address(&run->coordinators[run->ncoordinators++], a);

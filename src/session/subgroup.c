@@ -93,7 +93,9 @@ static tutti_status check_known(const tutti_run *run, tutti_scope scope)
     for (uint32_t i = 0; i < run->space.nranks; i++)
         if (member_is_in_scope(run, &run->members[i], scope) &&
             scope_rank(run, run->asked, run->nasked, scope, run->members[i].id) == UINT32_MAX)
-            return tt_fail(TUTTI_ERR_ABORTED, "%s: member %" PRIu64 " has joined (call tutti_run_epoch for the next view)",
+            return tt_fail(TUTTI_ERR_ABORTED,
+                           "%s: member %" PRIu64
+                           " has joined (call tutti_run_epoch for the next view)",
                            tt_operation_call(), run->members[i].id);
     return TUTTI_OK;
 }

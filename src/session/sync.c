@@ -136,7 +136,8 @@ static tutti_status sync_check(const tutti_run *run, const tutti_state *s)
         return tt_fail(TUTTI_ERR_INVALID, "%s: state.narrays must be 1 to %u, not %zu%s", name,
                        TT_SYNC_ARRAYS_MAX, s->narrays, s->arrays ? "" : " (state.arrays is NULL)");
     if (!tt_array_can_be(s->arrays, s->narrays, sizeof *s->arrays))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: state.arrays: %zu arrays at %p do not fit in the address space", name,
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: state.arrays: %zu arrays at %p do not fit in the address space", name,
                        s->narrays, (void *)s->arrays);
     if ((unsigned)s->strategy > TUTTI_SYNC_SEND || (unsigned)s->scope > TUTTI_SYNC_ROLE)
         return tt_fail(TUTTI_ERR_INVALID,
@@ -280,11 +281,11 @@ static const void *read_ours(void *context, uint32_t array, uint64_t offset, uin
     error = a->memory->to_host(a->memory->context, s->piece, at, bytes);
     if (!error)
         return s->piece;
-    tt_run_break(
-        s->run, TUTTI_ERR_ABORTED,
-        "%s: array \"%s\" cannot be read for other members: its memory callbacks returned %d; this member "
-        "left the run",
-        name, a->name, error);
+    tt_run_break(s->run, TUTTI_ERR_ABORTED,
+                 "%s: array \"%s\" cannot be read for other members: its memory callbacks returned "
+                 "%d; this member "
+                 "left the run",
+                 name, a->name, error);
     return NULL;
 }
 
@@ -352,11 +353,11 @@ static tutti_status sync_outcome(tutti_run *run, const struct tt_run_sync *s,
     case TT_ROUND_SAME:
         return !received || s->transfer.vote == TT_SYNC_GOT
                    ? TUTTI_OK
-                   : tt_fail(
-                         TUTTI_ERR_PROTOCOL,
-                         "%s: protocol error: the coordinator reported the sync as complete, but this member has "
-                         "not received the state",
-                         name);
+                   : tt_fail(TUTTI_ERR_PROTOCOL,
+                             "%s: protocol error: the coordinator reported the sync as complete, "
+                             "but this member has "
+                             "not received the state",
+                             name);
     case TT_ROUND_NOBODY:
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: no member offers a state with a higher revision than %" PRIu64, name,
@@ -460,10 +461,10 @@ static tutti_status store_received(struct tt_run_sync *s)
         if (!error)
             continue;
         tt_run_lock(run);
-        tt_run_break(
-            run, TUTTI_ERR_ABORTED,
-            "%s: array \"%s\" cannot be written: its memory callbacks returned %d; this member left the run",
-            name, a->name, error);
+        tt_run_break(run, TUTTI_ERR_ABORTED,
+                     "%s: array \"%s\" cannot be written: its memory callbacks returned %d; this "
+                     "member left the run",
+                     name, a->name, error);
         st = tt_run_check(run);
         tt_run_unlock(run);
         return st;

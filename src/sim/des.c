@@ -803,10 +803,10 @@ static tutti_status check_des_conf(const struct tt_des_conf *c)
                        "rank count mismatch: the call has %u rank%s, the network has %u",
                        c->coll->nranks, TT_PLURAL(c->coll->nranks), c->net->layout->nranks);
     if (seg < 8 || (seg & (seg - 1)) || seg < c->eager_bytes)
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "invalid segment size %llu: must be a power of two, at least 8 and the eager limit (%llu)",
-            (unsigned long long)seg, (unsigned long long)c->eager_bytes);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "invalid segment size %llu: must be a power of two, at least 8 and the "
+                       "eager limit (%llu)",
+                       (unsigned long long)seg, (unsigned long long)c->eager_bytes);
     if (c->streams < 1 || c->streams > TT_EXEC_STREAMS_MAX || c->depth < 1 ||
         c->depth > TT_EXEC_DEPTH_MAX || (c->depth & (c->depth - 1)))
         return tt_fail(TUTTI_ERR_INVALID,

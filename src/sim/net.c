@@ -53,7 +53,8 @@ static tutti_status need_link(const struct tt_net_conf *conf, enum tt_distance d
 {
     if (conf->link[d].bytes_per_s > 0)
         return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_INVALID, "invalid link rate at distance \"%s\": %g bytes per second (must be positive)",
+    return tt_fail(TUTTI_ERR_INVALID,
+                   "invalid link rate at distance \"%s\": %g bytes per second (must be positive)",
                    tt_distance_name(d), conf->link[d].bytes_per_s);
 }
 

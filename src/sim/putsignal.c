@@ -41,8 +41,9 @@ struct burst {
 const char *tt_putsignal_mode_name(enum tt_putsignal_mode mode)
 {
     static const char *const names[] = {
-        [TT_PUTSIGNAL_PUT_ONLY] = "put-only", [TT_PUTSIGNAL_COUPLED] = "coupled", [TT_PUTSIGNAL_DECOUPLED] = "decoupled",
-        [TT_PUTSIGNAL_ORDERED] = "ordered",   [TT_PUTSIGNAL_FULL] = "full",
+        [TT_PUTSIGNAL_PUT_ONLY] = "put-only",   [TT_PUTSIGNAL_COUPLED] = "coupled",
+        [TT_PUTSIGNAL_DECOUPLED] = "decoupled", [TT_PUTSIGNAL_ORDERED] = "ordered",
+        [TT_PUTSIGNAL_FULL] = "full",
     };
 
     return (unsigned)mode < TT_PUTSIGNAL_MODES ? names[mode] : "?";
@@ -258,7 +259,8 @@ static tutti_status check_burst(const struct tt_putsignal_conf *c)
         return tt_fail(TUTTI_ERR_INVALID,
                        "putsignal: hosts must have equal numbers of consecutive ranks");
     if (c->senders < 1 || c->senders > nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "putsignal: invalid number of senders: %u sender%s with %u rank%s",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "putsignal: invalid number of senders: %u sender%s with %u rank%s",
                        c->senders, TT_PLURAL(c->senders), nranks, TT_PLURAL(nranks));
     if (c->transfers < 1 || c->transfers > TT_PUTSIGNAL_MESSAGES_MAX / 2 / c->senders)
         return tt_fail(TUTTI_ERR_INVALID,

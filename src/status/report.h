@@ -4,7 +4,8 @@
  *
  * A position is an operation in progress, or the last one that has ended. Members of a communicator
  * in the same position are one group: the ranks missing from an operation are those of groups
- * behind it. A group lists its first ranks only, so a small group (the missing ones) is complete. */
+ * behind it. A group lists its first ranks only, so a small group (the missing ones) is
+ * complete. */
 #ifndef TT_STATUS_REPORT_H
 #define TT_STATUS_REPORT_H
 

@@ -260,12 +260,13 @@ tutti_status tt_order_ranks(const struct tt_order_host *hosts, uint32_t n, uint3
     fill_in_order(&o, nranks);
     if (!keeps_rules(&o, &rule, &first, torn)) {
         if (!reorder)
-            return tt_fail(
-                TUTTI_ERR_INVALID,
-                "ranks %u to %u must be within one %s, but are on hosts %s and %s, which are in different "
-                "ones (--reorder allows another order)",
-                first, first + o.rules[rule].ranks - 1, tt_distance_name(o.rules[rule].within),
-                hosts[torn[0]].name, hosts[torn[1]].name);
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "ranks %u to %u must be within one %s, but are on hosts %s and %s, "
+                           "which are in different "
+                           "ones (--reorder allows another order)",
+                           first, first + o.rules[rule].ranks - 1,
+                           tt_distance_name(o.rules[rule].within), hosts[torn[0]].name,
+                           hosts[torn[1]].name);
         o.sorted = malloc(n * sizeof *o.sorted);
         st = o.sorted ? reorder_hosts(&o, nranks)
                       : tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u hosts", n);

@@ -34,10 +34,10 @@ uint32_t tt_topo_nranks(const struct tt_topo *t)
 static tutti_status check_rank_count(const struct tt_topo *t, uint32_t nranks)
 {
     if (!t->has_shape)
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "the topology \"%s\" has no \"machine\" (it has labels of hosts only, without the number of ranks)",
-            t->name);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "the topology \"%s\" has no \"machine\" (it has labels of hosts only, "
+                       "without the number of ranks)",
+                       t->name);
     if (nranks < 1 || nranks > tt_topo_nranks(t))
         return tt_fail(TUTTI_ERR_INVALID,
                        "invalid number of ranks: %u, but the topology \"%s\" has %u", nranks,
@@ -72,7 +72,8 @@ static tutti_status check_link(const struct tt_topo *t, enum tt_distance d, bool
     const struct tt_topo_link *l = &t->link[d];
 
     if (l->latency_ns == 0 || (rate && l->bytes_per_s <= 0))
-        return tt_fail(TUTTI_ERR_INVALID, "the topology \"%s\" lacks links.%s.%s, which the simulation requires",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "the topology \"%s\" lacks links.%s.%s, which the simulation requires",
                        t->name, tt_distance_name(d), l->latency_ns == 0 ? "latency_ns" : "gbit_s");
     return TUTTI_OK;
 }

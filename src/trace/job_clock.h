@@ -1,13 +1,13 @@
 /* The clock of the job: that of rank 0. Each rank compares its monotonic clock with those of lower
- * ranks that it has control connections to, and adds the offsets that these state. So offsets spread
- * from rank 0 in as many exchanges as there are hops, and never in a circle. Pure: all times are
- * arguments.
+ * ranks that it has control connections to, and adds the offsets that these state. So offsets
+ * spread from rank 0 in as many exchanges as there are hops, and never in a circle. Pure: all times
+ * are arguments.
  *
- * One exchange, as in NTP (RFC 5905, section 8): sent and received here, received and replied there.
- * The true offset lies within half of the time that the messages were under way, whatever the
- * directions took. The sample with the smallest bound counts. Bounds grow by TT_CLOCK_DRIFT_PPM with
- * their age. Two samples whose bounds do not overlap prove that one of the clocks has jumped: only
- * the newer one is kept. */
+ * One exchange, as in NTP (RFC 5905, section 8): sent and received here, received and replied
+ * there. The true offset lies within half of the time that the messages were under way, whatever
+ * the directions took. The sample with the smallest bound counts. Bounds grow by TT_CLOCK_DRIFT_PPM
+ * with their age. Two samples whose bounds do not overlap prove that one of the clocks has jumped:
+ * only the newer one is kept. */
 #ifndef TT_TRACE_JOB_CLOCK_H
 #define TT_TRACE_JOB_CLOCK_H
 
@@ -45,14 +45,14 @@ struct tt_clock_pair {
     uint32_t njumps;
 };
 
-/* Adds an exchange, and what the other rank stated about its own clock. Exchanges that cannot be true
- * (a reply before its request) are ignored. */
+/* Adds an exchange, and what the other rank stated about its own clock. Exchanges that cannot be
+ * true (a reply before its request) are ignored. */
 void tt_clock_add(struct tt_clock_pair *p, const struct tt_clock_exchange *x,
                   const struct tt_clock_offset *told);
 /* Returns the offset from this clock to the other one, at now_ns. */
 struct tt_clock_offset tt_clock_of_pair(const struct tt_clock_pair *p, uint64_t now_ns);
-/* The same, if both ranks are on one host, which has one clock, unless the exchanges prove that they
- * have not (time namespaces). */
+/* The same, if both ranks are on one host, which has one clock, unless the exchanges prove that
+ * they have not (time namespaces). */
 struct tt_clock_offset tt_clock_of_host(const struct tt_clock_pair *p, uint64_t now_ns);
 /* Returns the offset from this clock to that of the job, by way of the other rank, to which `pair`
  * leads. */

@@ -19,14 +19,14 @@ static void write_ranks(uint32_t nranks, FILE *to, bool *any)
 {
     for (uint32_t r = 0; r < nranks; r++) {
         write_separator(to, any);
-        fprintf(
-            to,
-            "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,\"args\":{\"name\":\"rank %u\"}},\n",
-            r, r);
-        fprintf(
-            to,
-            "{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%u,\"args\":{\"sort_index\":%u}}",
-            r, r);
+        fprintf(to,
+                "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,\"args\":{\"name\":\"rank "
+                "%u\"}},\n",
+                r, r);
+        fprintf(to,
+                "{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%u,\"args\":{\"sort_index\":"
+                "%u}}",
+                r, r);
     }
 }
 
@@ -37,7 +37,9 @@ static void write_lane_rows(const struct tt_timeline_row *row, size_t number, FI
     char name[TT_TIMELINE_NAME_BYTES];
 
     write_separator(to, any);
-    fprintf(to, "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%" PRIu32 ",\"tid\":%zu,\"args\":{\"name\":\"%s\"}},\n",
+    fprintf(to,
+            "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%" PRIu32
+            ",\"tid\":%zu,\"args\":{\"name\":\"%s\"}},\n",
             row->from, 2 * number + 1, tt_timeline_name(row, name));
     fprintf(to,
             "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%" PRIu32

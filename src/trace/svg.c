@@ -71,18 +71,19 @@ static void draw_head(const struct picture *p, const char *title)
     const double height = TOP + (double)p->t->nrows * LINE + MARGIN,
                  width = LEFT + WIDTH + 4 * MARGIN;
 
-    fprintf(
-        p->to,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
-        "font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n"
-        "<text x=\"%d\" y=\"20\" font-size=\"14\" font-weight=\"bold\">",
-        width, height, width, height, MARGIN);
+    fprintf(p->to,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 "
+            "0 %.0f %.0f\" "
+            "font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" "
+            "fill=\"#ffffff\"/>\n"
+            "<text x=\"%d\" y=\"20\" font-size=\"14\" font-weight=\"bold\">",
+            width, height, width, height, MARGIN);
     tt_xml_put(p->to, title);
-    fprintf(
-        p->to,
-        "</text>\n<text x=\"%d\" y=\"36\" fill=\"#555555\">bars: segments from post to completion; marks below: "
-        "arrivals",
-        MARGIN);
+    fprintf(p->to,
+            "</text>\n<text x=\"%d\" y=\"36\" fill=\"#555555\">bars: segments from post to "
+            "completion; marks below: "
+            "arrivals",
+            MARGIN);
     if (p->ndrawn < p->t->nsegments)
         fprintf(p->to, "; the newest %zu of %zu segments", p->ndrawn, p->t->nsegments);
     fputs("</text>\n", p->to);
@@ -110,11 +111,11 @@ static void draw_axis(const struct picture *p)
     for (int i = 0; i * step <= all_us; i++) {
         const double x = x_of(p, p->begin_ns + (uint64_t)(i * step * 1e3));
 
-        fprintf(
-            p->to,
-            "<path d=\"M%.1f %d V%.1f\" stroke=\"#dddddd\"/><text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\" "
-            "fill=\"#555555\">%g us</text>\n",
-            x, TOP - 8, bottom, x, TOP - 12, i * step);
+        fprintf(p->to,
+                "<path d=\"M%.1f %d V%.1f\" stroke=\"#dddddd\"/><text x=\"%.1f\" y=\"%d\" "
+                "text-anchor=\"middle\" "
+                "fill=\"#555555\">%g us</text>\n",
+                x, TOP - 8, bottom, x, TOP - 12, i * step);
     }
 }
 

@@ -4,10 +4,10 @@
  * All fitting algorithms are ranked by their closed forms (algo->cost). The best are simulated, the
  * cheapest simulations first: the call at the size that represents its class, on the layout, with
  * constants that all ranks agree on; the fastest wins. With too many ranks for that, programs are
- * walked instead (critical_path.h). For the fastest simulated one, other segments and streams are tried in
- * the same way, and fewer lanes if transports have several. Algorithms far behind by their closed
- * form are not simulated. If simulation would take too long or is not possible, the closed forms
- * decide. docs/tuning.md. */
+ * walked instead (critical_path.h). For the fastest simulated one, other segments and streams are
+ * tried in the same way, and fewer lanes if transports have several. Algorithms far behind by their
+ * closed form are not simulated. If simulation would take too long or is not possible, the closed
+ * forms decide. docs/tuning.md. */
 #ifndef TT_TUNE_TUNE_H
 #define TT_TUNE_TUNE_H
 

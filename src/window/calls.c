@@ -117,8 +117,8 @@ static bool has_reason(void *arg)
     return tt_context_status(a->window->comm->context, NULL, 0) || tt_now_ns() >= a->deadline_ns;
 }
 
-/* A rank whose window is gone has freed it, or has aborted. In the latter case, its abort may arrive
- * after its refusal of the operation: waits for it. */
+/* A rank whose window is gone has freed it, or has aborted. In the latter case, its abort may
+ * arrive after its refusal of the operation: waits for it. */
 static void await_abort(struct tt_call_check *a)
 {
     a->deadline_ns = tt_now_ns() + REASON_NS;
@@ -139,10 +139,10 @@ tutti_status tt_call_check_run(struct tt_call_check *a)
     if (a->status == TUTTI_ERR_TIMEOUT && a->rank == UINT32_MAX)
         return tt_fail(a->status, "%s: the operation was not complete at the deadline", a->call);
     if (a->status == TUTTI_ERR_TIMEOUT)
-        return tt_fail(
-            a->status,
-            "%s: rank %u did not complete the operation before the deadline (its process may be stopped, or its network may be down)",
-            a->call, a->rank);
+        return tt_fail(a->status,
+                       "%s: rank %u did not complete the operation before the deadline (its "
+                       "process may be stopped, or its network may be down)",
+                       a->call, a->rank);
     return a->status;
 }
 

@@ -157,8 +157,13 @@ tutti_status tutti_window_get(tutti_window *window, int rank, size_t offset, voi
                               size_t bytes, const tutti_rma *rma)
 {
     struct get g = {
-        .attempt = { .call = "tutti_window_get", .rank = (uint32_t)rank, .step = get_step, .uses = get_uses },
-        .offset = offset, .bytes = bytes, .dst = dst,
+        .attempt = { .call = "tutti_window_get",
+                     .rank = (uint32_t)rank,
+                     .step = get_step,
+                     .uses = get_uses },
+        .offset = offset,
+        .bytes = bytes,
+        .dst = dst,
     };
     const char *call = g.attempt.call;
     struct tt_window *w = NULL;

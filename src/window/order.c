@@ -40,14 +40,14 @@ struct quiet {
 static tutti_status failure_status(tutti_status st, uint32_t rank)
 {
     if (st == TUTTI_ERR_ABORTED)
-        return tt_fail(
-            st,
-            "tutti_window_quiet: rank %u freed its window before all operations to it were complete",
-            rank);
-    return tt_fail(
-        st,
-        "tutti_window_quiet: an operation to rank %u failed after the call that started it had returned",
-        rank);
+        return tt_fail(st,
+                       "tutti_window_quiet: rank %u freed its window before all operations to it "
+                       "were complete",
+                       rank);
+    return tt_fail(st,
+                   "tutti_window_quiet: an operation to rank %u failed after the call that started "
+                   "it had returned",
+                   rank);
 }
 
 /* Drains one rank: posts a mark, if none follows all puts before the tick, and checks the

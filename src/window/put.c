@@ -127,8 +127,8 @@ static tutti_status put_begin(struct tt_window_put *p)
     p->signalled = !signal;
     p->by_mail = (bytes && p->way->by_mail) || (signal && p->signal_way->by_mail);
     if (p->direct && (p->by_mail || !(p->link.wire->caps & TT_WIRE_CAP_DEVICE)))
-        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: device memory cannot be put to rank %u: %s", p->attempt.call,
-                       p->attempt.rank,
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: device memory cannot be put to rank %u: %s",
+                       p->attempt.call, p->attempt.rank,
                        p->by_mail ? "no transport reaches the window of this rank"
                                   : "the transport to this rank "
                                     "does not support device memory");
@@ -659,7 +659,8 @@ static tutti_status check_rows(const struct tt_window_put *p, const tutti_rows *
     size_t last = 0, end = 0, src_end = 0;
 
     if (rows->rows > 1 && (rows->stride < rows->row_bytes || rows->src_stride < rows->row_bytes))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rows of %zu bytes overlap with strides of %zu and %zu", call,
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: rows of %zu bytes overlap with strides of %zu and %zu", call,
                        rows->row_bytes, rows->src_stride, rows->stride);
     if (rows->rows == 0 || rows->row_bytes == 0)
         return TUTTI_OK;
@@ -734,9 +735,8 @@ tutti_status tutti_window_signal(tutti_window *window, int rank, size_t offset, 
     tutti_status st = put_take_arguments(&p, window, rank, &rma, "tutti_window_signal");
 
     if (!st && op == TUTTI_SIGNAL_NONE)
-        st = tt_fail(
-            TUTTI_ERR_INVALID,
-            "tutti_window_signal: op is TUTTI_SIGNAL_NONE (pass TUTTI_SIGNAL_SET or TUTTI_SIGNAL_ADD)");
+        st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_signal: op is TUTTI_SIGNAL_NONE (pass "
+                                        "TUTTI_SIGNAL_SET or TUTTI_SIGNAL_ADD)");
     p.attempt.step = put_or_queue_step;
     return st ? st : put_run(&p);
 }

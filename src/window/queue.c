@@ -11,7 +11,8 @@
 struct tt_window_queued {
     struct tt_window_queued *next;
     struct tt_window_put put;
-    size_t bytes;               /* size of this struct with its lists and copies; 0: exceeds the limit */
+    size_t bytes;               /* size of this struct with its lists and copies; 0: exceeds the
+                                   limit */
     bool fenced;                /* a fence follows it, before the next entry */
     tutti_piece pieces[];       /* remaining pieces; copies of short sources follow */
 };
@@ -87,8 +88,9 @@ static void unlist_peer(struct tt_window_peer *peer)
 
 /* ---- adding ---- */
 
-/* An empty queue accepts any put: one that was begun must not wait, and its call cannot return before
- * its short sources are copied. A put above the limit is not counted, so that others fit behind it. */
+/* An empty queue accepts any put: one that was begun must not wait, and its call cannot return
+ * before its short sources are copied. A put above the limit is not counted, so that others fit
+ * behind it. */
 static bool queue_has_space(const struct tt_window_peer *peer, size_t bytes)
 {
     return !peer->queue ||

@@ -520,11 +520,11 @@ static bool home_handle_message(void *arg, uint32_t from, const void *payload, u
         return false;
     }
     if (!execute(home, &m, follows)) {
-        tt_fail(
-            TUTTI_ERR_PROTOCOL,
-            "protocol error: rank %u accessed window %u out of bounds: %llu bytes at offset %llu, signal at offset %llu",
-            from, m.window, (unsigned long long)m.bytes, (unsigned long long)m.offset,
-            (unsigned long long)m.signal_offset);
+        tt_fail(TUTTI_ERR_PROTOCOL,
+                "protocol error: rank %u accessed window %u out of bounds: %llu bytes at offset "
+                "%llu, signal at offset %llu",
+                from, m.window, (unsigned long long)m.bytes, (unsigned long long)m.offset,
+                (unsigned long long)m.signal_offset);
         return false;
     }
     p->answers[p->answers_tail++ % TT_WINDOW_REQUESTS_MAX] = m;
@@ -589,9 +589,8 @@ static bool uses(void *arg, const void *mem, size_t bytes)
 static void window_end(struct tt_window *w)
 {
     if (w->ndevices > 0)
-        tt_log(
-            TT_LOG_ERROR,
-            "a window, or its communicator, was destroyed while a device uses it (call tutti_device_destroy first)");
+        tt_log(TT_LOG_ERROR, "a window, or its communicator, was destroyed while a device uses it "
+                             "(call tutti_device_destroy first)");
     tt_assert(w->ndevices == 0);
     tt_window_invalidate(w);
     tt_transfers_drop(w);

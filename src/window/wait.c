@@ -73,10 +73,10 @@ static bool wait_is_ready(const struct tt_window_waiter *waiter)
 
 static tutti_status fail_deserted(const struct wait *w, const char *call)
 {
-    return tt_fail(
-        TUTTI_ERR_PEER_LOST,
-        "%s: all other ranks have called tutti_window_free, so no signal can arrive at offset %zu%s of rank %u",
-        call, w->offsets[0], w->n > 1 ? " (or others)" : "", w->window->comm->rank);
+    return tt_fail(TUTTI_ERR_PEER_LOST,
+                   "%s: all other ranks have called tutti_window_free, so no signal can arrive at "
+                   "offset %zu%s of rank %u",
+                   call, w->offsets[0], w->n > 1 ? " (or others)" : "", w->window->comm->rank);
 }
 
 static bool wait_is_over(void *arg)
@@ -142,11 +142,11 @@ static tutti_status end_late(const struct wait *w, size_t *index, uint64_t *seen
         return TUTTI_OK;
     }
     if (w->n == 1)
-        return tt_fail(
-            TUTTI_ERR_TIMEOUT,
-            "%s: the word at offset %zu of rank %u had the value %llu at the deadline, expected %s%llu",
-            call, w->offsets[0], rank, (unsigned long long)first, prefix,
-            (unsigned long long)w->value);
+        return tt_fail(TUTTI_ERR_TIMEOUT,
+                       "%s: the word at offset %zu of rank %u had the value %llu at the deadline, "
+                       "expected %s%llu",
+                       call, w->offsets[0], rank, (unsigned long long)first, prefix,
+                       (unsigned long long)w->value);
     return tt_fail(TUTTI_ERR_TIMEOUT,
                    "%s: none of %zu words of rank %u matched at the deadline: expected %s%llu "
                    "(the first word, at offset %zu, had the value %llu)",
@@ -306,8 +306,11 @@ tutti_status tutti_window_wait_counter(tutti_window *window, const uint64_t *cou
                                        uint64_t value, int64_t timeout_ms)
 {
     struct count c = {
-        .attempt = { .call = "tutti_window_wait_counter", .timeout_ms = timeout_ms, .step = count_step },
-        .counter = counter, .value = value,
+        .attempt = { .call = "tutti_window_wait_counter",
+                     .timeout_ms = timeout_ms,
+                     .step = count_step },
+        .counter = counter,
+        .value = value,
     };
     tutti_status st = tt_window_take(window, c.attempt.call, &c.attempt.window);
 

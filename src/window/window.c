@@ -138,19 +138,20 @@ tutti_status tt_window_check_word(const struct tt_window *w, uint32_t rank, uint
     if (st)
         return st;
     if (w->cards[rank].device)
-        return tt_fail(
-            TUTTI_ERR_UNSUPPORTED,
-            "%s: the window of rank %u is device memory, which signals and atomics do not support (use a window of host memory: "
-            "tutti_rma.signal_window)",
-            call, rank);
+        return tt_fail(TUTTI_ERR_UNSUPPORTED,
+                       "%s: the window of rank %u is device memory, which signals and atomics do "
+                       "not support (use a window of host memory: "
+                       "tutti_rma.signal_window)",
+                       call, rank);
     if (offset % width)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: offset %llu is misaligned: must be a multiple of %llu", call,
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: offset %llu is misaligned: must be a multiple of %llu", call,
                        (unsigned long long)offset, (unsigned long long)width);
     if (!w->cards[rank].aligned)
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "%s: the memory of rank %u is misaligned for signals and atomics: it must be 8-byte aligned",
-            call, rank);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: the memory of rank %u is misaligned for signals and atomics: it must "
+                       "be 8-byte aligned",
+                       call, rank);
     return TUTTI_OK;
 }
 
@@ -317,7 +318,8 @@ static tutti_status check_cards(struct tt_window *w, tutti_status st)
                 r);
         for (uint32_t i = 0; i < TT_ENGINE_WIRES_MAX; i++)
             if (st == TUTTI_OK && c->keys[i].bytes > TT_KEY_BYTES)
-                st = tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank %u sent a window key of %u bytes", r,
+                st = tt_fail(TUTTI_ERR_PROTOCOL,
+                             "protocol error: rank %u sent a window key of %u bytes", r,
                              c->keys[i].bytes);
     }
     w->id = w->cards[0].id;
@@ -493,7 +495,10 @@ static tutti_status leave_step(struct tt_call_check *a)
 static tutti_status window_leave(struct tt_window *w)
 {
     struct leave l = {
-        .attempt = { .window = w, .call = "tutti_window_free", .rank = UINT32_MAX, .step = leave_step },
+        .attempt = { .window = w,
+                     .call = "tutti_window_free",
+                     .rank = UINT32_MAX,
+                     .step = leave_step },
     };
 
     return tt_call_check_run(&l.attempt);

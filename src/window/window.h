@@ -10,8 +10,8 @@
  *   message   memory that no wire reaches: everything is sent by message. Over shm this is the
  *             caller's memory if processes may not access each other's
  * Messages are executed by progress at the target, in the order in which they were sent. At most
- * TT_WINDOW_REQUESTS_MAX of one process to another are unanswered, so the target needs room for that
- * many replies only. */
+ * TT_WINDOW_REQUESTS_MAX of one process to another are unanswered, so the target needs room for
+ * that many replies only. */
 #ifndef TT_WINDOW_WINDOW_H
 #define TT_WINDOW_WINDOW_H
 
@@ -138,7 +138,8 @@ struct tt_window_peer {
     uint32_t ntransfers;        /* incomplete ones, and complete ones that are not freed */
     uint32_t nasked, nmail_changes, next_token;     /* nmail_changes: unanswered puts and atomics */
     struct tt_window_pending asked[TT_WINDOW_REQUESTS_MAX];   /* by token */
-    struct tt_window_message answers[TT_WINDOW_REQUESTS_MAX];   /* replies to it that had no room; a ring */
+    struct tt_window_message answers[TT_WINDOW_REQUESTS_MAX];   /* replies to it that had no room; a
+                                                                   ring */
     uint32_t answers_head, answers_tail;
 };
 
@@ -314,7 +315,8 @@ tutti_status tt_call_check_run(struct tt_call_check *a);
 /* As tt_call_check_run. Then abandons the transfer in *t that `step` may have begun, and sets *t to
  * NULL. If the call failed, the counter is not incremented. */
 tutti_status tt_call_check_run_transfer(struct tt_call_check *a, struct tt_window_transfer **t);
-/* Describes the call for its record: bytes to or from `rank` of the window (UINT32_MAX: no rank). */
+/* Describes the call for its record: bytes to or from `rank` of the window (UINT32_MAX: no
+ * rank). */
 void tt_call_check_trace(struct tt_call_check *a, enum tt_oplog_kind kind, uint64_t bytes);
 /* Begins the record of a call that does not use tt_call_check_run; ended with tt_oplog_end. The
  * caller must not hold the progress lock. */

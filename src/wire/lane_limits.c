@@ -70,12 +70,12 @@ tutti_status tt_lane_limits_get(struct tt_lane_limits *out)
 
     *out = tt_lane_limits_default;
     if (text && !tt_lane_limits_parse(out, text, &bad_at))
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "invalid TUTTI_LANE_BYTES \"%s\" (at \"%s\"): must be like \"8388608\" or "
-            "\"4194304,wan=134217728\", with %u to %u bytes (the distances are socket, host, rack, zone, "
-            "building, fabric and wan)",
-            text, text + bad_at, TT_LANE_BYTES_MIN, TT_LANE_BYTES_MAX);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "invalid TUTTI_LANE_BYTES \"%s\" (at \"%s\"): must be like \"8388608\" or "
+                       "\"4194304,wan=134217728\", with %u to %u bytes (the distances are socket, "
+                       "host, rack, zone, "
+                       "building, fabric and wan)",
+                       text, text + bad_at, TT_LANE_BYTES_MIN, TT_LANE_BYTES_MAX);
     return TUTTI_OK;
 }
 

@@ -382,9 +382,9 @@ static tutti_status fail_device(const char *name, int err, const void *mem, uint
                             : err == EBADF || err == EINVAL ? TUTTI_ERR_INVALID
                                                             : TUTTI_ERR_UNSUPPORTED;
 
-    return tt_fail(st,
-                   "%s: cannot register %" PRIu64 " bytes of device memory at %p by %s: %s%s",
-                   name, bytes, mem, what->dmabuf >= 0 ? "its dma-buf" : "its address", strerror(err),
+    return tt_fail(st, "%s: cannot register %" PRIu64 " bytes of device memory at %p by %s: %s%s",
+                   name, bytes, mem, what->dmabuf >= 0 ? "its dma-buf" : "its address",
+                   strerror(err),
                    what->dmabuf < 0 && err == EFAULT ? " (a kernel module like nvidia-peermem "
                                                        "is required)"
                                                      : "");
@@ -766,7 +766,8 @@ static tutti_status add_user_range(void *mem, size_t bytes, const struct tt_devi
         t->device = *device;
     pages_of(mem, bytes, &t->span.begin, &t->span.end);
     lock();
-    process_memory_events();                 /* earlier unmappings there must not remove the new range */
+    process_memory_events();                 /* earlier unmappings there must not remove the new
+                                                range */
     tt_spans_add(&registry.user_range_tree, &t->span);
     t->next = registry.user_ranges;
     registry.user_ranges = t;

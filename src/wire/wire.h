@@ -204,8 +204,8 @@ struct tt_done {
     struct tt_link link;
 };
 
-/* Counters of one lane, for dumps. A segment counts as complete unless its completion is overdue: on a
- * connection, unless the kernel retransmits it. Times in ns; 0: none. */
+/* Counters of one lane, for dumps. A segment counts as complete unless its completion is overdue:
+ * on a connection, unless the kernel retransmits it. Times in ns; 0: none. */
 struct tt_wire_lane {
     uint32_t peer, lane;
     bool is_up;

@@ -71,9 +71,9 @@ static tutti_status ofi_open(struct tt_wire **out, const struct tt_wire_conf *co
     else if (conf->outside && (conf->outside->family || conf->outside->port_first))
         why = "ofi: not usable with forwarded or configured ports: libfabric cannot use them";
     else if (conf->outside && conf->outside->near)
-        why =
-            "ofi: not usable: without access control, connections are limited to this host (conf.insecure or "
-            "TUTTI_SECURITY=plain allows unencrypted connections to other hosts)";
+        why = "ofi: not usable: without access control, connections are limited to this host "
+              "(conf.insecure or "
+              "TUTTI_SECURITY=plain allows unencrypted connections to other hosts)";
     if (why)
         return tt_fail_again(TUTTI_ERR_UNSUPPORTED, why);
     o = calloc(1, sizeof *o);

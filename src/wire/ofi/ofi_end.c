@@ -141,7 +141,8 @@ struct fid_mr *tt_ofi_mr_open(const struct tt_ofi_provider *p, void *mem, size_t
             tt_ofi_close(&mr->fid);
     }
     if (err)
-        tt_fail(TUTTI_ERR_NOMEM, "ofi: %s: cannot register %zu bytes: %s%s", p->name, bytes, tt_ofi_strerror(err),
+        tt_fail(TUTTI_ERR_NOMEM, "ofi: %s: cannot register %zu bytes: %s%s", p->name, bytes,
+                tt_ofi_strerror(err),
                 err == -FI_ENOMEM ? " (out of memory, or above the limit of locked "
                                     "memory: ulimit -l)"
                                   : "");

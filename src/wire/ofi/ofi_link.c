@@ -254,7 +254,8 @@ static void ofi_link_lose(struct tt_ofi_link *link, tutti_status status, const c
         return;
     tt_log(status == TUTTI_ERR_PEER_LOST || status == TUTTI_OK ? TT_LOG_INFO : TT_LOG_WARN,
            "ofi: the link to rank %u ended: %s", link->peer, why);
-    link->refusal_pending = status != TUTTI_OK && link->tcp.mine; /* otherwise the peer would wait */
+    /* otherwise the peer would wait */
+    link->refusal_pending = status != TUTTI_OK && link->tcp.mine;
     link->hello_pending = link->ready_pending = false;
     ofi_link_send_pending(link);
     if (link->refusal_pending)     /* this link is not polled any more */

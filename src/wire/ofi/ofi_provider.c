@@ -26,7 +26,8 @@ struct search {
     size_t nreasons, names_end;     /* lengths: of all reasons, and up to the end of the last
                                        list of names */
     const char *last_why;
-    const char *reported[NAMES_MAX];    /* names of providers with a reason, from libfabric's lists */
+    const char *reported[NAMES_MAX];    /* names of providers with a reason, from libfabric's
+                                           lists */
     size_t ntold;
 };
 
@@ -298,8 +299,8 @@ static void describe(struct tt_ofi_provider *p, const struct search *s)
 {
     const uint32_t version = tt_ofi_library()->version();
 
-    snprintf(p->about, sizeof p->about, "libfabric %u.%u, %s on %s: messages %s%s%s%s%s%s%s%s%s", FI_MAJOR(version),
-             FI_MINOR(version), p->name, p->device,
+    snprintf(p->about, sizeof p->about, "libfabric %u.%u, %s on %s: messages %s%s%s%s%s%s%s%s%s",
+             FI_MAJOR(version), FI_MINOR(version), p->name, p->device,
              p->ordered ? "are ordered after writes" : "wait for remote completion of writes",
              p->one_lane ? ", one lane: " : "", p->one_lane ? p->one_lane : "",
              p->copies ? ", sources are copied" : "", p->hmem ? ", supports device memory" : "",

@@ -138,10 +138,10 @@ static tutti_status ofi_make_region(struct tt_wire *w, void *mem, size_t bytes, 
     st = TUTTI_ERR_NOMEM;
     r->id = ofi_region_id(o);
     if (r->id == 0) {
-        tt_fail(
-            st,
-            "ofi: cannot create more than %u regions: out of memory, or the maximum of %u is reached",
-            o->nregions, REGIONS_MAX);
+        tt_fail(st,
+                "ofi: cannot create more than %u regions: out of memory, or the maximum of %u is "
+                "reached",
+                o->nregions, REGIONS_MAX);
         goto free;
     }
     st = region_register(o, r);
@@ -282,7 +282,8 @@ tutti_status tt_ofi_import(struct tt_wire *w, uint32_t peer, const struct tt_blo
     struct tt_ofi_key k;
 
     if (!tt_ofi_key_read(&k, key) || k.region == 0)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "ofi: protocol error: rank %u sent an invalid key of %u bytes", peer,
+        return tt_fail(TUTTI_ERR_PROTOCOL,
+                       "ofi: protocol error: rank %u sent an invalid key of %u bytes", peer,
                        key->bytes);
     *out = (struct tt_rkey){
         .wire = w, .peer = peer, .bytes = k.bytes, .handle = { k.region, k.generation }

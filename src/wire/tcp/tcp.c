@@ -188,7 +188,8 @@ static tutti_status tcp_import(struct tt_wire *w, uint32_t peer, const struct tt
     struct tt_tcp_key k;
 
     if (!tt_tcp_key_read(&k, key) || k.region == 0)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "tcp: protocol error: rank %u sent an invalid key of %u bytes", peer,
+        return tt_fail(TUTTI_ERR_PROTOCOL,
+                       "tcp: protocol error: rank %u sent an invalid key of %u bytes", peer,
                        key->bytes);
     *out = (struct tt_rkey){
         .wire = w, .peer = peer, .bytes = k.bytes, .handle = { k.region, k.generation }

@@ -586,13 +586,14 @@ tutti_status tt_tcp_connect(struct tt_wire *w, uint32_t peer, const struct tt_bl
 
     w->unreached = NULL;
     if (peer >= t->conf.nranks || peer == t->conf.rank)
-        return tt_fail(TUTTI_ERR_INVALID, "tcp: invalid peer: rank %u of %u cannot connect to rank %u", t->conf.rank,
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tcp: invalid peer: rank %u of %u cannot connect to rank %u", t->conf.rank,
                        t->conf.nranks, peer);
     if (!tt_tcp_address_read(&parsed, address))
         return TUTTI_ERR_UNSUPPORTED;
     if (tt_wire_shares_host(&t->conf, peer, parsed.host == t->host) && tt_near_lo_is_down()) {
-        w->unreached =
-            "TCP within a host needs the loopback interface lo, which is down (run ip link set lo up)";
+        w->unreached = "TCP within a host needs the loopback interface lo, which is down (run ip "
+                       "link set lo up)";
         return TUTTI_ERR_UNSUPPORTED;
     }
     if (!t->settled)

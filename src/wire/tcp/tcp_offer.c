@@ -38,10 +38,10 @@ uint32_t tt_tcp_offer(struct tt_tcp_link *link)
                           t, t->conf.nranks - 1 > t->noffers ? t->conf.nranks - 1 - t->noffers : 1);
     t->noffers++;
     if (link->offer < t->conf.lanes)
-        tt_log(
-            TT_LOG_INFO,
-            "tcp: %u of %u lanes to rank %u: few descriptors are free (raise RLIMIT_NOFILE with ulimit -n)",
-            link->offer, t->conf.lanes, link->peer);
+        tt_log(TT_LOG_INFO,
+               "tcp: %u of %u lanes to rank %u: few descriptors are free (raise RLIMIT_NOFILE with "
+               "ulimit -n)",
+               link->offer, t->conf.lanes, link->peer);
     tt_tcp_set_pending_lanes(link, link->offer - 1);
     return link->offer;
 }

@@ -92,7 +92,8 @@ static tutti_status verbs_open(struct tt_wire **out, const struct tt_wire_conf *
         return tt_fail_again(
             TUTTI_ERR_UNSUPPORTED,
             "verbs: not usable: without access control, connections are limited to this host "
-            "(conf.insecure or TUTTI_SECURITY=plain allows unencrypted connections to other hosts)");
+            "(conf.insecure or TUTTI_SECURITY=plain allows unencrypted connections to other "
+            "hosts)");
     v = calloc(1, sizeof *v);
     if (!v)
         return tt_fail(TUTTI_ERR_NOMEM, "verbs: out of memory for the transport");

@@ -245,7 +245,8 @@ void tt_verbs_link_lose(struct tt_verbs_link *link, tutti_status status, const c
     tt_log(status == TUTTI_ERR_PEER_LOST || status == TUTTI_OK ? TT_LOG_INFO : TT_LOG_WARN,
            "verbs: the link to rank %u ended: %s", link->peer, why);
     link->link_hello_pending = false;
-    link->refusal_pending = status != TUTTI_OK && link->tcp.mine; /* otherwise the peer would wait */
+    /* otherwise the peer would wait */
+    link->refusal_pending = status != TUTTI_OK && link->tcp.mine;
     verbs_link_send_pending(link);
     if (link->refusal_pending)     /* there is no space for it, and this link is not polled any
                                    more: the end of the connection notifies the peer */

@@ -171,10 +171,10 @@ static tutti_status verbs_make_region(struct tt_verbs *v, void *mem, size_t byte
         return tt_fail(st, "verbs: out of memory for a region");
     r->id = verbs_region_id(v);
     if (r->id == 0) {
-        tt_fail(
-            st,
-            "verbs: cannot create more than %u regions: out of memory, or the maximum of %u is reached",
-            v->nregions, TT_VERBS_REGIONS_MAX);
+        tt_fail(st,
+                "verbs: cannot create more than %u regions: out of memory, or the maximum of %u is "
+                "reached",
+                v->nregions, TT_VERBS_REGIONS_MAX);
         goto free;
     }
     r->public = (struct tt_region){ .wire = &v->wire, .mem = mem, .bytes = bytes };
@@ -224,9 +224,8 @@ static void part_with(struct tt_verbs *v, const struct tt_verbs_region *r)
         if (!other || other == r || other->pin != shared)
             continue;
         if (register_caller_memory(v, other))
-            tt_log(
-                TT_LOG_WARN,
-                "verbs: cannot register the source of a transfer again: links that still send from this memory will fail");
+            tt_log(TT_LOG_WARN, "verbs: cannot register the source of a transfer again: links that "
+                                "still send from this memory will fail");
         tt_registry_put(v->domain, shared, false);
     }
 }
@@ -269,7 +268,8 @@ tutti_status tt_verbs_import(struct tt_wire *w, uint32_t peer, const struct tt_b
     struct tt_verbs_key k;
 
     if (!tt_verbs_key_read(&k, key) || k.region == 0)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "verbs: protocol error: rank %u sent an invalid key of %u bytes", peer,
+        return tt_fail(TUTTI_ERR_PROTOCOL,
+                       "verbs: protocol error: rank %u sent an invalid key of %u bytes", peer,
                        key->bytes);
     *out = (struct tt_rkey){
         .wire = w,
