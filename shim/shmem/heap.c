@@ -59,11 +59,11 @@ static void check_equal_on_all_pes(const char *call, const char *what, uint64_t 
     shmem_quiet();
     sh_check(call, tutti_allreduce(both, both, 2, TUTTI_U64, TUTTI_MAX, sh_job.comm, NULL));
     if (both[0] != ~both[1])
-        sh_die(
-            call,
-            "%s differs between PEs: %llu on this PE, %llu to %llu on all PEs (all PEs must pass the same value)",
-            what, (unsigned long long)value, (unsigned long long)~both[1],
-            (unsigned long long)both[0]);
+        sh_die(call,
+               "%s differs between PEs: %llu on this PE, %llu to %llu on all PEs (all PEs must "
+               "pass the same value)",
+               what, (unsigned long long)value, (unsigned long long)~both[1],
+               (unsigned long long)both[0]);
 }
 
 /* Size in MiB to recommend: twice the current heap plus `bytes`. */
@@ -92,12 +92,13 @@ static void log_full(const char *call, size_t bytes, size_t alignment)
     pthread_mutex_unlock(&lock);
     if (again)
         return;
-    fprintf(
-        stderr,
-        "shmem: PE 0: %s: the symmetric heap is full: %zu bytes aligned to %zu do not fit; %zu of %zu bytes are free, at "
-        "most %zu in one piece (set SHMEM_SYMMETRIC_SIZE to a larger size on all PEs, for example %zuM)\n",
-        call, bytes, alignment, free_bytes, sh_job.heap.bytes - SH_HEAD_BYTES, largest,
-        recommended_mib(bytes + alignment));
+    fprintf(stderr,
+            "shmem: PE 0: %s: the symmetric heap is full: %zu bytes aligned to %zu do not fit; %zu "
+            "of %zu bytes are free, at "
+            "most %zu in one piece (set SHMEM_SYMMETRIC_SIZE to a larger size on all PEs, for "
+            "example %zuM)\n",
+            call, bytes, alignment, free_bytes, sh_job.heap.bytes - SH_HEAD_BYTES, largest,
+            recommended_mib(bytes + alignment));
 }
 
 /* Allocates locally; every PE gets the same offset. Returns NULL (logged once) if the heap is

@@ -62,9 +62,8 @@ void sh_check(const char *call, tutti_status status)
 void sh_need(const char *call)
 {
     if (!sh_job.up)
-        sh_die(
-            call,
-            "the library is not initialized (call shmem_init first, and nothing after shmem_finalize)");
+        sh_die(call, "the library is not initialized (call shmem_init first, and nothing after "
+                     "shmem_finalize)");
 }
 
 void *sh_alloc(const char *call, size_t bytes)
@@ -114,10 +113,10 @@ static size_t heap_bytes(void)
     if (!text)
         text = getenv("SMA_SYMMETRIC_SIZE");
     if (text && !sh_size_parse(text, &bytes))
-        sh_die(
-            "shmem_init",
-            "invalid SHMEM_SYMMETRIC_SIZE \"%s\" (use bytes, or a number with K, M, G or T, such as 512M)",
-            text);
+        sh_die("shmem_init",
+               "invalid SHMEM_SYMMETRIC_SIZE \"%s\" (use bytes, or a number with K, M, G or T, "
+               "such as 512M)",
+               text);
     if (bytes > SIZE_MAX / 4)
         sh_die("shmem_init", "invalid SHMEM_SYMMETRIC_SIZE \"%s\": exceeds the address space",
                text);
@@ -202,11 +201,11 @@ static void init(int level)
     sh_check("shmem_init", tutti_allgather(&mine, infos, sizeof mine, TUTTI_U8, sh_job.comm, NULL));
     for (int pe = 0; pe < sh_job.n; pe++)
         if (infos[pe].heap_bytes != mine.heap_bytes)
-            sh_die(
-                "shmem_init",
-                "SHMEM_SYMMETRIC_SIZE differs: %llu bytes on PE %d, %llu bytes on PE %d (set the same size on all PEs)",
-                (unsigned long long)(mine.heap_bytes - SH_HEAD_BYTES), sh_job.me,
-                (unsigned long long)(infos[pe].heap_bytes - SH_HEAD_BYTES), pe);
+            sh_die("shmem_init",
+                   "SHMEM_SYMMETRIC_SIZE differs: %llu bytes on PE %d, %llu bytes on PE %d (set "
+                   "the same size on all PEs)",
+                   (unsigned long long)(mine.heap_bytes - SH_HEAD_BYTES), sh_job.me,
+                   (unsigned long long)(infos[pe].heap_bytes - SH_HEAD_BYTES), pe);
     expose(&sh_job.heap, NULL, mine.heap_bytes);
     expose_globals(&globals, infos);
     find_heaps(infos);

@@ -32,15 +32,15 @@ struct sh_place sh_place_of(const char *call, const char *what, const void *addr
     if (sh_find(addr, bytes, &place))
         return place;
     if (!sh_job.globals.window)
-        sh_die(
-            call,
-            "%s = %p with %zu bytes is not in the symmetric heap (global variables are not symmetric here: PEs run different programs)",
-            what, addr, bytes);
-    sh_die(
-        call,
-        "%s = %p with %zu bytes is not symmetric: neither in the symmetric heap (%p to %p) nor a global variable of the program",
-        what, addr, bytes, (void *)(sh_job.heap.base + SH_HEAD_BYTES),
-        (void *)(sh_job.heap.base + sh_job.heap.bytes));
+        sh_die(call,
+               "%s = %p with %zu bytes is not in the symmetric heap (global variables are not "
+               "symmetric here: PEs run different programs)",
+               what, addr, bytes);
+    sh_die(call,
+           "%s = %p with %zu bytes is not symmetric: neither in the symmetric heap (%p to %p) nor "
+           "a global variable of the program",
+           what, addr, bytes, (void *)(sh_job.heap.base + SH_HEAD_BYTES),
+           (void *)(sh_job.heap.base + sh_job.heap.bytes));
 }
 
 size_t sh_bytes(const char *call, size_t nelems, size_t bytes)
