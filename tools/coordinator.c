@@ -60,36 +60,46 @@ static const struct argp_option argp_options[] = {
       "host, port 0 a free port (default " DEFAULT_LISTEN ")",
       0 },
     { "journal", 'j', "FILE", 0,
-      "file that keeps the state of the run across restarts of this process (default NAME.journal in "
-      "the current directory); \"" NO_JOURNAL "\": keep no state, so that the run ends with this process",
+      "file that keeps the state of the run across restarts of this process (default NAME.journal "
+      "in "
+      "the current directory); \"" NO_JOURNAL
+      "\": keep no state, so that the run ends with this process",
       0 },
     { "store", OPT_STORE, "URL", 0,
       "keep the journal in etcd, at etcd://HOST:PORT[,HOST:PORT...]/PREFIX. If several "
       "coordinators use the same store, one is the leader; the others stand by, and one of them "
-      "takes over when the leader fails", 0 },
+      "takes over when the leader fails",
+      0 },
     { "store-plain", OPT_STORE_PLAIN, NULL, 0,
       "allow unencrypted connections to etcd servers on other hosts", 0 },
     { "http", OPT_HTTP, "HOST:PORT", 0,
       "serve the status of the run at this address, without access control: a web page, "
-      "/status.json, and /metrics for Prometheus", 0 },
+      "/status.json, and /metrics for Prometheus",
+      0 },
     { NULL, 0, NULL, 0,
       "Access control (required if other hosts can connect: --token-file, or --cert with --key and "
-      "--ca, or --insecure):", 1 },
+      "--ca, or --insecure):",
+      1 },
     { "token-file", OPT_TOKEN_FILE, "FILE", 0,
       "accept members that present the token on the first line of FILE (default: as set by the "
-      "variables TUTTI_SECURITY and TUTTI_TOKEN)", 1 },
+      "variables TUTTI_SECURITY and TUTTI_TOKEN)",
+      1 },
     { "cert", OPT_CERT, "FILE", 0,
-      "certificate of this coordinator (PEM). With --key and --ca, members must present a certificate "
-      "signed by the CA", 1 },
+      "certificate of this coordinator (PEM). With --key and --ca, members must present a "
+      "certificate "
+      "signed by the CA",
+      1 },
     { "key", OPT_KEY, "FILE", 0, "private key of this coordinator's certificate (PEM)", 1 },
     { "ca", OPT_CA, "FILE", 0, "certificate of the certificate authority, CA (PEM)", 1 },
-    { "insecure", OPT_INSECURE, NULL, 0, "accept any process, over unencrypted, unauthenticated connections", 1 },
+    { "insecure", OPT_INSECURE, NULL, 0,
+      "accept any process, over unencrypted, unauthenticated connections", 1 },
     { NULL, 0, NULL, 0, "Limits:", 2 },
     { "lease", OPT_LEASE, "MS", 0,
       "a member that sends nothing for MS milliseconds is declared lost (default 1000)", 2 },
     { "grace", OPT_GRACE, "MS", 0,
       "a member whose connection ended may reconnect within MS milliseconds (default: a "
-      "quarter of the lease, at most 250)", 2 },
+      "quarter of the lease, at most 250)",
+      2 },
     { "members", OPT_MEMBERS, "N", 0,
       "maximum number of members, including newcomers (default 4096)", 2 },
     { 0 },
@@ -208,11 +218,11 @@ static int read_token(struct options *o)
     fclose(f);
     bytes = strcspn(o->token, "\r\n");
     if (bytes == sizeof o->token - 1 || bytes < TT_SECURE_TOKEN_MIN) {
-        fprintf(
-            stderr,
-            "tutti coordinator: invalid token in %s: the first line has %zu%s characters (must be %d to %zu)\n",
-            o->token_file, bytes, bytes < TT_SECURE_TOKEN_MIN ? "" : " or more",
-            TT_SECURE_TOKEN_MIN, sizeof o->token - 2);
+        fprintf(stderr,
+                "tutti coordinator: invalid token in %s: the first line has %zu%s characters (must "
+                "be %d to %zu)\n",
+                o->token_file, bytes, bytes < TT_SECURE_TOKEN_MIN ? "" : " or more",
+                TT_SECURE_TOKEN_MIN, sizeof o->token - 2);
         return STATUS_ARGUMENTS;
     }
     o->token[bytes] = '\0';
@@ -291,8 +301,8 @@ static int set_defaults(struct options *o)
                         ")");
     if (!o->journal && !o->store) {
         if (strchr(o->conf.run, '/'))
-            return complain(
-                "cannot name the journal after the run: its name contains \"/\" (use --journal FILE)");
+            return complain("cannot name the journal after the run: its name contains \"/\" (use "
+                            "--journal FILE)");
         if (snprintf(o->journal_default, sizeof o->journal_default, "%s.journal", o->conf.run) >=
             (int)sizeof o->journal_default)
             return complain(

@@ -27,35 +27,43 @@ struct options {
 static const struct argp_option argp_options[] = {
     { "lanes", 'l', "N", 0, "lanes per connection, 1 to 16 (default 16)", 0 },
     { "outstanding", 'm', "LIST", 0,
-      "limits of outstanding segments per lane, each of which is simulated (default 1,2,4,8,16)", 0 },
+      "limits of outstanding segments per lane, each of which is simulated (default 1,2,4,8,16)",
+      0 },
     { "window", 'w', "N", 0,
       "maximum number of segments in flight on all lanes, a power of two up to 4096 (default: 8 "
-      "times the limit of all lanes)", 0 },
-    { "segment", 's', "SIZE", 0, "segment size in bytes, with an optional K, M, G or T (default 128K)", 0 },
+      "times the limit of all lanes)",
+      0 },
+    { "segment", 's', "SIZE", 0,
+      "segment size in bytes, with an optional K, M, G or T (default 128K)", 0 },
     { "distance", 'D', "LEVEL", 0,
       "use the lanes, segment size and limit that the verbs transport uses for a peer at this "
-      "distance: socket, host, rack, zone, building, fabric or wan", 0 },
+      "distance: socket, host, rack, zone, building, fabric or wan",
+      0 },
     { "described", 'T', NULL, 0,
       "with --distance: compute its values from --nic and --latency, as if a topology description "
-      "(TUTTI_TOPO) had specified these", 0 },
+      "(TUTTI_TOPO) had specified these",
+      0 },
     { "told", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0 },
     { "senders", 'n', "N", 0, "senders, each connected to its own receiver (default 1)", 0 },
-    { "paths", 'p', "N", 0, "paths through the network, assigned to lanes round-robin (default 16)", 0 },
+    { "paths", 'p', "N", 0, "paths through the network, assigned to lanes round-robin (default 16)",
+      0 },
     { "ways", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0 },
     { "slow-paths", 'k', "N", 0, "number of slow paths (default 1)", 0 },
     { "slow-ways", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0 },
-    { "slow", 'r', "LIST", 0,
-      "rate of a slow path relative to the others (default 1,0.5,0.25)", 0 },
+    { "slow", 'r', "LIST", 0, "rate of a slow path relative to the others (default 1,0.5,0.25)",
+      0 },
     { "nic", 'g', "GBYTES/S", 0, "rate of a sender's NIC, GB/s (default 50)", 0 },
     { "path-rate", 'y', "GBYTES/S", 0,
       "rate of a path, GB/s (default: rate of all NICs / number of paths)", 0 },
     { "way", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0 },
     { "latency", 'd', "US", 0, "one-way latency, us (default 5)", 0 },
-    { "bytes", 'b', "SIZE", 0, "bytes per message, with an optional K, M, G or T (default 16M)", 0 },
+    { "bytes", 'b', "SIZE", 0, "bytes per message, with an optional K, M, G or T (default 16M)",
+      0 },
     { "messages", 'c', "N", 0, "messages per sender (default 100)", 0 },
     { "depth", 'q', "N", 0, "messages that a sender keeps posted (default 4)", 0 },
     { "emptiest", 'e', NULL, 0,
-      "send each segment on the lane with the fewest outstanding bytes, instead of round-robin", 0 },
+      "send each segment on the lane with the fewest outstanding bytes, instead of round-robin",
+      0 },
     { "json", 'j', NULL, 0, "print one JSON document", 0 },
     { 0 },
 };
@@ -139,10 +147,10 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case 'D':
         if (!tt_distance_parse(arg, &o->distance) || o->distance == TT_NEAR_SELF)
-            argp_error(
-                state,
-                "--distance %s: unknown distance (socket, host, rack, zone, building, fabric or wan)",
-                arg);
+            argp_error(state,
+                       "--distance %s: unknown distance (socket, host, rack, zone, building, "
+                       "fabric or wan)",
+                       arg);
         return 0;
     case 'T':
         o->described = true;

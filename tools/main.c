@@ -17,7 +17,8 @@
 static const struct tool tools[] = {
     { "run", "start the ranks of a job, on this or other hosts", tool_run_main, false },
     { "perf", "measure and check collectives", tool_perf_main, false },
-    { "tune", "find the fastest algorithms by measurement and write a tune file", tool_tune_main, false },
+    { "tune", "find the fastest algorithms by measurement and write a tune file", tool_tune_main,
+      false },
     { "info", "show this build, its transports, parameters and algorithms", tool_info_main, false },
     { "sim", "simulate a collective on a machine given by a description", tool_sim_main, false },
     { "topo", "show or measure the topology; place ranks on hosts", tool_topo_main, false },
@@ -117,18 +118,18 @@ static void finish_output(void)
 
 static void usage(FILE *to)
 {
-    fprintf(
-        to,
-        "Usage: tutti COMMAND [OPTION...]\nRuns, measures, simulates and explains collectives.\n\nCommands:\n");
+    fprintf(to, "Usage: tutti COMMAND [OPTION...]\nRuns, measures, simulates and explains "
+                "collectives.\n\nCommands:\n");
     for (size_t i = 0; i < NTOOLS; i++)
         fprintf(to, "  %-11s %s\n", tools[i].name, tools[i].summary);
-    fprintf(
-        to,
-        "\n`tutti COMMAND --help` describes a command; `tutti --version` prints the version (%s).\n\n"
-        "Exit status: 0 on success, 1 on failure, 2 on a usage error. `tutti run` returns the status of\n"
-        "its program; an interrupted `tutti tune` returns 130.\n\n"
-        "Examples:\n    tutti run -n 4 -- ./program\n    tutti perf allreduce -n 4 --check\n",
-        tutti_version());
+    fprintf(to,
+            "\n`tutti COMMAND --help` describes a command; `tutti --version` prints the version "
+            "(%s).\n\n"
+            "Exit status: 0 on success, 1 on failure, 2 on a usage error. `tutti run` returns the "
+            "status of\n"
+            "its program; an interrupted `tutti tune` returns 130.\n\n"
+            "Examples:\n    tutti run -n 4 -- ./program\n    tutti perf allreduce -n 4 --check\n",
+            tutti_version());
 }
 
 static const struct tool *find(const char *command)

@@ -39,16 +39,20 @@ enum {
 static const struct argp_option argp_options[] = {
     { "matrix", OPT_MATRIX, "FILE", 0,
       "latencies and rates between the peers, in JSON (docs/ring-order.md); \"-\": standard "
-      "input", 0 },
-    { "bytes", 'b', "SIZE", 0, "bytes of one all-reduce, with an optional K, M, G or T (default 64M)", 0 },
+      "input",
+      0 },
+    { "bytes", 'b', "SIZE", 0,
+      "bytes of one all-reduce, with an optional K, M, G or T (default 64M)", 0 },
     { "segment", OPT_SEGMENT, "SIZE", 0,
       "segment size within a block; 0: whole blocks (default 1M)", 0 },
-    { "steps", OPT_STEPS, "N", 0, "steps of the search (default: depends on the number of peers)", 0 },
+    { "steps", OPT_STEPS, "N", 0, "steps of the search (default: depends on the number of peers)",
+      0 },
     { "seed", OPT_SEED, "N", 0,
       "seed of the search (default 1); the same seed finds the same order", 0 },
     { "expected", OPT_EXPECTED, "N", 0,
       "expected number of all-reduces in the new order, to decide whether the change pays off "
-      "(default 1000)", 0 },
+      "(default 1000)",
+      0 },
     { "json", OPT_JSON, NULL, 0, "print one JSON document", 0 },
     { "svg", OPT_SVG, "FILE", 0, "write an SVG picture of the matrix with the ring", 0 },
     { "quiet", 'q', NULL, 0, "print no progress on standard error", 0 },
@@ -335,11 +339,10 @@ static int order_main(int argc, char **argv)
 
 static void usage(FILE *to)
 {
-    fprintf(
-        to,
-        "Usage: tutti ring SUBCOMMAND [OPTION...]\nArranges peers in a ring, from measurements of the links between them.\n\nSubcommands:\n"
-        "  order    find the fastest order of the peers\n\n"
-        "`tutti ring SUBCOMMAND --help` describes a subcommand.\n");
+    fprintf(to, "Usage: tutti ring SUBCOMMAND [OPTION...]\nArranges peers in a ring, from "
+                "measurements of the links between them.\n\nSubcommands:\n"
+                "  order    find the fastest order of the peers\n\n"
+                "`tutti ring SUBCOMMAND --help` describes a subcommand.\n");
 }
 
 int tool_ring_main(int argc, char **argv)

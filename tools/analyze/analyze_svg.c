@@ -116,10 +116,10 @@ static void put_row(const struct picture *p, uint32_t row)
     char label[96];
 
     if (culprit)
-        fprintf(
-            p->to,
-            "<rect class=\"culprit\" x=\"4\" y=\"%.1f\" width=\"%.1f\" height=\"%.0f\" fill=\"#fbe3d6\"/>\n",
-            y - 4, LEFT + BEFORE + HANG, ROW);
+        fprintf(p->to,
+                "<rect class=\"culprit\" x=\"4\" y=\"%.1f\" width=\"%.1f\" height=\"%.0f\" "
+                "fill=\"#fbe3d6\"/>\n",
+                y - 4, LEFT + BEFORE + HANG, ROW);
     snprintf(label, sizeof label, "rank %u%s%s, %s", rank, r->has_dump ? " " : "",
              r->has_dump ? tt_dumps_text(&p->a->dumps, r->host) : "", analyze_state(p->a, rank));
     label[28] = '\0';
@@ -135,10 +135,10 @@ static void put_axis(const struct picture *p)
     const double bottom = TOP + ROW * p->a->nrows;
     char text[96];
 
-    fprintf(
-        p->to,
-        "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#888\" stroke-dasharray=\"4 3\"/>\n",
-        LEFT + BEFORE, TOP - 14, LEFT + BEFORE, bottom);
+    fprintf(p->to,
+            "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#888\" "
+            "stroke-dasharray=\"4 3\"/>\n",
+            LEFT + BEFORE, TOP - 14, LEFT + BEFORE, bottom);
     snprintf(text, sizeof text, "%.3f ms up to the last call",
              1e-6 * ((double)p->hang - (double)p->begin));
     put_text(p, LEFT, TOP - 10, "fill=\"#555\"", text);
@@ -151,10 +151,11 @@ static void put_picture(struct picture *p)
     const double width = LEFT + BEFORE + HANG + RIGHT, height = TOP + ROW * p->a->nrows + 16;
     char words[4096];
 
-    fprintf(
-        p->to,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-        width, height);
+    fprintf(p->to,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
+            "font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" "
+            "fill=\"#fff\"/>\n",
+            width, height);
     if (p->a->found.n > 0)
         tt_diagnosis_words(&p->a->found.list[0], &p->a->dumps, words, sizeof words);
     else

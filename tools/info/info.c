@@ -58,15 +58,18 @@ struct options {
 enum { OPT_PARAMS = 256, OPT_ALGOS, OPT_MEMORY, OPT_RANKS, OPT_STATES, OPT_JSON };
 
 static const struct argp_option argp_options[] = {
-    { "params", OPT_PARAMS, NULL, 0, "list all environment variables with their values, units, defaults and bounds", 0 },
+    { "params", OPT_PARAMS, NULL, 0,
+      "list all environment variables with their values, units, defaults and bounds", 0 },
     { "algos", OPT_ALGOS, NULL, 0, "list the algorithms of COLLECTIVE, or of all collectives", 0 },
     { "memory", OPT_MEMORY, NULL, 0,
-      "show the memory that rank 0 uses for a communicator after one ring allreduce, by purpose", 0 },
+      "show the memory that rank 0 uses for a communicator after one ring allreduce, by purpose",
+      0 },
     { "ranks", OPT_RANKS, "N", 0,
       "with --memory: number of ranks to start on this host (default 2); ignored in a job", 0 },
     { "states", OPT_STATES, NULL, 0,
       "list the protocol states of members, rounds, syncs and operations in elastic runs, with all "
-      "legal transitions", 0 },
+      "legal transitions",
+      0 },
     { "json", OPT_JSON, NULL, 0, "print one JSON document", 0 },
     { 0 },
 };
@@ -428,7 +431,8 @@ static void print_wires(struct json_object *wires)
     for (size_t i = 0; i < json_object_array_length(wires); i++) {
         struct json_object *w = json_object_array_get_idx(wires, i);
 
-        printf("  %-6s %-10s %s%s\n", text_of(w, "name"), bool_of(w, "usable") ? "usable" : "not usable",
+        printf("  %-6s %-10s %s%s\n", text_of(w, "name"),
+               bool_of(w, "usable") ? "usable" : "not usable",
                bool_of(w, "usable") ? text_of(w, "summary") : text_of(w, "why_not"),
                bool_of(w, "by_name") ? "; used only if TUTTI_WIRES lists it" : "");
         if (*text_of(w, "about"))
@@ -494,11 +498,10 @@ static void print_registration(struct json_object *r)
         printf("  %s\n", text_of(r, "wrong"));
         return;
     }
-    printf(
-        "  %-22s %s%s\n", "mode", text_of(r, "mode"),
-        bool_of(r, "dynamic")
-            ? ""
-            : "; only for memory of tutti_mem_register and tutti_mem_alloc (TUTTI_REGISTER_DYNAMIC=0)");
+    printf("  %-22s %s%s\n", "mode", text_of(r, "mode"),
+           bool_of(r, "dynamic") ? ""
+                                 : "; only for memory of tutti_mem_register and tutti_mem_alloc "
+                                   "(TUTTI_REGISTER_DYNAMIC=0)");
     printf("  %-22s %lld bytes, %lld registrations\n", "cache limits",
            (long long)integer_of(r, "bytes_max"), (long long)integer_of(r, "count_max"));
     printf("  %-22s %s%s\n", "change detection",

@@ -41,11 +41,13 @@ enum {
 static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0,
       "number of ranks to start on this host (default 4). In a job, the job's ranks are used, and "
-      "N must equal their number", 1 },
+      "N must equal their number",
+      1 },
     { "wire", OPT_WIRE, "shm,tcp", 0,
       "allowed transports (default: all usable ones except verbs and ofi)", 1 },
     { "tokens", OPT_TOKENS, "N", 0, "tokens per rank (default 256)", 2 },
-    { "bytes", OPT_BYTES, "SIZE", 0, "bytes per token, with an optional K, M, G or T (default 4K)", 2 },
+    { "bytes", OPT_BYTES, "SIZE", 0, "bytes per token, with an optional K, M, G or T (default 4K)",
+      2 },
     { "experts", OPT_EXPERTS, "N", 0,
       "experts in total, a multiple of the number of ranks (default 8 per rank)", 2 },
     { "top", OPT_TOP, "K", 0, "experts per token (default 1)", 2 },
@@ -53,10 +55,12 @@ static const struct argp_option argp_options[] = {
       "exponent of the Zipf distribution of tokens over experts; 0: uniform (default 0)", 2 },
     { "dealt", OPT_DEALT, NULL, 0,
       "assign experts to ranks round-robin, so that the data for each rank consists of many "
-      "pieces (default: consecutive experts per rank, one piece)", 2 },
+      "pieces (default: consecutive experts per rank, one piece)",
+      2 },
     { "methods", OPT_METHODS, "LIST", 0,
       "methods, separated by commas: dynamic, known, padded, padded_seen, replay, "
-      "replay_without_chain, ... (default: all)", 3 },
+      "replay_without_chain, ... (default: all)",
+      3 },
     { "ways", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 3 },
     { "iters", OPT_ITERS, "N", 0, "measured rounds; each runs all methods (default 20)", 3 },
     { "seed", OPT_SEED, "N", 0, "seed of the routing (default 1)", 3 },
@@ -563,12 +567,13 @@ static void print(const struct exchange *x, const struct method *w, const struct
         sent += sent_to(x, w, x->rank, r);
     tc = median(start, n) / (x->nranks > 1 ? x->nranks - 1 : 1);
     if (x->o->json)
-        printf(
-            "{\"method\": \"%s\", \"ranks\": %u, \"tokens\": %zu, \"bytes\": %zu, \"experts\": %zu, \"top\": %zu, \"skew\": %g, "
-            "\"dealt\": %s, \"sent_bytes\": %llu, \"busiest_bytes\": %llu, \"time_us\": %.2f, \"cpu_us\": %.2f, \"tc_us\": %.3f, \"held_bytes\": %zu}\n",
-            w->name, x->nranks, x->o->tokens, x->o->bytes, x->o->experts, x->o->top, x->o->skew,
-            x->o->dealt ? "true" : "false", (unsigned long long)sent,
-            (unsigned long long)busiest_bytes(x, w), median(us, n), median(cpu, n), tc, held);
+        printf("{\"method\": \"%s\", \"ranks\": %u, \"tokens\": %zu, \"bytes\": %zu, \"experts\": "
+               "%zu, \"top\": %zu, \"skew\": %g, "
+               "\"dealt\": %s, \"sent_bytes\": %llu, \"busiest_bytes\": %llu, \"time_us\": %.2f, "
+               "\"cpu_us\": %.2f, \"tc_us\": %.3f, \"held_bytes\": %zu}\n",
+               w->name, x->nranks, x->o->tokens, x->o->bytes, x->o->experts, x->o->top, x->o->skew,
+               x->o->dealt ? "true" : "false", (unsigned long long)sent,
+               (unsigned long long)busiest_bytes(x, w), median(us, n), median(cpu, n), tc, held);
     else if (w->replays)
         printf("%-28s %12llu %12.2f %12.2f %10.3f\n", w->name, (unsigned long long)sent,
                median(us, n), median(cpu, n), tc);

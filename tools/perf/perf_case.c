@@ -8,26 +8,26 @@
 #include "tools/perf/perf_work.h"
 
 const struct perf_coll perf_colls[] = {
-    { "allreduce",       TT_ALLREDUCE,       PERF_TWICE,  .reduces = true, .in_place = true },
-    { "reduce",          TT_REDUCE,          PERF_WHOLE,  .reduces = true, .rooted = true, .in_place = true },
+    { "allreduce", TT_ALLREDUCE, PERF_TWICE, .reduces = true, .in_place = true },
+    { "reduce", TT_REDUCE, PERF_WHOLE, .reduces = true, .rooted = true, .in_place = true },
     { "reduce_scatter", TT_REDUCE_SCATTER, PERF_OTHERS, .cut = true, .reduces = true,
       .in_place = true },
     { "reduce_scatterv", TT_REDUCE_SCATTERV, PERF_OTHERS, .cut = true, .uneven = true,
       .reduces = true, .in_place = true },
-    { "allgather",       TT_ALLGATHER,       PERF_OTHERS, .cut = true, .in_place = true },
-    { "allgatherv",      TT_ALLGATHERV,      PERF_OTHERS, .cut = true, .uneven = true, .in_place = true },
-    { "broadcast",       TT_BROADCAST,       PERF_WHOLE,  .rooted = true, .in_place = true },
-    { "gather",          TT_GATHER,          PERF_OTHERS, .cut = true, .rooted = true, .in_place = true },
+    { "allgather", TT_ALLGATHER, PERF_OTHERS, .cut = true, .in_place = true },
+    { "allgatherv", TT_ALLGATHERV, PERF_OTHERS, .cut = true, .uneven = true, .in_place = true },
+    { "broadcast", TT_BROADCAST, PERF_WHOLE, .rooted = true, .in_place = true },
+    { "gather", TT_GATHER, PERF_OTHERS, .cut = true, .rooted = true, .in_place = true },
     { "gatherv", TT_GATHERV, PERF_OTHERS, .cut = true, .uneven = true, .rooted = true,
       .in_place = true },
-    { "scatter",         TT_SCATTER,         PERF_OTHERS, .cut = true, .rooted = true, .in_place = true },
+    { "scatter", TT_SCATTER, PERF_OTHERS, .cut = true, .rooted = true, .in_place = true },
     { "scatterv", TT_SCATTERV, PERF_OTHERS, .cut = true, .uneven = true, .rooted = true,
       .in_place = true },
-    { "alltoall",        TT_ALLTOALL,        PERF_OTHERS, .cut = true, .in_place = true },
-    { "alltoallv",       TT_ALLTOALLV,       PERF_OTHERS, .cut = true, .uneven = true, .in_place = true },
-    { "barrier",         TT_BARRIER,         PERF_WHOLE,  .in_place = false },
-    { "sendrecv",        PERF_SENDRECV,      PERF_WHOLE,  .in_place = false },
-    { "pingpong",        PERF_PINGPONG,      PERF_WHOLE,  .in_place = false },
+    { "alltoall", TT_ALLTOALL, PERF_OTHERS, .cut = true, .in_place = true },
+    { "alltoallv", TT_ALLTOALLV, PERF_OTHERS, .cut = true, .uneven = true, .in_place = true },
+    { "barrier", TT_BARRIER, PERF_WHOLE, .in_place = false },
+    { "sendrecv", PERF_SENDRECV, PERF_WHOLE, .in_place = false },
+    { "pingpong", PERF_PINGPONG, PERF_WHOLE, .in_place = false },
 };
 const size_t perf_ncolls = sizeof perf_colls / sizeof *perf_colls;
 

@@ -33,37 +33,43 @@ enum {
 static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0,
       "number of ranks to start on this host (default 2). In a job, the job's ranks are used, and "
-      "N must equal their number", 1 },
+      "N must equal their number",
+      1 },
     { "wire", OPT_WIRE, "shm,tcp", 0,
       "allowed transports (default: all usable ones except verbs and ofi)", 1 },
     { "algo", OPT_ALGO, "NAME", 0, "use this algorithm (`tutti info --algos` lists them)", 1 },
-    { "min", OPT_MIN, "SIZE", 0, "smallest size in bytes, with an optional K, M, G or T (default 8)", 2 },
+    { "min", OPT_MIN, "SIZE", 0,
+      "smallest size in bytes, with an optional K, M, G or T (default 8)", 2 },
     { "max", OPT_MAX, "SIZE", 0, "largest size (default 128M)", 2 },
     { "factor", OPT_FACTOR, "F", 0, "ratio of successive sizes (default 4)", 2 },
     { "dtype", OPT_DTYPE, "TYPE", 0, "element type (default f32)", 2 },
     { "op", OPT_OP, "OP", 0, "reduction operation (default sum)", 2 },
     { "quant", OPT_QUANT, "HOW", 0,
       "quantized transfer: minmax8, minmax4, zero8, zero4, e4m3 or e5m2 (default none). "
-      "--check then allows the error bound of tutti.h", 2 },
+      "--check then allows the error bound of tutti.h",
+      2 },
     { "root", OPT_ROOT, "RANK", 0, "root of rooted collectives (default 0)", 2 },
     { "iters", OPT_ITERS, "N", 0,
       "measured iterations (default: as many as fit into 0.1 s, at least 5)", 3 },
     { "warmup", OPT_WARMUP, "N", 0,
       "unmeasured iterations before the measured ones (default: at least 16, including those that "
-      "determine --iters; with --iters: 5)", 3 },
+      "determine --iters; with --iters: 5)",
+      3 },
     { "in-place", OPT_IN_PLACE, NULL, 0,
       "measure only in place (default: in place and out of place)", 3 },
     { "out-of-place", OPT_OUT_OF_PLACE, NULL, 0, "measure only out of place", 3 },
     { "mem", OPT_MEM, "malloc|mem_alloc", 0,
       "memory of the buffers: malloc (default), or tutti_mem_alloc, which peers can map", 3 },
-    { "check", OPT_CHECK, NULL, 0,
-      "compare every element with the definition of the collective", 4 },
+    { "check", OPT_CHECK, NULL, 0, "compare every element with the definition of the collective",
+      4 },
     { "timers", OPT_TIMERS, NULL, 0,
       "print the time that a call spends in each phase (mean over ranks and calls). Very short "
-      "calls are not timed", 4 },
+      "calls are not timed",
+      4 },
     { "trace", OPT_TRACE, "FILE", 0,
       "write a timeline of every segment on every lane (TCP connection or queue pair) of all "
-      "ranks: JSON for ui.perfetto.dev, or a picture if FILE ends in .svg", 4 },
+      "ranks: JSON for ui.perfetto.dev, or a picture if FILE ends in .svg",
+      4 },
     { "json", OPT_JSON, NULL, 0, "print one JSON object per line", 4 },
     { "interactive", OPT_INTERACTIVE, "DIR", 0,
       "read commands from named pipes in DIR (bench/peers/PROTOCOL.md)", 4 },
@@ -90,15 +96,15 @@ static void check_quant(const struct perf_options *o, struct argp_state *state)
         return;
     if (!o->coll || o->coll->kind >= TT_COLL_KINDS ||
         !tt_call_check_can_quantize((enum tt_coll_kind)o->coll->kind))
-        argp_error(
-            state,
-            "--quant %s: only allreduce, reduce, reduce_scatter, allgather and broadcast can be quantized",
-            tutti_quant_name(o->quant));
+        argp_error(state,
+                   "--quant %s: only allreduce, reduce, reduce_scatter, allgather and broadcast "
+                   "can be quantized",
+                   tutti_quant_name(o->quant));
     if (!tt_packed_init(&packed, (enum tt_quant_codec)(o->quant - 1), o->dtype) || !is_sum)
-        argp_error(
-            state,
-            "--quant %s: requires --dtype f16, bf16, f32 or f64 and --op sum or avg (not --dtype %s --op %s)",
-            tutti_quant_name(o->quant), tutti_dtype_name(o->dtype), tutti_redop_name(o->op));
+        argp_error(state,
+                   "--quant %s: requires --dtype f16, bf16, f32 or f64 and --op sum or avg (not "
+                   "--dtype %s --op %s)",
+                   tutti_quant_name(o->quant), tutti_dtype_name(o->dtype), tutti_redop_name(o->op));
     if (o->interactive)
         argp_error(state, "conflicting options: --quant excludes --interactive");
 }
@@ -155,24 +161,24 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_DTYPE:
         if (!tt_dtype_parse(arg, &o->dtype))
-            argp_error(
-                state,
-                "--dtype %s: unknown type (use one of i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 f8e4m3 f8e5m2)",
-                arg);
+            argp_error(state,
+                       "--dtype %s: unknown type (use one of i8 u8 i16 u16 i32 u32 i64 u64 f16 "
+                       "bf16 f32 f64 f8e4m3 f8e5m2)",
+                       arg);
         return 0;
     case OPT_OP:
         if (!tt_redop_parse(arg, &o->op))
-            argp_error(
-                state,
-                "--op %s: unknown operation (use one of sum prod min max avg band bor bxor premul_sum)",
-                arg);
+            argp_error(state,
+                       "--op %s: unknown operation (use one of sum prod min max avg band bor bxor "
+                       "premul_sum)",
+                       arg);
         return 0;
     case OPT_QUANT:
         if (!tt_quant_parse(arg, &o->quant))
-            argp_error(
-                state,
-                "--quant %s: unknown quantization (use one of none minmax8 minmax4 zero8 zero4 e4m3 e5m2)",
-                arg);
+            argp_error(state,
+                       "--quant %s: unknown quantization (use one of none minmax8 minmax4 zero8 "
+                       "zero4 e4m3 e5m2)",
+                       arg);
         return 0;
     case OPT_ROOT:
         o->root = (uint32_t)option_number(state, "--root", arg, 0, 65535);

@@ -41,8 +41,8 @@ void perf_print_start(struct perf_printer *p, uint32_t nranks, const char *wire,
         return;
     while (last <= o->max_bytes / o->factor)
         last *= o->factor;
-    fprintf(p->out, "# tutti %s perf: %u rank%s, transport %s, %s memory, %s\n", tutti_version(), nranks,
-            nranks == 1 ? "" : "s", wire, o->mem_alloc ? "mem_alloc" : "malloc",
+    fprintf(p->out, "# tutti %s perf: %u rank%s, transport %s, %s memory, %s\n", tutti_version(),
+            nranks, nranks == 1 ? "" : "s", wire, o->mem_alloc ? "mem_alloc" : "malloc",
             o->check ? "every element checked" : "not checked (--check)");
     fprintf(p->out, "# sizes %zu to %zu, factor %zu; iterations ", o->min_bytes, last, o->factor);
     if (o->effort.iters > 0)
@@ -131,11 +131,11 @@ static void print_where(const struct perf_printer *p, const struct perf_row *row
                 row->c->in_place ? "in place" : "out of place");
         return;
     }
-    fprintf(
-        p->out,
-        "#   %s: average per rank: %.1f us, of which %.1f sending, %.1f reducing and forwarding, %.1f reducing, %.1f copying, %.1f in transports, %.1f waiting",
-        row->c->in_place ? "in place" : "out of place", w->call_us, w->send_us, w->forward_us,
-        w->reduce_us, w->copy_us, w->wire_us, w->wait_us);
+    fprintf(p->out,
+            "#   %s: average per rank: %.1f us, of which %.1f sending, %.1f reducing and "
+            "forwarding, %.1f reducing, %.1f copying, %.1f in transports, %.1f waiting",
+            row->c->in_place ? "in place" : "out of place", w->call_us, w->send_us, w->forward_us,
+            w->reduce_us, w->copy_us, w->wire_us, w->wait_us);
     if (w->most_in_flight > 0)
         fprintf(p->out, "; at most %.0f B in flight to one peer", w->most_in_flight);
     fputc('\n', p->out);
@@ -233,8 +233,9 @@ void perf_print_skipped(struct perf_printer *p, const struct perf_case *c)
     const char *needs = algo ? algo->needs : NULL;
 
     clear_progress(p);
-    fprintf(p->o->json ? stderr : p->out, "# %s, %zu bytes: algorithm %s does not support this call%s%s%s\n",
-            c->coll->name, perf_case_bytes(c), c->algo, needs ? " (it needs " : "", needs ? needs : "",
+    fprintf(p->o->json ? stderr : p->out,
+            "# %s, %zu bytes: algorithm %s does not support this call%s%s%s\n", c->coll->name,
+            perf_case_bytes(c), c->algo, needs ? " (it needs " : "", needs ? needs : "",
             needs ? ")" : "");
     fflush(p->out);
 }

@@ -39,23 +39,28 @@ enum {
 static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0,
       "number of ranks to start on this host (default 2). In a job, the job's ranks are used, and "
-      "N must equal their number", 1 },
+      "N must equal their number",
+      1 },
     { "wire", OPT_WIRE, "shm,tcp", 0,
       "allowed transports (default: all usable ones except verbs and ofi)", 1 },
     { "lanes", OPT_LANES, "POLICY", 0,
       "distribution of transfers over lanes: sequenced (default), pinned or round-robin", 2 },
     { "blocks", OPT_BLOCKS, "N", 0,
       "threads that emulate device blocks and share the transfers of a source (default 4; at "
-      "most one per transfer is used)", 2 },
+      "most one per transfer is used)",
+      2 },
     { "rounds", OPT_ROUNDS, "N", 0, "rounds; each measures every mode once (default 5)", 2 },
     { "iters", OPT_ITERS, "N", 0,
       "timed bursts per mode and round, after one untimed burst; their median is the result "
-      "(default 3)", 2 },
+      "(default 3)",
+      2 },
     { "check", OPT_CHECK, NULL, 0,
-      "before each measurement of a mode, run an extra burst and verify its data as signals arrive", 3 },
+      "before each measurement of a mode, run an extra burst and verify its data as signals arrive",
+      3 },
     { "latency", OPT_LATENCY, NULL, 0,
       "measure half of the round trip of 8 bytes with a signal between ranks 0 and 1, and of a "
-      "plain flag in the same memory", 4 },
+      "plain flag in the same memory",
+      4 },
     { "trips", OPT_TRIPS, "N", 0, "with --latency: round trips per round (default 10000)", 4 },
     { "trace", OPT_TRACE, "FILE", 0,
       "write a timeline of every segment on every lane, as in `tutti perf`", 4 },
@@ -161,11 +166,11 @@ static void print_few(const struct putsignal_options *c, uint32_t nblocks)
 
     for (uint32_t i = 0; i < c->ntransfers; i++)
         if (c->transfers[i] < nblocks)
-            printf(
-                "%s%llu",
-                n++ ? ", "
-                    : "# fewer transfers than --blocks, so only one block per transfer is used: --concurrency ",
-                (unsigned long long)c->transfers[i]);
+            printf("%s%llu",
+                   n++ ? ", "
+                       : "# fewer transfers than --blocks, so only one block per transfer is used: "
+                         "--concurrency ",
+                   (unsigned long long)c->transfers[i]);
     if (n)
         putchar('\n');
 }
@@ -178,10 +183,11 @@ static void print_head(struct sweep *s, const struct putsignal_burst *b)
     printf("# tutti %s perf putsignal: %u ranks on %u host%s, transport %s, lanes %s\n",
            tutti_version(), b->c.nranks, b->c.nhosts, b->c.nhosts == 1 ? "" : "s",
            putsignal_wire(b), tutti_device_lanes_name(b->lanes));
-    printf(
-        "# %u source%s with %u block%s, %u round%s, %u burst%s per mode and round; speed is relative to puts without signals\n",
-        b->c.nsources, b->c.nsources == 1 ? "" : "s", s->o->nblocks, s->o->nblocks == 1 ? "" : "s",
-        s->o->nrounds, TT_PLURAL(s->o->nrounds), s->o->iters, TT_PLURAL(s->o->iters));
+    printf("# %u source%s with %u block%s, %u round%s, %u burst%s per mode and round; speed is "
+           "relative to puts without signals\n",
+           b->c.nsources, b->c.nsources == 1 ? "" : "s", s->o->nblocks,
+           s->o->nblocks == 1 ? "" : "s", s->o->nrounds, TT_PLURAL(s->o->nrounds), s->o->iters,
+           TT_PLURAL(s->o->iters));
     print_few(&s->o->common, s->o->nblocks);
     putsignal_print_columns(stdout);
 }
@@ -320,11 +326,11 @@ static tutti_status latency(const struct options *o, tutti_comm *comm)
     if (st || tutti_comm_rank(comm) != 0)
         return st;
     if (!o->common.json)
-        printf(
-            "# tutti %s perf putsignal --latency: 8 bytes and a signal, %u round%s of %u round trip%s; ratio: time relative to a flag, median over rounds\n"
-            "#%-7s %12s %12s\n",
-            tutti_version(), o->nrounds, TT_PLURAL(o->nrounds), o->trips, TT_PLURAL(o->trips),
-            "how", "half trip us", "ratio");
+        printf("# tutti %s perf putsignal --latency: 8 bytes and a signal, %u round%s of %u round "
+               "trip%s; ratio: time relative to a flag, median over rounds\n"
+               "#%-7s %12s %12s\n",
+               tutti_version(), o->nrounds, TT_PLURAL(o->nrounds), o->trips, TT_PLURAL(o->trips),
+               "how", "half trip us", "ratio");
     for (int ball = 0; ball < PUTSIGNAL_BALLS; ball++)
         print_ball(o, &l, (enum putsignal_ball)ball);
     return TUTTI_OK;

@@ -164,10 +164,10 @@ static tutti_status write_file(const struct perf_trace *t, const struct report *
     if (!st)
         st = tt_timeline_init(&timeline, ranks, nranks);
     if (!st && timeline.nsegments == 0)
-        fprintf(
-            stderr,
-            "tutti perf: --trace %s: empty trace: no transport with lanes (tcp, verbs, ofi) carried data\n",
-            t->file);
+        fprintf(stderr,
+                "tutti perf: --trace %s: empty trace: no transport with lanes (tcp, verbs, ofi) "
+                "carried data\n",
+                t->file);
     if (!st && is_picture(t->file))
         st = tt_timeline_write_svg(&timeline, what, t->to);
     else if (!st)

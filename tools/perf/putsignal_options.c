@@ -7,7 +7,8 @@ enum { OPT_BYTES = 512, OPT_MODE, OPT_SOURCES, OPT_GROUP, OPT_JSON };
 
 static const struct argp_option argp_options[] = {
     { "concurrency", 'c', "LIST", 0,
-      "transfers in flight per source: 96, or 8,96, or 1..128 in steps of factor 2 (default 96)", 1 },
+      "transfers in flight per source: 96, or 8,96, or 1..128 in steps of factor 2 (default 96)",
+      1 },
     { "bytes", OPT_BYTES, "LIST", 0,
       "bytes per transfer: 4K, or 4K..4M in steps of factor 4 (default 4K..1M)", 1 },
     { "mode", OPT_MODE, "LIST", 0,
@@ -16,7 +17,8 @@ static const struct argp_option argp_options[] = {
       "number of sources: the first N ranks send at the same time (default 1)", 1 },
     { "group", OPT_GROUP, "N", 0,
       "transfers per group in modes full and decoupled. The signals of a group follow its last "
-      "put. N must divide --concurrency (default: one group per destination rank)", 1 },
+      "put. N must divide --concurrency (default: one group per destination rank)",
+      1 },
     { "json", OPT_JSON, NULL, 0, "print one JSON object per line", 3 },
     { 0 },
 };

@@ -198,10 +198,10 @@ void putsignal_print_fits(FILE *to, const struct putsignal_row *rows, uint32_t n
         if (!fit_line(x, y, nsizes, &f))
             continue;
         if (!headed)
-            fprintf(
-                to,
-                "#\n# time of a transfer = alpha + beta * bytes, fitted over all sizes\n#%5s %9s %-10s %12s %12s %14s %14s %10s\n",
-                "ranks", "transfers", "mode", "alpha us", "+-", "beta us/byte", "+-", "MB/s");
+            fprintf(to,
+                    "#\n# time of a transfer = alpha + beta * bytes, fitted over all sizes\n#%5s "
+                    "%9s %-10s %12s %12s %14s %14s %10s\n",
+                    "ranks", "transfers", "mode", "alpha us", "+-", "beta us/byte", "+-", "MB/s");
         headed = true;
         print_fit(to, &rows[i], &f, nsizes, json);
     }

@@ -18,17 +18,15 @@ static const struct {
 
 static void usage(FILE *to)
 {
-    fprintf(
-        to,
-        "Usage: tutti plan SUBCOMMAND COLL ALGO [OPTION...]\n"
-        "       tutti plan why COLL SIZE [OPTION...]\n\n"
-        "Shows, draws and explains plans. A plan lists the steps of every rank for one collective call.\n\nSubcommands:\n");
+    fprintf(to, "Usage: tutti plan SUBCOMMAND COLL ALGO [OPTION...]\n"
+                "       tutti plan why COLL SIZE [OPTION...]\n\n"
+                "Shows, draws and explains plans. A plan lists the steps of every rank for one "
+                "collective call.\n\nSubcommands:\n");
     for (size_t i = 0; i < NSUBCOMMANDS; i++)
         fprintf(to, "  %-12s %s\n", subcommands[i].name, subcommands[i].summary);
-    fprintf(
-        to,
-        "\n`tutti plan SUBCOMMAND --help` describes a subcommand; `tutti info --algos` lists algorithms.\n"
-        "TUTTI_ALGORITHMS adds algorithms from shared objects and JSON plans.\n");
+    fprintf(to, "\n`tutti plan SUBCOMMAND --help` describes a subcommand; `tutti info --algos` "
+                "lists algorithms.\n"
+                "TUTTI_ALGORITHMS adds algorithms from shared objects and JSON plans.\n");
 }
 
 int tool_plan_main(int argc, char **argv)

@@ -22,15 +22,16 @@ enum { OPT_ROOT = 1000, OPT_ELEM, OPT_IN_PLACE, OPT_TOPO, OPT_HOSTS, OPT_HOST_RA
 
 static const struct argp_option options[] = {
     { "ranks", 'n', "N", 0,
-      "number of ranks (default: all ranks of --topo, or --hosts times --ranks-per-host, or 4)", 1 },
+      "number of ranks (default: all ranks of --topo, or --hosts times --ranks-per-host, or 4)",
+      1 },
     { "bytes", 'b', "SIZE", 0,
       "bytes of the call's `count` elements (see tutti.h): 4096, 64K, 1M (default 1K)", 1 },
     { "root", OPT_ROOT, "RANK", 0, "root of rooted collectives (default 0)", 1 },
     { "elem-bytes", OPT_ELEM, "N", 0,
       "bytes per element: 1, 2, 4 or 8 (default 4, or 1 if SIZE is not a multiple of 4)", 1 },
     { "in-place", OPT_IN_PLACE, NULL, 0, "use the in-place form of the call", 1 },
-    { "topo", OPT_TOPO, "NAME|FILE", 0,
-      "topology: a built-in name or a file, as for `tutti topo`", 2 },
+    { "topo", OPT_TOPO, "NAME|FILE", 0, "topology: a built-in name or a file, as for `tutti topo`",
+      2 },
     { "hosts", OPT_HOSTS, "N", 0, "number of hosts (default 1)", 2 },
     { "ranks-per-host", OPT_HOST_RANKS, "N", 0,
       "consecutive ranks per host (default: all ranks on one host)", 2 },
@@ -264,7 +265,8 @@ static bool check_call(const struct plan *p, const struct plan_options *o, uint6
                         " B (it needs %s)",
                         p->algo->name, p->nranks, TT_PLURAL(p->nranks), bytes,
                         p->algo->needs ? p->algo->needs : "a different call");
-    return tt_plugin_check(p->algo, &p->coll[0]) == TUTTI_OK;       /* the library has logged the error */
+    /* the library has logged the error */
+    return tt_plugin_check(p->algo, &p->coll[0]) == TUTTI_OK;
 }
 
 bool plan_place(struct plan *p, const struct plan_options *o, uint32_t nranks_max)
@@ -356,8 +358,9 @@ const char *plan_title(const struct plan *p, char *text, size_t bytes)
 const char *plan_link_name(enum tt_distance d)
 {
     static const char *const names[TT_DISTANCES] = {
-        [TT_NEAR_SELF] = "within a rank",          [TT_NEAR_SOCKET] = "within a socket", [TT_NEAR_HOST] = "between sockets",
-        [TT_NEAR_RACK] = "between hosts",   [TT_NEAR_ZONE] = "between racks",     [TT_NEAR_BUILDING] = "between zones",
+        [TT_NEAR_SELF] = "within a rank",       [TT_NEAR_SOCKET] = "within a socket",
+        [TT_NEAR_HOST] = "between sockets",     [TT_NEAR_RACK] = "between hosts",
+        [TT_NEAR_ZONE] = "between racks",       [TT_NEAR_BUILDING] = "between zones",
         [TT_NEAR_FABRIC] = "between buildings", [TT_NEAR_WAN] = "over the WAN",
     };
 

@@ -101,33 +101,35 @@ static void write_page(FILE *to, const struct plan *p, const struct tt_program *
     fprintf(to,
             "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>%s</title>\n",
             p->algo->name);
-    fputs(
-        "<style>\nbody{font-family:sans-serif;margin:16px}\n.r{cursor:pointer}\n"
-        "svg.some .t[data-from]{opacity:.1}\nsvg.some .t.on{opacity:1}\n"
-        "#told{position:sticky;bottom:0;background:#fff;border-top:1px solid #ccc;min-height:1.4em;padding:8px 0}\n</style>\n",
-        to);
+    fputs("<style>\nbody{font-family:sans-serif;margin:16px}\n.r{cursor:pointer}\n"
+          "svg.some .t[data-from]{opacity:.1}\nsvg.some .t.on{opacity:1}\n"
+          "#told{position:sticky;bottom:0;background:#fff;border-top:1px solid "
+          "#ccc;min-height:1.4em;padding:8px 0}\n</style>\n",
+          to);
     plan_svg(to, p, program, t, first, end);
-    fputs(
-        "<p id=\"told\">Move the pointer to an arrow or to a rank number for details.</p>\n<script>\n"
-        "const svg = document.querySelector('svg'), told = document.getElementById('told');\n"
-        "const arrows = [...svg.querySelectorAll('.t[data-from]')];\n"
-        "function show(on, text) {\n"
-        "  svg.classList.toggle('some', on.length > 0);\n"
-        "  arrows.forEach(a => a.classList.toggle('on', on.includes(a)));\n"
-        "  told.textContent = text;\n"
-        "}\n"
-        "arrows.forEach(a => {\n"
-        "  a.addEventListener('mouseenter', () => show([a], a.querySelector('title').textContent));\n"
-        "  a.addEventListener('mouseleave', () => show([], ''));\n"
-        "});\n"
-        "svg.querySelectorAll('.r').forEach(label => {\n"
-        "  const rank = label.dataset.rank;\n"
-        "  const out = arrows.filter(a => a.dataset.from === rank), into = arrows.filter(a => a.dataset.to === rank);\n"
-        "  label.addEventListener('mouseenter', () => show([...out, ...into],\n"
-        "    `rank ${rank}: sends ${out.length} messages, receives ${into.length}`));\n"
-        "  label.addEventListener('mouseleave', () => show([], ''));\n"
-        "});\n</script>\n</html>\n",
-        to);
+    fputs("<p id=\"told\">Move the pointer to an arrow or to a rank number for "
+          "details.</p>\n<script>\n"
+          "const svg = document.querySelector('svg'), told = document.getElementById('told');\n"
+          "const arrows = [...svg.querySelectorAll('.t[data-from]')];\n"
+          "function show(on, text) {\n"
+          "  svg.classList.toggle('some', on.length > 0);\n"
+          "  arrows.forEach(a => a.classList.toggle('on', on.includes(a)));\n"
+          "  told.textContent = text;\n"
+          "}\n"
+          "arrows.forEach(a => {\n"
+          "  a.addEventListener('mouseenter', () => show([a], "
+          "a.querySelector('title').textContent));\n"
+          "  a.addEventListener('mouseleave', () => show([], ''));\n"
+          "});\n"
+          "svg.querySelectorAll('.r').forEach(label => {\n"
+          "  const rank = label.dataset.rank;\n"
+          "  const out = arrows.filter(a => a.dataset.from === rank), into = arrows.filter(a => "
+          "a.dataset.to === rank);\n"
+          "  label.addEventListener('mouseenter', () => show([...out, ...into],\n"
+          "    `rank ${rank}: sends ${out.length} messages, receives ${into.length}`));\n"
+          "  label.addEventListener('mouseleave', () => show([], ''));\n"
+          "});\n</script>\n</html>\n",
+          to);
 }
 
 static int failed(const char *what, const char *name)
@@ -153,10 +155,10 @@ static int write_picture(const void *arg, const struct plan *p, const struct tt_
     for (uint32_t i = 0; i < t->ntransfers; i++)
         arrows += t->transfer[i].round >= o->first && t->transfer[i].round < end;
     if (arrows > ARROWS_MAX) {
-        fprintf(
-            stderr,
-            "tutti plan: too many arrows: %u (the maximum is %u; draw fewer of the %u rounds with --rounds)\n",
-            arrows, ARROWS_MAX, t->nrounds);
+        fprintf(stderr,
+                "tutti plan: too many arrows: %u (the maximum is %u; draw fewer of the %u rounds "
+                "with --rounds)\n",
+                arrows, ARROWS_MAX, t->nrounds);
         return 1;
     }
     if (o->out && !(to = fopen(o->out, "w")))

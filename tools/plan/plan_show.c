@@ -240,17 +240,17 @@ static bool show_json(const struct plan *p, const char *name)
     struct tt_program program;
 
     if (!tt_plan_has_json(p->algo->kind)) {
-        fprintf(
-            stderr,
-            "tutti plan: cannot print %s as JSON: calls with counts per rank, and send/recv, have no JSON form\n",
-            tt_coll_name(p->algo->kind));
+        fprintf(stderr,
+                "tutti plan: cannot print %s as JSON: calls with counts per rank, and send/recv, "
+                "have no JSON form\n",
+                tt_coll_name(p->algo->kind));
         return false;
     }
     if (name && !tt_plan_name_is_fine(name, p->algo->kind)) {
-        fprintf(
-            stderr,
-            "tutti plan: --name %s: must be \"%s_\" followed by letters, digits and _, with fewer than %u characters in all\n",
-            name, tt_coll_name(p->algo->kind), TT_PLAN_NAME_BYTES);
+        fprintf(stderr,
+                "tutti plan: --name %s: must be \"%s_\" followed by letters, digits and _, with "
+                "fewer than %u characters in all\n",
+                name, tt_coll_name(p->algo->kind), TT_PLAN_NAME_BYTES);
         return false;
     }
     if (!plan_program(p, &program))

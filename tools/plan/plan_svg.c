@@ -14,8 +14,9 @@
 #define MARGIN 12
 
 static const char *const colours[TT_DISTANCES] = {
-    [TT_NEAR_SELF] = "#888888",     [TT_NEAR_SOCKET] = "#0072b2", [TT_NEAR_HOST] = "#d55e00", [TT_NEAR_RACK] = "#009e73",
-    [TT_NEAR_ZONE] = "#cc79a7",     [TT_NEAR_BUILDING] = "#8a6d00", [TT_NEAR_FABRIC] = "#5b4fc9", [TT_NEAR_WAN] = "#111111",
+    [TT_NEAR_SELF] = "#888888",   [TT_NEAR_SOCKET] = "#0072b2", [TT_NEAR_HOST] = "#d55e00",
+    [TT_NEAR_RACK] = "#009e73",   [TT_NEAR_ZONE] = "#cc79a7",   [TT_NEAR_BUILDING] = "#8a6d00",
+    [TT_NEAR_FABRIC] = "#5b4fc9", [TT_NEAR_WAN] = "#111111",
 };
 
 struct picture {
@@ -108,23 +109,24 @@ static void draw_head(const struct picture *d, double height)
 {
     char title[160];
 
-    fprintf(
-        d->to,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
-        "font-family=\"sans-serif\" font-size=\"11\">\n",
-        d->right, height, d->right, height);
-    fputs(
-        "<style>.t path{fill:none;stroke-width:1.7}.t text{font-size:9.5px;paint-order:stroke;stroke:#fff;stroke-width:3px;"
-        "stroke-linejoin:round}"
-        ".t:hover path{stroke-width:3.6}</style>\n<defs>\n",
-        d->to);
+    fprintf(d->to,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 "
+            "0 %.0f %.0f\" "
+            "font-family=\"sans-serif\" font-size=\"11\">\n",
+            d->right, height, d->right, height);
+    fputs("<style>.t path{fill:none;stroke-width:1.7}.t "
+          "text{font-size:9.5px;paint-order:stroke;stroke:#fff;stroke-width:3px;"
+          "stroke-linejoin:round}"
+          ".t:hover path{stroke-width:3.6}</style>\n<defs>\n",
+          d->to);
     for (int over = TT_NEAR_SOCKET; over < TT_DISTANCES; over++)
-        fprintf(
-            d->to,
-            "<marker id=\"a%d\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" "
-            "markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0 0.8L8 4L0 7.2z\" fill=\"%s\" "
-            "stroke=\"none\"/></marker>\n",
-            over, colours[over]);
+        fprintf(d->to,
+                "<marker id=\"a%d\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" "
+                "markerHeight=\"7\" "
+                "markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0 0.8L8 4L0 7.2z\" "
+                "fill=\"%s\" "
+                "stroke=\"none\"/></marker>\n",
+                over, colours[over]);
     fprintf(d->to,
             "</defs>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n"
             "<text x=\"%d\" y=\"20\" font-size=\"14\" font-weight=\"bold\">",
@@ -138,10 +140,10 @@ static void draw_columns(const struct picture *d)
     for (uint32_t k = d->first; k < d->end; k++) {
         const double x = d->x[k - d->first], width = d->width[k - d->first];
 
-        fprintf(
-            d->to,
-            "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"4\" fill=\"#f3f4f6\"/>\n",
-            x, TOP - 0.6 * d->line, width, d->bottom - TOP + 0.2 * d->line);
+        fprintf(d->to,
+                "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"4\" "
+                "fill=\"#f3f4f6\"/>\n",
+                x, TOP - 0.6 * d->line, width, d->bottom - TOP + 0.2 * d->line);
         fprintf(d->to,
                 "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" fill=\"#555555\">%s%u</text>\n",
                 x + width / 2, TOP - 0.6 * d->line - 5, d->end - d->first <= 24 ? "round " : "", k);
@@ -183,10 +185,10 @@ static void draw_ranks(const struct picture *d)
     for (uint32_t r = 0; r < d->p->nranks; r++) {
         fprintf(d->to, "<path d=\"M%d %.1fH%.1f\" stroke=\"#c4c8ce\" stroke-width=\"1\"/>\n", LEFT,
                 d->y[r], right);
-        fprintf(
-            d->to,
-            "<text class=\"r\" data-rank=\"%u\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\" font-weight=\"bold\">%u</text>\n",
-            r, LEFT - 12, d->y[r] + 4, r);
+        fprintf(d->to,
+                "<text class=\"r\" data-rank=\"%u\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\" "
+                "font-weight=\"bold\">%u</text>\n",
+                r, LEFT - 12, d->y[r] + 4, r);
     }
 }
 
@@ -211,17 +213,17 @@ static void draw_local(const struct picture *d, uint32_t rank)
         const double x = d->x[k - d->first], right = x + d->width[k - d->first], y = d->y[rank];
 
         if (copied)
-            fprintf(
-                d->to,
-                "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#ffffff\" stroke=\"#444444\"><title>rank %u copies "
-                "%" PRIu64 " B</title></circle>\n",
-                x + 6, y, rank, copied);
+            fprintf(d->to,
+                    "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#ffffff\" "
+                    "stroke=\"#444444\"><title>rank %u copies "
+                    "%" PRIu64 " B</title></circle>\n",
+                    x + 6, y, rank, copied);
         if (reduced)
-            fprintf(
-                d->to,
-                "<rect x=\"%.1f\" y=\"%.1f\" width=\"6\" height=\"6\" fill=\"#444444\"><title>rank %u reduces "
-                "%" PRIu64 " B</title></rect>\n",
-                right - 8, y - 3, rank, reduced);
+            fprintf(d->to,
+                    "<rect x=\"%.1f\" y=\"%.1f\" width=\"6\" height=\"6\" "
+                    "fill=\"#444444\"><title>rank %u reduces "
+                    "%" PRIu64 " B</title></rect>\n",
+                    right - 8, y - 3, rank, reduced);
     }
 }
 
@@ -239,10 +241,10 @@ static void draw_transfer(const struct picture *d, const struct tt_transfer *t)
             t->from, t->to, t->round, t->from, t->to, t->bytes, carried, t->tag,
             plan_link_name((enum tt_distance)t->over), t->congestion == TT_FREE ? "" : ", ",
             t->congestion == TT_FREE ? "" : tt_congestion_name((enum tt_congestion)t->congestion));
-    fprintf(
-        d->to,
-        "<path d=\"M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f\" stroke=\"%s\" marker-end=\"url(#a%d)\"/>",
-        from, y1, from + 26, y1, to - 26, y2, to, y2, colours[t->over], t->over);
+    fprintf(d->to,
+            "<path d=\"M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f\" stroke=\"%s\" "
+            "marker-end=\"url(#a%d)\"/>",
+            from, y1, from + 26, y1, to - 26, y2, to, y2, colours[t->over], t->over);
     if (d->labels) {
         bool reduced;
         char origins[12];

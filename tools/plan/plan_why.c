@@ -95,7 +95,8 @@ static const struct argp argp = {
         "candidates are listed with their predicted times and their bottlenecks. In a job, "
         "without --ranks, --hosts or --topo, the selection is that of the job's communicator. "
         "Otherwise the tool measures the cost parameters on this host, and assumes that all ranks "
-        "are on this host, or on the machine that --topo describes. docs/tuning.md explains the output.\n\n"
+        "are on this host, or on the machine that --topo describes. docs/tuning.md explains the "
+        "output.\n\n"
         "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
         "Examples:\n"
         "  tutti plan why allreduce 1M -n 4\n"
@@ -416,10 +417,10 @@ static void reason_text(const struct why *w, char *text, size_t bytes)
         snprintf(text, bytes, "the shortest %s time; the next algorithm takes %.0f %% longer", how,
                  100 * (next / c->prediction.time_ns - 1));
     else if (next > 0)
-        snprintf(
-            text, bytes,
-            "the shortest %s time, shared with other algorithms; the first of them in `tutti info --algos`",
-            how);
+        snprintf(text, bytes,
+                 "the shortest %s time, shared with other algorithms; the first of them in `tutti "
+                 "info --algos`",
+                 how);
     else
         snprintf(text, bytes, "no other algorithm was %s", how);
 }
@@ -523,15 +524,17 @@ static void print_costs(const struct tt_tune_costs *c)
             "  slots, if each rank has a core, per byte: fill %.3f, copy out %.3f, reduce %.3f\n",
             c->apart.send_byte_ns, c->apart.copy_byte_ns, c->apart.reduce_byte_ns);
     if (c->cores && c->near.single_bytes)
-        printf("  single copies from %" PRIu64 " KiB, if ranks outnumber cores: %.0f + %.3f per byte\n",
+        printf("  single copies from %" PRIu64
+               " KiB, if ranks outnumber cores: %.0f + %.3f per byte\n",
                c->near.single_bytes >> 10, c->near.single_ns, c->near.single_byte_ns);
     if (c->fetched.single_bytes)
-        printf("  single copies from %" PRIu64 " KiB, if each rank has a core and they are faster: %.0f + %.3f per byte\n",
+        printf("  single copies from %" PRIu64
+               " KiB, if each rank has a core and they are faster: %.0f + %.3f per byte\n",
                c->fetched.single_bytes >> 10, c->fetched.single_ns, c->fetched.single_byte_ns);
     if (c->cores)
-        printf(
-            "  %u core%s per host; a switch to another rank takes %.0f, plus %.0f per waiting rank\n",
-            c->cores, TT_PLURAL(c->cores), c->wake_ns, c->idle_ns);
+        printf("  %u core%s per host; a switch to another rank takes %.0f, plus %.0f per waiting "
+               "rank\n",
+               c->cores, TT_PLURAL(c->cores), c->wake_ns, c->idle_ns);
     else
         printf("  one core per rank\n");
 }

@@ -365,7 +365,9 @@ static void print_failure(struct job *j, uint32_t rank)
         say(j, "tutti run: rank %u (pid %d) on host %s was killed by signal %d (SIG%s)%s\n", rank,
             pid, host, sig, sigabbrev_np(sig) ? sigabbrev_np(sig) : "?", after);
     else if (elsewhere && code == 255)
-        say(j, "tutti run: rank %u on host %s exited with status 255 (of the rank, or of \"%s\", which could not reach the host)%s\n",
+        say(j,
+            "tutti run: rank %u on host %s exited with status 255 (of the rank, or of \"%s\", "
+            "which could not reach the host)%s\n",
             rank, host, j->opt->rsh, after);
     else
         say(j, "tutti run: rank %u (pid %d) on host %s exited with status %d%s\n", rank, pid, host,
@@ -489,7 +491,8 @@ static void check_sink(struct job *j, const struct sink *to, bool *reported)
         return;
     }
     say(j, "tutti run: cannot write standard %s: %s%s (further output is lost)\n",
-        to->fd == STDOUT_FILENO ? "output" : "error", to->error == EAGAIN ? "it is not read" : strerror(to->error),
+        to->fd == STDOUT_FILENO ? "output" : "error",
+        to->error == EAGAIN ? "it is not read" : strerror(to->error),
         to->error == EFBIG ? FILE_SIZE_HINT : "");
     note_status(j, to->error == EAGAIN ? j->ended_by : 1 << 8);
 }
@@ -521,10 +524,10 @@ static int open_signals(void)
     signal(SIGTTOU, SIG_IGN);
     fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (fd < 0) {
-        fprintf(
-            stderr,
-            "tutti run: signalfd failed: %s (signals end the job at once; if a sandbox denies the system call, allow it there)\n",
-            strerror(errno));
+        fprintf(stderr,
+                "tutti run: signalfd failed: %s (signals end the job at once; if a sandbox denies "
+                "the system call, allow it there)\n",
+                strerror(errno));
         sigprocmask(SIG_UNBLOCK, &set, NULL);
     }
     return fd;
@@ -764,10 +767,10 @@ static bool raise_descriptors(uint32_t nranks)
     }
     if (limit.rlim_cur >= needed)
         return true;
-    fprintf(
-        stderr,
-        "tutti run: cannot start %u ranks: RLIMIT_NOFILE is %llu, and at least %llu are needed (raise it with ulimit -n)\n",
-        nranks, (unsigned long long)limit.rlim_cur, (unsigned long long)needed);
+    fprintf(stderr,
+            "tutti run: cannot start %u ranks: RLIMIT_NOFILE is %llu, and at least %llu are needed "
+            "(raise it with ulimit -n)\n",
+            nranks, (unsigned long long)limit.rlim_cur, (unsigned long long)needed);
     return false;
 }
 

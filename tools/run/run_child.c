@@ -48,12 +48,12 @@ static void write_script(FILE *to, const struct child_conf *conf, const char *cw
         fputc(' ', to);
         quote(to, *arg);
     }
-    fputs(
-        " 3<&- & p=$!; "
-        "{ while read -r s <&3; do kill -s \"$s\" -- \"-$p\"; done; "
-        "kill -s TERM -- \"-$p\"; sleep 3; kill -s KILL -- \"-$p\"; } >/dev/null 2>&1 & w=$!; "
-        "wait \"$p\"; s=$?; kill -s KILL -- \"-$p\" 2>/dev/null; kill \"$w\" 2>/dev/null; exit \"$s\"",
-        to);
+    fputs(" 3<&- & p=$!; "
+          "{ while read -r s <&3; do kill -s \"$s\" -- \"-$p\"; done; "
+          "kill -s TERM -- \"-$p\"; sleep 3; kill -s KILL -- \"-$p\"; } >/dev/null 2>&1 & w=$!; "
+          "wait \"$p\"; s=$?; kill -s KILL -- \"-$p\" 2>/dev/null; kill \"$w\" 2>/dev/null; exit "
+          "\"$s\"",
+          to);
 }
 
 /* "/bin/sh -c 'script'" as one argument, so that sh runs the script whatever the login shell is.
@@ -337,8 +337,8 @@ static int watch_by_thread(pid_t pid)
     return ends[0];
 }
 
-/* A descriptor that becomes readable when the child `pid` has ended, and does not reap it. A sandbox
- * may refuse pidfd_open with any error. -1 with errno. */
+/* A descriptor that becomes readable when the child `pid` has ended, and does not reap it. A
+ * sandbox may refuse pidfd_open with any error. -1 with errno. */
 static int watch_end(pid_t pid)
 {
     const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -357,10 +357,10 @@ int child_start(struct child *out, const struct child_conf *conf)
         return !conf->host ? print_not_started(conf->argv[0], err) : err == ENOENT ? 127 : 126;
     c.pidfd = watch_end(c.pid);
     if (c.pidfd < 0) {
-        fprintf(
-            stderr,
-            "tutti run: cannot watch process %d: pidfd_open failed, and no thread could be started instead: %s\n",
-            (int)c.pid, strerror(errno));
+        fprintf(stderr,
+                "tutti run: cannot watch process %d: pidfd_open failed, and no thread could be "
+                "started instead: %s\n",
+                (int)c.pid, strerror(errno));
         kill(-c.pid, SIGKILL);
         waitpid(c.pid, NULL, 0);
         if (c.control >= 0)
@@ -474,10 +474,10 @@ void guard_add(int guard_fd, const struct child *c)
     const struct guarded one = { .pid = c->pid, .elsewhere = c->control >= 0 };
 
     if (guard_fd >= 0 && write(guard_fd, &one, sizeof one) < 0)
-        fprintf(
-            stderr,
-            "tutti run: cannot write to the guard process: %s (ranks may survive if tutti run is killed)\n",
-            strerror(errno));
+        fprintf(stderr,
+                "tutti run: cannot write to the guard process: %s (ranks may survive if tutti run "
+                "is killed)\n",
+                strerror(errno));
 }
 
 void guard_dismiss(int guard_fd)

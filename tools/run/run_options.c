@@ -12,7 +12,8 @@ enum { OPT_HOSTFILE = 256, OPT_WIRES, OPT_INTERFACES, OPT_TIMEOUT, OPT_SURVIVE, 
 
 static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0, "number of ranks (default 1)", 0 },
-    { "hosts", 'H', "a,b:4", 0, "hosts, each optionally with its number of ranks (default: this host)", 0 },
+    { "hosts", 'H', "a,b:4", 0,
+      "hosts, each optionally with its number of ranks (default: this host)", 0 },
     { "hostfile", OPT_HOSTFILE, "FILE", 0,
       "hosts as in --hosts, from a file with lines \"host\" or \"host slots=4\"", 0 },
     { "rsh", OPT_RSH, "COMMAND", 0,
@@ -20,20 +21,24 @@ static const struct argp_option argp_options[] = {
     { "wires", OPT_WIRES, "shm,tcp", 0, "allowed transports (sets TUTTI_WIRES)", 0 },
     { "interfaces", OPT_INTERFACES, "RULE", 0,
       "network interfaces: by prefix \"eth\", by name \"=eth0\", all except \"^docker,lo\" (sets "
-      "TUTTI_INTERFACES)", 0 },
+      "TUTTI_INTERFACES)",
+      0 },
     { "timeout", OPT_TIMEOUT, "SECONDS", 0,
       "timeout of start-up and of every call (sets TUTTI_TIMEOUT_MS)", 0 },
     { "output", 'o', "prefix|plain|dir=PATH", 0,
       "output of the ranks: with \"[rank] \" before each line (default), unchanged, or in "
-      "files rank.N.out and rank.N.err in PATH", 0 },
+      "files rank.N.out and rank.N.err in PATH",
+      0 },
     { "env", 'x', "NAME[=VALUE]", 0,
       "set an environment variable of the ranks; without VALUE, pass on the current value, which "
-      "only local ranks inherit otherwise", 0 },
+      "only local ranks inherit otherwise",
+      0 },
     { "bind", OPT_BIND, "share|core|none", 0,
       "binding of local ranks to cores. share (default): equal shares of the cores; with more "
       "ranks than cores, one core per rank in turn if the number of ranks is a multiple of the "
       "number of cores, else unbound. core: one core per rank; unbound if there are more ranks "
-      "than cores. none: unbound", 0 },
+      "than cores. none: unbound",
+      0 },
     { "survive", OPT_SURVIVE, NULL, 0, "keep the other ranks running after a rank has failed", 0 },
     { "no-kill", OPT_SURVIVE, NULL, OPTION_ALIAS, NULL, 0 },
     { 0 },
@@ -162,11 +167,13 @@ static const struct argp argp = {
         "Starts N ranks of PROGRAM and waits for them.\vA rank fails if it exits with a status "
         "other than 0 or is killed by a signal. Then all processes of the other ranks get SIGTERM, "
         "and SIGKILL after 3 s.\n\n"
-        "SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are forwarded to the ranks; a second "
+        "SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are forwarded to the ranks; a "
+        "second "
         "SIGINT kills them. SIGHUP, SIGINT and SIGQUIT stay ignored if they are ignored at start "
         "(with nohup, or as a background job of a script). Ranks start with default signal "
         "handling, except for an ignored SIGHUP.\n\n"
-        "Rank 0 reads standard input if it runs on this host. A line of output longer than 1 MiB is "
+        "Rank 0 reads standard input if it runs on this host. A line of output longer than 1 MiB "
+        "is "
         "split: each part but the last ends with \"\\\", and the following part begins with "
         "\"[rank]+\". If output cannot be written, the error is reported once, the job continues, "
         "and the exit status is not 0. If the reader of the output has exited, the job ends with "

@@ -175,10 +175,10 @@ static void print_head(struct sim_run *run)
     if (run->headed)
         return;
     run->headed = true;
-    printf(
-        "# tutti sim: %s, %u rank%s of %s; software %g + %g ns per message, reduces at %g GB/s, copies at %g GB/s\n",
-        o->coll->name, run->layout.nranks, TT_PLURAL(run->layout.nranks), run->topo.name,
-        o->send_ns, o->receive_ns, o->reduce_gbs, o->copy_gbs);
+    printf("# tutti sim: %s, %u rank%s of %s; software %g + %g ns per message, reduces at %g GB/s, "
+           "copies at %g GB/s\n",
+           o->coll->name, run->layout.nranks, TT_PLURAL(run->layout.nranks), run->topo.name,
+           o->send_ns, o->receive_ns, o->reduce_gbs, o->copy_gbs);
     printf("#%13s %-32s %14s %9s %9s %9s %11s %11s %8s\n", "bytes", "algorithm", "time us", "algbw",
            "busbw", "segment", "messages", "events", "M ev/s");
 }
@@ -243,11 +243,11 @@ static tutti_status check_memory(const struct sim_run *run, const struct sim_cas
 
     if (needs <= run->memory_bytes)
         return TUTTI_OK;
-    return tt_fail(
-        TUTTI_ERR_NOMEM,
-        "out of memory: the simulation of %s on %u ranks needs %.1f GiB (this machine has %.1f GiB)",
-        c->algo->name, c->coll.nranks, (double)needs / (1 << 30),
-        (double)run->memory_bytes / (1 << 30));
+    return tt_fail(TUTTI_ERR_NOMEM,
+                   "out of memory: the simulation of %s on %u ranks needs %.1f GiB (this machine "
+                   "has %.1f GiB)",
+                   c->algo->name, c->coll.nranks, (double)needs / (1 << 30),
+                   (double)run->memory_bytes / (1 << 30));
 }
 
 static tutti_status simulate(struct sim_run *run, struct sim_case *c)
@@ -515,7 +515,8 @@ static tutti_status prepare(struct sim_run *run)
     if (!st)
         st = tt_net_of_topo(&run->net, &run->topo, &run->layout);
     if (!st && run->o.block > OPTION_SIZE_MAX / n)
-        st = tt_fail(TUTTI_ERR_INVALID, "--block %llu on %u ranks: the larger buffer would exceed %llu bytes",
+        st = tt_fail(TUTTI_ERR_INVALID,
+                     "--block %llu on %u ranks: the larger buffer would exceed %llu bytes",
                      (unsigned long long)run->o.block, n, OPTION_SIZE_MAX);
     if (!st && run->o.root >= n)
         st = tt_fail(TUTTI_ERR_INVALID, "--root %u: must be a rank from 0 to %u", run->o.root,

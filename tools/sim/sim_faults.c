@@ -14,11 +14,15 @@ static const struct form {
     bool has_level, has_index;
     double factor_min, factor_max;      /* both 0: no factor */
 } forms[] = {
-    { "slow-rail=", "slow-rail=HOST.RAIL:FACTOR", TT_FAULT_SLOW_RAIL, false, true, TT_FAULT_FACTOR_MIN, TT_FAULT_FACTOR_MAX },
+    { "slow-rail=", "slow-rail=HOST.RAIL:FACTOR", TT_FAULT_SLOW_RAIL, false, true,
+      TT_FAULT_FACTOR_MIN, TT_FAULT_FACTOR_MAX },
     { "dead-rail=", "dead-rail=HOST.RAIL", TT_FAULT_DEAD_RAIL, false, true, 0, 0 },
-    { "slow-uplink=", "slow-uplink=LEVEL.GROUP:FACTOR", TT_FAULT_SLOW_UPLINK, true, false, TT_FAULT_FACTOR_MIN, TT_FAULT_FACTOR_MAX },
-    { "slow-rank=", "slow-rank=RANK:FACTOR", TT_FAULT_SLOW_RANK, false, false, TT_FAULT_FACTOR_MIN, TT_FAULT_FACTOR_MAX },
-    { "late-rank=", "late-rank=RANK:MICROSECONDS", TT_FAULT_LATE_RANK, false, false, 0, LATE_US_MAX },
+    { "slow-uplink=", "slow-uplink=LEVEL.GROUP:FACTOR", TT_FAULT_SLOW_UPLINK, true, false,
+      TT_FAULT_FACTOR_MIN, TT_FAULT_FACTOR_MAX },
+    { "slow-rank=", "slow-rank=RANK:FACTOR", TT_FAULT_SLOW_RANK, false, false, TT_FAULT_FACTOR_MIN,
+      TT_FAULT_FACTOR_MAX },
+    { "late-rank=", "late-rank=RANK:MICROSECONDS", TT_FAULT_LATE_RANK, false, false, 0,
+      LATE_US_MAX },
 };
 #define NFORMS (sizeof forms / sizeof *forms)
 

@@ -36,17 +36,22 @@ enum {
 static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0, "simulate the first N ranks of the machine (default: all)", 1 },
     { "topo", OPT_TOPO, "NAME|FILE", 0,
-      "description of the machine: a built-in name or a file (docs/topology.md; default uniform)", 1 },
+      "description of the machine: a built-in name or a file (docs/topology.md; default uniform)",
+      1 },
     { "algo", OPT_ALGO, "A,B,...", 0,
       "algorithms, or \"all\": those that support the call (default: the fastest according to its "
-      "cost formula)", 1 },
+      "cost formula)",
+      1 },
     { "bytes", OPT_BYTES, "SIZE", 0,
-      "bytes of the larger buffer, as in `tutti perf`, with an optional K, M, G or T (default 1M)", 1 },
+      "bytes of the larger buffer, as in `tutti perf`, with an optional K, M, G or T (default 1M)",
+      1 },
     { "block", OPT_BLOCK, "SIZE", 0,
-      "bytes of each rank's block, instead of --bytes, for collectives with one block per rank", 1 },
+      "bytes of each rank's block, instead of --bytes, for collectives with one block per rank",
+      1 },
     { "root", OPT_ROOT, "RANK", 0, "root of rooted collectives (default 0)", 1 },
     { "sweep", OPT_SWEEP, "MIN:MAX[:F]", 0,
-      "simulate all sizes from MIN to MAX, in steps of factor F (default 4), instead of --bytes", 2 },
+      "simulate all sizes from MIN to MAX, in steps of factor F (default 4), instead of --bytes",
+      2 },
     { "plot", OPT_PLOT, "FILE", 0, "SVG file for the plot of the sweep (default sim.svg)", 2 },
     { "json", OPT_JSON, NULL, 0, "print one JSON object per line", 2 },
     { "quiet", OPT_QUIET, NULL, 0, "print no progress on standard error", 2 },
@@ -56,21 +61,22 @@ static const struct argp_option argp_options[] = {
     { "eager", OPT_EAGER, "SIZE", 0, "longest eager message, in bytes (default 32K)", 4 },
     { "streams", OPT_STREAMS, "N", 0, "streams per pair of ranks (default: as in the library)", 4 },
     { "depth", OPT_DEPTH, "N", 0, "slots per stream (default: as in the library)", 4 },
-    { "slots", OPT_SLOTS, NULL, 0,
-      "send all data through slots, not directly to its destination", 4 },
+    { "slots", OPT_SLOTS, NULL, 0, "send all data through slots, not directly to its destination",
+      4 },
     { "lane-bytes", OPT_LANE_BYTES, "SIZE", 0,
       "maximum unacknowledged bytes on one lane (default: unlimited)", 4 },
     { "lanes", OPT_LANES, "N", 0,
       "lanes per pair of ranks (default: 1, or one per rail for ranks that are alone on their "
-      "hosts)", 4 },
+      "hosts)",
+      4 },
     { "send-ns", OPT_SEND, "T", 0, "software time per sent message, ns (default 300)", 5 },
-    { "receive-ns", OPT_RECEIVE, "T", 0,
-      "software time per received message, ns (default 200)", 5 },
-    { "reduce-gbs", OPT_REDUCE, "R", 0,
-      "reduction rate of a rank, GB/s of result (default 10)", 5 },
+    { "receive-ns", OPT_RECEIVE, "T", 0, "software time per received message, ns (default 200)",
+      5 },
+    { "reduce-gbs", OPT_REDUCE, "R", 0, "reduction rate of a rank, GB/s of result (default 10)",
+      5 },
     { "copy-gbs", OPT_COPY, "R", 0, "copy rate of a rank, GB/s (default 12.5)", 5 },
-    { "jitter-ns", OPT_JITTER, "T", 0,
-      "maximum random delay of each sent message, ns (default 0)", 5 },
+    { "jitter-ns", OPT_JITTER, "T", 0, "maximum random delay of each sent message, ns (default 0)",
+      5 },
     { "skew-ns", OPT_SKEW, "T", 0, "maximum random delay of each rank's start, ns (default 0)", 5 },
     { "seed", OPT_SEED, "N", 0, "seed of jitter and skew (default 1)", 5 },
     { "whole", OPT_WHOLE, NULL, 0,
@@ -108,9 +114,8 @@ static void take_coll(struct sim_options *o, struct argp_state *state, const cha
 static void check_together(struct sim_options *o, struct argp_state *state)
 {
     if (!o->coll)
-        argp_error(
-            state,
-            "missing argument: a collective, e.g. tutti sim allgather --ranks 4096 --topo four-buildings");
+        argp_error(state, "missing argument: a collective, e.g. tutti sim allgather --ranks 4096 "
+                          "--topo four-buildings");
     if (o->bytes && o->block)
         argp_error(state, "conflicting options: --bytes excludes --block");
     if (o->block && !o->coll->cut && o->coll->kind != TT_BARRIER)

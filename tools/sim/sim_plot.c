@@ -16,7 +16,8 @@
 #define BOTTOM 46.0
 
 static const char *const colours[] = {
-    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#999933", "#882255", "#117733",
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9",
+    "#e69f00", "#000000", "#999933", "#882255", "#117733",
 };
 #define NCOLOURS (sizeof colours / sizeof *colours)
 
@@ -41,10 +42,10 @@ static void label(FILE *f, double x, double y, const char *anchor, int points, c
 static void line(FILE *f, double x1, double y1, double x2, double y2, const char *colour,
                  double width)
 {
-    fprintf(
-        f,
-        "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"%.1f\"/>\n",
-        x1, y1, x2, y2, colour, width);
+    fprintf(f,
+            "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" "
+            "stroke-width=\"%.1f\"/>\n",
+            x1, y1, x2, y2, colour, width);
 }
 
 static void size_text(char out[24], double bytes)
@@ -105,18 +106,18 @@ static void draw_series(FILE *f, const struct axis *x, const struct axis *y,
     const char *dash = number < NCOLOURS ? "none" : "5 3";
     const double legend_y = TOP + 12 + 18 * number;
 
-    fprintf(
-        f,
-        "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.8\" stroke-dasharray=\"%s\" points=\"",
-        colour, dash);
+    fprintf(f,
+            "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.8\" stroke-dasharray=\"%s\" "
+            "points=\"",
+            colour, dash);
     for (uint32_t i = 0; i < n; i++)
         fprintf(f, "%.1f,%.1f ", at(x, (double)p[i].bytes), at(y, p[i].time_us));
     fprintf(f, "\"/>\n");
     for (uint32_t i = 0; i < n; i++)
-        fprintf(
-            f,
-            "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.6\" fill=\"%s\"><title>%.3f us</title></circle>\n",
-            at(x, (double)p[i].bytes), at(y, p[i].time_us), colour, p[i].time_us);
+        fprintf(f,
+                "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.6\" fill=\"%s\"><title>%.3f "
+                "us</title></circle>\n",
+                at(x, (double)p[i].bytes), at(y, p[i].time_us), colour, p[i].time_us);
     line(f, x->to + 14, legend_y, x->to + 34, legend_y, colour, 2.5);
     label(f, x->to + 40, legend_y + 4, "start", 12, p->series);
 }
@@ -138,11 +139,11 @@ static void draw(FILE *f, const char *title, const char *subtitle, const struct 
     x.high += 0.4;
     y.low -= 0.5;
     y.high += 0.5;
-    fprintf(
-        f,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%g\" height=\"%g\" viewBox=\"0 0 %g %g\" font-family=\"sans-serif\" "
-        "fill=\"#222\">\n<rect width=\"%g\" height=\"%g\" fill=\"white\"/>\n",
-        WIDTH, HEIGHT, WIDTH, HEIGHT, WIDTH, HEIGHT);
+    fprintf(f,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%g\" height=\"%g\" viewBox=\"0 0 %g "
+            "%g\" font-family=\"sans-serif\" "
+            "fill=\"#222\">\n<rect width=\"%g\" height=\"%g\" fill=\"white\"/>\n",
+            WIDTH, HEIGHT, WIDTH, HEIGHT, WIDTH, HEIGHT);
     label(f, LEFT, 22, "start", 15, title);
     label(f, LEFT, 42, "start", 11, subtitle);
     draw_axes(f, &x, &y);

@@ -22,11 +22,12 @@ static const struct argp_option argp_options[] = {
     { "hosts", OPT_HOSTS, "LIST", 0,
       "numbers of hosts: 8, or 2..16 (doubling: 2, 4, 8, 16; default 2..16)", 2 },
     { "nodes", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 2 },
-    { "ranks-per-host", OPT_HOST_RANKS, "N", 0, "ranks per host, which share its link (default 4)", 2 },
+    { "ranks-per-host", OPT_HOST_RANKS, "N", 0, "ranks per host, which share its link (default 4)",
+      2 },
     { "per-node", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 2 },
     { "latency-us", OPT_LATENCY, "T", 0, "one-way latency between hosts, us (default 1000)", 2 },
-    { "gbit-s", OPT_RATE, "R", 0,
-      "rate of a host's link in each direction, Gbit/s (default 0.4)", 2 },
+    { "gbit-s", OPT_RATE, "R", 0, "rate of a host's link in each direction, Gbit/s (default 0.4)",
+      2 },
     { "op-ns", OPT_OP, "T", 0, "time of the proxy per descriptor, ns (default 1000)", 2 },
     { "header", OPT_HEADER, "SIZE", 0,
       "header bytes per message; a signal is one header (default 64)", 2 },
@@ -143,7 +144,8 @@ static tutti_status run_hosts(const struct options *o, uint32_t nhosts, struct p
 
     tt_layout_regular(&layout, nranks, o->host_ranks, 1, 1, TT_NODE_MESH);
     net.layout = &layout;
-    for (int d = TT_NEAR_SOCKET; d <= TT_NEAR_RACK; d++) {      /* links within a host are not used */
+    for (int d = TT_NEAR_SOCKET; d <= TT_NEAR_RACK; d++) {      /* links within a host are not
+                                                                   used */
         net.link[d].latency_ns = o->latency_us * 1e3;
         net.link[d].bytes_per_s = o->gbit_s * 1e9 / 8;
     }
@@ -180,9 +182,9 @@ int sim_putsignal_main(int argc, char **argv)
         return 1;
     }
     if (!o.common.json) {
-        printf(
-            "# tutti sim putsignal: %u rank%s per host, one-way latency %g us, %g Gbit/s per host, %g ns per descriptor\n",
-            o.host_ranks, TT_PLURAL(o.host_ranks), o.latency_us, o.gbit_s, o.op_ns);
+        printf("# tutti sim putsignal: %u rank%s per host, one-way latency %g us, %g Gbit/s per "
+               "host, %g ns per descriptor\n",
+               o.host_ranks, TT_PLURAL(o.host_ranks), o.latency_us, o.gbit_s, o.op_ns);
         putsignal_print_columns(stdout);
     }
     for (uint32_t i = 0; i < o.nhosts && !st; i++)

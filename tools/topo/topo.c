@@ -114,9 +114,8 @@ static char *help_filter(int key, const char *text, void *input)
     f = open_memstream(&all, &bytes);
     if (!f)
         return NULL;
-    fprintf(
-        f,
-        "See also `tutti topo place --help` (order of hosts for groups of ranks).\n\nBuilt-in descriptions:\n");
+    fprintf(f, "See also `tutti topo place --help` (order of hosts for groups of "
+               "ranks).\n\nBuilt-in descriptions:\n");
     for (size_t i = 0; tt_topo_builtin(i, &name, &summary); i++)
         fprintf(f, "  %-16s %s\n", name, summary);
     fprintf(f, "\nExit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
@@ -129,9 +128,9 @@ static char *help_filter(int key, const char *text, void *input)
 static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
-    .doc =
-        "Shows the topology: sockets, NICs and GPUs of this host, or a machine given by a description.\n"
-        "As the program of a job, it also shows which rail each rank uses, and why.\v",
+    .doc = "Shows the topology: sockets, NICs and GPUs of this host, or a machine given by a "
+           "description.\n"
+           "As the program of a job, it also shows which rail each rank uses, and why.\v",
     .help_filter = help_filter,
 };
 

@@ -314,10 +314,10 @@ struct json_object *topo_levels_description(const struct topo_here *h)
     struct json_object *o = json_object_new_object(), *hosts = json_object_new_array();
 
     if (h->layout.nhosts > TT_TOPO_HOSTS_MAX)
-        fprintf(
-            stderr,
-            "tutti topo: cannot write a description: too many hosts: %u (the maximum is %u; use patterns)\n",
-            h->layout.nhosts, TT_TOPO_HOSTS_MAX);
+        fprintf(stderr,
+                "tutti topo: cannot write a description: too many hosts: %u (the maximum is %u; "
+                "use patterns)\n",
+                h->layout.nhosts, TT_TOPO_HOSTS_MAX);
     if (h->layout.nhosts > TT_TOPO_HOSTS_MAX || !names_differ(h)) {
         json_object_put(o);
         json_object_put(hosts);

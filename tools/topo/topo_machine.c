@@ -165,11 +165,12 @@ void topo_machine_print(const struct tt_topo *t)
     printf("%s\n", t->name);
     if (t->has_shape) {
         topo_count(tt_topo_nranks(t), ranks);
-        printf(
-            "  %s ranks; per host %u, sockets %u (%s), rails %u; hosts per rack %u, racks per zone %u, zones per building %u, buildings %u\n",
-            ranks, t->host_ranks, t->host_sockets,
-            t->node == TT_NODE_MESH ? "one link per pair of ranks" : "one link per pair of sockets",
-            t->nrails, t->rack_hosts, t->zone_racks, t->building_zones, t->buildings);
+        printf("  %s ranks; per host %u, sockets %u (%s), rails %u; hosts per rack %u, racks per "
+               "zone %u, zones per building %u, buildings %u\n",
+               ranks, t->host_ranks, t->host_sockets,
+               t->node == TT_NODE_MESH ? "one link per pair of ranks"
+                                       : "one link per pair of sockets",
+               t->nrails, t->rack_hosts, t->zone_racks, t->building_zones, t->buildings);
     }
     print_links(t);
     if (t->nrules)

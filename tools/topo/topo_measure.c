@@ -23,7 +23,8 @@ static uint32_t count_ranks(const char *list, const char *file)
             n += h.at[i].slots ? h.at[i].slots : 1;
     free(h.at);
     if (n > TOPO_RANKS_MAX) {
-        fprintf(stderr, "tutti topo: too many slots: %llu (the maximum is %u; one per host suffices)\n",
+        fprintf(stderr,
+                "tutti topo: too many slots: %llu (the maximum is %u; one per host suffices)\n",
                 (unsigned long long)n, TOPO_RANKS_MAX);
         return 0;
     }

@@ -21,21 +21,26 @@ enum { OPT_TOPO = 256, OPT_HOSTS, OPT_HOSTFILE, OPT_GROUP, OPT_WITHIN, OPT_REORD
 
 static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0, "number of ranks (default: the number of slots)", 0 },
-    { "hosts", OPT_HOSTS, "LIST", 0, "hosts in their order, each with its number of slots: a:4,b:4", 0 },
+    { "hosts", OPT_HOSTS, "LIST", 0, "hosts in their order, each with its number of slots: a:4,b:4",
+      0 },
     { "hostfile", OPT_HOSTFILE, "FILE", 0,
       "hosts as in --hosts, from a file with lines \"host slots=4\"", 0 },
     { "topo", OPT_TOPO, "NAME|FILE", 0,
       "topology description with labels of the hosts (default: TUTTI_TOPO). Without --hosts and "
-      "--hostfile, the hosts are the entries of the description without wildcards", 0 },
+      "--hostfile, the hosts are the entries of the description without wildcards",
+      0 },
     { "group", OPT_GROUP, "G", 0,
       "place each group of G consecutive ranks (from rank 0) within a single host, rack, ... (the "
-      "LEVEL of --within)", 1 },
+      "LEVEL of --within)",
+      1 },
     { "within", OPT_WITHIN, "LEVEL", 0,
       "LEVEL of the preceding --group: host, rack, zone, building or fabric. Both options may be "
-      "repeated, as a pair", 1 },
+      "repeated, as a pair",
+      1 },
     { "reorder", OPT_REORDER, NULL, 0,
       "allow a different order of the hosts. Without this option, the command fails if the given "
-      "order does not satisfy --group", 1 },
+      "order does not satisfy --group",
+      1 },
     { 0 },
 };
 
@@ -125,9 +130,8 @@ static bool list_hosts(const struct options *o, const struct tt_topo *t, struct 
         fclose(f);
     ok = list && *list && hosts_parse(out, "tutti topo place", list);
     if (!ok && !(list && *list))
-        fprintf(
-            stderr,
-            "tutti topo place: no hosts given (use --hosts, --hostfile, or --topo with a description of hosts)\n");
+        fprintf(stderr, "tutti topo place: no hosts given (use --hosts, --hostfile, or --topo with "
+                        "a description of hosts)\n");
     free(list);
     return ok;
 }
@@ -145,10 +149,10 @@ static bool find_slots(struct hosts *h, const struct tt_topo *t)
         if (h->at[i].slots == 0 && t && t->has_shape)
             h->at[i].slots = t->host_ranks;
         if (h->at[i].slots == 0) {
-            fprintf(
-                stderr,
-                "tutti topo place: no slots given for host %s (use \"%s:4\", or \"slots\" in the description)\n",
-                h->at[i].name, h->at[i].name);
+            fprintf(stderr,
+                    "tutti topo place: no slots given for host %s (use \"%s:4\", or \"slots\" in "
+                    "the description)\n",
+                    h->at[i].name, h->at[i].name);
             return false;
         }
         for (uint32_t k = 0; k < i; k++)
@@ -181,10 +185,10 @@ static bool find_groups(const struct options *o, const struct tt_topo *t, const 
     }
     for (uint32_t i = 0; i < o->nrules; i++)
         if (!told[o->rules[i].within]) {
-            fprintf(
-                stderr,
-                "tutti topo place: no host has a label for \"%s\" (use --topo with a description that contains labels)\n",
-                tt_distance_name(o->rules[i].within));
+            fprintf(stderr,
+                    "tutti topo place: no host has a label for \"%s\" (use --topo with a "
+                    "description that contains labels)\n",
+                    tt_distance_name(o->rules[i].within));
             free(places);
             return false;
         }

@@ -33,10 +33,10 @@ void topo_svg_label(FILE *f, double x, double y, double size, const char *anchor
 
 void topo_svg_begin(FILE *f, double w, double h)
 {
-    fprintf(
-        f,
-        "<svg xmlns='http://www.w3.org/2000/svg' width='%.0f' height='%.0f' viewBox='0 0 %.0f %.0f' %s>\n",
-        w, h, w, h, FONT);
+    fprintf(f,
+            "<svg xmlns='http://www.w3.org/2000/svg' width='%.0f' height='%.0f' viewBox='0 0 %.0f "
+            "%.0f' %s>\n",
+            w, h, w, h, FONT);
     fprintf(f, "<rect width='100%%' height='100%%' fill='white'/>\n");
 }
 

@@ -52,7 +52,10 @@ static void on_signal(int signal)
 /* ---- the file ---- */
 
 /* The name of the file until it is complete. */
-static void name_part(char out[PATH_MAX], const char *path) { snprintf(out, PATH_MAX, "%s.part", path); }
+static void name_part(char out[PATH_MAX], const char *path)
+{
+    snprintf(out, PATH_MAX, "%s.part", path);
+}
 
 /* Checks before the measurement that the file can be written. */
 static bool can_write(const char *path)

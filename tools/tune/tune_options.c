@@ -11,15 +11,16 @@ enum { OPT_WIRE = 256, OPT_COLLS, OPT_MIN, OPT_MAX, OPT_FACTOR, OPT_ROUNDS, OPT_
 static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0,
       "number of ranks to start on this host (default 2). In a job, the job's ranks are used, and "
-      "N must equal their number", 1 },
+      "N must equal their number",
+      1 },
     { "wire", OPT_WIRE, "shm,tcp", 0,
       "allowed transports (default: all usable ones except verbs and ofi)", 1 },
     { "colls", OPT_COLLS, "A,B,...", 0, "collectives (default: all that can be tuned)", 2 },
-    { "min", OPT_MIN, "SIZE", 0, "smallest size in bytes, with an optional K, M, G or T (default 8)", 2 },
+    { "min", OPT_MIN, "SIZE", 0,
+      "smallest size in bytes, with an optional K, M, G or T (default 8)", 2 },
     { "max", OPT_MAX, "SIZE", 0, "largest size (default 32M)", 2 },
     { "factor", OPT_FACTOR, "F", 0, "ratio of successive sizes (default 4)", 2 },
-    { "rounds", OPT_ROUNDS, "R", 0,
-      "rounds; each measures all candidates in turn (default 5)", 2 },
+    { "rounds", OPT_ROUNDS, "R", 0, "rounds; each measures all candidates in turn (default 5)", 2 },
     { "output", 'o', "FILE", 0, "output file (default tutti-tune.json)", 3 },
     { "show", OPT_SHOW, "FILE", 0, "print a tune file instead of measuring", 4 },
     { "plot", OPT_PLOT, "SVG", 0,
@@ -39,11 +40,11 @@ static void take_colls(struct tune_options *o, struct argp_state *state, const c
         if (n >= sizeof name || !tt_coll_parse(name, &kind))
             argp_error(state, "--colls %s: unknown collective \"%.*s\"", arg, (int)n, at);
         if (!tt_tunefile_has(kind))
-            argp_error(
-                state,
-                "--colls %s: %s cannot be tuned (use allreduce reduce reduce_scatter allgather broadcast gather "
-                "scatter alltoall)",
-                arg, name);
+            argp_error(state,
+                       "--colls %s: %s cannot be tuned (use allreduce reduce reduce_scatter "
+                       "allgather broadcast gather "
+                       "scatter alltoall)",
+                       arg, name);
         o->nwanted += !o->wanted[kind];
         o->wanted[kind] = true;
         at += n;

@@ -122,11 +122,11 @@ void tune_show_summary(const struct tt_tunefile *f, FILE *to)
     }
     fputs("#\n", to);
     if (n)
-        fprintf(
-            to,
-            "# untuned time / best time: geometric mean %.3f over %u calls, maximum %.2f (%s of %llu bytes)\n",
-            exp(logs / n), n, highest, tt_coll_name(worst->kind),
-            (unsigned long long)larger_bytes(worst, f->nranks));
+        fprintf(to,
+                "# untuned time / best time: geometric mean %.3f over %u calls, maximum %.2f (%s "
+                "of %llu bytes)\n",
+                exp(logs / n), n, highest, tt_coll_name(worst->kind),
+                (unsigned long long)larger_bytes(worst, f->nranks));
 }
 
 void tune_show(const struct tt_tunefile *f, FILE *to)
