@@ -9,8 +9,8 @@
         request = comm.iallgather(x[:10].copy(), np.empty((comm.size, 10), np.float32))
         request.wait()
 
-Arrays are objects with the buffer protocol or DLPack, and are not copied. See Communicator for the conventions of all
-calls, Window for one-sided access, and Error for exceptions.
+Arrays are objects with the buffer protocol or DLPack, and are not copied. See Communicator for the
+conventions of all calls, Window for one-sided access, and Error for exceptions.
 """
 
 from ._core import (
@@ -49,9 +49,12 @@ from ._errors import (
 __version__ = version()
 
 __all__ = [
-    "AbortedError", "Communicator", "Counter", "Error", "ForkedError", "InvalidError", "Memory", "MismatchError",
-    "NoMemoryError", "PeerLostError", "ProtocolError", "RangeError", "Recv", "Registration", "Request", "Send",
-    "Status", "SystemError", "TimeoutError", "UnsupportedError", "Window", "create_id", "trace_annotate", "trace_dump",
+    "AbortedError", "Communicator", "Counter", "Error", "ForkedError", "InvalidError", "Memory",
+    "MismatchError",
+    "NoMemoryError", "PeerLostError", "ProtocolError", "RangeError", "Recv", "Registration",
+    "Request", "Send",
+    "Status", "SystemError", "TimeoutError", "UnsupportedError", "Window", "create_id",
+    "trace_annotate", "trace_dump",
     "trace_read", "version", "wait_all", "wait_any",
 ]
 for _class in [Error, *Error.__subclasses__(), Status]:

@@ -36,7 +36,8 @@ def _ranks_of(message: str) -> "tuple[int, ...]":
 
 
 class Error(Exception):
-    """A call of Tutti failed. The message is "what failed: cause (hint)" and names ranks, sizes and addresses."""
+    """A call of Tutti failed. The message is "what failed: cause (hint)" and names ranks, sizes
+    and addresses."""
 
     status: "Status | None" = None
     """The Status of the subclass."""
@@ -114,5 +115,6 @@ class RangeError(Error, ValueError):
 
 
 # By the number of the status; the first two are no errors.
-BY_STATUS = (Error, Error, InvalidError, NoMemoryError, SystemError, TimeoutError, PeerLostError, AbortedError,
+BY_STATUS = (Error, Error, InvalidError, NoMemoryError, SystemError, TimeoutError, PeerLostError,
+             AbortedError,
              MismatchError, UnsupportedError, ProtocolError, ForkedError, RangeError)

@@ -61,7 +61,8 @@ static void set_complex(tutti_dtype &type, Kind &kind, size_t bytes)
     kind = Kind::complex;
 }
 
-// References to Python objects and pointers mean nothing to another process. Names of fields stand between colons.
+// References to Python objects and pointers mean nothing to another process. Names of fields stand
+// between colons.
 static void refuse_pointers(const char *format)
 {
     bool in_name = false;
@@ -201,7 +202,8 @@ static void lay_out_tensor(const dlpack::Tensor &t, void *&data, int &ndim, size
     item_bytes = t.bits / 8u;
 }
 
-// The exchange API of an object's type, or NULL. Types are kept: there are few, and their addresses must stay theirs.
+// The exchange API of an object's type, or NULL. Types are kept: there are few, and their addresses
+// must stay theirs.
 static const dlpack::ExchangeApi *exchange_api(PyTypeObject *type)
 {
     static std::unordered_map<PyTypeObject *, const dlpack::ExchangeApi *> known;
@@ -334,8 +336,8 @@ bool Array::take_dlpack(nb::handle object, Layout &layout)
     return true;
 }
 
-// NumPy arrays whose types neither the buffer protocol nor DLPack of NumPy has: ml_dtypes. Only contiguous ones have
-// strides of None here.
+// NumPy arrays whose types neither the buffer protocol nor DLPack of NumPy has: ml_dtypes. Only
+// contiguous ones have strides of None here.
 bool Array::take_interface(nb::handle object, Layout &layout)
 {
     if (!nb::hasattr(object, "__array_interface__"))

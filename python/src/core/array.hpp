@@ -1,4 +1,5 @@
-// Memory of Python objects, without a copy: the buffer protocol, DLPack, and NumPy arrays of ml_dtypes.
+// Memory of Python objects, without a copy: the buffer protocol, DLPack, and NumPy arrays of
+// ml_dtypes.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -29,8 +30,9 @@ enum class Kind : uint8_t {
     opaque,  // a type that Tutti only moves, as bytes
 };
 
-// The memory of one Python object. It keeps the object, and the export of its memory, until it is released, which
-// needs the GIL. Not copied and not moved, because a Py_buffer may point into itself.
+// The memory of one Python object. It keeps the object, and the export of its memory, until it is
+// released, which needs the GIL. Not copied and not moved, because a Py_buffer may point into
+// itself.
 class Array
 {
   public:
@@ -42,9 +44,10 @@ class Array
         release();
     }
 
-    // Takes the memory of `object`, which must be C-contiguous and, if `writable`, not read-only. `call` and `name`
-    // (of the argument) are for messages. With `hold` the memory stays valid after the calling method has returned.
-    // Throws TypeError (not an array, not in host memory) and InvalidError.
+    // Takes the memory of `object`, which must be C-contiguous and, if `writable`, not read-only.
+    // `call` and `name` (of the argument) are for messages. With `hold` the memory stays valid
+    // after the calling method has returned. Throws TypeError (not an array, not in host memory)
+    // and InvalidError.
     void take(ArrayLike object, const char *call, const char *name, bool writable, bool hold);
     // What take() without `hold` has omitted.
     void hold();

@@ -650,7 +650,8 @@ static void bind_reductions(nb::class_<Communicator> &c)
                  reduction_doc + quant_doc,
              "src"_a, "dst"_a = nb::none(), "op"_a = "sum", "root"_a = 0, REDUCTION, QUANT);
     DEF_BOTH(reduce_scatter,
-             std::string("Reduces src[size][n]; dst[n] is row `rank` of the result.") + reduction_doc + quant_doc,
+             std::string("Reduces src[size][n]; dst[n] is row `rank` of the result.") +
+                 reduction_doc + quant_doc,
              "src"_a, "dst"_a, "op"_a = "sum", REDUCTION, QUANT);
     DEF_BOTH(
         reduce_scatterv,
@@ -663,7 +664,9 @@ static void bind_reductions(nb::class_<Communicator> &c)
 
 static void bind_moves(nb::class_<Communicator> &c)
 {
-    DEF_BOTH(allgather, std::string("dst[r] = src of rank r. Shapes: src[n], dst[size][n].") + moving_doc + quant_doc,
+    DEF_BOTH(allgather,
+             std::string("dst[r] = src of rank r. Shapes: src[n], dst[size][n].") + moving_doc +
+                 quant_doc,
              "src"_a, "dst"_a, MOVING, QUANT);
     DEF_BOTH(
         allgatherv,
@@ -677,9 +680,13 @@ static void bind_moves(nb::class_<Communicator> &c)
                  "Without dst, src is the array of every rank: input on the root, else output.") +
                  moving_doc + quant_doc,
              "src"_a, "dst"_a = nb::none(), "root"_a = 0, MOVING, QUANT);
-    DEF_BOTH(gather, std::string("dst[r] on root = src of rank r. Shapes: src[n], dst[size][n] on root.") + moving_doc,
+    DEF_BOTH(gather,
+             std::string("dst[r] on root = src of rank r. Shapes: src[n], dst[size][n] on root.") +
+                 moving_doc,
              "src"_a, "dst"_a = nb::none(), "root"_a = 0, MOVING);
-    DEF_BOTH(gatherv, std::string("As gather, with counts[r] items of rank r at item displs[r] of dst.") + moving_doc,
+    DEF_BOTH(gatherv,
+             std::string("As gather, with counts[r] items of rank r at item displs[r] of dst.") +
+                 moving_doc,
              "src"_a, "dst"_a.none(), "counts"_a, "displs"_a = nb::none(), "root"_a = 0, MOVING);
     DEF_BOTH(scatter,
              std::string(
@@ -688,7 +695,8 @@ static void bind_moves(nb::class_<Communicator> &c)
                  moving_doc,
              "src"_a.none(), "dst"_a, "root"_a = 0, MOVING);
     DEF_BOTH(scatterv,
-             std::string("As scatter, with counts[r] items for rank r at item displs[r] of src.") + moving_doc,
+             std::string("As scatter, with counts[r] items for rank r at item displs[r] of src.") +
+                 moving_doc,
              "src"_a.none(), "dst"_a, "counts"_a, "displs"_a = nb::none(), "root"_a = 0, MOVING);
     DEF_BOTH(
         alltoall,
@@ -722,10 +730,10 @@ static void bind_messages(nb::class_<Communicator> &c)
              "dst"_a, "peer"_a, nb::kw_only(), "tag"_a = 0, "timeout"_a = nb::none());
     DEF_BOTH(
         group,
-        std::string(
-            "Runs sends and receives (a list of tutti.Send and tutti.Recv) together.\n\n"
-            "No order among them can deadlock. Sends between one pair match in list order. timeout: "
-            "seconds, of each."),
+        std::string("Runs sends and receives (a list of tutti.Send and tutti.Recv) together.\n\n"
+                    "No order among them can deadlock. Sends between one pair match in list order. "
+                    "timeout: "
+                    "seconds, of each."),
         "parts"_a, nb::kw_only(), "timeout"_a = nb::none());
 }
 

@@ -23,7 +23,8 @@ int64_t timeout_ms(const std::optional<double> &seconds, const char *call)
     if (std::isinf(*seconds) && *seconds > 0)
         return -1;
     if (!(*seconds > 0 && *seconds < 1e12))
-        fail(TUTTI_ERR_INVALID, std::string(call) + ": invalid timeout of " + std::to_string(*seconds) +
+        fail(TUTTI_ERR_INVALID, std::string(call) + ": invalid timeout of " +
+                                    std::to_string(*seconds) +
                                     " s (must be positive; math.inf means no deadline)");
     return (int64_t)std::ceil(*seconds * 1e3);
 }
@@ -143,8 +144,9 @@ static void create(Communicator *self, std::optional<int> rank, std::optional<in
 static nb::bytes create_id(const Text &rendezvous, const Text &token, std::optional<double> timeout,
                            const Text &interfaces)
 {
-    const Settings settings{ rendezvous, token, {}, interfaces, {}, timeout_ms(timeout, "create_id"),
-                             0, true };
+    const Settings settings{ rendezvous, token, {},
+                             interfaces, {},    timeout_ms(timeout, "create_id"),
+                             0,          true };
     const tutti_conf conf = settings.conf();
     tutti_id id;
     tutti_status st;
@@ -158,8 +160,8 @@ static nb::bytes create_id(const Text &rendezvous, const Text &token, std::optio
     return nb::bytes(id.bytes, sizeof id.bytes);
 }
 
-// A new communicator that f(parent, &out) creates; f owns what it uses. In the main thread, a signal
-// can end the wait for it: then the creation continues, and the communicator is destroyed.
+// A new communicator that f(parent, &out) creates; f owns what it uses. In the main thread, a
+// signal can end the wait for it: then the creation continues, and the communicator is destroyed.
 template <class F>
 static std::unique_ptr<Communicator> derive(Communicator &self, const char *call, F f)
 {
@@ -259,7 +261,8 @@ void bind_communicator(nb::module_ &m)
 Returns the new communicator, or None on a rank that passes colour=None.)");
     c.def(
         "dup", [](Communicator &self) { return derive(self, "dup", tutti_comm_dup); },
-        "Returns a communicator of the same ranks, whose messages never match those of this one. Collective.");
+        "Returns a communicator of the same ranks, whose messages never match those of this one. "
+        "Collective.");
     c.def("create_group", create_group, "ranks"_a, "tag"_a = 0,
           R"(Returns a communicator of these ranks, in this order. Collective over these ranks only.
 
@@ -274,7 +277,8 @@ create them in a different order.)");
         R"(Names the communicator in traces, e.g. "tensor parallel". Local. At most 63 bytes are kept.)");
     c.def(
         "abort", [](Communicator &self) { check(tutti_comm_abort(self.handle("abort")->comm)); },
-        "Ends all calls on all ranks of the communicator with AbortedError. Does not wait. Any thread.");
+        "Ends all calls on all ranks of the communicator with AbortedError. Does not wait. Any "
+        "thread.");
     c.def(
         "destroy", &Communicator::destroy,
         R"(Ends the communicator on this rank. Not collective. Pending requests fail with AbortedError.

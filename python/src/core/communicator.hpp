@@ -15,7 +15,8 @@
 namespace tutti_core
 {
 
-// Seconds of Python as milliseconds of the C library: None is 0 (the default), infinity is -1 (none).
+// Seconds of Python as milliseconds of the C library: None is 0 (the default), infinity is -1
+// (none).
 int64_t timeout_ms(const std::optional<double> &seconds, const char *call);
 
 class Communicator
@@ -70,8 +71,8 @@ struct InCall {
     Handle &handle;
 };
 
-// Waits for the request without the GIL, but does not free it. In the main thread, an exception of a
-// signal handler (KeyboardInterrupt) ends the wait and is thrown; the operation continues.
+// Waits for the request without the GIL, but does not free it. In the main thread, an exception of
+// a signal handler (KeyboardInterrupt) ends the wait and is thrown; the operation continues.
 void wait_until_over(tutti_request *request);
 
 // The same for f(comm, options), with buffers that `pending` has. If a signal ends the call, the

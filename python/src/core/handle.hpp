@@ -1,5 +1,5 @@
-// A communicator of the C library, shared by the Python objects that need it alive: the Communicator, its memory and
-// its windows. The last one destroys it. All of this under the GIL.
+// A communicator of the C library, shared by the Python objects that need it alive: the
+// Communicator, its memory and its windows. The last one destroys it. All of this under the GIL.
 #pragma once
 
 #include <atomic>

@@ -197,9 +197,9 @@ Raises: the error of the operation.)")
              R"(Makes progress. Returns whether the operation has completed, without blocking.
 
 Raises: the error of the operation, if it has failed.)")
-        .def_prop_ro(
-            "done", &Request::is_done,
-            "Whether the operation has completed, with any status. Makes progress, does not block or raise.")
+        .def_prop_ro("done", &Request::is_done,
+                     "Whether the operation has completed, with any status. Makes progress, does "
+                     "not block or raise.")
         .def("__repr__", [](Request &r) {
             return nb::str("<tutti.Request, {}>").format(r.is_done() ? "completed" : "pending");
         });

@@ -16,7 +16,8 @@ namespace tutti_core
 
 using Seconds = std::optional<double>;
 
-// What a Counter and its window share: the word, and the arrays of operations that have not completed locally.
+// What a Counter and its window share: the word, and the arrays of operations that have not
+// completed locally.
 struct Count {
     uint64_t value = 0; // the library adds to it
     uint64_t started = 0;
@@ -33,7 +34,8 @@ struct Count {
     }
 };
 
-// What a tutti.Window stands for. If it is not freed, it stays until the process ends: to free it is collective.
+// What a tutti.Window stands for. If it is not freed, it stays until the process ends: to free it
+// is collective.
 struct Open {
     std::shared_ptr<Handle> handle;
     tutti_window *window = nullptr;
@@ -482,7 +484,8 @@ static void bind_transfers(nb::class_<Window> &c)
 Rows must be contiguous, but may be apart in src, e.g. a slice of columns. One signal, after all rows.)");
     c.def("put_pieces", put_pieces, "rank"_a, "pieces"_a, PUT_OPTIONS,
           "Puts pieces, a list of (offset, src), as one put with one signal. The rest as in put.");
-    c.def("get", get, "rank"_a, "offset"_a, "dst"_a, nb::kw_only(), "counter"_a = nb::none(), "timeout"_a = nb::none(),
+    c.def("get", get, "rank"_a, "offset"_a, "dst"_a, nb::kw_only(), "counter"_a = nb::none(),
+          "timeout"_a = nb::none(),
           R"(Gets the bytes of dst from the window of `rank` at `offset`.
 
 With a counter it does not block, and the counter grows by 1 when dst is complete. timeout: seconds.)");
@@ -499,10 +502,11 @@ Raises: TimeoutError; the window stays usable, and the operations continue.)");
             self.run("fence", [&](tutti_window *w) { return tutti_window_fence(w, r); });
         },
         "rank"_a = nb::none(),
-        "Orders earlier puts and atomics to `rank` (None: all) before later signals, gets and atomics. Never waits.");
-    c.def(
-        "quiet", quiet, "rank"_a = nb::none(), "timeout"_a = nb::none(),
-        "Blocks until all earlier puts, gets and atomics to `rank` (None: all) are complete at their targets.");
+        "Orders earlier puts and atomics to `rank` (None: all) before later signals, gets and "
+        "atomics. Never waits.");
+    c.def("quiet", quiet, "rank"_a = nb::none(), "timeout"_a = nb::none(),
+          "Blocks until all earlier puts, gets and atomics to `rank` (None: all) are complete at "
+          "their targets.");
 }
 
 static void bind_signals(nb::class_<Window> &c)
@@ -523,11 +527,12 @@ static void bind_signals(nb::class_<Window> &c)
         R"(Blocks until the 64-bit word at `offset` of this rank's window satisfies the comparison; returns the word.
 
 compare: "equal", "at_least" (unsigned) or "not_equal". Data that was put before the signal is then visible.)");
-    c.def("wait_any", wait_any, "offsets"_a, "value"_a, "compare"_a = "at_least", "timeout"_a = nb::none(),
+    c.def("wait_any", wait_any, "offsets"_a, "value"_a, "compare"_a = "at_least",
+          "timeout"_a = nb::none(),
           "As wait, for any of the words. Returns (lowest index that satisfies it, its word).");
-    c.def(
-        "test", test, "offset"_a, "value"_a, "compare"_a = "at_least",
-        "As wait, without blocking. Returns the word, or None if it does not satisfy the comparison yet.");
+    c.def("test", test, "offset"_a, "value"_a, "compare"_a = "at_least",
+          "As wait, without blocking. Returns the word, or None if it does not satisfy the "
+          "comparison yet.");
     c.def("atomic", atomic, "rank"_a, "offset"_a, "op"_a, "operand"_a, nb::kw_only(),
           "compare"_a = 0, "nbytes"_a = 8, "fetch"_a = true,
           R"(Updates the word of `nbytes` (4 or 8) at `offset` of the window of `rank` atomically.

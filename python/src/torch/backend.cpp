@@ -52,8 +52,8 @@ std::vector<uint8_t> address_in(const c10::intrusive_ptr<c10d::Store> &store)
     try {
         return store->get("tutti");
     } catch (c10::Error &error) {
-        error.add_context(
-            "tutti: init: no address of rank 0 in the store (has rank 0 started, and does the store run?)");
+        error.add_context("tutti: init: no address of rank 0 in the store (has rank 0 started, and "
+                          "does the store run?)");
         throw;
     }
 }
@@ -86,14 +86,16 @@ std::shared_ptr<Link> meet(const c10::intrusive_ptr<c10d::Store> &store, int ran
     return std::make_shared<Link>(comm);
 }
 
-// The lists of ranks whose groups are being created. Creations with the same list wait for each other: they have the same tag.
+// The lists of ranks whose groups are being created. Creations with the same list wait for each
+// other: they have the same tag.
 struct Creations {
     std::mutex lock;
     std::condition_variable ended;
     std::set<std::vector<int>> lists;
 };
 
-// The same on all ranks for one list (FNV-1a). Names of groups are no tags: threads of two processes may count differently.
+// The same on all ranks for one list (FNV-1a). Names of groups are no tags: threads of two
+// processes may count differently.
 uint32_t tag_of(const std::vector<int> &ranks)
 {
     uint32_t tag = 2166136261u;
@@ -195,8 +197,8 @@ bool are_adjacent(const std::vector<at::Tensor> &tensors)
     return true;
 }
 
-// The tensors as one contiguous tensor: their own memory where they are adjacent, else a new one, which is filled if they are inputs and
-// copied back if they are not.
+// The tensors as one contiguous tensor: their own memory where they are adjacent, else a new one,
+// which is filled if they are inputs and copied back if they are not.
 at::Tensor as_one(Operation &operation, const std::vector<at::Tensor> &tensors, bool is_input)
 {
     at::AutoDispatchBelowAutograd guard;
@@ -253,7 +255,7 @@ tutti_conf GroupOptions::conf() const
     return conf;
 }
 
-// ---- start and end --------------------------------------------------------------------------------------------------
+// ---- start and end ----
 
 Backend::Backend(std::shared_ptr<Link> link, int rank, int size,
                  c10::intrusive_ptr<GroupOptions> options)
@@ -422,7 +424,7 @@ void Backend::shutdown()
     control_.reset();
 }
 
-// ---- operations -----------------------------------------------------------------------------------------------------
+// ---- operations ----
 
 // PyTorch sets the description of a group after its backend was created, so the communicator gets
 // its name in traces from the first operation.
@@ -521,7 +523,7 @@ int Backend::check_rank(int64_t rank, const char *call) const
     return static_cast<int>(rank);
 }
 
-// ---- coalescing -----------------------------------------------------------------------------------------------------
+// ---- coalescing ----
 
 // Also what an exception left behind: PyTorch does not end a coalesced group then.
 void Backend::cancel_coalescing()
@@ -552,7 +554,7 @@ c10::intrusive_ptr<c10d::Work> Backend::endCoalescing()
     return work(all, nullptr, {});
 }
 
-// ---- collectives ----------------------------------------------------------------------------------------------------
+// ---- collectives ----
 
 c10::intrusive_ptr<c10d::Work> Backend::broadcast(std::vector<at::Tensor> &tensors,
                                                   const c10d::BroadcastOptions &how)
@@ -653,7 +655,8 @@ c10::intrusive_ptr<c10d::Work> Backend::allreduce_coalesced(
     return work(op, "tutti:all_reduce_coalesced", tensors, how.asyncOp);
 }
 
-// Coordinates and values are gathered from all ranks, and added here: each rank does the same additions in the same order.
+// Coordinates and values are gathered from all ranks, and added here: each rank does the same
+// additions in the same order.
 c10::intrusive_ptr<c10d::Work> Backend::allreduce_sparse(std::vector<at::Tensor> &tensors,
                                                          const c10d::AllreduceOptions &how)
 {
@@ -1113,7 +1116,7 @@ c10::intrusive_ptr<c10d::Work> Backend::alltoall(std::vector<at::Tensor> &output
     return work(op, "tutti:all_to_all", inputs, how.asyncOp);
 }
 
-// ---- point to point -------------------------------------------------------------------------------------------------
+// ---- point to point ----
 
 // An error in a coalesced group is the end of the group.
 at::Tensor &Backend::check_p2p(std::vector<at::Tensor> &tensors, int64_t peer, const char *call)
@@ -1199,7 +1202,7 @@ c10::intrusive_ptr<c10d::Work> Backend::receive(std::vector<at::Tensor> &tensors
                 tensors);
 }
 
-// ---- barriers -------------------------------------------------------------------------------------------------------
+// ---- barriers ----
 
 c10::intrusive_ptr<c10d::Work> Backend::barrier(const c10d::BarrierOptions &how)
 {
@@ -1210,8 +1213,8 @@ c10::intrusive_ptr<c10d::Work> Backend::barrier(const c10d::BarrierOptions &how)
     return work(op, "tutti:barrier", {}, how.asyncOp);
 }
 
-// Rank 0 hears from all others, and then answers them. Who is missing is named, by rank 0; each message is waited for by itself, so that one missing
-// rank does not hide another.
+// Rank 0 hears from all others, and then answers them. Who is missing is named, by rank 0; each
+// message is waited for by itself, so that one missing rank does not hide another.
 void Backend::monitoredBarrier(const c10d::BarrierOptions &how, bool wait_all_ranks)
 {
     constexpr uint32_t tag = 0xfffffffe;

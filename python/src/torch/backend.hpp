@@ -1,4 +1,5 @@
-// The c10d backend "tutti". Sources: torch/csrc/distributed/c10d/Backend.hpp of PyTorch 2.9 to 2.15 (the interface).
+// The c10d backend "tutti". Sources: torch/csrc/distributed/c10d/Backend.hpp of PyTorch 2.9 to 2.15
+// (the interface).
 #pragma once
 
 #include <c10/util/FunctionRef.h>
@@ -56,7 +57,8 @@ class Backend : public c10d::Backend
             c10::intrusive_ptr<GroupOptions> options);
     ~Backend() override;
 
-    // Meets the other ranks through the store (one key), or, for a group of the job's ranks, through the connections that there are.
+    // Meets the other ranks through the store (one key), or, for a group of the job's ranks,
+    // through the connections that there are.
     static c10::intrusive_ptr<Backend> create(const c10d::DistributedBackendOptions &how,
                                               c10::intrusive_ptr<GroupOptions> options);
 
@@ -140,7 +142,8 @@ class Backend : public c10d::Backend
     c10::intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions &how) override;
     void monitoredBarrier(const c10d::BarrierOptions &how, bool wait_all_ranks) override;
 
-    // Memory of tutti_mem_alloc, which other ranks of this host can map. It is freed with the tensor.
+    // Memory of tutti_mem_alloc, which other ranks of this host can map. It is freed with the
+    // tensor.
     at::Tensor allocateTensor(long size, at::TensorOptions options) override;
     bool supportsTensorAlloc(c10::DeviceIndex) override
     {
@@ -235,7 +238,8 @@ class Backend : public c10d::Backend
   private:
     std::shared_ptr<Operation> operation(c10d::OpType type, std::chrono::milliseconds timeout);
     tutti_call call_of(const Operation &operation) const;
-    // Starts one more part of an operation. Throws, as an exception of PyTorch, what Tutti says at once.
+    // Starts one more part of an operation. Throws, as an exception of PyTorch, what Tutti says at
+    // once.
     void start(Operation &operation, const tutti_call &call,
                c10::function_ref<tutti_status(tutti_comm *, const tutti_call *)> what);
     c10::intrusive_ptr<c10d::Work> work(std::shared_ptr<Operation> operation, const char *title,

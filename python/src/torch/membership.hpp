@@ -1,4 +1,5 @@
-// The handles and generations of a process group whose members change (reconfigure of PyTorch 2.15).
+// The handles and generations of a process group whose members change (reconfigure of PyTorch
+// 2.15).
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,9 @@
 namespace tutti_torch
 {
 
-// A handle is a rendezvous id of its process, as text: whoever becomes rank 0 of a new communicator serves its start-up
-// under this id. So the members need no store, and none of them must survive. Any thread.
+// A handle is a rendezvous id of its process, as text: whoever becomes rank 0 of a new communicator
+// serves its start-up under this id. So the members need no store, and none of them must survive.
+// Any thread.
 class Membership
 {
   public:

@@ -1,4 +1,5 @@
-// reconfigure of PyTorch 2.15: a group continues with other members, in the same processes and in new ones.
+// reconfigure of PyTorch 2.15: a group continues with other members, in the same processes and in
+// new ones.
 #include "backend.hpp"
 
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
@@ -90,8 +91,8 @@ c10d::ReconfigureHandle Backend::get_reconfigure_handle() const
     return membership_.handle(options_->conf());
 }
 
-// Operations that have not completed are aborted. Nothing changes if it fails, except that the handle of the process that
-// was to be rank 0 is used up.
+// Operations that have not completed are aborted. Nothing changes if it fails, except that the
+// handle of the process that was to be rank 0 is used up.
 c10::intrusive_ptr<c10d::Work> Backend::reconfigure(const c10d::ReconfigureOptions &how)
 {
     const auto handles = ordered(how);

@@ -9,8 +9,9 @@
 namespace tutti_torch
 {
 
-// The quantization errors of tensors, which the next all-reduce of the same memory adds. They last as long as the
-// memory: a tensor that is allocated at the same address later starts without an error. Any thread.
+// The quantization errors of tensors, which the next all-reduce of the same memory adds. They last
+// as long as the memory: a tensor that is allocated at the same address later starts without an
+// error. Any thread.
 class Residuals
 {
   public:

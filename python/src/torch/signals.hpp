@@ -15,10 +15,12 @@ constexpr std::chrono::milliseconds signal_slice{ 100 };
 // Whether Python runs signal handlers in this thread.
 bool handles_signals();
 
-// Runs them, and throws the exception of one, for example KeyboardInterrupt. Takes Python's lock: the caller holds no other.
+// Runs them, and throws the exception of one, for example KeyboardInterrupt. Takes Python's lock:
+// the caller holds no other.
 void check_signals();
 
-// what(), which blocks, in a thread of its own if signals shall end the wait for it. It continues then, so it must own what it uses.
+// what(), which blocks, in a thread of its own if signals shall end the wait for it. It continues
+// then, so it must own what it uses.
 template <class F> auto in_background(F what) -> decltype(what())
 {
     if (!handles_signals())

@@ -115,7 +115,8 @@ Element element_of(const at::Tensor &tensor, const c10d::ReduceOp &op)
     return element;
 }
 
-// Sums of truth values are "or", products are "and", as in NCCL's backend: the result must be a truth value again.
+// Sums of truth values are "or", products are "and", as in NCCL's backend: the result must be a
+// truth value again.
 tutti_redop op_of_bool(const at::Tensor &tensor, const c10d::ReduceOp &op)
 {
     switch (op.op_) {

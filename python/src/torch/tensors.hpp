@@ -12,7 +12,8 @@
 namespace tutti_torch
 {
 
-// Throws c10::DistBackendError with Tutti's message unless `status` is TUTTI_OK. `what` names the call.
+// Throws c10::DistBackendError with Tutti's message unless `status` is TUTTI_OK. `what` names the
+// call.
 void check(tutti_status status, const char *what);
 // The same from a status and a message that were taken in another thread.
 [[noreturn]] void fail(tutti_status status, const std::string &message, const std::string &what);
@@ -30,7 +31,8 @@ struct Reduction {
     double scale; // PREMUL_SUM only
 };
 
-// Throws ValueError, naming the type and the operation, where the operation is not defined for the type.
+// Throws ValueError, naming the type and the operation, where the operation is not defined for the
+// type.
 Reduction reduction_of(const at::Tensor &tensor, const c10d::ReduceOp &op);
 
 // Throws ValueError unless the tensor is a dense CPU tensor. `call` and `what` are for the message.
@@ -38,7 +40,8 @@ void check_tensor(const at::Tensor &tensor, const char *call, const char *what);
 // The only tensor of a list, checked. Throws ValueError for another number of tensors.
 at::Tensor &only(std::vector<at::Tensor> &tensors, const char *call, const char *what);
 
-// Elements to move. They have the tensor's type where Tutti has it, so that ranks that pass different types get an error.
+// Elements to move. They have the tensor's type where Tutti has it, so that ranks that pass
+// different types get an error.
 struct Moved {
     tutti_dtype type;
     size_t count;
@@ -48,7 +51,8 @@ Moved moved(const at::Tensor &tensor);
 // An input as contiguous memory: the tensor itself, or a copy.
 at::Tensor dense_input(const at::Tensor &tensor);
 
-// Outputs that are not contiguous get memory of their own, which is copied back when the operation has completed.
+// Outputs that are not contiguous get memory of their own, which is copied back when the operation
+// has completed.
 class Outputs
 {
   public:

@@ -19,7 +19,8 @@ namespace
     C10_THROW_ERROR(ValueError, "tutti: " + message);
 }
 
-// What a rank sends of its tensor. All ranks receive it, also if the tensor is unusable, so that all report the error.
+// What a rank sends of its tensor. All ranks receive it, also if the tensor is unusable, so that
+// all report the error.
 struct Card {
     int64_t usable, type, elements, dims;
 };
@@ -35,7 +36,8 @@ struct Source {
     }
 };
 
-// The time that is left of a timeout, in milliseconds as Tutti takes it: at least 1; negative: none.
+// The time that is left of a timeout, in milliseconds as Tutti takes it: at least 1; negative:
+// none.
 int64_t left_ms(std::chrono::steady_clock::time_point deadline)
 {
     if (deadline == std::chrono::steady_clock::time_point::max())
@@ -89,7 +91,8 @@ struct Exposed {
         return static_cast<at::ScalarType>(cards[rank].type);
     }
 
-    // A word of `signals` counts the signals of each rank. Every call that returns OK takes one of them.
+    // A word of `signals` counts the signals of each rank. Every call that returns OK takes one of
+    // them.
     tutti_status take_signal(int rank, std::chrono::steady_clock::time_point deadline);
     bool has_signal(int rank);
 
@@ -119,7 +122,7 @@ bool Exposed::has_signal(int rank)
                              signals_taken[rank] + 1, nullptr) != TUTTI_PENDING;
 }
 
-// ---- start and end --------------------------------------------------------------------------------------------------
+// ---- start and end ----
 
 c10::intrusive_ptr<Window> Window::create(Link &parent, std::chrono::milliseconds timeout)
 {
@@ -167,7 +170,8 @@ tutti_call call_of(std::chrono::milliseconds timeout)
     return call;
 }
 
-// Fills the cards and shapes of all ranks. `tensor` is read only if there is no problem with it. Under the link's lock.
+// Fills the cards and shapes of all ranks. `tensor` is read only if there is no problem with it.
+// Under the link's lock.
 void exchange(Exposed &e, tutti_comm *comm, const at::Tensor &tensor, std::exception_ptr problem,
               const tutti_call &call)
 {
@@ -267,7 +271,7 @@ std::shared_ptr<Exposed> Window::exposed(const char *call, int64_t rank) const
     return kept_->exposed;
 }
 
-// ---- operations -----------------------------------------------------------------------------------------------------
+// ---- operations ----
 
 std::shared_ptr<Operation> Window::operation(std::chrono::milliseconds timeout) const
 {
@@ -355,7 +359,7 @@ c10::intrusive_ptr<c10d::Work> Window::wait_signal(int64_t rank, bool async,
     return work(std::move(op), async, "tutti:wait_signal", {});
 }
 
-// ---- memory of other ranks ------------------------------------------------------------------------------------------
+// ---- memory of other ranks ----
 
 at::Tensor Window::map_remote_tensor(int64_t rank)
 {
@@ -390,7 +394,7 @@ c10d::WindowAttr Window::get_attr(int64_t rank)
                  : c10d::WindowAccessType::SEPARATE };
 }
 
-// ---- of a group -----------------------------------------------------------------------------------------------------
+// ---- of a group ----
 
 c10::intrusive_ptr<c10d::Window> Backend::new_window(const std::optional<at::Tensor> &tensor)
 {

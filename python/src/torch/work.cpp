@@ -15,13 +15,14 @@ namespace
 
 std::atomic<uint64_t> last_key{ 0 };
 
-// Ends operations that nobody waits for: those that have notified, and, while somebody observes, those that turn out to be over.
-// Callbacks of futures run here, and may wait for other operations: there is always a thread that is not in one.
+// Ends operations that nobody waits for: those that have notified, and, while somebody observes,
+// those that turn out to be over. Callbacks of futures run here, and may wait for other operations:
+// there is always a thread that is not in one.
 class Completer
 {
   public:
-    // Never destroyed: operations may end while the process exits. A forked child has none of its threads, and perhaps its lock taken: it
-    // gets one of its own.
+    // Never destroyed: operations may end while the process exits. A forked child has none of its
+    // threads, and perhaps its lock taken: it gets one of its own.
     static Completer &get()
     {
         static Completer *completer = [] {
@@ -142,7 +143,7 @@ void stop_completing()
     Completer::get().stop();
 }
 
-// ---- observers ------------------------------------------------------------------------------------------------------
+// ---- observers ----
 
 #ifdef C10D_BACKEND_HAS_HOOKS
 void Observers::add_completion(int64_t id, c10d::CompletionHook hook)
@@ -243,7 +244,7 @@ void Observers::extend(std::chrono::milliseconds by)
     extended_ = true;
 }
 
-// ---- operations -----------------------------------------------------------------------------------------------------
+// ---- operations ----
 
 Operation::Operation(std::shared_ptr<Link> link, std::shared_ptr<Observers> observers,
                      c10d::OpType type, uint64_t sequence, std::chrono::milliseconds timeout)
@@ -500,7 +501,7 @@ float Operation::duration_ms() const
     return std::chrono::duration<float, std::milli>(finish_ - begin_).count();
 }
 
-// ---- work -----------------------------------------------------------------------------------------------------------
+// ---- work ----
 
 namespace
 {

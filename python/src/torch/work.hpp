@@ -18,7 +18,8 @@
 namespace tutti_torch
 {
 
-// A communicator. One thread at a time may call on it: whoever does holds `lock`, and never waits for a peer with it.
+// A communicator. One thread at a time may call on it: whoever does holds `lock`, and never waits
+// for a peer with it.
 struct Link {
     explicit Link(tutti_comm *comm) : comm(comm)
     {
@@ -66,7 +67,8 @@ class Observers
 #ifdef C10D_BACKEND_HAS_HOOKS
     using CompletionHooks = std::unordered_map<int64_t, c10d::CompletionHook>;
 
-    // Replaced as a whole: hooks run without the lock, as they take locks that are held when they are removed.
+    // Replaced as a whole: hooks run without the lock, as they take locks that are held when they
+    // are removed.
     std::shared_ptr<const CompletionHooks> completion_ = std::make_shared<CompletionHooks>();
     std::unordered_map<int64_t, c10d::AbortHook> abort_;
 #endif
@@ -85,7 +87,8 @@ struct Parts {
     std::vector<std::shared_ptr<class Operation>> list;
 };
 
-// An operation from its start to its end. It outlives the Work if that is dropped before the end: memory that Tutti uses must stay.
+// An operation from its start to its end. It outlives the Work if that is dropped before the end:
+// memory that Tutti uses must stay.
 class Operation : public std::enable_shared_from_this<Operation>
 {
   public:
@@ -108,8 +111,9 @@ class Operation : public std::enable_shared_from_this<Operation>
     std::function<bool()> is_ready;                // NULL, or whether `after` would not block
     int source = -1;                               // of a receive from any rank
 
-    // Returns when it has ended. Any thread. In Python's main thread, an exception of a signal handler (KeyboardInterrupt) ends
-    // the wait and is thrown. The operation continues: it can be waited for again.
+    // Returns when it has ended. Any thread. In Python's main thread, an exception of a signal
+    // handler (KeyboardInterrupt) ends the wait and is thrown. The operation continues: it can be
+    // waited for again.
     void wait();
     // Whether it has ended; makes a little progress.
     bool poll();
@@ -149,8 +153,8 @@ class Operation : public std::enable_shared_from_this<Operation>
     std::chrono::steady_clock::time_point begin_, finish_;
 };
 
-// Operations that end later are not completed. Called before Python ends: the threads that complete operations may then not
-// release tensors any more, because this needs Python's lock.
+// Operations that end later are not completed. Called before Python ends: the threads that complete
+// operations may then not release tensors any more, because this needs Python's lock.
 void stop_completing();
 
 class Work : public c10d::Work

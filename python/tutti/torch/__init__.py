@@ -2,22 +2,26 @@
 
     torch.distributed.init_process_group("tutti")       # or "cpu:tutti", "cpu:tutti,cuda:nccl"
 
-PyTorch 2.15 and later find it without an import, by the entry point of the package. For older ones this import registers it.
+PyTorch 2.15 and later find it without an import, by the entry point of the package. For older ones
+this import registers it.
 """
 
 
 def _load():
-    """Imports the compiled part. Raises ImportError with the cause if it does not fit the PyTorch that is there."""
+    """Imports the compiled part. Raises ImportError with the cause if it does not fit the PyTorch
+    that is there."""
     import torch
 
     try:
         from ._built_for import TORCH
     except ImportError:
-        raise ImportError("tutti.torch: this installation of tutti was built without PyTorch (install torch first, then "
+        raise ImportError("tutti.torch: this installation of tutti was built without PyTorch "
+                          "(install torch first, then "
                           "reinstall tutti: pip install --force-reinstall ./python)") from None
 
     if _minor(torch.__version__) != _minor(TORCH):
-        raise ImportError(f"tutti.torch: built for PyTorch {TORCH}, but PyTorch {torch.__version__} is installed (reinstall "
+        raise ImportError(f"tutti.torch: built for PyTorch {TORCH}, but PyTorch "
+                          f"{torch.__version__} is installed (reinstall "
                           "tutti: pip install --force-reinstall ./python)")
     from . import _c
 
@@ -25,7 +29,8 @@ def _load():
 
 
 def _close_batch(group):
-    """Ends a batch of a group that an exception has left, in PyTorch and in the backends of the group."""
+    """Ends a batch of a group that an exception has left, in PyTorch and in the backends of the
+    group."""
     from torch.distributed import distributed_c10d as c10d
 
     group = group or c10d._get_default_group()
@@ -38,7 +43,8 @@ def _close_batch(group):
 
 
 def _mend_coalescing():
-    """Lets an exception end a batch. Up to 2.15, PyTorch leaves the batch open: later operations are collected and never run."""
+    """Lets an exception end a batch. Up to 2.15, PyTorch leaves the batch open: later operations
+    are collected and never run."""
     import contextlib
 
     import torch.distributed as dist
@@ -63,7 +69,8 @@ def _minor(version):
 
 
 def register():
-    """Registers the backend with torch.distributed. Called by PyTorch through the entry point; may be called again."""
+    """Registers the backend with torch.distributed. Called by PyTorch through the entry point; may
+    be called again."""
     from torch.distributed import Backend
 
     if "tutti" not in Backend.backend_list:
@@ -78,11 +85,13 @@ def _backend(group, call):
 
     group = group or dist.group.WORLD
     if group is None:
-        raise ValueError(f"tutti: {call}: there is no default process group (call init_process_group first)")
+        raise ValueError(f"tutti: {call}: there is no default process group (call "
+                         f"init_process_group first)")
     backend = group._get_backend(torch.device("cpu"))
     backend = getattr(backend, "wrapped_pg", backend)       # TORCH_DISTRIBUTED_DEBUG=DETAIL
     if not isinstance(backend, _load().Backend):
-        raise ValueError(f"tutti: {call}: the backend of the process group is {backend.name()!r}: must be 'tutti'")
+        raise ValueError(f"tutti: {call}: the backend of the process group is {backend.name()!r}: "
+                         f"must be 'tutti'")
     return backend
 
 
@@ -93,9 +102,9 @@ def empty(*size, dtype=None, group=None):
     dtype    None: the default of PyTorch
     group    the process group (None: the default one); its job owns the memory
 
-    Transfers to it need one copy less, and windows over it can be mapped by other ranks (map_remote_tensor). The memory is
-    freed with the tensor. A process may have 256 of these tensors at a time.
-    Raises: DistBackendError (NOMEM) beyond that.
+    Transfers to it need one copy less, and windows over it can be mapped by other ranks
+    (map_remote_tensor). The memory is freed with the tensor. A process may have 256 of these
+    tensors at a time. Raises: DistBackendError (NOMEM) beyond that.
     """
     import torch
 
@@ -107,12 +116,14 @@ def empty(*size, dtype=None, group=None):
                                    device=torch.device("cpu")).reshape(shape)
 
 
-_CALLS = ("all_reduce", "broadcast", "reduce", "all_gather", "all_gather_single", "reduce_scatter", "reduce_scatter_single",
+_CALLS = ("all_reduce", "broadcast", "reduce", "all_gather", "all_gather_single", "reduce_scatter",
+          "reduce_scatter_single",
           "all_to_all_single")
 
 
 def __getattr__(name):
-    """Options, the class of init_process_group's pg_options, is in the compiled part; hooks and calls need torch."""
+    """Options, the class of init_process_group's pg_options, is in the compiled part; hooks and
+    calls need torch."""
     import importlib
 
     if name == "Options":
