@@ -60,8 +60,10 @@ def fail(why):
 def program(build, folder):
     source, target = folder / "call.c", folder / "call"
     source.write_text(PROGRAM)
-    done = subprocess.run(["cc", "-O1", "-g", "-I", ROOT / "include", source, "-L", build, "-ltutti",
-                           f"-Wl,-rpath,{build}", "-o", target], capture_output=True, text=True, check=False)
+    done = subprocess.run(["cc", "-O1", "-g", "-I", ROOT / "include", source, "-L", build,
+                           "-ltutti",
+                           f"-Wl,-rpath,{build}", "-o", target], capture_output=True, text=True,
+                          check=False)
     if done.returncode:
         fail(f"the program does not compile:\n{done.stderr}")
     return target
@@ -101,7 +103,8 @@ exec valgrind --tool=callgrind --toggle-collect=measured_call --callgrind-out-fi
     {worker} {nbytes}
 """)
     wrapper.chmod(0o755)
-    done = subprocess.run([build / "tutti", "run", "-n", "2", "--", wrapper], capture_output=True, text=True,
+    done = subprocess.run([build / "tutti", "run", "-n", "2", "--", wrapper], capture_output=True,
+                          text=True,
                           env={**os.environ, "TUTTI_WIRES": wire}, timeout=600, check=False)
     if done.returncode:
         fail(f"the job failed with status {done.returncode}:\n{done.stderr[-2000:]}")
@@ -109,13 +112,16 @@ exec valgrind --tool=callgrind --toggle-collect=measured_call --callgrind-out-fi
 
 
 def main(argv):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=Path, default=ROOT / "build" / "release", help="folder of the build (default build/release)")
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=ROOT / "build" / "release",
+                        help="folder of the build (default build/release)")
     parser.add_argument("--list", action="store_true", help="print the files, too")
     options = parser.parse_args(argv)
     build = options.build.resolve()
     if not (build / "libtutti.so").exists() or not (build / "tutti").exists():
-        fail(f"{build} has no libtutti.so or no tutti (make build, or name another one with --build)")
+        fail(f"{build} has no libtutti.so or no tutti (make build, or name another one with "
+             f"--build)")
     if not shutil.which("valgrind"):
         fail("valgrind is not installed (Debian: apt-get install valgrind)")
     with tempfile.TemporaryDirectory() as place:
@@ -124,8 +130,10 @@ def main(argv):
         for name, wire, nbytes, goal in CASES:
             counts = measured(build, worker, folder, wire, nbytes)
             sources = [path for path in counts if path.endswith(".c")]
-            print(f"{name}: {len(counts)} files, {len(sources)} of them sources and {len(counts) - len(sources)} headers (goal {goal})")
-            for path, count in sorted(counts.items(), key=lambda item: -item[1]) if options.list else ():
+            print(f"{name}: {len(counts)} files, {len(sources)} of them sources and "
+                  f"{len(counts) - len(sources)} headers (goal {goal})")
+            for path, count in sorted(counts.items(),
+                                      key=lambda item: -item[1]) if options.list else ():
                 print(f"  {100 * count / counts.total():6.2f} %  {path}")
     return 0
 

@@ -23,28 +23,36 @@ SOCKETS = [*HOSTS, "--sockets", "2"]
 EIGHT = ["--ranks", "8"]
 # Algorithms that need other options than the default, which is eight ranks of one host.
 SPECIAL = {
-    "allgather_parallel_rings": HOSTS, "allgather_parallel_rings_linear": HOSTS, "allgather_parallel_rings_doubling": HOSTS,
-    "allgather_parallel_rings_halving": HOSTS, "allgather_parallel_rings_knomial": ["--hosts", "2", "--ranks-per-host", "8"],
+    "allgather_parallel_rings": HOSTS, "allgather_parallel_rings_linear": HOSTS,
+    "allgather_parallel_rings_doubling": HOSTS,
+    "allgather_parallel_rings_halving": HOSTS,
+    "allgather_parallel_rings_knomial": ["--hosts", "2", "--ranks-per-host", "8"],
     "allgather_parallel_rings_sockets": SOCKETS, "reduce_scatter_parallel_rings": SOCKETS,
     "allreduce_parallel_rings": ["--hosts", "2", "--ranks-per-host", "4", "--sockets", "2"],
     "allreduce_hierarchical": ["--hosts", "4", "--ranks-per-host", "4"],
-    "alltoall_two_level": ["--hosts", "3", "--ranks-per-host", "3"], "alltoallv_by_hosts": ["--hosts", "3", "--ranks-per-host", "2"],
+    "alltoall_two_level": ["--hosts", "3", "--ranks-per-host", "3"],
+    "alltoallv_by_hosts": ["--hosts", "3", "--ranks-per-host", "2"],
     "alltoallv_two_level": ["--hosts", "3", "--ranks-per-host", "3", "--bytes", "64"],
-    "alltoall_direct": ["--ranks", "5"], "alltoallv_direct": ["--ranks", "5"], "alltoallv_stretches": ["--ranks", "3"], "allgather_direct": ["--ranks", "5"],
-    "reduce_scatter_direct": ["--ranks", "5"], "allreduce_onestep": ["--ranks", "5"], "allreduce_ring": ["--ranks", "5"], "allreduce_ftar": ["--ranks", "4"],
+    "alltoall_direct": ["--ranks", "5"], "alltoallv_direct": ["--ranks", "5"],
+    "alltoallv_stretches": ["--ranks", "3"], "allgather_direct": ["--ranks", "5"],
+    "reduce_scatter_direct": ["--ranks", "5"], "allreduce_onestep": ["--ranks", "5"],
+    "allreduce_ring": ["--ranks", "5"], "allreduce_ftar": ["--ranks", "4"],
     "barrier_onestep": ["--ranks", "5"],
-    "allgather_hybrid": ["--ranks", "8", "--topo", "BUILDINGS"], "reduce_scatter_hybrid": ["--ranks", "8", "--topo", "BUILDINGS"],
+    "allgather_hybrid": ["--ranks", "8", "--topo", "BUILDINGS"],
+    "reduce_scatter_hybrid": ["--ranks", "8", "--topo", "BUILDINGS"],
     "broadcast_knomial4": ["--ranks", "16"], "broadcast_knomial8": ["--ranks", "16"],
     "reduce_knomial4": ["--ranks", "16"], "reduce_knomial8": ["--ranks", "16"],
     "gather_knomial4": ["--ranks", "16"], "gather_knomial8": ["--ranks", "16"],
     "scatter_knomial4": ["--ranks", "16"], "scatter_knomial8": ["--ranks", "16"],
     "send_direct": ["--ranks", "2"], "recv_direct": None,      # the other end of the same transfer
 }
-BUILDINGS = {"name": "two-buildings", "machine": {"hosts_per_rack": 1, "racks_per_zone": 1, "zones_per_building": 4, "buildings": 2}}
+BUILDINGS = {"name": "two-buildings", "machine": {"hosts_per_rack": 1, "racks_per_zone": 1,
+                                                  "zones_per_building": 4, "buildings": 2}}
 
 SIZES = [1 << 10, 16 << 10, 256 << 10, 4 << 20, 64 << 20]
 MACHINES = [("uniform", 16), ("uniform", 48), ("four-buildings", 48)]
-COLLS = ["allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "gather", "scatter", "alltoall", "barrier"]
+COLLS = ["allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "gather", "scatter",
+         "alltoall", "barrier"]
 
 
 def run(*args):
@@ -64,7 +72,8 @@ def pictured():
 
 
 def picture(coll, name, buildings):
-    options = [str(buildings) if option == "BUILDINGS" else option for option in SPECIAL.get(name, EIGHT)]
+    options = [str(buildings) if option == "BUILDINGS" else option
+               for option in SPECIAL.get(name, EIGHT)]
     return run("plan", "draw", coll, name, "--bytes", "1K", *options)
 
 
@@ -73,24 +82,31 @@ def size_text(size):
 
 
 def fastest(coll, machine, ranks, size):
-    args = ["sim", coll, "--topo", machine, "--ranks", str(ranks), "--algo", "all", "--json", "--quiet"]
+    args = ["sim", coll, "--topo", machine, "--ranks", str(ranks), "--algo", "all", "--json",
+            "--quiet"]
     if coll != "barrier":
         args += ["--bytes", str(size)]
-    times = sorted((one["time_us"], one["algo"][len(coll) + 1:]) for one in map(json.loads, run(*args).splitlines()))
-    return f"`{times[0][1]}` {times[0][0]:.4g}" + (f" (`{times[1][1]}` {times[1][0]:.4g})" if len(times) > 1 else "")
+    times = sorted((one["time_us"], one["algo"][len(coll) + 1:])
+                   for one in map(json.loads, run(*args).splitlines()))
+    return f"`{times[0][1]}` {times[0][0]:.4g}" + (f" (`{times[1][1]}` {times[1][0]:.4g})"
+                                                   if len(times) > 1 else "")
 
 
 def table():
     lines = ["# Which algorithm is fastest, in simulation", "",
-             "Made by `scripts/draw-algorithms.py` with `tutti sim`; what is assumed is in [../simulation.md](../simulation.md) and shown by "
-             "`tutti topo --topo NAME`.", "Times are in microseconds; in brackets is the second. Sizes are of the larger buffer, as `tutti perf` "
+             "Made by `scripts/draw-algorithms.py` with `tutti sim`; what is assumed is in "
+             "[../simulation.md](../simulation.md) and shown by "
+             "`tutti topo --topo NAME`.", "Times are in microseconds; in brackets is the second. "
+                                          "Sizes are of the larger buffer, as `tutti perf` "
              "counts it.", ""]
     for machine, ranks in MACHINES:
-        lines += [f"## {ranks} ranks of {machine}", "", "| | " + " | ".join(map(size_text, SIZES)) + " |", "| --- |" + " --- |" * len(SIZES)]
+        lines += [f"## {ranks} ranks of {machine}", "", "| | " + " | ".join(map(size_text, SIZES))
+                  + " |", "| --- |" + " --- |" * len(SIZES)]
         for coll in COLLS:
             sizes = SIZES if coll != "barrier" else SIZES[:1]
             cells = [fastest(coll, machine, ranks, size) for size in sizes]
-            lines.append(f"| {coll} | " + " | ".join(cells + [""] * (len(SIZES) - len(cells))) + " |")
+            lines.append(f"| {coll} | " + " | ".join(cells + [""] * (len(SIZES) - len(cells)))
+                         + " |")
         lines.append("")
     return "\n".join(lines)
 

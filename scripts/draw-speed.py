@@ -19,7 +19,8 @@ COLOURS = {"allreduce": "#0072b2", "reduce_scatter": "#d55e00", "allgather": "#0
            "broadcast": "#cc79a7", "alltoall": "#e69f00"}
 PANELS = (("shm", "shared memory, 2 ranks"), ("tcp", "TCP over loopback, 2 ranks"))
 UNITS = {"B": 1, "KiB": 2 ** 10, "MiB": 2 ** 20}
-SIZES = ((8, "8 B"), (1024, "1 KiB"), (65536, "64 KiB"), (2 ** 20, "1 MiB"), (2 ** 24, "16 MiB"), (2 ** 27, "128 MiB"))
+SIZES = ((8, "8 B"), (1024, "1 KiB"), (65536, "64 KiB"), (2 ** 20, "1 MiB"), (2 ** 24, "16 MiB"),
+         (2 ** 27, "128 MiB"))
 TICKS = (0.5, 1, 2, 4)
 
 WIDTH, HEIGHT = 760, 330
@@ -55,11 +56,13 @@ def at_y(ratio):
 
 
 def text(x, y, content, anchor="start", size=11, extra=""):
-    return f'<text x="{x}" y="{y}" text-anchor="{anchor}" font-size="{size}"{extra}>{escape(content)}</text>'
+    return (f'<text x="{x}" y="{y}" text-anchor="{anchor}" '
+            f'font-size="{size}"{extra}>{escape(content)}</text>')
 
 
 def line(x1, y1, x2, y2, colour, width):
-    return f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{colour}" stroke-width="{width}"/>'
+    return (f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{colour}" '
+            f'stroke-width="{width}"/>')
 
 
 def panel(title, series, left):
@@ -72,11 +75,13 @@ def panel(title, series, left):
         out.append(line(at_x(nbytes, left), BOTTOM, at_x(nbytes, left), BOTTOM + 4, "#444", 1))
         out.append(text(at_x(nbytes, left), BOTTOM + 17, name, "middle", 9))
     for coll, by_size in series.items():
-        path = [(at_x(nbytes, left), at_y(ratio), nbytes, ratio) for nbytes, ratio in sorted(by_size.items())]
+        path = [(at_x(nbytes, left), at_y(ratio), nbytes, ratio)
+                for nbytes, ratio in sorted(by_size.items())]
         out.append(f'<polyline points="{" ".join(f"{x},{y}" for x, y, _, _ in path)}" fill="none" '
                    f'stroke="{COLOURS[coll]}" stroke-width="1.8"/>')
         out += [f'<circle cx="{x}" cy="{y}" r="2.8" fill="{COLOURS[coll]}">'
-                f'<title>{coll}, {nbytes} bytes: {ratio}x</title></circle>' for x, y, nbytes, ratio in path]
+                f'<title>{coll}, {nbytes} bytes: {ratio}x</title></circle>'
+                for x, y, nbytes, ratio in path]
     return out
 
 
@@ -99,7 +104,8 @@ def drawing(page):
         f'viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" fill="#222">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
         text(LEFT, 20, "Speed of Tutti relative to the fastest measured peer", size=14),
-        text(LEFT, 36, f"Above 1x Tutti is faster. {fact_of(page, 'processor')}, {fact_of(page, 'date')[:10]}, "
+        text(LEFT, 36, f"Above 1x Tutti is faster. {fact_of(page, 'processor')}, "
+                       f"{fact_of(page, 'date')[:10]}, "
                        f"f32, malloc. {fact_of(page, 'versions')}.", size=9),
         *body, *legend(), "</svg>"]) + "\n"
 

@@ -27,7 +27,8 @@ ONE_LINE = re.compile(r"""$                         # blank, or
 
 
 def sources():
-    found = (path for folder in FOLDERS for kind in ("*.[ch]", "*.[ch]pp") for path in (ROOT / folder).rglob(kind))
+    found = (path for folder in FOLDERS for kind in ("*.[ch]", "*.[ch]pp")
+             for path in (ROOT / folder).rglob(kind))
     return sorted(path for path in found if "build" not in path.relative_to(ROOT).parts)
 
 
@@ -71,12 +72,15 @@ def formatted(path):
     """Returns the lines of the file after formatting, and before."""
     tool = os.environ.get("CLANG_FORMAT", "clang-format")
     before = path.read_text().splitlines(keepends=True)
-    result = subprocess.run([tool, "--style=file", str(path)], capture_output=True, text=True, check=True, cwd=ROOT)
-    after = re.sub(r"^(\s*\}) \* (?=\w)", r"\1 *", result.stdout, flags=re.MULTILINE).splitlines(keepends=True)
+    result = subprocess.run([tool, "--style=file", str(path)], capture_output=True, text=True,
+                            check=True, cwd=ROOT)
+    after = re.sub(r"^(\s*\}) \* (?=\w)", r"\1 *", result.stdout,
+                   flags=re.MULTILINE).splitlines(keepends=True)
 
     out = []
     keys = [without_columns(line) for line in before], [without_columns(line) for line in after]
-    for kind, a, a_end, b, b_end in difflib.SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
+    for kind, a, a_end, b, b_end in difflib.SequenceMatcher(None, *keys,
+                                                            autojunk=False).get_opcodes():
         ours, theirs = before[a:a_end], after[b:b_end]
         keep = kind == "equal" or (ours and bare(ours) == bare(theirs) and is_laid_out(ours))
         out += [line.rstrip() + "\n" for line in ours] if keep else theirs

@@ -44,7 +44,8 @@ CHAPTERS = (
             "docs/memory",
         ),
     ),
-    ("Interfaces", ("docs/one-sided", "docs/moe", "docs/gpu", "docs/shmem", "python/README", "docs/pytorch")),
+    ("Interfaces", ("docs/one-sided", "docs/moe", "docs/gpu", "docs/shmem", "python/README",
+                    "docs/pytorch")),
     (
         "Elastic runs",
         (
