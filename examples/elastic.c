@@ -27,9 +27,9 @@ int main(int argc, char **argv)
     int told = 0;
 
     if (argc > 1) {
-        printf(
-            "%s: repeatedly sums 1 over all members of the run at TUTTI_COORDINATOR, until Ctrl-C or SIGTERM makes it leave\n",
-            argv[0]);
+        printf("%s: repeatedly sums 1 over all members of the run at TUTTI_COORDINATOR, until "
+               "Ctrl-C or SIGTERM makes it leave\n",
+               argv[0]);
         return 0;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);   /* line buffering, also for a pipe */

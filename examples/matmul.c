@@ -171,9 +171,9 @@ static int run(tutti_comm *comm, size_t n, const char *algo)
     if (status && rank == 0)
         fprintf(stderr, "matmul: the product is wrong on %d ranks\n", any_wrong);
     if (!status && rank == 0)
-        printf(
-            "{\"n\": %zu, \"ranks\": %d, \"gather_b_ms\": %.3f, \"product_ms\": %.3f, \"gather_c_ms\": %.3f}\n",
-            n, tutti_comm_size(comm), slowest[GATHER_B], slowest[PRODUCT], slowest[GATHER_C]);
+        printf("{\"n\": %zu, \"ranks\": %d, \"gather_b_ms\": %.3f, \"product_ms\": %.3f, "
+               "\"gather_c_ms\": %.3f}\n",
+               n, tutti_comm_size(comm), slowest[GATHER_B], slowest[PRODUCT], slowest[GATHER_C]);
 free:
     matrices_fini(&m);
     return status;

@@ -91,10 +91,10 @@ static bool take_forms(const char *name, const char *text, uint32_t *out)
                (strlen(options_forms[form]) != n || strncmp(options_forms[form], at, n) != 0))
             form++;
         if (form == FORMS) {
-            fprintf(
-                stderr,
-                "moe: --%s %s: unknown form \"%.*s\" (expected collective, padded, coupled, decoupled, ordered or full)\n",
-                name, text, (int)n, at);
+            fprintf(stderr,
+                    "moe: --%s %s: unknown form \"%.*s\" (expected collective, padded, coupled, "
+                    "decoupled, ordered or full)\n",
+                    name, text, (int)n, at);
             return false;
         }
         *out |= 1u << form;

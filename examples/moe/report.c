@@ -10,7 +10,8 @@ static size_t rounds_of(const struct report *r) { return (size_t)r->o->rounds; }
 
 static const char *const what_forms_are[FORMS] = {
     [COLLECTIVE] = "dispatch, experts, combine, as separate calls",
-    [PADDED] = "two allgathers, an alltoall padded to the largest possible size, the experts, and an alltoall of the results",
+    [PADDED] = "two allgathers, an alltoall padded to the largest possible size, the experts, and "
+               "an alltoall of the results",
     [FULL] = "one kernel; its proxy fences once per group of tiles, before their signals",
     [COUPLED] = "one kernel; its proxy drains before each tile's signal",
     [DECOUPLED] = "one kernel; its proxy drains once per group of tiles",
@@ -43,10 +44,10 @@ void report_table(const struct report *r)
 
     printf("%s with widths scaled by 1/%u: hidden %u, intermediate %u; %u experts, %u per token\n",
            s->name, s->scale, s->hidden, s->inner, s->experts, s->top_k);
-    printf(
-        "%u ranks with %ld tokens each; encoding of tokens %s, of results %s; %u blocks per kernel; at most %llu bytes put by a proxy per round\n",
-        r->nranks, r->o->tokens, tutti_dtype_name(r->o->there), tutti_dtype_name(r->o->back),
-        r->nblocks, (unsigned long long)r->put_bytes);
+    printf("%u ranks with %ld tokens each; encoding of tokens %s, of results %s; %u blocks per "
+           "kernel; at most %llu bytes put by a proxy per round\n",
+           r->nranks, r->o->tokens, tutti_dtype_name(r->o->there), tutti_dtype_name(r->o->back),
+           r->nblocks, (unsigned long long)r->put_bytes);
     printf("all results are bitwise equal to a dense reference\n\n");
     printf("%-14s %10s %10s %10s %8s %8s %8s\n", "form", "median ms", "min ms", "max ms", "puts",
            "drains", "fences");
@@ -65,10 +66,11 @@ void report_table(const struct report *r)
         }
         printf("\n");
     }
-    printf(
-        "\nms: time of a round on the slowest rank, over %ld rounds. puts, drains, fences: by the proxy of rank 0 in the last round. A drain\n"
-        "waits until all puts are complete. A fence orders the next signal to a rank after earlier puts.\n",
-        r->o->rounds);
+    printf("\nms: time of a round on the slowest rank, over %ld rounds. puts, drains, fences: by "
+           "the proxy of rank 0 in the last round. A drain\n"
+           "waits until all puts are complete. A fence orders the next signal to a rank after "
+           "earlier puts.\n",
+           r->o->rounds);
     for (int form = 0; form < FORMS; form++)
         if (options_want(r->o, form))
             printf("%s: %s\n", options_forms[form], what_forms_are[form]);
@@ -89,12 +91,12 @@ void report_json(const struct report *r)
     const struct shape *s = r->shape;
     const char *between = "";
 
-    printf(
-        "{\"shape\": \"%s\", \"hidden\": %u, \"intermediate\": %u, \"experts\": %u, \"top_k\": %u, \"ranks\": %u, \"tokens\": %ld, "
-        "\"there\": \"%s\", \"back\": \"%s\", \"blocks\": %u, \"put_bytes\": %llu",
-        s->name, s->hidden, s->inner, s->experts, s->top_k, r->nranks, r->o->tokens,
-        tutti_dtype_name(r->o->there), tutti_dtype_name(r->o->back), r->nblocks,
-        (unsigned long long)r->put_bytes);
+    printf("{\"shape\": \"%s\", \"hidden\": %u, \"intermediate\": %u, \"experts\": %u, \"top_k\": "
+           "%u, \"ranks\": %u, \"tokens\": %ld, "
+           "\"there\": \"%s\", \"back\": \"%s\", \"blocks\": %u, \"put_bytes\": %llu",
+           s->name, s->hidden, s->inner, s->experts, s->top_k, r->nranks, r->o->tokens,
+           tutti_dtype_name(r->o->there), tutti_dtype_name(r->o->back), r->nblocks,
+           (unsigned long long)r->put_bytes);
     for (int form = 0; form < FORMS; form++)
         if (options_want(r->o, form))
             print_times(r, options_forms[form], form);

@@ -38,12 +38,12 @@ static size_t count_wrong(const struct rank *me, enum form form)
         if (tutti_moe_bits(me->got[i]) == tutti_moe_bits(me->reference[i]))
             continue;
         if (wrong++ == 0)
-            fprintf(
-                stderr,
-                "moe: %s: token %zu of rank %u has %.9g (%#x) as element %zu, but the reference is %.9g (%#x)\n",
-                options_forms[form], i / hidden, me->rank, (double)me->got[i],
-                tutti_moe_bits(me->got[i]), i % hidden, (double)me->reference[i],
-                tutti_moe_bits(me->reference[i]));
+            fprintf(stderr,
+                    "moe: %s: token %zu of rank %u has %.9g (%#x) as element %zu, but the "
+                    "reference is %.9g (%#x)\n",
+                    options_forms[form], i / hidden, me->rank, (double)me->got[i],
+                    tutti_moe_bits(me->got[i]), i % hidden, (double)me->reference[i],
+                    tutti_moe_bits(me->reference[i]));
     }
     return wrong;
 }

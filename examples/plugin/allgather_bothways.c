@@ -63,9 +63,16 @@ static void cost(const tutti_algorithm_call *c, tutti_algorithm_cost *out)
 }
 
 static const tutti_algorithm bothways = {
-    .size = sizeof bothways, .version = TUTTI_ALGORITHM_VERSION, .collective = TUTTI_COLL_ALLGATHER,
-    .name = "allgather_bothways", .summary = "long blocks, where links carry both ways at once", .revision = 1,
-    .nrounds = nrounds, .round = round_k, .npeers = npeers, .cost = cost,
+    .size = sizeof bothways,
+    .version = TUTTI_ALGORITHM_VERSION,
+    .collective = TUTTI_COLL_ALLGATHER,
+    .name = "allgather_bothways",
+    .summary = "long blocks, where links carry both ways at once",
+    .revision = 1,
+    .nrounds = nrounds,
+    .round = round_k,
+    .npeers = npeers,
+    .cost = cost,
 };
 
 const tutti_algorithm *tutti_algorithm_at(size_t index)

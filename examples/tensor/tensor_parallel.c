@@ -348,10 +348,10 @@ static void print(const struct layer *l, const struct options *o, const char *ge
 {
     const char *between = "";
 
-    printf(
-        "{\"ranks\": %zu, \"per_host\": %zu, \"rows\": %zu, \"inner\": %zu, \"columns\": %zu, \"panels\": %zu, \"gemm\": \"%s\", "
-        "\"layers\": [",
-        l->nranks, l->per_host, l->rows, l->inner, l->columns, l->panels, gemm_name);
+    printf("{\"ranks\": %zu, \"per_host\": %zu, \"rows\": %zu, \"inner\": %zu, \"columns\": %zu, "
+           "\"panels\": %zu, \"gemm\": \"%s\", "
+           "\"layers\": [",
+           l->nranks, l->per_host, l->rows, l->inner, l->columns, l->panels, gemm_name);
     for (size_t i = 0; i < NKINDS; i++)
         if (ms[i]) {
             printf("%s", between);
@@ -464,7 +464,8 @@ static const char *make_layer(struct layer *l, tutti_comm *comm, const struct op
 
     if (per_host & (per_host - 1) || per_host > 1 << STEPS_MAX || n % per_host || nhosts > 2 ||
         !nhosts)
-        return "invalid number of ranks: must be one or two hosts with equal numbers of ranks, a power of two up to 64";
+        return "invalid number of ranks: must be one or two hosts with equal numbers of ranks, a "
+               "power of two up to 64";
     *l = (struct layer){
         .comm = comm,
         .rank = rank,

@@ -1,7 +1,8 @@
 """Training with Hugging Face Accelerate on CPUs over Tutti.
 
     pip install accelerate
-    accelerate launch --multi_gpu --num_machines 1 --num_processes 4 examples/torch/accelerate_ddp.py
+    accelerate launch --multi_gpu --num_machines 1 --num_processes 4 \\
+        examples/torch/accelerate_ddp.py
 
 --multi_gpu selects the launcher that starts several processes; no GPU is needed. Accelerate always
 selects Gloo for CPUs. It uses a process group that exists already, so the program creates it."""

@@ -25,7 +25,8 @@ class Block(nn.Module):
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(),
+                                 nn.Linear(4 * width, width))
 
     def forward(self, x, mask):
         y = self.norm1(x)
@@ -60,7 +61,8 @@ def batch(generator, size, length):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backend", default="tutti", help="of torch.distributed (default: tutti)")
     parser.add_argument("--steps", type=int, default=60, help="training steps (default: 60)")
     parser.add_argument("--width", type=int, default=128, help="of the model (default: 128)")
@@ -69,7 +71,9 @@ def main():
     parser.add_argument("--length", type=int, default=64, help="letters per text (default: 64)")
     options = parser.parse_args()
 
-    torch.set_num_threads(max(1, (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
+    torch.set_num_threads(max(1,
+                              (os.cpu_count()
+                               or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
     dist.init_process_group(options.backend)
     rank, size = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(0)
@@ -78,7 +82,8 @@ def main():
     generator = torch.Generator().manual_seed(1 + rank)
     if rank == 0:
         parameters = sum(p.numel() for p in model.parameters())
-        print(f"{size} ranks, backend {dist.get_backend()}, {parameters / 1e6:.1f} million parameters", flush=True)
+        print(f"{size} ranks, backend {dist.get_backend()}, {parameters / 1e6:.1f} million "
+              f"parameters", flush=True)
 
     begin = time.perf_counter()
     for step in range(1, options.steps + 1):
@@ -92,7 +97,8 @@ def main():
             dist.all_reduce(mean, dist.ReduceOp.AVG)
             if rank == 0:
                 per_step = (time.perf_counter() - begin) / step * 1e3
-                print(f"step {step:4d}: loss {mean.item():.3f}, {per_step:.0f} ms per step", flush=True)
+                print(f"step {step:4d}: loss {mean.item():.3f}, {per_step:.0f} ms per step",
+                      flush=True)
     dist.destroy_process_group()
 
 

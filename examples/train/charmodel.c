@@ -130,7 +130,8 @@ void model_draw(real *param, unsigned nsymbols, uint64_t seed)
 
 struct pass {
     const uint8_t *seen;        /* [CONTEXT] bytes, followed by the byte to predict */
-    real input[INPUTS], hidden[HIDDEN], guess[SYMBOLS_MAX];     /* guess: logits, then probabilities */
+    real input[INPUTS], hidden[HIDDEN], guess[SYMBOLS_MAX];     /* guess: logits, then
+                                                                   probabilities */
 };
 
 static real dot(const real *a, const real *b, size_t n)

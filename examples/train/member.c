@@ -22,7 +22,9 @@ tutti_status member_sync(struct member *m, tutti_sync_strategy strategy)
  * for it. */
 static void print_view(const struct member *m)
 {
-    fprintf(stderr, "epoch %" PRIu64 ": %d members, from step %" PRIu64 " on; member %" PRIu64 " %s the state\n",
+    fprintf(stderr,
+            "epoch %" PRIu64 ": %d members, from step %" PRIu64 " on; member %" PRIu64
+            " %s the state\n",
             m->view.epoch, m->view.nranks, m->step, m->id, m->state.received ? "received" : "has");
 }
 

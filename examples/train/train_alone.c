@@ -9,8 +9,8 @@
 #include "diloco.h"
 #include "replay.h"
 
-static const char about[] =
-    "Trains a character model of a text in this process alone; with --workers or --replay, simulates DiLoCo.";
+static const char about[] = "Trains a character model of a text in this process alone; with "
+                            "--workers or --replay, simulates DiLoCo.";
 
 static void train(const struct options *o, const struct text *t, struct worker *w)
 {

@@ -11,8 +11,8 @@
 #include <tutti/tutti.h>
 #include "diloco.h"
 
-static const char about[] =
-    "Trains a character model of a text on all ranks, which average their parameters every --inner steps (DiLoCo).";
+static const char about[] = "Trains a character model of a text on all ranks, which average their "
+                            "parameters every --inner steps (DiLoCo).";
 
 /* delta[n + 1]; the last element is the loss. */
 static tutti_status train(const struct options *o, const struct text *t, struct worker *w,

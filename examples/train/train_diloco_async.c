@@ -22,8 +22,8 @@
 #include <string.h>
 #include "member.h"
 
-static const char about[] =
-    "Trains a character model of a text by asynchronous DiLoCo in a run whose members join, fail and leave (TUTTI_COORDINATOR, TUTTI_RUN).";
+static const char about[] = "Trains a character model of a text by asynchronous DiLoCo in a run "
+                            "whose members join, fail and leave (TUTTI_COORDINATOR, TUTTI_RUN).";
 
 struct rounds {
     struct member *m;

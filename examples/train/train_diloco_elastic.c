@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include "member.h"
 
-static const char about[] =
-    "Trains a character model of a text by DiLoCo in a run whose members join, fail and leave (TUTTI_COORDINATOR, TUTTI_RUN).";
+static const char about[] = "Trains a character model of a text by DiLoCo in a run whose members "
+                            "join, fail and leave (TUTTI_COORDINATOR, TUTTI_RUN).";
 
 /* Runs one round: H steps and their exchange. */
 static tutti_status exchange(struct member *m, real *delta)

@@ -22,8 +22,8 @@
 #include <tutti/elastic.h>
 #include "train.h"
 
-static const char about[] =
-    "Trains a character model of a text in a run whose members join, fail and leave (TUTTI_COORDINATOR, TUTTI_RUN).";
+static const char about[] = "Trains a character model of a text in a run whose members join, fail "
+                            "and leave (TUTTI_COORDINATOR, TUTTI_RUN).";
 
 static volatile sig_atomic_t stopped;
 
@@ -94,7 +94,9 @@ static tutti_status steps_of_view(struct training *x)
                                                                others */
 
     if (!st)
-        fprintf(stderr, "epoch %" PRIu64 ": %d members, from step %" PRIu64 " on; member %" PRIu64 " %s the state\n",
+        fprintf(stderr,
+                "epoch %" PRIu64 ": %d members, from step %" PRIu64 " on; member %" PRIu64
+                " %s the state\n",
                 x->view.epoch, x->view.nranks, x->step, x->view.members[x->view.rank].id,
                 x->state.received ? "received" : "has");
     while (!st && x->step < x->o->steps) {

@@ -32,7 +32,8 @@
 #include "train.h"
 
 static const char about[] =
-    "Trains a character model of a text, sharded over the members of replica groups that join, fail and leave (TUTTI_COORDINATOR, TUTTI_RUN).";
+    "Trains a character model of a text, sharded over the members of replica groups that join, "
+    "fail and leave (TUTTI_COORDINATOR, TUTTI_RUN).";
 
 struct training {
     struct options o;
@@ -131,7 +132,9 @@ static tutti_status step(struct training *x)
 
 static void print_view(const struct training *x)
 {
-    fprintf(stderr, "epoch %" PRIu64 ": %" PRIu64 " groups, from step %" PRIu64 " on; role %" PRIu64 " of group %" PRIu64 " %s its part\n",
+    fprintf(stderr,
+            "epoch %" PRIu64 ": %" PRIu64 " groups, from step %" PRIu64 " on; role %" PRIu64
+            " of group %" PRIu64 " %s its part\n",
             x->view.epoch, (uint64_t)x->view.nranks / x->o.roles, x->step, x->o.role, x->o.group,
             x->state.received ? "received" : "has");
 }
@@ -154,7 +157,8 @@ static tutti_status check_parts(struct training *x)
     if (st || steps[0] == ~steps[1])
         return st;
     fprintf(stderr,
-            "the state of a role is lost: no group was complete (the states are of steps %" PRIu64 " to %" PRIu64 ")\n",
+            "the state of a role is lost: no group was complete (the states are of steps %" PRIu64
+            " to %" PRIu64 ")\n",
             ~steps[1], steps[0]);
     return TUTTI_ERR_ABORTED;
 }
