@@ -17,7 +17,8 @@ from lib import build, quiet, say
 
 SUMMARY = "a coordinator of elastic runs with 8 and with 1,000 members"
 
-CASES = [(8, "TLS", "disk"), (8, "plain", "disk"), (8, "plain", "memory"), (1000, "TLS", "disk"), (1000, "plain", "disk")]
+CASES = [(8, "TLS", "disk"), (8, "plain", "disk"), (8, "plain", "memory"), (1000, "TLS", "disk"),
+         (1000, "plain", "disk")]
 ROUNDS = 5
 SECURITY = {"TLS": "8f3c1c6f0a6b4e5d", "plain": None}
 # directory of the journal; each view is one sync of it
@@ -28,14 +29,18 @@ REACH = {8: (1.0, None, None), 1000: (1000.0, 1.0, 200)}
 
 
 def add_options(parser):
-    parser.add_argument("--tutti", metavar="PATH", help="the tutti to run (default build/release/tutti)")
-    parser.add_argument("--runs", type=int, default=3, help="runs of each case; the median counts (default 3)")
+    parser.add_argument("--tutti", metavar="PATH",
+                        help="the tutti to run (default build/release/tutti)")
+    parser.add_argument("--runs", type=int, default=3,
+                        help="runs of each case; the median counts (default 3)")
     quiet.add_option(parser)
 
 
 def names(n, security, journal):
-    what = f"{n} members, {security}, journal on {journal}" if journal == "disk" else f"{n} members, {security}, journal in {journal}"
-    return (f"{what}: an epoch that changes nothing", f"{what}: an epoch that admits one", f"{what}: until all are in the first view",
+    what = (f"{n} members, {security}, journal on {journal}" if journal == "disk"
+            else f"{n} members, {security}, journal in {journal}")
+    return (f"{what}: an epoch that changes nothing", f"{what}: an epoch that admits one",
+            f"{what}: until all are in the first view",
             f"{what}: memory of the coordinator")
 
 
@@ -65,16 +70,19 @@ def measure(program, lights, n, security, journal):
     if SECURITY[security]:
         env["TUTTI_TOKEN"] = SECURITY[security]
     with tempfile.TemporaryDirectory(dir=JOURNALS[journal]) as where:
-        args = [program, "coordinator", "--run", "bench", "--listen", "127.0.0.1:0", "--journal", f"{where}/journal"]
+        args = [program, "coordinator", "--run", "bench", "--listen", "127.0.0.1:0", "--journal",
+                f"{where}/journal"]
         with subprocess.Popen(args, stdout=subprocess.PIPE, text=True, env=env) as coordinator:
             try:
                 line = coordinator.stdout.readline().split()
                 if line[:2] != ["listening", "on"]:
                     raise say.Problem("the coordinator does not start")
-                done = subprocess.run([lights, line[2], "bench", str(n), str(ROUNDS)], env=env, capture_output=True, text=True,
+                done = subprocess.run([lights, line[2], "bench", str(n), str(ROUNDS)], env=env,
+                                      capture_output=True, text=True,
                                       timeout=120, check=False)
                 if done.returncode:
-                    raise say.Problem(done.stderr.strip() or f"prog_lights: exit status {done.returncode}")
+                    raise say.Problem(done.stderr.strip()
+                                      or f"prog_lights: exit status {done.returncode}")
                 return {**json.loads(done.stdout), "memory_mb": memory_mb(coordinator.pid)}
             finally:
                 coordinator.terminate()
@@ -86,12 +94,16 @@ def rows_of(options, program, lights, case):
         with quiet.alone(options.lock):
             found.append(measure(program, lights, *case))
     same = [1000 * s for one in found for s in one["same_s"]]
-    columns = (same, [one["grow_s"] for one in found], [one["first_s"] for one in found], [one["memory_mb"] for one in found])
-    against = ("calls of all to answers of all", "the same", "from the first connection", "the most it had")
-    for what, unit, values, reach, beside in zip(names(*case), ("ms", "s", "s", "MB"), columns, reaches(case[0]), against):
+    columns = (same, [one["grow_s"] for one in found], [one["first_s"] for one in found],
+               [one["memory_mb"] for one in found])
+    against = ("calls of all to answers of all", "the same", "from the first connection",
+               "the most it had")
+    for what, unit, values, reach, beside in zip(names(*case), ("ms", "s", "s", "MB"), columns,
+                                                 reaches(case[0]), against):
         value = round(max(values) if unit == "MB" else statistics.median(values), 4)
         say.progress(f"    {what}: {value} {unit}")
-        yield {"what": what, "value": value, "reach": reach, "unit": unit, "better": "lower", "against": beside, "spread": [min(values), max(values)],
+        yield {"what": what, "value": value, "reach": reach, "unit": unit, "better": "lower",
+               "against": beside, "spread": [min(values), max(values)],
                "samples": values}
 
 

@@ -21,14 +21,16 @@ LINK_MBIT = 400
 REACH = 1.05
 TROUBLE = (GroupError, Refused, say.Problem, shaped.HostsError)
 # (network, MiB, rounds, iterations per round)
-RATIOS = [("shaped links", 16, 3, 1), ("shaped links", 64, 3, 1), ("one host, shm", 16, 31, 5), ("one host, shm", 64, 31, 2),
+RATIOS = [("shaped links", 16, 3, 1), ("shaped links", 64, 3, 1), ("one host, shm", 16, 31, 5),
+          ("one host, shm", 64, 31, 2),
           ("one host, tcp", 16, 31, 3), ("one host, tcp", 64, 31, 1)]
 # (wire, chunk bytes, chunks)
 FLIGHTS = [("shm", 8 << 20, 4), ("tcp", 8 << 20, 4), ("tcp", 1 << 20, 2)]
 
 
 def add_options(parser):
-    parser.add_argument("--tutti", metavar="FILE", help="the tutti command (default build/release/tutti)")
+    parser.add_argument("--tutti", metavar="FILE",
+                        help="the tutti command (default build/release/tutti)")
     quiet.add_option(parser)
 
 
@@ -38,7 +40,8 @@ def ratio_what(where, mib):
 
 
 def flight_what(wire, chunk_bytes, chunks):
-    return f"FTAR, most bytes in flight between two peers, {RANKS} groups, 64 MiB, {wire}, S = {chunk_bytes >> 20} MiB, C = {chunks}"
+    return (f"FTAR, most bytes in flight between two peers, {RANKS} groups, 64 MiB, {wire}, S = "
+            f"{chunk_bytes >> 20} MiB, C = {chunks}")
 
 
 def wanted(options, cases, what_of):
@@ -64,7 +67,8 @@ def listing(options):
 def group_on_links(tutti):
     with shaped.Testbed(RANKS, 1, LINK_MBIT) as net:
         launches = [(net.inside(r, tutti, "perf", "--interactive", "{dir}", "--wire", "tcp"),
-                     {"TUTTI_RANK": str(r), "TUTTI_SIZE": str(RANKS), "TUTTI_RENDEZVOUS": f"tcp://{net.address(0)}:29478"})
+                     {"TUTTI_RANK": str(r), "TUTTI_SIZE": str(RANKS),
+                      "TUTTI_RENDEZVOUS": f"tcp://{net.address(0)}:29478"})
                     for r in range(RANKS)]
         with Group("Tutti", RANKS, launches) as group:
             yield group
@@ -74,7 +78,8 @@ def group_of(where, tutti):
     if where == "shaped links":
         return group_on_links(tutti)
     wire = where.rsplit(" ", 1)[1]
-    return Group("Tutti", RANKS, [([tutti, "run", "-n", RANKS, "--", tutti, "perf", "--interactive", "{dir}", "--wire", wire], {})])
+    return Group("Tutti", RANKS, [([tutti, "run", "-n", RANKS, "--", tutti, "perf", "--interactive",
+                                    "{dir}", "--wire", wire], {})])
 
 
 def turn_us(group, algo, mib, iters, first):
@@ -92,22 +97,31 @@ def ratio_row(options, tutti, where, mib, nrounds, iters):
                 times[algo].append(turn_us(group, algo, mib, iters, i == 0))
     ratios = [f / r for f, r in zip(times["ftar"], times["ring"])]
     say.progress(f"    {ratio_what(where, mib)}: {statistics.median(ratios):.3f}")
-    return {"what": ratio_what(where, mib), "value": round(statistics.median(ratios), 4), "reach": REACH, "unit": "x", "better": "lower",
-            "against": "allreduce_ring in the same processes", "spread": [round(min(ratios), 4), round(max(ratios), 4)], "samples": times}
+    return {"what": ratio_what(where, mib), "value": round(statistics.median(ratios), 4),
+            "reach": REACH, "unit": "x", "better": "lower",
+            "against": "allreduce_ring in the same processes",
+            "spread": [round(min(ratios), 4), round(max(ratios), 4)], "samples": times}
 
 
 def flight_row(options, tutti, wire, chunk_bytes, chunks):
-    argv = [tutti, "perf", "-n", RANKS, "--wire", wire, "allreduce", "--algo", "ftar", "--min", "64M", "--max", "64M", "--iters", 3, "--warmup", 1,
+    argv = [tutti, "perf", "-n", RANKS, "--wire", wire, "allreduce", "--algo", "ftar", "--min",
+            "64M", "--max", "64M", "--iters", 3, "--warmup", 1,
             "--out-of-place", "--check", "--timers", "--json"]
     with quiet.alone(options.lock):
-        done = subprocess.run([str(word) for word in argv], capture_output=True, text=True, check=False, timeout=120, env={
-            **os.environ, "TUTTI_FTAR_CHUNK_BYTES": str(chunk_bytes), "TUTTI_FTAR_CHUNKS": str(chunks)})
+        done = subprocess.run([str(word) for word in argv], capture_output=True, text=True,
+                              check=False, timeout=120, env={
+            **os.environ, "TUTTI_FTAR_CHUNK_BYTES": str(chunk_bytes),
+                                  "TUTTI_FTAR_CHUNKS": str(chunks)})
     if done.returncode:
         raise say.Problem(f"tutti perf: {done.stderr.strip() or done.stdout.strip()}")
     row = json.loads(done.stdout)
-    return {"what": flight_what(wire, chunk_bytes, chunks), "value": row["in_flight_max_bytes"], "reach": chunk_bytes * chunks, "unit": "B",
-            "better": "lower", "against": "S x C", "samples": {"in_flight_max_bytes": [row["in_flight_max_bytes"]]},
-            "where_us": {part: row[part] for part in ("call_us", "send_us", "forward_us", "reduce_us", "copy_us", "wire_us", "wait_us")}}
+    return {"what": flight_what(wire, chunk_bytes, chunks), "value": row["in_flight_max_bytes"],
+            "reach": chunk_bytes * chunks, "unit": "B",
+            "better": "lower", "against": "S x C",
+            "samples": {"in_flight_max_bytes": [row["in_flight_max_bytes"]]},
+            "where_us": {part: row[part] for part in ("call_us", "send_us", "forward_us",
+                                                      "reduce_us", "copy_us", "wire_us",
+                                                      "wait_us")}}
 
 
 def row_or_why(what, measure):

@@ -17,7 +17,8 @@ import subprocess
 
 from lib import build, quiet, rails, say, shaped
 
-SUMMARY = "allgather-GEMM and GEMM-reduce_scatter over windows, overlapped and not, on a shaped link"
+SUMMARY = ("allgather-GEMM and GEMM-reduce_scatter over windows, overlapped and not, on a "
+           "shaped link")
 
 HOSTS, PER_HOST = 2, 4
 CONGESTION = "cubic"
@@ -37,11 +38,15 @@ PANELS = ((4, REACH), (1, None))
 
 
 def add_options(parser):
-    parser.add_argument("--size", type=int, metavar="N", help="rows, columns and inner size of the product (default 4096 with OpenBLAS, else 1024)")
+    parser.add_argument("--size", type=int, metavar="N",
+                        help="rows, columns and inner size of the product (default 4096 with "
+                             "OpenBLAS, else 1024)")
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds (default 7)")
-    parser.add_argument("--gemm", default="auto", metavar="NAME", help="openblas, own, or auto (default)")
+    parser.add_argument("--gemm", default="auto", metavar="NAME",
+                        help="openblas, own, or auto (default)")
     parser.add_argument("--quick", action="store_true", help="3 rounds")
-    parser.add_argument("--tutti", metavar="PATH", help="the command; its folder contains examples/ (default build/release/tutti)")
+    parser.add_argument("--tutti", metavar="PATH", help="the command; its folder contains "
+                                                        "examples/ (default build/release/tutti)")
     quiet.add_option(parser)
 
 
@@ -73,11 +78,16 @@ def turn(options, program, mbit, layer, panels, rounds):
     implementation of the product."""
     size = size_of(options)
     lane_bytes = max(LANE_BYTES_LEAST, size * size // (HOSTS * PER_HOST) * FLOAT_BYTES)
-    argv = [program, "--rows", size, "--inner", size, "--columns", size, "--panels", panels, "--rounds", rounds, "--gemm", options.gemm,
+    argv = [program, "--rows", size, "--inner", size, "--columns", size, "--panels", panels,
+            "--rounds", rounds, "--gemm", options.gemm,
             "--layer", LAYERS[layer]]
-    with quiet.alone(options.lock), rails.Bed(rails.Shape(HOSTS, PER_HOST, 1, mbit, CONGESTION), False) as bed:
-        ranks = [subprocess.Popen(command, env={**os.environ, **env, "TUTTI_LANE_BYTES": str(lane_bytes)}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE, text=True) for command, env in bed.tutti_launches(*argv)]
+    with quiet.alone(options.lock), rails.Bed(rails.Shape(HOSTS, PER_HOST, 1, mbit, CONGESTION),
+                                              False) as bed:
+        ranks = [subprocess.Popen(command, env={**os.environ, **env,
+                                                "TUTTI_LANE_BYTES": str(lane_bytes)},
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True)
+                 for command, env in bed.tutti_launches(*argv)]
         try:
             said = [rank.communicate(timeout=LIMIT_S) for rank in ranks]
         except subprocess.TimeoutExpired:
@@ -87,7 +97,8 @@ def turn(options, program, mbit, layer, panels, rounds):
                 rank.kill()
                 rank.wait()
     if any(rank.returncode for rank in ranks):
-        raise say.Problem(next((err.strip() for _, err in said if err.strip()), "tensor_parallel failed"))
+        raise say.Problem(next((err.strip() for _, err in said if err.strip()),
+                               "tensor_parallel failed"))
     reply = json.loads(said[0][0])
     return {**reply["layers"][0], "gemm": reply["gemm"]}
 
@@ -105,7 +116,8 @@ def even_mbit(options, program, layer, panels):
     for _ in range(TRIES):
         mbit = min(MBIT_MAX, max(1, round(mbit)))
         ratio = evenness(turn(options, program, mbit, layer, panels, 3))
-        say.progress(f"    {layer}: at {mbit} Mbit/s communication takes {ratio:.2f} of the computation's time")
+        say.progress(f"    {layer}: at {mbit} Mbit/s communication takes {ratio:.2f} of the "
+                     f"computation's time")
         if 1 / EVEN < ratio < EVEN:
             break
         mbit *= ratio
@@ -114,14 +126,19 @@ def even_mbit(options, program, layer, panels):
 
 def row(options, program, layer, panels, reach):
     mbit = even_mbit(options, program, layer, panels)
-    reply = turn(options, program, mbit, layer, panels, options.rounds or (3 if options.quick else 7))
+    reply = turn(options, program, mbit, layer, panels, options.rounds
+                 or (3 if options.quick else 7))
     forms = ("puts_apart_ms", "collective_apart_ms")
     best = min(forms, key=lambda form: statistics.median(reply[form]))
     ratios = [apart / together for apart, together in zip(reply[best], reply["overlapped_ms"])]
-    return {"what": what(layer, panels), "value": round(statistics.median(ratios), 3), "reach": reach, "unit": "x", "better": "higher",
-            "against": "the same puts, not overlapped" if best == forms[0] else "the library's collective, not overlapped",
-            "spread": [round(min(ratios), 3), round(max(ratios), 3)], "link_mbit": mbit, "communication_over_computation": round(evenness(reply), 3),
-            "gemm": reply["gemm"], "product": size_of(options), "samples": {form: reply[form] for form in reply if form.endswith("_ms")}}
+    return {"what": what(layer, panels), "value": round(statistics.median(ratios), 3),
+            "reach": reach, "unit": "x", "better": "higher",
+            "against": "the same puts, not overlapped" if best == forms[0]
+            else "the library's collective, not overlapped",
+            "spread": [round(min(ratios), 3), round(max(ratios), 3)], "link_mbit": mbit,
+            "communication_over_computation": round(evenness(reply), 3),
+            "gemm": reply["gemm"], "product": size_of(options),
+            "samples": {form: reply[form] for form in reply if form.endswith("_ms")}}
 
 
 def run(options):

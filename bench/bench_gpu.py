@@ -26,8 +26,10 @@ REASON = "there is no GPU here"
 
 
 def add_options(parser):
-    parser.add_argument("--tutti", metavar="FOLDER", help="directory of libtutti.so (default build/release)")
-    parser.add_argument("--program", metavar="PATH", help="bench/gpu.cu, compiled (default: compile it)")
+    parser.add_argument("--tutti", metavar="FOLDER",
+                        help="directory of libtutti.so (default build/release)")
+    parser.add_argument("--program", metavar="PATH",
+                        help="bench/gpu.cu, compiled (default: compile it)")
 
 
 def between_kernels(wires):
@@ -59,7 +61,8 @@ def names(wires):
 
 
 def listing(options):
-    return (name for wires in WIRES for name in names(wires) if not options.only or options.only.search(name))
+    return (name for wires in WIRES for name in names(wires) if not options.only
+            or options.only.search(name))
 
 
 def program(options):
@@ -68,8 +71,11 @@ def program(options):
     library = options.tutti or str(build.ROOT / "build" / "release")
     target = build.OUT / "gpu"
     build.OUT.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run([build.program("nvcc", "nvidia-cuda-toolkit"), "-O2", "-I", build.ROOT / "include", build.BENCH / "gpu.cu", "-o", target, f"-L{library}", "-ltutti",
-                           "-Xlinker", f"-rpath,{library}"], capture_output=True, text=True, check=False)
+    done = subprocess.run([build.program("nvcc", "nvidia-cuda-toolkit"), "-O2", "-I",
+                           build.ROOT / "include", build.BENCH / "gpu.cu", "-o", target,
+                           f"-L{library}", "-ltutti",
+                           "-Xlinker", f"-rpath,{library}"], capture_output=True, text=True,
+                          check=False)
     if done.returncode:
         raise say.Problem(f"bench/gpu.cu does not compile:\n{done.stderr[:2000]}")
     return str(target)
@@ -77,18 +83,21 @@ def program(options):
 
 def measure(path, wires):
     """Returns {(what, mode, bytes): [us]}, or None without a GPU."""
-    done = subprocess.run([path, wires], capture_output=True, text=True, timeout=LIMIT_S, check=False, env=dict(os.environ))
+    done = subprocess.run([path, wires], capture_output=True, text=True, timeout=LIMIT_S,
+                          check=False, env=dict(os.environ))
     if done.returncode == SKIPPED:
         return None
     if done.returncode:
-        raise say.Problem(f"bench/gpu.cu over {wires}: status {done.returncode}\n{done.stderr[-2000:]}")
+        raise say.Problem(f"bench/gpu.cu over {wires}: status "
+                          f"{done.returncode}\n{done.stderr[-2000:]}")
     found = map(json.loads, done.stdout.splitlines())
     return {(one["what"], one["mode"], one["bytes"]): one["us"] for one in found}
 
 
 def row(what, us, unit="us", against="", beside=None):
     values = [a / b for a, b in zip(us, beside)] if beside else us
-    return {"what": what, "value": round(statistics.median(values), 3), "reach": None, "unit": unit, "better": "lower", "against": against,
+    return {"what": what, "value": round(statistics.median(values), 3), "reach": None, "unit": unit,
+            "better": "lower", "against": against,
             "spread": [round(min(values), 3), round(max(values), 3)], "samples": values}
 
 
@@ -96,17 +105,20 @@ def rows_of(wires, found):
     yield row(between_kernels(wires), found["flag", "", 8])
     yield row(bounce(wires), found["bounce", "", 8])
     for size in SIZES:
-        yield row(trip(wires, size), found["trip", "full", size], against="round trip of a word between a kernel and a thread")
+        yield row(trip(wires, size), found["trip", "full", size],
+                  against="round trip of a word between a kernel and a thread")
     for size, tiles in BURSTS:
         for mode in MODES:
             yield row(burst(wires, size, tiles, mode), found["burst", mode, size])
-    yield row(hash_of(wires), found["hash", "", 1 << 30], "x", "a copy in the GPU's memory", found["copy", "", 1 << 30])
+    yield row(hash_of(wires), found["hash", "", 1 << 30], "x", "a copy in the GPU's memory",
+              found["copy", "", 1 << 30])
 
 
 def run(options):
     path = program(options)
     for wires in WIRES:
         found = measure(path, wires)
-        for one in rows_of(wires, found) if found else [{"what": name, "skipped": REASON} for name in names(wires)]:
+        for one in rows_of(wires, found) if found else [{"what": name, "skipped": REASON}
+                                                        for name in names(wires)]:
             if not options.only or options.only.search(one["what"]):
                 yield one

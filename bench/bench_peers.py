@@ -24,7 +24,8 @@ SUMMARY = "the collectives against Open MPI, MPICH, Intel MPI and Gloo"
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = tuple(8 ** k for k in range(1, 10))         # 8 B to 128 MiB
-COLLS = ("allreduce", "reduce", "reduce_scatter", "allgather", "broadcast", "gather", "scatter", "alltoall")
+COLLS = ("allreduce", "reduce", "reduce_scatter", "allgather", "broadcast", "gather", "scatter",
+         "alltoall")
 P2P = ("pingpong", "sendrecv")
 IN_PLACE = ("allreduce", "reduce", "reduce_scatter", "allgather", "gather", "scatter", "alltoall")
 IN_PLACE_SIZES = (64 * KIB, 512 * KIB, 4 * MIB, 32 * MIB, 256 * MIB)
@@ -46,12 +47,14 @@ class Row:
         c = self.case
         size = "" if c.coll == "barrier" else f" {say.size(c.bytes)}"
         return f"{c.coll} {c.wire}{size}, {c.ranks} ranks" + \
-            {"malloc": "", "in_place": ", in place", "mem_alloc": ", tutti_mem_alloc"}[self.memory] + \
+            {"malloc": "", "in_place": ", in place",
+             "mem_alloc": ", tutti_mem_alloc"}[self.memory] + \
             (" / malloc, out of place" if self.against == ("tutti",) else "")
 
     @property
     def against_text(self):
-        names = [PEERS[key].title if key in PEERS else "Tutti with malloc, out of place" for key in self.against]
+        names = [PEERS[key].title if key in PEERS else "Tutti with malloc, out of place"
+                 for key in self.against]
         return names[0] if len(names) == 1 else "the better of " + ", ".join(names)
 
 
@@ -91,24 +94,29 @@ def classes():
     yield Class("in place against out of place, 64 KiB to 256 MiB",
                 tuple(Row(case, ("tutti",), 0.9, "in_place") for case in cases), 0.97, 0.9)
     yield Class("tutti_mem_alloc against malloc, from 16 MiB",
-                tuple(Row(Case("allreduce", nbytes, "shm", 2), ("tutti",), 1.0, "mem_alloc") for nbytes in large), None, 1.0)
+                tuple(Row(Case("allreduce", nbytes, "shm", 2), ("tutti",), 1.0, "mem_alloc")
+                      for nbytes in large), None, 1.0)
     yield Class("in place, against the same of the peers",
                 tuple(Row(case, MPIS, None, "in_place", "in_place") for case in cases))
 
 
 ROUNDS, ROUNDS_MOST, ROUNDS_QUICK = 6, 25, 3
 SHAPED_RANKS, SHAPED_MBIT, SHAPED_BYTES = 4, 400, 64 * MIB
-SHAPED_WHAT = f"allreduce ring {say.size(SHAPED_BYTES)}, {SHAPED_RANKS} namespaces, {SHAPED_MBIT} Mbit/s links"
+SHAPED_WHAT = (f"allreduce ring {say.size(SHAPED_BYTES)}, {SHAPED_RANKS} namespaces, {SHAPED_MBIT} "
+               f"Mbit/s links")
 
 
 def add_options(parser):
     parser.add_argument("--rounds", type=int, metavar="N",
-                        help=f"rounds per case (default {ROUNDS}, and up to {ROUNDS_MOST} until it is clear "
+                        help=f"rounds per case (default {ROUNDS}, and up to {ROUNDS_MOST} until it "
+                             f"is clear "
                              "whether a row reaches its target)")
     parser.add_argument("--quick", action="store_true", help="3 rounds of shorter measurements")
     parser.add_argument("--contestants", metavar="LIST",
-                        help="peers to run, comma-separated, of: " + ", ".join(PEERS) + f" (default {','.join(DEFAULT_PEERS)})")
-    parser.add_argument("--classes", metavar="REGEX", type=say.pattern, default="", help="only the classes whose names match")
+                        help="peers to run, comma-separated, of: " + ", ".join(PEERS)
+                        + f" (default {','.join(DEFAULT_PEERS)})")
+    parser.add_argument("--classes", metavar="REGEX", type=say.pattern, default="",
+                        help="only the classes whose names match")
     parser.add_argument("--without-tutti", action="store_true", help="measure only the peers")
     parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
 
@@ -166,14 +174,16 @@ def entries_of(rows, contestants):
 
 
 def common(row):
-    return {"what": row.what, **{k: v for k, v in dataclasses.asdict(row.case).items()}, "memory": row.memory}
+    return {"what": row.what, **{k: v for k, v in dataclasses.asdict(row.case).items()},
+            "memory": row.memory}
 
 
 def sides_of(row, entries):
     """The two sides of a row: (Tutti's entry or None, the entries that it is compared with)."""
     ours = next((e for e in entries if e.key == "tutti" and e.memory == row.memory), None)
     against = against_of(row, {e.key for e in entries})
-    return ours, [e for e in entries if e.key in against and e is not ours and e.memory == row.their_memory]
+    return ours, [e for e in entries if e.key in against and e is not ours and e.memory
+                  == row.their_memory]
 
 
 def ratios_of(ours, theirs):
@@ -194,7 +204,8 @@ def ratio_row(row, entries, failed):
     ours, theirs = sides_of(row, entries)
     base = {**common(row), "against": row.against_text}
     if not ours or not theirs:
-        return {**base, "skipped": "; ".join(failed.values()) or "none of its contestants was chosen"}
+        return {**base, "skipped": "; ".join(failed.values())
+                or "none of its contestants was chosen"}
     ratios = ratios_of(ours, theirs)
     best = min(ratios, key=lambda name: statistics.median(ratios[name]))
     return {**base, "value": round(statistics.median(ratios[best]), 3), "reach": row.reach,
@@ -227,11 +238,13 @@ def time_rows(row, entries, failed):
 def class_rows(some, values):
     """The mean and the lowest value of the measured rows of a class."""
     part = "" if len(values) == len(some.rows) else f" ({len(values)} of {len(some.rows)} rows)"
-    base = {"unit": "x", "better": "higher", "against": "the peers", "class": some.name, "samples": {}}
+    base = {"unit": "x", "better": "higher", "against": "the peers", "class": some.name,
+            "samples": {}}
     lowest = min(values, key=values.get)
     yield {**base, "what": f"{some.name}: geometric mean{part}", "reach": some.mean,
            "value": round(math.exp(statistics.fmean(map(math.log, values.values()))), 3)}
-    yield {**base, "what": f"{some.name}: lowest{part}: {lowest}", "reach": some.lowest, "value": values[lowest]}
+    yield {**base, "what": f"{some.name}: lowest{part}: {lowest}", "reach": some.lowest,
+           "value": values[lowest]}
 
 
 def run_class(options, contestants, some, rows, head):
@@ -242,7 +255,8 @@ def run_class(options, contestants, some, rows, head):
     with Stable(contestants) as stable:
         for i, row in enumerate(rows):
             say.progress(f"[{head}, {i + 1}/{len(rows)}] {row.what}")
-            entries, failed = rounds.measure(stable, row.case, entries_of([row], contestants), nrounds, turn_us, most,
+            entries, failed = rounds.measure(stable, row.case, entries_of([row], contestants),
+                                             nrounds, turn_us, most,
                                              lambda found, row=row: is_settled(row, found))
             if "tutti" not in contestants:
                 yield from time_rows(row, entries, failed) if row.against != ("tutti",) else ()
@@ -256,7 +270,8 @@ def run_class(options, contestants, some, rows, head):
 
 
 OVERLAP_BYTES, CALIBRATION, OVERLAP_ITERS = 4 * MIB, 200_000, 20
-OVERLAP_WHAT = f"overlap of a non-blocking allreduce of {say.size(OVERLAP_BYTES)} in shared memory with computing, 2 ranks: time hidden"
+OVERLAP_WHAT = (f"overlap of a non-blocking allreduce of {say.size(OVERLAP_BYTES)} in shared "
+                f"memory with computing, 2 ranks: time hidden")
 OVERLAP_REACH = 60
 
 
@@ -287,14 +302,18 @@ def overlap_rows(options, contestants):
                 try:
                     group = stable.group(key, case, "")
                     reply = group.command(f"compute/{CALIBRATION}", OVERLAP_BYTES, 1)
-                    found.setdefault(key, []).append(hidden_percent(group, reply["samples_us"][0] / CALIBRATION))
+                    found.setdefault(key, []).append(hidden_percent(group,
+                                                                    reply["samples_us"][0] / CALIBRATION))
                 except (GroupError, Refused, say.Problem) as why:
                     failed[key] = str(why)
                     stable.drop(key, case, "", str(why))
     for key, values in found.items():
-        yield {"what": f"{OVERLAP_WHAT}, {contestants[key].title}", "value": round(statistics.median(values), 1), "unit": "%",
-               "better": "higher", "against": "computing alone", "reach": OVERLAP_REACH if key == "tutti" else None,
-               "spread": [round(min(values), 1), round(max(values), 1)], "rounds": len(values), "samples": {"%": values}}
+        yield {"what": f"{OVERLAP_WHAT}, {contestants[key].title}",
+               "value": round(statistics.median(values), 1), "unit": "%",
+               "better": "higher", "against": "computing alone", "reach": OVERLAP_REACH
+               if key == "tutti" else None,
+               "spread": [round(min(values), 1), round(max(values), 1)], "rounds": len(values),
+               "samples": {"%": values}}
     for key, why in failed.items():
         yield {"what": f"{OVERLAP_WHAT}, {contestants[key].title}", "skipped": why}
 
@@ -313,12 +332,14 @@ def shaped_launches(network, options):
     """How the ring is started on the shaped links: Tutti by hand, or Gloo where Tutti is not
     available."""
     if options.without_tutti:
-        return "Gloo", [(network.inside(r, build.gloo_peer(), "{dir}", r, SHAPED_RANKS, network.address(r)), {})
+        return "Gloo", [(network.inside(r, build.gloo_peer(), "{dir}", r, SHAPED_RANKS,
+                                        network.address(r)), {})
                         for r in range(SHAPED_RANKS)]
     tutti = build.tutti(options.tutti)
     return "Tutti", [(network.inside(r, tutti, "perf", "--interactive", "{dir}", "--wire", "tcp"),
                       {"TUTTI_RANK": str(r), "TUTTI_SIZE": str(SHAPED_RANKS),
-                       "TUTTI_RENDEZVOUS": f"tcp://{network.address(0)}:29477"}) for r in range(SHAPED_RANKS)]
+                       "TUTTI_RENDEZVOUS": f"tcp://{network.address(0)}:29477"})
+                     for r in range(SHAPED_RANKS)]
 
 
 def shaped_samples(options):
@@ -331,9 +352,11 @@ def shaped_samples(options):
         with Group(name, n, launches) as group:
             for i in range(options.rounds or 3):
                 iperf += network.iperf_mbit(3 if options.quick else 5)
-                reply = group.command("allreduce/ring", SHAPED_BYTES, 1 if options.quick else 2, 2 if i == 0 else 1)
+                reply = group.command("allreduce/ring", SHAPED_BYTES, 1 if options.quick else 2,
+                                      2 if i == 0 else 1)
                 ring.append(bus_bits / statistics.median(reply["samples_us"]))
-                say.progress(f"  round {i + 1}: iperf3 {iperf[-1]:.1f} Mbit/s, {name} {ring[-1]:.1f} Mbit/s")
+                say.progress(f"  round {i + 1}: iperf3 {iperf[-1]:.1f} Mbit/s, {name} "
+                             f"{ring[-1]:.1f} Mbit/s")
     return name, ring, iperf
 
 
@@ -350,7 +373,8 @@ def shaped_row(options):
     ratios = [r / i for r, i in zip(ring, iperf)]
     if name != "Tutti":
         base["what"] += f", {name}"
-    return {**base, "value": round(statistics.median(ratios), 4), "reach": 0.99, "unit": "x", "better": "higher",
+    return {**base, "value": round(statistics.median(ratios), 4), "reach": 0.99, "unit": "x",
+            "better": "higher",
             "spread": [round(min(ratios), 4), round(max(ratios), 4)],
             "samples": {f"{name} busbw Mbit/s": ring, "iperf3 Mbit/s": iperf}}
 

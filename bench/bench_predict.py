@@ -29,12 +29,15 @@ REACH = 15              # per cent
 LINK_BOUND = 0.9        # of the time
 SHAPES = ((2, 2), (4, 4), (8, 1))       # hosts, ranks and rails of each
 DRAWS = 9
-CASES = (("allgather", "ring"), ("allgather", "doubling"), ("allgather", "parallel_rings"), ("reduce_scatter", "ring"), ("reduce_scatter", "parallel_rings"),
+CASES = (("allgather", "ring"), ("allgather", "doubling"), ("allgather", "parallel_rings"),
+         ("reduce_scatter", "ring"), ("reduce_scatter", "parallel_rings"),
          ("allreduce", "ring"), ("allreduce", "parallel_rings"), ("broadcast", "binomial"))
-CASES_ALONE = (("allgather", "ring"), ("allgather", "doubling"), ("reduce_scatter", "ring"), ("reduce_scatter", "halving"), ("allreduce", "ring"),
+CASES_ALONE = (("allgather", "ring"), ("allgather", "doubling"), ("reduce_scatter", "ring"),
+               ("reduce_scatter", "halving"), ("allreduce", "ring"),
                # for ranks that are alone on their hosts
                ("allreduce", "rabenseifner"), ("broadcast", "binomial"))
-PAYLOAD = 1448 / 1514   # of a full frame, as HTB counts it: 14 bytes of Ethernet, 20 of IP, 32 of TCP with timestamps
+# of a full frame, as HTB counts it: 14 bytes of Ethernet, 20 of IP, 32 of TCP with timestamps
+PAYLOAD = 1448 / 1514
 MEMORY_GBIT = 40        # between ranks of a host: never the bottleneck here
 TROUBLE = (GroupError, Refused, say.Problem, shaped.HostsError)
 
@@ -42,7 +45,8 @@ TROUBLE = (GroupError, Refused, say.Problem, shaped.HostsError)
 def add_options(parser):
     parser.add_argument("--mbit", type=int, default=100, help="rate of each rail (default 100)")
     parser.add_argument("--sizes", default="4,16", help="sizes in MiB (default 4,16)")
-    parser.add_argument("--shapes", default=",".join(f"{h}x{r}" for h, r in SHAPES), help="hosts x ranks and rails of each (default 2x2,4x4,8x1)")
+    parser.add_argument("--shapes", default=",".join(f"{h}x{r}" for h, r in SHAPES),
+                        help="hosts x ranks and rails of each (default 2x2,4x4,8x1)")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each case (default 3)")
     parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
     quiet.add_option(parser)
@@ -68,7 +72,8 @@ def what_of(shape, coll, algo, nbytes):
 
 
 def cases_of(options, shape):
-    return [(coll, algo, nbytes) for coll, algo in (CASES if shape.per_host > 1 else CASES_ALONE) for nbytes in sizes_of(options)
+    return [(coll, algo, nbytes) for coll, algo in (CASES if shape.per_host > 1 else CASES_ALONE)
+            for nbytes in sizes_of(options)
             if re.search(options.only, what_of(shape, coll, algo, nbytes))]
 
 
@@ -83,16 +88,19 @@ def description(shape, ping_us):
     memory = {"latency_ns": 1000, "gbit_s": MEMORY_GBIT}
     return {"name": "testbed", "node": "mesh", "rails": shape.nrails,
             "links": {"socket": memory, "host": memory,
-                      "rack": {"latency_ns": round(ping_us * 1000 / 2), "gbit_s": round(shape.mbit * PAYLOAD / 1000, 6)}},
+                      "rack": {"latency_ns": round(ping_us * 1000 / 2),
+                               "gbit_s": round(shape.mbit * PAYLOAD / 1000, 6)}},
             "machine": {"ranks_per_host": shape.per_host, "hosts_per_rack": shape.nhosts}}
 
 
 def predicted_us(program, topo, case, skew_ns, seed):
     coll, algo, nbytes = case
-    done = subprocess.run([program, "sim", coll, "--topo", topo, "--algo", algo, "--bytes", str(nbytes), "--skew-ns", str(skew_ns), "--seed", str(seed),
+    done = subprocess.run([program, "sim", coll, "--topo", topo, "--algo", algo, "--bytes",
+                           str(nbytes), "--skew-ns", str(skew_ns), "--seed", str(seed),
                            "--json", "--quiet"], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise say.Problem((done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1])
+        raise say.Problem((done.stderr.strip().splitlines()
+                           or [f"exit status {done.returncode}"])[-1])
     return json.loads(done.stdout)["time_us"]
 
 
@@ -110,7 +118,8 @@ def rows_of(bed, group, options, topo, cases):
         coll, algo, nbytes = case
         what = what_of(bed.shape, *case)
         try:
-            draws = [predicted_us(program, topo, case, network["latency_ns"], seed) for seed in range(1, DRAWS + 1)]
+            draws = [predicted_us(program, topo, case, network["latency_ns"], seed)
+                     for seed in range(1, DRAWS + 1)]
             simulated = statistics.median(draws)
             turns = rails.Turns()
             for _ in range(options.rounds):
@@ -120,10 +129,15 @@ def rows_of(bed, group, options, topo, cases):
             yield {"what": what, "skipped": str(why)}
             continue
         off, busy = 100 * (simulated / turns.median_us - 1), busiest(turns, network, simulated)
-        say.progress(f"    {what} {off:+.1f} % (predicted {simulated / 1000:.1f} ms, real {turns.median_us / 1000:.1f} ms, a rail busy for {100 * busy:.0f} % of what is predicted)")
-        yield {"what": what, "value": round(abs(off), 2), "reach": REACH if busy >= LINK_BOUND else None, "unit": "%", "better": "lower", "against": "tutti perf on the testbed",
-               "predicted_us": simulated, "measured_us": round(turns.median_us, 1), "spread": [round(100 * (simulated / us - 1), 2) for us in
-               (max(turns.us), min(turns.us))], "cpu": turns.cpu, "busy": busy, "rail_mib": turns.rail_mib, "network": network,
+        say.progress(f"    {what} {off:+.1f} % (predicted {simulated / 1000:.1f} ms, real "
+                     f"{turns.median_us / 1000:.1f} ms, a rail busy for {100 * busy:.0f} % of what "
+                     f"is predicted)")
+        yield {"what": what, "value": round(abs(off), 2), "reach": REACH if busy >= LINK_BOUND
+               else None, "unit": "%", "better": "lower", "against": "tutti perf on the testbed",
+               "predicted_us": simulated, "measured_us": round(turns.median_us, 1),
+               "spread": [round(100 * (simulated / us - 1), 2) for us in
+               (max(turns.us), min(turns.us))], "cpu": turns.cpu, "busy": busy,
+               "rail_mib": turns.rail_mib, "network": network,
                "samples": {"measured_us": turns.us, "predicted_us": draws}}
 
 

@@ -15,7 +15,8 @@ from lib import build, jobs, quiet, say, shaped
 SUMMARY = "quantized all-reduce against the plain one"
 
 MIB = 1 << 20
-BLOCK = {"minmax8": (248, 256), "zero8": (248, 256), "e4m3": (252, 256), "e5m2": (252, 256), "minmax4": (240, 128), "zero4": (240, 128)}
+BLOCK = {"minmax8": (248, 256), "zero8": (248, 256), "e4m3": (252, 256), "e5m2": (252, 256),
+         "minmax4": (240, 128), "zero4": (240, 128)}
 SHARE = 0.9             # of the ratio of bytes
 PORT = 18990
 TURN_S = 55
@@ -24,8 +25,10 @@ TURN_S = 55
 def add_options(parser):
     parser.add_argument("--mbit", type=int, default=1000, help="rate of the links (default 1000)")
     parser.add_argument("--sizes", default="1,16,64", help="sizes in MiB (default 1,16,64)")
-    parser.add_argument("--ranks", default="2,4", help="numbers of ranks, one per host (default 2,4)")
-    parser.add_argument("--ways", default="minmax8,minmax4,zero8,e4m3", help=f"encodings, of {' '.join(BLOCK)} (default minmax8,minmax4,zero8,e4m3)")
+    parser.add_argument("--ranks", default="2,4", help="numbers of ranks, one per host "
+                                                       "(default 2,4)")
+    parser.add_argument("--ways", default="minmax8,minmax4,zero8,e4m3",
+                        help=f"encodings, of {' '.join(BLOCK)} (default minmax8,minmax4,zero8,e4m3)")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each case (default 3)")
     parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
     quiet.add_option(parser)
@@ -53,15 +56,18 @@ def less(way):
 
 
 def places(options):
-    return [(n, over) for n in numbers(options.ranks, "--ranks") for over in (f"{options.mbit} Mbit/s", "shared memory")]
+    return [(n, over) for n in numbers(options.ranks, "--ranks")
+            for over in (f"{options.mbit} Mbit/s", "shared memory")]
 
 
 def what_of(nranks, over, nbytes, way):
-    return f"allreduce of {say.size(nbytes)} f32 as {way}, {nranks} ranks, {over}: times as fast as plain"
+    return (f"allreduce of {say.size(nbytes)} f32 as {way}, {nranks} ranks, {over}: times as fast "
+            f"as plain")
 
 
 def cases_of(options, nranks, over):
-    return [(nbytes, way) for nbytes in (n * MIB for n in numbers(options.sizes, "--sizes")) for way in ways_of(options)
+    return [(nbytes, way) for nbytes in (n * MIB for n in numbers(options.sizes, "--sizes"))
+            for way in ways_of(options)
             if not options.only or options.only.search(what_of(nranks, over, nbytes, way))]
 
 
@@ -72,22 +78,27 @@ def reach_of(over, way):
 def listing(options):
     for nranks, over in places(options):
         for nbytes, way in cases_of(options, nranks, over):
-            yield what_of(nranks, over, nbytes, way) + (f"  reach {reach_of(over, way)}" if reach_of(over, way) else "")
+            yield (what_of(nranks, over, nbytes, way) + (f"  reach {reach_of(over, way)}"
+                                                         if reach_of(over, way) else ""))
 
 
 def perf_us(options, program, bed, nranks, nbytes, way):
     """The median time of one measurement."""
-    argv = [program, "perf", "allreduce", "--json", "--check", "--out-of-place", "--min", str(nbytes), "--max", str(nbytes), "--quant", way]
-    return next(row["time_us"] for row in jobs.rows(argv, nranks, bed, options.lock, PORT, TURN_S) if "coll" in row)
+    argv = [program, "perf", "allreduce", "--json", "--check", "--out-of-place", "--min",
+            str(nbytes), "--max", str(nbytes), "--quant", way]
+    return next(row["time_us"] for row in jobs.rows(argv, nranks, bed, options.lock, PORT, TURN_S)
+                if "coll" in row)
 
 
 def row_of(options, nranks, over, case, us):
     nbytes, way = case
     plain, packed = us[nbytes, "none"], us[nbytes, way]
     turns = [p / q for p, q in zip(plain, packed)]
-    return {"what": what_of(nranks, over, nbytes, way), "value": round(statistics.median(plain) / statistics.median(packed), 3),
+    return {"what": what_of(nranks, over, nbytes, way),
+            "value": round(statistics.median(plain) / statistics.median(packed), 3),
             "reach": reach_of(over, way), "unit": "x", "better": "higher", "against": "plain f32",
-            "spread": [round(min(turns), 3), round(max(turns), 3)], "samples": {"plain us": plain, f"{way} us": packed}}
+            "spread": [round(min(turns), 3), round(max(turns), 3)],
+            "samples": {"plain us": plain, f"{way} us": packed}}
 
 
 def measure(options, program, nranks, over):
@@ -95,7 +106,8 @@ def measure(options, program, nranks, over):
     wanted = list(dict.fromkeys((nbytes, w) for nbytes, way in cases for w in ("none", way)))
     us = {case: [] for case in wanted}
     with contextlib.ExitStack() as stack:
-        bed = None if over == "shared memory" or not cases else stack.enter_context(shaped.Testbed(nranks, 1, options.mbit))
+        bed = (None if over == "shared memory" or not cases
+               else stack.enter_context(shaped.Testbed(nranks, 1, options.mbit)))
         for number in range(options.rounds):
             for nbytes, way in wanted:
                 us[nbytes, way].append(perf_us(options, program, bed, nranks, nbytes, way))
@@ -111,7 +123,8 @@ def run(options):
     why = shaped.why_not()
     for nranks, over in places(options):
         if why and over != "shared memory":
-            yield from ({"what": what_of(nranks, over, *case), "skipped": why} for case in cases_of(options, nranks, over))
+            yield from ({"what": what_of(nranks, over, *case), "skipped": why}
+                        for case in cases_of(options, nranks, over))
             continue
         try:
             yield from measure(options, program, nranks, over)

@@ -28,21 +28,26 @@ GROUP_TROUBLE = (GroupError, Refused, say.Problem, shaped.HostsError)
 
 # Reference data for the simulator: algorithms and sizes on the testbed, and on hosts with one rank
 # and one rail.
-TIMES = {"allgather": ("ring", "doubling", RINGS), "reduce_scatter": ("ring", RINGS), "allreduce": ("ring", RINGS)}
+TIMES = {"allgather": ("ring", "doubling", RINGS), "reduce_scatter": ("ring", RINGS),
+         "allreduce": ("ring", RINGS)}
 TIME_SIZES = (256 * KIB, MIB, 4 * MIB, 16 * MIB)
 PLAIN_HOSTS = 8
-PLAIN_TIMES = {"allgather": ("ring", "doubling"), "reduce_scatter": ("ring", "halving"), "allreduce": ("ring", "rabenseifner")}
+PLAIN_TIMES = {"allgather": ("ring", "doubling"), "reduce_scatter": ("ring", "halving"),
+               "allreduce": ("ring", "rabenseifner")}
 
 
 def add_options(parser):
     shaped.add_size_options(parser)
-    parser.add_argument("--per-host", type=int, default=4, metavar="N", help="ranks on each host (default 4)")
+    parser.add_argument("--per-host", type=int, default=4, metavar="N",
+                        help="ranks on each host (default 4)")
     parser.add_argument("--binding", choices=("tutti", "number"), default="tutti",
-                        help="how the rail of a rank is selected: by Tutti (default), or by its number on the host")
+                        help="how the rail of a rank is selected: by Tutti (default), or by its "
+                             "number on the host")
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds (default 5)")
     parser.add_argument("--quick", action="store_true", help="2 rounds, up to 16 MiB")
     parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
-    parser.add_argument("--testbed-only", action="store_true", help="create the testbed and open a shell on its first host")
+    parser.add_argument("--testbed-only", action="store_true",
+                        help="create the testbed and open a shell on its first host")
     quiet.add_option(parser)
 
 
@@ -56,7 +61,8 @@ def instead(options):
 def shape_of(options):
     if not 1 <= options.per_host <= 64:
         raise say.Problem(f"--per-host {options.per_host}: there can be 1 to 64 ranks on a host")
-    return rails.Shape(options.hosts, options.per_host, options.rails, options.mbit, options.congestion)
+    return rails.Shape(options.hosts, options.per_host, options.rails, options.mbit,
+                       options.congestion)
 
 
 def plain_shape(shape):
@@ -76,7 +82,8 @@ def rounds_of(options):
 
 
 def streams(shape):
-    return f"{shape.nrails} iperf3 streams, one per rail" if shape.nrails > 1 else "one iperf3 stream"
+    return (f"{shape.nrails} iperf3 streams, one per rail" if shape.nrails > 1
+            else "one iperf3 stream")
 
 
 def share_what(coll, nbytes):
@@ -97,8 +104,10 @@ def case_rows(shape, nbytes):
 
 
 def matrix_rows(n):
-    return [(f"matrix program {n} x {n}, parallel rings: communication", "the same with the flat ring", None, None),
-            (f"matrix program {n} x {n}, parallel rings: whole program", "the same with the flat ring", None, None)]
+    return [(f"matrix program {n} x {n}, parallel rings: communication",
+             "the same with the flat ring", None, None),
+            (f"matrix program {n} x {n}, parallel rings: whole program",
+             "the same with the flat ring", None, None)]
 
 
 def time_what(shape, coll, algo, nbytes):
@@ -110,7 +119,8 @@ def time_cases(options):
     shape = shape_of(options)
     out = []
     for where, what in ((shape, TIMES), (plain_shape(shape), PLAIN_TIMES)):
-        cases = [(coll, algo, nbytes) for coll, algos in what.items() for algo in algos for nbytes in TIME_SIZES
+        cases = [(coll, algo, nbytes) for coll, algos in what.items() for algo in algos
+                 for nbytes in TIME_SIZES
                  if re.search(options.only, time_what(where, coll, algo, nbytes))]
         if cases:
             out.append((where, cases))
@@ -123,10 +133,12 @@ def wants(options, rows):
 
 def listing(options):
     shape = shape_of(options)
-    for rows in [*(case_rows(shape, nbytes) for nbytes in sizes_of(options)), *(matrix_rows(n) for n in matrices_of(options))]:
+    for rows in [*(case_rows(shape, nbytes) for nbytes in sizes_of(options)),
+                 *(matrix_rows(n) for n in matrices_of(options))]:
         for what, against, reach, aim in rows:
             if re.search(options.only, what):
-                yield f"{what}  against {against}" + (f"  reach {reach}" if reach else "") + (f", aim {aim}" if aim else "")
+                yield (f"{what}  against {against}" + (f"  reach {reach}" if reach else "")
+                       + (f", aim {aim}" if aim else ""))
     for where, cases in time_cases(options):
         for case in cases:
             yield time_what(where, *case)
@@ -136,8 +148,10 @@ def listing(options):
 
 def ratio(row, values, samples, **more):
     what, against, reach, aim = row
-    return {"what": what, "against": against, "value": round(statistics.median(values), 3), "reach": reach, "aim": aim, "unit": "x",
-            "better": "higher", "spread": [round(min(values), 3), round(max(values), 3)], "samples": samples, **more}
+    return {"what": what, "against": against, "value": round(statistics.median(values), 3),
+            "reach": reach, "aim": aim, "unit": "x",
+            "better": "higher", "spread": [round(min(values), 3), round(max(values), 3)],
+            "samples": samples, **more}
 
 
 def skipped(row, why):
@@ -147,12 +161,14 @@ def skipped(row, why):
 def share_row(shape, row, coll, nbytes, turns, iperf):
     bits = 8 * shape.host_bytes(coll, nbytes)
     values = [bits / us / mbit for us, mbit in zip(turns.us, iperf)]
-    return ratio(row, values, {"parallel rings us": turns.us, "iperf3 Mbit/s": iperf}, cpu=turns.cpu, rail_mib=turns.rail_mib)
+    return ratio(row, values, {"parallel rings us": turns.us, "iperf3 Mbit/s": iperf},
+                 cpu=turns.cpu, rail_mib=turns.rail_mib)
 
 
 def faster_row(row, ours, theirs, name):
     values = [t / o for t, o in zip(theirs.us, ours.us)]
-    return ratio(row, values, {"parallel rings us": ours.us, f"{name} us": theirs.us}, best=name, cpu=theirs.cpu,
+    return ratio(row, values, {"parallel rings us": ours.us, f"{name} us": theirs.us}, best=name,
+                 cpu=theirs.cpu,
                  rail_mib=theirs.rail_mib)
 
 
@@ -228,7 +244,8 @@ def heat(contestants, options, entries, nbytes):
             seen[entry] = turn.us
             log_turn(f"heat: Open MPI {entry[1]}", turn)
     best = min(seen.values(), default=0)
-    return [entry for entry in entries if entry not in theirs or seen.get(entry, HEAT_LEVEL * best + 1) <= HEAT_LEVEL * best]
+    return [entry for entry in entries if entry not in theirs
+            or seen.get(entry, HEAT_LEVEL * best + 1) <= HEAT_LEVEL * best]
 
 
 def measure_size(contestants, options, shape, nbytes):
@@ -262,7 +279,8 @@ def size_rows(contestants, options, shape, nbytes):
     def why(coll):
         return contestants.why("tutti", coll, nbytes)
 
-    yield share_row(shape, rows[0], "allgather", nbytes, ours, iperf) if ours else skipped(rows[0], why(f"allgather/{RINGS}"))
+    yield share_row(shape, rows[0], "allgather", nbytes, ours,
+                    iperf) if ours else skipped(rows[0], why(f"allgather/{RINGS}"))
     if ours and flat:
         yield faster_row(rows[1], ours, flat, "the flat ring")
     else:
@@ -270,11 +288,13 @@ def size_rows(contestants, options, shape, nbytes):
     if ours and best:
         yield faster_row(rows[2], ours, theirs[best], f"Open MPI {best}")
     else:
-        yield skipped(rows[2], contestants.why("openmpi", f"allgather/{OPENMPI_ALGOS[-1]}", nbytes) if ours
+        yield skipped(rows[2], contestants.why("openmpi", f"allgather/{OPENMPI_ALGOS[-1]}", nbytes)
+                      if ours
                       else why(f"allgather/{RINGS}"))
     for row, coll in ((rows[3], "reduce_scatter"), (rows[4], "allreduce")):
         turns = found.get(("tutti", f"{coll}/{RINGS}"))
-        yield share_row(shape, row, coll, nbytes, turns, iperf) if turns else skipped(row, why(f"{coll}/{RINGS}"))
+        yield share_row(shape, row, coll, nbytes, turns,
+                        iperf) if turns else skipped(row, why(f"{coll}/{RINGS}"))
 
 
 def matrix_round(bed, options, n, samples):
@@ -286,7 +306,8 @@ def matrix_round(bed, options, n, samples):
         with quiet.alone(options.lock):
             report = rails.run_program(bed, program, n, algo)
         samples[algo].append(report)
-        say.progress(f"    {algo}: gather B {report['gather_b_ms']:.0f} ms, product {report['product_ms']:.0f} ms, "
+        say.progress(f"    {algo}: gather B {report['gather_b_ms']:.0f} ms, product "
+                     f"{report['product_ms']:.0f} ms, "
                      f"gather C {report['gather_c_ms']:.0f} ms")
 
 
@@ -304,7 +325,8 @@ def matrix_results(bed, options, n):
     def communication(report):
         return report["gather_b_ms"] + report["gather_c_ms"]
 
-    for row, part in zip(rows, (communication, lambda report: communication(report) + report["product_ms"])):
+    for row, part in zip(rows, (communication, lambda report: communication(report)
+                                + report["product_ms"])):
         times = {algo: [part(report) for report in reports] for algo, reports in samples.items()}
         yield ratio(row, [f / r for f, r in zip(times[FLAT], times[RINGS])],
                     {"parallel rings ms": times[RINGS], "flat ring ms": times[FLAT]})
@@ -315,7 +337,8 @@ def network_of(bed, options):
     with quiet.alone(options.lock):
         goodput, ping = bed.net.iperf_mbit(2 if options.quick else 3), bed.net.ping_us()
     shape = bed.shape
-    return {"hosts": shape.nhosts, "ranks_per_host": shape.per_host, "rails": shape.nrails, "rate_mbit": shape.mbit, "congestion_control": shape.congestion,
+    return {"hosts": shape.nhosts, "ranks_per_host": shape.per_host, "rails": shape.nrails,
+            "rate_mbit": shape.mbit, "congestion_control": shape.congestion,
             "goodput_mbit": round(statistics.mean(goodput), 2), "ping_rtt_us": round(ping, 1)}
 
 
@@ -331,10 +354,13 @@ def time_rows(bed, contestants, options, cases):
                 break
             turns.turns.append(turn)
         if not turns.turns:
-            yield {"what": what, "against": None, "skipped": contestants.why("tutti", f"{coll}/{algo}", nbytes)}
+            yield {"what": what, "against": None,
+                   "skipped": contestants.why("tutti", f"{coll}/{algo}", nbytes)}
             continue
-        yield {"what": what, "against": None, "value": round(turns.median_us, 1), "reach": None, "unit": "us", "better": "lower",
-               "spread": [min(turns.us), max(turns.us)], "samples": {"us": turns.us}, "collective": coll, "algo": algo, "size": nbytes,
+        yield {"what": what, "against": None, "value": round(turns.median_us, 1), "reach": None,
+               "unit": "us", "better": "lower",
+               "spread": [min(turns.us), max(turns.us)], "samples": {"us": turns.us},
+               "collective": coll, "algo": algo, "size": nbytes,
                "network": network, "cpu": turns.cpu, "rail_mib": turns.rail_mib}
 
 
@@ -356,7 +382,8 @@ def everything(options, shape):
     for where, cases in times:
         if where != shape:
             say.progress(f"{where}")
-            with rails.Bed(where, options.binding == "number") as bed, Contestants(bed, options) as contestants:
+            with rails.Bed(where, options.binding
+                           == "number") as bed, Contestants(bed, options) as contestants:
                 yield from time_rows(bed, contestants, options, cases)
 
 

@@ -22,14 +22,17 @@ SUMMARY = ("lane limits (DQPLB) over a simulated network; ofi against tcp and fi
 
 SLOW = (0.5, 0.25)
 OUTSTANDING = 4
-SENDERS = ("--senders", "64", "--path-rate", "50", "--slow-paths", "0", "--slow", "1", "--latency", "20", "--messages", "20")
+SENDERS = ("--senders", "64", "--path-rate", "50", "--slow-paths", "0", "--slow", "1", "--latency",
+           "20", "--messages", "20")
 AT_FOUR = ("--outstanding", str(OUTSTANDING))
 FAR_US = 30         # one way
 # Source of the limits: for lanes to peers in the same fabric, and in the same rack
 BOUNDS = {
     "4 outstanding": (AT_FOUR, (*AT_FOUR, "--lanes", "2")),
-    "limits of the wire": (("--distance", "fabric", "--latency", str(FAR_US)), ("--distance", "rack")),
-    "limits of the wire, link told": (("--distance", "fabric", "--latency", str(FAR_US), "--described"), ("--distance", "rack", "--described")),
+    "limits of the wire": (("--distance", "fabric", "--latency", str(FAR_US)),
+                           ("--distance", "rack")),
+    "limits of the wire, link told": (("--distance", "fabric", "--latency", str(FAR_US),
+                                       "--described"), ("--distance", "rack", "--described")),
 }
 
 
@@ -42,16 +45,20 @@ CASES = {        # (what, bytes): peer, better direction, target
 
 
 def add_options(parser):
-    parser.add_argument("--tutti", metavar="PATH", help="the tutti to run (default build/release/tutti)")
-    parser.add_argument("--rounds", metavar="N", type=int, default=5, help="measurements of each side, in rows of transports (default 5)")
+    parser.add_argument("--tutti", metavar="PATH",
+                        help="the tutti to run (default build/release/tutti)")
+    parser.add_argument("--rounds", metavar="N", type=int, default=5,
+                        help="measurements of each side, in rows of transports (default 5)")
 
 
 def slow_names(slow, bounds):
-    return tuple(f"a way of 16 at {slow:g} of its rate, {bounds}: {what}" for what in ("share of ideal", "against static stripes"))
+    return tuple(f"a way of 16 at {slow:g} of its rate, {bounds}: {what}"
+                 for what in ("share of ideal", "against static stripes"))
 
 
 def rack_names(bounds):
-    return tuple(f"64 senders, uplinks oversubscribed 4 times, {bounds}: {what}" for what in ("throughput", "mean queue", "longest queue"))
+    return tuple(f"64 senders, uplinks oversubscribed 4 times, {bounds}: {what}"
+                 for what in ("throughput", "mean queue", "longest queue"))
 
 
 def lanes_names():
@@ -63,7 +70,8 @@ def lanes_names():
 
 
 def case_name(what, nbytes):
-    return f"verbs on soft-RoCE, {'sendrecv' if what == 'bandwidth' else 'pingpong'} {say.size(nbytes)}: {what}"
+    return (f"verbs on soft-RoCE, {'sendrecv' if what == 'bandwidth' else 'pingpong'} "
+            f"{say.size(nbytes)}: {what}")
 
 
 def listing(options):
@@ -76,7 +84,8 @@ def listing(options):
 
 def lanes(program, *options):
     """{how: row} of one run with one limit."""
-    done = subprocess.run([program, "lanes", "--json", *options], capture_output=True, text=True, check=False)
+    done = subprocess.run([program, "lanes", "--json", *options], capture_output=True, text=True,
+                          check=False)
     if done.returncode:
         raise say.Problem(done.stderr.strip())
     return {row["how"]: row for row in json.loads(done.stdout)}
@@ -84,7 +93,8 @@ def lanes(program, *options):
 
 def row(what, value, reach, better, against, of):
     """Makes a row from the output of `tutti lanes` for a limit."""
-    return {"what": what, "value": value, "reach": reach, "unit": "x", "better": better, "against": against, "lanes": of["lanes"],
+    return {"what": what, "value": value, "reach": reach, "unit": "x", "better": better,
+            "against": against, "lanes": of["lanes"],
             "segment_bytes": of["segment_bytes"], "outstanding": of["outstanding"], "samples": []}
 
 
@@ -95,20 +105,26 @@ def lanes_rows(program):
             got = lanes(program, *far, "--slow", str(slow))
             share = got["dqplb"]["share"]
             yield row(of_ideal, share, 0.95, "higher", "all ways at their rates", got["dqplb"])
-            yield row(of_static, share / got["static"]["share"], 1.5, "higher", "a stripe for each lane", got["dqplb"])
+            yield row(of_static, share / got["static"]["share"], 1.5, "higher",
+                      "a stripe for each lane", got["dqplb"])
         got = lanes(program, *SENDERS, *near)
-        keys = (("bytes_per_s", 0.97, "higher"), ("queue_mean_bytes", 0.1, "lower"), ("queue_most_bytes", 0.1, "lower"))
+        keys = (("bytes_per_s", 0.97, "higher"), ("queue_mean_bytes", 0.1, "lower"),
+                ("queue_most_bytes", 0.1, "lower"))
         for what, (key, reach, better) in zip(rack_names(bounds), keys):
-            yield row(what, got["dqplb"][key] / got["unlimited"][key], reach, better, "no bounds", got["dqplb"])
+            yield row(what, got["dqplb"][key] / got["unlimited"][key], reach, better, "no bounds",
+                      got["dqplb"])
 
 
 def turns_on_rdma(program, rounds):
     """{(what, bytes): {"tutti": [...], "perftest": [...]}} of alternating measurements in the
     virtual machine."""
-    done = subprocess.run([build.ROOT / "scripts" / "rdma-vm", "--work", build.ROOT, "--timeout", str(VM_S), "--",
-                           build.BENCH / "peers" / "rdma_turns.sh", program, str(rounds)], stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run([build.ROOT / "scripts" / "rdma-vm", "--work", build.ROOT, "--timeout",
+                           str(VM_S), "--",
+                           build.BENCH / "peers" / "rdma_turns.sh", program, str(rounds)],
+                          stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        raise say.Problem(f"scripts/rdma-vm ended with status {done.returncode}: {done.stdout[-500:]}")
+        raise say.Problem(f"scripts/rdma-vm ended with status {done.returncode}: "
+                          f"{done.stdout[-500:]}")
     found = {}
     for line in done.stdout.splitlines():
         what, who, nbytes, value = line.split()
@@ -129,17 +145,21 @@ def rdma_rows(options, program):
         return
     for case in wanted:
         peer, better, reach = CASES[case]
-        ratios = [ours / theirs for ours, theirs in zip(found[case]["tutti"], found[case]["perftest"])]
-        yield {"what": case_name(*case), "value": round(statistics.median(ratios), 3), "reach": reach, "unit": "x", "better": better, "against": peer,
+        ratios = [ours / theirs for ours, theirs in zip(found[case]["tutti"],
+                                                        found[case]["perftest"])]
+        yield {"what": case_name(*case), "value": round(statistics.median(ratios), 3),
+               "reach": reach, "unit": "x", "better": better, "against": peer,
                "spread": [round(min(ratios), 3), round(max(ratios), 3)], "samples": found[case]}
 
 
 def run(options):
     program = str(build.tutti(options.tutti))
     if not os.access(program, os.X_OK):
-        raise say.Problem(f"{program} cannot be run: build it first (cmake --build --preset release)")
+        raise say.Problem(f"{program} cannot be run: build it first (cmake --build --preset "
+                          f"release)")
     if not options.only or any(options.only.search(what) for what in lanes_names()):
-        yield from (one for one in lanes_rows(program) if not options.only or options.only.search(one["what"]))
+        yield from (one for one in lanes_rows(program) if not options.only
+                    or options.only.search(one["what"]))
     yield from fabric.rows(program, options.rounds, options.only)
     yield from rdma_rows(options, program)
     yield from proxies.rows(program, options.rounds, options.only)

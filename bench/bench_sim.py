@@ -23,9 +23,11 @@ WALL_S, MEMORY_GIB, DISTANCE = 60, 8, 0.1
 SCALE = [
     ("barrier", "dissemination", LARGE, []),
     ("broadcast", "binomial", LARGE, ["--bytes", "1M"]),
-    *((coll, algo, LARGE, size) for coll, algos in (("allgather", ("doubling", "pat")), ("reduce_scatter", ("halving", "pat")))
+    *((coll, algo, LARGE, size) for coll, algos in (("allgather", ("doubling", "pat")),
+                                                    ("reduce_scatter", ("halving", "pat")))
       for algo in algos for size in (["--bytes", "1M"], ["--block", "64"])),
-    *((coll, algo, SMALL, size) for coll in ("allgather", "reduce_scatter") for algo in ("ring", "parallel_rings")
+    *((coll, algo, SMALL, size) for coll in ("allgather", "reduce_scatter")
+      for algo in ("ring", "parallel_rings")
       for size in (["--bytes", "1M"], ["--block", "64"])),
     # with LARGE, above: growth of the cost
     *(("allgather", "doubling", ranks, ["--block", "64"]) for ranks in (1024, 4096, 16384, 65536)),
@@ -78,8 +80,10 @@ def name_of(coll, algo, ranks, size):
 
 
 def add_options(parser):
-    parser.add_argument("--tutti", metavar="PATH", help="the tutti to run (default build/release/tutti)")
-    parser.add_argument("--runs", type=int, default=1, help="runs of each case; the slowest counts (default 1)")
+    parser.add_argument("--tutti", metavar="PATH",
+                        help="the tutti to run (default build/release/tutti)")
+    parser.add_argument("--runs", type=int, default=1,
+                        help="runs of each case; the slowest counts (default 1)")
 
 
 def processor_s():
@@ -90,7 +94,8 @@ def processor_s():
 
 def simulate(program, coll, algo, ranks, topo, arguments):
     """Returns one result of `tutti sim --json`, or the reason why there is none."""
-    command = [program, "sim", coll, "--ranks", str(ranks), "--topo", topo, "--algo", algo, "--json", "--quiet", *arguments]
+    command = [program, "sim", coll, "--ranks", str(ranks), "--topo", topo, "--algo", algo,
+               "--json", "--quiet", *arguments]
     before = processor_s()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -99,7 +104,8 @@ def simulate(program, coll, algo, ranks, topo, arguments):
 
 
 def row(what, value, reach, unit, better, against, samples):
-    return {"what": what, "value": value, "reach": reach, "unit": unit, "better": better, "against": against, "samples": samples}
+    return {"what": what, "value": value, "reach": reach, "unit": unit, "better": better,
+            "against": against, "samples": samples}
 
 
 def scale_rows(program, options, case):
@@ -117,21 +123,27 @@ def scale_rows(program, options, case):
     memory = [r["memory_bytes"] / (1 << 30) for r in results]
     processor = [r["processor_s"] for r in results]
     rates = [r["events"] / r["processor_s"] / 1e6 for r in results]
-    yield row(f"{name}: wall time", max(walls), WALL_S, "s", "lower", "one process, one thread", walls)
-    yield row(f"{name}: processor time", max(processor), None, "s", "lower", "starting and ending included", processor)
-    yield row(f"{name}: memory", max(memory), MEMORY_GIB, "GiB", "lower", "peak resident set", memory)
-    yield row(f"{name}: events", min(rates), None, "million/s", "higher", f"{results[0]['events']:,} events", rates)
+    yield row(f"{name}: wall time", max(walls), WALL_S, "s", "lower", "one process, one thread",
+              walls)
+    yield row(f"{name}: processor time", max(processor), None, "s", "lower",
+              "starting and ending included", processor)
+    yield row(f"{name}: memory", max(memory), MEMORY_GIB, "GiB", "lower", "peak resident set",
+              memory)
+    yield row(f"{name}: events", min(rates), None, "million/s", "higher",
+              f"{results[0]['events']:,} events", rates)
 
 
 def form_row(program, form):
     coll, algo, ranks, arguments, formula = form
     name = f"{name_of(coll, algo, ranks, arguments[:2])}: distance from its closed form"
-    result, why = simulate(program, coll, algo, ranks, "uniform", ["--send-ns", str(SEND), "--receive-ns", str(RECEIVE),
-                                                                   "--copy-gbs", "1e9", *arguments])
+    result, why = simulate(program, coll, algo, ranks, "uniform",
+                           ["--send-ns", str(SEND), "--receive-ns", str(RECEIVE),
+                            "--copy-gbs", "1e9", *arguments])
     if why:
         return {"what": name, "skipped": why}
     simulated, expected = result["time_us"], formula() / 1000
-    return row(name, round(abs(simulated / expected - 1) * 100, 6), DISTANCE, "%", "lower", "closed form",
+    return row(name, round(abs(simulated / expected - 1) * 100, 6), DISTANCE, "%", "lower",
+               "closed form",
                {"simulated_us": simulated, "formula_us": expected})
 
 
@@ -146,7 +158,8 @@ def listing(options):
 def run(options):
     program = str(build.tutti(options.tutti))
     if not os.access(program, os.X_OK):
-        raise say.Problem(f"{program} cannot be run: build it first (cmake --build --preset release)")
+        raise say.Problem(f"{program} cannot be run: build it first (cmake --build --preset "
+                          f"release)")
     for form in FORMS:
         name = f"{name_of(*form[:3], form[3][:2])}: distance from its closed form"
         if not options.only or options.only.search(name):

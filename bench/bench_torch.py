@@ -1,4 +1,5 @@
-"""The backend "tutti" of PyTorch beside Gloo of the same PyTorch: calls, training steps, and process groups.
+"""The backend "tutti" of PyTorch beside Gloo of the same PyTorch: calls, training steps, and
+process groups.
 
 Both groups of a case exist at the same time, and are measured alternately; a row's value is the
 median over rounds of Gloo's time over Tutti's. A call is timed in a loop, as programs call it, on
@@ -43,7 +44,8 @@ class Call:
 
     @property
     def what(self):
-        return f"{self.name} {say.size(self.bytes)}, {self.ranks} ranks" + (", TCP" if self.wire == "tcp" else "")
+        return (f"{self.name} {say.size(self.bytes)}, {self.ranks} ranks"
+                + (", TCP" if self.wire == "tcp" else ""))
 
 
 @dataclass(frozen=True)
@@ -62,19 +64,27 @@ def sets():
     yield Set(tuple(Call("all_reduce", n, 4, "any", None) for n in (8, KIB, 64 * KIB, MIB)),
               "all_reduce 8 B to 1 MiB, 4 ranks: geometric mean", 10)
     sizes = (4 * KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB)
-    yield Set(tuple(Call(name, n, 2, "any", 1) for name in ("all_gather_single", "reduce_scatter_single", "all_to_all_single") for n in sizes),
-              "all_gather_single, reduce_scatter_single, all_to_all_single, 4 KiB to 64 MiB: geometric mean", 3)
+    yield Set(tuple(Call(name, n, 2, "any", 1) for name in ("all_gather_single",
+                                                            "reduce_scatter_single",
+                                                            "all_to_all_single") for n in sizes),
+              "all_gather_single, reduce_scatter_single, all_to_all_single, 4 KiB to 64 MiB: "
+              "geometric mean", 3)
 
 
 LAYER = "the torch layer of all_reduce 8 B, 2 ranks: beyond fake and the C call"
-TRAIN = {(kind, n): f"{kind.upper()} step, {n} ranks: time exposed to communication" for kind in ("ddp", "fsdp2") for n in (2, 4)}
+TRAIN = {(kind, n): f"{kind.upper()} step, {n} ranks: time exposed to communication"
+         for kind in ("ddp", "fsdp2") for n in (2, 4)}
 TRAIN_REACH = {"ddp": 3, "fsdp2": 2}
-WAN = {"step": f"DDP step over {MBIT} Mbit/s, 8 bits", "loss": f"DDP over {MBIT} Mbit/s, 8 bits: difference of the loss after {WAN_STEPS} steps"}
-NEW_GROUPS = {"time": f"{GROUPS} calls of new_group, 4 ranks", "memory": f"{GROUPS} calls of new_group, 4 ranks: memory"}
+WAN = {"step": f"DDP step over {MBIT} Mbit/s, 8 bits",
+       "loss": f"DDP over {MBIT} Mbit/s, 8 bits: difference of the loss after {WAN_STEPS} steps"}
+NEW_GROUPS = {"time": f"{GROUPS} calls of new_group, 4 ranks",
+              "memory": f"{GROUPS} calls of new_group, 4 ranks: memory"}
 
 
 def add_options(parser):
-    parser.add_argument("--python", metavar="PATH", default=str(PYTHON), help="interpreter that has PyTorch and tutti (default build/torch/bin/python)")
+    parser.add_argument("--python", metavar="PATH", default=str(PYTHON),
+                        help="interpreter that has PyTorch and tutti (default "
+                             "build/torch/bin/python)")
     parser.add_argument("--rounds", type=int, default=7, help="rounds of each case (default 7)")
     parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
 
@@ -87,7 +97,8 @@ def names():
             yield some.mean, some.reach
     yield LAYER, 2
     yield from ((what, TRAIN_REACH[kind]) for (kind, _), what in TRAIN.items())
-    yield from ((WAN["step"], 3), (WAN["loss"], 1), (NEW_GROUPS["time"], 5), (NEW_GROUPS["memory"], 10))
+    yield from ((WAN["step"], 3), (WAN["loss"], 1), (NEW_GROUPS["time"], 5),
+                (NEW_GROUPS["memory"], 10))
 
 
 def listing(options):
@@ -102,9 +113,11 @@ def wanted(options, what):
 
 def ratio_row(what, reach, gloo, tutti, against="Gloo", unit="us"):
     turns = [g / t for g, t in zip(gloo, tutti)]
-    return {"what": what, "value": round(statistics.median(turns), 3), "reach": reach, "unit": "x", "better": "higher", "against": against,
+    return {"what": what, "value": round(statistics.median(turns), 3), "reach": reach, "unit": "x",
+            "better": "higher", "against": against,
             "spread": [round(min(turns), 3), round(max(turns), 3)], "rounds": len(turns),
-            "samples": {f"tutti {unit}": [round(t, 2) for t in tutti], f"gloo {unit}": [round(g, 2) for g in gloo]}}
+            "samples": {f"tutti {unit}": [round(t, 2) for t in tutti],
+                        f"gloo {unit}": [round(g, 2) for g in gloo]}}
 
 
 def turned(groups, number):
@@ -120,7 +133,8 @@ class Pair:
 
     def __enter__(self):
         with contextlib.ExitStack() as stack:
-            self.groups = [stack.enter_context(Group(self.options.python, name, self.nranks, self.environment if name == "tutti" else None))
+            self.groups = [stack.enter_context(Group(self.options.python, name, self.nranks,
+                                                     self.environment if name == "tutti" else None))
                            for name in ("tutti", "gloo")]
             machine.remember("torch", self.groups[0].version)
             self.stack = stack.pop_all()
@@ -141,25 +155,30 @@ class Pair:
 
 def iters_of(group, call):
     """The number of calls that fill the time of one measurement."""
-    us = statistics.median(group.samples_us(do="collective", call=call.name, bytes=call.bytes, iters=ITERS_MIN))
+    us = statistics.median(group.samples_us(do="collective", call=call.name, bytes=call.bytes,
+                                            iters=ITERS_MIN))
     if us * 200 < TURN_US:
-        us = statistics.median(group.samples_us(do="collective", call=call.name, bytes=call.bytes, iters=200))
+        us = statistics.median(group.samples_us(do="collective", call=call.name, bytes=call.bytes,
+                                                iters=200))
     return int(min(ITERS_MAX, max(ITERS_MIN, TURN_US / us)))
 
 
 def call_turn(group, call, iters):
-    return statistics.median(group.samples_us(do="collective", call=call.name, bytes=call.bytes, iters=iters))
+    return statistics.median(group.samples_us(do="collective", call=call.name, bytes=call.bytes,
+                                              iters=iters))
 
 
 def calls(options, some):
     """The rows of a set."""
-    chosen = [call for call in some.calls if wanted(options, call.what) or (some.mean and wanted(options, some.mean))]
+    chosen = [call for call in some.calls if wanted(options, call.what)
+              or (some.mean and wanted(options, some.mean))]
     if not chosen:
         return
     values = []
     with Pair(options, chosen[0].ranks, TCP if chosen[0].wire == "tcp" else None) as pair:
         for call in chosen:
-            us = pair.measure(options.rounds, lambda group, iters, call=call: call_turn(group, call, iters),
+            us = pair.measure(options.rounds, lambda group, iters,
+                              call=call: call_turn(group, call, iters),
                               lambda group, call=call: iters_of(group, call))
             for group in pair.groups:
                 group.command(do="forget")
@@ -167,17 +186,21 @@ def calls(options, some):
             values.append(row["value"])
             yield row
     if some.mean and len(chosen) == len(some.calls):
-        yield {"what": some.mean, "value": round(math.exp(statistics.fmean(map(math.log, values))), 3), "reach": some.reach, "unit": "x",
+        yield {"what": some.mean, "value": round(math.exp(statistics.fmean(map(math.log, values))),
+                                                 3), "reach": some.reach, "unit": "x",
                "better": "higher", "against": "Gloo", "samples": {}}
 
 
 def c_call_us(options):
     """The C call, in place, as the torch layer makes it."""
-    argv = [str(build.tutti(options.tutti)), "perf", "allreduce", "-n", "2", "--json", "--in-place", "--min", "8", "--max", "8"]
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    argv = [str(build.tutti(options.tutti)), "perf", "allreduce", "-n", "2", "--json", "--in-place",
+            "--min", "8", "--max", "8"]
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          timeout=60, check=False)
     if done.returncode:
         raise say.Problem(f"tutti perf failed: {done.stderr.strip()[-300:]}")
-    return next(row["time_us"] for row in map(json.loads, done.stdout.splitlines()) if "coll" in row)
+    return next(row["time_us"] for row in map(json.loads, done.stdout.splitlines())
+                if "coll" in row)
 
 
 def layer(options):
@@ -185,15 +208,18 @@ def layer(options):
         return
     call = Call("all_reduce", 8, 2, "any", None)
     quiet = {"TORCH_FR_BUFFER_SIZE": "0"}       # fake has no flight recorder either
-    with Group(options.python, "fake", 2) as fake, Group(options.python, "tutti", 2, quiet) as tutti:
+    with Group(options.python, "fake", 2) as fake, Group(options.python, "tutti", 2,
+                                                         quiet) as tutti:
         turns = {"tutti us": [], "fake us": [], "C us": []}
         for number in range(options.rounds):
             for group in turned([fake, tutti], number):
                 turns[f"{group.name} us"].append(call_turn(group, call, ITERS_MAX))
             turns["C us"].append(c_call_us(options))
     beyond = [t - f - c for t, f, c in zip(*turns.values())]
-    yield {"what": LAYER, "value": round(statistics.median(beyond), 3), "reach": 2, "unit": "us", "better": "lower", "against": "fake and the C call",
-           "spread": [round(min(beyond), 3), round(max(beyond), 3)], "rounds": len(beyond), "samples": turns}
+    yield {"what": LAYER, "value": round(statistics.median(beyond), 3), "reach": 2, "unit": "us",
+           "better": "lower", "against": "fake and the C call",
+           "spread": [round(min(beyond), 3), round(max(beyond), 3)], "rounds": len(beyond),
+           "samples": turns}
 
 
 def exposed_us(group, kind, steps):
@@ -214,11 +240,14 @@ def exposed_row(what, reach, us):
     if min(medians) <= 0:
         return {"what": what, "skipped": "the exposed time is smaller than the noise of a step"}
     draw = random.Random(0)
-    drawn = [[statistics.median(draw.choices(some, k=len(some))) for some in (gloo, tutti)] for _ in range(1000)]
+    drawn = [[statistics.median(draw.choices(some, k=len(some))) for some in (gloo, tutti)]
+             for _ in range(1000)]
     ratios = sorted(g / max(t, abs(g) / 1000) if g else 0.0 for g, t in drawn)      # at most 1000
-    return {"what": what, "value": round(medians[0] / medians[1], 3), "reach": reach, "unit": "x", "better": "higher", "against": "Gloo",
+    return {"what": what, "value": round(medians[0] / medians[1], 3), "reach": reach, "unit": "x",
+            "better": "higher", "against": "Gloo",
             "spread": [round(ratios[50], 3), round(ratios[949], 3)], "rounds": len(us["gloo"]),
-            "samples": {"tutti us": [round(t, 1) for t in tutti], "gloo us": [round(g, 1) for g in gloo]}}
+            "samples": {"tutti us": [round(t, 1) for t in tutti],
+                        "gloo us": [round(g, 1) for g in gloo]}}
 
 
 def training(options):
@@ -228,7 +257,8 @@ def training(options):
             continue
         with Pair(options, nranks) as pair:
             for kind in kinds:
-                us = pair.measure(options.rounds, lambda group, _, kind=kind: exposed_us(group, kind, STEPS))
+                us = pair.measure(options.rounds, lambda group, _,
+                                  kind=kind: exposed_us(group, kind, STEPS))
                 yield exposed_row(TRAIN[kind, nranks], TRAIN_REACH[kind], us)
 
 
@@ -241,8 +271,10 @@ def wan(options):
         return
     with shaped.Testbed(2, 1, MBIT) as bed, contextlib.ExitStack() as stack:
         environment = {"GLOO_SOCKET_IFNAME": "eth0", "TUTTI_INTERFACES": "eth"}
-        groups = [stack.enter_context(Group(options.python, name, 2, environment, bed.inside, f"tcp://{bed.address(0)}:{WAN_PORT + i}",
-                                            "minmax8" if name == "tutti" else None)) for i, name in enumerate(("tutti", "gloo"))]
+        groups = [stack.enter_context(Group(options.python, name, 2, environment, bed.inside,
+                                            f"tcp://{bed.address(0)}:{WAN_PORT + i}",
+                                            "minmax8" if name == "tutti" else None))
+                  for i, name in enumerate(("tutti", "gloo"))]
         us, loss = {"tutti": [], "gloo": []}, {}
         for number in range(WAN_STEPS):
             for group in turned(groups, number):
@@ -252,7 +284,8 @@ def wan(options):
     if WAN["step"] in chosen:
         yield ratio_row(WAN["step"], 3, us["gloo"], us["tutti"])
     if WAN["loss"] in chosen:
-        yield {"what": WAN["loss"], "value": round(100 * abs(loss["tutti"] / loss["gloo"] - 1), 3), "reach": 1, "unit": "%", "better": "lower",
+        yield {"what": WAN["loss"], "value": round(100 * abs(loss["tutti"] / loss["gloo"] - 1), 3),
+               "reach": 1, "unit": "%", "better": "lower",
                "against": "Gloo, f32", "samples": loss}
 
 
@@ -279,7 +312,8 @@ def run(options):
     if not os.access(options.python, os.X_OK):
         for what, _ in names():
             if wanted(options, what):
-                yield {"what": what, "skipped": f"no {options.python}: run scripts/install-torch.sh"}
+                yield {"what": what,
+                       "skipped": f"no {options.python}: run scripts/install-torch.sh"}
         return
     for some in sets():
         yield from calls(options, some)

@@ -24,9 +24,11 @@ from lib.contestants import Stable, Tutti
 from lib.group import GroupError, Refused
 from lib.rounds import Case
 
-SUMMARY = "the selected algorithm against the best one, over collectives, sizes, transports and ranks"
+SUMMARY = ("the selected algorithm against the best one, over collectives, sizes, transports "
+           "and ranks")
 
-COLLS = ("allreduce", "reduce", "reduce_scatter", "allgather", "broadcast", "gather", "scatter", "alltoall")
+COLLS = ("allreduce", "reduce", "reduce_scatter", "allgather", "broadcast", "gather", "scatter",
+         "alltoall")
 SIZES = tuple(8 ** i for i in range(1, 8)) + (16 << 20,)        # 8 B to 2 MiB by 8, and 16 MiB
 MEAN, WORST = 1.10, 1.5
 # algorithms slower than the best by this factor in the heat are not measured in the rounds, unless
@@ -55,9 +57,12 @@ def name_of(case):
 def add_options(parser):
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds per case (default 10)")
     parser.add_argument("--quick", action="store_true", help="4 rounds of shorter measurements")
-    parser.add_argument("--turn-ms", type=float, metavar="MS", help="duration of one measurement (default 50, quick 12)")
-    parser.add_argument("--ranks", default="2,4,8", metavar="LIST", help="numbers of ranks (default 2,4,8)")
-    parser.add_argument("--wires", default="shm,tcp", metavar="LIST", help="transports (default shm,tcp)")
+    parser.add_argument("--turn-ms", type=float, metavar="MS",
+                        help="duration of one measurement (default 50, quick 12)")
+    parser.add_argument("--ranks", default="2,4,8", metavar="LIST",
+                        help="numbers of ranks (default 2,4,8)")
+    parser.add_argument("--wires", default="shm,tcp", metavar="LIST",
+                        help="transports (default shm,tcp)")
     parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
 
 
@@ -69,7 +74,8 @@ def selected(options):
     wires = options.wires.split(",")
     if not set(wires) <= {"shm", "tcp"}:
         raise say.Problem(f"--wires {options.wires}: there are shm and tcp")
-    cases = [Case(coll, nbytes, wire, n) for wire in wires for n in ranks for coll in COLLS for nbytes in SIZES]
+    cases = [Case(coll, nbytes, wire, n) for wire in wires for n in ranks for coll in COLLS
+             for nbytes in SIZES]
     return [case for case in cases if re.search(options.only, name_of(case))]
 
 
@@ -80,7 +86,8 @@ def listing(options):
 
 def algorithms(tutti):
     """{collective: names of its algorithms}, as listed by the library."""
-    done = subprocess.run([tutti, "info", "--algos", "--json"], capture_output=True, text=True, check=False)
+    done = subprocess.run([tutti, "info", "--algos", "--json"], capture_output=True, text=True,
+                          check=False)
     if done.returncode:
         raise say.Problem(f"{tutti} info --algos fails: {done.stderr.strip()}")
     out = {}
@@ -91,8 +98,10 @@ def algorithms(tutti):
 
 def programs(tutti, case, name):
     """The programs of all ranks as text; None if the algorithm does not support the call."""
-    done = subprocess.run([tutti, "plan", "show", case.coll, name, "--ranks", str(case.ranks), "--bytes", str(case.bytes), "--json",
-                           "--name", f"{case.coll}_any"], capture_output=True, text=True, check=False)
+    done = subprocess.run([tutti, "plan", "show", case.coll, name, "--ranks", str(case.ranks),
+                           "--bytes", str(case.bytes), "--json",
+                           "--name", f"{case.coll}_any"], capture_output=True, text=True,
+                          check=False)
     return None if done.returncode else done.stdout
 
 
@@ -157,8 +166,10 @@ def row_of(case, chosen, entries, heats):
     best = min(entries, key=lambda e: e.median_us)
     mine = next(e for e in entries if e.algo == chosen)
     ratios = [m / b for m, b in zip(mine.turns_us, best.turns_us)]
-    return {"what": f"{name_of(case)}: chosen over best", "collective": case.coll, "bytes": case.bytes, "wire": case.wire,
-            "ranks": case.ranks, "value": round(statistics.median(ratios), 3), "reach": WORST, "unit": "x", "better": "lower",
+    return {"what": f"{name_of(case)}: chosen over best", "collective": case.coll,
+            "bytes": case.bytes, "wire": case.wire,
+            "ranks": case.ranks, "value": round(statistics.median(ratios), 3), "reach": WORST,
+            "unit": "x", "better": "lower",
             "against": best.algo, "chosen": chosen, "best": best.algo,
             "spread": [round(min(ratios), 3), round(max(ratios), 3)],
             "heat_us": heats, "samples": {e.algo: e.turns_us for e in entries}}
@@ -169,9 +180,12 @@ def summary_rows(name, rows):
     if not values:
         return
     worst = max((row for row in rows if "value" in row), key=lambda row: row["value"])
-    yield {"what": f"{name}: geometric mean of {len(values)} choices", "value": round(math.exp(statistics.fmean(map(math.log, values))), 3),
-           "reach": MEAN, "unit": "x", "better": "lower", "against": "the best algorithm of each", "samples": values}
-    yield {"what": f"{name}: worst choice", "value": worst["value"], "reach": WORST, "unit": "x", "better": "lower",
+    yield {"what": f"{name}: geometric mean of {len(values)} choices",
+           "value": round(math.exp(statistics.fmean(map(math.log, values))), 3),
+           "reach": MEAN, "unit": "x", "better": "lower", "against": "the best algorithm of each",
+           "samples": values}
+    yield {"what": f"{name}: worst choice", "value": worst["value"], "reach": WORST, "unit": "x",
+           "better": "lower",
            "against": f"{worst['what'].split(':')[0]}: {worst['chosen']} instead of {worst['best']}", "samples": values}
 
 
@@ -186,13 +200,15 @@ def run(options):
         for i, case in enumerate(cases):
             say.progress(f"[{i + 1}/{len(cases)}] {name_of(case)}")
             try:
-                row = row_of(case, *measure(tutti, stable, case, names[case.coll], nrounds, turn_us))
+                row = row_of(case, *measure(tutti, stable, case, names[case.coll], nrounds,
+                                            turn_us))
             except (GroupError, say.Problem, Refused) as why:
                 stable.drop("tutti", case, "", str(why))
                 row = {"what": f"{name_of(case)}: chosen over best", "skipped": str(why)}
             part.append(row)
             yield row
-            if i + 1 == len(cases) or (cases[i + 1].wire, cases[i + 1].ranks) != (case.wire, case.ranks):
+            if i + 1 == len(cases) or (cases[i + 1].wire,
+                                       cases[i + 1].ranks) != (case.wire, case.ranks):
                 yield from summary_rows(f"{case.wire}, {case.ranks} ranks", part)
                 rows, part = rows + part, []
     yield from summary_rows("all", rows)

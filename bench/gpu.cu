@@ -232,8 +232,9 @@ static void say(const struct side *s, const char *what, const char *mode, uint64
 {
     if (s->rank != 0)
         return;
-    printf("{\"what\": \"%s\", \"wires\": \"%s\", \"mode\": \"%s\", \"bytes\": %llu, \"tiles\": %u, \"us\": [", what, s->play->wires, mode,
-           (unsigned long long)bytes, tiles);
+    printf("{\"what\": \"%s\", \"wires\": \"%s\", \"mode\": \"%s\", \"bytes\": %llu, \"tiles\": "
+           "%u, \"us\": [",
+           what, s->play->wires, mode, (unsigned long long)bytes, tiles);
     for (uint32_t i = 0; i < ROUNDS; i++)
         printf("%s%.3f", i ? ", " : "", us[i]);
     printf("]}\n");
@@ -289,7 +290,8 @@ static void measure_bursts(struct side *s, uint64_t bytes, uint32_t tiles)
             us[mode][i] = burst_us(s, bytes, tiles);
         }
     for (int mode = 0; mode < TUTTI_DEVICE_MODES; mode++)
-        say(s, "burst", tutti_device_mode_name((tutti_device_mode)mode), bytes, BLOCKS * tiles, us[mode]);
+        say(s, "burst", tutti_device_mode_name((tutti_device_mode)mode), bytes, BLOCKS * tiles,
+            us[mode]);
 }
 
 /* Runs on one rank, while no other kernel runs. */

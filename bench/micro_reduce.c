@@ -100,9 +100,10 @@ static void measure_all(const struct memory *m)
         tutti_dtype type;
         size_t element;
     } types[] = {
-        { "f32", TUTTI_F32, 4 }, { "f64", TUTTI_F64, 8 }, { "f16", TUTTI_F16, 2 }, { "bf16", TUTTI_BF16, 2 },
-        { "e4m3", TUTTI_F8E4M3, 1 }, { "e5m2", TUTTI_F8E5M2, 1 }, { "i8", TUTTI_I8, 1 }, { "i16", TUTTI_I16, 2 },
-        { "i32", TUTTI_I32, 4 }, { "i64", TUTTI_I64, 8 },
+        { "f32", TUTTI_F32, 4 },   { "f64", TUTTI_F64, 8 },     { "f16", TUTTI_F16, 2 },
+        { "bf16", TUTTI_BF16, 2 }, { "e4m3", TUTTI_F8E4M3, 1 }, { "e5m2", TUTTI_F8E5M2, 1 },
+        { "i8", TUTTI_I8, 1 },     { "i16", TUTTI_I16, 2 },     { "i32", TUTTI_I32, 4 },
+        { "i64", TUTTI_I64, 8 },
     };
     static const struct {
         const char *name;

@@ -6,8 +6,9 @@
  *   By hand: gcc -O2 -D_GNU_SOURCE -I. -Ibench bench/micro_sockets.c tools/perf/perf_start.c
  *
  * Microseconds, the median of ROUNDS medians; the methods run in turn. An iteration is a barrier (a
- * byte in each direction), a common start time (tools/perf/perf_start.h), then the message. It takes as
- * long as on the receiver, as in bench/run peers. TCP_CONGESTION is reno, as in the tcp transport.
+ * byte in each direction), a common start time (tools/perf/perf_start.h), then the message. It
+ * takes as long as on the receiver, as in bench/run peers. TCP_CONGESTION is reno, as in the tcp
+ * transport.
  *   alone      the reader reads all available data in one call: the second short segment in a row
  *              that it consumes
  *   peeked     the reader peeks first (MSG_PEEK), and reads the data after the clock

@@ -19,12 +19,14 @@ LEFT, RIGHT, TOP, BOTTOM = 46, 14, 30, 34
 LEGEND_LINE = 15
 COLUMNS = 2
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#999933")
-COLL_ORDER = ("allreduce", "reduce_scatter", "allgather", "broadcast", "alltoall", "reduce", "gather", "scatter",
+COLL_ORDER = ("allreduce", "reduce_scatter", "allgather", "broadcast", "alltoall", "reduce",
+              "gather", "scatter",
               "pingpong", "sendrecv")
 
 
 def series_name(row):
-    parts = [row["wire"], f"{row['ranks']} ranks", "against " + row["against"].removeprefix("the better of ")]
+    parts = [row["wire"], f"{row['ranks']} ranks",
+             "against " + row["against"].removeprefix("the better of ")]
     if row["memory"] != "malloc":
         parts.append({"in_place": "in place"}.get(row["memory"], "tutti_" + row["memory"]))
     return ", ".join(parts)
@@ -57,11 +59,13 @@ class Scale:
 
 
 def text(x, y, content, anchor="middle", size=11, extra=""):
-    return f'<text x="{x}" y="{y}" text-anchor="{anchor}" font-size="{size}" {extra}>{escape(content)}</text>'
+    return (f'<text x="{x}" y="{y}" text-anchor="{anchor}" font-size="{size}" '
+            f'{extra}>{escape(content)}</text>')
 
 
 def line(x1, y1, x2, y2, colour, width=1.0, extra=""):
-    return f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{colour}" stroke-width="{width}" {extra}/>'
+    return (f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{colour}" '
+            f'stroke-width="{width}" {extra}/>')
 
 
 def axes(x, y, sizes):
@@ -90,8 +94,10 @@ def curve(row_line, x, y, colour):
         low, high = row["spread"]
         out.append(line(px, y(low), px, y(high), colour, 1, 'opacity="0.5"'))
         if row["reach"]:
-            out.append(line(px - 6, y(row["reach"]), px + 6, y(row["reach"]), colour, 1.4, 'opacity="0.6"'))
-        out.append(f'<circle cx="{px}" cy="{py}" r="2.8" fill="{colour}"><title>{escape(row["what"])}: '
+            out.append(line(px - 6, y(row["reach"]), px + 6, y(row["reach"]), colour, 1.4,
+                            'opacity="0.6"'))
+        out.append(f'<circle cx="{px}" cy="{py}" r="2.8" '
+                   f'fill="{colour}"><title>{escape(row["what"])}: '
                    f'{row["value"]} ({low} to {high})</title></circle>')
     return out
 
@@ -102,7 +108,8 @@ def panel(coll, by_series, at_x, at_y):
     values = [v for row in rows for v in (*row["spread"], row["reach"] or 1, 1)]
     x = Scale(sizes[0] / 1.5, sizes[-1] * 1.5, LEFT, WIDTH - RIGHT)
     y = Scale(min(0.5, min(values) / 1.1), max(2, max(values) * 1.1), HEIGHT - BOTTOM, TOP)
-    out = [f'<g transform="translate({at_x},{at_y})">', text(LEFT, 18, coll, "start", 14, 'font-weight="bold"')]
+    out = [f'<g transform="translate({at_x},{at_y})">',
+           text(LEFT, 18, coll, "start", 14, 'font-weight="bold"')]
     out += axes(x, y, sizes)
     for i, (name, row_line) in enumerate(by_series.items()):
         colour = COLOURS[i % len(COLOURS)]
@@ -133,18 +140,21 @@ def svg(rows, subtitle):
 
 def subtitle_of(data):
     m = data["machine"]
-    return f"{m['date']}, {m['cpu']}, {m['cores']} cores. Flat marks: to reach. Bars: lowest and highest round."
+    return (f"{m['date']}, {m['cpu']}, {m['cores']} cores. Flat marks: to reach. Bars: lowest and "
+            f"highest round.")
 
 
 def main(argv):
     parser = argparse.ArgumentParser(prog="bench/plot.py", description=__doc__)
-    parser.add_argument("results", nargs="?", type=Path, default=HERE.parent / "build" / "bench" / "peers.json")
+    parser.add_argument("results", nargs="?", type=Path,
+                        default=HERE.parent / "build" / "bench" / "peers.json")
     parser.add_argument("--out", type=Path, default=Path("peers.svg"))
     options = parser.parse_args(argv)
     try:
         data = results.load(options.results)
         if not panels_of(data["rows"]):
-            raise say.Problem(f"{options.results} has no ratios to draw (was it measured without Tutti?)")
+            raise say.Problem(f"{options.results} has no ratios to draw (was it measured without "
+                              f"Tutti?)")
     except say.Problem as problem:
         print(f"bench/plot.py: {problem}", file=sys.stderr)
         return 1

@@ -63,8 +63,10 @@ double barrier_ns(float *x, size_t n, int calls)
 def c_loops(folder):
     """The loops in C, as a library that shares libtutti with the package."""
     (Path(folder) / "loops.c").write_text(SOURCE)
-    library = next(iter([*BUILD.glob("libtutti.so.0"), *Path(tutti.__file__).parent.glob("libtutti.so.0")]))
-    subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-I", ROOT / "include", "-o", f"{folder}/loops.so", f"{folder}/loops.c", library,
+    library = next(iter([*BUILD.glob("libtutti.so.0"),
+                         *Path(tutti.__file__).parent.glob("libtutti.so.0")]))
+    subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-I", ROOT / "include", "-o",
+                    f"{folder}/loops.so", f"{folder}/loops.c", library,
                     f"-Wl,-rpath,{library.parent}"], check=True)
     loops = ctypes.CDLL(f"{folder}/loops.so")
     for name in ("allreduce_ns", "iallreduce_ns", "barrier_ns"):
@@ -84,14 +86,17 @@ def cases(comm):
     x, y = np.zeros(2, np.float32), np.zeros(2, np.float32)
     yield "barrier", "barrier_ns", python_ns, (comm.barrier,), {}
     yield "allreduce, in place, NumPy", "allreduce_ns", python_ns, (comm.allreduce, x), {}
-    yield "allreduce, src and dst, options", "allreduce_ns", python_ns, (comm.allreduce, x, y, "max"), {"timeout": 60.0}
+    yield ("allreduce, src and dst, options", "allreduce_ns", python_ns,
+           (comm.allreduce, x, y, "max"), {"timeout": 60.0})
     yield "allreduce, bytearray", "allreduce_ns", python_ns, (comm.allreduce, bytearray(8)), {}
-    yield "iallreduce and wait", "iallreduce_ns", python_ns, (lambda: comm.iallreduce(x).wait(),), {}
+    yield ("iallreduce and wait", "iallreduce_ns", python_ns, (lambda: comm.iallreduce(x).wait(),),
+           {})
     try:
         import torch
     except ImportError:
         return
-    yield "allreduce, in place, torch", "allreduce_ns", python_ns, (comm.allreduce, torch.zeros(2)), {}
+    yield ("allreduce, in place, torch", "allreduce_ns", python_ns,
+           (comm.allreduce, torch.zeros(2)), {})
 
 
 def main():
@@ -106,7 +111,8 @@ def main():
                 python.append(measure(*arguments, **options))
             if comm.rank == 0:
                 c_ns, python_all_ns = min(c), min(python)
-                print(f"{name:32s}  C {c_ns:8.0f} ns   Python {python_all_ns:8.0f} ns   overhead {python_all_ns - c_ns:6.0f} ns", flush=True)
+                print(f"{name:32s}  C {c_ns:8.0f} ns   Python {python_all_ns:8.0f} ns   overhead "
+                      f"{python_all_ns - c_ns:6.0f} ns", flush=True)
         loops.end()
 
 

@@ -16,7 +16,8 @@ sys.dont_write_bytecode = True
 
 import plot  # noqa: E402
 import report_tuner  # noqa: E402
-from lib import report_putsignal, report_rails, report_ratios, report_rdma, report_sim, results, say  # noqa: E402
+# noqa: E402
+from lib import report_putsignal, report_rails, report_ratios, report_rdma, report_sim, results, say
 
 METHOD = """\
 All values were measured in one run of `bench/run peers`. [bench/README.md](../bench/README.md)
@@ -49,7 +50,8 @@ def sections_of(rows):
     """Returns {heading: rows}, in the order of the run."""
     out = {}
     for row in rows:
-        title = row.get("class") or ("Overlap" if "computing alone" in (row.get("against") or "") else "Shaped links")
+        title = row.get("class") or ("Overlap" if "computing alone" in (row.get("against") or "")
+                                     else "Shaped links")
         if "class" in row and "coll" not in row:
             title = "Classes"
         out.setdefault(title[0].upper() + title[1:], []).append(row)
@@ -61,7 +63,9 @@ def counts(rows):
     met = sum(say.outcome(row) == "ok" for row in judged)
     skipped = sum("skipped" in row for row in rows)
     doubtful = sum(not row.get("settled", True) for row in judged)
-    return f"{met} of {len(judged)} rows meet their targets" + (f"; {doubtful} of all are uncertain" if doubtful else "") + (f"; {skipped} were skipped." if skipped else ".")
+    return (f"{met} of {len(judged)} rows meet their targets"
+            + (f"; {doubtful} of all are uncertain" if doubtful else "")
+            + (f"; {skipped} were skipped." if skipped else "."))
 
 
 def markdown(data, plot_name):
@@ -82,19 +86,22 @@ def write_peers(data, out):
         drawing.write_text(plot.svg(data["rows"], plot.subtitle_of(data)))
     out.write_text(markdown(data, drawing and drawing.name))
     if out == HERE.parent / "docs" / "performance.md":
-        subprocess.run([HERE.parent / "scripts" / "draw-speed.py"], check=True)     # the README's figure
+        # the README's figure
+        subprocess.run([HERE.parent / "scripts" / "draw-speed.py"], check=True)
 
 
 def write_sim(data, out):
     old = out.read_text() if out.exists() else ""
-    out.write_text(report_sim.markdown(data, machine_table(data["machine"]), counts(data["rows"]), old))
+    out.write_text(report_sim.markdown(data, machine_table(data["machine"]), counts(data["rows"]),
+                                       old))
 
 
 def write(data, out):
     """The page for one benchmark's results."""
     docs = HERE.parent / "docs"
     if data["benchmark"] == "rails":
-        (out or docs / "rails.md").write_text(report_rails.markdown(data, machine_table(data["machine"])))
+        (out or docs / "rails.md").write_text(report_rails.markdown(data,
+                                                                    machine_table(data["machine"])))
     elif data["benchmark"] in report_sim.PARTS:
         write_sim(data, out or docs / "simulation-measured.md")
     elif data["benchmark"] == "tuner":
@@ -102,22 +109,30 @@ def write(data, out):
     elif data["benchmark"] == "putsignal":
         report_putsignal.write(data, machine_table(data["machine"]), out or docs / "one-sided.md")
     elif data["benchmark"] in report_ratios.PARTS:
-        page = out or docs / {"moe": "moe.md", "gemm": "one-sided.md", "elastic": "elastic.md"}[data["benchmark"]]
+        page = out or docs / {"moe": "moe.md", "gemm": "one-sided.md",
+                              "elastic": "elastic.md"}[data["benchmark"]]
         page.write_text(report_ratios.markdown(data, page.read_text()))
     elif data["benchmark"] == "rdma":
         pages = [out] if out else [docs / "rdma.md", docs / "lanes.md"]
-        for page, text in report_rdma.written(data, {page: page.read_text() for page in pages}).items():
+        for page, text in report_rdma.written(data,
+                                              {page: page.read_text() for page in pages}).items():
             page.write_text(text)
     elif data["benchmark"] == "peers":
         write_peers(data, out or docs / "performance.md")
     else:
-        raise say.Problem(f"these are results of the benchmark {data['benchmark']}, which has no page")
+        raise say.Problem(f"these are results of the benchmark {data['benchmark']}, which has "
+                          f"no page")
 
 
 def main(argv):
     parser = argparse.ArgumentParser(prog="bench/report.py", description=__doc__)
-    parser.add_argument("results", nargs="*", type=Path, default=[HERE.parent / "build" / "bench" / "peers.json"])
-    parser.add_argument("--out", type=Path, help="default docs/performance.md, docs/rails.md, docs/simulation-measured.md, docs/tuning-measured.md, docs/one-sided.md, docs/moe.md, docs/elastic.md, or docs/rdma.md and docs/lanes.md")
+    parser.add_argument("results", nargs="*", type=Path,
+                        default=[HERE.parent / "build" / "bench" / "peers.json"])
+    parser.add_argument("--out", type=Path, help="default docs/performance.md, docs/rails.md, "
+                                                 "docs/simulation-measured.md, "
+                                                 "docs/tuning-measured.md, docs/one-sided.md, "
+                                                 "docs/moe.md, docs/elastic.md, or docs/rdma.md "
+                                                 "and docs/lanes.md")
     options = parser.parse_args(argv)
     try:
         for results_file in options.results:

@@ -26,8 +26,10 @@ def setting_line(name, rows):
     values = [row["value"] for row in rows]
     worst = max(rows, key=lambda row: row["value"])
     mean = math.exp(statistics.fmean(map(math.log, values)))
-    return [name, len(rows), f"{mean:.3f}", f"{worst['value']:.2f}", sum(say.outcome(row) == "short" for row in rows),
-            "" if worst["chosen"] == worst["best"] else f"{case_of(worst)}: {worst['chosen']} instead of {worst['best']}"]
+    return [name, len(rows), f"{mean:.3f}", f"{worst['value']:.2f}",
+            sum(say.outcome(row) == "short" for row in rows),
+            "" if worst["chosen"] == worst["best"]
+            else f"{case_of(worst)}: {worst['chosen']} instead of {worst['best']}"]
 
 
 def case_of(row):
@@ -40,7 +42,8 @@ def setting_of(row):
 
 def case_line(row):
     low, high = row["spread"]
-    return [setting_of(row), case_of(row), row["chosen"], row["best"], f"{row['value']:.2f}", f"{low:.2f} to {high:.2f}", say.outcome(row)]
+    return [setting_of(row), case_of(row), row["chosen"], row["best"], f"{row['value']:.2f}",
+            f"{low:.2f} to {high:.2f}", say.outcome(row)]
 
 
 def markdown(data, machine_table):
@@ -55,11 +58,15 @@ def markdown(data, machine_table):
     if len(settings) > 1:
         lines.append(setting_line("all", cases))
     parts = [TITLE, machine_table, f"{len(cases)} cases, {rounds_of(cases)} rounds."]
-    parts.append(results.aligned(["", "cases", "mean", "worst", "above the target", "worst case"], lines))
+    parts.append(results.aligned(["", "cases", "mean", "worst", "above the target", "worst case"],
+                                 lines))
     far = sorted((row for row in cases if row["value"] >= FAR), key=lambda row: -row["value"])
     if far:
-        parts += [f"All that are {FAR} times slower than the best, or more; *rounds* is the range over rounds.",
-                  results.aligned(["", "call", "chosen", "best", "value", "rounds", ""], map(case_line, far))]
+        parts += [f"All that are {FAR} times slower than the best, or more; *rounds* is the range "
+                  f"over rounds.",
+                  results.aligned(["", "call", "chosen", "best", "value", "rounds", ""],
+                                  map(case_line, far))]
     if skipped:
-        parts.append("Not measured:\n\n" + "\n".join(f"- {row['what']}: {row['skipped']}" for row in skipped))
+        parts.append("Not measured:\n\n" + "\n".join(f"- {row['what']}: {row['skipped']}"
+                                                     for row in skipped))
     return "\n\n".join(parts) + "\n"

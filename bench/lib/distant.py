@@ -19,7 +19,8 @@ def plain(net, order, path=None):
     """A job of `tutti run`, started on the first host."""
     tutti = build.tutti(path)
     return Group("Tutti, plain", len(order), [(net.inside(
-        order[0], tutti, "run", "-n", len(order), "--hosts", ",".join(net.names[h] for h in order), "--rsh", net.on, "--",
+        order[0], tutti, "run", "-n", len(order), "--hosts", ",".join(net.names[h] for h in order),
+        "--rsh", net.on, "--",
         tutti, "perf", "--interactive", "{dir}", "--wire", "tcp"), {})])
 
 
@@ -29,8 +30,10 @@ def elastic(net, order, path=None, port=PORT):
     at = f"{net.address(order[0])}:{port}"
     token = {"TUTTI_TOKEN": TOKEN}
     return Group("Tutti, elastic", len(order), [
-        (net.inside(order[0], build.tutti(path), "coordinator", "--listen", at, "--journal", "none"), token),
-        *((net.inside(host, peer, "{dir}", rank, len(order), at), token) for rank, host in enumerate(order))])
+        (net.inside(order[0], build.tutti(path), "coordinator", "--listen", at, "--journal",
+                    "none"), token),
+        *((net.inside(host, peer, "{dir}", rank, len(order), at), token)
+          for rank, host in enumerate(order))])
 
 
 def pccl_peers(net, order, port, probes=PCCL_PROBES[0]):
@@ -39,4 +42,6 @@ def pccl_peers(net, order, port, probes=PCCL_PROBES[0]):
     start, library = pccl.command()
     at = f"{net.address(order[0])}:{port}"
     env = {"PCCL_NUM_BENCHMARK_CONNECTIONS": str(probes)}
-    return Group("PCCL", len(order), [(net.inside(host, *start, "{dir}", rank, len(order), at, library), env) for rank, host in enumerate(order)])
+    return Group("PCCL", len(order),
+                 [(net.inside(host, *start, "{dir}", rank, len(order), at, library), env)
+                  for rank, host in enumerate(order)])

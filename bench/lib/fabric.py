@@ -24,7 +24,8 @@ def listing():
 
 def of_tutti(tutti, wire, nbytes):
     """Half of a round trip, in us."""
-    argv = ["env", f"TUTTI_OFI_PROVIDER={PROVIDER}", tutti, "perf", "pingpong", "--json", "--wire", wire, "--min", str(nbytes), "--max",
+    argv = ["env", f"TUTTI_OFI_PROVIDER={PROVIDER}", tutti, "perf", "pingpong", "--json", "--wire",
+            wire, "--min", str(nbytes), "--max",
             str(nbytes), "--iters", str(ITERS[nbytes])]
     return statistics.median(row["time_us"] for row in jobs.rows(argv, 2, None, None, None, TURN_S))
 
@@ -37,11 +38,14 @@ def free_port():
 
 def of_libfabric(nbytes):
     port = str(free_port())
-    common = [build.program("fi_pingpong", "libfabric-bin"), "-e", "rdm", "-p", PROVIDER, "-I", str(ITERS[nbytes]), "-S", str(nbytes)]
-    server = subprocess.Popen([*common, "-B", port], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    common = [build.program("fi_pingpong", "libfabric-bin"), "-e", "rdm", "-p", PROVIDER, "-I",
+              str(ITERS[nbytes]), "-S", str(nbytes)]
+    server = subprocess.Popen([*common, "-B", port], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL)
     try:
         for _ in range(20):     # retry until the server listens
-            client = subprocess.run([*common, "-P", port, "127.0.0.1"], capture_output=True, text=True, timeout=TURN_S, check=False)
+            client = subprocess.run([*common, "-P", port, "127.0.0.1"], capture_output=True,
+                                    text=True, timeout=TURN_S, check=False)
             if client.returncode == 0:
                 break
         else:
@@ -65,12 +69,14 @@ def rows(tutti, rounds, only):
             for _ in range(rounds if wanted else 0):
                 times["ofi"].append(of_tutti(tutti, "ofi", nbytes))
                 for against in wanted:
-                    times[against].append(of_tutti(tutti, "tcp", nbytes) if against == "the tcp wire" else of_libfabric(nbytes))
+                    times[against].append(of_tutti(tutti, "tcp", nbytes) if against
+                                          == "the tcp wire" else of_libfabric(nbytes))
         except say.Problem as why:
             yield from ({"what": what(nbytes, a), "skipped": str(why)} for a in wanted)
             continue
         for against in wanted:
             ratios = [ours / theirs for ours, theirs in zip(times["ofi"], times[against])]
-            yield {"what": what(nbytes, against), "value": statistics.median(ratios), "reach": None, "unit": "x", "better": "lower",
+            yield {"what": what(nbytes, against), "value": statistics.median(ratios), "reach": None,
+                   "unit": "x", "better": "lower",
                    "against": against, "spread": [min(ratios), max(ratios)],
                    "samples": {"ofi": times["ofi"], against: times[against]}}

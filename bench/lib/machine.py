@@ -24,7 +24,8 @@ def _cpu():
         info.setdefault(key.strip(), value.strip())
     if "model name" not in info:
         return platform.machine()
-    numbers = f" (family {info['cpu family']}, model {info['model']})" if "cpu family" in info and "model" in info else ""
+    numbers = (f" (family {info['cpu family']}, model {info['model']})" if "cpu family" in info
+               and "model" in info else "")
     return info["model name"] + numbers
 
 
@@ -58,7 +59,8 @@ def cores():
 
 def busy_seconds():
     """Total CPU time of all cores since boot."""
-    user, nice, system, _idle, _iowait, irq, softirq = map(int, Path("/proc/stat").read_text().split()[1:8])
+    user, nice, system, _idle, _iowait, irq, softirq = map(int,
+                                                           Path("/proc/stat").read_text().split()[1:8])
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
 
 

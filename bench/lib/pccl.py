@@ -25,7 +25,8 @@ GLIBC_WANTED = (2, 38)
 
 
 def _run(argv, what, **more):
-    done = subprocess.run([str(word) for word in argv], capture_output=True, text=True, check=False, **more)
+    done = subprocess.run([str(word) for word in argv], capture_output=True, text=True, check=False,
+                          **more)
     if done.returncode:
         raise Problem(f"{what} failed: {(done.stderr or done.stdout).strip()[-600:]}")
 
@@ -37,7 +38,8 @@ def _library():
         return path
     progress(f"fetching pypccl {VERSION} from PyPI")
     OUT.mkdir(parents=True, exist_ok=True)
-    _run([sys.executable, "-m", "pip", "download", f"pypccl=={VERSION}", "--no-deps", "--only-binary=:all:", "--python-version", "3.12",
+    _run([sys.executable, "-m", "pip", "download", f"pypccl=={VERSION}", "--no-deps",
+          "--only-binary=:all:", "--python-version", "3.12",
           "--platform", "manylinux_2_17_x86_64", "-d", OUT], "pip download pypccl")
     with zipfile.ZipFile(glob.glob(str(OUT / "pypccl-*.whl"))[0]) as wheel:
         wheel.extractall(OUT / "wheel")
@@ -55,8 +57,11 @@ def _newer_root():
     (apt / "lists" / "partial").mkdir(parents=True, exist_ok=True)
     (apt / "cache" / "archives" / "partial").mkdir(parents=True, exist_ok=True)
     mirror = _mirror()
-    (apt / "sources.list").write_text(f"deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {mirror} {NEWER} main\n")
-    settings = [word for setting in (f"Dir::Etc::sourcelist={apt}/sources.list", "Dir::Etc::sourceparts=-", f"Dir::State::lists={apt}/lists",
+    (apt / "sources.list").write_text(f"deb "
+                                      f"[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] "
+                                      f"{mirror} {NEWER} main\n")
+    settings = [word for setting in (f"Dir::Etc::sourcelist={apt}/sources.list",
+                                     "Dir::Etc::sourceparts=-", f"Dir::State::lists={apt}/lists",
                                      f"Dir::Cache={apt}/cache") for word in ("-o", setting)]
     _run(["apt-get", *settings, "update"], "apt-get update")
     _run(["apt-get", *settings, "download", *PACKAGES], "apt-get download", cwd=apt)
@@ -68,7 +73,8 @@ def _newer_root():
 
 def _mirror():
     """The Debian mirror of this machine."""
-    done = subprocess.run(["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages"], capture_output=True, text=True, check=False)
+    done = subprocess.run(["apt-get", "indextargets", "--format", "$(SITE)",
+                           "Created-By: Packages"], capture_output=True, text=True, check=False)
     for line in done.stdout.split():
         if line.startswith("http") and line.rstrip("/").endswith("/debian"):
             return line
@@ -77,26 +83,31 @@ def _mirror():
 
 def _driver():
     """A directory with an empty libcuda.so.1; None if the system has one."""
-    if "libcuda.so.1" in subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=False).stdout:
+    if "libcuda.so.1" in subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True,
+                                        check=False).stdout:
         return None
     folder = OUT / "driver"
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "libcuda.so.1").exists():
         (folder / "empty.c").write_text("")
-        _run([build.program("gcc", "gcc"), "-shared", "-Wl,-soname,libcuda.so.1", "-o", folder / "libcuda.so.1", folder / "empty.c"], "gcc")
+        _run([build.program("gcc", "gcc"), "-shared", "-Wl,-soname,libcuda.so.1", "-o",
+              folder / "libcuda.so.1", folder / "empty.c"], "gcc")
     return folder
 
 
 def command():
     """The command that starts a peer, without its arguments; and its library."""
     library, root, driver = _library(), _newer_root(), _driver()
-    peer = build.compiled("pccl_peer", "gcc", "gcc", build.C_FLAGS, ["pccl_peer.c", "meeting.c", *build.PEER], ["-ldl"])
+    peer = build.compiled("pccl_peer", "gcc", "gcc", build.C_FLAGS,
+                          ["pccl_peer.c", "meeting.c", *build.PEER], ["-ldl"])
     folders = [str(driver)] if driver else []
     start = ["env", "LD_LIBRARY_PATH=" + ":".join(folders), peer]
     if root:
         loader = root / "usr" / "lib64" / "ld-linux-x86-64.so.2"
-        system = sorted({os.path.dirname(path) for path in glob.glob("/usr/lib/*-linux-gnu/libgomp.so.1")})
-        start = [loader, "--library-path", ":".join([str(root / "usr/lib/x86_64-linux-gnu"), *folders, *system]), peer]
+        system = sorted({os.path.dirname(path)
+                         for path in glob.glob("/usr/lib/*-linux-gnu/libgomp.so.1")})
+        start = [loader, "--library-path", ":".join([str(root / "usr/lib/x86_64-linux-gnu"),
+                                                     *folders, *system]), peer]
     return start, library
 
 

@@ -5,7 +5,8 @@ import fcntl
 
 
 def add_option(parser):
-    parser.add_argument("--lock", metavar="FILE", help="hold the lock of this file (flock) during each round, and wait for it "
+    parser.add_argument("--lock", metavar="FILE", help="hold the lock of this file (flock) during "
+                                                       "each round, and wait for it "
                         "before: for machines on which others measure too")
 
 

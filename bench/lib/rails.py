@@ -34,7 +34,8 @@ class Shape:
         return self.nhosts * self.per_host
 
     def __str__(self):
-        return f"{self.nhosts} hosts x {self.per_host} ranks, {self.nrails} rails of {self.mbit} Mbit/s"
+        return (f"{self.nhosts} hosts x {self.per_host} ranks, {self.nrails} rails of {self.mbit} "
+                f"Mbit/s")
 
     def host_bytes(self, coll, nbytes):
         """Minimum number of bytes that must enter each host."""
@@ -58,7 +59,9 @@ class Bed:
         self.net.__exit__()
 
     def _binding(self, rank):
-        return {"TUTTI_INTERFACES": "=" + self.net.device(rank % self.shape.per_host % self.shape.nrails)} if self.binds else {}
+        return ({"TUTTI_INTERFACES": "=" + self.net.device(rank % self.shape.per_host
+                                                           % self.shape.nrails)} if self.binds
+                else {})
 
     def tutti_launches(self, *program):
         """One process per rank, started by hand."""
@@ -66,10 +69,12 @@ class Bed:
         return [(self.net.inside(r // s.per_host, *program),
                  {"TUTTI_RANK": str(r), "TUTTI_SIZE": str(s.nranks),
                   **self._binding(r),
-                  "TUTTI_RENDEZVOUS": f"tcp://{self.net.address(0)}:{PORT}"}) for r in range(s.nranks)]
+                  "TUTTI_RENDEZVOUS": f"tcp://{self.net.address(0)}:{PORT}"})
+                for r in range(s.nranks)]
 
     def tutti(self, path):
-        return Group("Tutti", self.shape.nranks, self.tutti_launches(build.tutti(path), "perf", "--interactive", "{dir}"))
+        return Group("Tutti", self.shape.nranks,
+                     self.tutti_launches(build.tutti(path), "perf", "--interactive", "{dir}"))
 
     def openmpi(self):
         """Open MPI, started on host 0: shared memory within a host, TCP between hosts with all
@@ -77,11 +82,15 @@ class Bed:
         s = self.shape
         rails = ",".join(self.net.subnet(rail) for rail in range(s.nrails))
         argv = self.net.inside(
-            0, build.program("mpirun.openmpi", "openmpi-bin"), "--allow-run-as-root", "-n", s.nranks,
-            "--host", ",".join(f"host{h}:{s.per_host}" for h in range(s.nhosts)), "--mca", "plm_rsh_agent", self.net.on,
+            0, build.program("mpirun.openmpi", "openmpi-bin"), "--allow-run-as-root", "-n",
+            s.nranks,
+            "--host", ",".join(f"host{h}:{s.per_host}" for h in range(s.nhosts)), "--mca",
+            "plm_rsh_agent", self.net.on,
             "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1",
-            "--mca", "pml", "ob1", "--mca", "btl", "tcp,vader,self", "--mca", "btl_tcp_if_include", rails,
-            "--mca", "oob_tcp_if_include", self.net.subnet(0), "--mca", "coll_tuned_use_dynamic_rules", "1",
+            "--mca", "pml", "ob1", "--mca", "btl", "tcp,vader,self", "--mca", "btl_tcp_if_include",
+            rails,
+            "--mca", "oob_tcp_if_include", self.net.subnet(0), "--mca",
+            "coll_tuned_use_dynamic_rules", "1",
             build.mpi_peer("openmpi", "libopenmpi-dev openmpi-bin"), "{dir}")
         return Group("Open MPI", s.nranks, [(argv, {})])
 
@@ -131,7 +140,8 @@ def take_turn(bed, group, coll, nbytes):
     sent, busy, began = bed.sent(), machine.busy_seconds(), time.monotonic()
     reply = group.command(coll, nbytes, iters)
     took, busy, after = time.monotonic() - began, machine.busy_seconds() - busy, bed.sent()
-    rails = [[round((b - a) / iters / (1 << 20), 3) for a, b in zip(*pair)] for pair in zip(sent, after)]
+    rails = [[round((b - a) / iters / (1 << 20), 3) for a, b in zip(*pair)]
+             for pair in zip(sent, after)]
     return Turn(statistics.median(reply["samples_us"]), busy / took / machine.cores(), rails)
 
 
@@ -141,8 +151,10 @@ def run_program(bed, *program, timeout_s=120):
         jobs = []
         try:
             for argv, env in bed.tutti_launches(*program):
-                jobs.append(subprocess.Popen(argv, env={**os.environ, **env}, stdin=subprocess.DEVNULL, text=True,
-                                             stdout=subprocess.PIPE if not jobs else subprocess.DEVNULL, stderr=errors))
+                jobs.append(subprocess.Popen(argv, env={**os.environ, **env},
+                                             stdin=subprocess.DEVNULL, text=True,
+                                             stdout=subprocess.PIPE if not jobs
+                                             else subprocess.DEVNULL, stderr=errors))
             said = jobs[0].communicate(timeout=timeout_s)[0]
             failed = [job.wait(timeout=10) for job in jobs]
         except subprocess.TimeoutExpired:

@@ -85,7 +85,8 @@ Medians, with the parameters of the network that a simulator needs. The results 
 
 def less(row):
     """The ratio, also as the share of time saved, as in the paper."""
-    return f"{say.number(row['value'])} x" + (f" ({100 * (1 - 1 / row['value']):.0f} % less)" if "faster" in row["what"] else "")
+    return f"{say.number(row['value'])} x" + (f" ({100 * (1 - 1 / row['value']):.0f} % less)"
+                                              if "faster" in row["what"] else "")
 
 
 def row_line(row):
@@ -95,7 +96,8 @@ def row_line(row):
     reach = "" if row["reach"] is None else say.number(row["reach"])
     cpu = f"{100 * row['cpu']:.0f} %" if "cpu" in row else ""
     against = row.get("best") or row["against"]
-    return [row["what"], against, less(row), f"{say.number(low)} to {say.number(high)}", reach, cpu, say.outcome(row)]
+    return [row["what"], against, less(row), f"{say.number(low)} to {say.number(high)}", reach, cpu,
+            say.outcome(row)]
 
 
 def rounds_of(row):
@@ -110,11 +112,14 @@ def left_out(rows, times):
     if not any(row["network"]["ranks_per_host"] == 1 for row in times):
         missing.append(PLAIN)
     sentences = ["It has nothing of: " + ", ".join(missing) + "."] if missing else []
-    short = [(rounds_of(row), FEWER_ROUNDS if row in times or "matrix" in row["what"] else ROUNDS) for row in [*rows, *times] if rounds_of(row)]
+    short = [(rounds_of(row), FEWER_ROUNDS if row in times or "matrix" in row["what"] else ROUNDS)
+             for row in [*rows, *times] if rounds_of(row)]
     short = sorted({(have, whole) for have, whole in short if have < whole})
     if short:
-        sentences.append("It has fewer rounds: " + ", ".join(f"{have} of {whole}" for have, whole in short) + ".")
-    return " ".join(["This was not a complete run (e.g. with `--quick`).", *sentences]) if sentences else ""
+        sentences.append("It has fewer rounds: "
+                         + ", ".join(f"{have} of {whole}" for have, whole in short) + ".")
+    return " ".join(["This was not a complete run (e.g. with `--quick`).",
+                     *sentences]) if sentences else ""
 
 
 def busiest(row):
@@ -124,13 +129,16 @@ def busiest(row):
 def bytes_lines(rows):
     """For each size that has both: the reduction of bytes on the busiest rail relative to Open MPI,
     and the measured speed-up."""
-    ours = {row["what"].split(":")[0]: row for row in rows if row["what"].endswith(": share") and row.get("rail_mib")}
+    ours = {row["what"].split(":")[0]: row for row in rows if row["what"].endswith(": share")
+            and row.get("rail_mib")}
     for row in rows:
         case = row["what"].split(":")[0]
         if row["what"].endswith("faster than Open MPI") and row.get("rail_mib") and case in ours:
             mine = ours[case]
-            yield [case.split(",")[0], row["best"], say.number(busiest(row)), say.number(busiest(mine)), f"{busiest(row) / busiest(mine):.2f} x",
-                   f"{say.number(row['value'])} x", f"{100 * mine['cpu']:.0f} %", f"{100 * row['cpu']:.0f} %"]
+            yield [case.split(",")[0], row["best"], say.number(busiest(row)),
+                   say.number(busiest(mine)), f"{busiest(row) / busiest(mine):.2f} x",
+                   f"{say.number(row['value'])} x", f"{100 * mine['cpu']:.0f} %",
+                   f"{100 * row['cpu']:.0f} %"]
 
 
 def rail_lines(rows):
@@ -138,14 +146,17 @@ def rail_lines(rows):
     for row in rows:
         if "rail_mib" in row and "share" in row["what"]:
             sent = [mib for host in row["rail_mib"] for mib in host]
-            yield [row["what"].split(":")[0], say.number(min(sent)), say.number(statistics.mean(sent)), say.number(max(sent))]
+            yield [row["what"].split(":")[0], say.number(min(sent)),
+                   say.number(statistics.mean(sent)), say.number(max(sent))]
 
 
 def time_line(row):
     n = row["network"]
-    shape = f"{n['hosts']} x {n['ranks_per_host']} ranks, {n['rails']} rail{'s' if n['rails'] > 1 else ''}"
+    shape = (f"{n['hosts']} x {n['ranks_per_host']} ranks, {n['rails']} "
+             f"rail{'s' if n['rails'] > 1 else ''}")
     network = f"{n['goodput_mbit']} of {n['rate_mbit']} Mbit/s, ping {n['ping_rtt_us']:.0f} us"
-    return [row["collective"], row["algo"], say.size(row["size"]), shape, f"{row['value'] / 1000:.2f}", f"{100 * row['cpu']:.0f} %", network]
+    return [row["collective"], row["algo"], say.size(row["size"]), shape,
+            f"{row['value'] / 1000:.2f}", f"{100 * row['cpu']:.0f} %", network]
 
 
 def markdown(data, machine_table):
@@ -155,19 +166,24 @@ def markdown(data, machine_table):
     missing = [row for row in times if "skipped" in row]
     parts = [TITLE, METHOD, "## Results", machine_table]
     if rows:
-        parts.append(results.aligned(["what", "against", "value", "rounds", "target", "processors", ""], map(row_line, rows)))
+        parts.append(results.aligned(["what", "against", "value", "rounds", "target", "processors",
+                                      ""], map(row_line, rows)))
     if left_out(rows, measured):
         parts.append(left_out(rows, measured))
     beside = list(bytes_lines(rows))
     if beside:
-        parts += [BYTES, results.aligned(["operation", "Open MPI's", "its busiest rail, MiB", "ours", "by bytes", "measured", "processors", "with Open MPI"], beside)]
+        parts += [BYTES, results.aligned(["operation", "Open MPI's", "its busiest rail, MiB",
+                                          "ours", "by bytes", "measured", "processors",
+                                          "with Open MPI"], beside)]
     rails = list(rail_lines(rows))
     if rails:
         parts += ["MiB that each rail of each host sent in one operation, with all headers:",
                   results.aligned(["operation", "least", "mean", "most"], rails)]
     parts += [YARDSTICK, results.aligned(["where", "against", "result"], YARDSTICK_ROWS)]
     if measured:
-        parts += [TIMES, results.aligned(["", "algorithm", "size", "where", "ms", "processors", "network"], map(time_line, measured))]
+        parts += [TIMES, results.aligned(["", "algorithm", "size", "where", "ms", "processors",
+                                          "network"], map(time_line, measured))]
     if missing:
-        parts.append("Not measured:\n\n" + "\n".join(f"- {row['what']}: {row['skipped']}" for row in missing))
+        parts.append("Not measured:\n\n" + "\n".join(f"- {row['what']}: {row['skipped']}"
+                                                     for row in missing))
     return "\n\n".join(parts) + "\n"

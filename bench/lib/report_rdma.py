@@ -34,7 +34,8 @@ def with_error(value, error, digits):
 def line(row):
     if "skipped" in row:
         return [row["what"], "", "", "", "", "", "skipped", row["skipped"]]
-    return [row["wire"], row["lanes"], row["policy"], row["mode"], f"{row['drains']:g}", f"{row['fences']:g}", with_error(row["value"], row["error"], 0),
+    return [row["wire"], row["lanes"], row["policy"], row["mode"], f"{row['drains']:g}",
+            f"{row['fences']:g}", with_error(row["value"], row["error"], 0),
             with_error(1024 * row["beta"], row["beta_error"] and 1024 * row["beta_error"], 1)]
 
 
@@ -42,35 +43,46 @@ def noise_of(machine, what):
     """A note if the machine was not idle."""
     busy = machine["busy_cores_before"]
     if busy > 0.1:
-        yield f"**Other work kept {busy:.1f} of {machine['cores']} cores busy when this run began**: {what}."
+        yield (f"**Other work kept {busy:.1f} of {machine['cores']} cores busy when this run "
+               f"began**: {what}.")
 
 
 def rounds_of(rows):
-    return max((len(side) for row in rows for side in (row.get("samples") or {}).values()), default=0)
+    return max((len(side) for row in rows for side in (row.get("samples") or {}).values()),
+               default=0)
 
 
 def bounded(row):
     """The limits of the lanes, from `tutti lanes`."""
-    return f"{row['lanes']} lanes, {row['outstanding']} of {say.size(row['segment_bytes'])}" if "lanes" in row else ""
+    return (f"{row['lanes']} lanes, {row['outstanding']} of {say.size(row['segment_bytes'])}"
+            if "lanes" in row else "")
 
 
 def lanes_part(rows, machine):
-    lines = [[row["what"], bounded(row), row.get("against", ""), *results.ratio_line(row)[2:3], *results.ratio_line(row)[4:]] for row in rows]
-    return [LANES.format(**machine), results.aligned(["what", "bounds", "against", "value", "target", ""], lines)]
+    lines = [[row["what"], bounded(row), row.get("against", ""), *results.ratio_line(row)[2:3],
+              *results.ratio_line(row)[4:]] for row in rows]
+    return [LANES.format(**machine), results.aligned(["what", "bounds", "against", "value",
+                                                      "target", ""], lines)]
 
 
 def ratios_part(head):
     def part(rows, machine):
         return [head.format(rounds=rounds_of(rows), provider=f"`{fabric.PROVIDER}`", **machine),
-                *noise_of(machine, "ratios are noise to that extent, as both sides wait for cores"), results.ratio_table(rows)]
+                *noise_of(machine, "ratios are noise to that extent, as both sides wait for cores"),
+                results.ratio_table(rows)]
     return part
 
 
 def putsignal_part(rows, machine):
-    head = HEAD.format(ranks=proxies.RANKS, cores=machine["cores"], transfers=proxies.TRANSFERS, commit=machine["commit"], date=machine["date"],
-                       sizes=", ".join(map(say.size, proxies.SIZES[:-1])) + " or " + say.size(proxies.SIZES[-1]))
-    table = results.aligned(["wire", "lanes", "used", "mode", "drains of a burst", "fences of a burst", "alpha, us", "beta, us/KiB"], [line(row) for row in rows])
-    return [head, *noise_of(machine, "alpha and beta are noise to that extent; how often a mode stands still, and how often it marks, is not"), table]
+    head = HEAD.format(ranks=proxies.RANKS, cores=machine["cores"], transfers=proxies.TRANSFERS,
+                       commit=machine["commit"], date=machine["date"],
+                       sizes=", ".join(map(say.size, proxies.SIZES[:-1])) + " or "
+                       + say.size(proxies.SIZES[-1]))
+    table = results.aligned(["wire", "lanes", "used", "mode", "drains of a burst",
+                             "fences of a burst", "alpha, us", "beta, us/KiB"],
+                            [line(row) for row in rows])
+    return [head, *noise_of(machine, "alpha and beta are noise to that extent; how often a mode "
+                                     "stands still, and how often it marks, is not"), table]
 
 
 # By the name in the marks: the prefix of its rows, and the function that formats them.
@@ -94,7 +106,8 @@ def written(data, pages):
         pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
         found = [page for page, old in pages.items() if pattern.search(old)]
         if not found and len(pages) > 1:
-            raise say.Problem(f"no page has a place for this: it should have {begin.strip()} and {end.strip()}")
+            raise say.Problem(f"no page has a place for this: it should have {begin.strip()} and "
+                              f"{end.strip()}")
         new = "\n\n".join(part(rows, data["machine"]))
         for page in found:
             out[page] = pattern.sub(lambda _: begin + new + end, out.get(page, pages[page]))

@@ -51,7 +51,8 @@ def case_of(row):
 
 def skipped_list(rows):
     missing = [row for row in rows if "skipped" in row]
-    return ["Not measured:\n\n" + "\n".join(f"- {row['what']}: {row['skipped']}" for row in missing)] if missing else []
+    return ["Not measured:\n\n" + "\n".join(f"- {row['what']}: {row['skipped']}"
+                                            for row in missing)] if missing else []
 
 
 def cost_table(rows):
@@ -64,15 +65,19 @@ def cost_table(rows):
         wall, processor, memory, events = (by.get(what) for what in ("wall time", "processor time", "memory", "events"))
         if not (wall and processor and memory and events):
             continue        # an interrupted run
-        short = [name for name, row in (("time", wall), ("memory", memory)) if say.outcome(row) == "short"]
-        lines.append([case, say.number(wall["value"]), say.number(processor["value"]), say.number(memory["value"]), events["against"].removesuffix(" events"),
+        short = [name for name, row in (("time", wall), ("memory", memory)) if say.outcome(row)
+                 == "short"]
+        lines.append([case, say.number(wall["value"]), say.number(processor["value"]),
+                      say.number(memory["value"]), events["against"].removesuffix(" events"),
                       f"{events['value']:.2f}", " and ".join(short) + " short" if short else "ok"])
-    return results.aligned(["case", "seconds", "of a processor", "peak GiB", "events", "million events/s", ""], lines)
+    return results.aligned(["case", "seconds", "of a processor", "peak GiB", "events",
+                            "million events/s", ""], lines)
 
 
 def form_line(row):
     sample = row["samples"]
-    return [case_of(row)[0], f"{sample['simulated_us']:.3f}", f"{sample['formula_us']:.3f}", f"{row['value']:.3f} %", say.outcome(row)]
+    return [case_of(row)[0], f"{sample['simulated_us']:.3f}", f"{sample['formula_us']:.3f}",
+            f"{row['value']:.3f} %", say.outcome(row)]
 
 
 def cost_part(rows):
@@ -81,15 +86,18 @@ def cost_part(rows):
     scale = [row for row in measured if row not in forms]
     parts = [cost_table(scale)] if scale else []
     if forms:
-        parts += [FORMS, results.aligned(["case", "simulated", "formula", "distance", ""], map(form_line, forms))]
+        parts += [FORMS, results.aligned(["case", "simulated", "formula", "distance", ""],
+                                         map(form_line, forms))]
     return parts
 
 
 def prediction_line(row):
     off = 100 * (row["predicted_us"] / row["measured_us"] - 1)
     low, high = row["spread"]
-    return [case_of(row)[0], f"{row['predicted_us'] / 1000:.1f}", f"{row['measured_us'] / 1000:.1f}", f"{off:+.1f} %",
-            f"{low:+.1f} to {high:+.1f} %", f"{100 * row['busy']:.0f} %", f"{100 * row['cpu']:.0f} %", say.outcome(row)]
+    return [case_of(row)[0], f"{row['predicted_us'] / 1000:.1f}",
+            f"{row['measured_us'] / 1000:.1f}", f"{off:+.1f} %",
+            f"{low:+.1f} to {high:+.1f} %", f"{100 * row['busy']:.0f} %",
+            f"{100 * row['cpu']:.0f} %", say.outcome(row)]
 
 
 def prediction_part(rows):
@@ -106,12 +114,15 @@ def kept(name, old):
     """That benchmark's part of the page, or a note that there is none."""
     begin, end = map(re.escape, marks(name))
     found = re.search(begin + ".*?" + end, old, re.DOTALL)
-    return found.group(0) if found else MISSING.format(head=PARTS[name].splitlines()[0], name=name).join(marks(name))
+    return (found.group(0) if found else MISSING.format(head=PARTS[name].splitlines()[0],
+                                                        name=name).join(marks(name)))
 
 
 def markdown(data, machine_table, counts, old):
     """The page with data's part replaced; the other part is copied from the old page's text."""
     name, rows = data["benchmark"], data["rows"]
     body = cost_part(rows) if name == "sim" else prediction_part(rows)
-    new = "\n\n".join([PARTS[name], machine_table, counts, *body, *skipped_list(rows)]).join(marks(name))
-    return "\n\n".join([TITLE, *(new if part == name else kept(part, old) for part in PARTS)]) + "\n"
+    new = "\n\n".join([PARTS[name], machine_table, counts, *body,
+                       *skipped_list(rows)]).join(marks(name))
+    return "\n\n".join([TITLE, *(new if part == name else kept(part, old)
+                                 for part in PARTS)]) + "\n"

@@ -31,7 +31,8 @@ def aligned(head, lines):
     def draw(cells):
         return "| " + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths)) + " |"
 
-    return "\n".join([draw(head), "|" + "|".join("-" * (w + 2) for w in widths) + "|", *map(draw, lines)])
+    return "\n".join([draw(head), "|" + "|".join("-" * (w + 2) for w in widths) + "|",
+                      *map(draw, lines)])
 
 
 def rounds_line(row):
@@ -44,12 +45,15 @@ def rounds_line(row):
 def ratio_line(row):
     if "skipped" in row:
         return [row["what"], row.get("against") or "", "skipped", "", "", row["skipped"]]
-    return [row["what"], row["against"] or "", f"{say.number(row['value'])} {row['unit']}", rounds_line(row),
-            "" if row["reach"] is None else say.number(row["reach"]), say.outcome(row) + ("" if row.get("settled", True) else "?")]
+    return [row["what"], row["against"] or "", f"{say.number(row['value'])} {row['unit']}",
+            rounds_line(row),
+            "" if row["reach"] is None else say.number(row["reach"]),
+            say.outcome(row) + ("" if row.get("settled", True) else "?")]
 
 
 def ratio_table(rows):
-    return aligned(["what", "against", "value", "rounds", "target", ""], [ratio_line(row) for row in rows])
+    return aligned(["what", "against", "value", "rounds", "target", ""],
+                   [ratio_line(row) for row in rows])
 
 
 def time_table(rows):
@@ -69,4 +73,5 @@ def time_table(rows):
 def table(rows):
     times = [row for row in rows if "case" in row]
     ratios = [row for row in rows if "case" not in row]
-    return "\n\n".join(text for text in (times and time_table(times), ratios and ratio_table(ratios)) if text)
+    return "\n\n".join(text for text in (times and time_table(times),
+                                         ratios and ratio_table(ratios)) if text)

@@ -143,14 +143,17 @@ def measure(stable, case, entries, nrounds, turn_us, most=0, settled=lambda entr
 
     most = max(nrounds, most)
     entries = attempt(lambda e: _heat(stable, case, e), entries)
-    entries = attempt(lambda e: _warm(stable, case, e, turn_us), [e for e in entries if _is_worth_it(e, entries)])
+    entries = attempt(lambda e: _warm(stable, case, e, turn_us),
+                      [e for e in entries if _is_worth_it(e, entries)])
     begun = time.monotonic()
     for i in range(nrounds):
-        entries = attempt(lambda e, first=i == 0: _round(stable, case, e, turn_us, first), turned(entries, i))
+        entries = attempt(lambda e, first=i == 0: _round(stable, case, e, turn_us, first),
+                          turned(entries, i))
     for i in range(nrounds, most):
         if not entries or time.monotonic() - begun > MORE_S or settled(entries):
             break
-        if len(attempt(lambda e: _round(stable, case, e, turn_us, False), turned(entries, i))) < len(entries):
+        if len(attempt(lambda e: _round(stable, case, e, turn_us, False),
+                       turned(entries, i))) < len(entries):
             break       # a failed entry keeps its turns
     fewest = min((len(e.turns_us) for e in entries), default=0)
     for entry in entries:

@@ -42,7 +42,8 @@ def outcome(row):
     """'ok', 'short' of the target, or nothing without a target."""
     if row.get("reach") is None or row.get("value") is None:
         return ""
-    met = row["value"] >= row["reach"] if row["better"] == "higher" else row["value"] <= row["reach"]
+    met = (row["value"] >= row["reach"] if row["better"] == "higher"
+           else row["value"] <= row["reach"])
     return "ok" if met else "short"
 
 

@@ -16,9 +16,11 @@ START_S, COMMAND_S = 300, 300
 
 
 class Group:
-    """A context manager. inside: (rank, argv) -> argv on that rank's host; init: the init_method, if not a file."""
+    """A context manager. inside: (rank, argv) -> argv on that rank's host; init: the init_method,
+    if not a file."""
 
-    def __init__(self, python, backend, nranks, environment=None, inside=None, init=None, quantization=None):
+    def __init__(self, python, backend, nranks, environment=None, inside=None, init=None,
+                 quantization=None):
         self.name, self.nranks = backend, nranks
         self._folder = tempfile.TemporaryDirectory()
         init = init or f"file://{self._folder.name}/init"
@@ -27,8 +29,11 @@ class Group:
         for r in range(nranks):
             mine = [*argv, str(r), str(nranks), *([quantization] if quantization else [])]
             with open(self._told(r), "wb") as told:
-                self._ranks.append(subprocess.Popen(inside(r, *mine) if inside else mine, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                                    stderr=told, env={**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})}))
+                self._ranks.append(subprocess.Popen(inside(r, *mine) if inside else mine,
+                                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                                    stderr=told,
+                                                    env={**os.environ, "OMP_NUM_THREADS": "1",
+                                                         **(environment or {})}))
             os.set_blocking(self._ranks[-1].stdout.fileno(), False)
 
     def _told(self, rank):

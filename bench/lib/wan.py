@@ -41,9 +41,12 @@ def totals(net):
     """The relay's counters so far; the difference of two of them describes the time between."""
     stats = net.stats()
     pairs = [pair for row in stats["pairs"] for pair in row if pair]
-    return {"packets": sum(p["packets"] for p in pairs), "segments": sum(p["segments"] for p in pairs),
-            "dropped": sum(p[f"dropped_{where}"] for p in pairs for where in ("up", "pair", "down", "room")),
-            "peak": max(p["queue_peak_bytes"] for p in pairs), "unread": net.unread(), "carried": stats["carried"],
+    return {"packets": sum(p["packets"] for p in pairs),
+            "segments": sum(p["segments"] for p in pairs),
+            "dropped": sum(p[f"dropped_{where}"] for p in pairs
+                           for where in ("up", "pair", "down", "room")),
+            "peak": max(p["queue_peak_bytes"] for p in pairs), "unread": net.unread(),
+            "carried": stats["carried"],
             "late_us": stats["late_mean_us"] * stats["carried"], "s": stats["now_ns"] / 1e9}
 
 
@@ -51,10 +54,12 @@ def ring_between(before, after):
     """The order, starting from host 0, in which each host sent most bytes to the next one, between
     two results of net.stats(); None if it is not a ring of all hosts."""
     def bytes_between(source, target):
-        return after["pairs"][source][target]["bytes"] - before["pairs"][source][target]["bytes"] if source != target else -1
+        return (after["pairs"][source][target]["bytes"] - before["pairs"][source][target]["bytes"]
+                if source != target else -1)
 
     nhosts = len(after["pairs"])
-    following = [max(range(nhosts), key=lambda target, source=source: bytes_between(source, target)) for source in range(nhosts)]
+    following = [max(range(nhosts), key=lambda target, source=source: bytes_between(source, target))
+                 for source in range(nhosts)]
     order = [0]
     while len(order) < nhosts:
         order.append(following[order[-1]])
@@ -74,15 +79,20 @@ def _await_listeners(net, ways):
 def streams(net, ways, seconds, warm_s=2):
     """Runs one iperf3 stream for each (source, target) of ways, concurrently. Their first warm_s
     seconds are excluded."""
-    servers = [subprocess.Popen(net.inside(target, "iperf3", "-s", "-1", "-B", net.address(target), "-p", PORT + number),
-                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for number, (_, target) in enumerate(ways)]
+    servers = [subprocess.Popen(net.inside(target, "iperf3", "-s", "-1", "-B", net.address(target),
+                                           "-p", PORT + number),
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+               for number, (_, target) in enumerate(ways)]
     try:
         _await_listeners(net, ways)
         before = totals(net)
-        clients = [subprocess.Popen(net.inside(source, "iperf3", "-c", net.address(target), "-p", PORT + number, "-t", seconds, "-O", warm_s,
-                                               "-J"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        clients = [subprocess.Popen(net.inside(source, "iperf3", "-c", net.address(target), "-p",
+                                               PORT + number, "-t", seconds, "-O", warm_s,
+                                               "-J"), stdout=subprocess.PIPE,
+                                    stderr=subprocess.DEVNULL, text=True)
                    for number, (source, target) in enumerate(ways)]
-        mbit = [goodput_mbit(client.communicate(timeout=seconds + warm_s + 60)[0]) for client in clients]
+        mbit = [goodput_mbit(client.communicate(timeout=seconds + warm_s + 60)[0])
+                for client in clients]
         after = totals(net)
     finally:
         for server in servers:
@@ -90,6 +100,8 @@ def streams(net, ways, seconds, warm_s=2):
             server.wait()
     took_s = after["s"] - before["s"]
     return Carried(mbit=mbit, packets_s=(after["packets"] - before["packets"]) / took_s,
-                   segments_s=(after["segments"] - before["segments"]) / took_s, dropped=after["dropped"] - before["dropped"],
+                   segments_s=(after["segments"] - before["segments"]) / took_s,
+                   dropped=after["dropped"] - before["dropped"],
                    unread=after["unread"] - before["unread"], queue_peak_bytes=after["peak"],
-                   late_us=(after["late_us"] - before["late_us"]) / max(1, after["carried"] - before["carried"]))
+                   late_us=(after["late_us"]
+                            - before["late_us"]) / max(1, after["carried"] - before["carried"]))

@@ -1,5 +1,6 @@
-/* An MPI library as a contestant: the same source for Open MPI, MPICH and Intel MPI. All select their
- * algorithms themselves. Open MPI also accepts a name of one of its algorithms, if started with
+/* An MPI library as a contestant: the same source for Open MPI, MPICH and Intel MPI. All select
+ * their algorithms themselves. Open MPI also accepts a name of one of its algorithms, if started
+ * with
  * --mca coll_tuned_use_dynamic_rules 1. */
 #include "peer.h"
 

@@ -14,11 +14,19 @@
 #define EXTRA_TIMES 3   /* in addition to the samples: see measure() */
 
 static const char *const coll_names[PEER_NCOLLS] = {
-    [PEER_ALLREDUCE] = "allreduce", [PEER_REDUCE] = "reduce",       [PEER_REDUCE_SCATTER] = "reduce_scatter",
-    [PEER_ALLGATHER] = "allgather", [PEER_BROADCAST] = "broadcast", [PEER_GATHER] = "gather",
-    [PEER_SCATTER] = "scatter",     [PEER_ALLTOALL] = "alltoall",   [PEER_BARRIER] = "barrier",
-    [PEER_PINGPONG] = "pingpong",   [PEER_SENDRECV] = "sendrecv",
-    [PEER_OVERLAP] = "overlap",     [PEER_COMPUTE] = "compute",
+    [PEER_ALLREDUCE] = "allreduce",
+    [PEER_REDUCE] = "reduce",
+    [PEER_REDUCE_SCATTER] = "reduce_scatter",
+    [PEER_ALLGATHER] = "allgather",
+    [PEER_BROADCAST] = "broadcast",
+    [PEER_GATHER] = "gather",
+    [PEER_SCATTER] = "scatter",
+    [PEER_ALLTOALL] = "alltoall",
+    [PEER_BARRIER] = "barrier",
+    [PEER_PINGPONG] = "pingpong",
+    [PEER_SENDRECV] = "sendrecv",
+    [PEER_OVERLAP] = "overlap",
+    [PEER_COMPUTE] = "compute",
 };
 
 const char *peer_coll_name(enum peer_coll coll)

@@ -28,9 +28,9 @@ enum peer_coll {
 
 /* Parameters of one command. count is the number of float32 values in the larger buffer. block is
  * the number that one rank contributes or receives if the operation divides its buffer into blocks;
- * otherwise block == count. Both buffers hold count values. In place, src is the input of calls that
- * have no in-place form on this rank (reduce and gather except at the root, scatter at the root);
- * otherwise dst is the input and the output. */
+ * otherwise block == count. Both buffers hold count values. In place, src is the input of calls
+ * that have no in-place form on this rank (reduce and gather except at the root, scatter at the
+ * root); otherwise dst is the input and the output. */
 struct peer_job {
     enum peer_coll coll;
     char           algo[32];    /* empty: the peer selects */
@@ -57,7 +57,8 @@ struct peer_ops {
     /* A non-blocking allreduce and its wait; NULL: it has none. */
     void        (*start)(void *ctx, const struct peer_job *job);
     void        (*finish)(void *ctx);
-    void        (*max)(void *ctx, double *values, size_t n);   /* elementwise over ranks, to rank 0 */
+    void        (*max)(void *ctx, double *values, size_t n);   /* elementwise over ranks, to rank
+                                                                  0 */
 
     /* For an allreduce: number of ranks whose values are in the result, and the sum of their
      * numbers. NULL: all. */
