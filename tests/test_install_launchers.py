@@ -34,7 +34,8 @@ class InstallLaunchers(unittest.TestCase):
     def install(self, checkout):
         """Returns the installed launchers."""
         env = {**os.environ, "PATH": f"{self.place}:{os.environ['PATH']}"}
-        done = subprocess.run([checkout / "scripts" / SCRIPT.name], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        done = subprocess.run([checkout / "scripts" / SCRIPT.name], env=env,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         return [line.split("==")[0].removeprefix("installed ") for line in done.stdout.splitlines()]
 

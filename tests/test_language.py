@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """The texts that a user meets are plain English, in lines of at most 100 columns.
 
-Checked: README.md, docs/*.md, bench/*.md, python/README.md, include/tutti/*.h, the help of every command, and
-the string literals of errors and log lines in src, tools and shim. Words that must not occur stand in WORDS, with the word to
-use instead. In README.md a sentence has at most 25 words.
+Checked: README.md, docs/*.md, bench/*.md, python/README.md, include/tutti/*.h, the help of every
+command, and the string literals of errors and log lines in src, tools and shim. Words that must
+not occur stand in WORDS, with the word to use instead. In README.md a sentence has at most 25
+words.
 
-Folders that are not clean yet stand in ALLOWED with their number of findings. That number may only fall:
+Folders that are not clean yet stand in ALLOWED with their number of findings. That number may only
+fall:
 one more finding fails the test, and so does an entry whose folder is clean or does not exist."""
 
 import os
@@ -36,20 +38,24 @@ WORDS = [
     (r"(?<![\w-])(says?|said)\b", "reports, states, sets"),
     (r"(?<![\w-])(asks?|asked|asking)\b", "queries, requests"),
     (r"\bknows\b", "has, supports, stores"),
-    (r"\bwho(ever)? (is|are|was|were|has|had|does|did|comes|came|calls|asks|reaches|waits|wants|lives)\b",
+    (r"\bwho(ever)? "
+     r"(is|are|was|were|has|had|does|did|comes|came|calls|asks|reaches|waits|wants|lives)\b",
      "the noun: the caller, the queried rank"),
     (r"\bwhoever\b", "any process that"),
-    (r"(?:^|[.;:(] |\b(?:of|to|for|by|with|from|names) )(?:who|whom)\b", "the noun: the caller, the queried rank"),
+    (r"(?:^|[.;:(] |\b(?:of|to|for|by|with|from|names) )(?:who|whom)\b",
+     "the noun: the caller, the queried rank"),
     (r"\b(what|that) c[ao]mes? of (it|this|them)\b", "its result"),
     (r"\b(is|are|was|were) to be\b", "must"),
     (r"(?<!there )\b(is|are|was|were) none\b", "is invalid, does not exist"),
-    (r"(?<!there )\b(is|are) no (kind|memory|number|type|operation|name|file|address|plan|certificate|size|algorithm)\b",
+    (r"(?<!there )\b(is|are) no "
+     r"(kind|memory|number|type|operation|name|file|address|plan|certificate|size|algorithm)\b",
      "is not a, is invalid"),
     (r"\bmakes? no sense\b", "is invalid"),
     (r"\b(nobody|somebody)\b", "no rank, another process"),
     (r"\bc[ao]mes? about\b", "is established"),
     (r"\bin vain\b", "without success"),
-    (r"\b(thereof|therein|thereupon|hitherto|whereof|wherein|whilst|lest|henceforth)\b", "plain words"),
+    (r"\b(thereof|therein|thereupon|hitherto|whereof|wherein|whilst|lest|henceforth)\b",
+     "plain words"),
     (r"\b(may|might|must|can|could|shall|should) it\b", "a sentence that begins with its subject"),
     (r"\bof its own\b(?! \w)", "its own NOUN"),
     (r"\bgood for (nothing|only)\b", "usable only for"),
@@ -71,7 +77,8 @@ WORDS = [
     (r"\bthe call's first use\b", "the first call of this shape"),
 ]
 
-# Folder -> findings that its errors and log lines still have. Remove an entry when its folder is clean.
+# Folder -> findings that its errors and log lines still have. Remove an entry when its folder is
+# clean.
 ALLOWED = {
 }
 
@@ -103,15 +110,19 @@ def prose_of(markdown):
     """The paragraphs, list items and table cells of a page, without code, links and markup."""
     text = re.sub(r"^```.*?^```", "", markdown, flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
-    text = re.sub(r"^(#+ .*|- )", lambda m: "\n\n" + m.group(0).lstrip("#- "), text, flags=re.MULTILINE)
+    text = re.sub(r"^(#+ .*|- )", lambda m: "\n\n" + m.group(0).lstrip("#- "), text,
+                  flags=re.MULTILINE)
     text = re.sub(r"^#+ .*$", "", text, flags=re.MULTILINE)
-    text = re.sub(r"^\|.*\|$", lambda m: "\n\n" + m.group(0).replace("|", "\n\n") + "\n\n", text, flags=re.MULTILINE)
+    text = re.sub(r"^\|.*\|$", lambda m: "\n\n" + m.group(0).replace("|", "\n\n") + "\n\n", text,
+                  flags=re.MULTILINE)
     return [" ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip()]
 
 
 def plain_of(markdown):
-    """A page with empty lines in place of code blocks, tables and images, and without inline code."""
-    text = re.sub(r"^```.*?^```", lambda m: "\n" * m.group(0).count("\n"), markdown, flags=re.MULTILINE | re.DOTALL)
+    """A page with empty lines in place of code blocks, tables and images, and without inline
+    code."""
+    text = re.sub(r"^```.*?^```", lambda m: "\n" * m.group(0).count("\n"), markdown,
+                  flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"^( {4}(?! *- )|\||!\[).*$", "", text, flags=re.MULTILINE)
     return text, re.sub(r"`[^`]*`", "", text)
 
@@ -138,9 +149,11 @@ def blanked(match):
 
 
 def messages_of(source):
-    """The text of each error or log line in a C file: its string literals, joined; (line number, text)."""
+    """The text of each error or log line in a C file: its string literals, joined; (line number,
+    text)."""
     plain = re.sub(r"'(\\.|[^'\\])'", lambda m: "0" * len(m.group(0)), source)
-    plain = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m.group(0)), plain, flags=re.DOTALL)
+    plain = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m.group(0)), plain,
+                   flags=re.DOTALL)
     blank = STRING.sub(blanked, plain)
     for match in CALL.finditer(blank):
         end = end_of_call(blank, match.end())
@@ -149,7 +162,8 @@ def messages_of(source):
             continue
         literals = STRING.findall(re.sub(r'"\s*(PRI\w+)\s*"', "d", arguments))
         if literals:
-            yield plain.count("\n", 0, match.start()) + 1, " ".join(literals).replace("\\n", " ").replace('\\"', '"')
+            yield (plain.count("\n", 0, match.start()) + 1,
+                   " ".join(literals).replace("\\n", " ").replace('\\"', '"'))
 
 
 def rooms():
@@ -168,14 +182,16 @@ def findings_of_errors(room):
 
 def tutti(*arguments):
     tool = Path(os.environ["TUTTI_BUILD_DIR"]) / "tutti"
-    return subprocess.run([tool, *arguments], capture_output=True, text=True, check=True, timeout=60).stdout
+    return subprocess.run([tool, *arguments], capture_output=True, text=True, check=True,
+                          timeout=60).stdout
 
 
 def commands():
     """All commands of `tutti --help`, with their verbs."""
     names = re.findall(r"^  (\w+) ", tutti("--help"), re.MULTILINE)
     verbs = re.findall(r"^  (\w+) ", tutti("plan", "--help"), re.MULTILINE)
-    return [[], *([name] for name in names), *(["plan", verb] for verb in verbs), ["topo", "place"], ["ring", "order"],
+    return [[], *([name] for name in names), *(["plan", verb] for verb in verbs), ["topo", "place"],
+            ["ring", "order"],
             ["perf", "putsignal"], ["perf", "a2av"]]
 
 
@@ -192,7 +208,8 @@ class Language(unittest.TestCase):
                     *words_in(" ".join(prose_of(text)), "README.md")])
 
     def test_readme_figure_matches_the_measurements(self):
-        done = subprocess.run([ROOT / "scripts" / "draw-speed.py", "--check"], capture_output=True, text=True, check=False)
+        done = subprocess.run([ROOT / "scripts" / "draw-speed.py", "--check"], capture_output=True,
+                              text=True, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_readme_and_guides_have_no_broken_links(self):
@@ -203,7 +220,8 @@ class Language(unittest.TestCase):
                         self.assertTrue(((ROOT / page).parent / target).exists())
 
     def test_guides_are_plain(self):
-        pages = [*sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "bench").glob("*.md")), ROOT / "python" / "README.md"]
+        pages = [*sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "bench").glob("*.md")),
+                 ROOT / "python" / "README.md"]
         self.assertGreater(len(pages), 35)
         for page in pages:
             name = str(page.relative_to(ROOT))
@@ -223,7 +241,8 @@ class Language(unittest.TestCase):
             name = str(header.relative_to(ROOT))
             with self.subTest(header=name):
                 text = header.read_text()
-                comments = re.sub(r"\n\s*\*", "\n", "\n".join(re.findall(r"/\*.*?\*/", text, re.DOTALL)))
+                comments = re.sub(r"\n\s*\*", "\n",
+                                  "\n".join(re.findall(r"/\*.*?\*/", text, re.DOTALL)))
                 self.check_allowed(name, [*long_lines_in(text, name), *words_in(comments, name)])
 
     def test_help_is_plain(self):
@@ -244,35 +263,45 @@ class Language(unittest.TestCase):
         seen = 0
         for room in rooms():
             with self.subTest(room=room):
-                seen += sum(1 for path in (ROOT / room).rglob("*.[ch]") for _ in messages_of(path.read_text()))
+                seen += sum(1 for path in (ROOT / room).rglob("*.[ch]")
+                            for _ in messages_of(path.read_text()))
                 self.check_allowed(room, findings_of_errors(room))
         self.assertGreater(seen, 800)
 
     def test_allowed_names_exist(self):
-        names = {*rooms(), *(str(path.relative_to(ROOT)) for path in (ROOT / "include" / "tutti").glob("*.h")),
+        names = {*rooms(), *(str(path.relative_to(ROOT))
+                             for path in (ROOT / "include" / "tutti").glob("*.h")),
                  *(" ".join(["tutti", *command, "--help"]) for command in commands())}
         self.assertEqual(sorted(set(ALLOWED) - names), [], "remove these entries of ALLOWED")
 
     def check_allowed(self, name, findings):
-        """At most as many findings as ALLOWED has for the name; an entry without findings must go."""
+        """At most as many findings as ALLOWED has for the name; an entry without findings must
+        go."""
         most = ALLOWED.get(name, 0)
         if name in ALLOWED and not findings:
             self.fail(f"{name} is clean: remove its entry of ALLOWED")
-        self.assertLessEqual(len(findings), most, f"\n{name}: {len(findings)} findings, at most {most}:\n"
+        self.assertLessEqual(len(findings), most, f"\n{name}: {len(findings)} findings, at most "
+                                                  f"{most}:\n"
                              + "\n".join(findings))
 
     def test_the_lint_finds_what_it_is_for(self):
         """The lint itself: each kind of finding, and text without one."""
         self.assertEqual(len(list(words_in("it is packed anew, by and by", "x"))), 2)
-        self.assertEqual(len(list(words_in("the id is none: its bytes must come unchanged", "x"))), 1)
-        self.assertEqual(list(words_in("invalid id: pass the bytes returned by tutti_id_create()", "x")), [])
+        self.assertEqual(len(list(words_in("the id is none: its bytes must come unchanged", "x"))),
+                         1)
+        self.assertEqual(list(words_in("invalid id: pass the bytes returned by tutti_id_create()",
+                                       "x")), [])
         self.assertEqual(len(list(long_lines_in("x" * 101 + "\n" + "y" * 100, "x"))), 1)
         self.assertEqual(len(list(long_sentences_in("word " * 26 + ".\n", "x"))), 1)
-        self.assertEqual(list(long_sentences_in("word " * 25 + "\n\n```\n" + "code " * 40 + "\n```\n", "x")), [])
+        self.assertEqual(list(long_sentences_in("word " * 25 + "\n\n```\n" + "code " * 40
+                                                + "\n```\n", "x")), [])
         page = "plain\n\n    told " + "x" * 100 + "\n\n| told |\n\n```\ntold\n```\n\n`told` told\n"
-        self.assertEqual((list(long_lines_in(plain_of(page)[0], "x")), len(list(words_in(plain_of(page)[1], "x")))), ([], 1))
-        call = 'x(1);\ntt_fail(st, "rank %u (%s) "\n        "asks for %" PRIu64 " bytes", f("a"), n);\n'
-        self.assertEqual([(line, "asks for" in text) for line, text in messages_of(call)], [(2, True)])
+        self.assertEqual((list(long_lines_in(plain_of(page)[0], "x")),
+                          len(list(words_in(plain_of(page)[1], "x")))), ([], 1))
+        call = ('x(1);\ntt_fail(st, "rank %u (%s) "\n        "asks for %" PRIu64 " bytes", '
+                'f("a"), n);\n')
+        self.assertEqual([(line, "asks for" in text) for line, text in messages_of(call)],
+                         [(2, True)])
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """A file includes only its own room and rooms on lower floors, as src/LAYERS lists them.
 
-Checked: every #include "room/file.h" below src/. The public headers ("tutti/...") are open to all. An include that names no
-room, a room that LAYERS does not list, and a file that lies in no room are errors too."""
+Checked: every #include "room/file.h" below src/. The public headers ("tutti/...") are open to all.
+An include that names no room, a room that LAYERS does not list, and a file that lies in no room
+are errors too."""
 
 import os
 import re
@@ -26,7 +27,8 @@ def floors_of(layers):
 
 
 def errors_of(src):
-    """One sentence for each include that goes the wrong way, and the number of includes that were looked at."""
+    """One sentence for each include that goes the wrong way, and the number of includes that were
+    looked at."""
     floors = floors_of(src / "LAYERS")
     errors, looked_at = [], 0
     for path in sorted(p for p in src.rglob("*") if p.suffix in (".c", ".h")):
@@ -45,7 +47,8 @@ def errors_of(src):
             if other not in floors:
                 errors.append(f'{name}:{line}: "{target}" names no room (write "room/file.h")')
             elif other != room and floors[other] >= floors[room]:
-                errors.append(f"{name}:{line}: {room} must not include {other}, which is not on a lower floor")
+                errors.append(f"{name}:{line}: {room} must not include {other}, which is not on a "
+                              f"lower floor")
             elif not (src / target).is_file():
                 errors.append(f'{name}:{line}: "{target}" does not exist')
     return errors, looked_at

@@ -82,12 +82,15 @@ class Keepers(Place):
         interpreter.chmod(0o700)
         fork = multiprocessing.get_context("fork")
         ended = fork.Event()
-        removers = [fork.Process(target=remove_again_and_again, args=(str(self.place), ended), daemon=True) for _ in range(2)]
+        removers = [fork.Process(target=remove_again_and_again, args=(str(self.place), ended),
+                                 daemon=True) for _ in range(2)]
         for remover in removers:
             remover.start()
         try:
-            with unittest.mock.patch.object(hosts.sys, "executable", str(interpreter)), ThreadPoolExecutor(4) as some:
-                troubles = [trouble for trouble in some.map(self.trouble_of, range(KEEPERS)) if trouble]
+            with unittest.mock.patch.object(hosts.sys, "executable",
+                                            str(interpreter)), ThreadPoolExecutor(4) as some:
+                troubles = [trouble for trouble in some.map(self.trouble_of, range(KEEPERS))
+                            if trouble]
         finally:
             ended.set()
             for remover in removers:
@@ -118,7 +121,8 @@ class Directories(Place):
 
     def test_last_descriptor_keeps_the_directory(self):
         path, fd = scratch.make("x-")
-        heir = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=[fd])
+        heir = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                                pass_fds=[fd])
         os.close(fd)
         scratch.remove_leftovers("x-")
         self.assertTrue(path.is_dir())
@@ -132,7 +136,8 @@ class Directories(Place):
 class Marks(unittest.TestCase):
     def test_process_in_exec_is_found(self):
         env = cluster.environment()
-        process = subprocess.Popen(["sh", "-c", 'exec sh -c "$0" "$0"', 'exec sh -c "$0" "$0"'], env=env)
+        process = subprocess.Popen(["sh", "-c", 'exec sh -c "$0" "$0"', 'exec sh -c "$0" "$0"'],
+                                   env=env)
         try:
             cluster.wait_until(lambda: cluster.marked(env), "the process has no mark")
             missed = sum(cluster.marked(env) != [process.pid] for _ in range(LOOKS))

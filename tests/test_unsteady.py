@@ -32,14 +32,20 @@ class Unsteady(unittest.TestCase):
     def test_second_success_is_listed_with_failure(self):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "CTestTestfile.cmake")
-            file.write_text("".join(f'add_test({name} sh -c "test -e {folder}/{name} || {{ touch {folder}/{name}; {what}; }}")\n'
-                                    for name, (what, _) in FIRST.items()).replace("$$", "\\$\\$") + OTHERS)
+            file.write_text("".join(f'add_test({name} sh -c "test -e {folder}/{name} || {{ touch '
+                                    f'{folder}/{name}; {what}; }}")\n'
+                                    for name, (what, _) in FIRST.items()).replace("$$", "\\$\\$")
+                            + OTHERS)
             log = Path(folder, "log")
             with open(log, "w", encoding="ascii") as to:
-                subprocess.run(["ctest", "--output-on-failure", "-j", "3", "--repeat", "until-pass:2"], cwd=folder, stdout=to,
+                subprocess.run(["ctest", "--output-on-failure", "-j", "3", "--repeat",
+                                "until-pass:2"], cwd=folder, stdout=to,
                                stderr=subprocess.STDOUT, timeout=PATIENCE_S, check=False)
-            listed = subprocess.run([SOURCE / ".ci" / "run", "--unsteady", log], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
-            self.assertEqual(sorted(listed.stdout.splitlines()), sorted(f"{name}: {how}" for name, (_, how) in FIRST.items()), log.read_text())
+            listed = subprocess.run([SOURCE / ".ci" / "run", "--unsteady", log],
+                                    capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+            self.assertEqual(sorted(listed.stdout.splitlines()),
+                             sorted(f"{name}: {how}" for name, (_, how) in FIRST.items()),
+                             log.read_text())
 
 
 if __name__ == "__main__":

@@ -442,7 +442,8 @@ static void host_phase_overlaps_the_network_phase(void **state)
     assert_int_equal(round_of(algo, c, TT_WAIT, 3, 15 * 64), 5);
     assert_int_equal(round_of(algo, c, TT_PUT, 1, 8 * 64), 7);
     assert_int_equal(round_of(algo, c, TT_PUT, 2, 8 * 64), 8);
-    assert_int_equal(algo->nrounds(c), 3 * 5);                      /* 3 steps, and 2 until the last one is complete */
+    /* 3 steps, and 2 until the last one is complete */
+    assert_int_equal(algo->nrounds(c), 3 * 5);
     tt_program_fini(&p);
 }
 

@@ -159,7 +159,10 @@ static void round_on_host(struct tt_sched *s, const struct tt_coll *c, uint64_t 
 static void only_layout_users_see_all_layouts(void **state)
 {
     const struct tt_algo nosy = {
-        .name = "allgather_nosy", .kind = TT_ALLGATHER, .fits = tt_fits_always, .nrounds = tt_rounds_one,
+        .name = "allgather_nosy",
+        .kind = TT_ALLGATHER,
+        .fits = tt_fits_always,
+        .nrounds = tt_rounds_one,
         .round = round_on_host,
     };
     uint32_t hosts[CASE_LAYOUTS], g;

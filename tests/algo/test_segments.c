@@ -204,16 +204,17 @@ static void long_segments_leave_cache_space(void **state)
         uint32_t cache_cpus;
         uint64_t segment_bytes;
     } cases[] = {
-        { "ring", TT_ALLREDUCE, 2, 0, 0, 512 * KIB },           /* unknown cache */
-        { "ring", TT_ALLREDUCE, 2, 32 * MIB, 2, 512 * KIB },    /* two ranks, 8 slots each: 8 MiB, */
+        { "ring", TT_ALLREDUCE, 2, 0, 0, 512 * KIB },        /* unknown cache */
+        { "ring", TT_ALLREDUCE, 2, 32 * MIB, 2, 512 * KIB }, /* two ranks, 8 slots each: 8
+                                                                   MiB, */
         { "ring", TT_ALLREDUCE, 2, 32 * MIB - 1, 2, 256 * KIB },
-        { "ring", TT_ALLREDUCE, 2, 8 * MIB, 2, 128 * KIB },     /* 2 MiB, */
-        { "ring", TT_ALLREDUCE, 2, 8 * MIB, 1, 256 * KIB },     /* with a separate cache for each
+        { "ring", TT_ALLREDUCE, 2, 8 * MIB, 2, 128 * KIB }, /* 2 MiB, */
+        { "ring", TT_ALLREDUCE, 2, 8 * MIB, 1, 256 * KIB }, /* with a separate cache for each
                                                                rank, 4 MiB, */
-        { "ring", TT_ALLREDUCE, 2, MIB, 2, 64 * KIB },          /* but never shorter than the transport's
+        { "ring", TT_ALLREDUCE, 2, MIB, 2, 64 * KIB }, /* but never shorter than the transport's
                                                           segments */
-        { "ring", TT_ALLREDUCE, 2, 8 * MIB, 64, 128 * KIB },    /* two of 64 processors use it */
-        { "direct", TT_ALLGATHER, 5, 8 * MIB, 2, 64 * KIB },    /* 4 senders */
+        { "ring", TT_ALLREDUCE, 2, 8 * MIB, 64, 128 * KIB }, /* two of 64 processors use it */
+        { "direct", TT_ALLGATHER, 5, 8 * MIB, 2, 64 * KIB }, /* 4 senders */
     };
 
     (void)state;

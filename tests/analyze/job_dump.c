@@ -397,10 +397,10 @@ static void put_lane(struct dump *d, uint32_t lane, uint32_t peer)
 {
     const uint32_t pending = is_pending(d, peer) ? 2 : 0;
 
-    fprintf(
-        d->to,
-        "{\"lane\":%u,\"peer\":%u,\"wire\":\"tcp\",\"state\":\"up\",\"posts\":%u,\"completions\":%u,\"posted_bytes\":%u,\"completed_bytes\":%u",
-        lane, peer, 100 + pending, 100, CHUNK * (100 + pending), CHUNK * 100);
+    fprintf(d->to,
+            "{\"lane\":%u,\"peer\":%u,\"wire\":\"tcp\",\"state\":\"up\",\"posts\":%u,"
+            "\"completions\":%u,\"posted_bytes\":%u,\"completed_bytes\":%u",
+            lane, peer, 100 + pending, 100, CHUNK * (100 + pending), CHUNK * 100);
     put_time(d, "last_post", d->j->fault.at + 50000);
     put_time(d, "last_completion", pending ? d->j->fault.at : d->j->fault.at + 50000);
     fputs("}\n", d->to);
@@ -417,11 +417,11 @@ static void put_head(struct dump *d)
                              ? (j->conf.fault == JOB_DIED ? "peer_lost" : "timeout")
                              : "aborted";
 
-    fprintf(
-        d->to,
-        "{\"tutti_trace\":1,\"version\":\"0.2.0\",\"job\":\"9f3c%" PRIx64
-        "\",\"rank\":%u,\"ranks\":%u,\"host\":\"node-%u\",\"pid\":%u,\"reason\":\"%s\",\"message\":\"\"",
-        j->conf.seed, d->rank, j->nranks, d->rank / 8, 1000 + d->rank, reason);
+    fprintf(d->to,
+            "{\"tutti_trace\":1,\"version\":\"0.2.0\",\"job\":\"9f3c%" PRIx64
+            "\",\"rank\":%u,\"ranks\":%u,\"host\":\"node-%u\",\"pid\":%u,\"reason\":\"%s\","
+            "\"message\":\"\"",
+            j->conf.seed, d->rank, j->nranks, d->rank / 8, 1000 + d->rank, reason);
     put_time(d, "now", d->r->dumped_at);
     fprintf(d->to,
             ",\"wall_ns\":0,\"clock\":{\"offset_ns\":%" PRId64

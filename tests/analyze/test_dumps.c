@@ -11,9 +11,10 @@
 #include "analyze/line.h"
 #include "analyze/p2p.h"
 
-#define HEAD(RANK)                                                              \
-    "{\"tutti_trace\":1,\"version\":\"0.2.0\",\"job\":\"9f3c\",\"rank\":" #RANK \
-    ",\"ranks\":4,\"host\":\"a\",\"pid\":1,\"reason\":\"timeout\",\"message\":\"\",\"now\":5000,\"clock\":{\"offset_ns\":100,\"error_ns\":3},\"lost\":0}\n"
+#define HEAD(RANK)                                                                                \
+    "{\"tutti_trace\":1,\"version\":\"0.2.0\",\"job\":\"9f3c\",\"rank\":" #RANK                   \
+    ",\"ranks\":4,\"host\":\"a\",\"pid\":1,\"reason\":\"timeout\",\"message\":\"\",\"now\":5000," \
+    "\"clock\":{\"offset_ns\":100,\"error_ns\":3},\"lost\":0}\n"
 #define COMM "{\"comm\":\"1f\",\"name\":\"dp\",\"of\":\"comm\",\"rank\":0,\"members\":\"0-3\"}\n"
 #define OP(N, SEQ, REST) "{\"op\":" #N ",\"comm\":\"1f\",\"seq\":" #SEQ ",\"kind\":\"allreduce\",\"count\":4,\"type\":\"f32\",\"redop\":\"sum\",\"root\":null,\"called\":1000,\"started\":1010," REST "}\n"
 #define DONE "\"ended\":1200,\"status\":\"OK\""
@@ -32,13 +33,19 @@ static void complete_dump_is_read(void **state)
     (void)state;
     assert_int_equal(tt_dumps_init(&d), TUTTI_OK);
     assert_int_equal(
-        give(
-            &d, "a",
-            HEAD(2) COMM OP(0, 0, DONE) OP(
-                1, 1,
-                "\"ended\":null,\"status\":\"PENDING\",\"step\":3,\"steps\":6,\"note\":1,\"waits\":{\"rank\":1,\"for\":\"data\"},\"peers\":[{\"rank\":1,\"sent\":7,\"received\":5,\"first_out\":null,\"last_out\":null,\"first_in\":1100,\"last_in\":1150}]") "{\"note\":1,\"at\":900,\"text\":\"caf\\u00e9 \\ud83d\"}\n{\"colour\":[1,{\"a\":2}],\"x\":-1.5e3}\n"
-                                                                                                                                                                                                                                                              "{\"peer\":3,\"wire\":\"tcp\",\"state\":\"silent\",\"last_heard\":700,\"last_progress\":null}\n"
-                                                                                                                                                                                                                                                              "{\"lane\":0,\"peer\":3,\"wire\":\"tcp\",\"state\":\"up\",\"posts\":9,\"completions\":7,\"posted_bytes\":90,\"completed_bytes\":70,\"last_post\":1,\"last_completion\":null}\n" END),
+        give(&d, "a",
+             HEAD(2) COMM OP(0, 0, DONE)
+                 OP(1, 1,
+                    "\"ended\":null,\"status\":\"PENDING\",\"step\":3,\"steps\":6,\"note\":1,"
+                    "\"waits\":{\"rank\":1,\"for\":\"data\"},\"peers\":[{\"rank\":1,\"sent\":7,"
+                    "\"received\":5,\"first_out\":null,\"last_out\":null,\"first_in\":1100,\"last_"
+                    "in\":1150}]") "{\"note\":1,\"at\":900,\"text\":\"caf\\u00e9 "
+                                   "\\ud83d\"}\n{\"colour\":[1,{\"a\":2}],\"x\":-1.5e3}\n"
+                                   "{\"peer\":3,\"wire\":\"tcp\",\"state\":\"silent\",\"last_"
+                                   "heard\":700,\"last_progress\":null}\n"
+                                   "{\"lane\":0,\"peer\":3,\"wire\":\"tcp\",\"state\":\"up\","
+                                   "\"posts\":9,\"completions\":7,\"posted_bytes\":90,\"completed_"
+                                   "bytes\":70,\"last_post\":1,\"last_completion\":null}\n" END),
         TUTTI_OK);
     assert_int_equal(tt_dumps_index(&d), TUTTI_OK);
     assert_int_equal(d.nproblems, 0);
@@ -66,19 +73,26 @@ static const struct bad bads[] = {
     { "hello\n", "bad:1: not a trace dump", true },
     { "{\"version\":1}\n", "bad:1: not a trace dump", true },
     { "{\"tutti_trace\":2}\n", "bad:1: not a trace dump of version 1", true },
-    { "{\"tutti_trace\":1,\"rank\":4,\"ranks\":4}\n", "bad:1: \"rank\" must be below \"ranks\"", true },
+    { "{\"tutti_trace\":1,\"rank\":4,\"ranks\":4}\n", "bad:1: \"rank\" must be below \"ranks\"",
+      true },
     { "{\"tutti_trace\":1,\"rank\":0,\"ranks\":2000000}\n", "bad:1: \"ranks\" must be", true },
-    { "{\"tutti_trace\":1,\"job\":\"other\",\"rank\":0,\"ranks\":4}\n", "bad:1: a dump of another job", true },
-    { "{\"tutti_trace\":1,\"job\":\"9f3c\",\"rank\":0,\"ranks\":5}\n", "bad:1: \"ranks\" differs", true },
+    { "{\"tutti_trace\":1,\"job\":\"other\",\"rank\":0,\"ranks\":4}\n",
+      "bad:1: a dump of another job", true },
+    { "{\"tutti_trace\":1,\"job\":\"9f3c\",\"rank\":0,\"ranks\":5}\n", "bad:1: \"ranks\" differs",
+      true },
     { HEAD(3), "bad:1: a second dump of this rank", true },
     { HEAD(0) "{\"op\":x}\n", "bad:2: a whole number is expected", false },
     { HEAD(0) COMM "{\"op\":1,\"comm\":\"1f\",\"seq\":0}\n", "bad:3: an operation needs", false },
-    { HEAD(0) "{\"comm\":\"1f\",\"members\":\"0-3\"}\n{\"comm\":\"2f\",\"members\":\"3-9\"}\n", "bad:3: a rank is outside the job", false },
-    { HEAD(0) "{\"comm\":\"1f\",\"members\":\"0-2\"}\n", "bad:2: the members of a communicator differ", false },
-    { HEAD(0) "{\"comm\":\"2f\",\"members\":\"0-3,0-3\"}\n", "bad:2: more members than ranks", false },
+    { HEAD(0) "{\"comm\":\"1f\",\"members\":\"0-3\"}\n{\"comm\":\"2f\",\"members\":\"3-9\"}\n",
+      "bad:3: a rank is outside the job", false },
+    { HEAD(0) "{\"comm\":\"1f\",\"members\":\"0-2\"}\n",
+      "bad:2: the members of a communicator differ", false },
+    { HEAD(0) "{\"comm\":\"2f\",\"members\":\"0-3,0-3\"}\n", "bad:2: more members than ranks",
+      false },
     { HEAD(0) "{\"note\":1,\"at\":3,\"text\":\"a\n\"}\n", "bad:2: a text has no end", false },
     { HEAD(0) "[[[[[[[[[\n", "bad:2: a JSON object is expected", false },
-    { HEAD(0) "{\"x\":[[[[[[[[[[[1]]]]]]]]]]]}\n", "bad:2: objects and arrays are nested deeper", false },
+    { HEAD(0) "{\"x\":[[[[[[[[[[[1]]]]]]]]]]]}\n", "bad:2: objects and arrays are nested deeper",
+      false },
     { HEAD(0) "{\"op\":99999999999999999999999}\n", "bad:2: a number is too large", false },
     { HEAD(0) "{\"end\":2} x\n", "bad:2: data after the end of the object", false },
     { HEAD(0) END COMM, "bad:3: data after the last line", false },
@@ -117,10 +131,10 @@ static void oldest_completed_operations_are_dropped(void **state)
     n += (size_t)sprintf(text + n, "%s%s%s", HEAD(0), COMM,
                          OP(0, 0, "\"ended\":null,\"status\":\"PENDING\""));
     for (unsigned i = 1; i < 1000; i++)
-        n += (size_t)sprintf(
-            text + n,
-            "{\"op\":%u,\"comm\":\"1f\",\"seq\":%u,\"kind\":\"barrier\",\"ended\":1,\"status\":\"OK\"}\n",
-            i, i);
+        n += (size_t)sprintf(text + n,
+                             "{\"op\":%u,\"comm\":\"1f\",\"seq\":%u,\"kind\":\"barrier\",\"ended\":"
+                             "1,\"status\":\"OK\"}\n",
+                             i, i);
     assert_int_equal(tt_dumps_init(&d), TUTTI_OK);
     assert_int_equal(tt_dumps_read_text(&d, "a", text, n), TUTTI_OK);
     assert_int_equal(tt_dumps_index(&d), TUTTI_OK);
@@ -162,11 +176,15 @@ static void missing_and_odd_files_are_reported(void **state)
 static void setup_calls_do_not_match_collectives(void **state)
 {
     static const char line[] =
-        "{\"tutti_trace\":1,\"job\":null,\"rank\":%u,\"ranks\":2,\"host\":\"a\",\"now\":5000,\"clock\":{\"offset_ns\":null,\"error_ns\":null}}\n"
+        "{\"tutti_trace\":1,\"job\":null,\"rank\":%u,\"ranks\":2,\"host\":\"a\",\"now\":5000,"
+        "\"clock\":{\"offset_ns\":null,\"error_ns\":null}}\n"
         "{\"comm\":\"1f\",\"members\":\"0-1\"}\n"
-        "{\"op\":1,\"comm\":\"1f\",\"seq\":0,\"kind\":\"%s\",\"called\":10,\"ended\":null,\"status\":\"PENDING\"}\n"
-        "{\"op\":2,\"comm\":\"1f\",\"seq\":7,\"kind\":\"barrier\",\"called\":9,\"ended\":null,\"status\":null}\n"
-        "{\"op\":3,\"comm\":null,\"seq\":0,\"kind\":\"put\",\"called\":9,\"ended\":null,\"status\":\"PENDING\"}\n{\"end\":5}\n";
+        "{\"op\":1,\"comm\":\"1f\",\"seq\":0,\"kind\":\"%s\",\"called\":10,\"ended\":null,"
+        "\"status\":\"PENDING\"}\n"
+        "{\"op\":2,\"comm\":\"1f\",\"seq\":7,\"kind\":\"barrier\",\"called\":9,\"ended\":null,"
+        "\"status\":null}\n"
+        "{\"op\":3,\"comm\":null,\"seq\":0,\"kind\":\"put\",\"called\":9,\"ended\":null,\"status\":"
+        "\"PENDING\"}\n{\"end\":5}\n";
     static struct tt_diagnoses found;
     struct tt_dumps d;
     struct tt_waits w;

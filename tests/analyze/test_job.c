@@ -201,9 +201,9 @@ static void culprit_and_kind_are_right(void **state)
     for (int f = 0; f < JOB_FAULTS; f++)
         print_message("%-14s %4u histories, %u missed\n", job_fault_name((enum job_fault)f),
                       s.by_fault[f], s.missed[f]);
-    print_message(
-        "%u histories: %u right (%u without proof in the dumps), %u name an innocent rank; %u without effect\n",
-        s.run, s.right, s.unproven, s.innocent, s.nothing);
+    print_message("%u histories: %u right (%u without proof in the dumps), %u name an innocent "
+                  "rank; %u without effect\n",
+                  s.run, s.right, s.unproven, s.innocent, s.nothing);
     assert_true(one || s.run > HISTORIES / (2 * unit_share()));
     assert_int_equal(s.innocent, 0);
     /* a share of the histories can contain all of the few that are missed */

@@ -22,12 +22,13 @@ static void duplicate_key_is_named(void **state)
         { "{\"a\": 1, \"b\": {\"a\": 2, \"c\": [{\"a\": 3}, {\"a\": 4}]}}", NULL },
         { "{\"a\": \"a\", \"b\": \"\\\"a\\\": 1, \\\\\", \"c\": [\"a\", \"a\", \":\"]}", NULL },
         { "{\"a:\": 1, \"a\": {}, \"\\\"\": []}", NULL },
-        { "{'a\"': 1, 'b:': 2, \"c'\": {'a\"': 1}}", NULL },        /* invalid JSON, but accepted by
+        { "{'a\"': 1, 'b:': 2, \"c'\": {'a\"': 1}}", NULL }, /* invalid JSON, but accepted by
                                                                 json-c */
         { "{'a\"': 1, \"b'\": {'c': 1, 'c': 2}}", "mine.json:1: duplicate key \"c\"" },
         { "{\"a\": 1,\n \"b\": 2,\n \"a\" : 1}", "plan mine.json:3: duplicate key \"a\" "
                                                  "in an object" },
-        { "{\"x\": [1, {\"b\": {\"a\": 1}, \"a\": 2, \"b\": 3}]}", "mine.json:1: duplicate key \"b\"" },
+        { "{\"x\": [1, {\"b\": {\"a\": 1}, \"a\": 2, \"b\": 3}]}",
+          "mine.json:1: duplicate key \"b\"" },
         { "{\"x\": {\"a\": 1, \"a\": {\"a\": [1, 2]}}}", "mine.json:1: duplicate key \"a\"" },
         { "{\"a\": 1, \"\\u0061\": 1}", "duplicate key in an object, spelled in two ways" },
     };

@@ -128,9 +128,8 @@ static void unknown_level_is_reported_default_used(void **state)
     level = level_with("loud");
     unit_stderr_release(&c, text, sizeof text);
     assert_int_equal(level, TT_LOG_WARN);
-    assert_string_equal(
-        text,
-        "tutti warn: TUTTI_LOG=loud: unknown log level; using warn (set none, error, warn, info or debug)\n");
+    assert_string_equal(text, "tutti warn: TUTTI_LOG=loud: unknown log level; using warn (set "
+                              "none, error, warn, info or debug)\n");
 }
 
 static int level_now(void)

@@ -1,4 +1,5 @@
-/* The resolver, with a getaddrinfo of this test: a question can be left unanswered until the test answers it. */
+/* The resolver, with a getaddrinfo of this test: a question can be left unanswered until the test
+ * answers it. */
 #include <dirent.h>
 #include <netdb.h>
 #include <poll.h>
@@ -280,8 +281,9 @@ static unsigned threads_of_process(void)
     return n;
 }
 
-/* Waits until the only threads are this one and n helpers that wait for an answer. A thread that starts or ends may hold a
- * lock of the C library or of the sanitizer, and a fork at that moment would leave the lock taken in the child. */
+/* Waits until the only threads are this one and n helpers that wait for an answer. A thread that
+ * starts or ends may hold a lock of the C library or of the sanitizer, and a fork at that moment
+ * would leave the lock taken in the child. */
 static void await_waiting_helpers(unsigned n)
 {
     const uint64_t end_ns = tt_now_ns() + PATIENCE_NS;
@@ -413,7 +415,8 @@ static void only_temporary_failures_are_retried(void **state)
     assert_int_equal(resolve_within(-1, false, &list, &why), TUTTI_ERR_SYSTEM);
     assert_string_equal(why, gai_strerror(EAI_AGAIN));
     assert_int_equal(resolve_within(1, true, &list, &why), TUTTI_ERR_TIMEOUT);
-    await_no_helper();      /* the lookup that timed out may have left one, and it must not take a failure */
+    await_no_helper();      /* the lookup that timed out may have left one, and it must not take a
+                               failure */
     before = questions();
     pthread_mutex_lock(&lock);
     failures_left = 2;

@@ -1,6 +1,6 @@
 /* Start-up of many ranks, as threads of a few processes, over real loopback sockets:
- * prog_start RANKS PROCESSES [CARD_BYTES [RANKS_PER_HOST]]. Consecutive ranks are on one host; without
- * the last argument, all are. Runs the code of src/boot that every job runs: the
+ * prog_start RANKS PROCESSES [CARD_BYTES [RANKS_PER_HOST]]. Consecutive ranks are on one host;
+ * without the last argument, all are. Runs the code of src/boot that every job runs: the
  * rendezvous and the connection of the control overlay. Prints, as JSON:
  *   seconds            from the common start until the last rank has its result
  *   received_max/mean  bytes that a rank receives

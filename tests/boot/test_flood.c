@@ -378,7 +378,8 @@ static void invalid_frame_ends_only_its_link(void **state)
     }
 }
 
-/* A direct frame goes to one neighbour, is not forwarded, and leaves the numbers of floods alone. */
+/* A direct frame goes to one neighbour, is not forwarded, and leaves the numbers of floods
+ * alone. */
 static void direct_frame_reaches_one_neighbour(void **state)
 {
     const uint8_t payload[] = { 1, 2, 3 };

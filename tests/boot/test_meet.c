@@ -386,8 +386,10 @@ static void rank_0_explains_why_it_fails(void **state)
         const char *rendezvous, *says;
         tutti_status status;
     } cases[] = {
-        { "tcp://nosuch.invalid:4711", "cannot resolve the name \"nosuch.invalid\"", TUTTI_ERR_TIMEOUT },
-        { "tcp://192.0.2.1:4711", "\"192.0.2.1\" is not an address of this host", TUTTI_ERR_TIMEOUT },
+        { "tcp://nosuch.invalid:4711", "cannot resolve the name \"nosuch.invalid\"",
+          TUTTI_ERR_TIMEOUT },
+        { "tcp://192.0.2.1:4711", "\"192.0.2.1\" is not an address of this host",
+          TUTTI_ERR_TIMEOUT },
         { "tcp://127.0.0.1:65536", "the port must be 0 to 65535", TUTTI_ERR_INVALID },
         { "tcp://127.0.0.1:0", "invalid port 0: must be 1 to 65535", TUTTI_ERR_INVALID },
         { "tcp://127.0.0.1:http", "the port must be 0 to 65535", TUTTI_ERR_INVALID },

@@ -23,10 +23,12 @@ static void play(const char *value, const struct turn *turns, size_t n, struct t
 static void rank_0_puts_before_the_barrier(void **state)
 {
     static const struct turn turns[] = {
-        { "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0" },
+        { "cmd=init pmi_version=1 pmi_subversion=1\n",
+          "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0" },
         { "cmd=get_maxes\n", "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024" },
         { "cmd=get_my_kvsname\n", "cmd=my_kvsname kvsname=kvs_1_0" },
-        { "cmd=put kvsname=kvs_1_0 key=tutti-rendezvous value=id:ab\n", "cmd=put_result rc=0 msg=success" },
+        { "cmd=put kvsname=kvs_1_0 key=tutti-rendezvous value=id:ab\n",
+          "cmd=put_result rc=0 msg=success" },
         { "cmd=barrier_in\n", "cmd=barrier_out" },
         { "cmd=finalize\n", "cmd=finalize_ack" },
     };
@@ -40,11 +42,13 @@ static void rank_0_puts_before_the_barrier(void **state)
 static void others_get_after_the_barrier(void **state)
 {
     static const struct turn turns[] = {
-        { "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0" },
+        { "cmd=init pmi_version=1 pmi_subversion=1\n",
+          "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0" },
         { "cmd=get_maxes\n", "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024" },
         { "cmd=get_my_kvsname\n", "cmd=my_kvsname kvsname=kvs_1_0" },
         { "cmd=barrier_in\n", "cmd=barrier_out" },
-        { "cmd=get kvsname=kvs_1_0 key=tutti-rendezvous\n", "cmd=get_result rc=0 msg=success value=id:ab" },
+        { "cmd=get kvsname=kvs_1_0 key=tutti-rendezvous\n",
+          "cmd=get_result rc=0 msg=success value=id:ab" },
         { "cmd=finalize\n", "cmd=finalize_ack" },
     };
     struct tt_pmi1 p;
@@ -58,8 +62,18 @@ static void others_get_after_the_barrier(void **state)
 static void unexpected_reply_ends_with_reason(void **state)
 {
     static const char *const answers[] = {
-        "", " ", "=", "cmd", "cmd=", "cmd=maxes", "cmd=response_to_init", "cmd=response_to_init rc=1", "cmd=response_to_init rc=",
-        "xcmd=response_to_init rc=0", "rc=0", "cmd=response_to_initx rc=0",
+        "",
+        " ",
+        "=",
+        "cmd",
+        "cmd=",
+        "cmd=maxes",
+        "cmd=response_to_init",
+        "cmd=response_to_init rc=1",
+        "cmd=response_to_init rc=",
+        "xcmd=response_to_init rc=0",
+        "rc=0",
+        "cmd=response_to_initx rc=0",
     };
     char line[TT_PMI1_LINE_BYTES];
     struct tt_pmi1 p;
@@ -115,7 +129,8 @@ static void port_handshake_gives_rank_and_size(void **state)
 {
     static const char *const servers[][5] = {
         { "cmd=initack", "cmd=set size=4", "cmd=set rank=2", "cmd=set debug=0" },
-        { "cmd=initack rc=0 rank=2 size=4 appnum=0 debug=0", "cmd=set size=4", "cmd=set rank=2", "cmd=set debug=0" },
+        { "cmd=initack rc=0 rank=2 size=4 appnum=0 debug=0", "cmd=set size=4", "cmd=set rank=2",
+          "cmd=set debug=0" },
     };
     struct tt_pmi1_join j;
 

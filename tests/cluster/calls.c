@@ -53,7 +53,8 @@ struct call call_draw(struct tt_prng *p, enum tt_coll_kind kind, size_t count, u
 
 void call_print(const struct call *c, char out[CALL_TEXT_BYTES])
 {
-    snprintf(out, CALL_TEXT_BYTES, "%s of %zu x %s, op %s, root %u, algorithm %s, %s, skewed by %u and %u, salt %llx%s",
+    snprintf(out, CALL_TEXT_BYTES,
+             "%s of %zu x %s, op %s, root %u, algorithm %s, %s, skewed by %u and %u, salt %llx%s",
              tt_coll_name(c->kind), c->count, tutti_dtype_name(c->type),
              call_reduces(c->kind) ? tutti_redop_name(c->op) : "none", c->root,
              c->algo ? c->algo : "chosen", c->in_place ? "in place" : "out of place", c->src_skew,

@@ -26,14 +26,16 @@ SLOW = "=thread" in os.environ.get("CFLAGS", "")    # TSan: fewer similar cases
 
 def environment(**more):
     """The current environment without variables of an outer launcher, and with a new mark."""
-    foreign = ("TUTTI_RANK", "TUTTI_SIZE", "TUTTI_REND", "TUTTI_TOKEN", "OMPI_", "OPAL_", "PMI", "PRTE_", "SLURM_", "RANK", "WORLD_SIZE", "MASTER_",
-               "TORCHELASTIC_", "MPI_LOCAL", "PALS_", "ALPS_", "MV2_", "MPIRUN_", "JSM_", "FLUX_", "HOROVOD_", "JOB_COMPLETION_INDEX")
+    foreign = ("TUTTI_RANK", "TUTTI_SIZE", "TUTTI_REND", "TUTTI_TOKEN", "OMPI_", "OPAL_", "PMI",
+               "PRTE_", "SLURM_", "RANK", "WORLD_SIZE", "MASTER_",
+               "TORCHELASTIC_", "MPI_LOCAL", "PALS_", "ALPS_", "MV2_", "MPIRUN_", "JSM_", "FLUX_",
+               "HOROVOD_", "JOB_COMPLETION_INDEX")
     env = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
     env["TUTTI_TEST_MARK"] = uuid.uuid4().hex
     if SANITIZED:
         # the default maps memory at addresses that sanitizers may use
         env["PMIX_MCA_gds"] = "hash"
-    env["LSAN_OPTIONS"] = f"suppressions={Path(__file__).with_name('leaks.txt')}:print_suppressions=0"
+    env["LSAN_OPTIONS"] = (f"suppressions={Path(__file__).with_name('leaks.txt')}:print_suppressions=0")
     env.update(more)
     return env
 
@@ -96,13 +98,15 @@ class ClusterTest(unittest.TestCase):
         """Runs `tutti run args` to its end; checks that no process outlives it. `inside`: a command
         that runs it elsewhere."""
         env = env or environment()
-        done = subprocess.run([*inside, TUTTI, "run", *map(str, args)], input=stdin, stdin=None if stdin is not None else subprocess.DEVNULL,
+        done = subprocess.run([*inside, TUTTI, "run", *map(str, args)], input=stdin, stdin=None
+                              if stdin is not None else subprocess.DEVNULL,
                               env=env, capture_output=True, text=True, timeout=timeout)
         wait_until(lambda: not marked(env), f"processes are left: {marked(env)}")
         return done
 
     def start_tutti(self, *args, env, inside=(), **more):
-        return subprocess.Popen([*inside, TUTTI, "run", *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        return subprocess.Popen([*inside, TUTTI, "run", *map(str, args)], stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, env=env, text=True, **more)
 
     def read_lines(self, process, n):

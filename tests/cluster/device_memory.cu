@@ -108,8 +108,8 @@ static void check(struct here *h, const uint8_t *mem, size_t at, size_t bytes, u
     for (size_t i = 0; i < bytes; i++) {
         if (h->staged[i + 1] == h->expected[i])
             continue;
-        fprintf(stderr, "rank %d: %s of %zu bytes to %zu: byte %zu is %u, not %u\n", h->rank, what, bytes, at, i,
-                h->staged[i + 1], h->expected[i]);
+        fprintf(stderr, "rank %d: %s of %zu bytes to %zu: byte %zu is %u, not %u\n", h->rank, what,
+                bytes, at, i, h->staged[i + 1], h->expected[i]);
         exit(1);
     }
     CHECK(h->staged[0] == 0 && h->staged[bytes + 1] == 0);
@@ -219,15 +219,20 @@ static void play_refusals(struct here *h)
 
     signal.size = sizeof signal;
     signal.signal_op = TUTTI_SIGNAL_SET;
-    CHECK_SAYS(tutti_window_put(w, h->rank, 0, &word, 8, NULL), TUTTI_ERR_UNSUPPORTED, "device memory");
-    CHECK_SAYS(tutti_window_put(w, h->other, 0, &word, 8, &signal), TUTTI_ERR_UNSUPPORTED, "device memory");
-    CHECK_SAYS(tutti_window_signal(w, h->other, 0, TUTTI_SIGNAL_ADD, 1), TUTTI_ERR_UNSUPPORTED, "device memory");
-    CHECK_SAYS(tutti_window_get(w, h->other, 0, &word, 8, NULL), TUTTI_ERR_UNSUPPORTED, "device memory");
+    CHECK_SAYS(tutti_window_put(w, h->rank, 0, &word, 8, NULL), TUTTI_ERR_UNSUPPORTED,
+               "device memory");
+    CHECK_SAYS(tutti_window_put(w, h->other, 0, &word, 8, &signal), TUTTI_ERR_UNSUPPORTED,
+               "device memory");
+    CHECK_SAYS(tutti_window_signal(w, h->other, 0, TUTTI_SIGNAL_ADD, 1), TUTTI_ERR_UNSUPPORTED,
+               "device memory");
+    CHECK_SAYS(tutti_window_get(w, h->other, 0, &word, 8, NULL), TUTTI_ERR_UNSUPPORTED,
+               "device memory");
     CHECK_SAYS(tutti_window_get(h->host_window, h->other, 0, h->gpu_source, 8, NULL), TUTTI_ERR_UNSUPPORTED,
                "device memory");
     CHECK_SAYS(tutti_window_atomic(w, h->other, 0, 8, TUTTI_ATOMIC_ADD, 1, 0, &word), TUTTI_ERR_UNSUPPORTED,
                "device memory");
-    CHECK_SAYS(tutti_window_wait(w, 0, TUTTI_EQUAL, 0, 0, NULL), TUTTI_ERR_UNSUPPORTED, "device memory");
+    CHECK_SAYS(tutti_window_wait(w, 0, TUTTI_EQUAL, 0, 0, NULL), TUTTI_ERR_UNSUPPORTED,
+               "device memory");
     CHECK_SAYS(tutti_allreduce(h->gpu_source, h->gpu_source, 16, TUTTI_F32, TUTTI_SUM, h->comm, NULL), TUTTI_ERR_UNSUPPORTED,
                "device memory");
 }
@@ -248,7 +253,8 @@ static tutti_rma signal_of(const struct here *h, uint64_t value)
  * arrives. */
 static void play_put(struct here *h, enum direction d, size_t bytes)
 {
-    static const char *const names[] = { "a put from GPU to GPU", "a put from GPU to host", "a put from host to GPU" };
+    static const char *const names[] = { "a put from GPU to GPU", "a put from GPU to host",
+                                         "a put from host to GPU" };
     uint8_t *const target = d == GPU_TO_HOST ? h->host : h->gpu;
     uint8_t *const source = d == HOST_TO_GPU ? h->host_source : h->gpu_source;
     const uint64_t put = ++h->puts;
@@ -290,7 +296,8 @@ static void play_burst(struct here *h)
     CHECK(tutti_window_signal(h->signals, h->other, 0, TUTTI_SIGNAL_SET, h->puts) == TUTTI_OK);
     CHECK(tutti_window_wait(h->signals, 0, TUTTI_EQUAL, h->puts, WAIT_MS, NULL) == TUTTI_OK);
     for (uint32_t i = 0; i < BURST; i++)
-        check(h, h->gpu, 1 + i * (BURST_BYTES + 2), BURST_BYTES, first + i, "one of many puts from GPU to GPU");
+        check(h, h->gpu, 1 + i * (BURST_BYTES + 2), BURST_BYTES, first + i,
+              "one of many puts from GPU to GPU");
     CHECK(tutti_window_wait_counter(h->gpu_window, &counter, BURST, WAIT_MS) == TUTTI_OK);
     CHECK(tutti_barrier(h->comm, NULL) == TUTTI_OK);
 }
@@ -330,7 +337,8 @@ static void play_bandwidth(struct here *h)
     const double gpu = bandwidth(h, h->gpu_window, h->gpu_source), host = bandwidth(h, h->host_window, h->host_source);
 
     if (h->rank == 0)
-        printf("puts of 16 MiB: %.2f GB/s from GPU to GPU, %.2f GB/s from host to host\n", gpu, host);
+        printf("puts of 16 MiB: %.2f GB/s from GPU to GPU, %.2f GB/s from host to host\n", gpu,
+               host);
 }
 
 /* Frees the memory and allocates the same address again: the old registration must not be used. */
@@ -343,7 +351,8 @@ static void have_again(struct here *h)
     CHECK_CUDA(cudaFree(h->gpu));
     for (allocate(h); h->gpu != before && n < ALLOCATIONS; allocate(h))
         others[n++] = h->gpu;
-    printf("rank %d: memory came again at %s address\n", h->rank, h->gpu == before ? "the same" : "another");
+    printf("rank %d: memory came again at %s address\n", h->rank,
+           h->gpu == before ? "the same" : "another");
     while (n > 0)
         CHECK_CUDA(cudaFree(others[--n]));
 }

@@ -309,7 +309,9 @@ int main(void)
     play_ends(&h);
     play_route(&h);
     play_hash(&h);
-    printf("rank %u: exchange, crowd, fences, own words, ends, exchanges by flags and hashes ran on %s\n", h.rank, what.name);
+    printf("rank %u: exchange, crowd, fences, own words, ends, exchanges by flags and hashes ran "
+           "on %s\n",
+           h.rank, what.name);
     tutti_comm_destroy(h.comm);
     return 0;
 }

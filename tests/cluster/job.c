@@ -337,8 +337,9 @@ static bool ended_well(const struct job *job, const struct job_board *board, uin
     if (WIFSIGNALED(status) && board->dies[rank] &&
         (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == (int)board->dies[rank]))
         return true;
-    fprintf(stderr, "rank %u of %u, %s, seed %llu ended with %s %d, in \"%s\"\n", rank, job->nranks, job->wires,
-            (unsigned long long)job->seed, WIFSIGNALED(status) ? "signal" : "exit status",
+    fprintf(stderr, "rank %u of %u, %s, seed %llu ended with %s %d, in \"%s\"\n", rank, job->nranks,
+            job->wires, (unsigned long long)job->seed,
+            WIFSIGNALED(status) ? "signal" : "exit status",
             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), board->step[rank]);
     return false;
 }

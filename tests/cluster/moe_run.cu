@@ -68,12 +68,15 @@ static void check_room(const struct here *h)
 
     must(cudaGetDevice(&device), "cudaGetDevice");
     must(cudaGetDeviceProperties(&what, device), "cudaGetDeviceProperties");
-    must(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, megakernel, THREADS, 0), "the room for blocks");
+    must(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, megakernel, THREADS, 0),
+         "the room for blocks");
     if (h->me.rank == 0 && !h->me.o->json)
-        printf("%s: %d multiprocessors, each with room for %d blocks of %d threads\n", what.name, what.multiProcessorCount, each, THREADS);
+        printf("%s: %d multiprocessors, each with room for %d blocks of %d threads\n", what.name,
+               what.multiProcessorCount, each, THREADS);
     if ((uint64_t)each * (uint64_t)what.multiProcessorCount >= h->me.nblocks)
         return;
-    fprintf(stderr, "moe: %u blocks must run at once, and %s has room for %d times %d\n", h->me.nblocks, what.name, each, what.multiProcessorCount);
+    fprintf(stderr, "moe: %u blocks must run at once, and %s has room for %d times %d\n",
+            h->me.nblocks, what.name, each, what.multiProcessorCount);
     exit(1);
 }
 
@@ -160,7 +163,9 @@ int main(int argc, char **argv)
         return status;
     o.forms &= 1u << FULL | 1u << COUPLED | 1u << DECOUPLED | 1u << ORDERED;
     if (!o.forms) {
-        fprintf(stderr, "moe_run: none of --forms runs on a GPU: full, coupled, decoupled and ordered do\n");
+        fprintf(
+            stderr,
+            "moe_run: none of --forms runs on a GPU: full, coupled, decoupled and ordered do\n");
         return 1;
     }
     h.me.o = &o;

@@ -127,8 +127,8 @@ static void check_quantized(const tutti_view *view, const float *average, uint64
         const double here = expected + (double)(i % RAMP);
 
         if (!((double)average[i] <= here + bound && (double)average[i] >= here - bound))
-            wrong(
-                "a quantized average is farther from that of the members of its view than it may be");
+            wrong("a quantized average is farther from that of the members of its view than it may "
+                  "be");
     }
 }
 

@@ -74,7 +74,8 @@ static bool is_near(const struct said *s, const char *what, double added, double
 {
     if (fabs(added - expected) <= bound)
         return true;
-    printf("step %" PRIu64 " by %zu members: it adds %.9g to %s, and one process %.9g; %.3g would be allowed\n",
+    printf("step %" PRIu64
+           " by %zu members: it adds %.9g to %s, and one process %.9g; %.3g would be allowed\n",
            s->step, s->nids, added, what, expected, bound);
     return false;
 }

@@ -3,8 +3,8 @@
  *
  *   prog_hang FAULT RANK TENSOR ITERATION CALL COUNT TIMEOUT_MS DIRECTORY
  *
- * TENSOR: size of the tensor groups. The fault is in ITERATION (from 0), at CALL (from 0). Calls from
- * there on have the timeout. FAULT is one of:
+ * TENSOR: size of the tensor groups. The fault is in ITERATION (from 0), at CALL (from 0). Calls
+ * from there on have the timeout. FAULT is one of:
  *
  *   never      RANK does not make the call, nor any later one
  *   outside    the same, with an annotation
@@ -16,8 +16,8 @@
  *              created DIRECTORY/is-cut
  *   late       RANK makes the call when the dumps of the others are written (DIRECTORY/dumped)
  *
- * A rank whose call failed waits for DIRECTORY/done, so that its end does not disturb others, unless
- * EXITS is in the environment. */
+ * A rank whose call failed waits for DIRECTORY/done, so that its end does not disturb others,
+ * unless EXITS is in the environment. */
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>

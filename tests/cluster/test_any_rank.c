@@ -661,7 +661,8 @@ static void timeout_role(struct rank *r)
             tutti_recv(&word, 1, TUTTI_U64, TUTTI_ANY_RANK, dup,
                        &(tutti_call){ .size = sizeof(tutti_call), .tag = 12, .timeout_ms = 50 }),
             TUTTI_ERR_TIMEOUT,
-            "recv(8 bytes, type u64) from any rank, tag 12: no rank has sent a message with this tag");
+            "recv(8 bytes, type u64) from any rank, tag 12: no rank has sent a message with this "
+            "tag");
         CHECK_STATUS(r, tutti_recv(&word, 1, TUTTI_U64, TUTTI_ANY_RANK, dup, NULL),
                      TUTTI_ERR_TIMEOUT);
     }

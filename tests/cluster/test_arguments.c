@@ -225,10 +225,10 @@ static void spoil_values(const struct attempts *a)
             g.count = 0;
             g.call = &unscaled;
         });
-        SPOILED(
-            a,
-            "tutti_call.divisor is 4 with op sum: it must be at most 2^32 - 1, and 0 unless op is avg",
-            g.call = &divided);
+        SPOILED(a,
+                "tutti_call.divisor is 4 with op sum: it must be at most 2^32 - 1, and 0 unless op "
+                "is avg",
+                g.call = &divided);
         SPOILED(a, "tutti_call.divisor is 4294967296 with op avg: it must be at most 2^32 - 1", {
             g.op = TUTTI_AVG;
             g.call = &too_far;

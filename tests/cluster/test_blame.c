@@ -169,9 +169,12 @@ static void collective_role(struct rank *r)
 static void stopped_rank_in_collective_is_blamed(void **state)
 {
     static const struct stop stops[] = {
-        { 5, 0, 4, TT_BROADCAST, "chain", false },      { 5, 2, 3, TT_BARRIER, "dissemination", true },
-        { 4, 1, 0, TT_ALLREDUCE, "ring", true },        { 6, 3, 2, TT_ALLGATHER, "ring", true },
-        { 3, 0, 2, TT_ALLREDUCE, "doubling", true },    { 6, 5, 1, TT_BARRIER, "dissemination", false },
+        { 5, 0, 4, TT_BROADCAST, "chain", false },
+        { 5, 2, 3, TT_BARRIER, "dissemination", true },
+        { 4, 1, 0, TT_ALLREDUCE, "ring", true },
+        { 6, 3, 2, TT_ALLGATHER, "ring", true },
+        { 3, 0, 2, TT_ALLREDUCE, "doubling", true },
+        { 6, 5, 1, TT_BARRIER, "dissemination", false },
         { 6, 4, 0, TT_ALLREDUCE, "rabenseifner", true },
     };
 
@@ -376,7 +379,8 @@ static const struct round rounds[] = {
 };
 #define NROUNDS (sizeof rounds / sizeof *rounds)
 
-/* Start time of the blocked call, its deadline, and the time at which the rank left (0: has not). */
+/* Start time of the blocked call, its deadline, and the time at which the rank left (0: has
+ * not). */
 enum { WORD_BEGAN, WORD_LATE, WORD_LEFT };
 
 static int64_t deadline_of(const struct round *d, uint32_t rank)

@@ -58,7 +58,9 @@ class Member:
         self.errors = run.dir / f"errors.{number}"
         self.fate = "lives"
         with open(self.errors, "w") as errors:
-            self.process = subprocess.Popen([CHURN, run.at, str(self.log)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
+            self.process = subprocess.Popen([CHURN, run.at, str(self.log)],
+                                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                            stderr=errors,
                                             env=run.env)
 
     def signal(self, number):
@@ -70,7 +72,8 @@ class Member:
     def lines(self, kind):
         """Its log lines of a kind, without that word. A line truncated by its death is ignored."""
         lines = self.log.read_text().splitlines(keepends=True) if self.log.exists() else ()
-        return [line.split(" ", 1)[1] for line in lines if line.startswith(kind + " ") and line.endswith("\n")]
+        return [line.split(" ", 1)[1] for line in lines if line.startswith(kind + " ")
+                and line.endswith("\n")]
 
     def steps(self):
         """step -> (epoch, the state after it, and its contributors)."""
@@ -112,8 +115,10 @@ class Churn(ClusterTest):
 
     def start_coordinator(self):
         with open(self.dir / "coordinator", "a") as errors:
-            self.coordinator = subprocess.Popen([TUTTI, "coordinator", "--listen", self.at, "--journal", str(self.dir / "journal"),
-                                                 "--lease", str(1000 * LEASE_S)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            self.coordinator = subprocess.Popen([TUTTI, "coordinator", "--listen", self.at,
+                                                 "--journal", str(self.dir / "journal"),
+                                                 "--lease", str(1000 * LEASE_S)],
+                                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                                 stderr=errors, env=self.env)
 
     def join(self):
@@ -134,9 +139,11 @@ class Churn(ClusterTest):
         """One random event."""
         self.wake_lost()
         living = self.living()
-        may_restart = time.monotonic() < self.end - WITHOUT_FAILURES * SECONDS and not (self.delayed and time.monotonic() < self.lost_by)
+        may_restart = (time.monotonic() < self.end - WITHOUT_FAILURES * SECONDS
+                       and not (self.delayed and time.monotonic() < self.lost_by))
         kinds = ["coordinator"] if self.draw.random() < 0.15 and may_restart else []
-        kinds += ["join"] * 2 if len(living) < MEMBERS_MAX and sum(m.lives() for m in self.members) < PRESENT_MAX else []
+        kinds += (["join"] * 2 if len(living) < MEMBERS_MAX and sum(m.lives() for m in self.members)
+                  < PRESENT_MAX else [])
         if len(living) > MEMBERS_MIN:
             kinds += ["kill", "pause", "leave"]
             kinds += ["stop"] if SECONDS >= EVICTING_S and time.monotonic() >= self.lost_by else []
@@ -167,7 +174,8 @@ class Churn(ClusterTest):
                 # it has just started, and does not handle the signal yet
                 kind = "kill"
             one.fate = kind
-            one.signal({"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "leave": signal.SIGTERM}[kind])
+            one.signal({"kill": signal.SIGKILL, "stop": signal.SIGSTOP,
+                        "leave": signal.SIGTERM}[kind])
         now = time.monotonic()
         # a restarted coordinator extends each lease,
         if kind == "stop" or (kind == "coordinator" and now < self.lost_by):
@@ -179,7 +187,8 @@ class Churn(ClusterTest):
     def check_alive(self):
         for member in self.members:
             code = member.process.poll()
-            allowed = {"lives": (None,), "kill": (None, -signal.SIGKILL), "stop": (None, 3), "leave": (None, 0)}[member.fate]
+            allowed = {"lives": (None,), "kill": (None, -signal.SIGKILL), "stop": (None, 3),
+                       "leave": (None, 0)}[member.fate]
             self.assertIn(code, allowed, f"a member that {member.fate}: {member.told()}")
         self.assertIsNone(self.coordinator.poll(), (self.dir / "coordinator").read_text()[-600:])
 
@@ -190,7 +199,8 @@ class Churn(ClusterTest):
         for member in self.members:
             for step, (epoch, what) in member.steps().items():
                 first = steps.setdefault(step, (epoch, what))
-                self.assertEqual(first[1], what, f"step {step} is not the same at all who committed it")
+                self.assertEqual(first[1], what, f"step {step} is not the same at all who "
+                                                 f"committed it")
         self.assertEqual(sorted(steps), list(range(1, len(steps) + 1)), "a step is missing")
         path = self.dir / "steps"
         with open(path, "w") as out:
@@ -198,7 +208,8 @@ class Churn(ClusterTest):
                 out.write(f"{step} {steps[step][0]} {steps[step][1]}")
         with open(path) as lines:
             serial = subprocess.run([SERIAL], stdin=lines, capture_output=True, text=True)
-        self.assertEqual((serial.returncode, serial.stdout), (0, f"{len(steps)} steps\n"), serial.stderr)
+        self.assertEqual((serial.returncode, serial.stdout), (0, f"{len(steps)} steps\n"),
+                         serial.stderr)
         return len(steps)
 
     def test_numbers_are_correct_during_membership_changes(self):
@@ -222,27 +233,34 @@ class Churn(ClusterTest):
         self.wake_lost()
         for member in self.members:
             if member.fate in ("stop", "leave"):
-                wait_until(lambda m=member: not m.lives(), f"the end of one that was to {member.fate}")
+                wait_until(lambda m=member: not m.lives(),
+                           f"the end of one that was to {member.fate}")
         self.check_alive()
         reached = len(first.steps()) and max(first.steps())
-        wait_until(lambda: self.check_alive() or max(first.steps()) >= reached + STEPS_MIN, "steps after it is quiet")
+        wait_until(lambda: self.check_alive() or max(first.steps()) >= reached + STEPS_MIN,
+                   "steps after it is quiet")
         self.check_coordinator(coordinator)
         self.check_members(sizes)
         for member in self.living():
             member.fate = "leave"
             member.signal(signal.SIGTERM)
         for member in self.members:
-            wait_until(lambda m=member: not m.lives(), f"the end of one that was to {member.fate}: {member.told()}")
+            wait_until(lambda m=member: not m.lives(),
+                       f"the end of one that was to {member.fate}: {member.told()}")
         self.check_alive()
-        orders = " and ".join(f"{sum(m.optimized(kind) for m in self.members)} {kind}" for kind in ("waited", "behind"))
-        print(f"{self.check_logs()} steps by {len(self.members)} members, who had the ring optimized: {orders}", file=sys.stderr)
+        orders = " and ".join(f"{sum(m.optimized(kind) for m in self.members)} {kind}"
+                              for kind in ("waited", "behind"))
+        print(f"{self.check_logs()} steps by {len(self.members)} members, who had the ring "
+              f"optimized: {orders}", file=sys.stderr)
         self.coordinator.terminate()
         self.assertEqual(self.coordinator.wait(PATIENCE_S), 0)
         wait_until(lambda: not marked(self.env), "processes are left")
 
     def wait_for_training(self, member):
         """Waits until a member has done each periodic action with others."""
-        wait_until(lambda: self.check_alive() or (len(member.steps()) >= STEPS_MIN and member.optimized("waited") and member.optimized("behind")),
+        wait_until(lambda: self.check_alive() or (len(member.steps()) >= STEPS_MIN
+                                                  and member.optimized("waited")
+                                                  and member.optimized("behind")),
                    "steps, and orders of the ring")
 
     def within(self, process, what, limits):
@@ -262,12 +280,15 @@ class Churn(ClusterTest):
         try:
             wait_until(is_within, what)
         except AssertionError as error:
-            raise AssertionError(f"{what}: descriptors, threads, resident KiB are {now}; at most {most} are expected") from error
+            raise AssertionError(f"{what}: descriptors, threads, resident KiB are {now}; at most "
+                                 f"{most} are expected") from error
         print(f"{what}: descriptors, threads, resident KiB {now}, of {most}", file=sys.stderr)
 
     def check_coordinator(self, before):
         """Compares an old coordinator with its state after the start, with two members."""
-        self.within(self.coordinator, "the coordinator", lambda: (before[0] + len(self.living()) - 2, before[1], before[2] + COORDINATOR_GROWTH_KIB))
+        self.within(self.coordinator, "the coordinator",
+                    lambda: (before[0] + len(self.living()) - 2, before[1],
+                             before[2] + COORDINATOR_GROWTH_KIB))
 
     def check_members(self, sizes):
         """Compares living members with a new one."""
@@ -280,9 +301,11 @@ class Churn(ClusterTest):
             return new[0], new[1] + THREADS_MORE, new[2] + GROWTH_KIB
 
         for member in veterans:
-            self.within(member.process, f"member {self.members.index(member)} of {len(self.members)}", limits)
+            self.within(member.process, f"member {self.members.index(member)} of "
+                                        f"{len(self.members)}", limits)
         if len(sizes) >= SAMPLES_MIN and not SANITIZED:
-            self.assertLessEqual(max(sizes[-quarter:]), max(sizes[quarter:2 * quarter]) + GROWTH_KIB, f"resident KiB, over time: {sizes}")
+            self.assertLessEqual(max(sizes[-quarter:]), max(sizes[quarter:2 * quarter])
+                                 + GROWTH_KIB, f"resident KiB, over time: {sizes}")
 
 
 if __name__ == "__main__":

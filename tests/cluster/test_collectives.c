@@ -488,7 +488,8 @@ static void finish_sum(struct rank *r, struct pending *p)
     check_sum(r, p, tutti_wait(request));
 }
 
-/* Calls of few shapes, so that several of one are pending and others take their place; blocking ones between them. */
+/* Calls of few shapes, so that several of one are pending and others take their place; blocking
+ * ones between them. */
 static void mixed_role(struct rank *r)
 {
     static const size_t counts[] = { 1, 2, FIFTY };

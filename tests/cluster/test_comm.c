@@ -803,8 +803,8 @@ static void conf_names_a_port_or_file(void **state)
 
 /* ---- invalid confs ---- */
 
-static const char long_text[] =
-    "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789";
+static const char long_text[] = "012345678901234567890123456789012345678901234567890123456789012345"
+                                "6789012345678901234567890123456789012345678901234567890123456789";
 
 static const struct {
     const char *what;           /* text in the message */
@@ -816,9 +816,18 @@ static const struct {
     { "sizeof(tutti_conf)", { .size = offsetof(tutti_conf, restore) }, NULL, NULL },
     { "sizeof(tutti_conf)", { .size = SIZE_MAX }, NULL, NULL },
     { "conf.rendezvous is \"http://here\"", { .rendezvous = "http://here" }, NULL, NULL },
-    { "conf.rendezvous is \"tcp://nowhere\"", { .rendezvous = "tcp://nowhere", .nranks = 2 }, NULL, NULL },
-    { "the port must be 0 to 65535", { .rendezvous = "tcp://here:66000", .nranks = 2 }, NULL, NULL },
-    { "conf.rendezvous is \"file://meet\"", { .rendezvous = "file://meet", .nranks = 2 }, NULL, NULL },
+    { "conf.rendezvous is \"tcp://nowhere\"",
+      { .rendezvous = "tcp://nowhere", .nranks = 2 },
+      NULL,
+      NULL },
+    { "the port must be 0 to 65535",
+      { .rendezvous = "tcp://here:66000", .nranks = 2 },
+      NULL,
+      NULL },
+    { "conf.rendezvous is \"file://meet\"",
+      { .rendezvous = "file://meet", .nranks = 2 },
+      NULL,
+      NULL },
     { "conf.nranks is -1", { .nranks = -1 }, NULL, NULL },
     { "conf.rank is 2 and conf.nranks is 2", { .nranks = 2, .rank = 2 }, NULL, NULL },
     { "conf.rank is -1 and conf.nranks is 2", { .nranks = 2, .rank = -1 }, NULL, NULL },
@@ -970,7 +979,8 @@ static void deadline_role(struct rank *r)
     job_meet(r);
     setenv("TUTTI_TIMEOUT_MS", "60000", 1);
     CHECK_OK(r, tutti_comm_create(&short_timeout, NULL));
-    short_timeout->timeout_ms = DEFAULT_MS;     /* as if created with it, but without limiting start-up */
+    short_timeout->timeout_ms = DEFAULT_MS;     /* as if created with it, but without limiting
+                                                   start-up */
     CHECK_OK(r, tutti_comm_dup(r->comm, &copy));
     copy->timeout_ms = DEFAULT_MS;
     if (r->rank == 1) {

@@ -27,11 +27,13 @@ class Process:
     """A process with its output lines, read by a thread."""
 
     def __init__(self, *args, env):
-        self.process = subprocess.Popen(list(map(str, args)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        self.process = subprocess.Popen(list(map(str, args)), stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, env=env, text=True)
         self.lines, self.errors = [], []
         self.readers = [threading.Thread(target=self.read, args=pair, daemon=True)
-                        for pair in ((self.process.stdout, self.lines), (self.process.stderr, self.errors))]
+                        for pair in ((self.process.stdout, self.lines),
+                                     (self.process.stderr, self.errors))]
         for reader in self.readers:
             reader.start()
 
@@ -44,7 +46,8 @@ class Process:
         return any(re.search(pattern, line) for line in self.lines[after:])
 
     def await_line(self, pattern, after=0):
-        wait_until(lambda: self.has(pattern, after) or self.process.poll() is not None, f"a line like {pattern}: {self.lines[-5:]}")
+        wait_until(lambda: self.has(pattern, after) or self.process.poll() is not None,
+                   f"a line like {pattern}: {self.lines[-5:]}")
         if not self.has(pattern, after):
             self.process.wait()
             for reader in self.readers:
@@ -81,8 +84,10 @@ class Elastic(unittest.TestCase):
         return self.processes[-1]
 
     def start_coordinator(self, lease_s=LEASE_S, grace_s=0.05):
-        self.coordinator = self.start(TUTTI, "coordinator", "--journal", Path(self.tmp.name, "journal"), "--listen", self.address,
-                                      "--lease", int(1000 * lease_s), "--grace", int(1000 * grace_s))
+        self.coordinator = self.start(TUTTI, "coordinator", "--journal",
+                                      Path(self.tmp.name, "journal"), "--listen", self.address,
+                                      "--lease", int(1000 * lease_s), "--grace",
+                                      int(1000 * grace_s))
         self.coordinator.await_line("listening on")
 
     def start_another_coordinator(self, lease_s, grace_s=0.05):
@@ -115,42 +120,63 @@ class Elastic(unittest.TestCase):
             told = [line for line in member.errors if "was lost" in line]
             # no errors are caused by its loss
             self.assertFalse([line for line in member.errors if "error" in line], member.errors)
-            self.assertTrue(all(re.search(r"warn: PEER_LOST: .*member \d+ ", line) for line in told), told)
+            self.assertTrue(all(re.search(r"warn: PEER_LOST: .*member \d+ ", line)
+                                for line in told), told)
             # at most once (the coordinator may be first), although it ends many communicators
             self.assertEqual(len(told), len(set(told)), told)
 
     def test_coordinator_start_failure_is_reported(self):
         token = Path(self.tmp.name, "token")
         token.write_text("short\n")
-        for status, arguments, words in ((2, ("--grace", "2000"), ("2000 ms", "1000 ms", "--lease")),
-                                         (2, ("--lease", "300", "--grace", "301"), ("301 ms", "300 ms")),
-                                         (2, ("--token-file", token), (str(token), "5 characters", "16")),
-                                         (2, ("--token-file", ""), ('cannot read the token file ""', "No such file")),
+        for status, arguments, words in ((2, ("--grace", "2000"),
+                                          ("2000 ms", "1000 ms", "--lease")),
+                                         (2, ("--lease", "300", "--grace", "301"),
+                                          ("301 ms", "300 ms")),
+                                         (2, ("--token-file", token),
+                                          (str(token), "5 characters", "16")),
+                                         (2, ("--token-file", ""),
+                                          ('cannot read the token file ""', "No such file")),
                                          (2, ("--lease", "soon"), ("soon",)),
                                          (2, ("--cert", token), ("--ca",)),
-                                         (2, ("--cert", "/none.pem", "--key", token, "--ca", token), ("/none.pem", "No such file")),
-                                         (2, ("--cert", token, "--key", token, "--ca", token), (str(token), "in PEM")),
-                                         (2, ("--store-plain",), ("--store-plain", "needs --store")),
-                                         (2, ("--listen", "127.0.0.1"), ("--listen", '"127.0.0.1"', "must be like host:29401")),
-                                         (2, ("--listen", "127.0.0.1:99999"), ("--listen", '99999"', "0 to 65535")),
-                                         (2, ("--http", "127.0.0.1:99999"), ("--http", '99999"', "0 to 65535")),
-                                         (2, ("--http", ":99999"), ("--http", '99999"', "0 to 65535")),
+                                         (2, ("--cert", "/none.pem", "--key", token, "--ca", token),
+                                          ("/none.pem", "No such file")),
+                                         (2, ("--cert", token, "--key", token, "--ca", token),
+                                          (str(token), "in PEM")),
+                                         (2, ("--store-plain",),
+                                          ("--store-plain", "needs --store")),
+                                         (2, ("--listen", "127.0.0.1"),
+                                          ("--listen", '"127.0.0.1"', "must be like host:29401")),
+                                         (2, ("--listen", "127.0.0.1:99999"),
+                                          ("--listen", '99999"', "0 to 65535")),
+                                         (2, ("--http", "127.0.0.1:99999"),
+                                          ("--http", '99999"', "0 to 65535")),
+                                         (2, ("--http", ":99999"),
+                                          ("--http", '99999"', "0 to 65535")),
                                          (2, ("--run", ""), ("--run", "1 to ")),
-                                         (2, ("--listen", "0.0.0.0:0"), ("--listen", "0.0.0.0:0", "token", "--insecure")),
-                                         (2, ("--journal", ""), ("invalid --journal: the name is empty", "none")),
+                                         (2, ("--listen", "0.0.0.0:0"),
+                                          ("--listen", "0.0.0.0:0", "token", "--insecure")),
+                                         (2, ("--journal", ""),
+                                          ("invalid --journal: the name is empty", "none")),
                                          (1, ("--listen", self.address), (self.address,)),
                                          (1, ("--journal", self.tmp.name), (self.tmp.name,))):
-            done = subprocess.run([TUTTI, "coordinator", "--journal", "none", "--listen", "127.0.0.1:0", *map(str, arguments)],
-                                  env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+            done = subprocess.run([TUTTI, "coordinator", "--journal", "none", "--listen",
+                                   "127.0.0.1:0", *map(str, arguments)],
+                                  env=self.env, stdin=subprocess.DEVNULL, capture_output=True,
+                                  text=True, timeout=PATIENCE_S, check=False)
             self.assertEqual(done.returncode, status, (arguments, done.stderr))
             for word in words:
                 self.assertIn(word, done.stderr)
-        for arguments, env, words in ((("--journal", "none"), {"TUTTI_TOKEN": "abc"}, "must have at least 16 characters, but has 3 .*TUTTI_TOKEN"),
-                                      (("--journal", "none"), {"TUTTI_SECURITY": "secret"}, 'TUTTI_SECURITY .* is "secret"'),
-                                      (("--store", "file:///a"), {}, '"file:///a" .--store.* is an invalid store'),
+        for arguments, env, words in ((("--journal", "none"), {"TUTTI_TOKEN": "abc"},
+                                       "must have at least 16 characters, but has 3 .*TUTTI_TOKEN"),
+                                      (("--journal", "none"), {"TUTTI_SECURITY": "secret"},
+                                       'TUTTI_SECURITY .* is "secret"'),
+                                      (("--store", "file:///a"), {},
+                                       '"file:///a" .--store.* is an invalid store'),
                                       (("--run", "a/b"), {}, "--journal FILE")):
-            done = subprocess.run([TUTTI, "coordinator", "--listen", "127.0.0.1:0", *arguments], env=self.env | env, cwd=self.tmp.name,
-                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+            done = subprocess.run([TUTTI, "coordinator", "--listen", "127.0.0.1:0", *arguments],
+                                  env=self.env | env, cwd=self.tmp.name,
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                  timeout=PATIENCE_S, check=False)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertRegex(done.stderr, words)
         self.coordinator.process.terminate()
@@ -158,16 +184,20 @@ class Elastic(unittest.TestCase):
 
     def test_etcd_retries_are_logged(self):
         at = f"127.0.0.1:{free_port()}"
-        done = subprocess.run([TUTTI, "coordinator", "--listen", "127.0.0.1:0", "--store", f"etcd://{at}/a"], env=self.env, stdin=subprocess.DEVNULL,
+        done = subprocess.run([TUTTI, "coordinator", "--listen", "127.0.0.1:0", "--store",
+                               f"etcd://{at}/a"], env=self.env, stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         self.assertEqual((done.returncode, done.stdout), (1, ""))
-        self.assertRegex(done.stderr, f"^tutti warn: etcd at {at} does not respond: .*; retrying for 4 s\n"
+        self.assertRegex(done.stderr, f"^tutti warn: etcd at {at} does not respond: .*; retrying "
+                                      f"for 4 s\n"
                                       f"tutti error: etcd at {at} does not respond: .*\n$")
 
     def test_journal_write_failure_is_reported_once(self):
-        with subprocess.Popen([TUTTI, "coordinator", "--listen", "127.0.0.1:0", "--journal", Path(self.tmp.name, "full")], env=self.env, text=True,
+        with subprocess.Popen([TUTTI, "coordinator", "--listen", "127.0.0.1:0", "--journal",
+                               Path(self.tmp.name, "full")], env=self.env, text=True,
                               # SIGXFSZ stays ignored
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, restore_signals=False) as coordinator:
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              restore_signals=False) as coordinator:
             address = coordinator.stdout.readline().split()[-1]
             resource.prlimit(coordinator.pid, resource.RLIMIT_FSIZE, (0, 0))
             self.start(MEMBER, address, 100, 1)
@@ -177,8 +207,11 @@ class Elastic(unittest.TestCase):
         self.assertNotIn("Success", said)
 
     def test_printed_address_opens_in_a_browser(self):
-        for address, words in (("127.0.0.1:0", r"http://127\.0\.0\.1:\d+/$"), ("0.0.0.0:0", r"http://127\.0\.0\.1:\d+/, and at the other addresses of this host$")):
-            coordinator = self.start(TUTTI, "coordinator", "--journal", "none", "--listen", "127.0.0.1:0", "--http", address)
+        for address, words in (("127.0.0.1:0", r"http://127\.0\.0\.1:\d+/$"),
+                               ("0.0.0.0:0", r"http://127\.0\.0\.1:\d+/, and at the other "
+                                             r"addresses of this host$")):
+            coordinator = self.start(TUTTI, "coordinator", "--journal", "none", "--listen",
+                                     "127.0.0.1:0", "--http", address)
             coordinator.await_line("status page: " + words)
             page = re.search("http://[^,]*/", "\n".join(coordinator.lines)).group()
             with urllib.request.urlopen(page + "healthz", timeout=PATIENCE_S) as answer:
@@ -193,7 +226,8 @@ class Elastic(unittest.TestCase):
             self.await_members(left, 2)
             ended = [[line for line in member.lines if "ended after" in line] for member in left]
             self.assertEqual([len(lines) for lines in ended], [1, 1])
-            final = [re.search(r"epoch \d+ ended after \d+ final", lines[0]).group() for lines in ended]
+            final = [re.search(r"epoch \d+ ended after \d+ final", lines[0]).group()
+                     for lines in ended]
             self.assertEqual(final[0], final[1])
             for member in left:
                 member.await_line("step 100 epoch \\d+ members 2 ")
@@ -212,7 +246,8 @@ class Elastic(unittest.TestCase):
             last = int(re.search(r"goes after step (\d+)", "\n".join(going.lines)).group(1))
             for member in members:
                 member.await_line(rf"^step \d+ epoch \d+ members {left} ")
-                first = next(line for line in member.lines if re.match(rf"step \d+ epoch \d+ members {left} ", line))
+                first = next(line for line in member.lines
+                             if re.match(rf"step \d+ epoch \d+ members {left} ", line))
                 self.assertEqual(int(first.split()[1]), last + 1, member.lines[-5:])
         self.leave(members)
 
@@ -246,7 +281,9 @@ class Elastic(unittest.TestCase):
         self.assertEqual(members[2].process.wait(timeout=60), 3)
         for reader in members[2].readers:
             reader.join()
-        self.assertRegex("\n".join(members[2].errors), "(?m)^(all-reduce|epoch): .*ABORTED: .*(has removed this member|declared this member lost)")
+        self.assertRegex("\n".join(members[2].errors), "(?m)^(all-reduce|epoch): .*ABORTED: .*(has "
+                                                       "removed this member|declared this "
+                                                       "member lost)")
         self.leave(members[:2])
 
     def test_newcomer_is_admitted_and_member_leaves(self):
@@ -278,7 +315,8 @@ class Elastic(unittest.TestCase):
         first = self.start(MEMBER, self.address, 20000, 1)
         wait_until(lambda: len(first.errors) > 1, "two warnings")
         for line in first.errors[:2]:
-            self.assertRegex(line, f'warn: no coordinator of run "tutti" has responded for [1-9][0-9]* s .tried: {self.address}.; '
+            self.assertRegex(line, f'warn: no coordinator of run "tutti" has responded for '
+                                   f'[1-9][0-9]* s .tried: {self.address}.; '
                                    f"last attempt: {self.address}: Connection refused")
         self.start_coordinator()
         first.await_line("members 1")
@@ -287,7 +325,8 @@ class Elastic(unittest.TestCase):
     def test_incomplete_group_leaves_and_is_replaced(self):
         """Two groups of two roles; prog_group.c checks every number of its role's shard after every
         step."""
-        start = {(group, role): self.start(GROUP, self.address, group, role, 4) for group in (0, 1) for role in (0, 1)}
+        start = {(group, role): self.start(GROUP, self.address, group, role, 4) for group in (0, 1)
+                 for role in (0, 1)}
         stay, victim, left_over = [start[0, 0], start[0, 1]], start[1, 0], start[1, 1]
         for member in start.values():
             member.await_line("groups 2")
@@ -321,12 +360,14 @@ class Elastic(unittest.TestCase):
         first.await_line(r"^epoch \d+: 1 members$", mark)
         first.process.send_signal(signal.SIGINT)
         self.assertEqual(first.process.wait(timeout=60), 0, first.errors[-5:])
-        told = subprocess.run([EXAMPLE, "--help"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        told = subprocess.run([EXAMPLE, "--help"], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=PATIENCE_S, check=False)
         self.assertEqual(told.returncode, 0)
         self.assertIn("until Ctrl-C", told.stdout)
 
     def test_concurrent_threads_survive_a_kill(self):
-        members = [self.start(THREADS, self.address, 3, 4, 100, seed, int(dies)) for seed, dies in ((11, False), (22, True), (33, False))]
+        members = [self.start(THREADS, self.address, 3, 4, 100, seed, int(dies))
+                   for seed, dies in ((11, False), (22, True), (33, False))]
         for member in (members[0], members[2]):
             member.await_line("done, members 2")
             self.assertEqual(member.process.wait(timeout=60), 0, member.errors[-5:])

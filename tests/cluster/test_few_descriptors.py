@@ -20,8 +20,10 @@ PROMPT_S = 120      # far below the deadline of the job, which is 300 s
 
 def job(limit, wires):
     script = f'ulimit -n {limit}; exec "$@"'
-    return subprocess.run(["sh", "-c", script, "sh", BUILD / "tutti", "run", "-n", str(RANKS), "--", BUILD / "examples/hello"],
-                          env={**os.environ, "TUTTI_WIRES": wires}, capture_output=True, text=True, timeout=PROMPT_S, check=False)
+    return subprocess.run(["sh", "-c", script, "sh", BUILD / "tutti", "run", "-n", str(RANKS), "--",
+                           BUILD / "examples/hello"],
+                          env={**os.environ, "TUTTI_WIRES": wires}, capture_output=True, text=True,
+                          timeout=PROMPT_S, check=False)
 
 
 class FewDescriptors(unittest.TestCase):
@@ -34,7 +36,8 @@ class FewDescriptors(unittest.TestCase):
                     self.assertEqual(done.stdout.count("the sum is 6"), RANKS, done.stdout)
                     ran += 1
                     continue
-                found = re.search(r"RLIMIT_NOFILE is (\d+), and at least (\d+) are needed", done.stderr)
+                found = re.search(r"RLIMIT_NOFILE is (\d+), and at least (\d+) are needed",
+                                  done.stderr)
                 self.assertIsNotNone(found, done.stderr)
                 self.assertEqual(int(found[1]), limit)
                 self.assertGreater(int(found[2]), limit)
@@ -55,8 +58,10 @@ class LimitOfRanks(unittest.TestCase):
 
     def job(self, limit, wires, *command):
         script = f'ulimit -n {limit}; exec "$@"'
-        return subprocess.run([BUILD / "tutti", "run", "-n", str(self.RANKS), "--", "sh", "-c", script, "sh", *command],
-                              env={**os.environ, "TUTTI_WIRES": wires}, capture_output=True, text=True, timeout=PROMPT_S, check=False)
+        return subprocess.run([BUILD / "tutti", "run", "-n", str(self.RANKS), "--", "sh", "-c",
+                               script, "sh", *command],
+                              env={**os.environ, "TUTTI_WIRES": wires}, capture_output=True,
+                              text=True, timeout=PROMPT_S, check=False)
 
     def test_starved_start_up_names_limit(self):
         failed = 0
@@ -73,10 +78,13 @@ class LimitOfRanks(unittest.TestCase):
     def test_tcp_replaces_shm_that_needs_more(self):
         for limit in (48, 64):
             with self.subTest(limit=limit):
-                done = self.job(limit, "shm,tcp", BUILD / "tutti", "perf", "alltoall", "--max", "1K", "--check")
+                done = self.job(limit, "shm,tcp", BUILD / "tutti", "perf", "alltoall", "--max",
+                                "1K", "--check")
                 self.assertEqual(done.returncode, 0, done.stderr)
-                self.assertRegex(done.stderr, rf"shared memory between {self.RANKS} ranks needs more file descriptors: "
-                                              rf"RLIMIT_NOFILE is {limit}, and at least \d+ are needed")
+                self.assertRegex(done.stderr, rf"shared memory between {self.RANKS} ranks needs "
+                                              rf"more file descriptors: "
+                                              rf"RLIMIT_NOFILE is {limit}, and at least \d+ are "
+                                              rf"needed")
 
     def test_required_shm_names_limit(self):
         call = (BUILD / "tutti", "perf", "alltoall", "--max", "1K", "--check")
@@ -84,7 +92,8 @@ class LimitOfRanks(unittest.TestCase):
         for limit in (32, 48):
             done = self.job(limit, "shm", *call)
             self.assertNotEqual(done.returncode, 0)
-            found = re.findall(rf"RLIMIT_NOFILE is {limit}, and at least (\d+) are needed", done.stderr)
+            found = re.findall(rf"RLIMIT_NOFILE is {limit}, and at least (\d+) are needed",
+                               done.stderr)
             self.assertTrue(found, done.stderr)
             needed.update(map(int, found))
         self.assertEqual(len(needed), 1, needed)        # it does not depend on the limit
@@ -99,7 +108,8 @@ class Lanes(unittest.TestCase):
         script = f'{limit}; exec "$@"'
         done = subprocess.run([BUILD / "tutti", "run", "-n", str(RANKS), "sh", "-c", script, "sh",
                                BUILD / "tests/cluster/prog_few_descriptors", str(connections)],
-                              env={**os.environ, "TUTTI_WIRES": "tcp", "TUTTI_LANES": str(LANES)}, capture_output=True, text=True,
+                              env={**os.environ, "TUTTI_WIRES": "tcp", "TUTTI_LANES": str(LANES)},
+                              capture_output=True, text=True,
                               timeout=PROMPT_S, check=False)
         self.assertEqual((done.returncode, done.stdout.count("both")), (0, RANKS), done.stderr)
         return [int(free) for free in re.findall(r"free (\d+)", done.stdout)]
@@ -110,7 +120,8 @@ class Lanes(unittest.TestCase):
                 self.assertGreaterEqual(min(self.free(f"ulimit -n {limit}")), SPARE)
 
     def test_few_descriptors_reduce_lanes_of_peers(self):
-        self.assertGreaterEqual(min(self.free('if [ $TUTTI_RANK = 0 ]; then ulimit -n 48; fi')), SPARE)
+        self.assertGreaterEqual(min(self.free('if [ $TUTTI_RANK = 0 ]; then ulimit -n 48; fi')),
+                                SPARE)
 
     def test_peers_share_available_lanes(self):
         self.free("ulimit -n 84", CONTROL + 2 * (RANKS - 1))
@@ -119,7 +130,8 @@ class Lanes(unittest.TestCase):
         self.free("ulimit -n 256", CONTROL + LANES * (RANKS - 1))
 
     def test_soft_limit_is_raised_to_hard(self):
-        self.assertGreater(min(self.free("ulimit -Hn 500; ulimit -Sn 40", CONTROL + LANES * (RANKS - 1))), 300)
+        self.assertGreater(min(self.free("ulimit -Hn 500; ulimit -Sn 40",
+                                         CONTROL + LANES * (RANKS - 1))), 300)
 
 
 if __name__ == "__main__":

@@ -94,7 +94,8 @@ static void call_often(struct rank *r)
             memcpy(first[op], dst, sizeof dst);
         for (uint32_t i = 0; i < COUNT; i++)
             if (dst[i] != first[op][i])
-                job_fail(r, __FILE__, __LINE__, "call %u: element %u is 0x%08x, and was 0x%08x in the first call", k, i,
+                job_fail(r, __FILE__, __LINE__,
+                         "call %u: element %u is 0x%08x, and was 0x%08x in the first call", k, i,
                          dst[i], first[op][i]);
     }
     for (size_t op = 0; op < sizeof ops / sizeof *ops; op++) {      /* the same on all ranks */

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Histories of real jobs that hang: 8 to 32 processes in tensor, data and pipeline groups, over shared
-memory, TCP, and two hosts (network namespaces), with one fault each. tutti analyze must find the
-kind of the fault and the rank from their trace dumps, and name no other rank.
+"""Histories of real jobs that hang: 8 to 32 processes in tensor, data and pipeline groups, over
+shared memory, TCP, and two hosts (network namespaces), with one fault each. tutti analyze must
+find the kind of the fault and the rank from their trace dumps, and name no other rank.
 
 Nothing depends on the speed of the machine: the faults are made by the processes themselves or at a
 point at which all of them wait, and the test waits for the dumps."""
@@ -28,7 +28,8 @@ AT_ONCE = 3                 # most of the time they wait
 CALLS = 6
 # the calls of an iteration (prog_hang.c) that may be at fault
 PLACES = {"order": (3,), "mismatch": (0, 3, 4), "cut": (4, 5)}
-KINDS = {"never": "never called", "outside": "outside", "stop": "stopped", "kill": "died", "order": "order", "mismatch": "mismatch",
+KINDS = {"never": "never called", "outside": "outside", "stop": "stopped", "kill": "died",
+         "order": "order", "mismatch": "mismatch",
          "cut": "link"}
 # Sanitized processes are slow: a call that takes as long as this without a fault is a false alarm.
 TIMEOUT_MS = 40000 if SANITIZED else 10000
@@ -52,7 +53,8 @@ class History:
 
     def __str__(self):
         where = f"iteration {self.iteration}, call {self.call}, {self.count} elements"
-        return f"seed {self.seed}: {self.fault} of rank {self.culprit} of {self.n} over {self.wire}, {where}{', exits' if self.exits else ''}"
+        return (f"seed {self.seed}: {self.fault} of rank {self.culprit} of {self.n} over "
+                f"{self.wire}, {where}{', exits' if self.exits else ''}")
 
 
 def connect(hosts):
@@ -60,7 +62,8 @@ def connect(hosts):
     for i, host in enumerate(HOSTS):
         lines = ["link set lo up", f"address add 10.213.9.{i + 1}/24 dev eth0", "link set eth0 up"]
         if i == 0:
-            lines.insert(0, f"link add eth0 type veth peer name eth0 netns {hosts.network_of(HOSTS[1])}")
+            lines.insert(0, f"link add eth0 type veth peer name eth0 netns "
+                            f"{hosts.network_of(HOSTS[1])}")
         hosts.batch(host, "ip", lines)
 
 
@@ -69,16 +72,19 @@ class Hangs(ClusterTest):
         env = environment(TUTTI_TRACE_DIR=str(folder), TUTTI_TCP_SILENCE_S="3600")
         if h.exits:
             env["EXITS"] = "1"
-        program = [HANG, h.fault, h.culprit, h.tensor, h.iteration, h.call, h.count, TIMEOUT_MS, folder]
+        program = [HANG, h.fault, h.culprit, h.tensor, h.iteration, h.call, h.count, TIMEOUT_MS,
+                   folder]
         if hosts:
             half = h.n // 2
-            where = ["--hosts", f"localhost:{half},{HOSTS[1]}:{half}", "--rsh", str(hosts.on), "-x", "TUTTI_TRACE_DIR",
+            where = ["--hosts", f"localhost:{half},{HOSTS[1]}:{half}", "--rsh", str(hosts.on), "-x",
+                     "TUTTI_TRACE_DIR",
                      "-x", "TUTTI_TCP_SILENCE_S"]
             inside = hosts.inside(HOSTS[0])
         else:
             where, inside = ["--wires", h.wire], ()
         with open(folder / "output", "w", encoding="utf-8") as output:
-            job = subprocess.Popen([*inside, TUTTI, "run", "-n", str(h.n), "--survive", *where, *map(str, program)],
+            job = subprocess.Popen([*inside, TUTTI, "run", "-n", str(h.n), "--survive", *where,
+                                    *map(str, program)],
                                    stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=env)
         return job, env
 
@@ -105,7 +111,8 @@ class Hangs(ClusterTest):
         self.assertTrue(are_there(), f"{h}: the job ended: {(folder / 'output').read_text()}")
 
     def analyze(self, folder):
-        done = subprocess.run([TUTTI, "analyze", "--json", folder], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        done = subprocess.run([TUTTI, "analyze", "--json", folder], capture_output=True, text=True,
+                              timeout=PATIENCE_S, check=False)
         self.assertEqual((done.returncode, done.stderr), (3, ""), done.stdout)
         return json.loads(done.stdout)
 
@@ -125,11 +132,13 @@ class Hangs(ClusterTest):
             self.assertLessEqual(set(other["culprits"]), {h.culprit}, f"{what}\n{other['words']}")
 
     def check_link(self, h, diagnosis, what):
-        """The link between the hosts is named by its ends, the first and the second half of the ranks."""
+        """The link between the hosts is named by its ends, the first and the second half of the
+        ranks."""
         if diagnosis["culprits"]:
             ends = (diagnosis["culprits"][0], diagnosis["link_to"])
             self.assertEqual(diagnosis["kind"], "link", what)
-            self.assertEqual({end * 2 // h.n for end in ends}, {0, 1}, f"{what}\n{diagnosis['words']}")
+            self.assertEqual({end * 2 // h.n for end in ends}, {0, 1},
+                             f"{what}\n{diagnosis['words']}")
 
     def check_clocks(self, h, folder):
         """All processes of this machine have the same clock: the bounds must contain 0."""
@@ -145,7 +154,8 @@ class Hangs(ClusterTest):
             job, env = self.start(h, folder, hosts)
             try:
                 if hosts:
-                    wait_until(lambda: (folder / "cut").exists() or job.poll() is not None, f"{h}: the cut")
+                    wait_until(lambda: (folder / "cut").exists() or job.poll() is not None,
+                               f"{h}: the cut")
                     hosts.run(HOSTS[1], "ip", "link", "set", "eth0", "down")
                     (folder / "is-cut").touch()
                 self.await_dumps(h, folder, job)
@@ -173,7 +183,8 @@ class Hangs(ClusterTest):
         return "", False
 
     def test_cause_of_each_hang_is_found(self):
-        """A run with shares tries some, each turn others. Sanitized processes are too slow for all."""
+        """A run with shares tries some, each turn others. Sanitized processes are too slow for
+        all."""
         every = 3 * SHARE if SHARE > 1 or SANITIZED else 1
         seeds = [seed for seed in range(HISTORIES) if (seed + TURN) % every == 0]
         with ThreadPoolExecutor(1 if SANITIZED else AT_ONCE) as pool:

@@ -30,7 +30,8 @@ def connect(hosts, *more):
     for i, host in enumerate(HOSTS):
         lines = ["link set lo up", f"address add {ADDRESSES[i]}/24 dev eth0", "link set eth0 up"]
         if i == 0:
-            lines.insert(0, f"link add eth0 type veth peer name eth0 netns {hosts.network_of(HOSTS[1])}")
+            lines.insert(0, f"link add eth0 type veth peer name eth0 netns "
+                            f"{hosts.network_of(HOSTS[1])}")
         hosts.batch(host, "ip", lines + list(more))
 
 
@@ -60,7 +61,8 @@ class TwoHosts(ClusterTest):
             self.hosts.run(host, "mount", "--bind", self.proc.name, "/proc")
 
     def look_alike(self):
-        self.cover_proc(sys__kernel__random__boot_id="11111111-2222-3333-4444-555555555555\n", self__ns__net="")
+        self.cover_proc(sys__kernel__random__boot_id="11111111-2222-3333-4444-555555555555\n",
+                        self__ns__net="")
 
 
 class RanksAlike(TwoHosts):
@@ -70,10 +72,13 @@ class RanksAlike(TwoHosts):
         """Runs one process per rank, on the hosts with these indices; returns their outputs. All
         must succeed."""
         where = f"tcp://{server}:{free_port()}"
-        jobs = [subprocess.Popen(self.hosts.inside(HOSTS[host], program, *args), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        jobs = [subprocess.Popen(self.hosts.inside(HOSTS[host], program, *args),
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT, text=True,
-                                 env=environment(TUTTI_RANK=str(r), TUTTI_SIZE=str(len(hosts)), TUTTI_TIMEOUT_MS="60000",
-                                                 TUTTI_RENDEZVOUS=where, **more)) for r, host in enumerate(hosts)]
+                                 env=environment(TUTTI_RANK=str(r), TUTTI_SIZE=str(len(hosts)),
+                                                 TUTTI_TIMEOUT_MS="60000",
+                                                 TUTTI_RENDEZVOUS=where, **more))
+                for r, host in enumerate(hosts)]
         outputs = [job.communicate(timeout=150)[0] for job in jobs]
         for rank, (job, output) in enumerate(zip(jobs, outputs)):
             self.assertEqual(job.returncode, 0, f"rank {rank}: {output}")
@@ -82,14 +87,17 @@ class RanksAlike(TwoHosts):
     def start_by_file(self, rank, hosts, program, timeout_ms, **more):
         """Starts one rank of them, with a file visible to all hosts."""
         where = Path(self.proc.name, "rendezvous")
-        return subprocess.Popen(self.hosts.inside(HOSTS[hosts[rank]], program), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        return subprocess.Popen(self.hosts.inside(HOSTS[hosts[rank]], program),
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True,
-                                env=environment(TUTTI_RANK=str(rank), TUTTI_SIZE=str(len(hosts)), TUTTI_TIMEOUT_MS=str(timeout_ms),
+                                env=environment(TUTTI_RANK=str(rank), TUTTI_SIZE=str(len(hosts)),
+                                                TUTTI_TIMEOUT_MS=str(timeout_ms),
                                                 TUTTI_RENDEZVOUS=f"file://{where}", **more))
 
     def run_by_file(self, hosts, program, timeout_ms, **more):
         """Returns (exit status, output) of each."""
-        jobs = [self.start_by_file(r, hosts, program, timeout_ms, **more) for r in range(len(hosts))]
+        jobs = [self.start_by_file(r, hosts, program, timeout_ms, **more)
+                for r in range(len(hosts))]
         outputs = [job.communicate(timeout=150)[0] for job in jobs]
         return [(job.returncode, output) for job, output in zip(jobs, outputs)]
 
@@ -99,7 +107,8 @@ class RanksAlike(TwoHosts):
 
     def layout(self, hosts):
         """The hosts as logged by rank 0."""
-        output = self.run_ranks(hosts, TUTTI, "perf", "allreduce", "--min", "8", "--max", "8", "--iters", "5", TUTTI_LOG="info")[0]
+        output = self.run_ranks(hosts, TUTTI, "perf", "allreduce", "--min", "8", "--max", "8",
+                                "--iters", "5", TUTTI_LOG="info")[0]
         return next(line for line in output.splitlines() if " ranks on " in line)
 
     def test_identical_hosts_connect_over_the_network(self):
@@ -124,7 +133,8 @@ class RanksAlike(TwoHosts):
         for i, host in enumerate(HOSTS):
             self.hosts.run(host, "ip", "address", "del", f"{ADDRESSES[i]}/24", "dev", "eth0")
         wait_until(lambda: all("inet6 fe80" in text and "tentative" not in text for text in
-                               (self.hosts.run(host, "ip", "address", "show", "dev", "eth0") for host in HOSTS)), "no fe80:: address")
+                               (self.hosts.run(host, "ip", "address", "show", "dev", "eth0")
+                                for host in HOSTS)), "no fe80:: address")
         for rank, (status, output) in enumerate(self.run_by_file([0, 1, 1], CALLS, 60000)):
             self.assertEqual(status, 0, output)
             self.assertIn(f"rank {rank} of 3 is right", output)
@@ -153,7 +163,8 @@ class RanksAlike(TwoHosts):
         self.hosts.run(HOSTS[0], "ip", "link", "set", "lo", "down")
         outputs = self.run_by_file([0, 0], CALLS, 60000, TUTTI_WIRES="tcp")
         self.assertTrue(any(status for status, _ in outputs), outputs)
-        self.assertIn("the loopback interface lo, which is down (run ip link set lo up)", "".join(output for _, output in outputs))
+        self.assertIn("the loopback interface lo, which is down (run ip link set lo up)",
+                      "".join(output for _, output in outputs))
 
     def test_loopback_of_another_host_is_ignored(self):
         self.hosts.run(HOSTS[0], "ip", "link", "set", "eth0", "down")
@@ -191,25 +202,29 @@ class MembersAlike(TwoHosts):
         result."""
         out = Path(self.folder.name, str(len(self.processes)))
         with open(out, "w", encoding="ascii") as file:
-            process = subprocess.Popen(self.hosts.inside(HOSTS[host], *map(str, args)), stdin=subprocess.DEVNULL, stdout=file, stderr=file,
+            process = subprocess.Popen(self.hosts.inside(HOSTS[host], *map(str, args)),
+                                       stdin=subprocess.DEVNULL, stdout=file, stderr=file,
                                        env=environment(TUTTI_TOKEN=TOKEN, **more))
         process.out = out
         self.processes.append(process)
         return process
 
     def await_line(self, process, pattern):
-        wait_until(lambda: re.search(pattern, process.out.read_text()) or process.poll() is not None, f"a line like {pattern}")
+        wait_until(lambda: re.search(pattern, process.out.read_text())
+                   or process.poll() is not None, f"a line like {pattern}")
         self.assertRegex(process.out.read_text(), pattern)
 
     def coordinator(self, host=0):
         """The address on which it listens."""
         at = f"{ADDRESSES[host]}:{free_port()}"
-        self.await_line(self.start(host, TUTTI, "coordinator", "--journal", "none", "--lease", 120000, "--listen", at), "listening on")
+        self.await_line(self.start(host, TUTTI, "coordinator", "--journal", "none", "--lease",
+                                   120000, "--listen", at), "listening on")
         return at
 
     def members(self, hosts, at, **more):
         """One member on each host with these indices; they reduce together."""
-        members = [self.start(host, MEMBER, at, 20000, len(hosts), TUTTI_LOG="info", **more) for host in hosts]
+        members = [self.start(host, MEMBER, at, 20000, len(hosts), TUTTI_LOG="info", **more)
+                   for host in hosts]
         for member in members:
             self.await_line(member, f"members {len(hosts)} ms")
         return members

@@ -36,7 +36,8 @@ def grouped(hosts, level):
     """Names of hosts by their label of a level, or by the level above."""
     found = {}
     for host in hosts:
-        found.setdefault((host["labels"].get(level), host["labels"].get("fabric")), []).append(host["host"])
+        found.setdefault((host["labels"].get(level), host["labels"].get("fabric")),
+                         []).append(host["host"])
     return sorted(found.values())
 
 
@@ -47,11 +48,13 @@ class Levels(ClusterTest):
         if why:
             raise unittest.SkipTest(f"hosts that are far from each other cannot be made here: {why}")
         cls.far = Wan({"hosts": [{"name": name} for name in NAMES],
-                       "delay_ms": [[0 if a == b else delay_ms(a, b) for b in range(len(NAMES))] for a in range(len(NAMES))]})
+                       "delay_ms": [[0 if a == b else delay_ms(a, b) for b in range(len(NAMES))]
+                                    for a in range(len(NAMES))]})
         try:
             cls.far.__enter__()
         except (OSError, HostsError) as error:
-            raise unittest.SkipTest(f"hosts that are far from each other cannot be made here: {error}")
+            raise unittest.SkipTest(f"hosts that are far from each other cannot be made here: "
+                                    f"{error}")
 
     @classmethod
     def tearDownClass(cls):
@@ -65,8 +68,10 @@ class Levels(ClusterTest):
     def job(self, nhosts, *args, each=1, **variables):
         """A job of `each` ranks on each host, started from host0."""
         exports = [word for name, value in variables.items() for word in ("-x", f"{name}={value}")]
-        return self.run_tutti("-n", nhosts * each, "-o", "plain", "--hosts", ",".join(f"{name}:{each}" for name in NAMES[:nhosts]),
-                              "--rsh", self.far.hosts.on, "--timeout", 60, *exports, *args, inside=self.far.inside(0))
+        return self.run_tutti("-n", nhosts * each, "-o", "plain", "--hosts",
+                              ",".join(f"{name}:{each}" for name in NAMES[:nhosts]),
+                              "--rsh", self.far.hosts.on, "--timeout", 60, *exports, *args,
+                              inside=self.far.inside(0))
 
     def topo(self, nhosts, *args, **more):
         done = self.job(nhosts, TUTTI, "topo", "--json", *args, **more)
@@ -77,12 +82,14 @@ class Levels(ClusterTest):
         svg = str(Path(self.tmp.name) / "p.svg")
         told, _ = self.topo(6, "--measure", "--svg", svg, "--write", self.path, each=2)
         levels = told["measured"]["levels"]
-        self.assertEqual([level["distance"] for level in levels], ["building", "fabric", "wan"], told)
+        self.assertEqual([level["distance"] for level in levels], ["building", "fabric", "wan"],
+                         told)
         self.assertEqual([level["pairs"] for level in levels], [3, 4, 8])
         self.assertEqual(told["measured"]["pairs"], 15)
         self.assertEqual(grouped(told["hosts"], "building"), GROUPS)
         self.assertEqual(grouped(told["hosts"], "fabric"), [GROUPS[0] + GROUPS[1], GROUPS[2]])
-        for distance, least_ms, most_ms in (("building", NEAR_MS, MIDDLE_MS), ("fabric", MIDDLE_MS, FAR_MS), ("wan", FAR_MS, 2000)):
+        for distance, least_ms, most_ms in (("building", NEAR_MS, MIDDLE_MS),
+                                            ("fabric", MIDDLE_MS, FAR_MS), ("wan", FAR_MS, 2000)):
             latency_ms = told["links"][distance]["latency_ns"] / 1e6
             self.assertTrue(least_ms <= latency_ms < most_ms, f"{distance}: {latency_ms} ms")
         self.assertGreater(told["links"]["rack"]["gbit_s"], 0)
@@ -94,28 +101,34 @@ class Levels(ClusterTest):
     def check_what_was_written(self, told):
         """The next job reads everything from the file, and measures nothing."""
         again, log = self.topo(6, TUTTI_TOPO=self.path, TUTTI_LOG="info")
-        self.assertEqual([host["labels"] for host in again["hosts"]], [host["labels"] for host in told["hosts"]])
+        self.assertEqual([host["labels"] for host in again["hosts"]],
+                         [host["labels"] for host in told["hosts"]])
         self.assertNotIn("measured", again)
         for distance in ("building", "fabric", "wan"):
-            self.assertEqual(again["links"][distance]["latency_ns"], told["links"][distance]["latency_ns"])
+            self.assertEqual(again["links"][distance]["latency_ns"],
+                             told["links"][distance]["latency_ns"])
         self.assertIn("links between ranks (described)", log)
         self.assertIn("6 ranks on 6 hosts, 1 rail each, 3 buildings, 2 fabrics", log)
         placed = self.run_place("--group", 4, "--within", "fabric")
         self.assertIn("host4 slots=2    # ranks 8 to 9 building=b2 fabric=f1", placed)
 
     def run_place(self, *args):
-        done = subprocess.run([TUTTI, "topo", "place", "--topo", self.path, *map(str, args)], capture_output=True, text=True, timeout=60,
+        done = subprocess.run([TUTTI, "topo", "place", "--topo", self.path, *map(str, args)],
+                              capture_output=True, text=True, timeout=60,
                               env=environment(), check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
     def test_labels_take_precedence_over_measurement(self):
-        Path(self.path).write_text(json.dumps({"links": {"zone": {"latency_ns": 123456, "oversubscription": 2}},
-                                               "hosts": [{"host": "host0", "rack": "x"}, {"host": "host2", "rack": "x"},
+        Path(self.path).write_text(json.dumps({"links": {"zone": {"latency_ns": 123456,
+                                                                  "oversubscription": 2}},
+                                               "hosts": [{"host": "host0", "rack": "x"},
+                                                         {"host": "host2", "rack": "x"},
                                                          {"host": "host*", "rack": "y"}]}))
         told, _ = self.topo(4, "--measure", TUTTI_TOPO=self.path)
         self.assertEqual([host["labels"]["rack"] for host in told["hosts"]], ["x", "y", "x", "y"])
-        self.assertGreaterEqual(told["links"]["rack"]["latency_ns"], MIDDLE_MS * 1e6)       # 0-2 and 1-3
+        # 0-2 and 1-3
+        self.assertGreaterEqual(told["links"]["rack"]["latency_ns"], MIDDLE_MS * 1e6)
         self.assertEqual(told["links"]["zone"]["latency_ns"], 123456)
         self.assertEqual(told["links"]["zone"]["oversubscription"], 2)
 
@@ -123,7 +136,8 @@ class Levels(ClusterTest):
         """The other ranks have another environment: they receive the settings, and no rank waits
         without end."""
         Path(self.path).write_text(json.dumps({"links": {"rack": {"latency_ns": 7654321}}}))
-        script = (f'if [ $TUTTI_RANK = 0 ]; then export TUTTI_TOPO_MEASURE=1 TUTTI_TOPO={self.path}; fi; exec {TUTTI} topo --json')
+        script = (f'if [ $TUTTI_RANK = 0 ]; then export TUTTI_TOPO_MEASURE=1 '
+                  f'TUTTI_TOPO={self.path}; fi; exec {TUTTI} topo --json')
         done = self.job(2, "sh", "-c", script)
         self.assertEqual(done.returncode, 0, done.stderr)
         told = json.loads(done.stdout)
@@ -134,7 +148,8 @@ class Levels(ClusterTest):
     def choice(self, each=1, **variables):
         """The basis of the selection by ranks of three hosts: the latency between hosts, and how
         rank 0 determined it."""
-        done = self.job(3, TUTTI, "plan", "why", "allreduce", 64, "--json", each=each, TUTTI_LOG="info", **variables)
+        done = self.job(3, TUTTI, "plan", "why", "allreduce", 64, "--json", each=each,
+                        TUTTI_LOG="info", **variables)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)["far_latency_ns"] / 1e6, done.stderr
 
@@ -156,10 +171,12 @@ class Levels(ClusterTest):
         for variables, connected in (({}, [1, 1, 0]), ({"TUTTI_TOPO_MEASURE": "0"}, [0, 0, 0])):
             done = self.job(3, CONNECTED, **variables)
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertEqual(sorted(done.stdout.split()), sorted(f"{rank}:{n}" for rank, n in enumerate(connected)))
+            self.assertEqual(sorted(done.stdout.split()),
+                             sorted(f"{rank}:{n}" for rank, n in enumerate(connected)))
 
     def test_given_hosts_start_a_measuring_job(self):
-        done = self.run_of_topo("--measure", "--hosts", "host0,host1,host2,host3", "--rsh", self.far.hosts.on, "--write", "-")
+        done = self.run_of_topo("--measure", "--hosts", "host0,host1,host2,host3", "--rsh",
+                                self.far.hosts.on, "--write", "-")
         self.assertEqual(done.returncode, 0, done.stderr)
         hosts = json.loads(done.stdout)["hosts"]
         self.assertEqual([host["host"] for host in hosts], NAMES[:4])
@@ -168,7 +185,8 @@ class Levels(ClusterTest):
         self.assertNotEqual(hosts[1]["fabric"], hosts[2]["fabric"])
 
     def run_of_topo(self, *args):
-        return subprocess.run([*self.far.inside(0), TUTTI, "topo", *map(str, args)], capture_output=True, text=True, timeout=100,
+        return subprocess.run([*self.far.inside(0), TUTTI, "topo", *map(str, args)],
+                              capture_output=True, text=True, timeout=100,
                               env=environment(), check=False)
 
 
@@ -176,7 +194,8 @@ class OnOneHost(ClusterTest):
     def test_collectives_work_after_a_measurement(self):
         for wires in of_turn(("shm", "tcp")):
             with self.subTest(wires=wires):
-                env = environment(TUTTI_TOPO_MEASURE="1", TUTTI_WIRES=wires, TUTTI_TIMEOUT_MS="100000")
+                env = environment(TUTTI_TOPO_MEASURE="1", TUTTI_WIRES=wires,
+                                  TUTTI_TIMEOUT_MS="100000")
                 done = self.run_tutti("-n", 2 if SLOW else 4, CALLS, env=env, timeout=200)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 

@@ -25,12 +25,14 @@ HOSTS = ["hosta", "hostb"]
 def connect(hosts):
     """Creates the network above."""
     for i, host in enumerate(HOSTS):
-        lines = ["link set lo up", f"address add 10.213.7.{i + 1}/24 dev eth0", f"address add fd00:213:7::{i + 1}/64 dev eth0 nodad",
+        lines = ["link set lo up", f"address add 10.213.7.{i + 1}/24 dev eth0",
+                 f"address add fd00:213:7::{i + 1}/64 dev eth0 nodad",
                  "link set eth0 up",
                  "link add brx0 type veth peer name brx1",      # not connected, but up
                  "address add 172.31.9.1/24 dev brx0", "link set brx0 up", "link set brx1 up"]
         for link in ("eth0", "eth1") if i == 0 else ():
-            lines.insert(0, f"link add {link} type veth peer name {link} netns {hosts.network_of(HOSTS[1])}")
+            lines.insert(0, f"link add {link} type veth peer name {link} netns "
+                            f"{hosts.network_of(HOSTS[1])}")
         hosts.batch(host, "ip", lines)
 
 
@@ -58,26 +60,31 @@ class Namespaces(ClusterTest):
         for rule in ("", "eth", "=eth0", "^brx,lo"):
             with self.subTest(rule=rule):
                 rules = ["--interfaces", rule] if rule else []
-                done = self.run_tutti("-n", 5, "--hosts", f"localhost:3,{HOSTS[1]}:2", "--rsh", self.rsh, "--timeout", 20,
+                done = self.run_tutti("-n", 5, "--hosts", f"localhost:3,{HOSTS[1]}:2", "--rsh",
+                                      self.rsh, "--timeout", 20,
                                       *rules, MEET, "twice", inside=self.inside)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 self.assertEqual(done.stdout.count("of 5 met"), 10)
 
     def claim_speed(self, mbit, *what_is_below):
         """Makes /sys report that speed for eth0 of host a, until the test ends."""
-        address = json.loads(self.hosts.run(HOSTS[0], "ip", "-j", "link", "show", "eth0"))[0]["address"]
+        address = json.loads(self.hosts.run(HOSTS[0], "ip", "-j", "link", "show",
+                                            "eth0"))[0]["address"]
         there = "/sys/class/net/eth0"
         self.hosts.run(HOSTS[0], "mount", "-t", "tmpfs", "none", "/sys/class/net")
         self.addCleanup(self.hosts.run, HOSTS[0], "umount", "/sys/class/net")
-        self.hosts.run(HOSTS[0], "sh", "-c", f"mkdir {there}; echo {address} > {there}/address; echo {mbit} > {there}/speed")
+        self.hosts.run(HOSTS[0], "sh", "-c", f"mkdir {there}; echo {address} > {there}/address; "
+                                             f"echo {mbit} > {there}/speed")
         for name in what_is_below:
             self.hosts.run(HOSTS[0], "mkdir", f"{there}/{name}")
 
     def choice(self, **variables):
         """The basis of the selection by the ranks of both hosts."""
         exports = [word for name, value in variables.items() for word in ("-x", f"{name}={value}")]
-        done = self.run_tutti("-n", 4, "-o", "plain", "--hosts", f"localhost:2,{HOSTS[1]}:2", "--rsh", self.rsh, "--interfaces", "=eth0",
-                              *exports, TUTTI, "plan", "why", "allreduce", "1M", "--json", inside=self.inside)
+        done = self.run_tutti("-n", 4, "-o", "plain", "--hosts", f"localhost:2,{HOSTS[1]}:2",
+                              "--rsh", self.rsh, "--interfaces", "=eth0",
+                              *exports, TUTTI, "plan", "why", "allreduce", "1M", "--json",
+                              inside=self.inside)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return json.loads(done.stdout)
 
@@ -104,24 +111,31 @@ class Namespaces(ClusterTest):
         byte per rank."""
         total = []
         for each in (2, 6):
-            done = self.run_tutti("-n", 2 * each, "--hosts", f"localhost:{each},{HOSTS[1]}:{each}", "--rsh", self.rsh,
-                                  "--interfaces", "=eth0", TUTTI, "info", "--memory", inside=self.inside)
+            done = self.run_tutti("-n", 2 * each, "--hosts", f"localhost:{each},{HOSTS[1]}:{each}",
+                                  "--rsh", self.rsh,
+                                  "--interfaces", "=eth0", TUTTI, "info", "--memory",
+                                  inside=self.inside)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            total.append(2 * each * float(re.search(r"each idle rank uses ([0-9.]+) bytes", done.stdout)[1]))
+            total.append(2 * each * float(re.search(r"each idle rank uses ([0-9.]+) bytes",
+                                                    done.stdout)[1]))
         self.assertLessEqual(total[1] - total[0], 8 * 64 + 1)
         self.assertGreater(total[1], total[0])
 
     def test_rule_without_interface_is_reported(self):
-        done = self.run_tutti("-n", 2, "--hosts", f"localhost,{HOSTS[1]}", "--rsh", self.rsh, "-x", "TUTTI_INTERFACES==eth7",
+        done = self.run_tutti("-n", 2, "--hosts", f"localhost,{HOSTS[1]}", "--rsh", self.rsh, "-x",
+                              "TUTTI_INTERFACES==eth7",
                               MEET, inside=self.inside)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn('"=eth7"', done.stdout + done.stderr)
 
     def test_manual_start_connects_two_hosts(self):
-        jobs = [subprocess.Popen(self.hosts.inside(HOSTS[r % 2], MEET), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        jobs = [subprocess.Popen(self.hosts.inside(HOSTS[r % 2], MEET), stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT, text=True,
-                                 env=environment(TUTTI_RANK=str(r), TUTTI_SIZE="4", TUTTI_TIMEOUT_MS="20000",
-                                                 TUTTI_RENDEZVOUS="tcp://10.213.7.1:18999")) for r in range(4)]
+                                 env=environment(TUTTI_RANK=str(r), TUTTI_SIZE="4",
+                                                 TUTTI_TIMEOUT_MS="20000",
+                                                 TUTTI_RENDEZVOUS="tcp://10.213.7.1:18999"))
+                for r in range(4)]
         for rank, job in enumerate(jobs):
             output = job.communicate(timeout=60)[0]
             self.assertEqual(job.returncode, 0, output)
@@ -132,9 +146,11 @@ class Namespaces(ClusterTest):
         the failure, as its message shows."""
         for i, how in enumerate(([], ["busy"])):
             with self.subTest(how=how):
-                jobs = [subprocess.Popen(self.hosts.inside(HOSTS[r], VANISH, *how), stdin=subprocess.DEVNULL,
+                jobs = [subprocess.Popen(self.hosts.inside(HOSTS[r], VANISH, *how),
+                                         stdin=subprocess.DEVNULL,
                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                         env=environment(TUTTI_RANK=str(r), TUTTI_SIZE="2", TUTTI_TIMEOUT_MS="-1",
+                                         env=environment(TUTTI_RANK=str(r), TUTTI_SIZE="2",
+                                                         TUTTI_TIMEOUT_MS="-1",
                                                          TUTTI_TCP_SILENCE_S="4",
                                                          TUTTI_RENDEZVOUS=f"tcp://10.213.7.1:{18990 + i}")) for r in range(2)]
                 for job in jobs:
@@ -150,7 +166,8 @@ class Namespaces(ClusterTest):
 
     def received(self, family):
         """Bytes that host b has received over IPv4 or IPv6 so far, without its loopback."""
-        name, at = {4: ("/proc/net/netstat", "IpExt"), 6: ("/proc/net/snmp6", "Ip6InOctets")}[family]
+        name, at = {4: ("/proc/net/netstat", "IpExt"),
+                    6: ("/proc/net/snmp6", "Ip6InOctets")}[family]
         text = self.hosts.run(HOSTS[1], "cat", name)
         if family == 6:
             return int(text.split("Ip6InOctets", 1)[1].split()[0])
@@ -160,10 +177,13 @@ class Namespaces(ClusterTest):
     def calls_between_hosts(self, server, ports, **more):
         """Three ranks on host a, two on host b; every collective, short and long, every byte
         checked."""
-        jobs = [subprocess.Popen(self.hosts.inside(HOSTS[r >= 3], CALLS), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        jobs = [subprocess.Popen(self.hosts.inside(HOSTS[r >= 3], CALLS), stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT, text=True,
-                                 env=environment(TUTTI_RANK=str(r), TUTTI_SIZE="5", TUTTI_TIMEOUT_MS="60000",
-                                                 TUTTI_RENDEZVOUS=f"tcp://{server}:{ports}", **more)) for r in range(5)]
+                                 env=environment(TUTTI_RANK=str(r), TUTTI_SIZE="5",
+                                                 TUTTI_TIMEOUT_MS="60000",
+                                                 TUTTI_RENDEZVOUS=f"tcp://{server}:{ports}",
+                                                 **more)) for r in range(5)]
         for rank, job in enumerate(jobs):
             output = job.communicate(timeout=150)[0]
             self.assertEqual(job.returncode, 0, output)
@@ -183,7 +203,8 @@ class Namespaces(ClusterTest):
             for lanes in (4,) if SANITIZED else of_turn((1, 4)):
                 with self.subTest(lanes=lanes):
                     before = self.received(6)
-                    self.calls_between_hosts("[fd00:213:7::1]", 18970 + lanes, TUTTI_LANES=str(lanes))
+                    self.calls_between_hosts("[fd00:213:7::1]", 18970 + lanes,
+                                             TUTTI_LANES=str(lanes))
                     self.assertGreater(self.received(6) - before, 1 << 20)
         finally:
             for i, host in enumerate(HOSTS):
@@ -191,7 +212,8 @@ class Namespaces(ClusterTest):
 
     def second_link_up(self):
         for i, host in enumerate(HOSTS):
-            self.hosts.batch(host, "ip", [f"address add 10.213.8.{i + 1}/24 dev eth1", "link set eth1 up"])
+            self.hosts.batch(host, "ip", [f"address add 10.213.8.{i + 1}/24 dev eth1",
+                                          "link set eth1 up"])
 
     def second_link_down(self):
         for host in HOSTS:
@@ -201,14 +223,20 @@ class Namespaces(ClusterTest):
         """Bytes that host b receives over each of the two links while one rank per host sums 4 MiB;
         the rendezvous uses the first. A rule of None is not set."""
         def now():
-            return [int(self.hosts.run(HOSTS[1], "cat", f"/sys/class/net/{link}/statistics/rx_bytes")) for link in ("eth0", "eth1")]
+            return [int(self.hosts.run(HOSTS[1], "cat",
+                                       f"/sys/class/net/{link}/statistics/rx_bytes"))
+                    for link in ("eth0", "eth1")]
 
         before = now()
         rules = {} if rule is None else {"TUTTI_INTERFACES": rule}
-        sums = [subprocess.Popen(self.hosts.inside(HOSTS[r], TUTTI, "perf", "allreduce", "--min", "4M", "--max", "4M", "--iters", "1", "--check"),
-                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                 env=environment(TUTTI_RANK=str(r), TUTTI_SIZE="2", TUTTI_RENDEZVOUS=f"tcp://10.213.7.1:{port}",
-                                                 TUTTI_TIMEOUT_MS="60000", **rules)) for r in range(2)]
+        sums = [subprocess.Popen(self.hosts.inside(HOSTS[r], TUTTI, "perf", "allreduce", "--min",
+                                                   "4M", "--max", "4M", "--iters", "1", "--check"),
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT, text=True,
+                                 env=environment(TUTTI_RANK=str(r), TUTTI_SIZE="2",
+                                                 TUTTI_RENDEZVOUS=f"tcp://10.213.7.1:{port}",
+                                                 TUTTI_TIMEOUT_MS="60000", **rules))
+                for r in range(2)]
         for job in sums:
             output = job.communicate(timeout=150)[0]
             self.assertEqual(job.returncode, 0, output)
@@ -228,7 +256,8 @@ class Namespaces(ClusterTest):
     def test_rule_selects_the_data_link(self):
         self.second_link_up()
         try:
-            for port, (rule, link) in enumerate([*of_turn((("=eth1", 1), ("=eth0", 0))), *of_turn((("^eth0,lo,brx", 1), ("^eth1", 0)))]):
+            for port, (rule, link) in enumerate([*of_turn((("=eth1", 1), ("=eth0", 0))),
+                                                 *of_turn((("^eth0,lo,brx", 1), ("^eth1", 0)))]):
                 with self.subTest(rule=rule):
                     carried = self.carried(rule, 18980 + port)
                     self.assertGreater(carried[link], 4 << 20)
@@ -238,7 +267,8 @@ class Namespaces(ClusterTest):
 
     def test_remote_ranks_die_with_the_launcher(self):
         env = environment()
-        job = self.start_tutti("-n", 2, "--hosts", f"localhost,{HOSTS[1]}", "--rsh", self.rsh, MEET, "stay", env=env,
+        job = self.start_tutti("-n", 2, "--hosts", f"localhost,{HOSTS[1]}", "--rsh", self.rsh, MEET,
+                               "stay", env=env,
                                inside=self.inside)
         self.read_lines(job, 2)
         job.kill()

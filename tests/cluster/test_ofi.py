@@ -16,7 +16,8 @@ from cluster import SANITIZED, SLOW, TUTTI, ClusterTest, environment
 
 
 def info(**more):
-    done = subprocess.run([TUTTI, "info", "--json"], capture_output=True, text=True, timeout=100, check=True, env=environment(**more))
+    done = subprocess.run([TUTTI, "info", "--json"], capture_output=True, text=True, timeout=100,
+                          check=True, env=environment(**more))
     return {wire["name"]: wire for wire in json.loads(done.stdout)["wires"]}["ofi"]
 
 
@@ -30,7 +31,8 @@ def is_there(wire):
 
 
 def info_of_registration():
-    done = subprocess.run([TUTTI, "info", "--json"], capture_output=True, text=True, timeout=100, check=True, env=environment())
+    done = subprocess.run([TUTTI, "info", "--json"], capture_output=True, text=True, timeout=100,
+                          check=True, env=environment())
     return json.loads(done.stdout)["registration"]
 
 
@@ -46,7 +48,8 @@ def others():
     """Available providers without hardware that the transport does not select by itself; with a
     sanitizer one of them, in turn."""
     chosen = info()["about"]
-    there = [p for p in OF_SOFTWARE if f" {p} on " not in chosen and is_there(info(TUTTI_OFI_PROVIDER=p))]
+    there = [p for p in OF_SOFTWARE if f" {p} on " not in chosen
+             and is_there(info(TUTTI_OFI_PROVIDER=p))]
     if SANITIZED and there:
         there = [there[int(os.environ.get("TUTTI_TEST_TURN", "0")) // 3 % len(there)]]
     return there
@@ -59,8 +62,10 @@ def rank_counts():
 class Ofi(ClusterTest):
     def check_every_collective(self, provider, ranks, *sizes):
         with self.subTest(provider=provider, ranks=ranks):
-            done = subprocess.run([TUTTI, "perf", "all", "-n", str(ranks), "--wire", "ofi", *sizes, "--check", "--json"],
-                                  capture_output=True, text=True, timeout=280, check=False, env=environment(TUTTI_OFI_PROVIDER=provider))
+            done = subprocess.run([TUTTI, "perf", "all", "-n", str(ranks), "--wire", "ofi", *sizes,
+                                   "--check", "--json"],
+                                  capture_output=True, text=True, timeout=280, check=False,
+                                  env=environment(TUTTI_OFI_PROVIDER=provider))
             self.assertEqual(done.returncode, 0, done.stderr[-2000:])
             rows = [json.loads(line) for line in done.stdout.splitlines()]
             self.assertEqual({row["wire"] for row in rows}, {"ofi"})
@@ -69,12 +74,14 @@ class Ofi(ClusterTest):
     def test_collectives_work_over_each_provider(self):
         for provider in providers():
             for ranks in rank_counts():
-                self.check_every_collective(provider, ranks, "--min", "8", "--max", "1M", "--factor", "32", "--iters", "5")
+                self.check_every_collective(provider, ranks, "--min", "8", "--max", "1M",
+                                            "--factor", "32", "--iters", "5")
 
     @unittest.skipIf("TUTTI_TEST_OFI" in os.environ, "TUTTI_TEST_OFI names the providers")
     def test_collectives_work_over_unselected_providers(self):
         for provider in others():
-            self.check_every_collective(provider, 2, "--min", "64", "--max", "64K", "--factor", "1024", "--iters", "1", "--warmup", "1")
+            self.check_every_collective(provider, 2, "--min", "64", "--max", "64K", "--factor",
+                                        "1024", "--iters", "1", "--warmup", "1")
 
     def test_info_lists_providers_with_reasons(self):
         for provider in providers():
@@ -90,8 +97,10 @@ class Ofi(ClusterTest):
         megabytes."""
         counted = r"(\d+) hits, (\d+) registrations"
         for mode in "lazy", "none":
-            done = subprocess.run([TUTTI, "perf", "sendrecv", "-n", "2", "--wire", "ofi", "--min", "1M", "--max", "1M", "--iters", "100"],
-                                  capture_output=True, text=True, timeout=280, check=True, env=environment(TUTTI_REGISTER=mode))
+            done = subprocess.run([TUTTI, "perf", "sendrecv", "-n", "2", "--wire", "ofi", "--min",
+                                   "1M", "--max", "1M", "--iters", "100"],
+                                  capture_output=True, text=True, timeout=280, check=True,
+                                  env=environment(TUTTI_REGISTER=mode))
             found, made = (int(n) for n in re.search(counted, done.stdout).groups())
             self.assertGreater(found + made, 100, done.stdout)
             if mode == "none":
@@ -99,8 +108,10 @@ class Ofi(ClusterTest):
             # otherwise memory not registered with Tutti is not cached
             elif info_of_registration()["watches"]:
                 self.assertGreater(found, 10 * made, done.stdout)
-        done = subprocess.run([TUTTI, "perf", "sendrecv", "-n", "2", "--wire", "ofi", "--min", "1M", "--max", "1M", "--iters", "1"],
-                              capture_output=True, text=True, timeout=280, check=False, env=environment(TUTTI_REGISTER_DYNAMIC="0"))
+        done = subprocess.run([TUTTI, "perf", "sendrecv", "-n", "2", "--wire", "ofi", "--min", "1M",
+                               "--max", "1M", "--iters", "1"],
+                              capture_output=True, text=True, timeout=280, check=False,
+                              env=environment(TUTTI_REGISTER_DYNAMIC="0"))
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("set TUTTI_REGISTER_DYNAMIC=1", done.stderr)
 
@@ -115,16 +126,20 @@ class Ofi(ClusterTest):
         self.assertFalse(shm["usable"], shm)
 
     def test_different_providers_are_both_reported(self):
-        named = [p for p in ("tcp;ofi_rxm", "sockets", "udp;ofi_rxd") if is_there(info(TUTTI_OFI_PROVIDER=p))]
+        named = [p for p in ("tcp;ofi_rxm", "sockets", "udp;ofi_rxd")
+                 if is_there(info(TUTTI_OFI_PROVIDER=p))]
         if len(named) < 2:
             self.skipTest(f"this libfabric has only {named}")
         job = 'test $TUTTI_RANK = 0 || export TUTTI_OFI_PROVIDER="$2"; exec "$1" info --memory'
         for wires, ends, log in (("ofi", 1, "none"), ("ofi,tcp", 0, "info")):
             done = self.run_tutti("-n", 2, "--", "sh", "-c", job, "sh", TUTTI, named[1],
-                                  env=environment(TUTTI_WIRES=wires, TUTTI_OFI_PROVIDER=named[0], TUTTI_LOG=log))
+                                  env=environment(TUTTI_WIRES=wires, TUTTI_OFI_PROVIDER=named[0],
+                                                  TUTTI_LOG=log))
             self.assertEqual(done.returncode, ends, done.stderr)
-            self.assertRegex(done.stderr, f"libfabric's provider is {named[0]} on rank 0, but {named[1]} on rank 1|"
-                                          f"libfabric's provider is {named[1]} on rank 1, but {named[0]} on rank 0")
+            self.assertRegex(done.stderr, f"libfabric's provider is {named[0]} on rank 0, but "
+                                          f"{named[1]} on rank 1|"
+                                          f"libfabric's provider is {named[1]} on rank 1, but "
+                                          f"{named[0]} on rank 0")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-/* The trace of operations (tutti/trace.h) in real processes: what is recorded, and what a dump shows
- * of a rank that hangs. Nothing depends on how fast the ranks are. */
+/* The trace of operations (tutti/trace.h) in real processes: what is recorded, and what a dump
+ * shows of a rank that hangs. Nothing depends on how fast the ranks are. */
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
@@ -453,8 +453,8 @@ static void remove_dump(const struct rank *r)
         unlink(path);
 }
 
-/* Rank 1 does not make the call. The others reach their deadline, and their dumps name the operation
- * and rank 1. */
+/* Rank 1 does not make the call. The others reach their deadline, and their dumps name the
+ * operation and rank 1. */
 static void hung_role(struct rank *r)
 {
     const tutti_call soon = { .size = sizeof soon, .timeout_ms = 300, .algo = "allreduce_onestep" };

@@ -25,11 +25,13 @@ def planted(order, roles=1):
     roles these are groups of so many hosts: each sends fast to the host of its role, and to its
     group."""
     n = len(order) * roles
-    rates = [[0 if a == b else FAST_MBIT if a // roles == b // roles else SLOW_MBIT for b in range(n)] for a in range(n)]
+    rates = [[0 if a == b else FAST_MBIT if a // roles == b // roles else SLOW_MBIT
+              for b in range(n)] for a in range(n)]
     for k, a in enumerate(order):
         for role in range(roles):
             rates[a * roles + role][order[(k + 1) % len(order)] * roles + role] = FAST_MBIT
-    return {"hosts": [{"name": f"town{h}"} for h in range(n)], "delay_ms": 3, "rate_mbit": rates, "queue_ms": 100}
+    return {"hosts": [{"name": f"town{h}"} for h in range(n)], "delay_ms": 3, "rate_mbit": rates,
+            "queue_ms": 100}
 
 
 @functools.cache
@@ -51,7 +53,8 @@ class Optimize(ClusterTest):
             self.skipTest(f"hosts that are far from each other cannot be made here: {why_not()}")
 
     def start(self, net, host, *argv):
-        process = subprocess.Popen(net.inside(host, *map(str, argv)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        process = subprocess.Popen(net.inside(host, *map(str, argv)), stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, env=environment())
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
@@ -64,12 +67,14 @@ class Optimize(ClusterTest):
         net = wan.Wan(planted(order, roles))
         net.__enter__()
         self.addCleanup(net.__exit__)
-        coordinator = self.start(net, 0, TUTTI, "coordinator", "--journal", "none", "--insecure", "--lease", 20000,
+        coordinator = self.start(net, 0, TUTTI, "coordinator", "--journal", "none", "--insecure",
+                                 "--lease", 20000,
                                  "--listen", f"{net.address(0)}:0", "--http", "127.0.0.1:0")
         listens = [line.split()[-1] for line in self.read_lines(coordinator, 2)]
         members = []
         for host in range(len(ring)):
-            members.append(self.start(net, host, MEMBER, listens[0], how, roles, host, *(h + 1 for h in ring)))
+            members.append(self.start(net, host, MEMBER, listens[0], how, roles, host,
+                                      *(h + 1 for h in ring)))
             self.assertEqual(self.read_lines(members[-1], 1)[0], f"joined {host + 1}")
         said = [member.communicate(timeout=2 * PATIENCE_S) for member in members]
         for member, (_, errors) in zip(members, said):
@@ -83,9 +88,11 @@ class Optimize(ClusterTest):
         ring = [group * roles + role for group in first for role in range(roles)]
         said, links = self.run_with(order, ring, how, roles)
         for lines in said:
-            self.assertEqual(lines[:2], [f"order {' '.join(str(host + 1) for host in ring)}", "right"])
+            self.assertEqual(lines[:2], [f"order {' '.join(str(host + 1) for host in ring)}",
+                                         "right"])
         # the first of each group
-        self.assertEqual([links["ids"][i] for i in links["order"]], [host + 1 for host in ring[::roles]])
+        self.assertEqual([links["ids"][i] for i in links["order"]],
+                         [host + 1 for host in ring[::roles]])
         self.assertFalse(links["waits"])
         self.assertLess(links["now_s"], links["was_s"])
         for a, row in enumerate(links["latency_s"]):

@@ -819,7 +819,8 @@ static void test_role(struct rank *r)
         if (r->rank == 0) {
             pattern_fill(buf, MIB, i);
             CHECK_OK(r, tutti_send(buf, MIB, TUTTI_U8, 1, r->comm, &how));
-            CHECK(r, tutti_test(request) == TUTTI_PENDING);     /* rank 1 has not started to receive */
+            CHECK(r, tutti_test(request) == TUTTI_PENDING);     /* rank 1 has not started to
+                                                                   receive */
             job_raise(r->board, 0);
         } else {
             CHECK(r, job_await(r->board, 0, i + 1));

@@ -21,7 +21,8 @@ UNREADABLE = re.compile(r"tutti\[(\d)\] info: shm: cannot read the memory of ran
 class PidNamespaces(ClusterTest):
     @classmethod
     def setUpClass(cls):
-        made = subprocess.run([*ANOTHER.split(), "true"], capture_output=True, text=True, check=False)
+        made = subprocess.run([*ANOTHER.split(), "true"], capture_output=True, text=True,
+                              check=False)
         if made.returncode:
             raise unittest.SkipTest(f"pid namespaces cannot be made here: {made.stderr.strip()}")
 
@@ -31,7 +32,8 @@ class PidNamespaces(ClusterTest):
         copies."""
         env = environment(TUTTI_CMA="2", TUTTI_LOG="info")
         done = self.run_tutti("-n", 2, "-o", "plain", "--wires", "shm", "--timeout", 60, "sh", "-c",
-                              f'if [ $TUTTI_RANK = 0 ]; then exec {of_rank_0} "$0"; else exec {of_rank_1} "$0"; fi', CALLS,
+                              f'if [ $TUTTI_RANK = 0 ]; then exec {of_rank_0} "$0"; else exec '
+                              f'{of_rank_1} "$0"; fi', CALLS,
                               env=env, timeout=150)
         self.assertEqual(done.returncode, 0, done.stdout[-4000:] + done.stderr[-4000:])
         for rank in range(2):

@@ -33,20 +33,25 @@ def machine():
     def package(i, nic):
         s, n = SETS.format(1 << i), 10 * (i + 1)
         return (f'<object type="Package" os_index="{i}" {s} gp_index="{n}">'
-                f'<object type="NUMANode" os_index="{i}" {s} gp_index="{n + 1}" local_memory="1024"/>'
+                f'<object type="NUMANode" os_index="{i}" {s} gp_index="{n + 1}" '
+                f'local_memory="1024"/>'
                 f'<object type="PU" os_index="{i}" {s} gp_index="{n + 2}"/>'
                 f'<object type="OSDev" gp_index="{n + 3}" name="{nic}" osdev_type="2"/></object>')
     both = SETS.format(3) + ' allowed_cpuset="0x3" allowed_nodeset="0x3"'
-    return ('<?xml version="1.0" encoding="UTF-8"?><!DOCTYPE topology SYSTEM "hwloc2.dtd"><topology version="2.0">'
-            f'<object type="Machine" os_index="0" {both} gp_index="1">{package(0, "rail1")}{package(1, "rail0")}</object></topology>')
+    return ('<?xml version="1.0" encoding="UTF-8"?><!DOCTYPE topology SYSTEM '
+            '"hwloc2.dtd"><topology version="2.0">'
+            f'<object type="Machine" os_index="0" {both} '
+            f'gp_index="1">{package(0, "rail1")}{package(1, "rail0")}</object></topology>')
 
 
 def connect(hosts):
     """Creates the network above."""
     there = hosts.network_of(HOSTS[1])
-    hosts.batch(HOSTS[0], "ip", [f"link add {name} type veth peer name {name} netns {there}" for name in ("rail0", "rail1", "far0", "far1")])
+    hosts.batch(HOSTS[0], "ip", [f"link add {name} type veth peer name {name} netns {there}"
+                                 for name in ("rail0", "rail1", "far0", "far1")])
     for i, host in enumerate(HOSTS):
-        lines = ["link set lo up", "link add rail2 type veth peer name nowhere", "link set nowhere up"]
+        lines = ["link set lo up", "link add rail2 type veth peer name nowhere",
+                 "link set nowhere up"]
         for k in range(3):
             lines += [f"address add 10.214.{k}.{i + 1}/24 dev rail{k}", f"link set rail{k} up"]
         for k in range(2):
@@ -77,7 +82,8 @@ class Rails(ClusterTest):
     def counted(self, host):
         """Bytes that each interface of a host has sent and received."""
         links = json.loads(self.hosts.run(HOSTS[host], "ip", "-j", "-s", "link"))
-        return {link["ifname"]: link["stats64"]["tx"]["bytes"] + link["stats64"]["rx"]["bytes"] for link in links}
+        return {link["ifname"]: link["stats64"]["tx"]["bytes"] + link["stats64"]["rx"]["bytes"]
+                for link in links}
 
     def calls(self, each, interfaces, pin=False, **more):
         """Runs and checks every collective, with `each` ranks per host. Returns the bytes on host
@@ -85,10 +91,15 @@ class Rails(ClusterTest):
         before = self.counted(0)
         jobs = []
         for rank in range(2 * each):
-            command = self.hosts.inside(HOSTS[rank // each], *(["taskset", "-c", str(rank % each)] if pin else []), CALLS)
-            env = environment(TUTTI_RANK=str(rank), TUTTI_SIZE=str(2 * each), TUTTI_TIMEOUT_MS="100000", TUTTI_LOG="info",
-                              TUTTI_INTERFACES=interfaces, TUTTI_RENDEZVOUS=f"tcp://{self.server(interfaces)}:18997", **more)
-            jobs.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            command = self.hosts.inside(HOSTS[rank // each],
+                                        *(["taskset", "-c", str(rank % each)] if pin else []),
+                                        CALLS)
+            env = environment(TUTTI_RANK=str(rank), TUTTI_SIZE=str(2 * each),
+                              TUTTI_TIMEOUT_MS="100000", TUTTI_LOG="info",
+                              TUTTI_INTERFACES=interfaces,
+                              TUTTI_RENDEZVOUS=f"tcp://{self.server(interfaces)}:18997", **more)
+            jobs.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                         stderr=subprocess.STDOUT,
                                          text=True, env=env))
         told = [job.communicate(timeout=200)[0] for job in jobs]
         for job, output in zip(jobs, told):
@@ -139,14 +150,17 @@ class Rails(ClusterTest):
         self.assertGreater(min(carried["far0"], carried["far1"]), total / 4, carried)
 
     def test_topo_prints_rails_of_a_job(self):
-        done = self.run_tutti("-n", 4, "-o", "plain", "--hosts", f"localhost:2,{HOSTS[1]}:2", "--rsh", self.hosts.on,
-                              "--timeout", 30, "--interfaces", "rail0,rail1", TUTTI, "topo", "--json",
+        done = self.run_tutti("-n", 4, "-o", "plain", "--hosts", f"localhost:2,{HOSTS[1]}:2",
+                              "--rsh", self.hosts.on,
+                              "--timeout", 30, "--interfaces", "rail0,rail1", TUTTI, "topo",
+                              "--json",
                               inside=self.hosts.inside(HOSTS[0]))
         self.assertEqual(done.returncode, 0, done.stderr)
         ranks = json.loads(done.stdout)["ranks"]
         self.assertEqual([rank["host_number"] for rank in ranks], [0, 0, 1, 1])
         self.assertEqual([rank["rail"] for rank in ranks], ["rail0", "rail1"] * 2)
-        self.assertEqual({bool(re.search("in turn|nearest", rank["why"])) for rank in ranks}, {True})
+        self.assertEqual({bool(re.search("in turn|nearest", rank["why"])) for rank in ranks},
+                         {True})
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ from hosts import Hosts, HostsError
 
 MEMBER = str(BUILD / "tests" / "cluster" / "prog_member")
 SERVERS = ["127.0.0.53", "127.0.0.54", "127.0.0.55"]
-FILES = {"/etc/resolv.conf": "".join(f"nameserver {server}\n" for server in SERVERS) + "options timeout:30 attempts:3\n",
+FILES = {"/etc/resolv.conf": "".join(f"nameserver {server}\n" for server in SERVERS)
+         + "options timeout:30 attempts:3\n",
          "/etc/nsswitch.conf": "hosts: files dns\n"}
 SILENT = """
 import select, socket, sys
@@ -54,7 +55,8 @@ class SilentNameServers(ClusterTest):
         cls.addClassCleanup(cls.hosts.__exit__)
 
     def setUp(self):
-        self.servers = subprocess.Popen(self.hosts.inside("hosta", sys.executable, "-c", SILENT, *SERVERS), stdin=subprocess.DEVNULL,
+        self.servers = subprocess.Popen(self.hosts.inside("hosta", sys.executable, "-c", SILENT,
+                                                          *SERVERS), stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.end, self.servers)
         self.assertEqual(self.read_lines(self.servers, 1), ["ready"])
@@ -64,13 +66,16 @@ class SilentNameServers(ClusterTest):
         process.communicate()
 
     def start(self, *command, timeout_ms=TIMEOUT_MS, **more):
-        process = subprocess.Popen(self.hosts.inside("hosta", *command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                   text=True, env=environment(TUTTI_TIMEOUT_MS=str(timeout_ms), **more))
+        process = subprocess.Popen(self.hosts.inside("hosta", *command), stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   text=True,
+                                   env=environment(TUTTI_TIMEOUT_MS=str(timeout_ms), **more))
         self.addCleanup(self.end, process)
         return process
 
     def rank(self, rank, host, timeout_ms=TIMEOUT_MS):
-        return self.start(MEET, timeout_ms=timeout_ms, TUTTI_RANK=str(rank), TUTTI_SIZE="2", TUTTI_RENDEZVOUS=f"tcp://{host}:17053")
+        return self.start(MEET, timeout_ms=timeout_ms, TUTTI_RANK=str(rank), TUTTI_SIZE="2",
+                          TUTTI_RENDEZVOUS=f"tcp://{host}:17053")
 
     def finish(self, process):
         """Returns its status and output."""
@@ -81,15 +86,18 @@ class SilentNameServers(ClusterTest):
         begin = time.monotonic()
         ranks = [self.rank(rank, "nowhere.example") for rank in range(2)]
         member = self.start(MEMBER, "nowhere.example:17054", "100", "1", TUTTI_SECURITY="plain")
-        coordinator = self.start(TUTTI, "coordinator", "--journal", "none", "--insecure", "--listen", "nowhere.example:17055")
+        coordinator = self.start(TUTTI, "coordinator", "--journal", "none", "--insecure",
+                                 "--listen", "nowhere.example:17055")
         for rank, process in enumerate(ranks):
             status, output = self.finish(process)
             self.assertEqual(status, 1, output)
-            self.assertRegex(output, rf'failed: meet: rank {rank}: TUTTI_RENDEZVOUS is "tcp://nowhere.example:17053": the lookup of the name '
+            self.assertRegex(output, rf'failed: meet: rank {rank}: TUTTI_RENDEZVOUS is '
+                                     rf'"tcp://nowhere.example:17053": the lookup of the name '
                                      r'"nowhere.example" had no answer within \d+\.\d s')
         status, output = self.finish(member)
         self.assertEqual(status, 3, output)
-        self.assertRegex(output, r'TIMEOUT: .*"nowhere.example:17054".*: no answer before the deadline')
+        self.assertRegex(output, r'TIMEOUT: .*"nowhere.example:17054".*: no answer before the '
+                                 r'deadline')
         status, output = self.finish(coordinator)
         self.assertNotEqual(status, 0, output)
         self.assertRegex(output, r'"nowhere.example:17055".*: no answer before the deadline')

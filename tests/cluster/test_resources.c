@@ -175,7 +175,8 @@ static void ahead_role(struct rank *r)
         CHECK_OK(r, tutti_wait_all(request, AHEAD_SENDS));
     }
     if (job_resident_bytes() > before + AHEAD_BYTES_MAX)
-        job_fail(r, __FILE__, __LINE__, "memory grew from %llu to %llu MiB", (unsigned long long)(before / MIB),
+        job_fail(r, __FILE__, __LINE__, "memory grew from %llu to %llu MiB",
+                 (unsigned long long)(before / MIB),
                  (unsigned long long)(job_resident_bytes() / MIB));
     free(buf);
     free(request);

@@ -50,11 +50,13 @@ class Output(ClusterTest):
         done = self.run_tutti("-n", 3, "sh", "-c", "echo out; echo err >&2; printf unfinished")
         self.assertEqual(done.returncode, 0)
         self.assertEqual(sorted(done.stdout.splitlines()),
-                         sorted(f"[{r}] {word}" for r in range(3) for word in ("out", "unfinished")))
+                         sorted(f"[{r}] {word}" for r in range(3)
+                                for word in ("out", "unfinished")))
         self.assertEqual(sorted(done.stderr.splitlines()), [f"[{r}] err" for r in range(3)])
 
     def test_lines_are_neither_mixed_nor_lost(self):
-        done = self.run_tutti("-n", 4, "sh", "-c", "for i in $(seq 500); do echo \"$TUTTI_RANK line $i\"; done")
+        done = self.run_tutti("-n", 4, "sh", "-c",
+                              "for i in $(seq 500); do echo \"$TUTTI_RANK line $i\"; done")
         for rank in range(4):
             mine = [line for line in done.stdout.splitlines() if line.startswith(f"[{rank}] ")]
             self.assertEqual(mine, [f"[{rank}] {rank} line {i}" for i in range(1, 501)])
@@ -69,7 +71,8 @@ class Output(ClusterTest):
 
     def test_each_rank_gets_its_own_files(self):
         with tempfile.TemporaryDirectory() as tmp:
-            done = self.run_tutti("-n", 2, "--output", f"dir={tmp}/new", "sh", "-c", "echo $TUTTI_RANK; echo e >&2")
+            done = self.run_tutti("-n", 2, "--output", f"dir={tmp}/new", "sh", "-c",
+                                  "echo $TUTTI_RANK; echo e >&2")
             self.assertEqual((done.returncode, done.stdout), (0, ""))
             for rank in range(2):
                 self.assertEqual(Path(tmp, "new", f"rank.{rank}.out").read_text(), f"{rank}\n")
@@ -83,17 +86,20 @@ class Output(ClusterTest):
     def test_long_lines_are_not_mixed(self):
         with tempfile.TemporaryDirectory() as folder:
             done = self.run_tutti("-n", 4, "python3", "-c", HALVES, folder, 4)
-        self.assertEqual(Counter(done.stdout.splitlines()), {f"[{rank}] " + str(rank) * 20000: 8 for rank in range(4)}, done.stderr)
+        self.assertEqual(Counter(done.stdout.splitlines()),
+                         {f"[{rank}] " + str(rank) * 20000: 8 for rank in range(4)}, done.stderr)
 
     def test_endless_line_is_split_with_prefix(self):
         bound, rest = 1 << 20, 12345
-        script = f"import os\nfor i in range(2): print(os.environ['TUTTI_RANK'] * {2 * bound + rest})"
+        script = (f"import os\nfor i in range(2): print(os.environ['TUTTI_RANK'] * "
+                  f"{2 * bound + rest})")
         done = self.run_tutti("-n", 3, "python3", "-c", script)
         self.assertEqual(done.returncode, 0, done.stderr)
         for rank in range(3):
             mine = [line for line in done.stdout.splitlines() if line.startswith(f"[{rank}]")]
             digit = str(rank)
-            self.assertEqual(mine, 2 * [f"[{rank}] " + bound * digit + "\\", f"[{rank}]+" + bound * digit + "\\",
+            self.assertEqual(mine, 2 * [f"[{rank}] " + bound * digit + "\\",
+                                        f"[{rank}]+" + bound * digit + "\\",
                                         f"[{rank}]+" + rest * digit])
         self.assertEqual(len(done.stdout.splitlines()), 3 * 6)
 
@@ -104,15 +110,18 @@ class FailedOutput(ClusterTest):
 
     def run_into(self, to, *args, shell=":", **more):
         env = environment()
-        done = subprocess.run(["sh", "-c", f"{shell}; exec \"$@\"", "sh", TUTTI, "run", *map(str, args)], env=env, stdin=subprocess.DEVNULL,
-                              stdout=to, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False, **more)
+        done = subprocess.run(["sh", "-c", f"{shell}; exec \"$@\"", "sh", TUTTI, "run",
+                               *map(str, args)], env=env, stdin=subprocess.DEVNULL,
+                              stdout=to, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S,
+                              check=False, **more)
         wait_until(lambda: not marked(env), f"processes are left: {marked(env)}")
         return done
 
     def test_full_device_is_reported_once(self):
         with open("/dev/full", "w") as full:
             done = self.run_into(full, "-n", 2, "sh", "-c", "seq 5; seq 1000")
-        self.assertEqual(done.stderr, "tutti run: cannot write standard output: No space left on device (further output is lost)\n")
+        self.assertEqual(done.stderr, "tutti run: cannot write standard output: No space left on "
+                                      "device (further output is lost)\n")
         self.assertEqual(done.returncode, 1)
 
     def test_full_device_keeps_the_failed_status(self):
@@ -124,21 +133,25 @@ class FailedOutput(ClusterTest):
 
     def test_full_standard_error_fails(self):
         with open("/dev/full", "w") as full:
-            done = subprocess.run([TUTTI, "run", "-n", "2", "sh", "-c", "echo words >&2"], env=environment(), stdin=subprocess.DEVNULL,
+            done = subprocess.run([TUTTI, "run", "-n", "2", "sh", "-c", "echo words >&2"],
+                                  env=environment(), stdin=subprocess.DEVNULL,
                                   stderr=full, timeout=PATIENCE_S, check=False)
         self.assertEqual(done.returncode, 1)
 
     def test_closed_standard_output_only_fails(self):
-        done = self.run_into(subprocess.DEVNULL, "-n", 2, "sh", "-c", "echo words; echo more >&2", shell="exec >&-")
+        done = self.run_into(subprocess.DEVNULL, "-n", 2, "sh", "-c", "echo words; echo more >&2",
+                             shell="exec >&-")
         self.assertEqual(done.returncode, 1)
         self.assertIn("tutti run: cannot write standard output: Bad file descriptor", done.stderr)
-        self.assertEqual(sorted(line for line in done.stderr.splitlines() if line.startswith("[")), ["[0] more", "[1] more"])
+        self.assertEqual(sorted(line for line in done.stderr.splitlines() if line.startswith("[")),
+                         ["[0] more", "[1] more"])
 
     def test_a_file_size_limit_is_reported(self):
         with tempfile.TemporaryFile() as file:
             done = self.run_into(file, "-n", 2, "seq", 5000, shell="ulimit -f 1")
             self.assertEqual(done.returncode, 1)
-            self.assertIn("cannot write standard output: File too large (a file size limit is set: ulimit -f)", done.stderr)
+            self.assertIn("cannot write standard output: File too large (a file size limit is set: "
+                          "ulimit -f)", done.stderr)
             self.assertGreater(os.fstat(file.fileno()).st_size, 0)
 
     def test_missing_reader_ends_job_like_sigpipe(self):
@@ -157,13 +170,15 @@ class FailedOutput(ClusterTest):
 
 
     def test_missing_reader_causes_no_rank_errors(self):
-        for args in (["perf", "allreduce", "--ranks", "2", "--max", "64K"], ["run", "-n", "2", HELLO]):
+        for args in (["perf", "allreduce", "--ranks", "2", "--max", "64K"],
+                     ["run", "-n", "2", HELLO]):
             for tries in range(5):
                 with self.subTest(args=args, tries=tries):
                     env = environment()
                     read, write = os.pipe()
                     os.close(read)
-                    done = subprocess.run([TUTTI, *args], env=env, stdin=subprocess.DEVNULL, stdout=write, stderr=subprocess.PIPE,
+                    done = subprocess.run([TUTTI, *args], env=env, stdin=subprocess.DEVNULL,
+                                          stdout=write, stderr=subprocess.PIPE,
                                           text=True, timeout=PATIENCE_S, check=False)
                     os.close(write)
                     self.assertEqual((done.returncode, done.stderr), (128 + signal.SIGPIPE, ""))
@@ -175,11 +190,14 @@ class FailedOutput(ClusterTest):
                 env = environment()
                 read, write = os.pipe()
                 room = fcntl.fcntl(write, fcntl.F_GETPIPE_SZ)
-                with subprocess.Popen([TUTTI, "run", "-n", "2", "sh", "-c", words], env=env, stdin=subprocess.DEVNULL, stdout=write,
-                                      stderr=write if both else subprocess.PIPE, start_new_session=True) as job:
+                with subprocess.Popen([TUTTI, "run", "-n", "2", "sh", "-c", words], env=env,
+                                      stdin=subprocess.DEVNULL, stdout=write,
+                                      stderr=write if both else subprocess.PIPE,
+                                      start_new_session=True) as job:
                     os.close(write)
                     try:
-                        wait_until(lambda: unread(read) > room - 2 * select.PIPE_BUF, "the pipe never fills")
+                        wait_until(lambda: unread(read) > room - 2 * select.PIPE_BUF,
+                                   "the pipe never fills")
                         job.terminate()
                         self.assertEqual(job.wait(PATIENCE_S), 128 + signal.SIGTERM)
                     finally:
@@ -188,8 +206,10 @@ class FailedOutput(ClusterTest):
                 wait_until(lambda e=env: not marked(e), "processes are left")
 
     def test_plain_output_passes_partial_lines(self):
-        command = [TUTTI, "run", "-n", "1", "--output", "plain", "sh", "-c", "printf question; read answer; printf $answer"]
-        with subprocess.Popen(command, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as job:
+        command = [TUTTI, "run", "-n", "1", "--output", "plain", "sh", "-c",
+                   "printf question; read answer; printf $answer"]
+        with subprocess.Popen(command, env=environment(), stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True) as job:
             self.assertEqual(job.stdout.read(len("question")), "question")
             job.stdin.write("yes\n")
             job.stdin.close()
@@ -199,9 +219,12 @@ class FailedOutput(ClusterTest):
 
 class Environment(ClusterTest):
     def test_ranks_get_number_and_size(self):
-        done = self.run_tutti("-n", 3, "-x", "EXTRA=a b", "--wires", "tcp", "--timeout", 2.5, "sh", "-c",
-                              "echo $TUTTI_RANK $TUTTI_SIZE $TUTTI_LOCAL_RANK $TUTTI_LOCAL_SIZE \"$EXTRA\" $TUTTI_WIRES $TUTTI_TIMEOUT_MS")
-        self.assertEqual(sorted(done.stdout.splitlines()), [f"[{r}] {r} 3 {r} 3 a b tcp 2500" for r in range(3)])
+        done = self.run_tutti("-n", 3, "-x", "EXTRA=a b", "--wires", "tcp", "--timeout", 2.5, "sh",
+                              "-c",
+                              "echo $TUTTI_RANK $TUTTI_SIZE $TUTTI_LOCAL_RANK $TUTTI_LOCAL_SIZE "
+                              "\"$EXTRA\" $TUTTI_WIRES $TUTTI_TIMEOUT_MS")
+        self.assertEqual(sorted(done.stdout.splitlines()), [f"[{r}] {r} 3 {r} 3 a b tcp 2500"
+                                                            for r in range(3)])
 
     def test_ranks_connect(self):
         done = self.run_tutti("-n", 5, "--timeout", 30, MEET, "twice")
@@ -220,9 +243,11 @@ class Environment(ClusterTest):
         if all(len(eval(c)) == 1 for c in cores):      # no hardware threads that share a core
             self.assertEqual(len(set(cores)), ncores)
         crowded = self.run_tutti("-n", 2 * ncores + 1, *show)
-        self.assertEqual({line.split("] ", 1)[1] for line in crowded.stdout.splitlines()}, {str(sorted(os.sched_getaffinity(0)))})
+        self.assertEqual({line.split("] ", 1)[1] for line in crowded.stdout.splitlines()},
+                         {str(sorted(os.sched_getaffinity(0)))})
         shared = self.run_tutti("-n", 2 * len(set(cores)), *show)
-        self.assertEqual(Counter(line.split("] ", 1)[1] for line in shared.stdout.splitlines()), {core: 2 for core in set(cores)})
+        self.assertEqual(Counter(line.split("] ", 1)[1] for line in shared.stdout.splitlines()),
+                         {core: 2 for core in set(cores)})
         free = self.run_tutti("-n", 1, "--bind", "none", *show)
         self.assertEqual(free.stdout, f"[0] {sorted(os.sched_getaffinity(0))}\n")
 
@@ -240,7 +265,8 @@ class Mistakes(ClusterTest):
             program.chmod(0o755)
             done = self.run_tutti("-n", 1, "here", inside=("env", "-C", folder))
         self.assertEqual(done.returncode, 127)
-        self.assertIn('"here": not found in PATH (use "./here" for the file in the current directory)', done.stderr)
+        self.assertIn('"here": not found in PATH (use "./here" for the file in the current '
+                      'directory)', done.stderr)
 
     def test_non_executable_program_is_named(self):
         done = self.run_tutti("-n", 1, "/etc/passwd")
@@ -258,11 +284,17 @@ class Mistakes(ClusterTest):
         self.assertIn('unknown transport "pigeon" (available: shm, verbs, ofi, tcp)', done.stderr)
 
     def test_invalid_options_prevent_the_start(self):
-        for args, says in ((["-n", "0", "true"], "-n 0"), (["-n", "x", "true"], "-n x"), (["-n", "-3", "true"], "-n -3"),
-                           (["-n", "99999999", "true"], "-n 99999999"), (["-n", "4294967297", "true"], "-n 4294967297"), (["-n", "2"], "program"),
-                           (["--output", "x", "true"], "--output x"), (["--bind", "x", "true"], "--bind x"),
-                           (["--timeout", "-1", "true"], "--timeout -1"), (["-x", "1=2", "true"], "-x 1=2"),
-                           (["-n", "3", "--hosts", "a:1,b:1", "true"], "2 slots"), (["--hosts", "a:0", "true"], "slots"),
+        for args, says in ((["-n", "0", "true"], "-n 0"), (["-n", "x", "true"], "-n x"),
+                           (["-n", "-3", "true"], "-n -3"),
+                           (["-n", "99999999", "true"], "-n 99999999"),
+                           (["-n", "4294967297", "true"], "-n 4294967297"),
+                           (["-n", "2"], "program"),
+                           (["--output", "x", "true"], "--output x"),
+                           (["--bind", "x", "true"], "--bind x"),
+                           (["--timeout", "-1", "true"], "--timeout -1"),
+                           (["-x", "1=2", "true"], "-x 1=2"),
+                           (["-n", "3", "--hosts", "a:1,b:1", "true"], "2 slots"),
+                           (["--hosts", "a:0", "true"], "slots"),
                            (["--hostfile", "/nonexistent", "true"], "/nonexistent")):
             with self.subTest(args=args):
                 done = self.run_tutti(*args)
@@ -272,7 +304,8 @@ class Mistakes(ClusterTest):
     def test_invalid_hostfile_line_is_named(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "hosts")
-            for line, says in (("b slots=zwei", 'invalid number of slots "zwei"'), ("b slots=2 max_slots=4", 'invalid line "max_slots=4"')):
+            for line, says in (("b slots=zwei", 'invalid number of slots "zwei"'),
+                               ("b slots=2 max_slots=4", 'invalid line "max_slots=4"')):
                 path.write_text(f"a slots=1\n{line}\n")
                 done = self.run_tutti("-n", 2, "--hostfile", path, "true")
                 self.assertEqual(done.returncode, 2)
@@ -289,23 +322,29 @@ class Wires(ClusterTest):
     NONE = {"TUTTI_RDMA_DEVICES": "=nosuch0"}
 
     def test_unusable_transport_is_reported_once(self):
-        done = self.run_tutti("-n", 3, "--wires", "shm,verbs,tcp", HELLO, env=environment(**self.NONE))
+        done = self.run_tutti("-n", 3, "--wires", "shm,verbs,tcp", HELLO,
+                              env=environment(**self.NONE))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.count("the sum is 3"), 3)
         warnings = done.stderr.splitlines()
         self.assertEqual(len(warnings), 1, warnings)
-        self.assertRegex(warnings[0], r"^\[0\] tutti\[0\] warn: of the allowed transports \(TUTTI_WIRES\), only shm, tcp can be used on this host: verbs: .")
+        self.assertRegex(warnings[0], r"^\[0\] tutti\[0\] warn: of the allowed transports "
+                                      r"\(TUTTI_WIRES\), only shm, tcp can be used on this host: "
+                                      r"verbs: .")
 
     def test_usable_transports_cause_no_message(self):
         done = self.run_tutti("-n", 2, "--wires", "shm,tcp", HELLO, env=environment(**self.NONE))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_job_without_transport_explains_each(self):
-        done = self.run_tutti("-n", 1, "--wires", "verbs,tcp", HELLO, env=environment(TUTTI_INTERFACES="=nosuch0", **self.NONE))
+        done = self.run_tutti("-n", 1, "--wires", "verbs,tcp", HELLO,
+                              env=environment(TUTTI_INTERFACES="=nosuch0", **self.NONE))
         self.assertEqual(done.returncode, 1)
         told = [line for line in done.stderr.splitlines() if "error" in line]
         self.assertEqual(len(told), 1, done.stderr)
-        self.assertRegex(told[0], r'no transport is available on this host \(requested: verbs,tcp\): verbs: .*; tcp: no active interface matches "=nosuch0"')
+        self.assertRegex(told[0], r'no transport is available on this host \(requested: '
+                                  r'verbs,tcp\): verbs: .*; tcp: no active interface matches '
+                                  r'"=nosuch0"')
 
 
 class Failure(ClusterTest):
@@ -314,43 +353,53 @@ class Failure(ClusterTest):
             done = self.run_tutti("-n", 2, "--survive", program, env=environment(TUTTI_LANES="300"))
             self.assertEqual(done.returncode, 1)
             for rank in range(2):
-                told = [line for line in done.stderr.splitlines() if line.startswith(f"[{rank}] ") and "300" in line]
+                told = [line for line in done.stderr.splitlines() if line.startswith(f"[{rank}] ")
+                        and "300" in line]
                 self.assertEqual(len(told), 1, done.stderr)
 
     def test_first_failed_rank_gives_the_status(self):
         done = self.run_tutti("-n", 3, "sh", "-c", "[ $TUTTI_RANK = 1 ] && exit 3; exec sleep 1000")
         self.assertEqual(done.returncode, 3)
-        self.assertRegex(done.stderr, r"rank 1 \(pid \d+\) on host \S+ exited with status 3; ending the others")
+        self.assertRegex(done.stderr, r"rank 1 \(pid \d+\) on host \S+ exited with status 3; "
+                                      r"ending the others")
         self.assertEqual(done.stderr.count("tutti run:"), 1)
 
     def test_killed_rank_is_named_with_signal(self):
-        done = self.run_tutti("-n", 3, "sh", "-c", "[ $TUTTI_RANK = 2 ] && kill -9 $$; exec sleep 1000")
+        done = self.run_tutti("-n", 3, "sh", "-c",
+                              "[ $TUTTI_RANK = 2 ] && kill -9 $$; exec sleep 1000")
         self.assertEqual(done.returncode, 128 + 9)
-        self.assertRegex(done.stderr, r"rank 2 \(pid \d+\) on host \S+ was killed by signal 9 \(SIGKILL\)")
+        self.assertRegex(done.stderr, r"rank 2 \(pid \d+\) on host \S+ was killed by signal 9 "
+                                      r"\(SIGKILL\)")
 
     def test_killed_rank_precedes_its_consequences(self):
         with tempfile.TemporaryDirectory() as where:
             victim = f"echo $$ > {where}/new; mv {where}/new {where}/pid; exec sleep 1000"
-            killer = f"while [ ! -e {where}/pid ]; do sleep 0.01; done; kill -9 $(cat {where}/pid); exit 6"
-            done = self.run_tutti("-n", 3, "sh", "-c", f"case $TUTTI_RANK in 2) {victim};; 0) {killer};; esac; exec sleep 1000")
+            killer = (f"while [ ! -e {where}/pid ]; do sleep 0.01; done; kill -9 $(cat "
+                      f"{where}/pid); exit 6")
+            done = self.run_tutti("-n", 3, "sh", "-c", f"case $TUTTI_RANK in 2) {victim};; 0) "
+                                                       f"{killer};; esac; exec sleep 1000")
         self.assertEqual(done.returncode, 128 + 9)
-        self.assertRegex(done.stderr, r"rank 2 \(pid \d+\) on host \S+ was killed by signal 9 \(SIGKILL\); ending the others")
+        self.assertRegex(done.stderr, r"rank 2 \(pid \d+\) on host \S+ was killed by signal 9 "
+                                      r"\(SIGKILL\); ending the others")
         self.assertEqual(done.stderr.count("tutti run:"), 1)
 
     def test_ranks_ended_by_launcher_rank_last(self):
         env = environment()
         with tempfile.TemporaryDirectory() as where:
             fails = f"echo $$ > {where}/new; mv {where}/new {where}/pid; exit 3"
-            job = self.start_tutti("-n", 3, "sh", "-c", f"[ $TUTTI_RANK = 2 ] && {{ {fails}; }}; exec sleep 1000", env=env)
+            job = self.start_tutti("-n", 3, "sh", "-c", f"[ $TUTTI_RANK = 2 ] && {{ {fails}; }}; "
+                                                        f"exec sleep 1000", env=env)
             wait_until(lambda: os.path.exists(f"{where}/pid"), "the rank's number")
             stat_of = Path("/proc", Path(where, "pid").read_text().strip(), "stat")
-            wait_until(lambda: not stat_of.exists() or stat_of.read_text().rsplit(")", 1)[1].split()[0] == "Z", "the rank's end")
+            wait_until(lambda: not stat_of.exists()
+                       or stat_of.read_text().rsplit(")", 1)[1].split()[0] == "Z", "the rank's end")
         job.send_signal(signal.SIGTERM)
         job.communicate(timeout=PATIENCE_S)
         self.assertEqual(job.returncode, 3)
 
     def test_children_end_with_their_ranks(self):
-        done = self.run_tutti("-n", 2, "sh", "-c", "sleep 1000 & sleep 1000 & [ $TUTTI_RANK = 0 ] && exit 1; wait")
+        done = self.run_tutti("-n", 2, "sh", "-c",
+                              "sleep 1000 & sleep 1000 & [ $TUTTI_RANK = 0 ] && exit 1; wait")
         self.assertEqual(done.returncode, 1)    # run_tutti checks that no process remains
 
     def test_leftover_processes_end_after_success(self):
@@ -360,28 +409,33 @@ class Failure(ClusterTest):
         with tempfile.TemporaryDirectory() as tmp:
             begin = time.monotonic()
             done = self.run_tutti("-n", 2, "sh", "-c",
-                                  f"[ $TUTTI_RANK = 0 ] && {{ until [ -e {tmp}/deaf ]; do sleep 0.01; done; exit 5; }}; "
+                                  f"[ $TUTTI_RANK = 0 ] && {{ until [ -e {tmp}/deaf ]; do sleep "
+                                  f"0.01; done; exit 5; }}; "
                                   f"trap '' TERM; touch {tmp}/deaf; while :; do sleep 1; done")
             self.assertEqual(done.returncode, 5)
             self.assertGreater(time.monotonic() - begin, 2.5)
 
     def test_a_stopped_rank_is_ended_too(self):
-        done = self.run_tutti("-n", 2, "sh", "-c", "[ $TUTTI_RANK = 0 ] && sleep 0.2 && exit 6; kill -STOP $$")
+        done = self.run_tutti("-n", 2, "sh", "-c",
+                              "[ $TUTTI_RANK = 0 ] && sleep 0.2 && exit 6; kill -STOP $$")
         self.assertEqual(done.returncode, 6)
 
     def test_survivors_continue_on_request(self):
-        done = self.run_tutti("-n", 3, "--survive", "sh", "-c", "[ $TUTTI_RANK = 1 ] && kill -9 $$; sleep 0.3; echo here")
+        done = self.run_tutti("-n", 3, "--survive", "sh", "-c",
+                              "[ $TUTTI_RANK = 1 ] && kill -9 $$; sleep 0.3; echo here")
         self.assertEqual(done.returncode, 137)
         self.assertEqual(sorted(done.stdout.splitlines()), ["[0] here", "[2] here"])
         self.assertIn("rank 1", done.stderr)
 
     def test_exit_before_joining_is_reported(self):
-        for end, says in (("exit 0", "exited with status 0"), ("kill -9 $$", "was killed by signal 9")):
+        for end, says in (("exit 0", "exited with status 0"),
+                          ("kill -9 $$", "was killed by signal 9")):
             # far beyond the time limit of the test
             done = self.run_tutti("-n", 3, "--survive", "--timeout", 10 * PATIENCE_S, "sh", "-c",
                                   f"[ $TUTTI_RANK = 2 ] && {end}; exec {MEET} twice")
             self.assertNotEqual(done.returncode, 0)
-            self.assertEqual(done.stderr.count(f"tutti run: rank 2 {says} before joining; the other ranks wait for it"), 1, done.stderr)
+            self.assertEqual(done.stderr.count(f"tutti run: rank 2 {says} before joining; the "
+                                               f"other ranks wait for it"), 1, done.stderr)
             for rank in range(2):
                 self.assertIn(f"start-up of rank {rank}: rank 2 {says} before joining", done.stderr)
 
@@ -400,7 +454,8 @@ class Failure(ClusterTest):
                 os.kill(pids[victim], signal.SIGKILL)
                 survivors = 5 - victims_before
                 told = self.read_lines(job, survivors)
-                self.assertEqual([line.split("] ")[1] for line in told], [f"lost {victim}"] * survivors)
+                self.assertEqual([line.split("] ")[1] for line in told],
+                                 [f"lost {victim}"] * survivors)
         finally:
             job.terminate()
             job.communicate()
@@ -424,14 +479,16 @@ class Signals(ClusterTest):
                 wait_until(lambda: not marked(env), "processes are left")
 
     def test_rank_may_handle_the_signal(self):
-        job, _ = self.ready_job("trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.01; done")
+        job, _ = self.ready_job("trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep "
+                                "0.01; done")
         job.send_signal(signal.SIGTERM)
         out, _ = job.communicate(timeout=PATIENCE_S)
         self.assertEqual(job.returncode, 0)
         self.assertEqual(sorted(out.splitlines()), ["[0] bye", "[1] bye"])
 
     def test_sigusr1_is_forwarded_and_harmless(self):
-        job, _ = self.ready_job("trap 'echo usr1; exit 0' USR1; echo ready; while :; do sleep 0.01; done")
+        job, _ = self.ready_job("trap 'echo usr1; exit 0' USR1; echo ready; while :; do sleep "
+                                "0.01; done")
         job.send_signal(signal.SIGUSR1)
         out, _ = job.communicate(timeout=PATIENCE_S)
         self.assertEqual((job.returncode, sorted(out.splitlines())), (0, ["[0] usr1", "[1] usr1"]))
@@ -447,13 +504,17 @@ class Signals(ClusterTest):
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
 
         script = "grep -E '^Sig(Blk|Ign)' /proc/self/status; [ $TUTTI_RANK = 0 ] || exit 3"
-        done = subprocess.run([TUTTI, "run", "-n", "2", "sh", "-c", script], env=environment(), stdin=subprocess.DEVNULL, capture_output=True,
-                              text=True, timeout=PATIENCE_S, check=False, preexec_fn=spoil, restore_signals=False)
+        done = subprocess.run([TUTTI, "run", "-n", "2", "sh", "-c", script], env=environment(),
+                              stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=PATIENCE_S, check=False, preexec_fn=spoil,
+                              restore_signals=False)
         self.assertEqual(done.returncode, 3, done.stderr)
         reserved = sum(1 << (sig - 1) for sig in range(signal.SIGSYS + 1, signal.SIGRTMIN))
         lines = [line.split() for line in done.stdout.splitlines()]
-        self.assertEqual(sorted((rank, what, int(mask, 16) & ~reserved) for rank, what, mask in lines),
-                         [(f"[{rank}]", f"Sig{what}:", 0) for rank in range(2) for what in ("Blk", "Ign")])
+        self.assertEqual(sorted((rank, what, int(mask, 16) & ~reserved)
+                                for rank, what, mask in lines),
+                         [(f"[{rank}]", f"Sig{what}:", 0) for rank in range(2)
+                          for what in ("Blk", "Ign")])
 
     def test_lost_exit_status_is_a_failure(self):
         if SANITIZED:
@@ -467,8 +528,10 @@ class Signals(ClusterTest):
     def test_ignored_signals_stay_ignored(self):
         env = environment()
         script = "trap 'echo usr1; exit 0' USR1; echo ready; while :; do sleep 0.01; done"
-        with subprocess.Popen(["sh", "-c", "trap '' HUP INT QUIT; exec \"$@\"", "sh", TUTTI, "run", "-n", "1", "sh", "-c", script], env=env,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
+        with subprocess.Popen(["sh", "-c", "trap '' HUP INT QUIT; exec \"$@\"", "sh", TUTTI, "run",
+                               "-n", "1", "sh", "-c", script], env=env,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as job:
             self.assertEqual(job.stdout.readline(), "[0] ready\n")
             for sig in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
                 job.send_signal(sig)
@@ -496,7 +559,8 @@ class Signals(ClusterTest):
         self.assertLess(min(took_s), 2.5)
 
     def test_no_orphan_survives_the_launcher(self):
-        job, env = self.ready_job("sleep 1000 & echo ready; trap '' TERM; while :; do sleep 0.01; done")
+        job, env = self.ready_job("sleep 1000 & echo ready; trap '' TERM; while :; do sleep "
+                                  "0.01; done")
         job.kill()
         job.communicate(timeout=PATIENCE_S)
         wait_until(lambda: not marked(env), "orphans")
@@ -508,7 +572,8 @@ class Hosts(ClusterTest):
     def setUp(self):
         self.tmp = tempfile.TemporaryDirectory()
         self.rsh = os.path.join(self.tmp.name, "rsh")
-        Path(self.rsh).write_text('#!/bin/sh\nhost=$1; shift\necho "$host" >>"$(dirname "$0")/hosts"\nexec sh -c "$*"\n')
+        Path(self.rsh).write_text('#!/bin/sh\nhost=$1; shift\necho "$host" >>"$(dirname '
+                                  '"$0")/hosts"\nexec sh -c "$*"\n')
         os.chmod(self.rsh, stat.S_IRWXU)
 
     def tearDown(self):
@@ -518,12 +583,14 @@ class Hosts(ClusterTest):
         return Path(self.tmp.name, "hosts").read_text().split()
 
     def test_slots_place_ranks_with_local_numbers(self):
-        done = self.run_tutti("-n", 5, "--hosts", "alpha:2,beta:3", "--rsh", self.rsh, "-x", "WORD=it's $HOME \"q\"", "sh", "-c",
+        done = self.run_tutti("-n", 5, "--hosts", "alpha:2,beta:3", "--rsh", self.rsh, "-x",
+                              "WORD=it's $HOME \"q\"", "sh", "-c",
                               'echo "$TUTTI_RANK $TUTTI_LOCAL_RANK/$TUTTI_LOCAL_SIZE $WORD"')
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(self.called()), ["alpha"] * 2 + ["beta"] * 3)
         self.assertEqual(sorted(done.stdout.splitlines()),
-                         [f"[{r}] {r} {loc} it's $HOME \"q\"" for r, loc in enumerate(("0/2", "1/2", "0/3", "1/3", "2/3"))])
+                         [f"[{r}] {r} {loc} it's $HOME \"q\""
+                          for r, loc in enumerate(("0/2", "1/2", "0/3", "1/3", "2/3"))])
 
     def test_hostfile_is_equivalent(self):
         path = os.path.join(self.tmp.name, "file")
@@ -533,7 +600,8 @@ class Hosts(ClusterTest):
         self.assertEqual(sorted(self.called()), ["alpha", "beta", "beta"])
 
     def test_ranks_on_several_hosts_connect(self):
-        done = self.run_tutti("-n", 4, "--hosts", "localhost,alpha", "--rsh", self.rsh, "--timeout", 30, MEET)
+        done = self.run_tutti("-n", 4, "--hosts", "localhost,alpha", "--rsh", self.rsh, "--timeout",
+                              30, MEET)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(done.stdout.count("of 4 met"), 4)
         self.assertEqual(self.called(), ["alpha", "alpha"])
@@ -542,7 +610,8 @@ class Hosts(ClusterTest):
         done = self.run_tutti("-n", 3, "--hosts", "alpha:1,beta:2", "--rsh", self.rsh, "sh", "-c",
                               "sleep 1000 & [ $TUTTI_RANK = 1 ] && kill -9 $$; wait")
         self.assertEqual(done.returncode, 137)
-        self.assertRegex(done.stderr, r"rank 1 \(pid \d+\) on host beta was killed by signal 9 \(SIGKILL\)")
+        self.assertRegex(done.stderr, r"rank 1 \(pid \d+\) on host beta was killed by signal 9 "
+                                      r"\(SIGKILL\)")
 
     def test_no_remote_orphan_survives_the_launcher(self):
         env = environment()
@@ -556,11 +625,13 @@ class Hosts(ClusterTest):
     def test_signals_reach_remote_ranks(self):
         env = environment()
         job = self.start_tutti("-n", 2, "--hosts", "alpha", "--rsh", self.rsh, "sh", "-c",
-                               "trap 'echo usr1; exit 0' USR1; echo ready; while :; do sleep 0.01; done", env=env)
+                               "trap 'echo usr1; exit 0' USR1; echo ready; while :; do sleep "
+                               "0.01; done", env=env)
         self.read_lines(job, 2)
         job.send_signal(signal.SIGUSR1)
         out, err = job.communicate(timeout=PATIENCE_S)
-        self.assertEqual((job.returncode, sorted(out.splitlines())), (0, ["[0] usr1", "[1] usr1"]), err)
+        self.assertEqual((job.returncode, sorted(out.splitlines())), (0, ["[0] usr1", "[1] usr1"]),
+                         err)
 
     def test_missing_remote_shell_is_named(self):
         done = self.run_tutti("-n", 1, "--hosts", "alpha", "--rsh", "no-such-shell -v", "true")

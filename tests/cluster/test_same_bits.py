@@ -14,7 +14,8 @@ LINE = re.compile(r"^rank (\d+): (.*): ([0-9a-f]{16})$")
 class SameBits(ClusterTest):
     def hashes(self, n, *options, what="hashes"):
         """Runs a job; returns {case: hash} after checking that its ranks agree."""
-        done = self.run_tutti("-n", n, "--output", "plain", "--timeout", 60, *options, CALLS, what, timeout=150)
+        done = self.run_tutti("-n", n, "--output", "plain", "--timeout", 60, *options, CALLS, what,
+                              timeout=150)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         found, lines = {}, 0
         for line in done.stdout.splitlines():
@@ -29,7 +30,8 @@ class SameBits(ClusterTest):
             with self.subTest(n=n):
                 first = self.hashes(n, "--wires", "shm")
                 self.assertGreater(len(first), 20)
-                for options in (("--wires", "shm"), ("--wires", "tcp"), ("--wires", "tcp", "-x", "TUTTI_LANES=3")):
+                for options in (("--wires", "shm"), ("--wires", "tcp"),
+                                ("--wires", "tcp", "-x", "TUTTI_LANES=3")):
                     self.assertEqual(self.hashes(n, *options), first, options)
 
     def test_same_bits_of_quantized_sums(self):
@@ -37,7 +39,8 @@ class SameBits(ClusterTest):
             with self.subTest(n=n):
                 first = self.hashes(n, "--wires", "shm", what="quantized")
                 self.assertGreater(len(first), 10)
-                for options in (("--wires", "shm"), ("--wires", "tcp"), ("--wires", "tcp", "-x", "TUTTI_LANES=3")):
+                for options in (("--wires", "shm"), ("--wires", "tcp"),
+                                ("--wires", "tcp", "-x", "TUTTI_LANES=3")):
                     self.assertEqual(self.hashes(n, *options, what="quantized"), first, options)
 
     def test_order_of_additions_matters_here(self):

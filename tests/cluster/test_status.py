@@ -57,7 +57,8 @@ class StatusTest(ClusterTest):
 
     def start(self, *args, ranks=RANKS, **more):
         """Starts a job; returns the pids of its ranks before their last call."""
-        job = self.start_tutti("-n", ranks, "--", PROGRAM, *map(str, args), env={**self.env, **more})
+        job = self.start_tutti("-n", ranks, "--", PROGRAM, *map(str, args),
+                               env={**self.env, **more})
         self.jobs.append(job)
         pids = {}
         for line in self.read_lines(job, ranks):
@@ -66,7 +67,8 @@ class StatusTest(ClusterTest):
         return pids
 
     def status(self, *args, env=None):
-        return subprocess.run([TUTTI, "status", *map(str, args)], env=env or self.env, stdin=subprocess.DEVNULL,
+        return subprocess.run([TUTTI, "status", *map(str, args)], env=env or self.env,
+                              stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
     def query(self, *args):
@@ -98,36 +100,44 @@ def comm_of(answer, name):
 
 def is_missing(answer, rank):
     comm = comm_of(answer, "world")
-    return comm and comm["verdict"] == "missing" and [g["ranks"] for g in comm["groups"] if g["missing"]] == [[rank]]
+    return (comm and comm["verdict"] == "missing" and [g["ranks"] for g in comm["groups"]
+                                                       if g["missing"]] == [[rank]])
 
 
 class Jobs(StatusTest):
     def test_rank_that_never_calls_is_missing(self):
         self.start("never", 3)
-        answer = self.await_status(lambda a: a["active"] == RANKS - 1 and is_missing(a, 3), "rank 3 is missing")
+        answer = self.await_status(lambda a: a["active"] == RANKS - 1 and is_missing(a, 3),
+                                   "rank 3 is missing")
         comm = comm_of(answer, "world")
         waiting = next(g for g in comm["groups"] if g["state"] == "in")
         self.assertEqual((answer["ranks"], answer["reported"], answer["hosts"]), (RANKS, RANKS, 1))
-        self.assertEqual((waiting["kind"], waiting["count"], waiting["type"], waiting["redop"]), ("allreduce", 256, "f32", "max"))
+        self.assertEqual((waiting["kind"], waiting["count"], waiting["type"], waiting["redop"]),
+                         ("allreduce", 256, "f32", "max"))
         self.assertEqual(waiting["nranks"], RANKS - 1)
         self.assertEqual(comm_of(answer, "odd")["verdict"], "idle")
-        self.assertEqual([answer[name] for name in ("silent", "late", "left", "lost")], [[], [], [], []])
+        self.assertEqual([answer[name] for name in ("silent", "late", "left", "lost")],
+                         [[], [], [], []])
         text = self.status("--timeout", QUERY_S).stdout
-        self.assertRegex(text, r"missing +world .* 7 of 8 ranks in allreduce 256 f32 max, number \d+, since ")
+        self.assertRegex(text, r"missing +world .* 7 of 8 ranks in allreduce 256 f32 max, number "
+                               r"\d+, since ")
         self.assertRegex(text, r"rank 3: has not called it; last: ")
 
     def test_stopped_rank_is_silent_and_hides_no_other(self):
         pids = self.start("never", 3)
         self.await_status(lambda a: a["active"] == RANKS - 1, "the others wait")
         os.kill(pids[5], signal.SIGSTOP)
-        answer = self.await_status(lambda a: a["silent"] == [5] and a["reported"] == RANKS - 1, "rank 5 is silent")
+        answer = self.await_status(lambda a: a["silent"] == [5] and a["reported"] == RANKS - 1,
+                                   "rank 5 is silent")
         self.assertEqual(comm_of(answer, "world")["unreported"], [{"rank": 5, "list": "silent"}])
         os.kill(pids[5], signal.SIGCONT)
-        self.await_status(lambda a: a["silent"] == [] and a["reported"] == RANKS, "rank 5 responds again")
+        self.await_status(lambda a: a["silent"] == [] and a["reported"] == RANKS,
+                          "rank 5 responds again")
 
     def test_mismatch_is_shown(self):
         self.start("mismatch", 2)
-        self.await_status(lambda a: (comm_of(a, "world") or {}).get("verdict") == "mismatch", "a mismatch")
+        self.await_status(lambda a: (comm_of(a, "world") or {}).get("verdict") == "mismatch",
+                          "a mismatch")
 
     def test_receive_in_progress_is_listed(self):
         self.start("receive", 6)
@@ -161,13 +171,15 @@ class Jobs(StatusTest):
 
     def test_many_ranks_report(self):
         self.start("never", 17, ranks=MANY)
-        answer = self.await_status(lambda a: a["active"] == MANY - 1 and is_missing(a, 17), "rank 17 is missing")
+        answer = self.await_status(lambda a: a["active"] == MANY - 1 and is_missing(a, 17),
+                                   "rank 17 is missing")
         self.assertEqual(answer["reported"], MANY)
         self.assertEqual(comm_of(answer, "odd")["reported"], MANY // 2)
 
     def test_watch_repeats(self):
         self.start("run")
-        watch = subprocess.Popen([TUTTI, "status", "--watch=0.1", "--json", "--timeout", str(QUERY_S)], env=self.env,
+        watch = subprocess.Popen([TUTTI, "status", "--watch=0.1", "--json", "--timeout",
+                                  str(QUERY_S)], env=self.env,
                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.addCleanup(watch.stdout.close)
         self.addCleanup(watch.wait)
@@ -179,10 +191,12 @@ class Jobs(StatusTest):
 class Sockets(StatusTest):
     def test_sockets_are_private_and_go_with_the_job(self):
         self.start("run")
-        self.assertEqual([path.name for path in self.sockets()], [str(rank) for rank in range(RANKS)])
+        self.assertEqual([path.name for path in self.sockets()],
+                         [str(rank) for rank in range(RANKS)])
         for path in (self.base, self.sockets()[0].parent):
             self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o700)
-        done = subprocess.run([TUTTI, "run", "-n", "2", "--", str(BUILD / "examples" / "hello")], env=self.env,
+        done = subprocess.run([TUTTI, "run", "-n", "2", "--", str(BUILD / "examples" / "hello")],
+                              env=self.env,
                               capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(len(list(self.base.iterdir())), 1)
@@ -217,7 +231,8 @@ class Sockets(StatusTest):
         self.assertFalse(self.base.exists())
         done = self.status(env={**self.env, "TUTTI_STATUS": "0"})
         self.assertIn("TUTTI_STATUS is 0", done.stderr)
-        done = subprocess.run([TUTTI, "run", "-n", "1", "--", PROGRAM], env={**self.env, "TUTTI_STATUS": "sometimes"},
+        done = subprocess.run([TUTTI, "run", "-n", "1", "--", PROGRAM],
+                              env={**self.env, "TUTTI_STATUS": "sometimes"},
                               capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn('TUTTI_STATUS is "sometimes": must be 0, 1 or an absolute path', done.stderr)
@@ -253,7 +268,8 @@ class Clients(StatusTest):
         return client
 
     def request(self, what=0, rank=0, timeout_ms=1000 * QUERY_S, version=1):
-        body = bytes([version, what]) + rank.to_bytes(4, "little") + timeout_ms.to_bytes(4, "little")
+        body = (bytes([version, what]) + rank.to_bytes(4, "little")
+                + timeout_ms.to_bytes(4, "little"))
         return HEAD + bytes([2, 0]) + len(body).to_bytes(4, "little") + body
 
     def check_dropped(self, client):
@@ -276,7 +292,8 @@ class Clients(StatusTest):
         self.assertEqual(tell_frames(data)[0], 1)
 
     def test_invalid_data_is_refused(self):
-        for data in (b"GET / HTTP/1.1\r\n\r\n", HEAD + bytes([2, 0, 255, 255, 255, 255]), HEAD + bytes([9, 0, 0, 0, 0, 0]),
+        for data in (b"GET / HTTP/1.1\r\n\r\n", HEAD + bytes([2, 0, 255, 255, 255, 255]),
+                     HEAD + bytes([9, 0, 0, 0, 0, 0]),
                      self.request(what=7), self.request(timeout_ms=0), self.request(version=99),
                      self.request(timeout_ms=2**32 - 1), os.urandom(4096)):
             with self.subTest(data=data[:32]):
@@ -311,15 +328,19 @@ class Clients(StatusTest):
         connect = f"s = socket.socket(socket.AF_UNIX); s.connect({self.path!r}); print(s.recv(100))"
 
         def as_stranger():
-            return subprocess.run([sys.executable, "-c", f"import os, socket; os.setgid({STRANGER}); os.setuid({STRANGER}); {connect}"],
+            return subprocess.run([sys.executable, "-c",
+                                   f"import os, socket; os.setgid({STRANGER}); "
+                                   f"os.setuid({STRANGER}); {connect}"],
                                   capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
         self.assertIn("PermissionError", as_stranger().stderr)
         socket_path = Path(self.path)
-        for path, mode in ((self.base.parent, 0o755), (self.base, 0o755), (socket_path.parent, 0o755), (socket_path, 0o777)):
+        for path, mode in ((self.base.parent, 0o755), (self.base, 0o755),
+                           (socket_path.parent, 0o755), (socket_path, 0o777)):
             path.chmod(mode)
         refused = as_stranger()
-        self.assertTrue(refused.stdout == "b''\n" or "ConnectionResetError" in refused.stderr, refused)
+        self.assertTrue(refused.stdout == "b''\n" or "ConnectionResetError" in refused.stderr,
+                        refused)
         socket_path.parent.chmod(0o700)
         self.base.chmod(0o700)
         self.check_service()

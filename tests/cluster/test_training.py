@@ -24,12 +24,14 @@ def curve_of(text):
 
 class Training(ClusterTest):
     def alone(self, *options):
-        done = subprocess.run([EXAMPLES / "train_alone", TEXT, *map(str, options)], capture_output=True, text=True, timeout=150, check=False)
+        done = subprocess.run([EXAMPLES / "train_alone", TEXT, *map(str, options)],
+                              capture_output=True, text=True, timeout=150, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return curve_of(done.stdout)
 
     def together(self, n, program, *options, wires="shm"):
-        done = self.run_tutti("-n", n, "--output", "plain", "--timeout", 150, "--wires", wires, EXAMPLES / program, TEXT, *map(str, options), timeout=180)
+        done = self.run_tutti("-n", n, "--output", "plain", "--timeout", 150, "--wires", wires,
+                              EXAMPLES / program, TEXT, *map(str, options), timeout=180)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return curve_of(done.stdout)
 
@@ -43,8 +45,10 @@ class Training(ClusterTest):
         self.assertLess(reference[-1][1], reference[0][1] - 1)
         for n in (1, 2, 4):
             with self.subTest(n=n):
-                self.assert_same(self.together(n, "train_ddp", "--steps", 80, "--batch", 30), reference)
-        self.assert_same(self.together(2, "train_ddp", "--steps", 80, "--batch", 30, wires="tcp"), reference)
+                self.assert_same(self.together(n, "train_ddp", "--steps", 80, "--batch", 30),
+                                 reference)
+        self.assert_same(self.together(2, "train_ddp", "--steps", 80, "--batch", 30, wires="tcp"),
+                         reference)
 
     def test_diloco_has_the_reference_curve(self):
         options = ("--steps", 130, "--inner", 20, "--batch", 16)
@@ -64,11 +68,15 @@ class Training(ClusterTest):
     def test_invalid_replay_files_are_refused(self):
         with tempfile.TemporaryDirectory() as folder:
             run = Path(folder, "run")
-            for text, what in (("20 1.5 1\n20 1.5 1\n", "line 2: must begin with a step"), ("20 x 1\n", "line 1: the loss after the step"),
-                               ("# a run\n20 1.5\n", "line 2: no member"), ("20 1.5 1 2 1\n", "line 1: a member is listed twice"),
-                               ("20 1.5 1 -2\n", "line 1: invalid member number"), ("20 1.5" + " 1" * 9000, "line 1: longer than")):
+            for text, what in (("20 1.5 1\n20 1.5 1\n", "line 2: must begin with a step"),
+                               ("20 x 1\n", "line 1: the loss after the step"),
+                               ("# a run\n20 1.5\n", "line 2: no member"),
+                               ("20 1.5 1 2 1\n", "line 1: a member is listed twice"),
+                               ("20 1.5 1 -2\n", "line 1: invalid member number"),
+                               ("20 1.5" + " 1" * 9000, "line 1: longer than")):
                 run.write_text(text, encoding="ascii")
-                done = subprocess.run([EXAMPLES / "train_alone", TEXT, "--replay", run], capture_output=True, text=True, timeout=60, check=False)
+                done = subprocess.run([EXAMPLES / "train_alone", TEXT, "--replay", run],
+                                      capture_output=True, text=True, timeout=60, check=False)
                 self.assertEqual(done.returncode, 1, text[:40])
                 self.assertIn(what, done.stderr)
             run.write_text("# two and then one\n20 9.9 0 1\n40 9.9 1\n", encoding="ascii")
@@ -83,30 +91,43 @@ class Training(ClusterTest):
         self.assertGreater(max(abs(a[1] - b[1]) for a, b in zip(one, other)), 50 * TOLERANCE)
 
     def test_each_program_has_its_own_options(self):
-        plain, apart, elastic = {"steps", "batch", "seed", "rate", "momentum"}, {"inner", "outer-rate", "outer-momentum"}, {"members"}
-        for program, options in (("train_alone", plain | apart | {"workers", "replay", "delay"}), ("train_ddp", plain), ("train_diloco", plain | apart),
-                                 ("train_elastic", plain | elastic), ("train_hsdp", plain | elastic | {"group", "role", "roles"}),
-                                 ("train_diloco_elastic", plain | apart | elastic), ("train_diloco_async", plain | apart | elastic)):
-            said = subprocess.run([EXAMPLES / program, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
-            self.assertEqual(set(re.findall(r"(?m)^ .* --([a-z-]+)=", said)) | set(re.findall(r"(?m)^ .*--(delay) ", said)), options, program)
-        done = subprocess.run([EXAMPLES / "train_hsdp", TEXT, "--workers", "2"], capture_output=True, text=True, timeout=60, check=False)
+        plain, apart, elastic = {"steps", "batch", "seed", "rate",
+                                 "momentum"}, {"inner", "outer-rate", "outer-momentum"}, {"members"}
+        for program, options in (("train_alone", plain | apart | {"workers", "replay", "delay"}),
+                                 ("train_ddp", plain), ("train_diloco", plain | apart),
+                                 ("train_elastic", plain | elastic),
+                                 ("train_hsdp", plain | elastic | {"group", "role", "roles"}),
+                                 ("train_diloco_elastic", plain | apart | elastic),
+                                 ("train_diloco_async", plain | apart | elastic)):
+            said = subprocess.run([EXAMPLES / program, "--help"], capture_output=True, text=True,
+                                  timeout=60, check=True).stdout
+            self.assertEqual(set(re.findall(r"(?m)^ .* --([a-z-]+)=", said))
+                             | set(re.findall(r"(?m)^ .*--(delay) ", said)), options, program)
+        done = subprocess.run([EXAMPLES / "train_hsdp", TEXT, "--workers", "2"],
+                              capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 2)
         self.assertIn("--workers", done.stderr)
 
     def test_invalid_input_is_reported(self):
-        for program in ("train_alone", "train_ddp", "train_diloco", "train_diloco_async", "train_hsdp"):
-            for args, what in ((["/nowhere"], "/nowhere"), ([os.devnull], "a text of"), ([], "missing argument: a text file"),
-                               ([TEXT, "--steps", "0"], "--steps 0"), ([TEXT, "--rate", "x"], "--rate x")):
-                done = subprocess.run([EXAMPLES / program, *args], capture_output=True, text=True, timeout=60, check=False)
+        for program in ("train_alone", "train_ddp", "train_diloco", "train_diloco_async",
+                        "train_hsdp"):
+            for args, what in ((["/nowhere"], "/nowhere"), ([os.devnull], "a text of"),
+                               ([], "missing argument: a text file"),
+                               ([TEXT, "--steps", "0"], "--steps 0"),
+                               ([TEXT, "--rate", "x"], "--rate x")):
+                done = subprocess.run([EXAMPLES / program, *args], capture_output=True, text=True,
+                                      timeout=60, check=False)
                 self.assertEqual(done.returncode, 2, f"{program} {args}")
                 self.assertIn(what, done.stderr)
-        done = subprocess.run([EXAMPLES / "train_hsdp", TEXT, "--role", "2"], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([EXAMPLES / "train_hsdp", TEXT, "--role", "2"], capture_output=True,
+                              text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 2)
         self.assertIn("--role 2: the maximum with --roles 2 is 1", done.stderr)
 
 
 if __name__ == "__main__":
     if SLOW:
-        print("skipped: under the thread sanitizer, which has nothing to find here that it does not in tests of the calls")
+        print("skipped: under the thread sanitizer, which has nothing to find here that it does "
+              "not in tests of the calls")
         sys.exit(77)
     unittest.main(verbosity=2)

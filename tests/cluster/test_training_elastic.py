@@ -21,7 +21,8 @@ EXAMPLES = BUILD / "examples"
 TOLERANCE = 2e-3
 BATCH = 300
 INNER = 5
-DILOCO = ("--batch", 16, "--inner", INNER, "--rate", 0.03, "--outer-rate", 0.5, "--outer-momentum", 0.3)
+DILOCO = ("--batch", 16, "--inner", INNER, "--rate", 0.03, "--outer-rate", 0.5, "--outer-momentum",
+          0.3)
 
 
 def curve_of(lines):
@@ -30,7 +31,8 @@ def curve_of(lines):
 
 def alone(*options):
     words = [str(word) for word in (EXAMPLES / "train_alone", TEXT, *options)]
-    return curve_of(subprocess.run(words, capture_output=True, text=True, timeout=120, check=True).stdout.splitlines())
+    return curve_of(subprocess.run(words, capture_output=True, text=True, timeout=120,
+                                   check=True).stdout.splitlines())
 
 
 class Members(unittest.TestCase):
@@ -58,7 +60,8 @@ class Training(Members):
         """Waits until it has trained in a view of so many members after the act."""
         mark = len(member.errors)
         result = act()
-        wait_until(lambda: any(f": {members} members" in line for line in member.errors[mark:]), f"{members} members: {member.errors}")
+        wait_until(lambda: any(f": {members} members" in line for line in member.errors[mark:]),
+                   f"{members} members: {member.errors}")
         steps = len(member.lines)
         wait_until(lambda: len(member.lines) > steps + 20, "steps in this view")
         return result
@@ -78,13 +81,17 @@ class Training(Members):
         # newcomers receive; no incumbent has diverged
         for member in (first, second, third, fourth):
             views = [line for line in member.errors if line.startswith("epoch ")]
-            self.assertEqual([line for line in views if "received the state" in line], [] if member is first else views[:1])
+            self.assertEqual([line for line in views if "received the state" in line],
+                             [] if member is first else views[:1])
         expected = alone("--steps", len(curve), "--batch", self.UNEVEN)
         # each once, and in order
         self.assertEqual([step for step, _ in curve], [step for step, _ in expected])
         for (step, loss), (_, there) in zip(curve, expected):
-            self.assertAlmostEqual(loss, there, delta=TOLERANCE, msg=f"at step {step} of {len(curve)}: {first.errors}")
-        print(f"{len(curve)} steps, at most {max(abs(a[1] - b[1]) for a, b in zip(curve, expected)):.2g} apart", file=sys.stderr)
+            self.assertAlmostEqual(loss, there, delta=TOLERANCE,
+                                   msg=f"at step {step} of {len(curve)}: {first.errors}")
+        print(f"{len(curve)} steps, at most "
+              f"{max(abs(a[1] - b[1]) for a, b in zip(curve, expected)):.2g} apart",
+              file=sys.stderr)
 
 
 class Sharded(Members):
@@ -93,19 +100,23 @@ class Sharded(Members):
     STEPS = 80
 
     def role(self, group, role, *options):
-        return self.member("train_hsdp", "--group", group, "--role", role, "--batch", BATCH, *options)
+        return self.member("train_hsdp", "--group", group, "--role", role, "--batch", BATCH,
+                           *options)
 
     def groups(self, *options):
-        return {(group, role): self.role(group, role, "--members", 4, *options) for group in (0, 1) for role in (0, 1)}
+        return {(group, role): self.role(group, role, "--members", 4, *options) for group in (0, 1)
+                for role in (0, 1)}
 
     def await_groups(self, first, n, act):
         """Waits until group 0, whose last role prints the curve, has trained with so many groups
         after the act."""
         mark = len(first.errors)
         result = act()
-        wait_until(lambda: any(f": {n} groups" in line for line in first.errors[mark:]), f"{n} groups: {first.errors}")
+        wait_until(lambda: any(f": {n} groups" in line for line in first.errors[mark:]),
+                   f"{n} groups: {first.errors}")
         steps = len(first.lines)
-        wait_until(lambda: len(first.lines) > steps + 20 or first.process.poll() is not None, "steps in this view")
+        wait_until(lambda: len(first.lines) > steps + 20 or first.process.poll() is not None,
+                   "steps in this view")
         return result
 
     def assert_is_that_of_one_process(self, curve):
@@ -113,14 +124,16 @@ class Sharded(Members):
         # each once, and in order
         self.assertEqual([step for step, _ in curve], [step for step, _ in expected])
         for (step, loss), (_, there) in zip(curve, expected):
-            self.assertAlmostEqual(loss, there, delta=TOLERANCE, msg=f"at step {step} of {len(curve)}")
+            self.assertAlmostEqual(loss, there, delta=TOLERANCE,
+                                   msg=f"at step {step} of {len(curve)}")
 
     def replacement(self, group, role):
         """Starts a member in place of a killed one, as soon as the coordinator has detected the
         loss."""
         while True:
             member = self.role(group, role, "--steps", 10000000)
-            wait_until(lambda: member.errors or member.process.poll() is not None, "a view, or why there is none")
+            wait_until(lambda: member.errors or member.process.poll() is not None,
+                       "a view, or why there is none")
             if member.process.poll() is not None:
                 for reader in member.readers:
                     reader.join()
@@ -138,7 +151,8 @@ class Sharded(Members):
         self.assertGreater(len(first.lines), alone_until)
         # the remaining member is behind, too: the other group has continued
         for member in (replacement, waits):
-            self.assertTrue(any("received its part" in line for line in member.errors), member.errors)
+            self.assertTrue(any("received its part" in line for line in member.errors),
+                            member.errors)
         self.assertFalse(any("received" in line for line in first.errors), first.errors)
         self.await_groups(first, 1, replacement.process.terminate)
         # during its wait, because its group is incomplete
@@ -158,14 +172,16 @@ class Sharded(Members):
             self.assertEqual(member.process.wait(timeout=60), 1, member.errors[-5:])
             for reader in member.readers:
                 reader.join()
-            self.assertRegex(member.errors[-1], "a role is lost: no group was complete .the states are of steps 0 to [1-9]")
+            self.assertRegex(member.errors[-1], "a role is lost: no group was complete .the states "
+                                                "are of steps 0 to [1-9]")
 
     def test_groups_reach_the_reference_curve(self):
         members = self.groups("--steps", self.STEPS)
         self.await_end(*members.values())
         self.assertEqual([len(member.lines) for member in members.values()], [0, self.STEPS, 0, 0])
         for (group, role), member in members.items():
-            self.assertIn(f"role {role} of group {group} ended after step {self.STEPS}", member.errors)
+            self.assertIn(f"role {role} of group {group} ended after step {self.STEPS}",
+                          member.errors)
         self.assert_is_that_of_one_process(curve_of(members[0, 1].lines))
 
 
@@ -177,7 +193,8 @@ class DiLoCo(Members):
         """Waits until it has printed exchanges of so many members, after the act."""
         mark = len(first.lines)
         result = act() if act else None
-        wait_until(lambda: sum(len(line.split()) == 2 + n for line in first.lines[mark:]) > 5 or first.process.poll() is not None,
+        wait_until(lambda: sum(len(line.split()) == 2 + n for line in first.lines[mark:]) > 5
+                   or first.process.poll() is not None,
                    f"exchanges of {n} members: {first.lines[-3:]}, {first.errors[-3:]}")
         self.assertIsNone(first.process.poll(), first.errors[-5:])
         return result
@@ -223,20 +240,24 @@ class DiLoCo(Members):
         curve, expected = curve_of(lines), self.play(lines, *options)
         self.assertEqual([step for step, _ in curve], [step for step, _ in expected])
         for (step, loss), (_, there) in zip(curve, expected):
-            self.assertAlmostEqual(loss, there, delta=TOLERANCE, msg=f"at step {step} of {curve[-1][0]}")
+            self.assertAlmostEqual(loss, there, delta=TOLERANCE,
+                                   msg=f"at step {step} of {curve[-1][0]}")
         return curve
 
     def assert_has_every_exchange(self, curve):
-        self.assertEqual([step for step, _ in curve], list(range(INNER, INNER * len(curve) + 1, INNER)))
+        self.assertEqual([step for step, _ in curve],
+                         list(range(INNER, INNER * len(curve) + 1, INNER)))
 
     def assert_members_end_alike(self, program, *options):
         members = [self.member(program, "--steps", 98, "--members", 2, *DILOCO) for _ in range(2)]
         self.await_end(*members)
-        ends = [line.split(" ", 2)[2] for member in members for line in member.errors if " ended after " in line]
+        ends = [line.split(" ", 2)[2] for member in members for line in member.errors
+                if " ended after " in line]
         self.assertEqual(len(ends), 2)
         self.assertRegex(ends[0], "^ended after step 98 with state [0-9a-f]{16}$")
         self.assertEqual(ends[0], ends[1])
-        curve = self.assert_is_played_alike([line for member in members for line in member.lines], *options)
+        curve = self.assert_is_played_alike([line for member in members for line in member.lines],
+                                            *options)
         self.assertEqual(curve[-1][0], 98)
 
     def test_elastic_diloco_has_the_reference_curve(self):
@@ -257,9 +278,11 @@ class DiLoCo(Members):
         first = self.member("train_diloco_async", *options)
         wait_until(lambda: len(first.lines) > 1, "exchanges")
         second = self.member("train_diloco_async", *options)
-        wait_until(lambda: any("received the state" in line for line in second.errors), f"a newcomer: {second.errors}")
+        wait_until(lambda: any("received the state" in line for line in second.errors),
+                   f"a newcomer: {second.errors}")
         first.process.kill()
-        wait_until(lambda: len(second.lines) > 2 or second.process.poll() is not None, "exchanges of the one that is left")
+        wait_until(lambda: len(second.lines) > 2 or second.process.poll() is not None,
+                   "exchanges of the one that is left")
         second.process.terminate()
         self.await_end(second)
         steps = [step for step, _ in curve_of(second.lines)]
@@ -276,6 +299,7 @@ class DiLoCo(Members):
 
 if __name__ == "__main__":
     if SLOW:
-        print("skipped: under the thread sanitizer, which has nothing to find here that it does not in tests of the calls")
+        print("skipped: under the thread sanitizer, which has nothing to find here that it does "
+              "not in tests of the calls")
         sys.exit(77)
     unittest.main(verbosity=2)

@@ -252,7 +252,10 @@ static void loss_role(struct rank *r)
 static void death_notification_needs_no_timer(void **state)
 {
     static const struct loss losses[] = {
-        { "waited for", 0, true }, { "waited for", 3, true }, { "nobody's neighbour", 0, false }, { "nobody's neighbour", 4, false },
+        { "waited for", 0, true },
+        { "waited for", 3, true },
+        { "nobody's neighbour", 0, false },
+        { "nobody's neighbour", 4, false },
     };
 
     (void)state;

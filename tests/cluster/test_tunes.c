@@ -23,17 +23,18 @@ static void write_file(const struct rank *r, char path[64], uint32_t nranks, con
     f = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (!f)
         job_fail(r, __FILE__, __LINE__, "cannot write %s", path);
-    fprintf(
-        f,
-        "{\"format\": \"tutti-tune-1\", \"tutti\": \"0.1.0\", \"date\": \"today\", \"host\": \"here\", \"wires\": \"%s\",\n"
-        "\"ranks\": %u, \"hosts\": [0",
-        wires, nranks);
+    fprintf(f,
+            "{\"format\": \"tutti-tune-1\", \"tutti\": \"0.1.0\", \"date\": \"today\", \"host\": "
+            "\"here\", \"wires\": \"%s\",\n"
+            "\"ranks\": %u, \"hosts\": [0",
+            wires, nranks);
     for (uint32_t i = 1; i < nranks; i++)
         fputs(", 0", f);
-    fputs(
-        "], \"complete\": true, \"rows\": [{\"coll\": \"allreduce\", \"bytes\": 1024, \"algo\": \"allreduce_dtree\", "
-        "\"segment_bytes\": 32768, \"streams\": 3, \"depth\": 2, \"lanes\": 2, \"median_us\": 1, \"min_us\": 1, \"max_us\": 1, \"rounds\": 1}]}\n",
-        f);
+    fputs("], \"complete\": true, \"rows\": [{\"coll\": \"allreduce\", \"bytes\": 1024, \"algo\": "
+          "\"allreduce_dtree\", "
+          "\"segment_bytes\": 32768, \"streams\": 3, \"depth\": 2, \"lanes\": 2, \"median_us\": 1, "
+          "\"min_us\": 1, \"max_us\": 1, \"rounds\": 1}]}\n",
+          f);
     fclose(f);
 }
 

@@ -126,7 +126,8 @@ class WanTest(ClusterTest):
     @classmethod
     def setUpClass(cls):
         if why_not():
-            raise unittest.SkipTest(f"hosts that are far from each other cannot be made here: {why_not()}")
+            raise unittest.SkipTest(f"hosts that are far from each other cannot be made here: "
+                                    f"{why_not()}")
 
     def net(self, *args, **more):
         net = wan.Wan(*args, **more)
@@ -136,7 +137,8 @@ class WanTest(ClusterTest):
 
     def started(self, net, host, script, *args):
         """Starts a script on a host, and waits until it is ready."""
-        process = subprocess.Popen(net.inside(host, sys.executable, "-c", script, *args), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        process = subprocess.Popen(net.inside(host, sys.executable, "-c", script, *args),
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
@@ -152,14 +154,17 @@ class Packets(WanTest):
                 self.started(net, target, ECHO, address(target), PORT)
             for source, target in ((0, 1), (0, 2), (1, 2)):
                 with self.subTest(source=source, target=target, address=address(target)):
-                    best_ms = float(net.run(source, sys.executable, "-c", ASK, address(target), PORT))
-                    self.assertGreaterEqual(best_ms, DELAYS_MS[source][target] + DELAYS_MS[target][source])
+                    best_ms = float(net.run(source, sys.executable, "-c", ASK, address(target),
+                                            PORT))
+                    self.assertGreaterEqual(best_ms, DELAYS_MS[source][target]
+                                            + DELAYS_MS[target][source])
 
     def test_a_delay_can_be_changed(self):
         net = self.net(matrix(2))
         self.started(net, 1, ECHO, net.address(1), PORT)
         net.change(0, 1, delay_ms=250)
-        self.assertGreaterEqual(float(net.run(0, sys.executable, "-c", ASK, net.address(1), PORT)), 250)
+        self.assertGreaterEqual(float(net.run(0, sys.executable, "-c", ASK, net.address(1), PORT)),
+                                250)
 
     def test_lossy_lines_keep_bytes_unchanged(self):
         nbytes = 3 << 20
@@ -168,11 +173,13 @@ class Packets(WanTest):
             before = net.stats()["pairs"][0][1]
             taker = self.started(net, 1, TAKE, address, PORT)
             net.run(0, sys.executable, "-c", GIVE, address, PORT, seed, nbytes)
-            self.assertEqual(self.read_lines(taker, 1)[0], hashlib.sha256(random.Random(seed).randbytes(nbytes)).hexdigest())
+            self.assertEqual(self.read_lines(taker, 1)[0],
+                             hashlib.sha256(random.Random(seed).randbytes(nbytes)).hexdigest())
             after = net.stats()["pairs"][0][1]
             self.assertGreater(after["arrived_bytes"] - before["arrived_bytes"], nbytes)
             self.assertGreater(after["lost"], before["lost"])
-            self.assertGreater(after["segments"] - before["segments"], after["packets"] - before["packets"], "no packet was a long one")
+            self.assertGreater(after["segments"] - before["segments"],
+                               after["packets"] - before["packets"], "no packet was a long one")
 
     def test_kernel_segments_packets_if_requested(self):
         net = self.net(matrix(2), cuts=True)
@@ -214,11 +221,13 @@ class Packets(WanTest):
 
         def all_gone():
             stats = net.stats()
-            return stats["pairs"][0][1]["packets"] + net.unread() == n and stats["under_way_bytes"] == 0
+            return (stats["pairs"][0][1]["packets"] + net.unread() == n and stats["under_way_bytes"]
+                    == 0)
         wait_until(all_gone, "the queue does not run empty", 60)
         after = net.stats()
         counts = after["pairs"][0][1]
-        gone = sum(counts[f"dropped_{where}"] for where in ("up", "pair", "down", "room")) + counts["lost"]
+        gone = sum(counts[f"dropped_{where}"]
+                   for where in ("up", "pair", "down", "room")) + counts["lost"]
         self.assertEqual(counts["arrived_segments"] + gone, counts["packets"])
         seconds = (after["now_ns"] - before["now_ns"]) / 1e9
         self.assertLessEqual(counts["arrived_bytes"] * 8 / seconds, 2e6)
@@ -251,20 +260,24 @@ class Packets(WanTest):
             pairs = net.stats()["pairs"]
             return pairs[0][1]["lost"] == 100 and pairs[1][0]["arrived_segments"] == 100
         wait_until(all_there, "100 are lost and 100 come back")
-        came = [len(keeper.communicate(n, timeout=60)[0].split()) for keeper, n in zip(keepers, ("100", "0"))]
+        came = [len(keeper.communicate(n, timeout=60)[0].split())
+                for keeper, n in zip(keepers, ("100", "0"))]
         self.assertEqual(came, [100, 0])
 
 
 class Matrices(WanTest):
     def wan(self, *args):
-        return subprocess.run([sys.executable, wan.__file__, *map(str, args)], capture_output=True, text=True, timeout=60,
+        return subprocess.run([sys.executable, wan.__file__, *map(str, args)], capture_output=True,
+                              text=True, timeout=60,
                               env=environment(), check=False)
 
     def test_invalid_matrix_creates_nothing(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "m.json"
-            for text, sentence in (("", "invalid JSON"), ('{"hosts": 3}', "hosts must be a list of 2 to 64 hosts"),
-                                   ('{"hosts": [{"name": "a"}, {"name": "b"}], "loss": [[0, 2], [0, 0]]}',
+            for text, sentence in (("", "invalid JSON"),
+                                   ('{"hosts": 3}', "hosts must be a list of 2 to 64 hosts"),
+                                   ('{"hosts": [{"name": "a"}, {"name": "b"}], "loss": [[0, 2], '
+                                    '[0, 0]]}',
                                     "loss[0][1]: loss is 2, but must be from 0 to 1")):
                 path.write_text(text)
                 done = self.wan(path, "true")
@@ -275,7 +288,8 @@ class Matrices(WanTest):
             self.assertEqual(done.returncode, 1)
             self.assertIn("there is no file", done.stderr)
             self.assertIn("europe-6", done.stderr)
-        with self.assertRaisesRegex(HostsError, r"matrix of standard input:1: hosts\[1\]: hosts\[0\] has the name x, too"):
+        with self.assertRaisesRegex(HostsError, r"matrix of standard input:1: hosts\[1\]: "
+                                                r"hosts\[0\] has the name x, too"):
             wan.Wan({"hosts": [{"name": "x"}, {"name": "x"}]})
 
     def test_command_on_first_host_returns_status(self):
@@ -287,7 +301,8 @@ class Matrices(WanTest):
     def test_deployments_are_reproducible_and_plausible(self):
         sys.path.insert(0, str(wan.DEPLOYMENTS))
         import places
-        done = subprocess.run([sys.executable, places.__file__, "--check"], capture_output=True, text=True, check=False)
+        done = subprocess.run([sys.executable, places.__file__, "--check"], capture_output=True,
+                              text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         for name, nhosts in (("europe-6", 6), ("north-america-12", 12), ("both-18", 18)):
             told = json.loads(wan.deployment(name).read_text())
@@ -297,8 +312,10 @@ class Matrices(WanTest):
                 for b, pair in enumerate(row):
                     if a == b:
                         continue
-                    where = [(told["hosts"][h]["latitude"], told["hosts"][h]["longitude"]) for h in (a, b)]
-                    self.assertGreater(pair["delay_ms"], places.great_circle_km(*where) / 299.792458)
+                    where = [(told["hosts"][h]["latitude"], told["hosts"][h]["longitude"])
+                             for h in (a, b)]
+                    self.assertGreater(pair["delay_ms"],
+                                       places.great_circle_km(*where) / 299.792458)
                     self.assertEqual(pair["delay_ms"], told["delay_ms"][a][b])
                     self.assertEqual(pair["rate_mbit"], told["rate_mbit"][a][b])
 
@@ -313,13 +330,18 @@ class Matrices(WanTest):
 
 class Relay(WanTest):
     def relay(self, *args, stdin=""):
-        return subprocess.run([wan.relay_program(), *map(str, args)], input=stdin, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run([wan.relay_program(), *map(str, args)], input=stdin,
+                              capture_output=True, text=True, timeout=60, check=False)
 
     def test_invalid_arguments_are_reported(self):
         path = wan.deployment("europe-6")
-        for args, sentence in (([], "which matrix?"), ([path, "/proc/self/ns/net"], "has 6 hosts, but there are 1 network namespaces"),
-                               ([path, *["/nowhere"] * 6], "/nowhere: No such file"), (["/nowhere.json"], "/nowhere.json: No such file"),
-                               ([path, *["/dev/null"] * 6], "enter the network namespace /dev/null")):
+        for args, sentence in (([], "which matrix?"), ([path, "/proc/self/ns/net"],
+                                                       "has 6 hosts, but there are 1 network "
+                                                       "namespaces"),
+                               ([path, *["/nowhere"] * 6], "/nowhere: No such file"),
+                               (["/nowhere.json"], "/nowhere.json: No such file"),
+                               ([path, *["/dev/null"] * 6],
+                                "enter the network namespace /dev/null")):
             done = self.relay(*args)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(sentence, done.stderr)
@@ -328,7 +350,8 @@ class Relay(WanTest):
 
     def test_invalid_commands_change_nothing(self):
         net = self.net(matrix(2))
-        for line in ("", "stat", "change 0 1 delay_ms", "change 0 1 delay_ms 3 x", "change -1 1 loss x"):
+        for line in ("", "stat", "change 0 1 delay_ms", "change 0 1 delay_ms 3 x",
+                     "change -1 1 loss x"):
             self.assertTrue(net._command(line).startswith("unknown: "), line)
         with self.assertRaisesRegex(HostsError, "change town0 to town1, loss 3: refused"):
             net.change(0, 1, loss=3)
@@ -339,7 +362,8 @@ class Relay(WanTest):
         net = self.net(matrix(2))
         with self.assertRaisesRegex(HostsError, "a command of 255 characters or more"):
             net._command("x" * 400)
-        with self.assertRaisesRegex(HostsError, "the relay ended with status 1: .*a command of 255 characters or more"):
+        with self.assertRaisesRegex(HostsError, "the relay ended with status 1: .*a command of 255 "
+                                                "characters or more"):
             net.__exit__()
 
     def test_killed_relay_is_reported(self):
@@ -351,10 +375,12 @@ class Relay(WanTest):
 
     def owner(self):
         env = environment()
-        process = subprocess.Popen([sys.executable, "-c", OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        process = subprocess.Popen([sys.executable, "-c", OWNER], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    text=True, env=env)
         there = json.loads(self.read_lines(process, 1)[0])
-        wait_until(lambda: len(marked(env)) >= 5, "the owner, the keeper, the relay, and what runs on the hosts")
+        wait_until(lambda: len(marked(env)) >= 5, "the owner, the keeper, the relay, and what runs "
+                                                  "on the hosts")
         return process, there, env
 
     def test_killed_owner_leaves_nothing(self):
@@ -365,27 +391,33 @@ class Relay(WanTest):
                 process.send_signal(sig)
                 process.communicate(timeout=PATIENCE_S)
                 wait_until(lambda: not marked(env), f"processes are left: {marked(env)}")
-                wait_until(lambda: not os.path.exists(there["directory"]), f"{there['directory']} is left")
+                wait_until(lambda: not os.path.exists(there["directory"]),
+                           f"{there['directory']} is left")
 
 
 class Collectives(WanTest):
     def test_long_vectors_arrive_unchanged(self):
         """More segments are in flight than a plan has slots for."""
         net = self.net(matrix(2, delay_ms=50))
-        done = self.run_tutti("-n", 2, "-o", "plain", "--hosts", ",".join(net.names), "--rsh", net.on, "--timeout", 100, "--env", "TUTTI_LOG=info",
-                              TUTTI, "perf", "allreduce", "--algo", "ring", "--json", "--check", "--min", "16M", "--max", "16M", "--iters", 1,
+        done = self.run_tutti("-n", 2, "-o", "plain", "--hosts", ",".join(net.names), "--rsh",
+                              net.on, "--timeout", 100, "--env", "TUTTI_LOG=info",
+                              TUTTI, "perf", "allreduce", "--algo", "ring", "--json", "--check",
+                              "--min", "16M", "--max", "16M", "--iters", 1,
                               "--warmup", 0, inside=net.inside(0), timeout=120)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         rows = [json.loads(line) for line in done.stdout.splitlines() if '"coll"' in line]
         self.assertEqual({row["wrong"] for row in rows if "wrong" in row}, {0})
-        away_ms = [float(ms) for ms in re.findall(r"rank \d has a round-trip time of ([0-9.]+) ms", done.stderr)]
+        away_ms = [float(ms) for ms in re.findall(r"rank \d has a round-trip time of ([0-9.]+) ms",
+                                                  done.stderr)]
         self.assertTrue(away_ms and min(away_ms) >= 100, done.stderr)
 
     def test_all_reduce_in_europe_is_correct(self):
         net = self.net(wan.deployment("europe-6"))
         began = time.monotonic_ns()
-        done = self.run_tutti("-n", net.nhosts, "-o", "plain", "--hosts", ",".join(net.names), "--rsh", net.on, "--timeout", 100, TUTTI, "perf",
-                              "allreduce", "--json", "--check", "--min", "64K", "--max", "1M", "--factor", 16, "--iters", 1, "--warmup", 0,
+        done = self.run_tutti("-n", net.nhosts, "-o", "plain", "--hosts", ",".join(net.names),
+                              "--rsh", net.on, "--timeout", 100, TUTTI, "perf",
+                              "allreduce", "--json", "--check", "--min", "64K", "--max", "1M",
+                              "--factor", 16, "--iters", 1, "--warmup", 0,
                               inside=net.inside(0), timeout=120)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         rows = [json.loads(line) for line in done.stdout.splitlines() if '"coll"' in line]
@@ -393,7 +425,8 @@ class Collectives(WanTest):
         self.assertGreaterEqual(len(rows), 2)
         stats = net.stats()
         self.assertTrue(began < stats["now_ns"] < time.monotonic_ns())
-        arrived = [sum(row[host]["arrived_bytes"] for row in stats["pairs"] if row[host]) for host in range(net.nhosts)]
+        arrived = [sum(row[host]["arrived_bytes"] for row in stats["pairs"] if row[host])
+                   for host in range(net.nhosts)]
         for host in range(net.nhosts):      # each needs the blocks of all others
             self.assertGreater(arrived[host], 1 << 20, net.names[host])
 

@@ -795,7 +795,8 @@ static void *put_on(void *arg)
         if (i >= BUSY_DEPTH)
             CHECK_OK(r, tutti_window_wait_counter(p->s->window, &counter, i - BUSY_DEPTH + 1, 0));
     }
-    CHECK_OK(r, tutti_window_quiet(p->s->window, 1, 0));        /* so that the counter may be freed */
+    CHECK_OK(r, tutti_window_quiet(p->s->window, 1, 0));        /* so that the counter may be
+                                                                   freed */
     return NULL;
 }
 

@@ -111,7 +111,8 @@ const tutti_algorithm *tutti_algorithm_at(size_t index)
     static tutti_algorithm a;
 
     a = (tutti_algorithm){
-        .size = is("short struct") ? 24 : sizeof a, .version = is("version") ? 7 : TUTTI_ALGORITHM_VERSION,
+        .size = is("short struct") ? 24 : sizeof a,
+        .version = is("version") ? 7 : TUTTI_ALGORITHM_VERSION,
         .collective = is("collective") ? 99 : TUTTI_COLL_BROADCAST,
         .name = is("duplicate")    ? "broadcast_flat"
                 : is("other name") ? "reduce_star"

@@ -129,10 +129,11 @@ static void example_gathers_at_every_size(void **state)
 
 static void plan_fits_only_multiples_of_bytes(void **state)
 {
-    static const char plan[] =
-        "{\"format\":\"tutti-plan-1\",\"name\":\"broadcast_one\",\"coll\":\"broadcast\",\"nranks\":1,\"bytes\":12,\"elem_bytes\":4,"
-        "\"ranks\":[{\"rank\":0,\"rounds\":[[{\"op\":\"copy\",\"bytes\":12,\"from\":{\"buf\":\"SRC\",\"offset\":0},"
-        "\"to\":{\"buf\":\"DST\",\"offset\":0}}]]}]}";
+    static const char plan[] = "{\"format\":\"tutti-plan-1\",\"name\":\"broadcast_one\",\"coll\":"
+                               "\"broadcast\",\"nranks\":1,\"bytes\":12,\"elem_bytes\":4,"
+                               "\"ranks\":[{\"rank\":0,\"rounds\":[[{\"op\":\"copy\",\"bytes\":12,"
+                               "\"from\":{\"buf\":\"SRC\",\"offset\":0},"
+                               "\"to\":{\"buf\":\"DST\",\"offset\":0}}]]}]}";
     struct tt_coll c = { .kind = TT_BROADCAST, .nranks = 1, .elem_bytes = 4, .bytes = 24 };
     const size_t nalgos = tt_nalgos;
 
@@ -159,23 +160,35 @@ static void invalid_documents_name_file_and_line(void **state)
 {
     static const struct wrong cases[] = {
         { "", "tutti-plan-1", "tutti-plan-2", "here:2: \"format\" must be" },
-        { "", "\"coll\": \"allgather\"", "\"coll\": \"allgatherv\"", "here:2: \"coll\" must be a collective" },
+        { "", "\"coll\": \"allgather\"", "\"coll\": \"allgatherv\"",
+          "here:2: \"coll\" must be a collective" },
         { "", "allgather_sockets4", "broadcast_x", "here:2: \"name\" must be \"allgather_\"" },
-        { "", "allgather_sockets4", "allgather_ring", "here: duplicate name of algorithm \"allgather_ring\"" },
+        { "", "allgather_sockets4", "allgather_ring",
+          "here: duplicate name of algorithm \"allgather_ring\"" },
         { "", "\"nranks\": 4", "\"nranks\": 5", "here:3: \"ranks\" must be an array of 5 ranks" },
-        { "", "\"nranks\": 4", "\"nranks\": 4000000000", "here:2: \"nranks\" must be a whole number from 0 to 1024" },
+        { "", "\"nranks\": 4", "\"nranks\": 4000000000",
+          "here:2: \"nranks\" must be a whole number from 0 to 1024" },
         { "", "\"bytes\": 1", "\"bytes\": 1, \"bytes\": 2", "here:2: duplicate key \"bytes\"" },
         { "", "\"bytes\": 1", "\"bytes\": -1", "here:2: \"bytes\" must be a whole number" },
         { "", "\"bytes\": 1", "\"bytes\": 0.5", "here:2: \"bytes\" must be a whole number" },
-        { "", "\"bytes\": 1", "\"bytes\": 0", "here:2: \"bytes\" must be a positive multiple of \"elem_bytes\"" },
-        { "", "\"bytes\": 1", "\"bytes\": 1, \"colour\": 3", "here:2: the plan has an unknown member \"colour\"" },
-        { "\"rank\": 2", "\"op\": \"put\"", "\"op\": \"push\"", "here:21: ranks[2].rounds[0][0]: \"op\" must be" },
+        { "", "\"bytes\": 1", "\"bytes\": 0",
+          "here:2: \"bytes\" must be a positive multiple of \"elem_bytes\"" },
+        { "", "\"bytes\": 1", "\"bytes\": 1, \"colour\": 3",
+          "here:2: the plan has an unknown member \"colour\"" },
+        { "\"rank\": 2", "\"op\": \"put\"", "\"op\": \"push\"",
+          "here:21: ranks[2].rounds[0][0]: \"op\" must be" },
         { "\"rank\": 2", "\"peer\": 3", "\"peer\": 4", "here:21: ranks[2].rounds[0][0]: \"peer\"" },
-        { "\"rank\": 2", "\"peer\": 3", "\"peer\": 2", "here:21: ranks[2].rounds[0][0]: \"peer\" is the rank itself" },
-        { "\"rank\": 3", "\"SRC\"", "\"HEAP\"", "here:29: ranks[3].rounds[0][0]: \"from\" has an invalid buffer" },
-        { "\"rank\": 3", "\"offset\": 0", "\"offset\": 0, \"block\": 2, \"stride\": 1", "here:29: ranks[3].rounds[0][0]: \"from\" has an invalid block of 2 bytes with stride 1" },
-        { "\"rank\": 3", "\"op\": \"wait\"", "\"op\": \"wait\", \"from\": 1", "here:30: ranks[3].rounds[0][1]: the step has an unknown member \"from\"" },
-        { "\"rank\": 1", "\"rank\": 1", "\"rank\": 2", "here:12: ranks[1]: invalid \"rank\" 2: ranks must be in ascending order" },
+        { "\"rank\": 2", "\"peer\": 3", "\"peer\": 2",
+          "here:21: ranks[2].rounds[0][0]: \"peer\" is the rank itself" },
+        { "\"rank\": 3", "\"SRC\"", "\"HEAP\"",
+          "here:29: ranks[3].rounds[0][0]: \"from\" has an invalid buffer" },
+        { "\"rank\": 3", "\"offset\": 0", "\"offset\": 0, \"block\": 2, \"stride\": 1",
+          "here:29: ranks[3].rounds[0][0]: \"from\" has an invalid block of 2 bytes with stride "
+          "1" },
+        { "\"rank\": 3", "\"op\": \"wait\"", "\"op\": \"wait\", \"from\": 1",
+          "here:30: ranks[3].rounds[0][1]: the step has an unknown member \"from\"" },
+        { "\"rank\": 1", "\"rank\": 1", "\"rank\": 2",
+          "here:12: ranks[1]: invalid \"rank\" 2: ranks must be in ascending order" },
         { "", "]\n}", "]", "here:37:1: invalid JSON: unexpected end" },
         { "", "]\n}", "]\n} x", "here:37:3: invalid JSON" },
     };
@@ -197,7 +210,8 @@ static void invalid_plans_are_refused_with_finding(void **state)
         { "\"rank\": 2", "\"offset\": 2", "\"offset\": 1", "another destination" },
         { "\"rank\": 0", "\"tag\": 2", "\"tag\": 5", "tag" },
         { "\"rank\": 1", "\"offset\": 3", "\"offset\": 9", "out of bounds" },
-        { "\"rank\": 0", "\"op\": \"copy\", \"bytes\": 1", "\"op\": \"copy\", \"bytes\": 0", "rank 0" },
+        { "\"rank\": 0", "\"op\": \"copy\", \"bytes\": 1", "\"op\": \"copy\", \"bytes\": 0",
+          "rank 0" },
     };
 
     (void)state;
@@ -218,8 +232,10 @@ static void plan_with_excessive_pieces_is_refused(void **state)
     (void)state;
     assert_int_equal(
         take(
-            "{\"format\":\"tutti-plan-1\",\"name\":\"allgather_big\",\"coll\":\"allgather\",\"nranks\":1,"
-            "\"elem_bytes\":1,\"bytes\":4294967298,\"ranks\":[{\"rank\":0,\"rounds\":[[{\"op\":\"copy\","
+            "{\"format\":\"tutti-plan-1\",\"name\":\"allgather_big\",\"coll\":\"allgather\","
+            "\"nranks\":1,"
+            "\"elem_bytes\":1,\"bytes\":4294967298,\"ranks\":[{\"rank\":0,\"rounds\":[[{\"op\":"
+            "\"copy\","
             "\"bytes\":4294967298,\"from\":{\"buf\":\"SRC\",\"offset\":0,\"block\":1,\"stride\":1},"
             "\"to\":{\"buf\":\"DST\",\"offset\":0}}]]}]}"),
         TUTTI_ERR_INVALID);

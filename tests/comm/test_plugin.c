@@ -150,7 +150,8 @@ static void in_place_alltoallv_is_never_used(void **state)
 {
     static const struct wrong cases[] = {
         { "alltoallv", "it needs src and dst in separate memory" },
-        { "alltoallv, even", "it needs an even number of ranks, and src and dst in separate memory" },
+        { "alltoallv, even",
+          "it needs an even number of ranks, and src and dst in separate memory" },
     };
     static const uint64_t bytes[] = { 4, 4, 4, 4 }, displs[] = { 0, 4, 8, 12 };
     const size_t nalgos = tt_nalgos;

@@ -100,7 +100,8 @@ static void invalid_settings_are_reported(void **state)
         { { .size = sizeof cases[0].conf, .token = "short" }, "token" },
         { { .size = sizeof cases[0].conf, .http = "here" }, "here" },
         { { .size = sizeof cases[0].conf, .store = "file:///a" }, "file:///a" },
-        { { .size = sizeof cases[0].conf, .store = "etcd://127.0.0.1:1/a", .journal = "b" }, "use one of them" },
+        { { .size = sizeof cases[0].conf, .store = "etcd://127.0.0.1:1/a", .journal = "b" },
+          "use one of them" },
     };
     tutti_coordinator *c = NULL;
 

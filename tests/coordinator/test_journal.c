@@ -332,8 +332,8 @@ static void sql(const char *text)
 
 static void foreign_file_is_reported_and_untouched(void **state)
 {
-    static const char letter[] =
-        "Not a journal, but somebody's letter. It is longer than the header of a database, which is 100 bytes.";
+    static const char letter[] = "Not a journal, but somebody's letter. It is longer than the "
+                                 "header of a database, which is 100 bytes.";
     struct stat st;
 
     (void)state;

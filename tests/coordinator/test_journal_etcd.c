@@ -380,8 +380,10 @@ static void damaged_or_missing_data_is_reported(void **state)
     } cases[] = {
         { "journal", "quatsch", "not a coordinator's journal" },
         { "journal", "tutti 2 0000000000000001.00000000 1 0000000000000000", "another version" },
-        { "journal", "tutti 1 0000000000000001.00000000 4294967295 0000000000000000", "are missing" },
-        { "journal", "tutti 1 0000000000000001.00000000 0 0000000000000000 ", "not a coordinator's journal" },
+        { "journal", "tutti 1 0000000000000001.00000000 4294967295 0000000000000000",
+          "are missing" },
+        { "journal", "tutti 1 0000000000000001.00000000 0 0000000000000000 ",
+          "not a coordinator's journal" },
         { "journal", "tutti 1 0000000000000001.00000000 0 0000000000000000", "were modified" },
     };
 
@@ -414,11 +416,18 @@ static void invalid_store_text_is_reported(void **state)
     static const struct {
         const char *store, *why;
     } cases[] = {
-        { "", "is an invalid store" },          { "http://127.0.0.1:1/x", "is an invalid store" },  { "etcd://127.0.0.1:1", "is an invalid store" },
-        { "etcd:///x", "is an invalid store" }, { "etcd://127.0.0.1:1/", "is an invalid store" },   { "etcd://127.0.0.1/x", "invalid server address" },
-        { "etcd://localhost:/x", "invalid server address" }, { "etcd://127.0.0.1:1,/x", "invalid server address" },
-        { "etcd://127.0.0.1:99999/x", "invalid server address" }, { "etcd://127.0.0.1@evil:80/x", "invalid server address" },
-        { "etcd://192.0.2.1:2379/x", "unencrypted" },   { "etcd://127.evil.example:80/x", "unencrypted" },
+        { "", "is an invalid store" },
+        { "http://127.0.0.1:1/x", "is an invalid store" },
+        { "etcd://127.0.0.1:1", "is an invalid store" },
+        { "etcd:///x", "is an invalid store" },
+        { "etcd://127.0.0.1:1/", "is an invalid store" },
+        { "etcd://127.0.0.1/x", "invalid server address" },
+        { "etcd://localhost:/x", "invalid server address" },
+        { "etcd://127.0.0.1:1,/x", "invalid server address" },
+        { "etcd://127.0.0.1:99999/x", "invalid server address" },
+        { "etcd://127.0.0.1@evil:80/x", "invalid server address" },
+        { "etcd://192.0.2.1:2379/x", "unencrypted" },
+        { "etcd://127.evil.example:80/x", "unencrypted" },
     };
     struct tt_journal *j = NULL;
 

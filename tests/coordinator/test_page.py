@@ -7,20 +7,24 @@ import sys
 import unittest
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "support")]
+sys.path[:0] = [str(Path(__file__).resolve().parent),
+                str(Path(__file__).resolve().parent.parent / "support")]
 
 import browser as browsers     # noqa: E402
 from test_web import Server     # noqa: E402
 
 if "-fsanitize" in os.environ.get("CFLAGS", ""):
-    print("skipped: a browser has nothing to ask of the server that test_web does not, under a sanitizer, too")
+    print("skipped: a browser has nothing to ask of the server that test_web does not, under a "
+          "sanitizer, too")
     sys.exit(77)
 if not browsers.find():
-    print(f"skipped: there is no browser here (one of {', '.join(browsers.NAMES)}; Debian: chromium-headless-shell)")
+    print(f"skipped: there is no browser here (one of {', '.join(browsers.NAMES)}; Debian: "
+          f"chromium-headless-shell)")
     sys.exit(77)
 
 ROWS = "document.querySelectorAll('#members tbody tr').length"
-FIGURE = "[...document.querySelectorAll('.figures div')].find(d => d.firstChild.textContent === '{}').lastChild.textContent"
+FIGURE = ("[...document.querySelectorAll('.figures div')].find(d => d.firstChild.textContent === "
+          "'{}').lastChild.textContent")
 EPOCH = FIGURE.format("epoch")
 
 
@@ -46,17 +50,27 @@ class Page(unittest.TestCase):
         with Server("measured 12") as server:
             page = self.open(server)
             self.assertEqual(page.evaluate("document.title"), "char-lm: Tutti")
-            self.assertEqual((page.evaluate(ROWS), page.evaluate(EPOCH), page.evaluate(FIGURE.format("waiting"))), (12, "7", "2"))
-            self.assertEqual([page.evaluate(FIGURE.format(what)) for what in ("lost", "left")], ["1", "1"])
-            self.assertEqual(page.evaluate("document.querySelectorAll('#members td.bad').length"), 1)
-            self.assertEqual(page.evaluate("document.querySelectorAll('#members tbody tr')[3].cells[1].textContent"), "left")
-            self.assertIn("lost: silent", page.evaluate("document.getElementById('counters').textContent"))
-            cells = page.evaluate("[...document.querySelectorAll('#members tbody tr')[2].cells].map(c => c.textContent)")
-            self.assertEqual((cells[:5], cells[6:]), (["102", "in the view, leaving", "2", "1", "0"], ["epoch", "192.0.2.3:40002"]))
-            self.assertEqual(page.evaluate("document.querySelectorAll('#ring svg rect[stroke=\"#d55e00\"]').length"), 12)
+            self.assertEqual((page.evaluate(ROWS), page.evaluate(EPOCH),
+                              page.evaluate(FIGURE.format("waiting"))), (12, "7", "2"))
+            self.assertEqual([page.evaluate(FIGURE.format(what)) for what in ("lost", "left")],
+                             ["1", "1"])
+            self.assertEqual(page.evaluate("document.querySelectorAll('#members td.bad').length"),
+                             1)
+            self.assertEqual(page.evaluate("document.querySelectorAll('#members tbody "
+                                           "tr')[3].cells[1].textContent"), "left")
+            self.assertIn("lost: silent",
+                          page.evaluate("document.getElementById('counters').textContent"))
+            cells = page.evaluate("[...document.querySelectorAll('#members tbody "
+                                  "tr')[2].cells].map(c => c.textContent)")
+            self.assertEqual((cells[:5], cells[6:]), (["102", "in the view, leaving", "2", "1",
+                                                       "0"], ["epoch", "192.0.2.3:40002"]))
+            self.assertEqual(page.evaluate("document.querySelectorAll('#ring svg "
+                                           "rect[stroke=\"#d55e00\"]').length"), 12)
             self.assertEqual(page.evaluate("document.querySelectorAll('#events li').length"), 3)
-            self.assertTrue(page.evaluate("document.querySelector('#events span').textContent.startsWith('somebody asked for')"))
-            self.assertIn("HEARTBEAT", page.evaluate("document.getElementById('counters').textContent"))
+            self.assertTrue(page.evaluate("document.querySelector('#events "
+                                          "span').textContent.startsWith('somebody asked for')"))
+            self.assertIn("HEARTBEAT",
+                          page.evaluate("document.getElementById('counters').textContent"))
             self.assertEqual(page.complaints(), [])
             self.keep(page, "light")
 
@@ -77,7 +91,8 @@ class Page(unittest.TestCase):
             page = self.open(server)
             self.assertTrue(page.evaluate("document.getElementById('note').hidden"))
         page.wait_for("!document.getElementById('note').hidden", "the note")
-        self.assertIn("has told nothing since", page.evaluate("document.getElementById('note').textContent"))
+        self.assertIn("has told nothing since",
+                      page.evaluate("document.getElementById('note').textContent"))
         self.assertEqual(page.evaluate(ROWS), 6)
         self.keep(page, "gone")
 
@@ -87,7 +102,9 @@ class Page(unittest.TestCase):
             for _ in range(2):
                 self.assertTrue(page.evaluate("document.title.startsWith(\"</title></main><script>document.title='taken'\")"))
                 self.assertTrue(page.evaluate("document.querySelector('h1').textContent.includes('<img src=x onerror=alert(1)>\"')"))
-                self.assertEqual(page.evaluate("[document.scripts.length, document.images.length, document.querySelectorAll('main').length]"), [1, 0, 1])
+                self.assertEqual(page.evaluate("[document.scripts.length, document.images.length, "
+                                               "document.querySelectorAll('main').length]"),
+                                 [1, 0, 1])
                 self.assertEqual(page.evaluate("document.querySelectorAll('#events li').length"), 3)
                 page.evaluate("document.querySelector('h1').id = 'old'")
                 page.wait_for("!document.getElementById('old')", "a refresh")
@@ -113,24 +130,29 @@ class Page(unittest.TestCase):
     def test_real_coordinator_shows_membership_changes(self):
         build = Path(os.environ["TUTTI_BUILD_DIR"])
         name = "<b>bold</b> & sons"
-        coordinator = subprocess.Popen([build / "tutti", "coordinator", "--run", name, "--listen", "127.0.0.1:0", "--journal", "none",
-                                        "--lease", "20000", "--http", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
+        coordinator = subprocess.Popen([build / "tutti", "coordinator", "--run", name, "--listen",
+                                        "127.0.0.1:0", "--journal", "none",
+                                        "--lease", "20000", "--http", "127.0.0.1:0"],
+                                       stdout=subprocess.PIPE, text=True)
         try:
             address = coordinator.stdout.readline().split()[-1]
             page = self.browser.open(coordinator.stdout.readline().split()[-1])
             self.addCleanup(page.close)
             self.assertIn("No member has joined yet.", page.evaluate("document.body.textContent"))
-            members = subprocess.Popen([build / "tests/coordinator/prog_members", name, "5", address], stdin=subprocess.PIPE,
+            members = subprocess.Popen([build / "tests/coordinator/prog_members", name, "5",
+                                        address], stdin=subprocess.PIPE,
                                        stdout=subprocess.PIPE, text=True)
             self.assertEqual(members.stdout.readline(), "gathered\n")
             page.wait_for(f"{ROWS} === 5 && {EPOCH} === '1'", "five members in the first epoch")
             self.assertIn(name, page.evaluate("document.querySelector('h1').textContent"))
-            self.assertIn("All members of the view are connected.", page.evaluate("document.getElementById('live').textContent"))
+            self.assertIn("All members of the view are connected.",
+                          page.evaluate("document.getElementById('live').textContent"))
             self.keep(page, "real")
             members.stdin.close()
             members.stdout.close()
             self.assertEqual(members.wait(timeout=60), 0)
-            page.wait_for("document.querySelectorAll('#members td.bad').length === 5 || " + ROWS + " === 0", "their loss")
+            page.wait_for("document.querySelectorAll('#members td.bad').length === 5 || " + ROWS
+                          + " === 0", "their loss")
             page.wait_for("document.querySelectorAll('#events li').length > 5", "events")
             self.assertEqual(page.complaints(), [])
             self.keep(page, "real-lost")
@@ -140,7 +162,8 @@ class Page(unittest.TestCase):
             self.assertEqual(coordinator.wait(timeout=60), 0)
 
     def test_dark_is_dark(self):
-        lightness = "getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).slice(0, 3).reduce((a, b) => a + +b, 0) / 3"
+        lightness = ("getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).slice(0, "
+                     "3).reduce((a, b) => a + +b, 0) / 3")
         with Server("measured 12") as server:
             page = self.open(server, dark=True)
             self.assertLess(page.evaluate(lightness), 60)
@@ -153,7 +176,8 @@ class Page(unittest.TestCase):
             page = self.open(server)
             page.evaluate("""(() => { const s = document.createElement('script'); s.textContent = 'window.taken = 1'; document.body.append(s);
                                       document.body.insertAdjacentHTML('beforeend', '<img src=x onerror="window.taken = 2">'); })()""")
-            page.wait_for(lambda: len(page.complaints()) >= 2, "complaints about what the policy forbids")
+            page.wait_for(lambda: len(page.complaints()) >= 2,
+                          "complaints about what the policy forbids")
             self.assertIsNone(page.evaluate("window.taken"))
 
 

@@ -154,9 +154,8 @@ static void revoking_member_is_shown(void **state)
         s->querying = querying;
         page = written(PAGE, s);
         assert_non_null(strstr(page, "Member 104 revoked the epoch"));
-        assert_non_null(strstr(
-            page,
-            "Epoch 7 began; cause: 1 joined, 2 were lost, 1 left, member 102 revoked the previous epoch."));
+        assert_non_null(strstr(page, "Epoch 7 began; cause: 1 joined, 2 were lost, 1 left, member "
+                                     "102 revoked the previous epoch."));
         free(page);
     }
     o = json_of(s);
@@ -296,9 +295,8 @@ static void ring_drawing_names_slowest_link(void **state)
     assert_true(json_object_get_boolean(at(at(o, "links"), "waits")));
     assert_string_equal(json_object_get_string(at(at(o, "links"), "shape")), "two rings");
     assert_true(json_object_get_double(at(at(o, "links"), "was_s")) == 3.5);
-    assert_non_null(strstr(
-        page,
-        "predicted to take 1.25 s in this order, as two rings, and 3.5 s in the previous one. The next epoch adopts it."));
+    assert_non_null(strstr(page, "predicted to take 1.25 s in this order, as two rings, and 3.5 s "
+                                 "in the previous one. The next epoch adopts it."));
     assert_non_null(strstr(metrics, "\ntutti_ring_predicted_seconds{order=\"was\"} 3.5\n"));
     assert_non_null(strstr(metrics, "\ntutti_ring_predicted_seconds{order=\"ring\"} 1.25\n"));
     assert_non_null(strstr(metrics, "\ntutti_ring_waits 1\n"));
@@ -327,9 +325,9 @@ static void state_revisions_are_shown(void **state)
     metrics = written(METRICS, s);
     o = json_of(s);
     states = at(o, "shared_state");
-    assert_non_null(strstr(
-        page,
-        "<td>role 1</td><td class=\"n\">7</td><td><code>&lt;b&gt;ff</code></td><td>is being sent</td>"));
+    assert_non_null(
+        strstr(page, "<td>role 1</td><td class=\"n\">7</td><td><code>&lt;b&gt;ff</code></td><td>is "
+                     "being sent</td>"));
     assert_non_null(strstr(metrics, "\ntutti_shared_state_revision{role=\"all\"} 41\n"));
     assert_non_null(strstr(metrics, "\ntutti_shared_state_revision{role=\"1\"} 7\n"));
     assert_int_equal(number_at(json_object_array_get_idx(states, 1), "role"), 1);
@@ -351,7 +349,8 @@ static void untrusted_text_becomes_printable(void **state)
         { "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80" },
         { "a\tb\nc\x7f", "a\xef\xbf\xbd" "b\xef\xbf\xbd" "c\xef\xbf\xbd" },
         { "\x80 \xc3", "\xef\xbf\xbd \xef\xbf\xbd" },
-        { "\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd" },                              /* '/' in two bytes */
+        /* '/' in two bytes */
+        { "\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd" },
         { "\xe0\x80\xaf!", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd!" },            /* in three */
         { "\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },              /* a surrogate */
         /* beyond the last one */

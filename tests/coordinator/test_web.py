@@ -25,7 +25,8 @@ class Server:
     """prog_status, with `lines` sent to it first."""
 
     def __init__(self, *lines, arguments=()):
-        self.process = subprocess.Popen([PROGRAM, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([PROGRAM, *arguments], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
         self.address = self.process.stdout.readline().strip()
         self.host, self.port = self.address.rsplit(":", 1)
         for line in lines:
@@ -49,7 +50,8 @@ class Server:
         return socket.create_connection((self.host.strip("[]"), int(self.port)), timeout=PATIENCE_S)
 
     def ask(self, path, method="GET", headers=None, body=None):
-        connection = http.client.HTTPConnection(self.host.strip("[]"), int(self.port), timeout=PATIENCE_S)
+        connection = http.client.HTTPConnection(self.host.strip("[]"), int(self.port),
+                                                timeout=PATIENCE_S)
         connection.request(method, path, headers=headers or {}, body=body)
         answer = connection.getresponse()
         text = answer.read()
@@ -86,8 +88,10 @@ class Server:
 
 class Pages(unittest.TestCase):
     def test_pages_have_types_and_restrictions(self):
-        types = {"/": "text/html; charset=utf-8", "/status.json": "application/json", "/ring.svg": "image/svg+xml",
-                 "/metrics": "text/plain; version=0.0.4; charset=utf-8", "/healthz": "text/plain; charset=utf-8"}
+        types = {"/": "text/html; charset=utf-8", "/status.json": "application/json",
+                 "/ring.svg": "image/svg+xml",
+                 "/metrics": "text/plain; version=0.0.4; charset=utf-8",
+                 "/healthz": "text/plain; charset=utf-8"}
         with Server() as server:
             for path, kind in types.items():
                 answer, text = server.ask(path)
@@ -101,7 +105,8 @@ class Pages(unittest.TestCase):
     def test_json_has_the_latest_state(self):
         with Server("run 3 first", "measured 4") as server:
             got = json.loads(server.ask("/status.json")[1])
-            self.assertEqual((got["run"], len(got["members"]), len(got["links"]["order"])), ("char-lm", 4, 4))
+            self.assertEqual((got["run"], len(got["members"]), len(got["links"]["order"])),
+                             ("char-lm", 4, 4))
             server.say("run 2 another")
             deadline = time.monotonic() + PATIENCE_S
             while json.loads(server.ask("/status.json?x=1")[1])["run"] != "another":
@@ -117,7 +122,8 @@ class Pages(unittest.TestCase):
         with Server(arguments=["--empty"]) as server:
             for path in ("/", "/status.json", "/metrics", "/healthz", "/ring.svg"):
                 answer, text = server.ask(path)
-                self.assertEqual((answer.status, text), (503, b"the coordinator has no status yet\n"))
+                self.assertEqual((answer.status, text),
+                                 (503, b"the coordinator has no status yet\n"))
             server.say("run 1 a")
             deadline = time.monotonic() + PATIENCE_S
             while server.ask("/healthz")[0].status != 200:
@@ -131,30 +137,40 @@ class Pages(unittest.TestCase):
         for line in ("run 9 a", "hostile 2", "measured 8"):
             with Server(line) as server:
                 families = {f.name: f for f in parse(server.ask("/metrics")[1].decode())}
-            values = lambda name: {tuple(sorted(s.labels.items())): s.value for s in families[name].samples}
+            values = lambda name: {tuple(sorted(s.labels.items())): s.value
+                                   for s in families[name].samples}
             self.assertEqual(values("tutti_epoch"), {(): 7})
-            self.assertTrue(all(f.documentation and f.type in ("gauge", "counter", "histogram") for f in families.values()))
-            self.assertEqual(values("tutti_messages")[(("direction", "taken"), ("kind", "HEARTBEAT"))], 3e12)
+            self.assertTrue(all(f.documentation and f.type in ("gauge", "counter", "histogram")
+                                for f in families.values()))
+            self.assertEqual(values("tutti_messages")[(("direction", "taken"),
+                                                       ("kind", "HEARTBEAT"))], 3e12)
             self.assertEqual(values("tutti_members")[(("state", "lost"),)], 1)
-            self.assertEqual(values("tutti_members")[(("state", "left"),)], 0 if line.startswith("hostile") else 1)
+            self.assertEqual(values("tutti_members")[(("state", "left"),)],
+                             0 if line.startswith("hostile") else 1)
             self.assertEqual(values("tutti_members_lost")[(("reason", "silent"),)], 4)
             self.assertEqual(values("tutti_members_left"), {(): 5})
             self.assertIn("tutti_journal_commit_seconds", families)
-            self.assertEqual("tutti_ring_slowest_link_bytes_per_second" in families, line.startswith("measured"))
+            self.assertEqual("tutti_ring_slowest_link_bytes_per_second" in families,
+                             line.startswith("measured"))
             if line.startswith("hostile"):
                 (labels,) = values("tutti_coordinator_info")
-                self.assertIn("onerror=alert(1)>\"'&amp;\\\ufffdtutti_epoch 666", dict(labels)["run"])
+                self.assertIn("onerror=alert(1)>\"'&amp;\\\ufffdtutti_epoch 666",
+                              dict(labels)["run"])
 
     def test_invalid_address_is_reported(self):
-        for address, word in (("nowhere", "must be like host:29401"), ("127.0.0.1:99999999", "99999999"), ("[::1:80", "[::1:80"),
-                              ("no.such.host.invalid:80", "no.such.host.invalid"), ("192.0.2.1:80", "192.0.2.1:80")):
-            done = subprocess.run([PROGRAM, "--run", address], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+        for address, word in (("nowhere", "must be like host:29401"),
+                              ("127.0.0.1:99999999", "99999999"), ("[::1:80", "[::1:80"),
+                              ("no.such.host.invalid:80", "no.such.host.invalid"),
+                              ("192.0.2.1:80", "192.0.2.1:80")):
+            done = subprocess.run([PROGRAM, "--run", address], stdin=subprocess.DEVNULL,
+                                  capture_output=True, text=True, timeout=60, check=False)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(word, done.stderr)
 
     def test_used_port_is_reported(self):
         with Server() as server:
-            done = subprocess.run([PROGRAM, "--run", server.address], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+            done = subprocess.run([PROGRAM, "--run", server.address], stdin=subprocess.DEVNULL,
+                                  capture_output=True, text=True, timeout=60, check=False)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn("Address already in use", done.stderr)
 
@@ -177,24 +193,33 @@ class Hostile(unittest.TestCase):
         with Server() as server:
             for method in ("POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH", "QUATSCH"):
                 answer, _ = server.ask("/", method, body=b"x" * 100)
-                self.assertEqual((answer.status, answer.headers["Allow"]), (405, "GET, HEAD"), method)
-            for path in ("/nothing", "//", "/../etc/passwd", "/%2e%2e/etc/passwd", "/status.json/", "/metrics%00", "/?/metrics/../x", "*"):
-                self.assertIn(server.ask(path)[0].status, (200, 404) if path.startswith("/?") else (404, 400), path)
+                self.assertEqual((answer.status, answer.headers["Allow"]), (405, "GET, HEAD"),
+                                 method)
+            for path in ("/nothing", "//", "/../etc/passwd", "/%2e%2e/etc/passwd", "/status.json/",
+                         "/metrics%00", "/?/metrics/../x", "*"):
+                self.assertIn(server.ask(path)[0].status, (200, 404) if path.startswith("/?")
+                              else (404, 400), path)
             self.assert_serves(server)
 
     def test_foreign_host_name_is_refused(self):
         with Server() as server:
-            for name, status in (("evil.example", 421), ("evil.example:80", 421), ("localhost.evil.example", 421), ("localhost", 200),
-                                 ("LOCALHOST:9090", 200), ("127.0.0.1", 200), ("[::1]:80", 200), ("192.0.2.7:1", 200)):
+            for name, status in (("evil.example", 421), ("evil.example:80", 421),
+                                 ("localhost.evil.example", 421), ("localhost", 200),
+                                 ("LOCALHOST:9090", 200), ("127.0.0.1", 200), ("[::1]:80", 200),
+                                 ("192.0.2.7:1", 200)):
                 self.assertEqual(server.ask("/", headers={"Host": name})[0].status, status, name)
 
     def test_bad_requests_end_their_connection(self):
-        junk = [b"\0" * 70000, b"\xff\xfe\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n",
-                b"GET /" + b"a" * 100000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"X: y\r\n" * 50000 + b"\r\n",
+        junk = [b"\0" * 70000, b"\xff\xfe\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n",
+                b"GET / HTTP/1.1\r\n\r\n",
+                b"GET /" + b"a" * 100000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+                b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"X: y\r\n" * 50000 + b"\r\n",
                 b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"y" * 10000000 + b"\r\n\r\n",
                 b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -5\r\n\r\n",
-                b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999999999999999\r\n\r\n",
-                b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n" + b"x" * 100000]
+                b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: "
+                b"99999999999999999999\r\n\r\n",
+                b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: "
+                b"chunked\r\n\r\nfffffffffffffffff\r\n" + b"x" * 100000]
         with Server() as server:
             self.assert_serves(server)
             before_kib, before = server.resident_kib(), server.descriptors()
@@ -209,7 +234,8 @@ class Hostile(unittest.TestCase):
     def test_endless_request_times_out(self):
         with Server() as server:
             begin, held = time.monotonic(), [server.connect() for _ in range(4)]
-            for s, piece in zip(held, (b"", b"GET", b"\x16\x03\x01\x02\x00" * 100, b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n")):
+            for s, piece in zip(held, (b"", b"GET", b"\x16\x03\x01\x02\x00" * 100,
+                                       b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n")):
                 s.sendall(piece)
             for s in held:
                 self.assertEqual(s.recv(1), b"")

@@ -85,9 +85,12 @@ static void invalid_triggers_are_reported(void **state)
         uint64_t head[3];
         int n;
     } bad[] = {
-        { { 0 }, 1 },                                                                       /* nothing */
-        { { (uint64_t)TUTTI_TRIGGER_SOURCE << 1 }, 1 },                                     /* without a put */
-        { { (uint64_t)TUTTI_TRIGGER_SIGNAL << 1 }, 1 },                                     /* without effect */
+        /* nothing */
+        { { 0 }, 1 },
+        /* without a put */
+        { { (uint64_t)TUTTI_TRIGGER_SOURCE << 1 }, 1 },
+        /* without effect */
+        { { (uint64_t)TUTTI_TRIGGER_SIGNAL << 1 }, 1 },
         /* no operation */
         { { (uint64_t)TUTTI_TRIGGER_SIGNAL << 1 | 3 << 4 }, 1 },
         /* with an operation */

@@ -261,9 +261,11 @@ static void draw(const struct run *r, uint64_t seed, FILE *f)
 
     fprintf(
         f,
-        "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' font-family='sans-serif' font-size='9'>\n"
+        "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' font-family='sans-serif' "
+        "font-size='9'>\n"
         "<rect width='100%%' height='100%%' fill='white'/>\n<defs>"
-        "<marker id='arrow' viewBox='0 0 8 8' refX='8' refY='4' markerWidth='7' markerHeight='7' orient='auto'>"
+        "<marker id='arrow' viewBox='0 0 8 8' refX='8' refY='4' markerWidth='7' markerHeight='7' "
+        "orient='auto'>"
         "<path d='M0 0L8 4L0 8z' fill='#555'/></marker>"
         "<marker id='lost' viewBox='0 0 8 8' refX='4' refY='4' markerWidth='8' markerHeight='8'>"
         "<path d='M0 0L8 8M8 0L0 8' stroke='#c22'/></marker></defs>\n"

@@ -512,10 +512,10 @@ static void check_apart(struct run *r, const struct peer *p, const struct tt_mem
                op->tag);
     else if (liars_of(r, p) == 0 && caller->strayed_in != p->m.epoch &&
              inside->strayed_in != p->m.epoch)
-        broken(
-            r,
-            "member %llu hears that members %llu and %llu do different things, and both do what all do",
-            (unsigned long long)p->m.id, (unsigned long long)id, (unsigned long long)other);
+        broken(r,
+               "member %llu hears that members %llu and %llu do different things, and both do what "
+               "all do",
+               (unsigned long long)p->m.id, (unsigned long long)id, (unsigned long long)other);
 }
 
 static void begin(struct run *r, struct peer *p, uint32_t tag, enum scope scope, bool tentative,
@@ -703,10 +703,10 @@ static void check_restored(struct run *r, struct peer *p, uint32_t tag, uint64_t
                    (unsigned long long)p->m.view[rank].id);
     }
     if (o->promised)
-        broken(
-            r,
-            "member %llu restores operation %llu of tag %u, which was final at one that left in order",
-            (unsigned long long)p->m.id, (unsigned long long)n, tag);
+        broken(r,
+               "member %llu restores operation %llu of tag %u, which was final at one that left in "
+               "order",
+               (unsigned long long)p->m.id, (unsigned long long)n, tag);
 }
 
 static void on_op_done(struct run *r, struct peer *p, const struct tt_member_act *act)
@@ -715,9 +715,9 @@ static void on_op_done(struct run *r, struct peer *p, const struct tt_member_act
     const bool kept = k->n == act->n, stands = act->state != TT_OP_RESTORED;
     uint64_t sum = kept ? k->sum : p->parts[act->tag].sum[act->n & 1];
 
-    picture_mark(r, index_of(r, p), stands ? PICTURE_FINAL : PICTURE_RESTORED, "operation %llu of tag %u: %s",
-                 (unsigned long long)act->n, act->tag,
-                 !stands                        ? "restored"
+    picture_mark(r, index_of(r, p), stands ? PICTURE_FINAL : PICTURE_RESTORED,
+                 "operation %llu of tag %u: %s", (unsigned long long)act->n, act->tag,
+                 !stands                       ? "restored"
                  : act->state == TT_OP_SETTLED ? "settled"
                                                : "final");
     if (act->state == TT_OP_SETTLED) {
@@ -778,10 +778,10 @@ static void on_parted(struct run *r, struct peer *p)
 
             o->promised = true;
             if (o->restored)
-                broken(
-                    r,
-                    "operation %llu of tag %u was final at member %llu, which left in order, and is restored",
-                    (unsigned long long)n, tag, (unsigned long long)p->m.id);
+                broken(r,
+                       "operation %llu of tag %u was final at member %llu, which left in order, "
+                       "and is restored",
+                       (unsigned long long)n, tag, (unsigned long long)p->m.id);
         }
     }
 }

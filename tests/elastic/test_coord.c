@@ -992,14 +992,17 @@ static void first_view_satisfies_all_limits(void **state)
     static const struct {
         uint32_t least[5], most[5], n, in;
     } cases[] = {
-        { { 1, 1, 1, 1 }, { 2, 0, 0, 0 }, 4, 0xe },            /* a newcomer with a low maximum delays none */
+        { { 1, 1, 1, 1 }, { 2, 0, 0, 0 }, 4, 0xe },            /* a newcomer with a low maximum
+                                                                  delays none */
         { { 1, 1, 1, 1 }, { 2, 2, 2, 2 }, 4, 0x3 },
         { { 1, 1, 1, 1 }, { 2, 3, 3, 0 }, 4, 0xe },            /* three, without whom two are enough for the
                                                        other */
-        { { 1, 5, 1, 5 }, { 3, 0, 3, 0 }, 4, 0x5 },            /* nor does one with a high minimum */
+        { { 1, 5, 1, 5 }, { 3, 0, 3, 0 }, 4, 0x5 },            /* nor does one with a high
+                                                                  minimum */
         { { 4, 4, 1, 4, 4 }, { 4, 4, 1, 4, 4 }, 5, 0x1b },
         { { 2, 3, 3, 5, 6 }, { 0, 0, 0, 0, 0 }, 5, 0x07 },
-        { { 2, 3, 4, 5, 6 }, { 0, 0, 0, 0, 0 }, 5, 0 },        /* each requires one more than there are */
+        { { 2, 3, 4, 5, 6 }, { 0, 0, 0, 0, 0 }, 5, 0 },        /* each requires one more than there
+                                                                  are */
         { { 2, 2 }, { 1, 1 }, 2, 0 },                          /* impossible for any */
     };
 

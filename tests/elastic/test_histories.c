@@ -44,11 +44,11 @@ static void members_agree_despite_any_faults(void **state)
             failures++;
         }
     qsort(sum.event_counts, sum.histories, sizeof *sum.event_counts, by_size);
-    print_message(
-        "%llu histories with a median of %u events and %.1f faults each; %llu operations final, %llu restored\n",
-        (unsigned long long)sum.histories, sum.event_counts[sum.histories / 2],
-        (double)sum.faults / (double)sum.histories, (unsigned long long)sum.finals,
-        (unsigned long long)sum.restored);
+    print_message("%llu histories with a median of %u events and %.1f faults each; %llu operations "
+                  "final, %llu restored\n",
+                  (unsigned long long)sum.histories, sum.event_counts[sum.histories / 2],
+                  (double)sum.faults / (double)sum.histories, (unsigned long long)sum.finals,
+                  (unsigned long long)sum.restored);
     print_message("of these, %llu and %llu were tentative, and the program had gone on\n",
                   (unsigned long long)sum.tentative_finals,
                   (unsigned long long)sum.tentative_restored);
@@ -62,28 +62,28 @@ static void members_agree_despite_any_faults(void **state)
         (unsigned long long)sum.settled, (unsigned long long)sum.given);
     print_message("%llu members left in order; others kept %llu operations by their word\n",
                   (unsigned long long)sum.parted, (unsigned long long)sum.kept_for);
-    print_message(
-        "%llu words that a process has ended; %llu times a member entered a view that was to have no newcomers, "
-        "%llu times one as large as it may be\n",
-        (unsigned long long)sum.gone, (unsigned long long)sum.shrunk,
-        (unsigned long long)sum.bounded);
+    print_message("%llu words that a process has ended; %llu times a member entered a view that "
+                  "was to have no newcomers, "
+                  "%llu times one as large as it may be\n",
+                  (unsigned long long)sum.gone, (unsigned long long)sum.shrunk,
+                  (unsigned long long)sum.bounded);
     print_message("the shared state was received %llu times\n", (unsigned long long)sum.received);
-    print_message(
-        "%llu calls were taken back as others synced; %llu that were taken back came again, as the word of it was lost\n",
-        (unsigned long long)sum.backs, (unsigned long long)sum.backs_again);
-    print_message(
-        "%llu programs strayed from what all do; members were told %llu times that one calls and another is in an operation\n",
-        (unsigned long long)sum.strayed, (unsigned long long)sum.aparts);
+    print_message("%llu calls were taken back as others synced; %llu that were taken back came "
+                  "again, as the word of it was lost\n",
+                  (unsigned long long)sum.backs, (unsigned long long)sum.backs_again);
+    print_message("%llu programs strayed from what all do; members were told %llu times that one "
+                  "calls and another is in an operation\n",
+                  (unsigned long long)sum.strayed, (unsigned long long)sum.aparts);
     print_message("members entered views whose ranks follow a ring that was found %llu times\n",
                   (unsigned long long)sum.orders);
-    print_message(
-        "%llu members were killed between two of their actions, %llu times nothing got from one to another, "
-        "%llu records were refused by the disk\n",
-        (unsigned long long)sum.killed_between, (unsigned long long)sum.parted_ways,
-        (unsigned long long)sum.disk_errors);
-    print_message(
-        "at most %llu bytes waited in one direction of a connection, %llu of members' for one of them\n",
-        (unsigned long long)sum.conn_bytes_most, (unsigned long long)sum.peer_bytes_most);
+    print_message("%llu members were killed between two of their actions, %llu times nothing got "
+                  "from one to another, "
+                  "%llu records were refused by the disk\n",
+                  (unsigned long long)sum.killed_between, (unsigned long long)sum.parted_ways,
+                  (unsigned long long)sum.disk_errors);
+    print_message("at most %llu bytes waited in one direction of a connection, %llu of members' "
+                  "for one of them\n",
+                  (unsigned long long)sum.conn_bytes_most, (unsigned long long)sum.peer_bytes_most);
     print_message("%llu histories had used up their processes before two faults\n",
                   (unsigned long long)sum.used_up);
     assert_int_equal(failures, 0);

@@ -60,16 +60,28 @@ static void differences_are_read_and_described(void **state)
         uint64_t value, also;
         const char *text;
     } cases[] = {
-        { TT_DIFFERS_CALL, TT_CALL_EPOCH, TT_CALL_SYNC, "member 3 called epoch where member 5 called sync" },
-        { TT_DIFFERS_FLAGS, 1, 0, "member 3 called epoch with flags 0x1 where member 5 called it with flags 0" },
-        { TT_DIFFERS_LEAST, 2, 3, "member 3 called epoch with least 2 where member 5 called it with least 3" },
-        { TT_DIFFERS_MOST, 0, 1ull << 40, "member 3 called epoch with most 0 where member 5 called it with most 1099511627776" },
-        { TT_DIFFERS_BYTES, 1, 2, "member 3 called optimize with bytes 1 where member 5 called it with bytes 2" },
-        { TT_DIFFERS_GAIN, 1, 2, "member 3 called optimize with gain_percent 1 where member 5 called it with gain_percent 2" },
+        { TT_DIFFERS_CALL, TT_CALL_EPOCH, TT_CALL_SYNC,
+          "member 3 called epoch where member 5 called sync" },
+        { TT_DIFFERS_FLAGS, 1, 0,
+          "member 3 called epoch with flags 0x1 where member 5 called it with flags 0" },
+        { TT_DIFFERS_LEAST, 2, 3,
+          "member 3 called epoch with least 2 where member 5 called it with least 3" },
+        { TT_DIFFERS_MOST, 0, 1ull << 40,
+          "member 3 called epoch with most 0 where member 5 called it with most 1099511627776" },
+        { TT_DIFFERS_BYTES, 1, 2,
+          "member 3 called optimize with bytes 1 where member 5 called it with bytes 2" },
+        { TT_DIFFERS_GAIN, 1, 2,
+          "member 3 called optimize with gain_percent 1 where member 5 called it with gain_percent "
+          "2" },
         { TT_DIFFERS_OPERATIONS, 0, 0, "members 3 and 5 called commit after different operations" },
-        { TT_DIFFERS_STRATEGY, TT_SYNC_SEND, 77, "member 3 called sync with strategy send where member 5 called it with strategy ?" },
-        { TT_DIFFERS_SCOPE, 0, 2, "member 3 called sync with the scope of all where member 5 called it with the scope of role 1" },
-        { TT_DIFFERS_INSIDE, TT_CALL_AGREE, 0, "member 3 called agree where member 5 is in operation 17 of tag 2, allreduce(count 7, type f32)" },
+        { TT_DIFFERS_STRATEGY, TT_SYNC_SEND, 77,
+          "member 3 called sync with strategy send where member 5 called it with strategy ?" },
+        { TT_DIFFERS_SCOPE, 0, 2,
+          "member 3 called sync with the scope of all where member 5 called it with the scope of "
+          "role 1" },
+        { TT_DIFFERS_INSIDE, TT_CALL_AGREE, 0,
+          "member 3 called agree where member 5 is in operation 17 of tag 2, allreduce(count 7, "
+          "type f32)" },
         { TT_DIFFERENCES, 0, 0, "members 3 and 5 called different operations" },
     };
     static const uint8_t kinds[] = { TT_ELMSG_RESULT, TT_ELMSG_SYNCED, TT_ELMSG_LOG_RESULT,

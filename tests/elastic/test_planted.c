@@ -27,12 +27,14 @@ static const char *const bugs[TT_BUG_END] = {
     [TT_BUG_WORDS_IGNORED] = "final operations reported by a leaving member are ignored",
     [TT_BUG_WORDS_NOT_LOGGED] = "final operations reported by a leaving member are not logged",
     [TT_BUG_ROUND_FORGOTTEN] = "a round that is not in the journal is lost",
-    [TT_BUG_SCOPES_NOT_KEPT_APART] = "a tentative operation among a role is taken for one that needs all",
+    [TT_BUG_SCOPES_NOT_KEPT_APART] =
+        "a tentative operation among a role is taken for one that needs all",
     [TT_BUG_ENDED_IS_NOT_BEGUN] = "a member reports an operation that it has ended as not begun",
     [TT_BUG_SETTLED_IGNORED] = "a settled operation is restored where it is open",
     [TT_BUG_SETTLED_ONCE] = "a result received by an outcome is not reported the next time",
     [TT_BUG_BACK_FORGOTTEN] = "a call that was taken back is treated as a new one",
-    [TT_BUG_SCOPES_CHAINED] = "the end of a tentative operation among a role makes the one before it final",
+    [TT_BUG_SCOPES_CHAINED] =
+        "the end of a tentative operation among a role makes the one before it final",
 };
 
 static void histories_find_every_planted_bug(void **state)

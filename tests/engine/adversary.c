@@ -139,13 +139,14 @@ const char *adversary_text(const struct adversary_conf *c)
     const struct manner m = manner_of(c);
     static char text[384];
 
-    snprintf(
-        text, sizeof text,
-        "segments of %" PRIu64 ", eager up to %" PRIu64 ", %u streams, depth %u; adversary %" PRIu64
-        ": takes %s, mapped %s, direct %s, late %s, refuses %u of 16, keeps %u of 16, slow ranks %x",
-        c->segment_bytes, c->eager_bytes, c->streams, c->depth, c->seed, rules[m.rule],
-        oftens[m.mapped], oftens[m.direct], oftens[m.late], m.refuse_of_16, m.keep_of_16,
-        m.slow & ((1u << c->nranks) - 1));
+    snprintf(text, sizeof text,
+             "segments of %" PRIu64 ", eager up to %" PRIu64
+             ", %u streams, depth %u; adversary %" PRIu64
+             ": takes %s, mapped %s, direct %s, late %s, refuses %u of 16, keeps %u of 16, slow "
+             "ranks %x",
+             c->segment_bytes, c->eager_bytes, c->streams, c->depth, c->seed, rules[m.rule],
+             oftens[m.mapped], oftens[m.direct], oftens[m.late], m.refuse_of_16, m.keep_of_16,
+             m.slow & ((1u << c->nranks) - 1));
     return text;
 }
 
@@ -564,7 +565,8 @@ static void stuck(struct world *w)
         const struct tt_step *s = tt_exec_at(x);
 
         if (s)
-            at += (size_t)snprintf(w->why + at, w->why_bytes - at, "%srank %u: %s with tag %u, peer %u, waits for %d",
+            at += (size_t)snprintf(w->why + at, w->why_bytes - at,
+                                   "%srank %u: %s with tag %u, peer %u, waits for %d",
                                    at ? "; " : "stuck: ", r, opcodes[s->opcode], s->tag, s->peer,
                                    (int)tt_exec_waits_for(x));
     }

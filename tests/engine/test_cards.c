@@ -175,12 +175,23 @@ static double idle_bytes(const struct tt_cards *c)
 static void idle_rank_takes_64_bytes(void **state)
 {
     static const struct job jobs[] = {
-        { MANY, { "shm", "tcp" } },         { 32, { "shm", "tcp" } },           { 8, { "shm", "tcp" } },
-        { 2, { "shm", "tcp" } },            { 1, { "shm", "tcp" } },            { 1, { "tcp" } },
-        { MANY, { "shm", "verbs", "tcp" } }, { 8, { "shm", "verbs", "tcp" } },  { 2, { "shm", "verbs", "tcp" } },
-        { 1, { "shm", "verbs", "tcp" } },   { 8, { "verbs" } },                 { 1, { "verbs" } },
-        { MANY, { "shm", "ofi", "tcp" } },  { 8, { "shm", "ofi", "tcp" } },     { 2, { "shm", "ofi", "tcp" } },
-        { 1, { "shm", "ofi", "tcp" } },     { 1, { "ofi" } },
+        { MANY, { "shm", "tcp" } },
+        { 32, { "shm", "tcp" } },
+        { 8, { "shm", "tcp" } },
+        { 2, { "shm", "tcp" } },
+        { 1, { "shm", "tcp" } },
+        { 1, { "tcp" } },
+        { MANY, { "shm", "verbs", "tcp" } },
+        { 8, { "shm", "verbs", "tcp" } },
+        { 2, { "shm", "verbs", "tcp" } },
+        { 1, { "shm", "verbs", "tcp" } },
+        { 8, { "verbs" } },
+        { 1, { "verbs" } },
+        { MANY, { "shm", "ofi", "tcp" } },
+        { 8, { "shm", "ofi", "tcp" } },
+        { 2, { "shm", "ofi", "tcp" } },
+        { 1, { "shm", "ofi", "tcp" } },
+        { 1, { "ofi" } },
     };
 
     (void)state;

@@ -22,7 +22,10 @@ static uint64_t number_of(const char *name, uint64_t otherwise)
     return text ? strtoull(text, NULL, 0) : otherwise;
 }
 
-static uint64_t states_wanted(void) { return number_of("TUTTI_DEADLOCK_STATES", STATES / UNIT_SHARE); }
+static uint64_t states_wanted(void)
+{
+    return number_of("TUTTI_DEADLOCK_STATES", STATES / UNIT_SHARE);
+}
 
 /* ---- registered algorithms ---- */
 
@@ -154,7 +157,8 @@ static void no_verified_program_deadlocks(void **state)
         stuck += run_drawn(seed, &order, &states) > 0;
         programs[order]++;
     }
-    print_message("%u programs, %" PRIu64 " states; of %u that the verifier refuses for their segments %u get stuck\n",
+    print_message("%u programs, %" PRIu64
+                  " states; of %u that the verifier refuses for their segments %u get stuck\n",
                   programs[ORDER_SOUND], states, programs[ORDER_STUCK_IN_SEGMENTS], stuck);
     assert_in_range(programs[ORDER_SOUND], wanted / 40000, UINT32_MAX);
 }

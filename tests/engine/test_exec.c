@@ -742,7 +742,8 @@ static void pipe_is_staged_without_mapped_slots(void **state)
         arrived(g, 1, 13);
         ready(g, 2, direct, direct);
         go(g);
-        assert_int_equal(count_of(g, TT_ACT_REDUCE), 4);        /* as many as there are staging segments */
+        assert_int_equal(count_of(g, TT_ACT_REDUCE), 4);        /* as many as there are staging
+                                                                   segments */
         assert_int_equal(find(g, TT_ACT_REDUCE)->out.kind, TT_AT_STAGE);
         assert_int_equal(count_of(g, TT_ACT_PUT), 4);
         assert_int_equal(find(g, TT_ACT_PUT)->a.kind, TT_AT_STAGE);

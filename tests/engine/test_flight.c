@@ -101,11 +101,11 @@ static void check(const struct tt_coll *c, uint64_t segment, uint8_t streams, ui
 
         let_arrive(&s);
         if (s.sent - acknowledged > most || s.x.most_in_flight > most)
-            fail_msg(
-                "chunks of %llu, %u of them, segments of %llu: %llu bytes are on their way, it says %llu",
-                (unsigned long long)c->chunk_bytes, c->chunks, (unsigned long long)segment,
-                (unsigned long long)(s.sent - acknowledged),
-                (unsigned long long)s.x.most_in_flight);
+            fail_msg("chunks of %llu, %u of them, segments of %llu: %llu bytes are on their way, "
+                     "it says %llu",
+                     (unsigned long long)c->chunk_bytes, c->chunks, (unsigned long long)segment,
+                     (unsigned long long)(s.sent - acknowledged),
+                     (unsigned long long)s.x.most_in_flight);
         if (tt_exec_finished(&s.x))
             break;
         acknowledged = s.sent;      /* the peer has consumed all of it */

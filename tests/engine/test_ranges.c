@@ -179,11 +179,11 @@ static void check_two(struct rig *g, uint64_t number)
         while (may < n && needs[may] <= there)
             may++;
         if (g->x.step[1].done != (may < n ? may * two.segment_bytes : two.then_bytes))
-            fail_msg(
-                "case %llu: %s is there up to byte %llu, and of %s %llu were touched, not %u segments",
-                (unsigned long long)number, ref_text(&two.first, two.first_bytes),
-                (unsigned long long)there, ref_text(&two.then, two.then_bytes),
-                (unsigned long long)g->x.step[1].done, may);
+            fail_msg("case %llu: %s is there up to byte %llu, and of %s %llu were touched, not %u "
+                     "segments",
+                     (unsigned long long)number, ref_text(&two.first, two.first_bytes),
+                     (unsigned long long)there, ref_text(&two.then, two.then_bytes),
+                     (unsigned long long)g->x.step[1].done, may);
     }
     assert_true(tt_exec_finished(&g->x));
 }
@@ -304,9 +304,9 @@ static uint32_t check_window(const struct tt_exec *x)
             if (meets(bytes, &x->step[i % TT_EXEC_STEPS].s)) {
                 n++;
                 if (!(x->step[i % TT_EXEC_STEPS].deps >> e % TT_EXEC_STEPS & 1))
-                    fail_msg(
-                        "seed %llu: steps %u and %u of rounds before %llu meet, and the later one does not wait",
-                        (unsigned long long)many_seed, e, i, (unsigned long long)x->round);
+                    fail_msg("seed %llu: steps %u and %u of rounds before %llu meet, and the later "
+                             "one does not wait",
+                             (unsigned long long)many_seed, e, i, (unsigned long long)x->round);
             }
         mark(bytes, &earlier->s, false);
     }

@@ -18,7 +18,8 @@ static void check_again(const struct tt_lane_limits *l)
 
     n = (size_t)snprintf(text, sizeof text, "%llu", (unsigned long long)l->bytes[TT_NEAR_SELF]);
     for (unsigned d = TT_NEAR_SELF + 1; d < TT_DISTANCES; d++)
-        n += (size_t)snprintf(text + n, sizeof text - n, ",%s=%llu", tt_distance_name((enum tt_distance)d),
+        n += (size_t)snprintf(text + n, sizeof text - n, ",%s=%llu",
+                              tt_distance_name((enum tt_distance)d),
                               (unsigned long long)l->bytes[d]);
     tt_assert(n < sizeof text && tt_lane_limits_parse(&again, text, &bad_at));
     tt_assert(memcmp(again.bytes, l->bytes, sizeof again.bytes) == 0);

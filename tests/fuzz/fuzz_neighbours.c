@@ -1,6 +1,6 @@
 /* Responses of neighbours in the control overlay (comm/neighbours.h): their times are foreign. Any
- * times must leave bounds that are numbers, and queries must stay bounded. Input: per step a byte of
- * neighbour, a byte of how much time passes, and the times of the response. */
+ * times must leave bounds that are numbers, and queries must stay bounded. Input: per step a byte
+ * of neighbour, a byte of how much time passes, and the times of the response. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -81,7 +81,8 @@ static void packed(enum tt_quant_codec codec, const uint8_t *in, size_t bytes, t
 
     tt_assert(defined);
     count = bytes / p.bytes * p.block;
-    count -= count && bytes % p.bytes ? bytes % p.block : 0;        /* the last one may be partial */
+    /* the last one may be partial */
+    count -= count && bytes % p.bytes ? bytes % p.block : 0;
     all = count * tutti_dtype_bytes(type);
     values = calloc(1, all + 1);
     sums = malloc(bytes + 1);

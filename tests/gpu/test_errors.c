@@ -164,7 +164,8 @@ static void an_abort_releases_the_streams(void **state)
     world_close(&w);
 }
 
-/* The stream is held by a gate: the abort does not wait for it, and the stream is not held later. */
+/* The stream is held by a gate: the abort does not wait for it, and the stream is not held
+ * later. */
 static void an_abort_ends_an_operation_that_has_not_started(void **state)
 {
     tutti_gpu_request *request;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Programs written for NCCL give right results with libnccl.so.2 of Tutti, on emulated devices: all
-operations, types and reductions, driven by one thread, by several threads and by several processes."""
+operations, types and reductions, driven by one thread, by several threads and by several
+processes."""
 
 import os
 import sys

@@ -1,7 +1,7 @@
 """Runs a test of the Python package in the environment that the package was built for.
 
-Import it first: it continues in that Python, with the package of the build folder, or skips the test (exit status 77).
-A test is a function that every rank calls with its communicator:
+Import it first: it continues in that Python, with the package of the build folder, or skips the
+test (exit status 77). A test is a function that every rank calls with its communicator:
 
     @package.ranks(1, 3)
     def result_is_the_sum(comm): ...
@@ -23,9 +23,11 @@ DEADLINE_S = 240
 
 if "TUTTI_TEST_PACKAGE" not in os.environ:
     if not PYTHON.exists() or not list((BUILD / "python" / "tutti").glob("_core.*.so")):
-        print("skipped: the Python package is not built (scripts/install-python.sh, then configure; never with sanitizers)")
+        print("skipped: the Python package is not built (scripts/install-python.sh, then "
+              "configure; never with sanitizers)")
         sys.exit(77)
-    environment = {**os.environ, "PYTHONPATH": str(BUILD / "python"), "TUTTI_TEST_PACKAGE": "1", "OPENBLAS_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(BUILD / "python"), "TUTTI_TEST_PACKAGE": "1",
+                   "OPENBLAS_NUM_THREADS": "1"}
     os.execve(PYTHON, [str(PYTHON), *sys.argv], environment)
 
 programs = {}       # name -> (function, numbers of ranks)
@@ -51,8 +53,10 @@ def raises(kind, call, *arguments, **options):
 
 def _test_of(name, size):
     def test(self):
-        done = subprocess.run([TOOL, "run", "-n", str(size), "--", sys.executable, sys.argv[0], "--rank", name],
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=DEADLINE_S)
+        done = subprocess.run([TOOL, "run", "-n", str(size), "--", sys.executable, sys.argv[0],
+                               "--rank", name],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              check=False, timeout=DEADLINE_S)
         self.assertEqual(done.returncode, 0, "\n" + done.stdout)
     return test
 
@@ -65,6 +69,7 @@ def main():
         with tutti.Communicator(timeout=120) as comm:
             programs[sys.argv[2]][0](comm)
         return
-    cases = {f"test_{name}_{size}_ranks": _test_of(name, size) for name, (_, sizes) in programs.items() for size in sizes}
+    cases = {f"test_{name}_{size}_ranks": _test_of(name, size)
+             for name, (_, sizes) in programs.items() for size in sizes}
     sys.modules["__main__"].Ranks = type("Ranks", (unittest.TestCase,), cases)
     unittest.main(verbosity=2)

@@ -1,5 +1,5 @@
-"""One rank of tests of the c10d backend: every collective over types, shapes, layouts and orders. What all ranks give is drawn from seeds, so each rank
-knows what must come out.
+"""One rank of tests of the c10d backend: every collective over types, shapes, layouts and orders.
+What all ranks give is drawn from seeds, so each rank knows what must come out.
 
     prog_torch.py INIT_FILE RANK SIZE [CASE...]     prints "ok: CASE" for each, and "rank R is right" """
 
@@ -11,9 +11,12 @@ import time
 import torch
 import torch.distributed as dist
 
-REDUCED = [torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.uint32, torch.int64, torch.uint64, torch.float16,
-           torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128, torch.bool]
-MOVED = REDUCED + [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz]
+REDUCED = [torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.uint32,
+           torch.int64, torch.uint64, torch.float16,
+           torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128,
+           torch.bool]
+MOVED = REDUCED + [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz,
+                   torch.float8_e5m2fnuz]
 SHAPES = [(), (1,), (7,), (3, 5), (0,), (2, 0, 3), (1000,), (129, 513)]
 
 RANK, SIZE = int(sys.argv[2]), int(sys.argv[3])
@@ -24,7 +27,8 @@ def draw(rank, shape, dtype, seed=0, small=True):
     g = torch.Generator().manual_seed(1000 * seed + rank)
     values = torch.randint(0, 4 if small else 2, shape, generator=g)
     if dtype.is_complex:
-        return torch.complex(values.to(torch.float64), torch.randint(0, 4, shape, generator=g).to(torch.float64)).to(dtype)
+        return torch.complex(values.to(torch.float64),
+                             torch.randint(0, 4, shape, generator=g).to(torch.float64)).to(dtype)
     return values.to(dtype)
 
 
@@ -48,7 +52,8 @@ def strided(t):
 
 
 def total(tensors, op, dtype):
-    wide = [t.to(torch.complex128) if dtype.is_complex else t.to(torch.int64) if dtype != torch.float64 else t for t in tensors]
+    wide = [t.to(torch.complex128) if dtype.is_complex else t.to(torch.int64)
+            if dtype != torch.float64 else t for t in tensors]
     stack = torch.stack(wide)
     if op == "sum":
         out = stack.sum(0)
@@ -63,11 +68,13 @@ def total(tensors, op, dtype):
     elif op == "max":
         out = stack.amax(0)
     elif op == "avg":
-        out = stack.to(torch.float64).sum(0) / len(tensors) if not dtype.is_complex else stack.sum(0) / len(tensors)
+        out = (stack.to(torch.float64).sum(0) / len(tensors) if not dtype.is_complex
+               else stack.sum(0) / len(tensors))
     return out.to(dtype)
 
 
-OPS = {"sum": dist.ReduceOp.SUM, "product": dist.ReduceOp.PRODUCT, "min": dist.ReduceOp.MIN, "max": dist.ReduceOp.MAX,
+OPS = {"sum": dist.ReduceOp.SUM, "product": dist.ReduceOp.PRODUCT, "min": dist.ReduceOp.MIN,
+       "max": dist.ReduceOp.MAX,
        "avg": dist.ReduceOp.AVG}
 
 
@@ -90,7 +97,8 @@ def case_broadcast():
 def case_all_reduce():
     for i, dtype in enumerate(REDUCED):
         for name, op in OPS.items():
-            if dtype.is_complex and name not in ("sum", "avg") or dtype == torch.bool and name == "avg":
+            if dtype.is_complex and name not in ("sum",
+                                                 "avg") or dtype == torch.bool and name == "avg":
                 continue
             shape = SHAPES[i % len(SHAPES)]
             parts = [draw(r, shape, dtype, i) for r in range(SIZE)]
@@ -109,7 +117,8 @@ def case_all_reduce():
 def case_bitwise():
     for dtype in (torch.uint8, torch.int32, torch.int64, torch.bool):
         parts = [draw(r, (50,), dtype, 3) for r in range(SIZE)]
-        for op, fn in ((dist.ReduceOp.BAND, torch.bitwise_and), (dist.ReduceOp.BOR, torch.bitwise_or),
+        for op, fn in ((dist.ReduceOp.BAND, torch.bitwise_and),
+                       (dist.ReduceOp.BOR, torch.bitwise_or),
                        (dist.ReduceOp.BXOR, torch.bitwise_xor)):
             want = parts[0]
             for p in parts[1:]:
@@ -132,7 +141,8 @@ def refused(what, *words):
 def case_refused():
     f = torch.ones(3)
     refused(lambda: dist.all_reduce(f, dist.ReduceOp.BAND), "BAND", "Float")
-    refused(lambda: dist.all_reduce(torch.ones(2, dtype=torch.bool), dist.ReduceOp.AVG), "AVG", "Bool")
+    refused(lambda: dist.all_reduce(torch.ones(2, dtype=torch.bool), dist.ReduceOp.AVG), "AVG",
+            "Bool")
     refused(lambda: dist.all_gather_into_tensor(torch.zeros(3), f), "must be")
     refused(lambda: dist.broadcast(torch.eye(3).to_sparse(), 0))
     refused(lambda: dist.all_to_all_single(torch.zeros(3), f, [1] * (SIZE + 1), None))
@@ -209,7 +219,8 @@ def case_gather_scatter():
     for root in range(SIZE):
         for shape in ((3,), (2, 2), ()):
             parts = [draw(r, shape, torch.int16, root) for r in range(SIZE)]
-            out = [torch.empty(shape, dtype=torch.int16) for _ in range(SIZE)] if RANK == root else None
+            out = [torch.empty(shape, dtype=torch.int16)
+                   for _ in range(SIZE)] if RANK == root else None
             dist.gather(parts[RANK], out, root)
             for got, want in zip(out or [], parts):
                 same(got, want)
@@ -220,7 +231,8 @@ def case_gather_scatter():
 
 def case_gather_single():
     if not hasattr(dist, "gather_single") or dist.get_debug_level() == dist.DebugLevel.DETAIL:
-        return      # before PyTorch 2.15; with DETAIL PyTorch does not pass the call on to the backend
+        # before PyTorch 2.15; with DETAIL PyTorch does not pass the call on to the backend
+        return
     for root in range(SIZE):
         for dtype in (torch.float32, torch.int16, torch.float8_e4m3fn):
             parts = [draw(r, (3, 2), dtype, root) for r in range(SIZE)]
@@ -231,7 +243,8 @@ def case_gather_single():
                     if out is not None:
                         same(out.reshape(SIZE, 3, 2), torch.stack(parts))
     if RANK == 0:
-        refused(lambda: dist.gather_single(torch.ones(3), torch.empty(3 * SIZE + 1), 0), "gather_single", "must be")
+        refused(lambda: dist.gather_single(torch.ones(3), torch.empty(3 * SIZE + 1), 0),
+                "gather_single", "must be")
 
 
 def case_all_to_all():
@@ -240,10 +253,12 @@ def case_all_to_all():
     dist.all_to_all(out, [t.clone() for t in rows[RANK]])
     for r in range(SIZE):
         same(out[r], rows[r][RANK])
-    for sizes in ([[(r + k) % 3 for k in range(SIZE)] for r in range(SIZE)], [[0] * SIZE for _ in range(SIZE)]):
+    for sizes in ([[(r + k) % 3 for k in range(SIZE)] for r in range(SIZE)],
+                  [[0] * SIZE for _ in range(SIZE)]):
         inputs = [draw(r, (sum(sizes[r]), 4), torch.int32, 5) for r in range(SIZE)]
         got = torch.empty(sum(sizes[r][RANK] for r in range(SIZE)), 4, dtype=torch.int32)
-        dist.all_to_all_single(got, inputs[RANK], [sizes[r][RANK] for r in range(SIZE)], sizes[RANK])
+        dist.all_to_all_single(got, inputs[RANK], [sizes[r][RANK] for r in range(SIZE)],
+                               sizes[RANK])
         same(got, torch.cat([inputs[r].split(sizes[r])[RANK] for r in range(SIZE)]))
     even = [draw(r, (2 * SIZE, 3), torch.float32, 6) for r in range(SIZE)]
     got = torch.empty(2 * SIZE, 3)
@@ -283,8 +298,10 @@ def case_recv_any_source():
 def case_batch():
     to, source = (RANK + 1) % SIZE, (RANK - 1) % SIZE
     got, back = torch.empty(5), torch.empty(100000)
-    ops = [dist.P2POp(dist.irecv, got, source), dist.P2POp(dist.isend, torch.full((5,), float(RANK)), to),
-           dist.P2POp(dist.isend, torch.full((100000,), float(RANK)), source), dist.P2POp(dist.irecv, back, to)]
+    ops = [dist.P2POp(dist.irecv, got, source), dist.P2POp(dist.isend,
+                                                           torch.full((5,), float(RANK)), to),
+           dist.P2POp(dist.isend, torch.full((100000,), float(RANK)), source),
+           dist.P2POp(dist.irecv, back, to)]
     for work in dist.batch_isend_irecv(ops):
         work.wait()
     same(got, torch.full((5,), float(source)))
@@ -292,14 +309,16 @@ def case_batch():
 
 
 def case_coalesced():
-    tensors = [torch.full((k + 1,), float(RANK), dtype=torch.float32) for k in range(4)] + [torch.full((300000,), float(RANK))]
+    tensors = [torch.full((k + 1,), float(RANK), dtype=torch.float32)
+               for k in range(4)] + [torch.full((300000,), float(RANK))]
     with dist._coalescing_manager(async_ops=True) as manager:
         for t in tensors:
             dist.all_reduce(t)
     manager.wait()
     for t in tensors:
         assert (t == SIZE * (SIZE - 1) / 2).all()
-    outs, ins = [torch.empty(SIZE * 3), torch.empty(SIZE, 2)], [torch.full((3,), float(RANK)), torch.full((2,), float(RANK))]
+    outs, ins = ([torch.empty(SIZE * 3), torch.empty(SIZE, 2)],
+                 [torch.full((3,), float(RANK)), torch.full((2,), float(RANK))])
     with dist._coalescing_manager():
         for o, t in zip(outs, ins):
             dist.all_gather_into_tensor(o, t)
@@ -320,8 +339,10 @@ def case_coalesced_without_the_caller():
 
 def case_inputs_may_be_dropped():
     out = torch.empty(50000)
-    work = dist.reduce_scatter(out, list(torch.full((50000 * SIZE,), float(RANK)).chunk(SIZE)), async_op=True)
-    junk = [torch.full((50000 * SIZE,), 7.0) for _ in range(3)]     # takes memory that was freed too early
+    work = dist.reduce_scatter(out, list(torch.full((50000 * SIZE,), float(RANK)).chunk(SIZE)),
+                               async_op=True)
+    # takes memory that was freed too early
+    junk = [torch.full((50000 * SIZE,), 7.0) for _ in range(3)]
     work.wait()
     assert (out == SIZE * (SIZE - 1) / 2).all() and junk
 
@@ -347,11 +368,14 @@ def case_quantized():
     t = torch.linspace(0, 1 + RANK, 5000)
     want = torch.linspace(0, SIZE * (SIZE + 1) / 2, 5000)
     dist.all_reduce(t, group=group)
-    assert not torch.equal(t, want) and (t - want).abs().max() < 0.01 * SIZE * SIZE, (t - want).abs().max()
+    assert not torch.equal(t,
+                           want) and (t
+                                      - want).abs().max() < 0.01 * SIZE * SIZE, (t - want).abs().max()
 
 
 def case_futures():
-    works = [dist.all_reduce(torch.full((n,), float(RANK)), async_op=True) for n in (1, 1000, 200000)]
+    works = [dist.all_reduce(torch.full((n,), float(RANK)), async_op=True)
+             for n in (1, 1000, 200000)]
     futures = [w.get_future().then(lambda f: f.value()[0].sum().item()) for w in works]
     for future, n in zip(futures, (1, 1000, 200000)):
         assert future.wait() == n * SIZE * (SIZE - 1) / 2
@@ -365,7 +389,8 @@ def case_futures():
     for w in waits:
         w.join()
     assert t[0] == SIZE * (SIZE - 1) / 2
-    dist.all_reduce(torch.ones(100000), async_op=True)      # nobody waits for it, and its memory is dropped
+    # nobody waits for it, and its memory is dropped
+    dist.all_reduce(torch.ones(100000), async_op=True)
     work = dist.all_reduce(torch.ones(4), async_op=True)
     while not work.is_completed():
         time.sleep(0.001)
@@ -393,7 +418,8 @@ def case_groups():
         assert t[0] == sum(ranks), (ranks, t)
         dist.broadcast(t, ranks[-1], group=group)
         dist.destroy_process_group(group)
-    local = dist.new_group([0, SIZE - 1], use_local_synchronization=True) if RANK in (0, SIZE - 1) else None
+    local = dist.new_group([0, SIZE - 1],
+                           use_local_synchronization=True) if RANK in (0, SIZE - 1) else None
     if local is not None:
         dist.barrier(local)
     dist.barrier()
@@ -401,7 +427,9 @@ def case_groups():
 
 def case_split_group():
     if not hasattr(dist, "gather_single") or dist.get_debug_level() == dist.DebugLevel.DETAIL:
-        return      # before PyTorch 2.15 it needs a device that is bound to the group; with DETAIL it was not tried
+        # before PyTorch 2.15 it needs a device that is bound to the group; with DETAIL it was not
+        # tried
+        return
     turned = list(reversed(range(SIZE)))
     whole = dist.split_group(split_ranks=[turned])
     assert dist.get_rank(whole) == turned.index(RANK)
@@ -468,7 +496,8 @@ def case_monitored_barrier():
     dist.monitored_barrier()
     dist.monitored_barrier(wait_all_ranks=True)
     if RANK == 0:
-        refused(lambda: dist.monitored_barrier(timeout=datetime.timedelta(0)), "Rank 0 timed out in monitoredBarrier")
+        refused(lambda: dist.monitored_barrier(timeout=datetime.timedelta(0)),
+                "Rank 0 timed out in monitoredBarrier")
 
 
 def case_timeout():
@@ -478,9 +507,11 @@ def case_timeout():
         try:
             dist.barrier(group)
             raise AssertionError("a barrier with one rank completed")
-        except RuntimeError as error:       # with debug level DETAIL a monitored barrier of PyTorch fails first
+        # with debug level DETAIL a monitored barrier of PyTorch fails first
+        except RuntimeError as error:
             detail = dist.get_debug_level() == dist.DebugLevel.DETAIL
-            assert ("failed to pass monitoredBarrier" if detail else "TIMEOUT: Timed out waiting 200ms: rank 0") in str(error), error
+            assert ("failed to pass monitoredBarrier" if detail
+                    else "TIMEOUT: Timed out waiting 200ms: rank 0") in str(error), error
     dist.barrier()
 
 
@@ -489,15 +520,18 @@ def case_profiler():
     if dist.get_debug_level() == dist.DebugLevel.DETAIL:        # adds operations of its own
         return
     to, source = (RANK + 1) % SIZE, (RANK - 1) % SIZE
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as profile:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU],
+                                record_shapes=True) as profile:
         for receive in (lambda t: dist.recv(t, source), dist.recv):
             work = dist.isend(torch.ones(3, 2), to)
             receive(torch.empty(3, 2))
             work.wait()
             dist.barrier()      # a second message must not overtake the first receive
         dist.all_reduce(torch.ones(5))
-    events = sorted((e.name, e.input_shapes) for e in profile.events() if e.name.startswith("tutti:") and e.name != "tutti:barrier")
-    assert events == [("tutti:all_reduce", [[5]]), ("tutti:recv", [[3, 2]]), ("tutti:recvAnySource", [[3, 2]]),
+    events = sorted((e.name, e.input_shapes) for e in profile.events()
+                    if e.name.startswith("tutti:") and e.name != "tutti:barrier")
+    assert events == [("tutti:all_reduce", [[5]]), ("tutti:recv", [[3, 2]]),
+                      ("tutti:recvAnySource", [[3, 2]]),
                       ("tutti:send", [[3, 2]]), ("tutti:send", [[3, 2]])], events
 
 
@@ -505,9 +539,11 @@ CASES = {name[5:]: case for name, case in list(globals().items()) if name.starts
 
 
 def main():
-    if not hasattr(dist, "gather_single"):      # PyTorch before 2.15 has no entry points for backends
+    # PyTorch before 2.15 has no entry points for backends
+    if not hasattr(dist, "gather_single"):
         import tutti.torch      # pylint: disable=unused-import,import-outside-toplevel
-    dist.init_process_group("tutti", init_method=f"file://{sys.argv[1]}", rank=RANK, world_size=SIZE,
+    dist.init_process_group("tutti", init_method=f"file://{sys.argv[1]}", rank=RANK,
+                            world_size=SIZE,
                             timeout=datetime.timedelta(seconds=120))
     for name in sys.argv[4:] or CASES:
         CASES[name]()

@@ -15,7 +15,8 @@ import tutti.torch
 from tutti.torch import hooks
 
 RANK, SIZE = int(sys.argv[2]), int(sys.argv[3])
-INIT = {"init_method": f"file://{sys.argv[1]}", "rank": RANK, "world_size": SIZE, "timeout": datetime.timedelta(seconds=120)}
+INIT = {"init_method": f"file://{sys.argv[1]}", "rank": RANK, "world_size": SIZE,
+        "timeout": datetime.timedelta(seconds=120)}
 
 
 def raises(kind, text, call, *args, **kwargs):
@@ -37,8 +38,9 @@ WIDTH, STEPS, RATE, NOISE = 239, 200, 0.05, 20
 
 
 class Regression(nn.Module):
-    """Linear regression beside a parameter whose gradient is large noise. It sets the range of the quantization, so the others are smaller than one step of
-    4 bits: without error feedback they are lost."""
+    """Linear regression beside a parameter whose gradient is large noise. It sets the range of the
+    quantization, so the others are smaller than one step of 4 bits: without error feedback they
+    are lost."""
 
     def __init__(self):
         super().__init__()
@@ -51,7 +53,8 @@ class Regression(nn.Module):
 
 def samples(seed, n):
     g = torch.Generator().manual_seed(seed)
-    x, error, noise = torch.randn(n, WIDTH, generator=g), torch.randn(n, generator=g), torch.randn(1, generator=g)
+    x, error, noise = (torch.randn(n, WIDTH, generator=g), torch.randn(n, generator=g),
+                       torch.randn(1, generator=g))
     true = torch.randn(WIDTH, generator=torch.Generator().manual_seed(9))
     return x, x @ true + 0.5 * error, NOISE * noise
 
@@ -61,7 +64,8 @@ def loss_of(**options):
     module = Regression()
     model = DDP(module)
     if options:
-        model.register_comm_hook(hooks.QuantizationState(module.named_parameters(), **options), hooks.quantize_hook)
+        model.register_comm_hook(hooks.QuantizationState(module.named_parameters(), **options),
+                                 hooks.quantize_hook)
     for step in range(STEPS):
         x, y, noise = samples(1000 * step + RANK, 32)
         model.zero_grad()
@@ -87,7 +91,8 @@ def case_loss():
 # ---- errors follow parameters ----
 
 def case_errors_follow_parameters():
-    """The hook gives what all_reduce gives with one array of errors for each parameter, also when DDP changes its buckets."""
+    """The hook gives what all_reduce gives with one array of errors for each parameter, also when
+    DDP changes its buckets."""
     torch.manual_seed(5)
     module = nn.Sequential(*(nn.Linear(20, 20) for _ in range(4)))
     model = DDP(module, bucket_cap_mb=0.002)
@@ -100,7 +105,8 @@ def case_errors_follow_parameters():
         parts = [names[id(p)] for p in bucket.parameters()]
         layouts.append((bucket.index(), tuple(parts)))
         want, errors = bucket.buffer().clone(), torch.cat([mine[n] for n in parts])
-        tutti.torch.all_reduce(want, dist.ReduceOp.AVG, quantization="minmax4", error_feedback=errors)
+        tutti.torch.all_reduce(want, dist.ReduceOp.AVG, quantization="minmax4",
+                               error_feedback=errors)
         for n, part in zip(parts, errors.split([mine[n].numel() for n in parts])):
             mine[n] = part
         got = hooks.quantize_hook(state, bucket).wait()
@@ -112,7 +118,9 @@ def case_errors_follow_parameters():
     model.register_comm_hook(state, checked)
     for step in range(4):
         model(draw(step, 8, 20)).square().mean().backward()
-    assert len(set(layouts)) > len({index for index, _ in layouts}) > 1, f"DDP did not change its buckets: {layouts}"
+    assert len(set(layouts)) > len({index
+                                    for index,
+                                    _ in layouts}) > 1, f"DDP did not change its buckets: {layouts}"
     for name, errors in state.state_dict()["errors"].items():
         assert torch.equal(errors.flatten(), mine[name]) and errors.any(), name
 
@@ -153,7 +161,8 @@ def case_checkpoint():
     raises(ValueError, "the state is of 'minmax4', this hook of 'minmax8'",
            hooks.QuantizationState(module.named_parameters()).load_state_dict, saved["hook"])
     raises(ValueError, "'weight' has 1200 elements, here 2",
-           hooks.QuantizationState(nn.Linear(1, 2).named_parameters(), bits=4).load_state_dict, saved["hook"])
+           hooks.QuantizationState(nn.Linear(1, 2).named_parameters(), bits=4).load_state_dict,
+           saved["hook"])
 
 
 def case_hook_types():
@@ -161,7 +170,8 @@ def case_hook_types():
     for dtype in (torch.bfloat16, torch.float64):
         module = nn.Linear(64, 64).to(dtype)
         model = DDP(module, gradient_as_bucket_view=True)
-        model.register_comm_hook(hooks.QuantizationState(module.named_parameters()), hooks.quantize_hook)
+        model.register_comm_hook(hooks.QuantizationState(module.named_parameters()),
+                                 hooks.quantize_hook)
         x = draw(1, 8, 64).to(dtype)
         model(x).square().mean().backward()
         exact = torch.autograd.grad(module(x).square().mean(), module.parameters())
@@ -171,7 +181,8 @@ def case_hook_types():
             assert (p.grad - g).abs().max() < 0.02 * g.abs().max(), dtype
     module = nn.Linear(8, 8)
     model = DDP(module)
-    model.register_comm_hook(hooks.QuantizationState(module.named_parameters()), hooks.quantize_hook)
+    model.register_comm_hook(hooks.QuantizationState(module.named_parameters()),
+                             hooks.quantize_hook)
     with model.join():
         for i in range(2 + RANK):
             model(draw(i, 4, 8)).square().mean().backward()
@@ -179,12 +190,16 @@ def case_hook_types():
 
 def case_hook_bad_input():
     module = nn.Linear(3, 3)
-    raises(ValueError, "bits is 5: must be 8 or 4", hooks.QuantizationState, module.named_parameters(), bits=5)
-    raises(ValueError, "unknown quantization 'none' (known: minmax8,", hooks.QuantizationState, module.named_parameters(), quantization="none")
+    raises(ValueError, "bits is 5: must be 8 or 4", hooks.QuantizationState,
+           module.named_parameters(), bits=5)
+    raises(ValueError, "unknown quantization 'none' (known: minmax8,", hooks.QuantizationState,
+           module.named_parameters(), quantization="none")
     raises(ValueError, "no parameters", hooks.QuantizationState, [])
     model = DDP(module)
-    model.register_comm_hook(hooks.QuantizationState(nn.Linear(3, 3).named_parameters()), hooks.quantize_hook)
-    raises(Exception, "is not one of those given to QuantizationState", lambda: model(torch.ones(1, 3)).sum().backward())
+    model.register_comm_hook(hooks.QuantizationState(nn.Linear(3, 3).named_parameters()),
+                             hooks.quantize_hook)
+    raises(Exception, "is not one of those given to QuantizationState",
+           lambda: model(torch.ones(1, 3)).sum().backward())
     dist.barrier()
 
 
@@ -202,7 +217,8 @@ def case_call_options():
     errors = torch.zeros(5000)
     for _ in range(50):
         t = x.clone()
-        work = tutti.torch.all_reduce(t, dist.ReduceOp.SUM, async_op=True, quantization="minmax4", error_feedback=errors,
+        work = tutti.torch.all_reduce(t, dist.ReduceOp.SUM, async_op=True, quantization="minmax4",
+                                      error_feedback=errors,
                                       timeout=datetime.timedelta(seconds=60))
         work.wait()
         wholes += t
@@ -211,11 +227,15 @@ def case_call_options():
     assert (wholes / 50 - exact).abs().max() < (results[0] - exact).abs().max() / 10
     assert errors.any() and not torch.equal(results[0], results[1])
     for text, tensor, options in (
-            ("unknown quantization \"x\" (known: none, minmax8,", x, {"quantization": "x"}), ("nowhere", x, {"algorithm": "nowhere"}),
+            ("unknown quantization \"x\" (known: none, minmax8,", x, {"quantization": "x"}),
+        ("nowhere", x, {"algorithm": "nowhere"}),
             ("error_feedback without quantization", x, {"error_feedback": errors}),
-            ("error_feedback is Double with 5000", x, {"quantization": "minmax8", "error_feedback": errors.double()}),
-            ("error_feedback is Float with 4999", x, {"quantization": "minmax8", "error_feedback": errors[1:]}),
-            ("", x.to(torch.int32), {"quantization": "minmax8"}), ("", x, {"quantization": "minmax8", "op": dist.ReduceOp.MAX})):
+            ("error_feedback is Double with 5000", x, {"quantization": "minmax8",
+                                                       "error_feedback": errors.double()}),
+            ("error_feedback is Float with 4999", x, {"quantization": "minmax8",
+                                                      "error_feedback": errors[1:]}),
+            ("", x.to(torch.int32), {"quantization": "minmax8"}),
+        ("", x, {"quantization": "minmax8", "op": dist.ReduceOp.MAX})):
         raises(ValueError, text, tutti.torch.all_reduce, tensor.clone(), **options)
     dist.barrier()
 
@@ -242,11 +262,13 @@ def case_options_of_every_call():
             t = x.clone()
             tutti.torch.reduce(t, 0, algorithm=algorithm, **with_quant)
             if RANK == 0:
-                torch.testing.assert_close(t, total, rtol=0, atol=0.03 * total.abs().max().item() if lossy else 1e-5)
+                torch.testing.assert_close(t, total, rtol=0, atol=0.03 * total.abs().max().item()
+                                           if lossy else 1e-5)
         for algorithm in (None, "ring", "direct"):
             parts, one = [torch.empty_like(x) for _ in range(SIZE)], torch.empty(SIZE * x.numel())
             tutti.torch.all_gather(parts, x, algorithm=algorithm, **with_quant)
-            work = tutti.torch.all_gather_single(one, x, None, True, algorithm=algorithm, **with_quant)
+            work = tutti.torch.all_gather_single(one, x, None, True, algorithm=algorithm,
+                                                 **with_quant)
             work.wait()
             for r in range(SIZE):
                 close(parts[r], everyone[r], lossy)
@@ -255,10 +277,12 @@ def case_options_of_every_call():
             t, u = torch.empty(n), torch.empty(n)
             tutti.torch.reduce_scatter(t, list(x.split(n)), algorithm=algorithm, **with_quant)
             tutti.torch.reduce_scatter_single(u, x, algorithm=algorithm, **with_quant)
-            torch.testing.assert_close(t, mine, rtol=0, atol=0.03 * total.abs().max().item() if lossy else 1e-5)
+            torch.testing.assert_close(t, mine, rtol=0, atol=0.03 * total.abs().max().item()
+                                       if lossy else 1e-5)
             assert torch.equal(t, u)
     moved = torch.cat([one[n * RANK:n * (RANK + 1)] for one in everyone])
-    for algorithm, sizes in ((None, None), ("pairwise", None), ("bruck", None), ("direct", [n] * SIZE)):
+    for algorithm, sizes in ((None, None), ("pairwise", None), ("bruck", None),
+                             ("direct", [n] * SIZE)):
         t = torch.empty_like(x)
         tutti.torch.all_to_all_single(t, x, sizes, sizes, algorithm=algorithm)
         assert torch.equal(t, moved)
@@ -297,7 +321,8 @@ def case_options_that_a_call_does_not_have():
 
 
 def case_group_options():
-    """A group with error feedback gives what calls with their own errors give, as long as the memory of a tensor lives."""
+    """A group with error feedback gives what calls with their own errors give, as long as the
+    memory of a tensor lives."""
     options = tutti.torch.Options()
     options.quantization, options.error_feedback = "minmax4", True
     group = dist.new_group(pg_options=options)
@@ -326,7 +351,8 @@ def case_tune_file():
     dist.destroy_process_group()
     options = tutti.torch.Options()
     options.tune_file = "/nowhere.json"
-    raises(dist.DistBackendError, "/nowhere.json", dist.init_process_group, "tutti", pg_options=options,
+    raises(dist.DistBackendError, "/nowhere.json", dist.init_process_group, "tutti",
+           pg_options=options,
            **{**INIT, "init_method": INIT["init_method"] + ".tune"})
     dist.init_process_group("tutti", **{**INIT, "init_method": INIT["init_method"] + ".after"})
 

@@ -1,5 +1,5 @@
-"""One process of tests of reconfigure (PyTorch 2.15). Processes have names and exchange handles through files in a folder; each has a store of its own, so that none
-of them must survive.
+"""One process of tests of reconfigure (PyTorch 2.15). Processes have names and exchange handles
+through files in a folder; each has a store of its own, so that none of them must survive.
 
     prog_torch_reconfigure.py FOLDER NAME CASE      prints "NAME is right" """
 
@@ -32,7 +32,8 @@ def get(key):
 
 
 def start():
-    dist.init_process_group("tutti", store=dist.HashStore(), rank=0, world_size=1, timeout=TIMEOUT, enable_reconfigure=True)
+    dist.init_process_group("tutti", store=dist.HashStore(), rank=0, world_size=1, timeout=TIMEOUT,
+                            enable_reconfigure=True)
 
 
 def reconfigure(uuid, names, as_set=False, **options):
@@ -98,7 +99,8 @@ def expected(steps):
 
 
 def case_churn():
-    """Members a, b and c; b dies in a step; a and c repeat the step; d joins and receives the state; c leaves."""
+    """Members a, b and c; b dies in a step; a and c repeat the step; d joins and receives the
+    state; c leaves."""
     start()
     raises(RuntimeError, "call reconfigure first", dist.all_reduce, torch.ones(1))
     assert dist.distributed_c10d._supports_reconfigure()
@@ -146,7 +148,8 @@ def case_alone_and_together():
 
 
 def case_pending():
-    """A receive that no rank will serve ends when the group is reconfigured, and so does a window of the old group."""
+    """A receive that no rank will serve ends when the group is reconfigured, and so does a window
+    of the old group."""
     start()
     reconfigure(1, ["a", "b"])
     window = dist.distributed_c10d._new_window(torch.zeros(4))
@@ -172,8 +175,10 @@ def case_bad_input():
     c10d = dist.distributed_c10d
     mine = c10d._get_reconfigure_handle()
     assert mine == c10d._get_reconfigure_handle() and mine.startswith("tutti:")
-    for text, uuid, handles in (("no handles", 1, []), ("occurs twice", 1, [mine, mine]), ("invalid handle \"gloo:0\"", 1, [mine, "gloo:0"]),
-                                ("invalid handle", 1, [mine + "0"]), ("invalid handle", 1, [mine[:-1] + "x"]),
+    for text, uuid, handles in (("no handles", 1, []), ("occurs twice", 1, [mine, mine]),
+                                ("invalid handle \"gloo:0\"", 1, [mine, "gloo:0"]),
+                                ("invalid handle", 1, [mine + "0"]),
+                                ("invalid handle", 1, [mine[:-1] + "x"]),
                                 ("is not among the members", 1, ["tutti:" + "00" * 128])):
         raises(ValueError, text, c10d._reconfigure, uuid, handles)
     other = "b" if NAME == "a" else "a"
@@ -183,18 +188,21 @@ def case_bad_input():
     handles = [get(f"again.{n}") for n in "ab"]
     raises(ValueError, "uuid 1 was used before", c10d._reconfigure, 1, handles)
     # Different uuids: all members report it, and the group stays as it was.
-    raises(ValueError, f"rank {'ab'.index(other)} passed another uuid", c10d._reconfigure, 50 + (NAME == "a"), handles)
+    raises(ValueError, f"rank {'ab'.index(other)} passed another uuid", c10d._reconfigure,
+           50 + (NAME == "a"), handles)
     check_sum("ab")
     # A member that does not call: the others time out, and the group stays as it was.
     put(f"late.{NAME}", c10d._get_reconfigure_handle())
     handles = [get(f"late.{n}") for n in "ab"]
     if NAME == "a":
-        raises(dist.DistBackendError, "TIMEOUT", c10d._reconfigure, 60, handles, timeout=datetime.timedelta(seconds=1))
+        raises(dist.DistBackendError, "TIMEOUT", c10d._reconfigure, 60, handles,
+               timeout=datetime.timedelta(seconds=1))
         assert c10d._get_reconfigure_handle() != handles[0], "a used handle is valid again"
     check_sum("ab")
     reconfigure(61, ["b", "a"], hints={"wires": "tcp", "lanes": "2"})
     check_sum("ab")
-    raises(ValueError, "is not a number", c10d._reconfigure, 62, [c10d._get_reconfigure_handle()], hints={"lanes": "x"})
+    raises(ValueError, "is not a number", c10d._reconfigure, 62, [c10d._get_reconfigure_handle()],
+           hints={"lanes": "x"})
 
 
 def main():

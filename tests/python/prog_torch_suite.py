@@ -2,9 +2,11 @@
 
     TUTTI_SUITE_BACKEND=BACKEND WORLD_SIZE=SIZE prog_torch_suite.py LOG [NAME...]
 
-Without names: all tests. The start and the result of each are lines of JSON on stdout; all other output goes to LOG.
+Without names: all tests. The start and the result of each are lines of JSON on stdout; all other
+output goes to LOG.
 
-PyTorch selects the tests of a backend by its name while the suite is imported. "tutti" takes the tests of "gloo"."""
+PyTorch selects the tests of a backend by its name while the suite is imported. "tutti" takes the
+tests of "gloo"."""
 
 import json
 import os
@@ -80,9 +82,11 @@ def run_rank(environment, target, arguments, options):
 
 
 def rank_process(target, name, args, kwargs):
-    """A process that is forked from one that has imported PyTorch, and that has the present environment."""
+    """A process that is forked from one that has imported PyTorch, and that has the present
+    environment."""
     context = torch.multiprocessing.get_context("forkserver")
-    return context.Process(target=run_rank, name=name, args=(dict(os.environ), target, args, kwargs))
+    return context.Process(target=run_rank, name=name,
+                           args=(dict(os.environ), target, args, kwargs))
 
 
 class Suite(suite.TestDistBackend, suite.DistributedTest._DistTestBase):
@@ -103,7 +107,8 @@ class Report(unittest.TestResult):
         print(json.dumps({"name": test._testMethodName}), file=self.out, flush=True)
 
     def tell(self, test, outcome, text=""):
-        line = {"name": test._testMethodName, "outcome": outcome, "seconds": time.monotonic() - self.begin, "text": text}
+        line = {"name": test._testMethodName, "outcome": outcome, "seconds": time.monotonic()
+                - self.begin, "text": text}
         print(json.dumps(line), file=self.out, flush=True)
 
     def addSuccess(self, test):

@@ -1,5 +1,5 @@
-"""One rank of training on the c10d backend: what PyTorch builds on collectives. Each case trains with data split over the ranks, and compares with one process
-that has all of it.
+"""One rank of training on the c10d backend: what PyTorch builds on collectives. Each case trains
+with data split over the ranks, and compares with one process that has all of it.
 
     prog_torch_train.py INIT_FILE RANK SIZE [CASE...]     prints "ok: CASE" for each, and "rank R is right" """
 
@@ -53,7 +53,8 @@ def mine():
 
 
 def everybodys():
-    return [tuple(torch.cat(parts) for parts in zip(*(data(step, r) for r in range(SIZE)))) for step in range(STEPS)]
+    return [tuple(torch.cat(parts) for parts in zip(*(data(step, r) for r in range(SIZE))))
+            for step in range(STEPS)]
 
 
 def reference(make=lambda p: torch.optim.SGD(p, lr=0.1)):
@@ -64,7 +65,8 @@ def reference(make=lambda p: torch.optim.SGD(p, lr=0.1)):
 
 def check(state, want, rtol=1e-4, atol=1e-5):
     for name, value in want.items():
-        torch.testing.assert_close(state[name], value, rtol=rtol, atol=atol, msg=lambda m, name=name: f"{name}: {m}")
+        torch.testing.assert_close(state[name], value, rtol=rtol, atol=atol,
+                                   msg=lambda m, name=name: f"{name}: {m}")
 
 
 def ddp(**options):
@@ -81,14 +83,18 @@ def case_ddp():
 
 def case_ddp_hooks():
     from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
-    for hook, rtol in ((default_hooks.allreduce_hook, 1e-4), (default_hooks.fp16_compress_hook, 5e-2), (default_hooks.bf16_compress_hook, 2e-1)):
+    for hook, rtol in ((default_hooks.allreduce_hook, 1e-4),
+                       (default_hooks.fp16_compress_hook, 5e-2),
+                       (default_hooks.bf16_compress_hook, 2e-1)):
         model = DDP(fresh(), find_unused_parameters=True)
         model.register_comm_hook(None, hook)
         train(model, torch.optim.SGD(model.parameters(), lr=0.1), mine())
         check(model.module.state_dict(), reference(), rtol=rtol, atol=rtol)
-    # Its collectives start in callbacks. With find_unused_parameters they could come before or after that of the reducer, with any backend.
+    # Its collectives start in callbacks. With find_unused_parameters they could come before or
+    # after that of the reducer, with any backend.
     model = DDP(nn.Sequential(nn.Linear(16, 16), nn.Linear(16, 16)))
-    model.register_comm_hook(powerSGD_hook.PowerSGDState(None, start_powerSGD_iter=2), powerSGD_hook.powerSGD_hook)
+    model.register_comm_hook(powerSGD_hook.PowerSGDState(None, start_powerSGD_iter=2),
+                             powerSGD_hook.powerSGD_hook)
     train(model, torch.optim.SGD(model.parameters(), lr=0.1), mine())
 
 
@@ -148,8 +154,11 @@ def case_tensor_parallel():
     model(x).sum().backward()
     whole(x).sum().backward()
     torch.testing.assert_close(model[0].weight.grad.full_tensor(), whole[0].weight.grad)
-    t = distribute_tensor(torch.arange(4 * SIZE + 1, dtype=torch.float32).reshape(-1, 1).repeat(1, SIZE + 2), mesh, [Shard(0)])
-    torch.testing.assert_close(t.redistribute(mesh, [Shard(1)]).redistribute(mesh, [Replicate()]).to_local(), t.full_tensor())
+    t = distribute_tensor(torch.arange(4 * SIZE + 1,
+                                       dtype=torch.float32).reshape(-1, 1).repeat(1, SIZE + 2),
+                          mesh, [Shard(0)])
+    torch.testing.assert_close(t.redistribute(mesh,
+                                              [Shard(1)]).redistribute(mesh, [Replicate()]).to_local(), t.full_tensor())
 
 
 def case_zero():
@@ -165,9 +174,12 @@ def case_post_local_sgd():
     from torch.distributed.algorithms.model_averaging import averagers
     from torch.distributed.optim import PostLocalSGDOptimizer
     model = DDP(fresh(), find_unused_parameters=True)
-    state = post_localSGD_hook.PostLocalSGDState(process_group=None, subgroup=dist.new_group(list(range(SIZE))), start_localSGD_iter=1)
+    state = post_localSGD_hook.PostLocalSGDState(process_group=None,
+                                                 subgroup=dist.new_group(list(range(SIZE))),
+                                                 start_localSGD_iter=1)
     model.register_comm_hook(state, post_localSGD_hook.post_localSGD_hook)
-    optimizer = PostLocalSGDOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), averagers.PeriodicModelAverager(period=2, warmup_steps=1))
+    optimizer = PostLocalSGDOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),
+                                      averagers.PeriodicModelAverager(period=2, warmup_steps=1))
     train(model, optimizer, mine())
 
 
@@ -233,7 +245,8 @@ CASES = {name[5:]: case for name, case in list(globals().items()) if name.starts
 
 def main():
     torch.set_num_threads(1)
-    dist.init_process_group("tutti", init_method=f"file://{sys.argv[1]}", rank=RANK, world_size=SIZE,
+    dist.init_process_group("tutti", init_method=f"file://{sys.argv[1]}", rank=RANK,
+                            world_size=SIZE,
                             timeout=datetime.timedelta(seconds=120))
     for name in sys.argv[4:] or CASES:
         CASES[name]()

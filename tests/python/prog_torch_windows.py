@@ -15,7 +15,8 @@ import tutti.torch
 
 RANK, SIZE = int(sys.argv[2]), int(sys.argv[3])
 SHM = "shm" in os.environ.get("TUTTI_WIRES", "shm")     # ranks can map memory of each other
-DTYPES = [torch.float32, torch.int64, torch.uint8, torch.bfloat16, torch.complex64, torch.float8_e4m3fn, torch.bool]
+DTYPES = [torch.float32, torch.int64, torch.uint8, torch.bfloat16, torch.complex64,
+          torch.float8_e4m3fn, torch.bool]
 NEXT, LAST = (RANK + 1) % SIZE, (RANK - 1) % SIZE
 
 
@@ -55,13 +56,15 @@ def case_put_and_signal():
             window = dist.distributed_c10d._new_window(tensor)
             for asynchronous in (False, True):
                 for to in range(SIZE):
-                    work = window.put(values(RANK, 1000, dtype, 10 * i + asynchronous), to, 1000 * RANK, asynchronous)
+                    work = window.put(values(RANK, 1000, dtype, 10 * i + asynchronous), to,
+                                      1000 * RANK, asynchronous)
                     signal = window.signal(to, asynchronous)
                     assert work.wait() and signal.wait() and work.is_completed() and signal.is_completed()
                 for source in range(SIZE):
                     work = window.wait_signal(source, asynchronous)
                     assert work.wait() and work.is_completed()
-                    same(tensor[1000 * source:1000 * (source + 1)], values(source, 1000, dtype, 10 * i + asynchronous))
+                    same(tensor[1000 * source:1000 * (source + 1)],
+                         values(source, 1000, dtype, 10 * i + asynchronous))
                 dist.barrier()
             window.tensor_deregister()
 
@@ -97,7 +100,8 @@ def case_signals_are_counted():
     dist.barrier()
     window.signal(NEXT, False)
     waits[2].wait()
-    raises(dist.DistBackendError, "TIMEOUT", lambda: window.wait_signal(LAST, False, options(0.05)).wait())
+    raises(dist.DistBackendError, "TIMEOUT",
+           lambda: window.wait_signal(LAST, False, options(0.05)).wait())
     dist.barrier()
     window.signal(NEXT, False)
     window.wait_signal(LAST, False)     # the one that timed out took none
@@ -137,10 +141,12 @@ def case_map():
     for other in set(range(SIZE)) - {RANK}:
         assert window.get_attr(other).access_type == (kinds.UNIFIED if SHM else kinds.SEPARATE)
         if not SHM:
-            raises(RuntimeError, f"the tensor of rank {other} is not mapped", window.map_remote_tensor, other)
+            raises(RuntimeError, f"the tensor of rank {other} is not mapped",
+                   window.map_remote_tensor, other)
     if SHM:
         there = window.map_remote_tensor(NEXT)
-        assert there.shape == shapes[NEXT % 4] and there.dtype == torch.float64 and (there == NEXT).all()
+        assert there.shape == shapes[NEXT
+                                     % 4] and there.dtype == torch.float64 and (there == NEXT).all()
         dist.barrier()
         there.add_(100)
         window.signal(NEXT, False)
@@ -181,10 +187,14 @@ def case_bad_input():
     last = sizes[NEXT] - 1
     window.put(torch.ones(1), NEXT, last, False)
     for text, tensor, rank, offset in (
-            (f"1 elements at offset {last + 1} exceed the tensor of rank {NEXT}, which has {sizes[NEXT]}", torch.ones(1), NEXT, last + 1),
-            ("exceed", torch.ones(2), NEXT, last), ("offset -1", torch.ones(1), NEXT, -1), ("exceed", torch.ones(1), NEXT, 2**62),
-            ("is of Double, that of rank", torch.ones(1, dtype=torch.float64), NEXT, 0), ("rank -1 is out of range", torch.ones(1), -1, 0),
-            (f"rank {SIZE} is out of range", torch.ones(1), SIZE, 0), ("layout Sparse", torch.ones(2).to_sparse(), NEXT, 0),
+            (f"1 elements at offset {last + 1} exceed the tensor of rank {NEXT}, which has "
+             f"{sizes[NEXT]}", torch.ones(1), NEXT, last + 1),
+            ("exceed", torch.ones(2), NEXT, last), ("offset -1", torch.ones(1), NEXT, -1),
+        ("exceed", torch.ones(1), NEXT, 2**62),
+            ("is of Double, that of rank", torch.ones(1, dtype=torch.float64), NEXT, 0),
+        ("rank -1 is out of range", torch.ones(1), -1, 0),
+            (f"rank {SIZE} is out of range", torch.ones(1), SIZE, 0),
+        ("layout Sparse", torch.ones(2).to_sparse(), NEXT, 0),
             ("is on meta", torch.ones(2, device="meta"), NEXT, 0)):
         raises(ValueError, text, window.put, tensor, rank, offset, False)
     for call in (window.signal, window.wait_signal):
@@ -194,7 +204,8 @@ def case_bad_input():
     window.tensor_deregister()
     # One rank's mistake is an error of all, and the window is usable afterwards.
     wrong = torch.zeros(4, 4).t() if RANK == 1 else torch.zeros(4)
-    raises(ValueError, "is not contiguous" if RANK == 1 else "rank 1 passed an unusable tensor", window.tensor_register, wrong)
+    raises(ValueError, "is not contiguous" if RANK == 1 else "rank 1 passed an unusable tensor",
+           window.tensor_register, wrong)
     window.tensor_register(torch.zeros(4))
     window.tensor_deregister()
 
@@ -225,7 +236,8 @@ def case_memory():
         for shape in ((), (3,), (0,), (2, 5)):
             t = tutti.torch.empty(*shape, dtype=dtype)
             assert t.shape == shape and t.dtype == dtype and t.is_contiguous() and not t.reshape(-1).view(torch.uint8).any()
-    assert tutti.torch.empty([2, 3]).shape == (2, 3) and tutti.torch.empty(torch.Size((4,))).dtype == torch.float32
+    assert tutti.torch.empty([2, 3]).shape == (2,
+                                               3) and tutti.torch.empty(torch.Size((4,))).dtype == torch.float32
     raises(ValueError, "negative size", tutti.torch.empty, -1)
     for _ in range(600):                # freed with the tensor: at most 256 at a time
         t = tutti.torch.empty(10).fill_(RANK + 1)
@@ -236,7 +248,8 @@ def case_memory():
     kept = [tutti.torch.empty(1) for _ in range(255)]
     del part
     kept.append(tutti.torch.empty(1))
-    raises(dist.DistBackendError, "NOMEM: tutti_mem_alloc: too many allocations: the maximum is 256", tutti.torch.empty, 1)
+    raises(dist.DistBackendError,
+           "NOMEM: tutti_mem_alloc: too many allocations: the maximum is 256", tutti.torch.empty, 1)
     del kept
     t = tutti.torch.empty(100, 10).requires_grad_()
     (t * 2).sum().backward()
@@ -247,7 +260,8 @@ def case_memory():
     assert (t == SIZE).all()
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))
     assert backend.supports_tensor_alloc(torch.device("cpu"))
-    raises(ValueError, "must be at least 0", backend.allocate_tensor, -1, dtype=torch.float32, device=torch.device("cpu"))
+    raises(ValueError, "must be at least 0", backend.allocate_tensor, -1, dtype=torch.float32,
+           device=torch.device("cpu"))
 
 
 def case_groups():
@@ -270,7 +284,8 @@ CASES = {name[5:]: case for name, case in list(globals().items()) if name.starts
 
 def main():
     torch.set_num_threads(1)
-    dist.init_process_group("tutti", init_method=f"file://{sys.argv[1]}", rank=RANK, world_size=SIZE,
+    dist.init_process_group("tutti", init_method=f"file://{sys.argv[1]}", rank=RANK,
+                            world_size=SIZE,
                             timeout=datetime.timedelta(seconds=120))
     for name in sys.argv[4:] or CASES:
         CASES[name]()

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Runs PyTorch's own suite for backends, which its wheel contains, on the backend "tutti": the tests that Gloo passes must pass.
+"""Runs PyTorch's own suite for backends, which its wheel contains, on the backend "tutti": the
+tests that Gloo passes must pass.
 
     suite_torch.py [--ranks N...] [--share N] [NAME...]     the tests in torch_suite_gloo.txt, or the named ones
     suite_torch.py --record [--ranks N...]                  runs all tests on Gloo and writes that file
 
-TUTTI_SUITE_LOG=FILE keeps the output of the ranks. --share N runs one in N tests. TUTTI_TEST_TURN, a number, selects them: as many turns are all tests. Exit status 77: no PyTorch."""
+TUTTI_SUITE_LOG=FILE keeps the output of the ranks. --share N runs one in N tests. TUTTI_TEST_TURN,
+a number, selects them: as many turns are all tests. Exit status 77: no PyTorch."""
 
 import argparse
 import collections
@@ -27,7 +29,8 @@ Result = collections.namedtuple("Result", "name size outcome seconds text")
 
 
 class Record:
-    """The tests that Gloo passes, each with its numbers of ranks, and the PyTorch version that they are from."""
+    """The tests that Gloo passes, each with its numbers of ranks, and the PyTorch version that
+    they are from."""
 
     def __init__(self, version, sizes):
         self.version = version
@@ -37,27 +40,37 @@ class Record:
     def read(cls):
         lines = [line.split() for line in RECORD.read_text().splitlines()]
         version = next(words[2] for words in lines if words[:2] == ["#", "PyTorch"])
-        return cls(version, {words[0]: [int(w) for w in words[1:]] for words in lines if words and words[0] != "#"})
+        return cls(version, {words[0]: [int(w) for w in words[1:]] for words in lines if words
+                             and words[0] != "#"})
 
     def write(self):
         rows = [" ".join([name, *map(str, self.sizes[name])]) for name in sorted(self.sizes)]
-        RECORD.write_text("\n".join(["# Tests of torch.testing._internal.distributed.distributed_test that Gloo passes, and the numbers of ranks.",
-                                     f"# PyTorch {self.version}", "# Recorded by: tests/python/suite_torch.py --record", "", *rows, ""]))
+        RECORD.write_text("\n".join(["# Tests of "
+                                     "torch.testing._internal.distributed.distributed_test that "
+                                     "Gloo passes, and the numbers of ranks.",
+                                     f"# PyTorch {self.version}",
+                                     "# Recorded by: tests/python/suite_torch.py --record", "",
+                                     *rows, ""]))
 
 
 def installed_version():
-    done = subprocess.run([PYTHON, "-c", "import tutti, torch; print(torch.__version__.split('+')[0])"], capture_output=True, text=True,
+    done = subprocess.run([PYTHON, "-c",
+                           "import tutti, torch; print(torch.__version__.split('+')[0])"],
+                          capture_output=True, text=True,
                           check=False)
     return done.stdout.strip()
 
 
 def run_tests(backend, size, names, log, tell):
-    """Runs tests with one number of ranks. A test that ends the program fails, and the program is started again for the others."""
+    """Runs tests with one number of ranks. A test that ends the program fails, and the program is
+    started again for the others."""
     names = list(names)
     results = []
     while True:
-        job = subprocess.Popen([PYTHON, HERE / "prog_torch_suite.py", log, *names], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
-                               env=environment(WORLD_SIZE=str(size), TUTTI_SUITE_BACKEND=backend, PYTHONPATH=str(HERE)))
+        job = subprocess.Popen([PYTHON, HERE / "prog_torch_suite.py", log, *names],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                               env=environment(WORLD_SIZE=str(size), TUTTI_SUITE_BACKEND=backend,
+                                               PYTHONPATH=str(HERE)))
         current = None
         silence = watch(job)
         for line in job.stdout:
@@ -72,9 +85,11 @@ def run_tests(backend, size, names, log, tell):
         if job.wait() == 0:
             return results
         if current is None or not names:
-            sys.exit(f"{backend}, {size} ranks: the program ended with status {job.returncode} in {current or 'no test'} "
+            sys.exit(f"{backend}, {size} ranks: the program ended with status {job.returncode} in "
+                     f"{current or 'no test'} "
                      "(TUTTI_SUITE_LOG=FILE keeps its output)")
-        results.append(Result(current, size, "failed", 0.0, f"the program ended with status {job.returncode}\n"))
+        results.append(Result(current, size, "failed", 0.0,
+                              f"the program ended with status {job.returncode}\n"))
         tell(results[-1])
         names = [name for name in names if name != current]
         if not names:
@@ -100,7 +115,8 @@ def table(results, sizes):
     for size in sizes:
         of_size = [r for r in results if r.size == size]
         counts = collections.Counter(r.outcome for r in of_size)
-        print(f"{size:5}  {counts['passed']:6}  {counts['skipped']:7}  {counts['failed']:6}  {sum(r.seconds for r in of_size):7.0f}")
+        print(f"{size:5}  {counts['passed']:6}  {counts['skipped']:7}  {counts['failed']:6}  "
+              f"{sum(r.seconds for r in of_size):7.0f}")
 
 
 def run_all(backend, cases, log):
@@ -111,7 +127,8 @@ def run_all(backend, cases, log):
     def tell(result):
         nonlocal done
         done += 1
-        print(f"[{done}{f'/{total}' if total else ''}] {result.outcome}: {result.name}, {result.size} ranks, {result.seconds:.1f} s", flush=True)
+        print(f"[{done}{f'/{total}' if total else ''}] {result.outcome}: {result.name}, "
+              f"{result.size} ranks, {result.seconds:.1f} s", flush=True)
         if result.outcome == "failed":
             print(result.text, flush=True)
 
@@ -135,18 +152,22 @@ def record(sizes, version, log):
 def compare(arguments, version, log):
     known = Record.read()
     if known.version != version:
-        sys.exit(f"{RECORD.name} is of PyTorch {known.version}, and PyTorch {version} is installed (suite_torch.py --record)")
+        sys.exit(f"{RECORD.name} is of PyTorch {known.version}, and PyTorch {version} is installed "
+                 f"(suite_torch.py --record)")
     unknown = [name for name in arguments.names if name not in known.sizes]
     if unknown:
         sys.exit(f"not in {RECORD.name}: {', '.join(unknown)}")
     turn = int(os.environ.get("TUTTI_TEST_TURN", "0"))
-    pairs = [(size, name) for size in SIZES for name in sorted(known.sizes) if size in known.sizes[name]]
+    pairs = [(size, name) for size in SIZES for name in sorted(known.sizes)
+             if size in known.sizes[name]]
     pairs = [pair for i, pair in enumerate(pairs) if (i + turn) % arguments.share == 0]
-    cases = {size: [n for s, n in pairs if s == size and (n in arguments.names or not arguments.names)] for size in arguments.ranks}
+    cases = {size: [n for s, n in pairs if s == size
+                    and (n in arguments.names or not arguments.names)] for size in arguments.ranks}
     results = run_all("tutti", cases, log)
     bad = [r for r in results if r.outcome != "passed"]
     for result in bad:
-        print(f"Gloo passes it, Tutti does not: {result.name}, {result.size} ranks: {result.outcome}")
+        print(f"Gloo passes it, Tutti does not: {result.name}, {result.size} ranks: "
+              f"{result.outcome}")
     print(f"{len(results) - len(bad)} passed, {len(bad)} failed")
     if not results:
         sys.exit("no test was selected")
@@ -154,7 +175,8 @@ def compare(arguments, version, log):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, nargs="+", default=SIZES, choices=SIZES)
     parser.add_argument("--share", type=int, default=1)
     parser.add_argument("--record", action="store_true")

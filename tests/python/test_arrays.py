@@ -45,14 +45,19 @@ class NoDLPack(OnlyDLPack):
 @package.ranks(2)
 def exporters_of_all_kinds_are_written_in_place(comm):
     other = comm.size - 1
-    for made in (lambda: array.array("d", [1, 2]), lambda: bytearray(b"ab"), lambda: memoryview(bytearray(b"ab")),
-                 lambda: (ctypes.c_int * 2)(1, 2), lambda: np.array([1.0, 2]), lambda: OnlyDLPack(np.array([1.0, 2])),
-                 lambda: OldDLPack(np.array([1.0, 2])), lambda: np.array([1, 2], ml_dtypes.bfloat16),
-                 lambda: np.array([[1], [2]])[:, 0:1], lambda: np.array(3.0), lambda: np.zeros((0, 4)), lambda: comm.alloc(4096)):
+    for made in (lambda: array.array("d", [1, 2]), lambda: bytearray(b"ab"),
+                 lambda: memoryview(bytearray(b"ab")),
+                 lambda: (ctypes.c_int * 2)(1, 2), lambda: np.array([1.0, 2]),
+                 lambda: OnlyDLPack(np.array([1.0, 2])),
+                 lambda: OldDLPack(np.array([1.0, 2])),
+                 lambda: np.array([1, 2], ml_dtypes.bfloat16),
+                 lambda: np.array([[1], [2]])[:, 0:1], lambda: np.array(3.0),
+                 lambda: np.zeros((0, 4)), lambda: comm.alloc(4096)):
         x = made()
         comm.allreduce(x)
         values = getattr(x, "values", x)
-        values = np.frombuffer(values, np.uint8) if isinstance(x, tutti.Memory) else np.asarray(values)
+        values = (np.frombuffer(values, np.uint8) if isinstance(x, tutti.Memory)
+                  else np.asarray(values))
         first = getattr(made(), "values", made())
         first = np.zeros(4096, np.uint8) if isinstance(x, tutti.Memory) else np.asarray(first)
         np.testing.assert_array_equal(values, first + first, str(type(x)))
@@ -66,19 +71,24 @@ def arrays_that_cannot_be_used_are_refused_with_the_cause(comm):
     read_only = np.zeros(3)
     read_only.flags.writeable = False
     for x, kind, words in (
-            (3, TypeError, "not int"), ([1.0], TypeError, "not list"), ("text", TypeError, "not str"),
-            (np.array([object()]), TypeError, "has pointers"), (NoDLPack(np.zeros(1)), TypeError, "lives on the moon"),
+            (3, TypeError, "not int"), ([1.0], TypeError, "not list"),
+        ("text", TypeError, "not str"),
+            (np.array([object()]), TypeError, "has pointers"),
+        (NoDLPack(np.zeros(1)), TypeError, "lives on the moon"),
             (np.zeros((3, 4))[:, 1], tutti.InvalidError, "shape (3,), strides (32,)"),
-            (np.zeros((3, 4)).T, tutti.InvalidError, "not C-contiguous"), (np.zeros(4)[::-1], tutti.InvalidError, "not C-contiguous"),
+            (np.zeros((3, 4)).T, tutti.InvalidError, "not C-contiguous"),
+        (np.zeros(4)[::-1], tutti.InvalidError, "not C-contiguous"),
             (OnlyDLPack(np.zeros((3, 4)).T), tutti.InvalidError, "strides (1, 4)"),
             (np.zeros((2, 2), ml_dtypes.bfloat16).T, TypeError, "not C-contiguous"),
-            (read_only, ValueError, "read-only"), (b"abc", ValueError, "read-only"), (OnlyDLPack(read_only), ValueError, "read-only")):
+            (read_only, ValueError, "read-only"), (b"abc", ValueError, "read-only"),
+        (OnlyDLPack(read_only), ValueError, "read-only")):
         e = package.raises(kind, comm.allreduce, x)
         assert words in str(e) and "allreduce: src" in str(e) and "\n" not in str(e), e
         package.raises(kind, comm.iallreduce, x)
     out = np.zeros(3)
     comm.allreduce(read_only, out)      # it is valid as a source
-    assert "dst is read-only" in str(package.raises(tutti.InvalidError, comm.allreduce, out, read_only))
+    assert "dst is read-only" in str(package.raises(tutti.InvalidError, comm.allreduce, out,
+                                                    read_only))
 
 
 @package.ranks(2)

@@ -9,7 +9,8 @@ import numpy as np
 
 import tutti
 
-TYPES = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.float16, np.float32, np.float64,
+TYPES = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64,
+         np.float16, np.float32, np.float64,
          ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2]
 
 
@@ -35,7 +36,9 @@ def reductions_match_their_definition(comm):
         for op, want in (("sum", all_src.sum(0)), ("max", all_src.max(0)), ("min", all_src.min(0))):
             dst = np.zeros(4, dtype)
             for _ in both(comm, "allreduce", src, dst, op):
-                np.testing.assert_array_equal(dst.astype(np.float64), want.astype(dtype).astype(np.float64), f"{op} of {dtype}")
+                np.testing.assert_array_equal(dst.astype(np.float64),
+                                              want.astype(dtype).astype(np.float64),
+                                              f"{op} of {dtype}")
                 dst[:] = 0
     x = of_rank(comm.rank, (2, 3))
     comm.allreduce(x)
@@ -62,7 +65,8 @@ def options_of_reductions_reach_the_library(comm):
     assert 0 < abs(feedback).max() < 0.1
     assert abs(total / 20 - 2 * x).max() < 0.01
     assert "minmax8" in str(package.raises(tutti.InvalidError, comm.allreduce, x, quant="u3"))
-    package.raises(tutti.InvalidError, comm.allreduce, x, quant="minmax8", error_feedback=np.zeros(1000))
+    package.raises(tutti.InvalidError, comm.allreduce, x, quant="minmax8",
+                   error_feedback=np.zeros(1000))
 
 
 @package.ranks(3)
@@ -109,10 +113,13 @@ def collectives_with_roots_match_their_definition(comm):
         np.testing.assert_array_equal(dst, of_rank(0, (n, 3))[r])
     counts, displs = list(range(1, n + 1)), [10 * i for i in range(n)]
     wide, own = np.zeros(10 * n), np.zeros(r + 1)
-    for _ in both(comm, "gatherv", of_rank(r, (r + 1,)), wide if at_root else None, counts, displs, root):
+    for _ in both(comm, "gatherv", of_rank(r, (r + 1,)), wide if at_root else None, counts, displs,
+                  root):
         for i in range(n if at_root else 0):
-            np.testing.assert_array_equal(wide[displs[i]:displs[i] + counts[i]], of_rank(i, (i + 1,)))
-    for _ in both(comm, "scatterv", of_rank(0, (10 * n,)) if at_root else None, own, counts, displs, root):
+            np.testing.assert_array_equal(wide[displs[i]:displs[i] + counts[i]],
+                                          of_rank(i, (i + 1,)))
+    for _ in both(comm, "scatterv", of_rank(0, (10 * n,)) if at_root else None, own, counts, displs,
+                  root):
         np.testing.assert_array_equal(own, of_rank(0, (10 * n,))[displs[r]:displs[r] + counts[r]])
     comm.broadcast(b"abc" if at_root else bytearray(3), root=root)      # the root only reads
 
@@ -133,7 +140,8 @@ def collectives_without_roots_match_their_definition(comm):
         want = sum(of_rank(i, (sum(counts),)) for i in range(n))
         np.testing.assert_array_equal(own, want[sum(counts[:r]):][:r + 1])
     for _ in both(comm, "allgatherv", of_rank(r, (r + 1,)), packed, counts):
-        np.testing.assert_array_equal(packed, np.concatenate([of_rank(i, (i + 1,)) for i in range(n)]))
+        np.testing.assert_array_equal(packed,
+                                      np.concatenate([of_rank(i, (i + 1,)) for i in range(n)]))
     rows = np.zeros((n, 3))
     for _ in both(comm, "alltoall", of_rank(r, (n, 3)), rows):
         np.testing.assert_array_equal(rows, np.stack([of_rank(i, (n, 3))[r] for i in range(n)]))
@@ -159,7 +167,8 @@ def messages_match_by_tag_and_in_groups(comm):
     got[:] = 0
     comm.group([tutti.Send(mine, other), tutti.Recv(got, other)])
     np.testing.assert_array_equal(got, np.arange(4) + other)
-    request = comm.igroup(part for part in (tutti.Send(mine, other, 7), tutti.Recv(second, other, tag=7)))
+    request = comm.igroup(part for part in (tutti.Send(mine, other, 7),
+                                            tutti.Recv(second, other, tag=7)))
     request.wait()
     np.testing.assert_array_equal(second, got)
     package.raises(TypeError, comm.group, [mine])
@@ -169,10 +178,14 @@ def messages_match_by_tag_and_in_groups(comm):
 def wrong_sizes_are_refused_before_anything_starts(comm):
     x = np.zeros(4)
     for call, arguments in (
-            (comm.allreduce, (x, np.zeros(3))), (comm.allgather, (x, np.zeros(7))), (comm.reduce_scatter, (x, np.zeros(3))),
-            (comm.alltoall, (np.zeros(3),)), (comm.allgatherv, (x, np.zeros(8), [4])), (comm.allgatherv, (x, np.zeros(8), [4, 5])),
-            (comm.allgatherv, (x, np.zeros(8), [4, 4], [0, 5])), (comm.allgatherv, (x, np.zeros(8), [3, 5])),
-            (comm.alltoallv, (x, [2, 3], np.zeros(4), [2, 2])), (comm.reduce_scatterv, (x, np.zeros(1), [2, 2]))):
+            (comm.allreduce, (x, np.zeros(3))), (comm.allgather, (x, np.zeros(7))),
+        (comm.reduce_scatter, (x, np.zeros(3))),
+            (comm.alltoall, (np.zeros(3),)), (comm.allgatherv, (x, np.zeros(8), [4])),
+        (comm.allgatherv, (x, np.zeros(8), [4, 5])),
+            (comm.allgatherv, (x, np.zeros(8), [4, 4], [0, 5])),
+        (comm.allgatherv, (x, np.zeros(8), [3, 5])),
+            (comm.alltoallv, (x, [2, 3], np.zeros(4), [2, 2])),
+        (comm.reduce_scatterv, (x, np.zeros(1), [2, 2]))):
         package.raises(tutti.InvalidError, call, *arguments)
     package.raises(TypeError, comm.allreduce, x, np.zeros(4, np.float32))
     package.raises(TypeError, comm.allreduce, x, np.zeros(4, np.int64))

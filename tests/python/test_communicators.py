@@ -48,7 +48,8 @@ def a_destroyed_communicator_is_refused(comm):
     part.destroy()
     part.destroy()
     assert part.destroyed and "destroyed" in repr(part)
-    for call in (part.barrier, part.dup, part.check, part.abort, lambda: part.rank, lambda: part.alloc(1), lambda: part.window(1)):
+    for call in (part.barrier, part.dup, part.check, part.abort, lambda: part.rank,
+                 lambda: part.alloc(1), lambda: part.window(1)):
         package.raises(tutti.InvalidError, call)
     e = package.raises(tutti.Error, pending.wait)
     assert isinstance(e, (tutti.AbortedError, tutti.PeerLostError)), e
@@ -246,15 +247,18 @@ def an_id_starts_a_job(comm):
     with tutti.Communicator(1 - comm.rank, 2, id=bytes(id_bytes), timeout=60) as other:
         assert (other.rank, other.size) == (1 - comm.rank, 2)
         other.barrier()
-    for arguments in ({"rank": 1}, {"size": 2}, {"rank": 0, "size": 0}, {"id": bytes(128)}, {"rank": 0, "size": 1, "id": b"short"},
+    for arguments in ({"rank": 1}, {"size": 2}, {"rank": 0, "size": 0}, {"id": bytes(128)},
+                      {"rank": 0, "size": 1, "id": b"short"},
                       {"timeout": 0}, {"timeout": float("nan")}, {"timeout": -1}):
         package.raises(tutti.InvalidError, tutti.Communicator, **arguments)
 
 
 class Alone(unittest.TestCase):
     def test_ranks_of_a_message(self):
-        for text, want in (("rank 3 died", (3,)), ("ranks 1, 2 and 5 are missing, see rank 2", (1, 2, 5)), ("no rank", ()),
-                           ("ranks 4 to 6 and 9", (4, 5, 6, 9)), ("4 ranks", ()), ("ranks 0 and 1: rank 1 of 4", (0, 1))):
+        for text, want in (("rank 3 died", (3,)), ("ranks 1, 2 and 5 are missing, see rank 2",
+                                                   (1, 2, 5)), ("no rank", ()),
+                           ("ranks 4 to 6 and 9", (4, 5, 6, 9)), ("4 ranks", ()),
+                           ("ranks 0 and 1: rank 1 of 4", (0, 1))):
             self.assertEqual(tutti.Error(text).ranks, want, text)
 
     def test_each_status_has_its_class(self):
@@ -267,10 +271,14 @@ class Alone(unittest.TestCase):
 
     def test_process_may_exit_with_open_objects(self):
         """No call, crash or message at exit, with any live objects; in cycles and in globals."""
-        code = ("import tutti, numpy as np; c = tutti.Communicator(); m = c.alloc(100); a = np.frombuffer(m, np.uint8)\n"
-                "r = c.irecv(np.zeros(3), 0); x = [c.dup()]; x.append(x); k = c.register(np.zeros(5))\n")
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60,
-                              env={k: v for k, v in os.environ.items() if k not in ("TUTTI_RANK", "TUTTI_SIZE")})
+        code = ("import tutti, numpy as np; c = tutti.Communicator(); m = c.alloc(100); a = "
+                "np.frombuffer(m, np.uint8)\n"
+                "r = c.irecv(np.zeros(3), 0); x = [c.dup()]; x.append(x); k = "
+                "c.register(np.zeros(5))\n")
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                              check=False, timeout=60,
+                              env={k: v for k, v in os.environ.items()
+                                   if k not in ("TUTTI_RANK", "TUTTI_SIZE")})
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
 
 

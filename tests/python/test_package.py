@@ -34,7 +34,8 @@ class Package(unittest.TestCase):
         for name in tutti.__all__:
             value = getattr(tutti, name)
             if inspect.isclass(value) and value.__module__ == "tutti._core":
-                methods = {node.name: node for node in classes[name].body if isinstance(node, ast.FunctionDef)}
+                methods = {node.name: node for node in classes[name].body
+                           if isinstance(node, ast.FunctionDef)}
                 for attribute in (a for a in vars(value) if not a.startswith("_")):
                     self.assertIn(attribute, methods, name)
                     self.assertIsNotNone(methods[attribute].returns, attribute)
@@ -66,25 +67,33 @@ class Package(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             site = Path(folder) / "site"
             done = subprocess.run(
-                [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check",
-                 "-C", f"cmake.define.TUTTI_BUILD={package.BUILD.resolve()}", "-C", f"build-dir={folder}/build", "-w", folder,
-                 str(package.ROOT / "python")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+                [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-index",
+                 "--no-build-isolation", "--disable-pip-version-check",
+                 "-C", f"cmake.define.TUTTI_BUILD={package.BUILD.resolve()}", "-C",
+                 f"build-dir={folder}/build", "-w", folder,
+                 str(package.ROOT / "python")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stdout)
             with zipfile.ZipFile(next(Path(folder).glob("tutti-*.whl"))) as wheel:
                 names = wheel.namelist()
                 wheel.extractall(site)
-            for name in ("tutti/libtutti.so.0", "tutti/_core.pyi", "tutti/py.typed", "tutti/__init__.py", "tutti/torch/__init__.py"):
+            for name in ("tutti/libtutti.so.0", "tutti/_core.pyi", "tutti/py.typed",
+                         "tutti/__init__.py", "tutti/torch/__init__.py"):
                 self.assertIn(name, names)
             entry = next(site.glob("*.dist-info/entry_points.txt")).read_text()
-            self.assertIn("[torch.distributed.backends]\ntutti = tutti.torch:register", entry.replace("=", " = ").replace("  ", " "))
+            self.assertIn("[torch.distributed.backends]\ntutti = tutti.torch:register",
+                          entry.replace("=", " = ").replace("  ", " "))
             command = next(site.glob("*.data/scripts/tutti"))
             command.chmod(0o755)
             core = next((site / "tutti").glob("_core.*.so"))
-            linked = subprocess.run(["ldd", str(core)], capture_output=True, text=True, check=True).stdout
+            linked = subprocess.run(["ldd", str(core)], capture_output=True, text=True,
+                                    check=True).stdout
             self.assertIn(f"libtutti.so.0 => {site}/tutti/libtutti.so.0", linked)
             environment = {**os.environ, "PYTHONPATH": str(site)}
-            done = subprocess.run([command, "run", "-n", "2", "--", sys.executable, "-c", PROGRAM.format(site=site)], text=True,
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, env=environment, timeout=120)
+            done = subprocess.run([command, "run", "-n", "2", "--", sys.executable, "-c",
+                                   PROGRAM.format(site=site)], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+                                  env=environment, timeout=120)
             self.assertEqual(done.returncode, 0, done.stdout)
 
 

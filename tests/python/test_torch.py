@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every call of the c10d backend "tutti", by ranks of prog_torch.py, and what becomes of the others when a rank dies."""
+"""Every call of the c10d backend "tutti", by ranks of prog_torch.py, and what becomes of the
+others when a rank dies."""
 
 import signal
 import subprocess
@@ -21,8 +22,10 @@ class Calls(torch_ranks.TorchTest):
         self.run_ranks("prog_torch.py", 2, TORCH_DISTRIBUTED_DEBUG="DETAIL")
 
     def test_a_rank_that_dies_is_an_exception_of_the_others(self):
-        program = ("import sys, os, signal, datetime, torch, tutti.torch, torch.distributed as dist\n"
-                   "dist.init_process_group('tutti', init_method='file://' + sys.argv[1], rank=int(sys.argv[2]), world_size=2,\n"
+        program = ("import sys, os, signal, datetime, torch, tutti.torch, torch.distributed as "
+                   "dist\n"
+                   "dist.init_process_group('tutti', init_method='file://' + sys.argv[1], "
+                   "rank=int(sys.argv[2]), world_size=2,\n"
                    "                        timeout=datetime.timedelta(seconds=100))\n"
                    "dist.all_reduce(torch.ones(3))\n"
                    "if dist.get_rank() == 1:\n"
@@ -33,12 +36,15 @@ class Calls(torch_ranks.TorchTest):
                    "    print('caught:', error)\n")
         begin = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
-            jobs = [subprocess.Popen([PYTHON, "-c", program, f"{folder}/init", str(r)], env=environment(), stdin=subprocess.DEVNULL,
-                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for r in range(2)]
+            jobs = [subprocess.Popen([PYTHON, "-c", program, f"{folder}/init", str(r)],
+                                     env=environment(), stdin=subprocess.DEVNULL,
+                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                    for r in range(2)]
             outputs = [job.communicate(timeout=PATIENCE_S)[0] for job in jobs]
         self.assertEqual([job.returncode for job in jobs], [0, -signal.SIGKILL], outputs)
         self.assertRegex(outputs[0], r"caught: tutti: ALLREDUCE: PEER_LOST: .*rank 1")
-        self.assertLess(time.monotonic() - begin, 100, "the deadline passed before the loss was told")
+        self.assertLess(time.monotonic() - begin, 100,
+                        "the deadline passed before the loss was told")
 
 
 if __name__ == "__main__":

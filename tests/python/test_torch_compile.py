@@ -9,7 +9,8 @@ import torch_ranks
 class Compiled(torch_ranks.TorchTest):
     def run_compiled(self, case):
         with tempfile.TemporaryDirectory() as cache:
-            # Kernels without vectors: the compiler needs less time, and does not try instruction sets.
+            # Kernels without vectors: the compiler needs less time, and does not try instruction
+            # sets.
             self.run_ranks("prog_torch_parallel.py", 2, case, TORCHINDUCTOR_CACHE_DIR=cache,
                            TORCHINDUCTOR_COMPILE_THREADS="1", TORCHINDUCTOR_VEC_ISA_OK="0")
 

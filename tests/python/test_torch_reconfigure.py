@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""reconfigure of PyTorch 2.15 on the backend "tutti": members die, leave and join, without a restart of the others."""
+"""reconfigure of PyTorch 2.15 on the backend "tutti": members die, leave and join, without a
+restart of the others."""
 
 import signal
 import subprocess
@@ -9,16 +10,18 @@ import torch_ranks
 from torch_ranks import HERE, PATIENCE_S, PYTHON, environment
 
 
-# The flight recorder of PyTorch 2.15 writes a trace after each failure, in a thread that resolves stack traces (15 s and more on a busy machine). A process
-# that exits meanwhile is aborted.
+# The flight recorder of PyTorch 2.15 writes a trace after each failure, in a thread that resolves
+# stack traces (15 s and more on a busy machine). A process that exits meanwhile is aborted.
 NO_TRACE = {"TORCH_FR_BUFFER_SIZE": "0"}
 
 
 class Reconfigure(torch_ranks.TorchTest):
     def run_members(self, case, names, killed=(), **more):
         with tempfile.TemporaryDirectory() as folder:
-            jobs = [subprocess.Popen([PYTHON, HERE / "prog_torch_reconfigure.py", folder, name, case], env=environment(**NO_TRACE, **more),
-                                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for name in names]
+            jobs = [subprocess.Popen([PYTHON, HERE / "prog_torch_reconfigure.py", folder, name,
+                                      case], env=environment(**NO_TRACE, **more),
+                                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                     stderr=subprocess.STDOUT, text=True) for name in names]
             try:
                 outputs = [job.communicate(timeout=PATIENCE_S)[0] for job in jobs]
             finally:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Training on the c10d backend "tutti": ranks of prog_torch_train.py, and the example under torchrun."""
+"""Training on the c10d backend "tutti": ranks of prog_torch_train.py, and the example under
+torchrun."""
 
 import subprocess
 
@@ -15,8 +16,10 @@ class Training(torch_ranks.TorchTest):
         self.run_ranks("prog_torch_train.py", 4, "hsdp", "ddp")
 
     def test_torchrun_finds_the_backend_without_an_import(self):
-        done = subprocess.run([PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", ROOT / "examples/torch/ddp.py",
-                               "--steps", "5"], env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        done = subprocess.run([PYTHON, "-m", "torch.distributed.run", "--standalone",
+                               "--nproc-per-node", "2", ROOT / "examples/torch/ddp.py",
+                               "--steps", "5"], env=environment(), stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True,
                               timeout=PATIENCE_S, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("2 ranks, backend tutti", done.stdout)

@@ -73,7 +73,8 @@ def rows_and_pieces_are_one_put(comm):
         w.wait(0, 1)
         np.testing.assert_array_equal(memory[2:6, :8], table[:4, 2:10])
         assert not memory[2:6, 8:].any()
-        w.put_pieces(other, [(100, b"abc"), (110, bytearray(b"de"))], signal="add", value=4, signal_offset=8)
+        w.put_pieces(other, [(100, b"abc"), (110, bytearray(b"de"))], signal="add", value=4,
+                     signal_offset=8)
         w.wait(8, 4)
         assert memory.tobytes()[100:103] == b"abc" and memory.tobytes()[110:112] == b"de"
         package.raises(tutti.InvalidError, w.put_rows, other, 0, np.zeros(5), 16)
@@ -99,9 +100,12 @@ def ranks_of_one_host_load_and_store(comm):
 def bad_arguments_are_refused(comm):
     with comm.window(64) as w:
         for call, arguments, options in (
-                (w.put, (0, 60, np.zeros(5)), {}), (w.put, (7, 0, b"x"), {}), (w.put, (0, 0, b"x"), {"signal": "sub"}),
-                (w.wait, (0, 1, "less"), {}), (w.wait, (3, 1), {}), (w.atomic, (0, 0, "mul", 1), {}), (w.fence, (-1,), {}),
-                (w.get, (0, 0, b"read-only"), {}), (w.nbytes_of, (2,), {}), (w.quiet, (), {"timeout": -3})):
+                (w.put, (0, 60, np.zeros(5)), {}), (w.put, (7, 0, b"x"), {}),
+            (w.put, (0, 0, b"x"), {"signal": "sub"}),
+                (w.wait, (0, 1, "less"), {}), (w.wait, (3, 1), {}),
+            (w.atomic, (0, 0, "mul", 1), {}), (w.fence, (-1,), {}),
+                (w.get, (0, 0, b"read-only"), {}), (w.nbytes_of, (2,), {}),
+            (w.quiet, (), {"timeout": -3})):
             package.raises(tutti.InvalidError, call, *arguments, **options)
         package.raises(tutti.TimeoutError, w.wait, 0, 1, timeout=0.01)
         comm.barrier()

@@ -1,6 +1,7 @@
 """Ranks of programs on the c10d backend "tutti", in the environment of scripts/install-torch.sh.
 
-TUTTI_TEST_TORCH=FOLDER selects another one of its environments. Without the environment tests are skipped."""
+TUTTI_TEST_TORCH=FOLDER selects another one of its environments. Without the environment tests are
+skipped."""
 
 import os
 import re
@@ -15,19 +16,24 @@ ROOT = Path(os.environ.get("TUTTI_SOURCE_DIR", Path(__file__).resolve().parents[
 PYTHON = ROOT / os.environ.get("TUTTI_TEST_TORCH", "build/torch") / "bin" / "python"
 HERE = Path(__file__).parent
 PATIENCE_S = 250
-SETTINGS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "TORCHELASTIC_", "TUTTI_RANK", "TUTTI_SIZE", "TUTTI_REND")
+SETTINGS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "TORCHELASTIC_", "TUTTI_RANK",
+            "TUTTI_SIZE", "TUTTI_REND")
 
 
 def environment(**more):
     kept = {k: v for k, v in os.environ.items() if not k.startswith(SETTINGS)}
-    # Traces of failed operations without stacks: PyTorch takes seconds to resolve these, and aborts a process that ends meanwhile.
-    return {**kept, "TORCH_INCLUDE_STACK_TRACE": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **more}
+    # Traces of failed operations without stacks: PyTorch takes seconds to resolve these, and aborts
+    # a process that ends meanwhile.
+    return {**kept, "TORCH_INCLUDE_STACK_TRACE": "0", "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1", **more}
 
 
 class TorchTest(unittest.TestCase):
     def start(self, program, size, *cases, init, **more):
-        return [subprocess.Popen([PYTHON, HERE / program, init, str(r), str(size), *cases], env=environment(**more), stdin=subprocess.DEVNULL,
-                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for r in range(size)]
+        return [subprocess.Popen([PYTHON, HERE / program, init, str(r), str(size), *cases],
+                                 env=environment(**more), stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                for r in range(size)]
 
     def run_ranks(self, program, size, *cases, **more):
         with tempfile.TemporaryDirectory() as folder:
@@ -47,7 +53,8 @@ class TorchTest(unittest.TestCase):
             self.skipTest(f"{package} is not installed (scripts/install-torch.sh --frameworks)")
 
     def output_of(self, *command, scratch):
-        """Exit status and output of a command. Its processes are a session: none of them is left."""
+        """Exit status and output of a command. Its processes are a session: none of them is
+        left."""
         env = environment(TMPDIR=scratch, RAY_TMPDIR=scratch, RAY_USAGE_STATS_ENABLED="0",
                           HF_HUB_OFFLINE="1", HOME=scratch)
         job = subprocess.Popen([PYTHON, *command], env=env, stdin=subprocess.DEVNULL, text=True,
@@ -79,7 +86,8 @@ class TorchTest(unittest.TestCase):
 
 
 def main():
-    if not PYTHON.exists() or subprocess.run([PYTHON, "-c", "import tutti"], capture_output=True, check=False).returncode:
+    if not PYTHON.exists() or subprocess.run([PYTHON, "-c", "import tutti"], capture_output=True,
+                                             check=False).returncode:
         print("skipped: PyTorch is not installed here (scripts/install-torch.sh)")
         sys.exit(77)
     result = unittest.main(verbosity=2, exit=False).result

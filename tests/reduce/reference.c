@@ -280,7 +280,8 @@ uint64_t ref_random(struct tt_prng *p, tutti_dtype type)
     case 4: return sign | top | (random & ((1ull << f.mantissa_bits) - 1) & 3);
     case 5: return sign | (random & ((1ull << f.mantissa_bits) - 1));               /* subnormal */
     case 6: return sign | (top - 1 - random % 4);                                   /* largest */
-    default: return sign | ((top >> 1) + random % 40);                              /* about 1 and 2 */
+    /* about 1 and 2 */
+    default: return sign | ((top >> 1) + random % 40);
     }
 }
 

@@ -73,7 +73,8 @@ static void copies_are_exact_at_all_alignments(void **state)
     (void)state;
     tt_prng_init(&p, seed);
     for (size_t i = 0; i < ROOM_BYTES; i++)
-        room.src[i] = (uint8_t)(1 + tt_prng_below(&p, 255));        /* never the zero of the margin */
+        /* never the zero of the margin */
+        room.src[i] = (uint8_t)(1 + tt_prng_below(&p, 255));
 
     for (uint32_t how = 0; how < 16; how++) {
         struct copy_case c = {

@@ -29,8 +29,8 @@ static const struct setting settings[] = {
     { "rounding upwards", FE_UPWARD, 0, false, false },
     { "rounding downwards, flags set", FE_DOWNWARD, 0, false, true },
     { "rounding towards zero", FE_TOWARDZERO, 0, false, false },
-    { "traps on invalid, overflow and division by zero", FE_TONEAREST, FE_INVALID | FE_OVERFLOW | FE_DIVBYZERO, false,
-      false },
+    { "traps on invalid, overflow and division by zero", FE_TONEAREST,
+      FE_INVALID | FE_OVERFLOW | FE_DIVBYZERO, false, false },
     { "all traps, rounding upwards, flush-to-zero", FE_UPWARD, FE_ALL_EXCEPT, true, false },
     { "the default", FE_TONEAREST, 0, false, false },
     { "the default, flags set", FE_TONEAREST, 0, false, true },
@@ -112,7 +112,8 @@ static void check(const struct kernel_case *c)
                      settings[s].name);
         if (memcmp(&before, &after, sizeof before) != 0)
             fail_msg(
-                "%s %s, operation %d, %zu elements, finish %d, seed %d: the caller's environment (%s) was "
+                "%s %s, operation %d, %zu elements, finish %d, seed %d: the caller's environment "
+                "(%s) was "
                 "rounding %d, traps 0x%x, flags 0x%x, register 0x%x, and is %d, 0x%x, 0x%x, 0x%x",
                 c->what, ref_name(c->type), c->op, c->count, c->finish, SEED, settings[s].name,
                 before.rounding, before.traps, before.raised, before.csr, after.rounding,

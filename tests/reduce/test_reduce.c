@@ -34,13 +34,13 @@ static uint64_t expected[ROOM_BYTES];
 static void fail_case(const struct reduce_case *c, const char *what, size_t i, uint64_t got,
                       uint64_t want)
 {
-    fail_msg(
-        "%s %s %s: %s at %zu: 0x%llx, not 0x%llx; count %zu, finish %d, stream %u, dst2 %d, where %d, n %u, shifts "
-        "a %zu b %zu dst %zu dst2 %zu, seed %llu",
-        c->kernels->name, ref_name(c->type), ref_redop_name(c->op), what, i,
-        (unsigned long long)got, (unsigned long long)want, c->count, c->finish, c->stream, c->two,
-        (int)c->where, c->n, c->a_shift, c->b_shift, c->dst_shift, c->dst2_shift,
-        (unsigned long long)c->seed);
+    fail_msg("%s %s %s: %s at %zu: 0x%llx, not 0x%llx; count %zu, finish %d, stream %u, dst2 %d, "
+             "where %d, n %u, shifts "
+             "a %zu b %zu dst %zu dst2 %zu, seed %llu",
+             c->kernels->name, ref_name(c->type), ref_redop_name(c->op), what, i,
+             (unsigned long long)got, (unsigned long long)want, c->count, c->finish, c->stream,
+             c->two, (int)c->where, c->n, c->a_shift, c->b_shift, c->dst_shift, c->dst2_shift,
+             (unsigned long long)c->seed);
 }
 
 static void check_margins(const struct reduce_case *c, const uint8_t *dst, size_t bytes)
@@ -467,8 +467,9 @@ static void scaling_gives_its_definition(void **state)
                 tt_reduce_scale(dst, src, count, type, scales[s]);
                 for (size_t i = 0; i < count; i++)
                     if (ref_load(dst + i * element, element) != expected[i])
-                        fail_msg("%s * %g at %zu of %zu: 0x%llx, not 0x%llx; seed %llu", ref_name(type), scales[s], i,
-                                 count, (unsigned long long)ref_load(dst + i * element, element),
+                        fail_msg("%s * %g at %zu of %zu: 0x%llx, not 0x%llx; seed %llu",
+                                 ref_name(type), scales[s], i, count,
+                                 (unsigned long long)ref_load(dst + i * element, element),
                                  (unsigned long long)expected[i], (unsigned long long)seed);
             }
 }

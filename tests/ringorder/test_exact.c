@@ -83,8 +83,9 @@ static bool check_exact(uint32_t n, enum ring_kind kind, uint64_t seed, uint64_t
 
         is_an_order(order, n);
         if (v.slow != s.best.slow || v.sum != s.best.sum)
-            fail_msg("seed %llu, %u peers (%s): %llu, %llu; the best is %llu, %llu", (unsigned long long)seed, n,
-                     ring_kind_name(r.kind), (unsigned long long)v.slow, (unsigned long long)v.sum,
+            fail_msg("seed %llu, %u peers (%s): %llu, %llu; the best is %llu, %llu",
+                     (unsigned long long)seed, n, ring_kind_name(r.kind),
+                     (unsigned long long)v.slow, (unsigned long long)v.sum,
                      (unsigned long long)s.best.slow, (unsigned long long)s.best.sum);
     }
     ring_case_free(&r);

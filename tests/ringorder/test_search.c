@@ -126,10 +126,10 @@ static void rings_to_18_peers_near_best(void **state)
         ring_case_free(&r);
     }
     free(memory);
-    print_message(
-        "%u matrices: %u with the best slowest link (worst 1.%04d of it), %u the best (worst sum 1.%04d)\n",
-        looked_at, same_slow, (int)((worst_slow - 1) * 10000), same,
-        (int)((worst_sum - 1) * 10000));
+    print_message("%u matrices: %u with the best slowest link (worst 1.%04d of it), %u the best "
+                  "(worst sum 1.%04d)\n",
+                  looked_at, same_slow, (int)((worst_slow - 1) * 10000), same,
+                  (int)((worst_sum - 1) * 10000));
     assert_true(looked_at > 200 / unit_share() / 2);
 }
 

@@ -241,8 +241,9 @@ static void socket_rings_are_never_congested(void **state)
         uint32_t ranks, sockets, hosts_max;
     } hosts[] = { { 4, 2, 16 }, { 2, 2, 5 }, { 8, 2, 5 }, { 6, 3, 5 }, { 8, 4, 5 } };
     static const char *const algos[] = {
-        "allgather_parallel_rings_sockets", "allgather_parallel_rings",       "allgatherv_parallel_rings",
-        "reduce_scatter_parallel_rings",    "reduce_scatterv_parallel_rings", "allreduce_parallel_rings",
+        "allgather_parallel_rings_sockets", "allgather_parallel_rings",
+        "allgatherv_parallel_rings",        "reduce_scatter_parallel_rings",
+        "reduce_scatterv_parallel_rings",   "allreduce_parallel_rings",
     };
     struct tt_layout l;
     uint32_t n;

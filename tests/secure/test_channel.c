@@ -163,8 +163,10 @@ static void violation_ends_the_channel_with_reason(void **state)
         int error;
         bool ends;
     } cases[] = {
-        { "a byte longer than allowed", "\x71\x11\1\0", "longer than allowed", 4, -EMSGSIZE, false },
-        { "as long as there are numbers", "\xff\xff\xff\xff", "longer than allowed", 4, -EMSGSIZE, false },
+        { "a byte longer than allowed", "\x71\x11\1\0", "longer than allowed", 4, -EMSGSIZE,
+          false },
+        { "as long as there are numbers", "\xff\xff\xff\xff", "longer than allowed", 4, -EMSGSIZE,
+          false },
         { "TLS", "\x16\3\1\2\0", "uses TLS", 5, -EPROTO, false },
         { "an end in a length", "\1\0", "within a message", 2, -EPROTO, true },
         { "an end in a message", "\2\0\0\0a", "within a message", 5, -EPROTO, true },

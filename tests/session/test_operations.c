@@ -557,7 +557,8 @@ static void averages_over_different_numbers(struct guest *g)
         op.divisor = view.rank == 2 ? other : 4;
         st = tutti_run_collective(g->run, &op);
         CHECK(st == TUTTI_ERR_MISMATCH || st == TUTTI_ERR_PEER_LOST);
-        if (strstr(tutti_last_error(), "op avg, divisor 4") && strstr(tutti_last_error(), "member 3 called allreduce") &&
+        if (strstr(tutti_last_error(), "op avg, divisor 4") &&
+            strstr(tutti_last_error(), "member 3 called allreduce") &&
             strstr(tutti_last_error(), other ? "op avg, divisor 8" : "op avg, no divisor"))
             atomic_fetch_or(&g->party->step, 1 << k);
         do { /* others may retry the operation; none starts the next one before all have finished

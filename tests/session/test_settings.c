@@ -288,7 +288,8 @@ static void plain_connections_default_to_loopback(void **state)
 static void plain_network_needs_explicit_request(void **state)
 {
     static const char told[] =
-        "is not on loopback, and neither a token (conf.token, TUTTI_TOKEN) nor a certificate is set "
+        "is not on loopback, and neither a token (conf.token, TUTTI_TOKEN) nor a certificate is "
+        "set "
         "(conf.insecure or TUTTI_SECURITY=plain allows unencrypted connections)";
     const tutti_run_conf cases[] = { { .listen = "0.0.0.0:0" },
                                      { .listen = "[::]:0" },
@@ -362,12 +363,14 @@ static void invalid_addresses_and_transports_are_reported(void **state)
         tutti_run_conf conf;
         const char *told;
     } cases[] = {
-        { { .listen = "nowhere" }, "conf.listen (TUTTI_LISTEN) \"nowhere\": must be like host:29401" },
+        { { .listen = "nowhere" },
+          "conf.listen (TUTTI_LISTEN) \"nowhere\": must be like host:29401" },
         { { .listen = "127.0.0.1:" }, "conf.listen (TUTTI_LISTEN)" },
         { { .listen = "192.0.2.7:1" }, "listen for members on \"192.0.2.7:1\"" },
         { { .announce = "203.0.113.1" },
           "conf.announce (TUTTI_ANNOUNCE) \"203.0.113.1\": must be like host:29401" },
-        { { .announce = ":4711" }, "conf.announce (TUTTI_ANNOUNCE) \":4711\": it must contain a host, like host:29401" },
+        { { .announce = ":4711" },
+          "conf.announce (TUTTI_ANNOUNCE) \":4711\": it must contain a host, like host:29401" },
         { { .listen = "::1:4" },
           "conf.listen (TUTTI_LISTEN) \"::1:4\": an IPv6 address must be in brackets" },
         { { .announce = "2001:db8::7:4711" },
@@ -379,7 +382,9 @@ static void invalid_addresses_and_transports_are_reported(void **state)
         { { .coordinators = "127.0.0.1:1,,127.0.0.1:2" }, "coordinator address \"\"" },
         { { .announce = "0.0.0.0:4711" }, "is not reachable from other hosts" },
         { { .announce = "203.0.113.1:0" }, "is not reachable from other hosts" },
-        { { .data_ports = "40000" }, "invalid conf.data_ports (TUTTI_DATA_PORTS) \"40000\": must be a range like \"40000-40007\"" },
+        { { .data_ports = "40000" },
+          "invalid conf.data_ports (TUTTI_DATA_PORTS) \"40000\": must be a range like "
+          "\"40000-40007\"" },
         { { .data_ports = "40007-40000" }, "conf.data_ports" },
         { { .data_ports = "0-7" }, "conf.data_ports" },
         { { .data_ports = "40000-70000" }, "conf.data_ports" },

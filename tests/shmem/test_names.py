@@ -60,7 +60,8 @@ def run(*command):
 
 def program_of(names):
     """A C program that fails to compile or link if one of them is missing."""
-    lines = ["#include <shmem.h>", "typedef void function(void);", "function *const functions[] = {"]
+    lines = ["#include <shmem.h>", "typedef void function(void);",
+             "function *const functions[] = {"]
     lines += [f"    (function *)&{name}," for name in names["function"]]
     lines += ["};", "int main(void)", "{", "    int n = functions[0] == 0;"]
     for name in names["macro"]:
@@ -95,7 +96,8 @@ def check_headers(work):
 
 
 def link():
-    return ["-L", LIBRARY, f"-Wl,-rpath,{LIBRARY}:{BUILD}", f"-Wl,-rpath-link,{BUILD}", "-ltutti-shmem"]
+    return ["-L", LIBRARY, f"-Wl,-rpath,{LIBRARY}:{BUILD}", f"-Wl,-rpath-link,{BUILD}",
+            "-ltutti-shmem"]
 
 
 def main():
@@ -108,8 +110,10 @@ def main():
         check_headers(work)
     there, wanted = exported(), set(names["function"])
     if there != wanted:
-        raise SystemExit(f"FAILED: not exported: {sorted(wanted - there)[:20]}; not in the list: {sorted(there - wanted)[:20]}")
-    print(f"ok: {len(wanted)} functions, {len(names['macro'])} C11 names, {len(names['constant'])} constants")
+        raise SystemExit(f"FAILED: not exported: {sorted(wanted - there)[:20]}; not in the list: "
+                         f"{sorted(there - wanted)[:20]}")
+    print(f"ok: {len(wanted)} functions, {len(names['macro'])} C11 names, {len(names['constant'])} "
+          f"constants")
 
 
 if __name__ == "__main__":

@@ -28,14 +28,22 @@ WAYS = {
 
 # program: (method, number of PEs); every method with every program, and every number
 RUNS = {
-    "moves": [("shm", 1), ("shm", 2), ("shm by messages", 3), ("tcp", 2), ("tcp, 4 lanes", 3), ("ofi", 3)],
-    "heap": [("shm", 1), ("shm", 3), ("shm by messages", 2), ("tcp", 2), ("tcp, 4 lanes", 4), ("ofi", 2)],
-    "order": [("shm", 1), ("shm", 2), ("shm by messages", 2), ("tcp, 4 lanes", 2), ("tcp", 2), ("tcp, 2 lanes", 3), ("ofi", 2), ("ofi, 4 lanes", 2)],
-    "atomics": [("shm", 1), ("shm", 5), ("shm by messages", 3), ("tcp", 4), ("tcp, 4 lanes", 2), ("ofi", 2)],
-    "waits": [("shm", 1), ("shm", 4), ("shm by messages", 2), ("tcp", 3), ("tcp, 4 lanes", 5), ("ofi", 3)],
-    "teams": [("shm", 1), ("shm", 5), ("shm by messages", 2), ("tcp", 4), ("tcp, 4 lanes", 3), ("ofi", 3)],
-    "floats": [("shm", 1), ("shm", 3), ("shm by messages", 2), ("tcp", 4), ("tcp, 4 lanes", 2), ("ofi", 3)],
-    "locks": [("shm", 1), ("shm", 3), ("shm by messages", 4), ("tcp", 5), ("tcp", 2), ("tcp, 4 lanes", 2), ("ofi", 3)],
+    "moves": [("shm", 1), ("shm", 2), ("shm by messages", 3), ("tcp", 2), ("tcp, 4 lanes", 3),
+              ("ofi", 3)],
+    "heap": [("shm", 1), ("shm", 3), ("shm by messages", 2), ("tcp", 2), ("tcp, 4 lanes", 4),
+             ("ofi", 2)],
+    "order": [("shm", 1), ("shm", 2), ("shm by messages", 2), ("tcp, 4 lanes", 2), ("tcp", 2),
+              ("tcp, 2 lanes", 3), ("ofi", 2), ("ofi, 4 lanes", 2)],
+    "atomics": [("shm", 1), ("shm", 5), ("shm by messages", 3), ("tcp", 4), ("tcp, 4 lanes", 2),
+                ("ofi", 2)],
+    "waits": [("shm", 1), ("shm", 4), ("shm by messages", 2), ("tcp", 3), ("tcp, 4 lanes", 5),
+              ("ofi", 3)],
+    "teams": [("shm", 1), ("shm", 5), ("shm by messages", 2), ("tcp", 4), ("tcp, 4 lanes", 3),
+              ("ofi", 3)],
+    "floats": [("shm", 1), ("shm", 3), ("shm by messages", 2), ("tcp", 4), ("tcp, 4 lanes", 2),
+               ("ofi", 3)],
+    "locks": [("shm", 1), ("shm", 3), ("shm by messages", 4), ("tcp", 5), ("tcp", 2),
+              ("tcp, 4 lanes", 2), ("ofi", 3)],
 }
 
 # argument of the program `mistakes`: the expected message, and the exit status
@@ -67,8 +75,10 @@ MISTAKES = {
 
 
 def start(program, npes, wires, env, *args):
-    command = [BUILD / "tutti", "run", "-n", npes, "--wires", wires, "--output", "plain", "--", PROGRAMS / program, *args]
-    return subprocess.Popen([str(word) for word in command], env={"SHMEM_SYMMETRIC_SIZE": "4M", **os.environ, **env},
+    command = [BUILD / "tutti", "run", "-n", npes, "--wires", wires, "--output", "plain", "--",
+               PROGRAMS / program, *args]
+    return subprocess.Popen([str(word) for word in command],
+                            env={"SHMEM_SYMMETRIC_SIZE": "4M", **os.environ, **env},
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
@@ -78,14 +88,17 @@ def end(process, what, status=0):
         said = process.communicate(timeout=DEADLINE_S)[0]
     except subprocess.TimeoutExpired:
         process.terminate()     # the launcher ends its ranks
-        raise SystemExit(f"FAILED: {what}: not at its end after {DEADLINE_S} s:\n{process.communicate()[0][-3000:]}") from None
+        raise SystemExit(f"FAILED: {what}: not at its end after {DEADLINE_S} "
+                         f"s:\n{process.communicate()[0][-3000:]}") from None
     if process.returncode != status:
-        raise SystemExit(f"FAILED: {what}: ended with {process.returncode}, not {status}:\n{said[-3000:]}")
+        raise SystemExit(f"FAILED: {what}: ended with {process.returncode}, not "
+                         f"{status}:\n{said[-3000:]}")
     return said
 
 
 def usable_wires():
-    said = subprocess.run([BUILD / "tutti", "info", "--json"], capture_output=True, text=True, check=True, timeout=60).stdout
+    said = subprocess.run([BUILD / "tutti", "info", "--json"], capture_output=True, text=True,
+                          check=True, timeout=60).stdout
     return {wire["name"] for wire in json.loads(said)["wires"] if wire["usable"]}
 
 
@@ -109,7 +122,8 @@ def mistake(what, status, title, **env):
     if not what.startswith("late"):
         return end(start("mistakes", 2, "shm", env, what), title, status)
     for deadline_ms in (1000, 10000, 60000):
-        said = end(start("mistakes", 2, "shm", {"TUTTI_TIMEOUT_MS": str(deadline_ms), **env}, what), title, status)
+        said = end(start("mistakes", 2, "shm", {"TUTTI_TIMEOUT_MS": str(deadline_ms), **env}, what),
+                   title, status)
         if "shmem_init: TIMEOUT" not in said:
             break
     return said
@@ -118,14 +132,16 @@ def mistake(what, status, title, **env):
 def check_mistakes():
     for what, (sentence, status) in MISTAKES.items():
         said = mistake(what, status, f"mistake {what}")
-        told_twice = any(line.startswith("shmem:") and "tutti_" in line for line in said.splitlines())
+        told_twice = any(line.startswith("shmem:") and "tutti_" in line
+                         for line in said.splitlines())
         if sentence not in said or "still here" in said or told_twice:
             raise SystemExit(f"FAILED: mistake {what}: \"{sentence}\" is not in\n{said}")
     said = mistake("late_barrier", 1, "a log of none", TUTTI_LOG="none")
     if "shmem: PE 0: shmem_barrier_all: TIMEOUT: " not in said:
         raise SystemExit(f"FAILED: nobody says why:\n{said}")
     for size, good in (("x", False), ("1.5Q", False), ("-1", False), ("3m", True), ("0.5G", True)):
-        said = end(start("mistakes", 1, "shm", {"SHMEM_SYMMETRIC_SIZE": size}), f"a heap of {size}", 0 if good else 1)
+        said = end(start("mistakes", 1, "shm", {"SHMEM_SYMMETRIC_SIZE": size}), f"a heap of {size}",
+                   0 if good else 1)
         if ("still here" in said) != good or (f'invalid SHMEM_SYMMETRIC_SIZE "{size}"' in said) == good:
             raise SystemExit(f"FAILED: a heap of {size}: {said}")
     print(f"ok: {len(MISTAKES)} mistakes")

@@ -47,9 +47,11 @@ static const char *mode_text(const struct mode *m, uint64_t seed)
     static char text[256];
 
     snprintf(text, sizeof text,
-             "segments of %" PRIu64 ", eager up to %" PRIu64 ", %u streams, depth %u, %s, %s, %s, %s, network seed %" PRIu64,
-             m->segment_bytes, m->eager_bytes, m->streams, m->depth, m->direct ? "direct" : "not direct",
-             m->mapped ? "mapped" : "not mapped", m->refuses ? "refusing" : "never refusing",
+             "segments of %" PRIu64 ", eager up to %" PRIu64
+             ", %u streams, depth %u, %s, %s, %s, %s, network seed %" PRIu64,
+             m->segment_bytes, m->eager_bytes, m->streams, m->depth,
+             m->direct ? "direct" : "not direct", m->mapped ? "mapped" : "not mapped",
+             m->refuses ? "refusing" : "never refusing",
              m->in_order ? "straight in order" : "straight or not", seed);
     return text;
 }
@@ -395,8 +397,13 @@ static void undeclared_scratch_is_overwritten(void **state)
 {
     static struct case_calls calls;
     struct tt_algo algo = {
-        .name = "broadcast_parking", .kind = TT_BROADCAST, .fits = tt_fits_always, .nrounds = tt_rounds_one,
-        .round = parking_round, .work_bytes = parking_work, .npeers = tt_npeers_all,
+        .name = "broadcast_parking",
+        .kind = TT_BROADCAST,
+        .fits = tt_fits_always,
+        .nrounds = tt_rounds_one,
+        .round = parking_round,
+        .work_bytes = parking_work,
+        .npeers = tt_npeers_all,
     };
     const struct case_spec spec = {
         .algo = &algo, .nranks = 2, .root = 1, .elem_bytes = 1, .count = 100, .seed = 5

@@ -215,12 +215,12 @@ static void fewer_waits_are_never_slower(void **state)
             ns[TT_PUTSIGNAL_PUT_ONLY] > ns[TT_PUTSIGNAL_ORDERED] ||
             ns[TT_PUTSIGNAL_FULL] > ns[TT_PUTSIGNAL_DECOUPLED] ||
             ns[TT_PUTSIGNAL_ORDERED] > ns[TT_PUTSIGNAL_COUPLED])
-            fail_msg(
-                "case %d: %u nodes of %u, %u transfers of %llu: put-only %.0f, full %.0f, ordered %.0f, decoupled "
-                "%.0f, coupled %.0f ns",
-                i, nodes, per_node, b.conf.transfers, (unsigned long long)b.conf.bytes,
-                ns[TT_PUTSIGNAL_PUT_ONLY], ns[TT_PUTSIGNAL_FULL], ns[TT_PUTSIGNAL_ORDERED],
-                ns[TT_PUTSIGNAL_DECOUPLED], ns[TT_PUTSIGNAL_COUPLED]);
+            fail_msg("case %d: %u nodes of %u, %u transfers of %llu: put-only %.0f, full %.0f, "
+                     "ordered %.0f, decoupled "
+                     "%.0f, coupled %.0f ns",
+                     i, nodes, per_node, b.conf.transfers, (unsigned long long)b.conf.bytes,
+                     ns[TT_PUTSIGNAL_PUT_ONLY], ns[TT_PUTSIGNAL_FULL], ns[TT_PUTSIGNAL_ORDERED],
+                     ns[TT_PUTSIGNAL_DECOUPLED], ns[TT_PUTSIGNAL_COUPLED]);
     }
 }
 

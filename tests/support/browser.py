@@ -29,18 +29,23 @@ def find():
 
 class Browser:
     def __init__(self):
-        self.profile = tempfile.TemporaryDirectory(prefix="tutti-browser-", ignore_cleanup_errors=True)
+        self.profile = tempfile.TemporaryDirectory(prefix="tutti-browser-",
+                                                   ignore_cleanup_errors=True)
         theirs_in, self.to = os.pipe()
         self.back, theirs_out = os.pipe()
         path = find()
-        arguments = [path, "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-                     "--disable-extensions", "--disable-background-networking", "--disable-component-update", "--mute-audio",
+        arguments = [path, "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu",
+                     "--disable-dev-shm-usage", "--no-first-run",
+                     "--disable-extensions", "--disable-background-networking",
+                     "--disable-component-update", "--mute-audio",
                      f"--user-data-dir={self.profile.name}", "about:blank"]
         if "shell" not in path:
             arguments.insert(1, "--headless")
         # The pipe consists of descriptors 3 (the browser reads) and 4 (it writes).
-        self.process = subprocess.Popen(["bash", "-c", f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}', "-", *arguments],
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        self.process = subprocess.Popen(["bash", "-c", f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}',
+                                         "-", *arguments],
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL,
                                         pass_fds=(theirs_in, theirs_out))
         os.close(theirs_in)
         os.close(theirs_out)
@@ -77,7 +82,8 @@ class Browser:
 
     def command(self, method, session=None, **parameters):
         self.last += 1
-        message = {"id": self.last, "method": method, "params": parameters} | ({"sessionId": session} if session else {})
+        message = {"id": self.last, "method": method,
+                   "params": parameters} | ({"sessionId": session} if session else {})
         try:
             os.write(self.to, json.dumps(message).encode() + b"\0")
         except BrokenPipeError as error:
@@ -103,16 +109,21 @@ class Page:
         self.browser = browser
         target = browser.command("Target.createTarget", url="about:blank")["targetId"]
         self.target = target
-        self.session = browser.command("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.session = browser.command("Target.attachToTarget", targetId=target,
+                                       flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
             self.command(f"{domain}.enable")
         self.command("Emulation.setScriptExecutionDisabled", value=not scripts)
-        self.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
-        self.command("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
+        self.command("Emulation.setEmulatedMedia",
+                     features=[{"name": "prefers-color-scheme", "value": "dark" if dark
+                                else "light"}])
+        self.command("Emulation.setDeviceMetricsOverride", width=width, height=height,
+                     deviceScaleFactor=1, mobile=width < 600)
         result = self.command("Page.navigate", url=address)
         if "errorText" in result:
             raise BrowserError(f"{address}: {result['errorText']}")
-        self.wait_for(lambda: any(e["method"] == "Page.loadEventFired" for e in self.events()), f"{address} to load")
+        self.wait_for(lambda: any(e["method"] == "Page.loadEventFired" for e in self.events()),
+                      f"{address} to load")
 
     def command(self, method, **parameters):
         return self.browser.command(method, self.session, **parameters)
@@ -124,7 +135,8 @@ class Page:
 
     def evaluate(self, expression):
         """Returns the value of a JavaScript expression, as JSON."""
-        got = self.command("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        got = self.command("Runtime.evaluate", expression=expression, returnByValue=True,
+                           awaitPromise=True)
         if "exceptionDetails" in got:
             raise BrowserError(f"{expression}: {got['exceptionDetails']}")
         return got["result"].get("value")
@@ -150,7 +162,8 @@ class Page:
         return told
 
     def screenshot(self, path, whole=True):
-        data = self.command("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
+        data = self.command("Page.captureScreenshot", format="png",
+                            captureBeyondViewport=whole)["data"]
         with open(path, "wb") as to:
             to.write(base64.b64decode(data))
 

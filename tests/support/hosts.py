@@ -65,12 +65,15 @@ class Hosts:
         try:
             (self.directory / "hosts").write_text("127.0.0.1 localhost\n")
             self._keeper = subprocess.Popen(
-                [sys.executable, "-I", Path(__file__).with_name("hosts_keeper.py"), self.directory, *self.names],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True, cwd="/", pass_fds=[lock])
+                [sys.executable, "-I", Path(__file__).with_name("hosts_keeper.py"), self.directory,
+                 *self.names],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
+                cwd="/", pass_fds=[lock])
         finally:
             os.close(lock)      # now only the keeper holds it
         try:
-            self._paths = json.loads(self._keeper.stdout.readline() or '{"error": "the keeper of namespaces did not start"}')
+            self._paths = json.loads(self._keeper.stdout.readline()
+                                     or '{"error": "the keeper of namespaces did not start"}')
             if "error" in self._paths:
                 raise HostsError(self._paths["error"])
             self._write_on()
@@ -93,7 +96,8 @@ class Hosts:
         self._keeper = None
 
     def _write_on(self):
-        cases = "\n".join(f'{name}) exec {" ".join(self._enter(name))} --wdns="$PWD" -- sh -c "$*" ;;' for name in self.names)
+        cases = "\n".join(f'{name}) exec {" ".join(self._enter(name))} --wdns="$PWD" -- sh -c '
+                          f'"$*" ;;' for name in self.names)
         self.on = self.directory / "on"
         self.on.write_text(ON.format(path=self.on, names=" ".join(self.names), cases=cases))
         self.on.chmod(0o700)
@@ -113,9 +117,11 @@ class Hosts:
 
     def run(self, name, *argv, stdin=None):
         """Runs a command on a host; returns its output, raises HostsError if it fails."""
-        done = subprocess.run(self.inside(name, *argv), input=stdin, capture_output=True, text=True, check=False)
+        done = subprocess.run(self.inside(name, *argv), input=stdin, capture_output=True, text=True,
+                              check=False)
         if done.returncode:
-            raise HostsError(f"{name}: {' '.join(map(str, argv))}: {(done.stderr or done.stdout).strip()}")
+            raise HostsError(f"{name}: {' '.join(map(str, argv))}: "
+                             f"{(done.stderr or done.stdout).strip()}")
         return done.stdout
 
     def batch(self, name, program, lines):
@@ -127,7 +133,8 @@ class Hosts:
 
     def add_names(self, addresses):
         """addresses: {host: address}; adds them to every host's /etc/hosts."""
-        text = "127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for name, address in addresses.items())
+        text = "127.0.0.1 localhost\n" + "".join(f"{address} {name}\n"
+                                                 for name, address in addresses.items())
         # the same file, because it is mounted
         with open(self.directory / "hosts", "r+", encoding="ascii") as f:
             f.truncate()

@@ -76,7 +76,8 @@ def main(directory, *names):
         except OSError as why:
             print(json.dumps({"error": str(why)}), flush=True)
             return 1
-        paths = {name: {kind: f"/proc/{os.getpid()}/fd/{fd}" for kind, fd in of.items()} for name, of in held.items()}
+        paths = {name: {kind: f"/proc/{os.getpid()}/fd/{fd}" for kind, fd in of.items()}
+                 for name, of in held.items()}
         print(json.dumps(paths), flush=True)
         sys.stdin.buffer.read()
         end_inhabitants({f"net:[{os.fstat(of['net']).st_ino}]" for of in held.values()})

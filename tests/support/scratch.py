@@ -1,8 +1,9 @@
 """Temporary directories that a later run removes if their owner was killed.
 
-A directory is in use while a process holds the lock on it. The kernel releases the lock when the last process that holds the
-descriptor ends, however it ends. Nothing is inferred from process numbers or from /proc: /proc/PID/cmdline is empty for a moment
-in each exec, so a starting process would be mistaken for a dead one.
+A directory is in use while a process holds the lock on it. The kernel releases the lock when the
+last process that holds the descriptor ends, however it ends. Nothing is inferred from process
+numbers or from /proc: /proc/PID/cmdline is empty for a moment in each exec, so a starting process
+would be mistaken for a dead one.
 """
 
 import fcntl
@@ -30,10 +31,11 @@ def lock(path):
 
 
 def make(prefix):
-    """Makes a directory; returns its path and the descriptor that keeps it in use, which child processes may inherit.
+    """Makes a directory; returns its path and the descriptor that keeps it in use, which child
+    processes may inherit.
 
-    Between its creation and its lock another process may remove the directory, or hold its lock to do so. Then the next one
-    is tried.
+    Between its creation and its lock another process may remove the directory, or hold its lock to
+    do so. Then the next one is tried.
     """
     while True:
         path = Path(tempfile.mkdtemp(prefix=prefix))

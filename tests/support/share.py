@@ -1,6 +1,8 @@
-"""The share of slow and similar cases that a run tries, for scripts; for programs it is unit_share in unit.h.
+"""The share of slow and similar cases that a run tries, for scripts; for programs it is unit_share
+in unit.h.
 
-TUTTI_TEST_SHARE=N: one in N of the cases, which `make test` sets; without it, all. TUTTI_TEST_TURN, a number, selects them."""
+TUTTI_TEST_SHARE=N: one in N of the cases, which `make test` sets; without it, all.
+TUTTI_TEST_TURN, a number, selects them."""
 
 import os
 

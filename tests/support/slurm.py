@@ -14,7 +14,8 @@ from pathlib import Path
 
 READY_S = 60
 SYSTEM_PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
-PROGRAMS = (("munged", "munge"), ("slurmctld", "slurmctld"), ("slurmd", "slurmd"), ("srun", "slurm-client"))
+PROGRAMS = (("munged", "munge"), ("slurmctld", "slurmctld"), ("slurmd", "slurmd"),
+            ("srun", "slurm-client"))
 
 CONF = """\
 ClusterName=tutti
@@ -72,12 +73,16 @@ class Slurm:
         self.directory = Path(tempfile.mkdtemp(prefix="tutti-slurm-"))
         try:
             self._configure()
-            self._start("munged", "--foreground", "--force", f"--key-file={self.directory}/munge.key", f"--socket={self.directory}/munge.socket",
-                        f"--pid-file={self.directory}/munged.pid", f"--seed-file={self.directory}/munged.seed")
+            self._start("munged", "--foreground", "--force",
+                        f"--key-file={self.directory}/munge.key",
+                        f"--socket={self.directory}/munge.socket",
+                        f"--pid-file={self.directory}/munged.pid",
+                        f"--seed-file={self.directory}/munged.seed")
             self._await(lambda: (self.directory / "munge.socket").exists(), "munged")
             self._start("slurmctld", "-D", "-c", "-f", self.env["SLURM_CONF"])
             self._start("slurmd", "-D", "-f", self.env["SLURM_CONF"])
-            self._await(lambda: self._output_of("sinfo", "--noheader", "--format=%T") == "idle", "the node")
+            self._await(lambda: self._output_of("sinfo", "--noheader", "--format=%T") == "idle",
+                        "the node")
         except BaseException:
             self.__exit__()
             raise
@@ -103,8 +108,11 @@ class Slurm:
         key.touch(mode=0o600)
         key.write_bytes(os.urandom(1024))
         conf = self.directory / "slurm.conf"
-        conf.write_text(CONF.format(host=socket.gethostname().split(".")[0], directory=self.directory, user=pwd.getpwuid(os.geteuid()).pw_name,
-                                    controller=self._ports[0], daemon=self._ports[1], cpus=self._cpus,
+        conf.write_text(CONF.format(host=socket.gethostname().split(".")[0],
+                                    directory=self.directory,
+                                    user=pwd.getpwuid(os.geteuid()).pw_name,
+                                    controller=self._ports[0], daemon=self._ports[1],
+                                    cpus=self._cpus,
                                     # unique among Slurms on this machine: ranks derive a port from
                                     # it
                                     first_job=random.randrange(1, 1 << 25)))
@@ -113,18 +121,22 @@ class Slurm:
     def _start(self, *command):
         """Starts a daemon that ends even if this process is killed."""
         with open(self.directory / f"{command[0]}.out", "wb") as out:
-            self._daemons.append(subprocess.Popen(["setpriv", "--pdeathsig", "TERM", "--", *command], env=self.env, stdin=subprocess.DEVNULL,
+            self._daemons.append(subprocess.Popen(["setpriv", "--pdeathsig", "TERM", "--",
+                                                   *command], env=self.env,
+                                                  stdin=subprocess.DEVNULL,
                                                   stdout=out, stderr=out))
 
     def _output_of(self, *command):
-        return subprocess.run(command, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=READY_S).stdout.strip()
+        return subprocess.run(command, env=self.env, stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=READY_S).stdout.strip()
 
     def _await(self, condition, what):
         end = time.monotonic() + READY_S
         while not condition():
             ended = [d.args[4] for d in self._daemons if d.poll() is not None]
             if ended or time.monotonic() > end:
-                raise SlurmError(f"{' and '.join(ended) or what}: {'ended' if ended else f'not ready within {READY_S} s'}\n{self.logs()}")
+                raise SlurmError(f"{' and '.join(ended) or what}: "
+                                 f"{'ended' if ended else f'not ready within {READY_S} s'}\n{self.logs()}")
             time.sleep(0.05)
 
     def logs(self):

@@ -47,7 +47,8 @@ def shaping(device, mbit):
     burst = max(4096, mbit * BURST_US // 8)
     queue = max(64 << 10, mbit * QUEUE_MS * 1000 // 8)
     return [f"qdisc add dev {device} root handle 1: htb default 1",
-            f"class add dev {device} parent 1: classid 1:1 htb rate {mbit}mbit ceil {mbit}mbit burst {burst} cburst {burst}",
+            f"class add dev {device} parent 1: classid 1:1 htb rate {mbit}mbit ceil {mbit}mbit "
+            f"burst {burst} cburst {burst}",
             f"qdisc add dev {device} parent 1:1 bfifo limit {queue}"]
 
 
@@ -97,7 +98,8 @@ class Testbed:
 
     def _make_switches(self):
         self.hosts.batch(SWITCH, "ip", [line for rail in range(self.nrails) for line in
-                                        (f"link add rail{rail} type bridge", f"link set rail{rail} up")])
+                                        (f"link add rail{rail} type bridge",
+                                         f"link set rail{rail} up")])
 
     @staticmethod
     def _port(host, rail):
@@ -109,35 +111,46 @@ class Testbed:
         lines = ["link set lo up"]
         for rail in range(self.nrails):
             device = self.device(rail)
-            lines += [f"link add {device} type veth peer name {self._port(host, rail)} netns {self.hosts.network_of(SWITCH)}",
+            lines += [f"link add {device} type veth peer name {self._port(host, rail)} netns "
+                      f"{self.hosts.network_of(SWITCH)}",
                       f"address add {self.address(host, rail)}/24 dev {device}",
                       f"link set {device} up",
-                      f"route change {self.subnet(rail)} dev {device} src {self.address(host, rail)} congctl {self.congestion}"]
+                      f"route change {self.subnet(rail)} dev {device} src "
+                      f"{self.address(host, rail)} congctl {self.congestion}"]
         self.hosts.batch(name, "ip", lines)
-        self.hosts.batch(name, "tc", [line for rail in range(self.nrails) for line in shaping(self.device(rail), self.mbit)])
+        self.hosts.batch(name, "tc", [line for rail in range(self.nrails)
+                                      for line in shaping(self.device(rail), self.mbit)])
 
     def _shape_ports(self):
         """Configures the switch ends of all links, and the shaping of their egress."""
-        ports = [(self._port(host, rail), rail) for host in range(self.nhosts) for rail in range(self.nrails)]
-        self.hosts.batch(SWITCH, "ip", [f"link set {port} master rail{rail} up" for port, rail in ports])
-        self.hosts.batch(SWITCH, "tc", [line for port, _ in ports for line in shaping(port, self.mbit)])
+        ports = [(self._port(host, rail), rail) for host in range(self.nhosts)
+                 for rail in range(self.nrails)]
+        self.hosts.batch(SWITCH, "ip", [f"link set {port} master rail{rail} up"
+                                        for port, rail in ports])
+        self.hosts.batch(SWITCH, "tc", [line for port, _ in ports
+                                        for line in shaping(port, self.mbit)])
 
     def counters(self, host):
         """[(bytes sent, bytes received)] of each rail of a host, as counted by its devices, with
         all headers."""
-        devices = {d["ifname"]: d["stats64"] for d in json.loads(self.hosts.run(f"host{host}", "ip", "-json", "-stats", "link"))}
+        devices = {d["ifname"]: d["stats64"]
+                   for d in json.loads(self.hosts.run(f"host{host}", "ip", "-json", "-stats",
+                                                      "link"))}
         stats = [devices[self.device(rail)] for rail in range(self.nrails)]
         return [(s["tx"]["bytes"], s["rx"]["bytes"]) for s in stats]
 
     def iperf_mbit(self, seconds):
         """The goodput of one iperf3 stream on each rail, concurrently, from host 0 to host 1, in
         Mbit/s, without their first second."""
-        servers = [subprocess.Popen(self.inside(1, "iperf3", "-s", "-1", "-B", self.address(1, rail)), stdout=subprocess.DEVNULL,
+        servers = [subprocess.Popen(self.inside(1, "iperf3", "-s", "-1", "-B",
+                                                self.address(1, rail)), stdout=subprocess.DEVNULL,
                                     stderr=subprocess.DEVNULL) for rail in range(self.nrails)]
         try:
             self._await_listeners(1, [self.address(1, rail) for rail in range(self.nrails)])
-            clients = [subprocess.Popen(self.inside(0, "iperf3", "-c", self.address(1, rail), "-t", seconds, "-O", 1, "-J"),
-                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            clients = [subprocess.Popen(self.inside(0, "iperf3", "-c", self.address(1, rail), "-t",
+                                                    seconds, "-O", 1, "-J"),
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                        text=True)
                        for rail in range(self.nrails)]
             return [goodput_mbit(client.communicate(timeout=seconds + 30)[0]) for client in clients]
         finally:
@@ -160,7 +173,8 @@ class Testbed:
         """The median round trip of a small packet from host 0 to host 1 over rail 0, in
         microseconds."""
         text = self.hosts.run("host0", "ping", "-n", "-c", count, "-i", "0.01", self.address(1))
-        return statistics.median(float(line.split("time=")[1].split()[0]) * 1000 for line in text.splitlines() if "time=" in line)
+        return statistics.median(float(line.split("time=")[1].split()[0]) * 1000
+                                 for line in text.splitlines() if "time=" in line)
 
 
 def goodput_mbit(report):
@@ -182,31 +196,40 @@ def add_size_options(parser):
             return int(text)
         return parse
 
-    parser.add_argument("--hosts", type=number(1, 64), default=4, metavar="N", help="hosts (default 4)")
-    parser.add_argument("--rails", type=number(1, 16), default=4, metavar="N", help="network cards of each host (default 4)")
+    parser.add_argument("--hosts", type=number(1, 64), default=4, metavar="N",
+                        help="hosts (default 4)")
+    parser.add_argument("--rails", type=number(1, 16), default=4, metavar="N",
+                        help="network cards of each host (default 4)")
     parser.add_argument("--mbit", type=number(1, 100000), default=100, metavar="M",
                         help="rate of each, in Mbit/s, in either direction (default 100)")
-    parser.add_argument("--congestion", default=CONGESTION, metavar="NAME", help=f"TCP's congestion control (default {CONGESTION})")
+    parser.add_argument("--congestion", default=CONGESTION, metavar="NAME",
+                        help=f"TCP's congestion control (default {CONGESTION})")
 
 
 def visit(options, command=()):
     """Runs a command, or an interactive shell, on host0 of a testbed; returns its exit status. `on
     HOST COMMAND...` is in its path."""
     with Testbed(options.hosts, options.rails, options.mbit, options.congestion) as bed:
-        env = {**os.environ, "PATH": f"{bed.hosts.directory}:{os.environ.get('PATH', '/usr/sbin:/usr/bin:/sbin:/bin')}"}
+        env = {**os.environ,
+               "PATH": f"{bed.hosts.directory}:{os.environ.get('PATH', '/usr/sbin:/usr/bin:/sbin:/bin')}"}
         if not command:
-            print(f"{bed.nhosts} hosts with {bed.nrails} rails of {bed.mbit} Mbit/s: host0 to host{bed.nhosts - 1}, eth0 "
-                  f"({bed.subnet(0)}) to {bed.device(bed.nrails - 1)} ({bed.subnet(bed.nrails - 1)}). This shell is on host0.\n"
-                  f"  on HOST COMMAND...   runs a command on another; works as --rsh of tutti run: {bed.on}\n"
+            print(f"{bed.nhosts} hosts with {bed.nrails} rails of {bed.mbit} Mbit/s: host0 to "
+                  f"host{bed.nhosts - 1}, eth0 "
+                  f"({bed.subnet(0)}) to {bed.device(bed.nrails - 1)} "
+                  f"({bed.subnet(bed.nrails - 1)}). This shell is on host0.\n"
+                  f"  on HOST COMMAND...   runs a command on another; works as --rsh of tutti run: "
+                  f"{bed.on}\n"
                   "  exit                 ends the testbed and everything in it", file=sys.stderr)
             command = [os.environ.get("SHELL", "/bin/sh")]
         return subprocess.run(bed.inside(0, *command), env=env, check=False).returncode
 
 
 def main(argv):
-    parser = argparse.ArgumentParser(prog="testbed.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="testbed.py", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     add_size_options(parser)
-    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND...", help="instead of a shell")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND...",
+                        help="instead of a shell")
     options = parser.parse_args(argv)
     why = why_not()
     try:

@@ -35,7 +35,8 @@ DEPLOYMENTS = Path(__file__).resolve().parent / "wan"
 
 def relay_program():
     """The path of the relay: of the build in TUTTI_BUILD_DIR, or else of the release build."""
-    return Path(os.environ.get("TUTTI_BUILD_DIR", ROOT / "build" / "release")).resolve() / "tests" / "wan" / "prog_wan_relay"
+    return Path(os.environ.get("TUTTI_BUILD_DIR",
+                               ROOT / "build" / "release")).resolve() / "tests" / "wan" / "prog_wan_relay"
 
 
 def why_not(*programs):
@@ -68,7 +69,8 @@ def whole_matrix(matrix):
     "down_queue_bytes"}], "pairs": [from][to]: {"delay_ms", "loss", "rate_mbit", "queue_bytes"}}; a
     rate of None is no limit. Raises HostsError with the error in the matrix."""
     path, text = ("-", json.dumps(matrix)) if isinstance(matrix, dict) else (matrix, None)
-    done = subprocess.run([relay_program(), "--show", path], input=text, capture_output=True, text=True, check=False)
+    done = subprocess.run([relay_program(), "--show", path], input=text, capture_output=True,
+                          text=True, check=False)
     if done.returncode:
         raise HostsError(done.stderr.strip().removeprefix("tutti error: "))
     return json.loads(done.stdout)
@@ -145,9 +147,12 @@ class Wan:
 
     def _start_relay(self):
         path = self.hosts.directory / "matrix.json"
-        path.write_text(json.dumps(self._source) if isinstance(self._source, dict) else Path(self._source).read_text())
-        argv = [relay_program(), *(["--cut"] if self.cuts else []), path, *map(self.hosts.network_of, self.names)]
-        self._relay = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        path.write_text(json.dumps(self._source) if isinstance(self._source, dict)
+                        else Path(self._source).read_text())
+        argv = [relay_program(), *(["--cut"] if self.cuts else []), path,
+                *map(self.hosts.network_of, self.names)]
+        self._relay = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, text=True)
         if self._relay.stdout.readline().strip() != "ready":
             raise HostsError(f"the relay did not start: {self._last_words(self._relay)}")
 
@@ -158,10 +163,13 @@ class Wan:
             f"link set {DEVICE} mtu {MTU} txqueuelen {DEVICE_PACKETS} addrgenmode none up",
             f"address add {self.address(host)}/24 dev {DEVICE}",
             f"address add {self.address6(host)}/64 dev {DEVICE} nodad",
-            f"route change {SUBNET_4} dev {DEVICE} src {self.address(host)} congctl {self.congestion}",
-            f"route replace {SUBNET_6} dev {DEVICE} proto kernel metric 256 congctl {self.congestion}"])
+            f"route change {SUBNET_4} dev {DEVICE} src {self.address(host)} congctl "
+            f"{self.congestion}",
+            f"route replace {SUBNET_6} dev {DEVICE} proto kernel metric 256 congctl "
+            f"{self.congestion}"])
         if self.sysctls:
-            self.run(host, "sh", "-c", "\n".join(f"echo '{value}' >/proc/sys/{key} || exit 1" for key, value in self.sysctls.items()))
+            self.run(host, "sh", "-c", "\n".join(f"echo '{value}' >/proc/sys/{key} || exit 1"
+                                                 for key, value in self.sysctls.items()))
 
     def _command(self, line):
         try:
@@ -184,33 +192,42 @@ class Wan:
         for key, value in values.items():
             said = self._command(f"change {source} {target} {key} {value!r}")
             if said != "changed":
-                raise HostsError(f"change {self.names[source]} to {self.names[target]}, {key} {value}: {said}")
+                raise HostsError(f"change {self.names[source]} to {self.names[target]}, {key} "
+                                 f"{value}: {said}")
 
     def unread(self):
         """Packets dropped by devices because the relay did not read them in time. If not 0, this
         machine is too slow."""
-        return sum(int(self.run(host, "cat", f"/sys/class/net/{DEVICE}/statistics/tx_dropped")) for host in range(self.nhosts))
+        return sum(int(self.run(host, "cat", f"/sys/class/net/{DEVICE}/statistics/tx_dropped"))
+                   for host in range(self.nhosts))
 
 
 def visit(options):
     """Runs a command, or an interactive shell, on the first host; returns its exit status. `on HOST
     COMMAND...` is in its path."""
     with Wan(deployment(options.matrix), options.congestion) as wan:
-        env = {**os.environ, "PATH": f"{wan.hosts.directory}:{os.environ.get('PATH', '/usr/sbin:/usr/bin:/sbin:/bin')}"}
+        env = {**os.environ,
+               "PATH": f"{wan.hosts.directory}:{os.environ.get('PATH', '/usr/sbin:/usr/bin:/sbin:/bin')}"}
         command = options.command
         if not command:
-            print(f"{wan.nhosts} hosts: {', '.join(wan.names)}; {wan.address(0)} and so on. This shell is on {wan.names[0]}.\n"
-                  f"  on HOST COMMAND...   runs a command on another; works as --rsh of tutti run: {wan.on}\n"
+            print(f"{wan.nhosts} hosts: {', '.join(wan.names)}; {wan.address(0)} and so on. This "
+                  f"shell is on {wan.names[0]}.\n"
+                  f"  on HOST COMMAND...   runs a command on another; works as --rsh of tutti run: "
+                  f"{wan.on}\n"
                   "  exit                 ends the network and everything in it", file=sys.stderr)
             command = [os.environ.get("SHELL", "/bin/sh")]
         return subprocess.run(wan.inside(0, *command), env=env, check=False).returncode
 
 
 def main(argv):
-    parser = argparse.ArgumentParser(prog="wan.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--congestion", default=CONGESTION, metavar="NAME", help=f"TCP's congestion control (default {CONGESTION})")
-    parser.add_argument("matrix", metavar="MATRIX", help="a file, or one of " + ", ".join(sorted(p.stem for p in DEPLOYMENTS.glob("*.json"))))
-    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND...", help="instead of a shell")
+    parser = argparse.ArgumentParser(prog="wan.py", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--congestion", default=CONGESTION, metavar="NAME",
+                        help=f"TCP's congestion control (default {CONGESTION})")
+    parser.add_argument("matrix", metavar="MATRIX", help="a file, or one of "
+                        + ", ".join(sorted(p.stem for p in DEPLOYMENTS.glob("*.json"))))
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND...",
+                        help="instead of a shell")
     options = parser.parse_args(argv)
     why = why_not()
     try:

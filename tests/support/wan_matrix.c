@@ -163,9 +163,10 @@ static tutti_status take_name(const struct tt_json_place *p, struct json_object 
 
     if (!json_object_object_get_ex(o, "name", &v) || !json_object_is_type(v, json_type_string) ||
         !is_name(json_object_get_string(v), (size_t)json_object_get_string_len(v)))
-        return tt_json_wrong_key(
-            p, "name", "name must be a text of a to z, 0 to 9 and -, that begins with a letter, of up to %d characters",
-            WAN_NAME_BYTES - 1);
+        return tt_json_wrong_key(p, "name",
+                                 "name must be a text of a to z, 0 to 9 and -, that begins with a "
+                                 "letter, of up to %d characters",
+                                 WAN_NAME_BYTES - 1);
     text = json_object_get_string(v);
     for (uint32_t other = 0; other < h; other++)
         if (strcmp(m->host[other].name, text) == 0)
@@ -219,7 +220,8 @@ static tutti_status take_hosts(const struct tt_json_place *p, struct json_object
 static tutti_status take_queue_rule(const struct tt_json_place *p, struct json_object *o,
                                     struct queue_rule *q)
 {
-    static const struct range ranges[] = { { "queue_bytes", WAN_QUEUE_BYTES_MIN, QUEUE_BYTES_MAX, false },
+    static const struct range ranges[] = { { "queue_bytes", WAN_QUEUE_BYTES_MIN, QUEUE_BYTES_MAX,
+                                             false },
                                            { "queue_ms", 0.1, QUEUE_MS_MAX, false },
                                            { "queue_bdp", 0.01, QUEUE_BDP_MAX, false } };
     double *const values[] = { &q->bytes, &q->ms, &q->bdp };
@@ -231,9 +233,9 @@ static tutti_status take_queue_rule(const struct tt_json_place *p, struct json_o
         said += *values[i] > 0;
     }
     if (!st && said > 1)
-        st = tt_json_wrong_key(
-            p, q->bdp > 0 ? "queue_bdp" : "queue_ms",
-            "queue_bytes, queue_ms and queue_bdp say the same in different ways: only one is possible");
+        st = tt_json_wrong_key(p, q->bdp > 0 ? "queue_bdp" : "queue_ms",
+                               "queue_bytes, queue_ms and queue_bdp say the same in different "
+                               "ways: only one is possible");
     if (!said)
         q->bdp = 1;
     return st;

@@ -2,9 +2,9 @@
  *
  *     prog_without NAME[=ERROR]... -- COMMAND [ARGUMENT]...
  *
- * NAME is a system call and ERROR an errno of the tables below; the default is ENOSYS. The filter applies
- * to all processes started by the command. Exit status: the command's; 2 for an invalid argument;
- * 77 if the kernel supports no filter. */
+ * NAME is a system call and ERROR an errno of the tables below; the default is ENOSYS. The filter
+ * applies to all processes started by the command. Exit status: the command's; 2 for an invalid
+ * argument; 77 if the kernel supports no filter. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -13,7 +13,8 @@ TUTTI = Path(os.environ["TUTTI_BUILD_DIR"]) / "tutti"
 
 
 def info(*args, **environment):
-    return subprocess.run([TUTTI, "info", *args], env={**os.environ, **environment}, capture_output=True, text=True,
+    return subprocess.run([TUTTI, "info", *args], env={**os.environ, **environment},
+                          capture_output=True, text=True,
                           timeout=240, check=False)
 
 
@@ -26,19 +27,23 @@ def document(test, *args, **environment):
 class States(unittest.TestCase):
     def test_documentation_has_the_current_states(self):
         source = Path(os.environ["TUTTI_SOURCE_DIR"])
-        done = subprocess.run([sys.executable, source / "scripts" / "draw-states.py", "--check"], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([sys.executable, source / "scripts" / "draw-states.py", "--check"],
+                              capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
         machines = document(self, "--states")
-        self.assertEqual([machine["name"] for machine in machines], ["members", "rounds", "syncs", "operations"])
+        self.assertEqual([machine["name"] for machine in machines],
+                         ["members", "rounds", "syncs", "operations"])
         for machine in machines:
             self.assertTrue((source / "docs" / "states" / f"{machine['name']}.svg").exists())
             for change in machine["changes"]:
-                self.assertRegex(info("--states").stdout, f"(?m)^  {change['from']} +-> {change['to']} +{change['when']}$")
+                self.assertRegex(info("--states").stdout,
+                                 f"(?m)^  {change['from']} +-> {change['to']} +{change['when']}$")
 
 
 class Machine(unittest.TestCase):
     def test_the_version_is_the_command_s(self):
-        version = subprocess.run([TUTTI, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
+        version = subprocess.run([TUTTI, "--version"], capture_output=True, text=True,
+                                 check=True).stdout.split()[1]
         self.assertEqual(document(self)["build"]["version"], version)
         self.assertIn(f"tutti {version}", info().stdout)
 
@@ -46,7 +51,8 @@ class Machine(unittest.TestCase):
         cache = (TUTTI.parent / "CMakeCache.txt").read_text()
         found = re.search(r"^pmix_FOUND:INTERNAL=1", cache, re.M) is not None
         self.assertIs(document(self)["build"]["pmix"], found)
-        self.assertRegex(info().stdout, f"(?m)^  PMIx +{'compiled in' if found else 'not compiled in'}$")
+        self.assertRegex(info().stdout,
+                         f"(?m)^  PMIx +{'compiled in' if found else 'not compiled in'}$")
 
     def test_unusable_transport_has_a_reason(self):
         wires = document(self)["wires"]
@@ -59,19 +65,24 @@ class Machine(unittest.TestCase):
 
     def test_setting_selects_the_transports(self):
         none = {"TUTTI_RDMA_DEVICES": "=nosuch0"}       # no verbs, on any machine
-        for setting, wires in (("", ["shm", "tcp"]), ("tcp", ["tcp"]), ("tcp,shm", ["shm", "tcp"]), ("shm,verbs", ["shm"])):
+        for setting, wires in (("", ["shm", "tcp"]), ("tcp", ["tcp"]), ("tcp,shm", ["shm", "tcp"]),
+                               ("shm,verbs", ["shm"])):
             jobs = document(self, TUTTI_WIRES=setting, **none)["jobs"]
-            self.assertEqual(jobs, {"wires_setting": setting or None, "wires": wires, "why_not": ""})
+            self.assertEqual(jobs, {"wires_setting": setting or None, "wires": wires,
+                                    "why_not": ""})
             said = f'TUTTI_WIRES is "{setting}"' if setting else "TUTTI_WIRES is not set"
-            self.assertIn(f"\n  jobs use {', '.join(wires)} ({said})\n", info(TUTTI_WIRES=setting, **none).stdout)
-        for setting, why in (("shm,pigeon", 'unknown transport "pigeon" in the list "shm,pigeon"'), ("verbs", "no allowed transport is usable")):
+            self.assertIn(f"\n  jobs use {', '.join(wires)} ({said})\n",
+                          info(TUTTI_WIRES=setting, **none).stdout)
+        for setting, why in (("shm,pigeon", 'unknown transport "pigeon" in the list "shm,pigeon"'),
+                             ("verbs", "no allowed transport is usable")):
             jobs = document(self, TUTTI_WIRES=setting, **none)["jobs"]
             self.assertEqual(jobs["wires"], [])
             self.assertIn(why, jobs["why_not"])
             self.assertIn(f"\n  jobs cannot start: {why}", info(TUTTI_WIRES=setting, **none).stdout)
 
     def test_unopened_transport_has_a_reason(self):
-        wires = {wire["name"]: wire for wire in document(self, TUTTI_INTERFACES="=nosuch0")["wires"]}
+        wires = {wire["name"]: wire for wire in document(self,
+                                                         TUTTI_INTERFACES="=nosuch0")["wires"]}
         self.assertFalse(wires["tcp"]["usable"])
         self.assertIn("nosuch0", wires["tcp"]["why_not"])
 
@@ -83,11 +94,13 @@ class Machine(unittest.TestCase):
         elif not devices.is_dir() or not any(devices.iterdir()):
             self.assertEqual(verbs["why_not"], "verbs: this machine has no RDMA device")
         else:
-            none = {wire["name"]: wire for wire in document(self, TUTTI_RDMA_DEVICES="=nosuch0")["wires"]}["verbs"]
+            none = {wire["name"]: wire
+                    for wire in document(self, TUTTI_RDMA_DEVICES="=nosuch0")["wires"]}["verbs"]
             self.assertIn("not allowed by TUTTI_RDMA_DEVICES", none["why_not"])
 
     def test_interfaces_obey_the_rule(self):
-        names = {interface["name"] for interface in document(self, TUTTI_INTERFACES="=lo")["interfaces"]}
+        names = {interface["name"]
+                 for interface in document(self, TUTTI_INTERFACES="=lo")["interfaces"]}
         self.assertEqual(names, {"lo"})
 
     def test_limits_match_this_process(self):
@@ -100,7 +113,8 @@ class Machine(unittest.TestCase):
         self.assertNotIn("disabled", info().stdout)
         self.assertFalse(document(self, TUTTI_CMA="0")["machine"]["cma_wanted"])
         self.assertIn("disabled", info(TUTTI_CMA="0").stdout)
-        limited = subprocess.run(["bash", "-c", f"ulimit -Sn 100; {TUTTI} info --json"], capture_output=True, text=True,
+        limited = subprocess.run(["bash", "-c", f"ulimit -Sn 100; {TUTTI} info --json"],
+                                 capture_output=True, text=True,
                                  timeout=60, check=True)
         self.assertEqual(json.loads(limited.stdout)["machine"]["nofile"], 100)
 
@@ -109,10 +123,13 @@ class Machine(unittest.TestCase):
         self.assertEqual(plain["mode"], "lazy")
         self.assertTrue(plain["dynamic"])
         self.assertEqual(plain["watches"], plain["watches_why_not"] == "")
-        other = document(self, TUTTI_REGISTER="eager", TUTTI_REGISTER_BYTES="4096", TUTTI_REGISTER_COUNT="3",
+        other = document(self, TUTTI_REGISTER="eager", TUTTI_REGISTER_BYTES="4096",
+                         TUTTI_REGISTER_COUNT="3",
                          TUTTI_REGISTER_DYNAMIC="0")["registration"]
-        self.assertEqual((other["mode"], other["bytes_max"], other["count_max"], other["dynamic"]), ("eager", 4096, 3, False))
-        self.assertIn('TUTTI_REGISTER is "often"', document(self, TUTTI_REGISTER="often")["registration"]["wrong"])
+        self.assertEqual((other["mode"], other["bytes_max"], other["count_max"], other["dynamic"]),
+                         ("eager", 4096, 3, False))
+        self.assertIn('TUTTI_REGISTER is "often"',
+                      document(self, TUTTI_REGISTER="often")["registration"]["wrong"])
         self.assertIn('TUTTI_REGISTER is "often"', info(TUTTI_REGISTER="often").stdout)
 
     def test_memory_is_shown_by_purpose(self):
@@ -125,16 +142,21 @@ class Machine(unittest.TestCase):
             for purpose in "engine: peers", links:
                 self.assertEqual(parts[purpose]["rank_bytes"], 0)
                 self.assertGreater(parts[purpose]["peer_bytes"], 0)
-            self.assertAlmostEqual(m["idle_bytes"], sum(part["rank_bytes"] for part in m["parts"]) / 6, places=3)
-            self.assertEqual(m["bytes"], sum(part[kind] for part in m["parts"] for kind in ("fixed_bytes", "rank_bytes", "peer_bytes")))
+            self.assertAlmostEqual(m["idle_bytes"],
+                                   sum(part["rank_bytes"] for part in m["parts"]) / 6, places=3)
+            self.assertEqual(m["bytes"], sum(part[kind] for part in m["parts"]
+                                             for kind in ("fixed_bytes", "rank_bytes",
+                                                          "peer_bytes")))
         self.assertIn("each idle rank uses", info("--memory", TUTTI_WIRES="tcp").stdout)
 
     def test_idle_rank_takes_64_bytes(self):
         """The memory of eight more ranks without communication; regular layouts have no per-rank
         memory."""
-        usable = {wire["name"] for wire in document(self, TUTTI_WIRES="shm,verbs,ofi,tcp")["wires"] if wire["usable"]}
+        usable = {wire["name"] for wire in document(self, TUTTI_WIRES="shm,verbs,ofi,tcp")["wires"]
+                  if wire["usable"]}
         for wires in ["shm,tcp"] + ["shm,ofi,tcp"] * ("ofi" in usable) + ["verbs", "shm,verbs,tcp"] * ("verbs" in usable):
-            few, many = (document(self, "--memory", "--ranks", str(n), TUTTI_WIRES=wires) for n in (4, 12))
+            few, many = (document(self, "--memory", "--ranks", str(n), TUTTI_WIRES=wires)
+                         for n in (4, 12))
             self.assertEqual((few["connected"], many["connected"]), (2, 2))
             total = [sum(part["rank_bytes"] for part in m["parts"]) for m in (few, many)]
             self.assertLessEqual(total[1] - total[0], 8 * 64, wires)
@@ -183,7 +205,8 @@ class Algos(unittest.TestCase):
         needs = {algo["name"]: algo["needs"] for algo in document(self, "--algos")}
         self.assertEqual(needs["allgather_ring"], "")
         self.assertEqual(needs["allgatherv_bruck"], "packed blocks")
-        self.assertRegex(info("--algos", "allgatherv").stdout, r"allgatherv_bruck[^\n]*\n +needs packed blocks")
+        self.assertRegex(info("--algos", "allgatherv").stdout,
+                         r"allgatherv_bruck[^\n]*\n +needs packed blocks")
 
 
 class Arguments(unittest.TestCase):

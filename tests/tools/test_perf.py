@@ -13,22 +13,27 @@ from pathlib import Path
 TUTTI = Path(os.environ["TUTTI_BUILD_DIR"]) / "tutti"
 TIMEOUT_S = 100
 FIELDS = {
-    "coll": str, "ranks": int, "bytes": int, "count": int, "dtype": str, "op": str, "root": int, "algo": str, "wire": str,
-    "memory": str, "inplace": bool, "iters": int, "time_us": float, "time_us_min": float, "time_us_max": float, "time_us_loop": float,
+    "coll": str, "ranks": int, "bytes": int, "count": int, "dtype": str, "op": str, "root": int,
+    "algo": str, "wire": str,
+    "memory": str, "inplace": bool, "iters": int, "time_us": float, "time_us_min": float,
+    "time_us_max": float, "time_us_loop": float,
     "algbw_gbs": float, "busbw_gbs": float,
 }
-COLLECTIVES = ("allreduce", "reduce", "reduce_scatter", "reduce_scatterv", "allgather", "allgatherv", "broadcast", "gather",
+COLLECTIVES = ("allreduce", "reduce", "reduce_scatter", "reduce_scatterv", "allgather",
+               "allgatherv", "broadcast", "gather",
                "gatherv", "scatter", "scatterv", "alltoall", "alltoallv", "barrier")
 
 
 def clean_environment():
     return {key: value for key, value in os.environ.items()
-            if not key.startswith(("TUTTI_RANK", "TUTTI_SIZE", "OMPI_", "PMI", "SLURM_")) and key not in ("RANK", "WORLD_SIZE")}
+            if not key.startswith(("TUTTI_RANK", "TUTTI_SIZE", "OMPI_", "PMI", "SLURM_"))
+            and key not in ("RANK", "WORLD_SIZE")}
 
 
 def perf(*args, environment=None):
     argv = [TUTTI, "perf", *map(str, args)]
-    return subprocess.run(argv, env={**clean_environment(), **(environment or {})}, stdin=subprocess.DEVNULL,
+    return subprocess.run(argv, env={**clean_environment(), **(environment or {})},
+                          stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
 
 
@@ -80,16 +85,19 @@ class Arguments(unittest.TestCase):
 
     def test_help_names_every_option(self):
         text = perf("--help").stdout
-        for option in ("ranks", "wire", "algo", "min", "max", "factor", "dtype", "op", "root", "iters", "warmup", "in-place",
+        for option in ("ranks", "wire", "algo", "min", "max", "factor", "dtype", "op", "root",
+                       "iters", "warmup", "in-place",
                        "check", "json", "mem", "interactive"):
             self.assertIn(f"--{option}", text)
 
     def test_sizes_increase_by_the_factor(self):
-        rows = rows_of(self, "allreduce", "--min", 16, "--max", "3K", "--factor", 8, "--iters", 2, "--out-of-place")
+        rows = rows_of(self, "allreduce", "--min", 16, "--max", "3K", "--factor", 8, "--iters", 2,
+                       "--out-of-place")
         self.assertEqual([row["bytes"] for row in rows], [16, 128, 1024])
 
     def test_sizes_rounded_alike_run_once(self):
-        rows = rows_of(self, "allgather", "--ranks", 3, "--min", 1, "--max", 24, "--factor", 2, "--iters", 1, "--in-place")
+        rows = rows_of(self, "allgather", "--ranks", 3, "--min", 1, "--max", 24, "--factor", 2,
+                       "--iters", 1, "--in-place")
         self.assertEqual([row["bytes"] for row in rows], [12])
 
 
@@ -110,12 +118,15 @@ class Json(unittest.TestCase):
         self.assertEqual(outside - inside, {"barrier"})
 
     def test_busbw_factors_match_nccl_tests(self):
-        factors = {"allreduce": 4 / 3, "allgather": 2 / 3, "reduce_scatter": 2 / 3, "alltoall": 2 / 3, "gather": 2 / 3,
+        factors = {"allreduce": 4 / 3, "allgather": 2 / 3, "reduce_scatter": 2 / 3,
+                   "alltoall": 2 / 3, "gather": 2 / 3,
                    "scatter": 2 / 3, "broadcast": 1, "reduce": 1, "sendrecv": 1, "pingpong": 1}
         for coll, factor in factors.items():
-            row = rows_of(self, coll, "--ranks", 3, "--min", "96K", "--max", "96K", "--iters", 2, "--out-of-place")[0]
+            row = rows_of(self, coll, "--ranks", 3, "--min", "96K", "--max", "96K", "--iters", 2,
+                          "--out-of-place")[0]
             self.assertEqual(row["bytes"], 96 << 10)
-            self.assertAlmostEqual(row["algbw_gbs"], row["bytes"] / row["time_us"] / 1e3, delta=0.001 + row["algbw_gbs"] / 100)
+            self.assertAlmostEqual(row["algbw_gbs"], row["bytes"] / row["time_us"] / 1e3,
+                                   delta=0.001 + row["algbw_gbs"] / 100)
             self.assertAlmostEqual(row["busbw_gbs"], factor * row["algbw_gbs"], delta=0.001)
 
     def test_without_check_wrong_is_null(self):
@@ -124,27 +135,35 @@ class Json(unittest.TestCase):
         self.assertIsNone(row["wrong"])
 
     def test_row_repeats_the_request(self):
-        row = rows_of(self, "reduce", "--wire", "tcp", "--algo", "binomial", "--dtype", "bf16", "--op", "max", "--root", 1,
-                      "--min", "1K", "--max", "1K", "--iters", 3, "--in-place", "--check", "--mem", "mem_alloc")[0]
-        wanted = {"wire": "tcp", "algo": "binomial", "dtype": "bf16", "op": "max", "root": 1, "count": 512, "inplace": True,
+        row = rows_of(self, "reduce", "--wire", "tcp", "--algo", "binomial", "--dtype", "bf16",
+                      "--op", "max", "--root", 1,
+                      "--min", "1K", "--max", "1K", "--iters", 3, "--in-place", "--check", "--mem",
+                      "mem_alloc")[0]
+        wanted = {"wire": "tcp", "algo": "binomial", "dtype": "bf16", "op": "max", "root": 1,
+                  "count": 512, "inplace": True,
                   "wrong": 0, "memory": "mem_alloc"}
         self.assertEqual({key: row[key] for key in wanted}, wanted)
 
     def test_every_type_and_operation_is_right(self):
-        for dtype, op in (("i8", "sum"), ("u8", "bxor"), ("i16", "avg"), ("u16", "min"), ("i32", "band"), ("u32", "prod"),
-                          ("i64", "premul_sum"), ("u64", "bor"), ("f16", "avg"), ("bf16", "sum"), ("f64", "premul_sum"),
+        for dtype, op in (("i8", "sum"), ("u8", "bxor"), ("i16", "avg"), ("u16", "min"),
+                          ("i32", "band"), ("u32", "prod"),
+                          ("i64", "premul_sum"), ("u64", "bor"), ("f16", "avg"), ("bf16", "sum"),
+                          ("f64", "premul_sum"),
                           ("f8e4m3", "sum"), ("f8e5m2", "max"), ("f32", "avg")):
             with self.subTest(dtype=dtype, op=op):
-                for row in rows_of(self, "allreduce", "--dtype", dtype, "--op", op, "--min", 1000, "--max", "300K", "--factor",
+                for row in rows_of(self, "allreduce", "--dtype", dtype, "--op", op, "--min", 1000,
+                                   "--max", "300K", "--factor",
                                    300, "--iters", 1, "--check"):
                     self.assertEqual(row["wrong"], 0, row)
 
 
     def test_spoiled_quantized_numbers_are_detected(self):
-        cases = (("allreduce", "minmax8", "f32"), ("reduce", "zero4", "bf16"), ("reduce_scatter", "e5m2", "f64"), ("allgather", "zero8", "f16"),
+        cases = (("allreduce", "minmax8", "f32"), ("reduce", "zero4", "bf16"),
+                 ("reduce_scatter", "e5m2", "f64"), ("allgather", "zero8", "f16"),
                  ("broadcast", "minmax4", "f32"))
         for coll, quant, dtype in cases:
-            args = (coll, "--quant", quant, "--dtype", dtype, "--check", "--min", "20000", "--max", "20000", "--iters", "1", "--ranks", "2")
+            args = (coll, "--quant", quant, "--dtype", dtype, "--check", "--min", "20000", "--max",
+                    "20000", "--iters", "1", "--ranks", "2")
             for row in rows_of(self, *args):
                 self.assertEqual((row["quant"], row["wrong"]), (quant, 0), row)
             self.assertEqual(perf(*args, "--spoil", "3").returncode, 1)
@@ -154,7 +173,9 @@ class Json(unittest.TestCase):
         # a busy machine may be slow with the small one, too: one of several tries shows it
         tried = []
         while not tried or tried[-1][0] <= tried[-1][1] and len(tried) < 5:
-            tried.append([row["iters"] for row in rows_of(self, "allreduce", "--min", 8, "--max", "8M", "--factor", 1 << 20, "--out-of-place")])
+            tried.append([row["iters"] for row in rows_of(self, "allreduce", "--min", 8, "--max",
+                                                          "8M", "--factor", 1 << 20,
+                                                          "--out-of-place")])
             self.assertGreaterEqual(min(tried[-1]), 5)
         # all are five if all is slow
         self.assertTrue(tried[-1][0] > tried[-1][1] or tried == [[5, 5]] * len(tried), tried)
@@ -169,7 +190,8 @@ class Table(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(heads, [["#", "size", "count", "type", "redop", "root", "algorithm"] +
                                  ["time", "algbw", "busbw", "#wrong"] * 2])
-        self.assertEqual([row[:5] for row in rows], [[str(n), str(n // 4), "f32", "sum", "-1"] for n in (8, 64, 512)])
+        self.assertEqual([row[:5] for row in rows], [[str(n), str(n // 4), "f32", "sum", "-1"]
+                                                     for n in (8, 64, 512)])
         for row in rows:
             self.assertEqual(len(row), 14)
             self.assertEqual((row[9], row[13]), ("0", "0"))
@@ -184,14 +206,17 @@ class Table(unittest.TestCase):
 
     def test_each_collective_begins_with_its_name(self):
         done = perf("all", "--min", 64, "--max", 64, "--iters", 1)
-        names = [line[2:].split()[0] for line in done.stdout.splitlines() if line.startswith("# ") and "out-of-place" in line]
+        names = [line[2:].split()[0] for line in done.stdout.splitlines() if line.startswith("# ")
+                 and "out-of-place" in line]
         self.assertEqual(tuple(names), COLLECTIVES)
 
     def test_forced_algorithm_skips_other_collectives(self):
-        rows = rows_of(self, "all", "--algo", "ring", "--ranks", 3, "--min", 600, "--max", 600, "--iters", 1, "--check")
+        rows = rows_of(self, "all", "--algo", "ring", "--ranks", 3, "--min", 600, "--max", 600,
+                       "--iters", 1, "--check")
         self.assertEqual({row["algo"] for row in rows}, {"ring"})
         self.assertEqual({row["coll"] for row in rows},
-                         {"allreduce", "allgather", "allgatherv", "reduce_scatter", "reduce_scatterv"})
+                         {"allreduce", "allgather", "allgatherv", "reduce_scatter",
+                          "reduce_scatterv"})
 
 
 class Timers(unittest.TestCase):
@@ -199,17 +224,20 @@ class Timers(unittest.TestCase):
 
     def test_phases_of_a_call_are_shown(self):
         for wire in ("shm", "tcp"):
-            rows = rows_of(self, "allreduce", "-n", 2, "--wire", wire, "--algo", "ftar", "--min", "1M", "--max", "4M", "--iters", 3, "--timers")
+            rows = rows_of(self, "allreduce", "-n", 2, "--wire", wire, "--algo", "ftar", "--min",
+                           "1M", "--max", "4M", "--iters", 3, "--timers")
             self.assertEqual([row["bytes"] for row in rows], [1 << 20, 1 << 20, 4 << 20, 4 << 20])
             for row in rows:
-                self.assertAlmostEqual(sum(row[part] for part in self.PARTS), row["call_us"], delta=0.01)
+                self.assertAlmostEqual(sum(row[part] for part in self.PARTS), row["call_us"],
+                                       delta=0.01)
                 self.assertGreater(row["reduce_us"], 0)
                 self.assertGreater(row["send_us"], 0)
 
     def test_bytes_in_flight_respect_the_limit(self):
         bounds = {"TUTTI_FTAR_CHUNK_BYTES": "262144", "TUTTI_FTAR_CHUNKS": "2"}
         for wire in ("shm", "tcp"):
-            done = perf("allreduce", "-n", 3, "--wire", wire, "--algo", "ftar", "--min", "8M", "--max", "8M", "--iters", 2, "--check", "--timers",
+            done = perf("allreduce", "-n", 3, "--wire", wire, "--algo", "ftar", "--min", "8M",
+                        "--max", "8M", "--iters", 2, "--check", "--timers",
                         "--json", environment=bounds)
             self.assertEqual(done.returncode, 0, done.stderr)
             for row in map(json.loads, done.stdout.splitlines()):
@@ -220,26 +248,33 @@ class Timers(unittest.TestCase):
     def test_transfer_and_reduction_sizes_differ(self):
         sizes = {"TUTTI_FTAR_PIECE_BYTES": "100000", "TUTTI_FTAR_REDUCE_BYTES": "16384"}
         for wire in ("shm", "tcp"):
-            done = perf("allreduce", "-n", 3, "--wire", wire, "--algo", "ftar", "--min", "2M", "--max", "2M", "--iters", 2, "--check", "--json",
+            done = perf("allreduce", "-n", 3, "--wire", wire, "--algo", "ftar", "--min", "2M",
+                        "--max", "2M", "--iters", 2, "--check", "--json",
                         environment=sizes)
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertEqual([row["wrong"] for row in map(json.loads, done.stdout.splitlines())], [0, 0])
-        refused = perf("allreduce", "-n", 2, "--min", 8, "--max", 8, environment={"TUTTI_FTAR_REDUCE_BYTES": "10000"})
+            self.assertEqual([row["wrong"] for row in map(json.loads, done.stdout.splitlines())],
+                             [0, 0])
+        refused = perf("allreduce", "-n", 2, "--min", 8, "--max", 8,
+                       environment={"TUTTI_FTAR_REDUCE_BYTES": "10000"})
         self.assertNotEqual(refused.returncode, 0)
-        self.assertIn("TUTTI_FTAR_REDUCE_BYTES is 10000: must be 0, or a power of two of at least 8192", refused.stderr)
+        self.assertIn("TUTTI_FTAR_REDUCE_BYTES is 10000: must be 0, or a power of two of at "
+                      "least 8192", refused.stderr)
 
     def test_too_short_calls_have_no_phases(self):
         done = perf("allreduce", "-n", 2, "--min", 8, "--max", 8, "--iters", 3, "--timers")
         self.assertIn("out of place: no phases: the call is too short", done.stdout)
-        self.assertNotIn("call_us", rows_of(self, "allreduce", "-n", 2, "--min", 8, "--max", 8, "--iters", 3, "--timers")[0])
+        self.assertNotIn("call_us", rows_of(self, "allreduce", "-n", 2, "--min", 8, "--max", 8,
+                                            "--iters", 3, "--timers")[0])
 
 
 class Progress(unittest.TestCase):
     def test_progress_needs_a_terminal(self):
         self.assertEqual(perf("allreduce", "--max", 8, "--iters", 1).stderr, "")
         ours, theirs = os.openpty()
-        with subprocess.Popen([TUTTI, "perf", "allreduce", "--max", "8", "--iters", "1"], env=clean_environment(),
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs, text=True) as process:
+        with subprocess.Popen([TUTTI, "perf", "allreduce", "--max", "8", "--iters", "1"],
+                              env=clean_environment(),
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs,
+                              text=True) as process:
             table = process.communicate(timeout=TIMEOUT_S)[0]
         os.close(theirs)
         said = os.read(ours, 4096).decode()
@@ -254,7 +289,8 @@ class Memory(unittest.TestCase):
         for memory in ("malloc", "mem_alloc"):
             done = perf("allreduce", "-n", "2", "--min", "1024G", "--max", "1024G", "--mem", memory)
             self.assertNotEqual(done.returncode, 0)
-            self.assertRegex(done.stderr, f"out of memory: the buffers of 2 ranks on this host need {needed} bytes, "
+            self.assertRegex(done.stderr, f"out of memory: the buffers of 2 ranks on this host "
+                                          f"need {needed} bytes, "
                                           r"and \d+ are available")
             self.assertNotIn("SIGKILL", done.stderr)
 
@@ -262,16 +298,19 @@ class Memory(unittest.TestCase):
         for size in ("64G", "1024G"):
             done = perf("a2av", "-n", "2", "--bytes", size)
             self.assertNotEqual(done.returncode, 0)
-            self.assertRegex(done.stderr, r"out of memory: the buffers of 2 ranks on this host need \d+ bytes, and \d+ are")
+            self.assertRegex(done.stderr, r"out of memory: the buffers of 2 ranks on this host "
+                                          r"need \d+ bytes, and \d+ are")
 
 
 class ExitStatus(unittest.TestCase):
     def test_wrong_elements_are_counted_and_fail(self):
-        done = perf("allreduce", "--ranks", 3, "--min", "1K", "--max", "1K", "--iters", 1, "--check", "--spoil", 5, "--json")
+        done = perf("allreduce", "--ranks", 3, "--min", "1K", "--max", "1K", "--iters", 1,
+                    "--check", "--spoil", 5, "--json")
         rows = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual(done.returncode, 1)
         self.assertEqual([row["wrong"] for row in rows], [15, 15])
-        done = perf("allreduce", "--min", "1K", "--max", "1K", "--iters", 1, "--check", "--spoil", 5)
+        done = perf("allreduce", "--min", "1K", "--max", "1K", "--iters", 1, "--check", "--spoil",
+                    5)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("# Out of bounds values : 20 FAILED", done.stdout)
 
@@ -288,19 +327,25 @@ class ExitStatus(unittest.TestCase):
 
 class Starting(unittest.TestCase):
     def test_one_rank_needs_no_launcher(self):
-        row = rows_of(self, "allreduce", "--ranks", 1, "--min", 64, "--max", 64, "--iters", 1, "--check")[0]
-        self.assertEqual((row["ranks"], row["wire"], row["busbw_gbs"], row["wrong"]), (1, "self", 0, 0))
+        row = rows_of(self, "allreduce", "--ranks", 1, "--min", 64, "--max", 64, "--iters", 1,
+                      "--check")[0]
+        self.assertEqual((row["ranks"], row["wire"], row["busbw_gbs"], row["wrong"]),
+                         (1, "self", 0, 0))
 
     def test_different_rank_count_gives_status_2(self):
-        done = perf("allreduce", "--ranks", 4, environment={"TUTTI_RANK": "1", "TUTTI_SIZE": "3", "TUTTI_RENDEZVOUS": "tcp://127.0.0.1:1"})
+        done = perf("allreduce", "--ranks", 4, environment={"TUTTI_RANK": "1", "TUTTI_SIZE": "3",
+                                                            "TUTTI_RENDEZVOUS": "tcp://127.0.0.1:1"})
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertEqual(done.stderr, "tutti perf: --ranks 4 differs from the 3 ranks of the current job\n")
+        self.assertEqual(done.stderr, "tutti perf: --ranks 4 differs from the 3 ranks of the "
+                                      "current job\n")
 
     def test_ranks_of_a_job_are_used(self):
         with tempfile.TemporaryDirectory() as place:
-            argv = [TUTTI, "perf", "broadcast", "--ranks", "3", "--min", "64", "--max", "64", "--iters", "1", "--check", "--json"]
+            argv = [TUTTI, "perf", "broadcast", "--ranks", "3", "--min", "64", "--max", "64",
+                    "--iters", "1", "--check", "--json"]
             ranks = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env={
-                **clean_environment(), "TUTTI_RANK": str(rank), "TUTTI_SIZE": "3", "TUTTI_RENDEZVOUS": f"file://{place}/meet"})
+                **clean_environment(), "TUTTI_RANK": str(rank), "TUTTI_SIZE": "3",
+                "TUTTI_RENDEZVOUS": f"file://{place}/meet"})
                 for rank in range(3)]
             outputs = [rank.communicate(timeout=TIMEOUT_S)[0] for rank in ranks]
         self.assertEqual([rank.returncode for rank in ranks], [0, 0, 0])
@@ -310,7 +355,8 @@ class Starting(unittest.TestCase):
 
 class Exchanges(unittest.TestCase):
     def test_every_method_delivers_its_data(self):
-        done = perf("a2av", "--ranks", 3, "--tokens", 20, "--bytes", 100, "--experts", 6, "--top", 2, "--skew", 1, "--dealt", "--iters", 1, "--json")
+        done = perf("a2av", "--ranks", 3, "--tokens", 20, "--bytes", 100, "--experts", 6, "--top",
+                    2, "--skew", 1, "--dealt", "--iters", 1, "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         rows = {row["method"]: row for row in map(json.loads, done.stdout.splitlines())}
         self.assertEqual(len(rows), 10)
@@ -325,7 +371,8 @@ class Exchanges(unittest.TestCase):
         self.assertGreater(rows["replay"]["cpu_us"], rows["replay"]["tc_us"])
 
     def test_invalid_arguments_give_status_2(self):
-        for args, says in ((["--methods", "dynamic,late"], "late"), (["--top", "0"], "--top 0"), (["--ranks", "1", "--experts", "2", "--top", "3"], "at least --top")):
+        for args, says in ((["--methods", "dynamic,late"], "late"), (["--top", "0"], "--top 0"),
+                           (["--ranks", "1", "--experts", "2", "--top", "3"], "at least --top")):
             done = perf("a2av", *args)
             self.assertEqual(done.returncode, 2, args)
             self.assertIn(says, done.stderr)

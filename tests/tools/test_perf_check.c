@@ -251,10 +251,14 @@ static void busbw_factors_match_nccl_tests(void **state)
         const char *name;
         double of_4;
     } cases[] = {
-        { "allreduce", 1.5 },   { "reduce", 1 },      { "reduce_scatter", 0.75 }, { "reduce_scatterv", 0.75 },
-        { "allgather", 0.75 },  { "allgatherv", 0.75 }, { "broadcast", 1 },       { "gather", 0.75 },
-        { "gatherv", 0.75 },    { "scatter", 0.75 },  { "scatterv", 0.75 },       { "alltoall", 0.75 },
-        { "alltoallv", 0.75 },  { "sendrecv", 1 },    { "pingpong", 1 },          { "barrier", 1 },
+        { "allreduce", 1.5 },       { "reduce", 1 },
+        { "reduce_scatter", 0.75 }, { "reduce_scatterv", 0.75 },
+        { "allgather", 0.75 },      { "allgatherv", 0.75 },
+        { "broadcast", 1 },         { "gather", 0.75 },
+        { "gatherv", 0.75 },        { "scatter", 0.75 },
+        { "scatterv", 0.75 },       { "alltoall", 0.75 },
+        { "alltoallv", 0.75 },      { "sendrecv", 1 },
+        { "pingpong", 1 },          { "barrier", 1 },
     };
 
     (void)state;

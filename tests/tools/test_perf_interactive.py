@@ -26,7 +26,8 @@ class Group:
         self.controls = [self._pipe(f"control.{rank}") for rank in range(NRANKS)]
         self.rest = b""
         self.process = subprocess.Popen(
-            [TUTTI, "run", "-n", str(NRANKS), "--", TUTTI, "perf", "--interactive", self.place.name, *args],
+            [TUTTI, "run", "-n", str(NRANKS), "--", TUTTI, "perf", "--interactive", self.place.name,
+             *args],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
     def _pipe(self, name):
@@ -82,17 +83,21 @@ class Interactive(unittest.TestCase):
 
     def test_start_line_is_first(self):
         line = self.start("--wire", "shm").line()
-        version = subprocess.run([TUTTI, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
-        self.assertEqual(line, {"ready": True, "name": "Tutti", "version": version, "ranks": NRANKS})
+        version = subprocess.run([TUTTI, "--version"], capture_output=True, text=True,
+                                 check=True).stdout.split()[1]
+        self.assertEqual(line, {"ready": True, "name": "Tutti", "version": version,
+                                "ranks": NRANKS})
 
     def test_every_collective_is_measured_and_right(self):
         group = self.ready("--wire", "shm")
-        for coll in ("allreduce", "reduce", "reduce_scatter", "allgather", "broadcast", "gather", "scatter", "alltoall",
+        for coll in ("allreduce", "reduce", "reduce_scatter", "allgather", "broadcast", "gather",
+                     "scatter", "alltoall",
                      "barrier", "pingpong", "sendrecv"):
             for nbytes in (8, 1000, 100000):
                 reply = group.ask(f"{coll} {nbytes} 3 1 2 malloc")
                 self.assertEqual(reply["coll"], coll, reply)
-                self.assertEqual((reply["ranks"], reply["memory"], reply["wrong"]), (NRANKS, "malloc", 0))
+                self.assertEqual((reply["ranks"], reply["memory"], reply["wrong"]),
+                                 (NRANKS, "malloc", 0))
                 self.assertEqual(reply["bytes"], 0 if coll == "barrier" else nbytes)
                 self.assertEqual(len(reply["samples_us"]), 3)
                 self.assertTrue(all(us > 0 for us in reply["samples_us"]))
@@ -130,11 +135,14 @@ class Interactive(unittest.TestCase):
 
     def test_in_place_results_are_right(self):
         group = self.ready("--wire", "shm")
-        for coll in ("allreduce", "reduce", "reduce_scatter", "allgather", "broadcast", "gather", "scatter", "alltoall"):
+        for coll in ("allreduce", "reduce", "reduce_scatter", "allgather", "broadcast", "gather",
+                     "scatter", "alltoall"):
             reply = group.ask(f"{coll} 4096 2 0 0 in_place")
-            self.assertEqual((reply["coll"], reply["memory"], reply["wrong"]), (coll, "in_place", 0))
+            self.assertEqual((reply["coll"], reply["memory"], reply["wrong"]),
+                             (coll, "in_place", 0))
         for coll in ("barrier", "pingpong", "sendrecv"):
-            self.assertEqual(group.ask(f"{coll} 4096 2 0 0 in_place"), {"error": "this operation has no in-place form"})
+            self.assertEqual(group.ask(f"{coll} 4096 2 0 0 in_place"),
+                             {"error": "this operation has no in-place form"})
 
     def test_overlapped_allreduce_is_right(self):
         group = self.ready("--wire", "shm")
@@ -146,8 +154,10 @@ class Interactive(unittest.TestCase):
 
     def test_failed_command_leaves_group_ready(self):
         group = self.ready("--wire", "shm")
-        for bad in ("", "allreduce", "allreduce 8 1 0 0 stone", "allreduce 8 0 0 0 malloc", "allreduce 8 1 -1 0 malloc",
-                    "bread 8 1 0 0 malloc", "allreduce/none 8 1 0 0 malloc", "allreduce eight 1 0 0 malloc"):
+        for bad in ("", "allreduce", "allreduce 8 1 0 0 stone", "allreduce 8 0 0 0 malloc",
+                    "allreduce 8 1 -1 0 malloc",
+                    "bread 8 1 0 0 malloc", "allreduce/none 8 1 0 0 malloc",
+                    "allreduce eight 1 0 0 malloc"):
             reply = group.ask(bad)
             self.assertEqual(list(reply), ["error"], bad)
             self.assertEqual(group.ask("allreduce 8 1 0 0 malloc")["wrong"], 0)
@@ -164,7 +174,8 @@ class Interactive(unittest.TestCase):
 
     def test_missing_pipe_is_named(self):
         with tempfile.TemporaryDirectory() as place:
-            done = subprocess.run([TUTTI, "perf", "--ranks", "1", "--interactive", place], capture_output=True, text=True,
+            done = subprocess.run([TUTTI, "perf", "--ranks", "1", "--interactive", place],
+                                  capture_output=True, text=True,
                                   timeout=DEADLINE_S, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn("control.0", done.stderr)

@@ -24,7 +24,8 @@ MODES = ["put-only", "coupled", "decoupled", "ordered", "full"]
 
 
 def tutti(*arguments):
-    return subprocess.run([TUTTI, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    return subprocess.run([TUTTI, *map(str, arguments)], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
 
 
 class Case(unittest.TestCase):
@@ -34,7 +35,8 @@ class Case(unittest.TestCase):
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def bursts(self, lines, **keys):
-        return [line for line in lines if line["what"] == "burst" and all(line[key] == value for key, value in keys.items())]
+        return [line for line in lines if line["what"] == "burst"
+                and all(line[key] == value for key, value in keys.items())]
 
 
 class Arguments(Case):
@@ -80,7 +82,8 @@ class Arguments(Case):
     ]
 
     def test_invalid_arguments_are_reported_once(self):
-        cases = [(command, *case) for command, own in (("perf", self.PERF), ("sim", self.SIM)) for case in self.BOTH + own]
+        cases = [(command, *case) for command, own in (("perf", self.PERF), ("sim", self.SIM))
+                 for case in self.BOTH + own]
         for command, arguments, word in cases:
             with self.subTest(command=command, arguments=arguments):
                 done = tutti(command, "putsignal", *arguments)
@@ -97,7 +100,8 @@ class Arguments(Case):
 
 class Simulated(Case):
     def test_lists_and_ranges_are_all_simulated(self):
-        lines = self.lines("sim", "putsignal", "--hosts", "2..5", "--concurrency", "1..6", "--bytes", "4K..20K", "--mode", "full")
+        lines = self.lines("sim", "putsignal", "--hosts", "2..5", "--concurrency", "1..6",
+                           "--bytes", "4K..20K", "--mode", "full")
         self.assertEqual({line["hosts"] for line in lines}, {2, 4, 5})
         self.assertEqual({line["transfers"] for line in lines}, {1, 2, 4, 6})
         self.assertEqual({line["bytes"] for line in self.bursts(lines)}, {4096, 16384, 20480})
@@ -105,7 +109,8 @@ class Simulated(Case):
         self.assertTrue(all(line["share"] is None for line in self.bursts(lines)))
 
     def test_shares_and_fits_match_the_model(self):
-        lines = self.lines("sim", "putsignal", "--hosts", 8, "--bytes", "4K..4M", "--latency-us", 1000, "--gbit-s", 0.4)
+        lines = self.lines("sim", "putsignal", "--hosts", 8, "--bytes", "4K..4M", "--latency-us",
+                           1000, "--gbit-s", 0.4)
         for mode in MODES:
             only, = self.bursts(lines, mode="put-only", bytes=4096)
             row, = self.bursts(lines, mode=mode, bytes=4096)
@@ -114,7 +119,9 @@ class Simulated(Case):
             # A byte takes 0.02 us on the link, in every mode; a coupled transfer also a round trip,
             # and so do 28 of 96 decoupled ones.
             self.assertAlmostEqual(fit["beta_us_per_byte"], 0.02, delta=0.0002)
-            self.assertAlmostEqual(fit["alpha_us"], {"coupled": 2000, "decoupled": 2000 * 28 / 96}.get(mode, 0), delta=50)
+            self.assertAlmostEqual(fit["alpha_us"],
+                                   {"coupled": 2000, "decoupled": 2000 * 28 / 96}.get(mode, 0),
+                                   delta=50)
         share, = [row["share"] for row in self.bursts(lines, mode="full", bytes=4096)]
         self.assertGreater(share, 0.95)
         share, = [row["share"] for row in self.bursts(lines, mode="coupled", bytes=4096)]
@@ -128,13 +135,15 @@ class Real(Case):
             self.assertGreater(row["time_us"], 0)
             signals = 0 if row["mode"] == "put-only" else row["transfers"]
             self.assertEqual(row["signals"], signals, row)
-            drains = {"coupled": row["transfers"], "decoupled": row["destinations"]}.get(row["mode"], 0)
+            drains = {"coupled": row["transfers"],
+                      "decoupled": row["destinations"]}.get(row["mode"], 0)
             self.assertEqual(row["drains"], drains, row)
             if row["mode"] == "full":
                 self.assertEqual(row["fences"], row["destinations"], row)
 
     def test_modes_deliver_bytes_and_expected_drains(self):
-        lines = self.lines("perf", "putsignal", "-n", 3, "--wire", "tcp", "--concurrency", "1,7", "--bytes", "8,600", "--rounds", 1, "--iters", 1, "--check",
+        lines = self.lines("perf", "putsignal", "-n", 3, "--wire", "tcp", "--concurrency", "1,7",
+                           "--bytes", "8,600", "--rounds", 1, "--iters", 1, "--check",
                            "--sources", "all")
         self.assertEqual([row["mode"] for row in self.bursts(lines, transfers=7, bytes=600)], MODES)
         self.assertEqual({row["destinations"] for row in self.bursts(lines, transfers=7)}, {2})
@@ -142,12 +151,16 @@ class Real(Case):
         self.check_counts(lines)
 
     def test_excess_blocks_are_reported(self):
-        words = ["perf", "putsignal", "-n", 2, "--wire", "tcp", "--concurrency", "1..8", "--bytes", 8, "--mode", "full", "--rounds", 1, "--iters", 1]
-        blocks = {row["transfers"]: row["blocks"] for row in self.bursts(self.lines(*words, "--blocks", 4))}
+        words = ["perf", "putsignal", "-n", 2, "--wire", "tcp", "--concurrency", "1..8", "--bytes",
+                 8, "--mode", "full", "--rounds", 1, "--iters", 1]
+        blocks = {row["transfers"]: row["blocks"]
+                  for row in self.bursts(self.lines(*words, "--blocks", 4))}
         self.assertEqual(blocks, {1: 1, 2: 2, 4: 4, 8: 4})
-        for asked, said in ((4, "# fewer transfers than --blocks, so only one block per transfer is used: --concurrency 1, 2\n"), (1, "")):
+        for asked, said in ((4, "# fewer transfers than --blocks, so only one block per transfer "
+                                "is used: --concurrency 1, 2\n"), (1, "")):
             head = tutti(*words, "--blocks", asked).stdout
-            self.assertIn(f"# 1 source with {asked} block{'' if asked == 1 else 's'}, 1 round, 1 burst per mode", head)
+            self.assertIn(f"# 1 source with {asked} block{'' if asked == 1 else 's'}, 1 round, 1 "
+                          f"burst per mode", head)
             self.assertEqual("one block per transfer" in head, bool(said), head)
             self.assertIn(said, head)
 
@@ -155,27 +168,37 @@ class Real(Case):
         fences = {1: 6, 2: 4, 3: 2, 6: 2}       # three transfers to each of two ranks
         for group, each in fences.items():
             with self.subTest(group=group):
-                rows = self.bursts(self.lines("perf", "putsignal", "-n", 3, "--wire", "tcp", "--concurrency", 6, "--bytes", 3000, "--mode", "decoupled,full",
-                                              "--group", group, "--rounds", 1, "--iters", 1, "--check"))
-                said = {row["mode"]: (row["group"], row["wrong"], row["signals"], row["drains"], row["fences"]) for row in rows}
-                self.assertEqual(said, {"decoupled": (group, 0, 6, each, 0), "full": (group, 0, 6, 0, each)})
-                model = self.bursts(self.lines("sim", "putsignal", "--hosts", 3, "--ranks-per-host", 1, "--concurrency", 6, "--bytes", 3000, "--mode",
+                rows = self.bursts(self.lines("perf", "putsignal", "-n", 3, "--wire", "tcp",
+                                              "--concurrency", 6, "--bytes", 3000, "--mode",
+                                              "decoupled,full",
+                                              "--group", group, "--rounds", 1, "--iters", 1,
+                                              "--check"))
+                said = {row["mode"]: (row["group"], row["wrong"], row["signals"], row["drains"],
+                                      row["fences"]) for row in rows}
+                self.assertEqual(said, {"decoupled": (group, 0, 6, each, 0),
+                                        "full": (group, 0, 6, 0, each)})
+                model = self.bursts(self.lines("sim", "putsignal", "--hosts", 3, "--ranks-per-host",
+                                               1, "--concurrency", 6, "--bytes", 3000, "--mode",
                                                "decoupled,full", "--group", group))
-                self.assertEqual({row["mode"]: (row["drains"], row["fences"]) for row in model}, {"decoupled": (each, 0), "full": (0, each)})
+                self.assertEqual({row["mode"]: (row["drains"], row["fences"]) for row in model},
+                                 {"decoupled": (each, 0), "full": (0, each)})
 
     def test_mapped_memory_needs_no_proxy(self):
-        lines = self.lines("perf", "putsignal", "-n", 2, "--wire", "shm", "--concurrency", 5, "--bytes", "70K", "--rounds", 1, "--iters", 1, "--check")
+        lines = self.lines("perf", "putsignal", "-n", 2, "--wire", "shm", "--concurrency", 5,
+                           "--bytes", "70K", "--rounds", 1, "--iters", 1, "--check")
         for row in self.bursts(lines):
             self.assertEqual((row["wrong"], row["drains"], row["signals"]), (0, 0, 0))
 
     def test_wrong_bytes_are_counted_and_fail(self):
-        done = tutti("perf", "putsignal", "-n", 3, "--wire", "tcp", "--concurrency", 4, "--bytes", 64, "--mode", "put-only,full", "--rounds", 1, "--iters", 1,
+        done = tutti("perf", "putsignal", "-n", 3, "--wire", "tcp", "--concurrency", 4, "--bytes",
+                     64, "--mode", "put-only,full", "--rounds", 1, "--iters", 1,
                      "--check", "--spoil", 5, "--json")
         self.assertEqual(done.returncode, 1)
         self.assertEqual([json.loads(line)["wrong"] for line in done.stdout.splitlines()], [10, 10])
 
     def test_latency_stands_beside_a_bare_flag(self):
-        lines = self.lines("perf", "putsignal", "--latency", "-n", 2, "--wire", "shm", "--rounds", 2, "--trips", 10)
+        lines = self.lines("perf", "putsignal", "--latency", "-n", 2, "--wire", "shm", "--rounds",
+                           2, "--trips", 10)
         self.assertEqual([line["how"] for line in lines], ["flag", "direct", "proxy"])
         for line in lines:
             self.assertEqual(len(line["samples_us"]), 2)
@@ -184,16 +207,19 @@ class Real(Case):
 
     def test_oversized_windows_are_refused_with_numbers(self):
         for wire in ("shm", "tcp"):
-            done = tutti("perf", "putsignal", "-n", 2, "--wire", wire, "--concurrency", 1024, "--sources", "all", "--bytes", "1G", "--rounds", 1, "--iters", 1)
+            done = tutti("perf", "putsignal", "-n", 2, "--wire", wire, "--concurrency", 1024,
+                         "--sources", "all", "--bytes", "1G", "--rounds", 1, "--iters", 1)
             self.assertEqual(done.returncode, 1)
-            said = re.search(r"out of memory: the buffers of 2 ranks on this host need (\d+) bytes, and (\d+) are available", done.stderr)
+            said = re.search(r"out of memory: the buffers of 2 ranks on this host need (\d+) "
+                             r"bytes, and (\d+) are available", done.stderr)
             self.assertTrue(said, done.stderr)
             self.assertGreaterEqual(int(said[1]), 2 * (2 * 1024 + 1) * 2**30)
             self.assertLess(int(said[2]), int(said[1]))
             self.assertNotIn("SIGKILL", done.stderr)
 
     def test_latency_without_shared_memory_is_refused(self):
-        done = tutti("perf", "putsignal", "--latency", "-n", 2, "--wire", "tcp", "--rounds", 1, "--trips", 1)
+        done = tutti("perf", "putsignal", "--latency", "-n", 2, "--wire", "tcp", "--rounds", 1,
+                     "--trips", 1)
         self.assertEqual(done.returncode, 1)
         self.assertIn("ranks 0 and 1 can both map", done.stderr)
 
@@ -202,9 +228,15 @@ class Real(Case):
         if why:
             self.skipTest(why)
         with wan.Wan({"hosts": [{"name": "near"}, {"name": "far"}], "delay_ms": 1}) as net:
-            done = subprocess.run([str(word) for word in net.inside(0, TUTTI, "run", "-n", 4, "--hosts", "near:2,far:2", "--rsh", net.on, "--output", "plain", "--",
-                                                                    TUTTI, "perf", "putsignal", "--concurrency", 8, "--bytes", "4K", "--rounds", 1, "--iters", 1,
-                                                                    "--check", "--json")], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+            done = subprocess.run([str(word)
+                                   for word in net.inside(0, TUTTI, "run", "-n", 4, "--hosts",
+                                                          "near:2,far:2", "--rsh", net.on,
+                                                          "--output", "plain", "--",
+                                                          TUTTI, "perf", "putsignal",
+                                                          "--concurrency", 8, "--bytes", "4K",
+                                                          "--rounds", 1, "--iters", 1,
+                                                          "--check", "--json")],
+                                  capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual({(row["hosts"], row["destinations"]) for row in lines}, {(2, 2)})
@@ -216,9 +248,11 @@ class Page(unittest.TestCase):
         with tempfile.TemporaryDirectory() as place:
             rows, page = Path(place) / "putsignal.json", Path(place) / "one-sided.md"
             shutil.copy(SOURCE / "docs" / "one-sided.md", page)
-            for argv in ([SOURCE / "bench" / "run", "putsignal", "--only", "^simulated", "--tutti", TUTTI, "--save", rows],
+            for argv in ([SOURCE / "bench" / "run", "putsignal", "--only", "^simulated", "--tutti",
+                          TUTTI, "--save", rows],
                          [SOURCE / "bench" / "report.py", rows, "--out", page]):
-                done = subprocess.run([sys.executable, *argv], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+                done = subprocess.run([sys.executable, *argv], capture_output=True, text=True,
+                                      timeout=TIMEOUT_S, check=False)
                 self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("| 16 ", page.read_text())
             tree = xml.etree.ElementTree.parse(page.with_name("putsignal.svg"))

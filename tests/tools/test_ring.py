@@ -14,12 +14,14 @@ TUTTI = Path(os.environ["TUTTI_BUILD_DIR"]) / "tutti"
 NAMES = ["a", "b", "c & co", "d"]
 FAST = {(0, 3), (3, 1), (1, 2), (2, 0)}
 MATRIX = {"peers": NAMES,
-          "bandwidth_mbit_s": [[None if i == k else 800 if (i, k) in FAST else 80 for k in range(4)] for i in range(4)],
+          "bandwidth_mbit_s": [[None if i == k else 800 if (i, k) in FAST else 80 for k in range(4)]
+                               for i in range(4)],
           "latency_ms": [[0 if i == k else 1 for k in range(4)] for i in range(4)]}
 
 
 def order(*args, text=None):
-    return subprocess.run([TUTTI, "ring", "order", *map(str, args)], input=text, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run([TUTTI, "ring", "order", *map(str, args)], input=text,
+                          capture_output=True, text=True, timeout=120, check=False)
 
 
 class Ring(unittest.TestCase):
@@ -43,7 +45,8 @@ class Ring(unittest.TestCase):
         self.assertFalse(self.found(MATRIX, "--bytes", "8M", "--expected", 0)["worth_changing"])
 
     def test_fast_uplinks_favour_two_rings(self):
-        wide = {**MATRIX, "bandwidth_mbit_s": [[None if i == k else 100 for k in range(4)] for i in range(4)], "up_mbit_s": [1000] * 4,
+        wide = {**MATRIX, "bandwidth_mbit_s": [[None if i == k else 100 for k in range(4)]
+                                               for i in range(4)], "up_mbit_s": [1000] * 4,
                 "down_mbit_s": [1000] * 4}
         got = self.found(wide, "--bytes", "8M", "--segment", 0)
         self.assertEqual(got["fastest"], "two rings")
@@ -62,8 +65,10 @@ class Ring(unittest.TestCase):
 
     def test_the_same_seed_finds_the_same(self):
         n = 20
-        rough = {"bandwidth_mbit_s": [[0 if i == k else 10 + (i * 37 + k * 91) % 101 for k in range(n)] for i in range(n)],
-                 "latency_ms": [[0 if i == k else (i * 17 + k * 29) % 50 for k in range(n)] for i in range(n)]}
+        rough = {"bandwidth_mbit_s": [[0 if i == k else 10 + (i * 37 + k * 91) % 101
+                                       for k in range(n)] for i in range(n)],
+                 "latency_ms": [[0 if i == k else (i * 17 + k * 29) % 50 for k in range(n)]
+                                for i in range(n)]}
         one, two = (self.found(rough, "--seed", 5, "--steps", 3000) for _ in range(2))
         self.assertEqual({**one, "search_s": 0}, {**two, "search_s": 0})
         self.assertEqual(sorted(one["order"]), list(range(n)))
@@ -77,7 +82,8 @@ class Ring(unittest.TestCase):
             self.assertIn("order: a d b c & co\n", done.stdout)
             self.assertIn("change of the order: pays off", done.stdout)
             drawn = ET.parse(Path(folder) / "ring.svg").getroot()
-            framed = [e for e in drawn.iter("{http://www.w3.org/2000/svg}rect") if e.get("stroke") == "#d55e00"]
+            framed = [e for e in drawn.iter("{http://www.w3.org/2000/svg}rect") if e.get("stroke")
+                      == "#d55e00"]
             self.assertEqual(len(framed), 4)
             bad = order("--matrix", path, "--svg", Path(folder) / "none" / "ring.svg")
             self.assertEqual(bad.returncode, 1)
@@ -85,7 +91,8 @@ class Ring(unittest.TestCase):
 
     def test_errors_are_reported(self):
         one_way = {"bandwidth_mbit_s": [[0, 5], [0, 0]], "latency_ms": [[0, 0], [0, 0]]}
-        for text, says in ((json.dumps(one_way), "no ring exists over the given links"), ("{", "unexpected end"), ('{"x": 1}', ':1: unknown key "x"')):
+        for text, says in ((json.dumps(one_way), "no ring exists over the given links"),
+                           ("{", "unexpected end"), ('{"x": 1}', ':1: unknown key "x"')):
             done = order("--matrix", "-", text=text)
             self.assertEqual((done.returncode, done.stdout), (1, ""))
             self.assertIn(says, done.stderr)

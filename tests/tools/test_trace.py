@@ -20,17 +20,20 @@ LONG = 64 << 10
 
 def clean_environment(**more):
     kept = {key: value for key, value in os.environ.items()
-            if not key.startswith(("TUTTI_RANK", "TUTTI_SIZE", "TUTTI_LANES", "OMPI_", "PMI", "SLURM_")) and key not in ("RANK", "WORLD_SIZE")}
+            if not key.startswith(("TUTTI_RANK", "TUTTI_SIZE", "TUTTI_LANES", "OMPI_", "PMI",
+                                   "SLURM_")) and key not in ("RANK", "WORLD_SIZE")}
     return {**kept, **{key: str(value) for key, value in more.items()}}
 
 
 def perf(*args, **environment):
-    return subprocess.run([TUTTI, "perf", *map(str, args)], env=clean_environment(**environment), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+    return subprocess.run([TUTTI, "perf", *map(str, args)], env=clean_environment(**environment),
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           timeout=TIMEOUT_S, check=False)
 
 
 def is_usable(wire):
-    said = subprocess.run([TUTTI, "info"], env=clean_environment(), capture_output=True, text=True, timeout=TIMEOUT_S, check=True).stdout
+    said = subprocess.run([TUTTI, "info"], env=clean_environment(), capture_output=True, text=True,
+                          timeout=TIMEOUT_S, check=True).stdout
     return any(line.split()[:2] == [wire, "usable"] for line in said.splitlines())
 
 
@@ -49,7 +52,8 @@ class Case(unittest.TestCase):
         """Sent and received segments, as {(from, to, lane, number, part): bytes}; each occurs once,
         with an end. Barriers at the start and end of tracing may lack one end: they are short.
         verbs and ofi contain a tcp transport, which negotiates links."""
-        events = [e for e in trace["traceEvents"] if e["ph"] == "e" or e.get("args", {}).get("wire") == wire]
+        events = [e for e in trace["traceEvents"] if e["ph"] == "e" or e.get("args", {}).get("wire")
+                  == wire]
         begun = [e for e in events if e["ph"] == "b"]
         ended = {(e["pid"], e["id"]): e["ts"] for e in events if e["ph"] == "e"}
         for e in begun:
@@ -67,25 +71,30 @@ class Case(unittest.TestCase):
         key = lambda e: tuple(e["args"][k] for k in ("from", "to", "lane", "number", "part"))
         for some in begun, arrived:
             self.assertEqual([k for k, n in Counter(map(key, some)).items() if n > 1], [])
-        return {key(e): e["args"]["bytes"] for e in begun}, {key(e) for e in arrived if "arrived_us" in e["args"]}
+        return {key(e): e["args"]["bytes"]
+                for e in begun}, {key(e) for e in arrived if "arrived_us" in e["args"]}
 
     def check_rows(self, trace):
         """Each lane has a row at its sender and one at its receiver, labelled accordingly."""
-        names = {(e["pid"], e["tid"]): e["args"]["name"] for e in trace["traceEvents"] if e["ph"] == "M" and e["name"] == "thread_name"}
+        names = {(e["pid"], e["tid"]): e["args"]["name"] for e in trace["traceEvents"] if e["ph"]
+                 == "M" and e["name"] == "thread_name"}
         self.assertEqual(len(set((pid, name) for (pid, _), name in names.items())), len(names))
         for e in trace["traceEvents"]:
             if e["ph"] == "b":
                 self.assertEqual(names[e["pid"], e["tid"]], e["name"])
-                self.assertIn(f"{e['args']['wire']} to rank {e['args']['to']}, lane {e['args']['lane']}", e["name"])
+                self.assertIn(f"{e['args']['wire']} to rank {e['args']['to']}, lane "
+                              f"{e['args']['lane']}", e["name"])
             elif e["ph"] == "i":
                 self.assertEqual(names[e["pid"], e["tid"]],
-                                 f"{e['args']['wire']} from rank {e['args']['from']}, lane {e['args']['lane']}")
+                                 f"{e['args']['wire']} from rank {e['args']['from']}, lane "
+                                 f"{e['args']['lane']}")
 
     def check(self, wire, lanes, total):
         """total: bytes received from each rank's neighbour per call. Returns sent and received
         segments."""
         calls = 3       # a checked one, a timed one, and one in the loop
-        trace, _ = self.traced("sendrecv", "--ranks", 3, "--wire", wire, "--min", total, "--max", total, "--iters", 1, "--warmup", 0, "--check", "--out-of-place",
+        trace, _ = self.traced("sendrecv", "--ranks", 3, "--wire", wire, "--min", total, "--max",
+                               total, "--iters", 1, "--warmup", 0, "--check", "--out-of-place",
                                # one rail has as many queue pairs as requested
                                TUTTI_LANES=lanes, TUTTI_RDMA_DEVICES="=rxe0")
         self.assertEqual(trace["otherData"]["lost"], [0, 0, 0])
@@ -93,7 +102,8 @@ class Case(unittest.TestCase):
         self.check_rows(trace)
         self.assertEqual(arrived - sent.keys(), set())
         for rank in range(3):
-            bytes_right = sum(n for (source, to, *_), n in sent.items() if (source, to) == (rank, (rank + 1) % 3))
+            bytes_right = sum(n for (source, to, *_), n in sent.items() if (source, to)
+                              == (rank, (rank + 1) % 3))
             # In addition to the calls: barriers, results, and control messages. A duplicate segment
             # would be at least that long.
             self.assertGreaterEqual(bytes_right, calls * total)
@@ -103,22 +113,30 @@ class Case(unittest.TestCase):
     def check_lanes(self, sent, arrived, wanted, of_stream):
         """Long segments use all requested lanes, with one numbering over all lanes of a stream.
         of_stream: the stream of a lane."""
-        self.assertEqual({key: n for key, n in sent.items() if n >= SHORT and key not in arrived}, {})
+        self.assertEqual({key: n for key, n in sent.items() if n >= SHORT and key not in arrived},
+                         {})
         for source in range(3):
-            self.assertEqual({lane for (rank, _, lane, *_), n in sent.items() if n >= LONG and rank == source}, set(wanted))
+            self.assertEqual({lane for (rank, _, lane, *_), n in sent.items() if n >= LONG
+                              and rank == source}, set(wanted))
         streams = {}
         for source, to, lane, number, _ in sent:
             streams.setdefault((source, to, of_stream(lane)), []).append(number)
         for numbers in streams.values():
-            self.assertEqual(sorted(numbers), list(range(min(numbers), min(numbers) + len(numbers))))
+            self.assertEqual(sorted(numbers),
+                             list(range(min(numbers), min(numbers) + len(numbers))))
 
 
     def lanes_of_device(self, wire, policy, iters):
         """The lanes of long puts of rank 0's device, in order, {to: [lane, ...]}."""
-        trace, _ = self.traced("putsignal", "-n", 3, "--wire", wire, "--lanes", policy, "--concurrency", 16, "--bytes", LONG, "--mode", "full", "--rounds", 1,
-                               "--iters", iters, "--check", TUTTI_LANES=4, TUTTI_RDMA_DEVICES="=rxe0")
+        trace, _ = self.traced("putsignal", "-n", 3, "--wire", wire, "--lanes", policy,
+                               "--concurrency", 16, "--bytes", LONG, "--mode", "full", "--rounds",
+                               1,
+                               "--iters", iters, "--check", TUTTI_LANES=4,
+                               TUTTI_RDMA_DEVICES="=rxe0")
         sent, _ = self.sent_and_arrived(trace, wire)
-        return {to: [lane for _, lane in sorted((number, lane) for (_, peer, lane, number, _), n in sent.items() if peer == to and n >= LONG)] for to in (1, 2)}
+        return {to: [lane for _, lane in sorted((number, lane)
+                                                for (_, peer, lane, number, _), n in sent.items()
+                                                if peer == to and n >= LONG)] for to in (1, 2)}
 
     def check_policies(self, wire, first):
         """Devices that bind a peer to a lane, or use lanes in turn, do so; `first` is the number of
@@ -173,7 +191,8 @@ class OverOfi(Case):
                 # lane 0 is for urgent messages
                 self.assertLessEqual({lane for _, _, lane, *_ in sent}, set(range(1 + lanes)))
                 self.assertLessEqual({lane for _, _, lane, _, part in sent if part == 0}, {0, 1})
-                parts = Counter((source, to, min(lane, 1), number, part) for source, to, lane, number, part in sent)
+                parts = Counter((source, to, min(lane, 1), number, part)
+                                for source, to, lane, number, part in sent)
                 self.assertEqual({n for n in parts.values()}, {1})
                 for source, to, stream, number, part in parts:
                     if part > 1:
@@ -189,29 +208,35 @@ class OverOfi(Case):
 class Files(Case):
     def test_svg_name_gives_a_drawing(self):
         self.file = Path(self.folder.name) / "trace.svg"
-        done = perf("putsignal", "-n", 2, "--wire", "tcp", "--concurrency", 8, "--bytes", "64K", "--mode", "full", "--rounds", 1, "--iters", 1, "--trace", self.file)
+        done = perf("putsignal", "-n", 2, "--wire", "tcp", "--concurrency", 8, "--bytes", "64K",
+                    "--mode", "full", "--rounds", 1, "--iters", 1, "--trace", self.file)
         self.assertEqual(done.returncode, 0, done.stderr)
         picture = xml.etree.ElementTree.parse(self.file).getroot()
         space = {"svg": "http://www.w3.org/2000/svg"}
-        self.assertIn("rank 0: tcp to rank 1, lane 0", [text.text for text in picture.findall("svg:text", space)])
+        self.assertIn("rank 0: tcp to rank 1, lane 0",
+                      [text.text for text in picture.findall("svg:text", space)])
         titles = [title.text for title in picture.findall("svg:g/svg:title", space)]
-        self.assertGreaterEqual(len([title for title in titles if ", 65536 bytes, completed after " in title]), 8, titles)
+        self.assertGreaterEqual(len([title for title in titles
+                                     if ", 65536 bytes, completed after " in title]), 8, titles)
 
     def test_unwritable_file_prevents_the_measurement(self):
         self.file = Path(self.folder.name) / "none" / "trace.json"
-        done = perf("allreduce", "--wire", "tcp", "--min", 8, "--max", 8, "--iters", 1, "--json", "--trace", self.file)
+        done = perf("allreduce", "--wire", "tcp", "--min", 8, "--max", 8, "--iters", 1, "--json",
+                    "--trace", self.file)
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertEqual(done.stderr.count("--trace"), 1, done.stderr)
         self.assertIn("No such file", done.stderr)
 
     def test_overflow_keeps_the_newest_events(self):
-        trace, done = self.traced("putsignal", "-n", 2, "--wire", "tcp", "--concurrency", 1024, "--bytes", 8, "--mode", "full", "--rounds", 1, "--iters", 40)
+        trace, done = self.traced("putsignal", "-n", 2, "--wire", "tcp", "--concurrency", 1024,
+                                  "--bytes", 8, "--mode", "full", "--rounds", 1, "--iters", 40)
         self.assertIn("newest 131072 events", done.stderr)
         self.assertGreater(trace["otherData"]["lost"][0], 0)
         self.assertGreater(len([e for e in trace["traceEvents"] if e["ph"] == "b"]), 30000)
 
     def test_shared_memory_has_no_segments(self):
-        trace, done = self.traced("allreduce", "--wire", "shm", "--min", 8, "--max", 8, "--iters", 1)
+        trace, done = self.traced("allreduce", "--wire", "shm", "--min", 8, "--max", 8, "--iters",
+                                  1)
         self.assertIn("empty trace", done.stderr)
         self.assertEqual({e["ph"] for e in trace["traceEvents"]}, {"M"})
 

@@ -11,14 +11,16 @@ TUTTI = Path(os.environ["TUTTI_BUILD_DIR"]) / "tutti"
 
 
 def tutti(*arguments):
-    return subprocess.run([TUTTI, *arguments], capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run([TUTTI, *arguments], capture_output=True, text=True, check=False,
+                          timeout=60)
 
 
 def commands():
     """All commands of `tutti --help`, with their verbs."""
     names = re.findall(r"^  (\w+) ", tutti("--help").stdout, re.MULTILINE)
     verbs = re.findall(r"^  (\w+) ", tutti("plan", "--help").stdout, re.MULTILINE)
-    return [[name] for name in names] + [["plan", verb] for verb in verbs] + [["topo", "place"], ["ring", "order"]]
+    return ([[name] for name in names] + [["plan", verb] for verb in verbs]
+            + [["topo", "place"], ["ring", "order"]])
 
 
 class Usage(unittest.TestCase):
@@ -37,7 +39,8 @@ class Usage(unittest.TestCase):
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_invalid_value_gives_status_2(self):
-        for command in (("sim", "allgather", "--ranks", "x"), ("perf", "--ranks", "x"), ("plan", "show", "allgather", "ring", "--ranks", "x"),
+        for command in (("sim", "allgather", "--ranks", "x"), ("perf", "--ranks", "x"),
+                        ("plan", "show", "allgather", "ring", "--ranks", "x"),
                         ("topo", "--ranks", "x"), ("run", "-n", "x"), ("tune", "--ranks", "x")):
             with self.subTest(command=command):
                 done = tutti(*command)
@@ -51,7 +54,8 @@ class Usage(unittest.TestCase):
             with self.subTest(size=size):
                 done = tutti("perf", "allreduce", "--ranks", "2", "--min", size)
                 self.assertEqual(done.returncode, 2)
-                self.assertIn(f"--min {size}: must be a size like 4096, 4K, 16M or 1G, up to 1024T", done.stderr)
+                self.assertIn(f"--min {size}: must be a size like 4096, 4K, 16M or 1G, up to 1024T",
+                              done.stderr)
 
 
 if __name__ == "__main__":

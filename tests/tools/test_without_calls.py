@@ -10,25 +10,33 @@ import unittest
 from pathlib import Path
 
 BUILD = Path(os.environ["TUTTI_BUILD_DIR"])
-TUTTI, HELLO, WITHOUT = BUILD / "tutti", BUILD / "examples/hello", BUILD / "tests/tools/prog_without"
+TUTTI, HELLO, WITHOUT = (BUILD / "tutti", BUILD / "examples/hello",
+                         BUILD / "tests/tools/prog_without")
 SANITIZED = bool(os.environ.get("CFLAGS"))
 RANKS = 2
 
 # Jobs run without these.
-OPTIONAL = ["pidfd_open", "getrandom", "memfd_create", "madvise", "fallocate", "membarrier", "process_vm_readv",
-            "process_vm_writev", "signalfd4", "accept4", "sched_setaffinity", "setpgid", "setsid", "rseq",
+OPTIONAL = ["pidfd_open", "getrandom", "memfd_create", "madvise", "fallocate", "membarrier",
+            "process_vm_readv",
+            "process_vm_writev", "signalfd4", "accept4", "sched_setaffinity", "setpgid", "setsid",
+            "rseq",
             # sanitizers need these
-            "getcpu", "statx", "prctl", "userfaultfd"] + (["prlimit64", "sched_getaffinity"] if not SANITIZED else [])
+            "getcpu", "statx", "prctl", "userfaultfd"] + (["prlimit64", "sched_getaffinity"]
+                                                          if not SANITIZED else [])
 # Other errors of a filter or of the kernel, with which jobs run too.
-ERRORS = {"memfd_create": ["EACCES", "ENOMEM", "EINVAL", "EMFILE"], "ftruncate": ["EPERM", "ENOSPC", "ENOSYS"],
-          "madvise": ["EACCES"], "fallocate": ["EACCES"], "pidfd_open": ["EACCES", "EMFILE"], "getrandom": ["EACCES", "EINTR"],
+ERRORS = {"memfd_create": ["EACCES", "ENOMEM", "EINVAL", "EMFILE"],
+          "ftruncate": ["EPERM", "ENOSPC", "ENOSYS"],
+          "madvise": ["EACCES"], "fallocate": ["EACCES"], "pidfd_open": ["EACCES", "EMFILE"],
+          "getrandom": ["EACCES", "EINTR"],
           "accept4": ["EACCES"], "membarrier": ["EACCES"], "process_vm_readv": ["EACCES"]}
 # Jobs need these: the name in the message.
-NEEDED = {"epoll_create1": "epoll_create1", "eventfd2": "eventfd", "timerfd_create": "timerfd_create", "pipe2": "pipe2"}
+NEEDED = {"epoll_create1": "epoll_create1", "eventfd2": "eventfd",
+          "timerfd_create": "timerfd_create", "pipe2": "pipe2"}
 
 
 def run(*command, **environment):
-    return subprocess.run([str(part) for part in command], env={**os.environ, **environment}, capture_output=True,
+    return subprocess.run([str(part) for part in command], env={**os.environ, **environment},
+                          capture_output=True,
                           text=True, timeout=240, check=False)
 
 
@@ -71,9 +79,11 @@ class SystemCalls(unittest.TestCase):
         self.check_runs(without(OPTIONAL))
 
     def test_large_messages_need_no_shm_calls(self):
-        for names in (["madvise", "fallocate"], ["memfd_create=EPERM"], ["process_vm_readv=EPERM", "process_vm_writev=EPERM"]):
+        for names in (["madvise", "fallocate"], ["memfd_create=EPERM"],
+                      ["process_vm_readv=EPERM", "process_vm_writev=EPERM"]):
             with self.subTest(calls=names):
-                done = run(WITHOUT, *names, "--", TUTTI, "perf", "allreduce", "-n", str(RANKS), "--min", "8M", "--max", "8M", "--check")
+                done = run(WITHOUT, *names, "--", TUTTI, "perf", "allreduce", "-n", str(RANKS),
+                           "--min", "8M", "--max", "8M", "--check")
                 self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_missing_clone3_is_named_or_harmless(self):
@@ -84,16 +94,19 @@ class SystemCalls(unittest.TestCase):
 
     def test_missing_needed_call_is_named(self):
         for name, shown in NEEDED.items():
-            for how, cause in (("", "Function not implemented"), ("=EPERM", "Operation not permitted")):
+            for how, cause in (("", "Function not implemented"),
+                               ("=EPERM", "Operation not permitted")):
                 with self.subTest(call=name + how):
                     done = without([name + how])
                     self.assertNotEqual(done.returncode, 0)
-                    self.assertRegex(done.stderr, rf"{shown} failed: {cause} \(.*sandbox.*system call")
+                    self.assertRegex(done.stderr,
+                                     rf"{shown} failed: {cause} \(.*sandbox.*system call")
 
     def test_required_shm_explains_its_failure(self):
         done = without(["memfd_create"], TUTTI_WIRES="shm")
         self.assertNotEqual(done.returncode, 0)
-        self.assertRegex(done.stderr, "no transport is available on this host .*memfd_create failed: Function not implemented")
+        self.assertRegex(done.stderr, "no transport is available on this host .*memfd_create "
+                                      "failed: Function not implemented")
 
 
 class WithoutProc(unittest.TestCase):
@@ -102,22 +115,28 @@ class WithoutProc(unittest.TestCase):
     def command(self, *command):
         if "address" in os.environ.get("CFLAGS", ""):
             self.skipTest("LeakSanitizer, and the variable that disables it, need /proc")
-        done = run("unshare", "-m", "sh", "-c", 'mount -t tmpfs tmpfs /proc || exit 77; exec "$@"', "sh", *command)
+        done = run("unshare", "-m", "sh", "-c", 'mount -t tmpfs tmpfs /proc || exit 77; exec "$@"',
+                   "sh", *command)
         if done.returncode == 77 or "unshare" in done.stderr:
             self.skipTest("no mount namespaces here")
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
     def test_tools_start_ranks(self):
-        self.assertEqual(self.command(TUTTI, "run", "-n", str(RANKS), "--", HELLO).count("the sum is 1"), RANKS)
+        self.assertEqual(self.command(TUTTI, "run", "-n", str(RANKS), "--",
+                                      HELLO).count("the sum is 1"), RANKS)
         self.command(TUTTI, "perf", "allreduce", "-n", str(RANKS), "--max", "1K", "--check")
-        self.command(TUTTI, "perf", "putsignal", "-n", str(RANKS), "--blocks", "1", "--rounds", "1", "--iters", "10")
+        self.command(TUTTI, "perf", "putsignal", "-n", str(RANKS), "--blocks", "1", "--rounds", "1",
+                     "--iters", "10")
         with tempfile.TemporaryDirectory() as folder:
-            self.command(TUTTI, "tune", "-n", str(RANKS), "--colls", "allreduce", "--max", "64", "-o", Path(folder) / "tune.json")
+            self.command(TUTTI, "tune", "-n", str(RANKS), "--colls", "allreduce", "--max", "64",
+                         "-o", Path(folder) / "tune.json")
 
     def test_program_is_found_by_a_relative_path(self):
-        self.command("sh", "-c", f'cd "{BUILD.parent}" && {BUILD.name}/tutti perf allreduce -n {RANKS} --max 1K --check')
-        self.command("sh", "-c", f'PATH="{BUILD}:$PATH" && tutti perf allreduce -n {RANKS} --max 1K --check')
+        self.command("sh", "-c", f'cd "{BUILD.parent}" && {BUILD.name}/tutti perf allreduce -n '
+                                 f'{RANKS} --max 1K --check')
+        self.command("sh", "-c", f'PATH="{BUILD}:$PATH" && tutti perf allreduce -n {RANKS} --max '
+                                 f'1K --check')
 
 
 class Limits(unittest.TestCase):
@@ -127,12 +146,15 @@ class Limits(unittest.TestCase):
         self.assertRegex(done.stderr, r"RLIMIT_FSIZE is \d+ bytes \(raise it with ulimit -f\)")
 
     def test_exhausted_ports_name_the_range(self):
-        script = ('ip link set lo up && echo 40000 40001 > /proc/sys/net/ipv4/ip_local_port_range || exit 77; exec "$@"')
-        done = job("unshare", "-n", "sh", "-c", script, "sh", TUTTI_WIRES="tcp", TUTTI_TIMEOUT_MS="8000")
+        script = ('ip link set lo up && echo 40000 40001 > /proc/sys/net/ipv4/ip_local_port_range '
+                  '|| exit 77; exec "$@"')
+        done = job("unshare", "-n", "sh", "-c", script, "sh", TUTTI_WIRES="tcp",
+                   TUTTI_TIMEOUT_MS="8000")
         if done.returncode == 77 or "unshare" in done.stderr:
             self.skipTest("no network namespaces here")
         self.assertNotEqual(done.returncode, 0)
-        self.assertRegex(done.stderr, r"no port from 40000 to 40001 is free: see net\.ipv4\.ip_local_port_range")
+        self.assertRegex(done.stderr, r"no port from 40000 to 40001 is free: see "
+                                      r"net\.ipv4\.ip_local_port_range")
 
 
 if __name__ == "__main__":

@@ -96,7 +96,8 @@ static void last_cache_is_complete_or_unknown(void **state)
     cache = tt_last_cache_of(&set, &sharing);
     assert_int_equal(CPU_COUNT(&sharing), cache.cpus);
     CPU_AND(&sharing, &sharing, &set);
-    assert_true(cache.bytes == 0 || CPU_COUNT(&sharing) > 0);      /* at least the first of the set */
+    /* at least the first of the set */
+    assert_true(cache.bytes == 0 || CPU_COUNT(&sharing) > 0);
     assert_int_equal(cache.bytes > 0, cache.cpus > 0);
     assert_true(cache.bytes == 0 || cache.bytes >= 4096);
     assert_true(cache.cpus <= sysconf(_SC_NPROCESSORS_CONF));
@@ -107,15 +108,22 @@ static void last_cache_is_complete_or_unknown(void **state)
 static void foreign_interface_of_same_name_ignored(void **state)
 {
     static const char *const parts[] = {
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?><!DOCTYPE topology SYSTEM \"hwloc2.dtd\"><topology version=\"2.0\">"
-        "<object type=\"Machine\" os_index=\"0\" cpuset=\"0x3\" complete_cpuset=\"0x3\" allowed_cpuset=\"0x3\" nodeset=\"0x1\""
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?><!DOCTYPE topology SYSTEM "
+        "\"hwloc2.dtd\"><topology version=\"2.0\">"
+        "<object type=\"Machine\" os_index=\"0\" cpuset=\"0x3\" complete_cpuset=\"0x3\" "
+        "allowed_cpuset=\"0x3\" nodeset=\"0x1\""
         " complete_nodeset=\"0x1\" allowed_nodeset=\"0x1\" gp_index=\"1\">"
-        "<object type=\"NUMANode\" os_index=\"0\" cpuset=\"0x3\" complete_cpuset=\"0x3\" nodeset=\"0x1\" complete_nodeset=\"0x1\""
+        "<object type=\"NUMANode\" os_index=\"0\" cpuset=\"0x3\" complete_cpuset=\"0x3\" "
+        "nodeset=\"0x1\" complete_nodeset=\"0x1\""
         " gp_index=\"2\" local_memory=\"1024\"/>"
-        "<object type=\"Package\" os_index=\"3\" cpuset=\"0x1\" complete_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\" gp_index=\"3\">"
-        "<object type=\"PU\" os_index=\"0\" cpuset=\"0x1\" complete_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\" gp_index=\"4\"/></object>"
-        "<object type=\"Package\" os_index=\"7\" cpuset=\"0x2\" complete_cpuset=\"0x2\" nodeset=\"0x1\" complete_nodeset=\"0x1\" gp_index=\"5\">"
-        "<object type=\"PU\" os_index=\"1\" cpuset=\"0x2\" complete_cpuset=\"0x2\" nodeset=\"0x1\" complete_nodeset=\"0x1\" gp_index=\"6\"/>"
+        "<object type=\"Package\" os_index=\"3\" cpuset=\"0x1\" complete_cpuset=\"0x1\" "
+        "nodeset=\"0x1\" complete_nodeset=\"0x1\" gp_index=\"3\">"
+        "<object type=\"PU\" os_index=\"0\" cpuset=\"0x1\" complete_cpuset=\"0x1\" nodeset=\"0x1\" "
+        "complete_nodeset=\"0x1\" gp_index=\"4\"/></object>"
+        "<object type=\"Package\" os_index=\"7\" cpuset=\"0x2\" complete_cpuset=\"0x2\" "
+        "nodeset=\"0x1\" complete_nodeset=\"0x1\" gp_index=\"5\">"
+        "<object type=\"PU\" os_index=\"1\" cpuset=\"0x2\" complete_cpuset=\"0x2\" nodeset=\"0x1\" "
+        "complete_nodeset=\"0x1\" gp_index=\"6\"/>"
         "<object type=\"OSDev\" gp_index=\"7\" name=\"lo\" osdev_type=\"2\">",
         "<info name=\"Address\" value=\"02:00:00:00:00:07\"/>",
         "</object></object></object></topology>",
@@ -148,19 +156,28 @@ static void foreign_interface_of_same_name_ignored(void **state)
 static void bridges_of_nic_and_gpu_found(void **state)
 {
     static const char text[] =
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?><!DOCTYPE topology SYSTEM \"hwloc2.dtd\"><topology version=\"2.0\">"
-        "<object type=\"Machine\" os_index=\"0\" cpuset=\"0x1\" complete_cpuset=\"0x1\" allowed_cpuset=\"0x1\" nodeset=\"0x1\""
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?><!DOCTYPE topology SYSTEM "
+        "\"hwloc2.dtd\"><topology version=\"2.0\">"
+        "<object type=\"Machine\" os_index=\"0\" cpuset=\"0x1\" complete_cpuset=\"0x1\" "
+        "allowed_cpuset=\"0x1\" nodeset=\"0x1\""
         " complete_nodeset=\"0x1\" allowed_nodeset=\"0x1\" gp_index=\"1\">"
-        "<object type=\"NUMANode\" os_index=\"0\" cpuset=\"0x1\" complete_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\""
+        "<object type=\"NUMANode\" os_index=\"0\" cpuset=\"0x1\" complete_cpuset=\"0x1\" "
+        "nodeset=\"0x1\" complete_nodeset=\"0x1\""
         " gp_index=\"2\" local_memory=\"1024\"/>"
-        "<object type=\"PU\" os_index=\"0\" cpuset=\"0x1\" complete_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\" gp_index=\"3\"/>"
-        "<object type=\"Bridge\" gp_index=\"4\" bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"0000:[00-03]\">"
-        "<object type=\"Bridge\" gp_index=\"5\" bridge_type=\"1-1\" depth=\"1\" bridge_pci=\"0000:[01-02]\" pci_busid=\"0000:00:01.0\""
+        "<object type=\"PU\" os_index=\"0\" cpuset=\"0x1\" complete_cpuset=\"0x1\" nodeset=\"0x1\" "
+        "complete_nodeset=\"0x1\" gp_index=\"3\"/>"
+        "<object type=\"Bridge\" gp_index=\"4\" bridge_type=\"0-1\" depth=\"0\" "
+        "bridge_pci=\"0000:[00-03]\">"
+        "<object type=\"Bridge\" gp_index=\"5\" bridge_type=\"1-1\" depth=\"1\" "
+        "bridge_pci=\"0000:[01-02]\" pci_busid=\"0000:00:01.0\""
         " pci_type=\"0604 [10b5:8747] [0000:0000] ca\" pci_link_speed=\"0\">"
-        "<object type=\"PCIDev\" gp_index=\"6\" pci_busid=\"0000:01:00.0\" pci_type=\"0302 [10de:2335] [0000:0000] a1\" pci_link_speed=\"0\"/>"
-        "<object type=\"PCIDev\" gp_index=\"7\" pci_busid=\"0000:01:01.0\" pci_type=\"0200 [15b3:1021] [0000:0000] 00\" pci_link_speed=\"0\">"
+        "<object type=\"PCIDev\" gp_index=\"6\" pci_busid=\"0000:01:00.0\" pci_type=\"0302 "
+        "[10de:2335] [0000:0000] a1\" pci_link_speed=\"0\"/>"
+        "<object type=\"PCIDev\" gp_index=\"7\" pci_busid=\"0000:01:01.0\" pci_type=\"0200 "
+        "[15b3:1021] [0000:0000] 00\" pci_link_speed=\"0\">"
         "<object type=\"OSDev\" gp_index=\"8\" name=\"lo\" osdev_type=\"2\"/></object></object>"
-        "<object type=\"PCIDev\" gp_index=\"9\" pci_busid=\"0000:03:00.0\" pci_type=\"0302 [10de:2335] [0000:0000] a1\" pci_link_speed=\"0\"/>"
+        "<object type=\"PCIDev\" gp_index=\"9\" pci_busid=\"0000:03:00.0\" pci_type=\"0302 "
+        "[10de:2335] [0000:0000] a1\" pci_link_speed=\"0\"/>"
         "</object></object></topology>";
     char path[] = "/tmp/tutti_machine_XXXXXX";
     FILE *f = fdopen(mkstemp(path), "w");

@@ -66,12 +66,15 @@ static void labels_decide_how_far_hosts_are(void **state)
     } cases[] = {
         { { "", "", "" }, { TT_NEAR_RACK, TT_NEAR_RACK, TT_NEAR_RACK } },
         { { "rack=1", "rack=1", "rack=2" }, { TT_NEAR_RACK, TT_NEAR_ZONE, TT_NEAR_ZONE } },
-        { { "rack=1,zone=a", "rack=1,zone=b", "rack=1,zone=a" }, { TT_NEAR_BUILDING, TT_NEAR_RACK, TT_NEAR_BUILDING } },
+        { { "rack=1,zone=a", "rack=1,zone=b", "rack=1,zone=a" },
+          { TT_NEAR_BUILDING, TT_NEAR_RACK, TT_NEAR_BUILDING } },
         { { "zone=a", "zone=a", "zone=b" }, { TT_NEAR_ZONE, TT_NEAR_BUILDING, TT_NEAR_BUILDING } },
-        { { "rack=1,building=x", "rack=2,building=x", "rack=2,building=y" }, { TT_NEAR_BUILDING, TT_NEAR_FABRIC, TT_NEAR_FABRIC } },
+        { { "rack=1,building=x", "rack=2,building=x", "rack=2,building=y" },
+          { TT_NEAR_BUILDING, TT_NEAR_FABRIC, TT_NEAR_FABRIC } },
         { { "fabric=f", "fabric=g", "fabric=f" }, { TT_NEAR_WAN, TT_NEAR_FABRIC, TT_NEAR_WAN } },
         { { "rack=1", "", "" }, { TT_NEAR_ZONE, TT_NEAR_ZONE, TT_NEAR_ZONE } },
-        { { "rack=1,zone=a", "rack=1", "rack=1" }, { TT_NEAR_BUILDING, TT_NEAR_BUILDING, TT_NEAR_BUILDING } },
+        { { "rack=1,zone=a", "rack=1", "rack=1" },
+          { TT_NEAR_BUILDING, TT_NEAR_BUILDING, TT_NEAR_BUILDING } },
     };
 
     (void)state;

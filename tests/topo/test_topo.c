@@ -15,7 +15,8 @@ static const char lab[] =
     "    \"socket\": { \"latency_ns\": 300, \"gbit_s\": 400 },\n"
     "    \"rack\": { \"latency_ns\": 2000, \"gbit_s\": 8 },\n"
     "    \"zone\": { \"latency_ns\": 9000, \"oversubscription\": 2.5 } },\n"
-    "  \"machine\": { \"ranks_per_host\": 4, \"sockets_per_host\": 2, \"hosts_per_rack\": 5, \"racks_per_zone\": 3 },\n"
+    "  \"machine\": { \"ranks_per_host\": 4, \"sockets_per_host\": 2, \"hosts_per_rack\": 5, "
+    "\"racks_per_zone\": 3 },\n"
     "  \"hosts\": [ { \"host\": \"r*-n*\", \"rack\": \"rack$1\", \"zone\": \"z\", \"slots\": 4 },\n"
     "    { \"host\": \"*\", \"zone\": \"rest\" } ] }";
 
@@ -65,8 +66,10 @@ static void machine_defaults_to_its_sockets(void **state)
         bool told;
     } cases[] = {
         { "{}", TT_NODE_MESH, false },
-        { "{\"machine\": {\"ranks_per_host\": 4, \"sockets_per_host\": 2}}", TT_NODE_SOCKETS, false },
-        { "{\"node\": \"mesh\", \"machine\": {\"ranks_per_host\": 4, \"sockets_per_host\": 2}}", TT_NODE_MESH, true },
+        { "{\"machine\": {\"ranks_per_host\": 4, \"sockets_per_host\": 2}}", TT_NODE_SOCKETS,
+          false },
+        { "{\"node\": \"mesh\", \"machine\": {\"ranks_per_host\": 4, \"sockets_per_host\": 2}}",
+          TT_NODE_MESH, true },
         { "{\"node\": \"sockets\"}", TT_NODE_SOCKETS, true },
     };
 
@@ -100,28 +103,42 @@ static void invalid_descriptions_name_place_and_expectation(void **state)
         { "{\"node\": \"ring\"}", { "node is \"ring\"", "\"mesh\" or \"sockets\"" } },
         { "{\"name\": \"\"}", { "name is \"\"", "1 to 63 bytes" } },
         { "{\"name\": \"a\\u0007\"}", { "name is", "control characters" } },
-        { "{\"links\": {\"rack\": {\"latency_ns\": -1}}}", { "links.rack.latency_ns is -1", "from 1" } },
+        { "{\"links\": {\"rack\": {\"latency_ns\": -1}}}",
+          { "links.rack.latency_ns is -1", "from 1" } },
         { "{\"links\": {\"rack\": {\"gbit_s\": 0}}}", { "links.rack.gbit_s is 0" } },
-        { "{\"links\": {\"rack\": {\"oversubscription\": 2}}}", { "unknown key links.rack.oversubscription" } },
-        { "{\"links\": {\"zone\": {\"oversubscription\": 0.5}}}", { "links.zone.oversubscription is 0.5", "from 1" } },
+        { "{\"links\": {\"rack\": {\"oversubscription\": 2}}}",
+          { "unknown key links.rack.oversubscription" } },
+        { "{\"links\": {\"zone\": {\"oversubscription\": 0.5}}}",
+          { "links.zone.oversubscription is 0.5", "from 1" } },
         { "{\"links\": {\"planet\": {}}}", { "unknown key links.planet", "wan" } },
-        { "{\"machine\": {\"ranks_per_host\": 3, \"sockets_per_host\": 2}}", { "machine.ranks_per_host is 3", "multiple" } },
-        { "{\"machine\": {\"buildings\": 5000, \"hosts_per_rack\": 5000}}", { "more than 16777216 ranks" } },
+        { "{\"machine\": {\"ranks_per_host\": 3, \"sockets_per_host\": 2}}",
+          { "machine.ranks_per_host is 3", "multiple" } },
+        { "{\"machine\": {\"buildings\": 5000, \"hosts_per_rack\": 5000}}",
+          { "more than 16777216 ranks" } },
         { "{\n \"rails\": 2,\n \"links\": {\n  \"rack\":\n   {\"gbit\": 1}\n }\n}",
           { "lab.json:5: unknown key links.rack.gbit (known keys: latency_ns, gbit_s)" } },
-        { "{\"hosts\": [\n {\"host\": \"a, \\\" {b\"},\n {\"host\": \"b\",\n  \"slot\": 1}]}", { "lab.json:4: unknown key hosts[1].slot (" } },
-        { "{\"hosts\": [\n {\"host\": \"a\"},\n {\"host\": \"b\",\n  \"slots\": 0}]}", { "lab.json:4: hosts[1].slots is 0" } },
+        { "{\"hosts\": [\n {\"host\": \"a, \\\" {b\"},\n {\"host\": \"b\",\n  \"slot\": 1}]}",
+          { "lab.json:4: unknown key hosts[1].slot (" } },
+        { "{\"hosts\": [\n {\"host\": \"a\"},\n {\"host\": \"b\",\n  \"slots\": 0}]}",
+          { "lab.json:4: hosts[1].slots is 0" } },
         { "{\"hosts\": [\n {\"rack\": \"a\"}]}", { "lab.json:2: hosts[0].host is missing" } },
-        { "{\"hosts\": [\n {\"host\": \"a*\",\n  \"rack\": \"$1\",\n  \"zone\": \"$2\"}]}", { "lab.json:4: hosts[0].zone is \"$2\"" } },
-        { "{\"hosts\": [\n {\"host\": \"a\",\n  \"rack\": 7}]}", { "lab.json:3: hosts[0].rack is 7" } },
-        { "{\"hosts\": [\n {\"rack\": \"a\",\n  \"host\": \"**********\"}]}", { "lab.json:3: hosts[0].host has more than 9 asterisks" } },
+        { "{\"hosts\": [\n {\"host\": \"a*\",\n  \"rack\": \"$1\",\n  \"zone\": \"$2\"}]}",
+          { "lab.json:4: hosts[0].zone is \"$2\"" } },
+        { "{\"hosts\": [\n {\"host\": \"a\",\n  \"rack\": 7}]}",
+          { "lab.json:3: hosts[0].rack is 7" } },
+        { "{\"hosts\": [\n {\"rack\": \"a\",\n  \"host\": \"**********\"}]}",
+          { "lab.json:3: hosts[0].host has more than 9 asterisks" } },
         { "{\"hosts\": [\n {\"host\": \"a\"},\n 7]}", { "lab.json:3: hosts[1] is 7" } },
         { "{\n \"hosts\": {}}", { "lab.json:2: hosts is {", "an array" } },
         { "{\"hosts\": [{\"rack\": \"a\"}]}", { "hosts[0].host is missing" } },
-        { "{\"hosts\": [{\"host\": \"a\"}, {\"host\": \"b\", \"slots\": 0}]}", { "hosts[1].slots is 0" } },
-        { "{\"hosts\": [{\"host\": \"**********\"}]}", { "hosts[0].host has more than 9 asterisks" } },
-        { "{\"hosts\": [{\"host\": \"a*\", \"rack\": \"r$1\"}, {\"host\": \"b*\", \"rack\": \"r$1\", \"zone\": \"$2\"}]}",
-          { "lab.json:1: hosts[1].zone is \"$2\"", "\"b*\", to whose asterisks $1 to $9 refer, has only 1" } },
+        { "{\"hosts\": [{\"host\": \"a\"}, {\"host\": \"b\", \"slots\": 0}]}",
+          { "hosts[1].slots is 0" } },
+        { "{\"hosts\": [{\"host\": \"**********\"}]}",
+          { "hosts[0].host has more than 9 asterisks" } },
+        { "{\"hosts\": [{\"host\": \"a*\", \"rack\": \"r$1\"}, {\"host\": \"b*\", \"rack\": "
+          "\"r$1\", \"zone\": \"$2\"}]}",
+          { "lab.json:1: hosts[1].zone is \"$2\"",
+            "\"b*\", to whose asterisks $1 to $9 refer, has only 1" } },
     };
 
     (void)state;

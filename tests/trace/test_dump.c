@@ -158,7 +158,8 @@ static void a_file_that_cannot_be_written_is_an_error(void **state)
     assert_int_equal(tutti_trace_dump(path, NULL), TUTTI_ERR_SYSTEM);
 }
 
-/* A file system of 64 KiB is too small for the dump: the old file stays, and no part of a new one. */
+/* A file system of 64 KiB is too small for the dump: the old file stays, and no part of a new
+ * one. */
 static void a_full_disk_leaves_the_old_file(void **state)
 {
     char text[16] = "";

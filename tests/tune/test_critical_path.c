@@ -188,9 +188,9 @@ static void check_choices(const struct tt_layout *layout)
             n++;
         }
     if (exp(sum / n) > 1.1)
-        fail_msg(
-            "what is chosen takes %.2f times as long as the best in the mean; by closed forms it is %.2f",
-            exp(sum / n), exp(sum_model / n));
+        fail_msg("what is chosen takes %.2f times as long as the best in the mean; by closed forms "
+                 "it is %.2f",
+                 exp(sum / n), exp(sum_model / n));
     assert_true(sum <= sum_model);
 }
 

@@ -238,17 +238,20 @@ struct options {
 
 static const char about[] =
     "Carries packets between network namespaces, as a matrix of delays, rates and losses says."
-    "\vMATRIX is a file as docs/wan-testbed.md describes it, or - for standard input. NETWORK is the path of a network namespace, one for "
+    "\vMATRIX is a file as docs/wan-testbed.md describes it, or - for standard input. NETWORK is "
+    "the path of a network namespace, one for "
     "each host of the matrix, in its order; in each a device " DEVICE
     " is made. When they are, \"ready\" is printed. Commands on standard "
     "input:\n"
     "  stats                                        all counters, as one line of JSON\n"
-    "  change FROM TO delay_ms|rate_mbit|loss X     from now on, from host number FROM to host number TO\n"
+    "  change FROM TO delay_ms|rate_mbit|loss X     from now on, from host number FROM to host "
+    "number TO\n"
     "It ends when standard input does.";
 
 static const struct argp_option known[] = {
     { "show", 's', NULL, 0, "print the matrix with all its pairs, as JSON, and carry nothing", 0 },
-    { "cut", 'c', NULL, 0, "let the kernel cut long packets into segments before they come: slower", 0 },
+    { "cut", 'c', NULL, 0, "let the kernel cut long packets into segments before they come: slower",
+      0 },
     { 0 },
 };
 

@@ -19,9 +19,8 @@ static void read_matrix(const char *text)
 static void one_number_or_rows_per_host(void **state)
 {
     (void)state;
-    read_matrix(
-        "{" TWO
-        ", \"delay_ms\": 12.3, \"loss\": [[null, 0.5], [0.25, \"\"]], \"rate_mbit\": [[0, 8], [null, 0]], \"queue_ms\": 100}");
+    read_matrix("{" TWO ", \"delay_ms\": 12.3, \"loss\": [[null, 0.5], [0.25, \"\"]], "
+                "\"rate_mbit\": [[0, 8], [null, 0]], \"queue_ms\": 100}");
     assert_int_equal(m.pair[0][1].delay_ns, 12300000);
     assert_int_equal(m.pair[1][0].delay_ns, 12300000);
     assert_float_equal(m.pair[0][1].loss, 0.5, 0);
@@ -44,9 +43,9 @@ static void queues_have_their_given_length(void **state)
     assert_int_equal(m.pair[0][1].line.queue_bytes, 123456);
     read_matrix("{" TWO ", \"delay_ms\": 0, \"rate_mbit\": 80}");
     assert_int_equal(m.pair[0][1].line.queue_bytes, WAN_QUEUE_BYTES_MIN);
-    read_matrix(
-        "{\"hosts\": [{\"name\": \"a\", \"up_mbit\": 8}, {\"name\": \"b\", \"down_mbit\": 16}, {\"name\": \"c\"}], "
-        "\"delay_ms\": [[0, 10, 20], [10, 0, 5], [80, 5, 0]]}");
+    read_matrix("{\"hosts\": [{\"name\": \"a\", \"up_mbit\": 8}, {\"name\": \"b\", \"down_mbit\": "
+                "16}, {\"name\": \"c\"}], "
+                "\"delay_ms\": [[0, 10, 20], [10, 0, 5], [80, 5, 0]]}");
     assert_int_equal(m.host[0].up.queue_bytes, 100000);           /* the host's longest round trip
                                                                      is 100 ms */
     assert_int_equal(m.host[0].down.bit_s, 0);
@@ -63,13 +62,15 @@ static void written_matrix_reads_the_same(void **state)
     assert_non_null(f);
     wan_matrix_write(f, &m);
     fclose(f);
-    assert_string_equal(
-        text,
-        "{\"seed\": 77, \"hosts\": ["
-        "{\"name\": \"a\", \"up_mbit\": null, \"up_queue_bytes\": null, \"down_mbit\": null, \"down_queue_bytes\": null}, "
-        "{\"name\": \"b\", \"up_mbit\": null, \"up_queue_bytes\": null, \"down_mbit\": null, \"down_queue_bytes\": null}], "
-        "\"pairs\": [[null, {\"delay_ms\": 0.1, \"loss\": 0.001, \"rate_mbit\": 8.5, \"queue_bytes\": 16384}], "
-        "[{\"delay_ms\": 0.1, \"loss\": 0.001, \"rate_mbit\": 8.5, \"queue_bytes\": 16384}, null]]}\n");
+    assert_string_equal(text, "{\"seed\": 77, \"hosts\": ["
+                              "{\"name\": \"a\", \"up_mbit\": null, \"up_queue_bytes\": null, "
+                              "\"down_mbit\": null, \"down_queue_bytes\": null}, "
+                              "{\"name\": \"b\", \"up_mbit\": null, \"up_queue_bytes\": null, "
+                              "\"down_mbit\": null, \"down_queue_bytes\": null}], "
+                              "\"pairs\": [[null, {\"delay_ms\": 0.1, \"loss\": 0.001, "
+                              "\"rate_mbit\": 8.5, \"queue_bytes\": 16384}], "
+                              "[{\"delay_ms\": 0.1, \"loss\": 0.001, \"rate_mbit\": 8.5, "
+                              "\"queue_bytes\": 16384}, null]]}\n");
 }
 
 static const struct {
@@ -87,8 +88,10 @@ static const struct {
     { "{\n \"speed\": 1}", "m.json:2: it has an unknown member \"speed\"" },
     { "{\n \"loss\": 1,\n \"loss\": 1}", "m.json:3: duplicate key \"loss\"" },
     { "{\n \"hosts\": 1}", "m.json:2: hosts must be a list" },
-    { "{\"hosts\": [{\"name\": \"a\"},\n {\n  \"name\": \"b\",\n  \"up_mbit\": 0}]}", "m.json:4: hosts[1]: up_mbit is 0" },
-    { "{\"hosts\": [{\"name\": \"a\"},\n {\n  \"name\": \"a\"}]}", "m.json:3: hosts[1]: hosts[0] has the name a, too" },
+    { "{\"hosts\": [{\"name\": \"a\"},\n {\n  \"name\": \"b\",\n  \"up_mbit\": 0}]}",
+      "m.json:4: hosts[1]: up_mbit is 0" },
+    { "{\"hosts\": [{\"name\": \"a\"},\n {\n  \"name\": \"a\"}]}",
+      "m.json:3: hosts[1]: hosts[0] has the name a, too" },
     { "{\"hosts\": [{\"name\": \"a\"},\n {}]}", "m.json:2: hosts[1]: name must be a text" },
     { "[]", "it must be an object" },
     { "{}", "hosts must be a list of 2 to 64 hosts" },
@@ -96,11 +99,15 @@ static const struct {
     { "{\"hosts\": [{\"name\": \"a\"}, {}]}", "hosts[1]: name must be a text" },
     { "{\"hosts\": [{\"name\": \"a\"}, {\"name\": \"B\"}]}", "hosts[1]: name must be a text" },
     { "{\"hosts\": [{\"name\": \"a\"}, {\"name\": \"x;y\"}]}", "hosts[1]: name must be a text" },
-    { "{\"hosts\": [{\"name\": \"a\"}, {\"name\": \"a\\u0000\"}]}", "hosts[1]: name must be a text" },
-    { "{\"hosts\": [{\"name\": \"a\"}, {\"name\": \"abcdefghijklmnopqrstuvwxyz012345\"}]}", "of up to 31 characters" },
+    { "{\"hosts\": [{\"name\": \"a\"}, {\"name\": \"a\\u0000\"}]}",
+      "hosts[1]: name must be a text" },
+    { "{\"hosts\": [{\"name\": \"a\"}, {\"name\": \"abcdefghijklmnopqrstuvwxyz012345\"}]}",
+      "of up to 31 characters" },
     { "{\"hosts\": [{\"name\": \"a\"}, {\"name\": \"a\"}]}", "hosts[0] has the name a, too" },
-    { "{\"hosts\": [{\"name\": \"a\", \"upload\": 3}, {\"name\": \"b\"}]}", "hosts[0]: the host has an unknown member \"upload\"" },
-    { "{\"hosts\": [{\"name\": \"a\", \"up_mbit\": -1}, {\"name\": \"b\"}]}", "up_mbit is -1, but must be from 0.001 to 1e+06" },
+    { "{\"hosts\": [{\"name\": \"a\", \"upload\": 3}, {\"name\": \"b\"}]}",
+      "hosts[0]: the host has an unknown member \"upload\"" },
+    { "{\"hosts\": [{\"name\": \"a\", \"up_mbit\": -1}, {\"name\": \"b\"}]}",
+      "up_mbit is -1, but must be from 0.001 to 1e+06" },
     { "{" TWO ", \"delay\": 3}", "it has an unknown member \"delay\"" },
     { "{" TWO ", \"delay_ms\": \"3\"}", "delay_ms is \"3\", but must be a number" },
     { "{" TWO ", \"delay_ms\": null}", "delay_ms is null, but must be a number" },
@@ -108,7 +115,8 @@ static const struct {
     { "{" TWO ", \"delay_ms\": [[0, 1]]}", "delay_ms has 1 rows, but there are 2 hosts" },
     { "{" TWO ", \"delay_ms\": [[0, 1], [1]]}", "delay_ms[1]: a row must be a list of 2 numbers" },
     { "{" TWO ", \"delay_ms\": [[0, 1], 5]}", "delay_ms[1]: a row must be a list of 2 numbers" },
-    { "{" TWO ", \"delay_ms\": [[0, 1], [true, 0]]}", "delay_ms[1][0]: delay_ms is true, but must be a number" },
+    { "{" TWO ", \"delay_ms\": [[0, 1], [true, 0]]}",
+      "delay_ms[1][0]: delay_ms is true, but must be a number" },
     { "{" TWO ", \"loss\": 1.5}", "loss is 1.5, but must be from 0 to 1" },
     { "{" TWO ", \"rate_mbit\": 0}", "rate_mbit is 0, but must be from 0.001 to 1e+06" },
     { "{" TWO ", \"queue_ms\": 10, \"queue_bdp\": 1}", "only one is possible" },

@@ -348,10 +348,10 @@ static void check_counts(const struct traffic *t, const struct wan_net *net)
                 c->lost + c->dropped_up + c->dropped_pair + c->dropped_down + c->dropped_room;
 
             if (c->segments != c->arrived_segments + gone || c->packets != t->nsent[a][b])
-                fail_msg(
-                    "seed %llu: from %u to %u %llu segments came, but %llu arrived and %llu did not",
-                    (unsigned long long)t->seed, a, b, (unsigned long long)c->segments,
-                    (unsigned long long)c->arrived_segments, (unsigned long long)gone);
+                fail_msg("seed %llu: from %u to %u %llu segments came, but %llu arrived and %llu "
+                         "did not",
+                         (unsigned long long)t->seed, a, b, (unsigned long long)c->segments,
+                         (unsigned long long)c->arrived_segments, (unsigned long long)gone);
         }
 }
 

@@ -248,7 +248,8 @@ const char *walk_drawn(uint64_t seed)
         of.keeps_to[i] =
             tt_prng_below(&p, 4) ? 0 : (uint8_t)(1 + tt_prng_below(&p, of.limits.lanes));
     }
-    slow = (uint32_t)tt_prng_below(&p, of.limits.lanes);        /* one lane pauses from time to time */
+    slow = (uint32_t)tt_prng_below(&p, of.limits.lanes);        /* one lane pauses from time to
+                                                                   time */
     walk_init(w, &of);
     while (!w->wrong && (n = walk_moves(w, moves)) > 0) {
         const struct walk_move m = moves[tt_prng_below(&p, n)];

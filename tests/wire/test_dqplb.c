@@ -218,9 +218,9 @@ static void lane_limits_do_not_affect_others(void **state)
                 greatest = dealt[end][k] > greatest ? dealt[end][k] : greatest;
             }
             if (greatest - least > 1)
-                fail_msg(
-                    "seed %llu: of those that may take %u of %u lanes, one has carried %u and another %u",
-                    (unsigned long long)seed, end, n, greatest, least);
+                fail_msg("seed %llu: of those that may take %u of %u lanes, one has carried %u and "
+                         "another %u",
+                         (unsigned long long)seed, end, n, greatest, least);
         }
     }
 }

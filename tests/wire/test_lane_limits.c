@@ -96,7 +96,8 @@ static void queue_pairs_hold_twice_the_link(void **state)
         assert_int_equal(said.lane_bytes, d == TT_NEAR_RACK  ? 1000000
                                           : d == TT_NEAR_WAN ? 65536
                                                              : known.lane_bytes);
-        assert_true(said.segment_bytes <= said.lane_bytes);     /* an empty lane always accepts one */
+        assert_true(said.segment_bytes <= said.lane_bytes);     /* an empty lane always accepts
+                                                                   one */
         if (d == TT_NEAR_FABRIC) /* the rate of two rails */
             assert_in_range(lanes * known.lane_bytes, 40000000,
                             40000000 + lanes * known.segment_bytes);

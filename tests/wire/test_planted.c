@@ -23,15 +23,18 @@ static const char *const bugs[TT_DQPLB_BUG_END] = {
     [TT_DQPLB_BUG_NOT_EMPTIEST] = "a lane is taken though another is emptier",
     [TT_DQPLB_BUG_WINDOW_OVERRUN] = "the window does not bound what is cut",
     [TT_DQPLB_BUG_NO_WRAP] = "numbers are compared as if they did not wrap",
-    [TT_DQPLB_BUG_FAST_ANYWHERE] = "a fast message that is retransmitted on another lane is still marked fast",
+    [TT_DQPLB_BUG_FAST_ANYWHERE] =
+        "a fast message that is retransmitted on another lane is still marked fast",
 };
 
 static const char *const cache_bugs[TT_REGCACHE_BUG_END] = {
     [TT_REGCACHE_BUG_NOT_WHOLE] = "what has the beginning of a buffer serves for all of it",
     [TT_REGCACHE_BUG_ANY_DOMAIN] = "what another device knows serves",
     [TT_REGCACHE_BUG_EXPOSED_TWICE] = "two users give the key of one registration to peers",
-    [TT_REGCACHE_BUG_FIRST_ONLY] = "of several registrations that lose their pages one becomes stale",
-    [TT_REGCACHE_BUG_LOST_WHILE_MADE] = "what loses its pages while it is being made is found afterwards",
+    [TT_REGCACHE_BUG_FIRST_ONLY] =
+        "of several registrations that lose their pages one becomes stale",
+    [TT_REGCACHE_BUG_LOST_WHILE_MADE] =
+        "what loses its pages while it is being made is found afterwards",
     [TT_REGCACHE_BUG_UNBOUNDED] = "bounds do not hold when users leave",
     [TT_REGCACHE_BUG_NOT_RECENT] = "what was used last is the first to end",
 };

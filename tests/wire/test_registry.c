@@ -458,7 +458,8 @@ static void adjacent_role(void)
     use(&d, second, PAGE);
     CHECK(d.pins == 2);
     use(&d, second - PAGE, 2 * PAGE);
-    CHECK(d.pins == 3 && d.unpins == 2 && d.bytes == BYTES);    /* both as one, which replaces them */
+    CHECK(d.pins == 3 && d.unpins == 2 && d.bytes == BYTES);    /* both as one, which replaces
+                                                                   them */
     for (uint32_t i = 0; i < 16; i++)
         use(&d, mem + i * PAGE, PAGE);
     use(&d, mem, BYTES);
@@ -498,7 +499,8 @@ static void untold_role(void)
     CHECK(!tt_registry_remove(mem + PAGE));
     one = get(&d, mem + PAGE, PAGE, false);
     CHECK(tt_registry_remove(mem) && !tt_registry_remove(mem));
-    CHECK(tt_registry_user_bytes(mem) == 0 && d.unpins == 0);   /* the user keeps its registration */
+    CHECK(tt_registry_user_bytes(mem) == 0 && d.unpins == 0);   /* the user keeps its
+                                                                   registration */
     tt_registry_put(d.domain, one, false);
     CHECK(d.unpins == d.pins);
     pipe_device_close(&d);

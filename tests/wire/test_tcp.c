@@ -134,8 +134,12 @@ static const struct {
     uint32_t times;
 } broken[] = {
     { "unknown kind", { .kind = 77 }, 1 },
-    { "beyond the link region", { .kind = TT_FRAME_PUT, .word = FIRST, .offset = NODE_LINK_BYTES - 8, .bytes = 9 }, 1 },
-    { "far beyond it", { .kind = TT_FRAME_PUT, .word = FIRST, .offset = 1ull << 63, .bytes = 9 }, 1 },
+    { "beyond the link region",
+      { .kind = TT_FRAME_PUT, .word = FIRST, .offset = NODE_LINK_BYTES - 8, .bytes = 9 },
+      1 },
+    { "far beyond it",
+      { .kind = TT_FRAME_PUT, .word = FIRST, .offset = 1ull << 63, .bytes = 9 },
+      1 },
     { "endless", { .kind = TT_FRAME_PUT, .word = FIRST, .offset = 8, .bytes = 1ull << 62 }, 1 },
     { "signal beyond",
       { .kind = TT_FRAME_PUT,
@@ -149,7 +153,9 @@ static const struct {
     { "answers no get", { .kind = TT_FRAME_GOT, .bytes = 64, .token = 3 }, 1 },
     { "answers no atomic", { .kind = TT_FRAME_OLD, .bytes = 64, .token = 0 }, 1 },
     { "get beyond", { .kind = TT_FRAME_GET, .offset = 1, .bytes = NODE_LINK_BYTES }, 1 },
-    { "get held over one lane", { .kind = TT_FRAME_GET, .flags = TT_FRAME_FENCED, .after = 1, .bytes = 8 }, 1 },
+    { "get held over one lane",
+      { .kind = TT_FRAME_GET, .flags = TT_FRAME_FENCED, .after = 1, .bytes = 8 },
+      1 },
     { "atomic beyond", { .kind = TT_FRAME_ATOMIC, .word = FIRST, .offset = NODE_LINK_BYTES }, 1 },
     { "too many gets", { .kind = TT_FRAME_GET, .offset = 0, .bytes = NODE_LINK_BYTES }, 100000 },
 };

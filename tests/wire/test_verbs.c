@@ -635,8 +635,8 @@ int main(int argc, char **argv)
     if (has_rails_to_pull())
         failed += cmocka_run_group_tests(of_rails, NULL, NULL);
     else
-        printf(
-            "rails are left out: there are no two of them on dummy interfaces that this process may take down\n");
+        printf("rails are left out: there are no two of them on dummy interfaces that this process "
+               "may take down\n");
     return failed;
 }
 

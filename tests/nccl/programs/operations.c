@@ -3,7 +3,8 @@
  *     operations PROCESSES PROCESS THREADS DEVICES FILE [graphs]
  *
  * Each thread of each process drives DEVICES ranks; process 0 writes the id to FILE. With `graphs`,
- * the operations are captured in CUDA graphs, which are launched twice. Every result is compared with values that are computed here. Prints "N cases" and exits with 0 if all are right. */
+ * the operations are captured in CUDA graphs, which are launched twice. Every result is compared
+ * with values that are computed here. Prints "N cases" and exits with 0 if all are right. */
 #include "nccl_calls.h"
 
 #include <pthread.h>

@@ -43,7 +43,8 @@ PLACES = {                  # name: (place, latitude, longitude)
     "eemshaven": ("Eemshaven", 53.44, 6.83),
 }
 EUROPE = ["frankfurt", "frankfurt", "paris", "ghislain", "london", "eemshaven"]
-NORTH_AMERICA = [*(place for place in ("dalles", "dallas", "moncks", "bluffs", "ashburn") for _ in range(2)), "montreal", "toronto"]
+NORTH_AMERICA = [*(place for place in ("dalles", "dallas", "moncks", "bluffs", "ashburn")
+                   for _ in range(2)), "montreal", "toronto"]
 # name: (title, places of its hosts, minimum and maximum Mbit/s of a pair, seed)
 DEPLOYMENTS = {
     "europe-6": ("6 peers in Europe", EUROPE, 40, 320, 6),
@@ -55,17 +56,21 @@ DEPLOYMENTS = {
 def great_circle_km(a, b):
     """Between two (latitude, longitude) in degrees, by the haversine formula."""
     (lat_a, lon_a), (lat_b, lon_b) = ((math.radians(x), math.radians(y)) for x, y in (a, b))
-    h = math.sin((lat_b - lat_a) / 2) ** 2 + math.cos(lat_a) * math.cos(lat_b) * math.sin((lon_b - lon_a) / 2) ** 2
+    h = (math.sin((lat_b - lat_a) / 2) ** 2
+         + math.cos(lat_a) * math.cos(lat_b) * math.sin((lon_b - lon_a) / 2) ** 2)
     return 2 * EARTH_KM * math.asin(math.sqrt(h))
 
 
 def delay_ms(a, b):
-    return round(ENDS_MS + DETOUR * great_circle_km(PLACES[a][1:], PLACES[b][1:]) / (FIBRE * LIGHT_KM_MS), 1)
+    return round(ENDS_MS
+                 + DETOUR * great_circle_km(PLACES[a][1:], PLACES[b][1:]) / (FIBRE * LIGHT_KM_MS),
+                 1)
 
 
 def names_of(places):
     """Names of hosts: paris; with two in one place, frankfurt1 and frankfurt2."""
-    return [place + (str(places[:i].count(place) + 1) if places.count(place) > 1 else "") for i, place in enumerate(places)]
+    return [place + (str(places[:i].count(place) + 1) if places.count(place) > 1 else "")
+            for i, place in enumerate(places)]
 
 
 def matrix_of(title, places, least, most, seed):
@@ -75,11 +80,15 @@ def matrix_of(title, places, least, most, seed):
     for name, place in zip(names_of(places), places):
         town, latitude, longitude = PLACES[place]
         hosts.append({"name": name, "place": town, "latitude": latitude, "longitude": longitude,
-                      "up_mbit": round(most * (1 + draw.random())), "down_mbit": round(most * (1 + draw.random()))})
-    rates = [[0 if a == b else round(least * (most / least) ** draw.random(), 1) for b in range(n)] for a in range(n)]
+                      "up_mbit": round(most * (1 + draw.random())),
+                      "down_mbit": round(most * (1 + draw.random()))})
+    rates = [[0 if a == b else round(least * (most / least) ** draw.random(), 1) for b in range(n)]
+             for a in range(n)]
     delays = [[0 if a == b else delay_ms(places[a], places[b]) for b in range(n)] for a in range(n)]
-    return {"about": f"{title}. Assumed, not measured: delays from great circles, rates drawn with seed {seed}. places.py wrote this, and tells how.",
-            "hosts": hosts, "delay_ms": delays, "rate_mbit": rates, "loss": 0, "queue_ms": QUEUE_MS, "seed": seed}
+    return {"about": f"{title}. Assumed, not measured: delays from great circles, rates drawn with "
+                     f"seed {seed}. places.py wrote this, and tells how.",
+            "hosts": hosts, "delay_ms": delays, "rate_mbit": rates, "loss": 0, "queue_ms": QUEUE_MS,
+            "seed": seed}
 
 
 def text_of(matrix):
@@ -88,7 +97,8 @@ def text_of(matrix):
         if isinstance(v, list):
             return "[\n" + ",\n".join("        " + json.dumps(row) for row in v) + "\n    ]"
         return json.dumps(v)
-    return "{\n" + ",\n".join(f"    {json.dumps(key)}: {value(v)}" for key, v in matrix.items()) + "\n}\n"
+    return "{\n" + ",\n".join(f"    {json.dumps(key)}: {value(v)}"
+                              for key, v in matrix.items()) + "\n}\n"
 
 
 def main(argv):
