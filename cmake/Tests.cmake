@@ -71,10 +71,12 @@ if(support_sources)
 endif()
 
 if(ofi_FOUND)       # these tests include internal headers of the transport
-    set_source_files_properties(tests/wire/test_ofi.c PROPERTIES COMPILE_DEFINITIONS TUTTI_HAVE_OFI=1 INCLUDE_DIRECTORIES "${ofi_INCLUDE_DIRS}")
+    set_source_files_properties(tests/wire/test_ofi.c PROPERTIES
+        COMPILE_DEFINITIONS TUTTI_HAVE_OFI=1 INCLUDE_DIRECTORIES "${ofi_INCLUDE_DIRS}")
 endif()
 if(verbs_FOUND)
-    set_source_files_properties(tests/cluster/held_posts.c tests/wire/test_verbs.c tests/wire/test_verbs_device.c PROPERTIES COMPILE_DEFINITIONS TUTTI_HAVE_VERBS=1)
+    set_source_files_properties(tests/cluster/held_posts.c tests/wire/test_verbs.c
+        tests/wire/test_verbs_device.c PROPERTIES COMPILE_DEFINITIONS TUTTI_HAVE_VERBS=1)
 endif()
 
 # Reference computations. TSan would spend most of a test's time on them, although one thread
@@ -135,7 +137,8 @@ function(tutti_add_c_tests folder)
         add_library(${folder}_${file} MODULE ${source})
         list(APPEND plugins ${folder}_${file})
         set_target_properties(${folder}_${file} PROPERTIES
-            OUTPUT_NAME ${file} PREFIX "" LIBRARY_OUTPUT_DIRECTORY tests/${folder} C_VISIBILITY_PRESET hidden)
+            OUTPUT_NAME ${file} PREFIX "" LIBRARY_OUTPUT_DIRECTORY tests/${folder}
+            C_VISIBILITY_PRESET hidden)
         target_include_directories(${folder}_${file} PRIVATE include)
         target_link_libraries(${folder}_${file} PRIVATE tutti_flags)
     endforeach()
@@ -144,7 +147,8 @@ function(tutti_add_c_tests folder)
         get_filename_component(file ${source} NAME_WE)
         set(target ${folder}_${file})
         add_executable(${target} ${source})
-        set_target_properties(${target} PROPERTIES OUTPUT_NAME ${file} RUNTIME_OUTPUT_DIRECTORY tests/${folder})
+        set_target_properties(${target} PROPERTIES
+            OUTPUT_NAME ${file} RUNTIME_OUTPUT_DIRECTORY tests/${folder})
         if(file STREQUAL "test_planted")
             get_target_property(room tutti_objects SOURCES)
             list(FILTER room INCLUDE REGEX "/src/${folder}/")
@@ -195,7 +199,8 @@ function(tutti_add_fuzzers)
             if(IS_DIRECTORY ${corpus})
                 list(APPEND seeds ${corpus})
             endif()
-            add_test(NAME fuzz.${name} COMMAND ${file} -runs=${runs} -seed=1 -timeout=10 -error_exitcode=1 ${seeds})
+            add_test(NAME fuzz.${name} COMMAND ${file} -runs=${runs} -seed=1 -timeout=10
+                -error_exitcode=1 ${seeds})
         else()
             target_sources(${file} PRIVATE tests/fuzz/replay.c)
             add_test(NAME fuzz.${name} COMMAND ${file} ${runs} 1 ${corpus})
@@ -207,7 +212,8 @@ endfunction()
 
 # Adds the test scripts tests/*.py and tests/*/*.sh.
 function(tutti_add_script_tests)
-    file(GLOB scripts CONFIGURE_DEPENDS tests/test_*.py tests/test_*.sh tests/*/test_*.py tests/*/test_*.sh)
+    file(GLOB scripts CONFIGURE_DEPENDS
+        tests/test_*.py tests/test_*.sh tests/*/test_*.py tests/*/test_*.sh)
     foreach(script ${scripts})
         get_filename_component(folder ${script} DIRECTORY)
         get_filename_component(folder ${folder} NAME)
@@ -244,7 +250,8 @@ function(tutti_add_worked_example)
         OUTPUT ${example}/broadcast_halves.c ${example}/algos.c
         COMMAND ${Python3_EXECUTABLE} ${tests_dir}/support/worked_example.py ${CMAKE_SOURCE_DIR} ${example}
         DEPENDS tests/support/worked_example.py docs/algorithms.md src/algo/algos.c)
-    add_executable(tutti_with_example $<TARGET_OBJECTS:tutti_tool> ${example}/broadcast_halves.c ${example}/algos.c)
+    add_executable(tutti_with_example
+        $<TARGET_OBJECTS:tutti_tool> ${example}/broadcast_halves.c ${example}/algos.c)
     set_target_properties(tutti_with_example PROPERTIES RUNTIME_OUTPUT_DIRECTORY tests/tools)
     target_link_libraries(tutti_with_example PRIVATE tutti_inside PkgConfig::json_c)
 endfunction()
@@ -257,9 +264,11 @@ function(tutti_add_ofi_tests)
         foreach(test device dynamic moe)
             add_test(NAME ofi.${test} COMMAND cluster_test_${test})
             tutti_test_properties(ofi.${test} cluster)
-            set_property(TEST ofi.${test} APPEND PROPERTY ENVIRONMENT "TUTTI_TEST_IN_PLACE_OF_TCP=ofi" "TUTTI_TEST_FEW=1")
+            set_property(TEST ofi.${test} APPEND PROPERTY ENVIRONMENT
+                "TUTTI_TEST_IN_PLACE_OF_TCP=ofi" "TUTTI_TEST_FEW=1")
         endforeach()
-        add_test(NAME ofi.modes COMMAND ${CMAKE_SOURCE_DIR}/scripts/conformance --modes ofi --build ${CMAKE_BINARY_DIR})
+        add_test(NAME ofi.modes COMMAND ${CMAKE_SOURCE_DIR}/scripts/conformance --modes ofi
+            --build ${CMAKE_BINARY_DIR})
         tutti_test_properties(ofi.modes cluster)
     endif()
     foreach(test registered sizes windows window_order)

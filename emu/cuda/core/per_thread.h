@@ -7,7 +7,7 @@
 
 /* Defines name##suffix, which calls `name` with NULL as the stream of the thread. `suffix` is _ptsz
  * for calls with a stream, and _ptds for calls without. */
-#define TT_EMU_PER_THREAD(type, name, suffix, parameters, arguments)                                            \
+#define TT_EMU_PER_THREAD(type, name, suffix, parameters, arguments) \
     type name##suffix parameters;                                                                  \
     type name##suffix parameters                                                                   \
     {                                                                                              \
