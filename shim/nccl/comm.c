@@ -36,6 +36,7 @@ struct ncclComm *nccl_comm_new(int nranks, int rank, int device, const ncclConfi
     c->blocking = !config || config->blocking != 0;
     atomic_store(&c->state, ncclInProgress);
     pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->turn_changed, NULL);
     return c;
 }
 
@@ -55,6 +56,8 @@ void nccl_comm_free(struct ncclComm *c, bool abort)
         tutti_gpu_abort(c->gpu);
     tutti_gpu_destroy(c->gpu);
     tutti_comm_destroy(c->comm);
+    tutti_comm_destroy(c->base);
+    pthread_cond_destroy(&c->turn_changed);
     pthread_mutex_destroy(&c->lock);
     free(c->factors);
     c->magic = 0;
@@ -83,43 +86,116 @@ ncclResult_t nccl_comm_ready(struct ncclComm *c, const char *call)
     return state ? nccl_fail(state, "%s", c->why) : ncclSuccess;
 }
 
-/* ---- start ---- */
-
-static tutti_status split_job(tutti_comm *comm, void *arg)
+ncclResult_t nccl_comm_usable(struct ncclComm *c, const char *call)
 {
-    struct nccl_start *s = arg;
+    const ncclResult_t result = nccl_comm_ready(c, call);
 
-    if (s->members)
-        return tutti_comm_create_group(comm, s->members, s->nmembers, 0, &s->comm->comm);
-    return tutti_comm_split(comm, s->color, s->key, &s->comm->comm);
+    if (result)
+        return result;
+    if (atomic_load(&c->revoked))
+        return nccl_fail(ncclInvalidUsage, "%s: the communicator was revoked", call);
+    if (atomic_load(&c->suspended))
+        return nccl_fail(ncclInvalidUsage, "%s: the communicator is suspended", call);
+    return ncclSuccess;
 }
 
-/* Creates the communicator of Tutti, and binds it. */
-static tutti_status connect_comm(struct nccl_start *s)
+/* ---- start ---- */
+
+/* Distributes the id of the root of a grow. */
+static ncclResult_t share_id(struct nccl_start *s)
+{
+    struct {
+        uint8_t id[sizeof(tutti_id)];
+        uint8_t nroots;
+    } mine = { .nroots = s->has_id };
+    ncclResult_t result;
+
+    if (s->has_id)
+        memcpy(mine.id, &s->id, sizeof mine.id);
+    result = nccl_result(
+        tutti_allreduce(&mine, &mine, sizeof mine, TUTTI_U8, TUTTI_SUM, s->parent->base, NULL));
+    if (!result && mine.nroots != 1)
+        result = nccl_fail(ncclInvalidUsage,
+                           "ncclCommGrow: %d ranks passed an id, but one must do so", mine.nroots);
+    memcpy(&s->id, mine.id, sizeof s->id);
+    return result;
+}
+
+static ncclResult_t start_from_parent(struct nccl_start *s)
+{
+    tutti_comm *base = s->parent->base;
+
+    if (s->grows)
+        return share_id(s);
+    if (s->members)
+        return nccl_result(
+            tutti_comm_create_group(base, s->members, s->nmembers, 0, &s->comm->base));
+    return nccl_result(tutti_comm_split(base, s->color, s->key, &s->comm->base));
+}
+
+/* Uses the parent, in the order of the calls. */
+static ncclResult_t derive_in_turn(struct nccl_start *s)
+{
+    struct ncclComm *parent = s->parent;
+    ncclResult_t result;
+    bool lost;
+
+    pthread_mutex_lock(&parent->lock);
+    while (parent->turn != s->number && !parent->turn_lost)
+        pthread_cond_wait(&parent->turn_changed, &parent->lock);
+    lost = parent->turn_lost;
+    pthread_mutex_unlock(&parent->lock);
+    if (lost)
+        return nccl_fail(ncclSystemError, "an earlier call on the communicator could not start");
+    result = start_from_parent(s);
+    pthread_mutex_lock(&parent->lock);
+    parent->turn++;
+    pthread_cond_broadcast(&parent->turn_changed);
+    pthread_mutex_unlock(&parent->lock);
+    return result;
+}
+
+/* Creates the communicators of Tutti, and binds one. */
+static ncclResult_t connect_comm(struct nccl_start *s)
 {
     struct ncclComm *c = s->comm;
     const tutti_conf conf = { .size = sizeof conf };
     const tutti_gpu_conf gpu = {
         .size = sizeof gpu, .has_device = 1, .device = c->device, .timeout_ms = -1
     };
-    tutti_status st;
+    const ncclResult_t derived = s->parent ? derive_in_turn(s) : ncclSuccess;
+    tutti_status st = TUTTI_OK;
 
-    if (s->parent)
-        st = tutti_gpu_run(s->parent->gpu, split_job, s);
-    else
-        st = tutti_comm_create_id(&c->comm, &s->id, c->nranks, c->rank, &conf);
+    if (derived)
+        return derived;
+    if (!s->parent || s->grows)
+        st = tutti_comm_create_id(&c->base, &s->id, c->nranks, c->rank, &conf);
+    if (!st && c->base)
+        st = tutti_comm_dup(c->base, &c->comm);
     if (!st && c->comm)
         st = tutti_gpu_create(&c->gpu, c->comm, &gpu);
-    if (!st && s->parent) {
+    if (!st && c->comm) {
         c->rank = tutti_comm_rank(c->comm);
         c->nranks = tutti_comm_size(c->comm);
     }
-    return st;
+    return nccl_result(st);
+}
+
+void nccl_start_drop(struct nccl_start *s)
+{
+    if (s->parent) {
+        pthread_mutex_lock(&s->parent->lock);
+        s->parent->turn_lost = true;
+        pthread_cond_broadcast(&s->parent->turn_changed);
+        pthread_mutex_unlock(&s->parent->lock);
+    }
+    free(s->members);
+    free(s);
 }
 
 void nccl_start_run(struct nccl_start *s)
 {
-    const ncclResult_t result = nccl_result(connect_comm(s));
+    const ncclResult_t result = connect_comm(s);
 
     if (result)
         snprintf(s->comm->why, sizeof s->comm->why, "%s", nccl_last_error());
@@ -145,8 +221,7 @@ ncclResult_t nccl_start_thread(struct nccl_start *s)
         return ncclSuccess;
     snprintf(c->why, sizeof c->why, "cannot start a thread");
     atomic_store(&c->state, ncclSystemError);
-    free(s->members);
-    free(s);
+    nccl_start_drop(s);
     return nccl_fail(ncclSystemError, "cannot start a thread");
 }
 
@@ -172,7 +247,7 @@ ncclResult_t nccl_start(struct nccl_start *s)
 
 NCCL_API(ncclResult_t, ncclCommFinalize, ncclComm_t comm)
 {
-    ncclResult_t result = nccl_comm_ready(comm, "ncclCommFinalize");
+    ncclResult_t result = nccl_comm_usable(comm, "ncclCommFinalize");
 
     return result ? result : nccl_result(tutti_gpu_flush(comm->gpu));
 }
@@ -195,6 +270,59 @@ NCCL_API(ncclResult_t, ncclCommAbort, ncclComm_t comm)
     return result;
 }
 
+/* All operations of this rank have ended when the call returns. */
+NCCL_API(ncclResult_t, ncclCommRevoke, ncclComm_t comm, int flags)
+{
+    ncclResult_t result = nccl_comm_ready(comm, "ncclCommRevoke");
+
+    if (!result && flags)
+        result =
+            nccl_fail(ncclInvalidArgument, "ncclCommRevoke: flags are %d, but must be 0", flags);
+    if (result)
+        return result;
+    atomic_store(&comm->revoked, true);
+    tutti_gpu_abort(comm->gpu);
+    tutti_gpu_flush(comm->gpu);
+    return ncclSuccess;
+}
+
+/* A communicator has no device memory that could be released. */
+NCCL_API(ncclResult_t, ncclCommSuspend, ncclComm_t comm, int flags)
+{
+    ncclResult_t result = nccl_comm_usable(comm, "ncclCommSuspend");
+
+    if (!result && flags != NCCL_SUSPEND_MEM)
+        result = nccl_fail(ncclInvalidArgument, "ncclCommSuspend: flags are %d, but must be %d",
+                           flags, NCCL_SUSPEND_MEM);
+    if (!result)
+        result = nccl_result(tutti_gpu_flush(comm->gpu));
+    if (!result)
+        atomic_store(&comm->suspended, true);
+    return result;
+}
+
+NCCL_API(ncclResult_t, ncclCommResume, ncclComm_t comm)
+{
+    ncclResult_t result = nccl_comm_ready(comm, "ncclCommResume");
+
+    if (!result && !atomic_exchange(&comm->suspended, false))
+        result = nccl_fail(ncclInvalidUsage, "ncclCommResume: the communicator is not suspended");
+    return result;
+}
+
+/* Device memory in bytes, which is always 0, or whether the communicator is suspended. */
+NCCL_API(ncclResult_t, ncclCommMemStats, ncclComm_t comm, int stat, uint64_t *value)
+{
+    ncclResult_t result = nccl_comm_ready(comm, "ncclCommMemStats");
+
+    if (!result && (!value || stat < 0 || stat > NCCL_STAT_TOTAL))
+        result = nccl_fail(ncclInvalidArgument, "ncclCommMemStats: %s",
+                           value ? "unknown statistic" : "NULL argument");
+    if (!result)
+        *value = stat == NCCL_STAT_SUSPENDED && atomic_load(&comm->suspended);
+    return result;
+}
+
 NCCL_API(ncclResult_t, ncclCommGetAsyncError, ncclComm_t comm, ncclResult_t *out)
 {
     ncclResult_t result = nccl_comm_check(comm, "ncclCommGetAsyncError");
@@ -203,7 +331,7 @@ NCCL_API(ncclResult_t, ncclCommGetAsyncError, ncclComm_t comm, ncclResult_t *out
         return result ? result
                       : nccl_fail(ncclInvalidArgument, "ncclCommGetAsyncError: NULL argument");
     result = atomic_load(&comm->state);
-    if (!result)
+    if (!result && !atomic_load(&comm->revoked))
         result = nccl_result(tutti_gpu_status(comm->gpu));
     *out = result;
     return ncclSuccess;

@@ -22,13 +22,19 @@ struct nccl_factor {
 
 struct ncclComm {
     uint32_t magic;
-    tutti_comm *comm;
+    tutti_comm *base;                   /* for splits and the like: survives a revocation */
+    tutti_comm *comm;                   /* its duplicate, for operations */
     tutti_gpu *gpu;
     int rank, nranks, device;
     bool blocking;
     bool none;                          /* this rank is in no part of a split; freed when it ends */
     _Atomic ncclResult_t state;         /* ncclInProgress until it is ready; then of the start */
+    atomic_bool revoked, suspended;
     pthread_mutex_t lock;               /* protects the next fields */
+    pthread_cond_t turn_changed;
+    bool turn_lost;                     /* one of them was never started: no further ones */
+    unsigned derived, turn;             /* communicators that are made from this one: number, and
+                                           the one that may use `base` */
     pthread_t thread;                   /* that starts it */
     bool has_thread;                    /* not joined yet */
     struct nccl_factor *factors;
@@ -36,15 +42,18 @@ struct ncclComm {
     char why[NCCL_WHY_BYTES];           /* of a failed start; written before state */
 };
 
-/* Start of a communicator: from an id, by a split, or by a shrink. Owned by the thread that runs
- * it. */
+/* Start of a communicator: from an id, or from a parent: by a split, a shrink, or a grow. Owned by
+ * the thread that runs it. */
 struct nccl_start {
     struct ncclComm *comm;
     tutti_id id;
     struct ncclComm *parent;    /* NULL: from the id */
     int color, key;
-    int *members;               /* of a shrink; owned; NULL: a split */
+    unsigned number;            /* among those of the parent: all ranks have the same order */
+    int *members;               /* of a shrink; owned; NULL: a split or a grow */
     int nmembers;
+    int nranks;                 /* of a grow */
+    bool grows, has_id;         /* a grow; whether this rank is its root */
 };
 
 /* Allocates a communicator in the state ncclInProgress. */
@@ -55,11 +64,15 @@ void nccl_comm_free(struct ncclComm *c, bool abort);
 ncclResult_t nccl_comm_check(const struct ncclComm *c, const char *call);
 /* The same, and waits until c is ready. */
 ncclResult_t nccl_comm_ready(struct ncclComm *c, const char *call);
+/* The same, and returns ncclInvalidUsage if c was revoked or is suspended. */
+ncclResult_t nccl_comm_usable(struct ncclComm *c, const char *call);
 /* Returns an error unless config is NULL or valid. */
 ncclResult_t nccl_config_check(const ncclConfig_t *config, const char *call);
 
 /* Starts a communicator in this thread, or in one of its own, which nccl_comm_ready joins. The
  * callee owns s. */
+/* Frees a start that does not take place. */
+void nccl_start_drop(struct nccl_start *s);
 void nccl_start_run(struct nccl_start *s);
 ncclResult_t nccl_start_thread(struct nccl_start *s);
 /* Starts it according to the group and to blocking. */

@@ -56,7 +56,7 @@ ncclResult_t nccl_group_add(struct ncclComm *c, const tutti_gpu_op *op, const vo
     ncclResult_t result;
 
     if (!group.depth) {
-        result = nccl_comm_ready(c, "NCCL operation");
+        result = nccl_comm_usable(c, "NCCL operation");
         if (result)
             return result;
         mine.gpu = c->gpu;
@@ -80,8 +80,7 @@ ncclResult_t nccl_group_add_start(struct nccl_start *s)
         realloc(group.starts, (group.nstarts + 1) * sizeof(struct nccl_start *));
 
     if (!starts) {
-        free(s->members);
-        free(s);
+        nccl_start_drop(s);
         return nccl_group_refuse(nccl_fail(ncclSystemError, "ncclGroupStart: out of memory"));
     }
     group.starts = starts;
@@ -125,7 +124,7 @@ static ncclResult_t run_ops(void)
     for (size_t i = 0; i < group.nops && !result; i++) {
         struct pending *p = &group.ops[i];
 
-        result = nccl_comm_ready(p->comm, "ncclGroupEnd");
+        result = nccl_comm_usable(p->comm, "ncclGroupEnd");
         ops[i] = p->op;
         ops[i].gpu = p->comm->gpu;
         if (p->has_value)

@@ -148,7 +148,7 @@ static ncclResult_t derive(struct nccl_start *s, ncclComm_t parent, ncclComm_t *
     ncclResult_t result;
 
     s->parent = parent;
-    s->comm = nccl_comm_new(0, 0, parent->device, config);
+    s->comm = nccl_comm_new(s->grows ? s->nranks : 0, parent->rank, parent->device, config);
     if (!s->comm) {
         free(s->members);
         free(s);
@@ -156,6 +156,9 @@ static ncclResult_t derive(struct nccl_start *s, ncclComm_t parent, ncclComm_t *
     }
     if (!config || config->blocking == NCCL_UNDEFINED)
         s->comm->blocking = parent->blocking;
+    pthread_mutex_lock(&parent->lock);
+    s->number = parent->derived++;
+    pthread_mutex_unlock(&parent->lock);
     s->comm->none = none;
     s->comm->blocking |= none;
     *out = none ? NULL : s->comm;
@@ -235,4 +238,53 @@ NCCL_API(ncclResult_t, ncclCommShrink, ncclComm_t comm, int *excluded, int n, nc
         return result;
     }
     return derive(s, comm, out, config, false, "ncclCommShrink");
+}
+
+/* The id is one of a new rendezvous; it does not depend on comm. */
+NCCL_API(ncclResult_t, ncclCommGetUniqueId, ncclComm_t comm, ncclUniqueId *id)
+{
+    const ncclResult_t result = nccl_comm_ready(comm, "ncclCommGetUniqueId");
+
+    return result ? result : pncclGetUniqueId(id);
+}
+
+static ncclResult_t grow_existing(ncclComm_t comm, int nranks, const ncclUniqueId *id,
+                                  ncclComm_t *out, const ncclConfig_t *config)
+{
+    struct nccl_start *s;
+    ncclResult_t result = nccl_comm_ready(comm, "ncclCommGrow");
+
+    if (!result)
+        result = nccl_config_check(config, "ncclCommGrow");
+    if (!result && (!out || nranks <= comm->nranks))
+        result =
+            nccl_fail(ncclInvalidArgument, "ncclCommGrow: newcomm is %s, and %d ranks become %d",
+                      out ? "valid" : "NULL", comm->nranks, nranks);
+    if (result)
+        return result;
+    s = calloc(1, sizeof *s);
+    if (!s)
+        return nccl_fail(ncclSystemError, "ncclCommGrow: out of memory");
+    s->grows = true;
+    s->nranks = nranks;
+    s->has_id = id != NULL;
+    if (id)
+        memcpy(&s->id, id, sizeof s->id);
+    return derive(s, comm, out, config, false, "ncclCommGrow");
+}
+
+/* Existing ranks keep their number. One of them, the root, passes the id of ncclCommGetUniqueId, as
+ * all new ranks do. */
+NCCL_API(ncclResult_t, ncclCommGrow, ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank,
+         ncclComm_t *out, ncclConfig_t *config)
+{
+    if (comm && rank != -1)
+        return nccl_fail(ncclInvalidArgument,
+                         "ncclCommGrow: rank is %d, but must be -1 for a rank of the communicator",
+                         rank);
+    if (comm)
+        return grow_existing(comm, nranks, id, out, config);
+    if (!id)
+        return nccl_fail(ncclInvalidArgument, "ncclCommGrow: a new rank needs an id");
+    return init_rank(out, nranks, id, rank, config, "ncclCommGrow");
 }

@@ -10,6 +10,9 @@
 #define NCCL_MAGIC 0xcafebeefu
 #define NCCL_UNDEFINED INT32_MIN
 #define NCCL_NO_COLOR (-1)
+#define NCCL_SUSPEND_MEM 1
+#define NCCL_STAT_SUSPENDED 1   /* of ncclCommMemStats; the others are bytes */
+#define NCCL_STAT_TOTAL 3
 #define NCCL_OPS 5              /* built-in operations; the numbers of created ones follow */
 
 typedef struct ncclComm *ncclComm_t;

@@ -18,13 +18,6 @@ UNSUPPORTED(ncclPutSignal, NO_WINDOWS)
 UNSUPPORTED(ncclSignal, NO_WINDOWS)
 UNSUPPORTED(ncclWaitSignal, NO_WINDOWS)
 
-#define NEW_COMM "create a new communicator from an id of ncclGetUniqueId"
-UNSUPPORTED(ncclCommGetUniqueId, NEW_COMM)
-UNSUPPORTED(ncclCommGrow, NEW_COMM)
-UNSUPPORTED(ncclCommRevoke, "use ncclCommAbort")
-UNSUPPORTED(ncclCommSuspend, "communicators hold no device memory")
-UNSUPPORTED(ncclCommResume, "communicators hold no device memory")
-UNSUPPORTED(ncclCommMemStats, "communicators hold no device memory")
 UNSUPPORTED(ncclCommQueryProperties, "there is no device API")
 UNSUPPORTED(ncclGroupSimulateEnd, "times are predicted by tutti plan")
 UNSUPPORTED(ncclSetEncryption, "set TUTTI_SECURITY")

@@ -43,6 +43,18 @@ class Calls(unittest.TestCase):
     def test_an_abort_releases_the_streams_of_other_ranks(self):
         self.check("aborts")
 
+    def test_several_splits_in_a_group_are_matched_in_order(self):
+        self.check("several_splits_in_a_group")
+
+    def test_a_communicator_grows_by_new_ranks(self):
+        self.check("grows")
+
+    def test_a_revoked_communicator_can_still_be_split(self):
+        self.check("revokes")
+
+    def test_a_suspended_communicator_refuses_operations(self):
+        self.check("suspends")
+
     def test_a_failed_check_is_noticed(self):
         self.assertEqual(run("without_driver").returncode, 1)
         self.assertEqual(run("no such check").returncode, 2)

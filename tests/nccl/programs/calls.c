@@ -74,8 +74,12 @@ static void arguments(void)
     CHECK(ncclSend(mem, 1, 2, 0, comm, NULL) == SUCCESS);
     CHECK(ncclRecv(mem, 1, 99, 0, comm, NULL) == ARGUMENT);
     CHECK(ncclGroupEnd() == ARGUMENT);
-    CHECK(ncclCommGrow(comm, 2, &id, 0, &comm, NULL) == USAGE);
+    CHECK(ncclCommGrow(comm, 2, &id, 0, &comm, NULL) == ARGUMENT);
+    CHECK(ncclCommGrow(comm, 1, &id, -1, &comm, NULL) == ARGUMENT);
+    CHECK(ncclCommGrow(NULL, 2, NULL, 1, &comm, NULL) == ARGUMENT);
     CHECK(strstr(ncclGetLastError(NULL), "ncclCommGrow"));
+    CHECK(ncclPutSignal(mem, 1, 2, 0, NULL, 0, 0, 0, 0, comm, NULL) == USAGE);
+    CHECK(strstr(ncclGetLastError(NULL), "ncclPutSignal"));
     CHECK(ncclCommDestroy(comm) == SUCCESS);
     CHECK(ncclMemFree(mem) == SUCCESS);
     CHECK(ncclCommDestroy(NULL) == SUCCESS);
@@ -201,6 +205,118 @@ static void aborts(void)
     CHECK(cudaFree(mem) == cudaSuccess);
 }
 
+/* Two ranks become four; the root passes the id. Without an id, all ranks of the parent fail. */
+static void grows(void)
+{
+    ncclComm_t comms[2], all[N] = { NULL };
+    ncclUniqueId id;
+    int value;
+
+    CHECK(ncclCommInitAll(comms, 2, NULL) == SUCCESS);
+    CHECK(ncclCommGetUniqueId(comms[1], &id) == SUCCESS);
+    CHECK(ncclGroupStart() == SUCCESS);
+    for (int i = 0; i < N; i++) {
+        CHECK(cudaSetDevice(i) == cudaSuccess);
+        if (i < 2)
+            CHECK(ncclCommGrow(comms[i], N, i ? &id : NULL, -1, &all[i], NULL) == SUCCESS);
+        else
+            CHECK(ncclCommGrow(NULL, N, &id, i, &all[i], NULL) == SUCCESS);
+    }
+    CHECK(ncclGroupEnd() == SUCCESS);
+    for (int i = 0; i < N; i++)
+        CHECK(ncclCommUserRank(all[i], &value) == SUCCESS && value == i);
+    CHECK(sum(all, N) == N);
+    CHECK(sum(comms, 2) == 2);
+    for (int i = 0; i < N; i++)
+        CHECK(ncclCommDestroy(all[i]) == SUCCESS);
+    CHECK(ncclGroupStart() == SUCCESS);
+    for (int i = 0; i < 2; i++)
+        CHECK(ncclCommGrow(comms[i], N, NULL, -1, &all[i], NULL) == SUCCESS);
+    CHECK(ncclGroupEnd() == USAGE);
+    for (int i = 0; i < 2; i++) {
+        CHECK(strstr(ncclGetLastError(all[i]), "0 ranks passed an id"));
+        CHECK(ncclCommDestroy(all[i]) == SUCCESS);
+        CHECK(ncclCommDestroy(comms[i]) == SUCCESS);
+    }
+}
+
+/* The stream of rank 0 waits for rank 1. Both revoke; then only management is allowed. */
+static void revokes(void)
+{
+    ncclComm_t comms[2], part[2];
+    int *mem, state;
+
+    CHECK(ncclCommInitAll(comms, 2, NULL) == SUCCESS);
+    CHECK(cudaSetDevice(0) == cudaSuccess);
+    CHECK(cudaMalloc((void **)&mem, sizeof *mem) == cudaSuccess);
+    CHECK(ncclRecv(mem, 1, 2, 1, comms[0], NULL) == SUCCESS);
+    CHECK(ncclCommRevoke(comms[0], 1) == ARGUMENT);
+    for (int i = 0; i < 2; i++)
+        CHECK(ncclCommRevoke(comms[i], 0) == SUCCESS);
+    CHECK(cudaStreamSynchronize(NULL) == cudaSuccess);
+    CHECK(ncclCommGetAsyncError(comms[0], &state) == SUCCESS && state == SUCCESS);
+    CHECK(ncclRecv(mem, 1, 2, 1, comms[0], NULL) == USAGE);
+    CHECK(strstr(ncclGetLastError(NULL), "revoked"));
+    CHECK(ncclCommFinalize(comms[0]) == USAGE);
+    CHECK(ncclGroupStart() == SUCCESS);
+    for (int i = 0; i < 2; i++)
+        CHECK(ncclCommSplit(comms[i], 0, i, &part[i], NULL) == SUCCESS);
+    CHECK(ncclGroupEnd() == SUCCESS);
+    CHECK(sum(part, 2) == 2);
+    for (int i = 0; i < 2; i++) {
+        CHECK(ncclCommDestroy(comms[i]) == SUCCESS);
+        CHECK(ncclCommDestroy(part[i]) == SUCCESS);
+    }
+    CHECK(cudaFree(mem) == cudaSuccess);
+}
+
+static void suspends(void)
+{
+    ncclComm_t comms[2];
+    uint64_t value;
+
+    CHECK(ncclCommInitAll(comms, 2, NULL) == SUCCESS);
+    CHECK(ncclCommResume(comms[0]) == USAGE);
+    CHECK(ncclCommSuspend(comms[0], 0) == ARGUMENT);
+    CHECK(ncclCommMemStats(comms[0], 4, &value) == ARGUMENT);
+    CHECK(ncclCommMemStats(comms[0], 1, &value) == SUCCESS && value == 0);
+    for (int i = 0; i < 2; i++) {
+        CHECK(ncclCommSuspend(comms[i], 1) == SUCCESS);
+        CHECK(ncclCommMemStats(comms[i], 1, &value) == SUCCESS && value == 1);
+        CHECK(ncclCommMemStats(comms[i], 3, &value) == SUCCESS && value == 0);
+    }
+    CHECK(ncclCommSuspend(comms[0], 1) == USAGE);
+    CHECK(ncclSend(NULL, 0, 2, 1, comms[0], NULL) == USAGE);
+    CHECK(strstr(ncclGetLastError(NULL), "suspended"));
+    for (int i = 0; i < 2; i++)
+        CHECK(ncclCommResume(comms[i]) == SUCCESS);
+    CHECK(sum(comms, 2) == 2);
+    for (int i = 0; i < 2; i++)
+        CHECK(ncclCommDestroy(comms[i]) == SUCCESS);
+}
+
+/* Several splits of the same communicators in one group are matched in the order of the calls. */
+static void several_splits_in_a_group(void)
+{
+    ncclComm_t comms[2], part[2][3];
+    int value;
+
+    CHECK(ncclCommInitAll(comms, 2, NULL) == SUCCESS);
+    CHECK(ncclGroupStart() == SUCCESS);
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 3; k++)
+            CHECK(ncclCommSplit(comms[i], 0, k % 2 ? -i : i, &part[i][k], NULL) == SUCCESS);
+    CHECK(ncclGroupEnd() == SUCCESS);
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 3; k++) {
+            CHECK(ncclCommUserRank(part[i][k], &value) == SUCCESS);
+            CHECK(value == (k % 2 ? 1 - i : i));
+            CHECK(ncclCommDestroy(part[i][k]) == SUCCESS);
+        }
+    for (int i = 0; i < 2; i++)
+        CHECK(ncclCommDestroy(comms[i]) == SUCCESS);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -212,6 +328,10 @@ int main(int argc, char **argv)
         { "splits", splits },
         { "starts_that_do_not_block", starts_that_do_not_block },
         { "aborts", aborts },
+        { "grows", grows },
+        { "revokes", revokes },
+        { "suspends", suspends },
+        { "several_splits_in_a_group", several_splits_in_a_group },
     };
 
     for (size_t i = 0; argc == 2 && i < sizeof checks / sizeof *checks; i++)

@@ -64,6 +64,13 @@ int ncclAlltoAll(const void *src, void *dst, size_t count, int type, ncclComm_t 
 int ncclSend(const void *src, size_t count, int type, int peer, ncclComm_t comm,
              cudaStream_t stream);
 int ncclRecv(void *dst, size_t count, int type, int peer, ncclComm_t comm, cudaStream_t stream);
+int ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *id);
+int ncclCommRevoke(ncclComm_t comm, int flags);
+int ncclCommSuspend(ncclComm_t comm, int flags);
+int ncclCommResume(ncclComm_t comm);
+int ncclCommMemStats(ncclComm_t comm, int stat, uint64_t *value);
+int ncclPutSignal(const void *src, size_t count, int type, int peer, void *window, size_t offset,
+                  int signal, int context, unsigned flags, ncclComm_t comm, cudaStream_t stream);
 int ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *out,
                  ncclConfig_t *config);
 
