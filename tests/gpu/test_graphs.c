@@ -328,6 +328,45 @@ static void a_running_launch_outlives_its_graph(void **state)
     world_close(&w);
 }
 
+/* A capture of mode "global" forbids calls of other threads that may disturb it, such as queries of
+ * events. Operations that run meanwhile must not invalidate it. */
+static void operations_in_progress_do_not_disturb_a_capture(void **state)
+{
+    enum { BYTES = 3000000 };
+    tutti_gpu_request *requests[2];
+    tutti_gpu_op ops[2];
+    struct gate gate;
+    struct world w;
+    exec_t exec;
+    void *buf[2], *mem;
+
+    (void)state;
+    world_open(&w, 3, NULL);
+    gate_open(&gate, &w);
+    for (int r = 0; r < 2; r++) {
+        buf[r] = world_alloc(&w, r, BYTES, 1 + r);
+        ops[r] = op_of(&w, r, r ? TUTTI_GPU_RECV : TUTTI_GPU_SEND, buf[r], buf[r], BYTES);
+        ops[r].root = 1 - r;
+        ops[r].request = &requests[r];
+    }
+    mem = world_alloc(&w, 2, 64, 1);
+    gate_hold(&gate, 0);
+    assert_ok(tutti_gpu_group(ops, 2));
+    capture_begin(&w, 2, CAPTURE_GLOBAL);
+    gate_lift(&gate);
+    for (int r = 0; r < 2; r++)
+        assert_ok(tutti_gpu_wait(requests[r]));
+    assert_ok(tutti_gpu_send(mem, 64, TUTTI_U8, 2, w.gpu[2], w.stream[2]));
+    exec = capture_end_exec(&w, 2);
+    exec_destroy(exec);
+    assert_all(&w, 1, buf[1], BYTES, 1);
+    for (int r = 0; r < 2; r++)
+        world_free(&w, r, buf[r]);
+    world_free(&w, 2, mem);
+    gate_close(&gate);
+    world_close(&w);
+}
+
 /* ---- failures ---- */
 
 static void a_launch_after_the_end_of_the_communicator_is_an_error(void **state)
@@ -548,6 +587,7 @@ int main(void)
         cmocka_unit_test(branches_of_a_graph_keep_the_order_of_calls),
         cmocka_unit_test(an_updated_graph_runs_the_new_operations),
         cmocka_unit_test(a_running_launch_outlives_its_graph),
+        cmocka_unit_test(operations_in_progress_do_not_disturb_a_capture),
         cmocka_unit_test(a_launch_after_the_end_of_the_communicator_is_an_error),
         cmocka_unit_test(a_graph_outlives_the_stream_of_its_capture),
         cmocka_unit_test(an_abort_releases_a_replay),

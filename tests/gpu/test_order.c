@@ -208,6 +208,36 @@ static void many_pending_operations_are_bounded(void **state)
     world_close(&w);
 }
 
+/* The stream is held by a gate, so short operations use all slots, and further ones are staged. */
+static void short_operations_are_right_with_and_without_a_slot(void **state)
+{
+    enum { ROUNDS = 40, BYTES = 3000 };
+    unsigned char power = 1;
+    struct gate gate;
+    struct world w;
+    void *buf[2];
+
+    (void)state;
+    world_open(&w, 2, NULL);
+    gate_open(&gate, &w);
+    for (int r = 0; r < 2; r++)
+        buf[r] = world_alloc(&w, r, BYTES, 3);
+    gate_hold(&gate, 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        power = (unsigned char)(power * (i % 7 ? 1 : 2));
+        for (int r = 0; r < 2; r++)
+            assert_ok(tutti_gpu_allreduce(buf[r], buf[r], BYTES, TUTTI_U8,
+                                          i % 7 ? TUTTI_MAX : TUTTI_SUM, w.gpu[r], w.stream[r]));
+    }
+    gate_lift(&gate);
+    for (int r = 0; r < 2; r++) {
+        assert_all(&w, r, buf[r], BYTES, (unsigned char)(3 * power));
+        world_free(&w, r, buf[r]);
+    }
+    gate_close(&gate);
+    world_close(&w);
+}
+
 /* A factor in device memory is read when the operation starts. */
 static void a_factor_in_device_memory_is_read_in_stream_order(void **state)
 {
@@ -274,6 +304,7 @@ int main(void)
         cmocka_unit_test(blocks_of_different_sizes_are_exchanged),
         cmocka_unit_test(a_rank_sends_to_itself),
         cmocka_unit_test(many_pending_operations_are_bounded),
+        cmocka_unit_test(short_operations_are_right_with_and_without_a_slot),
         cmocka_unit_test(a_factor_in_device_memory_is_read_in_stream_order),
         cmocka_unit_test(a_job_runs_in_the_order_of_operations),
     };
