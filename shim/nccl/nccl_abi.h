@@ -10,6 +10,8 @@
 #define NCCL_MAGIC 0xcafebeefu
 #define NCCL_UNDEFINED INT32_MIN
 #define NCCL_NO_COLOR (-1)
+#define NCCL_WIN_ALIGNMENT 4096u
+#define NCCL_WIN_FLAGS 3        /* symmetric, strict ordering */
 #define NCCL_SUSPEND_MEM 1
 #define NCCL_STAT_SUSPENDED 1   /* of ncclCommMemStats; the others are bytes */
 #define NCCL_STAT_TOTAL 3

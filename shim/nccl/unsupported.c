@@ -10,13 +10,10 @@
         return nccl_fail(ncclInvalidUsage, #name " is not supported by Tutti (" hint ")");         \
     }
 
-#define NO_WINDOWS "windows of device memory are not supported yet; use tutti/rma.h on host memory"
-UNSUPPORTED(ncclCommWindowRegister, NO_WINDOWS)
-UNSUPPORTED(ncclCommWindowDeregister, NO_WINDOWS)
-UNSUPPORTED(ncclWinGetUserPtr, NO_WINDOWS)
-UNSUPPORTED(ncclPutSignal, NO_WINDOWS)
-UNSUPPORTED(ncclSignal, NO_WINDOWS)
-UNSUPPORTED(ncclWaitSignal, NO_WINDOWS)
+#define NO_PUTS "puts to device memory are not supported yet; use tutti/rma.h on host memory"
+UNSUPPORTED(ncclPutSignal, NO_PUTS)
+UNSUPPORTED(ncclSignal, NO_PUTS)
+UNSUPPORTED(ncclWaitSignal, NO_PUTS)
 
 UNSUPPORTED(ncclCommQueryProperties, "there is no device API")
 UNSUPPORTED(ncclGroupSimulateEnd, "times are predicted by tutti plan")

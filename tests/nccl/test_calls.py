@@ -55,6 +55,9 @@ class Calls(unittest.TestCase):
     def test_a_suspended_communicator_refuses_operations(self):
         self.check("suspends")
 
+    def test_windows_are_registered(self):
+        self.check("windows")
+
     def test_a_failed_check_is_noticed(self):
         self.assertEqual(run("without_driver").returncode, 1)
         self.assertEqual(run("no such check").returncode, 2)

@@ -295,6 +295,32 @@ static void suspends(void)
         CHECK(ncclCommDestroy(comms[i]) == SUCCESS);
 }
 
+/* Windows are accepted, and refer to their memory. */
+static void windows(void)
+{
+    ncclComm_t comms[2];
+    char *mem;
+    void *window = NULL, *buf = NULL;
+
+    CHECK(ncclCommInitAll(comms, 2, NULL) == SUCCESS);
+    CHECK(cudaSetDevice(0) == cudaSuccess);
+    CHECK(ncclMemAlloc((void **)&mem, 8192) == SUCCESS);
+    CHECK(ncclCommWindowRegister(comms[0], mem + 1, 4096, &window, 0) == ARGUMENT);
+    CHECK(strstr(ncclGetLastError(NULL), "aligned"));
+    CHECK(ncclCommWindowRegister(comms[0], mem, 8192, &window, 8) == ARGUMENT);
+    CHECK(ncclCommWindowRegister(comms[0], mem, 0, &window, 0) == ARGUMENT);
+    CHECK(!window);
+    CHECK(ncclCommWindowRegister(comms[0], mem, 8192, &window, 1) == SUCCESS);
+    CHECK(ncclWinGetUserPtr(comms[0], window, &buf) == SUCCESS && buf == mem);
+    CHECK(ncclWinGetUserPtr(comms[1], window, &buf) == ARGUMENT);
+    CHECK(ncclCommWindowDeregister(comms[1], window) == ARGUMENT);
+    CHECK(ncclCommWindowDeregister(comms[0], window) == SUCCESS);
+    CHECK(ncclCommWindowDeregister(comms[0], NULL) == ARGUMENT);
+    for (int i = 0; i < 2; i++)
+        CHECK(ncclCommDestroy(comms[i]) == SUCCESS);
+    CHECK(ncclMemFree(mem) == SUCCESS);
+}
+
 /* Several splits of the same communicators in one group are matched in the order of the calls. */
 static void several_splits_in_a_group(void)
 {
@@ -331,6 +357,7 @@ int main(int argc, char **argv)
         { "grows", grows },
         { "revokes", revokes },
         { "suspends", suspends },
+        { "windows", windows },
         { "several_splits_in_a_group", several_splits_in_a_group },
     };
 

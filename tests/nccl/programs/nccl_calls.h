@@ -69,6 +69,9 @@ int ncclCommRevoke(ncclComm_t comm, int flags);
 int ncclCommSuspend(ncclComm_t comm, int flags);
 int ncclCommResume(ncclComm_t comm);
 int ncclCommMemStats(ncclComm_t comm, int stat, uint64_t *value);
+int ncclCommWindowRegister(ncclComm_t comm, void *buf, size_t bytes, void **window, int flags);
+int ncclCommWindowDeregister(ncclComm_t comm, void *window);
+int ncclWinGetUserPtr(ncclComm_t comm, void *window, void **buf);
 int ncclPutSignal(const void *src, size_t count, int type, int peer, void *window, size_t offset,
                   int signal, int context, unsigned flags, ncclComm_t comm, cudaStream_t stream);
 int ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *out,
