@@ -30,7 +30,7 @@ static void device_add(const char *name, size_t name_n, const char *interface, s
     if (n == 0)
         return;
     if (ndevices == RDMA_DEVICES || n >= sizeof d->interface) {
-        rdma_say("TUTTI_EMU_RDMA_INTERFACES: interface %.*s is not used: %s", (int)n, interface,
+        rdma_log("TUTTI_EMU_RDMA_INTERFACES: interface %.*s is not used: %s", (int)n, interface,
                  ndevices == RDMA_DEVICES ? "there are too many" : "its name is too long");
         return;
     }
@@ -265,7 +265,7 @@ RDMA_EXPORT int ibv_close_device(struct ibv_context *context)
     pthread_mutex_lock(&rdma.lifecycle);
     pthread_mutex_lock(&rdma.lock);
     if (c->objects > 0) {
-        rdma_say("%s cannot be closed: it has %u objects", c->device->public.name, c->objects);
+        rdma_log("%s cannot be closed: it has %u objects", c->device->public.name, c->objects);
         pthread_mutex_unlock(&rdma.lock);
         pthread_mutex_unlock(&rdma.lifecycle);
         errno = EBUSY;

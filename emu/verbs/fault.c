@@ -67,7 +67,7 @@ static void read_environment(void)
     strict = getenv("TUTTI_EMU_RDMA_STRICT") != NULL;
     invalid = text && !rdma_faults_parse(text, settings, &wrong);
     if (invalid)
-        rdma_say("TUTTI_EMU_RDMA_FAULTS: invalid setting at \"%s\" (expected qp=N, late=N:US, "
+        rdma_log("TUTTI_EMU_RDMA_FAULTS: invalid setting at \"%s\" (expected qp=N, late=N:US, "
                  "rnr=N:K, port=N:US or reg=N:US)",
                  wrong);
 }

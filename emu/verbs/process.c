@@ -29,7 +29,7 @@ uint64_t rdma_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
 }
 
-void rdma_say(const char *format, ...)
+void rdma_log(const char *format, ...)
 {
     char line[512];
     va_list args;
@@ -64,7 +64,7 @@ static int directory_open(void)
     if (mkdir(name, 0700) != 0 && errno != EEXIST) {
         const int err = errno;
 
-        rdma_say("cannot create the directory %s: %s (TUTTI_EMU_RDMA_DIR sets it)", name,
+        rdma_log("cannot create the directory %s: %s (TUTTI_EMU_RDMA_DIR sets it)", name,
                  strerror(err));
         return err;
     }
@@ -72,11 +72,11 @@ static int directory_open(void)
     if (rdma.dir_fd < 0 || fstat(rdma.dir_fd, &st) != 0) {
         const int err = errno;
 
-        rdma_say("cannot open the directory %s: %s", name, strerror(err));
+        rdma_log("cannot open the directory %s: %s", name, strerror(err));
         return err;
     }
     if (st.st_uid != geteuid() || (st.st_mode & 0777) != 0700) {
-        rdma_say("the directory %s must belong to this user and have mode 0700", name);
+        rdma_log("the directory %s must belong to this user and have mode 0700", name);
         return EACCES;
     }
     return 0;
@@ -118,29 +118,40 @@ static int slot_take(void)
             return 0;
     }
     rdma.slot = 0;
-    rdma_say("there are already %u processes with RDMA devices", RDMA_SLOTS - 1);
+    rdma_log("there are already %u processes with RDMA devices", RDMA_SLOTS - 1);
     return EAGAIN;
 }
 
 /* ---- our segment ---- */
 
+static bool page_is_kept(uint64_t page)
+{
+    return rdma.kept[page / 64] >> page % 64 & 1;
+}
+
 int rdma_keep(const void *at, size_t bytes)
 {
-    const uint64_t first = (uint64_t)((const uint8_t *)at - (const uint8_t *)rdma.own) / 4096;
-    const uint64_t last =
-        (uint64_t)((const uint8_t *)at - (const uint8_t *)rdma.own + bytes - 1) / 4096;
+    const uint64_t from = (uint64_t)((const uint8_t *)at - (const uint8_t *)rdma.own) / 4096;
+    const uint64_t to =
+        (uint64_t)((const uint8_t *)at - (const uint8_t *)rdma.own + bytes + 4095) / 4096;
 
-    for (uint64_t page = first; page <= last; page++) {
+    for (uint64_t page = from, n; page < to; page += n) {
         int err;
 
-        if (rdma.kept[page / 64] >> page % 64 & 1)
+        for (n = 0; page + n < to && !page_is_kept(page + n);)
+            n++;
+        if (n == 0) {
+            n = 1;
             continue;
+        }
         do
-            err = fallocate(rdma.segment_fd, 0, (off_t)(page * 4096), 4096) ? errno : 0;
+            err =
+                fallocate(rdma.segment_fd, 0, (off_t)(page * 4096), (off_t)(n * 4096)) ? errno : 0;
         while (err == EINTR);
         if (err && err != EOPNOTSUPP)
             return err == ENOSPC ? ENOMEM : err;
-        rdma.kept[page / 64] |= 1ull << page % 64;
+        for (uint64_t i = page; i < page + n; i++)
+            rdma.kept[i / 64] |= 1ull << i % 64;
     }
     return 0;
 }
@@ -153,7 +164,7 @@ static int segment_create(void)
     int err;
 
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
-        rdma_say("the limit on file sizes (ulimit -f) must be at least %llu bytes",
+        rdma_log("the limit on file sizes (ulimit -f) must be at least %llu bytes",
                  (unsigned long long)bytes);
         return EFBIG;
     }

@@ -76,7 +76,7 @@ void rdma_cq_deliver(struct rdma_cq *cq)
 
     if (__atomic_load_n(&cq->shared->overrun, __ATOMIC_SEQ_CST) && !cq->failed) {
         cq->failed = true;
-        rdma_say("a completion queue of %d entries is full: it is not usable any more",
+        rdma_log("a completion queue of %d entries is full: it is not usable any more",
                  cq->public.cqe);
         rdma_event_raise(
             rdma_context_of(cq->public.context),
@@ -87,7 +87,7 @@ void rdma_cq_deliver(struct rdma_cq *cq)
     cq->ready += (uint32_t)n;
     cq_list(ch, cq);
     if (write(ch->public.fd, &n, sizeof n) < 0)
-        rdma_say("cannot signal a completion: %s", strerror(errno));
+        rdma_log("cannot signal a completion: %s", strerror(errno));
 }
 
 RDMA_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *public, struct ibv_cq **out,

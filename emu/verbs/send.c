@@ -44,7 +44,7 @@ static enum outcome copy_bytes(struct run *r, bool write, const struct iovec *re
     if (n < 0 && errno == ESRCH)
         return LOST;
     if (n < 0 && errno != EFAULT)
-        rdma_say("cannot access the memory of process %d: %s (is ptrace restricted?)", (int)pid,
+        rdma_log("cannot access the memory of process %d: %s (is ptrace restricted?)", (int)pid,
                  strerror(errno));
     r->e->status = n < 0 && errno != EFAULT ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_REM_ACCESS_ERR;
     return DONE;

@@ -32,7 +32,7 @@ void rdma_event_raise(struct rdma_context *c, const struct ibv_async_event *e)
     *c->events_end = node;
     c->events_end = &node->next;
     if (write(c->verbs.context.async_fd, &one, sizeof one) < 0)
-        rdma_say("cannot signal an event: %s", strerror(errno));
+        rdma_log("cannot signal an event: %s", strerror(errno));
 }
 
 void rdma_ports_update(bool addresses)
@@ -287,7 +287,7 @@ void rdma_threads_end(void)
     __atomic_store_n(&rdma.stop, true, __ATOMIC_SEQ_CST);
     rdma_wake(rdma.own);
     if (rdma.watcher_fd >= 0 && write(rdma.stop_fd, &one, sizeof one) < 0)
-        rdma_say("cannot stop a thread: %s", strerror(errno));
+        rdma_log("cannot stop a thread: %s", strerror(errno));
     pthread_mutex_unlock(&rdma.lock);
     pthread_join(rdma.device_thread, NULL);
     if (rdma.watcher_fd >= 0)

@@ -200,7 +200,7 @@ static _Noreturn void process(const struct role *r, int socket, bool first)
     struct address there;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    alarm(60);
+    alarm(240);
     end_open(&e, r->srq);
     end_connect(&e, &there);
     (first ? r->first : r->second)(&e, &there);
