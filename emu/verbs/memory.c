@@ -2,6 +2,7 @@
  * them, and fails for addresses without the requested access. */
 #include "process.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,6 +76,24 @@ static int populate(void *mem, size_t bytes, bool write)
         return EFAULT;
     }
     return 0;
+}
+
+/* Returns where the host can access memory of an emulated GPU (emu/include/tutti_emu.h), as a module
+ * for peer memory would provide its pages; NULL: it is not of one. */
+static uint8_t *gpu_memory(const uint8_t *mem, size_t bytes)
+{
+    void *(*alias)(const void *) = NULL;
+    uint8_t *first;
+    void *cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD), *found;
+
+    found = cuda ? dlsym(cuda, "tutti_emu_host_alias") : NULL;
+    memcpy(&alias, &found, sizeof alias);
+    first = alias ? alias(mem) : NULL;
+    if (first && alias(mem + bytes - 1) != first + bytes - 1)
+        first = NULL;
+    if (cuda)
+        dlclose(cuda);
+    return first;
 }
 
 /* Returns whether the bytes are in a single shared mapping. */
@@ -153,7 +172,7 @@ static int region_enter(struct rdma_mr *mr, struct rdma_pd *pd, uint64_t iova, u
     key = mr->index << 8 | ++rdma.mr_tag[mr->index];
     shared->pd = pd->number;
     shared->access = access;
-    shared->address = (uintptr_t)mr->public.addr;
+    shared->address = (uintptr_t)(mr->gpu ? mr->gpu : mr->public.addr);
     if (mr->alias)
         shared->address =
             (uintptr_t)mr->alias + (uintptr_t)mr->public.addr % (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -170,6 +189,7 @@ static struct ibv_mr *region_register(struct ibv_pd *pd, void *mem, size_t bytes
 {
     static uint64_t count;
     struct rdma_mr *mr;
+    uint8_t *gpu;
     int err = 0;
 
     if (rdma_fault_is_due(RDMA_FAULT_REG, &count)) {
@@ -184,7 +204,8 @@ static struct ibv_mr *region_register(struct ibv_pd *pd, void *mem, size_t bytes
         err = EINVAL;
     else if (access & ~(uint32_t)ACCESS_KNOWN)
         err = EOPNOTSUPP;
-    if (!err)
+    gpu = err ? NULL : gpu_memory(mem, bytes);
+    if (!err && !gpu)
         err = populate(mem, bytes, access & IBV_ACCESS_LOCAL_WRITE);
     mr = err ? NULL : calloc(1, sizeof *mr);
     if (!mr) {
@@ -192,7 +213,9 @@ static struct ibv_mr *region_register(struct ibv_pd *pd, void *mem, size_t bytes
         return NULL;
     }
     mr->public = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = mem, .length = bytes };
-    alias_create(mr);
+    mr->gpu = gpu;
+    if (!gpu)
+        alias_create(mr);
     pthread_mutex_lock(&rdma.lock);
     err = region_enter(mr, (struct rdma_pd *)pd, iova, access);
     pthread_mutex_unlock(&rdma.lock);

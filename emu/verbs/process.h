@@ -85,6 +85,7 @@ struct rdma_mr {
     uint32_t index;
     uint8_t *alias;                 /* second mapping of shared memory; NULL: none */
     size_t alias_bytes;
+    uint8_t *gpu;                   /* memory of an emulated GPU; NULL: of the host */
 };
 
 /* A work request in a send queue. */
