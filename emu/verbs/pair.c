@@ -389,12 +389,13 @@ int rdma_post_recv(struct ibv_qp *public, struct ibv_recv_wr *wr, struct ibv_rec
 void rdma_receives_flush(struct rdma_qp *qp)
 {
     struct shm_rq *rq = &qp->shared->rq;
+    uint32_t sge_max;
 
     if (qp->init.srq)
         return;
     rdma_lock(&rq->lock);
     for (; rq->head < rq->tail; __atomic_store_n(&rq->head, rq->head + 1, __ATOMIC_RELEASE)) {
-        const struct shm_receive *r = rdma_receive_at(rdma.own, rq, rq->head);
+        const struct shm_receive *r = rdma_receive_at(rdma.own, rq, rq->head, &sge_max);
         const struct shm_cqe e = { .wr_id = r ? r->wr_id : 0,
                                    .status = IBV_WC_WR_FLUSH_ERR,
                                    .opcode = IBV_WC_RECV,

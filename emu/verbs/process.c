@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,19 +26,6 @@ uint64_t rdma_now_ns(void)
 
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
-}
-
-void rdma_log(const char *format, ...)
-{
-    char line[512];
-    va_list args;
-
-    if (getenv("TUTTI_EMU_QUIET"))
-        return;
-    va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    fprintf(stderr, "emulated RDMA: %s\n", line);
 }
 
 /* ---- the directory ---- */

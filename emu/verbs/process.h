@@ -163,8 +163,6 @@ extern struct rdma_process rdma;
 
 /* ---- process.c ---- */
 uint64_t rdma_now_ns(void);
-/* Prints one line to stderr, unless TUTTI_EMU_QUIET is set. */
-void rdma_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Creates the segment and the threads with the first context; ends them with the last one. Call
  * with the lock held. Returns an errno value. */
 int rdma_process_open(void);

@@ -281,11 +281,12 @@ static bool receive_is_valid(const struct shm_rq *rq, const struct ibv_recv_wr *
 
 int rdma_receives_add(struct shm_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
+    uint32_t sge_max;
     int err = 0;
 
     rdma_lock(&rq->lock);
     for (; wr && !err; wr = err ? wr : wr->next) {
-        struct shm_receive *r = rdma_receive_at(rdma.own, rq, rq->tail);
+        struct shm_receive *r = rdma_receive_at(rdma.own, rq, rq->tail, &sge_max);
 
         if (!r || rq->tail - rq->head >= rq->depth)
             err = ENOMEM;

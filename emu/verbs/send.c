@@ -129,12 +129,14 @@ static bool receive_take(struct run *r, uint64_t *wr_id, struct ibv_sge sge[RDMA
     struct shm_rq *rq = receives_of(r);
     const struct shm_receive *from;
     bool below = false;
+    uint32_t sge_max;
 
     rdma_lock(&rq->lock);
-    from = rq->head != rq->tail ? rdma_receive_at(r->there, rq, rq->head) : NULL;
+    from = rq->head != rq->tail ? rdma_receive_at(r->there, rq, rq->head, &sge_max) : NULL;
     if (from) {
         *wr_id = from->wr_id;
-        *nsge = from->nsge < rq->sge_max ? from->nsge : rq->sge_max;
+        *nsge = from->nsge;
+        *nsge = *nsge < sge_max ? *nsge : sge_max;
         memcpy(sge, from->sge, *nsge * sizeof *sge);
         __atomic_store_n(&rq->head, rq->head + 1, __ATOMIC_RELEASE);
         below = rq->limit > 0 && rq->tail - rq->head < rq->limit;

@@ -3,10 +3,24 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+void rdma_log(const char *format, ...)
+{
+    char line[512];
+    va_list args;
+
+    if (getenv("TUTTI_EMU_QUIET"))
+        return;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    fprintf(stderr, "emulated RDMA: %s\n", line);
+}
 
 void rdma_mutex_init(pthread_mutex_t *m)
 {
@@ -48,21 +62,30 @@ void rdma_notify(struct shm_segment *s, uint64_t *table, uint32_t index)
     rdma_wake(s);
 }
 
+/* Returns entry `number` of a ring, or NULL if the ring is not in the heap of the segment. */
+static void *entry_of(struct shm_segment *s, uint64_t ring, uint64_t depth, uint64_t stride,
+                      uint64_t number)
+{
+    if (depth == 0 || ring < RDMA_HEAP_AT || ring > RDMA_SEGMENT_BYTES || ring % 8 != 0 ||
+        depth * stride > RDMA_SEGMENT_BYTES - ring)
+        return NULL;
+    return (uint8_t *)s + ring + number % depth * stride;
+}
+
 bool rdma_cq_push(struct shm_segment *s, uint32_t index, const struct shm_cqe *e, bool solicited)
 {
     struct shm_cq *cq = &s->cq[index % RDMA_CQS];
     bool notify = false, pushed = false;
-    uint32_t armed;
+    struct shm_cqe *to;
+    uint32_t armed, depth;
 
     rdma_lock(&cq->lock);
-    if (cq->depth == 0 || cq->depth > RDMA_CQES || cq->ring > s->bytes ||
-        cq->depth * sizeof *e > s->bytes - cq->ring ||
-        cq->tail - __atomic_load_n(&cq->head, __ATOMIC_ACQUIRE) >= cq->depth) {
+    depth = __atomic_load_n(&cq->depth, __ATOMIC_RELAXED);
+    to = depth <= RDMA_CQES ? entry_of(s, cq->ring, depth, sizeof *e, cq->tail) : NULL;
+    if (!to || cq->tail - __atomic_load_n(&cq->head, __ATOMIC_ACQUIRE) >= depth) {
         __atomic_store_n(&cq->overrun, true, __ATOMIC_SEQ_CST);
     } else {
-        struct shm_cqe *ring = (struct shm_cqe *)(void *)((uint8_t *)s + cq->ring);
-
-        ring[cq->tail % cq->depth] = *e;
+        *to = *e;
         __atomic_store_n(&cq->tail, cq->tail + 1, __ATOMIC_SEQ_CST);
         pushed = true;
     }
@@ -78,15 +101,16 @@ bool rdma_cq_push(struct shm_segment *s, uint32_t index, const struct shm_cqe *e
     return pushed;
 }
 
-struct shm_receive *rdma_receive_at(struct shm_segment *s, const struct shm_rq *rq, uint64_t number)
+struct shm_receive *rdma_receive_at(struct shm_segment *s, const struct shm_rq *rq, uint64_t number,
+                                    uint32_t *sge_max)
 {
-    const uint64_t stride = sizeof(struct shm_receive) + rq->sge_max * sizeof(struct ibv_sge);
+    const uint32_t depth = __atomic_load_n(&rq->depth, __ATOMIC_RELAXED);
 
-    if (rq->ring < RDMA_HEAP_AT || rq->ring > s->bytes || rq->depth == 0 ||
-        rq->depth > RDMA_SRQ_WRS || rq->sge_max > RDMA_SGE ||
-        rq->depth * stride > s->bytes - rq->ring)
+    *sge_max = __atomic_load_n(&rq->sge_max, __ATOMIC_RELAXED);
+    if (depth > RDMA_SRQ_WRS || *sge_max > RDMA_SGE)
         return NULL;
-    return (struct shm_receive *)(void *)((uint8_t *)s + rq->ring + number % rq->depth * stride);
+    return entry_of(s, rq->ring, depth,
+                    sizeof(struct shm_receive) + *sge_max * sizeof(struct ibv_sge), number);
 }
 
 const struct shm_mr *rdma_mr_find(const struct shm_segment *s, uint32_t key, uint64_t address,

@@ -118,6 +118,9 @@ struct shm_segment {
 #define RDMA_HEAP_AT ((sizeof(struct shm_segment) + 4095) / 4096 * 4096)
 #define RDMA_SEGMENT_BYTES (RDMA_HEAP_AT + RDMA_HEAP_BYTES)
 
+/* Prints one line to stderr, unless TUTTI_EMU_QUIET is set. */
+void rdma_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* Initialises a robust mutex shared by processes. */
 void rdma_mutex_init(pthread_mutex_t *m);
 /* Takes it; a holder that has died left valid data. */
@@ -133,9 +136,10 @@ void rdma_notify(struct shm_segment *s, uint64_t *table, uint32_t index);
  * A full ring and an invalid offset are the owner's fault only. */
 bool rdma_cq_push(struct shm_segment *s, uint32_t cq, const struct shm_cqe *e, bool solicited);
 
-/* Returns receive `number` of the queue's ring, or NULL if the ring is not in the segment. */
-struct shm_receive *rdma_receive_at(struct shm_segment *s, const struct shm_rq *rq,
-                                    uint64_t number);
+/* Returns receive `number` of the queue's ring, with *sge_max entries, or NULL if the ring is not in
+ * the segment. */
+struct shm_receive *rdma_receive_at(struct shm_segment *s, const struct shm_rq *rq, uint64_t number,
+                                    uint32_t *sge_max);
 
 /* Returns the valid region with that key, which covers bytes at `address` with these rights in this
  * protection domain, or NULL. bytes 0: the key is not used. */
