@@ -35,7 +35,9 @@
 /* What is collected. */
 enum tt_collect_what {
     TT_COLLECT_ALL,                     /* the positions of all ranks */
-    TT_COLLECT_RANK                     /* one rank in depth */
+    TT_COLLECT_RANK,                    /* one rank in depth */
+    TT_COLLECT_RATES,                   /* the same as ALL, and the rates of communicators */
+    TT_COLLECT_WHATS
 };
 
 struct tt_collect_query {

@@ -87,6 +87,7 @@ struct tt_status_comm *tt_status_add_comm(struct tt_status_report *r,
         *mine = *c;
         mine->nreported = mine->nothers = 0;
         mine->ngroups = 0;
+        mine->has_rates = false;
         *index_slot(r, c->hash) = r->ncomms;
     }
     mine->nreported = tt_status_sum(mine->nreported, c->nreported);
@@ -144,6 +145,37 @@ void tt_status_add_group(struct tt_status_comm *c, const struct tt_status_group 
         c->groups[c->ngroups++] = *g;
     else
         c->nothers = tt_status_sum(c->nothers, g->nranks);
+}
+
+static uint64_t sum_u64(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+/* Of equal shares, that of the lower rank counts, so that the order of merging does not matter. */
+void tt_status_add_rates(struct tt_status_comm *c, const struct tt_status_rates *rates)
+{
+    struct tt_status_rates *mine = &c->rates;
+    const uint32_t before = c->has_rates ? mine->nranks : 0;
+
+    if (!c->has_rates)
+        *mine = (struct tt_status_rates){ .calls = 0 };
+    c->has_rates = true;
+    mine->calls = sum_u64(mine->calls, rates->calls);
+    mine->bytes = sum_u64(mine->bytes, rates->bytes);
+    if (rates->nranks == 0)
+        return;
+    if (before == 0 || rates->least < mine->least ||
+        (rates->least == mine->least && rates->least_rank < mine->least_rank)) {
+        mine->least = rates->least;
+        mine->least_rank = rates->least_rank;
+    }
+    if (before == 0 || rates->most > mine->most ||
+        (rates->most == mine->most && rates->most_rank < mine->most_rank)) {
+        mine->most = rates->most;
+        mine->most_rank = rates->most_rank;
+    }
+    mine->nranks = tt_status_sum(before, rates->nranks);
 }
 
 /* ---- operations and ranks ---- */

@@ -22,6 +22,7 @@
 #define TT_STATUS_NAME_BYTES 64u
 #define TT_STATUS_MEMBERS_BYTES 120u
 #define TT_STATUS_TEXT_BYTES 128u
+#define TT_STATUS_WHOLE 1000u           /* the largest share */
 #define TT_STATUS_NO_RANK UINT32_MAX
 #define TT_STATUS_NO_SEQ UINT64_MAX
 #define TT_STATUS_ROWS_MIN 400u         /* minimum buffer of tt_status_write */
@@ -49,6 +50,16 @@ struct tt_status_group {
     uint32_t waits[TT_STATUS_LISTED_MAX];   /* awaited by them; or TT_STATUS_NO_RANK */
 };
 
+/* Operations of a communicator in the last second. A share is the part of that time, in thousandths,
+ * that a rank spent in its collectives. A rank with a lower share than others calls late: the others
+ * wait for it. */
+struct tt_status_rates {
+    uint64_t calls, bytes;      /* of all reporting members */
+    uint32_t nranks;            /* members with collectives in this time */
+    uint32_t least_rank, least; /* the lowest share, and its rank */
+    uint32_t most_rank, most;
+};
+
 struct tt_status_comm {
     uint64_t hash;
     uint32_t nranks;            /* members */
@@ -57,6 +68,8 @@ struct tt_status_comm {
     uint8_t of;                 /* enum tt_comms_of */
     uint8_t ngroups;
     char name[TT_STATUS_NAME_BYTES];
+    bool has_rates;
+    struct tt_status_rates rates;
     char members[TT_STATUS_MEMBERS_BYTES];  /* job ranks, "0-14:2,16"; "": not known or too long */
     struct tt_status_group groups[TT_STATUS_GROUPS_MAX];
 };
@@ -127,6 +140,8 @@ struct tt_status_comm *tt_status_add_comm(struct tt_status_report *r,
                                           const struct tt_status_comm *c);
 /* Adds members to the group with the same position. */
 void tt_status_add_group(struct tt_status_comm *c, const struct tt_status_group *g);
+/* Adds rates of other members. */
+void tt_status_add_rates(struct tt_status_comm *c, const struct tt_status_rates *rates);
 void tt_status_add_op(struct tt_status_report *r, const struct tt_status_op *op);
 /* Adds a rank to a list, or `reports` to its entry. */
 void tt_status_add_rank(struct tt_status_report *r, enum tt_status_list list, uint32_t rank,

@@ -5,7 +5,7 @@
 #include "status/report.h"
 #include "tutti/tutti.h"
 
-enum row { ROW_TOTALS = 1, ROW_COMM, ROW_GROUP, ROW_OP, ROW_RANKS, ROW_DETAIL };
+enum row { ROW_TOTALS = 1, ROW_COMM, ROW_GROUP, ROW_OP, ROW_RANKS, ROW_DETAIL, ROW_RATES };
 
 /* Stages of a cursor. */
 enum { WRITE_TOTALS, WRITE_COMMS, WRITE_OPS, WRITE_RANKS, WRITE_DETAIL, WRITE_END };
@@ -60,6 +60,18 @@ static void write_group(struct tt_writer *w, uint64_t hash, const struct tt_stat
         tt_write_u32(w, g->ranks[i]);
         tt_write_u32(w, g->waits[i]);
     }
+}
+
+static void write_rates(struct tt_writer *w, const struct tt_status_comm *c)
+{
+    tt_write_u64(w, c->hash);
+    tt_write_u64(w, c->rates.calls);
+    tt_write_u64(w, c->rates.bytes);
+    tt_write_u32(w, c->rates.nranks);
+    tt_write_u32(w, c->rates.least_rank);
+    tt_write_u32(w, c->rates.least);
+    tt_write_u32(w, c->rates.most_rank);
+    tt_write_u32(w, c->rates.most);
 }
 
 static void write_op(struct tt_writer *w, const struct tt_status_op *op)
@@ -122,6 +134,21 @@ static void settle_cursor(const struct tt_status_report *r, struct tt_status_cur
     }
 }
 
+/* Writes a row of a communicator: itself, its groups, and its rates. */
+static enum row write_comm_row(const struct tt_status_comm *c, uint32_t row, struct tt_writer *w)
+{
+    if (row == 0) {
+        write_comm(w, c);
+        return ROW_COMM;
+    }
+    if (row <= c->ngroups) {
+        write_group(w, c->hash, &c->groups[row - 1]);
+        return ROW_GROUP;
+    }
+    write_rates(w, c);
+    return ROW_RATES;
+}
+
 /* Writes the row at the cursor. Returns its type. */
 static enum row write_row(const struct tt_status_report *r, const struct tt_status_cursor *at,
                           struct tt_writer *w)
@@ -130,13 +157,7 @@ static enum row write_row(const struct tt_status_report *r, const struct tt_stat
     case WRITE_TOTALS:
         write_totals(w, r);
         return ROW_TOTALS;
-    case WRITE_COMMS:
-        if (at->group == 0) {
-            write_comm(w, &r->comms[at->at]);
-            return ROW_COMM;
-        }
-        write_group(w, r->comms[at->at].hash, &r->comms[at->at].groups[at->group - 1]);
-        return ROW_GROUP;
+    case WRITE_COMMS: return write_comm_row(&r->comms[at->at], at->group, w);
     case WRITE_OPS:
         write_op(w, &r->ops[at->at]);
         return ROW_OP;
@@ -154,7 +175,7 @@ static void advance(const struct tt_status_report *r, struct tt_status_cursor *a
     if (at->stage == WRITE_TOTALS || at->stage == WRITE_DETAIL) {
         next_stage(at);
     } else if (at->stage == WRITE_COMMS) {
-        if (++at->group > r->comms[at->at].ngroups) {
+        if (++at->group > r->comms[at->at].ngroups + r->comms[at->at].has_rates) {
             at->at++;
             at->group = 0;
         }
@@ -265,6 +286,26 @@ static void merge_group(struct tt_status_report *r, struct tt_reader *in)
         tt_status_add_group(c, &g);
 }
 
+/* Shares are at most 1,000; rates of a communicator that was left out are ignored. */
+static void merge_rates(struct tt_status_report *r, struct tt_reader *in)
+{
+    const uint64_t hash = tt_read_u64(in);
+    struct tt_status_rates rates = { .calls = tt_read_u64(in) };
+    struct tt_status_comm *c;
+
+    rates.bytes = tt_read_u64(in);
+    rates.nranks = tt_read_u32(in);
+    rates.least_rank = tt_read_u32(in);
+    rates.least = tt_read_u32(in);
+    rates.most_rank = tt_read_u32(in);
+    rates.most = tt_read_u32(in);
+    if (rates.least > TT_STATUS_WHOLE || rates.most > TT_STATUS_WHOLE)
+        in->bad = true;
+    c = in->bad ? NULL : tt_status_find_comm(r, hash);
+    if (c)
+        tt_status_add_rates(c, &rates);
+}
+
 static void merge_op(struct tt_status_report *r, struct tt_reader *in)
 {
     struct tt_status_op op = { .comm = tt_read_u64(in) };
@@ -320,6 +361,9 @@ static void merge_row(struct tt_status_report *r, uint8_t row, struct tt_reader 
         return;
     case ROW_GROUP:
         merge_group(r, in);
+        return;
+    case ROW_RATES:
+        merge_rates(r, in);
         return;
     case ROW_OP:
         merge_op(r, in);

@@ -17,6 +17,9 @@ struct position {
     uint64_t since;
     struct tt_oplog_record last;        /* newest collective */
     struct tt_oplog_record open;        /* oldest collective in progress */
+    uint64_t calls, bytes;              /* ended in the last second */
+    uint64_t busy_ns;                   /* in collectives, in the last second */
+    bool has_collectives;               /* in the last second */
 };
 
 struct scan {
@@ -30,6 +33,7 @@ struct scan {
     uint32_t nopen, nended;     /* operations in progress; reported ended ones */
     bool rates;                 /* records are still of the last second */
     uint64_t counted_ns;        /* age of the oldest counted record */
+    uint64_t held_ns;           /* the trace holds only this part of the last second; 0: all of it */
 };
 
 static bool is_collective(uint8_t kind)
@@ -90,10 +94,15 @@ static void add_single(struct scan *s, const struct tt_oplog_record *o)
     tt_status_add_op(s->report, &op);
 }
 
+static uint64_t bytes_of(const struct tt_oplog_call *c)
+{
+    const bool in_bytes = c->flags & TT_OPLOG_IS_BYTES || c->type >= TUTTI_DTYPE_COUNT;
+
+    return c->count * (in_bytes ? 1 : tutti_dtype_bytes((tutti_dtype)c->type));
+}
+
 static void count_rate(struct scan *s, const struct tt_oplog_record *o)
 {
-    const struct tt_oplog_call *c = &o->call;
-    const bool in_bytes = c->flags & TT_OPLOG_IS_BYTES || c->type >= TUTTI_DTYPE_COUNT;
     const uint64_t age_ns = age_of(s, o->called);
 
     if (age_ns > TT_SECOND)
@@ -102,7 +111,24 @@ static void count_rate(struct scan *s, const struct tt_oplog_record *o)
         return;
     s->counted_ns = age_ns;
     s->report->ops_per_s++;
-    s->report->bytes_per_s += c->count * (in_bytes ? 1 : tutti_dtype_bytes((tutti_dtype)c->type));
+    s->report->bytes_per_s += bytes_of(&o->call);
+}
+
+/* Counts an operation of the last second for its communicator. */
+static void count_busy(struct scan *s, struct position *p, const struct tt_oplog_record *o)
+{
+    const bool open = o->status == TUTTI_PENDING;
+    const uint64_t since = age_of(s, o->called), until = open ? 0 : age_of(s, o->ended);
+    const uint64_t from = since < TT_SECOND ? since : TT_SECOND;
+
+    if (until > TT_SECOND)
+        return;
+    p->calls += !open;
+    p->bytes += open ? 0 : bytes_of(&o->call);
+    if (!is_collective(o->call.kind))
+        return;
+    p->has_collectives = true;
+    p->busy_ns += from > until ? from - until : 0;
 }
 
 static void scale_rates(struct tt_status_report *r, uint64_t counted_ns)
@@ -129,17 +155,19 @@ static void see_record(struct scan *s, const struct tt_oplog_record *o)
         s->nended += !open;
         return;
     }
+    if (!p->known) {
+        p->known = true;
+        p->since = tt_comms_get(o->call.comm, false, &e) ? e.since : UINT64_MAX;
+    }
+    if (o->called >= p->since)          /* else of an earlier communicator with this number */
+        count_busy(s, p, o);
     if (!is_collective(o->call.kind)) {
         if (open)
             add_single(s, o);
         return;
     }
-    if (!p->known) {
-        p->known = true;
-        p->since = tt_comms_get(o->call.comm, false, &e) ? e.since : UINT64_MAX;
-    }
     if (o->called < p->since)
-        return;                 /* of an earlier communicator with this number */
+        return;
     if (!p->has_last)
         p->last = *o;
     if (open)
@@ -158,11 +186,29 @@ static void read_records(struct scan *s)
     for (uint64_t n = head; n-- > first;)
         if (tt_oplog_ring_find(&tt_oplog_ring, n, &o))
             see_record(s, &o);
-    if (s->rates && head > depth && s->counted_ns)      /* it holds less than a second */
-        scale_rates(s->report, s->counted_ns);
+    if (s->rates && head > depth && s->counted_ns) {    /* it holds less than a second */
+        s->held_ns = s->counted_ns;
+        scale_rates(s->report, s->held_ns);
+    }
 }
 
 /* ---- communicators ---- */
+
+/* Operations at once may take more than the whole time. */
+static void add_rates(const struct scan *s, struct tt_status_comm *c, const struct position *p)
+{
+    const double by = s->held_ns ? (double)TT_SECOND / (double)s->held_ns : 1;
+    const double share = by * (double)p->busy_ns / (double)TT_SECOND * TT_STATUS_WHOLE;
+    const uint32_t part = share < TT_STATUS_WHOLE ? (uint32_t)share : TT_STATUS_WHOLE;
+
+    tt_status_add_rates(c, &(struct tt_status_rates){ .calls = (uint64_t)(by * (double)p->calls),
+                                                      .bytes = (uint64_t)(by * (double)p->bytes),
+                                                      .nranks = p->has_collectives,
+                                                      .least_rank = s->rank,
+                                                      .least = part,
+                                                      .most_rank = s->rank,
+                                                      .most = part });
+}
 
 static void add_position(struct scan *s, const struct tt_comms_entry *e, const struct position *p)
 {
@@ -191,6 +237,8 @@ static void add_position(struct scan *s, const struct tt_comms_entry *e, const s
     mine = tt_status_add_comm(s->report, &c);
     if (mine)
         tt_status_add_group(mine, &g);
+    if (mine && s->query->what == TT_COLLECT_RATES)
+        add_rates(s, mine, p);
 }
 
 /* Adds communicators with operations in progress first: others are left out beyond a number. */

@@ -73,7 +73,7 @@ bool tt_talk_request_read(const struct tt_frame *f, struct tt_collect_query *q)
     q->target = tt_read_u32(&r);
     q->timeout_ms = tt_read_u32(&r);
     return f->type == TT_TALK_REQUEST && version == TT_TALK_VERSION && !r.bad && r.at == r.end &&
-           q->what <= TT_COLLECT_RANK && q->timeout_ms > 0 && q->timeout_ms <= TT_COLLECT_MS_MAX;
+           q->what < TT_COLLECT_WHATS && q->timeout_ms > 0 && q->timeout_ms <= TT_COLLECT_MS_MAX;
 }
 
 size_t tt_talk_refused_write(const char *why, uint8_t *out)
