@@ -21,6 +21,7 @@ int tool_plan_main(int argc, char **argv);
 int tool_ring_main(int argc, char **argv);
 int tool_lanes_main(int argc, char **argv);
 int tool_analyze_main(int argc, char **argv);
+int tool_top_main(int argc, char **argv);
 int tool_profile_main(int argc, char **argv);
 int tool_status_main(int argc, char **argv);
 int tool_coordinator_main(int argc, char **argv);

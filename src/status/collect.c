@@ -352,8 +352,9 @@ static bool handle_query(struct tt_collect *c, uint32_t from, uint32_t root, uin
     step_ms = tt_read_u32(r);
     left_ms = tt_read_u32(r);
     q.timeout_ms = left_ms;
-    if (r->bad || r->at != r->end || q.what >= TT_COLLECT_WHATS || root >= c->nranks || number == 0 ||
-        left_ms > TT_COLLECT_MS_MAX || ack_ms > TT_COLLECT_MS_MAX || step_ms > TT_COLLECT_MS_MAX)
+    if (r->bad || r->at != r->end || q.what >= TT_COLLECT_WHATS || root >= c->nranks ||
+        number == 0 || left_ms > TT_COLLECT_MS_MAX || ack_ms > TT_COLLECT_MS_MAX ||
+        step_ms > TT_COLLECT_MS_MAX)
         return false;
     if (at)
         handle_crossing(c, at, from);

@@ -55,7 +55,7 @@ struct tt_status_group {
  * wait for it. */
 struct tt_status_rates {
     uint64_t calls, bytes;      /* of all reporting members */
-    uint32_t nranks;            /* members with collectives in this time */
+    uint32_t nranks;            /* of these */
     uint32_t least_rank, least; /* the lowest share, and its rank */
     uint32_t most_rank, most;
 };

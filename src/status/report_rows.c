@@ -175,7 +175,9 @@ static void advance(const struct tt_status_report *r, struct tt_status_cursor *a
     if (at->stage == WRITE_TOTALS || at->stage == WRITE_DETAIL) {
         next_stage(at);
     } else if (at->stage == WRITE_COMMS) {
-        if (++at->group > r->comms[at->at].ngroups + r->comms[at->at].has_rates) {
+        const struct tt_status_comm *c = &r->comms[at->at];
+
+        if (++at->group > (c->has_rates ? c->ngroups + 1u : c->ngroups)) {
             at->at++;
             at->group = 0;
         }

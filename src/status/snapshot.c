@@ -19,7 +19,6 @@ struct position {
     struct tt_oplog_record open;        /* oldest collective in progress */
     uint64_t calls, bytes;              /* ended in the last second */
     uint64_t busy_ns;                   /* in collectives, in the last second */
-    bool has_collectives;               /* in the last second */
 };
 
 struct scan {
@@ -121,14 +120,12 @@ static void count_busy(struct scan *s, struct position *p, const struct tt_oplog
     const uint64_t since = age_of(s, o->called), until = open ? 0 : age_of(s, o->ended);
     const uint64_t from = since < TT_SECOND ? since : TT_SECOND;
 
-    if (until > TT_SECOND)
+    if (until > TT_SECOND || (!open && !o->ended))      /* or its end is not known */
         return;
     p->calls += !open;
     p->bytes += open ? 0 : bytes_of(&o->call);
-    if (!is_collective(o->call.kind))
-        return;
-    p->has_collectives = true;
-    p->busy_ns += from > until ? from - until : 0;
+    if (is_collective(o->call.kind) && from > until)
+        p->busy_ns += from - until;
 }
 
 static void scale_rates(struct tt_status_report *r, uint64_t counted_ns)
@@ -159,7 +156,7 @@ static void see_record(struct scan *s, const struct tt_oplog_record *o)
         p->known = true;
         p->since = tt_comms_get(o->call.comm, false, &e) ? e.since : UINT64_MAX;
     }
-    if (o->called >= p->since)          /* else of an earlier communicator with this number */
+    if (s->query->what == TT_COLLECT_RATES && o->called >= p->since)
         count_busy(s, p, o);
     if (!is_collective(o->call.kind)) {
         if (open)
@@ -167,7 +164,7 @@ static void see_record(struct scan *s, const struct tt_oplog_record *o)
         return;
     }
     if (o->called < p->since)
-        return;
+        return;                 /* of an earlier communicator with this number */
     if (!p->has_last)
         p->last = *o;
     if (open)
@@ -203,7 +200,7 @@ static void add_rates(const struct scan *s, struct tt_status_comm *c, const stru
 
     tt_status_add_rates(c, &(struct tt_status_rates){ .calls = (uint64_t)(by * (double)p->calls),
                                                       .bytes = (uint64_t)(by * (double)p->bytes),
-                                                      .nranks = p->has_collectives,
+                                                      .nranks = 1,
                                                       .least_rank = s->rank,
                                                       .least = part,
                                                       .most_rank = s->rank,

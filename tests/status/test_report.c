@@ -44,6 +44,14 @@ static void make_part(struct tt_status_report *r, uint32_t rank)
     r->bytes_per_s = rank;
     add_member(r, 1, rank, rank == 13 ? 6 : 7);
     add_member(r, 100 + rank / 4, rank, 3);
+    tt_status_add_rates(tt_status_find_comm(r, 1),
+                        &(struct tt_status_rates){ .calls = rank,
+                                                   .bytes = 100,
+                                                   .nranks = 1,
+                                                   .least_rank = rank,
+                                                   .least = rank == 13 ? 20 : 700 + rank % 2,
+                                                   .most_rank = rank,
+                                                   .most = rank == 13 ? 20 : 700 + rank % 2 });
     tt_status_add_op(
         r, &(struct tt_status_op){ .rank = rank, .age_ns = 10 + rank, .peer = TT_STATUS_NO_RANK });
     tt_status_add_rank(r, TT_STATUS_SILENT, 1000 + rank % 3, 1);
@@ -63,6 +71,11 @@ static void check_whole(const struct tt_status_report *r)
     assert_string_equal(c->members, "0-39");
     assert_int_equal(c->nreported, PARTS);
     assert_int_equal(c->ngroups, 2);
+    assert_true(c->has_rates && c->rates.nranks == PARTS && c->rates.bytes == 100 * PARTS);
+    assert_int_equal(c->rates.calls, PARTS * (PARTS - 1) / 2);
+    assert_true(c->rates.least_rank == 13 && c->rates.least == 20);
+    assert_true(c->rates.most_rank == 1 && c->rates.most == 701);
+    assert_false(tt_status_find_comm(r, 100)->has_rates);
     for (uint32_t i = 0; i < 2; i++) {
         const struct tt_status_group *g = &c->groups[i];
         const bool behind = g->key.seq == 6;
@@ -169,7 +182,7 @@ static void truncated_rows_are_refused(void **state)
         refused += !tt_status_merge(&again, rows, n);
         tt_status_report_fini(&again);
     }
-    assert_int_equal(refused, bytes - 1 - 6);   /* all but those at the end of one of 7 rows */
+    assert_int_equal(refused, bytes - 1 - 7);   /* all but those at the end of one of 8 rows */
     tt_status_report_fini(&r);
 }
 

@@ -136,7 +136,7 @@ int tool_status_main(int argc, char **argv)
     bool good;
 
     argp_parse(&argp, argc, argv, 0, NULL, &o);
-    if (!status_find(o.what, &w))
+    if (!status_find(o.what, &w, argv[0]))
         return EXIT_FAILURE;
     do {
         good = show(&o, &w);

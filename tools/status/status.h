@@ -37,8 +37,9 @@ struct status_answer {
 /* ---- status_find.c ---- */
 
 /* Finds the job that `what` names: the begin of a job's number, a directory or a socket; NULL: the
- * only job of this user. Returns false with a message on stderr. */
-bool status_find(const char *what, struct status_where *out);
+ * only job of this user. Returns false with a message on stderr, after the prefix `who`, which must
+ * stay valid. */
+bool status_find(const char *what, struct status_where *out, const char *who);
 /* Connects to the first process that responds. False: none; why[STATUS_WHY_BYTES] is the cause. */
 bool status_connect(const struct status_where *w, uint32_t timeout_ms, struct status_link *out,
                     char *why);
@@ -89,6 +90,10 @@ void status_op_text(const struct tt_status_op_key *k, char *out, size_t bytes);
 /* rows: maximum number of communicators and of operations. */
 void status_print(const struct status_answer *a, uint32_t rows, FILE *to);
 void status_print_rank(const struct status_answer *a, uint32_t rows, FILE *to);
+/* The ranks that did not report, and why. */
+void status_print_lists(const struct status_answer *a, FILE *to);
+/* Prints e.g. "1.5 GB/s". */
+void status_print_rate(uint64_t bytes, FILE *to);
 /* Returns false if out of memory. */
 bool status_print_json(const struct status_answer *a, FILE *to);
 /* In the text format of Prometheus. */

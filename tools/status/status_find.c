@@ -17,6 +17,8 @@
 
 /* ---- the job ---- */
 
+static const char *command;     /* the prefix of messages */
+
 static void list_jobs(const char *base, const uint64_t *job, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -77,15 +79,15 @@ static bool find_job(struct status_where *out, const char *prefix)
     if (n == 1)
         return true;
     if (n == 0 && *prefix)
-        fprintf(stderr, "tutti status: no job on this host begins with \"%s\" (in %s)\n", prefix,
+        fprintf(stderr, "%s: no job on this host begins with \"%s\" (in %s)\n", command, prefix,
                 out->base);
     else if (n == 0)
         fprintf(stderr,
-                "tutti status: no job of this user runs on this host (no socket in %s; was it "
+                "%s: no job of this user runs on this host (no socket in %s; was it "
                 "started with another TUTTI_STATUS?)\n",
-                out->base);
+                command, out->base);
     else
-        fprintf(stderr, "tutti status: %u jobs of this user run on this host; name one of:\n", n);
+        fprintf(stderr, "%s: %u jobs of this user run on this host; name one of:\n", command, n);
     if (n > 1)
         list_jobs(out->base, job, n);
     return false;
@@ -124,7 +126,7 @@ static bool find_path(const char *path, struct status_where *out)
     struct stat st;
 
     if (stat(path, &st) != 0) {
-        fprintf(stderr, "tutti status: %s: %s\n", path, strerror(errno));
+        fprintf(stderr, "%s: %s: %s\n", command, path, strerror(errno));
         return false;
     }
     if (split_path(path, S_ISSOCK(st.st_mode), out))
@@ -133,12 +135,13 @@ static bool find_path(const char *path, struct status_where *out)
         snprintf(out->base, sizeof out->base, "%s", path);
         return find_job(out, "");
     }
-    fprintf(stderr, "tutti status: %s is not a status socket, or a directory of them\n", path);
+    fprintf(stderr, "%s: %s is not a status socket, or a directory of them\n", command, path);
     return false;
 }
 
-bool status_find(const char *what, struct status_where *out)
+bool status_find(const char *what, struct status_where *out, const char *who)
 {
+    command = who;
     *out = (struct status_where){ .job = 0 };
     if (what && strchr(what, '/'))
         return find_path(what, out);
@@ -146,7 +149,7 @@ bool status_find(const char *what, struct status_where *out)
         return false;
     if (*out->base)
         return find_job(out, what ? what : "");
-    fprintf(stderr, "tutti status: TUTTI_STATUS is 0 here (unset it, or pass the directory)\n");
+    fprintf(stderr, "%s: TUTTI_STATUS is 0 here (unset it, or pass the directory)\n", command);
     return false;
 }
 

@@ -23,7 +23,7 @@ static void print_age(uint64_t ns, FILE *to)
         fprintf(to, "%.1f h", s / 3600);
 }
 
-static void print_rate(uint64_t bytes, FILE *to)
+void status_print_rate(uint64_t bytes, FILE *to)
 {
     static const char *const units[] = { "B", "kB", "MB", "GB", "TB", "PB" };
     double value = (double)bytes;
@@ -65,14 +65,14 @@ static void print_totals(const struct status_answer *a, FILE *to)
     fprintf(to, "%u rank%s report%s: %u in an operation, %u in none; %" PRIu64 " operations/s, ",
             r->nreported, r->nreported == 1 ? "" : "s", r->nreported == 1 ? "s" : "", r->nactive,
             r->nreported - r->nactive, r->ops_per_s);
-    print_rate(r->bytes_per_s, to);
+    status_print_rate(r->bytes_per_s, to);
     fprintf(to, "\n");
     if (r->nuntraced)
         fprintf(to, "%u rank%s no trace of operations (TUTTI_TRACE=0)\n", r->nuntraced,
                 r->nuntraced == 1 ? " has" : "s have");
 }
 
-static void print_lists(const struct status_answer *a, FILE *to)
+void status_print_lists(const struct status_answer *a, FILE *to)
 {
     static const char *const texts[] = {
         [TT_STATUS_SILENT] = "no sign of life (stopped, or the host does not respond)",
@@ -223,7 +223,7 @@ void status_print(const struct status_answer *a, uint32_t rows, FILE *to)
 
     print_head(a, to);
     print_totals(a, to);
-    print_lists(a, to);
+    status_print_lists(a, to);
     for (; shown < n && shown < rows; shown++)
         print_comm(a, &judged[shown], to);
     if (n > shown)

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""tutti top: rates of a running job, and the rank that the others wait for."""
+
+import re
+import subprocess
+import unittest
+
+from cluster import PATIENCE_S, TUTTI, wait_until
+from test_status import RANKS, StatusTest
+
+ROW = r"(?m)^{} +{} +(\d+) +(?:(\d+) +([0-9.]+) %|-  +-) +(?:(\d+) +([0-9.]+) %|-  +-) +([0-9.]+) (k|M|G|)B/s$"
+
+
+class TopTest(StatusTest):
+    def top(self, *args, env=None):
+        return subprocess.run([TUTTI, "top", *map(str, args)], env=env or self.env, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+    def await_row(self, name, ranks, condition):
+        """Queries until the row of a communicator meets the condition. Returns the output."""
+        outputs = []
+
+        def holds():
+            done = self.top("--once", "--timeout", 8)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            outputs.append(done.stdout)
+            found = re.search(ROW.format(name, ranks), done.stdout)
+            return found and condition(found)
+
+        wait_until(holds, f"{name}: {outputs[-1:]}")
+        return outputs[-1]
+
+    def test_rank_that_does_not_call_is_the_latest(self):
+        self.start("never", 3)
+        text = self.await_row("world", RANKS, lambda row: row[2] == "3" and row[3] == "0.0" and row[5] == "100.0")
+        self.assertRegex(text, rf"^job [0-9a-f]{{16}}: {RANKS} of {RANKS} ranks report; 0 operations/s, 0 B/s\n")
+        self.assertRegex(text, r"(?m)^even +4 +0 +- ")
+        self.assertLess(text.index("world"), text.index("even"))
+        self.assertTrue(all(len(line) <= 100 for line in text.splitlines()))
+
+    def test_calls_and_bytes_of_a_running_job_are_shown(self):
+        self.start("run")
+        self.await_row("world", RANKS, lambda row: int(row[1]) > 0 and float(row[6]) > 0 and float(row[5]) > 0)
+
+    def test_output_that_is_no_terminal_repeats_only_with_a_delay(self):
+        self.start("run")
+        once = self.top()
+        self.assertEqual((once.returncode, once.stdout.count("job ")), (0, 1))
+        command = [TUTTI, "top", "--delay", "0.1"]
+        with subprocess.Popen(command, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as top:
+            heads = 0
+            while heads < 3:
+                line = top.stdout.readline()
+                self.assertNotIn("\033", line)
+                self.assertTrue(line, "it ended")
+                heads += line.startswith("job ")
+            top.terminate()
+            top.wait(PATIENCE_S)
+
+    def test_rows_are_limited(self):
+        self.start("run")
+        self.assertIn("and 2 other communicators (--rows shows more)", self.top("--rows", 1).stdout)
+
+    def test_errors_and_usage(self):
+        done = self.top()
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, "^tutti top: ")
+        self.assertEqual(self.top("--delay", "0").returncode, 2)
+        self.assertEqual(self.top("a", "b").returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
