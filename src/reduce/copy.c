@@ -34,7 +34,17 @@ static bool is_memcpys(size_t bytes)
 #endif
 }
 
-#ifdef __x86_64__
+/* Sanitizers do not check assembly. */
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define MAY_MOVE 1
+#endif
+#if defined(MAY_MOVE) && defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#undef MAY_MOVE
+#endif
+#endif
+
+#ifdef MAY_MOVE
 enum moves { MOVES_UNKNOWN, MOVES_NONE, MOVES_SOME_OFFSETS, MOVES_ALL };
 
 static void move_bytes(void *dst, const void *src, size_t bytes)
