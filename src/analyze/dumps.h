@@ -155,7 +155,7 @@ void tt_dumps_fini(struct tt_dumps *d);
  * invalid line counts up to that line. NOMEM: memory is exhausted; the caller must stop. Errors are
  * not logged. */
 tutti_status tt_dumps_read(struct tt_dumps *d, const char *path);
-/* The same for text[bytes]; `name` appears in problems. */
+/* As tt_dumps_read, from text[bytes]; `name` identifies it in problems. */
 tutti_status tt_dumps_read_text(struct tt_dumps *d, const char *name, const char *text,
                                 size_t bytes);
 /* Builds the index. Call it after the last dump and before the functions below. */

@@ -203,7 +203,7 @@ static int64_t active_until(const struct tt_waits *w, const struct tt_dumps_op *
     return t;
 }
 
-/* Calls after the failure of another rank do not count. */
+/* Calls after the failure of another rank are ignored. */
 static void describe_last(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis *x)
 {
     const struct tt_dumps *d = e->w->d;

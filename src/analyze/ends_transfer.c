@@ -9,7 +9,7 @@
 #define MOVES_IF_WITHIN 8           /* moving: bytes came within this part of its time */
 #define SAMPLES_MAX 64u
 #define SAMPLED_RANKS 8u
-#define DEADLINE_FACTOR 2           /* usual durations up to this many times do not count as slow */
+#define DEADLINE_FACTOR 2           /* up to this many times the usual duration is not slow */
 
 /* Bytes from one rank to another that did not arrive. */
 struct edge {

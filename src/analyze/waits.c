@@ -245,7 +245,7 @@ static void compare_arguments(struct tt_waits *w)
 
 /* ---- ranks without the call ---- */
 
-/* Calls after the first failure do not count: another rank had given up before. */
+/* Calls after the first failure are ignored: another rank had failed before. */
 static void count_calls(struct tt_waits *w)
 {
     const struct tt_dumps *d = w->d;

@@ -44,9 +44,9 @@ struct tt_launch {
 tutti_status tt_launch_read(struct tt_launch *out, const tutti_conf *conf,
                             const char *(*get)(const char *name));
 
-/* The same from this process's environment, then queries the launcher's server for unknown
- * values. Waits for the server up to the launch's timeout. The query is made once per process.
- * Any thread. */
+/* As tt_launch_read, from this process's environment; then queries the launcher's server for
+ * unknown values. Waits for the server up to the launch's timeout. The query is made once per
+ * process. Any thread. */
 tutti_status tt_boot_launch(struct tt_launch *out, const tutti_conf *conf);
 
 #define TT_CARD_BYTES 1152

@@ -66,8 +66,8 @@ struct tt_pmi1_join {
 /* Starts. value: the value that rank 0 publishes; NULL on the others. Writes the first request,
  * with its newline, to line[TT_PMI1_LINE_BYTES]. */
 void tt_pmi1_begin(struct tt_pmi1 *p, const char *value, char *line);
-/* The same for a rank without an exchange: the server treats a connection that ends without these
- * requests as a crash. */
+/* As tt_pmi1_begin, for a rank that exchanges nothing: without these requests, the server treats
+ * the end of the connection as a crash. */
 void tt_pmi1_begin_leave(struct tt_pmi1 *p, char *line);
 /* Processes a line of the server, without its newline, and writes the next request ("" if none) to
  * line. */

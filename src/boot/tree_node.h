@@ -53,7 +53,7 @@ void tt_tree_node_step(struct tt_tree_node *n, uint64_t now_ns);
 int tt_tree_node_connect(struct tt_tree_node *n, uint64_t now_ns);
 /* The state machine: its state and its result. */
 struct tt_tree *tt_tree_node_tree(struct tt_tree_node *n);
-/* Returns whether it has its result, all below have theirs, and no connection is left. */
+/* Returns whether the node and all nodes below it have their results, and no connection is open. */
 bool tt_tree_node_is_done(const struct tt_tree_node *n);
 /* Returns why the root is unreachable, or another start-up has begun at its address: then the
  * caller closes this node and begins again. NULL: it is not. */

@@ -32,7 +32,7 @@ enum tt_tree_stage {
 
 /* A report as received; encoded[bytes] is forwarded unchanged. When a server moves to another
  * parent, its old path and its new one report the same ranks for a while, in any order. Each child
- * that reports it therefore has a claim, and it is gone when no claim is left. */
+ * that reports it therefore has a claim, and is released with the last claim. */
 struct tt_tree_report {
     uint32_t reporter, generation;
     uint64_t process;

@@ -8,7 +8,7 @@
 /* Records a call on a communicator, by the kind of the call. Returns the number of its record, for
  * tt_oplog_end. comm NULL: it does not exist yet. */
 uint64_t tt_comm_trace_begin(enum tt_oplog_kind kind, const tutti_comm *comm, uint64_t seq);
-/* The same for a call that creates a communicator from `parent`. */
+/* As tt_comm_trace_begin, for a call that creates a communicator from `parent`. */
 uint64_t tt_comm_trace_creation(tutti_comm *parent, enum tt_comm_creation how);
 /* Ends the record of a tutti_comm_create. comm NULL: it failed. */
 void tt_comm_trace_created(uint64_t record, const tutti_comm *comm, tutti_status st);

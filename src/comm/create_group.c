@@ -122,7 +122,7 @@ static tutti_status open_offered(const struct group *g, const struct offer *mine
             "%s: rank %d passed a different list of ranks than rank %d, which listed %u ranks",
             name, (int)parent->rank, g->ranks[0], theirs->n);
     if (!theirs->context)
-        return tt_fail(TUTTI_ERR_NOMEM, "too many communicators: no communicator number is left");
+        return tt_fail(TUTTI_ERR_NOMEM, "too many communicators: no communicator number is free");
     return tt_comm_open(out, parent->world, theirs->context, g->job_ranks, g->n, g->at,
                         parent->timeout_ms, parent->restore);
 }

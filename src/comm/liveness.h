@@ -3,7 +3,7 @@
  * application computes. The response lists the operations of that rank and the ranks that it
  * waits for, which are queried next. When a deadline has passed, the chain is followed to a rank
  * that does not respond. This rank is to blame, not the neighbours that wait for it. Responses
- * from before the deadline do not count: ranks not queried since are queried again. A pure state
+ * from before the deadline are ignored: ranks not queried since are queried again. A pure state
  * machine. */
 #ifndef TT_COMM_LIVENESS_H
 #define TT_COMM_LIVENESS_H

@@ -39,44 +39,46 @@
  * (docs/tuning.md), as ratios where possible. */
 #define SHM_SEND_NS 470.0           /* software cost of a message */
 #define SHM_RECEIVE_NS 42.0
-/* the same for a call that is not a straight program (src/engine/eager_fastpath.c), */
-#define PLAN_NS 3000.0
-#define STEP_NS 116.0               /* and for each of its steps */
-#define TCP_SOFTWARE_NS 2500.0      /* the same at each end, in addition to the system calls */
-/* latency of loopback, without the work of its ends; the minimum of all latencies */
-#define TCP_LATENCY_NS 500.0
+#define PLAN_NS 3000.0              /* of a call that is not a straight-line program (exec.h) */
+#define STEP_NS 116.0               /* of each step of such a call */
+#define TCP_SOFTWARE_NS 2500.0      /* of a message at each end, in addition to the system calls */
+#define TCP_LATENCY_NS 500.0        /* minimum latency of loopback, without the work of its ends */
 #define TCP_EMPTY_POLLS 2           /* polls without a result, per received message */
-/* If ranks are oversubscribed: */
-/* writing a slot: its lines leave the writer's cache when they are read, and are fetched again; */
+
+/* Factors for oversubscribed ranks. */
+/* Writing a slot: its lines leave the writer's cache when they are read, and are fetched again. */
 #define SHM_CACHES_FILL 0.45
-/* reading a slot: bytes just written by another core cost more than those in the own cache, */
+/* Reading a slot: bytes just written by another core cost more than those in the reader's cache. */
 #define SHM_CACHES_READ 3.4
-#define SHM_CACHES_ADD 2.6          /* the same with reduction, which overlaps with the fetch; */
-/* single copy: the pages of another process are not cached, and several receivers look them up
- * at once; */
+/* Reading a slot with a reduction, which overlaps with the fetch. */
+#define SHM_CACHES_ADD 2.6
+/* Single copy: the pages of another process are not cached, and several receivers look them up
+ * concurrently. */
 #define SINGLE_PAGES 2.0
-#define SINGLE_ALONE 1.0            /* the same if each rank has a core: one receiver at a time; */
-/* TCP: copying data that the kernel has just copied; no effect on reductions, since this core
- * has just received it */
+/* Single copy if each rank has a core: one receiver at a time. */
+#define SINGLE_ALONE 1.0
+/* TCP: copying data that the kernel has just copied. Reductions are not affected, since this core
+ * has just received the data. */
 #define TCP_CACHES 4.0
-/* turns of a core before a waiting rank runs: other ranks poll in between, */
+/* Context switches before a waiting rank runs, because other ranks poll in between; and further
+ * switches per waiting rank. */
 #define SHM_SWITCHES_WAKE 1.7
-/* more turns per waiting rank. Ranks that poll memory need few turns; */
-#define SHM_SWITCHES_IDLE 0.35
+#define SHM_SWITCHES_IDLE 0.35      /* ranks that poll memory need few switches */
 #define TCP_SWITCHES_WAKE 2.5
 #define TCP_SWITCHES_IDLE 5.5       /* ranks that poll sockets sleep and are woken */
 
 const struct tt_constants tt_constants_default = {
     .shm = {
-        .message_ns = 250, .byte_ns = 0.12, .reduce_byte_ns = 0.1, .copy_byte_ns = 0.08, .near_message_ns = 250,
-        .near_byte_ns = 0.12,
+        .message_ns = 250, .byte_ns = 0.12, .reduce_byte_ns = 0.1, .copy_byte_ns = 0.08,
+        .near_message_ns = 250, .near_byte_ns = 0.12,
     },
     .tcp = {
-        .message_ns = 8000, .byte_ns = 0.35, .reduce_byte_ns = 0.1, .copy_byte_ns = 0.08, .near_message_ns = 250,
-        .near_byte_ns = 0.12,
+        .message_ns = 8000, .byte_ns = 0.35, .reduce_byte_ns = 0.1, .copy_byte_ns = 0.08,
+        .near_message_ns = 250, .near_byte_ns = 0.12,
     },
     .work = {
-        .line_ns = 100, .tcp_send_ns = 4500, .tcp_receive_ns = 1200, .tcp_send_byte_ns = 0.15, .tcp_receive_byte_ns = 0.2,
+        .line_ns = 100, .tcp_send_ns = 4500, .tcp_receive_ns = 1200, .tcp_send_byte_ns = 0.15,
+        .tcp_receive_byte_ns = 0.2,
         .look_ns = 500, .switch_ns = 1500, .single_ns = 600, .single_byte_ns = 0.12,
         .fill_byte_ns = 0.08, .drain_byte_ns = 0.12, .add_byte_ns = 0.14,
     },
@@ -186,7 +188,7 @@ static double pass_ns(uint8_t *a, uint8_t *b, tt_reduce_fn *kernel)
 /* ---- slots between two cores ---- */
 
 #define SLOTS 4u                    /* number of slots, as in an operation */
-/* timeout: other ranks start, too, and the other processor may be scheduled in turns of some
+/* timeout: other ranks start, too, and time slices on the other processor may last some
  * milliseconds */
 #define SLOTS_TIMEOUT_MS 20
 
@@ -477,7 +479,7 @@ static void measure_tcp(struct tt_constants *c, uint8_t *buf)
 
 /* ---- processors ------------------------------------------------------------------------------ */
 
-struct turns {
+struct yielder {
     atomic_bool stop;
     int processor;
 };
@@ -493,7 +495,7 @@ static void stay_on(int processor)
 
 static void *yield_back(void *arg)
 {
-    struct turns *t = arg;
+    struct yielder *t = arg;
 
     stay_on(t->processor);
     while (!atomic_load_explicit(&t->stop, memory_order_relaxed))
@@ -502,9 +504,9 @@ static void *yield_back(void *arg)
 }
 
 /* Two threads yield a processor to each other. Measures the fastest pass, per switch. */
-static void *yield_in_turns(void *arg)
+static void *yield_alternately(void *arg)
 {
-    struct turns t = { .processor = sched_getcpu() };
+    struct yielder t = { .processor = sched_getcpu() };
     uint64_t best = UINT64_MAX;
     pthread_t other;
 
@@ -532,7 +534,7 @@ static double switch_ns(void)
     double ns = 0;
     pthread_t thread;
 
-    if (pthread_create(&thread, NULL, yield_in_turns, &ns) == 0)
+    if (pthread_create(&thread, NULL, yield_alternately, &ns) == 0)
         pthread_join(thread, NULL);
     return ns;
 }

@@ -29,7 +29,7 @@ static void record_query(struct tt_neighbour *p, uint64_t now_ns)
         p->first_ns = now_ns;
 }
 
-/* Responses before the roll call do not count, so a first query of it is needed in any case. */
+/* Responses before the roll call are ignored, so its first query is always sent. */
 bool tt_neighbours_is_due(struct tt_neighbours *s, uint32_t i, uint64_t now_ns)
 {
     struct tt_neighbour *p = &s->list[i];

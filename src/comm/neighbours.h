@@ -1,8 +1,7 @@
-/* What a rank knows of the ranks that it has control connections to: which of them respond, and the
- * relation of their clocks to its own (trace/job_clock.h). A rank with a connection that does not
- * respond is silent: its process is stopped, or its host cannot be reached. The progress thread of
- * a rank responds, also while the application computes. A pure state machine; roll_call.c sends its
- * frames. */
+/* The neighbours of a rank in the control overlay: which of them respond, and the offsets of their
+ * clocks (trace/job_clock.h). A neighbour that has a connection but does not respond is silent: its
+ * process is stopped, or its host cannot be reached. The progress thread of a rank responds, also
+ * while the application computes. A pure state machine; roll_call.c sends its frames. */
 #ifndef TT_COMM_NEIGHBOURS_H
 #define TT_COMM_NEIGHBOURS_H
 
@@ -38,7 +37,7 @@ struct tt_neighbours *tt_neighbours_create(uint32_t rank, const uint32_t *ranks,
 void tt_neighbours_begin_roll(struct tt_neighbours *s, uint64_t now_ns);
 /* Returns whether to query neighbour i now, during a roll call; the query then counts as sent. */
 bool tt_neighbours_is_due(struct tt_neighbours *s, uint32_t i, uint64_t now_ns);
-/* The same before a roll call, at most once in every_ns. */
+/* As tt_neighbours_is_due, without a roll call: at most one query every every_ns. */
 bool tt_neighbours_is_due_every(struct tt_neighbours *s, uint32_t i, uint64_t every_ns,
                                 uint64_t now_ns);
 /* Handles the response of a rank. Others than neighbours are ignored. */

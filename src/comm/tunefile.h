@@ -45,8 +45,8 @@ struct tt_tunefile {
  * INVALID (logged) with cause and line. The caller frees *out with tt_tunefile_free. */
 tutti_status tt_tunefile_read(struct tt_tunefile **out, const char *text, size_t bytes,
                               const char *path);
-/* The same from a file. text (may be NULL) gets its content, with a final NUL; the caller frees
- * it. */
+/* As tt_tunefile_read, from a file. *text (text may be NULL) is set to its content, with a final
+ * NUL; the caller frees it. */
 tutti_status tt_tunefile_load(struct tt_tunefile **out, const char *path, char **text,
                               size_t *bytes);
 void tt_tunefile_free(struct tt_tunefile *f);

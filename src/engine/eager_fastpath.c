@@ -1,4 +1,4 @@
-/* Straight programs: eager steps in program order, except for copies done while no message has
+/* Straight-line programs: eager steps in program order, except for copies done while no message has
  * arrived. Used for short calls, without the executor's scheduling. */
 #include <sched.h>
 

@@ -416,7 +416,7 @@ tutti_status tt_engine_free(struct tt_engine *e, void *mem);
  * slow registration may register it now (NOMEM on failure) or in the background. It is recorded
  * even if no wire registers memory. Any thread. */
 tutti_status tt_engine_declare(struct tt_engine *e, void *mem, size_t bytes);
-/* The same for device memory. UNSUPPORTED if no wire can transfer it. */
+/* As tt_engine_declare, for device memory. UNSUPPORTED if no wire can transfer it. */
 tutti_status tt_engine_declare_device(struct tt_engine *e, void *mem, size_t bytes,
                                       const struct tt_device_memory *what);
 /* Ends the declaration. INVALID: no declared memory begins at mem, or an engine of this process

@@ -166,7 +166,7 @@ static uint64_t last_shared(const struct tt_ref *first, uint64_t fbytes, const s
 
 /* `first` is a ref of an earlier step of fbytes, `then` one of a later step of tbytes. Returns
  * the position that `first` must reach before `then` may touch [pos, pos + len). This is the end
- * of the last shared byte. Bytes in a gap of `then` do not count: tt_segments_check does not
+ * of the last shared byte. Bytes in a gap of `then` are excluded: tt_segments_check does not
  * model such a wait, and it could close a cycle. */
 static uint64_t needed_progress(const struct tt_ref *first, uint64_t fbytes,
                                 const struct tt_ref *then, uint64_t tbytes, uint64_t pos,
@@ -832,7 +832,7 @@ static bool has_credit(const struct tt_exec *x, const struct tt_exec_peer *p, ui
     return (int32_t)(seq - p->stream[stream].credit) < (int32_t)stream_room(x, p->out_depth);
 }
 
-/* The same for segments that land at their destination. */
+/* As has_credit, for segments that are written to their destination. */
 static bool has_flight_room(const struct tt_exec *x, const struct tt_exec_stream *st, uint32_t seq)
 {
     return !x->flight || (int32_t)(seq - st->credit) < (int32_t)x->flight;
@@ -979,7 +979,7 @@ static uint64_t put_bytes_at(const struct tt_exec *x, const struct tt_exec_step 
     return whole > segment && deps_met(x, t, pos, whole) ? whole : segment;
 }
 
-/* The same for a put to slots: limited to adjacent free slots. */
+/* As put_bytes_at, for a put to slots: limited to adjacent free slots. */
 static uint64_t put_bytes_in_slots(const struct tt_exec *x, const struct tt_exec_step *t,
                                    const struct tt_exec_peer *p, uint64_t pos, uint32_t seq)
 {

@@ -197,11 +197,11 @@ struct tt_exec {
 void tt_exec_init(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_exec_peer *peers,
                   uint32_t peers_max);
 
-/* For a straight program whose first step waits: returns a later copy that depends on no
+/* For a straight-line program whose first step waits: returns a later copy that depends on no
  * unfinished step, or NULL. The caller performs it, sets `over`, and skips it later. */
 struct tt_exec_step *tt_exec_meanwhile(struct tt_exec *x);
 
-/* Resets a straight program that the caller has run itself, for a call of the same shape.
+/* Resets a straight-line program that the caller has run itself, for a call of the same shape.
  * Nothing is rebuilt. */
 void tt_exec_restart(struct tt_exec *x);
 

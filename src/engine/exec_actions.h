@@ -12,11 +12,11 @@
 bool tt_op_perform(struct tt_op *op, const struct tt_action *a);
 /* Sends what wires have delayed for further puts (tt_wire.together). */
 void tt_ops_send_off(struct tt_engine *e);
-/* Runs a straight program as far as possible. Returns whether it advanced. */
+/* Runs a straight-line program as far as possible. Returns whether it advanced. */
 bool tt_op_run_in_order(struct tt_op *op);
 
-/* Runs a straight program that is not exposed, in one go, reading its messages directly from the
- * mailboxes. Returns false if other work is pending; the operation must then be exposed and
+/* Runs a straight-line program that is not exposed, in one go, reading its messages directly from
+ * the mailboxes. Returns false if other work is pending; the operation must then be exposed and
  * continues from its current step. */
 bool tt_op_run_unexposed(struct tt_op *op);
 

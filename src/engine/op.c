@@ -293,8 +293,7 @@ static bool delays_puts(const struct tt_op *op, const struct tt_action *a)
            ((a->kind == TT_ACT_COPY || a->kind == TT_ACT_REDUCE) && e->local_ranks < e->nranks);
 }
 
-/* Performs the executor's actions until there are none, or until other operations must have
- * their turn. */
+/* Performs the executor's actions until there are none, or until other operations must run. */
 static bool run_actions(struct tt_op *op)
 {
     const bool cores_suffice = op->context->engine->spins > 0;
@@ -523,7 +522,7 @@ static void join_unmatched(struct tt_op *op)
     tt_any_match(op->context, op->conf.tag, NULL);
 }
 
-/* Exposes an operation in its turn, after the older ones. */
+/* Exposes an operation after all older ones. */
 static void op_expose(struct tt_op *op)
 {
     if (op->conf.parts) {

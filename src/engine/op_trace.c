@@ -150,7 +150,7 @@ void tt_op_trace_received(struct tt_flow *f, uint64_t bytes)
     mark_time(&f->trace.first_in, &f->trace.last_in);
 }
 
-/* Adds what a straight program has moved; only its steps know that. */
+/* Adds what a straight-line program has moved; only its steps know that. */
 static void add_straight_steps(const struct tt_op *op, uint16_t peer, struct tt_dump_flow *w)
 {
     const struct tt_exec *x = &op->exec;

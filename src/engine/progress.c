@@ -141,8 +141,8 @@ bool tt_progress_trylock(struct tt_engine *e)
 {
     int free = 0;
 
-    if (atomic_load_explicit(&e->baton, memory_order_relaxed) ||
-        !atomic_compare_exchange_strong_explicit(&e->baton, &free, 1, memory_order_acquire,
+    if (atomic_load_explicit(&e->progress_lock, memory_order_relaxed) ||
+        !atomic_compare_exchange_strong_explicit(&e->progress_lock, &free, 1, memory_order_acquire,
                                                  memory_order_relaxed))
         return false;
     atomic_store_explicit(&e->uses, atomic_load_explicit(&e->uses, memory_order_relaxed) + 1,
@@ -170,7 +170,7 @@ bool tt_progress_lock_until(struct tt_engine *e, uint64_t due_ns)
         }
         sleeper_enter(e);
         seen = atomic_load(&e->events);
-        if (atomic_load(&e->baton))
+        if (atomic_load(&e->progress_lock))
             futex_wait(&e->events, seen, TT_MS);
         sleeper_leave(e);
     }
@@ -200,7 +200,7 @@ void tt_progress_unlock(struct tt_engine *e)
     const bool busy = e->nexposed > 0 || e->nunbegun > 0 || e->unfinished ||
                       (e->expected > 0 && !e->armed) || (parked && has_silent_arrivals(e));
 
-    atomic_store_explicit(&e->baton, 0, memory_order_release);
+    atomic_store_explicit(&e->progress_lock, 0, memory_order_release);
     tt_engine_wake(e);
     if (busy && atomic_load_explicit(&e->parked, memory_order_relaxed) &&
         atomic_exchange(&e->parked, false))
@@ -574,7 +574,7 @@ static int sleep_max_ms(const struct tt_engine *e, bool first)
     return first ? scaled_sleep_ms(e, FIRST_MS) : BLOCK_MS_MAX;
 }
 
-/* The same, limited by the next deadline. Deadlines are then checked. */
+/* As sleep_max_ms, limited by the next deadline. Deadlines are then checked. */
 static int sleep_ms(struct tt_engine *e, bool first)
 {
     const uint64_t most_ns = (uint64_t)sleep_max_ms(e, first) * TT_MS, now_ns = tt_now_ns();
@@ -726,7 +726,7 @@ void tt_engine_wait(struct tt_engine *e, bool (*done)(void *arg), void *arg)
         sleeper_enter(e);
         const uint32_t seen = atomic_load(&e->events);
 
-        if (!done(arg) && atomic_load(&e->baton))
+        if (!done(arg) && atomic_load(&e->progress_lock))
             futex_wait(&e->events, seen, wait_ns(e));
         sleeper_leave(e);
     }
@@ -845,9 +845,9 @@ static void *progress_thread(void *arg)
     while (!atomic_load(&e->stop)) {
         tt_engine_read_reports(e);
         summoned = stand_by(e, called ? 0 : scaled_sleep_ms(e, THREAD_MS));
-        if ((summoned || atomic_load(&e->uses) == seen) && !atomic_load(&e->baton)) {
+        if ((summoned || atomic_load(&e->uses) == seen) && !atomic_load(&e->progress_lock)) {
             called = progress_while_unattended(e);
-            if (!atomic_load(&e->baton))
+            if (!atomic_load(&e->progress_lock))
                 drain_kick(e);
         } else {
             called = false;

@@ -15,7 +15,7 @@ static inline void tt_relax(void)
 /* Takes the progress lock; wakes its holder if that sleeps. Callers must not wait for a peer
  * while holding it, except through tt_engine_work and tt_engine_wait. */
 void tt_progress_lock(struct tt_engine *e);
-/* The same until due_ns. Returns false if the lock was not free. */
+/* As tt_progress_lock, until due_ns. Returns false if the lock was not free. */
 bool tt_progress_lock_until(struct tt_engine *e, uint64_t due_ns);
 bool tt_progress_trylock(struct tt_engine *e);
 void tt_progress_unlock(struct tt_engine *e);
@@ -41,8 +41,8 @@ void tt_peer_connect(struct tt_engine *e, struct tt_peer *p);
 tutti_status tt_progress_init(struct tt_engine *e);
 void tt_progress_fini(struct tt_engine *e);
 
-/* Has the progress thread look after operations at once: nobody is going to wait for one of them.
- * Without the baton. */
+/* Wakes the progress thread, which then advances the operations that no thread waits for. The
+ * caller does not hold the progress lock. */
 void tt_engine_summon(struct tt_engine *e);
 
 #endif

@@ -429,7 +429,7 @@ struct tt_engine {
     uint64_t probe_ns;          /* delay before an operation sends a probe */
 
     /* The progress lock and its waiters: progress.c. */
-    atomic_int baton;           /* 1: held */
+    atomic_int progress_lock;   /* 1: held */
     atomic_uint urgent;         /* threads that need it now */
     atomic_uint sleepers;       /* threads that sleep on `events`, or are about to */
     bool barrier;               /* the kernel supports membarrier: progress.c */
@@ -475,7 +475,7 @@ static inline struct tt_peer *tt_peer_get(const struct tt_engine *e, uint32_t ra
     return tt_sparse_get(&e->peers, rank);
 }
 
-/* The same, created if necessary. NULL: out of memory (logged). engine.c. */
+/* As tt_peer_get, but creates the state if necessary. NULL: out of memory (logged). engine.c. */
 struct tt_peer *tt_peer_of(struct tt_engine *e, uint32_t rank);
 
 #endif

@@ -25,8 +25,8 @@ size_t tt_gpu_staged_bytes(const tutti_gpu *gpu, const tutti_gpu_op *op);
 /* Runs a collective in the memory `arena`. `scale` is that of op, read from the device. */
 tutti_status tt_gpu_staged_run(tutti_gpu *gpu, const tutti_gpu_op *op, char *arena, double scale);
 
-/* The same for the sends and receives of a unit; other items are skipped. The bound of the memory
- * depends on the pairs of a peer and a direction only. */
+/* The pinned memory and the transfers of the sends and receives of a unit; other items are skipped.
+ * The memory depends only on the number of pairs of a peer and a direction. */
 size_t tt_gpu_p2p_bytes(const tutti_gpu *gpu, const struct tt_gpu_item *items, size_t n);
 /* Whether a send or receive is one piece, on both ranks. */
 bool tt_gpu_p2p_is_single(const tutti_gpu *gpu, const tutti_gpu_op *op);

@@ -515,7 +515,7 @@ static void peers_limit_unauthenticated(tutti_run *run)
 }
 
 /* Accepts at most one connection per place, because closed connections are freed at the end of
- * the turn. */
+ * the pass. */
 void tt_peers_accept(tutti_run *run, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < TT_RUN_STRANGERS; i++) {

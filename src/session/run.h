@@ -77,8 +77,8 @@ struct tt_peer_conn {
     uint32_t unsent_bytes;              /* maximum unsent bytes in the system; 0: unlimited */
     uint64_t give_up_ns;                /* until authenticated */
     struct tt_message_end own, other;
-    bool more;                          /* it has more messages than are handled in one turn */
-    bool dead;                          /* freed at the end of this turn */
+    bool more;                          /* it has more messages than one pass handles */
+    bool dead;                          /* freed at the end of this pass */
 };
 
 /* Pending requests of a member, as received (transfer.h). */
@@ -313,16 +313,16 @@ static inline void tt_run_unlock(tutti_run *run) { pthread_mutex_unlock(&run->lo
 /* Waits for a change, until deadline_ns at most. Returns false after it. The lock is held before
  * and after. */
 bool tt_run_wait(tutti_run *run, uint64_t deadline_ns);
-/* The same. Restarts a deadline that passed while this process was stopped, or its machine
- * suspended; with the default timeout. */
+/* As tt_run_wait. A deadline that passed while the process was stopped, or its machine suspended,
+ * restarts with the default timeout. */
 bool tt_run_wait_awake(tutti_run *run, uint64_t *deadline_ns);
 /* Returns OK, or the reason why this member is not in the run any more. The caller holds the
  * lock. */
 tutti_status tt_run_check(tutti_run *run);
 /* Returns PEER_LOST with a message. Logged as a warning, because the run survives it. */
 tutti_status tt_run_lost(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same for a call whose epoch is over, with the reason; `more` is appended. The caller holds
- * the lock. */
+/* As tt_run_lost, for a call whose epoch is over, with the reason; `more` is appended. The caller
+ * holds the lock. */
 tutti_status tt_run_epoch_over(const tutti_run *run, const char *name, const char *more);
 /* Ends the epoch for all members because of this error. PENDING: the error is another member's,
  * which reports it. The caller holds the lock. */
@@ -415,7 +415,7 @@ void tt_peers_close(tutti_run *run);
 tutti_status tt_round_call(tutti_run *run, const struct tt_elmsg *call, uint64_t deadline_ns,
                            const char *name, struct tt_member_act *result);
 
-/* The same after the machine has accepted the call. */
+/* As tt_round_call, after the machine has accepted the call. */
 tutti_status tt_round_finish(tutti_run *run, uint64_t deadline_ns, const char *name,
                              struct tt_member_act *result);
 /* Returns why a call that all members make is not permitted now. */
@@ -575,7 +575,7 @@ void tt_deferred_await(tutti_run *run, uint32_t tag, uint64_t deadline_ns);
 /* Performs a commit. Afterwards no operation is tentative, unless it fails. */
 tutti_status tt_deferred_commit(tutti_run *run, int good, uint64_t deadline_ns, const char *name,
                                 bool *outcome);
-/* The same before the view changes, if tentative operations were tried. */
+/* As tt_deferred_commit, before the view changes, if there were tentative operations. */
 tutti_status tt_deferred_close(tutti_run *run, uint64_t deadline_ns, const char *name);
 
 /* subgroup.c */
@@ -599,7 +599,7 @@ void tt_partial_apply(struct tt_operation *o);
 /* view.c */
 struct tt_view_result {
     bool changed;                       /* the view differs from the previous one */
-    bool too_few;                       /* failed because fewer than `least` members are left */
+    bool too_few;                       /* failed because fewer than `least` members remain */
 };
 /* Forms one epoch, up to the connected view. The caller holds the lock; it is released while
  * waiting. */

@@ -18,7 +18,7 @@
  * all messages. A waiting rank holds no core.
  *
  * The engine's logic is not modelled but executed: segments, streams, slots and credits, direct
- * arrival, the window of steps, straight programs (src/engine/exec.h). This code repeats the
+ * arrival, the window of steps, straight-line programs (src/engine/exec.h). This code repeats the
  * following parts of the surrounding engine: 16 eager credits per pair, returned with the next
  * message, 8 at a time, or when nothing else is in flight; the choice of flows that are opened
  * direct; full lanes accept nothing until they drain; and between ranks that are alone on their

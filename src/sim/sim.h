@@ -16,7 +16,7 @@ struct tt_sim_conf {
     bool mapped;                    /* senders write into slots directly; otherwise they pass
                                        segments to a transport that reads them late */
     tt_reduce_fn *kernel, *kernel_finish;
-    bool in_order;                  /* straight programs run as in the engine: in program order,
+    bool in_order;                  /* straight-line programs run as in the engine: in program order,
                                        except for what tt_exec_meanwhile finds */
     uint32_t refuse_one_in;         /* 0: the network accepts everything; otherwise (at least 2)
                                        it refuses one of this number of sends, for a while */

@@ -42,7 +42,7 @@ void tt_dump_post(enum tt_dump_reason reason, const char *message, struct tt_dum
 void tt_dump_await(void);
 /* As tutti_trace_dump. */
 tutti_status tt_dump_call(const char *path, const char *message);
-/* The same for another reason. */
+/* As tt_dump_call, for another reason. */
 tutti_status tt_dump_now(const char *path, enum tt_dump_reason reason, const char *message);
 
 #endif

@@ -51,8 +51,8 @@ void tt_clock_add(struct tt_clock_pair *p, const struct tt_clock_exchange *x,
                   const struct tt_clock_offset *told);
 /* Returns the offset from this clock to the other one, at now_ns. */
 struct tt_clock_offset tt_clock_of_pair(const struct tt_clock_pair *p, uint64_t now_ns);
-/* The same, if both ranks are on one host, which has one clock, unless the exchanges prove that
- * they have not (time namespaces). */
+/* As tt_clock_of_pair, for ranks on one host: the offset is 0, unless the exchanges prove that
+ * their clocks differ (time namespaces). */
 struct tt_clock_offset tt_clock_of_host(const struct tt_clock_pair *p, uint64_t now_ns);
 /* Returns the offset from this clock to that of the job, by way of the other rank, to which `pair`
  * leads. */

@@ -90,7 +90,7 @@ tutti_status tt_oplog_ring_init(struct tt_oplog_ring *r, uint32_t depth)
         .slot = slots,
         .owned = calloc(depth / TT_OPLOG_BLOCK, sizeof *r->owned),
         .mask = depth - 1,
-        .turn_shift = (uint8_t)__builtin_ctz(depth),
+        .lap_shift = (uint8_t)__builtin_ctz(depth),
         .head = TT_OPLOG_BLOCK,     /* number 0 means none */
     };
     if (r->owned)
@@ -143,9 +143,9 @@ uint64_t tt_oplog_ring_next_block(struct tt_oplog_ring *r, struct tt_oplog_write
 }
 
 /* Returns whether a time word belongs to the record. */
-static bool is_of_turn(const struct tt_oplog_ring *r, uint64_t number, uint64_t word)
+static bool is_of_lap(const struct tt_oplog_ring *r, uint64_t number, uint64_t word)
 {
-    return (word & 1) && (word >> 1 & 0x3ff) == tt_oplog_turn(r, number);
+    return (word & 1) && (word >> 1 & 0x3ff) == tt_oplog_lap(r, number);
 }
 
 static void record_unpack(const struct tt_oplog_ring *r, uint64_t number,
@@ -170,12 +170,12 @@ static void record_unpack(const struct tt_oplog_ring *r, uint64_t number,
         .status = TUTTI_PENDING,
         .note = (uint16_t)(kind >> 48),
     };
-    if (is_of_turn(r, number, started))
+    if (is_of_lap(r, number, started))
         out->started = out->called + (started >> 16);
     if (!ended)
         return;
     out->status = TUTTI_STATUS_COUNT;
-    if (is_of_turn(r, number, ended)) {
+    if (is_of_lap(r, number, ended)) {
         out->ended = out->called + (ended >> 16);
         out->status = (tutti_status)(ended >> 11 & 31);
     }

@@ -95,7 +95,7 @@ struct tt_oplog_record {
 
 enum tt_oplog_word {
     TT_OPLOG_WORD_CALLED,       /* tick */
-    TT_OPLOG_WORD_ENDED,        /* ticks since the call << 16 | status << 11 | turn << 1 | 1; 0: not
+    TT_OPLOG_WORD_ENDED,        /* ticks since the call << 16 | status << 11 | lap << 1 | 1; 0: not
                                    yet */
     TT_OPLOG_WORD_STARTED,      /* the same, without a status */
     TT_OPLOG_WORD_SEQ,          /* seq << 16 | comm */
@@ -117,7 +117,7 @@ struct tt_oplog_ring {
     _Atomic uint64_t *owned;    /* [depth / TT_OPLOG_BLOCK] number of the first record of the writer
                                    that owns the block; 0: none */
     uint64_t mask;              /* depth - 1 */
-    uint8_t turn_shift;         /* log2(depth) */
+    uint8_t lap_shift;         /* log2(depth) */
     _Atomic uint64_t head;      /* number of the next block's first record */
     _Atomic uint64_t filled;    /* records in blocks that writers have left */
 };
@@ -142,9 +142,9 @@ uint32_t tt_oplog_ring_read(const struct tt_oplog_ring *r, struct tt_oplog_recor
 bool tt_oplog_ring_find(const struct tt_oplog_ring *r, uint64_t number,
                         struct tt_oplog_record *out);
 
-static inline uint64_t tt_oplog_turn(const struct tt_oplog_ring *r, uint64_t number)
+static inline uint64_t tt_oplog_lap(const struct tt_oplog_ring *r, uint64_t number)
 {
-    return number >> r->turn_shift & 0x3ff;
+    return number >> r->lap_shift & 0x3ff;
 }
 
 static inline uint64_t tt_oplog_time_word(const struct tt_oplog_ring *r, uint64_t number,
@@ -152,7 +152,7 @@ static inline uint64_t tt_oplog_time_word(const struct tt_oplog_ring *r, uint64_
 {
     const uint64_t most = UINT64_MAX >> 16;
 
-    return (ticks < most ? ticks : most) << 16 | status << 11 | tt_oplog_turn(r, number) << 1 | 1;
+    return (ticks < most ? ticks : most) << 16 | status << 11 | tt_oplog_lap(r, number) << 1 | 1;
 }
 
 /* Writes a record. called: 0: now. note: as in tt_oplog_record. Returns its number; 0: none. */
@@ -191,7 +191,7 @@ static inline uint64_t tt_oplog_ring_begin(struct tt_oplog_ring *r, struct tt_op
 }
 
 /* Sets a word of a record, unless the record was overwritten. If a writer takes the slot at this
- * very moment, the turn in a time shows that it belongs to another record. */
+ * very moment, the lap in a time shows that it belongs to another record. */
 static inline void tt_oplog_ring_set(struct tt_oplog_ring *r, uint64_t number,
                                      enum tt_oplog_word word, uint64_t value)
 {
@@ -252,9 +252,9 @@ static inline bool tt_oplog_wants(uint64_t seq)
 /* Records the call of an operation that tt_oplog_wants. w: the caller's writer, or NULL. Returns
  * the number of its record; 0: none. */
 uint64_t tt_oplog_begin(struct tt_oplog_writer *w, const struct tt_oplog_call *c);
-/* The same for an operation that began earlier, at an unknown time. */
+/* As tt_oplog_begin, for an operation that began earlier, at an unknown time. */
 uint64_t tt_oplog_begin_late(struct tt_oplog_writer *w, const struct tt_oplog_call *c);
-/* The same for a call at that tick. */
+/* As tt_oplog_begin, for a call at tick `called`. */
 uint64_t tt_oplog_begin_at(struct tt_oplog_writer *w, const struct tt_oplog_call *c,
                            uint64_t called);
 /* The operation starts, after it had waited for others. number 0 is allowed here and below. */

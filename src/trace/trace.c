@@ -35,7 +35,7 @@ static struct tt_trace_slot *ring_slot(struct tt_trace_ring *r, uint64_t number)
 
 #define BUSY UINT64_MAX     /* stamp of a slot that is being written */
 
-/* Claims the slot. Returns false if a thread that was overtaken by a whole turn of the ring is
+/* Claims the slot. Returns false if a thread that was overtaken by a whole lap of the ring is
  * still writing, or a newer event was written. */
 static bool slot_claim(struct tt_trace_slot *slot, uint64_t number)
 {

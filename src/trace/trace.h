@@ -57,7 +57,7 @@ struct tt_trace_slot {
 };
 
 /* Holds the newest `depth` events. Any thread may add, at any time, without waiting: if another
- * thread is still writing to its slot from the previous turn of the ring, the event is dropped. */
+ * thread is still writing to its slot from the previous lap of the ring, the event is dropped. */
 struct tt_trace_ring {
     struct tt_trace_slot *slots;    /* [depth] */
     uint32_t depth;

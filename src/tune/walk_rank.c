@@ -605,7 +605,7 @@ uint32_t walk_rank_go_on(struct tt_critical_path *w, struct walk_rank *r, uint64
 
 /* ---- start ---- */
 
-/* As in the executor: the steps of straight programs run in order (and copies that can be made
+/* As in the executor: the steps of straight-line programs run in order (and copies that can be made
  * while waiting, then). */
 static bool is_simple(const struct tt_critical_path *w, const struct tt_step *t)
 {

@@ -53,7 +53,7 @@ class Array
     void hold();
     void release();
 
-    // The same for a 2-D array whose rows are contiguous but may be apart.
+    // As take(), for a 2-D array whose rows are contiguous but may be apart.
     void take_rows(ArrayLike object, const char *call, const char *name, bool hold);
 
     void *data = nullptr;

@@ -75,8 +75,8 @@ struct InCall {
 // a signal handler (KeyboardInterrupt) ends the wait and is thrown; the operation continues.
 void wait_until_over(tutti_request *request);
 
-// The same for f(comm, options), with buffers that `pending` has. If a signal ends the call, the
-// handle keeps the buffers until the operation completes.
+// Calls f(comm, options), as wait_until_over. If a signal ends the call, the handle keeps the
+// buffers in `pending` until the operation completes.
 template <class F>
 void run_interruptible(Handle &handle, std::unique_ptr<Pending> &pending, tutti_call &options,
                        F &&f)

@@ -94,8 +94,8 @@ struct Creations {
     std::set<std::vector<int>> lists;
 };
 
-// The same on all ranks for one list (FNV-1a). Names of groups are no tags: threads of two
-// processes may count differently.
+// The tag of a list of ranks (FNV-1a), equal on all of them. Names of groups cannot be tags:
+// threads of two processes may number their groups differently.
 uint32_t tag_of(const std::vector<int> &ranks)
 {
     uint32_t tag = 2166136261u;

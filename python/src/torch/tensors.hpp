@@ -15,7 +15,7 @@ namespace tutti_torch
 // Throws c10::DistBackendError with Tutti's message unless `status` is TUTTI_OK. `what` names the
 // call.
 void check(tutti_status status, const char *what);
-// The same from a status and a message that were taken in another thread.
+// As check, with a status and a message from another thread.
 [[noreturn]] void fail(tutti_status status, const std::string &message, const std::string &what);
 
 // An element type for calls that reduce, and how many of them make one of the tensor's.
