@@ -1,4 +1,4 @@
-/* Pool of landing memory for segments from peers: cut from regions of one wire, and reused in
+/* Pool of receive memory for segments from peers: cut from regions of one wire, and reused in
  * LIFO order, since recently used memory is cached. Most of it is allocated by the wire, so that
  * peers can map it where the wire supports that. Own memory of this process is filled by the
  * wire. The caller holds the progress lock. */

@@ -488,8 +488,8 @@ void Backend::start(Operation &operation, const tutti_call &call,
     operation.requests.push_back(request);
 }
 
-// A caller that waits at once waits here: there is nothing to observe or to notify meanwhile. It
-// gets no Work unless somebody looks at that, e.g. PyTorch's flight recorder.
+// A synchronous call waits here. It returns a Work only if an observer needs one, e.g. PyTorch's
+// flight recorder.
 c10::intrusive_ptr<c10d::Work> Backend::work(std::shared_ptr<Operation> operation,
                                              const char *title,
                                              const std::vector<at::Tensor> &inputs, bool is_async)
@@ -1072,8 +1072,8 @@ c10::intrusive_ptr<c10d::Work> Backend::alltoall_base(at::Tensor &output, at::Te
     if (input_splits.empty() && output_splits.empty() && in.numel() != out.numel())
         invalid(c10::str("all_to_all_single: the input has ", in.numel(),
                          " elements and the output ", out.numel()));
-    // Ranks may pass equal sizes as lists or not at all: the call is the same. A named algorithm
-    // is one of tutti_alltoall, unless there are lists.
+    // Equal sizes may be passed as lists or omitted, with the same result. A named algorithm is one
+    // of tutti_alltoall if no lists are passed.
     const bool is_plain = call_options && input_splits.empty() && output_splits.empty();
 
     start(*op, call_of(*op), [&](tutti_comm *comm, const tutti_call *call) {
@@ -1213,8 +1213,8 @@ c10::intrusive_ptr<c10d::Work> Backend::barrier(const c10d::BarrierOptions &how)
     return work(op, "tutti:barrier", {}, how.asyncOp);
 }
 
-// Rank 0 hears from all others, and then answers them. Who is missing is named, by rank 0; each
-// message is waited for by itself, so that one missing rank does not hide another.
+// Rank 0 receives a message from every other rank, and then replies to all. It reports the missing
+// ranks: each message is awaited separately, so that one missing rank does not hide another.
 void Backend::monitoredBarrier(const c10d::BarrierOptions &how, bool wait_all_ranks)
 {
     constexpr uint32_t tag = 0xfffffffe;

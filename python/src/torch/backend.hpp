@@ -57,8 +57,8 @@ class Backend : public c10d::Backend
             c10::intrusive_ptr<GroupOptions> options);
     ~Backend() override;
 
-    // Meets the other ranks through the store (one key), or, for a group of the job's ranks,
-    // through the connections that there are.
+    // Connects to the other ranks: by an address in the store (one key) or, for a group of the
+    // job's ranks, over the existing connections.
     static c10::intrusive_ptr<Backend> create(const c10d::DistributedBackendOptions &how,
                                               c10::intrusive_ptr<GroupOptions> options);
 
@@ -238,15 +238,14 @@ class Backend : public c10d::Backend
   private:
     std::shared_ptr<Operation> operation(c10d::OpType type, std::chrono::milliseconds timeout);
     tutti_call call_of(const Operation &operation) const;
-    // Starts one more part of an operation. Throws, as an exception of PyTorch, what Tutti says at
-    // once.
+    // Starts one more part of an operation. Throws errors of the call as exceptions of PyTorch.
     void start(Operation &operation, const tutti_call &call,
                c10::function_ref<tutti_status(tutti_comm *, const tutti_call *)> what);
     c10::intrusive_ptr<c10d::Work> work(std::shared_ptr<Operation> operation, const char *title,
                                         const std::vector<at::Tensor> &inputs,
                                         bool is_async = true);
     void start_allreduce(Operation &operation, at::Tensor &tensor, const c10d::ReduceOp &op);
-    // Of the group, for an all-reduce without options of its own.
+    // Sets the options of the group, for an all-reduce that is called without options.
     void set_group_options(Operation &operation, tutti_call &call, const at::Tensor &tensor,
                            tutti_redop op);
     void start_reduce_scatter(Operation &operation, const at::Tensor &output,

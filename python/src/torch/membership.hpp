@@ -14,9 +14,9 @@
 namespace tutti_torch
 {
 
-// A handle is a rendezvous id of its process, as text: whoever becomes rank 0 of a new communicator
-// serves its start-up under this id. So the members need no store, and none of them must survive.
-// Any thread.
+// A handle is the rendezvous id of a process, as text. Rank 0 of a new communicator serves its
+// start-up under its own id. The members therefore need no store, and no particular member must
+// survive. Any thread.
 class Membership
 {
   public:

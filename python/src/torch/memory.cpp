@@ -9,7 +9,7 @@ namespace tutti_torch
 namespace
 {
 
-// The communicator lives as long as its memory.
+// The memory keeps the communicator alive.
 struct Block {
     std::shared_ptr<Link> link;
     void *data = nullptr;

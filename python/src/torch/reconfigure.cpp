@@ -91,8 +91,8 @@ c10d::ReconfigureHandle Backend::get_reconfigure_handle() const
     return membership_.handle(options_->conf());
 }
 
-// Operations that have not completed are aborted. Nothing changes if it fails, except that the
-// handle of the process that was to be rank 0 is used up.
+// Operations that have not completed are aborted. A failure has no effect, except that the handle
+// of the new rank 0 cannot be used again.
 c10::intrusive_ptr<c10d::Work> Backend::reconfigure(const c10d::ReconfigureOptions &how)
 {
     const auto handles = ordered(how);

@@ -1,4 +1,4 @@
-// Error feedback of quantized all-reduces, for groups whose options ask for it.
+// Error feedback of quantized all-reduces, for groups whose options enable it.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -15,12 +15,12 @@ constexpr std::chrono::milliseconds signal_slice{ 100 };
 // Whether Python runs signal handlers in this thread.
 bool handles_signals();
 
-// Runs them, and throws the exception of one, for example KeyboardInterrupt. Takes Python's lock:
-// the caller holds no other.
+// Runs the pending signal handlers, and throws their exception, e.g. KeyboardInterrupt. Acquires
+// the GIL: the caller must hold no other lock.
 void check_signals();
 
-// what(), which blocks, in a thread of its own if signals shall end the wait for it. It continues
-// then, so it must own what it uses.
+// Runs the blocking what(), in another thread if signals can end the wait for it. what() then
+// continues, so it must own the data that it uses.
 template <class F> auto in_background(F what) -> decltype(what())
 {
     if (!handles_signals())

@@ -22,7 +22,7 @@ struct Kept {
     std::shared_ptr<Exposed> exposed; // NULL: no tensor is registered
 };
 
-// The window has a communicator of its own, so that its failures do not end that of the group.
+// The window has a separate communicator, so that its failures do not affect that of the group.
 // tensor_register and tensor_deregister are collective; all other calls may be made by any thread.
 class Window : public c10d::Window
 {

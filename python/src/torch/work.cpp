@@ -15,14 +15,14 @@ namespace
 
 std::atomic<uint64_t> last_key{ 0 };
 
-// Ends operations that nobody waits for: those that have notified, and, while somebody observes,
-// those that turn out to be over. Callbacks of futures run here, and may wait for other operations:
-// there is always a thread that is not in one.
+// Completes operations that no thread waits for: those that have notified and, if there are
+// observers, those that have finished. Callbacks of futures run here and may wait for other
+// operations. Therefore one thread is always outside of callbacks.
 class Completer
 {
   public:
-    // Never destroyed: operations may end while the process exits. A forked child has none of its
-    // threads, and perhaps its lock taken: it gets one of its own.
+    // Never destroyed: operations may complete while the process exits. A forked child has none of
+    // its threads, and its lock may be held. The child therefore creates a new Completer.
     static Completer &get()
     {
         static Completer *completer = [] {
@@ -324,7 +324,7 @@ bool Operation::poll()
     return true;
 }
 
-// False. Whoever wanted it to end by itself while the lock was held could not arrange that.
+// Returns false. Starts the background completion that a caller requested while the lock was held.
 bool Operation::leave_pending(std::unique_lock<std::timed_mutex> &lock)
 {
     const bool is_due = wanted_ && !ends_by_itself_;
@@ -513,7 +513,7 @@ std::optional<std::vector<at::Tensor>> inputs_if(bool wanted, const std::vector<
 
 } // namespace
 
-// Looking for profilers is cheaper than asking each one.
+// One check for active profilers is cheaper than a call to each.
 const char *Work::recorded_title(const char *title)
 {
     return title && at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE) ? title : nullptr;

@@ -18,8 +18,8 @@
 namespace tutti_torch
 {
 
-// A communicator. One thread at a time may call on it: whoever does holds `lock`, and never waits
-// for a peer with it.
+// A communicator. A thread must hold `lock` during a call on it, and must not wait for a peer while
+// holding the lock.
 struct Link {
     explicit Link(tutti_comm *comm) : comm(comm)
     {
@@ -55,7 +55,7 @@ class Observers
     // An operation failed: runs the abort hooks.
     void failed();
 
-    // The first operation that failed, as Backend::getError tells it.
+    // The error of the first failed operation, as Backend::getError returns it.
     std::atomic<c10d::ErrorType> error{ c10d::ErrorType::SUCCESS };
     // Timeout extensions that hold until the first operation after them completes.
     std::chrono::milliseconds extension();
@@ -87,8 +87,8 @@ struct Parts {
     std::vector<std::shared_ptr<class Operation>> list;
 };
 
-// An operation from its start to its end. It outlives the Work if that is dropped before the end:
-// memory that Tutti uses must stay.
+// An operation from its start to its completion. It may outlive its Work, because it owns the
+// memory that Tutti uses.
 class Operation : public std::enable_shared_from_this<Operation>
 {
   public:
@@ -162,7 +162,7 @@ class Work : public c10d::Work
   public:
     // The title under which profilers record an operation; NULL: none records.
     static const char *recorded_title(const char *title);
-    // title: as recorded. is_watched: it is reported to observers even if nobody waits for it.
+    // title: as recorded. is_watched: it is reported to observers even if no thread waits for it.
     Work(std::shared_ptr<Operation> operation, int rank, const char *title,
          const std::vector<at::Tensor> &inputs, bool is_watched);
     ~Work() override;
