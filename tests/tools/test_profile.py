@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """tutti profile: tables, JSON and the Chrome trace, of small dumps and of a real job."""
 
+import ast
 import json
 import os
+import pickle
 import subprocess
 import tempfile
 import unittest
@@ -14,7 +16,8 @@ from test_analyze import MS, comm, head, op, text
 BUILD = Path(os.environ["TUTTI_BUILD_DIR"])
 TUTTI = BUILD / "tutti"
 PROGRAM = BUILD / "tests" / "tools" / "prog_profile"
-TIMEOUT_S = 120
+TORCH = Path(os.environ["TUTTI_SOURCE_DIR"]) / os.environ.get("TUTTI_TEST_TORCH", "build/torch") / "bin" / "python"
+TIMEOUT_S = 250
 
 
 def ns(event, key="ts"):
@@ -213,9 +216,10 @@ class Profile(unittest.TestCase):
             op(4, 3, called=5, started=far, ended=None, status="PENDING"),
         )
         path = self.folder / "trace.json"
-        done = self.run_tool("--json", "--perfetto", path, self.folder)
+        done = self.run_tool("--json", "--perfetto", path, "--torchfr", self.folder / "fr", self.folder)
         self.assertEqual(done.returncode, 0)
         json.loads(done.stdout)
+        pickle.loads((self.folder / "fr" / "tutti_0").read_bytes())
         self.check_events(json.loads(path.read_text())["traceEvents"])
         self.assertEqual(self.run_tool(self.folder).returncode, 0)
 
@@ -264,6 +268,96 @@ class Profile(unittest.TestCase):
         self.assertEqual((got["slow"], got["windows"]), ([], 24))
         self.assertIn("no slow rank or link in 24 windows of 25.0 ms", self.run_tool(self.folder).stdout)
 
+    def torchfr(self, *args):
+        folder = self.folder / "fr"
+        done = self.run_tool("--torchfr", folder, *args, self.folder)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return folder
+
+    def torchfrtrace(self, folder):
+        """The messages of PyTorch's analyzer, and its collectives as (name, number, is right)."""
+        if not TORCH.exists():
+            self.skipTest(f"no PyTorch: {TORCH} (scripts/install-torch.sh)")
+        program = (
+            "import pickle, sys\n"
+            "from torch.distributed.flight_recorder.fr_trace import main\n"
+            "main([sys.argv[1], '-o', sys.argv[2]])\n"
+            "db = pickle.load(open(sys.argv[2], 'rb'))[1]\n"
+            "print('result', [(c.collective_name, c.collective_seq_id, c.pass_check) for c in db.collectives])\n"
+        )
+        done = subprocess.run(
+            [TORCH, "-c", program, folder, self.folder / "db"],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        messages, _, result = (done.stderr + done.stdout).rpartition("result ")
+        return messages, ast.literal_eval(result)
+
+    def test_flight_recorder_has_the_keys_of_pytorch(self):
+        self.three_ranks()
+        folder = self.torchfr()
+        self.assertEqual(sorted(p.name for p in folder.iterdir()), ["tutti_0", "tutti_1", "tutti_2"])
+        got = pickle.loads((folder / "tutti_2").read_bytes())
+        self.assertEqual((got["version"], got["rank"], got["host_name"]), ("2.10", 2, "a"))
+        self.assertEqual(got["pg_config"], {"1f00c2": {"name": "1f00c2", "desc": "d&p", "ranks": "[0, 1, 2]"}})
+        self.assertEqual([e["record_id"] for e in got["entries"]], [0, 1])
+        self.assertEqual(
+            got["entries"][1],
+            {
+                "record_id": 1,
+                "pg_id": 0,
+                "process_group": ("1f00c2", "d&p"),
+                "collective_seq_id": 1,
+                "p2p_seq_id": 0,
+                "op_id": 2,
+                "is_p2p": False,
+                "profiling_name": "c10d:all_reduce",
+                "input_sizes": [[1024]],
+                "output_sizes": [[1024]],
+                "input_dtypes": ["Float"],
+                "output_dtypes": ["Float"],
+                "state": "completed",
+                "time_created_ns": 1050 * MS,
+                "time_discovered_started_ns": 1050 * MS,
+                "time_discovered_completed_ns": 1060 * MS,
+                "retired": True,
+                "frames": [],
+            },
+        )
+
+    def test_flight_recorder_begins_with_the_same_collective_on_all_ranks(self):
+        for rank in range(2):
+            self.write(rank, head(rank, 2), comm(2), *(op(i, i) for i in range(3 * rank, 8)))
+        folder = self.torchfr()
+        for rank in range(2):
+            entries = pickle.loads((folder / f"tutti_{rank}").read_bytes())["entries"]
+            self.assertEqual([e["collective_seq_id"] for e in entries], [3, 4, 5, 6, 7])
+
+    def test_pytorch_accepts_a_real_job(self):
+        environment = {**os.environ, "TUTTI_TRACE_DIR": str(self.folder)}
+        command = [TUTTI, "run", "-n", "4", PROGRAM, "5", "2", "4096"]
+        subprocess.run(command, env=environment, check=True, timeout=TIMEOUT_S)
+        messages, found = self.torchfrtrace(self.torchfr())
+        self.assertNotIn("errors", messages)
+        self.assertNotIn("Not all ranks", messages)
+        self.assertTrue(all(right for _, _, right in found))
+        names = [name for name, _, _ in found]
+        # the world's allreduces and one of a split; the allgathers of two halves
+        self.assertGreaterEqual(names.count("c10d:all_reduce"), 5)
+        self.assertGreaterEqual(names.count("c10d:_all_gather_base"), 2 * 5)
+
+    def test_pytorch_names_the_missing_rank(self):
+        for rank in range(3):
+            self.write(rank, head(rank), comm(), op(1, 0), op(2, 1, ended=None, status="PENDING"))
+        self.write(3, head(3), comm(), op(1, 0))
+        messages, found = self.torchfrtrace(self.torchfr())
+        self.assertIn("Not all ranks joining collective, sequence number: 1", messages)
+        self.assertIn("missing ranks: {3}", messages)
+        self.assertEqual(found[0], ("c10d:all_reduce", 0, True))
+
     def test_errors_and_usage(self):
         empty = self.run_tool(self.folder)
         self.assertEqual(empty.returncode, 1)
@@ -273,6 +367,9 @@ class Profile(unittest.TestCase):
         done = self.run_tool("--perfetto", self.folder / "none" / "x.json", self.folder)
         self.assertEqual(done.returncode, 1)
         self.assertIn("cannot write", done.stderr)
+        done = self.run_tool("--torchfr", self.folder / "none" / "fr", self.folder)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("cannot create", done.stderr)
 
     def test_real_job_names_its_late_rank(self):
         environment = {**os.environ, "TUTTI_TRACE_DIR": str(self.folder)}

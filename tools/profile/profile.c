@@ -17,16 +17,18 @@ struct options {
     char **paths;               /* [npaths] of the command line */
     uint32_t npaths, rows, last;
     double window_s;            /* 0: a part of the time */
-    const char *perfetto;
+    const char *perfetto, *torchfr;
     bool json, quiet;
 };
 
-enum { OPT_JSON = 256, OPT_PERFETTO, OPT_ROWS, OPT_LAST, OPT_WINDOW };
+enum { OPT_JSON = 256, OPT_PERFETTO, OPT_ROWS, OPT_LAST, OPT_WINDOW, OPT_TORCHFR };
 
 static const struct argp_option argp_options[] = {
     { "json", OPT_JSON, NULL, 0, "print one JSON document", 0 },
     { "perfetto", OPT_PERFETTO, "FILE", 0,
       "write the operations as a Chrome trace, for ui.perfetto.dev", 0 },
+    { "torchfr", OPT_TORCHFR, "DIRECTORY", 0,
+      "write the collectives for PyTorch's torchfrtrace, one file per rank", 0 },
     { "rows", OPT_ROWS, "N", 0, "show at most N rows in each table (default 20)", 0 },
     { "last", OPT_LAST, "N", 0,
       "use the last N operations of each rank (default 65536, fewer for more than 256 dumps)", 0 },
@@ -46,6 +48,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_PERFETTO:
         o->perfetto = arg;
+        return 0;
+    case OPT_TORCHFR:
+        o->torchfr = arg;
         return 0;
     case OPT_ROWS:
         o->rows = (uint32_t)option_number(state, "--rows", arg, 1, 100000);
@@ -100,6 +105,8 @@ static uint32_t kept(const struct options *o, size_t nfiles)
 static bool show(const struct profiled *p, const struct options *o)
 {
     if (o->perfetto && !profile_write_perfetto(p, o->perfetto))
+        return false;
+    if (o->torchfr && !profile_write_torchfr(p, o->torchfr))
         return false;
     if (!o->json) {
         profile_print(p);

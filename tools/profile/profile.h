@@ -25,5 +25,8 @@ bool profile_print_json(const struct profiled *p);
 /* Writes all operations in the Chrome trace event format. Returns false after reporting an
  * error. */
 bool profile_write_perfetto(const struct profiled *p, const char *path);
+/* Writes the collectives in the format of PyTorch's flight recorder to folder/tutti_RANK. Returns
+ * false after reporting an error. */
+bool profile_write_torchfr(const struct profiled *p, const char *folder);
 
 #endif
