@@ -82,9 +82,9 @@ static const struct argp argp = {
     .args_doc = "FILE|DIRECTORY...",
     .doc =
         "Reports where the time of a job went, from its trace dumps: calls, bytes, times and bus "
-        "bandwidth by communicator, kind, size and algorithm, and the ranks that others waited "
-        "for.\vThe arguments are dumps, or directories that contain files named "
-        "tutti-trace.JOB.RANK.jsonl. Waiting times need the dumps of all members of a "
+        "bandwidth by communicator, kind, size and algorithm, the ranks that others waited "
+        "for, and slow ranks and links.\vThe arguments are dumps, or directories that contain "
+        "files named tutti-trace.JOB.RANK.jsonl. Waiting times need the dumps of all members of a "
         "communicator, and comparable clocks.\n\n"
         "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
         "Examples:\n"
