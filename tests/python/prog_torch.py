@@ -293,6 +293,7 @@ def case_recv_any_source():
         for _ in range(2):
             dist.send(torch.full((4,), float(RANK)), 0, tag=3)
         dist.send(torch.full((300000,), float(RANK)), 0)
+    dist.barrier()      # or a send of the next case could match a receive from any rank of this one
 
 
 def case_batch():
