@@ -962,6 +962,58 @@ static void short_message_after_long_wait_arrives(void **state)
     over_wires(2, probed_role);
 }
 
+/* Returns whether a probe of rank 1 is among the unexpected messages. */
+static bool has_kept_probe(struct rank *r)
+{
+    struct tt_context *c = r->comm->context;
+    const struct tt_context_peer *cp;
+    bool found = false;
+
+    tt_progress_lock(c->engine);
+    cp = tt_sparse_get(&c->peers, 1);
+    for (uint64_t left = cp ? cp->kept : 0; left; left &= left - 1)
+        found |= tt_unexpected_at(cp, (uint32_t)__builtin_ctzll(left))->type == TT_CELL_PROBE;
+    tt_progress_unlock(c->engine);
+    return found;
+}
+
+/* The same with repeated groups: after a probe, their kept operations use streams, and cannot be kept
+ * further. Rank 0 waits for the probe in every fourth call. */
+static void probed_group_role(struct rank *r)
+{
+    enum { CALLS = 13, N = 2 };
+    uint32_t out[N], in[N];
+    tutti_p2p ops[2 * N];
+
+    setenv("TUTTI_NUDGE_MS", "1", 1);
+    job_open(r);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    for (uint32_t call = 0; call < CALLS; call++) {
+        const uint64_t give_up_ns = tt_now_ns() + 60 * TT_SECOND;
+
+        job_step(r, "call %u", call);
+        for (uint32_t i = 0; i < N; i++) {
+            out[i] = 100 * call + 10 * r->rank + i;
+            ops[i] =
+                (tutti_p2p){ .peer = (int)!r->rank, .buf = &out[i], .count = 1, .type = TUTTI_U32 };
+            ops[N + i] = (tutti_p2p){
+                .is_recv = 1, .peer = (int)!r->rank, .buf = &in[i], .count = 1, .type = TUTTI_U32
+            };
+        }
+        while (r->rank == 0 && call % 4 == 3 && !has_kept_probe(r))
+            CHECK(r, tt_now_ns() < give_up_ns && usleep(1000) == 0);
+        CHECK_OK(r, tutti_group(ops, 2 * N, r->comm, NULL));
+        for (uint32_t i = 0; i < N; i++)
+            CHECK(r, in[i] == 100 * call + 10 * !r->rank + i);
+    }
+}
+
+static void repeated_groups_continue_after_a_long_wait(void **state)
+{
+    (void)state;
+    over_wires(2, probed_group_role);
+}
+
 /* Like a server: a tag per request, used once or a few times. */
 static void each_tag_role(struct rank *r)
 {
@@ -1282,6 +1334,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(progress_thread_completes_a_receive),
         cmocka_unit_test(new_receive_wakes_the_progress_thread),
         cmocka_unit_test(short_message_after_long_wait_arrives),
+        cmocka_unit_test(repeated_groups_continue_after_a_long_wait),
         cmocka_unit_test(one_tag_per_message_leaks_nothing),
         cmocka_unit_test(probe_crossed_by_data_is_dropped),
         cmocka_unit_test(both_directions_count_separately),
