@@ -77,6 +77,7 @@ CHAPTERS = (
             "docs/performance",
             "docs/performance-amd",
             "docs/performance-intel",
+            "docs/performance-newest",
             "docs/simulation",
             "docs/simulation-measured",
             "bench/README",

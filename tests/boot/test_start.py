@@ -13,8 +13,8 @@ RECORD = 512
 
 
 def start(nranks, per_host):
-    done = subprocess.run([PROGRAM, str(nranks), "2", str(RECORD), str(per_host)], capture_output=True,
-                          text=True, timeout=280, check=False)
+    command = [PROGRAM, str(nranks), "2", str(RECORD), str(per_host)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     if done.returncode:
         raise AssertionError(f"{nranks} ranks, {per_host} per host: {done.stdout}{done.stderr}")
     return json.loads(done.stdout)

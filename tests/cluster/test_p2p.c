@@ -977,8 +977,8 @@ static bool has_kept_probe(struct rank *r)
     return found;
 }
 
-/* The same with repeated groups: after a probe, their kept operations use streams, and cannot be kept
- * further. Rank 0 waits for the probe in every fourth call. */
+/* Repeated groups after a probe: their kept operations use streams, and cannot be kept further.
+ * Rank 0 waits for the probe in every fourth call. */
 static void probed_group_role(struct rank *r)
 {
     enum { CALLS = 13, N = 2 };
