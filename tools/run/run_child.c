@@ -385,6 +385,23 @@ void child_signal(const struct child *c, int sig)
         kill(-c->pid, sig);
 }
 
+/* Reads SigCgt of /proc/PID/status. */
+bool child_handles(const struct child *c, int sig)
+{
+    unsigned long long caught = 0;
+    char path[48], line[256];
+    bool found = false;
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%d/status", (int)c->pid);
+    f = c->control < 0 ? fopen(path, "re") : NULL;
+    while (f && !found && fgets(line, sizeof line, f))
+        found = sscanf(line, "SigCgt: %llx", &caught) == 1;
+    if (f)
+        fclose(f);
+    return !found || (caught >> (sig - 1) & 1);
+}
+
 /* The leader is a zombie while its group is killed, so the number of the group has not been
  * reused. */
 int child_reap(struct child *c)
