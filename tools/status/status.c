@@ -75,7 +75,7 @@ static const struct argp argp = {
     .parser = parse_one,
     .args_doc = "[JOB|PATH]",
     .doc = "Shows what each rank of a running or hung job is in: operations since when, ranks "
-           "missing from them, and ranks that do not respond.\vJOB is the begin of a job's number. "
+           "missing from them, and ranks that do not respond.\vJOB is the start of a job's number. "
            "PATH is a status socket, or a directory of them. Without an argument, it is the only "
            "job of this user on this host. One process is queried; it collects the reports of all "
            "ranks, also while the program computes or hangs. The sockets are in /tmp/tutti-UID, or "

@@ -64,7 +64,7 @@ static const struct argp argp = {
     .doc =
         "Shows the communicators of a running job each second: operations and bytes per second, "
         "the rank that spent the least time in collectives (others wait for it), and the rank "
-        "that spent the most.\vJOB is the begin of a job's number. PATH is a status socket, or "
+        "that spent the most.\vJOB is the start of a job's number. PATH is a status socket, or "
         "a directory of them. Without an argument, it is the only job of this user on this host. "
         "All numbers are those of the last second. `tutti profile` names slow ranks and links "
         "from trace dumps.\n\n"
