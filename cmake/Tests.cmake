@@ -327,7 +327,7 @@ function(tutti_add_emu_verbs_tests)
     endif()
     # with ThreadSanitizer these take minutes, and cluster.windows has their threads
     if(NOT TUTTI_SANITIZE MATCHES thread)
-        foreach(test windows window_order)
+        foreach(test windows window_order sizes registered)
             tutti_add_emu_verbs_test(${test} $<TARGET_FILE:cluster_test_${test}>)
         endforeach()
     endif()

@@ -107,9 +107,10 @@ typedef struct tutti_device_conf {
                                  * 4096. A put uses 2 triggers, a put_signal 3 (1 if its data is
                                  * stored directly), and any other command 1. */
     uint32_t groups;            /* Number of counters for tutti_device_group_*, at most 2^20 */
-    int64_t timeout_ms;         /* Timeout of waiting calls and of unresponsive peers; 0: that of
-                                 * the communicator; negative: none */
-    uint8_t no_direct;          /* 1: no direct stores; data for ranks of this host also passes
+    int64_t timeout_ms;         /* Timeout of blocking calls, and the time after which an
+                                 * unresponsive peer is lost; 0: the communicator's timeout;
+                                 * negative: none */
+    uint8_t no_direct;          /* 1: no direct stores; data for ranks on this host also passes
                                    through the FIFO */
     uint8_t wakes_hosts;        /* 1: directly stored signals also wake host threads in
                                  * tutti_window_wait. 0: only device code and tutti_window_test
@@ -213,8 +214,8 @@ typedef struct tutti_device_view {
     uint64_t timeout_ms;        /* UINT64_MAX: none */
     uint64_t *pulse;            /* heartbeat of waiting blocks that cannot wake the proxy, which
                                  * polls continuously while it changes */
-    uint64_t *tickets;          /* [2][nranks + 1] total calls of quiet and of flush, per peer; the
-                                 * last column is for TUTTI_DEVICE_ALL */
+    uint64_t *tickets;          /* [2][nranks + 1] number of calls to quiet and to flush, per
+                                 * peer; the last column is for TUTTI_DEVICE_ALL */
     const uint64_t *answers;    /* [2][nranks + 1] number of these calls that the proxy has
                                  * completed */
     uint32_t pending, pad;      /* maximum of entered - given, per peer */
@@ -645,8 +646,9 @@ TUTTI_DEVICE int tutti_device_has_room(const tutti_device_view *v, uint32_t peer
 
 /* Takes a credit before a command for `peer` enters the FIFO: waits until fewer than v->pending
  * commands for that peer are queued. Therefore the proxy always has room for the contents of the
- * FIFO, and a peer that accepts no data blocks only the blocks that send to it. Returns early if
- * the device has failed, because the proxy then drops all commands. Called by one thread. */
+ * FIFO. If a peer stops accepting data, only thread blocks that send to this peer wait. Returns
+ * early if the device has failed, because the proxy then drops all commands. Called by one
+ * thread. */
 TUTTI_DEVICE void tutti_device_admit(const tutti_device_view *v, uint32_t peer)
 {
     const uint64_t mine = tutti_device_reserve(&v->entered[peer], 1);
@@ -939,7 +941,8 @@ TUTTI_DEVICE tutti_status tutti_device_ask(const tutti_device_view *v, uint32_t 
     const uint64_t *answer = &v->answers[word];
     tutti_status st;
 
-    /* No deadline: a ticket without its trigger would block later calls forever. */
+    /* No deadline: this thread has a ticket. If it returned without the ticket's trigger, all later
+     * calls would wait forever. */
     while ((int64_t)(ticket - tutti_device_load_acquire(answer)) >= TUTTI_DEVICE_TICKETS)
         tutti_device_pause(v, 64);
     tutti_device_push(v, tutti_trigger_head(what, 0, peer, 0), 0);
@@ -1233,7 +1236,7 @@ __global__ void tutti_device_flag_kernel(tutti_device_view v, uint32_t flag, uin
         tutti_device_raise_flag(&v, flag, value);
 }
 
-/* Raises a flag in stream order: after all earlier work of the stream has completed. */
+/* Raises a flag in stream order: after all earlier work in the stream has completed. */
 static inline cudaError_t tutti_device_raise_flag_on(cudaStream_t stream,
                                                      const tutti_device_view *v, uint32_t flag,
                                                      uint64_t value)
@@ -1242,9 +1245,9 @@ static inline cudaError_t tutti_device_raise_flag_on(cudaStream_t stream,
     return cudaGetLastError();
 }
 
-/* Waits in stream order: later work of the stream begins when the flag is at least `value`, or if
- * the device fails or the wait times out. If the device has failed, tutti_device_status and the
- * next call of a kernel report it. A timeout is not reported. */
+/* Waits in stream order: later work in the stream begins once the flag is at least `value`, the
+ * device has failed, or the wait has timed out. tutti_device_status and the next Tutti call made in
+ * a kernel report a failure of the device. A timeout is not reported. */
 static inline cudaError_t tutti_device_await_flag_on(cudaStream_t stream,
                                                      const tutti_device_view *v, uint32_t flag,
                                                      uint64_t value)

@@ -5,7 +5,8 @@
  * order, like the ranks of a communicator. Each operation of this header has one outcome for all
  * surviving members:
  *  - FINAL (TUTTI_OK): all of them have the result, which is never undone.
- *  - restored (an error): the operation has had no effect. The input is unchanged, bit for bit.
+ *  - restored: the call returns an error, and the operation has no effect. The input is unchanged,
+ *    bit for bit.
  * The *epoch* is the time during which a view is valid. The loss of a member ends the epoch:
  * operations return TUTTI_ERR_PEER_LOST until tutti_run_epoch has formed the next view, unless they
  * retry automatically (TUTTI_RETRY).
@@ -20,9 +21,9 @@
  *    is in progress, the new call returns TUTTI_ERR_INVALID, without any effect. Exception: an
  *    optimize in the background may start while operations run.
  *  - If one member makes a group call while another waits in an operation that the first has not
- *    started, neither call can complete. After half a lease all members get TUTTI_ERR_MISMATCH; the
- *    message names both calls. The group call has no effect, the operation is restored and not
- *    retried, and the epoch ends.
+ *    started, neither call can complete. After half the lease time (see Removal) all members get
+ *    TUTTI_ERR_MISMATCH; the message names both calls. The group call has no effect, the operation
+ *    is restored and not retried, and the epoch ends.
  *  - epoch, shrink and optimize may change the view. They return TUTTI_ERR_INVALID while a call on
  *    the view's communicator (tutti_run_comm) is in progress, or while a request of that
  *    communicator has not been freed. While one of these three calls is in progress, calls on that
@@ -43,12 +44,12 @@
  *    TUTTI_ERR_PEER_LOST.
  *  - An operation in mode TUTTI_RETRY or TUTTI_PARTIAL whose deadline passes while it waits for its
  *    outcome is not retried. It returns TUTTI_OK if the outcome is FINAL, else TUTTI_ERR_TIMEOUT.
- *  - Group calls and interrupted operations need a decision of the coordinator, which is the same
- *    for all members. If no coordinator is reachable, a group call waits for up to the run's
- *    timeout_ms beyond its deadline. An operation waits for up to the run's timeout_ms after its
- *    interruption. Then this member leaves the run, and the call returns TUTTI_ERR_TIMEOUT; the
- *    message states that no coordinator was reachable.
- *  - Time during which the process is stopped is excluded.
+ *  - The coordinator decides the outcome of group calls and of interrupted operations, identically
+ *    for all members. If no coordinator is reachable, the call keeps waiting for one, for the run's
+ *    timeout_ms: a group call from its deadline on, an operation from its interruption on. After
+ *    that, this member leaves the run, and the call returns TUTTI_ERR_TIMEOUT; the message states
+ *    that no coordinator was reachable.
+ *  - Time during which the process is suspended (e.g. by SIGSTOP) is excluded from deadlines.
  *
  * docs/elastic.md describes how to program elastic runs, and the effects of failures. Sources: PCCL
  * (technical report, 2025), NCCLX (arXiv 2510.20171, section 5.3), ULFM (revoke, shrink, agree). */
@@ -146,7 +147,7 @@ typedef struct tutti_news {
     uint64_t epoch;
     uint32_t newcomers;     /* number of processes that an epoch could admit */
     uint32_t lost, leaving; /* members of the view that were lost (including those that destroyed
-                               their runs), and members that announced leaving */
+                               their runs), and members that announced that they will leave */
     int32_t revoked;        /* 1: the epoch was revoked */
     int32_t better;         /* 1: the next epoch adopts a better ring order */
     /* The operation that carried the latest event: its 1-based sequence number within its tag and
@@ -478,31 +479,32 @@ typedef struct tutti_state {
                                                received and sent */
 } tutti_state;
 
-/* Makes the arrays of all members of the scope identical, bit for bit. A member receives each array
- * that differs from the winning content, from up to eight members at a time, and verifies it. This
- * is a group call, also allowed after the epoch has ended. The program must not access the arrays
- * until the call returns. A receiver temporarily needs as much additional memory as it receives.
+/* Makes the arrays of all members of the scope identical, bit for bit. The members agree on the
+ * content that all will have (the *selected* content). A member receives each array that differs
+ * from it, from up to eight members at a time, and verifies it. This is a group call, also allowed
+ * after the epoch has ended. The program must not access the arrays until the call returns. A
+ * receiver temporarily needs as much additional memory as it receives.
  * TUTTI_OK: all live members have the same content. After an error the arrays of all members are
  * unchanged (see ABORTED for an exception). After INVALID, TIMEOUT, MISMATCH and NOMEM the call may
  * be repeated unchanged.
  * A member is removed (ABORTED, with the reason) in three cases:
  *   - its arrays (names, types, counts) differ from those of the first sync,
  *   - its revision is higher than that of the others,
- *   - it only sends, and its content did not win.
- * The call of the other members continues, but as after any loss their epoch ends.
+ *   - it only sends, and its content was not selected.
+ * The calls of the other members continue. Their epoch ends, as it does after any loss of a member.
  * INVALID:     an argument is wrong (overlap: the message names both arrays); a call or operation
- *              is in progress; or no member offers the revision that follows the last sync.
+ *              is in progress; or no member's revision is one higher than that of the last sync.
  * MISMATCH:    members made different calls, or only some members use POPULAR.
- * PEER_LOST:   all members with the winning content are lost, this member's replica group is
+ * PEER_LOST:   all members with the selected content are lost, this member's replica group is
  *              incomplete, or the other members have begun the next epoch. Call tutti_run_epoch.
  * UNSUPPORTED: all members of the last successful sync are lost, and no other member has its
- *              content; `instead` allows other content.
+ *              content. Set tutti_state.instead to accept other content.
  * NOMEM:       a member, named in the message, has too little memory to receive.
  * TIMEOUT:     the message names a member that had not called, or whose deadline passed.
  * SYSTEM:      an array could not be read or hashed at the start; no effect.
- * ABORTED:     also if an array cannot be read later, or cannot be written at the end. This member
- *              has then left the run, and the contents of the arrays that it received are
- *              undefined.
+ * ABORTED:     this member was removed (see above); or an array could not be read during the
+ *              transfer, or not be written at its end. In the latter case the member has left the
+ *              run, and the contents of the arrays that it received are undefined.
  * Source: PCCL (technical report, 2025), synchronizeSharedState. */
 TUTTI_API tutti_status tutti_run_sync(tutti_run *run, tutti_state *state, int64_t timeout_ms);
 

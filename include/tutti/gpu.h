@@ -57,8 +57,9 @@ typedef struct tutti_gpu_conf {
     int has_device;             /* 1: use `device`; 0: the calling thread's current device */
     int device;                 /* CUDA ordinal */
     uint64_t chunk_bytes;       /* size of a pinned chunk; must be the same on all ranks;
-                                   0: 4 MiB. At least 4096 and at most 1 GiB */
-    int32_t chunks;             /* chunks in flight, 1 to 64; 0: 4. May differ between ranks */
+                                   4096 to 1 GiB; 0: default (4 MiB) */
+    int32_t chunks;             /* chunks in flight, 1 to 64; 0: default (4). May differ between
+                                   ranks */
     int64_t timeout_ms;         /* timeout of operations, from their start; 0: the communicator's;
                                    negative: none */
 } tutti_gpu_conf;

@@ -112,8 +112,9 @@ typedef struct tutti_replay tutti_replay;
 /* Each bit disables one optimization, to measure its effect. Must be the same on all ranks. */
 enum {
     TUTTI_REPLAY_NO_HANDLES = 1,    /* exchange the receive buffers' addresses in each run */
-    TUTTI_REPLAY_NO_BYPASS = 2,     /* put short pieces like long ones, instead of packing them into
-                                     * one message with their header */
+    TUTTI_REPLAY_NO_BYPASS = 2,     /* send each short piece by its own put, like a long one,
+                                     * instead of packing the short pieces and their header into
+                                     * one message */
     TUTTI_REPLAY_NO_CHAIN = 4       /* post each put separately, instead of posting all puts to a
                                      * rank (or all packed messages) together */
 };

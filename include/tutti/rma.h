@@ -91,11 +91,12 @@ TUTTI_API tutti_status tutti_window_memory(tutti_window *window, void **mem, siz
 /* Returns the size of the window of `rank`, in bytes. Local. */
 TUTTI_API tutti_status tutti_window_bytes(tutti_window *window, int rank, size_t *bytes);
 /* Sets *out to an address for loads and stores to the memory of `rank`, or to NULL if this memory
- * is not mapped: the rank is on another host, or passed memory to tutti_window_create that is not
- * from tutti_mem_alloc. The address is valid until the window is freed. The call may connect to the
- * rank. Stores do not wake waiting threads: call tutti_window_signal after the stores.
- * Memory of tutti_mem_alloc: after a collective that receives into it has failed, other ranks may
- * have lost the mapping, and their stores have no effect. In this case, free the window. */
+ * is not mapped, because the rank is on another host, or created its window with memory that
+ * tutti_mem_alloc did not allocate. The address is valid until the window is freed. The call may
+ * connect to the rank. Stores do not wake waiting threads: call tutti_window_signal after the
+ * stores.
+ * If a collective that receives into memory from tutti_mem_alloc fails, other ranks may lose their
+ * mapping of it, and their stores then have no effect. In this case, free the window. */
 TUTTI_API tutti_status tutti_window_pointer(tutti_window *window, int rank, void **out);
 
 /* ---- puts and gets --------------------------------------------------------------------------- */

@@ -351,7 +351,8 @@ TUTTI_API tutti_status tutti_reduce_scatterv(const void *src, void *dst, const s
 TUTTI_API tutti_status tutti_allgather(const void *src, void *dst, size_t count, tutti_dtype type,
                                        tutti_comm *comm, const tutti_call *call);
 /* Like allgather, with blocks of different sizes: the counts[r] elements of rank r are stored at
- * displacement displs[r] of dst. counts[nranks] and displs[nranks] must be the same on all ranks.
+ * displacement displs[r] of dst. The arrays counts and displs (nranks elements each) must be the
+ * same on all ranks.
  * displs NULL: packed in rank order. */
 TUTTI_API tutti_status tutti_allgatherv(const void *src, void *dst, const size_t *counts,
                                         const size_t *displs, tutti_dtype type, tutti_comm *comm,
@@ -546,10 +547,10 @@ typedef struct tutti_memory {
  * being destroyed. INVALID: out is NULL, or out->size is wrong. */
 TUTTI_API tutti_status tutti_comm_memory(tutti_comm *comm, tutti_memory *out);
 
-/* Time of operations in this process by phase, for all communicators derived from one
+/* Time spent in operations by this process, by phase, for all communicators derived from one
  * tutti_comm_create. The part of call_ns that belongs to no phase was spent waiting. In an elastic
  * run, the times of tutti_run_comm include the run's own operations since the members last
- * reconnected (tutti_run_stats_t.worlds). Set `size` to sizeof(tutti_times).
+ * reconnected (see tutti_run_stats_t.worlds). Set `size` to sizeof(tutti_times).
  * Source of the phases: "Collective Communication for 100k+ GPUs", 2025, section 5.3. */
 typedef struct tutti_times {
     size_t size;

@@ -109,7 +109,7 @@ class ForkedError(Error):
 
 
 class RangeError(Error, ValueError):
-    """A size that was decided late exceeds its declared maximum; nothing was written."""
+    """A dynamic size exceeds its declared maximum; nothing was written."""
 
     status = Status.RANGE
 

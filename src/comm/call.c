@@ -146,8 +146,9 @@ static tutti_status divide_input(struct tt_call_check *t, void **divided)
     room = malloc(bytes);
     if (!room)
         return tt_fail(TUTTI_ERR_NOMEM,
-                       "%s: out of memory for a divided copy of the input (%llu bytes)", t->name,
-                       (unsigned long long)bytes);
+                       "%s: out of memory for a copy of the input that is divided for the average "
+                       "(%llu bytes)",
+                       t->name, (unsigned long long)bytes);
     for (uint64_t at = 0, n; at < bytes; at += n) {
         n = bytes - at < sizeof zeros ? bytes - at : sizeof zeros;
         tt_reduce_kernel(t->conf.dtype, TUTTI_AVG, true)(room + at, NULL,

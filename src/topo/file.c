@@ -267,7 +267,8 @@ static tutti_status check_stars(const struct place *p, const struct tt_topo_rule
         if (at[1] >= '1' && at[1] <= '9' && (unsigned)(at[1] - '0') > nstars)
             return tt_fail(
                 TUTTI_ERR_INVALID,
-                "%s: %s.%s is \"%s\", but \"%s\", to whose asterisks $1 to $9 refer, has only %u",
+                "%s: %s.%s is \"%s\", but the pattern \"%s\" has only %u asterisk(s): $1 to $9 stand "
+                "for the text that its asterisks match",
                 locate_path(p, below(p, tt_distance_name(d)).path, line), p->path,
                 tt_distance_name(d), r->label[d], r->host, nstars);
     return TUTTI_OK;

@@ -124,6 +124,16 @@ class FailedOutput(ClusterTest):
                                       "device (further output is lost)\n")
         self.assertEqual(done.returncode, 1)
 
+    def test_failing_device_is_reported_once(self):
+        """EIO: a terminal whose other end is closed."""
+        master, terminal = os.openpty()
+        os.close(master)
+        with os.fdopen(terminal, "w") as out:
+            done = self.run_into(out, "-n", 2, "sh", "-c", "seq 5; seq 1000")
+        self.assertEqual(done.stderr, "tutti run: cannot write standard output: Input/output error "
+                                      "(further output is lost)\n")
+        self.assertEqual(done.returncode, 1)
+
     def test_full_device_keeps_the_failed_status(self):
         with open("/dev/full", "w") as full:
             done = self.run_into(full, "-n", 1, "sh", "-c", "exit 7")

@@ -138,7 +138,7 @@ static void invalid_descriptions_name_place_and_expectation(void **state)
         { "{\"hosts\": [{\"host\": \"a*\", \"rack\": \"r$1\"}, {\"host\": \"b*\", \"rack\": "
           "\"r$1\", \"zone\": \"$2\"}]}",
           { "lab.json:1: hosts[1].zone is \"$2\"",
-            "\"b*\", to whose asterisks $1 to $9 refer, has only 1" } },
+            "the pattern \"b*\" has only 1 asterisk(s): " } },
     };
 
     (void)state;

@@ -128,9 +128,11 @@ static char *help_filter(int key, const char *text, void *input)
 static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
-    .doc = "Shows the topology: sockets, NICs and GPUs of this host, or a machine given by a "
-           "description.\n"
-           "As the program of a job, it also shows which rail each rank uses, and why.\v",
+    .doc =
+        "Shows the topology: sockets, NICs and GPUs of this host, or of a machine described in a "
+        "file.\n"
+        "When launched as a job (one process per rank), it also shows which rail each rank uses, "
+        "and why.\v",
     .help_filter = help_filter,
 };
 
