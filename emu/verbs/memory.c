@@ -78,8 +78,8 @@ static int populate(void *mem, size_t bytes, bool write)
     return 0;
 }
 
-/* Returns where the host can access memory of an emulated GPU (emu/include/tutti_emu.h), as a module
- * for peer memory would provide its pages; NULL: it is not of one. */
+/* Returns where the host can access memory of an emulated GPU (emu/include/tutti_emu.h), as a
+ * module for peer memory would provide its pages; NULL: it is not of one. */
 static uint8_t *gpu_memory(const uint8_t *mem, size_t bytes)
 {
     void *(*alias)(const void *) = NULL;

@@ -244,8 +244,8 @@ struct rdma_fault_setting {
     uint64_t every;                 /* 0: never */
     uint64_t amount;                /* microseconds, or a count */
 };
-/* Parses settings like "late=10:500,rnr=50". Returns false, and in *wrong where the error begins, if
- * the text is invalid. */
+/* Parses settings like "late=10:500,rnr=50". Returns false, and in *wrong where the error begins,
+ * if the text is invalid. */
 bool rdma_faults_parse(const char *text, struct rdma_fault_setting out[RDMA_FAULTS],
                        const char **wrong);
 /* Returns whether those of the environment are valid; otherwise devices cannot be opened. */

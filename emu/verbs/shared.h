@@ -136,8 +136,8 @@ void rdma_notify(struct shm_segment *s, uint64_t *table, uint32_t index);
  * A full ring and an invalid offset are the owner's fault only. */
 bool rdma_cq_push(struct shm_segment *s, uint32_t cq, const struct shm_cqe *e, bool solicited);
 
-/* Returns receive `number` of the queue's ring, with *sge_max entries, or NULL if the ring is not in
- * the segment. */
+/* Returns receive `number` of the queue's ring, with *sge_max entries, or NULL if the ring is not
+ * in the segment. */
 struct shm_receive *rdma_receive_at(struct shm_segment *s, const struct shm_rq *rq, uint64_t number,
                                     uint32_t *sge_max);
 

@@ -10,8 +10,8 @@ static size_t rounds_of(const struct report *r) { return (size_t)r->o->rounds; }
 
 static const char *const what_forms_are[FORMS] = {
     [COLLECTIVE] = "dispatch, experts, combine, as separate calls",
-    [PADDED] = "two allgathers, an alltoall padded to the largest possible size, the experts, and "
-               "an alltoall of the results",
+    [PADDED] = ("two allgathers, an alltoall padded to the largest possible size, the experts, and "
+               "an alltoall of the results"),
     [FULL] = "one kernel; its proxy fences once per group of tiles, before their signals",
     [COUPLED] = "one kernel; its proxy drains before each tile's signal",
     [DECOUPLED] = "one kernel; its proxy drains once per group of tiles",

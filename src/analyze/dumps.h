@@ -1,6 +1,6 @@
 /* Trace dumps of a job (docs/trace-format.md) in memory. Dumps may be missing, incomplete or
- * hostile: what was read stays usable, and each problem is recorded. Memory is bounded by
- * kept_max completed operations per rank (at most twice as many), all incomplete ones, and one entry per
+ * hostile: what was read stays usable, and each problem is recorded. Memory is bounded by kept_max
+ * completed operations per rank (at most twice as many), all incomplete ones, and one entry per
  * communicator and rank. Not for concurrent use. */
 #ifndef TT_ANALYZE_DUMPS_H
 #define TT_ANALYZE_DUMPS_H

@@ -142,8 +142,8 @@ static double median_of(struct tt_pace *p, const int64_t *times, uint32_t n)
 }
 
 /* Compares one rank with the median. Only in operations in which all ranks wait for each other: the
- * receivers of a pipeline always wait for their senders. Of two ranks the median is in the middle, so half of their
- * difference counts; of many, it is a rank like others. */
+ * receivers of a pipeline always wait for their senders. Of two ranks the median is in the middle,
+ * so half of their difference counts; of many, it is a rank like others. */
 static void compare_seat(struct tt_pace_seat *s, const struct tt_pace_op *op, uint32_t k,
                          uint32_t n, const struct times *t)
 {

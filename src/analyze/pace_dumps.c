@@ -156,8 +156,8 @@ static uint32_t host_changes(const struct feed *f, const struct tt_instance *x)
     return n;
 }
 
-/* Returns the class of an operation. Those with blocks of different sizes have none, and those whose
- * data may have been sent before the last call. */
+/* Returns the class of an operation. Those with blocks of different sizes have none, and those
+ * whose data may have been sent before the last call. */
 static uint64_t class_of(const struct feed *f, const struct tt_instance *x)
 {
     const struct tt_dumps_op *op = op_of(f, x, 0);

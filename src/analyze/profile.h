@@ -44,7 +44,8 @@ tutti_status tt_profile_init(struct tt_profile *p, const struct tt_instances *in
 void tt_profile_fini(struct tt_profile *p);
 
 /* Returns the bus bandwidth in bytes per ns, as nccl-tests define it, of a collective or message of
- * `bytes` among `nranks` ranks in `ns`. bytes: as in the dump, i.e. of one block. 0: not defined. */
+ * `bytes` among `nranks` ranks in `ns`. bytes: as in the dump, i.e. of one block. 0: not defined.
+ */
 double tt_profile_busbw(const char *kind, uint64_t bytes, uint32_t nranks, int64_t ns);
 
 #endif

@@ -88,8 +88,8 @@ tutti_status tutti_recv(void *buf, size_t count, tutti_dtype type, int peer, tut
     return p2p_run("tutti_recv", TT_RECV, NULL, buf, count, type, peer, comm, call);
 }
 
-/* Prepares and checks a member: all are checked before the first one starts. *keeper becomes the plan
- * that can keep its operation, or NULL. */
+/* Prepares and checks a member: all are checked before the first one starts. *keeper becomes the
+ * plan that can keep its operation, or NULL. */
 static tutti_status prepare_member(struct tt_op_conf *out, struct tt_plan **keeper,
                                    const tutti_p2p *op, size_t i, tutti_comm *comm,
                                    const tutti_call *call)

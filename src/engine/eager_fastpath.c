@@ -124,7 +124,8 @@ bool tt_op_run_in_order(struct tt_op *op)
 
 /* ---- direct calls ---------------------------------------------------------------------------- */
 
-/* Returns whether a message belongs to wait t of the operation. tt_rx_dispatch handles all others. */
+/* Returns whether a message belongs to wait t of the operation. tt_rx_dispatch handles all others.
+ */
 static bool is_mail_of_wait(const struct tt_op *op, const struct tt_exec_step *t,
                             const struct tt_mail *mail)
 {

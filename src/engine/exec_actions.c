@@ -569,9 +569,9 @@ static bool perform_open(struct tt_op *op, const struct tt_action *a)
     return true;
 }
 
-/* Returns whether an older send to the same rank with the same tag is blocked. Messages are received
- * in this order: if later ones took all credits, the older one could not be sent any more, and the
- * receiver would wait for it. */
+/* Returns whether an older send to the same rank with the same tag is blocked. Messages are
+ * received in this order: if later ones took all credits, the older one could not be sent any more,
+ * and the receiver would wait for it. */
 static bool is_behind_send(const struct tt_op *op, struct tt_context_peer *cp)
 {
     bool is_older = true, is_behind = false;

@@ -36,14 +36,15 @@ struct tt_flow *tt_op_flow(struct tt_op *op, uint16_t i);
 bool tt_op_send_cell(struct tt_op *op, struct tt_flow *f, enum tt_cell_type type, uint32_t tag,
                      const void *payload, uint32_t bytes);
 /* Sends an eager message of this operation to the peer. The last credit is reserved for the
- * context's oldest collective, so that later ones, and messages that its peer receives later, cannot
- * starve it. Sends with one tag take credits in their order. False: not now. */
+ * context's oldest collective, so that later ones, and messages that its peer receives later,
+ * cannot starve it. Sends with one tag take credits in their order. False: not now. */
 bool tt_op_send_eager(struct tt_op *op, struct tt_flow *f, uint32_t tag, const void *payload,
                       uint32_t bytes);
 /* Return the payload of an eager message that has arrived, and release it. */
 const uint8_t *tt_op_eager_payload(const struct tt_op *op, uint16_t peer, uint32_t tag);
 void tt_op_eager_consumed(struct tt_op *op, uint16_t peer, uint32_t tag);
-/* Returns TT_FROM_OTHER_CORE (reduce.h) if a peer's data comes from another core's cache, else 0. */
+/* Returns TT_FROM_OTHER_CORE (reduce.h) if a peer's data comes from another core's cache, else 0.
+ */
 uint32_t tt_op_remote_cache_flag(const struct tt_op *op, uint16_t peer);
 
 /* Returns whether all ranks wait for data from each other. */

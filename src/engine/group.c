@@ -149,8 +149,8 @@ static bool starts_late(const struct tt_group_call *call)
     return !call->conf && (*call->kept)->desc.kind == TT_RECV;
 }
 
-/* Starts the calls: kept receives last, because they wait for their message for a while. On an error
- * all started calls are over. */
+/* Starts the calls: kept receives last, because they wait for their message for a while. On an
+ * error all started calls are over. */
 static tutti_status start_calls(struct tt_context *c, struct tt_group_call *calls, size_t n,
                                 int64_t timeout_ms)
 {

@@ -8,7 +8,8 @@
 
 /* picoseconds per byte: if ordinary stores take longer, the peer shares no cache, ... */
 #define SLOW_PS_BYTE 200
-/* ... and on AMD, where non-temporal stores are cheap, and their data is read fast (TT_FROM_OTHER_CORE) */
+/* ... and on AMD, where non-temporal stores are cheap, and their data is read fast
+ * (TT_FROM_OTHER_CORE) */
 #define SLOW_PS_BYTE_AMD 60
 /* consecutive slow measurements that switch to non-temporal stores */
 #define SLOW_TIMES 2

@@ -63,7 +63,8 @@ void tt_op_send_probe(struct tt_op *op);
  * TT_LOAN_OUT for a request. */
 bool tt_op_begin_again(struct tt_op *op, const void *src, void *dst, uint32_t tag,
                        int64_t timeout_ms, enum tt_loan loan, bool *done);
-/* Keeps a completed operation with status st for the next call, or frees it. kept: see tt_op_conf. */
+/* Keeps a completed operation with status st for the next call, or frees it. kept: see tt_op_conf.
+ */
 void tt_op_keep_or_free(struct tt_op *op, struct tt_op **kept, tutti_status st);
 /* Frees the kept operation of a plan if it is not reusable. */
 void tt_op_drop_lapsed(struct tt_op **kept);

@@ -1,5 +1,5 @@
-/* Units of one stream whose operations fit in one chunk each. The stream copies their data from and to pinned
- * memory, which they own, and the worker runs the operations on it. */
+/* Units of one stream whose operations fit in one chunk each. The stream copies their data from and
+ * to pinned memory, which they own, and the worker runs the operations on it. */
 #ifndef TT_GPU_DIRECT_H
 #define TT_GPU_DIRECT_H
 
@@ -13,8 +13,8 @@ size_t tt_gpu_direct_bytes(const tutti_gpu *gpu, const struct tt_gpu_unit *u);
 tt_cuda_result tt_gpu_direct_copy(const tutti_gpu *gpu, const struct tt_gpu_unit *u, char *mem,
                                   bool to_device);
 
-/* Takes a slot for a unit that is not captured, with memory for u->direct_bytes. Sets u->slot to 0 if
- * there is none: the unit is then not direct. */
+/* Takes a slot for a unit that is not captured, with memory for u->direct_bytes. Sets u->slot to 0
+ * if there is none: the unit is then not direct. */
 tutti_status tt_gpu_direct_take(tutti_gpu *gpu, struct tt_gpu_unit *u);
 /* Gives the slot of a unit back that was not started. */
 void tt_gpu_direct_untake(tutti_gpu *gpu, struct tt_gpu_unit *u);

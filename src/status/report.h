@@ -50,9 +50,9 @@ struct tt_status_group {
     uint32_t waits[TT_STATUS_LISTED_MAX];   /* awaited by them; or TT_STATUS_NO_RANK */
 };
 
-/* Operations of a communicator in the last second. A share is the part of that time, in thousandths,
- * that a rank spent in its collectives. A rank with a lower share than others calls late: the others
- * wait for it. */
+/* Operations of a communicator in the last second. A share is the part of that time, in
+ * thousandths, that a rank spent in its collectives. A rank with a lower share than others calls
+ * late: the others wait for it. */
 struct tt_status_rates {
     uint64_t calls, bytes;      /* of all reporting members */
     uint32_t nranks;            /* of these */
