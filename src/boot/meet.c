@@ -493,8 +493,8 @@ static int open_server(struct meet *m, struct tt_tree_conf *tree)
     struct tt_writer w;
     int fd;
 
-    if (m->launch->nranks <= TT_TREE_CHILDREN_TABLE || m->samehost.holder != m->launch->rank ||
-        m->serve)
+    if (m->launch->nranks <= TT_TREE_CHILDREN_TABLE || m->launch->nranks == m->launch->nlocal ||
+        m->samehost.holder != m->launch->rank || m->serve)
         return -1;
     fd = tt_listen(NULL, 0, &endpoint.port);
     if (fd < 0)

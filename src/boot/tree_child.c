@@ -640,7 +640,9 @@ static void join_leader(struct tt_tree *t, struct tt_tree_conn *c, const struct 
         refuse_rank(t, c, TUTTI_ERR_PROTOCOL, "protocol error: this rank serves no other hosts");
         return;
     }
-    if (t->nleaders >= t->conf.children_max && t->state == TT_TREE_GATHERING)
+    /* a leader that could not reach a server stays here: it may be able to reach none of them */
+    if (t->nleaders >= t->conf.children_max && t->state == TT_TREE_GATHERING &&
+        j->avoid == TT_TREE_NONE)
         server = choose_server(t, j);
     if (server)
         child_redirect(t, c, server);

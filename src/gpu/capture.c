@@ -81,18 +81,19 @@ static tt_cuda_result add_nodes(const tutti_gpu *gpu, const struct tt_gpu_captur
 static tutti_status add_all(struct tt_gpu_captured **c, tutti_gpu **gpu, size_t n, bool end)
 {
     for (size_t i = 0; i < n; i++) {
+        /* the driver may drop a graph that it refuses to extend, and the unit with it */
+        const char *name = tt_gpu_kind_name(c[i]->unit->items[0].op.kind);
         tutti_status st = tt_gpu_enter(gpu[i]);
         tt_cuda_result error = 0;
 
         if (st)
             return st;
-        for (uint32_t k = 0; k < c[i]->unit->nstreams && !error; k++)
+        for (uint32_t k = 0; !error && k < c[i]->unit->nstreams; k++)
             error = add_nodes(gpu[i], c[i], k, end);
         tt_gpu_leave(gpu[i]);
         if (error)
             return tt_cuda_fail(gpu[i]->cu, error,
-                                "%s: the capture accepts no operation, and is broken off",
-                                tt_gpu_kind_name(c[i]->unit->items[0].op.kind));
+                                "%s: the capture accepts no operation, and is broken off", name);
     }
     return TUTTI_OK;
 }

@@ -324,7 +324,7 @@ static void end_silently(struct job *j)
         if (j->ranks[r].state == RANK_RUNNING)
             await_stop(j->ranks[r].child.pid, end_ns);
     for (uint32_t r = 0; r < j->nstarted; r++)
-        if (j->ranks[r].state == RANK_RUNNING && !child_handles(&j->ranks[r].child, SIGTERM))
+        if (j->ranks[r].state == RANK_RUNNING && child_ends_by(&j->ranks[r].child, SIGTERM))
             kill(j->ranks[r].child.pid, SIGKILL);
     begin_ending(j, SIGTERM);
 }

@@ -385,21 +385,26 @@ void child_signal(const struct child *c, int sig)
         kill(-c->pid, sig);
 }
 
-/* Reads SigCgt of /proc/PID/status. */
-bool child_handles(const struct child *c, int sig)
+/* Reads the masks of /proc/PID/status. A blocked signal may be read by signalfd or sigwait. */
+bool child_ends_by(const struct child *c, int sig)
 {
-    unsigned long long caught = 0;
+    static const char *const masks[] = { "SigBlk: %llx", "SigIgn: %llx", "SigCgt: %llx" };
+    unsigned long long any = 0, mask;
     char path[48], line[256];
-    bool found = false;
+    size_t nfound = 0;
     FILE *f;
 
     snprintf(path, sizeof path, "/proc/%d/status", (int)c->pid);
     f = c->control < 0 ? fopen(path, "re") : NULL;
-    while (f && !found && fgets(line, sizeof line, f))
-        found = sscanf(line, "SigCgt: %llx", &caught) == 1;
+    while (f && fgets(line, sizeof line, f))
+        for (size_t i = 0; i < sizeof masks / sizeof *masks; i++)
+            if (sscanf(line, masks[i], &mask) == 1) {
+                any |= mask;
+                nfound++;
+            }
     if (f)
         fclose(f);
-    return !found || (caught >> (sig - 1) & 1);
+    return nfound == sizeof masks / sizeof *masks && !(any >> (sig - 1) & 1);
 }
 
 /* The leader is a zombie while its group is killed, so the number of the group has not been

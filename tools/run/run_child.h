@@ -34,8 +34,9 @@ struct child {
 /* Starts the process. On success *out belongs to the caller. Otherwise prints the error and returns
  * the exit status that a shell would return (126, 127). */
 int child_start(struct child *out, const struct child_conf *conf);
-/* Returns whether the process handles the signal; true if that is unknown. */
-bool child_handles(const struct child *c, int sig);
+/* Returns whether the signal ends the process: it is neither handled, blocked nor ignored. False if
+ * that is unknown. */
+bool child_ends_by(const struct child *c, int sig);
 /* Sends a signal to the process group. */
 void child_signal(const struct child *c, int sig);
 /* Waits for the end of the process, kills the rest of its group, closes descriptors and returns the

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -45,6 +46,18 @@ static int reserve_pages(int fd, void *base, size_t bytes)
         return errno;
     err = posix_fallocate(fd, 0, (off_t)bytes);
     return err && err != ENOSPC && err != ENOMEM ? write_pages(fd, bytes) : err;
+}
+
+/* Returns whether the system never allocates more than it has (vm.overcommit_memory=2). Then a page
+ * that cannot be allocated at its first access ends the process by SIGBUS. */
+static bool is_strict_system(void)
+{
+    FILE *f = fopen("/proc/sys/vm/overcommit_memory", "re");
+    const int mode = f ? fgetc(f) : 0;
+
+    if (f)
+        fclose(f);
+    return mode == '2';
 }
 
 /* Populating takes all memory of the machine before it fails, minutes later. Therefore the
@@ -108,7 +121,7 @@ tutti_status tt_segment_create(struct tt_segment *seg, size_t bytes, enum tt_seg
         st = tt_fail_errno(errno, "shm: cannot map a segment of %zu bytes", bytes);
         goto close;
     }
-    err = pages == TT_PAGES_NOW ? reserve_pages(fd, base, bytes) : 0;
+    err = pages == TT_PAGES_NOW || is_strict_system() ? reserve_pages(fd, base, bytes) : 0;
     if (err) {
         st = tt_fail_errno(err, "shm: cannot reserve %zu bytes", bytes);
         goto unmap;

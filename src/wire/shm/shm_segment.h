@@ -15,7 +15,8 @@ struct tt_segment {
 enum tt_segment_pages {
     TT_PAGES_NOW,       /* lack of memory is an error of the call */
     TT_PAGES_LATER      /* at the first access to each page: for small segments that are rarely used
-                           as a whole. Lack of memory is then handled by the kernel (OOM killer) */
+                           as a whole. Lack of memory is then handled by the kernel (OOM killer).
+                           With vm.overcommit_memory=2: as NOW, because it would be SIGBUS */
 };
 
 /* Creates and maps a zeroed segment; large ones on huge pages if the system grants them. On success
