@@ -158,7 +158,8 @@ struct tt_tree {
     struct tt_tree_conn up;
     uint8_t up_stage, where;
     bool alone;                     /* its leader is unreachable: it reports itself */
-    uint32_t avoid;                 /* a server that did not respond, or TT_TREE_NONE */
+    uint32_t avoid;                 /* a server that did not respond, or TT_TREE_NONE. The root
+                                       keeps such a leader as its child */
     uint64_t now_ns;                /* of the current step */
     uint64_t attempt_ns, retry_ns, backoff_ns, joined_ns, flush_ns, leader_ns;
 

@@ -612,8 +612,7 @@ static struct tt_tree_conn *choose_server(const struct tt_tree *t, const struct 
 
     for (struct tt_tree_conn *c = t->children; c; c = c->next)
         if (c->stage == TT_TREE_CHILD && c->kind == TT_TREE_LEADER && c->serves &&
-            c->rank != j->avoid && c->rank != j->rank &&
-            (!best || c->nredirected < best->nredirected))
+            c->rank != j->rank && (!best || c->nredirected < best->nredirected))
             best = c;
     return best;
 }
