@@ -46,7 +46,9 @@
  * milliseconds */
 #define YIELDS_PER_CLOCK 8
 #define RETRY_MS 1                      /* sleep of a holder that has an action to retry */
-#define BLOCK_MS_MAX 50                 /* maximum sleep: a safety net */
+#define RETRY_MS_MAX 20
+#define BLOCK_MS 50                     /* maximum sleep: a safety net */
+#define BLOCK_MS_MAX 1000               /* ... of oversubscribed ranks */
 /* passes of the progress thread between checks of the control overlay */
 #define CONTROL_EVERY 1024
 /* unused time of the progress lock before the progress thread takes it */
@@ -551,12 +553,18 @@ static uint32_t oversubscription(const struct tt_engine *e)
     return e->ranks_per_core > RANKS_PER_CORE ? e->ranks_per_core / RANKS_PER_CORE : 1;
 }
 
-/* Scales a sleep of `ms` by the oversubscription. */
-static int scaled_sleep_ms(const struct tt_engine *e, int ms)
+/* Scales a sleep of `ms` by the oversubscription, up to `most_ms`: the wake-ups of all ranks of a
+ * core must not fill it. */
+static int scaled_sleep_ms(const struct tt_engine *e, uint32_t ms, uint32_t most_ms)
 {
-    const uint32_t all = (uint32_t)ms * oversubscription(e);
+    const uint64_t all = (uint64_t)ms * oversubscription(e);
 
-    return all < BLOCK_MS_MAX ? (int)all : BLOCK_MS_MAX;
+    return (int)(all < most_ms ? all : most_ms);
+}
+
+static int retry_ms(const struct tt_engine *e)
+{
+    return scaled_sleep_ms(e, RETRY_MS, RETRY_MS_MAX);
 }
 
 /* Returns how long a sleeper may sleep apart from deadlines. A blocked action (no credit, no
@@ -566,12 +574,13 @@ static int sleep_max_ms(const struct tt_engine *e, bool first)
     for (const struct tt_context *c = e->contexts; c; c = c->next)
         for (const struct tt_op *op = c->awake; op; op = op->next_awake)
             if (op->retry)
-                return RETRY_MS;
+                return retry_ms(e);
     if (e->nunbegun || e->any_due || (e->guest && e->guest->is_stuck(e->guest->arg)))
-        return RETRY_MS;
+        return retry_ms(e);
     if (e->endings_due)
         return e->endings_nap_ms;
-    return first ? scaled_sleep_ms(e, FIRST_MS) : BLOCK_MS_MAX;
+    return first ? scaled_sleep_ms(e, FIRST_MS, BLOCK_MS)
+                 : scaled_sleep_ms(e, BLOCK_MS, BLOCK_MS_MAX);
 }
 
 /* As sleep_max_ms, limited by the next deadline. Deadlines are then checked. */
@@ -844,7 +853,7 @@ static void *progress_thread(void *arg)
     (void)tt_float_env_enter();     /* not the environment of the creating thread */
     while (!atomic_load(&e->stop)) {
         tt_engine_read_reports(e);
-        summoned = stand_by(e, called ? 0 : scaled_sleep_ms(e, THREAD_MS));
+        summoned = stand_by(e, called ? 0 : scaled_sleep_ms(e, THREAD_MS, BLOCK_MS));
         if ((summoned || atomic_load(&e->uses) == seen) && !atomic_load(&e->progress_lock)) {
             called = progress_while_unattended(e);
             if (!atomic_load(&e->progress_lock))
@@ -884,6 +893,8 @@ static void choose_spins(struct tt_engine *e)
     if (e->local_ranks > cores)
         e->spins = 0;
     e->ranks_per_core = e->local_ranks / cores;
+    for (uint32_t i = 0; i < e->nwires; i++)
+        e->wire[i]->sleepy = e->ranks_per_core > RANKS_PER_CORE;
 }
 
 void tt_engine_set_cores(struct tt_engine *e, uint32_t cores)

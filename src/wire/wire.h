@@ -226,6 +226,9 @@ struct tt_wire {
                                        NULL: unknown. Owned by the wire until the next connect */
     bool crowded;                   /* oversubscribed: poll leaves out work that peers can do
                                        alone. Set by the user of the wire */
+    bool sleepy;                    /* so many ranks share a core that they mostly sleep: arm must be
+                                       cheap, at the cost of posts. Set by the user of the wire,
+                                       before the first connection */
     bool unheard;                   /* arrivals do not wake a sleeping thread until arm is called
                                        again. Set by the wire */
     bool together;                  /* the caller posts in batches and ends each with an empty

@@ -234,6 +234,13 @@ static inline struct tt_shm_shared *tt_shm_shared_of(struct tt_region *region)
 {
     return (struct tt_shm_shared *)((char *)region - offsetof(struct tt_shm_shared, region));
 }
+/* Returns whether posters issue a fence, instead of the sleeper's membarrier. Constant after the
+ * first connection. */
+static inline bool tt_shm_posters_fence(const struct tt_shm *w)
+{
+    return w->fence || w->base.sleepy;
+}
+
 static inline struct tt_shm_bell *tt_shm_bell_of(const struct tt_segment *seg) { return seg->base; }
 
 /* ---- shm.c ---- */

@@ -26,7 +26,7 @@ struct packet {
     uint32_t rank, nranks;
     uint8_t secret[16];
     uint64_t id, bytes;             /* SEGMENT: which one; HELLO: bytes of the link region */
-    uint32_t fence;                 /* HELLO: 1: this process cannot issue the membarrier of a
+    uint32_t fence;                 /* HELLO: 1: this process does not issue the membarrier of a
                                        sleeper */
     uint32_t slot;                  /* SEGMENT, FORGET: slot in the sender's table */
     uint64_t nonce_at, nonce;       /* HELLO: to verify reads of this process's memory; 0: reads
@@ -160,7 +160,7 @@ static bool send_hello(struct tt_shm *w, struct tt_shm_peer *peer, int fd)
     const int fds[3] = { peer->mine.fd, w->bell.fd, w->bell_fd };
 
     p.bytes = w->conf.link_bytes;
-    p.fence = w->fence;
+    p.fence = tt_shm_posters_fence(w);
     p.nonce = w->nonce;
     p.nonce_at = w->nonce ? (uintptr_t)w->guard : 0;
     return send_packet(fd, &p, fds, 3);
@@ -259,7 +259,7 @@ static tutti_status take_hello_descriptors(struct tt_shm *w, struct tt_shm_peer 
     if (st)
         goto detach;
     peer->bell_fd = fds[2];
-    peer->fence = w->fence || p->fence;
+    peer->fence = tt_shm_posters_fence(w) || p->fence;
     tt_shm_cma_check_peer(w, peer, p->nonce_at, p->nonce);
     return TUTTI_OK;
 
