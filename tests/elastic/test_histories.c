@@ -68,11 +68,11 @@ static void members_agree_despite_any_faults(void **state)
                   (unsigned long long)sum.gone, (unsigned long long)sum.shrunk,
                   (unsigned long long)sum.bounded);
     print_message("the shared state was received %llu times\n", (unsigned long long)sum.received);
-    print_message("%llu calls were taken back as others synced; %llu that were taken back came "
-                  "again, as the word of it was lost\n",
+    print_message("%llu calls were withdrawn because other members synced; %llu withdrawn calls "
+                  "arrived again, because the withdrawal was lost\n",
                   (unsigned long long)sum.backs, (unsigned long long)sum.backs_again);
-    print_message("%llu programs strayed from what all do; members were told %llu times that one "
-                  "calls and another is in an operation\n",
+    print_message("%llu programs made other calls than the rest; %llu times members got an error "
+                  "because one made a group call while another was in an operation\n",
                   (unsigned long long)sum.strayed, (unsigned long long)sum.aparts);
     print_message("members entered views whose ranks follow a ring that was found %llu times\n",
                   (unsigned long long)sum.orders);

@@ -44,7 +44,7 @@ class Calls(torch_ranks.TorchTest):
         self.assertEqual([job.returncode for job in jobs], [0, -signal.SIGKILL], outputs)
         self.assertRegex(outputs[0], r"caught: tutti: ALLREDUCE: PEER_LOST: .*rank 1")
         self.assertLess(time.monotonic() - begin, 100,
-                        "the deadline passed before the loss was told")
+                        "the deadline passed before the loss was reported")
 
 
 if __name__ == "__main__":

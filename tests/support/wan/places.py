@@ -86,7 +86,7 @@ def matrix_of(title, places, least, most, seed):
              for a in range(n)]
     delays = [[0 if a == b else delay_ms(places[a], places[b]) for b in range(n)] for a in range(n)]
     return {"about": f"{title}. Assumed, not measured: delays from great circles, rates drawn with "
-                     f"seed {seed}. places.py wrote this, and tells how.",
+                     f"seed {seed}. places.py generated this, and describes how.",
             "hosts": hosts, "delay_ms": delays, "rate_mbit": rates, "loss": 0, "queue_ms": QUEUE_MS,
             "seed": seed}
 
